@@ -1,0 +1,95 @@
+"""Errors a user may see, each with a hint, and the one table that maps them to exit codes."""
+
+from __future__ import annotations
+
+from enum import IntEnum
+from typing import ClassVar
+
+
+class ExitCode(IntEnum):
+    """Exit codes of every zonelab command (docs/architecture.md, "Exit codes")."""
+
+    OK = 0
+    REGRESSION = 1
+    USAGE = 2
+    REFUSED = 3
+    RUNS_FAILED = 4
+    TIMEOUT = 124
+    INTERRUPTED = 130
+
+
+class ZonelabError(Exception):
+    """Base of all expected errors: one clear line, a hint, and an exit code.
+
+    Args:
+        message: what is wrong, in one line, naming the offending value.
+        hint: what to type or change; empty when there is nothing useful to say.
+        code: machine-readable reason in kebab-case, stable across releases.
+    """
+
+    exit_code: ClassVar[ExitCode] = ExitCode.RUNS_FAILED
+    default_code: ClassVar[str] = "error"
+
+    def __init__(self, message: str, *, hint: str = "", code: str = "") -> None:
+        super().__init__(message)
+        self.message = message
+        self.hint = hint
+        self.code = code or self.default_code
+
+    def __str__(self) -> str:
+        return self.message
+
+
+class UsageError(ZonelabError):
+    """The command line is wrong, or names something that does not exist."""
+
+    exit_code = ExitCode.USAGE
+    default_code = "usage"
+
+
+class ConfigError(ZonelabError):
+    """A study, workload, rig, tuning, plan or result file is wrong or from another schema."""
+
+    exit_code = ExitCode.USAGE
+    default_code = "config"
+
+
+class HostError(ZonelabError):
+    """This machine lacks something (package, disk space, memory, privilege)."""
+
+    exit_code = ExitCode.USAGE
+    default_code = "host"
+
+
+class GuardRefused(ZonelabError):
+    """The device guard refused; nothing was written. Also raised for a missing device."""
+
+    exit_code = ExitCode.REFUSED
+    default_code = "guard-refused"
+
+
+class RunFailed(ZonelabError):
+    """A run failed or is invalid, or a stored run is corrupt."""
+
+    exit_code = ExitCode.RUNS_FAILED
+    default_code = "run-failed"
+
+
+class ToolFailed(RunFailed):
+    """An external program failed, was killed, or printed something other than promised."""
+
+    default_code = "tool-failed"
+
+
+class TimedOut(ZonelabError):
+    """Something did not finish in its time."""
+
+    exit_code = ExitCode.TIMEOUT
+    default_code = "timeout"
+
+
+class Interrupted(ZonelabError):
+    """SIGINT or SIGTERM asked us to stop."""
+
+    exit_code = ExitCode.INTERRUPTED
+    default_code = "interrupted"

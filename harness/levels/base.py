@@ -1,0 +1,110 @@
+"""The one small interface of an integration level.
+
+A level is one module: ``probe`` (can it run here), ``up`` (format and mount), ``fill_cold``,
+``usage`` (what the level says of itself), ``down``. Registering it is one line in
+``harness/levels/__init__.py``.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import ClassVar
+
+from harness.store.spec import Device, Reason, Scalar
+
+Progress = Callable[[int, int], None]  # bytes done, bytes wanted
+
+
+@dataclass(frozen=True, slots=True)
+class LevelContext:
+    """What a level may use. ``scratch`` is an empty directory of this run's own (mount points).
+
+    ``check_devices`` re-proves the identity of every device; call it before each destructive step.
+    """
+
+    device: Device
+    conventional: Device | None
+    options: Mapping[str, Scalar]
+    scratch: Path
+    label: str
+    check_devices: Callable[[], None]
+
+
+@dataclass(frozen=True, slots=True)
+class LevelUp:
+    """A level that is up. Exactly one of ``db`` (a path) and ``fs_uri`` is set.
+
+    ``devices`` are all block devices it touches, for the ledger; ``mount_options`` as the kernel
+    shows them; ``cold_dir`` is where cold files live, null for application-level integrations.
+    """
+
+    db: Path | None
+    fs_uri: str | None
+    cold_dir: Path | None
+    devices: tuple[Device, ...]
+    environment: Mapping[str, str] = field(default_factory=dict)
+    mount_options: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class LevelUsage:
+    """What the level says of itself; null: it does not tell.
+
+    ``gc_events`` and ``gc_bytes`` are cumulative since ``up``. ``raw`` keeps every counter read.
+    """
+
+    free_bytes: int | None
+    gc_events: int | None
+    gc_bytes: int | None
+    gc_source: str
+    raw: Mapping[str, Scalar] = field(default_factory=dict)
+
+
+class Level(ABC):
+    """An integration level. Instances hold no state; everything lives in LevelUp."""
+
+    name: ClassVar[str]
+    summary: ClassVar[str]
+    needs_conventional: ClassVar[bool] = False
+    uses_zoned: ClassVar[bool] = True
+    programs: ClassVar[tuple[str, ...]] = ()
+    packages: ClassVar[tuple[str, ...]] = ()
+
+    @abstractmethod
+    def probe(self, device: Device, conventional: Device | None) -> Reason | None:
+        """Return why this level cannot run on this host and device, or None when it can."""
+
+    @abstractmethod
+    def up(self, context: LevelContext) -> LevelUp:
+        """Format and mount. Destroys what is on the devices.
+
+        Raises:
+            ToolFailed: a formatting or mounting program failed.
+            GuardRefused: a device is no longer the one that was planned.
+        """
+
+    @abstractmethod
+    def fill_cold(self, up: LevelUp, size: int, seed: int, progress: Progress) -> int:
+        """Put ``size`` bytes of cold data inside the level; return the bytes really stored.
+
+        Leaves no zone active on its account: data is synced when it returns.
+        """
+
+    @abstractmethod
+    def usage(self, up: LevelUp) -> LevelUsage:
+        """Return the level's own counters. Cheap enough to call at 1 Hz."""
+
+    @abstractmethod
+    def database_bytes(self, up: LevelUp) -> int:
+        """Return the size of the database's files in bytes (their lengths, not blocks)."""
+
+    @abstractmethod
+    def sync(self, up: LevelUp) -> None:
+        """Push everything the level holds back to the devices (a barrier)."""
+
+    @abstractmethod
+    def down(self, up: LevelUp) -> None:
+        """Unmount and detach. Safe to call on a level that is half up."""

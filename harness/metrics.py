@@ -1,0 +1,78 @@
+"""The catalogue of metrics: unit, kind, direction and formula, in one place.
+
+A metric in ``result.json`` is keyed ``<phase>.<name>``; ``<name>`` is looked up here. ``kind`` decides
+what an emulated device may say about it: times are no result there, bytes and counts are.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class Kind(StrEnum):
+    """What sort of quantity a metric is."""
+
+    TIME = "time"  # depends on how fast the device is: no result on an emulated one
+    BYTES = "bytes"
+    COUNT = "count"
+    RATIO = "ratio"  # of bytes or counts
+
+
+class Better(StrEnum):
+    """Which direction a reader wants; ``NONE`` for metrics that only describe."""
+
+    HIGHER = "higher"
+    LOWER = "lower"
+    NONE = "none"
+
+
+@dataclass(frozen=True, slots=True)
+class MetricInfo:
+    """Catalogue entry. ``formula`` uses the letters of docs/methods.md."""
+
+    name: str
+    unit: str
+    kind: Kind
+    better: Better
+    formula: str
+
+
+_ENTRIES = (
+    MetricInfo("throughput", "ops/s", Kind.TIME, Better.HIGHER, "operations / seconds, db_bench"),
+    MetricInfo("seconds", "s", Kind.TIME, Better.LOWER, "wall time of the benchmark, db_bench"),
+    MetricInfo("latency_mean", "us", Kind.TIME, Better.LOWER, "mean of the operation histogram"),
+    MetricInfo("latency_p50", "us", Kind.TIME, Better.LOWER, "merged histogram"),
+    MetricInfo("latency_p99", "us", Kind.TIME, Better.LOWER, "merged histogram"),
+    MetricInfo("latency_p99_9", "us", Kind.TIME, Better.LOWER, "null unless n(1-q) >= 100"),
+    MetricInfo("latency_p99_99", "us", Kind.TIME, Better.LOWER, "null unless n(1-q) >= 100"),
+    MetricInfo("latency_max", "us", Kind.TIME, Better.LOWER, "largest recorded sample"),
+    MetricInfo("operations", "1", Kind.COUNT, Better.NONE, "operations the summary line reports"),
+    MetricInfo("user_bytes", "B", Kind.BYTES, Better.NONE, "U = operations x (key + value)"),
+    MetricInfo(
+        "zoned_written", "B", Kind.BYTES, Better.LOWER, "sectors written to the zoned device x 512"
+    ),
+    MetricInfo(
+        "conventional_written", "B", Kind.BYTES, Better.LOWER, "the same, conventional device"
+    ),
+    MetricInfo("device_written", "B", Kind.BYTES, Better.LOWER, "H, summed over all devices"),
+    MetricInfo("device_read", "B", Kind.BYTES, Better.NONE, "sectors read x 512, all devices"),
+    MetricInfo("write_amplification", "1", Kind.RATIO, Better.LOWER, "H / U, host to device"),
+    MetricInfo("zoned_share", "1", Kind.RATIO, Better.NONE, "zoned_written / device_written"),
+    MetricInfo("gc_bytes", "B", Kind.BYTES, Better.LOWER, "bytes the level says its GC moved"),
+    MetricInfo("gc_events", "1", Kind.COUNT, Better.NONE, "the level's own GC counter"),
+    MetricInfo("zones_full", "1", Kind.COUNT, Better.NONE, "zone report at the end of the phase"),
+    MetricInfo("zones_active", "1", Kind.COUNT, Better.NONE, "open and closed zones, same report"),
+    MetricInfo("cpu_seconds", "s", Kind.TIME, Better.LOWER, "cgroup cpu.stat of the load"),
+    MetricInfo("harness_cpu_share", "1", Kind.TIME, Better.LOWER, "runner CPU / all CPU, cgroups"),
+    MetricInfo("harness_memory_peak", "B", Kind.BYTES, Better.NONE, "peak RSS of the runner"),
+    MetricInfo("utilisation", "1", Kind.RATIO, Better.NONE, "V / capacity of the namespace"),
+    MetricInfo("max_utilisation", "1", Kind.RATIO, Better.HIGHER, "fresh free bytes / capacity"),
+)
+
+CATALOGUE: dict[str, MetricInfo] = {entry.name: entry for entry in _ENTRIES}
+
+
+def lookup(key: str) -> MetricInfo:
+    """Return the entry of a metric key such as ``overwrite.throughput``; KeyError when unknown."""
+    return CATALOGUE[key.rpartition(".")[2]]

@@ -1,0 +1,1 @@
+"""Results on disk: records, strict JSON, atomic run directories, checksums."""

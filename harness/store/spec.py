@@ -1,0 +1,232 @@
+"""What a run is told: the device, the plan and one run's specification (all JSON on disk)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import NewType
+
+from harness.store.codec import SCHEMA_VERSION
+
+Bytes = NewType("Bytes", int)
+Scalar = str | int | float | bool
+
+
+class DeviceKind(StrEnum):
+    """Whether times measured on the device mean anything."""
+
+    EMULATED = "emulated"
+    HARDWARE = "hardware"
+
+
+class PhaseRole(StrEnum):
+    """``fill`` builds the database; ``measured`` phases follow once utilisation is known."""
+
+    FILL = "fill"
+    MEASURED = "measured"
+
+
+@dataclass(frozen=True, slots=True)
+class Reason:
+    """Why something cannot be done, readable by machines (code) and people (message, hint)."""
+
+    code: str
+    message: str
+    hint: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceIdentity:
+    """Names that survive renumbering. Empty string: the device does not tell."""
+
+    eui64: str
+    nguid: str
+    uuid: str
+    serial: str
+    nsid: int
+
+    @property
+    def key(self) -> str:
+        """The identity: ``eui.…``, ``nguid.…``, ``uuid.…`` or ``serial:nsid``, first that is set."""
+        if self.eui64.strip("0."):
+            return f"eui.{self.eui64}"
+        if self.nguid.strip("0-"):
+            return f"nguid.{self.nguid}"
+        if self.uuid.strip("0-"):
+            return f"uuid.{self.uuid}"
+        return f"{self.serial}:{self.nsid}"
+
+
+@dataclass(frozen=True, slots=True)
+class Device:
+    """A block device as inspected. Sizes in bytes; zone fields are null on conventional ones.
+
+    ``max_active_zones`` and ``max_open_zones`` are null on conventional devices and 0 where a zoned
+    device has no limit. They come from the path node where NVMe multipath hides them.
+    """
+
+    path: str
+    identity: DeviceIdentity
+    kind: DeviceKind
+    model: str
+    size: Bytes
+    logical_block_size: int
+    zoned: bool
+    zone_size: Bytes | None
+    zone_capacity: Bytes | None
+    zones: int | None
+    max_open_zones: int | None
+    max_active_zones: int | None
+    scheduler: str
+    schedulers: tuple[str, ...]
+
+    @property
+    def capacity(self) -> Bytes:
+        """Bytes that can be written: zones times zone *capacity*, never zone size."""
+        if self.zones is None or self.zone_capacity is None:
+            return self.size
+        return Bytes(self.zones * self.zone_capacity)
+
+
+@dataclass(frozen=True, slots=True)
+class LevelProbe:
+    """Whether a level can run here; ``reason`` is null when it can."""
+
+    level: str
+    available: bool
+    reason: Reason | None
+    facts: Mapping[str, Scalar] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class HostFacts:
+    """The part of the host manifest that planning needs."""
+
+    name: str
+    kernel: str
+    os: str
+    cpus: int
+    memory_bytes: Bytes
+    rocksdb: str
+
+
+@dataclass(frozen=True, slots=True)
+class Inspection:
+    """``zonelab inspect <device> --format json``: what plan, guard and preflight decide on.
+
+    ``refusals`` lists everything for which the guard would refuse the device now; empty: allowed.
+    ``drive_capacity`` is the whole drive's capacity in bytes, null when it does not tell.
+    """
+
+    host: HostFacts
+    device: Device
+    conventional: Device | None
+    conventional_reason: Reason | None
+    drive_capacity: Bytes | None
+    refusals: tuple[Reason, ...]
+    levels: tuple[LevelProbe, ...]
+    schema_version: int = SCHEMA_VERSION
+
+
+@dataclass(frozen=True, slots=True)
+class PhaseSpec:
+    """One db_bench invocation. ``flags`` carry upstream's names without dashes.
+
+    ``operations`` is what the benchmark must report as done, null for time-limited ones.
+    ``user_bytes_per_operation`` is key + value for writes, 0 for reads.
+    """
+
+    name: str
+    benchmark: str
+    role: PhaseRole
+    flags: Mapping[str, Scalar]
+    operations: int | None
+    user_bytes_per_operation: int
+    expects_gc: bool
+    timeout_seconds: int
+
+
+@dataclass(frozen=True, slots=True)
+class ColdSpec:
+    """Cold data to put inside the level before the database."""
+
+    target_utilisation: float
+    tolerance: float
+    bytes: Bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Prediction:
+    """What the planner expects of one run, shown before anything is destroyed."""
+
+    bytes_written: Bytes
+    live_bytes: Bytes
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class RunSpec:
+    """One run, complete: the runner needs nothing else. Stored as ``run.json``."""
+
+    campaign: str
+    study: str
+    run: str
+    cell: str
+    level: str
+    factors: Mapping[str, Scalar]
+    level_options: Mapping[str, Scalar]
+    repetition: int
+    attempt: int
+    block: int
+    position: int
+    seed: int
+    device: Device
+    conventional: Device | None
+    scheduler: str
+    cold: ColdSpec | None
+    phases: tuple[PhaseSpec, ...]
+    predicted: Prediction
+    timeout_seconds: int
+    schema_version: int = SCHEMA_VERSION
+
+
+@dataclass(frozen=True, slots=True)
+class HostPlan:
+    """The runs of one host, in the order in which they must be executed."""
+
+    host: str
+    inspection: Inspection
+    runs: tuple[RunSpec, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """A primary claim, declared before any run: ``level`` against the baseline on ``metric``."""
+
+    id: str
+    metric: str
+    level: str
+    baseline: str
+    expect: str
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """``plan.json``: a study expanded for the hosts of a campaign.
+
+    ``study_digest`` is the SHA-256 of the resolved study, workload and device facts; a campaign
+    is only ever continued under an equal digest.
+    """
+
+    campaign: str
+    study: str
+    question: str
+    study_digest: str
+    baseline: str
+    contrast: str
+    claims: tuple[Claim, ...]
+    metrics: tuple[str, ...]
+    hosts: tuple[HostPlan, ...]
+    zonelab_version: str
+    schema_version: int = SCHEMA_VERSION

@@ -1,0 +1,112 @@
+"""The one way to start a program: argument lists, a whitelisted environment, everything recorded."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from harness.errors import HostError, TimedOut, ToolFailed
+
+# What a child may inherit. LC_ALL=C keeps parsers independent of the host's language.
+_INHERIT = ("PATH", "HOME", "TERM", "SSH_AUTH_SOCK", "XDG_CACHE_HOME", "TMPDIR")
+_SBIN = "/usr/local/sbin:/usr/sbin:/sbin"
+
+
+@dataclass(frozen=True, slots=True)
+class Completed:
+    """A program that ended. ``signal`` is set when one killed it; ``seconds`` is monotonic."""
+
+    argv: tuple[str, ...]
+    exit_code: int | None
+    signal: int | None
+    seconds: float
+    stdout: str
+    stderr: str
+
+    @property
+    def ok(self) -> bool:
+        """Whether it ended by itself with status 0."""
+        return self.exit_code == 0
+
+
+def environment(extra: Mapping[str, str] | None = None) -> dict[str, str]:
+    """Return the whitelisted environment for a child, sbin on PATH, language C."""
+    env = {name: os.environ[name] for name in _INHERIT if name in os.environ}
+    env["PATH"] = f"{env.get('PATH', '/usr/bin:/bin')}:{_SBIN}"
+    env["LC_ALL"] = "C.UTF-8"
+    env.update(extra or {})
+    return env
+
+
+def which(program: str) -> Path | None:
+    """Return the path of ``program`` on the PATH children get (with sbin), or None."""
+    found = shutil.which(program, path=environment()["PATH"])
+    return Path(found) if found else None
+
+
+def run(
+    argv: Sequence[str | Path],
+    *,
+    timeout: float | None = None,
+    env: Mapping[str, str] | None = None,
+    cwd: Path | None = None,
+    stdin: str | None = None,
+    check: bool = True,
+) -> Completed:
+    """Run a program to its end and capture what it printed.
+
+    Raises:
+        HostError: the program is not installed.
+        TimedOut: it did not end within ``timeout`` seconds (it is killed).
+        ToolFailed: ``check`` is set and it exited non-zero or was killed by a signal.
+    """
+    args = tuple(str(arg) for arg in argv)
+    begin = time.monotonic()
+    try:
+        done = subprocess.run(  # noqa: S603 - argument list, no shell, whitelisted environment
+            args,
+            input=stdin,
+            stdin=subprocess.DEVNULL if stdin is None else None,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=timeout,
+            env=environment(env),
+            cwd=cwd,
+            check=False,
+        )
+    except FileNotFoundError:
+        raise HostError(
+            f"{args[0]} is not installed", hint="run the packages role", code="program-missing"
+        ) from None
+    except subprocess.TimeoutExpired:
+        raise TimedOut(f"{args[0]} did not end within {timeout:g} s: {' '.join(args)}") from None
+    result = completed(args, done.returncode, time.monotonic() - begin, done.stdout, done.stderr)
+    if check and not result.ok:
+        raise failure(result)
+    return result
+
+
+def completed(
+    argv: tuple[str, ...], returncode: int, seconds: float, stdout: str, stderr: str
+) -> Completed:
+    """Build a Completed from a POSIX return code (negative: killed by that signal)."""
+    if returncode < 0:
+        return Completed(argv, None, -returncode, seconds, stdout, stderr)
+    return Completed(argv, returncode, None, seconds, stdout, stderr)
+
+
+def failure(done: Completed) -> ToolFailed:
+    """Describe a program that did not end well, with the last line it printed."""
+    how = f"exit {done.exit_code}"
+    if done.signal is not None:
+        how = f"killed by {signal.Signals(done.signal).name}"
+    lines = (done.stderr.strip() or done.stdout.strip()).splitlines()
+    tail = f": {lines[-1].strip()}" if lines else ""
+    return ToolFailed(f"{Path(done.argv[0]).name} failed ({how}){tail}", hint=" ".join(done.argv))
