@@ -1,7 +1,7 @@
 """The catalogue of metrics: unit, kind, direction and formula, in one place.
 
-A metric in ``result.json`` is keyed ``<phase>.<name>``; ``<name>`` is looked up here. ``kind`` decides
-what an emulated device may say about it: times are no result there, bytes and counts are.
+A metric in ``result.json`` is keyed ``<phase>.<name>``; ``<name>`` is looked up here. ``kind``
+decides what an emulated device may say about it: times are no result there, bytes and counts are.
 """
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""TODO."""
+"""The command line: one module per sub-command, imported only when it is used."""

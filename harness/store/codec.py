@@ -35,7 +35,7 @@ def decode(cls: type[T], data: Any, where: str = "$") -> T:
     Raises:
         ConfigError: a field is unknown, missing or of another type; the message names its path.
     """
-    return typing.cast(T, _decode(cls, data, where))
+    return typing.cast("T", _decode(cls, data, where))
 
 
 def check_version(data: Any, what: str) -> None:

@@ -43,7 +43,7 @@ class Issue:
 
 @dataclass(frozen=True, slots=True)
 class Metric:
-    """One number. Its kind and direction are in ``harness.metrics``, keyed by the last name part."""
+    """One number. ``harness.metrics`` has its kind and direction, keyed by the last name part."""
 
     value: int | float | None
     unit: str

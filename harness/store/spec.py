@@ -48,7 +48,7 @@ class DeviceIdentity:
 
     @property
     def key(self) -> str:
-        """The identity: ``eui.…``, ``nguid.…``, ``uuid.…`` or ``serial:nsid``, first that is set."""
+        """The first that is set of ``eui.…``, ``nguid.…``, ``uuid.…`` and ``serial:nsid``."""
         if self.eui64.strip("0."):
             return f"eui.{self.eui64}"
         if self.nguid.strip("0-"):

@@ -1,4 +1,4 @@
-"""The one way to start a program: argument lists, a whitelisted environment, everything recorded."""
+"""The one way to start a program: argument lists, whitelisted environment, all recorded."""
 
 from __future__ import annotations
 

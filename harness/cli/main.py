@@ -1,0 +1,117 @@
+"""Entry point of ``zonelab``: finds the sub-command, maps expected errors to a line and a code."""
+
+from __future__ import annotations
+
+import argparse
+import errno
+import importlib
+import importlib.util
+import signal
+import sys
+from collections.abc import Sequence
+from types import ModuleType
+
+from harness import __version__
+from harness.errors import ExitCode, HostError, UsageError, ZonelabError
+
+# In the order in which a user meets them. The zipapp carries those that need no library.
+COMMANDS = {
+    "inspect": "what a device is, what the guard says of it, and which levels it can run",
+    "plan": "validate a study, expand it into runs, predict bytes and time",
+    "run": "execute a plan on this machine (as root, on the system under test)",
+    "status": "how far a campaign is, with time left",
+    "collect": "take finished run directories over from a host (used by the playbooks)",
+    "compare": "verdict table: each level against the baseline, with intervals",
+    "report": "write the campaign's page, figures and tables",
+    "verify": "check a campaign: checksums, schemas, completeness",
+    "rig": "build, boot and stop the emulated machine",
+}
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command and return its exit code (docs/architecture.md, "Exit codes")."""
+    signal.signal(signal.SIGTERM, _terminate)
+    args = list(sys.argv[1:] if argv is None else argv)
+    try:
+        return _dispatch(args)
+    except ZonelabError as error:
+        return _complain(error)
+    except KeyboardInterrupt:
+        print("zonelab: interrupted", file=sys.stderr)
+        return ExitCode.INTERRUPTED
+    except BrokenPipeError:
+        sys.stderr.close()  # the reader went away (`| head`); Python would complain at exit
+        return ExitCode.OK
+    except OSError as error:
+        return _complain(_host_error(error))
+
+
+def _dispatch(args: list[str]) -> int:
+    name = next((arg for arg in args if not arg.startswith("-")), None)
+    if name is not None and name not in COMMANDS:
+        raise UsageError(
+            f"there is no command {name!r}", hint=f"commands: {', '.join(COMMANDS)}", code="command"
+        )
+    parser = argparse.ArgumentParser(
+        prog="zonelab",
+        description="How should RocksDB sit on a zoned (ZNS) SSD? Answered with evidence.",
+        epilog="examples:\n  zonelab inspect nvme0n2\n  zonelab plan --list\n"
+        "  zonelab compare results/example --format md\n  zonelab rig up default",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--version", action="version", version=f"zonelab {__version__}")
+    commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
+    module = None
+    for command, summary in COMMANDS.items():
+        if command != name:
+            commands.add_parser(command, help=summary)
+            continue
+        module = _load(command)
+        sub = commands.add_parser(
+            command,
+            help=summary,
+            description=module.HELP,
+            formatter_class=argparse.RawDescriptionHelpFormatter,
+        )
+        module.add_arguments(sub)
+    arguments = parser.parse_args(args)
+    if module is None:  # argparse has already answered --help, --version and a missing command
+        raise UsageError("no command given", hint="zonelab --help")
+    return int(module.execute(arguments))
+
+
+def _load(command: str) -> ModuleType:
+    try:
+        return importlib.import_module(f"harness.cli.{command}")
+    except ModuleNotFoundError as error:
+        raise HostError(
+            f"zonelab {command} needs {error.name}, which is not here",
+            hint="run it from a checkout: make setup, then .venv/bin/zonelab",
+            code="module-missing",
+        ) from error
+
+
+def _complain(error: ZonelabError) -> int:
+    print(f"zonelab: {error.message}", file=sys.stderr)
+    if error.hint:
+        print(f"hint: {error.hint}", file=sys.stderr)
+    return error.exit_code
+
+
+def _host_error(error: OSError) -> ZonelabError:
+    """Name what the operating system refused; a full disk gets its own hint."""
+    where = f" ({error.filename})" if error.filename else ""
+    if error.errno == errno.ENOSPC:
+        return HostError(
+            f"no space left on the disk{where}", hint="free some space and repeat", code="disk-full"
+        )
+    return HostError(f"{error.strerror or error}{where}", code="os-error")
+
+
+def _terminate(_signal: int, _frame: object) -> None:
+    """SIGTERM ends a command the way ^C does, so that every ``finally`` runs."""
+    raise KeyboardInterrupt
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,66 @@
+"""Build ``zonelab.pyz``, the runner as one file: ``python -m harness.pack build/zonelab.pyz``.
+
+Only rooms that import nothing but the standard library go in. The archive is reproducible (fixed
+timestamps, sorted names), so an unchanged runner is never copied to a host twice.
+"""
+
+from __future__ import annotations
+
+import io
+import sys
+import zipfile
+from pathlib import Path
+
+from harness.errors import UsageError
+
+ROOMS = ("levels", "observe", "rules", "run", "store", "tools", "workloads")
+COMMANDS = ("inspect", "run", "status", "verify", "collect")
+_EPOCH = (1980, 1, 1, 0, 0, 0)  # the oldest date a ZIP file can carry
+
+
+def sources(package: Path) -> list[Path]:
+    """Return the files of the runner below ``package`` (the harness folder), sorted."""
+    files = list(package.glob("*.py"))
+    for room in ROOMS:
+        files += package.glob(f"{room}/**/*.py")
+    files += [package / "cli" / f"{name}.py" for name in ("__init__", "main", *COMMANDS)]
+    return sorted(file for file in files if file != package / "pack.py")
+
+
+def archive(package: Path) -> bytes:
+    """Return the zipapp's bytes: interpreter line, then a ZIP whose entry point is the CLI."""
+    buffer = io.BytesIO()
+    buffer.write(b"#!/usr/bin/env python3\n")
+    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as bundle:
+        _add(bundle, "__main__.py", (package / "__main__.py").read_bytes())
+        for file in sources(package):
+            _add(bundle, str(file.relative_to(package.parent)), file.read_bytes())
+    return buffer.getvalue()
+
+
+def _add(bundle: zipfile.ZipFile, name: str, content: bytes) -> None:
+    info = zipfile.ZipInfo(name, _EPOCH)
+    info.compress_type = zipfile.ZIP_DEFLATED
+    bundle.writestr(info, content)
+
+
+def main() -> int:
+    """Write the zipapp where the argument says; print ``changed`` or ``unchanged``."""
+    if len(sys.argv) != 2:  # noqa: PLR2004 - the program and its one argument
+        raise UsageError("usage: python -m harness.pack FILE")
+    target = Path(sys.argv[1])
+    content = archive(Path(__file__).parent)
+    if target.is_file() and target.read_bytes() == content:
+        print("unchanged")  # noqa: T201
+        return 0
+    target.parent.mkdir(parents=True, exist_ok=True)
+    partial = target.with_suffix(".partial")
+    partial.write_bytes(content)
+    partial.chmod(0o755)
+    partial.rename(target)
+    print("changed")  # noqa: T201
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,56 @@
+"""Small files written so that a crash leaves the old text or the new one, never a mixture."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+from harness.errors import ConfigError
+from harness.store.codec import encode
+
+
+def dumps(value: Any) -> str:
+    """Return ``value`` (a record or plain data) as the JSON text zonelab stores."""
+    return json.dumps(encode(value), indent=1, allow_nan=False) + "\n"
+
+
+def write_atomic(path: Path, text: str, *, durable: bool = True) -> None:
+    """Replace ``path`` by ``text``; ``durable`` also survives a power cut."""
+    temporary = path.with_name(f".{path.name}.new")
+    try:
+        with temporary.open("w", encoding="utf-8") as file:
+            file.write(text)
+            if durable:
+                file.flush()
+                os.fsync(file.fileno())
+        temporary.replace(path)
+    except OSError:
+        temporary.unlink(missing_ok=True)
+        raise
+    if durable:
+        sync_dir(path.parent)
+
+
+def sync_dir(path: Path) -> None:
+    """Make renames and new names inside ``path`` durable."""
+    fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)
+
+
+def read_json(path: Path) -> Any:
+    """Return the parsed JSON of a file.
+
+    Raises:
+        ConfigError: it is missing, unreadable or not JSON.
+    """
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise ConfigError(f"{path} does not exist", code="file-missing") from None
+    except (OSError, ValueError) as error:
+        raise ConfigError(f"{path} cannot be read: {error}", code="file-unreadable") from None

@@ -1,0 +1,169 @@
+"""Run directories: written beside their final name, synced, renamed. One that exists is whole."""
+
+from __future__ import annotations
+
+import errno
+import os
+import re
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from harness.errors import ConfigError, HostError, RunFailed
+from harness.store import checksums
+from harness.store.codec import check_version, decode
+from harness.store.files import dumps, read_json, sync_dir
+from harness.store.result import Result
+from harness.store.spec import RunSpec
+
+_ATTEMPT = re.compile(r"^(?P<base>.+--r\d+)(?:\.a(?P<attempt>\d+))?$")
+_FOLDERS = ("series", "histograms", "raw")
+
+
+@contextmanager
+def full_disk_is_clear(path: Path) -> Iterator[None]:
+    """Turn ENOSPC and EDQUOT below into one clear HostError."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+            raise
+        raise HostError(
+            f"no space left on the disk that holds {path}",
+            hint="free some space there and repeat; completed runs are kept",
+            code="disk-full",
+        ) from None
+
+
+class RunWriter:
+    """A run directory under construction, ``.<run>.partial``. Commit it or discard it."""
+
+    def __init__(self, runs: Path, name: str) -> None:
+        self.final = runs / name
+        self.path = runs / f".{name}.partial"
+        if self.final.exists():
+            raise RunFailed(f"{self.final} exists already; nothing is ever overwritten")
+        shutil.rmtree(self.path, ignore_errors=True)
+        with full_disk_is_clear(runs):
+            for folder in _FOLDERS:
+                (self.path / folder).mkdir(parents=True)
+
+    def write(self, name: str, content: Any) -> None:
+        """Write a file: text as it is, bytes as they are, anything else as JSON."""
+        with full_disk_is_clear(self.path.parent):
+            if isinstance(content, bytes):
+                (self.path / name).write_bytes(content)
+            else:
+                text = content if isinstance(content, str) else dumps(content)
+                (self.path / name).write_text(text, encoding="utf-8")
+
+    def commit(self) -> Path:
+        """Add checksums, make everything durable, and give the directory its name.
+
+        Raises:
+            HostError: the disk is full; the partial directory is removed.
+        """
+        try:
+            with full_disk_is_clear(self.path.parent):
+                checksums.write(self.path)
+                for path in self.path.rglob("*"):
+                    _fsync(path)
+                sync_dir(self.path)
+                self.path.rename(self.final)
+                sync_dir(self.final.parent)
+        except HostError:
+            self.discard()
+            raise
+        return self.final
+
+    def discard(self) -> None:
+        """Remove what was written."""
+        shutil.rmtree(self.path, ignore_errors=True)
+
+
+def remove_partials(runs: Path) -> list[str]:
+    """Remove directories that a killed runner left; return the runs they were for."""
+    removed = []
+    for path in sorted(runs.glob(".*.partial")):
+        shutil.rmtree(path)
+        removed.append(path.name[1 : -len(".partial")])
+    return removed
+
+
+def completed(runs: Path) -> list[Path]:
+    """Return the run directories below ``runs``, sorted by name."""
+    if not runs.is_dir():
+        return []
+    return sorted(path for path in runs.iterdir() if path.is_dir() and path.name[0] != ".")
+
+
+def split_attempt(name: str) -> tuple[str, int]:
+    """Return a run's base name and attempt: ``x--r01.a2`` is ``('x--r01', 2)``.
+
+    Raises:
+        ConfigError: the name is not that of a run.
+    """
+    match = _ATTEMPT.match(name)
+    if match is None:
+        raise ConfigError(f"{name!r} is not the name of a run (<cell>--r<NN>[.a<K>])", code="run")
+    return match["base"], int(match["attempt"] or 1)
+
+
+def attempt_name(base: str, attempt: int) -> str:
+    """Return the directory name of an attempt; the first has no suffix."""
+    return base if attempt == 1 else f"{base}.a{attempt}"
+
+
+def attempts(runs: Path, base: str) -> list[Path]:
+    """Return the completed attempts of a run, first to last."""
+    own = [path for path in completed(runs) if split_attempt(path.name)[0] == base]
+    return sorted(own, key=lambda path: split_attempt(path.name)[1])
+
+
+def load_result(folder: Path) -> Result:
+    """Return a run's result.
+
+    Raises:
+        ConfigError: the file is missing, damaged, or of another schema version.
+    """
+    path = folder / "result.json"
+    data = read_json(path)
+    check_version(data, str(path))
+    return decode(Result, data, str(path))
+
+
+def load_spec(folder: Path) -> RunSpec:
+    """Return what a run was told; errors as for :func:`load_result`."""
+    path = folder / "run.json"
+    data = read_json(path)
+    check_version(data, str(path))
+    return decode(RunSpec, data, str(path))
+
+
+def problems(folder: Path) -> list[str]:
+    """Return one line per thing wrong with a run directory: checksums, schemas, names."""
+    lines = checksums.problems(folder)
+    try:
+        result, spec = load_result(folder), load_spec(folder)
+    except ConfigError as error:
+        return [*lines, error.message.replace(f"{folder}/", "")]
+    if (
+        result.run != folder.name
+        or attempt_name(split_attempt(spec.run)[0], spec.attempt) != result.run
+    ):
+        lines.append(f"result.json: is of run {result.run!r}, run.json of {spec.run!r}")
+    for phase in result.phases:
+        for path in (phase.stdout, phase.stderr, phase.histogram):
+            if path and not (folder / path).is_file():
+                lines.append(f"{path}: named by result.json but missing")
+    return lines
+
+
+def _fsync(path: Path) -> None:
+    fd = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)
