@@ -1,0 +1,141 @@
+# zonelab: `make study` runs the first study with no hardware at all, `make test` runs every test.
+# `make help` lists the rest. Answers are not asked for when YES=1 or when not on a terminal.
+
+SHELL := /bin/bash
+.SHELLFLAGS := -eu -o pipefail -c
+.DEFAULT_GOAL := help
+MAKEFLAGS += --no-print-directory
+
+STUDY ?= integration-levels
+CAMPAIGN ?= $(STUDY)-$(shell date -u +%Y%m%d-%H%M%S)
+RIG ?= default
+LEVELS ?=
+REPETITIONS ?=
+RETRY ?=
+YES ?=
+
+CAMPAIGN := $(CAMPAIGN)# expanded once: the default has the time in it
+PYTHON ?= python3
+SUDO := $(if $(filter 0,$(shell id -u)),,sudo)
+BIN := .venv/bin
+PLAYBOOK := $(BIN)/ansible-playbook
+
+export PATH := $(CURDIR)/.venv/bin:$(PATH)
+
+##@ The two commands
+
+.PHONY: study
+study: confirm-study setup rig-image ## Run a study on the emulated rig: STUDY= LEVELS=a,b REPETITIONS=n CAMPAIGN= RETRY=failed,invalid
+	@zonelab rig exec $(RIG) -- $(PLAYBOOK) ansible/site.yml \
+	  -e study=$(STUDY) -e campaign=$(CAMPAIGN) -e levels=$(LEVELS) -e repetitions=$(REPETITIONS) -e retry=$(RETRY)
+	@zonelab compare results/$(CAMPAIGN)
+	@echo "report: results/$(CAMPAIGN)/report/index.html"
+	@echo results/$(CAMPAIGN)
+
+.PHONY: test
+test: confirm-test setup-dev rig-image lint test-native ## Run every test: lint, native, unit, runner, rig (about 15 minutes)
+	@$(BIN)/pytest tests
+
+##@ Set-up
+
+.PHONY: setup
+setup: .venv/base ## Make .venv with the command .venv/bin/zonelab
+
+.PHONY: setup-dev
+setup-dev: .venv/dev ## The same, with what lint and tests need
+
+.PHONY: rig-image
+rig-image: setup ## Install QEMU and the image builder, build the rig's image unless it is cached
+	@$(PLAYBOOK) ansible/rig.yml -e rig_name=$(RIG)
+
+.venv/base: requirements/base.txt pyproject.toml
+	@$(MAKE) venv REQUIREMENTS=$<
+	@touch $@
+
+.venv/dev: requirements/dev.txt pyproject.toml
+	@$(MAKE) venv REQUIREMENTS=$<
+	@missing=(); for pair in clang-format:clang-format clang-tidy:clang-tidy cmake:cmake g++:g++ shellcheck:shellcheck ninja:ninja-build; do \
+	  command -v $${pair%%:*} >/dev/null || missing+=($${pair##*:}); done; \
+	dpkg-query -W libgtest-dev libcli11-dev libfmt-dev libxxhash-dev nlohmann-json3-dev >/dev/null 2>&1 \
+	  || missing+=(libgtest-dev libcli11-dev libfmt-dev libxxhash-dev nlohmann-json3-dev); \
+	if (($${#missing[@]})); then echo "installing $${missing[*]}"; \
+	  $(SUDO) apt-get update -qq; $(SUDO) apt-get install -y -qq --no-install-recommends "$${missing[@]}" >/dev/null; fi
+	@touch $@ .venv/base
+
+.PHONY: venv
+venv:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
+	  || { echo "zonelab: $(PYTHON) is too old; hint: make PYTHON=python3.11 (or newer)" >&2; exit 2; }
+	@$(PYTHON) -c 'import venv, ensurepip' 2>/dev/null \
+	  || { echo "installing python3-venv"; $(SUDO) apt-get update -qq; $(SUDO) apt-get install -y -qq python3-venv >/dev/null; }
+	@test -x $(BIN)/python || $(PYTHON) -m venv .venv
+	@echo "installing $(REQUIREMENTS) into .venv"
+	@$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes -r $(REQUIREMENTS)
+	@$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+
+.PHONY: confirm-study confirm-test
+confirm-study: export WHAT := run the study $(STUDY) on the emulated rig $(RIG)
+confirm-study: export TAKES := at most 30 minutes on two cores, of which set-up at most 8
+confirm-test: export WHAT := run every test, those on the emulated rig too
+confirm-test: export TAKES := about 15 minutes on two cores
+confirm-study confirm-test:
+	@echo "This will $$WHAT. It takes $$TAKES, and:"
+	@echo "  installs  QEMU, mmdebstrap and an ssh client with apt (as root), Python packages into .venv (0.7 GB)"
+	@echo "  downloads about 0.6 GB of distribution and Python packages, the first time"
+	@echo "  uses      6 GB of disk while building, 3 GB for the image in ~/.cache/zonelab, 5 GB of memory while running"
+	@echo "  touches   no drive of this machine"
+	@if [[ -z "$(YES)" && -t 0 && -t 1 ]]; then read -r -p "Go on? [y/N] " answer; [[ $$answer == [yY]* ]] || { echo "zonelab: nothing was done" >&2; exit 130; }; fi
+
+##@ Checks
+
+.PHONY: lint
+lint: setup-dev ## ruff, mypy, ansible-lint, shellcheck, clang-format
+	@$(BIN)/ruff format --check --quiet . && $(BIN)/ruff check --quiet .
+	@$(BIN)/mypy
+	@ANSIBLE_CONFIG=ansible/ansible.cfg $(BIN)/ansible-lint --offline --profile production -q site.yml ansible roles
+	@git ls-files '*.sh' .ci/run | xargs -r shellcheck
+	@git ls-files 'harness/native/*.cc' 'harness/native/*.h' | xargs -r clang-format --dry-run --Werror
+	@echo "lint: clean"
+
+.PHONY: test-fast
+test-fast: setup-dev ## Unit and runner tests only (no rig, a minute or two)
+	@$(BIN)/pytest tests/unit tests/runner
+
+.PHONY: test-native
+test-native: setup-dev ## Native unit tests under AddressSanitizer and UBSan
+	@cmake -S harness/native -B build/native-asan --preset asan >/dev/null
+	@cmake --build build/native-asan -j2 >/dev/null
+	@ctest --test-dir build/native-asan --output-on-failure
+
+.PHONY: test-debian12
+test-debian12: setup-dev ## The rig tests on a Debian 12 guest too (kernel 6.1, RocksDB 7.8)
+	@$(MAKE) rig-image RIG=debian12
+	@ZONELAB_SLOW=1 $(BIN)/pytest tests/rig/test_rig_debian12.py
+
+##@ Measurements
+
+.PHONY: bench
+bench: bench-overhead ## All benchmarks of zonelab itself
+
+.PHONY: bench-overhead
+bench-overhead: setup rig-image ## db_bench under the runner versus by hand, alternating pairs; runner's share of CPU
+	@zonelab rig exec $(RIG) -- $(BIN)/python tests/bench/overhead.py
+
+##@ Upkeep
+
+.PHONY: lock
+lock: ## Re-resolve requirements/*.in into pinned, hashed files (needs uv)
+	@uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header --no-annotate requirements/base.in -o requirements/base.txt
+	@uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header --no-annotate -c requirements/base.txt requirements/dev.in -o requirements/dev.txt
+
+.PHONY: schemas
+schemas: setup ## Regenerate configs/schema from the models
+	@zonelab plan --schemas
+
+.PHONY: clean
+clean: ## Remove build/ (never results/, never the image cache)
+	@rm -rf build
+
+.PHONY: help
+help: ## This list
+	@awk 'BEGIN {FS = ":.*## "} /^##@/ {printf "\n%s\n", substr($$0, 5)} /^[a-z0-9-]+:.*## / {printf "  %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)

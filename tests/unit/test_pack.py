@@ -1,0 +1,33 @@
+"""The zipapp: reproducible, complete, and runnable by a Python without any library."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+from harness import pack
+
+PACKAGE = Path(pack.__file__).parent
+
+
+def test_the_archive_is_reproducible_and_starts(tmp_path: Path) -> None:
+    target = tmp_path / "zonelab.pyz"
+    target.write_bytes(pack.archive(PACKAGE))
+    assert pack.archive(PACKAGE) == target.read_bytes()
+    for command in pack.COMMANDS:
+        # -I -S: no site-packages, no user paths: exactly what a measured machine offers.
+        done = subprocess.run(  # noqa: PLW1510 - the return code is asserted below
+            [sys.executable, "-I", "-S", str(target), command, "--help"],
+            capture_output=True,
+            text=True,
+            env={"PATH": os.environ["PATH"]},
+        )
+        assert done.returncode == 0, done.stderr
+        assert f"zonelab {command}" in done.stdout
+
+
+def test_controller_rooms_stay_out() -> None:
+    names = {str(file.relative_to(PACKAGE)) for file in pack.sources(PACKAGE)}
+    assert "run/guard.py" in names
+    assert not any(name.startswith(("plan/", "rig/", "native/")) for name in names)
+    assert "cli/plan.py" not in names
