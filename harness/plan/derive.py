@@ -1,0 +1,251 @@
+"""From a workload and a device to concrete phases: pure functions of zone *capacity*.
+
+Every number a run is given, and every refusal, is made here before anything is destroyed. The
+formulas are written out in docs/studies.md.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from harness.errors import ConfigError
+from harness.plan.models import FRESH, WRITES, Flag, Phase, Workload
+from harness.plan.units import format_size
+from harness.store.spec import Bytes, ColdSpec, Device, PhaseRole, PhaseSpec
+
+MIB = 2**20
+
+# fillrandom draws N keys out of N with replacement: 1 - 1/e of them are hit at least once.
+DISTINCT_AFTER_FILLRANDOM = 1 - 1 / math.e
+
+# Files are cut and placed in pages; O_DIRECT and every level here are happy with 4 KiB.
+PAGE = 4096
+
+# Upstream's defaults, used where a workload does not set the flag (db_bench --help).
+_L0_STOP_DEFAULT = 36
+_MEMTABLES_DEFAULT = 2
+
+# A larger share of the capacity than this cannot be used: f2fs is full at 96 % of 384 small
+# zones and btrfs at 98 % (docs/studies.md), and garbage collection needs a few free zones.
+USABLE_SHARE = 0.95
+
+
+@dataclass(frozen=True, slots=True)
+class Derived:
+    """Numbers that follow from the device. ``formulas`` says how, for people to read."""
+
+    keys: int
+    entry_bytes: int
+    target_file_size_base: int
+    write_buffer_size: int
+    max_bytes_for_level_base: int
+    compaction_debt_bytes: int
+    database_bytes: int
+    peak_bytes: int
+    cold_bytes: int
+    free_bytes: int
+    formulas: Mapping[str, str]
+
+
+def file_size(workload: Workload, device: Device) -> int:
+    """Return ``target_file_size_base`` in bytes, the same on every level of a device.
+
+    On a conventional device without zones, ``largest_file`` alone decides.
+    """
+    usable = (device.zone_capacity or workload.largest_file) * workload.zone_fill
+    parts = max(1, math.ceil(usable / workload.largest_file))
+    return max(PAGE, int(usable / parts) // PAGE * PAGE)
+
+
+def entry_size(workload: Workload) -> int:
+    """Return the stored bytes of one key and its value, compressed if the workload compresses."""
+    ratio = 1.0
+    if workload.flags.get("compression_type", "snappy") != "none":  # upstream's default: snappy
+        ratio = _number(workload.flags, "compression_ratio", 0.5)
+    return workload.key_size + max(1, round(workload.value_size * ratio))
+
+
+def derive(workload: Workload, device: Device, target: float, *, cold: bool) -> Derived:
+    """Size the database, its files and the cold data for a device.
+
+    ``target`` is the wanted utilisation, a share of the capacity.
+
+    Raises:
+        ConfigError: the result cannot fit, with the arithmetic in the message.
+    """
+    capacity = device.capacity
+    share = workload.database_share if cold else target
+    entry = entry_size(workload)
+    keys = int(share * capacity / (entry * workload.fill_share))
+    if keys < 1:
+        raise ConfigError(
+            f"not one key of {entry} B fits {share:.1%} of {format_size(capacity)}",
+            hint="raise database_share or lower value_size",
+            code="no-keys",
+        )
+    sst = _flag(workload, "target_file_size_base", file_size(workload, device))
+    buffer = _flag(workload, "write_buffer_size", int(sst * workload.write_buffers_per_file))
+    base = _flag(
+        workload, "max_bytes_for_level_base", int(buffer * workload.level_base_in_write_buffers)
+    )
+    database = int(keys * entry * workload.fill_share)
+    cold_bytes = int(target * capacity) // MIB * MIB - -(-database // MIB) * MIB if cold else 0
+    derived = Derived(
+        keys=keys,
+        entry_bytes=entry,
+        target_file_size_base=sst,
+        write_buffer_size=buffer,
+        max_bytes_for_level_base=base,
+        compaction_debt_bytes=max(MIB, int(workload.compaction_debt * capacity)),
+        database_bytes=database,
+        peak_bytes=_peak(workload, keys * entry, buffer, base),
+        cold_bytes=cold_bytes,
+        free_bytes=capacity - cold_bytes - database,
+        formulas={
+            "keys": f"{share:.3g} x capacity / (entry x fill_share {workload.fill_share:g})",
+            "entry_bytes": "key_size + value_size after compression",
+            "target_file_size_base": f"zone capacity x {workload.zone_fill:g} in equal parts of at "
+            f"most {format_size(workload.largest_file)}",
+            "write_buffer_size": f"target_file_size_base x {workload.write_buffers_per_file:g}",
+            "max_bytes_for_level_base": "write_buffer_size x "
+            f"{workload.level_base_in_write_buffers:g}",
+            "compaction_debt_bytes": f"capacity x {workload.compaction_debt:g}",
+            "database_bytes": "keys x entry x fill_share, after the first fill",
+            "peak_bytes": "keys x entry x peak_share + (memtables + level-0 files) x write buffer "
+            "+ one level-0 compaction",
+            "cold_bytes": f"{target:g} x capacity - database" if cold else "none: no cold data",
+            "free_bytes": "capacity - cold - database",
+        },
+    )
+    _check(workload, device, derived, target)
+    return derived
+
+
+def _peak(workload: Workload, all_keys: int, buffer: int, base: int) -> int:
+    """Return the largest size of the database while it is overwritten.
+
+    ``peak_share`` covers all keys and their old versions in the sorted levels; on top come the
+    memtables' WAL, level-0 files until writes stop, and one rewrite of level 0 into level 1 while
+    its inputs still exist.
+    """
+    level0 = int(_number(workload.flags, "level0_stop_writes_trigger", _L0_STOP_DEFAULT))
+    memtables = int(_number(workload.flags, "max_write_buffer_number", _MEMTABLES_DEFAULT))
+    return int(all_keys * workload.peak_share) + (memtables + level0) * buffer + base
+
+
+def _check(workload: Workload, device: Device, derived: Derived, target: float) -> None:
+    capacity = device.capacity
+    if derived.cold_bytes < 0:
+        raise ConfigError(
+            f"utilisation {target:.0%} of {format_size(capacity)} is less than the database alone: "
+            f"{format_size(derived.database_bytes)}",
+            hint="raise target_utilisation or lower database_share",
+            code="utilisation-impossible",
+        )
+    limit = device.zone_capacity
+    if limit is not None and derived.target_file_size_base > limit:
+        raise ConfigError(
+            f"target_file_size_base {format_size(derived.target_file_size_base)} is larger than a "
+            f"zone's capacity of {format_size(limit)}",
+            hint="lower largest_file, or leave target_file_size_base to the planner",
+            code="sst-too-large",
+        )
+    usable = int(capacity * USABLE_SHARE)
+    left = usable - derived.cold_bytes
+    if derived.peak_bytes > left:
+        raise ConfigError(
+            f"the database of {workload.name} needs up to {format_size(derived.peak_bytes)} "
+            f"(peak), but {USABLE_SHARE:.0%} of {format_size(capacity)} capacity minus "
+            f"{format_size(derived.cold_bytes)} of cold data leaves {format_size(left)}",
+            hint="lower database_share or target_utilisation, or use a larger device",
+            code="does-not-fit",
+        )
+
+
+def cold_spec(derived: Derived, target: float, tolerance: float) -> ColdSpec:
+    """Return what the runner is told about utilisation (0 bytes: measure it, fill nothing)."""
+    return ColdSpec(target, tolerance, Bytes(derived.cold_bytes))
+
+
+def phase_spec(workload: Workload, phase: Phase, derived: Derived) -> PhaseSpec:
+    """Return one phase with its operations counted; its timeout is still the floor.
+
+    Raises:
+        ConfigError: readseq asks for more entries than the database surely holds.
+    """
+    threads = int(_number(workload.flags | phase.flags, "threads", 1))
+    payload = workload.key_size + workload.value_size if phase.benchmark in WRITES else 0
+    total = _operations(phase, derived, workload)
+    per_thread = None if total is None else max(1, math.ceil(total / threads))
+    flags: dict[str, Flag] = {
+        "key_size": workload.key_size,
+        "value_size": workload.value_size,
+        "num": derived.keys,
+        "write_buffer_size": derived.write_buffer_size,
+        "target_file_size_base": derived.target_file_size_base,
+        "max_bytes_for_level_base": derived.max_bytes_for_level_base,
+        "soft_pending_compaction_bytes_limit": derived.compaction_debt_bytes // 2,
+        "hard_pending_compaction_bytes_limit": derived.compaction_debt_bytes,
+        **workload.flags,
+        **phase.flags,
+    }
+    if per_thread is None:
+        flags["duration"] = phase.operations.duration or 0
+    else:
+        # --num is the key space for every phase; --writes and --reads count per thread.
+        flags["writes" if payload else "reads"] = per_thread
+    return PhaseSpec(
+        name=phase.name,
+        benchmark=phase.benchmark,
+        role=PhaseRole(phase.role),
+        flags=flags,
+        operations=None if per_thread is None else per_thread * threads,
+        user_bytes_per_operation=payload,
+        expects_gc=phase.expects_gc,
+        timeout_seconds=phase.timeout,
+    )
+
+
+def _operations(phase: Phase, derived: Derived, workload: Workload) -> int | None:
+    rule = phase.operations
+    if rule.duration is not None:
+        return None
+    if rule.keys is not None:
+        count = math.ceil(rule.keys * derived.keys)
+    elif rule.free_space is not None:
+        payload = workload.key_size + workload.value_size
+        count = math.ceil(rule.free_space * derived.free_bytes / payload)
+    else:
+        count = rule.count or 0
+    count = count if rule.at_most is None else min(count, rule.at_most)
+    if phase.benchmark == "readseq":
+        _check_readseq(phase, count, derived, workload)
+    return count
+
+
+def _check_readseq(phase: Phase, count: int, derived: Derived, workload: Workload) -> None:
+    """Refuse too long a readseq: it ends at the last entry."""
+    fills = [p.benchmark for p in workload.phases if p.benchmark in FRESH]
+    share = DISTINCT_AFTER_FILLRANDOM if fills[-1:] == ["fillrandom"] else 1.0
+    # 1 % below: the number of distinct random keys varies by far less for any N that is used.
+    sure = int(derived.keys * share * (0.99 if share < 1 else 1.0))
+    if count > sure:
+        raise ConfigError(
+            f"phase {phase.name} reads {count} entries, the database surely holds {sure}",
+            hint=f"set its operations to keys: {math.floor(share * 99) / 100}",
+            code="too-many-reads",
+        )
+
+
+def _number(flags: Mapping[str, Flag], name: str, default: float) -> float:
+    value = flags.get(name, default)
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise ConfigError(f"flag {name} must be a number, got {value!r}", code="flag-type")
+    return float(value)
+
+
+def _flag(workload: Workload, name: str, derived: int) -> int:
+    """Return a size that the workload (or a factor) sets itself, else the derived one."""
+    return int(_number(workload.flags, name, derived))

@@ -1,0 +1,225 @@
+"""From a study to runs: levels x factors x repetitions, in seeded randomised blocks."""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+import json
+import random
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from harness import __version__
+from harness.errors import ConfigError
+from harness.plan.derive import Derived, cold_spec, derive, phase_spec
+from harness.plan.facts import device_facts
+from harness.plan.load import build, nearest
+from harness.plan.models import Flag, Level, Study, Workload
+from harness.plan.predict import predict
+from harness.plan.requirements import check_level, choose_scheduler
+from harness.plan.units import format_size, parse_share
+from harness.store.spec import Claim, HostPlan, Inspection, Plan, Prediction, RunSpec
+
+# Phases of a run use seeds above the run's own; this leaves room for them.
+_SEED_STEP = 10_000
+
+# Fields of a workload that a factor may vary, besides the flags.
+_WORKLOAD_FACTORS = frozenset({"key_size", "value_size", "database_share", "compaction_debt"})
+_STUDY_FACTORS = frozenset({"scheduler", "target_utilisation"})
+_SIZE_FLAGS = frozenset({"target_file_size_base", "write_buffer_size", "max_bytes_for_level_base"})
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """A point of the matrix, sized for one host's device."""
+
+    name: str
+    level: Level
+    factors: dict[str, Flag]
+    scheduler: str
+    derived: Derived
+    template: RunSpec
+
+
+def block_seed(study: Study, repetition: int) -> int:
+    """Return the seed all runs of a block share; it differs between repetitions."""
+    return study.seed + _SEED_STEP * repetition
+
+
+def block_order(study: Study, cells: Sequence[str], repetition: int) -> list[str]:
+    """Return the cells of a block in their order; depends on the study's seed and nothing else."""
+    order = sorted(cells)
+    # Not cryptography: the same plan must come out of the same study.
+    random.Random(f"{study.seed}/{repetition}").shuffle(order)  # noqa: S311
+    return order
+
+
+def cell_name(level: str, factors: dict[str, Flag]) -> str:
+    """Return a cell's slug: the level, then ``_factor-value`` for each factor."""
+    parts = [level, *(f"{name}-{value}" for name, value in factors.items())]
+    return re.sub(r"[^a-z0-9._-]+", "-", "_".join(parts).lower())
+
+
+def expand(
+    study: Study, workload: Workload, hosts: Sequence[tuple[str, Inspection]], campaign: str
+) -> Plan:
+    """Return the whole plan. Block *r* runs on host *r* modulo the number of hosts.
+
+    Raises:
+        ConfigError: a level is unknown or the study cannot fit a host's device.
+    """
+    plans = []
+    for index, (host, inspection) in enumerate(hosts):
+        cells = {cell.name: cell for cell in cells_of(study, workload, inspection, campaign)}
+        blocks = range(index + 1, study.repetitions + 1, len(hosts))
+        runs = tuple(
+            _run(study, cells[name], repetition, position)
+            for repetition in blocks
+            for position, name in enumerate(block_order(study, list(cells), repetition), start=1)
+        )
+        plans.append(HostPlan(host, inspection, runs))
+    _check_limits(study, [run for plan in plans for run in plan.runs])
+    return Plan(
+        campaign=campaign,
+        study=study.name,
+        question=study.question,
+        study_digest=digest(study, workload, hosts),
+        baseline=study.baseline,
+        contrast=study.contrast,
+        claims=tuple(Claim(**claim.model_dump()) for claim in study.claims),
+        metrics=study.metrics,
+        hosts=tuple(plans),
+        zonelab_version=__version__,
+    )
+
+
+def digest(study: Study, workload: Workload, hosts: Sequence[tuple[str, Inspection]]) -> str:
+    """Return the SHA-256 of the resolved study, its workload and the devices' lasting facts."""
+    content = {
+        "study": study.model_dump(mode="json"),
+        "workload": workload.model_dump(mode="json"),
+        "devices": {host: device_facts(inspection) for host, inspection in hosts},
+    }
+    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
+
+
+def cells_of(study: Study, workload: Workload, inspection: Inspection, campaign: str) -> list[Cell]:
+    """Return the matrix for one host, sized for its device, in the study's order.
+
+    Raises:
+        ConfigError: a level or factor is unknown, or a cell cannot fit.
+    """
+    known = {probe.level: probe for probe in inspection.levels}
+    cells = []
+    for level in study.entries:
+        if level.name not in known:
+            raise ConfigError(
+                f"there is no level {level.name!r}", hint=nearest(level.name, known),
+                code="unknown-level",
+            )  # fmt: skip
+        if known[level.name].available:  # else it becomes a skipped row, whatever the geometry
+            check_level(level.name, inspection.device)
+        for values in itertools.product(*study.factors.values()):
+            factors = dict(zip(study.factors, values, strict=True))
+            cells.append(_cell(study, workload, inspection, campaign, level=level, factors=factors))
+    if len({cell.name for cell in cells}) != len(cells):
+        raise ConfigError("two cells have the same name", hint="factor values must differ")
+    return cells
+
+
+def apply_factors(
+    study: Study, workload: Workload, factors: dict[str, Flag]
+) -> tuple[Workload, float, str | None]:
+    """Return the workload, target utilisation and scheduler of a cell.
+
+    Raises:
+        ConfigError: a factor is neither the study's, the workload's, nor a flag.
+    """
+    changes = workload.model_dump(mode="json", exclude_defaults=True)
+    known = _WORKLOAD_FACTORS | _STUDY_FACTORS | _SIZE_FLAGS | set(workload.flags)
+    for name, value in factors.items():
+        if name not in known:
+            raise ConfigError(
+                f"study {study.name} varies an unknown factor {name!r}",
+                hint=nearest(name, known), code="unknown-factor",
+            )  # fmt: skip
+        if name in _WORKLOAD_FACTORS:
+            changes[name] = value
+        elif name not in _STUDY_FACTORS:
+            changes["flags"][name] = value
+    target = parse_share(factors.get("target_utilisation", study.target_utilisation))
+    scheduler = factors.get("scheduler")
+    changed = build(Workload, changes, f"study {study.name}, factors {factors}")
+    return changed, target, None if scheduler is None else str(scheduler)
+
+
+def _cell(
+    study: Study, workload: Workload, inspection: Inspection, campaign: str, *,
+    level: Level, factors: dict[str, Flag],
+) -> Cell:  # fmt: skip
+    device = inspection.device
+    sized, target, wanted = apply_factors(study, workload, factors)
+    scheduler = choose_scheduler(wanted, inspection)
+    derived = derive(sized, device, target, cold=study.cold)
+    specs = tuple(phase_spec(sized, phase, derived) for phase in sized.phases)
+    predicted, phases, timeout = predict(sized, derived, specs, device.kind)
+    name = cell_name(level.name, factors)
+    template = RunSpec(
+        campaign=campaign,
+        study=study.name,
+        run="",
+        cell=name,
+        level=level.name,
+        factors=factors,
+        level_options=level.options,
+        repetition=0,
+        attempt=1,
+        block=0,
+        position=0,
+        seed=0,
+        device=device,
+        conventional=inspection.conventional,
+        scheduler=scheduler,
+        cold=cold_spec(derived, target, study.tolerance),
+        phases=phases,
+        predicted=_free_if_skipped(level.name, inspection, predicted),
+        timeout_seconds=timeout,
+    )
+    return Cell(name, level, factors, scheduler, derived, template)
+
+
+def _free_if_skipped(level: str, inspection: Inspection, predicted: Prediction) -> Prediction:
+    probe = next(probe for probe in inspection.levels if probe.level == level)
+    if probe.available:
+        return predicted
+    return replace(predicted, bytes_written=type(predicted.bytes_written)(0), seconds=0.0)
+
+
+def _run(study: Study, cell: Cell, repetition: int, position: int) -> RunSpec:
+    return replace(
+        cell.template,
+        run=f"{cell.name}--r{repetition:02d}",
+        repetition=repetition,
+        block=repetition,
+        position=position,
+        seed=block_seed(study, repetition),
+    )
+
+
+def _check_limits(study: Study, runs: Sequence[RunSpec]) -> None:
+    written = sum(run.predicted.bytes_written for run in runs)
+    seconds = sum(run.predicted.seconds for run in runs)
+    if study.limit_bytes is not None and written > study.limit_bytes:
+        raise ConfigError(
+            f"{len(runs)} runs would write {format_size(written)}, the study allows "
+            f"{format_size(study.limit_bytes)}",
+            hint="fewer --repetitions or --levels, or raise it: --set limit_bytes=SIZE",
+            code="too-many-bytes",
+        )
+    if study.limit_time is not None and seconds > study.limit_time:
+        raise ConfigError(
+            f"{len(runs)} runs would take {seconds:.0f} s, the study allows {study.limit_time} s",
+            hint="fewer --repetitions or --levels, or raise it: --set limit_time=TIME",
+            code="too-much-time",
+        )

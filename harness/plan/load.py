@@ -1,0 +1,166 @@
+"""Reading ``configs/`` and inspections: one clear ConfigError for whatever is wrong in them."""
+
+from __future__ import annotations
+
+import difflib
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, TypeVar
+
+import yaml
+from pydantic import BaseModel, ValidationError
+
+from harness.errors import ConfigError, UsageError
+from harness.plan import models
+from harness.plan.models import Study, Workload
+from harness.plan.units import FieldError
+from harness.store import codec
+from harness.store.spec import Inspection
+
+CONFIGS = Path(__file__).resolve().parents[2] / "configs"
+
+M = TypeVar("M", bound=BaseModel)
+
+
+def nearest(name: str, known: Iterable[str]) -> str:
+    """Return a hint: the closest known name if there is one, and the list."""
+    choices = sorted(known)
+    close = difflib.get_close_matches(name, choices, n=1)
+    guess = f"did you mean {close[0]}? " if close else ""
+    return f"{guess}known: {', '.join(choices)}"
+
+
+def names(kind: str, configs: Path = CONFIGS) -> list[str]:
+    """Return the names of all files of a kind (``studies``, ``workloads``), sorted."""
+    return sorted(path.stem for path in (configs / kind).glob("*.yml"))
+
+
+def load_study(
+    name: str, configs: Path = CONFIGS, settings: Mapping[str, Any] | None = None
+) -> tuple[Study, Workload]:
+    """Load a study and its workload.
+
+    ``settings`` replace fields of the file: ``repetitions``, or ``workload.value_size`` for one
+    of the workload.
+
+    Raises:
+        ConfigError: there is no such study or workload, or a field or unit is wrong.
+    """
+    own = {k: v for k, v in (settings or {}).items() if not k.startswith("workload.")}
+    of_workload = {
+        k.removeprefix("workload."): v for k, v in (settings or {}).items() if k not in own
+    }
+    study = _load(Study, "studies", name, configs, own)
+    return study, _load(Workload, "workloads", study.workload, configs, of_workload)
+
+
+def narrow(study: Study, levels: Sequence[str]) -> Study:
+    """Return the study with only some of its levels; claims about the others are dropped.
+
+    Raises:
+        ConfigError: the study has no such level.
+    """
+    known = {entry.name: entry for entry in study.entries}
+    for level in levels:
+        if level not in known:
+            raise ConfigError(
+                f"study {study.name} has no level {level!r}", hint=nearest(level, known),
+                code="unknown-level",
+            )  # fmt: skip
+    kept = {name: entry for name, entry in known.items() if name in levels}
+    changes: dict[str, Any] = {"levels": tuple(kept.values())}
+    if study.contrast == "level":
+        # Without the baseline the first level left takes its place; the plan says which.
+        baseline = study.baseline if study.baseline in kept else next(iter(kept))
+        claims = tuple(c for c in study.claims if {c.level, c.baseline} <= kept.keys())
+        changes |= {"baseline": baseline, "claims": claims}
+    return study.model_copy(update=changes)
+
+
+def build(model: type[M], data: Mapping[str, Any], where: str) -> M:
+    """Validate plain data as ``model``; ``where`` names its source in the message.
+
+    Raises:
+        ConfigError: a field is unknown, missing or wrong; the message names its path.
+    """
+    try:
+        # Through JSON, where strict mode still turns lists into tuples.
+        return model.model_validate_json(json.dumps(data))
+    except ValidationError as error:
+        raise _explain(error, where) from None
+    except TypeError as error:  # a date or another YAML type that JSON does not have
+        raise ConfigError(f"{where}: {error}", hint="quote the value") from None
+
+
+def load_inspection(text: str) -> tuple[str, Inspection]:
+    """Read ``HOST=FILE.json`` as given on the command line.
+
+    Raises:
+        UsageError: not of that form, or the file cannot be read.
+        ConfigError: not an inspection of this schema version.
+    """
+    host, equals, file = text.partition("=")
+    if not (host and equals and file):
+        raise UsageError(f"--inspection {text!r} is not HOST=FILE.json", code="inspection")
+    try:
+        data = json.loads(Path(file).read_text(encoding="utf-8"))
+    except OSError as error:
+        raise UsageError(f"cannot read {file}: {error.strerror}", code="inspection") from None
+    except ValueError as error:
+        raise ConfigError(
+            f"{file} is not JSON: {error}", hint="zonelab inspect DEVICE --format json"
+        ) from None
+    codec.check_version(data, file)
+    return host, codec.decode(Inspection, data, file)
+
+
+def _load(model: type[M], kind: str, name: str, configs: Path, settings: Mapping[str, Any]) -> M:
+    path = configs / kind / f"{name}.yml"
+    known = names(kind, configs)
+    if name not in known:
+        what = "study" if kind == "studies" else kind.removesuffix("s")
+        raise ConfigError(
+            f"there is no {what} {name!r}", hint=nearest(name, known), code=f"unknown-{what}"
+        )
+    try:
+        data = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        line = " ".join(str(error).split())
+        raise ConfigError(f"{path} is not YAML: {line}", code="not-yaml") from None
+    if not isinstance(data, dict):
+        raise ConfigError(f"{path} holds no fields", hint="see docs/studies.md", code="not-yaml")
+    result = build(model, {**data, **settings}, str(path))
+    if getattr(result, "name", name) != name:
+        raise ConfigError(
+            f"{path}: its name says {getattr(result, 'name', '')!r}", hint=f"name: {name}"
+        )
+    return result
+
+
+def _explain(error: ValidationError, where: str) -> ConfigError:
+    first = error.errors(include_url=False)[0]
+    field = ".".join(str(part) for part in first["loc"]) or "the file"
+    cause = first.get("ctx", {}).get("error")
+    wrong, hint = first["msg"], "see docs/studies.md"
+    if isinstance(cause, FieldError):
+        wrong, hint = str(cause), cause.hint or hint
+    if first["type"] == "extra_forbidden":
+        return ConfigError(
+            f"{where}: unknown field {field!r}",
+            hint=nearest(str(first["loc"][-1]), _fields()),
+            code="unknown-field",
+        )
+    return ConfigError(f"{where}: {field}: {wrong}", hint=hint, code="bad-field")
+
+
+def _fields() -> set[str]:
+    kinds: list[type[BaseModel]] = [
+        Study,
+        Workload,
+        models.Phase,
+        models.Operations,
+        models.Level,
+        models.PrimaryClaim,
+    ]
+    return {field for kind in kinds for field in kind.model_fields}

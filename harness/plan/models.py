@@ -1,0 +1,191 @@
+"""What people write in ``configs/``: studies, workloads and tunings (pydantic, strict).
+
+``zonelab plan --schemas`` writes the JSON schemas of these models to ``configs/schema/``.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+from harness.metrics import CATALOGUE
+from harness.plan.units import FieldError, Seconds, Share, Size
+
+Flag = str | bool | int | float
+Name = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9._-]*$", max_length=64)]
+FlagName = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]*$")]
+
+# Benchmarks the planner knows to size. The first group begins with an empty database.
+FRESH = frozenset({"fillseq", "fillrandom", "filluniquerandom"})
+WRITES = FRESH | {"overwrite", "updaterandom"}
+Benchmark = Literal[
+    "fillseq", "fillrandom", "filluniquerandom", "overwrite", "updaterandom",
+    "readseq", "readrandom", "readwhilewriting",
+]  # fmt: skip
+
+
+class Model(BaseModel):
+    """Base of all of them: unknown fields are errors, nothing is converted silently."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+
+class Operations(Model):
+    """How many operations a phase does: exactly one rule, and an optional upper limit.
+
+    ``keys``: this multiple of the number of keys. ``free_space``: until the user payload is this
+    multiple of the space left free after the fill. ``count``: this number. ``duration``: for this
+    long (db_bench ``--duration``), whatever number that gives.
+    """
+
+    keys: Annotated[float, Field(gt=0)] | None = None
+    free_space: Annotated[float, Field(gt=0)] | None = None
+    count: Annotated[int, Field(gt=0)] | None = None
+    duration: Seconds | None = None
+    at_most: Annotated[int, Field(gt=0)] | None = None
+
+    @model_validator(mode="after")
+    def _one_rule(self) -> Operations:
+        rules = [self.keys, self.free_space, self.count, self.duration]
+        if sum(rule is not None for rule in rules) != 1:
+            raise FieldError("operations needs exactly one of keys, free_space, count, duration")
+        return self
+
+
+class Phase(Model):
+    """One db_bench invocation. ``timeout`` is a floor: the planner raises it for large devices.
+
+    ``assumed_write_amplification`` is file bytes (WAL, flush, compaction) per user byte, used
+    only to predict bytes and time.
+    """
+
+    name: Name
+    benchmark: Benchmark
+    role: Literal["fill", "measured"]
+    operations: Operations
+    flags: dict[FlagName, Flag] = {}
+    expects_gc: bool = False
+    timeout: Seconds = 300
+    assumed_write_amplification: Annotated[float, Field(ge=1)] | None = None
+
+
+class Workload(Model):
+    """A sequence of db_bench phases over one database.
+
+    ``database_share`` is the size of the database after its first fill as a share of the device's
+    zone capacity; the number of keys follows from it. ``fill_share`` says how large the files are
+    after that fill, per byte of (keys x entry); ``peak_share`` the same for the largest moment of
+    the later phases. Both are measured (docs/studies.md says where and how).
+    ``target_file_size_base`` is ``zone_fill`` x zone capacity, divided by the smallest whole number
+    that brings it to at most ``largest_file``. ``write_buffers_per_file`` and
+    ``level_base_in_write_buffers`` size the memtable and L1 from it. ``compaction_debt`` bounds the
+    bytes that wait for compaction, as a share of the capacity: without it the database outgrows
+    its space whenever writes are faster than compaction.
+    """
+
+    name: Name
+    description: str
+    key_size: Annotated[int, Field(ge=4)]
+    value_size: Size
+    database_share: Share
+    fill_share: Annotated[float, Field(gt=0, le=2)]
+    peak_share: Annotated[float, Field(gt=0, le=4)]
+    zone_fill: Share = 0.95
+    largest_file: Size = 64 * 2**20
+    write_buffers_per_file: Annotated[float, Field(gt=0)] = 1.0
+    level_base_in_write_buffers: Annotated[float, Field(gt=0)] = 4.0
+    compaction_debt: Share
+    flags: dict[FlagName, Flag]
+    phases: Annotated[tuple[Phase, ...], Field(min_length=1)]
+
+    @model_validator(mode="after")
+    def _phases_make_sense(self) -> Workload:
+        names = [phase.name for phase in self.phases]
+        if len(set(names)) != len(names):
+            raise FieldError(f"phase names must differ: {', '.join(names)}")
+        roles = [phase.role for phase in self.phases]
+        if roles[0] != "fill" or roles != sorted(roles):
+            raise FieldError("fill phases come first, and there is at least one")
+        if any(p.benchmark in FRESH for p in self.phases if p.role == "measured"):
+            raise FieldError("a measured phase must not start with an empty database")
+        if self.value_size < 1:
+            raise FieldError("value_size must be at least 1 byte")
+        return self
+
+
+class Level(Model):
+    """A level of a study, with options that its module understands."""
+
+    name: Name
+    options: dict[str, Flag] = {}
+
+
+class PrimaryClaim(Model):
+    """A primary claim: ``level`` against ``baseline`` on ``metric`` (``<phase>.<name>``)."""
+
+    id: Name
+    metric: str
+    level: Name
+    baseline: Name
+    expect: Literal["better", "worse", "different"]
+
+
+class Study(Model):
+    """A declared question and the matrix that answers it.
+
+    ``contrast`` is ``level`` or the name of a factor; ``baseline`` is one of its values. Factors
+    are ``scheduler``, ``target_utilisation``, sizes of the workload, or db_bench flags.
+    """
+
+    name: Name
+    question: str
+    workload: Name
+    levels: Annotated[tuple[Name | Level, ...], Field(min_length=1)]
+    factors: dict[FlagName, Annotated[tuple[Flag, ...], Field(min_length=1)]] = {}
+    repetitions: Annotated[int, Field(ge=1, le=99)]
+    seed: Annotated[int, Field(ge=1, lt=2**31)]
+    cold: bool = True
+    target_utilisation: Share
+    tolerance: Share = 0.02
+    baseline: str
+    contrast: str = "level"
+    metrics: Annotated[tuple[str, ...], Field(min_length=1)]
+    claims: Annotated[tuple[PrimaryClaim, ...], Field(max_length=5)] = ()
+    limit_time: Seconds | None = None
+    limit_bytes: Size | None = None
+
+    @property
+    def entries(self) -> tuple[Level, ...]:
+        """The levels, each in its long form."""
+        return tuple(Level(name=e) if isinstance(e, str) else e for e in self.levels)
+
+    @model_validator(mode="after")
+    def _contrast_makes_sense(self) -> Study:
+        names = [entry.name for entry in self.entries]
+        if len(set(names)) != len(names):
+            raise FieldError(f"levels must differ: {', '.join(names)}")
+        if self.contrast != "level" and self.contrast not in self.factors:
+            raise FieldError(f"contrast {self.contrast!r} is neither 'level' nor a factor")
+        values = names if self.contrast == "level" else map(str, self.factors[self.contrast])
+        if self.baseline not in (choices := list(values)):
+            raise FieldError(f"baseline {self.baseline!r} is not one of {', '.join(choices)}")
+        for key in (*self.metrics, *(claim.metric for claim in self.claims)):
+            if key.rpartition(".")[2] not in CATALOGUE:
+                raise FieldError(f"unknown metric {key!r}")
+        return self
+
+
+class Setting(Model):
+    """A file to write. ``path`` may hold ``*``; files that do not exist are left out."""
+
+    path: Annotated[str, Field(pattern=r"^/(proc/sys|sys)/[A-Za-z0-9_./*-]+$")]
+    value: str
+
+
+class Tuning(Model):
+    """Host settings applied before and restored after a campaign (role ``tuning``)."""
+
+    name: Name
+    description: str
+    settings: tuple[Setting, ...]

@@ -1,0 +1,102 @@
+"""What a run will write and how long it will take: rough, stated, shown before anything is lost.
+
+The rates are orders of magnitude: they drive the ETA and the timeouts, never a result.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+
+from harness.plan.derive import Derived
+from harness.plan.models import Phase, Workload
+from harness.store.spec import Bytes, DeviceKind, PhaseSpec, Prediction
+
+MIB = 2**20
+
+# File bytes (WAL + flush + compaction) per user byte. Measured with db_bench 7.8 on tmpfs at the
+# default study's sizes, rounded up: fillseq moves files without rewriting them.
+WRITE_AMPLIFICATION = {
+    "fillseq": 2.0,
+    "fillrandom": 3.0,
+    "filluniquerandom": 5.0,
+    "overwrite": 5.0,
+    "updaterandom": 5.0,
+}
+_WAL = 1.0
+
+# A phase or run may take this many times its prediction before it is killed.
+TIMEOUT_FACTOR = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Rates:
+    """Assumed speed of a device kind. ``setup`` covers format, mount, opening, sync, unmount."""
+
+    cold_bytes_per_second: float
+    file_bytes_per_second: float
+    seconds_per_operation: float
+    setup_seconds: float
+    phase_seconds: float
+
+
+RATES = {
+    # Two cores without KVM: 1.3 GiB of cold data took 33 s; about 10,000 small operations per
+    # second; file writes are bound by the emulated CPU.
+    DeviceKind.EMULATED: Rates(40 * MIB, 160 * MIB, 100e-6, 6.0, 2.0),
+    # ZN540: 1,155 MiB/s write bandwidth; half of it for a mix of flush and compaction; 10 us per
+    # operation of one db_bench thread.
+    DeviceKind.HARDWARE: Rates(1155 * MIB, 577 * MIB, 10e-6, 10.0, 2.0),
+}
+
+
+def write_amplification(phase: Phase) -> float:
+    """Return the phase's assumed file bytes per user byte (0 for phases that only read)."""
+    return phase.assumed_write_amplification or WRITE_AMPLIFICATION.get(phase.benchmark, 0.0)
+
+
+def user_bytes(spec: PhaseSpec) -> int:
+    """Return U of a phase; 0 where the number of operations is not known beforehand."""
+    return (spec.operations or 0) * spec.user_bytes_per_operation
+
+
+def file_bytes(phase: Phase, spec: PhaseSpec, workload: Workload, derived: Derived) -> float:
+    """Return what the phase writes: the WAL as it is, flushed and compacted data compressed."""
+    shrunk = derived.entry_bytes / (workload.key_size + workload.value_size)
+    beyond_wal = max(0.0, write_amplification(phase) - _WAL)
+    return user_bytes(spec) * (_WAL + beyond_wal * shrunk)
+
+
+def phase_seconds(spec: PhaseSpec, written: float, rates: Rates) -> float:
+    """Return the phase's predicted wall time in seconds."""
+    duration = spec.flags.get("duration", 0)
+    if spec.operations is None:
+        return float(duration) + rates.phase_seconds
+    busy = spec.operations * rates.seconds_per_operation + written / rates.file_bytes_per_second
+    return busy + rates.phase_seconds
+
+
+def predict(
+    workload: Workload, derived: Derived, specs: tuple[PhaseSpec, ...], kind: DeviceKind
+) -> tuple[Prediction, tuple[PhaseSpec, ...], int]:
+    """Return the run's prediction, its phases with their timeouts, and the run's timeout (s)."""
+    rates = RATES[kind]
+    written = [
+        file_bytes(phase, spec, workload, derived)
+        for phase, spec in zip(workload.phases, specs, strict=True)
+    ]
+    times = [phase_seconds(s, w, rates) for s, w in zip(specs, written, strict=True)]
+    cold_seconds = derived.cold_bytes / rates.cold_bytes_per_second
+    timed = tuple(
+        replace(s, timeout_seconds=max(s.timeout_seconds, math.ceil(TIMEOUT_FACTOR * t)))
+        for s, t in zip(specs, times, strict=True)
+    )
+    around = rates.setup_seconds + cold_seconds
+    prediction = Prediction(
+        bytes_written=Bytes(round(derived.cold_bytes + sum(written))),
+        live_bytes=Bytes(derived.cold_bytes + derived.database_bytes),
+        seconds=round(around + sum(times), 1),
+    )
+    # The floor of 300 s around the phases: formatting a large drive may reset every zone first.
+    outside = max(300, math.ceil(TIMEOUT_FACTOR * around))
+    return prediction, timed, outside + sum(s.timeout_seconds for s in timed)

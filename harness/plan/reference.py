@@ -1,0 +1,49 @@
+"""The rig's geometry as an inspection: what ``zonelab plan --list`` predicts for by default."""
+
+from __future__ import annotations
+
+from harness.store.spec import (
+    Bytes,
+    Device,
+    DeviceIdentity,
+    DeviceKind,
+    HostFacts,
+    Inspection,
+    LevelProbe,
+)
+
+MIB = 2**20
+
+# configs/rigs/default.yml: 384 zones of 8 MiB, 6 MiB of them writable, 14 active.
+_ZONES, _SIZE, _CAPACITY, _ACTIVE = 384, 8 * MIB, 6 * MIB, 14
+
+# The levels of DESIGN; all are taken as available.
+LEVELS = (
+    "conventional-ext4", "conventional-xfs", "dm-zoned", "dm-zap", "f2fs", "btrfs", "xfs", "zlfs",
+    "zenfs",
+)  # fmt: skip
+
+RIG = Inspection(
+    host=HostFacts("rig", "7.2.0", "Debian GNU/Linux 13", 2, Bytes(4096 * MIB), "9.10.0"),
+    device=Device(
+        path="/dev/nvme0n2",
+        identity=DeviceIdentity("", "", "", "reference", 2),
+        kind=DeviceKind.EMULATED,
+        model="reference geometry",
+        size=Bytes(_ZONES * _SIZE),
+        logical_block_size=4096,
+        zoned=True,
+        zone_size=Bytes(_SIZE),
+        zone_capacity=Bytes(_CAPACITY),
+        zones=_ZONES,
+        max_open_zones=_ACTIVE,
+        max_active_zones=_ACTIVE,
+        scheduler="none",
+        schedulers=("none", "mq-deadline"),
+    ),
+    conventional=None,
+    conventional_reason=None,
+    drive_capacity=None,
+    refusals=(),
+    levels=tuple(LevelProbe(level, available=True, reason=None) for level in LEVELS),
+)

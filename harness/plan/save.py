@@ -1,0 +1,105 @@
+"""Writing a campaign: plan, record and hosts' facts, or nothing at all when it is already there."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+
+from harness.errors import ConfigError, UsageError
+from harness.plan import facts
+from harness.store.campaign import Campaign, CampaignPaths, load_inspection, load_plan
+from harness.store.codec import SCHEMA_VERSION
+from harness.store.files import dumps, write_atomic
+from harness.store.rundir import full_disk_is_clear
+from harness.store.spec import Inspection, Plan
+
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
+
+
+def campaign_name(name: str | None, study: str) -> str:
+    """Return the wanted name, or ``<study>-<UTC date>``.
+
+    Raises:
+        UsageError: it cannot be a folder's name on every system.
+    """
+    chosen = name or f"{study}-{datetime.now(tz=UTC):%Y%m%d}"
+    if not _NAME.fullmatch(chosen):
+        raise UsageError(
+            f"{chosen!r} cannot name a campaign",
+            hint="letters, digits, dot, dash and underscore, beginning with a letter or digit",
+            code="campaign-name",
+        )
+    return chosen
+
+
+def save(
+    plan: Plan,
+    hosts: Sequence[tuple[str, Inspection]],
+    results: Path,
+    command: Sequence[str],
+) -> bool:
+    """Write the campaign's files; return False when an equal campaign was already there.
+
+    Raises:
+        ConfigError: the campaign exists with another study, host or device, or was written by
+            another version of the schema. Nothing is written then.
+        HostError: the disk is full.
+    """
+    paths = CampaignPaths(results / plan.campaign)
+    if check_campaign(plan, hosts, results):
+        return False
+    with full_disk_is_clear(results):
+        for host, inspection in hosts:
+            paths.host(host).mkdir(parents=True, exist_ok=True)
+            write_atomic(paths.host(host) / "host.json", dumps(inspection))
+        write_atomic(
+            paths.record,
+            dumps(
+                Campaign(
+                    campaign=plan.campaign,
+                    study=plan.study,
+                    study_digest=plan.study_digest,
+                    host_digest=facts.host_digest(hosts),
+                    created=datetime.now(tz=UTC).isoformat(timespec="seconds"),
+                    command=tuple(command),
+                    zonelab_version=plan.zonelab_version,
+                    schema_version=SCHEMA_VERSION,
+                )
+            ),
+        )
+        # Last: a folder with a plan is a campaign, and all of it is there.
+        write_atomic(paths.plan, dumps(plan))
+    return True
+
+
+def check_campaign(plan: Plan, hosts: Sequence[tuple[str, Inspection]], results: Path) -> bool:
+    """Return whether this very campaign is already there.
+
+    Raises:
+        ConfigError: it is there, but of another study or on a changed host (the first
+            differences are named), or damaged.
+    """
+    paths = CampaignPaths(results / plan.campaign)
+    if not paths.plan.exists():
+        return False
+    stored = load_plan(paths.plan)
+    before = {
+        host.host: load_inspection(paths.host(host.host) / "host.json") for host in stored.hosts
+    }
+    hint = f"start a new campaign: CAMPAIGN=<another name> (or --campaign), this is {plan.campaign}"
+    differences = facts.changed(before, dict(hosts))
+    if differences:
+        raise ConfigError(
+            f"continuing on a changed host is refused: {'; '.join(differences[:3])}",
+            hint=hint,
+            code="changed-host",
+        )
+    if stored.study_digest != plan.study_digest:
+        raise ConfigError(
+            f"campaign {plan.campaign} was planned from another version of study {stored.study}",
+            hint=hint,
+            code="changed-study",
+        )
+    return True

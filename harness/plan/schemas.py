@@ -1,0 +1,31 @@
+"""JSON schemas of the files in ``configs/``, generated from the models."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from harness.plan.models import Model, Study, Tuning, Workload
+from harness.store.files import write_atomic
+
+MODELS: dict[str, type[Model]] = {"study": Study, "workload": Workload, "tuning": Tuning}
+
+
+def schema_text(model: type[Model]) -> str:
+    """Return a model's JSON schema as it is stored."""
+    schema = {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        **model.model_json_schema(),
+    }
+    return json.dumps(schema, indent=1, sort_keys=True) + "\n"
+
+
+def write_schemas(folder: Path) -> list[Path]:
+    """Write every schema into ``folder``; return the files."""
+    folder.mkdir(parents=True, exist_ok=True)
+    files = []
+    for name, model in MODELS.items():
+        path = folder / f"{name}.json"
+        write_atomic(path, schema_text(model))
+        files.append(path)
+    return files

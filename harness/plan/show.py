@@ -1,0 +1,108 @@
+"""A plan as people read it: runs in order, totals, skipped levels, derived numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from harness.plan.derive import Derived
+from harness.plan.expand import Cell
+from harness.plan.units import format_size
+from harness.store.spec import Inspection, Plan, RunSpec
+
+Row = Sequence[str]
+
+
+def minutes(seconds: float) -> str:
+    """Return a duration as ``75 s`` or ``12 min``."""
+    return f"{seconds:.0f} s" if seconds < 180 else f"{seconds / 60:.0f} min"  # noqa: PLR2004
+
+
+def grid(header: Row, rows: Sequence[Row], *, markdown: bool) -> str:
+    """Return rows as an aligned text table or a Markdown one."""
+    table = [header, *rows]
+    widths = [max(len(row[i]) for row in table) for i in range(len(header))]
+    cells = [[cell.ljust(width) for cell, width in zip(row, widths, strict=True)] for row in table]
+    if markdown:
+        lines = [f"| {' | '.join(row)} |" for row in cells]
+        lines.insert(1, f"|{'|'.join('-' * (width + 2) for width in widths)}|")
+    else:
+        lines = ["  ".join(row).rstrip() for row in cells]
+    return "\n".join(lines) + "\n"
+
+
+def render(
+    plan: Plan, cells: Sequence[tuple[str, Sequence[Cell]]], *, markdown: bool = False
+) -> str:
+    """Return the whole plan; ``cells`` are those of each host, for the derived numbers."""
+    parts = [f"{plan.question}\n"]
+    parts.append(_runs(plan, markdown=markdown))
+    parts.append(_totals(plan))
+    for host in plan.hosts:
+        skipped = _skipped(host.inspection, host.runs)
+        if skipped:
+            parts.append(f"skipped on {host.host}:\n{skipped}")
+    for host_name, of_host in cells:
+        parts.extend(_derived(host_name, of_host, markdown=markdown))
+    return "\n".join(parts)
+
+
+def _runs(plan: Plan, *, markdown: bool) -> str:
+    rows: list[Row] = []
+    for host in plan.hosts:
+        missing = {probe.level for probe in host.inspection.levels if not probe.available}
+        for run in host.runs:
+            skip = run.level in missing
+            rows.append(
+                (
+                    str(len(rows) + 1),
+                    host.host,
+                    run.run,
+                    run.scheduler,
+                    str(run.seed),
+                    "skipped" if skip else format_size(run.predicted.bytes_written),
+                    "-" if skip else minutes(run.predicted.seconds),
+                )
+            )
+    header = ("#", "host", "run", "scheduler", "seed", "writes", "time")
+    return grid(header, rows, markdown=markdown)
+
+
+def _totals(plan: Plan) -> str:
+    per_host = [[run.predicted for run in host.runs] for host in plan.hosts]
+    written = sum(p.bytes_written for host in per_host for p in host)
+    longest = max(sum(p.seconds for p in host) for host in per_host)
+    runs = sum(len(host) for host in per_host)
+    return f"{runs} runs, {format_size(written)} written, about {minutes(longest)} (predicted)\n"
+
+
+def _skipped(inspection: Inspection, runs: Sequence[RunSpec]) -> str:
+    planned = {run.level for run in runs}
+    lines = []
+    for probe in inspection.levels:
+        if not probe.available and probe.level in planned:
+            why = probe.reason
+            text = f"{why.message}{f' ({why.hint})' if why.hint else ''}" if why else "unknown"
+            lines.append(f"  {probe.level}: {text}\n")
+    return "".join(lines)
+
+
+def _derived(host: str, cells: Sequence[Cell], *, markdown: bool) -> list[str]:
+    """Return one table per distinct set of derived numbers."""
+    groups: list[tuple[Derived, list[str]]] = []
+    for cell in cells:
+        found = next((names for derived, names in groups if derived == cell.derived), None)
+        if found is None:
+            groups.append((cell.derived, [cell.name]))
+        else:
+            found.append(cell.name)
+    return [_derived_table(host, d, names, markdown=markdown) for d, names in groups]
+
+
+def _derived_table(host: str, derived: Derived, names: Sequence[str], *, markdown: bool) -> str:
+    rows = []
+    for name, formula in derived.formulas.items():
+        value = int(getattr(derived, name))
+        text = format_size(value) if value >= 10 * 1024 and name != "keys" else ""
+        rows.append((name, str(value), text, formula))
+    title = f"derived on {host} for {', '.join(names)}:\n"
+    return title + grid(("number", "value", "", "from"), rows, markdown=markdown)

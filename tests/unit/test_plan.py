@@ -1,0 +1,314 @@
+"""``zonelab plan`` from the command line: what it writes, what it refuses, what it says."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import yaml
+
+from harness.cli.main import main
+from harness.plan import load
+from harness.store.campaign import Campaign
+from harness.store.codec import decode
+from harness.store.files import dumps
+from harness.store.spec import Bytes, Inspection, LevelProbe, Plan, Reason
+
+FIXTURES = Path(__file__).parents[1] / "fixtures" / "plan"
+MIB = 2**20
+
+
+def rig(name: str = "rig") -> Inspection:
+    return decode(Inspection, json.loads((FIXTURES / f"synthetic-{name}.json").read_text()))
+
+
+class Planner:
+    """Calls the command in a scratch folder and keeps what it printed."""
+
+    def __init__(self, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        self.folder = folder
+        self.results = folder / "results"
+        self.capsys = capsys
+        self.out = self.err = ""
+
+    def inspection(self, inspection: Inspection, host: str = "rig") -> str:
+        path = self.folder / f"{host}.json"
+        path.write_text(dumps(inspection))
+        return f"--inspection={host}={path}"
+
+    def __call__(self, *words: str, inspection: Inspection | None = None) -> int:
+        given = any(word.startswith("--inspection") for word in words)
+        extra = () if given else (self.inspection(inspection or rig()),)
+        code = main(["plan", *words, *extra, "--results", str(self.results), "--campaign", "c"])
+        self.out, self.err = self.capsys.readouterr()
+        return code
+
+    def refused(self, *words: str, inspection: Inspection | None = None) -> str:
+        before = self.files()
+        assert self(*words, inspection=inspection) == 2
+        assert self.files() == before, "a refused plan writes nothing"
+        assert self.err.startswith("zonelab: ")
+        assert "hint: " in self.err
+        assert "Traceback" not in self.err
+        return self.err
+
+    def files(self) -> dict[Path, str]:
+        return {p: p.read_text() for p in self.results.rglob("*") if p.is_file()}
+
+    def plan(self) -> Plan:
+        return decode(Plan, json.loads((self.results / "c" / "plan.json").read_text()))
+
+
+@pytest.fixture
+def planner(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Planner:
+    return Planner(tmp_path, capsys)
+
+
+def configs_with(tmp_path: Path, kind: str, name: str, /, **changes: object) -> str:
+    """Copy the shipped configs and change fields of one file."""
+    folder = tmp_path / "configs"
+    for path in [*load.CONFIGS.glob("studies/*.yml"), *load.CONFIGS.glob("workloads/*.yml")]:
+        target = folder / path.parent.name / path.name
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_text(path.read_text())
+    path = folder / kind / f"{name}.yml"
+    path.write_text(yaml.safe_dump({**yaml.safe_load(path.read_text()), **changes}))
+    return f"--configs={folder}"
+
+
+def test_a_plan_is_written_whole(planner: Planner) -> None:
+    assert planner("integration-levels") == 0
+    plan = planner.plan()
+    assert [host.host for host in plan.hosts] == ["rig"]
+    assert len(plan.hosts[0].runs) == 12
+    folder = planner.results / "c"
+    assert json.loads((folder / "hosts/rig/host.json").read_text()) == json.loads(dumps(rig()))
+    record = decode(Campaign, json.loads((folder / "campaign.json").read_text()))
+    assert record.study_digest == plan.study_digest
+    assert "12 runs" in planner.out
+    assert "cold_bytes" in planner.out
+
+
+def test_planning_again_changes_nothing(planner: Planner) -> None:
+    assert planner("smoke") == 0
+    before = planner.files()
+    moved = replace(rig(), device=replace(rig().device, path="/dev/nvme9n2", scheduler="x"))
+    assert planner("smoke", inspection=moved) == 0
+    assert "unchanged" in planner.err
+    assert planner.files() == before
+
+
+def test_check_writes_nothing(planner: Planner) -> None:
+    assert planner("smoke", "--check") == 0
+    assert planner.files() == {}
+    assert "2 runs" in planner.out
+
+
+def test_json_on_stdout_is_the_plan(planner: Planner) -> None:
+    assert planner("smoke", "--format", "json") == 0
+    assert decode(Plan, json.loads(planner.out)) == planner.plan()
+    assert planner("smoke", "--check", "--format", "md") == 0
+    assert "| conventional-ext4--r01 |" in planner.out.replace("  ", "")
+
+
+def test_a_changed_host_is_refused(planner: Planner) -> None:
+    planner("smoke")
+    host = replace(rig().host, kernel="7.3.0")
+    message = planner.refused("smoke", inspection=replace(rig(), host=host))
+    assert "continuing on a changed host is refused: rig: kernel" in message
+    assert "CAMPAIGN=" in message
+    device = replace(rig().device, identity=replace(rig().device.identity, eui64="1"))
+    message = planner.refused("smoke", inspection=replace(rig(), device=device))
+    assert "zoned.identity" in message
+    assert "host other is new" in planner.refused("smoke", planner.inspection(rig(), "other"))
+
+
+def test_a_changed_study_is_refused(planner: Planner) -> None:
+    planner("smoke")
+    assert "another version of study" in planner.refused("smoke", "--repetitions", "2")
+    assert "another version" in planner.refused("smoke", "--check", "--set", "seed=9")
+
+
+def test_a_campaign_of_another_schema_is_refused(planner: Planner) -> None:
+    planner("smoke")
+    path = planner.results / "c" / "plan.json"
+    path.write_text(path.read_text().replace('"schema_version": 1', '"schema_version": 99'))
+    assert "schema_version 99" in planner.refused("smoke")
+
+
+def test_two_hosts_share_the_blocks(planner: Planner) -> None:
+    words = [planner.inspection(rig(), "a"), planner.inspection(rig(), "b")]
+    assert planner("integration-levels", *words) == 0
+    blocks = {h.host: {run.block for run in h.runs} for h in planner.plan().hosts}
+    assert blocks == {"a": {1, 3}, "b": {2}}
+
+
+def test_a_level_that_cannot_run_stays_in_the_plan(planner: Planner) -> None:
+    missing = LevelProbe("f2fs", available=False, reason=Reason("x", "no f2fs here", "install it"))
+    levels = tuple(missing if p.level == "f2fs" else p for p in rig().levels)
+    device = replace(rig().device, max_active_zones=3)  # too few for f2fs, which cannot run anyway
+    inspection = replace(rig(), levels=levels, device=device)
+    assert planner("smoke", inspection=inspection) == 0
+    runs = {run.level: run for run in planner.plan().hosts[0].runs}
+    assert runs["f2fs"].predicted.bytes_written == 0
+    assert runs["conventional-ext4"].predicted.bytes_written > 0
+    assert "f2fs: no f2fs here (install it)" in planner.out
+
+
+def test_levels_and_repetitions_narrow_a_study(planner: Planner) -> None:
+    words = ("--levels", "f2fs,btrfs", "--repetitions", "2")
+    assert planner("integration-levels", *words) == 0
+    plan = planner.plan()
+    assert {run.level for run in plan.hosts[0].runs} == {"f2fs", "btrfs"}
+    assert len(plan.hosts[0].runs) == 4
+    assert (plan.baseline, plan.claims) == ("f2fs", ())
+
+
+def test_set_reaches_study_and_workload(planner: Planner) -> None:
+    words = ("--set", "target_utilisation=30%", "--set", "workload.value_size=4KiB")
+    assert planner("smoke", *words) == 0
+    run = planner.plan().hosts[0].runs[0]
+    assert run.cold is not None
+    assert run.cold.target_utilisation == pytest.approx(0.3)
+    assert run.phases[0].flags["value_size"] == 4096
+
+
+def test_the_scheduler_is_a_factor(planner: Planner) -> None:
+    assert planner("schedulers") == 0
+    seen = {(run.level, run.scheduler, run.cell) for run in planner.plan().hosts[0].runs}
+    assert ("btrfs", "mq-deadline", "btrfs_scheduler-mq-deadline") in seen
+    assert len(seen) == 4
+
+
+def test_old_kernels_get_mq_deadline(planner: Planner) -> None:
+    old = replace(rig(), host=replace(rig().host, kernel="6.1.0-25-amd64"))
+    assert "reorders zone writes" in planner.refused("schedulers", inspection=old)
+    assert planner("smoke", "--check", "--format", "json", inspection=old) == 0
+    assert {r.scheduler for r in decode(Plan, json.loads(planner.out)).hosts[0].runs} == {
+        "mq-deadline"
+    }
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("integration-level",), "did you mean integration-levels?"),
+        (("smoke", "--levels", "f2sf"), "did you mean f2fs?"),
+        (("smoke", "--set", "workload=smok"), "did you mean smoke?"),
+        (("smoke", "--set", "levels=[f2f]", "--set", "baseline=f2f"), "there is no level 'f2f'"),
+        (("smoke", "--set", "tolerence=3%"), "did you mean tolerance?"),
+        (("smoke", "--set", "workload.value_size=6XB"), "known size units: B, KiB, MiB"),
+        (("smoke", "--set", "workload.value_size=0"), "value_size"),
+        (("smoke", "--set", "repetitions=0"), "repetitions"),
+        (("smoke", "--set", "baseline=zlfs"), "baseline 'zlfs' is not one of f2fs"),
+        (("smoke", "--set", "metrics=[overwrite.speed]"), "unknown metric 'overwrite.speed'"),
+        (("smoke", "--set", "factors={thread: [1, 2]}"), "did you mean threads?"),
+        (("smoke", "--set", "factors={scheduler: [bfq]}"), "does not offer scheduler 'bfq'"),
+        (("smoke", "--set", "oops"), "not FIELD=VALUE"),
+        (("smoke", "--inspection=nofile"), "not HOST=FILE.json"),
+        (("smoke", "--inspection=h=/nonexistent.json"), "cannot read /nonexistent.json"),
+        (("smoke", "--set", "limit_bytes=1MiB"), "the study allows 1024.0 KiB"),
+        (("smoke", "--set", "limit_time=3s"), "the study allows 3 s"),
+        (("smoke", "--set", "target_utilisation=0.5%"), "less than the database alone"),
+        (("smoke", "--set", "target_utilisation=99%"), "leaves"),
+        (("smoke", "--set", "workload.database_share=90%"), "less than the database alone"),
+        (
+            ("smoke", "--set", "factors={target_file_size_base: [7340032]}"),
+            "larger than a zone's capacity of 6144.0 KiB",
+        ),
+    ],
+)
+def test_bad_input_is_one_clear_line(
+    planner: Planner, words: tuple[str, ...], message: str
+) -> None:
+    if any(word.startswith("--inspection") for word in words) or "oops" in words:
+        assert planner(*words) == 2
+        assert message in planner.err
+    else:
+        assert message in planner.refused(*words)
+    assert planner.files() == {}
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"zones": 12}, "f2fs needs at least 16 zones, /dev/nvme0n2 has 12"),
+        ({"max_active_zones": 5}, "f2fs needs 6 active zones, /dev/nvme0n2 allows 5"),
+        ({"zones": 32, "zone_capacity": Bytes(32 * 1024)}, "not one key"),
+    ],
+)
+def test_a_device_that_cannot_carry_the_study(
+    planner: Planner, changes: dict[str, int], message: str
+) -> None:
+    small = replace(rig(), device=replace(rig().device, **changes))  # type: ignore[arg-type]
+    words = ("--set", "workload.value_size=1GiB") if "zone_capacity" in changes else ()
+    assert message in planner.refused("smoke", *words, inspection=small)
+
+
+def test_a_device_without_active_limit_is_fine(planner: Planner) -> None:
+    free = replace(rig(), device=replace(rig().device, max_active_zones=0))
+    assert planner("smoke", inspection=free) == 0
+
+
+def test_reading_more_than_there_is_is_refused(planner: Planner, tmp_path: Path) -> None:
+    phases = yaml.safe_load((load.CONFIGS / "workloads/smoke.yml").read_text())["phases"]
+    phases[2]["benchmark"] = "readseq"
+    phases[2]["operations"] = {"keys": 0.7}
+    configs = configs_with(tmp_path, "workloads", "smoke", phases=phases)
+    assert "set its operations to keys: 0.62" in planner.refused("smoke", configs)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"phases": []}, "phases"),
+        ({"value_sise": 3}, "did you mean value_size?"),
+        ({"name": "smoked"}, "its name says 'smoked'"),
+    ],
+)
+def test_a_broken_workload_names_file_and_field(
+    planner: Planner, tmp_path: Path, changes: dict[str, object], message: str
+) -> None:
+    error = planner.refused("smoke", configs_with(tmp_path, "workloads", "smoke", **changes))
+    assert message in error
+    assert "smoke.yml" in error
+
+
+def test_a_study_that_is_not_yaml(planner: Planner, tmp_path: Path) -> None:
+    configs = configs_with(tmp_path, "studies", "smoke")
+    (tmp_path / "configs/studies/smoke.yml").write_text("a: [1\n")
+    assert planner("smoke", configs) == 2
+    assert "is not YAML" in planner.err
+
+
+def test_a_full_disk_is_one_line(planner: Planner, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: object, **__: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("harness.plan.save.write_atomic", full)
+    assert planner("smoke") == 2
+    assert "no space left" in planner.err
+
+
+def test_list_names_every_study(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["plan", "--list"]) == 0
+    out = capsys.readouterr().out
+    assert all(name in out for name in load.names("studies"))
+    assert "min" in out
+
+
+def test_schemas_are_written_where_asked(tmp_path: Path) -> None:
+    assert main(["plan", "--schemas", "--configs", str(tmp_path)]) == 0
+    assert {p.name for p in (tmp_path / "schema").iterdir()} == {
+        "study.json", "workload.json", "tuning.json",
+    }  # fmt: skip
+
+
+def test_a_real_drives_geometry(planner: Planner) -> None:
+    assert planner("integration-levels", inspection=rig("zn540")) == 0
+    run = next(r for r in planner.plan().hosts[0].runs if r.level == "btrfs")
+    sst = run.phases[0].flags["target_file_size_base"]
+    assert isinstance(sst, int)
+    assert 60 * MIB < sst <= 64 * MIB
+    assert run.predicted.live_bytes == pytest.approx(0.8 * 904 * 1077 * MIB, rel=0.001)
+    assert "skipped on rig" in planner.out

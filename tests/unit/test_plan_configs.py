@@ -1,0 +1,126 @@
+"""Every shipped study, workload and tuning: schema, flags upstream knows, fits the rig."""
+
+import json
+import re
+from pathlib import Path
+
+import jsonschema
+import pytest
+import yaml
+
+from harness.plan import load
+from harness.plan.expand import expand
+from harness.plan.models import Tuning
+from harness.plan.schemas import MODELS, schema_text
+from harness.store.codec import decode
+from harness.store.spec import Inspection, PhaseRole
+from harness.workloads.db_bench import RESERVED
+
+FIXTURES = Path(__file__).parents[1] / "fixtures" / "plan"
+FILES = sorted(
+    (kind, path)
+    for folder, kind in (("studies", "study"), ("workloads", "workload"), ("tunings", "tuning"))
+    for path in (load.CONFIGS / folder).glob("*.yml")
+)
+STUDIES = load.names("studies")
+
+
+def rig() -> Inspection:
+    return decode(Inspection, json.loads((FIXTURES / "synthetic-rig.json").read_text()))
+
+
+def known_flags(version: str) -> set[str]:
+    text = (FIXTURES / f"db_bench-{version}-help.txt").read_text()
+    return set(re.findall(r"^    -(\w+) \(", text, re.MULTILINE))
+
+
+@pytest.mark.parametrize("name", sorted(MODELS))
+def test_generated_schemas_are_up_to_date(name: str) -> None:
+    stored = (load.CONFIGS / "schema" / f"{name}.json").read_text()
+    assert stored == schema_text(MODELS[name]), "run: zonelab plan --schemas"
+
+
+@pytest.mark.parametrize(("kind", "path"), FILES, ids=lambda v: getattr(v, "name", v))
+def test_shipped_files_validate_against_their_schema(kind: str, path: Path) -> None:
+    schema = json.loads((load.CONFIGS / "schema" / f"{kind}.json").read_text())
+    data = yaml.safe_load(path.read_text())
+    jsonschema.Draft202012Validator(schema).validate(data)
+    with pytest.raises(jsonschema.ValidationError, match="surprise"):
+        jsonschema.Draft202012Validator(schema).validate({**data, "surprise": 1})
+
+
+def test_tunings_load() -> None:
+    for path in (load.CONFIGS / "tunings").glob("*.yml"):
+        data = yaml.safe_load(path.read_text())
+        assert load.build(Tuning, data, str(path)).name == path.stem
+
+
+@pytest.mark.parametrize("version", ["7.8", "9.10"])
+@pytest.mark.parametrize("name", STUDIES)
+def test_every_flag_exists_upstream_and_none_is_the_runners(name: str, version: str) -> None:
+    study, workload = load.load_study(name)
+    plan = expand(study, workload, [("rig", rig())], "c")
+    used = {flag for run in plan.hosts[0].runs for phase in run.phases for flag in phase.flags}
+    assert used <= known_flags(version)
+    assert not used & RESERVED
+
+
+@pytest.mark.parametrize("name", STUDIES)
+def test_every_flag_of_a_workload_says_why(name: str) -> None:
+    _, workload = load.load_study(name)
+    lines = (load.CONFIGS / "workloads" / f"{workload.name}.yml").read_text().splitlines()
+    for flag in workload.flags:
+        (at,) = [i for i, line in enumerate(lines) if line.startswith(f"  {flag}:")]
+        above = next(line for line in reversed(lines[:at]) if not _is_flag(line))
+        assert "#" in lines[at] or above.lstrip().startswith("#"), flag
+
+
+def _is_flag(line: str) -> bool:
+    return re.match(r"  \w+:", line) is not None and "#" not in line
+
+
+@pytest.mark.parametrize("name", STUDIES)
+def test_shipped_studies_fit_the_rig_and_reach_their_utilisation(name: str) -> None:
+    study, workload = load.load_study(name)
+    plan = expand(study, workload, [("rig", rig())], "c")
+    for run in plan.hosts[0].runs:
+        assert run.cold is not None
+        achieved = run.predicted.live_bytes / run.device.capacity
+        assert achieved == pytest.approx(run.cold.target_utilisation, abs=run.cold.tolerance / 4)
+        assert run.phases[0].role is PhaseRole.FILL
+
+
+def test_the_default_study_is_the_one_promised() -> None:
+    study, workload = load.load_study("integration-levels")
+    assert [e.name for e in study.entries] == [
+        "conventional-ext4", "conventional-xfs", "f2fs", "btrfs",
+    ]  # fmt: skip
+    assert (study.repetitions, study.target_utilisation, study.baseline) == (
+        3, 0.8, "conventional-ext4",
+    )  # fmt: skip
+    run = expand(study, workload, [("rig", rig())], "c").hosts[0].runs[0]
+    overwrite = next(p for p in run.phases if p.name == "overwrite")
+    free = run.device.capacity - run.predicted.live_bytes
+    assert overwrite.operations is not None
+    assert overwrite.operations * overwrite.user_bytes_per_operation >= 2 * free
+    assert overwrite.expects_gc
+
+
+def test_smoke_runs_are_short() -> None:
+    study, workload = load.load_study("smoke")
+    runs = expand(study, workload, [("rig", rig())], "c").hosts[0].runs
+    assert len(runs) == 2
+    assert all(run.predicted.seconds <= 25 for run in runs)
+
+
+def test_primary_claims_compare_things_the_study_has() -> None:
+    for name in STUDIES:
+        study, _ = load.load_study(name)
+        values = (
+            {e.name for e in study.entries}
+            if study.contrast == "level"
+            else set(map(str, study.factors[study.contrast]))
+        )
+        for claim in study.claims:
+            assert {claim.level, claim.baseline} <= values
+            assert claim.metric in study.metrics
