@@ -1,0 +1,174 @@
+"""May two groups of runs be compared? Diffs what was recorded of them (docs/methods.md)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from analysis.load import CampaignData, RunRecord
+from harness.store.codec import encode
+
+# Where these differ, a difference in the metric may be theirs and not the factor's: no verdict.
+# Keys are the ends of dotted paths in the fingerprint.
+BLOCKING = {
+    "host.cpus": "CPU count",
+    "host.memory_bytes": "memory",
+    "host.rocksdb": "RocksDB build",
+    "flags.target_file_size_base": "SST size",
+    "flags.use_direct_reads": "direct reads",
+    "flags.use_direct_io_for_flush_and_compaction": "direct writes",
+    "flags.sync": "WAL sync",
+    "flags.disable_wal": "WAL",
+    "device.kind": "device kind",
+}
+# MemTotal of the same machine moves a little between boots and kernels.
+_MEMORY_TOLERANCE = 0.02
+# Flags that differ between any two runs, and say nothing about how they compare.
+_RUN_FLAGS = {"seed", "db", "fs_uri", "wal_dir", "env_uri", "report_file", "histogram"}
+# What a factor changes by its nature, beside the key that carries its own name.
+_OWNED_BY = {
+    "level": ("level.", "device."),
+    "target_utilisation": ("cold.",),
+    "scheduler": ("devices.",),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """Something that differs between two groups although it is not the contrasted factor."""
+
+    key: str
+    base: str
+    level: str
+    blocking: bool
+
+    @property
+    def label(self) -> str:
+        """One phrase for a note."""
+        return f"{BLOCKING.get(self.key, self.key)} {self.base} vs {self.level}"
+
+
+def fingerprint(campaign: CampaignData, run: RunRecord) -> dict[str, str]:
+    """Flatten what is known of a run's surroundings to dotted key → text."""
+    found: dict[str, Any] = {"scheduler": run.spec.scheduler}
+    recorded = _record(run.result.manifest.get("host"))
+    found["host"] = _host(campaign, run.host, recorded)
+    device = run.result.device
+    found["device"] = {"kind": device.kind.value, "model": device.model}
+    if run.spec.cold:
+        found["cold"] = {"target_utilisation": run.spec.cold.target_utilisation}
+    recorded["devices"] = _devices(recorded.get("devices"))
+    # The rest of the level's record are its counters, which differ between any two runs.
+    level = _record(run.result.manifest.get("level"))
+    found["manifest"] = recorded | {
+        "level": {key: level[key] for key in ("mount_options", "gc_source") if key in level}
+    }
+    flat = _flatten(found)
+    for phase in run.spec.phases:
+        for flag, value in phase.flags.items():
+            if flag not in _RUN_FLAGS:
+                flat.setdefault(f"flags.{flag}", _text(value))
+                if flat[f"flags.{flag}"] != _text(value):
+                    flat[f"flags.{flag}"] = "by phase"
+                flat[f"phase.{phase.name}.{flag}"] = _text(value)
+    return {key: value for key, value in flat.items() if not _volatile(key)}
+
+
+def differences(
+    base: Sequence[Mapping[str, str]], level: Sequence[Mapping[str, str]], contrast: str
+) -> tuple[Difference, ...]:
+    """Return what differs between two groups of fingerprints beyond the contrasted factor."""
+    found = []
+    for key in sorted({key for group in (*base, *level) for key in group}):
+        left = sorted({group.get(key, "not recorded") for group in base})
+        right = sorted({group.get(key, "not recorded") for group in level})
+        if left == right or _owned(key, contrast) or _close(key, left + right):
+            continue
+        # A level that does not touch a device has nothing recorded of it.
+        if key.startswith("manifest.devices.") and "not recorded" in left + right:
+            continue
+        blocking = key in BLOCKING
+        # Per-phase flags repeat the merged one; keep them only where phases differ.
+        if key.startswith("phase.") and f"flags.{key.rpartition('.')[2]}" not in _by_phase(base):
+            continue
+        found.append(Difference(key, " or ".join(left), " or ".join(right), blocking))
+    return tuple(found)
+
+
+def _record(value: Any) -> dict[str, Any]:
+    return dict(value) if isinstance(value, Mapping) else {}
+
+
+def _host(campaign: CampaignData, name: str, recorded: dict[str, Any]) -> dict[str, Any]:
+    """Return the host's facts; what the run itself recorded (taken out of it) beats the plan."""
+    inspection = campaign.inspection(name)
+    host: dict[str, Any] = encode(inspection.host) if inspection else {}
+    host.pop("name", None)
+    for key in ("cpus", "memory_bytes", "kernel", "os"):
+        if key in recorded:
+            host[key] = recorded.pop(key)
+    packages = _record(recorded.get("packages"))
+    if "rocksdb-tools" in packages:
+        host["rocksdb"] = packages["rocksdb-tools"]
+    return host
+
+
+def _devices(devices: Any) -> dict[str, Any]:
+    """Key the manifest's devices by their paths, so that equal ones meet in a diff."""
+    if not isinstance(devices, list):
+        return {}
+    return {Path(str(d.get("path"))).name: d for d in devices if isinstance(d, Mapping)}
+
+
+def _by_phase(groups: Sequence[Mapping[str, str]]) -> set[str]:
+    return {key for group in groups for key, value in group.items() if value == "by phase"}
+
+
+def _owned(key: str, contrast: str) -> bool:
+    if key in BLOCKING and contrast == "level":
+        return False
+    name = key.removeprefix("manifest.")
+    return key.rpartition(".")[2] == contrast or any(
+        name.startswith(prefix) for prefix in _OWNED_BY.get(contrast, ())
+    )
+
+
+def _close(key: str, values: Sequence[str]) -> bool:
+    if "memory" not in key or not all(value.isdigit() for value in values):
+        return False
+    sizes = [int(value) for value in values]
+    return max(sizes) - min(sizes) <= _MEMORY_TOLERANCE * max(sizes)
+
+
+# Differ from run to run by nature: clocks, identities of the run, counters.
+_VOLATILE = (
+    "time", "date", "uptime", "boot_id", "started", "finished", "run", "pid", "free", "available",
+    "loadavg", "used", "hostname", "seconds", "temperature", "mount_point",
+)  # fmt: skip
+
+
+def _volatile(key: str) -> bool:
+    if not key.startswith("manifest."):
+        return False
+    last = key.rpartition(".")[2]
+    return any(last == word or last.endswith(f"_{word}") for word in _VOLATILE)
+
+
+def _flatten(tree: Mapping[str, Any], prefix: str = "") -> dict[str, str]:
+    flat: dict[str, str] = {}
+    for key, value in tree.items():
+        if isinstance(value, Mapping):
+            flat |= _flatten(value, f"{prefix}{key}.")
+        else:
+            flat[f"{prefix}{key}"] = _text(value)
+    return flat
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, (list, tuple)):
+        return ", ".join(_text(item) for item in value)
+    return "null" if value is None else str(value)

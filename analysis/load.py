@@ -1,0 +1,212 @@
+"""Campaign folder → typed records and one table. Reads complete run directories only."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import polars as pl
+
+from harness.errors import ConfigError, RunFailed, UsageError
+from harness.store import checksums, rundir
+from harness.store.campaign import load_plan
+from harness.store.result import Result, Status
+from harness.store.spec import DeviceKind, Inspection, Plan, Reason, RunSpec, Scalar
+
+RESULTS = Path("results")
+
+
+@dataclass(frozen=True, slots=True)
+class RunRecord:
+    """One attempt of one run, as stored."""
+
+    host: str
+    path: Path
+    spec: RunSpec
+    result: Result
+
+    @property
+    def name(self) -> str:
+        """Directory name, unique on its host."""
+        return self.path.name
+
+    @property
+    def block_key(self) -> str:
+        """Runs of one block share it; they ran near each other with one seed."""
+        return f"{self.host}/{self.result.block}"
+
+    @property
+    def ok(self) -> bool:
+        """Whether its numbers may enter a comparison."""
+        return self.result.status is Status.OK
+
+    def factor(self, name: str) -> Scalar | None:
+        """Return the value of a factor; ``level`` is one."""
+        return self.result.level if name == "level" else self.result.factors.get(name)
+
+    def value(self, key: str) -> float | None:
+        """Return a metric as a finite number, None when null, missing or not finite."""
+        metric = self.result.metrics.get(key)
+        if metric is None or metric.value is None or not math.isfinite(metric.value):
+            return None
+        return float(metric.value)
+
+
+@dataclass(frozen=True, slots=True)
+class Planned:
+    """A planned run of which no complete directory exists."""
+
+    host: str
+    spec: RunSpec
+
+
+@dataclass(frozen=True, slots=True)
+class CampaignData:
+    """Everything that is known of a campaign."""
+
+    path: Path
+    plan: Plan
+    runs: tuple[RunRecord, ...]
+    missing: tuple[Planned, ...]
+
+    @property
+    def emulated(self) -> bool:
+        """Whether any device was emulated, so that times are no result."""
+        devices = [run.result.device for run in self.runs]
+        devices += [host.inspection.device for host in self.plan.hosts]
+        return any(device.kind is DeviceKind.EMULATED for device in devices)
+
+    @property
+    def latest(self) -> tuple[RunRecord, ...]:
+        """The last attempt of every (host, cell, repetition)."""
+        last: dict[tuple[str, str, int], RunRecord] = {}
+        for run in self.runs:
+            key = (run.host, run.result.cell, run.result.repetition)
+            if key not in last or run.result.attempt > last[key].result.attempt:
+                last[key] = run
+        return tuple(last.values())
+
+    def inspection(self, host: str) -> Inspection | None:
+        """Return what planning saw of a host."""
+        return next((h.inspection for h in self.plan.hosts if h.host == host), None)
+
+    def level_order(self, level: str) -> tuple[int, str]:
+        """Return a sort key: levels as the host lists them (the plan shuffles its runs)."""
+        known = [probe.level for host in self.plan.hosts for probe in host.inspection.levels]
+        return (known.index(level) if level in known else len(known), level)
+
+    def skipped(self) -> dict[str, Reason]:
+        """Return planned level → why it never ran (runs marked skipped, then the probes)."""
+        planned = {spec.level for host in self.plan.hosts for spec in host.runs}
+        ran = {run.result.level for run in self.runs if run.result.status is not Status.SKIPPED}
+        reasons: dict[str, Reason] = {}
+        for run in self.runs:
+            if run.result.level not in ran and run.result.reason is not None:
+                reasons.setdefault(run.result.level, run.result.reason)
+        for host in self.plan.hosts:
+            for probe in host.inspection.levels:
+                if probe.reason and probe.level in planned - ran:
+                    reasons.setdefault(probe.level, probe.reason)
+        return reasons
+
+    def frame(self) -> pl.DataFrame:
+        """Return one row per run and metric, all attempts, in plan order."""
+        latest = {id(run) for run in self.latest}
+        rows = [
+            {
+                "host": run.host, "run": run.name, "cell": run.result.cell,
+                "level": run.result.level, "repetition": run.result.repetition,
+                "attempt": run.result.attempt, "latest": id(run) in latest,
+                "block": run.result.block, "status": run.result.status.value, "metric": key,
+                "value": run.value(key), "unit": metric.unit,
+            }
+            for run in self.runs
+            for key, metric in run.result.metrics.items()
+        ]  # fmt: skip
+        return pl.DataFrame(rows, schema=_FRAME_SCHEMA)
+
+
+_FRAME_SCHEMA = {
+    "host": pl.String, "run": pl.String, "cell": pl.String, "level": pl.String,
+    "repetition": pl.Int64, "attempt": pl.Int64, "latest": pl.Boolean, "block": pl.Int64,
+    "status": pl.String, "metric": pl.String, "value": pl.Float64, "unit": pl.String,
+}  # fmt: skip
+
+
+def find_campaign(name: str, results: Path = RESULTS) -> Path:
+    """Return the folder of a campaign given as a path or as a name under ``results``.
+
+    Raises:
+        UsageError: there is none; the hint lists those that exist.
+    """
+    for path in (Path(name), results / name):
+        if (path / "plan.json").is_file():
+            return path
+    known = sorted(p.parent.name for p in results.glob("*/plan.json"))
+    raise UsageError(
+        f"no campaign {name!r}: it has no plan.json",
+        hint=f"campaigns under {results}: {', '.join(known)}" if known
+        else f"there are no campaigns under {results}; make one with: zonelab plan",
+        code="no-campaign",
+    )  # fmt: skip
+
+
+def load(path: Path) -> CampaignData:
+    """Read a campaign.
+
+    Raises:
+        ConfigError: a file is from another schema.
+        RunFailed: a run directory is corrupt.
+    """
+    plan = load_plan(path / "plan.json")
+    order = {
+        (host.host, spec.cell, spec.repetition): index
+        for host in plan.hosts
+        for index, spec in enumerate(host.runs)
+    }
+    runs = sorted(
+        _runs(path),
+        key=lambda r: (
+            r.host, order.get((r.host, r.result.cell, r.result.repetition), len(order)),
+            r.result.cell, r.result.repetition, r.result.attempt,
+        ),
+    )  # fmt: skip
+    done = {(run.host, run.result.cell, run.result.repetition) for run in runs}
+    missing = tuple(
+        Planned(host.host, spec)
+        for host in plan.hosts
+        for spec in host.runs
+        if (host.host, spec.cell, spec.repetition) not in done
+    )
+    return CampaignData(path, plan, tuple(runs), missing)
+
+
+def _runs(campaign: Path) -> Iterator[RunRecord]:
+    for host in sorted(campaign.glob("hosts/*/runs")):
+        # `.<run>.partial` is a run that never completed: not a result, not an error.
+        for folder in rundir.completed(host):
+            yield _run(campaign, folder)
+
+
+def _run(campaign: Path, folder: Path) -> RunRecord:
+    where = folder.relative_to(campaign).as_posix()
+    found = checksums.problems(folder)
+    if found:
+        raise _corrupt(campaign, f"{where}: {found[0]}")
+    try:
+        spec, result = rundir.load_spec(folder), rundir.load_result(folder)
+    except ConfigError as error:
+        if error.code == "schema-version":
+            raise
+        raise _corrupt(campaign, error.message) from None
+    return RunRecord(folder.parent.parent.name, folder, spec, result)
+
+
+def _corrupt(campaign: Path, what: str) -> RunFailed:
+    return RunFailed(
+        f"corrupt run directory: {what}",
+        hint=f"list everything that is wrong: zonelab verify {campaign}",
+        code="corrupt-run",
+    )

@@ -1,0 +1,252 @@
+"""A comparison as text: table and md for people (readable units), json and csv with raw numbers."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import math
+import textwrap
+from collections.abc import Callable, Iterable, Sequence
+from itertools import groupby
+from typing import Any
+
+from analysis import stats, units
+from analysis.compare import REPORTED_STATUSES, WATERMARK, CellStatus, Comparison, Row
+from analysis.stats import Method
+from harness.metrics import Better
+from harness.store.codec import SCHEMA_VERSION
+
+_WIDTH = 110
+COLUMNS = (
+    "metric", "unit", "kind", "better", "stratum", "baseline", "level", "baseline_mean",
+    "level_mean", "is_ratio", "center", "low", "high", "p_value", "p_holm", "n_baseline",
+    "n_level", "method", "verdict", "claim", "expect", "notes",
+)  # fmt: skip
+VERDICT_HEADER = ("level", "baseline", "value", "ratio", "95 % interval", "n", "verdict", "notes")
+_DIRECTION = {
+    Better.HIGHER: "higher is better",
+    Better.LOWER: "lower is better",
+    Better.NONE: "descriptive",
+}
+
+
+def render(comparison: Comparison, form: str) -> str:
+    """Return the comparison as ``table``, ``md``, ``json`` or ``csv``, newline-terminated."""
+    forms: dict[str, Callable[[Comparison], str]] = {
+        "table": to_table,
+        "md": to_markdown,
+        "json": to_json,
+        "csv": to_csv,
+    }
+    return forms[form](comparison)
+
+
+def records(comparison: Comparison) -> list[dict[str, Any]]:
+    """Return one flat record per row with raw numbers, skipped levels last."""
+    rows = [_record(row) for row in comparison.rows]
+    rows += [
+        dict.fromkeys(COLUMNS) | {"level": level, "verdict": "skipped", "notes": reason}
+        for level, reason in comparison.skipped.items()
+    ]
+    return rows
+
+
+def to_json(comparison: Comparison) -> str:
+    """Return everything, machine-readable."""
+    plan = comparison.campaign.plan
+    document = {
+        "schema_version": SCHEMA_VERSION, "campaign": plan.campaign, "study": plan.study,
+        "question": plan.question, "contrast": comparison.contrast,
+        "baseline": comparison.baseline, "emulated": comparison.campaign.emulated,
+        "watermark": WATERMARK if comparison.campaign.emulated else None,
+        "rows": records(comparison),
+        "cells": [
+            {"cell": c.cell, "level": c.level, "counts": c.counts, "missing": c.missing,
+             "earlier_attempts": c.earlier_attempts, "issues": c.issues}
+            for c in comparison.cells
+        ],
+        "unmeasured": comparison.unmeasured,
+        "differences": {
+            name: [{"key": d.key, "baseline": d.base, "level": d.level, "blocking": d.blocking}
+                   for d in found]
+            for name, found in comparison.differences.items()
+        },
+    }  # fmt: skip
+    return json.dumps(document, indent=2, allow_nan=False) + "\n"
+
+
+def to_csv(comparison: Comparison) -> str:
+    """Return one line per row, raw numbers, empty where null."""
+    return csv_text(COLUMNS, ([row[name] for name in COLUMNS] for row in records(comparison)))
+
+
+def to_markdown(comparison: Comparison) -> str:
+    """Return Markdown: one table of verdicts, one of cells, lists of what is skipped or differs."""
+    parts = [f"# {comparison.campaign.plan.campaign}", comparison.campaign.plan.question]
+    if comparison.campaign.emulated:
+        parts.append(f"**{WATERMARK}**")
+    rows = [(f"`{row.metric}`", *cells(row)) for row in comparison.rows]
+    parts.append(_markdown(("metric", comparison.contrast, *VERDICT_HEADER[1:]), rows))
+    parts.append(_markdown(CELL_HEADER, [cell_fields(cell) for cell in comparison.cells]))
+    parts += [f"- {line}" for line in footer(comparison)]
+    return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def to_table(comparison: Comparison) -> str:
+    """Return a terminal table, about 110 columns, grouped by metric."""
+    plan = comparison.campaign.plan
+    lines = [f"{plan.campaign}: {plan.question}"]
+    if comparison.campaign.emulated:
+        lines.append(f"!! {WATERMARK} !!")
+    header = (comparison.contrast, *VERDICT_HEADER[1:-1])
+    widths = _widths([header, *(cells(row)[:-1] for row in comparison.rows)])
+    for _, group in groupby(comparison.rows, key=lambda row: row.metric):
+        rows = list(group)
+        lines += ["", heading(rows[0]), "  " + _line(header, widths)]
+        lines += [line for row in rows for line in _row_lines(row, widths)]
+    if not comparison.rows:
+        lines += ["", "No level could be compared."]
+    lines += ["", *_aligned(CELL_HEADER, [cell_fields(cell) for cell in comparison.cells]), ""]
+    for line in footer(comparison):
+        lines += textwrap.wrap(line, _WIDTH, subsequent_indent="    ")
+    return "\n".join(line.rstrip() for line in lines).rstrip() + "\n"
+
+
+def heading(row: Row) -> str:
+    """Return a metric's headline."""
+    unit = "" if row.info.unit == "1" else f" [{row.info.unit}]"
+    return f"{row.metric}{unit}, {_DIRECTION[row.info.better]}, baseline {row.baseline}"
+
+
+def cells(row: Row) -> tuple[str, ...]:
+    """Return a row in the order of VERDICT_HEADER, in human units."""
+    found, unit = row.estimate, row.info.unit
+    level = row.level + (f" ({row.stratum})" if row.stratum else "")
+    if found.is_ratio:
+        center = units.ratio(found.center)
+        interval = _interval(units.ratio(found.low), units.ratio(found.high), found.method)
+    else:
+        center = f"diff {units.human(found.center, unit)}"
+        low, high = units.human(found.low, unit), units.human(found.high, unit)
+        interval = _interval(low, high, found.method)
+    n = str(found.n_level)
+    if found.n_base != found.n_level:
+        n = f"{found.n_base}/{found.n_level}"
+    return (
+        level, units.human(found.base_mean, unit), units.human(found.mean, unit), center,
+        interval, n, row.verdict.value, "; ".join((*claim_notes(row), *row.notes)),
+    )  # fmt: skip
+
+
+def claim_notes(row: Row) -> tuple[str, ...]:
+    """Return what a primary claim expected, and its adjusted p value."""
+    if row.claim is None:
+        return ()
+    adjusted = "" if row.p_holm is None else f", Holm p {row.p_holm:.2g}"
+    return (f"claim {row.claim}: expected {row.expect}{adjusted}",)
+
+
+CELL_HEADER = ("cell", *(status.value for status in REPORTED_STATUSES), "missing", "issues")
+
+
+def cell_fields(cell: CellStatus) -> tuple[str, ...]:
+    """Return a cell's status in the order of CELL_HEADER."""
+    issues = ", ".join(f"{code} x{count}" for code, count in cell.issues.items())
+    if cell.earlier_attempts:
+        plural = "s" if cell.earlier_attempts > 1 else ""
+        issues = f"{issues} (+{cell.earlier_attempts} earlier attempt{plural})".strip()
+    counts = [cell.counts.get(status, 0) for status in REPORTED_STATUSES]
+    return (cell.cell, *(str(count or ".") for count in (*counts, cell.missing)), issues)
+
+
+def footer(comparison: Comparison) -> list[str]:
+    """Return one sentence per thing a reader must know beside the table."""
+    lines = [f"skipped: {level}: {why}" for level, why in comparison.skipped.items()]
+    if comparison.unmeasured and comparison.any_ok:
+        lines.append(f"not measured in any ok run: {', '.join(comparison.unmeasured)}")
+    for name, found in comparison.differences.items():
+        for word, blocking in (("NOT COMPARABLE", True), ("also differs", False)):
+            labels = [d.label for d in found if d.blocking is blocking]
+            if labels:
+                lines.append(f"{word}: {name} vs {comparison.baseline}: {'; '.join(labels)}")
+    if comparison.rows:
+        confidence = f"{100 * stats.CONFIDENCE:.0f} %"
+        lines.append(
+            f"ratio = geometric mean of the level / of the baseline; {confidence} interval by "
+            "paired t on within-block log ratios (Welch t where blocks are missing); "
+            "exact = does not vary. n = runs. See docs/methods.md."
+        )
+    return lines
+
+
+def csv_text(header: Iterable[str], rows: Iterable[Iterable[Any]]) -> str:
+    """Return CSV text with Unix line ends."""
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow(header)
+    writer.writerows([_plain(value) for value in row] for row in rows)
+    return out.getvalue()
+
+
+def _record(row: Row) -> dict[str, Any]:
+    e = row.estimate
+    values = (
+        row.metric, row.info.unit, row.info.kind.value, row.info.better.value, row.stratum,
+        row.baseline, row.level, e.base_mean, e.mean, e.is_ratio, _finite(e.center),
+        _finite(e.low), _finite(e.high), e.p_value, row.p_holm, e.n_base, e.n_level,
+        e.method.value, row.verdict.value, row.claim, row.expect, "; ".join(row.notes),
+    )  # fmt: skip
+    return dict(zip(COLUMNS, values, strict=True))
+
+
+def _finite(value: float | None) -> float | None:
+    return value if value is not None and math.isfinite(value) else None
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return "" if value is None else value
+
+
+def _interval(low: str, high: str, method: Method) -> str:
+    if method is Method.EXACT:
+        return "exact"
+    return units.DASH if method is Method.NONE else f"{low} .. {high}"
+
+
+def _row_lines(row: Row, widths: Sequence[int]) -> list[str]:
+    fields = cells(row)
+    # Notes go on their own lines: beside the columns they would make the table too wide.
+    notes = textwrap.wrap(fields[-1], _WIDTH - 6)
+    return ["  " + _line(fields[:-1], widths), *(f"      {note}" for note in notes)]
+
+
+def _line(fields: Sequence[str], widths: Sequence[int]) -> str:
+    numeric = range(1, 6)
+    return "  ".join(
+        field.rjust(width) if i in numeric else field.ljust(width)
+        for i, (field, width) in enumerate(zip(fields, widths, strict=False))
+    )
+
+
+def _aligned(header: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
+    widths = _widths([header, *rows])
+    return [
+        "  ".join(field.ljust(width) for field, width in zip(row, widths, strict=True))
+        for row in (header, *rows)
+    ]
+
+
+def _widths(rows: Sequence[Sequence[str]]) -> list[int]:
+    return [max(map(len, column)) for column in zip(*rows, strict=True)]
+
+
+def _markdown(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    if not rows:
+        return ""
+    lines = [header, ["---"] * len(header), *rows]
+    return "\n".join(
+        "| " + " | ".join(field.replace("|", "\\|") for field in row) + " |" for row in lines
+    )

@@ -1,0 +1,218 @@
+"""Statistics of a comparison: pure functions on numbers, formulas in docs/methods.md.
+
+The unit of replication is the run. Logs are natural. All intervals are two-sided.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import stats as scipy_stats
+
+from harness.metrics import Better
+
+CONFIDENCE = 0.95
+# Smallest relative difference worth a verdict. A/A cells on a quiet machine differ by about this
+# much in bytes written; change it with --noise-floor.
+NOISE_FLOOR = 0.01
+MINIMUM_RUNS = 2  # below this there is no spread, so no interval and no verdict
+
+FloatArray = NDArray[np.float64]
+
+
+class Verdict(StrEnum):
+    """The words a comparison may use."""
+
+    BETTER = "better"
+    WORSE = "worse"
+    NO_DIFFERENCE = "no difference shown"
+    NOT_A_RESULT = "not a result"
+    NOT_COMPARABLE = "not comparable"
+    TOO_FEW = "too few"
+    DESCRIPTIVE = "descriptive"
+    SKIPPED = "skipped"
+
+
+class Method(StrEnum):
+    """How an interval was computed."""
+
+    PAIRED = "paired t"
+    WELCH = "Welch t"
+    EXACT = "exact"
+    NONE = "none"
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """A level against its baseline.
+
+    ``center`` is a ratio of geometric means when ``is_ratio``, else a difference of means in the
+    metric's unit. ``low`` and ``high`` bound it, null when there is no interval.
+    """
+
+    is_ratio: bool
+    center: float | None
+    low: float | None
+    high: float | None
+    p_value: float | None
+    n_base: int
+    n_level: int
+    method: Method
+    base_mean: float | None
+    mean: float | None
+
+    @property
+    def n(self) -> int:
+        """Runs of the smaller side; the number of blocks when paired."""
+        return min(self.n_base, self.n_level)
+
+
+def estimate(
+    base: Mapping[str, float],
+    level: Mapping[str, float],
+    *,
+    exact_allowed: bool,
+    confidence: float = CONFIDENCE,
+) -> Estimate:
+    """Compare two groups of runs, given as block → value.
+
+    Equal block sets: paired t on within-block log ratios. Otherwise Welch's t on logs. Where a
+    value is zero or negative no log exists: the same tests on the raw values give a difference.
+
+    Args:
+        base: values of the baseline's runs.
+        level: values of the other level's runs.
+        exact_allowed: whether a quantity that does not vary may be called exact (bytes, counts).
+        confidence: nominal coverage of the interval.
+    """
+    blocks = sorted(base)
+    x, y = _values(base, blocks), _values(level, sorted(level))
+    is_ratio = bool(np.all(x > 0) and np.all(y > 0))
+    paired = base.keys() == level.keys()
+    base_mean, mean = _mean(x, is_ratio), _mean(y, is_ratio)
+    center = None
+    if base_mean is not None and mean is not None:
+        center = mean / base_mean if is_ratio else mean - base_mean
+
+    def result(
+        method: Method, low: float | None = None, high: float | None = None, p: float | None = None
+    ) -> Estimate:
+        return Estimate(is_ratio, center, low, high, p, len(x), len(y), method, base_mean, mean)
+
+    if min(len(x), len(y)) < MINIMUM_RUNS:
+        return result(Method.NONE)
+    if exact_allowed and np.ptp(x) == 0 and np.ptp(y) == 0:
+        return result(Method.EXACT, p=0.0 if x[0] != y[0] else 1.0)
+    if is_ratio:
+        x, y = np.log(x), np.log(y)
+    low, high, p = paired_t(y - x, confidence) if paired else welch_t(x, y, confidence)
+    if is_ratio:
+        low, high = _exp(low), _exp(high)
+    return result(Method.PAIRED if paired else Method.WELCH, low, high, p)
+
+
+def paired_t(differences: FloatArray, confidence: float) -> tuple[float, float, float]:
+    """Return (low, high, p) of Student's t on differences, shape (n,), n >= 2.
+
+    Source: Student 1908; mean ± t(1-a/2, n-1)·s/√n.
+    """
+    n = len(differences)
+    return _t_interval(
+        float(np.mean(differences)), float(np.std(differences, ddof=1)) / math.sqrt(n), n - 1.0,
+        confidence,
+    )  # fmt: skip
+
+
+def welch_t(x: FloatArray, y: FloatArray, confidence: float) -> tuple[float, float, float]:
+    """Return (low, high, p) of mean(y) - mean(x), shapes (n,) and (m,), n, m >= 2.
+
+    Source: Welch 1947, degrees of freedom after Satterthwaite 1946.
+    """
+    vx, vy = float(np.var(x, ddof=1)) / len(x), float(np.var(y, ddof=1)) / len(y)
+    spread = vx**2 / (len(x) - 1) + vy**2 / (len(y) - 1)
+    df = (vx + vy) ** 2 / spread if spread > 0 else float(len(x) + len(y) - 2)
+    return _t_interval(float(np.mean(y) - np.mean(x)), math.sqrt(vx + vy), df, confidence)
+
+
+def geometric_mean(values: Sequence[float] | FloatArray) -> float:
+    """Return exp(mean(log v)) of positive values."""
+    return float(np.exp(np.mean(np.log(np.asarray(values, dtype=np.float64)))))
+
+
+def holm(p_values: Sequence[float]) -> list[float]:
+    """Return Holm-adjusted p values in the order given (Holm 1979, step-down)."""
+    count = len(p_values)
+    adjusted = [0.0] * count
+    running = 0.0
+    for rank, index in enumerate(sorted(range(count), key=lambda i: p_values[i])):
+        running = max(running, min(1.0, (count - rank) * p_values[index]))
+        adjusted[index] = running
+    return adjusted
+
+
+def verdict(
+    found: Estimate,
+    better: Better,
+    *,
+    noise_floor: float = NOISE_FLOOR,
+    p_value: float | None = None,
+    confidence: float = CONFIDENCE,
+) -> Verdict:
+    """Turn an estimate into a word.
+
+    A difference is shown when its p value (Holm-adjusted where ``p_value`` is given) is below
+    1 - ``confidence``, which is the interval excluding "equal", and it exceeds the noise floor.
+    """
+    if found.n < MINIMUM_RUNS or found.center is None:
+        return Verdict.TOO_FEW
+    if better is Better.NONE:
+        return Verdict.DESCRIPTIVE
+    p = found.p_value if p_value is None else p_value
+    if p is None or p >= 1 - confidence or abs(relative_change(found)) <= noise_floor:
+        return Verdict.NO_DIFFERENCE
+    rises = found.center > (1.0 if found.is_ratio else 0.0)
+    return Verdict.BETTER if rises == (better is Better.HIGHER) else Verdict.WORSE
+
+
+def relative_change(found: Estimate) -> float:
+    """Return (level - baseline) / baseline; infinite where the baseline's mean is zero."""
+    if found.center is None or found.base_mean is None:
+        return 0.0
+    if found.is_ratio:
+        return found.center - 1.0
+    if found.center == 0:
+        return 0.0
+    return found.center / abs(found.base_mean) if found.base_mean else math.copysign(
+        math.inf, found.center
+    )  # fmt: skip
+
+
+def _values(group: Mapping[str, float], blocks: Sequence[str]) -> FloatArray:
+    return np.array([group[block] for block in blocks], dtype=np.float64)
+
+
+def _mean(values: FloatArray, geometric: bool) -> float | None:
+    if len(values) == 0:
+        return None
+    if geometric:
+        # exp(log v) is off by an ulp; a value that does not vary is reported as it is.
+        return float(values[0]) if np.ptp(values) == 0 else geometric_mean(values)
+    return float(np.mean(values))
+
+
+def _exp(value: float) -> float:
+    return math.exp(value) if value < math.log(1e300) else math.inf
+
+
+def _t_interval(
+    mean: float, error: float, df: float, confidence: float
+) -> tuple[float, float, float]:
+    if error == 0:
+        return mean, mean, 1.0 if mean == 0 else 0.0
+    half = float(scipy_stats.t.ppf((1 + confidence) / 2, df)) * error
+    return mean - half, mean + half, float(2 * scipy_stats.t.sf(abs(mean) / error, df))

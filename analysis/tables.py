@@ -1,0 +1,112 @@
+"""The report's tables: what ran, what it ran on, what went wrong."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from analysis import comparability, render, units
+from analysis.compare import Comparison
+
+Table = tuple[Sequence[str], list[tuple[str, ...]]]
+
+
+def tables_of(comparison: Comparison) -> dict[str, Table]:
+    """Return name → (header, rows) of every table but verdicts and metrics."""
+    return {
+        "cells": (render.CELL_HEADER, [render.cell_fields(cell) for cell in comparison.cells]),
+        "runs": (
+            ("host", "run", "status", "attempt", "seconds", "issues"), _run_rows(comparison),
+        ),
+        "issues": _issues(comparison),
+        "utilisation": _utilisation(comparison),
+        "skipped": ((comparison.contrast, "reason"), list(comparison.skipped.items())),
+        "differences": (
+            ("group", "what", "baseline", "value", "consequence"),
+            [
+                (name, comparability.BLOCKING.get(d.key, d.key), d.base, d.level,
+                 "no verdict" if d.blocking else "declared")
+                for name, found in comparison.differences.items() for d in found
+            ],
+        ),
+        "environment": _environment(comparison),
+        "recorded": _recorded(comparison),
+    }  # fmt: skip
+
+
+def _issues(comparison: Comparison) -> Table:
+    rows: list[tuple[str, ...]] = [
+        (run.name, issue.severity.value, issue.code, issue.phase or "", issue.message,
+         _text(issue.expected), _text(issue.actual))
+        for run in comparison.campaign.runs for issue in run.result.issues
+    ]  # fmt: skip
+    return ("run", "severity", "code", "phase", "message", "expected", "actual"), rows
+
+
+def _utilisation(comparison: Comparison) -> Table:
+    rows: list[tuple[str, ...]] = []
+    for run in comparison.campaign.runs:
+        u = run.result.utilisation
+        if u is not None:
+            rows.append((
+                run.name, run.result.status.value, _percent(u.target), _percent(u.u_ns),
+                _percent(u.u_drive), units.human(u.live_bytes, "B"),
+                units.human(u.allocated_bytes, "B"),
+            ))  # fmt: skip
+    return ("run", "status", "target", "u_ns", "u_drive", "live (V)", "allocated (A)"), rows
+
+
+def _environment(comparison: Comparison) -> Table:
+    plan = comparison.campaign.plan
+    facts = []
+    for host in plan.hosts:
+        h, d = host.inspection.host, host.inspection.device
+        facts.append({
+            "kernel": h.kernel, "system": h.os, "CPUs": str(h.cpus),
+            "memory": units.human(h.memory_bytes, "B"), "RocksDB": h.rocksdb,
+            "device": f"{d.model} ({d.kind.value}), {d.identity.key}",
+            "zones": _zones(d.zones, d.zone_size, d.zone_capacity),
+            "capacity": units.human(d.capacity, "B"),
+            "open / active limit": f"{_text(d.max_open_zones)} / {_text(d.max_active_zones)}",
+        })  # fmt: skip
+    names = facts[0] if facts else {}
+    header = ("", *(host.host for host in plan.hosts))
+    return header, [(name, *(fact[name] for fact in facts)) for name in names]
+
+
+def _recorded(comparison: Comparison) -> Table:
+    """Return every fingerprint key with its values over the ok runs; more than one is visible."""
+    runs = [run for run in comparison.campaign.latest if run.ok]
+    prints = [comparability.fingerprint(comparison.campaign, run) for run in runs]
+    keys = sorted({key for found in prints for key in found})
+    rows: list[tuple[str, ...]] = [
+        (key, " | ".join(sorted({found.get(key, "not recorded") for found in prints})))
+        for key in keys
+    ]
+    return ("key", "values of the ok runs"), rows
+
+
+def _zones(count: int | None, size: int | None, capacity: int | None) -> str:
+    if count is None:
+        return "none (conventional)"
+    return f"{count} x {units.human(size, 'B')}, capacity {units.human(capacity, 'B')}"
+
+
+def _percent(value: float | None) -> str:
+    return units.DASH if value is None else f"{100 * value:.2f} %"
+
+
+def _text(value: object) -> str:
+    return "" if value is None else str(value)
+
+
+def _run_rows(comparison: Comparison) -> list[tuple[str, ...]]:
+    """Return (host, run, status, attempt, seconds, issue codes): all attempts, missing runs."""
+    rows: list[tuple[str, ...]] = [
+        (
+            run.host, run.name, run.result.status.value, str(run.result.attempt),
+            f"{run.result.seconds:.0f}", ", ".join(issue.code for issue in run.result.issues),
+        )
+        for run in comparison.campaign.runs
+    ]  # fmt: skip
+    rows += [(p.host, p.spec.run, "missing", "", "", "") for p in comparison.campaign.missing]
+    return rows

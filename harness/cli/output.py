@@ -1,0 +1,50 @@
+"""Rows for people and for programs: ``--format table|json|csv|md``."""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import json
+import sys
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+FORMATS = ("table", "json", "csv", "md")
+
+
+def add_format(parser: argparse.ArgumentParser) -> None:
+    """Declare ``--format``."""
+    parser.add_argument("--format", choices=FORMATS, default="table", help="default: table")
+
+
+def print_records(records: Sequence[Mapping[str, Any]], format_: str) -> None:
+    """Print records that share their keys; null is an empty cell."""
+    if format_ == "json":
+        print(json.dumps(list(records), indent=1))
+        return
+    columns = list(records[0]) if records else []
+    rows = [[_cell(record[column]) for column in columns] for record in records]
+    if format_ == "csv":
+        csv.writer(sys.stdout, lineterminator="\n").writerows([columns, *rows])
+    elif format_ == "md":
+        for row in [columns, ["---"] * len(columns), *rows]:
+            print("| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |")
+    else:
+        print_table(columns, rows)
+
+
+def print_table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    """Print left-aligned columns, two spaces between them."""
+    widths = [max(len(row[i]) for row in [columns, *rows]) for i in range(len(columns))]
+    for row in [columns, *rows]:
+        print(
+            "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+        )
+
+
+def _cell(value: Any) -> str:
+    if value is None:
+        return ""
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return f"{value:.1f}" if isinstance(value, float) else str(value)

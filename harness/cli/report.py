@@ -1,0 +1,44 @@
+"""``zonelab report``: the campaign's page, figures and tables."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+
+from harness.errors import ExitCode, UsageError
+
+HELP = """\
+Write one self-contained HTML page for a campaign, with its figures (SVG) and tables (CSV).
+Prints the page's path. Writing it again gives the same bytes.
+
+examples:
+  zonelab report results/example
+  zonelab report example --output /tmp/example-report"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the command's arguments."""
+    parser.add_argument("campaign", metavar="CAMPAIGN", help="folder, or name under ./results")
+    parser.add_argument(
+        "--output", type=Path, metavar="FOLDER", help="where to write (CAMPAIGN/report)"
+    )
+
+
+def execute(arguments: argparse.Namespace) -> int:
+    """Write the report and print its path; exit 4 when no run is ok (the page says why)."""
+    from analysis.compare import compare  # noqa: PLC0415 - heavy libraries, only when used
+    from analysis.load import find_campaign, load  # noqa: PLC0415
+    from analysis.report import write_report  # noqa: PLC0415
+    from analysis.stats import NOISE_FLOOR  # noqa: PLC0415
+
+    path = find_campaign(arguments.campaign)
+    output = arguments.output or path / "report"
+    if output.exists() and not output.is_dir():
+        raise UsageError(f"{output} is a file, not a folder", hint="choose another --output")
+    comparison = compare(load(path))
+    print(write_report(comparison, output, NOISE_FLOOR))
+    if not comparison.any_ok:
+        print("zonelab: no run of this campaign is ok; the page lists them", file=sys.stderr)
+        return ExitCode.RUNS_FAILED
+    return ExitCode.OK

@@ -1,0 +1,306 @@
+"""Comparison of synthetic campaigns: verdicts, fairness, exit codes, formats."""
+
+import csv
+import dataclasses
+import io
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from analysis.compare import Comparison, Row, compare
+from analysis.load import load
+from analysis.render import render
+from analysis.stats import Method, Verdict
+from harness.cli.main import main
+from harness.errors import UsageError
+from harness.store.result import Issue, Result, Severity, Status
+from harness.store.spec import Claim, DeviceKind, Reason
+from tests.fixtures.campaigns import MIB, with_metric, with_status, write_campaign
+
+WRITTEN = "overwrite.device_written"
+RATE = "overwrite.throughput"
+
+
+def made(tmp_path: Path, **options: Any) -> Comparison:
+    return compare(load(write_campaign(tmp_path / "c", series=False, **options)))
+
+
+def row(comparison: Comparison, metric: str, level: str) -> Row:
+    return next(r for r in comparison.rows if (r.metric, r.level) == (metric, level))
+
+
+def if_run(
+    level: str, repetition: int, change: Callable[[Result], Result]
+) -> Callable[..., Result]:
+    def changed(result: Result) -> Result:
+        return (
+            change(result) if (result.level, result.repetition) == (level, repetition) else result
+        )
+
+    return changed
+
+
+def test_times_are_no_result_on_an_emulated_device_but_bytes_are(tmp_path: Path) -> None:
+    comparison = made(tmp_path)
+    assert row(comparison, RATE, "btrfs").verdict is Verdict.NOT_A_RESULT
+    assert row(comparison, WRITTEN, "f2fs").verdict is Verdict.WORSE
+    for form in ("table", "md", "json"):
+        assert "emulated device: times are not a result" in render(comparison, form)
+
+
+def test_times_get_verdicts_on_hardware(tmp_path: Path) -> None:
+    comparison = made(tmp_path, kind=DeviceKind.HARDWARE)
+    assert row(comparison, RATE, "btrfs").verdict is Verdict.WORSE
+    assert "emulated" not in render(comparison, "table")
+
+
+def test_study_metrics_select_and_unknown_ones_are_refused(tmp_path: Path) -> None:
+    comparison = made(tmp_path, metrics=("throughput", "overwrite.gc_events"))
+    assert list(dict.fromkeys(r.metric for r in comparison.rows)) == [
+        "fillrandom.throughput", RATE, "readrandom.throughput", "overwrite.gc_events",
+    ]  # fmt: skip
+    with pytest.raises(UsageError, match="no metric 'thruput'"):
+        compare(comparison.campaign, metrics=["thruput"])
+    with pytest.raises(UsageError, match="no level 'zenfs'"):
+        compare(comparison.campaign, baseline="zenfs")
+    with pytest.raises(UsageError, match="no factor 'colour'"):
+        compare(comparison.campaign, contrast="colour")
+
+
+def test_another_baseline_inverts_the_ratio(tmp_path: Path) -> None:
+    comparison = made(tmp_path)
+    other = compare(comparison.campaign, baseline="f2fs")
+    forward = row(comparison, WRITTEN, "f2fs").estimate.center
+    back = row(other, WRITTEN, "conventional-ext4").estimate.center
+    assert forward is not None
+    assert back == pytest.approx(1 / forward)
+
+
+def test_order_does_not_follow_the_shuffled_plan(tmp_path: Path) -> None:
+    folder = write_campaign(tmp_path / "c", series=False)
+    plan = json.loads((folder / "plan.json").read_text())
+    plan["hosts"][0]["runs"].reverse()
+    (folder / "plan.json").write_text(json.dumps(plan))
+    comparison = compare(load(folder))
+    assert comparison.values == ("conventional-ext4", "f2fs", "btrfs")
+    assert [cell.level for cell in comparison.cells] == list(comparison.values)
+
+
+def test_failed_run_is_left_out_and_counted(tmp_path: Path) -> None:
+    change = if_run("f2fs", 2, lambda r: with_status(r, Status.FAILED, "benchmark-failed"))
+    comparison = made(tmp_path, change=change)
+    found = row(comparison, WRITTEN, "f2fs")
+    assert (found.estimate.method, found.estimate.n_level) == (Method.WELCH, 2)
+    cell = next(c for c in comparison.cells if c.level == "f2fs")
+    assert cell.counts == {"ok": 2, "failed": 1}
+    assert cell.issues == {"benchmark-failed": 1}
+    assert "benchmark-failed x1" in render(comparison, "table")
+
+
+def test_null_is_excluded_and_counted(tmp_path: Path) -> None:
+    change = if_run("f2fs", 2, lambda r: with_metric(r, WRITTEN, None))
+    found = row(made(tmp_path, change=change), WRITTEN, "f2fs")
+    assert found.estimate.n_level == 2
+    assert "f2fs: 1 null" in found.notes
+
+
+def test_metric_null_everywhere_is_named_not_judged(tmp_path: Path) -> None:
+    comparison = made(tmp_path, metrics=(WRITTEN, "overwrite.latency_p99_99"))
+    assert {r.metric for r in comparison.rows} == {WRITTEN}
+    assert comparison.unmeasured == ("overwrite.latency_p99_99",)
+    assert "not measured in any ok run: overwrite.latency_p99_99" in render(comparison, "table")
+
+
+def test_single_repetition_is_too_few(tmp_path: Path) -> None:
+    comparison = made(tmp_path, repetitions=1)
+    assert row(comparison, WRITTEN, "f2fs").verdict is Verdict.TOO_FEW
+
+
+def test_skipped_level_and_skipped_baseline_are_rows(tmp_path: Path) -> None:
+    reason = Reason("kernel-too-old", "the kernel has no zoned xfs")
+    comparison = made(tmp_path, skipped={"xfs": reason})
+    assert comparison.skipped == {"xfs": reason.message}
+    rows = json.loads(render(comparison, "json"))["rows"]
+    assert rows[-1]["verdict"] == "skipped"
+    other = compare(comparison.campaign, baseline="xfs")
+    assert {r.verdict for r in other.rows} == {Verdict.NOT_COMPARABLE, Verdict.NOT_A_RESULT}
+    assert "xfs has no ok run" in row(other, WRITTEN, "f2fs").notes
+
+
+@pytest.mark.parametrize(
+    ("flag", "value", "word"),
+    [
+        ("target_file_size_base", 12 * MIB, "SST size"),
+        ("use_direct_reads", False, "direct reads"),
+        ("sync", True, "WAL sync"),
+    ],
+)
+def test_unfair_flags_block_the_verdict(
+    tmp_path: Path, flag: str, value: object, word: str
+) -> None:
+    comparison = made(tmp_path, flags={"f2fs": {flag: value}})
+    found = row(comparison, WRITTEN, "f2fs")
+    assert found.verdict is Verdict.NOT_COMPARABLE
+    assert any(note.startswith(word) for note in found.notes)
+    assert row(comparison, WRITTEN, "btrfs").verdict is Verdict.WORSE
+
+
+def test_harmless_difference_is_listed_and_does_not_block(tmp_path: Path) -> None:
+    comparison = made(tmp_path, flags={"f2fs": {"max_background_jobs": 8}})
+    assert row(comparison, WRITTEN, "f2fs").verdict is Verdict.WORSE
+    assert [(d.key, d.blocking) for d in comparison.differences["f2fs"]] == [
+        ("flags.max_background_jobs", False)
+    ]
+    assert "also differs: f2fs" in render(comparison, "table")
+
+
+@pytest.mark.parametrize(
+    ("recorded", "word"),
+    [({"cpus": 4}, "CPU count"), ({"packages": {"rocksdb-tools": "7.8.3"}}, "RocksDB build")],
+)
+def test_what_a_run_recorded_of_its_host_blocks(
+    tmp_path: Path, recorded: dict[str, Any], word: str
+) -> None:
+    def change(result: Result) -> Result:
+        if result.level != "f2fs":
+            return result
+        host = {**result.manifest["host"], **recorded}
+        return dataclasses.replace(result, manifest={**result.manifest, "host": host})
+
+    found = row(made(tmp_path, change=change), WRITTEN, "f2fs")
+    assert found.verdict is Verdict.NOT_COMPARABLE
+    assert any(note.startswith(word) for note in found.notes)
+
+
+def test_other_host_differences_are_listed_without_blocking(tmp_path: Path) -> None:
+    def change(result: Result) -> Result:
+        governor = "powersave" if result.level == "f2fs" else "performance"
+        host = {**result.manifest["host"], "governor": governor}
+        return dataclasses.replace(result, manifest={**result.manifest, "host": host})
+
+    comparison = made(tmp_path, change=change)
+    assert row(comparison, WRITTEN, "f2fs").verdict is Verdict.WORSE
+    # Neither the level's own mount options nor the boot id count as differences.
+    assert [d.key for d in comparison.differences["f2fs"]] == ["manifest.governor"]
+
+
+def test_memory_may_move_a_little_but_not_much(tmp_path: Path) -> None:
+    def changed_by(share: float) -> Callable[[Result], Result]:
+        def change(result: Result) -> Result:
+            size = int(2048 * MIB * (1 + (share if result.level == "f2fs" else 0)))
+            host = {**result.manifest["host"], "memory_bytes": size}
+            return dataclasses.replace(result, manifest={**result.manifest, "host": host})
+
+        return change
+
+    assert (
+        row(made(tmp_path / "a", change=changed_by(0.001)), WRITTEN, "f2fs").verdict
+        is Verdict.WORSE
+    )
+    far = row(made(tmp_path / "b", change=changed_by(0.5)), WRITTEN, "f2fs")
+    assert far.verdict is Verdict.NOT_COMPARABLE
+
+
+def test_other_factor_makes_strata_and_can_be_the_contrast(tmp_path: Path) -> None:
+    factors = ({"scheduler": "none"}, {"scheduler": "mq-deadline"})
+    comparison = made(tmp_path, factors=factors, levels=("f2fs", "btrfs"))
+    written = [r for r in comparison.rows if r.metric == WRITTEN]
+    assert [(r.level, r.stratum) for r in written] == [
+        ("btrfs", "scheduler mq-deadline"), ("btrfs", "scheduler none"),
+    ]  # fmt: skip
+    assert all(r.estimate.n == 3 and r.estimate.method is Method.PAIRED for r in written)
+    other = compare(comparison.campaign, contrast="scheduler", baseline="none")
+    written = [r for r in other.rows if r.metric == WRITTEN]
+    assert [(r.level, r.stratum) for r in written] == [
+        ("mq-deadline", "btrfs"), ("mq-deadline", "f2fs"),
+    ]  # fmt: skip
+    assert not other.differences  # the scheduler is the factor, not unfairness
+
+
+def test_blocks_spread_over_two_hosts_pair_within_their_host(tmp_path: Path) -> None:
+    comparison = made(
+        tmp_path, repetitions=2, hosts=("one", "two"), host_changes={"two": {"cpus": 4}}
+    )
+    found = row(comparison, WRITTEN, "f2fs")
+    assert (found.estimate.method, found.estimate.n) == (Method.PAIRED, 4)
+    assert not comparison.differences  # both sides ran on both hosts
+
+
+def test_claims_are_holm_corrected(tmp_path: Path) -> None:
+    claims = (
+        Claim("C1", WRITTEN, "f2fs", "conventional-ext4", "worse"),
+        Claim("C2", WRITTEN, "btrfs", "conventional-ext4", "better"),
+        Claim("C3", RATE, "btrfs", "conventional-ext4", "worse"),  # a time: no result here
+    )
+    comparison = made(tmp_path, claims=claims)
+    first, second, third = (row(comparison, claim.metric, claim.level) for claim in claims)
+    p = sorted(r.estimate.p_value or 0 for r in (first, second))
+    assert sorted(r.p_holm or 0 for r in (first, second)) == pytest.approx(
+        sorted([2 * p[0], max(2 * p[0], p[1])])
+    )
+    assert (third.p_holm, third.verdict) == (None, Verdict.NOT_A_RESULT)
+    assert "claim C2: expected better" in render(comparison, "table")
+
+
+def test_warnings_of_ok_runs_travel_with_their_phase(tmp_path: Path) -> None:
+    issue = Issue("gc-never-ran", Severity.WARNING, "no GC", "overwrite")
+    change = if_run("f2fs", 1, lambda r: dataclasses.replace(r, issues=(issue,)))
+    comparison = made(tmp_path, change=change)
+    assert "gc-never-ran x1" in row(comparison, WRITTEN, "f2fs").notes
+    assert not row(comparison, "fillrandom.device_written", "f2fs").notes
+
+
+def test_csv_and_json_carry_raw_numbers(tmp_path: Path) -> None:
+    comparison = made(tmp_path)
+    found = row(comparison, WRITTEN, "f2fs").estimate
+    line = next(
+        line for line in csv.DictReader(io.StringIO(render(comparison, "csv")))
+        if (line["metric"], line["level"]) == (WRITTEN, "f2fs")
+    )  # fmt: skip
+    assert float(line["center"]) == found.center
+    assert float(line["baseline_mean"]) == found.base_mean
+    assert line["unit"] == "B"
+    document = json.loads(render(comparison, "json"))
+    assert document["schema_version"] == 1
+    assert len(document["rows"]) == len(comparison.rows)
+
+
+def test_table_fits_a_terminal(tmp_path: Path) -> None:
+    table = render(made(tmp_path, flags={"f2fs": {"sync": True}}), "table")
+    assert max(map(len, table.splitlines())) <= 120
+    assert "MiB" in table
+    assert "Kops/s" in table
+
+
+class TestCommand:
+    def run(self, *arguments: object) -> int:
+        return main(["compare", *map(str, arguments)])
+
+    def test_exit_codes(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        folder = write_campaign(tmp_path / "c", series=False)
+        assert self.run(folder) == 0
+        assert WRITTEN in capsys.readouterr().out
+        assert self.run(folder, "--threshold", 5) == 1
+        assert f"regression: {WRITTEN} of f2fs" in capsys.readouterr().err
+        assert self.run(folder, "--threshold", 500, "--metric", WRITTEN) == 0
+        assert self.run(folder, "--threshold", 5, "--metric", RATE) == 0  # not a result
+        assert self.run(folder, "--threshold", -1) == 2
+        assert self.run(folder, "--metric", "nope") == 2
+        assert self.run(tmp_path / "nothing") == 2
+
+    def test_no_ok_run(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        folder = write_campaign(
+            tmp_path / "c", series=False, change=lambda r: with_status(r, Status.INVALID)
+        )
+        assert self.run(folder) == 4
+        captured = capsys.readouterr()
+        assert "no ok run (3 invalid)" in captured.out
+        assert "no run of this campaign is ok" in captured.err
+
+    def test_campaign_that_has_not_begun(self, tmp_path: Path) -> None:
+        folder = write_campaign(tmp_path / "c", drop=lambda _: True)
+        for form in ("table", "json", "csv", "md"):
+            assert self.run(folder, "--format", form) == 4

@@ -1,0 +1,127 @@
+"""The report: self-contained, deterministic, complete, and honest about what is missing."""
+
+import re
+from html.parser import HTMLParser
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+
+from analysis.compare import compare
+from analysis.load import load
+from analysis.report import write_report
+from harness.cli.main import main
+from harness.store.result import Status
+from harness.store.spec import DeviceKind, Reason
+from tests.fixtures.campaigns import with_status, write_campaign
+
+SKIPPED = {"xfs": Reason("kernel-too-old", "the kernel has no <zoned> xfs")}
+
+
+def report(tmp_path: Path, name: str = "out", **options: object) -> Path:
+    folder = tmp_path / "c"
+    if not folder.exists():
+        write_campaign(folder, **options)  # type: ignore[arg-type]
+    return write_report(compare(load(folder)), tmp_path / name, 0.01).parent
+
+
+def test_same_campaign_gives_the_same_bytes(tmp_path: Path) -> None:
+    one, two = report(tmp_path, "one", skipped=SKIPPED), report(tmp_path, "two")
+    files = sorted(p.relative_to(one) for p in one.rglob("*") if p.is_file())
+    assert files == sorted(p.relative_to(two) for p in two.rglob("*") if p.is_file())
+    assert len(files) > 15
+    for name in files:
+        assert (one / name).read_bytes() == (two / name).read_bytes(), name
+
+
+def test_page_loads_nothing_and_nests_properly(tmp_path: Path) -> None:
+    page = (report(tmp_path, skipped=SKIPPED) / "index.html").read_text()
+    stack: list[str] = []
+    references: list[str] = []
+
+    class Checker(HTMLParser):
+        def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+            references.extend(
+                value or "" for name, value in attrs
+                if name in ("src", "href", "xlink:href") and not (value or "").startswith("#")
+            )  # fmt: skip
+            if tag not in ("meta", "br", "img"):
+                stack.append(tag)
+
+        def handle_endtag(self, tag: str) -> None:
+            assert stack.pop() == tag
+
+        def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+            self.handle_starttag(tag, attrs)
+            if stack and stack[-1] == tag:
+                stack.pop()
+
+    Checker().feed(page)
+    assert not stack
+    assert not references
+    assert "<script" not in page
+    assert not re.search(r"url\((?!#|&quot;#)", page)
+
+
+def test_page_says_what_a_reader_must_know(tmp_path: Path) -> None:
+    page = (report(tmp_path, skipped=SKIPPED) / "index.html").read_text()
+    assert "emulated device: times are not a result" in page
+    assert "the kernel has no &lt;zoned&gt; xfs" in page
+    assert "zonelab report results/c" in page
+    assert "No ok run wrote to a device during readrandom." in page
+    assert "Percentiles" in page
+    assert "no difference shown" in page
+
+
+def test_hardware_has_no_watermark(tmp_path: Path) -> None:
+    folder = report(tmp_path, kind=DeviceKind.HARDWARE)
+    assert "emulated" not in (folder / "index.html").read_text()
+
+
+def test_figures_are_stand_alone_svg_with_every_point(tmp_path: Path) -> None:
+    figures = report(tmp_path) / "figures"
+    for path in figures.glob("*.svg"):
+        root = ElementTree.fromstring(path.read_text())  # noqa: S314 - we wrote it
+        assert root.tag.endswith("svg"), path
+    svg = (figures / "overwrite-throughput.svg").read_text()
+    # One marker per run: nine runs. A <use> draws a marker; axis ticks have none (y) or x only.
+    colored = re.findall(r'<use [^>]*style="fill: #(?:0072b2|e69f00|009e73)', svg)
+    assert len(colored) == 9
+    assert "currentColor" in svg
+
+
+def test_tables_hold_every_run(tmp_path: Path) -> None:
+    tables = report(tmp_path) / "tables"
+    assert {p.stem for p in tables.glob("*.csv")} == {
+        "cells", "differences", "environment", "issues", "metrics", "recorded", "runs", "skipped",
+        "utilisation", "verdicts",
+    }  # fmt: skip
+    assert len((tables / "runs.csv").read_text().splitlines()) == 1 + 9
+
+
+def test_without_series_there_is_a_sentence(tmp_path: Path) -> None:
+    page = (report(tmp_path, series=False) / "index.html").read_text()
+    assert "The runs of f2fs have no time series." in page
+
+
+@pytest.mark.parametrize("begun", [True, False])
+def test_campaign_without_an_ok_run_still_gives_a_page(
+    tmp_path: Path, begun: bool, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = write_campaign(
+        tmp_path / "c",
+        change=lambda r: with_status(r, Status.FAILED),
+        drop=lambda _: not begun,
+    )
+    assert main(["report", str(folder)]) == 4
+    assert capsys.readouterr().out.strip() == str(folder / "report" / "index.html")
+    assert "No run of this campaign is ok." in (folder / "report" / "index.html").read_text()
+
+
+def test_bad_arguments(tmp_path: Path) -> None:
+    folder = write_campaign(tmp_path / "c", repetitions=1, series=False)
+    assert main(["report", str(tmp_path / "none")]) == 2
+    (tmp_path / "file").write_text("")
+    assert main(["report", str(folder), "--output", str(tmp_path / "file")]) == 2
+    assert main(["report", str(folder), "--output", str(tmp_path / "elsewhere")]) == 0
+    assert not (folder / "report").exists()
