@@ -23,7 +23,7 @@ def sources(package: Path) -> list[Path]:
     files = list(package.glob("*.py"))
     for room in ROOMS:
         files += package.glob(f"{room}/**/*.py")
-    files += [package / "cli" / f"{name}.py" for name in ("__init__", "main", *COMMANDS)]
+    files += [package / "cli" / f"{name}.py" for name in ("__init__", "main", "output", *COMMANDS)]
     return sorted(file for file in files if file != package / "pack.py")
 
 

@@ -72,6 +72,7 @@ class Level(ABC):
     uses_zoned: ClassVar[bool] = True
     programs: ClassVar[tuple[str, ...]] = ()
     packages: ClassVar[tuple[str, ...]] = ()
+    options: ClassVar[tuple[str, ...]] = ()  # keys of LevelContext.options it understands
 
     @abstractmethod
     def probe(self, device: Device, conventional: Device | None) -> Reason | None:

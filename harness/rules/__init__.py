@@ -1,1 +1,8 @@
-"""TODO."""
+"""Validity rules: what a reader must know before trusting a run."""
+
+from __future__ import annotations
+
+from harness.rules.facts import PhaseFacts, RunFacts
+from harness.rules.registry import RULES, judge
+
+__all__ = ["RULES", "PhaseFacts", "RunFacts", "judge"]

@@ -6,10 +6,12 @@ import os
 import shutil
 import signal
 import subprocess
+import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import IO
 
 from harness.errors import HostError, TimedOut, ToolFailed
 
@@ -91,6 +93,86 @@ def run(
     if check and not result.ok:
         raise failure(result)
     return result
+
+
+def stream(
+    argv: Sequence[str | Path],
+    on_line: Callable[[str], None],
+    *,
+    timeout: float,
+    env: Mapping[str, str] | None = None,
+) -> Completed:
+    """Run a program that tells its progress on stderr; ``on_line`` gets each line as it comes.
+
+    stdout must stay small (it is read at the end). The program is killed when ``on_line`` raises,
+    and on any other way out of here.
+
+    Raises:
+        HostError: the program is not installed.
+        TimedOut: a line arrived, or the end came, after ``timeout`` seconds.
+    """
+    args = tuple(str(arg) for arg in argv)
+    begin = time.monotonic()
+    lines: list[str] = []
+    try:
+        child = subprocess.Popen(  # noqa: S603 - as in run()
+            args,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            errors="replace",
+            env=environment(env),
+        )
+    except FileNotFoundError:
+        raise HostError(
+            f"{args[0]} is not installed", hint="run the packages role", code="program-missing"
+        ) from None
+    watchdog = threading.Timer(timeout, child.kill)
+    watchdog.start()
+    try:
+        assert child.stdout is not None and child.stderr is not None  # noqa: S101, PT018 - pipes
+        for line in child.stderr:
+            lines.append(line)
+            on_line(line.rstrip("\n"))
+        stdout = child.stdout.read()
+        returncode = child.wait()
+    finally:
+        expired = not watchdog.is_alive()
+        watchdog.cancel()
+        child.kill()
+        child.communicate()
+    if expired:
+        raise TimedOut(f"{args[0]} did not end within {timeout:g} s: {' '.join(args)}")
+    return completed(args, returncode, time.monotonic() - begin, stdout, "".join(lines))
+
+
+def spawn(
+    argv: Sequence[str | Path],
+    *,
+    stdout: IO[bytes],
+    stderr: IO[bytes],
+    env: Mapping[str, str] | None = None,
+) -> subprocess.Popen[bytes]:
+    """Start a program in a session of its own; the caller waits for it.
+
+    Raises:
+        HostError: the program is not installed.
+    """
+    args = [str(arg) for arg in argv]
+    try:
+        return subprocess.Popen(  # noqa: S603 - as in run()
+            args,
+            stdin=subprocess.DEVNULL,
+            stdout=stdout,
+            stderr=stderr,
+            env=environment(env),
+            start_new_session=True,
+        )
+    except FileNotFoundError:
+        raise HostError(
+            f"{args[0]} is not installed", hint="run the packages role", code="program-missing"
+        ) from None
 
 
 def completed(

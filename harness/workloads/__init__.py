@@ -1,1 +1,1 @@
-"""TODO."""
+"""Workloads: db_bench phases, their argument lists and their metrics."""

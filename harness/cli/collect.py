@@ -1,0 +1,90 @@
+"""``zonelab collect``: take finished runs over from a host. Plumbing of the collect role."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import shutil
+import tarfile
+import tempfile
+from pathlib import Path
+
+from harness.errors import ExitCode, RunFailed, UsageError
+from harness.store import checksums
+from harness.store.files import sync_dir
+from harness.store.rundir import completed, full_disk_is_clear, split_attempt
+
+HELP = """Take complete run directories out of a folder or tar archive, check their checksums, and
+move them into <host>/runs. A run that is there already stays as it is.
+
+Prints {"collected": […], "already": […]}.
+
+  zonelab collect --from runs.tar --into results/example/hosts/rig0"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare options."""
+    parser.add_argument("--from", dest="source", type=Path, required=True, help="folder or .tar")
+    parser.add_argument("--into", type=Path, required=True, help="results/<campaign>/hosts/<host>")
+
+
+def execute(arguments: argparse.Namespace) -> int:
+    """Collect, and say what was.
+
+    Raises:
+        UsageError: there is no such source.
+        RunFailed: a run arrived damaged; whole ones are stored nevertheless.
+    """
+    if not arguments.source.exists():
+        raise UsageError(f"{arguments.source} does not exist")
+    runs = arguments.into / "runs"
+    with full_disk_is_clear(runs):
+        runs.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(prefix=".collect-", dir=arguments.into) as staging:
+            folder = _unpack(arguments.source, Path(staging))
+            record = _take(folder, runs)
+    print(json.dumps({name: record[name] for name in ("collected", "already")}))
+    if record["damaged"]:
+        raise RunFailed(record["damaged"][0], hint="collect again", code="damaged")
+    return ExitCode.OK
+
+
+def _unpack(source: Path, staging: Path) -> Path:
+    """Copy the runs beside their destination, so that the last step is a rename."""
+    folder = staging / "runs"
+    if source.is_dir():
+        shutil.copytree(source, folder, ignore=shutil.ignore_patterns(".*"))
+        return folder
+    folder.mkdir()
+    try:
+        with tarfile.open(source) as archive:
+            for member in archive:
+                _require_plain(member)  # tarfile's own "data" filter is missing in Python 3.11.2
+                archive.extract(member, folder, set_attrs=False)
+    except tarfile.TarError as error:
+        raise UsageError(f"{source} is no tar archive: {error}") from None
+    return folder
+
+
+def _require_plain(member: tarfile.TarInfo) -> None:
+    """Refuse links, devices, and names that lead out of the folder."""
+    name = Path(member.name)
+    if not (member.isfile() or member.isdir()) or name.is_absolute() or ".." in name.parts:
+        raise UsageError(f"the archive has {member.name!r}, which is no plain file or folder")
+
+
+def _take(folder: Path, runs: Path) -> dict[str, list[str]]:
+    record: dict[str, list[str]] = {"collected": [], "already": [], "damaged": []}
+    for run in completed(folder):
+        split_attempt(run.name)  # nothing but runs belongs here
+        if (runs / run.name).exists():
+            record["already"].append(run.name)
+            continue
+        found = checksums.problems(run)
+        if found:
+            record["damaged"].append(f"run {run.name} arrived damaged: {found[0]}")
+            continue
+        run.rename(runs / run.name)
+        record["collected"].append(run.name)
+    sync_dir(runs)
+    return record

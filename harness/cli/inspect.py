@@ -1,0 +1,91 @@
+"""``zonelab inspect``: a device, its limits, the guard's verdict, and the levels it can run."""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import json
+import platform
+import sys
+from pathlib import Path
+
+from harness.cli.output import add_format, print_records, print_table
+from harness.errors import ExitCode
+from harness.levels import LEVELS
+from harness.run.bench import Paths
+from harness.run.guard import Guard
+from harness.run.host import Host, facts_of
+from harness.run.inspection import inspect
+from harness.run.journal import Journal
+from harness.store.codec import encode
+from harness.store.spec import Inspection
+
+HELP = """Show what a zoned device is, whether the guard would let zonelab use it, and which
+integration levels can run on it and why not. Reads only; nothing is written.
+
+  zonelab inspect nvme0n2
+  zonelab inspect /dev/nvme2n2 --conventional sdb1 --format json"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare options."""
+    parser.add_argument("device", help="nvme2n2, /dev/nvme2n2 or /dev/disk/by-id/…")
+    parser.add_argument("--conventional", metavar="DEV", help="conventional companion")
+    parser.add_argument("--erase", action="append", default=[], metavar="ID", help="may be wiped")
+    parser.add_argument("--state-dir", type=Path, default=Path("/var/lib/zonelab"))
+    parser.add_argument("--host-name", default=platform.node(), help="name in the inventory")
+    parser.add_argument("--require-allowed", action="store_true", help="exit 3 when refused")
+    add_format(parser)
+
+
+def execute(arguments: argparse.Namespace) -> int:
+    """Print the inspection."""
+    host = Host()
+    journal = Journal(Paths(arguments.state_dir, Path("/run/zonelab")).journal)
+    found = inspect(
+        host,
+        Guard(host, journal, arguments.erase),
+        LEVELS,
+        path=arguments.device,
+        conventional=arguments.conventional,
+        host_name=arguments.host_name,
+    )
+    if arguments.format == "json":
+        print(json.dumps(encode(found), indent=1))
+    elif arguments.format == "csv":
+        rows = [[fact, value] for fact, value in facts_of(found.device).items()]
+        csv.writer(sys.stdout, lineterminator="\n").writerows([["fact", "value"], *rows])
+    else:
+        _show(found, arguments.format)
+    refused = arguments.require_allowed and found.refusals
+    return ExitCode.REFUSED if refused else ExitCode.OK
+
+
+def _show(found: Inspection, format_: str) -> None:
+    print_table(
+        ("device", ""), [(fact, str(value)) for fact, value in facts_of(found.device).items()]
+    )
+    print()
+    if found.conventional is not None:
+        print(f"conventional device: {found.conventional.path} ({found.conventional.size} B)")
+    elif found.conventional_reason is not None:
+        print(f"conventional device: none - {found.conventional_reason.message}")
+        print(f"  {found.conventional_reason.hint}")
+    if found.refusals:
+        for reason in found.refusals:
+            print(f"guard: REFUSED ({reason.code}) - {reason.message}")
+            if reason.hint:
+                print(f"  {reason.hint}")
+    else:
+        print("guard: allowed; a run destroys everything on it")
+    print()
+    rows = [
+        {
+            "level": level.level,
+            "can run": level.available,
+            "reason": level.reason.message if level.reason else "",
+            "hint": level.reason.hint if level.reason else "",
+        }
+        for level in found.levels
+    ]
+    print_records(rows, format_)

@@ -1,0 +1,231 @@
+"""``zonelab rig``: build, boot, reach and stop the emulated machine."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import os
+import re
+import signal
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict
+from typing import Any
+
+from harness.errors import ExitCode, UsageError
+from harness.rig import guest, life, model, state
+from harness.rig.recipe import image_of, recipe
+from harness.rig.state import State
+from harness.rig.talk import Talk
+
+HELP = """An emulated machine with real zones: a stock Debian kernel in QEMU, NVMe ZNS namespaces.
+
+zonelab rig up            boot the default rig (builds its image first) and say how to reach it
+zonelab rig exec default -- ansible-playbook site.yml    boot, run, always stop
+Rigs are files in configs/rigs; docs/rigs.md explains them."""
+
+_FORMATS = ("table", "json", "csv", "md")
+_UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the sub-commands."""
+    parser.add_argument("--quiet", action="store_true", help="no progress on stderr")
+    commands = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
+
+    def command(name: str, summary: str, *, data: bool = False) -> argparse.ArgumentParser:
+        sub = commands.add_parser(name, help=summary, description=summary)
+        if name != "list":
+            sub.add_argument("rig", metavar="NAME", nargs="?", default="default", help="rig")
+        if data:
+            sub.add_argument("--format", choices=_FORMATS, default="table")
+        return sub
+
+    command("list", "all rigs, and which are up", data=True)
+    command("build", "build a rig's image if it is not in the cache", data=True)
+    sub = command("up", "boot a rig and wait until it answers on ssh", data=True)
+    sub.add_argument("--lease", default="6h", help="it ends itself after this (90m, 6h, 2d)")
+    sub.add_argument("--timeout", type=float, default=life.BOOT_TIMEOUT, help="seconds to boot in")
+    command("status", "how to reach a rig", data=True)
+    command("counters", "what QEMU counted on each namespace", data=True)
+    command("reset", "press the reset button: the kernel starts anew, zones stay")
+    command("down", "stop a rig")
+    for name, summary in (
+        ("ssh", "log in to a rig, or run a command in it"),
+        ("exec", "boot, run a command of this host with ANSIBLE_INVENTORY set, always stop"),
+    ):
+        sub = commands.add_parser(name, help=summary, description=summary)
+        sub.add_argument("rig", metavar="NAME", help="rig")
+        sub.add_argument("words", metavar="COMMAND", nargs=argparse.REMAINDER, help="and arguments")
+
+
+def execute(arguments: argparse.Namespace) -> int:
+    """Run one sub-command."""
+    # a closed terminal ends us like ^C does, so that nothing stays behind
+    with contextlib.suppress(ValueError):  # not in the main thread: then it is not ours to set
+        signal.signal(signal.SIGHUP, _interrupt)
+    talk = Talk(quiet=arguments.quiet)
+    return _ACTIONS[arguments.action](arguments, talk)
+
+
+def _list(arguments: argparse.Namespace, _talk: Talk) -> int:
+    rows = []
+    for name in model.names():
+        rig = model.load(name)
+        built = image_of(recipe(rig.suite)).complete
+        rows.append(
+            {
+                "rig": name,
+                "state": "up" if state.read(name) else "down",
+                "image": "built" if built else "not built",
+                "description": rig.description,
+            }
+        )
+    _print(rows, arguments.format)
+    return ExitCode.OK
+
+
+def _build(arguments: argparse.Namespace, talk: Talk) -> int:
+    image, built = life.build(model.load(arguments.rig), talk)
+    row = {"rig": arguments.rig, "image": str(image.folder), "built": built}
+    _print([row], arguments.format)
+    return ExitCode.OK
+
+
+def _up(arguments: argparse.Namespace, talk: Talk) -> int:
+    rig = model.load(arguments.rig)
+    lease = parse_duration(arguments.lease)
+    running, booted = life.up(rig, talk, lease=lease, timeout=arguments.timeout)
+    if not booted:
+        talk.say(f"rig {rig.name} is up already, since {running.started}")
+    _show(running, arguments.format)
+    return ExitCode.OK
+
+
+def _status(arguments: argparse.Namespace, _talk: Talk) -> int:
+    model.load(arguments.rig)
+    _show(state.require(arguments.rig), arguments.format)
+    return ExitCode.OK
+
+
+def _counters(arguments: argparse.Namespace, _talk: Talk) -> int:
+    model.load(arguments.rig)
+    stats = life.counters(arguments.rig)
+    devices = state.require(arguments.rig).devices
+    rows = [{"nsid": d.nsid, "eui64": d.eui64, **asdict(stats[d.eui64])} for d in devices]
+    _print(rows, arguments.format)
+    return ExitCode.OK
+
+
+def _reset(arguments: argparse.Namespace, talk: Talk) -> int:
+    model.load(arguments.rig)
+    life.reset(arguments.rig, talk)
+    return ExitCode.OK
+
+
+def _down(arguments: argparse.Namespace, talk: Talk) -> int:
+    model.load(arguments.rig)
+    was_up = life.down(arguments.rig, talk)
+    talk.say(f"rig {arguments.rig} {'stopped' if was_up else 'was down'}")
+    return ExitCode.OK
+
+
+def _ssh(arguments: argparse.Namespace, _talk: Talk) -> int:
+    model.load(arguments.rig)
+    state.require(arguments.rig)
+    argv = guest.ssh_argv(arguments.rig, _words(arguments.words))
+    os.execvp(argv[0], argv)  # noqa: S606 - becomes ssh, terminal and all
+
+
+def _exec(arguments: argparse.Namespace, talk: Talk) -> int:
+    words = _words(arguments.words)
+    if not words:
+        raise UsageError("no command to run", hint=f"zonelab rig exec {arguments.rig} -- COMMAND")
+    return life.execute(model.load(arguments.rig), words, talk)
+
+
+_ACTIONS: dict[str, Callable[[argparse.Namespace, Talk], int]] = {
+    "list": _list,
+    "build": _build,
+    "up": _up,
+    "status": _status,
+    "counters": _counters,
+    "reset": _reset,
+    "down": _down,
+    "ssh": _ssh,
+    "exec": _exec,
+}
+
+
+def parse_duration(text: str) -> int:
+    """Return seconds for ``90m``, ``6h``, ``2d`` or plain seconds.
+
+    Raises:
+        UsageError: anything else.
+    """
+    match = re.fullmatch(r"([1-9]\d{0,8})([smhd]?)", text)
+    if match is None:
+        raise UsageError(f"{text!r} is no duration", hint="for example --lease 90m, 6h or 2d")
+    return int(match[1]) * _UNITS[match[2] or "s"]
+
+
+def _words(words: Sequence[str]) -> list[str]:
+    return list(words[1:] if words[:1] == ["--"] else words)
+
+
+def _interrupt(_signal: int, _frame: object) -> None:
+    raise KeyboardInterrupt
+
+
+def _show(running: State, form: str) -> None:
+    """Print how to reach a rig: everything as JSON, a row per device otherwise."""
+    here = state.folder(running.rig)
+    access = {
+        "rig": running.rig,
+        "host": state.host_name(running.rig),
+        "ssh": f"ssh -F {here / 'ssh_config'} {state.host_name(running.rig)}",
+        "inventory": str(here / "inventory.yml"),
+        "console": str(here / "console.log"),
+    }
+    devices = [asdict(device) for device in running.devices]
+    if form == "json":
+        facts = {
+            "port": running.port,
+            "pid": running.pid,
+            "accelerator": running.accelerator,
+            "boot_seconds": running.boot_seconds,
+            "started": running.started,
+            "lease_seconds": running.lease_seconds,
+            "image": running.image,
+        }
+        print(json.dumps({**access, **facts, "devices": devices}, indent=2))
+        return
+    if form == "table":
+        for key, value in access.items():
+            print(f"{key + ':':<11}{value}")
+        print()
+    _print(devices, form)
+
+
+def _print(rows: Sequence[Mapping[str, Any]], form: str) -> None:
+    """Print rows of equal keys."""
+    if form == "json":
+        print(json.dumps(rows, indent=2))
+        return
+    header = list(rows[0]) if rows else []
+    lines = [header, *([str(row[key]) for key in header] for row in rows)]
+    if form == "csv":
+        print("\n".join(",".join(_csv(cell) for cell in line) for line in lines))
+        return
+    if form == "md":
+        lines.insert(1, ["---"] * len(header))
+        print("\n".join(f"| {' | '.join(line)} |" for line in lines))
+        return
+    widths = [max(len(line[i]) for line in lines) for i in range(len(header))]
+    for line in lines:
+        cells = (cell.ljust(width) for cell, width in zip(line, widths, strict=True))
+        print("  ".join(cells).rstrip())
+
+
+def _csv(cell: str) -> str:
+    return '"' + cell.replace('"', '""') + '"' if set(cell) & set(',"\n') else cell

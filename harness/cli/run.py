@@ -1,0 +1,102 @@
+"""``zonelab run``: execute a plan on the machine under test."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from pathlib import Path
+
+from harness.cli.output import add_format, print_records
+from harness.errors import ExitCode, HostError, UsageError
+from harness.levels import LEVELS
+from harness.run import unit
+from harness.run.bench import Paths
+from harness.run.execute import Request, execute_plan, selected
+from harness.run.host import Host
+from harness.store.campaign import load_plan
+from harness.store.codec import encode
+from harness.store.result import Status
+from harness.tools import proc
+
+HELP = """Execute the runs of a plan that are not complete yet, one after the other.
+
+Every run formats the devices of the plan: ALL DATA ON THEM IS LOST. The guard refuses devices that
+are in use or carry data which zonelab did not write.
+
+  zonelab run --plan plan.json --host rig0 --detach     as a systemd unit: survives a lost ssh
+  zonelab run --plan plan.json --host rig0 --retry failed,invalid"""
+
+_RETRY = tuple(status.value for status in Status if status is not Status.OK)
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare options."""
+    parser.add_argument("--plan", type=Path, required=True, help="plan.json of the campaign")
+    parser.add_argument("--host", required=True, help="which of the plan's hosts this machine is")
+    parser.add_argument("--state-dir", type=Path, default=Path("/var/lib/zonelab"))
+    parser.add_argument("--runtime-dir", type=Path, default=Path("/run/zonelab"))
+    parser.add_argument("--program-path", type=Path, help="db_bench (default: $PATH)")
+    parser.add_argument("--retry", default="", help=f"statuses to repeat: {','.join(_RETRY)}")
+    parser.add_argument("--only", action="append", default=[], metavar="RUN", help="this run only")
+    parser.add_argument(
+        "--erase", action="append", default=[], metavar="ID", help="identity that may be wiped"
+    )
+    parser.add_argument("--conventional", metavar="DEV", help="the companion the user named")
+    parser.add_argument("--detach", action="store_true", help="run as a systemd unit, return")
+    add_format(parser)
+
+
+def execute(arguments: argparse.Namespace) -> int:
+    """Run the plan; exit 4 when a run failed or is invalid."""
+    plan = load_plan(arguments.plan)
+    retry = frozenset(filter(None, arguments.retry.split(",")))
+    unknown = sorted(retry - set(_RETRY))
+    if unknown:
+        raise UsageError(
+            f"--retry {unknown[0]}: no such status", hint=f"one of {', '.join(_RETRY)}"
+        )
+    paths = Paths(arguments.state_dir.resolve(), arguments.runtime_dir.resolve())
+    program = find_program(arguments.program_path)
+    if arguments.detach:
+        selected(plan, arguments.host, arguments.only, LEVELS)
+        print(unit.detach(sys.argv[1:], paths, plan.campaign))
+        return ExitCode.OK
+    request = Request(
+        host_name=arguments.host,
+        program=program,
+        paths=paths,
+        retry=retry,
+        only=tuple(arguments.only),
+        erase=tuple(arguments.erase),
+        conventional=arguments.conventional,
+    )
+    outcomes = execute_plan(
+        plan,
+        request,
+        host=Host(),
+        levels=LEVELS,
+        say=lambda line: print(line, file=sys.stderr, flush=True),
+    )
+    print_records([encode(outcome) for outcome in outcomes], arguments.format)
+    bad = {Status.FAILED.value, Status.INVALID.value}
+    return ExitCode.RUNS_FAILED if any(o.status in bad for o in outcomes) else ExitCode.OK
+
+
+def find_program(given: Path | None) -> Path:
+    """Return db_bench: as given, else $ZONELAB_DB_BENCH, else on PATH.
+
+    Raises:
+        HostError: there is none.
+    """
+    named = given or (
+        Path(os.environ["ZONELAB_DB_BENCH"]) if "ZONELAB_DB_BENCH" in os.environ else None
+    )
+    found = named or proc.which("db_bench")
+    if found is None or not os.access(found, os.X_OK):
+        raise HostError(
+            f"db_bench is not {'there: ' + str(named) if named else 'installed'}",
+            hint="apt-get install rocksdb-tools, or --program-path",
+            code="program-missing",
+        )
+    return found.resolve()

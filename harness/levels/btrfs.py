@@ -1,0 +1,152 @@
+"""btrfs in zoned mode: one zoned device, no companion."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import ClassVar
+
+from harness.errors import ToolFailed
+from harness.levels.base import LevelContext, LevelUp, LevelUsage
+from harness.levels.filesystem import MIB, FileSystemLevel, text
+from harness.store.spec import Device, Reason, Scalar
+from harness.tools import mkfs_btrfs, mount, proc, zone_reset
+
+# fs/btrfs/zoned.c: BTRFS_MIN_ZONE_SIZE, BTRFS_MAX_ZONE_SIZE, BTRFS_MIN_ACTIVE_ZONES.
+_MIN_ZONE_SIZE = 4 * MIB
+_MAX_ZONE_SIZE = 8 << 30
+_MIN_ACTIVE_ZONES = 8
+# Two super block logs of two zones, system, metadata, data, tree log, relocation, and one spare.
+_MIN_ZONES = 10
+_MKFS_TIMEOUT_SECONDS = 600.0
+
+_SPACES = ("data", "metadata")
+# Every group of zones there is; kernels without the two sub-groups simply lack them.
+_ALLOCATED = ("data", "data-reloc", "metadata", "metadata-treelog", "system")
+# Superblock logs of two zones each: at the start, and at these offsets where the device has them.
+_SUPER_LOG_ZONES = 2
+_SUPER_MIRRORS = (512 << 30, 4096 << 30)
+_RECLAIM = ("reclaim_count", "reclaim_bytes", "reclaim_errors")
+# bytes_zone_unusable includes the gap between a zone's size and its capacity.
+_TAKEN = ("bytes_used", "bytes_zone_unusable")
+_STATE = ("total_bytes", "bytes_used", "bytes_zone_unusable", "bg_reclaim_threshold")
+
+
+class Btrfs(FileSystemLevel):
+    """``mkfs.btrfs -O zoned -m single -d single``."""
+
+    name: ClassVar[str] = "btrfs"
+    summary: ClassVar[str] = "btrfs on the zoned device alone"
+    filesystem: ClassVar[str] = "btrfs"
+    programs: ClassVar[tuple[str, ...]] = (mkfs_btrfs.PROGRAM,)
+    packages: ClassVar[tuple[str, ...]] = ("btrfs-progs",)
+    options: ClassVar[tuple[str, ...]] = ("bg_reclaim_threshold", "mount_options")
+
+    def probe_zoned(self, device: Device) -> Reason | None:
+        """Zone size within btrfs' limits, enough zones, enough of them active."""
+        size = device.zone_size or 0
+        if not _MIN_ZONE_SIZE <= size <= _MAX_ZONE_SIZE:
+            return Reason(
+                "zone-size",
+                f"btrfs needs zones of 4 MiB to 8 GiB, {device.path} has {size} B",
+                "use a namespace with such zones",
+            )
+        if (device.zones or 0) < _MIN_ZONES:
+            return Reason(
+                "zones-too-few",
+                f"btrfs needs {_MIN_ZONES} zones, {device.path} has {device.zones}",
+                "use a larger namespace",
+            )
+        if device.max_active_zones and device.max_active_zones < _MIN_ACTIVE_ZONES:
+            return Reason(
+                "zones-active-limit",
+                f"btrfs needs {_MIN_ACTIVE_ZONES} active zones, "
+                f"{device.path} allows {device.max_active_zones}",
+                "use a namespace with more active zones",
+            )
+        return None
+
+    def make(self, context: LevelContext, target: Path) -> None:
+        """Reset all zones, format, mount, set the reclaim threshold when asked."""
+        zoned = Path(context.device.path)
+        context.check_devices()
+        zone_reset.reset_all(zoned, context.device.size)
+        proc.run(mkfs_btrfs.argv(zoned, label=context.label), timeout=_MKFS_TIMEOUT_SECONDS)
+        mount.mount(zoned, target, "btrfs", text(context.options, "mount_options"))
+        threshold = context.options.get("bg_reclaim_threshold")
+        if threshold is not None:
+            self._set_threshold(zoned, threshold)
+
+    def usage(self, up: LevelUp) -> LevelUsage:
+        """Return the counters of ``gc`` and free bytes from the allocation, not from statvfs.
+
+        statvfs counts zones with their size and promises more than the device's capacity (132 %
+        of it on zones of 8 MiB holding 6). Free is what data can still take: unallocated zones
+        times zone capacity, plus what is left in the zones that belong to data.
+        """
+        usage = super().usage(up)
+        free = self._free_bytes(up.devices[0])
+        raw = {**usage.raw, "statvfs.f_bavail_bytes": usage.free_bytes or 0}
+        return replace(usage, free_bytes=free, raw=raw)
+
+    def gc(self, up: LevelUp) -> LevelUsage:
+        """Read the reclaim counters of /sys/fs/btrfs/<uuid>/allocation/{data,metadata}/."""
+        folder = self._sysfs(Path(up.devices[0].path))
+        raw: dict[str, Scalar] = {}
+        for space in _SPACES:
+            for name in (*_RECLAIM, *_STATE):
+                value = self.kernel.counter("fs", "btrfs", folder, "allocation", space, name)
+                if value is not None:
+                    raw[f"{space}.{name}"] = value
+        counts = [raw.get(f"{space}.reclaim_count") for space in _SPACES]
+        sizes = [raw.get(f"{space}.reclaim_bytes") for space in _SPACES]
+        source = f"/sys/fs/btrfs/{folder}/allocation/{{data,metadata}}/reclaim_{{count,bytes}}"
+        if None in counts or None in sizes:
+            source += "; this kernel does not have them"
+        return LevelUsage(
+            free_bytes=None,
+            gc_events=_total(counts),
+            gc_bytes=_total(sizes),
+            gc_source=source,
+            raw=raw,
+        )
+
+    def _free_bytes(self, device: Device) -> int | None:
+        """Return free bytes for data; None where sysfs does not tell all of it."""
+        folder = self._sysfs(Path(device.path))
+
+        def counter(space: str, name: str) -> int | None:
+            return self.kernel.counter("fs", "btrfs", folder, "allocation", space, name)
+
+        data = [counter("data", name) for name in ("total_bytes", *_TAKEN)]
+        if None in data or not (device.zones and device.zone_size and device.zone_capacity):
+            return None
+        total, *taken = (value for value in data if value is not None)
+        allocated = sum(counter(space, "total_bytes") or 0 for space in _ALLOCATED)
+        logs = 1 + sum(offset < device.size for offset in _SUPER_MIRRORS)
+        unallocated = device.zones - logs * _SUPER_LOG_ZONES - allocated // device.zone_size
+        return max(0, unallocated) * device.zone_capacity + max(0, total - sum(taken))
+
+    def _sysfs(self, device: Path) -> str:
+        """Return the UUID under which sysfs lists the file system on ``device``."""
+        name = self.kernel.block_name(device)
+        for link in self.kernel.sys("fs", "btrfs").glob(f"*/devices/{name}"):
+            return link.parent.parent.name
+        raise ToolFailed(f"no btrfs on {device} is mounted", code="not-mounted")
+
+    def _set_threshold(self, device: Path, percent: Scalar) -> None:
+        """Write bg_reclaim_threshold: reclaim block groups used less than this share (%)."""
+        folder = self._sysfs(device)
+        file = self.kernel.sys("fs", "btrfs", folder, "allocation/data/bg_reclaim_threshold")
+        try:
+            file.write_text(f"{percent}\n", encoding="ascii")
+        except OSError as error:
+            raise ToolFailed(
+                f"cannot set bg_reclaim_threshold to {percent}: {error.strerror}",
+                hint="0 to 100, on a kernel that has the setting",
+            ) from None
+
+
+def _total(values: list[Scalar | None]) -> int | None:
+    """Sum counters; None unless all are there."""
+    return None if None in values else sum(int(value) for value in values if value is not None)

@@ -1,0 +1,145 @@
+"""f2fs in zoned mode: data on the zoned device, metadata on a small conventional slice."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import ClassVar
+
+from harness.errors import ToolFailed
+from harness.levels.base import LevelContext, LevelUp, LevelUsage
+from harness.levels.filesystem import MIB, FileSystemLevel, text
+from harness.store.spec import Bytes, Device, Reason, Scalar
+from harness.tools import dmsetup, mkfs_f2fs, mount, proc, zone_reset
+
+# Hot, warm and cold for data and for nodes each write to their own zone (f2fs active_logs=6).
+_ACTIVE_LOGS = 6
+# A segment; sections (zones' capacities) must consist of whole ones or f2fs dies with EIO.
+_SEGMENT = 2 * MIB
+_BLOCK = 4096
+# With a large conventional device all data lands there, so the smallest slice that formats and
+# mounts is wanted. It grows with the zoned device (metadata tables) and with the zone size.
+_SLICES = tuple(Bytes(mib * MIB) for mib in (16, 24, 32, 48, 64, 96, 128, 192, 256))
+_LARGER_SLICE_FACTORS = (1.5, 2.0)
+_LARGEST_SLICE = Bytes(64 << 30)
+_MKFS_TIMEOUT_SECONDS = 600.0
+
+# What was moved, not how often GC was called: a call that finds no victim moves nothing.
+_GC_BLOCKS = ("moved_blocks_foreground", "moved_blocks_background")
+_STATE = (
+    "gc_foreground_calls",
+    "gc_background_calls",
+    "free_segments",
+    "dirty_segments",
+    "ovp_segments",
+)
+
+
+def slice_sizes() -> list[Bytes]:
+    """Return the conventional slices to try, ascending: 16 MiB … 256 MiB, 384, 512, 768, … ."""
+    sizes = list(_SLICES)
+    while sizes[-1] < _LARGEST_SLICE:
+        base = sizes[-1]
+        sizes += [Bytes(int(base * factor)) for factor in _LARGER_SLICE_FACTORS]
+    return sizes
+
+
+class F2fs(FileSystemLevel):
+    """``mkfs.f2fs -m -c <zoned> <slice>``, mounted by the slice."""
+
+    name: ClassVar[str] = "f2fs"
+    summary: ClassVar[str] = "f2fs on the zoned device with a small conventional slice"
+    filesystem: ClassVar[str] = "f2fs"
+    needs_conventional: ClassVar[bool] = True
+    programs: ClassVar[tuple[str, ...]] = (mkfs_f2fs.PROGRAM, "dmsetup")
+    packages: ClassVar[tuple[str, ...]] = ("f2fs-tools", "dmsetup")
+    options: ClassVar[tuple[str, ...]] = ("o", "mount_options")
+
+    def probe_zoned(self, device: Device) -> Reason | None:
+        """Open zones for all logs, and zones of whole segments."""
+        if device.max_open_zones and device.max_open_zones < _ACTIVE_LOGS:
+            return Reason(
+                "zones-open-limit",
+                f"f2fs writes {_ACTIVE_LOGS} zones at once, "
+                f"{device.path} allows {device.max_open_zones}",
+                "use a namespace with more open zones",
+            )
+        if device.zone_capacity is None or device.zone_capacity % _SEGMENT:
+            return Reason(
+                "zone-capacity",
+                f"f2fs needs a zone capacity that is a multiple of {_SEGMENT} B, "
+                f"{device.path} has {device.zone_capacity} B",
+                "use a namespace whose zone capacity is a multiple of 2 MiB",
+            )
+        return None
+
+    def minimum_conventional(self, device: Device) -> Bytes:  # noqa: ARG002 - same for all
+        """Return the smallest slice that is tried."""
+        return _SLICES[0]
+
+    def make(self, context: LevelContext, target: Path) -> None:
+        """Try slices upward until one formats and mounts."""
+        if context.conventional is None:
+            raise ToolFailed("f2fs needs a conventional device", code="missing-device")
+        last: ToolFailed | None = None
+        for size in slice_sizes():
+            if size > context.conventional.size:
+                break
+            try:
+                self._try(context, target, size)
+            except ToolFailed as error:
+                last = error
+                self.down(self._describe(context))
+                target.mkdir(exist_ok=True)
+            else:
+                return
+        raise ToolFailed(
+            f"no conventional slice up to {context.conventional.size} B makes f2fs format and "
+            f"mount: {last.message if last else 'the device is too small'}",
+            hint=last.hint if last else "-e conventional_device=<a larger device>",
+            code="f2fs-slice",
+        )
+
+    def gc(self, up: LevelUp) -> LevelUsage:
+        """Read the blocks (4 KiB each) that GC moved from /sys/fs/f2fs/<slice>/."""
+        mounted = self.kernel.mount_at(self.mount_point(up))
+        if mounted is None:
+            raise ToolFailed(f"{self.mount_point(up)} is not mounted", code="not-mounted")
+        device = self.kernel.block_name(Path(mounted.source))
+        raw: dict[str, Scalar] = {}
+        for name in (*_GC_BLOCKS, *_STATE):
+            value = self.kernel.counter("fs", "f2fs", device, name)
+            if value is not None:
+                raw[name] = value
+        moved = _total(raw, _GC_BLOCKS)
+        source = f"/sys/fs/f2fs/{device}/{{{','.join(_GC_BLOCKS)}}}"
+        missing = [name for name in _GC_BLOCKS if name not in raw]
+        if missing:
+            source += f"; this kernel has no {', '.join(missing)}"
+        slice_size = self.kernel.counter("class", "block", device, "size")
+        if slice_size is not None:
+            raw["conventional_slice_bytes"] = slice_size * dmsetup.SECTOR
+        return LevelUsage(
+            free_bytes=None,
+            gc_events=moved,
+            gc_bytes=None if moved is None else moved * _BLOCK,
+            gc_source=source,
+            raw=raw,
+        )
+
+    def _try(self, context: LevelContext, target: Path, size: Bytes) -> None:
+        zoned = Path(context.device.path)
+        context.check_devices()
+        source = self.slice(context, size)
+        zone_reset.reset_all(zoned, context.device.size)
+        proc.run(
+            mkfs_f2fs.argv(source, zoned, label=context.label, o=text(context.options, "o")),
+            timeout=_MKFS_TIMEOUT_SECONDS,
+        )
+        mount.mount(source, target, "f2fs", text(context.options, "mount_options"))
+
+
+def _total(raw: dict[str, Scalar], names: tuple[str, ...]) -> int | None:
+    """Sum counters; None unless all are there."""
+    if any(name not in raw for name in names):
+        return None
+    return sum(int(raw[name]) for name in names)

@@ -1,0 +1,201 @@
+"""What levels that are a mounted file system share: cold data, sizes, barriers, going down."""
+
+from __future__ import annotations
+
+import os
+from abc import abstractmethod
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import ClassVar
+
+from harness.errors import ConfigError, ToolFailed
+from harness.levels.base import Level, LevelContext, LevelUp, LevelUsage, Progress
+from harness.store.spec import Bytes, Device, Reason, Scalar
+from harness.tools import coldfill, dmsetup, mount, proc
+from harness.tools.kernel import Kernel
+
+MIB = 1 << 20
+# coldfill writes whole blocks of this size.
+COLD_BLOCK = 4096
+# Writing back everything that is dirty; memory is larger than any page cache of a small run.
+_SYNC_TIMEOUT_SECONDS = 600.0
+
+
+class FileSystemLevel(Level):
+    """A file system mounted below the run's scratch directory: ``mnt/db`` and ``mnt/cold``."""
+
+    filesystem: ClassVar[str]
+
+    def __init__(self, kernel: Kernel | None = None) -> None:
+        self.kernel = kernel or Kernel()
+
+    def probe(self, device: Device, conventional: Device | None) -> Reason | None:
+        """Check programs, the kernel, the zoned device and the conventional one, in this order."""
+        return (
+            self._probe_programs()
+            or self._probe_kernel()
+            or (self.probe_zoned(device) if self.uses_zoned else None)
+            or (self.probe_conventional(device, conventional) if self.needs_conventional else None)
+        )
+
+    def probe_zoned(self, device: Device) -> Reason | None:  # noqa: ARG002 - for subclasses
+        """Return what the zoned device lacks for this level."""
+        return None
+
+    def probe_conventional(self, device: Device, conventional: Device | None) -> Reason | None:
+        """Return what the conventional device lacks: it must exist and hold ``minimum`` bytes."""
+        if conventional is None:
+            return Reason(
+                "conventional-missing",
+                f"{self.name} needs a conventional device and none was named or found",
+                "-e conventional_device=<device>",
+            )
+        wanted = self.minimum_conventional(device)
+        if conventional.size < wanted:
+            return Reason(
+                "conventional-too-small",
+                f"{self.name} needs {wanted} B on a conventional device, "
+                f"{conventional.path} has {conventional.size} B",
+                "-e conventional_device=<a larger device or partition>",
+            )
+        return None
+
+    def minimum_conventional(self, device: Device) -> Bytes:  # noqa: ARG002 - for subclasses
+        """Return the least size of the conventional device in bytes."""
+        return Bytes(0)
+
+    def up(self, context: LevelContext) -> LevelUp:
+        """Format and mount; takes everything down again when something fails on the way."""
+        self._check_options(context.options)
+        up = self._describe(context)
+        try:
+            self.mount_point(up).mkdir(parents=True, exist_ok=True)
+            self.make(context, self.mount_point(up))
+            mounted = self.kernel.mount_at(self.mount_point(up))
+            if mounted is None:
+                raise ToolFailed(f"{self.mount_point(up)} is not mounted after mount succeeded")
+            for folder in (up.db, up.cold_dir):
+                if folder is not None:
+                    folder.mkdir()
+            self.sync(up)
+        except BaseException:
+            self.down(up)
+            raise
+        return replace(up, mount_options=mounted.options)
+
+    @abstractmethod
+    def make(self, context: LevelContext, target: Path) -> None:
+        """Format the devices (after ``context.check_devices()``) and mount at ``target``."""
+
+    @abstractmethod
+    def gc(self, up: LevelUp) -> LevelUsage:
+        """Return the level's garbage-collection counters; ``free_bytes`` is filled in later."""
+
+    def fill_cold(self, up: LevelUp, size: int, seed: int, progress: Progress) -> int:
+        """Write one cold file, synced; less than ``size`` when the file system is full."""
+        if up.cold_dir is None:
+            raise ValueError("a file system has a directory for cold data")
+        whole = size - size % COLD_BLOCK
+        if whole == 0:
+            return 0
+        file = up.cold_dir / "cold"
+        stored = coldfill.write(file, whole, seed, lambda done: progress(done, size))
+        self.sync(up)
+        return stored.bytes
+
+    def usage(self, up: LevelUp) -> LevelUsage:
+        """Return free bytes (statvfs f_bavail) and the counters of ``gc``."""
+        space = os.statvfs(self.mount_point(up))
+        usage = self.gc(up)
+        return replace(usage, free_bytes=space.f_bavail * space.f_frsize)
+
+    def database_bytes(self, up: LevelUp) -> int:
+        """Sum the lengths of the files in the database's directory (RocksDB makes no links)."""
+        if up.db is None:
+            raise ValueError("a file system has a database directory")
+        total = 0
+        for folder, _, files in os.walk(up.db):
+            for name in files:
+                try:
+                    total += Path(folder, name).lstat().st_size
+                except FileNotFoundError:
+                    continue  # RocksDB deleted it meanwhile
+        return total
+
+    def sync(self, up: LevelUp) -> None:
+        """Sync this file system alone (syncfs), which commits and flushes its devices."""
+        proc.run(["sync", "-f", self.mount_point(up)], timeout=_SYNC_TIMEOUT_SECONDS)
+
+    def down(self, up: LevelUp) -> None:
+        """Unmount, remove the slice, remove the mount point; what is not there is skipped."""
+        target = self.mount_point(up)
+        while self.kernel.mount_at(target) is not None:
+            mount.umount(target)
+        ours = {dmsetup.name_for(Path(d.path)) for d in up.devices if not d.zoned}
+        if ours:
+            for name in sorted(ours.intersection(dmsetup.names())):
+                dmsetup.remove(name)
+        if target.exists():
+            target.rmdir()
+
+    def mount_point(self, up: LevelUp) -> Path:
+        """Return where the file system is mounted: the parent of the database's directory."""
+        if up.db is None:
+            raise ValueError("a file system has a database directory")
+        return up.db.parent
+
+    def slice(self, context: LevelContext, size: Bytes) -> Path:
+        """Return the first ``size`` bytes of the conventional device as a block device."""
+        if context.conventional is None:
+            raise ToolFailed(f"{self.name} needs a conventional device", code="missing-device")
+        path = Path(context.conventional.path)
+        if context.conventional.size == size:
+            return path
+        return dmsetup.create(dmsetup.name_for(path), path, size)
+
+    def _describe(self, context: LevelContext) -> LevelUp:
+        target = context.scratch / "mnt"
+        devices = (
+            context.device if self.uses_zoned else None,
+            context.conventional if self.needs_conventional else None,
+        )
+        return LevelUp(
+            db=target / "db",
+            fs_uri=None,
+            cold_dir=target / "cold",
+            devices=tuple(device for device in devices if device is not None),
+        )
+
+    def _probe_programs(self) -> Reason | None:
+        for program in self.programs:
+            if proc.which(program) is None:
+                return Reason(
+                    "program-missing",
+                    f"{self.name} needs {program}, which is not installed",
+                    f"apt-get install {' '.join(self.packages)}",
+                )
+        return None
+
+    def _probe_kernel(self) -> Reason | None:
+        if self.kernel.filesystem_available(self.filesystem):
+            return None
+        return Reason(
+            "kernel-filesystem",
+            f"the running kernel ({os.uname().release}) has no {self.filesystem}",
+            "boot a kernel that has it as a module or built in",
+        )
+
+    def _check_options(self, options: Mapping[str, Scalar]) -> None:
+        unknown = sorted(set(options) - set(self.options))
+        if unknown:
+            raise ConfigError(
+                f"level {self.name} has no option {unknown[0]!r}",
+                hint=f"it knows: {', '.join(self.options) or 'none'}",
+                code="unknown-level-option",
+            )
+
+
+def text(options: Mapping[str, Scalar], name: str) -> str:
+    """Return an option as text for a command line, empty when it is not set."""
+    return str(options.get(name, ""))

@@ -1,0 +1,63 @@
+"""Kernel counters of block devices (/proc/diskstats), parsed without allocating much."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from harness.errors import ToolFailed
+
+_SECTOR = 512
+
+
+@dataclass(frozen=True, slots=True)
+class DiskCounters:
+    """Counters of one device since it appeared. Zone management counts as writes of 0 bytes."""
+
+    reads: int
+    read_bytes: int
+    writes: int
+    write_bytes: int
+    in_flight: int
+
+    def __sub__(self, earlier: DiskCounters) -> DiskCounters:
+        """Return what happened since ``earlier``; ``in_flight`` stays the current value."""
+        return DiskCounters(
+            self.reads - earlier.reads,
+            self.read_bytes - earlier.read_bytes,
+            self.writes - earlier.writes,
+            self.write_bytes - earlier.write_bytes,
+            self.in_flight,
+        )
+
+
+COLUMNS = ("read_bytes", "write_bytes", "reads", "writes", "in_flight")
+Snapshot = Mapping[str, DiskCounters]
+
+
+def parse(text: str, names: Iterable[str]) -> dict[str, DiskCounters]:
+    """Return the counters of the devices named.
+
+    Raises:
+        ToolFailed: a device has no line, or a line is not what the kernel documents.
+    """
+    wanted = set(names)
+    found: dict[str, DiskCounters] = {}
+    for line in text.splitlines():
+        fields = line.split()
+        if len(fields) < 14 or fields[2] not in wanted:  # noqa: PLR2004 - Documentation/iostats
+            continue
+        # major minor name | reads merged sectors ms | writes merged sectors ms | in_flight …
+        reads, read_sectors, writes, written, in_flight = (int(fields[i]) for i in (3, 5, 7, 9, 11))
+        found[fields[2]] = DiskCounters(
+            reads, read_sectors * _SECTOR, writes, written * _SECTOR, in_flight
+        )
+    missing = sorted(wanted - set(found))
+    if missing:
+        raise ToolFailed(f"/proc/diskstats has no line for {', '.join(missing)}")
+    return found
+
+
+def delta(earlier: Snapshot, later: Snapshot) -> dict[str, DiskCounters]:
+    """Return the difference per device."""
+    return {name: later[name] - earlier[name] for name in later if name in earlier}

@@ -1,0 +1,103 @@
+"""The host manifest: everything about the machine that may explain a difference between runs."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from harness.run.host import Host
+from harness.store.codec import encode
+from harness.store.spec import Bytes, Device, HostFacts
+from harness.tools import proc
+
+PACKAGES = (
+    "rocksdb-tools",
+    "f2fs-tools",
+    "btrfs-progs",
+    "xfsprogs",
+    "e2fsprogs",
+    "nvme-cli",
+    "dm-zoned-tools",
+)
+
+
+def host_facts(host: Host, name: str) -> HostFacts:
+    """Return the part of the manifest that planning needs."""
+    return HostFacts(
+        name=name,
+        kernel=os.uname().release,
+        os=_os_name(),
+        cpus=len(os.sched_getaffinity(0)),
+        memory_bytes=Bytes(_memory_bytes(host)),
+        rocksdb=packages().get("rocksdb-tools", ""),
+    )
+
+
+def packages() -> dict[str, str]:
+    """Return the installed versions of the packages that matter; empty without dpkg."""
+    if proc.which("dpkg-query") is None:
+        return {}
+    argv = ["dpkg-query", "-W", "-f", "${Package} ${Version} ${db:Status-Status}\n", *PACKAGES]
+    lines = proc.run(argv, timeout=60, check=False).stdout.splitlines()
+    fields = [line.split() for line in lines]
+    return {f[0]: f[1] for f in fields if len(f) == 3 and f[2] == "installed"}  # noqa: PLR2004
+
+
+def manifest(host: Host, devices: Sequence[Device], program: Path | None) -> dict[str, Any]:
+    """Return the manifest as plain data; a value this host does not tell is null."""
+    cpuinfo = host.proc_text("cpuinfo")
+    model = re.search(r"^model name\s*:\s*(.+)$", cpuinfo, re.MULTILINE)
+    governor = _sys(host, "devices/system/cpu/cpu0/cpufreq/scaling_governor")
+    return {
+        "kernel": os.uname().release,
+        "os": _os_name(),
+        "machine": os.uname().machine,
+        "boot_id": host.boot_id(),
+        "cmdline": host.proc_text("cmdline").strip(),
+        "cpu_model": model[1].strip() if model else None,
+        "cpus": len(os.sched_getaffinity(0)),
+        "governor": governor,
+        "turbo_disabled": _sys(host, "devices/system/cpu/intel_pstate/no_turbo"),
+        "memory_bytes": _memory_bytes(host),
+        "transparent_hugepage": _sys(host, "kernel/mm/transparent_hugepage/enabled"),
+        "nvme_multipath": _sys(host, "module/nvme_core/parameters/multipath"),
+        "packages": packages(),
+        "db_bench": str(program) if program else None,
+        "devices": [_device(host, device) for device in devices],
+    }
+
+
+def _device(host: Host, device: Device) -> dict[str, Any]:
+    name = Path(device.path).name
+    queue = {}
+    for node in host.sysfs.queue_nodes(host.sysfs.parent(name) or name):
+        folder = host.sysfs.block(node) / "queue"
+        names = sorted(p.name for p in folder.iterdir()) if folder.is_dir() else []
+        values = {n: host.sysfs.text(node, f"queue/{n}") for n in names if (folder / n).is_file()}
+        queue[node] = values
+    record: dict[str, Any] = encode(device)
+    return {**record, "key": device.identity.key, "queue": queue}
+
+
+def _sys(host: Host, name: str) -> str | None:
+    try:
+        return (host.sysfs.root / name).read_text().strip()
+    except OSError:
+        return None
+
+
+def _memory_bytes(host: Host) -> int:
+    match = re.search(r"^MemTotal:\s+(\d+) kB", host.proc_text("meminfo"), re.MULTILINE)
+    return int(match[1]) * 1024 if match else 0
+
+
+def _os_name() -> str:
+    try:
+        text = Path("/etc/os-release").read_text(encoding="utf-8")
+    except OSError:
+        return ""
+    match = re.search(r'^PRETTY_NAME="?([^"\n]*)', text, re.MULTILINE)
+    return match[1] if match else ""

@@ -1,0 +1,103 @@
+"""Whose data is on a device: known signatures at their offsets, and the label inside, if any.
+
+Offsets are those of libblkid's probes (util-linux, libblkid/src). Reading is all this module does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+Read = Callable[[int, int], bytes]  # offset, length -> bytes (short at the end of the device)
+
+KIB = 1024
+MIB = 1024 * KIB
+HEAD = 2 * MIB  # everything the probes below look at near the start lies within
+
+
+@dataclass(frozen=True, slots=True)
+class Signature:
+    """Something recognisable on a device; ``label`` is '' where the format has none."""
+
+    kind: str
+    label: str
+
+
+@dataclass(frozen=True, slots=True)
+class _Probe:
+    kind: str
+    offset: int
+    magic: bytes
+    label_offset: int = 0
+    label_size: int = 0
+    utf16: bool = False
+
+
+_PROBES = (
+    _Probe("ext", 0x438, b"\x53\xef", 0x478, 16),
+    _Probe("xfs", 0, b"XFSB", 108, 12),
+    _Probe("btrfs", 0x10040, b"_BHRfS_M", 0x1012B, 256),
+    _Probe("btrfs", 0x40, b"_BHRfS_M", 0x12B, 256),  # zoned: the log of superblocks starts at 0
+    _Probe("f2fs", 0x400, b"\x10\x20\xf5\xf2", 0x47C, 1024, utf16=True),
+    _Probe("lvm2", 0x200, b"LABELONE"),
+    _Probe("lvm2", 0, b"LABELONE"),
+    _Probe("luks", 0, b"LUKS\xba\xbe"),
+    _Probe("md", 0, b"\xfc\x4e\x2b\xa9"),
+    _Probe("md", 0x1000, b"\xfc\x4e\x2b\xa9"),
+    _Probe("gpt", 512, b"EFI PART"),
+    _Probe("gpt", 4096, b"EFI PART"),
+    _Probe("swap", 4086, b"SWAPSPACE2"),
+    _Probe("swap", 4086, b"SWAP-SPACE"),
+    _Probe("dm-zoned", 0, b"DMZD"),
+    _Probe("dm-zoned", 0, b"DZBD"),
+    _Probe("zenfs", 0, b"ZENF"),
+    _Probe("zenfs", 7, b"FENZ"),
+    _Probe("zfs", 0x20000 + 0x400, b"\x0c\xb1\xba\x00"),
+    _Probe("bcachefs", 0x1018, b"\xc6\x85\x73\xf6\x4e\x1a\x45\xca"),
+    _Probe("bluestore", 0, b"bluestore block device"),
+    _Probe("mbr", 510, b"\x55\xaa"),
+)
+
+
+def find(read: Read) -> list[Signature]:
+    """Return the signatures in the first 2 MiB, strongest first, each kind once."""
+    head = read(0, HEAD)
+    found: dict[str, Signature] = {}
+    for probe in _PROBES:
+        if head[probe.offset : probe.offset + len(probe.magic)] != probe.magic:
+            continue
+        if probe.kind == "mbr" and found:
+            continue  # file systems carry the boot-sector mark too
+        found.setdefault(probe.kind, Signature(probe.kind, _label(probe, head)))
+    if "zenfs" not in found and b"ZENF" in head[: 64 * KIB]:
+        found["zenfs"] = Signature("zenfs", "")
+    return list(found.values())
+
+
+def zero_spots(size: int) -> list[tuple[int, int]]:
+    """Return the (offset, length) ranges that read as zeros on a blank device.
+
+    The first 2 MiB, the last MiB (md 0.90/1.0, backup GPT) and 64 places of 4 KiB between them.
+    """
+    step = max(size // 65, 4 * KIB)
+    spots = [(0, min(HEAD, size)), (max(size - MIB, 0), min(MIB, size))]
+    spots += [(place // (4 * KIB) * 4 * KIB, 4 * KIB) for place in range(step, size - step, step)]
+    return spots
+
+
+def wipe_spots(size: int) -> list[tuple[int, int]]:
+    """Return the (offset, length) ranges to zero so that no signature is left."""
+    return [(0, min(HEAD, size)), (max(size - MIB, 0), min(MIB, size))]
+
+
+def is_blank(read: Read, size: int) -> bool:
+    """Return whether every sampled range reads as zeros."""
+    return not any(read(offset, length).strip(b"\0") for offset, length in zero_spots(size))
+
+
+def _label(probe: _Probe, head: bytes) -> str:
+    if not probe.label_size:
+        return ""
+    raw = head[probe.label_offset : probe.label_offset + probe.label_size]
+    text = raw.decode("utf-16-le" if probe.utf16 else "utf-8", errors="replace")
+    return text.split("\0", 1)[0]

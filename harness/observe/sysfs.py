@@ -1,0 +1,191 @@
+"""Typed reading of ``/sys``: block devices, their identity, geometry, limits and neighbours."""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+
+from harness.errors import GuardRefused, HostError
+from harness.store.spec import DeviceIdentity, DeviceKind
+
+SECTOR = 512  # the unit of every size in sysfs, whatever the device's block size
+
+_EMULATED_NAMES = re.compile(r"^(nullb|zloop|loop|ram|zram|sd[a-z]+_tcmu)")
+_HEAD = re.compile(r"^nvme(\d+)n(\d+)$")
+_PATH_NODE = re.compile(r"^nvme\d+c\d+n\d+$")
+
+
+class Sysfs:
+    """The block part of a sysfs tree. Tests hand in a captured one.
+
+    Args:
+        root: where sysfs is mounted.
+        dev: where device nodes are.
+    """
+
+    def __init__(self, root: Path = Path("/sys"), dev: Path = Path("/dev")) -> None:
+        self.root = root
+        self.dev = dev
+
+    def block(self, name: str) -> Path:
+        """Return the directory of a block device or partition."""
+        return self.root / "class" / "block" / name
+
+    def names(self) -> list[str]:
+        """Return every block device and partition, sorted."""
+        folder = self.root / "class" / "block"
+        return sorted(p.name for p in folder.iterdir()) if folder.is_dir() else []
+
+    def resolve(self, path: str) -> str:
+        """Return the kernel name of ``nvme2n2``, ``/dev/nvme2n2`` or a ``/dev/disk/by-id`` link.
+
+        Raises:
+            GuardRefused: there is no such block device (code ``missing``).
+        """
+        candidate = Path(path) if path.startswith("/") else self.dev / path
+        name = Path(os.path.realpath(candidate)).name
+        if not self.block(name).is_dir():
+            raise GuardRefused(
+                f"no block device {path}", hint="lsblk lists what there is", code="missing"
+            )
+        return name
+
+    def text(self, name: str, attribute: str) -> str:
+        """Return an attribute's text without white space around it, '' when it is absent."""
+        try:
+            return (self.block(name) / attribute).read_text(errors="replace").strip()
+        except OSError:
+            return ""
+
+    def number(self, name: str, attribute: str) -> int | None:
+        """Return an attribute as integer, None when it is absent or not a number."""
+        text = self.text(name, attribute)
+        return int(text) if text.isdigit() else None
+
+    def write(self, name: str, attribute: str, text: str) -> None:
+        """Set an attribute."""
+        (self.block(name) / attribute).write_text(text)
+
+    def queue_nodes(self, name: str) -> list[str]:
+        """Return the nodes that carry queue settings: the device, then its multipath path nodes."""
+        head = _HEAD.match(name)
+        if head is None:
+            return [name]
+        pattern = re.compile(rf"^nvme{head[1]}c\d+n{head[2]}$")
+        return [name, *(other for other in self.names() if pattern.match(other))]
+
+    def limit(self, name: str, attribute: str) -> int:
+        """Return a zone limit; with NVMe multipath the head node says 0 and path nodes know."""
+        return max(self.number(node, f"queue/{attribute}") or 0 for node in self.queue_nodes(name))
+
+    def schedulers(self, name: str) -> tuple[str, tuple[str, ...]]:
+        """Return the active scheduler and the choices, from the node that really queues."""
+        for node in reversed(self.queue_nodes(name)):
+            words = self.text(node, "queue/scheduler").split()
+            if words:
+                choices = tuple(word.strip("[]") for word in words)
+                chosen = next((w.strip("[]") for w in words if w.startswith("[")), choices[0])
+                return chosen, choices
+        return "none", ("none",)
+
+    def set_scheduler(self, name: str, scheduler: str) -> None:
+        """Set the scheduler on every node that has one, and read it back.
+
+        Raises:
+            HostError: the kernel does not offer it, or did not take it.
+        """
+        current, choices = self.schedulers(name)
+        if current == scheduler:
+            return
+        if scheduler not in choices:
+            raise HostError(
+                f"{name} has no scheduler {scheduler!r}, only {', '.join(choices)}",
+                hint=f"modprobe {scheduler}",
+                code="scheduler-missing",
+            )
+        for node in self.queue_nodes(name):
+            if self.text(node, "queue/scheduler"):
+                self.write(node, "queue/scheduler", scheduler)
+        if self.schedulers(name)[0] != scheduler:
+            raise HostError(f"{name} did not take scheduler {scheduler!r}", code="scheduler-lost")
+
+    def parent(self, name: str) -> str | None:
+        """Return the disk a partition lies on, None for a whole device."""
+        if not (self.block(name) / "partition").exists():
+            return None
+        return Path(os.path.realpath(self.block(name))).parent.name
+
+    def partitions(self, name: str) -> list[str]:
+        """Return the partitions of a device."""
+        folder = self.block(name)
+        return sorted(p.name for p in folder.iterdir() if (p / "partition").exists())
+
+    def holders(self, name: str) -> list[str]:
+        """Return the devices stacked directly on this one (device mapper, md)."""
+        folder = self.block(name) / "holders"
+        return sorted(p.name for p in folder.iterdir()) if folder.is_dir() else []
+
+    def family(self, name: str) -> list[str]:
+        """Return the device, its partitions, and everything stacked on any of them."""
+        found: list[str] = []
+        todo = [name]
+        while todo:
+            current = todo.pop(0)
+            if current in found or not self.block(current).is_dir():
+                continue
+            found.append(current)
+            todo += [*self.partitions(current), *self.holders(current)]
+        return found
+
+    def siblings(self, name: str) -> list[str]:
+        """Return the other namespaces of the same NVMe controller."""
+        if _HEAD.match(name) is None:
+            return []
+        controller = os.path.realpath(self.block(name) / "device")
+        return [
+            other
+            for other in self.names()
+            if other != name
+            and _HEAD.match(other)
+            and os.path.realpath(self.block(other) / "device") == controller
+        ]
+
+    def whole_devices(self) -> list[str]:
+        """Return block devices that are neither partitions nor multipath path nodes."""
+        return [
+            name
+            for name in self.names()
+            if not _PATH_NODE.match(name) and not (self.block(name) / "partition").exists()
+        ]
+
+    def identity(self, name: str) -> DeviceIdentity:
+        """Return the names that survive renumbering.
+
+        A partition is its disk's identity plus its number; a device that tells nothing at all
+        (null_blk) is known by its kernel name.
+        """
+        parent = self.parent(name)
+        if parent is not None:
+            number = self.text(name, "partition")
+            return DeviceIdentity("", "", "", f"{self.identity(parent).key}-part{number}", 0)
+        nsid = self.number(name, "nsid") or 0
+        serial = self.text(name, "device/serial") or self.text(name, "serial")
+        return DeviceIdentity(
+            eui64=re.sub(r"[\s-]", "", self.text(name, "eui")).lower(),
+            nguid=self.text(name, "nguid").lower(),
+            uuid=self.text(name, "uuid").lower(),
+            serial=serial or self.text(name, "dm/uuid") or name,
+            nsid=nsid,
+        )
+
+    def kind(self, name: str) -> DeviceKind:
+        """Return whether times measured on this device mean anything."""
+        name = self.parent(name) or name
+        emulated = _EMULATED_NAMES.match(name) or self.model(name).startswith("QEMU")
+        return DeviceKind.EMULATED if emulated else DeviceKind.HARDWARE
+
+    def model(self, name: str) -> str:
+        """Return the controller's model, or the driver's name where there is none."""
+        name = self.parent(name) or name
+        return self.text(name, "device/model") or re.sub(r"\d+$", "", name)

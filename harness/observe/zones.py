@@ -1,0 +1,165 @@
+"""Zone reports by ioctl (linux/blkzoned.h), in bytes. Resets are in harness/tools/zone_reset.py."""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import hashlib
+import os
+import struct
+from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import IntEnum
+
+from harness.errors import HostError, ToolFailed
+
+_SECTOR = 512
+_BLKREPORTZONE = 0xC0101282  # _IOWR(0x12, 130, struct blk_zone_report)
+_HEADER = struct.Struct("<QII")  # first sector, zones, flags
+_ZONE = struct.Struct("<QQQBBBB4xQ24x")  # start, length, wp, type, cond, non_seq, reset, capacity
+_HAS_CAPACITY = 1  # BLK_ZONE_REP_CAPACITY
+_BATCH = 512
+
+
+class ZoneType(IntEnum):
+    """``enum blk_zone_type``."""
+
+    CONVENTIONAL = 1
+    SEQUENTIAL_REQUIRED = 2
+    SEQUENTIAL_PREFERRED = 3
+
+
+class ZoneCondition(IntEnum):
+    """``enum blk_zone_cond``."""
+
+    NOT_WRITE_POINTER = 0
+    EMPTY = 1
+    IMPLICIT_OPEN = 2
+    EXPLICIT_OPEN = 3
+    CLOSED = 4
+    ACTIVE = 5  # cached reports of newer kernels do not tell open from closed
+    READ_ONLY = 13
+    FULL = 14
+    OFFLINE = 15
+
+
+_ACTIVE = frozenset(
+    {
+        ZoneCondition.IMPLICIT_OPEN,
+        ZoneCondition.EXPLICIT_OPEN,
+        ZoneCondition.CLOSED,
+        ZoneCondition.ACTIVE,
+    }
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Zone:
+    """One zone; positions and sizes in bytes."""
+
+    start: int
+    size: int
+    capacity: int
+    write_pointer: int
+    condition: ZoneCondition
+    type: ZoneType
+
+    @property
+    def allocated(self) -> int:
+        """Bytes taken: the capacity of a full zone, else write pointer minus start."""
+        if self.condition is ZoneCondition.FULL:
+            return self.capacity
+        if self.condition in _ACTIVE:
+            return self.write_pointer - self.start
+        return 0
+
+
+@dataclass(frozen=True, slots=True)
+class ZoneCounts:
+    """A zone report in four numbers. ``allocated`` is A of docs/methods.md, in bytes."""
+
+    empty: int
+    active: int
+    full: int
+    allocated: int
+
+
+def count(zones: Iterable[Zone]) -> ZoneCounts:
+    """Summarise a report; conventional zones count in none of the states."""
+    empty = active = full = allocated = 0
+    for zone in zones:
+        empty += zone.condition is ZoneCondition.EMPTY
+        active += zone.condition in _ACTIVE
+        full += zone.condition is ZoneCondition.FULL
+        allocated += zone.allocated
+    return ZoneCounts(empty, active, full, allocated)
+
+
+def digest(zones: Iterable[Zone]) -> str:
+    """Return the SHA-256 of the conditions and write pointers: equal means nobody wrote."""
+    text = "".join(f"{z.start}:{z.condition:d}:{z.start + z.allocated}\n" for z in zones)
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def as_csv(zones: Iterable[Zone]) -> str:
+    """Return a report as CSV, bytes."""
+    rows = ["start,size,capacity,write_pointer,condition"]
+    rows += [f"{z.start},{z.size},{z.capacity},{z.write_pointer},{z.condition.name}" for z in zones]
+    return "\n".join(rows) + "\n"
+
+
+def parse_report(data: bytes) -> list[Zone]:
+    """Decode ``struct blk_zone_report`` as the kernel filled it."""
+    _, number, flags = _HEADER.unpack_from(data)
+    zones = []
+    for index in range(number):
+        start, size, pointer, kind, condition, _, _, capacity = _ZONE.unpack_from(
+            data, _HEADER.size + index * _ZONE.size
+        )
+        zones.append(
+            Zone(
+                start * _SECTOR,
+                size * _SECTOR,
+                (capacity if flags & _HAS_CAPACITY else size) * _SECTOR,
+                pointer * _SECTOR,
+                ZoneCondition(condition),
+                ZoneType(kind),
+            )
+        )
+    return zones
+
+
+def report(path: str, limit: int | None = None) -> list[Zone]:
+    """Return the zones of a device, all of them or the first ``limit``.
+
+    Raises:
+        HostError: the device may not be opened (not root).
+        ToolFailed: the kernel refused the report.
+    """
+    zones: list[Zone] = []
+    fd = _open(path)
+    try:
+        sector = 0
+        while limit is None or len(zones) < limit:
+            wanted = _BATCH if limit is None else min(_BATCH, limit - len(zones))
+            buffer = bytearray(_HEADER.size + wanted * _ZONE.size)
+            _HEADER.pack_into(buffer, 0, sector, wanted, 0)
+            fcntl.ioctl(fd, _BLKREPORTZONE, buffer)
+            batch = parse_report(bytes(buffer))
+            if not batch:
+                break
+            zones += batch
+            sector = (batch[-1].start + batch[-1].size) // _SECTOR
+    except OSError as error:
+        raise ToolFailed(f"{path}: zone report failed: {error.strerror}") from None
+    finally:
+        os.close(fd)
+    return zones
+
+
+def _open(path: str) -> int:
+    try:
+        return os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    except OSError as error:
+        hint = "run as root" if error.errno in (errno.EACCES, errno.EPERM) else ""
+        raise HostError(f"{path}: {error.strerror}", hint=hint, code="device-open") from None

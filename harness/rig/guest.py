@@ -1,0 +1,148 @@
+"""Talking to a rig's guest: wait for ssh, run commands, find its devices."""
+
+from __future__ import annotations
+
+import socket
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+from harness.errors import TimedOut, ToolFailed
+from harness.rig import process, qemu, state
+from harness.rig.model import Rig
+from harness.rig.state import GuestDevice
+from harness.rig.talk import Talk
+from harness.tools import proc
+from harness.tools.proc import Completed
+
+_CONSOLE_LINES = 15
+_TALK_EVERY = 10.0
+
+# One line per namespace, once udev has named them: kernel name, serial, nsid, links.
+_LIST_DEVICES = (
+    "udevadm settle --timeout=60; for d in /sys/class/block/nvme*n*; do"
+    " echo ${d##*/} $(cat $d/device/serial) $(cat $d/nsid)"
+    " $(udevadm info -q symlink -n ${d##*/}); done"
+)
+# What survives renumbering, best first. The kernel hides EUI-64 and UUID of QEMU's drives unless
+# its quirk is turned off (docs/rigs.md), so the later ones matter.
+_LINKS = ("disk/by-id/nvme-eui.", "disk/by-id/nvme-uuid.", "disk/by-path/")
+
+
+def ssh_argv(name: str, command: Sequence[str] = ()) -> list[str]:
+    """Return the ssh command for a rig; ``command`` is joined by blanks by ssh itself."""
+    config = state.folder(name) / "ssh_config"
+    return ["ssh", "-F", str(config), state.host_name(name), *command]
+
+
+def run(name: str, command: str, *, timeout: float = 120.0, check: bool = True) -> Completed:
+    """Run a shell command line in the guest.
+
+    Raises:
+        TimedOut: it did not end in time.
+        ToolFailed: ``check`` is set and it failed (ssh's own failures are exit 255).
+    """
+    return proc.run(ssh_argv(name, [command]), timeout=timeout, check=check)
+
+
+def close_connections(name: str) -> None:
+    """End the shared ssh connection: a guest that was reset never answers on it again."""
+    if (state.folder(name) / "ssh_config").exists():
+        proc.run([*ssh_argv(name), "-O", "exit"], timeout=10, check=False)
+
+
+def wait(name: str, port: int, machine: process.Process, talk: Talk, timeout: float) -> None:
+    """Wait until the guest answers on ssh.
+
+    Raises:
+        ToolFailed: QEMU ended meanwhile.
+        TimedOut: it took longer than ``timeout`` seconds. Both say the console's last lines.
+    """
+    console = state.folder(name) / qemu.CONSOLE
+    deadline = time.monotonic() + timeout
+    next_talk = time.monotonic() + _TALK_EVERY
+    while not _has_banner(port) or not _answers(name):
+        if not process.alive(machine):
+            _say_console(console, talk)
+            raise ToolFailed(f"QEMU of rig {name} ended while it booted", hint=_logs(name))
+        if time.monotonic() > deadline:
+            _say_console(console, talk)
+            raise TimedOut(
+                f"rig {name} did not answer on ssh within {timeout:.0f} s", hint=_logs(name)
+            )
+        if time.monotonic() > next_talk:
+            next_talk += _TALK_EVERY
+            last = console_lines(console, 1)
+            talk.say("waiting for ssh" + (f"; console: {last[0]}" if last else ""))
+        time.sleep(0.2)
+
+
+def devices(rig: Rig) -> tuple[GuestDevice, ...]:
+    """Return the rig's namespaces as the guest names them now, in the order of the rig's file.
+
+    Raises:
+        ToolFailed: the guest does not see all of them.
+    """
+    seen = parse_devices(run(rig.name, _LIST_DEVICES).stdout)
+    found = []
+    for number, controller in enumerate(rig.nvme):
+        for ns in controller.namespaces:
+            if (controller.serial, ns.nsid) not in seen:
+                raise ToolFailed(f"the guest sees no namespace {controller.serial}:{ns.nsid}")
+            node, path = seen[controller.serial, ns.nsid]
+            found.append(
+                GuestDevice(
+                    nsid=ns.nsid,
+                    eui64=ns.eui,
+                    path=path,
+                    node=node,
+                    drive=qemu.drive_id(number, ns),
+                    zoned=ns.zoned,
+                    capacity=ns.capacity,
+                )
+            )
+    return tuple(found)
+
+
+def parse_devices(text: str) -> dict[tuple[str, int], tuple[str, str]]:
+    """Return (node, lasting path) by (serial, nsid) from what ``_LIST_DEVICES`` prints."""
+    found = {}
+    for line in text.splitlines():
+        name, serial, nsid, *links = line.split()
+        lasting = [link for start in _LINKS for link in links if link.startswith(start)]
+        found[serial, int(nsid)] = (f"/dev/{name}", f"/dev/{[*lasting, name][0]}")
+    return found
+
+
+def console_lines(path: Path, count: int) -> list[str]:
+    """Return the last lines of the guest's console, printable characters only."""
+    try:
+        text = path.read_text(errors="replace")
+    except OSError:
+        return []
+    clean = ("".join(c for c in line if c.isprintable()).strip() for line in text.splitlines())
+    return [line for line in clean if line][-count:]
+
+
+def _say_console(path: Path, talk: Talk) -> None:
+    talk.say("last lines of the console:")
+    for line in console_lines(path, _CONSOLE_LINES):
+        talk.say(f"  {line}")
+
+
+def _logs(name: str) -> str:
+    return f"read {state.folder(name)}/{{console,qemu}}.log"
+
+
+def _has_banner(port: int) -> bool:
+    """Whether sshd speaks: QEMU itself accepts the connection long before the guest does."""
+    try:
+        with socket.create_connection(("127.0.0.1", port), timeout=2) as sock:
+            sock.settimeout(3)
+            return sock.recv(4) == b"SSH-"
+    except OSError:
+        return False
+
+
+def _answers(name: str) -> bool:
+    return proc.run([*ssh_argv(name), "true"], timeout=60, check=False).ok

@@ -1,0 +1,148 @@
+"""Build a guest image: distribution packages to root disk, kernel and initrd.
+
+Two steps, both without privilege if need be: mmdebstrap writes a tar (as root, or in a user
+namespace), then mke2fs turns it into a disk in the same namespace, so that ownership survives.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict
+from pathlib import Path
+
+from harness.errors import ToolFailed
+from harness.rig import apt, host
+from harness.rig.process import locked, stream
+from harness.rig.recipe import GUEST, NATIVE, Image, Recipe, cache, image_of
+from harness.rig.talk import Talk
+
+# Documentation and translations double the image and are never read in it.
+_EXCLUDE = ("/usr/share/doc/*", "/usr/share/man/*", "/usr/share/locale/*", "/usr/share/info/*")
+_OUTPUTS = ("vmlinuz", "initrd", "packages.txt", "host_key.pub")
+_BUILD_TIMEOUT = 3600.0
+_KEEP = 4  # images, about 1 GiB each: two suites, before and after a change
+
+# In a namespace that may not see our folders: the tar comes on stdin, the disk is stdout
+# (opened again through /proc, because mke2fs seeks). Uninitialised tables would be written by the
+# running guest, as noise, so everything is initialised here; holes keep that free.
+_PACK = """set -eu
+tree=$(mktemp -d -p /var/tmp zonelab-root.XXXXXX)
+trap 'rm -rf "$tree"' EXIT
+tar --extract --numeric-owner --xattrs --xattrs-include='*' --directory "$tree"
+chmod 755 "$tree"
+mke2fs -q -F -t ext4 -L zonelab -E lazy_itable_init=0,lazy_journal_init=0 -d "$tree" /proc/self/fd/1
+"""
+
+
+def mmdebstrap_argv(
+    wanted: Recipe, out: Path, *, mirror: str | None, options: tuple[str, ...]
+) -> list[str]:
+    """Return the command that writes ``out/root.tar`` and the files the host needs beside it."""
+    chroot_env = shlex.join(
+        [
+            f"BUILD_PACKAGES={' '.join(wanted.build_packages)}",
+            f"SOURCE_HASH={wanted.native_source}",
+        ]
+    )
+    # unshare also for root: its mounts live in a namespace of their own and vanish with it. In root
+    # mode a killed build leaves the host's /dev/shm bound, writable, inside a left-over tree.
+    argv = ["mmdebstrap", "--mode=unshare", "--variant=apt"]
+    argv += ["--format=tar", "--components=main"]
+    argv += [f"--aptopt={option}" for option in (*options, 'APT::Install-Recommends "false"')]
+    argv += ['--aptopt=Acquire::Languages "none"']
+    argv += [f"--dpkgopt=path-exclude={pattern}" for pattern in _EXCLUDE]
+    argv += ["--include=" + ",".join(wanted.packages)]
+    if wanted.pocket != wanted.suite:
+        # the same mirror serves the pocket: repeat the suite's line with the pocket's name
+        edit = rf"s/^(deb .*) {wanted.suite} main$/\1 {wanted.suite} main\n\1 {wanted.pocket} main/"
+        argv += [f'--setup-hook=sed -Ei "{edit}" "$1/etc/apt/sources.list"']
+    argv += [f"--customize-hook=sync-in {shlex.quote(str(GUEST / 'files'))} /"]
+    if wanted.native:
+        argv += ['--customize-hook=mkdir -p "$1/usr/src/zonelab"']
+        argv += [f"--customize-hook=copy-in {shlex.quote(str(NATIVE))} /usr/src/zonelab"]
+    argv += [f"--customize-hook=upload {shlex.quote(str(GUEST / 'setup.sh'))} /root/setup.sh"]
+    argv += [f'--customize-hook=chroot "$1" env {chroot_env} sh /root/setup.sh']
+    argv += ['--customize-hook=rm "$1/root/setup.sh"']
+    for name in _OUTPUTS:
+        argv += [f"--customize-hook=download /boot/zonelab/{name} {shlex.quote(str(out / name))}"]
+    # a proxy or a frozen archive is this host's business, not the guest's
+    argv += ['--customize-hook=rm -f "$1/etc/apt/apt.conf.d/99mmdebstrap"']
+    return [*argv, wanted.suite, str(out / "root.tar"), *([mirror] if mirror else [])]
+
+
+def ensure(wanted: Recipe, talk: Talk) -> tuple[Image, bool]:
+    """Return the image of a recipe and whether it had to be built.
+
+    Raises:
+        HostError: this machine lacks a program, a keyring, memory or disk space.
+        ToolFailed: the build failed; the message ends with the last line of its log.
+    """
+    image = image_of(wanted)
+    if image.complete:
+        image.folder.touch()  # _prune goes by last use
+        return image, False
+    host.check_build(cache())
+    cache().mkdir(parents=True, exist_ok=True)
+    with locked(cache() / f"{image.folder.name}.lock", talk, "another build of the same image"):
+        if image.complete:  # the other one finished it
+            return image, False
+        with _workspace(image) as work:
+            _build(wanted, work, talk)
+            work.rename(image.folder)
+        _prune()
+    talk.say(f"image ready: {image.folder}")
+    return image, True
+
+
+def _prune() -> None:
+    """Drop the images used longest ago. A rig that still runs from one keeps its open files."""
+    built = [path for path in cache().iterdir() if path.is_dir() and not path.suffix]
+    for path in sorted(built, key=lambda path: path.stat().st_mtime)[:-_KEEP]:
+        shutil.rmtree(path, ignore_errors=True)
+
+
+@contextmanager
+def _workspace(image: Image) -> Iterator[Path]:
+    # A fixed name under the lock: what a killed build left behind is cleared by the next one.
+    work = image.folder.with_suffix(".partial")
+    shutil.rmtree(work, ignore_errors=True)
+    work.mkdir()
+    try:
+        yield work
+    finally:
+        shutil.rmtree(work, ignore_errors=True)
+
+
+def _build(wanted: Recipe, work: Path, talk: Talk) -> None:
+    root = os.geteuid() == 0
+    log = cache() / "build.log"
+    talk.say(f"building a {wanted.suite} image ({len(wanted.packages)} packages named); log: {log}")
+    argv = mmdebstrap_argv(wanted, work, mirror=apt.mirror(), options=apt.options())
+    stream(argv, log, talk, timeout=_BUILD_TIMEOUT)
+    talk.say("writing the root disk")
+    disk = work / "root.img"
+    with disk.open("wb") as file:
+        os.ftruncate(file.fileno(), host.parse_size(wanted.root_size))
+    disk.chmod(0o666)  # the namespace's root is another user; the folder around it stays ours
+    pack = ["sh", "-c", _PACK]
+    with (work / "root.tar").open("rb") as tar, disk.open("r+b") as file:
+        stream(
+            pack if root else ["mmdebstrap", "--unshare-helper", *pack],
+            log,
+            talk,
+            timeout=_BUILD_TIMEOUT,
+            stdin=tar.fileno(),
+            stdout=file.fileno(),
+        )
+    (work / "root.tar").unlink()
+    disk.chmod(0o444)
+    for name in _OUTPUTS:
+        if not (work / name).is_file():
+            raise ToolFailed(f"the image build left no {name}", hint=f"read {log}")
+    facts = {**asdict(wanted), "digest": wanted.digest}
+    (work / "recipe.json").write_text(json.dumps(facts, indent=2) + "\n")

@@ -1,0 +1,96 @@
+#!/bin/sh
+# Runs once inside the guest's file tree while the image is built (harness/rig/image.py calls it).
+# Leaves /boot/zonelab/{vmlinuz,initrd,packages.txt,host_key.pub} for the host to copy out.
+set -eu
+
+out=/boot/zonelab
+kernel=$(ls /lib/modules | sort -V | tail -n 1)
+mkdir -p "$out"
+
+# -- native programs: compiled here, at the host's speed, with the guest's own libraries ------------
+if [ -f /usr/src/zonelab/native/CMakeLists.txt ]; then
+  # shellcheck disable=SC2086 # a list of package names
+  apt-get install --yes --no-install-recommends $BUILD_PACKAGES
+  cmake -S /usr/src/zonelab/native -B /usr/src/zonelab/build \
+    -DCMAKE_BUILD_TYPE=Release -DBUILD_TESTING=OFF -DCMAKE_INSTALL_PREFIX=/usr/local/lib/zonelab/native
+  cmake --build /usr/src/zonelab/build --parallel 2
+  cmake --install /usr/src/zonelab/build
+  printf '%s\n' "$SOURCE_HASH" > /usr/local/lib/zonelab/native/SOURCE_HASH
+  # The libraries the programs link must outlive the development packages that brought them in.
+  find /usr/local/lib/zonelab/native -type f -exec ldd {} + 2> /dev/null |
+    awk '$2 == "=>" && $3 ~ /^\// { print $3 }' | sort -u |
+    while read -r library; do readlink -f "$library"; done |
+    xargs -r dpkg -S 2> /dev/null | cut -d: -f1 | sort -u | xargs -r apt-mark manual
+  # shellcheck disable=SC2086
+  apt-get purge --yes --auto-remove $BUILD_PACKAGES
+fi
+rm -rf /usr/src/zonelab
+
+# -- start-up: only what a system under test needs; every unit costs seconds under emulation --------
+for unit in \
+  apt-daily.timer apt-daily-upgrade.timer dpkg-db-backup.timer e2scrub_all.timer e2scrub_reap.service \
+  fstrim.timer man-db.timer logrotate.timer systemd-tmpfiles-clean.timer xfs_scrub_all.timer \
+  getty@tty1.service serial-getty@ttyS0.service systemd-logind.service systemd-user-sessions.service \
+  systemd-journal-catalog-update.service systemd-hwdb-update.service systemd-update-done.service \
+  systemd-sysusers.service systemd-firstboot.service systemd-machine-id-commit.service \
+  systemd-random-seed.service systemd-pstore.service systemd-update-utmp.service \
+  systemd-update-utmp-runlevel.service systemd-binfmt.service systemd-timesyncd.service \
+  systemd-networkd.service systemd-networkd.socket systemd-network-generator.service \
+  systemd-journal-flush.service systemd-boot-random-seed.service systemd-tpm2-setup.service \
+  systemd-tpm2-setup-early.service systemd-pcrmachine.service systemd-pcrphase.service \
+  systemd-pcrphase-sysinit.service systemd-hibernate-clear.service ldconfig.service \
+  modprobe@drm.service modprobe@efi_pstore.service modprobe@fuse.service modprobe@configfs.service \
+  console-getty.service nvmf-autoconnect.service nvmefc-boot-connections.service smartd.service \
+  lvm2-monitor.service blk-availability.service mdmonitor.service ssh.socket sshd-keygen.service \
+  systemd-ask-password-console.path systemd-ask-password-wall.path systemd-creds.socket \
+  systemd-hostnamed.socket systemd-sysext.socket systemd-initctl.socket systemd-pcrextend.socket \
+  systemd-pcrlock.socket systemd-udev-load-credentials.service uuidd.socket dracut-shutdown.service \
+  kmod-static-nodes.service getty-static.service proc-sys-fs-binfmt_misc.automount tmp.mount \
+  dev-hugepages.mount dev-mqueue.mount sys-kernel-debug.mount sys-fs-fuse-connections.mount; do
+  ln -sf /dev/null "/etc/systemd/system/$unit"
+done
+systemctl enable --quiet ssh.service
+
+# Generators look for consoles, partitions, encrypted disks, TPMs: the rig has none of them.
+mkdir -p /etc/systemd/system-generators
+for generator in /usr/lib/systemd/system-generators/*; do
+  case $generator in
+    */systemd-fstab-generator) ;;
+    *) ln -sf /dev/null "/etc/systemd/system-generators/${generator##*/}" ;;
+  esac
+done
+
+echo '/dev/vda / ext4 rw,noatime 0 0' > /etc/fstab
+echo zonelab-rig > /etc/hostname
+printf '127.0.0.1 localhost\n127.0.1.1 zonelab-rig\n' > /etc/hosts
+# Drivers of the machine's furniture, which udev would load one by one while the drive waits.
+for module in ahci ccp evdev i2c_i801 iTCO_wdt kvm kvm_amd kvm_intel lpc_ich pcspkr powernow_k8 \
+  psmouse serio_raw button; do
+  echo "install $module /bin/false"
+done > /etc/modprobe.d/zonelab.conf
+ldconfig
+
+# -- initrd: busybox and a list of modules, no udev; the network is up before the system starts -----
+tree=$(mktemp -d)
+mkdir -p "$tree/bin" "$tree/dev" "$tree/proc" "$tree/sys" "$tree/root" "$tree/modules"
+cp /bin/busybox "$tree/bin/"
+install -m 755 /usr/share/zonelab/init "$tree/init"
+for module in virtio_pci virtio_blk virtio_net qemu_fw_cfg ext4 nvme; do
+  modprobe --set-version "$kernel" --show-depends "$module"
+done | awk '$1 == "insmod" && !seen[$2]++ { print $2 }' | while read -r path; do
+  name=$(basename "$path")
+  case $name in
+    *.xz) name=${name%.xz} && busybox xzcat "$path" > "$tree/modules/$name" ;;
+    *.zst) name=${name%.zst} && zstd -qdc "$path" > "$tree/modules/$name" ;;
+    *) cp "$path" "$tree/modules/$name" ;;
+  esac
+  echo "$name"
+done > "$tree/modules/list"
+mv "$tree/modules/list" "$tree/list"
+(cd "$tree" && find . | busybox cpio -o -H newc > "$out/initrd")
+rm -rf "$tree" /usr/share/zonelab
+
+cp "/boot/vmlinuz-$kernel" "$out/vmlinuz"
+dpkg-query -W -f '${Package} ${Version}\n' > "$out/packages.txt"
+cp /etc/ssh/ssh_host_ed25519_key.pub "$out/host_key.pub"
+rm -f /boot/initrd.img-* # never booted: the one above is

@@ -1,0 +1,218 @@
+"""What a rig is: ``configs/rigs/*.yml`` as typed, checked data with QEMU's own property names."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Annotated, Literal, Self
+
+import yaml
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    ValidationError,
+    model_validator,
+)
+
+from harness.errors import ConfigError, UsageError
+
+PROJECT = Path(__file__).parents[2]
+RIGS = PROJECT / "configs" / "rigs"
+
+_UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
+
+
+def parse_size(value: object) -> int:
+    """Return bytes for ``8M``: K, M, G and T are powers of 1024, as QEMU reads them.
+
+    Raises:
+        ValueError: not a whole number with one of these units.
+    """
+    match = re.fullmatch(r"(\d+)([KMGT]?)", str(value))
+    if match is None or isinstance(value, (bool, float)):
+        raise ValueError(f"expected a size such as 8M (units K, M, G, T), got {value!r}")
+    return int(match[1]) * _UNITS[match[2]]
+
+
+def _parse_uuid(value: object) -> str:
+    if not re.fullmatch(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", str(value)):
+        raise ValueError(f"expected a lower-case UUID in quotes, got {value!r}")
+    return str(value)
+
+
+Size = Annotated[int, BeforeValidator(parse_size), Field(gt=0)]
+Uuid = Annotated[str, BeforeValidator(_parse_uuid)]
+
+
+class _Data(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, populate_by_name=True)
+
+
+class Namespace(_Data):
+    """One ``-device nvme-ns`` and the sparse file behind it."""
+
+    nsid: int = Field(ge=1, le=256, description="maps to nvme-ns,nsid=")
+    eui64: int = Field(gt=0, lt=1 << 64, description="maps to nvme-ns,eui64=")
+    uuid: Uuid = Field(description="maps to nvme-ns,uuid=")
+    logical_block_size: Literal[512, 4096] = Field(
+        default=4096, description="maps to nvme-ns,logical_block_size= and physical_block_size="
+    )
+    size: Size | None = Field(
+        default=None, description="conventional only: maps to the length of the backing file"
+    )
+    zoned: bool = Field(default=False, description="maps to nvme-ns,zoned=")
+    zones: int | None = Field(
+        default=None, gt=0, description="zoned only: the backing file is zones x zone_size long"
+    )
+    zone_size: Size | None = Field(
+        default=None, alias="zoned.zone_size", description="maps to nvme-ns,zoned.zone_size="
+    )
+    zone_capacity: Size | None = Field(
+        default=None,
+        alias="zoned.zone_capacity",
+        description="maps to nvme-ns,zoned.zone_capacity=",
+    )
+    max_open: int = Field(
+        default=0, ge=0, alias="zoned.max_open", description="maps to nvme-ns,zoned.max_open="
+    )
+    max_active: int = Field(
+        default=0, ge=0, alias="zoned.max_active", description="maps to nvme-ns,zoned.max_active="
+    )
+
+    @property
+    def length(self) -> int:
+        """Bytes of address space: the length of the backing file."""
+        return (self.zones or 0) * (self.zone_size or 0) if self.zoned else self.size or 0
+
+    @property
+    def capacity(self) -> int:
+        """Bytes that can be written."""
+        return (self.zones or 0) * (self.zone_capacity or 0) if self.zoned else self.size or 0
+
+    @property
+    def eui(self) -> str:
+        """EUI-64 as Linux prints it without blanks, 16 hexadecimal digits."""
+        return f"{self.eui64:016x}"
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        if not self.zoned:
+            if self.size is None:
+                raise ValueError("a conventional namespace needs size")
+            if {self.zones, self.zone_size, self.zone_capacity} != {None}:
+                raise ValueError("zones and zoned.* need zoned: true")
+            return self
+        if self.size is not None:
+            raise ValueError("a zoned namespace is zones x zoned.zone_size long; drop size")
+        if self.zones is None or self.zone_size is None or self.zone_capacity is None:
+            raise ValueError(
+                "a zoned namespace needs zones, zoned.zone_size and zoned.zone_capacity"
+            )
+        self._check_zones(self.zones, self.zone_size, self.zone_capacity)
+        return self
+
+    def _check_zones(self, zones: int, size: int, capacity: int) -> None:
+        if size & (size - 1):
+            raise ValueError(f"zoned.zone_size {size} is no power of two; Linux refuses it")
+        if capacity > size:
+            raise ValueError(f"zoned.zone_capacity {capacity} exceeds zoned.zone_size {size}")
+        if capacity % self.logical_block_size:
+            raise ValueError("zoned.zone_capacity is no multiple of logical_block_size")
+        if self.max_active and self.max_open > self.max_active:
+            raise ValueError("zoned.max_open exceeds zoned.max_active")
+        if self.max_active > zones:
+            raise ValueError(f"zoned.max_active {self.max_active} exceeds zones {zones}")
+
+
+class Controller(_Data):
+    """One ``-device nvme``. No ``nvme-subsys``: without one Linux shows the zone limits."""
+
+    serial: str = Field(pattern=r"^[\w-]{1,20}$", description="maps to nvme,serial=")
+    namespaces: tuple[Namespace, ...] = Field(
+        min_length=1, alias="nvme-ns", description="maps to -device nvme-ns, one each"
+    )
+
+
+class Rig(_Data):
+    """One file of ``configs/rigs``; ``name`` is the file's stem."""
+
+    name: str = Field(pattern=r"^[a-z][a-z0-9-]{0,30}$", description="the file's stem")
+    description: str = Field(description="one line for `zonelab rig list`")
+    suite: Literal["trixie", "bookworm"] = Field(description="maps to mmdebstrap SUITE")
+    machine: Literal["q35"] = Field(default="q35", description="maps to -machine")
+    smp: int = Field(ge=1, le=64, description="maps to -smp")
+    memory: Size = Field(alias="m", description="maps to -m")
+    append: tuple[str, ...] = Field(
+        default=(), description="maps to -append, after root= and console="
+    )
+    nvme: tuple[Controller, ...] = Field(min_length=1, description="maps to -device nvme, one each")
+
+    @property
+    def namespaces(self) -> tuple[Namespace, ...]:
+        """All namespaces in the order of the file."""
+        return tuple(ns for controller in self.nvme for ns in controller.namespaces)
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        for what in ("eui64", "uuid"):
+            values = [getattr(ns, what) for ns in self.namespaces]
+            if len(set(values)) != len(values):
+                raise ValueError(f"two namespaces have the same {what}")
+        for controller in self.nvme:
+            nsids = [ns.nsid for ns in controller.namespaces]
+            if len(set(nsids)) != len(nsids):
+                raise ValueError(f"controller {controller.serial}: two namespaces share an nsid")
+        if len({c.serial for c in self.nvme}) != len(self.nvme):
+            raise ValueError("two controllers have the same serial")
+        return self
+
+
+def names(folder: Path = RIGS) -> list[str]:
+    """Return the names of all rigs, sorted."""
+    return sorted(path.stem for path in folder.glob("*.yml"))
+
+
+def load(name: str, folder: Path = RIGS) -> Rig:
+    """Read one rig.
+
+    Raises:
+        UsageError: there is no such rig.
+        ConfigError: the file is not YAML or does not describe a rig; the message names the field.
+    """
+    path = folder / f"{name}.yml"
+    if name not in names(folder):
+        known = ", ".join(names(folder)) or "none"
+        raise UsageError(f"unknown rig {name!r}", hint=f"rigs in {folder}: {known}")
+    try:
+        data = yaml.safe_load(path.read_text())
+        # strict mode takes tuples only from JSON-like input, which YAML lists are not
+        return Rig.model_validate({"name": name, **_tuples(data)})
+    except yaml.YAMLError as error:
+        where = getattr(error, "problem_mark", None)
+        line = f" in line {where.line + 1}" if where else ""
+        raise ConfigError(f"{path.name} is no valid YAML{line}") from None
+    except ValidationError as error:
+        raise ConfigError(f"{path.name}: {_first(error)}", hint="see docs/rigs.md") from None
+
+
+def _tuples(data: object) -> dict[str, object]:
+    if not isinstance(data, dict):
+        raise ConfigError("a rig file must be a mapping", hint="see docs/rigs.md")
+    return {str(key): _freeze(value) for key, value in data.items()}
+
+
+def _freeze(value: object) -> object:
+    if isinstance(value, list):
+        return tuple(_freeze(item) for item in value)
+    return _tuples(value) if isinstance(value, dict) else value
+
+
+def _first(error: ValidationError) -> str:
+    problem = error.errors()[0]
+    where = ".".join(str(part) for part in problem["loc"]) or "the file"
+    message = problem["msg"].removeprefix("Value error, ")
+    if problem["type"] == "extra_forbidden":
+        message = "unknown field"
+    return f"{where}: {message}"

@@ -1,0 +1,41 @@
+"""What the native programs are built from. Standard library only: lab hosts use it too."""
+
+from __future__ import annotations
+
+import hashlib
+import sys
+from pathlib import Path
+
+# Also in roles/native/defaults; ninja and the like would cost more to unpack than they save.
+BUILD_PACKAGES = ("cmake", "g++", "make")
+
+
+def source_hash(tree: Path) -> str:
+    """Return the SHA-256 over relative names, executable bits and contents of a source tree.
+
+    Hidden files and directories and ``build*`` directories at the top do not count. An absent tree
+    has the hash of an empty one.
+    """
+    digest = hashlib.sha256()
+    for path in sorted(tree.rglob("*")):
+        parts = path.relative_to(tree).parts
+        skipped = any(part.startswith(".") for part in parts) or parts[0].startswith("build")
+        if skipped or not path.is_file():
+            continue
+        executable = "x" if path.stat().st_mode & 0o100 else "-"
+        content = hashlib.sha256(path.read_bytes()).hexdigest()
+        digest.update(f"{'/'.join(parts)}\0{executable}\0{content}\n".encode())
+    return digest.hexdigest()
+
+
+def main(argv: list[str]) -> int:
+    """Print the hash of one tree; for roles/native."""
+    if len(argv) != 1 or not Path(argv[0]).is_dir():
+        print("usage: python -m harness.rig.native TREE", file=sys.stderr)  # noqa: T201
+        return 2
+    print(source_hash(Path(argv[0])))  # noqa: T201
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,149 @@
+"""Programs that outlive a call, and who may use what: start, watch, stop, lock."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import signal
+import subprocess
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from harness.errors import HostError
+from harness.rig.talk import Talk
+from harness.tools import proc
+
+_PROC = Path("/proc")
+
+
+@dataclass(frozen=True, slots=True)
+class Process:
+    """A process and when it began (clock ticks since boot), so a recycled pid is never mistaken."""
+
+    pid: int
+    began: int
+
+
+def identify(pid: int, root: Path = _PROC) -> Process | None:
+    """Return the live process with this pid, None when there is none (a zombie counts as none)."""
+    try:
+        text = (root / str(pid) / "stat").read_text()
+    except OSError:
+        return None
+    # proc_pid_stat(5): the name in brackets may hold blanks; state is field 3, starttime field 22
+    fields = text.rpartition(")")[2].split()
+    return None if fields[0] in "ZX" else Process(pid, int(fields[19]))
+
+
+def alive(process: Process, root: Path = _PROC) -> bool:
+    """Whether exactly this process still runs."""
+    return identify(process.pid, root) == process
+
+
+def stop(process: Process, grace: float = 10.0) -> None:
+    """SIGTERM, wait, SIGKILL; only ever to this very process."""
+    for number in (signal.SIGTERM, signal.SIGKILL):
+        if not alive(process):
+            return
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(process.pid, number)
+        if wait_gone(process, grace):
+            return
+    raise HostError(f"process {process.pid} does not end", hint=f"kill -9 {process.pid}")
+
+
+def wait_gone(process: Process, seconds: float) -> bool:
+    """Wait until a process has ended; whether it did."""
+    deadline = time.monotonic() + seconds
+    while alive(process):
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.1)
+    return True
+
+
+def start(argv: Sequence[str], *, cwd: Path, log: Path) -> subprocess.Popen[bytes]:
+    """Start a program in a session of its own, so that ^C in our terminal does not reach it."""
+    with log.open("wb") as file:
+        return subprocess.Popen(  # noqa: S603 - argument list, no shell, whitelisted environment
+            list(argv),
+            stdin=subprocess.DEVNULL,
+            stdout=file,
+            stderr=subprocess.STDOUT,
+            cwd=cwd,
+            env=proc.environment(),
+            start_new_session=True,
+        )
+
+
+def stream(
+    argv: Sequence[str],
+    log: Path,
+    talk: Talk,
+    *,
+    timeout: float,
+    stdin: int = subprocess.DEVNULL,
+    stdout: int | None = None,
+) -> None:
+    """Run a program, append what it prints to a log and say the steps mmdebstrap tells.
+
+    Raises:
+        HostError: it is not installed.
+        ToolFailed: it failed, was killed, or took longer than ``timeout`` seconds.
+    """
+    passed = {key: os.environ[key] for key in ("http_proxy", "https_proxy") if key in os.environ}
+    env = {"TMPDIR": "/var/tmp", **passed}  # noqa: S108 - /tmp may be memory
+    begin = time.monotonic()
+    try:
+        child = subprocess.Popen(  # noqa: S603 - as in start()
+            list(argv),
+            stdin=stdin,
+            stdout=subprocess.PIPE if stdout is None else stdout,
+            stderr=subprocess.STDOUT if stdout is None else subprocess.PIPE,
+            env=proc.environment(env),
+            text=True,
+            errors="replace",
+            start_new_session=True,
+        )
+    except FileNotFoundError:
+        raise HostError(f"{argv[0]} is not installed", hint="zonelab rig build says what") from None
+    watchdog = threading.Timer(timeout, os.killpg, (child.pid, signal.SIGTERM))
+    watchdog.start()
+    last = ""
+    try:
+        with log.open("a") as file:
+            for line in (child.stdout or child.stderr) or ():
+                file.write(line)
+                last = line.strip() or last
+                if line.startswith("I: ") and line.endswith("...\n") and "/" not in line:
+                    talk.say(line[3:].strip())
+        child.wait()
+    finally:
+        watchdog.cancel()
+        if (
+            child.poll() is None
+        ):  # interrupted: end it and all it started; mmdebstrap then cleans up
+            os.killpg(child.pid, signal.SIGTERM)
+            child.communicate()  # read on: it blocks when nobody takes what it says
+    if child.returncode:
+        done = proc.completed(tuple(argv[:1]), child.returncode, time.monotonic() - begin, "", last)
+        error = proc.failure(done)
+        error.hint = f"read {log}"
+        raise error
+
+
+@contextlib.contextmanager
+def locked(path: Path, talk: Talk, who: str) -> Iterator[None]:
+    """Hold an exclusive lock; say whom we wait for. The kernel drops it however we end."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("w") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            talk.say(f"waiting for {who}")
+            fcntl.flock(file, fcntl.LOCK_EX)
+        yield

@@ -1,0 +1,98 @@
+"""The command line of QEMU for a rig: a pure function, so that a test can hold all of it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from harness.rig.model import Namespace, Rig
+from harness.rig.recipe import Image
+
+QMP_SOCKET = "qmp.sock"
+PID_FILE = "qemu.pid"
+CONSOLE = "console.log"
+PUBLIC_KEY = "key.pub"
+
+_APPEND = (
+    "root=/dev/vda",
+    "rw",
+    "console=ttyS0",  # the log shown on failure
+    "quiet",
+    "net.ifnames=0",  # the initrd configures eth0 before udev could rename it
+    # always the same machine: without it systemd takes each boot for the first one
+    "systemd.machine_id=5a6f6e656c6162000000000000000001",
+)
+
+_CPU = {"kvm": ("kvm", "host"), "tcg": ("tcg,thread=multi", "max")}
+
+
+def drive_id(controller: int, namespace: Namespace) -> str:
+    """Return the id of a namespace's drive, by which QMP reports its counters."""
+    return f"nvme{controller}n{namespace.nsid}"
+
+
+def backing_file(controller: int, namespace: Namespace) -> str:
+    """Return the name of a namespace's sparse file in the rig's state directory."""
+    return f"{drive_id(controller, namespace)}.img"
+
+
+def argv(rig: Rig, image: Image, *, port: int, accelerator: str) -> list[str]:
+    """Return QEMU's command line; relative names are in the rig's state directory (its cwd).
+
+    Caches are ``unsafe`` throughout: nothing has to survive this host, and no time measured on a
+    rig is a result, so waiting for the host's disk would buy nothing.
+    """
+    accel, cpu = _CPU[accelerator]
+    args = ["qemu-system-x86_64", "-name", f"zonelab-{rig.name}", "-nodefaults", "-no-user-config"]
+    args += ["-machine", f"{rig.machine},sata=off,smbus=off", "-accel", accel, "-cpu", cpu]
+    args += ["-smp", str(rig.smp), "-m", f"{rig.memory >> 20}M", "-display", "none"]
+    args += ["-kernel", str(image.kernel), "-initrd", str(image.initrd)]
+    args += ["-append", " ".join((*_APPEND, *rig.append))]
+    args += ["-serial", f"file:{CONSOLE}", "-pidfile", PID_FILE]
+    args += ["-qmp", f"unix:{QMP_SOCKET},server=on,wait=off"]
+    # the key comes at boot, not with the image, so one cached image serves every checkout
+    args += ["-fw_cfg", f"name=opt/zonelab/authorized_keys,file={PUBLIC_KEY}"]
+    # snapshot: writes go to an unlinked overlay, so a rig always starts from the same disk
+    args += ["-drive", f"if=none,id=root,file={_escape(image.root)},format=raw,snapshot=on"]
+    args[-1] += ",cache=unsafe"
+    args += ["-device", "virtio-blk-pci,drive=root"]
+    # restrict: the guest reaches nothing; the host reaches its ssh on loopback only
+    args += ["-netdev", f"user,id=net,restrict=on,hostfwd=tcp:127.0.0.1:{port}-:22"]
+    args += ["-device", "virtio-net-pci,netdev=net"]
+    for number, controller in enumerate(rig.nvme):
+        args += ["-device", f"nvme,id=nvme{number},serial={controller.serial}"]
+        for namespace in controller.namespaces:
+            args += _namespace(number, namespace)
+    return args
+
+
+def _namespace(controller: int, ns: Namespace) -> list[str]:
+    drive = drive_id(controller, ns)
+    properties = [
+        f"drive={drive}",
+        f"bus=nvme{controller}",
+        f"nsid={ns.nsid}",
+        f"eui64={ns.eui64:#x}",
+        f"uuid={ns.uuid}",
+        f"logical_block_size={ns.logical_block_size}",
+        f"physical_block_size={ns.logical_block_size}",
+    ]
+    if ns.zoned:
+        properties += [
+            "zoned=on",
+            f"zoned.zone_size={ns.zone_size}",
+            f"zoned.zone_capacity={ns.zone_capacity}",
+            f"zoned.max_open={ns.max_open}",
+            f"zoned.max_active={ns.max_active}",
+        ]
+    file = backing_file(controller, ns)
+    return [
+        "-drive",
+        f"if=none,id={drive},file={file},format=raw,cache=unsafe",
+        "-device",
+        f"nvme-ns,{','.join(properties)}",
+    ]
+
+
+def _escape(path: Path) -> str:
+    """Double the commas: QEMU's own quoting inside an option list."""
+    return str(path).replace(",", ",,")

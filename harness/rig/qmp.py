@@ -1,0 +1,121 @@
+"""A small QMP client: QEMU's own counters are the independent witness of what a device accepted.
+
+Protocol: https://www.qemu.org/docs/master/interop/qmp-spec.html (one JSON object per line; QEMU
+serves one client at a time, further ones wait).
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from harness.errors import HostError, ToolFailed
+
+
+@dataclass(frozen=True, slots=True)
+class DriveStats:
+    """What QEMU counted on one drive since it started; resets and finishes of zones are in none."""
+
+    wr_bytes: int
+    rd_bytes: int
+    wr_operations: int
+    rd_operations: int
+    flush_operations: int
+
+
+def parse_blockstats(answer: Any) -> dict[str, DriveStats]:
+    """Return the counters by drive id.
+
+    Raises:
+        ToolFailed: the answer is not what ``query-blockstats`` promises.
+    """
+    try:
+        return {
+            entry["device"]: DriveStats(
+                **{name: int(entry["stats"][name]) for name in DriveStats.__slots__}
+            )
+            for entry in answer
+            if entry.get("device")
+        }
+    except (KeyError, TypeError, ValueError) as error:
+        raise ToolFailed(f"query-blockstats answered without {error}") from None
+
+
+class Qmp:
+    """A connection to one QEMU; use it in a ``with`` statement and briefly."""
+
+    def __init__(self, path: Path, timeout: float = 10.0) -> None:
+        """Connect and negotiate.
+
+        Raises:
+            HostError: nobody listens there.
+        """
+        self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        self._socket.settimeout(timeout)
+        try:
+            _connect(self._socket, path)
+        except OSError as error:
+            self._socket.close()
+            raise HostError(f"QEMU does not answer on {path}: {error.strerror or error}") from None
+        self._file = self._socket.makefile("rw", encoding="utf-8")
+        self._receive("QMP")
+        self.execute("qmp_capabilities")
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        value: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self._file.close()
+        self._socket.close()
+
+    def execute(self, command: str, arguments: Mapping[str, Any] | None = None) -> Any:
+        """Send a command and return what it returns; events in between are dropped.
+
+        Raises:
+            ToolFailed: QEMU refused the command, or ended.
+        """
+        message: dict[str, Any] = {"execute": command}
+        if arguments:
+            message["arguments"] = dict(arguments)
+        try:
+            self._file.write(json.dumps(message) + "\n")
+            self._file.flush()
+        except OSError as error:
+            raise ToolFailed(f"QEMU went away before {command}: {error}") from None
+        return self._receive("return", command)
+
+    def blockstats(self) -> dict[str, DriveStats]:
+        """Return the counters of every drive, by drive id."""
+        return parse_blockstats(self.execute("query-blockstats"))
+
+    def _receive(self, key: str, command: str = "greeting") -> Any:
+        try:
+            for line in self._file:
+                message = json.loads(line)
+                if "error" in message:
+                    raise ToolFailed(f"QEMU refused {command}: {message['error'].get('desc')}")
+                if key in message:
+                    return message[key]
+        except (OSError, ValueError) as error:
+            raise ToolFailed(f"no answer from QEMU to {command}: {error}") from None
+        raise ToolFailed(f"QEMU ended before it answered {command}")
+
+
+def _connect(sock: socket.socket, path: Path) -> None:
+    """Connect through the directory's descriptor: socket paths end at 108 bytes."""
+    folder = os.open(path.parent, os.O_PATH | os.O_DIRECTORY)
+    try:
+        sock.connect(f"/proc/self/fd/{folder}/{path.name}")
+    finally:
+        os.close(folder)

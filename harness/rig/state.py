@@ -1,0 +1,150 @@
+"""What is known of a rig that is up: ``build/rigs/<name>/``, readable by people and programs."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+
+import yaml
+
+from harness.errors import ConfigError, HostError
+from harness.rig.model import PROJECT, Rig
+from harness.rig.process import Process, alive
+from harness.rig.recipe import Image, cache
+from harness.store import codec
+
+BUILD = PROJECT / "build" / "rigs"
+
+
+@dataclass(frozen=True, slots=True)
+class GuestDevice:
+    """A namespace as the guest sees it. ``path`` survives renumbering, ``node`` may not.
+
+    ``drive`` is the id under which QMP counts it.
+    """
+
+    nsid: int
+    eui64: str
+    path: str
+    node: str
+    drive: str
+    zoned: bool
+    capacity: int
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """``state.json``: written when the rig answers on ssh. ``lease_seconds`` null: supervised."""
+
+    rig: str
+    pid: int
+    began: int
+    port: int
+    accelerator: str
+    image: str
+    started: str
+    boot_seconds: float
+    lease_seconds: int | None
+    devices: tuple[GuestDevice, ...]
+    schema_version: int = codec.SCHEMA_VERSION
+
+    @property
+    def process(self) -> Process:
+        """QEMU's process."""
+        return Process(self.pid, self.began)
+
+
+def folder(name: str) -> Path:
+    """Return the state directory of a rig."""
+    return BUILD / name
+
+
+def host_name(name: str) -> str:
+    """Return what Ansible and ssh call a rig: ``rig`` for the default one."""
+    return "rig" if name == "default" else f"rig-{name}"
+
+
+def read(name: str) -> State | None:
+    """Return the state of a rig that is up, None when it is down.
+
+    Raises:
+        ConfigError: the state file is from another release or damaged.
+    """
+    path = folder(name) / "state.json"
+    try:
+        data = json.loads(path.read_text())
+    except FileNotFoundError:
+        return None
+    except ValueError:
+        raise ConfigError(f"{path} is damaged", hint=f"rm {path}, then check for QEMU") from None
+    codec.check_version(data, str(path))
+    state = codec.decode(State, data)
+    return state if alive(state.process) else None
+
+
+def require(name: str) -> State:
+    """Return the state of a rig.
+
+    Raises:
+        HostError: it is down.
+    """
+    state = read(name)
+    if state is None:
+        raise HostError(f"rig {name} is down", hint=f"zonelab rig up {name}", code="rig-down")
+    return state
+
+
+def write(state: State) -> None:
+    """Write ``state.json`` so that a reader sees the old or the new one."""
+    path = folder(state.rig) / "state.json"
+    partial = path.with_suffix(".partial")
+    partial.write_text(json.dumps(codec.encode(state), indent=2) + "\n")
+    partial.rename(path)
+
+
+def write_access(rig: Rig, image: Image, port: int) -> None:
+    """Write how to reach the rig: known_hosts and ssh_config."""
+    here = folder(rig.name)
+    name = host_name(rig.name)
+    key = image.host_key.read_text().split()
+    (here / "known_hosts").write_text(f"zonelab-{name} {key[0]} {key[1]}\n")
+    sockets = cache().parent / "ssh"
+    sockets.mkdir(mode=0o700, parents=True, exist_ok=True)
+    (here / "ssh_config").write_text(
+        f"Host {name}\n"
+        "  HostName 127.0.0.1\n"
+        f"  Port {port}\n"
+        "  User root\n"
+        f'  IdentityFile "{here / "key"}"\n'
+        "  IdentitiesOnly yes\n"
+        f"  HostKeyAlias zonelab-{name}\n"
+        f'  UserKnownHostsFile "{here / "known_hosts"}"\n'
+        "  StrictHostKeyChecking yes\n"
+        "  LogLevel ERROR\n"
+        "  ConnectTimeout 30\n"
+        # a new connection costs about a second under emulation: keep one open
+        "  ControlMaster auto\n"
+        "  ControlPersist 300\n"
+        f'  ControlPath "{sockets}/%C"\n'
+        # a reset guest never answers on its old connections: notice within 30 s
+        "  ServerAliveInterval 5\n"
+        "  ServerAliveCountMax 6\n"
+    )
+
+
+def write_inventory(running: State) -> None:
+    """Write an Ansible inventory of this one host; its device is the first zoned namespace."""
+    here = folder(running.rig)
+    name = host_name(running.rig)
+    host = {
+        "ansible_host": name,
+        "ansible_user": "root",
+        "ansible_python_interpreter": "/usr/bin/python3",
+        "ansible_ssh_common_args": f"-F '{here / 'ssh_config'}'",
+        "zonelab_rig": True,
+        "device": next((device.path for device in running.devices if device.zoned), ""),
+    }
+    inventory = {"all": {"hosts": {name: host}}}
+    text = "# Written by `zonelab rig up`.\n" + yaml.safe_dump(inventory, sort_keys=False)
+    (here / "inventory.yml").write_text(text)

@@ -1,0 +1,64 @@
+"""What the rules look at: one record per phase, one for the run. Null: not observed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from harness.levels.base import LevelUsage
+from harness.observe.diskstats import DiskCounters
+from harness.observe.zones import ZoneCounts
+from harness.store.result import Utilisation
+from harness.store.spec import PhaseRole, PhaseSpec, RunSpec
+from harness.workloads.db_bench import Parsed
+
+
+@dataclass(frozen=True, slots=True)
+class PhaseFacts:
+    """A phase as it happened. ``zoned`` and ``conventional`` are the devices' counter deltas.
+
+    ``output`` is everything db_bench printed, ``database_log`` the end of RocksDB's LOG.
+    """
+
+    spec: PhaseSpec
+    parsed: Parsed | None
+    parse_error: str
+    exit_code: int | None
+    signal: int | None
+    timed_out: bool
+    output: str
+    database_log: str
+    zoned: DiskCounters | None
+    conventional: DiskCounters | None
+    before: LevelUsage
+    after: LevelUsage
+    zones: ZoneCounts | None
+    load_seconds: float | None
+    harness_seconds: float | None
+
+    @property
+    def measured(self) -> bool:
+        """Whether its numbers are results."""
+        return self.spec.role is PhaseRole.MEASURED
+
+    @property
+    def ended_well(self) -> bool:
+        """Whether db_bench ended by itself with status 0."""
+        return self.exit_code == 0 and not self.timed_out
+
+
+@dataclass(frozen=True, slots=True)
+class RunFacts:
+    """A run as it happened. ``kernel_log`` is null when it could not be read.
+
+    ``idle_written`` is what others wrote to the devices in the moment before the run (bytes);
+    ``clock_jump`` is how far real time and monotonic time moved apart (seconds).
+    """
+
+    spec: RunSpec
+    uses_zoned: bool
+    phases: tuple[PhaseFacts, ...]
+    kernel_log: str | None
+    utilisation: Utilisation | None
+    idle_written: Mapping[str, int]
+    clock_jump: float

@@ -1,0 +1,117 @@
+"""Rules about what db_bench did and said."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from harness.rules.facts import PhaseFacts, RunFacts
+from harness.store.result import Issue, Severity
+from harness.store.spec import Scalar
+
+# ENOSPC as strerror and RocksDB's Status put it.
+_NO_SPACE = re.compile(r"no space left|out of space|NoSpace", re.IGNORECASE)
+
+
+def issue(
+    code: str,
+    severity: Severity,
+    message: str,
+    phase: PhaseFacts | None = None,
+    *,
+    expected: Scalar | None = None,
+    actual: Scalar | None = None,
+) -> Issue:
+    """Build an issue."""
+    return Issue(code, severity, message, phase.spec.name if phase else None, expected, actual)
+
+
+def one_summary(run: RunFacts) -> Iterator[Issue]:
+    """A finished benchmark prints exactly one summary line."""
+    for phase in run.phases:
+        if phase.parsed is None:
+            text = phase.parse_error or "db_bench's output could not be read"
+            yield issue("output-malformed", Severity.ERROR, text, phase)
+        elif phase.parsed.skipped:
+            continue  # has its own rule
+        elif phase.parsed.summaries != 1 or phase.parsed.summary is None:
+            yield issue(
+                "summary-count",
+                Severity.ERROR,
+                f"{phase.spec.benchmark} printed {phase.parsed.summaries} summary lines, not one",
+                phase,
+                expected=1,
+                actual=phase.parsed.summaries,
+            )
+
+
+def all_operations(run: RunFacts) -> Iterator[Issue]:
+    """As many operations as were asked for."""
+    for phase in run.phases:
+        summary = phase.parsed.summary if phase.parsed else None
+        wanted = phase.spec.operations
+        if summary is None or wanted is None or summary.operations == wanted:
+            continue
+        yield issue(
+            "operations-differ",
+            Severity.ERROR,
+            f"{phase.spec.name} did {summary.operations} of {wanted} operations",
+            phase,
+            expected=wanted,
+            actual=summary.operations,
+        )
+
+
+def ended_well(run: RunFacts) -> Iterator[Issue]:
+    """Exit status 0, no signal, in time."""
+    for phase in run.phases:
+        if phase.ended_well:
+            continue
+        how = f"exit status {phase.exit_code}"
+        if phase.signal is not None:
+            how = f"signal {phase.signal}"
+        if phase.timed_out:
+            how = f"killed after {phase.spec.timeout_seconds} s"
+        code = "phase-timeout" if phase.timed_out else "exit-status"
+        yield issue(code, Severity.ERROR, f"{phase.spec.name} ended with {how}", phase, expected=0)
+
+
+def not_skipped(run: RunFacts) -> Iterator[Issue]:
+    """db_bench skips fill benchmarks on an existing database, and exits with 0."""
+    for phase in run.phases:
+        if phase.parsed is not None and phase.parsed.skipped:
+            yield issue(
+                "benchmark-skipped",
+                Severity.ERROR,
+                f"db_bench skipped {phase.spec.benchmark} (--use_existing_db)",
+                phase,
+            )
+
+
+def space_left(run: RunFacts) -> Iterator[Issue]:
+    """ENOSPC may end a phase early and still look like a result."""
+    for phase in run.phases:
+        if _NO_SPACE.search(phase.output) or _NO_SPACE.search(phase.database_log):
+            yield issue(
+                "no-space", Severity.ERROR, f"{phase.spec.name} ran out of space (ENOSPC)", phase
+            )
+
+
+def db_bench_warnings(run: RunFacts) -> Iterator[Issue]:
+    """What db_bench itself warns of (compression, optimisation)."""
+    seen = set()
+    for phase in run.phases:
+        for text in phase.parsed.warnings if phase.parsed else ():
+            if text not in seen:
+                seen.add(text)
+                yield issue("db-bench-warning", Severity.INFO, text, phase)
+
+
+def assertions(run: RunFacts) -> Iterator[Issue]:
+    """Assertions slow db_bench down: fine for byte counts, not for published times."""
+    if any(phase.parsed is not None and phase.parsed.assertions for phase in run.phases):
+        yield issue(
+            "assertions-enabled",
+            Severity.INFO,
+            "this db_bench has assertions on; publish times from a release build only",
+        )

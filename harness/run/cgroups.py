@@ -1,0 +1,93 @@
+"""CPU accounting: the runner in ``harness``, db_bench in ``load``, both below our own cgroup.
+
+Without permission, or without cgroup v2, nothing is measured and the metrics stay null.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+
+class Cgroups:
+    """The two groups; ``None`` paths when the host does not let us make them."""
+
+    def __init__(self, base: Path | None) -> None:
+        self._base = base
+
+    @property
+    def available(self) -> bool:
+        """Whether the groups exist."""
+        return self._base is not None
+
+    def enter_load(self, pid: int) -> None:
+        """Move a new process into ``load``; one that is gone already is left alone."""
+        if self._base is not None:
+            _join(self._base / "load", pid)
+
+    def load_seconds(self) -> float | None:
+        """Return CPU seconds used in ``load`` so far."""
+        return None if self._base is None else _cpu_seconds(self._base / "load")
+
+    def harness_seconds(self) -> float | None:
+        """Return CPU seconds used in ``harness`` so far."""
+        return None if self._base is None else _cpu_seconds(self._base / "harness")
+
+
+@contextmanager
+def cgroups(root: Path, membership: str) -> Iterator[Cgroups]:
+    """Make the groups, move this process into ``harness``, and undo both at the end.
+
+    Args:
+        root: where cgroup v2 is mounted.
+        membership: the text of /proc/self/cgroup.
+    """
+    match = re.search(r"^0::(/.*)$", membership, re.MULTILINE)
+    base = root / match[1].lstrip("/") if match else None
+    if base is None or not _make(base):
+        yield Cgroups(None)
+        return
+    try:
+        yield Cgroups(base)
+    finally:
+        _join(base, os.getpid())
+        for name in ("load", "harness"):
+            _remove(base / name)
+
+
+def _make(base: Path) -> bool:
+    try:
+        for name in ("harness", "load"):
+            (base / name).mkdir(exist_ok=True)
+        (base / "harness" / "cgroup.procs").write_text(str(os.getpid()))
+    except OSError:
+        for name in ("load", "harness"):
+            _remove(base / name)
+        return False
+    return True
+
+
+def _join(group: Path, pid: int) -> None:
+    try:
+        (group / "cgroup.procs").write_text(str(pid))
+    except OSError:
+        return  # the process ended between its start and this line
+
+
+def _remove(group: Path) -> None:
+    try:
+        group.rmdir()
+    except OSError:
+        return  # someone is still in it; an empty group costs nothing
+
+
+def _cpu_seconds(group: Path) -> float | None:
+    try:
+        text = (group / "cpu.stat").read_text()
+    except OSError:
+        return None
+    match = re.search(r"^usage_usec (\d+)$", text, re.MULTILINE)
+    return int(match[1]) / 1e6 if match else None

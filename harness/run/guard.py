@@ -1,0 +1,231 @@
+"""The device guard (DESIGN §7): every reason to refuse a device. It reads; it never writes."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+from collections.abc import Collection
+from pathlib import Path
+
+from harness.errors import GuardRefused
+from harness.observe import signatures, zones
+from harness.run.host import Host
+from harness.run.journal import Event, Journal
+from harness.store.spec import Device, Reason
+
+
+class Guard:
+    """Decides whether a device may be overwritten.
+
+    Args:
+        host: the machine.
+        journal: what zonelab wrote before.
+        erase: identities that the user named with ``-e erase=``; each covers that device alone.
+    """
+
+    def __init__(self, host: Host, journal: Journal, erase: Collection[str] = ()) -> None:
+        self._host = host
+        self._journal = journal
+        self._erase = frozenset(erase)
+
+    def examine(
+        self, device: Device, partner: Device | None = None, *, named: bool = True
+    ) -> list[Reason]:
+        """Return every reason against using ``device``; empty means it may be overwritten.
+
+        Args:
+            device: a zoned device, or a conventional companion.
+            partner: the other device of the same run, where some levels keep the only label.
+            named: the user named it; a companion that nobody named must be blank or ours.
+        """
+        name = Path(device.path).name
+        reasons = self._in_use(device, name)
+        if reasons:
+            return reasons  # contents of a device in use are somebody's by definition
+        key = device.identity.key
+        if key in self._erase or self._is_ours(device, partner):
+            return []
+        return self._contents(device, named=named)
+
+    def require(self, device: Device, partner: Device | None = None, *, named: bool = True) -> None:
+        """Raise GuardRefused with the first reason against ``device``."""
+        reasons = self.examine(device, partner, named=named)
+        if reasons:
+            first = reasons[0]
+            raise GuardRefused(first.message, hint=first.hint, code=first.code)
+
+    def check_identity(self, device: Device) -> None:
+        """Re-prove, right before a destructive step, that the node is still the planned device.
+
+        Raises:
+            GuardRefused: it vanished or another device took its name.
+        """
+        name = Path(device.path).name
+        found = self._host.identity(name).key if self._host.sysfs.block(name).is_dir() else "gone"
+        if found != device.identity.key:
+            raise GuardRefused(
+                f"{device.path} was {device.identity.key}, now it is {found}; nothing was written",
+                hint="plan again for the device that is there now",
+                code="identity-changed",
+            )
+
+    def fingerprint(self, device: Device) -> str:
+        """Return a digest that changes when somebody writes: zone report, or signature areas."""
+        if device.zoned:
+            return zones.digest(self._host.zones(device.path))
+        hasher = hashlib.sha256()
+        for offset, length in signatures.wipe_spots(device.size):
+            hasher.update(self._host.read(device.path, offset, length))
+        return hasher.hexdigest()
+
+    # --- in use -----------------------------------------------------------------------------
+
+    def _in_use(self, device: Device, name: str) -> list[Reason]:
+        sysfs = self._host.sysfs
+        family = sysfs.family(name)
+        mounts = self._mounts(family)
+        if "/" in mounts:
+            return [Reason("root", f"{device.path} carries the running system")]
+        if mounts:
+            return [
+                Reason("mounted", f"{device.path} is mounted on {mounts[0]}", f"umount {mounts[0]}")
+            ]
+        if self._swap(family):
+            return [Reason("swap", f"{device.path} is used as swap", f"swapoff {device.path}")]
+        reasons = []
+        if sysfs.partitions(name):
+            reasons.append(
+                Reason(
+                    "partitioned",
+                    f"{device.path} has partitions ({', '.join(sysfs.partitions(name))})",
+                    "name another device, or remove the partitions yourself",
+                )
+            )
+        holders = sysfs.holders(name)
+        if holders:
+            names = ", ".join(sysfs.text(h, "dm/name") or h for h in holders)
+            reasons.append(Reason("held", f"{device.path} is held by {names}", "dmsetup ls --tree"))
+        if sysfs.number(name, "ro"):
+            reasons.append(Reason("read-only", f"{device.path} is read-only"))
+        if not reasons and self._host.is_busy(device.path):
+            reasons.append(
+                Reason("busy", f"{device.path} is opened exclusively by a program", "lsof names it")
+            )
+        return reasons
+
+    def _mounts(self, family: Collection[str]) -> list[str]:
+        """Return mount points on any device of the family, by number and by source.
+
+        btrfs shows an anonymous device number, so the source has to be compared as well.
+        """
+        numbers = {self._host.sysfs.text(name, "dev") for name in family}
+        found = []
+        for line in self._host.proc_text("self/mountinfo").splitlines():
+            left, _, right = line.partition(" - ")
+            fields, source = left.split(), right.split()[1:2]
+            node = _unescape(source[0]) if source else ""
+            same = node.startswith("/") and Path(os.path.realpath(node)).name in family
+            if len(fields) > 4 and (fields[2] in numbers or same):  # noqa: PLR2004
+                found.append(_unescape(fields[4]))
+        return sorted(found)
+
+    def _swap(self, family: Collection[str]) -> bool:
+        lines = self._host.proc_text("swaps").splitlines()[1:]
+        return any(
+            Path(os.path.realpath(_unescape(line.split()[0]))).name in family
+            for line in lines
+            if line.strip()
+        )
+
+    # --- contents ---------------------------------------------------------------------------
+
+    def _contents(self, device: Device, *, named: bool) -> list[Reason]:
+        erase = f"-e erase={device.identity.key} if nothing on it is needed"
+        found = self._signatures(device)
+        if found:
+            kind = found[0].kind
+            label = f" labelled {found[0].label!r}" if found[0].label else ""
+            return [
+                Reason(
+                    "foreign-signature",
+                    f"{device.path} carries {kind}{label} that zonelab did not write",
+                    erase,
+                )
+            ]
+        if device.zoned:
+            counts = zones.count(self._host.zones(device.path))
+            if counts.allocated or counts.full or counts.active:
+                return [
+                    Reason(
+                        "not-empty",
+                        f"{device.path} has {counts.full + counts.active} zones that are not empty"
+                        " and that zonelab did not write",
+                        erase,
+                    )
+                ]
+        elif not named and not signatures.is_blank(self._reader(device), device.size):
+            return [
+                Reason(
+                    "not-blank",
+                    f"{device.path} is not blank, so it is not taken without asking",
+                    f"-e conventional_device={device.path}",
+                )
+            ]
+        return []
+
+    def _is_ours(self, device: Device, partner: Device | None) -> bool:
+        last = self._journal.last(device.identity.key)
+        if last is None:
+            return False
+        if last.event is Event.RELEASE:
+            return last.fingerprint == self.fingerprint(device)
+        found = self._signatures(device)
+        if any(s.label != last.label for s in found):
+            return False
+        if last.event is Event.CLAIM or found:
+            return True  # killed while formatting, or our own label is there
+        return (
+            partner is not None
+            and partner.identity.key == last.partner
+            and any(s.label == last.label for s in self._signatures(partner))
+        )
+
+    def _signatures(self, device: Device) -> list[signatures.Signature]:
+        return signatures.find(self._reader(device))
+
+    def _reader(self, device: Device) -> signatures.Read:
+        return lambda offset, length: self._host.read(device.path, offset, length)
+
+
+def companion(
+    host: Host, guard: Guard, device: Device, named: str | None
+) -> tuple[Device | None, Reason | None]:
+    """Choose the conventional device: the one named, else a blank sibling namespace.
+
+    Returns:
+        The device, or the reason why there is none (with the sentence to type).
+    """
+    hint = "-e conventional_device=<device> names one; its contents will be destroyed"
+    if named is not None:
+        found = host.device(named)
+        if found.zoned:
+            return None, Reason("conventional-zoned", f"{found.path} is zoned", hint)
+        reasons = guard.examine(found, device)
+        return (None, reasons[0]) if reasons else (found, None)
+    refused: Reason | None = None
+    for name in host.sysfs.siblings(Path(device.path).name):
+        if host.sysfs.text(name, "queue/zoned") not in ("none", ""):
+            continue
+        candidate = host.device(str(host.sysfs.dev / name))
+        reasons = guard.examine(candidate, device, named=False)
+        if not reasons:
+            return candidate, None
+        refused = Reason(reasons[0].code, reasons[0].message, reasons[0].hint or hint)
+    return None, refused or Reason(
+        "no-conventional", "no conventional device was named and none is beside the zoned one", hint
+    )
+
+
+def _unescape(text: str) -> str:
+    return re.sub(r"\\([0-7]{3})", lambda octal: chr(int(octal[1], 8)), text)

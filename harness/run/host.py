@@ -1,0 +1,177 @@
+"""Everything the runner asks of the machine, in one object, so that tests can hand in another."""
+
+from __future__ import annotations
+
+import datetime
+import errno
+import os
+import time
+from collections.abc import Iterable
+from pathlib import Path
+
+from harness.errors import GuardRefused, HostError
+from harness.observe import diskstats, nvme, signatures, zones
+from harness.observe.kmsg import KernelLog
+from harness.observe.sysfs import SECTOR, Sysfs
+from harness.observe.zones import Zone
+from harness.store.spec import Bytes, Device, DeviceIdentity, Scalar
+from harness.tools import zone_reset
+
+
+class Host:
+    """The real machine. Methods that touch a device say whether they write."""
+
+    def __init__(self, sysfs: Sysfs | None = None, proc: Path = Path("/proc")) -> None:
+        self.sysfs = sysfs or Sysfs()
+        self.proc = proc
+        self.cgroups = Path("/sys/fs/cgroup")
+
+    # --- time -------------------------------------------------------------------------------
+
+    def monotonic(self) -> float:
+        """Return seconds on a clock that never jumps."""
+        return time.monotonic()
+
+    def realtime(self) -> float:
+        """Return seconds since 1970."""
+        return time.time()
+
+    def now(self) -> str:
+        """Return the time in UTC, ISO 8601."""
+        return datetime.datetime.fromtimestamp(self.realtime(), datetime.UTC).isoformat(
+            timespec="seconds"
+        )
+
+    # --- text files -------------------------------------------------------------------------
+
+    def proc_text(self, name: str) -> str:
+        """Return a file below /proc, '' when it is absent."""
+        try:
+            return (self.proc / name).read_text(errors="replace")
+        except OSError:
+            return ""
+
+    def boot_id(self) -> str:
+        """Return the kernel's identifier of this boot."""
+        return self.proc_text("sys/kernel/random/boot_id").strip()
+
+    def kernel_log(self) -> KernelLog:
+        """Return a reader of the kernel log from here on."""
+        return KernelLog()
+
+    def disk_counters(self, names: Iterable[str]) -> dict[str, diskstats.DiskCounters]:
+        """Return the kernel's counters of the devices named."""
+        return diskstats.parse(self.proc_text("diskstats"), names)
+
+    # --- devices, reading -------------------------------------------------------------------
+
+    def device(self, path: str) -> Device:
+        """Inspect a block device.
+
+        Raises:
+            GuardRefused: there is none (code ``missing``).
+            HostError: it may not be opened (not root).
+        """
+        name = self.sysfs.resolve(path)
+        node = str(self.sysfs.dev / name)
+        zoned = self.sysfs.text(name, "queue/zoned") == "host-managed"
+        number = self.sysfs.number(name, "queue/nr_zones")
+        scheduler, schedulers = self.sysfs.schedulers(self.sysfs.parent(name) or name)
+        block = self.sysfs.number(self.sysfs.parent(name) or name, "queue/logical_block_size")
+        return Device(
+            path=node,
+            identity=self.sysfs.identity(name),
+            kind=self.sysfs.kind(name),
+            model=self.sysfs.model(name),
+            size=Bytes((self.sysfs.number(name, "size") or 0) * SECTOR),
+            logical_block_size=block or SECTOR,
+            zoned=zoned,
+            zone_size=Bytes((self.sysfs.number(name, "queue/chunk_sectors") or 0) * SECTOR)
+            if zoned
+            else None,
+            zone_capacity=Bytes(self.zones(node, 1)[0].capacity) if zoned else None,
+            zones=number if zoned else None,
+            max_open_zones=self.sysfs.limit(name, "max_open_zones") if zoned else None,
+            max_active_zones=self.sysfs.limit(name, "max_active_zones") if zoned else None,
+            scheduler=scheduler,
+            schedulers=schedulers,
+        )
+
+    def find(self, planned: Device) -> Device:
+        """Return the device with the planned identity, wherever discovery has put it now.
+
+        Raises:
+            GuardRefused: no device has it (code ``missing``).
+        """
+        here = Path(planned.path).name
+        for name in [here, *self.sysfs.names()]:
+            if self.sysfs.block(name).is_dir() and self.identity(name).key == planned.identity.key:
+                return self.device(str(self.sysfs.dev / name))
+        raise GuardRefused(
+            f"no device has the identity {planned.identity.key} ({planned.path} when planned)",
+            hint="plan again for the device that is there now",
+            code="missing",
+        )
+
+    def identity(self, name: str) -> DeviceIdentity:
+        """Return a device's identity as sysfs tells it now."""
+        return self.sysfs.identity(name)
+
+    def zones(self, path: str, limit: int | None = None) -> list[Zone]:
+        """Return the zone report."""
+        return zones.report(path, limit)
+
+    def read(self, path: str, offset: int, length: int) -> bytes:
+        """Read from a device; short at its end, empty beyond."""
+        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            return os.pread(fd, length, offset)
+        except OSError as error:
+            if error.errno == errno.EIO:  # zoned devices may refuse beyond the write pointer
+                return b""
+            raise
+        finally:
+            os.close(fd)
+
+    def is_busy(self, path: str) -> bool:
+        """Return whether someone has the device open exclusively (mounted, held, a program)."""
+        try:
+            os.close(os.open(path, os.O_RDONLY | os.O_EXCL | os.O_CLOEXEC))
+        except OSError as error:
+            if error.errno == errno.EBUSY:
+                return True
+            raise HostError(f"{path}: {error.strerror}", hint="run as root") from None
+        return False
+
+    def drive_capacity(self, name: str) -> int | None:
+        """Return the whole drive's capacity in bytes, None when it does not tell."""
+        return nvme.total_capacity(name, self.sysfs.dev)
+
+    # --- devices, writing -------------------------------------------------------------------
+
+    def reset_zones(self, device: Device) -> None:
+        """Reset all zones. Destroys everything on the device."""
+        zone_reset.reset_all(Path(device.path), device.size)
+
+    def wipe(self, device: Device) -> None:
+        """Zero every place where a signature may be. Destroys what is on the device."""
+        fd = os.open(device.path, os.O_WRONLY | os.O_EXCL | os.O_CLOEXEC)
+        try:
+            for offset, length in signatures.wipe_spots(device.size):
+                os.pwrite(fd, bytes(length), offset)
+            os.fsync(fd)
+        finally:
+            os.close(fd)
+
+
+def facts_of(device: Device) -> dict[str, Scalar]:
+    """Return a device in words and numbers, for tables."""
+    facts: dict[str, Scalar] = {"path": device.path, "identity": device.identity.key}
+    facts |= {"model": device.model, "kind": device.kind.value, "size": device.size}
+    facts |= {"block size": device.logical_block_size, "scheduler": device.scheduler}
+    if device.zoned:
+        facts |= {"zones": device.zones or 0, "zone size": device.zone_size or 0}
+        facts |= {"zone capacity": device.zone_capacity or 0, "capacity": device.capacity}
+        facts |= {"max open zones": device.max_open_zones or 0}
+        facts |= {"max active zones": device.max_active_zones or 0}
+    return facts

@@ -1,0 +1,98 @@
+"""Who wrote what: ``journal.jsonl`` is synced before the first byte goes to a device."""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import Any
+
+from harness.errors import ConfigError, HostError
+from harness.store.codec import decode, encode
+from harness.store.files import sync_dir
+
+
+class Event(StrEnum):
+    """What happened to a device. The order of a run's life: claim, up, release."""
+
+    CLAIM = "claim"
+    UP = "up"  # formatted: from here on the level's label is on the device
+    RELEASE = "release"
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One line. ``fingerprint`` is what the device looked like at a clean end, else null.
+
+    ``partner`` is the identity of the other device of the same run ('' when there is none): some
+    levels put their label only there.
+    """
+
+    event: Event
+    identity: str
+    campaign: str
+    run: str
+    level: str
+    label: str
+    partner: str
+    fingerprint: str | None
+    time: str
+    boot_id: str
+
+
+class Journal:
+    """Append-only; the last entry of an identity decides."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    def append(self, entry: Entry) -> None:
+        """Add an entry; it is on stable storage when this returns."""
+        self._path.parent.mkdir(parents=True, exist_ok=True)
+        line = json.dumps(encode(entry)) + "\n"
+        fd = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        try:
+            # A crash in the middle of an append leaves a line without an end: it never counted.
+            os.ftruncate(fd, _whole_lines(self._path.read_bytes()))
+            os.lseek(fd, 0, os.SEEK_END)
+            os.write(fd, line.encode())
+            os.fsync(fd)
+        finally:
+            os.close(fd)
+        sync_dir(self._path.parent)
+
+    def entries(self) -> list[Entry]:
+        """Return all entries, oldest first.
+
+        Raises:
+            HostError: a line in the file is damaged; ownership cannot be proved.
+        """
+        try:
+            data = self._path.read_bytes()
+        except FileNotFoundError:
+            return []
+        lines = data[: _whole_lines(data)].decode("utf-8", errors="replace").splitlines()
+        return [_parse(line, f"{self._path}:{number}") for number, line in enumerate(lines, 1)]
+
+    def last(self, identity: str) -> Entry | None:
+        """Return the newest entry about a device, None when it was never ours."""
+        own = [entry for entry in self.entries() if entry.identity == identity]
+        return own[-1] if own else None
+
+
+def _whole_lines(data: bytes) -> int:
+    return data.rfind(b"\n") + 1
+
+
+def _parse(line: str, where: str) -> Entry:
+    try:
+        data: Any = json.loads(line)
+        return decode(Entry, data, where)
+    except (ValueError, ConfigError) as error:
+        raise HostError(
+            f"{where} is damaged: {error}",
+            hint="move the journal away; devices that are not empty then need -e erase=<identity>",
+            code="journal-damaged",
+        ) from None

@@ -1,0 +1,279 @@
+"""One phase: db_bench between two barriers, and what can be said about it afterwards."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from harness.errors import ToolFailed
+from harness.levels.base import Level, LevelUp, LevelUsage
+from harness.metrics import CATALOGUE
+from harness.observe import zones
+from harness.observe.diskstats import DiskCounters, delta
+from harness.observe.zones import ZoneCounts
+from harness.rules.devices import gc_delta
+from harness.rules.facts import PhaseFacts
+from harness.run.bench import Bench
+from harness.run.program import Ended, run_program
+from harness.store.files import dumps
+from harness.store.result import Metric, PhaseResult
+from harness.store.rundir import RunWriter
+from harness.store.spec import Device, PhaseSpec
+from harness.workloads import db_bench
+
+_LOG_TAIL = 256 * 1024  # the end of RocksDB's LOG holds the error that stopped it
+_OUTPUT_LIMIT = 4 * 1024 * 1024  # db_bench prints tens of KiB; more is a fault, kept in raw/
+_SETTLE_TRIES = 20
+_SETTLE_SECONDS = 0.1
+
+
+@dataclass(frozen=True, slots=True)
+class Barrier:
+    """Counters at a moment when everything was synced and nothing was in flight."""
+
+    disks: Mapping[str, DiskCounters]
+    usage: LevelUsage
+    zones: ZoneCounts | None
+    load_seconds: float | None
+    harness_seconds: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """A level that is up, with the devices that count. Names are the kernel's."""
+
+    level: Level
+    up: LevelUp
+    device: Device
+    conventional: Device | None
+    writer: RunWriter
+    began: float
+
+    @property
+    def zoned_name(self) -> str | None:
+        """The zoned device, when this level uses it."""
+        return Path(self.device.path).name if self.level.uses_zoned else None
+
+    @property
+    def conventional_name(self) -> str | None:
+        """The conventional device, when this level uses one."""
+        return Path(self.conventional.path).name if self.conventional else None
+
+    @property
+    def names(self) -> list[str]:
+        """Both, without what is not used."""
+        return [name for name in (self.zoned_name, self.conventional_name) if name]
+
+
+def barrier(bench: Bench, stage: Stage, point: str) -> Barrier:
+    """Sync the level, wait until the devices are quiet, and read every counter.
+
+    ``point`` names the zone report and usage kept in ``raw/``.
+    """
+    stage.level.sync(stage.up)
+    disks = bench.host.disk_counters(stage.names)
+    for _ in range(_SETTLE_TRIES):
+        time.sleep(_SETTLE_SECONDS)
+        later = bench.host.disk_counters(stage.names)
+        quiet = later == disks and not any(disk.in_flight for disk in later.values())
+        disks = later
+        if quiet:
+            break
+    usage = stage.level.usage(stage.up)
+    stage.writer.write(f"raw/{point}.usage.json", dumps(usage))
+    counts = None
+    if stage.level.uses_zoned:
+        report = bench.host.zones(stage.device.path)
+        stage.writer.write(f"raw/{point}.zones.csv", zones.as_csv(report))
+        counts = zones.count(report)
+    return Barrier(
+        disks, usage, counts, bench.cgroups.load_seconds(), bench.cgroups.harness_seconds()
+    )
+
+
+def run_phase(
+    bench: Bench,
+    stage: Stage,
+    spec: PhaseSpec,
+    seed: int,
+    *,
+    first: bool,
+    before: Barrier,
+    seconds_left: float,
+    tick: Callable[[float | None], None],
+) -> tuple[PhaseFacts, PhaseResult, Barrier]:
+    """Run db_bench once; return the facts, the record and the barrier behind it."""
+    raw = stage.writer.path / "raw"
+    report_csv = raw / f"{spec.name}.report.csv"
+    argv = db_bench.argv(
+        spec, stage.up, seed, first=first, program=bench.program, report_csv=report_csv
+    )
+    started, offset = bench.host.now(), bench.host.monotonic() - stage.began
+    share = _ShareDone(report_csv, spec)
+    ended = run_program(
+        argv,
+        env=stage.up.environment,
+        stdout=raw / f"{spec.name}.stdout",
+        stderr=raw / f"{spec.name}.stderr",
+        timeout=min(spec.timeout_seconds, seconds_left),
+        started=bench.cgroups.enter_load,
+        tick=lambda seconds: tick(share.read(seconds)),
+        clock=bench.host.monotonic,
+    )
+    after_cpu = bench.cgroups.load_seconds(), bench.cgroups.harness_seconds()
+    after = barrier(bench, stage, spec.name)
+    facts = _facts(stage, spec, ended, before=before, after=after, cpu=after_cpu)
+    _write_series(stage.writer, spec, report_csv, offset)
+    histogram = _write_histograms(stage.writer, spec, facts)
+    summary = facts.parsed.summary if facts.parsed else None
+    result = PhaseResult(
+        name=spec.name,
+        benchmark=spec.benchmark,
+        role=spec.role.value,
+        argv=tuple(argv),
+        started=started,
+        seconds=round(ended.seconds, 3),
+        exit_code=ended.exit_code,
+        signal=ended.signal,
+        operations_requested=spec.operations,
+        operations_done=summary.operations if summary else None,
+        stdout=f"raw/{spec.name}.stdout",
+        stderr=f"raw/{spec.name}.stderr",
+        histogram=histogram,
+    )
+    return facts, result, after
+
+
+def metrics(facts: PhaseFacts) -> dict[str, Metric]:
+    """Return ``<phase>.<metric>`` for everything a phase tells; null where it does not."""
+    values = db_bench.metrics(facts.spec, facts.parsed) if facts.parsed else {}
+    user = values["user_bytes"].value if "user_bytes" in values else None
+    written = [disk.write_bytes for disk in (facts.zoned, facts.conventional) if disk]
+    read = [disk.read_bytes for disk in (facts.zoned, facts.conventional) if disk]
+    total = sum(written) if written else None
+    more: dict[str, int | float | None] = {
+        "zoned_written": facts.zoned.write_bytes if facts.zoned else None,
+        "conventional_written": facts.conventional.write_bytes if facts.conventional else None,
+        "device_written": total,
+        "device_read": sum(read) if read else None,
+        "write_amplification": total / user if user and total is not None else None,
+        "zoned_share": facts.zoned.write_bytes / total if facts.zoned and total else None,
+        "gc_bytes": _difference(facts.before.gc_bytes, facts.after.gc_bytes),
+        "gc_events": gc_delta(facts),
+        "zones_full": facts.zones.full if facts.zones else None,
+        "zones_active": facts.zones.active if facts.zones else None,
+        "cpu_seconds": facts.load_seconds,
+    }
+    values |= {name: Metric(value, CATALOGUE[name].unit) for name, value in more.items()}
+    return {f"{facts.spec.name}.{name}": value for name, value in values.items()}
+
+
+class _ShareDone:
+    """Follows db_bench's interval report to tell how much of a phase is done."""
+
+    def __init__(self, path: Path, spec: PhaseSpec) -> None:
+        self._path = path
+        self._wanted = spec.operations
+        self._duration = float(spec.flags.get("duration", 0) or 0)
+        self._position = 0
+        self._operations = 0
+
+    def read(self, seconds: float) -> float | None:
+        """Return the share, None when it cannot be told."""
+        if not self._wanted:
+            return seconds / self._duration if self._duration else None
+        try:
+            with self._path.open("rb") as file:
+                file.seek(self._position)
+                text = file.read()
+        except OSError:
+            return None
+        complete = text[: text.rfind(b"\n") + 1]
+        self._position += len(complete)
+        for line in complete.splitlines():
+            count = line.rpartition(b",")[2]
+            self._operations += int(count) if count.isdigit() else 0
+        return self._operations / self._wanted
+
+
+def _facts(
+    stage: Stage,
+    spec: PhaseSpec,
+    ended: Ended,
+    *,
+    before: Barrier,
+    after: Barrier,
+    cpu: tuple[float | None, float | None],
+) -> PhaseFacts:
+    raw = stage.writer.path / "raw"
+    stdout, stderr = _text(raw / f"{spec.name}.stdout"), _text(raw / f"{spec.name}.stderr")
+    parsed, error = None, ""
+    try:
+        parsed = db_bench.parse(spec, stdout, stderr)
+    except ToolFailed as failure:
+        error = failure.message
+    log = _tail(stage.up.db / "LOG") if stage.up.db else ""
+    if log:
+        stage.writer.write(f"raw/{spec.name}.LOG", log)
+    disks = delta(before.disks, after.disks)
+    return PhaseFacts(
+        spec=spec,
+        parsed=parsed,
+        parse_error=error,
+        exit_code=ended.exit_code,
+        signal=ended.signal,
+        timed_out=ended.timed_out,
+        output=f"{stdout}\n{stderr}",
+        database_log=log,
+        zoned=disks[stage.zoned_name] if stage.zoned_name else None,
+        conventional=disks[stage.conventional_name] if stage.conventional_name else None,
+        before=before.usage,
+        after=after.usage,
+        zones=after.zones,
+        load_seconds=_difference(before.load_seconds, cpu[0]),
+        harness_seconds=_difference(before.harness_seconds, cpu[1]),
+    )
+
+
+def _write_series(writer: RunWriter, spec: PhaseSpec, report: Path, offset: float) -> None:
+    """Store operations per interval on the run's own time axis; nothing without a report."""
+    try:
+        points = db_bench.intervals(_text(report))
+    except ToolFailed:
+        return  # the benchmark never got as far; its absence shows, the raw file stays
+    rows = [f"{offset + second:.3f},{operations}\n" for second, operations in points]
+    writer.write(f"series/{spec.name}.csv", "t,operations\n" + "".join(rows))
+
+
+def _write_histograms(writer: RunWriter, spec: PhaseSpec, facts: PhaseFacts) -> str | None:
+    """Store each operation's histogram; return the path of the first."""
+    paths = []
+    for operation, histogram in (facts.parsed.histograms if facts.parsed else {}).items():
+        paths.append(f"histograms/{spec.name}.{operation}.json")
+        writer.write(paths[-1], histogram)
+    return paths[0] if paths else None
+
+
+def _text(path: Path) -> str:
+    try:
+        with path.open("rb") as file:
+            return file.read(_OUTPUT_LIMIT).decode("utf-8", errors="replace")
+    except FileNotFoundError:
+        return ""
+
+
+def _tail(path: Path) -> str:
+    try:
+        with path.open("rb") as file:
+            size = file.seek(0, os.SEEK_END)
+            file.seek(max(size - _LOG_TAIL, 0))
+            return file.read().decode("utf-8", errors="replace")
+    except OSError:
+        return ""
+
+
+def _difference(before: float | None, after: float | None) -> float | None:
+    return None if before is None or after is None else after - before

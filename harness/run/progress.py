@@ -1,0 +1,169 @@
+"""``progress.json``: how far a campaign is, replaced each second, with one line for people."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from harness.errors import ConfigError
+from harness.store.codec import SCHEMA_VERSION, check_version, decode
+from harness.store.files import dumps, read_json, write_atomic
+from harness.store.spec import RunSpec
+
+
+@dataclass(frozen=True, slots=True)
+class ProgressRecord:
+    """``progress.json`` (docs/architecture.md). ``phase_done`` is a share of the phase, 0 to 1."""
+
+    campaign: str
+    state: str
+    runs_total: int
+    runs_done: int
+    run: str
+    phase: str
+    phase_done: float
+    eta_seconds: float | None
+    counts: Mapping[str, int]
+    updated: str
+    line: str
+    schema_version: int = field(default=SCHEMA_VERSION)
+
+
+def load(path: Path) -> ProgressRecord:
+    """Read a progress file; ConfigError when missing, damaged or of another version."""
+    data = read_json(path)
+    check_version(data, str(path))
+    return decode(ProgressRecord, data, str(path))
+
+
+def announce(path: Path, campaign: str, state: str, message: str, now: str) -> None:
+    """Write a state from outside a run (starting, failed, aborted); counts so far are kept."""
+    try:
+        known = load(path)
+    except ConfigError:
+        known = ProgressRecord(campaign, state, 0, 0, "", "", 0.0, None, {}, now, "")
+    line = f"{campaign}: {state}, {known.runs_done}/{known.runs_total} runs: {message}"
+    record = replace(known, state=state, line=line, eta_seconds=None, updated=now)
+    write_atomic(path, dumps(record), durable=False)
+
+
+class Progress:
+    """Keeps the file up to date.
+
+    Args:
+        path: the file.
+        campaign: its name.
+        done: statuses of the runs that are complete already.
+        pending: the runs to come, in order.
+        clock: monotonic seconds.
+        now: the time as ISO text.
+    """
+
+    def __init__(
+        self,
+        path: Path,
+        campaign: str,
+        done: Sequence[str],
+        pending: Sequence[RunSpec],
+        *,
+        clock: Callable[[], float],
+        now: Callable[[], str],
+    ) -> None:
+        self._path = path
+        self._campaign = campaign
+        self._counts = Counter(done)
+        self._pending = list(pending)
+        self._total = len(done) + len(pending)
+        self._clock = clock
+        self._now = now
+        self._began = clock()
+        self._run_began = self._began
+        self._last = float("-inf")
+        self._predicted_done = 0.0
+        self._spent = 0.0
+        self._run: RunSpec | None = None
+        self._phase = ""
+        self._share = 0.0
+
+    @property
+    def counts(self) -> Mapping[str, int]:
+        """Runs by status so far, earlier ones included."""
+        return dict(self._counts)
+
+    def begin(self, run: RunSpec) -> None:
+        """A run starts."""
+        self._run, self._run_began = run, self._clock()
+        self.phase("guard")
+
+    def phase(self, name: str) -> None:
+        """A step of the run starts."""
+        self._phase, self._share = name, 0.0
+        self.tick(force=True)
+
+    def tick(self, share: float | None = None, *, force: bool = False) -> None:
+        """Note the share of the phase that is done; write the file about once a second."""
+        if share is not None:
+            self._share = min(max(share, 0.0), 1.0)
+        if force or self._clock() - self._last >= 0.95:  # noqa: PLR2004 - a tick may be early
+            self._write("running")
+
+    def end(self, status: str) -> None:
+        """A run is complete."""
+        if self._run is not None:
+            self._predicted_done += self._run.predicted.seconds
+            self._spent += self._clock() - self._run_began
+            self._pending.remove(self._run)
+        self._counts[status] += 1
+        self._run = None
+        self._write("running")
+
+    def finish(self) -> None:
+        """The campaign is done."""
+        self._write("done")
+
+    def eta(self) -> float:
+        """Return the seconds to go: the predictions, corrected by how long finished runs took."""
+        pace = self._spent / self._predicted_done if self._predicted_done else 1.0
+        left = sum(run.predicted.seconds for run in self._pending) * pace
+        if self._run is not None:
+            spent = self._clock() - self._run_began
+            left -= min(spent, self._run.predicted.seconds * pace)
+        return left
+
+    def line(self, state: str) -> str:
+        """Return one line for people."""
+        done = sum(self._counts.values())
+        counts = ", ".join(f"{n} {status}" for status, n in sorted(self._counts.items()))
+        text = f"{self._campaign}: {state}, {done}/{self._total} runs"
+        text += f" ({counts})" if counts else ""
+        if self._run is not None:
+            text += f", {self._run.run} {self._phase} {self._share:.0%}"
+        return text + (f", about {human_seconds(self.eta())} left" if state == "running" else "")
+
+    def _write(self, state: str) -> None:
+        self._last = self._clock()
+        record = ProgressRecord(
+            campaign=self._campaign,
+            state=state,
+            runs_total=self._total,
+            runs_done=sum(self._counts.values()),
+            run=self._run.run if self._run else "",
+            phase=self._phase,
+            phase_done=round(self._share, 4),
+            eta_seconds=round(self.eta(), 1) if state == "running" else None,
+            counts=dict(self._counts),
+            updated=self._now(),
+            line=self.line(state),
+        )
+        write_atomic(self._path, dumps(record), durable=False)
+
+
+def human_seconds(seconds: float) -> str:
+    """Return ``95`` as ``1m35s``."""
+    minutes, rest = divmod(int(max(seconds, 0)), 60)
+    hours, minutes = divmod(minutes, 60)
+    if hours:
+        return f"{hours}h{minutes:02d}m"
+    return f"{minutes}m{rest:02d}s" if minutes else f"{rest}s"

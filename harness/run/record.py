@@ -1,0 +1,129 @@
+"""What is known about a run while it runs, and the ``result.json`` made of it at the end."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from harness.levels.base import Level
+from harness.observe.manifest import manifest
+from harness.rules import PhaseFacts, RunFacts, judge
+from harness.run import phases
+from harness.run.bench import Bench
+from harness.store.result import Issue, Metric, PhaseResult, Result, Severity, Status, Utilisation
+from harness.store.rundir import RunWriter
+from harness.store.spec import Device, Reason, RunSpec
+
+
+class Record:
+    """Collects facts; ``result`` judges them."""
+
+    def __init__(
+        self, bench: Bench, level: Level, spec: RunSpec, devices: Sequence[Device]
+    ) -> None:
+        self._bench = bench
+        self._level = level
+        self._spec = spec
+        self._devices = devices
+        self._facts: list[PhaseFacts] = []
+        self._phases: list[PhaseResult] = []
+        self._metrics: dict[str, Metric] = {}
+        self._manifest: dict[str, Any] | None = None
+        self._started = bench.host.now()
+        self._began_real = bench.host.realtime()
+        self._log = bench.host.kernel_log()
+        self.began = bench.host.monotonic()
+        self.idle_written: dict[str, int] = {}
+        self.level: dict[str, Any] = {}
+        self.utilisation: Utilisation | None = None
+
+    def seconds(self) -> float:
+        """Return how long the run has been on."""
+        return self._bench.host.monotonic() - self.began
+
+    def note_host(self) -> None:
+        """Take the manifest, with every setting as it is during the measurement."""
+        host = self._bench.host
+        devices = [host.device(device.path) for device in self._devices]
+        self._manifest = manifest(host, devices, self._bench.program)
+
+    def add(self, facts: PhaseFacts, result: PhaseResult) -> None:
+        """Add a phase."""
+        self._facts.append(facts)
+        self._phases.append(result)
+        self._metrics |= phases.metrics(facts)
+
+    def result(self, status: Status, reason: Reason | None, writer: RunWriter) -> Result:
+        """Judge the run and return its record; the kernel log goes to ``raw/``."""
+        spec, seconds = self._spec, self.seconds()
+        log = self._log.read() if self._log.available else None
+        self._log.close()
+        writer.write("raw/kernel.log", log or "")
+        issues = () if status is Status.SKIPPED else self._judge(log, seconds)
+        if status is Status.OK and any(issue.severity is Severity.ERROR for issue in issues):
+            status = Status.INVALID
+        if self._manifest is None:
+            self.note_host()
+        return Result(
+            status=status,
+            level=spec.level,
+            cell=spec.cell,
+            repetition=spec.repetition,
+            metrics=self._metrics | self._run_metrics(),
+            issues=issues,
+            reason=reason,
+            campaign=spec.campaign,
+            study=spec.study,
+            run=spec.run,
+            factors=spec.factors,
+            attempt=spec.attempt,
+            block=spec.block,
+            position=spec.position,
+            seed=spec.seed,
+            device=spec.device,
+            started=self._started,
+            finished=self._bench.host.now(),
+            seconds=round(seconds, 3),
+            utilisation=self.utilisation,
+            phases=tuple(self._phases),
+            manifest={"host": self._manifest, "level": self.level},
+        )
+
+    def _judge(self, log: str | None, seconds: float) -> tuple[Issue, ...]:
+        return judge(
+            RunFacts(
+                spec=self._spec,
+                uses_zoned=self._level.uses_zoned,
+                phases=tuple(self._facts),
+                kernel_log=log,
+                utilisation=self.utilisation,
+                idle_written=self.idle_written,
+                clock_jump=self._bench.host.realtime() - self._began_real - seconds,
+            )
+        )
+
+    def _run_metrics(self) -> dict[str, Metric]:
+        measured = [facts for facts in self._facts if facts.measured]
+        own = _total([facts.harness_seconds for facts in measured])
+        load = _total([facts.load_seconds for facts in measured])
+        share = own / (own + load) if own is not None and load else None
+        found = self.utilisation
+        return {
+            "run.utilisation": Metric(found.u_ns if found else None, "1"),
+            "run.max_utilisation": Metric(found.max_utilisation if found else None, "1"),
+            "run.harness_cpu_share": Metric(share, "1"),
+            "run.harness_memory_peak": Metric(_memory_peak(), "B"),
+        }
+
+
+def _total(values: Sequence[float | None]) -> float | None:
+    known = [value for value in values if value is not None]
+    return sum(known) if known and len(known) == len(values) else None
+
+
+def _memory_peak() -> int | None:
+    """Return this process's peak RSS in bytes; getrusage would tell the parent's before exec."""
+    match = re.search(r"^VmHWM:\s+(\d+) kB", Path("/proc/self/status").read_text(), re.MULTILINE)
+    return int(match[1]) * 1024 if match else None

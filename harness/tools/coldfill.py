@@ -1,0 +1,109 @@
+"""coldfill, our native program that writes and verifies cold data (harness/native/coldfill)."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from harness.errors import HostError, ToolFailed
+from harness.tools import proc
+
+PROGRAM = "coldfill"
+# Where the native programs are installed on a system under test (docs/architecture.md).
+INSTALLED = Path("/usr/local/lib/zonelab/native/bin")
+
+# Exit statuses of coldfill: 28 is errno ENOSPC, 1 a failed verification.
+_FULL = 28
+# The slowest device worth measuring; below this a fill is taken for hung.
+_SLOWEST_BYTES_PER_SECOND = 2_000_000
+_GRACE_SECONDS = 120.0
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """The end of ``coldfill write``. ``full``: the file system had no room for all of it."""
+
+    bytes: int
+    seconds: float
+    direct: bool
+    full: bool
+
+
+def find() -> Path:
+    """Return coldfill: $ZONELAB_NATIVE (a directory), where it is installed, or on PATH.
+
+    Raises:
+        HostError: it is in none of these.
+    """
+    named = os.environ.get("ZONELAB_NATIVE")
+    for folder in (Path(named) if named else None, INSTALLED):
+        if folder is not None and os.access(folder / PROGRAM, os.X_OK):
+            return folder / PROGRAM
+    found = proc.which(PROGRAM)
+    if found is None:
+        raise HostError(
+            f"{PROGRAM} is not installed",
+            hint=f"install it in {INSTALLED}, or set ZONELAB_NATIVE to the folder that has it",
+            code="program-missing",
+        )
+    return found
+
+
+def write_argv(program: Path, file: Path, size: int, seed: int) -> list[str]:
+    """Return the argument list of a fill (seeds are taken modulo 2^64)."""
+    return [
+        str(program), "write", "--file", str(file), "--bytes", str(size),
+        "--seed", str(seed % 2**64), "--direct",
+    ]  # fmt: skip
+
+
+def write(file: Path, size: int, seed: int, progress: Callable[[int], None]) -> Stored:
+    """Write a file of ``size`` bytes (a multiple of 4 KiB); ``progress`` gets bytes so far.
+
+    Raises:
+        HostError: coldfill is not installed.
+        TimedOut: it is slower than 2 MB/s.
+        ToolFailed: it failed for another reason than a full file system.
+    """
+
+    def on_line(line: str) -> None:
+        if line.startswith("{"):
+            progress(_field(json.loads(line), "bytes"))
+
+    timeout = _GRACE_SECONDS + size / _SLOWEST_BYTES_PER_SECOND
+    done = proc.stream(write_argv(find(), file, size, seed), on_line, timeout=timeout)
+    if not done.ok and done.exit_code != _FULL:
+        raise proc.failure(done)
+    return parse(done.stdout, full=done.exit_code == _FULL)
+
+
+def parse(stdout: str, *, full: bool) -> Stored:
+    """Read the result of ``coldfill write``.
+
+    Raises:
+        ToolFailed: it is not the JSON object that coldfill prints.
+    """
+    try:
+        result = json.loads(stdout)
+        return Stored(
+            bytes=_field(result, "bytes"),
+            seconds=float(result["seconds"]),
+            direct=bool(result["direct"]),
+            full=full,
+        )
+    except (ValueError, KeyError, TypeError):
+        raise _malformed(stdout) from None
+
+
+def _field(result: object, name: str) -> int:
+    value = result.get(name) if isinstance(result, dict) else None
+    if not isinstance(value, int):
+        raise _malformed(str(result))
+    return value
+
+
+def _malformed(text: str) -> ToolFailed:
+    return ToolFailed(f"coldfill printed {text.strip()[:80]!r}", code="output-malformed")

@@ -1,0 +1,75 @@
+"""RocksDB's latency histograms: bucket counts, merged across operations, and quantiles of them.
+
+A histogram is the dict stored as ``histograms/<phase>.<operation>.json``: ``count`` samples,
+``sum``, ``min`` and ``max`` in microseconds, and ``buckets``, a list of ``[low, high, count]``
+(samples in the half-open interval (low, high], in microseconds).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from typing import Any
+
+from harness.store.codec import SCHEMA_VERSION
+
+Histogram = dict[str, Any]
+
+# A quantile is told only when at least this many samples lie above it (docs/methods.md).
+SAMPLES_ABOVE = 100
+
+
+def make(count: int, total: float, low: float, high: float, buckets: list[list[int]]) -> Histogram:
+    """Return the stored form; ``total`` is the sum of all samples in microseconds."""
+    return {
+        "schema_version": SCHEMA_VERSION,
+        "unit": "us",
+        "count": count,
+        "sum": total,
+        "min": low,
+        "max": high,
+        "buckets": buckets,
+    }
+
+
+def merge(histograms: Iterable[Histogram]) -> Histogram | None:
+    """Add histograms bucket by bucket; None when there is not one sample in them."""
+    parts = [part for part in histograms if part["count"] > 0]
+    if not parts:
+        return None
+    counts: dict[tuple[int, int], int] = {}
+    for part in parts:
+        for low, high, count in part["buckets"]:
+            counts[low, high] = counts.get((low, high), 0) + count
+    return make(
+        sum(part["count"] for part in parts),
+        math.fsum(part["sum"] for part in parts),
+        min(part["min"] for part in parts),
+        max(part["max"] for part in parts),
+        [[low, high, counts[low, high]] for low, high in sorted(counts)],
+    )
+
+
+def mean(histogram: Histogram) -> float:
+    """Mean in microseconds."""
+    return float(histogram["sum"] / histogram["count"])
+
+
+def quantile(histogram: Histogram, per_myriad: int) -> float | None:
+    """Return the quantile ``per_myriad`` / 10,000 in microseconds.
+
+    Linear interpolation inside the bucket that holds it, clamped to the smallest and largest
+    sample: what RocksDB's HistogramStat::Percentile does. None when fewer than SAMPLES_ABOVE
+    samples lie above it, n(1 - q) < 100.
+    """
+    n = histogram["count"]
+    if n * (10_000 - per_myriad) < SAMPLES_ABOVE * 10_000:
+        return None
+    threshold = n * per_myriad / 10_000
+    below = 0
+    for low, high, count in histogram["buckets"]:
+        if count and below + count >= threshold:
+            value = low + (high - low) * (threshold - below) / count
+            return float(min(max(value, histogram["min"]), histogram["max"]))
+        below += count
+    return float(histogram["max"])

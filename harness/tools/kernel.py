@@ -1,0 +1,85 @@
+"""What the kernel says under /proc and /sys; ``root`` lets a test hand in a captured tree."""
+
+from __future__ import annotations
+
+import os
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+from harness.tools import proc
+
+
+@dataclass(frozen=True, slots=True)
+class Mount:
+    """A line of /proc/self/mountinfo. ``device`` is ``major:minor``, ``options`` the kernel's."""
+
+    target: Path
+    device: str
+    filesystem: str
+    source: str
+    options: str
+
+
+@dataclass(frozen=True, slots=True)
+class Kernel:
+    """A view on /proc and /sys below ``root``."""
+
+    root: Path = Path("/")
+
+    def sys(self, *parts: str) -> Path:
+        """Return a path below /sys."""
+        return self.root.joinpath("sys", *parts)
+
+    def filesystem_available(self, name: str) -> bool:
+        """Whether the file system is built in, loaded, or a module that modprobe can find.
+
+        Only asks (modprobe -n): nothing is loaded.
+        """
+        listed = (self.root / "proc/filesystems").read_text(encoding="ascii").split()
+        if name in listed:
+            return True
+        if proc.which("modprobe") is None:
+            return False
+        return proc.run(["modprobe", "-n", "-q", name], timeout=30, check=False).ok
+
+    def mounts(self) -> list[Mount]:
+        """Return all mounts, oldest first."""
+        text = (self.root / "proc/self/mountinfo").read_text(encoding="utf-8")
+        return [_mount(line) for line in text.splitlines()]
+
+    def mount_at(self, target: Path) -> Mount | None:
+        """Return what is mounted exactly at ``target`` (the topmost), or None."""
+        wanted = Path(os.path.realpath(target))
+        found = [mount for mount in self.mounts() if mount.target == wanted]
+        return found[-1] if found else None
+
+    def block_name(self, path: Path) -> str:
+        """Return the kernel's name of a block device: /dev/mapper/x is dm-0 to sysfs."""
+        return Path(os.path.realpath(self.root / path.relative_to("/"))).name
+
+    def counter(self, *parts: str) -> int | None:
+        """Return the number in a sysfs file, None when this kernel has no such file."""
+        try:
+            return int(self.sys(*parts).read_text(encoding="ascii").split()[0])
+        except FileNotFoundError:
+            return None
+
+
+def _mount(line: str) -> Mount:
+    """Split one line: ids, device, root, target, options, tags, " - ", type, source, options."""
+    left, _, right = line.partition(" - ")
+    fields = left.split()
+    filesystem, source, super_options = right.split(" ")[:3]
+    options = _unescape(f"{fields[5]},{super_options}").split(",")
+    return Mount(
+        target=Path(_unescape(fields[4])),
+        device=fields[2],
+        filesystem=filesystem,
+        source=_unescape(source),
+        options=",".join(dict.fromkeys(options)),
+    )
+
+
+def _unescape(text: str) -> str:
+    return re.sub(r"\\([0-7]{3})", lambda octal: chr(int(octal[1], 8)), text)

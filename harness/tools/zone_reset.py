@@ -1,0 +1,35 @@
+"""Reset all zones of a device (BLKRESETZONE): mkfs.f2fs may leave write pointers where they are."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import struct
+from pathlib import Path
+
+from harness.errors import ToolFailed
+from harness.store.spec import Bytes
+
+# _IOW(0x12, 131, struct blk_zone_range), linux/blkzoned.h; {u64 sector, u64 nr_sectors}.
+_BLKRESETZONE = 0x40101283
+_SECTOR = 512
+
+
+def reset_all(device: Path, size: Bytes) -> None:
+    """Reset every zone; all data on the device is gone.
+
+    Opened exclusively, so a device that is mounted or held is refused by the kernel.
+
+    Raises:
+        ToolFailed: the device is in use or the kernel refused.
+    """
+    try:
+        handle = os.open(device, os.O_RDWR | os.O_EXCL | os.O_CLOEXEC)
+        try:
+            fcntl.ioctl(handle, _BLKRESETZONE, struct.pack("=QQ", 0, size // _SECTOR))
+        finally:
+            os.close(handle)
+    except OSError as error:
+        raise ToolFailed(
+            f"cannot reset the zones of {device}: {error.strerror}", code="zone-reset"
+        ) from None

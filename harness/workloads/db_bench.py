@@ -1,0 +1,137 @@
+"""A phase of a run: one db_bench invocation, what it printed, and the metrics of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from harness.errors import ConfigError, ToolFailed
+from harness.levels.base import LevelUp
+from harness.metrics import CATALOGUE
+from harness.store.result import Metric
+from harness.store.spec import PhaseSpec, Scalar
+from harness.tools import db_bench, histogram
+from harness.tools.db_bench import Summary, intervals
+
+__all__ = ["Parsed", "Summary", "argv", "intervals", "metrics", "parse"]
+
+# Set by the runner for every phase, so a workload may not set them.
+RESERVED = frozenset(
+    {"benchmarks", "db", "fs_uri", "use_existing_db", "seed", "histogram", "report_file"}
+)
+
+# Where the database lives inside a level that is addressed by --fs_uri.
+_DB_IN_URI = "db"
+
+# Metric name and quantile in 1/10,000.
+_QUANTILES = (
+    ("latency_p50", 5_000),
+    ("latency_p99", 9_900),
+    ("latency_p99_9", 9_990),
+    ("latency_p99_99", 9_999),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Parsed:
+    """What a phase printed. ``summary`` is null unless there is exactly one, of this benchmark.
+
+    ``summaries`` counts all summary lines; ``histograms`` by operation (write, read, update, …);
+    ``skipped``: db_bench refused to fill an existing database; ``assertions``: a debug build.
+    """
+
+    summary: Summary | None
+    summaries: int
+    histograms: dict[str, dict[str, Any]]
+    warnings: tuple[str, ...]
+    skipped: bool
+    assertions: bool
+
+
+def argv(
+    spec: PhaseSpec, up: LevelUp, seed: int, *, first: bool, program: Path, report_csv: Path
+) -> list[str]:
+    """Return db_bench's argument list for a phase; only the ``first`` creates the database.
+
+    Raises:
+        ConfigError: the workload sets a flag that belongs to the runner.
+    """
+    taken = sorted(RESERVED & set(spec.flags))
+    if taken:
+        raise ConfigError(
+            f"phase {spec.name} sets --{taken[0]}, which zonelab sets itself",
+            hint=f"remove {', '.join(taken)} from the workload's flags",
+            code="reserved-flag",
+        )
+    flags: dict[str, Scalar] = {"benchmarks": spec.benchmark}
+    if up.fs_uri is not None:
+        flags["fs_uri"] = up.fs_uri
+    flags["db"] = str(up.db) if up.db is not None else _DB_IN_URI
+    flags["use_existing_db"] = not first
+    flags["seed"] = seed
+    flags["histogram"] = True
+    flags["report_interval_seconds"] = 1
+    flags["report_file"] = str(report_csv)
+    return db_bench.argv(program, {**flags, **spec.flags})
+
+
+def parse(phase: PhaseSpec, stdout: str, stderr: str) -> Parsed:
+    """Read a phase's output. An unfinished benchmark has no summary and raises nothing.
+
+    Raises:
+        ToolFailed: the benchmark finished (its summary is there) but a summary line or a
+            histogram is damaged, or no histogram was printed.
+    """
+    output = db_bench.parse(stdout, stderr)
+    problems = list(output.broken)
+    if output.summaries and not output.histograms and not problems:
+        problems.append("no histogram")
+    if output.summaries and problems:
+        raise ToolFailed(
+            f"phase {phase.name}: db_bench's output is damaged: {problems[0]}",
+            hint="see the raw output of the phase",
+            code="output-malformed",
+        )
+    wanted = phase.benchmark.partition(",")[0]
+    sole = output.summaries[0] if len(output.summaries) == 1 else None
+    return Parsed(
+        summary=sole if sole and sole.benchmark == wanted else None,
+        summaries=len(output.summaries),
+        histograms=dict(output.histograms),
+        warnings=output.warnings,
+        skipped=output.skipped,
+        assertions=output.assertions,
+    )
+
+
+def metrics(phase: PhaseSpec, parsed: Parsed) -> dict[str, Metric]:
+    """Return the phase's metrics by catalogue name; null where the output does not tell.
+
+    Latencies are of all operations of the phase together; each operation's own histogram is
+    stored beside them.
+    """
+    values: dict[str, int | float | None] = {
+        "throughput": None,
+        "seconds": None,
+        "operations": None,
+        "user_bytes": None,
+    }
+    summary = parsed.summary
+    if summary is not None:
+        values["seconds"] = summary.seconds
+        values["operations"] = summary.operations
+        values["user_bytes"] = summary.operations * phase.user_bytes_per_operation
+        # The printed ops/sec is cut to an integer; the quotient keeps slow phases exact.
+        values["throughput"] = summary.operations / summary.seconds if summary.seconds > 0 else None
+    values.update(_latencies(parsed if summary is not None else None))
+    return {name: Metric(value, CATALOGUE[name].unit) for name, value in values.items()}
+
+
+def _latencies(parsed: Parsed | None) -> dict[str, int | float | None]:
+    merged = histogram.merge(parsed.histograms.values()) if parsed is not None else None
+    return {
+        "latency_mean": histogram.mean(merged) if merged else None,
+        **{name: histogram.quantile(merged, q) if merged else None for name, q in _QUANTILES},
+        "latency_max": merged["max"] if merged else None,
+    }

@@ -1,0 +1,54 @@
+"""Runs on the guest: one run's phases with nothing around them but the shell a person would use.
+
+usage: by_hand.py ZIPAPP PLAN RUN     prints JSON {phase: ops/s}
+
+The level is brought up by the same code, the argument lists are the same; there is no sampler, no
+progress file, no cgroup, and this process sleeps in wait() while db_bench works.
+"""
+
+import json
+import subprocess
+import sys
+import tempfile
+from dataclasses import replace
+from pathlib import Path
+
+sys.path.insert(0, sys.argv[1])
+
+from harness.levels import LEVELS
+from harness.levels.base import LevelContext
+from harness.store.campaign import load_plan
+from harness.tools import proc
+from harness.workloads import db_bench
+
+
+def main() -> None:
+    plan = load_plan(Path(sys.argv[2]))
+    spec = next(run for host in plan.hosts for run in host.runs if run.run == sys.argv[3])
+    level = LEVELS[spec.level]
+    scratch = Path(tempfile.mkdtemp(prefix="zonelab-by-hand-"))
+    context = LevelContext(
+        spec.device, spec.conventional, spec.level_options, scratch, "byhand", lambda: None
+    )
+    up = level.up(context)
+    speeds = {}
+    try:
+        for index, phase in enumerate(spec.phases):
+            argv = db_bench.argv(
+                replace(phase),
+                up,
+                spec.seed,
+                first=index == 0,
+                program=proc.which("db_bench"),
+                report_csv=scratch / "report.csv",
+            )
+            level.sync(up)
+            done = subprocess.run(argv, capture_output=True, text=True, check=True)
+            parsed = db_bench.parse(phase, done.stdout, done.stderr)
+            speeds[phase.name] = db_bench.metrics(phase, parsed)["throughput"].value
+    finally:
+        level.down(up)
+    print(json.dumps(speeds))  # noqa: T201
+
+
+main()

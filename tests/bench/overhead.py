@@ -1,0 +1,179 @@
+"""``make bench-overhead``: what the runner costs db_bench, in a rig that is up.
+
+Alternating pairs of the same run, under the runner and by hand, until the 95 % interval of the
+throughput ratio is at most 1 % to either side, at most PAIRS; beside it the hard figure, the share
+of CPU time that runner and observers took (cgroups). Writes build/bench/overhead.json.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import statistics
+import subprocess
+import sys
+from pathlib import Path
+
+import yaml
+from scipy import stats
+
+ROOT = Path(__file__).parents[2]
+PAIRS = int(os.environ.get("PAIRS", "20"))
+HALF_WIDTH = 0.01
+PHASE = "readrandom"
+GUEST = "/var/tmp/zonelab-bench"
+REFUSED = 3
+
+
+class Guest:
+    """The rig as ssh sees it, from the inventory that ``zonelab rig exec`` names."""
+
+    def __init__(self, inventory: Path) -> None:
+        ((self.name, self.vars),) = yaml.safe_load(inventory.read_text())["all"]["hosts"].items()
+        self.base = [
+            "-F",
+            "none",
+            "-i",
+            self.vars["ansible_ssh_private_key_file"],
+            "-o",
+            "StrictHostKeyChecking=no",
+            "-o",
+            "UserKnownHostsFile=/dev/null",
+            "-o",
+            "LogLevel=ERROR",
+        ]
+
+    def ssh(self, *command: str, check: bool = True) -> str:
+        """Run a command on the guest; its stdout."""
+        argv = [
+            "ssh",
+            *self.base,
+            "-p",
+            str(self.vars["ansible_port"]),
+            "root@127.0.0.1",
+            " ".join(command),
+        ]
+        return subprocess.run(argv, capture_output=True, text=True, check=check).stdout
+
+    def copy(self, *files: Path) -> None:
+        """Copy files into the working folder on the guest."""
+        argv = ["scp", "-q", *self.base, "-P", str(self.vars["ansible_port"])]
+        subprocess.run(
+            [*argv, *map(str, files), f"root@127.0.0.1:{GUEST}/"], check=True
+        )
+
+
+def plan(guest: Guest, work: Path) -> Path:
+    """Plan PAIRS repetitions of the study ``overhead`` for the guest; the plan file."""
+    inspection = work / "inspection.json"
+    inspection.write_text(
+        guest.ssh(
+            "python3", f"{GUEST}/zonelab.pyz", "inspect", guest.vars["device"], "--format json"
+        )
+    )
+    subprocess.run(
+        [
+            ROOT / ".venv/bin/zonelab",
+            "plan",
+            "overhead",
+            f"--inspection={guest.name}={inspection}",
+            "--campaign=overhead",
+            f"--results={work}",
+            f"--repetitions={PAIRS}",
+        ],
+        check=True,
+        stdout=subprocess.DEVNULL,
+    )
+    return work / "overhead/plan.json"
+
+
+def under_runner(guest: Guest, run: str) -> tuple[float, float, int]:
+    """Execute one run of the plan; throughput, CPU share of the harness, its peak memory."""
+    guest.ssh(
+        "systemd-run --quiet --wait --collect --property=Delegate=yes -- /usr/bin/python3",
+        f"{GUEST}/zonelab.pyz run --plan {GUEST}/plan.json --host {guest.name} --only {run}",
+        f"--state-dir {GUEST}/state",
+    )
+    result = json.loads(
+        guest.ssh("cat", f"{GUEST}/state/campaigns/overhead/runs/{run}/result.json")
+    )
+    if result["status"] != "ok":
+        sys.exit(f"overhead: {run} is {result['status']}: {result['reason']} {result['issues']}")
+    metrics = result["metrics"]
+    return (
+        metrics[f"{PHASE}.throughput"]["value"],
+        metrics["run.harness_cpu_share"]["value"],
+        metrics["run.harness_memory_peak"]["value"],
+    )
+
+
+def by_hand(guest: Guest, run: str) -> float:
+    """Execute the same run without the runner; throughput."""
+    out = guest.ssh("python3", f"{GUEST}/by_hand.py {GUEST}/zonelab.pyz {GUEST}/plan.json {run}")
+    return float(json.loads(out)[PHASE])
+
+
+def interval(logs: list[float]) -> tuple[float, float, float]:
+    """Return ratio and its 95 % interval: paired t on log ratios."""
+    mean = statistics.fmean(logs)
+    if len(logs) < 2:
+        return math.exp(mean), 0.0, math.inf
+    half = stats.t.ppf(0.975, len(logs) - 1) * statistics.stdev(logs) / math.sqrt(len(logs))
+    return math.exp(mean), math.exp(mean - half), math.exp(mean + half)
+
+
+def main() -> int:
+    """Measure, write the figures, judge them."""
+    guest = Guest(Path(os.environ["ANSIBLE_INVENTORY"]))
+    work = ROOT / "build/bench"
+    work.mkdir(parents=True, exist_ok=True)
+    subprocess.run([sys.executable, "-m", "harness.pack", work / "zonelab.pyz"], check=True)
+    guest.ssh("mkdir", "-p", GUEST)
+    guest.copy(work / "zonelab.pyz", Path(__file__).parent / "by_hand.py")
+    subprocess.run(["rm", "-rf", work / "overhead"], check=True)
+    plan_file = plan(guest, work)
+    guest.copy(plan_file)
+    runs = [run["run"] for run in json.loads(plan_file.read_text())["hosts"][0]["runs"]]
+    logs: list[float] = []
+    shares: list[float] = []
+    peaks: list[int] = []
+    ratio, low, high = 1.0, 0.0, math.inf
+    for index, run in enumerate(runs):
+        # Which side goes first alternates, so that a drift of the machine cancels out.
+        if index % 2:
+            hand = by_hand(guest, run)
+            harness, share, peak = under_runner(guest, run)
+        else:
+            harness, share, peak = under_runner(guest, run)
+            hand = by_hand(guest, run)
+        logs.append(math.log(harness / hand))
+        shares.append(share)
+        peaks.append(peak)
+        ratio, low, high = interval(logs)
+        print(  # noqa: T201
+            f"pair {index + 1}: {harness:.0f} / {hand:.0f} ops/s, ratio {ratio:.4f} [{low:.4f}, {high:.4f}],"
+            f" harness CPU {share:.2%}, memory {peak / 2**20:.1f} MiB",
+            flush=True,
+        )
+        if (high - low) / 2 <= HALF_WIDTH:
+            break
+    report = {
+        "ratio": ratio,
+        "low": low,
+        "high": high,
+        "n": len(logs),
+        "resolved": (high - low) / 2 <= HALF_WIDTH,
+        "harness_cpu_share_max": max(shares),
+        "harness_memory_peak": max(peaks),
+        "how": f"{PHASE} throughput under the runner / by hand, alternating pairs in one rig, paired t on logs",
+    }
+    (work / "overhead.json").write_text(json.dumps(report, indent=2) + "\n")
+    print(json.dumps(report, indent=2))  # noqa: T201
+    slow = report["resolved"] and ratio < 0.98
+    dear = max(shares) > 0.01 or max(peaks) > 64 * 2**20
+    return REFUSED if slow or dear else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,62 @@
+#!/usr/bin/env python3
+"""Prints what the real db_bench printed (tests/fixtures/db_bench/9.10), and moves the counters.
+
+``$FAKE_ROOT/behave.json`` maps a benchmark to a way of going wrong: crash, hang, truncate, enospc,
+exit, kernel-error, elsewhere (bytes go to the conventional device).
+"""
+
+import json
+import os
+import signal
+import sys
+import time
+from pathlib import Path
+
+root = Path(os.environ["FAKE_ROOT"])
+flags = dict(arg[2:].split("=", 1) for arg in sys.argv[1:])
+benchmark = flags["benchmarks"]
+fixtures = Path(__file__).parents[1] / "fixtures" / "db_bench" / "9.10"
+behave = root / "behave.json"
+mode = json.loads(behave.read_text()).get(benchmark, "") if behave.exists() else ""
+
+with (root / "started").open("a") as log:
+    log.write(f"{benchmark} {os.getpid()}\n")
+
+Path(flags["report_file"]).write_text("secs_elapsed,interval_qps\n1,10000\n2,10000\n")
+database = Path(flags["db"])
+(database / "LOG").write_text("synthetic LOG\n")
+if benchmark == "fillrandom":
+    with (database / "000001.sst").open("wb") as file:
+        file.truncate(int((root / "database-bytes").read_text()) - len("synthetic LOG\n"))
+
+output = (fixtures / f"{benchmark}.out").read_text()
+if mode == "hang":
+    sys.stdout.write(output[:200])
+    sys.stdout.flush()
+    time.sleep(3600)
+if mode == "crash":
+    sys.stdout.flush()
+    os.kill(os.getpid(), signal.SIGSEGV)
+if mode == "exit":
+    sys.stderr.write("open error: Corruption\n")
+    sys.exit(1)
+if mode == "truncate":
+    output = output.split(f"\n{benchmark} ")[0]
+if mode == "enospc":
+    sys.stderr.write("put error: IO error: No space left on device\n")
+if mode == "kernel-error":
+    with (root / "kmsg").open("a") as log:
+        log.write("3,1,1000000,-;nvme0n2: I/O Error (sct 0x1 / sc 0xbd) MORE\n")
+if benchmark == "overwrite" and mode != "no-gc":
+    events = root / "gc-events"
+    events.write_text(str((int(events.read_text()) if events.exists() else 0) + 5))
+
+lines = (root / "proc" / "diskstats").read_text().splitlines()
+target = 0 if mode == "elsewhere" else 1
+fields = lines[target].split()
+fields[9] = str(int(fields[9]) + 65536)
+lines[target] = " ".join(fields)
+(root / "proc" / "diskstats").write_text("\n".join(lines) + "\n")
+(root / "zones.json").write_text(json.dumps({"0": 4096, "1": 6 << 20, "2": 1 << 20}))
+sys.stdout.write(output)
+sys.stderr.write((fixtures / f"{benchmark}.err").read_text())

@@ -1,0 +1,231 @@
+"""A machine without devices: a sysfs tree, counters and zones as files, and a directory as level.
+
+Synthetic, except for the db_bench output, which comes from tests/fixtures/db_bench (captured).
+"""
+
+from __future__ import annotations
+
+import errno
+import json
+import shutil
+from pathlib import Path
+from typing import Any, ClassVar
+
+from harness.levels.base import Level, LevelContext, LevelUp, LevelUsage, Progress
+from harness.observe.kmsg import KernelLog
+from harness.observe.sysfs import Sysfs
+from harness.observe.zones import Zone, ZoneCondition, ZoneType
+from harness.run.host import Host
+from harness.store.spec import Device, PhaseRole, PhaseSpec, Reason
+
+MIB = 1 << 20
+ZONES, ZONE_SIZE, ZONE_CAPACITY = 16, 8 * MIB, 6 * MIB
+CONTROLLER = {"model": "QEMU NVMe Ctrl", "serial": "fake0"}
+
+
+def make_machine(root: Path) -> None:
+    """Lay out /sys, /dev and /proc: nvme0n1 conventional and nvme0n2 zoned, one controller."""
+    controller = root / "sys" / "devices" / "nvme0"
+    write_tree(controller, CONTROLLER)
+    namespace(root, 1, {"queue/zoned": "none", "size": str(32 * MIB // 512)})
+    namespace(
+        root,
+        2,
+        {
+            "queue/zoned": "host-managed",
+            "queue/chunk_sectors": str(ZONE_SIZE // 512),
+            "queue/nr_zones": str(ZONES),
+            "queue/max_open_zones": "14",
+            "queue/max_active_zones": "14",
+            "size": str(ZONES * ZONE_SIZE // 512),
+        },
+    )
+    write_tree(
+        root / "proc",
+        {
+            "self/mountinfo": "1 0 254:0 / / rw - ext4 /dev/vda rw\n",
+            "self/cgroup": "0::/\n",
+            "swaps": "Filename Type Size Used Priority\n",
+            "cpuinfo": "model name\t: synthetic\n",
+            "meminfo": "MemTotal: 2048 kB\n",
+            "cmdline": "quiet",
+            "sys/kernel/random/boot_id": "00000000-0000-0000-0000-000000000001",
+        },
+    )
+    (root / "kmsg").write_text("")
+    set_zones(root, {})
+    set_diskstats(root, 0, 0)
+
+
+def namespace(root: Path, number: int, attributes: dict[str, str]) -> None:
+    """Add a namespace; its node is a plain sparse file of the same size."""
+    name = f"nvme0n{number}"
+    block = root / "sys" / "class" / "block" / name
+    common = {
+        "dev": f"259:{number}",
+        "nsid": str(number),
+        "eui": f"52 54 00 00 00 00 00 0{number}",
+        "ro": "0",
+        "queue/scheduler": "[none] mq-deadline",
+        "queue/logical_block_size": "4096",
+    }
+    write_tree(block, common | attributes)
+    (block / "holders").mkdir()
+    (block / "device").symlink_to(root / "sys" / "devices" / "nvme0")
+    node = root / "dev" / name
+    node.parent.mkdir(exist_ok=True)
+    with node.open("wb") as file:
+        file.truncate(int(attributes["size"]) * 512)
+
+
+def write_tree(folder: Path, files: dict[str, str]) -> None:
+    for name, text in files.items():
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+
+
+def set_zones(root: Path, written: dict[int, int]) -> None:
+    """Say how many bytes are written in each zone (by number)."""
+    (root / "zones.json").write_text(json.dumps(written))
+
+
+def set_diskstats(root: Path, conventional: int, zoned: int) -> None:
+    """Set the bytes written to both devices since boot."""
+    lines = [
+        f" 259 {n} nvme0n{n} 1 0 8 0 9 0 {written // 512} 0 0 0 0 0 0 0 0 0 0\n"
+        for n, written in ((1, conventional), (2, zoned))
+    ]
+    (root / "proc" / "diskstats").write_text("".join(lines))
+
+
+class FakeSysfs(Sysfs):
+    """Marks the chosen scheduler among the choices, as the kernel does."""
+
+    def write(self, name: str, attribute: str, text: str) -> None:
+        _, choices = self.schedulers(name)
+        words = [f"[{choice}]" if choice == text else choice for choice in choices]
+        super().write(name, attribute, " ".join(words))
+
+
+class FakeHost(Host):
+    """The machine below ``root``."""
+
+    def __init__(self, root: Path) -> None:
+        super().__init__(FakeSysfs(root / "sys", root / "dev"), root / "proc")
+        self.root = root
+        self.cgroups = root / "no-cgroups"
+
+    def zones(self, path: str, limit: int | None = None) -> list[Zone]:
+        written = json.loads((self.root / "zones.json").read_text())
+        zones = [_zone(index, written.get(str(index), 0)) for index in range(ZONES)]
+        return zones[:limit]
+
+    def reset_zones(self, device: Device) -> None:
+        set_zones(self.root, {})
+        with Path(device.path).open("r+b") as file:
+            file.truncate(0)
+            file.truncate(device.size)
+
+    def is_busy(self, path: str) -> bool:
+        return (self.root / f"busy-{Path(path).name}").exists()
+
+    def kernel_log(self) -> KernelLog:
+        return KernelLog(self.root / "kmsg")
+
+    def drive_capacity(self, name: str) -> int | None:
+        return None
+
+
+class FakeLevel(Level):
+    """A directory; its label goes where btrfs keeps it, so that ownership is proved as usual."""
+
+    name: ClassVar[str] = "fake"
+    summary: ClassVar[str] = "a directory"
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        # A class attribute in real levels; here a test decides.
+        self.needs_conventional = (root / "needs-conventional").exists()  # type: ignore[misc]
+
+    def probe(self, device: Device, conventional: Device | None) -> Reason | None:
+        if (self.root / "unavailable").exists():
+            return Reason("program-missing", "mkfs.fake is not installed", "install it")
+        return None
+
+    def up(self, context: LevelContext) -> LevelUp:
+        context.check_devices()
+        if (self.root / "explode").exists():
+            (self.root / "explode").unlink()
+            raise ValueError("a fault")
+        put_btrfs(Path(context.device.path), context.label)
+        set_zones(self.root, {0: 4096})
+        mount = context.scratch / "mnt"
+        (mount / "db").mkdir(parents=True)
+        (mount / "cold").mkdir()
+        return LevelUp(
+            db=mount / "db",
+            fs_uri=None,
+            cold_dir=mount / "cold",
+            devices=(context.device,),
+            environment={"FAKE_ROOT": str(self.root)},
+            mount_options="rw",
+        )
+
+    def fill_cold(self, up: LevelUp, size: int, seed: int, progress: Progress) -> int:
+        assert up.cold_dir is not None
+        with (up.cold_dir / "cold").open("wb") as file:
+            file.truncate(size)
+        progress(size, size)
+        return size
+
+    def usage(self, up: LevelUp) -> LevelUsage:
+        events = self.root / "gc-events"
+        count = int(events.read_text()) if events.exists() else 0
+        return LevelUsage(int(ZONES * ZONE_CAPACITY * 0.95), count, count * 4096, "a file")
+
+    def database_bytes(self, up: LevelUp) -> int:
+        assert up.db is not None
+        return sum(path.stat().st_size for path in up.db.iterdir())
+
+    def sync(self, up: LevelUp) -> None:
+        if (self.root / "enospc").exists():
+            raise OSError(errno.ENOSPC, "No space left on device")
+
+    def down(self, up: LevelUp) -> None:
+        assert up.db is not None
+        shutil.rmtree(up.db.parent, ignore_errors=True)
+        (self.root / "downs").open("a").write("down\n")
+
+
+def put_btrfs(node: Path, label: str) -> None:
+    """Write a btrfs super block's magic and label as zoned btrfs does."""
+    with node.open("r+b") as file:
+        file.seek(0x40)
+        file.write(b"_BHRfS_M")
+        file.seek(0x12B)
+        file.write(label.encode() + b"\0")
+
+
+def phase(name: str, role: PhaseRole, **changes: Any) -> PhaseSpec:
+    values: dict[str, Any] = {
+        "name": name,
+        "benchmark": name,
+        "role": role,
+        "flags": {"num": 20000},
+        "operations": 20000,
+        "user_bytes_per_operation": 416,
+        "expects_gc": name == "overwrite",
+        "timeout_seconds": 60,
+    }
+    return PhaseSpec(**(values | changes))
+
+
+def _zone(index: int, written: int) -> Zone:
+    start = index * ZONE_SIZE
+    condition = ZoneCondition.CLOSED if written else ZoneCondition.EMPTY
+    if written >= ZONE_CAPACITY:
+        condition = ZoneCondition.FULL
+    return Zone(
+        start, ZONE_SIZE, ZONE_CAPACITY, start + written, condition, ZoneType.SEQUENTIAL_REQUIRED
+    )

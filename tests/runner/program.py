@@ -1,0 +1,31 @@
+"""``python -m tests.runner.program ROOT PLAN [--retry …]``: ``zonelab run`` on the fake machine."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import harness.cli.run as command
+from harness.cli import main as entry
+from tests.runner.fakes import FakeHost, FakeLevel
+
+if __name__ == "__main__":
+    root = Path(sys.argv[1])
+    vars(command).update(Host=lambda: FakeHost(root), LEVELS={"fake": FakeLevel(root)})
+    options = ["--state-dir", str(root / "state"), "--runtime-dir", str(root / "run")]
+    options += ["--program-path", str(Path(__file__).parent / "fake_db_bench.py")]
+    sys.exit(
+        entry.main(
+            [
+                "run",
+                "--plan",
+                sys.argv[2],
+                "--host",
+                "h",
+                "--format",
+                "json",
+                *options,
+                *sys.argv[3:],
+            ]
+        )
+    )

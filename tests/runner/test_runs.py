@@ -1,0 +1,425 @@
+"""The whole runner with a fake machine and a fake db_bench: what can go wrong, does."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from harness.run.journal import Journal
+from harness.run.lock import exclusive
+from harness.store import checksums
+from harness.store.result import Result, Status
+from harness.store.rundir import load_result, problems
+from tests.runner import fakes
+from tests.runner.conftest import CAPACITY, COLD, DATABASE, ROOT, Machine
+
+
+def behave(machine: Machine, **modes: str) -> None:
+    (machine.root / "behave.json").write_text(json.dumps(modes))
+
+
+def result(machine: Machine, run: str = "fake--r01") -> Result:
+    return load_result(machine.runs / run)
+
+
+def codes(found: Result) -> dict[str, str]:
+    return {issue.code: issue.severity.value for issue in found.issues}
+
+
+def wait_for(path: Path, text: str) -> None:
+    deadline = time.monotonic() + 20
+    while time.monotonic() < deadline:
+        if path.exists() and text in path.read_text():
+            return
+        time.sleep(0.05)
+    raise AssertionError(f"{path} never said {text!r}")
+
+
+def assert_put_back(machine: Machine) -> None:
+    """Level down, zones empty, scheduler restored, nothing half written, claim released."""
+    assert json.loads((machine.root / "zones.json").read_text()) == {}
+    assert machine.host.sysfs.schedulers("nvme0n2")[0] == "none"
+    assert not list(machine.runs.glob(".*"))
+    assert not any((machine.root / "run").iterdir())
+    last = Journal(machine.root / "state" / "journal.jsonl").last("eui.5254000000000002")
+    assert last is not None
+    assert last.event == "release"
+
+
+def is_alive(pid: int) -> bool:
+    """Whether a process still runs (an orphan nobody reaps stays as a zombie)."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except FileNotFoundError:
+        return False
+
+
+def names(machine: Machine) -> list[str]:
+    return sorted(path.name for path in machine.runs.iterdir())
+
+
+def test_normal(machine: Machine) -> None:
+    done = machine.run()
+    assert done.returncode == 0, done.stderr
+    assert [row["status"] for row in json.loads(done.stdout)] == ["ok", "ok"]
+    assert names(machine) == ["fake--r01", "fake--r02"]
+    assert_put_back(machine)
+    found = result(machine)
+    assert problems(machine.runs / "fake--r01") == []
+    assert set(codes(found).values()) == {"info"}
+    assert "assertions-enabled" in codes(found)
+    assert found.utilisation is not None
+    assert found.utilisation.live_bytes == COLD + DATABASE
+    assert found.metrics["run.utilisation"].value == pytest.approx((COLD + DATABASE) / CAPACITY)
+    assert found.metrics["run.max_utilisation"].value == pytest.approx(0.95)
+    assert found.metrics["overwrite.operations"].value == 20000
+    assert found.metrics["overwrite.zoned_written"].value == 65536 * 512
+    assert found.metrics["overwrite.user_bytes"].value == 20000 * 416
+    assert found.metrics["overwrite.write_amplification"].value == pytest.approx(
+        65536 * 512 / (20000 * 416)
+    )
+    assert found.metrics["overwrite.gc_events"].value == 5
+    assert found.metrics["overwrite.zones_full"].value == 1
+    assert found.metrics["overwrite.zones_active"].value == 2
+    assert found.metrics["overwrite.conventional_written"].value is None
+    assert found.metrics["run.harness_cpu_share"].value is None  # no cgroups on this machine
+    assert found.manifest["host"]["devices"][0]["scheduler"] == "mq-deadline"
+    series = (machine.runs / "fake--r01" / "series" / "overwrite.csv").read_text().splitlines()
+    assert series[0] == "t,operations"
+    assert len(series) == 3
+
+
+def test_second_call_runs_nothing(machine: Machine) -> None:
+    assert machine.run().returncode == 0
+    before = {path: path.stat().st_mtime_ns for path in machine.runs.rglob("*")}
+    started = (machine.root / "started").read_text()
+    again = machine.run()
+    assert again.returncode == 0
+    assert [row["new"] for row in json.loads(again.stdout)] == [False, False]
+    assert (machine.root / "started").read_text() == started
+    assert {path: path.stat().st_mtime_ns for path in machine.runs.rglob("*")} == before
+
+
+def test_crash_then_retry(machine: Machine) -> None:
+    behave(machine, overwrite="crash")
+    done = machine.run("--only", "fake--r01")
+    assert done.returncode == 4
+    found = result(machine)
+    assert found.status is Status.FAILED
+    assert found.reason is not None
+    assert found.reason.code == "db-bench-failed"
+    assert found.phases[1].signal == signal.SIGSEGV
+    assert found.phases[1].exit_code is None
+    assert found.metrics["overwrite.throughput"].value is None
+    assert (machine.runs / "fake--r01" / "raw" / "overwrite.stdout").is_file()
+    assert_put_back(machine)
+    behave(machine)
+    assert machine.run("--only", "fake--r01").returncode == 4  # kept as it is
+    assert machine.run("--only", "fake--r01", "--retry", "failed").returncode == 0
+    assert names(machine) == ["fake--r01", "fake--r01.a2"]
+    assert result(machine, "fake--r01.a2").attempt == 2
+
+
+@pytest.mark.parametrize(
+    ("mode", "status", "code"),
+    [
+        ("exit", Status.FAILED, "exit-status"),
+        ("truncate", Status.INVALID, "summary-count"),
+        ("enospc", Status.INVALID, "no-space"),
+        ("kernel-error", Status.INVALID, "io-errors"),
+        ("elsewhere", Status.INVALID, "zoned-share-low"),
+        ("no-gc", Status.OK, "gc-never-ran"),
+    ],
+)
+def test_bad_phases(machine: Machine, mode: str, status: Status, code: str) -> None:
+    behave(machine, overwrite=mode)
+    if mode == "elsewhere":  # the level has to use the companion for its bytes to count
+        machine.use_conventional()
+    done = machine.run("--only", "fake--r01")
+    assert done.returncode == (0 if status is Status.OK else 4), done.stderr
+    found = result(machine)
+    assert found.status is status
+    assert code in codes(found)
+    assert_put_back(machine)
+
+
+def test_hang_is_killed(machine: Machine) -> None:
+    behave(machine, overwrite="hang")
+    machine.change_phases(timeout_seconds=2)
+    assert machine.run("--only", "fake--r01").returncode == 4
+    found = result(machine)
+    assert found.reason is not None
+    assert found.reason.code == "phase-timeout"
+    assert codes(found)["phase-timeout"] == "error"
+    assert_put_back(machine)
+    pid = int((machine.root / "started").read_text().split()[-1])
+    assert not is_alive(pid)
+
+
+def test_run_time_limit(machine: Machine) -> None:
+    behave(machine, overwrite="hang")
+    machine.change_runs(timeout_seconds=4)
+    assert machine.run("--only", "fake--r01").returncode == 4
+    found = result(machine)
+    assert found.reason is not None
+    assert found.reason.code == "run-timeout"
+    assert_put_back(machine)
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_stop_puts_everything_back(machine: Machine, number: signal.Signals) -> None:
+    behave(machine, overwrite="hang")
+    child = machine.start()
+    wait_for(machine.root / "started", "overwrite")
+    assert machine.host.sysfs.schedulers("nvme0n2")[0] == "mq-deadline"
+    child.send_signal(number)
+    _, stderr = child.communicate(timeout=30)
+    assert child.returncode == 130, stderr
+    assert "Traceback" not in stderr
+    assert result(machine).status is Status.ABORTED
+    assert names(machine) == ["fake--r01"]
+    assert_put_back(machine)
+    progress = machine.root / "state" / "campaigns" / "c" / "progress.json"
+    assert json.loads(progress.read_text())["state"] == "aborted"
+    behave(machine)
+    assert machine.run().returncode == 0
+    assert names(machine) == ["fake--r01", "fake--r01.a2", "fake--r02"]
+
+
+def test_kill_nine_then_resume(machine: Machine) -> None:
+    assert machine.run("--only", "fake--r01").returncode == 0
+    behave(machine, overwrite="hang")
+    child = machine.start()
+    while (machine.root / "started").read_text().count("overwrite") < 2:
+        time.sleep(0.05)
+    pid = int((machine.root / "started").read_text().split()[-1])
+    child.kill()
+    child.communicate(timeout=30)
+    time.sleep(0.5)
+    assert not is_alive(pid)  # db_bench dies with the runner
+    assert list(machine.runs.glob(".*.partial"))
+    assert machine.host.sysfs.schedulers("nvme0n2")[0] == "mq-deadline"
+    behave(machine)
+    shutil_free_mount(machine)
+    done = machine.run()
+    assert done.returncode == 0, done.stderr
+    assert names(machine) == ["fake--r01", "fake--r02"]
+    assert "restored schedulers" in done.stderr
+    assert_put_back(machine)
+
+
+def shutil_free_mount(machine: Machine) -> None:
+    """A real mount would be unmounted; the fake level's is a directory that a reset clears."""
+    for path in sorted((machine.root / "run").rglob("*"), reverse=True):
+        path.rmdir() if path.is_dir() else path.unlink()
+
+
+def test_foreign_data_after_a_kill_is_refused(machine: Machine) -> None:
+    behave(machine, overwrite="hang")
+    child = machine.start()
+    wait_for(machine.root / "started", "overwrite")
+    child.kill()
+    child.communicate(timeout=30)
+    shutil_free_mount(machine)
+    fakes.put_btrfs(machine.root / "dev" / "nvme0n2", "precious")
+    content = (machine.root / "dev" / "nvme0n2").read_bytes()
+    behave(machine)
+    done = machine.run()
+    assert done.returncode == 3
+    assert "labelled 'precious'" in done.stderr
+    assert "erase=eui.5254000000000002" in done.stderr
+    assert (machine.root / "dev" / "nvme0n2").read_bytes() == content
+    assert machine.run("--erase", "eui.5254000000000002").returncode == 0
+
+
+def test_guard_refuses_before_anything_is_written(machine: Machine) -> None:
+    fakes.set_zones(machine.root, {3: 4096})
+    done = machine.run()
+    assert done.returncode == 3
+    assert "zones that are not empty" in done.stderr
+    assert names(machine) == []
+    assert not (machine.root / "started").exists()
+    assert json.loads((machine.root / "zones.json").read_text()) == {"3": 4096}
+    progress = json.loads((machine.root / "state/campaigns/c/progress.json").read_text())
+    assert progress["state"] == "failed"
+
+
+def test_replaced_device_is_refused(machine: Machine) -> None:
+    eui = machine.root / "sys/class/block/nvme0n2/eui"
+    eui.write_text("52 54 00 00 00 00 00 99")
+    done = machine.run()
+    assert done.returncode == 3
+    assert "no device has the identity eui.5254000000000002" in done.stderr
+
+
+def test_unavailable_level_is_skipped(machine: Machine) -> None:
+    (machine.root / "unavailable").touch()
+    done = machine.run()
+    assert done.returncode == 0
+    found = result(machine)
+    assert found.status is Status.SKIPPED
+    assert found.reason is not None
+    assert found.reason.code == "program-missing"
+    assert not (machine.root / "state" / "journal.jsonl").exists()
+
+
+def test_infeasible_utilisation_is_skipped(machine: Machine) -> None:
+    machine.change_cold(target_utilisation=0.97)
+    assert machine.run("--only", "fake--r01").returncode == 0
+    found = result(machine)
+    assert found.status is Status.SKIPPED
+    assert found.reason is not None
+    assert found.reason.code == "utilisation-infeasible"
+    assert_put_back(machine)
+
+
+def test_missed_utilisation_is_invalid(machine: Machine) -> None:
+    (machine.root / "database-bytes").write_text("4096")
+    assert machine.run("--only", "fake--r01").returncode == 4
+    found = result(machine)
+    assert found.status is Status.INVALID
+    assert codes(found)["utilisation-missed"] == "error"
+
+
+def test_fault_in_a_level_does_not_end_the_campaign(machine: Machine) -> None:
+    (machine.root / "explode").touch()  # the first up() raises ValueError, the next is well
+    done = machine.run()
+    assert done.returncode == 4
+    first = result(machine)
+    assert first.reason is not None
+    assert first.reason.code == "internal"
+    assert "ValueError" in (machine.runs / "fake--r01" / "raw" / "traceback.txt").read_text()
+    assert result(machine, "fake--r02").status is Status.OK
+    assert "Traceback" not in done.stderr
+
+
+def test_lock_held(machine: Machine) -> None:
+    with exclusive(machine.root / "state" / "lock", "campaign other"):
+        done = machine.run()
+    assert done.returncode == 2
+    assert f"another run is under way: campaign other (pid {os.getpid()})" in done.stderr
+
+
+def test_other_schema_version(machine: Machine) -> None:
+    plan = json.loads((machine.root / "plan.json").read_text()) | {"schema_version": 99}
+    (machine.root / "plan.json").write_text(json.dumps(plan))
+    done = machine.run()
+    assert done.returncode == 2
+    assert "schema_version 99" in done.stderr
+
+
+def test_other_study_is_refused(machine: Machine) -> None:
+    assert machine.run("--only", "fake--r01").returncode == 0
+    machine.change_plan(study_digest="other")
+    done = machine.run()
+    assert done.returncode == 2
+    assert "begun under another study" in done.stderr
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="mounting a small tmpfs needs root")
+def test_full_disk(machine: Machine) -> None:
+    state = machine.root / "state"
+    state.mkdir()
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=48m", "tmpfs", state], check=True)
+    try:
+        ballast = state / "ballast"
+        with ballast.open("wb") as file:
+            file.write(bytes(30 << 20))
+        done = machine.run()
+        assert done.returncode == 2
+        assert "MiB are free on the disk" in done.stderr
+        assert names(machine) == []
+        assert not (machine.root / "started").exists()
+        ballast.unlink()
+        assert machine.run("--only", "fake--r01").returncode == 0
+    finally:
+        subprocess.run(["umount", state], check=True)
+
+
+def test_disk_fills_up_during_a_run(machine: Machine) -> None:
+    (machine.root / "enospc").touch()  # the level's sync raises OSError(ENOSPC) on our own file
+    done = machine.run()
+    assert done.returncode == 2
+    assert "no space left on the disk" in done.stderr
+    assert names(machine) == []
+    assert_put_back(machine)
+
+
+def test_runner_stays_small(machine: Machine) -> None:
+    assert machine.run("--only", "fake--r01").returncode == 0
+    peak = result(machine).metrics["run.harness_memory_peak"].value
+    assert peak is not None
+    assert peak < 64 * 2**20
+
+
+def test_verify_and_collect(machine: Machine, tmp_path: Path) -> None:
+    assert machine.run().returncode == 0
+    campaign = machine.campaign_folder()
+    host = campaign / "hosts" / "h"
+    archive = machine.root / "runs.tar"
+    subprocess.run(["tar", "-cf", archive, "--exclude=./.*", "."], cwd=machine.runs, check=True)
+    took = zonelab("collect", "--from", str(archive), "--into", str(host))
+    assert took.returncode == 0, took.stderr
+    assert json.loads(took.stdout) == {"collected": ["fake--r01", "fake--r02"], "already": []}
+    took = zonelab("collect", "--from", str(machine.runs), "--into", str(host))
+    assert json.loads(took.stdout) == {"collected": [], "already": ["fake--r01", "fake--r02"]}
+    assert zonelab("verify", str(campaign)).returncode == 0
+    state = json.loads(zonelab("status", str(campaign), "--format", "json").stdout)
+    assert (state["pending"], state["counts"]["ok"]) == (0, 2)
+
+    raw = host / "runs" / "fake--r01" / "raw" / "overwrite.stdout"
+    raw.write_text(raw.read_text() + "x")
+    (host / "runs" / "fake--r02" / "result.json").unlink()
+    done = zonelab("verify", str(campaign))
+    assert done.returncode == 4
+    lines = done.stdout.splitlines()
+    assert "h: fake--r01: raw/overwrite.stdout: checksum differs" in lines
+    assert "h: fake--r02: result.json: missing" in lines
+
+
+def test_collect_refuses_damaged(machine: Machine) -> None:
+    assert machine.run("--only", "fake--r01").returncode == 0
+    (machine.runs / "fake--r01" / "result.json").write_text("{}")
+    into = machine.root / "host"
+    done = zonelab("collect", "--from", str(machine.runs), "--into", str(into))
+    assert done.returncode == 4
+    assert "arrived damaged" in done.stderr
+    assert list((into / "runs").iterdir()) == []
+    assert not list(into.glob(".collect-*"))
+
+
+def test_status_of_a_runner_that_is_gone(machine: Machine) -> None:
+    behave(machine, overwrite="hang")
+    child = machine.start()
+    wait_for(machine.root / "started", "overwrite")
+    folder = machine.root / "state" / "campaigns" / "c"
+    assert (
+        json.loads(zonelab("status", str(folder), "--format", "json").stdout)["state"] == "running"
+    )
+    child.kill()
+    child.communicate(timeout=30)
+    assert "the runner is gone" in zonelab("status", str(folder), "--settle").stdout
+    assert json.loads((folder / "progress.json").read_text())["state"] == "failed"
+
+
+def test_checksums_are_those_of_sha256sum(machine: Machine) -> None:
+    assert machine.run("--only", "fake--r01").returncode == 0
+    folder = machine.runs / "fake--r01"
+    subprocess.run(["sha256sum", "--quiet", "-c", checksums.NAME], cwd=folder, check=True)
+
+
+def zonelab(*arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "harness", *arguments],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )

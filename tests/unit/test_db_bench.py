@@ -1,0 +1,275 @@
+"""db_bench: argument lists and the strict reading of captured outputs (tests/fixtures/db_bench)."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from harness.errors import ConfigError, ToolFailed
+from harness.levels.base import LevelUp
+from harness.metrics import CATALOGUE
+from harness.store.spec import PhaseRole, PhaseSpec
+from harness.tools import histogram
+from harness.workloads import db_bench
+
+FIXTURES = Path(__file__).parents[1] / "fixtures" / "db_bench"
+VERSIONS = ("7.8", "9.10")
+PROGRAM = Path("/usr/bin/db_bench")
+CSV = Path("/run/x/intervals.csv")
+
+
+def phase(benchmark: str, **flags: str | int | float | bool) -> PhaseSpec:
+    return PhaseSpec("p", benchmark, PhaseRole.MEASURED, flags, 20_000, 416, False, 60)
+
+
+def captured(version: str, name: str) -> tuple[str, str]:
+    folder = FIXTURES / version
+    return (folder / f"{name}.out").read_text(), (folder / f"{name}.err").read_text()
+
+
+def parsed(version: str, name: str, benchmark: str = "") -> db_bench.Parsed:
+    return db_bench.parse(phase(benchmark or name), *captured(version, name))
+
+
+def level(db: str | None = "/m/db", fs_uri: str | None = None) -> LevelUp:
+    return LevelUp(Path(db) if db else None, fs_uri, None, ())
+
+
+def test_argv_of_a_first_phase() -> None:
+    spec = phase("fillrandom", num=1000, key_size=16, use_direct_reads=True, rate=1.5)
+    argv = db_bench.argv(spec, level(), 42, first=True, program=PROGRAM, report_csv=CSV)
+    assert argv == [
+        "/usr/bin/db_bench",
+        "--benchmarks=fillrandom",
+        "--db=/m/db",
+        "--use_existing_db=false",
+        "--seed=42",
+        "--histogram=true",
+        "--report_interval_seconds=1",
+        "--report_file=/run/x/intervals.csv",
+        "--num=1000",
+        "--key_size=16",
+        "--use_direct_reads=true",
+        "--rate=1.5",
+    ]
+
+
+def test_argv_of_a_later_phase_keeps_the_database() -> None:
+    argv = db_bench.argv(
+        phase("overwrite"), level(), 1, first=False, program=PROGRAM, report_csv=CSV
+    )
+    assert "--use_existing_db=true" in argv
+
+
+def test_argv_of_a_level_with_a_uri() -> None:
+    up = level(None, "zlfs://dev:nvme0n2")
+    argv = db_bench.argv(phase("overwrite"), up, 1, first=False, program=PROGRAM, report_csv=CSV)
+    assert "--fs_uri=zlfs://dev:nvme0n2" in argv
+    assert "--db=db" in argv
+
+
+@pytest.mark.parametrize("name", sorted(db_bench.RESERVED))
+def test_a_workload_may_not_set_what_the_runner_sets(name: str) -> None:
+    with pytest.raises(ConfigError, match=f"--{name}"):
+        db_bench.argv(
+            phase("overwrite", **{name: 1}),
+            level(),
+            1,
+            first=False,
+            program=PROGRAM,
+            report_csv=CSV,
+        )
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.parametrize(
+    "case",
+    [
+        ("fillrandom", "", 20_000, True, {"write"}),
+        ("overwrite", "", 20_000, True, {"write"}),
+        ("readrandom", "", 5_000, True, {"read"}),
+        ("readseq", "", 12_636, True, {"read"}),
+        ("seekrandom", "", 2_000, False, {"seek"}),
+        ("updaterandom", "", 20_000, True, {"update"}),
+        ("readwhilewriting", "", None, True, {"read"}),
+        ("mixed", "readrandomwriterandom", None, False, {"read", "write"}),
+    ],
+)
+def test_captured_summaries(
+    version: str, case: tuple[str, str, int | None, bool, set[str]]
+) -> None:
+    name, benchmark, operations, has_mb, histograms = case
+    got = parsed(version, name, benchmark)
+    assert got.summaries == 1
+    assert got.summary is not None
+    assert got.summary.benchmark == (benchmark or name)
+    assert operations is None or got.summary.operations == operations
+    assert (got.summary.mb_per_second is not None) == has_mb
+    assert set(got.histograms) == histograms
+    assert sum(h["count"] for h in got.histograms.values()) == got.summary.operations
+    assert got.assertions
+    assert not got.skipped
+
+
+def test_summary_fields() -> None:
+    assert parsed("9.10", "fillrandom").summary == db_bench.Summary(
+        "fillrandom", 138.041, 7243, 2.761, 20_000, 2.9
+    )
+
+
+def test_metrics_of_a_capture() -> None:
+    metrics = db_bench.metrics(phase("fillrandom"), parsed("9.10", "fillrandom"))
+    assert set(metrics) <= set(CATALOGUE)
+    value = {name: metric.value for name, metric in metrics.items()}
+    assert value["operations"] == 20_000
+    assert value["user_bytes"] == 20_000 * 416
+    assert value["throughput"] == pytest.approx(20_000 / 2.761)
+    assert value["latency_mean"] == pytest.approx(137.9385)
+    assert value["latency_max"] == 259_775
+    # db_bench prints P50: 68.72, P99: 1472.50 for the same buckets.
+    assert value["latency_p50"] == pytest.approx(68.72, abs=0.005)
+    assert value["latency_p99"] == pytest.approx(1472.50, abs=0.005)
+    # 20,000 samples leave 20 above p99.9: not enough to tell.
+    assert value["latency_p99_9"] is None
+    assert value["latency_p99_99"] is None
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_percentiles_equal_those_db_bench_prints(version: str) -> None:
+    stdout, _ = captured(version, "mixed")
+    read = parsed(version, "mixed", "readrandomwriterandom").histograms["read"]
+    line = next(x for x in stdout.splitlines() if x.startswith("Percentiles:"))
+    printed = float(line.split("P50: ")[1].split()[0])
+    assert histogram.quantile(read, 5_000) == pytest.approx(printed, abs=0.006)
+
+
+def test_two_summaries_are_counted_and_none_is_taken() -> None:
+    got = parsed("9.10", "double", "overwrite")
+    assert got.summaries == 2
+    assert got.summary is None
+    assert db_bench.metrics(phase("overwrite"), got)["throughput"].value is None
+
+
+def test_doubled_output_is_counted_twice() -> None:
+    stdout, stderr = captured("9.10", "overwrite")
+    got = db_bench.parse(phase("overwrite"), stdout + stdout, stderr)
+    assert (got.summaries, got.summary) == (2, None)
+
+
+def test_summary_of_another_benchmark_is_not_taken() -> None:
+    got = parsed("9.10", "overwrite", "fillrandom")
+    assert (got.summaries, got.summary) == (1, None)
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.parametrize("name", ["skipped", "unknown"])
+def test_aborted_runs_have_no_numbers(version: str, name: str) -> None:
+    got = parsed(version, name, "fillseq")
+    assert (got.summaries, got.summary, got.histograms) == (0, None, {})
+    metrics = db_bench.metrics(phase("fillseq"), got)
+    assert {metric.value for metric in metrics.values()} == {None}
+
+
+def test_skipped_line_of_a_release_build() -> None:
+    stdout = (FIXTURES / "synthetic/skipped.out").read_text()
+    got = db_bench.parse(phase("fillseq"), stdout, "")
+    assert got.skipped
+    assert got.summaries == 0
+
+
+def test_crash_before_the_summary_raises_nothing() -> None:
+    stdout, stderr = captured("9.10", "fillrandom")
+    got = db_bench.parse(phase("fillrandom"), stdout.split("fillrandom ")[0], stderr)
+    assert (got.summaries, got.summary) == (0, None)
+    assert got.assertions
+
+
+@pytest.mark.parametrize(
+    "marker", ["Count: ", "Min: ", "Percentiles: ", "(      76,", "(  250000,"]
+)
+def test_output_cut_inside_the_histogram_is_refused(marker: str) -> None:
+    stdout, stderr = captured("9.10", "fillrandom")
+    with pytest.raises(ToolFailed, match="histogram of write"):
+        db_bench.parse(phase("fillrandom"), stdout[: stdout.index(marker)], stderr)
+
+
+def test_summary_cut_in_the_middle_is_no_summary() -> None:
+    stdout, stderr = captured("9.10", "fillrandom")
+    cut = stdout[: stdout.index(" ops/sec")]
+    got = db_bench.parse(phase("fillrandom"), cut, stderr)
+    assert (got.summaries, got.summary) == (0, None)
+
+
+def test_damaged_summary_beside_a_good_one_is_refused() -> None:
+    stdout, stderr = captured("9.10", "overwrite")
+    bad = "overwrite    :     nan micros/op -1 ops/sec"
+    with pytest.raises(ToolFailed, match="summary line"):
+        db_bench.parse(phase("overwrite"), f"{bad}\n{stdout}", stderr)
+
+
+def test_a_finished_benchmark_without_histogram_is_refused() -> None:
+    with pytest.raises(ToolFailed, match="no histogram"):
+        parsed("9.10", "nohist", "overwrite")
+
+
+def test_changed_bucket_count_is_refused() -> None:
+    stdout, stderr = captured("9.10", "fillrandom")
+    assert "    11862  " in stdout
+    with pytest.raises(ToolFailed, match="histogram of write"):
+        db_bench.parse(phase("fillrandom"), stdout.replace("    11862  ", "    11863  "), stderr)
+
+
+def test_garbage_has_no_numbers() -> None:
+    got = db_bench.parse(phase("overwrite"), "\0\x1b[31mPermission denied\n" * 3, "::: ops/sec\n")
+    assert (got.summaries, got.summary, got.histograms, got.warnings) == (0, None, {}, ())
+
+
+def test_merge_adds_bucket_by_bucket() -> None:
+    one = histogram.make(300, 600.0, 1, 4, [[0, 2, 200], [2, 4, 100]])
+    two = histogram.make(100, 500.0, 3, 9, [[2, 4, 50], [6, 9, 50]])
+    merged = histogram.merge([one, two])
+    assert merged is not None
+    assert merged["buckets"] == [[0, 2, 200], [2, 4, 150], [6, 9, 50]]
+    assert (merged["count"], merged["sum"], merged["min"], merged["max"]) == (400, 1100.0, 1, 9)
+    assert histogram.quantile(merged, 5_000) == pytest.approx(2.0)
+    assert histogram.merge([]) is None
+
+
+@pytest.mark.parametrize(("count", "told"), [(199, False), (200, True)])
+def test_a_median_needs_a_hundred_samples_above_it(count: int, told: bool) -> None:
+    one = histogram.make(count, 1.0, 1, 2, [[1, 2, count]])
+    assert (histogram.quantile(one, 5_000) is not None) == told
+
+
+@pytest.mark.parametrize(("count", "told"), [(999_999, False), (1_000_000, True)])
+def test_p99_99_needs_a_million_samples(count: int, told: bool) -> None:
+    one = histogram.make(count, 1.0, 1, 2, [[1, 2, count]])
+    assert (histogram.quantile(one, 9_999) is not None) == told
+
+
+def test_quantiles_stay_within_the_samples() -> None:
+    one = histogram.make(1_000, 1.0, 55, 60, [[51, 76, 1_000]])
+    assert histogram.quantile(one, 5_000) == 60
+
+
+def test_user_bytes_follow_the_phase() -> None:
+    reads = replace(phase("readrandom"), user_bytes_per_operation=0)
+    metrics = db_bench.metrics(reads, parsed("9.10", "readrandom"))
+    assert metrics["user_bytes"].value == 0
+
+
+def test_intervals_of_a_capture() -> None:
+    text = (FIXTURES / "9.10/fillrandom.csv").read_text()
+    assert db_bench.intervals(text) == [(1, 3992), (2, 9263)]
+
+
+def test_an_unfinished_last_interval_is_left_out() -> None:
+    assert db_bench.intervals("secs_elapsed,interval_qps\n1,39\n2,4") == [(1, 39)]
+
+
+@pytest.mark.parametrize("text", ["", "1,2\n", "secs_elapsed,interval_qps\n1,x\n"])
+def test_a_strange_interval_file_is_refused(text: str) -> None:
+    with pytest.raises(ToolFailed):
+        db_bench.intervals(text)

@@ -1,0 +1,252 @@
+"""Every refusal of the device guard, on fake machines; and who owns what."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from harness.errors import GuardRefused
+from harness.observe import signatures
+from harness.run.guard import Guard, companion
+from harness.run.inspection import inspect, require_zoned
+from harness.run.journal import Entry, Event, Journal
+from harness.store.spec import Device
+from tests.runner.fakes import FakeHost, FakeLevel, make_machine, put_btrfs, set_zones, write_tree
+
+
+class Lab:
+    def __init__(self, root: Path) -> None:
+        make_machine(root)
+        self.root = root
+        self.host = FakeHost(root)
+        self.journal = Journal(root / "journal.jsonl")
+        self.guard = Guard(self.host, self.journal)
+        self.device = self.host.device("nvme0n2")
+        self.conventional = self.host.device("nvme0n1")
+
+    def code(self, device: Device | None = None, **options: bool) -> str | None:
+        reasons = self.guard.examine(device or self.device, None, **options)
+        return reasons[0].code if reasons else None
+
+    def write(self, event: Event, label: str = "zl-1", fingerprint: str | None = None) -> None:
+        key, partner = self.device.identity.key, self.conventional.identity.key
+        self.journal.append(
+            Entry(event, key, "c", "r", "fake", label, partner, fingerprint, "t", "b")
+        )
+
+    def poke(self, name: str, offset: int, data: bytes) -> None:
+        with (self.root / "dev" / name).open("r+b") as file:
+            file.seek(offset)
+            file.write(data)
+
+
+@pytest.fixture
+def lab(tmp_path: Path) -> Lab:
+    return Lab(tmp_path)
+
+
+def test_empty_device_is_allowed(lab: Lab) -> None:
+    assert lab.code() is None
+
+
+def test_not_zoned(lab: Lab) -> None:
+    with pytest.raises(GuardRefused, match="is not a zoned block device") as caught:
+        require_zoned(lab.conventional)
+    assert (caught.value.code, caught.value.exit_code) == ("not-zoned", 3)
+
+
+def test_missing(lab: Lab) -> None:
+    with pytest.raises(GuardRefused) as caught:
+        lab.host.device("nvme7n1")
+    assert caught.value.code == "missing"
+
+
+@pytest.mark.parametrize(
+    ("line", "code"),
+    [
+        ("9 1 259:2 / /mnt rw - f2fs /dev/x rw\n", "mounted"),
+        ("9 1 0:44 / /mnt rw - btrfs {dev}/nvme0n2 rw\n", "mounted"),  # anonymous number
+        ("9 1 259:2 / / rw - f2fs /dev/x rw\n", "root"),
+    ],
+)
+def test_mounted(lab: Lab, line: str, code: str) -> None:
+    (lab.root / "proc/self/mountinfo").write_text(line.format(dev=lab.root / "dev"))
+    assert lab.code() == code
+
+
+def test_mounted_through_device_mapper(lab: Lab) -> None:
+    block = lab.root / "sys/class/block"
+    write_tree(block / "dm-0", {"dev": "253:0", "dm/name": "vault"})
+    (block / "nvme0n1/holders/dm-0").mkdir()
+    assert lab.code(lab.conventional) == "held"
+    (lab.root / "proc/self/mountinfo").write_text("9 1 253:0 / /srv rw - ext4 /dev/dm-0 rw\n")
+    assert lab.code(lab.conventional) == "mounted"
+
+
+def test_partitioned(lab: Lab) -> None:
+    write_tree(lab.root / "sys/class/block/nvme0n1/nvme0n1p1", {"partition": "1"})
+    assert lab.code(lab.conventional) == "partitioned"
+
+
+def test_swap(lab: Lab) -> None:
+    swaps = lab.root / "proc/swaps"
+    swaps.write_text(swaps.read_text() + f"{lab.root}/dev/nvme0n1 partition 1 0 -2\n")
+    assert lab.code(lab.conventional) == "swap"
+
+
+def test_busy(lab: Lab) -> None:
+    (lab.root / "busy-nvme0n2").touch()
+    assert lab.code() == "busy"
+
+
+def test_read_only(lab: Lab) -> None:
+    (lab.root / "sys/class/block/nvme0n2/ro").write_text("1")
+    assert lab.code() == "read-only"
+
+
+@pytest.mark.parametrize(
+    ("offset", "magic", "kind"),
+    [
+        (0x438, b"\x53\xef", "ext"),
+        (0, b"XFSB", "xfs"),
+        (0x10040, b"_BHRfS_M", "btrfs"),
+        (0x400, b"\x10\x20\xf5\xf2", "f2fs"),
+        (0x200, b"LABELONE", "lvm2"),
+        (0x1000, b"\xfc\x4e\x2b\xa9", "md"),
+        (512, b"EFI PART", "gpt"),
+        (510, b"\x55\xaa", "mbr"),
+        (4086, b"SWAPSPACE2", "swap"),
+        (0, b"LUKS\xba\xbe", "luks"),
+        (0, b"ZENF", "zenfs"),
+    ],
+)
+def test_foreign_signature(lab: Lab, offset: int, magic: bytes, kind: str) -> None:
+    for device in (lab.device, lab.conventional):
+        lab.poke(Path(device.path).name, offset, magic)
+        content = Path(device.path).read_bytes()
+        reason = lab.guard.examine(device)[0]
+        assert reason.code == "foreign-signature"
+        assert f"carries {kind}" in reason.message
+        assert f"erase={device.identity.key}" in reason.hint
+        assert Path(device.path).read_bytes() == content
+
+
+def test_labels_are_read() -> None:
+    disk = bytearray(2 << 20)
+    disk[0x400:0x404] = b"\x10\x20\xf5\xf2"
+    disk[0x47C : 0x47C + 12] = "zl-abc".encode("utf-16-le")
+    found = signatures.find(lambda offset, length: bytes(disk[offset : offset + length]))
+    assert [(s.kind, s.label) for s in found] == [("f2fs", "zl-abc")]
+
+
+def test_zones_that_are_not_empty(lab: Lab) -> None:
+    set_zones(lab.root, {5: 4096})
+    assert lab.code() == "not-empty"
+
+
+def test_erase_covers_that_device_alone(lab: Lab) -> None:
+    set_zones(lab.root, {5: 4096})
+    lab.poke("nvme0n1", 0, b"XFSB")
+    lab.guard = Guard(lab.host, lab.journal, [lab.device.identity.key])
+    assert lab.code() is None
+    assert lab.code(lab.conventional) == "foreign-signature"
+
+
+def test_erase_does_not_cover_use(lab: Lab) -> None:
+    lab.guard = Guard(lab.host, lab.journal, [lab.device.identity.key])
+    (lab.root / "busy-nvme0n2").touch()
+    assert lab.code() == "busy"
+
+
+def test_unfinished_claim_with_our_label(lab: Lab) -> None:
+    set_zones(lab.root, {0: 4096, 5: 4096})
+    put_btrfs(lab.root / "dev/nvme0n2", "zl-1")
+    assert lab.code() == "foreign-signature"
+    lab.write(Event.CLAIM)
+    lab.write(Event.UP)
+    assert lab.code() is None
+
+
+def test_unfinished_claim_with_another_label(lab: Lab) -> None:
+    put_btrfs(lab.root / "dev/nvme0n2", "theirs")
+    lab.write(Event.CLAIM)
+    assert lab.code() == "foreign-signature"
+
+
+def test_killed_while_formatting(lab: Lab) -> None:
+    set_zones(lab.root, {0: 4096})
+    lab.write(Event.CLAIM)
+    assert lab.code() is None
+
+
+def test_label_on_the_partner_proves_ownership(lab: Lab) -> None:
+    set_zones(lab.root, {5: 4096})  # f2fs data: no signature on the zoned device
+    lab.write(Event.CLAIM)
+    lab.write(Event.UP)
+    assert lab.guard.examine(lab.device, lab.conventional)[0].code == "not-empty"
+    put_btrfs(lab.root / "dev/nvme0n1", "zl-1")
+    assert lab.guard.examine(lab.device, lab.conventional) == []
+    assert lab.code() == "not-empty"  # and only with the same partner
+
+
+def test_clean_release_counts_while_nobody_wrote(lab: Lab) -> None:
+    set_zones(lab.root, {5: 4096})
+    lab.write(Event.RELEASE, fingerprint=lab.guard.fingerprint(lab.device))
+    assert lab.code() is None
+    set_zones(lab.root, {5: 8192})
+    assert lab.code() == "not-empty"
+
+
+def test_identity_is_rechecked(lab: Lab) -> None:
+    lab.guard.check_identity(lab.device)
+    (lab.root / "sys/class/block/nvme0n2/eui").write_text("52 54 00 00 00 00 00 77")
+    with pytest.raises(GuardRefused, match=r"now it is eui\.5254000000000077") as caught:
+        lab.guard.check_identity(lab.device)
+    assert caught.value.code == "identity-changed"
+
+
+def test_device_is_found_under_another_name(lab: Lab) -> None:
+    planned = replace(lab.device, path=str(lab.root / "dev" / "nvme0n9"))
+    assert lab.host.find(planned).path == lab.device.path
+
+
+def test_blank_sibling_is_taken_unasked(lab: Lab) -> None:
+    found, reason = companion(lab.host, lab.guard, lab.device, None)
+    assert (found, reason) == (lab.conventional, None)
+
+
+def test_sibling_with_anything_on_it_is_not(lab: Lab) -> None:
+    size = lab.conventional.size
+    lab.poke("nvme0n1", signatures.zero_spots(size)[20][0], b"\1")
+    found, reason = companion(lab.host, lab.guard, lab.device, None)
+    assert found is None
+    assert reason is not None
+    assert reason.code == "not-blank"
+    assert reason.hint.startswith("-e conventional_device=")
+    assert companion(lab.host, lab.guard, lab.device, "nvme0n1") == (lab.conventional, None)
+
+
+def test_named_companion_with_a_signature_is_refused(lab: Lab) -> None:
+    lab.poke("nvme0n1", 0, b"XFSB")
+    found, reason = companion(lab.host, lab.guard, lab.device, "nvme0n1")
+    assert found is None
+    assert reason is not None
+    assert reason.code == "foreign-signature"
+
+
+def test_inspection_collects_refusals_and_levels(lab: Lab) -> None:
+    set_zones(lab.root, {5: 4096})
+    (lab.root / "unavailable").touch()
+    levels = {"fake": FakeLevel(lab.root)}
+    found = inspect(
+        lab.host, lab.guard, levels, path="nvme0n2", conventional=None, host_name="rig0"
+    )
+    assert [reason.code for reason in found.refusals] == ["not-empty"]
+    assert found.host.name == "rig0"
+    assert not found.levels[0].available
+    assert found.levels[0].reason is not None
+    assert found.levels[0].reason.code == "program-missing"
+    assert json.loads((lab.root / "zones.json").read_text()) == {"5": 4096}

@@ -1,0 +1,362 @@
+"""Levels: probes, counters on captured sysfs trees, and the order of steps on a simulated host."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from harness.errors import ConfigError, GuardRefused, ToolFailed
+from harness.levels import LEVELS
+from harness.levels.base import LevelContext, LevelUp
+from harness.levels.btrfs import Btrfs
+from harness.levels.conventional import ConventionalExt4, ConventionalXfs
+from harness.levels.f2fs import F2fs, slice_sizes
+from harness.levels.filesystem import FileSystemLevel
+from harness.store.spec import Bytes, Device, DeviceIdentity, DeviceKind
+from harness.tools import coldfill, dmsetup, proc, zone_reset
+from harness.tools.kernel import Kernel
+from harness.tools.proc import Completed
+
+FIXTURES = Path(__file__).parents[1] / "fixtures" / "levels"
+MIB = 1 << 20
+UUID = "11111111-2222-3333-4444-555555555555"
+
+ZONED = Device(
+    path="/dev/nvme0n3", identity=DeviceIdentity("", "", "", "s", 3), kind=DeviceKind.EMULATED,
+    model="m", size=Bytes(384 * 8 * MIB), logical_block_size=4096, zoned=True,
+    zone_size=Bytes(8 * MIB), zone_capacity=Bytes(6 * MIB), zones=384,
+    max_open_zones=14, max_active_zones=14, scheduler="none", schedulers=("none",),
+)  # fmt: skip
+CONVENTIONAL = replace(
+    ZONED, path="/dev/nvme0n1", zoned=False, size=Bytes(4096 * MIB), zone_size=None,
+    zone_capacity=None, zones=None, max_open_zones=None, max_active_zones=None,
+)  # fmt: skip
+
+
+class Host:
+    """Programs of a host as far as levels use them; mounts show up in its mountinfo."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.calls: list[list[str]] = []
+        self.slices: dict[str, int] = {}
+        self.fail: dict[str, str] = {}  # program -> what it says when it fails
+        self.smallest_f2fs = 48 * MIB
+        (root / "proc/self").mkdir(parents=True)
+        (root / "proc/filesystems").write_text("\text4\n\txfs\n\tf2fs\n\tbtrfs\n")
+        self.mounts: list[tuple[str, str, str]] = []
+        self._write()
+
+    def run(self, argv: Sequence[str | Path], *, check: bool = True, **_: Any) -> Completed:
+        args = [str(arg) for arg in argv]
+        self.calls.append(args)
+        stdout, problem = "", self.fail.get(args[0], "")
+        if not problem:
+            stdout, problem = self._act(args)
+        done = Completed(tuple(args), 1 if problem else 0, None, 0.0, stdout, problem)
+        if check and problem:
+            raise proc.failure(done)
+        return done
+
+    def programs(self) -> list[str]:
+        return [call[0] if call[0] != "dmsetup" else " ".join(call[:2]) for call in self.calls]
+
+    def _act(self, args: list[str]) -> tuple[str, str]:
+        program = args[0]
+        if program == "mount":
+            self.mounts.append((args[-2], args[-1], args[2]))
+        elif program == "umount":
+            self.mounts = [mount for mount in self.mounts if mount[1] != args[1]]
+        elif (
+            program == "mkfs.f2fs" and self.slices.get(Path(args[-1]).name, 0) < self.smallest_f2fs
+        ):
+            return "", "\tError: Device size is not sufficient for F2FS volume"
+        elif program == "dmsetup":
+            return self._dmsetup(args[1:]), ""
+        self._write()
+        return "", ""
+
+    def _dmsetup(self, args: list[str]) -> str:
+        if args[0] == "create":
+            self.slices[args[1]] = int(args[3].split()[1]) * 512
+        elif args[0] == "remove":
+            del self.slices[args[1]]
+        if not self.slices:
+            return "No devices found\n"
+        return "".join(f"{name}\t(253:0)\n" for name in self.slices)
+
+    def _write(self) -> None:
+        lines = [
+            f"50 1 253:0 / {target} rw,relatime shared:1 - {kind} {source} rw,discard\n"
+            for source, target, kind in self.mounts
+        ]
+        (self.root / "proc/self/mountinfo").write_text("".join(lines))
+
+
+@pytest.fixture
+def host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Host:
+    fake = Host(tmp_path / "root")
+    monkeypatch.setattr(proc, "run", fake.run)
+    monkeypatch.setattr(proc, "which", lambda program: Path("/sbin", program))
+    monkeypatch.setattr(dmsetup, "node", lambda name: tmp_path if name in fake.slices else Path())
+    monkeypatch.setattr(dmsetup, "create", _create)
+    monkeypatch.setattr(
+        zone_reset, "reset_all", lambda device, _: fake.calls.append(["reset", str(device)])
+    )
+    return fake
+
+
+def _create(name: str, device: Path, size: Bytes) -> Path:
+    proc.run(dmsetup.create_argv(name, device, size))
+    return Path("/dev/mapper", name)
+
+
+def context(host: Host, tmp_path: Path, **options: str | int) -> LevelContext:
+    return LevelContext(
+        ZONED, CONVENTIONAL, options, tmp_path / "scratch", "zonelab-r01",
+        lambda: host.calls.append(["check_devices"]),
+    )  # fmt: skip
+
+
+def test_registered_under_their_names() -> None:
+    assert list(LEVELS) == ["conventional-ext4", "conventional-xfs", "f2fs", "btrfs"]
+    assert all(LEVELS[name].name == name for name in LEVELS)
+
+
+@pytest.mark.parametrize("kind", [ConventionalExt4, ConventionalXfs, F2fs, Btrfs])
+def test_up_and_down_leave_nothing(kind: type[FileSystemLevel], host: Host, tmp_path: Path) -> None:
+    level = kind(Kernel(host.root))
+    assert level.probe(ZONED, CONVENTIONAL) is None
+    up = level.up(context(host, tmp_path))
+    assert up.db is not None
+    assert up.db.is_dir()
+    assert up.mount_options == "rw,relatime,discard"
+    assert [d.zoned for d in up.devices] == [True] * level.uses_zoned + [
+        False
+    ] * level.needs_conventional
+    programs = host.programs()
+    assert programs.index("check_devices") < programs.index(level.programs[0])
+    assert ("reset" in programs) == level.uses_zoned
+    up.db.rmdir()
+    (up.db.parent / "cold").rmdir()
+    for _ in range(2):  # the second time there is nothing left to take down
+        level.down(up)
+        assert host.mounts == []
+        assert host.slices == {}
+        assert not up.db.parent.exists()
+
+
+def test_conventional_is_cut_to_the_zoned_capacity(host: Host, tmp_path: Path) -> None:
+    ConventionalExt4(Kernel(host.root)).up(context(host, tmp_path))
+    assert host.slices == {"zonelab-nvme0n1": 384 * 6 * MIB}
+
+
+def test_conventional_of_equal_size_is_used_whole(host: Host, tmp_path: Path) -> None:
+    same = replace(CONVENTIONAL, size=ZONED.capacity)
+    ConventionalXfs(Kernel(host.root)).up(replace(context(host, tmp_path), conventional=same))
+    assert host.slices == {}
+    assert host.mounts[0][0] == "/dev/nvme0n1"
+
+
+def test_f2fs_takes_the_smallest_slice_that_formats(host: Host, tmp_path: Path) -> None:
+    F2fs(Kernel(host.root)).up(context(host, tmp_path))
+    assert host.slices == {"zonelab-nvme0n1": 48 * MIB}
+    assert host.programs().count("mkfs.f2fs") == 4  # 16, 24, 32, 48 MiB
+    assert host.programs().count("check_devices") == 4
+
+
+def test_f2fs_says_why_no_slice_works(host: Host, tmp_path: Path) -> None:
+    host.smallest_f2fs = 1 << 40
+    with pytest.raises(ToolFailed, match="Device size is not sufficient"):
+        F2fs(Kernel(host.root)).up(context(host, tmp_path))
+    assert host.slices == {}
+
+
+def test_f2fs_slices_ascend() -> None:
+    sizes = slice_sizes()
+    assert sizes == sorted(set(sizes))
+    assert [size // MIB for size in sizes[:4]] == [16, 24, 32, 48]
+
+
+def test_a_failed_mount_is_taken_down_again(host: Host, tmp_path: Path) -> None:
+    host.fail["mount"] = "mount: wrong fs type"
+    with pytest.raises(ToolFailed, match="wrong fs type"):
+        ConventionalExt4(Kernel(host.root)).up(context(host, tmp_path))
+    assert host.slices == {}
+    assert not (tmp_path / "scratch/mnt").exists()
+
+
+def test_nothing_is_formatted_when_the_device_changed(host: Host, tmp_path: Path) -> None:
+    def refuse() -> None:
+        raise GuardRefused("another device")
+
+    with pytest.raises(GuardRefused):
+        Btrfs(Kernel(host.root)).up(replace(context(host, tmp_path), check_devices=refuse))
+    assert {"reset", "mkfs.btrfs", "mount"}.isdisjoint(host.programs())
+
+
+def test_options_reach_the_command_line(host: Host, tmp_path: Path) -> None:
+    F2fs(Kernel(host.root)).up(context(host, tmp_path, o=5, mount_options="noatime"))
+    mkfs = next(call for call in host.calls if call[0] == "mkfs.f2fs")
+    assert mkfs[mkfs.index("-o") + 1] == "5"
+    assert next(c for c in host.calls if c[0] == "mount")[3:5] == ["-o", "noatime"]
+
+
+def test_unknown_option_is_refused_before_anything_happens(host: Host, tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="no option 'overprovision'"):
+        F2fs(Kernel(host.root)).up(context(host, tmp_path, overprovision=5))
+    assert host.calls == []
+
+
+@pytest.mark.parametrize(
+    ("level", "change", "code"),
+    [
+        (F2fs, {"max_open_zones": 5}, "zones-open-limit"),
+        (F2fs, {"zone_capacity": Bytes(7 * MIB)}, "zone-capacity"),
+        (Btrfs, {"zone_size": Bytes(2 * MIB)}, "zone-size"),
+        (Btrfs, {"zones": 9}, "zones-too-few"),
+        (Btrfs, {"max_active_zones": 7}, "zones-active-limit"),
+    ],
+)
+def test_zoned_devices_a_level_cannot_use(
+    level: type[FileSystemLevel], change: dict[str, Any], code: str, host: Host
+) -> None:
+    reason = level(Kernel(host.root)).probe(replace(ZONED, **change), CONVENTIONAL)
+    assert reason is not None
+    assert reason.code == code
+
+
+@pytest.mark.parametrize("level", [F2fs, Btrfs])
+def test_no_limit_on_zones_is_fine(level: type[FileSystemLevel], host: Host) -> None:
+    unlimited = replace(ZONED, max_open_zones=0, max_active_zones=0)
+    assert level(Kernel(host.root)).probe(unlimited, CONVENTIONAL) is None
+
+
+@pytest.mark.parametrize("level", [F2fs, ConventionalExt4, ConventionalXfs])
+def test_missing_conventional_device_names_the_option(
+    level: type[FileSystemLevel], host: Host
+) -> None:
+    reason = level(Kernel(host.root)).probe(ZONED, None)
+    assert reason is not None
+    assert reason.code == "conventional-missing"
+    assert "-e conventional_device=" in reason.hint
+
+
+def test_baseline_refuses_less_room_than_the_zoned_device(host: Host) -> None:
+    small = replace(CONVENTIONAL, size=Bytes(ZONED.capacity - 512))
+    reason = ConventionalExt4(Kernel(host.root)).probe(ZONED, small)
+    assert reason is not None
+    assert reason.code == "conventional-too-small"
+
+
+def test_missing_program_and_kernel(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
+    level = Btrfs(Kernel(host.root))
+    (host.root / "proc/filesystems").write_text("\text4\n")
+    host.fail["modprobe"] = "modprobe: FATAL: Module btrfs not found"
+    reason = level.probe(ZONED, None)
+    assert reason is not None
+    assert reason.code == "kernel-filesystem"
+    monkeypatch.setattr(proc, "which", lambda _: None)
+    reason = level.probe(ZONED, None)
+    assert reason is not None
+    assert (reason.code, reason.hint) == ("program-missing", "apt-get install btrfs-progs")
+
+
+def captured(name: str, tmp_path: Path) -> Kernel:
+    root = tmp_path / "captured"
+    shutil.copytree(FIXTURES / name, root)
+    (root / "dev/mapper").mkdir(parents=True)
+    (root / "dev/mapper/zonelab-lvtest").symlink_to("../dm-0")
+    return Kernel(root)
+
+
+UP = LevelUp(Path("/mnt/lv/db"), None, Path("/mnt/lv/cold"), (ZONED,))
+
+
+def test_f2fs_counters_of_a_captured_tree(tmp_path: Path) -> None:
+    kernel = captured("f2fs", tmp_path)
+    usage = F2fs(kernel).gc(UP)
+    assert (usage.gc_events, usage.gc_bytes) == (0, 0)
+    assert usage.raw["conventional_slice_bytes"] == 48 * MIB
+    kernel.sys("fs/f2fs/dm-0/moved_blocks_background").write_text("7\n")
+    kernel.sys("fs/f2fs/dm-0/moved_blocks_foreground").write_text("3\n")
+    usage = F2fs(kernel).gc(UP)
+    assert (usage.gc_events, usage.gc_bytes) == (10, 10 * 4096)
+
+
+def test_f2fs_without_counters_says_so(tmp_path: Path) -> None:
+    kernel = captured("f2fs", tmp_path)
+    kernel.sys("fs/f2fs/dm-0/moved_blocks_background").unlink()
+    usage = F2fs(kernel).gc(UP)
+    assert (usage.gc_events, usage.gc_bytes) == (None, None)
+    assert usage.gc_source.endswith("this kernel has no moved_blocks_background")
+
+
+def test_btrfs_counters_of_a_captured_tree(tmp_path: Path) -> None:
+    kernel = captured("btrfs", tmp_path)
+    allocation = kernel.sys(f"fs/btrfs/{UUID}/allocation")
+    (allocation / "data/reclaim_count").write_text("4\n")
+    (allocation / "data/reclaim_bytes").write_text("4096000\n")
+    (allocation / "metadata/reclaim_count").write_text("1\n")
+    usage = Btrfs(kernel).gc(UP)
+    assert (usage.gc_events, usage.gc_bytes) == (5, 4_096_000)
+    assert usage.raw["data.bg_reclaim_threshold"] == 75
+    assert usage.raw["data.bytes_used"] == 60 * MIB
+
+
+def test_btrfs_without_counters_says_so(tmp_path: Path) -> None:
+    kernel = captured("btrfs", tmp_path)
+    kernel.sys(f"fs/btrfs/{UUID}/allocation/metadata/reclaim_count").unlink()
+    usage = Btrfs(kernel).gc(UP)
+    assert usage.gc_events is None
+    assert usage.gc_bytes == 0
+    assert "does not have them" in usage.gc_source
+
+
+def test_btrfs_free_bytes_are_of_capacity(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    level = Btrfs(captured("btrfs", tmp_path))
+    monkeypatch.setattr(level, "mount_point", lambda _: tmp_path)
+    usage = level.usage(UP)
+    assert usage.free_bytes is not None
+    # 60 MiB are stored, and superblock logs, metadata and relocation hold some zones.
+    assert 0.94 < usage.free_bytes / ZONED.capacity < 1 - 60 / (384 * 6)
+    assert isinstance(usage.raw["statvfs.f_bavail_bytes"], int)
+
+
+def test_counters_of_what_is_not_mounted(tmp_path: Path) -> None:
+    with pytest.raises(ToolFailed, match="not mounted"):
+        F2fs(captured("btrfs", tmp_path / "a")).gc(replace(UP, db=Path("/mnt/other/db")))
+    other = replace(UP, devices=(replace(ZONED, path="/dev/nvme9n9"),))
+    with pytest.raises(ToolFailed, match="no btrfs"):
+        Btrfs(captured("btrfs", tmp_path / "b")).gc(other)
+
+
+def test_database_bytes_are_file_lengths(tmp_path: Path) -> None:
+    (tmp_path / "db/lost").mkdir(parents=True)
+    (tmp_path / "db/1.sst").write_bytes(b"x" * 5000)
+    (tmp_path / "db/lost/2.sst").write_bytes(b"x" * 70)
+    assert Btrfs().database_bytes(replace(UP, db=tmp_path / "db")) == 5070
+
+
+def test_cold_fill_writes_whole_blocks_and_syncs(
+    host: Host, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[tuple[Path, int, int]] = []
+
+    def write(file: Path, size: int, seed: int, progress: Any) -> coldfill.Stored:
+        asked.append((file, size, seed))
+        progress(4096)
+        return coldfill.Stored(8192, 0.1, direct=True, full=True)
+
+    monkeypatch.setattr(coldfill, "write", write)
+    told: list[tuple[int, int]] = []
+    stored = Btrfs(Kernel(host.root)).fill_cold(UP, 12_300, 9, lambda a, b: told.append((a, b)))
+    assert stored == 8192  # the file system was full: what is really there
+    assert asked == [(Path("/mnt/lv/cold/cold"), 12_288, 9)]
+    assert told == [(4096, 12_300)]
+    assert host.calls[-1][0] == "sync"

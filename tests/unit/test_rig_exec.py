@@ -1,0 +1,127 @@
+"""No QEMU is left behind, whatever ends ``zonelab rig``. QEMU is a fake that only sleeps."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from harness.rig import process
+
+# The real command with the slow parts replaced: no image, no guest, a QEMU that writes its pid.
+DRIVER = """
+import sys
+from pathlib import Path
+from harness.cli import main
+from harness.rig import guest, host, life, model, qemu, state
+from harness.rig.recipe import Image
+
+here = Path(sys.argv[1])
+state.BUILD = here
+image = Image(here / "image")
+life.build = lambda *_: (image, False)
+host.check_run = lambda *_: None
+guest.wait = lambda *_: None
+guest.devices = lambda *_: ()
+qemu.argv = lambda *_, **__: ["sh", "-c", "echo $$ > qemu.pid; exec sleep 120"]
+sys.exit(main.main(["rig", "--quiet", *sys.argv[2:]]))
+"""
+
+
+@pytest.fixture
+def here(tmp_path: Path) -> Path:
+    (tmp_path / "image").mkdir()
+    (tmp_path / "image" / "host_key.pub").write_text("ssh-ed25519 AAAA x\n")
+    return tmp_path
+
+
+def start(here: Path, *words: str) -> subprocess.Popen[str]:
+    argv = [sys.executable, "-c", DRIVER, str(here), *words]
+    env = {**os.environ, "XDG_CACHE_HOME": str(here / "cache")}
+    return subprocess.Popen(
+        argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=env
+    )
+
+
+def wait_for(path: Path) -> None:
+    deadline = time.monotonic() + 20
+    while not path.exists():
+        assert time.monotonic() < deadline, f"{path} never came"
+        time.sleep(0.05)
+
+
+def qemu_of(here: Path) -> process.Process:
+    pid = here / "default" / "qemu.pid"
+    wait_for(pid)
+    found = process.identify(int(pid.read_text()))
+    assert found is not None
+    return found
+
+
+def test_the_commands_exit_code_and_environment_come_through(here: Path) -> None:
+    script = "echo $ZONELAB_RIG; test -f $ANSIBLE_INVENTORY && exit 7"
+    done = start(here, "exec", "default", "--", "sh", "-c", script)
+    out, err = done.communicate(timeout=60)
+    assert (done.returncode, out) == (7, "default\n"), err
+    assert not (here / "default" / "state.json").exists()
+    assert not list((here / "default").glob("*.img"))
+
+
+@pytest.mark.parametrize(
+    "number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP], ids=lambda number: number.name
+)
+def test_a_signal_stops_the_command_and_the_rig(here: Path, number: signal.Signals) -> None:
+    flag = here / "started"
+    running = start(here, "exec", "default", "--", "sh", "-c", f"touch {flag}; exec sleep 120")
+    wait_for(flag)
+    machine = qemu_of(here)
+    running.send_signal(number)
+    _, err = running.communicate(timeout=60)
+    assert running.returncode == 130
+    assert err == "zonelab: interrupted\n"
+    assert not process.alive(machine)
+    assert not (here / "default" / "state.json").exists()
+
+
+def test_qemu_dies_with_a_killed_supervisor(here: Path) -> None:
+    flag = here / "started"
+    running = start(here, "exec", "default", "--", "sh", "-c", f"touch {flag}; sleep 2")
+    wait_for(flag)
+    machine = qemu_of(here)
+    running.kill()
+    assert process.wait_gone(machine, 10)
+    running.communicate(timeout=60)
+
+
+def test_a_command_that_does_not_exist_is_one_line(here: Path) -> None:
+    done = start(here, "exec", "default", "--", "no-such-program")
+    _, err = done.communicate(timeout=60)
+    assert done.returncode == 2
+    assert err == "zonelab: cannot start no-such-program: No such file or directory\n"
+    assert not (here / "default" / "state.json").exists()
+
+
+def test_up_stays_up_until_down_or_the_end_of_its_lease(here: Path) -> None:
+    done = start(here, "up", "default", "--lease", "60")
+    out, err = done.communicate(timeout=60)
+    assert done.returncode == 0, err
+    assert f"{here}/default/inventory.yml" in out
+    machine = qemu_of(here)
+    assert process.alive(machine)
+    again = start(here, "exec", "default", "--", "true")
+    assert "is up already" in again.communicate(timeout=60)[1]
+    assert again.returncode == 2
+    assert process.alive(machine), "a refused exec must not stop somebody's rig"
+    assert start(here, "down", "default").wait(60) == 0
+    assert not process.alive(machine)
+
+
+def test_a_lease_that_ends_stops_qemu(here: Path) -> None:
+    done = start(here, "up", "default", "--lease", "2")
+    done.communicate(timeout=60)
+    assert process.wait_gone(qemu_of(here), 10)

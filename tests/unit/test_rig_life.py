@@ -1,0 +1,243 @@
+"""Processes, locks, state files, the guest's devices, and the command's small parsers."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pytest
+import yaml
+
+from harness.cli import rig as cli
+from harness.errors import ConfigError, HostError, TimedOut, ToolFailed, UsageError
+from harness.rig import guest, host, life, model, process, qemu, state
+from harness.rig.recipe import Image
+from harness.rig.state import GuestDevice, State
+from harness.rig.talk import Talk
+
+FIXTURES = Path(__file__).parents[1] / "fixtures" / "rig"
+QUIET = Talk(quiet=True)
+SLEEP = [sys.executable, "-c", "import time; time.sleep(60)"]
+STUBBORN = [
+    sys.executable,
+    "-c",
+    "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN);"
+    "print('deaf', flush=True); time.sleep(60)",
+]
+
+
+@pytest.fixture
+def build(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setattr(state, "BUILD", tmp_path)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    (tmp_path / "default").mkdir()
+    return tmp_path
+
+
+def a_state(found: process.Process) -> State:
+    device = GuestDevice(2, "5254005a4c000002", "/dev/x", "/dev/nvme0n2", "nvme0n2", True, 1 << 20)
+    return State("default", found.pid, found.began, 2022, "tcg", "/i", "t", 12.0, 60, (device,))
+
+
+def test_a_recycled_pid_is_another_process() -> None:
+    found = process.identify(os.getpid())
+    assert found is not None
+    assert process.alive(found)
+    assert not process.alive(process.Process(found.pid, found.began + 1))
+
+
+def test_names_with_blanks_and_brackets_do_not_confuse(tmp_path: Path) -> None:
+    (tmp_path / "7").mkdir()
+    fields = ["S", *map(str, range(4, 22)), "4711", "23"]  # synthetic, fields 3 to 23
+    (tmp_path / "7" / "stat").write_text(f"7 (a) b (c) {' '.join(fields)}\n")
+    assert process.identify(7, tmp_path) == process.Process(7, 4711)
+    (tmp_path / "7" / "stat").write_text(f"7 (a) Z {' '.join(fields[1:])}\n")
+    assert process.identify(7, tmp_path) is None
+
+
+@pytest.mark.parametrize("argv", [SLEEP, STUBBORN])
+def test_stop_insists(argv: list[str]) -> None:
+    with subprocess.Popen(argv, stdout=subprocess.PIPE) as child:
+        if argv is STUBBORN:
+            assert child.stdout is not None
+            child.stdout.readline()
+        found = process.identify(child.pid)
+        assert found is not None
+        process.stop(found, grace=0.5)
+        assert child.wait(5) != 0
+
+
+def test_stop_leaves_a_recycled_pid_alone() -> None:
+    with subprocess.Popen(SLEEP) as child:
+        found = process.identify(child.pid)
+        assert found is not None
+        process.stop(process.Process(found.pid, found.began + 1))
+        assert child.poll() is None
+        child.kill()
+
+
+def test_the_second_waits_for_the_lock(tmp_path: Path) -> None:
+    order: list[str] = []
+
+    def second() -> None:
+        with process.locked(tmp_path / "lock", QUIET, "x"):
+            order.append("second")
+
+    with process.locked(tmp_path / "lock", QUIET, "x"):
+        thread = threading.Thread(target=second)
+        thread.start()
+        time.sleep(0.2)
+        order.append("first")
+    thread.join(5)
+    assert order == ["first", "second"]
+
+
+def test_a_program_that_takes_too_long_is_ended(tmp_path: Path) -> None:
+    begin = time.monotonic()
+    with pytest.raises(ToolFailed, match="killed by SIGTERM"):
+        process.stream(SLEEP, tmp_path / "log", QUIET, timeout=0.3)
+    assert time.monotonic() - begin < 10
+
+
+def test_state_is_read_back_and_forgotten_when_qemu_is_gone(build: Path) -> None:
+    with subprocess.Popen(SLEEP) as child:
+        found = process.identify(child.pid)
+        assert found is not None
+        state.write(a_state(found))
+        assert state.read("default") == a_state(found)
+        child.kill()
+        child.wait()
+    assert state.read("default") is None
+
+
+def test_a_rig_that_is_down_says_what_to_type(build: Path) -> None:
+    with pytest.raises(HostError, match="rig default is down") as caught:
+        life.counters("default")
+    assert caught.value.hint == "zonelab rig up default"
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [("{", "is damaged"), ('{"schema_version": 99}', "schema_version 99")],
+)
+def test_a_damaged_state_is_named(build: Path, text: str, message: str) -> None:
+    (build / "default" / "state.json").write_text(text)
+    with pytest.raises(ConfigError, match=message):
+        state.read("default")
+
+
+def test_access_files_pin_the_host_key(build: Path) -> None:
+    image = Image(build / "image")
+    image.folder.mkdir()
+    image.host_key.write_text("ssh-ed25519 AAAA root@x\n")
+    state.write_access(model.load("default"), image, 4022)
+    here = build / "default"
+    assert (here / "known_hosts").read_text() == "zonelab-rig ssh-ed25519 AAAA\n"
+    done = subprocess.run(
+        ["ssh", "-G", "-F", here / "ssh_config", "rig"], capture_output=True, text=True, check=True
+    )
+    settings = dict(line.split(" ", 1) for line in done.stdout.splitlines())
+    assert settings["hostname"] == "127.0.0.1"
+    assert settings["port"] == "4022"
+    assert settings["stricthostkeychecking"] == "true"
+    assert settings["hostkeyalias"] == "zonelab-rig"
+
+
+def test_the_inventory_names_the_zoned_device(build: Path) -> None:
+    state.write_inventory(a_state(process.Process(1, 1)))
+    inventory = yaml.safe_load((build / "default" / "inventory.yml").read_text())
+    found = inventory["all"]["hosts"]["rig"]
+    assert (found["device"], found["zonelab_rig"], found["ansible_user"]) == (
+        "/dev/x",
+        True,
+        "root",
+    )
+    config = str(build / "default" / "ssh_config")
+    assert config in found["ansible_ssh_common_args"]
+
+
+def test_the_static_inventory_fits_the_default_rig() -> None:
+    file = model.PROJECT / "ansible" / "inventory" / "rig.yml"
+    found = yaml.safe_load(file.read_text())["all"]["hosts"]["rig"]
+    zoned = next(ns for ns in model.load("default").namespaces if ns.zoned)
+    assert found["device"] == f"/dev/disk/by-id/nvme-uuid.{zoned.uuid}"
+    assert found["ansible_host"] == state.host_name("default")
+
+
+@pytest.mark.parametrize(
+    ("fixture", "start"),
+    [
+        ("devices-default.txt", "/dev/disk/by-id/nvme-uuid."),
+        ("devices-debian12.txt", "/dev/disk/by-path/"),
+    ],
+)
+def test_devices_are_found_by_serial_and_nsid(fixture: str, start: str) -> None:
+    found = guest.parse_devices((FIXTURES / fixture).read_text())
+    assert sorted(nsid for _, nsid in found) == [1, 2, 3]
+    for node, path in found.values():
+        assert node.startswith("/dev/nvme0n")
+        assert path.startswith(start)
+
+
+def test_the_console_is_shown_without_escapes(tmp_path: Path) -> None:
+    console = tmp_path / "console.log"
+    console.write_bytes(b"\x1b[6none\r\n\r\n\xfftwo\n")
+    assert guest.console_lines(console, 1) == ["\ufffdtwo"]
+    assert guest.console_lines(tmp_path / "none", 3) == []
+
+
+def test_a_guest_that_never_answers_times_out(build: Path) -> None:
+    me = process.identify(os.getpid())
+    assert me is not None
+    (build / "default" / qemu.CONSOLE).write_text("Kernel panic - not syncing\n")
+    with pytest.raises(TimedOut, match="did not answer on ssh within 0 s") as caught:
+        guest.wait("default", 1, me, QUIET, 0.3)
+    assert "console" in caught.value.hint
+
+
+def test_a_qemu_that_ends_while_booting_is_named(build: Path) -> None:
+    gone = process.Process(os.getpid(), 1)
+    with pytest.raises(ToolFailed, match="ended while it booted"):
+        guest.wait("default", 1, gone, QUIET, 30)
+
+
+def test_a_qemu_that_cannot_start_leaves_nothing_behind(
+    build: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(life, "build", lambda *_a: (Image(build / "image"), False))
+    monkeypatch.setattr(host, "check_run", lambda *_a: None)
+    monkeypatch.setattr(qemu, "argv", lambda *_a, **_k: ["sh", "-c", "echo qemu: bad luck; exit 1"])
+    with pytest.raises(ToolFailed, match="QEMU did not start: qemu: bad luck"):
+        life.up(model.load("default"), QUIET)
+    here = build / "default"
+    assert not list(here.glob("*.img"))
+    assert not (here / "state.json").exists()
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"), [("90", 90), ("90s", 90), ("15m", 900), ("6h", 21600), ("2d", 172800)]
+)
+def test_durations(text: str, seconds: int) -> None:
+    assert cli.parse_duration(text) == seconds
+
+
+@pytest.mark.parametrize("text", ["", "0h", "-1", "1.5h", "6 h", "soon", "1w"])
+def test_no_durations(text: str) -> None:
+    with pytest.raises(UsageError, match="is no duration"):
+        cli.parse_duration(text)
+
+
+def test_tables_are_data(capsys: pytest.CaptureFixture[str]) -> None:
+    rows = [{"a": 1, "b": "x,y"}, {"a": 22, "b": "z"}]
+    for form in ("table", "json", "csv", "md"):
+        cli._print(rows, form)
+    out = capsys.readouterr().out
+    assert "a   b\n1   x,y\n22  z\n" in out
+    assert json.dumps(rows, indent=2) in out
+    assert 'a,b\n1,"x,y"\n22,z\n' in out
+    assert "| a | b |\n| --- | --- |\n| 1 | x,y |\n| 22 | z |\n" in out

@@ -1,0 +1,100 @@
+"""Rig files: what is accepted, and that each mistake is named in one line."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from harness.errors import ConfigError, UsageError
+from harness.rig import model
+
+GOOD = """
+description: a test rig
+suite: trixie
+smp: 2
+m: 1G
+nvme:
+  - serial: s0
+    nvme-ns:
+      - {nsid: 1, eui64: 0x1, uuid: "00000000-0000-4000-8000-000000000001", size: 64M}
+      - nsid: 2
+        eui64: 0x2
+        uuid: "00000000-0000-4000-8000-000000000002"
+        zoned: true
+        zones: 32
+        zoned.zone_size: 8M
+        zoned.zone_capacity: 6M
+        zoned.max_open: 4
+        zoned.max_active: 5
+"""
+
+
+def load(tmp_path: Path, text: str) -> model.Rig:
+    (tmp_path / "test.yml").write_text(text)
+    return model.load("test", tmp_path)
+
+
+def test_a_zoned_namespace_is_as_long_as_its_zones_and_holds_their_capacity(tmp_path: Path) -> None:
+    conventional, zoned = load(tmp_path, GOOD).namespaces
+    assert (conventional.length, conventional.capacity) == (64 << 20, 64 << 20)
+    assert (zoned.length, zoned.capacity) == (32 * 8 << 20, 32 * 6 << 20)
+    assert zoned.eui == "0000000000000002"
+
+
+@pytest.mark.parametrize("name", model.names())
+def test_shipped_rigs_are_what_the_levels_need(name: str) -> None:
+    conventional, zoned, tenants = model.load(name).namespaces
+    assert not conventional.zoned
+    assert conventional.capacity == zoned.capacity == tenants.capacity
+    for namespace in (zoned, tenants):
+        assert namespace.zones is not None
+        assert namespace.zones >= 384
+        assert namespace.zone_capacity is not None
+        assert namespace.zone_capacity % (2 << 20) == 0, "f2fs loses space otherwise"
+        assert namespace.capacity < namespace.length
+        assert namespace.max_active == namespace.max_open == 14
+
+
+def test_shipped_rigs_share_no_identity() -> None:
+    euis = [ns.eui for name in model.names() for ns in model.load(name).namespaces]
+    assert len(set(euis)) == len(euis)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("smp: 2", "smp: 2\ncpus: 2", "cpus: unknown field"),
+        ("zones: 32", "zones: 32\n        zone_sizes: 1", "zone_sizes: unknown field"),
+        ("m: 1G", "m: 1GB", "m: expected a size such as 8M (units K, M, G, T), got '1GB'"),
+        ("m: 1G", "m: 1.5", "m: expected a size such as 8M"),
+        ("smp: 2", "smp: two", "smp: "),
+        ("suite: trixie", "suite: sid", "suite: "),
+        ("suite: trixie", "", "suite: Field required"),
+        ("eui64: 0x2", "eui64: 0x1", "two namespaces have the same eui64"),
+        ("nsid: 2", "nsid: 1", "two namespaces share an nsid"),
+        ("eui64: 0x2", "eui64: 0", "eui64: "),
+        ("zone_size: 8M", "zone_size: 7M", "no power of two"),
+        ("zone_capacity: 6M", "zone_capacity: 9M", "exceeds zoned.zone_size"),
+        ("max_open: 4", "max_open: 6", "zoned.max_open exceeds zoned.max_active"),
+        ("max_active: 5", "max_active: 33", "exceeds zones 32"),
+        ("zones: 32", "size: 64M", "drop size"),
+        (", size: 64M", "", "a conventional namespace needs size"),
+        ("zones: 32\n", "\n", "a zoned namespace needs zones"),
+        ("000000000002", "2", "expected a lower-case UUID"),
+        ("smp: 2", "smp: [", "no valid YAML in line"),
+        (GOOD, "just text", "must be a mapping"),
+    ],
+)
+def test_a_mistake_is_named(tmp_path: Path, old: str, new: str, message: str) -> None:
+    assert old in GOOD
+    with pytest.raises(ConfigError) as caught:
+        load(tmp_path, GOOD.replace(old, new, 1))
+    assert message in caught.value.message
+    assert "\n" not in caught.value.message
+
+
+def test_an_unknown_rig_names_the_known_ones() -> None:
+    with pytest.raises(UsageError, match=r"unknown rig '\.\./default'") as caught:
+        model.load("../default")
+    assert "default" in caught.value.hint

@@ -1,0 +1,154 @@
+"""QEMU's command line and the QMP client."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import threading
+from collections.abc import Callable, Iterator
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+
+from harness.errors import HostError, ToolFailed
+from harness.rig import model, qemu, qmp
+from harness.rig.recipe import Image
+
+FIXTURES = Path(__file__).parents[1] / "fixtures" / "rig"
+DEFAULT = model.load("default")
+
+
+def options(argv: list[str], name: str) -> list[str]:
+    return [value for option, value in pairwise(argv) if option == name]
+
+
+def test_the_default_rig_is_one_drive_with_three_namespaces() -> None:
+    argv = qemu.argv(DEFAULT, Image(Path("/c/abc")), port=2022, accelerator="tcg")
+    devices = options(argv, "-device")
+    assert devices[2:] == [
+        "nvme,id=nvme0,serial=zonelab0",
+        "nvme-ns,drive=nvme0n1,bus=nvme0,nsid=1,eui64=0x5254005a4c000001,"
+        "uuid=5a4c0000-0000-4000-8000-000000000001,"
+        "logical_block_size=4096,physical_block_size=4096",
+        *(
+            f"nvme-ns,drive=nvme0n{nsid},bus=nvme0,nsid={nsid},eui64=0x5254005a4c00000{nsid},"
+            f"uuid=5a4c0000-0000-4000-8000-00000000000{nsid},"
+            "logical_block_size=4096,physical_block_size=4096,zoned=on,"
+            "zoned.zone_size=8388608,zoned.zone_capacity=6291456,"
+            "zoned.max_open=14,zoned.max_active=14"
+            for nsid in (2, 3)
+        ),
+    ]
+    assert options(argv, "-smp") == ["2"]
+    assert options(argv, "-m") == ["4096M"]
+    assert options(argv, "-kernel") == ["/c/abc/vmlinuz"]
+    assert "nvme_core.multipath=N" in options(argv, "-append")[0].split()
+
+
+def test_the_guest_is_reached_on_loopback_only_and_reaches_nothing() -> None:
+    argv = qemu.argv(DEFAULT, Image(Path("/c")), port=2022, accelerator="tcg")
+    assert options(argv, "-netdev") == ["user,id=net,restrict=on,hostfwd=tcp:127.0.0.1:2022-:22"]
+    assert "-nodefaults" in argv
+
+
+def test_the_root_disk_is_never_written() -> None:
+    argv = qemu.argv(DEFAULT, Image(Path("/c,d")), port=1, accelerator="tcg")
+    root = next(drive for drive in options(argv, "-drive") if "id=root" in drive)
+    assert root.split("file=")[1].startswith("/c,,d/root.img,"), "commas are doubled for QEMU"
+    assert "snapshot=on" in root
+
+
+def test_a_reset_must_not_end_qemu() -> None:
+    # -no-reboot would turn system_reset, which keeps the zones, into an exit, which loses them
+    assert "-no-reboot" not in qemu.argv(DEFAULT, Image(Path("/c")), port=1, accelerator="tcg")
+
+
+@pytest.mark.parametrize(
+    ("accelerator", "accel", "cpu"), [("kvm", "kvm", "host"), ("tcg", "tcg,thread=multi", "max")]
+)
+def test_accelerators(accelerator: str, accel: str, cpu: str) -> None:
+    argv = qemu.argv(DEFAULT, Image(Path("/c")), port=1, accelerator=accelerator)
+    assert (options(argv, "-accel"), options(argv, "-cpu")) == ([accel], [cpu])
+
+
+Serve = Callable[[dict[str, str]], Path]
+
+
+@pytest.fixture
+def serve(tmp_path: Path) -> Iterator[Serve]:
+    """A QMP server that answers by command; synthetic but for the block statistics."""
+    folder = tmp_path / ("long" * 30)  # longer than a socket's path may be
+    folder.mkdir()
+    server = socket.socket(socket.AF_UNIX)
+    threads: list[threading.Thread] = []
+
+    def run(answers: dict[str, str]) -> None:
+        connection, _ = server.accept()
+        with connection, connection.makefile("rw") as file:
+            file.write('{"QMP": {"version": {"qemu": {"major": 7}}, "capabilities": []}}\n')
+            file.flush()
+            for line in file:
+                answer = answers.get(json.loads(line)["execute"])
+                if answer is None:
+                    return
+                file.write(answer + "\n")
+                file.flush()
+
+    def start(answers: dict[str, str]) -> Path:
+        thread = threading.Thread(
+            target=run, args=({"qmp_capabilities": '{"return": {}}', **answers},)
+        )
+        thread.start()
+        threads.append(thread)
+        return folder / "qmp.sock"
+
+    before = Path.cwd()  # a relative name is within the length limit
+    os.chdir(folder)
+    server.bind("qmp.sock")
+    os.chdir(before)
+    server.listen()
+    yield start
+    for thread in threads:
+        thread.join(5)
+    server.close()
+
+
+def test_counters_come_by_drive(serve: Serve) -> None:
+    answer = json.loads((FIXTURES / "query-blockstats.json").read_text())
+    event = '{"event": "RTC_CHANGE", "data": {"offset": 0}}\n'
+    path = serve({"query-blockstats": event + json.dumps({"return": answer})})
+    with qmp.Qmp(path, timeout=5) as client:
+        stats = client.blockstats()
+    assert {"root", "nvme0n1", "nvme0n2", "nvme0n3"} <= set(stats)
+    raw = next(entry for entry in answer if entry["device"] == "nvme0n2")["stats"]
+    assert stats["nvme0n2"].rd_bytes == raw["rd_bytes"] > 0
+    assert stats["nvme0n2"].wr_bytes == raw["wr_bytes"] == 0
+
+
+def test_a_refused_command_says_why(serve: Serve) -> None:
+    path = serve({"bad": '{"error": {"class": "CommandNotFound", "desc": "no such command"}}'})
+    with qmp.Qmp(path, timeout=5) as client, pytest.raises(ToolFailed, match="no such command"):
+        client.execute("bad")
+
+
+def test_a_qemu_that_ends_is_an_error(serve: Serve) -> None:
+    with qmp.Qmp(serve({}), timeout=5) as client, pytest.raises(ToolFailed, match="quit"):
+        client.execute("quit")
+
+
+def test_garbage_is_an_error(serve: Serve) -> None:
+    path = serve({"x": "{not json"})
+    with qmp.Qmp(path, timeout=5) as client, pytest.raises(ToolFailed, match="no answer"):
+        client.execute("x")
+
+
+def test_nobody_listening_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(HostError, match="does not answer"):
+        qmp.Qmp(tmp_path / "qmp.sock")
+
+
+def test_missing_counters_are_an_error_and_not_zero() -> None:
+    with pytest.raises(ToolFailed, match="wr_bytes"):
+        qmp.parse_blockstats([{"device": "a", "stats": {"rd_bytes": 1}}])

@@ -1,0 +1,118 @@
+"""The image's name: equal recipes share an image, any change makes a new one."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from harness.errors import ToolFailed
+from harness.rig import apt, host, image, recipe
+from harness.rig.native import source_hash
+from harness.rig.talk import Talk
+
+
+@pytest.fixture
+def trees(tmp_path: Path) -> tuple[Path, Path]:
+    native, guest = tmp_path / "native", tmp_path / "guest"
+    for folder, name in ((native, "CMakeLists.txt"), (guest, "setup.sh")):
+        folder.mkdir()
+        (folder / name).write_text("one\n")
+    return native, guest
+
+
+def test_the_same_recipe_has_the_same_name(trees: tuple[Path, Path]) -> None:
+    assert recipe.recipe("trixie", *trees).digest == recipe.recipe("trixie", *trees).digest
+
+
+def test_every_part_of_a_recipe_counts(trees: tuple[Path, Path]) -> None:
+    made = recipe.recipe("trixie", *trees)
+    other: Any = "other"
+    changed = {
+        field.name: dataclasses.replace(made, **{field.name: other}).digest
+        for field in dataclasses.fields(made)
+    }
+    assert made.digest not in changed.values()
+    assert len(set(changed.values())) == len(changed)
+
+
+@pytest.mark.parametrize("which", [0, 1])
+def test_a_changed_source_changes_the_name(trees: tuple[Path, Path], which: int) -> None:
+    before = recipe.recipe("trixie", *trees).digest
+    (trees[which] / "more").write_text("x")
+    assert recipe.recipe("trixie", *trees).digest != before
+
+
+def test_suites_differ_and_debian_12_uses_its_own_kernel() -> None:
+    trixie, bookworm = recipe.recipe("trixie"), recipe.recipe("bookworm")
+    assert trixie.digest != bookworm.digest
+    assert "linux-image-amd64/trixie-backports" in trixie.packages
+    assert "linux-image-amd64/bookworm" in bookworm.packages
+    assert "dm-zoned-tools" not in bookworm.packages
+
+
+def test_without_native_programs_nothing_is_compiled(trees: tuple[Path, Path]) -> None:
+    native, guest = trees
+    (native / "CMakeLists.txt").unlink()
+    made = recipe.recipe("trixie", native, guest)
+    assert not made.native
+    argv = image.mmdebstrap_argv(made, Path("/out"), mirror=None, options=())
+    assert not any("copy-in" in arg for arg in argv)
+
+
+def test_source_hash_sees_names_contents_and_modes_but_no_build_output(tmp_path: Path) -> None:
+    (tmp_path / "a").write_text("1")
+    hashes = {source_hash(tmp_path)}
+    (tmp_path / "a").chmod(0o755)
+    hashes.add(source_hash(tmp_path))
+    (tmp_path / "a").rename(tmp_path / "b")
+    hashes.add(source_hash(tmp_path))
+    (tmp_path / "b").write_text("2")
+    hashes.add(source_hash(tmp_path))
+    assert len(hashes) == 4
+    (tmp_path / "build-asan").mkdir()
+    (tmp_path / "build-asan" / "out").write_text("x")
+    (tmp_path / ".cache").write_text("x")
+    assert source_hash(tmp_path) in hashes
+
+
+def test_the_build_takes_mirror_and_settings_from_the_host() -> None:
+    made = recipe.recipe("trixie")
+    argv = image.mmdebstrap_argv(
+        made, Path("/out dir"), mirror="http://m.example/debian", options=('A::B "c"',)
+    )
+    assert argv[-3:] == ["trixie", "/out dir/root.tar", "http://m.example/debian"]
+    assert '--aptopt=A::B "c"' in argv
+    assert any("trixie-backports main" in arg for arg in argv if arg.startswith("--setup-hook"))
+    assert "--customize-hook=download /boot/zonelab/initrd '/out dir/initrd'" in argv
+    # root mode would bind the host's /dev/shm into a tree that a killed build leaves behind
+    assert "--mode=unshare" in argv
+    plain = image.mmdebstrap_argv(recipe.recipe("bookworm"), Path("/o"), mirror=None, options=())
+    assert plain[-2:] == ["bookworm", "/o/root.tar"]
+    assert not any(arg.startswith("--setup-hook") for arg in plain)
+
+
+def test_a_failed_build_leaves_no_image(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setattr(host, "check_build", lambda _cache: None)
+    monkeypatch.setattr(apt, "mirror", lambda: None)
+    monkeypatch.setattr(apt, "options", lambda: ())
+    monkeypatch.setattr(
+        image, "mmdebstrap_argv", lambda *_a, **_k: ["sh", "-c", "echo E: no space; exit 25"]
+    )
+    made = recipe.recipe("trixie")
+    with pytest.raises(ToolFailed, match=r"exit 25\): E: no space") as caught:
+        image.ensure(made, Talk(quiet=True))
+    assert "build.log" in caught.value.hint
+    assert not recipe.image_of(made).complete
+    assert not list(recipe.cache().glob("*.partial"))
+
+
+def test_a_built_image_is_used_as_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    made = recipe.recipe("trixie")
+    recipe.image_of(made).folder.mkdir(parents=True)
+    found, built = image.ensure(made, Talk(quiet=True))
+    assert (found, built) == (recipe.image_of(made), False)

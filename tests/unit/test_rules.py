@@ -1,0 +1,165 @@
+"""Each validity rule fires on what it is for, and on nothing else (facts are synthetic)."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from harness.levels.base import LevelUsage
+from harness.observe.diskstats import DiskCounters
+from harness.rules import RULES, PhaseFacts, RunFacts, judge
+from harness.store.result import Severity, Utilisation
+from harness.store.spec import PhaseRole
+from harness.workloads.db_bench import Parsed, Summary
+from tests.runner.conftest import Machine
+from tests.runner.fakes import phase
+
+MIB = 1 << 20
+
+
+def disk(written: int) -> DiskCounters:
+    return DiskCounters(0, 0, 10, written, 0)
+
+
+def parsed(**changes: Any) -> Parsed:
+    summary = Summary("overwrite", 10.0, 100_000, 0.2, 20_000, 1.0)
+    values: dict[str, Any] = {
+        "summary": summary,
+        "summaries": 1,
+        "histograms": {},
+        "warnings": (),
+        "skipped": False,
+        "assertions": False,
+    }
+    return Parsed(**(values | changes))
+
+
+def usage(events: int | None) -> LevelUsage:
+    return LevelUsage(1, events, None, "a counter")
+
+
+@pytest.fixture
+def good(tmp_path: Path) -> RunFacts:
+    facts = PhaseFacts(
+        spec=phase("overwrite", PhaseRole.MEASURED),
+        parsed=parsed(),
+        parse_error="",
+        exit_code=0,
+        signal=None,
+        timed_out=False,
+        output="",
+        database_log="",
+        zoned=disk(100 * MIB),
+        conventional=disk(MIB),
+        before=usage(1),
+        after=usage(4),
+        zones=None,
+        load_seconds=1.0,
+        harness_seconds=0.01,
+    )
+    return RunFacts(
+        spec=Machine(tmp_path).plan.hosts[0].runs[0],
+        uses_zoned=True,
+        phases=(facts,),
+        kernel_log="1.0 nvme0n2: ready\n",
+        utilisation=Utilisation(0.8, 0.02, 0.81, None, 1, 1, 1, 1, 1, 0.9),
+        idle_written={"nvme0n2": 0},
+        clock_jump=0.01,
+    )
+
+
+def with_phase(run: RunFacts, **changes: Any) -> RunFacts:
+    return replace(run, phases=(replace(run.phases[0], **changes),))
+
+
+def test_a_good_run_has_no_issues(good: RunFacts) -> None:
+    assert judge(good) == ()
+
+
+@pytest.mark.parametrize(
+    ("changes", "code", "severity"),
+    [
+        ({"exit_code": 1}, "exit-status", Severity.ERROR),
+        ({"exit_code": None, "signal": 11}, "exit-status", Severity.ERROR),
+        ({"exit_code": None, "signal": 15, "timed_out": True}, "phase-timeout", Severity.ERROR),
+        ({"parsed": parsed(summary=None, summaries=0)}, "summary-count", Severity.ERROR),
+        ({"parsed": parsed(summary=None, summaries=2)}, "summary-count", Severity.ERROR),
+        ({"parsed": None, "parse_error": "damaged"}, "output-malformed", Severity.ERROR),
+        (
+            {"parsed": parsed(summary=None, summaries=0, skipped=True)},
+            "benchmark-skipped",
+            Severity.ERROR,
+        ),
+        (
+            {"parsed": parsed(summary=Summary("overwrite", 1, 1, 1, 19_999, None))},
+            "operations-differ",
+            Severity.ERROR,
+        ),
+        ({"output": "put error: No space left on device"}, "no-space", Severity.ERROR),
+        ({"database_log": "IO error: No space left on device"}, "no-space", Severity.ERROR),
+        ({"parsed": parsed(warnings=("WARNING: x",))}, "db-bench-warning", Severity.INFO),
+        ({"parsed": parsed(assertions=True)}, "assertions-enabled", Severity.INFO),
+        ({"after": usage(1)}, "gc-never-ran", Severity.WARNING),
+        ({"after": usage(None)}, "gc-counter-missing", Severity.INFO),
+        ({"conventional": disk(20 * MIB)}, "zoned-share-low", Severity.WARNING),
+        ({"conventional": disk(101 * MIB)}, "zoned-share-low", Severity.ERROR),
+    ],
+)
+def test_phase_rules(
+    good: RunFacts, changes: dict[str, Any], code: str, severity: Severity
+) -> None:
+    assert [(i.code, i.severity) for i in judge(with_phase(good, **changes))] == [(code, severity)]
+
+
+@pytest.mark.parametrize(
+    ("changes", "code", "severity"),
+    [
+        ({"kernel_log": None}, "kernel-log-missing", Severity.WARNING),
+        (
+            {"kernel_log": "9.1 I/O error, dev nvme0n2, sector 0 op 0x1:(WRITE)\n"},
+            "io-errors",
+            Severity.ERROR,
+        ),
+        (
+            {"kernel_log": "9.1 nvme0n2: active zones exceeded error\n"},
+            "active-zones-exceeded",
+            Severity.ERROR,
+        ),
+        (
+            {"kernel_log": "9.1 nvme0n2: open zones exceeded error\n"},
+            "open-zones-exceeded",
+            Severity.ERROR,
+        ),
+        (
+            {"utilisation": Utilisation(0.8, 0.02, 0.77, None, 1, 1, 1, 1, 1, 0.9)},
+            "utilisation-missed",
+            Severity.ERROR,
+        ),
+        ({"clock_jump": -3.0}, "clock-jump", Severity.WARNING),
+        ({"idle_written": {"nvme0n2": 4096}}, "other-io", Severity.ERROR),
+    ],
+)
+def test_run_rules(good: RunFacts, changes: dict[str, Any], code: str, severity: Severity) -> None:
+    assert [(i.code, i.severity) for i in judge(replace(good, **changes))] == [(code, severity)]
+
+
+def test_conventional_levels_have_no_zoned_rules(good: RunFacts) -> None:
+    run = with_phase(good, zoned=None, conventional=disk(MIB), after=usage(1))
+    assert judge(replace(run, uses_zoned=False)) == ()
+
+
+def test_fill_phases_do_not_count_for_the_share(good: RunFacts) -> None:
+    fill = replace(
+        good.phases[0],
+        spec=phase("overwrite", PhaseRole.FILL),
+        zoned=disk(0),
+        conventional=disk(MIB),
+    )
+    assert judge(replace(good, phases=(fill, *good.phases))) == ()
+
+
+def test_every_rule_is_covered_here() -> None:
+    assert len(RULES) == 15  # add a case above when adding a rule

@@ -1,0 +1,152 @@
+"""Journal, lock, run directories and progress: what a crash may leave, and what it may not."""
+
+from __future__ import annotations
+
+import errno
+import os
+from pathlib import Path
+
+import pytest
+
+from harness.errors import ConfigError, HostError, RunFailed
+from harness.run.journal import Entry, Event, Journal
+from harness.run.lock import exclusive, is_held
+from harness.run.progress import Progress, announce, human_seconds, load
+from harness.store import rundir
+from harness.store.files import write_atomic
+from harness.store.rundir import RunWriter, attempts, split_attempt
+
+
+def entry(event: Event, identity: str = "eui.1") -> Entry:
+    return Entry(event, identity, "c", "r", "l", "zl", "", None, "t", "b")
+
+
+def test_journal_last_entry_of_a_device(tmp_path: Path) -> None:
+    journal = Journal(tmp_path / "state" / "journal.jsonl")
+    assert journal.last("eui.1") is None
+    journal.append(entry(Event.CLAIM))
+    journal.append(entry(Event.CLAIM, "eui.2"))
+    journal.append(entry(Event.RELEASE))
+    assert journal.last("eui.1") == entry(Event.RELEASE)
+    assert journal.last("eui.2") == entry(Event.CLAIM, "eui.2")
+
+
+def test_journal_ignores_and_repairs_a_torn_append(tmp_path: Path) -> None:
+    path = tmp_path / "journal.jsonl"
+    journal = Journal(path)
+    journal.append(entry(Event.CLAIM))
+    with path.open("a") as file:
+        file.write('{"event": "rele')
+    assert journal.last("eui.1") == entry(Event.CLAIM)
+    journal.append(entry(Event.UP))
+    assert [found.event for found in journal.entries()] == [Event.CLAIM, Event.UP]
+
+
+def test_damaged_journal_is_no_proof(tmp_path: Path) -> None:
+    path = tmp_path / "journal.jsonl"
+    path.write_text("nonsense\n")
+    with pytest.raises(HostError, match="is damaged") as caught:
+        Journal(path).last("eui.1")
+    assert caught.value.code == "journal-damaged"
+
+
+def test_lock_names_its_holder(tmp_path: Path) -> None:
+    path = tmp_path / "lock"
+    assert not is_held(path)
+    with exclusive(path, "campaign c"):
+        assert is_held(path)
+        with (
+            pytest.raises(HostError, match=rf"campaign c \(pid {os.getpid()}\)"),
+            exclusive(path, "campaign d"),
+        ):
+            pass
+    assert not is_held(path)
+
+
+def test_run_directory_appears_whole_or_not_at_all(tmp_path: Path) -> None:
+    writer = RunWriter(tmp_path, "x--r01")
+    writer.write("raw/text", "hello")
+    assert rundir.completed(tmp_path) == []
+    final = writer.commit()
+    assert rundir.completed(tmp_path) == [final]
+    with pytest.raises(RunFailed, match="nothing is ever overwritten"):
+        RunWriter(tmp_path, "x--r01")
+
+
+@pytest.mark.parametrize("place", ["write", "commit"])
+def test_full_disk_leaves_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: str
+) -> None:
+    def full(*_: object, **__: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    writer = RunWriter(tmp_path, "x--r01")
+    if place == "write":
+        monkeypatch.setattr(Path, "write_text", full)
+        with pytest.raises(HostError, match="no space left") as caught:
+            writer.write("raw/text", "hello")
+        writer.discard()
+    else:
+        monkeypatch.setattr("harness.store.checksums.write", full)
+        with pytest.raises(HostError, match="no space left") as caught:
+            writer.commit()
+    assert caught.value.code == "disk-full"
+    assert caught.value.exit_code == 2
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_attempts_in_order(tmp_path: Path) -> None:
+    for name in ("x--r01", "x--r01.a10", "x--r01.a2", "x--r011", ".x--r01.a3.partial"):
+        (tmp_path / name).mkdir()
+    found = [path.name for path in attempts(tmp_path, "x--r01")]
+    assert found == ["x--r01", "x--r01.a2", "x--r01.a10"]
+    with pytest.raises(ConfigError, match="is not the name of a run"):
+        split_attempt("lost+found")
+
+
+def test_partials_are_removed(tmp_path: Path) -> None:
+    RunWriter(tmp_path, "x--r01")
+    assert rundir.remove_partials(tmp_path) == ["x--r01"]
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_atomic_write_keeps_the_old_text(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "file"
+    write_atomic(path, "old")
+
+    def full(_: int) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(OSError, match="No space"):
+        write_atomic(path, "new")
+    assert path.read_text() == "old"
+    assert [p.name for p in tmp_path.iterdir()] == ["file"]
+
+
+def test_eta_follows_what_runs_really_took(tmp_path: Path) -> None:
+    from tests.runner.conftest import Machine  # noqa: PLC0415 - builds a plan
+
+    runs = Machine(tmp_path).plan.hosts[0].runs  # two runs, 10 s predicted each
+    now = [0.0]
+    path = tmp_path / "progress.json"
+    progress = Progress(path, "c", ["ok"], runs, clock=lambda: now[0], now=lambda: "t")
+    assert progress.eta() == 20
+    progress.begin(runs[0])
+    now[0] = 4.0
+    assert progress.eta() == 16
+    now[0] = 30.0
+    progress.end("ok")
+    assert progress.eta() == 30
+    record = load(path)
+    assert (record.runs_total, record.runs_done, record.state) == (3, 2, "running")
+    assert record.line == "c: running, 2/3 runs (2 ok), about 30s left"
+    announce(path, "c", "failed", "no space", "t")
+    assert load(path).line == "c: failed, 2/3 runs: no space"
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"), [(0, "0s"), (59.9, "59s"), (95, "1m35s"), (3700, "1h01m"), (-3, "0s")]
+)
+def test_human_seconds(seconds: float, text: str) -> None:
+    assert human_seconds(seconds) == text

@@ -1,0 +1,201 @@
+"""Wrappers of external programs: argument lists, parsers on captures, patience, coldfill."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from harness.errors import HostError, Interrupted, TimedOut, ToolFailed
+from harness.store.spec import Bytes
+from harness.tools import (
+    coldfill,
+    dmsetup,
+    mkfs_btrfs,
+    mkfs_ext4,
+    mkfs_f2fs,
+    mkfs_xfs,
+    mount,
+    proc,
+    zone_reset,
+)
+from harness.tools.kernel import Kernel
+
+FIXTURES = Path(__file__).parents[1] / "fixtures" / "levels"
+DEVICE = Path("/dev/nvme0n3")
+LABEL = "zonelab-a-long-label"
+
+
+def test_mkfs_argument_lists() -> None:
+    assert " ".join(mkfs_ext4.argv(DEVICE, label=LABEL)) == (
+        "mkfs.ext4 -q -F -m 0 -L zonelab-a-long-l /dev/nvme0n3"
+    )
+    assert " ".join(mkfs_xfs.argv(DEVICE, label=LABEL)) == (
+        "mkfs.xfs -q -f -L zonelab-a-lo /dev/nvme0n3"
+    )
+    assert " ".join(mkfs_btrfs.argv(DEVICE, label=LABEL)) == (
+        "mkfs.btrfs -q -f -O zoned -m single -d single -L zonelab-a-long-label /dev/nvme0n3"
+    )
+    assert " ".join(mkfs_f2fs.argv(Path("/dev/dm-0"), DEVICE, label=LABEL, o="5")) == (
+        "mkfs.f2fs -q -f -m -c /dev/nvme0n3 -o 5 -l zonelab-a-long-label /dev/dm-0"
+    )
+
+
+def test_mount_argument_list() -> None:
+    assert mount.argv(DEVICE, Path("/m"), "btrfs", "") == [
+        "mount", "-t", "btrfs", "/dev/nvme0n3", "/m",
+    ]  # fmt: skip
+    assert "-o noatime" in " ".join(mount.argv(DEVICE, Path("/m"), "btrfs", "noatime"))
+
+
+def test_dmsetup_slice_is_in_sectors() -> None:
+    argv = dmsetup.create_argv("zonelab-x", DEVICE, Bytes(48 << 20))
+    assert argv[-1] == "0 98304 linear /dev/nvme0n3 0"
+
+
+def test_dmsetup_ls_of_captures() -> None:
+    assert dmsetup.parse_names((FIXTURES / "dmsetup-ls.txt").read_text()) == ["zonelab-lvtest"]
+    assert dmsetup.parse_names((FIXTURES / "dmsetup-ls-none.txt").read_text()) == []
+
+
+def test_dmsetup_ls_knows_only_ours() -> None:
+    assert dmsetup.parse_names("vg-root\t(254:0)\nzonelab-a\t(254:1)\n") == ["zonelab-a"]
+
+
+def test_dmsetup_ls_of_another_form_is_refused() -> None:
+    with pytest.raises(ToolFailed, match="dmsetup ls printed"):
+        dmsetup.parse_names("zonelab-a 254 1\n")
+
+
+def script(folder: Path, name: str, body: str) -> Path:
+    folder.mkdir(exist_ok=True)
+    path = folder / name
+    path.write_text(f"#!/bin/sh\n{body}\n")
+    path.chmod(0o755)
+    return path
+
+
+def test_busy_is_tried_again(tmp_path: Path) -> None:
+    counter = tmp_path / "n"
+    program = script(
+        tmp_path,
+        "umount",
+        f"echo x >> {counter}\n"
+        f'[ $(wc -l < {counter}) -ge 3 ] || {{ echo "target is busy" >&2; exit 32; }}',
+    )
+    mount.retry([str(program)], busy="busy", timeout=10)
+    assert counter.read_text().count("x") == 3
+
+
+def test_another_failure_is_not_tried_again(tmp_path: Path) -> None:
+    counter = tmp_path / "n"
+    program = script(tmp_path, "umount", f'echo x >> {counter}; echo "not mounted" >&2; exit 32')
+    with pytest.raises(ToolFailed, match="not mounted"):
+        mount.retry([str(program)], busy="busy", timeout=10)
+    assert counter.read_text().count("x") == 1
+
+
+def test_stream_hands_over_lines_as_they_come(tmp_path: Path) -> None:
+    program = script(tmp_path, "p", "echo one >&2; echo two >&2; echo result; exit 3")
+    lines: list[str] = []
+    done = proc.stream([program], lines.append, timeout=10)
+    assert lines == ["one", "two"]
+    assert (done.stdout, done.exit_code) == ("result\n", 3)
+
+
+def test_stream_kills_what_takes_too_long(tmp_path: Path) -> None:
+    program = script(tmp_path, "p", "exec sleep 60")
+    with pytest.raises(TimedOut):
+        proc.stream([program], print, timeout=0.2)
+
+
+def test_stream_kills_the_program_when_interrupted(tmp_path: Path) -> None:
+    program = script(tmp_path, "p", f"echo $$ > {tmp_path}/pid; echo go >&2; exec sleep 60")
+
+    def interrupt(_: str) -> None:
+        raise Interrupted("stop")
+
+    with pytest.raises(Interrupted):
+        proc.stream([program], interrupt, timeout=30)
+    pid = int((tmp_path / "pid").read_text())
+    assert not Path(f"/proc/{pid}").exists()
+
+
+def test_stream_of_a_missing_program() -> None:
+    with pytest.raises(HostError, match="not installed"):
+        proc.stream(["/nonexistent/program"], print, timeout=1)
+
+
+@pytest.fixture
+def native(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("ZONELAB_NATIVE", str(tmp_path / "native"))
+    return tmp_path / "native"
+
+
+def test_coldfill_reports_progress_and_result(native: Path) -> None:
+    script(native, "coldfill", """
+echo '{"bytes": 4096, "seconds": 1.000}' >&2
+echo "{\\"bytes\\": $5, \\"seconds\\": 2.5, \\"direct\\": true, \\"errno\\": 0}" """)  # fmt: skip
+    told: list[int] = []
+    stored = coldfill.write(Path("/m/cold/cold"), 8192, -1, told.append)
+    assert stored == coldfill.Stored(8192, 2.5, direct=True, full=False)
+    assert told == [4096]
+
+
+def test_coldfill_on_a_full_file_system_tells_what_is_stored(native: Path) -> None:
+    script(native, "coldfill", """
+echo 'coldfill: write /m/cold: No space left on device' >&2
+echo '{"bytes": 4096, "seconds": 0.5, "direct": false, "errno": 28}'; exit 28""")  # fmt: skip
+    assert coldfill.write(Path("/m/cold"), 8192, 1, print) == coldfill.Stored(
+        4096, 0.5, direct=False, full=True
+    )
+
+
+def test_coldfill_failing_otherwise(native: Path) -> None:
+    script(native, "coldfill", "echo 'coldfill: write /m/cold: Input/output error' >&2; exit 1")
+    with pytest.raises(ToolFailed, match="Input/output error"):
+        coldfill.write(Path("/m/cold"), 8192, 1, print)
+
+
+@pytest.mark.parametrize("text", ["", "{}", '{"bytes": "x", "seconds": 1, "direct": true}', "[1]"])
+def test_coldfill_result_is_read_strictly(text: str) -> None:
+    with pytest.raises(ToolFailed, match="coldfill printed"):
+        coldfill.parse(text, full=False)
+
+
+def test_coldfill_missing(native: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(coldfill, "INSTALLED", native)
+    monkeypatch.setattr(proc, "which", lambda _: None)
+    with pytest.raises(HostError, match="coldfill is not installed"):
+        coldfill.find()
+
+
+def test_coldfill_seed_is_unsigned() -> None:
+    argv = coldfill.write_argv(Path("coldfill"), Path("/f"), 4096, -1)
+    assert argv[argv.index("--seed") + 1] == str(2**64 - 1)
+
+
+def test_zone_reset_of_something_that_is_not_zoned(tmp_path: Path) -> None:
+    (tmp_path / "file").write_bytes(b"x" * 512)
+    with pytest.raises(ToolFailed, match="cannot reset the zones"):
+        zone_reset.reset_all(tmp_path / "file", Bytes(512))
+    with pytest.raises(ToolFailed, match="No such file"):
+        zone_reset.reset_all(tmp_path / "missing", Bytes(512))
+
+
+def test_mounts_of_a_captured_mountinfo() -> None:
+    found = Kernel(FIXTURES / "f2fs").mount_at(Path("/mnt/lv"))
+    assert found is not None
+    assert (found.source, found.filesystem, found.device) == (
+        "/dev/mapper/zonelab-lvtest", "f2fs", "253:0",
+    )  # fmt: skip
+    assert found.options.startswith("rw,relatime,lazytime,background_gc=on")
+    assert Kernel(FIXTURES / "f2fs").mount_at(Path("/mnt")) is None
+
+
+def test_mountinfo_escapes_are_undone(tmp_path: Path) -> None:
+    (tmp_path / "proc/self").mkdir(parents=True)
+    (tmp_path / "proc/self/mountinfo").write_text(
+        "9 1 0:5 / /mnt/a\\040b rw - tmpfs none rw,size=1k\n"
+    )
+    assert Kernel(tmp_path).mounts()[0].target == Path("/mnt/a b")

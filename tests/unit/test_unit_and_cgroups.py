@@ -1,0 +1,80 @@
+"""The systemd unit's command line, and CPU accounting (both on fakes)."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from harness.errors import HostError
+from harness.run import unit
+from harness.run.bench import Paths
+from harness.run.cgroups import cgroups
+from harness.run.lock import exclusive
+from harness.run.progress import load
+from harness.tools import proc
+
+
+@pytest.fixture
+def started(monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
+    calls: list[list[str]] = []
+
+    def run(argv: list[str], **_: object) -> proc.Completed:
+        calls.append(argv)
+        return proc.completed(tuple(argv), 0, 0.0, "", "")
+
+    monkeypatch.setattr(proc, "run", run)
+    return calls
+
+
+def test_detach_starts_itself_without_detach(tmp_path: Path, started: list[list[str]]) -> None:
+    paths = Paths(tmp_path / "state", tmp_path / "run")
+    line = unit.detach(["run", "--plan", "p.json", "--detach", "--host", "h"], paths, "c")
+    assert line.startswith("started zonelab-run.service")
+    argv = started[-1]
+    assert argv[0] == "systemd-run"
+    assert "--property=Delegate=yes" in argv
+    own = argv[argv.index("--") + 1 :]
+    assert own[-5:] == ["run", "--plan", "p.json", "--host", "h"]
+    assert own[: len(unit.self_command())] == unit.self_command()
+    post = next(arg for arg in argv if arg.startswith("--property=ExecStopPost="))
+    assert post.endswith(f'"status" "--settle" "{paths.campaign("c")}"')
+    assert load(paths.progress("c")).state == "running"  # a poller never sees an older end
+
+
+def test_detach_while_one_is_running(tmp_path: Path, started: list[list[str]]) -> None:
+    paths = Paths(tmp_path / "state", tmp_path / "run")
+    with exclusive(paths.lock, "campaign c"):
+        assert unit.detach(["run"], paths, "c").startswith("already running: campaign c")
+    assert started == []
+
+
+def test_detach_without_systemd(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    failed = proc.completed(("systemd-run",), 1, 0.0, "", "System has not been booted with systemd")
+    monkeypatch.setattr(proc, "run", lambda *_, **__: failed)
+    paths = Paths(tmp_path / "state", tmp_path / "run")
+    with pytest.raises(HostError, match="has not been booted"):
+        unit.detach(["run"], paths, "c")
+    assert load(paths.progress("c")).state == "failed"
+
+
+def test_cpu_is_accounted_by_cgroup(tmp_path: Path) -> None:
+    own = tmp_path / "system.slice" / "zonelab-run.service"
+    own.mkdir(parents=True)
+    with cgroups(tmp_path, "0::/system.slice/zonelab-run.service\n") as groups:
+        assert (own / "harness" / "cgroup.procs").read_text() == str(os.getpid())
+        (own / "load" / "cpu.stat").write_text("usage_usec 2500000\nuser_usec 1\n")
+        assert groups.load_seconds() == 2.5
+        assert groups.harness_seconds() is None  # no cpu.stat: null, never 0
+        groups.enter_load(4711)
+        assert (own / "load" / "cgroup.procs").read_text() == "4711"
+    assert (own / "cgroup.procs").read_text() == str(os.getpid())
+
+
+@pytest.mark.parametrize("membership", ["", "0::/absent\n", "1:cpu:/v1\n"])
+def test_without_cgroups_nothing_is_measured(tmp_path: Path, membership: str) -> None:
+    with cgroups(tmp_path, membership) as groups:
+        assert not groups.available
+        assert groups.load_seconds() is None
+        groups.enter_load(1)
