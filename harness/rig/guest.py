@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import socket
 import time
 from collections.abc import Sequence
@@ -16,6 +17,7 @@ from harness.tools import proc
 from harness.tools.proc import Completed
 
 _CONSOLE_LINES = 15
+_ESCAPES = re.compile(r"\x1b(\[[0-9;?!]*[ -/]*[@-~]|\][^\x07\x1b]*(\x07|\x1b\\)?|[^\[\]])")
 _TALK_EVERY = 10.0
 
 # One line per namespace, once udev has named them: kernel name, serial, nsid, links.
@@ -120,6 +122,7 @@ def console_lines(path: Path, count: int) -> list[str]:
         text = path.read_text(errors="replace")
     except OSError:
         return []
+    text = _ESCAPES.sub("", text)
     clean = ("".join(c for c in line if c.isprintable()).strip() for line in text.splitlines())
     return [line for line in clean if line][-count:]
 

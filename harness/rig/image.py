@@ -10,6 +10,7 @@ import json
 import os
 import shlex
 import shutil
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
@@ -30,10 +31,11 @@ _KEEP = 4  # images, about 1 GiB each: two suites, before and after a change
 # In a namespace that may not see our folders: the tar comes on stdin, the disk is stdout
 # (opened again through /proc, because mke2fs seeks). Uninitialised tables would be written by the
 # running guest, as noise, so everything is initialised here; holes keep that free.
+# No device nodes: a user namespace may not make them, and the initrd mounts devtmpfs.
 _PACK = """set -eu
 tree=$(mktemp -d -p /var/tmp zonelab-root.XXXXXX)
 trap 'rm -rf "$tree"' EXIT
-tar --extract --numeric-owner --xattrs --xattrs-include='*' --directory "$tree"
+tar --extract --exclude='./dev/*' --numeric-owner --xattrs --xattrs-include='*' --directory "$tree"
 chmod 755 "$tree"
 mke2fs -q -F -t ext4 -L zonelab -E lazy_itable_init=0,lazy_journal_init=0 -d "$tree" /proc/self/fd/1
 """
@@ -108,10 +110,13 @@ def _prune() -> None:
 
 @contextmanager
 def _workspace(image: Image) -> Iterator[Path]:
-    # A fixed name under the lock: what a killed build left behind is cleared by the next one.
-    work = image.folder.with_suffix(".partial")
-    shutil.rmtree(work, ignore_errors=True)
-    work.mkdir()
+    # We hold the lock: what is here is from a killed build. Its mmdebstrap may still be writing, so
+    # our name is a new one.
+    for left in image.folder.parent.glob(f"{image.folder.name}.*.partial"):
+        shutil.rmtree(left, ignore_errors=True)
+    prefix, where = f"{image.folder.name}.", image.folder.parent
+    work = Path(tempfile.mkdtemp(prefix=prefix, suffix=".partial", dir=where))
+    work.chmod(0o755)
     try:
         yield work
     finally:

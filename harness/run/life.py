@@ -26,6 +26,7 @@ from harness.store.spec import Bytes, ColdSpec, PhaseRole, PhaseSpec, Reason, Ru
 
 # Long enough for a writer at 1 Hz to show, short against a run of a minute.
 _IDLE_SECONDS = 1.0
+_PHASE_SEED_STEP = 100
 _NO_COLD = ColdSpec(target_utilisation=0.0, tolerance=1.0, bytes=Bytes(0))
 
 
@@ -224,7 +225,7 @@ class OneRun:
             self._bench,
             stage,
             spec,
-            self._spec.seed,
+            self._phase_seed(spec),
             first=first,
             before=before,
             seconds_left=self._seconds_left(),
@@ -236,6 +237,13 @@ class OneRun:
             self._seconds_left()  # the run's own limit is the better reason
             raise _failure(facts)
         return after
+
+    def _phase_seed(self, spec: PhaseSpec) -> int:
+        """Give each phase keys of its own: with one seed, overwrite would replay the fill's order.
+
+        db_bench adds the thread's number to it, so phases stay a hundred apart (blocks: 10,000).
+        """
+        return self._spec.seed + _PHASE_SEED_STEP * self._spec.phases.index(spec)
 
     def _tick(self, share: float | None) -> None:
         self._seconds_left()

@@ -21,6 +21,9 @@ RESERVED = frozenset(
     {"benchmarks", "db", "fs_uri", "use_existing_db", "seed", "histogram", "report_file"}
 )
 
+# Benchmarks that db_bench runs on a fresh database only: with --use_existing_db it skips them.
+_FRESH = frozenset({"fillseq", "fillrandom", "filluniquerandom", "filluniquerandomdeterministic"})
+
 # Where the database lives inside a level that is addressed by --fs_uri.
 _DB_IN_URI = "db"
 
@@ -52,7 +55,7 @@ class Parsed:
 def argv(
     spec: PhaseSpec, up: LevelUp, seed: int, *, first: bool, program: Path, report_csv: Path
 ) -> list[str]:
-    """Return db_bench's argument list for a phase; only the ``first`` creates the database.
+    """Return db_bench's argument list for a phase; the ``first`` and all fills start afresh.
 
     Raises:
         ConfigError: the workload sets a flag that belongs to the runner.
@@ -68,7 +71,7 @@ def argv(
     if up.fs_uri is not None:
         flags["fs_uri"] = up.fs_uri
     flags["db"] = str(up.db) if up.db is not None else _DB_IN_URI
-    flags["use_existing_db"] = not first
+    flags["use_existing_db"] = not first and spec.benchmark not in _FRESH
     flags["seed"] = seed
     flags["histogram"] = True
     flags["report_interval_seconds"] = 1

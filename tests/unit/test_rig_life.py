@@ -186,8 +186,8 @@ def test_devices_are_found_by_serial_and_nsid(fixture: str, start: str) -> None:
 
 def test_the_console_is_shown_without_escapes(tmp_path: Path) -> None:
     console = tmp_path / "console.log"
-    console.write_bytes(b"\x1b[6none\r\n\r\n\xfftwo\n")
-    assert guest.console_lines(console, 1) == ["\ufffdtwo"]
+    console.write_bytes(b"\x1b[6none\r\n\x1b[!p\x1b]104\x07\x1b[?7h\r\n\xfftwo\n")
+    assert guest.console_lines(console, 5) == ["one", "\ufffdtwo"]
     assert guest.console_lines(tmp_path / "none", 3) == []
 
 

@@ -4,7 +4,7 @@
 set -eu
 
 out=/boot/zonelab
-kernel=$(ls /lib/modules | sort -V | tail -n 1)
+kernel=$(find /lib/modules -mindepth 1 -maxdepth 1 -printf '%f\n' | sort -V | tail -n 1)
 mkdir -p "$out"
 
 # -- native programs: compiled here, at the host's speed, with the guest's own libraries ------------
