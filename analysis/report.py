@@ -19,30 +19,51 @@ from analysis.groups import Group, groups_of
 from analysis.stats import Verdict
 from analysis.tables import Table, tables_of
 from harness.metrics import CATALOGUE
+from harness.store.files import write_atomic
 
 _TEMPLATES = Path(__file__).parent / "templates"
 _CSS_CLASS = {Verdict.BETTER: "better", Verdict.WORSE: "worse"}
 _BAD = ("failed", "invalid", "aborted", "missing", "error", "no verdict")
 
 
-def write_report(comparison: Comparison, folder: Path, noise_floor: float) -> Path:
-    """Write ``index.html``, ``tables/*.csv`` and ``figures/*.svg``; return the page's path."""
+def write_report(comparison: Comparison, folder: Path, noise_floor: float) -> tuple[Path, bool]:
+    """Write ``index.html``, ``tables/*.csv`` and ``figures/*.svg``, and remove stale ones.
+
+    Returns:
+        The page's path, and whether any file had to be written or removed.
+    """
+    files = _files(comparison, noise_floor)
+    changed = False
+    for name in ("tables", "figures"):
+        (folder / name).mkdir(parents=True, exist_ok=True)
+        for stale in (folder / name).iterdir():
+            if f"{name}/{stale.name}" not in files:
+                stale.unlink()
+                changed = True
+    for name, text in files.items():
+        path = folder / name
+        if not path.is_file() or path.read_text(encoding="utf-8") != text:
+            write_atomic(path, text, durable=False)
+            changed = True
+    return folder / "index.html", changed
+
+
+def _files(comparison: Comparison, noise_floor: float) -> dict[str, str]:
+    """Return every file of the report, by its path inside the report's folder."""
     with figures.style():
         plots = _plots(comparison)
     tables = tables_of(comparison)
-    for name in ("tables", "figures"):
-        (folder / name).mkdir(parents=True, exist_ok=True)
-    for name, (header, rows) in tables.items():
-        text = render.csv_text(header, rows)
-        (folder / "tables" / f"{name}.csv").write_text(text, encoding="utf-8")
-    (folder / "tables" / "verdicts.csv").write_text(render.to_csv(comparison), encoding="utf-8")
-    comparison.campaign.frame().write_csv(folder / "tables" / "metrics.csv")
+    files = {
+        f"tables/{name}.csv": render.csv_text(header, rows)
+        for name, (header, rows) in tables.items()
+    }
+    files["tables/verdicts.csv"] = render.to_csv(comparison)
+    files["tables/metrics.csv"] = comparison.campaign.frame().write_csv()
     for plot in (plot for section in plots.values() for plot in section):
         if plot.svg:
-            (folder / "figures" / f"{plot.name}.svg").write_text(plot.svg, encoding="utf-8")
-    page = folder / "index.html"
-    page.write_text(_html(comparison, plots, tables, noise_floor), encoding="utf-8")
-    return page
+            files[f"figures/{plot.name}.svg"] = plot.svg
+    files["index.html"] = _html(comparison, plots, tables, noise_floor)
+    return files
 
 
 def _html(

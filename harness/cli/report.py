@@ -37,7 +37,10 @@ def execute(arguments: argparse.Namespace) -> int:
     if output.exists() and not output.is_dir():
         raise UsageError(f"{output} is a file, not a folder", hint="choose another --output")
     comparison = compare(load(path))
-    print(write_report(comparison, output, NOISE_FLOOR))
+    page, changed = write_report(comparison, output, NOISE_FLOOR)
+    print(page)
+    if not changed:
+        print("unchanged", file=sys.stderr)
     if not comparison.any_ok:
         print("zonelab: no run of this campaign is ok; the page lists them", file=sys.stderr)
         return ExitCode.RUNS_FAILED

@@ -22,7 +22,7 @@ def report(tmp_path: Path, name: str = "out", **options: object) -> Path:
     folder = tmp_path / "c"
     if not folder.exists():
         write_campaign(folder, **options)  # type: ignore[arg-type]
-    return write_report(compare(load(folder)), tmp_path / name, 0.01).parent
+    return write_report(compare(load(folder)), tmp_path / name, 0.01)[0].parent
 
 
 def test_same_campaign_gives_the_same_bytes(tmp_path: Path) -> None:
@@ -125,3 +125,15 @@ def test_bad_arguments(tmp_path: Path) -> None:
     assert main(["report", str(folder), "--output", str(tmp_path / "file")]) == 2
     assert main(["report", str(folder), "--output", str(tmp_path / "elsewhere")]) == 0
     assert not (folder / "report").exists()
+
+
+def test_a_second_report_changes_nothing_and_stale_figures_go(tmp_path: Path) -> None:
+    folder = tmp_path / "c"
+    write_campaign(folder)
+    comparison = compare(load(folder))
+    assert write_report(comparison, tmp_path / "out", 0.01)[1]
+    assert not write_report(comparison, tmp_path / "out", 0.01)[1]
+    stale = tmp_path / "out/figures/gone.svg"
+    stale.write_text("<svg/>")
+    assert write_report(comparison, tmp_path / "out", 0.01)[1]
+    assert not stale.exists()
