@@ -17,6 +17,7 @@ from harness.run import phases
 from harness.run.bench import Bench
 from harness.run.claim import Claim, label
 from harness.run.phases import Barrier, Stage
+from harness.run.progress import Share
 from harness.run.record import Record
 from harness.run.schedulers import schedulers
 from harness.store.codec import encode
@@ -215,7 +216,7 @@ class OneRun:
             stage.up,
             cold.bytes,
             self._spec.seed,
-            lambda done, wanted: self._tick(done / wanted if wanted else None),
+            lambda done, wanted: self._tick(lambda: done / wanted if wanted else None),
         )
         self._record.level["cold_seconds"] = round(self._bench.host.monotonic() - begin, 3)
 
@@ -245,7 +246,7 @@ class OneRun:
         """
         return self._spec.seed + _PHASE_SEED_STEP * self._spec.phases.index(spec)
 
-    def _tick(self, share: float | None) -> None:
+    def _tick(self, share: Share) -> None:
         self._seconds_left()
         if self._sampler is not None:
             self._sampler.tick()

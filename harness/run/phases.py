@@ -18,6 +18,7 @@ from harness.rules.devices import gc_delta
 from harness.rules.facts import PhaseFacts
 from harness.run.bench import Bench
 from harness.run.program import Ended, run_program
+from harness.run.progress import Share
 from harness.store.files import dumps
 from harness.store.result import Metric, PhaseResult
 from harness.store.rundir import RunWriter
@@ -103,7 +104,7 @@ def run_phase(
     first: bool,
     before: Barrier,
     seconds_left: float,
-    tick: Callable[[float | None], None],
+    tick: Callable[[Share], None],
 ) -> tuple[PhaseFacts, PhaseResult, Barrier]:
     """Run db_bench once; return the facts, the record and the barrier behind it."""
     raw = stage.writer.path / "raw"
@@ -120,7 +121,7 @@ def run_phase(
         stderr=raw / f"{spec.name}.stderr",
         timeout=min(spec.timeout_seconds, seconds_left),
         started=bench.cgroups.enter_load,
-        tick=lambda seconds: tick(share.read(seconds)),
+        tick=lambda seconds: tick(lambda: share.read(seconds)),
         clock=bench.host.monotonic,
     )
     after_cpu = bench.cgroups.load_seconds(), bench.cgroups.harness_seconds()

@@ -1,16 +1,22 @@
-"""``progress.json``: how far a campaign is, replaced each second, with one line for people."""
+"""``progress.json``: how far a campaign is, replaced every few seconds, with a line for people."""
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from harness.errors import ConfigError
-from harness.store.codec import SCHEMA_VERSION, check_version, decode
-from harness.store.files import dumps, read_json, write_atomic
+from harness.store.codec import SCHEMA_VERSION, check_version, decode, encode
+from harness.store.files import read_json, write_atomic
 from harness.store.spec import RunSpec
+
+Share = Callable[[], float | None]  # how much of a phase is done, None when it cannot be told
+
+# People look every ten seconds; each write costs CPU time on the machine being measured.
+_WRITE_SECONDS = 5.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +52,7 @@ def announce(path: Path, campaign: str, state: str, message: str, now: str) -> N
         known = ProgressRecord(campaign, state, 0, 0, "", "", 0.0, None, {}, now, "")
     line = f"{campaign}: {state}, {known.runs_done}/{known.runs_total} runs: {message}"
     record = replace(known, state=state, line=line, eta_seconds=None, updated=now)
-    write_atomic(path, dumps(record), durable=False)
+    _replace(path, record)
 
 
 class Progress:
@@ -102,12 +108,14 @@ class Progress:
         self._phase, self._share = name, 0.0
         self.tick(force=True)
 
-    def tick(self, share: float | None = None, *, force: bool = False) -> None:
-        """Note the share of the phase that is done; write the file about once a second."""
-        if share is not None:
-            self._share = min(max(share, 0.0), 1.0)
-        if force or self._clock() - self._last >= 0.95:  # noqa: PLR2004 - a tick may be early
-            self._write("running")
+    def tick(self, share: Share | None = None, *, force: bool = False) -> None:
+        """Ask for the share of the phase that is done and write the file, every few seconds."""
+        if not force and self._clock() - self._last < _WRITE_SECONDS:
+            return
+        done = share() if share else None
+        if done is not None:
+            self._share = min(max(done, 0.0), 1.0)
+        self._write("running")
 
     def end(self, status: str) -> None:
         """A run is complete."""
@@ -157,7 +165,12 @@ class Progress:
             updated=self._now(),
             line=self.line(state),
         )
-        write_atomic(self._path, dumps(record), durable=False)
+        _replace(self._path, record)
+
+
+def _replace(path: Path, record: ProgressRecord) -> None:
+    # Without indentation json uses its C encoder.
+    write_atomic(path, json.dumps(encode(record)) + "\n", durable=False)
 
 
 def human_seconds(seconds: float) -> str:

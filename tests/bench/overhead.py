@@ -59,9 +59,7 @@ class Guest:
     def copy(self, *files: Path) -> None:
         """Copy files into the working folder on the guest."""
         argv = ["scp", "-q", *self.base, "-P", str(self.vars["ansible_port"])]
-        subprocess.run(
-            [*argv, *map(str, files), f"root@127.0.0.1:{GUEST}/"], check=True
-        )
+        subprocess.run([*argv, *map(str, files), f"root@127.0.0.1:{GUEST}/"], check=True)
 
 
 def plan(guest: Guest, work: Path) -> Path:
