@@ -9,13 +9,11 @@ from pathlib import Path
 
 import polars as pl
 
-from harness.errors import ConfigError, RunFailed, UsageError
+from harness.errors import RunFailed
 from harness.store import checksums, rundir
 from harness.store.campaign import load_plan
 from harness.store.result import Result, Status
 from harness.store.spec import DeviceKind, Inspection, Plan, Reason, RunSpec, Scalar
-
-RESULTS = Path("results")
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,24 +133,6 @@ _FRAME_SCHEMA = {
 }  # fmt: skip
 
 
-def find_campaign(name: str, results: Path = RESULTS) -> Path:
-    """Return the folder of a campaign given as a path or as a name under ``results``.
-
-    Raises:
-        UsageError: there is none; the hint lists those that exist.
-    """
-    for path in (Path(name), results / name):
-        if (path / "plan.json").is_file():
-            return path
-    known = sorted(p.parent.name for p in results.glob("*/plan.json"))
-    raise UsageError(
-        f"no campaign {name!r}: it has no plan.json",
-        hint=f"campaigns under {results}: {', '.join(known)}" if known
-        else f"there are no campaigns under {results}; make one with: zonelab plan",
-        code="no-campaign",
-    )  # fmt: skip
-
-
 def load(path: Path) -> CampaignData:
     """Read a campaign.
 
@@ -194,19 +174,10 @@ def _run(campaign: Path, folder: Path) -> RunRecord:
     where = folder.relative_to(campaign).as_posix()
     found = checksums.problems(folder)
     if found:
-        raise _corrupt(campaign, f"{where}: {found[0]}")
-    try:
-        spec, result = rundir.load_spec(folder), rundir.load_result(folder)
-    except ConfigError as error:
-        if error.code == "schema-version":
-            raise
-        raise _corrupt(campaign, error.message) from None
+        raise RunFailed(
+            f"corrupt run directory: {where}: {found[0]}",
+            hint=f"list everything that is wrong: zonelab verify {campaign}",
+            code=rundir.CORRUPT,
+        )
+    spec, result = rundir.load_spec(folder), rundir.load_result(folder)
     return RunRecord(folder.parent.parent.name, folder, spec, result)
-
-
-def _corrupt(campaign: Path, what: str) -> RunFailed:
-    return RunFailed(
-        f"corrupt run directory: {what}",
-        hint=f"list everything that is wrong: zonelab verify {campaign}",
-        code="corrupt-run",
-    )

@@ -36,7 +36,7 @@ def execute(arguments: argparse.Namespace) -> int:
         RunFailed: a run arrived damaged; whole ones are stored nevertheless.
     """
     if not arguments.source.exists():
-        raise UsageError(f"{arguments.source} does not exist")
+        raise UsageError(f"{arguments.source} does not exist", hint="--from names runs/ or a .tar")
     runs = arguments.into / "runs"
     with full_disk_is_clear(runs):
         runs.mkdir(parents=True, exist_ok=True)
@@ -53,24 +53,40 @@ def _unpack(source: Path, staging: Path) -> Path:
     """Copy the runs beside their destination, so that the last step is a rename."""
     folder = staging / "runs"
     if source.is_dir():
-        shutil.copytree(source, folder, ignore=shutil.ignore_patterns(".*"))
+        for run in completed(source):
+            _copy(run, folder / run.name)
         return folder
     folder.mkdir()
     try:
-        with tarfile.open(source) as archive:
+        with tarfile.open(source, "r:") as archive:  # not compressed: the collect role makes none
             for member in archive:
                 _require_plain(member)  # tarfile's own "data" filter is missing in Python 3.11.2
                 archive.extract(member, folder, set_attrs=False)
     except tarfile.TarError as error:
-        raise UsageError(f"{source} is no tar archive: {error}") from None
+        raise UsageError(
+            f"{source} is no whole tar archive: {error}", hint="collect again", code="archive"
+        ) from None
     return folder
+
+
+def _copy(source: Path, target: Path) -> None:
+    """Copy a folder; unlike shutil.copytree the first error is raised as it is."""
+    target.mkdir(parents=True)
+    for path in source.iterdir():
+        if path.is_symlink() or not (path.is_dir() or path.is_file()):
+            raise UsageError(f"{path} is no plain file or folder", hint="move it away")
+        copy = _copy if path.is_dir() else shutil.copyfile
+        copy(path, target / path.name)
 
 
 def _require_plain(member: tarfile.TarInfo) -> None:
     """Refuse links, devices, and names that lead out of the folder."""
     name = Path(member.name)
     if not (member.isfile() or member.isdir()) or name.is_absolute() or ".." in name.parts:
-        raise UsageError(f"the archive has {member.name!r}, which is no plain file or folder")
+        raise UsageError(
+            f"the archive has {member.name!r}, which is no plain file or folder inside it",
+            hint="only archives of a runs folder are taken", code="archive",
+        )  # fmt: skip
 
 
 def _take(folder: Path, runs: Path) -> dict[str, list[str]]:

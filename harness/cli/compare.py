@@ -5,7 +5,9 @@ from __future__ import annotations
 import argparse
 import sys
 
+from harness.cli.output import add_format
 from harness.errors import ExitCode, UsageError
+from harness.store.campaign import find_campaign
 
 HELP = """\
 Compare the levels of a campaign: ratio to the baseline, interval, n, verdict.
@@ -14,6 +16,9 @@ examples:
   zonelab compare results/example
   zonelab compare example --metric 'overwrite.*' --format md
   zonelab compare example --baseline f2fs --threshold 5
+
+--format csv has one line per metric, level and stratum; json the same as "rows", with the watermark
+and how the runs of each cell ended.
 
 exit: 0 ok, 1 a metric is worse by more than --threshold, 4 no run is ok"""
 
@@ -27,7 +32,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="metric or pattern such as 'overwrite.*'; repeatable (default: the study's metrics)",
     )  # fmt: skip
     parser.add_argument("--contrast", metavar="FACTOR", help="factor to compare (study's choice)")
-    parser.add_argument("--format", choices=("table", "json", "csv", "md"), default="table")
+    add_format(parser)
     parser.add_argument(
         "--threshold", type=float, metavar="PCT",
         help="exit 1 when a metric is worse by more than PCT percent (default: never)",
@@ -41,17 +46,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def execute(arguments: argparse.Namespace) -> int:
     """Print the comparison; return the exit code."""
     from analysis.compare import compare  # noqa: PLC0415 - heavy libraries, only when used
-    from analysis.load import find_campaign, load  # noqa: PLC0415
+    from analysis.load import load  # noqa: PLC0415
     from analysis.render import render  # noqa: PLC0415
 
     for name in ("threshold", "noise_floor"):
         value = getattr(arguments, name)
         if value is not None and not 0 <= value < float("inf"):
             raise UsageError(
-                f"--{name.replace('_', '-')} {value:g} is not a percentage of 0 or more"
+                f"--{name.replace('_', '-')} {value:g} is not a percentage of 0 or more",
+                hint="for example 5, which is 5 %",
             )
     comparison = compare(
-        load(find_campaign(arguments.campaign)),
+        load(find_campaign(arguments.campaign).root),
         baseline=arguments.baseline,
         contrast=arguments.contrast,
         metrics=arguments.metric,

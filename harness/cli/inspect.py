@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 
 from harness.cli.output import add_format, print_records, print_table
-from harness.errors import ExitCode
+from harness.errors import ExitCode, GuardRefused
 from harness.levels import LEVELS
 from harness.run.bench import Paths
 from harness.run.guard import Guard
@@ -24,7 +24,9 @@ HELP = """Show what a zoned device is, whether the guard would let zonelab use i
 integration levels can run on it and why not. Reads only; nothing is written.
 
   zonelab inspect nvme0n2
-  zonelab inspect /dev/nvme2n2 --conventional sdb1 --format json"""
+  zonelab inspect /dev/nvme2n2 --conventional sdb1 --format json
+
+--format json prints the record that zonelab plan reads (host.json in docs/architecture.md)."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -32,7 +34,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("device", help="nvme2n2, /dev/nvme2n2 or /dev/disk/by-id/…")
     parser.add_argument("--conventional", metavar="DEV", help="conventional companion")
     parser.add_argument("--erase", action="append", default=[], metavar="ID", help="may be wiped")
-    parser.add_argument("--state-dir", type=Path, default=Path("/var/lib/zonelab"))
+    parser.add_argument(
+        "--state-dir", type=Path, default=Path("/var/lib/zonelab"), metavar="DIR",
+        help="journal, lock and runs (default: %(default)s)",
+    )  # fmt: skip
     parser.add_argument("--host-name", default=platform.node(), help="name in the inventory")
     parser.add_argument("--require-allowed", action="store_true", help="exit 3 when refused")
     add_format(parser)
@@ -57,8 +62,10 @@ def execute(arguments: argparse.Namespace) -> int:
         csv.writer(sys.stdout, lineterminator="\n").writerows([["fact", "value"], *rows])
     else:
         _show(found, arguments.format)
-    refused = arguments.require_allowed and found.refusals
-    return ExitCode.REFUSED if refused else ExitCode.OK
+    if arguments.require_allowed and found.refusals:
+        first = found.refusals[0]
+        raise GuardRefused(first.message, hint=first.hint, code=first.code)
+    return ExitCode.OK
 
 
 def _show(found: Inspection, format_: str) -> None:

@@ -5,11 +5,13 @@ from __future__ import annotations
 import argparse
 import errno
 import importlib
-import importlib.util
+import io
+import os
 import signal
 import sys
 from collections.abc import Sequence
 from types import ModuleType
+from typing import Any, NoReturn
 
 from harness import __version__
 from harness.errors import ExitCode, HostError, UsageError, ZonelabError
@@ -31,19 +33,38 @@ COMMANDS = {
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code (docs/architecture.md, "Exit codes")."""
     signal.signal(signal.SIGTERM, _terminate)
+    _prepare_streams()
     args = list(sys.argv[1:] if argv is None else argv)
     try:
-        return _dispatch(args)
+        code = _dispatch(args)
+        sys.stdout.flush()  # here a full disk or a reader that left can still be answered
+        return code
     except ZonelabError as error:
         return _complain(error)
     except KeyboardInterrupt:
         print("zonelab: interrupted", file=sys.stderr)
         return ExitCode.INTERRUPTED
     except BrokenPipeError:
-        sys.stderr.close()  # the reader went away (`| head`); Python would complain at exit
+        # The reader went away (`| head`): whatever is still buffered goes nowhere, silently.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
         return ExitCode.OK
     except OSError as error:
         return _complain(_host_error(error))
+    except Exception as error:
+        if "ZONELAB_TRACEBACK" in os.environ:
+            raise
+        return _complain(_internal_error(error))
+
+
+class _Parser(argparse.ArgumentParser):
+    """Says what is wrong as every other error is said; abbreviations of options are none."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        kwargs["allow_abbrev"] = False
+        super().__init__(*args, **kwargs)
+
+    def error(self, message: str) -> NoReturn:
+        raise UsageError(message, hint=f"{self.prog} --help", code="arguments")
 
 
 def _dispatch(args: list[str]) -> int:
@@ -52,7 +73,7 @@ def _dispatch(args: list[str]) -> int:
         raise UsageError(
             f"there is no command {name!r}", hint=f"commands: {', '.join(COMMANDS)}", code="command"
         )
-    parser = argparse.ArgumentParser(
+    parser = _Parser(
         prog="zonelab",
         description="How should RocksDB sit on a zoned (ZNS) SSD? Answered with evidence.",
         epilog="examples:\n  zonelab inspect nvme0n2\n  zonelab plan --list\n"
@@ -105,7 +126,32 @@ def _host_error(error: OSError) -> ZonelabError:
         return HostError(
             f"no space left on the disk{where}", hint="free some space and repeat", code="disk-full"
         )
-    return HostError(f"{error.strerror or error}{where}", code="os-error")
+    hint = {
+        errno.EACCES: "run it as root, or as the owner of that file",
+        errno.EPERM: "run it as root, or as the owner of that file",
+        errno.EROFS: "name a folder that can be written to",
+    }.get(error.errno or 0, "check the path")
+    return HostError(f"{error.strerror or error}{where}", hint=hint, code="os-error")
+
+
+def _internal_error(error: Exception) -> ZonelabError:
+    """A fault of zonelab itself; its exit code must not be that of a regression (1)."""
+    text = " ".join(str(error).split())
+    return ZonelabError(
+        f"internal error: {type(error).__name__}: {text}",
+        hint="this is a bug: repeat it with ZONELAB_TRACEBACK=1 and report what it prints",
+        code="internal",
+    )
+
+
+def _prepare_streams() -> None:
+    """Make stdout and stderr usable when closed, or unable to show a character."""
+    for name in ("stdout", "stderr"):
+        stream = getattr(sys, name)
+        if stream is None:  # `>&-`
+            setattr(sys, name, io.StringIO())
+        elif isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")
 
 
 def _terminate(_signal: int, _frame: object) -> None:

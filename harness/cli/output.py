@@ -9,6 +9,9 @@ import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from harness.errors import UsageError
+from harness.store.result import Status
+
 FORMATS = ("table", "json", "csv", "md")
 
 
@@ -17,12 +20,36 @@ def add_format(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--format", choices=FORMATS, default="table", help="default: table")
 
 
-def print_records(records: Sequence[Mapping[str, Any]], format_: str) -> None:
-    """Print records that share their keys; null is an empty cell."""
+def add_retry(parser: argparse.ArgumentParser, what: str) -> None:
+    """Declare ``--retry``, a list of statuses; the value is a frozenset of them."""
+    known = [status.value for status in Status if status is not Status.OK]
+
+    def statuses(text: str) -> frozenset[str]:
+        named = frozenset(filter(None, text.split(",")))
+        unknown = sorted(named.difference(known))
+        if unknown:
+            raise UsageError(
+                f"--retry {unknown[0]}: no such status", hint=f"one of {', '.join(known)}"
+            )
+        return named
+
+    parser.add_argument(
+        "--retry", type=statuses, default=frozenset(), metavar="A,B",
+        help=f"{what}: {','.join(known)}",
+    )  # fmt: skip
+
+
+def print_records(
+    records: Sequence[Mapping[str, Any]], format_: str, columns: Sequence[str] = ()
+) -> None:
+    """Print records that share their keys; null is an empty cell.
+
+    ``columns`` are the header where there may be no record.
+    """
     if format_ == "json":
         print(json.dumps(list(records), indent=1))
         return
-    columns = list(records[0]) if records else []
+    columns = list(records[0]) if records else columns
     rows = [[_cell(record[column]) for column in columns] for record in records]
     if format_ == "csv":
         csv.writer(sys.stdout, lineterminator="\n").writerows([columns, *rows])

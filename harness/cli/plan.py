@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from harness.cli.output import add_format, print_records
 from harness.errors import ExitCode, UsageError
 
 HELP = """\
@@ -18,6 +19,8 @@ examples:
   zonelab plan --list
   zonelab plan integration-levels --inspection rig=inspection.json --check
   zonelab plan integration-levels --inspection lab1=lab1.json --levels f2fs,btrfs --repetitions 5
+
+--format json prints plan.json, --format csv one line per run; with --list one per study.
 
 exit: 0 planned (or planned before, unchanged), 2 the study is wrong or cannot fit"""
 
@@ -39,7 +42,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--set", action="append", default=[], dest="settings", metavar="FIELD=VALUE",
         help="replace a field of the study, or of its workload (workload.value_size=4KiB)",
     )  # fmt: skip
-    parser.add_argument("--format", choices=("table", "json", "md"), default="table")
+    add_format(parser)
     parser.add_argument("--check", action="store_true", help="write nothing")
     parser.add_argument("--list", action="store_true", help="list the studies and their questions")
     parser.add_argument("--schemas", action="store_true", help="rewrite configs/schema/*.json")
@@ -58,25 +61,29 @@ def execute(arguments: argparse.Namespace) -> int:
             print(path)
         return ExitCode.OK
     if arguments.list:
-        return _list(configs, arguments.inspection)
+        return _list(configs, arguments.inspection, arguments.format)
     return _plan(arguments, configs)
 
 
-def _list(configs: Path, inspections: Sequence[str]) -> int:
+def _list(configs: Path, inspections: Sequence[str], format_: str) -> int:
     from harness.plan import load, show  # noqa: PLC0415
     from harness.plan.expand import expand  # noqa: PLC0415
     from harness.plan.reference import RIG  # noqa: PLC0415
 
     hosts = [load.load_inspection(text) for text in inspections] or [("rig", RIG)]
     rows = []
-    for name in load.names("studies", configs):
+    names = load.names("studies", configs)
+    if not names:
+        raise UsageError(f"{configs} has no studies", hint="--configs names a folder like configs/")
+    for name in names:
         study, workload = load.load_study(name, configs)
         plan = expand(study, workload, hosts, "list")
         seconds = max(sum(run.predicted.seconds for run in host.runs) for host in plan.hosts)
         runs = sum(len(host.runs) for host in plan.hosts)
-        rows.append((name, str(runs), show.minutes(seconds), study.question))
+        time = show.minutes(seconds) if format_ in ("table", "md") else round(seconds)
+        rows.append({"study": name, "runs": runs, "time": time, "question": study.question})
     where = ", ".join(name for name, _ in hosts)
-    sys.stdout.write(show.grid(("study", "runs", "time", "question"), rows, markdown=False))
+    print_records(rows, format_)
     print(f"runs and predicted time on {where}, all levels", file=sys.stderr)
     return ExitCode.OK
 
@@ -91,8 +98,8 @@ def _plan(arguments: argparse.Namespace, configs: Path) -> int:
         raise UsageError("no study named", hint=load.nearest("", load.names("studies", configs)))
     settings = _settings(arguments)
     study, workload = load.load_study(arguments.study, configs, settings)
-    if arguments.levels:
-        study = load.narrow(study, arguments.levels.split(","))
+    if arguments.levels is not None:
+        study = load.narrow(study, [level.strip() for level in arguments.levels.split(",")])
     if not arguments.inspection:
         raise UsageError(
             "no device to plan for: --inspection HOST=FILE.json is missing",
@@ -104,13 +111,15 @@ def _plan(arguments: argparse.Namespace, configs: Path) -> int:
         raise UsageError("two inspections are of the same host", code="inspection")
     campaign = campaign_name(arguments.campaign, study.name)
     plan = expand(study, workload, hosts, campaign)
+    check_campaign(plan, hosts, arguments.results)
     if arguments.format == "json":
         sys.stdout.write(dumps(plan))
+    elif arguments.format == "csv":
+        print_records(show.records(plan), "csv")
     else:
         cells = [(name, cells_of(study, workload, i, campaign)) for name, i in hosts]
         sys.stdout.write(show.render(plan, cells, markdown=arguments.format == "md"))
     if arguments.check:
-        check_campaign(plan, hosts, arguments.results)
         return ExitCode.OK
     fresh = save(plan, hosts, arguments.results, sys.argv)
     folder = arguments.results / campaign
@@ -119,17 +128,17 @@ def _plan(arguments: argparse.Namespace, configs: Path) -> int:
 
 
 def _settings(arguments: argparse.Namespace) -> dict[str, Any]:
-    import yaml  # noqa: PLC0415
+    from harness.plan.yaml_files import parse_yaml  # noqa: PLC0415
 
     settings: dict[str, Any] = {}
     for text in arguments.settings:
         field, equals, value = text.partition("=")
         if not (field and equals):
-            raise UsageError(f"--set {text!r} is not FIELD=VALUE", code="setting")
-        try:
-            settings[field] = yaml.safe_load(value)
-        except yaml.YAMLError:
-            raise UsageError(f"--set {text!r}: the value is not YAML", code="setting") from None
+            raise UsageError(
+                f"--set {text!r} is not FIELD=VALUE",
+                hint="for example --set seed=7 or --set workload.value_size=4KiB", code="setting",
+            )  # fmt: skip
+        settings[field] = parse_yaml(value, f"the value of --set {field}")
     if arguments.repetitions is not None:
         settings["repetitions"] = arguments.repetitions
     return settings

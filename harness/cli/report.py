@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 from harness.errors import ExitCode, UsageError
+from harness.store.campaign import find_campaign
 
 HELP = """\
 Write one self-contained HTML page for a campaign, with its figures (SVG) and tables (CSV).
@@ -28,11 +29,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def execute(arguments: argparse.Namespace) -> int:
     """Write the report and print its path; exit 4 when no run is ok (the page says why)."""
     from analysis.compare import compare  # noqa: PLC0415 - heavy libraries, only when used
-    from analysis.load import find_campaign, load  # noqa: PLC0415
+    from analysis.load import load  # noqa: PLC0415
     from analysis.report import write_report  # noqa: PLC0415
     from analysis.stats import NOISE_FLOOR  # noqa: PLC0415
 
-    path = find_campaign(arguments.campaign)
+    path = find_campaign(arguments.campaign).root
     output = arguments.output or path / "report"
     if output.exists() and not output.is_dir():
         raise UsageError(f"{output} is a file, not a folder", hint="choose another --output")

@@ -8,10 +8,10 @@ import json
 import os
 import re
 import signal
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
-from typing import Any
 
+from harness.cli.output import add_format, print_records
 from harness.errors import ExitCode, UsageError
 from harness.rig import guest, life, model, state
 from harness.rig.recipe import image_of, recipe
@@ -20,11 +20,11 @@ from harness.rig.talk import Talk
 
 HELP = """An emulated machine with real zones: a stock Debian kernel in QEMU, NVMe ZNS namespaces.
 
-zonelab rig up            boot the default rig (builds its image first) and say how to reach it
-zonelab rig exec default -- ansible-playbook site.yml    boot, run, always stop
+  zonelab rig up            boot the default rig (builds its image first) and say how to reach it
+  zonelab rig exec default -- ansible-playbook site.yml    boot, run, always stop
+
 Rigs are files in configs/rigs; docs/rigs.md explains them."""
 
-_FORMATS = ("table", "json", "csv", "md")
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 
 
@@ -38,7 +38,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         if name != "list":
             sub.add_argument("rig", metavar="NAME", nargs="?", default="default", help="rig")
         if data:
-            sub.add_argument("--format", choices=_FORMATS, default="table")
+            add_format(sub)
         return sub
 
     command("list", "all rigs, and which are up", data=True)
@@ -81,14 +81,14 @@ def _list(arguments: argparse.Namespace, _talk: Talk) -> int:
                 "description": rig.description,
             }
         )
-    _print(rows, arguments.format)
+    print_records(rows, arguments.format)
     return ExitCode.OK
 
 
 def _build(arguments: argparse.Namespace, talk: Talk) -> int:
     image, built = life.build(model.load(arguments.rig), talk)
     row = {"rig": arguments.rig, "image": str(image.folder), "built": built}
-    _print([row], arguments.format)
+    print_records([row], arguments.format)
     return ExitCode.OK
 
 
@@ -113,7 +113,7 @@ def _counters(arguments: argparse.Namespace, _talk: Talk) -> int:
     stats = life.counters(arguments.rig)
     devices = state.require(arguments.rig).devices
     rows = [{"nsid": d.nsid, "eui64": d.eui64, **asdict(stats[d.eui64])} for d in devices]
-    _print(rows, arguments.format)
+    print_records(rows, arguments.format)
     return ExitCode.OK
 
 
@@ -204,28 +204,4 @@ def _show(running: State, form: str) -> None:
         for key, value in access.items():
             print(f"{key + ':':<11}{value}")
         print()
-    _print(devices, form)
-
-
-def _print(rows: Sequence[Mapping[str, Any]], form: str) -> None:
-    """Print rows of equal keys."""
-    if form == "json":
-        print(json.dumps(rows, indent=2))
-        return
-    header = list(rows[0]) if rows else []
-    lines = [header, *([str(row[key]) for key in header] for row in rows)]
-    if form == "csv":
-        print("\n".join(",".join(_csv(cell) for cell in line) for line in lines))
-        return
-    if form == "md":
-        lines.insert(1, ["---"] * len(header))
-        print("\n".join(f"| {' | '.join(line)} |" for line in lines))
-        return
-    widths = [max(len(line[i]) for line in lines) for i in range(len(header))]
-    for line in lines:
-        cells = (cell.ljust(width) for cell, width in zip(line, widths, strict=True))
-        print("  ".join(cells).rstrip())
-
-
-def _csv(cell: str) -> str:
-    return '"' + cell.replace('"', '""') + '"' if set(cell) & set(',"\n') else cell
+    print_records(devices, form)

@@ -7,8 +7,8 @@ import os
 import sys
 from pathlib import Path
 
-from harness.cli.output import add_format, print_records
-from harness.errors import ExitCode, HostError, UsageError
+from harness.cli.output import add_format, add_retry, print_records
+from harness.errors import ExitCode, HostError
 from harness.levels import LEVELS
 from harness.run import unit
 from harness.run.bench import Paths
@@ -25,19 +25,31 @@ Every run formats the devices of the plan: ALL DATA ON THEM IS LOST. The guard r
 are in use or carry data which zonelab did not write.
 
   zonelab run --plan plan.json --host rig0 --detach     as a systemd unit: survives a lost ssh
-  zonelab run --plan plan.json --host rig0 --retry failed,invalid"""
+  zonelab run --plan plan.json --host rig0 --retry failed,invalid
 
-_RETRY = tuple(status.value for status in Status if status is not Status.OK)
+--format json prints a list of {run, level, status, reason, issues, seconds, new}, one per run.
+
+exit: 0 all ok or skipped, 2 cannot start, 3 the guard refused, 4 a run failed or is invalid,
+130 interrupted (everything was put back; run again to resume)"""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare options."""
     parser.add_argument("--plan", type=Path, required=True, help="plan.json of the campaign")
     parser.add_argument("--host", required=True, help="which of the plan's hosts this machine is")
-    parser.add_argument("--state-dir", type=Path, default=Path("/var/lib/zonelab"))
-    parser.add_argument("--runtime-dir", type=Path, default=Path("/run/zonelab"))
-    parser.add_argument("--program-path", type=Path, help="db_bench (default: $PATH)")
-    parser.add_argument("--retry", default="", help=f"statuses to repeat: {','.join(_RETRY)}")
+    parser.add_argument(
+        "--state-dir", type=Path, default=Path("/var/lib/zonelab"), metavar="DIR",
+        help="journal, lock and runs (default: %(default)s)",
+    )  # fmt: skip
+    parser.add_argument(
+        "--runtime-dir", type=Path, default=Path("/run/zonelab"), metavar="DIR",
+        help="mount points (default: %(default)s)",
+    )  # fmt: skip
+    parser.add_argument(
+        "--program-path", type=Path, metavar="FILE",
+        help="db_bench (default: $ZONELAB_DB_BENCH, else on $PATH)",
+    )  # fmt: skip
+    add_retry(parser, "statuses to repeat")
     parser.add_argument("--only", action="append", default=[], metavar="RUN", help="this run only")
     parser.add_argument(
         "--erase", action="append", default=[], metavar="ID", help="identity that may be wiped"
@@ -50,12 +62,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def execute(arguments: argparse.Namespace) -> int:
     """Run the plan; exit 4 when a run failed or is invalid."""
     plan = load_plan(arguments.plan)
-    retry = frozenset(filter(None, arguments.retry.split(",")))
-    unknown = sorted(retry - set(_RETRY))
-    if unknown:
-        raise UsageError(
-            f"--retry {unknown[0]}: no such status", hint=f"one of {', '.join(_RETRY)}"
-        )
     paths = Paths(arguments.state_dir.resolve(), arguments.runtime_dir.resolve())
     program = find_program(arguments.program_path)
     if arguments.detach:
@@ -66,7 +72,7 @@ def execute(arguments: argparse.Namespace) -> int:
         host_name=arguments.host,
         program=program,
         paths=paths,
-        retry=retry,
+        retry=arguments.retry,
         only=tuple(arguments.only),
         erase=tuple(arguments.erase),
         conventional=arguments.conventional,
@@ -93,7 +99,7 @@ def find_program(given: Path | None) -> Path:
         Path(os.environ["ZONELAB_DB_BENCH"]) if "ZONELAB_DB_BENCH" in os.environ else None
     )
     found = named or proc.which("db_bench")
-    if found is None or not os.access(found, os.X_OK):
+    if found is None or not (found.is_file() and os.access(found, os.X_OK)):
         raise HostError(
             f"db_bench is not {'there: ' + str(named) if named else 'installed'}",
             hint="apt-get install rocksdb-tools, or --program-path",

@@ -7,11 +7,11 @@ import json
 from dataclasses import replace
 from pathlib import Path
 
-from harness.cli.output import add_format, print_records
+from harness.cli.output import add_format, add_retry, print_records
 from harness.errors import ExitCode, UsageError
 from harness.run import lock, progress
 from harness.store import overview
-from harness.store.campaign import require_campaign
+from harness.store.campaign import find_campaign
 from harness.store.codec import encode
 from harness.store.files import dumps, write_atomic
 
@@ -19,14 +19,19 @@ HELP = """Show how far a campaign is: every planned run of a folder below result
 work for a progress.json (or the campaign's folder on the machine under test).
 
   zonelab status results/example
-  zonelab status /var/lib/zonelab/campaigns/example --format json"""
+  zonelab status /var/lib/zonelab/campaigns/example --format json
+
+--format json prints {campaign, runs_total, pending, counts, runs: [{host, run, level, status,
+reason}]}, status null for a run that is not there yet; for a runner at work its progress.json."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare options."""
-    parser.add_argument("campaign", type=Path, help="campaign folder or progress.json")
+    parser.add_argument(
+        "campaign", metavar="CAMPAIGN", help="folder, name under ./results, or progress.json"
+    )
     parser.add_argument("--host", help="this host only")
-    parser.add_argument("--retry", default="", help="statuses that count as still to run")
+    add_retry(parser, "statuses that count as still to run")
     parser.add_argument(
         "--settle", action="store_true", help="mark it failed when its runner is gone (systemd)"
     )
@@ -35,20 +40,21 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def execute(arguments: argparse.Namespace) -> int:
     """Print the state; always 0 when it could be read."""
-    path: Path = arguments.campaign
+    path = Path(arguments.campaign)
     live = path if path.name == "progress.json" else path / "progress.json"
     if live.is_file():
         _show_live(live, arguments.format, settle=arguments.settle)
         return ExitCode.OK
-    if not path.is_dir():
-        raise UsageError(f"{path} does not exist", hint="name a folder below results/")
-    found = overview.states(require_campaign(path), arguments.host)
+    campaign = find_campaign(arguments.campaign)
+    found = overview.states(campaign, arguments.host)
     if arguments.host and not found:
-        raise UsageError(f"the plan has no host {arguments.host!r}")
-    left = overview.pending(found, frozenset(arguments.retry.split(",")))
+        raise UsageError(
+            f"the plan has no host {arguments.host!r}", hint="zonelab status CAMPAIGN lists all"
+        )
+    left = overview.pending(found, arguments.retry)
     if arguments.format == "json":
         record = {
-            "campaign": path.resolve().name,
+            "campaign": campaign.root.resolve().name,
             "runs_total": len(found),
             "pending": left,
             "counts": overview.counts(found),

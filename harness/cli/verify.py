@@ -3,30 +3,31 @@
 from __future__ import annotations
 
 import argparse
-from pathlib import Path
 
 from harness.cli.output import add_format, print_records
 from harness.errors import ExitCode
 from harness.store import overview
-from harness.store.campaign import require_campaign
+from harness.store.campaign import find_campaign
 
 HELP = """Check a campaign: every checksum, every schema, every planned run there. One line per
 problem; exit 4 when there is any.
 
-  zonelab verify results/example"""
+  zonelab verify results/example
+
+--format json prints a list of {problem}, empty when the campaign is whole."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare options."""
-    parser.add_argument("campaign", type=Path, help="a folder below results/")
+    parser.add_argument("campaign", metavar="CAMPAIGN", help="folder, or name under ./results")
     add_format(parser)
 
 
 def execute(arguments: argparse.Namespace) -> int:
     """Print the problems."""
-    found = overview.problems(require_campaign(arguments.campaign))
+    found = overview.problems(find_campaign(arguments.campaign))
     if arguments.format == "table":
         print("\n".join(found) if found else f"{arguments.campaign}: whole")
     else:
-        print_records([{"problem": line} for line in found], arguments.format)
+        print_records([{"problem": line} for line in found], arguments.format, ["problem"])
     return ExitCode.RUNS_FAILED if found else ExitCode.OK

@@ -102,9 +102,9 @@ def digest(zones: Iterable[Zone]) -> str:
 
 
 def as_csv(zones: Iterable[Zone]) -> str:
-    """Return a report as CSV, bytes."""
-    rows = ["start,size,capacity,write_pointer,condition"]
-    rows += [f"{z.start},{z.size},{z.capacity},{z.write_pointer},{z.condition.name}" for z in zones]
+    """Return a report as CSV: zone number, bytes; ``allocated`` as in ``Zone.allocated``."""
+    rows = ["zone,capacity,allocated,condition"]
+    rows += [f"{i},{z.capacity},{z.allocated},{z.condition.name}" for i, z in enumerate(zones)]
     return "\n".join(rows) + "\n"
 
 

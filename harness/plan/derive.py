@@ -12,8 +12,9 @@ from dataclasses import dataclass
 
 from harness.errors import ConfigError
 from harness.plan.models import FRESH, WRITES, Flag, Phase, Workload
-from harness.plan.units import format_size
+from harness.plan.units import LARGEST, format_size
 from harness.store.spec import Bytes, ColdSpec, Device, PhaseRole, PhaseSpec
+from harness.workloads.db_bench import RESERVED
 
 MIB = 2**20
 
@@ -173,9 +174,16 @@ def phase_spec(workload: Workload, phase: Phase, derived: Derived) -> PhaseSpec:
     """Return one phase with its operations counted; its timeout is still the floor.
 
     Raises:
-        ConfigError: readseq asks for more entries than the database surely holds.
+        ConfigError: readseq asks for more entries than the database surely holds, or a flag is
+            out of range or zonelab's own.
     """
-    threads = int(_number(workload.flags | phase.flags, "threads", 1))
+    taken = sorted(RESERVED & (workload.flags | phase.flags).keys())
+    if taken:
+        raise ConfigError(
+            f"phase {phase.name} sets --{taken[0]}, which zonelab sets itself",
+            hint="remove it from the workload's flags", code="reserved-flag",
+        )  # fmt: skip
+    threads = int(_number(workload.flags | phase.flags, "threads", 1, least=1))
     payload = workload.key_size + workload.value_size if phase.benchmark in WRITES else 0
     total = _operations(phase, derived, workload)
     per_thread = None if total is None else max(1, math.ceil(total / threads))
@@ -239,13 +247,21 @@ def _check_readseq(phase: Phase, count: int, derived: Derived, workload: Workloa
         )
 
 
-def _number(flags: Mapping[str, Flag], name: str, default: float) -> float:
+def _number(flags: Mapping[str, Flag], name: str, default: float, *, least: int = 0) -> float:
     value = flags.get(name, default)
     if isinstance(value, bool) or not isinstance(value, int | float):
-        raise ConfigError(f"flag {name} must be a number, got {value!r}", code="flag-type")
+        raise ConfigError(
+            f"flag {name} must be a number, got {value!r}",
+            hint="sizes are plain bytes in flags", code="flag-type",
+        )  # fmt: skip
+    if not least <= value < LARGEST:
+        raise ConfigError(
+            f"flag {name} is out of range: {str(value)[:40]}", hint=f"{least} or more, below 2**63",
+            code="flag-range",
+        )  # fmt: skip
     return float(value)
 
 
 def _flag(workload: Workload, name: str, derived: int) -> int:
     """Return a size that the workload (or a factor) sets itself, else the derived one."""
-    return int(_number(workload.flags, name, derived))
+    return int(_number(workload.flags, name, derived, least=1))

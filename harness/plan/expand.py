@@ -17,9 +17,12 @@ from harness.plan.facts import device_facts
 from harness.plan.load import build, nearest
 from harness.plan.models import Flag, Level, Study, Workload
 from harness.plan.predict import predict
-from harness.plan.requirements import check_level, choose_scheduler
+from harness.plan.requirements import check_level, check_options, choose_scheduler
 from harness.plan.units import format_size, parse_share
 from harness.store.spec import Claim, HostPlan, Inspection, Plan, Prediction, RunSpec
+
+# A run's folder adds its repetition and attempt to the cell; store.campaign.NAME allows 200.
+_LONGEST_CELL = 180
 
 # Phases of a run use seeds above the run's own; this leaves room for them.
 _SEED_STEP = 10_000
@@ -125,6 +128,11 @@ def cells_of(study: Study, workload: Workload, inspection: Inspection, campaign:
             cells.append(_cell(study, workload, inspection, campaign, level=level, factors=factors))
     if len({cell.name for cell in cells}) != len(cells):
         raise ConfigError("two cells have the same name", hint="factor values must differ")
+    longest = max((cell.name for cell in cells), key=len)
+    if len(longest) > _LONGEST_CELL:
+        raise ConfigError(
+            f"the cell name {longest[:40]}… is too long for a folder", hint="use fewer factors"
+        )
     return cells
 
 
@@ -134,7 +142,7 @@ def apply_factors(
     """Return the workload, target utilisation and scheduler of a cell.
 
     Raises:
-        ConfigError: a factor is neither the study's, the workload's, nor a flag.
+        ConfigError: a factor is neither the study's, the workload's, nor a flag, or out of range.
     """
     changes = workload.model_dump(mode="json", exclude_defaults=True)
     known = _WORKLOAD_FACTORS | _STUDY_FACTORS | _SIZE_FLAGS | set(workload.flags)
@@ -149,6 +157,12 @@ def apply_factors(
         elif name not in _STUDY_FACTORS:
             changes["flags"][name] = value
     target = parse_share(factors.get("target_utilisation", study.target_utilisation))
+    if not 0 < target <= 1:
+        raise ConfigError(
+            f"target_utilisation {target:g} is not a share",
+            hint="write 80% or 0.8",
+            code="bad-field",
+        )
     scheduler = factors.get("scheduler")
     changed = build(Workload, changes, f"study {study.name}, factors {factors}")
     return changed, target, None if scheduler is None else str(scheduler)
@@ -159,6 +173,7 @@ def _cell(
     level: Level, factors: dict[str, Flag],
 ) -> Cell:  # fmt: skip
     device = inspection.device
+    check_options(level)
     sized, target, wanted = apply_factors(study, workload, factors)
     scheduler = choose_scheduler(wanted, inspection)
     derived = derive(sized, device, target, cold=study.cold)

@@ -4,21 +4,27 @@ from __future__ import annotations
 
 import difflib
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
-import yaml
 from pydantic import BaseModel, ValidationError
 
 from harness.errors import ConfigError, UsageError
 from harness.plan import models
 from harness.plan.models import Study, Workload
 from harness.plan.units import FieldError
-from harness.store import codec
+from harness.plan.yaml_files import read_yaml
+from harness.store.campaign import NAME, NAME_HINT
+from harness.store.campaign import load_inspection as read_inspection
 from harness.store.spec import Inspection
 
 CONFIGS = Path(__file__).resolve().parents[2] / "configs"
+
+_INSPECT = "zonelab inspect DEVICE --format json > FILE.json, then --inspection HOST=FILE.json"
+
+# Where pydantic says which member of Flag it tried last.
+_UNION = frozenset({"str", "bool", "int", "float"})
 
 M = TypeVar("M", bound=BaseModel)
 
@@ -78,8 +84,10 @@ def narrow(study: Study, levels: Sequence[str]) -> Study:
     return study.model_copy(update=changes)
 
 
-def build(model: type[M], data: Mapping[str, Any], where: str) -> M:
+def build(model: type[M], data: Mapping[str, Any], where: str, given: Collection[str] = ()) -> M:
     """Validate plain data as ``model``; ``where`` names its source in the message.
+
+    ``given`` are the fields that the command line set instead.
 
     Raises:
         ConfigError: a field is unknown, missing or wrong; the message names its path.
@@ -88,49 +96,50 @@ def build(model: type[M], data: Mapping[str, Any], where: str) -> M:
         # Through JSON, where strict mode still turns lists into tuples.
         return model.model_validate_json(json.dumps(data))
     except ValidationError as error:
-        raise _explain(error, where) from None
+        raise _explain(error, model, where, given) from None
     except TypeError as error:  # a date or another YAML type that JSON does not have
-        raise ConfigError(f"{where}: {error}", hint="quote the value") from None
+        raise ConfigError(f"{where}: {error}", hint="quote the value", code="bad-field") from None
 
 
 def load_inspection(text: str) -> tuple[str, Inspection]:
     """Read ``HOST=FILE.json`` as given on the command line.
 
     Raises:
-        UsageError: not of that form, or the file cannot be read.
-        ConfigError: not an inspection of this schema version.
+        UsageError: not of that form, or the host's name cannot be that of a folder.
+        ConfigError: the file cannot be read, or is no inspection of this schema version.
     """
     host, equals, file = text.partition("=")
     if not (host and equals and file):
-        raise UsageError(f"--inspection {text!r} is not HOST=FILE.json", code="inspection")
+        raise UsageError(
+            f"--inspection {text!r} is not HOST=FILE.json", hint=_INSPECT, code="inspection"
+        )
+    if not NAME.fullmatch(host):
+        raise UsageError(f"{host!r} cannot name a host", hint=NAME_HINT, code="host-name")
     try:
-        data = json.loads(Path(file).read_text(encoding="utf-8"))
-    except OSError as error:
-        raise UsageError(f"cannot read {file}: {error.strerror}", code="inspection") from None
-    except ValueError as error:
-        raise ConfigError(
-            f"{file} is not JSON: {error}", hint="zonelab inspect DEVICE --format json"
-        ) from None
-    codec.check_version(data, file)
-    return host, codec.decode(Inspection, data, file)
+        return host, read_inspection(Path(file))
+    except ConfigError as error:
+        hint = error.hint if error.code == "schema-version" else _INSPECT
+        raise ConfigError(error.message, hint=hint, code=error.code) from None
 
 
 def _load(model: type[M], kind: str, name: str, configs: Path, settings: Mapping[str, Any]) -> M:
     path = configs / kind / f"{name}.yml"
     known = names(kind, configs)
+    if not known:
+        raise ConfigError(
+            f"{configs} has no {kind}",
+            hint="--configs names a folder like configs/",
+            code="configs",
+        )
     if name not in known:
         what = "study" if kind == "studies" else kind.removesuffix("s")
         raise ConfigError(
             f"there is no {what} {name!r}", hint=nearest(name, known), code=f"unknown-{what}"
         )
-    try:
-        data = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
-        line = " ".join(str(error).split())
-        raise ConfigError(f"{path} is not YAML: {line}", code="not-yaml") from None
+    data = read_yaml(path)
     if not isinstance(data, dict):
         raise ConfigError(f"{path} holds no fields", hint="see docs/studies.md", code="not-yaml")
-    result = build(model, {**data, **settings}, str(path))
+    result = build(model, {**data, **settings}, str(path), given=settings)
     if getattr(result, "name", name) != name:
         raise ConfigError(
             f"{path}: its name says {getattr(result, 'name', '')!r}", hint=f"name: {name}"
@@ -138,17 +147,25 @@ def _load(model: type[M], kind: str, name: str, configs: Path, settings: Mapping
     return result
 
 
-def _explain(error: ValidationError, where: str) -> ConfigError:
+def _explain(
+    error: ValidationError, model: type[BaseModel], where: str, given: Collection[str]
+) -> ConfigError:
     first = error.errors(include_url=False)[0]
-    field = ".".join(str(part) for part in first["loc"]) or "the file"
+    loc = [str(part) for part in first["loc"]]
+    field = ".".join(loc) or "the file"
+    if loc and loc[0] in given:
+        where = "command line"
     cause = first.get("ctx", {}).get("error")
     wrong, hint = first["msg"], "see docs/studies.md"
+    if loc and loc[-1] in _UNION:
+        field = ".".join(loc[:-1])
+        wrong = "must be text, a finite number, true or false"
     if isinstance(cause, FieldError):
         wrong, hint = str(cause), cause.hint or hint
     if first["type"] == "extra_forbidden":
         return ConfigError(
             f"{where}: unknown field {field!r}",
-            hint=nearest(str(first["loc"][-1]), _fields()),
+            hint=nearest(loc[-1], model.model_fields if len(loc) == 1 else _fields()),
             code="unknown-field",
         )
     return ConfigError(f"{where}: {field}: {wrong}", hint=hint, code="bad-field")

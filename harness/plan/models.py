@@ -28,7 +28,7 @@ Benchmark = Literal[
 class Model(BaseModel):
     """Base of all of them: unknown fields are errors, nothing is converted silently."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
 
 
 class Operations(Model):
@@ -41,9 +41,9 @@ class Operations(Model):
 
     keys: Annotated[float, Field(gt=0)] | None = None
     free_space: Annotated[float, Field(gt=0)] | None = None
-    count: Annotated[int, Field(gt=0)] | None = None
+    count: Annotated[int, Field(gt=0, lt=2**63)] | None = None
     duration: Seconds | None = None
-    at_most: Annotated[int, Field(gt=0)] | None = None
+    at_most: Annotated[int, Field(gt=0, lt=2**63)] | None = None
 
     @model_validator(mode="after")
     def _one_rule(self) -> Operations:
@@ -86,7 +86,7 @@ class Workload(Model):
 
     name: Name
     description: str
-    key_size: Annotated[int, Field(ge=4)]
+    key_size: Annotated[int, Field(ge=4, lt=2**31)]
     value_size: Size
     database_share: Share
     fill_share: Annotated[float, Field(gt=0, le=2)]

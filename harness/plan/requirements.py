@@ -8,6 +8,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from harness.errors import ConfigError
+from harness.levels import LEVELS
+from harness.plan.load import nearest
+from harness.plan.models import Level
 from harness.store.spec import Device, Inspection
 
 # zone write plugging, which orders writes without a scheduler, came with this kernel.
@@ -57,6 +60,23 @@ def check_level(level: str, device: Device) -> None:
             hint="create the namespace with more active resources, or leave the level out",
             code="too-few-active-zones",
         )
+
+
+def check_options(level: Level) -> None:
+    """Refuse options that the level's module does not understand.
+
+    Raises:
+        ConfigError: there is one; the hint lists those it knows.
+    """
+    module = LEVELS.get(level.name)
+    if module is None:  # a level that only the inspected host has
+        return
+    for name in level.options:
+        if name not in module.options:
+            raise ConfigError(
+                f"level {level.name} has no option {name!r}",
+                hint=nearest(name, module.options), code="unknown-option",
+            )  # fmt: skip
 
 
 def choose_scheduler(wanted: str | None, inspection: Inspection) -> str:

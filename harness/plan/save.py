@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Sequence
+import shutil
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 
-from harness.errors import ConfigError, UsageError
+from harness.errors import ConfigError, UsageError, ZonelabError
 from harness.plan import facts
-from harness.store.campaign import Campaign, CampaignPaths, load_inspection, load_plan
+from harness.store.campaign import (
+    NAME,
+    NAME_HINT,
+    Campaign,
+    CampaignPaths,
+    load_inspection,
+    load_plan,
+)
 from harness.store.codec import SCHEMA_VERSION
 from harness.store.files import dumps, write_atomic
 from harness.store.rundir import full_disk_is_clear
 from harness.store.spec import Inspection, Plan
-
-_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 
 
 def campaign_name(name: str | None, study: str) -> str:
@@ -25,10 +31,10 @@ def campaign_name(name: str | None, study: str) -> str:
         UsageError: it cannot be a folder's name on every system.
     """
     chosen = name or f"{study}-{datetime.now(tz=UTC):%Y%m%d}"
-    if not _NAME.fullmatch(chosen):
+    if not NAME.fullmatch(chosen):
         raise UsageError(
             f"{chosen!r} cannot name a campaign",
-            hint="letters, digits, dot, dash and underscore, beginning with a letter or digit",
+            hint=NAME_HINT,
             code="campaign-name",
         )
     return chosen
@@ -50,7 +56,7 @@ def save(
     paths = CampaignPaths(results / plan.campaign)
     if check_campaign(plan, hosts, results):
         return False
-    with full_disk_is_clear(results):
+    with _all_or_nothing(paths.root), full_disk_is_clear(results):
         for host, inspection in hosts:
             paths.host(host).mkdir(parents=True, exist_ok=True)
             write_atomic(paths.host(host) / "host.json", dumps(inspection))
@@ -72,6 +78,18 @@ def save(
         # Last: a folder with a plan is a campaign, and all of it is there.
         write_atomic(paths.plan, dumps(plan))
     return True
+
+
+@contextmanager
+def _all_or_nothing(folder: Path) -> Iterator[None]:
+    """Remove a folder made below when not all of it could be written."""
+    was_there = folder.exists()
+    try:
+        yield
+    except (ZonelabError, OSError):
+        if not was_there:
+            shutil.rmtree(folder, ignore_errors=True)
+        raise
 
 
 def check_campaign(plan: Plan, hosts: Sequence[tuple[str, Inspection]], results: Path) -> bool:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from harness.plan.derive import Derived
 from harness.plan.expand import Cell
 from harness.plan.units import format_size
-from harness.store.spec import Inspection, Plan, RunSpec
+from harness.store.spec import Inspection, Plan, RunSpec, Scalar
 
 Row = Sequence[str]
 
@@ -44,6 +44,23 @@ def render(
     for host_name, of_host in cells:
         parts.extend(_derived(host_name, of_host, markdown=markdown))
     return "\n".join(parts)
+
+
+def records(plan: Plan) -> list[dict[str, Scalar]]:
+    """Return one plain record per run, in the order of execution; bytes and seconds."""
+    return [
+        {
+            "host": host.host,
+            "run": run.run,
+            "level": run.level,
+            "scheduler": run.scheduler,
+            "seed": run.seed,
+            "bytes_written": run.predicted.bytes_written,
+            "seconds": run.predicted.seconds,
+        }
+        for host in plan.hosts
+        for run in host.runs
+    ]
 
 
 def _runs(plan: Plan, *, markdown: bool) -> str:

@@ -26,7 +26,10 @@ _SIZES = {
     "TB": 10**12,
 }
 _TIMES = {"s": 1, "min": 60, "h": 3600, "d": 86400}
-_NUMBER = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([A-Za-z]+|%)?\s*")
+_NUMBER = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([A-Za-z]+|%)?\s*", re.ASCII)
+
+# No device, file or timeout needs more; larger numbers are typing errors and would not be exact.
+LARGEST = 2**63
 
 
 class FieldError(ValueError):
@@ -67,7 +70,7 @@ def parse_share(value: object) -> float:
 
 def _parse(value: object, units: dict[str, int], what: str) -> int:
     if isinstance(value, int) and not isinstance(value, bool):
-        return value
+        return _bounded(value, value, what)
     hint = f"known {what} units: {', '.join(units)}"
     match = _NUMBER.fullmatch(value) if isinstance(value, str) else None
     if match is None:
@@ -76,8 +79,19 @@ def _parse(value: object, units: dict[str, int], what: str) -> int:
     if unit not in units:
         raise ConfigError(f"unknown unit {unit!r} in {value!r}", hint=hint, code="unknown-unit")
     number = float(match[1]) * units[unit]
+    _bounded(number, value, what)
     if number != int(number):
         raise ConfigError(f"{value!r} is not a whole number of {next(iter(units))}", hint=hint)
+    return int(number)
+
+
+def _bounded(number: float, value: object, what: str) -> int:
+    if number >= LARGEST:
+        raise ConfigError(
+            f"{what} {str(value)[:40]} is too large",
+            hint=f"at most {LARGEST - 1}",
+            code="too-large",
+        )
     return int(number)
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-import os
+import gzip
+import shutil
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -21,7 +22,7 @@ from harness.run.program import Ended, run_program
 from harness.run.progress import Share
 from harness.store.files import dumps
 from harness.store.result import Metric, PhaseResult
-from harness.store.rundir import RunWriter
+from harness.store.rundir import RunWriter, full_disk_is_clear
 from harness.store.spec import Device, PhaseSpec
 from harness.workloads import db_bench
 
@@ -216,9 +217,7 @@ def _facts(
         parsed = db_bench.parse(spec, stdout, stderr)
     except ToolFailed as failure:
         error = failure.message
-    log = _tail(stage.up.db / "LOG") if stage.up.db else ""
-    if log:
-        stage.writer.write(f"raw/{spec.name}.LOG", log)
+    log = _keep_log(stage.up.db / "LOG", raw / f"{spec.name}.LOG.gz") if stage.up.db else ""
     disks = delta(before.disks, after.disks)
     return PhaseFacts(
         spec=spec,
@@ -266,11 +265,13 @@ def _text(path: Path) -> str:
         return ""
 
 
-def _tail(path: Path) -> str:
+def _keep_log(path: Path, kept: Path) -> str:
+    """Keep RocksDB's LOG whole, compressed (hours of it are large), and return its end."""
     try:
         with path.open("rb") as file:
-            size = file.seek(0, os.SEEK_END)
-            file.seek(max(size - _LOG_TAIL, 0))
+            with full_disk_is_clear(kept.parent), gzip.GzipFile(kept, "wb", mtime=0) as packed:
+                shutil.copyfileobj(file, packed)
+            file.seek(max(file.tell() - _LOG_TAIL, 0))
             return file.read().decode("utf-8", errors="replace")
     except OSError:
         return ""

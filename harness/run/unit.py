@@ -5,7 +5,8 @@ from __future__ import annotations
 import datetime
 import os
 import sys
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import harness
@@ -15,54 +16,99 @@ from harness.run.bench import Paths
 from harness.tools import proc
 
 UNIT = "zonelab-run"
+# A runner takes the lock a second after its start, and is gone a second after letting go of it.
+_OTHER_START_SECONDS = 30.0
+_LOOK_SECONDS = 0.5
 
 
 def detach(arguments: Sequence[str], paths: Paths, campaign: str) -> str:
     """Start ``zonelab <arguments>`` without ``--detach`` as a unit; return one line about it.
 
-    When a runner is at work already, nothing is started and its state is returned.
+    When this campaign is at work already, nothing is started and its state is returned.
+
+    Raises:
+        HostError: another campaign is at work, or systemd is not there or refused.
+    """
+    if lock.is_held(paths.lock):
+        return _at_work(paths, campaign)
+    folder = paths.campaign(campaign)
+    folder.mkdir(parents=True, exist_ok=True)
+
+    def announce(state: str, message: str) -> None:
+        now = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
+        progress.announce(paths.progress(campaign), campaign, state, message, now)
+
+    proc.run(["systemctl", "reset-failed", UNIT], timeout=60, check=False)
+    settle = [*self_command(), "status", "--settle", str(folder)]
+    command = [
+        "systemd-run",
+        f"--unit={UNIT}",
+        "--collect",
+        "--no-block",
+        "--property=Delegate=yes",
+        "--property=TimeoutStopSec=300",
+        # The runner ends db_bench itself; systemd only sweeps up what is left after it.
+        "--property=KillMode=mixed",
+        # A runner killed by SIGKILL cannot say so itself.
+        f"--property=ExecStopPost={_quoted(settle)}",
+        f"--working-directory={Path.cwd()}",
+        *(f"--setenv={name}={value}" for name, value in _environment().items()),
+        "--",
+        *self_command(),
+        *(argument for argument in arguments if argument != "--detach"),
+    ]
+    try:
+        if not _started(command, paths.lock, lambda: announce("running", "starting")):
+            return _at_work(paths, campaign)
+    except HostError as error:
+        announce("failed", error.message)
+        raise
+    return f"started {UNIT}.service; zonelab status {folder} shows how far it is"
+
+
+def _started(command: Sequence[str], runner_lock: Path, announce: Callable[[], None]) -> bool:
+    """Start the unit; False when another start was quicker.
+
+    ``announce`` is called before each try: whoever polls must not read the end of an earlier start,
+    which a unit that is just going away may still write.
 
     Raises:
         HostError: systemd is not there or refused.
     """
-    if lock.is_held(paths.lock):
-        return f"already running: {lock.holder(paths.lock)}; {_line(paths, campaign)}".rstrip("; ")
-    folder = paths.campaign(campaign)
-    folder.mkdir(parents=True, exist_ok=True)
-    # Whoever polls must not read the end of an earlier start.
-    now = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
-    progress.announce(paths.progress(campaign), campaign, "running", "starting", now)
-    proc.run(["systemctl", "reset-failed", UNIT], timeout=60, check=False)
-    settle = [*self_command(), "status", "--settle", str(folder)]
-    done = proc.run(
-        [
-            "systemd-run",
-            f"--unit={UNIT}",
-            "--collect",
-            "--no-block",
-            "--property=Delegate=yes",
-            "--property=TimeoutStopSec=300",
-            # The runner ends db_bench itself; systemd only sweeps up what is left after it.
-            "--property=KillMode=mixed",
-            # A runner killed by SIGKILL cannot say so itself.
-            f"--property=ExecStopPost={_quoted(settle)}",
-            f"--working-directory={Path.cwd()}",
-            *(f"--setenv={name}={value}" for name, value in _environment().items()),
-            "--",
-            *self_command(),
-            *(argument for argument in arguments if argument != "--detach"),
-        ],
-        timeout=60,
-        check=False,
-    )
-    if not done.ok:
-        progress.announce(paths.progress(campaign), campaign, "failed", "systemd refused", now)
+    deadline = time.monotonic() + _OTHER_START_SECONDS
+    while True:
+        announce()
+        done = proc.run(command, timeout=60, check=False)
+        if done.ok:
+            return True
+        if not _unit_exists() or time.monotonic() > deadline:
+            raise HostError(
+                f"systemd did not start {UNIT}: {done.stderr.strip() or 'no reason given'}",
+                hint="run without --detach, inside tmux or nohup",
+                code="systemd",
+            )
+        # A unit of this name is about to take the lock, or has just let go of it: see which.
+        time.sleep(_LOOK_SECONDS)
+        if lock.is_held(runner_lock):
+            return False
+
+
+def _at_work(paths: Paths, campaign: str) -> str:
+    """Return what the campaign at work is doing; whoever waits for another one must not."""
+    holder = lock.holder(paths.lock)
+    if not holder.startswith(f"campaign {campaign} "):
         raise HostError(
-            f"systemd did not start {UNIT}: {(done.stderr.strip() or 'no reason given')}",
-            hint="run without --detach, inside tmux or nohup",
-            code="systemd",
+            f"another run is under way: {holder or 'unknown'}",
+            hint="zonelab status shows it; one run at a time keeps the numbers clean",
+            code="locked",
         )
-    return f"started {UNIT}.service; zonelab status {folder} shows how far it is"
+    return f"already running: {holder}; {_line(paths, campaign)}".rstrip("; ")
+
+
+def _unit_exists() -> bool:
+    states = ("active", "activating", "deactivating")
+    done = proc.run(["systemctl", "is-active", UNIT], timeout=60, check=False)
+    return done.stdout.strip() in states
 
 
 def self_command() -> list[str]:

@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from harness.errors import UsageError
-from harness.store.codec import SCHEMA_VERSION, check_version, decode
-from harness.store.files import read_json
+from harness.errors import ConfigError, UsageError
+from harness.store.codec import SCHEMA_VERSION
+from harness.store.files import load_record
 from harness.store.spec import Inspection, Plan
+
+RESULTS = Path("results")
+
+# Campaigns, hosts and runs are folders; the longest run name is a cell of several factors.
+NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,199}")
+NAME_HINT = "letters, digits, dot, dash and underscore, beginning with a letter or digit"
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,36 +70,43 @@ class CampaignPaths:
 
 def load_campaign(path: Path) -> Campaign:
     """Read ``campaign.json``; ConfigError when missing, damaged or of another version."""
-    data = read_json(path)
-    check_version(data, str(path))
-    return decode(Campaign, data, str(path))
+    return load_record(Campaign, path)
 
 
 def load_plan(path: Path) -> Plan:
-    """Read ``plan.json``; ConfigError when missing, damaged or of another version."""
-    data = read_json(path)
-    check_version(data, str(path))
-    return decode(Plan, data, str(path))
+    """Read ``plan.json``; ConfigError when missing, damaged or of another version.
+
+    Names become folders, so each is checked here: a plan cannot lead out of its campaign.
+    """
+    plan = load_record(Plan, path)
+    names = {plan.campaign, *(host.host for host in plan.hosts)}
+    names |= {run.run for host in plan.hosts for run in host.runs}
+    for name in sorted(names):
+        if not NAME.fullmatch(name):
+            raise ConfigError(
+                f"{path}: {name!r} cannot be the name of a folder", hint=NAME_HINT, code="name"
+            )
+    return plan
 
 
 def load_inspection(path: Path) -> Inspection:
     """Read ``host.json``; ConfigError when missing, damaged or of another version."""
-    data = read_json(path)
-    check_version(data, str(path))
-    return decode(Inspection, data, str(path))
+    return load_record(Inspection, path)
 
 
-def require_campaign(root: Path) -> CampaignPaths:
-    """Return the paths of an existing campaign.
+def find_campaign(name: str, results: Path = RESULTS) -> CampaignPaths:
+    """Return the paths of a campaign given as a folder, or as a name below ``results``.
 
     Raises:
-        UsageError: there is no campaign in that folder.
+        UsageError: there is none; the hint lists those that exist.
     """
-    paths = CampaignPaths(root)
-    if not paths.plan.is_file():
-        raise UsageError(
-            f"{root} is no campaign: it has no plan.json",
-            hint="name a folder below results/",
-            code="no-campaign",
-        )
-    return paths
+    for root in (Path(name), results / name):
+        if (root / "plan.json").is_file():
+            return CampaignPaths(root)
+    known = sorted(plan.parent.name for plan in results.glob("*/plan.json"))
+    raise UsageError(
+        f"no campaign {name!r}: it has no plan.json",
+        hint=f"campaigns under {results}: {', '.join(known)}" if known
+        else f"there are no campaigns under {results}; make one with: zonelab plan",
+        code="no-campaign",
+    )  # fmt: skip

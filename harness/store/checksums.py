@@ -47,6 +47,8 @@ def problems(folder: Path) -> list[str]:
     lines = [f"{name}: missing" for name in sorted(set(expected) - found)]
     lines += [f"{name}: not in {NAME}" for name in sorted(found - set(expected))]
     for name in sorted(found & set(expected)):
-        if digest(folder / name) != expected[name]:
+        if not (folder / name).is_file():  # a FIFO or device would be read forever
+            lines.append(f"{name}: not a regular file")
+        elif digest(folder / name) != expected[name]:
             lines.append(f"{name}: checksum differs")
     return lines

@@ -5,10 +5,14 @@ from __future__ import annotations
 import json
 import os
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from harness.errors import ConfigError
-from harness.store.codec import encode
+from harness.store.codec import check_version, decode, encode
+
+T = TypeVar("T")
+
+_DAMAGED = "the file is damaged or was edited: restore it from a copy"
 
 
 def dumps(value: Any) -> str:
@@ -51,6 +55,27 @@ def read_json(path: Path) -> Any:
     try:
         return json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
-        raise ConfigError(f"{path} does not exist", code="file-missing") from None
-    except (OSError, ValueError) as error:
-        raise ConfigError(f"{path} cannot be read: {error}", code="file-unreadable") from None
+        raise ConfigError(
+            f"{path} does not exist", hint="check the path", code="file-missing"
+        ) from None
+    except OSError as error:
+        raise ConfigError(
+            f"{path} cannot be read: {error.strerror}", hint="check the path and its permissions",
+            code="file-unreadable",
+        ) from None  # fmt: skip
+    except (ValueError, RecursionError) as error:
+        raise ConfigError(f"{path} is not JSON: {error}", hint=_DAMAGED, code="not-json") from None
+
+
+def load_record(cls: type[T], path: Path) -> T:
+    """Return the record of a file.
+
+    Raises:
+        ConfigError: it is missing, damaged, or (code ``schema-version``) of another version.
+    """
+    data = read_json(path)
+    check_version(data, str(path))
+    try:
+        return decode(cls, data, str(path))
+    except ConfigError as error:
+        raise ConfigError(error.message, hint=error.hint or _DAMAGED, code=error.code) from None

@@ -31,7 +31,8 @@ def states(paths: CampaignPaths, host: str | None = None) -> list[RunState]:
     """Return every planned run, of one host or of all.
 
     Raises:
-        ConfigError: a plan or result is missing, damaged or of another schema version.
+        ConfigError: the plan is missing or damaged, or a file of another schema version.
+        RunFailed: a result is missing or damaged.
     """
     plan = load_plan(paths.plan)
     wanted = [host_plan for host_plan in plan.hosts if host in (None, host_plan.host)]
@@ -53,12 +54,15 @@ def problems(paths: CampaignPaths) -> list[str]:
     """Return one line per thing wrong with a campaign, each naming host, run and file.
 
     Raises:
-        ConfigError: plan or campaign record is missing, damaged or of another schema version.
+        ConfigError: the plan is missing, damaged or of another schema version.
     """
     plan = load_plan(paths.plan)
     lines = []
-    if load_campaign(paths.record).study_digest != plan.study_digest:
-        lines.append("campaign.json: study_digest differs from plan.json")
+    try:
+        if load_campaign(paths.record).study_digest != plan.study_digest:
+            lines.append("campaign.json: study_digest differs from plan.json")
+    except ConfigError as error:
+        lines.append(_relative(error.message, paths.root))
     for host_plan in plan.hosts:
         lines += [f"{host_plan.host}: {line}" for line in _host_problems(paths, host_plan)]
     planned = {host_plan.host for host_plan in plan.hosts}

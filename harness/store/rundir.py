@@ -9,17 +9,22 @@ import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
-from harness.errors import ConfigError, HostError, RunFailed
+from harness.errors import ConfigError, HostError, RunFailed, ZonelabError
 from harness.store import checksums
-from harness.store.codec import check_version, decode
-from harness.store.files import dumps, read_json, sync_dir
+from harness.store.files import dumps, load_record, sync_dir
 from harness.store.result import Result
 from harness.store.spec import RunSpec
 
 _ATTEMPT = re.compile(r"^(?P<base>.+--r\d+)(?:\.a(?P<attempt>\d+))?$")
 _FOLDERS = ("series", "histograms", "raw")
+
+T = TypeVar("T")
+
+CORRUPT = "corrupt-run"
+CORRUPT_HINT = "zonelab verify CAMPAIGN lists all damage; move the run away to have it run again"
+_CORRUPT = "corrupt run directory: "
 
 
 @contextmanager
@@ -107,7 +112,11 @@ def split_attempt(name: str) -> tuple[str, int]:
     """
     match = _ATTEMPT.match(name)
     if match is None:
-        raise ConfigError(f"{name!r} is not the name of a run (<cell>--r<NN>[.a<K>])", code="run")
+        raise ConfigError(
+            f"{name!r} is not the name of a run (<cell>--r<NN>[.a<K>])",
+            hint="only run directories belong into a folder runs/: move it away",
+            code="run",
+        )
     return match["base"], int(match["attempt"] or 1)
 
 
@@ -126,20 +135,15 @@ def load_result(folder: Path) -> Result:
     """Return a run's result.
 
     Raises:
-        ConfigError: the file is missing, damaged, or of another schema version.
+        RunFailed: the file is missing or damaged (code ``corrupt-run``).
+        ConfigError: it is of another schema version.
     """
-    path = folder / "result.json"
-    data = read_json(path)
-    check_version(data, str(path))
-    return decode(Result, data, str(path))
+    return _load(Result, folder / "result.json")
 
 
 def load_spec(folder: Path) -> RunSpec:
     """Return what a run was told; errors as for :func:`load_result`."""
-    path = folder / "run.json"
-    data = read_json(path)
-    check_version(data, str(path))
-    return decode(RunSpec, data, str(path))
+    return _load(RunSpec, folder / "run.json")
 
 
 def problems(folder: Path) -> list[str]:
@@ -147,8 +151,8 @@ def problems(folder: Path) -> list[str]:
     lines = checksums.problems(folder)
     try:
         result, spec = load_result(folder), load_spec(folder)
-    except ConfigError as error:
-        return [*lines, error.message.replace(f"{folder}/", "")]
+    except ZonelabError as error:
+        return [*lines, error.message.removeprefix(_CORRUPT).replace(f"{folder}/", "")]
     if (
         result.run != folder.name
         or attempt_name(split_attempt(spec.run)[0], spec.attempt) != result.run
@@ -159,6 +163,17 @@ def problems(folder: Path) -> list[str]:
             if path and not (folder / path).is_file():
                 lines.append(f"{path}: named by result.json but missing")
     return lines
+
+
+def _load(cls: type[T], path: Path) -> T:
+    try:
+        if path.exists() and not path.is_file():  # a named pipe would block for ever
+            raise ConfigError(f"{path} is not a regular file")
+        return load_record(cls, path)
+    except ConfigError as error:
+        if error.code == "schema-version":
+            raise
+        raise RunFailed(f"{_CORRUPT}{error.message}", hint=CORRUPT_HINT, code=CORRUPT) from None
 
 
 def _fsync(path: Path) -> None:

@@ -150,7 +150,8 @@ def main() -> int:
         peaks.append(peak)
         ratio, low, high = interval(logs)
         print(  # noqa: T201
-            f"pair {index + 1}: {harness:.0f} / {hand:.0f} ops/s, ratio {ratio:.4f} [{low:.4f}, {high:.4f}],"
+            f"pair {index + 1}: {harness:.0f} / {hand:.0f} ops/s,"
+            f" ratio {ratio:.4f} [{low:.4f}, {high:.4f}],"
             f" harness CPU {share:.2%}, memory {peak / 2**20:.1f} MiB",
             flush=True,
         )
@@ -164,7 +165,8 @@ def main() -> int:
         "resolved": (high - low) / 2 <= HALF_WIDTH,
         "harness_cpu_share_max": max(shares),
         "harness_memory_peak": max(peaks),
-        "how": f"{PHASE} throughput under the runner / by hand, alternating pairs in one rig, paired t on logs",
+        "how": f"{PHASE} throughput, under the runner / by hand; alternating pairs in one rig; "
+        "paired t on log ratios",
     }
     (work / "overhead.json").write_text(json.dumps(report, indent=2) + "\n")
     print(json.dumps(report, indent=2))  # noqa: T201

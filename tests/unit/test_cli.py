@@ -1,10 +1,12 @@
 """The front door: help, unknown commands, and how errors become lines and exit codes."""
 
 import errno
+import json
 
 import pytest
 
 from harness.cli import main as cli
+from harness.cli.output import print_records
 from harness.errors import ExitCode
 
 
@@ -54,3 +56,14 @@ def test_what_the_system_refuses_never_shows_a_traceback(
     err = capsys.readouterr().err
     assert text in err
     assert "Traceback" not in err
+
+
+def test_tables_are_data(capsys: pytest.CaptureFixture[str]) -> None:
+    rows = [{"a": 1, "b": "x,y"}, {"a": 22, "b": "z"}]
+    for form in ("table", "json", "csv", "md"):
+        print_records(rows, form)
+    out = capsys.readouterr().out
+    assert "a   b\n1   x,y\n22  z\n" in out
+    assert json.dumps(rows, indent=1) in out
+    assert 'a,b\n1,"x,y"\n22,z\n' in out
+    assert "| a | b |\n| --- | --- |\n| 1 | x,y |\n| 22 | z |\n" in out

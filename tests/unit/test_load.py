@@ -7,9 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from analysis.load import find_campaign, load
+from analysis.load import load
 from harness.errors import ConfigError, ExitCode, RunFailed, UsageError
 from harness.store import checksums
+from harness.store.campaign import find_campaign
 from harness.store.result import Status
 from harness.store.spec import Reason
 from tests.fixtures.campaigns import (
@@ -78,8 +79,8 @@ def test_unknown_campaign_lists_those_that_exist(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     write_campaign(tmp_path / "results" / "mine", repetitions=1, series=False)
-    assert find_campaign("mine") == Path("results/mine")
-    assert find_campaign("results/mine") == Path("results/mine")
+    assert find_campaign("mine").root == Path("results/mine")
+    assert find_campaign("results/mine").root == Path("results/mine")
     with pytest.raises(UsageError, match="no campaign 'yours'") as caught:
         find_campaign("yours")
     assert caught.value.hint.endswith("mine")

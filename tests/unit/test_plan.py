@@ -206,7 +206,7 @@ def test_old_kernels_get_mq_deadline(planner: Planner) -> None:
         (("smoke", "--set", "factors={scheduler: [bfq]}"), "does not offer scheduler 'bfq'"),
         (("smoke", "--set", "oops"), "not FIELD=VALUE"),
         (("smoke", "--inspection=nofile"), "not HOST=FILE.json"),
-        (("smoke", "--inspection=h=/nonexistent.json"), "cannot read /nonexistent.json"),
+        (("smoke", "--inspection=h=/nonexistent.json"), "/nonexistent.json does not exist"),
         (("smoke", "--set", "limit_bytes=1MiB"), "the study allows 1024.0 KiB"),
         (("smoke", "--set", "limit_time=3s"), "the study allows 3 s"),
         (("smoke", "--set", "target_utilisation=0.5%"), "less than the database alone"),

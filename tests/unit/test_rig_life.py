@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import subprocess
 import sys
@@ -230,14 +229,3 @@ def test_durations(text: str, seconds: int) -> None:
 def test_no_durations(text: str) -> None:
     with pytest.raises(UsageError, match="is no duration"):
         cli.parse_duration(text)
-
-
-def test_tables_are_data(capsys: pytest.CaptureFixture[str]) -> None:
-    rows = [{"a": 1, "b": "x,y"}, {"a": 22, "b": "z"}]
-    for form in ("table", "json", "csv", "md"):
-        cli._print(rows, form)
-    out = capsys.readouterr().out
-    assert "a   b\n1   x,y\n22  z\n" in out
-    assert json.dumps(rows, indent=2) in out
-    assert 'a,b\n1,"x,y"\n22,z\n' in out
-    assert "| a | b |\n| --- | --- |\n| 1 | x,y |\n| 22 | z |\n" in out

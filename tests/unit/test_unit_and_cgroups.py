@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -48,6 +49,43 @@ def test_detach_while_one_is_running(tmp_path: Path, started: list[list[str]]) -
     with exclusive(paths.lock, "campaign c"):
         assert unit.detach(["run"], paths, "c").startswith("already running: campaign c")
     assert started == []
+
+
+def test_detach_while_another_campaign_is_running(tmp_path: Path, started: list[list[str]]) -> None:
+    """Waiting for the progress of a campaign that nobody runs would never end."""
+    paths = Paths(tmp_path / "state", tmp_path / "run")
+    with (
+        exclusive(paths.lock, "campaign c2"),
+        pytest.raises(HostError, match="another run is under way: campaign c2"),
+    ):
+        unit.detach(["run"], paths, "c")
+    assert started == []
+
+
+@pytest.mark.parametrize("ends", [True, False])
+def test_detach_while_an_earlier_unit_is_on_its_way(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, ends: bool
+) -> None:
+    """It is about to take the lock (then it is the one), or gone in a moment (then start anew)."""
+    paths = Paths(tmp_path / "state", tmp_path / "run")
+    held = ExitStack()
+    tries: list[str] = []
+
+    def run(argv: list[str], **_: object) -> proc.Completed:
+        if argv[0] == "systemd-run":
+            tries.append(argv[0])
+            failed = len(tries) == 1
+            return proc.completed(tuple(argv), int(failed), 0.0, "", "was already loaded")
+        if argv[1] == "is-active" and not ends:
+            held.enter_context(exclusive(paths.lock, "campaign c"))
+        return proc.completed(tuple(argv), 0, 0.0, "active\n", "")
+
+    monkeypatch.setattr(proc, "run", run)
+    with held:
+        line = unit.detach(["run"], paths, "c")
+    assert line.startswith("started" if ends else "already running: campaign c")
+    assert len(tries) == (2 if ends else 1)
+    assert load(paths.progress("c")).state == "running"
 
 
 def test_detach_without_systemd(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

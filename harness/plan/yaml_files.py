@@ -1,0 +1,60 @@
+"""YAML as people write it, read strictly: a key given twice is an error, not the last one wins."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from harness.errors import ConfigError
+
+
+class _Loader(yaml.SafeLoader):
+    """SafeLoader that refuses duplicate keys."""
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+        seen: set[str] = set()
+        for key, _ in node.value:
+            if isinstance(key, yaml.ScalarNode):
+                if key.value in seen:
+                    raise yaml.constructor.ConstructorError(
+                        None, None, f"{key.value!r} is there twice", key.start_mark
+                    )
+                seen.add(key.value)
+        return super().construct_mapping(node, deep)
+
+
+def parse_yaml(text: str, what: str) -> Any:
+    """Return the data of a YAML text; ``what`` names it in messages.
+
+    Raises:
+        ConfigError: it is not YAML, or a key is given twice.
+    """
+    try:
+        return yaml.load(text, _Loader)  # noqa: S506 - a SafeLoader
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark
+        line = f", line {mark.line + 1}" if mark else ""
+        problem = error.problem or "malformed"
+    except (yaml.YAMLError, ValueError, RecursionError) as error:
+        line, problem = "", " ".join(str(error).split())
+    raise ConfigError(f"{what}{line} is not YAML: {problem}", hint=_HINT, code="not-yaml")
+
+
+def read_yaml(path: Path) -> Any:
+    """Return the data of a YAML file; errors as for :func:`parse_yaml`, or it cannot be read."""
+    try:
+        text = path.read_text(encoding="utf-8")
+    except UnicodeDecodeError:
+        raise ConfigError(f"{path} is not UTF-8 text", hint=_HINT, code="not-yaml") from None
+    except OSError as error:
+        raise ConfigError(
+            f"{path} cannot be read: {error.strerror}",
+            hint="check its permissions",
+            code="not-yaml",
+        ) from None
+    return parse_yaml(text, str(path))
+
+
+_HINT = "docs/studies.md has examples; check quotes, indentation and brackets"

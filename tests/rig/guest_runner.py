@@ -1,0 +1,155 @@
+"""The runner on a rig, started the way the run role does, and looked at from outside."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from harness.rig import state
+from harness.store.campaign import load_plan
+from harness.store.result import Result
+from harness.store.rundir import completed, load_result
+from harness.tools import proc
+from harness.tools.proc import Completed
+
+from . import plays
+from .conftest import RigHandle
+
+UNIT = "zonelab-run"
+ZIPAPP = "/root/zonelab-under-test.pyz"
+
+
+class GuestRunner:
+    """One small campaign, planned on this host, run in the guest by the zipapp.
+
+    Args:
+        rig: the rig.
+        folder: gets what is copied to and from the guest.
+        campaign: a name of its own.
+        plan: further arguments of ``zonelab plan``.
+    """
+
+    def __init__(self, rig: RigHandle, folder: Path, campaign: str, plan: Sequence[str]) -> None:
+        self.rig = rig
+        self.campaign = campaign
+        self.folder = folder
+        self.results = folder / campaign
+        self.there = f"/var/lib/zonelab/campaigns/{campaign}"
+        self._install()
+        self._plan(plan)
+
+    def _install(self) -> None:
+        zipapp = self.folder / "zonelab.pyz"
+        proc.run([sys.executable, "-m", "harness.pack", zipapp], cwd=plays.ROOT, timeout=60)
+        self._copy(str(zipapp), f"{self._host}:{ZIPAPP}")
+
+    def _plan(self, arguments: Sequence[str]) -> None:
+        inspection = self.folder / "inspection.json"
+        asked = f"python3 {ZIPAPP} inspect {self.rig.zoned.path} --format json --host-name rig"
+        inspection.write_text(self.rig.ssh(asked).stdout)
+        own = ["--inspection", f"rig={inspection}", "--campaign", self.campaign]
+        planned = plays.zonelab("plan", "smoke", *own, "--results", self.folder, *arguments)
+        assert planned.ok, planned.stderr
+        self.rig.ssh(f"mkdir -p {self.there}")
+        self._copy(str(self.results / "plan.json"), f"{self._host}:{self.there}/plan.json")
+        self.rig.ssh("sync")  # a reset loses what is only in the guest's memory
+
+    @property
+    def planned(self) -> list[str]:
+        """The runs that have to be there in the end."""
+        plan = load_plan(self.results / "plan.json")
+        return sorted(run.run for run in plan.hosts[0].runs)
+
+    @property
+    def command(self) -> str:
+        """How the campaign is started in the guest."""
+        return f"python3 {ZIPAPP} run --plan {self.there}/plan.json --host rig"
+
+    def start(self) -> str:
+        """Start the unit; return the line it is announced with."""
+        return self.rig.ssh(f"{self.command} --detach").stdout.strip()
+
+    def wait_phase(self, phase: str, timeout: int = 90) -> None:
+        """Wait until db_bench is at work in a phase."""
+        self._wait(
+            f'grep -q \'"phase": "{phase}"\' {self.there}/progress.json && pgrep -x db_bench',
+            timeout,
+        )
+
+    def wait_end(self, timeout: int = 180) -> None:
+        """Wait until the unit is gone and nothing of it works any more."""
+        gone = f"! systemctl list-units --all --no-legend {UNIT}.service | grep -q ."
+        self._wait(f"{gone} && ! pgrep -x db_bench", timeout)
+
+    def progress(self) -> dict[str, Any]:
+        """Return progress.json as it lies there."""
+        found: dict[str, Any] = json.loads(self.rig.ssh(f"cat {self.there}/progress.json").stdout)
+        return found
+
+    def main_pid(self) -> int:
+        """Return the process id of the runner."""
+        return int(self.rig.ssh(f"systemctl show --property=MainPID --value {UNIT}").stdout)
+
+    def runs(self) -> list[str]:
+        """Return the run directories, half-written ones (with a leading dot) too."""
+        return self.rig.ssh(f"ls -A {self.there}/runs").stdout.split()
+
+    def fingerprint(self) -> str:
+        """Return digest and time of every file of every run, and the length of the journal."""
+        return self.rig.ssh(
+            f"cd {self.there}/runs && find . -type f | sort | xargs stat -c '%n %Y'"
+            " && find . -type f | sort | xargs sha256sum && wc -l /var/lib/zonelab/journal.jsonl"
+        ).stdout
+
+    def collect(self) -> dict[str, Result]:
+        """Take the finished runs over and return their results by name."""
+        archive = self.folder / "runs.tar"
+        self.rig.ssh(f"tar -C {self.there}/runs -cf {self.there}/runs.tar --exclude './.*' .")
+        self._copy(f"{self._host}:{self.there}/runs.tar", str(archive))
+        into = self.results / "hosts" / "rig"
+        done = plays.zonelab("collect", "--from", archive, "--into", into)
+        assert done.ok, done.stderr
+        return {path.name: load_result(path) for path in completed(into / "runs")}
+
+    def verify(self) -> Completed:
+        """Verify what was collected."""
+        return plays.zonelab("verify", self.results)
+
+    def assert_put_back(self) -> None:
+        """Nothing of a run is left in the guest but its results."""
+        assert self.rig.ssh("grep -c ' /run/zonelab/' /proc/mounts", check=False).stdout == "0\n"
+        assert "zonelab-" not in self.rig.ssh("dmsetup ls").stdout
+        assert self.rig.ssh("ls -A /run/zonelab 2>/dev/null", check=False).stdout == ""
+        assert not [run for run in self.runs() if run.startswith(".")]
+        assert self.rig.ssh("pgrep -x db_bench", check=False).stdout == ""
+        self.rig.ssh("test ! -e /var/lib/zonelab/schedulers.json")
+        assert self.rig.ssh("systemctl --failed --no-legend").stdout == ""
+        units = self.rig.ssh(f"systemctl list-units --all --no-legend {UNIT}.service").stdout
+        assert units == ""
+
+    def remove(self) -> None:
+        """End what may still run, and remove the campaign from the guest."""
+        self.rig.ssh(f"systemctl stop {UNIT}; rm -rf {self.there} {ZIPAPP}", check=False)
+
+    @property
+    def _host(self) -> str:
+        return state.host_name(self.rig.name)
+
+    def _wait(self, condition: str, timeout: int) -> None:
+        """Poll in the guest: each question over ssh would cost it more."""
+        loop = f"for _ in $(seq {timeout * 2}); do if {condition}; then exit 0; fi; sleep 0.5; done"
+        done = self.rig.ssh(f"{{ {loop}; exit 1; }} >/dev/null", timeout=timeout * 3, check=False)
+        if not done.ok:
+            seen = self.rig.ssh(
+                f"cat {self.there}/progress.json; systemctl status {UNIT};"
+                f" journalctl -u {UNIT} --no-pager | tail -n 20",
+                check=False,
+            )
+            raise AssertionError(f"never came true: {condition}\n{seen.stdout}{seen.stderr}")
+
+    def _copy(self, source: str, target: str) -> None:
+        config = state.folder(self.rig.name) / "ssh_config"
+        proc.run(["scp", "-q", "-F", config, source, target], timeout=60)

@@ -1,0 +1,102 @@
+"""``ansible-playbook`` against a rig, as a user types it; all it writes is in one folder."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from harness.rig import state
+from harness.tools import proc
+
+from .conftest import RigHandle
+
+ROOT = Path(__file__).parents[2]
+BIN = ROOT / ".venv" / "bin"
+
+
+@dataclass(frozen=True)
+class Played:
+    """A play that ended: exit code, everything it printed, and the rig's line of the recap."""
+
+    code: int | None
+    text: str
+    recap: Mapping[str, int]
+
+    @property
+    def fatal(self) -> str:
+        """The one message it failed with; more than one is a defect of the playbook."""
+        assert "Traceback" not in self.text
+        assert self.text.count("fatal:") == 1, self.text
+        return self.text.partition("fatal:")[2].partition("PLAY RECAP")[0]
+
+
+class Plays:
+    """An inventory of one rig; host variables win over ``ansible/group_vars``.
+
+    Args:
+        rig: the rig.
+        folder: gets the inventory, the results and what is built.
+        variables: further host variables.
+    """
+
+    def __init__(self, rig: RigHandle, folder: Path, **variables: str) -> None:
+        self._rig = rig
+        self._host = state.host_name(rig.name)
+        self.results = folder / "results"
+        self.inventory = folder / "inventory.yml"
+        known: dict[str, Any] = yaml.safe_load(rig.inventory.read_text())
+        host: dict[str, Any] = known["all"]["hosts"][self._host]
+        del host["device"]  # named on the command line
+        host |= {"zonelab_results": str(self.results), "zonelab_build": str(folder / "build")}
+        host |= {"study": "smoke", "run_poll_seconds": "3"} | variables
+        folder.mkdir(parents=True, exist_ok=True)
+        self.inventory.write_text(yaml.safe_dump(known))
+
+    def play(self, folder: Path, argv: Sequence[str], timeout: float = 400.0) -> Played:
+        """Run a command line in ``folder``, the rig's virtual environment on PATH."""
+        env = {"PATH": f"{BIN}:/usr/bin:/bin", "ANSIBLE_INVENTORY": str(self.inventory)}
+        done = proc.run(argv, cwd=folder, env=env, timeout=timeout, check=False)
+        line = re.search(rf"^{self._host}\s+: (.*)$", done.stdout, re.MULTILINE)
+        pairs = re.findall(r"(\w+)=(\d+)", line[1]) if line else []
+        text = done.stdout + done.stderr
+        return Played(done.exit_code, text, {name: int(count) for name, count in pairs})
+
+
+def zonelab(*arguments: str | Path) -> proc.Completed:
+    """Run the command of this checkout."""
+    return proc.run([BIN / "zonelab", *arguments], timeout=120, check=False)
+
+
+def files(folder: Path) -> dict[str, tuple[int, str]]:
+    """Return modification time (ns) and digest of every file below a folder."""
+    return {
+        str(path.relative_to(folder)): (
+            path.stat().st_mtime_ns,
+            hashlib.sha256(path.read_bytes()).hexdigest(),
+        )
+        for path in sorted(folder.rglob("*"))
+        if path.is_file()
+    }
+
+
+def guest_files(rig: RigHandle) -> str:
+    """Return every file that zonelab has in the guest: name, time, length."""
+    folders = "/var/lib/zonelab /usr/local/lib/zonelab"
+    return rig.ssh(f"find {folders} -type f -printf '%p %T@ %s\\n' 2>/dev/null | sort").stdout
+
+
+def written(rig: RigHandle) -> list[int]:
+    """Return what QEMU has seen written to each namespace, in bytes."""
+    return [rig.counters(device).wr_bytes for device in rig.state.devices]
+
+
+def sectors_written(rig: RigHandle) -> list[int]:
+    """Return what the guest's kernel has written to each namespace, in bytes."""
+    nodes = [rig.node(device) for device in rig.state.devices]
+    return [int(rig.ssh(f"cat /sys/block/{n}/stat").stdout.split()[6]) * 512 for n in nodes]

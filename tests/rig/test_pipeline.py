@@ -1,0 +1,188 @@
+"""The pipeline as a user starts it: ``ansible-playbook site.yml -e device=…``, twice each."""
+
+from __future__ import annotations
+
+import itertools
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+
+from harness.store.result import Result, Status
+from harness.store.rundir import completed, load_result
+
+from . import plays
+from .conftest import RigHandle
+from .plays import ROOT, Played, Plays
+
+pytestmark = pytest.mark.rig
+
+ANSIBLE = ROOT / "ansible"
+# New for each session: a rig that is kept may have finished an equal campaign already.
+STAMP = time.strftime("%m%d%H%M%S")
+
+
+class Links(HTMLParser):
+    """Collects what a page refers to."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.found: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.found += [v or "" for k, v in attrs if k in ("src", "href", "xlink:href", "data")]
+
+
+def site(rig: RigHandle, *more: str) -> list[str]:
+    return ["ansible-playbook", "site.yml", "-e", f"device={rig.node(rig.zoned)}", *more]
+
+
+@dataclass(frozen=True)
+class Campaign:
+    """A campaign played from the root of the checkout, with the counters around it."""
+
+    plays: Plays
+    first: Played
+    qemu: list[int]
+    guest: list[int]
+
+    @property
+    def folder(self) -> Path:
+        return self.plays.results / f"root-{STAMP}"
+
+    @property
+    def results(self) -> dict[str, Result]:
+        found = [load_result(path) for path in completed(self.folder / "hosts" / "rig" / "runs")]
+        return {result.level: result for result in found}
+
+
+@pytest.fixture(scope="module")
+def campaign(rig: RigHandle, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Campaign]:
+    own = Plays(
+        rig,
+        tmp_path_factory.mktemp("root"),
+        campaign=f"root-{STAMP}",
+        levels="f2fs,conventional-ext4",
+        repetitions="1",
+    )
+    before = plays.written(rig), plays.sectors_written(rig)
+    first = own.play(ROOT, site(rig))
+    after = plays.written(rig), plays.sectors_written(rig)
+    deltas = [
+        [b - a for a, b in zip(*pair, strict=True)] for pair in zip(before, after, strict=True)
+    ]
+    yield Campaign(own, first, *deltas)
+    rig.ssh(f"rm -rf /var/lib/zonelab/campaigns/root-{STAMP}")
+
+
+def test_it_goes_through_from_the_root(campaign: Campaign) -> None:
+    assert campaign.first.code == 0, campaign.first.text
+    assert campaign.first.recap["failed"] == campaign.first.recap["unreachable"] == 0
+    assert {level: found.status for level, found in campaign.results.items()} == {
+        "f2fs": Status.OK,
+        "conventional-ext4": Status.OK,
+    }
+    for level in campaign.results:
+        assert level in campaign.first.text  # the comparison is shown
+
+
+def test_a_second_time_runs_nothing(rig: RigHandle, campaign: Campaign) -> None:
+    before = plays.files(campaign.plays.results), plays.guest_files(rig), plays.written(rig)
+    again = campaign.plays.play(ROOT, site(rig))
+    assert again.code == 0, again.text
+    assert again.recap["changed"] == 0, again.text
+    after = plays.files(campaign.plays.results), plays.guest_files(rig), plays.written(rig)
+    assert after == before
+
+
+def test_the_results_are_whole(campaign: Campaign) -> None:
+    verified = plays.zonelab("verify", campaign.folder)
+    assert (verified.exit_code, verified.stdout) == (0, f"{campaign.folder}: whole\n")
+    compared = plays.zonelab("compare", campaign.folder)
+    assert compared.exit_code == 0, compared.stderr
+    for word in ("f2fs", "conventional-ext4", "overwrite.write_amplification"):
+        assert word in compared.stdout
+
+
+def test_the_page_needs_no_other_file(campaign: Campaign) -> None:
+    page = (campaign.folder / "report" / "index.html").read_text()
+    links = Links()
+    links.feed(page)
+    assert links.found
+    assert [link for link in links.found if not link.startswith(("#", "data:"))] == []
+    assert "@import" not in page
+
+
+def test_the_bytes_are_those_that_qemu_saw(rig: RigHandle, campaign: Campaign) -> None:
+    """Two witnesses that know nothing of each other, over format, fill, runs and clean-up."""
+    of = dict(zip((device.nsid for device in rig.state.devices), campaign.qemu, strict=True))
+    guest = dict(zip((device.nsid for device in rig.state.devices), campaign.guest, strict=True))
+    assert of[rig.zoned.nsid] == guest[rig.zoned.nsid]
+    assert of[rig.tenants.nsid] == guest[rig.tenants.nsid] == 0
+    found = campaign.results["f2fs"]
+    phases = {
+        name: metric.value
+        for name, metric in found.metrics.items()
+        if name.endswith(".zoned_written") and metric.value
+    }
+    assert set(phases) >= {"fillrandom.zoned_written", "overwrite.zoned_written"}
+    assert found.utilisation is not None
+    ledger = sum(phases.values()) + found.utilisation.cold_bytes
+    assert 0 < ledger <= of[rig.zoned.nsid]
+    # What the ledger leaves out is formatting and taking down: little.
+    assert ledger > 0.9 * of[rig.zoned.nsid]
+    baseline = campaign.results["conventional-ext4"].metrics
+    assert baseline["overwrite.zoned_written"].value is None  # not measured is null, never 0
+
+
+def test_the_cost_of_watching_is_known(campaign: Campaign) -> None:
+    for found in campaign.results.values():
+        share = found.metrics["run.harness_cpu_share"].value
+        assert isinstance(share, float)
+        assert 0 < share < 0.25
+
+
+def test_from_the_ansible_folder_with_tuning(rig: RigHandle, tmp_path: Path) -> None:
+    name = f"ansible-{STAMP}"
+    own = Plays(rig, tmp_path, campaign=name, levels="conventional-ext4", tuning_name="bench")
+    swappiness = rig.ssh("cat /proc/sys/vm/swappiness").stdout.strip()
+    assert swappiness != "0"
+    with watched(rig) as seen:
+        first = own.play(ANSIBLE, site(rig))
+    assert first.code == 0, first.text
+    runs = completed(own.results / name / "hosts" / "rig" / "runs")
+    assert [load_result(run).status for run in runs] == [Status.OK]
+    # Changed before db_bench ran, put back behind it.
+    assert [value for value, _ in itertools.groupby(line[0] for line in seen)] == [
+        swappiness, "0", swappiness,
+    ]  # fmt: skip
+    assert {value for value, working in seen if working != "0"} == {"0"}
+    rig.ssh("test ! -e /var/lib/zonelab/saved/tuning.json")
+
+    before = plays.files(own.results), plays.guest_files(rig), plays.written(rig)
+    again = own.play(ANSIBLE, site(rig))
+    assert again.code == 0, again.text
+    assert again.recap["changed"] == 0, again.text
+    assert (plays.files(own.results), plays.guest_files(rig), plays.written(rig)) == before
+    rig.ssh(f"rm -rf /var/lib/zonelab/campaigns/{name}")
+
+
+@contextmanager
+def watched(rig: RigHandle) -> Iterator[list[tuple[str, str]]]:
+    """Look at swappiness and for db_bench once a second; the list is filled at the end."""
+    look = "echo $(cat /proc/sys/vm/swappiness) $(pgrep -xc db_bench)"
+    # A first look while nothing has happened yet.
+    loop = f"({look}; while sleep 1; do {look}; done) > /run/watch-tuning"
+    rig.ssh(f"systemd-run --quiet --collect --unit=watch-tuning sh -c '{loop}'")
+    seen: list[tuple[str, str]] = []
+    try:
+        yield seen
+    finally:
+        text = rig.ssh(
+            f"systemctl stop watch-tuning; {look} >> /run/watch-tuning; cat /run/watch-tuning"
+        )
+        seen += [(line.split()[0], line.split()[1]) for line in text.stdout.splitlines()]

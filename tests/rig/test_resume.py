@@ -1,0 +1,124 @@
+"""What may happen to a campaign in the middle of a phase, on a real kernel: it is resumed whole."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from harness.store.result import Status
+
+from . import plays
+from .conftest import RigHandle
+from .guest_runner import GuestRunner
+
+pytestmark = pytest.mark.rig
+
+SMALL = ("--set", "workload.database_share=0.5%")
+# f2fs first, as it leaves the most behind: a mount, a device-mapper slice, a second device.
+F2FS_FIRST = (*SMALL, "--set", "seed=2")
+F2FS_ONLY = (*SMALL, "--levels", "f2fs")
+PHASE = "overwrite"
+
+
+@pytest.fixture
+def runner(rig: RigHandle, tmp_path: Path) -> Iterator[Callable[..., GuestRunner]]:
+    made: list[GuestRunner] = []
+
+    def make(name: str, *plan: str) -> GuestRunner:
+        made.append(GuestRunner(rig, tmp_path, f"{name}-{time.strftime('%m%d%H%M%S')}", plan))
+        return made[-1]
+
+    yield make
+    for one in made:
+        one.remove()
+
+
+def test_a_killed_runner(rig: RigHandle, runner: Callable[..., GuestRunner]) -> None:
+    own = runner("killed", *F2FS_FIRST)
+    assert own.planned == ["conventional-ext4--r01", "f2fs--r01"]
+    assert own.start().startswith("started zonelab-run.service")
+    own.wait_phase(PHASE)
+    rig.ssh("systemctl kill --kill-whom=main --signal=KILL zonelab-run")
+    own.wait_end(timeout=30)
+    assert own.progress()["state"] == "failed"
+    assert "run again to resume" in own.progress()["line"]
+    # The kill left what a kill leaves; otherwise this test would prove nothing.
+    assert own.runs() == [".f2fs--r01.partial"]
+    assert "/run/zonelab/f2fs--r01/mnt" in rig.ssh("cat /proc/mounts").stdout
+    assert "zonelab-" in rig.ssh("dmsetup ls").stdout
+
+    own.start()
+    own.wait_end()
+    own.assert_put_back()
+    assert own.progress()["state"] == "done"
+    assert sorted(own.runs()) == own.planned
+    assert {result.status for result in own.collect().values()} == {Status.OK}
+    assert own.verify().exit_code == 0, own.verify().stdout
+
+    before = own.fingerprint(), plays.written(rig)
+    own.start()
+    own.wait_end(timeout=30)
+    assert own.progress()["state"] == "done"
+    assert (own.fingerprint(), plays.written(rig)) == before
+
+
+def test_a_reset_machine(rig: RigHandle, runner: Callable[..., GuestRunner]) -> None:
+    own = runner("reset", *F2FS_ONLY)
+    own.start()
+    own.wait_phase(PHASE)
+    rig.reset()
+    told = rig.ssh(f"python3 /root/zonelab-under-test.pyz status {own.there}").stdout
+    assert "the runner is gone after 0 of 1 runs" in told
+
+    own.start()
+    own.wait_end()
+    own.assert_put_back()
+    results = own.collect()
+    assert sorted(results) == own.planned
+    assert results["f2fs--r01"].status is Status.OK
+    assert own.verify().exit_code == 0, own.verify().stdout
+
+
+def test_a_stopped_unit_and_a_second_start(
+    rig: RigHandle, runner: Callable[..., GuestRunner]
+) -> None:
+    own, other = runner("stopped", *F2FS_ONLY), runner("other", *F2FS_ONLY)
+    queue = f"/sys/block/{rig.node(rig.zoned)}/queue/scheduler"
+    rig.ssh(f"echo mq-deadline > {queue}")
+    try:
+        # Both at the same moment: one unit comes of it, and nobody is told that it failed.
+        lines = rig.ssh(f"{own.command} --detach & {own.command} --detach; wait").stdout
+        assert lines.count("started zonelab-run.service") == 1, lines
+        own.wait_phase(PHASE)
+        assert own.progress()["state"] == "running"
+        assert "[none]" in rig.ssh(f"cat {queue}").stdout
+
+        holder = f"campaign {own.campaign} (pid {own.main_pid()})"
+        assert f"already running: {holder}" in own.start()
+        attached = rig.ssh(own.command, check=False)
+        assert (attached.exit_code, holder in attached.stderr) == (2, True), attached.stderr
+        refused = rig.ssh(f"{other.command} --detach", check=False)
+        assert (refused.exit_code, holder in refused.stderr) == (2, True), refused.stderr
+
+        rig.ssh("systemctl stop zonelab-run")
+        own.wait_end(timeout=30)
+        assert own.progress()["state"] == "aborted"
+        own.assert_put_back()
+        assert "[mq-deadline]" in rig.ssh(f"cat {queue}").stdout
+        assert own.runs() == ["f2fs--r01"]
+        assert own.collect()["f2fs--r01"].status is Status.ABORTED
+
+        own.start()
+        own.wait_end()
+        own.assert_put_back()
+        assert "[mq-deadline]" in rig.ssh(f"cat {queue}").stdout
+        assert {name: result.status for name, result in own.collect().items()} == {
+            "f2fs--r01": Status.ABORTED,
+            "f2fs--r01.a2": Status.OK,
+        }
+        assert own.verify().exit_code == 0, own.verify().stdout
+    finally:
+        rig.ssh(f"echo none > {queue}", check=False)

@@ -1,0 +1,96 @@
+"""What a play must refuse or leave alone, and that tuning is put back after an interruption."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+import yaml
+
+from . import plays
+from .conftest import RigHandle
+from .plays import ROOT, Played, Plays
+
+pytestmark = pytest.mark.rig
+
+ANSIBLE = ROOT / "ansible"
+
+
+def refused(rig: RigHandle, tmp_path: Path, device: str) -> Played:
+    """Play with a device that must not be used; nothing may be written anywhere."""
+    own = Plays(rig, tmp_path, campaign="refused")
+    before = plays.written(rig), plays.guest_files(rig)
+    played = own.play(ROOT, ["ansible-playbook", "site.yml", "-e", f"device={device}"])
+    assert played.code == 2, played.text
+    assert (plays.written(rig), plays.guest_files(rig)) == before
+    assert not own.results.exists()
+    return played
+
+
+def test_zones_of_somebody_else_are_refused(rig: RigHandle, tmp_path: Path) -> None:
+    node = rig.node(rig.tenants)
+    rig.ssh(f"zbd reset /dev/{node}")
+    try:
+        rig.ssh(f"dd if=/dev/urandom of=/dev/{node} bs=1M count=2 oflag=direct status=none")
+        message = refused(rig, tmp_path, node).fatal
+        assert f"/dev/{node} has 1 zones that are not empty" in message
+        assert "that zonelab did not write" in message
+        assert f"-e erase=eui.{rig.tenants.eui64}" in message
+    finally:
+        rig.ssh(f"zbd reset /dev/{node}")
+
+
+def test_a_missing_device_is_refused(rig: RigHandle, tmp_path: Path) -> None:
+    message = refused(rig, tmp_path, "nvme9n9").fatal
+    assert "nvme9n9" in message
+
+
+def test_a_device_without_zones_is_refused(rig: RigHandle, tmp_path: Path) -> None:
+    node = rig.node(rig.conventional)
+    message = refused(rig, tmp_path, node).fatal
+    assert f"/dev/{node} is not a zoned block device" in message
+
+
+def test_check_shows_the_plan_and_touches_nothing(rig: RigHandle, tmp_path: Path) -> None:
+    own = Plays(rig, tmp_path, campaign="checked")
+    before = plays.written(rig), plays.guest_files(rig)
+    argv = ["ansible-playbook", "site.yml", "-e", f"device={rig.node(rig.zoned)}", "--check"]
+    played = own.play(ROOT, argv)
+    assert played.code == 0, played.text
+    assert played.recap["changed"] == 0
+    assert "f2fs--r01" in played.text
+    assert (plays.written(rig), plays.guest_files(rig)) == before
+    assert not own.results.exists()
+
+
+def test_restore_puts_back_what_an_interrupted_play_changed(rig: RigHandle, tmp_path: Path) -> None:
+    # A plain value, a choice of words, and a file that this machine does not have.
+    swappiness, pages = "/proc/sys/vm/swappiness", "/sys/kernel/mm/transparent_hugepage/enabled"
+    settings = [(swappiness, "0"), (pages, "never"), ("/sys/absent*/file", "1")]
+    tuning = {"settings": [{"path": path, "value": value} for path, value in settings]}
+    (tmp_path / "own.yml").write_text(yaml.safe_dump({"name": "own", **tuning}))
+    name = os.path.relpath(tmp_path / "own", ROOT / "configs" / "tunings")
+    own = Plays(rig, tmp_path / "play", tuning_name=name)
+    # The tuning of site.yml alone: as if the play had been killed right behind it.
+    (tmp_path / "tune.yml").write_text(
+        "- {name: Tune, hosts: all, tasks: [{name: Tune, import_role: {name: tuning}}]}\n"
+    )
+    shared = ["-e", f"@{ANSIBLE}/group_vars/all.yml", "-e", f"zonelab_root={ROOT}"]
+    tune = ["ansible-playbook", str(tmp_path / "tune.yml"), *shared]
+    restore = ["ansible-playbook", "restore.yml"]
+
+    def values() -> list[str]:
+        return rig.ssh(f"cat {swappiness} {pages}").stdout.splitlines()
+
+    before = values()
+    assert before[0] != "0"
+    assert "[never]" not in before[1]
+    tuned = own.play(ANSIBLE, tune)
+    assert tuned.code == 0, tuned.text
+    assert values() == ["0", "always madvise [never]"]
+    first = own.play(ANSIBLE, restore)
+    assert (first.code, values()) == (0, before), first.text
+    assert first.recap["changed"] > 0
+    second = own.play(ANSIBLE, restore)
+    assert (second.code, second.recap["changed"], values()) == (0, 0, before), second.text
