@@ -31,6 +31,12 @@ class Kernel:
         """Return a path below /sys."""
         return self.root.joinpath("sys", *parts)
 
+    def version(self) -> tuple[int, int]:
+        """Return the running kernel's version: (7, 2) for ``7.2.12+deb13-amd64``."""
+        release = (self.root / "proc/sys/kernel/osrelease").read_text(encoding="ascii")
+        major, minor = re.match(r"(\d+)\.(\d+)", release).groups()  # type: ignore[union-attr]
+        return int(major), int(minor)
+
     def filesystem_available(self, name: str) -> bool:
         """Whether the file system is built in, loaded, or a module that modprobe can find.
 

@@ -49,8 +49,14 @@ class Host:
         self.smallest_f2fs = 48 * MIB
         (root / "proc/self").mkdir(parents=True)
         (root / "proc/filesystems").write_text("\text4\n\txfs\n\tf2fs\n\tbtrfs\n")
+        self.boot("6.12.0-synthetic")
         self.mounts: list[tuple[str, str, str]] = []
         self._write()
+
+    def boot(self, release: str) -> None:
+        file = self.root / "proc/sys/kernel/osrelease"
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(release + "\n")
 
     def run(self, argv: Sequence[str | Path], *, check: bool = True, **_: Any) -> Completed:
         args = [str(arg) for arg in argv]
@@ -265,6 +271,25 @@ def test_missing_program_and_kernel(host: Host, monkeypatch: pytest.MonkeyPatch)
     reason = level.probe(ZONED, None)
     assert reason is not None
     assert (reason.code, reason.hint) == ("program-missing", "apt-get install btrfs-progs")
+
+
+@pytest.mark.parametrize(
+    ("release", "capacity", "refused"),
+    [
+        ("7.2.12+deb13-amd64", 6 * MIB, True),
+        ("7.0.0", 47 * MIB, True),
+        ("10.1.0", 6 * MIB, True),
+        ("7.2.12+deb13-amd64", 48 * MIB, False),
+        ("6.12.107+deb13-amd64", 6 * MIB, False),
+    ],
+)
+def test_btrfs_on_small_zones_depends_on_the_kernel(
+    host: Host, release: str, capacity: int, *, refused: bool
+) -> None:
+    host.boot(release)
+    device = replace(ZONED, zone_size=Bytes(64 * MIB), zone_capacity=Bytes(capacity))
+    reason = Btrfs(Kernel(host.root)).probe(device, None)
+    assert (reason.code if reason else None) == ("zones-too-small" if refused else None)
 
 
 def captured(name: str, tmp_path: Path) -> Kernel:
