@@ -101,12 +101,15 @@ class Host:
         """Return the device with the planned identity, wherever discovery has put it now.
 
         Raises:
-            GuardRefused: no device has it (code ``missing``).
+            GuardRefused: no device has it (code ``missing``), or its namespace was made anew
+                with another geometry (``not-zoned``, ``geometry-changed``).
         """
         here = Path(planned.path).name
         for name in [here, *self.sysfs.names()]:
             if self.sysfs.block(name).is_dir() and self.identity(name).key == planned.identity.key:
-                return self.device(str(self.sysfs.dev / name))
+                found = self.device(str(self.sysfs.dev / name))
+                _require_geometry(planned, found)
+                return found
         raise GuardRefused(
             f"no device has the identity {planned.identity.key} ({planned.path} when planned)",
             hint="plan again for the device that is there now",
@@ -175,3 +178,19 @@ def facts_of(device: Device) -> dict[str, Scalar]:
         facts |= {"max open zones": device.max_open_zones or 0}
         facts |= {"max active zones": device.max_active_zones or 0}
     return facts
+
+
+def _require_geometry(planned: Device, found: Device) -> None:
+    """A namespace made anew may keep its identity; what was planned for it no longer holds."""
+    hint = "plan again for the device as it is now"
+    if planned.zoned and not found.zoned:
+        raise GuardRefused(
+            f"{found.path} is not a zoned block device any more", hint=hint, code="not-zoned"
+        )
+    was = (planned.zoned, planned.size, planned.zone_size, planned.zone_capacity)
+    if was != (found.zoned, found.size, found.zone_size, found.zone_capacity):
+        raise GuardRefused(
+            f"{found.path} is {planned.identity.key} with another geometry than planned",
+            hint=hint,
+            code="geometry-changed",
+        )

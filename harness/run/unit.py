@@ -76,12 +76,15 @@ def _started(command: Sequence[str], runner_lock: Path, announce: Callable[[], N
         HostError: systemd is not there or refused.
     """
     deadline = time.monotonic() + _OTHER_START_SECONDS
+    there = True
     while True:
         announce()
         done = proc.run(command, timeout=60, check=False)
         if done.ok:
             return True
-        if not _unit_exists() or time.monotonic() > deadline:
+        # Twice without a unit: it did not just go away between the start and the look.
+        there, before = _unit_exists(), there
+        if not (there or before) or time.monotonic() > deadline:
             raise HostError(
                 f"systemd did not start {UNIT}: {done.stderr.strip() or 'no reason given'}",
                 hint="run without --detach, inside tmux or nohup",

@@ -208,9 +208,8 @@ def test_devices_that_must_not_be_used(
             monkeypatch.setattr(command, name, fake)
     state = ["--state-dir", machine.root / "state", "--runtime-dir", machine.root / "run"]
     plan = ["--plan", machine.root / "plan.json", "--host", "h", "--program-path", PROGRAM]
-    if spoil is not make_conventional:  # refused before there is a plan
-        assert message in refused(3, "run", *plan, *state, keeps=machine.root / "dev")
-        assert list(machine.runs.iterdir()) == []
+    assert message in refused(3, "run", *plan, *state, keeps=machine.root / "dev")
+    assert list(machine.runs.iterdir()) == []
     if spoil is not make_missing:
         assert message in refused(3, "inspect", "nvme0n2", "--require-allowed", *state[:2])
     assert "no block device nvme7n1" in refused(3, "inspect", "nvme7n1", *state[:2])

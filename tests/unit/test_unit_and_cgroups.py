@@ -62,9 +62,9 @@ def test_detach_while_another_campaign_is_running(tmp_path: Path, started: list[
     assert started == []
 
 
-@pytest.mark.parametrize("ends", [True, False])
+@pytest.mark.parametrize("ends", ["before the look", "after the look", ""])
 def test_detach_while_an_earlier_unit_is_on_its_way(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, ends: bool
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ends: str
 ) -> None:
     """It is about to take the lock (then it is the one), or gone in a moment (then start anew)."""
     paths = Paths(tmp_path / "state", tmp_path / "run")
@@ -78,7 +78,8 @@ def test_detach_while_an_earlier_unit_is_on_its_way(
             return proc.completed(tuple(argv), int(failed), 0.0, "", "was already loaded")
         if argv[1] == "is-active" and not ends:
             held.enter_context(exclusive(paths.lock, "campaign c"))
-        return proc.completed(tuple(argv), 0, 0.0, "active\n", "")
+        state = "inactive" if ends == "before the look" else "active"
+        return proc.completed(tuple(argv), 0, 0.0, f"{state}\n", "")
 
     monkeypatch.setattr(proc, "run", run)
     with held:
