@@ -46,7 +46,8 @@ setup-dev: .venv/dev ## The same, with what lint and tests need
 
 .PHONY: rig-image
 rig-image: setup ## Install QEMU and the image builder, build the rig's image unless it is cached
-	@$(PLAYBOOK) ansible/rig.yml -e rig_name=$(RIG)
+	@$(PLAYBOOK) ansible/rig.yml -e rig_name=$(RIG) --skip-tags image
+	@zonelab rig build $(RIG) # by hand: Ansible would not show its progress
 
 .venv/base: requirements/base.txt pyproject.toml
 	@$(MAKE) venv REQUIREMENTS=$<

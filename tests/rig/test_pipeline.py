@@ -173,10 +173,10 @@ def test_from_the_ansible_folder_with_tuning(rig: RigHandle, tmp_path: Path) -> 
 
 @contextmanager
 def watched(rig: RigHandle) -> Iterator[list[tuple[str, str]]]:
-    """Look at swappiness and for db_bench once a second; the list is filled at the end."""
+    """Look at swappiness and for db_bench every few seconds; the list is filled at the end."""
     look = "echo $(cat /proc/sys/vm/swappiness) $(pgrep -xc db_bench)"
     # A first look while nothing has happened yet.
-    loop = f"({look}; while sleep 1; do {look}; done) > /run/watch-tuning"
+    loop = f"({look}; while sleep 4; do {look}; done) > /run/watch-tuning"
     rig.ssh(f"systemd-run --quiet --collect --unit=watch-tuning sh -c '{loop}'")
     seen: list[tuple[str, str]] = []
     try:
