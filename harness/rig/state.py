@@ -139,6 +139,9 @@ def write_inventory(running: State) -> None:
     name = host_name(running.rig)
     host = {
         "ansible_host": name,
+        # Part of the name under which Ansible shares ssh connections: without it, two rigs of one
+        # name (another checkout's, or this one before its last boot) would share a dead one.
+        "ansible_port": running.port,
         "ansible_user": "root",
         "ansible_python_interpreter": "/usr/bin/python3",
         "ansible_ssh_common_args": f"-F '{here / 'ssh_config'}'",

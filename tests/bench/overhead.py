@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import math
 import os
+import shlex
 import statistics
 import subprocess
 import sys
@@ -31,35 +32,18 @@ class Guest:
 
     def __init__(self, inventory: Path) -> None:
         ((self.name, self.vars),) = yaml.safe_load(inventory.read_text())["all"]["hosts"].items()
-        self.base = [
-            "-F",
-            "none",
-            "-i",
-            self.vars["ansible_ssh_private_key_file"],
-            "-o",
-            "StrictHostKeyChecking=no",
-            "-o",
-            "UserKnownHostsFile=/dev/null",
-            "-o",
-            "LogLevel=ERROR",
-        ]
+        # ["-F", "…/ssh_config"]: key, port and host key of this very rig.
+        self.base = shlex.split(self.vars["ansible_ssh_common_args"])
 
     def ssh(self, *command: str, check: bool = True) -> str:
         """Run a command on the guest; its stdout."""
-        argv = [
-            "ssh",
-            *self.base,
-            "-p",
-            str(self.vars["ansible_port"]),
-            "root@127.0.0.1",
-            " ".join(command),
-        ]
+        argv = ["ssh", *self.base, self.vars["ansible_host"], " ".join(command)]
         return subprocess.run(argv, capture_output=True, text=True, check=check).stdout
 
     def copy(self, *files: Path) -> None:
         """Copy files into the working folder on the guest."""
-        argv = ["scp", "-q", *self.base, "-P", str(self.vars["ansible_port"])]
-        subprocess.run([*argv, *map(str, files), f"root@127.0.0.1:{GUEST}/"], check=True)
+        target = f"{self.vars['ansible_host']}:{GUEST}/"
+        subprocess.run(["scp", "-q", *self.base, *map(str, files), target], check=True)
 
 
 def plan(guest: Guest, work: Path) -> Path:
