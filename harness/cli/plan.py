@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -121,7 +122,7 @@ def _plan(arguments: argparse.Namespace, configs: Path) -> int:
         sys.stdout.write(show.render(plan, cells, markdown=arguments.format == "md"))
     if arguments.check:
         return ExitCode.OK
-    fresh = save(plan, hosts, arguments.results, sys.argv)
+    fresh = save(plan, hosts, arguments.results, _portable(sys.argv, Path.cwd()))
     folder = arguments.results / campaign
     print(f"{folder}: {'planned' if fresh else 'unchanged'}", file=sys.stderr)
     return ExitCode.OK
@@ -142,3 +143,14 @@ def _settings(arguments: argparse.Namespace) -> dict[str, Any]:
     if arguments.repetitions is not None:
         settings["repetitions"] = arguments.repetitions
     return settings
+
+
+def _portable(argv: Sequence[str], folder: Path) -> list[str]:
+    """Return a command line as it would be typed in ``folder``: a campaign travels."""
+    command = [Path(argv[0]).name]
+    for argument in argv[1:]:
+        parts = [
+            os.path.normpath(part) if part[:1] == "/" else part for part in argument.split("=")
+        ]
+        command.append("=".join(part.removeprefix(f"{folder}/") for part in parts))
+    return command

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+from harness.cli import plan as plan_command
 from harness.cli.main import main
 from harness.plan import load
 from harness.store.campaign import Campaign
@@ -312,3 +313,11 @@ def test_a_real_drives_geometry(planner: Planner) -> None:
     assert 60 * MIB < sst <= 64 * MIB
     assert run.predicted.live_bytes == pytest.approx(0.8 * 904 * 1077 * MIB, rel=0.001)
     assert "skipped on rig" in planner.out
+
+
+def test_the_recorded_command_names_no_folder_of_this_machine() -> None:
+    argv = ["/x/.venv/bin/zonelab", "plan", "s", "--results", "/x/ansible/../results"]
+    argv += ["--inspection=rig=/x/ansible/../build/rig.json", "--campaign=c"]
+    expected = ["zonelab", "plan", "s", "--results", "results"]
+    expected += ["--inspection=rig=build/rig.json", "--campaign=c"]
+    assert plan_command._portable(argv, Path("/x")) == expected
