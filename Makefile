@@ -55,10 +55,9 @@ rig-image: setup ## Install QEMU and the image builder, build the rig's image un
 
 .venv/dev: requirements/dev.txt pyproject.toml
 	@$(MAKE) venv REQUIREMENTS=$<
-	@missing=(); for pair in clang-format:clang-format clang-tidy:clang-tidy cmake:cmake g++:g++ shellcheck:shellcheck ninja:ninja-build; do \
+	@missing=(); for pair in clang-format:clang-format cmake:cmake g++:g++ shellcheck:shellcheck; do \
 	  command -v $${pair%%:*} >/dev/null || missing+=($${pair##*:}); done; \
-	dpkg-query -W libgtest-dev libcli11-dev libfmt-dev libxxhash-dev nlohmann-json3-dev >/dev/null 2>&1 \
-	  || missing+=(libgtest-dev libcli11-dev libfmt-dev libxxhash-dev nlohmann-json3-dev); \
+	dpkg-query -W libgtest-dev >/dev/null 2>&1 || missing+=(libgtest-dev); \
 	if (($${#missing[@]})); then echo "installing $${missing[*]}"; \
 	  $(SUDO) apt-get update -qq; $(SUDO) apt-get install -y -qq --no-install-recommends "$${missing[@]}" >/dev/null; fi
 	@touch $@ .venv/base
@@ -104,7 +103,7 @@ test-fast: setup-dev ## Unit and runner tests only (no rig, a minute or two)
 
 .PHONY: test-native
 test-native: setup-dev ## Native unit tests under AddressSanitizer and UBSan
-	@cmake -S harness/native -B build/native-asan --preset asan >/dev/null
+	@cmake -S harness/native -B build/native-asan --preset sanitize >/dev/null
 	@cmake --build build/native-asan -j2 >/dev/null
 	@ctest --test-dir build/native-asan --output-on-failure
 
