@@ -34,7 +34,7 @@ study: confirm-study setup rig-image ## Run a study on the emulated rig: STUDY= 
 
 .PHONY: test
 test: confirm-test setup-dev rig-image lint test-native ## Run every test: lint, native, unit, runner, rig (about 15 minutes)
-	@$(BIN)/pytest tests
+	@$(BIN)/pytest tests/unit tests/runner tests/rig
 
 ##@ Set-up
 
