@@ -44,7 +44,13 @@ def start(here: Path, *words: str) -> subprocess.Popen[str]:
     argv = [sys.executable, "-c", DRIVER, str(here), *words]
     env = {**os.environ, "XDG_CACHE_HOME": str(here / "cache")}
     return subprocess.Popen(
-        argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=env
+        argv,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=env,
+        # A shell's background job, as a test session may be, hands down SIGINT ignored.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # noqa: PLW1509 - no threads
     )
 
 
