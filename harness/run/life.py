@@ -31,6 +31,14 @@ _PHASE_SEED_STEP = 100
 _NO_COLD = ColdSpec(target_utilisation=0.0, tolerance=1.0, bytes=Bytes(0))
 
 
+def phase_seed(run: RunSpec, phase: PhaseSpec) -> int:
+    """Give each phase keys of its own: with one seed, overwrite would replay the fill's order.
+
+    db_bench adds the thread's number to it, so phases stay a hundred apart (blocks: 10,000).
+    """
+    return run.seed + _PHASE_SEED_STEP * run.phases.index(phase)
+
+
 class _Skip(Exception):
     def __init__(self, reason: Reason) -> None:
         super().__init__(reason.message)
@@ -226,7 +234,7 @@ class OneRun:
             self._bench,
             stage,
             spec,
-            self._phase_seed(spec),
+            phase_seed(self._spec, spec),
             first=first,
             before=before,
             seconds_left=self._seconds_left(),
@@ -238,13 +246,6 @@ class OneRun:
             self._seconds_left()  # the run's own limit is the better reason
             raise _failure(facts)
         return after
-
-    def _phase_seed(self, spec: PhaseSpec) -> int:
-        """Give each phase keys of its own: with one seed, overwrite would replay the fill's order.
-
-        db_bench adds the thread's number to it, so phases stay a hundred apart (blocks: 10,000).
-        """
-        return self._spec.seed + _PHASE_SEED_STEP * self._spec.phases.index(spec)
 
     def _tick(self, share: Share) -> None:
         self._seconds_left()

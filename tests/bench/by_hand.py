@@ -10,13 +10,13 @@ import json
 import subprocess
 import sys
 import tempfile
-from dataclasses import replace
 from pathlib import Path
 
 sys.path.insert(0, sys.argv[1])
 
 from harness.levels import LEVELS
 from harness.levels.base import LevelContext
+from harness.run.life import phase_seed
 from harness.store.campaign import load_plan
 from harness.tools import proc
 from harness.workloads import db_bench
@@ -35,9 +35,9 @@ def main() -> None:
     try:
         for index, phase in enumerate(spec.phases):
             argv = db_bench.argv(
-                replace(phase),
+                phase,
                 up,
-                spec.seed,
+                phase_seed(spec, phase),
                 first=index == 0,
                 program=proc.which("db_bench"),
                 report_csv=scratch / "report.csv",
