@@ -14,8 +14,8 @@ from harness.store.spec import (
 
 MIB = 2**20
 
-# configs/rigs/default.yml: 384 zones of 8 MiB, 6 MiB of them writable, 14 active.
-_ZONES, _SIZE, _CAPACITY, _ACTIVE = 384, 8 * MIB, 6 * MIB, 14
+# configs/rigs/default.yml: 384 zones of 8 MiB, 4 MiB of them writable, 14 active.
+_ZONES, _SIZE, _CAPACITY, _ACTIVE = 384, 8 * MIB, 4 * MIB, 14
 
 # The levels of DESIGN; all are taken as available.
 LEVELS = (

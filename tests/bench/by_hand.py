@@ -16,6 +16,7 @@ sys.path.insert(0, sys.argv[1])
 
 from harness.levels import LEVELS
 from harness.levels.base import LevelContext
+from harness.run.host import Host
 from harness.run.life import phase_seed
 from harness.store.campaign import load_plan
 from harness.tools import proc
@@ -48,6 +49,8 @@ def main() -> None:
             speeds[phase.name] = db_bench.metrics(phase, parsed)["throughput"].value
     finally:
         level.down(up)
+        # As the runner leaves it, or its guard would refuse what it does not know.
+        Host().wipe(spec.conventional)
     print(json.dumps(speeds))  # noqa: T201
 
 

@@ -36,7 +36,7 @@ def test_the_default_rig_is_one_drive_with_three_namespaces() -> None:
             f"nvme-ns,drive=nvme0n{nsid},bus=nvme0,nsid={nsid},eui64=0x5254005a4c00000{nsid},"
             f"uuid=5a4c0000-0000-4000-8000-00000000000{nsid},"
             "logical_block_size=4096,physical_block_size=4096,zoned=on,"
-            "zoned.zone_size=8388608,zoned.zone_capacity=6291456,"
+            "zoned.zone_size=8388608,zoned.zone_capacity=4194304,"
             "zoned.max_open=14,zoned.max_active=14"
             for nsid in (2, 3)
         ),
