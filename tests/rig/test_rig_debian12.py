@@ -37,7 +37,7 @@ def test_every_namespace_has_its_identity(rig: RigHandle) -> None:
 
 def test_qemu_counts_what_the_guest_wrote(rig: RigHandle) -> None:
     counted, wrote = checks.write_zones(rig)
-    assert counted == wrote == checks.ZONES_TO_WRITE * 6 * checks.MIB
+    assert counted == wrote == checks.ZONES_TO_WRITE * 4 * checks.MIB
 
 
 def test_native_programs_and_tools_are_there(rig: RigHandle) -> None:

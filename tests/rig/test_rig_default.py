@@ -31,7 +31,7 @@ def test_the_kernel_believes_the_identity(rig: RigHandle) -> None:
 
 def test_qemu_counts_what_the_guest_wrote_and_a_reset_keeps_it(rig: RigHandle) -> None:
     counted, wrote = checks.write_zones(rig)
-    assert counted == wrote == checks.ZONES_TO_WRITE * 6 * checks.MIB
+    assert counted == wrote == checks.ZONES_TO_WRITE * 4 * checks.MIB
 
     def zones() -> str:
         return rig.ssh(f"zbd report {rig.tenants.path} | head -n 6").stdout
