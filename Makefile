@@ -26,11 +26,14 @@ export PATH := $(CURDIR)/.venv/bin:$(PATH)
 
 .PHONY: study
 study: confirm-study setup rig-image ## Run a study on the emulated rig: STUDY= LEVELS=a,b REPETITIONS=n CAMPAIGN= RETRY=failed,invalid
-	@zonelab rig exec $(RIG) -- $(PLAYBOOK) ansible/site.yml \
-	  -e study=$(STUDY) -e campaign=$(CAMPAIGN) -e levels=$(LEVELS) -e repetitions=$(REPETITIONS) -e retry=$(RETRY)
-	@zonelab compare results/$(CAMPAIGN)
-	@echo "report: results/$(CAMPAIGN)/report/index.html"
-	@echo results/$(CAMPAIGN)
+	@code=0; folder=results/$(CAMPAIGN); \
+	zonelab rig exec $(RIG) -- $(PLAYBOOK) ansible/site.yml \
+	  -e study=$(STUDY) -e campaign=$(CAMPAIGN) -e levels=$(LEVELS) -e repetitions=$(REPETITIONS) -e retry=$(RETRY) \
+	  || code=$$?; \
+	if ((code == 2)) && [[ -d $$folder ]]; then zonelab status $$folder --check >/dev/null || code=$$?; fi; \
+	if [[ -e $$folder/report/index.html ]]; then echo "report: $$folder/report/index.html"; fi; \
+	if [[ -d $$folder ]]; then echo $$folder; fi; \
+	exit $$code
 
 .PHONY: test
 test: confirm-test setup-dev rig-image lint test-native ## Run every test: lint, native, unit, runner, rig (about 15 minutes)
