@@ -5,7 +5,9 @@ Nothing depends on the clock or on where the campaign lies: the same campaign gi
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import shutil
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from itertools import groupby
 from pathlib import Path
 from typing import Any
@@ -19,9 +21,10 @@ from analysis.groups import Group, groups_of
 from analysis.stats import Verdict
 from analysis.tables import Table, tables_of
 from harness.metrics import CATALOGUE
-from harness.store.files import write_atomic
+from harness.store.rundir import full_disk_is_clear
 
 _TEMPLATES = Path(__file__).parent / "templates"
+_FOLDERS = ("tables", "figures")
 _CSS_CLASS = {Verdict.BETTER: "better", Verdict.WORSE: "worse"}
 _BAD = ("failed", "invalid", "aborted", "missing", "error", "no verdict")
 
@@ -29,27 +32,58 @@ _BAD = ("failed", "invalid", "aborted", "missing", "error", "no verdict")
 def write_report(comparison: Comparison, folder: Path, noise_floor: float) -> tuple[Path, bool]:
     """Write ``index.html``, ``tables/*.csv`` and ``figures/*.svg``, and remove stale ones.
 
+    Other files in ``folder`` stay. The report that was there stays whole until all of the new one
+    is on the disk.
+
     Returns:
         The page's path, and whether any file had to be written or removed.
+
+    Raises:
+        HostError: the disk is full; nothing has changed.
     """
     files = _files(comparison, noise_floor)
-    changed = False
-    for name in ("tables", "figures"):
-        (folder / name).mkdir(parents=True, exist_ok=True)
-        for stale in (folder / name).iterdir():
-            if f"{name}/{stale.name}" not in files:
-                stale.unlink()
-                changed = True
-    for name, text in files.items():
-        path = folder / name
-        if not path.is_file() or path.read_text(encoding="utf-8") != text:
-            write_atomic(path, text, durable=False)
-            changed = True
-    return folder / "index.html", changed
+    fresh = {name: text for name, text in files.items() if not _holds(folder / name, text)}
+    stale = [
+        path for name in _FOLDERS for path in folder.glob(f"{name}/*")
+        if f"{name}/{path.name}" not in files
+    ]  # fmt: skip
+    if fresh or stale:
+        with _staged(folder, fresh) as partial:
+            for path in stale:
+                path.unlink()
+            for name in fresh:  # the page comes last: what it speaks of is there
+                (partial / name).replace(folder / name)
+    return folder / "index.html", bool(fresh or stale)
+
+
+def _holds(path: Path, text: str) -> bool:
+    return path.is_file() and path.read_text(encoding="utf-8") == text
+
+
+@contextmanager
+def _staged(folder: Path, files: Mapping[str, str]) -> Iterator[Path]:
+    """Write files into a temporary folder on the same file system; from there they are renamed."""
+    partial = folder / ".partial"
+    made = not folder.exists()
+    try:
+        shutil.rmtree(partial, ignore_errors=True)  # of a report that was killed
+        with full_disk_is_clear(folder):
+            for name in _FOLDERS:
+                (folder / name).mkdir(parents=True, exist_ok=True)
+                (partial / name).mkdir(parents=True)
+            for name, text in files.items():
+                (partial / name).write_text(text, encoding="utf-8")
+    except BaseException:
+        shutil.rmtree(folder if made else partial, ignore_errors=True)
+        raise
+    try:
+        yield partial
+    finally:
+        shutil.rmtree(partial, ignore_errors=True)
 
 
 def _files(comparison: Comparison, noise_floor: float) -> dict[str, str]:
-    """Return every file of the report, by its path inside the report's folder."""
+    """Return every file of the report, by its path inside the report's folder; the page last."""
     with figures.style():
         plots = _plots(comparison)
     tables = tables_of(comparison)

@@ -1,7 +1,8 @@
-"""Ansible's own output, with one change: waiting for a campaign shows how far it is.
+"""Ansible's own output, with two changes: waiting shows how far a campaign is, tables stay tables.
 
 The wait task of the run role polls ``progress.json``; the default callback would print "FAILED -
 RETRYING" for every poll. This one prints the runner's line for people, when it has changed.
+A message of several lines, which the default prints as a JSON list, is printed as it is.
 """
 
 from __future__ import annotations
@@ -13,9 +14,10 @@ from ansible.plugins.callback.default import CallbackModule as Default
 DOCUMENTATION = """
 name: zonelab
 type: stdout
-short_description: default output plus campaign progress
+short_description: default output plus campaign progress and plain tables
 description:
   - Prints the line of zonelab's progress file while a play waits for a campaign.
+  - Prints the lines of a message (a list of text) as they are.
 extends_documentation_fragment:
   - default_callback
   - result_format_callback
@@ -23,7 +25,7 @@ extends_documentation_fragment:
 
 
 class CallbackModule(Default):
-    """The default callback, with campaign progress in place of retry messages."""
+    """The default callback, with campaign progress and lines of text for people."""
 
     CALLBACK_VERSION = 2.0
     CALLBACK_TYPE = "stdout"
@@ -44,3 +46,10 @@ class CallbackModule(Default):
         if self._shown.get(host) != line:
             self._shown[host] = line
             self._display.display(f"  {host}: {line}")
+
+    def _dump_results(self, result, *args, **kwargs) -> str:  # noqa: ANN001, ANN002, ANN003 - theirs
+        """Return what is shown of a result: the lines of a message, or the default's JSON."""
+        lines = result.get("msg")
+        if isinstance(lines, list) and all(isinstance(line, str) for line in lines):
+            return "\n".join(["", *lines])
+        return super()._dump_results(result, *args, **kwargs)

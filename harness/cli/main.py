@@ -129,6 +129,7 @@ def _host_error(error: OSError) -> ZonelabError:
     hint = {
         errno.EACCES: "run it as root, or as the owner of that file",
         errno.EPERM: "run it as root, or as the owner of that file",
+        errno.EFBIG: "raise the limit on the size of files (ulimit -f)",
         errno.EROFS: "name a folder that can be written to",
     }.get(error.errno or 0, "check the path")
     return HostError(f"{error.strerror or error}{where}", hint=hint, code="os-error")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,9 +12,11 @@ from harness.cli.output import add_format, add_retry, print_records
 from harness.errors import ExitCode, UsageError
 from harness.run import lock, progress
 from harness.store import overview
-from harness.store.campaign import find_campaign
+from harness.store.campaign import CampaignPaths, find_campaign
 from harness.store.codec import encode
 from harness.store.files import dumps, write_atomic
+from harness.store.overview import RunState
+from harness.store.result import Status
 
 HELP = """Show how far a campaign is: every planned run of a folder below results/, or the runner at
 work for a progress.json (or the campaign's folder on the machine under test).
@@ -22,7 +25,11 @@ work for a progress.json (or the campaign's folder on the machine under test).
   zonelab status /var/lib/zonelab/campaigns/example --format json
 
 --format json prints {campaign, runs_total, pending, counts, runs: [{host, run, level, status,
-reason}]}, status null for a run that is not there yet; for a runner at work its progress.json."""
+reason}]}, status null for a run that is not there yet; for a runner at work its progress.json.
+
+exit: 0 the state could be read, 4 with --check when a run failed, is invalid or not there"""
+
+_BAD = frozenset({Status.FAILED.value, Status.INVALID.value})
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -35,11 +42,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--settle", action="store_true", help="mark it failed when its runner is gone (systemd)"
     )
+    parser.add_argument(
+        "--check", action="store_true", help="exit 4 unless every run is there, ok or skipped"
+    )
     add_format(parser)
 
 
 def execute(arguments: argparse.Namespace) -> int:
-    """Print the state; always 0 when it could be read."""
+    """Print the state; 0 when it could be read, unless ``--check`` asks for more."""
     path = Path(arguments.campaign)
     live = path if path.name == "progress.json" else path / "progress.json"
     if live.is_file():
@@ -51,8 +61,13 @@ def execute(arguments: argparse.Namespace) -> int:
         raise UsageError(
             f"the plan has no host {arguments.host!r}", hint="zonelab status CAMPAIGN lists all"
         )
-    left = overview.pending(found, arguments.retry)
-    if arguments.format == "json":
+    _show(campaign, found, overview.pending(found, arguments.retry), arguments.format)
+    good = overview.pending(found, _BAD) == 0
+    return ExitCode.OK if good or not arguments.check else ExitCode.RUNS_FAILED
+
+
+def _show(campaign: CampaignPaths, found: Sequence[RunState], left: int, format_: str) -> None:
+    if format_ == "json":
         record = {
             "campaign": campaign.root.resolve().name,
             "runs_total": len(found),
@@ -61,12 +76,11 @@ def execute(arguments: argparse.Namespace) -> int:
             "runs": encode(found),
         }
         print(json.dumps(record, indent=1))
-        return ExitCode.OK
-    print_records([encode(state) for state in found], arguments.format)
-    if arguments.format == "table":
+        return
+    print_records([encode(state) for state in found], format_)
+    if format_ == "table":
         counts = [f"{n} {status}" for status, n in overview.counts(found).items() if n]
         print(f"\n{len(found)} runs: {', '.join(counts) or 'none yet'}; {left} to run")
-    return ExitCode.OK
 
 
 def _show_live(path: Path, format_: str, *, settle: bool) -> None:

@@ -12,7 +12,7 @@ from pydantic import BaseModel, ValidationError
 
 from harness.errors import ConfigError, UsageError
 from harness.plan import models
-from harness.plan.models import Study, Workload
+from harness.plan.models import EXTENDS, OWN_FIELDS, Study, Workload
 from harness.plan.units import FieldError
 from harness.plan.yaml_files import read_yaml
 from harness.store.campaign import NAME, NAME_HINT
@@ -45,7 +45,7 @@ def names(kind: str, configs: Path = CONFIGS) -> list[str]:
 def load_study(
     name: str, configs: Path = CONFIGS, settings: Mapping[str, Any] | None = None
 ) -> tuple[Study, Workload]:
-    """Load a study and its workload.
+    """Load a study and its workload, with what that one extends.
 
     ``settings`` replace fields of the file: ``repetitions``, or ``workload.value_size`` for one
     of the workload.
@@ -123,6 +123,18 @@ def load_inspection(text: str) -> tuple[str, Inspection]:
 
 
 def _load(model: type[M], kind: str, name: str, configs: Path, settings: Mapping[str, Any]) -> M:
+    path, data = _read(kind, name, configs)
+    if model is Workload and EXTENDS in data:
+        data = _extended(path, data, configs)
+    result = build(model, {**data, **settings}, str(path), given=settings)
+    if getattr(result, "name", name) != name:
+        raise ConfigError(
+            f"{path}: its name says {getattr(result, 'name', '')!r}", hint=f"name: {name}"
+        )
+    return result
+
+
+def _read(kind: str, name: str, configs: Path) -> tuple[Path, dict[str, Any]]:
     path = configs / kind / f"{name}.yml"
     known = names(kind, configs)
     if not known:
@@ -139,12 +151,34 @@ def _load(model: type[M], kind: str, name: str, configs: Path, settings: Mapping
     data = read_yaml(path)
     if not isinstance(data, dict):
         raise ConfigError(f"{path} holds no fields", hint="see docs/studies.md", code="not-yaml")
-    result = build(model, {**data, **settings}, str(path), given=settings)
-    if getattr(result, "name", name) != name:
+    return path, data
+
+
+def _extended(path: Path, data: dict[str, Any], configs: Path) -> dict[str, Any]:
+    """Return a workload's fields over those of the workload it extends; flags key by key.
+
+    One level only, so that a reader has two files to look at and a circle cannot be.
+    """
+    own = {key: value for key, value in data.items() if key != EXTENDS}
+    base = data[EXTENDS]
+    try:
+        base_path, under = _read("workloads", str(base), configs)
+    except ConfigError as error:
         raise ConfigError(
-            f"{path}: its name says {getattr(result, 'name', '')!r}", hint=f"name: {name}"
+            f"{path}: {EXTENDS}: {error.message}", hint=error.hint, code=error.code
+        ) from None
+    if EXTENDS in under:
+        again = "itself" if base_path == path else f"{base}, which extends {under[EXTENDS]}"
+        raise ConfigError(
+            f"{path}: it extends {again}",
+            hint=f"{EXTENDS} names a workload that stands alone (one level only)",
+            code="extends",
         )
-    return result
+    build(Workload, under, str(base_path))  # whatever is wrong in it is said under its own name
+    merged = {key: value for key, value in under.items() if key not in OWN_FIELDS} | own
+    if isinstance(own.get("flags"), dict):
+        merged["flags"] = {**under["flags"], **own["flags"]}
+    return merged
 
 
 def _explain(
@@ -165,10 +199,14 @@ def _explain(
     if first["type"] == "extra_forbidden":
         return ConfigError(
             f"{where}: unknown field {field!r}",
-            hint=nearest(loc[-1], model.model_fields if len(loc) == 1 else _fields()),
+            hint=nearest(loc[-1], _fields() if len(loc) > 1 else _top_fields(model)),
             code="unknown-field",
         )
     return ConfigError(f"{where}: {field}: {wrong}", hint=hint, code="bad-field")
+
+
+def _top_fields(model: type[BaseModel]) -> set[str]:
+    return set(model.model_fields) | ({EXTENDS} if model is Workload else set())
 
 
 def _fields() -> set[str]:

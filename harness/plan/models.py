@@ -24,6 +24,11 @@ Benchmark = Literal[
     "readseq", "readrandom", "readwhilewriting",
 ]  # fmt: skip
 
+# A workload file may name another one here and give only what differs (docs/studies.md): its
+# flags replace the other's one by one, every other field as a whole. These it always gives.
+EXTENDS = "extends"
+OWN_FIELDS = ("name", "description")
+
 
 class Model(BaseModel):
     """Base of all of them: unknown fields are errors, nothing is converted silently."""

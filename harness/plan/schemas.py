@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
-from harness.plan.models import Model, Study, Tuning, Workload
+from harness.plan.models import EXTENDS, OWN_FIELDS, Model, Study, Tuning, Workload
 from harness.store.files import write_atomic
 
 MODELS: dict[str, type[Model]] = {"study": Study, "workload": Workload, "tuning": Tuning}
@@ -17,7 +18,17 @@ def schema_text(model: type[Model]) -> str:
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         **model.model_json_schema(),
     }
+    if model is Workload:
+        _allow_extending(schema)
     return json.dumps(schema, indent=1, sort_keys=True) + "\n"
+
+
+def _allow_extending(schema: dict[str, Any]) -> None:
+    """A file that extends another need not give what it takes from there."""
+    schema["properties"][EXTENDS] = schema["properties"]["name"] | {"title": "Extends"}
+    schema["if"] = {"not": {"required": [EXTENDS]}}
+    schema["then"] = {"required": schema["required"]}
+    schema["required"] = list(OWN_FIELDS)
 
 
 def write_schemas(folder: Path) -> list[Path]:

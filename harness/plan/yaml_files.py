@@ -57,4 +57,4 @@ def read_yaml(path: Path) -> Any:
     return parse_yaml(text, str(path))
 
 
-_HINT = "docs/studies.md has examples; check quotes, indentation and brackets"
+_HINT = "check quotes, indentation and brackets; docs/studies.md and docs/rigs.md have examples"

@@ -6,7 +6,6 @@ import re
 from pathlib import Path
 from typing import Annotated, Literal, Self
 
-import yaml
 from pydantic import (
     BaseModel,
     BeforeValidator,
@@ -17,6 +16,7 @@ from pydantic import (
 )
 
 from harness.errors import ConfigError, UsageError
+from harness.plan.yaml_files import read_yaml
 
 PROJECT = Path(__file__).parents[2]
 RIGS = PROJECT / "configs" / "rigs"
@@ -179,20 +179,16 @@ def load(name: str, folder: Path = RIGS) -> Rig:
 
     Raises:
         UsageError: there is no such rig.
-        ConfigError: the file is not YAML or does not describe a rig; the message names the field.
+        ConfigError: the file is not YAML, gives a key twice or does not describe a rig; the
+            message names the line or the field.
     """
     path = folder / f"{name}.yml"
     if name not in names(folder):
         known = ", ".join(names(folder)) or "none"
         raise UsageError(f"unknown rig {name!r}", hint=f"rigs in {folder}: {known}")
     try:
-        data = yaml.safe_load(path.read_text())
         # strict mode takes tuples only from JSON-like input, which YAML lists are not
-        return Rig.model_validate({"name": name, **_tuples(data)})
-    except yaml.YAMLError as error:
-        where = getattr(error, "problem_mark", None)
-        line = f" in line {where.line + 1}" if where else ""
-        raise ConfigError(f"{path.name} is no valid YAML{line}") from None
+        return Rig.model_validate({"name": name, **_tuples(read_yaml(path))})
     except ValidationError as error:
         raise ConfigError(f"{path.name}: {_first(error)}", hint="see docs/rigs.md") from None
 

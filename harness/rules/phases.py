@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from harness.rules.facts import PhaseFacts, RunFacts
 from harness.store.result import Issue, Severity
 from harness.store.spec import Scalar
+from harness.tools.db_bench import ASSERTIONS
 
 # ENOSPC as strerror and RocksDB's Status put it.
 _NO_SPACE = re.compile(r"no space left|out of space|NoSpace", re.IGNORECASE)
@@ -98,11 +99,11 @@ def space_left(run: RunFacts) -> Iterator[Issue]:
 
 
 def db_bench_warnings(run: RunFacts) -> Iterator[Issue]:
-    """What db_bench itself warns of (compression, optimisation)."""
+    """What db_bench itself warns of (compression, optimisation); assertions have their own rule."""
     seen = set()
     for phase in run.phases:
         for text in phase.parsed.warnings if phase.parsed else ():
-            if text not in seen:
+            if text not in seen and ASSERTIONS not in text:
                 seen.add(text)
                 yield issue("db-bench-warning", Severity.INFO, text, phase)
 

@@ -8,6 +8,8 @@ from contextlib import contextmanager
 
 from harness.errors import GuardRefused
 from harness.run.bench import Bench
+from harness.run.guard import Guard
+from harness.run.host import Host
 from harness.run.journal import Entry, Event
 from harness.store.spec import Device, RunSpec
 
@@ -15,6 +17,20 @@ from harness.store.spec import Device, RunSpec
 def label(spec: RunSpec) -> str:
     """Return the file-system label of a run: 11 characters, as xfs allows 12."""
     return "zl-" + hashlib.sha256(f"{spec.campaign}/{spec.run}".encode()).hexdigest()[:8]
+
+
+def clear(host: Host, guard: Guard, devices: Sequence[Device]) -> None:
+    """Reset zones and zero signatures, each behind a last look at the identity.
+
+    Zoned devices come first in a run: where the label is only on the other one, it stays until
+    there is nothing left to prove with it.
+    """
+    for device in devices:
+        guard.check_identity(device)
+        if device.zoned:
+            host.reset_zones(device)
+        else:
+            host.wipe(device)
 
 
 class Claim:
@@ -44,12 +60,7 @@ class Claim:
 
     def clear(self) -> None:
         """Give every run the same empty devices: zones reset, signatures gone."""
-        for device in self.devices:
-            self._bench.guard.check_identity(device)
-            if device.zoned:
-                self._bench.host.reset_zones(device)
-            else:
-                self._bench.host.wipe(device)
+        clear(self._bench.host, self._bench.guard, self.devices)
 
     @contextmanager
     def held(self) -> Iterator[None]:

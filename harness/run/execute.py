@@ -24,13 +24,13 @@ from harness.run.journal import Journal
 from harness.run.life import OneRun
 from harness.run.lock import exclusive
 from harness.run.progress import Progress, announce, human_seconds
-from harness.run.recover import recover
+from harness.run.recover import recover, release
 from harness.run.signals import Stop
 from harness.store.campaign import load_plan
 from harness.store.files import dumps, write_atomic
 from harness.store.result import Result, Status
 from harness.store.rundir import RunWriter, attempt_name, attempts, full_disk_is_clear, load_result
-from harness.store.spec import HostPlan, Plan, RunSpec
+from harness.store.spec import Device, HostPlan, Plan, RunSpec
 
 # A run directory is a few hundred KiB; with less than this a run would be done for nothing.
 _MIN_FREE_BYTES = 32 * 1024 * 1024
@@ -98,15 +98,20 @@ def execute_plan(
                 clock=host.monotonic,
                 now=host.now,
             )
+            journal = Journal(paths.journal)
+            guard = Guard(host, journal, request.erase)
+            if pending:
+                with stop.deferred():
+                    for line in release(host, journal, guard, _devices(runs)):
+                        say(line)
             with cgroups(host.cgroups, host.proc_text("self/cgroup")) as groups:
-                journal = Journal(paths.journal)
                 bench = Bench(
                     host=host,
                     levels=levels,
                     program=request.program,
                     paths=paths,
                     journal=journal,
-                    guard=Guard(host, journal, request.erase),
+                    guard=guard,
                     stop=stop,
                     progress=progress,
                     cgroups=groups,
@@ -171,6 +176,11 @@ def selected(
                 code="unknown-level",
             )
     return runs
+
+
+def _devices(runs: Sequence[RunSpec]) -> list[Device]:
+    pairs = [(run.device, run.conventional) for run in runs]
+    return [device for pair in pairs for device in pair if device is not None]
 
 
 def _host_plan(plan: Plan, name: str) -> HostPlan:

@@ -55,6 +55,16 @@ class Guard:
             first = reasons[0]
             raise GuardRefused(first.message, hint=first.hint, code=first.code)
 
+    def proves(self, label: str, devices: Collection[Device]) -> bool:
+        """Return whether the devices of one run are still as that run left them.
+
+        Its ``label`` is on one of them, nothing else is on any, and none is in use.
+        """
+        if any(self._in_use(device, Path(device.path).name) for device in devices):
+            return False
+        found = [s.label for device in devices for s in self._signatures(device)]
+        return label in found and set(found) == {label}
+
     def check_identity(self, device: Device) -> None:
         """Re-prove, right before a destructive step, that the node is still the planned device.
 

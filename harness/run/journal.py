@@ -81,6 +81,19 @@ class Journal:
         own = [entry for entry in self.entries() if entry.identity == identity]
         return own[-1] if own else None
 
+    def unfinished(self) -> list[Entry]:
+        """Return the last entry of each device of the newest run; [] when it released one.
+
+        A run releases all of its devices at once, so one release says that it put itself down.
+        """
+        entries = self.entries()
+        if not entries:
+            return []
+        newest = entries[-1]
+        last = {entry.identity: entry for entry in entries}
+        own = [e for e in last.values() if (e.campaign, e.run) == (newest.campaign, newest.run)]
+        return [] if any(entry.event is Event.RELEASE for entry in own) else own
+
 
 def _whole_lines(data: bytes) -> int:
     return data.rfind(b"\n") + 1

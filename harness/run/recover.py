@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
 
+from harness.errors import GuardRefused
 from harness.run.bench import Paths
+from harness.run.claim import clear
+from harness.run.guard import Guard
 from harness.run.host import Host
+from harness.run.journal import Event, Journal
 from harness.run.schedulers import restore
 from harness.store.rundir import remove_partials
+from harness.store.spec import Device
 from harness.tools import dmsetup, mount
 
 
@@ -16,7 +23,7 @@ def recover(host: Host, paths: Paths) -> list[str]:
     """Unmount, unmap, restore schedulers, remove half-written runs; return what was done.
 
     Only what carries our names is touched: mounts below the runtime folder, device-mapper names
-    with our prefix. The devices' contents are left to the guard and the journal.
+    with our prefix. The devices' contents are left to :func:`release`.
     """
     done = []
     for target in reversed(mounts_below(host, paths.runtime)):
@@ -34,6 +41,42 @@ def recover(host: Host, paths: Paths) -> list[str]:
         for folder in sorted(paths.runtime.iterdir()):
             _remove_empty(folder)
     return done
+
+
+def release(host: Host, journal: Journal, guard: Guard, planned: Iterable[Device]) -> list[str]:
+    """Wipe and release the devices of the newest run when it was killed; return what was done.
+
+    Some levels keep their label on one of two devices only. A level that runs next and needs that
+    one alone would overwrite the proof that the other one is ours too.
+
+    Devices that this plan does not name, that are not found as planned, or of which the label does
+    not prove that they are as that run left them, stay as they are; the guard decides about them.
+    """
+    entries = {entry.identity: entry for entry in journal.unfinished()}
+    known = {device.identity.key: device for device in planned}
+    if not entries or not entries.keys() <= known.keys():
+        return []
+    try:
+        devices = [host.find(known[key]) for key in entries]
+    except GuardRefused:
+        return []
+    devices.sort(key=lambda device: not device.zoned)
+    last = next(iter(entries.values()))
+    if not guard.proves(last.label, devices):
+        return []
+    clear(host, guard, devices)
+    for device in devices:
+        journal.append(
+            replace(
+                entries[device.identity.key],
+                event=Event.RELEASE,
+                fingerprint=guard.fingerprint(device),
+                time=host.now(),
+                boot_id=host.boot_id(),
+            )
+        )
+    paths = " and ".join(device.path for device in devices)
+    return [f"wiped {paths}: {last.run} of campaign {last.campaign} was killed there"]
 
 
 def mounts_below(host: Host, folder: Path) -> list[Path]:

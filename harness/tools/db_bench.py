@@ -23,7 +23,7 @@ _SUMMARY = re.compile(
 _LOOKS_LIKE_SUMMARY = re.compile(r"\bmicros/op\b")
 _SKIPPED = re.compile(r"^\w+\s*: skipped \(")
 _WARNING = re.compile(r"^WARNING: (.*)$")
-_ASSERTIONS = "Assertions are enabled"
+ASSERTIONS = "Assertions are enabled"
 
 _HISTOGRAM = re.compile(r"^Microseconds per (?P<operation>\w+):$")
 _COUNT = re.compile(r"^Count: (?P<count>\d+) Average: (?P<average>[\d.]+)  StdDev: [\d.]+$")
@@ -91,7 +91,7 @@ def parse(stdout: str, stderr: str) -> Output:
         histograms=histograms,
         warnings=warnings,
         skipped=any(_SKIPPED.match(line) for line in lines),
-        assertions=any(_ASSERTIONS in text for text in warnings),
+        assertions=any(ASSERTIONS in text for text in warnings),
         broken=(*broken, *damaged),
     )
 

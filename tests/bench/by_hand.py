@@ -17,7 +17,7 @@ sys.path.insert(0, sys.argv[1])
 from harness.levels import LEVELS
 from harness.levels.base import LevelContext
 from harness.run.host import Host
-from harness.run.life import phase_seed
+from harness.run.measure import phase_seed
 from harness.store.campaign import load_plan
 from harness.tools import proc
 from harness.workloads import db_bench

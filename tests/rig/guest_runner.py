@@ -68,9 +68,9 @@ class GuestRunner:
         """How the campaign is started in the guest."""
         return f"python3 {ZIPAPP} run --plan {self.there}/plan.json --host rig"
 
-    def start(self) -> str:
+    def start(self, options: str = "") -> str:
         """Start the unit; return the line it is announced with."""
-        return self.rig.ssh(f"{self.command} --detach").stdout.strip()
+        return self.rig.ssh(f"{self.command} --detach {options}").stdout.strip()
 
     def wait_phase(self, phase: str, timeout: int = 90) -> None:
         """Wait until db_bench is at work in a phase."""

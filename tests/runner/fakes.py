@@ -142,6 +142,7 @@ class FakeLevel(Level):
 
     name: ClassVar[str] = "fake"
     summary: ClassVar[str] = "a directory"
+    environment: ClassVar[dict[str, str]] = {}
 
     def __init__(self, root: Path) -> None:
         self.root = root
@@ -158,8 +159,13 @@ class FakeLevel(Level):
         if (self.root / "explode").exists():
             (self.root / "explode").unlink()
             raise ValueError("a fault")
-        put_btrfs(Path(context.device.path), context.label)
-        set_zones(self.root, {0: 4096})
+        labelled = context.device
+        if (self.root / "label-on-companion").exists():
+            assert context.conventional is not None
+            labelled = context.conventional
+        put_btrfs(Path(labelled.path), context.label)
+        if self.uses_zoned:
+            set_zones(self.root, {0: 4096})
         mount = context.scratch / "mnt"
         (mount / "db").mkdir(parents=True)
         (mount / "cold").mkdir()
@@ -168,7 +174,7 @@ class FakeLevel(Level):
             fs_uri=None,
             cold_dir=mount / "cold",
             devices=(context.device,),
-            environment={"FAKE_ROOT": str(self.root)},
+            environment={"FAKE_ROOT": str(self.root)} | self.environment,
             mount_options="rw",
         )
 
@@ -196,6 +202,14 @@ class FakeLevel(Level):
         assert up.db is not None
         shutil.rmtree(up.db.parent, ignore_errors=True)
         (self.root / "downs").open("a").write("down\n")
+
+
+class FakeBaseline(FakeLevel):
+    """A directory that belongs to the conventional device alone."""
+
+    name: ClassVar[str] = "baseline"
+    uses_zoned: ClassVar[bool] = False
+    environment: ClassVar[dict[str, str]] = {"FAKE_BASELINE": "1"}
 
 
 def put_btrfs(node: Path, label: str) -> None:

@@ -7,11 +7,12 @@ from pathlib import Path
 
 import harness.cli.run as command
 from harness.cli import main as entry
-from tests.runner.fakes import FakeHost, FakeLevel
+from tests.runner.fakes import FakeBaseline, FakeHost, FakeLevel
 
 if __name__ == "__main__":
     root = Path(sys.argv[1])
-    vars(command).update(Host=lambda: FakeHost(root), LEVELS={"fake": FakeLevel(root)})
+    levels = {level.name: level for level in (FakeLevel(root), FakeBaseline(root))}
+    vars(command).update(Host=lambda: FakeHost(root), LEVELS=levels)
     options = ["--state-dir", str(root / "state"), "--runtime-dir", str(root / "run")]
     options += ["--program-path", str(Path(__file__).parent / "fake_db_bench.py")]
     sys.exit(

@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -213,6 +214,32 @@ def test_kill_nine_then_resume(machine: Machine) -> None:
     assert names(machine) == ["fake--r01", "fake--r02"]
     assert "restored schedulers" in done.stderr
     assert_put_back(machine)
+
+
+def test_kill_nine_then_another_level_on_the_companion(machine: Machine) -> None:
+    """The label that proves the zoned device ours is on the companion, which is formatted first."""
+    machine.use_conventional()
+    (machine.root / "label-on-companion").touch()
+    behave(machine, overwrite="hang")
+    child = machine.start("--only", "fake--r01")
+    wait_for(machine.root / "started", "overwrite")
+    child.kill()
+    child.communicate(timeout=30)
+    assert json.loads((machine.root / "zones.json").read_text()) != {}
+    behave(machine)
+    shutil_free_mount(machine)
+
+    host = machine.plan.hosts[0]
+    first = replace(host.runs[0], run="baseline--r01", cell="baseline", level="baseline")
+    machine.change_plan(hosts=(replace(host, runs=(first, *host.runs)),))
+    done = machine.run()
+    assert done.returncode == 0, done.stderr
+    nodes = machine.root / "dev"
+    wiped = f"wiped {nodes}/nvme0n2 and {nodes}/nvme0n1: fake--r01 of campaign c was killed there"
+    assert wiped in done.stderr
+    assert names(machine) == ["baseline--r01", "fake--r01", "fake--r02"]
+    assert_put_back(machine)
+    assert "was killed there" not in machine.run("--retry", "ok").stderr
 
 
 def shutil_free_mount(machine: Machine) -> None:

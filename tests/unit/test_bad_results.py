@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,7 +13,7 @@ import pytest
 
 from harness.cli import main as cli
 from harness.store import checksums
-from tests.unit.conftest import READERS, RIG, Refused, tree
+from tests.unit.conftest import READERS, RIG, ROOT, Refused, tree
 
 RUN = Path("hosts/rig/runs/f2fs--r01")
 
@@ -176,11 +177,27 @@ def test_full_disk_while_collecting(
     assert "no space left on the disk" in line
 
 
+@pytest.mark.parametrize("there", [False, True])
 def test_full_disk_while_reporting(
-    capsys: pytest.CaptureFixture[str], campaign: Path, tiny: Path
+    refused: Refused, campaign: Path, tiny: Path, there: bool
 ) -> None:
-    assert cli.main(["report", str(campaign), "--output", str(tiny / "report")]) == 2
-    lines = capsys.readouterr().err.splitlines()
-    assert "no space left on the disk" in lines[0]
-    assert lines[1].startswith("hint: ")
-    assert not (tiny / "report" / "index.html").exists()
+    if there:  # an older report, and a file that is none of ours
+        for name in ("index.html", "notes.txt", "tables/runs.csv", "figures/gone.svg"):
+            (tiny / "report" / name).parent.mkdir(parents=True, exist_ok=True)
+            (tiny / "report" / name).touch()
+    line = refused(2, "report", campaign, "--output", tiny / "report")
+    assert line == f"zonelab: no space left on the disk that holds {tiny}/report"
+
+
+def test_file_size_limit_while_reporting(campaign: Path) -> None:
+    """The tables fit, the page does not."""
+    command = [sys.executable, "-m", "harness", "report", str(campaign)]
+    limited = ["prlimit", f"--fsize={8 << 10}", *command]
+    done = subprocess.run(limited, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    assert "File too large" in done.stderr
+    assert "hint: raise the limit on the size of files" in done.stderr
+    assert not (campaign / "report").exists()
+    subprocess.run(command, cwd=ROOT, capture_output=True, check=True)
+    names = sorted(path.name for path in (campaign / "report").iterdir())
+    assert names == ["figures", "index.html", "tables"]

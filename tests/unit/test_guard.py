@@ -13,6 +13,7 @@ from harness.observe import signatures
 from harness.run.guard import Guard, companion
 from harness.run.inspection import inspect, require_zoned
 from harness.run.journal import Entry, Event, Journal
+from harness.run.recover import release
 from harness.store.spec import Device
 from tests.runner.fakes import FakeHost, FakeLevel, make_machine, put_btrfs, set_zones, write_tree
 
@@ -198,6 +199,61 @@ def test_clean_release_counts_while_nobody_wrote(lab: Lab) -> None:
     assert lab.code() is None
     set_zones(lab.root, {5: 8192})
     assert lab.code() == "not-empty"
+
+
+def killed(lab: Lab, *, formatted: bool = True) -> None:
+    """Leave behind what a killed run of two devices does: data on one, the label on the other."""
+    for event in (Event.CLAIM, Event.UP)[: 1 + formatted]:
+        for own, other in ((lab.device, lab.conventional), (lab.conventional, lab.device)):
+            lab.journal.append(
+                Entry(event, own.identity.key, "c", "r", "fake", "zl-1", other.identity.key, None,
+                      "t", "b")
+            )  # fmt: skip
+    set_zones(lab.root, {5: 4096})
+    if formatted:
+        put_btrfs(lab.root / "dev/nvme0n1", "zl-1")
+
+
+def released(lab: Lab, *planned: Device) -> list[str]:
+    """Recover, and hold that nothing was written unless something is said."""
+    entries, contents = lab.journal.entries(), written(lab)
+    said = release(lab.host, lab.journal, lab.guard, planned or (lab.device, lab.conventional))
+    if not said:
+        assert (lab.journal.entries(), written(lab)) == (entries, contents)
+    return said
+
+
+def written(lab: Lab) -> tuple[str, bytes, bytes]:
+    nodes = [(lab.root / "dev" / name).read_bytes() for name in ("nvme0n1", "nvme0n2")]
+    return (lab.root / "zones.json").read_text(), nodes[0], nodes[1]
+
+
+def test_what_a_killed_run_left_is_released_while_it_is_proved_ours(lab: Lab) -> None:
+    killed(lab)
+    assert released(lab) == [
+        f"wiped {lab.device.path} and {lab.conventional.path}: r of campaign c was killed there"
+    ]
+    assert [entry.event for entry in lab.journal.entries()[-2:]] == [Event.RELEASE] * 2
+    lab.poke("nvme0n1", 0, b"XFSB")  # the next level's own
+    assert lab.code() is None
+    assert released(lab) == []
+
+
+def test_what_is_not_proved_ours_is_not_released(lab: Lab) -> None:
+    killed(lab, formatted=False)
+    assert released(lab) == []  # no label anywhere
+    killed(lab)
+    assert released(lab, lab.conventional) == []  # a device that nobody named
+    moved = replace(lab.device, size=lab.device.size // 2)
+    assert released(lab, moved, lab.conventional) == []
+    (lab.root / "busy-nvme0n2").touch()
+    assert released(lab) == []
+    (lab.root / "busy-nvme0n2").unlink()
+    put_btrfs(lab.root / "dev/nvme0n2", "precious")
+    assert released(lab) == []
+    put_btrfs(lab.root / "dev/nvme0n2", "zl-1")
+    lab.write(Event.RELEASE, fingerprint="x")  # the run put itself down, then others wrote
+    assert released(lab) == []
 
 
 def test_identity_is_rechecked(lab: Lab) -> None:

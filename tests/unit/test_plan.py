@@ -275,6 +275,55 @@ def test_a_broken_workload_names_file_and_field(
     assert "smoke.yml" in error
 
 
+def test_a_workload_extends_another(tmp_path: Path) -> None:
+    own = {"name": "smoke", "description": "d", "extends": "levels"}
+    phases = [{"name": "f", "benchmark": "fillseq", "role": "fill", "operations": {"keys": 1}}]
+    own |= {"key_size": 24, "flags": {"sync": 1, "verify_checksum": True}, "phases": phases}
+    configs = tmp_path / "configs"
+    configs_with(tmp_path, "workloads", "smoke")
+    (configs / "workloads/smoke.yml").write_text(yaml.safe_dump(own))
+    _, found = load.load_study("smoke", configs, {"workload.value_size": 4096})
+    _, base = load.load_study("integration-levels", configs)
+    assert list(found.flags.items()) == [
+        *(base.flags | {"sync": 1}).items(), ("verify_checksum", True),
+    ]  # fmt: skip
+    assert [phase.name for phase in found.phases] == ["f"]
+    assert (found.name, found.description, found.key_size, found.value_size) == (
+        "smoke", "d", 24, 4096,
+    )  # fmt: skip
+    kept = {"name", "description", "key_size", "value_size", "flags", "phases"}
+    assert found.model_dump(exclude=kept) == base.model_dump(exclude=kept)
+
+
+@pytest.mark.parametrize(
+    ("base", "message"),
+    [
+        ("level", "smoke.yml: extends: there is no workload 'level'"),
+        (["levels"], "there is no workload"),
+        ("smoke", "smoke.yml: it extends itself"),
+        ("overhead", "smoke.yml: it extends overhead, which extends levels"),
+        ("levels", "levels.yml: key_size: Field required"),
+    ],
+)
+def test_what_cannot_be_extended_is_said(
+    planner: Planner, tmp_path: Path, base: object, message: str
+) -> None:
+    configs = configs_with(tmp_path, "workloads", "smoke", extends=base)
+    levels = tmp_path / "configs/workloads/levels.yml"
+    levels.write_text(levels.read_text().replace("key_size", "key_sise"))
+    error = planner.refused("smoke", configs)
+    assert message in error
+    hint = {"level": "did you mean levels?", "smoke": "stands alone", "overhead": "stands alone"}
+    assert hint.get(str(base), "") in error
+
+
+def test_name_and_description_are_not_taken_over(planner: Planner, tmp_path: Path) -> None:
+    configs = configs_with(tmp_path, "workloads", "smoke")
+    smoke = tmp_path / "configs/workloads/smoke.yml"
+    smoke.write_text(smoke.read_text().replace("description: ", "# "))
+    assert "smoke.yml: description" in planner.refused("smoke", configs)
+
+
 def test_a_study_that_is_not_yaml(planner: Planner, tmp_path: Path) -> None:
     configs = configs_with(tmp_path, "studies", "smoke")
     (tmp_path / "configs/studies/smoke.yml").write_text("a: [1\n")

@@ -68,11 +68,19 @@ def test_every_flag_exists_upstream_and_none_is_the_runners(name: str, version: 
 @pytest.mark.parametrize("name", STUDIES)
 def test_every_flag_of_a_workload_says_why(name: str) -> None:
     _, workload = load.load_study(name)
-    lines = (load.CONFIGS / "workloads" / f"{workload.name}.yml").read_text().splitlines()
+    own = load.CONFIGS / "workloads" / f"{workload.name}.yml"
+    base = yaml.safe_load(own.read_text()).get("extends")
+    files = [own, *([own.with_name(f"{base}.yml")] if base else [])]
     for flag in workload.flags:
-        (at,) = [i for i, line in enumerate(lines) if line.startswith(f"  {flag}:")]
-        above = next(line for line in reversed(lines[:at]) if not _is_flag(line))
-        assert "#" in lines[at] or above.lstrip().startswith("#"), flag
+        assert any(_says_why(file.read_text().splitlines(), flag) for file in files), flag
+
+
+def _says_why(lines: list[str], flag: str) -> bool:
+    found = [i for i, line in enumerate(lines) if line.startswith(f"  {flag}:")]
+    if not found:
+        return False
+    above = next(line for line in reversed(lines[: found[0]]) if not _is_flag(line))
+    return "#" in lines[found[0]] or above.lstrip().startswith("#")
 
 
 def _is_flag(line: str) -> bool:

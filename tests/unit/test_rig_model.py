@@ -82,7 +82,9 @@ def test_shipped_rigs_share_no_identity() -> None:
         (", size: 64M", "", "a conventional namespace needs size"),
         ("zones: 32\n", "\n", "a zoned namespace needs zones"),
         ("000000000002", "2", "expected a lower-case UUID"),
-        ("smp: 2", "smp: [", "no valid YAML in line"),
+        ("smp: 2", "smp: [", "is not YAML: "),
+        ("smp: 2", "smp: 2\nsmp: 4", "line 5 is not YAML: 'smp' is there twice"),
+        ("zones: 32", "zones: 32\n        nsid: 3", "line 15 is not YAML: 'nsid' is there twice"),
         (GOOD, "just text", "must be a mapping"),
     ],
 )

@@ -1,0 +1,190 @@
+"""What is measured while a level is up: cold fill, fill phases, utilisation, measured phases."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from harness.errors import TimedOut, ZonelabError
+from harness.observe.sampler import Sampler
+from harness.rules import PhaseFacts
+from harness.run import phases
+from harness.run.bench import Bench
+from harness.run.phases import Barrier, Stage
+from harness.run.progress import Share
+from harness.run.record import Record
+from harness.store.codec import encode
+from harness.store.result import Utilisation
+from harness.store.spec import Bytes, ColdSpec, PhaseRole, PhaseSpec, Reason, RunSpec
+
+_PHASE_SEED_STEP = 100
+_NO_COLD = ColdSpec(target_utilisation=0.0, tolerance=1.0, bytes=Bytes(0))
+
+
+def phase_seed(run: RunSpec, phase: PhaseSpec) -> int:
+    """Give each phase keys of its own: with one seed, overwrite would replay the fill's order.
+
+    db_bench adds the thread's number to it, so phases stay a hundred apart (blocks: 10,000).
+    """
+    return run.seed + _PHASE_SEED_STEP * run.phases.index(phase)
+
+
+class Infeasible(Exception):
+    """The level cannot be brought to the state that was asked for; the run is skipped."""
+
+    def __init__(self, reason: Reason) -> None:
+        super().__init__(reason.message)
+        self.reason = reason
+
+
+class Measurement:
+    """Takes a run through its phases; everything it finds goes into the record.
+
+    Args:
+        bench: what all runs share.
+        spec: the run.
+        stage: its level, up.
+        record: what is known about the run.
+    """
+
+    def __init__(self, bench: Bench, spec: RunSpec, stage: Stage, record: Record) -> None:
+        self._bench = bench
+        self._spec = spec
+        self._stage = stage
+        self._record = record
+        self._maximum: float | None = None
+        self._cold = 0
+        self._sampler = Sampler(
+            stage.writer.path / "series" / "diskstats.csv",
+            stage.names,
+            lambda: bench.host.proc_text("diskstats"),
+            clock=bench.host.monotonic,
+            began=record.began,
+        )
+
+    def run(self) -> None:
+        """Measure, sampling counters all the while.
+
+        Raises:
+            Infeasible: the fresh level offers less than the wanted utilisation.
+            TimedOut: a phase or the run took longer than it may.
+            ZonelabError: db_bench did not end well.
+        """
+        try:
+            self._measure()
+        finally:
+            self._sampler.close()
+
+    def _measure(self) -> None:
+        stage = self._stage
+        fresh = phases.barrier(self._bench, stage, "up")
+        if fresh.usage.free_bytes is not None:
+            self._maximum = min(fresh.usage.free_bytes / self._spec.device.capacity, 1.0)
+        self._record.level |= {
+            "mount_options": stage.up.mount_options,
+            "gc_source": fresh.usage.gc_source,
+            "fresh": encode(fresh.usage),
+        }
+        self._fill_cold()
+        point = phases.barrier(self._bench, stage, "cold")
+        fills = [spec for spec in self._spec.phases if spec.role is PhaseRole.FILL]
+        measured = [spec for spec in self._spec.phases if spec.role is PhaseRole.MEASURED]
+        for index, spec in enumerate(fills):
+            point = self._phase(spec, point, first=index == 0)
+        self._record.utilisation = self._utilisation(point)
+        for index, spec in enumerate(measured):
+            point = self._phase(spec, point, first=index == 0 and not fills)
+
+    def _fill_cold(self) -> None:
+        cold, capacity = self._spec.cold, self._spec.device.capacity
+        if cold is None or cold.bytes == 0:
+            return
+        if self._maximum is not None and cold.target_utilisation > self._maximum:
+            raise Infeasible(
+                Reason(
+                    "utilisation-infeasible",
+                    f"{self._spec.level} offers {self._maximum:.1%} of {capacity} B when fresh"
+                    f" ({round(self._maximum * capacity)} B), less than the"
+                    f" {cold.target_utilisation:.1%} wanted",
+                    "choose a lower target utilisation",
+                )
+            )
+        self._bench.progress.phase("cold fill")
+        begin = self._bench.host.monotonic()
+        self._cold = self._stage.level.fill_cold(
+            self._stage.up,
+            cold.bytes,
+            self._spec.seed,
+            lambda done, wanted: self._tick(lambda: done / wanted if wanted else None),
+        )
+        self._record.level["cold_seconds"] = round(self._bench.host.monotonic() - begin, 3)
+
+    def _phase(self, spec: PhaseSpec, before: Barrier, *, first: bool) -> Barrier:
+        self._bench.progress.phase(spec.name)
+        facts, result, after = phases.run_phase(
+            self._bench,
+            self._stage,
+            spec,
+            phase_seed(self._spec, spec),
+            first=first,
+            before=before,
+            seconds_left=self._seconds_left(),
+            tick=self._tick,
+        )
+        self._record.add(facts, result)
+        self._bench.stop.check()
+        if not facts.ended_well:
+            self._seconds_left()  # the run's own limit is the better reason
+            raise _failure(facts)
+        return after
+
+    def _tick(self, share: Share) -> None:
+        self._seconds_left()
+        self._sampler.tick()
+        self._bench.progress.tick(share)
+
+    def _seconds_left(self) -> float:
+        left = self._spec.timeout_seconds - self._record.seconds()
+        if left <= 0:
+            raise TimedOut(
+                f"the run did not end within {self._spec.timeout_seconds} s",
+                hint="raise timeout_seconds, or ask for less work",
+                code="run-timeout",
+            )
+        return left
+
+    def _utilisation(self, point: Barrier) -> Utilisation:
+        """Return V and A after the fill phases, behind a barrier."""
+        wanted = self._spec.cold or _NO_COLD
+        database = self._stage.level.database_bytes(self._stage.up)
+        live, capacity = self._cold + database, self._spec.device.capacity
+        drive = self._bench.host.drive_capacity(Path(self._spec.device.path).name)
+        return Utilisation(
+            target=wanted.target_utilisation,
+            tolerance=wanted.tolerance,
+            u_ns=live / capacity,
+            u_drive=live / drive if drive else None,
+            live_bytes=live,
+            allocated_bytes=point.zones.allocated if point.zones else None,
+            cold_bytes=self._cold,
+            database_bytes=database,
+            capacity_bytes=capacity,
+            max_utilisation=self._maximum,
+        )
+
+
+def _failure(facts: PhaseFacts) -> ZonelabError:
+    """Describe a phase that did not end well."""
+    if facts.timed_out:
+        return TimedOut(
+            f"phase {facts.spec.name} did not end within {facts.spec.timeout_seconds} s",
+            hint="raise its timeout_seconds, or ask for less work",
+            code="phase-timeout",
+        )
+    how = f"exit status {facts.exit_code}" if facts.signal is None else f"signal {facts.signal}"
+    lines = [line for line in facts.output.splitlines() if line.strip()]
+    return ZonelabError(
+        f"db_bench ended with {how} in phase {facts.spec.name}"
+        + (f": {lines[-1].strip()[:200]}" if lines else ""),
+        hint=f"see raw/{facts.spec.name}.stderr",
+        code="db-bench-failed",
+    )

@@ -1,0 +1,120 @@
+"""``make study`` and the report role: what is shown, what comes last, and how it ends."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+
+from harness.cli import main as cli
+from harness.store.result import Result, Status
+from tests.fixtures.campaigns import with_status, write_campaign
+
+ROOT = Path(__file__).parents[2]
+BIN = Path(sys.executable).parent
+
+
+def run(argv: list[str], folder: Path, **environment: str) -> subprocess.CompletedProcess[str]:
+    env = {name: value for name, value in os.environ.items() if not name.startswith("MAKE")}
+    return subprocess.run(
+        argv, cwd=folder, env=env | environment, capture_output=True, text=True, check=False,
+        timeout=120,
+    )  # fmt: skip
+
+
+def study(folder: Path, play: int, check: int) -> subprocess.CompletedProcess[str]:
+    """Run the target with a ``zonelab`` whose rig and status end with these codes."""
+    program = folder / ".venv/bin/zonelab"
+    program.parent.mkdir(parents=True)
+    program.write_text(
+        "#!/bin/sh\n"
+        'case "$1 $3" in\n'
+        f'"status --check") echo "$2" >asked; echo a table; exit {check};;\n'
+        f'*) echo "$@" >played; test "$PLAYED" && mkdir -p results/c/report'
+        f" && touch results/c/report/index.html; exit {play};;\n"
+        "esac\n"
+    )
+    program.chmod(0o755)
+    done = ["confirm-study", "setup", "rig-image"]
+    argv = ["make", "-f", str(ROOT / "Makefile"), *(f"--old-file={name}" for name in done)]
+    return run([*argv, "study", "CAMPAIGN=c"], folder, PLAYED="1" if play != 3 else "")
+
+
+@pytest.mark.parametrize(
+    ("play", "check", "code"),
+    [(0, 0, 0), (2, 4, 4), (2, 0, 2), (130, 4, 130)],
+    ids=["good", "runs failed", "the play failed", "interrupted"],
+)
+def test_the_folder_comes_last_however_it_ends(
+    tmp_path: Path, play: int, check: int, code: int
+) -> None:
+    done = study(tmp_path, play, check)
+    assert done.stdout.splitlines()[-2:] == ["report: results/c/report/index.html", "results/c"]
+    assert (f"Error {code}" in done.stderr) == (code != 0), done.stderr
+    assert (done.returncode == 0) == (code == 0)
+    assert (tmp_path / "asked").exists() == (play == 2)
+    assert "-e campaign=c" in (tmp_path / "played").read_text()
+
+
+def test_a_refusal_before_there_is_a_campaign_prints_no_folder(tmp_path: Path) -> None:
+    done = study(tmp_path, 3, 0)
+    assert "Error 3" in done.stderr
+    assert "results/c" not in done.stdout
+
+
+def report(folder: Path) -> subprocess.CompletedProcess[str]:
+    """Play the role alone, on this machine, with this checkout's ``zonelab``."""
+    play = {"name": "Report", "hosts": "localhost", "connection": "local", "gather_facts": False}
+    variables = {
+        "campaign": "c", "zonelab_results": str(folder), "zonelab_root": str(ROOT),
+        "zonelab_command": str(BIN / "zonelab"), "ansible_python_interpreter": sys.executable,
+    }  # fmt: skip
+    (folder / "play.yml").write_text(
+        yaml.safe_dump([play | {"vars": variables, "roles": ["report"]}])
+    )
+    argv = [str(BIN / "ansible-playbook"), "-i", "localhost,", str(folder / "play.yml")]
+    home = {"ANSIBLE_CONFIG": str(ROOT / "ansible.cfg"), "ANSIBLE_LOCAL_TEMP": str(folder / "tmp")}
+    return run(argv, ROOT, PYTHONPATH=str(ROOT), **home)
+
+
+def campaign(folder: Path, bad: str = "") -> Path:
+    """Write four runs, of which f2fs--r01 is as ``bad`` says."""
+
+    def change(result: Result) -> Result:
+        broken = result.run == "f2fs--r01" and bad in ("failed", "invalid")
+        return with_status(result, Status(bad)) if broken else result
+
+    return write_campaign(
+        folder, levels=("conventional-ext4", "f2fs"), repetitions=2, series=False,
+        change=change, drop=lambda spec: bad == "missing" and spec.run == "f2fs--r01",
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("bad", ["", "failed"])
+def test_the_report_role_shows_the_table_once_and_fails_behind_it(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], bad: str
+) -> None:
+    campaign(tmp_path / "c", bad)
+    assert cli.main(["compare", str(tmp_path / "c")]) == 0
+    table = capsys.readouterr().out.rstrip()
+    assert "overwrite.throughput" in table
+    done = report(tmp_path)
+    assert done.stdout.count(table) == 1, done.stdout
+    assert (tmp_path / "c/report/index.html").exists()
+    assert done.returncode == (2 if bad else 0), done.stdout
+    if bad:
+        expected = f"4 runs: 3 ok, 1 failed; 0 to run; see {tmp_path}/c/report/index.html"
+        assert expected in done.stdout
+
+
+@pytest.mark.parametrize(("bad", "code"), [("", 0), ("failed", 4), ("invalid", 4), ("missing", 4)])
+def test_status_checks_that_all_runs_are_there_and_good(
+    tmp_path: Path, bad: str, code: int
+) -> None:
+    campaign(tmp_path / "c", bad)
+    assert cli.main(["status", str(tmp_path / "c")]) == 0
+    assert cli.main(["status", str(tmp_path / "c"), "--check"]) == code
