@@ -62,18 +62,19 @@ struct ZoneInfo {
   ZoneType type = ZoneType::kSequential;
 };
 
-// What the device accepted through this handle. Refused and failed commands count nowhere.
+// What the device accepted through this handle. Refused commands count nowhere; of a write that
+// failed half way, the bytes by which it moved the write pointer count as written.
 struct Counters {
   std::uint64_t bytes_written = 0;
   std::uint64_t writes = 0;
   std::uint64_t bytes_read = 0;
   std::uint64_t reads = 0;
   std::uint64_t flushes = 0;
-  std::uint64_t opens = 0;      // explicit ones
-  std::uint64_t closes = 0;     // explicit ones
-  std::uint64_t finishes = 0;   // finishes of a zone that was full already are not counted
-  std::uint64_t pad_bytes = 0;  // capacity given up by those finishes
-  std::uint64_t resets = 0;     // resets of a zone that was empty already are not counted
+  std::uint64_t opens = 0;   // explicit ones
+  std::uint64_t closes = 0;  // explicit ones
+  std::uint64_t finishes = 0;
+  std::uint64_t pad_bytes = 0;  // capacity given up by finishes: capacity less write pointer
+  std::uint64_t resets = 0;
 };
 
 // Thread safety: every method may be called from any thread at any time. Commands on one zone

@@ -1,0 +1,131 @@
+// A zoned device in memory or in a file that behaves as NVMe ZNS says, down to its errors, as fast
+// as memory can be copied. Tests make it fail, shrink, and lose power.
+
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <limits>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "zlfs/zoned/device.h"
+#include "zlfs/zoned/errors.h"
+#include "zlfs/zoned/image.h"
+#include "zlfs/zoned/open.h"
+
+namespace zlfs {
+
+enum class Operation : std::uint8_t { kRead, kWrite, kFlush, kOpen, kClose, kFinish, kReset };
+
+// Makes commands of one kind fail: the next `after` of them succeed, then `times` fail.
+struct Fault {
+  static constexpr std::uint64_t kForever = std::numeric_limits<std::uint64_t>::max();
+
+  Operation operation = Operation::kWrite;
+  std::uint64_t after = 0;
+  std::uint64_t times = 1;
+  DeviceError error = DeviceError::kIo;
+  std::uint64_t landed_blocks = 0;  // of a failing write: blocks that reach the zone nevertheless
+};
+
+// A write that was accepted since the last flush. Its length is 0 once its zone was reset.
+struct CachedWrite {
+  std::uint32_t zone = 0;
+  std::uint64_t first = 0;   // block in the zone
+  std::uint64_t blocks = 0;  // length
+};
+
+struct EmulatedOptions {
+  ShapeRequest shape;
+  bool direct = false;      // reads have to be aligned
+  bool power_loss = false;  // lose the cache before anything else
+};
+
+class EmulatedDevice final : public ZonedDevice {
+ public:
+  static IOStatus OpenMemory(const std::string& name, const EmulatedOptions& options, Access access,
+                             std::unique_ptr<EmulatedDevice>* device);
+  static IOStatus OpenFile(const std::string& path, const EmulatedOptions& options, Access access,
+                           std::unique_ptr<EmulatedDevice>* device);
+  ~EmulatedDevice() override;
+
+  IOStatus Report(std::uint32_t first, std::uint32_t count, std::vector<ZoneInfo>* zones) override;
+  using ZonedDevice::Write;
+  IOStatus Write(std::uint32_t zone, std::uint64_t offset, std::span<const Slice> buffers) override;
+  IOStatus Read(std::uint64_t offset, std::size_t size, char* buffer) override;
+  IOStatus Flush() override;
+  IOStatus OpenZone(std::uint32_t zone) override;
+  IOStatus CloseZone(std::uint32_t zone) override;
+  IOStatus FinishZone(std::uint32_t zone) override;
+  IOStatus ResetZone(std::uint32_t zone) override;
+  Counters counters() const override;
+
+  // For tests. None of these may run beside another command of the same device.
+
+  void Inject(const Fault& fault);
+  void ClearFaults();
+  // Changes what the device enforces; geometry() stays as it was. Active zones stay active.
+  void SetLimits(std::uint32_t max_active, std::uint32_t max_open);
+  // kReadOnly or kOffline: the device gives the zone up.
+  void BreakZone(std::uint32_t zone, ZoneCondition condition);
+
+  // Writes accepted since the last flush, oldest first (cache=volatile only).
+  std::vector<CachedWrite> cached() const;
+  // The power fails and comes back. Of cached()[i] the first kept[i] blocks survive, where every
+  // earlier write to the same zone survived whole; open zones come back closed. Finishes and resets
+  // are durable: a finished zone stays full, and what it lost reads as zeros.
+  void PowerLoss(std::span<const std::uint64_t> kept);
+  // The first `whole` cached writes survive, then `blocks` blocks of the next one.
+  void PowerLoss(std::size_t whole, std::uint64_t blocks);
+  // A copy in memory, cache included, whose handle is independent of this one. An unused in-memory
+  // image of that name and shape is overwritten, which is cheaper than fresh memory.
+  IOStatus Clone(const std::string& name, std::unique_ptr<EmulatedDevice>* clone) const;
+
+ private:
+  EmulatedDevice(std::shared_ptr<Image> image, Access access, bool direct);
+  static IOStatus Open(std::shared_ptr<Image> image, const EmulatedOptions& options, Access access,
+                       std::string path, std::unique_ptr<EmulatedDevice>* device);
+
+  IOStatus Fail(DeviceError error, std::uint32_t zone, const char* detail) const;
+  IOStatus CheckCommand(std::uint32_t zone) const;
+  std::uint64_t WritePointer(ZoneState state) const;
+  IOStatus Manage(Operation operation, std::uint32_t zone);
+
+  // All of these need state_mutex_.
+  IOStatus AdmitWrite(std::uint32_t zone, std::uint64_t offset, std::uint64_t size,
+                      std::uint64_t* landing, DeviceError* fault);
+  IOStatus CheckTransition(Operation operation, std::uint32_t zone) const;
+  IOStatus MakeOpen(std::uint32_t zone, ZoneCondition wanted);
+  bool CloseAnother(std::uint32_t zone);
+  void Transition(std::uint32_t zone, ZoneState next);
+  Fault* TakeFault(Operation operation);
+  void VoidCached(std::uint32_t zone);
+  void Recount();
+
+  const std::shared_ptr<Image> image_;
+  const Access access_;
+  const std::uint64_t capacity_blocks_;
+
+  // One per zone: orders the commands on the zone and guards its data. Taken before state_mutex_.
+  const std::unique_ptr<std::mutex[]> zone_mutexes_;
+
+  // Guards what follows and every change of a zone's state; reading a state needs no lock.
+  mutable std::mutex state_mutex_;
+  std::uint32_t max_active_;
+  std::uint32_t max_open_;
+  std::uint32_t active_ = 0;
+  std::uint32_t open_ = 0;
+  std::vector<CachedWrite> cached_;
+  std::vector<Fault> faults_;
+  Counters counters_;  // without reads
+
+  std::atomic<bool> read_faults_ = false;  // some fault concerns reads: they have to look
+  std::atomic<std::uint64_t> reads_ = 0;
+  std::atomic<std::uint64_t> bytes_read_ = 0;
+};
+
+}  // namespace zlfs

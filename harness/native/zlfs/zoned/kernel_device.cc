@@ -1,0 +1,395 @@
+#include "zlfs/zoned/kernel_device.h"
+
+#include <fcntl.h>
+#include <libzbd/zbd.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <limits>
+#include <system_error>
+#include <utility>
+
+#include "zlfs/zoned/sysfs.h"
+
+namespace zlfs {
+namespace {
+
+// libzbd keeps its per-device information in an array of this many file descriptors and does not
+// check the index when it opens.
+constexpr int kLibzbdDescriptors = 1024;
+constexpr std::uint64_t kPageSize = 4096;
+constexpr std::size_t kMaxVectors = 1024;  // IOV_MAX of Linux
+// What every driver takes in one request, for queues that do not tell.
+constexpr std::uint64_t kDefaultChunk = 128 << 10;
+
+IOStatus SystemError(DeviceError error, const std::string& what, int number) {
+  return MakeError(error, what + ": " + std::strerror(number));
+}
+
+ZoneCondition ConditionOf(unsigned condition) {
+  switch (condition) {
+    case ZBD_ZONE_COND_NOT_WP:
+      return ZoneCondition::kNoWritePointer;
+    case ZBD_ZONE_COND_EMPTY:
+      return ZoneCondition::kEmpty;
+    case ZBD_ZONE_COND_IMP_OPEN:
+      return ZoneCondition::kImplicitlyOpen;
+    case ZBD_ZONE_COND_EXP_OPEN:
+      return ZoneCondition::kExplicitlyOpen;
+    case ZBD_ZONE_COND_CLOSED:
+      return ZoneCondition::kClosed;
+    case ZBD_ZONE_COND_FULL:
+      return ZoneCondition::kFull;
+    case ZBD_ZONE_COND_READONLY:
+      return ZoneCondition::kReadOnly;
+    default:
+      return ZoneCondition::kOffline;
+  }
+}
+
+ZoneInfo InfoOf(const zbd_zone& zone) {
+  const ZoneCondition condition = ConditionOf(zone.cond);
+  // The kernel puts the write pointer of a full zone at the zone's end or leaves it undefined, and
+  // that of a read-only or offline zone is undefined.
+  std::uint64_t write_pointer = zone.capacity;
+  if (condition == ZoneCondition::kEmpty || IsActive(condition)) {
+    write_pointer = zone.wp - zone.start;
+  } else if (condition != ZoneCondition::kFull) {
+    write_pointer = 0;
+  }
+  return {.start = zone.start,
+          .capacity = zone.capacity,
+          .write_pointer = write_pointer,
+          .condition = condition,
+          .type = zbd_zone_seq(&zone) ? ZoneType::kSequential : ZoneType::kConventional};
+}
+
+// The part of the buffers from `done` on, at most `size` bytes, as vectors. Returns their bytes.
+std::uint64_t Vectors(std::span<const Slice> buffers, std::uint64_t done, std::uint64_t size,
+                      std::vector<iovec>* vectors) {
+  vectors->clear();
+  std::uint64_t bytes = 0;
+  for (const Slice& buffer : buffers) {
+    if (done >= buffer.size()) {
+      done -= buffer.size();
+      continue;
+    }
+    if (bytes == size || vectors->size() == kMaxVectors) break;
+    const std::size_t part = std::min<std::uint64_t>(buffer.size() - done, size - bytes);
+    // pwritev does not write to its buffers, but its type does not say so.
+    vectors->push_back({const_cast<char*>(buffer.data()) + done, part});
+    bytes += part;
+    done = 0;
+  }
+  return bytes;
+}
+
+bool Aligned(const void* address, std::uint64_t unit) {
+  return reinterpret_cast<std::uintptr_t>(address) % unit == 0;
+}
+
+}  // namespace
+
+IOStatus KernelDevice::Open(const std::string& name, Access access,
+                            std::unique_ptr<ZonedDevice>* device) {
+  std::error_code error;
+  const std::filesystem::path given = name.starts_with('/') ? name : "/dev/" + name;
+  const std::filesystem::path path = std::filesystem::canonical(given, error);
+  if (error) return SystemError(DeviceError::kMissing, given, error.value());
+  if (!std::filesystem::is_block_file(path, error) || zbd_device_is_zoned(path.c_str()) != 1) {
+    return MakeError(DeviceError::kNotZoned, path.string() + ": not a zoned block device");
+  }
+  if (const int next = open("/dev/null", O_RDONLY | O_CLOEXEC); next >= 0) {
+    close(next);
+    if (next >= kLibzbdDescriptors) {
+      return MakeError(DeviceError::kIo, path.string() + ": too many open files for libzbd");
+    }
+  }
+  const bool writes = access == Access::kReadWrite;
+  const int flags = (writes ? O_RDWR | O_EXCL : O_RDONLY) | O_DIRECT | O_CLOEXEC;
+  const int fd = zbd_open(path.c_str(), flags, nullptr);
+  if (fd < 0) {
+    const int number = errno;
+    if (number == EBUSY) return SystemError(DeviceError::kBusy, path, number);
+    if (number == EACCES || number == EPERM || number == EROFS) {
+      return SystemError(DeviceError::kPermission, path, number);
+    }
+    return SystemError(DeviceError::kIo, path, number);
+  }
+  std::unique_ptr<KernelDevice> opened(new KernelDevice(fd, access));
+  opened->geometry_.path = path;
+  IOStatus status = opened->Learn(path.filename());
+  if (status.ok()) *device = std::move(opened);
+  return status;
+}
+
+KernelDevice::~KernelDevice() { zbd_close(fd_); }
+
+// Reads geometry, limits and zones of the open device.
+IOStatus KernelDevice::Learn(const std::string& name) {
+  zbd_info info = {};
+  if (zbd_get_info(fd_, &info) != 0) {
+    return MakeError(DeviceError::kIo, name + ": the kernel does not tell its geometry");
+  }
+  if (info.lblock_size != 512 && info.lblock_size != 4096) {
+    return MakeError(DeviceError::kBadSpec,
+                     name + ": logical blocks of neither 512 nor 4096 bytes");
+  }
+  const Sysfs sysfs;
+  geometry_.block_size = info.lblock_size;
+  geometry_.read_alignment = info.lblock_size;
+  geometry_.zone_size = info.zone_size;
+  geometry_.zone_count = info.nr_zones;
+  geometry_.max_active = static_cast<std::uint32_t>(sysfs.QueueLimit(name, "max_active_zones"));
+  geometry_.max_open = static_cast<std::uint32_t>(sysfs.QueueLimit(name, "max_open_zones"));
+  geometry_.kind = DeviceKind::kKernel;
+  geometry_.identity = sysfs.Identity(name);
+
+  // A write that fits into one request cannot be reordered, whatever the scheduler. Buffers are
+  // contiguous in virtual memory only, so each page may be a segment.
+  const std::uint64_t kilobytes = sysfs.Number(name, "queue/max_sectors_kb");
+  const std::uint64_t segments = sysfs.Number(name, "queue/max_segments");
+  write_chunk_ = kilobytes == 0 ? kDefaultChunk : kilobytes << 10;
+  if (segments > 1) write_chunk_ = std::min(write_chunk_, (segments - 1) * kPageSize);
+  write_chunk_ = std::max<std::uint64_t>(write_chunk_ / kPageSize, 1) * kPageSize;
+
+  std::vector<ZoneInfo> zones;
+  IOStatus status = Report(0, geometry_.zone_count, &zones);
+  if (!status.ok()) return status;
+  zones_ = std::make_unique<Zone[]>(geometry_.zone_count);
+  for (std::uint32_t zone = 0; zone < geometry_.zone_count; ++zone) {
+    zones_[zone].capacity = zones[zone].capacity;
+    zones_[zone].write_pointer = zones[zone].write_pointer;
+    zones_[zone].sequential = zones[zone].type == ZoneType::kSequential;
+  }
+  return status;
+}
+
+IOStatus KernelDevice::Fail(DeviceError error, std::uint32_t zone, const char* detail) const {
+  return MakeError(error, geometry_.path + ", zone " + std::to_string(zone) + ": " + detail);
+}
+
+IOStatus KernelDevice::CheckCommand(std::uint32_t zone) const {
+  if (access_ == Access::kReadOnly) {
+    return Fail(DeviceError::kReadOnlyHandle, zone, "opened for reading");
+  }
+  if (zone >= geometry_.zone_count) return Fail(DeviceError::kOutOfRange, zone, "no such zone");
+  if (!zones_[zone].sequential) return Fail(DeviceError::kWrongState, zone, "conventional");
+  return IOStatus::OK();
+}
+
+IOStatus KernelDevice::Report(std::uint32_t first, std::uint32_t count,
+                              std::vector<ZoneInfo>* zones) {
+  if (first > geometry_.zone_count || count > geometry_.zone_count - first) {
+    return Fail(DeviceError::kOutOfRange, first, "no such zones");
+  }
+  zones->clear();
+  if (count == 0) return IOStatus::OK();
+  std::vector<zbd_zone> reported(count);
+  unsigned got = count;
+  const auto start = static_cast<off_t>(first * geometry_.zone_size);
+  const auto length = static_cast<off_t>(count * geometry_.zone_size);
+  const int result = zbd_report_zones(fd_, start, length, ZBD_RO_ALL, reported.data(), &got);
+  if (result != 0) {
+    const int number = result < -1 ? -result : errno;  // -1 or a negative errno, by version
+    return SystemError(DeviceError::kIo, geometry_.path + ": zone report", number);
+  }
+  if (got != count) return Fail(DeviceError::kIo, first + got, "missing in the zone report");
+  zones->reserve(count);
+  for (const zbd_zone& zone : reported) zones->push_back(InfoOf(zone));
+  return IOStatus::OK();
+}
+
+IOStatus KernelDevice::Explain(int error, std::uint32_t zone, const char* command, ZoneInfo* info) {
+  std::vector<ZoneInfo> zones;
+  const bool known = Report(zone, 1, &zones).ok();
+  if (known) *info = zones[0];
+  const std::string what = std::string(command) + ": " + std::strerror(error);
+  const auto fail = [&](DeviceError named) { return Fail(named, zone, what.c_str()); };
+  switch (error) {
+    case EOVERFLOW:  // BLK_STS_ZONE_ACTIVE_RESOURCE
+      return fail(DeviceError::kActiveLimit);
+    case ETOOMANYREFS:  // BLK_STS_ZONE_OPEN_RESOURCE
+      return fail(DeviceError::kOpenLimit);
+    case ENOSPC:
+      return fail(DeviceError::kNoSpace);
+    case EBADF:
+    case EPERM:
+    case EACCES:
+    case EROFS:
+      return fail(DeviceError::kPermission);
+    case EBUSY:
+      return fail(DeviceError::kBusy);
+    case ENODEV:
+    case ENXIO:
+      return fail(DeviceError::kMissing);
+    default:
+      break;
+  }
+  if (known && info->condition == ZoneCondition::kOffline) return fail(DeviceError::kZoneOffline);
+  if (known && info->condition == ZoneCondition::kReadOnly) return fail(DeviceError::kZoneReadOnly);
+  return fail(DeviceError::kIo);
+}
+
+IOStatus KernelDevice::Write(std::uint32_t zone, std::uint64_t offset,
+                             std::span<const Slice> buffers) {
+  if (IOStatus status = CheckCommand(zone); !status.ok()) return status;
+  std::uint64_t size = 0;
+  for (const Slice& buffer : buffers) {
+    if (buffer.size() % geometry_.block_size != 0 ||
+        !Aligned(buffer.data(), geometry_.block_size)) {
+      return Fail(DeviceError::kUnaligned, zone, "a buffer of a write");
+    }
+    size += buffer.size();
+  }
+  if (size == 0 || offset % geometry_.block_size != 0) {
+    return Fail(DeviceError::kUnaligned, zone, "offset or size of a write");
+  }
+
+  Zone& state = zones_[zone];
+  const std::lock_guard lock(state.mutex);
+  if (state.write_pointer == state.capacity) return Fail(DeviceError::kZoneFull, zone, "a write");
+  if (offset >= state.capacity) return Fail(DeviceError::kOutOfRange, zone, "a write");
+  if (size > state.capacity - offset) return Fail(DeviceError::kBoundary, zone, "a write");
+  if (offset != state.write_pointer) {
+    return Fail(DeviceError::kNotAtWritePointer, zone, "a write");
+  }
+  const std::uint64_t start = zone * geometry_.zone_size + offset;
+  std::vector<iovec> vectors;
+  for (std::uint64_t done = 0; done < size;) {
+    Vectors(buffers, done, write_chunk_, &vectors);
+    const ssize_t written = pwritev(fd_, vectors.data(), static_cast<int>(vectors.size()),
+                                    static_cast<off_t>(start + done));
+    if (written < 0 && errno == EINTR) continue;
+    if (written <= 0) {
+      ZoneInfo info = {.write_pointer = state.write_pointer};
+      IOStatus status = Explain(written < 0 ? errno : EIO, zone, "a write", &info);
+      // Some of the failed command may have landed; the device knows.
+      if (IsActive(info.condition) && info.write_pointer > state.write_pointer) {
+        counters_.bytes_written += info.write_pointer - state.write_pointer;
+      }
+      state.write_pointer = info.write_pointer;
+      return status;
+    }
+    done += static_cast<std::uint64_t>(written);
+    state.write_pointer += static_cast<std::uint64_t>(written);
+    counters_.bytes_written += static_cast<std::uint64_t>(written);
+  }
+  ++counters_.writes;
+  return IOStatus::OK();
+}
+
+IOStatus KernelDevice::Read(std::uint64_t offset, std::size_t size, char* buffer) {
+  const std::uint64_t number = offset / geometry_.zone_size;
+  const std::uint64_t inside = offset % geometry_.zone_size;
+  if (number >= geometry_.zone_count || inside > zones_[number].capacity ||
+      size > zones_[number].capacity - inside) {
+    return MakeError(DeviceError::kOutOfRange, geometry_.path + ": a read");
+  }
+  const auto zone = static_cast<std::uint32_t>(number);
+  const std::uint64_t unit = geometry_.read_alignment;
+  if (offset % unit != 0 || size % unit != 0 || !Aligned(buffer, unit)) {
+    return Fail(DeviceError::kUnaligned, zone, "a read");
+  }
+  for (std::size_t done = 0; done < size;) {
+    const ssize_t got = pread(fd_, buffer + done, size - done, static_cast<off_t>(offset + done));
+    if (got < 0 && errno == EINTR) continue;
+    if (got <= 0) {
+      ZoneInfo info;
+      return Explain(got < 0 ? errno : EIO, zone, "a read", &info);
+    }
+    done += static_cast<std::size_t>(got);
+  }
+  ++counters_.reads;
+  counters_.bytes_read += size;
+  return IOStatus::OK();
+}
+
+IOStatus KernelDevice::Flush() {
+  if (access_ == Access::kReadOnly) {
+    return MakeError(DeviceError::kReadOnlyHandle, geometry_.path + ": opened for reading");
+  }
+  if (fdatasync(fd_) != 0) {
+    return SystemError(DeviceError::kIo, geometry_.path + ": a flush", errno);
+  }
+  ++counters_.flushes;
+  return IOStatus::OK();
+}
+
+// Carries out a zone command. The zone's lock is held by the caller.
+IOStatus KernelDevice::Manage(int operation, std::uint32_t zone) {
+  const auto start = static_cast<off_t>(zone * geometry_.zone_size);
+  const auto length = static_cast<off_t>(geometry_.zone_size);
+  if (zbd_zones_operation(fd_, static_cast<zbd_zone_op>(operation), start, length) == 0) {
+    return IOStatus::OK();
+  }
+  const int error = errno;
+  ZoneInfo info = {.write_pointer = zones_[zone].write_pointer};
+  IOStatus status = Explain(error, zone, "a zone command", &info);
+  zones_[zone].write_pointer = info.write_pointer;
+  // The kernel says EIO to a transition that the zone's state does not allow.
+  const bool forbidden = (operation == ZBD_OP_OPEN && info.condition == ZoneCondition::kFull) ||
+                         (operation == ZBD_OP_CLOSE && !IsActive(info.condition));
+  if (ErrorOf(status) == DeviceError::kIo && forbidden) {
+    return Fail(DeviceError::kWrongState, zone, "not allowed in the zone's state");
+  }
+  return status;
+}
+
+IOStatus KernelDevice::OpenZone(std::uint32_t zone) {
+  if (IOStatus status = CheckCommand(zone); !status.ok()) return status;
+  const std::lock_guard lock(zones_[zone].mutex);
+  IOStatus status = Manage(ZBD_OP_OPEN, zone);
+  if (status.ok()) ++counters_.opens;
+  return status;
+}
+
+IOStatus KernelDevice::CloseZone(std::uint32_t zone) {
+  if (IOStatus status = CheckCommand(zone); !status.ok()) return status;
+  const std::lock_guard lock(zones_[zone].mutex);
+  IOStatus status = Manage(ZBD_OP_CLOSE, zone);
+  if (status.ok()) ++counters_.closes;
+  return status;
+}
+
+IOStatus KernelDevice::FinishZone(std::uint32_t zone) {
+  if (IOStatus status = CheckCommand(zone); !status.ok()) return status;
+  Zone& state = zones_[zone];
+  const std::lock_guard lock(state.mutex);
+  IOStatus status = Manage(ZBD_OP_FINISH, zone);
+  if (!status.ok()) return status;
+  ++counters_.finishes;
+  counters_.pad_bytes += state.capacity - state.write_pointer;
+  state.write_pointer = state.capacity;
+  return status;
+}
+
+IOStatus KernelDevice::ResetZone(std::uint32_t zone) {
+  if (IOStatus status = CheckCommand(zone); !status.ok()) return status;
+  Zone& state = zones_[zone];
+  const std::lock_guard lock(state.mutex);
+  IOStatus status = Manage(ZBD_OP_RESET, zone);
+  if (!status.ok()) return status;
+  ++counters_.resets;
+  state.write_pointer = 0;
+  return status;
+}
+
+Counters KernelDevice::counters() const {
+  return {.bytes_written = counters_.bytes_written,
+          .writes = counters_.writes,
+          .bytes_read = counters_.bytes_read,
+          .reads = counters_.reads,
+          .flushes = counters_.flushes,
+          .opens = counters_.opens,
+          .closes = counters_.closes,
+          .finishes = counters_.finishes,
+          .pad_bytes = counters_.pad_bytes,
+          .resets = counters_.resets};
+}
+
+}  // namespace zlfs
