@@ -430,8 +430,12 @@ TEST_P(Conformance, ThreadsWriteZonesOfTheirOwn) {
     threads.emplace_back([this, t] {
       for (std::uint64_t i = 0; i < kRounds; ++i) {
         EXPECT_OK(WriteBlocks(zones_[t], i, 1, static_cast<unsigned char>(t * 50 + i)));
-        if (i % 10 == 5) EXPECT_OK(device_->Flush());
-        if (i % 10 == 7) EXPECT_OK(device_->CloseZone(zones_[t]));
+        if (i % 10 == 5) {
+          EXPECT_OK(device_->Flush());
+        }
+        if (i % 10 == 7) {
+          EXPECT_OK(device_->CloseZone(zones_[t]));
+        }
         EXPECT_EQ(ReadZone(*device_, zones_[t], i * geometry_.block_size, geometry_.block_size),
                   Make(1, static_cast<unsigned char>(t * 50 + i)).view());
       }

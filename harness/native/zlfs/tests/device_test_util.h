@@ -16,23 +16,18 @@
 
 namespace zlfs {
 
-#define ASSERT_OK(expression)                            \
-  do {                                                   \
-    const ::rocksdb::IOStatus ok_status = (expression);  \
-    ASSERT_TRUE(ok_status.ok()) << ok_status.ToString(); \
-  } while (false)
+inline testing::AssertionResult IsOk(const IOStatus& status) {
+  return status.ok() ? testing::AssertionSuccess()
+                     : testing::AssertionFailure() << status.ToString();
+}
+#define ASSERT_OK(expression) ASSERT_TRUE(IsOk(expression))
+#define EXPECT_OK(expression) EXPECT_TRUE(IsOk(expression))
 
-#define EXPECT_OK(expression)                            \
-  do {                                                   \
-    const ::rocksdb::IOStatus ok_status = (expression);  \
-    EXPECT_TRUE(ok_status.ok()) << ok_status.ToString(); \
-  } while (false)
-
-#define EXPECT_ERROR(expression, error)                                             \
-  do {                                                                              \
-    const ::rocksdb::IOStatus error_status = (expression);                          \
-    EXPECT_EQ(Name(ErrorOf(error_status)), Name(error)) << error_status.ToString(); \
-  } while (false)
+inline testing::AssertionResult FailsWith(const IOStatus& status, DeviceError error) {
+  if (!status.ok() && ErrorOf(status) == error) return testing::AssertionSuccess();
+  return testing::AssertionFailure() << status.ToString() << ", not " << Name(error);
+}
+#define EXPECT_ERROR(expression, error) EXPECT_TRUE(FailsWith(expression, error))
 
 // Blocks whose bytes tell which block of which write they are.
 class Blocks {
