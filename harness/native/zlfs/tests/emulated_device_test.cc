@@ -328,7 +328,7 @@ TEST_F(EmulatedDeviceTest, AgreesWithAModelOfTheRules) {
       return std::count_if(model.begin(), model.end(),
                            [](const Model& zone) { return IsActive(zone.condition); });
     };
-    for (int step = 0; step < 20000; ++step) {
+    for (int step = 0; step < 5000; ++step) {
       const auto number = static_cast<std::uint32_t>(random() % kZones);
       Model& zone = model[number];
       const bool room = IsActive(zone.condition) || active() < kMaxActive;

@@ -23,8 +23,6 @@ namespace {
 constexpr int kLibzbdDescriptors = 1024;
 constexpr std::uint64_t kPageSize = 4096;
 constexpr std::size_t kMaxVectors = 1024;  // IOV_MAX of Linux
-// What every driver takes in one request, for queues that do not tell.
-constexpr std::uint64_t kDefaultChunk = 128 << 10;
 
 IOStatus SystemError(DeviceError error, const std::string& what, int number) {
   return MakeError(error, what + ": " + std::strerror(number));
@@ -68,24 +66,27 @@ ZoneInfo InfoOf(const zbd_zone& zone) {
           .type = zbd_zone_seq(&zone) ? ZoneType::kSequential : ZoneType::kConventional};
 }
 
-// The part of the buffers from `done` on, at most `size` bytes, as vectors. Returns their bytes.
-std::uint64_t Vectors(std::span<const Slice> buffers, std::uint64_t done, std::uint64_t size,
-                      std::vector<iovec>* vectors) {
+// One write command: as much of the buffers from `done` on as fits.
+void NextCommand(std::span<const Slice> buffers, std::uint64_t done, const WriteLimits& limits,
+                 std::vector<iovec>* vectors) {
   vectors->clear();
-  std::uint64_t bytes = 0;
+  std::uint64_t bytes = limits.bytes;
+  std::uint64_t pages = limits.pages;
   for (const Slice& buffer : buffers) {
     if (done >= buffer.size()) {
       done -= buffer.size();
       continue;
     }
-    if (bytes == size || vectors->size() == kMaxVectors) break;
-    const std::size_t part = std::min<std::uint64_t>(buffer.size() - done, size - bytes);
+    if (bytes == 0 || pages == 0 || vectors->size() == kMaxVectors) break;
+    const char* const from = buffer.data() + done;
+    const std::uint64_t in_page = reinterpret_cast<std::uintptr_t>(from) % kPageSize;
+    const std::uint64_t part = std::min({buffer.size() - done, bytes, pages * kPageSize - in_page});
     // pwritev does not write to its buffers, but its type does not say so.
-    vectors->push_back({const_cast<char*>(buffer.data()) + done, part});
-    bytes += part;
+    vectors->push_back({const_cast<char*>(from), part});
+    bytes -= part;
+    pages -= (in_page + part + kPageSize - 1) / kPageSize;
     done = 0;
   }
-  return bytes;
 }
 
 bool Aligned(const void* address, std::uint64_t unit) {
@@ -149,13 +150,10 @@ IOStatus KernelDevice::Learn(const std::string& name) {
   geometry_.kind = DeviceKind::kKernel;
   geometry_.identity = sysfs.Identity(name);
 
-  // A write that fits into one request cannot be reordered, whatever the scheduler. Buffers are
-  // contiguous in virtual memory only, so each page may be a segment.
   const std::uint64_t kilobytes = sysfs.Number(name, "queue/max_sectors_kb");
   const std::uint64_t segments = sysfs.Number(name, "queue/max_segments");
-  write_chunk_ = kilobytes == 0 ? kDefaultChunk : kilobytes << 10;
-  if (segments > 1) write_chunk_ = std::min(write_chunk_, (segments - 1) * kPageSize);
-  write_chunk_ = std::max<std::uint64_t>(write_chunk_ / kPageSize, 1) * kPageSize;
+  if (kilobytes * 1024 >= kPageSize) limits_.bytes = kilobytes * 1024 / kPageSize * kPageSize;
+  if (segments > 0) limits_.pages = segments;
 
   std::vector<ZoneInfo> zones;
   IOStatus status = Report(0, geometry_.zone_count, &zones);
@@ -261,7 +259,7 @@ IOStatus KernelDevice::Write(std::uint32_t zone, std::uint64_t offset,
   const std::uint64_t start = zone * geometry_.zone_size + offset;
   std::vector<iovec> vectors;
   for (std::uint64_t done = 0; done < size;) {
-    Vectors(buffers, done, write_chunk_, &vectors);
+    NextCommand(buffers, done, limits_, &vectors);
     const ssize_t written = pwritev(fd_, vectors.data(), static_cast<int>(vectors.size()),
                                     static_cast<off_t>(start + done));
     if (written < 0 && errno == EINTR) continue;

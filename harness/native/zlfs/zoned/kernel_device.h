@@ -16,6 +16,14 @@
 
 namespace zlfs {
 
+// What fits into one request of the device's queue. A write that is one request cannot be
+// reordered, whatever the scheduler. A buffer is contiguous in virtual memory only, so each of its
+// pages may be a segment of the request. The defaults are what every driver takes.
+struct WriteLimits {
+  std::uint64_t bytes = 128 << 10;
+  std::uint64_t pages = 32;
+};
+
 class KernelDevice final : public ZonedDevice {
  public:
   // `name` is a kernel name (nvme0n2) or a path, also a link of /dev/disk/by-id. Reading and
@@ -56,7 +64,7 @@ class KernelDevice final : public ZonedDevice {
 
   const int fd_;
   const Access access_;
-  std::uint64_t write_chunk_ = 0;  // bytes of one write command
+  WriteLimits limits_;
   std::unique_ptr<Zone[]> zones_;
 
   struct AtomicCounters {
