@@ -1,6 +1,6 @@
-// What every zoned device has to do, on the emulated back ends in many shapes and, when
-// ZLFS_TEST_DEVICE names a zoned block device, on that one. The tests erase the device: all of its
-// zones have to be empty, or ZLFS_TEST_ERASE has to be its identity.
+// What every zoned device has to do: the emulated back ends in many shapes, the kernel back end on
+// a faked kernel and, when ZLFS_TEST_DEVICE names a zoned block device, on that one. The tests
+// erase the device: all of its zones have to be empty, or ZLFS_TEST_ERASE has to be its identity.
 
 #include <gtest/gtest.h>
 
@@ -12,7 +12,9 @@
 #include <vector>
 
 #include "device_test_util.h"
-#include "zlfs/zoned/emulated_device.h"
+#include "fake_kernel.h"
+#include "zlfs/zoned/image.h"
+#include "zlfs/zoned/kernel_device.h"
 #include "zlfs/zoned/open.h"
 
 namespace zlfs {
@@ -23,8 +25,8 @@ struct Limits {
   std::uint32_t open;
 };
 
-// A specification without its name, and what the test is called; empty: the device of the
-// environment.
+// What the test is called, a scheme, and options of the device. Scheme dev is the device of the
+// environment, scheme fake the kernel back end on a faked kernel.
 struct Subject {
   std::string name;
   std::string scheme;
@@ -34,7 +36,7 @@ struct Subject {
 std::vector<Subject> Subjects() {
   std::vector<Subject> subjects = {{.name = "kernel", .scheme = "dev", .options = ""}};
   const auto number = [](std::uint64_t value) { return std::to_string(value); };
-  for (const char* scheme : {"mem", "file"}) {
+  for (const char* scheme : {"mem", "file", "fake"}) {
     for (const std::uint64_t block : {512U, 4096U}) {
       for (const bool smaller : {false, true}) {
         for (const Limits limits : {Limits{0, 0}, {6, 6}, {14, 14}, {14, 6}, {0, 6}}) {
@@ -66,6 +68,12 @@ class Conformance : public testing::TestWithParam<Subject> {
       if (device == nullptr) GTEST_SKIP() << "ZLFS_TEST_DEVICE names no zoned block device";
       name = device;
     }
+    if (subject.scheme == "fake") {
+      DeviceSpec shape;
+      ASSERT_OK(ParseSpec("mem:fake?" + subject.options, &shape));
+      fake_ = std::make_unique<FakeKernel>(shape);
+      name = fake_->path();
+    }
     if (subject.scheme == "file") name = folder_ / "device";
     spec_ = subject.scheme + ":" + name + "?" + subject.options;
     if (subject.options.empty()) spec_.pop_back();
@@ -84,10 +92,12 @@ class Conformance : public testing::TestWithParam<Subject> {
       }
     }
     device_.reset();
+    fake_.reset();
     if (GetParam().scheme == "mem") Image::ForgetMemory("conformance");
   }
 
   IOStatus Open(Access access, std::unique_ptr<ZonedDevice>* device) {
+    if (fake_) return KernelDevice::Open(fake_->path(), access, device, fake_->sysfs());
     DeviceSpec spec;
     IOStatus status = ParseSpec(spec_, &spec);
     return status.ok() ? OpenDevice(&spec, access, device) : status;
@@ -133,6 +143,7 @@ class Conformance : public testing::TestWithParam<Subject> {
   ZoneCondition ConditionOf(std::uint32_t zone) { return InfoOf(*device_, zone).condition; }
 
   TemporaryFolder folder_;
+  std::unique_ptr<FakeKernel> fake_;
   std::string spec_;
   std::unique_ptr<ZonedDevice> device_;
   Geometry geometry_;

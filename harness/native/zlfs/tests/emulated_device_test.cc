@@ -433,6 +433,12 @@ TEST_F(FileDeviceTest, EveryDamageOfTheHeaderIsNoticed) {
   }
 }
 
+TEST_F(FileDeviceTest, ANewerVersionIsCalledThat) {
+  ASSERT_OK(Open());
+  Poke(8, "\2");
+  EXPECT_NE(Open().ToString().find("newer version"), std::string::npos);
+}
+
 TEST_F(FileDeviceTest, FilesOfOthersAreLeftAlone) {
   const std::string text = "not a device";
   std::ofstream(folder_ / "device") << text;

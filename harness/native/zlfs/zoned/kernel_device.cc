@@ -13,8 +13,6 @@
 #include <system_error>
 #include <utility>
 
-#include "zlfs/zoned/sysfs.h"
-
 namespace zlfs {
 namespace {
 
@@ -96,12 +94,12 @@ bool Aligned(const void* address, std::uint64_t unit) {
 }  // namespace
 
 IOStatus KernelDevice::Open(const std::string& name, Access access,
-                            std::unique_ptr<ZonedDevice>* device) {
+                            std::unique_ptr<ZonedDevice>* device, const Sysfs& sysfs) {
   std::error_code error;
   const std::filesystem::path given = name.starts_with('/') ? name : "/dev/" + name;
   const std::filesystem::path path = std::filesystem::canonical(given, error);
   if (error) return SystemError(DeviceError::kMissing, given, error.value());
-  if (!std::filesystem::is_block_file(path, error) || zbd_device_is_zoned(path.c_str()) != 1) {
+  if (zbd_device_is_zoned(path.c_str()) != 1) {
     return MakeError(DeviceError::kNotZoned, path.string() + ": not a zoned block device");
   }
   if (const int next = open("/dev/null", O_RDONLY | O_CLOEXEC); next >= 0) {
@@ -123,7 +121,7 @@ IOStatus KernelDevice::Open(const std::string& name, Access access,
   }
   std::unique_ptr<KernelDevice> opened(new KernelDevice(fd, access));
   opened->geometry_.path = path;
-  IOStatus status = opened->Learn(path.filename());
+  IOStatus status = opened->Learn(path.filename(), sysfs);
   if (status.ok()) *device = std::move(opened);
   return status;
 }
@@ -131,7 +129,7 @@ IOStatus KernelDevice::Open(const std::string& name, Access access,
 KernelDevice::~KernelDevice() { zbd_close(fd_); }
 
 // Reads geometry, limits and zones of the open device.
-IOStatus KernelDevice::Learn(const std::string& name) {
+IOStatus KernelDevice::Learn(const std::string& name, const Sysfs& sysfs) {
   zbd_info info = {};
   if (zbd_get_info(fd_, &info) != 0) {
     return MakeError(DeviceError::kIo, name + ": the kernel does not tell its geometry");
@@ -140,7 +138,6 @@ IOStatus KernelDevice::Learn(const std::string& name) {
     return MakeError(DeviceError::kBadSpec,
                      name + ": logical blocks of neither 512 nor 4096 bytes");
   }
-  const Sysfs sysfs;
   geometry_.block_size = info.lblock_size;
   geometry_.read_alignment = info.lblock_size;
   geometry_.zone_size = info.zone_size;

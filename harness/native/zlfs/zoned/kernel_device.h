@@ -13,6 +13,7 @@
 #include "zlfs/zoned/device.h"
 #include "zlfs/zoned/errors.h"
 #include "zlfs/zoned/open.h"
+#include "zlfs/zoned/sysfs.h"
 
 namespace zlfs {
 
@@ -28,8 +29,8 @@ class KernelDevice final : public ZonedDevice {
  public:
   // `name` is a kernel name (nvme0n2) or a path, also a link of /dev/disk/by-id. Reading and
   // writing opens exclusively: mounted or held devices are refused with kBusy.
-  static IOStatus Open(const std::string& name, Access access,
-                       std::unique_ptr<ZonedDevice>* device);
+  static IOStatus Open(const std::string& name, Access access, std::unique_ptr<ZonedDevice>* device,
+                       const Sysfs& sysfs = Sysfs());
   ~KernelDevice() override;
 
   IOStatus Report(std::uint32_t first, std::uint32_t count, std::vector<ZoneInfo>* zones) override;
@@ -55,7 +56,7 @@ class KernelDevice final : public ZonedDevice {
 
   KernelDevice(int fd, Access access) : fd_(fd), access_(access) {}
 
-  IOStatus Learn(const std::string& name);
+  IOStatus Learn(const std::string& name, const Sysfs& sysfs);
   IOStatus CheckCommand(std::uint32_t zone) const;
   IOStatus Manage(int operation, std::uint32_t zone);
   // Names what an errno means, asking the zone where it says too little. Needs no lock.
