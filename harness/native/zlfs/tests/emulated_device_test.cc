@@ -28,13 +28,12 @@ constexpr std::uint32_t kMaxActive = 4;
 
 EmulatedOptions Options(bool volatile_cache = false) {
   EmulatedOptions options;
-  options.shape = {.block_size = kBlock,
-                   .zone_count = kZones,
-                   .zone_size = kZoneBlocks * kBlock,
-                   .zone_capacity = kCapacityBlocks * kBlock,
-                   .max_active = kMaxActive,
-                   .max_open = kMaxActive,
-                   .volatile_cache = volatile_cache};
+  options.shape = {{"block_size", kBlock},
+                   {"zones", kZones},
+                   {"zone_size", kZoneBlocks * kBlock},
+                   {"zone_capacity", kCapacityBlocks * kBlock},
+                   {"max_active", kMaxActive},
+                   {"volatile_cache", volatile_cache ? 1 : 0}};
   return options;
 }
 
@@ -411,17 +410,18 @@ TEST_F(FileDeviceTest, EveryDamageOfTheHeaderIsNoticed) {
     std::uint64_t offset;
     std::string bytes;
   };
-  // Magic, version, block size, zone size, capacity, zone count, limits that contradict each other,
-  // then the state and the durable state of a zone: an unknown condition, too many blocks.
+  // Magic, version, block size, zones, zone size, capacity, limits that contradict each other, then
+  // the state and the durable state of a zone: an unknown condition, too many blocks.
   for (const Damage& damage : std::vector<Damage>{{0, "x"},
                                                   {8, std::string("\2", 1)},
                                                   {8, std::string("\0", 1)},
-                                                  {12, ones.substr(0, 4)},
-                                                  {16, ones},
                                                   {24, ones},
-                                                  {32, std::string(4, '\0')},
-                                                  {32, ones.substr(0, 4)},
-                                                  {40, ones.substr(0, 4)},
+                                                  {32, std::string(8, '\0')},
+                                                  {32, ones},
+                                                  {40, ones},
+                                                  {48, ones},
+                                                  {56, ones},
+                                                  {64, ones},
                                                   {4096, std::string("\7", 1)},
                                                   {4096 + 5, "\1"},
                                                   {4096 + 16 + 8, std::string("\xee", 1)}}) {

@@ -39,9 +39,12 @@ FakeKernel* Find(int fd) {
   return found == descriptors.end() ? nullptr : found->second.kernel;
 }
 
+// The library's own function. It is opened by name: a linker may leave it out, as nothing of it is
+// missing here.
 template <typename Function>
 Function* Real(const char* name) {
-  return reinterpret_cast<Function*>(dlsym(RTLD_NEXT, name));
+  static void* const library = dlopen(ZLFS_LIBZBD, RTLD_NOW | RTLD_LOCAL);
+  return reinterpret_cast<Function*>(dlsym(library, name));
 }
 
 // What Linux makes of a device's answer.

@@ -5,14 +5,17 @@
 
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "rocksdb/io_status.h"
 #include "rocksdb/slice.h"
+#include "zlfs/zoned/errors.h"
 
 namespace zlfs {
 
@@ -20,6 +23,9 @@ using rocksdb::IOStatus;
 using rocksdb::Slice;
 
 enum class DeviceKind : std::uint8_t { kKernel, kMemory, kFile };
+
+// kReadWrite is exclusive: a second one is refused with kBusy. kReadOnly works beside it.
+enum class Access : std::uint8_t { kReadOnly, kReadWrite };
 
 struct Geometry {
   std::uint32_t block_size = 0;  // 512 or 4096: unit and alignment of writes
@@ -87,7 +93,7 @@ struct Counters {
 // error's name, and ErrorOf tells which one it was.
 class ZonedDevice {
  public:
-  ZonedDevice() = default;
+  explicit ZonedDevice(Access access) : access_(access) {}
   ZonedDevice(const ZonedDevice&) = delete;
   ZonedDevice& operator=(const ZonedDevice&) = delete;
   virtual ~ZonedDevice() = default;
@@ -118,16 +124,39 @@ class ZonedDevice {
 
   // Zone management. Opening an open zone, closing a closed one, finishing a full one and resetting
   // an empty one succeed without effect; other transitions that ZNS does not know are refused. A
-  // reset is durable at once, and what the zone held is gone.
+  // reset is durable at once, and what the zone held is gone. So is a finish, but not the bytes
+  // before it: after a loss of power a full zone may hold zeros above what was flushed.
   virtual IOStatus OpenZone(std::uint32_t zone) = 0;
   virtual IOStatus CloseZone(std::uint32_t zone) = 0;
   virtual IOStatus FinishZone(std::uint32_t zone) = 0;
   virtual IOStatus ResetZone(std::uint32_t zone) = 0;
 
-  virtual Counters counters() const = 0;
+  Counters counters() const;
 
  protected:
+  struct AtomicCounters {
+    std::atomic<std::uint64_t> bytes_written, writes, bytes_read, reads, flushes, opens, closes,
+        finishes, pad_bytes, resets;
+  };
+
+  virtual std::uint64_t Capacity(std::uint32_t zone) const = 0;  // of an existing zone
+
+  // What every back end refuses in the same way.
+  IOStatus Fail(DeviceError error, std::uint32_t zone, std::string_view detail) const;
+  IOStatus CheckRange(std::uint32_t first, std::uint32_t count) const;
+  IOStatus CheckAccess() const;
+  IOStatus CheckChange(std::uint32_t zone) const;
+  // Alignment of a write; gives its size.
+  IOStatus CheckBuffers(std::uint32_t zone, std::uint64_t offset, std::span<const Slice> buffers,
+                        std::uint64_t* size) const;
+  // Place of a write, which needs the zone's lock.
+  IOStatus CheckPlace(std::uint32_t zone, std::uint64_t offset, std::uint64_t size,
+                      std::uint64_t write_pointer) const;
+  IOStatus CheckRead(std::uint64_t offset, std::size_t size, const char* buffer) const;
+
+  const Access access_;
   Geometry geometry_;  // set once, while the device is opened
+  AtomicCounters counters_ = {};
 };
 
 }  // namespace zlfs

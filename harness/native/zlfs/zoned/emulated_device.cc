@@ -9,12 +9,6 @@
 namespace zlfs {
 namespace {
 
-bool Aligned(std::uint64_t value, std::uint64_t unit) { return value % unit == 0; }
-
-bool Aligned(const void* address, std::uint64_t unit) {
-  return Aligned(reinterpret_cast<std::uintptr_t>(address), unit);
-}
-
 // Copies the first `size` bytes of the buffers to `target`.
 void Gather(std::span<const Slice> buffers, std::uint64_t size, char* target) {
   for (const Slice& buffer : buffers) {
@@ -68,37 +62,24 @@ IOStatus EmulatedDevice::Open(std::shared_ptr<Image> image, const EmulatedOption
 }
 
 EmulatedDevice::EmulatedDevice(std::shared_ptr<Image> image, Access access, bool direct)
-    : image_(std::move(image)),
-      access_(access),
+    : ZonedDevice(access),
+      image_(std::move(image)),
       capacity_blocks_(image_->shape().zone_capacity / image_->shape().block_size),
-      zone_mutexes_(std::make_unique<std::mutex[]>(image_->shape().zone_count)),
-      max_active_(image_->shape().max_active),
-      max_open_(image_->shape().max_open) {
+      zone_mutexes_(std::make_unique<std::mutex[]>(image_->shape().zones)),
+      max_active_(static_cast<std::uint32_t>(image_->shape().max_active)),
+      max_open_(static_cast<std::uint32_t>(image_->shape().max_open)) {
   const EmulatedShape& shape = image_->shape();
-  geometry_.block_size = shape.block_size;
-  geometry_.read_alignment = direct ? shape.block_size : 1;
+  geometry_.block_size = static_cast<std::uint32_t>(shape.block_size);
+  geometry_.read_alignment = direct ? geometry_.block_size : 1;
   geometry_.zone_size = shape.zone_size;
-  geometry_.zone_count = shape.zone_count;
-  geometry_.max_active = shape.max_active;
-  geometry_.max_open = shape.max_open;
+  geometry_.zone_count = static_cast<std::uint32_t>(shape.zones);
+  geometry_.max_active = max_active_;
+  geometry_.max_open = max_open_;
   Recount();
 }
 
 EmulatedDevice::~EmulatedDevice() {
   if (access_ == Access::kReadWrite) image_->Release();
-}
-
-IOStatus EmulatedDevice::Fail(DeviceError error, std::uint32_t zone, const char* detail) const {
-  return MakeError(error, geometry_.path + ", zone " + std::to_string(zone) + ": " + detail);
-}
-
-// Whether a command that changes a zone makes sense at all.
-IOStatus EmulatedDevice::CheckCommand(std::uint32_t zone) const {
-  if (access_ == Access::kReadOnly) {
-    return Fail(DeviceError::kReadOnlyHandle, zone, "opened for reading");
-  }
-  if (zone >= geometry_.zone_count) return Fail(DeviceError::kOutOfRange, zone, "no such zone");
-  return IOStatus::OK();
 }
 
 std::uint64_t EmulatedDevice::WritePointer(ZoneState state) const {
@@ -108,9 +89,7 @@ std::uint64_t EmulatedDevice::WritePointer(ZoneState state) const {
 
 IOStatus EmulatedDevice::Report(std::uint32_t first, std::uint32_t count,
                                 std::vector<ZoneInfo>* zones) {
-  if (first > geometry_.zone_count || count > geometry_.zone_count - first) {
-    return Fail(DeviceError::kOutOfRange, first, "no such zones");
-  }
+  if (IOStatus status = CheckRange(first, count); !status.ok()) return status;
   zones->clear();
   zones->reserve(count);
   for (std::uint32_t zone = first; zone < first + count; ++zone) {
@@ -126,19 +105,9 @@ IOStatus EmulatedDevice::Report(std::uint32_t first, std::uint32_t count,
 
 IOStatus EmulatedDevice::Write(std::uint32_t zone, std::uint64_t offset,
                                std::span<const Slice> buffers) {
-  if (IOStatus status = CheckCommand(zone); !status.ok()) return status;
-  const std::uint64_t block = geometry_.block_size;
+  if (IOStatus status = CheckChange(zone); !status.ok()) return status;
   std::uint64_t size = 0;
-  for (const Slice& buffer : buffers) {
-    if (!Aligned(buffer.size(), block) || !Aligned(buffer.data(), block)) {
-      return Fail(DeviceError::kUnaligned, zone, "a buffer of a write");
-    }
-    size += buffer.size();
-  }
-  if (size == 0 || !Aligned(offset, block)) {
-    return Fail(DeviceError::kUnaligned, zone, "offset or size of a write");
-  }
-
+  if (IOStatus status = CheckBuffers(zone, offset, buffers, &size); !status.ok()) return status;
   const std::lock_guard zone_lock(zone_mutexes_[zone]);
   std::uint64_t landing = size;
   DeviceError fault = DeviceError::kNone;
@@ -152,13 +121,14 @@ IOStatus EmulatedDevice::Write(std::uint32_t zone, std::uint64_t offset,
 
   const std::lock_guard lock(state_mutex_);
   ZoneState state = image_->State(zone);
+  const std::uint64_t block = geometry_.block_size;
   state.written += landing / block;
   if (state.written == capacity_blocks_ && IsActive(state.condition)) {
     state.condition = ZoneCondition::kFull;
   }
   Transition(zone, state);
   counters_.bytes_written += landing;
-  if (image_->shape().volatile_cache && landing > 0) {
+  if (image_->shape().volatile_cache != 0 && landing > 0) {
     cached_.push_back({.zone = zone, .first = offset / block, .blocks = landing / block});
   }
   if (fault != DeviceError::kNone) return Fail(fault, zone, "injected into a write");
@@ -169,20 +139,9 @@ IOStatus EmulatedDevice::Write(std::uint32_t zone, std::uint64_t offset,
 IOStatus EmulatedDevice::AdmitWrite(std::uint32_t zone, std::uint64_t offset, std::uint64_t size,
                                     std::uint64_t* landing, DeviceError* fault) {
   const ZoneState state = image_->State(zone);
-  switch (state.condition) {
-    case ZoneCondition::kFull:
-      return Fail(DeviceError::kZoneFull, zone, "a write");
-    case ZoneCondition::kReadOnly:
-      return Fail(DeviceError::kZoneReadOnly, zone, "a write");
-    case ZoneCondition::kOffline:
-      return Fail(DeviceError::kZoneOffline, zone, "a write");
-    default:
-      break;
-  }
-  const std::uint64_t capacity = image_->shape().zone_capacity;
-  if (offset >= capacity) return Fail(DeviceError::kOutOfRange, zone, "a write");
-  if (size > capacity - offset) return Fail(DeviceError::kBoundary, zone, "a write");
-  if (offset != WritePointer(state)) return Fail(DeviceError::kNotAtWritePointer, zone, "a write");
+  if (IOStatus status = CheckUsable(zone, "a write"); !status.ok()) return status;
+  IOStatus placed = CheckPlace(zone, offset, size, WritePointer(state));
+  if (!placed.ok()) return placed;
   if (const Fault* taken = TakeFault(Operation::kWrite); taken != nullptr) {
     *fault = taken->error;
     const std::uint64_t blocks = std::min(taken->landed_blocks, size / geometry_.block_size);
@@ -193,17 +152,9 @@ IOStatus EmulatedDevice::AdmitWrite(std::uint32_t zone, std::uint64_t offset, st
 }
 
 IOStatus EmulatedDevice::Read(std::uint64_t offset, std::size_t size, char* buffer) {
-  const std::uint64_t unit = geometry_.read_alignment;
-  const std::uint64_t number = offset / geometry_.zone_size;
+  if (IOStatus status = CheckRead(offset, size, buffer); !status.ok()) return status;
+  const auto zone = static_cast<std::uint32_t>(offset / geometry_.zone_size);
   const std::uint64_t inside = offset % geometry_.zone_size;
-  const std::uint64_t capacity = image_->shape().zone_capacity;
-  if (number >= geometry_.zone_count || inside > capacity || size > capacity - inside) {
-    return MakeError(DeviceError::kOutOfRange, geometry_.path + ": a read");
-  }
-  const auto zone = static_cast<std::uint32_t>(number);
-  if (!Aligned(offset, unit) || !Aligned(size, unit) || !Aligned(buffer, unit)) {
-    return Fail(DeviceError::kUnaligned, zone, "a read");
-  }
   const ZoneState state = image_->State(zone);
   if (state.condition == ZoneCondition::kOffline) {
     return Fail(DeviceError::kZoneOffline, zone, "a read");
@@ -218,21 +169,19 @@ IOStatus EmulatedDevice::Read(std::uint64_t offset, std::size_t size, char* buff
   const std::size_t stored = std::min<std::uint64_t>(size, written - std::min(written, inside));
   std::memcpy(buffer, image_->Data(zone) + inside, stored);
   std::memset(buffer + stored, 0, size - stored);
-  reads_.fetch_add(1, std::memory_order_relaxed);
-  bytes_read_.fetch_add(size, std::memory_order_relaxed);
+  counters_.reads.fetch_add(1, std::memory_order_relaxed);
+  counters_.bytes_read.fetch_add(size, std::memory_order_relaxed);
   return IOStatus::OK();
 }
 
 IOStatus EmulatedDevice::Flush() {
-  if (access_ == Access::kReadOnly) {
-    return MakeError(DeviceError::kReadOnlyHandle, geometry_.path + ": opened for reading");
-  }
+  if (IOStatus status = CheckAccess(); !status.ok()) return status;
   const std::lock_guard lock(state_mutex_);
   if (const Fault* fault = TakeFault(Operation::kFlush); fault != nullptr) {
     return MakeError(fault->error, geometry_.path + ": injected into a flush");
   }
   ++counters_.flushes;
-  if (image_->shape().volatile_cache) {
+  if (image_->shape().volatile_cache != 0) {
     for (std::uint32_t zone = 0; zone < geometry_.zone_count; ++zone) {
       image_->SetDurable(zone, image_->State(zone));
     }
@@ -247,7 +196,7 @@ IOStatus EmulatedDevice::FinishZone(std::uint32_t zone) { return Manage(Operatio
 IOStatus EmulatedDevice::ResetZone(std::uint32_t zone) { return Manage(Operation::kReset, zone); }
 
 IOStatus EmulatedDevice::Manage(Operation operation, std::uint32_t zone) {
-  if (IOStatus status = CheckCommand(zone); !status.ok()) return status;
+  if (IOStatus status = CheckChange(zone); !status.ok()) return status;
   const std::lock_guard zone_lock(zone_mutexes_[zone]);
   const std::lock_guard lock(state_mutex_);
   if (IOStatus status = CheckTransition(operation, zone); !status.ok()) return status;
@@ -286,15 +235,20 @@ IOStatus EmulatedDevice::Manage(Operation operation, std::uint32_t zone) {
   return IOStatus::OK();
 }
 
+// Needs no lock.
+IOStatus EmulatedDevice::CheckUsable(std::uint32_t zone, const char* command) const {
+  const ZoneCondition condition = image_->State(zone).condition;
+  if (condition == ZoneCondition::kReadOnly) {
+    return Fail(DeviceError::kZoneReadOnly, zone, command);
+  }
+  if (condition == ZoneCondition::kOffline) return Fail(DeviceError::kZoneOffline, zone, command);
+  return IOStatus::OK();
+}
+
 // The zone state machine of NVMe ZNS, as far as commands are concerned.
 IOStatus EmulatedDevice::CheckTransition(Operation operation, std::uint32_t zone) const {
   const ZoneCondition condition = image_->State(zone).condition;
-  if (condition == ZoneCondition::kReadOnly) {
-    return Fail(DeviceError::kZoneReadOnly, zone, "a zone command");
-  }
-  if (condition == ZoneCondition::kOffline) {
-    return Fail(DeviceError::kZoneOffline, zone, "a zone command");
-  }
+  if (IOStatus status = CheckUsable(zone, "a zone command"); !status.ok()) return status;
   if (operation == Operation::kOpen && condition == ZoneCondition::kFull) {
     return Fail(DeviceError::kWrongState, zone, "opening a full zone");
   }
@@ -338,15 +292,7 @@ void EmulatedDevice::Transition(std::uint32_t zone, ZoneState next) {
   open_ += static_cast<std::uint32_t>(IsOpen(next.condition)) -
            static_cast<std::uint32_t>(IsOpen(before));
   image_->SetState(zone, next);
-  if (!image_->shape().volatile_cache) image_->SetDurable(zone, next);
-}
-
-Counters EmulatedDevice::counters() const {
-  const std::lock_guard lock(state_mutex_);
-  Counters counters = counters_;
-  counters.reads = reads_.load(std::memory_order_relaxed);
-  counters.bytes_read = bytes_read_.load(std::memory_order_relaxed);
-  return counters;
+  if (image_->shape().volatile_cache == 0) image_->SetDurable(zone, next);
 }
 
 void EmulatedDevice::Inject(const Fault& fault) {
@@ -449,15 +395,10 @@ void EmulatedDevice::PowerLoss(std::span<const std::uint64_t> kept) {
 IOStatus EmulatedDevice::Clone(const std::string& name,
                                std::unique_ptr<EmulatedDevice>* clone) const {
   const std::lock_guard lock(state_mutex_);
-  const EmulatedShape& shape = image_->shape();
   EmulatedOptions options;
-  options.shape = {.block_size = shape.block_size,
-                   .zone_count = shape.zone_count,
-                   .zone_size = shape.zone_size,
-                   .zone_capacity = shape.zone_capacity,
-                   .max_active = shape.max_active,
-                   .max_open = shape.max_open,
-                   .volatile_cache = shape.volatile_cache};
+  for (const ShapeField& field : kShapeFields) {
+    options.shape[field.name] = image_->shape().*field.value;
+  }
   options.direct = geometry_.read_alignment > 1;
   IOStatus status = OpenMemory(name, options, Access::kReadWrite, clone);
   if (!status.ok()) return status;

@@ -62,7 +62,6 @@ class EmulatedDevice final : public ZonedDevice {
   IOStatus CloseZone(std::uint32_t zone) override;
   IOStatus FinishZone(std::uint32_t zone) override;
   IOStatus ResetZone(std::uint32_t zone) override;
-  Counters counters() const override;
 
   // For tests. None of these may run beside another command of the same device.
 
@@ -90,9 +89,11 @@ class EmulatedDevice final : public ZonedDevice {
   static IOStatus Open(std::shared_ptr<Image> image, const EmulatedOptions& options, Access access,
                        std::string path, std::unique_ptr<EmulatedDevice>* device);
 
-  IOStatus Fail(DeviceError error, std::uint32_t zone, const char* detail) const;
-  IOStatus CheckCommand(std::uint32_t zone) const;
+  std::uint64_t Capacity(std::uint32_t /*zone*/) const override {
+    return image_->shape().zone_capacity;
+  }
   std::uint64_t WritePointer(ZoneState state) const;
+  IOStatus CheckUsable(std::uint32_t zone, const char* command) const;
   IOStatus Manage(Operation operation, std::uint32_t zone);
 
   // All of these need state_mutex_.
@@ -107,7 +108,6 @@ class EmulatedDevice final : public ZonedDevice {
   void Recount();
 
   const std::shared_ptr<Image> image_;
-  const Access access_;
   const std::uint64_t capacity_blocks_;
 
   // One per zone: orders the commands on the zone and guards its data. Taken before state_mutex_.
@@ -121,11 +121,8 @@ class EmulatedDevice final : public ZonedDevice {
   std::uint32_t open_ = 0;
   std::vector<CachedWrite> cached_;
   std::vector<Fault> faults_;
-  Counters counters_;  // without reads
 
   std::atomic<bool> read_faults_ = false;  // some fault concerns reads: they have to look
-  std::atomic<std::uint64_t> reads_ = 0;
-  std::atomic<std::uint64_t> bytes_read_ = 0;
 };
 
 }  // namespace zlfs

@@ -1,7 +1,10 @@
 #include "zlfs/zoned/errors.h"
 
 #include <array>
+#include <cerrno>
 #include <cstddef>
+#include <cstring>
+#include <string>
 
 namespace zlfs {
 namespace {
@@ -10,30 +13,29 @@ using rocksdb::IOStatus;
 using rocksdb::Slice;
 
 // In the order of DeviceError.
-constexpr std::array kNames = {
-    std::string_view(""),
-    std::string_view("bad-spec"),
-    std::string_view("unknown-option"),
-    std::string_view("missing"),
-    std::string_view("not-zoned"),
-    std::string_view("bad-image"),
-    std::string_view("busy"),
-    std::string_view("permission"),
-    std::string_view("read-only-handle"),
-    std::string_view("out-of-range"),
-    std::string_view("unaligned"),
-    std::string_view("not-at-write-pointer"),
-    std::string_view("boundary"),
-    std::string_view("zone-full"),
-    std::string_view("zone-read-only"),
-    std::string_view("zone-offline"),
-    std::string_view("active-limit"),
-    std::string_view("open-limit"),
-    std::string_view("wrong-state"),
-    std::string_view("no-space"),
-    std::string_view("io"),
-};
-static_assert(kNames.size() == static_cast<std::size_t>(DeviceError::kIo) + 1);
+constexpr std::array<std::string_view, static_cast<std::size_t>(DeviceError::kIo) + 1> kNames = {
+    "",
+    "bad-spec",
+    "unknown-option",
+    "missing",
+    "not-zoned",
+    "bad-image",
+    "busy",
+    "permission",
+    "read-only-handle",
+    "out-of-range",
+    "unaligned",
+    "not-at-write-pointer",
+    "boundary",
+    "zone-full",
+    "zone-read-only",
+    "zone-offline",
+    "active-limit",
+    "open-limit",
+    "wrong-state",
+    "no-space",
+    "io"};
+static_assert(kNames.back() == "io");
 
 }  // namespace
 
@@ -61,6 +63,35 @@ IOStatus MakeError(DeviceError error, std::string_view detail) {
       return IOStatus::NoSpace(name, text);
     default:
       return IOStatus::IOError(name, text);
+  }
+}
+
+IOStatus MakeSystemError(int error, std::string_view detail) {
+  const auto named = [&](DeviceError name) {
+    return MakeError(name, std::string(detail) + ": " + std::strerror(error));
+  };
+  switch (error) {
+    case EOVERFLOW:  // BLK_STS_ZONE_ACTIVE_RESOURCE
+      return named(DeviceError::kActiveLimit);
+    case ETOOMANYREFS:  // BLK_STS_ZONE_OPEN_RESOURCE
+      return named(DeviceError::kOpenLimit);
+    case ENOSPC:
+    case EFBIG:
+      return named(DeviceError::kNoSpace);
+    case EBUSY:
+    case EWOULDBLOCK:
+      return named(DeviceError::kBusy);
+    case EPERM:
+    case EACCES:
+    case EROFS:
+      return named(DeviceError::kPermission);
+    case ENOENT:
+    case ENOTDIR:
+    case ENODEV:
+    case ENXIO:
+      return named(DeviceError::kMissing);
+    default:
+      return named(DeviceError::kIo);
   }
 }
 

@@ -40,6 +40,9 @@ std::string_view Name(DeviceError error);
 // A status that carries the error: busy, invalid argument, no space or IO error.
 rocksdb::IOStatus MakeError(DeviceError error, std::string_view detail);
 
+// The error that an errno of the kernel stands for, with the system's words for it.
+rocksdb::IOStatus MakeSystemError(int error, std::string_view detail);
+
 // The error that a status of MakeError carries; kNone for any other status.
 DeviceError ErrorOf(const rocksdb::IOStatus& status);
 

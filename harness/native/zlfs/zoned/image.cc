@@ -39,94 +39,66 @@ std::map<std::string, std::shared_ptr<Image>>& Memory() {
 }
 
 IOStatus CheckShape(const EmulatedShape& shape) {
-  const auto bad = [](const char* rule) { return MakeError(DeviceError::kBadSpec, rule); };
-  if (shape.block_size != 512 && shape.block_size != 4096) return bad("block_size: 512 or 4096");
-  if (shape.zone_count == 0) return bad("zones: at least 1");
-  if (shape.zone_size == 0 || shape.zone_size % shape.block_size != 0) {
+  const auto bad = [](const std::string& rule) { return MakeError(DeviceError::kBadSpec, rule); };
+  for (const ShapeField field : {kShapeFields[0], kShapeFields[1], kShapeFields[4]}) {
+    if (shape.*field.value > std::numeric_limits<std::uint32_t>::max()) {
+      return bad(std::string(field.name) + ": more than 32 bits");
+    }
+  }
+  const std::uint64_t block = shape.block_size;
+  if (block != 512 && block != 4096) return bad("block_size: 512 or 4096");
+  if (shape.zones == 0) return bad("zones: at least 1");
+  if (shape.zone_size == 0 || shape.zone_size % block != 0) {
     return bad("zone_size: a multiple of block_size, not 0");
   }
-  if (shape.zone_capacity == 0 || shape.zone_capacity % shape.block_size != 0 ||
+  if (shape.zone_capacity == 0 || shape.zone_capacity % block != 0 ||
       shape.zone_capacity > shape.zone_size) {
     return bad("zone_capacity: a multiple of block_size, not 0, at most zone_size");
   }
-  if (shape.zone_size > kMaxSize / shape.zone_count) return bad("larger than the address space");
+  if (shape.zone_size > kMaxSize / shape.zones) return bad("larger than the address space");
   if (shape.max_active != 0 && (shape.max_open == 0 || shape.max_open > shape.max_active)) {
     return bad("max_open: not above max_active");
   }
   return IOStatus::OK();
 }
 
-DeviceError ErrorOfErrno(int error) {
-  switch (error) {
-    case ENOENT:
-    case ENOTDIR:
-      return DeviceError::kMissing;
-    case EACCES:
-    case EPERM:
-    case EROFS:
-      return DeviceError::kPermission;
-    case ENOSPC:
-    case EFBIG:
-      return DeviceError::kNoSpace;
-    default:
-      return DeviceError::kIo;
-  }
-}
-
-IOStatus SystemError(const std::string& what, int error) {
-  return MakeError(ErrorOfErrno(error), what + ": " + std::strerror(error));
-}
-
-}  // namespace
-
-IOStatus ShapeRequest::Complete(EmulatedShape* shape) const {
-  if (!zone_count || !zone_size) {
+// The shape of a device that is to be made.
+IOStatus Complete(const ShapeRequest& request, EmulatedShape* shape) {
+  if (!request.contains("zones") || !request.contains("zone_size")) {
     return MakeError(DeviceError::kMissing, "no such device; zones= and zone_size= make one");
   }
-  for (const auto& value : {block_size, zone_count, max_active, max_open}) {
-    if (value.value_or(0) > std::numeric_limits<std::uint32_t>::max()) {
-      return MakeError(DeviceError::kBadSpec, std::to_string(*value) + ": more than 32 bits");
+  for (const ShapeField& field : kShapeFields) {
+    if (const auto asked = request.find(field.name); asked != request.end()) {
+      shape->*field.value = asked->second;
     }
   }
-  const auto narrow = [](std::uint64_t value) { return static_cast<std::uint32_t>(value); };
-  shape->block_size = narrow(block_size.value_or(4096));
-  shape->zone_count = narrow(*zone_count);
-  shape->zone_size = *zone_size;
-  shape->zone_capacity = zone_capacity.value_or(*zone_size);
-  shape->max_active = narrow(max_active.value_or(0));
-  shape->max_open = narrow(max_open.value_or(shape->max_active));
-  shape->volatile_cache = volatile_cache.value_or(false);
+  if (!request.contains("zone_capacity")) shape->zone_capacity = shape->zone_size;
+  if (!request.contains("max_open")) shape->max_open = shape->max_active;
   return CheckShape(*shape);
 }
 
-IOStatus ShapeRequest::Agree(const EmulatedShape& shape) const {
-  const std::pair<const char*, bool> checks[] = {
-      {"block_size", block_size.value_or(shape.block_size) == shape.block_size},
-      {"zones", zone_count.value_or(shape.zone_count) == shape.zone_count},
-      {"zone_size", zone_size.value_or(shape.zone_size) == shape.zone_size},
-      {"zone_capacity", zone_capacity.value_or(shape.zone_capacity) == shape.zone_capacity},
-      {"max_active", max_active.value_or(shape.max_active) == shape.max_active},
-      {"max_open", max_open.value_or(shape.max_open) == shape.max_open},
-      {"cache", volatile_cache.value_or(shape.volatile_cache) == shape.volatile_cache},
-  };
-  for (const auto& [name, agrees] : checks) {
-    if (!agrees) {
-      return MakeError(DeviceError::kBadSpec, std::string(name) + ": the device has another one");
+IOStatus Agree(const ShapeRequest& request, const EmulatedShape& shape) {
+  for (const ShapeField& field : kShapeFields) {
+    const auto asked = request.find(field.name);
+    if (asked != request.end() && asked->second != shape.*field.value) {
+      return MakeError(DeviceError::kBadSpec, asked->first + ": the device has another one");
     }
   }
   return IOStatus::OK();
 }
 
+}  // namespace
+
 IOStatus Image::OpenMemory(const std::string& name, const ShapeRequest& request,
                            std::shared_ptr<Image>* image) {
   const std::lock_guard lock(memory_mutex);
   if (const auto found = Memory().find(name); found != Memory().end()) {
-    IOStatus status = request.Agree(found->second->shape());
+    IOStatus status = Agree(request, found->second->shape());
     if (status.ok()) *image = found->second;
     return status;
   }
   EmulatedShape shape;
-  if (IOStatus status = request.Complete(&shape); !status.ok()) return status;
+  if (IOStatus status = Complete(request, &shape); !status.ok()) return status;
   std::shared_ptr<Image> made(new Image(-1));
   made->SetShape(shape);
   if (IOStatus status = made->Map(true); !status.ok()) return status;
@@ -144,25 +116,24 @@ IOStatus Image::OpenFile(const std::string& path, const ShapeRequest& request, A
                          std::shared_ptr<Image>* image) {
   const bool writable = access == Access::kReadWrite;
   // Without a shape there is nothing to make, and an empty file would only confuse.
-  const bool makes = writable && request.zone_count && request.zone_size;
+  const bool makes = writable && request.contains("zones") && request.contains("zone_size");
   const int flags = (writable ? O_RDWR : O_RDONLY) | (makes ? O_CREAT : 0) | O_CLOEXEC;
   const int fd = open(path.c_str(), flags, 0644);
-  if (fd < 0) return SystemError(path, errno);
+  if (fd < 0) return MakeSystemError(errno, path);
   std::shared_ptr<Image> opened(new Image(fd));
   // Taken before the first look, so that nobody attaches to a device that is being made.
   if (writable && flock(fd, LOCK_EX | LOCK_NB) != 0) {
-    return errno == EWOULDBLOCK ? MakeError(DeviceError::kBusy, path + ": written by another one")
-                                : SystemError(path, errno);
+    return MakeSystemError(errno, path);
   }
   ImageHeader header = {};
   const ssize_t got = pread(fd, &header, sizeof(header), 0);
-  if (got < 0) return SystemError(path, errno);
+  if (got < 0) return MakeSystemError(errno, path);
   IOStatus status;
   if (got == 0 && makes) {
     status = opened->MakeFile(path, request);
   } else {
     status = opened->AttachFile(path, header, writable);
-    if (status.ok()) status = request.Agree(opened->shape());
+    if (status.ok()) status = Agree(request, opened->shape());
   }
   if (status.ok()) *image = std::move(opened);
   return status;
@@ -176,15 +147,15 @@ Image::~Image() {
 void Image::SetShape(const EmulatedShape& shape) {
   shape_ = shape;
   stride_ = RoundUp(shape.zone_capacity, 4096);
-  data_offset_ = RoundUp(kRecordsOffset + shape.zone_count * sizeof(ZoneRecord), kDataAlignment);
-  size_ = data_offset_ + shape.zone_count * stride_;
+  data_offset_ = RoundUp(kRecordsOffset + shape.zones * sizeof(ZoneRecord), kDataAlignment);
+  size_ = data_offset_ + shape.zones * stride_;
 }
 
 IOStatus Image::Map(bool writable) {
   const int protection = PROT_READ | (writable ? PROT_WRITE : 0);
   const int flags = fd_ < 0 ? MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE : MAP_SHARED;
   void* base = mmap(nullptr, size_, protection, flags, fd_, 0);
-  if (base == MAP_FAILED) return SystemError("mmap", errno);
+  if (base == MAP_FAILED) return MakeSystemError(errno, "mmap");
   base_ = static_cast<char*>(base);
   // Zones are filled from their beginning, so huge pages waste little and spare most faults.
   if (fd_ < 0) madvise(base_, size_, MADV_HUGEPAGE);
@@ -192,30 +163,21 @@ IOStatus Image::Map(bool writable) {
 }
 
 void Image::Format(std::uint64_t id) {
-  *header() = {.magic = {},
-               .version = kVersion,
-               .block_size = shape_.block_size,
-               .zone_size = shape_.zone_size,
-               .zone_capacity = shape_.zone_capacity,
-               .zone_count = shape_.zone_count,
-               .max_active = shape_.max_active,
-               .max_open = shape_.max_open,
-               .volatile_cache = shape_.volatile_cache ? 1U : 0U,
-               .id = id};
+  *header() = {.magic = {}, .version = kVersion, .id = id, .shape = shape_};
   std::memcpy(header()->magic, kMagic, sizeof(kMagic));  // fresh bytes are 0: every zone is empty
 }
 
 IOStatus Image::MakeFile(const std::string& path, const ShapeRequest& request) {
   EmulatedShape shape;
-  if (IOStatus status = request.Complete(&shape); !status.ok()) return status;
+  if (IOStatus status = Complete(request, &shape); !status.ok()) return status;
   SetShape(shape);
   // A store to a mapping whose file system is full kills the process, so look before.
   struct statvfs fs = {};
-  if (fstatvfs(fd_, &fs) != 0) return SystemError(path, errno);
+  if (fstatvfs(fd_, &fs) != 0) return MakeSystemError(errno, path);
   if (fs.f_bavail * fs.f_frsize < size_) {
     return MakeError(DeviceError::kNoSpace, path + ": needs " + std::to_string(size_) + " bytes");
   }
-  if (ftruncate(fd_, static_cast<off_t>(size_)) != 0) return SystemError(path, errno);
+  if (ftruncate(fd_, static_cast<off_t>(size_)) != 0) return MakeSystemError(errno, path);
   if (IOStatus status = Map(true); !status.ok()) return status;
   std::random_device random;
   Format(std::uint64_t{random()} << 32 | random());
@@ -228,21 +190,15 @@ IOStatus Image::AttachFile(const std::string& path, const ImageHeader& header, b
   };
   if (std::memcmp(header.magic, kMagic, sizeof(kMagic)) != 0) return bad("not an emulated device");
   if (header.version > kVersion) return bad("made by a newer version");
-  const EmulatedShape shape = {.block_size = header.block_size,
-                               .zone_count = header.zone_count,
-                               .zone_size = header.zone_size,
-                               .zone_capacity = header.zone_capacity,
-                               .max_active = header.max_active,
-                               .max_open = header.max_open,
-                               .volatile_cache = header.volatile_cache != 0};
+  const EmulatedShape& shape = header.shape;
   if (header.version != kVersion || !CheckShape(shape).ok()) return bad("its header is damaged");
   SetShape(shape);
   struct stat file = {};
-  if (fstat(fd_, &file) != 0) return SystemError(path, errno);
+  if (fstat(fd_, &file) != 0) return MakeSystemError(errno, path);
   if (static_cast<std::uint64_t>(file.st_size) < size_) return bad("cut short");
   if (IOStatus status = Map(writable); !status.ok()) return status;
   const std::uint64_t blocks = shape.zone_capacity / shape.block_size;
-  for (std::uint32_t zone = 0; zone < shape.zone_count; ++zone) {
+  for (std::uint32_t zone = 0; zone < shape.zones; ++zone) {
     for (const ZoneState state : {State(zone), Durable(zone)}) {
       if (state.condition > ZoneCondition::kOffline || state.written > blocks) {
         return bad("its zone table is damaged");

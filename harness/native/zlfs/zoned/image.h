@@ -15,8 +15,8 @@
 
 #include <atomic>
 #include <cstdint>
+#include <map>
 #include <memory>
-#include <optional>
 #include <string>
 
 #include "zlfs/zoned/device.h"
@@ -25,45 +25,39 @@
 namespace zlfs {
 
 struct EmulatedShape {
-  std::uint32_t block_size = 0;
-  std::uint32_t zone_count = 0;
+  std::uint64_t block_size = 4096;
+  std::uint64_t zones = 0;
   std::uint64_t zone_size = 0;
   std::uint64_t zone_capacity = 0;
-  std::uint32_t max_active = 0;
-  std::uint32_t max_open = 0;
-  bool volatile_cache = false;
+  std::uint64_t max_active = 0;
+  std::uint64_t max_open = 0;
+  std::uint64_t volatile_cache = 0;  // 0 or 1
 };
 
-// What somebody asks of an emulated device's shape: everything is needed or defaulted when the
-// device is made (zlfs/zoned/open.h), and only has to agree when it exists.
-struct ShapeRequest {
-  std::optional<std::uint64_t> block_size;
-  std::optional<std::uint64_t> zone_count;
-  std::optional<std::uint64_t> zone_size;
-  std::optional<std::uint64_t> zone_capacity;
-  std::optional<std::uint64_t> max_active;
-  std::optional<std::uint64_t> max_open;
-  std::optional<bool> volatile_cache;
-
-  // Fills in the defaults; kMissing when too little is known, kBadSpec when a rule is broken.
-  IOStatus Complete(EmulatedShape* shape) const;
-  // kBadSpec and the first difference, when there is one.
-  IOStatus Agree(const EmulatedShape& shape) const;
+// The fields of a shape by the names that options and messages use.
+struct ShapeField {
+  const char* name;
+  std::uint64_t EmulatedShape::*value;
 };
+inline constexpr ShapeField kShapeFields[] = {{"block_size", &EmulatedShape::block_size},
+                                              {"zones", &EmulatedShape::zones},
+                                              {"zone_size", &EmulatedShape::zone_size},
+                                              {"zone_capacity", &EmulatedShape::zone_capacity},
+                                              {"max_active", &EmulatedShape::max_active},
+                                              {"max_open", &EmulatedShape::max_open},
+                                              {"volatile_cache", &EmulatedShape::volatile_cache}};
+
+// What somebody asks of a shape, by field name: a device that is made takes it with the defaults of
+// zlfs/zoned/open.h, a device that exists has to agree with it.
+using ShapeRequest = std::map<std::string, std::uint64_t>;
 
 struct ImageHeader {
   char magic[8];
-  std::uint32_t version;
-  std::uint32_t block_size;
-  std::uint64_t zone_size;
-  std::uint64_t zone_capacity;
-  std::uint32_t zone_count;
-  std::uint32_t max_active;
-  std::uint32_t max_open;
-  std::uint32_t volatile_cache;
+  std::uint64_t version;
   std::uint64_t id;  // random, part of a file's identity
+  EmulatedShape shape;
 };
-static_assert(sizeof(ImageHeader) == 56);
+static_assert(sizeof(ImageHeader) == 80);
 
 // Condition and written bytes of a zone in one word. `written` is what was really written: the
 // write pointer of a full zone is its capacity all the same, but reads above `written` give zeros.

@@ -7,7 +7,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <cstring>
 #include <filesystem>
 #include <limits>
 #include <system_error>
@@ -21,10 +20,6 @@ namespace {
 constexpr int kLibzbdDescriptors = 1024;
 constexpr std::uint64_t kPageSize = 4096;
 constexpr std::size_t kMaxVectors = 1024;  // IOV_MAX of Linux
-
-IOStatus SystemError(DeviceError error, const std::string& what, int number) {
-  return MakeError(error, what + ": " + std::strerror(number));
-}
 
 ZoneCondition ConditionOf(unsigned condition) {
   switch (condition) {
@@ -87,10 +82,6 @@ void NextCommand(std::span<const Slice> buffers, std::uint64_t done, const Write
   }
 }
 
-bool Aligned(const void* address, std::uint64_t unit) {
-  return reinterpret_cast<std::uintptr_t>(address) % unit == 0;
-}
-
 }  // namespace
 
 IOStatus KernelDevice::Open(const std::string& name, Access access,
@@ -98,7 +89,7 @@ IOStatus KernelDevice::Open(const std::string& name, Access access,
   std::error_code error;
   const std::filesystem::path given = name.starts_with('/') ? name : "/dev/" + name;
   const std::filesystem::path path = std::filesystem::canonical(given, error);
-  if (error) return SystemError(DeviceError::kMissing, given, error.value());
+  if (error) return MakeSystemError(error.value(), given.native());
   if (zbd_device_is_zoned(path.c_str()) != 1) {
     return MakeError(DeviceError::kNotZoned, path.string() + ": not a zoned block device");
   }
@@ -111,14 +102,7 @@ IOStatus KernelDevice::Open(const std::string& name, Access access,
   const bool writes = access == Access::kReadWrite;
   const int flags = (writes ? O_RDWR | O_EXCL : O_RDONLY) | O_DIRECT | O_CLOEXEC;
   const int fd = zbd_open(path.c_str(), flags, nullptr);
-  if (fd < 0) {
-    const int number = errno;
-    if (number == EBUSY) return SystemError(DeviceError::kBusy, path, number);
-    if (number == EACCES || number == EPERM || number == EROFS) {
-      return SystemError(DeviceError::kPermission, path, number);
-    }
-    return SystemError(DeviceError::kIo, path, number);
-  }
+  if (fd < 0) return MakeSystemError(errno, path.native());
   std::unique_ptr<KernelDevice> opened(new KernelDevice(fd, access));
   opened->geometry_.path = path;
   IOStatus status = opened->Learn(path.filename(), sysfs);
@@ -164,24 +148,9 @@ IOStatus KernelDevice::Learn(const std::string& name, const Sysfs& sysfs) {
   return status;
 }
 
-IOStatus KernelDevice::Fail(DeviceError error, std::uint32_t zone, const char* detail) const {
-  return MakeError(error, geometry_.path + ", zone " + std::to_string(zone) + ": " + detail);
-}
-
-IOStatus KernelDevice::CheckCommand(std::uint32_t zone) const {
-  if (access_ == Access::kReadOnly) {
-    return Fail(DeviceError::kReadOnlyHandle, zone, "opened for reading");
-  }
-  if (zone >= geometry_.zone_count) return Fail(DeviceError::kOutOfRange, zone, "no such zone");
-  if (!zones_[zone].sequential) return Fail(DeviceError::kWrongState, zone, "conventional");
-  return IOStatus::OK();
-}
-
 IOStatus KernelDevice::Report(std::uint32_t first, std::uint32_t count,
                               std::vector<ZoneInfo>* zones) {
-  if (first > geometry_.zone_count || count > geometry_.zone_count - first) {
-    return Fail(DeviceError::kOutOfRange, first, "no such zones");
-  }
+  if (IOStatus status = CheckRange(first, count); !status.ok()) return status;
   zones->clear();
   if (count == 0) return IOStatus::OK();
   std::vector<zbd_zone> reported(count);
@@ -191,7 +160,7 @@ IOStatus KernelDevice::Report(std::uint32_t first, std::uint32_t count,
   const int result = zbd_report_zones(fd_, start, length, ZBD_RO_ALL, reported.data(), &got);
   if (result != 0) {
     const int number = result < -1 ? -result : errno;  // -1 or a negative errno, by version
-    return SystemError(DeviceError::kIo, geometry_.path + ": zone report", number);
+    return MakeSystemError(number, geometry_.path + ": zone report");
   }
   if (got != count) return Fail(DeviceError::kIo, first + got, "missing in the zone report");
   zones->reserve(count);
@@ -203,56 +172,28 @@ IOStatus KernelDevice::Explain(int error, std::uint32_t zone, const char* comman
   std::vector<ZoneInfo> zones;
   const bool known = Report(zone, 1, &zones).ok();
   if (known) *info = zones[0];
-  const std::string what = std::string(command) + ": " + std::strerror(error);
-  const auto fail = [&](DeviceError named) { return Fail(named, zone, what.c_str()); };
-  switch (error) {
-    case EOVERFLOW:  // BLK_STS_ZONE_ACTIVE_RESOURCE
-      return fail(DeviceError::kActiveLimit);
-    case ETOOMANYREFS:  // BLK_STS_ZONE_OPEN_RESOURCE
-      return fail(DeviceError::kOpenLimit);
-    case ENOSPC:
-      return fail(DeviceError::kNoSpace);
-    case EBADF:
-    case EPERM:
-    case EACCES:
-    case EROFS:
-      return fail(DeviceError::kPermission);
-    case EBUSY:
-      return fail(DeviceError::kBusy);
-    case ENODEV:
-    case ENXIO:
-      return fail(DeviceError::kMissing);
-    default:
-      break;
+  const std::string what = geometry_.path + ", zone " + std::to_string(zone) + ": " + command;
+  IOStatus status = MakeSystemError(error, what);
+  if (ErrorOf(status) != DeviceError::kIo || !known) return status;
+  if (info->condition == ZoneCondition::kOffline) {
+    return Fail(DeviceError::kZoneOffline, zone, command);
   }
-  if (known && info->condition == ZoneCondition::kOffline) return fail(DeviceError::kZoneOffline);
-  if (known && info->condition == ZoneCondition::kReadOnly) return fail(DeviceError::kZoneReadOnly);
-  return fail(DeviceError::kIo);
+  if (info->condition == ZoneCondition::kReadOnly) {
+    return Fail(DeviceError::kZoneReadOnly, zone, command);
+  }
+  return status;
 }
 
 IOStatus KernelDevice::Write(std::uint32_t zone, std::uint64_t offset,
                              std::span<const Slice> buffers) {
-  if (IOStatus status = CheckCommand(zone); !status.ok()) return status;
+  if (IOStatus status = CheckChange(zone); !status.ok()) return status;
   std::uint64_t size = 0;
-  for (const Slice& buffer : buffers) {
-    if (buffer.size() % geometry_.block_size != 0 ||
-        !Aligned(buffer.data(), geometry_.block_size)) {
-      return Fail(DeviceError::kUnaligned, zone, "a buffer of a write");
-    }
-    size += buffer.size();
-  }
-  if (size == 0 || offset % geometry_.block_size != 0) {
-    return Fail(DeviceError::kUnaligned, zone, "offset or size of a write");
-  }
-
+  if (IOStatus status = CheckBuffers(zone, offset, buffers, &size); !status.ok()) return status;
   Zone& state = zones_[zone];
+  if (!state.sequential) return Fail(DeviceError::kWrongState, zone, "conventional");
   const std::lock_guard lock(state.mutex);
-  if (state.write_pointer == state.capacity) return Fail(DeviceError::kZoneFull, zone, "a write");
-  if (offset >= state.capacity) return Fail(DeviceError::kOutOfRange, zone, "a write");
-  if (size > state.capacity - offset) return Fail(DeviceError::kBoundary, zone, "a write");
-  if (offset != state.write_pointer) {
-    return Fail(DeviceError::kNotAtWritePointer, zone, "a write");
-  }
+  IOStatus placed = CheckPlace(zone, offset, size, state.write_pointer);
+  if (!placed.ok()) return placed;
   const std::uint64_t start = zone * geometry_.zone_size + offset;
   std::vector<iovec> vectors;
   for (std::uint64_t done = 0; done < size;) {
@@ -279,21 +220,12 @@ IOStatus KernelDevice::Write(std::uint32_t zone, std::uint64_t offset,
 }
 
 IOStatus KernelDevice::Read(std::uint64_t offset, std::size_t size, char* buffer) {
-  const std::uint64_t number = offset / geometry_.zone_size;
-  const std::uint64_t inside = offset % geometry_.zone_size;
-  if (number >= geometry_.zone_count || inside > zones_[number].capacity ||
-      size > zones_[number].capacity - inside) {
-    return MakeError(DeviceError::kOutOfRange, geometry_.path + ": a read");
-  }
-  const auto zone = static_cast<std::uint32_t>(number);
-  const std::uint64_t unit = geometry_.read_alignment;
-  if (offset % unit != 0 || size % unit != 0 || !Aligned(buffer, unit)) {
-    return Fail(DeviceError::kUnaligned, zone, "a read");
-  }
+  if (IOStatus status = CheckRead(offset, size, buffer); !status.ok()) return status;
   for (std::size_t done = 0; done < size;) {
     const ssize_t got = pread(fd_, buffer + done, size - done, static_cast<off_t>(offset + done));
     if (got < 0 && errno == EINTR) continue;
     if (got <= 0) {
+      const auto zone = static_cast<std::uint32_t>(offset / geometry_.zone_size);
       ZoneInfo info;
       return Explain(got < 0 ? errno : EIO, zone, "a read", &info);
     }
@@ -305,86 +237,54 @@ IOStatus KernelDevice::Read(std::uint64_t offset, std::size_t size, char* buffer
 }
 
 IOStatus KernelDevice::Flush() {
-  if (access_ == Access::kReadOnly) {
-    return MakeError(DeviceError::kReadOnlyHandle, geometry_.path + ": opened for reading");
-  }
-  if (fdatasync(fd_) != 0) {
-    return SystemError(DeviceError::kIo, geometry_.path + ": a flush", errno);
-  }
+  if (IOStatus status = CheckAccess(); !status.ok()) return status;
+  if (fdatasync(fd_) != 0) return MakeSystemError(errno, geometry_.path + ": a flush");
   ++counters_.flushes;
   return IOStatus::OK();
 }
 
-// Carries out a zone command. The zone's lock is held by the caller.
-IOStatus KernelDevice::Manage(int operation, std::uint32_t zone) {
-  const auto start = static_cast<off_t>(zone * geometry_.zone_size);
-  const auto length = static_cast<off_t>(geometry_.zone_size);
-  if (zbd_zones_operation(fd_, static_cast<zbd_zone_op>(operation), start, length) == 0) {
-    return IOStatus::OK();
-  }
-  const int error = errno;
-  ZoneInfo info = {.write_pointer = zones_[zone].write_pointer};
-  IOStatus status = Explain(error, zone, "a zone command", &info);
-  zones_[zone].write_pointer = info.write_pointer;
-  // The kernel says EIO to a transition that the zone's state does not allow.
-  const bool forbidden = (operation == ZBD_OP_OPEN && info.condition == ZoneCondition::kFull) ||
-                         (operation == ZBD_OP_CLOSE && !IsActive(info.condition));
-  if (ErrorOf(status) == DeviceError::kIo && forbidden) {
-    return Fail(DeviceError::kWrongState, zone, "not allowed in the zone's state");
-  }
-  return status;
-}
-
 IOStatus KernelDevice::OpenZone(std::uint32_t zone) {
-  if (IOStatus status = CheckCommand(zone); !status.ok()) return status;
-  const std::lock_guard lock(zones_[zone].mutex);
-  IOStatus status = Manage(ZBD_OP_OPEN, zone);
-  if (status.ok()) ++counters_.opens;
-  return status;
+  return Manage(ZBD_OP_OPEN, zone, &counters_.opens);
 }
 
 IOStatus KernelDevice::CloseZone(std::uint32_t zone) {
-  if (IOStatus status = CheckCommand(zone); !status.ok()) return status;
-  const std::lock_guard lock(zones_[zone].mutex);
-  IOStatus status = Manage(ZBD_OP_CLOSE, zone);
-  if (status.ok()) ++counters_.closes;
-  return status;
+  return Manage(ZBD_OP_CLOSE, zone, &counters_.closes);
 }
 
 IOStatus KernelDevice::FinishZone(std::uint32_t zone) {
-  if (IOStatus status = CheckCommand(zone); !status.ok()) return status;
-  Zone& state = zones_[zone];
-  const std::lock_guard lock(state.mutex);
-  IOStatus status = Manage(ZBD_OP_FINISH, zone);
-  if (!status.ok()) return status;
-  ++counters_.finishes;
-  counters_.pad_bytes += state.capacity - state.write_pointer;
-  state.write_pointer = state.capacity;
-  return status;
+  return Manage(ZBD_OP_FINISH, zone, &counters_.finishes);
 }
 
 IOStatus KernelDevice::ResetZone(std::uint32_t zone) {
-  if (IOStatus status = CheckCommand(zone); !status.ok()) return status;
-  Zone& state = zones_[zone];
-  const std::lock_guard lock(state.mutex);
-  IOStatus status = Manage(ZBD_OP_RESET, zone);
-  if (!status.ok()) return status;
-  ++counters_.resets;
-  state.write_pointer = 0;
-  return status;
+  return Manage(ZBD_OP_RESET, zone, &counters_.resets);
 }
 
-Counters KernelDevice::counters() const {
-  return {.bytes_written = counters_.bytes_written,
-          .writes = counters_.writes,
-          .bytes_read = counters_.bytes_read,
-          .reads = counters_.reads,
-          .flushes = counters_.flushes,
-          .opens = counters_.opens,
-          .closes = counters_.closes,
-          .finishes = counters_.finishes,
-          .pad_bytes = counters_.pad_bytes,
-          .resets = counters_.resets};
+IOStatus KernelDevice::Manage(int operation, std::uint32_t zone,
+                              std::atomic<std::uint64_t>* counter) {
+  if (IOStatus status = CheckChange(zone); !status.ok()) return status;
+  Zone& state = zones_[zone];
+  if (!state.sequential) return Fail(DeviceError::kWrongState, zone, "conventional");
+  const std::lock_guard lock(state.mutex);
+  const auto start = static_cast<off_t>(zone * geometry_.zone_size);
+  const auto length = static_cast<off_t>(geometry_.zone_size);
+  if (zbd_zones_operation(fd_, static_cast<zbd_zone_op>(operation), start, length) != 0) {
+    ZoneInfo info = {.write_pointer = state.write_pointer};
+    IOStatus status = Explain(errno, zone, "a zone command", &info);
+    state.write_pointer = info.write_pointer;
+    // The kernel says EIO to a transition that the zone's state does not allow.
+    const bool forbidden = (operation == ZBD_OP_OPEN && info.condition == ZoneCondition::kFull) ||
+                           (operation == ZBD_OP_CLOSE && !IsActive(info.condition));
+    if (ErrorOf(status) != DeviceError::kIo || !forbidden) return status;
+    return Fail(DeviceError::kWrongState, zone, "a zone command");
+  }
+  ++*counter;
+  if (operation == ZBD_OP_FINISH) {
+    counters_.pad_bytes += state.capacity - state.write_pointer;
+    state.write_pointer = state.capacity;
+  } else if (operation == ZBD_OP_RESET) {
+    state.write_pointer = 0;
+  }
+  return IOStatus::OK();
 }
 
 }  // namespace zlfs

@@ -42,7 +42,6 @@ class KernelDevice final : public ZonedDevice {
   IOStatus CloseZone(std::uint32_t zone) override;
   IOStatus FinishZone(std::uint32_t zone) override;
   IOStatus ResetZone(std::uint32_t zone) override;
-  Counters counters() const override;
 
  private:
   // What this handle knows of a zone without asking. A zone's write pointer moves through this
@@ -54,25 +53,18 @@ class KernelDevice final : public ZonedDevice {
     bool sequential = true;
   };
 
-  KernelDevice(int fd, Access access) : fd_(fd), access_(access) {}
+  KernelDevice(int fd, Access access) : ZonedDevice(access), fd_(fd) {}
 
+  std::uint64_t Capacity(std::uint32_t zone) const override { return zones_[zone].capacity; }
   IOStatus Learn(const std::string& name, const Sysfs& sysfs);
-  IOStatus CheckCommand(std::uint32_t zone) const;
-  IOStatus Manage(int operation, std::uint32_t zone);
-  // Names what an errno means, asking the zone where it says too little. Needs no lock.
+  IOStatus Manage(int operation, std::uint32_t zone, std::atomic<std::uint64_t>* counter);
+  // Names what an errno means, asking the zone where it says too little; gives the zone's state
+  // when it could be asked. Needs no lock.
   IOStatus Explain(int error, std::uint32_t zone, const char* command, ZoneInfo* info);
-  IOStatus Fail(DeviceError error, std::uint32_t zone, const char* detail) const;
 
   const int fd_;
-  const Access access_;
   WriteLimits limits_;
   std::unique_ptr<Zone[]> zones_;
-
-  struct AtomicCounters {
-    std::atomic<std::uint64_t> bytes_written, writes, bytes_read, reads, flushes, opens, closes,
-        finishes, pad_bytes, resets;
-  };
-  AtomicCounters counters_ = {};
 };
 
 }  // namespace zlfs

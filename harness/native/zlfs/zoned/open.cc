@@ -33,57 +33,40 @@ std::optional<std::uint64_t> ParseNumber(std::string_view text) {
   return number << shift;
 }
 
-// Takes options out of a map, one by one, and remembers the first that made no sense.
-class Taker {
- public:
-  explicit Taker(std::map<std::string, std::string>* options) : options_(options) {}
+// Takes an option out; nothing when it is not there.
+std::optional<std::string> Take(DeviceSpec* spec, const char* name) {
+  auto node = spec->options.extract(name);
+  return node.empty() ? std::nullopt : std::optional(std::move(node.mapped()));
+}
 
-  void Number(const char* name, std::optional<std::uint64_t>* value) {
-    const auto text = Take(name);
-    if (!text) return;
-    *value = ParseNumber(*text);
-    if (!*value) Refuse(name, *text, "a number, with K, M or G for sizes");
-  }
-
-  // One of two words; true for the second.
-  std::optional<bool> Choice(const char* name, std::string_view no, std::string_view yes) {
-    const auto text = Take(name);
-    if (!text) return std::nullopt;
-    if (*text != no && *text != yes) {
-      Refuse(name, *text, std::string(no) + " or " + std::string(yes));
-    }
-    return *text == yes;
-  }
-
-  const IOStatus& status() const { return status_; }
-
- private:
-  std::optional<std::string> Take(const char* name) {
-    auto node = options_->extract(name);
-    return node.empty() ? std::nullopt : std::optional(std::move(node.mapped()));
-  }
-
-  void Refuse(const std::string& name, const std::string& text, const std::string& wanted) {
-    if (status_.ok()) status_ = Bad(name + "=" + text + ": " + wanted);
-  }
-
-  std::map<std::string, std::string>* const options_;
-  IOStatus status_;
-};
+// An option that is one of two words; `value` becomes 1 for the second.
+template <typename Value>
+IOStatus TakeChoice(DeviceSpec* spec, const char* name, const char* no, const char* yes,
+                    Value* value) {
+  const auto text = Take(spec, name);
+  if (!text) return IOStatus::OK();
+  *value = *text == yes;
+  if (*value || *text == no) return IOStatus::OK();
+  return Bad(std::string(name) + "=" + *text + ": " + no + " or " + yes);
+}
 
 IOStatus TakeEmulatedOptions(DeviceSpec* spec, EmulatedOptions* options) {
-  Taker taker(&spec->options);
-  ShapeRequest& shape = options->shape;
-  taker.Number("zones", &shape.zone_count);
-  taker.Number("zone_size", &shape.zone_size);
-  taker.Number("zone_capacity", &shape.zone_capacity);
-  taker.Number("block_size", &shape.block_size);
-  taker.Number("max_active", &shape.max_active);
-  taker.Number("max_open", &shape.max_open);
-  shape.volatile_cache = taker.Choice("cache", "none", "volatile");
-  options->power_loss = taker.Choice("power_loss", "0", "1").value_or(false);
-  options->direct = taker.Choice("direct", "0", "1").value_or(false);
-  return taker.status();
+  if (spec->options.contains("cache")) {
+    std::uint64_t* const value = &options->shape["volatile_cache"];
+    if (IOStatus status = TakeChoice(spec, "cache", "none", "volatile", value); !status.ok()) {
+      return status;
+    }
+  }
+  for (const ShapeField& field : kShapeFields) {
+    if (field.value == &EmulatedShape::volatile_cache) continue;
+    const auto text = Take(spec, field.name);
+    if (!text) continue;
+    const auto number = ParseNumber(*text);
+    if (!number) return Bad(std::string(field.name) + "=" + *text + ": a number, sizes with KMG");
+    options->shape[field.name] = *number;
+  }
+  IOStatus status = TakeChoice(spec, "power_loss", "0", "1", &options->power_loss);
+  return status.ok() ? TakeChoice(spec, "direct", "0", "1", &options->direct) : status;
 }
 
 }  // namespace

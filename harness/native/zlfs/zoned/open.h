@@ -18,7 +18,6 @@
 
 #pragma once
 
-#include <cstdint>
 #include <map>
 #include <memory>
 #include <string>
@@ -33,9 +32,6 @@ struct DeviceSpec {
   std::string name;
   std::map<std::string, std::string> options;
 };
-
-// kReadWrite is exclusive: a second one is refused with kBusy. kReadOnly works beside it.
-enum class Access : std::uint8_t { kReadOnly, kReadWrite };
 
 // Parses "dev:nvme0n2?a=b", with or without "zlfs://" in front.
 IOStatus ParseSpec(std::string_view text, DeviceSpec* spec);
