@@ -110,6 +110,7 @@ FakeKernel::FakeKernel(DeviceSpec shape) : memory_name_(shape.name) {
   shape.options["direct"] = "1";
   EXPECT_OK(OpenDevice(&shape, Access::kReadWrite, &made));
   device_.reset(dynamic_cast<EmulatedDevice*>(made.release()));
+  faults_ = std::make_unique<FaultyDevice>(device_.get());
   const Geometry& geometry = device_->geometry();
   block_size = geometry.block_size;
   std::ofstream(path()).put('\0');
@@ -182,7 +183,7 @@ int zbd_get_info(int fd, zbd_info* info) {
   FakeKernel* const kernel = Find(fd);
   if (kernel == nullptr) return zlfs::Real<decltype(zbd_get_info)>("zbd_get_info")(fd, info);
   if (!kernel->tells_geometry) return -1;
-  const zlfs::Geometry& geometry = kernel->device().geometry();
+  const zlfs::Geometry& geometry = kernel->faults().geometry();
   *info = {};
   info->lblock_size = kernel->block_size;
   info->zone_size = geometry.zone_size;
@@ -197,10 +198,10 @@ int zbd_report_zones(int fd, off_t offset, off_t length, zbd_report_option optio
     return zlfs::Real<decltype(zbd_report_zones)>("zbd_report_zones")(fd, offset, length, option,
                                                                       zones, count);
   }
-  const std::uint64_t size = kernel->device().geometry().zone_size;
+  const std::uint64_t size = kernel->faults().geometry().zone_size;
   const auto first = static_cast<std::uint32_t>(static_cast<std::uint64_t>(offset) / size);
   std::vector<zlfs::ZoneInfo> report;
-  if (const int result = zlfs::Result(kernel->device().Report(first, *count, &report));
+  if (const int result = zlfs::Result(kernel->faults().Report(first, *count, &report));
       result != 0) {
     return result;
   }
@@ -226,7 +227,7 @@ int zbd_zones_operation(int fd, zbd_zone_op operation, off_t offset, off_t lengt
     return zlfs::Real<decltype(zbd_zones_operation)>("zbd_zones_operation")(fd, operation, offset,
                                                                             length);
   }
-  zlfs::EmulatedDevice& device = kernel->device();
+  zlfs::FaultyDevice& device = kernel->faults();
   const std::uint64_t size = device.geometry().zone_size;
   const auto zone = static_cast<std::uint32_t>(static_cast<std::uint64_t>(offset) / size);
   EXPECT_EQ(static_cast<std::uint64_t>(length), size) << "one zone at a time";
@@ -253,15 +254,15 @@ ssize_t pwritev(int fd, const iovec* vectors, int count, off_t offset) noexcept(
     bytes += static_cast<ssize_t>(vectors[i].iov_len);
   }
   if (!zlfs::OneRequest(buffers)) ++kernel->split_requests;
-  const std::size_t block = kernel->device().geometry().block_size;
+  const std::size_t block = kernel->faults().geometry().block_size;
   if (kernel->short_transfers && buffers[0].size() > block) {
     buffers = {zlfs::Slice(buffers[0].data(), buffers[0].size() / block / 2 * block)};
     bytes = static_cast<ssize_t>(buffers[0].size());
   }
-  const std::uint64_t size = kernel->device().geometry().zone_size;
+  const std::uint64_t size = kernel->faults().geometry().zone_size;
   const auto at = static_cast<std::uint64_t>(offset);
   const zlfs::IOStatus status =
-      kernel->device().Write(static_cast<std::uint32_t>(at / size), at % size, buffers);
+      kernel->faults().Write(static_cast<std::uint32_t>(at / size), at % size, buffers);
   return zlfs::Result(status) == 0 ? bytes : -1;
 }
 
@@ -269,17 +270,17 @@ ssize_t pread(int fd, void* buffer, std::size_t size, off_t offset) noexcept(fal
   FakeKernel* const kernel = Find(fd);
   if (kernel == nullptr) return syscall(SYS_pread64, fd, buffer, size, offset);
   if (zlfs::Interrupted(*kernel)) return -1;
-  const std::size_t block = kernel->device().geometry().block_size;
+  const std::size_t block = kernel->faults().geometry().block_size;
   if (kernel->short_transfers && size > block) size = size / block / 2 * block;
   const zlfs::IOStatus status =
-      kernel->device().Read(static_cast<std::uint64_t>(offset), size, static_cast<char*>(buffer));
+      kernel->faults().Read(static_cast<std::uint64_t>(offset), size, static_cast<char*>(buffer));
   return zlfs::Result(status) == 0 ? static_cast<ssize_t>(size) : -1;
 }
 
 int fdatasync(int fd) noexcept(false) {
   FakeKernel* const kernel = Find(fd);
   if (kernel == nullptr) return static_cast<int>(syscall(SYS_fdatasync, fd));
-  return zlfs::Result(kernel->device().Flush());
+  return zlfs::Result(kernel->faults().Flush());
 }
 
 }  // extern "C"

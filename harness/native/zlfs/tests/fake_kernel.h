@@ -10,6 +10,7 @@
 #include <string>
 
 #include "device_test_util.h"
+#include "faulty_device.h"
 #include "zlfs/zoned/emulated_device.h"
 #include "zlfs/zoned/open.h"
 #include "zlfs/zoned/sysfs.h"
@@ -33,6 +34,7 @@ class FakeKernel {
   void PutAttribute(const std::string& device, const std::string& attribute,
                     const std::string& text) const;
   EmulatedDevice& device() { return *device_; }
+  FaultyDevice& faults() { return *faults_; }  // what the calls really go to
 
   // How the faked system calls misbehave, and what they saw.
   bool exclusively_open = false;
@@ -47,6 +49,7 @@ class FakeKernel {
   TemporaryFolder folder_;
   std::string memory_name_;
   std::unique_ptr<EmulatedDevice> device_;
+  std::unique_ptr<FaultyDevice> faults_;
 };
 
 }  // namespace zlfs

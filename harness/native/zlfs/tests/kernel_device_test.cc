@@ -79,14 +79,14 @@ TEST_F(KernelDeviceTest, NamesWhatTheKernelSays) {
         DeviceError::kBusy, DeviceError::kMissing, DeviceError::kPermission, DeviceError::kIo}) {
     for (const Operation operation :
          {Operation::kWrite, Operation::kRead, Operation::kOpen, Operation::kReset}) {
-      kernel_.device().Inject({.operation = operation, .error = error});
+      kernel_.faults().Inject({.operation = operation, .error = error});
     }
     EXPECT_ERROR(WriteBlocks(0, 1, 1), error);
     EXPECT_ERROR(device_->Read(0, kBlock, buffer.get()), error);
     EXPECT_ERROR(device_->OpenZone(1), error);
     EXPECT_ERROR(device_->ResetZone(0), error);
   }
-  kernel_.device().Inject({.operation = Operation::kFlush});
+  kernel_.faults().Inject({.operation = Operation::kFlush});
   EXPECT_ERROR(device_->Flush(), DeviceError::kIo);
   const Counters counters = device_->counters();
   EXPECT_EQ(counters.writes, 1U);
@@ -121,7 +121,7 @@ TEST_F(KernelDeviceTest, GoesOnWhereAFailedWriteEnded) {
   ASSERT_OK(WriteBlocks(0, 0, 2));
   // The first request of the write succeeds, the second lands one of its blocks.
   const std::uint64_t request = FakeKernel::kMaxSegments;
-  kernel_.device().Inject({.after = 1, .landed_blocks = 1});
+  kernel_.faults().Inject({.after = 1, .landed_blocks = 1});
   EXPECT_ERROR(WriteBlocks(0, 2, 12), DeviceError::kIo);
   const std::uint64_t now = 2 + request + 1;
   EXPECT_EQ(InfoOf(*device_, 0).write_pointer, now * kBlock);

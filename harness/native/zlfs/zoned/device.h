@@ -131,7 +131,7 @@ class ZonedDevice {
   virtual IOStatus FinishZone(std::uint32_t zone) = 0;
   virtual IOStatus ResetZone(std::uint32_t zone) = 0;
 
-  Counters counters() const;
+  virtual Counters counters() const;
 
  protected:
   struct AtomicCounters {

@@ -7,20 +7,6 @@
 #include "zlfs/zoned/buffer.h"
 
 namespace zlfs {
-namespace {
-
-// Copies the first `size` bytes of the buffers to `target`.
-void Gather(std::span<const Slice> buffers, std::uint64_t size, char* target) {
-  for (const Slice& buffer : buffers) {
-    const std::size_t part = std::min<std::uint64_t>(size, buffer.size());
-    std::memcpy(target, buffer.data(), part);
-    target += part;
-    size -= part;
-  }
-}
-
-}  // namespace
-
 IOStatus EmulatedDevice::OpenMemory(const std::string& name, const EmulatedOptions& options,
                                     Access access, std::unique_ptr<EmulatedDevice>* device) {
   std::shared_ptr<Image> image;
@@ -109,46 +95,38 @@ IOStatus EmulatedDevice::Write(std::uint32_t zone, std::uint64_t offset,
   std::uint64_t size = 0;
   if (IOStatus status = CheckBuffers(zone, offset, buffers, &size); !status.ok()) return status;
   const std::lock_guard zone_lock(zone_mutexes_[zone]);
-  std::uint64_t landing = size;
-  DeviceError fault = DeviceError::kNone;
   {
     const std::lock_guard lock(state_mutex_);
-    IOStatus status = AdmitWrite(zone, offset, size, &landing, &fault);
-    if (!status.ok()) return status;
+    if (IOStatus status = AdmitWrite(zone, offset, size); !status.ok()) return status;
   }
   // Nobody else moves this zone's write pointer meanwhile; other zones go on.
-  Gather(buffers, landing, image_->Data(zone) + offset);
+  char* target = image_->Data(zone) + offset;
+  for (const Slice& buffer : buffers) {
+    std::memcpy(target, buffer.data(), buffer.size());
+    target += buffer.size();
+  }
 
   const std::lock_guard lock(state_mutex_);
+  const std::uint64_t blocks = size / geometry_.block_size;
   ZoneState state = image_->State(zone);
-  const std::uint64_t block = geometry_.block_size;
-  state.written += landing / block;
-  if (state.written == capacity_blocks_ && IsActive(state.condition)) {
-    state.condition = ZoneCondition::kFull;
+  if (image_->shape().volatile_cache != 0) {
+    cached_.push_back({.zone = zone, .first = state.written, .blocks = blocks});
   }
+  state.written += blocks;
+  if (state.written == capacity_blocks_) state.condition = ZoneCondition::kFull;
   Transition(zone, state);
-  counters_.bytes_written += landing;
-  if (image_->shape().volatile_cache != 0 && landing > 0) {
-    cached_.push_back({.zone = zone, .first = offset / block, .blocks = landing / block});
-  }
-  if (fault != DeviceError::kNone) return Fail(fault, zone, "injected into a write");
+  counters_.bytes_written += size;
   ++counters_.writes;
   return IOStatus::OK();
 }
 
-IOStatus EmulatedDevice::AdmitWrite(std::uint32_t zone, std::uint64_t offset, std::uint64_t size,
-                                    std::uint64_t* landing, DeviceError* fault) {
+// Whether the zone takes the write; if so the zone is open. Needs state_mutex_.
+IOStatus EmulatedDevice::AdmitWrite(std::uint32_t zone, std::uint64_t offset, std::uint64_t size) {
   const ZoneState state = image_->State(zone);
   if (IOStatus status = CheckUsable(zone, "a write"); !status.ok()) return status;
-  IOStatus placed = CheckPlace(zone, offset, size, WritePointer(state));
-  if (!placed.ok()) return placed;
-  if (const Fault* taken = TakeFault(Operation::kWrite); taken != nullptr) {
-    *fault = taken->error;
-    const std::uint64_t blocks = std::min(taken->landed_blocks, size / geometry_.block_size);
-    *landing = blocks * geometry_.block_size;
-    if (*landing == 0) return Fail(*fault, zone, "injected into a write");
-  }
-  return IsOpen(state.condition) ? IOStatus::OK() : MakeOpen(zone, ZoneCondition::kImplicitlyOpen);
+  IOStatus status = CheckPlace(zone, offset, size, WritePointer(state));
+  if (!status.ok() || IsOpen(state.condition)) return status;
+  return MakeOpen(zone, ZoneCondition::kImplicitlyOpen);
 }
 
 IOStatus EmulatedDevice::Read(std::uint64_t offset, std::size_t size, char* buffer) {
@@ -158,12 +136,6 @@ IOStatus EmulatedDevice::Read(std::uint64_t offset, std::size_t size, char* buff
   const ZoneState state = image_->State(zone);
   if (state.condition == ZoneCondition::kOffline) {
     return Fail(DeviceError::kZoneOffline, zone, "a read");
-  }
-  if (read_faults_.load(std::memory_order_relaxed)) {
-    const std::lock_guard lock(state_mutex_);
-    if (const Fault* fault = TakeFault(Operation::kRead); fault != nullptr) {
-      return Fail(fault->error, zone, "injected into a read");
-    }
   }
   const std::uint64_t written = state.written * geometry_.block_size;
   const std::size_t stored = std::min<std::uint64_t>(size, written - std::min(written, inside));
@@ -177,9 +149,6 @@ IOStatus EmulatedDevice::Read(std::uint64_t offset, std::size_t size, char* buff
 IOStatus EmulatedDevice::Flush() {
   if (IOStatus status = CheckAccess(); !status.ok()) return status;
   const std::lock_guard lock(state_mutex_);
-  if (const Fault* fault = TakeFault(Operation::kFlush); fault != nullptr) {
-    return MakeError(fault->error, geometry_.path + ": injected into a flush");
-  }
   ++counters_.flushes;
   if (image_->shape().volatile_cache != 0) {
     for (std::uint32_t zone = 0; zone < geometry_.zone_count; ++zone) {
@@ -190,49 +159,60 @@ IOStatus EmulatedDevice::Flush() {
   return IOStatus::OK();
 }
 
-IOStatus EmulatedDevice::OpenZone(std::uint32_t zone) { return Manage(Operation::kOpen, zone); }
-IOStatus EmulatedDevice::CloseZone(std::uint32_t zone) { return Manage(Operation::kClose, zone); }
-IOStatus EmulatedDevice::FinishZone(std::uint32_t zone) { return Manage(Operation::kFinish, zone); }
-IOStatus EmulatedDevice::ResetZone(std::uint32_t zone) { return Manage(Operation::kReset, zone); }
+IOStatus EmulatedDevice::OpenZone(std::uint32_t zone) {
+  return Manage(zone, [this, zone](ZoneState state) {
+    if (state.condition == ZoneCondition::kFull) {
+      return Fail(DeviceError::kWrongState, zone, "opening a full zone");
+    }
+    IOStatus status = MakeOpen(zone, ZoneCondition::kExplicitlyOpen);
+    if (status.ok()) ++counters_.opens;
+    return status;
+  });
+}
 
-IOStatus EmulatedDevice::Manage(Operation operation, std::uint32_t zone) {
+IOStatus EmulatedDevice::CloseZone(std::uint32_t zone) {
+  return Manage(zone, [this, zone](ZoneState state) {
+    if (!IsActive(state.condition)) {
+      return Fail(DeviceError::kWrongState, zone, "closing an empty or full zone");
+    }
+    Transition(zone, {.condition = ZoneCondition::kClosed, .written = state.written});
+    ++counters_.closes;
+    return IOStatus::OK();
+  });
+}
+
+IOStatus EmulatedDevice::FinishZone(std::uint32_t zone) {
+  return Manage(zone, [this, zone](ZoneState state) {
+    counters_.pad_bytes += Capacity(zone) - WritePointer(state);
+    ++counters_.finishes;
+    Transition(zone, {.condition = ZoneCondition::kFull, .written = state.written});
+    // Full for good, with what was durable of its bytes.
+    image_->SetDurable(
+        zone, {.condition = ZoneCondition::kFull, .written = image_->Durable(zone).written});
+    return IOStatus::OK();
+  });
+}
+
+IOStatus EmulatedDevice::ResetZone(std::uint32_t zone) {
+  return Manage(zone, [this, zone](ZoneState) {
+    Transition(zone, {});
+    image_->SetDurable(zone, {});
+    for (CachedWrite& write : cached_) {
+      if (write.zone == zone) write.blocks = 0;
+    }
+    ++counters_.resets;
+    return IOStatus::OK();
+  });
+}
+
+// Carries out a zone command under the zone's locks.
+IOStatus EmulatedDevice::Manage(std::uint32_t zone,
+                                const std::function<IOStatus(ZoneState)>& command) {
   if (IOStatus status = CheckChange(zone); !status.ok()) return status;
   const std::lock_guard zone_lock(zone_mutexes_[zone]);
   const std::lock_guard lock(state_mutex_);
-  if (IOStatus status = CheckTransition(operation, zone); !status.ok()) return status;
-  if (const Fault* fault = TakeFault(operation); fault != nullptr) {
-    return Fail(fault->error, zone, "injected into a zone command");
-  }
-  ZoneState state = image_->State(zone);
-  switch (operation) {
-    case Operation::kOpen: {
-      IOStatus status = MakeOpen(zone, ZoneCondition::kExplicitlyOpen);
-      if (status.ok()) ++counters_.opens;
-      return status;
-    }
-    case Operation::kClose:
-      state.condition = ZoneCondition::kClosed;
-      Transition(zone, state);
-      ++counters_.closes;
-      break;
-    case Operation::kFinish: {
-      counters_.pad_bytes += image_->shape().zone_capacity - WritePointer(state);
-      ++counters_.finishes;
-      state.condition = ZoneCondition::kFull;
-      Transition(zone, state);
-      // Full for good, with what was durable of its bytes.
-      image_->SetDurable(
-          zone, {.condition = ZoneCondition::kFull, .written = image_->Durable(zone).written});
-      break;
-    }
-    default:  // reset
-      Transition(zone, {});
-      image_->SetDurable(zone, {});
-      VoidCached(zone);
-      ++counters_.resets;
-      break;
-  }
-  return IOStatus::OK();
+  if (IOStatus status = CheckUsable(zone, "a zone command"); !status.ok()) return status;
+  return command(image_->State(zone));
 }
 
 // Needs no lock.
@@ -242,19 +222,6 @@ IOStatus EmulatedDevice::CheckUsable(std::uint32_t zone, const char* command) co
     return Fail(DeviceError::kZoneReadOnly, zone, command);
   }
   if (condition == ZoneCondition::kOffline) return Fail(DeviceError::kZoneOffline, zone, command);
-  return IOStatus::OK();
-}
-
-// The zone state machine of NVMe ZNS, as far as commands are concerned.
-IOStatus EmulatedDevice::CheckTransition(Operation operation, std::uint32_t zone) const {
-  const ZoneCondition condition = image_->State(zone).condition;
-  if (IOStatus status = CheckUsable(zone, "a zone command"); !status.ok()) return status;
-  if (operation == Operation::kOpen && condition == ZoneCondition::kFull) {
-    return Fail(DeviceError::kWrongState, zone, "opening a full zone");
-  }
-  if (operation == Operation::kClose && !IsActive(condition)) {
-    return Fail(DeviceError::kWrongState, zone, "closing an empty or full zone");
-  }
   return IOStatus::OK();
 }
 
@@ -295,32 +262,6 @@ void EmulatedDevice::Transition(std::uint32_t zone, ZoneState next) {
   if (image_->shape().volatile_cache == 0) image_->SetDurable(zone, next);
 }
 
-void EmulatedDevice::Inject(const Fault& fault) {
-  const std::lock_guard lock(state_mutex_);
-  faults_.push_back(fault);
-  if (fault.operation == Operation::kRead) read_faults_ = true;
-}
-
-void EmulatedDevice::ClearFaults() {
-  const std::lock_guard lock(state_mutex_);
-  faults_.clear();
-  read_faults_ = false;
-}
-
-Fault* EmulatedDevice::TakeFault(Operation operation) {
-  Fault* taken = nullptr;
-  for (Fault& fault : faults_) {
-    if (fault.operation != operation || fault.times == 0) continue;
-    if (fault.after > 0) {
-      --fault.after;
-    } else if (taken == nullptr) {
-      if (fault.times != Fault::kForever) --fault.times;
-      taken = &fault;
-    }
-  }
-  return taken;
-}
-
 void EmulatedDevice::SetLimits(std::uint32_t max_active, std::uint32_t max_open) {
   const std::lock_guard lock(state_mutex_);
   max_active_ = max_active;
@@ -338,12 +279,6 @@ void EmulatedDevice::BreakZone(std::uint32_t zone, ZoneCondition condition) {
 std::vector<CachedWrite> EmulatedDevice::cached() const {
   const std::lock_guard lock(state_mutex_);
   return cached_;
-}
-
-void EmulatedDevice::VoidCached(std::uint32_t zone) {
-  for (CachedWrite& write : cached_) {
-    if (write.zone == zone) write.blocks = 0;
-  }
 }
 
 void EmulatedDevice::PowerLoss(std::size_t whole, std::uint64_t blocks) {

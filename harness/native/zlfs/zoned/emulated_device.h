@@ -1,11 +1,10 @@
 // A zoned device in memory or in a file that behaves as NVMe ZNS says, down to its errors, as fast
-// as memory can be copied. Tests make it fail, shrink, and lose power.
+// as memory can be copied. Tests make it shrink, break and lose power.
 
 #pragma once
 
-#include <atomic>
 #include <cstdint>
-#include <limits>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <span>
@@ -13,24 +12,10 @@
 #include <vector>
 
 #include "zlfs/zoned/device.h"
-#include "zlfs/zoned/errors.h"
 #include "zlfs/zoned/image.h"
 #include "zlfs/zoned/open.h"
 
 namespace zlfs {
-
-enum class Operation : std::uint8_t { kRead, kWrite, kFlush, kOpen, kClose, kFinish, kReset };
-
-// Makes commands of one kind fail: the next `after` of them succeed, then `times` fail.
-struct Fault {
-  static constexpr std::uint64_t kForever = std::numeric_limits<std::uint64_t>::max();
-
-  Operation operation = Operation::kWrite;
-  std::uint64_t after = 0;
-  std::uint64_t times = 1;
-  DeviceError error = DeviceError::kIo;
-  std::uint64_t landed_blocks = 0;  // of a failing write: blocks that reach the zone nevertheless
-};
 
 // A write that was accepted since the last flush. Its length is 0 once its zone was reset.
 struct CachedWrite {
@@ -65,8 +50,6 @@ class EmulatedDevice final : public ZonedDevice {
 
   // For tests. None of these may run beside another command of the same device.
 
-  void Inject(const Fault& fault);
-  void ClearFaults();
   // Changes what the device enforces; geometry() stays as it was. Active zones stay active.
   void SetLimits(std::uint32_t max_active, std::uint32_t max_open);
   // kReadOnly or kOffline: the device gives the zone up.
@@ -94,17 +77,13 @@ class EmulatedDevice final : public ZonedDevice {
   }
   std::uint64_t WritePointer(ZoneState state) const;
   IOStatus CheckUsable(std::uint32_t zone, const char* command) const;
-  IOStatus Manage(Operation operation, std::uint32_t zone);
+  IOStatus Manage(std::uint32_t zone, const std::function<IOStatus(ZoneState)>& command);
 
   // All of these need state_mutex_.
-  IOStatus AdmitWrite(std::uint32_t zone, std::uint64_t offset, std::uint64_t size,
-                      std::uint64_t* landing, DeviceError* fault);
-  IOStatus CheckTransition(Operation operation, std::uint32_t zone) const;
+  IOStatus AdmitWrite(std::uint32_t zone, std::uint64_t offset, std::uint64_t size);
   IOStatus MakeOpen(std::uint32_t zone, ZoneCondition wanted);
   bool CloseAnother(std::uint32_t zone);
   void Transition(std::uint32_t zone, ZoneState next);
-  Fault* TakeFault(Operation operation);
-  void VoidCached(std::uint32_t zone);
   void Recount();
 
   const std::shared_ptr<Image> image_;
@@ -120,9 +99,6 @@ class EmulatedDevice final : public ZonedDevice {
   std::uint32_t active_ = 0;
   std::uint32_t open_ = 0;
   std::vector<CachedWrite> cached_;
-  std::vector<Fault> faults_;
-
-  std::atomic<bool> read_faults_ = false;  // some fault concerns reads: they have to look
 };
 
 }  // namespace zlfs

@@ -48,17 +48,9 @@ IOStatus MakeError(DeviceError error, std::string_view detail) {
     case DeviceError::kBadSpec:
     case DeviceError::kUnknownOption:
     case DeviceError::kNotZoned:
-    case DeviceError::kOutOfRange:
-    case DeviceError::kUnaligned:
       return IOStatus::InvalidArgument(name, text);
-    case DeviceError::kMissing:
-      return IOStatus::PathNotFound(name, text);
-    case DeviceError::kBadImage:
-      return IOStatus::Corruption(name, text);
     case DeviceError::kBusy:
       return IOStatus::Busy(name, text);
-    case DeviceError::kReadOnlyHandle:
-      return IOStatus::NotSupported(name, text);
     case DeviceError::kNoSpace:
       return IOStatus::NoSpace(name, text);
     default:

@@ -22,24 +22,18 @@ constexpr std::uint64_t kPageSize = 4096;
 constexpr std::size_t kMaxVectors = 1024;  // IOV_MAX of Linux
 
 ZoneCondition ConditionOf(unsigned condition) {
-  switch (condition) {
-    case ZBD_ZONE_COND_NOT_WP:
-      return ZoneCondition::kNoWritePointer;
-    case ZBD_ZONE_COND_EMPTY:
-      return ZoneCondition::kEmpty;
-    case ZBD_ZONE_COND_IMP_OPEN:
-      return ZoneCondition::kImplicitlyOpen;
-    case ZBD_ZONE_COND_EXP_OPEN:
-      return ZoneCondition::kExplicitlyOpen;
-    case ZBD_ZONE_COND_CLOSED:
-      return ZoneCondition::kClosed;
-    case ZBD_ZONE_COND_FULL:
-      return ZoneCondition::kFull;
-    case ZBD_ZONE_COND_READONLY:
-      return ZoneCondition::kReadOnly;
-    default:
-      return ZoneCondition::kOffline;
+  constexpr std::pair<unsigned, ZoneCondition> kConditions[] = {
+      {ZBD_ZONE_COND_NOT_WP, ZoneCondition::kNoWritePointer},
+      {ZBD_ZONE_COND_EMPTY, ZoneCondition::kEmpty},
+      {ZBD_ZONE_COND_IMP_OPEN, ZoneCondition::kImplicitlyOpen},
+      {ZBD_ZONE_COND_EXP_OPEN, ZoneCondition::kExplicitlyOpen},
+      {ZBD_ZONE_COND_CLOSED, ZoneCondition::kClosed},
+      {ZBD_ZONE_COND_FULL, ZoneCondition::kFull},
+      {ZBD_ZONE_COND_READONLY, ZoneCondition::kReadOnly}};
+  for (const auto& [theirs, ours] : kConditions) {
+    if (theirs == condition) return ours;
   }
+  return ZoneCondition::kOffline;
 }
 
 ZoneInfo InfoOf(const zbd_zone& zone) {
