@@ -227,6 +227,13 @@ std::optional<std::uint32_t> Allocator::Leave(std::uint64_t writer) {
   return index;
 }
 
+std::optional<std::uint32_t> Allocator::TakeExcess() {
+  if (active_budget_ == 0 || active_ <= active_budget_) return std::nullopt;
+  const auto fullest = FullestUnowned();
+  if (fullest) zones_[*fullest].use = ZoneUse::kFinishing;
+  return fullest;
+}
+
 void Allocator::Finished(std::uint32_t index) {
   ZoneSpace& zone = zones_[index];
   assert(zone.use == ZoneUse::kFinishing);

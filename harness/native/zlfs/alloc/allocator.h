@@ -96,6 +96,9 @@ class Allocator {
   // The writer will ask no more. Returns a zone to finish (it is kFinishing then).
   std::optional<std::uint32_t> Leave(std::uint64_t writer);
   void Finished(std::uint32_t zone);
+  // After a mount more zones may be active than the limit allows: a zone to finish (it is
+  // kFinishing then).
+  std::optional<std::uint32_t> TakeExcess();
 
   // `live` bytes of content that kept `held` bytes of blocks are garbage now.
   void Freed(std::uint32_t zone, std::uint64_t live, std::uint64_t held);

@@ -19,9 +19,9 @@ namespace {
 
 // Which invariant recovery's refusals belong to: their messages begin with these names.
 constexpr std::pair<std::string_view, int> kRefusals[] = {
-    {"wrong-magic", 1}, {"newer-version", 1},  {"corrupt-superblock", 1}, {"wrong-device", 1},
-    {"corrupt-frame", 2}, {"corrupt-record", 3}, {"lost-data", 6},        {"corrupt-piece", 7},
-    {"corrupt-log", 9},
+    {"wrong-magic", 1},  {"newer-version", 1}, {"corrupt-superblock", 1},
+    {"wrong-device", 1}, {"corrupt-frame", 2}, {"corrupt-record", 3},
+    {"lost-data", 6},    {"corrupt-piece", 7}, {"corrupt-log", 9},
 };
 
 class Checker {
@@ -128,19 +128,14 @@ std::string DumpJson(Volume* volume) {
   const Geometry& geometry = volume->device()->geometry();
   const Policy& policy = superblock.policy;
   nlohmann::json dump;
-  dump["superblock"] = {{"format_version", kFormatVersion},
-                        {"generation", superblock.generation},
-                        {"identity", superblock.identity},
-                        {"block_size", superblock.block_size},
-                        {"zone_size", superblock.zone_size},
-                        {"zone_count", superblock.zone_count},
-                        {"max_active", geometry.max_active},
-                        {"max_open", geometry.max_open}};
+  dump["superblock"] = {{"format_version", kFormatVersion},  {"generation", superblock.generation},
+                        {"identity", superblock.identity},   {"block_size", superblock.block_size},
+                        {"zone_size", superblock.zone_size}, {"zone_count", superblock.zone_count},
+                        {"max_active", geometry.max_active}, {"max_open", geometry.max_open}};
   dump["policy"] = {
       {"finish_remaining_pct", policy.finish_remaining_pct},
       {"finish_occupancy_pct", policy.finish_occupancy_pct()},
-      {"on_active_limit",
-       kOnActiveLimitNames[static_cast<std::size_t>(policy.on_active_limit)]},
+      {"on_active_limit", kOnActiveLimitNames[static_cast<std::size_t>(policy.on_active_limit)]},
       {"lifetimes", policy.lifetimes},
       {"gc", policy.gc},
       {"gc_start_pct", policy.gc_start_pct},
@@ -164,8 +159,8 @@ std::string DumpJson(Volume* volume) {
                              {"lifetime", file.lifetime},
                              {"extents", std::move(extents)}});
   }
-  static constexpr const char* kUseNames[] = {"unusable", "empty", "active",
-                                              "finishing", "full", "resetting"};
+  static constexpr const char* kUseNames[] = {"unusable",  "empty", "active",
+                                              "finishing", "full",  "resetting"};
   dump["zones"] = nlohmann::json::array();
   const std::vector<ZoneSpace> zones = volume->Zones();
   for (std::size_t i = 0; i < zones.size(); ++i) {
@@ -194,8 +189,8 @@ IOStatus Import(Volume* volume, const std::string& source, const std::string& na
                                     .cause = Cause::kImport,
                                     .lifetime = rocksdb::Env::WLTH_EXTREME});
   std::vector<char> buffer(1 << 20);
-  for (std::size_t n; status.ok() && (n = std::fread(buffer.data(), 1, buffer.size(),
-                                                     input.get())) > 0;) {
+  for (std::size_t n;
+       status.ok() && (n = std::fread(buffer.data(), 1, buffer.size(), input.get())) > 0;) {
     status = volume->Append(file.get(), Slice(buffer.data(), n));
   }
   if (status.ok() && std::ferror(input.get()) != 0) {

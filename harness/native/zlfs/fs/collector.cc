@@ -185,7 +185,9 @@ IOStatus Collector::Move() {
   }
   for (const auto& [id, change] : moved) {
     File* const file = change.first;
-    // Pieces say nothing of those before them, so a log file's record has to say everything.
+    // Copies of recorded and unrecorded bytes may share a block now: both are recorded. Pieces say
+    // nothing of those before them, so a log file's record has to say everything.
+    file->recorded = file->size;
     volume_->RecordExtents(file, file->kind == FileKind::kLog ? 0 : change.second);
     const std::lock_guard lock(file->map_mutex);
     if (file->map != nullptr) volume_->guards_[*victim_].push_back(file->map);

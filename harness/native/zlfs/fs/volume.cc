@@ -151,6 +151,8 @@ IOStatus Volume::BeginLog(std::uint32_t zone, std::uint64_t last_frame,
   // What was read may not have been flushed by the one who wrote it.
   IOStatus status = io_.Flush();
   if (!status.ok()) return status;
+  status = LimitActive();
+  if (!status.ok()) return status;
   const std::uint32_t other = 1 - zone;
   if (zones[other].write_pointer != 0) {
     status = io_.Reset(other, true);
@@ -163,6 +165,17 @@ IOStatus Volume::BeginLog(std::uint32_t zone, std::uint64_t last_frame,
   unsigned resets = 0;
   if (status.ok()) status = Reclaim(true, &resets);
   return status;
+}
+
+// A loss of power can turn full zones back into active ones, and a device can lower its limits: the
+// log could not roll over.
+IOStatus Volume::LimitActive() {
+  while (const auto excess = allocator_->TakeExcess()) {
+    // A finished log zone reads as zeros behind its last piece, which recovery understands.
+    const IOStatus status = FinishZone(*excess, FinishCause::kActiveLimit);
+    if (!status.ok()) return status;
+  }
+  return IOStatus::OK();
 }
 
 IOStatus Volume::Close() {

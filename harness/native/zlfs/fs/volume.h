@@ -138,6 +138,7 @@ class Volume {
   IOStatus Load(Recovered recovered, const Policy& policy);
   IOStatus BeginLog(std::uint32_t zone, std::uint64_t last_frame,
                     const std::vector<ZoneInfo>& zones);
+  IOStatus LimitActive();
   void Describe(std::vector<Record>* records);  // state_ is held
 
   std::shared_ptr<const ExtentMap> Map(File* file);

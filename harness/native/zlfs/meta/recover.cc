@@ -5,6 +5,7 @@
 #include <string>
 #include <tuple>
 
+#include "zlfs/format/codec.h"
 #include "zlfs/format/frame.h"
 #include "zlfs/format/piece.h"
 #include "zlfs/meta/zone_reader.h"
@@ -103,10 +104,24 @@ struct Piece {
   Extent extent;
 };
 
+// Whether nothing was written from `offset` on. A mount that finds too many active zones finishes
+// some; if it dies before its roll-over, a log zone may end in a torn piece and zeros.
+bool OnlyZeros(ZoneReader* reader, std::uint64_t offset) {
+  constexpr std::uint64_t kStep = 64 << 10;
+  for (std::uint64_t size; offset < reader->limit(); offset += size) {
+    size = std::min(kStep, reader->limit() - offset);
+    std::string_view bytes;
+    if (!reader->Get(offset, size, &bytes).ok() || !AllZero(bytes)) return false;
+  }
+  return true;
+}
+
 // All pieces of a log zone. A torn last one is left out.
 IOStatus ReadPieces(ZonedDevice* device, std::uint32_t zone, std::uint64_t start,
-                    std::uint64_t limit, Recovered* recovered, std::vector<Piece>* pieces) {
+                    Recovered* recovered, std::vector<Piece>* pieces) {
   const std::size_t block = device->geometry().block_size;
+  const std::uint64_t limit = recovered->zones[zone].write_pointer;
+  const bool finished = recovered->zones[zone].condition == ZoneCondition::kFull;
   ZoneReader reader(device, zone, limit);
   std::uint64_t number = 0;
   for (std::uint64_t offset = start; offset < limit;) {
@@ -115,6 +130,7 @@ IOStatus ReadPieces(ZonedDevice* device, std::uint32_t zone, std::uint64_t start
     if (!status.ok()) return status;
     PieceHeader header;
     if (!DecodePieceHeader(bytes, &header)) {
+      if (finished && OnlyZeros(&reader, offset)) break;
       return Corrupt("corrupt-piece", zone, offset, "no piece header");
     }
     const std::size_t size = RoundUp(kPieceHeaderSize + header.size, block);
@@ -122,6 +138,7 @@ IOStatus ReadPieces(ZonedDevice* device, std::uint32_t zone, std::uint64_t start
     status = reader.Get(offset, size, &bytes);
     if (!status.ok()) return status;
     if (!PieceBodyIsRight(bytes, header)) {
+      if (finished && OnlyZeros(&reader, offset + size)) break;
       return Corrupt("corrupt-piece", zone, offset, "wrong checksum");
     }
     if (header.number <= number || header.generation > recovered->superblock.generation ||
@@ -147,8 +164,7 @@ IOStatus AddPieces(ZonedDevice* device, Recovered* recovered) {
     if (zone >= recovered->zones.size() || zone < kMetadataZones) {
       return IOStatus::Corruption("corrupt-record", "no log zone " + std::to_string(zone));
     }
-    const IOStatus status =
-        ReadPieces(device, zone, start, recovered->zones[zone].write_pointer, recovered, &pieces);
+    const IOStatus status = ReadPieces(device, zone, start, recovered, &pieces);
     if (!status.ok()) return status;
   }
   std::sort(pieces.begin(), pieces.end(), [](const Piece& a, const Piece& b) {

@@ -36,8 +36,13 @@ class HookedDevice final : public ZonedDevice {
  public:
   using Hook = std::function<void()>;
   HookedDevice(std::shared_ptr<EmulatedDevice> inner, Hook hook)
-      : inner_(std::move(inner)), hook_(std::move(hook)) {
+      : ZonedDevice(Access::kReadWrite), inner_(std::move(inner)), hook_(std::move(hook)) {
     geometry_ = inner_->geometry();
+  }
+  // Pretends to be the device that `inner` is a clone of.
+  HookedDevice(std::shared_ptr<EmulatedDevice> inner, const std::string& identity)
+      : HookedDevice(std::move(inner), [] {}) {
+    geometry_.identity = identity;
   }
   IOStatus Report(std::uint32_t first, std::uint32_t count, std::vector<ZoneInfo>* zones) override {
     return inner_->Report(first, count, zones);
@@ -54,9 +59,11 @@ class HookedDevice final : public ZonedDevice {
   IOStatus CloseZone(std::uint32_t zone) override { return Then(inner_->CloseZone(zone)); }
   IOStatus FinishZone(std::uint32_t zone) override { return Then(inner_->FinishZone(zone)); }
   IOStatus ResetZone(std::uint32_t zone) override { return Then(inner_->ResetZone(zone)); }
-  Counters counters() const override { return inner_->counters(); }
 
  private:
+  std::uint64_t Capacity(std::uint32_t zone) const override {
+    return InfoOf(*inner_, zone).capacity;
+  }
   IOStatus Then(IOStatus status) {
     hook_();
     return status;
