@@ -321,6 +321,8 @@ TEST_P(Conformance, AFinishGivesTheRestOfTheZoneUp) {
   EXPECT_EQ(device_->counters().pad_bytes, capacity - 4ULL * geometry_.block_size);
   EXPECT_EQ(device_->counters().bytes_written, 4ULL * geometry_.block_size);
   EXPECT_EQ(ReadZone(*device_, zone, 0, 4ULL * geometry_.block_size), Make(4).view());
+  EXPECT_ERROR(WriteBlocks(zone, 4, 1), DeviceError::kZoneFull);
+  ASSERT_OK(device_->FinishZone(zone));  // and nothing is given up twice
   // Also a zone in which nothing was written.
   ASSERT_OK(device_->FinishZone(zones_[4]));
   EXPECT_EQ(ConditionOf(zones_[4]), ZoneCondition::kFull);

@@ -90,18 +90,6 @@ unsigned KernelCondition(ZoneCondition condition) {
   return kConditions[static_cast<std::size_t>(condition)];
 }
 
-// Whether a driver could send this as one request.
-bool OneRequest(std::span<const Slice> buffers) {
-  std::uint64_t bytes = 0;
-  std::uint64_t pages = 0;
-  for (const Slice& buffer : buffers) {
-    const auto first = reinterpret_cast<std::uintptr_t>(buffer.data());
-    pages += (first + buffer.size() - 1) / 4096 - first / 4096 + 1;
-    bytes += buffer.size();
-  }
-  return bytes <= FakeKernel::kMaxKilobytes * 1024 && pages <= FakeKernel::kMaxSegments;
-}
-
 }  // namespace
 
 FakeKernel::FakeKernel(DeviceSpec shape) : memory_name_(shape.name) {
@@ -119,8 +107,7 @@ FakeKernel::FakeKernel(DeviceSpec shape) : memory_name_(shape.name) {
   PutAttribute("nvme5n1", "queue/max_open_zones", "0");
   PutAttribute("nvme5c0n1", "queue/max_active_zones", std::to_string(geometry.max_active));
   PutAttribute("nvme5c0n1", "queue/max_open_zones", std::to_string(geometry.max_open));
-  PutAttribute("nvme5n1", "queue/max_sectors_kb", std::to_string(kMaxKilobytes));
-  PutAttribute("nvme5n1", "queue/max_segments", std::to_string(kMaxSegments));
+  LimitRequests(32, 5);
   PutAttribute("nvme5n1", "device/serial", "fake   ");
   PutAttribute("nvme5n1", "nsid", "1");
   const std::lock_guard lock(mutex);
@@ -134,6 +121,24 @@ FakeKernel::~FakeKernel() {
   }
   device_.reset();
   Image::ForgetMemory(memory_name_);
+}
+
+void FakeKernel::LimitRequests(std::uint64_t kilobytes, std::uint64_t segments) {
+  max_kilobytes_ = kilobytes;
+  max_segments_ = segments;
+  PutAttribute("nvme5n1", "queue/max_sectors_kb", std::to_string(kilobytes));
+  PutAttribute("nvme5n1", "queue/max_segments", std::to_string(segments));
+}
+
+bool FakeKernel::OneRequest(std::span<const Slice> buffers) const {
+  std::uint64_t bytes = 0;
+  std::uint64_t pages = 0;
+  for (const Slice& buffer : buffers) {
+    const auto first = reinterpret_cast<std::uintptr_t>(buffer.data());
+    pages += (first + buffer.size() - 1) / 4096 - first / 4096 + 1;
+    bytes += buffer.size();
+  }
+  return bytes <= max_kilobytes_ * 1024 && pages <= max_segments_;
 }
 
 void FakeKernel::PutAttribute(const std::string& device, const std::string& attribute,
@@ -253,7 +258,7 @@ ssize_t pwritev(int fd, const iovec* vectors, int count, off_t offset) noexcept(
     buffers.emplace_back(static_cast<const char*>(vectors[i].iov_base), vectors[i].iov_len);
     bytes += static_cast<ssize_t>(vectors[i].iov_len);
   }
-  if (!zlfs::OneRequest(buffers)) ++kernel->split_requests;
+  if (!kernel->OneRequest(buffers)) ++kernel->split_requests;
   const std::size_t block = kernel->faults().geometry().block_size;
   if (kernel->short_transfers && buffers[0].size() > block) {
     buffers = {zlfs::Slice(buffers[0].data(), buffers[0].size() / block / 2 * block)};

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <memory>
+#include <span>
 #include <string>
 
 #include "device_test_util.h"
@@ -19,10 +20,6 @@ namespace zlfs {
 
 class FakeKernel {
  public:
-  // Small, so that requests are split often.
-  static constexpr std::uint64_t kMaxKilobytes = 32;
-  static constexpr std::uint64_t kMaxSegments = 5;
-
   // `shape` is a mem: specification; its device is made anew.
   explicit FakeKernel(DeviceSpec shape);
   FakeKernel(const FakeKernel&) = delete;
@@ -36,6 +33,10 @@ class FakeKernel {
   EmulatedDevice& device() { return *device_; }
   FaultyDevice& faults() { return *faults_; }  // what the calls really go to
 
+  // What fits into one request: little, so that writes are split often. Tells the driver, too.
+  void LimitRequests(std::uint64_t kilobytes, std::uint64_t segments);
+  bool OneRequest(std::span<const Slice> buffers) const;
+
   // How the faked system calls misbehave, and what they saw.
   bool exclusively_open = false;
   std::uint32_t block_size = 0;      // what the kernel says
@@ -47,6 +48,8 @@ class FakeKernel {
 
  private:
   TemporaryFolder folder_;
+  std::uint64_t max_kilobytes_ = 0;
+  std::uint64_t max_segments_ = 0;
   std::string memory_name_;
   std::unique_ptr<EmulatedDevice> device_;
   std::unique_ptr<FaultyDevice> faults_;

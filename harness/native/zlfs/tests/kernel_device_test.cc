@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <memory>
 #include <utility>
 #include <vector>
@@ -117,10 +118,11 @@ TEST_F(KernelDeviceTest, ZonesThatTheDeviceGivesUpAreNamed) {
 }
 
 TEST_F(KernelDeviceTest, GoesOnWhereAFailedWriteEnded) {
+  constexpr std::uint64_t request = 3;
+  kernel_.LimitRequests(1024, request);
   ASSERT_OK(Open());
   ASSERT_OK(WriteBlocks(0, 0, 2));
   // The first request of the write succeeds, the second lands one of its blocks.
-  const std::uint64_t request = FakeKernel::kMaxSegments;
   kernel_.faults().Inject({.after = 1, .landed_blocks = 1});
   EXPECT_ERROR(WriteBlocks(0, 2, 12), DeviceError::kIo);
   const std::uint64_t now = 2 + request + 1;
@@ -149,21 +151,27 @@ TEST_F(KernelDeviceTest, InterruptedAndShortTransfersAreCompleted) {
 }
 
 TEST_F(KernelDeviceTest, EachWriteCommandIsOneRequest) {
-  ASSERT_OK(Open());
   // One large buffer, many small ones, and buffers of odd sizes.
   const Blocks blocks(24, kBlock, 2);
-  std::vector<Slice> small;
-  std::vector<Slice> odd;
-  for (std::uint64_t i = 0; i < 24; ++i)
-    small.emplace_back(blocks.slice().data() + i * kBlock, kBlock);
-  for (std::uint64_t i = 0, n = 1; i < 24; i += n, n = std::min<std::uint64_t>(n + 2, 24 - i)) {
-    odd.emplace_back(blocks.slice().data() + i * kBlock, n * kBlock);
+  std::vector<Slice> buffers[3] = {{blocks.slice()}, {}, {}};
+  for (std::uint64_t i = 0; i < 24; ++i) {
+    buffers[1].emplace_back(blocks.slice().data() + i * kBlock, kBlock);
   }
-  ASSERT_OK(device_->Write(0, 0, blocks.slice()));
-  ASSERT_OK(device_->Write(1, 0, small));
-  ASSERT_OK(device_->Write(2, 0, odd));
-  for (std::uint32_t zone = 0; zone < 3; ++zone) {
-    EXPECT_EQ(ReadZone(*device_, zone, 0, kCapacity), blocks.view()) << zone;
+  for (std::uint64_t i = 0, n = 1; i < 24; i += n, n = std::min<std::uint64_t>(n + 2, 24 - i)) {
+    buffers[2].emplace_back(blocks.slice().data() + i * kBlock, n * kBlock);
+  }
+  for (const auto& [kilobytes, segments] : {std::pair(1024, 5), std::pair(12, 128)}) {
+    kernel_.LimitRequests(static_cast<std::uint64_t>(kilobytes),
+                          static_cast<std::uint64_t>(segments));
+    ASSERT_OK(Open());
+    for (std::uint32_t zone = 0; zone < 3; ++zone) {
+      const std::uint64_t before = kernel_.device().counters().writes;
+      ASSERT_OK(device_->Write(zone, 0, buffers[zone]));
+      EXPECT_EQ(ReadZone(*device_, zone, 0, kCapacity), blocks.view()) << zone;
+      const std::uint64_t commands = kernel_.device().counters().writes - before;
+      EXPECT_EQ(commands, segments == 5 ? 5U : 8U) << "as few as possible";
+      ASSERT_OK(device_->ResetZone(zone));
+    }
   }
   EXPECT_EQ(kernel_.split_requests, 0U);
 }

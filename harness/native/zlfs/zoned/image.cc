@@ -28,8 +28,8 @@ static_assert(std::atomic_ref<std::uint64_t>::is_always_lock_free);
 
 constexpr char kMagic[8] = {'Z', 'L', 'E', 'M', 'U', 'L', '0', '1'};
 constexpr std::uint32_t kVersion = 1;
-constexpr std::uint64_t kDataAlignment = std::uint64_t{2} << 20;  // lets huge pages back the data
-constexpr std::uint64_t kMaxSize = std::uint64_t{1} << 46;        // of an address space's 2^47
+constexpr std::uint64_t kPageSize = 4096;
+constexpr std::uint64_t kMaxSize = std::uint64_t{1} << 46;  // of an address space's 2^47
 
 // In-memory images by name.
 std::mutex memory_mutex;  // guards Memory()
@@ -146,8 +146,8 @@ Image::~Image() {
 
 void Image::SetShape(const EmulatedShape& shape) {
   shape_ = shape;
-  stride_ = RoundUp(shape.zone_capacity, 4096);
-  data_offset_ = RoundUp(kRecordsOffset + shape.zones * sizeof(ZoneRecord), kDataAlignment);
+  stride_ = RoundUp(shape.zone_capacity, kPageSize);
+  data_offset_ = RoundUp(kRecordsOffset + shape.zones * sizeof(ZoneRecord), kPageSize);
   size_ = data_offset_ + shape.zones * stride_;
 }
 
@@ -157,8 +157,6 @@ IOStatus Image::Map(bool writable) {
   void* base = mmap(nullptr, size_, protection, flags, fd_, 0);
   if (base == MAP_FAILED) return MakeSystemError(errno, "mmap");
   base_ = static_cast<char*>(base);
-  // Zones are filled from their beginning, so huge pages waste little and spare most faults.
-  if (fd_ < 0) madvise(base_, size_, MADV_HUGEPAGE);
   return IOStatus::OK();
 }
 

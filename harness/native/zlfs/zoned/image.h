@@ -4,8 +4,8 @@
 // Layout of the file, little-endian, identical in memory:
 //   offset 0      ImageHeader
 //   offset 4096   one ZoneRecord per zone
-//   data_offset   one region of `stride` bytes per zone, data_offset a multiple of 2 MiB, stride
-//                 the zone capacity rounded up to 4096
+//   data_offset   one region of `stride` bytes per zone, data_offset a multiple of 4096, stride the
+//                 zone capacity rounded up to 4096
 //
 // A zone's state is one 64-bit word that is stored atomically, and data is copied before the word
 // that covers it is stored. Whoever maps the file after a kill -9 sees every zone whole: a write
