@@ -234,7 +234,8 @@ TEST_P(Conformance, UnalignedCommandsAreRefused) {
   EXPECT_ERROR(device_->Write(zone, 0, Slice(whole.data(), half)), DeviceError::kUnaligned);
   EXPECT_ERROR(device_->Write(zone, 0, Slice(whole.data() + half, geometry_.block_size)),
                DeviceError::kUnaligned);
-  EXPECT_ERROR(device_->Write(zone, 0, Slice()), DeviceError::kUnaligned);
+  EXPECT_ERROR(device_->Write(zone, 0, Slice(whole.data(), 0)), DeviceError::kUnaligned);
+  EXPECT_ERROR(device_->Write(zone, 0, std::span<const Slice>()), DeviceError::kUnaligned);
   ASSERT_OK(device_->Write(zone, 0, whole));
   if (geometry_.read_alignment == 1) {
     EXPECT_EQ(ReadZone(*device_, zone, 3, 5), blocks.view().substr(3, 5));
@@ -251,6 +252,7 @@ TEST_P(Conformance, AZoneEndsAtItsCapacity) {
   const std::uint32_t zone = zones_[2];
   const std::uint64_t capacity = InfoOf(*device_, zone).capacity;
   const std::uint64_t last = capacity / geometry_.block_size - 1;
+  EXPECT_ERROR(WriteBlocks(zone, last + 1, 1), DeviceError::kOutOfRange);
   ASSERT_NO_FATAL_FAILURE(Fill(zone, 1));
   EXPECT_ERROR(WriteBlocks(zone, last, 2), DeviceError::kBoundary);
   EXPECT_EQ(ConditionOf(zone), ZoneCondition::kImplicitlyOpen);

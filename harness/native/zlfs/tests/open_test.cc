@@ -89,7 +89,7 @@ TEST(OpenDevice, RefusesShapesThatCannotBe) {
         "zones=4&zone_size=1M&max_active=2&max_open=0", "zones=4294967296&zone_size=1048576G",
         "zones=x&zone_size=1M", "zones=&zone_size=1M", "zones=-1&zone_size=1M",
         "zones=4&zone_size=1MB", "zones=4&zone_size=1M&cache=on", "zones=4&zone_size=1M&direct=yes",
-        "zones=4&zone_size=99999999999999G", "zones=4&zone_size=1048576G"}) {
+        "zones=4&zone_size=17179869185G", "zones=4&zone_size=1048576G"}) {
     std::unique_ptr<ZonedDevice> device;
     EXPECT_ERROR(OpenText(std::string("mem:bad?") + options, &device), DeviceError::kBadSpec)
         << options;
