@@ -44,6 +44,11 @@ class HookedDevice final : public ZonedDevice {
       : HookedDevice(std::move(inner), [] {}) {
     geometry_.identity = identity;
   }
+  // What the device is found to allow when it is opened.
+  void SetLimits(std::uint32_t max_active, std::uint32_t max_open) {
+    geometry_.max_active = max_active;
+    geometry_.max_open = max_open;
+  }
   IOStatus Report(std::uint32_t first, std::uint32_t count, std::vector<ZoneInfo>* zones) override {
     return inner_->Report(first, count, zones);
   }
