@@ -332,23 +332,16 @@ IOStatus FormatIfBlank(ZonedDevice* device, OptionMap policy_options) {
   return status.ok() ? Mkfs(device, policy, "") : status;
 }
 
-}  // namespace
-
-IOStatus OpenFileSystem(const std::string& uri, std::unique_ptr<FileSystem>* file_system) {
-  DeviceSpec spec;
-  IOStatus status = ParseSpec(uri, &spec);
-  if (!status.ok()) return status;
+IOStatus MountFileSystem(std::unique_ptr<ZonedDevice> device, OptionMap uri_options, bool read_only,
+                         std::unique_ptr<FileSystem>* file_system) {
   MountOptions options;
-  options.read_only = TakeOption(&spec.options, "readonly", "0") == "1";
-  std::string aux = TakeOption(&spec.options, "aux", "");
-  const bool has_ledger = spec.options.contains("ledger");
-  options.ledger_path = TakeOption(&spec.options, "ledger", "");
-  std::unique_ptr<ZonedDevice> device;
-  status = OpenDevice(&spec, options.read_only ? Access::kReadOnly : Access::kReadWrite, &device);
-  if (!status.ok()) return status;
-  options.policy = spec.options;
-  if (device->geometry().kind != DeviceKind::kKernel && !options.read_only) {
-    status = FormatIfBlank(device.get(), options.policy);
+  options.read_only = read_only;
+  std::string aux = TakeOption(&uri_options, "aux", "");
+  const bool has_ledger = uri_options.contains("ledger");
+  options.ledger_path = TakeOption(&uri_options, "ledger", "");
+  options.policy = std::move(uri_options);
+  if (device->geometry().kind != DeviceKind::kKernel && !read_only) {
+    const IOStatus status = FormatIfBlank(device.get(), options.policy);
     if (!status.ok()) return status;
   }
   if (aux.empty()) {
@@ -361,12 +354,30 @@ IOStatus OpenFileSystem(const std::string& uri, std::unique_ptr<FileSystem>* fil
   if (error) return IOStatus::IOError(aux, error.message());
   if (!has_ledger) options.ledger_path = aux + "/ledger.jsonl";
   std::unique_ptr<Volume> volume;
-  status = Volume::Mount(std::move(device), options, &volume);
+  IOStatus status = Volume::Mount(std::move(device), options, &volume);
   if (!status.ok()) return status;
   auto result = std::make_unique<ZonedFileSystem>(std::move(volume), std::move(aux));
   status = result->MakeDirectories();
   if (status.ok()) *file_system = std::move(result);
   return status;
+}
+
+}  // namespace
+
+IOStatus OpenFileSystem(const std::string& uri, std::unique_ptr<FileSystem>* file_system) {
+  DeviceSpec spec;
+  IOStatus status = ParseSpec(uri, &spec);
+  if (!status.ok()) return status;
+  const bool read_only = TakeOption(&spec.options, "readonly", "0") == "1";
+  std::unique_ptr<ZonedDevice> device;
+  status = OpenDevice(&spec, read_only ? Access::kReadOnly : Access::kReadWrite, &device);
+  if (!status.ok()) return status;
+  return MountFileSystem(std::move(device), std::move(spec.options), read_only, file_system);
+}
+
+IOStatus OpenFileSystem(std::unique_ptr<ZonedDevice> device, OptionMap options,
+                        std::unique_ptr<FileSystem>* file_system) {
+  return MountFileSystem(std::move(device), std::move(options), false, file_system);
 }
 
 }  // namespace zlfs
