@@ -16,8 +16,9 @@ inline constexpr std::string_view kCauseNames[] = {"wal",    "flush", "compactio
                                                    "import", "gc",    "metadata"};
 inline constexpr std::size_t kCauses = std::size(kCauseNames);
 
-enum class FinishCause : std::uint8_t { kThreshold, kActiveLimit, kMetadata };
-inline constexpr std::string_view kFinishNames[] = {"threshold", "active_limit", "metadata"};
+enum class FinishCause : std::uint8_t { kThreshold, kActiveLimit, kMetadata, kImport };
+inline constexpr std::string_view kFinishNames[] = {"threshold", "active_limit", "metadata",
+                                                    "import"};
 inline constexpr std::size_t kFinishCauses = std::size(kFinishNames);
 
 struct Totals {
@@ -34,6 +35,7 @@ struct Totals {
   std::uint64_t resets_data = 0;
   std::uint64_t resets_metadata = 0;
   std::uint64_t flushes = 0;
+  std::uint64_t collected_zones = 0;
 
   std::uint64_t BytesWritten() const {
     std::uint64_t sum = 0;
@@ -72,6 +74,10 @@ class Ledger {
   void Flushed() {
     const std::lock_guard lock(mutex_);
     ++totals_.flushes;
+  }
+  void Collected() {
+    const std::lock_guard lock(mutex_);
+    ++totals_.collected_zones;
   }
   void Retired(const Retirement& retirement) {
     const std::lock_guard lock(mutex_);

@@ -47,9 +47,9 @@ bool Allocator::MayTakeEmpty(Urgency urgency) const {
     case Urgency::kLog:
       return empty_ > 1;
     case Urgency::kFlush:
-      return empty_ > 2;
+      return empty_ > kFlushKeeps;
     case Urgency::kOrdinary:
-      return empty_ > 2 + reserve_;
+      return empty_ > kept_zones();
   }
   return false;
 }
@@ -214,7 +214,7 @@ void Allocator::SetActive(ZoneSpace* zone, bool active) {
   zone->active = active;
 }
 
-std::optional<std::uint32_t> Allocator::Leave(std::uint64_t writer) {
+std::optional<std::uint32_t> Allocator::Leave(std::uint64_t writer, bool finish) {
   const auto own = owned_.find(writer);
   if (own == owned_.end()) return std::nullopt;
   const std::uint32_t index = own->second;
@@ -222,7 +222,9 @@ std::optional<std::uint32_t> Allocator::Leave(std::uint64_t writer) {
   owned_.erase(own);
   zone.owner = 0;
   if (!Writable(zone) || zone.in_flight != 0) return std::nullopt;
-  if (zone.room() * 100 >= zone.capacity * policy_.finish_remaining_pct) return std::nullopt;
+  if (!finish && zone.room() * 100 >= zone.capacity * policy_.finish_remaining_pct) {
+    return std::nullopt;
+  }
   zone.use = ZoneUse::kFinishing;
   return index;
 }

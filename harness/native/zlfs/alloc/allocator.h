@@ -93,8 +93,9 @@ class Allocator {
   void Written(std::uint32_t zone, std::uint64_t size, std::uint64_t live);
   // It failed after `written` bytes: the zone takes no more.
   void Failed(std::uint32_t zone, std::uint64_t size, std::uint64_t written);
-  // The writer will ask no more. Returns a zone to finish (it is kFinishing then).
-  std::optional<std::uint32_t> Leave(std::uint64_t writer);
+  // The writer will ask no more. Returns a zone to finish (it is kFinishing then): with `finish`
+  // the writer's, whatever room it has.
+  std::optional<std::uint32_t> Leave(std::uint64_t writer, bool finish = false);
   void Finished(std::uint32_t zone);
   // After a mount more zones may be active than the limit allows: a zone to finish (it is
   // kFinishing then).
@@ -119,10 +120,14 @@ class Allocator {
   std::uint32_t zone_count() const { return static_cast<std::uint32_t>(zones_.size()); }
   std::uint32_t empty_zones() const { return empty_; }
   std::uint32_t active_zones() const { return active_; }
+  // Empty zones that ordinary writes leave alone.
+  std::uint32_t kept_zones() const { return kFlushKeeps + reserve_; }
   // Bytes written so far: the only time there is.
   std::uint64_t clock() const { return clock_; }
 
  private:
+  static constexpr std::uint32_t kFlushKeeps = 2;  // one for the collector, one for WALs
+
   Decision AllocateShared(const Request& request);
   Decision AllocateData(const Request& request);
   Decision Grant(std::uint32_t zone, std::uint64_t size);

@@ -42,6 +42,12 @@ void Put(const LogZoneRecord& r, std::string* to) {
   PutVarint(to, r.offset);
 }
 void Put(const LogZoneEndRecord& r, std::string* to) { PutVarint(to, r.zone); }
+void Put(const TotalsRecord& r, std::string* to) {
+  PutVarint(to, r.collected_bytes);
+  PutVarint(to, r.collected_zones);
+  PutVarint(to, r.finishes);
+  PutVarint(to, r.resets);
+}
 
 void Take(Decoder* from, StateRecord* r) { r->next_file = from->Varint(); }
 void Take(Decoder* from, CreateRecord* r) {
@@ -77,6 +83,12 @@ void Take(Decoder* from, LogZoneRecord* r) {
 }
 void Take(Decoder* from, LogZoneEndRecord* r) {
   r->zone = static_cast<std::uint32_t>(from->Varint(kMaxZone));
+}
+void Take(Decoder* from, TotalsRecord* r) {
+  r->collected_bytes = from->Varint();
+  r->collected_zones = from->Varint();
+  r->finishes = from->Varint();
+  r->resets = from->Varint();
 }
 
 template <typename Kind>

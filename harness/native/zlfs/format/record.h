@@ -83,8 +83,17 @@ struct LogZoneEndRecord {
   std::uint32_t zone = 0;
 };
 
+// Counts since mkfs, as of the last roll-over or clean end.
+struct TotalsRecord {
+  static constexpr std::uint64_t kType = 9;
+  std::uint64_t collected_bytes = 0;  // content that the collector moved
+  std::uint64_t collected_zones = 0;
+  std::uint64_t finishes = 0;
+  std::uint64_t resets = 0;
+};
+
 using Record = std::variant<StateRecord, CreateRecord, ExtentsRecord, RenameRecord, DeleteRecord,
-                            RenameDirRecord, LogZoneRecord, LogZoneEndRecord>;
+                            RenameDirRecord, LogZoneRecord, LogZoneEndRecord, TotalsRecord>;
 
 void AppendRecord(const Record& record, std::string* to);
 // All records of a frame. False: malformed; what was decoded so far is in `records`.

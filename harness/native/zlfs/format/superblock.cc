@@ -1,6 +1,7 @@
 #include "zlfs/format/superblock.h"
 
 #include <algorithm>
+#include <cstring>
 
 #include "zlfs/format/codec.h"
 
@@ -14,6 +15,7 @@ constexpr std::size_t kChecksumOffset = 16;
 constexpr std::size_t kPolicyOffset = 60;
 constexpr std::size_t kIdentityOffset = 68;
 constexpr std::size_t kMaxIdentity = 256;
+constexpr std::size_t kLabelOffset = 328;
 
 std::uint64_t SumWithoutField(std::string block) {
   StoreFixed<std::uint64_t>(block.data() + kChecksumOffset, 0);
@@ -44,6 +46,7 @@ std::string EncodeSuperblock(const Superblock& superblock) {
   const std::string_view identity = std::string_view(superblock.identity).substr(0, kMaxIdentity);
   StoreFixed(at + kIdentityOffset, static_cast<std::uint16_t>(identity.size()));
   std::copy(identity.begin(), identity.end(), at + kIdentityOffset + 2);
+  superblock.label.copy(at + kLabelOffset, kMaxLabel);
   StoreFixed(at + kChecksumOffset, SumWithoutField(block));
   return block;
 }
@@ -71,11 +74,9 @@ IOStatus DecodeSuperblock(std::string_view block, Superblock* superblock) {
             .gc_start_pct = byte(2),
             .gc_victim = static_cast<Victim>(byte(4))};
   superblock->block_size = LoadFixed<std::uint32_t>(at + 12);
-  if (version == 0 || superblock->block_size != block.size() || byte(0) > 100 ||
-      byte(1) != policy.finish_occupancy_pct() || byte(2) == 0 || byte(2) > 90 ||
-      byte(3) > static_cast<std::uint8_t>(OnActiveLimit::kWait) ||
-      byte(4) > static_cast<std::uint8_t>(Victim::kCostBenefit) || byte(5) > 1 || byte(6) > 1 ||
-      identity_size > kMaxIdentity) {
+  if (version == 0 || superblock->block_size != block.size() || byte(0) > 100 || byte(2) == 0 ||
+      byte(2) > 90 || byte(3) > static_cast<std::uint8_t>(OnActiveLimit::kWait) ||
+      byte(4) > static_cast<std::uint8_t>(Victim::kCostBenefit) || identity_size > kMaxIdentity) {
     return IOStatus::Corruption("corrupt-superblock: a field is out of range");
   }
   superblock->generation = LoadFixed<std::uint64_t>(at + 24);
@@ -83,6 +84,11 @@ IOStatus DecodeSuperblock(std::string_view block, Superblock* superblock) {
   superblock->zone_size = LoadFixed<std::uint64_t>(at + 48);
   superblock->zone_count = LoadFixed<std::uint32_t>(at + 56);
   superblock->identity = std::string(at + kIdentityOffset + 2, identity_size);
+  superblock->label = std::string(at + kLabelOffset, strnlen(at + kLabelOffset, kMaxLabel));
+  // Switches are 0 or 1, the two thresholds agree, and what has no meaning is zero.
+  if (EncodeSuperblock(*superblock) != block) {
+    return IOStatus::Corruption("corrupt-superblock: fields contradict each other");
+  }
   return IOStatus::OK();
 }
 

@@ -9,10 +9,11 @@
 //          48  zone_size     u64
 //          56  zone_count    u32
 //          60  finish_remaining_pct, finish_occupancy_pct, gc_start_pct, on_active_limit,
-//          gc_victim,
-//              gc, lifetimes: u8 each, then one zero byte
-//          68  identity      u16 length, then that many bytes
-//              zeros up to the end of the block
+//              gc_victim, gc, lifetimes: u8 each
+//          68  identity      u16 length, then that many bytes (at most 256)
+//         328  label         at most 31 bytes, zeros up to 360: the harness finds its own by it
+//
+// Whatever is not mentioned is zero.
 
 #pragma once
 
@@ -29,6 +30,7 @@ namespace zlfs {
 inline constexpr std::uint32_t kFormatVersion = 1;
 // Zones of the metadata log: the first ones of the device.
 inline constexpr std::uint32_t kMetadataZones = 2;
+inline constexpr std::size_t kMaxLabel = 31;
 
 struct Superblock {
   std::uint32_t block_size = 0;
@@ -38,6 +40,7 @@ struct Superblock {
   std::uint32_t zone_count = 0;
   Policy policy;
   std::string identity;
+  std::string label;
 
   bool operator==(const Superblock&) const = default;
 };

@@ -1,10 +1,6 @@
 #include "zlfs/fs/check.h"
 
 #include <algorithm>
-#include <cerrno>
-#include <cstdio>
-#include <cstring>
-#include <memory>
 #include <nlohmann/json.hpp>
 #include <string_view>
 #include <tuple>
@@ -99,16 +95,12 @@ class Checker {
   std::vector<Violation>* const violations_;
 };
 
-struct CloseFile {
-  void operator()(std::FILE* file) const { std::fclose(file); }
-};
-
 }  // namespace
 
 IOStatus Check(ZonedDevice* device, std::vector<Violation>* violations) {
   violations->clear();
   Recovered recovered;
-  const IOStatus status = Recover(device, &recovered);
+  const IOStatus status = RecoverBeside(device, &recovered);
   if (status.ok()) {
     Checker(recovered, device->geometry(), violations).Run();
     return status;
@@ -128,10 +120,13 @@ std::string DumpJson(Volume* volume) {
   const Geometry& geometry = volume->device()->geometry();
   const Policy& policy = superblock.policy;
   nlohmann::json dump;
-  dump["superblock"] = {{"format_version", kFormatVersion},  {"generation", superblock.generation},
-                        {"identity", superblock.identity},   {"block_size", superblock.block_size},
-                        {"zone_size", superblock.zone_size}, {"zone_count", superblock.zone_count},
-                        {"max_active", geometry.max_active}, {"max_open", geometry.max_open}};
+  dump["schema_version"] = 1;
+  dump["superblock"] = {
+      {"format_version", kFormatVersion},    {"generation", superblock.generation},
+      {"identity", superblock.identity},     {"label", superblock.label},
+      {"block_size", superblock.block_size}, {"zone_size", superblock.zone_size},
+      {"zone_count", superblock.zone_count}, {"max_active", geometry.max_active},
+      {"max_open", geometry.max_open}};
   dump["policy"] = {
       {"finish_remaining_pct", policy.finish_remaining_pct},
       {"finish_occupancy_pct", policy.finish_occupancy_pct()},
@@ -177,9 +172,8 @@ std::string DumpJson(Volume* volume) {
   return dump.dump();
 }
 
-IOStatus Import(Volume* volume, const std::string& source, const std::string& name) {
-  const std::unique_ptr<std::FILE, CloseFile> input(std::fopen(source.c_str(), "rbe"));
-  if (input == nullptr) return IOStatus::IOError(source, std::strerror(errno));
+IOStatus Import(Volume* volume, const std::string& name, const Source& next) {
+  if (volume->Exists(name)) return IOStatus::InvalidArgument("exists", name);
   std::shared_ptr<File> file;
   IOStatus status = volume->Create(name, FileKind::kData, &file);
   if (!status.ok()) return status;
@@ -188,16 +182,13 @@ IOStatus Import(Volume* volume, const std::string& source, const std::string& na
                                     .urgency = Urgency::kOrdinary,
                                     .cause = Cause::kImport,
                                     .lifetime = rocksdb::Env::WLTH_EXTREME});
-  std::vector<char> buffer(1 << 20);
-  for (std::size_t n;
-       status.ok() && (n = std::fread(buffer.data(), 1, buffer.size(), input.get())) > 0;) {
-    status = volume->Append(file.get(), Slice(buffer.data(), n));
-  }
-  if (status.ok() && std::ferror(input.get()) != 0) {
-    status = IOStatus::IOError(source, std::strerror(errno));
+  for (Slice part; (status = next(&part)).ok() && !part.empty();) {
+    status = volume->Append(file.get(), part);
+    if (!status.ok()) break;
   }
   if (status.ok()) status = volume->Sync(file.get());
-  const IOStatus finished = volume->FinishWriting(file.get());
+  // No zone stays active for data that will never grow.
+  const IOStatus finished = volume->FinishWriting(file.get(), true);
   if (status.ok()) status = finished;
   volume->Release(file);
   // Half a file is of no use, and what it takes may be needed.

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -22,7 +23,11 @@ IOStatus Check(ZonedDevice* device, std::vector<Violation>* violations);
 // Superblock, files with their extents, and zones, as one JSON object. Volumes may be read-only.
 std::string DumpJson(Volume* volume);
 
-// Copies a file of the operating system into the volume, durably. Counted as cause `import`.
-IOStatus Import(Volume* volume, const std::string& source, const std::string& name);
+// Gives the next part of a file's content; an empty one at its end.
+using Source = std::function<IOStatus(Slice* part)>;
+
+// Makes a file that does not exist yet ("exists") of that content, durably, and finishes the zone
+// that it filled last. Counted as cause `import`.
+IOStatus Import(Volume* volume, const std::string& name, const Source& next);
 
 }  // namespace zlfs

@@ -54,7 +54,12 @@ IOStatus CheckDevice(ZonedDevice* device) {
   return IOStatus::OK();
 }
 
-IOStatus Mkfs(ZonedDevice* device, const Policy& policy, const std::string& erase) {
+IOStatus Mkfs(ZonedDevice* device, const Policy& policy, const std::string& erase,
+              const std::string& label) {
+  if (label.size() > kMaxLabel || label.find('\0') != std::string::npos) {
+    return IOStatus::InvalidArgument(
+        "bad-label", "at most " + std::to_string(kMaxLabel) + " bytes are kept: " + label);
+  }
   if (IOStatus status = CheckDevice(device); !status.ok()) return status;
   if (IOStatus status = Empty(device, erase); !status.ok()) return status;
   const Geometry& geometry = device->geometry();
@@ -64,7 +69,8 @@ IOStatus Mkfs(ZonedDevice* device, const Policy& policy, const std::string& eras
                         .zone_size = geometry.zone_size,
                         .zone_count = geometry.zone_count,
                         .policy = policy,
-                        .identity = geometry.identity};
+                        .identity = geometry.identity,
+                        .label = label};
   std::random_device random;
   for (char& byte : superblock.volume) byte = static_cast<char>(random());
   std::vector<ZoneInfo> zones;

@@ -78,13 +78,8 @@ IOStatus Volume::Mount(std::unique_ptr<ZonedDevice> device, const MountOptions& 
   IOStatus status = options.read_only ? IOStatus::OK() : CheckDevice(device.get());
   if (!status.ok()) return status;
   Recovered recovered;
-  // A running database may roll its log over while we read: then the zones make no sense.
-  constexpr int kAttempts = 5;
-  for (int attempt = 0; attempt < (options.read_only ? kAttempts : 1); ++attempt) {
-    recovered = {};
-    status = Recover(device.get(), &recovered);
-    if (!status.IsCorruption()) break;
-  }
+  status = options.read_only ? RecoverBeside(device.get(), &recovered)
+                             : Recover(device.get(), &recovered);
   if (!status.ok()) return status;
   Policy policy = recovered.superblock.policy;
   OptionMap changes = options.policy;
@@ -109,6 +104,7 @@ IOStatus Volume::Load(Recovered recovered, const Policy& policy) {
   cut_bytes_ = recovered.cut_bytes;
   piece_number_ = recovered.last_piece;
   next_file_ = recovered.space.next_file;
+  before_ = recovered.space.totals;
   const Geometry& geometry = device_->geometry();
   std::vector<ZoneSpace> zones;
   for (std::uint32_t zone = 0; zone < geometry.zone_count; ++zone) {
@@ -191,6 +187,13 @@ IOStatus Volume::Close() {
     status = log_->Commit(position);
     unsigned resets = 0;
     if (status.ok()) status = Reclaim(true, &resets);
+    if (status.ok()) {
+      {
+        const std::lock_guard lock(state_);
+        position = log_->Append(SinceMkfs());
+      }
+      status = log_->Commit(position);
+    }
   }
   ledger_file_.reset();
   return status;
@@ -198,6 +201,7 @@ IOStatus Volume::Close() {
 
 void Volume::Describe(std::vector<Record>* records) {
   records->emplace_back(StateRecord{.next_file = next_file_});
+  records->emplace_back(SinceMkfs());
   for (const auto& [name, file] : names_) {
     records->emplace_back(CreateRecord{
         .file = file->id, .kind = file->kind, .modified = file->modified, .name = name});

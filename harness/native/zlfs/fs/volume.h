@@ -43,7 +43,8 @@ IOStatus CheckDevice(ZonedDevice* device);
 
 // Makes an empty zlfs. Refuses zones that are not empty ("not-empty") unless `erase` is the
 // device's identity; then it resets them.
-IOStatus Mkfs(ZonedDevice* device, const Policy& policy, const std::string& erase);
+IOStatus Mkfs(ZonedDevice* device, const Policy& policy, const std::string& erase,
+              const std::string& label = "");
 
 struct MountOptions {
   bool read_only = false;
@@ -58,6 +59,7 @@ struct SpaceUse {
   std::uint64_t garbage = 0;
   std::uint64_t given_up = 0;  // by finishing zones
   std::uint64_t free = 0;
+  std::uint64_t kept = 0;  // of zones kept empty for what frees space
   std::uint32_t empty_zones = 0;
   std::uint32_t active_zones = 0;  // of data
 };
@@ -102,14 +104,16 @@ class Volume {
   IOStatus Append(File* file, Slice data);
   // Everything appended is durable when it returns.
   IOStatus Sync(File* file);
-  // The writer is done: writes its buffer, without making it durable.
-  IOStatus FinishWriting(File* file);
+  // The writer is done: writes its buffer, without making it durable. With `finish_zone` its zone
+  // is finished whatever room it has.
+  IOStatus FinishWriting(File* file, bool finish_zone = false);
   std::uint64_t Size(File* file);
   // Fewer bytes than asked for at the end of the file.
   IOStatus Read(File* file, std::uint64_t offset, std::size_t size, char* to, std::size_t* read);
 
   SpaceUse Space();
   Totals totals() const { return ledger_.totals(); }
+  TotalsRecord SinceMkfs() const;
   std::vector<FileInfo> Files();
   std::vector<ZoneSpace> Zones();
   const Superblock& superblock() const { return superblock_; }
@@ -173,6 +177,7 @@ class Volume {
   ZoneIo io_;
   Superblock superblock_;
   std::uint64_t cut_bytes_ = 0;
+  TotalsRecord before_;  // totals up to the mount
   std::vector<ZoneLock> zone_locks_;
   std::atomic<std::uint64_t> piece_number_ = 0;
   std::atomic<bool> freed_waiting_ = false;  // there may be something to reclaim after a commit

@@ -163,7 +163,7 @@ IOStatus Volume::Sync(File* file) {
   return Commit(position);
 }
 
-IOStatus Volume::FinishWriting(File* file) {
+IOStatus Volume::FinishWriting(File* file, bool finish_zone) {
   std::optional<std::uint32_t> to_finish;
   IOStatus status;
   {
@@ -176,11 +176,11 @@ IOStatus Volume::FinishWriting(File* file) {
       file->recorded = file->size;
       RecordExtents(file, from);
     }
-    to_finish = allocator_->Leave(file->id);
+    to_finish = allocator_->Leave(file->id, finish_zone);
   }
   left_.notify_all();
   if (!status.ok() || !to_finish) return status;
-  return FinishZone(*to_finish, FinishCause::kThreshold);
+  return FinishZone(*to_finish, finish_zone ? FinishCause::kImport : FinishCause::kThreshold);
 }
 
 std::uint64_t Volume::Size(File* file) {

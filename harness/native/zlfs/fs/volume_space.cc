@@ -119,6 +119,16 @@ IOStatus Volume::FinishZone(std::uint32_t zone, FinishCause cause) {
   return IOStatus::OK();
 }
 
+TotalsRecord Volume::SinceMkfs() const {
+  const Totals now = totals();
+  TotalsRecord all = before_;
+  all.collected_bytes += now.written[static_cast<std::size_t>(Cause::kGc)].payload;
+  all.collected_zones += now.collected_zones;
+  for (const auto& finishes : now.finishes) all.finishes += finishes.count;
+  all.resets += now.resets_data + now.resets_metadata;
+  return all;
+}
+
 SpaceUse Volume::Space() {
   SpaceUse use;
   const std::lock_guard lock(state_);
@@ -135,6 +145,7 @@ SpaceUse Volume::Space() {
     use.garbage += zone.written - zone.held;
     (zone.use == ZoneUse::kFull ? use.given_up : use.free) += zone.capacity - zone.written;
   }
+  use.kept = allocator_->kept_zones() * allocator_->zone(kMetadataZones).capacity;
   use.empty_zones = allocator_->empty_zones();
   use.active_zones = allocator_->active_zones();
   return use;
@@ -165,6 +176,7 @@ std::string Volume::LedgerLine(const char* event) {
   }
   line["resets"] = {{"data", totals.resets_data}, {"metadata", totals.resets_metadata}};
   line["flushes"] = totals.flushes;
+  line["collected_zones"] = totals.collected_zones;
   line["space"] = {{"capacity", space.capacity},       {"live", space.live},
                    {"garbage", space.garbage},         {"pad", space.pad},
                    {"given_up", space.given_up},       {"free", space.free},

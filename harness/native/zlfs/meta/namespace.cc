@@ -91,6 +91,15 @@ struct Applier {
                ? IOStatus::OK()
                : Corrupt("zone " + std::to_string(r.zone) + " is no log zone");
   }
+  IOStatus operator()(const TotalsRecord& r) {
+    TotalsRecord& totals = space->totals;
+    if (r.collected_bytes < totals.collected_bytes || r.collected_zones < totals.collected_zones ||
+        r.finishes < totals.finishes || r.resets < totals.resets) {
+      return Corrupt("totals go back");
+    }
+    totals = r;
+    return IOStatus::OK();
+  }
 };
 
 }  // namespace

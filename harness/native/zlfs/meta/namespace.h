@@ -33,6 +33,7 @@ struct RecoveredFile {
 
 struct Namespace {
   std::uint64_t next_file = 1;
+  TotalsRecord totals;
   std::map<std::uint64_t, RecoveredFile> files;
   std::map<std::string, std::uint64_t> names;        // of `files`
   std::map<std::uint32_t, std::uint64_t> log_zones;  // zone -> offset where the pieces begin

@@ -265,4 +265,15 @@ IOStatus Recover(ZonedDevice* device, Recovered* recovered) {
   return CutAtWritePointers(recovered);
 }
 
+IOStatus RecoverBeside(ZonedDevice* device, Recovered* recovered) {
+  constexpr int kAttempts = 5;
+  IOStatus status;
+  for (int attempt = 0; attempt < kAttempts; ++attempt) {
+    *recovered = {};
+    status = Recover(device, recovered);
+    if (!status.IsCorruption()) break;
+  }
+  return status;
+}
+
 }  // namespace zlfs

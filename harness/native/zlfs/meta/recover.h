@@ -24,5 +24,8 @@ struct Recovered {
 
 // Errors: "wrong-magic", "newer-version", "wrong-device", "corrupt-…", or the device's.
 IOStatus Recover(ZonedDevice* device, Recovered* recovered);
+// The same while somebody else may be writing: tries again when what was read makes no sense,
+// because a zone was reset meanwhile.
+IOStatus RecoverBeside(ZonedDevice* device, Recovered* recovered);
 
 }  // namespace zlfs

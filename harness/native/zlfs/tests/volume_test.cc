@@ -5,8 +5,6 @@
 #include <gtest/gtest.h>
 
 #include <cstdio>
-#include <filesystem>
-#include <fstream>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <random>
@@ -343,14 +341,19 @@ TEST(Volume, AReadOnlyMountChangesNothing) {
 TEST(Volume, ImportsAndCountsIt) {
   Rig rig;
   const auto volume = rig.Mount();
-  const std::string path = testing::TempDir() + "/zlfs-import";
-  std::ofstream(path, std::ios::binary) << Content(5, 0, 500000);
-  ASSERT_OK(Import(volume.get(), path, "/cold/1"));
+  int parts = 0;
+  const Source source = [&parts, content = Content(5, 0, 500000)](Slice* part) {
+    *part = parts++ == 0 ? Slice(content) : Slice();
+    return IOStatus::OK();
+  };
+  ASSERT_OK(Import(volume.get(), "/cold/1", source));
   EXPECT_EQ(ReadWhole(volume.get(), "/cold/1"), Content(5, 0, 500000));
   EXPECT_EQ(volume->totals().written[static_cast<std::size_t>(Cause::kImport)].payload, 500000U);
-  EXPECT_TRUE(Import(volume.get(), path + "-missing", "/cold/2").IsIOError());
+  EXPECT_EQ(volume->Space().active_zones, 0U);
+  EXPECT_TRUE(Import(volume.get(), "/cold/1", source).IsInvalidArgument());  // exists
+  EXPECT_TRUE(Import(volume.get(), "/cold/2", [](Slice*) { return IOStatus::IOError("input"); })
+                  .IsIOError());
   EXPECT_FALSE(volume->Exists("/cold/2"));
-  std::filesystem::remove(path);
 }
 
 TEST(Volume, PoliciesAreRememberedAndCanBeChanged) {
