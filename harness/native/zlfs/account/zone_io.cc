@@ -1,0 +1,84 @@
+#include "zlfs/account/zone_io.h"
+
+#include <cstring>
+
+#include "zlfs/zoned/buffer.h"
+
+namespace zlfs {
+
+IOStatus ZoneIo::Write(Cause cause, std::uint32_t zone, std::uint64_t offset, const Slice& buffer,
+                       std::uint64_t payload) {
+  const IOStatus status = device_->Write(zone, offset, buffer);
+  if (status.ok()) {
+    ledger_->Wrote(cause, payload, buffer.size() - payload);
+    return status;
+  }
+  // The device counts the blocks that it took before it failed.
+  std::vector<ZoneInfo> info;
+  if (device_->Report(zone, 1, &info).ok() && info[0].condition != ZoneCondition::kFull &&
+      info[0].condition != ZoneCondition::kReadOnly &&
+      info[0].condition != ZoneCondition::kOffline && info[0].write_pointer > offset) {
+    ledger_->Wrote(cause, 0, info[0].write_pointer - offset);
+  }
+  return status;
+}
+
+IOStatus ZoneIo::Read(std::uint32_t zone, std::uint64_t offset, std::size_t size, char* to) {
+  const Geometry& geometry = device_->geometry();
+  const std::uint64_t at = zone * geometry.zone_size + offset;
+  const std::size_t unit = geometry.read_alignment;
+  if (unit <= 1 ||
+      (at % unit == 0 && size % unit == 0 && reinterpret_cast<std::uintptr_t>(to) % unit == 0)) {
+    return device_->Read(at, size, to);
+  }
+  const std::uint64_t from = at / unit * unit;
+  const std::size_t span = RoundUp(at + size - from, unit);
+  // One buffer per thread: point reads are too many to allocate for each.
+  thread_local AlignedBuffer bounce;
+  thread_local std::size_t bounce_size = 0;
+  if (bounce_size < span) {
+    bounce = AllocateAligned(span);
+    bounce_size = span;
+  }
+  const IOStatus status = device_->Read(from, span, bounce.get());
+  if (status.ok()) std::memcpy(to, bounce.get() + (at - from), size);
+  return status;
+}
+
+IOStatus ZoneIo::Flush() {
+  std::unique_lock lock(mutex_);
+  const std::uint64_t ticket = started_ + 1;  // a flush that starts after now
+  while (finished_ < ticket && failed_.ok()) {
+    if (flushing_) {
+      changed_.wait(lock);
+      continue;
+    }
+    flushing_ = true;
+    const std::uint64_t mine = ++started_;
+    lock.unlock();
+    const IOStatus status = device_->Flush();
+    if (status.ok()) ledger_->Flushed();
+    lock.lock();
+    flushing_ = false;
+    finished_ = mine;
+    if (!status.ok()) failed_ = status;
+    changed_.notify_all();
+  }
+  return failed_;
+}
+
+IOStatus ZoneIo::Finish(FinishCause cause, std::uint32_t zone, std::uint64_t given_up) {
+  // A finished zone's write pointer says nothing about what was lost with the device's cache.
+  if (const IOStatus status = Flush(); !status.ok()) return status;
+  const IOStatus status = device_->FinishZone(zone);
+  if (status.ok()) ledger_->Finished(cause, given_up);
+  return status;
+}
+
+IOStatus ZoneIo::Reset(std::uint32_t zone, bool metadata) {
+  const IOStatus status = device_->ResetZone(zone);
+  if (status.ok()) ledger_->Reset(metadata);
+  return status;
+}
+
+}  // namespace zlfs

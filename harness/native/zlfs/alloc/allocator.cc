@@ -1,0 +1,307 @@
+#include "zlfs/alloc/allocator.h"
+
+#include <algorithm>
+#include <cassert>
+#include <tuple>
+#include <utility>
+
+namespace zlfs {
+namespace {
+
+// Share of the data zones kept empty for WALs and flushes when compactions have filled the rest:
+// room for a few memtables, so that a database that ran full opens again.
+constexpr std::uint32_t kReservePct = 3;
+constexpr std::uint32_t kMinReserve = 2;
+// A victim has to gain at least a 32nd of its zone: collecting nearly full zones moves 31 bytes to
+// gain one, and the device is as good as full.
+constexpr std::uint64_t kMinGain = 32;
+
+int Distance(std::uint8_t a, std::uint8_t b) { return a > b ? a - b : b - a; }
+
+}  // namespace
+
+Allocator::Allocator(AllocatorSetup setup)
+    : policy_(setup.policy),
+      block_size_(setup.block_size),
+      active_budget_(setup.active_budget),
+      zones_(std::move(setup.zones)) {
+  std::uint32_t usable = 0;
+  for (ZoneSpace& zone : zones_) {
+    if (zone.use != ZoneUse::kUnusable) ++usable;
+    if (zone.use == ZoneUse::kEmpty) ++empty_;
+    SetActive(&zone, zone.use == ZoneUse::kActive);
+  }
+  reserve_ = std::max(kMinReserve, usable * kReservePct / 100);
+  // Collecting begins before ordinary writes have to wait for it.
+  gc_start_ = std::max(usable * policy_.gc_start_pct / 100, reserve_ + 4);
+}
+
+bool Allocator::Writable(const ZoneSpace& zone) const {
+  return zone.use == ZoneUse::kActive && !zone.broken && zone.room() >= block_size_;
+}
+
+bool Allocator::MayTakeEmpty(Urgency urgency) const {
+  switch (urgency) {
+    case Urgency::kCollector:
+      return empty_ > 0;
+    case Urgency::kLog:
+      return empty_ > 1;
+    case Urgency::kFlush:
+      return empty_ > kFlushKeeps;
+    case Urgency::kOrdinary:
+      return empty_ > kept_zones();
+  }
+  return false;
+}
+
+bool Allocator::MayOpen(Stream stream) const {
+  if (active_budget_ == 0) return true;
+  if (stream != Stream::kData) return active_ < active_budget_;
+  const auto waiting =
+      static_cast<std::uint32_t>(std::count(current_.begin(), current_.end(), std::nullopt));
+  return active_ + waiting < active_budget_;
+}
+
+std::uint32_t Allocator::OpenEmpty(std::uint8_t lifetime) {
+  assert(empty_ > 0);
+  while (zones_[cursor_].use != ZoneUse::kEmpty) cursor_ = (cursor_ + 1) % zone_count();
+  ZoneSpace& zone = zones_[cursor_];
+  zone.use = ZoneUse::kActive;
+  zone.lifetime = lifetime;
+  zone.opened = clock_;
+  SetActive(&zone, true);
+  --empty_;
+  return cursor_;
+}
+
+Decision Allocator::Grant(std::uint32_t index, std::uint64_t size) {
+  ZoneSpace& zone = zones_[index];
+  const std::uint64_t granted = std::min(size, zone.room() / block_size_ * block_size_);
+  assert(granted > 0);
+  zone.in_flight += granted;
+  return {.kind = Decision::Kind::kGrant, .zone = index, .size = granted};
+}
+
+Decision Allocator::Allocate(const Request& request) {
+  Request asked = request;
+  if (!policy_.lifetimes) asked.lifetime = 0;
+  return asked.stream == Stream::kData ? AllocateData(asked) : AllocateShared(asked);
+}
+
+Decision Allocator::AllocateShared(const Request& request) {
+  auto& current = current_[static_cast<std::size_t>(request.stream)];
+  if (current && !Writable(zones_[*current])) {
+    zones_[*current].stream.reset();
+    current.reset();
+  }
+  if (!current) {
+    std::optional<std::uint32_t> taken;
+    if (MayTakeEmpty(request.urgency) && MayOpen(request.stream)) {
+      taken = OpenEmpty(request.lifetime);
+    } else {
+      // After a mount all active zones may be other streams' leftovers.
+      taken = NearestActive(request.lifetime, Of::kUnowned);
+    }
+    if (!taken) return {};
+    current = taken;
+    zones_[*taken].stream = request.stream;
+  }
+  return Grant(*current, request.size);
+}
+
+Decision Allocator::AllocateData(const Request& request) {
+  if (const auto own = owned_.find(request.writer); own != owned_.end()) {
+    if (Writable(zones_[own->second])) return Grant(own->second, request.size);
+    zones_[own->second].owner = 0;
+    owned_.erase(own);
+  }
+  const auto take = [this, &request](std::uint32_t index) {
+    ZoneSpace& zone = zones_[index];
+    if (zone.owner == 0) {
+      zone.owner = request.writer;
+      owned_[request.writer] = index;
+    }
+    return Grant(index, request.size);
+  };
+  if (const auto same = SameLifetime(request.lifetime)) return take(*same);
+  const bool space = MayTakeEmpty(request.urgency);
+  if (space && MayOpen(Stream::kData)) return take(OpenEmpty(request.lifetime));
+  if (space) {
+    if (policy_.on_active_limit == OnActiveLimit::kFinish) {
+      if (const auto fullest = FullestUnowned()) {
+        zones_[*fullest].use = ZoneUse::kFinishing;
+        return {.kind = Decision::Kind::kFinish, .zone = *fullest};
+      }
+    }
+    if (policy_.on_active_limit == OnActiveLimit::kWait && request.may_wait && !owned_.empty()) {
+      return {.kind = Decision::Kind::kWait};
+    }
+  }
+  if (const auto unowned = NearestActive(request.lifetime, Of::kUnowned)) return take(*unowned);
+  if (const auto any = NearestActive(request.lifetime, Of::kAny)) return take(*any);
+  return {};
+}
+
+std::optional<std::uint32_t> Allocator::NearestActive(std::uint8_t lifetime, Of of) const {
+  std::optional<std::uint32_t> best;
+  std::tuple<int, std::uint64_t> least;
+  for (std::uint32_t i = 0; i < zone_count(); ++i) {
+    const ZoneSpace& zone = zones_[i];
+    if (!Writable(zone) || zone.stream) continue;
+    if (of == Of::kUnowned && (zone.owner != 0 || zone.in_flight != 0)) continue;
+    const std::tuple<int, std::uint64_t> key{Distance(zone.lifetime, lifetime), zone.room()};
+    if (!best || key < least) std::tie(best, least) = std::make_pair(i, key);
+  }
+  return best;
+}
+
+std::optional<std::uint32_t> Allocator::SameLifetime(std::uint8_t lifetime) const {
+  const auto nearest = NearestActive(lifetime, Of::kUnowned);
+  if (nearest && zones_[*nearest].lifetime == lifetime) return nearest;
+  return std::nullopt;
+}
+
+std::optional<std::uint32_t> Allocator::FullestUnowned() const {
+  std::optional<std::uint32_t> best;
+  for (std::uint32_t i = 0; i < zone_count(); ++i) {
+    const ZoneSpace& zone = zones_[i];
+    if (!Writable(zone) || zone.stream || zone.owner != 0 || zone.in_flight != 0) continue;
+    if (!best || zone.room() < zones_[*best].room()) best = i;
+  }
+  return best;
+}
+
+void Allocator::Written(std::uint32_t index, std::uint64_t size, std::uint64_t live) {
+  ZoneSpace& zone = zones_[index];
+  assert(zone.in_flight >= size);
+  zone.in_flight -= size;
+  zone.written += size;
+  zone.live += live;
+  zone.held += size;
+  clock_ += size;
+  zone.last_write = clock_;
+  FillIfFull(index);
+}
+
+void Allocator::Failed(std::uint32_t index, std::uint64_t size, std::uint64_t written) {
+  ZoneSpace& zone = zones_[index];
+  zone.in_flight -= size;
+  zone.written += written;
+  zone.broken = true;
+  FillIfFull(index);
+}
+
+void Allocator::FillIfFull(std::uint32_t index) {
+  ZoneSpace& zone = zones_[index];
+  if (zone.use != ZoneUse::kActive || zone.in_flight != 0) return;
+  if (zone.capacity - zone.written >= block_size_) return;
+  Detach(&zone);
+  SetActive(&zone, false);
+  zone.use = ZoneUse::kFull;
+}
+
+// The zone takes no more writes: nobody's zone any longer.
+void Allocator::Detach(ZoneSpace* zone) {
+  if (zone->owner != 0) owned_.erase(zone->owner);
+  zone->owner = 0;
+  if (zone->stream) current_[static_cast<std::size_t>(*zone->stream)].reset();
+  zone->stream.reset();
+}
+
+void Allocator::SetActive(ZoneSpace* zone, bool active) {
+  if (active && !zone->active) ++active_;
+  if (!active && zone->active) --active_;
+  zone->active = active;
+}
+
+std::optional<std::uint32_t> Allocator::Leave(std::uint64_t writer, bool finish) {
+  const auto own = owned_.find(writer);
+  if (own == owned_.end()) return std::nullopt;
+  const std::uint32_t index = own->second;
+  ZoneSpace& zone = zones_[index];
+  owned_.erase(own);
+  zone.owner = 0;
+  if (!Writable(zone) || zone.in_flight != 0) return std::nullopt;
+  if (!finish && zone.room() * 100 >= zone.capacity * policy_.finish_remaining_pct) {
+    return std::nullopt;
+  }
+  zone.use = ZoneUse::kFinishing;
+  return index;
+}
+
+std::optional<std::uint32_t> Allocator::TakeExcess() {
+  if (active_budget_ == 0 || active_ <= active_budget_) return std::nullopt;
+  const auto fullest = FullestUnowned();
+  if (fullest) zones_[*fullest].use = ZoneUse::kFinishing;
+  return fullest;
+}
+
+void Allocator::Finished(std::uint32_t index) {
+  ZoneSpace& zone = zones_[index];
+  assert(zone.use == ZoneUse::kFinishing);
+  Detach(&zone);
+  SetActive(&zone, false);
+  zone.use = ZoneUse::kFull;
+}
+
+void Allocator::Freed(std::uint32_t index, std::uint64_t live, std::uint64_t held) {
+  ZoneSpace& zone = zones_[index];
+  assert(zone.live >= live && zone.held >= held);
+  zone.live -= live;
+  zone.held -= held;
+}
+
+std::vector<std::uint32_t> Allocator::Resettable(bool hard) const {
+  std::vector<std::uint32_t> zones;
+  for (std::uint32_t i = 0; i < zone_count(); ++i) {
+    const ZoneSpace& zone = zones_[i];
+    if (zone.held != 0 || zone.in_flight != 0) continue;
+    const bool idle = zone.use == ZoneUse::kActive && zone.written > 0 && zone.owner == 0;
+    if (zone.use == ZoneUse::kFull || (idle && (zone.broken || (hard && !zone.stream)))) {
+      zones.push_back(i);
+    }
+  }
+  return zones;
+}
+
+void Allocator::BeginReset(std::uint32_t index) {
+  ZoneSpace& zone = zones_[index];
+  assert(zone.held == 0 && zone.in_flight == 0);
+  Detach(&zone);
+  zone.use = ZoneUse::kResetting;  // an active zone stays active until the reset is done
+}
+
+void Allocator::ResetDone(std::uint32_t index) {
+  ZoneSpace& zone = zones_[index];
+  assert(zone.use == ZoneUse::kResetting);
+  SetActive(&zone, false);
+  zone = {.capacity = zone.capacity};
+  ++empty_;
+}
+
+void Allocator::Retire(std::uint32_t index) {
+  ZoneSpace& zone = zones_[index];
+  Detach(&zone);  // an active one stays so on the device
+  if (zone.use == ZoneUse::kEmpty) --empty_;
+  zone.use = ZoneUse::kUnusable;
+}
+
+std::optional<std::uint32_t> Allocator::PickVictim() const {
+  std::optional<std::uint32_t> best;
+  double most = 0;
+  for (std::uint32_t i = 0; i < zone_count(); ++i) {
+    const ZoneSpace& zone = zones_[i];
+    if (zone.use != ZoneUse::kFull || zone.held == 0) continue;
+    const std::uint64_t gain = zone.capacity - zone.held;
+    if (gain < zone.capacity / kMinGain || gain < block_size_) continue;
+    const double used = static_cast<double>(zone.held) / static_cast<double>(zone.capacity);
+    double score = 1 - used;
+    if (policy_.gc_victim == Victim::kCostBenefit) {
+      score = (1 - used) / (1 + used) * static_cast<double>(clock_ - zone.last_write + 1);
+    }
+    if (!best || score > most) std::tie(best, most) = std::make_pair(i, score);
+  }
+  return best;
+}
+
+}  // namespace zlfs

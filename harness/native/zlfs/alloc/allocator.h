@@ -1,0 +1,161 @@
+// Decides which zone takes the next bytes, which zones are finished, reset and collected.
+//
+// A pure state machine: no I/O, clock, thread or lock. Its decisions are a function of its
+// construction and the sequence of calls alone, so that a recorded sequence can be replayed. The
+// caller carries decisions out and reports back; it also serialises the calls.
+
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <unordered_map>
+#include <vector>
+
+#include "zlfs/alloc/policy.h"
+
+namespace zlfs {
+
+// Who asks for room. The first three fill one zone at a time and always find an active zone left;
+// kData gives each writer a zone to itself where the limits allow it.
+enum class Stream : std::uint8_t { kLog, kOther, kCollector, kData };
+inline constexpr std::size_t kSharedStreams = 3;
+
+// How urgent the bytes are: decides how many empty zones have to be left.
+enum class Urgency : std::uint8_t {
+  kCollector,  // frees more than it takes: may use the last zone
+  kLog,        // WAL and MANIFEST: without them the database stops
+  kFlush,      // lets WALs go
+  kOrdinary,   // compaction, import
+};
+
+enum class ZoneUse : std::uint8_t {
+  kUnusable,  // metadata, read-only, offline
+  kEmpty,
+  kActive,
+  kFinishing,  // being finished by the caller
+  kFull,
+  kResetting,  // being reset by the caller
+};
+
+struct ZoneSpace {
+  std::uint64_t capacity = 0;
+  std::uint64_t written = 0;    // write pointer: completed writes
+  std::uint64_t in_flight = 0;  // granted, not completed
+  std::uint64_t live = 0;       // bytes of files
+  std::uint64_t held = 0;       // the blocks that live bytes keep, headers and padding included
+  std::uint8_t lifetime = 0;    // of the first writer since it was empty
+  std::uint64_t opened = 0;     // clock() when it became active
+  std::uint64_t last_write = 0;
+  std::uint64_t owner = 0;                      // writer of Stream::kData, 0: none
+  std::optional<Stream> stream = std::nullopt;  // the shared stream that fills it now
+  ZoneUse use = ZoneUse::kEmpty;
+  bool broken = false;  // a write failed: takes no more, but is active until it is reset
+  bool active = false;  // counts against the device's limit
+
+  std::uint64_t room() const { return capacity - written - in_flight; }
+};
+
+struct AllocatorSetup {
+  Policy policy;
+  std::uint32_t block_size = 0;
+  std::uint32_t active_budget = 0;  // active zones for data; 0: no limit
+  std::vector<ZoneSpace> zones;     // capacity, written, live, held, lifetime and use count
+};
+
+struct Request {
+  Stream stream = Stream::kData;
+  Urgency urgency = Urgency::kOrdinary;
+  std::uint64_t writer = 0;  // not 0; for Stream::kData
+  std::uint8_t lifetime = 0;
+  std::uint64_t size = 0;  // whole blocks
+  bool may_wait = false;
+};
+
+struct Decision {
+  enum class Kind : std::uint8_t {
+    kGrant,    // write `size` bytes (at most what was asked) to `zone`, then call Written or Failed
+    kFinish,   // finish `zone`, call Finished, ask again
+    kWait,     // ask again when a writer left its zone
+    kNoSpace,  // free something, ask again
+  };
+  Kind kind = Kind::kNoSpace;
+  std::uint32_t zone = 0;
+  std::uint64_t size = 0;
+};
+
+class Allocator {
+ public:
+  explicit Allocator(AllocatorSetup setup);
+
+  Decision Allocate(const Request& request);
+  // A granted write of `live` bytes of content in `size` bytes of blocks is done.
+  void Written(std::uint32_t zone, std::uint64_t size, std::uint64_t live);
+  // It failed after `written` bytes: the zone takes no more.
+  void Failed(std::uint32_t zone, std::uint64_t size, std::uint64_t written);
+  // The writer will ask no more. Returns a zone to finish (it is kFinishing then): with `finish`
+  // the writer's, whatever room it has.
+  std::optional<std::uint32_t> Leave(std::uint64_t writer, bool finish = false);
+  void Finished(std::uint32_t zone);
+  // After a mount more zones may be active than the limit allows: a zone to finish (it is
+  // kFinishing then).
+  std::optional<std::uint32_t> TakeExcess();
+
+  // `live` bytes of content that kept `held` bytes of blocks are garbage now.
+  void Freed(std::uint32_t zone, std::uint64_t live, std::uint64_t held);
+  // Zones without live bytes that may be reset: full ones; with `hard` active ones that nobody
+  // writes.
+  std::vector<std::uint32_t> Resettable(bool hard) const;
+  void BeginReset(std::uint32_t zone);
+  void ResetDone(std::uint32_t zone);
+  // Never written again, and not reset either.
+  void Retire(std::uint32_t zone);
+
+  // Few empty zones are left: collecting should go on.
+  bool LowSpace() const { return empty_ < gc_start_; }
+  // The full zone that is best collected, if any gains enough.
+  std::optional<std::uint32_t> PickVictim() const;
+
+  const ZoneSpace& zone(std::uint32_t zone) const { return zones_[zone]; }
+  std::uint32_t zone_count() const { return static_cast<std::uint32_t>(zones_.size()); }
+  std::uint32_t empty_zones() const { return empty_; }
+  std::uint32_t active_zones() const { return active_; }
+  // Empty zones that ordinary writes leave alone.
+  std::uint32_t kept_zones() const { return kFlushKeeps + reserve_; }
+  // Bytes written so far: the only time there is.
+  std::uint64_t clock() const { return clock_; }
+
+ private:
+  static constexpr std::uint32_t kFlushKeeps = 2;  // one for the collector, one for WALs
+
+  Decision AllocateShared(const Request& request);
+  Decision AllocateData(const Request& request);
+  Decision Grant(std::uint32_t zone, std::uint64_t size);
+  bool MayTakeEmpty(Urgency urgency) const;
+  bool MayOpen(Stream stream) const;
+  std::uint32_t OpenEmpty(std::uint8_t lifetime);
+  bool Writable(const ZoneSpace& zone) const;
+  enum class Of : std::uint8_t { kUnowned, kAny };
+  // An active zone that is no shared stream's. Nearest lifetime first, then the fullest.
+  std::optional<std::uint32_t> NearestActive(std::uint8_t lifetime, Of of) const;
+  std::optional<std::uint32_t> SameLifetime(std::uint8_t lifetime) const;
+  std::optional<std::uint32_t> FullestUnowned() const;
+  void FillIfFull(std::uint32_t zone);
+  void Detach(ZoneSpace* zone);
+  void SetActive(ZoneSpace* zone, bool active);
+
+  const Policy policy_;
+  const std::uint32_t block_size_;
+  const std::uint32_t active_budget_;
+  std::vector<ZoneSpace> zones_;
+  std::unordered_map<std::uint64_t, std::uint32_t> owned_;  // writer -> zone
+  std::array<std::optional<std::uint32_t>, kSharedStreams> current_;
+  std::uint32_t empty_ = 0;
+  std::uint32_t active_ = 0;
+  std::uint32_t reserve_ = 0;  // empty zones kept back from ordinary writes, beside the fixed ones
+  std::uint32_t gc_start_ = 0;
+  std::uint32_t cursor_ = 0;  // empty zones are taken in turn, so that they wear alike
+  std::uint64_t clock_ = 0;
+};
+
+}  // namespace zlfs

@@ -1,0 +1,23 @@
+// Sudden death: a process that writes to a device in a shared file is killed at random points.
+
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "zlfs/crash/model.h"
+
+namespace zlfs::crash {
+
+struct KillCampaign {
+  LoadShape shape;
+  std::string device = "zones=48&zone_size=256K&zone_capacity=192K&max_active=8";
+  std::string folder;  // for images, empty and on fast storage
+  std::uint32_t points = 200;
+  std::uint32_t points_per_volume = 25;
+};
+
+// Returns the exit code. Its summary goes to stdout, progress and failures to stderr.
+int RunKillCampaign(const KillCampaign& campaign);
+
+}  // namespace zlfs::crash

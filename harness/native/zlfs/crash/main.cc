@@ -1,0 +1,134 @@
+// zlfs-torture: does a database on zlfs keep what it acknowledged, whenever it dies?
+//
+// Exit: 0 yes, 1 no, 2 usage.
+
+#include <unistd.h>
+
+#include <CLI/CLI.hpp>
+#include <chrono>
+#include <cstdio>
+#include <filesystem>
+#include <thread>
+#include <vector>
+
+#include "zlfs/crash/child.h"
+#include "zlfs/crash/kill_campaign.h"
+#include "zlfs/crash/loss_campaign.h"
+#include "zlfs/crash/session.h"
+
+namespace zlfs::crash {
+namespace {
+
+// A folder of this process in memory, removed at its end unless something is to be looked at.
+class Folder {
+ public:
+  explicit Folder(const std::string& parent)
+      : path_(parent + "/zlfs-torture." + std::to_string(getpid())) {
+    std::filesystem::create_directories(path_);
+  }
+  Folder(const Folder&) = delete;
+  Folder& operator=(const Folder&) = delete;
+  ~Folder() {
+    if (!kept_) std::filesystem::remove_all(path_);
+  }
+  const std::string& path() const { return path_; }
+  int KeepUnlessOk(int code) {
+    kept_ = code != 0;
+    return code;
+  }
+
+ private:
+  const std::string path_;
+  bool kept_ = false;
+};
+
+// Says on stdout, ten times a second, what is durable. Whoever reads it may cut the power.
+[[noreturn]] void TellForever(const LoadShape& shape, const Progress* progress) {
+  for (;;) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(100));
+    std::string line;
+    for (std::uint32_t writer = 0; writer < shape.writers; ++writer) {
+      line += (writer == 0 ? "" : ",") + std::to_string(progress->synced[writer].load());
+    }
+    std::puts(line.c_str());
+    std::fflush(stdout);
+  }
+}
+
+int Write(const Place& place, const LoadShape& shape, Progress* progress) {
+  std::unique_ptr<ZonedDevice> device;
+  rocksdb::Status status = OpenPlace(place, &device);
+  if (status.ok()) {
+    std::thread([&] { TellForever(shape, progress); }).detach();
+    status =
+        RunLoad(std::move(device), place.aux, shape, kUntilKilled, Counting(progress), progress);
+  }
+  std::fprintf(stderr, "zlfs-torture: %s\n", status.ToString().c_str());
+  std::fflush(nullptr);
+  _exit(1);  // the load ends by an error only, and the other thread does not end
+}
+
+int JudgeOnce(const Place& place, const LoadShape& shape, Progress* progress) {
+  const rocksdb::Status status = Judge(place, shape, {.operations = 100, .twice = true}, progress);
+  std::fprintf(stderr, "zlfs-torture: %s\n", status.ToString().c_str());
+  return status.ok() ? 0 : 1;
+}
+
+int Main(int argc, char** argv) {
+  CLI::App app("Does a database on zlfs keep what it acknowledged, whenever it dies?");
+  app.require_subcommand(1);
+  LoadShape shape;
+  Place place;
+  std::string folder = "/dev/shm";
+  std::vector<std::uint64_t> synced;
+  app.add_option("--seed", shape.seed, "of the load and of what is done to it");
+  app.fallthrough();
+
+  CLI::App* const write = app.add_subcommand(
+      "write", "run the load until killed; prints the operations of each writer that are durable");
+  CLI::App* const judge = app.add_subcommand("judge", "after a crash: is everything there?");
+  for (CLI::App* const command : {write, judge}) {
+    command->add_option("--device", place.device, "dev:NAME, or file:PATH")->required();
+    command->add_option("--aux", place.aux, "auxiliary directory")->required();
+    command->add_option("--synced", synced, "operations of each writer that are durable")
+        ->delimiter(',');
+  }
+
+  KillCampaign killing;
+  CLI::App* const kill = app.add_subcommand("kill", "campaign: kill -9 at random points");
+  kill->add_option("--points", killing.points, "how many");
+  LossCampaign losing;
+  CLI::App* const loss =
+      app.add_subcommand("loss", "campaign: loss of power at every command of a recorded load");
+  loss->add_option("--writes", losing.writes, "device writes to record");
+  loss->add_option("--tears", losing.tears, "torn losses at each command, beside the whole one");
+  loss->add_option("--trace", losing.trace, "an earlier trace instead of a new one");
+  loss->add_option("--first", losing.first, "first command to look at");
+  loss->add_option("--last", losing.last, "last command to look at");
+  loss->add_option("--jobs", losing.jobs, "processes at a time")->check(CLI::Range(1, 64));
+  for (CLI::App* const command : {kill, loss}) {
+    command->add_option("--folder", folder, "for images, on fast storage");
+  }
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error) == 0 ? 0 : 2;
+  }
+
+  if (*write || *judge) {
+    Progress* const progress = ShareProgress();
+    for (std::size_t i = 0; i < std::min<std::size_t>(synced.size(), kMaxWriters); ++i) {
+      progress->synced[i] = synced[i];
+    }
+    return *write ? Write(place, shape, progress) : JudgeOnce(place, shape, progress);
+  }
+  Folder work(folder);
+  killing.shape = losing.shape = shape;
+  killing.folder = losing.folder = work.path();
+  return work.KeepUnlessOk(*kill ? RunKillCampaign(killing) : RunLossCampaign(losing));
+}
+
+}  // namespace
+}  // namespace zlfs::crash
+
+int main(int argc, char** argv) { return zlfs::crash::Main(argc, argv); }

@@ -1,0 +1,95 @@
+// Little-endian integers, varints and the checksum that all on-disk structures use.
+
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <string>
+#include <string_view>
+
+namespace zlfs {
+
+static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "integers are copied as they are");
+
+// XXH3-64.
+std::uint64_t Checksum(const char* data, std::size_t size);
+// Of two pieces of memory, as if they lay one behind the other.
+std::uint64_t Checksum(std::string_view first, std::string_view second);
+
+template <typename Integer>
+void StoreFixed(char* to, Integer value) {
+  std::memcpy(to, &value, sizeof(value));
+}
+
+template <typename Integer>
+Integer LoadFixed(const char* from) {
+  Integer value;
+  std::memcpy(&value, from, sizeof(value));
+  return value;
+}
+
+inline bool AllZero(std::string_view bytes) {
+  return bytes.find_first_not_of('\0') == std::string_view::npos;
+}
+
+// Seven bits a byte, lowest first, the top bit says that more follow.
+inline void PutVarint(std::string* to, std::uint64_t value) {
+  for (; value >= 0x80; value >>= 7) to->push_back(static_cast<char>(value | 0x80));
+  to->push_back(static_cast<char>(value));
+}
+
+inline void PutString(std::string* to, std::string_view value) {
+  PutVarint(to, value.size());
+  to->append(value);
+}
+
+// Takes values from the front of a buffer. Once something was missing or malformed, ok() is false
+// and all further values are zero.
+class Decoder {
+ public:
+  explicit Decoder(std::string_view input) : input_(input) {}
+
+  bool ok() const { return ok_; }
+  bool empty() const { return input_.empty(); }
+
+  std::uint64_t Varint() {
+    std::uint64_t value = 0;
+    for (unsigned shift = 0; ok_ && shift < 64; shift += 7) {
+      if (input_.empty()) break;
+      const auto byte = static_cast<unsigned char>(input_.front());
+      input_.remove_prefix(1);
+      const std::uint64_t bits = byte & 0x7f;
+      if (shift == 63 && bits > 1) break;  // more than 64 bits
+      value |= bits << shift;
+      if ((byte & 0x80) == 0) return value;
+    }
+    ok_ = false;
+    return 0;
+  }
+
+  // A varint that must not exceed `limit`.
+  std::uint64_t Varint(std::uint64_t limit) {
+    const std::uint64_t value = Varint();
+    if (value <= limit) return value;
+    ok_ = false;
+    return 0;
+  }
+
+  std::string_view String() {
+    const std::uint64_t size = Varint();
+    if (!ok_ || size > input_.size()) {
+      ok_ = false;
+      return {};
+    }
+    const std::string_view value = input_.substr(0, size);
+    input_.remove_prefix(size);
+    return value;
+  }
+
+ private:
+  std::string_view input_;
+  bool ok_ = true;
+};
+
+}  // namespace zlfs

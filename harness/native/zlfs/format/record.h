@@ -1,0 +1,102 @@
+// Records: the changes of the name space that frames carry. A record is its type (one varint),
+// the size of what follows, and its fields as varints and length-prefixed strings in the order in
+// which they are declared here.
+
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+namespace zlfs {
+
+// Where a part of a file lies. `offset` is relative to the start of the zone, in bytes.
+struct Extent {
+  std::uint32_t zone = 0;
+  std::uint64_t offset = 0;
+  std::uint64_t length = 0;
+
+  std::uint64_t end() const { return offset + length; }
+  bool operator==(const Extent&) const = default;
+};
+
+enum class FileKind : std::uint8_t {
+  kData,  // placed by records
+  kLog,   // written in pieces
+};
+
+// Ids from `next_file` on were never used. First record of a snapshot.
+struct StateRecord {
+  static constexpr std::uint64_t kType = 1;
+  std::uint64_t next_file = 0;
+};
+
+// A new, empty file; one that has the name so far is deleted.
+struct CreateRecord {
+  static constexpr std::uint64_t kType = 2;
+  std::uint64_t file = 0;
+  FileKind kind = FileKind::kData;
+  std::uint64_t modified = 0;  // seconds since 1970
+  std::string name;
+};
+
+// Behind byte `from` the file consists of these extents and nothing else.
+struct ExtentsRecord {
+  static constexpr std::uint64_t kType = 3;
+  std::uint64_t file = 0;
+  std::uint64_t from = 0;
+  std::uint8_t lifetime = 0;  // Env::WriteLifeTimeHint of the file
+  std::vector<Extent> extents;
+};
+
+// Another name; a file that has it so far is deleted.
+struct RenameRecord {
+  static constexpr std::uint64_t kType = 4;
+  std::uint64_t file = 0;
+  std::string name;
+};
+
+struct DeleteRecord {
+  static constexpr std::uint64_t kType = 5;
+  std::uint64_t file = 0;
+};
+
+// Every name that begins with `from`/ begins with `to`/ from now on.
+struct RenameDirRecord {
+  static constexpr std::uint64_t kType = 6;
+  std::string from;
+  std::string to;
+};
+
+// From `offset` on the zone consists of pieces.
+struct LogZoneRecord {
+  static constexpr std::uint64_t kType = 7;
+  std::uint32_t zone = 0;
+  std::uint64_t offset = 0;
+};
+
+// The zone is no log zone any more; what is alive in it was said by extents records.
+struct LogZoneEndRecord {
+  static constexpr std::uint64_t kType = 8;
+  std::uint32_t zone = 0;
+};
+
+// Counts since mkfs, as of the last roll-over or clean end.
+struct TotalsRecord {
+  static constexpr std::uint64_t kType = 9;
+  std::uint64_t collected_bytes = 0;  // content that the collector moved
+  std::uint64_t collected_zones = 0;
+  std::uint64_t finishes = 0;
+  std::uint64_t resets = 0;
+};
+
+using Record = std::variant<StateRecord, CreateRecord, ExtentsRecord, RenameRecord, DeleteRecord,
+                            RenameDirRecord, LogZoneRecord, LogZoneEndRecord, TotalsRecord>;
+
+void AppendRecord(const Record& record, std::string* to);
+// All records of a frame. False: malformed; what was decoded so far is in `records`.
+bool DecodeRecords(std::string_view body, std::vector<Record>* records);
+
+}  // namespace zlfs

@@ -1,0 +1,66 @@
+// A file of a mounted volume.
+
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "zlfs/account/ledger.h"
+#include "zlfs/alloc/allocator.h"
+#include "zlfs/format/record.h"
+#include "zlfs/zoned/buffer.h"
+
+namespace zlfs {
+
+// Where a file lies, at one moment. Immutable: a reader keeps it while it reads, and a zone that a
+// kept map mentions is not reset.
+struct ExtentMap {
+  std::vector<Extent> extents;
+  std::vector<std::uint64_t> starts;  // file offset of each extent
+  std::uint64_t size = 0;
+};
+
+// Blocks that an extent keeps from being garbage: all it touches. Extents never share a block.
+inline std::uint64_t HeldBytes(const Extent& extent, std::uint64_t block) {
+  return RoundUp(extent.end(), block) - extent.offset / block * block;
+}
+
+// What a writer says about its bytes.
+struct Placement {
+  Stream stream = Stream::kOther;
+  Urgency urgency = Urgency::kLog;
+  Cause cause = Cause::kOther;
+  std::uint8_t lifetime = 0;  // Env::WriteLifeTimeHint
+};
+
+struct File {
+  File(std::uint64_t file_id, FileKind file_kind) : id(file_id), kind(file_kind) {}
+
+  const std::uint64_t id;
+  const FileKind kind;
+
+  // Guarded by the volume's state mutex.
+  std::string name;
+  std::vector<Extent> extents;
+  std::uint64_t size = 0;      // bytes in extents
+  std::uint64_t recorded = 0;  // the first bytes that records describe; log files: unused
+  std::uint64_t position = 0;  // in the metadata log: the last record that this file needs
+  std::uint64_t modified = 0;
+  std::uint8_t lifetime = 0;
+  int handles = 0;
+  bool deleted = false;
+
+  // The writer's unwritten bytes, behind those in extents. Readers see them, too.
+  std::mutex tail_mutex;  // taken before the state mutex; guards what follows
+  AlignedBuffer tail;     // a piece's header goes before the content
+  std::size_t tail_size = 0;
+  Placement placement;
+
+  std::mutex map_mutex;                  // taken last; guards what follows
+  std::shared_ptr<const ExtentMap> map;  // null: to be made from `extents`
+};
+
+}  // namespace zlfs

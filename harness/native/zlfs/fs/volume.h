@@ -1,0 +1,203 @@
+// A mounted zlfs.
+//
+// Locks, in the order in which they are taken:
+//   File::tail_mutex        a writer's buffer
+//   Collector's mutex       one thread collects or makes room at a time
+//   zone lock               one outstanding write per zone
+//   MetaLog's write mutex
+//   state_                  names, extents, allocator
+//   File::map_mutex, and the small mutexes of ledger, device and log
+
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <cstdint>
+#include <ctime>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "zlfs/account/zone_io.h"
+#include "zlfs/fs/collector.h"
+#include "zlfs/fs/file.h"
+#include "zlfs/fs/options.h"
+#include "zlfs/meta/log.h"
+#include "zlfs/meta/recover.h"
+
+namespace zlfs {
+
+// The metadata log takes two (two while it rolls over); streams log, other and collector one each,
+// and one is left for data.
+inline constexpr std::uint32_t kMinActiveZones = kMetadataZones + kSharedStreams + 1;
+// Metadata, one zone per stream, those kept empty, and some to turn over.
+inline constexpr std::uint32_t kMinZones = 16;
+
+// Errors: "too-few-zones", "limits-too-small", "conventional-zone".
+IOStatus CheckDevice(ZonedDevice* device);
+
+// Makes an empty zlfs. Refuses zones that are not empty ("not-empty") unless `erase` is the
+// device's identity; then it resets them.
+IOStatus Mkfs(ZonedDevice* device, const Policy& policy, const std::string& erase,
+              const std::string& label = "");
+
+struct MountOptions {
+  bool read_only = false;
+  OptionMap policy;         // changes to the policies of the superblock
+  std::string ledger_path;  // empty: no ledger file
+};
+
+struct SpaceUse {
+  std::uint64_t capacity = 0;  // of zones that can hold data
+  std::uint64_t live = 0;
+  std::uint64_t pad = 0;  // padding and headers that live bytes keep
+  std::uint64_t garbage = 0;
+  std::uint64_t given_up = 0;  // by finishing zones
+  std::uint64_t free = 0;
+  std::uint64_t kept = 0;  // of zones kept empty for what frees space
+  std::uint32_t empty_zones = 0;
+  std::uint32_t active_zones = 0;  // of data
+};
+
+struct FileInfo {
+  std::uint64_t id = 0;
+  std::string name;
+  FileKind kind = FileKind::kData;
+  std::uint64_t size = 0;
+  std::uint64_t modified = 0;
+  std::uint8_t lifetime = 0;
+  std::vector<Extent> extents;
+};
+
+class Volume {
+ public:
+  // Recovers what is on the device. Read-write: the device must have been opened so.
+  static IOStatus Mount(std::unique_ptr<ZonedDevice> device, const MountOptions& options,
+                        std::unique_ptr<Volume>* volume);
+  ~Volume();
+  // Makes all names durable, writes the last line of the ledger. Files must not be used any more.
+  IOStatus Close();
+
+  // Names are canonical (IsCanonical). Create and Open give a handle that Release takes back.
+  IOStatus Create(const std::string& name, FileKind kind, std::shared_ptr<File>* file);
+  IOStatus Open(const std::string& name, std::shared_ptr<File>* file);
+  void Release(const std::shared_ptr<File>& file);
+  IOStatus Delete(const std::string& name);
+  IOStatus Rename(const std::string& from, const std::string& to);
+  void RenameDirectory(const std::string& from, const std::string& to);
+  bool Exists(const std::string& name);
+  // Of the written and the buffered bytes.
+  IOStatus Stat(const std::string& name, std::uint64_t* size, std::uint64_t* modified);
+  // Names directly in the directory.
+  std::vector<std::string> List(const std::string& directory);
+  bool HasFilesBelow(const std::string& directory);
+  // Makes what was done to names durable.
+  IOStatus SyncNames();
+
+  // One thread at a time appends to a file; sync and reads may run beside it.
+  void SetPlacement(File* file, const Placement& placement);
+  IOStatus Append(File* file, Slice data);
+  // Everything appended is durable when it returns.
+  IOStatus Sync(File* file);
+  // The writer is done: writes its buffer, without making it durable. With `finish_zone` its zone
+  // is finished whatever room it has.
+  IOStatus FinishWriting(File* file, bool finish_zone = false);
+  std::uint64_t Size(File* file);
+  // Fewer bytes than asked for at the end of the file.
+  IOStatus Read(File* file, std::uint64_t offset, std::size_t size, char* to, std::size_t* read);
+
+  SpaceUse Space();
+  Totals totals() const { return ledger_.totals(); }
+  TotalsRecord SinceMkfs() const;
+  std::vector<FileInfo> Files();
+  std::vector<ZoneSpace> Zones();
+  const Superblock& superblock() const { return superblock_; }
+  std::uint64_t cut_bytes() const { return cut_bytes_; }  // by recovery
+  ZonedDevice* device() { return device_.get(); }
+
+ private:
+  friend class Collector;
+
+  struct LogZone {
+    std::uint64_t offset = 0;    // where pieces begin
+    std::uint64_t position = 0;  // of its record in the log
+    std::uint64_t end = 0;       // position of the record that ends it, 0: none yet
+  };
+  // Extents that are garbage once the log is durable up to `position`.
+  struct Freed {
+    std::uint64_t position = 0;
+    std::vector<Extent> extents;
+  };
+  struct ZoneLock {
+    std::mutex mutex;  // held during each write and reset; guards the write pointer
+    std::uint64_t write_pointer = 0;
+  };
+
+  Volume(std::unique_ptr<ZonedDevice> device, bool read_only);
+  IOStatus Load(Recovered recovered, const Policy& policy);
+  IOStatus BeginLog(std::uint32_t zone, std::uint64_t last_frame,
+                    const std::vector<ZoneInfo>& zones);
+  IOStatus LimitActive();
+  void Describe(std::vector<Record>* records);  // state_ is held
+
+  std::shared_ptr<const ExtentMap> Map(File* file);
+  void ForgetMap(File* file);
+  void AppendExtent(File* file, const Extent& extent);  // state_ is held
+  void RecordExtents(File* file, std::uint64_t from);   // state_ is held
+  void Forget(const std::shared_ptr<File>& file);       // state_ is held: its name is gone
+
+  IOStatus WriteTail(File* file);  // tail_mutex is held
+  IOStatus WriteGranted(File* file, const Decision& grant, std::size_t content);
+  // Reserves room for up to `size` bytes.
+  IOStatus Reserve(File* file, std::uint64_t size, Decision* grant);
+  IOStatus FinishZone(std::uint32_t zone, FinishCause cause);
+  IOStatus ReadExtents(const ExtentMap& map, std::uint64_t offset, std::size_t size, char* to);
+
+  // Makes the log durable up to `position`, then resets what that made free.
+  IOStatus Commit(std::uint64_t position);
+  // Resets zones that hold nothing; with `hard` also the active ones, and commits what is needed
+  // for it. `count` is increased by the resets.
+  IOStatus Reclaim(bool hard, unsigned* count);
+  IOStatus ResetZone(std::uint32_t zone);
+  // Whether the zone may be reset as far as readers and the log are concerned. state_ is held.
+  bool MayReset(std::uint32_t zone, bool* needs_commit);
+
+  std::string LedgerLine(const char* event);
+
+  const std::unique_ptr<ZonedDevice> device_;
+  const bool read_only_;
+  const std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
+  const std::time_t mounted_ = std::time(nullptr);
+  Ledger ledger_;
+  ZoneIo io_;
+  Superblock superblock_;
+  std::uint64_t cut_bytes_ = 0;
+  TotalsRecord before_;  // totals up to the mount
+  std::vector<ZoneLock> zone_locks_;
+  std::atomic<std::uint64_t> piece_number_ = 0;
+  std::atomic<bool> freed_waiting_ = false;  // there may be something to reclaim after a commit
+  std::atomic<bool> low_space_ = false;
+  bool closed_ = false;
+
+  std::mutex state_;              // guards what follows
+  std::condition_variable left_;  // a writer left its zone
+  std::map<std::string, std::shared_ptr<File>> names_;
+  std::unordered_map<std::uint64_t, std::shared_ptr<File>> files_;  // also deleted ones in use
+  std::uint64_t next_file_ = 1;
+  std::unique_ptr<Allocator> allocator_;
+  std::map<std::uint32_t, LogZone> log_zones_;
+  std::vector<Freed> freed_;
+  // Maps that readers may still use although their files were moved out of the zone.
+  std::unordered_map<std::uint32_t, std::vector<std::weak_ptr<const ExtentMap>>> guards_;
+
+  std::unique_ptr<MetaLog> log_;
+  Collector collector_;
+  std::unique_ptr<class LedgerFile> ledger_file_;
+};
+
+}  // namespace zlfs

@@ -1,0 +1,260 @@
+// Content of files: the way down from a writer's buffer, and back up to a reader.
+
+#include <algorithm>
+#include <chrono>
+#include <cstring>
+
+#include "zlfs/format/piece.h"
+#include "zlfs/fs/volume.h"
+
+namespace zlfs {
+namespace {
+
+// A writer's buffer. Large enough that device commands are not what costs, small enough for
+// hundreds of open files.
+constexpr std::size_t kTailBytes = 1 << 20;
+// How long a writer waits for another to leave its zone before it shares one (policy `wait`).
+constexpr auto kWaitForZone = std::chrono::milliseconds(100);
+
+std::size_t HeadSize(const File& file) {
+  return file.kind == FileKind::kLog ? kPieceHeaderSize : 0;
+}
+
+}  // namespace
+
+void Volume::SetPlacement(File* file, const Placement& placement) {
+  {
+    const std::lock_guard tail(file->tail_mutex);
+    file->placement = placement;
+  }
+  const std::lock_guard lock(state_);
+  file->lifetime = placement.lifetime;
+}
+
+IOStatus Volume::Append(File* file, Slice data) {
+  const std::lock_guard tail(file->tail_mutex);
+  const std::size_t head = HeadSize(*file);
+  while (!data.empty()) {
+    if (file->tail == nullptr) file->tail = AllocateAligned(kTailBytes);
+    const std::size_t n = std::min(data.size(), kTailBytes - head - file->tail_size);
+    std::memcpy(file->tail.get() + head + file->tail_size, data.data(), n);
+    file->tail_size += n;
+    data.remove_prefix(n);
+    if (head + file->tail_size < kTailBytes) break;
+    if (IOStatus status = WriteTail(file); !status.ok()) return status;
+  }
+  return IOStatus::OK();
+}
+
+IOStatus Volume::WriteTail(File* file) {
+  const std::size_t head = HeadSize(*file);
+  while (file->tail_size > 0) {
+    char* const buffer = file->tail.get();
+    const std::size_t used = head + file->tail_size;
+    const std::size_t size = RoundUp(used, io_.geometry().block_size);
+    std::memset(buffer + used, 0, size - used);
+    Decision grant;
+    if (IOStatus status = Reserve(file, size, &grant); !status.ok()) return status;
+    const std::size_t content = std::min<std::size_t>(file->tail_size, grant.size - head);
+    if (IOStatus status = WriteGranted(file, grant, content); !status.ok()) return status;
+    // The zone had less room: the rest goes to another one.
+    file->tail_size -= content;
+    std::memmove(buffer + head, buffer + head + content, file->tail_size);
+    if (low_space_.load(std::memory_order_relaxed)) {
+      if (IOStatus status = collector_.Pay(grant.size); !status.ok()) return status;
+    }
+  }
+  return IOStatus::OK();
+}
+
+IOStatus Volume::Reserve(File* file, std::uint64_t size, Decision* grant) {
+  Request request{.stream = file->placement.stream,
+                  .urgency = file->placement.urgency,
+                  .writer = file->id,
+                  .lifetime = file->placement.lifetime,
+                  .size = size,
+                  .may_wait = true};
+  for (;;) {
+    {
+      std::unique_lock lock(state_);
+      *grant = allocator_->Allocate(request);
+      low_space_.store(allocator_->LowSpace(), std::memory_order_relaxed);
+      if (grant->kind == Decision::Kind::kGrant) {
+        if (request.stream != Stream::kLog) return IOStatus::OK();
+        const auto [entry, added] = log_zones_.try_emplace(grant->zone);
+        if (added) {
+          entry->second.offset = allocator_->zone(grant->zone).written;
+          entry->second.position =
+              log_->Append(LogZoneRecord{.zone = grant->zone, .offset = entry->second.offset});
+        }
+        file->position = std::max(file->position, entry->second.position);
+        return IOStatus::OK();
+      }
+      if (grant->kind == Decision::Kind::kWait) {
+        request.may_wait = left_.wait_for(lock, kWaitForZone) == std::cv_status::no_timeout;
+        continue;
+      }
+    }
+    const IOStatus status = grant->kind == Decision::Kind::kFinish
+                                ? FinishZone(grant->zone, FinishCause::kActiveLimit)
+                                : collector_.MakeRoom();
+    if (!status.ok()) return status;
+  }
+}
+
+IOStatus Volume::WriteGranted(File* file, const Decision& grant, std::size_t content) {
+  ZoneLock& zone = zone_locks_[grant.zone];
+  const std::lock_guard zone_lock(zone.mutex);
+  const std::uint64_t at = zone.write_pointer;
+  char* const buffer = file->tail.get();
+  const std::size_t head = HeadSize(*file);
+  if (file->kind == FileKind::kLog) {
+    EncodePieceHeader({.size = static_cast<std::uint32_t>(content),
+                       .file = file->id,
+                       .offset = file->size,  // only this thread changes it
+                       .generation = log_->generation(),
+                       .number = ++piece_number_},
+                      buffer, grant.size);
+  }
+  const IOStatus status =
+      io_.Write(file->placement.cause, grant.zone, at, Slice(buffer, grant.size), content);
+  if (status.ok()) {
+    zone.write_pointer += grant.size;
+  } else {
+    std::vector<ZoneInfo> info;
+    if (device_->Report(grant.zone, 1, &info).ok()) {
+      zone.write_pointer = std::clamp(info[0].write_pointer, at, at + grant.size);
+    }
+  }
+  const std::lock_guard lock(state_);
+  if (!status.ok()) {
+    allocator_->Failed(grant.zone, grant.size, zone.write_pointer - at);
+    return status;
+  }
+  allocator_->Written(grant.zone, grant.size, content);
+  AppendExtent(file, {.zone = grant.zone, .offset = at + head, .length = content});
+  return status;
+}
+
+void Volume::AppendExtent(File* file, const Extent& extent) {
+  Extent* const last = file->extents.empty() ? nullptr : &file->extents.back();
+  if (last != nullptr && last->zone == extent.zone && last->end() == extent.offset) {
+    last->length += extent.length;
+  } else {
+    file->extents.push_back(extent);
+  }
+  file->size += extent.length;
+  ForgetMap(file);
+}
+
+IOStatus Volume::Sync(File* file) {
+  std::uint64_t position = 0;
+  {
+    const std::lock_guard tail(file->tail_mutex);
+    if (IOStatus status = WriteTail(file); !status.ok()) return status;
+    const std::lock_guard lock(state_);
+    if (file->kind == FileKind::kData && file->recorded < file->size) {
+      const std::uint64_t from = file->recorded;
+      file->recorded = file->size;
+      RecordExtents(file, from);
+    }
+    position = file->position;
+  }
+  return Commit(position);
+}
+
+IOStatus Volume::FinishWriting(File* file, bool finish_zone) {
+  std::optional<std::uint32_t> to_finish;
+  IOStatus status;
+  {
+    const std::lock_guard tail(file->tail_mutex);
+    status = WriteTail(file);
+    if (status.ok()) file->tail.reset();
+    const std::lock_guard lock(state_);
+    if (file->kind == FileKind::kData && file->recorded < file->size) {
+      const std::uint64_t from = file->recorded;
+      file->recorded = file->size;
+      RecordExtents(file, from);
+    }
+    to_finish = allocator_->Leave(file->id, finish_zone);
+  }
+  left_.notify_all();
+  if (!status.ok() || !to_finish) return status;
+  return FinishZone(*to_finish, finish_zone ? FinishCause::kImport : FinishCause::kThreshold);
+}
+
+std::uint64_t Volume::Size(File* file) {
+  const std::lock_guard tail(file->tail_mutex);
+  const std::lock_guard lock(state_);
+  return file->size + file->tail_size;
+}
+
+std::shared_ptr<const ExtentMap> Volume::Map(File* file) {
+  {
+    const std::lock_guard lock(file->map_mutex);
+    if (file->map != nullptr) return file->map;
+  }
+  const std::lock_guard lock(state_);
+  auto map = std::make_shared<ExtentMap>();
+  map->extents = file->extents;
+  map->starts.reserve(file->extents.size());
+  for (const Extent& extent : file->extents) {
+    map->starts.push_back(map->size);
+    map->size += extent.length;
+  }
+  const std::lock_guard map_lock(file->map_mutex);
+  file->map = map;
+  return map;
+}
+
+void Volume::ForgetMap(File* file) {
+  const std::lock_guard lock(file->map_mutex);
+  file->map.reset();
+}
+
+IOStatus Volume::Read(File* file, std::uint64_t offset, std::size_t size, char* to,
+                      std::size_t* read) {
+  *read = 0;
+  std::shared_ptr<const ExtentMap> map = Map(file);
+  if (offset + size <= map->size) {
+    const IOStatus status = ReadExtents(*map, offset, size, to);
+    if (status.ok()) *read = size;
+    return status;
+  }
+  // The end of the file, which may still be in the writer's buffer.
+  const std::lock_guard tail(file->tail_mutex);
+  map = Map(file);
+  const std::uint64_t end = std::min(offset + size, map->size + file->tail_size);
+  if (offset >= end) return IOStatus::OK();
+  const std::size_t stored =
+      offset < map->size ? std::min<std::uint64_t>(end, map->size) - offset : 0;
+  if (IOStatus status = ReadExtents(*map, offset, stored, to); !status.ok()) return status;
+  const std::size_t buffered = end - offset - stored;
+  if (buffered > 0) {
+    const char* const from = file->tail.get() + HeadSize(*file) + (offset + stored - map->size);
+    std::memcpy(to + stored, from, buffered);
+  }
+  *read = stored + buffered;
+  return IOStatus::OK();
+}
+
+IOStatus Volume::ReadExtents(const ExtentMap& map, std::uint64_t offset, std::size_t size,
+                             char* to) {
+  if (size == 0) return IOStatus::OK();
+  std::size_t index = static_cast<std::size_t>(
+      std::upper_bound(map.starts.begin(), map.starts.end(), offset) - map.starts.begin() - 1);
+  for (; size > 0; ++index) {
+    const Extent& extent = map.extents[index];
+    const std::uint64_t skip = offset - map.starts[index];
+    const std::size_t n = std::min<std::uint64_t>(size, extent.length - skip);
+    if (IOStatus status = io_.Read(extent.zone, extent.offset + skip, n, to); !status.ok()) {
+      return status;
+    }
+    to += n;
+    offset += n;
+    size -= n;
+  }
+  return IOStatus::OK();
+}
+
+}  // namespace zlfs

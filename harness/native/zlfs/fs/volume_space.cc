@@ -1,0 +1,202 @@
+// Zones at the end of their lives, and what the ledger says.
+
+#include <chrono>
+#include <nlohmann/json.hpp>
+
+#include "zlfs/fs/ledger_file.h"
+#include "zlfs/fs/volume.h"
+
+namespace zlfs {
+
+IOStatus Volume::Commit(std::uint64_t position) {
+  IOStatus status = log_->Commit(position);
+  if (!status.ok() || !freed_waiting_.load(std::memory_order_relaxed)) return status;
+  unsigned resets = 0;
+  return Reclaim(false, &resets);
+}
+
+IOStatus Volume::Reclaim(bool hard, unsigned* count) {
+  // Ending a log zone takes a second commit, after the one that made its last piece garbage.
+  constexpr int kCommits = 2;
+  for (int commits = 0;; ++commits) {
+    std::vector<std::uint32_t> zones;
+    bool needs_commit = false;
+    std::uint64_t position;
+    {
+      const std::lock_guard lock(state_);
+      std::vector<Freed> later;
+      for (Freed& freed : freed_) {
+        if (freed.position > log_->durable()) {
+          needs_commit = true;
+          later.push_back(std::move(freed));
+          continue;
+        }
+        for (const Extent& extent : freed.extents) {
+          allocator_->Freed(extent.zone, extent.length,
+                            HeldBytes(extent, io_.geometry().block_size));
+        }
+      }
+      freed_ = std::move(later);
+      bool waiting = needs_commit;
+      for (const std::uint32_t zone : allocator_->Resettable(hard)) {
+        if (MayReset(zone, &needs_commit)) {
+          allocator_->BeginReset(zone);
+          zones.push_back(zone);
+        } else {
+          waiting = true;
+        }
+      }
+      freed_waiting_ = waiting;
+      position = log_->appended();
+    }
+    for (const std::uint32_t zone : zones) {
+      if (IOStatus status = ResetZone(zone); !status.ok()) return status;
+      ++*count;
+    }
+    if (!hard || !needs_commit || commits == kCommits) return IOStatus::OK();
+    if (IOStatus status = log_->Commit(position); !status.ok()) return status;
+  }
+}
+
+bool Volume::MayReset(std::uint32_t zone, bool* needs_commit) {
+  if (const auto guard = guards_.find(zone); guard != guards_.end()) {
+    std::erase_if(guard->second, [](const auto& map) { return map.expired(); });
+    if (!guard->second.empty()) return false;
+    guards_.erase(guard);
+  }
+  const auto log_zone = log_zones_.find(zone);
+  if (log_zone == log_zones_.end()) return true;
+  LogZone& log = log_zone->second;
+  if (log.end == 0) log.end = log_->Append(LogZoneEndRecord{.zone = zone});
+  if (log.end <= log_->durable()) return true;
+  *needs_commit = true;
+  return false;
+}
+
+IOStatus Volume::ResetZone(std::uint32_t zone) {
+  ZoneLock& zone_lock = zone_locks_[zone];
+  const std::lock_guard lock(zone_lock.mutex);
+  const IOStatus status = io_.Reset(zone, false);
+  const std::lock_guard state(state_);
+  log_zones_.erase(zone);
+  if (!status.ok()) {
+    // The device is one zone smaller, which is no reason to fail whoever gave the zone back.
+    allocator_->Retire(zone);
+    return IOStatus::OK();
+  }
+  const ZoneSpace& space = allocator_->zone(zone);
+  ledger_.Retired({.zone = zone,
+                   .reset = true,
+                   .written = space.written,
+                   .live = space.live,
+                   .age = allocator_->clock() - space.opened});
+  zone_lock.write_pointer = 0;
+  allocator_->ResetDone(zone);
+  return IOStatus::OK();
+}
+
+IOStatus Volume::FinishZone(std::uint32_t zone, FinishCause cause) {
+  ZoneLock& zone_lock = zone_locks_[zone];
+  const std::lock_guard lock(zone_lock.mutex);
+  ZoneSpace space;
+  {
+    const std::lock_guard state(state_);
+    space = allocator_->zone(zone);
+  }
+  const IOStatus status = io_.Finish(cause, zone, space.capacity - space.written);
+  const std::lock_guard state(state_);
+  if (!status.ok()) {
+    allocator_->Retire(zone);
+    return status;
+  }
+  ledger_.Retired({.zone = zone,
+                   .reset = false,
+                   .written = space.written,
+                   .live = space.live,
+                   .age = allocator_->clock() - space.opened});
+  zone_lock.write_pointer = space.capacity;
+  allocator_->Finished(zone);
+  return IOStatus::OK();
+}
+
+TotalsRecord Volume::SinceMkfs() const {
+  const Totals now = totals();
+  TotalsRecord all = before_;
+  all.collected_bytes += now.written[static_cast<std::size_t>(Cause::kGc)].payload;
+  all.collected_zones += now.collected_zones;
+  for (const auto& finishes : now.finishes) all.finishes += finishes.count;
+  all.resets += now.resets_data + now.resets_metadata;
+  return all;
+}
+
+SpaceUse Volume::Space() {
+  SpaceUse use;
+  const std::lock_guard lock(state_);
+  for (std::uint32_t i = kMetadataZones; i < allocator_->zone_count(); ++i) {
+    const ZoneSpace& zone = allocator_->zone(i);
+    if (zone.use == ZoneUse::kUnusable && zone.live == 0) continue;
+    use.capacity += zone.capacity;
+    use.live += zone.live;
+    use.pad += zone.held - zone.live;
+    if (zone.use == ZoneUse::kUnusable) {
+      use.given_up += zone.capacity - zone.held;
+      continue;
+    }
+    use.garbage += zone.written - zone.held;
+    (zone.use == ZoneUse::kFull ? use.given_up : use.free) += zone.capacity - zone.written;
+  }
+  use.kept = allocator_->kept_zones() * allocator_->zone(kMetadataZones).capacity;
+  use.empty_zones = allocator_->empty_zones();
+  use.active_zones = allocator_->active_zones();
+  return use;
+}
+
+std::vector<ZoneSpace> Volume::Zones() {
+  std::vector<ZoneSpace> zones;
+  const std::lock_guard lock(state_);
+  for (std::uint32_t i = 0; i < allocator_->zone_count(); ++i) zones.push_back(allocator_->zone(i));
+  return zones;
+}
+
+std::string Volume::LedgerLine(const char* event) {
+  const Totals totals = ledger_.totals();
+  const SpaceUse space = Space();
+  nlohmann::json line;
+  line["t"] = std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count();
+  line["mounted"] = mounted_;
+  line["identity"] = superblock_.identity;
+  line["event"] = event;
+  for (std::size_t i = 0; i < kCauses; ++i) {
+    line["written"][std::string(kCauseNames[i])] = {{"payload", totals.written[i].payload},
+                                                    {"pad", totals.written[i].pad}};
+  }
+  for (std::size_t i = 0; i < kFinishCauses; ++i) {
+    line["finishes"][std::string(kFinishNames[i])] = {{"count", totals.finishes[i].count},
+                                                      {"given_up", totals.finishes[i].given_up}};
+  }
+  line["resets"] = {{"data", totals.resets_data}, {"metadata", totals.resets_metadata}};
+  line["flushes"] = totals.flushes;
+  line["collected_zones"] = totals.collected_zones;
+  line["space"] = {{"capacity", space.capacity},       {"live", space.live},
+                   {"garbage", space.garbage},         {"pad", space.pad},
+                   {"given_up", space.given_up},       {"free", space.free},
+                   {"empty_zones", space.empty_zones}, {"active_zones", space.active_zones}};
+  line["retired"] = nlohmann::json::array();
+  for (const Retirement& end : ledger_.TakeRetired()) {
+    line["retired"].push_back(
+        {end.zone, end.reset ? "reset" : "finish", end.written, end.live, end.age});
+  }
+  if (event == std::string_view("close")) {
+    const std::vector<ZoneSpace> zones = Zones();
+    line["zones"] = nlohmann::json::array();
+    for (std::size_t i = kMetadataZones; i < zones.size(); ++i) {
+      const ZoneSpace& zone = zones[i];
+      if (zone.use == ZoneUse::kEmpty || zone.use == ZoneUse::kUnusable) continue;
+      line["zones"].push_back({i, zone.written, zone.live, zone.held - zone.live,
+                               zone.use == ZoneUse::kFull ? "full" : "active"});
+    }
+  }
+  return line.dump();
+}
+
+}  // namespace zlfs

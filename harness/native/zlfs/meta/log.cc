@@ -1,0 +1,130 @@
+#include "zlfs/meta/log.h"
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "zlfs/zoned/buffer.h"
+
+namespace zlfs {
+
+MetaLog::MetaLog(ZoneIo* io, std::mutex* state, Describe describe, Superblock superblock,
+                 std::uint32_t zone, std::uint64_t last_frame, std::uint64_t capacity)
+    : io_(io),
+      state_(state),
+      describe_(std::move(describe)),
+      capacity_(std::min(capacity, kMaxLogBytes)),
+      superblock_(std::move(superblock)),
+      zone_(zone),
+      frame_(last_frame),
+      generation_(superblock_.generation) {}
+
+std::uint64_t MetaLog::Append(const Record& record) {
+  AppendRecord(record, &pending_);
+  return ++appended_;
+}
+
+IOStatus MetaLog::Commit(std::uint64_t position) {
+  if (IOStatus status = WriteRecords(position); !status.ok()) return status;
+  std::uint64_t written;
+  std::uint64_t frame;
+  {
+    const std::lock_guard lock(marks_);
+    written = written_;
+    frame = written_frame_;
+  }
+  if (IOStatus status = io_->Flush(); !status.ok()) return status;
+  const std::lock_guard lock(marks_);
+  flushed_frame_ = std::max(flushed_frame_, frame);
+  if (written > durable()) durable_.store(written, std::memory_order_release);
+  return IOStatus::OK();
+}
+
+IOStatus MetaLog::WriteRecords(std::uint64_t position) {
+  const std::lock_guard write(write_);
+  if (!broken_.ok()) return broken_;
+  {
+    const std::lock_guard lock(marks_);
+    if (position <= written_) return IOStatus::OK();
+  }
+  std::string records;
+  std::uint64_t end;
+  {
+    const std::lock_guard lock(*state_);
+    records = std::exchange(pending_, {});
+    end = appended_;
+  }
+  const std::size_t size = FrameSize(records.size(), superblock_.block_size);
+  if (offset_ + size > capacity_) {
+    // The snapshot says what these records say.
+    broken_ = RollOverLocked();
+    return broken_;
+  }
+  broken_ = WriteFrame(FrameKind::kRecords, records);
+  const std::lock_guard lock(marks_);
+  written_ = end;
+  written_frame_ = frame_;
+  return broken_;
+}
+
+IOStatus MetaLog::RollOver() {
+  const std::lock_guard write(write_);
+  if (broken_.ok()) broken_ = RollOverLocked();
+  return broken_;
+}
+
+IOStatus MetaLog::RollOverLocked() {
+  std::vector<Record> records;
+  std::uint64_t end;
+  {
+    const std::lock_guard lock(*state_);
+    describe_(&records);
+    pending_.clear();
+    end = appended_;
+  }
+  const std::uint32_t old = zone_;
+  zone_ = 1 - zone_;
+  offset_ = 0;
+  ++superblock_.generation;
+  generation_.store(superblock_.generation, std::memory_order_relaxed);
+  IOStatus status = WriteBlocks(EncodeSuperblock(superblock_), superblock_.block_size);
+  std::string body;
+  for (std::size_t i = 0; status.ok() && i < records.size(); ++i) {
+    AppendRecord(records[i], &body);
+    const bool last = i + 1 == records.size();
+    if (body.size() < kFrameBody && !last) continue;
+    status = WriteFrame(last ? FrameKind::kSnapshotEnd : FrameKind::kSnapshot, body);
+    body.clear();
+  }
+  if (status.ok()) status = io_->Flush();
+  if (status.ok()) status = io_->Reset(old, true);
+  if (!status.ok()) return status;
+  const std::lock_guard lock(marks_);
+  written_ = end;
+  written_frame_ = flushed_frame_ = frame_;
+  if (end > durable()) durable_.store(end, std::memory_order_release);
+  return status;
+}
+
+IOStatus MetaLog::WriteFrame(FrameKind kind, const std::string& records) {
+  FrameHeader header{.kind = kind, .generation = superblock_.generation, .number = ++frame_};
+  {
+    const std::lock_guard lock(marks_);
+    header.flushed = flushed_frame_;
+  }
+  return WriteBlocks(EncodeFrame(header, records, superblock_.block_size), records.size());
+}
+
+IOStatus MetaLog::WriteBlocks(const std::string& blocks, std::size_t payload) {
+  if (offset_ + blocks.size() > capacity_) {
+    return IOStatus::NoSpace("metadata-full", "the name space does not fit into one zone");
+  }
+  const AlignedBuffer buffer = AllocateAligned(blocks.size());
+  std::memcpy(buffer.get(), blocks.data(), blocks.size());
+  IOStatus status =
+      io_->Write(Cause::kMetadata, zone_, offset_, Slice(buffer.get(), blocks.size()), payload);
+  if (status.ok()) offset_ += blocks.size();
+  return status;
+}
+
+}  // namespace zlfs

@@ -1,0 +1,137 @@
+#include "zlfs/meta/namespace.h"
+
+#include <algorithm>
+#include <variant>
+
+namespace zlfs {
+namespace {
+
+using rocksdb::IOStatus;
+
+IOStatus Corrupt(const std::string& what) { return IOStatus::Corruption("corrupt-record", what); }
+
+std::string Id(std::uint64_t file) { return "file " + std::to_string(file); }
+
+struct Applier {
+  Namespace* space;
+  std::uint64_t frame;
+
+  // Gives the file the name and deletes the one that has it so far.
+  void Name(std::uint64_t file, const std::string& name) {
+    const auto [entry, added] = space->names.emplace(name, file);
+    if (added || entry->second == file) return;
+    space->files.erase(entry->second);
+    entry->second = file;
+  }
+
+  IOStatus operator()(const StateRecord& r) {
+    if (r.next_file < space->next_file) return Corrupt("next file id goes back");
+    space->next_file = r.next_file;
+    return IOStatus::OK();
+  }
+  IOStatus operator()(const CreateRecord& r) {
+    if (!IsCanonical(r.name)) return Corrupt(Id(r.file) + " has the name '" + r.name + "'");
+    if (r.file == 0 || space->files.contains(r.file)) return Corrupt(Id(r.file) + " exists");
+    Name(r.file, r.name);
+    space->files[r.file] = {.name = r.name,
+                            .kind = r.kind,
+                            .lifetime = 0,
+                            .modified = r.modified,
+                            .size = 0,
+                            .extents = {}};
+    space->next_file = std::max(space->next_file, r.file + 1);
+    return IOStatus::OK();
+  }
+  IOStatus operator()(const ExtentsRecord& r) {
+    const auto file = space->files.find(r.file);
+    if (file == space->files.end()) return Corrupt("extents of missing " + Id(r.file));
+    if (r.from > file->second.size) return Corrupt(Id(r.file) + " has a gap");
+    file->second.Cut(r.from);
+    file->second.lifetime = r.lifetime;
+    for (const Extent& extent : r.extents) {
+      if (extent.length == 0) return Corrupt(Id(r.file) + " has an empty extent");
+      file->second.Append(extent, frame);
+    }
+    return IOStatus::OK();
+  }
+  IOStatus operator()(const RenameRecord& r) {
+    const auto file = space->files.find(r.file);
+    if (file == space->files.end()) return Corrupt("rename of missing " + Id(r.file));
+    if (!IsCanonical(r.name)) return Corrupt(Id(r.file) + " gets the name '" + r.name + "'");
+    space->names.erase(file->second.name);
+    Name(r.file, r.name);
+    file->second.name = r.name;
+    return IOStatus::OK();
+  }
+  IOStatus operator()(const DeleteRecord& r) {
+    const auto file = space->files.find(r.file);
+    if (file == space->files.end()) return Corrupt("deletion of missing " + Id(r.file));
+    space->names.erase(file->second.name);
+    space->files.erase(file);
+    return IOStatus::OK();
+  }
+  IOStatus operator()(const RenameDirRecord& r) {
+    if (!IsCanonical(r.from) || !IsCanonical(r.to)) return Corrupt("directory name");
+    const std::string prefix = r.from + "/";
+    for (auto& [id, file] : space->files) {
+      if (!file.name.starts_with(prefix)) continue;
+      space->names.erase(file.name);
+      file.name = r.to + file.name.substr(r.from.size());
+      if (!space->names.emplace(file.name, id).second) return Corrupt("two files " + file.name);
+    }
+    return IOStatus::OK();
+  }
+  IOStatus operator()(const LogZoneRecord& r) {
+    return space->log_zones.emplace(r.zone, r.offset).second
+               ? IOStatus::OK()
+               : Corrupt("zone " + std::to_string(r.zone) + " is a log zone already");
+  }
+  IOStatus operator()(const LogZoneEndRecord& r) {
+    return space->log_zones.erase(r.zone) == 1
+               ? IOStatus::OK()
+               : Corrupt("zone " + std::to_string(r.zone) + " is no log zone");
+  }
+  IOStatus operator()(const TotalsRecord& r) {
+    TotalsRecord& totals = space->totals;
+    if (r.collected_bytes < totals.collected_bytes || r.collected_zones < totals.collected_zones ||
+        r.finishes < totals.finishes || r.resets < totals.resets) {
+      return Corrupt("totals go back");
+    }
+    totals = r;
+    return IOStatus::OK();
+  }
+};
+
+}  // namespace
+
+void RecoveredFile::Cut(std::uint64_t new_size) {
+  while (size > new_size) {
+    Extent& last = extents.back().extent;
+    const std::uint64_t surplus = size - new_size;
+    if (last.length > surplus) {
+      last.length -= surplus;
+      size = new_size;
+    } else {
+      size -= last.length;
+      extents.pop_back();
+    }
+  }
+}
+
+void RecoveredFile::Append(const Extent& extent, std::uint64_t frame) {
+  extents.push_back({.extent = extent, .frame = frame});
+  size += extent.length;
+}
+
+IOStatus Namespace::Apply(const Record& record, std::uint64_t frame) {
+  return std::visit(Applier{.space = this, .frame = frame}, record);
+}
+
+bool IsCanonical(const std::string& name) {
+  if (name.size() < 2 || name.front() != '/' || name.back() == '/') return false;
+  const std::string closed = name + "/";
+  return closed.find("//") == std::string::npos && closed.find("/./") == std::string::npos &&
+         closed.find("/../") == std::string::npos && name.find('\0') == std::string::npos;
+}
+
+}  // namespace zlfs

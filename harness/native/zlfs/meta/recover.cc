@@ -1,0 +1,279 @@
+#include "zlfs/meta/recover.h"
+
+#include <algorithm>
+#include <optional>
+#include <string>
+#include <tuple>
+
+#include "zlfs/format/codec.h"
+#include "zlfs/format/frame.h"
+#include "zlfs/format/piece.h"
+#include "zlfs/meta/zone_reader.h"
+
+namespace zlfs {
+namespace {
+
+IOStatus Corrupt(std::string_view name, std::uint32_t zone, std::uint64_t offset,
+                 const std::string& what) {
+  return IOStatus::Corruption(std::string(name), "zone " + std::to_string(zone) + " offset " +
+                                                     std::to_string(offset) + ": " + what);
+}
+
+struct MetadataZone {
+  bool whole = false;    // has a superblock and all of its snapshot
+  bool started = false;  // has a superblock
+  Superblock superblock;
+  std::uint64_t last_frame = 0;
+  std::uint64_t flushed_frame = 0;
+  Namespace space;
+};
+
+// Reads frames up to the write pointer. A torn last frame is left out.
+IOStatus ReadFrames(ZoneReader* reader, std::uint32_t zone, MetadataZone* result) {
+  const std::size_t block = result->superblock.block_size;
+  std::uint64_t offset = block;
+  bool first = true;
+  while (offset < reader->limit()) {
+    std::string_view bytes;
+    if (const IOStatus status = reader->Get(offset, kFrameHeaderSize, &bytes); !status.ok()) {
+      return status;
+    }
+    FrameHeader header;
+    if (!DecodeFrameHeader(bytes, &header)) {
+      return Corrupt("corrupt-frame", zone, offset, "no frame header");
+    }
+    const std::size_t size = FrameSize(header.size, block);
+    if (offset + size > reader->limit()) break;  // torn
+    if (header.generation != result->superblock.generation) {
+      return Corrupt("corrupt-frame", zone, offset, "of another generation");
+    }
+    const bool in_order = first || header.number == result->last_frame + 1;
+    if (!in_order || header.flushed >= header.number || header.flushed < result->flushed_frame ||
+        (header.kind == FrameKind::kRecords) != result->whole) {
+      return Corrupt("corrupt-frame", zone, offset, "out of order");
+    }
+    if (const IOStatus status = reader->Get(offset, size, &bytes); !status.ok()) return status;
+    if (!FrameBodyIsRight(bytes, header)) {
+      return Corrupt("corrupt-frame", zone, offset, "wrong checksum");
+    }
+    std::vector<Record> records;
+    if (!DecodeRecords(bytes.substr(kFrameHeaderSize, header.size), &records)) {
+      return Corrupt("corrupt-record", zone, offset, "malformed");
+    }
+    for (const Record& record : records) {
+      const IOStatus status = result->space.Apply(record, header.number);
+      if (!status.ok()) return status;
+    }
+    first = false;
+    result->last_frame = header.number;
+    result->flushed_frame = header.flushed;
+    if (header.kind == FrameKind::kSnapshotEnd) result->whole = true;
+    offset += size;
+  }
+  return IOStatus::OK();
+}
+
+IOStatus ReadMetadataZone(ZonedDevice* device, std::uint32_t zone, const ZoneInfo& info,
+                          MetadataZone* result) {
+  if (info.type != ZoneType::kSequential || info.condition == ZoneCondition::kOffline) {
+    return IOStatus::IOError("unusable-metadata-zone", "zone " + std::to_string(zone));
+  }
+  if (info.write_pointer == 0) return IOStatus::OK();
+  ZoneReader reader(device, zone, info.write_pointer);
+  std::string_view bytes;
+  IOStatus status = reader.Get(0, device->geometry().block_size, &bytes);
+  if (!status.ok()) return status;
+  status = DecodeSuperblock(bytes, &result->superblock);
+  if (!status.ok()) return status;
+  const Superblock& superblock = result->superblock;
+  const Geometry& geometry = device->geometry();
+  if (superblock.zone_size != geometry.zone_size || superblock.zone_count != geometry.zone_count ||
+      superblock.identity != geometry.identity) {
+    return IOStatus::Corruption(
+        "wrong-device", "formatted as " + superblock.identity + " with " +
+                            std::to_string(superblock.zone_count) + " zones of " +
+                            std::to_string(superblock.zone_size) + " B, is " + geometry.identity);
+  }
+  result->started = true;
+  return ReadFrames(&reader, zone, result);
+}
+
+struct Piece {
+  std::uint64_t file;
+  std::uint64_t offset;
+  Extent extent;
+};
+
+// Whether nothing was written from `offset` on. A mount that finds too many active zones finishes
+// some; if it dies before its roll-over, a log zone may end in a torn piece and zeros.
+bool OnlyZeros(ZoneReader* reader, std::uint64_t offset) {
+  constexpr std::uint64_t kStep = 64 << 10;
+  for (std::uint64_t size; offset < reader->limit(); offset += size) {
+    size = std::min(kStep, reader->limit() - offset);
+    std::string_view bytes;
+    if (!reader->Get(offset, size, &bytes).ok() || !AllZero(bytes)) return false;
+  }
+  return true;
+}
+
+// All pieces of a log zone. A torn last one is left out.
+IOStatus ReadPieces(ZonedDevice* device, std::uint32_t zone, std::uint64_t start,
+                    Recovered* recovered, std::vector<Piece>* pieces) {
+  const std::size_t block = device->geometry().block_size;
+  const std::uint64_t limit = recovered->zones[zone].write_pointer;
+  const bool finished = recovered->zones[zone].condition == ZoneCondition::kFull;
+  ZoneReader reader(device, zone, limit);
+  std::uint64_t number = 0;
+  for (std::uint64_t offset = start; offset < limit;) {
+    std::string_view bytes;
+    IOStatus status = reader.Get(offset, kPieceHeaderSize, &bytes);
+    if (!status.ok()) return status;
+    PieceHeader header;
+    if (!DecodePieceHeader(bytes, &header)) {
+      if (finished && OnlyZeros(&reader, offset)) break;
+      return Corrupt("corrupt-piece", zone, offset, "no piece header");
+    }
+    const std::size_t size = RoundUp(kPieceHeaderSize + header.size, block);
+    if (offset + size > limit) break;  // torn
+    status = reader.Get(offset, size, &bytes);
+    if (!status.ok()) return status;
+    if (!PieceBodyIsRight(bytes, header)) {
+      if (finished && OnlyZeros(&reader, offset + size)) break;
+      return Corrupt("corrupt-piece", zone, offset, "wrong checksum");
+    }
+    if (header.number <= number || header.generation > recovered->superblock.generation ||
+        header.size == 0) {
+      return Corrupt("corrupt-piece", zone, offset, "out of order");
+    }
+    number = header.number;
+    recovered->last_piece = std::max(recovered->last_piece, header.number);
+    // Ids are never used twice, also not those of which only pieces are left.
+    recovered->space.next_file = std::max(recovered->space.next_file, header.file + 1);
+    pieces->push_back(
+        {.file = header.file,
+         .offset = header.offset,
+         .extent = {.zone = zone, .offset = offset + kPieceHeaderSize, .length = header.size}});
+    offset += size;
+  }
+  return IOStatus::OK();
+}
+
+IOStatus AddPieces(ZonedDevice* device, Recovered* recovered) {
+  std::vector<Piece> pieces;
+  for (const auto& [zone, start] : recovered->space.log_zones) {
+    if (zone >= recovered->zones.size() || zone < kMetadataZones) {
+      return IOStatus::Corruption("corrupt-record", "no log zone " + std::to_string(zone));
+    }
+    const IOStatus status = ReadPieces(device, zone, start, recovered, &pieces);
+    if (!status.ok()) return status;
+  }
+  std::sort(pieces.begin(), pieces.end(), [](const Piece& a, const Piece& b) {
+    return std::tie(a.file, a.offset) < std::tie(b.file, b.offset);
+  });
+  for (const Piece& piece : pieces) {
+    const auto entry = recovered->space.files.find(piece.file);
+    if (entry == recovered->space.files.end()) continue;  // deleted, or its creation was lost
+    RecoveredFile& file = entry->second;
+    if (file.kind != FileKind::kLog) {
+      return Corrupt("corrupt-piece", piece.extent.zone, piece.extent.offset, "of a data file");
+    }
+    if (piece.offset > file.size) continue;  // what lies before it was lost, it was never synced
+    if (piece.offset + piece.extent.length <= file.size) continue;  // said by a record already
+    if (piece.offset != file.size) {
+      return Corrupt("corrupt-piece", piece.extent.zone, piece.extent.offset, "overlaps another");
+    }
+    file.Append(piece.extent, 0);
+  }
+  return IOStatus::OK();
+}
+
+std::uint64_t Covered(const ZoneInfo& zone) {
+  // The write pointers of such zones are meaningless; what is lost shows when it is read.
+  const bool unknown =
+      zone.condition == ZoneCondition::kReadOnly || zone.condition == ZoneCondition::kOffline;
+  return unknown ? zone.capacity : zone.write_pointer;
+}
+
+IOStatus CutAtWritePointers(Recovered* recovered) {
+  for (auto& [id, file] : recovered->space.files) {
+    std::uint64_t before = 0;
+    for (const auto& [extent, frame] : file.extents) {
+      const std::string name = "file " + std::to_string(id);
+      if (extent.zone < kMetadataZones || extent.zone >= recovered->zones.size()) {
+        return IOStatus::Corruption("corrupt-record",
+                                    name + " lies in zone " + std::to_string(extent.zone));
+      }
+      const ZoneInfo& zone = recovered->zones[extent.zone];
+      if (extent.offset > zone.capacity || extent.length > zone.capacity - extent.offset) {
+        return IOStatus::Corruption("corrupt-record", name + " exceeds the capacity of zone " +
+                                                          std::to_string(extent.zone));
+      }
+      const std::uint64_t covered = Covered(zone);
+      if (extent.end() > covered) {
+        if (frame != 0 && frame <= recovered->flushed_frame) {
+          return Corrupt("lost-data", extent.zone, extent.offset,
+                         "flushed content of " + name + " is behind the write pointer");
+        }
+        const std::uint64_t keep = before + (covered > extent.offset ? covered - extent.offset : 0);
+        recovered->cut_bytes += file.size - keep;
+        file.Cut(keep);
+        break;
+      }
+      before += extent.length;
+    }
+  }
+  return IOStatus::OK();
+}
+
+}  // namespace
+
+IOStatus Recover(ZonedDevice* device, Recovered* recovered) {
+  const Geometry& geometry = device->geometry();
+  if (geometry.zone_count <= kMetadataZones) return IOStatus::InvalidArgument("too-few-zones");
+  IOStatus status = device->Report(0, geometry.zone_count, &recovered->zones);
+  if (!status.ok()) return status;
+  MetadataZone found[kMetadataZones];
+  for (std::uint32_t zone = 0; zone < kMetadataZones; ++zone) {
+    status = ReadMetadataZone(device, zone, recovered->zones[zone], &found[zone]);
+    if (!status.ok()) return status;
+  }
+  std::optional<std::uint32_t> newest;
+  for (std::uint32_t zone = 0; zone < kMetadataZones; ++zone) {
+    if (!found[zone].whole) continue;
+    if (!newest || found[zone].superblock.generation > found[*newest].superblock.generation) {
+      newest = zone;
+    }
+  }
+  if (!newest) {
+    const bool started = found[0].started || found[1].started;
+    return started ? IOStatus::Corruption("corrupt-log", "no metadata zone has a whole snapshot")
+                   : IOStatus::Corruption("wrong-magic", "the metadata zones are empty");
+  }
+  const MetadataZone& other = found[1 - *newest];
+  const std::uint64_t generation = found[*newest].superblock.generation;
+  if (other.started &&
+      other.superblock.generation != (other.whole ? generation - 1 : generation + 1)) {
+    return IOStatus::Corruption("corrupt-log", "generations of the metadata zones do not fit");
+  }
+  recovered->metadata_zone = *newest;
+  recovered->superblock = found[*newest].superblock;
+  recovered->last_frame = found[*newest].last_frame;
+  recovered->flushed_frame = found[*newest].flushed_frame;
+  recovered->space = std::move(found[*newest].space);
+  status = AddPieces(device, recovered);
+  if (!status.ok()) return status;
+  return CutAtWritePointers(recovered);
+}
+
+IOStatus RecoverBeside(ZonedDevice* device, Recovered* recovered) {
+  constexpr int kAttempts = 5;
+  IOStatus status;
+  for (int attempt = 0; attempt < kAttempts; ++attempt) {
+    *recovered = {};
+    status = Recover(device, recovered);
+    if (!status.IsCorruption()) break;
+  }
+  return status;
+}
+
+}  // namespace zlfs

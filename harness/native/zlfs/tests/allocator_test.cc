@@ -1,0 +1,236 @@
+#include "zlfs/alloc/allocator.h"
+
+#include <gtest/gtest.h>
+
+#include <map>
+#include <random>
+#include <string>
+#include <vector>
+
+namespace zlfs {
+namespace {
+
+constexpr std::uint64_t kBlock = 4096;
+constexpr std::uint64_t kCapacity = 16 * kBlock;
+
+AllocatorSetup Blank(std::uint32_t zones, std::uint32_t budget, const Policy& policy = {}) {
+  return {.policy = policy,
+          .block_size = kBlock,
+          .active_budget = budget,
+          .zones = std::vector<ZoneSpace>(zones, ZoneSpace{.capacity = kCapacity})};
+}
+
+Request Data(std::uint64_t writer, std::uint8_t lifetime, std::uint64_t blocks) {
+  return {.stream = Stream::kData,
+          .urgency = Urgency::kOrdinary,
+          .writer = writer,
+          .lifetime = lifetime,
+          .size = blocks * kBlock};
+}
+
+// Grants and completes a write.
+Decision Write(Allocator* allocator, const Request& request) {
+  const Decision decision = allocator->Allocate(request);
+  EXPECT_EQ(decision.kind, Decision::Kind::kGrant);
+  allocator->Written(decision.zone, decision.size, decision.size);
+  return decision;
+}
+
+TEST(Allocator, GivesEachWriterAZoneOfItsOwn) {
+  Allocator allocator(Blank(30, 10));
+  const auto first = Write(&allocator, Data(1, 3, 2));
+  const auto second = Write(&allocator, Data(2, 3, 2));
+  EXPECT_NE(first.zone, second.zone);
+  EXPECT_EQ(Write(&allocator, Data(1, 3, 1)).zone, first.zone);
+  allocator.Leave(1);
+  // The next writer of that lifetime fills it up, one of another lifetime does not.
+  EXPECT_NE(Write(&allocator, Data(3, 5, 1)).zone, first.zone);
+  EXPECT_EQ(Write(&allocator, Data(4, 3, 1)).zone, first.zone);
+}
+
+TEST(Allocator, GrantsNoMoreThanTheZoneHas) {
+  Allocator allocator(Blank(30, 10));
+  const auto first = Write(&allocator, Data(1, 3, 100));
+  EXPECT_EQ(first.size, kCapacity);
+  EXPECT_EQ(allocator.zone(first.zone).use, ZoneUse::kFull);
+  EXPECT_NE(Write(&allocator, Data(1, 3, 1)).zone, first.zone);
+}
+
+TEST(Allocator, KeepsActiveZonesForTheSharedStreams) {
+  Allocator allocator(Blank(40, 5));
+  for (std::uint64_t writer = 1; writer <= 4; ++writer) Write(&allocator, Data(writer, 3, 1));
+  EXPECT_EQ(allocator.active_zones(), 2U);
+  for (const Stream stream : {Stream::kLog, Stream::kOther, Stream::kCollector}) {
+    Write(&allocator, {.stream = stream, .urgency = Urgency::kLog, .size = kBlock});
+  }
+  EXPECT_EQ(allocator.active_zones(), 5U);
+}
+
+TEST(Allocator, SharesTheZoneOfTheNearestLifetime) {
+  Allocator allocator(Blank(40, 5));
+  const auto shortest = Write(&allocator, Data(1, 2, 1));
+  const auto longest = Write(&allocator, Data(2, 5, 1));
+  EXPECT_EQ(Write(&allocator, Data(3, 3, 1)).zone, shortest.zone);
+  EXPECT_EQ(Write(&allocator, Data(4, 4, 1)).zone, longest.zone);
+}
+
+TEST(Allocator, FinishesTheFullestUnusedZone) {
+  Allocator allocator(Blank(40, 5, {.on_active_limit = OnActiveLimit::kFinish}));
+  const auto emptier = Write(&allocator, Data(1, 2, 1));
+  const auto fuller = Write(&allocator, Data(2, 5, 3));
+  allocator.Leave(1);
+  allocator.Leave(2);
+  const Decision decision = allocator.Allocate(Data(3, 3, 1));
+  ASSERT_EQ(decision.kind, Decision::Kind::kFinish);
+  EXPECT_EQ(decision.zone, fuller.zone);
+  allocator.Finished(decision.zone);
+  const auto next = Write(&allocator, Data(3, 3, 1));
+  EXPECT_NE(next.zone, emptier.zone);
+  EXPECT_NE(next.zone, fuller.zone);
+}
+
+TEST(Allocator, WaitsForAWriterToLeave) {
+  Allocator allocator(Blank(40, 5, {.on_active_limit = OnActiveLimit::kWait}));
+  Write(&allocator, Data(1, 2, 1));
+  const auto other = Write(&allocator, Data(2, 5, 1));
+  Request request = Data(3, 5, 1);
+  request.may_wait = true;
+  EXPECT_EQ(allocator.Allocate(request).kind, Decision::Kind::kWait);
+  allocator.Leave(2);
+  EXPECT_EQ(Write(&allocator, request).zone, other.zone);
+}
+
+TEST(Allocator, FinishesWhatAWriterLeavesNearlyFull) {
+  for (const auto& [remaining, finished] : {std::pair(25, false), std::pair(26, true)}) {
+    Allocator allocator(
+        Blank(40, 5, {.finish_remaining_pct = static_cast<std::uint8_t>(remaining)}));
+    const auto zone = Write(&allocator, Data(1, 2, 12)).zone;  // 25 % remain
+    const auto leave = allocator.Leave(1);
+    EXPECT_EQ(leave.has_value(), finished) << remaining;
+    if (leave) {
+      EXPECT_EQ(*leave, zone);
+      allocator.Finished(zone);
+      EXPECT_EQ(allocator.active_zones(), 0U);
+    }
+  }
+}
+
+TEST(Allocator, IgnoresLifetimesWhenTold) {
+  Allocator allocator(Blank(40, 10, {.lifetimes = false}));
+  const auto first = Write(&allocator, Data(1, 2, 1));
+  allocator.Leave(1);
+  EXPECT_EQ(Write(&allocator, Data(2, 5, 1)).zone, first.zone);
+}
+
+TEST(Allocator, KeepsEmptyZonesForWhatFreesSpace) {
+  Allocator allocator(Blank(20, 0));
+  const auto fill = [&allocator](Stream stream, Urgency urgency) {
+    for (;;) {
+      const Decision decision = allocator.Allocate(
+          {.stream = stream, .urgency = urgency, .writer = 1, .size = kCapacity});
+      if (decision.kind != Decision::Kind::kGrant) return allocator.empty_zones();
+      allocator.Written(decision.zone, decision.size, decision.size);
+    }
+  };
+  const auto compaction = fill(Stream::kData, Urgency::kOrdinary);
+  const auto flush = fill(Stream::kData, Urgency::kFlush);
+  const auto log = fill(Stream::kLog, Urgency::kLog);
+  const auto collector = fill(Stream::kCollector, Urgency::kCollector);
+  EXPECT_GT(compaction, flush);
+  EXPECT_GT(flush, log);
+  EXPECT_EQ(log, 1U);
+  EXPECT_EQ(collector, 0U);
+}
+
+TEST(Allocator, ChoosesVictims) {
+  for (const Victim policy : {Victim::kGarbage, Victim::kCostBenefit}) {
+    Allocator allocator(Blank(40, 0, {.gc_victim = policy}));
+    std::vector<std::uint32_t> zones;
+    for (std::uint64_t i = 0; i < 8; ++i) zones.push_back(Write(&allocator, Data(1, 3, 16)).zone);
+    EXPECT_FALSE(allocator.PickVictim());               // nothing to gain
+    allocator.Freed(zones[0], 6 * kBlock, 6 * kBlock);  // old, a little garbage
+    allocator.Freed(zones[7], 8 * kBlock, 8 * kBlock);  // new, a little more
+    const auto victim = allocator.PickVictim();
+    ASSERT_TRUE(victim);
+    EXPECT_EQ(*victim, policy == Victim::kGarbage ? zones[7] : zones[0]);
+  }
+}
+
+TEST(Allocator, ABrokenZoneTakesNoMoreAndIsResetWhenItIsEmpty) {
+  Allocator allocator(Blank(40, 10));
+  Write(&allocator, Data(1, 3, 2));
+  const Decision decision = allocator.Allocate(Data(1, 3, 2));
+  allocator.Failed(decision.zone, decision.size, kBlock);
+  EXPECT_NE(Write(&allocator, Data(1, 3, 1)).zone, decision.zone);
+  EXPECT_TRUE(allocator.Resettable(false).empty());
+  allocator.Freed(decision.zone, 2 * kBlock, 2 * kBlock);
+  EXPECT_EQ(allocator.Resettable(false), std::vector<std::uint32_t>{decision.zone});
+}
+
+// A long arbitrary sequence of calls. Returns the decisions as text.
+std::string RandomRun(const Policy& policy, std::uint32_t budget, std::uint64_t seed) {
+  Allocator allocator(Blank(48, budget, policy));
+  std::mt19937_64 random(seed);
+  std::map<std::uint64_t, std::vector<Decision>> files;
+  std::uint64_t writer = 10;
+  std::string decisions;
+  for (int step = 0; step < 4000; ++step) {
+    const std::uint64_t choice = random() % 10;
+    if (choice < 6) {
+      Request request =
+          Data(writer - random() % 3, static_cast<std::uint8_t>(random() % 6), 1 + random() % 20);
+      if (choice == 5) request.stream = static_cast<Stream>(random() % 3);
+      if (choice == 5) request.urgency = Urgency::kLog;
+      const Decision decision = allocator.Allocate(request);
+      decisions += std::to_string(static_cast<int>(decision.kind)) + "," +
+                   std::to_string(decision.zone) + "," + std::to_string(decision.size) + ";";
+      if (decision.kind == Decision::Kind::kGrant) {
+        allocator.Written(decision.zone, decision.size, decision.size - 7);
+        files[writer].push_back(decision);
+      } else if (decision.kind == Decision::Kind::kFinish) {
+        allocator.Finished(decision.zone);
+      }
+    } else if (choice < 8) {
+      if (const auto zone = allocator.Leave(writer)) allocator.Finished(*zone);
+      ++writer;
+    } else if (!files.empty()) {
+      const auto file = files.begin();
+      for (const Decision& d : file->second) allocator.Freed(d.zone, d.size - 7, d.size);
+      files.erase(file);
+      for (const std::uint32_t zone : allocator.Resettable(random() % 4 == 0)) {
+        allocator.BeginReset(zone);
+        allocator.ResetDone(zone);
+      }
+    }
+    if (budget != 0) {
+      EXPECT_LE(allocator.active_zones(), budget);
+    }
+    std::uint32_t active = 0;
+    std::uint32_t empty = 0;
+    for (std::uint32_t zone = 0; zone < allocator.zone_count(); ++zone) {
+      const ZoneSpace& space = allocator.zone(zone);
+      active += space.active;
+      empty += space.use == ZoneUse::kEmpty;
+      EXPECT_LE(space.live, space.held);
+      EXPECT_LE(space.held, space.written);
+      EXPECT_LE(space.written + space.in_flight, space.capacity);
+    }
+    EXPECT_EQ(active, allocator.active_zones());
+    EXPECT_EQ(empty, allocator.empty_zones());
+  }
+  return decisions;
+}
+
+TEST(Allocator, NeverExceedsTheLimitAndDecidesTheSameAgain) {
+  for (const OnActiveLimit on_limit :
+       {OnActiveLimit::kShare, OnActiveLimit::kFinish, OnActiveLimit::kWait}) {
+    for (const std::uint32_t budget : {0U, 4U, 6U, 12U}) {
+      const Policy policy{.finish_remaining_pct = 10, .on_active_limit = on_limit};
+      EXPECT_EQ(RandomRun(policy, budget, 5), RandomRun(policy, budget, 5));
+      EXPECT_NE(RandomRun(policy, budget, 5), RandomRun(policy, budget, 6));
+    }
+  }
+}
+
+}  // namespace
+}  // namespace zlfs

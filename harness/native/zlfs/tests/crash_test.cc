@@ -1,0 +1,265 @@
+// Power loss and sudden death of the process after every command to the device: nothing that was
+// synced is lost, and every invariant holds, before and after recovery.
+//
+// A seeded load runs on a small device with a volatile cache. After each command the device is
+// cloned and loses its cache: all of it, none of it (the process was killed), all but a torn write,
+// or an arbitrary part of each zone's writes. ZLFS_CRASH_STRIDE=1 looks at every command, the
+// default at every 16th; ZLFS_CRASH_STEPS sets the length of the load.
+
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <map>
+#include <optional>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "zlfs/tests/volume_test_util.h"
+
+namespace zlfs {
+namespace {
+
+std::uint64_t FromEnvironment(const char* name, std::uint64_t otherwise) {
+  const char* const value = std::getenv(name);
+  return value == nullptr ? otherwise : std::strtoull(value, nullptr, 10);
+}
+
+// What the load did to one file.
+struct Expected {
+  std::uint64_t seed = 0;
+  std::uint64_t appended = 0;
+  std::uint64_t synced = 0;
+  bool must_exist = false;  // created durably and neither deleted nor replaced since
+};
+
+class CrashTest : public testing::TestWithParam<const char*> {
+ protected:
+  void SetUp() override {
+    inner_ = MakeDevice(std::string(GetParam()) + "&cache=volatile");
+    ASSERT_OK(Mkfs(inner_.get(), Policy{}, ""));
+    ASSERT_OK(inner_->Flush());
+    volume_ = MountOk(std::make_unique<HookedDevice>(inner_, [this] { AfterCommand(); }));
+    ASSERT_NE(volume_, nullptr);
+  }
+
+  void TearDown() override {
+    for (auto& [name, file] : open_) volume_->Release(file);
+    open_.clear();
+    volume_.reset();
+    inner_.reset();
+  }
+
+  void AfterCommand() {
+    if (HasFatalFailure() || HasNonfatalFailure()) return;
+    if (++commands_ % stride_ != 0) return;
+    const std::size_t cached = inner_->cached().size();
+    Try("all lost", [](EmulatedDevice* device) { device->PowerLoss(0, 0); });
+    Try("killed", [](EmulatedDevice*) {});
+    if (cached == 0) return;
+    Try("torn", [this, cached](EmulatedDevice* device) {
+      const std::size_t whole = random_() % cached;
+      device->PowerLoss(whole, random_() % (device->cached()[whole].blocks + 1));
+    });
+    Try("out of order", [this](EmulatedDevice* device) {
+      std::vector<std::uint64_t> kept;
+      for (const CachedWrite& write : device->cached()) {
+        kept.push_back(random_() % 2 == 0 ? write.blocks : random_() % (write.blocks + 1));
+      }
+      device->PowerLoss(kept);
+    });
+  }
+
+  template <typename Fail>
+  void Try(const char* how, Fail fail) {
+    SCOPED_TRACE(std::string(how) + " after command " + std::to_string(commands_) + ", step " +
+                 std::to_string(step_));
+    std::unique_ptr<EmulatedDevice> clone;
+    ASSERT_OK(inner_->Clone(std::string("crashed-") + GetParam(), &clone));
+    fail(clone.get());
+    ++crashes_;
+    auto crashed = std::make_unique<HookedDevice>(std::move(clone), inner_->geometry().identity);
+    ZonedDevice* const device = crashed.get();
+    ASSERT_EQ(Violations(device), "");
+    auto volume = MountOk(std::move(crashed));
+    ASSERT_NE(volume, nullptr);
+    Verify(volume.get());
+    ASSERT_EQ(Violations(device), "");
+    ASSERT_OK(volume->Close());
+    ASSERT_EQ(Violations(device), "");
+  }
+
+  void Verify(Volume* volume) {
+    for (const auto& [name, possible] : expected_) {
+      if (!volume->Exists(name)) {
+        for (const Expected& one : possible) ASSERT_FALSE(one.must_exist) << name << " is lost";
+        continue;
+      }
+      const std::string content = ReadWhole(volume, name);
+      bool matches = false;
+      for (const Expected& one : possible) {
+        if (content.size() > one.appended || content.size() < one.synced) continue;
+        matches |= content == Content(one.seed, 0, content.size());
+      }
+      ASSERT_TRUE(matches) << name << " has " << content.size() << " bytes that were never written"
+                           << ", synced were " << possible.back().synced;
+    }
+    for (const FileInfo& file : volume->Files()) ASSERT_TRUE(expected_.contains(file.name));
+  }
+
+  std::uint64_t Random(std::uint64_t n) { return load_() % n; }
+
+  void Create(const std::string& name, FileKind kind, const Placement& placement) {
+    std::vector<Expected>& possible = expected_[name];
+    // Until the new name is durable the old file may come back.
+    for (Expected& old : possible) old.must_exist = false;
+    possible.push_back({.seed = ++seed_});
+    std::shared_ptr<File> file;
+    ASSERT_OK(volume_->Create(name, kind, &file));
+    volume_->SetPlacement(file.get(), placement);
+    open_[name] = file;
+  }
+
+  void Append(const std::string& name, std::uint64_t size) {
+    Expected& one = expected_[name].back();
+    const std::string content = Content(one.seed, one.appended, size);
+    one.appended += size;
+    ASSERT_OK(volume_->Append(open_[name].get(), content));
+  }
+
+  void Sync(const std::string& name) {
+    ASSERT_OK(volume_->Sync(open_[name].get()));
+    Expected& one = expected_[name].back();
+    one.synced = one.appended;
+    one.must_exist = true;
+    expected_[name] = {one};  // what had the name before is gone for good
+  }
+
+  void Finish(const std::string& name) {
+    ASSERT_OK(volume_->FinishWriting(open_[name].get()));
+    volume_->Release(open_[name]);
+    open_.erase(name);
+  }
+
+  void Delete(const std::string& name) {
+    for (Expected& one : expected_[name]) one.must_exist = false;
+    ASSERT_OK(volume_->Delete(name));
+  }
+
+  // As RocksDB replaces CURRENT.
+  void Replace(const std::string& from, const std::string& to) {
+    Create(from, FileKind::kData, {});
+    Append(from, 1 + Random(300));
+    Sync(from);
+    Finish(from);
+    Expected moved = expected_[from].back();
+    expected_[from].back().must_exist = false;
+    std::vector<Expected>& target = expected_[to];
+    for (Expected& one : target) one.must_exist = false;
+    target.push_back(moved);
+    target.back().must_exist = false;
+    ASSERT_OK(volume_->Rename(from, to));
+    ASSERT_OK(volume_->SyncNames());
+    moved.must_exist = true;
+    expected_[to] = {moved};
+    expected_.erase(from);
+  }
+
+  std::uint64_t LiveBytes() const {
+    std::uint64_t sum = 0;
+    for (const std::string& name : tables_) sum += expected_.at(name).back().appended;
+    return sum;
+  }
+
+  // One of the things a database does.
+  void Step() {
+    ++step_;
+    const std::uint64_t choice = Random(100);
+    const bool log_is_long = !log_.empty() && expected_[log_].back().appended > 60000;
+    if (choice < 55 && !log_is_long) {
+      if (log_.empty()) {
+        log_ = "/db/" + std::to_string(++names_) + ".log";
+        Create(log_, FileKind::kLog, LogPlacement());
+      }
+      Append(log_, 1 + Random(9000));
+      if (Random(3) != 0) Sync(log_);
+    } else if (choice < 60 && !log_.empty()) {
+      Finish(log_);
+      logs_.push_back(log_);
+      log_.clear();
+      while (logs_.size() > 2) {
+        Delete(logs_.front());
+        logs_.erase(logs_.begin());
+      }
+    } else if (choice < 85) {
+      const auto lifetime = static_cast<std::uint8_t>(2 + Random(4));
+      const std::string name = "/db/" + std::to_string(++names_) + ".sst";
+      Create(name, FileKind::kData,
+             DataPlacement(lifetime, Random(2) == 0 ? Cause::kFlush : Cause::kCompaction));
+      const std::uint64_t pieces = 1 + Random(4);
+      for (std::uint64_t i = 0; i < pieces; ++i) {
+        Append(name, 1 + Random(30000));
+        if (Random(4) == 0) Sync(name);
+      }
+      Sync(name);
+      Finish(name);
+      tables_.push_back(name);
+      while (LiveBytes() > live_limit_) {
+        const std::size_t victim = Random(tables_.size());
+        Delete(tables_[victim]);
+        tables_.erase(tables_.begin() + static_cast<std::ptrdiff_t>(victim));
+      }
+    } else if (choice < 95) {
+      if (manifest_.empty()) {
+        manifest_ = "/db/MANIFEST";
+        Create(manifest_, FileKind::kData, {});
+      }
+      Append(manifest_, 1 + Random(200));
+      Sync(manifest_);
+    } else {
+      Replace("/db/000001.dbtmp", "/db/CURRENT");
+    }
+  }
+
+  std::shared_ptr<EmulatedDevice> inner_;
+  std::unique_ptr<Volume> volume_;
+  std::map<std::string, std::vector<Expected>> expected_;
+  std::map<std::string, std::shared_ptr<File>> open_;
+  std::vector<std::string> tables_;
+  std::vector<std::string> logs_;
+  std::string log_;
+  std::string manifest_;
+  std::uint64_t live_limit_ = 0;
+  std::uint64_t names_ = 0;
+  std::uint64_t seed_ = 0;
+  std::uint64_t step_ = 0;
+  std::uint64_t commands_ = 0;
+  std::uint64_t crashes_ = 0;
+  const std::uint64_t stride_ = FromEnvironment("ZLFS_CRASH_STRIDE", 16);
+  std::mt19937_64 load_{FromEnvironment("ZLFS_CRASH_SEED", 7)};  // NOLINT(cert-msc51-cpp)
+  std::mt19937_64 random_{11};
+};
+
+TEST_P(CrashTest, NothingSyncedIsLost) {
+  live_limit_ = volume_->Space().capacity * 2 / 5;  // beside it live WALs, and padding
+  const std::uint64_t steps = FromEnvironment("ZLFS_CRASH_STEPS", 700);
+  while (step_ < steps && !HasFailure()) Step();
+  const Totals totals = volume_->totals();
+  RecordProperty("commands", std::to_string(commands_));
+  RecordProperty("crashes", std::to_string(crashes_));
+  std::printf("%lu commands, %lu crashes, %lu bytes collected, %lu data and %lu metadata resets\n",
+              commands_, crashes_, totals.written[static_cast<std::size_t>(Cause::kGc)].payload,
+              totals.resets_data, totals.resets_metadata);
+  // The load is worth nothing if it leaves out what is difficult.
+  EXPECT_GT(totals.resets_data, 0U);
+  EXPECT_GT(totals.resets_metadata, 2U);
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Devices, CrashTest,
+    testing::Values("zones=24&zone_size=128K&zone_capacity=96K&max_active=6",
+                    "zones=40&zone_size=64K&max_active=14",
+                    "zones=24&zone_size=128K&zone_capacity=100K&block_size=512"));
+
+}  // namespace
+}  // namespace zlfs

@@ -1,0 +1,291 @@
+#include "fake_kernel.h"
+
+#include <dlfcn.h>
+#include <fcntl.h>
+#include <libzbd/zbd.h>
+#include <sys/syscall.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <fstream>
+#include <map>
+#include <mutex>
+#include <utility>
+#include <vector>
+
+namespace zlfs {
+namespace {
+
+struct Descriptor {
+  FakeKernel* kernel;
+  bool exclusive;
+};
+
+std::mutex mutex;  // guards the two maps
+std::map<std::string, FakeKernel*> paths;
+std::map<int, Descriptor> descriptors;
+
+FakeKernel* Find(const char* path) {
+  const std::lock_guard lock(mutex);
+  const auto found = paths.find(path);
+  return found == paths.end() ? nullptr : found->second;
+}
+
+FakeKernel* Find(int fd) {
+  const std::lock_guard lock(mutex);
+  const auto found = descriptors.find(fd);
+  return found == descriptors.end() ? nullptr : found->second.kernel;
+}
+
+// The library's own function. It is opened by name: a linker may leave it out, as nothing of it is
+// missing here.
+template <typename Function>
+Function* Real(const char* name) {
+  static void* const library = dlopen(ZLFS_LIBZBD, RTLD_NOW | RTLD_LOCAL);
+  return reinterpret_cast<Function*>(dlsym(library, name));
+}
+
+// What Linux makes of a device's answer.
+int ErrnoOf(const IOStatus& status) {
+  switch (ErrorOf(status)) {
+    case DeviceError::kNone:
+      return 0;
+    case DeviceError::kActiveLimit:
+      return EOVERFLOW;
+    case DeviceError::kOpenLimit:
+      return ETOOMANYREFS;
+    case DeviceError::kNoSpace:
+      return ENOSPC;
+    case DeviceError::kBusy:
+      return EBUSY;
+    case DeviceError::kMissing:
+      return ENODEV;
+    case DeviceError::kPermission:
+      return EROFS;
+    case DeviceError::kUnaligned:
+      return EINVAL;
+    default:
+      return EIO;
+  }
+}
+
+int Result(const IOStatus& status) {
+  errno = ErrnoOf(status);
+  return status.ok() ? 0 : -1;
+}
+
+bool Interrupted(FakeKernel& kernel) {
+  if (kernel.interruptions == 0) return false;
+  --kernel.interruptions;
+  errno = EINTR;
+  return true;
+}
+
+unsigned KernelCondition(ZoneCondition condition) {
+  constexpr unsigned kConditions[] = {
+      ZBD_ZONE_COND_EMPTY, ZBD_ZONE_COND_IMP_OPEN, ZBD_ZONE_COND_EXP_OPEN, ZBD_ZONE_COND_CLOSED,
+      ZBD_ZONE_COND_FULL,  ZBD_ZONE_COND_READONLY, ZBD_ZONE_COND_OFFLINE,  ZBD_ZONE_COND_NOT_WP};
+  return kConditions[static_cast<std::size_t>(condition)];
+}
+
+}  // namespace
+
+FakeKernel::FakeKernel(DeviceSpec shape) : memory_name_(shape.name) {
+  Image::ForgetMemory(memory_name_);
+  std::unique_ptr<ZonedDevice> made;
+  shape.options["direct"] = "1";
+  EXPECT_OK(OpenDevice(&shape, Access::kReadWrite, &made));
+  device_.reset(dynamic_cast<EmulatedDevice*>(made.release()));
+  faults_ = std::make_unique<FaultyDevice>(device_.get());
+  const Geometry& geometry = device_->geometry();
+  block_size = geometry.block_size;
+  std::ofstream(path()).put('\0');
+  // Linux with NVMe multipath: the head node has no limits.
+  PutAttribute("nvme5n1", "queue/max_active_zones", "0");
+  PutAttribute("nvme5n1", "queue/max_open_zones", "0");
+  PutAttribute("nvme5c0n1", "queue/max_active_zones", std::to_string(geometry.max_active));
+  PutAttribute("nvme5c0n1", "queue/max_open_zones", std::to_string(geometry.max_open));
+  LimitRequests(32, 5);
+  PutAttribute("nvme5n1", "device/serial", "fake   ");
+  PutAttribute("nvme5n1", "nsid", "1");
+  const std::lock_guard lock(mutex);
+  paths[path()] = this;
+}
+
+FakeKernel::~FakeKernel() {
+  {
+    const std::lock_guard lock(mutex);
+    paths.erase(path());
+  }
+  device_.reset();
+  Image::ForgetMemory(memory_name_);
+}
+
+void FakeKernel::LimitRequests(std::uint64_t kilobytes, std::uint64_t segments) {
+  max_kilobytes_ = kilobytes;
+  max_segments_ = segments;
+  PutAttribute("nvme5n1", "queue/max_sectors_kb", std::to_string(kilobytes));
+  PutAttribute("nvme5n1", "queue/max_segments", std::to_string(segments));
+}
+
+bool FakeKernel::OneRequest(std::span<const Slice> buffers) const {
+  std::uint64_t bytes = 0;
+  std::uint64_t pages = 0;
+  for (const Slice& buffer : buffers) {
+    const auto first = reinterpret_cast<std::uintptr_t>(buffer.data());
+    pages += (first + buffer.size() - 1) / 4096 - first / 4096 + 1;
+    bytes += buffer.size();
+  }
+  return bytes <= max_kilobytes_ * 1024 && pages <= max_segments_;
+}
+
+void FakeKernel::PutAttribute(const std::string& device, const std::string& attribute,
+                              const std::string& text) const {
+  const std::filesystem::path file = folder_ / "sys" / "class" / "block" / device / attribute;
+  std::filesystem::create_directories(file.parent_path());
+  std::ofstream(file) << text << "\n";
+}
+
+}  // namespace zlfs
+
+using zlfs::FakeKernel;
+using zlfs::Find;
+
+extern "C" {
+
+int zbd_device_is_zoned(const char* path) {
+  if (Find(path) != nullptr) return 1;
+  return zlfs::Real<decltype(zbd_device_is_zoned)>("zbd_device_is_zoned")(path);
+}
+
+int zbd_open(const char* path, int flags, zbd_info* info) {
+  FakeKernel* const kernel = Find(path);
+  if (kernel == nullptr) return zlfs::Real<decltype(zbd_open)>("zbd_open")(path, flags, info);
+  const bool exclusive = (flags & O_EXCL) != 0;
+  if ((flags & O_DIRECT) == 0 || (exclusive && kernel->exclusively_open)) {
+    errno = exclusive ? EBUSY : EINVAL;
+    return -1;
+  }
+  const int fd = open("/dev/null", O_RDWR | O_CLOEXEC);
+  kernel->exclusively_open = kernel->exclusively_open || exclusive;
+  const std::lock_guard lock(zlfs::mutex);
+  zlfs::descriptors[fd] = {.kernel = kernel, .exclusive = exclusive};
+  return fd;
+}
+
+void zbd_close(int fd) {
+  FakeKernel* const kernel = Find(fd);
+  if (kernel == nullptr) return zlfs::Real<decltype(zbd_close)>("zbd_close")(fd);
+  const std::lock_guard lock(zlfs::mutex);
+  if (zlfs::descriptors[fd].exclusive) kernel->exclusively_open = false;
+  zlfs::descriptors.erase(fd);
+  close(fd);
+}
+
+int zbd_get_info(int fd, zbd_info* info) {
+  FakeKernel* const kernel = Find(fd);
+  if (kernel == nullptr) return zlfs::Real<decltype(zbd_get_info)>("zbd_get_info")(fd, info);
+  if (!kernel->tells_geometry) return -1;
+  const zlfs::Geometry& geometry = kernel->faults().geometry();
+  *info = {};
+  info->lblock_size = kernel->block_size;
+  info->zone_size = geometry.zone_size;
+  info->nr_zones = geometry.zone_count;
+  return 0;
+}
+
+int zbd_report_zones(int fd, off_t offset, off_t length, zbd_report_option option, zbd_zone* zones,
+                     unsigned* count) {
+  FakeKernel* const kernel = Find(fd);
+  if (kernel == nullptr) {
+    return zlfs::Real<decltype(zbd_report_zones)>("zbd_report_zones")(fd, offset, length, option,
+                                                                      zones, count);
+  }
+  const std::uint64_t size = kernel->faults().geometry().zone_size;
+  const auto first = static_cast<std::uint32_t>(static_cast<std::uint64_t>(offset) / size);
+  std::vector<zlfs::ZoneInfo> report;
+  if (const int result = zlfs::Result(kernel->faults().Report(first, *count, &report));
+      result != 0) {
+    return result;
+  }
+  *count -= std::min(*count, kernel->missing_zones);
+  for (unsigned i = 0; i < *count; ++i) {
+    const zlfs::ZoneInfo& zone = report[i];
+    zones[i] = {};
+    zones[i].start = zone.start;
+    zones[i].len = size;
+    zones[i].capacity = zone.capacity;
+    // NVMe leaves the write pointer of a full zone undefined; Linux puts it at the zone's end.
+    const bool full = zone.condition == zlfs::ZoneCondition::kFull;
+    zones[i].wp = zone.start + (full ? size : zone.write_pointer);
+    zones[i].type = ZBD_ZONE_TYPE_SWR;
+    zones[i].cond = zlfs::KernelCondition(zone.condition);
+  }
+  return 0;
+}
+
+int zbd_zones_operation(int fd, zbd_zone_op operation, off_t offset, off_t length) {
+  FakeKernel* const kernel = Find(fd);
+  if (kernel == nullptr) {
+    return zlfs::Real<decltype(zbd_zones_operation)>("zbd_zones_operation")(fd, operation, offset,
+                                                                            length);
+  }
+  zlfs::FaultyDevice& device = kernel->faults();
+  const std::uint64_t size = device.geometry().zone_size;
+  const auto zone = static_cast<std::uint32_t>(static_cast<std::uint64_t>(offset) / size);
+  EXPECT_EQ(static_cast<std::uint64_t>(length), size) << "one zone at a time";
+  switch (operation) {
+    case ZBD_OP_OPEN:
+      return zlfs::Result(device.OpenZone(zone));
+    case ZBD_OP_CLOSE:
+      return zlfs::Result(device.CloseZone(zone));
+    case ZBD_OP_FINISH:
+      return zlfs::Result(device.FinishZone(zone));
+    default:
+      return zlfs::Result(device.ResetZone(zone));
+  }
+}
+
+ssize_t pwritev(int fd, const iovec* vectors, int count, off_t offset) noexcept(false) {
+  FakeKernel* const kernel = Find(fd);
+  if (kernel == nullptr) return syscall(SYS_pwritev, fd, vectors, count, offset, 0);
+  if (zlfs::Interrupted(*kernel)) return -1;
+  std::vector<zlfs::Slice> buffers;
+  ssize_t bytes = 0;
+  for (int i = 0; i < count; ++i) {
+    buffers.emplace_back(static_cast<const char*>(vectors[i].iov_base), vectors[i].iov_len);
+    bytes += static_cast<ssize_t>(vectors[i].iov_len);
+  }
+  if (!kernel->OneRequest(buffers)) ++kernel->split_requests;
+  const std::size_t block = kernel->faults().geometry().block_size;
+  if (kernel->short_transfers && buffers[0].size() > block) {
+    buffers = {zlfs::Slice(buffers[0].data(), buffers[0].size() / block / 2 * block)};
+    bytes = static_cast<ssize_t>(buffers[0].size());
+  }
+  const std::uint64_t size = kernel->faults().geometry().zone_size;
+  const auto at = static_cast<std::uint64_t>(offset);
+  const zlfs::IOStatus status =
+      kernel->faults().Write(static_cast<std::uint32_t>(at / size), at % size, buffers);
+  return zlfs::Result(status) == 0 ? bytes : -1;
+}
+
+ssize_t pread(int fd, void* buffer, std::size_t size, off_t offset) noexcept(false) {
+  FakeKernel* const kernel = Find(fd);
+  if (kernel == nullptr) return syscall(SYS_pread64, fd, buffer, size, offset);
+  if (zlfs::Interrupted(*kernel)) return -1;
+  const std::size_t block = kernel->faults().geometry().block_size;
+  if (kernel->short_transfers && size > block) size = size / block / 2 * block;
+  const zlfs::IOStatus status =
+      kernel->faults().Read(static_cast<std::uint64_t>(offset), size, static_cast<char*>(buffer));
+  return zlfs::Result(status) == 0 ? static_cast<ssize_t>(size) : -1;
+}
+
+int fdatasync(int fd) noexcept(false) {
+  FakeKernel* const kernel = Find(fd);
+  if (kernel == nullptr) return static_cast<int>(syscall(SYS_fdatasync, fd));
+  return zlfs::Result(kernel->faults().Flush());
+}
+
+}  // extern "C"

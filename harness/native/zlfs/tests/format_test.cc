@@ -1,0 +1,164 @@
+// On-disk structures: what is written is read again, and a change of any byte is noticed.
+
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "zlfs/format/codec.h"
+#include "zlfs/format/frame.h"
+#include "zlfs/format/piece.h"
+#include "zlfs/format/record.h"
+#include "zlfs/format/superblock.h"
+
+namespace zlfs {
+namespace {
+
+Superblock Example() {
+  Superblock superblock{.block_size = 512,
+                        .generation = 42,
+                        .volume = {},
+                        .zone_size = 1 << 20,
+                        .zone_count = 100,
+                        .policy = {.finish_remaining_pct = 20,
+                                   .on_active_limit = OnActiveLimit::kFinish,
+                                   .lifetimes = false,
+                                   .gc = true,
+                                   .gc_start_pct = 7,
+                                   .gc_victim = Victim::kCostBenefit},
+                        .identity = "eui.0123456789abcdef"};
+  for (std::size_t i = 0; i < superblock.volume.size(); ++i) {
+    superblock.volume[i] = static_cast<char>(i * 17);
+  }
+  return superblock;
+}
+
+TEST(Superblock, ComesBackAsItWas) {
+  Superblock read;
+  const auto status = DecodeSuperblock(EncodeSuperblock(Example()), &read);
+  ASSERT_TRUE(status.ok()) << status.ToString();
+  EXPECT_EQ(read, Example());
+}
+
+TEST(Superblock, EveryByteCounts) {
+  const std::string block = EncodeSuperblock(Example());
+  for (std::size_t i = 0; i < block.size(); ++i) {
+    std::string changed = block;
+    changed[i] = static_cast<char>(changed[i] ^ 0x10);
+    Superblock read;
+    EXPECT_FALSE(DecodeSuperblock(changed, &read).ok()) << "byte " << i;
+  }
+}
+
+TEST(Superblock, SaysWhatIsWrong) {
+  std::string block = EncodeSuperblock(Example());
+  Superblock read;
+  StoreFixed<std::uint32_t>(block.data() + 8, kFormatVersion + 1);
+  auto status = DecodeSuperblock(block, &read);
+  EXPECT_TRUE(status.IsNotSupported());
+  EXPECT_NE(status.ToString().find("newer-version"), std::string::npos) << status.ToString();
+  block[0] = 'X';
+  status = DecodeSuperblock(block, &read);
+  EXPECT_NE(status.ToString().find("wrong-magic"), std::string::npos) << status.ToString();
+}
+
+TEST(Frame, EveryByteCounts) {
+  const FrameHeader header{.kind = FrameKind::kRecords, .generation = 3, .number = 9, .flushed = 8};
+  const std::string records(700, 'r');
+  const std::string frame = EncodeFrame(header, records, 512);
+  ASSERT_EQ(frame.size(), 1024U);
+  FrameHeader read;
+  ASSERT_TRUE(DecodeFrameHeader(frame, &read));
+  EXPECT_TRUE(FrameBodyIsRight(frame, read));
+  EXPECT_EQ(read.generation, 3U);
+  EXPECT_EQ(read.number, 9U);
+  EXPECT_EQ(read.flushed, 8U);
+  EXPECT_EQ(frame.substr(kFrameHeaderSize, read.size), records);
+  for (std::size_t i = 0; i < frame.size(); ++i) {
+    std::string changed = frame;
+    changed[i] = static_cast<char>(changed[i] ^ 1);
+    EXPECT_FALSE(DecodeFrameHeader(changed, &read) && FrameBodyIsRight(changed, read))
+        << "byte " << i;
+  }
+}
+
+TEST(Piece, EveryByteCounts) {
+  std::string piece(1024, '\0');
+  piece.replace(kPieceHeaderSize, 600, 600, 'p');
+  EncodePieceHeader({.size = 600, .file = 5, .offset = 77, .generation = 2, .number = 4},
+                    piece.data(), piece.size());
+  PieceHeader read;
+  ASSERT_TRUE(DecodePieceHeader(piece, &read));
+  EXPECT_TRUE(PieceBodyIsRight(piece, read));
+  EXPECT_EQ(read.size, 600U);
+  EXPECT_EQ(read.file, 5U);
+  EXPECT_EQ(read.offset, 77U);
+  EXPECT_EQ(read.generation, 2U);
+  EXPECT_EQ(read.number, 4U);
+  for (std::size_t i = 0; i < piece.size(); ++i) {
+    std::string changed = piece;
+    changed[i] = static_cast<char>(changed[i] ^ 0x80);
+    EXPECT_FALSE(DecodePieceHeader(changed, &read) && PieceBodyIsRight(changed, read))
+        << "byte " << i;
+  }
+}
+
+std::vector<Record> AllKinds() {
+  return {StateRecord{.next_file = 300},
+          CreateRecord{.file = 7, .kind = FileKind::kLog, .modified = 1700000000, .name = "/a/b"},
+          ExtentsRecord{.file = 7,
+                        .from = 1ULL << 40,
+                        .lifetime = 4,
+                        .extents = {{.zone = 3, .offset = 4096, .length = 100},
+                                    {.zone = 9, .offset = 0, .length = 1ULL << 33}}},
+          RenameRecord{.file = 7, .name = "/a/c"},
+          DeleteRecord{.file = 7},
+          RenameDirRecord{.from = "/a", .to = "/z"},
+          LogZoneRecord{.zone = 11, .offset = 8192},
+          LogZoneEndRecord{.zone = 11}};
+}
+
+std::string Encode(const std::vector<Record>& records) {
+  std::string body;
+  for (const Record& record : records) AppendRecord(record, &body);
+  return body;
+}
+
+TEST(Record, AllKindsComeBackAsTheyWere) {
+  const std::string body = Encode(AllKinds());
+  std::vector<Record> read;
+  ASSERT_TRUE(DecodeRecords(body, &read));
+  ASSERT_EQ(read.size(), AllKinds().size());
+  EXPECT_EQ(Encode(read), body);
+  EXPECT_EQ(std::get<ExtentsRecord>(read[2]).extents[1].length, 1ULL << 33);
+}
+
+TEST(Record, CutOffAnywhereIsMalformedOrShorter) {
+  const std::string body = Encode(AllKinds());
+  for (std::size_t size = 0; size < body.size(); ++size) {
+    std::vector<Record> read;
+    if (DecodeRecords(std::string_view(body).substr(0, size), &read)) {
+      EXPECT_EQ(Encode(read).size(), size);  // at the end of a record
+    }
+  }
+}
+
+TEST(Record, UnknownTypesAndLeftoversAreMalformed) {
+  std::vector<Record> read;
+  EXPECT_FALSE(DecodeRecords(std::string("\x63\x00", 2), &read));
+  EXPECT_FALSE(DecodeRecords(std::string("\x05\x02\x07\x07", 4), &read));  // delete with two ids
+  EXPECT_FALSE(DecodeRecords(std::string(1, '\x05'), &read));
+}
+
+TEST(Decoder, RefusesTooLargeValues) {
+  EXPECT_EQ(Decoder("\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01").Varint(), ~0ULL);
+  Decoder wide("\xff\xff\xff\xff\xff\xff\xff\xff\xff\x02");
+  wide.Varint();
+  EXPECT_FALSE(wide.ok());
+  Decoder limited("\x06");
+  limited.Varint(5);
+  EXPECT_FALSE(limited.ok());
+}
+
+}  // namespace
+}  // namespace zlfs

@@ -1,0 +1,145 @@
+#include "zlfs/zoned/open.h"
+
+#include <gtest/gtest.h>
+
+#include <map>
+#include <memory>
+#include <string>
+
+#include "device_test_util.h"
+#include "zlfs/zoned/image.h"
+
+namespace zlfs {
+namespace {
+
+TEST(Errors, EachNameIsReadBack) {
+  for (int i = 1; i <= static_cast<int>(DeviceError::kIo); ++i) {
+    const auto error = static_cast<DeviceError>(i);
+    const IOStatus status = MakeError(error, "detail: more");
+    EXPECT_FALSE(status.ok());
+    EXPECT_EQ(ErrorOf(status), error) << status.ToString();
+    EXPECT_NE(status.ToString().find("detail: more"), std::string::npos);
+  }
+  EXPECT_EQ(ErrorOf(IOStatus::OK()), DeviceError::kNone);
+  EXPECT_EQ(ErrorOf(IOStatus::IOError("something else")), DeviceError::kNone);
+  EXPECT_EQ(ErrorOf(IOStatus::IOError()), DeviceError::kNone);
+  EXPECT_TRUE(MakeError(DeviceError::kNoSpace, "").IsNoSpace());
+  EXPECT_TRUE(MakeError(DeviceError::kBusy, "").IsBusy());
+}
+
+TEST(ParseSpec, SplitsSchemeNameAndOptions) {
+  DeviceSpec spec;
+  ASSERT_OK(ParseSpec("zlfs://file:/tmp/a:b?zones=4&aux=/x/y&empty=", &spec));
+  EXPECT_EQ(spec.scheme, "file");
+  EXPECT_EQ(spec.name, "/tmp/a:b");
+  const std::map<std::string, std::string> options = {
+      {"aux", "/x/y"}, {"empty", ""}, {"zones", "4"}};
+  EXPECT_EQ(spec.options, options);
+  ASSERT_OK(ParseSpec("dev:nvme0n2", &spec));
+  EXPECT_EQ(spec.scheme, "dev");
+  EXPECT_EQ(spec.name, "nvme0n2");
+  EXPECT_TRUE(spec.options.empty());
+}
+
+TEST(ParseSpec, RefusesWhatItDoesNotUnderstand) {
+  for (const char* text :
+       {"", "nvme0n2", "zlfs://", "zenfs://dev:x", "uuid:x", "dev:", "dev:?a=b", "mem:x?",
+        "mem:x?a", "mem:x?=1", "mem:x?a=1&", "mem:x?a=1&a=2", "mem?a:b=1"}) {
+    DeviceSpec spec{.scheme = "kept", .name = "", .options = {}};
+    EXPECT_ERROR(ParseSpec(text, &spec), DeviceError::kBadSpec) << text;
+    EXPECT_EQ(spec.scheme, "kept") << text;
+  }
+}
+
+IOStatus OpenText(const std::string& text, std::unique_ptr<ZonedDevice>* device,
+                  Access access = Access::kReadWrite) {
+  DeviceSpec spec;
+  IOStatus status = ParseSpec(text, &spec);
+  return status.ok() ? OpenDevice(&spec, access, device) : status;
+}
+
+TEST(OpenDevice, TakesItsOwnOptionsAndLeavesTheRest) {
+  DeviceSpec spec;
+  ASSERT_OK(
+      ParseSpec("mem:options?zones=3&zone_size=2M&zone_capacity=1536K&block_size=512&max_active=2"
+                "&max_open=1&cache=volatile&power_loss=0&direct=1&aux=/x&finish=10",
+                &spec));
+  std::unique_ptr<ZonedDevice> device;
+  ASSERT_OK(OpenDevice(&spec, Access::kReadWrite, &device));
+  const std::map<std::string, std::string> rest = {{"aux", "/x"}, {"finish", "10"}};
+  EXPECT_EQ(spec.options, rest);
+  const Geometry& geometry = device->geometry();
+  EXPECT_EQ(geometry.zone_count, 3U);
+  EXPECT_EQ(geometry.zone_size, 2U << 20);
+  EXPECT_EQ(geometry.block_size, 512U);
+  EXPECT_EQ(geometry.read_alignment, 512U);
+  EXPECT_EQ(geometry.max_active, 2U);
+  EXPECT_EQ(geometry.max_open, 1U);
+  EXPECT_EQ(geometry.kind, DeviceKind::kMemory);
+  EXPECT_EQ(InfoOf(*device, 0).capacity, 1536U << 10);
+  Image::ForgetMemory("options");
+}
+
+TEST(OpenDevice, RefusesShapesThatCannotBe) {
+  for (const char* options :
+       {"zones=0&zone_size=1M", "zones=4&zone_size=0", "zones=4&zone_size=1000",
+        "zones=4&zone_size=1M&block_size=1024", "zones=4&zone_size=1M&zone_capacity=2M",
+        "zones=4&zone_size=1M&zone_capacity=0", "zones=4&zone_size=1M&zone_capacity=1000",
+        "zones=4&zone_size=1M&max_active=2&max_open=3",
+        "zones=4&zone_size=1M&max_active=2&max_open=0", "zones=4294967296&zone_size=1048576G",
+        "zones=x&zone_size=1M", "zones=&zone_size=1M", "zones=-1&zone_size=1M",
+        "zones=4&zone_size=1MB", "zones=4&zone_size=1M&cache=on", "zones=4&zone_size=1M&direct=yes",
+        "zones=4&zone_size=17179869185G", "zones=4&zone_size=1048576G"}) {
+    std::unique_ptr<ZonedDevice> device;
+    EXPECT_ERROR(OpenText(std::string("mem:bad?") + options, &device), DeviceError::kBadSpec)
+        << options;
+    EXPECT_EQ(device, nullptr);
+  }
+}
+
+TEST(OpenDevice, AnExistingDeviceHasToAgree) {
+  std::unique_ptr<ZonedDevice> device;
+  EXPECT_ERROR(OpenText("mem:agree", &device), DeviceError::kMissing);
+  ASSERT_OK(OpenText("mem:agree?zones=4&zone_size=1M&max_active=3", &device));
+  device.reset();
+  ASSERT_OK(OpenText("mem:agree", &device));
+  EXPECT_EQ(device->geometry().zone_count, 4U);
+  device.reset();
+  for (const char* option : {"zones=5", "zone_size=2M", "zone_capacity=512K", "block_size=512",
+                             "max_active=0", "max_open=2", "cache=volatile"}) {
+    const IOStatus status = OpenText(std::string("mem:agree?") + option, &device);
+    EXPECT_ERROR(status, DeviceError::kBadSpec) << option;
+    const bool cache = std::string_view(option).starts_with("cache");
+    const std::string name(option, std::string_view(option).find('='));
+    EXPECT_NE(status.ToString().find(cache ? "volatile_cache" : name), std::string::npos)
+        << status.ToString();
+  }
+  Image::ForgetMemory("agree");
+}
+
+TEST(OpenDevice, KernelDevicesAreZonedBlockDevices) {
+  const TemporaryFolder folder;
+  std::unique_ptr<ZonedDevice> device;
+  EXPECT_ERROR(OpenText("dev:no-such-device", &device), DeviceError::kMissing);
+  EXPECT_ERROR(OpenText("dev:/dev/null", &device), DeviceError::kNotZoned);
+  EXPECT_ERROR(OpenText("dev:" + (folder / "").string(), &device), DeviceError::kNotZoned);
+}
+
+TEST(OpenDevice, FilesAreMadeOnlyWithAShape) {
+  const TemporaryFolder folder;
+  const std::string spec = "file:" + (folder / "device").string();
+  std::unique_ptr<ZonedDevice> device;
+  EXPECT_ERROR(OpenText(spec, &device), DeviceError::kMissing);
+  EXPECT_FALSE(std::filesystem::exists(folder / "device"));
+  EXPECT_ERROR(OpenText(spec + "?zones=4&zone_size=1M", &device, Access::kReadOnly),
+               DeviceError::kMissing);
+  EXPECT_ERROR(
+      OpenText("file:" + (folder / "no/device").string() + "?zones=4&zone_size=1M", &device),
+      DeviceError::kMissing);
+  const std::uint64_t free = std::filesystem::space(folder / "").available >> 20;
+  EXPECT_ERROR(OpenText(spec + "?zone_size=1M&zones=" + std::to_string(free + 1024), &device),
+               DeviceError::kNoSpace);
+}
+
+}  // namespace
+}  // namespace zlfs

@@ -1,0 +1,566 @@
+// A mounted volume without RocksDB: content, names, space, refusals and failures of the device.
+
+#include "zlfs/fs/volume.h"
+
+#include <gtest/gtest.h>
+
+#include <cstdio>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <random>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "zlfs/tests/faulty_device.h"
+#include "zlfs/tests/volume_test_util.h"
+
+namespace zlfs {
+namespace {
+
+constexpr const char* kSmall = "zones=40&zone_size=128K&zone_capacity=96K&max_active=8";
+
+// A device that survives its volume.
+struct Rig {
+  explicit Rig(const std::string& options = kSmall, const Policy& policy = {})
+      : device(MakeDevice(options)) {
+    EXPECT_OK(Mkfs(device.get(), policy, ""));
+    formatted = device->counters();
+  }
+
+  std::unique_ptr<Volume> Mount(const MountOptions& options = {}) {
+    return MountOk(std::make_unique<HookedDevice>(device, [] {}), options);
+  }
+  // On a device that fails when `faulty` is told so, until the next mount.
+  std::unique_ptr<Volume> MountFaulty() {
+    auto failing = std::make_unique<FaultyDevice>(device.get());
+    faulty = failing.get();
+    return MountOk(std::move(failing));
+  }
+
+  std::shared_ptr<EmulatedDevice> device;
+  FaultyDevice* faulty = nullptr;
+  Counters formatted;
+};
+
+std::shared_ptr<File> Create(Volume* volume, const std::string& name, FileKind kind,
+                             const Placement& placement) {
+  std::shared_ptr<File> file;
+  EXPECT_OK(volume->Create(name, kind, &file));
+  volume->SetPlacement(file.get(), placement);
+  return file;
+}
+
+IOStatus Put(Volume* volume, const std::string& name, const std::string& content,
+             const Placement& placement = DataPlacement()) {
+  const auto file = Create(volume, name, FileKind::kData, placement);
+  IOStatus status = volume->Append(file.get(), content);
+  if (status.ok()) status = volume->Sync(file.get());
+  const IOStatus finished = volume->FinishWriting(file.get());
+  volume->Release(file);
+  return status.ok() ? finished : status;
+}
+
+TEST(Volume, ReadsWhatWasAppendedAlsoBeforeItIsWritten) {
+  Rig rig;
+  const auto volume = rig.Mount();
+  for (const FileKind kind : {FileKind::kData, FileKind::kLog}) {
+    const std::string name = kind == FileKind::kLog ? "/x.log" : "/x.sst";
+    const auto file =
+        Create(volume.get(), name, kind, kind == FileKind::kLog ? LogPlacement() : DataPlacement());
+    std::uint64_t size = 0;
+    for (std::uint64_t i = 0; i < 60; ++i) {
+      const std::uint64_t n = 1 + i * 97;
+      ASSERT_OK(volume->Append(file.get(), Content(1, size, n)));
+      size += n;
+      if (i % 7 == 0) {
+        ASSERT_OK(volume->Sync(file.get()));
+      }
+      ASSERT_EQ(volume->Size(file.get()), size);
+      ASSERT_EQ(ReadWhole(volume.get(), name), Content(1, 0, size));
+    }
+    std::string part(300, '\0');
+    std::size_t read = 0;
+    for (std::uint64_t at = 0; at < size; at += 251) {
+      ASSERT_OK(volume->Read(file.get(), at, part.size(), part.data(), &read));
+      ASSERT_EQ(part.substr(0, read), Content(1, at, std::min<std::uint64_t>(300, size - at)));
+    }
+    ASSERT_OK(volume->Read(file.get(), size + 5, 10, part.data(), &read));
+    EXPECT_EQ(read, 0U);
+    ASSERT_OK(volume->FinishWriting(file.get()));
+    volume->Release(file);
+  }
+}
+
+TEST(Volume, RemembersEverythingAcrossMounts) {
+  Rig rig;
+  for (std::uint64_t round = 0; round < 5; ++round) {
+    const auto volume = rig.Mount();
+    for (std::uint64_t before = 0; before < round; ++before) {
+      EXPECT_EQ(ReadWhole(volume.get(), "/d/" + std::to_string(before)),
+                Content(before, 0, 5000 + before));
+    }
+    ASSERT_OK(Put(volume.get(), "/d/" + std::to_string(round), Content(round, 0, 5000 + round)));
+    ASSERT_OK(volume->Close());
+    EXPECT_EQ(Violations(rig.device.get()), "");
+  }
+}
+
+TEST(Volume, Names) {
+  Rig rig;
+  const auto volume = rig.Mount();
+  for (const char* name : {"/d/a", "/d/b", "/d/e/c", "/dd"}) {
+    ASSERT_OK(Put(volume.get(), name, name));
+  }
+  EXPECT_EQ(volume->List("/d"), (std::vector<std::string>{"a", "b"}));
+  EXPECT_EQ(volume->List("/"), (std::vector<std::string>{"dd"}));
+  ASSERT_OK(volume->Rename("/d/a", "/d/b"));  // replaces
+  EXPECT_EQ(ReadWhole(volume.get(), "/d/b"), "/d/a");
+  EXPECT_FALSE(volume->Exists("/d/a"));
+  volume->RenameDirectory("/d", "/new/d");
+  EXPECT_EQ(volume->List("/new/d"), (std::vector<std::string>{"b"}));
+  EXPECT_EQ(ReadWhole(volume.get(), "/new/d/e/c"), "/d/e/c");
+  EXPECT_TRUE(volume->Exists("/dd"));
+  EXPECT_TRUE(volume->Delete("/d/b").IsIOError());
+  EXPECT_TRUE(volume->Rename("/d/b", "/x").IsIOError());
+  std::shared_ptr<File> file;
+  EXPECT_TRUE(volume->Open("/d/b", &file).IsIOError());
+  for (const char* bad : {"", "/", "x", "/a//b", "/a/../b", "/a/"}) {
+    EXPECT_TRUE(volume->Create(bad, FileKind::kData, &file).IsInvalidArgument()) << bad;
+  }
+}
+
+TEST(Volume, AnOpenFileOutlivesItsName) {
+  Rig rig;
+  const auto volume = rig.Mount();
+  const std::string content = Content(3, 0, 200000);
+  ASSERT_OK(Put(volume.get(), "/x", content));
+  std::shared_ptr<File> file;
+  ASSERT_OK(volume->Open("/x", &file));
+  ASSERT_OK(volume->Delete("/x"));
+  ASSERT_OK(volume->SyncNames());
+  const std::uint64_t live = volume->Space().live;
+  EXPECT_GE(live, content.size());
+  std::string read(content.size(), '\0');
+  std::size_t n = 0;
+  ASSERT_OK(volume->Read(file.get(), 0, read.size(), read.data(), &n));
+  EXPECT_EQ(read, content);
+  volume->Release(file);
+  ASSERT_OK(volume->SyncNames());
+  EXPECT_LT(volume->Space().live, live);
+}
+
+TEST(Volume, ALogSyncCostsOneWriteAndOneFlush) {
+  Rig rig;
+  const auto volume = rig.Mount();
+  const auto file = Create(volume.get(), "/x.log", FileKind::kLog, LogPlacement());
+  ASSERT_OK(volume->Append(file.get(), "first"));
+  ASSERT_OK(volume->Sync(file.get()));
+  const Counters before = rig.device->counters();
+  for (int i = 0; i < 5; ++i) {
+    ASSERT_OK(volume->Append(file.get(), "more"));
+    ASSERT_OK(volume->Sync(file.get()));
+  }
+  const Counters after = rig.device->counters();
+  EXPECT_EQ(after.writes - before.writes, 5U);
+  EXPECT_EQ(after.flushes - before.flushes, 5U);
+  ASSERT_OK(volume->FinishWriting(file.get()));
+  volume->Release(file);
+}
+
+// Files of mixed lifetimes at 90 % utilisation, long enough to write the device several times.
+class FullVolume : public testing::TestWithParam<std::tuple<const char*, Victim, OnActiveLimit>> {};
+
+TEST_P(FullVolume, KeepsRunningAndLosesNothing) {
+  const auto& [shape, victim, on_limit] = GetParam();
+  Policy policy;
+  policy.gc_victim = victim;
+  policy.on_active_limit = on_limit;
+  policy.finish_remaining_pct = on_limit == OnActiveLimit::kFinish ? 5 : 0;
+  Rig rig(shape, policy);
+  auto volume = rig.Mount();
+  std::mt19937_64 random(17);
+  std::map<std::string, std::pair<std::uint64_t, std::uint64_t>> files;  // name -> seed, size
+  std::uint64_t live = 0;
+  std::uint64_t seed = 0;
+  const std::uint64_t capacity = volume->Space().capacity;
+  const auto put = [&](std::uint64_t size, std::uint8_t lifetime) {
+    const std::string name = "/f/" + std::to_string(++seed);
+    ASSERT_OK(Put(volume.get(), name, Content(seed, 0, size), DataPlacement(lifetime)));
+    files[name] = {seed, size};
+    live += size;
+  };
+  while (live < capacity * 85 / 100) put(20000 + random() % 50000, 5);
+  for (int i = 0; i < 1500 && !HasFailure(); ++i) {
+    while (live > capacity * 88 / 100) {
+      auto file = files.begin();
+      std::advance(file, random() % files.size());
+      ASSERT_OK(volume->Delete(file->first));
+      live -= file->second.second;
+      files.erase(file);
+    }
+    put(1000 + random() % 60000, static_cast<std::uint8_t>(2 + random() % 4));
+  }
+  const Totals totals = volume->totals();
+  EXPECT_GT(totals.written[static_cast<std::size_t>(Cause::kGc)].payload, capacity / 2);
+  for (int mount = 0; mount < 2; ++mount) {
+    for (const auto& [name, file] : files) {
+      ASSERT_EQ(ReadWhole(volume.get(), name), Content(file.first, 0, file.second)) << name;
+    }
+    ASSERT_OK(volume->Close());
+    if (mount == 0) {
+      ExpectLedgerIsDevice(volume->totals(), rig.formatted, rig.device->counters());
+      volume = rig.Mount();
+    }
+  }
+  EXPECT_EQ(Violations(rig.device.get()), "");
+  std::printf("write amplification %.2f\n",
+              static_cast<double>(totals.BytesWritten()) /
+                  static_cast<double>(
+                      totals.written[static_cast<std::size_t>(Cause::kCompaction)].payload));
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Policies, FullVolume,
+    testing::Combine(testing::Values("zones=200&zone_size=128K&zone_capacity=96K&max_active=8",
+                                     "zones=120&zone_size=256K&max_active=14&block_size=512",
+                                     "zones=150&zone_size=128K"),
+                     testing::Values(Victim::kGarbage, Victim::kCostBenefit),
+                     testing::Values(OnActiveLimit::kShare, OnActiveLimit::kFinish)));
+
+TEST(Volume, IsFullCleanlyAndOpensAgain) {
+  Rig rig;
+  auto volume = rig.Mount();
+  IOStatus status;
+  std::uint64_t count = 0;
+  std::uint64_t stored = 0;
+  while (status.ok()) {
+    ++count;
+    status = Put(volume.get(), "/" + std::to_string(count), Content(count, 0, 30000));
+    if (status.ok()) ++stored;
+  }
+  EXPECT_TRUE(status.IsNoSpace()) << status.ToString();
+  EXPECT_GT(stored, 70U);
+  // What lets a database go on, or open again, still has room.
+  ASSERT_OK(Put(volume.get(), "/MANIFEST", "small", {}));
+  volume = nullptr;
+  EXPECT_EQ(Violations(rig.device.get()), "");
+  volume = rig.Mount();
+  for (std::uint64_t i = 1; i <= stored; ++i) {
+    ASSERT_EQ(ReadWhole(volume.get(), "/" + std::to_string(i)), Content(i, 0, 30000));
+  }
+  for (std::uint64_t i = 1; i <= stored; i += 2) ASSERT_OK(volume->Delete("/" + std::to_string(i)));
+  ASSERT_OK(Put(volume.get(), "/new", Content(9, 0, 300000)));
+  EXPECT_EQ(ReadWhole(volume.get(), "/new"), Content(9, 0, 300000));
+}
+
+TEST(Volume, AReaderKeepsAZoneFromBeingReset) {
+  Rig rig;
+  const auto volume = rig.Mount();
+  std::vector<std::thread> readers;
+  std::atomic<bool> stop = false;
+  std::atomic<std::uint64_t> reads = 0;
+  ASSERT_OK(Put(volume.get(), "/cold", Content(1, 0, 600000)));
+  const std::string expected = Content(1, 0, 600000);
+  for (int i = 0; i < 2; ++i) {
+    readers.emplace_back([&] {
+      std::shared_ptr<File> file;
+      ASSERT_OK(volume->Open("/cold", &file));
+      std::string buffer(600000, '\0');
+      while (!stop) {
+        std::size_t read = 0;
+        ASSERT_OK(volume->Read(file.get(), 0, buffer.size(), buffer.data(), &read));
+        ASSERT_EQ(buffer, expected);
+        ++reads;
+      }
+      volume->Release(file);
+    });
+  }
+  // Interleaved with the cold content, so that collecting has to move it.
+  for (std::uint64_t i = 0; i < 600 || reads < 10; ++i) {
+    ASSERT_OK(Put(volume.get(), "/hot" + std::to_string(i % 50), Content(i, 0, 40000)));
+  }
+  stop = true;
+  for (std::thread& reader : readers) reader.join();
+}
+
+TEST(Volume, ConcurrentWritersKeepTheLimit) {
+  Rig rig("zones=300&zone_size=128K&zone_capacity=96K&max_active=7");
+  const auto volume = rig.Mount();
+  std::vector<std::thread> writers;
+  for (std::uint64_t w = 0; w < 6; ++w) {
+    writers.emplace_back([&volume, w] {
+      const auto log =
+          Create(volume.get(), "/w" + std::to_string(w) + ".log", FileKind::kLog, LogPlacement());
+      for (std::uint64_t i = 0; i < 60; ++i) {
+        const std::string name = "/" + std::to_string(w) + "-" + std::to_string(i % 20);
+        ASSERT_OK(Put(volume.get(), name, Content(w * 1000 + i, 0, 50000),
+                      DataPlacement(static_cast<std::uint8_t>(2 + i % 4))));
+        ASSERT_OK(volume->Append(log.get(), Content(w, i * 100, 100)));
+        ASSERT_OK(volume->Sync(log.get()));
+      }
+      ASSERT_OK(volume->FinishWriting(log.get()));
+      volume->Release(log);
+    });
+  }
+  for (std::thread& writer : writers) writer.join();
+  for (std::uint64_t w = 0; w < 6; ++w) {
+    EXPECT_EQ(ReadWhole(volume.get(), "/w" + std::to_string(w) + ".log"), Content(w, 0, 6000));
+    for (std::uint64_t i = 40; i < 60; ++i) {
+      EXPECT_EQ(ReadWhole(volume.get(), "/" + std::to_string(w) + "-" + std::to_string(i % 20)),
+                Content(w * 1000 + i, 0, 50000));
+    }
+  }
+  ASSERT_OK(volume->Close());
+  ExpectLedgerIsDevice(volume->totals(), rig.formatted, rig.device->counters());
+}
+
+TEST(Volume, AReadOnlyMountChangesNothing) {
+  Rig rig;
+  const auto writer = rig.Mount();
+  const auto log = Create(writer.get(), "/x.log", FileKind::kLog, LogPlacement());
+  ASSERT_OK(writer->Append(log.get(), Content(1, 0, 3000)));
+  ASSERT_OK(writer->Sync(log.get()));
+  const Counters before = rig.device->counters();
+  const auto reader = rig.Mount({.read_only = true, .policy = {}, .ledger_path = ""});
+  EXPECT_EQ(ReadWhole(reader.get(), "/x.log"), Content(1, 0, 3000));
+  std::shared_ptr<File> file;
+  EXPECT_TRUE(reader->Create("/y", FileKind::kData, &file).IsNotSupported());
+  EXPECT_TRUE(reader->Delete("/x.log").IsNotSupported());
+  const auto dump = nlohmann::json::parse(DumpJson(reader.get()));
+  EXPECT_EQ(dump["files"].size(), 1U);
+  EXPECT_EQ(dump["files"][0]["size"], 3000);
+  EXPECT_EQ(dump["policy"]["finish_occupancy_pct"], 100);
+  const Counters after = rig.device->counters();
+  EXPECT_EQ(before.writes, after.writes);
+  EXPECT_EQ(before.resets, after.resets);
+  ASSERT_OK(writer->FinishWriting(log.get()));
+  writer->Release(log);
+}
+
+TEST(Volume, ImportsAndCountsIt) {
+  Rig rig;
+  const auto volume = rig.Mount();
+  int parts = 0;
+  const Source source = [&parts, content = Content(5, 0, 500000)](Slice* part) {
+    *part = parts++ == 0 ? Slice(content) : Slice();
+    return IOStatus::OK();
+  };
+  ASSERT_OK(Import(volume.get(), "/cold/1", source));
+  EXPECT_EQ(ReadWhole(volume.get(), "/cold/1"), Content(5, 0, 500000));
+  EXPECT_EQ(volume->totals().written[static_cast<std::size_t>(Cause::kImport)].payload, 500000U);
+  EXPECT_EQ(volume->Space().active_zones, 0U);
+  EXPECT_TRUE(Import(volume.get(), "/cold/1", source).IsInvalidArgument());  // exists
+  EXPECT_TRUE(Import(volume.get(), "/cold/2", [](Slice*) { return IOStatus::IOError("input"); })
+                  .IsIOError());
+  EXPECT_FALSE(volume->Exists("/cold/2"));
+}
+
+TEST(Volume, PoliciesAreRememberedAndCanBeChanged) {
+  Policy policy;
+  policy.finish_remaining_pct = 30;
+  Rig rig(kSmall, policy);
+  EXPECT_EQ(rig.Mount()->superblock().policy, policy);
+  MountOptions changes;
+  changes.policy = {{"gc_victim", "cost-benefit"}, {"finish_occupancy_pct", "90"}};
+  rig.Mount(changes);
+  const Policy now = rig.Mount()->superblock().policy;
+  EXPECT_EQ(now.gc_victim, Victim::kCostBenefit);
+  EXPECT_EQ(now.finish_remaining_pct, 10);
+  for (const OptionMap& bad : {OptionMap{{"colour", "red"}}, OptionMap{{"gc", "maybe"}},
+                               OptionMap{{"gc_start_pct", "0"}}}) {
+    std::unique_ptr<Volume> volume;
+    changes.policy = bad;
+    EXPECT_TRUE(Volume::Mount(std::make_unique<HookedDevice>(rig.device, [] {}), changes, &volume)
+                    .IsInvalidArgument());
+  }
+}
+
+TEST(Volume, FinishesByThreshold) {
+  Policy policy;
+  policy.finish_remaining_pct = 50;
+  Rig rig(kSmall, policy);
+  const auto volume = rig.Mount();
+  ASSERT_OK(Put(volume.get(), "/a", Content(1, 0, 60000)));  // of 96 KiB
+  const Totals totals = volume->totals();
+  const auto& finishes = totals.finishes[static_cast<std::size_t>(FinishCause::kThreshold)];
+  EXPECT_EQ(finishes.count, 1U);
+  EXPECT_EQ(finishes.given_up, (96U << 10) - 61440);
+  EXPECT_EQ(volume->Space().given_up, finishes.given_up);
+}
+
+// --- refusals ---
+
+TEST(Refusal, Mkfs) {
+  const auto few = MakeDevice("zones=10&zone_size=128K");
+  EXPECT_NE(Mkfs(few.get(), {}, "").ToString().find("too-few-zones"), std::string::npos);
+  const auto tight = MakeDevice("zones=40&zone_size=128K&max_active=5");
+  EXPECT_NE(Mkfs(tight.get(), {}, "").ToString().find("limits-too-small"), std::string::npos);
+  const auto used = MakeDevice(kSmall);
+  const Blocks blocks(1, 4096, 1);
+  ASSERT_OK(used->Write(17, 0, blocks.slice()));
+  EXPECT_NE(Mkfs(used.get(), {}, "").ToString().find("not-empty"), std::string::npos);
+  EXPECT_NE(Mkfs(used.get(), {}, "other").ToString().find("not-empty"), std::string::npos);
+  EXPECT_EQ(InfoOf(*used, 17).write_pointer, 4096U);
+  ASSERT_OK(Mkfs(used.get(), {}, used->geometry().identity));
+  EXPECT_EQ(InfoOf(*used, 17).write_pointer, 0U);
+}
+
+TEST(Refusal, MountOfSomethingElse) {
+  const auto blank = MakeDevice(kSmall);
+  std::unique_ptr<Volume> volume;
+  Recovered recovered;
+  EXPECT_NE(Recover(blank.get(), &recovered).ToString().find("wrong-magic"), std::string::npos);
+  const Blocks blocks(1, 4096, 1);
+  ASSERT_OK(blank->Write(0, 0, blocks.slice()));
+  EXPECT_NE(Recover(blank.get(), &recovered).ToString().find("wrong-magic"), std::string::npos);
+  EXPECT_EQ(Violations(blank.get()).substr(0, 2), "1:");
+}
+
+// Changes the bytes of a zone behind zlfs's back.
+void Rewrite(EmulatedDevice* device, std::uint32_t zone, const std::string& content) {
+  ASSERT_OK(device->ResetZone(zone));
+  const AlignedBuffer buffer = AllocateAligned(content.size());
+  std::memcpy(buffer.get(), content.data(), content.size());
+  ASSERT_OK(device->Write(zone, 0, Slice(buffer.get(), content.size())));
+}
+
+TEST(Refusal, AnyChangeOfTheMetadata) {
+  Rig rig("zones=40&zone_size=32K&block_size=512&max_active=8");
+  std::uint32_t log_zone = 0;
+  {
+    const auto volume = rig.Mount();
+    const auto log = Create(volume.get(), "/x.log", FileKind::kLog, LogPlacement());
+    ASSERT_OK(volume->Append(log.get(), Content(1, 0, 700)));
+    ASSERT_OK(volume->Sync(log.get()));
+    ASSERT_OK(Put(volume.get(), "/x.sst", Content(2, 0, 900)));
+    ASSERT_OK(volume->Append(log.get(), Content(1, 700, 100)));
+    ASSERT_OK(volume->FinishWriting(log.get()));
+    volume->Release(log);
+    ASSERT_OK(volume->Delete("/x.sst"));
+    log_zone = volume->Files()[0].extents[0].zone;
+  }
+  ASSERT_EQ(Violations(rig.device.get()), "");
+  const std::uint32_t metadata = InfoOf(*rig.device, 0).write_pointer > 0 ? 0 : 1;
+  std::uint64_t changes = 0;
+  for (const std::uint32_t zone : {metadata, log_zone}) {
+    const std::uint64_t size = InfoOf(*rig.device, zone).write_pointer;
+    const std::string content = ReadZone(*rig.device, zone, 0, size);
+    for (std::size_t i = 0; i < content.size(); ++i) {
+      std::string changed = content;
+      changed[i] = static_cast<char>(changed[i] ^ (1 << (i % 8)));
+      Rewrite(rig.device.get(), zone, changed);
+      ASSERT_NE(Violations(rig.device.get()), "") << "zone " << zone << " byte " << i;
+      std::unique_ptr<Volume> volume;
+      ASSERT_FALSE(
+          Volume::Mount(std::make_unique<HookedDevice>(rig.device, [] {}), {}, &volume).ok());
+      ++changes;
+    }
+    Rewrite(rig.device.get(), zone, content);
+  }
+  EXPECT_GT(changes, 4000U);
+  EXPECT_EQ(Violations(rig.device.get()), "");
+}
+
+// --- failures of the device ---
+
+TEST(Failure, AWriteErrorReachesTheWriterAndNothingElseBreaks) {
+  Rig rig;
+  auto volume = rig.MountFaulty();
+  ASSERT_OK(Put(volume.get(), "/a", Content(1, 0, 20000)));
+  rig.faulty->Inject({.operation = Operation::kWrite, .landed_blocks = 2});
+  EXPECT_TRUE(Put(volume.get(), "/b", Content(2, 0, 20000)).IsIOError());
+  rig.faulty->ClearFaults();
+  ASSERT_OK(Put(volume.get(), "/c", Content(3, 0, 20000)));
+  for (int mount = 0; mount < 2; ++mount) {
+    EXPECT_EQ(ReadWhole(volume.get(), "/a"), Content(1, 0, 20000));
+    EXPECT_EQ(ReadWhole(volume.get(), "/c"), Content(3, 0, 20000));
+    ASSERT_OK(volume->Close());
+    if (mount == 0) {
+      ExpectLedgerIsDevice(volume->totals(), rig.formatted, rig.device->counters());
+      volume = rig.Mount();
+    }
+  }
+  EXPECT_EQ(Violations(rig.device.get()), "");
+}
+
+TEST(Failure, AfterAFailedFlushNoSyncSucceeds) {
+  Rig rig;
+  auto volume = rig.MountFaulty();
+  rig.faulty->Inject({.operation = Operation::kFlush});
+  EXPECT_TRUE(Put(volume.get(), "/a", "a").IsIOError());
+  rig.faulty->ClearFaults();
+  EXPECT_TRUE(Put(volume.get(), "/b", "b").IsIOError());
+  volume = nullptr;
+  volume = rig.Mount();
+  ASSERT_OK(Put(volume.get(), "/c", "c"));
+}
+
+TEST(Failure, AZoneThatCannotBeResetIsLeftOut) {
+  Rig rig;
+  const auto volume = rig.MountFaulty();
+  const std::uint64_t capacity = volume->Space().capacity;
+  rig.faulty->Inject({.operation = Operation::kReset, .times = 1});
+  for (std::uint64_t i = 0; i < 200; ++i) {
+    ASSERT_OK(Put(volume.get(), "/" + std::to_string(i % 3), Content(i, 0, 100000)));
+  }
+  EXPECT_EQ(volume->Space().capacity, capacity - (96U << 10));
+}
+
+TEST(Failure, OfflineAndReadOnlyZones) {
+  Rig rig;
+  std::uint32_t zone = 0;
+  {
+    const auto volume = rig.Mount();
+    ASSERT_OK(Put(volume.get(), "/a", Content(1, 0, 5000)));
+    zone = volume->Files()[0].extents[0].zone;
+  }
+  rig.device->BreakZone(zone, ZoneCondition::kReadOnly);
+  {
+    const auto volume = rig.Mount();
+    EXPECT_EQ(ReadWhole(volume.get(), "/a"), Content(1, 0, 5000));
+    ASSERT_OK(Put(volume.get(), "/b", Content(2, 0, 5000)));
+  }
+  rig.device->BreakZone(zone, ZoneCondition::kOffline);
+  EXPECT_EQ(Violations(rig.device.get()).substr(0, 3), "10:");
+  const auto volume = rig.Mount();
+  EXPECT_EQ(ReadWhole(volume.get(), "/b"), Content(2, 0, 5000));
+  std::shared_ptr<File> file;
+  ASSERT_OK(volume->Open("/a", &file));
+  char byte;
+  std::size_t read = 0;
+  EXPECT_ERROR(volume->Read(file.get(), 0, 1, &byte, &read), DeviceError::kZoneOffline);
+  volume->Release(file);
+}
+
+TEST(Failure, ADeviceThatLowersItsLimit) {
+  Rig rig("zones=60&zone_size=128K&max_active=14");
+  {
+    const auto volume = rig.Mount();
+    std::vector<std::shared_ptr<File>> files;
+    for (int i = 0; i < 9; ++i) {
+      files.push_back(Create(volume.get(), "/" + std::to_string(i), FileKind::kData,
+                             DataPlacement(static_cast<std::uint8_t>(i % 6))));
+      ASSERT_OK(volume->Append(files.back().get(), Content(7, 0, 9000)));
+      ASSERT_OK(volume->Sync(files.back().get()));
+    }
+    for (const auto& file : files) {
+      ASSERT_OK(volume->FinishWriting(file.get()));
+      volume->Release(file);
+    }
+    EXPECT_GT(volume->Space().active_zones, 8U);
+  }
+  rig.device->SetLimits(7, 7);
+  auto smaller = std::make_unique<HookedDevice>(rig.device, [] {});
+  smaller->SetLimits(7, 7);
+  const auto volume = MountOk(std::move(smaller));
+  ASSERT_NE(volume, nullptr);
+  EXPECT_LE(volume->Space().active_zones, 5U);
+  for (int i = 0; i < 9; ++i) {
+    EXPECT_EQ(ReadWhole(volume.get(), "/" + std::to_string(i)), Content(7, 0, 9000));
+    ASSERT_OK(Put(volume.get(), "/new" + std::to_string(i), Content(8, 0, 90000)));
+  }
+}
+
+}  // namespace
+}  // namespace zlfs

@@ -1,0 +1,149 @@
+// Shared by the tests of the file system: small emulated devices, a device that calls back, and
+// files whose bytes tell what they are.
+
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "zlfs/fs/check.h"
+#include "zlfs/fs/volume.h"
+#include "zlfs/tests/device_test_util.h"
+#include "zlfs/zoned/emulated_device.h"
+#include "zlfs/zoned/open.h"
+
+namespace zlfs {
+
+// "zones=40&zone_size=64K…" makes a new device in memory.
+inline std::unique_ptr<EmulatedDevice> MakeDevice(const std::string& options) {
+  static int count = 0;
+  DeviceSpec spec;
+  const std::string name = "mem:volume-test-" + std::to_string(++count);
+  EXPECT_OK(ParseSpec(name + "?" + options, &spec));
+  std::unique_ptr<ZonedDevice> device;
+  EXPECT_OK(OpenDevice(&spec, Access::kReadWrite, &device));
+  return std::unique_ptr<EmulatedDevice>(dynamic_cast<EmulatedDevice*>(device.release()));
+}
+
+// Forwards to another device and calls back before and after each command that changes something.
+class HookedDevice final : public ZonedDevice {
+ public:
+  using Hook = std::function<void()>;
+  HookedDevice(std::shared_ptr<EmulatedDevice> inner, Hook hook)
+      : ZonedDevice(Access::kReadWrite), inner_(std::move(inner)), hook_(std::move(hook)) {
+    geometry_ = inner_->geometry();
+  }
+  // Pretends to be the device that `inner` is a clone of.
+  HookedDevice(std::shared_ptr<EmulatedDevice> inner, const std::string& identity)
+      : HookedDevice(std::move(inner), [] {}) {
+    geometry_.identity = identity;
+  }
+  // What the device is found to allow when it is opened.
+  void SetLimits(std::uint32_t max_active, std::uint32_t max_open) {
+    geometry_.max_active = max_active;
+    geometry_.max_open = max_open;
+  }
+  IOStatus Report(std::uint32_t first, std::uint32_t count, std::vector<ZoneInfo>* zones) override {
+    return inner_->Report(first, count, zones);
+  }
+  IOStatus Write(std::uint32_t zone, std::uint64_t offset,
+                 std::span<const Slice> buffers) override {
+    return Then(inner_->Write(zone, offset, buffers));
+  }
+  IOStatus Read(std::uint64_t offset, std::size_t size, char* buffer) override {
+    return inner_->Read(offset, size, buffer);
+  }
+  IOStatus Flush() override { return Then(inner_->Flush()); }
+  IOStatus OpenZone(std::uint32_t zone) override { return Then(inner_->OpenZone(zone)); }
+  IOStatus CloseZone(std::uint32_t zone) override { return Then(inner_->CloseZone(zone)); }
+  IOStatus FinishZone(std::uint32_t zone) override { return Then(inner_->FinishZone(zone)); }
+  IOStatus ResetZone(std::uint32_t zone) override { return Then(inner_->ResetZone(zone)); }
+
+ private:
+  std::uint64_t Capacity(std::uint32_t zone) const override {
+    return InfoOf(*inner_, zone).capacity;
+  }
+  IOStatus Then(IOStatus status) {
+    hook_();
+    return status;
+  }
+
+  const std::shared_ptr<EmulatedDevice> inner_;
+  const Hook hook_;
+};
+
+// Byte `i` of a file with this seed.
+inline char ContentByte(std::uint64_t seed, std::uint64_t i) {
+  const std::uint64_t mixed = (seed * 0x9e3779b97f4a7c15ULL) ^ ((i >> 3) * 0xff51afd7ed558ccdULL);
+  return static_cast<char>(mixed >> (8 * (i & 7)));
+}
+
+inline std::string Content(std::uint64_t seed, std::uint64_t from, std::uint64_t size) {
+  std::string content(size, '\0');
+  for (std::uint64_t i = 0; i < size; ++i) content[i] = ContentByte(seed, from + i);
+  return content;
+}
+
+inline std::string ReadWhole(Volume* volume, const std::string& name) {
+  std::shared_ptr<File> file;
+  EXPECT_OK(volume->Open(name, &file));
+  if (file == nullptr) return {};
+  std::string content(volume->Size(file.get()), '\0');
+  std::size_t read = 0;
+  EXPECT_OK(volume->Read(file.get(), 0, content.size(), content.data(), &read));
+  EXPECT_EQ(read, content.size());
+  volume->Release(file);
+  return content;
+}
+
+inline Placement DataPlacement(std::uint8_t lifetime = 3, Cause cause = Cause::kCompaction) {
+  return {.stream = Stream::kData,
+          .urgency = cause == Cause::kFlush ? Urgency::kFlush : Urgency::kOrdinary,
+          .cause = cause,
+          .lifetime = lifetime};
+}
+
+inline Placement LogPlacement() {
+  return {.stream = Stream::kLog, .urgency = Urgency::kLog, .cause = Cause::kWal, .lifetime = 2};
+}
+
+inline std::unique_ptr<Volume> MountOk(std::unique_ptr<ZonedDevice> device,
+                                       const MountOptions& options = {}) {
+  std::unique_ptr<Volume> volume;
+  EXPECT_OK(Volume::Mount(std::move(device), options, &volume));
+  return volume;
+}
+
+inline std::string Violations(ZonedDevice* device) {
+  std::vector<Violation> violations;
+  const IOStatus status = Check(device, &violations);
+  std::string text = status.ok() ? "" : status.ToString();
+  for (const Violation& violation : violations) {
+    text += std::to_string(violation.invariant) + ": " + violation.what + "\n";
+  }
+  return text;
+}
+
+// The ledger and the device's own counters agree on everything.
+inline void ExpectLedgerIsDevice(const Totals& totals, const Counters& before,
+                                 const Counters& after) {
+  EXPECT_EQ(totals.BytesWritten(), after.bytes_written - before.bytes_written);
+  EXPECT_EQ(totals.resets_data + totals.resets_metadata, after.resets - before.resets);
+  EXPECT_EQ(totals.flushes, after.flushes - before.flushes);
+  std::uint64_t finishes = 0;
+  std::uint64_t given_up = 0;
+  for (const auto& cause : totals.finishes) {
+    finishes += cause.count;
+    given_up += cause.given_up;
+  }
+  EXPECT_EQ(finishes, after.finishes - before.finishes);
+  EXPECT_EQ(given_up, after.pad_bytes - before.pad_bytes);
+}
+
+}  // namespace zlfs

@@ -1,0 +1,162 @@
+// A zoned device: what every part of zlfs that touches storage is written against.
+//
+// Offsets and sizes are bytes. A zone is named by its number; zone z occupies the device bytes
+// [z * zone_size, z * zone_size + capacity). Write pointers are relative to the start of the zone.
+
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "rocksdb/io_status.h"
+#include "rocksdb/slice.h"
+#include "zlfs/zoned/errors.h"
+
+namespace zlfs {
+
+using rocksdb::IOStatus;
+using rocksdb::Slice;
+
+enum class DeviceKind : std::uint8_t { kKernel, kMemory, kFile };
+
+// kReadWrite is exclusive: a second one is refused with kBusy. kReadOnly works beside it.
+enum class Access : std::uint8_t { kReadOnly, kReadWrite };
+
+struct Geometry {
+  std::uint32_t block_size = 0;  // 512 or 4096: unit and alignment of writes
+  // Alignment of offset, length and address of reads. block_size where the kernel is read with
+  // O_DIRECT; 1 where the back end is memory, so that readers need no bounce buffer.
+  std::uint32_t read_alignment = 0;
+  std::uint64_t zone_size = 0;
+  std::uint32_t zone_count = 0;
+  std::uint32_t max_active = 0;  // 0: no limit
+  std::uint32_t max_open = 0;    // 0: no limit
+  DeviceKind kind = DeviceKind::kKernel;
+  std::string identity;  // survives renumbering; the harness forms the same string
+  std::string path;      // for messages only
+};
+
+enum class ZoneCondition : std::uint8_t {
+  kEmpty,
+  kImplicitlyOpen,
+  kExplicitlyOpen,
+  kClosed,
+  kFull,
+  kReadOnly,
+  kOffline,
+  kNoWritePointer,  // a conventional zone
+};
+
+enum class ZoneType : std::uint8_t { kSequential, kConventional };
+
+constexpr bool IsOpen(ZoneCondition c) {
+  return c == ZoneCondition::kImplicitlyOpen || c == ZoneCondition::kExplicitlyOpen;
+}
+constexpr bool IsActive(ZoneCondition c) { return IsOpen(c) || c == ZoneCondition::kClosed; }
+
+struct ZoneInfo {
+  std::uint64_t start = 0;          // device offset of the zone's first byte
+  std::uint64_t capacity = 0;       // writable bytes, <= zone_size
+  std::uint64_t write_pointer = 0;  // from the zone's start; == capacity when full, however little
+                                    // was written; meaningless in read-only and offline zones
+  ZoneCondition condition = ZoneCondition::kEmpty;
+  ZoneType type = ZoneType::kSequential;
+};
+
+// What the device accepted through this handle. Refused commands count nowhere; of a write that
+// failed half way, the bytes by which it moved the write pointer count as written.
+struct Counters {
+  std::uint64_t bytes_written = 0;
+  std::uint64_t writes = 0;
+  std::uint64_t bytes_read = 0;
+  std::uint64_t reads = 0;
+  std::uint64_t flushes = 0;
+  std::uint64_t opens = 0;   // explicit ones
+  std::uint64_t closes = 0;  // explicit ones
+  std::uint64_t finishes = 0;
+  std::uint64_t pad_bytes = 0;  // capacity given up by finishes: capacity less write pointer
+  std::uint64_t resets = 0;
+};
+
+// Thread safety: every method may be called from any thread at any time. Commands on one zone
+// are carried out one after the other (a lock per zone), commands on different zones in parallel.
+// What the device can not know is the caller's: writes to one zone have to be issued in order (a
+// write that is not at the write pointer is refused), and a zone must not be reset while somebody
+// still reads it (reads take no lock; such a read returns old, new or zero bytes).
+//
+// A status that is not ok is made by MakeError (zoned/errors.h): its message starts with the
+// error's name, and ErrorOf tells which one it was.
+class ZonedDevice {
+ public:
+  explicit ZonedDevice(Access access) : access_(access) {}
+  ZonedDevice(const ZonedDevice&) = delete;
+  ZonedDevice& operator=(const ZonedDevice&) = delete;
+  virtual ~ZonedDevice() = default;
+
+  // Constant while the device is open.
+  const Geometry& geometry() const { return geometry_; }
+
+  // Replaces `zones` by the state of `count` zones from zone `first` on.
+  virtual IOStatus Report(std::uint32_t first, std::uint32_t count,
+                          std::vector<ZoneInfo>* zones) = 0;
+
+  // Writes the buffers one after the other at `offset` of the zone, which must be its write
+  // pointer. Address and length of each buffer are multiples of block_size. Opens the zone
+  // implicitly when it is empty or closed. The bytes may be in a volatile cache until Flush.
+  // After an error the write pointer may have moved by whole blocks: Report tells.
+  virtual IOStatus Write(std::uint32_t zone, std::uint64_t offset,
+                         std::span<const Slice> buffers) = 0;
+  IOStatus Write(std::uint32_t zone, std::uint64_t offset, const Slice& buffer) {
+    return Write(zone, offset, std::span<const Slice>(&buffer, 1));
+  }
+
+  // Reads exactly `size` bytes at the device offset `offset`, within one zone's capacity. Bytes at
+  // and above the write pointer are unspecified (zeros on the emulated device).
+  virtual IOStatus Read(std::uint64_t offset, std::size_t size, char* buffer) = 0;
+
+  // Every write accepted before this call survives a loss of power once it returns.
+  virtual IOStatus Flush() = 0;
+
+  // Zone management. Opening an open zone, closing a closed one, finishing a full one and resetting
+  // an empty one succeed without effect; other transitions that ZNS does not know are refused. A
+  // reset is durable at once, and what the zone held is gone. So is a finish, but not the bytes
+  // before it: after a loss of power a full zone may hold zeros above what was flushed.
+  virtual IOStatus OpenZone(std::uint32_t zone) = 0;
+  virtual IOStatus CloseZone(std::uint32_t zone) = 0;
+  virtual IOStatus FinishZone(std::uint32_t zone) = 0;
+  virtual IOStatus ResetZone(std::uint32_t zone) = 0;
+
+  virtual Counters counters() const;
+
+ protected:
+  struct AtomicCounters {
+    std::atomic<std::uint64_t> bytes_written, writes, bytes_read, reads, flushes, opens, closes,
+        finishes, pad_bytes, resets;
+  };
+
+  virtual std::uint64_t Capacity(std::uint32_t zone) const = 0;  // of an existing zone
+
+  // What every back end refuses in the same way.
+  IOStatus Fail(DeviceError error, std::uint32_t zone, std::string_view detail) const;
+  IOStatus CheckRange(std::uint32_t first, std::uint32_t count) const;
+  IOStatus CheckAccess() const;
+  IOStatus CheckChange(std::uint32_t zone) const;
+  // Alignment of a write; gives its size.
+  IOStatus CheckBuffers(std::uint32_t zone, std::uint64_t offset, std::span<const Slice> buffers,
+                        std::uint64_t* size) const;
+  // Place of a write, which needs the zone's lock.
+  IOStatus CheckPlace(std::uint32_t zone, std::uint64_t offset, std::uint64_t size,
+                      std::uint64_t write_pointer) const;
+  IOStatus CheckRead(std::uint64_t offset, std::size_t size, const char* buffer) const;
+
+  const Access access_;
+  Geometry geometry_;  // set once, while the device is opened
+  AtomicCounters counters_ = {};
+};
+
+}  // namespace zlfs
