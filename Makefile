@@ -56,11 +56,13 @@ rig-image: setup ## Install QEMU and the image builder, build the rig's image un
 	@$(MAKE) venv REQUIREMENTS=$<
 	@touch $@
 
+# What the native programs and their tests are built with, beside the compiler.
+NATIVE_DEV := libcli11-dev libgtest-dev librocksdb-dev libxxhash-dev libzbd-dev nlohmann-json3-dev
 .venv/dev: requirements/dev.txt pyproject.toml
 	@$(MAKE) venv REQUIREMENTS=$<
 	@missing=(); for pair in clang-format:clang-format cmake:cmake g++:g++ shellcheck:shellcheck; do \
 	  command -v $${pair%%:*} >/dev/null || missing+=($${pair##*:}); done; \
-	dpkg-query -W libgtest-dev >/dev/null 2>&1 || missing+=(libgtest-dev); \
+	for package in $(NATIVE_DEV); do dpkg-query -W $$package >/dev/null 2>&1 || missing+=($$package); done; \
 	if (($${#missing[@]})); then echo "installing $${missing[*]}"; \
 	  $(SUDO) apt-get update -qq; $(SUDO) apt-get install -y -qq --no-install-recommends "$${missing[@]}" >/dev/null; fi
 	@touch $@ .venv/base

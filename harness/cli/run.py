@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import argparse
-import os
 import sys
 from pathlib import Path
 
 from harness.cli.output import add_format, add_retry, print_records
-from harness.errors import ExitCode, HostError
+from harness.errors import ExitCode
 from harness.levels import LEVELS
 from harness.run import unit
 from harness.run.bench import Paths
@@ -17,7 +16,7 @@ from harness.run.host import Host
 from harness.store.campaign import load_plan
 from harness.store.codec import encode
 from harness.store.result import Status
-from harness.tools import proc
+from harness.tools import db_bench
 
 HELP = """Execute the runs of a plan that are not complete yet, one after the other.
 
@@ -63,7 +62,7 @@ def execute(arguments: argparse.Namespace) -> int:
     """Run the plan; exit 4 when a run failed or is invalid."""
     plan = load_plan(arguments.plan)
     paths = Paths(arguments.state_dir.resolve(), arguments.runtime_dir.resolve())
-    program = find_program(arguments.program_path)
+    program = db_bench.find(arguments.program_path)
     if arguments.detach:
         selected(plan, arguments.host, arguments.only, LEVELS)
         print(unit.detach(sys.argv[1:], paths, plan.campaign))
@@ -87,22 +86,3 @@ def execute(arguments: argparse.Namespace) -> int:
     print_records([encode(outcome) for outcome in outcomes], arguments.format)
     bad = {Status.FAILED.value, Status.INVALID.value}
     return ExitCode.RUNS_FAILED if any(o.status in bad for o in outcomes) else ExitCode.OK
-
-
-def find_program(given: Path | None) -> Path:
-    """Return db_bench: as given, else $ZONELAB_DB_BENCH, else on PATH.
-
-    Raises:
-        HostError: there is none.
-    """
-    named = given or (
-        Path(os.environ["ZONELAB_DB_BENCH"]) if "ZONELAB_DB_BENCH" in os.environ else None
-    )
-    found = named or proc.which("db_bench")
-    if found is None or not (found.is_file() and os.access(found, os.X_OK)):
-        raise HostError(
-            f"db_bench is not {'there: ' + str(named) if named else 'installed'}",
-            hint="apt-get install rocksdb-tools, or --program-path",
-            code="program-missing",
-        )
-    return found.resolve()

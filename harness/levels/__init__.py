@@ -6,6 +6,7 @@ from harness.levels.base import Level
 from harness.levels.btrfs import Btrfs
 from harness.levels.conventional import ConventionalExt4, ConventionalXfs
 from harness.levels.f2fs import F2fs
+from harness.levels.zlfs import Zlfs
 
 LEVELS: dict[str, Level] = {
     level.name: level
@@ -14,6 +15,7 @@ LEVELS: dict[str, Level] = {
         ConventionalXfs(),
         F2fs(),
         Btrfs(),
+        Zlfs(),
     )
 }
 

@@ -13,9 +13,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import ClassVar
 
+from harness.errors import ConfigError
 from harness.store.spec import Device, Reason, Scalar
 
 Progress = Callable[[int, int], None]  # bytes done, bytes wanted
+
+# Where the database lives inside a level that is addressed by --fs_uri.
+DB_IN_URI = "db"
+# Folder of the run's scratch directory for files that a level needs on an ordinary file system.
+AUX = "aux"
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +45,8 @@ class LevelUp:
 
     ``devices`` are all block devices it touches, for the ledger; ``mount_options`` as the kernel
     shows them; ``cold_dir`` is where cold files live, null for application-level integrations.
+    ``database_log`` is RocksDB's LOG; ``records`` are files that the level writes about itself and
+    that are kept with the run (packed) before it goes down.
     """
 
     db: Path | None
@@ -47,6 +55,8 @@ class LevelUp:
     devices: tuple[Device, ...]
     environment: Mapping[str, str] = field(default_factory=dict)
     mount_options: str = ""
+    database_log: Path | None = None
+    records: tuple[Path, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +87,10 @@ class Level(ABC):
     @abstractmethod
     def probe(self, device: Device, conventional: Device | None) -> Reason | None:
         """Return why this level cannot run on this host and device, or None when it can."""
+
+    def probe_program(self, program: Path) -> Reason | None:  # noqa: ARG002 - for subclasses
+        """Return why this level cannot run with this db_bench, or None when it can."""
+        return None
 
     @abstractmethod
     def up(self, context: LevelContext) -> LevelUp:
@@ -109,3 +123,17 @@ class Level(ABC):
     @abstractmethod
     def down(self, up: LevelUp) -> None:
         """Unmount and detach. Safe to call on a level that is half up."""
+
+    def check_options(self, options: Mapping[str, Scalar]) -> None:
+        """Refuse options that the level does not know.
+
+        Raises:
+            ConfigError: there is one; the hint lists those it knows.
+        """
+        unknown = sorted(set(options) - set(self.options))
+        if unknown:
+            raise ConfigError(
+                f"level {self.name} has no option {unknown[0]!r}",
+                hint=f"it knows: {', '.join(self.options) or 'none'}",
+                code="unknown-level-option",
+            )

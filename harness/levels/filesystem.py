@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import ClassVar
 
-from harness.errors import ConfigError, ToolFailed
+from harness.errors import ToolFailed
 from harness.levels.base import Level, LevelContext, LevelUp, LevelUsage, Progress
 from harness.store.spec import Bytes, Device, Reason, Scalar
 from harness.tools import coldfill, dmsetup, mount, proc
@@ -67,7 +67,7 @@ class FileSystemLevel(Level):
 
     def up(self, context: LevelContext) -> LevelUp:
         """Format and mount; takes everything down again when something fails on the way."""
-        self._check_options(context.options)
+        self.check_options(context.options)
         up = self._describe(context)
         try:
             self.mount_point(up).mkdir(parents=True, exist_ok=True)
@@ -165,6 +165,7 @@ class FileSystemLevel(Level):
             fs_uri=None,
             cold_dir=target / "cold",
             devices=tuple(device for device in devices if device is not None),
+            database_log=target / "db" / "LOG",
         )
 
     def _probe_programs(self) -> Reason | None:
@@ -185,15 +186,6 @@ class FileSystemLevel(Level):
             f"the running kernel ({os.uname().release}) has no {self.filesystem}",
             "boot a kernel that has it as a module or built in",
         )
-
-    def _check_options(self, options: Mapping[str, Scalar]) -> None:
-        unknown = sorted(set(options) - set(self.options))
-        if unknown:
-            raise ConfigError(
-                f"level {self.name} has no option {unknown[0]!r}",
-                hint=f"it knows: {', '.join(self.options) or 'none'}",
-                code="unknown-level-option",
-            )
 
 
 def text(options: Mapping[str, Scalar], name: str) -> str:

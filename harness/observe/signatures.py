@@ -1,6 +1,7 @@
 """Whose data is on a device: known signatures at their offsets, and the label inside, if any.
 
-Offsets are those of libblkid's probes (util-linux, libblkid/src). Reading is all this module does.
+Offsets are those of libblkid's probes (util-linux, libblkid/src), zlfs' those of its superblock
+(harness/native/zlfs/format/superblock.h). Reading is all this module does.
 """
 
 from __future__ import annotations
@@ -24,7 +25,9 @@ class Signature:
 
 
 @dataclass(frozen=True, slots=True)
-class _Probe:
+class Probe:
+    """How a format is recognised, and where its label lies (offsets in bytes)."""
+
     kind: str
     offset: int
     magic: bytes
@@ -34,35 +37,46 @@ class _Probe:
 
 
 _PROBES = (
-    _Probe("ext", 0x438, b"\x53\xef", 0x478, 16),
-    _Probe("xfs", 0, b"XFSB", 108, 12),
-    _Probe("btrfs", 0x10040, b"_BHRfS_M", 0x1012B, 256),
-    _Probe("btrfs", 0x40, b"_BHRfS_M", 0x12B, 256),  # zoned: the log of superblocks starts at 0
-    _Probe("f2fs", 0x400, b"\x10\x20\xf5\xf2", 0x47C, 1024, utf16=True),
-    _Probe("lvm2", 0x200, b"LABELONE"),
-    _Probe("lvm2", 0, b"LABELONE"),
-    _Probe("luks", 0, b"LUKS\xba\xbe"),
-    _Probe("md", 0, b"\xfc\x4e\x2b\xa9"),
-    _Probe("md", 0x1000, b"\xfc\x4e\x2b\xa9"),
-    _Probe("gpt", 512, b"EFI PART"),
-    _Probe("gpt", 4096, b"EFI PART"),
-    _Probe("swap", 4086, b"SWAPSPACE2"),
-    _Probe("swap", 4086, b"SWAP-SPACE"),
-    _Probe("dm-zoned", 0, b"DMZD"),
-    _Probe("dm-zoned", 0, b"DZBD"),
-    _Probe("zenfs", 0, b"ZENF"),
-    _Probe("zenfs", 7, b"FENZ"),
-    _Probe("zfs", 0x20000 + 0x400, b"\x0c\xb1\xba\x00"),
-    _Probe("bcachefs", 0x1018, b"\xc6\x85\x73\xf6\x4e\x1a\x45\xca"),
-    _Probe("bluestore", 0, b"bluestore block device"),
-    _Probe("mbr", 510, b"\x55\xaa"),
+    Probe("ext", 0x438, b"\x53\xef", 0x478, 16),
+    Probe("xfs", 0, b"XFSB", 108, 12),
+    Probe("btrfs", 0x10040, b"_BHRfS_M", 0x1012B, 256),
+    Probe("btrfs", 0x40, b"_BHRfS_M", 0x12B, 256),  # zoned: the log of superblocks starts at 0
+    Probe("f2fs", 0x400, b"\x10\x20\xf5\xf2", 0x47C, 1024, utf16=True),
+    Probe("lvm2", 0x200, b"LABELONE"),
+    Probe("lvm2", 0, b"LABELONE"),
+    Probe("luks", 0, b"LUKS\xba\xbe"),
+    Probe("md", 0, b"\xfc\x4e\x2b\xa9"),
+    Probe("md", 0x1000, b"\xfc\x4e\x2b\xa9"),
+    Probe("gpt", 512, b"EFI PART"),
+    Probe("gpt", 4096, b"EFI PART"),
+    Probe("swap", 4086, b"SWAPSPACE2"),
+    Probe("swap", 4086, b"SWAP-SPACE"),
+    Probe("dm-zoned", 0, b"DMZD"),
+    Probe("dm-zoned", 0, b"DZBD"),
+    Probe("zenfs", 0, b"ZENF"),
+    Probe("zenfs", 7, b"FENZ"),
+    Probe("zfs", 0x20000 + 0x400, b"\x0c\xb1\xba\x00"),
+    Probe("bcachefs", 0x1018, b"\xc6\x85\x73\xf6\x4e\x1a\x45\xca"),
+    Probe("bluestore", 0, b"bluestore block device"),
+    Probe("mbr", 510, b"\x55\xaa"),
 )
 
+# Its superblock begins either of the first two zones: the metadata log lives in them in turn.
+ZLFS = Probe("zlfs", 0, b"ZLFSSB01", 328, 32)
 
-def find(read: Read) -> list[Signature]:
-    """Return the signatures in the first 2 MiB, strongest first, each kind once."""
+
+def find(read: Read, zone_size: int | None = None) -> list[Signature]:
+    """Return the signatures at the start, strongest first, each kind once.
+
+    Args:
+        read: reads the device.
+        zone_size: of a zoned device, in bytes; null for a conventional one.
+    """
     head = read(0, HEAD)
     found: dict[str, Signature] = {}
+    for start in (head, read(zone_size, 4 * KIB)) if zone_size else ():
+        if start.startswith(ZLFS.magic):
+            found["zlfs"] = Signature("zlfs", _label(ZLFS, start))
     for probe in _PROBES:
         if head[probe.offset : probe.offset + len(probe.magic)] != probe.magic:
             continue
@@ -95,7 +109,7 @@ def is_blank(read: Read, size: int) -> bool:
     return not any(read(offset, length).strip(b"\0") for offset, length in zero_spots(size))
 
 
-def _label(probe: _Probe, head: bytes) -> str:
+def _label(probe: Probe, head: bytes) -> str:
     if not probe.label_size:
         return ""
     raw = head[probe.label_offset : probe.label_offset + probe.label_size]

@@ -17,7 +17,7 @@ from harness.plan.facts import device_facts
 from harness.plan.load import build, nearest
 from harness.plan.models import Flag, Level, Study, Workload
 from harness.plan.predict import predict
-from harness.plan.requirements import check_level, check_options, choose_scheduler
+from harness.plan.requirements import check_level, check_options, check_room, choose_scheduler
 from harness.plan.units import format_size, parse_share
 from harness.store.spec import Claim, HostPlan, Inspection, Plan, Prediction, RunSpec
 
@@ -125,7 +125,10 @@ def cells_of(study: Study, workload: Workload, inspection: Inspection, campaign:
             check_level(level.name, inspection.device)
         for values in itertools.product(*study.factors.values()):
             factors = dict(zip(study.factors, values, strict=True))
-            cells.append(_cell(study, workload, inspection, campaign, level=level, factors=factors))
+            cell = _cell(study, workload, inspection, campaign, level=level, factors=factors)
+            if known[level.name].available:
+                check_room(level.name, inspection.device, cell.derived)
+            cells.append(cell)
     if len({cell.name for cell in cells}) != len(cells):
         raise ConfigError("two cells have the same name", hint="factor values must differ")
     longest = max((cell.name for cell in cells), key=len)

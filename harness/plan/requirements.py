@@ -8,9 +8,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from harness.errors import ConfigError
-from harness.levels import LEVELS
+from harness.levels import LEVELS, zlfs
+from harness.plan.derive import Derived
 from harness.plan.load import nearest
 from harness.plan.models import Level
+from harness.plan.units import format_size
 from harness.store.spec import Device, Inspection
 
 # zone write plugging, which orders writes without a scheduler, came with this kernel.
@@ -29,6 +31,11 @@ class Needs:
 # Below 16 zones every file system here spends most of them on reserves.
 DEFAULT = Needs(16, 3, "data, metadata and journal each keep a zone active")
 NEEDS = {
+    "zlfs": Needs(
+        zlfs.MIN_ZONES,
+        zlfs.MIN_ACTIVE_ZONES,
+        "two for the metadata log, one each for WALs, small files, garbage collection and data",
+    ),
     "f2fs": Needs(16, 6, "f2fs keeps six logs open"),
     "btrfs": Needs(16, 8, "BTRFS_MIN_ACTIVE_ZONES: 3 superblock, 3 block groups, log, relocation"),
     "zenfs": Needs(32, 3, "ZenFS refuses fewer than 32 zones; two active ones are its own"),
@@ -59,6 +66,25 @@ def check_level(level: str, device: Device) -> None:
             f"({needs.why})",
             hint="create the namespace with more active resources, or leave the level out",
             code="too-few-active-zones",
+        )
+
+
+def check_room(level: str, device: Device, derived: Derived) -> None:
+    """Refuse data that a level with zones of its own cannot take beside them.
+
+    Raises:
+        ConfigError: cold data and the largest database need more than it offers.
+    """
+    if level != "zlfs" or device.zone_capacity is None:
+        return
+    room = zlfs.usable_zones(device.zones or 0) * device.zone_capacity
+    wanted = derived.cold_bytes + derived.peak_bytes
+    if wanted > room:
+        raise ConfigError(
+            f"{level} fills at most {format_size(room)} of {format_size(device.capacity)}, cold "
+            f"data and the largest database need {format_size(wanted)}",
+            hint="lower target_utilisation, use a namespace of more zones, or leave the level out",
+            code="does-not-fit",
         )
 
 

@@ -6,8 +6,19 @@ import hashlib
 import sys
 from pathlib import Path
 
-# Also in roles/native/defaults; ninja and the like would cost more to unpack than they save.
-BUILD_PACKAGES = ("cmake", "g++", "make")
+# Also in roles/native/defaults and the Makefile. Ninja and the like would cost more to unpack than
+# they save.
+BUILD_PACKAGES = (
+    "cmake",
+    "g++",
+    "make",
+    # for zlfs; what it needs at run time comes with rocksdb-tools and zbd-utils
+    "libcli11-dev",
+    "librocksdb-dev",
+    "libxxhash-dev",
+    "libzbd-dev",
+    "nlohmann-json3-dev",
+)
 
 
 def source_hash(tree: Path) -> str:

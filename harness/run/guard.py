@@ -202,7 +202,7 @@ class Guard:
         )
 
     def _signatures(self, device: Device) -> list[signatures.Signature]:
-        return signatures.find(self._reader(device))
+        return signatures.find(self._reader(device), device.zone_size)
 
     def _reader(self, device: Device) -> signatures.Read:
         return lambda offset, length: self._host.read(device.path, offset, length)

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from harness.errors import GuardRefused, ZonelabError
+from harness.errors import GuardRefused, HostError, ZonelabError
 from harness.levels.base import Level
 from harness.observe.manifest import host_facts
 from harness.run.guard import Guard, companion
 from harness.run.host import Host
 from harness.store.spec import Bytes, Device, Inspection, LevelProbe, Reason
+from harness.tools import db_bench
 
 
 def require_zoned(device: Device) -> None:
@@ -58,9 +59,18 @@ def probe(
 ) -> LevelProbe:
     """Ask one level whether it can run; whatever goes wrong in the asking is the reason."""
     try:
-        reason = level.probe(device, partner)
+        reason = level.probe(device, partner) or _probe_program(level)
     except ZonelabError as error:
         reason = Reason(error.code, error.message, error.hint)
     if reason is not None and level.needs_conventional and partner is None and partner_reason:
         reason = partner_reason  # says which device was looked at, and what to type
     return LevelProbe(level.name, reason is None, reason)
+
+
+def _probe_program(level: Level) -> Reason | None:
+    """Ask about the db_bench that is there; the runner itself says when there is none."""
+    try:
+        program = db_bench.find()
+    except HostError:
+        return None
+    return level.probe_program(program)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 import traceback
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -79,7 +79,9 @@ class OneRun:
 
     def _attempt(self) -> tuple[Status, Reason | None]:
         """Return how it went; everything that was up is down again by then."""
-        reason = self._level.probe(self._spec.device, self._spec.conventional)
+        reason = self._level.probe(
+            self._spec.device, self._spec.conventional
+        ) or self._level.probe_program(self._bench.program)
         if reason is not None:
             return Status.SKIPPED, reason
         self._claim.require_allowed()
@@ -133,23 +135,32 @@ class OneRun:
         self._bench.progress.phase("level up")
         scratch = self._bench.paths.runtime / self._spec.run
         scratch.mkdir(parents=True, exist_ok=True)
-        up = self._level.up(
-            LevelContext(
-                device=self._spec.device,
-                conventional=self._spec.conventional,
-                options=self._spec.level_options,
-                scratch=scratch,
-                label=label(self._spec),
-                check_devices=self._claim.check,
+        try:
+            up = self._level.up(
+                LevelContext(
+                    device=self._spec.device,
+                    conventional=self._spec.conventional,
+                    options=self._spec.level_options,
+                    scratch=scratch,
+                    label=label(self._spec),
+                    check_devices=self._claim.check,
+                )
             )
-        )
+        except BaseException:
+            with suppress(OSError):  # something is left: the next start puts it right
+                scratch.rmdir()
+            raise
         try:
             yield up
         finally:
             with self._bench.stop.deferred():
                 self._bench.progress.phase("level down")
-                self._level.down(up)
-                scratch.rmdir()
+                try:
+                    for record in up.records:
+                        self._writer.pack(record, f"raw/{record.name}.gz")
+                finally:
+                    self._level.down(up)
+                    scratch.rmdir()
 
 
 def _reason(error: ZonelabError) -> Reason:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
-import shutil
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -22,7 +20,7 @@ from harness.run.program import Ended, run_program
 from harness.run.progress import Share
 from harness.store.files import dumps
 from harness.store.result import Metric, PhaseResult
-from harness.store.rundir import RunWriter, full_disk_is_clear
+from harness.store.rundir import RunWriter
 from harness.store.spec import Device, PhaseSpec
 from harness.workloads import db_bench
 
@@ -109,17 +107,16 @@ def run_phase(
 ) -> tuple[PhaseFacts, PhaseResult, Barrier]:
     """Run db_bench once; return the facts, the record and the barrier behind it."""
     raw = stage.writer.path / "raw"
-    report_csv = raw / f"{spec.name}.report.csv"
-    argv = db_bench.argv(
-        spec, stage.up, seed, first=first, program=bench.program, report_csv=report_csv
-    )
+    stderr = raw / f"{spec.name}.stderr"
+    report = db_bench.Report(stage.up, raw / f"{spec.name}.report.csv", stderr)
+    argv = db_bench.argv(spec, stage.up, seed, first=first, program=bench.program, report=report)
     started, offset = bench.host.now(), bench.host.monotonic() - stage.began
-    share = _ShareDone(report_csv, spec)
+    share = _ShareDone(report.path, spec)
     ended = run_program(
         argv,
         env=stage.up.environment,
         stdout=raw / f"{spec.name}.stdout",
-        stderr=raw / f"{spec.name}.stderr",
+        stderr=stderr,
         timeout=min(spec.timeout_seconds, seconds_left),
         started=bench.cgroups.enter_load,
         tick=lambda seconds: tick(lambda: share.read(seconds)),
@@ -128,7 +125,7 @@ def run_phase(
     after_cpu = bench.cgroups.load_seconds(), bench.cgroups.harness_seconds()
     after = barrier(bench, stage, spec.name)
     facts = _facts(stage, spec, ended, before=before, after=after, cpu=after_cpu)
-    _write_series(stage.writer, spec, report_csv, offset)
+    _write_series(stage.writer, spec, report, offset)
     histogram = _write_histograms(stage.writer, spec, facts)
     summary = facts.parsed.summary if facts.parsed else None
     result = PhaseResult(
@@ -174,7 +171,7 @@ def metrics(facts: PhaseFacts) -> dict[str, Metric]:
 
 
 class _ShareDone:
-    """Follows db_bench's interval report to tell how much of a phase is done."""
+    """Follows what db_bench reports each second to tell how much of a phase is done."""
 
     def __init__(self, path: Path, spec: PhaseSpec) -> None:
         self._path = path
@@ -195,9 +192,8 @@ class _ShareDone:
             return None
         complete = text[: text.rfind(b"\n") + 1]
         self._position += len(complete)
-        for line in complete.splitlines():
-            count = line.rpartition(b",")[2]
-            self._operations += int(count) if count.isdigit() else 0
+        for line in complete.decode("utf-8", errors="replace").splitlines():
+            self._operations += db_bench.operations_in(line)
         return self._operations / self._wanted
 
 
@@ -217,7 +213,7 @@ def _facts(
         parsed = db_bench.parse(spec, stdout, stderr)
     except ToolFailed as failure:
         error = failure.message
-    log = _keep_log(stage.up.db / "LOG", raw / f"{spec.name}.LOG.gz") if stage.up.db else ""
+    log = _keep_log(stage, f"raw/{spec.name}.LOG.gz")
     disks = delta(before.disks, after.disks)
     return PhaseFacts(
         spec=spec,
@@ -238,10 +234,12 @@ def _facts(
     )
 
 
-def _write_series(writer: RunWriter, spec: PhaseSpec, report: Path, offset: float) -> None:
+def _write_series(
+    writer: RunWriter, spec: PhaseSpec, report: db_bench.Report, offset: float
+) -> None:
     """Store operations per interval on the run's own time axis; nothing without a report."""
     try:
-        points = db_bench.intervals(_text(report))
+        points = report.intervals(_text(report.path))
     except ToolFailed:
         return  # the benchmark never got as far; its absence shows, the raw file stays
     rows = [f"{offset + second:.3f},{operations}\n" for second, operations in points]
@@ -265,13 +263,15 @@ def _text(path: Path) -> str:
         return ""
 
 
-def _keep_log(path: Path, kept: Path) -> str:
-    """Keep RocksDB's LOG whole, compressed (hours of it are large), and return its end."""
+def _keep_log(stage: Stage, kept: str) -> str:
+    """Keep RocksDB's LOG whole and return its end; '' where there is none."""
+    path = stage.up.database_log
+    if path is None:
+        return ""
+    stage.writer.pack(path, kept)
     try:
         with path.open("rb") as file:
-            with full_disk_is_clear(kept.parent), gzip.GzipFile(kept, "wb", mtime=0) as packed:
-                shutil.copyfileobj(file, packed)
-            file.seek(max(file.tell() - _LOG_TAIL, 0))
+            file.seek(max(path.stat().st_size - _LOG_TAIL, 0))
             return file.read().decode("utf-8", errors="replace")
     except OSError:
         return ""

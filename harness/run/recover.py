@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
+import shutil
 from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 
 from harness.errors import GuardRefused
+from harness.levels.base import AUX
 from harness.run.bench import Paths
 from harness.run.claim import clear
 from harness.run.guard import Guard
@@ -39,6 +41,7 @@ def recover(host: Host, paths: Paths) -> list[str]:
         done += [f"removed half-written {name}" for name in remove_partials(runs)]
     if paths.runtime.is_dir():
         for folder in sorted(paths.runtime.iterdir()):
+            shutil.rmtree(folder / AUX, ignore_errors=True)  # a level's own files, no mount
             _remove_empty(folder)
     return done
 

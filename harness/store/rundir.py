@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import gzip
 import os
 import re
 import shutil
@@ -63,6 +64,18 @@ class RunWriter:
             else:
                 text = content if isinstance(content, str) else dumps(content)
                 (self.path / name).write_text(text, encoding="utf-8")
+
+    def pack(self, source: Path, name: str) -> None:
+        """Keep another program's file, compressed (hours of it are large), as far as it reads."""
+        try:
+            with (
+                source.open("rb") as file,
+                full_disk_is_clear(self.path.parent),
+                gzip.GzipFile(self.path / name, "wb", mtime=0) as packed,
+            ):
+                shutil.copyfileobj(file, packed)
+        except OSError:
+            return  # it was never written, or its file system is gone
 
     def commit(self) -> Path:
         """Add checksums, make everything durable, and give the directory its name.

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from harness.errors import HostError, ToolFailed
-from harness.tools import proc
+from harness.errors import ToolFailed
+from harness.tools import native, proc
 
 PROGRAM = "coldfill"
-# Where the native programs are installed on a system under test (docs/architecture.md).
-INSTALLED = Path("/usr/local/lib/zonelab/native/bin")
 
 # Exit statuses of coldfill: 28 is errno ENOSPC, 1 a failed verification.
 _FULL = 28
@@ -30,26 +27,6 @@ class Stored:
     seconds: float
     direct: bool
     full: bool
-
-
-def find() -> Path:
-    """Return coldfill: $ZONELAB_NATIVE (a directory), where it is installed, or on PATH.
-
-    Raises:
-        HostError: it is in none of these.
-    """
-    named = os.environ.get("ZONELAB_NATIVE")
-    for folder in (Path(named) if named else None, INSTALLED):
-        if folder is not None and os.access(folder / PROGRAM, os.X_OK):
-            return folder / PROGRAM
-    found = proc.which(PROGRAM)
-    if found is None:
-        raise HostError(
-            f"{PROGRAM} is not installed",
-            hint=f"install it in {INSTALLED}, or set ZONELAB_NATIVE to the folder that has it",
-            code="program-missing",
-        )
-    return found
 
 
 def write_argv(program: Path, file: Path, size: int, seed: int) -> list[str]:
@@ -74,7 +51,9 @@ def write(file: Path, size: int, seed: int, progress: Callable[[int], None]) -> 
             progress(_field(json.loads(line), "bytes"))
 
     timeout = _GRACE_SECONDS + size / _SLOWEST_BYTES_PER_SECOND
-    done = proc.stream(write_argv(find(), file, size, seed), on_line, timeout=timeout)
+    done = proc.stream(
+        write_argv(native.program(PROGRAM), file, size, seed), on_line, timeout=timeout
+    )
     if not done.ok and done.exit_code != _FULL:
         raise proc.failure(done)
     return parse(done.stdout, full=done.exit_code == _FULL)

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from harness.errors import ToolFailed
+from harness.errors import HostError, ToolFailed
 from harness.store.spec import Scalar
-from harness.tools import histogram
+from harness.tools import histogram, proc
 from harness.tools.histogram import Histogram
 
 PROGRAM = "db_bench"
@@ -24,6 +25,16 @@ _LOOKS_LIKE_SUMMARY = re.compile(r"\bmicros/op\b")
 _SKIPPED = re.compile(r"^\w+\s*: skipped \(")
 _WARNING = re.compile(r"^WARNING: (.*)$")
 ASSERTIONS = "Assertions are enabled"
+
+# --report_file: seconds since the benchmark began, operations in that interval.
+_REPORT_HEADER = "secs_elapsed,interval_qps"
+_REPORT_ROW = re.compile(r"^(?P<seconds>\d+),(?P<operations>\d+)$")
+# --stats_interval_seconds, on stderr: "2026/11/21-09:51:16  ... thread 1: (32000,65000) ops and
+# (31099.5,31927.4) ops/second in (1.028954,2.035872) seconds", each (since the last, in all).
+_STATS_ROW = re.compile(
+    r"\.\.\. thread \d+: \((?P<operations>\d+),\d+\) ops and \([\d.]+,[\d.]+\) ops/second"
+    r" in \([\d.]+,(?P<seconds>[\d.]+)\) seconds$"
+)
 
 _HISTOGRAM = re.compile(r"^Microseconds per (?P<operation>\w+):$")
 _COUNT = re.compile(r"^Count: (?P<count>\d+) Average: (?P<average>[\d.]+)  StdDev: [\d.]+$")
@@ -55,6 +66,25 @@ class Output:
     skipped: bool
     assertions: bool
     broken: tuple[str, ...]
+
+
+def find(given: Path | None = None) -> Path:
+    """Return db_bench: as given, else $ZONELAB_DB_BENCH, else on PATH.
+
+    Raises:
+        HostError: there is none.
+    """
+    named = given or (
+        Path(os.environ["ZONELAB_DB_BENCH"]) if "ZONELAB_DB_BENCH" in os.environ else None
+    )
+    found = named or proc.which(PROGRAM)
+    if found is None or not (found.is_file() and os.access(found, os.X_OK)):
+        raise HostError(
+            f"db_bench is not {'there: ' + str(named) if named else 'installed'}",
+            hint="apt-get install rocksdb-tools, or --program-path",
+            code="program-missing",
+        )
+    return found.resolve()
 
 
 def flag(name: str, value: Scalar) -> str:
@@ -106,19 +136,39 @@ def intervals(csv: str) -> list[tuple[int, int]]:
     """
     complete, _, _ = csv.rpartition("\n")
     header, *rows = complete.splitlines() or [""]
-    if header != "secs_elapsed,interval_qps":
+    if header != _REPORT_HEADER:
         raise ToolFailed(
             f"db_bench's report file begins with {header[:60]!r}",
-            hint="expected secs_elapsed,interval_qps",
+            hint=f"expected {_REPORT_HEADER}",
             code="output-malformed",
         )
     points = []
     for row in rows:
-        found = re.fullmatch(r"(\d+),(\d+)", row)
+        found = _REPORT_ROW.match(row)
         if not found:
             raise ToolFailed(f"db_bench's report file has {row[:60]!r}", code="output-malformed")
-        points.append((int(found[1]), int(found[2])))
+        points.append((int(found["seconds"]), int(found["operations"])))
     return points
+
+
+def stats_intervals(stderr: str) -> list[tuple[int, int]]:
+    """Return the same from the lines of ``--stats_interval_seconds=1`` on stderr.
+
+    Each thread looks at the clock every 1000 operations and prints lines of its own; what ends in
+    the same second, rounded, is added up. What comes after a thread's last line is in none.
+    """
+    found = filter(None, map(_STATS_ROW.search, stderr.splitlines()))
+    points: dict[int, int] = {}
+    for row in found:
+        second = round(float(row["seconds"]))
+        points[second] = points.get(second, 0) + int(row["operations"])
+    return sorted(points.items())
+
+
+def operations_in(line: str) -> int:
+    """Return the operations of one complete line of either kind, 0 for any other line."""
+    found = _REPORT_ROW.match(line) or _STATS_ROW.search(line)
+    return int(found["operations"]) if found else 0
 
 
 def _summary(found: re.Match[str]) -> Summary:

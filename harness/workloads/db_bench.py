@@ -7,25 +7,32 @@ from pathlib import Path
 from typing import Any
 
 from harness.errors import ConfigError, ToolFailed
-from harness.levels.base import LevelUp
+from harness.levels.base import DB_IN_URI, LevelUp
 from harness.metrics import CATALOGUE
 from harness.store.result import Metric
 from harness.store.spec import PhaseSpec, Scalar
 from harness.tools import db_bench, histogram
-from harness.tools.db_bench import Summary, intervals
+from harness.tools.db_bench import Summary, operations_in
 
-__all__ = ["Parsed", "Summary", "argv", "intervals", "metrics", "parse"]
+__all__ = ["Parsed", "Report", "Summary", "argv", "metrics", "operations_in", "parse"]
 
 # Set by the runner for every phase, so a workload may not set them.
 RESERVED = frozenset(
-    {"benchmarks", "db", "fs_uri", "use_existing_db", "seed", "histogram", "report_file"}
+    {
+        "benchmarks",
+        "db",
+        "fs_uri",
+        "use_existing_db",
+        "seed",
+        "histogram",
+        "report_file",
+        "stats_interval",
+        "stats_interval_seconds",
+    }
 )
 
 # Benchmarks that db_bench runs on a fresh database only: with --use_existing_db it skips them.
 _FRESH = frozenset({"fillseq", "fillrandom", "filluniquerandom", "filluniquerandomdeterministic"})
-
-# Where the database lives inside a level that is addressed by --fs_uri.
-_DB_IN_URI = "db"
 
 # Metric name and quantile in 1/10,000.
 _QUANTILES = (
@@ -52,8 +59,42 @@ class Parsed:
     assertions: bool
 
 
+@dataclass(frozen=True, slots=True)
+class Report:
+    """Where db_bench tells how many operations it did in each second, while it runs.
+
+    Its report file is written through ``--fs_uri``: it would lie on the device that is measured,
+    and cost bytes and flushes there. Such levels get the lines on stderr instead.
+    """
+
+    up: LevelUp
+    csv: Path
+    stderr: Path
+
+    @property
+    def on_stderr(self) -> bool:
+        """Whether there is no report file."""
+        return self.up.fs_uri is not None
+
+    @property
+    def path(self) -> Path:
+        """The file that grows line by line."""
+        return self.stderr if self.on_stderr else self.csv
+
+    @property
+    def flags(self) -> dict[str, Scalar]:
+        """What db_bench has to be told."""
+        if self.on_stderr:
+            return {"stats_interval_seconds": 1}
+        return {"report_interval_seconds": 1, "report_file": str(self.csv)}
+
+    def intervals(self, text: str) -> list[tuple[int, int]]:
+        """Return (second, operations) pairs; ToolFailed where a report file is damaged."""
+        return db_bench.stats_intervals(text) if self.on_stderr else db_bench.intervals(text)
+
+
 def argv(
-    spec: PhaseSpec, up: LevelUp, seed: int, *, first: bool, program: Path, report_csv: Path
+    spec: PhaseSpec, up: LevelUp, seed: int, *, first: bool, program: Path, report: Report
 ) -> list[str]:
     """Return db_bench's argument list for a phase; the ``first`` and all fills start afresh.
 
@@ -70,13 +111,11 @@ def argv(
     flags: dict[str, Scalar] = {"benchmarks": spec.benchmark}
     if up.fs_uri is not None:
         flags["fs_uri"] = up.fs_uri
-    flags["db"] = str(up.db) if up.db is not None else _DB_IN_URI
+    flags["db"] = str(up.db) if up.db is not None else DB_IN_URI
     flags["use_existing_db"] = not first and spec.benchmark not in _FRESH
     flags["seed"] = seed
     flags["histogram"] = True
-    flags["report_interval_seconds"] = 1
-    flags["report_file"] = str(report_csv)
-    return db_bench.argv(program, {**flags, **spec.flags})
+    return db_bench.argv(program, {**flags, **report.flags, **spec.flags})
 
 
 def parse(phase: PhaseSpec, stdout: str, stderr: str) -> Parsed:

@@ -1,6 +1,9 @@
 #!/usr/bin/env python3
 """Prints what the real db_bench printed (tests/fixtures/db_bench/9.10), and moves the counters.
 
+With ``--fs_uri`` it does what libzlfs.so would do in it: files on the zones of fake_zlfs.py, LOG
+and ledger in the auxiliary directory.
+
 ``$FAKE_ROOT/behave.json`` maps a benchmark to a way of going wrong: crash, hang, truncate, enospc,
 exit, kernel-error, elsewhere (bytes go to the conventional device).
 """
@@ -12,8 +15,9 @@ import sys
 import time
 from pathlib import Path
 
-root = Path(os.environ["FAKE_ROOT"])
 flags = dict(arg[2:].split("=", 1) for arg in sys.argv[1:])
+device, _, aux = flags.get("fs_uri", "").removeprefix("zlfs://dev:").partition("?aux=")
+root = Path(device).parents[1] if device else Path(os.environ["FAKE_ROOT"])
 benchmark = flags["benchmarks"]
 fixtures = Path(__file__).parents[1] / "fixtures" / "db_bench" / "9.10"
 behave = root / "behave.json"
@@ -22,12 +26,27 @@ mode = json.loads(behave.read_text()).get(benchmark, "") if behave.exists() else
 with (root / "started").open("a") as log:
     log.write(f"{benchmark} {os.getpid()}\n")
 
-Path(flags["report_file"]).write_text("secs_elapsed,interval_qps\n1,10000\n2,10000\n")
-database = Path(flags["db"])
+if "report_file" in flags:
+    Path(flags["report_file"]).write_text("secs_elapsed,interval_qps\n1,10000\n2,10000\n")
+else:
+    for second in (1, 2):
+        counts = f"(10000,{second}0000) ops and (10000.0,10000.0) ops/second"
+        sys.stderr.write(f"2026/11/21-10:02:3{second}  ... thread 0: {counts}")
+        sys.stderr.write(f" in (1.000000,{second}.000000) seconds\n")
+database = Path(aux, flags["db"])
+database.mkdir(exist_ok=True)
 (database / "LOG").write_text("synthetic LOG\n")
-if benchmark == "fillrandom":
+size = int((root / "database-bytes").read_text())
+if device:
+    state = json.loads((root / "zlfs.json").read_text())
+    state["files"]["/db/000001.sst"] = size
+    state["collected"] += benchmark == "overwrite"
+    (root / "zlfs.json").write_text(json.dumps(state))
+    with Path(aux, "ledger.jsonl").open("a") as log:
+        log.write(json.dumps({"event": "close", "benchmark": benchmark}) + "\n")
+elif benchmark == "fillrandom":
     with (database / "000001.sst").open("wb") as file:
-        file.truncate(int((root / "database-bytes").read_text()) - len("synthetic LOG\n"))
+        file.truncate(size - len("synthetic LOG\n"))
 
 output = (fixtures / f"{benchmark}.out").read_text()
 if mode == "hang":

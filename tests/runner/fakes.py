@@ -176,6 +176,7 @@ class FakeLevel(Level):
             devices=(context.device,),
             environment={"FAKE_ROOT": str(self.root)} | self.environment,
             mount_options="rw",
+            database_log=mount / "db" / "LOG",
         )
 
     def fill_cold(self, up: LevelUp, size: int, seed: int, progress: Progress) -> int:

@@ -18,6 +18,7 @@ FIXTURES = Path(__file__).parents[1] / "fixtures" / "db_bench"
 VERSIONS = ("7.8", "9.10")
 PROGRAM = Path("/usr/bin/db_bench")
 CSV = Path("/run/x/intervals.csv")
+STDERR = Path("/run/x/p.stderr")
 
 
 def phase(benchmark: str, **flags: str | int | float | bool) -> PhaseSpec:
@@ -37,9 +38,13 @@ def level(db: str | None = "/m/db", fs_uri: str | None = None) -> LevelUp:
     return LevelUp(Path(db) if db else None, fs_uri, None, ())
 
 
+def report(up: LevelUp | None = None) -> db_bench.Report:
+    return db_bench.Report(up or level(), CSV, STDERR)
+
+
 def test_argv_of_a_first_phase() -> None:
     spec = phase("fillrandom", num=1000, key_size=16, use_direct_reads=True, rate=1.5)
-    argv = db_bench.argv(spec, level(), 42, first=True, program=PROGRAM, report_csv=CSV)
+    argv = db_bench.argv(spec, level(), 42, first=True, program=PROGRAM, report=report())
     assert argv == [
         "/usr/bin/db_bench",
         "--benchmarks=fillrandom",
@@ -58,16 +63,20 @@ def test_argv_of_a_first_phase() -> None:
 
 def test_argv_of_a_later_phase_keeps_the_database() -> None:
     argv = db_bench.argv(
-        phase("overwrite"), level(), 1, first=False, program=PROGRAM, report_csv=CSV
+        phase("overwrite"), level(), 1, first=False, program=PROGRAM, report=report()
     )
     assert "--use_existing_db=true" in argv
 
 
 def test_argv_of_a_level_with_a_uri() -> None:
     up = level(None, "zlfs://dev:nvme0n2")
-    argv = db_bench.argv(phase("overwrite"), up, 1, first=False, program=PROGRAM, report_csv=CSV)
+    argv = db_bench.argv(phase("overwrite"), up, 1, first=False, program=PROGRAM, report=report(up))
     assert "--fs_uri=zlfs://dev:nvme0n2" in argv
     assert "--db=db" in argv
+    # db_bench would write its report file through the file system that is measured.
+    assert "--stats_interval_seconds=1" in argv
+    assert not any(word.startswith("--report") for word in argv)
+    assert report(up).path == STDERR
 
 
 @pytest.mark.parametrize("name", sorted(db_bench.RESERVED))
@@ -79,7 +88,7 @@ def test_a_workload_may_not_set_what_the_runner_sets(name: str) -> None:
             1,
             first=False,
             program=PROGRAM,
-            report_csv=CSV,
+            report=report(),
         )
 
 
@@ -262,14 +271,29 @@ def test_user_bytes_follow_the_phase() -> None:
 
 def test_intervals_of_a_capture() -> None:
     text = (FIXTURES / "9.10/fillrandom.csv").read_text()
-    assert db_bench.intervals(text) == [(1, 3992), (2, 9263)]
+    assert report().intervals(text) == [(1, 3992), (2, 9263)]
+    assert sum(map(db_bench.operations_in, text.splitlines())) == 3992 + 9263
+
+
+def test_intervals_on_stderr_of_a_capture() -> None:
+    text = (FIXTURES / "7.8/stats.err").read_text()
+    points = report(level(None, "zlfs://dev:nvme0n2")).intervals(text)
+    # Two threads of 100,000 operations; what comes after their last lines is in none.
+    assert points == [(1, 58_000), (2, 76_000), (3, 58_000)]
+    assert sum(map(db_bench.operations_in, text.splitlines())) == 94_000 + 98_000
+
+
+def test_a_cut_line_on_stderr_is_left_out() -> None:
+    text = (FIXTURES / "7.8/stats.err").read_text()
+    cut = text[: text.index(" seconds\n")]
+    assert report(level(None, "zlfs://dev:x")).intervals(cut) == []
 
 
 def test_an_unfinished_last_interval_is_left_out() -> None:
-    assert db_bench.intervals("secs_elapsed,interval_qps\n1,39\n2,4") == [(1, 39)]
+    assert report().intervals("secs_elapsed,interval_qps\n1,39\n2,4") == [(1, 39)]
 
 
 @pytest.mark.parametrize("text", ["", "1,2\n", "secs_elapsed,interval_qps\n1,x\n"])
 def test_a_strange_interval_file_is_refused(text: str) -> None:
     with pytest.raises(ToolFailed):
-        db_bench.intervals(text)
+        report().intervals(text)

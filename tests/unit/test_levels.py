@@ -130,7 +130,9 @@ def context(host: Host, tmp_path: Path, **options: str | int) -> LevelContext:
 
 
 def test_registered_under_their_names() -> None:
-    assert list(LEVELS) == ["conventional-ext4", "conventional-xfs", "f2fs", "btrfs"]
+    assert list(LEVELS) == [
+        "conventional-ext4", "conventional-xfs", "f2fs", "btrfs", "zlfs",
+    ]  # fmt: skip
     assert all(LEVELS[name].name == name for name in LEVELS)
 
 

@@ -81,12 +81,12 @@ def test_a_plan_is_written_whole(planner: Planner) -> None:
     assert planner("integration-levels") == 0
     plan = planner.plan()
     assert [host.host for host in plan.hosts] == ["rig"]
-    assert len(plan.hosts[0].runs) == 12
+    assert len(plan.hosts[0].runs) == 15
     folder = planner.results / "c"
     assert json.loads((folder / "hosts/rig/host.json").read_text()) == json.loads(dumps(rig()))
     record = decode(Campaign, json.loads((folder / "campaign.json").read_text()))
     assert record.study_digest == plan.study_digest
-    assert "12 runs" in planner.out
+    assert "15 runs" in planner.out
     assert "cold_bytes" in planner.out
 
 
@@ -244,6 +244,27 @@ def test_a_device_that_cannot_carry_the_study(
     small = replace(rig(), device=replace(rig().device, **changes))  # type: ignore[arg-type]
     words = ("--set", "workload.value_size=1GiB") if "zone_capacity" in changes else ()
     assert message in planner.refused("smoke", *words, inspection=small)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"zones": 15}, "zlfs needs at least 16 zones, /dev/nvme0n2 has 15"),
+        ({"max_active_zones": 5}, "zlfs needs 6 active zones, /dev/nvme0n2 allows 5"),
+        # 6 zones of 26 are for metadata and for what frees space; the target is 78 % of all.
+        ({"zones": 26}, "zlfs fills at most 120.0 MiB of 156.0 MiB"),
+    ],
+)
+def test_a_device_that_cannot_carry_zlfs(
+    planner: Planner, changes: dict[str, int], message: str
+) -> None:
+    small = replace(rig(), device=replace(rig().device, **changes))  # type: ignore[arg-type]
+    words = ("--levels", "zlfs", "--set", "target_utilisation=78%")
+    words += ("--set", "workload.database_share=0.5%", "--set", "workload.largest_file=64KiB")
+    assert message in planner.refused("integration-levels", *words, inspection=small)
+    absent = replace(rig().levels[-1], available=False, reason=Reason("x", "not here", ""))
+    small = replace(small, levels=(*small.levels[:-1], absent))
+    assert planner("integration-levels", *words, inspection=small) == 0  # a skipped row
 
 
 def test_a_device_without_active_limit_is_fine(planner: Planner) -> None:

@@ -101,7 +101,7 @@ def test_shipped_studies_fit_the_rig_and_reach_their_utilisation(name: str) -> N
 def test_the_default_study_is_the_one_promised() -> None:
     study, workload = load.load_study("integration-levels")
     assert [e.name for e in study.entries] == [
-        "conventional-ext4", "conventional-xfs", "f2fs", "btrfs",
+        "conventional-ext4", "conventional-xfs", "f2fs", "btrfs", "zlfs",
     ]  # fmt: skip
     assert (study.repetitions, study.target_utilisation, study.baseline) == (
         3, 0.8, "conventional-ext4",

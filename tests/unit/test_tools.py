@@ -19,6 +19,7 @@ from harness.tools import (
     proc,
     zone_reset,
 )
+from harness.tools import native as native_programs
 from harness.tools.kernel import Kernel
 
 FIXTURES = Path(__file__).parents[1] / "fixtures" / "levels"
@@ -164,10 +165,10 @@ def test_coldfill_result_is_read_strictly(text: str) -> None:
 
 
 def test_coldfill_missing(native: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(coldfill, "INSTALLED", native)
+    monkeypatch.setattr(native_programs, "INSTALLED", native)
     monkeypatch.setattr(proc, "which", lambda _: None)
     with pytest.raises(HostError, match="coldfill is not installed"):
-        coldfill.find()
+        coldfill.write(Path("/m/cold"), 8192, 1, print)
 
 
 def test_coldfill_seed_is_unsigned() -> None:

@@ -1,0 +1,198 @@
+"""zlfs: RocksDB writes the zones itself, through a file-system plug-in that db_bench preloads."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import ClassVar
+
+from harness.errors import HostError, ZonelabError
+from harness.levels.base import (
+    AUX,
+    DB_IN_URI,
+    Level,
+    LevelContext,
+    LevelUp,
+    LevelUsage,
+    Progress,
+)
+from harness.store.spec import Device, Reason
+from harness.tools import ldd, native, zlfs, zone_reset
+
+# harness/native/zlfs: kMinZones (fs/volume.h) and kMinActiveZones: two zones of the metadata log,
+# one each for WALs, other small files and garbage collection, and one for data.
+MIN_ZONES = 16
+MIN_ACTIVE_ZONES = 6
+# The metadata log is one zone with a snapshot of all files in it: bytes per file and extent.
+_MIN_ZONE_CAPACITY = 1 << 20
+# alloc/allocator.cc: empty zones that imports and compactions leave to WALs, flushes and the
+# collector, so that what frees space can still run: 2, and kReservePct of all (>= kMinReserve).
+_METADATA_ZONES = 2
+_KEPT_ZONES = 2
+_RESERVE_PERCENT = 3
+_MIN_RESERVE = 2
+
+_ROCKSDB = "librocksdb.so"
+# coldfill's pattern consists of whole blocks of this size.
+_COLD_BLOCK = 4096
+_COLD_NAME = "/cold"
+
+
+class Zlfs(Level):
+    """``LD_PRELOAD=libzlfs.so db_bench --fs_uri=zlfs://dev:<device>?aux=<directory>``."""
+
+    name: ClassVar[str] = "zlfs"
+    summary: ClassVar[str] = "RocksDB on the zones themselves, through our file-system plug-in"
+    programs: ClassVar[tuple[str, ...]] = (zlfs.PROGRAM,)
+    options: ClassVar[tuple[str, ...]] = (
+        "finish_occupancy_pct",
+        "finish_remaining_pct",
+        "gc",
+        "gc_start_pct",
+        "gc_victim",
+        "lifetimes",
+        "on_active_limit",
+    )
+
+    def probe(self, device: Device, conventional: Device | None) -> Reason | None:  # noqa: ARG002
+        """Check program and plug-in, then the device's zones and limits."""
+        try:
+            native.program(zlfs.PROGRAM)
+            native.library(zlfs.LIBRARY)
+        except HostError as error:
+            return Reason(error.code, f"zlfs: {error.message}", error.hint)
+        return _probe_zones(device)
+
+    def probe_program(self, program: Path) -> Reason | None:
+        """Check that db_bench and the plug-in share one RocksDB.
+
+        With another one inside (or none: a static build) db_bench would not know the scheme, and
+        crash on it.
+        """
+        try:
+            ours, its = _rocksdb(native.library(zlfs.LIBRARY)), _rocksdb(program)
+        except ZonelabError as error:
+            return Reason(error.code, error.message, error.hint)
+        if ours is not None and ours == its:
+            return None
+        return Reason(
+            "rocksdb-differs",
+            f"libzlfs.so needs {ours or 'a RocksDB that is not installed'}, {program} uses "
+            f"{its or 'none (it is linked statically, or its library is not installed)'}",
+            "build harness/native against the RocksDB that db_bench is linked with",
+        )
+
+    def up(self, context: LevelContext) -> LevelUp:
+        """Reset all zones and format; what is written later goes through the plug-in."""
+        self.check_options(context.options)
+        device, aux = Path(context.device.path), context.scratch / AUX
+        up = LevelUp(
+            db=None,
+            fs_uri=f"zlfs://dev:{device}?aux={aux}",
+            cold_dir=None,
+            devices=(context.device,),
+            environment={"LD_PRELOAD": str(native.library(zlfs.LIBRARY))},
+            mount_options=",".join(f"{key}={value}" for key, value in context.options.items()),
+            database_log=aux / DB_IN_URI / "LOG",
+            records=(aux / "ledger.jsonl",),
+        )
+        self.down(up)  # what a killed run of this name left
+        try:
+            aux.mkdir(parents=True)
+            context.check_devices()
+            zone_reset.reset_all(device, context.device.size)
+            zlfs.mkfs(device, aux=aux, label=context.label, policies=context.options)
+        except BaseException:
+            self.down(up)
+            raise
+        return up
+
+    def fill_cold(self, up: LevelUp, size: int, seed: int, progress: Progress) -> int:
+        """Import one cold file, synced."""
+        whole = size - size % _COLD_BLOCK
+        if whole == 0:
+            return 0
+        return zlfs.import_cold(
+            _device(up),
+            aux=_aux(up),
+            name=_COLD_NAME,
+            size=whole,
+            seed=seed,
+            progress=lambda done: progress(done, size),
+        )
+
+    def usage(self, up: LevelUp) -> LevelUsage:
+        """Return what ``zlfs df`` counts from the metadata log; an event is a zone collected."""
+        space = zlfs.df(_device(up))
+        return LevelUsage(
+            free_bytes=space.free_bytes,
+            gc_events=space.gc_zones_reclaimed,
+            gc_bytes=space.gc_copied_bytes,
+            gc_source="zlfs df: gc.zones_reclaimed, gc.copied_bytes",
+            raw=space.facts,
+        )
+
+    def database_bytes(self, up: LevelUp) -> int:
+        """Sum the lengths of the files on the zones, without the cold one."""
+        return sum(file.size for file in zlfs.files(_device(up)) if file.name != _COLD_NAME)
+
+    def sync(self, up: LevelUp) -> None:
+        """Do nothing: between phases no process holds anything back.
+
+        The plug-in lives in db_bench and writes past the page cache; when db_bench has closed the
+        database and ended, every byte it counted has been accepted by the device.
+        """
+
+    def down(self, up: LevelUp) -> None:
+        """Remove the auxiliary directory; nothing is mounted."""
+        if _aux(up).exists():
+            shutil.rmtree(_aux(up))
+
+
+def usable_zones(zones: int) -> int:
+    """Return how many of a device's zones cold data and compactions can fill."""
+    data = zones - _METADATA_ZONES
+    return max(0, data - _KEPT_ZONES - max(_MIN_RESERVE, data * _RESERVE_PERCENT // 100))
+
+
+def _probe_zones(device: Device) -> Reason | None:
+    if not device.zoned:
+        return Reason("not-zoned", f"zlfs writes zones, {device.path} has none", "name a zoned one")
+    if (device.zones or 0) < MIN_ZONES:
+        return Reason(
+            "zones-too-few",
+            f"zlfs needs {MIN_ZONES} zones, {device.path} has {device.zones}",
+            "use a larger namespace",
+        )
+    limits = {"active": device.max_active_zones, "open": device.max_open_zones}
+    for kind, limit in limits.items():
+        if limit and limit < MIN_ACTIVE_ZONES:  # 0: no limit
+            return Reason(
+                f"zones-{kind}-limit",
+                f"zlfs needs {MIN_ACTIVE_ZONES} {kind} zones, {device.path} allows {limit}",
+                f"use a namespace with more {kind} zones",
+            )
+    if (device.zone_capacity or 0) < _MIN_ZONE_CAPACITY:
+        return Reason(
+            "zones-too-small",
+            f"zlfs keeps its metadata log in one zone and needs {_MIN_ZONE_CAPACITY} B of "
+            f"capacity, zones of {device.path} have {device.zone_capacity} B",
+            "use a namespace with larger zones",
+        )
+    return None
+
+
+def _rocksdb(file: Path) -> Path | None:
+    """Return the RocksDB library that a program or plug-in is linked with, resolved."""
+    for name, path in ldd.libraries(file).items():
+        if name.startswith(_ROCKSDB) and path is not None:
+            return path.resolve()
+    return None
+
+
+def _device(up: LevelUp) -> Path:
+    return Path(up.devices[0].path)
+
+
+def _aux(up: LevelUp) -> Path:
+    return up.records[0].parent

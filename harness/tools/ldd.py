@@ -1,0 +1,49 @@
+"""ldd: which shared objects a program or library is linked with, and where they are found."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from harness.errors import ToolFailed
+from harness.tools import proc
+
+PROGRAM = "ldd"
+_TIMEOUT_SECONDS = 60.0
+# "	librocksdb.so.7.8 => /lib/x86_64-linux-gnu/librocksdb.so.7.8 (0x00007fba55600000)"
+_FOUND = re.compile(r"^\s+(\S+) => (/.+) \(0x[0-9a-f]+\)$")
+_LOST = re.compile(r"^\s+(\S+) => not found$")
+# The kernel's own object, and the loader, which is named by its path: neither has an arrow.
+_OTHER = re.compile(r"^\s+\S+ \(0x[0-9a-f]+\)$")
+_STATIC = ("not a dynamic executable", "statically linked")
+
+
+def libraries(file: Path) -> dict[str, Path | None]:
+    """Return soname → path (null: not found) of what ``file`` needs; {} when it is static.
+
+    Raises:
+        ToolFailed: ldd failed, or printed a line of another form.
+    """
+    done = proc.run([PROGRAM, file], timeout=_TIMEOUT_SECONDS, check=False)
+    if any(text in done.stdout + done.stderr for text in _STATIC):
+        return {}
+    if not done.ok:
+        raise proc.failure(done)
+    return parse(done.stdout)
+
+
+def parse(stdout: str) -> dict[str, Path | None]:
+    """Read what ldd prints of a dynamic object.
+
+    Raises:
+        ToolFailed: a line is of another form.
+    """
+    found: dict[str, Path | None] = {}
+    for line in stdout.splitlines():
+        if match := _FOUND.match(line):
+            found[match[1]] = Path(match[2])
+        elif match := _LOST.match(line):
+            found[match[1]] = None
+        elif not _OTHER.match(line):
+            raise ToolFailed(f"ldd printed {line!r}", code="output-malformed")
+    return found

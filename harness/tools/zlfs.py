@@ -1,0 +1,239 @@
+"""zlfs, our native program for devices that carry a zlfs (harness/native/zlfs, docs/zlfs.md)."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from harness.errors import ToolFailed
+from harness.store.spec import Scalar
+from harness.tools import native, proc
+
+PROGRAM = "zlfs"
+# The plug-in: what db_bench preloads.
+LIBRARY = "libzlfs.so"
+
+# mkfs resets zones, the others replay the metadata log.
+_MKFS_TIMEOUT_SECONDS = 600.0
+_READ_TIMEOUT_SECONDS = 300.0
+# As for coldfill: the slowest device worth measuring.
+_SLOWEST_BYTES_PER_SECOND = 2_000_000
+_GRACE_SECONDS = 120.0
+
+_VIOLATED = 1
+_CODES = {2: "zlfs-usage", 3: "zlfs-refused", 4: "zlfs-failed"}
+
+# What df has to tell; it may tell more.
+_COUNTS = (
+    "block_size", "zone_size", "zone_capacity", "zones", "capacity_bytes", "free_bytes",
+    "live_bytes", "garbage_bytes", "pad_bytes", "metadata_bytes", "reserve_bytes", "files",
+    "zones_empty", "zones_active", "zones_full", "max_active", "finish_remaining_pct",
+    "finish_occupancy_pct", "finishes", "resets",
+)  # fmt: skip
+_WORDS = ("identity", "label")
+_GC_COUNTS = ("copied_bytes", "zones_reclaimed")
+_SCHEMA_VERSION = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Space:
+    """What ``zlfs df`` says. ``free_bytes`` is what new files may still take.
+
+    ``gc_…`` are totals since mkfs; ``facts`` keeps everything, ``gc.``-prefixed where nested.
+    """
+
+    label: str
+    free_bytes: int
+    gc_copied_bytes: int
+    gc_zones_reclaimed: int
+    facts: Mapping[str, Scalar]
+
+
+@dataclass(frozen=True, slots=True)
+class File:
+    """A file on the zones; ``name`` is absolute, ``size`` its length in bytes."""
+
+    name: str
+    size: int
+
+
+@dataclass(frozen=True, slots=True)
+class Violation:
+    """An invariant (its number in docs/zlfs.md) that does not hold."""
+
+    invariant: int
+    what: str
+
+
+def mkfs_argv(
+    program: Path, device: Path, *, aux: Path, label: str, policies: Mapping[str, Scalar]
+) -> list[str]:
+    """Return the argument list of ``mkfs``; ``policies`` are its flags, with underscores."""
+    flags = [f"--{name.replace('_', '-')}={_word(value)}" for name, value in policies.items()]
+    own = [f"--aux={aux}", f"--label={label}"]
+    return [str(program), "mkfs", f"--device={device}", *own, *flags]
+
+
+def read_argv(program: Path, command: str, device: Path) -> list[str]:
+    """Return the argument list of ``df``, ``list`` or ``fsck``, which print JSON."""
+    return [str(program), command, f"--device={device}", "--format=json"]
+
+
+def import_argv(
+    program: Path, device: Path, *, aux: Path, name: str, size: int, seed: int
+) -> list[str]:
+    """Return the argument list that writes a cold file of coldfill's pattern."""
+    return [
+        str(program), "import", f"--device={device}", f"--aux={aux}", f"--name={name}",
+        f"--size={size}", f"--seed={seed % 2**64}", "--progress",
+    ]  # fmt: skip
+
+
+def mkfs(device: Path, *, aux: Path, label: str, policies: Mapping[str, Scalar]) -> None:
+    """Make an empty zlfs on a device whose zones are empty.
+
+    Raises:
+        HostError: zlfs is not installed.
+        ToolFailed: it refused or failed.
+    """
+    argv = mkfs_argv(native.program(PROGRAM), device, aux=aux, label=label, policies=policies)
+    _run(argv, timeout=_MKFS_TIMEOUT_SECONDS)
+
+
+def df(device: Path) -> Space:
+    """Return how a device is used; errors as for ``mkfs``."""
+    return parse_df(_read("df", device))
+
+
+def files(device: Path) -> list[File]:
+    """Return the files of a device; errors as for ``mkfs``."""
+    return parse_list(_read("list", device))
+
+
+def fsck(device: Path) -> list[Violation]:
+    """Return the invariants that do not hold; errors as for ``mkfs``."""
+    return parse_fsck(_read("fsck", device, also=_VIOLATED))
+
+
+def import_cold(
+    device: Path, *, aux: Path, name: str, size: int, seed: int, progress: Callable[[int], None]
+) -> int:
+    """Write a cold file, synced; return its bytes. ``progress`` gets bytes so far.
+
+    Raises:
+        TimedOut: it is slower than 2 MB/s.
+    """
+    program = native.program(PROGRAM)
+    argv = import_argv(program, device, aux=aux, name=name, size=size, seed=seed)
+
+    def on_line(line: str) -> None:
+        if line.isdecimal():
+            progress(int(line))
+
+    done = proc.stream(argv, on_line, timeout=_GRACE_SECONDS + size / _SLOWEST_BYTES_PER_SECOND)
+    if not done.ok:
+        raise _failure(done)
+    return parse_import(done.stdout)
+
+
+def parse_df(stdout: str) -> Space:
+    """Read ``df --format=json``; errors as for all parsers here: ToolFailed when it differs."""
+    record = _object(stdout)
+    gc = _field(record, "gc", dict)
+    for name in _WORDS:
+        _field(record, name, str)
+    for name in _COUNTS:
+        _field(record, name, int)
+    copied, reclaimed = (_field(gc, name, int) for name in _GC_COUNTS)
+    told = {**record, **{f"gc.{name}": value for name, value in gc.items()}}
+    return Space(
+        label=record["label"],
+        free_bytes=record["free_bytes"],
+        gc_copied_bytes=copied,
+        gc_zones_reclaimed=reclaimed,
+        facts={
+            name: value
+            for name, value in told.items()
+            if isinstance(value, Scalar) and name != "schema_version"
+        },
+    )
+
+
+def parse_list(stdout: str) -> list[File]:
+    """Read ``list --format=json``."""
+    rows = _field(_object(stdout), "files", list)
+    return [File(_field(row, "name", str), _field(row, "size", int)) for row in rows]
+
+
+def parse_fsck(stdout: str) -> list[Violation]:
+    """Read ``fsck --format=json``."""
+    rows = _field(_object(stdout), "violations", list)
+    return [Violation(_field(row, "invariant", int), _field(row, "what", str)) for row in rows]
+
+
+def parse_import(stdout: str) -> int:
+    """Read the last line of ``import``; return the bytes stored."""
+    lines = stdout.splitlines() or [""]
+    return int(_field(_json(lines[-1]), "bytes", int))
+
+
+def _word(value: Scalar) -> str:
+    """Write a value as zlfs reads it; YAML makes booleans of on and off."""
+    if isinstance(value, bool):
+        return "on" if value else "off"
+    return str(value)
+
+
+def _read(command: str, device: Path, *, also: int = 0) -> str:
+    argv = read_argv(native.program(PROGRAM), command, device)
+    return _run(argv, timeout=_READ_TIMEOUT_SECONDS, also=also).stdout
+
+
+def _run(argv: Sequence[str], *, timeout: float, also: int = 0) -> proc.Completed:
+    """Run zlfs; ``also`` is an exit status that is no failure either."""
+    done = proc.run(argv, timeout=timeout, check=False)
+    if done.exit_code not in (0, also):
+        raise _failure(done)
+    return done
+
+
+def _failure(done: proc.Completed) -> ToolFailed:
+    """Describe a refusal in zlfs' own words: a line ``zlfs: …``, then a line ``hint: …``."""
+    said = dict(line.partition(": ")[::2] for line in done.stderr.splitlines())
+    if done.signal is not None or PROGRAM not in said:
+        return proc.failure(done)
+    hint = said.get("hint") or " ".join(done.argv)
+    code = _CODES.get(done.exit_code or 0, "tool-failed")
+    return ToolFailed(f"zlfs {done.argv[1]}: {said[PROGRAM]}", hint=hint, code=code)
+
+
+def _object(stdout: str) -> Any:
+    record = _json(stdout)
+    if _field(record, "schema_version", int) != _SCHEMA_VERSION:
+        raise _malformed(stdout)
+    return record
+
+
+def _json(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except ValueError:
+        raise _malformed(text) from None
+
+
+def _field(record: Any, name: str, kind: type) -> Any:
+    value = record.get(name) if isinstance(record, dict) else None
+    if not isinstance(value, kind) or isinstance(value, bool):
+        raise _malformed(f"no {name} in {json.dumps(record)}")
+    return value
+
+
+def _malformed(text: str) -> ToolFailed:
+    return ToolFailed(
+        f"zlfs printed {text.strip()[:120]!r}",
+        hint="program and zonelab belong to one release: build harness/native again",
+        code="output-malformed",
+    )

@@ -1,0 +1,177 @@
+"""The level zlfs under the whole runner, with synthetic programs: fake_zlfs.py and a fake ldd."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+import time
+from pathlib import Path
+
+import pytest
+
+from harness.observe import signatures
+from harness.store.result import Result, Status
+from harness.store.rundir import load_result
+from tests.runner.conftest import COLD, DATABASE, Machine
+
+RUN = ("--only", "zlfs--r01")
+LDD = """#!/bin/sh
+case $1 in *{odd}*) rocksdb=librocksdb.so.7.8 ;; *) rocksdb=librocksdb.so.9.10 ;; esac
+printf '\\t%s => %s/%s (0x00007f1c)\\n' $rocksdb /usr/lib $rocksdb
+printf '\\tlibc.so.6 => /lib/libc.so.6 (0x00007f1d)\\n\\t/lib64/ld-linux.so.2 (0x00007f1e)\\n'
+"""
+
+
+class Zoned(Machine):
+    """The fake machine with the level's programs; one of its runs is of zlfs."""
+
+    def __init__(self, root: Path) -> None:
+        super().__init__(root)
+        native = root / "native"
+        native.mkdir()
+        (native / "zlfs").symlink_to(Path(__file__).parent / "fake_zlfs.py")
+        (native / "libzlfs.so").touch()
+        (root / "label-offset").write_text(str(signatures.ZLFS.label_offset))
+        self.ldd(odd="nothing")
+        self.change_runs(run="zlfs--r01", cell="zlfs", level="zlfs")
+        host = self.plan.hosts[0]
+        self.change_plan(hosts=(type(host)(host.host, host.inspection, host.runs[:1]),))
+
+    def ldd(self, *, odd: str) -> None:
+        """Let ldd tell another RocksDB of files whose name contains ``odd``."""
+        path = self.root / "bin" / "ldd"
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(LDD.format(odd=odd))
+        path.chmod(0o755)
+
+    @property
+    def folder(self) -> Path:
+        return self.runs / "zlfs--r01"
+
+    @property
+    def result(self) -> Result:
+        return load_result(self.folder)
+
+    def packed(self, name: str) -> str:
+        return gzip.decompress((self.folder / "raw" / name).read_bytes()).decode()
+
+
+@pytest.fixture
+def zoned(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Zoned:
+    monkeypatch.setenv("ZONELAB_NATIVE", str(tmp_path / "native"))
+    monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}:{os.environ['PATH']}")
+    return Zoned(tmp_path)
+
+
+def test_a_run(zoned: Zoned) -> None:
+    zoned.change_runs(level_options={"finish_remaining_pct": 20, "gc": False})
+    done = zoned.run()
+    assert done.returncode == 0, done.stderr
+    found = zoned.result
+    assert found.status is Status.OK
+    assert found.utilisation is not None
+    assert found.utilisation.cold_bytes == COLD // 4096 * 4096  # whole blocks
+    assert found.utilisation.database_bytes == DATABASE
+    assert found.metrics["run.max_utilisation"].value == pytest.approx(0.95)
+    assert found.metrics["overwrite.gc_events"].value == 1
+    assert found.metrics["overwrite.gc_bytes"].value == 4096
+    assert found.metrics["overwrite.zoned_share"].value == 1
+    assert found.manifest["level"]["mount_options"] == "finish_remaining_pct=20,gc=False"
+    aux = f"{zoned.root}/run/zlfs--r01/aux"
+    for phase in found.phases:
+        assert f"--fs_uri=zlfs://dev:{zoned.root}/dev/nvme0n2?aux={aux}" in phase.argv
+    flags = json.loads((zoned.root / "zlfs.json").read_text())["flags"]
+    assert {"--finish-remaining-pct=20", "--gc=off", f"--aux={aux}"} < set(flags)
+
+
+def test_what_the_level_wrote_is_kept_and_nothing_is_left(zoned: Zoned) -> None:
+    assert zoned.run().returncode == 0
+    assert zoned.packed("overwrite.LOG.gz") == "synthetic LOG\n"
+    ledger = [json.loads(line) for line in zoned.packed("ledger.jsonl.gz").splitlines()]
+    assert [line["benchmark"] for line in ledger] == ["fillrandom", "overwrite"]
+    series = (zoned.folder / "series" / "overwrite.csv").read_text().splitlines()
+    assert [row.split(",")[1] for row in series] == ["operations", "10000", "10000"]
+    assert list((zoned.root / "run").iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("odd", "message"),
+    [
+        ("fake_db_bench", "/usr/lib/librocksdb.so.9.10, "),
+        ("libzlfs", "/usr/lib/librocksdb.so.7.8, "),
+    ],
+)
+def test_another_rocksdb_is_a_reason(zoned: Zoned, odd: str, message: str) -> None:
+    zoned.ldd(odd=odd)
+    assert zoned.run().returncode == 0
+    reason = zoned.result.reason
+    assert zoned.result.status is Status.SKIPPED
+    assert reason is not None
+    assert reason.code == "rocksdb-differs"
+    assert f"libzlfs.so needs {message}" in reason.message
+    assert not (zoned.root / "started").exists()
+
+
+@pytest.mark.parametrize("name", ["zlfs", "libzlfs.so"])
+def test_a_missing_part_is_a_reason(zoned: Zoned, name: str) -> None:
+    (zoned.root / "native" / name).unlink()
+    assert zoned.run().returncode == 0
+    reason = zoned.result.reason
+    assert reason is not None
+    assert reason.code == "program-missing"
+    assert f"{name} is not installed" in reason.message
+
+
+@pytest.mark.parametrize("command", ["mkfs", "import", "df", "list"])
+def test_a_refusal_is_told_in_its_own_words(zoned: Zoned, command: str) -> None:
+    (zoned.root / "refuse").write_text(command)
+    assert zoned.run().returncode == 4
+    reason = zoned.result.reason
+    assert reason is not None
+    device = zoned.root / "dev/nvme0n2"
+    assert reason.code == "zlfs-refused"
+    assert reason.message == f"zlfs {command}: {device} is opened by another program"
+    assert reason.hint == f"lsof {device}"
+    assert list((zoned.root / "run").iterdir()) == []
+
+
+def killed(zoned: Zoned) -> None:
+    """Kill the runner in the middle of a run of zlfs."""
+    behave = zoned.root / "behave.json"
+    behave.write_text('{"overwrite": "hang"}')
+    child = zoned.start()
+    started = zoned.root / "started"
+    deadline = time.monotonic() + 30
+    while not started.exists() or "overwrite" not in started.read_text():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    child.kill()
+    child.communicate(timeout=30)
+    behave.unlink()
+
+
+def test_kill_nine_then_resume(zoned: Zoned) -> None:
+    killed(zoned)
+    assert (zoned.root / "run/zlfs--r01/aux/ledger.jsonl").exists()
+    done = zoned.run()
+    assert done.returncode == 0, done.stderr
+    assert "zlfs--r01 of campaign c was killed there" in done.stderr
+    assert zoned.result.status is Status.OK
+    # Of this run alone: what the killed one left in the same place is gone.
+    assert zoned.packed("ledger.jsonl.gz").count("\n") == 2
+    assert list((zoned.root / "run").iterdir()) == []
+
+
+def test_a_foreign_zlfs_after_a_kill_is_refused(zoned: Zoned) -> None:
+    killed(zoned)
+    node = zoned.root / "dev/nvme0n2"
+    with node.open("r+b") as file:
+        file.seek(signatures.ZLFS.label_offset)
+        file.write(b"precious\0\0\0\0")
+    content = node.read_bytes()
+    done = zoned.run()
+    assert done.returncode == 3
+    assert "carries zlfs labelled 'precious' that zonelab did not write" in done.stderr
+    assert "erase=eui.5254000000000002" in done.stderr
+    assert node.read_bytes() == content
