@@ -134,8 +134,9 @@ class Volume {
     std::vector<Extent> extents;
   };
   struct ZoneLock {
-    std::mutex mutex;  // held during each write and reset; guards the write pointer
+    std::mutex mutex;  // held during each write and reset; guards what follows
     std::uint64_t write_pointer = 0;
+    std::uint64_t last_piece = 0;  // its header's checksum
   };
 
   Volume(std::unique_ptr<ZonedDevice> device, bool read_only);

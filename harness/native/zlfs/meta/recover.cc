@@ -23,10 +23,23 @@ struct MetadataZone {
   bool whole = false;    // has a superblock and all of its snapshot
   bool started = false;  // has a superblock
   Superblock superblock;
+  std::uint64_t checksum = 0;  // of what was read last
   std::uint64_t last_frame = 0;
   std::uint64_t flushed_frame = 0;
   Namespace space;
 };
+
+// What is torn is the last that was written. If its size is wrong, others follow.
+template <typename IsHeader>
+IOStatus NothingBehind(ZoneReader* reader, std::uint32_t zone, std::uint64_t offset,
+                       std::size_t block, const IsHeader& is_header) {
+  for (std::uint64_t at = offset + block; at < reader->limit(); at += block) {
+    std::string_view bytes;
+    if (const IOStatus status = reader->Get(at, block, &bytes); !status.ok()) return status;
+    if (is_header(bytes)) return Corrupt("corrupt-size", zone, offset, "others follow");
+  }
+  return IOStatus::OK();
+}
 
 // Reads frames up to the write pointer. A torn last frame is left out.
 IOStatus ReadFrames(ZoneReader* reader, std::uint32_t zone, MetadataZone* result) {
@@ -43,11 +56,17 @@ IOStatus ReadFrames(ZoneReader* reader, std::uint32_t zone, MetadataZone* result
       return Corrupt("corrupt-frame", zone, offset, "no frame header");
     }
     const std::size_t size = FrameSize(header.size, block);
-    if (offset + size > reader->limit()) break;  // torn
+    if (offset + size > reader->limit()) {  // torn
+      FrameHeader later;
+      return NothingBehind(reader, zone, offset, block, [&](std::string_view start) {
+        return DecodeFrameHeader(start, &later) && later.generation == header.generation;
+      });
+    }
     if (header.generation != result->superblock.generation) {
       return Corrupt("corrupt-frame", zone, offset, "of another generation");
     }
-    const bool in_order = first || header.number == result->last_frame + 1;
+    const bool in_order =
+        (first || header.number == result->last_frame + 1) && header.previous == result->checksum;
     if (!in_order || header.flushed >= header.number || header.flushed < result->flushed_frame ||
         (header.kind == FrameKind::kRecords) != result->whole) {
       return Corrupt("corrupt-frame", zone, offset, "out of order");
@@ -65,6 +84,7 @@ IOStatus ReadFrames(ZoneReader* reader, std::uint32_t zone, MetadataZone* result
       if (!status.ok()) return status;
     }
     first = false;
+    result->checksum = LoadFixed<std::uint64_t>(bytes.data() + kFrameChecksumOffset);
     result->last_frame = header.number;
     result->flushed_frame = header.flushed;
     if (header.kind == FrameKind::kSnapshotEnd) result->whole = true;
@@ -94,6 +114,7 @@ IOStatus ReadMetadataZone(ZonedDevice* device, std::uint32_t zone, const ZoneInf
                             std::to_string(superblock.zone_count) + " zones of " +
                             std::to_string(superblock.zone_size) + " B, is " + geometry.identity);
   }
+  result->checksum = LoadFixed<std::uint64_t>(bytes.data() + kSuperblockChecksumOffset);
   result->started = true;
   return ReadFrames(&reader, zone, result);
 }
@@ -124,6 +145,7 @@ IOStatus ReadPieces(ZonedDevice* device, std::uint32_t zone, std::uint64_t start
   const bool finished = recovered->zones[zone].condition == ZoneCondition::kFull;
   ZoneReader reader(device, zone, limit);
   std::uint64_t number = 0;
+  std::uint64_t checksum = 0;  // of the header before
   for (std::uint64_t offset = start; offset < limit;) {
     std::string_view bytes;
     IOStatus status = reader.Get(offset, kPieceHeaderSize, &bytes);
@@ -134,18 +156,24 @@ IOStatus ReadPieces(ZonedDevice* device, std::uint32_t zone, std::uint64_t start
       return Corrupt("corrupt-piece", zone, offset, "no piece header");
     }
     const std::size_t size = RoundUp(kPieceHeaderSize + header.size, block);
-    if (offset + size > limit) break;  // torn
+    if (offset + size > limit) {  // torn
+      PieceHeader later;
+      return NothingBehind(&reader, zone, offset, block, [&](std::string_view bytes_behind) {
+        return DecodePieceHeader(bytes_behind, &later) && later.number > header.number;
+      });
+    }
     status = reader.Get(offset, size, &bytes);
     if (!status.ok()) return status;
     if (!PieceBodyIsRight(bytes, header)) {
       if (finished && OnlyZeros(&reader, offset + size)) break;
       return Corrupt("corrupt-piece", zone, offset, "wrong checksum");
     }
-    if (header.number <= number || header.generation > recovered->superblock.generation ||
-        header.size == 0) {
+    if (header.number <= number || header.previous != checksum ||
+        header.generation > recovered->superblock.generation || header.size == 0) {
       return Corrupt("corrupt-piece", zone, offset, "out of order");
     }
     number = header.number;
+    checksum = LoadFixed<std::uint64_t>(bytes.data() + kPieceChecksumOffset);
     recovered->last_piece = std::max(recovered->last_piece, header.number);
     // Ids are never used twice, also not those of which only pieces are left.
     recovered->space.next_file = std::max(recovered->space.next_file, header.file + 1);
