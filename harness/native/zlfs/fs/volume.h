@@ -141,9 +141,8 @@ class Volume {
 
   Volume(std::unique_ptr<ZonedDevice> device, bool read_only);
   IOStatus Load(Recovered recovered, const Policy& policy);
-  IOStatus BeginLog(std::uint32_t zone, std::uint64_t last_frame,
-                    const std::vector<ZoneInfo>& zones);
-  IOStatus LimitActive();
+  IOStatus BeginLog(const Recovered& recovered);
+  IOStatus LimitActive(const Recovered& recovered);
   void Describe(std::vector<Record>* records);  // state_ is held
 
   std::shared_ptr<const ExtentMap> Map(File* file);

@@ -29,6 +29,18 @@ struct MetadataZone {
   Namespace space;
 };
 
+// Whether nothing was written from `offset` on. A mount that finds too many active zones finishes
+// some; if it dies before its roll-over, these end in a torn frame or piece, and zeros.
+bool OnlyZeros(ZoneReader* reader, std::uint64_t offset) {
+  constexpr std::uint64_t kStep = 64 << 10;
+  for (std::uint64_t size; offset < reader->limit(); offset += size) {
+    size = std::min(kStep, reader->limit() - offset);
+    std::string_view bytes;
+    if (!reader->Get(offset, size, &bytes).ok() || !AllZero(bytes)) return false;
+  }
+  return true;
+}
+
 // What is torn is the last that was written. If its size is wrong, others follow.
 template <typename IsHeader>
 IOStatus NothingBehind(ZoneReader* reader, std::uint32_t zone, std::uint64_t offset,
@@ -42,7 +54,7 @@ IOStatus NothingBehind(ZoneReader* reader, std::uint32_t zone, std::uint64_t off
 }
 
 // Reads frames up to the write pointer. A torn last frame is left out.
-IOStatus ReadFrames(ZoneReader* reader, std::uint32_t zone, MetadataZone* result) {
+IOStatus ReadFrames(ZoneReader* reader, std::uint32_t zone, bool finished, MetadataZone* result) {
   const std::size_t block = result->superblock.block_size;
   std::uint64_t offset = block;
   bool first = true;
@@ -53,6 +65,7 @@ IOStatus ReadFrames(ZoneReader* reader, std::uint32_t zone, MetadataZone* result
     }
     FrameHeader header;
     if (!DecodeFrameHeader(bytes, &header)) {
+      if (finished && OnlyZeros(reader, offset)) break;
       return Corrupt("corrupt-frame", zone, offset, "no frame header");
     }
     const std::size_t size = FrameSize(header.size, block);
@@ -73,6 +86,7 @@ IOStatus ReadFrames(ZoneReader* reader, std::uint32_t zone, MetadataZone* result
     }
     if (const IOStatus status = reader->Get(offset, size, &bytes); !status.ok()) return status;
     if (!FrameBodyIsRight(bytes, header)) {
+      if (finished && OnlyZeros(reader, offset + size)) break;
       return Corrupt("corrupt-frame", zone, offset, "wrong checksum");
     }
     std::vector<Record> records;
@@ -116,7 +130,7 @@ IOStatus ReadMetadataZone(ZonedDevice* device, std::uint32_t zone, const ZoneInf
   }
   result->checksum = LoadFixed<std::uint64_t>(bytes.data() + kSuperblockChecksumOffset);
   result->started = true;
-  return ReadFrames(&reader, zone, result);
+  return ReadFrames(&reader, zone, info.condition == ZoneCondition::kFull, result);
 }
 
 struct Piece {
@@ -124,18 +138,6 @@ struct Piece {
   std::uint64_t offset;
   Extent extent;
 };
-
-// Whether nothing was written from `offset` on. A mount that finds too many active zones finishes
-// some; if it dies before its roll-over, a log zone may end in a torn piece and zeros.
-bool OnlyZeros(ZoneReader* reader, std::uint64_t offset) {
-  constexpr std::uint64_t kStep = 64 << 10;
-  for (std::uint64_t size; offset < reader->limit(); offset += size) {
-    size = std::min(kStep, reader->limit() - offset);
-    std::string_view bytes;
-    if (!reader->Get(offset, size, &bytes).ok() || !AllZero(bytes)) return false;
-  }
-  return true;
-}
 
 // All pieces of a log zone. A torn last one is left out.
 IOStatus ReadPieces(ZonedDevice* device, std::uint32_t zone, std::uint64_t start,
@@ -192,6 +194,7 @@ IOStatus AddPieces(ZonedDevice* device, Recovered* recovered) {
     if (zone >= recovered->zones.size() || zone < kMetadataZones) {
       return IOStatus::Corruption("corrupt-record", "no log zone " + std::to_string(zone));
     }
+    recovered->fragile[zone] = true;
     const IOStatus status = ReadPieces(device, zone, start, recovered, &pieces);
     if (!status.ok()) return status;
   }
@@ -225,6 +228,7 @@ std::uint64_t Covered(const ZoneInfo& zone) {
 IOStatus CutAtWritePointers(Recovered* recovered) {
   for (auto& [id, file] : recovered->space.files) {
     std::uint64_t before = 0;
+    std::optional<std::uint64_t> keep;  // bytes in front of the first one that is not covered
     for (const auto& [extent, frame] : file.extents) {
       const std::string name = "file " + std::to_string(id);
       if (extent.zone < kMetadataZones || extent.zone >= recovered->zones.size()) {
@@ -242,12 +246,14 @@ IOStatus CutAtWritePointers(Recovered* recovered) {
           return Corrupt("lost-data", extent.zone, extent.offset,
                          "flushed content of " + name + " is behind the write pointer");
         }
-        const std::uint64_t keep = before + (covered > extent.offset ? covered - extent.offset : 0);
-        recovered->cut_bytes += file.size - keep;
-        file.Cut(keep);
-        break;
+        recovered->fragile[extent.zone] = true;
+        if (!keep) keep = before + (covered > extent.offset ? covered - extent.offset : 0);
       }
       before += extent.length;
+    }
+    if (keep) {
+      recovered->cut_bytes += file.size - *keep;
+      file.Cut(*keep);
     }
   }
   return IOStatus::OK();
@@ -288,6 +294,7 @@ IOStatus Recover(ZonedDevice* device, Recovered* recovered) {
   recovered->last_frame = found[*newest].last_frame;
   recovered->flushed_frame = found[*newest].flushed_frame;
   recovered->space = std::move(found[*newest].space);
+  recovered->fragile.assign(geometry.zone_count, false);
   status = AddPieces(device, recovered);
   if (!status.ok()) return status;
   return CutAtWritePointers(recovered);
