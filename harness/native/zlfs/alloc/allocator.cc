@@ -161,10 +161,11 @@ std::optional<std::uint32_t> Allocator::SameLifetime(std::uint8_t lifetime) cons
   return std::nullopt;
 }
 
-std::optional<std::uint32_t> Allocator::FullestUnowned() const {
+std::optional<std::uint32_t> Allocator::FullestUnowned(const std::vector<bool>& spared) const {
   std::optional<std::uint32_t> best;
   for (std::uint32_t i = 0; i < zone_count(); ++i) {
     const ZoneSpace& zone = zones_[i];
+    if (!spared.empty() && spared[i]) continue;
     if (!Writable(zone) || zone.stream || zone.owner != 0 || zone.in_flight != 0) continue;
     if (!best || zone.room() < zones_[*best].room()) best = i;
   }
@@ -229,9 +230,8 @@ std::optional<std::uint32_t> Allocator::Leave(std::uint64_t writer, bool finish)
   return index;
 }
 
-std::optional<std::uint32_t> Allocator::TakeExcess() {
-  if (active_budget_ == 0 || active_ <= active_budget_) return std::nullopt;
-  const auto fullest = FullestUnowned();
+std::optional<std::uint32_t> Allocator::TakeFullest(const std::vector<bool>& spared) {
+  const auto fullest = FullestUnowned(spared);
   if (fullest) zones_[*fullest].use = ZoneUse::kFinishing;
   return fullest;
 }

@@ -97,9 +97,9 @@ class Allocator {
   // the writer's, whatever room it has.
   std::optional<std::uint32_t> Leave(std::uint64_t writer, bool finish = false);
   void Finished(std::uint32_t zone);
-  // After a mount more zones may be active than the limit allows: a zone to finish (it is
+  // The fullest active zone that nobody writes and that is not in `spared`, to be finished (it is
   // kFinishing then).
-  std::optional<std::uint32_t> TakeExcess();
+  std::optional<std::uint32_t> TakeFullest(const std::vector<bool>& spared);
 
   // `live` bytes of content that kept `held` bytes of blocks are garbage now.
   void Freed(std::uint32_t zone, std::uint64_t live, std::uint64_t held);
@@ -139,7 +139,7 @@ class Allocator {
   // An active zone that is no shared stream's. Nearest lifetime first, then the fullest.
   std::optional<std::uint32_t> NearestActive(std::uint8_t lifetime, Of of) const;
   std::optional<std::uint32_t> SameLifetime(std::uint8_t lifetime) const;
-  std::optional<std::uint32_t> FullestUnowned() const;
+  std::optional<std::uint32_t> FullestUnowned(const std::vector<bool>& spared = {}) const;
   void FillIfFull(std::uint32_t zone);
   void Detach(ZoneSpace* zone);
   void SetActive(ZoneSpace* zone, bool active);

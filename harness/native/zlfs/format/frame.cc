@@ -7,7 +7,6 @@ namespace zlfs {
 namespace {
 
 constexpr std::uint32_t kMagic = 0x4d52465a;  // "ZFRM"
-constexpr std::size_t kHeaderSumOffset = 48;
 
 }  // namespace
 
@@ -25,15 +24,16 @@ std::string EncodeFrame(FrameHeader header, std::string_view records, std::size_
   StoreFixed(at + 16, header.number);
   StoreFixed(at + 24, header.flushed);
   StoreFixed(at + 32, static_cast<std::uint32_t>(records.size()));
-  StoreFixed(at + 40, Checksum(at + kFrameHeaderSize, frame.size() - kFrameHeaderSize));
-  StoreFixed(at + kHeaderSumOffset, Checksum(at, kHeaderSumOffset));
+  StoreFixed(at + 40, header.previous);
+  StoreFixed(at + 48, Checksum(at + kFrameHeaderSize, frame.size() - kFrameHeaderSize));
+  StoreFixed(at + kFrameChecksumOffset, Checksum(at, kFrameChecksumOffset));
   return frame;
 }
 
 bool DecodeFrameHeader(std::string_view start, FrameHeader* header) {
   const char* const at = start.data();
   if (LoadFixed<std::uint32_t>(at) != kMagic ||
-      LoadFixed<std::uint64_t>(at + kHeaderSumOffset) != Checksum(at, kHeaderSumOffset)) {
+      LoadFixed<std::uint64_t>(at + kFrameChecksumOffset) != Checksum(at, kFrameChecksumOffset)) {
     return false;
   }
   header->kind = static_cast<FrameKind>(LoadFixed<std::uint32_t>(at + 4));
@@ -41,8 +41,9 @@ bool DecodeFrameHeader(std::string_view start, FrameHeader* header) {
   header->number = LoadFixed<std::uint64_t>(at + 16);
   header->flushed = LoadFixed<std::uint64_t>(at + 24);
   header->size = LoadFixed<std::uint32_t>(at + 32);
-  header->body_checksum = LoadFixed<std::uint64_t>(at + 40);
-  return header->kind <= FrameKind::kSnapshotEnd;
+  header->previous = LoadFixed<std::uint64_t>(at + 40);
+  header->body_checksum = LoadFixed<std::uint64_t>(at + 48);
+  return header->kind <= FrameKind::kSnapshotEnd && LoadFixed<std::uint32_t>(at + 36) == 0;
 }
 
 bool FrameBodyIsRight(std::string_view frame, const FrameHeader& header) {

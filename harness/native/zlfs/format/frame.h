@@ -7,9 +7,13 @@
 //          24  flushed          u64, number of the last frame known to be flushed
 //          32  size             u32, bytes of records
 //          36  zero             u32
-//          40  body checksum    u64, of the records and the padding
-//          48  header checksum  u64, of the 48 bytes above
-//          56  records, then zeros up to a whole block
+//          40  previous         u64, header checksum of the frame before, or the superblock's
+//          48  body checksum    u64, of the records and the padding
+//          56  header checksum  u64, of the 56 bytes above
+//          64  records, then zeros up to a whole block
+//
+// Each frame vouches for what lies before it: what was changed together with its own checksum does
+// not fit what follows.
 //
 // The header has a checksum of its own so that a torn frame (the write pointer lies within it) can
 // be told from a corrupt one.
@@ -30,10 +34,12 @@ struct FrameHeader {
   std::uint64_t number = 0;
   std::uint64_t flushed = 0;
   std::uint32_t size = 0;
+  std::uint64_t previous = 0;
   std::uint64_t body_checksum = 0;
 };
 
-inline constexpr std::size_t kFrameHeaderSize = 56;
+inline constexpr std::size_t kFrameHeaderSize = 64;
+inline constexpr std::size_t kFrameChecksumOffset = 56;  // of the header
 // A snapshot is cut into frames of about this many bytes of records. A frame is larger when a
 // single record is: what one record says takes effect as a whole.
 inline constexpr std::size_t kFrameBody = 256 << 10;

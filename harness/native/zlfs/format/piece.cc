@@ -6,7 +6,6 @@ namespace zlfs {
 namespace {
 
 constexpr std::uint32_t kMagic = 0x4543505a;  // "ZPCE"
-constexpr std::size_t kHeaderSumOffset = 48;
 
 }  // namespace
 
@@ -17,14 +16,15 @@ void EncodePieceHeader(PieceHeader header, char* piece, std::size_t piece_size) 
   StoreFixed(piece + 16, header.offset);
   StoreFixed(piece + 24, header.generation);
   StoreFixed(piece + 32, header.number);
-  StoreFixed(piece + 40, Checksum(piece + kPieceHeaderSize, piece_size - kPieceHeaderSize));
-  StoreFixed(piece + kHeaderSumOffset, Checksum(piece, kHeaderSumOffset));
+  StoreFixed(piece + 40, header.previous);
+  StoreFixed(piece + 48, Checksum(piece + kPieceHeaderSize, piece_size - kPieceHeaderSize));
+  StoreFixed(piece + kPieceChecksumOffset, Checksum(piece, kPieceChecksumOffset));
 }
 
 bool DecodePieceHeader(std::string_view start, PieceHeader* header) {
   const char* const at = start.data();
   if (LoadFixed<std::uint32_t>(at) != kMagic ||
-      LoadFixed<std::uint64_t>(at + kHeaderSumOffset) != Checksum(at, kHeaderSumOffset)) {
+      LoadFixed<std::uint64_t>(at + kPieceChecksumOffset) != Checksum(at, kPieceChecksumOffset)) {
     return false;
   }
   *header = {.size = LoadFixed<std::uint32_t>(at + 4),
@@ -32,7 +32,8 @@ bool DecodePieceHeader(std::string_view start, PieceHeader* header) {
              .offset = LoadFixed<std::uint64_t>(at + 16),
              .generation = LoadFixed<std::uint64_t>(at + 24),
              .number = LoadFixed<std::uint64_t>(at + 32),
-             .body_checksum = LoadFixed<std::uint64_t>(at + 40)};
+             .previous = LoadFixed<std::uint64_t>(at + 40),
+             .body_checksum = LoadFixed<std::uint64_t>(at + 48)};
   return true;
 }
 

@@ -7,9 +7,10 @@
 //          16  offset           u64, of the content in the file
 //          24  generation       u64, of the metadata when it was written
 //          32  number           u64, rises from piece to piece
-//          40  body checksum    u64, of the content and the padding
-//          48  header checksum  u64, of the 48 bytes above
-//          56  content, then zeros up to a whole block
+//          40  previous         u64, header checksum of the piece before in this zone, or 0
+//          48  body checksum    u64, of the content and the padding
+//          56  header checksum  u64, of the 56 bytes above
+//          64  content, then zeros up to a whole block
 
 #pragma once
 
@@ -24,10 +25,12 @@ struct PieceHeader {
   std::uint64_t offset = 0;
   std::uint64_t generation = 0;
   std::uint64_t number = 0;
+  std::uint64_t previous = 0;
   std::uint64_t body_checksum = 0;
 };
 
-inline constexpr std::size_t kPieceHeaderSize = 56;
+inline constexpr std::size_t kPieceHeaderSize = 64;
+inline constexpr std::size_t kPieceChecksumOffset = 56;  // of the header
 
 // Writes the header into the first bytes of `piece`: a buffer of whole blocks that already holds
 // the content behind the header, and zeros behind the content.

@@ -11,14 +11,13 @@ namespace {
 using rocksdb::IOStatus;
 
 constexpr std::string_view kMagic = "ZLFSSB01";
-constexpr std::size_t kChecksumOffset = 16;
 constexpr std::size_t kPolicyOffset = 60;
 constexpr std::size_t kIdentityOffset = 68;
 constexpr std::size_t kMaxIdentity = 256;
 constexpr std::size_t kLabelOffset = 328;
 
 std::uint64_t SumWithoutField(std::string block) {
-  StoreFixed<std::uint64_t>(block.data() + kChecksumOffset, 0);
+  StoreFixed<std::uint64_t>(block.data() + kSuperblockChecksumOffset, 0);
   return Checksum(block.data(), block.size());
 }
 
@@ -47,7 +46,7 @@ std::string EncodeSuperblock(const Superblock& superblock) {
   StoreFixed(at + kIdentityOffset, static_cast<std::uint16_t>(identity.size()));
   std::copy(identity.begin(), identity.end(), at + kIdentityOffset + 2);
   superblock.label.copy(at + kLabelOffset, kMaxLabel);
-  StoreFixed(at + kChecksumOffset, SumWithoutField(block));
+  StoreFixed(at + kSuperblockChecksumOffset, SumWithoutField(block));
   return block;
 }
 
@@ -59,7 +58,8 @@ IOStatus DecodeSuperblock(std::string_view block, Superblock* superblock) {
     return IOStatus::NotSupported("newer-version: format " + std::to_string(version) +
                                   ", this zlfs knows " + std::to_string(kFormatVersion));
   }
-  if (LoadFixed<std::uint64_t>(at + kChecksumOffset) != SumWithoutField(std::string(block))) {
+  if (LoadFixed<std::uint64_t>(at + kSuperblockChecksumOffset) !=
+      SumWithoutField(std::string(block))) {
     return IOStatus::Corruption("corrupt-superblock: wrong checksum");
   }
   const auto byte = [at](std::size_t i) {

@@ -31,6 +31,7 @@ inline constexpr std::uint32_t kFormatVersion = 1;
 // Zones of the metadata log: the first ones of the device.
 inline constexpr std::uint32_t kMetadataZones = 2;
 inline constexpr std::size_t kMaxLabel = 31;
+inline constexpr std::size_t kSuperblockChecksumOffset = 16;
 
 struct Superblock {
   std::uint32_t block_size = 0;

@@ -15,9 +15,9 @@ namespace {
 
 // Which invariant recovery's refusals belong to: their messages begin with these names.
 constexpr std::pair<std::string_view, int> kRefusals[] = {
-    {"wrong-magic", 1},  {"newer-version", 1}, {"corrupt-superblock", 1},
-    {"wrong-device", 1}, {"corrupt-frame", 2}, {"corrupt-record", 3},
-    {"lost-data", 6},    {"corrupt-piece", 7}, {"corrupt-log", 9},
+    {"wrong-magic", 1},   {"newer-version", 1},  {"corrupt-superblock", 1}, {"wrong-device", 1},
+    {"corrupt-frame", 2}, {"corrupt-record", 3}, {"lost-data", 6},          {"corrupt-piece", 7},
+    {"corrupt-log", 9},   {"corrupt-size", 2},
 };
 
 class Checker {

@@ -187,8 +187,9 @@ IOStatus Collector::Move() {
     File* const file = change.first;
     // Copies of recorded and unrecorded bytes may share a block now: both are recorded. Pieces say
     // nothing of those before them, so a log file's record has to say everything.
+    const std::uint64_t known = file->kind == FileKind::kLog ? 0 : file->recorded;
     file->recorded = file->size;
-    volume_->RecordExtents(file, file->kind == FileKind::kLog ? 0 : change.second);
+    volume_->RecordExtents(file, std::min(known, change.second));
     const std::lock_guard lock(file->map_mutex);
     if (file->map != nullptr) volume_->guards_[*victim_].push_back(file->map);
     file->map.reset();

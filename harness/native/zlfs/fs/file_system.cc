@@ -106,7 +106,7 @@ class ZonedFileSystem final : public rocksdb::FileSystemWrapper {
     std::shared_ptr<File> file;
     IOStatus status = volume_->Create(name, KindOf(name), &file);
     if (status.ok()) {
-      *result = std::make_unique<WritableFile>(volume_.get(), std::move(file), options);
+      *result = std::make_unique<WritableFile>(volume_.get(), std::move(file), name, options);
     }
     return status;
   }
@@ -118,7 +118,7 @@ class ZonedFileSystem final : public rocksdb::FileSystemWrapper {
     if (IsAuxiliary(name)) return target()->ReopenWritableFile(aux_ + name, options, result, debug);
     std::shared_ptr<File> file;
     if (!volume_->Open(name, &file).ok()) return NewWritableFile(path, options, result, debug);
-    *result = std::make_unique<WritableFile>(volume_.get(), std::move(file), options);
+    *result = std::make_unique<WritableFile>(volume_.get(), std::move(file), name, options);
     return IOStatus::OK();
   }
 

@@ -27,9 +27,9 @@ std::size_t Handle::UniqueId(char* id, std::size_t max_size) const {
   return kSize;
 }
 
-WritableFile::WritableFile(Volume* volume, std::shared_ptr<File> file,
+WritableFile::WritableFile(Volume* volume, std::shared_ptr<File> file, const std::string& name,
                            const rocksdb::FileOptions& options)
-    : FSWritableFile(options), handle_(volume, file), table_(IsTable(file->name)) {}
+    : FSWritableFile(options), handle_(volume, std::move(file)), table_(IsTable(name)) {}
 
 WritableFile::~WritableFile() {
   if (!closed_) Close(rocksdb::IOOptions(), nullptr).PermitUncheckedError();

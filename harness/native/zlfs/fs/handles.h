@@ -30,7 +30,8 @@ class Handle {
 
 class WritableFile final : public rocksdb::FSWritableFile {
  public:
-  WritableFile(Volume* volume, std::shared_ptr<File> file, const rocksdb::FileOptions& options);
+  WritableFile(Volume* volume, std::shared_ptr<File> file, const std::string& name,
+               const rocksdb::FileOptions& options);
   ~WritableFile() override;
 
   using FSWritableFile::Append;

@@ -139,36 +139,61 @@ IOStatus Volume::Load(Recovered recovered, const Policy& policy) {
                                                           .active_budget = ActiveBudget(geometry),
                                                           .zones = std::move(zones)});
   if (read_only_) return IOStatus::OK();
-  return BeginLog(recovered.metadata_zone, recovered.last_frame, recovered.zones);
+  return BeginLog(recovered);
 }
 
-IOStatus Volume::BeginLog(std::uint32_t zone, std::uint64_t last_frame,
-                          const std::vector<ZoneInfo>& zones) {
+IOStatus Volume::BeginLog(const Recovered& recovered) {
   // What was read may not have been flushed by the one who wrote it.
   IOStatus status = io_.Flush();
   if (!status.ok()) return status;
-  status = LimitActive();
-  if (!status.ok()) return status;
+  const std::uint32_t zone = recovered.metadata_zone;
   const std::uint32_t other = 1 - zone;
-  if (zones[other].write_pointer != 0) {
+  if (recovered.zones[other].write_pointer != 0) {
     status = io_.Reset(other, true);
     if (!status.ok()) return status;
   }
+  status = LimitActive(recovered);
+  if (!status.ok()) return status;
   log_ = std::make_unique<MetaLog>(
       &io_, &state_, [this](std::vector<Record>* records) { Describe(records); }, superblock_, zone,
-      last_frame, std::min(zones[0].capacity, zones[1].capacity));
+      recovered.last_frame, std::min(recovered.zones[0].capacity, recovered.zones[1].capacity));
   status = log_->RollOver();
   unsigned resets = 0;
   if (status.ok()) status = Reclaim(true, &resets);
   return status;
 }
 
-// A loss of power can turn full zones back into active ones, and a device can lower its limits: the
-// log could not roll over.
-IOStatus Volume::LimitActive() {
-  while (const auto excess = allocator_->TakeExcess()) {
-    // A finished log zone reads as zeros behind its last piece, which recovery understands.
-    const IOStatus status = FinishZone(*excess, FinishCause::kActiveLimit);
+// A loss of power turns zones that were filled since the last flush back into active ones, and a
+// device can lower its limits: then the log could not roll over. In order of harm: zones that hold
+// nothing are reset, others are finished, then the metadata zone, which is given back soon anyway,
+// and only then those whose write pointer recovery would need once more if it was interrupted.
+IOStatus Volume::LimitActive(const Recovered& recovered) {
+  const std::uint32_t budget = ActiveBudget(io_.geometry());
+  const std::uint32_t metadata = recovered.metadata_zone;
+  const ZoneInfo& info = recovered.zones[metadata];
+  bool metadata_active = IsActive(info.condition);
+  // The budget leaves two zones to the metadata log: this one, and the next generation's.
+  const auto exceeded = [this, budget, &metadata_active] {
+    return budget != 0 && allocator_->active_zones() + metadata_active > budget + 1;
+  };
+  if (!exceeded()) return IOStatus::OK();
+  for (const std::uint32_t zone : allocator_->Resettable(true)) {
+    allocator_->BeginReset(zone);
+    if (IOStatus status = ResetZone(zone); !status.ok()) return status;
+  }
+  std::vector<bool> spared = recovered.fragile;
+  while (exceeded()) {
+    IOStatus status;
+    if (const auto zone = allocator_->TakeFullest(spared)) {
+      status = FinishZone(*zone, FinishCause::kActiveLimit);
+    } else if (metadata_active) {
+      metadata_active = false;
+      status = io_.Finish(FinishCause::kMetadata, metadata, info.capacity - info.write_pointer);
+    } else if (!spared.empty()) {
+      spared.clear();
+    } else {
+      return IOStatus::InvalidArgument("limits-too-small", "too many zones are active");
+    }
     if (!status.ok()) return status;
   }
   return IOStatus::OK();

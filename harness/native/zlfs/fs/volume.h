@@ -134,15 +134,15 @@ class Volume {
     std::vector<Extent> extents;
   };
   struct ZoneLock {
-    std::mutex mutex;  // held during each write and reset; guards the write pointer
+    std::mutex mutex;  // held during each write and reset; guards what follows
     std::uint64_t write_pointer = 0;
+    std::uint64_t last_piece = 0;  // its header's checksum
   };
 
   Volume(std::unique_ptr<ZonedDevice> device, bool read_only);
   IOStatus Load(Recovered recovered, const Policy& policy);
-  IOStatus BeginLog(std::uint32_t zone, std::uint64_t last_frame,
-                    const std::vector<ZoneInfo>& zones);
-  IOStatus LimitActive();
+  IOStatus BeginLog(const Recovered& recovered);
+  IOStatus LimitActive(const Recovered& recovered);
   void Describe(std::vector<Record>* records);  // state_ is held
 
   std::shared_ptr<const ExtentMap> Map(File* file);

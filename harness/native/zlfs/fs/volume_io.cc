@@ -4,6 +4,7 @@
 #include <chrono>
 #include <cstring>
 
+#include "zlfs/format/codec.h"
 #include "zlfs/format/piece.h"
 #include "zlfs/fs/volume.h"
 
@@ -113,8 +114,10 @@ IOStatus Volume::WriteGranted(File* file, const Decision& grant, std::size_t con
                        .file = file->id,
                        .offset = file->size,  // only this thread changes it
                        .generation = log_->generation(),
-                       .number = ++piece_number_},
+                       .number = ++piece_number_,
+                       .previous = zone.last_piece},
                       buffer, grant.size);
+    zone.last_piece = LoadFixed<std::uint64_t>(buffer + kPieceChecksumOffset);
   }
   const IOStatus status =
       io_.Write(file->placement.cause, grant.zone, at, Slice(buffer, grant.size), content);

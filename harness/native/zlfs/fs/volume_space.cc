@@ -91,6 +91,7 @@ IOStatus Volume::ResetZone(std::uint32_t zone) {
                    .live = space.live,
                    .age = allocator_->clock() - space.opened});
   zone_lock.write_pointer = 0;
+  zone_lock.last_piece = 0;
   allocator_->ResetDone(zone);
   return IOStatus::OK();
 }

@@ -4,6 +4,7 @@
 #include <cstring>
 #include <utility>
 
+#include "zlfs/format/codec.h"
 #include "zlfs/zoned/buffer.h"
 
 namespace zlfs {
@@ -87,7 +88,9 @@ IOStatus MetaLog::RollOverLocked() {
   offset_ = 0;
   ++superblock_.generation;
   generation_.store(superblock_.generation, std::memory_order_relaxed);
-  IOStatus status = WriteBlocks(EncodeSuperblock(superblock_), superblock_.block_size);
+  const std::string superblock = EncodeSuperblock(superblock_);
+  previous_ = LoadFixed<std::uint64_t>(superblock.data() + kSuperblockChecksumOffset);
+  IOStatus status = WriteBlocks(superblock, superblock.size());
   std::string body;
   for (std::size_t i = 0; status.ok() && i < records.size(); ++i) {
     AppendRecord(records[i], &body);
@@ -107,12 +110,17 @@ IOStatus MetaLog::RollOverLocked() {
 }
 
 IOStatus MetaLog::WriteFrame(FrameKind kind, const std::string& records) {
-  FrameHeader header{.kind = kind, .generation = superblock_.generation, .number = ++frame_};
+  FrameHeader header{.kind = kind,
+                     .generation = superblock_.generation,
+                     .number = ++frame_,
+                     .previous = previous_};
   {
     const std::lock_guard lock(marks_);
     header.flushed = flushed_frame_;
   }
-  return WriteBlocks(EncodeFrame(header, records, superblock_.block_size), records.size());
+  const std::string frame = EncodeFrame(header, records, superblock_.block_size);
+  previous_ = LoadFixed<std::uint64_t>(frame.data() + kFrameChecksumOffset);
+  return WriteBlocks(frame, records.size());
 }
 
 IOStatus MetaLog::WriteBlocks(const std::string& blocks, std::size_t payload) {

@@ -68,7 +68,8 @@ class MetaLog {
   Superblock superblock_;
   std::uint32_t zone_;
   std::uint64_t offset_ = 0;
-  std::uint64_t frame_;  // number of the last frame
+  std::uint64_t frame_;         // number of the last frame
+  std::uint64_t previous_ = 0;  // checksum of what was written last
   IOStatus broken_;
 
   std::mutex marks_;                 // taken last; guards what follows

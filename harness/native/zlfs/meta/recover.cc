@@ -23,13 +23,38 @@ struct MetadataZone {
   bool whole = false;    // has a superblock and all of its snapshot
   bool started = false;  // has a superblock
   Superblock superblock;
+  std::uint64_t checksum = 0;  // of what was read last
   std::uint64_t last_frame = 0;
   std::uint64_t flushed_frame = 0;
   Namespace space;
 };
 
+// Whether nothing was written from `offset` on. A mount that finds too many active zones finishes
+// some; if it dies before its roll-over, these end in a torn frame or piece, and zeros.
+bool OnlyZeros(ZoneReader* reader, std::uint64_t offset) {
+  constexpr std::uint64_t kStep = 64 << 10;
+  for (std::uint64_t size; offset < reader->limit(); offset += size) {
+    size = std::min(kStep, reader->limit() - offset);
+    std::string_view bytes;
+    if (!reader->Get(offset, size, &bytes).ok() || !AllZero(bytes)) return false;
+  }
+  return true;
+}
+
+// What is torn is the last that was written. If its size is wrong, others follow.
+template <typename IsHeader>
+IOStatus NothingBehind(ZoneReader* reader, std::uint32_t zone, std::uint64_t offset,
+                       std::size_t block, const IsHeader& is_header) {
+  for (std::uint64_t at = offset + block; at < reader->limit(); at += block) {
+    std::string_view bytes;
+    if (const IOStatus status = reader->Get(at, block, &bytes); !status.ok()) return status;
+    if (is_header(bytes)) return Corrupt("corrupt-size", zone, offset, "others follow");
+  }
+  return IOStatus::OK();
+}
+
 // Reads frames up to the write pointer. A torn last frame is left out.
-IOStatus ReadFrames(ZoneReader* reader, std::uint32_t zone, MetadataZone* result) {
+IOStatus ReadFrames(ZoneReader* reader, std::uint32_t zone, bool finished, MetadataZone* result) {
   const std::size_t block = result->superblock.block_size;
   std::uint64_t offset = block;
   bool first = true;
@@ -40,20 +65,28 @@ IOStatus ReadFrames(ZoneReader* reader, std::uint32_t zone, MetadataZone* result
     }
     FrameHeader header;
     if (!DecodeFrameHeader(bytes, &header)) {
+      if (finished && OnlyZeros(reader, offset)) break;
       return Corrupt("corrupt-frame", zone, offset, "no frame header");
     }
     const std::size_t size = FrameSize(header.size, block);
-    if (offset + size > reader->limit()) break;  // torn
+    if (offset + size > reader->limit()) {  // torn
+      FrameHeader later;
+      return NothingBehind(reader, zone, offset, block, [&](std::string_view start) {
+        return DecodeFrameHeader(start, &later) && later.generation == header.generation;
+      });
+    }
     if (header.generation != result->superblock.generation) {
       return Corrupt("corrupt-frame", zone, offset, "of another generation");
     }
-    const bool in_order = first || header.number == result->last_frame + 1;
+    const bool in_order =
+        (first || header.number == result->last_frame + 1) && header.previous == result->checksum;
     if (!in_order || header.flushed >= header.number || header.flushed < result->flushed_frame ||
         (header.kind == FrameKind::kRecords) != result->whole) {
       return Corrupt("corrupt-frame", zone, offset, "out of order");
     }
     if (const IOStatus status = reader->Get(offset, size, &bytes); !status.ok()) return status;
     if (!FrameBodyIsRight(bytes, header)) {
+      if (finished && OnlyZeros(reader, offset + size)) break;
       return Corrupt("corrupt-frame", zone, offset, "wrong checksum");
     }
     std::vector<Record> records;
@@ -65,6 +98,7 @@ IOStatus ReadFrames(ZoneReader* reader, std::uint32_t zone, MetadataZone* result
       if (!status.ok()) return status;
     }
     first = false;
+    result->checksum = LoadFixed<std::uint64_t>(bytes.data() + kFrameChecksumOffset);
     result->last_frame = header.number;
     result->flushed_frame = header.flushed;
     if (header.kind == FrameKind::kSnapshotEnd) result->whole = true;
@@ -94,8 +128,9 @@ IOStatus ReadMetadataZone(ZonedDevice* device, std::uint32_t zone, const ZoneInf
                             std::to_string(superblock.zone_count) + " zones of " +
                             std::to_string(superblock.zone_size) + " B, is " + geometry.identity);
   }
+  result->checksum = LoadFixed<std::uint64_t>(bytes.data() + kSuperblockChecksumOffset);
   result->started = true;
-  return ReadFrames(&reader, zone, result);
+  return ReadFrames(&reader, zone, info.condition == ZoneCondition::kFull, result);
 }
 
 struct Piece {
@@ -103,18 +138,6 @@ struct Piece {
   std::uint64_t offset;
   Extent extent;
 };
-
-// Whether nothing was written from `offset` on. A mount that finds too many active zones finishes
-// some; if it dies before its roll-over, a log zone may end in a torn piece and zeros.
-bool OnlyZeros(ZoneReader* reader, std::uint64_t offset) {
-  constexpr std::uint64_t kStep = 64 << 10;
-  for (std::uint64_t size; offset < reader->limit(); offset += size) {
-    size = std::min(kStep, reader->limit() - offset);
-    std::string_view bytes;
-    if (!reader->Get(offset, size, &bytes).ok() || !AllZero(bytes)) return false;
-  }
-  return true;
-}
 
 // All pieces of a log zone. A torn last one is left out.
 IOStatus ReadPieces(ZonedDevice* device, std::uint32_t zone, std::uint64_t start,
@@ -124,6 +147,7 @@ IOStatus ReadPieces(ZonedDevice* device, std::uint32_t zone, std::uint64_t start
   const bool finished = recovered->zones[zone].condition == ZoneCondition::kFull;
   ZoneReader reader(device, zone, limit);
   std::uint64_t number = 0;
+  std::uint64_t checksum = 0;  // of the header before
   for (std::uint64_t offset = start; offset < limit;) {
     std::string_view bytes;
     IOStatus status = reader.Get(offset, kPieceHeaderSize, &bytes);
@@ -134,18 +158,24 @@ IOStatus ReadPieces(ZonedDevice* device, std::uint32_t zone, std::uint64_t start
       return Corrupt("corrupt-piece", zone, offset, "no piece header");
     }
     const std::size_t size = RoundUp(kPieceHeaderSize + header.size, block);
-    if (offset + size > limit) break;  // torn
+    if (offset + size > limit) {  // torn
+      PieceHeader later;
+      return NothingBehind(&reader, zone, offset, block, [&](std::string_view bytes_behind) {
+        return DecodePieceHeader(bytes_behind, &later) && later.number > header.number;
+      });
+    }
     status = reader.Get(offset, size, &bytes);
     if (!status.ok()) return status;
     if (!PieceBodyIsRight(bytes, header)) {
       if (finished && OnlyZeros(&reader, offset + size)) break;
       return Corrupt("corrupt-piece", zone, offset, "wrong checksum");
     }
-    if (header.number <= number || header.generation > recovered->superblock.generation ||
-        header.size == 0) {
+    if (header.number <= number || header.previous != checksum ||
+        header.generation > recovered->superblock.generation || header.size == 0) {
       return Corrupt("corrupt-piece", zone, offset, "out of order");
     }
     number = header.number;
+    checksum = LoadFixed<std::uint64_t>(bytes.data() + kPieceChecksumOffset);
     recovered->last_piece = std::max(recovered->last_piece, header.number);
     // Ids are never used twice, also not those of which only pieces are left.
     recovered->space.next_file = std::max(recovered->space.next_file, header.file + 1);
@@ -164,6 +194,7 @@ IOStatus AddPieces(ZonedDevice* device, Recovered* recovered) {
     if (zone >= recovered->zones.size() || zone < kMetadataZones) {
       return IOStatus::Corruption("corrupt-record", "no log zone " + std::to_string(zone));
     }
+    recovered->fragile[zone] = true;
     const IOStatus status = ReadPieces(device, zone, start, recovered, &pieces);
     if (!status.ok()) return status;
   }
@@ -197,6 +228,7 @@ std::uint64_t Covered(const ZoneInfo& zone) {
 IOStatus CutAtWritePointers(Recovered* recovered) {
   for (auto& [id, file] : recovered->space.files) {
     std::uint64_t before = 0;
+    std::optional<std::uint64_t> keep;  // bytes in front of the first one that is not covered
     for (const auto& [extent, frame] : file.extents) {
       const std::string name = "file " + std::to_string(id);
       if (extent.zone < kMetadataZones || extent.zone >= recovered->zones.size()) {
@@ -214,12 +246,14 @@ IOStatus CutAtWritePointers(Recovered* recovered) {
           return Corrupt("lost-data", extent.zone, extent.offset,
                          "flushed content of " + name + " is behind the write pointer");
         }
-        const std::uint64_t keep = before + (covered > extent.offset ? covered - extent.offset : 0);
-        recovered->cut_bytes += file.size - keep;
-        file.Cut(keep);
-        break;
+        recovered->fragile[extent.zone] = true;
+        if (!keep) keep = before + (covered > extent.offset ? covered - extent.offset : 0);
       }
       before += extent.length;
+    }
+    if (keep) {
+      recovered->cut_bytes += file.size - *keep;
+      file.Cut(*keep);
     }
   }
   return IOStatus::OK();
@@ -260,6 +294,7 @@ IOStatus Recover(ZonedDevice* device, Recovered* recovered) {
   recovered->last_frame = found[*newest].last_frame;
   recovered->flushed_frame = found[*newest].flushed_frame;
   recovered->space = std::move(found[*newest].space);
+  recovered->fragile.assign(geometry.zone_count, false);
   status = AddPieces(device, recovered);
   if (!status.ok()) return status;
   return CutAtWritePointers(recovered);

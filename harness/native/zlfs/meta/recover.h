@@ -19,6 +19,9 @@ struct Recovered {
   std::uint64_t last_piece = 0;
   std::uint64_t cut_bytes = 0;  // of files, because the write pointer does not cover them
   Namespace space;
+  // Zones whose write pointer says where a file or the pieces end: they must not be finished before
+  // a new snapshot says so.
+  std::vector<bool> fragile;
   std::vector<ZoneInfo> zones;  // as reported before anything was read
 };
 

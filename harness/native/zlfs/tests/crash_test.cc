@@ -77,16 +77,44 @@ class CrashTest : public testing::TestWithParam<const char*> {
     std::unique_ptr<EmulatedDevice> clone;
     ASSERT_OK(inner_->Clone(std::string("crashed-") + GetParam(), &clone));
     fail(clone.get());
+    const std::shared_ptr<EmulatedDevice> crashed = std::move(clone);
+    // Recovery is interrupted as well, at one of its commands.
+    std::uint64_t left = random_() % 8;
+    Recover(crashed, [this, &crashed, &left] {
+      if (left-- != 0) return;
+      std::unique_ptr<EmulatedDevice> again;
+      ASSERT_OK(crashed->Clone(std::string("again-") + GetParam(), &again));
+      std::vector<std::uint64_t> kept;
+      for (const CachedWrite& write : again->cached())
+        kept.push_back(random_() % (write.blocks + 1));
+      again->PowerLoss(kept);
+      SCOPED_TRACE("again");
+      Recover(std::move(again), [] {});
+    });
+  }
+
+  void Recover(std::shared_ptr<EmulatedDevice> crashed, HookedDevice::Hook hook) {
     ++crashes_;
-    auto crashed = std::make_unique<HookedDevice>(std::move(clone), inner_->geometry().identity);
-    ZonedDevice* const device = crashed.get();
-    ASSERT_EQ(Violations(device), "");
-    auto volume = MountOk(std::move(crashed));
+    auto device = std::make_unique<HookedDevice>(std::move(crashed), inner_->geometry().identity,
+                                                 std::move(hook));
+    HookedDevice* const raw = device.get();
+    ASSERT_EQ(Violations(raw), "");
+    auto volume = MountOk(std::move(device));
     ASSERT_NE(volume, nullptr);
     Verify(volume.get());
-    ASSERT_EQ(Violations(device), "");
+    ASSERT_EQ(Violations(raw), "");
     ASSERT_OK(volume->Close());
-    ASSERT_EQ(Violations(device), "");
+    ASSERT_EQ(Violations(raw), "");
+  }
+
+  // What was synced is there. Behind it the file ends anywhere; where a zone that lost its content
+  // has no active zone left to be, the device calls it full and it reads as zeros.
+  static bool Matches(const std::string& content, const Expected& one) {
+    const std::string wanted = Content(one.seed, 0, content.size());
+    for (std::size_t i = 0; i < content.size(); ++i) {
+      if (content[i] != wanted[i] && (i < one.synced || content[i] != '\0')) return false;
+    }
+    return true;
   }
 
   void Verify(Volume* volume) {
@@ -99,12 +127,14 @@ class CrashTest : public testing::TestWithParam<const char*> {
       bool matches = false;
       for (const Expected& one : possible) {
         if (content.size() > one.appended || content.size() < one.synced) continue;
-        matches |= content == Content(one.seed, 0, content.size());
+        matches |= Matches(content, one);
       }
       ASSERT_TRUE(matches) << name << " has " << content.size() << " bytes that were never written"
                            << ", synced were " << possible.back().synced;
     }
-    for (const FileInfo& file : volume->Files()) ASSERT_TRUE(expected_.contains(file.name));
+    for (const FileInfo& file : volume->Files()) {
+      ASSERT_TRUE(expected_.contains(file.name)) << file.name;
+    }
   }
 
   std::uint64_t Random(std::uint64_t n) { return load_() % n; }

@@ -26,7 +26,8 @@ Superblock Example() {
                                    .gc = true,
                                    .gc_start_pct = 7,
                                    .gc_victim = Victim::kCostBenefit},
-                        .identity = "eui.0123456789abcdef"};
+                        .identity = "eui.0123456789abcdef",
+                        .label = "bench"};
   for (std::size_t i = 0; i < superblock.volume.size(); ++i) {
     superblock.volume[i] = static_cast<char>(i * 17);
   }

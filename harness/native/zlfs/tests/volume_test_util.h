@@ -40,8 +40,8 @@ class HookedDevice final : public ZonedDevice {
     geometry_ = inner_->geometry();
   }
   // Pretends to be the device that `inner` is a clone of.
-  HookedDevice(std::shared_ptr<EmulatedDevice> inner, const std::string& identity)
-      : HookedDevice(std::move(inner), [] {}) {
+  HookedDevice(std::shared_ptr<EmulatedDevice> inner, const std::string& identity, Hook hook)
+      : HookedDevice(std::move(inner), std::move(hook)) {
     geometry_.identity = identity;
   }
   // What the device is found to allow when it is opened.

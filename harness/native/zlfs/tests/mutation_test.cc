@@ -1,0 +1,389 @@
+// Every field of every on-disk structure is changed, with checksums that fit the change and
+// without: the check reports each, none passes silently.
+//
+// The tables below name every byte of the fixed structures, and every member of the records: a new
+// member fails to compile here, a new kind of record fails the test until the volume has one.
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <map>
+#include <set>
+#include <string>
+#include <type_traits>
+#include <variant>
+#include <vector>
+
+#include "zlfs/format/codec.h"
+#include "zlfs/format/frame.h"
+#include "zlfs/format/piece.h"
+#include "zlfs/format/record.h"
+#include "zlfs/format/superblock.h"
+#include "zlfs/meta/recover.h"
+#include "zlfs/tests/volume_test_util.h"
+
+namespace zlfs {
+namespace {
+
+constexpr std::size_t kBlock = 512;
+constexpr const char* kShape =
+    "zones=24&zone_size=64K&zone_capacity=48K&max_active=8&block_size=512";
+
+// A device of which one zone holds something else.
+class PatchedDevice final : public ZonedDevice {
+ public:
+  PatchedDevice(EmulatedDevice* inner, std::uint32_t zone, const std::string* content)
+      : ZonedDevice(Access::kReadOnly), inner_(inner), zone_(zone), content_(content) {
+    geometry_ = inner->geometry();
+  }
+  IOStatus Report(std::uint32_t first, std::uint32_t count, std::vector<ZoneInfo>* zones) override {
+    const IOStatus status = inner_->Report(first, count, zones);
+    if (zone_ >= first && zone_ < first + count) {
+      (*zones)[zone_ - first].write_pointer = content_->size();
+    }
+    return status;
+  }
+  IOStatus Read(std::uint64_t offset, std::size_t size, char* to) override {
+    if (offset / geometry_.zone_size != zone_) return inner_->Read(offset, size, to);
+    const std::uint64_t from = offset % geometry_.zone_size;
+    std::fill_n(to, size, '\0');
+    if (from < content_->size()) content_->copy(to, size, from);
+    return IOStatus::OK();
+  }
+  using ZonedDevice::Write;
+  IOStatus Write(std::uint32_t, std::uint64_t, std::span<const Slice>) override { return No(); }
+  IOStatus Flush() override { return No(); }
+  IOStatus OpenZone(std::uint32_t) override { return No(); }
+  IOStatus CloseZone(std::uint32_t) override { return No(); }
+  IOStatus FinishZone(std::uint32_t) override { return No(); }
+  IOStatus ResetZone(std::uint32_t) override { return No(); }
+
+ private:
+  std::uint64_t Capacity(std::uint32_t) const override { return 0; }
+  static IOStatus No() { return IOStatus::IOError("a check changes the device"); }
+
+  EmulatedDevice* const inner_;
+  const std::uint32_t zone_;
+  const std::string* const content_;
+};
+
+struct Field {
+  const char* name;
+  std::size_t offset;
+  std::size_t size;
+};
+
+constexpr Field kSuperblockFields[] = {{"magic", 0, 8},
+                                       {"version", 8, 4},
+                                       {"block_size", 12, 4},
+                                       {"checksum", 16, 8},
+                                       {"generation", 24, 8},
+                                       {"volume", 32, 16},
+                                       {"zone_size", 48, 8},
+                                       {"zone_count", 56, 4},
+                                       {"finish_remaining_pct", 60, 1},
+                                       {"occupancy", 61, 1},
+                                       {"gc_start_pct", 62, 1},
+                                       {"on_active_limit", 63, 1},
+                                       {"gc_victim", 64, 1},
+                                       {"gc", 65, 1},
+                                       {"lifetimes", 66, 1},
+                                       {"zero", 67, 1},
+                                       {"identity size", 68, 2},
+                                       {"identity", 70, 256},
+                                       {"zero", 326, 2},
+                                       {"label", 328, 32},
+                                       {"zeros", 360, kBlock - 360}};
+constexpr Field kFrameFields[] = {{"magic", 0, 4},    {"kind", 4, 4},      {"generation", 8, 8},
+                                  {"number", 16, 8},  {"flushed", 24, 8},  {"size", 32, 4},
+                                  {"zero", 36, 4},    {"previous", 40, 8}, {"body checksum", 48, 8},
+                                  {"checksum", 56, 8}};
+constexpr Field kPieceFields[] = {
+    {"magic", 0, 4},     {"size", 4, 4},           {"file", 8, 8},
+    {"offset", 16, 8},   {"generation", 24, 8},    {"number", 32, 8},
+    {"previous", 40, 8}, {"body checksum", 48, 8}, {"checksum", 56, 8}};
+
+constexpr bool Tiles(std::span<const Field> fields, std::size_t size) {
+  std::size_t at = 0;
+  for (const Field& field : fields) {
+    if (field.offset != at) return false;
+    at += field.size;
+  }
+  return at == size;
+}
+static_assert(Tiles(kSuperblockFields, kBlock));
+static_assert(Tiles(kFrameFields, kFrameHeaderSize));
+static_assert(Tiles(kPieceFields, kPieceHeaderSize));
+
+// One more, lowest and highest bit flipped, all ones, zero.
+std::vector<std::string> ChangedBytes(const std::string& bytes) {
+  std::set<std::string> changed;
+  std::string next = bytes;
+  for (char& byte : next) {
+    if (++byte != 0) break;
+  }
+  changed.insert(next);
+  next = bytes;
+  next.front() = static_cast<char>(next.front() ^ 1);
+  changed.insert(next);
+  next = bytes;
+  next.back() = static_cast<char>(next.back() ^ 0x80);
+  changed.insert(next);
+  changed.insert(std::string(bytes.size(), '\xff'));
+  changed.insert(std::string(bytes.size(), '\0'));
+  changed.erase(bytes);
+  return {changed.begin(), changed.end()};
+}
+
+template <typename Integer>
+std::vector<Integer> Changed(Integer value) {
+  constexpr auto kTop = std::uint64_t{1} << (8 * sizeof(Integer) - 1);
+  const std::uint64_t wide = value;
+  std::set<Integer> changed;
+  for (const std::uint64_t other :
+       {wide + 1, wide ^ 1, wide ^ kTop, ~std::uint64_t{0}, std::uint64_t{0}}) {
+    changed.insert(static_cast<Integer>(other));
+  }
+  changed.erase(value);
+  return {changed.begin(), changed.end()};
+}
+
+// Calls `check(name)` with each changed value in place, then restores it.
+struct Changer {
+  const std::function<void(const std::string&)>& check;
+
+  template <typename Value>
+  void Try(const char* name, Value* value, const std::vector<Value>& others) const {
+    const Value original = *value;
+    for (const Value& other : others) {
+      *value = other;
+      check(name);
+    }
+    *value = original;
+  }
+  template <typename Integer>
+  requires std::is_integral_v<Integer>
+  void operator()(const char* name, Integer* value) const { Try(name, value, Changed(*value)); }
+  void operator()(const char* name, FileKind* value) const {
+    Try(name, value, {static_cast<FileKind>(1 - static_cast<int>(*value)), FileKind{2}});
+  }
+  void operator()(const char* name, std::string* value) const {
+    std::vector<std::string> others = {"", *value + "x", *value + "/", value->substr(1)};
+    Try(name, value, others);
+  }
+  void operator()(const char* name, std::vector<Extent>* value) const {
+    std::vector<Extent> fewer(value->begin(), value->end() - 1);
+    std::vector<Extent> more = *value;
+    more.push_back(more.back());
+    Try(name, value, {fewer, more, {}});
+    for (Extent& extent : *value) {
+      auto& [zone, offset, length] = extent;
+      (*this)("extent zone", &zone);
+      (*this)("extent offset", &offset);
+      (*this)("extent length", &length);
+    }
+  }
+
+  // The members of each kind: a new one does not compile.
+  void operator()(StateRecord* r) const {
+    auto& [next_file] = *r;
+    (*this)("state next_file", &next_file);
+  }
+  void operator()(CreateRecord* r) const {
+    auto& [file, kind, modified, name] = *r;
+    (*this)("create file", &file);
+    (*this)("create kind", &kind);
+    (*this)("create modified", &modified);
+    (*this)("create name", &name);
+  }
+  void operator()(ExtentsRecord* r) const {
+    auto& [file, from, lifetime, extents] = *r;
+    (*this)("extents file", &file);
+    (*this)("extents from", &from);
+    (*this)("extents lifetime", &lifetime);
+    (*this)("extents", &extents);
+  }
+  void operator()(RenameRecord* r) const {
+    auto& [file, name] = *r;
+    (*this)("rename file", &file);
+    (*this)("rename name", &name);
+  }
+  void operator()(DeleteRecord* r) const {
+    auto& [file] = *r;
+    (*this)("delete file", &file);
+  }
+  void operator()(RenameDirRecord* r) const {
+    auto& [from, to] = *r;
+    (*this)("rename-dir from", &from);
+    (*this)("rename-dir to", &to);
+  }
+  void operator()(LogZoneRecord* r) const {
+    auto& [zone, offset] = *r;
+    (*this)("log-zone zone", &zone);
+    (*this)("log-zone offset", &offset);
+  }
+  void operator()(LogZoneEndRecord* r) const {
+    auto& [zone] = *r;
+    (*this)("log-zone-end zone", &zone);
+  }
+  void operator()(TotalsRecord* r) const {
+    auto& [collected_bytes, collected_zones, finishes, resets] = *r;
+    (*this)("totals collected_bytes", &collected_bytes);
+    (*this)("totals collected_zones", &collected_zones);
+    (*this)("totals finishes", &finishes);
+    (*this)("totals resets", &resets);
+  }
+};
+
+// A volume that has everything, as a killed program leaves it.
+class Mutation : public testing::Test {
+ protected:
+  void SetUp() override {
+    device_ = MakeDevice(kShape);
+    ASSERT_OK(Mkfs(device_.get(), {}, "", "label"));
+    volume_ = MountOk(std::make_unique<HookedDevice>(device_, [] {}));
+    Write("/d/1.sst", 9000, DataPlacement());
+    Write("/d/1.log", 60000, LogPlacement());  // a full log zone
+    Write("/d/2.sst", 5000, DataPlacement());
+    Write("/d/2.log", 3000, LogPlacement());
+    ASSERT_OK(volume_->Delete("/d/1.log"));
+    for (int i = 0; i < 3; ++i) ASSERT_OK(volume_->SyncNames());  // the log zone is ended and reset
+    ASSERT_OK(volume_->Rename("/d/2.sst", "/d/3.sst"));
+    volume_->RenameDirectory("/d", "/e");
+    ASSERT_OK(volume_->SyncNames());
+    Write("/e/4.sst", 7000, DataPlacement());
+    Write("/e/last.log", 3000, LogPlacement());
+    ASSERT_EQ(Violations(device_.get()), "");
+    Recovered recovered;
+    ASSERT_OK(Recover(device_.get(), &recovered));
+    meta_ = recovered.metadata_zone;
+    content_ = ReadZone(*device_, meta_, 0, InfoOf(*device_, meta_).write_pointer);
+    log_zones_ = recovered.space.log_zones;
+    PatchedDevice same(device_.get(), meta_, &content_);
+    ASSERT_EQ(Violations(&same), "");
+    for (std::size_t at = kBlock; at < content_.size();) {
+      FrameHeader header;
+      ASSERT_TRUE(DecodeFrameHeader(std::string_view(content_).substr(at), &header));
+      frames_.push_back({at, header});
+      at += FrameSize(header.size, kBlock);
+    }
+    ASSERT_GT(frames_.size(), 5U);
+  }
+
+  void Write(const std::string& name, std::size_t size, const Placement& placement) {
+    const FileKind kind = placement.stream == Stream::kLog ? FileKind::kLog : FileKind::kData;
+    std::shared_ptr<File> file;
+    ASSERT_OK(volume_->Create(name, kind, &file));
+    volume_->SetPlacement(file.get(), placement);
+    for (std::size_t done = 0; done < size; done += size / 3) {
+      ASSERT_OK(volume_->Append(file.get(), Content(1, done, size / 3)));
+      ASSERT_OK(volume_->Sync(file.get()));
+    }
+    ASSERT_OK(volume_->FinishWriting(file.get()));
+    volume_->Release(file);
+  }
+
+  void ExpectFound(std::uint32_t zone, const std::string& content, const std::string& what) {
+    PatchedDevice patched(device_.get(), zone, &content);
+    ++mutations_;
+    EXPECT_NE(Violations(&patched), "") << what;
+  }
+
+  // Every field of the structure at `at` of the zone's content; `seal` makes its checksums fit.
+  void ChangeFields(std::uint32_t zone, const std::string& content, std::size_t at,
+                    std::span<const Field> fields, const std::function<void(char*)>& seal) {
+    for (const Field& field : fields) {
+      for (const std::string& bytes : ChangedBytes(content.substr(at + field.offset, field.size))) {
+        std::string changed = content;
+        changed.replace(at + field.offset, field.size, bytes);
+        const std::string what = std::string(field.name) + " at " + std::to_string(at);
+        ExpectFound(zone, changed, what + ", wrong checksum");
+        seal(changed.data() + at);
+        if (changed != content) ExpectFound(zone, changed, what + ", right checksum");
+      }
+    }
+  }
+
+  void TearDown() override { std::printf("%d mutations\n", mutations_); }
+
+  std::shared_ptr<EmulatedDevice> device_;
+  std::unique_ptr<Volume> volume_;
+  std::uint32_t meta_ = 0;
+  std::string content_;  // of the metadata zone
+  std::vector<std::pair<std::size_t, FrameHeader>> frames_;
+  std::map<std::uint32_t, std::uint64_t> log_zones_;
+  int mutations_ = 0;
+};
+
+TEST_F(Mutation, Superblock) {
+  ChangeFields(meta_, content_, 0, kSuperblockFields, [](char* block) {
+    StoreFixed<std::uint64_t>(block + kSuperblockChecksumOffset, 0);
+    StoreFixed(block + kSuperblockChecksumOffset, Checksum(block, kBlock));
+  });
+}
+
+// The last frame has none behind it that vouches for it: what changes it together with its checksum
+// is a frame that could have been written.
+TEST_F(Mutation, FrameHeaders) {
+  for (std::size_t i = 0; i + 1 < frames_.size(); ++i) {
+    ChangeFields(meta_, content_, frames_[i].first, kFrameFields, [](char* frame) {
+      StoreFixed(frame + kFrameChecksumOffset, Checksum(frame, kFrameChecksumOffset));
+    });
+  }
+}
+
+TEST_F(Mutation, RecordsOfEveryKind) {
+  std::set<std::size_t> kinds;
+  for (std::size_t i = 0; i + 1 < frames_.size(); ++i) {
+    const auto& [at, header] = frames_[i];
+    std::vector<Record> records;
+    ASSERT_TRUE(DecodeRecords(content_.substr(at + kFrameHeaderSize, header.size), &records));
+    const std::function<void(const std::string&)> check = [&](const std::string& name) {
+      std::string body;
+      for (const Record& record : records) AppendRecord(record, &body);
+      const std::string frame = EncodeFrame(header, body, kBlock);
+      const std::string rest = content_.substr(at + FrameSize(header.size, kBlock));
+      ExpectFound(meta_, content_.substr(0, at) + frame + rest, name);
+    };
+    for (Record& record : records) {
+      kinds.insert(record.index());
+      std::visit([&](auto& kind) { Changer{check}(&kind); }, record);
+    }
+    // Body and padding without a checksum that fits.
+    for (std::size_t byte = kFrameHeaderSize; byte < FrameSize(header.size, kBlock); byte += 7) {
+      std::string changed = content_;
+      changed[at + byte] = static_cast<char>(changed[at + byte] ^ 4);
+      ExpectFound(meta_, changed, "body byte " + std::to_string(byte));
+    }
+  }
+  EXPECT_EQ(kinds.size(), std::variant_size_v<Record>);
+}
+
+TEST_F(Mutation, Pieces) {
+  ASSERT_EQ(log_zones_.size(), 1U);
+  const auto [zone, start] = *log_zones_.begin();
+  const std::string content = ReadZone(*device_, zone, 0, InfoOf(*device_, zone).write_pointer);
+  const auto seal = [](char* piece) {
+    StoreFixed(piece + kPieceChecksumOffset, Checksum(piece, kPieceChecksumOffset));
+  };
+  int pieces = 0;
+  PieceHeader header;
+  for (std::size_t at = start, size; at < content.size(); at += size, ++pieces) {
+    ASSERT_TRUE(DecodePieceHeader(std::string_view(content).substr(at), &header));
+    size = RoundUp(kPieceHeaderSize + header.size, kBlock);
+    if (at + size == content.size()) break;  // as for the last frame
+    ChangeFields(zone, content, at, kPieceFields, seal);
+    for (std::size_t byte = kPieceHeaderSize; byte < size; byte += 31) {
+      std::string changed = content;
+      changed[at + byte] = static_cast<char>(changed[at + byte] ^ 4);
+      ExpectFound(zone, changed, "content, wrong checksum");
+      EncodePieceHeader(header, changed.data() + at, size);
+      ExpectFound(zone, changed, "content, right checksum");
+    }
+  }
+  EXPECT_GT(pieces, 4);
+}
+
+}  // namespace
+}  // namespace zlfs

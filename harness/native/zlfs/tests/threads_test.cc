@@ -1,0 +1,168 @@
+// RocksDB's FileSystem interface driven from many threads at once, on a device so full that garbage
+// is collected beneath them. Correct under ThreadSanitizer (preset tsan, label threads).
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <deque>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <random>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "rocksdb/file_system.h"
+#include "zlfs/fs/file_system.h"
+#include "zlfs/tests/volume_test_util.h"
+
+namespace zlfs {
+namespace {
+
+using rocksdb::FileOptions;
+using rocksdb::FileSystem;
+using rocksdb::IOOptions;
+
+constexpr const char* kShape = "zones=48&zone_size=256K&zone_capacity=192K&max_active=14";
+constexpr int kWriters = 3;
+constexpr int kFilesEach = 500;  // made by each writer
+constexpr std::size_t kKept =
+    30;  // of them at a time: 3 * 30 * 64 KiB are two thirds of the device
+constexpr std::size_t kMaxFile = 128 << 10;
+
+struct Kept {
+  std::string name;
+  std::uint64_t seed;
+  std::size_t size;
+};
+
+IOStatus Fill(FileSystem* fs, const Kept& file, std::mt19937_64* random) {
+  std::unique_ptr<rocksdb::FSWritableFile> writer;
+  IOStatus status = fs->NewWritableFile(file.name, FileOptions(), &writer, nullptr);
+  if (!status.ok()) return status;
+  writer->SetWriteLifeTimeHint(static_cast<rocksdb::Env::WriteLifeTimeHint>(2 + file.seed % 3));
+  for (std::size_t done = 0; status.ok() && done < file.size;) {
+    const std::size_t n = std::min<std::size_t>(file.size - done, 1 + (*random)() % 20000);
+    status = writer->Append(Content(file.seed, done, n), IOOptions(), nullptr);
+    done += n;
+    if (status.ok() && (*random)() % 4 == 0) status = writer->Sync(IOOptions(), nullptr);
+  }
+  if (status.ok()) status = writer->Fsync(IOOptions(), nullptr);
+  const IOStatus closed = writer->Close(IOOptions(), nullptr);
+  return status.ok() ? closed : status;
+}
+
+// Reads all of it in parts. The file may be deleted while it is read.
+IOStatus Verify(FileSystem* fs, const Kept& file) {
+  std::unique_ptr<rocksdb::FSRandomAccessFile> reader;
+  IOStatus status = fs->NewRandomAccessFile(file.name, FileOptions(), &reader, nullptr);
+  std::vector<char> scratch(10000);
+  for (std::size_t at = 0; status.ok() && at < file.size; at += scratch.size()) {
+    Slice part;
+    status = reader->Read(at, scratch.size(), IOOptions(), &part, scratch.data(), nullptr);
+    const std::size_t n = std::min(scratch.size(), file.size - at);
+    EXPECT_TRUE(part.ToString() == Content(file.seed, at, n)) << file.name << " at " << at;
+  }
+  return status;
+}
+
+// Makes, renames, reads and deletes files of its own.
+void WriteFiles(FileSystem* fs, int number, std::deque<Kept>* kept) {
+  std::mt19937_64 random(static_cast<std::uint64_t>(number));
+  const std::string directory = "/" + std::to_string(number);
+  ASSERT_OK(fs->CreateDirIfMissing(directory, IOOptions(), nullptr));
+  for (int i = 0; i < kFilesEach; ++i) {
+    Kept file{directory + "/" + std::to_string(i) + ".sst", random(), 1 + random() % kMaxFile};
+    ASSERT_OK(Fill(fs, file, &random));
+    if (i % 5 == 0) {
+      const std::string renamed = file.name + "r";
+      ASSERT_OK(fs->RenameFile(file.name, renamed, IOOptions(), nullptr));
+      file.name = renamed;
+    }
+    kept->push_back(file);
+    ASSERT_OK(Verify(fs, (*kept)[random() % kept->size()]));
+    if (kept->size() <= kKept) continue;
+    const auto victim = kept->begin() + static_cast<std::ptrdiff_t>(random() % kept->size());
+    ASSERT_OK(fs->DeleteFile(victim->name, IOOptions(), nullptr));
+    kept->erase(victim);
+  }
+}
+
+// A WAL after the other, synced after each record; the one before is deleted.
+void WriteLogs(FileSystem* fs, const std::atomic<bool>* stop) {
+  for (int i = 0; !*stop; ++i) {
+    const std::string name = "/log/" + std::to_string(i) + ".log";
+    std::unique_ptr<rocksdb::FSWritableFile> log;
+    ASSERT_OK(fs->NewWritableFile(name, FileOptions(), &log, nullptr));
+    for (std::size_t done = 0; done < 40 && !*stop; ++done) {
+      ASSERT_OK(log->Append(Content(7, done, 900), IOOptions(), nullptr));
+      ASSERT_OK(log->Sync(IOOptions(), nullptr));
+    }
+    ASSERT_OK(log->Close(IOOptions(), nullptr));
+    ASSERT_OK(fs->DeleteFile(name, IOOptions(), nullptr));
+  }
+}
+
+// What iterators and monitors do: lists everything, and reads the files of all writers.
+void Look(FileSystem* fs, const std::atomic<bool>* stop) {
+  for (unsigned round = 0; !*stop; ++round) {
+    const std::string directory = "/" + std::to_string(round % kWriters);
+    std::vector<std::string> names;
+    fs->GetChildren(directory, IOOptions(), &names, nullptr).PermitUncheckedError();
+    std::uint64_t free = 0;
+    ASSERT_OK(fs->GetFreeSpace("/", IOOptions(), &free, nullptr));
+    for (const std::string& name : names) {
+      std::uint64_t size = 0;
+      const std::string path = directory + "/" + name;
+      std::unique_ptr<rocksdb::FSSequentialFile> file;
+      if (!fs->GetFileSize(path, IOOptions(), &size, nullptr).ok()) continue;  // deleted
+      if (!fs->NewSequentialFile(path, FileOptions(), &file, nullptr).ok()) continue;
+      std::string scratch(size, '\0');
+      Slice content;
+      ASSERT_OK(file->Read(size, IOOptions(), &content, scratch.data(), nullptr));
+    }
+  }
+}
+
+TEST(Threads, WriteReadRenameDeleteAndListWhileGarbageIsCollected) {
+  const std::shared_ptr<EmulatedDevice> device = MakeDevice(kShape);
+  ASSERT_OK(Mkfs(device.get(), {}, ""));
+  const TemporaryFolder aux;
+  const Counters formatted = device->counters();
+  std::unique_ptr<FileSystem> fs;
+  ASSERT_OK(OpenFileSystem(std::make_unique<HookedDevice>(device, [] {}),
+                           {{"aux", (aux / "aux").string()}}, &fs));
+  ASSERT_OK(fs->CreateDirIfMissing("/log", IOOptions(), nullptr));
+  std::deque<Kept> kept[kWriters];
+  std::atomic<bool> stop = false;
+  std::thread looking(Look, fs.get(), &stop);
+  std::thread logging(WriteLogs, fs.get(), &stop);
+  std::vector<std::thread> writers;
+  for (int i = 0; i < kWriters; ++i) writers.emplace_back(WriteFiles, fs.get(), i, &kept[i]);
+  for (std::thread& writer : writers) writer.join();
+  stop = true;
+  looking.join();
+  logging.join();
+  for (const auto& files : kept) {
+    for (const Kept& file : files) EXPECT_OK(Verify(fs.get(), file));
+  }
+  fs.reset();
+  EXPECT_EQ(Violations(device.get()), "");
+
+  // Without collecting this would not have been a test of it; and it is all in the ledger.
+  std::string line;
+  std::string last;
+  std::ifstream ledger((aux / "aux") / "ledger.jsonl");
+  while (std::getline(ledger, line)) last = line;
+  const auto close = nlohmann::json::parse(last);
+  EXPECT_GT(close["written"]["gc"]["payload"], 0);
+  std::uint64_t written = 0;
+  for (const auto& cause : close["written"]) {
+    written += cause["payload"].get<std::uint64_t>() + cause["pad"].get<std::uint64_t>();
+  }
+  EXPECT_EQ(written, device->counters().bytes_written - formatted.bytes_written);
+}
+
+}  // namespace
+}  // namespace zlfs
