@@ -54,9 +54,12 @@ def run_program(
         HostError: it is not installed.
     """
     begin = clock()
-    wrapped = ["setpriv", "--pdeathsig", "KILL", "--", *argv]
+    # env sets the variables behind setpriv: a library to preload is then loaded once, and on the
+    # account of the program, which is in its own cgroup by that time.
+    variables = [f"{name}={value}" for name, value in env.items()]
+    wrapped = ["setpriv", "--pdeathsig", "KILL", "--", "env", *variables, *argv]
     with stdout.open("wb") as out, stderr.open("wb") as err:
-        child = proc.spawn(wrapped, stdout=out, stderr=err, env=env)
+        child = proc.spawn(wrapped, stdout=out, stderr=err)
     timed_out = False
     try:
         started(child.pid)
