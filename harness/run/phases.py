@@ -37,8 +37,14 @@ class Barrier:
     disks: Mapping[str, DiskCounters]
     usage: LevelUsage
     zones: ZoneCounts | None
-    load_seconds: float | None
-    harness_seconds: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class CpuSeconds:
+    """CPU time since the unit began, of db_bench and of the harness; null without cgroups."""
+
+    load: float | None
+    harness: float | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,9 +95,11 @@ def barrier(bench: Bench, stage: Stage, point: str) -> Barrier:
         report = bench.host.zones(stage.device.path)
         stage.writer.write(f"raw/{point}.zones.csv", zones.as_csv(report))
         counts = zones.count(report)
-    return Barrier(
-        disks, usage, counts, bench.cgroups.load_seconds(), bench.cgroups.harness_seconds()
-    )
+    return Barrier(disks, usage, counts)
+
+
+def _cpu(bench: Bench) -> CpuSeconds:
+    return CpuSeconds(bench.cgroups.load_seconds(), bench.cgroups.harness_seconds())
 
 
 def run_phase(
@@ -112,6 +120,8 @@ def run_phase(
     argv = db_bench.argv(spec, stage.up, seed, first=first, program=bench.program, report=report)
     started, offset = bench.host.now(), bench.host.monotonic() - stage.began
     share = _ShareDone(report.path, spec)
+    # Not at the barriers: what the harness does between phases disturbs nobody.
+    before_cpu = _cpu(bench)
     ended = run_program(
         argv,
         env=stage.up.environment,
@@ -122,9 +132,9 @@ def run_phase(
         tick=lambda seconds: tick(lambda: share.read(seconds)),
         clock=bench.host.monotonic,
     )
-    after_cpu = bench.cgroups.load_seconds(), bench.cgroups.harness_seconds()
+    cpu = _since(before_cpu, _cpu(bench))
     after = barrier(bench, stage, spec.name)
-    facts = _facts(stage, spec, ended, before=before, after=after, cpu=after_cpu)
+    facts = _facts(stage, spec, ended, before=before, after=after, cpu=cpu)
     _write_series(stage.writer, spec, report, offset)
     histogram = _write_histograms(stage.writer, spec, facts)
     summary = facts.parsed.summary if facts.parsed else None
@@ -204,7 +214,7 @@ def _facts(
     *,
     before: Barrier,
     after: Barrier,
-    cpu: tuple[float | None, float | None],
+    cpu: CpuSeconds,
 ) -> PhaseFacts:
     raw = stage.writer.path / "raw"
     stdout, stderr = _text(raw / f"{spec.name}.stdout"), _text(raw / f"{spec.name}.stderr")
@@ -229,8 +239,8 @@ def _facts(
         before=before.usage,
         after=after.usage,
         zones=after.zones,
-        load_seconds=_difference(before.load_seconds, cpu[0]),
-        harness_seconds=_difference(before.harness_seconds, cpu[1]),
+        load_seconds=cpu.load,
+        harness_seconds=cpu.harness,
     )
 
 
@@ -275,6 +285,12 @@ def _keep_log(stage: Stage, kept: str) -> str:
             return file.read().decode("utf-8", errors="replace")
     except OSError:
         return ""
+
+
+def _since(before: CpuSeconds, after: CpuSeconds) -> CpuSeconds:
+    return CpuSeconds(
+        _difference(before.load, after.load), _difference(before.harness, after.harness)
+    )
 
 
 def _difference(before: float | None, after: float | None) -> float | None:
