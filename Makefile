@@ -57,7 +57,7 @@ rig-image: setup ## Install QEMU and the image builder, build the rig's image un
 	@touch $@
 
 # What the native programs and their tests are built with, beside the compiler.
-NATIVE_DEV := libcli11-dev libgtest-dev librocksdb-dev libxxhash-dev libzbd-dev nlohmann-json3-dev
+NATIVE_DEV := libcli11-dev libgtest-dev librocksdb-dev libxxhash-dev libzbd-dev nlohmann-json3-dev rocksdb-tools
 .venv/dev: requirements/dev.txt pyproject.toml
 	@$(MAKE) venv REQUIREMENTS=$<
 	@missing=(); for pair in clang-format:clang-format cmake:cmake g++:g++ shellcheck:shellcheck; do \
@@ -110,7 +110,29 @@ test-fast: setup-dev ## Unit and runner tests only (no rig, a minute or two)
 test-native: setup-dev ## Native unit tests under AddressSanitizer and UBSan
 	@cmake -S harness/native -B build/native-asan --preset sanitize >/dev/null
 	@cmake --build build/native-asan -j2 >/dev/null
-	@ctest --test-dir build/native-asan --output-on-failure
+	@ctest --test-dir build/native-asan --output-on-failure -LE crash
+	@$(MAKE) build/native-test
+	@ctest --test-dir build/native-test --output-on-failure -L crash
+
+# At full speed, with the crash campaigns: under a sanitizer they would take an hour.
+.PHONY: build/native-test
+build/native-test:
+	@cmake -S harness/native -B $@ --preset test >/dev/null
+	@cmake --build $@ -j2 --target zlfs-torture >/dev/null
+
+.PHONY: build/native-release
+build/native-release:
+	@cmake -S harness/native -B $@ --preset release >/dev/null
+	@cmake --build $@ -j2 >/dev/null
+
+.PHONY: test-crash
+test-crash: setup-dev build/native-test ## 300 kills and every power loss of three recorded loads on zlfs
+	@build/native-test/zlfs/crash/zlfs-torture kill --points=300 --seed=11
+	@for seed in 12 13 14; do build/native-test/zlfs/crash/zlfs-torture loss --seed=$$seed --tears=4; done
+
+.PHONY: test-zlfs-long
+test-zlfs-long: setup-dev build/native-release ## 10 M keys on zlfs: filled, verified, counted, checked
+	@$(BIN)/python tests/native/zlfs_long_fill.py
 
 .PHONY: test-debian12
 test-debian12: setup-dev ## The rig tests on a Debian 12 guest too (kernel 6.1, RocksDB 7.8)
@@ -125,6 +147,10 @@ bench: bench-overhead ## All benchmarks of zonelab itself
 .PHONY: bench-overhead
 bench-overhead: setup rig-image ## db_bench under the runner versus by hand, alternating pairs; runner's share of CPU
 	@zonelab rig exec $(RIG) -- $(BIN)/python tests/bench/overhead.py
+
+.PHONY: bench-zlfs
+bench-zlfs: setup build/native-release ## db_bench on zlfs in memory versus tmpfs, alternating pairs; the ledger's share of CPU
+	@$(BIN)/python tests/bench/zlfs.py
 
 ##@ Upkeep
 

@@ -96,13 +96,17 @@ Decision Allocator::AllocateShared(const Request& request) {
   }
   if (!current) {
     std::optional<std::uint32_t> taken;
-    if (MayTakeEmpty(request.urgency) && MayOpen(request.stream)) {
+    const bool space = MayTakeEmpty(request.urgency);
+    if (space && MayOpen(request.stream)) {
       taken = OpenEmpty(request.lifetime);
     } else {
-      // After a mount all active zones may be other streams' leftovers.
+      // After a mount all active zones may be other streams' leftovers, or data's by now.
       taken = NearestActive(request.lifetime, Of::kUnowned);
+      if (!taken) taken = NearestActive(request.lifetime, Of::kIdle);
     }
-    if (!taken) return {};
+    if (!taken) return WaitOrNoSpace(space);
+    owned_.erase(zones_[*taken].owner);
+    zones_[*taken].owner = 0;
     current = taken;
     zones_[*taken].stream = request.stream;
   }
@@ -139,7 +143,16 @@ Decision Allocator::AllocateData(const Request& request) {
   }
   if (const auto unowned = NearestActive(request.lifetime, Of::kUnowned)) return take(*unowned);
   if (const auto any = NearestActive(request.lifetime, Of::kAny)) return take(*any);
-  return {};
+  return WaitOrNoSpace(space);
+}
+
+Decision Allocator::WaitOrNoSpace(bool space) const {
+  if (!space) return {};
+  // Zones that were granted to their last block stay active until that is written.
+  const bool soon = std::any_of(zones_.begin(), zones_.end(), [](const ZoneSpace& zone) {
+    return zone.active && (zone.in_flight != 0 || zone.use != ZoneUse::kActive);
+  });
+  return {.kind = soon ? Decision::Kind::kWait : Decision::Kind::kNoSpace};
 }
 
 std::optional<std::uint32_t> Allocator::NearestActive(std::uint8_t lifetime, Of of) const {
@@ -148,7 +161,8 @@ std::optional<std::uint32_t> Allocator::NearestActive(std::uint8_t lifetime, Of 
   for (std::uint32_t i = 0; i < zone_count(); ++i) {
     const ZoneSpace& zone = zones_[i];
     if (!Writable(zone) || zone.stream) continue;
-    if (of == Of::kUnowned && (zone.owner != 0 || zone.in_flight != 0)) continue;
+    if (of == Of::kUnowned && zone.owner != 0) continue;
+    if (of != Of::kAny && zone.in_flight != 0) continue;
     const std::tuple<int, std::uint64_t> key{Distance(zone.lifetime, lifetime), zone.room()};
     if (!best || key < least) std::tie(best, least) = std::make_pair(i, key);
   }

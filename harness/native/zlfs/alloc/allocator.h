@@ -76,7 +76,7 @@ struct Decision {
   enum class Kind : std::uint8_t {
     kGrant,    // write `size` bytes (at most what was asked) to `zone`, then call Written or Failed
     kFinish,   // finish `zone`, call Finished, ask again
-    kWait,     // ask again when a writer left its zone
+    kWait,     // ask again when a writer left its zone, or a zone became full, finished or reset
     kNoSpace,  // free something, ask again
   };
   Kind kind = Kind::kNoSpace;
@@ -135,9 +135,11 @@ class Allocator {
   bool MayOpen(Stream stream) const;
   std::uint32_t OpenEmpty(std::uint8_t lifetime);
   bool Writable(const ZoneSpace& zone) const;
-  enum class Of : std::uint8_t { kUnowned, kAny };
+  enum class Of : std::uint8_t { kUnowned, kIdle, kAny };
   // An active zone that is no shared stream's. Nearest lifetime first, then the fullest.
   std::optional<std::uint32_t> NearestActive(std::uint8_t lifetime, Of of) const;
+  // No zone to be had: is there about to be one?
+  Decision WaitOrNoSpace(bool space) const;
   std::optional<std::uint32_t> SameLifetime(std::uint8_t lifetime) const;
   std::optional<std::uint32_t> FullestUnowned(const std::vector<bool>& spared = {}) const;
   void FillIfFull(std::uint32_t zone);

@@ -35,6 +35,8 @@ rocksdb::ColumnFamilyOptions FamilyOptions(std::uint32_t family) {
   options.min_blob_size = 400;
   options.blob_file_size = 64 << 10;
   options.enable_blob_garbage_collection = true;
+  options.blob_garbage_collection_age_cutoff = 1.0;
+  options.blob_garbage_collection_force_threshold = 0.5;
   rocksdb::BlockBasedTableOptions table;
   table.no_block_cache = true;  // what is verified comes from the device
   options.table_factory.reset(rocksdb::NewBlockBasedTableFactory(table));
@@ -48,7 +50,7 @@ rocksdb::DBOptions Options(rocksdb::Env* env) {
   options.create_missing_column_families = true;
   options.paranoid_checks = true;
   options.max_background_jobs = 3;
-  options.max_open_files = 32;  // files are opened and closed all the time
+  options.max_open_files = 32;           // files are opened and closed all the time
   options.max_file_opening_threads = 1;  // many would be most of the cost of opening
   options.max_total_wal_size = 192 << 10;
   options.max_manifest_file_size = 16 << 10;  // CURRENT is replaced now and then

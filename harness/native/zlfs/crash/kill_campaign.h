@@ -11,7 +11,7 @@ namespace zlfs::crash {
 
 struct KillCampaign {
   LoadShape shape;
-  std::string device = "zones=48&zone_size=256K&zone_capacity=192K&max_active=8";
+  std::string device = "zones=56&zone_size=128K&zone_capacity=96K&max_active=8";
   std::string folder;  // for images, empty and on fast storage
   std::uint32_t points = 200;
   std::uint32_t points_per_volume = 25;

@@ -37,7 +37,7 @@ class Campaign {
     if (!ReplayAll()) return 1;
     std::printf(
         "loss: %" PRIu64 " losses of power, after each of %" PRIu64 " writes and %" PRIu64
-        " other commands, %" PRIu64 " of them torn, 0 synced keys lost, 0 violations; %" PRIu64
+        " zone commands, %" PRIu64 " of them torn, 0 synced keys lost, 0 violations; %" PRIu64
         " resets, %" PRIu64 " bytes collected in the last life; seed %" PRIu64 "\n",
         losses_, writes_, others_, torn_, resets_, progress_->collected.load(), setup_.shape.seed);
     return 0;
@@ -119,9 +119,11 @@ class Campaign {
       if (!Report(trace_.Replay(i, device_.get()), "replay")) return false;
       // Before the first mount there is no file system to lose anything.
       formatted |= entry.kind == CommandKind::kReset;  // the last command of mkfs
-      (entry.kind == CommandKind::kWrite ? writes_ : others_) += 1;
       resets_ += entry.kind == CommandKind::kReset ? 1 : 0;
+      // A flush leaves what a kill would leave, and nothing to lose: the writes are what matters.
+      if (entry.kind == CommandKind::kFlush) continue;
       if (!formatted || i < setup_.first || i > setup_.last) continue;
+      (entry.kind == CommandKind::kWrite ? writes_ : others_) += 1;
       // The next command was given when these had been acknowledged.
       const auto& synced = trace_.entry(std::min(i + 1, trace_.size() - 1)).synced;
       LoseAll(i, synced);
@@ -214,7 +216,7 @@ class Campaign {
   std::map<pid_t, Running> running_;
   std::uint64_t losses_ = 0;
   std::uint64_t torn_ = 0;
-  std::uint64_t writes_ = 0;
+  std::uint64_t writes_ = 0;  // after which the power was lost
   std::uint64_t others_ = 0;
   std::uint64_t resets_ = 0;
   int failures_ = 0;

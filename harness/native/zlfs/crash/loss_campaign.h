@@ -12,7 +12,7 @@ namespace zlfs::crash {
 
 struct LossCampaign {
   LoadShape shape;
-  std::string device = "zones=40&zone_size=128K&zone_capacity=96K&max_active=8";
+  std::string device = "zones=56&zone_size=128K&zone_capacity=96K&max_active=8";
   std::string folder;           // for trace and auxiliary directories, empty and on fast storage
   std::string trace;            // an earlier trace instead of a new one
   std::uint64_t writes = 5000;  // at least so many are recorded

@@ -82,6 +82,7 @@ int Main(int argc, char** argv) {
   std::string folder = "/dev/shm";
   std::vector<std::uint64_t> synced;
   app.add_option("--seed", shape.seed, "of the load and of what is done to it");
+  app.add_option("--keys", shape.keys, "of each writer in each column family");
   app.fallthrough();
 
   CLI::App* const write = app.add_subcommand(
@@ -106,6 +107,8 @@ int Main(int argc, char** argv) {
   loss->add_option("--first", losing.first, "first command to look at");
   loss->add_option("--last", losing.last, "last command to look at");
   loss->add_option("--jobs", losing.jobs, "processes at a time")->check(CLI::Range(1, 64));
+  kill->add_option("--shape", killing.device, "of the device, as in its specification");
+  loss->add_option("--shape", losing.device, "of the device, as in its specification");
   for (CLI::App* const command : {kill, loss}) {
     command->add_option("--folder", folder, "for images, on fast storage");
   }

@@ -15,7 +15,7 @@ struct LoadShape {
   std::uint64_t seed = 1;
   std::uint32_t writers = 2;  // at most kMaxWriters
   std::uint32_t families = 3;
-  std::uint32_t keys = 250;         // of each writer in each column family
+  std::uint32_t keys = 800;         // of each writer in each column family
   std::uint32_t value_bytes = 600;  // largest value; the mean is half of it
 };
 

@@ -16,7 +16,7 @@ namespace {
 constexpr std::size_t kRunBytes = 1 << 20;
 // How long a writer without space waits for readers to let go of zones that are empty otherwise.
 constexpr int kReaderWaits = 100;
-constexpr auto kReaderWait = std::chrono::milliseconds(1);
+constexpr auto kShortWait = std::chrono::milliseconds(1);
 
 }  // namespace
 
@@ -48,7 +48,7 @@ IOStatus Collector::MakeRoom() {
     if (!status.ok() || resets > 0) return status;
   }
   for (int i = 0; i < kReaderWaits; ++i) {
-    std::this_thread::sleep_for(kReaderWait);
+    std::this_thread::sleep_for(kShortWait);
     status = volume_->Reclaim(true, &resets);
     if (!status.ok() || resets > 0) return status;
     const std::lock_guard state(volume_->state_);
@@ -121,11 +121,15 @@ IOStatus Collector::Copy(Run* run) {
   for (std::size_t done = 0; done < size;) {
     Decision grant;
     {
-      const std::lock_guard state(volume_->state_);
-      grant = volume_->allocator_->Allocate({.stream = Stream::kCollector,
-                                             .urgency = Urgency::kCollector,
-                                             .lifetime = run->file->lifetime,
-                                             .size = size - done});
+      std::unique_lock state(volume_->state_);
+      for (;;) {
+        grant = volume_->allocator_->Allocate({.stream = Stream::kCollector,
+                                               .urgency = Urgency::kCollector,
+                                               .lifetime = run->file->lifetime,
+                                               .size = size - done});
+        if (grant.kind != Decision::Kind::kWait) break;
+        volume_->left_.wait_for(state, kShortWait);
+      }
     }
     if (grant.kind != Decision::Kind::kGrant) return IOStatus::NoSpace("no-space", "to collect");
     auto& zone = volume_->zone_locks_[grant.zone];

@@ -1,5 +1,7 @@
 #include "zlfs/fs/ledger_file.h"
 
+#include <pthread.h>
+
 #include <cerrno>
 #include <chrono>
 #include <cstring>
@@ -38,6 +40,7 @@ void LedgerFile::Close() {
 }
 
 void LedgerFile::Run() {
+  pthread_setname_np(pthread_self(), "zlfs-ledger");  // so that its cost can be measured
   std::unique_lock lock(mutex_);
   while (!changed_.wait_for(lock, std::chrono::seconds(1), [this] { return closing_; })) {
     lock.unlock();

@@ -185,7 +185,7 @@ class Volume {
   bool closed_ = false;
 
   std::mutex state_;              // guards what follows
-  std::condition_variable left_;  // a writer left its zone
+  std::condition_variable left_;  // a writer left its zone, or a zone became full or empty
   std::map<std::string, std::shared_ptr<File>> names_;
   std::unordered_map<std::uint64_t, std::shared_ptr<File>> files_;  // also deleted ones in use
   std::uint64_t next_file_ = 1;

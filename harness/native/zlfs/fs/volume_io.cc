@@ -135,6 +135,7 @@ IOStatus Volume::WriteGranted(File* file, const Decision& grant, std::size_t con
     return status;
   }
   allocator_->Written(grant.zone, grant.size, content);
+  if (allocator_->zone(grant.zone).use == ZoneUse::kFull) left_.notify_all();
   AppendExtent(file, {.zone = grant.zone, .offset = at + head, .length = content});
   return status;
 }
@@ -163,7 +164,8 @@ IOStatus Volume::Sync(File* file) {
     }
     position = file->position;
   }
-  return Commit(position);
+  // A user waits for a log: zones are reset by the next sync of another file, or for lack of space.
+  return file->kind == FileKind::kLog ? log_->Commit(position) : Commit(position);
 }
 
 IOStatus Volume::FinishWriting(File* file, bool finish_zone) {

@@ -93,6 +93,7 @@ IOStatus Volume::ResetZone(std::uint32_t zone) {
   zone_lock.write_pointer = 0;
   zone_lock.last_piece = 0;
   allocator_->ResetDone(zone);
+  left_.notify_all();
   return IOStatus::OK();
 }
 
@@ -117,6 +118,7 @@ IOStatus Volume::FinishZone(std::uint32_t zone, FinishCause cause) {
                    .age = allocator_->clock() - space.opened});
   zone_lock.write_pointer = space.capacity;
   allocator_->Finished(zone);
+  left_.notify_all();
   return IOStatus::OK();
 }
 

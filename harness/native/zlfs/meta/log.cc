@@ -87,7 +87,6 @@ IOStatus MetaLog::RollOverLocked() {
   zone_ = 1 - zone_;
   offset_ = 0;
   ++superblock_.generation;
-  generation_.store(superblock_.generation, std::memory_order_relaxed);
   const std::string superblock = EncodeSuperblock(superblock_);
   previous_ = LoadFixed<std::uint64_t>(superblock.data() + kSuperblockChecksumOffset);
   IOStatus status = WriteBlocks(superblock, superblock.size());
@@ -100,6 +99,8 @@ IOStatus MetaLog::RollOverLocked() {
     body.clear();
   }
   if (status.ok()) status = io_->Flush();
+  // Only now: a WAL's piece of a generation that recovery does not find is taken for corruption.
+  if (status.ok()) generation_.store(superblock_.generation, std::memory_order_release);
   if (status.ok()) status = io_->Reset(old, true);
   if (!status.ok()) return status;
   const std::lock_guard lock(marks_);

@@ -100,6 +100,32 @@ TEST(Allocator, WaitsForAWriterToLeave) {
   EXPECT_EQ(Write(&allocator, request).zone, other.zone);
 }
 
+TEST(Allocator, WaitsForAZoneWhoseLastBlocksAreBeingWritten) {
+  Allocator allocator(Blank(40, 4));  // one zone for data
+  const Decision last = allocator.Allocate(Data(1, 3, 16));
+  ASSERT_EQ(last.kind, Decision::Kind::kGrant);
+  EXPECT_EQ(allocator.Allocate(Data(2, 3, 1)).kind, Decision::Kind::kWait);
+  allocator.Written(last.zone, last.size, last.size);
+  EXPECT_NE(Write(&allocator, Data(2, 3, 1)).zone, last.zone);
+}
+
+TEST(Allocator, StreamsTakeOverAnIdleWritersZone) {
+  // Mounted with leftovers up to the limit, which writers took before the log needed one.
+  AllocatorSetup setup = Blank(40, 4);
+  for (std::uint32_t zone = 0; zone < 4; ++zone) {
+    setup.zones[zone].use = ZoneUse::kActive;
+    setup.zones[zone].written = kBlock;
+  }
+  Allocator allocator(setup);
+  for (std::uint64_t writer = 1; writer <= 4; ++writer) Write(&allocator, Data(writer, 0, 1));
+  const auto log =
+      Write(&allocator, {.stream = Stream::kLog, .urgency = Urgency::kLog, .size = kBlock});
+  EXPECT_EQ(allocator.active_zones(), 4U);
+  for (std::uint64_t writer = 1; writer <= 4; ++writer) {
+    EXPECT_NE(Write(&allocator, Data(writer, 0, 1)).zone, log.zone);
+  }
+}
+
 TEST(Allocator, FinishesWhatAWriterLeavesNearlyFull) {
   for (const auto& [remaining, finished] : {std::pair(25, false), std::pair(26, true)}) {
     Allocator allocator(

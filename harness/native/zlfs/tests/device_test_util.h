@@ -16,7 +16,7 @@
 
 namespace zlfs {
 
-inline testing::AssertionResult IsOk(const IOStatus& status) {
+inline testing::AssertionResult IsOk(const rocksdb::Status& status) {
   return status.ok() ? testing::AssertionSuccess()
                      : testing::AssertionFailure() << status.ToString();
 }

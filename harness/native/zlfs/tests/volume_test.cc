@@ -351,8 +351,9 @@ TEST(Volume, ImportsAndCountsIt) {
   EXPECT_EQ(volume->totals().written[static_cast<std::size_t>(Cause::kImport)].payload, 500000U);
   EXPECT_EQ(volume->Space().active_zones, 0U);
   EXPECT_TRUE(Import(volume.get(), "/cold/1", source).IsInvalidArgument());  // exists
-  EXPECT_TRUE(Import(volume.get(), "/cold/2", [](Slice*) { return IOStatus::IOError("input"); })
-                  .IsIOError());
+  EXPECT_TRUE(Import(volume.get(), "/cold/2", [](Slice*) {
+                return IOStatus::IOError("input");
+              }).IsIOError());
   EXPECT_FALSE(volume->Exists("/cold/2"));
 }
 

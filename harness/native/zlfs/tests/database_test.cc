@@ -1,0 +1,325 @@
+// What RocksDB does with a file system, through its public API: many small files, names replaced,
+// copies instead of hard links, compactions beneath iterators, a device nearly and entirely full.
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <chrono>
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <random>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "rocksdb/db.h"
+#include "rocksdb/env.h"
+#include "rocksdb/utilities/backup_engine.h"
+#include "rocksdb/utilities/checkpoint.h"
+#include "zlfs/fs/file_system.h"
+#include "zlfs/tests/volume_test_util.h"
+
+namespace zlfs {
+namespace {
+
+using rocksdb::ReadOptions;
+using rocksdb::Status;
+using rocksdb::WriteOptions;
+
+constexpr std::size_t kValueBytes = 4000;
+
+std::string Key(std::uint64_t i) {
+  char text[24];
+  std::snprintf(text, sizeof(text), "%016llu", static_cast<unsigned long long>(i));
+  return text;
+}
+
+std::string Value(std::uint64_t i, std::uint64_t version) {
+  return Content(i * 1000003 + version, 0, kValueBytes);
+}
+
+// A small database on a device in memory that outlives mounts.
+class DatabaseTest : public testing::Test {
+ protected:
+  void Make(const std::string& shape) {
+    device_ = MakeDevice(shape);
+    aux_ = testing::TempDir() + "zlfs-database-" + device_->geometry().identity;
+    std::filesystem::remove_all(aux_);
+    ASSERT_OK(Mkfs(device_.get(), Policy{}, ""));
+    Mount();
+  }
+
+  void Mount() {
+    before_ = device_->counters();
+    std::unique_ptr<rocksdb::FileSystem> mounted;
+    ASSERT_OK(
+        OpenFileSystem(std::make_unique<HookedDevice>(device_, [] {}), {{"aux", aux_}}, &mounted));
+    file_system_ = std::move(mounted);
+    env_ = rocksdb::NewCompositeEnv(file_system_);
+  }
+
+  // Ends the mount. The last line of its ledger, which agrees with the device.
+  nlohmann::json Unmount() {
+    env_.reset();
+    file_system_.reset();
+    std::ifstream ledger(aux_ + "/ledger.jsonl");
+    std::string line;
+    std::string last;
+    while (std::getline(ledger, line)) last = line;
+    nlohmann::json totals = nlohmann::json::parse(last);
+    EXPECT_EQ(totals["event"], "close");
+    std::uint64_t bytes = 0;
+    for (const auto& cause : totals["written"]) {
+      bytes += cause["payload"].get<std::uint64_t>() + cause["pad"].get<std::uint64_t>();
+    }
+    EXPECT_EQ(bytes, device_->counters().bytes_written - before_.bytes_written);
+    return totals;
+  }
+
+  void TearDown() override {
+    db_.reset();
+    env_.reset();
+    file_system_.reset();
+    std::filesystem::remove_all(aux_);
+  }
+
+  rocksdb::Options Options() const {
+    rocksdb::Options options;
+    options.env = env_.get();
+    options.create_if_missing = true;
+    options.compression = rocksdb::kNoCompression;
+    options.write_buffer_size = 256 << 10;
+    options.target_file_size_base = 256 << 10;
+    options.max_bytes_for_level_base = 1 << 20;
+    options.level_compaction_dynamic_level_bytes = true;  // little more than the live data
+    options.level0_file_num_compaction_trigger = 2;
+    options.level0_slowdown_writes_trigger = 4;  // or writers outrun compactions without end
+    options.level0_stop_writes_trigger = 6;
+    options.max_background_jobs = 4;
+    options.keep_log_file_num = 1;
+    return options;
+  }
+
+  Status Open(const std::string& name = "/db") {
+    rocksdb::DB* db = nullptr;
+    Status status = rocksdb::DB::Open(Options(), name, &db);
+    db_.reset(db);
+    return status;
+  }
+
+  void Fill(std::uint64_t from, std::uint64_t to, std::uint64_t version) {
+    for (std::uint64_t i = from; i < to; ++i) {
+      ASSERT_OK(db_->Put(WriteOptions(), Key(i), Value(i, version)));
+    }
+  }
+
+  // Every key of the model and no other.
+  void Verify(const std::vector<std::uint64_t>& versions) {
+    const std::unique_ptr<rocksdb::Iterator> at(db_->NewIterator(ReadOptions()));
+    at->SeekToFirst();
+    for (std::uint64_t i = 0; i < versions.size(); ++i) {
+      ASSERT_TRUE(at->Valid()) << at->status().ToString();
+      ASSERT_EQ(at->key(), Key(i));
+      ASSERT_TRUE(at->value() == Value(i, versions[i])) << Key(i);
+      at->Next();
+    }
+    ASSERT_FALSE(at->Valid());
+    ASSERT_OK(at->status());
+  }
+
+  void WaitForCompactions() {
+    for (const char* const what :
+         {"rocksdb.compaction-pending", "rocksdb.num-running-compactions"}) {
+      std::uint64_t some = 1;
+      while (db_->GetIntProperty(what, &some) && some > 0) {
+        std::this_thread::sleep_for(std::chrono::milliseconds(1));
+      }
+    }
+  }
+
+  double Utilisation() {
+    std::uint64_t free = 0;
+    EXPECT_OK(file_system_->GetFreeSpace("/", rocksdb::IOOptions(), &free, nullptr));
+    const Geometry& geometry = device_->geometry();
+    const double capacity = static_cast<double>(geometry.zone_count - kMetadataZones) *
+                            static_cast<double>(InfoOf(*device_, 0).capacity);
+    return 1 - static_cast<double>(free) / capacity;
+  }
+
+  std::shared_ptr<EmulatedDevice> device_;
+  Counters before_;
+  std::string aux_;
+  std::shared_ptr<rocksdb::FileSystem> file_system_;
+  std::unique_ptr<rocksdb::Env> env_;
+  std::unique_ptr<rocksdb::DB> db_;
+};
+
+TEST_F(DatabaseTest, ManySmallFilesAndReplacedNames) {
+  Make("zones=64&zone_size=1M&max_active=8");
+  constexpr int kFiles = 2000;
+  ASSERT_OK(env_->CreateDir("/many"));
+  for (int i = 0; i < kFiles; ++i) {
+    ASSERT_OK(rocksdb::WriteStringToFile(env_.get(), Content(static_cast<std::uint64_t>(i), 0, 100),
+                                         "/many/" + std::to_string(i), i % 50 == 0));
+  }
+  // Each file of the second half takes the name of one of the first.
+  for (int i = 0; i < kFiles / 2; ++i) {
+    ASSERT_OK(
+        env_->RenameFile("/many/" + std::to_string(i + kFiles / 2), "/many/" + std::to_string(i)));
+  }
+  std::unique_ptr<rocksdb::Directory> directory;
+  ASSERT_OK(env_->NewDirectory("/many", &directory));
+  ASSERT_OK(directory->Fsync());
+  directory.reset();
+  Unmount();
+  Mount();
+  std::vector<std::string> children;
+  ASSERT_OK(env_->GetChildren("/many", &children));
+  std::erase_if(children, [](const std::string& name) { return name.starts_with('.'); });
+  EXPECT_EQ(children.size(), kFiles / 2);
+  for (int i = 0; i < kFiles / 2; ++i) {
+    std::string content;
+    ASSERT_OK(rocksdb::ReadFileToString(env_.get(), "/many/" + std::to_string(i), &content));
+    // Those that nothing made durable may have been lost, but a clean end loses none.
+    ASSERT_EQ(content, Content(static_cast<std::uint64_t>(i + kFiles / 2), 0, 100));
+  }
+  EXPECT_TRUE(env_->LinkFile("/many/1", "/many/link").IsNotSupported());
+  EXPECT_TRUE(env_->FileExists("/many/link").IsNotFound());
+}
+
+TEST_F(DatabaseTest, CompactionsBeneathIterators) {
+  Make("zones=128&zone_size=1M&zone_capacity=896K&max_active=10");
+  ASSERT_OK(Open());
+  constexpr std::uint64_t kKeys = 2000;
+  Fill(0, kKeys, 0);
+  std::atomic<bool> stop = false;
+  std::vector<std::thread> readers;
+  for (int reader = 0; reader < 2; ++reader) {
+    readers.emplace_back([&] {
+      while (!stop) {
+        // All keys, each whole, of one version or another.
+        const std::unique_ptr<rocksdb::Iterator> at(db_->NewIterator(ReadOptions()));
+        std::uint64_t i = 0;
+        for (at->SeekToFirst(); at->Valid(); at->Next(), ++i) {
+          const bool known =
+              at->key() == Key(i) && (at->value() == Value(i, 0) || at->value() == Value(i, 1) ||
+                                      at->value() == Value(i, 2));
+          EXPECT_TRUE(known) << at->key().ToString();
+        }
+        EXPECT_OK(at->status());
+        EXPECT_EQ(i, kKeys);
+      }
+    });
+  }
+  std::thread compactor([&] {
+    while (!stop) EXPECT_OK(db_->CompactRange({}, nullptr, nullptr));
+  });
+  for (std::uint64_t version = 1; version <= 2; ++version) Fill(0, kKeys, version);
+  stop = true;
+  compactor.join();
+  for (std::thread& reader : readers) reader.join();
+  Verify(std::vector<std::uint64_t>(kKeys, 2));
+  db_.reset();
+  EXPECT_GT(Unmount()["written"]["compaction"]["payload"], 0);
+}
+
+TEST_F(DatabaseTest, CheckpointAndBackupAreCopies) {
+  Make("zones=128&zone_size=1M&max_active=10");
+  ASSERT_OK(Open());
+  constexpr std::uint64_t kKeys = 2500;
+  Fill(0, kKeys, 0);
+  ASSERT_OK(db_->Flush({}));
+  const std::vector<std::uint64_t> versions(kKeys, 0);
+  const auto written = [this] { return device_->counters().bytes_written; };
+
+  std::uint64_t before = written();
+  rocksdb::Checkpoint* made = nullptr;
+  ASSERT_OK(rocksdb::Checkpoint::Create(db_.get(), &made));
+  const std::unique_ptr<rocksdb::Checkpoint> checkpoint(made);
+  ASSERT_OK(checkpoint->CreateCheckpoint("/checkpoint"));
+  EXPECT_GT(written() - before, kKeys * kValueBytes);
+
+  before = written();
+  rocksdb::BackupEngine* opened = nullptr;
+  ASSERT_OK(rocksdb::BackupEngine::Open(
+      env_.get(), rocksdb::BackupEngineOptions("/backup", env_.get()), &opened));
+  std::unique_ptr<rocksdb::BackupEngine> backup(opened);
+  ASSERT_OK(backup->CreateNewBackup(db_.get()));
+  EXPECT_GT(written() - before, kKeys * kValueBytes);
+  db_.reset();
+  ASSERT_OK(backup->RestoreDBFromLatestBackup("/restored", "/restored"));
+  backup.reset();
+  Unmount();  // the ledger has all of it
+  Mount();
+  for (const char* const name : {"/db", "/checkpoint", "/restored"}) {
+    ASSERT_OK(Open(name)) << name;
+    Verify(versions);
+  }
+}
+
+TEST_F(DatabaseTest, KeepsRunningAtNinetyPercent) {
+  Make("zones=160&zone_size=1M&zone_capacity=896K&max_active=10");
+  ASSERT_OK(Open());
+  std::vector<std::uint64_t> versions;
+  // Compacted as it grows, so that what is there is live. Overwriting adds the upper levels, up to
+  // a tenth and more, and what compactions write before they delete.
+  while (Utilisation() < 0.76) {
+    const std::uint64_t from = versions.size();
+    Fill(from, from + 250, 0);
+    versions.resize(from + 250);
+    ASSERT_OK(db_->Flush({}));
+    WaitForCompactions();
+  }
+  // A tenth of the keys is hot, the rest hardly ever changes.
+  std::mt19937_64 random(5);
+  double most = 0;
+  for (std::uint64_t i = 1; i <= 12000; ++i) {
+    const std::uint64_t keys = random() % 20 == 0 ? versions.size() : versions.size() / 10;
+    const std::uint64_t key = random() % keys;
+    ASSERT_OK(db_->Put(WriteOptions(), Key(key), Value(key, i))) << i << " at " << Utilisation();
+    versions[key] = i;
+    if (i % 100 == 0) most = std::max(most, Utilisation());
+  }
+  std::printf("utilisation at most %.3f\n", most);
+  EXPECT_GE(most, 0.9);
+  Verify(versions);
+  db_.reset();
+  EXPECT_GT(Unmount()["written"]["gc"]["payload"], 0);
+  Mount();
+  ASSERT_OK(Open());
+  Verify(versions);
+}
+
+TEST_F(DatabaseTest, IsFullCleanlyAndOpensAgain) {
+  Make("zones=96&zone_size=1M&zone_capacity=896K&max_active=10");
+  ASSERT_OK(Open());
+  std::uint64_t keys = 0;
+  Status status;
+  WriteOptions durable;
+  for (;; ++keys) {
+    durable.sync = keys % 16 == 0;
+    status = db_->Put(durable, Key(keys), Value(keys, 0));
+    if (!status.ok()) break;
+    ASSERT_LT(keys * kValueBytes, 96U << 20) << "more than the device holds";
+  }
+  EXPECT_TRUE(status.IsNoSpace()) << status.ToString();
+  EXPECT_GT(keys * kValueBytes, 48U << 20);
+  db_.reset();
+  Unmount();
+  Mount();
+  ASSERT_OK(Open());
+  for (std::uint64_t i = 0; i < keys; ++i) {
+    std::string value;
+    ASSERT_OK(db_->Get(ReadOptions(), Key(i), &value)) << Key(i) << " of " << keys;
+    ASSERT_TRUE(value == Value(i, 0)) << Key(i);
+  }
+  // Deleting gives the space back.
+  ASSERT_OK(db_->DeleteRange(WriteOptions(), db_->DefaultColumnFamily(), Key(0), Key(keys)));
+  ASSERT_OK(db_->Flush({}));
+  ASSERT_OK(db_->CompactRange({}, nullptr, nullptr));
+  Fill(0, keys / 2, 1);
+}
+
+}  // namespace
+}  // namespace zlfs
