@@ -36,7 +36,7 @@ study: confirm-study setup rig-image ## Run a study on the emulated rig (last me
 	exit $$code
 
 .PHONY: test
-test: confirm-test setup-dev rig-image lint test-native ## Run every test: lint, native, unit, runner, rig (last measured: 13 min 45 s)
+test: confirm-test setup-dev rig-image lint test-native ## Run every test: lint, native, crash, unit, runner, rig (about 25 minutes)
 	@$(BIN)/pytest tests/unit tests/runner tests/rig
 
 ##@ Set-up
@@ -82,7 +82,7 @@ venv:
 confirm-study: export WHAT := run the study $(STUDY) on the emulated rig $(RIG)
 confirm-study: export TAKES := at most 30 minutes on two cores, of which set-up at most 8
 confirm-test: export WHAT := run every test, those on the emulated rig too
-confirm-test: export TAKES := about 15 minutes on two cores
+confirm-test: export TAKES := about 25 minutes on two cores
 confirm-study confirm-test:
 	@echo "This will $$WHAT. It takes $$TAKES, and:"
 	@echo "  installs  QEMU, mmdebstrap and an ssh client with apt (as root), Python packages into .venv (0.7 GB)"
