@@ -41,7 +41,7 @@ def main() -> None:
                 phase_seed(spec, phase),
                 first=index == 0,
                 program=proc.which("db_bench"),
-                report_csv=scratch / "report.csv",
+                report=db_bench.Report(up, scratch / "report.csv", scratch / "stderr"),
             )
             level.sync(up)
             done = subprocess.run(argv, capture_output=True, text=True, check=True)
