@@ -152,7 +152,6 @@ def spawn(
     *,
     stdout: IO[bytes],
     stderr: IO[bytes],
-    env: Mapping[str, str] | None = None,
 ) -> subprocess.Popen[bytes]:
     """Start a program in a session of its own; the caller waits for it.
 
@@ -166,7 +165,7 @@ def spawn(
             stdin=subprocess.DEVNULL,
             stdout=stdout,
             stderr=stderr,
-            env=environment(env),
+            env=environment(),
             start_new_session=True,
         )
     except FileNotFoundError:

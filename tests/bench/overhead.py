@@ -11,13 +11,12 @@ import json
 import math
 import os
 import shlex
-import statistics
 import subprocess
 import sys
 from pathlib import Path
 
 import yaml
-from scipy import stats
+from paired import interval
 
 ROOT = Path(__file__).parents[2]
 PAIRS = int(os.environ.get("PAIRS", "20"))
@@ -94,15 +93,6 @@ def by_hand(guest: Guest, run: str) -> float:
     """Execute the same run without the runner; throughput."""
     out = guest.ssh("python3", f"{GUEST}/by_hand.py {GUEST}/zonelab.pyz {GUEST}/plan.json {run}")
     return float(json.loads(out)[PHASE])
-
-
-def interval(logs: list[float]) -> tuple[float, float, float]:
-    """Return ratio and its 95 % interval: paired t on log ratios."""
-    mean = statistics.fmean(logs)
-    if len(logs) < 2:
-        return math.exp(mean), 0.0, math.inf
-    half = stats.t.ppf(0.975, len(logs) - 1) * statistics.stdev(logs) / math.sqrt(len(logs))
-    return math.exp(mean), math.exp(mean - half), math.exp(mean + half)
 
 
 def main() -> int:

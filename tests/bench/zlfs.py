@@ -13,7 +13,6 @@ import math
 import os
 import re
 import shutil
-import statistics
 import subprocess
 import sys
 import tempfile
@@ -21,7 +20,7 @@ import threading
 import time
 from pathlib import Path
 
-from scipy import stats
+from paired import interval
 
 ROOT = Path(__file__).parents[2]
 PAIRS = int(os.environ.get("PAIRS", "20"))
@@ -123,15 +122,6 @@ def run(work: Path, side: str, seed: int) -> tuple[dict[str, float], float]:
     )
     shutil.rmtree(folder)
     return found, ledger / cpu
-
-
-def interval(logs: list[float]) -> tuple[float, float, float]:
-    """Return ratio and its 95 % interval: paired t on log ratios."""
-    mean = statistics.fmean(logs)
-    if len(logs) < 2:
-        return math.exp(mean), 0.0, math.inf
-    half = stats.t.ppf(0.975, len(logs) - 1) * statistics.stdev(logs) / math.sqrt(len(logs))
-    return math.exp(mean), math.exp(mean - half), math.exp(mean + half)
 
 
 def main() -> int:
