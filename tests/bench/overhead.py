@@ -2,7 +2,8 @@
 
 Alternating pairs of the same run, under the runner and by hand, until the 95 % interval of the
 throughput ratio is at most 1 % to either side, at most PAIRS; beside it the hard figure, the share
-of CPU time that runner and observers took (cgroups). Writes build/bench/overhead.json.
+of CPU time that runner and observers took (cgroups). A pair's ratio is the geometric mean over the
+read phases of a run. Writes build/bench/overhead.json.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import json
 import math
 import os
 import shlex
+import statistics
 import subprocess
 import sys
 from pathlib import Path
@@ -21,7 +23,7 @@ from paired import interval
 ROOT = Path(__file__).parents[2]
 PAIRS = int(os.environ.get("PAIRS", "20"))
 HALF_WIDTH = 0.01
-PHASE = "readrandom"
+READS = "readrandom"  # phases of the workload whose speed is compared
 GUEST = "/var/tmp/zonelab-bench"
 REFUSED = 3
 
@@ -69,8 +71,8 @@ def plan(guest: Guest, work: Path) -> Path:
     return work / "overhead/plan.json"
 
 
-def under_runner(guest: Guest, run: str) -> tuple[float, float, int]:
-    """Execute one run of the plan; throughput, CPU share of the harness, its peak memory."""
+def under_runner(guest: Guest, run: str) -> tuple[dict[str, float], float, int]:
+    """Execute one run of the plan; ops/s by phase, CPU share of the harness, its peak memory."""
     guest.ssh(
         "systemd-run --quiet --wait --collect --property=Delegate=yes -- /usr/bin/python3",
         f"{GUEST}/zonelab.pyz run --plan {GUEST}/plan.json --host {guest.name} --only {run}",
@@ -83,16 +85,27 @@ def under_runner(guest: Guest, run: str) -> tuple[float, float, int]:
         sys.exit(f"overhead: {run} is {result['status']}: {result['reason']} {result['issues']}")
     metrics = result["metrics"]
     return (
-        metrics[f"{PHASE}.throughput"]["value"],
+        {
+            name.partition(".")[0]: metric["value"]
+            for name, metric in metrics.items()
+            if name.endswith(".throughput")
+        },
         metrics["run.harness_cpu_share"]["value"],
         metrics["run.harness_memory_peak"]["value"],
     )
 
 
-def by_hand(guest: Guest, run: str) -> float:
-    """Execute the same run without the runner; throughput."""
+def by_hand(guest: Guest, run: str) -> dict[str, float]:
+    """Execute the same run without the runner; ops/s by phase."""
     out = guest.ssh("python3", f"{GUEST}/by_hand.py {GUEST}/zonelab.pyz {GUEST}/plan.json {run}")
-    return float(json.loads(out)[PHASE])
+    speeds: dict[str, float] = json.loads(out)
+    return speeds
+
+
+def log_ratio(harness: dict[str, float], hand: dict[str, float]) -> float:
+    """Return the mean log ratio over the read phases; both sides have the same ones."""
+    reads = sorted(name for name in hand if name.startswith(READS))
+    return statistics.fmean(math.log(harness[name] / hand[name]) for name in reads)
 
 
 def main() -> int:
@@ -119,13 +132,13 @@ def main() -> int:
         else:
             harness, share, peak = under_runner(guest, run)
             hand = by_hand(guest, run)
-        logs.append(math.log(harness / hand))
+        logs.append(log_ratio(harness, hand))
         shares.append(share)
         peaks.append(peak)
         ratio, low, high = interval(logs)
         print(  # noqa: T201
-            f"pair {index + 1}: {harness:.0f} / {hand:.0f} ops/s,"
-            f" ratio {ratio:.4f} [{low:.4f}, {high:.4f}],"
+            f"pair {index + 1}: {math.exp(logs[-1]):.4f},"
+            f" ratio so far {ratio:.4f} [{low:.4f}, {high:.4f}],"
             f" harness CPU {share:.2%}, memory {peak / 2**20:.1f} MiB",
             flush=True,
         )
@@ -139,7 +152,7 @@ def main() -> int:
         "resolved": (high - low) / 2 <= HALF_WIDTH,
         "harness_cpu_share_max": max(shares),
         "harness_memory_peak": max(peaks),
-        "how": f"{PHASE} throughput, under the runner / by hand; alternating pairs in one rig; "
+        "how": f"{READS} throughput, under the runner / by hand; alternating pairs in one rig; "
         "paired t on log ratios",
     }
     (work / "overhead.json").write_text(json.dumps(report, indent=2) + "\n")

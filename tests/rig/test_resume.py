@@ -90,6 +90,8 @@ def test_a_stopped_unit_and_a_second_start(
         lines = rig.ssh(f"{own.command} --detach & {own.command} --detach; wait").stdout
         assert lines.count("started zonelab-run.service") == 1, lines
         own.wait_phase("fillrandom")
+        # Held still: a fast machine would be done before everything here has been asked.
+        rig.ssh("pkill -STOP -x db_bench")
         assert own.progress()["state"] == "running"
         assert "[none]" in rig.ssh(f"cat {queue}").stdout
 
@@ -100,7 +102,7 @@ def test_a_stopped_unit_and_a_second_start(
         refused = rig.ssh(f"{other.command} --detach", check=False)
         assert (refused.exit_code, holder in refused.stderr) == (2, True), refused.stderr
 
-        rig.ssh("systemctl stop zonelab-run")
+        rig.ssh("pkill -CONT -x db_bench; systemctl stop zonelab-run")
         own.wait_end(timeout=30)
         assert own.progress()["state"] == "aborted"
         own.assert_put_back()
