@@ -142,7 +142,7 @@ test-debian12: setup-dev ## The rig tests on a Debian 12 guest too (kernel 6.1, 
 ##@ Measurements
 
 .PHONY: bench
-bench: bench-overhead ## All benchmarks of zonelab itself
+bench: bench-overhead bench-zlfs ## All benchmarks of zonelab itself
 
 .PHONY: bench-overhead
 bench-overhead: setup rig-image ## db_bench under the runner versus by hand, alternating pairs; runner's share of CPU
