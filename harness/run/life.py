@@ -157,7 +157,7 @@ class OneRun:
                 self._bench.progress.phase("level down")
                 try:
                     for record in up.records:
-                        self._writer.pack(record, f"raw/{record.name}.gz")
+                        self._writer.pack(record, f"raw/{record.name}.xz")
                 finally:
                     self._level.down(up)
                     scratch.rmdir()

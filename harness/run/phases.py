@@ -223,7 +223,7 @@ def _facts(
         parsed = db_bench.parse(spec, stdout, stderr)
     except ToolFailed as failure:
         error = failure.message
-    log = _keep_log(stage, f"raw/{spec.name}.LOG.gz")
+    log = _keep_log(stage, f"raw/{spec.name}.LOG.xz")
     disks = delta(before.disks, after.disks)
     return PhaseFacts(
         spec=spec,

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import gzip
 import json
+import lzma
 import os
 import time
 from pathlib import Path
@@ -54,7 +54,7 @@ class Zoned(Machine):
         return load_result(self.folder)
 
     def packed(self, name: str) -> str:
-        return gzip.decompress((self.folder / "raw" / name).read_bytes()).decode()
+        return lzma.decompress((self.folder / "raw" / name).read_bytes()).decode()
 
 
 @pytest.fixture
@@ -87,8 +87,8 @@ def test_a_run(zoned: Zoned) -> None:
 
 def test_what_the_level_wrote_is_kept_and_nothing_is_left(zoned: Zoned) -> None:
     assert zoned.run().returncode == 0
-    assert zoned.packed("overwrite.LOG.gz") == "synthetic LOG\n"
-    ledger = [json.loads(line) for line in zoned.packed("ledger.jsonl.gz").splitlines()]
+    assert zoned.packed("overwrite.LOG.xz") == "synthetic LOG\n"
+    ledger = [json.loads(line) for line in zoned.packed("ledger.jsonl.xz").splitlines()]
     assert [line["benchmark"] for line in ledger] == ["fillrandom", "overwrite"]
     series = (zoned.folder / "series" / "overwrite.csv").read_text().splitlines()
     assert [row.split(",")[1] for row in series] == ["operations", "10000", "10000"]
@@ -159,7 +159,7 @@ def test_kill_nine_then_resume(zoned: Zoned) -> None:
     assert "zlfs--r01 of campaign c was killed there" in done.stderr
     assert zoned.result.status is Status.OK
     # Of this run alone: what the killed one left in the same place is gone.
-    assert zoned.packed("ledger.jsonl.gz").count("\n") == 2
+    assert zoned.packed("ledger.jsonl.xz").count("\n") == 2
     assert list((zoned.root / "run").iterdir()) == []
 
 
