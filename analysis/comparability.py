@@ -27,6 +27,8 @@ BLOCKING = {
 _MEMORY_TOLERANCE = 0.02
 # Flags that differ between any two runs, and say nothing about how they compare.
 _RUN_FLAGS = {"seed", "db", "fs_uri", "wal_dir", "env_uri", "report_file", "histogram"}
+# What is compared of a level's record; the rest are counters.
+_OF_LEVEL = ("mount_options", "gc_source", "program", "facts")
 # What a factor changes by its nature, beside the key that carries its own name.
 _OWNED_BY = {
     "level": ("level.", "device."),
@@ -63,7 +65,8 @@ def fingerprint(campaign: CampaignData, run: RunRecord) -> dict[str, str]:
     # The rest of the level's record are its counters, which differ between any two runs.
     level = _record(run.result.manifest.get("level"))
     found["manifest"] = recorded | {
-        "level": {key: level[key] for key in ("mount_options", "gc_source") if key in level}
+        "level": {key: level[key] for key in _OF_LEVEL if key in level}
+        | {"direct_io": _record(_record(level.get("direct_io")).get("effective"))}
     }
     flat = _flatten(found)
     for phase in run.spec.phases:

@@ -59,6 +59,7 @@ def execute(arguments: argparse.Namespace) -> int:
         print(json.dumps(encode(found), indent=1))
     elif arguments.format == "csv":
         rows = [[fact, value] for fact, value in facts_of(found.device).items()]
+        rows += [[f"level {p.level}", p.reason.code if p.reason else "ok"] for p in found.levels]
         csv.writer(sys.stdout, lineterminator="\n").writerows([["fact", "value"], *rows])
     else:
         _show(found, arguments.format)
@@ -90,8 +91,9 @@ def _show(found: Inspection, format_: str) -> None:
         {
             "level": level.level,
             "can run": level.available,
+            "code": level.reason.code if level.reason else "",
             "reason": level.reason.message if level.reason else "",
-            "hint": level.reason.hint if level.reason else "",
+            "what would help": level.reason.hint if level.reason else "",
         }
         for level in found.levels
     ]

@@ -72,7 +72,7 @@ def _list(arguments: argparse.Namespace, _talk: Talk) -> int:
     rows = []
     for name in model.names():
         rig = model.load(name)
-        built = image_of(recipe(rig.suite)).complete
+        built = image_of(recipe(rig.suite, newer=rig.newer)).complete
         rows.append(
             {
                 "rig": name,

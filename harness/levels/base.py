@@ -1,8 +1,7 @@
 """The one small interface of an integration level.
 
 A level is one module: ``probe`` (can it run here), ``up`` (format and mount), ``fill_cold``,
-``usage`` (what the level says of itself), ``down``. Registering it is one line in
-``harness/levels/__init__.py``.
+``usage`` (what the level says of itself), ``down``. A module of this folder is found by itself.
 """
 
 from __future__ import annotations
@@ -10,11 +9,13 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from enum import IntEnum
 from pathlib import Path
 from typing import ClassVar
 
 from harness.errors import ConfigError
-from harness.store.spec import Device, Reason, Scalar
+from harness.store.result import Issue
+from harness.store.spec import Bytes, Device, Reason, Scalar
 
 Progress = Callable[[int, int], None]  # bytes done, bytes wanted
 
@@ -24,11 +25,40 @@ DB_IN_URI = "db"
 AUX = "aux"
 
 
+class Kind(IntEnum):
+    """Where a level integrates; levels are listed in this order."""
+
+    BASELINE = 0
+    BLOCK = 1
+    FILE_SYSTEM = 2
+    APPLICATION = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Needs:
+    """Smallest zone count and active limit of a level, and where the numbers come from."""
+
+    zones: int
+    active: int
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class DirectIo:
+    """What became of O_DIRECT; null: not known. ``source`` says how it was found out."""
+
+    reads: bool | None
+    writes: bool | None
+    source: str
+    facts: Mapping[str, Scalar] = field(default_factory=dict)
+
+
 @dataclass(frozen=True, slots=True)
 class LevelContext:
     """What a level may use. ``scratch`` is an empty directory of this run's own (mount points).
 
     ``check_devices`` re-proves the identity of every device; call it before each destructive step.
+    ``program`` is the run's db_bench, null where there is none.
     """
 
     device: Device
@@ -37,6 +67,7 @@ class LevelContext:
     scratch: Path
     label: str
     check_devices: Callable[[], None]
+    program: Path | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +77,9 @@ class LevelUp:
     ``devices`` are all block devices it touches, for the ledger; ``mount_options`` as the kernel
     shows them; ``cold_dir`` is where cold files live, null for application-level integrations.
     ``database_log`` is RocksDB's LOG; ``records`` are files that the level writes about itself and
-    that are kept with the run (packed) before it goes down.
+    that are kept with the run (packed) before it goes down. ``mapped`` are device-mapper names to
+    remove on the way down, topmost first. ``program`` is the level's own db_bench, null where it
+    takes the run's. ``facts`` are recorded with the run: versions, builds, sizes it chose.
     """
 
     db: Path | None
@@ -57,6 +90,9 @@ class LevelUp:
     mount_options: str = ""
     database_log: Path | None = None
     records: tuple[Path, ...] = ()
+    mapped: tuple[str, ...] = ()
+    program: Path | None = None
+    facts: Mapping[str, Scalar] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,11 +114,19 @@ class Level(ABC):
 
     name: ClassVar[str]
     summary: ClassVar[str]
+    kind: ClassVar[Kind]
+    # Below 16 zones every file system here spends most of them on reserves.
+    needs: ClassVar[Needs] = Needs(16, 3, "data, metadata and journal each keep a zone active")
     needs_conventional: ClassVar[bool] = False
     uses_zoned: ClassVar[bool] = True
     programs: ClassVar[tuple[str, ...]] = ()
     packages: ClassVar[tuple[str, ...]] = ()
     options: ClassVar[tuple[str, ...]] = ()  # keys of LevelContext.options it understands
+    schedulers: ClassVar[tuple[str, ...]] = ()  # those it works with; empty: any
+    # Writes go to the conventional device first, by design: a small share of the bytes on zones is
+    # then worth knowing, and no fault.
+    buffers_conventional: ClassVar[bool] = False
+    metadata_zones: ClassVar[int] = 0  # at the start; left out where zones are counted by condition
 
     @abstractmethod
     def probe(self, device: Device, conventional: Device | None) -> Reason | None:
@@ -90,6 +134,14 @@ class Level(ABC):
 
     def probe_program(self, program: Path) -> Reason | None:  # noqa: ARG002 - for subclasses
         """Return why this level cannot run with this db_bench, or None when it can."""
+        return None
+
+    def caveats(self, device: Device) -> tuple[Issue, ...]:  # noqa: ARG002 - for subclasses
+        """Return what a reader of any run on this device must know of the level."""
+        return ()
+
+    def room(self, device: Device) -> Bytes | None:  # noqa: ARG002 - for subclasses
+        """Return what cold data and database can take; None: only the formatted level knows."""
         return None
 
     @abstractmethod
@@ -115,6 +167,10 @@ class Level(ABC):
     @abstractmethod
     def database_bytes(self, up: LevelUp) -> int:
         """Return the size of the database's files in bytes (their lengths, not blocks)."""
+
+    def direct_io(self, up: LevelUp) -> DirectIo | None:  # noqa: ARG002 - for subclasses
+        """Find out what O_DIRECT does here; None: it cannot be told. May write a little."""
+        return None
 
     @abstractmethod
     def sync(self, up: LevelUp) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import ClassVar
 
 from harness.errors import ToolFailed
-from harness.levels.base import LevelContext, LevelUp, LevelUsage
+from harness.levels.base import LevelContext, LevelUp, LevelUsage, Needs
 from harness.levels.filesystem import MIB, FileSystemLevel, text
 from harness.store.spec import Device, Reason, Scalar
 from harness.tools import mkfs_btrfs, mount, proc, zone_reset
@@ -42,6 +42,11 @@ class Btrfs(FileSystemLevel):
     name: ClassVar[str] = "btrfs"
     summary: ClassVar[str] = "btrfs on the zoned device alone"
     filesystem: ClassVar[str] = "btrfs"
+    needs: ClassVar[Needs] = Needs(
+        16,
+        _MIN_ACTIVE_ZONES,
+        "BTRFS_MIN_ACTIVE_ZONES: 3 superblock, 3 block groups, log, relocation",
+    )
     programs: ClassVar[tuple[str, ...]] = (mkfs_btrfs.PROGRAM,)
     packages: ClassVar[tuple[str, ...]] = ("btrfs-progs",)
     options: ClassVar[tuple[str, ...]] = ("bg_reclaim_threshold", "mount_options")

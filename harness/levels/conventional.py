@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import ClassVar
 
-from harness.levels.base import LevelContext, LevelUp, LevelUsage
+from harness.levels.base import Kind, LevelContext, LevelUp, LevelUsage
 from harness.levels.filesystem import FileSystemLevel, text
 from harness.store.spec import Bytes, Device
 from harness.tools import mkfs_ext4, mkfs_xfs, mount, proc
@@ -16,6 +16,7 @@ _MKFS_TIMEOUT_SECONDS = 600.0
 class Conventional(FileSystemLevel):
     """A file system that knows nothing of zones; a conventional drive hides its own GC."""
 
+    kind: ClassVar[Kind] = Kind.BASELINE
     needs_conventional: ClassVar[bool] = True
     uses_zoned: ClassVar[bool] = False
 

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import ClassVar
 
 from harness.errors import ToolFailed
-from harness.levels.base import LevelContext, LevelUp, LevelUsage
+from harness.levels.base import LevelContext, LevelUp, LevelUsage, Needs
 from harness.levels.filesystem import MIB, FileSystemLevel, text
 from harness.store.spec import Bytes, Device, Reason, Scalar
 from harness.tools import dmsetup, mkfs_f2fs, mount, proc, zone_reset
@@ -49,6 +49,7 @@ class F2fs(FileSystemLevel):
     name: ClassVar[str] = "f2fs"
     summary: ClassVar[str] = "f2fs on the zoned device with a small conventional slice"
     filesystem: ClassVar[str] = "f2fs"
+    needs: ClassVar[Needs] = Needs(16, _ACTIVE_LOGS, "f2fs keeps six logs open")
     needs_conventional: ClassVar[bool] = True
     programs: ClassVar[tuple[str, ...]] = (mkfs_f2fs.PROGRAM, "dmsetup")
     packages: ClassVar[tuple[str, ...]] = ("f2fs-tools", "dmsetup")

@@ -9,10 +9,18 @@ from dataclasses import replace
 from pathlib import Path
 from typing import ClassVar
 
-from harness.errors import ToolFailed
-from harness.levels.base import Level, LevelContext, LevelUp, LevelUsage, Progress
+from harness.errors import ConfigError, HostError, ToolFailed
+from harness.levels.base import (
+    DirectIo,
+    Kind,
+    Level,
+    LevelContext,
+    LevelUp,
+    LevelUsage,
+    Progress,
+)
 from harness.store.spec import Bytes, Device, Reason, Scalar
-from harness.tools import coldfill, dmsetup, mount, proc
+from harness.tools import coldfill, direct_io, dmsetup, mkfs_ext4, mkfs_xfs, mount, proc
 from harness.tools.kernel import Kernel
 
 MIB = 1 << 20
@@ -20,12 +28,14 @@ MIB = 1 << 20
 COLD_BLOCK = 4096
 # Writing back everything that is dirty; memory is larger than any page cache of a small run.
 _SYNC_TIMEOUT_SECONDS = 600.0
+_MKFS_TIMEOUT_SECONDS = 600.0
 
 
 class FileSystemLevel(Level):
     """A file system mounted below the run's scratch directory: ``mnt/db`` and ``mnt/cold``."""
 
     filesystem: ClassVar[str]
+    kind: ClassVar[Kind] = Kind.FILE_SYSTEM
 
     def __init__(self, kernel: Kernel | None = None) -> None:
         self.kernel = kernel or Kernel()
@@ -123,18 +133,24 @@ class FileSystemLevel(Level):
                     continue  # RocksDB deleted it meanwhile
         return total
 
+    def direct_io(self, up: LevelUp) -> DirectIo:
+        """Write and read a small file with O_DIRECT and see whether the page cache was used."""
+        found = direct_io.probe(self.mount_point(up), self.kernel)
+        self.sync(up)
+        return DirectIo(found.reads, found.writes, found.source, found.facts)
+
     def sync(self, up: LevelUp) -> None:
         """Sync this file system alone (syncfs), which commits and flushes its devices."""
         proc.run(["sync", "-f", self.mount_point(up)], timeout=_SYNC_TIMEOUT_SECONDS)
 
     def down(self, up: LevelUp) -> None:
-        """Unmount, remove the slice, remove the mount point; what is not there is skipped."""
+        """Unmount, unmap, remove the mount point; what is not there is skipped."""
         target = self.mount_point(up)
         while self.kernel.mount_at(target) is not None:
             mount.umount(target)
-        ours = {dmsetup.name_for(Path(d.path)) for d in up.devices if not d.zoned}
-        if ours:
-            for name in sorted(ours.intersection(dmsetup.names())):
+        present = dmsetup.names() if up.mapped else []
+        for name in up.mapped:
+            if name in present:
                 dmsetup.remove(name)
         if target.exists():
             target.rmdir()
@@ -154,6 +170,12 @@ class FileSystemLevel(Level):
             return path
         return dmsetup.create(dmsetup.name_for(path), path, size)
 
+    def mapped(self, context: LevelContext) -> tuple[str, ...]:
+        """Return the device-mapper names that ``make`` may create, topmost first."""
+        if context.conventional is None or not self.needs_conventional:
+            return ()
+        return (dmsetup.name_for(Path(context.conventional.path)),)
+
     def _describe(self, context: LevelContext) -> LevelUp:
         target = context.scratch / "mnt"
         devices = (
@@ -166,6 +188,7 @@ class FileSystemLevel(Level):
             cold_dir=target / "cold",
             devices=tuple(device for device in devices if device is not None),
             database_log=target / "db" / "LOG",
+            mapped=self.mapped(context),
         )
 
     def _probe_programs(self) -> Reason | None:
@@ -186,6 +209,65 @@ class FileSystemLevel(Level):
             f"the running kernel ({os.uname().release}) has no {self.filesystem}",
             "boot a kernel that has it as a module or built in",
         )
+
+
+class TranslatedLevel(FileSystemLevel):
+    """ext4 or xfs over a device-mapper target that hides the zones (option ``filesystem``)."""
+
+    kind: ClassVar[Kind] = Kind.BLOCK
+    filesystem: ClassVar[str] = "ext4"
+    target: ClassVar[str]
+    module: ClassVar[str]
+    programs: ClassVar[tuple[str, ...]] = ("dmsetup", mkfs_ext4.PROGRAM, mkfs_xfs.PROGRAM)
+
+    def probe_zoned(self, device: Device) -> Reason | None:
+        """Check the target, then what every translation layer needs: capacity equal to size."""
+        if device.zone_capacity != device.zone_size:
+            return Reason(
+                "capacity-below-size",
+                f"{self.name} writes whole zones: zones of {device.path} hold "
+                f"{device.zone_capacity} B of {device.zone_size} B",
+                "use a namespace whose zone capacity equals its zone size",
+            )
+        return self.probe_target()
+
+    def probe_target(self) -> Reason | None:
+        """Return why the kernel has no such target, loaded or as a module; None when it has."""
+        try:
+            loaded = self.target in dmsetup.targets()
+        except (HostError, ToolFailed):
+            loaded = False
+        if loaded or self.kernel.module_available(self.module):
+            return None
+        return Reason(
+            "kernel-target",
+            f"the running kernel ({os.uname().release}) has no device-mapper target {self.target}",
+            self.where_from(),
+        )
+
+    def where_from(self) -> str:
+        """Return what would make the target available."""
+        return f"boot a kernel that has the module {self.module}"
+
+    def format(self, device: Path, context: LevelContext, target: Path) -> None:
+        """Make the file system on the translated device and mount it.
+
+        Raises:
+            ConfigError: the option ``filesystem`` is neither ext4 nor xfs.
+        """
+        filesystem = text(context.options, "filesystem") or self.filesystem
+        if filesystem == "ext4":
+            argv = mkfs_ext4.argv(device, label=context.label)
+        elif filesystem == "xfs":
+            argv = mkfs_xfs.argv(device, label=context.label)
+        else:
+            raise ConfigError(
+                f"level {self.name}: filesystem {filesystem!r} is neither ext4 nor xfs",
+                hint="options: {filesystem: ext4}",
+                code="unknown-level-option",
+            )
+        proc.run(argv, timeout=_MKFS_TIMEOUT_SECONDS)
+        mount.mount(device, target, filesystem, text(context.options, "mount_options"))
 
 
 def text(options: Mapping[str, Scalar], name: str) -> str:

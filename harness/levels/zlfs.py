@@ -10,13 +10,16 @@ from harness.errors import HostError, ZonelabError
 from harness.levels.base import (
     AUX,
     DB_IN_URI,
+    DirectIo,
+    Kind,
     Level,
     LevelContext,
     LevelUp,
     LevelUsage,
+    Needs,
     Progress,
 )
-from harness.store.spec import Device, Reason
+from harness.store.spec import Bytes, Device, Reason
 from harness.tools import ldd, native, zlfs, zone_reset
 
 # harness/native/zlfs: kMinZones (fs/volume.h) and kMinActiveZones: two zones of the metadata log,
@@ -32,7 +35,6 @@ _KEPT_ZONES = 2
 _RESERVE_PERCENT = 3
 _MIN_RESERVE = 2
 
-_ROCKSDB = "librocksdb.so"
 # coldfill's pattern consists of whole blocks of this size.
 _COLD_BLOCK = 4096
 _COLD_NAME = "/cold"
@@ -43,6 +45,12 @@ class Zlfs(Level):
 
     name: ClassVar[str] = "zlfs"
     summary: ClassVar[str] = "RocksDB on the zones themselves, through our file-system plug-in"
+    kind: ClassVar[Kind] = Kind.APPLICATION
+    needs: ClassVar[Needs] = Needs(
+        MIN_ZONES,
+        MIN_ACTIVE_ZONES,
+        "two for the metadata log, one each for WALs, small files, garbage collection and data",
+    )
     programs: ClassVar[tuple[str, ...]] = (zlfs.PROGRAM,)
     options: ClassVar[tuple[str, ...]] = (
         "finish_occupancy_pct",
@@ -70,7 +78,7 @@ class Zlfs(Level):
         crash on it.
         """
         try:
-            ours, its = _rocksdb(native.library(zlfs.LIBRARY)), _rocksdb(program)
+            ours, its = ldd.rocksdb(native.library(zlfs.LIBRARY)), ldd.rocksdb(program)
         except ZonelabError as error:
             return Reason(error.code, error.message, error.hint)
         if ours is not None and ours == its:
@@ -81,6 +89,10 @@ class Zlfs(Level):
             f"{its or 'none (it is linked statically, or its library is not installed)'}",
             "build harness/native against the RocksDB that db_bench is linked with",
         )
+
+    def room(self, device: Device) -> Bytes:
+        """Return the capacity of the zones beside those it keeps for itself."""
+        return Bytes(usable_zones(device.zones or 0) * (device.zone_capacity or 0))
 
     def up(self, context: LevelContext) -> LevelUp:
         """Reset all zones and format; what is written later goes through the plug-in."""
@@ -136,6 +148,10 @@ class Zlfs(Level):
         """Sum the lengths of the files on the zones, without the cold one."""
         return sum(file.size for file in zlfs.files(_device(up)) if file.name != _COLD_NAME)
 
+    def direct_io(self, up: LevelUp) -> DirectIo:  # noqa: ARG002 - the same everywhere
+        """Always direct, whatever db_bench asks for."""
+        return DirectIo(True, True, "libzlfs.so opens the device with O_DIRECT and nothing else")
+
     def sync(self, up: LevelUp) -> None:
         """Do nothing: between phases no process holds anything back.
 
@@ -179,14 +195,6 @@ def _probe_zones(device: Device) -> Reason | None:
             f"capacity, zones of {device.path} have {device.zone_capacity} B",
             "use a namespace with larger zones",
         )
-    return None
-
-
-def _rocksdb(file: Path) -> Path | None:
-    """Return the RocksDB library that a program or plug-in is linked with, resolved."""
-    for name, path in ldd.libraries(file).items():
-        if name.startswith(_ROCKSDB) and path is not None:
-            return path.resolve()
     return None
 
 

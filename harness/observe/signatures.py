@@ -51,18 +51,20 @@ _PROBES = (
     Probe("gpt", 4096, b"EFI PART"),
     Probe("swap", 4086, b"SWAPSPACE2"),
     Probe("swap", 4086, b"SWAP-SPACE"),
-    Probe("dm-zoned", 0, b"DMZD"),
-    Probe("dm-zoned", 0, b"DZBD"),
-    Probe("zenfs", 0, b"ZENF"),
-    Probe("zenfs", 7, b"FENZ"),
+    Probe("dm-zoned", 0, b"DBZD", 48, 32),
     Probe("zfs", 0x20000 + 0x400, b"\x0c\xb1\xba\x00"),
     Probe("bcachefs", 0x1018, b"\xc6\x85\x73\xf6\x4e\x1a\x45\xca"),
     Probe("bluestore", 0, b"bluestore block device"),
     Probe("mbr", 510, b"\x55\xaa"),
 )
 
-# Its superblock begins either of the first two zones: the metadata log lives in them in turn.
+# Their superblocks begin one of the first zones: the metadata log lives in them in turn.
 ZLFS = Probe("zlfs", 0, b"ZLFSSB01", 328, 32)
+# A record's header (checksum, length), then the superblock: magic, UUID of 37 bytes, six numbers,
+# and the auxiliary path, whose last folder is what stands for a label here.
+ZENFS = Probe("zenfs", 8, b"FNEZ", 8 + 4 + 37 + 6 * 4, 256)
+_LOGS = (ZLFS, ZENFS)
+_LOG_ZONES = 3  # ZenFS has three, zlfs two
 
 
 def find(read: Read, zone_size: int | None = None) -> list[Signature]:
@@ -74,17 +76,19 @@ def find(read: Read, zone_size: int | None = None) -> list[Signature]:
     """
     head = read(0, HEAD)
     found: dict[str, Signature] = {}
-    for start in (head, read(zone_size, 4 * KIB)) if zone_size else ():
-        if start.startswith(ZLFS.magic):
-            found["zlfs"] = Signature("zlfs", _label(ZLFS, start))
+    for start in _log_zones(head, read, zone_size):
+        for log in _LOGS:
+            if start[log.offset : log.offset + len(log.magic)] == log.magic:
+                label = _label(log, start).rstrip("/").rpartition("/")[2]
+                found.setdefault(log.kind, Signature(log.kind, label))
     for probe in _PROBES:
         if head[probe.offset : probe.offset + len(probe.magic)] != probe.magic:
             continue
         if probe.kind == "mbr" and found:
             continue  # file systems carry the boot-sector mark too
         found.setdefault(probe.kind, Signature(probe.kind, _label(probe, head)))
-    if "zenfs" not in found and b"ZENF" in head[: 64 * KIB]:
-        found["zenfs"] = Signature("zenfs", "")
+    if any(magic in head[: 64 * KIB] for magic in (b"ZENF", b"FNEZ")):  # of another version
+        found.setdefault("zenfs", Signature("zenfs", ""))
     return list(found.values())
 
 
@@ -107,6 +111,12 @@ def wipe_spots(size: int) -> list[tuple[int, int]]:
 def is_blank(read: Read, size: int) -> bool:
     """Return whether every sampled range reads as zeros."""
     return not any(read(offset, length).strip(b"\0") for offset, length in zero_spots(size))
+
+
+def _log_zones(head: bytes, read: Read, zone_size: int | None) -> list[bytes]:
+    if not zone_size:
+        return []
+    return [head, *(read(number * zone_size, 4 * KIB) for number in range(1, _LOG_ZONES))]
 
 
 def _label(probe: Probe, head: bytes) -> str:

@@ -84,14 +84,19 @@ class ZoneCounts:
     allocated: int
 
 
-def count(zones: Iterable[Zone]) -> ZoneCounts:
-    """Summarise a report; conventional zones count in none of the states."""
+def count(zones: Iterable[Zone], skip: int = 0) -> ZoneCounts:
+    """Summarise a report; conventional zones count in none of the states.
+
+    The first ``skip`` zones are a level's metadata: they count as allocated and active, but not as
+    full (ZenFS finishes one at every mount, almost empty) nor as empty.
+    """
     empty = active = full = allocated = 0
-    for zone in zones:
-        empty += zone.condition is ZoneCondition.EMPTY
-        active += zone.condition in _ACTIVE
-        full += zone.condition is ZoneCondition.FULL
+    for number, zone in enumerate(zones):
         allocated += zone.allocated
+        active += zone.condition in _ACTIVE
+        if number >= skip:
+            empty += zone.condition is ZoneCondition.EMPTY
+            full += zone.condition is ZoneCondition.FULL
     return ZoneCounts(empty, active, full, allocated)
 
 

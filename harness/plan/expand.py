@@ -15,11 +15,11 @@ from harness.errors import ConfigError
 from harness.plan.derive import Derived, cold_spec, derive, phase_spec
 from harness.plan.facts import device_facts
 from harness.plan.load import build, nearest
-from harness.plan.models import Flag, Level, Study, Workload
+from harness.plan.models import OPTION, Flag, Level, Study, Workload
 from harness.plan.predict import predict
 from harness.plan.requirements import check_level, check_options, check_room, choose_scheduler
 from harness.plan.units import format_size, parse_share
-from harness.store.spec import Claim, HostPlan, Inspection, Plan, Prediction, RunSpec
+from harness.store.spec import Claim, HostPlan, Inspection, LevelProbe, Plan, Prediction, RunSpec
 
 # A run's folder adds its repetition and attempt to the cell; store.campaign.NAME allows 200.
 _LONGEST_CELL = 180
@@ -150,14 +150,14 @@ def apply_factors(
     changes = workload.model_dump(mode="json", exclude_defaults=True)
     known = _WORKLOAD_FACTORS | _STUDY_FACTORS | _SIZE_FLAGS | set(workload.flags)
     for name, value in factors.items():
-        if name not in known:
+        if name not in known and OPTION not in name:
             raise ConfigError(
                 f"study {study.name} varies an unknown factor {name!r}",
                 hint=nearest(name, known), code="unknown-factor",
             )  # fmt: skip
         if name in _WORKLOAD_FACTORS:
             changes[name] = value
-        elif name not in _STUDY_FACTORS:
+        elif name not in _STUDY_FACTORS and OPTION not in name:
             changes["flags"][name] = value
     target = parse_share(factors.get("target_utilisation", study.target_utilisation))
     if not 0 < target <= 1:
@@ -176,9 +176,12 @@ def _cell(
     level: Level, factors: dict[str, Flag],
 ) -> Cell:  # fmt: skip
     device = inspection.device
+    level = _with_options(level, factors)
     check_options(level)
     sized, target, wanted = apply_factors(study, workload, factors)
-    scheduler = choose_scheduler(wanted, inspection)
+    # A level that is skipped anyway refuses nothing.
+    able = _probe(level.name, inspection).available
+    scheduler = choose_scheduler(level.name if able else None, wanted, inspection)
     derived = derive(sized, device, target, cold=study.cold)
     specs = tuple(phase_spec(sized, phase, derived) for phase in sized.phases)
     predicted, phases, timeout = predict(sized, derived, specs, device.kind)
@@ -207,11 +210,20 @@ def _cell(
     return Cell(name, level, factors, scheduler, derived, template)
 
 
+def _with_options(level: Level, factors: dict[str, Flag]) -> Level:
+    """Return the level with the options that factors ``<level>.<option>`` set."""
+    options = {n.partition(OPTION)[2]: value for n, value in factors.items() if OPTION in n}
+    return level.model_copy(update={"options": {**level.options, **options}})
+
+
 def _free_if_skipped(level: str, inspection: Inspection, predicted: Prediction) -> Prediction:
-    probe = next(probe for probe in inspection.levels if probe.level == level)
-    if probe.available:
+    if _probe(level, inspection).available:
         return predicted
     return replace(predicted, bytes_written=type(predicted.bytes_written)(0), seconds=0.0)
+
+
+def _probe(level: str, inspection: Inspection) -> LevelProbe:
+    return next(probe for probe in inspection.levels if probe.level == level)
 
 
 def _run(study: Study, cell: Cell, repetition: int, position: int) -> RunSpec:

@@ -15,6 +15,9 @@ from harness.plan.units import FieldError, Seconds, Share, Size
 Flag = str | bool | int | float
 Name = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9._-]*$", max_length=64)]
 FlagName = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]*$")]
+# A factor may also be an option of the study's only level: xfs.max_open_zones.
+OPTION = "."
+FactorName = Annotated[str, Field(pattern=r"^([a-z0-9-]+\.)?[A-Za-z][A-Za-z0-9_]*$")]
 
 # Benchmarks the planner knows to size. The first group begins with an empty database.
 FRESH = frozenset({"fillseq", "fillrandom", "filluniquerandom"})
@@ -147,7 +150,7 @@ class Study(Model):
     question: str
     workload: Name
     levels: Annotated[tuple[Name | Level, ...], Field(min_length=1)]
-    factors: dict[FlagName, Annotated[tuple[Flag, ...], Field(min_length=1)]] = {}
+    factors: dict[FactorName, Annotated[tuple[Flag, ...], Field(min_length=1)]] = {}
     repetitions: Annotated[int, Field(ge=1, le=99)]
     seed: Annotated[int, Field(ge=1, lt=2**31)]
     cold: bool = True
@@ -170,6 +173,13 @@ class Study(Model):
         names = [entry.name for entry in self.entries]
         if len(set(names)) != len(names):
             raise FieldError(f"levels must differ: {', '.join(names)}")
+        for factor in self.factors:
+            owner, dot, _ = factor.partition(OPTION)
+            if dot and names != [owner]:
+                raise FieldError(
+                    f"factor {factor!r} needs levels: [{owner}]",
+                    hint="runs of other levels would have nothing to compare it with",
+                )
         if self.contrast != "level" and self.contrast not in self.factors:
             raise FieldError(f"contrast {self.contrast!r} is neither 'level' nor a factor")
         values = names if self.contrast == "level" else map(str, self.factors[self.contrast])

@@ -5,10 +5,9 @@ Probes on the host decide whether a level *can* run; these are arithmetic on the
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from harness import levels
 from harness.errors import ConfigError
-from harness.levels import LEVELS, zlfs
+from harness.levels.base import Level as Module
 from harness.plan.derive import Derived
 from harness.plan.load import nearest
 from harness.plan.models import Level
@@ -19,40 +18,16 @@ from harness.store.spec import Device, Inspection
 _NONE_SINCE = (6, 10)
 
 
-@dataclass(frozen=True, slots=True)
-class Needs:
-    """Smallest zone count and active limit of a level, and where the numbers come from."""
-
-    zones: int
-    active: int
-    why: str
-
-
-# Below 16 zones every file system here spends most of them on reserves.
-DEFAULT = Needs(16, 3, "data, metadata and journal each keep a zone active")
-NEEDS = {
-    "zlfs": Needs(
-        zlfs.MIN_ZONES,
-        zlfs.MIN_ACTIVE_ZONES,
-        "two for the metadata log, one each for WALs, small files, garbage collection and data",
-    ),
-    "f2fs": Needs(16, 6, "f2fs keeps six logs open"),
-    "btrfs": Needs(16, 8, "BTRFS_MIN_ACTIVE_ZONES: 3 superblock, 3 block groups, log, relocation"),
-    "zenfs": Needs(32, 3, "ZenFS refuses fewer than 32 zones; two active ones are its own"),
-}
-# Their data lives on a conventional device, so the zoned one's limits do not matter.
-CONVENTIONAL = ("conventional-ext4", "conventional-xfs")
-
-
 def check_level(level: str, device: Device) -> None:
     """Refuse a level that this geometry cannot carry.
 
     Raises:
         ConfigError: too few zones, or too few zones may be active at once.
     """
-    if level in CONVENTIONAL or not device.zoned:
+    module = levels.LEVELS.get(level)
+    if not device.zoned or (module is not None and not module.uses_zoned):
         return
-    needs = NEEDS.get(level, DEFAULT)
+    needs = module.needs if module is not None else Module.needs
     zones, active = device.zones or 0, device.max_active_zones or 0
     if zones < needs.zones:
         raise ConfigError(
@@ -70,16 +45,15 @@ def check_level(level: str, device: Device) -> None:
 
 
 def check_room(level: str, device: Device, derived: Derived) -> None:
-    """Refuse data that a level with zones of its own cannot take beside them.
+    """Refuse data that a level which knows its room beforehand cannot take.
 
     Raises:
         ConfigError: cold data and the largest database need more than it offers.
     """
-    if level != "zlfs" or device.zone_capacity is None:
-        return
-    room = zlfs.usable_zones(device.zones or 0) * device.zone_capacity
+    module = levels.LEVELS.get(level)
+    room = module.room(device) if module is not None and device.zoned else None
     wanted = derived.cold_bytes + derived.peak_bytes
-    if wanted > room:
+    if room is not None and wanted > room:
         raise ConfigError(
             f"{level} fills at most {format_size(room)} of {format_size(device.capacity)}, cold "
             f"data and the largest database need {format_size(wanted)}",
@@ -94,7 +68,7 @@ def check_options(level: Level) -> None:
     Raises:
         ConfigError: there is one; the hint lists those it knows.
     """
-    module = LEVELS.get(level.name)
+    module = levels.LEVELS.get(level.name)
     if module is None:  # a level that only the inspected host has
         return
     for name in level.options:
@@ -105,15 +79,26 @@ def check_options(level: Level) -> None:
             )  # fmt: skip
 
 
-def choose_scheduler(wanted: str | None, inspection: Inspection) -> str:
-    """Return the scheduler of a run: the wanted one, else ``none`` where the kernel allows it.
+def choose_scheduler(level: str | None, wanted: str | None, inspection: Inspection) -> str:
+    """Return the scheduler of a run: the wanted one, else ``none`` where kernel and level allow it.
+
+    ``level`` is null for one that is skipped.
 
     Raises:
-        ConfigError: the device does not offer it, or the kernel needs mq-deadline on zones.
+        ConfigError: the device does not offer it, the kernel needs mq-deadline on zones, or the
+            level works with others only.
     """
     device, release = inspection.device, inspection.host.kernel
     ordered = not device.zoned or _version(release) >= _NONE_SINCE
-    choice = wanted or ("none" if ordered else "mq-deadline")
+    module = levels.LEVELS.get(level) if level else None
+    accepted = module.schedulers if module is not None else ()
+    choice = wanted or (accepted[0] if accepted else "none" if ordered else "mq-deadline")
+    if accepted and choice not in accepted:
+        raise ConfigError(
+            f"{level} does not work with scheduler {choice}",
+            hint=f"it works with {', '.join(accepted)}; or leave the level out",
+            code="scheduler-unsupported",
+        )
     if choice != "mq-deadline" and not ordered:
         raise ConfigError(
             f"scheduler {choice} reorders zone writes on Linux {release}",

@@ -63,6 +63,7 @@ def mmdebstrap_argv(
         # the same mirror serves the pocket: repeat the suite's line with the pocket's name
         edit = rf"s/^(deb .*) {wanted.suite} main$/\1 {wanted.suite} main\n\1 {wanted.pocket} main/"
         argv += [f'--setup-hook=sed -Ei "{edit}" "$1/etc/apt/sources.list"']
+    argv += _newer(wanted)
     argv += [f"--customize-hook=sync-in {shlex.quote(str(GUEST / 'files'))} /"]
     if wanted.native:
         argv += ['--customize-hook=mkdir -p "$1/usr/src/zonelab"']
@@ -75,6 +76,29 @@ def mmdebstrap_argv(
     # a proxy or a frozen archive is this host's business, not the guest's
     argv += ['--customize-hook=rm -f "$1/etc/apt/apt.conf.d/99mmdebstrap"']
     return [*argv, wanted.suite, str(out / "root.tar"), *([mirror] if mirror else [])]
+
+
+def _newer(wanted: Recipe) -> list[str]:
+    """Return the hooks that take some packages from another suite, and nothing else from it.
+
+    Pinned one by one: ``package/suite`` on apt's command line would drag what they depend on from
+    that suite too, and end in conflicts.
+    """
+    hooks, pins = [], ""
+    for suite in dict.fromkeys(suite for suite, _ in wanted.newer):
+        names = " ".join(name for other, name in wanted.newer if other == suite)
+        edit = (
+            rf"0,/^deb /s/^(deb .*) {wanted.suite} main$/\1 {wanted.suite} main\n\1 {suite} main/"
+        )
+        hooks.append(f'--setup-hook=sed -Ei "{edit}" "$1/etc/apt/sources.list"')
+        for packages, priority in (("*", 100), (names, 990)):
+            pins += f"Package: {packages}\\nPin: release n={suite}\\nPin-Priority: {priority}\\n\\n"
+    if pins:
+        hooks.append(
+            '--setup-hook=mkdir -p "$1/etc/apt/preferences.d" && '
+            f"printf '{pins}' > \"$1/etc/apt/preferences.d/zonelab\""
+        )
+    return hooks
 
 
 def ensure(wanted: Recipe, talk: Talk) -> tuple[Image, bool]:

@@ -29,7 +29,7 @@ BOOT_TIMEOUT = (
 
 def build(rig: Rig, talk: Talk) -> tuple[Image, bool]:
     """Build a rig's image if it is not in the cache; whether that was needed."""
-    return image.ensure(recipe(rig.suite), talk)
+    return image.ensure(recipe(rig.suite, newer=rig.newer), talk)
 
 
 def up(

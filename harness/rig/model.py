@@ -141,6 +141,9 @@ class Rig(_Data):
     name: str = Field(pattern=r"^[a-z][a-z0-9-]{0,30}$", description="the file's stem")
     description: str = Field(description="one line for `zonelab rig list`")
     suite: Literal["trixie", "bookworm"] = Field(description="maps to mmdebstrap SUITE")
+    newer: dict[str, tuple[str, ...]] = Field(
+        default_factory=dict, description="maps to apt pins: other suite to packages taken from it"
+    )
     machine: Literal["q35"] = Field(default="q35", description="maps to -machine")
     smp: int = Field(ge=1, le=64, description="maps to -smp")
     memory: Size = Field(alias="m", description="maps to -m")

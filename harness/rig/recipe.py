@@ -5,18 +5,21 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from harness import levels
 from harness.rig.model import PROJECT
 from harness.rig.native import BUILD_PACKAGES, source_hash
 
 NATIVE = PROJECT / "harness" / "native"
 GUEST = Path(__file__).parent / "image_files"
 
-_FORMAT = 1  # raise when image.py changes what it makes of the same recipe
+_FORMAT = 2  # raise when image.py changes what it makes of the same recipe
 ROOT_SIZE = "6G"  # sparse; a full study leaves well under 1 GiB on it
 
+# Beside what levels need (harness/levels).
 _COMMON = (
     "systemd-sysv",
     "udev",
@@ -26,14 +29,9 @@ _COMMON = (
     "python3",
     "python3-apt",
     "rocksdb-tools",
-    "f2fs-tools",
-    "btrfs-progs",
-    "xfsprogs",
-    "e2fsprogs",
     "zbd-utils",
     "nvme-cli",
     "fio",
-    "dmsetup",
     "bpftrace",
     "iproute2",
     "kmod",
@@ -45,25 +43,32 @@ _COMMON = (
 
 @dataclass(frozen=True, slots=True)
 class Suite:
-    """What differs between distribution releases. ``pocket`` is the suite the kernel comes from."""
+    """What differs between distribution releases.
+
+    ``pocket`` is the suite the kernel comes from; ``lacks`` are packages of levels that it has not.
+    """
 
     pocket: str
-    packages: tuple[str, ...]
+    lacks: frozenset[str] = frozenset()
 
 
 SUITES = {
-    "trixie": Suite("trixie-backports", ("dm-zoned-tools",)),  # kernel >= 6.15: zoned XFS
-    "bookworm": Suite("bookworm", ()),
+    "trixie": Suite("trixie-backports"),  # kernel >= 6.15: zoned XFS
+    "bookworm": Suite("bookworm", frozenset({"dm-zoned-tools"})),
 }
 
 
 @dataclass(frozen=True, slots=True)
 class Recipe:
-    """Everything that decides what is in an image. Equal recipes are the same image."""
+    """Everything that decides what is in an image. Equal recipes are the same image.
+
+    ``newer`` are packages taken from another suite: (suite, package) pairs, sorted.
+    """
 
     suite: str
     pocket: str
     packages: tuple[str, ...]
+    newer: tuple[tuple[str, str], ...]
     build_packages: tuple[str, ...]
     guest_files: str
     native_source: str
@@ -81,14 +86,27 @@ class Recipe:
         return bool(self.build_packages)
 
 
-def recipe(suite: str, native: Path = NATIVE, guest: Path = GUEST) -> Recipe:
-    """Return the recipe of a suite's image as the checkout stands now."""
+def recipe(
+    suite: str,
+    native: Path = NATIVE,
+    guest: Path = GUEST,
+    *,
+    newer: Mapping[str, tuple[str, ...]] | None = None,
+) -> Recipe:
+    """Return the recipe of a suite's image as the checkout stands now.
+
+    ``newer`` maps another suite to the packages that are taken from it.
+    """
     chosen = SUITES[suite]
+    pairs = sorted((other, name) for other, names in (newer or {}).items() for name in names)
+    own = [name for name in levels.packages() if name not in chosen.lacks]
+    common = [name for name in _COMMON if name not in own]
     has_native = (native / "CMakeLists.txt").is_file()
     return Recipe(
         suite=suite,
         pocket=chosen.pocket,
-        packages=(f"linux-image-amd64/{chosen.pocket}", *_COMMON, *chosen.packages),
+        packages=(f"linux-image-amd64/{chosen.pocket}", *common, *own),
+        newer=tuple(pairs),
         build_packages=BUILD_PACKAGES if has_native else (),
         guest_files=source_hash(guest),
         native_source=source_hash(native) if has_native else "",

@@ -26,6 +26,11 @@ _SHARE_ERROR = 0.5
 _SHARE_WARNING = 0.9
 # NTP slews by at most 0.5 ms a second; a step of a second in a run of minutes is a jump.
 _CLOCK_JUMP_SECONDS = 1.0
+# What db_bench is told about direct I/O. The WAL has no such flag: it is buffered everywhere.
+DIRECT_FLAGS = {
+    "reads": "use_direct_reads",
+    "writes": "use_direct_io_for_flush_and_compaction",
+}
 
 
 def kernel_log_readable(run: RunFacts) -> Iterator[Issue]:
@@ -86,14 +91,37 @@ def zoned_share(run: RunFacts) -> Iterator[Issue]:
     if zoned + other == 0:
         return
     share = zoned / (zoned + other)
+    fault = share < _SHARE_ERROR and not run.buffers_conventional
     if share < _SHARE_WARNING:
         yield issue(
             "zoned-share-low",
-            Severity.ERROR if share < _SHARE_ERROR else Severity.WARNING,
+            Severity.ERROR if fault else Severity.WARNING,
             f"only {share:.1%} of the written bytes reached the zoned device",
-            expected=_SHARE_ERROR if share < _SHARE_ERROR else _SHARE_WARNING,
+            expected=_SHARE_ERROR if fault else _SHARE_WARNING,
             actual=round(share, 6),
         )
+
+
+def direct_io(run: RunFacts) -> Iterator[Issue]:
+    """Direct I/O was asked for and the level buffers it: the page cache is part of the result."""
+    if run.direct_io is None:
+        return
+    for what, effective in (("reads", run.direct_io.reads), ("writes", run.direct_io.writes)):
+        asked = any(phase.spec.flags.get(DIRECT_FLAGS[what]) for phase in run.phases)
+        if asked and effective is False:
+            yield issue(
+                f"direct-{what}-buffered",
+                Severity.WARNING,
+                f"direct {what} were asked for, {run.spec.level} buffers them"
+                f" ({run.direct_io.source})",
+                expected="direct",
+                actual="buffered",
+            )
+
+
+def level_caveats(run: RunFacts) -> Iterator[Issue]:
+    """What the level says of itself on this device."""
+    yield from run.caveats
 
 
 def gc_ran(run: RunFacts) -> Iterator[Issue]:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from harness.levels.base import LevelUsage
+from harness.levels.base import DirectIo, LevelUsage
 from harness.observe.diskstats import DiskCounters
 from harness.observe.zones import ZoneCounts
-from harness.store.result import Utilisation
+from harness.store.result import Issue, Utilisation
 from harness.store.spec import PhaseRole, PhaseSpec, RunSpec
 from harness.workloads.db_bench import Parsed
 
@@ -52,7 +52,8 @@ class RunFacts:
     """A run as it happened. ``kernel_log`` is null when it could not be read.
 
     ``idle_written`` is what others wrote to the devices in the moment before the run (bytes);
-    ``clock_jump`` is how far real time and monotonic time moved apart (seconds).
+    ``clock_jump`` is how far real time and monotonic time moved apart (seconds). ``caveats`` are
+    the level's own; ``buffers_conventional`` as in ``Level``.
     """
 
     spec: RunSpec
@@ -62,3 +63,6 @@ class RunFacts:
     utilisation: Utilisation | None
     idle_written: Mapping[str, int]
     clock_jump: float
+    direct_io: DirectIo | None = None
+    caveats: tuple[Issue, ...] = ()
+    buffers_conventional: bool = False

@@ -24,6 +24,8 @@ RULES: tuple[Rule, ...] = (
     devices.utilisation,
     devices.zoned_share,
     devices.gc_ran,
+    devices.direct_io,
+    devices.level_caveats,
     devices.clock,
     devices.other_io,
 )

@@ -62,7 +62,7 @@ def probe(
         reason = level.probe(device, partner) or _probe_program(level)
     except ZonelabError as error:
         reason = Reason(error.code, error.message, error.hint)
-    if reason is not None and level.needs_conventional and partner is None and partner_reason:
+    if reason is not None and reason.code == "conventional-missing" and partner_reason:
         reason = partner_reason  # says which device was looked at, and what to type
     return LevelProbe(level.name, reason is None, reason)
 

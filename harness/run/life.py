@@ -144,6 +144,7 @@ class OneRun:
                     scratch=scratch,
                     label=label(self._spec),
                     check_devices=self._claim.check,
+                    program=self._bench.program,
                 )
             )
         except BaseException:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 from harness.errors import TimedOut, ZonelabError
+from harness.levels.base import DirectIo
 from harness.observe.sampler import Sampler
-from harness.rules import PhaseFacts
+from harness.rules import DIRECT_FLAGS, PhaseFacts
 from harness.run import phases
 from harness.run.bench import Bench
 from harness.run.phases import Barrier, Stage
@@ -76,12 +78,16 @@ class Measurement:
 
     def _measure(self) -> None:
         stage = self._stage
+        self._record.direct_io = stage.level.direct_io(stage.up)
         fresh = phases.barrier(self._bench, stage, "up")
         if fresh.usage.free_bytes is not None:
             self._maximum = min(fresh.usage.free_bytes / self._spec.device.capacity, 1.0)
         self._record.level |= {
             "mount_options": stage.up.mount_options,
             "gc_source": fresh.usage.gc_source,
+            "program": str(stage.up.program or self._bench.program),
+            "facts": dict(stage.up.facts),
+            "direct_io": _direct_io(self._spec, self._record.direct_io),
             "fresh": encode(fresh.usage),
         }
         self._fill_cold()
@@ -170,6 +176,23 @@ class Measurement:
             capacity_bytes=capacity,
             max_utilisation=self._maximum,
         )
+
+
+def _direct_io(spec: RunSpec, found: DirectIo | None) -> dict[str, Any]:
+    """Return what was asked for in the flags, and what became of it (null: not known)."""
+    asked = {
+        name: any(bool(phase.flags.get(flag)) for phase in spec.phases)
+        for name, flag in DIRECT_FLAGS.items()
+    }
+    if found is None:
+        return {"requested": asked, "effective": {"reads": None, "writes": None}}
+    effective = {"reads": found.reads, "writes": found.writes}
+    return {
+        "requested": asked,
+        "effective": effective,
+        "source": found.source,
+        "facts": dict(found.facts),
+    }
 
 
 def _failure(facts: PhaseFacts) -> ZonelabError:

@@ -94,7 +94,7 @@ def barrier(bench: Bench, stage: Stage, point: str) -> Barrier:
     if stage.level.uses_zoned:
         report = bench.host.zones(stage.device.path)
         stage.writer.write(f"raw/{point}.zones.csv", zones.as_csv(report))
-        counts = zones.count(report)
+        counts = zones.count(report, skip=stage.level.metadata_zones)
     return Barrier(disks, usage, counts)
 
 
@@ -117,7 +117,9 @@ def run_phase(
     raw = stage.writer.path / "raw"
     stderr = raw / f"{spec.name}.stderr"
     report = db_bench.Report(stage.up, raw / f"{spec.name}.report.csv", stderr)
-    argv = db_bench.argv(spec, stage.up, seed, first=first, program=bench.program, report=report)
+    argv = db_bench.argv(
+        spec, stage.up, seed, first=first, program=stage.up.program or bench.program, report=report
+    )
     started, offset = bench.host.now(), bench.host.monotonic() - stage.began
     share = _ShareDone(report.path, spec)
     # Not at the barriers: what the harness does between phases disturbs nobody.

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from harness.levels.base import Level
+from harness.levels.base import DirectIo, Level
 from harness.observe.manifest import manifest
 from harness.rules import PhaseFacts, RunFacts, judge
 from harness.run import phases
@@ -38,6 +38,7 @@ class Record:
         self.idle_written: dict[str, int] = {}
         self.level: dict[str, Any] = {}
         self.utilisation: Utilisation | None = None
+        self.direct_io: DirectIo | None = None
 
     def seconds(self) -> float:
         """Return how long the run has been on."""
@@ -101,6 +102,9 @@ class Record:
                 utilisation=self.utilisation,
                 idle_written=self.idle_written,
                 clock_jump=self._bench.host.realtime() - self._began_real - seconds,
+                direct_io=self.direct_io,
+                caveats=self._level.caveats(self._spec.device),
+                buffers_conventional=self._level.buffers_conventional,
             )
         )
 

@@ -95,9 +95,10 @@ def mounts_below(host: Host, folder: Path) -> list[Path]:
 
 
 def mapped(host: Host) -> list[str]:
-    """Return our device-mapper names, from sysfs."""
-    names = [host.sysfs.text(name, "dm/name") for name in host.sysfs.names()]
-    return [name for name in names if name.startswith(dmsetup.PREFIX)]
+    """Return our device-mapper names, from sysfs; what is stacked on another comes before it."""
+    named = {name: host.sysfs.text(name, "dm/name") for name in host.sysfs.names()}
+    ours = [name for name, mapped_as in named.items() if dmsetup.is_ours(mapped_as)]
+    return [named[name] for name in sorted(ours, key=lambda one: len(host.sysfs.family(one)))]
 
 
 def _remove_empty(folder: Path) -> None:

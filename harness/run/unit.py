@@ -19,6 +19,7 @@ UNIT = "zonelab-run"
 # A runner takes the lock a second after its start, and is gone a second after letting go of it.
 _OTHER_START_SECONDS = 30.0
 _LOOK_SECONDS = 0.5
+_INHERITED = ("PATH", "ZONELAB_DB_BENCH", "ZONELAB_NATIVE", "ZONELAB_ZENFS")
 
 
 def detach(arguments: Sequence[str], paths: Paths, campaign: str) -> str:
@@ -123,7 +124,7 @@ def self_command() -> list[str]:
 def _environment() -> dict[str, str]:
     """Return what the unit has to inherit; systemd gives it nothing else of ours."""
     root = Path(harness.__file__).parent.parent
-    wanted = {name: os.environ[name] for name in ("PATH", "ZONELAB_DB_BENCH") if name in os.environ}
+    wanted = {name: os.environ[name] for name in _INHERITED if name in os.environ}
     return wanted | ({} if root.is_file() else {"PYTHONPATH": str(root)})
 
 

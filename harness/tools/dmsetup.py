@@ -1,7 +1,8 @@
-"""dmsetup: linear slices of a block device, named ``zonelab-…`` so that ours are recognised."""
+"""dmsetup: slices and translation layers, named so that ours are recognised."""
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 from harness.errors import ToolFailed
@@ -11,12 +12,19 @@ from harness.tools.mount import retry
 
 PREFIX = "zonelab-"
 SECTOR = 512
+# dmzadm names what it maps after its label, which is the run's.
+_LABEL = re.compile(r"zl-[0-9a-f]{8}")
 _TIMEOUT_SECONDS = 60.0
 
 
 def name_for(device: Path) -> str:
     """Return the name of the slice of ``device``: one per device, as only one run runs."""
     return PREFIX + device.name
+
+
+def is_ours(name: str) -> bool:
+    """Whether a mapped device has one of our names."""
+    return name.startswith(PREFIX) or _LABEL.fullmatch(name) is not None
 
 
 def node(name: str) -> Path:
@@ -26,17 +34,26 @@ def node(name: str) -> Path:
 
 def create_argv(name: str, device: Path, size: Bytes) -> list[str]:
     """Return the argument list that maps the first ``size`` bytes of ``device``."""
-    table = f"0 {size // SECTOR} linear {device} 0"
-    return ["dmsetup", "create", name, "--table", table]
+    return map_argv(name, size, "linear", f"{device} 0")
+
+
+def map_argv(name: str, size: Bytes, target: str, arguments: str) -> list[str]:
+    """Return the argument list that maps ``size`` bytes to a target with its arguments."""
+    return ["dmsetup", "create", name, "--table", f"0 {size // SECTOR} {target} {arguments}"]
 
 
 def create(name: str, device: Path, size: Bytes) -> Path:
-    """Map the first ``size`` bytes (a multiple of 512) of ``device``; return the new node.
+    """Map the first ``size`` bytes (a multiple of 512) of ``device``; errors as for ``map_to``."""
+    return map_to(name, size, "linear", f"{device} 0")
+
+
+def map_to(name: str, size: Bytes, target: str, arguments: str) -> Path:
+    """Map ``size`` bytes to a target; return the new node.
 
     Raises:
         ToolFailed: the kernel refused, or no node appeared.
     """
-    proc.run(create_argv(name, device, size), timeout=_TIMEOUT_SECONDS)
+    proc.run(map_argv(name, size, target, arguments), timeout=_TIMEOUT_SECONDS)
     if not node(name).exists():
         raise ToolFailed(f"dmsetup created {name} but {node(name)} did not appear")
     return node(name)
@@ -60,9 +77,42 @@ def parse_names(stdout: str) -> list[str]:
         name, tab, numbers = line.partition("\t")
         if not tab or not numbers.startswith("("):
             raise ToolFailed(f"dmsetup ls printed {line!r}", code="output-malformed")
-        if name.startswith(PREFIX):
+        if is_ours(name):
             found.append(name)
     return found
+
+
+def targets() -> dict[str, str]:
+    """Return target → version of those the running kernel has loaded.
+
+    Raises:
+        ToolFailed: dmsetup failed (not root, no device mapper) or printed a line of another form.
+    """
+    return parse_targets(proc.run(["dmsetup", "targets"], timeout=_TIMEOUT_SECONDS).stdout)
+
+
+def parse_targets(stdout: str) -> dict[str, str]:
+    """Read ``dmsetup targets`` (``linear           v1.4.0``)."""
+    found = {}
+    for line in stdout.splitlines():
+        match = re.fullmatch(r"(\S+)\s+v(\d+\.\d+\.\d+)\s*", line)
+        if match is None:
+            raise ToolFailed(f"dmsetup targets printed {line!r}", code="output-malformed")
+        found[match[1]] = match[2]
+    return found
+
+
+def status(name: str) -> str:
+    """Return what a target says of itself; '' when it says nothing."""
+    return parse_status(proc.run(["dmsetup", "status", name], timeout=_TIMEOUT_SECONDS).stdout)
+
+
+def parse_status(stdout: str) -> str:
+    """Read ``dmsetup status NAME`` (``0 10223616 zoned 96 zones …``): what follows the target."""
+    fields = stdout.split()
+    if len(fields) < 3 or not (fields[0].isdigit() and fields[1].isdigit()):  # noqa: PLR2004
+        raise ToolFailed(f"dmsetup status printed {stdout.strip()!r}", code="output-malformed")
+    return " ".join(fields[3:])
 
 
 def remove(name: str) -> None:

@@ -43,8 +43,10 @@ class Kernel:
         Only asks (modprobe -n): nothing is loaded.
         """
         listed = (self.root / "proc/filesystems").read_text(encoding="ascii").split()
-        if name in listed:
-            return True
+        return name in listed or self.module_available(name)
+
+    def module_available(self, name: str) -> bool:
+        """Whether modprobe can find a module (or an alias); nothing is loaded."""
         if proc.which("modprobe") is None:
             return False
         return proc.run(["modprobe", "-n", "-q", name], timeout=30, check=False).ok

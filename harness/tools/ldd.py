@@ -15,6 +15,7 @@ _FOUND = re.compile(r"^\s+(\S+) => (/.+) \(0x[0-9a-f]+\)$")
 _LOST = re.compile(r"^\s+(\S+) => not found$")
 # The kernel's own object, and the loader, which is named by its path: neither has an arrow.
 _OTHER = re.compile(r"^\s+\S+ \(0x[0-9a-f]+\)$")
+_ROCKSDB = "librocksdb.so"
 _STATIC = ("not a dynamic executable", "statically linked")
 
 
@@ -30,6 +31,18 @@ def libraries(file: Path) -> dict[str, Path | None]:
     if not done.ok:
         raise proc.failure(done)
     return parse(done.stdout)
+
+
+def rocksdb(file: Path) -> Path | None:
+    """Return the RocksDB library that a program or plug-in is linked with, resolved; or None.
+
+    Raises:
+        ToolFailed: ldd failed, or printed a line of another form.
+    """
+    for name, path in libraries(file).items():
+        if name.startswith(_ROCKSDB) and path is not None:
+            return path.resolve()
+    return None
 
 
 def parse(stdout: str) -> dict[str, Path | None]:

@@ -2,12 +2,37 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
+from harness.errors import ToolFailed
+from harness.tools import proc
+
 PROGRAM = "mkfs.xfs"
+_TIMEOUT_SECONDS = 60.0
 
 
-def argv(device: Path, *, label: str, m: str = "") -> list[str]:
-    """Return the argument list; ``m`` is mkfs.xfs's -m (metadata options)."""
+def argv(device: Path, *, label: str, m: str = "", r: str = "") -> list[str]:
+    """Return the argument list; ``m`` is -m (metadata options), ``r`` -r (realtime device)."""
     extra = ["-m", m] if m else []
+    extra += ["-r", r] if r else []
     return [PROGRAM, "-q", "-f", *extra, "-L", label[:12], str(device)]
+
+
+def version() -> tuple[int, int]:
+    """Return the version of the one that is installed.
+
+    Raises:
+        HostError: it is not installed.
+        ToolFailed: it printed something else.
+    """
+    done = proc.run([PROGRAM, "-V"], timeout=_TIMEOUT_SECONDS)
+    return parse_version(done.stdout + done.stderr)
+
+
+def parse_version(text: str) -> tuple[int, int]:
+    """Read ``mkfs.xfs version 6.1.0``; errors as for ``version``."""
+    match = re.search(r"^mkfs\.xfs version (\d+)\.(\d+)", text, re.MULTILINE)
+    if match is None:
+        raise ToolFailed(f"mkfs.xfs -V printed {text.strip()!r}", code="output-malformed")
+    return int(match[1]), int(match[2])

@@ -16,8 +16,13 @@ import time
 from pathlib import Path
 
 flags = dict(arg[2:].split("=", 1) for arg in sys.argv[1:])
-device, _, aux = flags.get("fs_uri", "").removeprefix("zlfs://dev:").partition("?aux=")
-root = Path(device).parents[1] if device else Path(os.environ["FAKE_ROOT"])
+uri = flags.get("fs_uri", "")
+device, _, aux = uri.removeprefix("zlfs://dev:").partition("?aux=") if "zlfs" in uri else ("",) * 3
+database = Path(aux, flags["db"])
+# A level that is a file system says nothing of the fake machine: ROOT/run/<run>/mnt/db.
+elsewhere = os.environ.get("FAKE_ROOT") or str(database.parents[3])
+root = Path(device).parents[1] if device else Path(elsewhere)
+database = Path(flags.get("zenfs_aux", database))
 benchmark = flags["benchmarks"]
 fixtures = Path(__file__).parents[1] / "fixtures" / "db_bench" / "9.10"
 behave = root / "behave.json"
@@ -33,7 +38,6 @@ else:
         counts = f"(10000,{second}0000) ops and (10000.0,10000.0) ops/second"
         sys.stderr.write(f"2026/11/21-10:02:3{second}  ... thread 0: {counts}")
         sys.stderr.write(f" in (1.000000,{second}.000000) seconds\n")
-database = Path(aux, flags["db"])
 database.mkdir(exist_ok=True)
 (database / "LOG").write_text("synthetic LOG\n")
 size = int((root / "database-bytes").read_text())
@@ -44,7 +48,7 @@ if device:
     (root / "zlfs.json").write_text(json.dumps(state))
     with Path(aux, "ledger.jsonl").open("a") as log:
         log.write(json.dumps({"event": "close", "benchmark": benchmark}) + "\n")
-elif benchmark == "fillrandom":
+elif benchmark == "fillrandom" and not uri:
     with (database / "000001.sst").open("wb") as file:
         file.truncate(size - len("synthetic LOG\n"))
 

@@ -50,6 +50,8 @@ def make_machine(root: Path) -> None:
             "meminfo": "MemTotal: 2048 kB\n",
             "cmdline": "quiet",
             "sys/kernel/random/boot_id": "00000000-0000-0000-0000-000000000001",
+            "sys/kernel/osrelease": "6.18.0-synthetic\n",
+            "filesystems": "\text4\n\txfs\n",
         },
     )
     (root / "kmsg").write_text("")

@@ -6,15 +6,22 @@ import sys
 from pathlib import Path
 
 import harness.cli.run as command
+from harness import levels as room
 from harness.cli import main as entry
-from harness.levels.zlfs import Zlfs
-from harness.tools import zone_reset
+from harness.tools import dmsetup, zone_reset
+from harness.tools.kernel import Kernel
 from tests.runner.fakes import FakeBaseline, FakeHost, FakeLevel
 
 if __name__ == "__main__":
     root = Path(sys.argv[1])
-    levels = {level.name: level for level in (FakeLevel(root), FakeBaseline(root), Zlfs())}
+    # Modules that a test puts beside ours are found as ours are.
+    room.__path__.append(str(root / "levels"))
+    own = (FakeLevel(root), FakeBaseline(root))
+    levels = room.discover() | {level.name: level for level in own}
+    for level in levels.values():
+        vars(level).update({"kernel": Kernel(root)} if hasattr(level, "kernel") else {})
     vars(command).update(Host=lambda: FakeHost(root), LEVELS=levels)
+    vars(dmsetup).update(node=lambda name: root / "dev" / "mapper" / name)
     # The real one asks the kernel, which knows no zones in a file.
     device = FakeHost(root).device("nvme0n2")
     vars(zone_reset).update(reset_all=lambda *_: FakeHost(root).reset_zones(device))

@@ -122,6 +122,8 @@ def test_read_only(lab: Lab) -> None:
         (4086, b"SWAPSPACE2", "swap"),
         (0, b"LUKS\xba\xbe", "luks"),
         (0, b"ZENF", "zenfs"),
+        (8, b"FNEZ", "zenfs"),
+        (0, b"DBZD", "dm-zoned"),
     ],
 )
 def test_foreign_signature(lab: Lab, offset: int, magic: bytes, kind: str) -> None:

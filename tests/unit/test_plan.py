@@ -181,6 +181,45 @@ def test_the_scheduler_is_a_factor(planner: Planner) -> None:
     assert len(seen) == 4
 
 
+def test_an_option_of_the_only_level_is_a_factor(planner: Planner, tmp_path: Path) -> None:
+    changes = {
+        "levels": ["f2fs"],
+        "factors": {"f2fs.o": [5, 20]},
+        "contrast": "f2fs.o",
+        "baseline": "5",
+        "claims": [],
+    }
+    assert planner("smoke", configs_with(tmp_path, "studies", "smoke", **changes)) == 0
+    runs = planner.plan().hosts[0].runs
+    assert {run.run for run in runs} == {"f2fs_f2fs.o-5--r01", "f2fs_f2fs.o-20--r01"}
+    assert sorted(run.level_options["o"] for run in runs) == [5, 20]
+    changes["levels"] = ["f2fs", "btrfs"]
+    assert planner("smoke", configs_with(tmp_path, "studies", "smoke", **changes)) == 2
+    assert "factor 'f2fs.o' needs levels: [f2fs]" in planner.err
+    changes |= {"levels": ["f2fs"], "factors": {"f2fs.size": [5]}, "contrast": "f2fs.size"}
+    assert planner("smoke", configs_with(tmp_path, "studies", "smoke", **changes)) == 2
+    assert "level f2fs has no option 'size'" in planner.err
+
+
+def test_a_level_that_wants_a_scheduler_gets_it(planner: Planner, tmp_path: Path) -> None:
+    changes = {"levels": ["zenfs", "f2fs"], "baseline": "f2fs"}
+    varied = {**changes, "factors": {"scheduler": ["none"]}}
+    able = tuple(
+        replace(probe, available=True, reason=None) if probe.level == "zenfs" else probe
+        for probe in rig().levels
+    )
+    there = replace(rig(), levels=able)
+    configs = configs_with(tmp_path, "studies", "smoke", **varied)
+    # Where it is skipped anyway it stands in nobody's way.
+    assert planner("smoke", configs, "--check") == 0
+    assert planner("smoke", configs, inspection=there) == 2
+    assert "zenfs does not work with scheduler none" in planner.err
+    configs = configs_with(tmp_path, "studies", "smoke", **changes)
+    assert planner("smoke", configs, inspection=there) == 0
+    chosen = {run.level: run.scheduler for run in planner.plan().hosts[0].runs}
+    assert chosen == {"zenfs": "mq-deadline", "f2fs": "none"}
+
+
 def test_old_kernels_get_mq_deadline(planner: Planner) -> None:
     old = replace(rig(), host=replace(rig().host, kernel="6.1.0-25-amd64"))
     assert "reorders zone writes" in planner.refused("schedulers", inspection=old)

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from harness.errors import ConfigError, UsageError
+from harness.levels.dm_zoned import DmZoned
+from harness.plan.reference import RIG
 from harness.rig import model
+from harness.store.spec import Bytes
 
 GOOD = """
 description: a test rig
@@ -52,8 +56,27 @@ def test_shipped_rigs_are_what_the_levels_need(name: str) -> None:
         assert namespace.zones >= 384
         assert namespace.zone_capacity is not None
         assert namespace.zone_capacity % (2 << 20) == 0, "f2fs loses space otherwise"
-        assert namespace.capacity < namespace.length
-        assert namespace.max_active == namespace.max_open == 14
+        if name == "dm-zoned":  # refuses zones that hold less than their size; ignores limits
+            assert namespace.capacity == namespace.length
+            assert namespace.max_active == namespace.max_open == 0
+        else:
+            assert namespace.capacity < namespace.length
+            assert namespace.max_active == namespace.max_open == 14
+
+
+def test_the_rig_of_dm_zoned_has_room_for_its_slice() -> None:
+    conventional, zoned, _ = model.load("dm-zoned").namespaces
+    assert zoned.zone_size is not None
+    device = replace(RIG.device, zones=zoned.zones, zone_size=Bytes(zoned.zone_size),
+                     zone_capacity=Bytes(zoned.zone_size))  # fmt: skip
+    assert DmZoned().minimum_conventional(device) < conventional.capacity
+
+
+def test_newer_packages_are_named(tmp_path: Path) -> None:
+    rig = load(tmp_path, GOOD.replace("smp: 2", "newer: {forky: [xfsprogs]}\nsmp: 2"))
+    assert rig.newer == {"forky": ("xfsprogs",)}
+    with pytest.raises(ConfigError, match="newer"):
+        load(tmp_path, GOOD.replace("smp: 2", "newer: [xfsprogs]\nsmp: 2"))
 
 
 def test_shipped_rigs_share_no_identity() -> None:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
+import subprocess
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from harness import levels
 from harness.errors import ToolFailed
 from harness.rig import apt, host, image, recipe
 from harness.rig.native import source_hash
@@ -51,6 +53,35 @@ def test_suites_differ_and_debian_12_uses_its_own_kernel() -> None:
     assert "linux-image-amd64/trixie-backports" in trixie.packages
     assert "linux-image-amd64/bookworm" in bookworm.packages
     assert "dm-zoned-tools" not in bookworm.packages
+
+
+def test_what_levels_need_is_in_the_image() -> None:
+    assert set(levels.packages()) <= set(recipe.recipe("trixie").packages)
+    assert set(levels.packages()) - set(recipe.recipe("bookworm").packages) == {"dm-zoned-tools"}
+
+
+def test_packages_of_another_suite_are_pinned_one_by_one() -> None:
+    newer = {"forky": ("xfsprogs", "nvme-cli")}
+    made = recipe.recipe("trixie", newer=newer)
+    assert made.digest != recipe.recipe("trixie").digest
+    argv = image.mmdebstrap_argv(made, Path("/o"), mirror=None, options=())
+    backports, suite, pins = [arg for arg in argv if arg.startswith("--setup-hook")]
+    assert "trixie-backports main" in backports
+    assert "forky main" in suite
+    run = subprocess.run(["sh", "-c", pins.partition("&& ")[2].partition(" >")[0]],
+                         capture_output=True, text=True, check=True)  # fmt: skip
+    assert run.stdout.split("\n\n") == [
+        "Package: *\nPin: release n=forky\nPin-Priority: 100",
+        "Package: nvme-cli xfsprogs\nPin: release n=forky\nPin-Priority: 990",
+        "",
+    ]
+    sources = "deb http://m.example/debian trixie main\n"
+    for hook in (backports, suite):
+        edit = hook.removeprefix("--setup-hook=").replace("-Ei", "-E").split(' "$1')[0]
+        sources = subprocess.run(["sh", "-c", edit], input=sources, capture_output=True,
+                                 text=True, check=True).stdout  # fmt: skip
+    suites = [line.split()[2] for line in sources.splitlines()]
+    assert sorted(suites) == ["forky", "trixie", "trixie-backports"]
 
 
 def test_without_native_programs_nothing_is_compiled(trees: tuple[Path, Path]) -> None:

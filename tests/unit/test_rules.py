@@ -11,7 +11,7 @@ import pytest
 from harness.levels.base import LevelUsage
 from harness.observe.diskstats import DiskCounters
 from harness.rules import RULES, PhaseFacts, RunFacts, judge
-from harness.store.result import Severity, Utilisation
+from harness.store.result import Issue, Severity, Utilisation
 from harness.store.spec import PhaseRole
 from harness.tools import db_bench
 from harness.workloads.db_bench import Parsed, Summary
@@ -156,6 +156,17 @@ def test_run_rules(good: RunFacts, changes: dict[str, Any], code: str, severity:
     assert [(i.code, i.severity) for i in judge(replace(good, **changes))] == [(code, severity)]
 
 
+def test_a_level_that_buffers_by_design_is_warned_of(good: RunFacts) -> None:
+    run = replace(with_phase(good, conventional=disk(300 * MIB)), buffers_conventional=True)
+    (found,) = judge(run)
+    assert (found.code, found.severity) == ("zoned-share-low", Severity.WARNING)
+
+
+def test_what_a_level_says_of_itself_travels_with_the_run(good: RunFacts) -> None:
+    caveat = Issue("mapping-volatile", Severity.INFO, "it forgets")
+    assert judge(replace(good, caveats=(caveat,))) == (caveat,)
+
+
 def test_conventional_levels_have_no_zoned_rules(good: RunFacts) -> None:
     run = with_phase(good, zoned=None, conventional=disk(MIB), after=usage(1))
     assert judge(replace(run, uses_zoned=False)) == ()
@@ -172,4 +183,4 @@ def test_fill_phases_do_not_count_for_the_share(good: RunFacts) -> None:
 
 
 def test_every_rule_is_covered_here() -> None:
-    assert len(RULES) == 15  # add a case above when adding a rule
+    assert len(RULES) == 17  # add a case above (or in test_direct_io) when adding a rule

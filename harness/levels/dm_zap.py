@@ -1,0 +1,112 @@
+"""dm-zap: a research target that the user supplies (roles/dm_zap builds or loads it)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import ClassVar
+
+from harness.errors import ConfigError
+from harness.levels.base import LevelContext, LevelUp, LevelUsage
+from harness.levels.filesystem import TranslatedLevel
+from harness.store.result import Issue, Severity
+from harness.store.spec import Bytes, Device, Scalar
+from harness.tools import dm_zap, dmsetup, zone_reset
+
+# Upstream's target fails writes that cross a zone, unless they come in blocks of its own size.
+_BLOCK_SECTORS = 8
+_TRACE = ("kernel", "tracing", "trace")
+
+
+class DmZap(TranslatedLevel):
+    """``dmsetup create`` with the target ``zap``, then ext4 or xfs on the mapped device."""
+
+    name: ClassVar[str] = "dm-zap"
+    summary: ClassVar[str] = "ext4 or xfs over dm-zap, an out-of-tree research module"
+    target: ClassVar[str] = dm_zap.TARGET
+    module: ClassVar[str] = "dm-zap"
+    packages: ClassVar[tuple[str, ...]] = ("dmsetup", "e2fsprogs", "xfsprogs")
+    options: ClassVar[tuple[str, ...]] = (
+        "filesystem", "split_sectors", "mount_options", *dm_zap.DEFAULTS,
+    )  # fmt: skip
+
+    def where_from(self) -> str:
+        """Only the user can supply it."""
+        return (
+            "load one: -e dm_zap_module=FILE.ko, or have it built: -e dm_zap_source=FOLDER"
+            " (docs/levels.md)"
+        )
+
+    def caveats(self, device: Device) -> tuple[Issue, ...]:  # noqa: ARG002 - the same everywhere
+        """Its mapping is in memory alone."""
+        return (
+            Issue(
+                "mapping-volatile",
+                Severity.INFO,
+                "dm-zap keeps its mapping in memory: what was written is gone with the target, and"
+                " flushes make nothing durable",
+            ),
+        )
+
+    def mapped(self, context: LevelContext) -> tuple[str, ...]:
+        """Return the layer that splits, then the target."""
+        return (f"{dmsetup.PREFIX}split-{_name(context)}", f"{dmsetup.PREFIX}zap-{_name(context)}")
+
+    def make(self, context: LevelContext, target: Path) -> None:
+        """Reset zones, map the target, split what comes to it, then the file system on top."""
+        device = context.device
+        upper, lower = self.mapped(context)
+        table = dm_zap.arguments(Path(device.path), context.options)
+        sectors = split_sectors(context.options)
+        context.check_devices()
+        zone_reset.reset_all(Path(device.path), device.size)
+        dm_zap.clear(self.kernel.sys(*_TRACE))
+        node = dmsetup.map_to(lower, device.size, self.target, table)
+        if sectors:
+            # One stripe as wide as the device: dm-stripe hands on no more than a chunk at once.
+            room = self._size(node)
+            node = dmsetup.map_to(upper, room, "striped", f"1 {sectors} {node} 0")
+        self.format(node, context, target)
+
+    def gc(self, up: LevelUp) -> LevelUsage:
+        """Read what the module traces every five seconds, and its status if it has one."""
+        raw: dict[str, Scalar] = {}
+        status = dmsetup.status(up.mapped[1])
+        if status:
+            raw["status"] = status
+        written = dm_zap.last_written(self.kernel.sys(*_TRACE))
+        if written is not None:
+            raw |= {"user_written_bytes": written.user, "gc_written_bytes": written.gc}
+        source = "/sys/kernel/tracing/trace: GC written sectors"
+        return LevelUsage(
+            free_bytes=None,
+            gc_events=None,
+            gc_bytes=None if written is None else written.gc,
+            gc_source=source if written else f"{source}; nothing was traced",
+            raw=raw,
+        )
+
+    def _size(self, node: Path) -> Bytes:
+        """Return the size that the target took: the device's without over-provisioning."""
+        sectors = self.kernel.counter("class", "block", self.kernel.block_name(node), "size")
+        return Bytes((sectors or 0) * dmsetup.SECTOR)
+
+
+def split_sectors(options: Mapping[str, Scalar]) -> int:
+    """Return the longest bio (sectors of 512 B) that reaches the target; 0: any.
+
+    Raises:
+        ConfigError: it is no whole number of the target's blocks.
+    """
+    sectors = int(options.get("split_sectors", _BLOCK_SECTORS))
+    if sectors < 0 or sectors % _BLOCK_SECTORS:
+        raise ConfigError(
+            f"split_sectors {sectors} is no multiple of {_BLOCK_SECTORS}",
+            hint="8 splits at 4 KiB; 0 does not split, for modules that do it themselves",
+            code="unknown-level-option",
+        )
+    return sectors
+
+
+def _name(context: LevelContext) -> str:
+    return Path(context.device.path).name

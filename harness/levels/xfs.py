@@ -1,0 +1,120 @@
+"""xfs in zoned mode: data on the zoned device as its realtime device, metadata on a slice."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import ClassVar
+
+from harness.errors import ToolFailed
+from harness.levels.base import LevelContext, LevelUp, LevelUsage, Needs
+from harness.levels.filesystem import MIB, FileSystemLevel, text
+from harness.store.spec import Bytes, Device, Reason, Scalar
+from harness.tools import mkfs_xfs, mount, proc, xfs_stats, zone_reset
+
+# Both came with these versions: Documentation/admin-guide/xfs.rst, and xfsprogs' changelog.
+_SINCE = (6, 15)
+# mkfs.xfs refuses data devices below 300 MiB; metadata of a zoned file system takes about 1 %.
+_LEAST_SLICE = 320 * MIB
+_SLICE_SHARE = 50
+_MKFS_TIMEOUT_SECONDS = 600.0
+
+_STATE = ("max_open_zones", "nr_open_zones", "zonegc_low_space")
+
+
+class Xfs(FileSystemLevel):
+    """``mkfs.xfs -r rtdev=<zoned> <slice>``, mounted by the slice."""
+
+    name: ClassVar[str] = "xfs"
+    summary: ClassVar[str] = "xfs on the zoned device with a small conventional slice for metadata"
+    filesystem: ClassVar[str] = "xfs"
+    needs: ClassVar[Needs] = Needs(16, 2, "XFS_MIN_OPEN_ZONES: one for data, one for the collector")
+    needs_conventional: ClassVar[bool] = True
+    programs: ClassVar[tuple[str, ...]] = (mkfs_xfs.PROGRAM, "dmsetup")
+    packages: ClassVar[tuple[str, ...]] = ("xfsprogs", "dmsetup")
+    options: ClassVar[tuple[str, ...]] = (
+        "max_open_zones", "lifetime", "zonegc_low_space", "m", "mount_options",
+    )  # fmt: skip
+
+    def probe_zoned(self, device: Device) -> Reason | None:  # noqa: ARG002 - any geometry will do
+        """Kernel and xfsprogs that know zones."""
+        if self.kernel.version() < _SINCE:
+            major, minor = self.kernel.version()
+            return Reason(
+                "kernel-too-old",
+                f"xfs knows zones from Linux 6.15 on, this is {major}.{minor}",
+                "boot a kernel from 6.15 on",
+            )
+        version = mkfs_xfs.version()
+        if version < _SINCE:
+            return Reason(
+                "xfsprogs-too-old",
+                f"mkfs.xfs knows zones from version 6.15 on, this is {version[0]}.{version[1]}",
+                "install xfsprogs 6.15 or newer; the rig xfs has one",
+            )
+        return None
+
+    def minimum_conventional(self, device: Device) -> Bytes:
+        """Return the slice for metadata."""
+        return Bytes(max(_LEAST_SLICE, device.capacity // _SLICE_SHARE // MIB * MIB))
+
+    def make(self, context: LevelContext, target: Path) -> None:
+        """Cut the slice, reset zones, format, mount, set the collector's threshold when asked."""
+        zoned = Path(context.device.path)
+        context.check_devices()
+        source = self.slice(context, self.minimum_conventional(context.device))
+        zone_reset.reset_all(zoned, context.device.size)
+        argv = mkfs_xfs.argv(
+            source, label=context.label, m=text(context.options, "m"), r=f"rtdev={zoned}"
+        )
+        proc.run(argv, timeout=_MKFS_TIMEOUT_SECONDS)
+        mount.mount(source, target, "xfs", mount_options(zoned, context))
+        if "zonegc_low_space" in context.options:
+            self._set_low_space(source, context.options["zonegc_low_space"])
+
+    def gc(self, up: LevelUp) -> LevelUsage:
+        """Read the collector's counters (Linux 7.0 and newer) and the zones' state from sysfs.
+
+        An event is a piece that was moved: zones that emptied by themselves are reset as well.
+        """
+        mounted = self.kernel.mount_at(self.mount_point(up))
+        if mounted is None:
+            raise ToolFailed(f"{self.mount_point(up)} is not mounted", code="not-mounted")
+        device = self.kernel.block_name(Path(mounted.source))
+        stats = self.kernel.sys("fs", "xfs", device, "stats", "stats")
+        counts = xfs_stats.parse(stats.read_text(encoding="ascii"))
+        raw: dict[str, Scalar] = dict(counts.facts) if counts else {}
+        for name in _STATE:
+            value = self.kernel.counter("fs", "xfs", device, "zoned", name)
+            if value is not None:
+                raw[name] = value
+        source = f"/sys/fs/xfs/{device}/stats/stats: zoned, gc xpc"
+        return LevelUsage(
+            free_bytes=None,
+            gc_events=counts.writes if counts else None,
+            gc_bytes=counts.bytes if counts else None,
+            gc_source=source if counts else f"{source}; this kernel does not have them",
+            raw=raw,
+        )
+
+    def _set_low_space(self, source: Path, percent: Scalar) -> None:
+        """Write zonegc_low_space: the share (%) of unused space that is kept writable."""
+        device = self.kernel.block_name(source)
+        file = self.kernel.sys("fs", "xfs", device, "zoned", "zonegc_low_space")
+        try:
+            file.write_text(f"{percent}\n", encoding="ascii")
+        except OSError as error:
+            raise ToolFailed(
+                f"cannot set zonegc_low_space to {percent}: {error.strerror}",
+                hint="0 to 100, on a kernel that has the setting",
+            ) from None
+
+
+def mount_options(zoned: Path, context: LevelContext) -> str:
+    """Return mount's -o: the realtime device, then what the study sets (mount(8), xfs.rst)."""
+    options = [f"rtdev={zoned}"]
+    if "max_open_zones" in context.options:
+        options.append(f"max_open_zones={context.options['max_open_zones']}")
+    if "lifetime" in context.options:
+        options.append("lifetime" if context.options["lifetime"] else "nolifetime")
+    more = text(context.options, "mount_options")
+    return ",".join([*options, more] if more else options)

@@ -1,0 +1,313 @@
+"""zenfs: upstream's RocksDB plug-in, for users who have it (roles/zenfs links their files)."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import ClassVar
+
+from harness.errors import ConfigError, HostError, ToolFailed, ZonelabError
+from harness.levels.base import (
+    AUX,
+    DB_IN_URI,
+    DirectIo,
+    Kind,
+    Level,
+    LevelContext,
+    LevelUp,
+    LevelUsage,
+    Needs,
+    Progress,
+)
+from harness.store.result import Issue, Severity
+from harness.store.spec import Device, Reason, Scalar
+from harness.tools import db_bench, ldd, proc, zenfs, zone_reset
+from harness.tools.kernel import Kernel
+
+_COLD = "cold"
+# Cold data is a second database, filled in order and left alone. Bytes of an entry in a table:
+# key, value, sequence number, lengths, and its part of block trailer and index.
+_COLD_KEY, _COLD_VALUE, _COLD_EXTRA = 16, 8000, 70
+_NEVER = 1 << 30  # files in level 0 before writers would wait
+# As for coldfill: the slowest device worth measuring.
+_SLOWEST_BYTES_PER_SECOND = 2_000_000
+_GRACE_SECONDS = 120.0
+
+
+class ZenFs(Level):
+    """``zenfs mkfs``, then ``db_bench --fs_uri=zenfs://dev:<name>``."""
+
+    name: ClassVar[str] = "zenfs"
+    summary: ClassVar[str] = "RocksDB on the zones themselves, through upstream's ZenFS"
+    kind: ClassVar[Kind] = Kind.APPLICATION
+    needs: ClassVar[Needs] = Needs(
+        zenfs.MIN_ZONES, 3, "ZenFS refuses fewer than 32 zones; two active ones are its own"
+    )
+    schedulers: ClassVar[tuple[str, ...]] = (zenfs.SCHEDULER,)
+    metadata_zones: ClassVar[int] = zenfs.METADATA_ZONES
+    programs: ClassVar[tuple[str, ...]] = (zenfs.PROGRAM,)
+    options: ClassVar[tuple[str, ...]] = ("finish_occupancy_pct", "finish_remaining_pct", "gc")
+
+    def __init__(self, kernel: Kernel | None = None) -> None:
+        self.kernel = kernel or Kernel()
+
+    def probe(self, device: Device, conventional: Device | None) -> Reason | None:  # noqa: ARG002
+        """Check the user's parts, then what ZenFS wants of the device."""
+        try:
+            zenfs.tool()
+        except HostError as error:
+            return Reason(error.code, f"zenfs: {error.message}", error.hint)
+        if zenfs.find(zenfs.PLUGIN) is None and zenfs.find(zenfs.DB_BENCH) is None:
+            return Reason(
+                "zenfs-missing",
+                "zenfs needs a plug-in to preload or a db_bench built with it, and has neither",
+                "-e zenfs_plugin=FILE.so or -e zenfs_db_bench=FILE (docs/levels.md)",
+            )
+        return self._probe_device(device)
+
+    def probe_program(self, program: Path) -> Reason | None:
+        """Check that db_bench knows ZenFS, without provoking the crash of one that does not."""
+        plugin, program = zenfs.find(zenfs.PLUGIN), zenfs.find(zenfs.DB_BENCH) or program
+        try:
+            if plugin is not None and ldd.rocksdb(plugin) != ldd.rocksdb(program):
+                return Reason(
+                    "rocksdb-differs",
+                    f"{plugin} and {program} do not use one and the same librocksdb.so",
+                    "build the plug-in against the RocksDB that db_bench is linked with",
+                )
+            if not zenfs.mentions(plugin or program):
+                return Reason(
+                    "zenfs-missing",
+                    f"{plugin or program} has no ZenFS inside",
+                    "name one that has: -e zenfs_plugin= or -e zenfs_db_bench=",
+                )
+            ended = zenfs.knows(program, plugin)
+        except ZonelabError as error:
+            return Reason(error.code, error.message, error.hint)
+        if ended is None:
+            return None
+        how = f"signal {ended.signal}" if ended.signal else f"exit status {ended.exit_code}"
+        return Reason(
+            "zenfs-not-registered",
+            f"{program} does not know zenfs:// ({how})",
+            "build plug-in and db_bench from one RocksDB, with RTTI",
+        )
+
+    def caveats(self, device: Device) -> tuple[Issue, ...]:  # noqa: ARG002 - the same everywhere
+        """Another db_bench than the other levels' is another RocksDB build."""
+        own = zenfs.find(zenfs.DB_BENCH)
+        if own is None:
+            return ()
+        return (
+            Issue(
+                "own-db-bench",
+                Severity.WARNING,
+                "zenfs ran with the db_bench that was named for it, not with the other levels'",
+                actual=str(own),
+            ),
+        )
+
+    def up(self, context: LevelContext) -> LevelUp:
+        """Check the scheduler, reset all zones, format; the plug-in mounts in db_bench."""
+        self.check_options(context.options)
+        threshold = finish_threshold(context.options)
+        device, aux = Path(context.device.path), context.scratch / AUX
+        plugin = zenfs.find(zenfs.PLUGIN)
+        # ZenFS knows no labels: the folder's name, which is in its superblock, is one.
+        folder = aux / context.label
+        up = LevelUp(
+            db=None,
+            fs_uri=f"zenfs://dev:{device.name}",
+            cold_dir=None,
+            devices=(context.device,),
+            environment={"LD_PRELOAD": str(plugin)} if plugin else {},
+            mount_options=",".join(f"{key}={value}" for key, value in context.options.items()),
+            database_log=folder / DB_IN_URI / "LOG",
+            program=zenfs.find(zenfs.DB_BENCH) or context.program,
+        )
+        self.down(up)  # what a killed run of this name left
+        try:
+            self._require_scheduler(device.name)
+            aux.mkdir(parents=True)
+            context.check_devices()
+            zone_reset.reset_all(device, context.device.size)
+            gc = bool(context.options.get("gc", False))
+            zenfs.mkfs(device.name, aux=folder, finish_threshold=threshold, gc=gc)
+            facts = {
+                "finish_remaining_pct": threshold,
+                "finish_occupancy_pct": 100 - threshold,
+                **_builds(),
+                **_version(device.name),
+            }
+        except BaseException:
+            self.down(up)
+            raise
+        return replace(up, facts=facts)
+
+    def fill_cold(self, up: LevelUp, size: int, seed: int, progress: Progress) -> int:
+        """Fill a second database in order, and never touch it again; return its tables' bytes."""
+        if up.program is None:
+            raise ToolFailed("no db_bench to write cold data with", code="program-missing")
+        entries = size // (_COLD_KEY + _COLD_VALUE + _COLD_EXTRA)
+        if entries == 0:
+            return 0
+        done = 0
+
+        def on_line(line: str) -> None:
+            nonlocal done
+            done += db_bench.operations_in(line)
+            progress(min(size, done * size // entries), size)
+
+        ended = proc.stream(
+            db_bench.argv(up.program, cold_flags(up.fs_uri or "", entries, seed)),
+            on_line,
+            timeout=_GRACE_SECONDS + size / _SLOWEST_BYTES_PER_SECOND,
+            env=up.environment,
+        )
+        if not ended.ok:
+            raise proc.failure(ended)
+        return _under(zenfs.dump(_name(up)).files, _COLD)
+
+    def usage(self, up: LevelUp) -> LevelUsage:
+        """Return free bytes and garbage from ``dump``; what GC moved is told nowhere."""
+        dump = zenfs.dump(_name(up))
+        raw = {**zenfs.df(_name(up)), "garbage_bytes": dump.garbage_bytes, "zones": len(dump.zones)}
+        return LevelUsage(
+            free_bytes=dump.free_bytes,
+            gc_events=None,
+            gc_bytes=None,
+            gc_source="none: zenfs df and dump count no collected zones",
+            raw=raw,
+        )
+
+    def database_bytes(self, up: LevelUp) -> int:
+        """Sum the lengths of the database's files."""
+        return _under(zenfs.dump(_name(up)).files, DB_IN_URI)
+
+    def direct_io(self, up: LevelUp) -> DirectIo:  # noqa: ARG002 - the same everywhere
+        """Writes always go past the page cache; reads as db_bench asks."""
+        return DirectIo(True, True, "ZenFS writes with O_DIRECT, and reads so when asked to")
+
+    def sync(self, up: LevelUp) -> None:
+        """Do nothing: between phases no process holds anything back."""
+
+    def down(self, up: LevelUp) -> None:
+        """Remove the auxiliary directory; nothing is mounted."""
+        if up.database_log is not None and up.database_log.parents[2].exists():
+            shutil.rmtree(up.database_log.parents[2])
+
+    def _probe_device(self, device: Device) -> Reason | None:
+        name = Path(device.path).name
+        if not device.zoned:
+            return Reason(
+                "not-zoned", f"ZenFS writes zones, {device.path} has none", "name a zoned one"
+            )
+        if (device.zones or 0) < zenfs.MIN_ZONES:
+            return Reason(
+                "zones-too-few",
+                f"ZenFS needs {zenfs.MIN_ZONES} zones, {device.path} has {device.zones}",
+                "use a larger namespace",
+            )
+        limit = self.kernel.counter("class", "block", name, "queue", "max_active_zones")
+        hidden = bool(device.max_active_zones) and not limit
+        if hidden or self._scheduler(name) is None:
+            return Reason(
+                "multipath-head",
+                f"{device.path} hides its {'zone limits' if hidden else 'scheduler'} from ZenFS, "
+                "as heads of NVMe multipath do",
+                "boot with nvme_core.multipath=N",
+            )
+        if zenfs.SCHEDULER not in device.schedulers:
+            return Reason(
+                "scheduler-missing",
+                f"ZenFS insists on {zenfs.SCHEDULER}, {device.path} does not offer it",
+                f"modprobe {zenfs.SCHEDULER}",
+            )
+        return None
+
+    def _scheduler(self, name: str) -> str | None:
+        """Return the text of the scheduler's file, None where there is none."""
+        try:
+            file = self.kernel.sys("class", "block", name, "queue", "scheduler")
+            return file.read_text(encoding="ascii")
+        except OSError:
+            return None
+
+    def _require_scheduler(self, name: str) -> None:
+        if f"[{zenfs.SCHEDULER}]" not in (self._scheduler(name) or ""):
+            raise ToolFailed(
+                f"the scheduler of {name} is not {zenfs.SCHEDULER}, without which ZenFS refuses it",
+                hint="the planner chooses it; a study's scheduler factor must not vary it",
+                code="scheduler",
+            )
+
+
+def finish_threshold(options: Mapping[str, Scalar]) -> int:
+    """Return ZenFS' own meaning (finish when less than this share is left, %); 0 by default.
+
+    Raises:
+        ConfigError: both conventions are given, or the value is no share.
+    """
+    remaining, occupancy = "finish_remaining_pct", "finish_occupancy_pct"
+    if remaining in options and occupancy in options:
+        raise ConfigError(
+            f"{remaining} and {occupancy} say the same, give one of them", code="bad-option"
+        )
+    given = options.get(remaining, options.get(occupancy, 0))
+    if isinstance(given, bool) or not isinstance(given, int) or not 0 <= given <= 100:  # noqa: PLR2004
+        raise ConfigError(f"a finish threshold is 0 to 100 %, got {given!r}", code="bad-option")
+    return 100 - given if occupancy in options else given
+
+
+def cold_flags(uri: str, entries: int, seed: int) -> dict[str, Scalar]:
+    """Return db_bench's flags that write cold data: no log, no compaction, nothing compressed."""
+    return {
+        "benchmarks": "fillseq",
+        "fs_uri": uri,
+        "db": _COLD,
+        "use_existing_db": False,
+        "num": entries,
+        "key_size": _COLD_KEY,
+        "value_size": _COLD_VALUE,
+        "compression_type": "none",
+        "disable_wal": 1,
+        "disable_auto_compactions": True,
+        "level0_slowdown_writes_trigger": _NEVER,
+        "level0_stop_writes_trigger": _NEVER,
+        "use_direct_io_for_flush_and_compaction": True,
+        "seed": seed,
+        "stats_interval_seconds": 1,
+    }
+
+
+def _builds() -> dict[str, Scalar]:
+    """Return path and SHA-256 of each part that the user supplied."""
+    facts: dict[str, Scalar] = {}
+    for key, path in (
+        ("zenfs_tool", zenfs.tool()),
+        ("zenfs_plugin", zenfs.find(zenfs.PLUGIN)),
+        ("zenfs_db_bench", zenfs.find(zenfs.DB_BENCH)),
+    ):
+        if path is not None:
+            facts[key] = os.path.realpath(path)
+            facts[f"{key}_sha256"] = hashlib.sha256(path.read_bytes()).hexdigest()
+    return facts
+
+
+def _version(device: str) -> dict[str, Scalar]:
+    """Return what the superblock says; older tools have no command for it."""
+    info = zenfs.fs_info(device)
+    wanted = {"ZenFS Version": "zenfs_version", "Superblock Version": "superblock_version"}
+    return {key: info[field] for field, key in wanted.items() if field in info}
+
+
+def _under(files: Mapping[str, int], folder: str) -> int:
+    return sum(size for name, size in files.items() if name.startswith(f"/{folder}/"))
+
+
+def _name(up: LevelUp) -> str:
+    return Path(up.devices[0].path).name

@@ -1,0 +1,156 @@
+"""What a file system makes of O_DIRECT: a small file is written and read, the page cache watched.
+
+An open that takes O_DIRECT promises nothing: f2fs and btrfs fall back to buffered I/O for some
+files and kernels, and say so nowhere. Two witnesses tell:
+
+- writes: ``nr_dirtied`` of /proc/vmstat counts pages that were dirtied; direct writes dirty none,
+  and leave none cached (btrfs drops what it can behind a buffered one, so that alone is no proof);
+- reads: mincore(2) tells which pages of the file are cached; direct reads leave none behind.
+
+STATX_DIOALIGN (Linux 6.1) is recorded beside them: what the file system claims.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import mmap
+import os
+import struct
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from harness.errors import HostError
+from harness.store.spec import Scalar
+from harness.tools.kernel import Kernel
+
+NAME = "direct-io-probe"
+_PAGE = mmap.PAGESIZE
+# Other programs dirty pages too: the fewest of some tries count, and half of the pages decide.
+_TRIES = 3
+_PAGES = 64
+
+_STATX_DIOALIGN = 0x2000  # linux/stat.h
+_AT_EMPTY_PATH = 0x1000
+_STATX_SIZE = 256
+_MASK_OFFSET, _ALIGN_OFFSET = 0, 0x98  # stx_mask; stx_dio_mem_align, stx_dio_offset_align
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """Whether reads and writes went past the page cache; null: no witness could tell."""
+
+    reads: bool | None
+    writes: bool | None
+    source: str
+    facts: Mapping[str, Scalar]
+
+
+def probe(folder: Path, kernel: Kernel) -> Found:
+    """Write, read and remove a file of 768 KiB in ``folder``.
+
+    Raises:
+        HostError: the file cannot be written at all.
+    """
+    path = folder / NAME
+    try:
+        return _probe(path, kernel)
+    except OSError as error:
+        raise HostError(f"{path}: {error.strerror}", code="direct-io-probe") from None
+    finally:
+        path.unlink(missing_ok=True)
+
+
+def _probe(path: Path, kernel: Kernel) -> Found:
+    flags = os.O_CREAT | os.O_RDWR | os.O_CLOEXEC
+    try:
+        handle = os.open(path, flags | os.O_DIRECT, 0o600)
+    except OSError as error:
+        refused = f"open with O_DIRECT: {error.strerror}"
+        return Found(False, False, refused, {})
+    try:
+        facts: dict[str, Scalar] = dict(_claims(handle))
+        try:
+            dirtied = _write(handle, kernel)
+            kept = _cached(path)
+            cached = _read(handle, path)
+        except OSError as error:  # the open was taken, the I/O is not
+            return Found(False, False, f"O_DIRECT: {error.strerror}", facts)
+    finally:
+        os.close(handle)
+    if dirtied is not None:
+        facts["dirtied_pages"] = dirtied
+    if cached is not None:
+        facts["cached_pages"] = cached
+    facts |= {"pages": _PAGES, "cached_pages_after_write": kept}
+    return Found(
+        reads=None if cached is None else cached < _PAGES // 2,
+        writes=None if dirtied is None else max(dirtied, kept) < _PAGES // 2,
+        source="a probe file: nr_dirtied of /proc/vmstat (writes), mincore (reads)",
+        facts=facts,
+    )
+
+
+def _write(handle: int, kernel: Kernel) -> int | None:
+    """Write the file in some tries; return the fewest pages that one of them dirtied."""
+    fewest: int | None = None
+    with mmap.mmap(-1, _PAGES * _PAGE) as buffer:  # anonymous memory is aligned as it has to be
+        buffer.write(os.urandom(_PAGES * _PAGE))
+        for number in range(_TRIES):
+            before = _dirtied(kernel)
+            if os.pwrite(handle, buffer, number * _PAGES * _PAGE) != len(buffer):
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+            after = _dirtied(kernel)
+            os.fsync(handle)
+            if before is not None and after is not None:
+                fewest = after - before if fewest is None else min(fewest, after - before)
+    return fewest
+
+
+def _read(handle: int, path: Path) -> int | None:
+    """Read the first try's pages back and return how many of them are cached then."""
+    os.posix_fadvise(handle, 0, 0, os.POSIX_FADV_DONTNEED)
+    if _cached(path):
+        return None  # they were not dropped, so nothing can be told
+    with mmap.mmap(-1, _PAGES * _PAGE) as buffer:
+        os.preadv(handle, [buffer], 0)
+    return _cached(path)
+
+
+def _dirtied(kernel: Kernel) -> int | None:
+    """Return pages dirtied since boot; the kernel's per-CPU counts are folded in first."""
+    try:
+        (kernel.root / "proc/sys/vm/stat_refresh").read_bytes()
+        text = (kernel.root / "proc/vmstat").read_text(encoding="ascii")
+    except OSError:
+        return None
+    fields = dict(line.split() for line in text.splitlines())
+    return int(fields["nr_dirtied"]) if "nr_dirtied" in fields else None
+
+
+def _cached(path: Path) -> int:
+    """Return how many of the first pages of a file are in the page cache."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    with path.open("r+b") as file, mmap.mmap(file.fileno(), _PAGES * _PAGE) as view:
+        address = ctypes.addressof(ctypes.c_char.from_buffer(view))
+        present = (ctypes.c_ubyte * _PAGES)()
+        code = libc.mincore(ctypes.c_void_p(address), ctypes.c_size_t(_PAGES * _PAGE), present)
+    if code != 0:
+        raise OSError(ctypes.get_errno(), "mincore")
+    return sum(byte & 1 for byte in present)
+
+
+def _claims(handle: int) -> dict[str, int]:
+    """Return the alignments that the file system asks for; {} where it does not tell."""
+    statx = getattr(ctypes.CDLL(None, use_errno=True), "statx", None)
+    if statx is None:
+        return {}
+    record = ctypes.create_string_buffer(_STATX_SIZE)
+    if statx(handle, b"", _AT_EMPTY_PATH, _STATX_DIOALIGN, record) != 0:
+        return {}
+    (mask,) = struct.unpack_from("=I", record.raw, _MASK_OFFSET)
+    if not mask & _STATX_DIOALIGN:
+        return {}
+    memory, offset = struct.unpack_from("=II", record.raw, _ALIGN_OFFSET)
+    return {"dio_mem_align": memory, "dio_offset_align": offset}

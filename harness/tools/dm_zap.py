@@ -1,0 +1,98 @@
+"""dm-zap's device-mapper table, and what the module traces."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from harness.errors import ConfigError
+from harness.store.spec import Scalar
+
+TARGET = "zap"
+
+# The table's arguments in their order, with upstream's names and an upstream example's values:
+# conventional zones at the start (only 0 is accepted), zones kept back (% of all), length and
+# optimal length of reclaim class 0, victim selection (0 greedy, 1 cost-benefit, 2 fast
+# cost-benefit, 3 approximate cost-benefit; newer sources know up to 7), reclaim below this share of
+# free zones (%), length of the queue.
+DEFAULTS: dict[str, int] = {
+    "nr_conv_zones": 0,
+    "overprovisioning_rate": 30,
+    "class_0_cap": 125,
+    "class_0_optimal": 25,
+    "victim_selection_method": 0,
+    "reclaim_limit": 10,
+    "q_cap": 30,
+}
+_LIMITS = {
+    "nr_conv_zones": 0,
+    "overprovisioning_rate": 100,
+    "victim_selection_method": 7,
+    "reclaim_limit": 100,
+}
+_SECTOR = 512
+
+# trace_printk() of dmzap_handle_bio(): "User written sectors: 133464, GC written sectors: 0, vsm:"
+_WRITTEN = re.compile(r"User written sectors: (\d+), GC written sectors: (\d+),")
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """Bytes since the target was made, as last traced: for its user, and by its collector."""
+
+    user: int
+    gc: int
+
+
+def arguments(device: Path, options: Mapping[str, Scalar]) -> str:
+    """Return what follows ``zap`` in the table.
+
+    Raises:
+        ConfigError: a value is no whole number, or outside of what upstream accepts.
+    """
+    values = {name: _value(name, options.get(name, default)) for name, default in DEFAULTS.items()}
+    if values["class_0_cap"] < values["class_0_optimal"]:
+        raise ConfigError(
+            "class_0_optimal exceeds class_0_cap", hint="dm-zap refuses that", code="bad-option"
+        )
+    return " ".join([str(device), *map(str, values.values())])
+
+
+def _value(name: str, value: Scalar) -> int:
+    limit = _LIMITS.get(name)
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise ConfigError(f"{name} must be a whole number, got {value!r}", code="bad-option")
+    if value < 0 or (limit is not None and value > limit):
+        raise ConfigError(
+            f"{name} is out of range: {value}",
+            hint=f"0 to {limit}" if limit else "0 or more",
+            code="bad-option",
+        )
+    return value
+
+
+def last_written(trace: Path) -> Written | None:
+    """Return the newest counts in the kernel's trace, None when there are none."""
+    try:
+        return parse_trace(trace.read_text(encoding="ascii", errors="replace"))
+    except OSError:
+        return None
+
+
+def parse_trace(text: str) -> Written | None:
+    """Read the last line of the module in a trace."""
+    found = _WRITTEN.findall(text)
+    if not found:
+        return None
+    user, gc = (int(sectors) * _SECTOR for sectors in found[-1])
+    return Written(user, gc)
+
+
+def clear(trace: Path) -> None:
+    """Empty the trace, so that it tells of this target alone; does nothing without tracing."""
+    try:
+        trace.write_text("")
+    except OSError:
+        return

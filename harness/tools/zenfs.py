@@ -1,0 +1,207 @@
+"""zenfs, upstream's tool, and where the parts of ZenFS that the user supplies are found."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from harness.errors import HostError, ToolFailed
+from harness.store.spec import Scalar
+from harness.tools import proc
+
+PROGRAM = "zenfs"
+# roles/zenfs links what the user names into this folder, under these names.
+INSTALLED = Path("/usr/local/lib/zonelab/zenfs")
+PLUGIN = "libzenfs.so"
+DB_BENCH = "db_bench"
+
+# Linux' name of the scheduler that ZenFS insists on, whatever the kernel needs.
+SCHEDULER = "mq-deadline"
+MIN_ZONES = 32
+METADATA_ZONES = 3
+
+_MKFS_TIMEOUT_SECONDS = 600.0
+_READ_TIMEOUT_SECONDS = 300.0
+_PROBE_TIMEOUT_SECONDS = 60.0
+_MIB = 1 << 20
+
+_DF = re.compile(
+    r"Free: (\d+) MB\s+Used: (\d+) MB\s+Reclaimable: (\d+) MB\s+Space amplification: (\d+)%\s*"
+)
+_INFO = re.compile(r"^(?P<name>[A-Z][^:\[]*?)(?: \[[^\]]*\])?:\t+(?P<value>.*)$", re.MULTILINE)
+# A URI of a kind that there is not: ZenFS refuses it in its own words, before it opens anything.
+PROBE_URI = "zenfs://probe:x"
+_PROBED = "Malformed URI"
+_NO_SUCH_COMMAND = "Subcommand not recognized"
+
+
+@dataclass(frozen=True, slots=True)
+class Zone:
+    """A zone in ``dump``; bytes. ``left`` is what can still be written, ``live`` what is in use."""
+
+    capacity: int
+    left: int
+    live: int
+
+
+@dataclass(frozen=True, slots=True)
+class Dump:
+    """What ``zenfs dump`` tells: data zones without the three of metadata, file sizes by name."""
+
+    zones: tuple[Zone, ...]
+    files: dict[str, int]
+
+    @property
+    def free_bytes(self) -> int:
+        """What new files may still take, without collecting garbage."""
+        return sum(zone.left for zone in self.zones)
+
+    @property
+    def garbage_bytes(self) -> int:
+        """Written or given up, and no longer in use: pad of finished zones is in it."""
+        return sum(zone.capacity - zone.left - zone.live for zone in self.zones)
+
+
+def find(name: str) -> Path | None:
+    """Return a part: in $ZONELAB_ZENFS (a folder) or where roles/zenfs links it; else None."""
+    named = os.environ.get("ZONELAB_ZENFS")
+    folder = Path(named).absolute() if named else INSTALLED
+    return folder / name if (folder / name).is_file() else None
+
+
+def tool() -> Path:
+    """Return the program: as for ``find``, else on PATH.
+
+    Raises:
+        HostError: there is none.
+    """
+    found = find(PROGRAM) or proc.which(PROGRAM)
+    if found is None:
+        raise HostError(
+            "zenfs is not installed",
+            hint="-e zenfs_tool=FILE names yours (docs/levels.md)",
+            code="program-missing",
+        )
+    return found
+
+
+def mkfs_argv(
+    program: Path, device: str, *, aux: Path, finish_threshold: int, gc: bool
+) -> list[str]:
+    """Return the argument list of ``mkfs``; ``device`` is the kernel's name.
+
+    ``finish_threshold``: zones with less than this share (%) left are finished. ``gc`` is known by
+    the main branch only, so it is given only when it is wanted.
+    """
+    flags = [f"--zbd={device}", f"--aux_path={aux}", f"--finish_threshold={finish_threshold}"]
+    return [str(program), "mkfs", *flags, *(["--enable_gc"] if gc else [])]
+
+
+def mkfs(device: str, *, aux: Path, finish_threshold: int, gc: bool) -> None:
+    """Make a file system on a device whose zones are empty; ``aux`` must not exist.
+
+    Raises:
+        HostError: zenfs is not installed.
+        ToolFailed: it refused or failed.
+    """
+    argv = mkfs_argv(tool(), device, aux=aux, finish_threshold=finish_threshold, gc=gc)
+    proc.run(argv, timeout=_MKFS_TIMEOUT_SECONDS)
+
+
+def df(device: str) -> dict[str, Scalar]:
+    """Return what ``df`` says, in bytes (it rounds down to MiB); errors as for ``mkfs``."""
+    return parse_df(_read("df", device))
+
+
+def dump(device: str) -> Dump:
+    """Return zones and files; errors as for ``mkfs``."""
+    return parse_dump(_read("dump", device))
+
+
+def fs_info(device: str) -> dict[str, str]:
+    """Return the superblock by field, {} where this version has no such command."""
+    done = proc.run(
+        [tool(), "fs-info", f"--zbd={device}"], timeout=_READ_TIMEOUT_SECONDS, check=False
+    )
+    if _NO_SUCH_COMMAND in done.stderr:
+        return {}
+    if not done.ok:
+        raise proc.failure(done)
+    return parse_info(done.stdout)
+
+
+def knows(program: Path, plugin: Path | None) -> proc.Completed | None:
+    """Start db_bench on a URI that ZenFS refuses; None when it did, else how db_bench ended.
+
+    A db_bench without ZenFS crashes on the URI, so look before you ask: ``mentions``.
+    """
+    argv = [str(program), "--benchmarks=fillseq", "--num=1", f"--fs_uri={PROBE_URI}"]
+    env = {"LD_PRELOAD": str(plugin)} if plugin else None
+    done = proc.run(argv, timeout=_PROBE_TIMEOUT_SECONDS, env=env, check=False)
+    return None if done.exit_code == 1 and _PROBED in done.stdout + done.stderr else done
+
+
+def mentions(file: Path) -> bool:
+    """Whether a program or library has ZenFS inside: its scheme is in its strings."""
+    return b"zenfs://" in file.read_bytes()
+
+
+def parse_df(stdout: str) -> dict[str, Scalar]:
+    """Read ``df``; ToolFailed when it differs. Amplification is left out: full zones only."""
+    match = _DF.fullmatch(stdout)
+    if match is None:
+        raise _malformed("df", stdout)
+    free, used, reclaimable = (int(match[n]) * _MIB for n in (1, 2, 3))
+    return {"df.free": free, "df.used": used, "df.reclaimable": reclaimable}
+
+
+def parse_dump(stdout: str) -> Dump:
+    """Read ``dump`` (JSON); ToolFailed when it differs."""
+    try:
+        record = json.loads(stdout)
+        zones = tuple(_zone(zone) for zone in record["zones"]["io"])
+        files = {name: int(file["size"]) for file in record["files"] for name in _names(file)}
+        if not zones:
+            raise ValueError
+    except (ValueError, KeyError, TypeError):
+        raise _malformed("dump", stdout) from None
+    return Dump(zones, files)
+
+
+def parse_info(stdout: str) -> dict[str, str]:
+    """Read ``fs-info`` (``ZenFS Version:<TAB>v2.1.0``); ToolFailed without magic or version."""
+    found = {match["name"]: match["value"].strip() for match in _INFO.finditer(stdout)}
+    if not {"Magic", "ZenFS Version"} <= found.keys():
+        raise _malformed("fs-info", stdout)
+    return found
+
+
+def _names(file: Any) -> Sequence[str]:
+    names = file["filename"]
+    if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+        raise TypeError
+    return names
+
+
+def _zone(record: Any) -> Zone:
+    capacity, left, live = (record[key] for key in ("max_capacity", "capacity", "used_capacity"))
+    if not all(isinstance(value, int) for value in (capacity, left, live)):
+        raise TypeError
+    return Zone(capacity, left, live)
+
+
+def _read(command: str, device: str) -> str:
+    return proc.run([tool(), command, f"--zbd={device}"], timeout=_READ_TIMEOUT_SECONDS).stdout
+
+
+def _malformed(command: str, text: str) -> ToolFailed:
+    return ToolFailed(
+        f"zenfs {command} printed {text.strip()[:120]!r}",
+        hint="docs/levels.md names the versions that are understood",
+        code="output-malformed",
+    )

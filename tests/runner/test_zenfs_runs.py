@@ -1,0 +1,150 @@
+"""The level zenfs under the whole runner: fake_zenfs.py and a db_bench that knows zenfs://."""
+
+from __future__ import annotations
+
+import json
+import time
+from pathlib import Path
+
+import pytest
+
+from harness.observe import signatures
+from harness.store.result import Result, Status
+from harness.store.rundir import load_result
+from tests.runner import fakes
+from tests.runner.conftest import DATABASE, Machine
+
+ZONES = 32
+CAPACITY = ZONES * fakes.ZONE_CAPACITY
+COLD = int(CAPACITY * 0.8) - DATABASE
+
+
+class Zoned(Machine):
+    """The fake machine with 32 zones and the user's parts; its one run is of zenfs."""
+
+    def __init__(self, root: Path) -> None:
+        super().__init__(root)
+        sysfs = root / "sys/class/block/nvme0n2"
+        (sysfs / "queue/nr_zones").write_text(str(ZONES))
+        (sysfs / "size").write_text(str(ZONES * fakes.ZONE_SIZE // 512))
+        self.host.reset_zones(self.host.device("nvme0n2"))  # the node is as long as that
+        self.plan = self._plan()
+        parts = root / "zenfs"
+        parts.mkdir()
+        here = Path(__file__).parent
+        (parts / "zenfs").symlink_to(here / "fake_zenfs.py")
+        (parts / "db_bench").symlink_to(here / "fake_zenfs_db_bench.py")
+        host = self.plan.hosts[0]
+        self.change_plan(hosts=(type(host)(host.host, host.inspection, host.runs[:1]),))
+        self.change_runs(run="zenfs--r01", cell="zenfs", level="zenfs")
+        self.change_cold(bytes=COLD)
+
+    @property
+    def result(self) -> Result:
+        return load_result(self.runs / "zenfs--r01")
+
+
+@pytest.fixture
+def zoned(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Zoned:
+    monkeypatch.setenv("ZONELAB_ZENFS", str(tmp_path / "zenfs"))
+    return Zoned(tmp_path)
+
+
+def test_a_run(zoned: Zoned) -> None:
+    zoned.change_runs(level_options={"finish_remaining_pct": 10})
+    done = zoned.run()
+    assert done.returncode == 0, done.stderr
+    found = zoned.result
+    assert found.status is Status.OK
+    assert found.utilisation is not None
+    assert found.utilisation.cold_bytes == pytest.approx(COLD, rel=0.001)
+    assert found.utilisation.database_bytes == DATABASE
+    assert found.metrics["run.max_utilisation"].value == pytest.approx(29 / 32)
+    # The one full zone of the report is one of metadata.
+    assert found.metrics["overwrite.zones_full"].value == 0
+    assert found.metrics["overwrite.gc_events"].value is None
+    level = found.manifest["level"]
+    assert level["program"] == f"{zoned.root}/zenfs/db_bench"
+    assert level["facts"]["zenfs_version"] == "v2.1.0-65-g919c2eb"
+    assert (level["facts"]["finish_remaining_pct"], level["facts"]["finish_occupancy_pct"]) == (
+        10, 90,
+    )  # fmt: skip
+    assert level["direct_io"]["effective"] == {"reads": True, "writes": True}
+    assert "own-db-bench" in {issue.code for issue in found.issues}
+    for phase in found.phases:
+        assert phase.argv[0] == f"{zoned.root}/zenfs/db_bench"
+        assert "--fs_uri=zenfs://dev:nvme0n2" in phase.argv
+    started = (zoned.root / "started").read_text().split()
+    assert started[:3] == ["fillseq", "of", "cold"]
+    assert list((zoned.root / "run").iterdir()) == []
+
+
+def test_multipath_is_refused_before_anything_is_formatted(zoned: Zoned) -> None:
+    queue = zoned.root / "sys/class/block/nvme0n2/queue"
+    (queue / "max_active_zones").write_text("0")
+    path = zoned.root / "sys/class/block/nvme0c0n2/queue"
+    path.mkdir(parents=True)
+    (path / "max_active_zones").write_text("14")
+    (path / "scheduler").write_text("[none] mq-deadline")
+    assert zoned.run().returncode == 0
+    reason = zoned.result.reason
+    assert zoned.result.status is Status.SKIPPED
+    assert reason is not None
+    assert (reason.code, reason.hint) == ("multipath-head", "boot with nvme_core.multipath=N")
+    assert not (zoned.root / "zenfs.json").exists()
+
+
+def test_another_scheduler_stops_the_run_before_mkfs(zoned: Zoned) -> None:
+    zoned.change_runs(scheduler="none")
+    assert zoned.run().returncode == 4
+    reason = zoned.result.reason
+    assert reason is not None
+    assert reason.code == "scheduler"
+    assert not (zoned.root / "zenfs.json").exists()
+
+
+@pytest.mark.parametrize("command", ["mkfs", "fs-info", "df", "dump"])
+def test_a_refusal_is_told_in_its_own_words(zoned: Zoned, command: str) -> None:
+    (zoned.root / "refuse").write_text(command)
+    assert zoned.run().returncode == 4
+    reason = zoned.result.reason
+    assert reason is not None
+    assert "Failed to open zoned block device: nvme0n2, error: busy" in reason.message
+    assert list((zoned.root / "run").iterdir()) == []
+
+
+def killed(zoned: Zoned) -> None:
+    behave = zoned.root / "behave.json"
+    behave.write_text('{"overwrite": "hang"}')
+    child = zoned.start()
+    started, deadline = zoned.root / "started", time.monotonic() + 30
+    while not started.exists() or "\noverwrite " not in started.read_text():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    child.kill()
+    child.communicate(timeout=30)
+    behave.unlink()
+
+
+def test_kill_nine_then_resume(zoned: Zoned) -> None:
+    killed(zoned)
+    assert json.loads((zoned.root / "zenfs.json").read_text())["aux"].startswith(
+        f"{zoned.root}/run/zenfs--r01/aux/zl-"
+    )
+    done = zoned.run()
+    assert done.returncode == 0, done.stderr
+    assert "zenfs--r01 of campaign c was killed there" in done.stderr
+    assert zoned.result.status is Status.OK
+
+
+def test_a_foreign_zenfs_after_a_kill_is_refused(zoned: Zoned) -> None:
+    killed(zoned)
+    node = zoned.root / "dev/nvme0n2"
+    with node.open("r+b") as file:
+        file.seek(signatures.ZENFS.label_offset)
+        file.write(b"/home/somebody/aux/precious\0".ljust(256, b"\0"))
+    content = node.read_bytes()
+    done = zoned.run()
+    assert done.returncode == 3
+    assert "carries zenfs labelled 'precious' that zonelab did not write" in done.stderr
+    assert node.read_bytes() == content
