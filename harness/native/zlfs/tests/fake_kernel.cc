@@ -49,26 +49,15 @@ Function* Real(const char* name) {
 
 // What Linux makes of a device's answer.
 int ErrnoOf(const IOStatus& status) {
-  switch (ErrorOf(status)) {
-    case DeviceError::kNone:
-      return 0;
-    case DeviceError::kActiveLimit:
-      return EOVERFLOW;
-    case DeviceError::kOpenLimit:
-      return ETOOMANYREFS;
-    case DeviceError::kNoSpace:
-      return ENOSPC;
-    case DeviceError::kBusy:
-      return EBUSY;
-    case DeviceError::kMissing:
-      return ENODEV;
-    case DeviceError::kPermission:
-      return EROFS;
-    case DeviceError::kUnaligned:
-      return EINVAL;
-    default:
-      return EIO;
+  constexpr std::pair<DeviceError::Name, int> kErrnos[] = {
+      {DeviceError::kActiveLimit, EOVERFLOW}, {DeviceError::kOpenLimit, ETOOMANYREFS},
+      {DeviceError::kNoSpace, ENOSPC},        {DeviceError::kBusy, EBUSY},
+      {DeviceError::kMissing, ENODEV},        {DeviceError::kPermission, EROFS},
+      {DeviceError::kUnaligned, EINVAL}};
+  for (const auto& [name, number] : kErrnos) {
+    if (ErrorOf(status) == name) return number;
   }
+  return status.ok() ? 0 : EIO;
 }
 
 int Result(const IOStatus& status) {

@@ -2,17 +2,14 @@
 
 #pragma once
 
-#include <atomic>
 #include <cstdint>
+#include <filesystem>
 #include <memory>
-#include <mutex>
 #include <span>
 #include <string>
 #include <vector>
 
-#include "zlfs/zoned/device.h"
-#include "zlfs/zoned/errors.h"
-#include "zlfs/zoned/open.h"
+#include "zlfs/zoned/back_end.h"
 #include "zlfs/zoned/sysfs.h"
 
 namespace zlfs {
@@ -25,7 +22,7 @@ struct WriteLimits {
   std::uint64_t pages = 32;
 };
 
-class KernelDevice final : public ZonedDevice {
+class KernelDevice final : public BackEnd {
  public:
   // `name` is a kernel name (nvme0n2) or a path, also a link of /dev/disk/by-id. Reading and
   // writing opens exclusively: mounted or held devices are refused with kBusy.
@@ -33,38 +30,30 @@ class KernelDevice final : public ZonedDevice {
                        const Sysfs& sysfs = Sysfs());
   ~KernelDevice() override;
 
-  IOStatus Report(std::uint32_t first, std::uint32_t count, std::vector<ZoneInfo>* zones) override;
-  using ZonedDevice::Write;
-  IOStatus Write(std::uint32_t zone, std::uint64_t offset, std::span<const Slice> buffers) override;
-  IOStatus Read(std::uint64_t offset, std::size_t size, char* buffer) override;
-  IOStatus Flush() override;
-  IOStatus OpenZone(std::uint32_t zone) override;
-  IOStatus CloseZone(std::uint32_t zone) override;
-  IOStatus FinishZone(std::uint32_t zone) override;
-  IOStatus ResetZone(std::uint32_t zone) override;
-
  private:
-  // What this handle knows of a zone without asking. A zone's write pointer moves through this
-  // handle only (O_EXCL), so it is asked when opened and after errors.
-  struct Zone {
-    std::mutex mutex;  // one outstanding command per zone; guards write_pointer
-    std::uint64_t capacity = 0;
-    std::uint64_t write_pointer = 0;
-    bool sequential = true;
-  };
+  KernelDevice(int fd, Access access) : BackEnd(access), fd_(fd) {}
+  // Reads geometry, limits and zones of the open device.
+  IOStatus Learn(const std::filesystem::path& path, const Sysfs& sysfs);
 
-  KernelDevice(int fd, Access access) : ZonedDevice(access), fd_(fd) {}
-
-  std::uint64_t Capacity(std::uint32_t zone) const override { return zones_[zone].capacity; }
-  IOStatus Learn(const std::string& name, const Sysfs& sysfs);
-  IOStatus Manage(int operation, std::uint32_t zone, std::atomic<std::uint64_t>* counter);
+  std::uint64_t Capacity(std::uint32_t zone) const override { return known_[zone].capacity; }
+  ZoneInfo Known(std::uint32_t zone) const override { return known_[zone]; }
+  IOStatus DoReport(std::uint32_t first, std::uint32_t count,
+                    std::vector<ZoneInfo>* zones) override;
+  IOStatus DoWrite(std::uint32_t zone, std::uint64_t offset, std::uint64_t size,
+                   std::span<const Slice> buffers, std::uint64_t* written) override;
+  IOStatus DoRead(std::uint32_t zone, std::uint64_t offset, std::size_t size,
+                  char* buffer) override;
+  IOStatus DoFlush() override;
+  IOStatus DoChange(std::uint32_t zone, ZoneCondition to) override;
   // Names what an errno means, asking the zone where it says too little; gives the zone's state
   // when it could be asked. Needs no lock.
-  IOStatus Explain(int error, std::uint32_t zone, const char* command, ZoneInfo* info);
+  IOStatus Explain(int error, std::uint32_t zone, ZoneInfo* info);
 
   const int fd_;
   WriteLimits limits_;
-  std::unique_ptr<Zone[]> zones_;
+  // A zone changes through this handle only (O_EXCL), so it is asked when opened and after errors.
+  // Guarded by the zones' locks; capacities are constant.
+  std::vector<ZoneInfo> known_;
 };
 
 }  // namespace zlfs
