@@ -97,7 +97,7 @@ class Conformance : public testing::TestWithParam<Subject> {
   }
 
   IOStatus Open(Access access, std::unique_ptr<ZonedDevice>* device) {
-    if (fake_) return KernelDevice::Open(fake_->path(), access, device, fake_->sysfs());
+    if (fake_) return OpenKernelDevice(fake_->path(), access, device, fake_->sysfs());
     DeviceSpec spec;
     IOStatus status = ParseSpec(spec_, &spec);
     return status.ok() ? OpenDevice(&spec, access, device) : status;

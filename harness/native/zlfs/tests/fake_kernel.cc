@@ -84,7 +84,6 @@ unsigned KernelCondition(ZoneCondition condition) {
 FakeKernel::FakeKernel(DeviceSpec shape) : memory_name_(shape.name) {
   Image::ForgetMemory(memory_name_);
   std::unique_ptr<ZonedDevice> made;
-  shape.options["direct"] = "1";
   EXPECT_OK(OpenDevice(&shape, Access::kReadWrite, &made));
   device_.reset(dynamic_cast<EmulatedDevice*>(made.release()));
   faults_ = std::make_unique<FaultyDevice>(device_.get());
@@ -265,6 +264,13 @@ ssize_t pread(int fd, void* buffer, std::size_t size, off_t offset) noexcept(fal
   if (kernel == nullptr) return syscall(SYS_pread64, fd, buffer, size, offset);
   if (zlfs::Interrupted(*kernel)) return -1;
   const std::size_t block = kernel->faults().geometry().block_size;
+  // What O_DIRECT asks for.
+  if ((static_cast<std::uint64_t>(offset) | size | reinterpret_cast<std::uintptr_t>(buffer)) %
+          block !=
+      0) {
+    errno = EINVAL;
+    return -1;
+  }
   if (kernel->short_transfers && size > block) size = size / block / 2 * block;
   const zlfs::IOStatus status =
       kernel->faults().Read(static_cast<std::uint64_t>(offset), size, static_cast<char*>(buffer));

@@ -32,7 +32,7 @@ class KernelDeviceTest : public testing::Test {
 
   IOStatus Open(Access access = Access::kReadWrite) {
     device_.reset();
-    return KernelDevice::Open(kernel_.path(), access, &device_, kernel_.sysfs());
+    return OpenKernelDevice(kernel_.path(), access, &device_, kernel_.sysfs());
   }
 
   IOStatus WriteBlocks(std::uint32_t zone, std::uint64_t first, std::uint64_t count) {

@@ -70,7 +70,7 @@ TEST(OpenDevice, TakesItsOwnOptionsAndLeavesTheRest) {
   DeviceSpec spec;
   ASSERT_OK(
       ParseSpec("mem:options?zones=3&zone_size=2M&zone_capacity=1536K&block_size=512&max_active=2"
-                "&max_open=1&cache=volatile&direct=1&aux=/x&finish=10",
+                "&max_open=1&cache=volatile&aux=/x&finish=10",
                 &spec));
   std::unique_ptr<ZonedDevice> device;
   ASSERT_OK(OpenDevice(&spec, Access::kReadWrite, &device));
@@ -80,7 +80,7 @@ TEST(OpenDevice, TakesItsOwnOptionsAndLeavesTheRest) {
   EXPECT_EQ(geometry.zone_count, 3U);
   EXPECT_EQ(geometry.zone_size, 2U << 20);
   EXPECT_EQ(geometry.block_size, 512U);
-  EXPECT_EQ(geometry.read_alignment, 512U);
+  EXPECT_EQ(geometry.read_alignment, 1U);
   EXPECT_EQ(geometry.max_active, 2U);
   EXPECT_EQ(geometry.max_open, 1U);
   EXPECT_EQ(geometry.kind, DeviceKind::kMemory);
@@ -96,8 +96,8 @@ TEST(OpenDevice, RefusesShapesThatCannotBe) {
         "zones=4&zone_size=1M&max_active=2&max_open=3",
         "zones=4&zone_size=1M&max_active=2&max_open=0", "zones=4294967296&zone_size=1048576G",
         "zones=x&zone_size=1M", "zones=&zone_size=1M", "zones=-1&zone_size=1M",
-        "zones=4&zone_size=1MB", "zones=4&zone_size=1M&cache=on", "zones=4&zone_size=1M&direct=yes",
-        "zones=4&zone_size=17179869185G", "zones=4&zone_size=1048576G"}) {
+        "zones=4&zone_size=1MB", "zones=4&zone_size=1M&cache=on", "zones=4&zone_size=17179869185G",
+        "zones=4&zone_size=1048576G"}) {
     std::unique_ptr<ZonedDevice> device;
     EXPECT_ERROR(OpenText(std::string("mem:bad?") + options, &device), DeviceError::kBadSpec)
         << options;
@@ -114,7 +114,7 @@ TEST(OpenDevice, AnExistingDeviceHasToAgree) {
   EXPECT_EQ(device->geometry().zone_count, 4U);
   device.reset();
   for (const char* option : {"zones=5", "zone_size=2M", "zone_capacity=512K", "block_size=512",
-                             "max_active=0", "max_open=2", "cache=volatile", "direct=1"}) {
+                             "max_active=0", "max_open=2", "cache=volatile"}) {
     const IOStatus status = OpenText(std::string("mem:agree?") + option, &device);
     EXPECT_ERROR(status, DeviceError::kBadSpec) << option;
     const std::string name(option, std::string_view(option).find('='));

@@ -1,5 +1,7 @@
 #include "zlfs/zoned/back_end.h"
 
+#include <algorithm>
+
 namespace zlfs {
 namespace {
 
@@ -54,12 +56,10 @@ IOStatus BackEnd::CheckPlace(std::uint32_t zone, std::uint64_t offset, std::uint
 
 IOStatus BackEnd::Read(std::uint64_t offset, std::size_t size, char* buffer) {
   const std::uint64_t unit = geometry_.read_alignment;
-  const std::uint64_t number = offset / geometry_.zone_size;
+  const std::uint64_t count = geometry_.zone_count;
+  const auto zone = static_cast<std::uint32_t>(std::min(offset / geometry_.zone_size, count));
   const std::uint64_t inside = offset % geometry_.zone_size;
-  if (number >= geometry_.zone_count) {
-    return MakeError(DeviceError::kOutOfRange, geometry_.path + ": a read");
-  }
-  const auto zone = static_cast<std::uint32_t>(number);
+  if (IOStatus status = CheckRange(zone, 1); !status.ok()) return status;
   const std::uint64_t capacity = Capacity(zone);
   if (inside > capacity || size > capacity - inside) {
     return Fail(DeviceError::kOutOfRange, zone, "a read");

@@ -22,7 +22,7 @@ IOStatus EmulatedDevice::Open(DeviceKind kind, const std::string& name, const Sh
   const auto block_size = static_cast<std::uint32_t>(shape.block_size);
   device->reset(new EmulatedDevice(image, access));
   (*device)->SetGeometry({.block_size = block_size,
-                          .read_alignment = shape.direct != 0 ? block_size : 1,
+                          .read_alignment = 1,
                           .zone_size = shape.zone_size,
                           .zone_count = static_cast<std::uint32_t>(shape.zones),
                           .max_active = static_cast<std::uint32_t>(shape.max_active),

@@ -3,6 +3,7 @@
 #include <cerrno>
 #include <cstring>
 #include <string>
+#include <utility>
 
 namespace zlfs {
 namespace {
@@ -10,24 +11,21 @@ namespace {
 using rocksdb::IOStatus;
 using rocksdb::Slice;
 
-struct Errno {
-  int number;
-  DeviceError::Name error;
-};
 // Everything else is kIo.
-constexpr Errno kErrnos[] = {{EOVERFLOW, DeviceError::kActiveLimit},   // of Linux' block layer
-                             {ETOOMANYREFS, DeviceError::kOpenLimit},  // this one, too
-                             {ENOSPC, DeviceError::kNoSpace},
-                             {EFBIG, DeviceError::kNoSpace},
-                             {EBUSY, DeviceError::kBusy},
-                             {EWOULDBLOCK, DeviceError::kBusy},
-                             {EPERM, DeviceError::kPermission},
-                             {EACCES, DeviceError::kPermission},
-                             {EROFS, DeviceError::kPermission},
-                             {ENOENT, DeviceError::kMissing},
-                             {ENOTDIR, DeviceError::kMissing},
-                             {ENODEV, DeviceError::kMissing},
-                             {ENXIO, DeviceError::kMissing}};
+constexpr std::pair<int, DeviceError::Name> kErrnos[] = {
+    {EOVERFLOW, DeviceError::kActiveLimit},   // of Linux' block layer
+    {ETOOMANYREFS, DeviceError::kOpenLimit},  // this one, too
+    {ENOSPC, DeviceError::kNoSpace},
+    {EFBIG, DeviceError::kNoSpace},
+    {EBUSY, DeviceError::kBusy},
+    {EWOULDBLOCK, DeviceError::kBusy},
+    {EPERM, DeviceError::kPermission},
+    {EACCES, DeviceError::kPermission},
+    {EROFS, DeviceError::kPermission},
+    {ENOENT, DeviceError::kMissing},
+    {ENOTDIR, DeviceError::kMissing},
+    {ENODEV, DeviceError::kMissing},
+    {ENXIO, DeviceError::kMissing}};
 
 }  // namespace
 
@@ -42,8 +40,8 @@ IOStatus MakeError(DeviceError::Name error, std::string_view detail) {
 
 IOStatus MakeSystemError(int error, std::string_view detail) {
   DeviceError::Name name = DeviceError::kIo;
-  for (const Errno& known : kErrnos) {
-    if (known.number == error) name = known.error;
+  for (const auto& [number, known] : kErrnos) {
+    if (number == error) name = known;
   }
   return MakeError(name, std::string(detail) + ": " + std::strerror(error));
 }

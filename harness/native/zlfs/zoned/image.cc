@@ -9,7 +9,6 @@
 
 #include <bit>
 #include <cerrno>
-#include <cstring>
 #include <limits>
 #include <mutex>
 #include <random>
@@ -22,8 +21,8 @@ namespace {
 
 static_assert(std::endian::native == std::endian::little, "images are stored little-endian");
 
-constexpr char kMagic[8] = {'Z', 'L', 'E', 'M', 'U', 'L', '0', '1'};
-constexpr std::uint32_t kVersion = 1;
+constexpr std::uint64_t kMagic = 0x31304c554d454c5a;  // ZLEMUL01
+constexpr std::uint64_t kVersion = 1;
 constexpr std::uint64_t kPageSize = 4096;
 constexpr std::uint64_t kMaxSize = std::uint64_t{1} << 46;  // of an address space's 2^47
 
@@ -87,15 +86,11 @@ IOStatus Image::OpenMemory(const std::string& name, const ShapeRequest& request,
                            std::shared_ptr<Image>* image) {
   const std::lock_guard lock(memory_mutex);
   std::shared_ptr<Image>& known = Memory()[name];
-  IOStatus status;
-  if (known != nullptr) {
-    status = Agree(request, known->shape());
-  } else {
-    std::shared_ptr<Image> made(new Image(-1));
-    status = made->Make(name, request);
-    if (status.ok()) known = std::move(made);
-  }
-  if (status.ok()) *image = known;
+  *image = known;
+  if (known != nullptr) return Agree(request, known->shape());
+  std::shared_ptr<Image> made(new Image(-1));
+  IOStatus status = made->Make(name, request);
+  if (status.ok()) *image = known = std::move(made);
   return status;
 }
 
@@ -144,10 +139,9 @@ IOStatus Image::Make(const std::string& name, const ShapeRequest& request) {
   IOStatus status = Map(Access::kReadWrite);
   if (!status.ok()) return status;
   std::random_device random;
-  ImageHeader header = {.magic = {}, .version = kVersion, .id = 0, .shape = shape};
-  header.id = std::uint64_t{random()} << 32 | random();
-  std::memcpy(header.magic, kMagic, sizeof(kMagic));
-  std::memcpy(base_, &header, sizeof(header));  // all else is 0: every zone is empty
+  const std::uint64_t id = std::uint64_t{random()} << 32 | random();
+  // All else is 0: every zone is empty.
+  *header() = {.magic = kMagic, .version = kVersion, .id = id, .shape = shape};
   return status;
 }
 
@@ -155,15 +149,15 @@ IOStatus Image::Attach(const std::string& path, const ShapeRequest& request, Acc
   const auto bad = [&path](const char* why) {
     return MakeError(DeviceError::kBadImage, path + ": " + why);
   };
-  ImageHeader header = {};
+  ImageHeader found = {};
   struct stat file = {};
-  if (pread(fd_, &header, sizeof(header), 0) < 0 || fstat(fd_, &file) != 0) {
+  if (pread(fd_, &found, sizeof(found), 0) < 0 || fstat(fd_, &file) != 0) {
     return MakeSystemError(errno, path);
   }
-  if (std::memcmp(header.magic, kMagic, sizeof(kMagic)) != 0) return bad("not an emulated device");
-  if (header.version > kVersion) return bad("made by a newer version");
-  if (header.version < kVersion || !CheckShape(header.shape).ok()) return bad("damaged header");
-  SetShape(header.shape);
+  if (found.magic != kMagic) return bad("not an emulated device");
+  if (found.version > kVersion) return bad("made by a newer version");
+  if (found.version < kVersion || !CheckShape(found.shape).ok()) return bad("damaged header");
+  SetShape(found.shape);
   if (static_cast<std::uint64_t>(file.st_size) < size_) return bad("cut short");
   if (IOStatus status = Map(access); !status.ok()) return status;
   const std::uint64_t blocks = shape_.zone_capacity / shape_.block_size;

@@ -30,37 +30,33 @@ struct EmulatedShape {
   std::uint64_t zone_capacity = 0;
   std::uint64_t max_active = 0;
   std::uint64_t max_open = 0;
-  std::uint64_t cache = 0;   // 1: volatile
-  std::uint64_t direct = 0;  // 1: reads have to be aligned
+  std::uint64_t cache = 0;  // 1: volatile
 };
 
 // The fields of a shape by the names that options and messages use.
 struct ShapeField {
   const char* name;
   std::uint64_t EmulatedShape::*value;
-  const char* words[2] = {};  // what 0 and 1 are called, where other numbers make no sense
 };
-inline constexpr ShapeField kShapeFields[] = {
-    {"block_size", &EmulatedShape::block_size},
-    {"zones", &EmulatedShape::zones},
-    {"zone_size", &EmulatedShape::zone_size},
-    {"zone_capacity", &EmulatedShape::zone_capacity},
-    {"max_active", &EmulatedShape::max_active},
-    {"max_open", &EmulatedShape::max_open},
-    {"cache", &EmulatedShape::cache, {"none", "volatile"}},
-    {"direct", &EmulatedShape::direct, {"0", "1"}}};
+inline constexpr ShapeField kShapeFields[] = {{"block_size", &EmulatedShape::block_size},
+                                              {"zones", &EmulatedShape::zones},
+                                              {"zone_size", &EmulatedShape::zone_size},
+                                              {"zone_capacity", &EmulatedShape::zone_capacity},
+                                              {"max_active", &EmulatedShape::max_active},
+                                              {"max_open", &EmulatedShape::max_open},
+                                              {"cache", &EmulatedShape::cache}};
 
 // What somebody asks of a shape, by field name: a device that is made takes it with the defaults of
 // zlfs/zoned/open.h, a device that exists has to agree with it.
 using ShapeRequest = std::map<std::string, std::uint64_t>;
 
 struct ImageHeader {
-  char magic[8];
+  std::uint64_t magic;
   std::uint64_t version;
   std::uint64_t id;  // random, part of a file's identity
   EmulatedShape shape;
 };
-static_assert(sizeof(ImageHeader) == 88);
+static_assert(sizeof(ImageHeader) == 80);
 
 // `written` is what was really written: the write pointer of a full zone is its capacity all the
 // same, but reads above `written` give zeros.
@@ -98,7 +94,7 @@ class Image {
   ~Image();
 
   const EmulatedShape& shape() const { return shape_; }
-  std::uint64_t id() const { return reinterpret_cast<const ImageHeader*>(base_)->id; }
+  std::uint64_t id() const { return header()->id; }
   char* Data(std::uint32_t zone) const { return base_ + data_offset_ + zone * stride_; }
 
   ZoneState State(std::uint32_t zone) const { return ZoneState::Unpack(record(zone).state); }
@@ -121,6 +117,7 @@ class Image {
   void SetShape(const EmulatedShape& shape);
   IOStatus Map(Access access);
 
+  ImageHeader* header() const { return reinterpret_cast<ImageHeader*>(base_); }
   ZoneRecord& record(std::uint32_t zone) const {
     return reinterpret_cast<ZoneRecord*>(base_ + kRecordsOffset)[zone];
   }

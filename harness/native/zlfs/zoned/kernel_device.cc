@@ -8,9 +8,11 @@
 #include <algorithm>
 #include <cerrno>
 #include <filesystem>
-#include <limits>
 #include <system_error>
 #include <utility>
+#include <vector>
+
+#include "zlfs/zoned/back_end.h"
 
 namespace zlfs {
 namespace {
@@ -20,6 +22,14 @@ namespace {
 constexpr int kLibzbdDescriptors = 1024;
 constexpr std::uint64_t kPageSize = 4096;
 constexpr std::size_t kMaxVectors = 1024;  // IOV_MAX of Linux
+
+// What fits into one request of the device's queue. A write that is one request cannot be
+// reordered, whatever the scheduler. A buffer is contiguous in virtual memory only, so each of its
+// pages may be a segment of the request. The defaults are what every driver takes.
+struct WriteLimits {
+  std::uint64_t bytes = 128 << 10;
+  std::uint64_t pages = 32;
+};
 
 ZoneCondition ConditionOf(unsigned condition) {
   // In the order of ZoneCondition.
@@ -60,14 +70,157 @@ void NextCommand(std::span<const Slice> buffers, std::uint64_t done, const Write
   }
 }
 
+class KernelDevice final : public BackEnd {
+ public:
+  KernelDevice(int fd, Access access) : BackEnd(access), fd_(fd) {}
+  ~KernelDevice() override { zbd_close(fd_); }
+
+  // Reads geometry, limits and zones of the open device.
+  IOStatus Learn(const std::filesystem::path& path, const Sysfs& sysfs) {
+    zbd_info info = {};
+    if (zbd_get_info(fd_, &info) != 0) {
+      return MakeError(DeviceError::kIo, path.string() + ": the kernel does not tell its geometry");
+    }
+    if (info.lblock_size != 512 && info.lblock_size != 4096) {
+      return MakeError(DeviceError::kBadSpec,
+                       path.string() + ": blocks of neither 512 nor 4096 bytes");
+    }
+    const std::string name = path.filename();
+    SetGeometry(
+        {.block_size = info.lblock_size,
+         .read_alignment = info.lblock_size,
+         .zone_size = info.zone_size,
+         .zone_count = info.nr_zones,
+         .max_active = static_cast<std::uint32_t>(sysfs.QueueLimit(name, "max_active_zones")),
+         .max_open = static_cast<std::uint32_t>(sysfs.QueueLimit(name, "max_open_zones")),
+         .kind = DeviceKind::kKernel,
+         .identity = sysfs.Identity(name),
+         .path = path});
+    const std::uint64_t kilobytes = sysfs.Number(name, "queue/max_sectors_kb");
+    const std::uint64_t segments = sysfs.Number(name, "queue/max_segments");
+    if (kilobytes * 1024 >= kPageSize) limits_.bytes = kilobytes * 1024 / kPageSize * kPageSize;
+    if (segments > 0) limits_.pages = segments;
+    return Report(0, info.nr_zones, &known_);
+  }
+
+ private:
+  std::uint64_t Capacity(std::uint32_t zone) const override { return known_[zone].capacity; }
+  ZoneInfo Known(std::uint32_t zone) const override { return known_[zone]; }
+
+  IOStatus DoReport(std::uint32_t first, std::uint32_t count,
+                    std::vector<ZoneInfo>* zones) override {
+    std::vector<zbd_zone> reported(count);
+    unsigned got = count;
+    const auto start = static_cast<off_t>(first * geometry_.zone_size);
+    const auto length = static_cast<off_t>(count * geometry_.zone_size);
+    const int result = zbd_report_zones(fd_, start, length, ZBD_RO_ALL, reported.data(), &got);
+    if (result != 0) {
+      const int number = result < -1 ? -result : errno;  // -1 or a negative errno, by version
+      return MakeSystemError(number, geometry_.path + ": zone report");
+    }
+    if (got != count) return Fail(DeviceError::kIo, first + got, "missing in the zone report");
+    for (const zbd_zone& zone : reported) {
+      ZoneInfo info = {
+          .start = zone.start,
+          .capacity = zone.capacity,
+          .condition = ConditionOf(zone.cond),
+          .type = zbd_zone_seq(&zone) ? ZoneType::kSequential : ZoneType::kConventional};
+      // Elsewhere the kernel's write pointer is undefined, or behind the capacity.
+      if (IsActive(info.condition)) info.write_pointer = zone.wp - zone.start;
+      if (info.condition == ZoneCondition::kFull) info.write_pointer = zone.capacity;
+      zones->push_back(info);
+    }
+    return IOStatus::OK();
+  }
+
+  IOStatus DoWrite(std::uint32_t zone, std::uint64_t offset, std::uint64_t size,
+                   std::span<const Slice> buffers, std::uint64_t* written) override {
+    ZoneInfo& known = known_[zone];
+    std::vector<iovec> vectors;
+    while (*written < size) {
+      NextCommand(buffers, *written, limits_, &vectors);
+      const std::uint64_t end = offset + *written;
+      const ssize_t done = pwritev(fd_, vectors.data(), static_cast<int>(vectors.size()),
+                                   static_cast<off_t>(known.start + end));
+      if (done < 0 && errno == EINTR) continue;
+      if (done <= 0) {
+        IOStatus status = Explain(done < 0 ? errno : EIO, zone, &known);
+        // Some of the failed command may have landed; the device knows.
+        const bool landed = IsActive(known.condition) && known.write_pointer > end;
+        if (landed) *written = known.write_pointer - offset;
+        return status;
+      }
+      *written += static_cast<std::uint64_t>(done);
+      known.write_pointer = offset + *written;
+      known.condition = known.write_pointer == known.capacity ? ZoneCondition::kFull
+                                                              : ZoneCondition::kImplicitlyOpen;
+    }
+    return IOStatus::OK();
+  }
+
+  IOStatus DoRead(std::uint32_t zone, std::uint64_t offset, std::size_t size,
+                  char* buffer) override {
+    const std::uint64_t start = zone * geometry_.zone_size + offset;
+    for (std::size_t done = 0; done < size;) {
+      const ssize_t got = pread(fd_, buffer + done, size - done, static_cast<off_t>(start + done));
+      if (got < 0 && errno == EINTR) continue;
+      if (got <= 0) {
+        ZoneInfo info;
+        return Explain(got < 0 ? errno : EIO, zone, &info);
+      }
+      done += static_cast<std::size_t>(got);
+    }
+    return IOStatus::OK();
+  }
+
+  IOStatus DoFlush() override {
+    if (fdatasync(fd_) == 0) return IOStatus::OK();
+    return MakeSystemError(errno, geometry_.path + ": a flush");
+  }
+
+  IOStatus DoChange(std::uint32_t zone, ZoneCondition to) override {
+    ZoneInfo& known = known_[zone];
+    const auto start = static_cast<off_t>(known.start);
+    const auto length = static_cast<off_t>(geometry_.zone_size);
+    if (zbd_zones_operation(fd_, OperationOf(to), start, length) != 0) {
+      IOStatus status = Explain(errno, zone, &known);
+      // The kernel says EIO to a change that the zone's state does not allow.
+      IOStatus allowed = CheckChange(zone, known.condition, to);
+      return allowed.ok() ? status : allowed;
+    }
+    known.condition = to;
+    if (to == ZoneCondition::kFull) known.write_pointer = known.capacity;
+    if (to == ZoneCondition::kEmpty) known.write_pointer = 0;
+    return IOStatus::OK();
+  }
+
+  // Names what an errno means, asking the zone where it says too little; gives the zone's state
+  // when it could be asked. Needs no lock.
+  IOStatus Explain(int error, std::uint32_t zone, ZoneInfo* info) {
+    std::vector<ZoneInfo> zones;
+    if (Report(zone, 1, &zones).ok()) {
+      info->condition = zones[0].condition;  // its capacity is constant, and read without a lock
+      info->write_pointer = zones[0].write_pointer;
+    }
+    IOStatus status = CheckChange(zone, info->condition, info->condition);
+    if (!status.ok()) return status;
+    return MakeSystemError(error, geometry_.path + ", zone " + std::to_string(zone));
+  }
+
+  const int fd_;
+  WriteLimits limits_;
+  // A zone changes through this handle only (O_EXCL), so it is asked when opened and after errors.
+  // Guarded by the zones' locks; capacities are constant.
+  std::vector<ZoneInfo> known_;
+};
+
 }  // namespace
 
-IOStatus KernelDevice::Open(const std::string& name, Access access,
-                            std::unique_ptr<ZonedDevice>* device, const Sysfs& sysfs) {
+IOStatus OpenKernelDevice(const std::string& name, Access access,
+                          std::unique_ptr<ZonedDevice>* device, const Sysfs& sysfs) {
   std::error_code error;
-  const std::filesystem::path given = name.starts_with('/') ? name : "/dev/" + name;
-  const std::filesystem::path path = std::filesystem::canonical(given, error);
-  if (error) return MakeSystemError(error.value(), given.native());
+  const auto path = std::filesystem::canonical(std::filesystem::path("/dev") / name, error);
+  if (error) return MakeSystemError(error.value(), name);
   if (zbd_device_is_zoned(path.c_str()) != 1) {
     return MakeError(DeviceError::kNotZoned, path.string() + ": not a zoned block device");
   }
@@ -80,132 +233,10 @@ IOStatus KernelDevice::Open(const std::string& name, Access access,
   const int mode = access == Access::kReadWrite ? O_RDWR | O_EXCL : O_RDONLY;
   const int fd = zbd_open(path.c_str(), mode | O_DIRECT | O_CLOEXEC, nullptr);
   if (fd < 0) return MakeSystemError(errno, path.native());
-  std::unique_ptr<KernelDevice> opened(new KernelDevice(fd, access));
+  auto opened = std::make_unique<KernelDevice>(fd, access);
   IOStatus status = opened->Learn(path, sysfs);
   if (status.ok()) *device = std::move(opened);
   return status;
-}
-
-KernelDevice::~KernelDevice() { zbd_close(fd_); }
-
-IOStatus KernelDevice::Learn(const std::filesystem::path& path, const Sysfs& sysfs) {
-  zbd_info info = {};
-  if (zbd_get_info(fd_, &info) != 0) {
-    return MakeError(DeviceError::kIo, path.string() + ": the kernel does not tell its geometry");
-  }
-  if (info.lblock_size != 512 && info.lblock_size != 4096) {
-    return MakeError(DeviceError::kBadSpec,
-                     path.string() + ": blocks of neither 512 nor 4096 bytes");
-  }
-  const std::string name = path.filename();
-  SetGeometry({.block_size = info.lblock_size,
-               .read_alignment = info.lblock_size,
-               .zone_size = info.zone_size,
-               .zone_count = info.nr_zones,
-               .max_active = static_cast<std::uint32_t>(sysfs.QueueLimit(name, "max_active_zones")),
-               .max_open = static_cast<std::uint32_t>(sysfs.QueueLimit(name, "max_open_zones")),
-               .kind = DeviceKind::kKernel,
-               .identity = sysfs.Identity(name),
-               .path = path});
-  const std::uint64_t kilobytes = sysfs.Number(name, "queue/max_sectors_kb");
-  const std::uint64_t segments = sysfs.Number(name, "queue/max_segments");
-  if (kilobytes * 1024 >= kPageSize) limits_.bytes = kilobytes * 1024 / kPageSize * kPageSize;
-  if (segments > 0) limits_.pages = segments;
-  return Report(0, info.nr_zones, &known_);
-}
-
-IOStatus KernelDevice::DoReport(std::uint32_t first, std::uint32_t count,
-                                std::vector<ZoneInfo>* zones) {
-  std::vector<zbd_zone> reported(count);
-  unsigned got = count;
-  const auto start = static_cast<off_t>(first * geometry_.zone_size);
-  const auto length = static_cast<off_t>(count * geometry_.zone_size);
-  const int result = zbd_report_zones(fd_, start, length, ZBD_RO_ALL, reported.data(), &got);
-  if (result != 0) {
-    const int number = result < -1 ? -result : errno;  // -1 or a negative errno, by version
-    return MakeSystemError(number, geometry_.path + ": zone report");
-  }
-  if (got != count) return Fail(DeviceError::kIo, first + got, "missing in the zone report");
-  for (const zbd_zone& zone : reported) {
-    ZoneInfo info = {.start = zone.start,
-                     .capacity = zone.capacity,
-                     .condition = ConditionOf(zone.cond),
-                     .type = zbd_zone_seq(&zone) ? ZoneType::kSequential : ZoneType::kConventional};
-    // Elsewhere the kernel's write pointer is undefined, or behind the capacity.
-    if (IsActive(info.condition)) info.write_pointer = zone.wp - zone.start;
-    if (info.condition == ZoneCondition::kFull) info.write_pointer = zone.capacity;
-    zones->push_back(info);
-  }
-  return IOStatus::OK();
-}
-
-IOStatus KernelDevice::Explain(int error, std::uint32_t zone, ZoneInfo* info) {
-  std::vector<ZoneInfo> zones;
-  if (Report(zone, 1, &zones).ok()) *info = zones[0];
-  IOStatus status = CheckChange(zone, info->condition, info->condition);
-  if (!status.ok()) return status;
-  return MakeSystemError(error, geometry_.path + ", zone " + std::to_string(zone));
-}
-
-IOStatus KernelDevice::DoWrite(std::uint32_t zone, std::uint64_t offset, std::uint64_t size,
-                               std::span<const Slice> buffers, std::uint64_t* written) {
-  ZoneInfo& known = known_[zone];
-  std::vector<iovec> vectors;
-  while (*written < size) {
-    NextCommand(buffers, *written, limits_, &vectors);
-    const std::uint64_t end = offset + *written;
-    const ssize_t done = pwritev(fd_, vectors.data(), static_cast<int>(vectors.size()),
-                                 static_cast<off_t>(known.start + end));
-    if (done < 0 && errno == EINTR) continue;
-    if (done <= 0) {
-      IOStatus status = Explain(done < 0 ? errno : EIO, zone, &known);
-      // Some of the failed command may have landed; the device knows.
-      const bool landed = IsActive(known.condition) && known.write_pointer > end;
-      if (landed) *written = known.write_pointer - offset;
-      return status;
-    }
-    *written += static_cast<std::uint64_t>(done);
-    known.write_pointer = offset + *written;
-    known.condition = known.write_pointer == known.capacity ? ZoneCondition::kFull
-                                                            : ZoneCondition::kImplicitlyOpen;
-  }
-  return IOStatus::OK();
-}
-
-IOStatus KernelDevice::DoRead(std::uint32_t zone, std::uint64_t offset, std::size_t size,
-                              char* buffer) {
-  const std::uint64_t start = zone * geometry_.zone_size + offset;
-  for (std::size_t done = 0; done < size;) {
-    const ssize_t got = pread(fd_, buffer + done, size - done, static_cast<off_t>(start + done));
-    if (got < 0 && errno == EINTR) continue;
-    if (got <= 0) {
-      ZoneInfo info;
-      return Explain(got < 0 ? errno : EIO, zone, &info);
-    }
-    done += static_cast<std::size_t>(got);
-  }
-  return IOStatus::OK();
-}
-
-IOStatus KernelDevice::DoFlush() {
-  if (fdatasync(fd_) == 0) return IOStatus::OK();
-  return MakeSystemError(errno, geometry_.path + ": a flush");
-}
-
-IOStatus KernelDevice::DoChange(std::uint32_t zone, ZoneCondition to) {
-  ZoneInfo& known = known_[zone];
-  const auto start = static_cast<off_t>(known.start);
-  const auto length = static_cast<off_t>(geometry_.zone_size);
-  if (zbd_zones_operation(fd_, OperationOf(to), start, length) != 0) {
-    IOStatus status = Explain(errno, zone, &known);
-    // The kernel says EIO to a change that the zone's state does not allow.
-    IOStatus allowed = CheckChange(zone, known.condition, to);
-    return allowed.ok() ? status : allowed;
-  }
-  known.condition = to;
-  if (to == ZoneCondition::kFull) known.write_pointer = known.capacity;
-  if (to == ZoneCondition::kEmpty) known.write_pointer = 0;
-  return IOStatus::OK();
 }
 
 }  // namespace zlfs

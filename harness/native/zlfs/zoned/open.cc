@@ -16,11 +16,11 @@ constexpr std::string_view kPrefix = "zlfs://";
 
 IOStatus Bad(const std::string& why) { return MakeError(DeviceError::kBadSpec, why); }
 
-// A word of the field, or "64", "64K", "64M" or "64G" as bytes.
+// "64", "64K", "64M" or "64G" as bytes; the cache's words.
 std::optional<std::uint64_t> ParseValue(const ShapeField& field, std::string_view text) {
-  if (field.words[0] != nullptr) {
-    if (text != field.words[0] && text != field.words[1]) return std::nullopt;
-    return text == field.words[1] ? 1 : 0;
+  if (field.value == &EmulatedShape::cache) {
+    if (text != "none" && text != "volatile") return std::nullopt;
+    return text == "volatile" ? 1 : 0;
   }
   std::uint64_t number = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
@@ -39,10 +39,8 @@ IOStatus TakeShape(DeviceSpec* spec, ShapeRequest* request) {
     if (node.empty()) continue;
     const auto value = ParseValue(field, node.mapped());
     if (!value) {
-      const bool words = field.words[0] != nullptr;
-      return Bad(node.key() + "=" + node.mapped() + ": not " +
-                 (words ? std::string(field.words[0]) + " or " + field.words[1]
-                        : "a number, or size with K, M or G"));
+      return Bad(node.key() + "=" + node.mapped() +
+                 ": a number, with K, M or G if it is a size; none or volatile if it is the cache");
     }
     (*request)[field.name] = *value;
   }
@@ -81,7 +79,7 @@ IOStatus ParseSpec(std::string_view text, DeviceSpec* spec) {
 }
 
 IOStatus OpenDevice(DeviceSpec* spec, Access access, std::unique_ptr<ZonedDevice>* device) {
-  if (spec->scheme == "dev") return KernelDevice::Open(spec->name, access, device);
+  if (spec->scheme == "dev") return OpenKernelDevice(spec->name, access, device);
   ShapeRequest request;
   IOStatus status = TakeShape(spec, &request);
   if (!status.ok()) return status;

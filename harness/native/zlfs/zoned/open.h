@@ -13,7 +13,6 @@
 //   max_active                   default 0: no limit
 //   max_open                     default: max_active
 //   cache=none|volatile          volatile: writes are durable at the next Flush only
-//   direct=0|1                   1: reads have to be aligned as with O_DIRECT
 
 #pragma once
 
