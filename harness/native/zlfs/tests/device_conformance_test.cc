@@ -97,7 +97,7 @@ class Conformance : public testing::TestWithParam<Subject> {
   }
 
   IOStatus Open(Access access, std::unique_ptr<ZonedDevice>* device) {
-    if (fake_) return KernelDevice::Open(fake_->path(), access, device, fake_->sysfs());
+    if (fake_) return OpenKernelDevice(fake_->path(), access, device, fake_->sysfs());
     DeviceSpec spec;
     IOStatus status = ParseSpec(spec_, &spec);
     return status.ok() ? OpenDevice(&spec, access, device) : status;
@@ -191,8 +191,6 @@ TEST_P(Conformance, WrittenBytesAreReadBack) {
   const Counters counters = device_->counters();
   EXPECT_EQ(counters.writes, 2U);
   EXPECT_EQ(counters.bytes_written, expected.size());
-  EXPECT_EQ(counters.reads, 2U);
-  EXPECT_EQ(counters.bytes_read, 8ULL * geometry_.block_size);
   EXPECT_EQ(counters.flushes, 1U);
 }
 
@@ -391,7 +389,8 @@ TEST_P(Conformance, ExplicitlyOpenZonesDoNotGiveWay) {
   if (geometry_.max_open == 0) GTEST_SKIP() << "no limit of open zones";
   for (std::uint32_t i = 0; i < geometry_.max_open; ++i) ASSERT_OK(device_->OpenZone(zones_[i]));
   const bool active_first = geometry_.max_active == geometry_.max_open;
-  const DeviceError error = active_first ? DeviceError::kActiveLimit : DeviceError::kOpenLimit;
+  const DeviceError::Name error =
+      active_first ? DeviceError::kActiveLimit : DeviceError::kOpenLimit;
   EXPECT_ERROR(WriteBlocks(zones_[geometry_.max_open], 0, 1), error);
   EXPECT_ERROR(device_->OpenZone(zones_[geometry_.max_open]), error);
   ASSERT_OK(WriteBlocks(zones_[0], 0, 1));

@@ -26,15 +26,23 @@ constexpr std::uint64_t kCapacityBlocks = 12;
 constexpr std::uint32_t kZones = 10;
 constexpr std::uint32_t kMaxActive = 4;
 
-EmulatedOptions Options(bool volatile_cache = false) {
-  EmulatedOptions options;
-  options.shape = {{"block_size", kBlock},
-                   {"zones", kZones},
-                   {"zone_size", kZoneBlocks * kBlock},
-                   {"zone_capacity", kCapacityBlocks * kBlock},
-                   {"max_active", kMaxActive},
-                   {"volatile_cache", volatile_cache ? 1 : 0}};
-  return options;
+ShapeRequest Shape(bool volatile_cache = false) {
+  return {{"block_size", kBlock},
+          {"zones", kZones},
+          {"zone_size", kZoneBlocks * kBlock},
+          {"zone_capacity", kCapacityBlocks * kBlock},
+          {"max_active", kMaxActive},
+          {"cache", volatile_cache ? 1 : 0}};
+}
+
+IOStatus OpenMemory(bool volatile_cache, std::unique_ptr<EmulatedDevice>* device) {
+  return EmulatedDevice::Open(DeviceKind::kMemory, "test", Shape(volatile_cache),
+                              Access::kReadWrite, device);
+}
+
+IOStatus OpenFile(const std::string& path, const ShapeRequest& request, Access access,
+                  std::unique_ptr<EmulatedDevice>* device) {
+  return EmulatedDevice::Open(DeviceKind::kFile, path, request, access, device);
 }
 
 IOStatus WriteBlocks(ZonedDevice& device, std::uint32_t zone, std::uint64_t first,
@@ -58,8 +66,7 @@ class EmulatedDeviceTest : public testing::Test {
   void Make(bool volatile_cache = false) {
     device_.reset();
     Image::ForgetMemory("test");
-    ASSERT_OK(
-        EmulatedDevice::OpenMemory("test", Options(volatile_cache), Access::kReadWrite, &device_));
+    ASSERT_OK(OpenMemory(volatile_cache, &device_));
   }
   void TearDown() override {
     device_.reset();
@@ -213,18 +220,15 @@ TEST_F(EmulatedDeviceTest, PowerLossNeverLeavesTooManyActiveZones) {
   EXPECT_ERROR(WriteBlocks(*device_, 9, 0, 1), DeviceError::kActiveLimit);
 }
 
-TEST_F(EmulatedDeviceTest, TheNextHandleCanFindThePowerLost) {
+TEST_F(EmulatedDeviceTest, TheNextHandleKnowsWhatWasFlushed) {
   ASSERT_NO_FATAL_FAILURE(Make(true));
   ASSERT_OK(WriteBlocks(*device_, 0, 0, 2));
   ASSERT_OK(device_->Flush());
   ASSERT_OK(WriteBlocks(*device_, 0, 2, 2));
   device_.reset();
-  EmulatedOptions options = Options(true);
-  ASSERT_OK(EmulatedDevice::OpenMemory("test", options, Access::kReadWrite, &device_));
+  ASSERT_OK(OpenMemory(true, &device_));
   EXPECT_EQ(WrittenBlocks(*device_, 0), 4U);
-  device_.reset();
-  options.power_loss = true;
-  ASSERT_OK(EmulatedDevice::OpenMemory("test", options, Access::kReadWrite, &device_));
+  device_->PowerLoss({});
   EXPECT_EQ(WrittenBlocks(*device_, 0), 2U);
 }
 
@@ -321,7 +325,7 @@ class FileDeviceTest : public testing::Test {
  protected:
   IOStatus Open(Access access = Access::kReadWrite) {
     device_.reset();
-    return EmulatedDevice::OpenFile(folder_ / "device", Options(), access, &device_);
+    return OpenFile(folder_ / "device", Shape(), access, &device_);
   }
 
   // Overwrites some bytes of the file.
@@ -341,7 +345,7 @@ TEST_F(FileDeviceTest, KeepsItsIdentityWhenItMoves) {
   const std::string identity = device_->geometry().identity;
   device_.reset();
   std::filesystem::rename(folder_ / "device", folder_ / "moved");
-  ASSERT_OK(EmulatedDevice::OpenFile(folder_ / "moved", {}, Access::kReadWrite, &device_));
+  ASSERT_OK(OpenFile(folder_ / "moved", {}, Access::kReadWrite, &device_));
   EXPECT_EQ(device_->geometry().identity, identity);
   ASSERT_OK(Open());
   EXPECT_NE(device_->geometry().identity, identity) << "another device";
@@ -402,7 +406,7 @@ TEST_F(FileDeviceTest, AFileThatWasCutShortIsNoticed) {
 // Writes until it is killed: each block tells its zone, place and round.
 [[noreturn]] void WriteForever(const std::string& path, int ready) {
   std::unique_ptr<EmulatedDevice> device;
-  if (!EmulatedDevice::OpenFile(path, {}, Access::kReadWrite, &device).ok()) _exit(3);
+  if (!OpenFile(path, {}, Access::kReadWrite, &device).ok()) _exit(3);
   for (unsigned round = 0;; ++round) {
     for (std::uint64_t block = 0; block < kCapacityBlocks; block += 2) {
       for (std::uint32_t zone = 0; zone < kMaxActive; ++zone) {

@@ -49,26 +49,15 @@ Function* Real(const char* name) {
 
 // What Linux makes of a device's answer.
 int ErrnoOf(const IOStatus& status) {
-  switch (ErrorOf(status)) {
-    case DeviceError::kNone:
-      return 0;
-    case DeviceError::kActiveLimit:
-      return EOVERFLOW;
-    case DeviceError::kOpenLimit:
-      return ETOOMANYREFS;
-    case DeviceError::kNoSpace:
-      return ENOSPC;
-    case DeviceError::kBusy:
-      return EBUSY;
-    case DeviceError::kMissing:
-      return ENODEV;
-    case DeviceError::kPermission:
-      return EROFS;
-    case DeviceError::kUnaligned:
-      return EINVAL;
-    default:
-      return EIO;
+  constexpr std::pair<DeviceError::Name, int> kErrnos[] = {
+      {DeviceError::kActiveLimit, EOVERFLOW}, {DeviceError::kOpenLimit, ETOOMANYREFS},
+      {DeviceError::kNoSpace, ENOSPC},        {DeviceError::kBusy, EBUSY},
+      {DeviceError::kMissing, ENODEV},        {DeviceError::kPermission, EROFS},
+      {DeviceError::kUnaligned, EINVAL}};
+  for (const auto& [name, number] : kErrnos) {
+    if (ErrorOf(status) == name) return number;
   }
+  return status.ok() ? 0 : EIO;
 }
 
 int Result(const IOStatus& status) {
@@ -95,7 +84,6 @@ unsigned KernelCondition(ZoneCondition condition) {
 FakeKernel::FakeKernel(DeviceSpec shape) : memory_name_(shape.name) {
   Image::ForgetMemory(memory_name_);
   std::unique_ptr<ZonedDevice> made;
-  shape.options["direct"] = "1";
   EXPECT_OK(OpenDevice(&shape, Access::kReadWrite, &made));
   device_.reset(dynamic_cast<EmulatedDevice*>(made.release()));
   faults_ = std::make_unique<FaultyDevice>(device_.get());
@@ -276,6 +264,13 @@ ssize_t pread(int fd, void* buffer, std::size_t size, off_t offset) noexcept(fal
   if (kernel == nullptr) return syscall(SYS_pread64, fd, buffer, size, offset);
   if (zlfs::Interrupted(*kernel)) return -1;
   const std::size_t block = kernel->faults().geometry().block_size;
+  // What O_DIRECT asks for.
+  if ((static_cast<std::uint64_t>(offset) | size | reinterpret_cast<std::uintptr_t>(buffer)) %
+          block !=
+      0) {
+    errno = EINVAL;
+    return -1;
+  }
   if (kernel->short_transfers && size > block) size = size / block / 2 * block;
   const zlfs::IOStatus status =
       kernel->faults().Read(static_cast<std::uint64_t>(offset), size, static_cast<char*>(buffer));

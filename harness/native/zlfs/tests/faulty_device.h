@@ -23,7 +23,7 @@ struct Fault {
   Operation operation = Operation::kWrite;
   std::uint64_t after = 0;
   std::uint64_t times = 1;
-  DeviceError error = DeviceError::kIo;
+  DeviceError::Name error = DeviceError::kIo;
   std::uint64_t landed_blocks = 0;  // of a failing write's first buffer: they reach the zone
 };
 

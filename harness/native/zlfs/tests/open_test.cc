@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <cerrno>
 #include <map>
 #include <memory>
 #include <string>
@@ -12,19 +13,26 @@
 namespace zlfs {
 namespace {
 
-TEST(Errors, EachNameIsReadBack) {
-  for (int i = 1; i <= static_cast<int>(DeviceError::kIo); ++i) {
-    const auto error = static_cast<DeviceError>(i);
+TEST(Errors, TheNameIsTheFirstWord) {
+  for (const DeviceError::Name error :
+       {DeviceError::kBadSpec, DeviceError::kBusy, DeviceError::kNoSpace, DeviceError::kIo}) {
     const IOStatus status = MakeError(error, "detail: more");
-    EXPECT_FALSE(status.ok());
-    EXPECT_EQ(ErrorOf(status), error) << status.ToString();
-    EXPECT_NE(status.ToString().find("detail: more"), std::string::npos);
+    EXPECT_ERROR(status, error);
+    EXPECT_NE(status.ToString().find(": detail: more"), std::string::npos);
   }
-  EXPECT_EQ(ErrorOf(IOStatus::OK()), DeviceError::kNone);
-  EXPECT_EQ(ErrorOf(IOStatus::IOError("something else")), DeviceError::kNone);
-  EXPECT_EQ(ErrorOf(IOStatus::IOError()), DeviceError::kNone);
   EXPECT_TRUE(MakeError(DeviceError::kNoSpace, "").IsNoSpace());
   EXPECT_TRUE(MakeError(DeviceError::kBusy, "").IsBusy());
+  EXPECT_TRUE(MakeError(DeviceError::kBadSpec, "").IsInvalidArgument());
+  EXPECT_TRUE(MakeError(DeviceError::kNotZoned, "").IsInvalidArgument());
+  EXPECT_TRUE(MakeError(DeviceError::kZoneFull, "").IsIOError());
+}
+
+TEST(Errors, ErrnosHaveNames) {
+  EXPECT_ERROR(MakeSystemError(EOVERFLOW, "x"), DeviceError::kActiveLimit);
+  EXPECT_ERROR(MakeSystemError(EWOULDBLOCK, "x"), DeviceError::kBusy);
+  const IOStatus status = MakeSystemError(EIO, "nvme0n2");
+  EXPECT_ERROR(status, DeviceError::kIo);
+  EXPECT_NE(status.ToString().find("nvme0n2: Input/output error"), std::string::npos);
 }
 
 TEST(ParseSpec, SplitsSchemeNameAndOptions) {
@@ -62,7 +70,7 @@ TEST(OpenDevice, TakesItsOwnOptionsAndLeavesTheRest) {
   DeviceSpec spec;
   ASSERT_OK(
       ParseSpec("mem:options?zones=3&zone_size=2M&zone_capacity=1536K&block_size=512&max_active=2"
-                "&max_open=1&cache=volatile&power_loss=0&direct=1&aux=/x&finish=10",
+                "&max_open=1&cache=volatile&aux=/x&finish=10",
                 &spec));
   std::unique_ptr<ZonedDevice> device;
   ASSERT_OK(OpenDevice(&spec, Access::kReadWrite, &device));
@@ -72,7 +80,7 @@ TEST(OpenDevice, TakesItsOwnOptionsAndLeavesTheRest) {
   EXPECT_EQ(geometry.zone_count, 3U);
   EXPECT_EQ(geometry.zone_size, 2U << 20);
   EXPECT_EQ(geometry.block_size, 512U);
-  EXPECT_EQ(geometry.read_alignment, 512U);
+  EXPECT_EQ(geometry.read_alignment, 1U);
   EXPECT_EQ(geometry.max_active, 2U);
   EXPECT_EQ(geometry.max_open, 1U);
   EXPECT_EQ(geometry.kind, DeviceKind::kMemory);
@@ -88,8 +96,8 @@ TEST(OpenDevice, RefusesShapesThatCannotBe) {
         "zones=4&zone_size=1M&max_active=2&max_open=3",
         "zones=4&zone_size=1M&max_active=2&max_open=0", "zones=4294967296&zone_size=1048576G",
         "zones=x&zone_size=1M", "zones=&zone_size=1M", "zones=-1&zone_size=1M",
-        "zones=4&zone_size=1MB", "zones=4&zone_size=1M&cache=on", "zones=4&zone_size=1M&direct=yes",
-        "zones=4&zone_size=17179869185G", "zones=4&zone_size=1048576G"}) {
+        "zones=4&zone_size=1MB", "zones=4&zone_size=1M&cache=on", "zones=4&zone_size=17179869185G",
+        "zones=4&zone_size=1048576G"}) {
     std::unique_ptr<ZonedDevice> device;
     EXPECT_ERROR(OpenText(std::string("mem:bad?") + options, &device), DeviceError::kBadSpec)
         << options;
@@ -109,10 +117,8 @@ TEST(OpenDevice, AnExistingDeviceHasToAgree) {
                              "max_active=0", "max_open=2", "cache=volatile"}) {
     const IOStatus status = OpenText(std::string("mem:agree?") + option, &device);
     EXPECT_ERROR(status, DeviceError::kBadSpec) << option;
-    const bool cache = std::string_view(option).starts_with("cache");
     const std::string name(option, std::string_view(option).find('='));
-    EXPECT_NE(status.ToString().find(cache ? "volatile_cache" : name), std::string::npos)
-        << status.ToString();
+    EXPECT_NE(status.ToString().find(name), std::string::npos) << status.ToString();
   }
   Image::ForgetMemory("agree");
 }

@@ -4,9 +4,9 @@
 #include <algorithm>
 #include <cstdio>
 #include <exception>
-#include <map>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "zlfs/tool/commands.h"
 
@@ -56,114 +56,100 @@ Exit Complain(const IOStatus& status) {
   return meaning->exit;
 }
 
-// Policy options of mkfs, named as in URIs (but with hyphens), and what they say.
-constexpr std::pair<const char*, const char*> kPolicies[] = {
-    {"finish_remaining_pct", "finish a zone that is left with less than this share free (0)"},
-    {"finish_occupancy_pct", "the same as its complement (100)"},
-    {"on_active_limit", "share, finish or wait (share)"},
-    {"lifetimes", "on or off (on)"},
-    {"gc", "on or off (on)"},
-    {"gc_start_pct", "collect when less than this share of the zones is empty (5)"},
-    {"gc_victim", "garbage or cost-benefit (garbage)"}};
+void AddFormat(CLI::App* command, Arguments* arguments) {
+  command->add_option("--format", arguments->format, "table or json (table)")
+      ->check(CLI::IsMember({"table", "json"}));
+}
 
-class Program {
- public:
-  int Run(int argc, char** argv) {
-    app_.require_subcommand(1);
-    AddMkfs();
-    AddImport();
-    AddReading("df", "how the space is used", [this] { status_ = RunDf(device_, format_); });
-    AddReading("list", "files and their sizes", [this] { status_ = RunList(device_, format_); });
-    AddReading("fsck", "check every invariant of docs/zlfs.md; exit status 1: some do not hold",
-               [this] { status_ = RunFsck(device_, format_, &violated_); });
-    Add("dump", "superblock, files, extents and zones as JSON", "zlfs dump --device=nvme0n2",
-        [this] { status_ = RunDump(device_); });
-    try {
-      app_.parse(argc, argv);
-    } catch (const CLI::Success& done) {
-      return app_.exit(done);
-    } catch (const CLI::ParseError& error) {
-      std::fprintf(stderr, "zlfs: %s\nhint: zlfs --help, zlfs COMMAND --help\n", error.what());
-      return kUsage;
-    }
-    if (!status_.ok()) return Complain(status_);
-    return violated_ ? kViolated : kDone;
+void AddMkfs(CLI::App* command, Arguments* arguments) {
+  command->add_option("--aux", arguments->aux, "directory to make, for LOCK, LOG and the ledger");
+  command->add_option("--label", arguments->label, "at most 31 bytes");
+  command->add_option("--erase", arguments->erase, "identity of a device whose data may go");
+  // Policies are named as in URIs, but with hyphens.
+  constexpr std::pair<const char*, const char*> kPolicies[] = {
+      {"finish_remaining_pct", "finish a zone that is left with less than this share free (0)"},
+      {"finish_occupancy_pct", "the same as its complement (100)"},
+      {"on_active_limit", "share, finish or wait (share)"},
+      {"lifetimes", "on or off (on)"},
+      {"gc", "on or off (on)"},
+      {"gc_start_pct", "collect when less than this share of the zones is empty (5)"},
+      {"gc_victim", "garbage or cost-benefit (garbage)"}};
+  for (const auto& [name, what] : kPolicies) {
+    std::string flag = std::string("--") + name;
+    std::replace(flag.begin(), flag.end(), '_', '-');
+    command->add_option_function<std::string>(
+        flag, [arguments, key = name](const std::string& value) { arguments->policy[key] = value; },
+        what);
   }
+}
 
- private:
-  CLI::App* Add(const char* name, const std::string& what, const std::string& example,
-                std::function<void()> run) {
-    CLI::App* const command = app_.add_subcommand(name, what);
-    command->add_option("--device", device_, "nvme0n2, /dev/nvme0n2, file:PATH?… or mem:NAME?…")
-        ->required();
-    command->footer("Example:\n  " + example);
-    command->callback(std::move(run));
-    return command;
-  }
+void AddImport(CLI::App* command, Arguments* arguments) {
+  command->add_option("--aux", arguments->aux, "directory whose ledger.jsonl gets the counts");
+  command->add_option("--name", arguments->name, "of the new file")->required();
+  CLI::App* const content = command->add_option_group("content")->require_option(1);
+  content->add_option("--from", arguments->from, "file to copy");
+  CLI::Option* const size = content->add_option("--size", arguments->size,
+                                                "bytes of coldfill's pattern, in blocks of 4096");
+  CLI::Option* const seed = command->add_option("--seed", arguments->seed, "of the pattern");
+  size->needs(seed);
+  seed->needs(size);
+  command->add_flag("--progress", arguments->progress, "bytes done, once a second, on stderr");
+}
 
-  // Works beside a running database.
-  void AddReading(const std::string& name, const std::string& what, std::function<void()> run) {
-    Add(name.c_str(), what, "zlfs " + name + " --device=nvme0n2 --format=json", std::move(run))
-        ->add_option("--format", format_, "table or json (table)")
-        ->transform(CLI::Transformer(
-            std::map<std::string, Format>{{"table", Format::kTable}, {"json", Format::kJson}}));
-  }
-
-  void AddMkfs() {
-    CLI::App* const command =
-        Add("mkfs", "make an empty zlfs",
-            "zlfs mkfs --device=nvme0n2 --aux=/var/lib/zlfs/db --finish-remaining-pct=10", [this] {
-              mkfs_.device = device_;
-              status_ = RunMkfs(mkfs_);
-            });
-    command->add_option("--aux", mkfs_.aux, "directory to make, for LOCK, LOG and the ledger");
-    command->add_option("--label", mkfs_.label, "at most 31 bytes");
-    command->add_option("--erase", mkfs_.erase, "identity of a device whose data may go");
-    for (const auto& [name, what] : kPolicies) {
-      std::string flag = std::string("--") + name;
-      std::replace(flag.begin(), flag.end(), '_', '-');
-      command->add_option_function<std::string>(
-          flag, [this, key = name](const std::string& value) { mkfs_.policy[key] = value; }, what);
-    }
-  }
-
-  void AddImport() {
-    CLI::App* const command =
-        Add("import", "copy a file onto the zones, or write cold data, synced",
-            "zlfs import --device=nvme0n2 --name=/cold --size=4194304 --seed=1 --progress", [this] {
-              if (import_.from.empty() && !import_.size) {
-                throw CLI::RequiredError("--from or --size");
-              }
-              import_.device = device_;
-              status_ = RunImport(import_);
-            });
-    command->add_option("--aux", import_.aux, "directory whose ledger.jsonl gets the counts");
-    command->add_option("--name", import_.name, "of the new file")->required();
-    CLI::Option* const from = command->add_option("--from", import_.from, "file to copy");
-    CLI::Option* const size = command->add_option("--size", import_.size,
-                                                  "bytes of coldfill's pattern, in blocks of 4096");
-    CLI::Option* const seed = command->add_option("--seed", import_.seed, "of the pattern");
-    size->needs(seed)->excludes(from);
-    seed->needs(size);
-    command->add_flag("--progress", import_.progress, "bytes done, once a second, on stderr");
-  }
-
-  CLI::App app_{
-      "Makes, fills and inspects volumes of zlfs, a RocksDB file system on zoned devices.", "zlfs"};
-  std::string device_;
-  Format format_ = Format::kTable;
-  MkfsArguments mkfs_;
-  ImportArguments import_;
-  IOStatus status_;
-  bool violated_ = false;
+struct Command {
+  const char* name;
+  const char* what;
+  const char* example;  // options beside the device
+  IOStatus (*run)(Arguments*);
+  void (*add_options)(CLI::App*, Arguments*);
 };
+constexpr Command kCommands[] = {
+    {"mkfs", "make an empty zlfs", " --aux=/var/lib/zlfs/db --finish-remaining-pct=10", RunMkfs,
+     AddMkfs},
+    {"import", "copy a file onto the zones, or write cold data, synced",
+     " --name=/cold --size=4194304 --seed=1 --progress", RunImport, AddImport},
+    {"df", "how the space is used", " --format=json", RunDf, AddFormat},
+    {"list", "files and their sizes", " --format=json", RunList, AddFormat},
+    {"fsck", "check every invariant of docs/zlfs.md; exit status 1: some do not hold",
+     " --format=json", RunFsck, AddFormat},
+    {"dump", "superblock, files, extents and zones as JSON", "", RunDump,
+     [](CLI::App*, Arguments*) {}}};
+
+int Run(int argc, char** argv) {
+  CLI::App app("Makes, fills and inspects volumes of zlfs, a RocksDB file system on zoned devices.",
+               "zlfs");
+  app.require_subcommand(1);
+  Arguments arguments;
+  IOStatus status;
+  for (const Command& command : kCommands) {
+    CLI::App* const added = app.add_subcommand(command.name, command.what);
+    added
+        ->add_option("--device", arguments.device,
+                     "nvme0n2, /dev/nvme0n2, file:PATH?… or mem:NAME?…")
+        ->required();
+    command.add_options(added, &arguments);
+    added->footer(std::string("Example:\n  zlfs ") + command.name + " --device=nvme0n2" +
+                  command.example);
+    added->callback([&] { status = command.run(&arguments); });
+  }
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::Success& done) {
+    return app.exit(done);
+  } catch (const CLI::ParseError& error) {
+    std::fprintf(stderr, "zlfs: %s\nhint: zlfs --help, zlfs COMMAND --help\n", error.what());
+    return kUsage;
+  }
+  if (!status.ok()) return Complain(status);
+  return arguments.violated ? kViolated : kDone;
+}
 
 }  // namespace
 }  // namespace zlfs::tool
 
 int main(int argc, char** argv) {
   try {
-    return zlfs::tool::Program().Run(argc, argv);
+    return zlfs::tool::Run(argc, argv);
   } catch (const std::exception& error) {
     std::fprintf(stderr, "zlfs: %s\nhint: this is a defect\n", error.what());
     return zlfs::tool::kFailed;

@@ -5,12 +5,10 @@
 
 #pragma once
 
-#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <span>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "rocksdb/io_status.h"
@@ -73,8 +71,6 @@ struct ZoneInfo {
 struct Counters {
   std::uint64_t bytes_written = 0;
   std::uint64_t writes = 0;
-  std::uint64_t bytes_read = 0;
-  std::uint64_t reads = 0;
   std::uint64_t flushes = 0;
   std::uint64_t opens = 0;   // explicit ones
   std::uint64_t closes = 0;  // explicit ones
@@ -90,7 +86,7 @@ struct Counters {
 // still reads it (reads take no lock; such a read returns old, new or zero bytes).
 //
 // A status that is not ok is made by MakeError (zoned/errors.h): its message starts with the
-// error's name, and ErrorOf tells which one it was.
+// error's name.
 class ZonedDevice {
  public:
   explicit ZonedDevice(Access access) : access_(access) {}
@@ -131,32 +127,13 @@ class ZonedDevice {
   virtual IOStatus FinishZone(std::uint32_t zone) = 0;
   virtual IOStatus ResetZone(std::uint32_t zone) = 0;
 
-  virtual Counters counters() const;
+  virtual Counters counters() const { return {}; }
 
  protected:
-  struct AtomicCounters {
-    std::atomic<std::uint64_t> bytes_written, writes, bytes_read, reads, flushes, opens, closes,
-        finishes, pad_bytes, resets;
-  };
-
   virtual std::uint64_t Capacity(std::uint32_t zone) const = 0;  // of an existing zone
-
-  // What every back end refuses in the same way.
-  IOStatus Fail(DeviceError error, std::uint32_t zone, std::string_view detail) const;
-  IOStatus CheckRange(std::uint32_t first, std::uint32_t count) const;
-  IOStatus CheckAccess() const;
-  IOStatus CheckChange(std::uint32_t zone) const;
-  // Alignment of a write; gives its size.
-  IOStatus CheckBuffers(std::uint32_t zone, std::uint64_t offset, std::span<const Slice> buffers,
-                        std::uint64_t* size) const;
-  // Place of a write, which needs the zone's lock.
-  IOStatus CheckPlace(std::uint32_t zone, std::uint64_t offset, std::uint64_t size,
-                      std::uint64_t write_pointer) const;
-  IOStatus CheckRead(std::uint64_t offset, std::size_t size, const char* buffer) const;
 
   const Access access_;
   Geometry geometry_;  // set once, while the device is opened
-  AtomicCounters counters_ = {};
 };
 
 }  // namespace zlfs

@@ -3,47 +3,39 @@
 
 #pragma once
 
-#include <cstdint>
 #include <string_view>
 
 #include "rocksdb/io_status.h"
 
 namespace zlfs {
 
-enum class DeviceError : std::uint8_t {
-  kNone,
-  kBadSpec,            // the device specification cannot be understood
-  kUnknownOption,      // an option nobody knows
-  kMissing,            // no such device or file
-  kNotZoned,           // a block device without zones
-  kBadImage,           // an emulated device's file that is not one, or of a newer version
-  kBusy,               // opened exclusively by someone else
-  kPermission,         // the operating system refuses
-  kReadOnlyHandle,     // a changing command on a device opened for reading
-  kOutOfRange,         // no such zone, or bytes outside a zone's capacity
-  kUnaligned,          // offset, length or address is no multiple of the block size
-  kNotAtWritePointer,  // a write elsewhere than at the zone's write pointer
-  kBoundary,           // a write that would cross the zone's capacity
-  kZoneFull,           // a write to a full zone
-  kZoneReadOnly,       // the device made the zone read-only
-  kZoneOffline,        // the device gave the zone up
-  kActiveLimit,        // one active zone too many
-  kOpenLimit,          // one open zone too many
-  kWrongState,         // a transition the zone's state does not allow
-  kNoSpace,            // the device says it is full
-  kIo,                 // the device failed the command
+struct DeviceError {
+  using Name = std::string_view;
+  static constexpr Name kBadSpec = "bad-spec";    // the device specification cannot be understood
+  static constexpr Name kMissing = "missing";     // no such device or file
+  static constexpr Name kNotZoned = "not-zoned";  // a block device without zones
+  static constexpr Name kBadImage = "bad-image";  // no emulated device, or a newer one
+  static constexpr Name kBusy = "busy";           // opened exclusively by someone else
+  static constexpr Name kPermission = "permission";            // the operating system refuses
+  static constexpr Name kReadOnlyHandle = "read-only-handle";  // a change, but opened for reading
+  static constexpr Name kOutOfRange = "out-of-range";  // no such zone, or outside its capacity
+  static constexpr Name kUnaligned = "unaligned";      // no multiple of the block size
+  static constexpr Name kNotAtWritePointer = "not-at-write-pointer";  // a write elsewhere
+  static constexpr Name kBoundary = "boundary";            // a write that would cross the capacity
+  static constexpr Name kZoneFull = "zone-full";           // a write to a full zone
+  static constexpr Name kZoneReadOnly = "zone-read-only";  // the device made the zone read-only
+  static constexpr Name kZoneOffline = "zone-offline";     // the device gave the zone up
+  static constexpr Name kActiveLimit = "active-limit";     // one active zone too many
+  static constexpr Name kOpenLimit = "open-limit";         // one open zone too many
+  static constexpr Name kWrongState = "wrong-state";  // a transition that the state does not allow
+  static constexpr Name kNoSpace = "no-space";        // the device says it is full
+  static constexpr Name kIo = "io";                   // the device failed the command
 };
 
-// The name that starts the message, such as "active-limit".
-std::string_view Name(DeviceError error);
-
 // A status that carries the error: busy, invalid argument, no space or IO error.
-rocksdb::IOStatus MakeError(DeviceError error, std::string_view detail);
+rocksdb::IOStatus MakeError(DeviceError::Name error, std::string_view detail);
 
 // The error that an errno of the kernel stands for, with the system's words for it.
 rocksdb::IOStatus MakeSystemError(int error, std::string_view detail);
-
-// The error that a status of MakeError carries; kNone for any other status.
-DeviceError ErrorOf(const rocksdb::IOStatus& status);
 
 }  // namespace zlfs

@@ -20,7 +20,6 @@
 #include <string>
 
 #include "zlfs/zoned/device.h"
-#include "zlfs/zoned/open.h"
 
 namespace zlfs {
 
@@ -31,7 +30,7 @@ struct EmulatedShape {
   std::uint64_t zone_capacity = 0;
   std::uint64_t max_active = 0;
   std::uint64_t max_open = 0;
-  std::uint64_t volatile_cache = 0;  // 0 or 1
+  std::uint64_t cache = 0;  // 1: volatile
 };
 
 // The fields of a shape by the names that options and messages use.
@@ -45,22 +44,22 @@ inline constexpr ShapeField kShapeFields[] = {{"block_size", &EmulatedShape::blo
                                               {"zone_capacity", &EmulatedShape::zone_capacity},
                                               {"max_active", &EmulatedShape::max_active},
                                               {"max_open", &EmulatedShape::max_open},
-                                              {"volatile_cache", &EmulatedShape::volatile_cache}};
+                                              {"cache", &EmulatedShape::cache}};
 
 // What somebody asks of a shape, by field name: a device that is made takes it with the defaults of
 // zlfs/zoned/open.h, a device that exists has to agree with it.
 using ShapeRequest = std::map<std::string, std::uint64_t>;
 
 struct ImageHeader {
-  char magic[8];
+  std::uint64_t magic;
   std::uint64_t version;
   std::uint64_t id;  // random, part of a file's identity
   EmulatedShape shape;
 };
 static_assert(sizeof(ImageHeader) == 80);
 
-// Condition and written bytes of a zone in one word. `written` is what was really written: the
-// write pointer of a full zone is its capacity all the same, but reads above `written` give zeros.
+// `written` is what was really written: the write pointer of a full zone is its capacity all the
+// same, but reads above `written` give zeros.
 struct ZoneState {
   ZoneCondition condition = ZoneCondition::kEmpty;
   std::uint64_t written = 0;  // blocks
@@ -71,10 +70,12 @@ struct ZoneState {
   }
 };
 
+// Packed states: as it is now, and what a loss of power leaves of it.
 struct ZoneRecord {
-  std::uint64_t state;
-  std::uint64_t durable;  // what a loss of power leaves: differs with a volatile cache only
+  std::atomic<std::uint64_t> state;
+  std::atomic<std::uint64_t> durable;
 };
+static_assert(sizeof(ZoneRecord) == 16 && std::atomic<std::uint64_t>::is_always_lock_free);
 
 class Image {
  public:
@@ -96,37 +97,35 @@ class Image {
   std::uint64_t id() const { return header()->id; }
   char* Data(std::uint32_t zone) const { return base_ + data_offset_ + zone * stride_; }
 
-  ZoneState State(std::uint32_t zone) const { return Load(records()[zone].state); }
-  ZoneState Durable(std::uint32_t zone) const { return Load(records()[zone].durable); }
-  void SetState(std::uint32_t zone, ZoneState state) { Store(records()[zone].state, state); }
-  void SetDurable(std::uint32_t zone, ZoneState state) { Store(records()[zone].durable, state); }
+  ZoneState State(std::uint32_t zone) const { return ZoneState::Unpack(record(zone).state); }
+  ZoneState Durable(std::uint32_t zone) const { return ZoneState::Unpack(record(zone).durable); }
+  void SetDurable(std::uint32_t zone, ZoneState state) { record(zone).durable = state.Pack(); }
+  void SetState(std::uint32_t zone, ZoneState state) {
+    record(zone).state = state.Pack();
+    if (shape_.cache == 0) SetDurable(zone, state);
+  }
 
   // One writer at a time: false when there is one already.
   bool Claim() { return !claimed_.exchange(true); }
-  void Release() { claimed_.store(false); }
+  void Release() { claimed_ = false; }
 
  private:
   explicit Image(int fd) : fd_(fd) {}
 
+  IOStatus Make(const std::string& name, const ShapeRequest& request);
+  IOStatus Attach(const std::string& path, const ShapeRequest& request, Access access);
   void SetShape(const EmulatedShape& shape);
-  IOStatus Map(bool writable);
-  void Format(std::uint64_t id);
-  IOStatus MakeFile(const std::string& path, const ShapeRequest& request);
-  IOStatus AttachFile(const std::string& path, const ImageHeader& header, bool writable);
+  IOStatus Map(Access access);
 
   ImageHeader* header() const { return reinterpret_cast<ImageHeader*>(base_); }
-  ZoneRecord* records() const { return reinterpret_cast<ZoneRecord*>(base_ + kRecordsOffset); }
-  static ZoneState Load(std::uint64_t& word) {
-    return ZoneState::Unpack(std::atomic_ref(word).load(std::memory_order_acquire));
-  }
-  static void Store(std::uint64_t& word, ZoneState state) {
-    std::atomic_ref(word).store(state.Pack(), std::memory_order_release);
+  ZoneRecord& record(std::uint32_t zone) const {
+    return reinterpret_cast<ZoneRecord*>(base_ + kRecordsOffset)[zone];
   }
 
   static constexpr std::uint64_t kRecordsOffset = 4096;
 
   EmulatedShape shape_;
-  int fd_ = -1;  // -1: memory
+  const int fd_;  // -1: memory
   std::uint64_t data_offset_ = 0;
   std::uint64_t stride_ = 0;
   std::uint64_t size_ = 0;  // of the mapping

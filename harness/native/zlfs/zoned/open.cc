@@ -1,12 +1,12 @@
 #include "zlfs/zoned/open.h"
 
+#include <algorithm>
 #include <charconv>
 #include <optional>
 #include <system_error>
 #include <utility>
 
 #include "zlfs/zoned/emulated_device.h"
-#include "zlfs/zoned/errors.h"
 #include "zlfs/zoned/kernel_device.h"
 
 namespace zlfs {
@@ -16,57 +16,35 @@ constexpr std::string_view kPrefix = "zlfs://";
 
 IOStatus Bad(const std::string& why) { return MakeError(DeviceError::kBadSpec, why); }
 
-// "64", "64K", "64M" or "64G" as bytes.
-std::optional<std::uint64_t> ParseNumber(std::string_view text) {
-  unsigned shift = 0;
-  if (!text.empty()) {
-    const std::size_t unit = std::string_view("KMG").find(text.back());
-    if (unit != std::string_view::npos) {
-      shift = 10 * (static_cast<unsigned>(unit) + 1);
-      text.remove_suffix(1);
-    }
+// "64", "64K", "64M" or "64G" as bytes; the cache's words.
+std::optional<std::uint64_t> ParseValue(const ShapeField& field, std::string_view text) {
+  if (field.value == &EmulatedShape::cache) {
+    if (text != "none" && text != "volatile") return std::nullopt;
+    return text == "volatile" ? 1 : 0;
   }
   std::uint64_t number = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
-  if (number > (~std::uint64_t{0} >> shift)) return std::nullopt;
+  const std::string_view unit = text.substr(static_cast<std::size_t>(end - text.data()));
+  const std::size_t place = std::string_view("KMG").find(unit.empty() ? 'K' : unit.front());
+  const std::size_t shift = unit.empty() ? 0 : 10 * (place + 1);
+  const bool known = unit.size() <= 1 && place != std::string_view::npos;
+  if (error != std::errc() || !known || number > (~std::uint64_t{0} >> shift)) return std::nullopt;
   return number << shift;
 }
 
-// Takes an option out; nothing when it is not there.
-std::optional<std::string> Take(DeviceSpec* spec, const char* name) {
-  auto node = spec->options.extract(name);
-  return node.empty() ? std::nullopt : std::optional(std::move(node.mapped()));
-}
-
-// An option that is one of two words; `value` becomes 1 for the second.
-template <typename Value>
-IOStatus TakeChoice(DeviceSpec* spec, const char* name, const char* no, const char* yes,
-                    Value* value) {
-  const auto text = Take(spec, name);
-  if (!text) return IOStatus::OK();
-  *value = *text == yes;
-  if (*value || *text == no) return IOStatus::OK();
-  return Bad(std::string(name) + "=" + *text + ": " + no + " or " + yes);
-}
-
-IOStatus TakeEmulatedOptions(DeviceSpec* spec, EmulatedOptions* options) {
-  if (spec->options.contains("cache")) {
-    std::uint64_t* const value = &options->shape["volatile_cache"];
-    if (IOStatus status = TakeChoice(spec, "cache", "none", "volatile", value); !status.ok()) {
-      return status;
-    }
-  }
+// Takes the options of emulated devices out of the specification.
+IOStatus TakeShape(DeviceSpec* spec, ShapeRequest* request) {
   for (const ShapeField& field : kShapeFields) {
-    if (field.value == &EmulatedShape::volatile_cache) continue;
-    const auto text = Take(spec, field.name);
-    if (!text) continue;
-    const auto number = ParseNumber(*text);
-    if (!number) return Bad(std::string(field.name) + "=" + *text + ": a number, sizes with KMG");
-    options->shape[field.name] = *number;
+    const auto node = spec->options.extract(field.name);
+    if (node.empty()) continue;
+    const auto value = ParseValue(field, node.mapped());
+    if (!value) {
+      return Bad(node.key() + "=" + node.mapped() +
+                 ": a number, with K, M or G if it is a size; none or volatile if it is the cache");
+    }
+    (*request)[field.name] = *value;
   }
-  IOStatus status = TakeChoice(spec, "power_loss", "0", "1", &options->power_loss);
-  return status.ok() ? TakeChoice(spec, "direct", "0", "1", &options->direct) : status;
+  return IOStatus::OK();
 }
 
 }  // namespace
@@ -74,17 +52,15 @@ IOStatus TakeEmulatedOptions(DeviceSpec* spec, EmulatedOptions* options) {
 IOStatus ParseSpec(std::string_view text, DeviceSpec* spec) {
   const std::string whole(text);
   if (text.starts_with(kPrefix)) text.remove_prefix(kPrefix.size());
-  const std::size_t colon = text.find(':');
-  const std::size_t mark = std::min(text.find('?'), text.size());
-  if (colon == std::string_view::npos || colon > mark) return Bad(whole + ": no scheme");
+  const std::string_view place = text.substr(0, text.find('?'));
   DeviceSpec parsed;
-  parsed.scheme = text.substr(0, colon);
-  parsed.name = text.substr(colon + 1, mark - colon - 1);
+  parsed.scheme = place.substr(0, place.find(':'));
+  parsed.name = place.substr(std::min(parsed.scheme.size() + 1, place.size()));
   if (parsed.scheme != "dev" && parsed.scheme != "mem" && parsed.scheme != "file") {
-    return Bad(whole + ": the scheme is dev, mem or file");
+    return Bad(whole + ": begins with none of dev:, mem: and file:");
   }
   if (parsed.name.empty()) return Bad(whole + ": no name");
-  text.remove_prefix(mark);
+  text.remove_prefix(place.size());
   while (!text.empty()) {
     text.remove_prefix(1);  // ? or &
     const std::string_view option = text.substr(0, text.find('&'));
@@ -103,14 +79,13 @@ IOStatus ParseSpec(std::string_view text, DeviceSpec* spec) {
 }
 
 IOStatus OpenDevice(DeviceSpec* spec, Access access, std::unique_ptr<ZonedDevice>* device) {
-  if (spec->scheme == "dev") return KernelDevice::Open(spec->name, access, device);
-  EmulatedOptions options;
-  if (IOStatus status = TakeEmulatedOptions(spec, &options); !status.ok()) return status;
+  if (spec->scheme == "dev") return OpenKernelDevice(spec->name, access, device);
+  ShapeRequest request;
+  IOStatus status = TakeShape(spec, &request);
+  if (!status.ok()) return status;
+  const DeviceKind kind = spec->scheme == "mem" ? DeviceKind::kMemory : DeviceKind::kFile;
   std::unique_ptr<EmulatedDevice> emulated;
-  IOStatus status =
-      spec->scheme == "mem"    ? EmulatedDevice::OpenMemory(spec->name, options, access, &emulated)
-      : spec->scheme == "file" ? EmulatedDevice::OpenFile(spec->name, options, access, &emulated)
-                               : Bad(spec->scheme + ": the scheme is dev, mem or file");
+  status = EmulatedDevice::Open(kind, spec->name, request, access, &emulated);
   *device = std::move(emulated);
   return status;
 }

@@ -4,8 +4,8 @@
 //   mem:<name>                   emulated in this process's memory, alive until the process ends
 //   file:<path>                  emulated in a file, which outlives the process
 //
-// followed by ?option=value&option=value. Options of mem and file (the first six make the device
-// when it does not exist yet, and have to agree when it does; sizes take K, M or G):
+// followed by ?option=value&option=value. Options of mem and file make the device when it does not
+// exist yet, and have to agree when it does; sizes take K, M or G:
 //
 //   zones, zone_size             both needed to make one
 //   zone_capacity                default: zone_size
@@ -13,8 +13,6 @@
 //   max_active                   default 0: no limit
 //   max_open                     default: max_active
 //   cache=none|volatile          volatile: writes are durable at the next Flush only
-//   power_loss=1                 the power failed before: what was in the cache is lost
-//   direct=1                     reads have to be aligned as with O_DIRECT
 
 #pragma once
 

@@ -1,37 +1,24 @@
 #include "zlfs/zoned/sysfs.h"
 
 #include <algorithm>
+#include <cctype>
 #include <charconv>
 #include <fstream>
-#include <iterator>
 #include <regex>
 #include <system_error>
 
 namespace zlfs {
 namespace {
 
-constexpr const char* kSpace = " \t\r\n\f\v";
-
-std::string Lower(std::string text) {
-  std::transform(text.begin(), text.end(), text.begin(), [](char c) {
-    return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
-  });
-  return text;
-}
-
-// Whether an identifier says more than zeros and punctuation.
-bool IsSet(const std::string& text, const char* blank) {
-  return text.find_first_not_of(blank) != std::string::npos;
-}
+constexpr std::string_view kSpace = " \t\r\n\f\v";
 
 }  // namespace
 
 std::string Sysfs::Text(const std::string& device, const std::string& attribute) const {
   std::ifstream file(Block() / device / attribute);
-  const std::string text((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
-  const std::size_t first = text.find_first_not_of(kSpace);
-  if (first == std::string::npos) return "";
-  return text.substr(first, text.find_last_not_of(kSpace) - first + 1);
+  std::string text;
+  std::getline(file >> std::ws, text);
+  return text.substr(0, text.find_last_not_of(kSpace) + 1);
 }
 
 std::uint64_t Sysfs::Number(const std::string& device, const std::string& attribute) const {
@@ -56,19 +43,18 @@ std::uint64_t Sysfs::QueueLimit(const std::string& device, const std::string& at
 }
 
 std::string Sysfs::Identity(const std::string& device) const {
-  std::string eui64 = Lower(Text(device, "eui"));
-  std::erase_if(
-      eui64, [](char c) { return c == '-' || std::string(kSpace).find(c) != std::string::npos; });
-  if (IsSet(eui64, "0.")) return "eui." + eui64;
-  const std::string nguid = Lower(Text(device, "nguid"));
-  if (IsSet(nguid, "0-")) return "nguid." + nguid;
-  const std::string uuid = Lower(Text(device, "uuid"));
-  if (IsSet(uuid, "0-")) return "uuid." + uuid;
-  for (const char* attribute : {"device/serial", "serial", "dm/uuid"}) {
-    const std::string serial = Text(device, attribute);
-    if (!serial.empty()) return serial + ":" + std::to_string(Number(device, "nsid"));
+  for (const std::string kind : {"eui", "nguid", "uuid"}) {
+    std::string id = Text(device, kind);
+    for (char& c : id) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+    if (kind == "eui")
+      std::erase_if(id, [](char c) { return c == '-' || kSpace.find(c) != kSpace.npos; });
+    if (id.find_first_not_of("0-.") != std::string::npos) return kind + "." + id;
   }
-  return device + ":" + std::to_string(Number(device, "nsid"));
+  std::string serial = device;
+  for (const char* attribute : {"dm/uuid", "serial", "device/serial"}) {
+    if (const std::string text = Text(device, attribute); !text.empty()) serial = text;
+  }
+  return serial + ":" + std::to_string(Number(device, "nsid"));
 }
 
 }  // namespace zlfs
