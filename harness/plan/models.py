@@ -120,10 +120,20 @@ class Workload(Model):
 
 
 class Level(Model):
-    """A level of a study, with options that its module understands."""
+    """A level of a study, with options that its module understands.
+
+    A study may have a level several times, with other options: ``variant`` tells them apart in
+    cells, tables, claims and ``--levels``, where such a level is called ``<name>-<variant>``.
+    """
 
     name: Name
+    variant: Name | None = None
     options: dict[str, Flag] = {}
+
+    @property
+    def label(self) -> str:
+        """What the study calls it."""
+        return self.name if self.variant is None else f"{self.name}-{self.variant}"
 
 
 class PrimaryClaim(Model):
@@ -167,9 +177,12 @@ class Study(Model):
 
     @model_validator(mode="after")
     def _contrast_makes_sense(self) -> Study:
-        names = [entry.name for entry in self.entries]
+        names = [entry.label for entry in self.entries]
         if len(set(names)) != len(names):
-            raise FieldError(f"levels must differ: {', '.join(names)}")
+            raise FieldError(
+                f"levels must differ: {', '.join(names)}",
+                hint="give one of the same name a variant: {name: …, variant: …, options: …}",
+            )
         if self.contrast != "level" and self.contrast not in self.factors:
             raise FieldError(f"contrast {self.contrast!r} is neither 'level' nor a factor")
         values = names if self.contrast == "level" else map(str, self.factors[self.contrast])
