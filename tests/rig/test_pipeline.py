@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import gzip
 import itertools
 import json
+import lzma
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -153,7 +153,7 @@ def written_in_phases(found: Result) -> dict[str, float]:
 def test_zlfs_says_of_each_phase_what_the_device_took(campaign: Campaign) -> None:
     """Each mount's own count is the kernel's delta between two barriers, to the byte."""
     (run,) = (campaign.folder / "hosts" / "rig" / "runs").glob("zlfs--r01")
-    with gzip.open(run / "raw" / "ledger.jsonl.gz", "rt") as file:
+    with lzma.open(run / "raw" / "ledger.jsonl.xz", "rt") as file:
         lines = [json.loads(line) for line in file]
     cold, *mounts = [line for line in lines if line["event"] == "close"]
     found = campaign.results["zlfs"]
