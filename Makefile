@@ -126,9 +126,10 @@ build/native-release:
 	@cmake --build $@ -j2 >/dev/null
 
 .PHONY: test-crash
-test-crash: setup-dev build/native-test ## 300 kills and every power loss of three recorded loads on zlfs
+test-crash: setup-dev rig-image build/native-test ## zlfs: 300 kills, every power loss of three recorded loads, 50 resets of a rig
 	@build/native-test/zlfs/crash/zlfs-torture kill --points=300 --seed=11
 	@for seed in 12 13 14; do build/native-test/zlfs/crash/zlfs-torture loss --seed=$$seed --tears=4; done
+	@zonelab rig exec $(RIG) -- $(BIN)/python -m tests.rig.zlfs_resets --points=50 --seed=15
 
 .PHONY: test-zlfs-long
 test-zlfs-long: setup-dev build/native-release ## 10 M keys on zlfs: filled, verified, counted, checked

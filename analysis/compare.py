@@ -249,8 +249,8 @@ def _claims(
 def _cells(campaign: CampaignData) -> Iterable[CellStatus]:
     latest = campaign.latest
     planned = [spec for host in campaign.plan.hosts for spec in host.runs]
-    levels = {spec.cell: spec.level for spec in planned} | {
-        run.result.cell: run.result.level for run in latest
+    levels = {spec.cell: spec.row for spec in planned} | {
+        run.result.cell: run.spec.row for run in latest
     }
     for cell in sorted(levels, key=lambda name: (campaign.level_order(levels[name]), name)):
         runs = [run for run in latest if run.result.cell == cell]

@@ -42,7 +42,7 @@ class RunRecord:
 
     def factor(self, name: str) -> Scalar | None:
         """Return the value of a factor; ``level`` is one."""
-        return self.result.level if name == "level" else self.result.factors.get(name)
+        return self.spec.row if name == "level" else self.result.factors.get(name)
 
     def value(self, key: str) -> float | None:
         """Return a metric as a finite number, None when null, missing or not finite."""
@@ -90,24 +90,30 @@ class CampaignData:
         """Return what planning saw of a host."""
         return next((h.inspection for h in self.plan.hosts if h.host == host), None)
 
-    def level_order(self, level: str) -> tuple[int, str]:
+    def level_order(self, row: str) -> tuple[int, str]:
         """Return a sort key: levels as the host lists them (the plan shuffles its runs)."""
         known = [probe.level for host in self.plan.hosts for probe in host.inspection.levels]
-        return (known.index(level) if level in known else len(known), level)
+        level = next((spec.level for spec in self._specs if spec.row == row), row)
+        return (known.index(level) if level in known else len(known), row)
 
     def skipped(self) -> dict[str, Reason]:
         """Return planned level → why it never ran (runs marked skipped, then the probes)."""
-        planned = {spec.level for host in self.plan.hosts for spec in host.runs}
-        ran = {run.result.level for run in self.runs if run.result.status is not Status.SKIPPED}
+        planned = {spec.row: spec.level for spec in self._specs}
+        ran = {run.spec.row for run in self.runs if run.result.status is not Status.SKIPPED}
         reasons: dict[str, Reason] = {}
         for run in self.runs:
-            if run.result.level not in ran and run.result.reason is not None:
-                reasons.setdefault(run.result.level, run.result.reason)
+            if run.spec.row not in ran and run.result.reason is not None:
+                reasons.setdefault(run.spec.row, run.result.reason)
         for host in self.plan.hosts:
             for probe in host.inspection.levels:
-                if probe.reason and probe.level in planned - ran:
-                    reasons.setdefault(probe.level, probe.reason)
+                for row, level in planned.items():
+                    if probe.reason and probe.level == level and row not in ran:
+                        reasons.setdefault(row, probe.reason)
         return reasons
+
+    @property
+    def _specs(self) -> list[RunSpec]:
+        return [spec for host in self.plan.hosts for spec in host.runs]
 
     def frame(self) -> pl.DataFrame:
         """Return one row per run and metric, all attempts, in plan order."""
@@ -115,7 +121,7 @@ class CampaignData:
         rows = [
             {
                 "host": run.host, "run": run.name, "cell": run.result.cell,
-                "level": run.result.level, "repetition": run.result.repetition,
+                "level": run.spec.row, "repetition": run.result.repetition,
                 "attempt": run.result.attempt, "latest": id(run) in latest,
                 "block": run.result.block, "status": run.result.status.value, "metric": key,
                 "value": run.value(key), "unit": metric.unit,

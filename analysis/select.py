@@ -62,7 +62,7 @@ def values_of(campaign: CampaignData, contrast: str) -> list[str]:
             code="unknown-factor",
         )
     planned = [
-        str(spec.level if contrast == "level" else spec.factors.get(contrast)) for spec in specs
+        str(spec.row if contrast == "level" else spec.factors.get(contrast)) for spec in specs
     ]
     found = {*planned, *(label(run, contrast) for run in campaign.runs)}
     if contrast == "level":

@@ -58,6 +58,14 @@ _ENTRIES = (
     MetricInfo("device_written", "B", Kind.BYTES, Better.LOWER, "H, summed over all devices"),
     MetricInfo("device_read", "B", Kind.BYTES, Better.NONE, "sectors read x 512, all devices"),
     MetricInfo("write_amplification", "1", Kind.RATIO, Better.LOWER, "H / U, host to device"),
+    # Only of workloads with the flag `statistics`, which the WAL's count needs.
+    MetricInfo("wal_bytes", "B", Kind.BYTES, Better.NONE, "Lw, ticker rocksdb.wal.bytes"),
+    MetricInfo("flush_bytes", "B", Kind.BYTES, Better.NONE, "Lf, table files, RocksDB's LOG"),
+    MetricInfo("compaction_bytes", "B", Kind.BYTES, Better.NONE, "Lc, table files, RocksDB's LOG"),
+    MetricInfo("rocksdb_written", "B", Kind.BYTES, Better.LOWER, "L = Lw + Lf + Lc"),
+    MetricInfo(
+        "level_write_amplification", "1", Kind.RATIO, Better.LOWER, "H / L, RocksDB to device"
+    ),
     MetricInfo("zoned_share", "1", Kind.RATIO, Better.NONE, "zoned_written / device_written"),
     MetricInfo("gc_bytes", "B", Kind.BYTES, Better.LOWER, "bytes the level says its GC moved"),
     MetricInfo("gc_events", "1", Kind.COUNT, Better.NONE, "the level's own GC counter"),

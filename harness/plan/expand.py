@@ -185,7 +185,7 @@ def _cell(
     derived = derive(sized, device, target, cold=study.cold)
     specs = tuple(phase_spec(sized, phase, derived) for phase in sized.phases)
     predicted, phases, timeout = predict(sized, derived, specs, device.kind)
-    name = cell_name(level.name, factors)
+    name = cell_name(level.label, factors)
     template = RunSpec(
         campaign=campaign,
         study=study.name,
@@ -206,6 +206,7 @@ def _cell(
         phases=phases,
         predicted=_free_if_skipped(level.name, inspection, predicted),
         timeout_seconds=timeout,
+        variant=level.variant or "",
     )
     return Cell(name, level, factors, scheduler, derived, template)
 

@@ -67,7 +67,7 @@ def narrow(study: Study, levels: Sequence[str]) -> Study:
     Raises:
         ConfigError: the study has no such level.
     """
-    known = {entry.name: entry for entry in study.entries}
+    known = {entry.label: entry for entry in study.entries}
     for level in levels:
         if level not in known:
             raise ConfigError(

@@ -123,10 +123,20 @@ class Workload(Model):
 
 
 class Level(Model):
-    """A level of a study, with options that its module understands."""
+    """A level of a study, with options that its module understands.
+
+    A study may have a level several times, with other options: ``variant`` tells them apart in
+    cells, tables, claims and ``--levels``, where such a level is called ``<name>-<variant>``.
+    """
 
     name: Name
+    variant: Name | None = None
     options: dict[str, Flag] = {}
+
+    @property
+    def label(self) -> str:
+        """What the study calls it."""
+        return self.name if self.variant is None else f"{self.name}-{self.variant}"
 
 
 class PrimaryClaim(Model):
@@ -170,12 +180,15 @@ class Study(Model):
 
     @model_validator(mode="after")
     def _contrast_makes_sense(self) -> Study:
-        names = [entry.name for entry in self.entries]
+        names = [entry.label for entry in self.entries]
         if len(set(names)) != len(names):
-            raise FieldError(f"levels must differ: {', '.join(names)}")
+            raise FieldError(
+                f"levels must differ: {', '.join(names)}",
+                hint="give one of the same name a variant: {name: …, variant: …, options: …}",
+            )
         for factor in self.factors:
             owner, dot, _ = factor.partition(OPTION)
-            if dot and names != [owner]:
+            if dot and {entry.name for entry in self.entries} != {owner}:
                 raise FieldError(
                     f"factor {factor!r} needs levels: [{owner}]",
                     hint="runs of other levels would have nothing to compare it with",

@@ -16,6 +16,9 @@ from harness.rig.native import BUILD_PACKAGES, source_hash
 NATIVE = PROJECT / "harness" / "native"
 GUEST = Path(__file__).parent / "image_files"
 
+# For the tests and the torture program that a rig carries and a lab host does not.
+_TEST_PACKAGES = ("libgtest-dev",)
+
 _FORMAT = 2  # raise when image.py changes what it makes of the same recipe
 ROOT_SIZE = "6G"  # sparse; a full study leaves well under 1 GiB on it
 
@@ -107,7 +110,7 @@ def recipe(
         pocket=chosen.pocket,
         packages=(f"linux-image-amd64/{chosen.pocket}", *common, *own),
         newer=tuple(pairs),
-        build_packages=BUILD_PACKAGES if has_native else (),
+        build_packages=(*BUILD_PACKAGES, *_TEST_PACKAGES) if has_native else (),
         guest_files=source_hash(guest),
         native_source=source_hash(native) if has_native else "",
     )

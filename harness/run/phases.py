@@ -22,6 +22,8 @@ from harness.store.files import dumps
 from harness.store.result import Metric, PhaseResult
 from harness.store.rundir import RunWriter
 from harness.store.spec import Device, PhaseSpec
+from harness.tools import rocksdb_log
+from harness.tools.rocksdb_log import TableBytes
 from harness.workloads import db_bench
 
 _LOG_TAIL = 256 * 1024  # the end of RocksDB's LOG holds the error that stopped it
@@ -178,8 +180,28 @@ def metrics(facts: PhaseFacts) -> dict[str, Metric]:
         "zones_active": facts.zones.active if facts.zones else None,
         "cpu_seconds": facts.load_seconds,
     }
+    if facts.spec.flags.get(db_bench.STATISTICS):
+        wal = values["wal_bytes"].value if "wal_bytes" in values else None
+        more |= _above_the_level(wal, facts.tables, total)
     values |= {name: Metric(value, CATALOGUE[name].unit) for name, value in more.items()}
     return {f"{facts.spec.name}.{name}": value for name, value in values.items()}
+
+
+def _above_the_level(
+    wal: float | None, tables: TableBytes | None, device: int | None
+) -> dict[str, int | float | None]:
+    """Return what RocksDB wrote, and WA_level = H / L; null where anything is unknown or L is 0.
+
+    L = Lw + Lf + Lc (docs/methods.md): without the small files (MANIFEST, OPTIONS and the like).
+    """
+    above = wal + tables.flush + tables.compaction if tables and wal is not None else None
+    return {
+        "wal_bytes": wal,
+        "flush_bytes": tables.flush if tables else None,
+        "compaction_bytes": tables.compaction if tables else None,
+        "rocksdb_written": above,
+        "level_write_amplification": device / above if above and device is not None else None,
+    }
 
 
 class _ShareDone:
@@ -220,8 +242,10 @@ def _facts(
 ) -> PhaseFacts:
     raw = stage.writer.path / "raw"
     stdout, stderr = _text(raw / f"{spec.name}.stdout"), _text(raw / f"{spec.name}.stderr")
-    parsed, error = None, ""
+    parsed, tables, error = None, None, ""
     try:
+        if spec.flags.get(db_bench.STATISTICS):
+            tables = _tables(stage.up.database_log)
         parsed = db_bench.parse(spec, stdout, stderr)
     except ToolFailed as failure:
         error = failure.message
@@ -243,7 +267,16 @@ def _facts(
         zones=after.zones,
         load_seconds=cpu.load,
         harness_seconds=cpu.harness,
+        tables=tables,
     )
+
+
+def _tables(log: Path | None) -> TableBytes | None:
+    """Return what RocksDB's LOG says of table files; null where the level does not show it."""
+    if log is None or not log.exists():
+        return None
+    with log.open(encoding="utf-8", errors="replace") as lines:
+        return rocksdb_log.table_bytes(lines)
 
 
 def _write_series(

@@ -167,7 +167,10 @@ class Prediction:
 
 @dataclass(frozen=True, slots=True)
 class RunSpec:
-    """One run, complete: the runner needs nothing else. Stored as ``run.json``."""
+    """One run, complete: the runner needs nothing else. Stored as ``run.json``.
+
+    ``variant`` tells apart runs of one level that differ in ``level_options``; empty: there is one.
+    """
 
     campaign: str
     study: str
@@ -188,7 +191,13 @@ class RunSpec:
     phases: tuple[PhaseSpec, ...]
     predicted: Prediction
     timeout_seconds: int
+    variant: str = ""
     schema_version: int = SCHEMA_VERSION
+
+    @property
+    def row(self) -> str:
+        """What tables, claims and the plan's baseline call its level."""
+        return f"{self.level}-{self.variant}" if self.variant else self.level
 
 
 @dataclass(frozen=True, slots=True)

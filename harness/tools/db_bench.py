@@ -36,6 +36,10 @@ _STATS_ROW = re.compile(
     r" in \([\d.]+,(?P<seconds>[\d.]+)\) seconds$"
 )
 
+# --statistics, behind the summaries: "rocksdb.wal.bytes COUNT : 8640000"; histograms say more.
+_STATISTICS = "STATISTICS:"
+_TICKER = re.compile(r"^(?P<name>rocksdb\.[\w.-]+) COUNT : (?P<count>\d+)$")
+
 _HISTOGRAM = re.compile(r"^Microseconds per (?P<operation>\w+):$")
 _COUNT = re.compile(r"^Count: (?P<count>\d+) Average: (?P<average>[\d.]+)  StdDev: [\d.]+$")
 _MIN_MAX = re.compile(r"^Min: (?P<min>[\d.]+)  Median: [\d.]+  Max: (?P<max>[\d.]+)$")
@@ -58,7 +62,10 @@ class Summary:
 
 @dataclass(frozen=True, slots=True)
 class Output:
-    """Everything recognised in what db_bench printed; ``broken`` names unreadable parts."""
+    """Everything recognised in what db_bench printed; ``broken`` names unreadable parts.
+
+    ``tickers`` are RocksDB's own counts of the whole process, null without ``--statistics``.
+    """
 
     summaries: tuple[Summary, ...]
     histograms: Mapping[str, Histogram]
@@ -66,6 +73,7 @@ class Output:
     skipped: bool
     assertions: bool
     broken: tuple[str, ...]
+    tickers: Mapping[str, int] | None
 
 
 def find(given: Path | None = None) -> Path:
@@ -123,6 +131,7 @@ def parse(stdout: str, stderr: str) -> Output:
         skipped=any(_SKIPPED.match(line) for line in lines),
         assertions=any(ASSERTIONS in text for text in warnings),
         broken=(*broken, *damaged),
+        tickers=_tickers(lines),
     )
 
 
@@ -169,6 +178,14 @@ def operations_in(line: str) -> int:
     """Return the operations of one complete line of either kind, 0 for any other line."""
     found = _REPORT_ROW.match(line) or _STATS_ROW.search(line)
     return int(found["operations"]) if found else 0
+
+
+def _tickers(lines: list[str]) -> dict[str, int] | None:
+    """Return the tickers below the headline; None without one."""
+    if _STATISTICS not in lines:
+        return None
+    found = filter(None, map(_TICKER.match, lines[lines.index(_STATISTICS) + 1 :]))
+    return {row["name"]: int(row["count"]) for row in found}
 
 
 def _summary(found: re.Match[str]) -> Summary:

@@ -34,6 +34,10 @@ RESERVED = frozenset(
 # Benchmarks that db_bench runs on a fresh database only: with --use_existing_db it skips them.
 _FRESH = frozenset({"fillseq", "fillrandom", "filluniquerandom", "filluniquerandomdeterministic"})
 
+# Asks for RocksDB's tickers. Only the WAL's is used: its LOG tells more of table files.
+STATISTICS = "statistics"
+_WAL_TICKER = "rocksdb.wal.bytes"
+
 # Metric name and quantile in 1/10,000.
 _QUANTILES = (
     ("latency_p50", 5_000),
@@ -49,6 +53,7 @@ class Parsed:
 
     ``summaries`` counts all summary lines; ``histograms`` by operation (write, read, update, …);
     ``skipped``: db_bench refused to fill an existing database; ``assertions``: a debug build.
+    ``wal_bytes``: what RocksDB wrote to the WAL, null unless its statistics were asked for.
     """
 
     summary: Summary | None
@@ -57,6 +62,7 @@ class Parsed:
     warnings: tuple[str, ...]
     skipped: bool
     assertions: bool
+    wal_bytes: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,12 +129,16 @@ def parse(phase: PhaseSpec, stdout: str, stderr: str) -> Parsed:
 
     Raises:
         ToolFailed: the benchmark finished (its summary is there) but a summary line or a
-            histogram is damaged, or no histogram was printed.
+            histogram is damaged, or no histogram was printed, or statistics were asked for and
+            do not tell of the WAL.
     """
     output = db_bench.parse(stdout, stderr)
     problems = list(output.broken)
     if output.summaries and not output.histograms and not problems:
         problems.append("no histogram")
+    wal = (output.tickers or {}).get(_WAL_TICKER)
+    if phase.flags.get(STATISTICS) and wal is None:
+        problems.append(f"no {_WAL_TICKER}")
     if output.summaries and problems:
         raise ToolFailed(
             f"phase {phase.name}: db_bench's output is damaged: {problems[0]}",
@@ -144,6 +154,7 @@ def parse(phase: PhaseSpec, stdout: str, stderr: str) -> Parsed:
         warnings=output.warnings,
         skipped=output.skipped,
         assertions=output.assertions,
+        wal_bytes=wal,
     )
 
 
@@ -167,6 +178,8 @@ def metrics(phase: PhaseSpec, parsed: Parsed) -> dict[str, Metric]:
         # The printed ops/sec is cut to an integer; the quotient keeps slow phases exact.
         values["throughput"] = summary.operations / summary.seconds if summary.seconds > 0 else None
     values.update(_latencies(parsed if summary is not None else None))
+    if phase.flags.get(STATISTICS):
+        values["wal_bytes"] = parsed.wal_bytes if summary is not None else None
     return {name: Metric(value, CATALOGUE[name].unit) for name, value in values.items()}
 
 

@@ -95,6 +95,7 @@ def programs_are_there(rig: RigHandle) -> None:
     prefix = "/usr/local/lib/zonelab/native"
     built = rig.ssh(f"cat {prefix}/SOURCE_HASH").stdout.strip()
     assert built == source_hash(NATIVE)
-    assert rig.ssh(f"{prefix}/bin/coldfill --help", check=False).stdout
+    for program in ("bin/coldfill", "bin/zlfs", "test/zlfs-torture", "test/zlfs_zoned_test"):
+        assert rig.ssh(f"{prefix}/{program} --help", check=False).stdout, program
     for tool in TOOLS:
         rig.ssh(f"command -v {tool}")

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import itertools
+import json
+import lzma
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -66,7 +68,7 @@ def campaign(rig: RigHandle, tmp_path_factory: pytest.TempPathFactory) -> Iterat
         rig,
         tmp_path_factory.mktemp("root"),
         campaign=f"root-{STAMP}",
-        levels="f2fs,conventional-ext4",
+        levels="f2fs,conventional-ext4,zlfs",
         repetitions="1",
     )
     before = plays.written(rig), plays.sectors_written(rig)
@@ -85,6 +87,7 @@ def test_it_goes_through_from_the_root(campaign: Campaign) -> None:
     assert {level: found.status for level, found in campaign.results.items()} == {
         "f2fs": Status.OK,
         "conventional-ext4": Status.OK,
+        "zlfs": Status.OK,
     }
     for level in campaign.results:
         assert level in campaign.first.text  # the comparison is shown
@@ -104,7 +107,7 @@ def test_the_results_are_whole(campaign: Campaign) -> None:
     assert (verified.exit_code, verified.stdout) == (0, f"{campaign.folder}: whole\n")
     compared = plays.zonelab("compare", campaign.folder)
     assert compared.exit_code == 0, compared.stderr
-    for word in ("f2fs", "conventional-ext4", "overwrite.write_amplification"):
+    for word in ("f2fs", "conventional-ext4", "zlfs", "overwrite.write_amplification"):
         assert word in compared.stdout
 
 
@@ -123,20 +126,44 @@ def test_the_bytes_are_those_that_qemu_saw(rig: RigHandle, campaign: Campaign) -
     guest = dict(zip((device.nsid for device in rig.state.devices), campaign.guest, strict=True))
     assert of[rig.zoned.nsid] == guest[rig.zoned.nsid]
     assert of[rig.tenants.nsid] == guest[rig.tenants.nsid] == 0
-    found = campaign.results["f2fs"]
-    phases = {
-        name: metric.value
-        for name, metric in found.metrics.items()
-        if name.endswith(".zoned_written") and metric.value
-    }
-    assert set(phases) >= {"fillrandom.zoned_written", "overwrite.zoned_written"}
-    assert found.utilisation is not None
-    ledger = sum(phases.values()) + found.utilisation.cold_bytes
+    ledger = 0.0
+    for level in ("f2fs", "zlfs"):
+        found = campaign.results[level]
+        phases = written_in_phases(found)
+        assert phases["fillrandom"] > 0
+        assert phases["overwrite"] > 0
+        assert found.utilisation is not None
+        ledger += sum(phases.values()) + found.utilisation.cold_bytes
     assert 0 < ledger <= of[rig.zoned.nsid]
     # What the ledger leaves out is formatting and taking down: little.
     assert ledger > 0.9 * of[rig.zoned.nsid]
     baseline = campaign.results["conventional-ext4"].metrics
     assert baseline["overwrite.zoned_written"].value is None  # not measured is null, never 0
+
+
+def written_in_phases(found: Result) -> dict[str, float]:
+    """Bytes to the zoned device by phase, from the guest's counters."""
+    return {
+        name.partition(".")[0]: metric.value or 0
+        for name, metric in found.metrics.items()
+        if name.endswith(".zoned_written")
+    }
+
+
+def test_zlfs_says_of_each_phase_what_the_device_took(campaign: Campaign) -> None:
+    """Each mount's own count is the kernel's delta between two barriers, to the byte."""
+    (run,) = (campaign.folder / "hosts" / "rig" / "runs").glob("zlfs--r01")
+    with lzma.open(run / "raw" / "ledger.jsonl.xz", "rt") as file:
+        lines = [json.loads(line) for line in file]
+    cold, *mounts = [line for line in lines if line["event"] == "close"]
+    found = campaign.results["zlfs"]
+    assert found.utilisation is not None
+    assert cold["written"]["import"]["payload"] == found.utilisation.cold_bytes
+    told = [
+        sum(part["payload"] + part["pad"] for part in line["written"].values()) for line in mounts
+    ]
+    assert told == list(written_in_phases(found).values())
+    assert told[0] > 0
 
 
 def test_the_cost_of_watching_is_known(campaign: Campaign) -> None:

@@ -17,7 +17,8 @@ from .guest_runner import GuestRunner
 pytestmark = pytest.mark.rig
 
 # f2fs first, as it leaves the most behind: a mount, a device-mapper slice, a second device.
-F2FS_FIRST = ("--set", "workload.database_share=0.5%", "--set", "seed=2")
+TWO_LEVELS = ("--levels", "f2fs,conventional-ext4")
+F2FS_FIRST = (*TWO_LEVELS, "--set", "workload.database_share=0.5%", "--set", "seed=2")
 F2FS_ONLY = ("--levels", "f2fs")
 PHASE = "overwrite"
 

@@ -16,6 +16,7 @@ from analysis.render import render
 from analysis.stats import Method, Verdict
 from harness.cli.main import main
 from harness.errors import UsageError
+from harness.store import checksums
 from harness.store.result import Issue, Result, Severity, Status
 from harness.store.spec import Claim, DeviceKind, Reason
 from tests.fixtures.campaigns import MIB, with_metric, with_status, write_campaign
@@ -304,3 +305,36 @@ class TestCommand:
         folder = write_campaign(tmp_path / "c", drop=lambda _: True)
         for form in ("table", "json", "csv", "md"):
             assert self.run(folder, "--format", form) == 4
+
+
+def test_variants_of_a_level_are_rows_of_their_own(tmp_path: Path) -> None:
+    folder = write_campaign(
+        tmp_path / "c", series=False, levels=("f2fs", "zlfs-gc-on", "zlfs-gc-off"),
+        claims=(Claim("c", WRITTEN, "zlfs-gc-off", "f2fs", "different"),),
+    )  # fmt: skip
+    for path in folder.rglob("*.json"):
+        path.write_text(json.dumps(_with_variants(json.loads(path.read_text()))))
+    for path in folder.glob("hosts/*/runs/*"):
+        checksums.write(path)
+    comparison = compare(load(folder))
+    assert {run.spec.level for run in comparison.campaign.runs} == {"f2fs", "zlfs"}
+    assert set(comparison.values) == {"f2fs", "zlfs-gc-on", "zlfs-gc-off"}
+    assert comparison.values[0] == "f2fs"
+    assert row(comparison, WRITTEN, "zlfs-gc-off").claim == "c"
+    assert row(comparison, WRITTEN, "zlfs-gc-on").estimate.n == 3
+    assert {cell.level for cell in comparison.cells} == set(comparison.values)
+
+
+def _with_variants(data: Any) -> Any:
+    """Turn level ``zlfs-…`` of runs and results into level ``zlfs`` and a variant."""
+    if isinstance(data, list):
+        return [_with_variants(item) for item in data]
+    if not isinstance(data, dict):
+        return data
+    data = {key: _with_variants(value) for key, value in data.items()}
+    level, dash, variant = str(data.get("level")).partition("-")
+    if level == "zlfs" and dash and "claims" not in data and "expect" not in data:
+        data["level"] = level
+        if "level_options" in data:
+            data["variant"] = variant
+    return data

@@ -102,7 +102,7 @@ def test_planning_again_changes_nothing(planner: Planner) -> None:
 def test_check_writes_nothing(planner: Planner) -> None:
     assert planner("smoke", "--check") == 0
     assert planner.files() == {}
-    assert "2 runs" in planner.out
+    assert "3 runs" in planner.out
 
 
 def test_json_on_stdout_is_the_plan(planner: Planner) -> None:
@@ -149,7 +149,8 @@ def test_a_level_that_cannot_run_stays_in_the_plan(planner: Planner) -> None:
     levels = tuple(missing if p.level == "f2fs" else p for p in rig().levels)
     device = replace(rig().device, max_active_zones=3)  # too few for f2fs, which cannot run anyway
     inspection = replace(rig(), levels=levels, device=device)
-    assert planner("smoke", inspection=inspection) == 0
+    words = ("smoke", "--levels", "f2fs,conventional-ext4")
+    assert planner(*words, inspection=inspection) == 0
     runs = {run.level: run for run in planner.plan().hosts[0].runs}
     assert runs["f2fs"].predicted.bytes_written == 0
     assert runs["conventional-ext4"].predicted.bytes_written > 0
@@ -240,7 +241,7 @@ def test_old_kernels_get_mq_deadline(planner: Planner) -> None:
         (("smoke", "--set", "workload.value_size=6XB"), "known size units: B, KiB, MiB"),
         (("smoke", "--set", "workload.value_size=0"), "value_size"),
         (("smoke", "--set", "repetitions=0"), "repetitions"),
-        (("smoke", "--set", "baseline=zlfs"), "baseline 'zlfs' is not one of f2fs"),
+        (("smoke", "--set", "baseline=btrfs"), "baseline 'btrfs' is not one of f2fs"),
         (("smoke", "--set", "metrics=[overwrite.speed]"), "unknown metric 'overwrite.speed'"),
         (("smoke", "--set", "factors={thread: [1, 2]}"), "did you mean threads?"),
         (("smoke", "--set", "factors={scheduler: [bfq]}"), "does not offer scheduler 'bfq'"),
@@ -430,3 +431,29 @@ def test_the_recorded_command_names_no_folder_of_this_machine() -> None:
     expected = ["zonelab", "plan", "s", "--results", "results"]
     expected += ["--inspection=rig=build/rig.json", "--campaign=c"]
     assert plan_command._portable(argv, Path("/x")) == expected
+
+
+TWICE = "levels=[f2fs, {name: zlfs, variant: lazy, options: {gc: 'off'}}, zlfs]"
+
+
+def test_a_level_may_appear_twice_under_different_names(planner: Planner) -> None:
+    assert planner("smoke", "--set", TWICE, "--set", "baseline=f2fs") == 0
+    runs = {run.row: run for run in planner.plan().hosts[0].runs}
+    assert runs.keys() == {"f2fs", "zlfs", "zlfs-lazy"}
+    lazy = runs["zlfs-lazy"]
+    assert (lazy.level, lazy.variant, lazy.level_options) == ("zlfs", "lazy", {"gc": "off"})
+    assert (lazy.cell, lazy.run) == ("zlfs-lazy", "zlfs-lazy--r01")
+    assert (runs["zlfs"].level, runs["zlfs"].variant) == ("zlfs", "")
+
+
+def test_a_variant_is_chosen_by_its_whole_name(planner: Planner) -> None:
+    words = ("smoke", "--set", TWICE, "--set", "baseline=zlfs-lazy")
+    assert planner(*words, "--levels", "zlfs-lazy,f2fs") == 0
+    assert {run.row for run in planner.plan().hosts[0].runs} == {"f2fs", "zlfs-lazy"}
+    assert planner.plan().baseline == "zlfs-lazy"
+
+
+def test_the_same_level_twice_needs_a_variant(planner: Planner) -> None:
+    error = planner.refused("smoke", "--set", "levels=[f2fs, zlfs, {name: zlfs, options: {}}]")
+    assert "levels must differ: f2fs, zlfs, zlfs" in error
+    assert "give one of the same name a variant" in error

@@ -117,7 +117,7 @@ def test_the_default_study_is_the_one_promised() -> None:
 def test_smoke_runs_are_short() -> None:
     study, workload = load.load_study("smoke")
     runs = expand(study, workload, [("rig", rig())], "c").hosts[0].runs
-    assert len(runs) == 2
+    assert len(runs) == 3
     assert all(run.predicted.seconds <= 25 for run in runs)
 
 
@@ -125,7 +125,7 @@ def test_primary_claims_compare_things_the_study_has() -> None:
     for name in STUDIES:
         study, _ = load.load_study(name)
         values = (
-            {e.name for e in study.entries}
+            {e.label for e in study.entries}
             if study.contrast == "level"
             else set(map(str, study.factors[study.contrast]))
         )

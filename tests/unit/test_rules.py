@@ -11,9 +11,11 @@ import pytest
 from harness.levels.base import LevelUsage
 from harness.observe.diskstats import DiskCounters
 from harness.rules import RULES, PhaseFacts, RunFacts, judge
+from harness.run import phases
 from harness.store.result import Issue, Severity, Utilisation
 from harness.store.spec import PhaseRole
 from harness.tools import db_bench
+from harness.tools.rocksdb_log import TableBytes
 from harness.workloads.db_bench import Parsed, Summary
 from tests.runner.conftest import Machine
 from tests.runner.fakes import phase
@@ -184,3 +186,24 @@ def test_fill_phases_do_not_count_for_the_share(good: RunFacts) -> None:
 
 def test_every_rule_is_covered_here() -> None:
     assert len(RULES) == 17  # add a case above (or in test_direct_io) when adding a rule
+
+
+@pytest.mark.parametrize(("told", "expected"), [(50 * MIB, 2.02), (0, None)])
+def test_level_write_amplification_is_device_bytes_over_rocksdbs(
+    good: RunFacts, told: int, expected: float | None
+) -> None:
+    facts = replace(
+        good.phases[0],
+        spec=replace(good.phases[0].spec, flags={"statistics": True}),
+        parsed=parsed(wal_bytes=told // 2),
+        tables=TableBytes(told // 4, told // 4),
+    )
+    # 100 MiB to the zoned device and 1 MiB to the conventional one.
+    found = {name.partition(".")[2]: one.value for name, one in phases.metrics(facts).items()}
+    assert found["level_write_amplification"] == expected
+    assert found["rocksdb_written"] == told
+    assert (found["wal_bytes"], found["flush_bytes"]) == (told // 2, told // 4)
+    without = phases.metrics(replace(facts, tables=None))
+    assert without["overwrite.rocksdb_written"].value is None
+    assert without["overwrite.level_write_amplification"].value is None
+    assert "overwrite.level_write_amplification" not in phases.metrics(good.phases[0])
