@@ -140,6 +140,10 @@ class Level(ABC):
         """Return what a reader of any run on this device must know of the level."""
         return ()
 
+    def check(self, up: LevelUp) -> tuple[Issue, ...]:  # noqa: ARG002 - for subclasses
+        """Return what the level's own checker finds wrong after the last phase."""
+        return ()
+
     def room(self, device: Device) -> Bytes | None:  # noqa: ARG002 - for subclasses
         """Return what cold data and database can take; None: only the formatted level knows."""
         return None

@@ -19,6 +19,7 @@ from harness.levels.base import (
     Needs,
     Progress,
 )
+from harness.store.result import Issue, Severity
 from harness.store.spec import Bytes, Device, Reason
 from harness.tools import ldd, native, zlfs, zone_reset
 
@@ -151,6 +152,13 @@ class Zlfs(Level):
     def direct_io(self, up: LevelUp) -> DirectIo:  # noqa: ARG002 - the same everywhere
         """Always direct, whatever db_bench asks for."""
         return DirectIo(True, True, "libzlfs.so opens the device with O_DIRECT and nothing else")
+
+    def check(self, up: LevelUp) -> tuple[Issue, ...]:
+        """Return every invariant of docs/zlfs.md that ``zlfs fsck`` finds broken."""
+        return tuple(
+            Issue("fsck", Severity.ERROR, f"invariant {one.invariant}: {one.what}")
+            for one in zlfs.fsck(_device(up))
+        )
 
     def sync(self, up: LevelUp) -> None:
         """Do nothing: between phases no process holds anything back.

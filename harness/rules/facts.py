@@ -56,7 +56,7 @@ class RunFacts:
 
     ``idle_written`` is what others wrote to the devices in the moment before the run (bytes);
     ``clock_jump`` is how far real time and monotonic time moved apart (seconds). ``caveats`` are
-    the level's own; ``buffers_conventional`` as in ``Level``.
+    the level's own, with what its checker found; ``buffers_conventional`` as in ``Level``.
     """
 
     spec: RunSpec

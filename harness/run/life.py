@@ -118,6 +118,8 @@ class OneRun:
                 self._level, up, spec.device, spec.conventional, self._writer, self._record.began
             )
             Measurement(self._bench, spec, stage, self._record).run()
+            self._bench.progress.phase("level check")
+            self._record.found = self._level.check(up)
 
     def _wait_idle(self) -> None:
         """Look whether someone else writes to the devices."""

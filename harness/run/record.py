@@ -39,6 +39,7 @@ class Record:
         self.level: dict[str, Any] = {}
         self.utilisation: Utilisation | None = None
         self.direct_io: DirectIo | None = None
+        self.found: tuple[Issue, ...] = ()
 
     def seconds(self) -> float:
         """Return how long the run has been on."""
@@ -103,7 +104,7 @@ class Record:
                 idle_written=self.idle_written,
                 clock_jump=self._bench.host.realtime() - self._began_real - seconds,
                 direct_io=self.direct_io,
-                caveats=self._level.caveats(self._spec.device),
+                caveats=(*self._level.caveats(self._spec.device), *self.found),
                 buffers_conventional=self._level.buffers_conventional,
             )
         )

@@ -50,4 +50,8 @@ elif command == "df":
     gc = {"copied_bytes": state["collected"] * BLOCK, "zones_reclaimed": state["collected"]}
     words = {"schema_version": 1, "identity": "eui.5254000000000002", "label": "zl-1"}
     sys.stdout.write(json.dumps({**words, **counts, "gc": gc}))
+elif command == "fsck":
+    violation = root / "violation"
+    broken = [{"invariant": 5, "what": violation.read_text()}] if violation.exists() else []
+    sys.stdout.write(json.dumps({"schema_version": 1, "violations": broken}))
 store.write_text(json.dumps(state))

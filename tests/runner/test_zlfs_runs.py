@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from harness.observe import signatures
-from harness.store.result import Result, Status
+from harness.store.result import Result, Severity, Status
 from harness.store.rundir import load_result
 from tests.runner.conftest import COLD, DATABASE, Machine
 
@@ -123,7 +123,18 @@ def test_a_missing_part_is_a_reason(zoned: Zoned, name: str) -> None:
     assert f"{name} is not installed" in reason.message
 
 
-@pytest.mark.parametrize("command", ["mkfs", "import", "df", "list"])
+def test_a_broken_invariant_makes_the_run_invalid(zoned: Zoned) -> None:
+    (zoned.root / "violation").write_text("two extents share block 7")
+    assert zoned.run().returncode == 4
+    assert zoned.result.status is Status.INVALID
+    (found,) = (issue for issue in zoned.result.issues if issue.code == "fsck")
+    assert (found.severity, found.message) == (
+        Severity.ERROR,
+        "invariant 5: two extents share block 7",
+    )
+
+
+@pytest.mark.parametrize("command", ["mkfs", "import", "df", "list", "fsck"])
 def test_a_refusal_is_told_in_its_own_words(zoned: Zoned, command: str) -> None:
     (zoned.root / "refuse").write_text(command)
     assert zoned.run().returncode == 4
