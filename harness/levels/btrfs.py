@@ -19,9 +19,9 @@ _MIN_ACTIVE_ZONES = 8
 # Two super block logs of two zones, system, metadata, data, tree log, relocation, and one spare.
 _MIN_ZONES = 10
 # Since this version a cap on metadata reservations, half of what the open metadata zones can still
-# take, makes fsync fail with EAGAIN on small zones: measured in docs/levels.md, "btrfs".
+# take, makes fsync fail with EAGAIN: measured in docs/levels.md, "btrfs".
 _CAPPED_SINCE = (7, 0)
-_CAPPED_CAPACITY = 48 * MIB  # the smallest zone capacity seen to work
+_CAPPED_CAPACITY = 256 * MIB  # the largest zone capacity seen to fail; larger ones are untried
 _MKFS_TIMEOUT_SECONDS = 600.0
 
 _SPACES = ("data", "metadata")
@@ -74,12 +74,12 @@ class Btrfs(FileSystemLevel):
                 "use a namespace with more active zones",
             )
         capacity = device.zone_capacity or size
-        if capacity < _CAPPED_CAPACITY and self.kernel.version() >= _CAPPED_SINCE:
+        if capacity <= _CAPPED_CAPACITY and self.kernel.version() >= _CAPPED_SINCE:
             return Reason(
                 "zones-too-small",
                 f"btrfs on Linux 7.0 and newer fails fsync with EAGAIN on zones of "
                 f"{capacity // MIB} MiB: they cap what its metadata may reserve",
-                "use a namespace with zones of at least 48 MiB, or a kernel before 7.0",
+                "use a namespace with zones of more than 256 MiB, or a kernel before 7.0",
             )
         return None
 

@@ -287,9 +287,9 @@ def test_missing_program_and_kernel(host: Host, monkeypatch: pytest.MonkeyPatch)
     ("release", "capacity", "refused"),
     [
         ("7.2.12+deb13-amd64", 6 * MIB, True),
-        ("7.0.0", 47 * MIB, True),
+        ("7.0.0", 256 * MIB, True),
         ("10.1.0", 6 * MIB, True),
-        ("7.2.12+deb13-amd64", 48 * MIB, False),
+        ("7.2.12+deb13-amd64", 257 * MIB, False),
         ("6.12.107+deb13-amd64", 6 * MIB, False),
     ],
 )
@@ -297,7 +297,7 @@ def test_btrfs_on_small_zones_depends_on_the_kernel(
     host: Host, release: str, capacity: int, *, refused: bool
 ) -> None:
     host.boot(release)
-    device = replace(ZONED, zone_size=Bytes(64 * MIB), zone_capacity=Bytes(capacity))
+    device = replace(ZONED, zone_size=Bytes(512 * MIB), zone_capacity=Bytes(capacity))
     reason = Btrfs(Kernel(host.root)).probe(device, None)
     assert (reason.code if reason else None) == ("zones-too-small" if refused else None)
 
