@@ -8,10 +8,17 @@
 namespace zlfs {
 namespace {
 
-// Share of the data zones kept empty for WALs and flushes when compactions have filled the rest:
-// room for a few memtables, so that a database that ran full opens again.
-constexpr std::uint32_t kReservePct = 3;
-constexpr std::uint32_t kMinReserve = 2;
+// Empty zones that flushes leave: one for the collector, one for the MANIFEST.
+constexpr std::uint32_t kFlushKeeps = 2;
+// More that all but flushes leave: one for the WAL that a database begins when it is opened, one
+// for what tables are larger by than WALs.
+constexpr std::uint32_t kOpeningKeeps = 2;
+// One zone in so many, but at least this many, are left to compactions and to the deletions of a
+// full database when WALs get none any more.
+constexpr std::uint32_t kSpareShare = 100;
+constexpr std::uint32_t kLeastSpare = 2;
+// Collecting begins this many empty zones before writes have to wait for it.
+constexpr std::uint32_t kCollectAhead = 2;
 // A victim has to gain at least a 32nd of its zone: collecting nearly full zones moves 31 bytes to
 // gain one, and the device is as good as full.
 constexpr std::uint64_t kMinGain = 32;
@@ -24,34 +31,56 @@ Allocator::Allocator(AllocatorSetup setup)
     : policy_(setup.policy),
       block_size_(setup.block_size),
       active_budget_(setup.active_budget),
-      zones_(std::move(setup.zones)) {
+      zones_(std::move(setup.zones)),
+      log_bytes_(setup.log_bytes) {
   std::uint32_t usable = 0;
   for (ZoneSpace& zone : zones_) {
-    if (zone.use != ZoneUse::kUnusable) ++usable;
+    if (zone.use == ZoneUse::kUnusable) continue;
+    capacity_ = usable++ == 0 ? zone.capacity : std::min(capacity_, zone.capacity);
     if (zone.use == ZoneUse::kEmpty) ++empty_;
     SetActive(&zone, zone.use == ZoneUse::kActive);
   }
-  reserve_ = std::max(kMinReserve, usable * kReservePct / 100);
-  // Collecting begins before ordinary writes have to wait for it.
-  gc_start_ = std::max(usable * policy_.gc_start_pct / 100, reserve_ + 4);
+  spare_ = std::max(kLeastSpare, usable / kSpareShare);
+  gc_start_ = usable * policy_.gc_start_pct / 100;
+}
+
+// Opening a database flushes all WALs and begins a new one, so everything else leaves the zones
+// that this takes. Tables are larger than what the WALs held, by indexes and filters.
+std::uint32_t Allocator::KeepsWithLogs(std::uint64_t room) const {
+  const std::uint64_t content = log_bytes_ + room;
+  const std::uint64_t to_flush = (content + content / 8 + capacity_ - 1) / capacity_;
+  return kFlushKeeps + kOpeningKeeps + static_cast<std::uint32_t>(to_flush);
+}
+
+std::uint32_t Allocator::Keeps(Urgency urgency) const {
+  // What the first WAL zone of a mount holds finds room in kOpeningKeeps.
+  const auto& log = current_[static_cast<std::size_t>(Stream::kLog)];
+  const bool counts = log && log_zones_ > 1;
+  const std::uint64_t room = counts ? zones_[*log].capacity - zones_[*log].written : 0;
+  switch (urgency) {
+    case Urgency::kCollector:
+      return 0;
+    case Urgency::kManifest:
+      return 1;
+    case Urgency::kFlush:
+      return log_zones_ == 0 ? kFlushKeeps : KeepsWithLogs(room);
+    case Urgency::kOrdinary:
+      return KeepsWithLogs(room);
+    case Urgency::kGrowth:
+      if (log_zones_ > 0) return KeepsWithLogs(room + capacity_) + spare_;
+      // The WAL that a database begins while it is opened, before it deletes the old ones; or the
+      // one in which a full database says what it deletes.
+      return log_bytes_ > 0 ? kFlushKeeps : KeepsWithLogs(0);
+  }
+  return 0;
+}
+
+bool Allocator::LowSpace() const {
+  return empty_ < std::max(gc_start_, kept_zones() + kCollectAhead);
 }
 
 bool Allocator::Writable(const ZoneSpace& zone) const {
   return zone.use == ZoneUse::kActive && !zone.broken && zone.room() >= block_size_;
-}
-
-bool Allocator::MayTakeEmpty(Urgency urgency) const {
-  switch (urgency) {
-    case Urgency::kCollector:
-      return empty_ > 0;
-    case Urgency::kLog:
-      return empty_ > 1;
-    case Urgency::kFlush:
-      return empty_ > kFlushKeeps;
-    case Urgency::kOrdinary:
-      return empty_ > kept_zones();
-  }
-  return false;
 }
 
 bool Allocator::MayOpen(Stream stream) const {
@@ -96,15 +125,20 @@ Decision Allocator::AllocateShared(const Request& request) {
   }
   if (!current) {
     std::optional<std::uint32_t> taken;
-    const bool space = MayTakeEmpty(request.urgency);
+    const bool space = empty_ > Keeps(request.urgency);
     if (space && MayOpen(request.stream)) {
       taken = OpenEmpty(request.lifetime);
     } else {
       // After a mount all active zones may be other streams' leftovers, or data's by now.
       taken = NearestActive(request.lifetime, Of::kUnowned);
       if (!taken) taken = NearestActive(request.lifetime, Of::kIdle);
+      const bool log = request.stream == Stream::kLog;
+      if (log && taken && log_zones_ > 0 && empty_ < KeepsWithLogs(zones_[*taken].room())) {
+        taken.reset();
+      }
     }
     if (!taken) return WaitOrNoSpace(space);
+    if (request.stream == Stream::kLog) ++log_zones_;
     owned_.erase(zones_[*taken].owner);
     zones_[*taken].owner = 0;
     current = taken;
@@ -128,7 +162,7 @@ Decision Allocator::AllocateData(const Request& request) {
     return Grant(index, request.size);
   };
   if (const auto same = SameLifetime(request.lifetime)) return take(*same);
-  const bool space = MayTakeEmpty(request.urgency);
+  const bool space = empty_ > Keeps(request.urgency);
   if (space && MayOpen(Stream::kData)) return take(OpenEmpty(request.lifetime));
   if (space) {
     if (policy_.on_active_limit == OnActiveLimit::kFinish) {

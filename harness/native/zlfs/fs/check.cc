@@ -179,7 +179,7 @@ IOStatus Import(Volume* volume, const std::string& name, const Source& next) {
   if (!status.ok()) return status;
   // Cold data: it outlives everything else.
   volume->SetPlacement(file.get(), {.stream = Stream::kData,
-                                    .urgency = Urgency::kOrdinary,
+                                    .urgency = Urgency::kGrowth,
                                     .cause = Cause::kImport,
                                     .lifetime = rocksdb::Env::WLTH_EXTREME});
   for (Slice part; (status = next(&part)).ok() && !part.empty();) {

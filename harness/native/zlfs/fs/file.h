@@ -31,7 +31,7 @@ inline std::uint64_t HeldBytes(const Extent& extent, std::uint64_t block) {
 // What a writer says about its bytes.
 struct Placement {
   Stream stream = Stream::kOther;
-  Urgency urgency = Urgency::kLog;
+  Urgency urgency = Urgency::kManifest;
   Cause cause = Cause::kOther;
   std::uint8_t lifetime = 0;  // Env::WriteLifeTimeHint
 };

@@ -39,7 +39,7 @@ WritableFile::~WritableFile() {
 void WritableFile::Place(const rocksdb::IOOptions& options) {
   Placement placement;
   if (handle_.file()->kind == FileKind::kLog) {
-    placement = {.stream = Stream::kLog, .urgency = Urgency::kLog, .cause = Cause::kWal};
+    placement = {.stream = Stream::kLog, .urgency = Urgency::kGrowth, .cause = Cause::kWal};
     placement.lifetime = rocksdb::Env::WLTH_SHORT;
   } else if (table_) {
     // Flushes run at high priority and compactions at low. When writers are stalled both rise to

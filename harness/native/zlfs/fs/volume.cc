@@ -107,6 +107,7 @@ IOStatus Volume::Load(Recovered recovered, const Policy& policy) {
   before_ = recovered.space.totals;
   const Geometry& geometry = device_->geometry();
   std::vector<ZoneSpace> zones;
+  std::uint64_t log_bytes = 0;
   for (std::uint32_t zone = 0; zone < geometry.zone_count; ++zone) {
     zones.push_back(SpaceOf(recovered.zones[zone]));
     if (zone < kMetadataZones) zones.back().use = ZoneUse::kUnusable;
@@ -125,6 +126,7 @@ IOStatus Volume::Load(Recovered recovered, const Policy& policy) {
       zone.held += HeldBytes(entry.extent, geometry.block_size);
       zone.lifetime = std::max(zone.lifetime, found.lifetime);
     }
+    if (file->kind == FileKind::kLog) log_bytes += file->size;
     names_[file->name] = file;
     files_[id] = std::move(file);
   }
@@ -137,7 +139,8 @@ IOStatus Volume::Load(Recovered recovered, const Policy& policy) {
   allocator_ = std::make_unique<Allocator>(AllocatorSetup{.policy = policy,
                                                           .block_size = geometry.block_size,
                                                           .active_budget = ActiveBudget(geometry),
-                                                          .zones = std::move(zones)});
+                                                          .zones = std::move(zones),
+                                                          .log_bytes = log_bytes});
   if (read_only_) return IOStatus::OK();
   return BeginLog(recovered);
 }
@@ -278,6 +281,7 @@ void Volume::Release(const std::shared_ptr<File>& file) {
 }
 
 void Volume::Forget(const std::shared_ptr<File>& file) {
+  if (file->kind == FileKind::kLog && !file->deleted) allocator_->LogsShrank(file->size);
   file->deleted = true;
   if (file->handles > 0) return;
   if (!file->extents.empty()) {

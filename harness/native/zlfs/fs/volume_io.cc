@@ -16,6 +16,8 @@ namespace {
 constexpr std::size_t kTailBytes = 1 << 20;
 // How long a writer waits for another to leave its zone before it shares one (policy `wait`).
 constexpr auto kWaitForZone = std::chrono::milliseconds(100);
+// How often so much all but compactions wait for those that are under way to give space back.
+constexpr int kRoomWaits = 50;
 
 std::size_t HeadSize(const File& file) {
   return file.kind == FileKind::kLog ? kPieceHeaderSize : 0;
@@ -75,7 +77,7 @@ IOStatus Volume::Reserve(File* file, std::uint64_t size, Decision* grant) {
                   .lifetime = file->placement.lifetime,
                   .size = size,
                   .may_wait = true};
-  for (;;) {
+  for (int waits = 0;;) {
     {
       std::unique_lock lock(state_);
       *grant = allocator_->Allocate(request);
@@ -96,10 +98,14 @@ IOStatus Volume::Reserve(File* file, std::uint64_t size, Decision* grant) {
         continue;
       }
     }
-    const IOStatus status = grant->kind == Decision::Kind::kFinish
-                                ? FinishZone(grant->zone, FinishCause::kActiveLimit)
-                                : collector_.MakeRoom();
-    if (!status.ok()) return status;
+    const bool finish = grant->kind == Decision::Kind::kFinish;
+    const IOStatus status =
+        finish ? FinishZone(grant->zone, FinishCause::kActiveLimit) : collector_.MakeRoom();
+    if (status.ok()) continue;
+    if (finish || ++waits > kRoomWaits || request.urgency == Urgency::kOrdinary) return status;
+    std::unique_lock lock(state_);
+    if (!allocator_->OthersWrite(file->id)) return status;
+    left_.wait_for(lock, kWaitForZone);
   }
 }
 
@@ -148,6 +154,7 @@ void Volume::AppendExtent(File* file, const Extent& extent) {
     file->extents.push_back(extent);
   }
   file->size += extent.length;
+  if (file->kind == FileKind::kLog && !file->deleted) allocator_->LogsGrew(extent.length);
   ForgetMap(file);
 }
 

@@ -61,7 +61,7 @@ TEST(Allocator, KeepsActiveZonesForTheSharedStreams) {
   for (std::uint64_t writer = 1; writer <= 4; ++writer) Write(&allocator, Data(writer, 3, 1));
   EXPECT_EQ(allocator.active_zones(), 2U);
   for (const Stream stream : {Stream::kLog, Stream::kOther, Stream::kCollector}) {
-    Write(&allocator, {.stream = stream, .urgency = Urgency::kLog, .size = kBlock});
+    Write(&allocator, {.stream = stream, .urgency = Urgency::kGrowth, .size = kBlock});
   }
   EXPECT_EQ(allocator.active_zones(), 5U);
 }
@@ -119,7 +119,7 @@ TEST(Allocator, StreamsTakeOverAnIdleWritersZone) {
   Allocator allocator(setup);
   for (std::uint64_t writer = 1; writer <= 4; ++writer) Write(&allocator, Data(writer, 0, 1));
   const auto log =
-      Write(&allocator, {.stream = Stream::kLog, .urgency = Urgency::kLog, .size = kBlock});
+      Write(&allocator, {.stream = Stream::kLog, .urgency = Urgency::kGrowth, .size = kBlock});
   EXPECT_EQ(allocator.active_zones(), 4U);
   for (std::uint64_t writer = 1; writer <= 4; ++writer) {
     EXPECT_NE(Write(&allocator, Data(writer, 0, 1)).zone, log.zone);
@@ -158,14 +158,98 @@ TEST(Allocator, KeepsEmptyZonesForWhatFreesSpace) {
       allocator.Written(decision.zone, decision.size, decision.size);
     }
   };
+  const auto growth = fill(Stream::kLog, Urgency::kGrowth);
   const auto compaction = fill(Stream::kData, Urgency::kOrdinary);
   const auto flush = fill(Stream::kData, Urgency::kFlush);
-  const auto log = fill(Stream::kLog, Urgency::kLog);
+  const auto manifest = fill(Stream::kOther, Urgency::kManifest);
   const auto collector = fill(Stream::kCollector, Urgency::kCollector);
-  EXPECT_GT(compaction, flush);
-  EXPECT_GT(flush, log);
-  EXPECT_EQ(log, 1U);
+  EXPECT_GT(growth, compaction);
+  EXPECT_GE(compaction, flush);
+  EXPECT_GT(flush, manifest);
+  EXPECT_EQ(manifest, 1U);
   EXPECT_EQ(collector, 0U);
+}
+
+// Zones and blocks written there, of one kind of content.
+using Places = std::vector<std::pair<std::uint32_t, std::uint64_t>>;
+
+// Writes as much of `size` as it may, and says whether that was all.
+bool WriteAll(Allocator* allocator, Request request, std::uint64_t size, Places* places) {
+  for (request.size = size; request.size > 0;) {
+    const Decision decision = allocator->Allocate(request);
+    if (decision.kind != Decision::Kind::kGrant) return false;
+    allocator->Written(decision.zone, decision.size, decision.size);
+    if (request.stream == Stream::kLog) allocator->LogsGrew(decision.size);
+    places->emplace_back(decision.zone, decision.size);
+    request.size -= decision.size;
+  }
+  return true;
+}
+
+// Frees the oldest ones.
+void FreeFirst(Allocator* allocator, std::size_t count, Places* places) {
+  for (std::size_t i = 0; i < count; ++i) {
+    allocator->Freed((*places)[i].first, (*places)[i].second, (*places)[i].second);
+  }
+  places->erase(places->begin(), places->begin() + static_cast<std::ptrdiff_t>(count));
+}
+
+// Whether a database that dies now can be opened: on what a mount finds all WALs can be flushed.
+bool CanOpen(const Allocator& dead, std::uint32_t budget, std::uint64_t logs) {
+  AllocatorSetup setup = Blank(dead.zone_count(), budget);
+  setup.log_bytes = logs;
+  for (std::uint32_t i = 0; i < dead.zone_count(); ++i) {
+    const ZoneSpace& zone = dead.zone(i);
+    if (zone.held == 0) continue;  // a mount resets it
+    setup.zones[i].written = zone.written;
+    setup.zones[i].live = zone.live;
+    setup.zones[i].held = zone.held;
+    setup.zones[i].use = zone.use;
+  }
+  Allocator opened(setup);
+  Places places;
+  return WriteAll(&opened, {.urgency = Urgency::kFlush, .writer = 1}, logs, &places) &&
+         WriteAll(&opened, {.stream = Stream::kOther, .urgency = Urgency::kManifest}, kBlock,
+                  &places);
+}
+
+TEST(Allocator, WhatIsInWalsCanBeFlushedWhenTheDatabaseIsOpened) {
+  constexpr Request kLog{.stream = Stream::kLog, .urgency = Urgency::kGrowth};
+  constexpr Request kFlush{.urgency = Urgency::kFlush, .writer = 1};
+  int refused = 0;
+  for (std::uint64_t seed = 0; seed < 200; ++seed) {
+    const std::uint32_t budget = seed % 3 == 0 ? 0 : static_cast<std::uint32_t>(4 + seed % 7);
+    Allocator allocator(Blank(static_cast<std::uint32_t>(16 + seed % 40), budget));
+    std::mt19937_64 random(seed);
+    Places logs;
+    Places data;
+    const auto expect_opens = [&] {
+      ASSERT_TRUE(CanOpen(allocator, budget, logs.size() * kBlock)) << "seed " << seed;
+    };
+    for (int step = 0; step < 400; ++step) {
+      const std::uint64_t blocks = 1 + random() % 40;
+      if (random() % 3 == 0)
+        refused += !WriteAll(&allocator, Data(2, 3, 0), blocks * kBlock, &data);
+      expect_opens();
+      for (std::uint64_t i = 0; i < blocks; ++i) {
+        refused += !WriteAll(&allocator, kLog, kBlock, &logs);
+      }
+      expect_opens();
+      const std::uint64_t flushed = random() % (logs.size() + 1);
+      if (WriteAll(&allocator, kFlush, flushed * kBlock, &data)) {
+        expect_opens();
+        allocator.LogsShrank(flushed * kBlock);
+        FreeFirst(&allocator, flushed, &logs);
+      }
+      expect_opens();
+      if (random() % 8 == 0) FreeFirst(&allocator, random() % (data.size() + 1), &data);
+      for (const std::uint32_t zone : allocator.Resettable(random() % 2 == 0)) {
+        allocator.BeginReset(zone);
+        allocator.ResetDone(zone);
+      }
+    }
+  }
+  EXPECT_GT(refused, 10000);  // it was full
 }
 
 TEST(Allocator, ChoosesVictims) {
@@ -206,7 +290,7 @@ std::string RandomRun(const Policy& policy, std::uint32_t budget, std::uint64_t 
       Request request =
           Data(writer - random() % 3, static_cast<std::uint8_t>(random() % 6), 1 + random() % 20);
       if (choice == 5) request.stream = static_cast<Stream>(random() % 3);
-      if (choice == 5) request.urgency = Urgency::kLog;
+      if (choice == 5) request.urgency = Urgency::kGrowth;
       const Decision decision = allocator.Allocate(request);
       decisions += std::to_string(static_cast<int>(decision.kind)) + "," +
                    std::to_string(decision.zone) + "," + std::to_string(decision.size) + ";";
