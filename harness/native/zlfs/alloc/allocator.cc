@@ -1,7 +1,6 @@
 #include "zlfs/alloc/allocator.h"
 
 #include <algorithm>
-#include <cassert>
 #include <tuple>
 #include <utility>
 
@@ -220,14 +219,13 @@ std::optional<std::uint32_t> Allocator::FullestUnowned(const std::vector<bool>& 
   return best;
 }
 
-void Allocator::Written(std::uint32_t index, std::uint64_t size, std::uint64_t live) {
+void Allocator::Written(std::uint32_t index, const Kept& kept) {
   ZoneSpace& zone = zones_[index];
-  assert(zone.in_flight >= size);
-  zone.in_flight -= size;
-  zone.written += size;
-  zone.live += live;
-  zone.held += size;
-  clock_ += size;
+  assert(zone.in_flight >= kept.held);
+  zone.in_flight -= kept.held;
+  zone.written += kept.held;
+  zone.kept += kept;
+  clock_ += kept.held;
   zone.last_write = clock_;
   FillIfFull(index);
 }
@@ -292,18 +290,13 @@ void Allocator::Finished(std::uint32_t index) {
   zone.use = ZoneUse::kFull;
 }
 
-void Allocator::Freed(std::uint32_t index, std::uint64_t live, std::uint64_t held) {
-  ZoneSpace& zone = zones_[index];
-  assert(zone.live >= live && zone.held >= held);
-  zone.live -= live;
-  zone.held -= held;
-}
+void Allocator::Freed(std::uint32_t index, const Kept& kept) { zones_[index].kept -= kept; }
 
 std::vector<std::uint32_t> Allocator::Resettable(bool hard) const {
   std::vector<std::uint32_t> zones;
   for (std::uint32_t i = 0; i < zone_count(); ++i) {
     const ZoneSpace& zone = zones_[i];
-    if (zone.held != 0 || zone.in_flight != 0) continue;
+    if (zone.kept.held != 0 || zone.in_flight != 0) continue;
     const bool idle = zone.use == ZoneUse::kActive && zone.written > 0 && zone.owner == 0;
     if (zone.use == ZoneUse::kFull || (idle && (zone.broken || (hard && !zone.stream)))) {
       zones.push_back(i);
@@ -314,7 +307,7 @@ std::vector<std::uint32_t> Allocator::Resettable(bool hard) const {
 
 void Allocator::BeginReset(std::uint32_t index) {
   ZoneSpace& zone = zones_[index];
-  assert(zone.held == 0 && zone.in_flight == 0);
+  assert(zone.kept.held == 0 && zone.in_flight == 0);
   Detach(&zone);
   zone.use = ZoneUse::kResetting;  // an active zone stays active until the reset is done
 }
@@ -339,10 +332,10 @@ std::optional<std::uint32_t> Allocator::PickVictim() const {
   double most = 0;
   for (std::uint32_t i = 0; i < zone_count(); ++i) {
     const ZoneSpace& zone = zones_[i];
-    if (zone.use != ZoneUse::kFull || zone.held == 0) continue;
-    const std::uint64_t gain = zone.capacity - zone.held;
+    if (zone.use != ZoneUse::kFull || zone.kept.held == 0) continue;
+    const std::uint64_t gain = zone.capacity - zone.kept.packed;
     if (gain < zone.capacity / kMinGain || gain < block_size_) continue;
-    const double used = static_cast<double>(zone.held) / static_cast<double>(zone.capacity);
+    const double used = static_cast<double>(zone.kept.packed) / static_cast<double>(zone.capacity);
     double score = 1 - used;
     if (policy_.gc_victim == Victim::kCostBenefit) {
       score = (1 - used) / (1 + used) * static_cast<double>(clock_ - zone.last_write + 1);

@@ -7,6 +7,7 @@
 #pragma once
 
 #include <array>
+#include <cassert>
 #include <cstdint>
 #include <optional>
 #include <unordered_map>
@@ -39,14 +40,34 @@ enum class ZoneUse : std::uint8_t {
   kResetting,  // being reset by the caller
 };
 
+// What content keeps of a zone, in bytes.
+struct Kept {
+  std::uint64_t live = 0;    // of files
+  std::uint64_t held = 0;    // in blocks that cannot be garbage: headers and padding included
+  std::uint64_t packed = 0;  // in blocks that a copy of it takes: a WAL's pieces need less
+
+  Kept& operator+=(const Kept& other) {
+    live += other.live;
+    held += other.held;
+    packed += other.packed;
+    return *this;
+  }
+  Kept& operator-=(const Kept& other) {
+    assert(live >= other.live && held >= other.held && packed >= other.packed);
+    live -= other.live;
+    held -= other.held;
+    packed -= other.packed;
+    return *this;
+  }
+};
+
 struct ZoneSpace {
   std::uint64_t capacity = 0;
   std::uint64_t written = 0;    // write pointer: completed writes
   std::uint64_t in_flight = 0;  // granted, not completed
-  std::uint64_t live = 0;       // bytes of files
-  std::uint64_t held = 0;       // the blocks that live bytes keep, headers and padding included
-  std::uint8_t lifetime = 0;    // of the first writer since it was empty
-  std::uint64_t opened = 0;     // clock() when it became active
+  Kept kept = {};
+  std::uint8_t lifetime = 0;  // of the first writer since it was empty
+  std::uint64_t opened = 0;   // clock() when it became active
   std::uint64_t last_write = 0;
   std::uint64_t owner = 0;                      // writer of Stream::kData, 0: none
   std::optional<Stream> stream = std::nullopt;  // the shared stream that fills it now
@@ -61,7 +82,7 @@ struct AllocatorSetup {
   Policy policy;
   std::uint32_t block_size = 0;
   std::uint32_t active_budget = 0;  // active zones for data; 0: no limit
-  std::vector<ZoneSpace> zones;     // capacity, written, live, held, lifetime and use count
+  std::vector<ZoneSpace> zones;     // capacity, written, kept, lifetime and use count
   std::uint64_t log_bytes = 0;      // content of WALs
 };
 
@@ -91,8 +112,8 @@ class Allocator {
   explicit Allocator(AllocatorSetup setup);
 
   Decision Allocate(const Request& request);
-  // A granted write of `live` bytes of content in `size` bytes of blocks is done.
-  void Written(std::uint32_t zone, std::uint64_t size, std::uint64_t live);
+  // A granted write is done.
+  void Written(std::uint32_t zone, const Kept& kept);
   // It failed after `written` bytes: the zone takes no more.
   void Failed(std::uint32_t zone, std::uint64_t size, std::uint64_t written);
   // The writer will ask no more. Returns a zone to finish (it is kFinishing then): with `finish`
@@ -103,8 +124,8 @@ class Allocator {
   // kFinishing then).
   std::optional<std::uint32_t> TakeFullest(const std::vector<bool>& spared);
 
-  // `live` bytes of content that kept `held` bytes of blocks are garbage now.
-  void Freed(std::uint32_t zone, std::uint64_t live, std::uint64_t held);
+  // What kept that much is garbage now.
+  void Freed(std::uint32_t zone, const Kept& kept);
   // WALs got longer, or one was deleted: opening the database would flush that much more or less.
   void LogsGrew(std::uint64_t bytes) { log_bytes_ += bytes; }
   void LogsShrank(std::uint64_t bytes) { log_bytes_ -= bytes; }

@@ -165,8 +165,8 @@ std::string DumpJson(Volume* volume) {
          {"use", i < kMetadataZones ? "metadata" : kUseNames[static_cast<std::size_t>(zone.use)]},
          {"capacity", zone.capacity},
          {"written", zone.written},
-         {"live", zone.live},
-         {"pad", zone.held - zone.live},
+         {"live", zone.kept.live},
+         {"pad", zone.kept.held - zone.kept.live},
          {"lifetime", zone.lifetime}});
   }
   return dump.dump();

@@ -31,8 +31,8 @@ IOStatus Collector::Pay(std::uint64_t written) {
     victim = volume_->allocator_->zone(*victim_);
   }
   // By the time the writer has filled what the victim's garbage takes, the victim is free.
-  const std::uint64_t gain = std::max<std::uint64_t>(victim.capacity - victim.held, 1);
-  const IOStatus status = Step(written + written * victim.held / gain);
+  const std::uint64_t gain = std::max<std::uint64_t>(victim.capacity - victim.kept.packed, 1);
+  const IOStatus status = Step(written + written * victim.kept.packed / gain);
   // The writer's own bytes are written; whoever needs the space will see the error.
   return status.IsNoSpace() ? IOStatus::OK() : status;
 }
@@ -144,8 +144,8 @@ IOStatus Collector::Copy(Run* run) {
       return status;
     }
     zone.write_pointer += grant.size;
-    volume_->allocator_->Written(grant.zone, grant.size, content);
     run->to.push_back({.zone = grant.zone, .offset = at, .length = content});
+    volume_->allocator_->Written(grant.zone, KeptBy(run->to.back(), block));
     done += grant.size;
   }
   return IOStatus::OK();
@@ -156,7 +156,7 @@ void Collector::Abandon() {
   const std::uint64_t block = volume_->io_.geometry().block_size;
   for (const Run& run : runs_) {
     for (const Extent& extent : run.to) {
-      volume_->allocator_->Freed(extent.zone, extent.length, HeldBytes(extent, block));
+      volume_->allocator_->Freed(extent.zone, KeptBy(extent, block));
     }
   }
   runs_.clear();
@@ -179,7 +179,7 @@ IOStatus Collector::Move() {
     if (!volume_->files_.contains(file->id)) {
       // Deleted meanwhile; its old extents were freed then.
       for (const Extent& extent : run.to) {
-        volume_->allocator_->Freed(extent.zone, extent.length, HeldBytes(extent, block));
+        volume_->allocator_->Freed(extent.zone, KeptBy(extent, block));
       }
       continue;
     }

@@ -23,9 +23,12 @@ struct ExtentMap {
   std::uint64_t size = 0;
 };
 
-// Blocks that an extent keeps from being garbage: all it touches. Extents never share a block.
-inline std::uint64_t HeldBytes(const Extent& extent, std::uint64_t block) {
-  return RoundUp(extent.end(), block) - extent.offset / block * block;
+// What an extent keeps: all blocks it touches. Extents never share a block, and only the content of
+// a piece begins within one; a copy of it needs no header and, with the next pieces, no padding.
+inline Kept KeptBy(const Extent& extent, std::uint64_t block) {
+  const std::uint64_t held = RoundUp(extent.end(), block) - extent.offset / block * block;
+  const bool piece = extent.offset % block != 0;
+  return {.live = extent.length, .held = held, .packed = piece ? extent.length : held};
 }
 
 // What a writer says about its bytes.

@@ -122,8 +122,7 @@ IOStatus Volume::Load(Recovered recovered, const Policy& policy) {
     for (const RecoveredExtent& entry : found.extents) {
       file->extents.push_back(entry.extent);
       ZoneSpace& zone = zones[entry.extent.zone];
-      zone.live += entry.extent.length;
-      zone.held += HeldBytes(entry.extent, geometry.block_size);
+      zone.kept += KeptBy(entry.extent, geometry.block_size);
       zone.lifetime = std::max(zone.lifetime, found.lifetime);
     }
     if (file->kind == FileKind::kLog) log_bytes += file->size;
@@ -131,7 +130,7 @@ IOStatus Volume::Load(Recovered recovered, const Policy& policy) {
     files_[id] = std::move(file);
   }
   for (std::uint32_t zone = 0; zone < geometry.zone_count; ++zone) {
-    if (zones[zone].held > zones[zone].written && zones[zone].use != ZoneUse::kUnusable) {
+    if (zones[zone].kept.held > zones[zone].written && zones[zone].use != ZoneUse::kUnusable) {
       return IOStatus::Corruption("corrupt-record",
                                   "files overlap in zone " + std::to_string(zone));
     }

@@ -140,9 +140,10 @@ IOStatus Volume::WriteGranted(File* file, const Decision& grant, std::size_t con
     allocator_->Failed(grant.zone, grant.size, zone.write_pointer - at);
     return status;
   }
-  allocator_->Written(grant.zone, grant.size, content);
+  const Extent extent{.zone = grant.zone, .offset = at + head, .length = content};
+  allocator_->Written(grant.zone, KeptBy(extent, io_.geometry().block_size));
   if (allocator_->zone(grant.zone).use == ZoneUse::kFull) left_.notify_all();
-  AppendExtent(file, {.zone = grant.zone, .offset = at + head, .length = content});
+  AppendExtent(file, extent);
   return status;
 }
 

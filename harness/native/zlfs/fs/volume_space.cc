@@ -32,8 +32,7 @@ IOStatus Volume::Reclaim(bool hard, unsigned* count) {
           continue;
         }
         for (const Extent& extent : freed.extents) {
-          allocator_->Freed(extent.zone, extent.length,
-                            HeldBytes(extent, io_.geometry().block_size));
+          allocator_->Freed(extent.zone, KeptBy(extent, io_.geometry().block_size));
         }
       }
       freed_ = std::move(later);
@@ -88,7 +87,7 @@ IOStatus Volume::ResetZone(std::uint32_t zone) {
   ledger_.Retired({.zone = zone,
                    .reset = true,
                    .written = space.written,
-                   .live = space.live,
+                   .live = space.kept.live,
                    .age = allocator_->clock() - space.opened});
   zone_lock.write_pointer = 0;
   zone_lock.last_piece = 0;
@@ -114,7 +113,7 @@ IOStatus Volume::FinishZone(std::uint32_t zone, FinishCause cause) {
   ledger_.Retired({.zone = zone,
                    .reset = false,
                    .written = space.written,
-                   .live = space.live,
+                   .live = space.kept.live,
                    .age = allocator_->clock() - space.opened});
   zone_lock.write_pointer = space.capacity;
   allocator_->Finished(zone);
@@ -137,15 +136,15 @@ SpaceUse Volume::Space() {
   const std::lock_guard lock(state_);
   for (std::uint32_t i = kMetadataZones; i < allocator_->zone_count(); ++i) {
     const ZoneSpace& zone = allocator_->zone(i);
-    if (zone.use == ZoneUse::kUnusable && zone.live == 0) continue;
+    if (zone.use == ZoneUse::kUnusable && zone.kept.live == 0) continue;
     use.capacity += zone.capacity;
-    use.live += zone.live;
-    use.pad += zone.held - zone.live;
+    use.live += zone.kept.live;
+    use.pad += zone.kept.held - zone.kept.live;
     if (zone.use == ZoneUse::kUnusable) {
-      use.given_up += zone.capacity - zone.held;
+      use.given_up += zone.capacity - zone.kept.held;
       continue;
     }
-    use.garbage += zone.written - zone.held;
+    use.garbage += zone.written - zone.kept.held;
     (zone.use == ZoneUse::kFull ? use.given_up : use.free) += zone.capacity - zone.written;
   }
   use.kept = allocator_->kept_zones() * allocator_->zone(kMetadataZones).capacity;
@@ -195,7 +194,7 @@ std::string Volume::LedgerLine(const char* event) {
     for (std::size_t i = kMetadataZones; i < zones.size(); ++i) {
       const ZoneSpace& zone = zones[i];
       if (zone.use == ZoneUse::kEmpty || zone.use == ZoneUse::kUnusable) continue;
-      line["zones"].push_back({i, zone.written, zone.live, zone.held - zone.live,
+      line["zones"].push_back({i, zone.written, zone.kept.live, zone.kept.held - zone.kept.live,
                                zone.use == ZoneUse::kFull ? "full" : "active"});
     }
   }

@@ -28,11 +28,14 @@ Request Data(std::uint64_t writer, std::uint8_t lifetime, std::uint64_t blocks) 
           .size = blocks * kBlock};
 }
 
+// Blocks that are all content.
+Kept Whole(std::uint64_t size) { return {.live = size, .held = size, .packed = size}; }
+
 // Grants and completes a write.
 Decision Write(Allocator* allocator, const Request& request) {
   const Decision decision = allocator->Allocate(request);
   EXPECT_EQ(decision.kind, Decision::Kind::kGrant);
-  allocator->Written(decision.zone, decision.size, decision.size);
+  allocator->Written(decision.zone, Whole(decision.size));
   return decision;
 }
 
@@ -105,7 +108,7 @@ TEST(Allocator, WaitsForAZoneWhoseLastBlocksAreBeingWritten) {
   const Decision last = allocator.Allocate(Data(1, 3, 16));
   ASSERT_EQ(last.kind, Decision::Kind::kGrant);
   EXPECT_EQ(allocator.Allocate(Data(2, 3, 1)).kind, Decision::Kind::kWait);
-  allocator.Written(last.zone, last.size, last.size);
+  allocator.Written(last.zone, Whole(last.size));
   EXPECT_NE(Write(&allocator, Data(2, 3, 1)).zone, last.zone);
 }
 
@@ -155,7 +158,7 @@ TEST(Allocator, KeepsEmptyZonesForWhatFreesSpace) {
       const Decision decision = allocator.Allocate(
           {.stream = stream, .urgency = urgency, .writer = 1, .size = kCapacity});
       if (decision.kind != Decision::Kind::kGrant) return allocator.empty_zones();
-      allocator.Written(decision.zone, decision.size, decision.size);
+      allocator.Written(decision.zone, Whole(decision.size));
     }
   };
   const auto growth = fill(Stream::kLog, Urgency::kGrowth);
@@ -178,7 +181,7 @@ bool WriteAll(Allocator* allocator, Request request, std::uint64_t size, Places*
   for (request.size = size; request.size > 0;) {
     const Decision decision = allocator->Allocate(request);
     if (decision.kind != Decision::Kind::kGrant) return false;
-    allocator->Written(decision.zone, decision.size, decision.size);
+    allocator->Written(decision.zone, Whole(decision.size));
     if (request.stream == Stream::kLog) allocator->LogsGrew(decision.size);
     places->emplace_back(decision.zone, decision.size);
     request.size -= decision.size;
@@ -189,7 +192,7 @@ bool WriteAll(Allocator* allocator, Request request, std::uint64_t size, Places*
 // Frees the oldest ones.
 void FreeFirst(Allocator* allocator, std::size_t count, Places* places) {
   for (std::size_t i = 0; i < count; ++i) {
-    allocator->Freed((*places)[i].first, (*places)[i].second, (*places)[i].second);
+    allocator->Freed((*places)[i].first, Whole((*places)[i].second));
   }
   places->erase(places->begin(), places->begin() + static_cast<std::ptrdiff_t>(count));
 }
@@ -200,10 +203,9 @@ bool CanOpen(const Allocator& dead, std::uint32_t budget, std::uint64_t logs) {
   setup.log_bytes = logs;
   for (std::uint32_t i = 0; i < dead.zone_count(); ++i) {
     const ZoneSpace& zone = dead.zone(i);
-    if (zone.held == 0) continue;  // a mount resets it
+    if (zone.kept.held == 0) continue;  // a mount resets it
     setup.zones[i].written = zone.written;
-    setup.zones[i].live = zone.live;
-    setup.zones[i].held = zone.held;
+    setup.zones[i].kept = zone.kept;
     setup.zones[i].use = zone.use;
   }
   Allocator opened(setup);
@@ -257,9 +259,9 @@ TEST(Allocator, ChoosesVictims) {
     Allocator allocator(Blank(40, 0, {.gc_victim = policy}));
     std::vector<std::uint32_t> zones;
     for (std::uint64_t i = 0; i < 8; ++i) zones.push_back(Write(&allocator, Data(1, 3, 16)).zone);
-    EXPECT_FALSE(allocator.PickVictim());               // nothing to gain
-    allocator.Freed(zones[0], 6 * kBlock, 6 * kBlock);  // old, a little garbage
-    allocator.Freed(zones[7], 8 * kBlock, 8 * kBlock);  // new, a little more
+    EXPECT_FALSE(allocator.PickVictim());          // nothing to gain
+    allocator.Freed(zones[0], Whole(6 * kBlock));  // old, a little garbage
+    allocator.Freed(zones[7], Whole(8 * kBlock));  // new, a little more
     const auto victim = allocator.PickVictim();
     ASSERT_TRUE(victim);
     EXPECT_EQ(*victim, policy == Victim::kGarbage ? zones[7] : zones[0]);
@@ -273,8 +275,23 @@ TEST(Allocator, ABrokenZoneTakesNoMoreAndIsResetWhenItIsEmpty) {
   allocator.Failed(decision.zone, decision.size, kBlock);
   EXPECT_NE(Write(&allocator, Data(1, 3, 1)).zone, decision.zone);
   EXPECT_TRUE(allocator.Resettable(false).empty());
-  allocator.Freed(decision.zone, 2 * kBlock, 2 * kBlock);
+  allocator.Freed(decision.zone, Whole(2 * kBlock));
   EXPECT_EQ(allocator.Resettable(false), std::vector<std::uint32_t>{decision.zone});
+}
+
+TEST(Allocator, APieceCountsByItsContentWhenAVictimIsChosen) {
+  Allocator allocator(Blank(40, 0));
+  const Request log{.stream = Stream::kLog, .urgency = Urgency::kGrowth, .size = kBlock};
+  std::uint32_t zone = 0;
+  for (int piece = 0; piece < 16; ++piece) {
+    const Decision decision = allocator.Allocate(log);
+    zone = decision.zone;
+    allocator.Written(zone, {.live = 100, .held = kBlock, .packed = 100});
+  }
+  const auto data = Write(&allocator, Data(1, 3, 16));
+  allocator.Freed(data.zone, Whole(8 * kBlock));  // half of it is garbage, of the log zone nothing
+  EXPECT_EQ(allocator.PickVictim(), zone);
+  EXPECT_TRUE(allocator.Resettable(true).empty());
 }
 
 // A long arbitrary sequence of calls. Returns the decisions as text.
@@ -295,7 +312,7 @@ std::string RandomRun(const Policy& policy, std::uint32_t budget, std::uint64_t 
       decisions += std::to_string(static_cast<int>(decision.kind)) + "," +
                    std::to_string(decision.zone) + "," + std::to_string(decision.size) + ";";
       if (decision.kind == Decision::Kind::kGrant) {
-        allocator.Written(decision.zone, decision.size, decision.size - 7);
+        allocator.Written(decision.zone, {decision.size - 7, decision.size, decision.size});
         files[writer].push_back(decision);
       } else if (decision.kind == Decision::Kind::kFinish) {
         allocator.Finished(decision.zone);
@@ -305,7 +322,7 @@ std::string RandomRun(const Policy& policy, std::uint32_t budget, std::uint64_t 
       ++writer;
     } else if (!files.empty()) {
       const auto file = files.begin();
-      for (const Decision& d : file->second) allocator.Freed(d.zone, d.size - 7, d.size);
+      for (const Decision& d : file->second) allocator.Freed(d.zone, {d.size - 7, d.size, d.size});
       files.erase(file);
       for (const std::uint32_t zone : allocator.Resettable(random() % 4 == 0)) {
         allocator.BeginReset(zone);
@@ -321,8 +338,8 @@ std::string RandomRun(const Policy& policy, std::uint32_t budget, std::uint64_t 
       const ZoneSpace& space = allocator.zone(zone);
       active += space.active;
       empty += space.use == ZoneUse::kEmpty;
-      EXPECT_LE(space.live, space.held);
-      EXPECT_LE(space.held, space.written);
+      EXPECT_LE(space.kept.live, space.kept.held);
+      EXPECT_LE(space.kept.held, space.written);
       EXPECT_LE(space.written + space.in_flight, space.capacity);
     }
     EXPECT_EQ(active, allocator.active_zones());
