@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "rocksdb/env.h"
-#include "zlfs/format/piece.h"
+#include "zlfs/format/sealed.h"
 #include "zlfs/meta/recover.h"
 
 namespace zlfs {
@@ -60,7 +60,7 @@ class Checker {
     if (id >= recovered_.space.next_file) Add(8, name + " is not below the next file id");
     for (const auto& [extent, frame] : file.extents) {
       const std::uint64_t into = extent.offset % block;
-      const bool piece = file.kind == FileKind::kLog && into == kPieceHeaderSize;
+      const bool piece = file.kind == FileKind::kLog && into == kHeaderSize;
       if (into != 0 && !piece) Add(4, name + " has an extent that begins within a block");
       const ZoneInfo& zone = recovered_.zones[extent.zone];
       if (zone.condition == ZoneCondition::kOffline) {

@@ -4,8 +4,7 @@
 #include <chrono>
 #include <cstring>
 
-#include "zlfs/format/codec.h"
-#include "zlfs/format/piece.h"
+#include "zlfs/format/sealed.h"
 #include "zlfs/fs/volume.h"
 
 namespace zlfs {
@@ -19,9 +18,7 @@ constexpr auto kWaitForZone = std::chrono::milliseconds(100);
 // How often so much all but compactions wait for those that are under way to give space back.
 constexpr int kRoomWaits = 50;
 
-std::size_t HeadSize(const File& file) {
-  return file.kind == FileKind::kLog ? kPieceHeaderSize : 0;
-}
+std::size_t HeadSize(const File& file) { return file.kind == FileKind::kLog ? kHeaderSize : 0; }
 
 }  // namespace
 
@@ -116,14 +113,14 @@ IOStatus Volume::WriteGranted(File* file, const Decision& grant, std::size_t con
   char* const buffer = file->tail.get();
   const std::size_t head = HeadSize(*file);
   if (file->kind == FileKind::kLog) {
-    EncodePieceHeader({.size = static_cast<std::uint32_t>(content),
-                       .file = file->id,
-                       .offset = file->size,  // only this thread changes it
-                       .generation = log_->generation(),
-                       .number = ++piece_number_,
-                       .previous = zone.last_piece},
-                      buffer, grant.size);
-    zone.last_piece = LoadFixed<std::uint64_t>(buffer + kPieceChecksumOffset);
+    zone.last_piece = Seal({.magic = kPieceMagic,
+                            .size = static_cast<std::uint32_t>(content),
+                            .subject = file->id,
+                            .position = file->size,  // only this thread changes it
+                            .generation = log_->generation(),
+                            .number = ++piece_number_,
+                            .previous = zone.last_piece},
+                           buffer, grant.size);
   }
   const IOStatus status =
       io_.Write(file->placement.cause, grant.zone, at, Slice(buffer, grant.size), content);

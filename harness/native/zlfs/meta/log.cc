@@ -1,11 +1,9 @@
 #include "zlfs/meta/log.h"
 
 #include <algorithm>
-#include <cstring>
 #include <utility>
 
 #include "zlfs/format/codec.h"
-#include "zlfs/zoned/buffer.h"
 
 namespace zlfs {
 
@@ -55,7 +53,7 @@ IOStatus MetaLog::WriteRecords(std::uint64_t position) {
     records = std::exchange(pending_, {});
     end = appended_;
   }
-  const std::size_t size = FrameSize(records.size(), superblock_.block_size);
+  const std::size_t size = SealedSize(records.size(), superblock_.block_size);
   if (offset_ + size > capacity_) {
     // The snapshot says what these records say.
     broken_ = RollOverLocked();
@@ -87,14 +85,16 @@ IOStatus MetaLog::RollOverLocked() {
   zone_ = 1 - zone_;
   offset_ = 0;
   ++superblock_.generation;
-  const std::string superblock = EncodeSuperblock(superblock_);
-  previous_ = LoadFixed<std::uint64_t>(superblock.data() + kSuperblockChecksumOffset);
-  IOStatus status = WriteBlocks(superblock, superblock.size());
+  const std::string encoded = EncodeSuperblock(superblock_);
+  const AlignedBuffer superblock = AllocateAligned(encoded.size());
+  encoded.copy(superblock.get(), encoded.size());
+  previous_ = LoadFixed<std::uint64_t>(encoded.data() + kSuperblockChecksumOffset);
+  IOStatus status = WriteBlocks(superblock, encoded.size(), encoded.size());
   std::string body;
   for (std::size_t i = 0; status.ok() && i < records.size(); ++i) {
     AppendRecord(records[i], &body);
     const bool last = i + 1 == records.size();
-    if (body.size() < kFrameBody && !last) continue;
+    if (body.size() < kFrameContent && !last) continue;
     status = WriteFrame(last ? FrameKind::kSnapshotEnd : FrameKind::kSnapshot, body);
     body.clear();
   }
@@ -111,28 +111,30 @@ IOStatus MetaLog::RollOverLocked() {
 }
 
 IOStatus MetaLog::WriteFrame(FrameKind kind, const std::string& records) {
-  FrameHeader header{.kind = kind,
-                     .generation = superblock_.generation,
-                     .number = ++frame_,
-                     .previous = previous_};
+  const std::size_t size = SealedSize(records.size(), superblock_.block_size);
+  const AlignedBuffer frame = AllocateAligned(size);
+  records.copy(frame.get() + kHeaderSize, records.size());
+  SealedHeader header{.magic = kFrameMagic,
+                      .size = static_cast<std::uint32_t>(records.size()),
+                      .subject = static_cast<std::uint64_t>(kind),
+                      .generation = superblock_.generation,
+                      .number = ++frame_,
+                      .previous = previous_};
   {
     const std::lock_guard lock(marks_);
-    header.flushed = flushed_frame_;
+    header.position = flushed_frame_;
   }
-  const std::string frame = EncodeFrame(header, records, superblock_.block_size);
-  previous_ = LoadFixed<std::uint64_t>(frame.data() + kFrameChecksumOffset);
-  return WriteBlocks(frame, records.size());
+  previous_ = Seal(header, frame.get(), size);
+  return WriteBlocks(frame, size, records.size());
 }
 
-IOStatus MetaLog::WriteBlocks(const std::string& blocks, std::size_t payload) {
-  if (offset_ + blocks.size() > capacity_) {
+IOStatus MetaLog::WriteBlocks(const AlignedBuffer& blocks, std::size_t size, std::size_t payload) {
+  if (offset_ + size > capacity_) {
     return IOStatus::NoSpace("metadata-full", "the name space does not fit into one zone");
   }
-  const AlignedBuffer buffer = AllocateAligned(blocks.size());
-  std::memcpy(buffer.get(), blocks.data(), blocks.size());
   IOStatus status =
-      io_->Write(Cause::kMetadata, zone_, offset_, Slice(buffer.get(), blocks.size()), payload);
-  if (status.ok()) offset_ += blocks.size();
+      io_->Write(Cause::kMetadata, zone_, offset_, Slice(blocks.get(), size), payload);
+  if (status.ok()) offset_ += size;
   return status;
 }
 

@@ -14,9 +14,10 @@
 #include <vector>
 
 #include "zlfs/account/zone_io.h"
-#include "zlfs/format/frame.h"
 #include "zlfs/format/record.h"
+#include "zlfs/format/sealed.h"
 #include "zlfs/format/superblock.h"
+#include "zlfs/zoned/buffer.h"
 
 namespace zlfs {
 
@@ -54,7 +55,7 @@ class MetaLog {
   IOStatus WriteRecords(std::uint64_t position);
   IOStatus RollOverLocked();
   IOStatus WriteFrame(FrameKind kind, const std::string& records);
-  IOStatus WriteBlocks(const std::string& blocks, std::size_t payload);
+  IOStatus WriteBlocks(const AlignedBuffer& blocks, std::size_t size, std::size_t payload);
 
   ZoneIo* const io_;
   std::mutex* const state_;

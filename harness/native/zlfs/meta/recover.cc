@@ -6,8 +6,7 @@
 #include <tuple>
 
 #include "zlfs/format/codec.h"
-#include "zlfs/format/frame.h"
-#include "zlfs/format/piece.h"
+#include "zlfs/format/sealed.h"
 #include "zlfs/meta/zone_reader.h"
 
 namespace zlfs {
@@ -23,87 +22,106 @@ struct MetadataZone {
   bool whole = false;    // has a superblock and all of its snapshot
   bool started = false;  // has a superblock
   Superblock superblock;
-  std::uint64_t checksum = 0;  // of what was read last
   std::uint64_t last_frame = 0;
   std::uint64_t flushed_frame = 0;
   Namespace space;
 };
 
-// Whether nothing was written from `offset` on. A mount that finds too many active zones finishes
-// some; if it dies before its roll-over, these end in a torn frame or piece, and zeros.
-bool OnlyZeros(ZoneReader* reader, std::uint64_t offset) {
-  constexpr std::uint64_t kStep = 64 << 10;
-  for (std::uint64_t size; offset < reader->limit(); offset += size) {
-    size = std::min(kStep, reader->limit() - offset);
-    std::string_view bytes;
-    if (!reader->Get(offset, size, &bytes).ok() || !AllZero(bytes)) return false;
-  }
-  return true;
-}
+// A zone of sealed blocks that is read up to its write pointer.
+struct SealedZone {
+  ZoneReader* reader;
+  std::uint32_t zone;
+  std::uint32_t magic;
+  const char* error;  // name of what is said about corrupt blocks
+  // A mount that finds too many active zones finishes some; if it dies before its roll-over, these
+  // end in torn blocks, and zeros.
+  bool finished;
 
-// What is torn is the last that was written. If its size is wrong, others follow.
-template <typename IsHeader>
-IOStatus NothingBehind(ZoneReader* reader, std::uint32_t zone, std::uint64_t offset,
-                       std::size_t block, const IsHeader& is_header) {
-  for (std::uint64_t at = offset + block; at < reader->limit(); at += block) {
+  IOStatus Corrupt(std::uint64_t offset, const std::string& what) const {
+    return zlfs::Corrupt(error, zone, offset, what);
+  }
+
+  // Whether this is the end of what was written to a finished zone.
+  bool EndsAt(std::uint64_t offset) const {
+    constexpr std::uint64_t kStep = 64 << 10;
+    for (std::uint64_t size; finished && offset < reader->limit(); offset += size) {
+      size = std::min(kStep, reader->limit() - offset);
+      std::string_view bytes;
+      if (!reader->Get(offset, size, &bytes).ok()) return false;
+      if (bytes.find_first_not_of('\0') != std::string_view::npos) return false;
+    }
+    return finished;
+  }
+
+  // What is torn is the last that was written. If its size is wrong, others follow.
+  IOStatus Torn(std::uint64_t offset, const SealedHeader& torn, std::size_t block) const {
+    for (std::uint64_t at = offset + block; at < reader->limit(); at += block) {
+      std::string_view bytes;
+      if (const IOStatus status = reader->Get(at, block, &bytes); !status.ok()) return status;
+      SealedHeader later;
+      if (ReadHeader(bytes, magic, &later) && later.number > torn.number) {
+        return zlfs::Corrupt("corrupt-size", zone, offset, "others follow");
+      }
+    }
+    return IOStatus::OK();
+  }
+};
+
+// Calls visit(offset, header, content) for each that is whole, from `offset` to the write pointer.
+// `previous` is the checksum before the first one, and then of the last one.
+template <typename Visit>
+IOStatus ReadSealed(const SealedZone& zone, std::uint64_t offset, std::size_t block,
+                    std::uint64_t* previous, const Visit& visit) {
+  ZoneReader* const reader = zone.reader;
+  std::uint64_t number = 0;
+  while (offset < reader->limit()) {
     std::string_view bytes;
-    if (const IOStatus status = reader->Get(at, block, &bytes); !status.ok()) return status;
-    if (is_header(bytes)) return Corrupt("corrupt-size", zone, offset, "others follow");
+    IOStatus status = reader->Get(offset, kHeaderSize, &bytes);
+    if (!status.ok()) return status;
+    SealedHeader header;
+    if (!ReadHeader(bytes, zone.magic, &header)) {
+      return zone.EndsAt(offset) ? IOStatus::OK() : zone.Corrupt(offset, "no header");
+    }
+    const std::size_t size = SealedSize(header.size, block);
+    if (offset + size > reader->limit()) return zone.Torn(offset, header, block);
+    status = reader->Get(offset, size, &bytes);
+    if (!status.ok()) return status;
+    if (!ContentIsRight(bytes, header)) {
+      return zone.EndsAt(offset + size) ? IOStatus::OK() : zone.Corrupt(offset, "wrong checksum");
+    }
+    if (header.number <= number || header.previous != *previous) {
+      return zone.Corrupt(offset, "out of order");
+    }
+    status = visit(offset, header, bytes.substr(kHeaderSize, header.size));
+    if (!status.ok()) return status;
+    number = header.number;
+    *previous = header.checksum;
+    offset += size;
   }
   return IOStatus::OK();
 }
 
-// Reads frames up to the write pointer. A torn last frame is left out.
-IOStatus ReadFrames(ZoneReader* reader, std::uint32_t zone, bool finished, MetadataZone* result) {
-  const std::size_t block = result->superblock.block_size;
-  std::uint64_t offset = block;
-  bool first = true;
-  while (offset < reader->limit()) {
-    std::string_view bytes;
-    if (const IOStatus status = reader->Get(offset, kFrameHeaderSize, &bytes); !status.ok()) {
-      return status;
-    }
-    FrameHeader header;
-    if (!DecodeFrameHeader(bytes, &header)) {
-      if (finished && OnlyZeros(reader, offset)) break;
-      return Corrupt("corrupt-frame", zone, offset, "no frame header");
-    }
-    const std::size_t size = FrameSize(header.size, block);
-    if (offset + size > reader->limit()) {  // torn
-      FrameHeader later;
-      return NothingBehind(reader, zone, offset, block, [&](std::string_view start) {
-        return DecodeFrameHeader(start, &later) && later.generation == header.generation;
-      });
-    }
-    if (header.generation != result->superblock.generation) {
-      return Corrupt("corrupt-frame", zone, offset, "of another generation");
-    }
-    const bool in_order =
-        (first || header.number == result->last_frame + 1) && header.previous == result->checksum;
-    if (!in_order || header.flushed >= header.number || header.flushed < result->flushed_frame ||
-        (header.kind == FrameKind::kRecords) != result->whole) {
-      return Corrupt("corrupt-frame", zone, offset, "out of order");
-    }
-    if (const IOStatus status = reader->Get(offset, size, &bytes); !status.ok()) return status;
-    if (!FrameBodyIsRight(bytes, header)) {
-      if (finished && OnlyZeros(reader, offset + size)) break;
-      return Corrupt("corrupt-frame", zone, offset, "wrong checksum");
-    }
-    std::vector<Record> records;
-    if (!DecodeRecords(bytes.substr(kFrameHeaderSize, header.size), &records)) {
-      return Corrupt("corrupt-record", zone, offset, "malformed");
-    }
-    for (const Record& record : records) {
-      const IOStatus status = result->space.Apply(record, header.number);
-      if (!status.ok()) return status;
-    }
-    first = false;
-    result->checksum = LoadFixed<std::uint64_t>(bytes.data() + kFrameChecksumOffset);
-    result->last_frame = header.number;
-    result->flushed_frame = header.flushed;
-    if (header.kind == FrameKind::kSnapshotEnd) result->whole = true;
-    offset += size;
+// The records of one frame.
+IOStatus ApplyFrame(const SealedZone& zone, std::uint64_t offset, const SealedHeader& header,
+                    std::string_view content, MetadataZone* result) {
+  const auto kind = static_cast<FrameKind>(header.subject);
+  const bool first = result->last_frame == 0;
+  if (header.generation != result->superblock.generation || kind > FrameKind::kSnapshotEnd ||
+      (!first && header.number != result->last_frame + 1) || header.position >= header.number ||
+      header.position < result->flushed_frame || (kind == FrameKind::kRecords) != result->whole) {
+    return zone.Corrupt(offset, "out of order");
   }
+  std::vector<Record> records;
+  if (!DecodeRecords(content, &records)) {
+    return Corrupt("corrupt-record", zone.zone, offset, "malformed");
+  }
+  for (const Record& record : records) {
+    const IOStatus status = result->space.Apply(record, header.number);
+    if (!status.ok()) return status;
+  }
+  result->last_frame = header.number;
+  result->flushed_frame = header.position;
+  if (kind == FrameKind::kSnapshotEnd) result->whole = true;
   return IOStatus::OK();
 }
 
@@ -128,9 +146,18 @@ IOStatus ReadMetadataZone(ZonedDevice* device, std::uint32_t zone, const ZoneInf
                             std::to_string(superblock.zone_count) + " zones of " +
                             std::to_string(superblock.zone_size) + " B, is " + geometry.identity);
   }
-  result->checksum = LoadFixed<std::uint64_t>(bytes.data() + kSuperblockChecksumOffset);
   result->started = true;
-  return ReadFrames(&reader, zone, info.condition == ZoneCondition::kFull, result);
+  auto previous = LoadFixed<std::uint64_t>(bytes.data() + kSuperblockChecksumOffset);
+  const SealedZone frames{.reader = &reader,
+                          .zone = zone,
+                          .magic = kFrameMagic,
+                          .error = "corrupt-frame",
+                          .finished = info.condition == ZoneCondition::kFull};
+  return ReadSealed(
+      frames, superblock.block_size, superblock.block_size, &previous,
+      [&](std::uint64_t offset, const SealedHeader& header, std::string_view content) {
+        return ApplyFrame(frames, offset, header, content, result);
+      });
 }
 
 struct Piece {
@@ -142,50 +169,28 @@ struct Piece {
 // All pieces of a log zone. A torn last one is left out.
 IOStatus ReadPieces(ZonedDevice* device, std::uint32_t zone, std::uint64_t start,
                     Recovered* recovered, std::vector<Piece>* pieces) {
-  const std::size_t block = device->geometry().block_size;
-  const std::uint64_t limit = recovered->zones[zone].write_pointer;
-  const bool finished = recovered->zones[zone].condition == ZoneCondition::kFull;
-  ZoneReader reader(device, zone, limit);
-  std::uint64_t number = 0;
-  std::uint64_t checksum = 0;  // of the header before
-  for (std::uint64_t offset = start; offset < limit;) {
-    std::string_view bytes;
-    IOStatus status = reader.Get(offset, kPieceHeaderSize, &bytes);
-    if (!status.ok()) return status;
-    PieceHeader header;
-    if (!DecodePieceHeader(bytes, &header)) {
-      if (finished && OnlyZeros(&reader, offset)) break;
-      return Corrupt("corrupt-piece", zone, offset, "no piece header");
+  const ZoneInfo& info = recovered->zones[zone];
+  ZoneReader reader(device, zone, info.write_pointer);
+  const SealedZone sealed{.reader = &reader,
+                          .zone = zone,
+                          .magic = kPieceMagic,
+                          .error = "corrupt-piece",
+                          .finished = info.condition == ZoneCondition::kFull};
+  const auto add = [&](std::uint64_t offset, const SealedHeader& header, std::string_view) {
+    if (header.generation > recovered->superblock.generation || header.size == 0) {
+      return sealed.Corrupt(offset, "out of order");
     }
-    const std::size_t size = RoundUp(kPieceHeaderSize + header.size, block);
-    if (offset + size > limit) {  // torn
-      PieceHeader later;
-      return NothingBehind(&reader, zone, offset, block, [&](std::string_view bytes_behind) {
-        return DecodePieceHeader(bytes_behind, &later) && later.number > header.number;
-      });
-    }
-    status = reader.Get(offset, size, &bytes);
-    if (!status.ok()) return status;
-    if (!PieceBodyIsRight(bytes, header)) {
-      if (finished && OnlyZeros(&reader, offset + size)) break;
-      return Corrupt("corrupt-piece", zone, offset, "wrong checksum");
-    }
-    if (header.number <= number || header.previous != checksum ||
-        header.generation > recovered->superblock.generation || header.size == 0) {
-      return Corrupt("corrupt-piece", zone, offset, "out of order");
-    }
-    number = header.number;
-    checksum = LoadFixed<std::uint64_t>(bytes.data() + kPieceChecksumOffset);
     recovered->last_piece = std::max(recovered->last_piece, header.number);
     // Ids are never used twice, also not those of which only pieces are left.
-    recovered->space.next_file = std::max(recovered->space.next_file, header.file + 1);
+    recovered->space.next_file = std::max(recovered->space.next_file, header.subject + 1);
     pieces->push_back(
-        {.file = header.file,
-         .offset = header.offset,
-         .extent = {.zone = zone, .offset = offset + kPieceHeaderSize, .length = header.size}});
-    offset += size;
-  }
-  return IOStatus::OK();
+        {.file = header.subject,
+         .offset = header.position,
+         .extent = {.zone = zone, .offset = offset + kHeaderSize, .length = header.size}});
+    return IOStatus::OK();
+  };
+  std::uint64_t previous = 0;
+  return ReadSealed(sealed, start, device->geometry().block_size, &previous, add);
 }
 
 IOStatus AddPieces(ZonedDevice* device, Recovered* recovered) {
