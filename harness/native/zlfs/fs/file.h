@@ -23,6 +23,11 @@ struct ExtentMap {
   std::uint64_t size = 0;
 };
 
+// The part of a file from offset `from` to `to`.
+std::vector<Extent> Part(const std::vector<Extent>& extents, std::uint64_t from, std::uint64_t to);
+// Adds an extent, joined with the last one if it continues it.
+void Join(std::vector<Extent>* extents, const Extent& extent);
+
 // What an extent keeps: all blocks it touches. Extents never share a block, and only the content of
 // a piece begins within one; a copy of it needs no header and, with the next pieces, no padding.
 inline Kept KeptBy(const Extent& extent, std::uint64_t block) {

@@ -44,25 +44,31 @@ ZoneSpace SpaceOf(const ZoneInfo& info) {
   return space;
 }
 
-// The part of `extents` behind file offset `from`.
-std::vector<Extent> Behind(const std::vector<Extent>& extents, std::uint64_t from,
-                           std::uint64_t to) {
+}  // namespace
+
+std::vector<Extent> Part(const std::vector<Extent>& extents, std::uint64_t from, std::uint64_t to) {
   std::vector<Extent> part;
   std::uint64_t at = 0;
-  for (Extent extent : extents) {
+  for (const Extent& extent : extents) {
+    const std::uint64_t begin = std::max(at, from);
     const std::uint64_t end = std::min(at + extent.length, to);
-    if (at >= to) break;
-    if (end > from) {
-      const std::uint64_t skip = from > at ? from - at : 0;
+    if (begin < end) {
       part.push_back(
-          {.zone = extent.zone, .offset = extent.offset + skip, .length = end - at - skip});
+          {.zone = extent.zone, .offset = extent.offset + begin - at, .length = end - begin});
     }
     at += extent.length;
   }
   return part;
 }
 
-}  // namespace
+void Join(std::vector<Extent>* extents, const Extent& extent) {
+  Extent* const last = extents->empty() ? nullptr : &extents->back();
+  if (last != nullptr && last->zone == extent.zone && last->end() == extent.offset) {
+    last->length += extent.length;
+  } else {
+    extents->push_back(extent);
+  }
+}
 
 Volume::Volume(std::unique_ptr<ZonedDevice> device, bool read_only)
     : device_(std::move(device)),
@@ -237,7 +243,7 @@ void Volume::Describe(std::vector<Record>* records) {
     records->emplace_back(ExtentsRecord{.file = file->id,
                                         .from = 0,
                                         .lifetime = file->lifetime,
-                                        .extents = Behind(file->extents, 0, known)});
+                                        .extents = Part(file->extents, 0, known)});
   }
   for (const auto& [zone, log_zone] : log_zones_) {
     if (log_zone.end == 0) {
@@ -385,7 +391,7 @@ void Volume::RecordExtents(File* file, std::uint64_t from) {
   file->position = log_->Append(ExtentsRecord{.file = file->id,
                                               .from = from,
                                               .lifetime = file->lifetime,
-                                              .extents = Behind(file->extents, from, to)});
+                                              .extents = Part(file->extents, from, to)});
 }
 
 std::vector<FileInfo> Volume::Files() {

@@ -15,6 +15,7 @@
 #include <condition_variable>
 #include <cstdint>
 #include <ctime>
+#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -147,12 +148,16 @@ class Volume {
 
   std::shared_ptr<const ExtentMap> Map(File* file);
   void ForgetMap(File* file);
-  void AppendExtent(File* file, const Extent& extent);  // state_ is held
-  void RecordExtents(File* file, std::uint64_t from);   // state_ is held
-  void Forget(const std::shared_ptr<File>& file);       // state_ is held: its name is gone
+  void RecordExtents(File* file, std::uint64_t from);  // state_ is held
+  void Forget(const std::shared_ptr<File>& file);      // state_ is held: its name is gone
 
   IOStatus WriteTail(File* file);  // tail_mutex is held
-  IOStatus WriteGranted(File* file, const Decision& grant, std::size_t content);
+  // Writes the buffer, which begins with a piece's header if it is a log's, and then calls
+  // `written` with state_ held.
+  using Written = std::function<void(const Extent& extent)>;
+  IOStatus WriteGranted(const Decision& grant, Cause cause, char* buffer, std::size_t content,
+                        const File* log, const Written& written);
+  void Free(const std::vector<Extent>& extents);  // state_ is held
   // Reserves room for up to `size` bytes.
   IOStatus Reserve(File* file, std::uint64_t size, Decision* grant);
   IOStatus FinishZone(std::uint32_t zone, FinishCause cause);

@@ -47,7 +47,14 @@ IOStatus Volume::Append(File* file, Slice data) {
 }
 
 IOStatus Volume::WriteTail(File* file) {
+  const File* const log = file->kind == FileKind::kLog ? file : nullptr;
   const std::size_t head = HeadSize(*file);
+  const Written written = [this, file](const Extent& extent) {
+    Join(&file->extents, extent);
+    file->size += extent.length;
+    if (file->kind == FileKind::kLog && !file->deleted) allocator_->LogsGrew(extent.length);
+    ForgetMap(file);
+  };
   while (file->tail_size > 0) {
     char* const buffer = file->tail.get();
     const std::size_t used = head + file->tail_size;
@@ -56,12 +63,13 @@ IOStatus Volume::WriteTail(File* file) {
     Decision grant;
     if (IOStatus status = Reserve(file, size, &grant); !status.ok()) return status;
     const std::size_t content = std::min<std::size_t>(file->tail_size, grant.size - head);
-    if (IOStatus status = WriteGranted(file, grant, content); !status.ok()) return status;
+    IOStatus status = WriteGranted(grant, file->placement.cause, buffer, content, log, written);
+    if (!status.ok()) return status;
     // The zone had less room: the rest goes to another one.
     file->tail_size -= content;
     std::memmove(buffer + head, buffer + head + content, file->tail_size);
     if (low_space_.load(std::memory_order_relaxed)) {
-      if (IOStatus status = collector_.Pay(grant.size); !status.ok()) return status;
+      if (status = collector_.Pay(grant.size); !status.ok()) return status;
     }
   }
   return IOStatus::OK();
@@ -106,24 +114,22 @@ IOStatus Volume::Reserve(File* file, std::uint64_t size, Decision* grant) {
   }
 }
 
-IOStatus Volume::WriteGranted(File* file, const Decision& grant, std::size_t content) {
+IOStatus Volume::WriteGranted(const Decision& grant, Cause cause, char* buffer, std::size_t content,
+                              const File* log, const Written& written) {
   ZoneLock& zone = zone_locks_[grant.zone];
   const std::lock_guard zone_lock(zone.mutex);
   const std::uint64_t at = zone.write_pointer;
-  char* const buffer = file->tail.get();
-  const std::size_t head = HeadSize(*file);
-  if (file->kind == FileKind::kLog) {
+  if (log != nullptr) {
     zone.last_piece = Seal({.magic = kPieceMagic,
                             .size = static_cast<std::uint32_t>(content),
-                            .subject = file->id,
-                            .position = file->size,  // only this thread changes it
+                            .subject = log->id,
+                            .position = log->size,  // only this thread changes it
                             .generation = log_->generation(),
                             .number = ++piece_number_,
                             .previous = zone.last_piece},
                            buffer, grant.size);
   }
-  const IOStatus status =
-      io_.Write(file->placement.cause, grant.zone, at, Slice(buffer, grant.size), content);
+  const IOStatus status = io_.Write(cause, grant.zone, at, Slice(buffer, grant.size), content);
   if (status.ok()) {
     zone.write_pointer += grant.size;
   } else {
@@ -137,23 +143,12 @@ IOStatus Volume::WriteGranted(File* file, const Decision& grant, std::size_t con
     allocator_->Failed(grant.zone, grant.size, zone.write_pointer - at);
     return status;
   }
+  const std::size_t head = log != nullptr ? kHeaderSize : 0;
   const Extent extent{.zone = grant.zone, .offset = at + head, .length = content};
   allocator_->Written(grant.zone, KeptBy(extent, io_.geometry().block_size));
   if (allocator_->zone(grant.zone).use == ZoneUse::kFull) left_.notify_all();
-  AppendExtent(file, extent);
+  written(extent);
   return status;
-}
-
-void Volume::AppendExtent(File* file, const Extent& extent) {
-  Extent* const last = file->extents.empty() ? nullptr : &file->extents.back();
-  if (last != nullptr && last->zone == extent.zone && last->end() == extent.offset) {
-    last->length += extent.length;
-  } else {
-    file->extents.push_back(extent);
-  }
-  file->size += extent.length;
-  if (file->kind == FileKind::kLog && !file->deleted) allocator_->LogsGrew(extent.length);
-  ForgetMap(file);
 }
 
 IOStatus Volume::Sync(File* file) {

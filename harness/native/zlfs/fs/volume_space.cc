@@ -31,9 +31,7 @@ IOStatus Volume::Reclaim(bool hard, unsigned* count) {
           later.push_back(std::move(freed));
           continue;
         }
-        for (const Extent& extent : freed.extents) {
-          allocator_->Freed(extent.zone, KeptBy(extent, io_.geometry().block_size));
-        }
+        Free(freed.extents);
       }
       freed_ = std::move(later);
       bool waiting = needs_commit;
@@ -54,6 +52,12 @@ IOStatus Volume::Reclaim(bool hard, unsigned* count) {
     }
     if (!hard || !needs_commit || commits == kCommits) return IOStatus::OK();
     if (IOStatus status = log_->Commit(position); !status.ok()) return status;
+  }
+}
+
+void Volume::Free(const std::vector<Extent>& extents) {
+  for (const Extent& extent : extents) {
+    allocator_->Freed(extent.zone, KeptBy(extent, io_.geometry().block_size));
   }
 }
 
