@@ -135,12 +135,6 @@ IOStatus Volume::Load(Recovered recovered, const Policy& policy) {
     names_[file->name] = file;
     files_[id] = std::move(file);
   }
-  for (std::uint32_t zone = 0; zone < geometry.zone_count; ++zone) {
-    if (zones[zone].kept.held > zones[zone].written && zones[zone].use != ZoneUse::kUnusable) {
-      return IOStatus::Corruption("corrupt-record",
-                                  "files overlap in zone " + std::to_string(zone));
-    }
-  }
   allocator_ = std::make_unique<Allocator>(AllocatorSetup{.policy = policy,
                                                           .block_size = geometry.block_size,
                                                           .active_budget = ActiveBudget(geometry),

@@ -19,7 +19,6 @@ IOStatus Corrupt(std::string_view name, std::uint32_t zone, std::uint64_t offset
 }
 
 struct MetadataZone {
-  bool whole = false;    // has a superblock and all of its snapshot
   bool started = false;  // has a superblock
   Superblock superblock;
   std::uint64_t last_frame = 0;
@@ -108,7 +107,8 @@ IOStatus ApplyFrame(const SealedZone& zone, std::uint64_t offset, const SealedHe
   const bool first = result->last_frame == 0;
   if (header.generation != result->superblock.generation || kind > FrameKind::kSnapshotEnd ||
       (!first && header.number != result->last_frame + 1) || header.position >= header.number ||
-      header.position < result->flushed_frame || (kind == FrameKind::kRecords) != result->whole) {
+      header.position < result->flushed_frame ||
+      (kind == FrameKind::kRecords) != result->space.whole) {
     return zone.Corrupt(offset, "out of order");
   }
   std::vector<Record> records;
@@ -121,7 +121,7 @@ IOStatus ApplyFrame(const SealedZone& zone, std::uint64_t offset, const SealedHe
   }
   result->last_frame = header.number;
   result->flushed_frame = header.position;
-  if (kind == FrameKind::kSnapshotEnd) result->whole = true;
+  if (kind == FrameKind::kSnapshotEnd) result->space.whole = true;
   return IOStatus::OK();
 }
 
@@ -199,6 +199,9 @@ IOStatus AddPieces(ZonedDevice* device, Recovered* recovered) {
     if (zone >= recovered->zones.size() || zone < kMetadataZones) {
       return IOStatus::Corruption("corrupt-record", "no log zone " + std::to_string(zone));
     }
+    if (start % recovered->superblock.block_size != 0 || start > recovered->zones[zone].capacity) {
+      return Corrupt("corrupt-piece", zone, start, "no log zone can begin there");
+    }
     recovered->fragile[zone] = true;
     const IOStatus status = ReadPieces(device, zone, start, recovered, &pieces);
     if (!status.ok()) return status;
@@ -236,14 +239,19 @@ IOStatus CutAtWritePointers(Recovered* recovered) {
     std::optional<std::uint64_t> keep;  // bytes in front of the first one that is not covered
     for (const auto& [extent, frame] : file.extents) {
       const std::string name = "file " + std::to_string(id);
+      const auto wrong = [&](const std::string& what) {
+        return Corrupt("corrupt-extent", extent.zone, extent.offset, name + " " + what);
+      };
       if (extent.zone < kMetadataZones || extent.zone >= recovered->zones.size()) {
-        return IOStatus::Corruption("corrupt-record",
-                                    name + " lies in zone " + std::to_string(extent.zone));
+        return wrong("lies in no data zone");
       }
       const ZoneInfo& zone = recovered->zones[extent.zone];
       if (extent.offset > zone.capacity || extent.length > zone.capacity - extent.offset) {
-        return IOStatus::Corruption("corrupt-record", name + " exceeds the capacity of zone " +
-                                                          std::to_string(extent.zone));
+        return wrong("exceeds the capacity");
+      }
+      const std::uint64_t into = extent.offset % recovered->superblock.block_size;
+      if (into != 0 && (file.kind != FileKind::kLog || into != kHeaderSize)) {
+        return wrong("begins within a block");
       }
       const std::uint64_t covered = Covered(zone);
       if (extent.end() > covered) {
@@ -264,6 +272,26 @@ IOStatus CutAtWritePointers(Recovered* recovered) {
   return IOStatus::OK();
 }
 
+// No block belongs to two extents.
+IOStatus CheckBlocks(const Recovered& recovered) {
+  const std::uint64_t block = recovered.superblock.block_size;
+  std::vector<std::tuple<std::uint32_t, std::uint64_t, std::uint64_t>> blocks;  // zone, first, end
+  for (const auto& [id, file] : recovered.space.files) {
+    for (const auto& [extent, frame] : file.extents) {
+      blocks.emplace_back(extent.zone, extent.offset / block, (extent.end() + block - 1) / block);
+    }
+  }
+  std::sort(blocks.begin(), blocks.end());
+  for (std::size_t i = 1; i < blocks.size(); ++i) {
+    const auto& [zone, first, end] = blocks[i];
+    const auto& [zone_before, first_before, end_before] = blocks[i - 1];
+    if (zone == zone_before && first < end_before) {
+      return Corrupt("corrupt-blocks", zone, first * block, "two extents share it");
+    }
+  }
+  return IOStatus::OK();
+}
+
 }  // namespace
 
 IOStatus Recover(ZonedDevice* device, Recovered* recovered) {
@@ -278,7 +306,7 @@ IOStatus Recover(ZonedDevice* device, Recovered* recovered) {
   }
   std::optional<std::uint32_t> newest;
   for (std::uint32_t zone = 0; zone < kMetadataZones; ++zone) {
-    if (!found[zone].whole) continue;
+    if (!found[zone].space.whole) continue;
     if (!newest || found[zone].superblock.generation > found[*newest].superblock.generation) {
       newest = zone;
     }
@@ -291,7 +319,7 @@ IOStatus Recover(ZonedDevice* device, Recovered* recovered) {
   const MetadataZone& other = found[1 - *newest];
   const std::uint64_t generation = found[*newest].superblock.generation;
   if (other.started &&
-      other.superblock.generation != (other.whole ? generation - 1 : generation + 1)) {
+      other.superblock.generation != (other.space.whole ? generation - 1 : generation + 1)) {
     return IOStatus::Corruption("corrupt-log", "generations of the metadata zones do not fit");
   }
   recovered->metadata_zone = *newest;
@@ -301,8 +329,8 @@ IOStatus Recover(ZonedDevice* device, Recovered* recovered) {
   recovered->space = std::move(found[*newest].space);
   recovered->fragile.assign(geometry.zone_count, false);
   status = AddPieces(device, recovered);
-  if (!status.ok()) return status;
-  return CutAtWritePointers(recovered);
+  if (status.ok()) status = CutAtWritePointers(recovered);
+  return status.ok() ? CheckBlocks(*recovered) : status;
 }
 
 IOStatus RecoverBeside(ZonedDevice* device, Recovered* recovered) {
