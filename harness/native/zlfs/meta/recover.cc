@@ -6,17 +6,10 @@
 #include <tuple>
 
 #include "zlfs/format/codec.h"
-#include "zlfs/format/sealed.h"
-#include "zlfs/meta/zone_reader.h"
+#include "zlfs/meta/sealed_zone.h"
 
 namespace zlfs {
 namespace {
-
-IOStatus Corrupt(std::string_view name, std::uint32_t zone, std::uint64_t offset,
-                 const std::string& what) {
-  return IOStatus::Corruption(std::string(name), "zone " + std::to_string(zone) + " offset " +
-                                                     std::to_string(offset) + ": " + what);
-}
 
 struct MetadataZone {
   bool started = false;  // has a superblock
@@ -26,82 +19,8 @@ struct MetadataZone {
   Namespace space;
 };
 
-// A zone of sealed blocks that is read up to its write pointer.
-struct SealedZone {
-  ZoneReader* reader;
-  std::uint32_t zone;
-  std::uint32_t magic;
-  const char* error;  // name of what is said about corrupt blocks
-  // A mount that finds too many active zones finishes some; if it dies before its roll-over, these
-  // end in torn blocks, and zeros.
-  bool finished;
-
-  IOStatus Corrupt(std::uint64_t offset, const std::string& what) const {
-    return zlfs::Corrupt(error, zone, offset, what);
-  }
-
-  // Whether this is the end of what was written to a finished zone.
-  bool EndsAt(std::uint64_t offset) const {
-    constexpr std::uint64_t kStep = 64 << 10;
-    for (std::uint64_t size; finished && offset < reader->limit(); offset += size) {
-      size = std::min(kStep, reader->limit() - offset);
-      std::string_view bytes;
-      if (!reader->Get(offset, size, &bytes).ok()) return false;
-      if (bytes.find_first_not_of('\0') != std::string_view::npos) return false;
-    }
-    return finished;
-  }
-
-  // What is torn is the last that was written. If its size is wrong, others follow.
-  IOStatus Torn(std::uint64_t offset, const SealedHeader& torn, std::size_t block) const {
-    for (std::uint64_t at = offset + block; at < reader->limit(); at += block) {
-      std::string_view bytes;
-      if (const IOStatus status = reader->Get(at, block, &bytes); !status.ok()) return status;
-      SealedHeader later;
-      if (ReadHeader(bytes, magic, &later) && later.number > torn.number) {
-        return zlfs::Corrupt("corrupt-size", zone, offset, "others follow");
-      }
-    }
-    return IOStatus::OK();
-  }
-};
-
-// Calls visit(offset, header, content) for each that is whole, from `offset` to the write pointer.
-// `previous` is the checksum before the first one, and then of the last one.
-template <typename Visit>
-IOStatus ReadSealed(const SealedZone& zone, std::uint64_t offset, std::size_t block,
-                    std::uint64_t* previous, const Visit& visit) {
-  ZoneReader* const reader = zone.reader;
-  std::uint64_t number = 0;
-  while (offset < reader->limit()) {
-    std::string_view bytes;
-    IOStatus status = reader->Get(offset, kHeaderSize, &bytes);
-    if (!status.ok()) return status;
-    SealedHeader header;
-    if (!ReadHeader(bytes, zone.magic, &header)) {
-      return zone.EndsAt(offset) ? IOStatus::OK() : zone.Corrupt(offset, "no header");
-    }
-    const std::size_t size = SealedSize(header.size, block);
-    if (offset + size > reader->limit()) return zone.Torn(offset, header, block);
-    status = reader->Get(offset, size, &bytes);
-    if (!status.ok()) return status;
-    if (!ContentIsRight(bytes, header)) {
-      return zone.EndsAt(offset + size) ? IOStatus::OK() : zone.Corrupt(offset, "wrong checksum");
-    }
-    if (header.number <= number || header.previous != *previous) {
-      return zone.Corrupt(offset, "out of order");
-    }
-    status = visit(offset, header, bytes.substr(kHeaderSize, header.size));
-    if (!status.ok()) return status;
-    number = header.number;
-    *previous = header.checksum;
-    offset += size;
-  }
-  return IOStatus::OK();
-}
-
 // The records of one frame.
-IOStatus ApplyFrame(const SealedZone& zone, std::uint64_t offset, const SealedHeader& header,
+IOStatus ApplyFrame(std::uint32_t zone, std::uint64_t offset, const SealedHeader& header,
                     std::string_view content, MetadataZone* result) {
   const auto kind = static_cast<FrameKind>(header.subject);
   const bool first = result->last_frame == 0;
@@ -109,11 +28,11 @@ IOStatus ApplyFrame(const SealedZone& zone, std::uint64_t offset, const SealedHe
       (!first && header.number != result->last_frame + 1) || header.position >= header.number ||
       header.position < result->flushed_frame ||
       (kind == FrameKind::kRecords) != result->space.whole) {
-    return zone.Corrupt(offset, "out of order");
+    return Corrupt("corrupt-frame", zone, offset, "out of order");
   }
   std::vector<Record> records;
   if (!DecodeRecords(content, &records)) {
-    return Corrupt("corrupt-record", zone.zone, offset, "malformed");
+    return Corrupt("corrupt-record", zone, offset, "malformed");
   }
   for (const Record& record : records) {
     const IOStatus status = result->space.Apply(record, header.number);
@@ -131,9 +50,9 @@ IOStatus ReadMetadataZone(ZonedDevice* device, std::uint32_t zone, const ZoneInf
     return IOStatus::IOError("unusable-metadata-zone", "zone " + std::to_string(zone));
   }
   if (info.write_pointer == 0) return IOStatus::OK();
-  ZoneReader reader(device, zone, info.write_pointer);
+  SealedZone frames(device, zone, info);
   std::string_view bytes;
-  IOStatus status = reader.Get(0, device->geometry().block_size, &bytes);
+  IOStatus status = frames.Get(0, device->geometry().block_size, &bytes);
   if (!status.ok()) return status;
   status = DecodeSuperblock(bytes, &result->superblock);
   if (!status.ok()) return status;
@@ -147,16 +66,11 @@ IOStatus ReadMetadataZone(ZonedDevice* device, std::uint32_t zone, const ZoneInf
                             std::to_string(superblock.zone_size) + " B, is " + geometry.identity);
   }
   result->started = true;
-  auto previous = LoadFixed<std::uint64_t>(bytes.data() + kSuperblockChecksumOffset);
-  const SealedZone frames{.reader = &reader,
-                          .zone = zone,
-                          .magic = kFrameMagic,
-                          .error = "corrupt-frame",
-                          .finished = info.condition == ZoneCondition::kFull};
-  return ReadSealed(
-      frames, superblock.block_size, superblock.block_size, &previous,
+  const auto checksum = LoadFixed<std::uint64_t>(bytes.data() + kSuperblockChecksumOffset);
+  return frames.Read(
+      kFrameMagic, "corrupt-frame", superblock.block_size, checksum,
       [&](std::uint64_t offset, const SealedHeader& header, std::string_view content) {
-        return ApplyFrame(frames, offset, header, content, result);
+        return ApplyFrame(zone, offset, header, content, result);
       });
 }
 
@@ -169,16 +83,9 @@ struct Piece {
 // All pieces of a log zone. A torn last one is left out.
 IOStatus ReadPieces(ZonedDevice* device, std::uint32_t zone, std::uint64_t start,
                     Recovered* recovered, std::vector<Piece>* pieces) {
-  const ZoneInfo& info = recovered->zones[zone];
-  ZoneReader reader(device, zone, info.write_pointer);
-  const SealedZone sealed{.reader = &reader,
-                          .zone = zone,
-                          .magic = kPieceMagic,
-                          .error = "corrupt-piece",
-                          .finished = info.condition == ZoneCondition::kFull};
   const auto add = [&](std::uint64_t offset, const SealedHeader& header, std::string_view) {
     if (header.generation > recovered->superblock.generation || header.size == 0) {
-      return sealed.Corrupt(offset, "out of order");
+      return Corrupt("corrupt-piece", zone, offset, "out of order");
     }
     recovered->last_piece = std::max(recovered->last_piece, header.number);
     // Ids are never used twice, also not those of which only pieces are left.
@@ -189,8 +96,8 @@ IOStatus ReadPieces(ZonedDevice* device, std::uint32_t zone, std::uint64_t start
          .extent = {.zone = zone, .offset = offset + kHeaderSize, .length = header.size}});
     return IOStatus::OK();
   };
-  std::uint64_t previous = 0;
-  return ReadSealed(sealed, start, device->geometry().block_size, &previous, add);
+  return SealedZone(device, zone, recovered->zones[zone])
+      .Read(kPieceMagic, "corrupt-piece", start, 0, add);
 }
 
 IOStatus AddPieces(ZonedDevice* device, Recovered* recovered) {
