@@ -107,7 +107,6 @@ IOStatus Volume::Mount(std::unique_ptr<ZonedDevice> device, const MountOptions& 
 IOStatus Volume::Load(Recovered recovered, const Policy& policy) {
   superblock_ = recovered.superblock;
   superblock_.policy = policy;
-  cut_bytes_ = recovered.cut_bytes;
   piece_number_ = recovered.last_piece;
   next_file_ = recovered.space.next_file;
   before_ = recovered.space.totals;
@@ -386,6 +385,12 @@ void Volume::RecordExtents(File* file, std::uint64_t from) {
                                               .from = from,
                                               .lifetime = file->lifetime,
                                               .extents = Part(file->extents, from, to)});
+}
+
+void Volume::RecordNew(File* file) {
+  if (file->kind == FileKind::kLog || file->recorded == file->size) return;
+  const std::uint64_t from = std::exchange(file->recorded, file->size);
+  RecordExtents(file, from);
 }
 
 std::vector<FileInfo> Volume::Files() {

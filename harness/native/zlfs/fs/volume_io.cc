@@ -157,11 +157,7 @@ IOStatus Volume::Sync(File* file) {
     const std::lock_guard tail(file->tail_mutex);
     if (IOStatus status = WriteTail(file); !status.ok()) return status;
     const std::lock_guard lock(state_);
-    if (file->kind == FileKind::kData && file->recorded < file->size) {
-      const std::uint64_t from = file->recorded;
-      file->recorded = file->size;
-      RecordExtents(file, from);
-    }
+    RecordNew(file);
     position = file->position;
   }
   // A user waits for a log: zones are reset by the next sync of another file, or for lack of space.
@@ -176,11 +172,7 @@ IOStatus Volume::FinishWriting(File* file, bool finish_zone) {
     status = WriteTail(file);
     if (status.ok()) file->tail.reset();
     const std::lock_guard lock(state_);
-    if (file->kind == FileKind::kData && file->recorded < file->size) {
-      const std::uint64_t from = file->recorded;
-      file->recorded = file->size;
-      RecordExtents(file, from);
-    }
+    RecordNew(file);
     to_finish = allocator_->Leave(file->id, finish_zone);
   }
   left_.notify_all();

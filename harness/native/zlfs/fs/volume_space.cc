@@ -76,6 +76,15 @@ bool Volume::MayReset(std::uint32_t zone, bool* needs_commit) {
   return false;
 }
 
+void Volume::Retired(std::uint32_t zone, bool reset) {
+  const ZoneSpace& space = allocator_->zone(zone);
+  ledger_.Retired({.zone = zone,
+                   .reset = reset,
+                   .written = space.written,
+                   .live = space.kept.live,
+                   .age = allocator_->clock() - space.opened});
+}
+
 IOStatus Volume::ResetZone(std::uint32_t zone) {
   ZoneLock& zone_lock = zone_locks_[zone];
   const std::lock_guard lock(zone_lock.mutex);
@@ -87,12 +96,7 @@ IOStatus Volume::ResetZone(std::uint32_t zone) {
     allocator_->Retire(zone);
     return IOStatus::OK();
   }
-  const ZoneSpace& space = allocator_->zone(zone);
-  ledger_.Retired({.zone = zone,
-                   .reset = true,
-                   .written = space.written,
-                   .live = space.kept.live,
-                   .age = allocator_->clock() - space.opened});
+  Retired(zone, true);
   zone_lock.write_pointer = 0;
   zone_lock.last_piece = 0;
   allocator_->ResetDone(zone);
@@ -114,11 +118,7 @@ IOStatus Volume::FinishZone(std::uint32_t zone, FinishCause cause) {
     allocator_->Retire(zone);
     return status;
   }
-  ledger_.Retired({.zone = zone,
-                   .reset = false,
-                   .written = space.written,
-                   .live = space.kept.live,
-                   .age = allocator_->clock() - space.opened});
+  Retired(zone, false);
   zone_lock.write_pointer = space.capacity;
   allocator_->Finished(zone);
   left_.notify_all();

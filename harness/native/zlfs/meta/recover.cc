@@ -171,10 +171,7 @@ IOStatus CutAtWritePointers(Recovered* recovered) {
       }
       before += extent.length;
     }
-    if (keep) {
-      recovered->cut_bytes += file.size - *keep;
-      file.Cut(*keep);
-    }
+    if (keep) file.Cut(*keep);
   }
   return IOStatus::OK();
 }
