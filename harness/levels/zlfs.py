@@ -29,10 +29,10 @@ MIN_ZONES = 16
 MIN_ACTIVE_ZONES = 6
 # The metadata log is one zone with a snapshot of all files in it: bytes per file and extent.
 _MIN_ZONE_CAPACITY = 1 << 20
-# alloc/allocator.cc: empty zones that imports and compactions leave to WALs, flushes and the
-# collector, so that what frees space can still run: 2, and kReservePct of all (>= kMinReserve).
+# alloc/allocator.cc: zones that compactions leave empty: kFlushKeeps + kOpeningKeeps, and what the
+# WALs hold. How much that will be depends on the workload: assumed are 3 %, and 2 at least.
 _METADATA_ZONES = 2
-_KEPT_ZONES = 2
+_KEPT_ZONES = 4
 _RESERVE_PERCENT = 3
 _MIN_RESERVE = 2
 

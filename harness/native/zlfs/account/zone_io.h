@@ -18,7 +18,6 @@ class ZoneIo {
   ZoneIo(ZonedDevice* device, Ledger* ledger) : device_(device), ledger_(ledger) {}
 
   const Geometry& geometry() const { return device_->geometry(); }
-  ZonedDevice* device() { return device_; }
 
   // `buffer` has whole blocks, `payload` of its bytes are content.
   IOStatus Write(Cause cause, std::uint32_t zone, std::uint64_t offset, const Slice& buffer,

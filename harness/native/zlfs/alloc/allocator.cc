@@ -1,17 +1,23 @@
 #include "zlfs/alloc/allocator.h"
 
 #include <algorithm>
-#include <cassert>
 #include <tuple>
 #include <utility>
 
 namespace zlfs {
 namespace {
 
-// Share of the data zones kept empty for WALs and flushes when compactions have filled the rest:
-// room for a few memtables, so that a database that ran full opens again.
-constexpr std::uint32_t kReservePct = 3;
-constexpr std::uint32_t kMinReserve = 2;
+// Empty zones that flushes leave: one for the collector, one for the MANIFEST.
+constexpr std::uint32_t kFlushKeeps = 2;
+// More that all but flushes leave: one for the WAL that a database begins when it is opened, one
+// for what tables are larger by than WALs.
+constexpr std::uint32_t kOpeningKeeps = 2;
+// One zone in so many, but at least this many, are left to compactions and to the deletions of a
+// full database when WALs get none any more.
+constexpr std::uint32_t kSpareShare = 100;
+constexpr std::uint32_t kLeastSpare = 2;
+// Collecting begins this many empty zones before writes have to wait for it.
+constexpr std::uint32_t kCollectAhead = 2;
 // A victim has to gain at least a 32nd of its zone: collecting nearly full zones moves 31 bytes to
 // gain one, and the device is as good as full.
 constexpr std::uint64_t kMinGain = 32;
@@ -24,34 +30,56 @@ Allocator::Allocator(AllocatorSetup setup)
     : policy_(setup.policy),
       block_size_(setup.block_size),
       active_budget_(setup.active_budget),
-      zones_(std::move(setup.zones)) {
+      zones_(std::move(setup.zones)),
+      log_bytes_(setup.log_bytes) {
   std::uint32_t usable = 0;
   for (ZoneSpace& zone : zones_) {
-    if (zone.use != ZoneUse::kUnusable) ++usable;
+    if (zone.use == ZoneUse::kUnusable) continue;
+    capacity_ = usable++ == 0 ? zone.capacity : std::min(capacity_, zone.capacity);
     if (zone.use == ZoneUse::kEmpty) ++empty_;
     SetActive(&zone, zone.use == ZoneUse::kActive);
   }
-  reserve_ = std::max(kMinReserve, usable * kReservePct / 100);
-  // Collecting begins before ordinary writes have to wait for it.
-  gc_start_ = std::max(usable * policy_.gc_start_pct / 100, reserve_ + 4);
+  spare_ = std::max(kLeastSpare, usable / kSpareShare);
+  gc_start_ = usable * policy_.gc_start_pct / 100;
+}
+
+// Opening a database flushes all WALs and begins a new one, so everything else leaves the zones
+// that this takes. Tables are larger than what the WALs held, by indexes and filters.
+std::uint32_t Allocator::KeepsWithLogs(std::uint64_t room) const {
+  const std::uint64_t content = log_bytes_ + room;
+  const std::uint64_t to_flush = (content + content / 8 + capacity_ - 1) / capacity_;
+  return kFlushKeeps + kOpeningKeeps + static_cast<std::uint32_t>(to_flush);
+}
+
+std::uint32_t Allocator::Keeps(Urgency urgency) const {
+  // What the first WAL zone of a mount holds finds room in kOpeningKeeps.
+  const auto& log = current_[static_cast<std::size_t>(Stream::kLog)];
+  const bool counts = log && log_zones_ > 1;
+  const std::uint64_t room = counts ? zones_[*log].capacity - zones_[*log].written : 0;
+  switch (urgency) {
+    case Urgency::kCollector:
+      return 0;
+    case Urgency::kManifest:
+      return 1;
+    case Urgency::kFlush:
+      return log_zones_ == 0 ? kFlushKeeps : KeepsWithLogs(room);
+    case Urgency::kOrdinary:
+      return KeepsWithLogs(room);
+    case Urgency::kGrowth:
+      if (log_zones_ > 0) return KeepsWithLogs(room + capacity_) + spare_;
+      // The WAL that a database begins while it is opened, before it deletes the old ones; or the
+      // one in which a full database says what it deletes.
+      return log_bytes_ > 0 ? kFlushKeeps : KeepsWithLogs(0);
+  }
+  return 0;
+}
+
+bool Allocator::LowSpace() const {
+  return empty_ < std::max(gc_start_, kept_zones() + kCollectAhead);
 }
 
 bool Allocator::Writable(const ZoneSpace& zone) const {
   return zone.use == ZoneUse::kActive && !zone.broken && zone.room() >= block_size_;
-}
-
-bool Allocator::MayTakeEmpty(Urgency urgency) const {
-  switch (urgency) {
-    case Urgency::kCollector:
-      return empty_ > 0;
-    case Urgency::kLog:
-      return empty_ > 1;
-    case Urgency::kFlush:
-      return empty_ > kFlushKeeps;
-    case Urgency::kOrdinary:
-      return empty_ > kept_zones();
-  }
-  return false;
 }
 
 bool Allocator::MayOpen(Stream stream) const {
@@ -96,15 +124,20 @@ Decision Allocator::AllocateShared(const Request& request) {
   }
   if (!current) {
     std::optional<std::uint32_t> taken;
-    const bool space = MayTakeEmpty(request.urgency);
+    const bool space = empty_ > Keeps(request.urgency);
     if (space && MayOpen(request.stream)) {
       taken = OpenEmpty(request.lifetime);
     } else {
       // After a mount all active zones may be other streams' leftovers, or data's by now.
       taken = NearestActive(request.lifetime, Of::kUnowned);
       if (!taken) taken = NearestActive(request.lifetime, Of::kIdle);
+      const bool log = request.stream == Stream::kLog;
+      if (log && taken && log_zones_ > 0 && empty_ < KeepsWithLogs(zones_[*taken].room())) {
+        taken.reset();
+      }
     }
     if (!taken) return WaitOrNoSpace(space);
+    if (request.stream == Stream::kLog) ++log_zones_;
     owned_.erase(zones_[*taken].owner);
     zones_[*taken].owner = 0;
     current = taken;
@@ -128,7 +161,7 @@ Decision Allocator::AllocateData(const Request& request) {
     return Grant(index, request.size);
   };
   if (const auto same = SameLifetime(request.lifetime)) return take(*same);
-  const bool space = MayTakeEmpty(request.urgency);
+  const bool space = empty_ > Keeps(request.urgency);
   if (space && MayOpen(Stream::kData)) return take(OpenEmpty(request.lifetime));
   if (space) {
     if (policy_.on_active_limit == OnActiveLimit::kFinish) {
@@ -186,14 +219,13 @@ std::optional<std::uint32_t> Allocator::FullestUnowned(const std::vector<bool>& 
   return best;
 }
 
-void Allocator::Written(std::uint32_t index, std::uint64_t size, std::uint64_t live) {
+void Allocator::Written(std::uint32_t index, const Kept& kept) {
   ZoneSpace& zone = zones_[index];
-  assert(zone.in_flight >= size);
-  zone.in_flight -= size;
-  zone.written += size;
-  zone.live += live;
-  zone.held += size;
-  clock_ += size;
+  assert(zone.in_flight >= kept.held);
+  zone.in_flight -= kept.held;
+  zone.written += kept.held;
+  zone.kept += kept;
+  clock_ += kept.held;
   zone.last_write = clock_;
   FillIfFull(index);
 }
@@ -258,18 +290,13 @@ void Allocator::Finished(std::uint32_t index) {
   zone.use = ZoneUse::kFull;
 }
 
-void Allocator::Freed(std::uint32_t index, std::uint64_t live, std::uint64_t held) {
-  ZoneSpace& zone = zones_[index];
-  assert(zone.live >= live && zone.held >= held);
-  zone.live -= live;
-  zone.held -= held;
-}
+void Allocator::Freed(std::uint32_t index, const Kept& kept) { zones_[index].kept -= kept; }
 
 std::vector<std::uint32_t> Allocator::Resettable(bool hard) const {
   std::vector<std::uint32_t> zones;
   for (std::uint32_t i = 0; i < zone_count(); ++i) {
     const ZoneSpace& zone = zones_[i];
-    if (zone.held != 0 || zone.in_flight != 0) continue;
+    if (zone.kept.held != 0 || zone.in_flight != 0) continue;
     const bool idle = zone.use == ZoneUse::kActive && zone.written > 0 && zone.owner == 0;
     if (zone.use == ZoneUse::kFull || (idle && (zone.broken || (hard && !zone.stream)))) {
       zones.push_back(i);
@@ -280,7 +307,7 @@ std::vector<std::uint32_t> Allocator::Resettable(bool hard) const {
 
 void Allocator::BeginReset(std::uint32_t index) {
   ZoneSpace& zone = zones_[index];
-  assert(zone.held == 0 && zone.in_flight == 0);
+  assert(zone.kept.held == 0 && zone.in_flight == 0);
   Detach(&zone);
   zone.use = ZoneUse::kResetting;  // an active zone stays active until the reset is done
 }
@@ -305,10 +332,10 @@ std::optional<std::uint32_t> Allocator::PickVictim() const {
   double most = 0;
   for (std::uint32_t i = 0; i < zone_count(); ++i) {
     const ZoneSpace& zone = zones_[i];
-    if (zone.use != ZoneUse::kFull || zone.held == 0) continue;
-    const std::uint64_t gain = zone.capacity - zone.held;
+    if (zone.use != ZoneUse::kFull || zone.kept.held == 0) continue;
+    const std::uint64_t gain = zone.capacity - zone.kept.packed;
     if (gain < zone.capacity / kMinGain || gain < block_size_) continue;
-    const double used = static_cast<double>(zone.held) / static_cast<double>(zone.capacity);
+    const double used = static_cast<double>(zone.kept.packed) / static_cast<double>(zone.capacity);
     double score = 1 - used;
     if (policy_.gc_victim == Victim::kCostBenefit) {
       score = (1 - used) / (1 + used) * static_cast<double>(clock_ - zone.last_write + 1);

@@ -7,6 +7,7 @@
 #pragma once
 
 #include <array>
+#include <cassert>
 #include <cstdint>
 #include <optional>
 #include <unordered_map>
@@ -24,9 +25,10 @@ inline constexpr std::size_t kSharedStreams = 3;
 // How urgent the bytes are: decides how many empty zones have to be left.
 enum class Urgency : std::uint8_t {
   kCollector,  // frees more than it takes: may use the last zone
-  kLog,        // WAL and MANIFEST: without them the database stops
-  kFlush,      // lets WALs go
-  kOrdinary,   // compaction, import
+  kManifest,   // and CURRENT, OPTIONS: little, and without them no database opens
+  kFlush,      // lets WALs go; opening a database flushes all of them
+  kOrdinary,   // compaction: gives back more than it takes
+  kGrowth,     // WAL, import: what is new
 };
 
 enum class ZoneUse : std::uint8_t {
@@ -38,14 +40,34 @@ enum class ZoneUse : std::uint8_t {
   kResetting,  // being reset by the caller
 };
 
+// What content keeps of a zone, in bytes.
+struct Kept {
+  std::uint64_t live = 0;    // of files
+  std::uint64_t held = 0;    // in blocks that cannot be garbage: headers and padding included
+  std::uint64_t packed = 0;  // in blocks that a copy of it takes: a WAL's pieces need less
+
+  Kept& operator+=(const Kept& other) {
+    live += other.live;
+    held += other.held;
+    packed += other.packed;
+    return *this;
+  }
+  Kept& operator-=(const Kept& other) {
+    assert(live >= other.live && held >= other.held && packed >= other.packed);
+    live -= other.live;
+    held -= other.held;
+    packed -= other.packed;
+    return *this;
+  }
+};
+
 struct ZoneSpace {
   std::uint64_t capacity = 0;
   std::uint64_t written = 0;    // write pointer: completed writes
   std::uint64_t in_flight = 0;  // granted, not completed
-  std::uint64_t live = 0;       // bytes of files
-  std::uint64_t held = 0;       // the blocks that live bytes keep, headers and padding included
-  std::uint8_t lifetime = 0;    // of the first writer since it was empty
-  std::uint64_t opened = 0;     // clock() when it became active
+  Kept kept = {};
+  std::uint8_t lifetime = 0;  // of the first writer since it was empty
+  std::uint64_t opened = 0;   // clock() when it became active
   std::uint64_t last_write = 0;
   std::uint64_t owner = 0;                      // writer of Stream::kData, 0: none
   std::optional<Stream> stream = std::nullopt;  // the shared stream that fills it now
@@ -60,7 +82,8 @@ struct AllocatorSetup {
   Policy policy;
   std::uint32_t block_size = 0;
   std::uint32_t active_budget = 0;  // active zones for data; 0: no limit
-  std::vector<ZoneSpace> zones;     // capacity, written, live, held, lifetime and use count
+  std::vector<ZoneSpace> zones;     // capacity, written, kept, lifetime and use count
+  std::uint64_t log_bytes = 0;      // content of WALs
 };
 
 struct Request {
@@ -89,8 +112,8 @@ class Allocator {
   explicit Allocator(AllocatorSetup setup);
 
   Decision Allocate(const Request& request);
-  // A granted write of `live` bytes of content in `size` bytes of blocks is done.
-  void Written(std::uint32_t zone, std::uint64_t size, std::uint64_t live);
+  // A granted write is done.
+  void Written(std::uint32_t zone, const Kept& kept);
   // It failed after `written` bytes: the zone takes no more.
   void Failed(std::uint32_t zone, std::uint64_t size, std::uint64_t written);
   // The writer will ask no more. Returns a zone to finish (it is kFinishing then): with `finish`
@@ -101,8 +124,12 @@ class Allocator {
   // kFinishing then).
   std::optional<std::uint32_t> TakeFullest(const std::vector<bool>& spared);
 
-  // `live` bytes of content that kept `held` bytes of blocks are garbage now.
-  void Freed(std::uint32_t zone, std::uint64_t live, std::uint64_t held);
+  // What kept that much is garbage now.
+  void Freed(std::uint32_t zone, const Kept& kept);
+  // WALs got longer, or one was deleted: opening the database would flush that much more or less.
+  void LogsGrew(std::uint64_t bytes) { log_bytes_ += bytes; }
+  void LogsShrank(std::uint64_t bytes) { log_bytes_ -= bytes; }
+
   // Zones without live bytes that may be reset: full ones; with `hard` active ones that nobody
   // writes.
   std::vector<std::uint32_t> Resettable(bool hard) const;
@@ -111,8 +138,10 @@ class Allocator {
   // Never written again, and not reset either.
   void Retire(std::uint32_t zone);
 
+  // Somebody else writes a file, and may give back more than that when it is done.
+  bool OthersWrite(std::uint64_t writer) const { return owned_.size() > owned_.count(writer); }
   // Few empty zones are left: collecting should go on.
-  bool LowSpace() const { return empty_ < gc_start_; }
+  bool LowSpace() const;
   // The full zone that is best collected, if any gains enough.
   std::optional<std::uint32_t> PickVictim() const;
 
@@ -120,18 +149,19 @@ class Allocator {
   std::uint32_t zone_count() const { return static_cast<std::uint32_t>(zones_.size()); }
   std::uint32_t empty_zones() const { return empty_; }
   std::uint32_t active_zones() const { return active_; }
-  // Empty zones that ordinary writes leave alone.
-  std::uint32_t kept_zones() const { return kFlushKeeps + reserve_; }
+  // Empty zones that what is new leaves alone.
+  std::uint32_t kept_zones() const { return Keeps(Urgency::kGrowth); }
   // Bytes written so far: the only time there is.
   std::uint64_t clock() const { return clock_; }
 
  private:
-  static constexpr std::uint32_t kFlushKeeps = 2;  // one for the collector, one for WALs
-
   Decision AllocateShared(const Request& request);
   Decision AllocateData(const Request& request);
   Decision Grant(std::uint32_t zone, std::uint64_t size);
-  bool MayTakeEmpty(Urgency urgency) const;
+  // Empty zones that have to be left.
+  std::uint32_t Keeps(Urgency urgency) const;
+  // The same for WALs that get `room` bytes more to fill.
+  std::uint32_t KeepsWithLogs(std::uint64_t room) const;
   bool MayOpen(Stream stream) const;
   std::uint32_t OpenEmpty(std::uint8_t lifetime);
   bool Writable(const ZoneSpace& zone) const;
@@ -154,9 +184,12 @@ class Allocator {
   std::array<std::optional<std::uint32_t>, kSharedStreams> current_;
   std::uint32_t empty_ = 0;
   std::uint32_t active_ = 0;
-  std::uint32_t reserve_ = 0;  // empty zones kept back from ordinary writes, beside the fixed ones
-  std::uint32_t gc_start_ = 0;
-  std::uint32_t cursor_ = 0;  // empty zones are taken in turn, so that they wear alike
+  std::uint32_t spare_ = 0;      // empty zones that only what is new leaves alone
+  std::uint32_t gc_start_ = 0;   // empty zones
+  std::uint64_t capacity_ = 1;   // of the smallest zone
+  std::uint64_t log_bytes_ = 0;  // content of WALs
+  std::uint32_t log_zones_ = 0;  // that WALs began to fill since the mount
+  std::uint32_t cursor_ = 0;     // empty zones are taken in turn, so that they wear alike
   std::uint64_t clock_ = 0;
 };
 

@@ -115,8 +115,11 @@ class Campaign {
   bool Failed(std::uint32_t point, const std::string& what) {
     std::fprintf(stderr, "kill: FAILED at point %u: %s\n", point, what.c_str());
     if (!crashed_synced_.empty()) {
-      std::fprintf(stderr, "again: zlfs-torture judge --device=file:%s --seed=%lu --synced=%s\n",
-                   crashed_.c_str(), setup_.shape.seed, crashed_synced_.c_str());
+      std::fprintf(stderr,
+                   "again: zlfs-torture judge --device=file:%s --aux=%s.aux --seed=%lu --keys=%u "
+                   "--synced=%s\n",
+                   crashed_.c_str(), crashed_.c_str(), setup_.shape.seed, setup_.shape.keys,
+                   crashed_synced_.c_str());
     }
     return false;
   }

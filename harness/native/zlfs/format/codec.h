@@ -10,27 +10,21 @@
 
 namespace zlfs {
 
-static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "integers are copied as they are");
+static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "structures are copied as they are");
 
 // XXH3-64.
-std::uint64_t Checksum(const char* data, std::size_t size);
-// Of two pieces of memory, as if they lay one behind the other.
-std::uint64_t Checksum(std::string_view first, std::string_view second);
+std::uint64_t Checksum(std::string_view data);
 
-template <typename Integer>
-void StoreFixed(char* to, Integer value) {
+template <typename Fixed>
+void StoreFixed(char* to, const Fixed& value) {
   std::memcpy(to, &value, sizeof(value));
 }
 
-template <typename Integer>
-Integer LoadFixed(const char* from) {
-  Integer value;
+template <typename Fixed>
+Fixed LoadFixed(const char* from) {
+  Fixed value;
   std::memcpy(&value, from, sizeof(value));
   return value;
-}
-
-inline bool AllZero(std::string_view bytes) {
-  return bytes.find_first_not_of('\0') == std::string_view::npos;
 }
 
 // Seven bits a byte, lowest first, the top bit says that more follow.

@@ -1,12 +1,13 @@
 // Records: the changes of the name space that frames carry. A record is its type (one varint),
-// the size of what follows, and its fields as varints and length-prefixed strings in the order in
-// which they are declared here.
+// the size of what follows, and its fields (`Fields` names them in order) as varints and
+// length-prefixed strings.
 
 #pragma once
 
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <tuple>
 #include <variant>
 #include <vector>
 
@@ -31,6 +32,8 @@ enum class FileKind : std::uint8_t {
 struct StateRecord {
   static constexpr std::uint64_t kType = 1;
   std::uint64_t next_file = 0;
+
+  static auto Fields(auto& r) { return std::tie(r.next_file); }
 };
 
 // A new, empty file; one that has the name so far is deleted.
@@ -40,6 +43,8 @@ struct CreateRecord {
   FileKind kind = FileKind::kData;
   std::uint64_t modified = 0;  // seconds since 1970
   std::string name;
+
+  static auto Fields(auto& r) { return std::tie(r.file, r.kind, r.modified, r.name); }
 };
 
 // Behind byte `from` the file consists of these extents and nothing else.
@@ -49,6 +54,8 @@ struct ExtentsRecord {
   std::uint64_t from = 0;
   std::uint8_t lifetime = 0;  // Env::WriteLifeTimeHint of the file
   std::vector<Extent> extents;
+
+  static auto Fields(auto& r) { return std::tie(r.file, r.from, r.lifetime, r.extents); }
 };
 
 // Another name; a file that has it so far is deleted.
@@ -56,11 +63,15 @@ struct RenameRecord {
   static constexpr std::uint64_t kType = 4;
   std::uint64_t file = 0;
   std::string name;
+
+  static auto Fields(auto& r) { return std::tie(r.file, r.name); }
 };
 
 struct DeleteRecord {
   static constexpr std::uint64_t kType = 5;
   std::uint64_t file = 0;
+
+  static auto Fields(auto& r) { return std::tie(r.file); }
 };
 
 // Every name that begins with `from`/ begins with `to`/ from now on.
@@ -68,6 +79,8 @@ struct RenameDirRecord {
   static constexpr std::uint64_t kType = 6;
   std::string from;
   std::string to;
+
+  static auto Fields(auto& r) { return std::tie(r.from, r.to); }
 };
 
 // From `offset` on the zone consists of pieces.
@@ -75,12 +88,16 @@ struct LogZoneRecord {
   static constexpr std::uint64_t kType = 7;
   std::uint32_t zone = 0;
   std::uint64_t offset = 0;
+
+  static auto Fields(auto& r) { return std::tie(r.zone, r.offset); }
 };
 
 // The zone is no log zone any more; what is alive in it was said by extents records.
 struct LogZoneEndRecord {
   static constexpr std::uint64_t kType = 8;
   std::uint32_t zone = 0;
+
+  static auto Fields(auto& r) { return std::tie(r.zone); }
 };
 
 // Counts since mkfs, as of the last roll-over or clean end.
@@ -90,13 +107,17 @@ struct TotalsRecord {
   std::uint64_t collected_zones = 0;
   std::uint64_t finishes = 0;
   std::uint64_t resets = 0;
+
+  static auto Fields(auto& r) {
+    return std::tie(r.collected_bytes, r.collected_zones, r.finishes, r.resets);
+  }
 };
 
 using Record = std::variant<StateRecord, CreateRecord, ExtentsRecord, RenameRecord, DeleteRecord,
                             RenameDirRecord, LogZoneRecord, LogZoneEndRecord, TotalsRecord>;
 
 void AppendRecord(const Record& record, std::string* to);
-// All records of a frame. False: malformed; what was decoded so far is in `records`.
+// All records of a frame. False: malformed.
 bool DecodeRecords(std::string_view body, std::vector<Record>* records);
 
 }  // namespace zlfs

@@ -18,7 +18,7 @@ constexpr std::size_t kLabelOffset = 328;
 
 std::uint64_t SumWithoutField(std::string block) {
   StoreFixed<std::uint64_t>(block.data() + kSuperblockChecksumOffset, 0);
-  return Checksum(block.data(), block.size());
+  return Checksum(block);
 }
 
 }  // namespace

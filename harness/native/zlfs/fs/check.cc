@@ -3,11 +3,9 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 #include <string_view>
-#include <tuple>
 #include <utility>
 
 #include "rocksdb/env.h"
-#include "zlfs/format/piece.h"
 #include "zlfs/meta/recover.h"
 
 namespace zlfs {
@@ -15,102 +13,40 @@ namespace {
 
 // Which invariant recovery's refusals belong to: their messages begin with these names.
 constexpr std::pair<std::string_view, int> kRefusals[] = {
-    {"wrong-magic", 1},   {"newer-version", 1},  {"corrupt-superblock", 1}, {"wrong-device", 1},
-    {"corrupt-frame", 2}, {"corrupt-record", 3}, {"lost-data", 6},          {"corrupt-piece", 7},
-    {"corrupt-log", 9},   {"corrupt-size", 2},
-};
-
-class Checker {
- public:
-  Checker(const Recovered& recovered, const Geometry& geometry, std::vector<Violation>* violations)
-      : recovered_(recovered), geometry_(geometry), violations_(violations) {}
-
-  void Run() {
-    std::vector<Held> held;
-    for (const auto& [id, file] : recovered_.space.files) CheckFile(id, file, &held);
-    std::sort(held.begin(), held.end(), [](const Held& a, const Held& b) {
-      return std::tie(a.zone, a.first) < std::tie(b.zone, b.first);
-    });
-    for (std::size_t i = 1; i < held.size(); ++i) {
-      if (held[i].zone == held[i - 1].zone && held[i].first < held[i - 1].end) {
-        Add(5, "files " + std::to_string(held[i - 1].file) + " and " +
-                   std::to_string(held[i].file) + " share a block of zone " +
-                   std::to_string(held[i].zone));
-      }
-    }
-    CheckLogZones();
-    CheckLimits();
-  }
-
- private:
-  struct Held {
-    std::uint32_t zone;
-    std::uint64_t first;  // byte
-    std::uint64_t end;
-    std::uint64_t file;
-  };
-
-  void Add(int invariant, std::string what) {
-    violations_->push_back({.invariant = invariant, .what = std::move(what)});
-  }
-
-  void CheckFile(std::uint64_t id, const RecoveredFile& file, std::vector<Held>* held) {
-    const std::string name = "file " + std::to_string(id);
-    const std::uint64_t block = geometry_.block_size;
-    if (id >= recovered_.space.next_file) Add(8, name + " is not below the next file id");
-    for (const auto& [extent, frame] : file.extents) {
-      const std::uint64_t into = extent.offset % block;
-      const bool piece = file.kind == FileKind::kLog && into == kPieceHeaderSize;
-      if (into != 0 && !piece) Add(4, name + " has an extent that begins within a block");
-      const ZoneInfo& zone = recovered_.zones[extent.zone];
-      if (zone.condition == ZoneCondition::kOffline) {
-        Add(10, name + " lies in zone " + std::to_string(extent.zone) + ", which is offline");
-      }
-      held->push_back({.zone = extent.zone,
-                       .first = extent.offset - into,
-                       .end = RoundUp(extent.end(), block),
-                       .file = id});
-    }
-  }
-
-  void CheckLogZones() {
-    for (const auto& [zone, start] : recovered_.space.log_zones) {
-      if (start % geometry_.block_size != 0 || start > recovered_.zones[zone].capacity) {
-        Add(7, "log zone " + std::to_string(zone) + " begins at " + std::to_string(start));
-      }
-    }
-  }
-
-  void CheckLimits() {
-    std::uint32_t active = 0;
-    for (const ZoneInfo& zone : recovered_.zones) active += IsActive(zone.condition);
-    if (geometry_.max_active != 0 && active > geometry_.max_active) {
-      Add(10, std::to_string(active) + " active zones, the device allows " +
-                  std::to_string(geometry_.max_active));
-    }
-  }
-
-  const Recovered& recovered_;
-  const Geometry& geometry_;
-  std::vector<Violation>* const violations_;
+    {"wrong-magic", 1},    {"newer-version", 1}, {"corrupt-superblock", 1}, {"wrong-device", 1},
+    {"corrupt-frame", 2},  {"corrupt-size", 2},  {"corrupt-record", 3},     {"corrupt-extent", 4},
+    {"corrupt-blocks", 5}, {"lost-data", 6},     {"corrupt-piece", 7},      {"corrupt-id", 8},
+    {"corrupt-log", 9},
 };
 
 }  // namespace
 
 IOStatus Check(ZonedDevice* device, std::vector<Violation>* violations) {
   violations->clear();
+  const auto add = [violations](int invariant, std::string what) {
+    violations->push_back({.invariant = invariant, .what = std::move(what)});
+  };
   Recovered recovered;
   const IOStatus status = RecoverBeside(device, &recovered);
-  if (status.ok()) {
-    Checker(recovered, device->geometry(), violations).Run();
-    return status;
-  }
   const std::string_view message = status.getState() == nullptr ? "" : status.getState();
   for (const auto& [name, invariant] : kRefusals) {
-    if (message.starts_with(name)) {
-      violations->push_back({.invariant = invariant, .what = std::string(message)});
-      return IOStatus::OK();
+    if (!message.starts_with(name)) continue;
+    add(invariant, std::string(message));
+    return IOStatus::OK();
+  }
+  if (!status.ok()) return status;
+  for (const auto& [id, file] : recovered.space.files) {
+    for (const auto& [extent, frame] : file.extents) {
+      if (recovered.zones[extent.zone].condition != ZoneCondition::kOffline) continue;
+      add(10, "file " + std::to_string(id) + " lies in zone " + std::to_string(extent.zone) +
+                  ", which is offline");
     }
+  }
+  const std::uint32_t limit = device->geometry().max_active;
+  const auto active = std::count_if(recovered.zones.begin(), recovered.zones.end(),
+                                    [](const ZoneInfo& zone) { return IsActive(zone.condition); });
+  if (limit != 0 && active > limit) {
+    add(10, std::to_string(active) + " active zones, the device allows " + std::to_string(limit));
   }
   return status;
 }
@@ -165,8 +101,8 @@ std::string DumpJson(Volume* volume) {
          {"use", i < kMetadataZones ? "metadata" : kUseNames[static_cast<std::size_t>(zone.use)]},
          {"capacity", zone.capacity},
          {"written", zone.written},
-         {"live", zone.live},
-         {"pad", zone.held - zone.live},
+         {"live", zone.kept.live},
+         {"pad", zone.kept.held - zone.kept.live},
          {"lifetime", zone.lifetime}});
   }
   return dump.dump();
@@ -179,7 +115,7 @@ IOStatus Import(Volume* volume, const std::string& name, const Source& next) {
   if (!status.ok()) return status;
   // Cold data: it outlives everything else.
   volume->SetPlacement(file.get(), {.stream = Stream::kData,
-                                    .urgency = Urgency::kOrdinary,
+                                    .urgency = Urgency::kGrowth,
                                     .cause = Cause::kImport,
                                     .lifetime = rocksdb::Env::WLTH_EXTREME});
   for (Slice part; (status = next(&part)).ok() && !part.empty();) {

@@ -31,8 +31,8 @@ IOStatus Collector::Pay(std::uint64_t written) {
     victim = volume_->allocator_->zone(*victim_);
   }
   // By the time the writer has filled what the victim's garbage takes, the victim is free.
-  const std::uint64_t gain = std::max<std::uint64_t>(victim.capacity - victim.held, 1);
-  const IOStatus status = Step(written + written * victim.held / gain);
+  const std::uint64_t gain = std::max<std::uint64_t>(victim.capacity - victim.kept.packed, 1);
+  const IOStatus status = Step(written + written * victim.kept.packed / gain);
   // The writer's own bytes are written; whoever needs the space will see the error.
   return status.IsNoSpace() ? IOStatus::OK() : status;
 }
@@ -70,22 +70,16 @@ bool Collector::Choose() {
   for (const auto& file : files) {
     std::uint64_t at = 0;
     for (const Extent& extent : file->extents) {
+      const std::uint64_t next = at + extent.length;
       // Cut at multiples of a block, so that both parts keep whole blocks.
-      for (std::uint64_t done = 0; extent.zone == *victim_ && done < extent.length;) {
-        const std::uint64_t length = std::min<std::uint64_t>(extent.length - done, kRunBytes);
-        const bool joins = !runs_.empty() && runs_.back().file == file &&
-                           runs_.back().file_offset + runs_.back().length == at + done &&
-                           runs_.back().length + length <= kRunBytes;
-        if (!joins) {
-          runs_.push_back(
-              {.file = file, .file_offset = at + done, .length = 0, .from = {}, .to = {}});
-        }
-        runs_.back().length += length;
-        runs_.back().from.push_back(
-            {.zone = extent.zone, .offset = extent.offset + done, .length = length});
-        done += length;
+      for (; extent.zone == *victim_ && at < next; at = runs_.back().end) {
+        const std::uint64_t end = std::min(next, at + kRunBytes);
+        const bool joins = !runs_.empty() && runs_.back().file == file && runs_.back().end == at &&
+                           end - runs_.back().begin <= kRunBytes;
+        if (!joins) runs_.push_back({.file = file, .begin = at});
+        runs_.back().end = end;
       }
-      at += extent.length;
+      at = next;
     }
   }
   return true;
@@ -99,8 +93,8 @@ IOStatus Collector::Step(std::uint64_t bytes) {
       return status;
     }
     ++next_;
-    if (run.length >= bytes) break;
-    bytes -= run.length;
+    if (run.end - run.begin >= bytes) break;
+    bytes -= run.end - run.begin;
   }
   return next_ < runs_.size() ? IOStatus::OK() : Move();
 }
@@ -110,7 +104,12 @@ IOStatus Collector::Copy(Run* run) {
   const std::size_t block = io.geometry().block_size;
   if (buffer_ == nullptr) buffer_ = AllocateAligned(kRunBytes);
   std::size_t filled = 0;
-  for (const Extent& extent : run->from) {
+  std::vector<Extent> from;  // nothing, if the file was deleted meanwhile
+  {
+    const std::lock_guard state(volume_->state_);
+    from = Part(run->file->extents, run->begin, run->end);
+  }
+  for (const Extent& extent : from) {
     const IOStatus status =
         io.Read(extent.zone, extent.offset, extent.length, buffer_.get() + filled);
     if (!status.ok()) return status;
@@ -132,20 +131,11 @@ IOStatus Collector::Copy(Run* run) {
       }
     }
     if (grant.kind != Decision::Kind::kGrant) return IOStatus::NoSpace("no-space", "to collect");
-    auto& zone = volume_->zone_locks_[grant.zone];
-    const std::lock_guard zone_lock(zone.mutex);
-    const std::uint64_t at = zone.write_pointer;
     const std::uint64_t content = std::min<std::uint64_t>(grant.size, filled - done);
     const IOStatus status =
-        io.Write(Cause::kGc, grant.zone, at, Slice(buffer_.get() + done, grant.size), content);
-    const std::lock_guard state(volume_->state_);
-    if (!status.ok()) {
-      volume_->allocator_->Failed(grant.zone, grant.size, 0);
-      return status;
-    }
-    zone.write_pointer += grant.size;
-    volume_->allocator_->Written(grant.zone, grant.size, content);
-    run->to.push_back({.zone = grant.zone, .offset = at, .length = content});
+        volume_->WriteGranted(grant, Cause::kGc, buffer_.get() + done, content, nullptr,
+                              [run](const Extent& extent) { run->to.push_back(extent); });
+    if (!status.ok()) return status;
     done += grant.size;
   }
   return IOStatus::OK();
@@ -153,12 +143,7 @@ IOStatus Collector::Copy(Run* run) {
 
 void Collector::Abandon() {
   const std::lock_guard state(volume_->state_);
-  const std::uint64_t block = volume_->io_.geometry().block_size;
-  for (const Run& run : runs_) {
-    for (const Extent& extent : run.to) {
-      volume_->allocator_->Freed(extent.zone, extent.length, HeldBytes(extent, block));
-    }
-  }
+  for (const Run& run : runs_) volume_->Free(run.to);
   runs_.clear();
   victim_.reset();
 }
@@ -171,21 +156,21 @@ IOStatus Collector::Move() {
     return status;
   }
   const std::lock_guard state(volume_->state_);
-  const std::uint64_t block = volume_->io_.geometry().block_size;
   std::map<std::uint64_t, std::pair<File*, std::uint64_t>> moved;  // id -> first byte that moved
   std::vector<Extent> garbage;
   for (const Run& run : runs_) {
     File* const file = run.file.get();
     if (!volume_->files_.contains(file->id)) {
-      // Deleted meanwhile; its old extents were freed then.
-      for (const Extent& extent : run.to) {
-        volume_->allocator_->Freed(extent.zone, extent.length, HeldBytes(extent, block));
-      }
+      volume_->Free(run.to);  // deleted meanwhile; its old extents were freed then
       continue;
     }
-    Replace(run);
-    garbage.insert(garbage.end(), run.from.begin(), run.from.end());
-    moved.try_emplace(file->id, file, run.file_offset);
+    // The file is append-only and nobody else moves content: the run's bytes are where they were.
+    const std::vector<Extent> old = std::move(file->extents);
+    file->extents = Part(old, 0, run.begin);
+    for (const Extent& extent : run.to) Join(&file->extents, extent);
+    for (const Extent& extent : Part(old, run.end, file->size)) Join(&file->extents, extent);
+    for (const Extent& extent : Part(old, run.begin, run.end)) garbage.push_back(extent);
+    moved.try_emplace(file->id, file, run.begin);
   }
   for (const auto& [id, change] : moved) {
     File* const file = change.first;
@@ -207,38 +192,6 @@ IOStatus Collector::Move() {
   runs_.clear();
   victim_.reset();
   return IOStatus::OK();
-}
-
-// The file is append-only and nobody else moves content, so the run's bytes are where they were.
-void Collector::Replace(const Run& run) {
-  std::vector<Extent> extents;
-  const auto add = [&extents](const Extent& extent) {
-    if (extent.length == 0) return;
-    if (!extents.empty() && extents.back().zone == extent.zone &&
-        extents.back().end() == extent.offset) {
-      extents.back().length += extent.length;
-    } else {
-      extents.push_back(extent);
-    }
-  };
-  const std::uint64_t begin = run.file_offset;
-  const std::uint64_t end = begin + run.length;
-  std::uint64_t at = 0;
-  for (const Extent& extent : run.file->extents) {
-    const std::uint64_t next = at + extent.length;
-    if (at < begin) {
-      add({.zone = extent.zone, .offset = extent.offset, .length = std::min(next, begin) - at});
-    }
-    if (at <= begin && begin < next) {
-      for (const Extent& to : run.to) add(to);
-    }
-    if (next > end) {
-      const std::uint64_t skip = at < end ? end - at : 0;
-      add({.zone = extent.zone, .offset = extent.offset + skip, .length = extent.length - skip});
-    }
-    at = next;
-  }
-  run.file->extents = std::move(extents);
 }
 
 }  // namespace zlfs

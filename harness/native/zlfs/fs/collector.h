@@ -29,10 +29,9 @@ class Collector {
   // Consecutive content of a file in the victim, and where it was copied.
   struct Run {
     std::shared_ptr<File> file;
-    std::uint64_t file_offset = 0;
-    std::uint64_t length = 0;
-    std::vector<Extent> from;
-    std::vector<Extent> to;
+    std::uint64_t begin = 0;  // in the file
+    std::uint64_t end = 0;
+    std::vector<Extent> to = {};
   };
 
   // All below: mutex_ is held.
@@ -40,7 +39,6 @@ class Collector {
   IOStatus Step(std::uint64_t bytes);
   IOStatus Copy(Run* run);
   IOStatus Move();
-  void Replace(const Run& run);
   void Abandon();
 
   Volume* const volume_;

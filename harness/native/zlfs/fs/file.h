@@ -23,15 +23,23 @@ struct ExtentMap {
   std::uint64_t size = 0;
 };
 
-// Blocks that an extent keeps from being garbage: all it touches. Extents never share a block.
-inline std::uint64_t HeldBytes(const Extent& extent, std::uint64_t block) {
-  return RoundUp(extent.end(), block) - extent.offset / block * block;
+// The part of a file from offset `from` to `to`.
+std::vector<Extent> Part(const std::vector<Extent>& extents, std::uint64_t from, std::uint64_t to);
+// Adds an extent, joined with the last one if it continues it.
+void Join(std::vector<Extent>* extents, const Extent& extent);
+
+// What an extent keeps: all blocks it touches. Extents never share a block, and only the content of
+// a piece begins within one; a copy of it needs no header and, with the next pieces, no padding.
+inline Kept KeptBy(const Extent& extent, std::uint64_t block) {
+  const std::uint64_t held = RoundUp(extent.end(), block) - extent.offset / block * block;
+  const bool piece = extent.offset % block != 0;
+  return {.live = extent.length, .held = held, .packed = piece ? extent.length : held};
 }
 
 // What a writer says about its bytes.
 struct Placement {
   Stream stream = Stream::kOther;
-  Urgency urgency = Urgency::kLog;
+  Urgency urgency = Urgency::kManifest;
   Cause cause = Cause::kOther;
   std::uint8_t lifetime = 0;  // Env::WriteLifeTimeHint
 };

@@ -1,59 +1,112 @@
-// The file objects that RocksDB holds.
+// The objects that RocksDB holds: files and directories.
 
 #pragma once
 
+#include <algorithm>
 #include <memory>
 #include <string>
+#include <utility>
 
 #include "rocksdb/file_system.h"
+#include "zlfs/format/codec.h"
+#include "zlfs/fs/compat.h"
 #include "zlfs/fs/volume.h"
 
 namespace zlfs {
 
+using rocksdb::IODebugContext;
+using rocksdb::IOOptions;
+
 // Takes over a handle of the file and releases it.
-class Handle {
- public:
-  Handle(Volume* volume, std::shared_ptr<File> file) : volume_(volume), file_(std::move(file)) {}
+struct Handle {
+  Handle(Volume* the_volume, std::shared_ptr<File> the_file)
+      : volume(the_volume), file(std::move(the_file)) {}
   Handle(const Handle&) = delete;
   Handle& operator=(const Handle&) = delete;
-  ~Handle() { volume_->Release(file_); }
+  ~Handle() { volume->Release(file); }
 
-  Volume* volume() const { return volume_; }
-  File* file() const { return file_.get(); }
-  // What a table cache uses to tell files apart. Returns the bytes used.
-  std::size_t UniqueId(char* id, std::size_t max_size) const;
+  IOStatus Read(std::uint64_t offset, std::size_t n, Slice* result, char* scratch) const {
+    std::size_t read = 0;
+    const IOStatus status = volume->Read(file.get(), offset, n, scratch, &read);
+    *result = Slice(scratch, read);
+    return status;
+  }
+  // What a table cache uses to tell files apart: no value is the prefix of another one.
+  std::size_t UniqueId(char* id, std::size_t max_size) const {
+    constexpr std::size_t kHalf = sizeof(std::uint64_t);
+    if (max_size < 2 * kHalf) return 0;
+    StoreFixed(id, LoadFixed<std::uint64_t>(volume->superblock().volume.data()));
+    StoreFixed(id + kHalf, file->id);
+    return 2 * kHalf;
+  }
 
- private:
-  Volume* const volume_;
-  const std::shared_ptr<File> file_;
+  Volume* const volume;
+  const std::shared_ptr<File> file;
 };
 
 class WritableFile final : public rocksdb::FSWritableFile {
  public:
   WritableFile(Volume* volume, std::shared_ptr<File> file, const std::string& name,
-               const rocksdb::FileOptions& options);
-  ~WritableFile() override;
+               const rocksdb::FileOptions& options)
+      : FSWritableFile(options),
+        handle_(volume, std::move(file)),
+        table_(name.ends_with(".sst") || name.ends_with(".blob")) {}
+  ~WritableFile() override { Close({}, nullptr).PermitUncheckedError(); }
 
   using FSWritableFile::Append;
-  IOStatus Append(const Slice& data, const rocksdb::IOOptions& options,
-                  rocksdb::IODebugContext* debug) override;
-  IOStatus Truncate(std::uint64_t size, const rocksdb::IOOptions& options,
-                    rocksdb::IODebugContext* debug) override;
-  IOStatus Close(const rocksdb::IOOptions& options, rocksdb::IODebugContext* debug) override;
+  IOStatus Append(const Slice& data, const IOOptions& options, IODebugContext*) override {
+    // RocksDB tells lifetime and priority after it made the file and before it appends.
+    if (!std::exchange(placed_, true)) {
+      handle_.volume->SetPlacement(handle_.file.get(), PlacementFor(options));
+    }
+    return handle_.volume->Append(handle_.file.get(), data);
+  }
+  IOStatus Truncate(std::uint64_t size, const IOOptions& options, IODebugContext* debug) override {
+    if (size == GetFileSize(options, debug)) return IOStatus::OK();
+    return IOStatus::NotSupported("truncate", "zones are append-only");
+  }
+  IOStatus Close(const IOOptions&, IODebugContext*) override {
+    if (std::exchange(closed_, true)) return IOStatus::OK();
+    return handle_.volume->FinishWriting(handle_.file.get());
+  }
   // Readers see the buffer, so there is nothing to do.
-  IOStatus Flush(const rocksdb::IOOptions& options, rocksdb::IODebugContext* debug) override;
-  IOStatus Sync(const rocksdb::IOOptions& options, rocksdb::IODebugContext* debug) override;
+  IOStatus Flush(const IOOptions&, IODebugContext*) override { return IOStatus::OK(); }
+  IOStatus Sync(const IOOptions&, IODebugContext*) override {
+    return handle_.volume->Sync(handle_.file.get());
+  }
   bool IsSyncThreadSafe() const override { return true; }
-  std::uint64_t GetFileSize(const rocksdb::IOOptions& options,
-                            rocksdb::IODebugContext* debug) override;
-  std::size_t GetUniqueId(char* id, std::size_t max_size) const override;
+  std::uint64_t GetFileSize(const IOOptions&, IODebugContext*) override {
+    return handle_.volume->Size(handle_.file.get());
+  }
+  std::size_t GetUniqueId(char* id, std::size_t max_size) const override {
+    return handle_.UniqueId(id, max_size);
+  }
 
  private:
-  void Place(const rocksdb::IOOptions& options);
+  Placement PlacementFor(const IOOptions& options) {
+    if (handle_.file->kind == FileKind::kLog) {
+      return {.stream = Stream::kLog,
+              .urgency = Urgency::kGrowth,
+              .cause = Cause::kWal,
+              .lifetime = rocksdb::Env::WLTH_SHORT};
+    }
+    if (!table_) return {};
+    // Flushes run at high priority and compactions at low. When writers are stalled both rise to
+    // user priority; then only compactions preallocate.
+    const Activity activity = ActivityOf(options);
+    bool compaction = activity == Activity::kCompaction;
+    if (activity == Activity::kUnknown) {
+      compaction = io_priority_ == rocksdb::Env::IO_LOW ||
+                   (io_priority_ != rocksdb::Env::IO_HIGH && preallocation_block_size() > 0);
+    }
+    return {.stream = Stream::kData,
+            .urgency = compaction ? Urgency::kOrdinary : Urgency::kFlush,
+            .cause = compaction ? Cause::kCompaction : Cause::kFlush,
+            .lifetime = static_cast<std::uint8_t>(write_hint_)};
+  }
 
-  Handle handle_;
+  const Handle handle_;
   const bool table_;  // an SST or blob file
-  Cause cause_ = Cause::kOther;
   bool placed_ = false;
   bool closed_ = false;
 };
@@ -62,28 +115,47 @@ class RandomAccessFile final : public rocksdb::FSRandomAccessFile {
  public:
   RandomAccessFile(Volume* volume, std::shared_ptr<File> file) : handle_(volume, std::move(file)) {}
 
-  IOStatus Read(std::uint64_t offset, std::size_t n, const rocksdb::IOOptions& options,
-                Slice* result, char* scratch, rocksdb::IODebugContext* debug) const override;
-  std::size_t GetUniqueId(char* id, std::size_t max_size) const override;
+  IOStatus Read(std::uint64_t offset, std::size_t n, const IOOptions&, Slice* result, char* scratch,
+                IODebugContext*) const override {
+    return handle_.Read(offset, n, result, scratch);
+  }
+  std::size_t GetUniqueId(char* id, std::size_t max_size) const override {
+    return handle_.UniqueId(id, max_size);
+  }
 
  private:
-  Handle handle_;
+  const Handle handle_;
 };
 
 class SequentialFile final : public rocksdb::FSSequentialFile {
  public:
   SequentialFile(Volume* volume, std::shared_ptr<File> file) : handle_(volume, std::move(file)) {}
 
-  IOStatus Read(std::size_t n, const rocksdb::IOOptions& options, Slice* result, char* scratch,
-                rocksdb::IODebugContext* debug) override;
-  IOStatus Skip(std::uint64_t n) override;
+  IOStatus Read(std::size_t n, const IOOptions&, Slice* result, char* scratch,
+                IODebugContext*) override {
+    const IOStatus status = handle_.Read(position_, n, result, scratch);
+    position_ += result->size();
+    return status;
+  }
+  IOStatus Skip(std::uint64_t n) override {
+    position_ = std::min(position_ + n, handle_.volume->Size(handle_.file.get()));
+    return IOStatus::OK();
+  }
 
  private:
-  Handle handle_;
+  const Handle handle_;
   std::uint64_t position_ = 0;
 };
 
-// Kind of the file by its name: WALs are written in pieces.
-FileKind KindOf(const std::string& name);
+class Directory final : public rocksdb::FSDirectory {
+ public:
+  explicit Directory(Volume* volume) : volume_(volume) {}
+
+  IOStatus Fsync(const IOOptions&, IODebugContext*) override { return volume_->SyncNames(); }
+  IOStatus Close(const IOOptions&, IODebugContext*) override { return IOStatus::OK(); }
+
+ private:
+  Volume* const volume_;
+};
 
 }  // namespace zlfs

@@ -4,7 +4,9 @@
 
 #include <cerrno>
 #include <chrono>
+#include <condition_variable>
 #include <cstring>
+#include <mutex>
 #include <utility>
 
 namespace zlfs {
@@ -21,31 +23,26 @@ IOStatus LedgerFile::Open(const std::string& path, Line line, std::unique_ptr<Le
 }
 
 LedgerFile::LedgerFile(std::FILE* file, Line line)
-    : file_(file), line_(std::move(line)), thread_([this] { Run(); }) {}
+    : file_(file),
+      line_(std::move(line)),
+      thread_([this](const std::stop_token& stop) { Run(stop); }) {}
 
 LedgerFile::~LedgerFile() {
-  Close();
+  thread_.request_stop();
+  thread_.join();
+  Write("close");
   std::fclose(file_);
 }
 
-void LedgerFile::Close() {
-  if (!thread_.joinable()) return;
-  {
-    const std::lock_guard lock(mutex_);
-    closing_ = true;
-  }
-  changed_.notify_all();
-  thread_.join();
-  Write("close");
-}
-
-void LedgerFile::Run() {
+void LedgerFile::Run(const std::stop_token& stop) {
   pthread_setname_np(pthread_self(), "zlfs-ledger");  // so that its cost can be measured
-  std::unique_lock lock(mutex_);
-  while (!changed_.wait_for(lock, std::chrono::seconds(1), [this] { return closing_; })) {
-    lock.unlock();
+  std::mutex mutex;
+  std::condition_variable_any never;
+  std::unique_lock lock(mutex);
+  for (;;) {
+    never.wait_for(lock, stop, std::chrono::seconds(1), [] { return false; });
+    if (stop.stop_requested()) return;
     Write("sample");
-    lock.lock();
   }
 }
 

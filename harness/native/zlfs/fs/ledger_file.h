@@ -1,12 +1,10 @@
-// Writes a line of the ledger once a second.
+// Writes a line of the ledger once a second, and a last one at its end.
 
 #pragma once
 
-#include <condition_variable>
 #include <cstdio>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <thread>
 
@@ -16,26 +14,21 @@ namespace zlfs {
 
 class LedgerFile {
  public:
-  // `line` makes a line, given the event; called from a thread of this object and from Close.
+  // Makes a line, given the event. Called from a thread of this object, and by the destructor.
   using Line = std::function<std::string(const char* event)>;
 
   static rocksdb::IOStatus Open(const std::string& path, Line line,
                                 std::unique_ptr<LedgerFile>* file);
   ~LedgerFile();
-  // The last line.
-  void Close();
 
  private:
   LedgerFile(std::FILE* file, Line line);
-  void Run();
+  void Run(const std::stop_token& stop);
   void Write(const char* event);
 
   std::FILE* const file_;
   const Line line_;
-  std::mutex mutex_;  // guards closing_
-  std::condition_variable changed_;
-  bool closing_ = false;
-  std::thread thread_;
+  std::jthread thread_;
 };
 
 }  // namespace zlfs

@@ -44,25 +44,31 @@ ZoneSpace SpaceOf(const ZoneInfo& info) {
   return space;
 }
 
-// The part of `extents` behind file offset `from`.
-std::vector<Extent> Behind(const std::vector<Extent>& extents, std::uint64_t from,
-                           std::uint64_t to) {
+}  // namespace
+
+std::vector<Extent> Part(const std::vector<Extent>& extents, std::uint64_t from, std::uint64_t to) {
   std::vector<Extent> part;
   std::uint64_t at = 0;
-  for (Extent extent : extents) {
+  for (const Extent& extent : extents) {
+    const std::uint64_t begin = std::max(at, from);
     const std::uint64_t end = std::min(at + extent.length, to);
-    if (at >= to) break;
-    if (end > from) {
-      const std::uint64_t skip = from > at ? from - at : 0;
+    if (begin < end) {
       part.push_back(
-          {.zone = extent.zone, .offset = extent.offset + skip, .length = end - at - skip});
+          {.zone = extent.zone, .offset = extent.offset + begin - at, .length = end - begin});
     }
     at += extent.length;
   }
   return part;
 }
 
-}  // namespace
+void Join(std::vector<Extent>* extents, const Extent& extent) {
+  Extent* const last = extents->empty() ? nullptr : &extents->back();
+  if (last != nullptr && last->zone == extent.zone && last->end() == extent.offset) {
+    last->length += extent.length;
+  } else {
+    extents->push_back(extent);
+  }
+}
 
 Volume::Volume(std::unique_ptr<ZonedDevice> device, bool read_only)
     : device_(std::move(device)),
@@ -101,12 +107,12 @@ IOStatus Volume::Mount(std::unique_ptr<ZonedDevice> device, const MountOptions& 
 IOStatus Volume::Load(Recovered recovered, const Policy& policy) {
   superblock_ = recovered.superblock;
   superblock_.policy = policy;
-  cut_bytes_ = recovered.cut_bytes;
   piece_number_ = recovered.last_piece;
   next_file_ = recovered.space.next_file;
   before_ = recovered.space.totals;
   const Geometry& geometry = device_->geometry();
   std::vector<ZoneSpace> zones;
+  std::uint64_t log_bytes = 0;
   for (std::uint32_t zone = 0; zone < geometry.zone_count; ++zone) {
     zones.push_back(SpaceOf(recovered.zones[zone]));
     if (zone < kMetadataZones) zones.back().use = ZoneUse::kUnusable;
@@ -121,23 +127,18 @@ IOStatus Volume::Load(Recovered recovered, const Policy& policy) {
     for (const RecoveredExtent& entry : found.extents) {
       file->extents.push_back(entry.extent);
       ZoneSpace& zone = zones[entry.extent.zone];
-      zone.live += entry.extent.length;
-      zone.held += HeldBytes(entry.extent, geometry.block_size);
+      zone.kept += KeptBy(entry.extent, geometry.block_size);
       zone.lifetime = std::max(zone.lifetime, found.lifetime);
     }
+    if (file->kind == FileKind::kLog) log_bytes += file->size;
     names_[file->name] = file;
     files_[id] = std::move(file);
-  }
-  for (std::uint32_t zone = 0; zone < geometry.zone_count; ++zone) {
-    if (zones[zone].held > zones[zone].written && zones[zone].use != ZoneUse::kUnusable) {
-      return IOStatus::Corruption("corrupt-record",
-                                  "files overlap in zone " + std::to_string(zone));
-    }
   }
   allocator_ = std::make_unique<Allocator>(AllocatorSetup{.policy = policy,
                                                           .block_size = geometry.block_size,
                                                           .active_budget = ActiveBudget(geometry),
-                                                          .zones = std::move(zones)});
+                                                          .zones = std::move(zones),
+                                                          .log_bytes = log_bytes});
   if (read_only_) return IOStatus::OK();
   return BeginLog(recovered);
 }
@@ -235,7 +236,7 @@ void Volume::Describe(std::vector<Record>* records) {
     records->emplace_back(ExtentsRecord{.file = file->id,
                                         .from = 0,
                                         .lifetime = file->lifetime,
-                                        .extents = Behind(file->extents, 0, known)});
+                                        .extents = Part(file->extents, 0, known)});
   }
   for (const auto& [zone, log_zone] : log_zones_) {
     if (log_zone.end == 0) {
@@ -278,6 +279,7 @@ void Volume::Release(const std::shared_ptr<File>& file) {
 }
 
 void Volume::Forget(const std::shared_ptr<File>& file) {
+  if (file->kind == FileKind::kLog && !file->deleted) allocator_->LogsShrank(file->size);
   file->deleted = true;
   if (file->handles > 0) return;
   if (!file->extents.empty()) {
@@ -382,7 +384,13 @@ void Volume::RecordExtents(File* file, std::uint64_t from) {
   file->position = log_->Append(ExtentsRecord{.file = file->id,
                                               .from = from,
                                               .lifetime = file->lifetime,
-                                              .extents = Behind(file->extents, from, to)});
+                                              .extents = Part(file->extents, from, to)});
+}
+
+void Volume::RecordNew(File* file) {
+  if (file->kind == FileKind::kLog || file->recorded == file->size) return;
+  const std::uint64_t from = std::exchange(file->recorded, file->size);
+  RecordExtents(file, from);
 }
 
 std::vector<FileInfo> Volume::Files() {

@@ -15,6 +15,7 @@
 #include <condition_variable>
 #include <cstdint>
 #include <ctime>
+#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -117,7 +118,6 @@ class Volume {
   std::vector<FileInfo> Files();
   std::vector<ZoneSpace> Zones();
   const Superblock& superblock() const { return superblock_; }
-  std::uint64_t cut_bytes() const { return cut_bytes_; }  // by recovery
   ZonedDevice* device() { return device_.get(); }
 
  private:
@@ -147,12 +147,17 @@ class Volume {
 
   std::shared_ptr<const ExtentMap> Map(File* file);
   void ForgetMap(File* file);
-  void AppendExtent(File* file, const Extent& extent);  // state_ is held
-  void RecordExtents(File* file, std::uint64_t from);   // state_ is held
-  void Forget(const std::shared_ptr<File>& file);       // state_ is held: its name is gone
+  void RecordExtents(File* file, std::uint64_t from);  // state_ is held
+  void RecordNew(File* file);                          // what no record says yet; state_ is held
+  void Forget(const std::shared_ptr<File>& file);      // state_ is held: its name is gone
 
   IOStatus WriteTail(File* file);  // tail_mutex is held
-  IOStatus WriteGranted(File* file, const Decision& grant, std::size_t content);
+  // Writes the buffer, which begins with a piece's header if it is a log's, and then calls
+  // `written` with state_ held.
+  using Written = std::function<void(const Extent& extent)>;
+  IOStatus WriteGranted(const Decision& grant, Cause cause, char* buffer, std::size_t content,
+                        const File* log, const Written& written);
+  void Free(const std::vector<Extent>& extents);  // state_ is held
   // Reserves room for up to `size` bytes.
   IOStatus Reserve(File* file, std::uint64_t size, Decision* grant);
   IOStatus FinishZone(std::uint32_t zone, FinishCause cause);
@@ -164,6 +169,7 @@ class Volume {
   // for it. `count` is increased by the resets.
   IOStatus Reclaim(bool hard, unsigned* count);
   IOStatus ResetZone(std::uint32_t zone);
+  void Retired(std::uint32_t zone, bool reset);  // for the ledger; state_ is held
   // Whether the zone may be reset as far as readers and the log are concerned. state_ is held.
   bool MayReset(std::uint32_t zone, bool* needs_commit);
 
@@ -176,7 +182,6 @@ class Volume {
   Ledger ledger_;
   ZoneIo io_;
   Superblock superblock_;
-  std::uint64_t cut_bytes_ = 0;
   TotalsRecord before_;  // totals up to the mount
   std::vector<ZoneLock> zone_locks_;
   std::atomic<std::uint64_t> piece_number_ = 0;

@@ -4,8 +4,7 @@
 #include <chrono>
 #include <cstring>
 
-#include "zlfs/format/codec.h"
-#include "zlfs/format/piece.h"
+#include "zlfs/format/sealed.h"
 #include "zlfs/fs/volume.h"
 
 namespace zlfs {
@@ -16,10 +15,10 @@ namespace {
 constexpr std::size_t kTailBytes = 1 << 20;
 // How long a writer waits for another to leave its zone before it shares one (policy `wait`).
 constexpr auto kWaitForZone = std::chrono::milliseconds(100);
+// How often so much all but compactions wait for those that are under way to give space back.
+constexpr int kRoomWaits = 50;
 
-std::size_t HeadSize(const File& file) {
-  return file.kind == FileKind::kLog ? kPieceHeaderSize : 0;
-}
+std::size_t HeadSize(const File& file) { return file.kind == FileKind::kLog ? kHeaderSize : 0; }
 
 }  // namespace
 
@@ -48,7 +47,14 @@ IOStatus Volume::Append(File* file, Slice data) {
 }
 
 IOStatus Volume::WriteTail(File* file) {
+  const File* const log = file->kind == FileKind::kLog ? file : nullptr;
   const std::size_t head = HeadSize(*file);
+  const Written written = [this, file](const Extent& extent) {
+    Join(&file->extents, extent);
+    file->size += extent.length;
+    if (file->kind == FileKind::kLog && !file->deleted) allocator_->LogsGrew(extent.length);
+    ForgetMap(file);
+  };
   while (file->tail_size > 0) {
     char* const buffer = file->tail.get();
     const std::size_t used = head + file->tail_size;
@@ -57,12 +63,13 @@ IOStatus Volume::WriteTail(File* file) {
     Decision grant;
     if (IOStatus status = Reserve(file, size, &grant); !status.ok()) return status;
     const std::size_t content = std::min<std::size_t>(file->tail_size, grant.size - head);
-    if (IOStatus status = WriteGranted(file, grant, content); !status.ok()) return status;
+    IOStatus status = WriteGranted(grant, file->placement.cause, buffer, content, log, written);
+    if (!status.ok()) return status;
     // The zone had less room: the rest goes to another one.
     file->tail_size -= content;
     std::memmove(buffer + head, buffer + head + content, file->tail_size);
     if (low_space_.load(std::memory_order_relaxed)) {
-      if (IOStatus status = collector_.Pay(grant.size); !status.ok()) return status;
+      if (status = collector_.Pay(grant.size); !status.ok()) return status;
     }
   }
   return IOStatus::OK();
@@ -75,7 +82,7 @@ IOStatus Volume::Reserve(File* file, std::uint64_t size, Decision* grant) {
                   .lifetime = file->placement.lifetime,
                   .size = size,
                   .may_wait = true};
-  for (;;) {
+  for (int waits = 0;;) {
     {
       std::unique_lock lock(state_);
       *grant = allocator_->Allocate(request);
@@ -96,31 +103,33 @@ IOStatus Volume::Reserve(File* file, std::uint64_t size, Decision* grant) {
         continue;
       }
     }
-    const IOStatus status = grant->kind == Decision::Kind::kFinish
-                                ? FinishZone(grant->zone, FinishCause::kActiveLimit)
-                                : collector_.MakeRoom();
-    if (!status.ok()) return status;
+    const bool finish = grant->kind == Decision::Kind::kFinish;
+    const IOStatus status =
+        finish ? FinishZone(grant->zone, FinishCause::kActiveLimit) : collector_.MakeRoom();
+    if (status.ok()) continue;
+    if (finish || ++waits > kRoomWaits || request.urgency == Urgency::kOrdinary) return status;
+    std::unique_lock lock(state_);
+    if (!allocator_->OthersWrite(file->id)) return status;
+    left_.wait_for(lock, kWaitForZone);
   }
 }
 
-IOStatus Volume::WriteGranted(File* file, const Decision& grant, std::size_t content) {
+IOStatus Volume::WriteGranted(const Decision& grant, Cause cause, char* buffer, std::size_t content,
+                              const File* log, const Written& written) {
   ZoneLock& zone = zone_locks_[grant.zone];
   const std::lock_guard zone_lock(zone.mutex);
   const std::uint64_t at = zone.write_pointer;
-  char* const buffer = file->tail.get();
-  const std::size_t head = HeadSize(*file);
-  if (file->kind == FileKind::kLog) {
-    EncodePieceHeader({.size = static_cast<std::uint32_t>(content),
-                       .file = file->id,
-                       .offset = file->size,  // only this thread changes it
-                       .generation = log_->generation(),
-                       .number = ++piece_number_,
-                       .previous = zone.last_piece},
-                      buffer, grant.size);
-    zone.last_piece = LoadFixed<std::uint64_t>(buffer + kPieceChecksumOffset);
+  if (log != nullptr) {
+    zone.last_piece = Seal({.magic = kPieceMagic,
+                            .size = static_cast<std::uint32_t>(content),
+                            .subject = log->id,
+                            .position = log->size,  // only this thread changes it
+                            .generation = log_->generation(),
+                            .number = ++piece_number_,
+                            .previous = zone.last_piece},
+                           buffer, grant.size);
   }
-  const IOStatus status =
-      io_.Write(file->placement.cause, grant.zone, at, Slice(buffer, grant.size), content);
+  const IOStatus status = io_.Write(cause, grant.zone, at, Slice(buffer, grant.size), content);
   if (status.ok()) {
     zone.write_pointer += grant.size;
   } else {
@@ -134,21 +143,12 @@ IOStatus Volume::WriteGranted(File* file, const Decision& grant, std::size_t con
     allocator_->Failed(grant.zone, grant.size, zone.write_pointer - at);
     return status;
   }
-  allocator_->Written(grant.zone, grant.size, content);
+  const std::size_t head = log != nullptr ? kHeaderSize : 0;
+  const Extent extent{.zone = grant.zone, .offset = at + head, .length = content};
+  allocator_->Written(grant.zone, KeptBy(extent, io_.geometry().block_size));
   if (allocator_->zone(grant.zone).use == ZoneUse::kFull) left_.notify_all();
-  AppendExtent(file, {.zone = grant.zone, .offset = at + head, .length = content});
+  written(extent);
   return status;
-}
-
-void Volume::AppendExtent(File* file, const Extent& extent) {
-  Extent* const last = file->extents.empty() ? nullptr : &file->extents.back();
-  if (last != nullptr && last->zone == extent.zone && last->end() == extent.offset) {
-    last->length += extent.length;
-  } else {
-    file->extents.push_back(extent);
-  }
-  file->size += extent.length;
-  ForgetMap(file);
 }
 
 IOStatus Volume::Sync(File* file) {
@@ -157,11 +157,7 @@ IOStatus Volume::Sync(File* file) {
     const std::lock_guard tail(file->tail_mutex);
     if (IOStatus status = WriteTail(file); !status.ok()) return status;
     const std::lock_guard lock(state_);
-    if (file->kind == FileKind::kData && file->recorded < file->size) {
-      const std::uint64_t from = file->recorded;
-      file->recorded = file->size;
-      RecordExtents(file, from);
-    }
+    RecordNew(file);
     position = file->position;
   }
   // A user waits for a log: zones are reset by the next sync of another file, or for lack of space.
@@ -176,11 +172,7 @@ IOStatus Volume::FinishWriting(File* file, bool finish_zone) {
     status = WriteTail(file);
     if (status.ok()) file->tail.reset();
     const std::lock_guard lock(state_);
-    if (file->kind == FileKind::kData && file->recorded < file->size) {
-      const std::uint64_t from = file->recorded;
-      file->recorded = file->size;
-      RecordExtents(file, from);
-    }
+    RecordNew(file);
     to_finish = allocator_->Leave(file->id, finish_zone);
   }
   left_.notify_all();

@@ -31,10 +31,7 @@ IOStatus Volume::Reclaim(bool hard, unsigned* count) {
           later.push_back(std::move(freed));
           continue;
         }
-        for (const Extent& extent : freed.extents) {
-          allocator_->Freed(extent.zone, extent.length,
-                            HeldBytes(extent, io_.geometry().block_size));
-        }
+        Free(freed.extents);
       }
       freed_ = std::move(later);
       bool waiting = needs_commit;
@@ -58,6 +55,12 @@ IOStatus Volume::Reclaim(bool hard, unsigned* count) {
   }
 }
 
+void Volume::Free(const std::vector<Extent>& extents) {
+  for (const Extent& extent : extents) {
+    allocator_->Freed(extent.zone, KeptBy(extent, io_.geometry().block_size));
+  }
+}
+
 bool Volume::MayReset(std::uint32_t zone, bool* needs_commit) {
   if (const auto guard = guards_.find(zone); guard != guards_.end()) {
     std::erase_if(guard->second, [](const auto& map) { return map.expired(); });
@@ -73,6 +76,15 @@ bool Volume::MayReset(std::uint32_t zone, bool* needs_commit) {
   return false;
 }
 
+void Volume::Retired(std::uint32_t zone, bool reset) {
+  const ZoneSpace& space = allocator_->zone(zone);
+  ledger_.Retired({.zone = zone,
+                   .reset = reset,
+                   .written = space.written,
+                   .live = space.kept.live,
+                   .age = allocator_->clock() - space.opened});
+}
+
 IOStatus Volume::ResetZone(std::uint32_t zone) {
   ZoneLock& zone_lock = zone_locks_[zone];
   const std::lock_guard lock(zone_lock.mutex);
@@ -84,12 +96,7 @@ IOStatus Volume::ResetZone(std::uint32_t zone) {
     allocator_->Retire(zone);
     return IOStatus::OK();
   }
-  const ZoneSpace& space = allocator_->zone(zone);
-  ledger_.Retired({.zone = zone,
-                   .reset = true,
-                   .written = space.written,
-                   .live = space.live,
-                   .age = allocator_->clock() - space.opened});
+  Retired(zone, true);
   zone_lock.write_pointer = 0;
   zone_lock.last_piece = 0;
   allocator_->ResetDone(zone);
@@ -111,11 +118,7 @@ IOStatus Volume::FinishZone(std::uint32_t zone, FinishCause cause) {
     allocator_->Retire(zone);
     return status;
   }
-  ledger_.Retired({.zone = zone,
-                   .reset = false,
-                   .written = space.written,
-                   .live = space.live,
-                   .age = allocator_->clock() - space.opened});
+  Retired(zone, false);
   zone_lock.write_pointer = space.capacity;
   allocator_->Finished(zone);
   left_.notify_all();
@@ -137,15 +140,15 @@ SpaceUse Volume::Space() {
   const std::lock_guard lock(state_);
   for (std::uint32_t i = kMetadataZones; i < allocator_->zone_count(); ++i) {
     const ZoneSpace& zone = allocator_->zone(i);
-    if (zone.use == ZoneUse::kUnusable && zone.live == 0) continue;
+    if (zone.use == ZoneUse::kUnusable && zone.kept.live == 0) continue;
     use.capacity += zone.capacity;
-    use.live += zone.live;
-    use.pad += zone.held - zone.live;
+    use.live += zone.kept.live;
+    use.pad += zone.kept.held - zone.kept.live;
     if (zone.use == ZoneUse::kUnusable) {
-      use.given_up += zone.capacity - zone.held;
+      use.given_up += zone.capacity - zone.kept.held;
       continue;
     }
-    use.garbage += zone.written - zone.held;
+    use.garbage += zone.written - zone.kept.held;
     (zone.use == ZoneUse::kFull ? use.given_up : use.free) += zone.capacity - zone.written;
   }
   use.kept = allocator_->kept_zones() * allocator_->zone(kMetadataZones).capacity;
@@ -195,7 +198,7 @@ std::string Volume::LedgerLine(const char* event) {
     for (std::size_t i = kMetadataZones; i < zones.size(); ++i) {
       const ZoneSpace& zone = zones[i];
       if (zone.use == ZoneUse::kEmpty || zone.use == ZoneUse::kUnusable) continue;
-      line["zones"].push_back({i, zone.written, zone.live, zone.held - zone.live,
+      line["zones"].push_back({i, zone.written, zone.kept.live, zone.kept.held - zone.kept.live,
                                zone.use == ZoneUse::kFull ? "full" : "active"});
     }
   }

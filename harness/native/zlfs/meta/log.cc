@@ -1,11 +1,9 @@
 #include "zlfs/meta/log.h"
 
 #include <algorithm>
-#include <cstring>
 #include <utility>
 
 #include "zlfs/format/codec.h"
-#include "zlfs/zoned/buffer.h"
 
 namespace zlfs {
 
@@ -26,45 +24,41 @@ std::uint64_t MetaLog::Append(const Record& record) {
 }
 
 IOStatus MetaLog::Commit(std::uint64_t position) {
-  if (IOStatus status = WriteRecords(position); !status.ok()) return status;
-  std::uint64_t written;
-  std::uint64_t frame;
-  {
-    const std::lock_guard lock(marks_);
-    written = written_;
-    frame = written_frame_;
-  }
+  Mark written;
+  if (IOStatus status = WriteRecords(position, &written); !status.ok()) return status;
   if (IOStatus status = io_->Flush(); !status.ok()) return status;
-  const std::lock_guard lock(marks_);
-  flushed_frame_ = std::max(flushed_frame_, frame);
-  if (written > durable()) durable_.store(written, std::memory_order_release);
+  Flushed(written);
   return IOStatus::OK();
 }
 
-IOStatus MetaLog::WriteRecords(std::uint64_t position) {
+void MetaLog::Flushed(const Mark& mark) {
+  const auto raise = [](std::atomic<std::uint64_t>* value, std::uint64_t to) {
+    std::uint64_t now = value->load();
+    while (now < to && !value->compare_exchange_weak(now, to)) {
+    }
+  };
+  raise(&flushed_frame_, mark.frame);
+  raise(&durable_, mark.position);
+}
+
+IOStatus MetaLog::WriteRecords(std::uint64_t position, Mark* written) {
   const std::lock_guard write(write_);
-  if (!broken_.ok()) return broken_;
-  {
-    const std::lock_guard lock(marks_);
-    if (position <= written_) return IOStatus::OK();
+  if (broken_.ok() && position > written_.position) {
+    std::string records;
+    std::uint64_t end;
+    {
+      const std::lock_guard lock(*state_);
+      records = std::exchange(pending_, {});
+      end = appended_;
+    }
+    if (offset_ + SealedSize(records.size(), superblock_.block_size) > capacity_) {
+      broken_ = RollOverLocked();  // the snapshot says what these records say
+    } else {
+      broken_ = WriteFrame(FrameKind::kRecords, records);
+      written_ = {.position = end, .frame = frame_};
+    }
   }
-  std::string records;
-  std::uint64_t end;
-  {
-    const std::lock_guard lock(*state_);
-    records = std::exchange(pending_, {});
-    end = appended_;
-  }
-  const std::size_t size = FrameSize(records.size(), superblock_.block_size);
-  if (offset_ + size > capacity_) {
-    // The snapshot says what these records say.
-    broken_ = RollOverLocked();
-    return broken_;
-  }
-  broken_ = WriteFrame(FrameKind::kRecords, records);
-  const std::lock_guard lock(marks_);
-  written_ = end;
-  written_frame_ = frame_;
+  *written = written_;
   return broken_;
 }
 
@@ -87,14 +81,16 @@ IOStatus MetaLog::RollOverLocked() {
   zone_ = 1 - zone_;
   offset_ = 0;
   ++superblock_.generation;
-  const std::string superblock = EncodeSuperblock(superblock_);
-  previous_ = LoadFixed<std::uint64_t>(superblock.data() + kSuperblockChecksumOffset);
-  IOStatus status = WriteBlocks(superblock, superblock.size());
+  const std::string encoded = EncodeSuperblock(superblock_);
+  const AlignedBuffer superblock = AllocateAligned(encoded.size());
+  encoded.copy(superblock.get(), encoded.size());
+  previous_ = LoadFixed<std::uint64_t>(encoded.data() + kSuperblockChecksumOffset);
+  IOStatus status = WriteBlocks(superblock, encoded.size(), encoded.size());
   std::string body;
   for (std::size_t i = 0; status.ok() && i < records.size(); ++i) {
     AppendRecord(records[i], &body);
     const bool last = i + 1 == records.size();
-    if (body.size() < kFrameBody && !last) continue;
+    if (body.size() < kFrameContent && !last) continue;
     status = WriteFrame(last ? FrameKind::kSnapshotEnd : FrameKind::kSnapshot, body);
     body.clear();
   }
@@ -103,36 +99,33 @@ IOStatus MetaLog::RollOverLocked() {
   if (status.ok()) generation_.store(superblock_.generation, std::memory_order_release);
   if (status.ok()) status = io_->Reset(old, true);
   if (!status.ok()) return status;
-  const std::lock_guard lock(marks_);
-  written_ = end;
-  written_frame_ = flushed_frame_ = frame_;
-  if (end > durable()) durable_.store(end, std::memory_order_release);
+  written_ = {.position = end, .frame = frame_};
+  Flushed(written_);
   return status;
 }
 
 IOStatus MetaLog::WriteFrame(FrameKind kind, const std::string& records) {
-  FrameHeader header{.kind = kind,
-                     .generation = superblock_.generation,
-                     .number = ++frame_,
-                     .previous = previous_};
-  {
-    const std::lock_guard lock(marks_);
-    header.flushed = flushed_frame_;
-  }
-  const std::string frame = EncodeFrame(header, records, superblock_.block_size);
-  previous_ = LoadFixed<std::uint64_t>(frame.data() + kFrameChecksumOffset);
-  return WriteBlocks(frame, records.size());
+  const std::size_t size = SealedSize(records.size(), superblock_.block_size);
+  const AlignedBuffer frame = AllocateAligned(size);
+  records.copy(frame.get() + kHeaderSize, records.size());
+  const SealedHeader header{.magic = kFrameMagic,
+                            .size = static_cast<std::uint32_t>(records.size()),
+                            .subject = static_cast<std::uint64_t>(kind),
+                            .position = flushed_frame_,
+                            .generation = superblock_.generation,
+                            .number = ++frame_,
+                            .previous = previous_};
+  previous_ = Seal(header, frame.get(), size);
+  return WriteBlocks(frame, size, records.size());
 }
 
-IOStatus MetaLog::WriteBlocks(const std::string& blocks, std::size_t payload) {
-  if (offset_ + blocks.size() > capacity_) {
+IOStatus MetaLog::WriteBlocks(const AlignedBuffer& blocks, std::size_t size, std::size_t payload) {
+  if (offset_ + size > capacity_) {
     return IOStatus::NoSpace("metadata-full", "the name space does not fit into one zone");
   }
-  const AlignedBuffer buffer = AllocateAligned(blocks.size());
-  std::memcpy(buffer.get(), blocks.data(), blocks.size());
   IOStatus status =
-      io_->Write(Cause::kMetadata, zone_, offset_, Slice(buffer.get(), blocks.size()), payload);
-  if (status.ok()) offset_ += blocks.size();
+      io_->Write(Cause::kMetadata, zone_, offset_, Slice(blocks.get(), size), payload);
+  if (status.ok()) offset_ += size;
   return status;
 }
 

@@ -14,9 +14,10 @@
 #include <vector>
 
 #include "zlfs/account/zone_io.h"
-#include "zlfs/format/frame.h"
 #include "zlfs/format/record.h"
+#include "zlfs/format/sealed.h"
 #include "zlfs/format/superblock.h"
+#include "zlfs/zoned/buffer.h"
 
 namespace zlfs {
 
@@ -51,10 +52,17 @@ class MetaLog {
   std::uint64_t generation() const { return generation_.load(std::memory_order_relaxed); }
 
  private:
-  IOStatus WriteRecords(std::uint64_t position);
+  // What was written: the last record, and the frame that it is in.
+  struct Mark {
+    std::uint64_t position = 0;
+    std::uint64_t frame = 0;
+  };
+
+  IOStatus WriteRecords(std::uint64_t position, Mark* written);
+  void Flushed(const Mark& mark);
   IOStatus RollOverLocked();
   IOStatus WriteFrame(FrameKind kind, const std::string& records);
-  IOStatus WriteBlocks(const std::string& blocks, std::size_t payload);
+  IOStatus WriteBlocks(const AlignedBuffer& blocks, std::size_t size, std::size_t payload);
 
   ZoneIo* const io_;
   std::mutex* const state_;
@@ -72,12 +80,10 @@ class MetaLog {
   std::uint64_t previous_ = 0;  // checksum of what was written last
   IOStatus broken_;
 
-  std::mutex marks_;                 // taken last; guards what follows
-  std::uint64_t written_ = 0;        // position
-  std::uint64_t written_frame_ = 0;  // number
-  std::uint64_t flushed_frame_ = 0;  // number
+  Mark written_;
 
-  std::atomic<std::uint64_t> durable_ = 0;  // position
+  std::atomic<std::uint64_t> durable_ = 0;        // position
+  std::atomic<std::uint64_t> flushed_frame_ = 0;  // number
   std::atomic<std::uint64_t> generation_;
 };
 

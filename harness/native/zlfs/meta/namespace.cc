@@ -32,6 +32,9 @@ struct Applier {
   IOStatus operator()(const CreateRecord& r) {
     if (!IsCanonical(r.name)) return Corrupt(Id(r.file) + " has the name '" + r.name + "'");
     if (r.file == 0 || space->files.contains(r.file)) return Corrupt(Id(r.file) + " exists");
+    if (space->whole != (r.file >= space->next_file)) {
+      return IOStatus::Corruption("corrupt-id", Id(r.file) + " does not fit the next file id");
+    }
     Name(r.file, r.name);
     space->files[r.file] = {.name = r.name,
                             .kind = r.kind,

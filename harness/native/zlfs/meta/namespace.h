@@ -32,6 +32,7 @@ struct RecoveredFile {
 };
 
 struct Namespace {
+  bool whole = false;  // all of the snapshot was replayed
   std::uint64_t next_file = 1;
   TotalsRecord totals;
   std::map<std::uint64_t, RecoveredFile> files;

@@ -6,104 +6,41 @@
 #include <tuple>
 
 #include "zlfs/format/codec.h"
-#include "zlfs/format/frame.h"
-#include "zlfs/format/piece.h"
-#include "zlfs/meta/zone_reader.h"
+#include "zlfs/meta/sealed_zone.h"
 
 namespace zlfs {
 namespace {
 
-IOStatus Corrupt(std::string_view name, std::uint32_t zone, std::uint64_t offset,
-                 const std::string& what) {
-  return IOStatus::Corruption(std::string(name), "zone " + std::to_string(zone) + " offset " +
-                                                     std::to_string(offset) + ": " + what);
-}
-
 struct MetadataZone {
-  bool whole = false;    // has a superblock and all of its snapshot
   bool started = false;  // has a superblock
   Superblock superblock;
-  std::uint64_t checksum = 0;  // of what was read last
   std::uint64_t last_frame = 0;
   std::uint64_t flushed_frame = 0;
   Namespace space;
 };
 
-// Whether nothing was written from `offset` on. A mount that finds too many active zones finishes
-// some; if it dies before its roll-over, these end in a torn frame or piece, and zeros.
-bool OnlyZeros(ZoneReader* reader, std::uint64_t offset) {
-  constexpr std::uint64_t kStep = 64 << 10;
-  for (std::uint64_t size; offset < reader->limit(); offset += size) {
-    size = std::min(kStep, reader->limit() - offset);
-    std::string_view bytes;
-    if (!reader->Get(offset, size, &bytes).ok() || !AllZero(bytes)) return false;
+// The records of one frame.
+IOStatus ApplyFrame(std::uint32_t zone, std::uint64_t offset, const SealedHeader& header,
+                    std::string_view content, MetadataZone* result) {
+  const auto kind = static_cast<FrameKind>(header.subject);
+  const bool first = result->last_frame == 0;
+  if (header.generation != result->superblock.generation || kind > FrameKind::kSnapshotEnd ||
+      (!first && header.number != result->last_frame + 1) || header.position >= header.number ||
+      header.position < result->flushed_frame ||
+      (kind == FrameKind::kRecords) != result->space.whole) {
+    return Corrupt("corrupt-frame", zone, offset, "out of order");
   }
-  return true;
-}
-
-// What is torn is the last that was written. If its size is wrong, others follow.
-template <typename IsHeader>
-IOStatus NothingBehind(ZoneReader* reader, std::uint32_t zone, std::uint64_t offset,
-                       std::size_t block, const IsHeader& is_header) {
-  for (std::uint64_t at = offset + block; at < reader->limit(); at += block) {
-    std::string_view bytes;
-    if (const IOStatus status = reader->Get(at, block, &bytes); !status.ok()) return status;
-    if (is_header(bytes)) return Corrupt("corrupt-size", zone, offset, "others follow");
+  std::vector<Record> records;
+  if (!DecodeRecords(content, &records)) {
+    return Corrupt("corrupt-record", zone, offset, "malformed");
   }
-  return IOStatus::OK();
-}
-
-// Reads frames up to the write pointer. A torn last frame is left out.
-IOStatus ReadFrames(ZoneReader* reader, std::uint32_t zone, bool finished, MetadataZone* result) {
-  const std::size_t block = result->superblock.block_size;
-  std::uint64_t offset = block;
-  bool first = true;
-  while (offset < reader->limit()) {
-    std::string_view bytes;
-    if (const IOStatus status = reader->Get(offset, kFrameHeaderSize, &bytes); !status.ok()) {
-      return status;
-    }
-    FrameHeader header;
-    if (!DecodeFrameHeader(bytes, &header)) {
-      if (finished && OnlyZeros(reader, offset)) break;
-      return Corrupt("corrupt-frame", zone, offset, "no frame header");
-    }
-    const std::size_t size = FrameSize(header.size, block);
-    if (offset + size > reader->limit()) {  // torn
-      FrameHeader later;
-      return NothingBehind(reader, zone, offset, block, [&](std::string_view start) {
-        return DecodeFrameHeader(start, &later) && later.generation == header.generation;
-      });
-    }
-    if (header.generation != result->superblock.generation) {
-      return Corrupt("corrupt-frame", zone, offset, "of another generation");
-    }
-    const bool in_order =
-        (first || header.number == result->last_frame + 1) && header.previous == result->checksum;
-    if (!in_order || header.flushed >= header.number || header.flushed < result->flushed_frame ||
-        (header.kind == FrameKind::kRecords) != result->whole) {
-      return Corrupt("corrupt-frame", zone, offset, "out of order");
-    }
-    if (const IOStatus status = reader->Get(offset, size, &bytes); !status.ok()) return status;
-    if (!FrameBodyIsRight(bytes, header)) {
-      if (finished && OnlyZeros(reader, offset + size)) break;
-      return Corrupt("corrupt-frame", zone, offset, "wrong checksum");
-    }
-    std::vector<Record> records;
-    if (!DecodeRecords(bytes.substr(kFrameHeaderSize, header.size), &records)) {
-      return Corrupt("corrupt-record", zone, offset, "malformed");
-    }
-    for (const Record& record : records) {
-      const IOStatus status = result->space.Apply(record, header.number);
-      if (!status.ok()) return status;
-    }
-    first = false;
-    result->checksum = LoadFixed<std::uint64_t>(bytes.data() + kFrameChecksumOffset);
-    result->last_frame = header.number;
-    result->flushed_frame = header.flushed;
-    if (header.kind == FrameKind::kSnapshotEnd) result->whole = true;
-    offset += size;
+  for (const Record& record : records) {
+    const IOStatus status = result->space.Apply(record, header.number);
+    if (!status.ok()) return status;
   }
+  result->last_frame = header.number;
+  result->flushed_frame = header.position;
+  if (kind == FrameKind::kSnapshotEnd) result->space.whole = true;
   return IOStatus::OK();
 }
 
@@ -113,9 +50,9 @@ IOStatus ReadMetadataZone(ZonedDevice* device, std::uint32_t zone, const ZoneInf
     return IOStatus::IOError("unusable-metadata-zone", "zone " + std::to_string(zone));
   }
   if (info.write_pointer == 0) return IOStatus::OK();
-  ZoneReader reader(device, zone, info.write_pointer);
+  SealedZone frames(device, zone, info);
   std::string_view bytes;
-  IOStatus status = reader.Get(0, device->geometry().block_size, &bytes);
+  IOStatus status = frames.Get(0, device->geometry().block_size, &bytes);
   if (!status.ok()) return status;
   status = DecodeSuperblock(bytes, &result->superblock);
   if (!status.ok()) return status;
@@ -128,9 +65,13 @@ IOStatus ReadMetadataZone(ZonedDevice* device, std::uint32_t zone, const ZoneInf
                             std::to_string(superblock.zone_count) + " zones of " +
                             std::to_string(superblock.zone_size) + " B, is " + geometry.identity);
   }
-  result->checksum = LoadFixed<std::uint64_t>(bytes.data() + kSuperblockChecksumOffset);
   result->started = true;
-  return ReadFrames(&reader, zone, info.condition == ZoneCondition::kFull, result);
+  const auto checksum = LoadFixed<std::uint64_t>(bytes.data() + kSuperblockChecksumOffset);
+  return frames.Read(
+      kFrameMagic, "corrupt-frame", superblock.block_size, checksum,
+      [&](std::uint64_t offset, const SealedHeader& header, std::string_view content) {
+        return ApplyFrame(zone, offset, header, content, result);
+      });
 }
 
 struct Piece {
@@ -142,50 +83,21 @@ struct Piece {
 // All pieces of a log zone. A torn last one is left out.
 IOStatus ReadPieces(ZonedDevice* device, std::uint32_t zone, std::uint64_t start,
                     Recovered* recovered, std::vector<Piece>* pieces) {
-  const std::size_t block = device->geometry().block_size;
-  const std::uint64_t limit = recovered->zones[zone].write_pointer;
-  const bool finished = recovered->zones[zone].condition == ZoneCondition::kFull;
-  ZoneReader reader(device, zone, limit);
-  std::uint64_t number = 0;
-  std::uint64_t checksum = 0;  // of the header before
-  for (std::uint64_t offset = start; offset < limit;) {
-    std::string_view bytes;
-    IOStatus status = reader.Get(offset, kPieceHeaderSize, &bytes);
-    if (!status.ok()) return status;
-    PieceHeader header;
-    if (!DecodePieceHeader(bytes, &header)) {
-      if (finished && OnlyZeros(&reader, offset)) break;
-      return Corrupt("corrupt-piece", zone, offset, "no piece header");
-    }
-    const std::size_t size = RoundUp(kPieceHeaderSize + header.size, block);
-    if (offset + size > limit) {  // torn
-      PieceHeader later;
-      return NothingBehind(&reader, zone, offset, block, [&](std::string_view bytes_behind) {
-        return DecodePieceHeader(bytes_behind, &later) && later.number > header.number;
-      });
-    }
-    status = reader.Get(offset, size, &bytes);
-    if (!status.ok()) return status;
-    if (!PieceBodyIsRight(bytes, header)) {
-      if (finished && OnlyZeros(&reader, offset + size)) break;
-      return Corrupt("corrupt-piece", zone, offset, "wrong checksum");
-    }
-    if (header.number <= number || header.previous != checksum ||
-        header.generation > recovered->superblock.generation || header.size == 0) {
+  const auto add = [&](std::uint64_t offset, const SealedHeader& header, std::string_view) {
+    if (header.generation > recovered->superblock.generation || header.size == 0) {
       return Corrupt("corrupt-piece", zone, offset, "out of order");
     }
-    number = header.number;
-    checksum = LoadFixed<std::uint64_t>(bytes.data() + kPieceChecksumOffset);
     recovered->last_piece = std::max(recovered->last_piece, header.number);
     // Ids are never used twice, also not those of which only pieces are left.
-    recovered->space.next_file = std::max(recovered->space.next_file, header.file + 1);
+    recovered->space.next_file = std::max(recovered->space.next_file, header.subject + 1);
     pieces->push_back(
-        {.file = header.file,
-         .offset = header.offset,
-         .extent = {.zone = zone, .offset = offset + kPieceHeaderSize, .length = header.size}});
-    offset += size;
-  }
-  return IOStatus::OK();
+        {.file = header.subject,
+         .offset = header.position,
+         .extent = {.zone = zone, .offset = offset + kHeaderSize, .length = header.size}});
+    return IOStatus::OK();
+  };
+  return SealedZone(device, zone, recovered->zones[zone])
+      .Read(kPieceMagic, "corrupt-piece", start, 0, add);
 }
 
 IOStatus AddPieces(ZonedDevice* device, Recovered* recovered) {
@@ -193,6 +105,9 @@ IOStatus AddPieces(ZonedDevice* device, Recovered* recovered) {
   for (const auto& [zone, start] : recovered->space.log_zones) {
     if (zone >= recovered->zones.size() || zone < kMetadataZones) {
       return IOStatus::Corruption("corrupt-record", "no log zone " + std::to_string(zone));
+    }
+    if (start % recovered->superblock.block_size != 0 || start > recovered->zones[zone].capacity) {
+      return Corrupt("corrupt-piece", zone, start, "no log zone can begin there");
     }
     recovered->fragile[zone] = true;
     const IOStatus status = ReadPieces(device, zone, start, recovered, &pieces);
@@ -231,14 +146,19 @@ IOStatus CutAtWritePointers(Recovered* recovered) {
     std::optional<std::uint64_t> keep;  // bytes in front of the first one that is not covered
     for (const auto& [extent, frame] : file.extents) {
       const std::string name = "file " + std::to_string(id);
+      const auto wrong = [&](const std::string& what) {
+        return Corrupt("corrupt-extent", extent.zone, extent.offset, name + " " + what);
+      };
       if (extent.zone < kMetadataZones || extent.zone >= recovered->zones.size()) {
-        return IOStatus::Corruption("corrupt-record",
-                                    name + " lies in zone " + std::to_string(extent.zone));
+        return wrong("lies in no data zone");
       }
       const ZoneInfo& zone = recovered->zones[extent.zone];
       if (extent.offset > zone.capacity || extent.length > zone.capacity - extent.offset) {
-        return IOStatus::Corruption("corrupt-record", name + " exceeds the capacity of zone " +
-                                                          std::to_string(extent.zone));
+        return wrong("exceeds the capacity");
+      }
+      const std::uint64_t into = extent.offset % recovered->superblock.block_size;
+      if (into != 0 && (file.kind != FileKind::kLog || into != kHeaderSize)) {
+        return wrong("begins within a block");
       }
       const std::uint64_t covered = Covered(zone);
       if (extent.end() > covered) {
@@ -251,9 +171,26 @@ IOStatus CutAtWritePointers(Recovered* recovered) {
       }
       before += extent.length;
     }
-    if (keep) {
-      recovered->cut_bytes += file.size - *keep;
-      file.Cut(*keep);
+    if (keep) file.Cut(*keep);
+  }
+  return IOStatus::OK();
+}
+
+// No block belongs to two extents.
+IOStatus CheckBlocks(const Recovered& recovered) {
+  const std::uint64_t block = recovered.superblock.block_size;
+  std::vector<std::tuple<std::uint32_t, std::uint64_t, std::uint64_t>> blocks;  // zone, first, end
+  for (const auto& [id, file] : recovered.space.files) {
+    for (const auto& [extent, frame] : file.extents) {
+      blocks.emplace_back(extent.zone, extent.offset / block, (extent.end() + block - 1) / block);
+    }
+  }
+  std::sort(blocks.begin(), blocks.end());
+  for (std::size_t i = 1; i < blocks.size(); ++i) {
+    const auto& [zone, first, end] = blocks[i];
+    const auto& [zone_before, first_before, end_before] = blocks[i - 1];
+    if (zone == zone_before && first < end_before) {
+      return Corrupt("corrupt-blocks", zone, first * block, "two extents share it");
     }
   }
   return IOStatus::OK();
@@ -273,7 +210,7 @@ IOStatus Recover(ZonedDevice* device, Recovered* recovered) {
   }
   std::optional<std::uint32_t> newest;
   for (std::uint32_t zone = 0; zone < kMetadataZones; ++zone) {
-    if (!found[zone].whole) continue;
+    if (!found[zone].space.whole) continue;
     if (!newest || found[zone].superblock.generation > found[*newest].superblock.generation) {
       newest = zone;
     }
@@ -286,7 +223,7 @@ IOStatus Recover(ZonedDevice* device, Recovered* recovered) {
   const MetadataZone& other = found[1 - *newest];
   const std::uint64_t generation = found[*newest].superblock.generation;
   if (other.started &&
-      other.superblock.generation != (other.whole ? generation - 1 : generation + 1)) {
+      other.superblock.generation != (other.space.whole ? generation - 1 : generation + 1)) {
     return IOStatus::Corruption("corrupt-log", "generations of the metadata zones do not fit");
   }
   recovered->metadata_zone = *newest;
@@ -296,8 +233,8 @@ IOStatus Recover(ZonedDevice* device, Recovered* recovered) {
   recovered->space = std::move(found[*newest].space);
   recovered->fragile.assign(geometry.zone_count, false);
   status = AddPieces(device, recovered);
-  if (!status.ok()) return status;
-  return CutAtWritePointers(recovered);
+  if (status.ok()) status = CutAtWritePointers(recovered);
+  return status.ok() ? CheckBlocks(*recovered) : status;
 }
 
 IOStatus RecoverBeside(ZonedDevice* device, Recovered* recovered) {

@@ -17,7 +17,6 @@ struct Recovered {
   std::uint64_t last_frame = 0;
   std::uint64_t flushed_frame = 0;  // the last one that is known to have been flushed
   std::uint64_t last_piece = 0;
-  std::uint64_t cut_bytes = 0;  // of files, because the write pointer does not cover them
   Namespace space;
   // Zones whose write pointer says where a file or the pieces end: they must not be finished before
   // a new snapshot says so.

@@ -28,11 +28,14 @@ Request Data(std::uint64_t writer, std::uint8_t lifetime, std::uint64_t blocks) 
           .size = blocks * kBlock};
 }
 
+// Blocks that are all content.
+Kept Whole(std::uint64_t size) { return {.live = size, .held = size, .packed = size}; }
+
 // Grants and completes a write.
 Decision Write(Allocator* allocator, const Request& request) {
   const Decision decision = allocator->Allocate(request);
   EXPECT_EQ(decision.kind, Decision::Kind::kGrant);
-  allocator->Written(decision.zone, decision.size, decision.size);
+  allocator->Written(decision.zone, Whole(decision.size));
   return decision;
 }
 
@@ -61,7 +64,7 @@ TEST(Allocator, KeepsActiveZonesForTheSharedStreams) {
   for (std::uint64_t writer = 1; writer <= 4; ++writer) Write(&allocator, Data(writer, 3, 1));
   EXPECT_EQ(allocator.active_zones(), 2U);
   for (const Stream stream : {Stream::kLog, Stream::kOther, Stream::kCollector}) {
-    Write(&allocator, {.stream = stream, .urgency = Urgency::kLog, .size = kBlock});
+    Write(&allocator, {.stream = stream, .urgency = Urgency::kGrowth, .size = kBlock});
   }
   EXPECT_EQ(allocator.active_zones(), 5U);
 }
@@ -105,7 +108,7 @@ TEST(Allocator, WaitsForAZoneWhoseLastBlocksAreBeingWritten) {
   const Decision last = allocator.Allocate(Data(1, 3, 16));
   ASSERT_EQ(last.kind, Decision::Kind::kGrant);
   EXPECT_EQ(allocator.Allocate(Data(2, 3, 1)).kind, Decision::Kind::kWait);
-  allocator.Written(last.zone, last.size, last.size);
+  allocator.Written(last.zone, Whole(last.size));
   EXPECT_NE(Write(&allocator, Data(2, 3, 1)).zone, last.zone);
 }
 
@@ -119,7 +122,7 @@ TEST(Allocator, StreamsTakeOverAnIdleWritersZone) {
   Allocator allocator(setup);
   for (std::uint64_t writer = 1; writer <= 4; ++writer) Write(&allocator, Data(writer, 0, 1));
   const auto log =
-      Write(&allocator, {.stream = Stream::kLog, .urgency = Urgency::kLog, .size = kBlock});
+      Write(&allocator, {.stream = Stream::kLog, .urgency = Urgency::kGrowth, .size = kBlock});
   EXPECT_EQ(allocator.active_zones(), 4U);
   for (std::uint64_t writer = 1; writer <= 4; ++writer) {
     EXPECT_NE(Write(&allocator, Data(writer, 0, 1)).zone, log.zone);
@@ -155,17 +158,100 @@ TEST(Allocator, KeepsEmptyZonesForWhatFreesSpace) {
       const Decision decision = allocator.Allocate(
           {.stream = stream, .urgency = urgency, .writer = 1, .size = kCapacity});
       if (decision.kind != Decision::Kind::kGrant) return allocator.empty_zones();
-      allocator.Written(decision.zone, decision.size, decision.size);
+      allocator.Written(decision.zone, Whole(decision.size));
     }
   };
+  const auto growth = fill(Stream::kLog, Urgency::kGrowth);
   const auto compaction = fill(Stream::kData, Urgency::kOrdinary);
   const auto flush = fill(Stream::kData, Urgency::kFlush);
-  const auto log = fill(Stream::kLog, Urgency::kLog);
+  const auto manifest = fill(Stream::kOther, Urgency::kManifest);
   const auto collector = fill(Stream::kCollector, Urgency::kCollector);
-  EXPECT_GT(compaction, flush);
-  EXPECT_GT(flush, log);
-  EXPECT_EQ(log, 1U);
+  EXPECT_GT(growth, compaction);
+  EXPECT_GE(compaction, flush);
+  EXPECT_GT(flush, manifest);
+  EXPECT_EQ(manifest, 1U);
   EXPECT_EQ(collector, 0U);
+}
+
+// Zones and blocks written there, of one kind of content.
+using Places = std::vector<std::pair<std::uint32_t, std::uint64_t>>;
+
+// Writes as much of `size` as it may, and says whether that was all.
+bool WriteAll(Allocator* allocator, Request request, std::uint64_t size, Places* places) {
+  for (request.size = size; request.size > 0;) {
+    const Decision decision = allocator->Allocate(request);
+    if (decision.kind != Decision::Kind::kGrant) return false;
+    allocator->Written(decision.zone, Whole(decision.size));
+    if (request.stream == Stream::kLog) allocator->LogsGrew(decision.size);
+    places->emplace_back(decision.zone, decision.size);
+    request.size -= decision.size;
+  }
+  return true;
+}
+
+// Frees the oldest ones.
+void FreeFirst(Allocator* allocator, std::size_t count, Places* places) {
+  for (std::size_t i = 0; i < count; ++i) {
+    allocator->Freed((*places)[i].first, Whole((*places)[i].second));
+  }
+  places->erase(places->begin(), places->begin() + static_cast<std::ptrdiff_t>(count));
+}
+
+// Whether a database that dies now can be opened: on what a mount finds all WALs can be flushed.
+bool CanOpen(const Allocator& dead, std::uint32_t budget, std::uint64_t logs) {
+  AllocatorSetup setup = Blank(dead.zone_count(), budget);
+  setup.log_bytes = logs;
+  for (std::uint32_t i = 0; i < dead.zone_count(); ++i) {
+    const ZoneSpace& zone = dead.zone(i);
+    if (zone.kept.held == 0) continue;  // a mount resets it
+    setup.zones[i].written = zone.written;
+    setup.zones[i].kept = zone.kept;
+    setup.zones[i].use = zone.use;
+  }
+  Allocator opened(setup);
+  Places places;
+  return WriteAll(&opened, {.urgency = Urgency::kFlush, .writer = 1}, logs, &places) &&
+         WriteAll(&opened, {.stream = Stream::kOther, .urgency = Urgency::kManifest}, kBlock,
+                  &places);
+}
+
+TEST(Allocator, WhatIsInWalsCanBeFlushedWhenTheDatabaseIsOpened) {
+  constexpr Request kLog{.stream = Stream::kLog, .urgency = Urgency::kGrowth};
+  constexpr Request kFlush{.urgency = Urgency::kFlush, .writer = 1};
+  int refused = 0;
+  for (std::uint64_t seed = 0; seed < 200; ++seed) {
+    const std::uint32_t budget = seed % 3 == 0 ? 0 : static_cast<std::uint32_t>(4 + seed % 7);
+    Allocator allocator(Blank(static_cast<std::uint32_t>(16 + seed % 40), budget));
+    std::mt19937_64 random(seed);
+    Places logs;
+    Places data;
+    const auto expect_opens = [&] {
+      ASSERT_TRUE(CanOpen(allocator, budget, logs.size() * kBlock)) << "seed " << seed;
+    };
+    for (int step = 0; step < 400; ++step) {
+      const std::uint64_t blocks = 1 + random() % 40;
+      if (random() % 3 == 0)
+        refused += !WriteAll(&allocator, Data(2, 3, 0), blocks * kBlock, &data);
+      expect_opens();
+      for (std::uint64_t i = 0; i < blocks; ++i) {
+        refused += !WriteAll(&allocator, kLog, kBlock, &logs);
+      }
+      expect_opens();
+      const std::uint64_t flushed = random() % (logs.size() + 1);
+      if (WriteAll(&allocator, kFlush, flushed * kBlock, &data)) {
+        expect_opens();
+        allocator.LogsShrank(flushed * kBlock);
+        FreeFirst(&allocator, flushed, &logs);
+      }
+      expect_opens();
+      if (random() % 8 == 0) FreeFirst(&allocator, random() % (data.size() + 1), &data);
+      for (const std::uint32_t zone : allocator.Resettable(random() % 2 == 0)) {
+        allocator.BeginReset(zone);
+        allocator.ResetDone(zone);
+      }
+    }
+  }
+  EXPECT_GT(refused, 10000);  // it was full
 }
 
 TEST(Allocator, ChoosesVictims) {
@@ -173,9 +259,9 @@ TEST(Allocator, ChoosesVictims) {
     Allocator allocator(Blank(40, 0, {.gc_victim = policy}));
     std::vector<std::uint32_t> zones;
     for (std::uint64_t i = 0; i < 8; ++i) zones.push_back(Write(&allocator, Data(1, 3, 16)).zone);
-    EXPECT_FALSE(allocator.PickVictim());               // nothing to gain
-    allocator.Freed(zones[0], 6 * kBlock, 6 * kBlock);  // old, a little garbage
-    allocator.Freed(zones[7], 8 * kBlock, 8 * kBlock);  // new, a little more
+    EXPECT_FALSE(allocator.PickVictim());          // nothing to gain
+    allocator.Freed(zones[0], Whole(6 * kBlock));  // old, a little garbage
+    allocator.Freed(zones[7], Whole(8 * kBlock));  // new, a little more
     const auto victim = allocator.PickVictim();
     ASSERT_TRUE(victim);
     EXPECT_EQ(*victim, policy == Victim::kGarbage ? zones[7] : zones[0]);
@@ -189,8 +275,23 @@ TEST(Allocator, ABrokenZoneTakesNoMoreAndIsResetWhenItIsEmpty) {
   allocator.Failed(decision.zone, decision.size, kBlock);
   EXPECT_NE(Write(&allocator, Data(1, 3, 1)).zone, decision.zone);
   EXPECT_TRUE(allocator.Resettable(false).empty());
-  allocator.Freed(decision.zone, 2 * kBlock, 2 * kBlock);
+  allocator.Freed(decision.zone, Whole(2 * kBlock));
   EXPECT_EQ(allocator.Resettable(false), std::vector<std::uint32_t>{decision.zone});
+}
+
+TEST(Allocator, APieceCountsByItsContentWhenAVictimIsChosen) {
+  Allocator allocator(Blank(40, 0));
+  const Request log{.stream = Stream::kLog, .urgency = Urgency::kGrowth, .size = kBlock};
+  std::uint32_t zone = 0;
+  for (int piece = 0; piece < 16; ++piece) {
+    const Decision decision = allocator.Allocate(log);
+    zone = decision.zone;
+    allocator.Written(zone, {.live = 100, .held = kBlock, .packed = 100});
+  }
+  const auto data = Write(&allocator, Data(1, 3, 16));
+  allocator.Freed(data.zone, Whole(8 * kBlock));  // half of it is garbage, of the log zone nothing
+  EXPECT_EQ(allocator.PickVictim(), zone);
+  EXPECT_TRUE(allocator.Resettable(true).empty());
 }
 
 // A long arbitrary sequence of calls. Returns the decisions as text.
@@ -206,12 +307,12 @@ std::string RandomRun(const Policy& policy, std::uint32_t budget, std::uint64_t 
       Request request =
           Data(writer - random() % 3, static_cast<std::uint8_t>(random() % 6), 1 + random() % 20);
       if (choice == 5) request.stream = static_cast<Stream>(random() % 3);
-      if (choice == 5) request.urgency = Urgency::kLog;
+      if (choice == 5) request.urgency = Urgency::kGrowth;
       const Decision decision = allocator.Allocate(request);
       decisions += std::to_string(static_cast<int>(decision.kind)) + "," +
                    std::to_string(decision.zone) + "," + std::to_string(decision.size) + ";";
       if (decision.kind == Decision::Kind::kGrant) {
-        allocator.Written(decision.zone, decision.size, decision.size - 7);
+        allocator.Written(decision.zone, {decision.size - 7, decision.size, decision.size});
         files[writer].push_back(decision);
       } else if (decision.kind == Decision::Kind::kFinish) {
         allocator.Finished(decision.zone);
@@ -221,7 +322,7 @@ std::string RandomRun(const Policy& policy, std::uint32_t budget, std::uint64_t 
       ++writer;
     } else if (!files.empty()) {
       const auto file = files.begin();
-      for (const Decision& d : file->second) allocator.Freed(d.zone, d.size - 7, d.size);
+      for (const Decision& d : file->second) allocator.Freed(d.zone, {d.size - 7, d.size, d.size});
       files.erase(file);
       for (const std::uint32_t zone : allocator.Resettable(random() % 4 == 0)) {
         allocator.BeginReset(zone);
@@ -237,8 +338,8 @@ std::string RandomRun(const Policy& policy, std::uint32_t budget, std::uint64_t 
       const ZoneSpace& space = allocator.zone(zone);
       active += space.active;
       empty += space.use == ZoneUse::kEmpty;
-      EXPECT_LE(space.live, space.held);
-      EXPECT_LE(space.held, space.written);
+      EXPECT_LE(space.kept.live, space.kept.held);
+      EXPECT_LE(space.kept.held, space.written);
       EXPECT_LE(space.written + space.in_flight, space.capacity);
     }
     EXPECT_EQ(active, allocator.active_zones());

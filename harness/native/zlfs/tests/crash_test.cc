@@ -271,7 +271,7 @@ class CrashTest : public testing::TestWithParam<const char*> {
 };
 
 TEST_P(CrashTest, NothingSyncedIsLost) {
-  live_limit_ = volume_->Space().capacity * 2 / 5;  // beside it live WALs, and padding
+  live_limit_ = volume_->Space().capacity / 3;  // beside it live WALs, padding, and reserves
   const std::uint64_t steps = FromEnvironment("ZLFS_CRASH_STEPS", 700);
   while (step_ < steps && !HasFailure()) Step();
   const Totals totals = volume_->totals();

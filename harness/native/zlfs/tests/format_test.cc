@@ -6,9 +6,8 @@
 #include <vector>
 
 #include "zlfs/format/codec.h"
-#include "zlfs/format/frame.h"
-#include "zlfs/format/piece.h"
 #include "zlfs/format/record.h"
+#include "zlfs/format/sealed.h"
 #include "zlfs/format/superblock.h"
 
 namespace zlfs {
@@ -63,44 +62,39 @@ TEST(Superblock, SaysWhatIsWrong) {
   EXPECT_NE(status.ToString().find("wrong-magic"), std::string::npos) << status.ToString();
 }
 
-TEST(Frame, EveryByteCounts) {
-  const FrameHeader header{.kind = FrameKind::kRecords, .generation = 3, .number = 9, .flushed = 8};
-  const std::string records(700, 'r');
-  const std::string frame = EncodeFrame(header, records, 512);
-  ASSERT_EQ(frame.size(), 1024U);
-  FrameHeader read;
-  ASSERT_TRUE(DecodeFrameHeader(frame, &read));
-  EXPECT_TRUE(FrameBodyIsRight(frame, read));
-  EXPECT_EQ(read.generation, 3U);
-  EXPECT_EQ(read.number, 9U);
-  EXPECT_EQ(read.flushed, 8U);
-  EXPECT_EQ(frame.substr(kFrameHeaderSize, read.size), records);
-  for (std::size_t i = 0; i < frame.size(); ++i) {
-    std::string changed = frame;
-    changed[i] = static_cast<char>(changed[i] ^ 1);
-    EXPECT_FALSE(DecodeFrameHeader(changed, &read) && FrameBodyIsRight(changed, read))
-        << "byte " << i;
-  }
-}
-
-TEST(Piece, EveryByteCounts) {
-  std::string piece(1024, '\0');
-  piece.replace(kPieceHeaderSize, 600, 600, 'p');
-  EncodePieceHeader({.size = 600, .file = 5, .offset = 77, .generation = 2, .number = 4},
-                    piece.data(), piece.size());
-  PieceHeader read;
-  ASSERT_TRUE(DecodePieceHeader(piece, &read));
-  EXPECT_TRUE(PieceBodyIsRight(piece, read));
-  EXPECT_EQ(read.size, 600U);
-  EXPECT_EQ(read.file, 5U);
-  EXPECT_EQ(read.offset, 77U);
-  EXPECT_EQ(read.generation, 2U);
-  EXPECT_EQ(read.number, 4U);
-  for (std::size_t i = 0; i < piece.size(); ++i) {
-    std::string changed = piece;
-    changed[i] = static_cast<char>(changed[i] ^ 0x80);
-    EXPECT_FALSE(DecodePieceHeader(changed, &read) && PieceBodyIsRight(changed, read))
-        << "byte " << i;
+TEST(Sealed, EveryByteCounts) {
+  for (const std::uint32_t magic : {kFrameMagic, kPieceMagic}) {
+    ASSERT_EQ(SealedSize(700, 512), 1024U);
+    std::string blocks(1024, 'x');
+    const std::string content(700, 'c');
+    blocks.replace(kHeaderSize, content.size(), content);
+    const SealedHeader header{.magic = magic,
+                              .size = 700,
+                              .subject = 5,
+                              .position = 77,
+                              .generation = 2,
+                              .number = 4,
+                              .previous = 9};
+    const std::uint64_t checksum = Seal(header, blocks.data(), blocks.size());
+    SealedHeader read;
+    ASSERT_TRUE(ReadHeader(blocks, magic, &read));
+    EXPECT_FALSE(ReadHeader(blocks, magic + 1, &read));
+    EXPECT_TRUE(ContentIsRight(blocks, read));
+    EXPECT_EQ(read.size, 700U);
+    EXPECT_EQ(read.subject, 5U);
+    EXPECT_EQ(read.position, 77U);
+    EXPECT_EQ(read.generation, 2U);
+    EXPECT_EQ(read.number, 4U);
+    EXPECT_EQ(read.previous, 9U);
+    EXPECT_EQ(read.checksum, checksum);
+    EXPECT_EQ(blocks.substr(kHeaderSize, read.size), content);
+    EXPECT_EQ(blocks.find_first_not_of('\0', kHeaderSize + 700), std::string::npos);
+    for (std::size_t i = 0; i < blocks.size(); ++i) {
+      std::string changed = blocks;
+      changed[i] = static_cast<char>(changed[i] ^ (1 << i % 8));
+      EXPECT_FALSE(ReadHeader(changed, magic, &read) && ContentIsRight(changed, read))
+          << "byte " << i;
+    }
   }
 }
 

@@ -16,9 +16,8 @@
 #include <vector>
 
 #include "zlfs/format/codec.h"
-#include "zlfs/format/frame.h"
-#include "zlfs/format/piece.h"
 #include "zlfs/format/record.h"
+#include "zlfs/format/sealed.h"
 #include "zlfs/format/superblock.h"
 #include "zlfs/meta/recover.h"
 #include "zlfs/tests/volume_test_util.h"
@@ -95,14 +94,10 @@ constexpr Field kSuperblockFields[] = {{"magic", 0, 8},
                                        {"zero", 326, 2},
                                        {"label", 328, 32},
                                        {"zeros", 360, kBlock - 360}};
-constexpr Field kFrameFields[] = {{"magic", 0, 4},    {"kind", 4, 4},      {"generation", 8, 8},
-                                  {"number", 16, 8},  {"flushed", 24, 8},  {"size", 32, 4},
-                                  {"zero", 36, 4},    {"previous", 40, 8}, {"body checksum", 48, 8},
-                                  {"checksum", 56, 8}};
-constexpr Field kPieceFields[] = {
-    {"magic", 0, 4},     {"size", 4, 4},           {"file", 8, 8},
-    {"offset", 16, 8},   {"generation", 24, 8},    {"number", 32, 8},
-    {"previous", 40, 8}, {"body checksum", 48, 8}, {"checksum", 56, 8}};
+constexpr Field kSealedFields[] = {
+    {"magic", 0, 4},       {"size", 4, 4},    {"subject", 8, 8},   {"position", 16, 8},
+    {"generation", 24, 8}, {"number", 32, 8}, {"previous", 40, 8}, {"content checksum", 48, 8},
+    {"checksum", 56, 8}};
 
 constexpr bool Tiles(std::span<const Field> fields, std::size_t size) {
   std::size_t at = 0;
@@ -113,8 +108,7 @@ constexpr bool Tiles(std::span<const Field> fields, std::size_t size) {
   return at == size;
 }
 static_assert(Tiles(kSuperblockFields, kBlock));
-static_assert(Tiles(kFrameFields, kFrameHeaderSize));
-static_assert(Tiles(kPieceFields, kPieceHeaderSize));
+static_assert(Tiles(kSealedFields, kHeaderSize));
 
 // One more, lowest and highest bit flipped, all ones, zero.
 std::vector<std::string> ChangedBytes(const std::string& bytes) {
@@ -263,10 +257,10 @@ class Mutation : public testing::Test {
     PatchedDevice same(device_.get(), meta_, &content_);
     ASSERT_EQ(Violations(&same), "");
     for (std::size_t at = kBlock; at < content_.size();) {
-      FrameHeader header;
-      ASSERT_TRUE(DecodeFrameHeader(std::string_view(content_).substr(at), &header));
+      SealedHeader header;
+      ASSERT_TRUE(ReadHeader(std::string_view(content_).substr(at), kFrameMagic, &header));
       frames_.push_back({at, header});
-      at += FrameSize(header.size, kBlock);
+      at += SealedSize(header.size, kBlock);
     }
     ASSERT_GT(frames_.size(), 5U);
   }
@@ -311,15 +305,21 @@ class Mutation : public testing::Test {
   std::unique_ptr<Volume> volume_;
   std::uint32_t meta_ = 0;
   std::string content_;  // of the metadata zone
-  std::vector<std::pair<std::size_t, FrameHeader>> frames_;
+  std::vector<std::pair<std::size_t, SealedHeader>> frames_;
   std::map<std::uint32_t, std::uint64_t> log_zones_;
   int mutations_ = 0;
 };
 
+// Makes the header's own checksum fit.
+void SealHeader(char* blocks) {
+  constexpr std::size_t kAt = offsetof(SealedHeader, checksum);
+  StoreFixed(blocks + kAt, Checksum({blocks, kAt}));
+}
+
 TEST_F(Mutation, Superblock) {
   ChangeFields(meta_, content_, 0, kSuperblockFields, [](char* block) {
     StoreFixed<std::uint64_t>(block + kSuperblockChecksumOffset, 0);
-    StoreFixed(block + kSuperblockChecksumOffset, Checksum(block, kBlock));
+    StoreFixed(block + kSuperblockChecksumOffset, Checksum({block, kBlock}));
   });
 }
 
@@ -327,9 +327,7 @@ TEST_F(Mutation, Superblock) {
 // is a frame that could have been written.
 TEST_F(Mutation, FrameHeaders) {
   for (std::size_t i = 0; i + 1 < frames_.size(); ++i) {
-    ChangeFields(meta_, content_, frames_[i].first, kFrameFields, [](char* frame) {
-      StoreFixed(frame + kFrameChecksumOffset, Checksum(frame, kFrameChecksumOffset));
-    });
+    ChangeFields(meta_, content_, frames_[i].first, kSealedFields, SealHeader);
   }
 }
 
@@ -338,12 +336,16 @@ TEST_F(Mutation, RecordsOfEveryKind) {
   for (std::size_t i = 0; i + 1 < frames_.size(); ++i) {
     const auto& [at, header] = frames_[i];
     std::vector<Record> records;
-    ASSERT_TRUE(DecodeRecords(content_.substr(at + kFrameHeaderSize, header.size), &records));
+    ASSERT_TRUE(DecodeRecords(content_.substr(at + kHeaderSize, header.size), &records));
     const std::function<void(const std::string&)> check = [&](const std::string& name) {
       std::string body;
       for (const Record& record : records) AppendRecord(record, &body);
-      const std::string frame = EncodeFrame(header, body, kBlock);
-      const std::string rest = content_.substr(at + FrameSize(header.size, kBlock));
+      std::string frame(SealedSize(body.size(), kBlock), '\0');
+      frame.replace(kHeaderSize, body.size(), body);
+      SealedHeader changed = header;
+      changed.size = static_cast<std::uint32_t>(body.size());
+      Seal(changed, frame.data(), frame.size());
+      const std::string rest = content_.substr(at + SealedSize(header.size, kBlock));
       ExpectFound(meta_, content_.substr(0, at) + frame + rest, name);
     };
     for (Record& record : records) {
@@ -351,7 +353,7 @@ TEST_F(Mutation, RecordsOfEveryKind) {
       std::visit([&](auto& kind) { Changer{check}(&kind); }, record);
     }
     // Body and padding without a checksum that fits.
-    for (std::size_t byte = kFrameHeaderSize; byte < FrameSize(header.size, kBlock); byte += 7) {
+    for (std::size_t byte = kHeaderSize; byte < SealedSize(header.size, kBlock); byte += 7) {
       std::string changed = content_;
       changed[at + byte] = static_cast<char>(changed[at + byte] ^ 4);
       ExpectFound(meta_, changed, "body byte " + std::to_string(byte));
@@ -364,22 +366,19 @@ TEST_F(Mutation, Pieces) {
   ASSERT_EQ(log_zones_.size(), 1U);
   const auto [zone, start] = *log_zones_.begin();
   const std::string content = ReadZone(*device_, zone, 0, InfoOf(*device_, zone).write_pointer);
-  const auto seal = [](char* piece) {
-    StoreFixed(piece + kPieceChecksumOffset, Checksum(piece, kPieceChecksumOffset));
-  };
   int pieces = 0;
-  PieceHeader header;
+  SealedHeader header;
   for (std::size_t at = start, size; at < content.size(); at += size, ++pieces) {
-    ASSERT_TRUE(DecodePieceHeader(std::string_view(content).substr(at), &header));
-    size = RoundUp(kPieceHeaderSize + header.size, kBlock);
+    ASSERT_TRUE(ReadHeader(std::string_view(content).substr(at), kPieceMagic, &header));
+    size = SealedSize(header.size, kBlock);
     if (at + size == content.size()) break;  // as for the last frame
-    ChangeFields(zone, content, at, kPieceFields, seal);
-    for (std::size_t byte = kPieceHeaderSize; byte < size; byte += 31) {
+    ChangeFields(zone, content, at, kSealedFields, SealHeader);
+    for (std::size_t byte = kHeaderSize; byte < size; byte += 31) {
       std::string changed = content;
       changed[at + byte] = static_cast<char>(changed[at + byte] ^ 4);
       ExpectFound(zone, changed, "content, wrong checksum");
-      EncodePieceHeader(header, changed.data() + at, size);
-      ExpectFound(zone, changed, "content, right checksum");
+      Seal(header, changed.data() + at, size);
+      if (changed != content) ExpectFound(zone, changed, "content, right checksum");
     }
   }
   EXPECT_GT(pieces, 4);

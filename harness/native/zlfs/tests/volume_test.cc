@@ -254,6 +254,33 @@ TEST(Volume, IsFullCleanlyAndOpensAgain) {
   EXPECT_EQ(ReadWhole(volume.get(), "/new"), Content(9, 0, 300000));
 }
 
+TEST(Volume, ThePaddingOfALogIsCollected) {
+  Rig rig;
+  const auto volume = rig.Mount();
+  const auto log = Create(volume.get(), "/x.log", FileKind::kLog, LogPlacement());
+  std::string content;
+  for (std::uint64_t i = 0; i < 240;
+       ++i) {  // ten zones of pieces that are hardly more than padding
+    content += Content(i, 0, 100);
+    ASSERT_OK(volume->Append(log.get(), Content(i, 0, 100)));
+    ASSERT_OK(volume->Sync(log.get()));
+  }
+  const std::uint64_t pad = volume->Space().pad;
+  EXPECT_GT(pad, 900000U);
+  IOStatus status;
+  for (std::uint64_t i = 0; status.ok(); ++i) {
+    status = Put(volume.get(), "/" + std::to_string(i), Content(i, 0, 94000));
+  }
+  EXPECT_TRUE(status.IsNoSpace());
+  EXPECT_LT(volume->Space().pad, pad / 4);
+  EXPECT_EQ(ReadWhole(volume.get(), "/x.log"), content);
+  ASSERT_OK(volume->FinishWriting(log.get()));
+  volume->Release(log);
+  ASSERT_OK(volume->Close());
+  EXPECT_EQ(Violations(rig.device.get()), "");
+  EXPECT_EQ(ReadWhole(rig.Mount().get(), "/x.log"), content);
+}
+
 TEST(Volume, AReaderKeepsAZoneFromBeingReset) {
   Rig rig;
   const auto volume = rig.Mount();

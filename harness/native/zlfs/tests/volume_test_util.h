@@ -110,7 +110,7 @@ inline Placement DataPlacement(std::uint8_t lifetime = 3, Cause cause = Cause::k
 }
 
 inline Placement LogPlacement() {
-  return {.stream = Stream::kLog, .urgency = Urgency::kLog, .cause = Cause::kWal, .lifetime = 2};
+  return {.stream = Stream::kLog, .urgency = Urgency::kGrowth, .cause = Cause::kWal, .lifetime = 2};
 }
 
 inline std::unique_ptr<Volume> MountOk(std::unique_ptr<ZonedDevice> device,

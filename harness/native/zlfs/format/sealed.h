@@ -1,0 +1,66 @@
+// Sealed blocks: what zones consist of. A frame carries records of the metadata log; a piece
+// carries content and says itself which file it belongs to. WALs are written in pieces, so that a
+// sync needs no metadata record.
+//
+//   offset  0  magic             u32: "ZFRM" frame, "ZPCE" piece
+//           4  size              u32, bytes of content
+//           8  subject           u64: a frame's kind, a piece's file id
+//          16  position          u64: number of the last frame known to be flushed; offset of a
+//                                piece's content in the file
+//          24  generation        u64, of the metadata when it was written
+//          32  number            u64: of frames without gaps over all generations, of pieces rising
+//          40  previous          u64, header checksum of the one before in this zone. Of a first
+//                                frame the superblock's checksum, of a first piece 0
+//          48  content checksum  u64, of the content and the padding
+//          56  checksum          u64, of the 56 bytes above
+//          64  content, then zeros up to a whole block
+//
+// Each vouches for what lies before it: what was changed together with its own checksum does not
+// fit what follows. The header has a checksum of its own so that torn blocks (the write pointer
+// lies within them) can be told from corrupt ones.
+
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+
+#include "zlfs/zoned/buffer.h"
+
+namespace zlfs {
+
+struct SealedHeader {
+  std::uint32_t magic = 0;
+  std::uint32_t size = 0;
+  std::uint64_t subject = 0;
+  std::uint64_t position = 0;
+  std::uint64_t generation = 0;
+  std::uint64_t number = 0;
+  std::uint64_t previous = 0;
+  std::uint64_t content_checksum = 0;
+  std::uint64_t checksum = 0;
+};
+inline constexpr std::size_t kHeaderSize = 64;
+static_assert(sizeof(SealedHeader) == kHeaderSize);
+
+inline constexpr std::uint32_t kFrameMagic = 0x4d52465a;
+inline constexpr std::uint32_t kPieceMagic = 0x4543505a;
+
+// What a frame's records are: changes, the state when the generation began, the end of that.
+enum class FrameKind : std::uint64_t { kRecords, kSnapshot, kSnapshotEnd };
+// A snapshot is cut into frames of about this many bytes of records. A frame is larger when a
+// single record is: what one record says takes effect as a whole.
+inline constexpr std::size_t kFrameContent = 256 << 10;
+
+// Whole blocks for that much content.
+constexpr std::size_t SealedSize(std::size_t content, std::size_t block_size) {
+  return RoundUp(kHeaderSize + content, block_size);
+}
+// Puts the header in front of the content: `blocks` has room for it, then header.size bytes of
+// content. Fills up with zeros, computes both checksums and returns the header's.
+std::uint64_t Seal(SealedHeader header, char* blocks, std::size_t size);
+// `start` has at least kHeaderSize bytes. False: this is no such header.
+bool ReadHeader(std::string_view start, std::uint32_t magic, SealedHeader* header);
+// `blocks` are whole, `header` was read from them.
+bool ContentIsRight(std::string_view blocks, const SealedHeader& header);
+
+}  // namespace zlfs
