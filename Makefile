@@ -25,7 +25,7 @@ export PATH := $(CURDIR)/.venv/bin:$(PATH)
 ##@ The two commands
 
 .PHONY: study
-study: confirm-study setup rig-image ## Run a study on the emulated rig (last measured: 12 min 46 s): STUDY= LEVELS=a,b REPETITIONS=n CAMPAIGN= RETRY=failed,invalid
+study: confirm-study setup rig-image ## Run a study on the emulated rig (last measured: 10 min 54 s, 15 min with an empty cache): STUDY= LEVELS=a,b REPETITIONS=n CAMPAIGN= RETRY=failed,invalid
 	@code=0; folder=results/$(CAMPAIGN); \
 	zonelab rig exec $(RIG) -- $(PLAYBOOK) ansible/site.yml \
 	  -e study=$(STUDY) -e campaign=$(CAMPAIGN) -e levels=$(LEVELS) -e repetitions=$(REPETITIONS) -e retry=$(RETRY) \
