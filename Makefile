@@ -135,6 +135,10 @@ test-crash: setup-dev rig-image build/native-test ## zlfs: 300 kills, every powe
 test-zlfs-long: setup-dev build/native-release ## 10 M keys on zlfs: filled, verified, counted, checked
 	@$(BIN)/python tests/native/zlfs_long_fill.py
 
+.PHONY: test-geometry
+test-geometry: setup-dev rig-image ## Every level's probe on six geometries, two rigs one after the other; levels that say yes come up
+	@ZONELAB_SLOW=1 $(BIN)/pytest tests/rig/test_geometry.py
+
 .PHONY: test-debian12
 test-debian12: setup-dev ## The rig tests on a Debian 12 guest too (kernel 6.1, RocksDB 7.8)
 	@$(MAKE) rig-image RIG=debian12

@@ -1,0 +1,49 @@
+"""Runs in the guest: bring one level up, put a little into it, take it down; JSON on stdout.
+
+``python3 level_up.py ZIPAPP LEVEL BYTES ZONED [CONVENTIONAL]``. Everything on the devices is lost.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import tempfile
+from pathlib import Path
+
+sys.path.insert(0, sys.argv[1])
+
+from harness.levels import LEVELS
+from harness.levels.base import LevelContext
+from harness.run.host import Host
+
+
+def main(name: str, size: str, zoned: str, *conventional: str) -> None:
+    """Print the bytes of cold data stored, and what the kernel counted on the zoned device."""
+    host, level = Host(), LEVELS[name]
+    device = host.device(zoned)
+    partner = host.device(conventional[0]) if conventional else None
+    node = Path(device.path).name
+    before = host.disk_counters([node])[node]
+    with tempfile.TemporaryDirectory() as scratch:
+        folder = Path(scratch, "run")
+        folder.mkdir()
+        context = LevelContext(device, partner, {}, folder, "zl-geometry", _nothing)
+        up = level.up(context)
+        try:
+            stored = level.fill_cold(up, int(size), 1, lambda *_: None)
+            level.sync(up)
+        finally:
+            level.down(up)
+    written = (host.disk_counters([node])[node] - before).write_bytes
+    for used in (device, partner):
+        if used is not None:
+            (host.reset_zones if used.zoned else host.wipe)(used)
+    sys.stdout.write(json.dumps({"stored": stored, "zoned_written": written}) + "\n")
+
+
+def _nothing() -> None:
+    """Identities are not proved again: the rig is the test's own."""
+
+
+if __name__ == "__main__":
+    main(*sys.argv[2:])
