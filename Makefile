@@ -14,6 +14,8 @@ REPETITIONS ?=
 RETRY ?=
 YES ?=
 
+# A study may name rigs, which then run one after the other; RIG= runs all of it on that one.
+ONE_RIG := $(if $(filter file,$(origin RIG)),,$(RIG))
 CAMPAIGN := $(CAMPAIGN)# expanded once: the default has the time in it
 PYTHON ?= python3
 SUDO := $(if $(filter 0,$(shell id -u)),,sudo)
@@ -26,10 +28,13 @@ export PATH := $(CURDIR)/.venv/bin:$(PATH)
 
 .PHONY: study
 study: confirm-study setup rig-image ## Run a study on the emulated rig (last measured: 10 min 54 s, 15 min with an empty cache): STUDY= LEVELS=a,b REPETITIONS=n CAMPAIGN= RETRY=failed,invalid
-	@code=0; folder=results/$(CAMPAIGN); \
-	zonelab rig exec $(RIG) -- $(PLAYBOOK) ansible/site.yml \
-	  -e study=$(STUDY) -e campaign=$(CAMPAIGN) -e levels=$(LEVELS) -e repetitions=$(REPETITIONS) -e retry=$(RETRY) \
-	  || code=$$?; \
+	@code=0; folder=results/$(CAMPAIGN); parts=; \
+	if [[ -z "$(ONE_RIG)" ]]; then parts=$$(zonelab plan $(STUDY) --rigs $(if $(LEVELS),--levels $(LEVELS))) || exit $$?; fi; \
+	for rig in $${parts:-$(RIG)}; do \
+	  zonelab rig exec $$rig -- $(PLAYBOOK) ansible/site.yml -e study_rig=$${parts:+$$rig} \
+	    -e study=$(STUDY) -e campaign=$(CAMPAIGN) -e levels=$(LEVELS) -e repetitions=$(REPETITIONS) -e retry=$(RETRY) \
+	    || { code=$$?; ((code == 2)) || break; }; \
+	done; \
 	if ((code == 2)) && [[ -d $$folder ]]; then zonelab status $$folder --check >/dev/null || code=$$?; fi; \
 	if [[ -e $$folder/report/index.html ]]; then echo "report: $$folder/report/index.html"; fi; \
 	if [[ -d $$folder ]]; then echo $$folder; fi; \
@@ -79,8 +84,8 @@ venv:
 	@$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
 
 .PHONY: confirm-study confirm-test
-confirm-study: export WHAT := run the study $(STUDY) on the emulated rig $(RIG)
-confirm-study: export TAKES := at most 30 minutes on two cores, of which set-up at most 8
+confirm-study: export WHAT := run the study $(STUDY) on the emulated rig $(RIG)$(if $(ONE_RIG),,, or those it names)
+confirm-study: export TAKES := at most 30 minutes on two cores (the default study), of which set-up at most 8
 confirm-test: export WHAT := run every test, those on the emulated rig too
 confirm-test: export TAKES := about 25 minutes on two cores
 confirm-study confirm-test:
