@@ -13,8 +13,9 @@ from pathlib import Path
 sys.path.insert(0, sys.argv[1])
 
 from harness.levels import LEVELS
-from harness.levels.base import LevelContext
+from harness.levels.base import Level, LevelContext
 from harness.run.host import Host
+from harness.store.spec import Device
 
 
 def main(name: str, size: str, zoned: str, *conventional: str) -> None:
@@ -24,21 +25,27 @@ def main(name: str, size: str, zoned: str, *conventional: str) -> None:
     partner = host.device(conventional[0]) if conventional else None
     node = Path(device.path).name
     before = host.disk_counters([node])[node]
+    try:
+        stored = _up_and_down(level, device, partner, int(size))
+        written = (host.disk_counters([node])[node] - before).write_bytes
+    finally:  # as the runner leaves them; the next level must not trip over this one
+        for used in (device, partner):
+            if used is not None:
+                (host.reset_zones if used.zoned else host.wipe)(used)
+    sys.stdout.write(json.dumps({"stored": stored, "zoned_written": written}) + "\n")
+
+
+def _up_and_down(level: Level, device: Device, partner: Device | None, size: int) -> int:
     with tempfile.TemporaryDirectory() as scratch:
         folder = Path(scratch, "run")
         folder.mkdir()
-        context = LevelContext(device, partner, {}, folder, "zl-geometry", _nothing)
-        up = level.up(context)
+        up = level.up(LevelContext(device, partner, {}, folder, "zl-geometry", _nothing))
         try:
-            stored = level.fill_cold(up, int(size), 1, lambda *_: None)
+            stored = level.fill_cold(up, size, 1, lambda *_: None)
             level.sync(up)
         finally:
             level.down(up)
-    written = (host.disk_counters([node])[node] - before).write_bytes
-    for used in (device, partner):
-        if used is not None:
-            (host.reset_zones if used.zoned else host.wipe)(used)
-    sys.stdout.write(json.dumps({"stored": stored, "zoned_written": written}) + "\n")
+    return stored
 
 
 def _nothing() -> None:

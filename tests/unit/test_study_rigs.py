@@ -203,7 +203,6 @@ def test_every_command_works_on_a_whole_campaign_of_rigs(
     assert main(["compare", str(campaign.root), "--format", "json"]) == 0
     told = json.loads(capsys.readouterr().out)
     skipped = {row["level"]: row["notes"] for row in told["rows"] if row["verdict"] == "skipped"}
-    # The reason is that of the rig whose part it is: dm-zap's not of the default rig.
     assert skipped.keys() == {"btrfs", "zenfs", "dm-zap"}
     found = {name: {d["key"] for d in rows} for name, rows in told["differences"].items()}
     assert {"rig", "geometry.zone_size", "geometry.max_active_zones"} <= found["dm-zoned"]
@@ -211,6 +210,16 @@ def test_every_command_works_on_a_whole_campaign_of_rigs(
     page = (campaign.root / "report/index.html").read_text()
     assert "zone size" in page
     assert "8.00 MiB" in page
+
+
+def test_a_level_is_not_skipped_for_what_another_rig_lacks(campaign: Campaign) -> None:
+    campaign.plan("default", "dm-zoned", "xfs")  # nothing has run, and the default rig has no xfs
+    reasons = {row: reason.message for row, reason in load(campaign.root).skipped().items()}
+    assert reasons == {
+        "btrfs": "btrfs cannot run on default",
+        "zenfs": "zenfs cannot run on default",
+        "dm-zap": "dm-zap cannot run on dm-zoned",
+    }
 
 
 def rigs(tmp_path: Path, **changes: Any) -> Comparison:
