@@ -22,6 +22,7 @@ FactorName = Annotated[str, Field(pattern=r"^([a-z0-9-]+\.)?[A-Za-z][A-Za-z0-9_]
 # Benchmarks the planner knows to size. The first group begins with an empty database.
 FRESH = frozenset({"fillseq", "fillrandom", "filluniquerandom"})
 WRITES = FRESH | {"overwrite", "updaterandom"}
+SCANS = frozenset({"readseq"})
 Benchmark = Literal[
     "fillseq", "fillrandom", "filluniquerandom", "overwrite", "updaterandom",
     "readseq", "readrandom", "readwhilewriting",
