@@ -65,6 +65,9 @@ class Operations(Model):
 class Phase(Model):
     """One db_bench invocation. ``timeout`` is a floor: the planner raises it for large devices.
 
+    ``stall_timeout`` without a single operation ends the phase: RocksDB may wait for ever for room
+    that never comes. 0 never does.
+
     ``assumed_write_amplification`` is file bytes (WAL, flush, compaction) per user byte, used
     only to predict bytes and time.
     """
@@ -76,6 +79,7 @@ class Phase(Model):
     flags: dict[FlagName, Flag] = {}
     expects_gc: bool = False
     timeout: Seconds = 300
+    stall_timeout: Seconds = 600
     assumed_write_amplification: Annotated[float, Field(ge=1)] | None = None
 
 
