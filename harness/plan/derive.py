@@ -213,6 +213,7 @@ def phase_spec(workload: Workload, phase: Phase, derived: Derived) -> PhaseSpec:
         user_bytes_per_operation=payload,
         expects_gc=phase.expects_gc,
         timeout_seconds=phase.timeout,
+        stall_seconds=phase.stall_timeout,
     )
 
 

@@ -22,6 +22,7 @@ FactorName = Annotated[str, Field(pattern=r"^([a-z0-9-]+\.)?[A-Za-z][A-Za-z0-9_]
 # Benchmarks the planner knows to size. The first group begins with an empty database.
 FRESH = frozenset({"fillseq", "fillrandom", "filluniquerandom"})
 WRITES = FRESH | {"overwrite", "updaterandom"}
+SCANS = frozenset({"readseq"})
 Benchmark = Literal[
     "fillseq", "fillrandom", "filluniquerandom", "overwrite", "updaterandom",
     "readseq", "readrandom", "readwhilewriting",
@@ -64,6 +65,9 @@ class Operations(Model):
 class Phase(Model):
     """One db_bench invocation. ``timeout`` is a floor: the planner raises it for large devices.
 
+    ``stall_timeout`` without a single operation ends the phase: RocksDB may wait for ever for room
+    that never comes. 0 never does.
+
     ``assumed_write_amplification`` is file bytes (WAL, flush, compaction) per user byte, used
     only to predict bytes and time.
     """
@@ -75,6 +79,7 @@ class Phase(Model):
     flags: dict[FlagName, Flag] = {}
     expects_gc: bool = False
     timeout: Seconds = 300
+    stall_timeout: Seconds = 600
     assumed_write_amplification: Annotated[float, Field(ge=1)] | None = None
 
 

@@ -9,7 +9,7 @@ import math
 from dataclasses import dataclass, replace
 
 from harness.plan.derive import Derived
-from harness.plan.models import Phase, Workload
+from harness.plan.models import SCANS, WRITES, Phase, Workload
 from harness.store.spec import Bytes, DeviceKind, PhaseSpec, Prediction
 
 MIB = 2**20
@@ -31,22 +31,30 @@ TIMEOUT_FACTOR = 5
 
 @dataclass(frozen=True, slots=True)
 class Rates:
-    """Assumed speed of a device kind. ``setup`` covers format, mount, opening, sync, unmount."""
+    """Assumed speed of a device kind, times in seconds.
+
+    A write costs CPU when it is made and again each time a flush or compaction rewrites its entry,
+    whatever its size. ``setup`` covers format, mount, opening, sync, unmount.
+    """
 
     cold_bytes_per_second: float
     file_bytes_per_second: float
-    seconds_per_operation: float
-    setup_seconds: float
-    phase_seconds: float
+    write: float
+    rewrite: float
+    read: float
+    scan: float
+    setup: float
+    phase: float
 
 
 RATES = {
-    # Two cores without KVM: 1.3 GiB of cold data took 33 s; about 10,000 small operations per
-    # second; file writes are bound by the emulated CPU.
-    DeviceKind.EMULATED: Rates(40 * MIB, 160 * MIB, 100e-6, 6.0, 2.0),
-    # ZN540: 1,155 MiB/s write bandwidth; half of it for a mix of flush and compaction; 10 us per
-    # operation of one db_bench thread.
-    DeviceKind.HARDWARE: Rates(1155 * MIB, 577 * MIB, 10e-6, 10.0, 2.0),
+    # Two cores without KVM, measured on the default rig: 1.3 GiB of cold data in 33 s; fillseq and
+    # fillrandom of 116 B entries 42 and 72 us an entry, readrandom 268 us, readseq 13 us; file
+    # writes are bound by the emulated CPU.
+    DeviceKind.EMULATED: Rates(40 * MIB, 160 * MIB, 40e-6, 20e-6, 300e-6, 15e-6, 6.0, 2.0),
+    # ZN540: 1,155 MiB/s write bandwidth; half of it for a mix of flush and compaction; some 100 us
+    # for a read that reaches the flash; the rest as one thread of db_bench does it.
+    DeviceKind.HARDWARE: Rates(1155 * MIB, 577 * MIB, 5e-6, 2e-6, 100e-6, 1e-6, 10.0, 2.0),
 }
 
 
@@ -67,13 +75,21 @@ def file_bytes(phase: Phase, spec: PhaseSpec, workload: Workload, derived: Deriv
     return user_bytes(spec) * (_WAL + beyond_wal * shrunk)
 
 
-def phase_seconds(spec: PhaseSpec, written: float, rates: Rates) -> float:
+def phase_seconds(phase: Phase, spec: PhaseSpec, written: float, rates: Rates) -> float:
     """Return the phase's predicted wall time in seconds."""
     duration = spec.flags.get("duration", 0)
     if spec.operations is None:
-        return float(duration) + rates.phase_seconds
-    busy = spec.operations * rates.seconds_per_operation + written / rates.file_bytes_per_second
-    return busy + rates.phase_seconds
+        return float(duration) + rates.phase
+    busy = spec.operations * operation_seconds(phase, rates)
+    return busy + written / rates.file_bytes_per_second + rates.phase
+
+
+def operation_seconds(phase: Phase, rates: Rates) -> float:
+    """Return the predicted CPU time of one operation of a phase."""
+    if phase.benchmark in WRITES:
+        update = rates.read if phase.benchmark == "updaterandom" else 0.0
+        return update + rates.write + rates.rewrite * max(0.0, write_amplification(phase) - _WAL)
+    return rates.scan if phase.benchmark in SCANS else rates.read
 
 
 def predict(
@@ -85,13 +101,16 @@ def predict(
         file_bytes(phase, spec, workload, derived)
         for phase, spec in zip(workload.phases, specs, strict=True)
     ]
-    times = [phase_seconds(s, w, rates) for s, w in zip(specs, written, strict=True)]
+    times = [
+        phase_seconds(phase, spec, bytes_, rates)
+        for phase, spec, bytes_ in zip(workload.phases, specs, written, strict=True)
+    ]
     cold_seconds = derived.cold_bytes / rates.cold_bytes_per_second
     timed = tuple(
         replace(s, timeout_seconds=max(s.timeout_seconds, math.ceil(TIMEOUT_FACTOR * t)))
         for s, t in zip(specs, times, strict=True)
     )
-    around = rates.setup_seconds + cold_seconds
+    around = rates.setup + cold_seconds
     prediction = Prediction(
         bytes_written=Bytes(round(derived.cold_bytes + sum(written))),
         live_bytes=Bytes(derived.cold_bytes + derived.database_bytes),

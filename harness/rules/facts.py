@@ -28,6 +28,7 @@ class PhaseFacts:
     exit_code: int | None
     signal: int | None
     timed_out: bool
+    stalled: bool
     output: str
     database_log: str
     zoned: DiskCounters | None
@@ -47,7 +48,7 @@ class PhaseFacts:
     @property
     def ended_well(self) -> bool:
         """Whether db_bench ended by itself with status 0."""
-        return self.exit_code == 0 and not self.timed_out
+        return self.exit_code == 0 and not (self.timed_out or self.stalled)
 
 
 @dataclass(frozen=True, slots=True)

@@ -64,7 +64,7 @@ def all_operations(run: RunFacts) -> Iterator[Issue]:
 
 
 def ended_well(run: RunFacts) -> Iterator[Issue]:
-    """Exit status 0, no signal, in time."""
+    """Exit status 0, no signal, in time, never stuck."""
     for phase in run.phases:
         if phase.ended_well:
             continue
@@ -73,7 +73,10 @@ def ended_well(run: RunFacts) -> Iterator[Issue]:
             how = f"signal {phase.signal}"
         if phase.timed_out:
             how = f"killed after {phase.spec.timeout_seconds} s"
+        if phase.stalled:
+            how = f"not one operation in {phase.spec.stall_seconds} s"
         code = "phase-timeout" if phase.timed_out else "exit-status"
+        code = "phase-stalled" if phase.stalled else code
         yield issue(code, Severity.ERROR, f"{phase.spec.name} ended with {how}", phase, expected=0)
 
 

@@ -195,6 +195,12 @@ def _direct_io(spec: RunSpec, found: DirectIo | None) -> dict[str, Any]:
     }
 
 
+def _last_words(log: str) -> str:
+    """Return what RocksDB's LOG complained of last: most often that there is no room."""
+    lines = [line for line in log.splitlines() if "[WARN]" in line or "[ERROR]" in line]
+    return f"; RocksDB: {lines[-1].split('] ', 2)[-1][:200]}" if lines else ""
+
+
 def _failure(facts: PhaseFacts) -> ZonelabError:
     """Describe a phase that did not end well."""
     if facts.timed_out:
@@ -202,6 +208,13 @@ def _failure(facts: PhaseFacts) -> ZonelabError:
             f"phase {facts.spec.name} did not end within {facts.spec.timeout_seconds} s",
             hint="raise its timeout_seconds, or ask for less work",
             code="phase-timeout",
+        )
+    if facts.stalled:
+        return TimedOut(
+            f"phase {facts.spec.name} did nothing for {facts.spec.stall_seconds} s"
+            + _last_words(facts.database_log),
+            hint="give the database more room, or the phase a longer stall_timeout",
+            code="phase-stalled",
         )
     how = f"exit status {facts.exit_code}" if facts.signal is None else f"signal {facts.signal}"
     lines = [line for line in facts.output.splitlines() if line.strip()]

@@ -18,6 +18,7 @@ from harness.rules.facts import PhaseFacts
 from harness.run.bench import Bench
 from harness.run.program import Ended, run_program
 from harness.run.progress import Share
+from harness.run.share import ShareDone
 from harness.store.files import dumps
 from harness.store.result import Metric, PhaseResult
 from harness.store.rundir import RunWriter
@@ -123,7 +124,7 @@ def run_phase(
         spec, stage.up, seed, first=first, program=stage.up.program or bench.program, report=report
     )
     started, offset = bench.host.now(), bench.host.monotonic() - stage.began
-    share = _ShareDone(report.path, spec)
+    share = ShareDone(report.path, spec)
     # Not at the barriers: what the harness does between phases disturbs nobody.
     before_cpu = _cpu(bench)
     ended = run_program(
@@ -134,6 +135,7 @@ def run_phase(
         timeout=min(spec.timeout_seconds, seconds_left),
         started=bench.cgroups.enter_load,
         tick=lambda seconds: tick(lambda: share.read(seconds)),
+        stalled=share.stalled,
         clock=bench.host.monotonic,
     )
     cpu = _since(before_cpu, _cpu(bench))
@@ -204,33 +206,6 @@ def _above_the_level(
     }
 
 
-class _ShareDone:
-    """Follows what db_bench reports each second to tell how much of a phase is done."""
-
-    def __init__(self, path: Path, spec: PhaseSpec) -> None:
-        self._path = path
-        self._wanted = spec.operations
-        self._duration = float(spec.flags.get("duration", 0) or 0)
-        self._position = 0
-        self._operations = 0
-
-    def read(self, seconds: float) -> float | None:
-        """Return the share, None when it cannot be told."""
-        if not self._wanted:
-            return seconds / self._duration if self._duration else None
-        try:
-            with self._path.open("rb") as file:
-                file.seek(self._position)
-                text = file.read()
-        except OSError:
-            return None
-        complete = text[: text.rfind(b"\n") + 1]
-        self._position += len(complete)
-        for line in complete.decode("utf-8", errors="replace").splitlines():
-            self._operations += db_bench.operations_in(line)
-        return self._operations / self._wanted
-
-
 def _facts(
     stage: Stage,
     spec: PhaseSpec,
@@ -258,6 +233,7 @@ def _facts(
         exit_code=ended.exit_code,
         signal=ended.signal,
         timed_out=ended.timed_out,
+        stalled=ended.stalled,
         output=f"{stdout}\n{stderr}",
         database_log=log,
         zoned=disks[stage.zoned_name] if stage.zoned_name else None,

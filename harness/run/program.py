@@ -17,12 +17,16 @@ _TICK_SECONDS = 1.0
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """How a program ended; ``signal`` is set when one killed it."""
+    """How a program ended; ``signal`` is set when one killed it.
+
+    ``stalled``: killed because it got nowhere, ``timed_out``: at its time limit.
+    """
 
     exit_code: int | None
     signal: int | None
     seconds: float
     timed_out: bool
+    stalled: bool
 
 
 def run_program(
@@ -34,9 +38,10 @@ def run_program(
     timeout: float,
     started: Callable[[int], None],
     tick: Callable[[float], None],
+    stalled: Callable[[float], bool],
     clock: Callable[[], float],
 ) -> Ended:
-    """Run a program to its end, or kill its process group at the time limit.
+    """Run a program to its end, or kill its process group at the time limit or when it is stalled.
 
     It dies with this process, also when this process is killed by SIGKILL (setpriv --pdeathsig).
 
@@ -48,6 +53,7 @@ def run_program(
         timeout: seconds.
         started: called once with the process id.
         tick: called about once a second with the seconds so far.
+        stalled: asked as often, with the same; True ends the program.
         clock: monotonic seconds.
 
     Raises:
@@ -60,7 +66,7 @@ def run_program(
     wrapped = ["setpriv", "--pdeathsig", "KILL", "--", "env", *variables, *argv]
     with stdout.open("wb") as out, stderr.open("wb") as err:
         child = proc.spawn(wrapped, stdout=out, stderr=err)
-    timed_out = False
+    timed_out = gave_up = False
     try:
         started(child.pid)
         descriptor = os.pidfd_open(child.pid)  # waits without the polling of Popen.wait(timeout)
@@ -68,10 +74,11 @@ def run_program(
             waiter = select.poll()
             waiter.register(descriptor, select.POLLIN)
             while not waiter.poll(_TICK_SECONDS * 1000):
-                if clock() - begin > timeout:
-                    timed_out = True
+                seconds = clock() - begin
+                timed_out, gave_up = seconds > timeout, stalled(seconds)
+                if timed_out or gave_up:
                     break
-                tick(clock() - begin)
+                tick(seconds)
         finally:
             os.close(descriptor)
     finally:
@@ -80,8 +87,8 @@ def run_program(
         code = child.wait()
     seconds = clock() - begin
     if code < 0:
-        return Ended(None, -code, seconds, timed_out)
-    return Ended(code, None, seconds, timed_out)
+        return Ended(None, -code, seconds, timed_out, gave_up)
+    return Ended(code, None, seconds, timed_out, gave_up)
 
 
 def _kill(pid: int) -> None:

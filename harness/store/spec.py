@@ -134,7 +134,8 @@ class PhaseSpec:
     """One db_bench invocation. ``flags`` carry upstream's names without dashes.
 
     ``operations`` is what the benchmark must report as done, null for time-limited ones.
-    ``user_bytes_per_operation`` is key + value for writes, 0 for reads.
+    ``user_bytes_per_operation`` is key + value for writes, 0 for reads. After ``stall_seconds``
+    without a single operation the phase is given up (0: never).
     """
 
     name: str
@@ -145,6 +146,7 @@ class PhaseSpec:
     user_bytes_per_operation: int
     expects_gc: bool
     timeout_seconds: int
+    stall_seconds: int = 600
 
 
 @dataclass(frozen=True, slots=True)

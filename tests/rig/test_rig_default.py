@@ -62,7 +62,7 @@ def test_the_guest_is_quiet(rig: RigHandle) -> None:
 
 def test_the_guest_reaches_nobody(rig: RigHandle) -> None:
     done = rig.ssh("timeout 5 bash -c 'exec 3<>/dev/tcp/10.0.2.2/22'", check=False)
-    assert not done.ok
+    assert done.exit_code in (1, 124), done  # 255 would be ssh's own failure
 
 
 def test_a_rig_in_use_is_not_taken_over(rig: RigHandle) -> None:

@@ -56,6 +56,8 @@ output = (fixtures / f"{benchmark}.out").read_text()
 if mode == "hang":
     sys.stdout.write(output[:200])
     sys.stdout.flush()
+    with (database / "LOG").open("a") as log:
+        log.write("2026/11/21-10:02:40.1 42 [WARN] [db/db.cc:1] Cancelled compaction: no room\n")
     time.sleep(3600)
 if mode == "crash":
     sys.stdout.flush()

@@ -164,6 +164,18 @@ def test_hang_is_killed(machine: Machine) -> None:
     assert not is_alive(pid)
 
 
+def test_a_phase_that_gets_nowhere_is_given_up(machine: Machine) -> None:
+    behave(machine, overwrite="hang")
+    machine.change_phases(stall_seconds=2, operations=1_000_000)
+    assert machine.run("--only", "fake--r01").returncode == 4
+    found = result(machine)
+    assert found.reason is not None
+    assert found.reason.code == "phase-stalled"
+    assert "RocksDB: Cancelled compaction" in found.reason.message
+    assert codes(found)["phase-stalled"] == "error"
+    assert_put_back(machine)
+
+
 def test_run_time_limit(machine: Machine) -> None:
     behave(machine, overwrite="hang")
     machine.change_runs(timeout_seconds=4)

@@ -11,6 +11,7 @@ import yaml
 from harness.plan import load
 from harness.plan.expand import expand
 from harness.plan.models import Tuning
+from harness.plan.predict import TIMEOUT_FACTOR
 from harness.plan.schemas import MODELS, schema_text
 from harness.store.codec import decode
 from harness.store.spec import Inspection, PhaseRole
@@ -119,6 +120,29 @@ def test_smoke_runs_are_short() -> None:
     runs = expand(study, workload, [("rig", rig())], "c").hosts[0].runs
     assert len(runs) == 3
     assert all(run.predicted.seconds <= 25 for run in runs)
+
+
+# Microseconds an operation on f2fs of the default rig, two cores without KVM, 2026-11-21.
+MEASURED = [
+    ("levels-full", "fillseq", 42),
+    ("levels-full", "fillrandom", 72),
+    ("levels-full", "readseq", 13),
+    ("levels-full", "readrandom", 268),
+    ("integration-levels", "overwrite", 505),
+    ("atc21-overwrite", "fillrandom", 506),
+]
+
+
+@pytest.mark.parametrize(("study", "phase", "micros"), MEASURED)
+def test_phases_take_about_what_is_predicted(study: str, phase: str, micros: int) -> None:
+    known, workload = load.load_study(study)
+    # without its own least timeout, a phase's timeout is a multiple of its prediction
+    phases = tuple(each.model_copy(update={"timeout": 1}) for each in workload.phases)
+    bare = workload.model_copy(update={"phases": phases})
+    run = expand(known, bare, [("rig", rig())], "c").hosts[0].runs[0]
+    planned = next(spec for spec in run.phases if spec.name == phase)
+    predicted = planned.timeout_seconds / TIMEOUT_FACTOR / (planned.operations or 1) * 1e6
+    assert micros / 2 <= predicted <= 2 * micros
 
 
 def test_primary_claims_compare_things_the_study_has() -> None:

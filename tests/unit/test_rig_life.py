@@ -206,6 +206,55 @@ def test_a_qemu_that_ends_while_booting_is_named(build: Path) -> None:
         guest.wait("default", 1, gone, QUIET, 30)
 
 
+@pytest.fixture
+def button(build: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """A rig that is up; what its QEMU is told to do."""
+    told: list[str] = []
+
+    class Button:
+        def __init__(self, _socket: Path) -> None:
+            pass
+
+        def __enter__(self) -> Button:
+            return self
+
+        def __exit__(self, *_exc: object) -> None:
+            pass
+
+        def execute(self, command: str) -> None:
+            told.append(command)
+
+    me = process.identify(os.getpid())
+    assert me is not None
+    monkeypatch.setattr(state, "require", lambda _name: a_state(me))
+    monkeypatch.setattr(life, "Qmp", Button)
+    return told
+
+
+def test_a_machine_that_hangs_after_its_reset_is_reset_again(
+    button: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def answers_the_second_time(*_args: object) -> None:
+        if len(button) < 2:
+            raise TimedOut("did not answer")
+
+    monkeypatch.setattr(guest, "wait", answers_the_second_time)
+    life.reset("default", QUIET)
+    assert button == ["system_reset"] * 2
+
+
+def test_a_machine_that_never_comes_back_is_given_up(
+    button: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def never(*_args: object) -> None:
+        raise TimedOut("did not answer")
+
+    monkeypatch.setattr(guest, "wait", never)
+    with pytest.raises(TimedOut, match="did not answer"):
+        life.reset("default", QUIET)
+    assert button == ["system_reset"] * life.RESET_PRESSES
+
+
 def test_a_qemu_that_cannot_start_leaves_nothing_behind(
     build: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -62,6 +62,7 @@ def good(tmp_path: Path) -> RunFacts:
         exit_code=0,
         signal=None,
         timed_out=False,
+        stalled=False,
         output="",
         database_log="",
         zoned=disk(100 * MIB),

@@ -1,0 +1,57 @@
+"""The share done of a phase, and when it has stalled."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from harness.run.share import ShareDone
+from harness.store.spec import PhaseRole, PhaseSpec
+
+
+def spec(operations: int | None = 100, stall_seconds: int = 10, **flags: int) -> PhaseSpec:
+    measured = PhaseRole.MEASURED
+    return PhaseSpec("p", "overwrite", measured, flags, operations, 8, False, 60, stall_seconds)
+
+
+def report(path: Path, *operations: int) -> Path:
+    rows = "".join(f"{second},{count}\n" for second, count in enumerate(operations, 1))
+    path.write_text("secs_elapsed,interval_qps\n" + rows)
+    return path
+
+
+def test_the_share_is_of_the_operations_wanted(tmp_path: Path) -> None:
+    share = ShareDone(report(tmp_path / "r", 10, 15), spec())
+    assert not share.stalled(2)
+    assert share.read(2) == 0.25
+
+
+def test_a_timed_phase_goes_by_its_time(tmp_path: Path) -> None:
+    share = ShareDone(tmp_path / "none", spec(None, duration=30))
+    assert share.read(15) == 0.5
+
+
+def test_no_operation_for_too_long_is_a_stall(tmp_path: Path) -> None:
+    share = ShareDone(report(tmp_path / "r", 10), spec())
+    assert [share.stalled(second) for second in (1, 11, 12)] == [False, False, True]
+
+
+def test_one_operation_is_enough_to_go_on(tmp_path: Path) -> None:
+    share = ShareDone(report(tmp_path / "r", 10), spec())
+    assert not share.stalled(1)
+    report(tmp_path / "r", 10, 0, 1)
+    assert not share.stalled(12)
+    assert share.stalled(23)
+
+
+@pytest.mark.parametrize(
+    ("operations", "wanted"),
+    [((), spec()), ((0, 0), spec()), ((60, 40), spec()), ((10,), spec(stall_seconds=0))],
+    ids=["no-report", "opening", "closing", "switched-off"],
+)
+def test_that_is_no_stall(tmp_path: Path, operations: tuple[int, ...], wanted: PhaseSpec) -> None:
+    path = report(tmp_path / "r", *operations) if operations else tmp_path / "none"
+    share = ShareDone(path, wanted)
+    assert not share.stalled(2)
+    assert not share.stalled(500)
