@@ -214,7 +214,9 @@ class ZenFs(Level):
             )
         limit = self.kernel.counter("class", "block", name, "queue", "max_active_zones")
         hidden = bool(device.max_active_zones) and not limit
-        if hidden or self._scheduler(name) is None:
+        own = self._scheduler(name)  # heads have no such file, or (Linux 6.1) one that says "none"
+        offered = zenfs.SCHEDULER in device.schedulers  # by the path node too
+        if hidden or own is None or (offered and zenfs.SCHEDULER not in own):
             return Reason(
                 "multipath-head",
                 f"{device.path} hides its {'zone limits' if hidden else 'scheduler'} from ZenFS, "

@@ -226,6 +226,11 @@ def test_multipath_heads_are_refused(programs: Programs) -> None:
     (programs.block / "max_active_zones").write_text("0\n")
     assert programs.reason() == "multipath-head"  # as older heads: the path node knows 14
     (programs.block / "max_active_zones").write_text("14\n")
+    mine = (programs.block / "scheduler").read_text()
+    (programs.block / "scheduler").write_text("none\n")
+    assert programs.reason() == "multipath-head"  # an older head of a device without limits
+    (programs.block / "scheduler").write_text(mine)
+    assert programs.reason() is None
     (programs.block / "scheduler").unlink()
     assert programs.reason() == "multipath-head"  # as captured under Linux 7.2
 
