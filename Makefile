@@ -65,7 +65,7 @@ rig-image: setup ## Install QEMU and the image builder, build the rig's image un
 NATIVE_DEV := libcli11-dev libgtest-dev librocksdb-dev libxxhash-dev libzbd-dev nlohmann-json3-dev rocksdb-tools
 .venv/dev: requirements/dev.txt pyproject.toml
 	@$(MAKE) venv REQUIREMENTS=$<
-	@missing=(); for pair in clang-format:clang-format cmake:cmake g++:g++ shellcheck:shellcheck; do \
+	@missing=(); for pair in clang-format:clang-format cmake:cmake dpkg-source:dpkg-dev g++:g++ patch:patch shellcheck:shellcheck; do \
 	  command -v $${pair%%:*} >/dev/null || missing+=($${pair##*:}); done; \
 	for package in $(NATIVE_DEV); do dpkg-query -W $$package >/dev/null 2>&1 || missing+=($$package); done; \
 	if (($${#missing[@]})); then echo "installing $${missing[*]}"; \

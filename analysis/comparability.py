@@ -12,12 +12,13 @@ from analysis.load import CampaignData, RunRecord
 from harness.store.codec import encode
 from harness.store.spec import Device
 
+BUILD = "host.rocksdb"
 # Where these differ, a difference in the metric may be theirs and not the factor's: no verdict.
 # Keys are the ends of dotted paths in the fingerprint.
 BLOCKING = {
     "host.cpus": "CPU count",
     "host.memory_bytes": "memory",
-    "host.rocksdb": "RocksDB build",
+    BUILD: "RocksDB build",
     "flags.target_file_size_base": "SST size",
     "flags.use_direct_reads": "direct reads",
     "flags.use_direct_io_for_flush_and_compaction": "direct writes",
@@ -90,7 +91,8 @@ def fingerprint(campaign: CampaignData, run: RunRecord) -> dict[str, str]:
     """Flatten what is known of a run's surroundings to dotted key → text."""
     found: dict[str, Any] = {"scheduler": run.spec.scheduler}
     recorded = _record(run.result.manifest.get("host"))
-    found["host"] = _host(campaign, run.host, recorded)
+    level = _record(run.result.manifest.get("level"))
+    found["host"] = _host(campaign, run.host, recorded, level)
     device = run.result.device
     found["device"] = {"kind": device.kind.value, "model": device.model}
     found["geometry"] = _geometry(device)
@@ -101,7 +103,6 @@ def fingerprint(campaign: CampaignData, run: RunRecord) -> dict[str, str]:
         found["cold"] = {"target_utilisation": run.spec.cold.target_utilisation}
     recorded["devices"] = _devices(recorded.get("devices"))
     # The rest of the level's record are its counters, which differ between any two runs.
-    level = _record(run.result.manifest.get("level"))
     found["manifest"] = recorded | {
         "level": {key: level[key] for key in _OF_LEVEL if key in level}
         | {"direct_io": _record(_record(level.get("direct_io")).get("effective"))}
@@ -141,14 +142,16 @@ def differences(
     """Return what differs between two groups of fingerprints beyond the contrasted factor.
 
     ``declared`` is of both groups' runs: differences between rigs are then no reason against a
-    verdict, and are listed as what they are.
+    verdict, and are listed as what they are. Builds of RocksDB may not even differ in the same way
+    on both sides.
     """
     found = []
     rigs = {group.get("rig") for group in (*base, *level)}
     for key in sorted({key for group in (*base, *level) for key in group}):
         left = sorted({group.get(key, "not recorded") for group in base})
         right = sorted({group.get(key, "not recorded") for group in level})
-        if left == right or _owned(key, contrast) or _close(key, left + right):
+        same = left == right and (key != BUILD or len(left) == 1)
+        if same or _owned(key, contrast) or _close(key, left + right):
             continue
         # A level that does not touch a device has nothing recorded of it.
         if key.startswith("manifest.devices.") and "not recorded" in left + right:
@@ -191,7 +194,9 @@ def _record(value: Any) -> dict[str, Any]:
     return dict(value) if isinstance(value, Mapping) else {}
 
 
-def _host(campaign: CampaignData, name: str, recorded: dict[str, Any]) -> dict[str, Any]:
+def _host(
+    campaign: CampaignData, name: str, recorded: dict[str, Any], level: Mapping[str, Any]
+) -> dict[str, Any]:
     """Return the host's facts; what the run itself recorded (taken out of it) beats the plan."""
     inspection = campaign.inspection(name)
     host: dict[str, Any] = encode(inspection.host) if inspection else {}
@@ -200,8 +205,10 @@ def _host(campaign: CampaignData, name: str, recorded: dict[str, Any]) -> dict[s
         if key in recorded:
             host[key] = recorded.pop(key)
     packages = _record(recorded.get("packages"))
-    if "rocksdb-tools" in packages:
-        host["rocksdb"] = packages["rocksdb-tools"]
+    # A level may have run a db_bench of its own (zenfs).
+    build = _record(recorded.pop("rocksdb_build", None)) | _record(level.get("rocksdb_build"))
+    if "id" in build or "rocksdb-tools" in packages:
+        host["rocksdb"] = build.get("id", packages.get("rocksdb-tools"))
     return host
 
 

@@ -82,6 +82,16 @@ class Comparison:
         """Whether there is anything to compare at all."""
         return any(run.ok for run in self.campaign.latest)
 
+    @property
+    def mixed_builds(self) -> tuple[str, ...]:
+        """One phrase per group that is not judged because its RocksDB build is another one."""
+        return tuple(
+            f"{group}: {difference.base} vs {difference.level}"
+            for group, found in self.differences.items()
+            for difference in found
+            if difference.key == comparability.BUILD
+        )
+
     def regressions(self, threshold: float) -> tuple[Row, ...]:
         """Return the rows judged ``worse`` by more than ``threshold`` (0.05: 5 %)."""
         return tuple(

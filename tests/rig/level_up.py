@@ -39,7 +39,7 @@ def _up_and_down(level: Level, device: Device, partner: Device | None, size: int
     with tempfile.TemporaryDirectory() as scratch:
         folder = Path(scratch, "run")
         folder.mkdir()
-        up = level.up(LevelContext(device, partner, {}, folder, "zl-geometry", _nothing))
+        up = level.up(LevelContext(device, partner, {}, folder, "zl-00000000", _nothing))
         try:
             stored = level.fill_cold(up, size, 1, lambda *_: None)
             level.sync(up)
