@@ -45,8 +45,8 @@ bool IsAuxiliary(const std::string& name) {
          base.find("_LOG.old.") != std::string::npos;
 }
 
-// What is not overridden is not supported (hard links: RocksDB copies instead), or made by the
-// base class from what is.
+// What is not overridden is not supported (hard links: RocksDB copies instead; writing on at the
+// end of a closed file: it does without), or made by the base class from what is.
 class ZonedFileSystem final : public FileSystem {
  public:
   ZonedFileSystem(std::unique_ptr<Volume> volume, std::string aux)
@@ -98,17 +98,6 @@ class ZonedFileSystem final : public FileSystem {
       *result = std::make_unique<WritableFile>(volume_.get(), std::move(file), name, options);
     }
     return status;
-  }
-
-  IOStatus ReopenWritableFile(const std::string& path, const FileOptions& options,
-                              std::unique_ptr<rocksdb::FSWritableFile>* result,
-                              IODebugContext* debug) override {
-    const std::string name = Canonical(path);
-    if (IsAuxiliary(name)) return host_->ReopenWritableFile(aux_ + name, options, result, debug);
-    std::shared_ptr<File> file;
-    if (!volume_->Open(name, &file).ok()) return NewWritableFile(path, options, result, debug);
-    *result = std::make_unique<WritableFile>(volume_.get(), std::move(file), name, options);
-    return IOStatus::OK();
   }
 
   IOStatus NewDirectory(const std::string& path, const IOOptions& options,
