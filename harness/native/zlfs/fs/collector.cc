@@ -183,7 +183,7 @@ IOStatus Collector::Move() {
     if (file->map != nullptr) volume_->guards_[*victim_].push_back(file->map);
     file->map.reset();
   }
-  volume_->ledger_.Collected();
+  ++volume_->collected_zones_;
   if (!garbage.empty()) {
     volume_->freed_.push_back(
         {.position = volume_->log_->appended(), .extents = std::move(garbage)});

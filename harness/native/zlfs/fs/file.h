@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "zlfs/account/ledger.h"
+#include "zlfs/account/totals.h"
 #include "zlfs/alloc/allocator.h"
 #include "zlfs/format/record.h"
 #include "zlfs/zoned/buffer.h"

@@ -73,7 +73,7 @@ void Join(std::vector<Extent>* extents, const Extent& extent) {
 Volume::Volume(std::unique_ptr<ZonedDevice> device, bool read_only)
     : device_(std::move(device)),
       read_only_(read_only),
-      io_(device_.get(), &ledger_),
+      io_(device_.get()),
       zone_locks_(device_->geometry().zone_count),
       collector_(this) {}
 

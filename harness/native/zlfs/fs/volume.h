@@ -113,7 +113,7 @@ class Volume {
   IOStatus Read(File* file, std::uint64_t offset, std::size_t size, char* to, std::size_t* read);
 
   SpaceUse Space();
-  Totals totals() const { return ledger_.totals(); }
+  Totals totals() const { return io_.totals(); }
   TotalsRecord SinceMkfs() const;
   std::vector<FileInfo> Files();
   std::vector<ZoneSpace> Zones();
@@ -132,6 +132,14 @@ class Volume {
   struct Freed {
     std::uint64_t position = 0;
     std::vector<Extent> extents;
+  };
+  // A zone at the end of a life, for the ledger.
+  struct Retirement {
+    std::uint32_t zone = 0;
+    const char* event = "";  // "finish" or "reset"
+    std::uint64_t written = 0;
+    std::uint64_t live = 0;
+    std::uint64_t age = 0;  // bytes written to the device since the zone was opened
   };
   struct ZoneLock {
     std::mutex mutex;  // held during each write and reset; guards what follows
@@ -169,7 +177,7 @@ class Volume {
   // for it. `count` is increased by the resets.
   IOStatus Reclaim(bool hard, unsigned* count);
   IOStatus ResetZone(std::uint32_t zone);
-  void Retired(std::uint32_t zone, bool reset);  // for the ledger; state_ is held
+  void Retire(std::uint32_t zone, const char* event);  // state_ is held
   // Whether the zone may be reset as far as readers and the log are concerned. state_ is held.
   bool MayReset(std::uint32_t zone, bool* needs_commit);
 
@@ -179,12 +187,12 @@ class Volume {
   const bool read_only_;
   const std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
   const std::time_t mounted_ = std::time(nullptr);
-  Ledger ledger_;
   ZoneIo io_;
   Superblock superblock_;
   TotalsRecord before_;  // totals up to the mount
   std::vector<ZoneLock> zone_locks_;
   std::atomic<std::uint64_t> piece_number_ = 0;
+  std::atomic<std::uint64_t> collected_zones_ = 0;
   std::atomic<bool> freed_waiting_ = false;  // there may be something to reclaim after a commit
   std::atomic<bool> low_space_ = false;
   bool closed_ = false;
@@ -197,6 +205,7 @@ class Volume {
   std::unique_ptr<Allocator> allocator_;
   std::map<std::uint32_t, LogZone> log_zones_;
   std::vector<Freed> freed_;
+  std::vector<Retirement> retired_;  // since the ledger's last line
   // Maps that readers may still use although their files were moved out of the zone.
   std::unordered_map<std::uint32_t, std::vector<std::weak_ptr<const ExtentMap>>> guards_;
 

@@ -129,18 +129,13 @@ IOStatus Volume::WriteGranted(const Decision& grant, Cause cause, char* buffer, 
                             .previous = zone.last_piece},
                            buffer, grant.size);
   }
-  const IOStatus status = io_.Write(cause, grant.zone, at, Slice(buffer, grant.size), content);
-  if (status.ok()) {
-    zone.write_pointer += grant.size;
-  } else {
-    std::vector<ZoneInfo> info;
-    if (device_->Report(grant.zone, 1, &info).ok()) {
-      zone.write_pointer = std::clamp(info[0].write_pointer, at, at + grant.size);
-    }
-  }
+  std::uint64_t written_bytes = 0;
+  IOStatus status =
+      io_.Write(cause, grant.zone, at, Slice(buffer, grant.size), content, &written_bytes);
+  zone.write_pointer += written_bytes;
   const std::lock_guard lock(state_);
   if (!status.ok()) {
-    allocator_->Failed(grant.zone, grant.size, zone.write_pointer - at);
+    allocator_->Failed(grant.zone, grant.size, written_bytes);
     return status;
   }
   const std::size_t head = log != nullptr ? kHeaderSize : 0;

@@ -76,13 +76,13 @@ bool Volume::MayReset(std::uint32_t zone, bool* needs_commit) {
   return false;
 }
 
-void Volume::Retired(std::uint32_t zone, bool reset) {
+void Volume::Retire(std::uint32_t zone, const char* event) {
   const ZoneSpace& space = allocator_->zone(zone);
-  ledger_.Retired({.zone = zone,
-                   .reset = reset,
-                   .written = space.written,
-                   .live = space.kept.live,
-                   .age = allocator_->clock() - space.opened});
+  retired_.push_back({.zone = zone,
+                      .event = event,
+                      .written = space.written,
+                      .live = space.kept.live,
+                      .age = allocator_->clock() - space.opened});
 }
 
 IOStatus Volume::ResetZone(std::uint32_t zone) {
@@ -96,7 +96,7 @@ IOStatus Volume::ResetZone(std::uint32_t zone) {
     allocator_->Retire(zone);
     return IOStatus::OK();
   }
-  Retired(zone, true);
+  Retire(zone, "reset");
   zone_lock.write_pointer = 0;
   zone_lock.last_piece = 0;
   allocator_->ResetDone(zone);
@@ -118,7 +118,7 @@ IOStatus Volume::FinishZone(std::uint32_t zone, FinishCause cause) {
     allocator_->Retire(zone);
     return status;
   }
-  Retired(zone, false);
+  Retire(zone, "finish");
   zone_lock.write_pointer = space.capacity;
   allocator_->Finished(zone);
   left_.notify_all();
@@ -129,7 +129,7 @@ TotalsRecord Volume::SinceMkfs() const {
   const Totals now = totals();
   TotalsRecord all = before_;
   all.collected_bytes += now.written[static_cast<std::size_t>(Cause::kGc)].payload;
-  all.collected_zones += now.collected_zones;
+  all.collected_zones += collected_zones_;
   for (const auto& finishes : now.finishes) all.finishes += finishes.count;
   all.resets += now.resets_data + now.resets_metadata;
   return all;
@@ -165,7 +165,7 @@ std::vector<ZoneSpace> Volume::Zones() {
 }
 
 std::string Volume::LedgerLine(const char* event) {
-  const Totals totals = ledger_.totals();
+  const Totals now = totals();
   const SpaceUse space = Space();
   nlohmann::json line;
   line["t"] = std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count();
@@ -173,24 +173,26 @@ std::string Volume::LedgerLine(const char* event) {
   line["identity"] = superblock_.identity;
   line["event"] = event;
   for (std::size_t i = 0; i < kCauses; ++i) {
-    line["written"][std::string(kCauseNames[i])] = {{"payload", totals.written[i].payload},
-                                                    {"pad", totals.written[i].pad}};
+    line["written"][std::string(kCauseNames[i])] = {{"payload", now.written[i].payload},
+                                                    {"pad", now.written[i].pad}};
   }
   for (std::size_t i = 0; i < kFinishCauses; ++i) {
-    line["finishes"][std::string(kFinishNames[i])] = {{"count", totals.finishes[i].count},
-                                                      {"given_up", totals.finishes[i].given_up}};
+    line["finishes"][std::string(kFinishNames[i])] = {{"count", now.finishes[i].count},
+                                                      {"given_up", now.finishes[i].given_up}};
   }
-  line["resets"] = {{"data", totals.resets_data}, {"metadata", totals.resets_metadata}};
-  line["flushes"] = totals.flushes;
-  line["collected_zones"] = totals.collected_zones;
+  line["resets"] = {{"data", now.resets_data}, {"metadata", now.resets_metadata}};
+  line["flushes"] = now.flushes;
+  line["collected_zones"] = collected_zones_.load();
   line["space"] = {{"capacity", space.capacity},       {"live", space.live},
                    {"garbage", space.garbage},         {"pad", space.pad},
                    {"given_up", space.given_up},       {"free", space.free},
                    {"empty_zones", space.empty_zones}, {"active_zones", space.active_zones}};
   line["retired"] = nlohmann::json::array();
-  for (const Retirement& end : ledger_.TakeRetired()) {
-    line["retired"].push_back(
-        {end.zone, end.reset ? "reset" : "finish", end.written, end.live, end.age});
+  {
+    const std::lock_guard lock(state_);
+    for (const Retirement& end : std::exchange(retired_, {})) {
+      line["retired"].push_back({end.zone, end.event, end.written, end.live, end.age});
+    }
   }
   if (event == std::string_view("close")) {
     const std::vector<ZoneSpace> zones = Zones();
