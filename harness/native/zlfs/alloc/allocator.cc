@@ -156,6 +156,7 @@ Decision Allocator::AllocateData(const Request& request) {
     ZoneSpace& zone = zones_[index];
     if (zone.owner == 0) {
       zone.owner = request.writer;
+      zone.compacted = request.urgency == Urgency::kOrdinary;
       owned_[request.writer] = index;
     }
     return Grant(index, request.size);
@@ -170,7 +171,8 @@ Decision Allocator::AllocateData(const Request& request) {
         return {.kind = Decision::Kind::kFinish, .zone = *fullest};
       }
     }
-    if (policy_.on_active_limit == OnActiveLimit::kWait && request.may_wait && !owned_.empty()) {
+    const bool waits = policy_.on_active_limit == OnActiveLimit::kWait;
+    if (waits && request.urgency != Urgency::kOrdinary && Compacts()) {
       return {.kind = Decision::Kind::kWait};
     }
   }
@@ -183,9 +185,15 @@ Decision Allocator::WaitOrNoSpace(bool space) const {
   if (!space) return {};
   // Zones that were granted to their last block stay active until that is written.
   const bool soon = std::any_of(zones_.begin(), zones_.end(), [](const ZoneSpace& zone) {
-    return zone.active && (zone.in_flight != 0 || zone.use != ZoneUse::kActive);
+    return zone.active && (zone.in_flight != 0 || zone.use == ZoneUse::kFinishing ||
+                           zone.use == ZoneUse::kResetting);
   });
   return {.kind = soon ? Decision::Kind::kWait : Decision::Kind::kNoSpace};
+}
+
+bool Allocator::Compacts() const {
+  return std::any_of(zones_.begin(), zones_.end(),
+                     [](const ZoneSpace& zone) { return zone.owner != 0 && zone.compacted; });
 }
 
 std::optional<std::uint32_t> Allocator::NearestActive(std::uint8_t lifetime, Of of) const {

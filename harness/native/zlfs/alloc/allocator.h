@@ -70,6 +70,7 @@ struct ZoneSpace {
   std::uint64_t opened = 0;   // clock() when it became active
   std::uint64_t last_write = 0;
   std::uint64_t owner = 0;                      // writer of Stream::kData, 0: none
+  bool compacted = false;                       // the owner is a compaction
   std::optional<Stream> stream = std::nullopt;  // the shared stream that fills it now
   ZoneUse use = ZoneUse::kEmpty;
   bool broken = false;  // a write failed: takes no more, but is active until it is reset
@@ -92,14 +93,13 @@ struct Request {
   std::uint64_t writer = 0;  // not 0; for Stream::kData
   std::uint8_t lifetime = 0;
   std::uint64_t size = 0;  // whole blocks
-  bool may_wait = false;
 };
 
 struct Decision {
   enum class Kind : std::uint8_t {
     kGrant,    // write `size` bytes (at most what was asked) to `zone`, then call Written or Failed
     kFinish,   // finish `zone`, call Finished, ask again
-    kWait,     // ask again when a writer left its zone, or a zone became full, finished or reset
+    kWait,     // ask again when a writer left its zone, or something was done to a zone
     kNoSpace,  // free something, ask again
   };
   Kind kind = Kind::kNoSpace;
@@ -138,8 +138,9 @@ class Allocator {
   // Never written again, and not reset either.
   void Retire(std::uint32_t zone);
 
-  // Somebody else writes a file, and may give back more than that when it is done.
-  bool OthersWrite(std::uint64_t writer) const { return owned_.size() > owned_.count(writer); }
+  // A compaction has a zone to itself. Compactions never wait for another writer, so it leaves the
+  // zone in the end, and may give back more than it took: others can wait for that.
+  bool Compacts() const;
   // Few empty zones are left: collecting should go on.
   bool LowSpace() const;
   // The full zone that is best collected, if any gains enough.

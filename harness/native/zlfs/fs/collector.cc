@@ -14,9 +14,8 @@ namespace zlfs {
 namespace {
 
 constexpr std::size_t kRunBytes = 1 << 20;
-// How long a writer without space waits for readers to let go of zones that are empty otherwise.
-constexpr int kReaderWaits = 100;
-constexpr auto kShortWait = std::chrono::milliseconds(1);
+// How often a writer without space looks whether readers let go of zones that are empty otherwise.
+constexpr auto kLook = std::chrono::milliseconds(1);
 
 }  // namespace
 
@@ -47,12 +46,12 @@ IOStatus Collector::MakeRoom() {
     if (status.ok()) status = volume_->Reclaim(true, &resets);
     if (!status.ok() || resets > 0) return status;
   }
-  for (int i = 0; i < kReaderWaits; ++i) {
-    std::this_thread::sleep_for(kShortWait);
+  // A read waits for nobody, so it ends.
+  for (bool read = true; read;) {
+    read = volume_->BeingRead();
+    if (read) std::this_thread::sleep_for(kLook);
     status = volume_->Reclaim(true, &resets);
     if (!status.ok() || resets > 0) return status;
-    const std::lock_guard state(volume_->state_);
-    if (volume_->guards_.empty()) break;
   }
   return IOStatus::NoSpace("no-space", "nothing is left to collect");
 }
@@ -127,7 +126,7 @@ IOStatus Collector::Copy(Run* run) {
                                                .lifetime = run->file->lifetime,
                                                .size = size - done});
         if (grant.kind != Decision::Kind::kWait) break;
-        volume_->left_.wait_for(state, kShortWait);
+        volume_->changed_.wait(state);
       }
     }
     if (grant.kind != Decision::Kind::kGrant) return IOStatus::NoSpace("no-space", "to collect");

@@ -178,6 +178,8 @@ class Volume {
   IOStatus Reclaim(bool hard, unsigned* count);
   IOStatus ResetZone(std::uint32_t zone);
   void Retire(std::uint32_t zone, const char* event);  // state_ is held
+  // Whether a reader still uses a map of a zone that its files were moved out of.
+  bool BeingRead();
   // Whether the zone may be reset as far as readers and the log are concerned. state_ is held.
   bool MayReset(std::uint32_t zone, bool* needs_commit);
 
@@ -197,8 +199,9 @@ class Volume {
   std::atomic<bool> low_space_ = false;
   bool closed_ = false;
 
-  std::mutex state_;              // guards what follows
-  std::condition_variable left_;  // a writer left its zone, or a zone became full or empty
+  std::mutex state_;                 // guards what follows
+  std::condition_variable changed_;  // a writer left its zone, or something was done to a zone
+  std::uint64_t departures_ = 0;     // writers that left
   std::map<std::string, std::shared_ptr<File>> names_;
   std::unordered_map<std::uint64_t, std::shared_ptr<File>> files_;  // also deleted ones in use
   std::uint64_t next_file_ = 1;

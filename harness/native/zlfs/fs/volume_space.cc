@@ -1,5 +1,6 @@
 // Zones at the end of their lives, and what the ledger says.
 
+#include <algorithm>
 #include <chrono>
 #include <nlohmann/json.hpp>
 
@@ -61,6 +62,14 @@ void Volume::Free(const std::vector<Extent>& extents) {
   }
 }
 
+bool Volume::BeingRead() {
+  const std::lock_guard lock(state_);
+  return std::any_of(guards_.begin(), guards_.end(), [](const auto& guard) {
+    return std::any_of(guard.second.begin(), guard.second.end(),
+                       [](const auto& map) { return !map.expired(); });
+  });
+}
+
 bool Volume::MayReset(std::uint32_t zone, bool* needs_commit) {
   if (const auto guard = guards_.find(zone); guard != guards_.end()) {
     std::erase_if(guard->second, [](const auto& map) { return map.expired(); });
@@ -94,13 +103,14 @@ IOStatus Volume::ResetZone(std::uint32_t zone) {
   if (!status.ok()) {
     // The device is one zone smaller, which is no reason to fail whoever gave the zone back.
     allocator_->Retire(zone);
+    changed_.notify_all();
     return IOStatus::OK();
   }
   Retire(zone, "reset");
   zone_lock.write_pointer = 0;
   zone_lock.last_piece = 0;
   allocator_->ResetDone(zone);
-  left_.notify_all();
+  changed_.notify_all();
   return IOStatus::OK();
 }
 
@@ -116,12 +126,13 @@ IOStatus Volume::FinishZone(std::uint32_t zone, FinishCause cause) {
   const std::lock_guard state(state_);
   if (!status.ok()) {
     allocator_->Retire(zone);
+    changed_.notify_all();
     return status;
   }
   Retire(zone, "finish");
   zone_lock.write_pointer = space.capacity;
   allocator_->Finished(zone);
-  left_.notify_all();
+  changed_.notify_all();
   return IOStatus::OK();
 }
 

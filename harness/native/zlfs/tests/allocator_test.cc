@@ -97,7 +97,8 @@ TEST(Allocator, WaitsForAWriterToLeave) {
   Write(&allocator, Data(1, 2, 1));
   const auto other = Write(&allocator, Data(2, 5, 1));
   Request request = Data(3, 5, 1);
-  request.may_wait = true;
+  EXPECT_EQ(Write(&allocator, request).zone, other.zone) << "compactions share";
+  request.urgency = Urgency::kFlush;
   EXPECT_EQ(allocator.Allocate(request).kind, Decision::Kind::kWait);
   allocator.Leave(2);
   EXPECT_EQ(Write(&allocator, request).zone, other.zone);
