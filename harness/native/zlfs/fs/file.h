@@ -12,6 +12,7 @@
 #include "zlfs/alloc/allocator.h"
 #include "zlfs/format/record.h"
 #include "zlfs/zoned/buffer.h"
+#include "zlfs/zoned/device.h"
 
 namespace zlfs {
 
@@ -65,6 +66,7 @@ struct File {
   std::mutex tail_mutex;  // taken before the state mutex; guards what follows
   AlignedBuffer tail;     // a piece's header goes before the content
   std::size_t tail_size = 0;
+  IOStatus failed;  // why a write failed: the file takes nothing any more
   Placement placement;
 
   std::mutex map_mutex;                  // taken last; guards what follows

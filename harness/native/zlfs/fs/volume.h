@@ -159,7 +159,10 @@ class Volume {
   void RecordNew(File* file);                          // what no record says yet; state_ is held
   void Forget(const std::shared_ptr<File>& file);      // state_ is held: its name is gone
 
-  IOStatus WriteTail(File* file);  // tail_mutex is held
+  // Writes the buffer. After an error the file's writer gets it ever after, and what was not
+  // written is gone: bytes whose sync failed must not become durable later. tail_mutex is held.
+  IOStatus WriteTail(File* file);
+  IOStatus WriteOut(File* file);
   // Writes the buffer, which begins with a piece's header if it is a log's, and then calls
   // `written` with state_ held.
   using Written = std::function<void(const Extent& extent)>;

@@ -28,6 +28,7 @@ void Volume::SetPlacement(File* file, const Placement& placement) {
 
 IOStatus Volume::Append(File* file, Slice data) {
   const std::lock_guard tail(file->tail_mutex);
+  if (!file->failed.ok()) return file->failed;
   const std::size_t head = HeadSize(*file);
   while (!data.empty()) {
     if (file->tail == nullptr) file->tail = AllocateAligned(kTailBytes);
@@ -42,6 +43,12 @@ IOStatus Volume::Append(File* file, Slice data) {
 }
 
 IOStatus Volume::WriteTail(File* file) {
+  if (file->failed.ok()) file->failed = WriteOut(file);
+  if (!file->failed.ok()) file->tail_size = 0;
+  return file->failed;
+}
+
+IOStatus Volume::WriteOut(File* file) {
   const File* const log = file->kind == FileKind::kLog ? file : nullptr;
   const std::size_t head = HeadSize(*file);
   const Written written = [this, file](const Extent& extent) {
@@ -163,7 +170,7 @@ IOStatus Volume::FinishWriting(File* file, bool finish_zone) {
   {
     const std::lock_guard tail(file->tail_mutex);
     status = WriteTail(file);
-    if (status.ok()) file->tail.reset();
+    file->tail.reset();
     const std::lock_guard lock(state_);
     RecordNew(file);
     to_finish = allocator_->Leave(file->id, finish_zone);

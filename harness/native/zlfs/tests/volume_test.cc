@@ -512,6 +512,32 @@ TEST(Failure, AWriteErrorReachesTheWriterAndNothingElseBreaks) {
   EXPECT_EQ(Violations(rig.device.get()), "");
 }
 
+TEST(Failure, WhatAFailedSyncDidNotWriteIsNeverWrittenLater) {
+  Rig rig;
+  auto volume = rig.MountFaulty();
+  for (const FileKind kind : {FileKind::kData, FileKind::kLog}) {
+    const std::string name = kind == FileKind::kLog ? "/a.log" : "/a";
+    std::shared_ptr<File> file;
+    ASSERT_OK(volume->Create(name, kind, &file));
+    volume->SetPlacement(file.get(), kind == FileKind::kLog ? LogPlacement() : DataPlacement());
+    ASSERT_OK(volume->Append(file.get(), "synced"));
+    ASSERT_OK(volume->Sync(file.get()));
+    ASSERT_OK(volume->Append(file.get(), " and not"));
+    rig.faulty->Inject({.operation = Operation::kWrite, .error = DeviceError::kNoSpace});
+    EXPECT_TRUE(volume->Sync(file.get()).IsNoSpace());
+    rig.faulty->ClearFaults();
+    EXPECT_TRUE(volume->Append(file.get(), " more").IsNoSpace());
+    EXPECT_TRUE(volume->Sync(file.get()).IsNoSpace());
+    EXPECT_TRUE(volume->FinishWriting(file.get()).IsNoSpace());
+    volume->Release(file);
+    EXPECT_EQ(ReadWhole(volume.get(), name), "synced");
+  }
+  ASSERT_OK(volume->Close());
+  volume = rig.Mount();
+  EXPECT_EQ(ReadWhole(volume.get(), "/a"), "synced");
+  EXPECT_EQ(ReadWhole(volume.get(), "/a.log"), "synced");
+}
+
 TEST(Failure, AfterAFailedFlushNoSyncSucceeds) {
   Rig rig;
   auto volume = rig.MountFaulty();
