@@ -52,9 +52,8 @@ class HookedDevice final : public ZonedDevice {
   IOStatus Report(std::uint32_t first, std::uint32_t count, std::vector<ZoneInfo>* zones) override {
     return inner_->Report(first, count, zones);
   }
-  IOStatus Write(std::uint32_t zone, std::uint64_t offset,
-                 std::span<const Slice> buffers) override {
-    return Then(inner_->Write(zone, offset, buffers));
+  IOStatus Write(std::uint32_t zone, std::uint64_t offset, const Slice& buffer) override {
+    return Then(inner_->Write(zone, offset, buffer));
   }
   IOStatus Read(std::uint64_t offset, std::size_t size, char* buffer) override {
     return inner_->Read(offset, size, buffer);
@@ -66,9 +65,6 @@ class HookedDevice final : public ZonedDevice {
   IOStatus ResetZone(std::uint32_t zone) override { return Then(inner_->ResetZone(zone)); }
 
  private:
-  std::uint64_t Capacity(std::uint32_t zone) const override {
-    return InfoOf(*inner_, zone).capacity;
-  }
   IOStatus Then(IOStatus status) {
     hook_();
     return status;
