@@ -36,7 +36,7 @@ IOStatus Check(ZonedDevice* device, std::vector<Violation>* violations) {
   }
   if (!status.ok()) return status;
   for (const auto& [id, file] : recovered.space.files) {
-    for (const auto& [extent, frame] : file.extents) {
+    for (const Extent& extent : file.extents) {
       if (recovered.zones[extent.zone].condition != ZoneCondition::kOffline) continue;
       add(10, "file " + std::to_string(id) + " lies in zone " + std::to_string(extent.zone) +
                   ", which is offline");

@@ -5,12 +5,12 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
-#include <string>
+#include <utility>
 #include <vector>
 
 #include "zlfs/account/totals.h"
 #include "zlfs/alloc/allocator.h"
-#include "zlfs/format/record.h"
+#include "zlfs/meta/namespace.h"
 #include "zlfs/zoned/buffer.h"
 #include "zlfs/zoned/device.h"
 
@@ -45,20 +45,13 @@ struct Placement {
   std::uint8_t lifetime = 0;  // Env::WriteLifeTimeHint
 };
 
-struct File {
-  File(std::uint64_t file_id, FileKind file_kind) : id(file_id), kind(file_kind) {}
-
-  const std::uint64_t id;
-  const FileKind kind;
+// What it inherits is guarded by the volume's state mutex, but for id and kind, which never change.
+struct File : FileInfo {
+  explicit File(FileInfo info) : FileInfo(std::move(info)) {}
 
   // Guarded by the volume's state mutex.
-  std::string name;
-  std::vector<Extent> extents;
-  std::uint64_t size = 0;      // bytes in extents
   std::uint64_t recorded = 0;  // the first bytes that records describe; log files: unused
   std::uint64_t position = 0;  // in the metadata log: the last record that this file needs
-  std::uint64_t modified = 0;
-  std::uint8_t lifetime = 0;
   int handles = 0;
   bool deleted = false;
 

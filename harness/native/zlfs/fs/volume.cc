@@ -119,16 +119,12 @@ IOStatus Volume::Load(Recovered recovered, const Policy& policy) {
     zone_locks_[zone].write_pointer = recovered.zones[zone].write_pointer;
   }
   for (auto& [id, found] : recovered.space.files) {
-    auto file = std::make_shared<File>(id, found.kind);
-    file->name = found.name;
-    file->size = file->recorded = found.size;
-    file->modified = found.modified;
-    file->lifetime = found.lifetime;
-    for (const RecoveredExtent& entry : found.extents) {
-      file->extents.push_back(entry.extent);
-      ZoneSpace& zone = zones[entry.extent.zone];
-      zone.kept += KeptBy(entry.extent, geometry.block_size);
-      zone.lifetime = std::max(zone.lifetime, found.lifetime);
+    auto file = std::make_shared<File>(std::move(found));
+    file->recorded = file->size;
+    for (const Extent& extent : file->extents) {
+      ZoneSpace& zone = zones[extent.zone];
+      zone.kept += KeptBy(extent, geometry.block_size);
+      zone.lifetime = std::max(zone.lifetime, file->lifetime);
     }
     if (file->kind == FileKind::kLog) log_bytes += file->size;
     names_[file->name] = file;
@@ -249,9 +245,8 @@ IOStatus Volume::Create(const std::string& name, FileKind kind, std::shared_ptr<
   if (read_only_) return IOStatus::NotSupported("read-only", name);
   if (!IsCanonical(name)) return IOStatus::InvalidArgument("bad-name", name);
   const std::lock_guard lock(state_);
-  auto file = std::make_shared<File>(next_file_++, kind);
-  file->name = name;
-  file->modified = Now();
+  auto file = std::make_shared<File>(
+      FileInfo{.id = next_file_++, .kind = kind, .name = name, .modified = Now()});
   file->handles = 1;
   file->position = log_->Append(
       CreateRecord{.file = file->id, .kind = kind, .modified = file->modified, .name = name});
@@ -396,15 +391,7 @@ void Volume::RecordNew(File* file) {
 std::vector<FileInfo> Volume::Files() {
   std::vector<FileInfo> files;
   const std::lock_guard lock(state_);
-  for (const auto& [name, file] : names_) {
-    files.push_back({.id = file->id,
-                     .name = name,
-                     .kind = file->kind,
-                     .size = file->size,
-                     .modified = file->modified,
-                     .lifetime = file->lifetime,
-                     .extents = file->extents});
-  }
+  for (const auto& [name, file] : names_) files.push_back(*file);
   return files;
 }
 

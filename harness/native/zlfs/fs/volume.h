@@ -65,16 +65,6 @@ struct SpaceUse {
   std::uint32_t active_zones = 0;  // of data
 };
 
-struct FileInfo {
-  std::uint64_t id = 0;
-  std::string name;
-  FileKind kind = FileKind::kData;
-  std::uint64_t size = 0;
-  std::uint64_t modified = 0;
-  std::uint8_t lifetime = 0;
-  std::vector<Extent> extents;
-};
-
 class Volume {
  public:
   // Recovers what is on the device. Read-write: the device must have been opened so.
