@@ -166,8 +166,7 @@ Decision Allocator::AllocateData(const Request& request) {
   if (space && MayOpen(Stream::kData)) return take(OpenEmpty(request.lifetime));
   if (space) {
     if (policy_.on_active_limit == OnActiveLimit::kFinish) {
-      if (const auto fullest = FullestUnowned()) {
-        zones_[*fullest].use = ZoneUse::kFinishing;
+      if (const auto fullest = TakeFullest()) {
         return {.kind = Decision::Kind::kFinish, .zone = *fullest};
       }
     }
@@ -216,7 +215,7 @@ std::optional<std::uint32_t> Allocator::SameLifetime(std::uint8_t lifetime) cons
   return std::nullopt;
 }
 
-std::optional<std::uint32_t> Allocator::FullestUnowned(const std::vector<bool>& spared) const {
+std::optional<std::uint32_t> Allocator::TakeFullest(const std::vector<bool>& spared) {
   std::optional<std::uint32_t> best;
   for (std::uint32_t i = 0; i < zone_count(); ++i) {
     const ZoneSpace& zone = zones_[i];
@@ -224,6 +223,7 @@ std::optional<std::uint32_t> Allocator::FullestUnowned(const std::vector<bool>& 
     if (!Writable(zone) || zone.stream || zone.owner != 0 || zone.in_flight != 0) continue;
     if (!best || zone.room() < zones_[*best].room()) best = i;
   }
+  if (best) zones_[*best].use = ZoneUse::kFinishing;
   return best;
 }
 
@@ -282,12 +282,6 @@ std::optional<std::uint32_t> Allocator::Leave(std::uint64_t writer, bool finish)
   }
   zone.use = ZoneUse::kFinishing;
   return index;
-}
-
-std::optional<std::uint32_t> Allocator::TakeFullest(const std::vector<bool>& spared) {
-  const auto fullest = FullestUnowned(spared);
-  if (fullest) zones_[*fullest].use = ZoneUse::kFinishing;
-  return fullest;
 }
 
 void Allocator::Finished(std::uint32_t index) {

@@ -122,7 +122,7 @@ class Allocator {
   void Finished(std::uint32_t zone);
   // The fullest active zone that nobody writes and that is not in `spared`, to be finished (it is
   // kFinishing then).
-  std::optional<std::uint32_t> TakeFullest(const std::vector<bool>& spared);
+  std::optional<std::uint32_t> TakeFullest(const std::vector<bool>& spared = {});
 
   // What kept that much is garbage now.
   void Freed(std::uint32_t zone, const Kept& kept);
@@ -172,7 +172,6 @@ class Allocator {
   // No zone to be had: is there about to be one?
   Decision WaitOrNoSpace(bool space) const;
   std::optional<std::uint32_t> SameLifetime(std::uint8_t lifetime) const;
-  std::optional<std::uint32_t> FullestUnowned(const std::vector<bool>& spared = {}) const;
   void FillIfFull(std::uint32_t zone);
   void Detach(ZoneSpace* zone);
   void SetActive(ZoneSpace* zone, bool active);

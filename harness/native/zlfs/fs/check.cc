@@ -71,11 +71,7 @@ std::string DumpJson(Volume* volume) {
       {"gc", policy.gc},
       {"gc_start_pct", policy.gc_start_pct},
       {"gc_victim", kVictimNames[static_cast<std::size_t>(policy.gc_victim)]}};
-  const SpaceUse space = volume->Space();
-  dump["space"] = {{"capacity", space.capacity},       {"live", space.live},
-                   {"garbage", space.garbage},         {"pad", space.pad},
-                   {"given_up", space.given_up},       {"free", space.free},
-                   {"empty_zones", space.empty_zones}, {"active_zones", space.active_zones}};
+  dump["space"] = Named(volume->Space());
   dump["files"] = nlohmann::json::array();
   for (const FileInfo& file : volume->Files()) {
     nlohmann::json extents = nlohmann::json::array();

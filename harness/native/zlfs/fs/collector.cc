@@ -38,20 +38,20 @@ IOStatus Collector::Pay(std::uint64_t written) {
 
 IOStatus Collector::MakeRoom() {
   const std::lock_guard lock(mutex_);
-  unsigned resets = 0;
-  IOStatus status = volume_->Reclaim(true, &resets);
-  if (!status.ok() || resets > 0) return status;
+  bool reset = false;
+  IOStatus status = volume_->Reclaim(true, &reset);
+  if (!status.ok() || reset) return status;
   while (volume_->superblock_.policy.gc && (victim_ || Choose())) {
     status = Step(std::numeric_limits<std::uint64_t>::max());
-    if (status.ok()) status = volume_->Reclaim(true, &resets);
-    if (!status.ok() || resets > 0) return status;
+    if (status.ok()) status = volume_->Reclaim(true, &reset);
+    if (!status.ok() || reset) return status;
   }
   // A read waits for nobody, so it ends.
   for (bool read = true; read;) {
     read = volume_->BeingRead();
     if (read) std::this_thread::sleep_for(kLook);
-    status = volume_->Reclaim(true, &resets);
-    if (!status.ok() || resets > 0) return status;
+    status = volume_->Reclaim(true, &reset);
+    if (!status.ok() || reset) return status;
   }
   return IOStatus::NoSpace("no-space", "nothing is left to collect");
 }

@@ -230,15 +230,6 @@ class ZonedFileSystem final : public FileSystem {
   const std::shared_ptr<FileSystem> host_ = FileSystem::Default();  // the auxiliary directory's
 };
 
-IOStatus FormatIfBlank(ZonedDevice* device) {
-  std::vector<ZoneInfo> zones;
-  IOStatus status = device->Report(0, device->geometry().zone_count, &zones);
-  const bool blank = std::all_of(zones.begin(), zones.end(), [](const ZoneInfo& zone) {
-    return zone.condition == ZoneCondition::kEmpty;
-  });
-  return status.ok() && blank ? Mkfs(device, {}, "") : status;
-}
-
 }  // namespace
 
 IOStatus OpenFileSystem(const std::string& uri, std::unique_ptr<FileSystem>* file_system) {
@@ -265,11 +256,11 @@ IOStatus OpenFileSystem(std::unique_ptr<ZonedDevice> device, OptionMap uri_optio
   }
   options.ledger_path = TakeOption(&uri_options, "ledger", aux + "/ledger.jsonl");
   options.policy = std::move(uri_options);
-  IOStatus status;
   if (device->geometry().kind != DeviceKind::kKernel && !options.read_only) {
-    status = FormatIfBlank(device.get());
+    // Refuses all but blank ones; mounting says whether that was right.
+    Mkfs(device.get(), {}, "").PermitUncheckedError();
   }
-  if (status.ok()) status = MakePath(aux);
+  IOStatus status = MakePath(aux);
   std::unique_ptr<Volume> volume;
   if (status.ok()) status = Volume::Mount(std::move(device), options, &volume);
   if (!status.ok()) return status;

@@ -24,24 +24,10 @@ std::uint32_t ActiveBudget(const Geometry& geometry) {
   return limit == 0 ? 0 : limit - kMetadataZones;
 }
 
-ZoneSpace SpaceOf(const ZoneInfo& info) {
-  ZoneSpace space{.capacity = info.capacity, .written = info.write_pointer};
-  switch (info.condition) {
-    case ZoneCondition::kEmpty:
-      space.use = ZoneUse::kEmpty;
-      break;
-    case ZoneCondition::kFull:
-      space.use = ZoneUse::kFull;
-      break;
-    case ZoneCondition::kImplicitlyOpen:
-    case ZoneCondition::kExplicitlyOpen:
-    case ZoneCondition::kClosed:
-      space.use = ZoneUse::kActive;
-      break;
-    default:
-      space.use = ZoneUse::kUnusable;
-  }
-  return space;
+ZoneUse UseOf(ZoneCondition condition) {
+  if (condition == ZoneCondition::kEmpty) return ZoneUse::kEmpty;
+  if (condition == ZoneCondition::kFull) return ZoneUse::kFull;
+  return IsActive(condition) ? ZoneUse::kActive : ZoneUse::kUnusable;
 }
 
 }  // namespace
@@ -114,9 +100,11 @@ IOStatus Volume::Load(Recovered recovered, const Policy& policy) {
   std::vector<ZoneSpace> zones;
   std::uint64_t log_bytes = 0;
   for (std::uint32_t zone = 0; zone < geometry.zone_count; ++zone) {
-    zones.push_back(SpaceOf(recovered.zones[zone]));
-    if (zone < kMetadataZones) zones.back().use = ZoneUse::kUnusable;
-    zone_locks_[zone].write_pointer = recovered.zones[zone].write_pointer;
+    const ZoneInfo& info = recovered.zones[zone];
+    zones.push_back({.capacity = info.capacity,
+                     .written = info.write_pointer,
+                     .use = zone < kMetadataZones ? ZoneUse::kUnusable : UseOf(info.condition)});
+    zone_locks_[zone].write_pointer = info.write_pointer;
   }
   for (auto& [id, found] : recovered.space.files) {
     auto file = std::make_shared<File>(std::move(found));
@@ -155,9 +143,7 @@ IOStatus Volume::BeginLog(const Recovered& recovered) {
       &io_, &state_, [this](std::vector<Record>* records) { Describe(records); }, superblock_, zone,
       recovered.last_frame, std::min(recovered.zones[0].capacity, recovered.zones[1].capacity));
   status = log_->RollOver();
-  unsigned resets = 0;
-  if (status.ok()) status = Reclaim(true, &resets);
-  return status;
+  return status.ok() ? Reclaim(true) : status;
 }
 
 // A loss of power turns zones that were filled since the last flush back into active ones, and a
@@ -201,20 +187,14 @@ IOStatus Volume::Close() {
   closed_ = true;
   IOStatus status;
   if (log_ != nullptr) {
-    std::uint64_t position;
-    {
-      const std::lock_guard lock(state_);
-      position = log_->appended();
-    }
-    status = log_->Commit(position);
-    unsigned resets = 0;
-    if (status.ok()) status = Reclaim(true, &resets);
+    status = log_->Commit(log_->appended());
+    if (status.ok()) status = Reclaim(true);
     if (status.ok()) {
       {
         const std::lock_guard lock(state_);
-        position = log_->Append(SinceMkfs());
+        log_->Append(SinceMkfs());
       }
-      status = log_->Commit(position);
+      status = log_->Commit(log_->appended());
     }
   }
   ledger_file_.reset();
@@ -364,13 +344,7 @@ bool Volume::HasFilesBelow(const std::string& directory) {
 }
 
 IOStatus Volume::SyncNames() {
-  if (read_only_) return IOStatus::OK();
-  std::uint64_t position;
-  {
-    const std::lock_guard lock(state_);
-    position = log_->appended();
-  }
-  return Commit(position);
+  return read_only_ ? IOStatus::OK() : Commit(log_->appended());
 }
 
 void Volume::RecordExtents(File* file, std::uint64_t from) {

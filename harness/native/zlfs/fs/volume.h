@@ -65,6 +65,9 @@ struct SpaceUse {
   std::uint32_t active_zones = 0;  // of data
 };
 
+// As the ledger and `zlfs dump` call them.
+std::map<std::string, std::uint64_t> Named(const SpaceUse& space);
+
 class Volume {
  public:
   // Recovers what is on the device. Read-write: the device must have been opened so.
@@ -167,8 +170,8 @@ class Volume {
   // Makes the log durable up to `position`, then resets what that made free.
   IOStatus Commit(std::uint64_t position);
   // Resets zones that hold nothing; with `hard` also the active ones, and commits what is needed
-  // for it. `count` is increased by the resets.
-  IOStatus Reclaim(bool hard, unsigned* count);
+  // for it. `reset`: whether there were any.
+  IOStatus Reclaim(bool hard, bool* reset = nullptr);
   IOStatus ResetZone(std::uint32_t zone);
   void Retire(std::uint32_t zone, const char* event);  // state_ is held
   // Whether a reader still uses a map of a zone that its files were moved out of.

@@ -12,11 +12,10 @@ namespace zlfs {
 IOStatus Volume::Commit(std::uint64_t position) {
   IOStatus status = log_->Commit(position);
   if (!status.ok() || !freed_waiting_.load(std::memory_order_relaxed)) return status;
-  unsigned resets = 0;
-  return Reclaim(false, &resets);
+  return Reclaim(false);
 }
 
-IOStatus Volume::Reclaim(bool hard, unsigned* count) {
+IOStatus Volume::Reclaim(bool hard, bool* reset) {
   // Ending a log zone takes a second commit, after the one that made its last piece garbage.
   constexpr int kCommits = 2;
   for (int commits = 0;; ++commits) {
@@ -49,8 +48,8 @@ IOStatus Volume::Reclaim(bool hard, unsigned* count) {
     }
     for (const std::uint32_t zone : zones) {
       if (IOStatus status = ResetZone(zone); !status.ok()) return status;
-      ++*count;
     }
+    if (reset != nullptr) *reset = *reset || !zones.empty();
     if (!hard || !needs_commit || commits == kCommits) return IOStatus::OK();
     if (IOStatus status = log_->Commit(position); !status.ok()) return status;
   }
@@ -168,6 +167,13 @@ SpaceUse Volume::Space() {
   return use;
 }
 
+std::map<std::string, std::uint64_t> Named(const SpaceUse& space) {
+  return {{"capacity", space.capacity},       {"live", space.live},
+          {"garbage", space.garbage},         {"pad", space.pad},
+          {"given_up", space.given_up},       {"free", space.free},
+          {"empty_zones", space.empty_zones}, {"active_zones", space.active_zones}};
+}
+
 std::vector<ZoneSpace> Volume::Zones() {
   std::vector<ZoneSpace> zones;
   const std::lock_guard lock(state_);
@@ -177,7 +183,6 @@ std::vector<ZoneSpace> Volume::Zones() {
 
 std::string Volume::LedgerLine(const char* event) {
   const Totals now = totals();
-  const SpaceUse space = Space();
   nlohmann::json line;
   line["t"] = std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count();
   line["mounted"] = mounted_;
@@ -194,10 +199,7 @@ std::string Volume::LedgerLine(const char* event) {
   line["resets"] = {{"data", now.resets_data}, {"metadata", now.resets_metadata}};
   line["flushes"] = now.flushes;
   line["collected_zones"] = collected_zones_.load();
-  line["space"] = {{"capacity", space.capacity},       {"live", space.live},
-                   {"garbage", space.garbage},         {"pad", space.pad},
-                   {"given_up", space.given_up},       {"free", space.free},
-                   {"empty_zones", space.empty_zones}, {"active_zones", space.active_zones}};
+  line["space"] = Named(Space());
   line["retired"] = nlohmann::json::array();
   {
     const std::lock_guard lock(state_);
