@@ -33,12 +33,6 @@ struct Totals {
   std::uint64_t resets_data = 0;
   std::uint64_t resets_metadata = 0;
   std::uint64_t flushes = 0;
-
-  std::uint64_t BytesWritten() const {
-    std::uint64_t sum = 0;
-    for (const Bytes& bytes : written) sum += bytes.payload + bytes.pad;
-    return sum;
-  }
 };
 
 }  // namespace zlfs

@@ -3,7 +3,7 @@
 
 #pragma once
 
-#include <condition_variable>
+#include <atomic>
 #include <cstdint>
 #include <mutex>
 
@@ -41,11 +41,9 @@ class ZoneIo {
   mutable std::mutex totals_mutex_;
   Totals totals_;  // guarded by totals_mutex_
 
-  std::mutex flush_mutex_;  // guards all below
-  std::condition_variable changed_;
-  std::uint64_t started_ = 0;  // flushes
-  std::uint64_t finished_ = 0;
-  bool flushing_ = false;
+  std::atomic<std::uint64_t> arrived_ = 0;  // calls of Flush
+  std::mutex flush_mutex_;                  // held during each flush; guards what follows
+  std::uint64_t covered_ = 0;               // of those calls, by flushes that began after them
   IOStatus failed_;
 };
 

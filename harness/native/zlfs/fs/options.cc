@@ -17,10 +17,9 @@ IOStatus Bad(const std::string& name, const std::string& value, const std::strin
 // Percent between low and high.
 IOStatus TakePercent(OptionMap* options, const std::string& name, unsigned low, unsigned high,
                      std::uint8_t* to) {
-  const auto option = options->find(name);
-  if (option == options->end()) return IOStatus::OK();
-  const std::string value = option->second;
-  options->erase(option);
+  const auto option = options->extract(name);
+  if (option.empty()) return IOStatus::OK();
+  const std::string& value = option.mapped();
   unsigned number = 0;
   const auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), number);
   if (error != std::errc() || end != value.data() + value.size() || number < low || number > high) {
@@ -33,10 +32,9 @@ IOStatus TakePercent(OptionMap* options, const std::string& name, unsigned low, 
 // Index of the option's value among the names.
 IOStatus TakeName(OptionMap* options, const std::string& name,
                   std::span<const std::string_view> names, std::uint8_t* to) {
-  const auto option = options->find(name);
-  if (option == options->end()) return IOStatus::OK();
-  const std::string value = option->second;
-  options->erase(option);
+  const auto option = options->extract(name);
+  if (option.empty()) return IOStatus::OK();
+  const std::string& value = option.mapped();
   const auto found = std::find(names.begin(), names.end(), value);
   if (found == names.end()) {
     std::string allowed;
@@ -79,11 +77,8 @@ IOStatus TakePolicy(OptionMap* options, Policy* policy) {
 }
 
 std::string TakeOption(OptionMap* options, const std::string& name, const std::string& otherwise) {
-  const auto option = options->find(name);
-  if (option == options->end()) return otherwise;
-  std::string value = option->second;
-  options->erase(option);
-  return value;
+  const auto option = options->extract(name);
+  return option.empty() ? otherwise : option.mapped();
 }
 
 IOStatus NothingLeft(const OptionMap& options) {

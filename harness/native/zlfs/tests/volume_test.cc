@@ -215,7 +215,7 @@ TEST_P(FullVolume, KeepsRunningAndLosesNothing) {
   }
   EXPECT_EQ(Violations(rig.device.get()), "");
   std::printf("write amplification %.2f\n",
-              static_cast<double>(totals.BytesWritten()) /
+              static_cast<double>(BytesWritten(totals)) /
                   static_cast<double>(
                       totals.written[static_cast<std::size_t>(Cause::kCompaction)].payload));
 }

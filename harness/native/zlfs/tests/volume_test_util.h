@@ -126,10 +126,16 @@ inline std::string Violations(ZonedDevice* device) {
   return text;
 }
 
+inline std::uint64_t BytesWritten(const Totals& totals) {
+  std::uint64_t sum = 0;
+  for (const Totals::Bytes& bytes : totals.written) sum += bytes.payload + bytes.pad;
+  return sum;
+}
+
 // The ledger and the device's own counters agree on everything.
 inline void ExpectLedgerIsDevice(const Totals& totals, const Counters& before,
                                  const Counters& after) {
-  EXPECT_EQ(totals.BytesWritten(), after.bytes_written - before.bytes_written);
+  EXPECT_EQ(BytesWritten(totals), after.bytes_written - before.bytes_written);
   EXPECT_EQ(totals.resets_data + totals.resets_metadata, after.resets - before.resets);
   EXPECT_EQ(totals.flushes, after.flushes - before.flushes);
   std::uint64_t finishes = 0;
