@@ -19,7 +19,6 @@ using rocksdb::FileOptions;
 using rocksdb::FileSystem;
 
 constexpr const char* kAuxRoot = "/var/lib/zlfs";
-constexpr const char* kReadOnly = "readonly";
 
 // "/a//b/" and "a/b" are both "/a/b".
 std::string Canonical(const std::string& path) {
@@ -236,10 +235,8 @@ IOStatus OpenFileSystem(const std::string& uri, std::unique_ptr<FileSystem>* fil
   DeviceSpec spec;
   IOStatus status = ParseSpec(uri, &spec);
   if (!status.ok()) return status;
-  const auto readonly = spec.options.find(kReadOnly);
-  const bool read = readonly != spec.options.end() && readonly->second == "1";
   std::unique_ptr<ZonedDevice> device;
-  status = OpenDevice(&spec, read ? Access::kReadOnly : Access::kReadWrite, &device);
+  status = OpenDevice(&spec, Access::kReadWrite, &device);
   if (!status.ok()) return status;
   return OpenFileSystem(std::move(device), std::move(spec.options), file_system);
 }
@@ -247,7 +244,6 @@ IOStatus OpenFileSystem(const std::string& uri, std::unique_ptr<FileSystem>* fil
 IOStatus OpenFileSystem(std::unique_ptr<ZonedDevice> device, OptionMap uri_options,
                         std::unique_ptr<FileSystem>* file_system) {
   MountOptions options;
-  options.read_only = TakeOption(&uri_options, kReadOnly, "0") == "1";
   std::string aux = TakeOption(&uri_options, "aux", "");
   if (aux.empty()) {
     std::string identity = device->geometry().identity;
@@ -256,7 +252,7 @@ IOStatus OpenFileSystem(std::unique_ptr<ZonedDevice> device, OptionMap uri_optio
   }
   options.ledger_path = TakeOption(&uri_options, "ledger", aux + "/ledger.jsonl");
   options.policy = std::move(uri_options);
-  if (device->geometry().kind != DeviceKind::kKernel && !options.read_only) {
+  if (device->geometry().kind != DeviceKind::kKernel) {
     // Refuses all but blank ones; mounting says whether that was right.
     Mkfs(device.get(), {}, "").PermitUncheckedError();
   }
