@@ -249,10 +249,13 @@ void Allocator::Failed(std::uint32_t index, std::uint64_t size, std::uint64_t wr
 void Allocator::FillIfFull(std::uint32_t index) {
   ZoneSpace& zone = zones_[index];
   if (zone.use != ZoneUse::kActive || zone.in_flight != 0) return;
-  if (zone.capacity - zone.written >= block_size_) return;
-  Detach(&zone);
-  SetActive(&zone, false);
-  zone.use = ZoneUse::kFull;
+  if (zone.capacity - zone.written < block_size_) MakeFull(&zone);
+}
+
+void Allocator::MakeFull(ZoneSpace* zone) {
+  Detach(zone);
+  SetActive(zone, false);
+  zone->use = ZoneUse::kFull;
 }
 
 // The zone takes no more writes: nobody's zone any longer.
@@ -285,11 +288,8 @@ std::optional<std::uint32_t> Allocator::Leave(std::uint64_t writer, bool finish)
 }
 
 void Allocator::Finished(std::uint32_t index) {
-  ZoneSpace& zone = zones_[index];
-  assert(zone.use == ZoneUse::kFinishing);
-  Detach(&zone);
-  SetActive(&zone, false);
-  zone.use = ZoneUse::kFull;
+  assert(zones_[index].use == ZoneUse::kFinishing);
+  MakeFull(&zones_[index]);
 }
 
 void Allocator::Freed(std::uint32_t index, const Kept& kept) { zones_[index].kept -= kept; }

@@ -173,6 +173,7 @@ class Allocator {
   Decision WaitOrNoSpace(bool space) const;
   std::optional<std::uint32_t> SameLifetime(std::uint8_t lifetime) const;
   void FillIfFull(std::uint32_t zone);
+  void MakeFull(ZoneSpace* zone);
   void Detach(ZoneSpace* zone);
   void SetActive(ZoneSpace* zone, bool active);
 

@@ -81,12 +81,9 @@ class WritableFile final : public rocksdb::FSWritableFile {
     if (!table_) return {};
     // Flushes run at high priority and compactions at low. When writers are stalled both rise to
     // user priority; then only compactions preallocate.
-    const Activity activity = ActivityOf(options);
-    bool compaction = activity == Activity::kCompaction;
-    if (activity == Activity::kUnknown) {
-      compaction = io_priority_ == rocksdb::Env::IO_LOW ||
-                   (io_priority_ != rocksdb::Env::IO_HIGH && preallocation_block_size() > 0);
-    }
+    const bool compaction = Compacts(options).value_or(
+        io_priority_ == rocksdb::Env::IO_LOW ||
+        (io_priority_ != rocksdb::Env::IO_HIGH && preallocation_block_size() > 0));
     return {.stream = Stream::kData,
             .urgency = compaction ? Urgency::kOrdinary : Urgency::kFlush,
             .cause = compaction ? Cause::kCompaction : Cause::kFlush,

@@ -74,9 +74,7 @@ IOStatus Volume::Mount(std::unique_ptr<ZonedDevice> device, const MountOptions& 
                              : Recover(device.get(), &recovered);
   if (!status.ok()) return status;
   Policy policy = recovered.superblock.policy;
-  OptionMap changes = options.policy;
-  status = TakePolicy(&changes, &policy);
-  if (status.ok()) status = NothingLeft(changes);
+  status = ChangePolicy(options.policy, &policy);
   if (!status.ok()) return status;
   std::unique_ptr<Volume> mounted(new Volume(std::move(device), options.read_only));
   status = mounted->Load(std::move(recovered), policy);
@@ -343,9 +341,7 @@ bool Volume::HasFilesBelow(const std::string& directory) {
   return entry != names_.end() && entry->first.starts_with(directory + "/");
 }
 
-IOStatus Volume::SyncNames() {
-  return read_only_ ? IOStatus::OK() : Commit(log_->appended());
-}
+IOStatus Volume::SyncNames() { return read_only_ ? IOStatus::OK() : Commit(log_->appended()); }
 
 void Volume::RecordExtents(File* file, std::uint64_t from) {
   const std::uint64_t to = file->kind == FileKind::kLog ? file->size : file->recorded;

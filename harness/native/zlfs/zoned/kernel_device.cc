@@ -114,8 +114,8 @@ class KernelDevice final : public BackEnd {
     while (*written < buffer.size()) {
       const char* const from = buffer.data() + *written;
       const std::uint64_t in_page = reinterpret_cast<std::uintptr_t>(from) % kPageSize;
-      const std::uint64_t request = std::min(
-          {buffer.size() - *written, limits_.bytes, limits_.pages * kPageSize - in_page});
+      const std::uint64_t request =
+          std::min({buffer.size() - *written, limits_.bytes, limits_.pages * kPageSize - in_page});
       const std::uint64_t end = offset + *written;
       const ssize_t done = pwrite(fd_, from, request, static_cast<off_t>(known.start + end));
       if (done < 0 && errno == EINTR) continue;
