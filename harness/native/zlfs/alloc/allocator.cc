@@ -156,7 +156,7 @@ Decision Allocator::AllocateData(const Request& request) {
     ZoneSpace& zone = zones_[index];
     if (zone.owner == 0) {
       zone.owner = request.writer;
-      zone.compacted = request.urgency == Urgency::kOrdinary;
+      zone.job = request.job;
       owned_[request.writer] = index;
     }
     return Grant(index, request.size);
@@ -171,7 +171,7 @@ Decision Allocator::AllocateData(const Request& request) {
       }
     }
     const bool waits = policy_.on_active_limit == OnActiveLimit::kWait;
-    if (waits && request.urgency != Urgency::kOrdinary && Compacts()) {
+    if (waits && request.job != Job::kCompaction && Writes(Job::kCompaction)) {
       return {.kind = Decision::Kind::kWait};
     }
   }
@@ -190,9 +190,9 @@ Decision Allocator::WaitOrNoSpace(bool space) const {
   return {.kind = soon ? Decision::Kind::kWait : Decision::Kind::kNoSpace};
 }
 
-bool Allocator::Compacts() const {
+bool Allocator::Writes(Job job) const {
   return std::any_of(zones_.begin(), zones_.end(),
-                     [](const ZoneSpace& zone) { return zone.owner != 0 && zone.compacted; });
+                     [job](const ZoneSpace& zone) { return zone.owner != 0 && zone.job >= job; });
 }
 
 std::optional<std::uint32_t> Allocator::NearestActive(std::uint8_t lifetime, Of of) const {

@@ -31,6 +31,10 @@ enum class Urgency : std::uint8_t {
   kGrowth,     // WAL, import: what is new
 };
 
+// Who writes a data file. Jobs end by themselves, others when a user pleases. Compactions never
+// wait for another writer, and flushes only for compactions.
+enum class Job : std::uint8_t { kNone, kFlush, kCompaction };
+
 enum class ZoneUse : std::uint8_t {
   kUnusable,  // metadata, read-only, offline
   kEmpty,
@@ -70,7 +74,7 @@ struct ZoneSpace {
   std::uint64_t opened = 0;   // clock() when it became active
   std::uint64_t last_write = 0;
   std::uint64_t owner = 0;                      // writer of Stream::kData, 0: none
-  bool compacted = false;                       // the owner is a compaction
+  Job job = Job::kNone;                         // the owner's
   std::optional<Stream> stream = std::nullopt;  // the shared stream that fills it now
   ZoneUse use = ZoneUse::kEmpty;
   bool broken = false;  // a write failed: takes no more, but is active until it is reset
@@ -90,6 +94,7 @@ struct AllocatorSetup {
 struct Request {
   Stream stream = Stream::kData;
   Urgency urgency = Urgency::kOrdinary;
+  Job job = Job::kNone;
   std::uint64_t writer = 0;  // not 0; for Stream::kData
   std::uint8_t lifetime = 0;
   std::uint64_t size = 0;  // whole blocks
@@ -138,9 +143,9 @@ class Allocator {
   // Never written again, and not reset either.
   void Retire(std::uint32_t zone);
 
-  // A compaction has a zone to itself. Compactions never wait for another writer, so it leaves the
-  // zone in the end, and may give back more than it took: others can wait for that.
-  bool Compacts() const;
+  // Such a job, or one that waits for fewer others, has a zone to itself. It leaves the zone in the
+  // end, and may give back more than it took: others can wait for that.
+  bool Writes(Job job) const;
   // Few empty zones are left: collecting should go on.
   bool LowSpace() const;
   // The full zone that is best collected, if any gains enough.

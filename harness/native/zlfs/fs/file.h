@@ -41,6 +41,7 @@ inline Kept KeptBy(const Extent& extent, std::uint64_t block) {
 struct Placement {
   Stream stream = Stream::kOther;
   Urgency urgency = Urgency::kManifest;
+  Job job = Job::kNone;
   Cause cause = Cause::kOther;
   std::uint8_t lifetime = 0;  // Env::WriteLifeTimeHint
 };

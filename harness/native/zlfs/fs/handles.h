@@ -84,8 +84,11 @@ class WritableFile final : public rocksdb::FSWritableFile {
     const bool compaction = Compacts(options).value_or(
         io_priority_ == rocksdb::Env::IO_LOW ||
         (io_priority_ != rocksdb::Env::IO_HIGH && preallocation_block_size() > 0));
+    // What users write by SstFileWriter, or copy, has no priority.
+    const bool user = io_priority_ == rocksdb::Env::IO_TOTAL && !compaction;
     return {.stream = Stream::kData,
             .urgency = compaction ? Urgency::kOrdinary : Urgency::kFlush,
+            .job = compaction ? Job::kCompaction : (user ? Job::kNone : Job::kFlush),
             .cause = compaction ? Cause::kCompaction : Cause::kFlush,
             .lifetime = static_cast<std::uint8_t>(write_hint_)};
   }

@@ -80,6 +80,7 @@ IOStatus Volume::WriteOut(File* file) {
 IOStatus Volume::Reserve(File* file, std::uint64_t size, Decision* grant) {
   const Request request{.stream = file->placement.stream,
                         .urgency = file->placement.urgency,
+                        .job = file->placement.job,
                         .writer = file->id,
                         .lifetime = file->placement.lifetime,
                         .size = size};
@@ -110,11 +111,13 @@ IOStatus Volume::Reserve(File* file, std::uint64_t size, Decision* grant) {
     const IOStatus status =
         finish ? FinishZone(grant->zone, FinishCause::kActiveLimit) : collector_.MakeRoom();
     if (status.ok()) continue;
-    if (!status.IsNoSpace() || request.urgency == Urgency::kOrdinary) return status;
-    // Asks again when somebody has left, and gives up when no compaction is left that could.
+    if (!status.IsNoSpace() || request.job == Job::kCompaction) return status;
+    // Asks again when somebody has left, and gives up when no job is left that could. A job that
+    // waits here has no zone to itself: it would have been granted what that has left.
     std::unique_lock lock(state_);
-    changed_.wait(
-        lock, [this, departures] { return departures_ != departures || !allocator_->Compacts(); });
+    changed_.wait(lock, [this, departures] {
+      return departures_ != departures || !allocator_->Writes(Job::kFlush);
+    });
     if (departures_ == departures) return status;
   }
 }

@@ -283,7 +283,7 @@ TEST(Volume, ThePaddingOfALogIsCollected) {
   EXPECT_EQ(ReadWhole(rig.Mount().get(), "/x.log"), content);
 }
 
-TEST(Volume, ALogWithoutSpaceWaitsForCompactionsAndForNothingElse) {
+TEST(Volume, ALogWithoutSpaceWaitsForJobsAndForNothingElse) {
   Rig rig("zones=40&zone_size=128K&zone_capacity=96K&max_active=14");
   const auto volume = rig.Mount();
   std::vector<std::shared_ptr<File>> compactions;

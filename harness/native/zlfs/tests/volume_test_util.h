@@ -101,6 +101,7 @@ inline std::string ReadWhole(Volume* volume, const std::string& name) {
 inline Placement DataPlacement(std::uint8_t lifetime = 3, Cause cause = Cause::kCompaction) {
   return {.stream = Stream::kData,
           .urgency = cause == Cause::kFlush ? Urgency::kFlush : Urgency::kOrdinary,
+          .job = cause == Cause::kFlush ? Job::kFlush : Job::kCompaction,
           .cause = cause,
           .lifetime = lifetime};
 }
