@@ -179,8 +179,9 @@ IOStatus Collector::Move() {
     file->recorded = file->size;
     volume_->RecordExtents(file, std::min(known, change.second));
     const std::lock_guard lock(file->map_mutex);
-    if (file->map != nullptr) volume_->guards_[*victim_].push_back(file->map);
     file->map.reset();
+    auto& guard = volume_->guards_[*victim_];
+    guard.insert(guard.end(), file->maps.begin(), file->maps.end());
   }
   ++volume_->collected_zones_;
   if (!garbage.empty()) {

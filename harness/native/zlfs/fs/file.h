@@ -63,8 +63,9 @@ struct File : FileInfo {
   IOStatus failed;  // why a write failed: the file takes nothing any more
   Placement placement;
 
-  std::mutex map_mutex;                  // taken last; guards what follows
-  std::shared_ptr<const ExtentMap> map;  // null: to be made from `extents`
+  std::mutex map_mutex;                              // taken last; guards what follows
+  std::shared_ptr<const ExtentMap> map;              // null: to be made from `extents`
+  std::vector<std::weak_ptr<const ExtentMap>> maps;  // also earlier ones that readers still use
 };
 
 }  // namespace zlfs

@@ -196,6 +196,8 @@ std::shared_ptr<const ExtentMap> Volume::Map(File* file) {
     if (file->map != nullptr) return file->map;
   }
   const std::lock_guard lock(state_);
+  const std::lock_guard map_lock(file->map_mutex);
+  if (file->map != nullptr) return file->map;  // another reader was faster
   auto map = std::make_shared<ExtentMap>();
   map->extents = file->extents;
   map->starts.reserve(file->extents.size());
@@ -203,8 +205,9 @@ std::shared_ptr<const ExtentMap> Volume::Map(File* file) {
     map->starts.push_back(map->size);
     map->size += extent.length;
   }
-  const std::lock_guard map_lock(file->map_mutex);
   file->map = map;
+  std::erase_if(file->maps, [](const auto& earlier) { return earlier.expired(); });
+  file->maps.push_back(map);
   return map;
 }
 
