@@ -147,6 +147,7 @@ Decision Allocator::AllocateShared(const Request& request) {
 }
 
 Decision Allocator::AllocateData(const Request& request) {
+  jobs_[request.writer] = request.job;
   if (const auto own = owned_.find(request.writer); own != owned_.end()) {
     if (Writable(zones_[own->second])) return Grant(own->second, request.size);
     zones_[own->second].owner = 0;
@@ -156,7 +157,6 @@ Decision Allocator::AllocateData(const Request& request) {
     ZoneSpace& zone = zones_[index];
     if (zone.owner == 0) {
       zone.owner = request.writer;
-      zone.job = request.job;
       owned_[request.writer] = index;
     }
     return Grant(index, request.size);
@@ -171,7 +171,7 @@ Decision Allocator::AllocateData(const Request& request) {
       }
     }
     const bool waits = policy_.on_active_limit == OnActiveLimit::kWait;
-    if (waits && request.job != Job::kCompaction && Writes(Job::kCompaction)) {
+    if (waits && request.job != Job::kCompaction && CompactionsOwn()) {
       return {.kind = Decision::Kind::kWait};
     }
   }
@@ -190,9 +190,14 @@ Decision Allocator::WaitOrNoSpace(bool space) const {
   return {.kind = soon ? Decision::Kind::kWait : Decision::Kind::kNoSpace};
 }
 
-bool Allocator::Writes(Job job) const {
-  return std::any_of(zones_.begin(), zones_.end(),
-                     [job](const ZoneSpace& zone) { return zone.owner != 0 && zone.job >= job; });
+bool Allocator::CompactionsOwn() const {
+  return std::any_of(owned_.begin(), owned_.end(),
+                     [this](const auto& own) { return jobs_.at(own.first) == Job::kCompaction; });
+}
+
+bool Allocator::JobsWrite() const {
+  return std::any_of(jobs_.begin(), jobs_.end(),
+                     [](const auto& job) { return job.second != Job::kNone; });
 }
 
 std::optional<std::uint32_t> Allocator::NearestActive(std::uint8_t lifetime, Of of) const {
@@ -273,6 +278,7 @@ void Allocator::SetActive(ZoneSpace* zone, bool active) {
 }
 
 std::optional<std::uint32_t> Allocator::Leave(std::uint64_t writer, bool finish) {
+  jobs_.erase(writer);
   const auto own = owned_.find(writer);
   if (own == owned_.end()) return std::nullopt;
   const std::uint32_t index = own->second;

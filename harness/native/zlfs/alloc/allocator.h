@@ -31,8 +31,8 @@ enum class Urgency : std::uint8_t {
   kGrowth,     // WAL, import: what is new
 };
 
-// Who writes a data file. Jobs end by themselves, others when a user pleases. Compactions never
-// wait for another writer, and flushes only for compactions.
+// Who writes a data file. Jobs end by themselves, others when a user pleases: no job waits for
+// space, compactions wait for no other writer, and flushes only for compactions.
 enum class Job : std::uint8_t { kNone, kFlush, kCompaction };
 
 enum class ZoneUse : std::uint8_t {
@@ -74,7 +74,6 @@ struct ZoneSpace {
   std::uint64_t opened = 0;   // clock() when it became active
   std::uint64_t last_write = 0;
   std::uint64_t owner = 0;                      // writer of Stream::kData, 0: none
-  Job job = Job::kNone;                         // the owner's
   std::optional<Stream> stream = std::nullopt;  // the shared stream that fills it now
   ZoneUse use = ZoneUse::kEmpty;
   bool broken = false;  // a write failed: takes no more, but is active until it is reset
@@ -143,9 +142,9 @@ class Allocator {
   // Never written again, and not reset either.
   void Retire(std::uint32_t zone);
 
-  // Such a job, or one that waits for fewer others, has a zone to itself. It leaves the zone in the
-  // end, and may give back more than it took: others can wait for that.
-  bool Writes(Job job) const;
+  // A job that writes has not left yet. It will, and may give back more than it took: log and other
+  // small files can wait for that.
+  bool JobsWrite() const;
   // Few empty zones are left: collecting should go on.
   bool LowSpace() const;
   // The full zone that is best collected, if any gains enough.
@@ -169,6 +168,7 @@ class Allocator {
   // The same for WALs that get `room` bytes more to fill.
   std::uint32_t KeepsWithLogs(std::uint64_t room) const;
   bool MayOpen(Stream stream) const;
+  bool CompactionsOwn() const;
   std::uint32_t OpenEmpty(std::uint8_t lifetime);
   bool Writable(const ZoneSpace& zone) const;
   enum class Of : std::uint8_t { kUnowned, kIdle, kAny };
@@ -187,6 +187,7 @@ class Allocator {
   const std::uint32_t active_budget_;
   std::vector<ZoneSpace> zones_;
   std::unordered_map<std::uint64_t, std::uint32_t> owned_;  // writer -> zone
+  std::unordered_map<std::uint64_t, Job> jobs_;             // of writers that have not left
   std::array<std::optional<std::uint32_t>, kSharedStreams> current_;
   std::uint32_t empty_ = 0;
   std::uint32_t active_ = 0;

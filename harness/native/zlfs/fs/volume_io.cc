@@ -111,13 +111,11 @@ IOStatus Volume::Reserve(File* file, std::uint64_t size, Decision* grant) {
     const IOStatus status =
         finish ? FinishZone(grant->zone, FinishCause::kActiveLimit) : collector_.MakeRoom();
     if (status.ok()) continue;
-    if (!status.IsNoSpace() || request.job == Job::kCompaction) return status;
-    // Asks again when somebody has left, and gives up when no job is left that could. A job that
-    // waits here has no zone to itself: it would have been granted what that has left.
+    if (!status.IsNoSpace() || request.stream == Stream::kData) return status;
+    // Asks again when somebody has left, and gives up when no job is left that could.
     std::unique_lock lock(state_);
-    changed_.wait(lock, [this, departures] {
-      return departures_ != departures || !allocator_->Writes(Job::kFlush);
-    });
+    changed_.wait(
+        lock, [this, departures] { return departures_ != departures || !allocator_->JobsWrite(); });
     if (departures_ == departures) return status;
   }
 }
