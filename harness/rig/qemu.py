@@ -17,6 +17,9 @@ _APPEND = (
     "rw",
     "console=ttyS0",  # the log shown on failure
     "quiet",
+    # Without KVM a CPU now and then runs code that another one is just patching, and the kernel
+    # panics early in its boot ("Oops: int3"): start anew instead of waiting for somebody.
+    "panic=1",
     "net.ifnames=0",  # the initrd configures eth0 before udev could rename it
     # always the same machine: without it systemd takes each boot for the first one
     "systemd.machine_id=5a6f6e656c6162000000000000000001",
