@@ -73,10 +73,7 @@ class WritableFile final : public rocksdb::FSWritableFile {
  private:
   Placement PlacementFor(const IOOptions& options) {
     if (handle_.file->kind == FileKind::kLog) {
-      return {.stream = Stream::kLog,
-              .urgency = Urgency::kGrowth,
-              .cause = Cause::kWal,
-              .lifetime = rocksdb::Env::WLTH_SHORT};
+      return {.cause = Cause::kWal, .lifetime = rocksdb::Env::WLTH_SHORT};
     }
     if (!table_) return {};
     // Flushes run at high priority and compactions at low. When writers are stalled both rise to
@@ -86,10 +83,8 @@ class WritableFile final : public rocksdb::FSWritableFile {
         (io_priority_ != rocksdb::Env::IO_HIGH && preallocation_block_size() > 0));
     // What users write by SstFileWriter, or copy, has no priority.
     const bool user = io_priority_ == rocksdb::Env::IO_TOTAL && !compaction;
-    return {.stream = Stream::kData,
-            .urgency = compaction ? Urgency::kOrdinary : Urgency::kFlush,
-            .job = compaction ? Job::kCompaction : (user ? Job::kNone : Job::kFlush),
-            .cause = compaction ? Cause::kCompaction : Cause::kFlush,
+    return {.cause = compaction ? Cause::kCompaction : Cause::kFlush,
+            .job = !user,
             .lifetime = static_cast<std::uint8_t>(write_hint_)};
   }
 

@@ -426,6 +426,7 @@ TEST(Volume, ImportsAndCountsIt) {
 TEST(Volume, PoliciesAreRememberedAndCanBeChanged) {
   Policy policy;
   policy.finish_remaining_pct = 30;
+  policy.finish_occupancy_pct = 70;
   Rig rig(kSmall, policy);
   EXPECT_EQ(rig.Mount()->superblock().policy, policy);
   MountOptions changes;

@@ -126,7 +126,10 @@ int Run(int argc, char** argv) {
     added
         ->add_option("--device", arguments.device,
                      "nvme0n2, /dev/nvme0n2, file:PATH?… or mem:NAME?…")
-        ->required();
+        ->required()
+        ->transform([](const std::string& name) {
+          return name.find(':') == std::string::npos ? "dev:" + name : name;
+        });
     command.add_options(added, &arguments);
     added->footer(std::string("Example:\n  zlfs ") + command.name + " --device=nvme0n2" +
                   command.example);
