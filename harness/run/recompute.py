@@ -17,7 +17,6 @@ from harness.store.spec import PhaseSpec
 from harness.tools import rocksdb_log
 from harness.tools.rocksdb_log import Log
 from harness.workloads import db_bench
-from harness.workloads.db_bench import Parsed
 
 # How LOGs have been packed: xz now, gzip by the first releases.
 _OPEN: dict[str, Callable[..., IO[Any]]] = {".xz": lzma.open, ".gz": gzip.open}
@@ -52,7 +51,18 @@ def of_run(folder: Path) -> list[str]:
 
 
 def _of_phase(folder: Path, phase: PhaseSpec, result: Result) -> list[str]:
-    parsed, lsm = _read(folder / "raw", phase)
+    raw = folder / "raw"
+    parsed, lsm = None, None
+    try:
+        lsm = _log(raw, phase.name)
+        stdout, stderr = (
+            phases.text(raw / f"{phase.name}.{kind}") for kind in ("stdout", "stderr")
+        )
+        parsed = db_bench.parse(phase, stdout, stderr)
+    except (ToolFailed, OSError, EOFError, lzma.LZMAError) as error:
+        # The runner gives up at the same place, and then stores nothing of what db_bench printed.
+        if f"{phase.name}.operations" in result.metrics:
+            return [f"raw/ of phase {phase.name} cannot be read: {error}"]
     written = result.metrics.get(f"{phase.name}.device_written", Metric(None, "B")).value
     again = phases.recomputable(phase, parsed, lsm, written)
     lines = []
@@ -62,19 +72,6 @@ def _of_phase(folder: Path, phase: PhaseSpec, result: Result) -> list[str]:
             stored = result.metrics[key].value
             lines.append(f"{key}: result.json has {stored}, raw/ gives {metric.value}")
     return lines
-
-
-def _read(raw: Path, phase: PhaseSpec) -> tuple[Parsed | None, Log | None]:
-    """Read what the runner read, and give up where it did."""
-    lsm = None
-    try:
-        lsm = _log(raw, phase.name)
-        stdout, stderr = (
-            phases.text(raw / f"{phase.name}.{kind}") for kind in ("stdout", "stderr")
-        )
-        return db_bench.parse(phase, stdout, stderr), lsm
-    except (ToolFailed, OSError, EOFError, lzma.LZMAError):
-        return None, lsm
 
 
 def _log(raw: Path, phase: str) -> Log | None:
