@@ -15,7 +15,15 @@ import sys
 import time
 from pathlib import Path
 
-LOG = "2026/11/21-10:02:31.000000 42 RocksDB version: 9.10.0\n"
+# A flush of 1000 B, in the words of RocksDB 9.10; and the options it leaves beside its files.
+WHEN = "2026/11/21-10:02:31.000000 42"
+LOG = f"""{WHEN} RocksDB version: 9.10.0
+{WHEN} EVENT_LOG_v1 {{"time_micros": {time.time_ns() // 1000}, "job": 1, \
+"event": "table_file_creation", "file_number": 8, "file_size": 1000}}
+{WHEN} [db/x.cc:1] [default] Level summary: base level 6 level multiplier 10.00 max bytes base 9 \
+files[1 0 2] max score 0.25, estimated pending compaction bytes 7
+"""
+OPTIONS = "[Version]\n  rocksdb_version=9.10.0\n"
 flags = dict(arg[2:].split("=", 1) for arg in sys.argv[1:])
 uri = flags.get("fs_uri", "")
 device, _, aux = uri.removeprefix("zlfs://dev:").partition("?aux=") if "zlfs" in uri else ("",) * 3
@@ -51,7 +59,9 @@ if device:
         log.write(json.dumps({"event": "close", "benchmark": benchmark}) + "\n")
 elif benchmark == "fillrandom" and not uri:
     with (database / "000001.sst").open("wb") as file:
-        file.truncate(size - len(LOG))
+        file.truncate(size - len(LOG) - len(OPTIONS))
+if not uri:
+    (database / "OPTIONS-000007").write_text(OPTIONS)
 
 output = (fixtures / f"{benchmark}.out").read_text()
 if mode == "hang":
