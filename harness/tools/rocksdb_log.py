@@ -21,12 +21,15 @@ _HEADER_WITHIN = 10
 _EVENT = "EVENT_LOG_v1 "
 _CREATED = '"event": "table_file_creation"'
 _COMPACTION = '"event": "compaction_started"'
+# Near the beginning of a compaction's event, which goes on with every file it reads: RocksDB cuts
+# lines of more than 64 KiB, and such an event is no JSON.
+_JOB = re.compile(r'"job": (\d{1,18}),')
 _TIME = re.compile(r'\{"time_micros": (\d{1,18}),')
 
 # "[default] Level summary: files[6 3 0 0 0 0 0] max score 0.25" behind a flush, "[default]
 # compacted to: files[…" behind a compaction; 9.10 adds what its compactions are behind.
 _STATE = re.compile(
-    r"files\[(?P<files>\d{1,9}(?: \d{1,9})*)\] max score [\d.]+"
+    r"files\[(?P<files>\d{1,9}(?: \d{1,9})*)\] max score [^ ,]+"
     r"(?:, estimated pending compaction bytes (?P<pending>\d{1,20}))?"
 )
 # Written each time RocksDB looks whether to hold writers back, and finds that it has to; these
@@ -136,7 +139,10 @@ class _Reader:
             compacted = _number(event, "job", number) in self._compactions
             self._written[compacted] += _number(event, "file_size", number)
         elif _COMPACTION in text:
-            self._compactions.add(_number(_parse(text, number), "job", number))
+            job = _JOB.search(text)
+            if job is None:
+                raise _damaged(text, number)
+            self._compactions.add(int(job[1]))
 
     def _state(self, line: str, number: int) -> None:
         state = _STATE.search(line)

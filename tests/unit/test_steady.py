@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from hypothesis import assume, given
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from analysis import steady
@@ -138,6 +138,7 @@ def test_reads_have_rounds_of_time() -> None:
 rates = st.lists(st.floats(0, 1e6), min_size=1, max_size=200)
 
 
+@settings(deadline=None)
 @given(rates, st.floats(0.1, 10), st.booleans())
 def test_any_series_has_a_label(found: list[float], wa: float, known: bool) -> None:
     load_ = load_of(found, wa=wa)
@@ -150,6 +151,7 @@ def test_any_series_has_a_label(found: list[float], wa: float, known: bool) -> N
         assert result.rounds == 5
 
 
+@settings(deadline=None)
 @given(rates)
 def test_the_inverse_of_a_curve_that_rises(values: list[float]) -> None:
     rising = load_of(values).operations
