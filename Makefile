@@ -14,6 +14,8 @@ REPETITIONS ?=
 RETRY ?=
 YES ?=
 
+# A study may name rigs, which then run one after the other; RIG= runs all of it on that one.
+ONE_RIG := $(if $(filter file,$(origin RIG)),,$(RIG))
 CAMPAIGN := $(CAMPAIGN)# expanded once: the default has the time in it
 PYTHON ?= python3
 SUDO := $(if $(filter 0,$(shell id -u)),,sudo)
@@ -26,10 +28,13 @@ export PATH := $(CURDIR)/.venv/bin:$(PATH)
 
 .PHONY: study
 study: confirm-study setup rig-image ## Run a study on the emulated rig (last measured: 10 min 54 s, 15 min with an empty cache): STUDY= LEVELS=a,b REPETITIONS=n CAMPAIGN= RETRY=failed,invalid
-	@code=0; folder=results/$(CAMPAIGN); \
-	zonelab rig exec $(RIG) -- $(PLAYBOOK) ansible/site.yml \
-	  -e study=$(STUDY) -e campaign=$(CAMPAIGN) -e levels=$(LEVELS) -e repetitions=$(REPETITIONS) -e retry=$(RETRY) \
-	  || code=$$?; \
+	@code=0; folder=results/$(CAMPAIGN); parts=; \
+	if [[ -z "$(ONE_RIG)" ]]; then parts=$$(zonelab plan $(STUDY) --rigs $(if $(LEVELS),--levels $(LEVELS))) || exit $$?; fi; \
+	for rig in $${parts:-$(RIG)}; do \
+	  zonelab rig exec $$rig -- $(PLAYBOOK) ansible/site.yml -e study_rig=$${parts:+$$rig} \
+	    -e study=$(STUDY) -e campaign=$(CAMPAIGN) -e levels=$(LEVELS) -e repetitions=$(REPETITIONS) -e retry=$(RETRY) \
+	    || { code=$$?; ((code == 2)) || break; }; \
+	done; \
 	if ((code == 2)) && [[ -d $$folder ]]; then zonelab status $$folder --check >/dev/null || code=$$?; fi; \
 	if [[ -e $$folder/report/index.html ]]; then echo "report: $$folder/report/index.html"; fi; \
 	if [[ -d $$folder ]]; then echo $$folder; fi; \
@@ -60,7 +65,7 @@ rig-image: setup ## Install QEMU and the image builder, build the rig's image un
 NATIVE_DEV := libcli11-dev libgtest-dev librocksdb-dev libxxhash-dev libzbd-dev nlohmann-json3-dev rocksdb-tools
 .venv/dev: requirements/dev.txt pyproject.toml
 	@$(MAKE) venv REQUIREMENTS=$<
-	@missing=(); for pair in clang-format:clang-format cmake:cmake g++:g++ shellcheck:shellcheck; do \
+	@missing=(); for pair in clang-format:clang-format cmake:cmake dpkg-source:dpkg-dev g++:g++ patch:patch shellcheck:shellcheck; do \
 	  command -v $${pair%%:*} >/dev/null || missing+=($${pair##*:}); done; \
 	for package in $(NATIVE_DEV); do dpkg-query -W $$package >/dev/null 2>&1 || missing+=($$package); done; \
 	if (($${#missing[@]})); then echo "installing $${missing[*]}"; \
@@ -79,8 +84,8 @@ venv:
 	@$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
 
 .PHONY: confirm-study confirm-test
-confirm-study: export WHAT := run the study $(STUDY) on the emulated rig $(RIG)
-confirm-study: export TAKES := at most 30 minutes on two cores, of which set-up at most 8
+confirm-study: export WHAT := run the study $(STUDY) on the emulated rig $(RIG)$(if $(ONE_RIG),,, or those it names)
+confirm-study: export TAKES := at most 30 minutes on two cores (the default study), of which set-up at most 8
 confirm-test: export WHAT := run every test, those on the emulated rig too
 confirm-test: export TAKES := about 25 minutes on two cores
 confirm-study confirm-test:
@@ -134,6 +139,10 @@ test-crash: setup-dev rig-image build/native-test ## zlfs: 300 kills, every powe
 .PHONY: test-zlfs-long
 test-zlfs-long: setup-dev build/native-release ## 10 M keys on zlfs: filled, verified, counted, checked
 	@$(BIN)/python tests/native/zlfs_long_fill.py
+
+.PHONY: test-geometry
+test-geometry: setup-dev rig-image ## Every level's probe on six geometries, two rigs one after the other; levels that say yes come up
+	@ZONELAB_SLOW=1 $(BIN)/pytest tests/rig/test_geometry.py
 
 .PHONY: test-debian12
 test-debian12: setup-dev ## The rig tests on a Debian 12 guest too (kernel 6.1, RocksDB 7.8)

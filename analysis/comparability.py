@@ -7,15 +7,18 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from analysis import units
 from analysis.load import CampaignData, RunRecord
 from harness.store.codec import encode
+from harness.store.spec import Device
 
+BUILD = "host.rocksdb"
 # Where these differ, a difference in the metric may be theirs and not the factor's: no verdict.
 # Keys are the ends of dotted paths in the fingerprint.
 BLOCKING = {
     "host.cpus": "CPU count",
     "host.memory_bytes": "memory",
-    "host.rocksdb": "RocksDB build",
+    BUILD: "RocksDB build",
     "flags.target_file_size_base": "SST size",
     "flags.use_direct_reads": "direct reads",
     "flags.use_direct_io_for_flush_and_compaction": "direct writes",
@@ -23,12 +26,29 @@ BLOCKING = {
     "flags.disable_wal": "WAL",
     "device.kind": "device kind",
 }
+# The zoned device's shape. Blocks as well, unless the study declared it by naming several rigs.
+GEOMETRY = {
+    "geometry.zones": "zones",
+    "geometry.zone_size": "zone size",
+    "geometry.zone_capacity": "zone capacity",
+    "geometry.max_open_zones": "open zones allowed",
+    "geometry.max_active_zones": "active zones allowed",
+    "geometry.logical_block_size": "block size",
+}
+_IN_BYTES = frozenset({"geometry.zone_size", "geometry.zone_capacity"})
 # MemTotal of the same machine moves a little between boots and kernels.
 _MEMORY_TOLERANCE = 0.02
 # Flags that differ between any two runs, and say nothing about how they compare.
 _RUN_FLAGS = {"seed", "db", "fs_uri", "wal_dir", "env_uri", "report_file", "histogram"}
 # What is compared of a level's record; the rest are counters.
 _OF_LEVEL = ("mount_options", "gc_source", "program", "facts")
+# What another rig's device is by its nature: identity, and geometry once more.
+_OF_DEVICE = frozenset({
+    "path", "key", "eui64", "nguid", "uuid", "serial", "nsid", "size", "zones", "zone_size",
+    "zone_capacity", "max_open_zones", "max_active_zones", "logical_block_size",
+    "physical_block_size", "chunk_sectors", "nr_zones",
+})  # fmt: skip
+_OR = " or "  # between the values of a group whose runs are not alike
 # What a factor changes by its nature, beside the key that carries its own name.
 _OWNED_BY = {
     "level": ("level.", "device."),
@@ -39,31 +59,50 @@ _OWNED_BY = {
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """Something that differs between two groups although it is not the contrasted factor."""
+    """Something that differs between two groups although it is not the contrasted factor.
+
+    ``declared``: the study itself names rigs that differ so.
+    """
 
     key: str
     base: str
     level: str
     blocking: bool
+    declared: bool = False
+
+    @property
+    def what(self) -> str:
+        """The key in words, where there are some."""
+        return BLOCKING.get(self.key) or GEOMETRY.get(self.key) or self.key
+
+    @property
+    def texts(self) -> tuple[str, str]:
+        """Both sides for people."""
+        return _readable(self.key, self.base), _readable(self.key, self.level)
 
     @property
     def label(self) -> str:
         """One phrase for a note."""
-        return f"{BLOCKING.get(self.key, self.key)} {self.base} vs {self.level}"
+        base, level = self.texts
+        return f"{self.what} {base} vs {level}"
 
 
 def fingerprint(campaign: CampaignData, run: RunRecord) -> dict[str, str]:
     """Flatten what is known of a run's surroundings to dotted key → text."""
     found: dict[str, Any] = {"scheduler": run.spec.scheduler}
     recorded = _record(run.result.manifest.get("host"))
-    found["host"] = _host(campaign, run.host, recorded)
+    level = _record(run.result.manifest.get("level"))
+    found["host"] = _host(campaign, run.host, recorded, level)
     device = run.result.device
     found["device"] = {"kind": device.kind.value, "model": device.model}
+    found["geometry"] = _geometry(device)
+    planned = campaign.host_plan(run.host)
+    if planned and planned.rig:
+        found["rig"] = planned.rig
     if run.spec.cold:
         found["cold"] = {"target_utilisation": run.spec.cold.target_utilisation}
     recorded["devices"] = _devices(recorded.get("devices"))
     # The rest of the level's record are its counters, which differ between any two runs.
-    level = _record(run.result.manifest.get("level"))
     found["manifest"] = recorded | {
         "level": {key: level[key] for key in _OF_LEVEL if key in level}
         | {"direct_io": _record(_record(level.get("direct_io")).get("effective"))}
@@ -79,32 +118,85 @@ def fingerprint(campaign: CampaignData, run: RunRecord) -> dict[str, str]:
     return {key: value for key, value in flat.items() if not _volatile(key)}
 
 
+def declared(campaign: CampaignData, runs: Sequence[RunRecord]) -> bool:
+    """Return whether the study said of these runs beforehand that their geometries may differ.
+
+    It did when all of them are of rigs that it names, and were on the device that was planned.
+    """
+    plans = [(run, campaign.host_plan(run.host)) for run in runs]
+    return all(
+        plan is not None
+        and plan.rig in campaign.plan.rigs
+        and _geometry(run.result.device) == _geometry(plan.inspection.device)
+        for run, plan in plans
+    )
+
+
 def differences(
-    base: Sequence[Mapping[str, str]], level: Sequence[Mapping[str, str]], contrast: str
+    base: Sequence[Mapping[str, str]],
+    level: Sequence[Mapping[str, str]],
+    contrast: str,
+    *,
+    declared: bool = False,
 ) -> tuple[Difference, ...]:
-    """Return what differs between two groups of fingerprints beyond the contrasted factor."""
+    """Return what differs between two groups of fingerprints beyond the contrasted factor.
+
+    ``declared`` is of both groups' runs: differences between rigs are then no reason against a
+    verdict, and are listed as what they are. Builds of RocksDB may not even differ in the same way
+    on both sides.
+    """
     found = []
+    rigs = {group.get("rig") for group in (*base, *level)}
     for key in sorted({key for group in (*base, *level) for key in group}):
         left = sorted({group.get(key, "not recorded") for group in base})
         right = sorted({group.get(key, "not recorded") for group in level})
-        if left == right or _owned(key, contrast) or _close(key, left + right):
+        same = left == right and (key != BUILD or len(left) == 1)
+        if same or _owned(key, contrast) or _close(key, left + right):
             continue
         # A level that does not touch a device has nothing recorded of it.
         if key.startswith("manifest.devices.") and "not recorded" in left + right:
             continue
-        blocking = key in BLOCKING
+        if declared and len(rigs) > 1 and _is_device_itself(key):
+            continue
+        by_rig = key in GEOMETRY or key == "rig"
+        blocking = key in BLOCKING or (key in GEOMETRY and not declared)
         # Per-phase flags repeat the merged one; keep them only where phases differ.
         if key.startswith("phase.") and f"flags.{key.rpartition('.')[2]}" not in _by_phase(base):
             continue
-        found.append(Difference(key, " or ".join(left), " or ".join(right), blocking))
+        texts = _OR.join(left), _OR.join(right)
+        found.append(Difference(key, *texts, blocking, declared=declared and by_rig))
     return tuple(found)
+
+
+def _geometry(device: Device) -> dict[str, str]:
+    """Return the device's shape by the ends of the keys in GEOMETRY; bytes, 0: no limit."""
+    names = [key.rpartition(".")[2] for key in GEOMETRY]
+    return {name: _text(getattr(device, name)) for name in names}
+
+
+def _readable(key: str, text: str) -> str:
+    """Return one or more values (``a or b``) for people."""
+    if key not in GEOMETRY:
+        return text
+    values = text.split(_OR)
+    if key in _IN_BYTES:
+        values = [units.human(int(v), "B") if v.isdigit() else v for v in values]
+    elif "max_" in key:
+        values = ["any number" if value == "0" else value for value in values]
+    return _OR.join(values)
+
+
+def _is_device_itself(key: str) -> bool:
+    return key.startswith("manifest.devices.") and key.rpartition(".")[2] in _OF_DEVICE
 
 
 def _record(value: Any) -> dict[str, Any]:
     return dict(value) if isinstance(value, Mapping) else {}
 
 
-def _host(campaign: CampaignData, name: str, recorded: dict[str, Any]) -> dict[str, Any]:
+def _host(
+    campaign: CampaignData, name: str, recorded: dict[str, Any], level: Mapping[str, Any]
+) -> dict[str, Any]:
     """Return the host's facts; what the run itself recorded (taken out of it) beats the plan."""
     inspection = campaign.inspection(name)
     host: dict[str, Any] = encode(inspection.host) if inspection else {}
@@ -113,16 +205,37 @@ def _host(campaign: CampaignData, name: str, recorded: dict[str, Any]) -> dict[s
         if key in recorded:
             host[key] = recorded.pop(key)
     packages = _record(recorded.get("packages"))
-    if "rocksdb-tools" in packages:
-        host["rocksdb"] = packages["rocksdb-tools"]
+    # A level may have run a db_bench of its own (zenfs).
+    build = _record(recorded.pop("rocksdb_build", None)) | _record(level.get("rocksdb_build"))
+    if "id" in build or "rocksdb-tools" in packages:
+        host["rocksdb"] = build.get("id", packages.get("rocksdb-tools"))
     return host
 
 
 def _devices(devices: Any) -> dict[str, Any]:
-    """Key the manifest's devices by their paths, so that equal ones meet in a diff."""
+    """Key the manifest's devices by what they are, so that equal ones meet in a diff.
+
+    Names are dealt anew at each boot: nvme0n2 of one rig may be nvme0n3 of the next.
+    """
     if not isinstance(devices, list):
         return {}
-    return {Path(str(d.get("path"))).name: d for d in devices if isinstance(d, Mapping)}
+    return {_role(device): _without_names(device) for device in devices if isinstance(device, dict)}
+
+
+def _role(device: Mapping[str, Any]) -> str:
+    names = {True: "zoned", False: "conventional"}
+    return names.get(device.get("zoned", ""), _node(device))
+
+
+def _node(device: Mapping[str, Any]) -> str:
+    return Path(str(device.get("path"))).name
+
+
+def _without_names(device: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the device with its queues called after what they are: its own, a path's."""
+    queues = _record(device.get("queue"))
+    named = {"own" if name == _node(device) else "path": queue for name, queue in queues.items()}
+    return {**device, "queue": named}
 
 
 def _by_phase(groups: Sequence[Mapping[str, str]]) -> set[str]:

@@ -87,6 +87,16 @@ class Comparison:
         """Whether there is anything to compare at all."""
         return any(run.ok for run in self.campaign.latest)
 
+    @property
+    def mixed_builds(self) -> tuple[str, ...]:
+        """One phrase per group that is not judged because its RocksDB build is another one."""
+        return tuple(
+            f"{group}: {difference.base} vs {difference.level}"
+            for group, found in self.differences.items()
+            for difference in found
+            if difference.key == comparability.BUILD
+        )
+
     def regressions(self, threshold: float) -> tuple[Row, ...]:
         """Return the rows judged ``worse`` by more than ``threshold`` (0.05: 5 %)."""
         return tuple(
@@ -125,11 +135,13 @@ def compare(
         for value in values:
             if value == baseline or not any(run.ok for run in groups[value]):
                 continue
+            base, level = ([r for r in groups[v] if r.ok] for v in (baseline, value))
             diff = comparability.differences(
-                [prints[id(r)] for r in groups[baseline] if r.ok],
-                [prints[id(r)] for r in groups[value] if r.ok],
+                [prints[id(r)] for r in base],
+                [prints[id(r)] for r in level],
                 contrast,
-            ) if any(r.ok for r in groups[baseline]) else ()  # fmt: skip
+                declared=comparability.declared(campaign, [*base, *level]),
+            ) if base else ()  # fmt: skip
             if diff:
                 found[f"{value}{f' ({stratum})' if stratum else ''}"] = diff
             rows += [
@@ -175,6 +187,8 @@ def _row(
     found = stats.estimate(left, right, exact_allowed=info.kind is not Kind.TIME)
     notes = _notes(key, base, level, found)
     blocking = [d for d in diff if d.blocking]
+    if any(d.declared for d in diff):
+        notes = (*notes, "on another rig, as declared (below)")
     if emulated and info.kind is Kind.TIME:
         word = Verdict.NOT_A_RESULT
     elif not any(run.ok for run in base[1]):
@@ -223,7 +237,7 @@ def _notes(
     if not found.is_ratio and found.center is not None:
         notes.append("has zeros: difference of means")
     if found.method is Method.WELCH:
-        notes.append("blocks missing: Welch t")
+        notes.append("not the same blocks: Welch t")
     warned = Counter(
         issue.code for run in level[1] if run.ok for issue in run.result.issues
         if issue.severity is not Severity.INFO and issue.phase in (None, key.partition(".")[0])

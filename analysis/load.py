@@ -13,7 +13,7 @@ from harness.errors import RunFailed
 from harness.store import checksums, rundir
 from harness.store.campaign import load_plan
 from harness.store.result import Result, Status
-from harness.store.spec import DeviceKind, Inspection, Plan, Reason, RunSpec, Scalar
+from harness.store.spec import DeviceKind, HostPlan, Inspection, Plan, Reason, RunSpec, Scalar
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +88,12 @@ class CampaignData:
 
     def inspection(self, host: str) -> Inspection | None:
         """Return what planning saw of a host."""
-        return next((h.inspection for h in self.plan.hosts if h.host == host), None)
+        found = self.host_plan(host)
+        return found.inspection if found else None
+
+    def host_plan(self, name: str) -> HostPlan | None:
+        """Return what was planned for a host."""
+        return next((host for host in self.plan.hosts if host.host == name), None)
 
     def level_order(self, row: str) -> tuple[int, str]:
         """Return a sort key: levels as the host lists them (the plan shuffles its runs)."""
@@ -98,13 +103,13 @@ class CampaignData:
 
     def skipped(self) -> dict[str, Reason]:
         """Return planned level → why it never ran (runs marked skipped, then the probes)."""
-        planned = {spec.row: spec.level for spec in self._specs}
         ran = {run.spec.row for run in self.runs if run.result.status is not Status.SKIPPED}
         reasons: dict[str, Reason] = {}
         for run in self.runs:
             if run.spec.row not in ran and run.result.reason is not None:
                 reasons.setdefault(run.spec.row, run.result.reason)
         for host in self.plan.hosts:
+            planned = {spec.row: spec.level for spec in host.runs}  # on other rigs are others
             for probe in host.inspection.levels:
                 for row, level in planned.items():
                     if probe.reason and probe.level == level and row not in ran:

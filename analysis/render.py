@@ -12,6 +12,7 @@ from itertools import groupby
 from typing import Any
 
 from analysis import stats, steady, units
+from analysis.comparability import Difference
 from analysis.compare import (
     REPORTED_STATUSES,
     WATERMARK,
@@ -77,8 +78,8 @@ def to_json(comparison: Comparison) -> str:
         ],
         "unmeasured": comparison.unmeasured,
         "differences": {
-            name: [{"key": d.key, "baseline": d.base, "level": d.level, "blocking": d.blocking}
-                   for d in found]
+            name: [{"key": d.key, "baseline": d.base, "level": d.level, "blocking": d.blocking,
+                    "declared": d.declared} for d in found]
             for name, found in comparison.differences.items()
         },
         "steady": [
@@ -175,16 +176,30 @@ def cell_fields(cell: CellStatus) -> tuple[str, ...]:
     return (cell.cell, *(str(count or ".") for count in (*counts, cell.missing)), issues)
 
 
+# First words of a footer's line, and the word in the report's table.
+_CONSEQUENCES = {"NOT COMPARABLE": "no verdict", "declared": "declared", "also differs": "listed"}
+
+
+def consequence(difference: Difference) -> str:
+    """Return what a difference does to the verdicts, in a word or two."""
+    if difference.blocking:
+        return "no verdict"
+    return "declared" if difference.declared else "listed"
+
+
 def footer(comparison: Comparison) -> list[str]:
     """Return one sentence per thing a reader must know beside the table."""
     lines = [f"skipped: {level}: {why}" for level, why in comparison.skipped.items()]
     if comparison.unmeasured and comparison.any_ok:
         lines.append(f"not measured in any ok run: {', '.join(comparison.unmeasured)}")
     for name, found in comparison.differences.items():
-        for word, blocking in (("NOT COMPARABLE", True), ("also differs", False)):
-            labels = [d.label for d in found if d.blocking is blocking]
+        for word, kind in _CONSEQUENCES.items():
+            labels = [d.label for d in found if consequence(d) == kind]
             if labels:
                 lines.append(f"{word}: {name} vs {comparison.baseline}: {'; '.join(labels)}")
+    lines += [
+        f"not there yet: the part of rig {rig}" for rig in comparison.campaign.plan.rigs_to_come
+    ]
     lines += _steady_lines(comparison)
     if comparison.rows:
         confidence = f"{100 * stats.CONFIDENCE:.0f} %"

@@ -26,8 +26,7 @@ def tables_of(comparison: Comparison) -> dict[str, Table]:
         "differences": (
             ("group", "what", "baseline", "value", "consequence"),
             [
-                (name, comparability.BLOCKING.get(d.key, d.key), d.base, d.level,
-                 "no verdict" if d.blocking else "declared")
+                (name, d.what, *d.texts, render.consequence(d))
                 for name, found in comparison.differences.items() for d in found
             ],
         ),

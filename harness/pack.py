@@ -14,7 +14,7 @@ from pathlib import Path
 from harness.errors import UsageError
 
 ROOMS = ("levels", "observe", "rules", "run", "store", "tools", "workloads")
-COMMANDS = ("inspect", "run", "status", "verify", "collect")
+COMMANDS = ("inspect", "run", "status", "verify", "collect", "rocksdb")
 _EPOCH = (1980, 1, 1, 0, 0, 0)  # the oldest date a ZIP file can carry
 
 

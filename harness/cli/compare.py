@@ -20,7 +20,8 @@ examples:
 --format csv has one line per metric, level and stratum; json the same as "rows", with the watermark
 and how the runs of each cell ended.
 
-exit: 0 ok, 1 a metric is worse by more than --threshold, 4 no run is ok"""
+exit: 0 ok, 1 a metric is worse by more than --threshold, 2 runs are of different builds of RocksDB,
+4 no run is ok"""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -44,7 +45,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def execute(arguments: argparse.Namespace) -> int:
-    """Print the comparison; return the exit code."""
+    """Print the comparison; return the exit code.
+
+    Raises:
+        UsageError: an option is wrong, or runs are of different builds of RocksDB; all other rows
+            are printed nevertheless.
+    """
     from analysis.compare import compare  # noqa: PLC0415 - heavy libraries, only when used
     from analysis.load import load  # noqa: PLC0415
     from analysis.render import render  # noqa: PLC0415
@@ -67,6 +73,12 @@ def execute(arguments: argparse.Namespace) -> int:
     if not comparison.any_ok:
         print("zonelab: no run of this campaign is ok, nothing to compare", file=sys.stderr)
         return ExitCode.RUNS_FAILED
+    if comparison.mixed_builds:
+        raise UsageError(
+            f"different builds of RocksDB are not compared: {'; '.join(comparison.mixed_builds)}",
+            hint="run all levels with one db_bench (docs/builds.md)",
+            code="builds-differ",
+        )
     if arguments.threshold is None:
         return ExitCode.OK
     found = comparison.regressions(arguments.threshold / 100)

@@ -20,6 +20,8 @@ examples:
   zonelab plan --list
   zonelab plan integration-levels --inspection rig=inspection.json --check
   zonelab plan integration-levels --inspection lab1=lab1.json --levels f2fs,btrfs --repetitions 5
+  zonelab plan levels-all --rigs
+  zonelab plan levels-all --rig xfs --inspection rig-xfs=xfs.json --campaign all
 
 --format json prints plan.json, --format csv one line per run; with --list one per study.
 
@@ -32,6 +34,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--inspection", action="append", default=[], metavar="HOST=FILE",
         help="what `zonelab inspect DEVICE --format json` printed on HOST; repeatable",
+    )  # fmt: skip
+    parser.add_argument(
+        "--rig", default="", metavar="NAME",
+        help="the host is this rig of the study: plan its levels, beside those of other rigs",
     )  # fmt: skip
     parser.add_argument("--campaign", metavar="NAME", help="default: <study>-<date>")
     parser.add_argument(
@@ -46,6 +52,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_format(parser)
     parser.add_argument("--check", action="store_true", help="write nothing")
     parser.add_argument("--list", action="store_true", help="list the studies and their questions")
+    parser.add_argument("--rigs", action="store_true", help="list the rigs that the study names")
     parser.add_argument("--schemas", action="store_true", help="rewrite configs/schema/*.json")
     parser.add_argument("--configs", type=Path, metavar="DIR", help="another configs folder")
 
@@ -91,8 +98,8 @@ def _list(configs: Path, inspections: Sequence[str], format_: str) -> int:
 
 def _plan(arguments: argparse.Namespace, configs: Path) -> int:
     from harness.plan import load, show  # noqa: PLC0415
-    from harness.plan.expand import cells_of, expand  # noqa: PLC0415
-    from harness.plan.save import campaign_name, check_campaign, save  # noqa: PLC0415
+    from harness.plan.expand import cells_of, expand, part_of  # noqa: PLC0415
+    from harness.plan.save import campaign_name, check_campaign, join, save  # noqa: PLC0415
     from harness.store.files import dumps  # noqa: PLC0415
 
     if arguments.study is None:
@@ -101,6 +108,9 @@ def _plan(arguments: argparse.Namespace, configs: Path) -> int:
     study, workload = load.load_study(arguments.study, configs, settings)
     if arguments.levels is not None:
         study = load.narrow(study, [level.strip() for level in arguments.levels.split(",")])
+    if arguments.rigs:
+        print("".join(f"{rig}\n" for rig in study.rigs), end="")
+        return ExitCode.OK
     if not arguments.inspection:
         raise UsageError(
             "no device to plan for: --inspection HOST=FILE.json is missing",
@@ -110,16 +120,24 @@ def _plan(arguments: argparse.Namespace, configs: Path) -> int:
     hosts = [load.load_inspection(text) for text in arguments.inspection]
     if len({name for name, _ in hosts}) != len(hosts):
         raise UsageError("two inspections are of the same host", code="inspection")
+    if arguments.rig and len(hosts) > 1:
+        raise UsageError(
+            "--rig is one host, and there are several inspections",
+            hint="plan one rig after the other, into one --campaign",
+            code="inspection",
+        )
     campaign = campaign_name(arguments.campaign, study.name)
-    plan = expand(study, workload, hosts, campaign)
+    part = expand(study, workload, hosts, campaign, arguments.rig)
+    plan = join(part, arguments.results)
     check_campaign(plan, hosts, arguments.results)
     if arguments.format == "json":
         sys.stdout.write(dumps(plan))
     elif arguments.format == "csv":
         print_records(show.records(plan), "csv")
     else:
-        cells = [(name, cells_of(study, workload, i, campaign)) for name, i in hosts]
-        sys.stdout.write(show.render(plan, cells, markdown=arguments.format == "md"))
+        own = part_of(study, arguments.rig) if arguments.rig else study
+        cells = [(name, cells_of(own, workload, i, campaign)) for name, i in hosts]
+        sys.stdout.write(show.render(part, cells, markdown=arguments.format == "md"))
     if arguments.check:
         return ExitCode.OK
     fresh = save(plan, hosts, arguments.results, _portable(sys.argv, Path.cwd()))

@@ -46,7 +46,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )  # fmt: skip
     parser.add_argument(
         "--program-path", type=Path, metavar="FILE",
-        help="db_bench (default: $ZONELAB_DB_BENCH, else on $PATH)",
+        help="db_bench (default: $ZONELAB_DB_BENCH, else the one that was built, else on $PATH)",
     )  # fmt: skip
     add_retry(parser, "statuses to repeat")
     parser.add_argument("--only", action="append", default=[], metavar="RUN", help="this run only")

@@ -12,7 +12,7 @@ from harness.cli.output import add_format, add_retry, print_records
 from harness.errors import ExitCode, UsageError
 from harness.run import lock, progress
 from harness.store import overview
-from harness.store.campaign import CampaignPaths, find_campaign
+from harness.store.campaign import CampaignPaths, find_campaign, load_plan
 from harness.store.codec import encode
 from harness.store.files import dumps, write_atomic
 from harness.store.overview import RunState
@@ -25,7 +25,8 @@ work for a progress.json (or the campaign's folder on the machine under test).
   zonelab status /var/lib/zonelab/campaigns/example --format json
 
 --format json prints {campaign, runs_total, pending, counts, runs: [{host, run, level, status,
-reason}]}, status null for a run that is not there yet; for a runner at work its progress.json.
+reason}], rigs_to_come}, status null for a run that is not there yet; for a runner at work its
+progress.json. Rigs to come have no part in the plan yet, and are left out of all counts.
 
 exit: 0 the state could be read, 4 with --check when a run failed, is invalid or not there"""
 
@@ -74,6 +75,7 @@ def _show(campaign: CampaignPaths, found: Sequence[RunState], left: int, format_
             "pending": left,
             "counts": overview.counts(found),
             "runs": encode(found),
+            "rigs_to_come": load_plan(campaign.plan).rigs_to_come,
         }
         print(json.dumps(record, indent=1))
         return
@@ -81,6 +83,8 @@ def _show(campaign: CampaignPaths, found: Sequence[RunState], left: int, format_
     if format_ == "table":
         counts = [f"{n} {status}" for status, n in overview.counts(found).items() if n]
         print(f"\n{len(found)} runs: {', '.join(counts) or 'none yet'}; {left} to run")
+        for rig in load_plan(campaign.plan).rigs_to_come:
+            print(f"rig {rig}: its part is not planned yet")
 
 
 def _show_live(path: Path, format_: str, *, settle: bool) -> None:

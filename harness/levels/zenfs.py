@@ -61,12 +61,6 @@ class ZenFs(Level):
             zenfs.tool()
         except HostError as error:
             return Reason(error.code, f"zenfs: {error.message}", error.hint)
-        if zenfs.find(zenfs.PLUGIN) is None and zenfs.find(zenfs.DB_BENCH) is None:
-            return Reason(
-                "zenfs-missing",
-                "zenfs needs a plug-in to preload or a db_bench built with it, and has neither",
-                "-e zenfs_plugin=FILE.so or -e zenfs_db_bench=FILE (docs/levels.md)",
-            )
         return self._probe_device(device)
 
     def probe_program(self, program: Path) -> Reason | None:
@@ -79,11 +73,12 @@ class ZenFs(Level):
                     f"{plugin} and {program} do not use one and the same librocksdb.so",
                     "build the plug-in against the RocksDB that db_bench is linked with",
                 )
-            if not zenfs.mentions(plugin or program):
+            inside = [plugin] if plugin else [program, ldd.rocksdb(program)]
+            if not any(zenfs.mentions(file) for file in inside if file):
                 return Reason(
                     "zenfs-missing",
                     f"{plugin or program} has no ZenFS inside",
-                    "name one that has: -e zenfs_plugin= or -e zenfs_db_bench=",
+                    "build it in (docs/builds.md), or -e zenfs_plugin= or -e zenfs_db_bench=",
                 )
             ended = zenfs.knows(program, plugin)
         except ZonelabError as error:
@@ -214,7 +209,9 @@ class ZenFs(Level):
             )
         limit = self.kernel.counter("class", "block", name, "queue", "max_active_zones")
         hidden = bool(device.max_active_zones) and not limit
-        if hidden or self._scheduler(name) is None:
+        own = self._scheduler(name)  # heads have no such file, or (Linux 6.1) one that says "none"
+        offered = zenfs.SCHEDULER in device.schedulers  # by the path node too
+        if hidden or own is None or (offered and zenfs.SCHEDULER not in own):
             return Reason(
                 "multipath-head",
                 f"{device.path} hides its {'zone limits' if hidden else 'scheduler'} from ZenFS, "

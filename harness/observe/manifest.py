@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from harness.observe import rocksdb_build
 from harness.run.host import Host
 from harness.store.codec import encode
 from harness.store.spec import Bytes, Device, HostFacts
@@ -24,15 +25,15 @@ PACKAGES = (
 )
 
 
-def host_facts(host: Host, name: str) -> HostFacts:
-    """Return the part of the manifest that planning needs."""
+def host_facts(host: Host, name: str, program: Path | None) -> HostFacts:
+    """Return the part of the manifest that planning needs. ``program`` is db_bench, if any."""
     return HostFacts(
         name=name,
         kernel=os.uname().release,
         os=_os_name(),
         cpus=len(os.sched_getaffinity(0)),
         memory_bytes=Bytes(_memory_bytes(host)),
-        rocksdb=packages().get("rocksdb-tools", ""),
+        rocksdb=rocksdb_build.of_program(program)["id"] if program else "",
     )
 
 
@@ -66,6 +67,7 @@ def manifest(host: Host, devices: Sequence[Device], program: Path | None) -> dic
         "nvme_multipath": _sys(host, "module/nvme_core/parameters/multipath"),
         "packages": packages(),
         "db_bench": str(program) if program else None,
+        "rocksdb_build": rocksdb_build.of_program(program) if program else None,
         "devices": [_device(host, device) for device in devices],
     }
 

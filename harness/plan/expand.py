@@ -65,14 +65,24 @@ def cell_name(level: str, factors: dict[str, Flag]) -> str:
 
 
 def expand(
-    study: Study, workload: Workload, hosts: Sequence[tuple[str, Inspection]], campaign: str
+    study: Study,
+    workload: Workload,
+    hosts: Sequence[tuple[str, Inspection]],
+    campaign: str,
+    rig: str = "",
 ) -> Plan:
     """Return the whole plan. Block *r* runs on host *r* modulo the number of hosts.
+
+    With ``rig``, the only host is that rig of the study: the plan has its levels and no others.
 
     Raises:
         ConfigError: a level is unknown or the study cannot fit a host's device.
     """
     plans = []
+    study_digest = digest(study, workload, () if rig else hosts)
+    rigs = tuple(study.rigs) if rig else ()
+    if rig:
+        study = part_of(study, rig)
     for index, (host, inspection) in enumerate(hosts):
         cells = {cell.name: cell for cell in cells_of(study, workload, inspection, campaign)}
         blocks = range(index + 1, study.repetitions + 1, len(hosts))
@@ -81,26 +91,49 @@ def expand(
             for repetition in blocks
             for position, name in enumerate(block_order(study, list(cells), repetition), start=1)
         )
-        plans.append(HostPlan(host, inspection, runs))
+        plans.append(HostPlan(host, inspection, runs, rig))
     _check_limits(study, [run for plan in plans for run in plan.runs])
     return Plan(
         campaign=campaign,
         study=study.name,
         question=study.question,
-        study_digest=digest(study, workload, hosts),
+        study_digest=study_digest,
         baseline=study.baseline,
         contrast=study.contrast,
         claims=tuple(Claim(**claim.model_dump()) for claim in study.claims),
         metrics=study.metrics,
         hosts=tuple(plans),
         zonelab_version=__version__,
+        rigs=rigs,
     )
 
 
+def part_of(study: Study, rig: str) -> Study:
+    """Return the study with the levels that one of its rigs runs; claims and baseline stay.
+
+    Raises:
+        ConfigError: the study names no such rig.
+    """
+    if rig not in study.rigs:
+        raise ConfigError(
+            f"study {study.name} has no part for rig {rig!r}",
+            hint=nearest(rig, study.rigs) if study.rigs else "it names no rigs: leave --rig out",
+            code="unknown-rig",
+        )
+    kept = tuple(entry for entry in study.entries if entry.label in study.rigs[rig])
+    return study.model_copy(update={"levels": kept})
+
+
 def digest(study: Study, workload: Workload, hosts: Sequence[tuple[str, Inspection]]) -> str:
-    """Return the SHA-256 of the resolved study, its workload and the devices' lasting facts."""
+    """Return the SHA-256 of the resolved study, its workload and the devices' lasting facts.
+
+    Rigs join a campaign one by one: theirs are left out, each is held against its host.json.
+    """
+    fields = study.model_dump(mode="json")
+    if not study.rigs:  # as before there were any: campaigns of that time go on
+        del fields["rigs"]
     content = {
-        "study": study.model_dump(mode="json"),
+        "study": fields,
         "workload": workload.model_dump(mode="json"),
         "devices": {host: device_facts(inspection) for host, inspection in hosts},
     }

@@ -75,7 +75,9 @@ def narrow(study: Study, levels: Sequence[str]) -> Study:
                 code="unknown-level",
             )  # fmt: skip
     kept = {name: entry for name, entry in known.items() if name in levels}
+    parts = {rig: tuple(one for one in part if one in kept) for rig, part in study.rigs.items()}
     changes: dict[str, Any] = {"levels": tuple(kept.values())}
+    changes["rigs"] = {rig: part for rig, part in parts.items() if part}
     if study.contrast == "level":
         # Without the baseline the first level left takes its place; the plan says which.
         baseline = study.baseline if study.baseline in kept else next(iter(kept))

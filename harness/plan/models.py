@@ -158,13 +158,16 @@ class Study(Model):
     """A declared question and the matrix that answers it.
 
     ``contrast`` is ``level`` or the name of a factor; ``baseline`` is one of its values. Factors
-    are ``scheduler``, ``target_utilisation``, sizes of the workload, or db_bench flags.
+    are ``scheduler``, ``target_utilisation``, sizes of the workload, or db_bench flags. ``rigs``
+    says which rig runs which levels, all repetitions of them; a difference in their geometry is
+    thereby declared.
     """
 
     name: Name
     question: str
     workload: Name
     levels: Annotated[tuple[Name | Level, ...], Field(min_length=1)]
+    rigs: dict[Name, Annotated[tuple[Name, ...], Field(min_length=1)]] = {}
     factors: dict[FactorName, Annotated[tuple[Flag, ...], Field(min_length=1)]] = {}
     repetitions: Annotated[int, Field(ge=1, le=99)]
     seed: Annotated[int, Field(ge=1, lt=2**31)]
@@ -182,6 +185,21 @@ class Study(Model):
     def entries(self) -> tuple[Level, ...]:
         """The levels, each in its long form."""
         return tuple(Level(name=e) if isinstance(e, str) else e for e in self.levels)
+
+    @model_validator(mode="after")
+    def _each_level_has_one_rig(self) -> Study:
+        levels = [entry.label for entry in self.entries]
+        given = [level for part in self.rigs.values() for level in part]
+        for level in given:
+            if level not in levels:
+                raise FieldError(f"rigs: the study has no level {level!r}")
+        if self.rigs and sorted(given) != sorted(levels):
+            wrong = next(level for level in levels if given.count(level) != 1)
+            raise FieldError(
+                f"rigs: level {wrong!r} is on {given.count(wrong)} rigs",
+                hint="a level runs on one rig, with all its repetitions",
+            )
+        return self
 
     @model_validator(mode="after")
     def _contrast_makes_sense(self) -> Study:

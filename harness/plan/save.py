@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -15,6 +16,7 @@ from harness.store.campaign import (
     NAME_HINT,
     Campaign,
     CampaignPaths,
+    load_campaign,
     load_inspection,
     load_plan,
 )
@@ -40,6 +42,29 @@ def campaign_name(name: str | None, study: str) -> str:
     return chosen
 
 
+def join(part: Plan, results: Path) -> Plan:
+    """Return one rig's part with the parts of other rigs that the campaign has already.
+
+    Those stay as they were planned, whatever this version would make of them.
+
+    Raises:
+        ConfigError: the campaign is damaged, or its rig of this name was another host.
+    """
+    path = CampaignPaths(results / part.campaign).plan
+    if not part.rigs or not path.exists():
+        return part
+    (mine,) = part.hosts
+    others = [host for host in load_plan(path).hosts if host.host != mine.host]
+    if any(host.rig not in part.rigs or host.rig == mine.rig for host in others):
+        raise ConfigError(
+            f"campaign {part.campaign} has hosts that are no other rigs of study {part.study}",
+            hint="start a new campaign: CAMPAIGN=<another name> (or --campaign)",
+            code="changed-host",
+        )
+    hosts = sorted([*others, mine], key=lambda host: part.rigs.index(host.rig))
+    return replace(part, hosts=tuple(hosts))
+
+
 def save(
     plan: Plan,
     hosts: Sequence[tuple[str, Inspection]],
@@ -47,6 +72,8 @@ def save(
     command: Sequence[str],
 ) -> bool:
     """Write the campaign's files; return False when an equal campaign was already there.
+
+    ``hosts`` are those planned now; with rigs, the plan may have others, which are there already.
 
     Raises:
         ConfigError: the campaign exists with another study, host or device, or was written by
@@ -56,6 +83,8 @@ def save(
     paths = CampaignPaths(results / plan.campaign)
     if check_campaign(plan, hosts, results):
         return False
+    now = datetime.now(tz=UTC).isoformat(timespec="seconds")
+    created = load_campaign(paths.record).created if paths.plan.exists() else now
     with _all_or_nothing(paths.root), full_disk_is_clear(results):
         for host, inspection in hosts:
             paths.host(host).mkdir(parents=True, exist_ok=True)
@@ -67,8 +96,8 @@ def save(
                     campaign=plan.campaign,
                     study=plan.study,
                     study_digest=plan.study_digest,
-                    host_digest=facts.host_digest(hosts),
-                    created=datetime.now(tz=UTC).isoformat(timespec="seconds"),
+                    host_digest=facts.host_digest([(h.host, h.inspection) for h in plan.hosts]),
+                    created=created,
                     command=tuple(command),
                     zonelab_version=plan.zonelab_version,
                     schema_version=SCHEMA_VERSION,
@@ -93,7 +122,7 @@ def _all_or_nothing(folder: Path) -> Iterator[None]:
 
 
 def check_campaign(plan: Plan, hosts: Sequence[tuple[str, Inspection]], results: Path) -> bool:
-    """Return whether this very campaign is already there.
+    """Return whether this very campaign is already there; a rig's part may still be missing.
 
     Raises:
         ConfigError: it is there, but of another study or on a changed host (the first
@@ -102,12 +131,16 @@ def check_campaign(plan: Plan, hosts: Sequence[tuple[str, Inspection]], results:
     paths = CampaignPaths(results / plan.campaign)
     if not paths.plan.exists():
         return False
-    stored = load_plan(paths.plan)
+    stored, given = load_plan(paths.plan), dict(hosts)
     before = {
-        host.host: load_inspection(paths.host(host.host) / "host.json") for host in stored.hosts
+        host.host: load_inspection(paths.host(host.host) / "host.json")
+        for host in stored.hosts
+        if not plan.rigs or host.host in given  # the other rigs are down now
     }
+    missing = {host for host in given if plan.rigs and host not in before}
     hint = f"start a new campaign: CAMPAIGN=<another name> (or --campaign), this is {plan.campaign}"
-    differences = facts.changed(before, dict(hosts))
+    now = {host: inspection for host, inspection in hosts if host not in missing}
+    differences = facts.changed(before, now)
     if differences:
         raise ConfigError(
             f"continuing on a changed host is refused: {'; '.join(differences[:3])}",
@@ -120,4 +153,4 @@ def check_campaign(plan: Plan, hosts: Sequence[tuple[str, Inspection]], results:
             hint=hint,
             code="changed-study",
         )
-    return True
+    return not missing

@@ -20,9 +20,11 @@ _CONSOLE_LINES = 15
 _ESCAPES = re.compile(r"\x1b(\[[0-9;?!]*[ -/]*[@-~]|\][^\x07\x1b]*(\x07|\x1b\\)?|[^\[\]])")
 _TALK_EVERY = 10.0
 
-# One line per namespace, once udev has named them: kernel name, serial, nsid, links.
+# One line per namespace, once udev has named them: kernel name, serial, nsid, links. The path
+# nodes of multipath heads (nvme0c0n1) have the same serial and nsid, and no node in /dev.
 _LIST_DEVICES = (
     "udevadm settle --timeout=60; for d in /sys/class/block/nvme*n*; do"
+    " case ${d##*/} in nvme*c*n*) continue;; esac;"
     " echo ${d##*/} $(cat $d/device/serial) $(cat $d/nsid)"
     " $(udevadm info -q symlink -n ${d##*/}); done"
 )

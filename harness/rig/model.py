@@ -127,9 +127,15 @@ class Namespace(_Data):
 
 
 class Controller(_Data):
-    """One ``-device nvme``. No ``nvme-subsys``: without one Linux shows the zone limits."""
+    """One ``-device nvme``. Without ``subsys`` Linux shows the zone limits on the namespaces.
+
+    With it, and ``nvme_core.multipath=Y``, each namespace becomes the head of a multipath device.
+    """
 
     serial: str = Field(pattern=r"^[\w-]{1,20}$", description="maps to nvme,serial=")
+    subsys: bool = Field(
+        default=False, description="maps to nvme,subsys= and an nvme-subsys with nqn=<serial>"
+    )
     namespaces: tuple[Namespace, ...] = Field(
         min_length=1, alias="nvme-ns", description="maps to -device nvme-ns, one each"
     )

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import hashlib
 import sys
 from pathlib import Path
+
+from harness.tools import trees
 
 # Also in roles/native/defaults and the Makefile. Ninja and the like would cost more to unpack than
 # they save.
@@ -27,16 +28,7 @@ def source_hash(tree: Path) -> str:
     Hidden files and directories and ``build*`` directories at the top do not count. An absent tree
     has the hash of an empty one.
     """
-    digest = hashlib.sha256()
-    for path in sorted(tree.rglob("*")):
-        parts = path.relative_to(tree).parts
-        skipped = any(part.startswith(".") for part in parts) or parts[0].startswith("build")
-        if skipped or not path.is_file():
-            continue
-        executable = "x" if path.stat().st_mode & 0o100 else "-"
-        content = hashlib.sha256(path.read_bytes()).hexdigest()
-        digest.update(f"{'/'.join(parts)}\0{executable}\0{content}\n".encode())
-    return digest.hexdigest()
+    return trees.digest(tree, lambda parts: parts[0].startswith("build"))
 
 
 def main(argv: list[str]) -> int:

@@ -59,7 +59,11 @@ def argv(rig: Rig, image: Image, *, port: int, accelerator: str) -> list[str]:
     args += ["-netdev", f"user,id=net,restrict=on,hostfwd=tcp:127.0.0.1:{port}-:22"]
     args += ["-device", "virtio-net-pci,netdev=net"]
     for number, controller in enumerate(rig.nvme):
-        args += ["-device", f"nvme,id=nvme{number},serial={controller.serial}"]
+        nvme = f"nvme,id=nvme{number},serial={controller.serial}"
+        if controller.subsys:
+            args += ["-device", f"nvme-subsys,id=subsys{number},nqn={controller.serial}"]
+            nvme += f",subsys=subsys{number}"
+        args += ["-device", nvme]
         for namespace in controller.namespaces:
             args += _namespace(number, namespace)
     return args

@@ -44,7 +44,7 @@ def inspect(
     capacity = host.drive_capacity(Path(device.path).name)
     partner, reason = companion(host, guard, device, conventional)
     return Inspection(
-        host=host_facts(host, host_name),
+        host=host_facts(host, host_name, _program()),
         device=device,
         conventional=partner,
         conventional_reason=reason,
@@ -69,8 +69,12 @@ def probe(
 
 def _probe_program(level: Level) -> Reason | None:
     """Ask about the db_bench that is there; the runner itself says when there is none."""
+    program = _program()
+    return level.probe_program(program) if program else None
+
+
+def _program() -> Path | None:
     try:
-        program = db_bench.find()
+        return db_bench.find()
     except HostError:
         return None
-    return level.probe_program(program)

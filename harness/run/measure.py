@@ -7,6 +7,7 @@ from typing import Any
 
 from harness.errors import TimedOut, ZonelabError
 from harness.levels.base import DirectIo
+from harness.observe import rocksdb_build
 from harness.observe.sampler import Sampler
 from harness.rules import DIRECT_FLAGS, PhaseFacts
 from harness.run import phases
@@ -90,6 +91,8 @@ class Measurement:
             "direct_io": _direct_io(self._spec, self._record.direct_io),
             "fresh": encode(fresh.usage),
         }
+        if stage.up.program not in (None, self._bench.program):  # else the host's manifest has it
+            self._record.level["rocksdb_build"] = rocksdb_build.of_program(stage.up.program)
         self._fill_cold()
         point = phases.barrier(self._bench, stage, "cold")
         fills = [spec for spec in self._spec.phases if spec.role is PhaseRole.FILL]

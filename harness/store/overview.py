@@ -65,6 +65,7 @@ def problems(paths: CampaignPaths) -> list[str]:
         lines.append(_relative(error.message, paths.root))
     for host_plan in plan.hosts:
         lines += [f"{host_plan.host}: {line}" for line in _host_problems(paths, host_plan)]
+    lines += [f"rig {rig}: its part is not planned yet" for rig in plan.rigs_to_come]
     planned = {host_plan.host for host_plan in plan.hosts}
     lines += [f"{host}: is not in plan.json" for host in paths.hosts() if host not in planned]
     return lines

@@ -204,11 +204,15 @@ class RunSpec:
 
 @dataclass(frozen=True, slots=True)
 class HostPlan:
-    """The runs of one host, in the order in which they must be executed."""
+    """The runs of one host, in the order in which they must be executed.
+
+    ``rig`` is the rig of the study whose part these are; empty: the host has whole blocks.
+    """
 
     host: str
     inspection: Inspection
     runs: tuple[RunSpec, ...]
+    rig: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -227,7 +231,8 @@ class Plan:
     """``plan.json``: a study expanded for the hosts of a campaign.
 
     ``study_digest`` is the SHA-256 of the resolved study, workload and device facts; a campaign
-    is only ever continued under an equal digest.
+    is only ever continued under an equal digest. ``rigs`` are those that each give a part, in
+    their order; ``hosts`` has the parts that were planned so far.
     """
 
     campaign: str
@@ -240,4 +245,11 @@ class Plan:
     metrics: tuple[str, ...]
     hosts: tuple[HostPlan, ...]
     zonelab_version: str
+    rigs: tuple[str, ...] = ()
     schema_version: int = SCHEMA_VERSION
+
+    @property
+    def rigs_to_come(self) -> tuple[str, ...]:
+        """Rigs whose part is not planned yet."""
+        there = {host.rig for host in self.hosts}
+        return tuple(rig for rig in self.rigs if rig not in there)

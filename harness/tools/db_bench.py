@@ -15,6 +15,8 @@ from harness.tools.histogram import Histogram
 from harness.tools.rocksdb_stats import LevelRow, Statistics
 
 PROGRAM = "db_bench"
+# roles/rocksdb links the one that it built, or that the user named; no link means the one on PATH.
+INSTALLED = Path("/usr/local/lib/zonelab/rocksdb/db_bench")
 
 # "fillrandom   :     138.041 micros/op 7243 ops/sec 2.761 seconds 20000 operations;    2.9 MB/s"
 _SUMMARY = re.compile(
@@ -76,7 +78,7 @@ class Output:
 
 
 def find(given: Path | None = None) -> Path:
-    """Return db_bench: as given, else $ZONELAB_DB_BENCH, else on PATH.
+    """Return db_bench: as given, else $ZONELAB_DB_BENCH, else INSTALLED, else on PATH.
 
     Raises:
         HostError: there is none.
@@ -84,6 +86,8 @@ def find(given: Path | None = None) -> Path:
     named = given or (
         Path(os.environ["ZONELAB_DB_BENCH"]) if "ZONELAB_DB_BENCH" in os.environ else None
     )
+    if named is None and INSTALLED.is_symlink():
+        named = INSTALLED
     found = named or proc.which(PROGRAM)
     if found is None or not (found.is_file() and os.access(found, os.X_OK)):
         raise HostError(

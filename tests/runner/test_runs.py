@@ -94,6 +94,8 @@ def test_normal(machine: Machine) -> None:
     assert found.metrics["overwrite.conventional_written"].value is None
     assert found.metrics["run.harness_cpu_share"].value is None  # no cgroups on this machine
     assert found.manifest["host"]["devices"][0]["scheduler"] == "mq-deadline"
+    assert found.manifest["host"]["rocksdb_build"]["kind"] == "program"
+    assert "rocksdb_build" not in found.manifest["level"]
     series = (machine.runs / "fake--r01" / "series" / "overwrite.csv").read_text().splitlines()
     assert series[0] == "t,operations"
     assert len(series) == 3

@@ -65,6 +65,10 @@ def test_a_run(zoned: Zoned) -> None:
     assert found.metrics["overwrite.gc_events"].value is None
     level = found.manifest["level"]
     assert level["program"] == f"{zoned.root}/zenfs/db_bench"
+    # A db_bench of the level's own is a build of its own, and said to be.
+    build = found.manifest["host"]["rocksdb_build"]
+    assert (build["kind"], level["rocksdb_build"]["kind"]) == ("program", "program")
+    assert level["rocksdb_build"]["id"] != build["id"]
     assert level["facts"]["zenfs_version"] == "v2.1.0-65-g919c2eb"
     assert (level["facts"]["finish_remaining_pct"], level["facts"]["finish_occupancy_pct"]) == (
         10, 90,

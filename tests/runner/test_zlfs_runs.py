@@ -18,7 +18,7 @@ from tests.runner.conftest import COLD, DATABASE, Machine
 RUN = ("--only", "zlfs--r01")
 LDD = """#!/bin/sh
 case $1 in *{odd}*) rocksdb=librocksdb.so.7.8 ;; *) rocksdb=librocksdb.so.9.10 ;; esac
-printf '\\t%s => %s/%s (0x00007f1c)\\n' $rocksdb /usr/lib $rocksdb
+printf '\\t%s => %s/%s (0x00007f1c)\\n' $rocksdb {lib} $rocksdb
 printf '\\tlibc.so.6 => /lib/libc.so.6 (0x00007f1d)\\n\\t/lib64/ld-linux.so.2 (0x00007f1e)\\n'
 """
 
@@ -33,6 +33,10 @@ class Zoned(Machine):
         (native / "zlfs").symlink_to(Path(__file__).parent / "fake_zlfs.py")
         (native / "libzlfs.so").touch()
         (root / "label-offset").write_text(str(signatures.ZLFS.label_offset))
+        self.lib = root.resolve() / "lib"
+        self.lib.mkdir()
+        for version in ("7.8", "9.10"):
+            (self.lib / f"librocksdb.so.{version}").write_text(version)
         self.ldd(odd="nothing")
         self.change_runs(run="zlfs--r01", cell="zlfs", level="zlfs")
         host = self.plan.hosts[0]
@@ -42,7 +46,7 @@ class Zoned(Machine):
         """Let ldd tell another RocksDB of files whose name contains ``odd``."""
         path = self.root / "bin" / "ldd"
         path.parent.mkdir(exist_ok=True)
-        path.write_text(LDD.format(odd=odd))
+        path.write_text(LDD.format(odd=odd, lib=self.lib))
         path.chmod(0o755)
 
     @property
@@ -98,8 +102,8 @@ def test_what_the_level_wrote_is_kept_and_nothing_is_left(zoned: Zoned) -> None:
 @pytest.mark.parametrize(
     ("odd", "message"),
     [
-        ("fake_db_bench", "/usr/lib/librocksdb.so.9.10, "),
-        ("libzlfs", "/usr/lib/librocksdb.so.7.8, "),
+        ("fake_db_bench", "librocksdb.so.9.10, "),
+        ("libzlfs", "librocksdb.so.7.8, "),
     ],
 )
 def test_another_rocksdb_is_a_reason(zoned: Zoned, odd: str, message: str) -> None:
@@ -109,7 +113,7 @@ def test_another_rocksdb_is_a_reason(zoned: Zoned, odd: str, message: str) -> No
     assert zoned.result.status is Status.SKIPPED
     assert reason is not None
     assert reason.code == "rocksdb-differs"
-    assert f"libzlfs.so needs {message}" in reason.message
+    assert f"libzlfs.so needs {zoned.lib}/{message}" in reason.message
     assert not (zoned.root / "started").exists()
 
 

@@ -176,6 +176,47 @@ def test_what_a_run_recorded_of_its_host_blocks(
     assert any(note.startswith(word) for note in found.notes)
 
 
+def with_build(result: Result, build: str, *, own: bool = False) -> Result:
+    """Return the result as of a run with this build; ``own``: of a db_bench of the level's own."""
+    key, record = "level" if own else "host", {"rocksdb_build": {"id": build, "kind": "source"}}
+    part = {**result.manifest[key], **record}
+    return dataclasses.replace(result, manifest={**result.manifest, key: part})
+
+
+@pytest.mark.parametrize("own", [False, True], ids=["the host's db_bench", "the level's own"])
+def test_a_level_of_another_build_is_refused_and_the_others_are_judged(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], own: bool
+) -> None:
+    def change(result: Result) -> Result:
+        result = with_build(result, "7.8.3-aaaa")
+        return with_build(result, "7.8.3-bbbb", own=own) if result.level == "f2fs" else result
+
+    comparison = made(tmp_path, change=change)
+    found = row(comparison, WRITTEN, "f2fs")
+    assert found.verdict is Verdict.NOT_COMPARABLE
+    assert "RocksDB build 7.8.3-aaaa vs 7.8.3-bbbb" in found.notes
+    assert row(comparison, WRITTEN, "btrfs").verdict is not Verdict.NOT_COMPARABLE
+    assert main(["compare", str(comparison.campaign.path)]) == 2
+    told = capsys.readouterr()
+    assert "f2fs: 7.8.3-aaaa vs 7.8.3-bbbb" in told.err
+    assert WRITTEN in told.out
+
+
+def test_builds_that_are_mixed_alike_on_both_sides_are_refused_too(tmp_path: Path) -> None:
+    def change(result: Result) -> Result:
+        return with_build(result, "7.8.3-aaaa" if result.repetition == 1 else "7.8.3-bbbb")
+
+    comparison = made(tmp_path, change=change)
+    assert row(comparison, WRITTEN, "f2fs").verdict is Verdict.NOT_COMPARABLE
+    assert main(["compare", str(comparison.campaign.path)]) == 2
+
+
+def test_one_build_for_all_is_compared(tmp_path: Path) -> None:
+    comparison = made(tmp_path, change=lambda result: with_build(result, "7.8.3-aaaa"))
+    assert row(comparison, WRITTEN, "f2fs").verdict is Verdict.WORSE
+    assert main(["compare", str(comparison.campaign.path)]) == 0
+
+
 def test_other_host_differences_are_listed_without_blocking(tmp_path: Path) -> None:
     def change(result: Result) -> Result:
         governor = "powersave" if result.level == "f2fs" else "performance"

@@ -47,6 +47,19 @@ def test_the_default_rig_is_one_drive_with_three_namespaces() -> None:
     assert "nvme_core.multipath=N" in options(argv, "-append")[0].split()
 
 
+def test_a_drive_in_a_subsystem_follows_it() -> None:
+    rig = model.load("geometry-multipath")
+    devices = options(qemu.argv(rig, Image(Path("/c")), port=1, accelerator="tcg"), "-device")
+    first = devices.index("nvme-subsys,id=subsys0,nqn=head-14")
+    assert devices[first + 1] == "nvme,id=nvme0,serial=head-14,subsys=subsys0"
+    assert [d.split(",")[2] for d in devices if d.startswith("nvme-subsys")] == [
+        f"nqn={drive.serial}" for drive in rig.nvme
+    ]
+    assert not any("subsys" in device for device in qemu.argv(
+        DEFAULT, Image(Path("/c")), port=1, accelerator="tcg"
+    ))  # fmt: skip
+
+
 def test_the_guest_is_reached_on_loopback_only_and_reaches_nothing() -> None:
     argv = qemu.argv(DEFAULT, Image(Path("/c")), port=2022, accelerator="tcg")
     assert options(argv, "-netdev") == ["user,id=net,restrict=on,hostfwd=tcp:127.0.0.1:2022-:22"]

@@ -26,22 +26,28 @@ def run(argv: list[str], folder: Path, **environment: str) -> subprocess.Complet
     )  # fmt: skip
 
 
-def study(folder: Path, play: int, check: int) -> subprocess.CompletedProcess[str]:
-    """Run the target with a ``zonelab`` whose rig and status end with these codes."""
+def study(
+    folder: Path, play: int, check: int, *words: str, rigs: str = ""
+) -> subprocess.CompletedProcess[str]:
+    """Run the target with a ``zonelab`` whose rig and status end with these codes.
+
+    ``rigs`` are those that the study names.
+    """
     program = folder / ".venv/bin/zonelab"
     program.parent.mkdir(parents=True)
     program.write_text(
         "#!/bin/sh\n"
         'case "$1 $3" in\n'
         f'"status --check") echo "$2" >asked; echo a table; exit {check};;\n'
-        f'*) echo "$@" >played; test "$PLAYED" && mkdir -p results/c/report'
+        f'"plan --rigs") echo "$@" >named; printf "{rigs}";;\n'
+        f'*) echo "$@" >>played; test "$PLAYED" && mkdir -p results/c/report'
         f" && touch results/c/report/index.html; exit {play};;\n"
         "esac\n"
     )
     program.chmod(0o755)
     done = ["confirm-study", "setup", "rig-image"]
     argv = ["make", "-f", str(ROOT / "Makefile"), *(f"--old-file={name}" for name in done)]
-    return run([*argv, "study", "CAMPAIGN=c"], folder, PLAYED="1" if play != 3 else "")
+    return run([*argv, "study", "CAMPAIGN=c", *words], folder, PLAYED="1" if play != 3 else "")
 
 
 @pytest.mark.parametrize(
@@ -58,12 +64,46 @@ def test_the_folder_comes_last_however_it_ends(
     assert (done.returncode == 0) == (code == 0)
     assert (tmp_path / "asked").exists() == (play == 2)
     assert "-e campaign=c" in (tmp_path / "played").read_text()
+    assert rigs_played(tmp_path) == [("default", "")]
 
 
 def test_a_refusal_before_there_is_a_campaign_prints_no_folder(tmp_path: Path) -> None:
     done = study(tmp_path, 3, 0)
     assert "Error 3" in done.stderr
     assert "results/c" not in done.stdout
+
+
+def rigs_played(folder: Path) -> list[tuple[str, str]]:
+    """Return (rig, part) of each play, in order."""
+    plays = [line.split() for line in (folder / "played").read_text().splitlines()]
+    return [
+        (words[2], next(w for w in words if w.startswith("study_rig="))[10:]) for words in plays
+    ]
+
+
+def test_a_study_takes_the_rigs_that_it_names_one_after_the_other(tmp_path: Path) -> None:
+    done = study(tmp_path, 0, 0, "LEVELS=f2fs,xfs", rigs="default\\nxfs\\n")
+    assert (tmp_path / "named").read_text().split()[2:] == ["--rigs", "--levels", "f2fs,xfs"]
+    assert rigs_played(tmp_path) == [("default", "default"), ("xfs", "xfs")]
+    assert done.stdout.splitlines()[-1] == "results/c"
+
+
+def test_a_rig_whose_runs_failed_does_not_stop_the_next_one(tmp_path: Path) -> None:
+    done = study(tmp_path, 2, 4, rigs="default\\nxfs\\n")
+    assert [rig for rig, _ in rigs_played(tmp_path)] == ["default", "xfs"]
+    assert "Error 4" in done.stderr
+
+
+def test_an_interrupt_stops_them_all(tmp_path: Path) -> None:
+    done = study(tmp_path, 130, 0, rigs="default\\nxfs\\n")
+    assert [rig for rig, _ in rigs_played(tmp_path)] == ["default"]
+    assert "Error 130" in done.stderr
+
+
+def test_a_rig_that_is_named_has_the_whole_study(tmp_path: Path) -> None:
+    study(tmp_path, 0, 0, "RIG=xfs", rigs="default\\nxfs\\n")
+    assert rigs_played(tmp_path) == [("xfs", "")]
+    assert not (tmp_path / "named").exists()
 
 
 def report(folder: Path) -> subprocess.CompletedProcess[str]:

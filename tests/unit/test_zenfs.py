@@ -153,7 +153,9 @@ def programs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Programs:
     monkeypatch.setenv("ZONELAB_ZENFS", str(fake.folder))
     monkeypatch.setattr(proc, "run", fake.run)
     monkeypatch.setattr(proc, "which", lambda _: None)
-    monkeypatch.setattr(ldd, "rocksdb", lambda _: Path("/usr/lib/librocksdb.so.9.10"))
+    library = tmp_path / "librocksdb.so.9.10"
+    library.write_bytes(b"\x7fELF rocksdb")
+    monkeypatch.setattr(ldd, "rocksdb", lambda _: library)
     monkeypatch.setattr(zone_reset, "reset_all", lambda *_: fake.calls.append(("reset",)))
     return fake
 
@@ -166,12 +168,27 @@ def test_all_parts_are_there(programs: Programs) -> None:
 def test_missing_parts(programs: Programs) -> None:
     (programs.folder / zenfs.PLUGIN).unlink()
     assert programs.reason() is None  # a db_bench with ZenFS inside will do
-    (programs.folder / zenfs.DB_BENCH).unlink()
-    assert programs.reason() == "zenfs-missing"
     (programs.folder / zenfs.PROGRAM).unlink()
     assert programs.reason() == "program-missing"
     with pytest.raises(HostError, match="zenfs is not installed"):
         zenfs.tool()
+
+
+@pytest.mark.parametrize("holder", ["db_bench", "librocksdb.so"])
+def test_all_levels_db_bench_may_have_it_inside(
+    programs: Programs, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, holder: str
+) -> None:
+    for name in (zenfs.PLUGIN, zenfs.DB_BENCH):
+        (programs.folder / name).unlink()
+    for name in ("db_bench", "librocksdb.so"):
+        (tmp_path / name).write_bytes(b"\x7fELF " + (b"zenfs://" if name == holder else b""))
+    monkeypatch.setattr(ldd, "rocksdb", lambda _: tmp_path / "librocksdb.so")
+    assert programs.reason() is None
+    assert programs.level().probe_program(tmp_path / "db_bench") is None
+    (tmp_path / holder).write_bytes(b"\x7fELF")
+    reason = programs.level().probe_program(tmp_path / "db_bench")
+    assert reason is not None
+    assert reason.code == "zenfs-missing"
 
 
 def test_a_db_bench_without_it_is_never_started(programs: Programs) -> None:
@@ -226,6 +243,11 @@ def test_multipath_heads_are_refused(programs: Programs) -> None:
     (programs.block / "max_active_zones").write_text("0\n")
     assert programs.reason() == "multipath-head"  # as older heads: the path node knows 14
     (programs.block / "max_active_zones").write_text("14\n")
+    mine = (programs.block / "scheduler").read_text()
+    (programs.block / "scheduler").write_text("none\n")
+    assert programs.reason() == "multipath-head"  # an older head of a device without limits
+    (programs.block / "scheduler").write_text(mine)
+    assert programs.reason() is None
     (programs.block / "scheduler").unlink()
     assert programs.reason() == "multipath-head"  # as captured under Linux 7.2
 

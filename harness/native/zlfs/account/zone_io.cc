@@ -1,26 +1,35 @@
 #include "zlfs/account/zone_io.h"
 
+#include <algorithm>
 #include <cstring>
+#include <vector>
 
 #include "zlfs/zoned/buffer.h"
 
 namespace zlfs {
 
+Totals ZoneIo::totals() const {
+  const std::lock_guard lock(totals_mutex_);
+  return totals_;
+}
+
 IOStatus ZoneIo::Write(Cause cause, std::uint32_t zone, std::uint64_t offset, const Slice& buffer,
-                       std::uint64_t payload) {
-  const IOStatus status = device_->Write(zone, offset, buffer);
-  if (status.ok()) {
-    ledger_->Wrote(cause, payload, buffer.size() - payload);
-    return status;
-  }
-  // The device counts the blocks that it took before it failed.
-  std::vector<ZoneInfo> info;
-  if (device_->Report(zone, 1, &info).ok() && info[0].condition != ZoneCondition::kFull &&
-      info[0].condition != ZoneCondition::kReadOnly &&
-      info[0].condition != ZoneCondition::kOffline && info[0].write_pointer > offset) {
-    ledger_->Wrote(cause, 0, info[0].write_pointer - offset);
-  }
+                       std::uint64_t payload, std::uint64_t* written) {
+  IOStatus status = device_->Write(zone, offset, buffer);
+  *written = status.ok() ? buffer.size() : Landed(zone, offset);
+  const std::uint64_t content = status.ok() ? payload : 0;
+  const std::lock_guard lock(totals_mutex_);
+  Totals::Bytes& bytes = totals_.written[static_cast<std::size_t>(cause)];
+  bytes.payload += content;
+  bytes.pad += *written - content;
   return status;
+}
+
+// The device counts the blocks that it took of a write before it failed: those behind `offset`.
+std::uint64_t ZoneIo::Landed(std::uint32_t zone, std::uint64_t offset) {
+  std::vector<ZoneInfo> info;
+  if (!device_->Report(zone, 1, &info).ok() || !IsActive(info[0].condition)) return 0;
+  return std::max(info[0].write_pointer, offset) - offset;
 }
 
 IOStatus ZoneIo::Read(std::uint32_t zone, std::uint64_t offset, std::size_t size, char* to) {
@@ -46,38 +55,33 @@ IOStatus ZoneIo::Read(std::uint32_t zone, std::uint64_t offset, std::size_t size
 }
 
 IOStatus ZoneIo::Flush() {
-  std::unique_lock lock(mutex_);
-  const std::uint64_t ticket = started_ + 1;  // a flush that starts after now
-  while (finished_ < ticket && failed_.ok()) {
-    if (flushing_) {
-      changed_.wait(lock);
-      continue;
-    }
-    flushing_ = true;
-    const std::uint64_t mine = ++started_;
-    lock.unlock();
-    const IOStatus status = device_->Flush();
-    if (status.ok()) ledger_->Flushed();
-    lock.lock();
-    flushing_ = false;
-    finished_ = mine;
-    if (!status.ok()) failed_ = status;
-    changed_.notify_all();
-  }
+  const std::uint64_t ticket = ++arrived_;
+  const std::lock_guard lock(flush_mutex_);
+  if (covered_ >= ticket || !failed_.ok()) return failed_;  // one began while this call waited
+  covered_ = arrived_;
+  failed_ = device_->Flush();
+  const std::lock_guard totals_lock(totals_mutex_);
+  totals_.flushes += failed_.ok() ? 1 : 0;
   return failed_;
 }
 
 IOStatus ZoneIo::Finish(FinishCause cause, std::uint32_t zone, std::uint64_t given_up) {
   // A finished zone's write pointer says nothing about what was lost with the device's cache.
   if (const IOStatus status = Flush(); !status.ok()) return status;
-  const IOStatus status = device_->FinishZone(zone);
-  if (status.ok()) ledger_->Finished(cause, given_up);
+  IOStatus status = device_->FinishZone(zone);
+  if (!status.ok()) return status;
+  const std::lock_guard lock(totals_mutex_);
+  Totals::Finishes& finishes = totals_.finishes[static_cast<std::size_t>(cause)];
+  ++finishes.count;
+  finishes.given_up += given_up;
   return status;
 }
 
 IOStatus ZoneIo::Reset(std::uint32_t zone, bool metadata) {
-  const IOStatus status = device_->ResetZone(zone);
-  if (status.ok()) ledger_->Reset(metadata);
+  IOStatus status = device_->ResetZone(zone);
+  if (!status.ok()) return status;
+  const std::lock_guard lock(totals_mutex_);
+  ++(metadata ? totals_.resets_metadata : totals_.resets_data);
   return status;
 }
 

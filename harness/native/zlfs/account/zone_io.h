@@ -1,13 +1,13 @@
-// The one door to the device: each command that goes through it is in the ledger, and concurrent
-// flushes share one command.
+// The one door to the device: each command that goes through it is counted, and concurrent flushes
+// share one command.
 
 #pragma once
 
-#include <condition_variable>
+#include <atomic>
 #include <cstdint>
 #include <mutex>
 
-#include "zlfs/account/ledger.h"
+#include "zlfs/account/totals.h"
 #include "zlfs/zoned/device.h"
 
 namespace zlfs {
@@ -15,13 +15,16 @@ namespace zlfs {
 // Safe to call from any thread.
 class ZoneIo {
  public:
-  ZoneIo(ZonedDevice* device, Ledger* ledger) : device_(device), ledger_(ledger) {}
+  explicit ZoneIo(ZonedDevice* device) : device_(device) {}
 
   const Geometry& geometry() const { return device_->geometry(); }
 
-  // `buffer` has whole blocks, `payload` of its bytes are content.
+  Totals totals() const;
+
+  // `buffer` has whole blocks, `payload` of its bytes are content. `written`: by how much the write
+  // pointer moved, also after an error.
   IOStatus Write(Cause cause, std::uint32_t zone, std::uint64_t offset, const Slice& buffer,
-                 std::uint64_t payload);
+                 std::uint64_t payload, std::uint64_t* written);
   // Any alignment: `offset` is relative to the zone.
   IOStatus Read(std::uint32_t zone, std::uint64_t offset, std::size_t size, char* to);
   // Makes everything written before the call durable. A flush that failed fails all later ones:
@@ -31,13 +34,16 @@ class ZoneIo {
   IOStatus Reset(std::uint32_t zone, bool metadata);
 
  private:
+  std::uint64_t Landed(std::uint32_t zone, std::uint64_t offset);
+
   ZonedDevice* const device_;
-  Ledger* const ledger_;
-  std::mutex mutex_;  // guards all below
-  std::condition_variable changed_;
-  std::uint64_t started_ = 0;  // flushes
-  std::uint64_t finished_ = 0;
-  bool flushing_ = false;
+
+  mutable std::mutex totals_mutex_;
+  Totals totals_;  // guarded by totals_mutex_
+
+  std::atomic<std::uint64_t> arrived_ = 0;  // calls of Flush
+  std::mutex flush_mutex_;                  // held during each flush; guards what follows
+  std::uint64_t covered_ = 0;               // of those calls, by flushes that began after them
   IOStatus failed_;
 };
 

@@ -147,6 +147,7 @@ Decision Allocator::AllocateShared(const Request& request) {
 }
 
 Decision Allocator::AllocateData(const Request& request) {
+  jobs_[request.writer] = request.job;
   if (const auto own = owned_.find(request.writer); own != owned_.end()) {
     if (Writable(zones_[own->second])) return Grant(own->second, request.size);
     zones_[own->second].owner = 0;
@@ -165,12 +166,12 @@ Decision Allocator::AllocateData(const Request& request) {
   if (space && MayOpen(Stream::kData)) return take(OpenEmpty(request.lifetime));
   if (space) {
     if (policy_.on_active_limit == OnActiveLimit::kFinish) {
-      if (const auto fullest = FullestUnowned()) {
-        zones_[*fullest].use = ZoneUse::kFinishing;
+      if (const auto fullest = TakeFullest()) {
         return {.kind = Decision::Kind::kFinish, .zone = *fullest};
       }
     }
-    if (policy_.on_active_limit == OnActiveLimit::kWait && request.may_wait && !owned_.empty()) {
+    const bool waits = policy_.on_active_limit == OnActiveLimit::kWait;
+    if (waits && request.job != Job::kCompaction && CompactionsOwn()) {
       return {.kind = Decision::Kind::kWait};
     }
   }
@@ -183,9 +184,20 @@ Decision Allocator::WaitOrNoSpace(bool space) const {
   if (!space) return {};
   // Zones that were granted to their last block stay active until that is written.
   const bool soon = std::any_of(zones_.begin(), zones_.end(), [](const ZoneSpace& zone) {
-    return zone.active && (zone.in_flight != 0 || zone.use != ZoneUse::kActive);
+    return zone.active && (zone.in_flight != 0 || zone.use == ZoneUse::kFinishing ||
+                           zone.use == ZoneUse::kResetting);
   });
   return {.kind = soon ? Decision::Kind::kWait : Decision::Kind::kNoSpace};
+}
+
+bool Allocator::CompactionsOwn() const {
+  return std::any_of(owned_.begin(), owned_.end(),
+                     [this](const auto& own) { return jobs_.at(own.first) == Job::kCompaction; });
+}
+
+bool Allocator::JobsWrite() const {
+  return std::any_of(jobs_.begin(), jobs_.end(),
+                     [](const auto& job) { return job.second != Job::kNone; });
 }
 
 std::optional<std::uint32_t> Allocator::NearestActive(std::uint8_t lifetime, Of of) const {
@@ -208,7 +220,7 @@ std::optional<std::uint32_t> Allocator::SameLifetime(std::uint8_t lifetime) cons
   return std::nullopt;
 }
 
-std::optional<std::uint32_t> Allocator::FullestUnowned(const std::vector<bool>& spared) const {
+std::optional<std::uint32_t> Allocator::TakeFullest(const std::vector<bool>& spared) {
   std::optional<std::uint32_t> best;
   for (std::uint32_t i = 0; i < zone_count(); ++i) {
     const ZoneSpace& zone = zones_[i];
@@ -216,6 +228,7 @@ std::optional<std::uint32_t> Allocator::FullestUnowned(const std::vector<bool>& 
     if (!Writable(zone) || zone.stream || zone.owner != 0 || zone.in_flight != 0) continue;
     if (!best || zone.room() < zones_[*best].room()) best = i;
   }
+  if (best) zones_[*best].use = ZoneUse::kFinishing;
   return best;
 }
 
@@ -241,10 +254,13 @@ void Allocator::Failed(std::uint32_t index, std::uint64_t size, std::uint64_t wr
 void Allocator::FillIfFull(std::uint32_t index) {
   ZoneSpace& zone = zones_[index];
   if (zone.use != ZoneUse::kActive || zone.in_flight != 0) return;
-  if (zone.capacity - zone.written >= block_size_) return;
-  Detach(&zone);
-  SetActive(&zone, false);
-  zone.use = ZoneUse::kFull;
+  if (zone.capacity - zone.written < block_size_) MakeFull(&zone);
+}
+
+void Allocator::MakeFull(ZoneSpace* zone) {
+  Detach(zone);
+  SetActive(zone, false);
+  zone->use = ZoneUse::kFull;
 }
 
 // The zone takes no more writes: nobody's zone any longer.
@@ -262,6 +278,7 @@ void Allocator::SetActive(ZoneSpace* zone, bool active) {
 }
 
 std::optional<std::uint32_t> Allocator::Leave(std::uint64_t writer, bool finish) {
+  jobs_.erase(writer);
   const auto own = owned_.find(writer);
   if (own == owned_.end()) return std::nullopt;
   const std::uint32_t index = own->second;
@@ -276,18 +293,9 @@ std::optional<std::uint32_t> Allocator::Leave(std::uint64_t writer, bool finish)
   return index;
 }
 
-std::optional<std::uint32_t> Allocator::TakeFullest(const std::vector<bool>& spared) {
-  const auto fullest = FullestUnowned(spared);
-  if (fullest) zones_[*fullest].use = ZoneUse::kFinishing;
-  return fullest;
-}
-
 void Allocator::Finished(std::uint32_t index) {
-  ZoneSpace& zone = zones_[index];
-  assert(zone.use == ZoneUse::kFinishing);
-  Detach(&zone);
-  SetActive(&zone, false);
-  zone.use = ZoneUse::kFull;
+  assert(zones_[index].use == ZoneUse::kFinishing);
+  MakeFull(&zones_[index]);
 }
 
 void Allocator::Freed(std::uint32_t index, const Kept& kept) { zones_[index].kept -= kept; }

@@ -31,6 +31,10 @@ enum class Urgency : std::uint8_t {
   kGrowth,     // WAL, import: what is new
 };
 
+// Who writes a data file. Jobs end by themselves, others when a user pleases: no job waits for
+// space, compactions wait for no other writer, and flushes only for compactions.
+enum class Job : std::uint8_t { kNone, kFlush, kCompaction };
+
 enum class ZoneUse : std::uint8_t {
   kUnusable,  // metadata, read-only, offline
   kEmpty,
@@ -89,17 +93,17 @@ struct AllocatorSetup {
 struct Request {
   Stream stream = Stream::kData;
   Urgency urgency = Urgency::kOrdinary;
+  Job job = Job::kNone;
   std::uint64_t writer = 0;  // not 0; for Stream::kData
   std::uint8_t lifetime = 0;
   std::uint64_t size = 0;  // whole blocks
-  bool may_wait = false;
 };
 
 struct Decision {
   enum class Kind : std::uint8_t {
     kGrant,    // write `size` bytes (at most what was asked) to `zone`, then call Written or Failed
     kFinish,   // finish `zone`, call Finished, ask again
-    kWait,     // ask again when a writer left its zone, or a zone became full, finished or reset
+    kWait,     // ask again when a writer left its zone, or something was done to a zone
     kNoSpace,  // free something, ask again
   };
   Kind kind = Kind::kNoSpace;
@@ -122,7 +126,7 @@ class Allocator {
   void Finished(std::uint32_t zone);
   // The fullest active zone that nobody writes and that is not in `spared`, to be finished (it is
   // kFinishing then).
-  std::optional<std::uint32_t> TakeFullest(const std::vector<bool>& spared);
+  std::optional<std::uint32_t> TakeFullest(const std::vector<bool>& spared = {});
 
   // What kept that much is garbage now.
   void Freed(std::uint32_t zone, const Kept& kept);
@@ -138,8 +142,9 @@ class Allocator {
   // Never written again, and not reset either.
   void Retire(std::uint32_t zone);
 
-  // Somebody else writes a file, and may give back more than that when it is done.
-  bool OthersWrite(std::uint64_t writer) const { return owned_.size() > owned_.count(writer); }
+  // A job that writes has not left yet. It will, and may give back more than it took: log and other
+  // small files can wait for that.
+  bool JobsWrite() const;
   // Few empty zones are left: collecting should go on.
   bool LowSpace() const;
   // The full zone that is best collected, if any gains enough.
@@ -163,6 +168,7 @@ class Allocator {
   // The same for WALs that get `room` bytes more to fill.
   std::uint32_t KeepsWithLogs(std::uint64_t room) const;
   bool MayOpen(Stream stream) const;
+  bool CompactionsOwn() const;
   std::uint32_t OpenEmpty(std::uint8_t lifetime);
   bool Writable(const ZoneSpace& zone) const;
   enum class Of : std::uint8_t { kUnowned, kIdle, kAny };
@@ -171,8 +177,8 @@ class Allocator {
   // No zone to be had: is there about to be one?
   Decision WaitOrNoSpace(bool space) const;
   std::optional<std::uint32_t> SameLifetime(std::uint8_t lifetime) const;
-  std::optional<std::uint32_t> FullestUnowned(const std::vector<bool>& spared = {}) const;
   void FillIfFull(std::uint32_t zone);
+  void MakeFull(ZoneSpace* zone);
   void Detach(ZoneSpace* zone);
   void SetActive(ZoneSpace* zone, bool active);
 
@@ -181,6 +187,7 @@ class Allocator {
   const std::uint32_t active_budget_;
   std::vector<ZoneSpace> zones_;
   std::unordered_map<std::uint64_t, std::uint32_t> owned_;  // writer -> zone
+  std::unordered_map<std::uint64_t, Job> jobs_;             // of writers that have not left
   std::array<std::optional<std::uint32_t>, kSharedStreams> current_;
   std::uint32_t empty_ = 0;
   std::uint32_t active_ = 0;

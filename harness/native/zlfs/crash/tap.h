@@ -6,7 +6,6 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
-#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -20,15 +19,15 @@ enum class CommandKind : std::uint8_t { kWrite, kFlush, kOpen, kClose, kFinish, 
 struct Command {
   CommandKind kind = CommandKind::kFlush;
   std::uint32_t zone = 0;
-  std::uint64_t offset = 0;
-  std::span<const Slice> buffers;
+  std::uint64_t offset = 0;  // of a write, as is the content
+  Slice content = {};
 };
 
 // Carries out a command on a device.
 inline IOStatus Execute(ZonedDevice* device, const Command& command) {
   switch (command.kind) {
     case CommandKind::kWrite:
-      return device->Write(command.zone, command.offset, command.buffers);
+      return device->Write(command.zone, command.offset, command.content);
     case CommandKind::kFlush:
       return device->Flush();
     case CommandKind::kOpen:
@@ -58,9 +57,8 @@ class TappedDevice final : public ZonedDevice {
   IOStatus Report(std::uint32_t first, std::uint32_t count, std::vector<ZoneInfo>* zones) override {
     return inner_->Report(first, count, zones);
   }
-  IOStatus Write(std::uint32_t zone, std::uint64_t offset,
-                 std::span<const Slice> buffers) override {
-    return tap_(inner_.get(), {CommandKind::kWrite, zone, offset, buffers});
+  IOStatus Write(std::uint32_t zone, std::uint64_t offset, const Slice& content) override {
+    return tap_(inner_.get(), {CommandKind::kWrite, zone, offset, content});
   }
   IOStatus Read(std::uint64_t offset, std::size_t size, char* buffer) override {
     return inner_->Read(offset, size, buffer);
@@ -73,12 +71,8 @@ class TappedDevice final : public ZonedDevice {
   Counters counters() const override { return inner_->counters(); }
 
  private:
-  std::uint64_t Capacity(std::uint32_t zone) const override {
-    std::vector<ZoneInfo> info;
-    return inner_->Report(zone, 1, &info).ok() ? info[0].capacity : 0;
-  }
   IOStatus Manage(CommandKind kind, std::uint32_t zone) {
-    return tap_(inner_.get(), {.kind = kind, .zone = zone, .offset = 0, .buffers = {}});
+    return tap_(inner_.get(), {.kind = kind, .zone = zone});
   }
 
   const std::unique_ptr<ZonedDevice> inner_;

@@ -31,10 +31,10 @@ IOStatus Recorder::Record(ZonedDevice* inner, const Command& command) {
   entry.kind = command.kind;
   entry.zone = command.zone;
   entry.offset = command.offset;
-  for (const Slice& buffer : command.buffers) entry.size += buffer.size();
+  entry.size = command.content.size();
   for (std::uint32_t i = 0; i < kMaxWriters; ++i) entry.synced[i] = progress_->synced[i];
   std::string bytes(reinterpret_cast<const char*>(&entry), sizeof(entry));
-  for (const Slice& buffer : command.buffers) bytes.append(buffer.data(), buffer.size());
+  bytes.append(command.content.data(), command.content.size());
   if (write(fd_, bytes.data(), bytes.size()) != static_cast<ssize_t>(bytes.size())) {
     return IOStatus::IOError("trace", std::strerror(errno));
   }
@@ -59,10 +59,10 @@ IOStatus Trace::Replay(std::size_t i, ZonedDevice* device) const {
   const TraceEntry& entry = entries_[i];
   const AlignedBuffer buffer = AllocateAligned(std::max<std::size_t>(entry.size, 1));
   std::memcpy(buffer.get(), data_[i].data(), entry.size);
-  const Slice content(buffer.get(), entry.size);
-  Command command{.kind = entry.kind, .zone = entry.zone, .offset = entry.offset, .buffers = {}};
-  if (entry.kind == CommandKind::kWrite) command.buffers = std::span(&content, 1);
-  return Execute(device, command);
+  return Execute(device, {.kind = entry.kind,
+                          .zone = entry.zone,
+                          .offset = entry.offset,
+                          .content = Slice(buffer.get(), entry.size)});
 }
 
 }  // namespace zlfs::crash

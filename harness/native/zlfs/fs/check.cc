@@ -36,7 +36,7 @@ IOStatus Check(ZonedDevice* device, std::vector<Violation>* violations) {
   }
   if (!status.ok()) return status;
   for (const auto& [id, file] : recovered.space.files) {
-    for (const auto& [extent, frame] : file.extents) {
+    for (const Extent& extent : file.extents) {
       if (recovered.zones[extent.zone].condition != ZoneCondition::kOffline) continue;
       add(10, "file " + std::to_string(id) + " lies in zone " + std::to_string(extent.zone) +
                   ", which is offline");
@@ -71,11 +71,7 @@ std::string DumpJson(Volume* volume) {
       {"gc", policy.gc},
       {"gc_start_pct", policy.gc_start_pct},
       {"gc_victim", kVictimNames[static_cast<std::size_t>(policy.gc_victim)]}};
-  const SpaceUse space = volume->Space();
-  dump["space"] = {{"capacity", space.capacity},       {"live", space.live},
-                   {"garbage", space.garbage},         {"pad", space.pad},
-                   {"given_up", space.given_up},       {"free", space.free},
-                   {"empty_zones", space.empty_zones}, {"active_zones", space.active_zones}};
+  dump["space"] = Named(volume->Space());
   dump["files"] = nlohmann::json::array();
   for (const FileInfo& file : volume->Files()) {
     nlohmann::json extents = nlohmann::json::array();

@@ -14,9 +14,8 @@ namespace zlfs {
 namespace {
 
 constexpr std::size_t kRunBytes = 1 << 20;
-// How long a writer without space waits for readers to let go of zones that are empty otherwise.
-constexpr int kReaderWaits = 100;
-constexpr auto kShortWait = std::chrono::milliseconds(1);
+// How often a writer without space looks whether readers let go of zones that are empty otherwise.
+constexpr auto kLook = std::chrono::milliseconds(1);
 
 }  // namespace
 
@@ -39,20 +38,20 @@ IOStatus Collector::Pay(std::uint64_t written) {
 
 IOStatus Collector::MakeRoom() {
   const std::lock_guard lock(mutex_);
-  unsigned resets = 0;
-  IOStatus status = volume_->Reclaim(true, &resets);
-  if (!status.ok() || resets > 0) return status;
+  bool reset = false;
+  IOStatus status = volume_->Reclaim(true, &reset);
+  if (!status.ok() || reset) return status;
   while (volume_->superblock_.policy.gc && (victim_ || Choose())) {
     status = Step(std::numeric_limits<std::uint64_t>::max());
-    if (status.ok()) status = volume_->Reclaim(true, &resets);
-    if (!status.ok() || resets > 0) return status;
+    if (status.ok()) status = volume_->Reclaim(true, &reset);
+    if (!status.ok() || reset) return status;
   }
-  for (int i = 0; i < kReaderWaits; ++i) {
-    std::this_thread::sleep_for(kShortWait);
-    status = volume_->Reclaim(true, &resets);
-    if (!status.ok() || resets > 0) return status;
-    const std::lock_guard state(volume_->state_);
-    if (volume_->guards_.empty()) break;
+  // A read waits for nobody, so it ends.
+  for (bool read = true; read;) {
+    read = volume_->BeingRead();
+    if (read) std::this_thread::sleep_for(kLook);
+    status = volume_->Reclaim(true, &reset);
+    if (!status.ok() || reset) return status;
   }
   return IOStatus::NoSpace("no-space", "nothing is left to collect");
 }
@@ -127,7 +126,7 @@ IOStatus Collector::Copy(Run* run) {
                                                .lifetime = run->file->lifetime,
                                                .size = size - done});
         if (grant.kind != Decision::Kind::kWait) break;
-        volume_->left_.wait_for(state, kShortWait);
+        volume_->changed_.wait(state);
       }
     }
     if (grant.kind != Decision::Kind::kGrant) return IOStatus::NoSpace("no-space", "to collect");
@@ -180,10 +179,11 @@ IOStatus Collector::Move() {
     file->recorded = file->size;
     volume_->RecordExtents(file, std::min(known, change.second));
     const std::lock_guard lock(file->map_mutex);
-    if (file->map != nullptr) volume_->guards_[*victim_].push_back(file->map);
     file->map.reset();
+    auto& guard = volume_->guards_[*victim_];
+    guard.insert(guard.end(), file->maps.begin(), file->maps.end());
   }
-  volume_->ledger_.Collected();
+  ++volume_->collected_zones_;
   if (!garbage.empty()) {
     volume_->freed_.push_back(
         {.position = volume_->log_->appended(), .extents = std::move(garbage)});

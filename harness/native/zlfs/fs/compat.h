@@ -2,6 +2,8 @@
 
 #pragma once
 
+#include <optional>
+
 #include "rocksdb/file_system.h"
 #include "rocksdb/version.h"
 
@@ -10,15 +12,13 @@
 
 namespace zlfs {
 
-enum class Activity : std::uint8_t { kUnknown, kFlush, kCompaction };
-
-// What RocksDB says it is doing. Up to 8.0 it does not say.
-inline Activity ActivityOf([[maybe_unused]] const rocksdb::IOOptions& options) {
+// Whether RocksDB says that it compacts, or that it flushes. Up to 8.0 it does not say.
+inline std::optional<bool> Compacts([[maybe_unused]] const rocksdb::IOOptions& options) {
 #if ZLFS_ROCKSDB_AT_LEAST(8, 1)
-  if (options.io_activity == rocksdb::Env::IOActivity::kFlush) return Activity::kFlush;
-  if (options.io_activity == rocksdb::Env::IOActivity::kCompaction) return Activity::kCompaction;
+  if (options.io_activity == rocksdb::Env::IOActivity::kFlush) return false;
+  if (options.io_activity == rocksdb::Env::IOActivity::kCompaction) return true;
 #endif
-  return Activity::kUnknown;
+  return std::nullopt;
 }
 
 }  // namespace zlfs

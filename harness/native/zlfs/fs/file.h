@@ -5,13 +5,14 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
-#include <string>
+#include <utility>
 #include <vector>
 
-#include "zlfs/account/ledger.h"
+#include "zlfs/account/totals.h"
 #include "zlfs/alloc/allocator.h"
-#include "zlfs/format/record.h"
+#include "zlfs/meta/namespace.h"
 #include "zlfs/zoned/buffer.h"
+#include "zlfs/zoned/device.h"
 
 namespace zlfs {
 
@@ -40,24 +41,18 @@ inline Kept KeptBy(const Extent& extent, std::uint64_t block) {
 struct Placement {
   Stream stream = Stream::kOther;
   Urgency urgency = Urgency::kManifest;
+  Job job = Job::kNone;
   Cause cause = Cause::kOther;
   std::uint8_t lifetime = 0;  // Env::WriteLifeTimeHint
 };
 
-struct File {
-  File(std::uint64_t file_id, FileKind file_kind) : id(file_id), kind(file_kind) {}
-
-  const std::uint64_t id;
-  const FileKind kind;
+// What it inherits is guarded by the volume's state mutex, but for id and kind, which never change.
+struct File : FileInfo {
+  explicit File(FileInfo info) : FileInfo(std::move(info)) {}
 
   // Guarded by the volume's state mutex.
-  std::string name;
-  std::vector<Extent> extents;
-  std::uint64_t size = 0;      // bytes in extents
   std::uint64_t recorded = 0;  // the first bytes that records describe; log files: unused
   std::uint64_t position = 0;  // in the metadata log: the last record that this file needs
-  std::uint64_t modified = 0;
-  std::uint8_t lifetime = 0;
   int handles = 0;
   bool deleted = false;
 
@@ -65,10 +60,12 @@ struct File {
   std::mutex tail_mutex;  // taken before the state mutex; guards what follows
   AlignedBuffer tail;     // a piece's header goes before the content
   std::size_t tail_size = 0;
+  IOStatus failed;  // why a write failed: the file takes nothing any more
   Placement placement;
 
-  std::mutex map_mutex;                  // taken last; guards what follows
-  std::shared_ptr<const ExtentMap> map;  // null: to be made from `extents`
+  std::mutex map_mutex;                              // taken last; guards what follows
+  std::shared_ptr<const ExtentMap> map;              // null: to be made from `extents`
+  std::vector<std::weak_ptr<const ExtentMap>> maps;  // also earlier ones that readers still use
 };
 
 }  // namespace zlfs

@@ -19,7 +19,6 @@ using rocksdb::FileOptions;
 using rocksdb::FileSystem;
 
 constexpr const char* kAuxRoot = "/var/lib/zlfs";
-constexpr const char* kReadOnly = "readonly";
 
 // "/a//b/" and "a/b" are both "/a/b".
 std::string Canonical(const std::string& path) {
@@ -45,8 +44,8 @@ bool IsAuxiliary(const std::string& name) {
          base.find("_LOG.old.") != std::string::npos;
 }
 
-// What is not overridden is not supported (hard links: RocksDB copies instead), or made by the
-// base class from what is.
+// What is not overridden is not supported (hard links: RocksDB copies instead; writing on at the
+// end of a closed file: it does without), or made by the base class from what is.
 class ZonedFileSystem final : public FileSystem {
  public:
   ZonedFileSystem(std::unique_ptr<Volume> volume, std::string aux)
@@ -98,17 +97,6 @@ class ZonedFileSystem final : public FileSystem {
       *result = std::make_unique<WritableFile>(volume_.get(), std::move(file), name, options);
     }
     return status;
-  }
-
-  IOStatus ReopenWritableFile(const std::string& path, const FileOptions& options,
-                              std::unique_ptr<rocksdb::FSWritableFile>* result,
-                              IODebugContext* debug) override {
-    const std::string name = Canonical(path);
-    if (IsAuxiliary(name)) return host_->ReopenWritableFile(aux_ + name, options, result, debug);
-    std::shared_ptr<File> file;
-    if (!volume_->Open(name, &file).ok()) return NewWritableFile(path, options, result, debug);
-    *result = std::make_unique<WritableFile>(volume_.get(), std::move(file), name, options);
-    return IOStatus::OK();
   }
 
   IOStatus NewDirectory(const std::string& path, const IOOptions& options,
@@ -241,25 +229,14 @@ class ZonedFileSystem final : public FileSystem {
   const std::shared_ptr<FileSystem> host_ = FileSystem::Default();  // the auxiliary directory's
 };
 
-IOStatus FormatIfBlank(ZonedDevice* device) {
-  std::vector<ZoneInfo> zones;
-  IOStatus status = device->Report(0, device->geometry().zone_count, &zones);
-  const bool blank = std::all_of(zones.begin(), zones.end(), [](const ZoneInfo& zone) {
-    return zone.condition == ZoneCondition::kEmpty;
-  });
-  return status.ok() && blank ? Mkfs(device, {}, "") : status;
-}
-
 }  // namespace
 
 IOStatus OpenFileSystem(const std::string& uri, std::unique_ptr<FileSystem>* file_system) {
   DeviceSpec spec;
   IOStatus status = ParseSpec(uri, &spec);
   if (!status.ok()) return status;
-  const auto readonly = spec.options.find(kReadOnly);
-  const bool read = readonly != spec.options.end() && readonly->second == "1";
   std::unique_ptr<ZonedDevice> device;
-  status = OpenDevice(&spec, read ? Access::kReadOnly : Access::kReadWrite, &device);
+  status = OpenDevice(&spec, Access::kReadWrite, &device);
   if (!status.ok()) return status;
   return OpenFileSystem(std::move(device), std::move(spec.options), file_system);
 }
@@ -267,7 +244,6 @@ IOStatus OpenFileSystem(const std::string& uri, std::unique_ptr<FileSystem>* fil
 IOStatus OpenFileSystem(std::unique_ptr<ZonedDevice> device, OptionMap uri_options,
                         std::unique_ptr<FileSystem>* file_system) {
   MountOptions options;
-  options.read_only = TakeOption(&uri_options, kReadOnly, "0") == "1";
   std::string aux = TakeOption(&uri_options, "aux", "");
   if (aux.empty()) {
     std::string identity = device->geometry().identity;
@@ -276,11 +252,11 @@ IOStatus OpenFileSystem(std::unique_ptr<ZonedDevice> device, OptionMap uri_optio
   }
   options.ledger_path = TakeOption(&uri_options, "ledger", aux + "/ledger.jsonl");
   options.policy = std::move(uri_options);
-  IOStatus status;
-  if (device->geometry().kind != DeviceKind::kKernel && !options.read_only) {
-    status = FormatIfBlank(device.get());
+  if (device->geometry().kind != DeviceKind::kKernel) {
+    // Refuses all but blank ones; mounting says whether that was right.
+    Mkfs(device.get(), {}, "").PermitUncheckedError();
   }
-  if (status.ok()) status = MakePath(aux);
+  IOStatus status = MakePath(aux);
   std::unique_ptr<Volume> volume;
   if (status.ok()) status = Volume::Mount(std::move(device), options, &volume);
   if (!status.ok()) return status;

@@ -8,7 +8,6 @@
 #include <utility>
 
 #include "rocksdb/file_system.h"
-#include "zlfs/format/codec.h"
 #include "zlfs/fs/compat.h"
 #include "zlfs/fs/volume.h"
 
@@ -30,14 +29,6 @@ struct Handle {
     const IOStatus status = volume->Read(file.get(), offset, n, scratch, &read);
     *result = Slice(scratch, read);
     return status;
-  }
-  // What a table cache uses to tell files apart: no value is the prefix of another one.
-  std::size_t UniqueId(char* id, std::size_t max_size) const {
-    constexpr std::size_t kHalf = sizeof(std::uint64_t);
-    if (max_size < 2 * kHalf) return 0;
-    StoreFixed(id, LoadFixed<std::uint64_t>(volume->superblock().volume.data()));
-    StoreFixed(id + kHalf, file->id);
-    return 2 * kHalf;
   }
 
   Volume* const volume;
@@ -78,9 +69,6 @@ class WritableFile final : public rocksdb::FSWritableFile {
   std::uint64_t GetFileSize(const IOOptions&, IODebugContext*) override {
     return handle_.volume->Size(handle_.file.get());
   }
-  std::size_t GetUniqueId(char* id, std::size_t max_size) const override {
-    return handle_.UniqueId(id, max_size);
-  }
 
  private:
   Placement PlacementFor(const IOOptions& options) {
@@ -93,14 +81,14 @@ class WritableFile final : public rocksdb::FSWritableFile {
     if (!table_) return {};
     // Flushes run at high priority and compactions at low. When writers are stalled both rise to
     // user priority; then only compactions preallocate.
-    const Activity activity = ActivityOf(options);
-    bool compaction = activity == Activity::kCompaction;
-    if (activity == Activity::kUnknown) {
-      compaction = io_priority_ == rocksdb::Env::IO_LOW ||
-                   (io_priority_ != rocksdb::Env::IO_HIGH && preallocation_block_size() > 0);
-    }
+    const bool compaction = Compacts(options).value_or(
+        io_priority_ == rocksdb::Env::IO_LOW ||
+        (io_priority_ != rocksdb::Env::IO_HIGH && preallocation_block_size() > 0));
+    // What users write by SstFileWriter, or copy, has no priority.
+    const bool user = io_priority_ == rocksdb::Env::IO_TOTAL && !compaction;
     return {.stream = Stream::kData,
             .urgency = compaction ? Urgency::kOrdinary : Urgency::kFlush,
+            .job = compaction ? Job::kCompaction : (user ? Job::kNone : Job::kFlush),
             .cause = compaction ? Cause::kCompaction : Cause::kFlush,
             .lifetime = static_cast<std::uint8_t>(write_hint_)};
   }
@@ -118,9 +106,6 @@ class RandomAccessFile final : public rocksdb::FSRandomAccessFile {
   IOStatus Read(std::uint64_t offset, std::size_t n, const IOOptions&, Slice* result, char* scratch,
                 IODebugContext*) const override {
     return handle_.Read(offset, n, result, scratch);
-  }
-  std::size_t GetUniqueId(char* id, std::size_t max_size) const override {
-    return handle_.UniqueId(id, max_size);
   }
 
  private:

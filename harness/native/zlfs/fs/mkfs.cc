@@ -75,8 +75,7 @@ IOStatus Mkfs(ZonedDevice* device, const Policy& policy, const std::string& eras
   for (char& byte : superblock.volume) byte = static_cast<char>(random());
   std::vector<ZoneInfo> zones;
   if (IOStatus status = device->Report(0, kMetadataZones, &zones); !status.ok()) return status;
-  Ledger ledger;
-  ZoneIo io(device, &ledger);
+  ZoneIo io(device);
   std::mutex state;
   MetaLog log(
       &io, &state, [](std::vector<Record>* records) { records->emplace_back(StateRecord{1}); },

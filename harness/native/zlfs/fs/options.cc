@@ -17,10 +17,9 @@ IOStatus Bad(const std::string& name, const std::string& value, const std::strin
 // Percent between low and high.
 IOStatus TakePercent(OptionMap* options, const std::string& name, unsigned low, unsigned high,
                      std::uint8_t* to) {
-  const auto option = options->find(name);
-  if (option == options->end()) return IOStatus::OK();
-  const std::string value = option->second;
-  options->erase(option);
+  const auto option = options->extract(name);
+  if (option.empty()) return IOStatus::OK();
+  const std::string& value = option.mapped();
   unsigned number = 0;
   const auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), number);
   if (error != std::errc() || end != value.data() + value.size() || number < low || number > high) {
@@ -33,10 +32,9 @@ IOStatus TakePercent(OptionMap* options, const std::string& name, unsigned low, 
 // Index of the option's value among the names.
 IOStatus TakeName(OptionMap* options, const std::string& name,
                   std::span<const std::string_view> names, std::uint8_t* to) {
-  const auto option = options->find(name);
-  if (option == options->end()) return IOStatus::OK();
-  const std::string value = option->second;
-  options->erase(option);
+  const auto option = options->extract(name);
+  if (option.empty()) return IOStatus::OK();
+  const std::string& value = option.mapped();
   const auto found = std::find(names.begin(), names.end(), value);
   if (found == names.end()) {
     std::string allowed;
@@ -51,26 +49,27 @@ constexpr std::string_view kSwitch[] = {"off", "on"};
 
 }  // namespace
 
-IOStatus TakePolicy(OptionMap* options, Policy* policy) {
+IOStatus ChangePolicy(OptionMap options, Policy* policy) {
   std::uint8_t occupancy = policy->finish_occupancy_pct();
   auto on_limit = static_cast<std::uint8_t>(policy->on_active_limit);
   auto victim = static_cast<std::uint8_t>(policy->gc_victim);
   auto lifetimes = static_cast<std::uint8_t>(policy->lifetimes);
   auto gc = static_cast<std::uint8_t>(policy->gc);
-  if (options->contains("finish_remaining_pct") && options->contains("finish_occupancy_pct")) {
+  if (options.contains("finish_remaining_pct") && options.contains("finish_occupancy_pct")) {
     return IOStatus::InvalidArgument("bad-option", "two finish thresholds");
   }
-  IOStatus status = TakePercent(options, "finish_occupancy_pct", 0, 100, &occupancy);
+  IOStatus status = TakePercent(&options, "finish_occupancy_pct", 0, 100, &occupancy);
   policy->finish_remaining_pct = static_cast<std::uint8_t>(100 - occupancy);
   const auto then = [&status](IOStatus next) {
     if (status.ok()) status = std::move(next);
   };
-  then(TakePercent(options, "finish_remaining_pct", 0, 100, &policy->finish_remaining_pct));
-  then(TakePercent(options, "gc_start_pct", 1, 90, &policy->gc_start_pct));
-  then(TakeName(options, "on_active_limit", kOnActiveLimitNames, &on_limit));
-  then(TakeName(options, "gc_victim", kVictimNames, &victim));
-  then(TakeName(options, "lifetimes", kSwitch, &lifetimes));
-  then(TakeName(options, "gc", kSwitch, &gc));
+  then(TakePercent(&options, "finish_remaining_pct", 0, 100, &policy->finish_remaining_pct));
+  then(TakePercent(&options, "gc_start_pct", 1, 90, &policy->gc_start_pct));
+  then(TakeName(&options, "on_active_limit", kOnActiveLimitNames, &on_limit));
+  then(TakeName(&options, "gc_victim", kVictimNames, &victim));
+  then(TakeName(&options, "lifetimes", kSwitch, &lifetimes));
+  then(TakeName(&options, "gc", kSwitch, &gc));
+  then(NothingLeft(options));
   policy->on_active_limit = static_cast<OnActiveLimit>(on_limit);
   policy->gc_victim = static_cast<Victim>(victim);
   policy->lifetimes = lifetimes != 0;
@@ -79,11 +78,8 @@ IOStatus TakePolicy(OptionMap* options, Policy* policy) {
 }
 
 std::string TakeOption(OptionMap* options, const std::string& name, const std::string& otherwise) {
-  const auto option = options->find(name);
-  if (option == options->end()) return otherwise;
-  std::string value = option->second;
-  options->erase(option);
-  return value;
+  const auto option = options->extract(name);
+  return option.empty() ? otherwise : option.mapped();
 }
 
 IOStatus NothingLeft(const OptionMap& options) {

@@ -12,9 +12,9 @@ namespace zlfs {
 
 using OptionMap = std::map<std::string, std::string>;
 
-// Takes the policy options (docs/zlfs.md) out of `options` and changes `policy` accordingly.
-// Errors: "bad-option" with the values that are allowed.
-rocksdb::IOStatus TakePolicy(OptionMap* options, Policy* policy);
+// Changes the policy as the options say (docs/zlfs.md). Errors: "bad-option" with the values that
+// are allowed, "unknown-option".
+rocksdb::IOStatus ChangePolicy(OptionMap options, Policy* policy);
 
 // The named option, or `otherwise`; takes it out of `options`.
 std::string TakeOption(OptionMap* options, const std::string& name, const std::string& otherwise);

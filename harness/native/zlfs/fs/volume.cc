@@ -24,24 +24,10 @@ std::uint32_t ActiveBudget(const Geometry& geometry) {
   return limit == 0 ? 0 : limit - kMetadataZones;
 }
 
-ZoneSpace SpaceOf(const ZoneInfo& info) {
-  ZoneSpace space{.capacity = info.capacity, .written = info.write_pointer};
-  switch (info.condition) {
-    case ZoneCondition::kEmpty:
-      space.use = ZoneUse::kEmpty;
-      break;
-    case ZoneCondition::kFull:
-      space.use = ZoneUse::kFull;
-      break;
-    case ZoneCondition::kImplicitlyOpen:
-    case ZoneCondition::kExplicitlyOpen:
-    case ZoneCondition::kClosed:
-      space.use = ZoneUse::kActive;
-      break;
-    default:
-      space.use = ZoneUse::kUnusable;
-  }
-  return space;
+ZoneUse UseOf(ZoneCondition condition) {
+  if (condition == ZoneCondition::kEmpty) return ZoneUse::kEmpty;
+  if (condition == ZoneCondition::kFull) return ZoneUse::kFull;
+  return IsActive(condition) ? ZoneUse::kActive : ZoneUse::kUnusable;
 }
 
 }  // namespace
@@ -73,7 +59,7 @@ void Join(std::vector<Extent>* extents, const Extent& extent) {
 Volume::Volume(std::unique_ptr<ZonedDevice> device, bool read_only)
     : device_(std::move(device)),
       read_only_(read_only),
-      io_(device_.get(), &ledger_),
+      io_(device_.get()),
       zone_locks_(device_->geometry().zone_count),
       collector_(this) {}
 
@@ -88,9 +74,7 @@ IOStatus Volume::Mount(std::unique_ptr<ZonedDevice> device, const MountOptions& 
                              : Recover(device.get(), &recovered);
   if (!status.ok()) return status;
   Policy policy = recovered.superblock.policy;
-  OptionMap changes = options.policy;
-  status = TakePolicy(&changes, &policy);
-  if (status.ok()) status = NothingLeft(changes);
+  status = ChangePolicy(options.policy, &policy);
   if (!status.ok()) return status;
   std::unique_ptr<Volume> mounted(new Volume(std::move(device), options.read_only));
   status = mounted->Load(std::move(recovered), policy);
@@ -114,21 +98,19 @@ IOStatus Volume::Load(Recovered recovered, const Policy& policy) {
   std::vector<ZoneSpace> zones;
   std::uint64_t log_bytes = 0;
   for (std::uint32_t zone = 0; zone < geometry.zone_count; ++zone) {
-    zones.push_back(SpaceOf(recovered.zones[zone]));
-    if (zone < kMetadataZones) zones.back().use = ZoneUse::kUnusable;
-    zone_locks_[zone].write_pointer = recovered.zones[zone].write_pointer;
+    const ZoneInfo& info = recovered.zones[zone];
+    zones.push_back({.capacity = info.capacity,
+                     .written = info.write_pointer,
+                     .use = zone < kMetadataZones ? ZoneUse::kUnusable : UseOf(info.condition)});
+    zone_locks_[zone].write_pointer = info.write_pointer;
   }
   for (auto& [id, found] : recovered.space.files) {
-    auto file = std::make_shared<File>(id, found.kind);
-    file->name = found.name;
-    file->size = file->recorded = found.size;
-    file->modified = found.modified;
-    file->lifetime = found.lifetime;
-    for (const RecoveredExtent& entry : found.extents) {
-      file->extents.push_back(entry.extent);
-      ZoneSpace& zone = zones[entry.extent.zone];
-      zone.kept += KeptBy(entry.extent, geometry.block_size);
-      zone.lifetime = std::max(zone.lifetime, found.lifetime);
+    auto file = std::make_shared<File>(std::move(found));
+    file->recorded = file->size;
+    for (const Extent& extent : file->extents) {
+      ZoneSpace& zone = zones[extent.zone];
+      zone.kept += KeptBy(extent, geometry.block_size);
+      zone.lifetime = std::max(zone.lifetime, file->lifetime);
     }
     if (file->kind == FileKind::kLog) log_bytes += file->size;
     names_[file->name] = file;
@@ -159,9 +141,7 @@ IOStatus Volume::BeginLog(const Recovered& recovered) {
       &io_, &state_, [this](std::vector<Record>* records) { Describe(records); }, superblock_, zone,
       recovered.last_frame, std::min(recovered.zones[0].capacity, recovered.zones[1].capacity));
   status = log_->RollOver();
-  unsigned resets = 0;
-  if (status.ok()) status = Reclaim(true, &resets);
-  return status;
+  return status.ok() ? Reclaim(true) : status;
 }
 
 // A loss of power turns zones that were filled since the last flush back into active ones, and a
@@ -205,20 +185,14 @@ IOStatus Volume::Close() {
   closed_ = true;
   IOStatus status;
   if (log_ != nullptr) {
-    std::uint64_t position;
-    {
-      const std::lock_guard lock(state_);
-      position = log_->appended();
-    }
-    status = log_->Commit(position);
-    unsigned resets = 0;
-    if (status.ok()) status = Reclaim(true, &resets);
+    status = log_->Commit(log_->appended());
+    if (status.ok()) status = Reclaim(true);
     if (status.ok()) {
       {
         const std::lock_guard lock(state_);
-        position = log_->Append(SinceMkfs());
+        log_->Append(SinceMkfs());
       }
-      status = log_->Commit(position);
+      status = log_->Commit(log_->appended());
     }
   }
   ledger_file_.reset();
@@ -249,9 +223,8 @@ IOStatus Volume::Create(const std::string& name, FileKind kind, std::shared_ptr<
   if (read_only_) return IOStatus::NotSupported("read-only", name);
   if (!IsCanonical(name)) return IOStatus::InvalidArgument("bad-name", name);
   const std::lock_guard lock(state_);
-  auto file = std::make_shared<File>(next_file_++, kind);
-  file->name = name;
-  file->modified = Now();
+  auto file = std::make_shared<File>(
+      FileInfo{.id = next_file_++, .kind = kind, .name = name, .modified = Now()});
   file->handles = 1;
   file->position = log_->Append(
       CreateRecord{.file = file->id, .kind = kind, .modified = file->modified, .name = name});
@@ -368,15 +341,7 @@ bool Volume::HasFilesBelow(const std::string& directory) {
   return entry != names_.end() && entry->first.starts_with(directory + "/");
 }
 
-IOStatus Volume::SyncNames() {
-  if (read_only_) return IOStatus::OK();
-  std::uint64_t position;
-  {
-    const std::lock_guard lock(state_);
-    position = log_->appended();
-  }
-  return Commit(position);
-}
+IOStatus Volume::SyncNames() { return read_only_ ? IOStatus::OK() : Commit(log_->appended()); }
 
 void Volume::RecordExtents(File* file, std::uint64_t from) {
   const std::uint64_t to = file->kind == FileKind::kLog ? file->size : file->recorded;
@@ -396,15 +361,7 @@ void Volume::RecordNew(File* file) {
 std::vector<FileInfo> Volume::Files() {
   std::vector<FileInfo> files;
   const std::lock_guard lock(state_);
-  for (const auto& [name, file] : names_) {
-    files.push_back({.id = file->id,
-                     .name = name,
-                     .kind = file->kind,
-                     .size = file->size,
-                     .modified = file->modified,
-                     .lifetime = file->lifetime,
-                     .extents = file->extents});
-  }
+  for (const auto& [name, file] : names_) files.push_back(*file);
   return files;
 }
 

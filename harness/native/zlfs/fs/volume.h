@@ -65,15 +65,8 @@ struct SpaceUse {
   std::uint32_t active_zones = 0;  // of data
 };
 
-struct FileInfo {
-  std::uint64_t id = 0;
-  std::string name;
-  FileKind kind = FileKind::kData;
-  std::uint64_t size = 0;
-  std::uint64_t modified = 0;
-  std::uint8_t lifetime = 0;
-  std::vector<Extent> extents;
-};
+// As the ledger and `zlfs dump` call them.
+std::map<std::string, std::uint64_t> Named(const SpaceUse& space);
 
 class Volume {
  public:
@@ -113,7 +106,7 @@ class Volume {
   IOStatus Read(File* file, std::uint64_t offset, std::size_t size, char* to, std::size_t* read);
 
   SpaceUse Space();
-  Totals totals() const { return ledger_.totals(); }
+  Totals totals() const { return io_.totals(); }
   TotalsRecord SinceMkfs() const;
   std::vector<FileInfo> Files();
   std::vector<ZoneSpace> Zones();
@@ -133,6 +126,14 @@ class Volume {
     std::uint64_t position = 0;
     std::vector<Extent> extents;
   };
+  // A zone at the end of a life, for the ledger.
+  struct Retirement {
+    std::uint32_t zone = 0;
+    const char* event = "";  // "finish" or "reset"
+    std::uint64_t written = 0;
+    std::uint64_t live = 0;
+    std::uint64_t age = 0;  // bytes written to the device since the zone was opened
+  };
   struct ZoneLock {
     std::mutex mutex;  // held during each write and reset; guards what follows
     std::uint64_t write_pointer = 0;
@@ -151,7 +152,10 @@ class Volume {
   void RecordNew(File* file);                          // what no record says yet; state_ is held
   void Forget(const std::shared_ptr<File>& file);      // state_ is held: its name is gone
 
-  IOStatus WriteTail(File* file);  // tail_mutex is held
+  // Writes the buffer. After an error the file's writer gets it ever after, and what was not
+  // written is gone: bytes whose sync failed must not become durable later. tail_mutex is held.
+  IOStatus WriteTail(File* file);
+  IOStatus WriteOut(File* file);
   // Writes the buffer, which begins with a piece's header if it is a log's, and then calls
   // `written` with state_ held.
   using Written = std::function<void(const Extent& extent)>;
@@ -166,10 +170,12 @@ class Volume {
   // Makes the log durable up to `position`, then resets what that made free.
   IOStatus Commit(std::uint64_t position);
   // Resets zones that hold nothing; with `hard` also the active ones, and commits what is needed
-  // for it. `count` is increased by the resets.
-  IOStatus Reclaim(bool hard, unsigned* count);
+  // for it. `reset`: whether there were any.
+  IOStatus Reclaim(bool hard, bool* reset = nullptr);
   IOStatus ResetZone(std::uint32_t zone);
-  void Retired(std::uint32_t zone, bool reset);  // for the ledger; state_ is held
+  void Retire(std::uint32_t zone, const char* event);  // state_ is held
+  // Whether a reader still uses a map of a zone that its files were moved out of.
+  bool BeingRead();
   // Whether the zone may be reset as far as readers and the log are concerned. state_ is held.
   bool MayReset(std::uint32_t zone, bool* needs_commit);
 
@@ -179,24 +185,26 @@ class Volume {
   const bool read_only_;
   const std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
   const std::time_t mounted_ = std::time(nullptr);
-  Ledger ledger_;
   ZoneIo io_;
   Superblock superblock_;
   TotalsRecord before_;  // totals up to the mount
   std::vector<ZoneLock> zone_locks_;
   std::atomic<std::uint64_t> piece_number_ = 0;
+  std::atomic<std::uint64_t> collected_zones_ = 0;
   std::atomic<bool> freed_waiting_ = false;  // there may be something to reclaim after a commit
   std::atomic<bool> low_space_ = false;
   bool closed_ = false;
 
-  std::mutex state_;              // guards what follows
-  std::condition_variable left_;  // a writer left its zone, or a zone became full or empty
+  std::mutex state_;                 // guards what follows
+  std::condition_variable changed_;  // a writer left its zone, or something was done to a zone
+  std::uint64_t departures_ = 0;     // writers that left
   std::map<std::string, std::shared_ptr<File>> names_;
   std::unordered_map<std::uint64_t, std::shared_ptr<File>> files_;  // also deleted ones in use
   std::uint64_t next_file_ = 1;
   std::unique_ptr<Allocator> allocator_;
   std::map<std::uint32_t, LogZone> log_zones_;
   std::vector<Freed> freed_;
+  std::vector<Retirement> retired_;  // since the ledger's last line
   // Maps that readers may still use although their files were moved out of the zone.
   std::unordered_map<std::uint32_t, std::vector<std::weak_ptr<const ExtentMap>>> guards_;
 

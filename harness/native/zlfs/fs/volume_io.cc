@@ -1,7 +1,6 @@
 // Content of files: the way down from a writer's buffer, and back up to a reader.
 
 #include <algorithm>
-#include <chrono>
 #include <cstring>
 
 #include "zlfs/format/sealed.h"
@@ -13,10 +12,6 @@ namespace {
 // A writer's buffer. Large enough that device commands are not what costs, small enough for
 // hundreds of open files.
 constexpr std::size_t kTailBytes = 1 << 20;
-// How long a writer waits for another to leave its zone before it shares one (policy `wait`).
-constexpr auto kWaitForZone = std::chrono::milliseconds(100);
-// How often so much all but compactions wait for those that are under way to give space back.
-constexpr int kRoomWaits = 50;
 
 std::size_t HeadSize(const File& file) { return file.kind == FileKind::kLog ? kHeaderSize : 0; }
 
@@ -33,6 +28,7 @@ void Volume::SetPlacement(File* file, const Placement& placement) {
 
 IOStatus Volume::Append(File* file, Slice data) {
   const std::lock_guard tail(file->tail_mutex);
+  if (!file->failed.ok()) return file->failed;
   const std::size_t head = HeadSize(*file);
   while (!data.empty()) {
     if (file->tail == nullptr) file->tail = AllocateAligned(kTailBytes);
@@ -47,6 +43,12 @@ IOStatus Volume::Append(File* file, Slice data) {
 }
 
 IOStatus Volume::WriteTail(File* file) {
+  if (file->failed.ok()) file->failed = WriteOut(file);
+  if (!file->failed.ok()) file->tail_size = 0;
+  return file->failed;
+}
+
+IOStatus Volume::WriteOut(File* file) {
   const File* const log = file->kind == FileKind::kLog ? file : nullptr;
   const std::size_t head = HeadSize(*file);
   const Written written = [this, file](const Extent& extent) {
@@ -76,13 +78,14 @@ IOStatus Volume::WriteTail(File* file) {
 }
 
 IOStatus Volume::Reserve(File* file, std::uint64_t size, Decision* grant) {
-  Request request{.stream = file->placement.stream,
-                  .urgency = file->placement.urgency,
-                  .writer = file->id,
-                  .lifetime = file->placement.lifetime,
-                  .size = size,
-                  .may_wait = true};
-  for (int waits = 0;;) {
+  const Request request{.stream = file->placement.stream,
+                        .urgency = file->placement.urgency,
+                        .job = file->placement.job,
+                        .writer = file->id,
+                        .lifetime = file->placement.lifetime,
+                        .size = size};
+  for (;;) {
+    std::uint64_t departures;
     {
       std::unique_lock lock(state_);
       *grant = allocator_->Allocate(request);
@@ -99,18 +102,21 @@ IOStatus Volume::Reserve(File* file, std::uint64_t size, Decision* grant) {
         return IOStatus::OK();
       }
       if (grant->kind == Decision::Kind::kWait) {
-        request.may_wait = left_.wait_for(lock, kWaitForZone) == std::cv_status::no_timeout;
+        changed_.wait(lock);
         continue;
       }
+      departures = departures_;
     }
     const bool finish = grant->kind == Decision::Kind::kFinish;
     const IOStatus status =
         finish ? FinishZone(grant->zone, FinishCause::kActiveLimit) : collector_.MakeRoom();
     if (status.ok()) continue;
-    if (finish || ++waits > kRoomWaits || request.urgency == Urgency::kOrdinary) return status;
+    if (!status.IsNoSpace() || request.stream == Stream::kData) return status;
+    // Asks again when somebody has left, and gives up when no job is left that could.
     std::unique_lock lock(state_);
-    if (!allocator_->OthersWrite(file->id)) return status;
-    left_.wait_for(lock, kWaitForZone);
+    changed_.wait(
+        lock, [this, departures] { return departures_ != departures || !allocator_->JobsWrite(); });
+    if (departures_ == departures) return status;
   }
 }
 
@@ -129,24 +135,19 @@ IOStatus Volume::WriteGranted(const Decision& grant, Cause cause, char* buffer, 
                             .previous = zone.last_piece},
                            buffer, grant.size);
   }
-  const IOStatus status = io_.Write(cause, grant.zone, at, Slice(buffer, grant.size), content);
-  if (status.ok()) {
-    zone.write_pointer += grant.size;
-  } else {
-    std::vector<ZoneInfo> info;
-    if (device_->Report(grant.zone, 1, &info).ok()) {
-      zone.write_pointer = std::clamp(info[0].write_pointer, at, at + grant.size);
-    }
-  }
+  std::uint64_t written_bytes = 0;
+  IOStatus status =
+      io_.Write(cause, grant.zone, at, Slice(buffer, grant.size), content, &written_bytes);
+  zone.write_pointer += written_bytes;
   const std::lock_guard lock(state_);
+  changed_.notify_all();
   if (!status.ok()) {
-    allocator_->Failed(grant.zone, grant.size, zone.write_pointer - at);
+    allocator_->Failed(grant.zone, grant.size, written_bytes);
     return status;
   }
   const std::size_t head = log != nullptr ? kHeaderSize : 0;
   const Extent extent{.zone = grant.zone, .offset = at + head, .length = content};
   allocator_->Written(grant.zone, KeptBy(extent, io_.geometry().block_size));
-  if (allocator_->zone(grant.zone).use == ZoneUse::kFull) left_.notify_all();
   written(extent);
   return status;
 }
@@ -170,12 +171,13 @@ IOStatus Volume::FinishWriting(File* file, bool finish_zone) {
   {
     const std::lock_guard tail(file->tail_mutex);
     status = WriteTail(file);
-    if (status.ok()) file->tail.reset();
+    file->tail.reset();
     const std::lock_guard lock(state_);
     RecordNew(file);
     to_finish = allocator_->Leave(file->id, finish_zone);
+    ++departures_;
   }
-  left_.notify_all();
+  changed_.notify_all();
   if (!status.ok() || !to_finish) return status;
   return FinishZone(*to_finish, finish_zone ? FinishCause::kImport : FinishCause::kThreshold);
 }
@@ -192,6 +194,8 @@ std::shared_ptr<const ExtentMap> Volume::Map(File* file) {
     if (file->map != nullptr) return file->map;
   }
   const std::lock_guard lock(state_);
+  const std::lock_guard map_lock(file->map_mutex);
+  if (file->map != nullptr) return file->map;  // another reader was faster
   auto map = std::make_shared<ExtentMap>();
   map->extents = file->extents;
   map->starts.reserve(file->extents.size());
@@ -199,8 +203,9 @@ std::shared_ptr<const ExtentMap> Volume::Map(File* file) {
     map->starts.push_back(map->size);
     map->size += extent.length;
   }
-  const std::lock_guard map_lock(file->map_mutex);
   file->map = map;
+  std::erase_if(file->maps, [](const auto& earlier) { return earlier.expired(); });
+  file->maps.push_back(map);
   return map;
 }
 
@@ -218,7 +223,9 @@ IOStatus Volume::Read(File* file, std::uint64_t offset, std::size_t size, char* 
     if (status.ok()) *read = size;
     return status;
   }
-  // The end of the file, which may still be in the writer's buffer.
+  // The end of the file, which may still be in the writer's buffer. The writer may be waiting for
+  // readers to let go of a zone.
+  map.reset();
   const std::lock_guard tail(file->tail_mutex);
   map = Map(file);
   const std::uint64_t end = std::min(offset + size, map->size + file->tail_size);

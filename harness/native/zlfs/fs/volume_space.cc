@@ -1,5 +1,6 @@
 // Zones at the end of their lives, and what the ledger says.
 
+#include <algorithm>
 #include <chrono>
 #include <nlohmann/json.hpp>
 
@@ -11,11 +12,10 @@ namespace zlfs {
 IOStatus Volume::Commit(std::uint64_t position) {
   IOStatus status = log_->Commit(position);
   if (!status.ok() || !freed_waiting_.load(std::memory_order_relaxed)) return status;
-  unsigned resets = 0;
-  return Reclaim(false, &resets);
+  return Reclaim(false);
 }
 
-IOStatus Volume::Reclaim(bool hard, unsigned* count) {
+IOStatus Volume::Reclaim(bool hard, bool* reset) {
   // Ending a log zone takes a second commit, after the one that made its last piece garbage.
   constexpr int kCommits = 2;
   for (int commits = 0;; ++commits) {
@@ -48,8 +48,8 @@ IOStatus Volume::Reclaim(bool hard, unsigned* count) {
     }
     for (const std::uint32_t zone : zones) {
       if (IOStatus status = ResetZone(zone); !status.ok()) return status;
-      ++*count;
     }
+    if (reset != nullptr) *reset = *reset || !zones.empty();
     if (!hard || !needs_commit || commits == kCommits) return IOStatus::OK();
     if (IOStatus status = log_->Commit(position); !status.ok()) return status;
   }
@@ -59,6 +59,14 @@ void Volume::Free(const std::vector<Extent>& extents) {
   for (const Extent& extent : extents) {
     allocator_->Freed(extent.zone, KeptBy(extent, io_.geometry().block_size));
   }
+}
+
+bool Volume::BeingRead() {
+  const std::lock_guard lock(state_);
+  return std::any_of(guards_.begin(), guards_.end(), [](const auto& guard) {
+    return std::any_of(guard.second.begin(), guard.second.end(),
+                       [](const auto& map) { return !map.expired(); });
+  });
 }
 
 bool Volume::MayReset(std::uint32_t zone, bool* needs_commit) {
@@ -76,13 +84,13 @@ bool Volume::MayReset(std::uint32_t zone, bool* needs_commit) {
   return false;
 }
 
-void Volume::Retired(std::uint32_t zone, bool reset) {
+void Volume::Retire(std::uint32_t zone, const char* event) {
   const ZoneSpace& space = allocator_->zone(zone);
-  ledger_.Retired({.zone = zone,
-                   .reset = reset,
-                   .written = space.written,
-                   .live = space.kept.live,
-                   .age = allocator_->clock() - space.opened});
+  retired_.push_back({.zone = zone,
+                      .event = event,
+                      .written = space.written,
+                      .live = space.kept.live,
+                      .age = allocator_->clock() - space.opened});
 }
 
 IOStatus Volume::ResetZone(std::uint32_t zone) {
@@ -94,13 +102,14 @@ IOStatus Volume::ResetZone(std::uint32_t zone) {
   if (!status.ok()) {
     // The device is one zone smaller, which is no reason to fail whoever gave the zone back.
     allocator_->Retire(zone);
+    changed_.notify_all();
     return IOStatus::OK();
   }
-  Retired(zone, true);
+  Retire(zone, "reset");
   zone_lock.write_pointer = 0;
   zone_lock.last_piece = 0;
   allocator_->ResetDone(zone);
-  left_.notify_all();
+  changed_.notify_all();
   return IOStatus::OK();
 }
 
@@ -116,12 +125,13 @@ IOStatus Volume::FinishZone(std::uint32_t zone, FinishCause cause) {
   const std::lock_guard state(state_);
   if (!status.ok()) {
     allocator_->Retire(zone);
+    changed_.notify_all();
     return status;
   }
-  Retired(zone, false);
+  Retire(zone, "finish");
   zone_lock.write_pointer = space.capacity;
   allocator_->Finished(zone);
-  left_.notify_all();
+  changed_.notify_all();
   return IOStatus::OK();
 }
 
@@ -129,7 +139,7 @@ TotalsRecord Volume::SinceMkfs() const {
   const Totals now = totals();
   TotalsRecord all = before_;
   all.collected_bytes += now.written[static_cast<std::size_t>(Cause::kGc)].payload;
-  all.collected_zones += now.collected_zones;
+  all.collected_zones += collected_zones_;
   for (const auto& finishes : now.finishes) all.finishes += finishes.count;
   all.resets += now.resets_data + now.resets_metadata;
   return all;
@@ -157,6 +167,13 @@ SpaceUse Volume::Space() {
   return use;
 }
 
+std::map<std::string, std::uint64_t> Named(const SpaceUse& space) {
+  return {{"capacity", space.capacity},       {"live", space.live},
+          {"garbage", space.garbage},         {"pad", space.pad},
+          {"given_up", space.given_up},       {"free", space.free},
+          {"empty_zones", space.empty_zones}, {"active_zones", space.active_zones}};
+}
+
 std::vector<ZoneSpace> Volume::Zones() {
   std::vector<ZoneSpace> zones;
   const std::lock_guard lock(state_);
@@ -165,32 +182,30 @@ std::vector<ZoneSpace> Volume::Zones() {
 }
 
 std::string Volume::LedgerLine(const char* event) {
-  const Totals totals = ledger_.totals();
-  const SpaceUse space = Space();
+  const Totals now = totals();
   nlohmann::json line;
   line["t"] = std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count();
   line["mounted"] = mounted_;
   line["identity"] = superblock_.identity;
   line["event"] = event;
   for (std::size_t i = 0; i < kCauses; ++i) {
-    line["written"][std::string(kCauseNames[i])] = {{"payload", totals.written[i].payload},
-                                                    {"pad", totals.written[i].pad}};
+    line["written"][std::string(kCauseNames[i])] = {{"payload", now.written[i].payload},
+                                                    {"pad", now.written[i].pad}};
   }
   for (std::size_t i = 0; i < kFinishCauses; ++i) {
-    line["finishes"][std::string(kFinishNames[i])] = {{"count", totals.finishes[i].count},
-                                                      {"given_up", totals.finishes[i].given_up}};
+    line["finishes"][std::string(kFinishNames[i])] = {{"count", now.finishes[i].count},
+                                                      {"given_up", now.finishes[i].given_up}};
   }
-  line["resets"] = {{"data", totals.resets_data}, {"metadata", totals.resets_metadata}};
-  line["flushes"] = totals.flushes;
-  line["collected_zones"] = totals.collected_zones;
-  line["space"] = {{"capacity", space.capacity},       {"live", space.live},
-                   {"garbage", space.garbage},         {"pad", space.pad},
-                   {"given_up", space.given_up},       {"free", space.free},
-                   {"empty_zones", space.empty_zones}, {"active_zones", space.active_zones}};
+  line["resets"] = {{"data", now.resets_data}, {"metadata", now.resets_metadata}};
+  line["flushes"] = now.flushes;
+  line["collected_zones"] = collected_zones_.load();
+  line["space"] = Named(Space());
   line["retired"] = nlohmann::json::array();
-  for (const Retirement& end : ledger_.TakeRetired()) {
-    line["retired"].push_back(
-        {end.zone, end.reset ? "reset" : "finish", end.written, end.live, end.age});
+  {
+    const std::lock_guard lock(state_);
+    for (const Retirement& end : std::exchange(retired_, {})) {
+      line["retired"].push_back({end.zone, end.event, end.written, end.live, end.age});
+    }
   }
   if (event == std::string_view("close")) {
     const std::vector<ZoneSpace> zones = Zones();

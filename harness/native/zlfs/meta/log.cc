@@ -123,9 +123,10 @@ IOStatus MetaLog::WriteBlocks(const AlignedBuffer& blocks, std::size_t size, std
   if (offset_ + size > capacity_) {
     return IOStatus::NoSpace("metadata-full", "the name space does not fit into one zone");
   }
-  IOStatus status =
-      io_->Write(Cause::kMetadata, zone_, offset_, Slice(blocks.get(), size), payload);
-  if (status.ok()) offset_ += size;
+  std::uint64_t written = 0;
+  const Slice buffer(blocks.get(), size);
+  IOStatus status = io_->Write(Cause::kMetadata, zone_, offset_, buffer, payload, &written);
+  offset_ += written;  // short of all of it, nothing is written any more
   return status;
 }
 

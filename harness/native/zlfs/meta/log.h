@@ -40,8 +40,8 @@ class MetaLog {
 
   // Returns the record's position. The caller holds the state's mutex.
   std::uint64_t Append(const Record& record);
-  // Position of the last record. The caller holds the state's mutex.
-  std::uint64_t appended() const { return appended_; }
+  // Position of the last record.
+  std::uint64_t appended() const { return appended_.load(std::memory_order_relaxed); }
 
   // Makes records up to `position` durable, and everything written to the device before. Call
   // without the state's mutex. An error that leaves the log undefined is returned ever after.
@@ -69,8 +69,8 @@ class MetaLog {
   const Describe describe_;
   const std::uint64_t capacity_;
 
-  std::string pending_;         // records; guarded by *state_
-  std::uint64_t appended_ = 0;  // guarded by *state_
+  std::string pending_;                      // records; guarded by *state_
+  std::atomic<std::uint64_t> appended_ = 0;  // changed with *state_ held
 
   std::mutex write_;  // taken before *state_; guards what follows
   Superblock superblock_;

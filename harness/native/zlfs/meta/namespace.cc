@@ -36,12 +36,8 @@ struct Applier {
       return IOStatus::Corruption("corrupt-id", Id(r.file) + " does not fit the next file id");
     }
     Name(r.file, r.name);
-    space->files[r.file] = {.name = r.name,
-                            .kind = r.kind,
-                            .lifetime = 0,
-                            .modified = r.modified,
-                            .size = 0,
-                            .extents = {}};
+    static_cast<FileInfo&>(space->files[r.file]) = {
+        .id = r.file, .kind = r.kind, .name = r.name, .modified = r.modified};
     space->next_file = std::max(space->next_file, r.file + 1);
     return IOStatus::OK();
   }
@@ -109,7 +105,7 @@ struct Applier {
 
 void RecoveredFile::Cut(std::uint64_t new_size) {
   while (size > new_size) {
-    Extent& last = extents.back().extent;
+    Extent& last = extents.back();
     const std::uint64_t surplus = size - new_size;
     if (last.length > surplus) {
       last.length -= surplus;
@@ -117,12 +113,14 @@ void RecoveredFile::Cut(std::uint64_t new_size) {
     } else {
       size -= last.length;
       extents.pop_back();
+      frames.pop_back();
     }
   }
 }
 
 void RecoveredFile::Append(const Extent& extent, std::uint64_t frame) {
-  extents.push_back({.extent = extent, .frame = frame});
+  extents.push_back(extent);
+  frames.push_back(frame);
   size += extent.length;
 }
 

@@ -13,18 +13,18 @@
 
 namespace zlfs {
 
-struct RecoveredExtent {
-  Extent extent;
-  std::uint64_t frame = 0;  // that said so; pieces: 0
+struct FileInfo {
+  std::uint64_t id = 0;
+  FileKind kind = FileKind::kData;
+  std::string name = {};
+  std::uint64_t modified = 0;
+  std::uint8_t lifetime = 0;
+  std::uint64_t size = 0;  // sum of the extents' lengths
+  std::vector<Extent> extents = {};
 };
 
-struct RecoveredFile {
-  std::string name;
-  FileKind kind = FileKind::kData;
-  std::uint8_t lifetime = 0;
-  std::uint64_t modified = 0;
-  std::uint64_t size = 0;  // sum of the extents' lengths
-  std::vector<RecoveredExtent> extents;
+struct RecoveredFile : FileInfo {
+  std::vector<std::uint64_t> frames;  // that said so, of each extent; pieces: 0
 
   // Keeps the first `size` bytes.
   void Cut(std::uint64_t new_size);

@@ -144,7 +144,8 @@ IOStatus CutAtWritePointers(Recovered* recovered) {
   for (auto& [id, file] : recovered->space.files) {
     std::uint64_t before = 0;
     std::optional<std::uint64_t> keep;  // bytes in front of the first one that is not covered
-    for (const auto& [extent, frame] : file.extents) {
+    for (std::size_t i = 0; i < file.extents.size(); ++i) {
+      const Extent& extent = file.extents[i];
       const std::string name = "file " + std::to_string(id);
       const auto wrong = [&](const std::string& what) {
         return Corrupt("corrupt-extent", extent.zone, extent.offset, name + " " + what);
@@ -162,7 +163,7 @@ IOStatus CutAtWritePointers(Recovered* recovered) {
       }
       const std::uint64_t covered = Covered(zone);
       if (extent.end() > covered) {
-        if (frame != 0 && frame <= recovered->flushed_frame) {
+        if (file.frames[i] != 0 && file.frames[i] <= recovered->flushed_frame) {
           return Corrupt("lost-data", extent.zone, extent.offset,
                          "flushed content of " + name + " is behind the write pointer");
         }
@@ -181,7 +182,7 @@ IOStatus CheckBlocks(const Recovered& recovered) {
   const std::uint64_t block = recovered.superblock.block_size;
   std::vector<std::tuple<std::uint32_t, std::uint64_t, std::uint64_t>> blocks;  // zone, first, end
   for (const auto& [id, file] : recovered.space.files) {
-    for (const auto& [extent, frame] : file.extents) {
+    for (const Extent& extent : file.extents) {
       blocks.emplace_back(extent.zone, extent.offset / block, (extent.end() + block - 1) / block);
     }
   }

@@ -23,6 +23,7 @@ AllocatorSetup Blank(std::uint32_t zones, std::uint32_t budget, const Policy& po
 Request Data(std::uint64_t writer, std::uint8_t lifetime, std::uint64_t blocks) {
   return {.stream = Stream::kData,
           .urgency = Urgency::kOrdinary,
+          .job = Job::kCompaction,
           .writer = writer,
           .lifetime = lifetime,
           .size = blocks * kBlock};
@@ -97,7 +98,9 @@ TEST(Allocator, WaitsForAWriterToLeave) {
   Write(&allocator, Data(1, 2, 1));
   const auto other = Write(&allocator, Data(2, 5, 1));
   Request request = Data(3, 5, 1);
-  request.may_wait = true;
+  EXPECT_EQ(Write(&allocator, request).zone, other.zone) << "compactions share";
+  request.urgency = Urgency::kFlush;
+  request.job = Job::kFlush;
   EXPECT_EQ(allocator.Allocate(request).kind, Decision::Kind::kWait);
   allocator.Leave(2);
   EXPECT_EQ(Write(&allocator, request).zone, other.zone);

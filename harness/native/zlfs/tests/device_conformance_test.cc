@@ -176,8 +176,8 @@ TEST_P(Conformance, WrittenBytesAreReadBack) {
   const Blocks first = Make(2, 1);
   const Blocks second = Make(3, 2);
   const Blocks third = Make(1, 3);
-  const Slice both[] = {first.slice(), second.slice()};
-  ASSERT_OK(device_->Write(zone, 0, both));
+  ASSERT_OK(device_->Write(zone, 0, first.slice()));
+  ASSERT_OK(device_->Write(zone, 2ULL * geometry_.block_size, second.slice()));
   ASSERT_OK(device_->Write(zone, 5ULL * geometry_.block_size, third.slice()));
   const ZoneInfo info = InfoOf(*device_, zone);
   EXPECT_EQ(info.condition, ZoneCondition::kImplicitlyOpen);
@@ -189,25 +189,18 @@ TEST_P(Conformance, WrittenBytesAreReadBack) {
             expected.substr(4ULL * geometry_.block_size));
   ASSERT_OK(device_->Flush());
   const Counters counters = device_->counters();
-  EXPECT_EQ(counters.writes, 2U);
+  EXPECT_EQ(counters.writes, 3U);
   EXPECT_EQ(counters.bytes_written, expected.size());
   EXPECT_EQ(counters.flushes, 1U);
 }
 
-TEST_P(Conformance, AWriteOfManyBuffersArrivesInOrder) {
+TEST_P(Conformance, AWriteOfManyBlocksArrivesInOrder) {
   const std::uint32_t zone = zones_[0];
   const std::uint64_t capacity = InfoOf(*device_, zone).capacity / geometry_.block_size;
-  std::vector<Blocks> blocks;
-  std::vector<Slice> buffers;
-  std::string expected;
-  for (std::uint64_t i = 0; i < std::min<std::uint64_t>(capacity, 1500); ++i) {
-    blocks.push_back(Make(1, static_cast<unsigned char>(i)));
-    buffers.push_back(blocks.back().slice());
-    expected += blocks.back().view();
-  }
-  ASSERT_OK(device_->Write(zone, 0, buffers));
-  EXPECT_EQ(ReadZone(*device_, zone, 0, expected.size()), expected);
-  EXPECT_EQ(device_->counters().bytes_written, expected.size());
+  const Blocks blocks = Make(std::min<std::uint64_t>(capacity, 1500));
+  ASSERT_OK(device_->Write(zone, 0, blocks.slice()));
+  EXPECT_EQ(ReadZone(*device_, zone, 0, blocks.view().size()), blocks.view());
+  EXPECT_EQ(device_->counters().bytes_written, blocks.view().size());
 }
 
 TEST_P(Conformance, WritesElsewhereThanAtTheWritePointerAreRefused) {
@@ -233,7 +226,6 @@ TEST_P(Conformance, UnalignedCommandsAreRefused) {
   EXPECT_ERROR(device_->Write(zone, 0, Slice(whole.data() + half, geometry_.block_size)),
                DeviceError::kUnaligned);
   EXPECT_ERROR(device_->Write(zone, 0, Slice(whole.data(), 0)), DeviceError::kUnaligned);
-  EXPECT_ERROR(device_->Write(zone, 0, std::span<const Slice>()), DeviceError::kUnaligned);
   ASSERT_OK(device_->Write(zone, 0, whole));
   if (geometry_.read_alignment == 1) {
     EXPECT_EQ(ReadZone(*device_, zone, 3, 5), blocks.view().substr(3, 5));

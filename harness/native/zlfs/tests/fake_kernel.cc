@@ -4,7 +4,6 @@
 #include <fcntl.h>
 #include <libzbd/zbd.h>
 #include <sys/syscall.h>
-#include <sys/uio.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -118,15 +117,10 @@ void FakeKernel::LimitRequests(std::uint64_t kilobytes, std::uint64_t segments) 
   PutAttribute("nvme5n1", "queue/max_segments", std::to_string(segments));
 }
 
-bool FakeKernel::OneRequest(std::span<const Slice> buffers) const {
-  std::uint64_t bytes = 0;
-  std::uint64_t pages = 0;
-  for (const Slice& buffer : buffers) {
-    const auto first = reinterpret_cast<std::uintptr_t>(buffer.data());
-    pages += (first + buffer.size() - 1) / 4096 - first / 4096 + 1;
-    bytes += buffer.size();
-  }
-  return bytes <= max_kilobytes_ * 1024 && pages <= max_segments_;
+bool FakeKernel::OneRequest(const Slice& buffer) const {
+  const auto first = reinterpret_cast<std::uintptr_t>(buffer.data());
+  const std::uint64_t pages = (first + buffer.size() - 1) / 4096 - first / 4096 + 1;
+  return buffer.size() <= max_kilobytes_ * 1024 && pages <= max_segments_;
 }
 
 void FakeKernel::PutAttribute(const std::string& device, const std::string& attribute,
@@ -236,27 +230,21 @@ int zbd_zones_operation(int fd, zbd_zone_op operation, off_t offset, off_t lengt
   }
 }
 
-ssize_t pwritev(int fd, const iovec* vectors, int count, off_t offset) noexcept(false) {
+ssize_t pwrite(int fd, const void* content, std::size_t bytes, off_t offset) noexcept(false) {
   FakeKernel* const kernel = Find(fd);
-  if (kernel == nullptr) return syscall(SYS_pwritev, fd, vectors, count, offset, 0);
+  if (kernel == nullptr) return syscall(SYS_pwrite64, fd, content, bytes, offset);
   if (zlfs::Interrupted(*kernel)) return -1;
-  std::vector<zlfs::Slice> buffers;
-  ssize_t bytes = 0;
-  for (int i = 0; i < count; ++i) {
-    buffers.emplace_back(static_cast<const char*>(vectors[i].iov_base), vectors[i].iov_len);
-    bytes += static_cast<ssize_t>(vectors[i].iov_len);
-  }
-  if (!kernel->OneRequest(buffers)) ++kernel->split_requests;
+  zlfs::Slice buffer(static_cast<const char*>(content), bytes);
+  if (!kernel->OneRequest(buffer)) ++kernel->split_requests;
   const std::size_t block = kernel->faults().geometry().block_size;
-  if (kernel->short_transfers && buffers[0].size() > block) {
-    buffers = {zlfs::Slice(buffers[0].data(), buffers[0].size() / block / 2 * block)};
-    bytes = static_cast<ssize_t>(buffers[0].size());
+  if (kernel->short_transfers && bytes > block) {
+    buffer = zlfs::Slice(buffer.data(), bytes / block / 2 * block);
   }
   const std::uint64_t size = kernel->faults().geometry().zone_size;
   const auto at = static_cast<std::uint64_t>(offset);
   const zlfs::IOStatus status =
-      kernel->faults().Write(static_cast<std::uint32_t>(at / size), at % size, buffers);
-  return zlfs::Result(status) == 0 ? bytes : -1;
+      kernel->faults().Write(static_cast<std::uint32_t>(at / size), at % size, buffer);
+  return zlfs::Result(status) == 0 ? static_cast<ssize_t>(buffer.size()) : -1;
 }
 
 ssize_t pread(int fd, void* buffer, std::size_t size, off_t offset) noexcept(false) {

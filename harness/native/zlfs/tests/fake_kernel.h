@@ -1,5 +1,5 @@
 // A kernel without a zoned device that pretends to have one: the calls that the kernel back end
-// makes for a FakeKernel's path (libzbd, pwritev, pread, fdatasync) are answered by an emulated
+// makes for a FakeKernel's path (libzbd, pwrite, pread, fdatasync) are answered by an emulated
 // device, with the errors of Linux. Calls for anything else go where they always went.
 
 #pragma once
@@ -7,7 +7,6 @@
 #include <cstdint>
 #include <filesystem>
 #include <memory>
-#include <span>
 #include <string>
 
 #include "device_test_util.h"
@@ -35,7 +34,7 @@ class FakeKernel {
 
   // What fits into one request: little, so that writes are split often. Tells the driver, too.
   void LimitRequests(std::uint64_t kilobytes, std::uint64_t segments);
-  bool OneRequest(std::span<const Slice> buffers) const;
+  bool OneRequest(const Slice& buffer) const;
 
   // How the faked system calls misbehave, and what they saw.
   bool exclusively_open = false;

@@ -5,7 +5,6 @@
 #include <cstdint>
 #include <limits>
 #include <mutex>
-#include <span>
 #include <string>
 #include <vector>
 
@@ -24,7 +23,7 @@ struct Fault {
   std::uint64_t after = 0;
   std::uint64_t times = 1;
   DeviceError::Name error = DeviceError::kIo;
-  std::uint64_t landed_blocks = 0;  // of a failing write's first buffer: they reach the zone
+  std::uint64_t landed_blocks = 0;  // of a failing write: they reach the zone
 };
 
 class FaultyDevice final : public ZonedDevice {
@@ -45,14 +44,12 @@ class FaultyDevice final : public ZonedDevice {
   IOStatus Report(std::uint32_t first, std::uint32_t count, std::vector<ZoneInfo>* zones) override {
     return inner_->Report(first, count, zones);
   }
-  using ZonedDevice::Write;
-  IOStatus Write(std::uint32_t zone, std::uint64_t offset,
-                 std::span<const Slice> buffers) override {
+  IOStatus Write(std::uint32_t zone, std::uint64_t offset, const Slice& buffer) override {
     Fault fault;
-    if (!Take(Operation::kWrite, &fault)) return inner_->Write(zone, offset, buffers);
+    if (!Take(Operation::kWrite, &fault)) return inner_->Write(zone, offset, buffer);
     if (fault.landed_blocks > 0) {
       const std::size_t landed = fault.landed_blocks * geometry_.block_size;
-      IOStatus status = inner_->Write(zone, offset, Slice(buffers[0].data(), landed));
+      IOStatus status = inner_->Write(zone, offset, Slice(buffer.data(), landed));
       if (!status.ok()) return status;
     }
     return MakeError(fault.error, "injected");
@@ -81,9 +78,6 @@ class FaultyDevice final : public ZonedDevice {
   Counters counters() const override { return inner_->counters(); }
 
  private:
-  // Only asked by checks that this device leaves to the inner one.
-  std::uint64_t Capacity(std::uint32_t /*zone*/) const override { return geometry_.zone_size; }
-
   IOStatus Zone(Operation operation, IOStatus (ZonedDevice::*command)(std::uint32_t),
                 std::uint32_t zone) {
     Fault fault;

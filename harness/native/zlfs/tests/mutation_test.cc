@@ -50,8 +50,7 @@ class PatchedDevice final : public ZonedDevice {
     if (from < content_->size()) content_->copy(to, size, from);
     return IOStatus::OK();
   }
-  using ZonedDevice::Write;
-  IOStatus Write(std::uint32_t, std::uint64_t, std::span<const Slice>) override { return No(); }
+  IOStatus Write(std::uint32_t, std::uint64_t, const Slice&) override { return No(); }
   IOStatus Flush() override { return No(); }
   IOStatus OpenZone(std::uint32_t) override { return No(); }
   IOStatus CloseZone(std::uint32_t) override { return No(); }
@@ -59,7 +58,6 @@ class PatchedDevice final : public ZonedDevice {
   IOStatus ResetZone(std::uint32_t) override { return No(); }
 
  private:
-  std::uint64_t Capacity(std::uint32_t) const override { return 0; }
   static IOStatus No() { return IOStatus::IOError("a check changes the device"); }
 
   EmulatedDevice* const inner_;

@@ -42,6 +42,7 @@ IOStatus Fill(FileSystem* fs, const Kept& file, std::mt19937_64* random) {
   IOStatus status = fs->NewWritableFile(file.name, FileOptions(), &writer, nullptr);
   if (!status.ok()) return status;
   writer->SetWriteLifeTimeHint(static_cast<rocksdb::Env::WriteLifeTimeHint>(2 + file.seed % 3));
+  writer->SetIOPriority(rocksdb::Env::IO_HIGH);  // as flushes have
   for (std::size_t done = 0; status.ok() && done < file.size;) {
     const std::size_t n = std::min<std::size_t>(file.size - done, 1 + (*random)() % 20000);
     status = writer->Append(Content(file.seed, done, n), IOOptions(), nullptr);

@@ -4,6 +4,8 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
+#include <chrono>
 #include <cstdio>
 #include <map>
 #include <nlohmann/json.hpp>
@@ -215,7 +217,7 @@ TEST_P(FullVolume, KeepsRunningAndLosesNothing) {
   }
   EXPECT_EQ(Violations(rig.device.get()), "");
   std::printf("write amplification %.2f\n",
-              static_cast<double>(totals.BytesWritten()) /
+              static_cast<double>(BytesWritten(totals)) /
                   static_cast<double>(
                       totals.written[static_cast<std::size_t>(Cause::kCompaction)].payload));
 }
@@ -279,6 +281,43 @@ TEST(Volume, ThePaddingOfALogIsCollected) {
   ASSERT_OK(volume->Close());
   EXPECT_EQ(Violations(rig.device.get()), "");
   EXPECT_EQ(ReadWhole(rig.Mount().get(), "/x.log"), content);
+}
+
+TEST(Volume, ALogWithoutSpaceWaitsForJobsAndForNothingElse) {
+  Rig rig("zones=40&zone_size=128K&zone_capacity=96K&max_active=14");
+  const auto volume = rig.Mount();
+  std::vector<std::shared_ptr<File>> compactions;
+  // More than the log takes over before there is no space for it.
+  for (const char* const name : {"/1", "/2", "/3", "/4", "/5", "/6", "/7", "/8"}) {
+    compactions.push_back(Create(volume.get(), name, FileKind::kData, DataPlacement()));
+    ASSERT_OK(volume->Append(compactions.back().get(), Content(1, 0, 8192)));
+    ASSERT_OK(volume->Sync(compactions.back().get()));
+  }
+  std::atomic<int> logs = 0;
+  std::atomic<bool> full = false;
+  std::thread writer([&] {
+    IOStatus status;
+    while (status.ok()) {
+      const std::string name = "/" + std::to_string(++logs) + ".log";
+      const auto log = Create(volume.get(), name, FileKind::kLog, LogPlacement());
+      status = volume->Append(log.get(), Content(2, 0, 90000));
+      if (status.ok()) status = volume->Sync(log.get());
+      EXPECT_EQ(volume->FinishWriting(log.get()).ok(), status.ok());
+      volume->Release(log);
+    }
+    EXPECT_TRUE(status.IsNoSpace()) << status.ToString();
+    full = true;
+  });
+  for (int before = -1; before != logs && !full;) {
+    before = logs;
+    std::this_thread::sleep_for(std::chrono::milliseconds(300));
+  }
+  EXPECT_FALSE(full) << "a compaction could still give space back";
+  for (const auto& file : compactions) {
+    ASSERT_OK(volume->FinishWriting(file.get()));
+    volume->Release(file);
+  }
+  writer.join();
 }
 
 TEST(Volume, AReaderKeepsAZoneFromBeingReset) {
@@ -510,6 +549,32 @@ TEST(Failure, AWriteErrorReachesTheWriterAndNothingElseBreaks) {
     }
   }
   EXPECT_EQ(Violations(rig.device.get()), "");
+}
+
+TEST(Failure, WhatAFailedSyncDidNotWriteIsNeverWrittenLater) {
+  Rig rig;
+  auto volume = rig.MountFaulty();
+  for (const FileKind kind : {FileKind::kData, FileKind::kLog}) {
+    const std::string name = kind == FileKind::kLog ? "/a.log" : "/a";
+    std::shared_ptr<File> file;
+    ASSERT_OK(volume->Create(name, kind, &file));
+    volume->SetPlacement(file.get(), kind == FileKind::kLog ? LogPlacement() : DataPlacement());
+    ASSERT_OK(volume->Append(file.get(), "synced"));
+    ASSERT_OK(volume->Sync(file.get()));
+    ASSERT_OK(volume->Append(file.get(), " and not"));
+    rig.faulty->Inject({.operation = Operation::kWrite, .error = DeviceError::kNoSpace});
+    EXPECT_TRUE(volume->Sync(file.get()).IsNoSpace());
+    rig.faulty->ClearFaults();
+    EXPECT_TRUE(volume->Append(file.get(), " more").IsNoSpace());
+    EXPECT_TRUE(volume->Sync(file.get()).IsNoSpace());
+    EXPECT_TRUE(volume->FinishWriting(file.get()).IsNoSpace());
+    volume->Release(file);
+    EXPECT_EQ(ReadWhole(volume.get(), name), "synced");
+  }
+  ASSERT_OK(volume->Close());
+  volume = rig.Mount();
+  EXPECT_EQ(ReadWhole(volume.get(), "/a"), "synced");
+  EXPECT_EQ(ReadWhole(volume.get(), "/a.log"), "synced");
 }
 
 TEST(Failure, AfterAFailedFlushNoSyncSucceeds) {

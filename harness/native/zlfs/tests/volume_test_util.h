@@ -52,9 +52,8 @@ class HookedDevice final : public ZonedDevice {
   IOStatus Report(std::uint32_t first, std::uint32_t count, std::vector<ZoneInfo>* zones) override {
     return inner_->Report(first, count, zones);
   }
-  IOStatus Write(std::uint32_t zone, std::uint64_t offset,
-                 std::span<const Slice> buffers) override {
-    return Then(inner_->Write(zone, offset, buffers));
+  IOStatus Write(std::uint32_t zone, std::uint64_t offset, const Slice& buffer) override {
+    return Then(inner_->Write(zone, offset, buffer));
   }
   IOStatus Read(std::uint64_t offset, std::size_t size, char* buffer) override {
     return inner_->Read(offset, size, buffer);
@@ -66,9 +65,6 @@ class HookedDevice final : public ZonedDevice {
   IOStatus ResetZone(std::uint32_t zone) override { return Then(inner_->ResetZone(zone)); }
 
  private:
-  std::uint64_t Capacity(std::uint32_t zone) const override {
-    return InfoOf(*inner_, zone).capacity;
-  }
   IOStatus Then(IOStatus status) {
     hook_();
     return status;
@@ -105,6 +101,7 @@ inline std::string ReadWhole(Volume* volume, const std::string& name) {
 inline Placement DataPlacement(std::uint8_t lifetime = 3, Cause cause = Cause::kCompaction) {
   return {.stream = Stream::kData,
           .urgency = cause == Cause::kFlush ? Urgency::kFlush : Urgency::kOrdinary,
+          .job = cause == Cause::kFlush ? Job::kFlush : Job::kCompaction,
           .cause = cause,
           .lifetime = lifetime};
 }
@@ -130,10 +127,16 @@ inline std::string Violations(ZonedDevice* device) {
   return text;
 }
 
+inline std::uint64_t BytesWritten(const Totals& totals) {
+  std::uint64_t sum = 0;
+  for (const Totals::Bytes& bytes : totals.written) sum += bytes.payload + bytes.pad;
+  return sum;
+}
+
 // The ledger and the device's own counters agree on everything.
 inline void ExpectLedgerIsDevice(const Totals& totals, const Counters& before,
                                  const Counters& after) {
-  EXPECT_EQ(totals.BytesWritten(), after.bytes_written - before.bytes_written);
+  EXPECT_EQ(BytesWritten(totals), after.bytes_written - before.bytes_written);
   EXPECT_EQ(totals.resets_data + totals.resets_metadata, after.resets - before.resets);
   EXPECT_EQ(totals.flushes, after.flushes - before.flushes);
   std::uint64_t finishes = 0;

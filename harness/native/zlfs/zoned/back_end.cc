@@ -18,24 +18,19 @@ IOStatus BackEnd::Report(std::uint32_t first, std::uint32_t count, std::vector<Z
   return count == 0 ? status : DoReport(first, count, zones);
 }
 
-IOStatus BackEnd::Write(std::uint32_t zone, std::uint64_t offset, std::span<const Slice> buffers) {
+IOStatus BackEnd::Write(std::uint32_t zone, std::uint64_t offset, const Slice& buffer) {
   IOStatus status = CheckAccess();
   if (status.ok()) status = CheckRange(zone, 1);
   if (!status.ok()) return status;
   const std::uint64_t block = geometry_.block_size;
-  std::uint64_t size = 0;
-  bool aligned = offset % block == 0;
-  for (const Slice& buffer : buffers) {
-    aligned = aligned && buffer.size() % block == 0 && Aligned(buffer.data(), block);
-    size += buffer.size();
+  if (buffer.empty() || (offset | buffer.size()) % block != 0 || !Aligned(buffer.data(), block)) {
+    return Fail(DeviceError::kUnaligned, zone, "a write");
   }
-  if (!aligned || size == 0) return Fail(DeviceError::kUnaligned, zone, "a write");
-
   const std::lock_guard lock(zone_mutexes_[zone]);
-  status = CheckPlace(zone, offset, size);
+  status = CheckPlace(zone, offset, buffer.size());
   if (!status.ok()) return status;
   std::uint64_t written = 0;
-  status = DoWrite(zone, offset, size, buffers, &written);
+  status = DoWrite(zone, offset, buffer, &written);
   const std::lock_guard counters_lock(counters_mutex_);
   counters_.bytes_written += written;
   counters_.writes += status.ok() ? 1 : 0;

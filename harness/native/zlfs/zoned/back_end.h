@@ -6,7 +6,6 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
-#include <span>
 #include <string_view>
 #include <vector>
 
@@ -17,8 +16,7 @@ namespace zlfs {
 class BackEnd : public ZonedDevice {
  public:
   IOStatus Report(std::uint32_t first, std::uint32_t count, std::vector<ZoneInfo>* zones) final;
-  using ZonedDevice::Write;
-  IOStatus Write(std::uint32_t zone, std::uint64_t offset, std::span<const Slice> buffers) final;
+  IOStatus Write(std::uint32_t zone, std::uint64_t offset, const Slice& buffer) final;
   IOStatus Read(std::uint64_t offset, std::size_t size, char* buffer) final;
   IOStatus Flush() final;
   IOStatus OpenZone(std::uint32_t zone) final {
@@ -43,6 +41,7 @@ class BackEnd : public ZonedDevice {
     zone_mutexes_ = std::make_unique<std::mutex[]>(geometry.zone_count);
   }
 
+  virtual std::uint64_t Capacity(std::uint32_t zone) const = 0;  // of an existing zone
   // The state of a zone as far as this handle knows without asking. Needs the zone's lock.
   virtual ZoneInfo Known(std::uint32_t zone) const = 0;
 
@@ -51,8 +50,8 @@ class BackEnd : public ZonedDevice {
   virtual IOStatus DoReport(std::uint32_t first, std::uint32_t count,
                             std::vector<ZoneInfo>* zones) = 0;
   // `written`: by how much the write pointer moved, also after an error.
-  virtual IOStatus DoWrite(std::uint32_t zone, std::uint64_t offset, std::uint64_t size,
-                           std::span<const Slice> buffers, std::uint64_t* written) = 0;
+  virtual IOStatus DoWrite(std::uint32_t zone, std::uint64_t offset, const Slice& buffer,
+                           std::uint64_t* written) = 0;
   virtual IOStatus DoRead(std::uint32_t zone, std::uint64_t offset, std::size_t size,
                           char* buffer) = 0;
   virtual IOStatus DoFlush() = 0;

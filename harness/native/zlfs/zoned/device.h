@@ -7,7 +7,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <span>
 #include <string>
 #include <vector>
 
@@ -101,15 +100,11 @@ class ZonedDevice {
   virtual IOStatus Report(std::uint32_t first, std::uint32_t count,
                           std::vector<ZoneInfo>* zones) = 0;
 
-  // Writes the buffers one after the other at `offset` of the zone, which must be its write
-  // pointer. Address and length of each buffer are multiples of block_size. Opens the zone
-  // implicitly when it is empty or closed. The bytes may be in a volatile cache until Flush.
-  // After an error the write pointer may have moved by whole blocks: Report tells.
-  virtual IOStatus Write(std::uint32_t zone, std::uint64_t offset,
-                         std::span<const Slice> buffers) = 0;
-  IOStatus Write(std::uint32_t zone, std::uint64_t offset, const Slice& buffer) {
-    return Write(zone, offset, std::span<const Slice>(&buffer, 1));
-  }
+  // Writes the buffer at `offset` of the zone, which must be its write pointer. Address and length
+  // of the buffer are multiples of block_size. Opens the zone implicitly when it is empty or
+  // closed. The bytes may be in a volatile cache until Flush. After an error the write pointer may
+  // have moved by whole blocks: Report tells.
+  virtual IOStatus Write(std::uint32_t zone, std::uint64_t offset, const Slice& buffer) = 0;
 
   // Reads exactly `size` bytes at the device offset `offset`, within one zone's capacity. Bytes at
   // and above the write pointer are unspecified (zeros on the emulated device).
@@ -130,8 +125,6 @@ class ZonedDevice {
   virtual Counters counters() const { return {}; }
 
  protected:
-  virtual std::uint64_t Capacity(std::uint32_t zone) const = 0;  // of an existing zone
-
   const Access access_;
   Geometry geometry_;  // set once, while the device is opened
 };

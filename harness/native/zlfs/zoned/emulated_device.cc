@@ -56,8 +56,8 @@ IOStatus EmulatedDevice::DoReport(std::uint32_t first, std::uint32_t count,
   return IOStatus::OK();
 }
 
-IOStatus EmulatedDevice::DoWrite(std::uint32_t zone, std::uint64_t offset, std::uint64_t size,
-                                 std::span<const Slice> buffers, std::uint64_t* written) {
+IOStatus EmulatedDevice::DoWrite(std::uint32_t zone, std::uint64_t offset, const Slice& buffer,
+                                 std::uint64_t* written) {
   {
     const std::lock_guard lock(state_mutex_);
     const bool open = IsOpen(image_->State(zone).condition);
@@ -65,22 +65,18 @@ IOStatus EmulatedDevice::DoWrite(std::uint32_t zone, std::uint64_t offset, std::
     if (!status.ok()) return status;
   }
   // Nobody else moves this zone's write pointer meanwhile; other zones go on.
-  char* target = image_->Data(zone) + offset;
-  for (const Slice& buffer : buffers) {
-    std::memcpy(target, buffer.data(), buffer.size());
-    target += buffer.size();
-  }
+  std::memcpy(image_->Data(zone) + offset, buffer.data(), buffer.size());
 
   const std::lock_guard lock(state_mutex_);
   ZoneState state = image_->State(zone);
-  const std::uint64_t blocks = size / geometry_.block_size;
+  const std::uint64_t blocks = buffer.size() / geometry_.block_size;
   if (image_->shape().cache != 0) {
     cached_.push_back({.zone = zone, .first = state.written, .blocks = blocks});
   }
   state.written += blocks;
-  if (offset + size == Capacity(zone)) state.condition = ZoneCondition::kFull;
+  if (offset + buffer.size() == Capacity(zone)) state.condition = ZoneCondition::kFull;
   image_->SetState(zone, state);
-  *written = size;
+  *written = buffer.size();
   return IOStatus::OK();
 }
 

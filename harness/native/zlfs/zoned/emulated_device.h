@@ -60,8 +60,8 @@ class EmulatedDevice final : public BackEnd {
   ZoneInfo Known(std::uint32_t zone) const override;
   IOStatus DoReport(std::uint32_t first, std::uint32_t count,
                     std::vector<ZoneInfo>* zones) override;
-  IOStatus DoWrite(std::uint32_t zone, std::uint64_t offset, std::uint64_t size,
-                   std::span<const Slice> buffers, std::uint64_t* written) override;
+  IOStatus DoWrite(std::uint32_t zone, std::uint64_t offset, const Slice& buffer,
+                   std::uint64_t* written) override;
   IOStatus DoRead(std::uint32_t zone, std::uint64_t offset, std::size_t size,
                   char* buffer) override;
   IOStatus DoFlush() override;

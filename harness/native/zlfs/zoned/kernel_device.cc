@@ -2,7 +2,6 @@
 
 #include <fcntl.h>
 #include <libzbd/zbd.h>
-#include <sys/uio.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -21,7 +20,6 @@ namespace {
 // check the index when it opens.
 constexpr int kLibzbdDescriptors = 1024;
 constexpr std::uint64_t kPageSize = 4096;
-constexpr std::size_t kMaxVectors = 1024;  // IOV_MAX of Linux
 
 // What fits into one request of the device's queue. A write that is one request cannot be
 // reordered, whatever the scheduler. A buffer is contiguous in virtual memory only, so each of its
@@ -45,29 +43,6 @@ zbd_zone_op OperationOf(ZoneCondition to) {
   if (to == ZoneCondition::kExplicitlyOpen) return ZBD_OP_OPEN;
   if (to == ZoneCondition::kClosed) return ZBD_OP_CLOSE;
   return to == ZoneCondition::kFull ? ZBD_OP_FINISH : ZBD_OP_RESET;
-}
-
-// One write command: as much of the buffers from `done` on as fits.
-void NextCommand(std::span<const Slice> buffers, std::uint64_t done, const WriteLimits& limits,
-                 std::vector<iovec>* vectors) {
-  vectors->clear();
-  std::uint64_t bytes = limits.bytes;
-  std::uint64_t pages = limits.pages;
-  for (const Slice& buffer : buffers) {
-    if (done >= buffer.size()) {
-      done -= buffer.size();
-      continue;
-    }
-    if (bytes == 0 || pages == 0 || vectors->size() == kMaxVectors) break;
-    const char* const from = buffer.data() + done;
-    const std::uint64_t in_page = reinterpret_cast<std::uintptr_t>(from) % kPageSize;
-    const std::uint64_t part = std::min({buffer.size() - done, bytes, pages * kPageSize - in_page});
-    // pwritev does not write to its buffers, but its type does not say so.
-    vectors->push_back({const_cast<char*>(from), part});
-    bytes -= part;
-    pages -= (in_page + part + kPageSize - 1) / kPageSize;
-    done = 0;
-  }
 }
 
 class KernelDevice final : public BackEnd {
@@ -133,15 +108,16 @@ class KernelDevice final : public BackEnd {
     return IOStatus::OK();
   }
 
-  IOStatus DoWrite(std::uint32_t zone, std::uint64_t offset, std::uint64_t size,
-                   std::span<const Slice> buffers, std::uint64_t* written) override {
+  IOStatus DoWrite(std::uint32_t zone, std::uint64_t offset, const Slice& buffer,
+                   std::uint64_t* written) override {
     ZoneInfo& known = known_[zone];
-    std::vector<iovec> vectors;
-    while (*written < size) {
-      NextCommand(buffers, *written, limits_, &vectors);
+    while (*written < buffer.size()) {
+      const char* const from = buffer.data() + *written;
+      const std::uint64_t in_page = reinterpret_cast<std::uintptr_t>(from) % kPageSize;
+      const std::uint64_t request =
+          std::min({buffer.size() - *written, limits_.bytes, limits_.pages * kPageSize - in_page});
       const std::uint64_t end = offset + *written;
-      const ssize_t done = pwritev(fd_, vectors.data(), static_cast<int>(vectors.size()),
-                                   static_cast<off_t>(known.start + end));
+      const ssize_t done = pwrite(fd_, from, request, static_cast<off_t>(known.start + end));
       if (done < 0 && errno == EINTR) continue;
       if (done <= 0) {
         IOStatus status = Explain(done < 0 ? errno : EIO, zone, &known);

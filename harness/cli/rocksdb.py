@@ -1,0 +1,79 @@
+"""``zonelab rocksdb``: fetch and identify what is built. Plumbing of the rocksdb role."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from pathlib import Path
+
+from harness.errors import ConfigError, ExitCode, UsageError
+from harness.store.codec import decode
+from harness.store.files import dumps
+from harness.tools import apt_source, rocksdb_source
+from harness.tools.rocksdb_source import SourceFacts
+
+HELP = """Fetch RocksDB's source package, describe a source tree, and give its build an id.
+
+  zonelab rocksdb fetch FOLDER      the distribution's source, as installed, below FOLDER
+  zonelab rocksdb describe TREE --plugin zenfs=/src/zenfs --cxxflags=-O3 --option WITH_LZ4=ON
+  zonelab rocksdb identify --patches patches/rocksdb < what describe printed
+
+All print JSON: fetch the path of the tree, and whether it had to be fetched; identify what becomes
+build.json."""
+
+_PACKAGE, _SOURCE = "rocksdb-tools", "rocksdb"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare sub-commands."""
+    commands = parser.add_subparsers(dest="step", required=True, metavar="STEP")
+    fetch = commands.add_parser("fetch", help="the distribution's source package")
+    fetch.add_argument("folder", type=Path)
+    describe = commands.add_parser("describe", help="what decides a build (on its host)")
+    describe.add_argument("source", type=Path, metavar="TREE")
+    describe.add_argument("--plugin", action="append", default=[], metavar="NAME=FOLDER")
+    describe.add_argument("--cxxflags", default="", metavar="FLAGS")
+    describe.add_argument("--option", action="append", default=[], metavar="NAME=VALUE")
+    identify = commands.add_parser("identify", help="the build's id (where the patches are)")
+    identify.add_argument("--patches", type=Path, metavar="FOLDER", help="has VERSION/*.patch")
+
+
+def execute(arguments: argparse.Namespace) -> int:
+    """Do one step."""
+    if arguments.step == "fetch":
+        print(json.dumps(_fetch(arguments.folder)))
+    elif arguments.step == "describe":
+        plugins = dict(_plugin(text) for text in arguments.plugin)
+        facts = rocksdb_source.describe(
+            arguments.source, plugins, cxxflags=arguments.cxxflags, cmake_options=arguments.option
+        )
+        print(dumps(facts), end="")
+    else:
+        facts = _facts(sys.stdin.read())
+        patches = rocksdb_source.series(arguments.patches, facts)
+        print(dumps(rocksdb_source.identify(facts, patches)), end="")
+    return ExitCode.OK
+
+
+def _fetch(folder: Path) -> dict[str, str | bool]:
+    version = apt_source.installed_version(_PACKAGE)
+    tree = folder / f"{_SOURCE}-{version}"
+    wanted = not tree.is_dir()
+    if wanted:
+        apt_source.fetch(_SOURCE, version, tree)
+    return {"path": str(tree), "fetched": wanted}
+
+
+def _plugin(text: str) -> tuple[str, Path]:
+    name, separator, folder = text.partition("=")
+    if not (name and separator and folder) or "/" in name:
+        raise UsageError(f"--plugin {text}: not NAME=FOLDER", hint="for example zenfs=/src/zenfs")
+    return name, Path(folder)
+
+
+def _facts(text: str) -> SourceFacts:
+    try:
+        return decode(SourceFacts, json.loads(text))
+    except ValueError:
+        raise ConfigError("stdin is not what `zonelab rocksdb describe` prints") from None
