@@ -27,7 +27,7 @@ export PATH := $(CURDIR)/.venv/bin:$(PATH)
 ##@ The two commands
 
 .PHONY: study
-study: confirm-study setup rig-image ## Run a study on the emulated rig (last measured: 10 min 54 s, 15 min with an empty cache): STUDY= LEVELS=a,b REPETITIONS=n CAMPAIGN= RETRY=failed,invalid
+study: confirm-study setup rig-image ## Run a study on the emulated rig (about 15 minutes, 20 with an empty cache): STUDY= LEVELS=a,b REPETITIONS=n CAMPAIGN= RETRY=failed,invalid
 	@code=0; folder=results/$(CAMPAIGN); parts=; \
 	if [[ -z "$(ONE_RIG)" ]]; then parts=$$(zonelab plan $(STUDY) --rigs $(if $(LEVELS),--levels $(LEVELS))) || exit $$?; fi; \
 	for rig in $${parts:-$(RIG)}; do \
@@ -41,7 +41,7 @@ study: confirm-study setup rig-image ## Run a study on the emulated rig (last me
 	exit $$code
 
 .PHONY: test
-test: confirm-test setup-dev rig-image lint test-native ## Run every test: lint, native, crash, unit, runner, rig (about 25 minutes)
+test: confirm-test setup-dev rig-image lint test-native ## Run every test: lint, native, crash, unit, runner, rig (about 35 minutes)
 	@$(BIN)/pytest tests/unit tests/runner tests/rig
 
 ##@ Set-up
@@ -87,7 +87,7 @@ venv:
 confirm-study: export WHAT := run the study $(STUDY) on the emulated rig $(RIG)$(if $(ONE_RIG),,, or those it names)
 confirm-study: export TAKES := at most 30 minutes on two cores (the default study), of which set-up at most 8
 confirm-test: export WHAT := run every test, those on the emulated rig too
-confirm-test: export TAKES := about 25 minutes on two cores
+confirm-test: export TAKES := about 35 minutes on two cores
 confirm-study confirm-test:
 	@echo "This will $$WHAT. It takes $$TAKES, and:"
 	@echo "  installs  QEMU, mmdebstrap and an ssh client with apt (as root), Python packages into .venv (0.7 GB)"

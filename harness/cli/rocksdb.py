@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 from harness.errors import ConfigError, ExitCode, UsageError
+from harness.observe.rocksdb_build import PACKAGE
 from harness.store.codec import decode
 from harness.store.files import dumps
 from harness.tools import apt_source, rocksdb_source
@@ -22,7 +23,7 @@ HELP = """Fetch RocksDB's source package, describe a source tree, and give its b
 All print JSON: fetch the path of the tree, and whether it had to be fetched; identify what becomes
 build.json."""
 
-_PACKAGE, _SOURCE = "rocksdb-tools", "rocksdb"
+_SOURCE = "rocksdb"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -57,7 +58,7 @@ def execute(arguments: argparse.Namespace) -> int:
 
 
 def _fetch(folder: Path) -> dict[str, str | bool]:
-    version = apt_source.installed_version(_PACKAGE)
+    version = apt_source.installed_version(PACKAGE)
     tree = folder / f"{_SOURCE}-{version}"
     wanted = not tree.is_dir()
     if wanted:

@@ -35,8 +35,18 @@ class Xfs(FileSystemLevel):
         "max_open_zones", "lifetime", "zonegc_low_space", "m", "mount_options",
     )  # fmt: skip
 
-    def probe_zoned(self, device: Device) -> Reason | None:  # noqa: ARG002 - any geometry will do
-        """Kernel and xfsprogs that know zones."""
+    def probe_zoned(self, device: Device) -> Reason | None:
+        """Zones of a size that xfs can tell from their capacity; kernel and xfsprogs know zones."""
+        # xfs_compute_rgblklog(): the file system stores the capacity alone.
+        capacity = device.zone_capacity or 0
+        if 1 << (capacity - 1).bit_length() != device.zone_size:
+            return Reason(
+                "zone-size",
+                f"xfs takes a zone that holds {capacity // MIB} MiB for as long as the next power "
+                f"of two, {device.path} has zones of {(device.zone_size or 0) // MIB} MiB",
+                "use a namespace whose capacity is more than half of the zone size; the rig xfs "
+                "has one",
+            )
         if self.kernel.version() < _SINCE:
             major, minor = self.kernel.version()
             return Reason(

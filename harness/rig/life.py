@@ -74,8 +74,7 @@ def down(name: str, talk: Talk) -> bool:
 def reset(name: str, talk: Talk, timeout: float = RESET_TIMEOUT) -> None:
     """Press the reset button and wait for ssh: the kernel starts anew, zones and disks stay.
 
-    A machine that does not come back is reset again: QEMU without KVM now and then leaves one
-    hanging early in its boot (docs/rigs.md).
+    A machine that does not come back is reset again (docs/rigs.md).
 
     Raises:
         TimedOut: it did not answer on ssh within ``timeout`` seconds of any of the presses.

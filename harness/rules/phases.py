@@ -68,15 +68,14 @@ def ended_well(run: RunFacts) -> Iterator[Issue]:
     for phase in run.phases:
         if phase.ended_well:
             continue
-        how = f"exit status {phase.exit_code}"
-        if phase.signal is not None:
-            how = f"signal {phase.signal}"
-        if phase.timed_out:
-            how = f"killed after {phase.spec.timeout_seconds} s"
         if phase.stalled:
-            how = f"not one operation in {phase.spec.stall_seconds} s"
-        code = "phase-timeout" if phase.timed_out else "exit-status"
-        code = "phase-stalled" if phase.stalled else code
+            code, how = "phase-stalled", f"not one operation in {phase.spec.stall_seconds} s"
+        elif phase.timed_out:
+            code, how = "phase-timeout", f"killed after {phase.spec.timeout_seconds} s"
+        elif phase.signal is not None:
+            code, how = "exit-status", f"signal {phase.signal}"
+        else:
+            code, how = "exit-status", f"exit status {phase.exit_code}"
         yield issue(code, Severity.ERROR, f"{phase.spec.name} ended with {how}", phase, expected=0)
 
 

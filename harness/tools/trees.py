@@ -7,6 +7,8 @@ import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+from harness.store import checksums
+
 
 def digest(tree: Path, leave_out: Callable[[tuple[str, ...]], bool] = lambda _: False) -> str:
     """Return the SHA-256 over relative names, executable bits and contents of a source tree.
@@ -20,7 +22,7 @@ def digest(tree: Path, leave_out: Callable[[tuple[str, ...]], bool] = lambda _: 
         if leave_out(parts):
             continue
         executable = "x" if path.stat().st_mode & 0o100 else "-"
-        content = hashlib.sha256(path.read_bytes()).hexdigest()
+        content = checksums.digest(path)
         total.update(f"{'/'.join(parts)}\0{executable}\0{content}\n".encode())
     return total.hexdigest()
 

@@ -62,6 +62,11 @@ class RigHandle:
     def reset(self) -> None:
         life.reset(self.name, Talk())
 
+    def wait(self) -> None:
+        """Wait for a guest that starts anew by itself."""
+        guest.close_connections(self.name)
+        guest.wait(self.name, self.state.port, self.state.process, Talk(), life.RESET_TIMEOUT)
+
 
 @contextmanager
 def booted(name: str) -> Iterator[RigHandle]:

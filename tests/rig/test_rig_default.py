@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 
 from harness.errors import HostError
@@ -48,6 +50,14 @@ def test_qemu_counts_what_the_guest_wrote_and_a_reset_keeps_it(rig: RigHandle) -
     assert rig.ssh("cat /proc/sys/kernel/random/boot_id").stdout != boot
     assert (zones(), digest()) == (before, contents)
     rig.ssh(f"zbd reset {rig.tenants.path}")
+
+
+def test_a_guest_that_panics_starts_anew(rig: RigHandle) -> None:
+    boot = rig.ssh("cat /proc/sys/kernel/random/boot_id").stdout
+    rig.ssh("(sleep 1; echo c > /proc/sysrq-trigger) >/dev/null 2>&1 </dev/null &")
+    time.sleep(3)  # of the second that the panic takes, and the one before
+    rig.wait()
+    assert rig.ssh("cat /proc/sys/kernel/random/boot_id").stdout != boot
 
 
 def test_native_programs_and_tools_are_there(rig: RigHandle) -> None:

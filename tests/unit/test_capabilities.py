@@ -27,7 +27,7 @@ EVERYWHERE = {
     "dm-zoned": "capacity-below-size",
     "btrfs": "zones-too-small",
     "f2fs": None,
-    "xfs": "xfsprogs-too-old",
+    "xfs": "zone-size",
     "zenfs": "program-missing",
     "zlfs": None,
 }
@@ -35,9 +35,10 @@ EVERYWHERE = {
 RIGS: list[tuple[str, str, str, dict[str, str | None]]] = [
     ("default", "7.3.4+deb13-amd64", "6.13.0", {}),
     ("xfs", "7.3.4+deb13-amd64", "7.2.0", {"xfs": None}),
-    ("dm-zoned", "7.3.4+deb13-amd64", "6.13.0", {"dm-zoned": None, "dm-zap": "kernel-target"}),
+    ("dm-zoned", "7.3.4+deb13-amd64", "6.13.0",
+     {"dm-zoned": None, "dm-zap": "kernel-target", "xfs": "xfsprogs-too-old"}),
     ("debian12", "6.1.0-56-amd64", "6.1.0",
-     {"dm-zoned": "program-missing", "btrfs": None, "xfs": "kernel-too-old"}),
+     {"dm-zoned": "program-missing", "btrfs": None}),
 ]  # fmt: skip
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,7 @@ import pytest
 from harness.errors import ToolFailed
 from harness.levels.base import LevelUp
 from harness.levels.xfs import Xfs
+from harness.store.spec import Bytes
 from harness.tools import mkfs_xfs, xfs_stats
 from harness.tools.kernel import Kernel
 from tests.unit import test_levels
@@ -31,6 +33,20 @@ def test_versions(host: Host, kernel: str, mkfs: str, code: str | None) -> None:
     host.boot(kernel)
     host.mkfs_xfs = mkfs
     reason = Xfs(Kernel(host.root)).probe(ZONED, CONVENTIONAL)
+    assert (reason.code if reason else None) == code
+
+
+@pytest.mark.parametrize(
+    ("size", "capacity", "code"),
+    [(8, 6, None), (8, 8, None), (8, 5, None), (8, 4, "zone-size"), (8, 3, "zone-size")],
+)
+def test_the_size_follows_from_the_capacity(
+    host: Host, size: int, capacity: int, code: str | None
+) -> None:
+    host.boot("7.3.4")
+    host.mkfs_xfs = "mkfs.xfs version 7.2.0"
+    device = replace(ZONED, zone_size=Bytes(size * MIB), zone_capacity=Bytes(capacity * MIB))
+    reason = Xfs(Kernel(host.root)).probe(device, CONVENTIONAL)
     assert (reason.code if reason else None) == code
 
 
