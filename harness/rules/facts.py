@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from harness.levels.base import DirectIo, LevelUsage
 from harness.observe.diskstats import DiskCounters
 from harness.observe.zones import ZoneCounts
+from harness.store.ledger import Ledger
 from harness.store.result import Issue, Utilisation
 from harness.store.spec import PhaseRole, PhaseSpec, RunSpec
 from harness.tools.rocksdb_log import Log
@@ -58,6 +59,7 @@ class RunFacts:
     ``idle_written`` is what others wrote to the devices in the moment before the run (bytes);
     ``clock_jump`` is how far real time and monotonic time moved apart (seconds). ``caveats`` are
     the level's own, with what its checker found; ``buffers_conventional`` as in ``Level``.
+    ``ledger`` is null when the run ended before its first phase.
     """
 
     spec: RunSpec
@@ -70,3 +72,4 @@ class RunFacts:
     direct_io: DirectIo | None = None
     caveats: tuple[Issue, ...] = ()
     buffers_conventional: bool = False
+    ledger: Ledger | None = None

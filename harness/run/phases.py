@@ -16,10 +16,13 @@ from harness.observe.zones import ZoneCounts
 from harness.rules.devices import gc_delta
 from harness.rules.facts import PhaseFacts
 from harness.run.bench import Bench
+from harness.run.ledger import Point
 from harness.run.program import Ended, run_program
 from harness.run.progress import Share
 from harness.run.share import ShareDone
+from harness.store.codec import encode
 from harness.store.files import dumps
+from harness.store.ledger import Snapshot
 from harness.store.result import Metric, PhaseResult
 from harness.store.rundir import RunWriter
 from harness.store.spec import Device, PhaseSpec
@@ -39,16 +42,21 @@ class Barrier:
     """Counters at a moment when everything was synced and nothing was in flight."""
 
     disks: Mapping[str, DiskCounters]
-    usage: LevelUsage
+    point: Point
     zones: ZoneCounts | None
+
+    @property
+    def usage(self) -> LevelUsage:
+        """What the level said of itself."""
+        return self.point.usage
 
 
 @dataclass(frozen=True, slots=True)
 class CpuSeconds:
     """CPU time since the unit began, of db_bench and of the harness; null without cgroups."""
 
-    load: float | None
-    harness: float | None
+    load_seconds: float | None
+    harness_seconds: float | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,12 +86,28 @@ class Stage:
         return [name for name in (self.zoned_name, self.conventional_name) if name]
 
 
-def barrier(bench: Bench, stage: Stage, point: str) -> Barrier:
+def barrier(bench: Bench, stage: Stage, point: str, cold: int) -> Barrier:
     """Sync the level, wait until the devices are quiet, and read every counter.
 
-    ``point`` names the zone report and usage kept in ``raw/``.
+    ``point`` names what is kept in ``raw/``; ``cold`` is the size of the cold data in bytes.
     """
     stage.level.sync(stage.up)
+    disks, settled = _settle(bench, stage)
+    snapshot = _snapshot(bench, stage, disks, settled=settled, cold=cold)
+    stage.writer.write(f"raw/{point}.counters.json", snapshot)
+    usage = stage.level.usage(stage.up)
+    stage.writer.write(f"raw/{point}.usage.json", dumps(usage))
+    counts, allocated = None, None
+    if stage.level.uses_zoned:
+        report = bench.host.zones(stage.device.path)
+        stage.writer.write(f"raw/{point}.zones.csv", zones.as_csv(report))
+        counts = zones.count(report, skip=stage.level.metadata_zones)
+        allocated = tuple(zone.allocated for zone in report)
+    return Barrier(disks, Point(snapshot, usage, allocated), counts)
+
+
+def _settle(bench: Bench, stage: Stage) -> tuple[dict[str, DiskCounters], bool]:
+    """Return the counters once they stand still, and whether they did."""
     disks = bench.host.disk_counters(stage.names)
     for _ in range(_SETTLE_TRIES):
         time.sleep(_SETTLE_SECONDS)
@@ -91,15 +115,31 @@ def barrier(bench: Bench, stage: Stage, point: str) -> Barrier:
         quiet = later == disks and not any(disk.in_flight for disk in later.values())
         disks = later
         if quiet:
-            break
-    usage = stage.level.usage(stage.up)
-    stage.writer.write(f"raw/{point}.usage.json", dumps(usage))
-    counts = None
-    if stage.level.uses_zoned:
-        report = bench.host.zones(stage.device.path)
-        stage.writer.write(f"raw/{point}.zones.csv", zones.as_csv(report))
-        counts = zones.count(report, skip=stage.level.metadata_zones)
-    return Barrier(disks, usage, counts)
+            return disks, True
+    return disks, False
+
+
+def _snapshot(
+    bench: Bench, stage: Stage, disks: Mapping[str, DiskCounters], *, settled: bool, cold: int
+) -> Snapshot:
+    witness, note = None, ""
+    try:
+        witness = bench.host.witness(stage.names)
+    except ToolFailed as failure:
+        note = failure.message
+    covered = {name for group in witness.covers.values() for name in group} if witness else set()
+    every = {**bench.host.disk_counters(sorted(covered - set(disks))), **disks}
+    return Snapshot(
+        settled=settled,
+        zoned=stage.zoned_name or "",
+        conventional=stage.conventional_name or "",
+        written={name: disk.write_bytes for name, disk in every.items()},
+        read={name: disk.read_bytes for name, disk in every.items()},
+        witness=witness,
+        witness_note=note,
+        cold_bytes=cold,
+        database_bytes=stage.level.database_bytes(stage.up),
+    )
 
 
 def _cpu(bench: Bench) -> CpuSeconds:
@@ -114,6 +154,7 @@ def run_phase(
     *,
     first: bool,
     before: Barrier,
+    cold: int,
     seconds_left: float,
     tick: Callable[[Share], None],
 ) -> tuple[PhaseFacts, PhaseResult, Barrier]:
@@ -141,7 +182,8 @@ def run_phase(
         clock=bench.host.monotonic,
     )
     cpu = _since(before_cpu, _cpu(bench))
-    after = barrier(bench, stage, spec.name)
+    stage.writer.write(f"raw/{spec.name}.process.json", encode(ended) | encode(cpu))
+    after = barrier(bench, stage, spec.name, cold)
     facts = _facts(stage, spec, ended, before=before, after=after, cpu=cpu)
     _write_series(stage.writer, spec, report, offset)
     _write_tree(stage.writer, spec, facts.lsm, offset - began)
@@ -233,8 +275,8 @@ def _facts(
         before=before.usage,
         after=after.usage,
         zones=after.zones,
-        load_seconds=cpu.load,
-        harness_seconds=cpu.harness,
+        load_seconds=cpu.load_seconds,
+        harness_seconds=cpu.harness_seconds,
         lsm=lsm,
     )
 
@@ -322,7 +364,8 @@ def _keep_log(stage: Stage, kept: str) -> str:
 
 def _since(before: CpuSeconds, after: CpuSeconds) -> CpuSeconds:
     return CpuSeconds(
-        _difference(before.load, after.load), _difference(before.harness, after.harness)
+        _difference(before.load_seconds, after.load_seconds),
+        _difference(before.harness_seconds, after.harness_seconds),
     )
 
 

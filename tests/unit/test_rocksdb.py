@@ -74,7 +74,12 @@ def test_bytes_of_an_overwrite(version: str) -> None:
     tables = log(tree(version)).tables
     created = re.findall(r'"file_size": (\d+), "file_checksum"', tree(version).read_text())
     assert len(created) > 10
-    assert tables.flush + tables.compaction == sum(map(int, created))
+    # The close cut a compaction short: its last file was never completed, and yet written.
+    unfinished = tables.flush + tables.compaction - sum(map(int, created))
+    assert tree(version).read_text().count("Shutdown in progress") == 1
+    totals = re.findall(r'"total_output_size": (\d+)', tree(version).read_text())
+    assert tables.compaction == sum(map(int, totals))
+    assert 0 < unfinished <= int(totals[-1])
     assert found["wal_bytes"] == 8_640_000  # 20,000 records of 432 B
     above = 8_640_000 + tables.flush + tables.compaction
     assert found["rocksdb_written"] == above
