@@ -20,7 +20,8 @@ class PhaseFacts:
     """A phase as it happened. ``zoned`` and ``conventional`` are the devices' counter deltas.
 
     ``output`` is everything db_bench printed, ``database_log`` the end of RocksDB's LOG, ``lsm``
-    what the whole of it says (null where the level does not show it).
+    what the whole of it says (null where the level does not show it). ``seconds`` are db_bench's,
+    with opening and closing the database.
     """
 
     spec: PhaseSpec
@@ -40,6 +41,7 @@ class PhaseFacts:
     load_seconds: float | None
     harness_seconds: float | None
     lsm: Log | None = None
+    seconds: float | None = None
 
     @property
     def measured(self) -> bool:

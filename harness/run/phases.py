@@ -30,6 +30,7 @@ from harness.tools import rocksdb_log
 from harness.tools.rocksdb_log import Log
 from harness.workloads import db_bench, rocksdb
 from harness.workloads.db_bench import Parsed
+from harness.workloads.rocksdb import Below
 
 _LOG_TAIL = 256 * 1024  # the end of RocksDB's LOG holds the error that stopped it
 _OUTPUT_LIMIT = 4 * 1024 * 1024  # db_bench prints tens of KiB; more is a fault, kept in raw/
@@ -135,6 +136,7 @@ def _snapshot(
         conventional=stage.conventional_name or "",
         written={name: disk.write_bytes for name, disk in every.items()},
         read={name: disk.read_bytes for name, disk in every.items()},
+        busy_ms={name: disk.busy_ms for name, disk in every.items()},
         witness=witness,
         witness_note=note,
         cold_bytes=cold,
@@ -213,8 +215,13 @@ def metrics(facts: PhaseFacts) -> dict[str, Metric]:
     written = [disk.write_bytes for disk in (facts.zoned, facts.conventional) if disk]
     read = [disk.read_bytes for disk in (facts.zoned, facts.conventional) if disk]
     total = sum(written) if written else None
-    values = recomputable(facts.spec, facts.parsed, facts.lsm, total)
-    user = values["user_bytes"].value if "user_bytes" in values else None
+    gc = _difference(facts.before.gc_bytes, facts.after.gc_bytes)
+    below = Below(total, sum(read) - (gc or 0) if read else None)
+    values = recomputable(facts.spec, facts.parsed, facts.lsm, below)
+    user, done = (
+        values[name].value if name in values else None for name in ("user_bytes", "operations")
+    )
+    spent = facts.load_seconds
     more: dict[str, int | float | None] = {
         "zoned_written": facts.zoned.write_bytes if facts.zoned else None,
         "conventional_written": facts.conventional.write_bytes if facts.conventional else None,
@@ -222,21 +229,28 @@ def metrics(facts: PhaseFacts) -> dict[str, Metric]:
         "device_read": sum(read) if read else None,
         "write_amplification": total / user if user and total is not None else None,
         "zoned_share": facts.zoned.write_bytes / total if facts.zoned and total else None,
-        "gc_bytes": _difference(facts.before.gc_bytes, facts.after.gc_bytes),
+        "gc_bytes": gc,
         "gc_events": gc_delta(facts),
         "zones_full": facts.zones.full if facts.zones else None,
         "zones_active": facts.zones.active if facts.zones else None,
-        "cpu_seconds": facts.load_seconds,
+        "device_busy_share": (
+            max(disk.busy_ms for disk in (facts.zoned, facts.conventional) if disk)
+            / (1000 * facts.seconds)
+            if written and facts.seconds
+            else None
+        ),
+        "cpu_seconds": spent,
+        "cpu_per_operation": 1e6 * spent / done if done and spent is not None else None,
     }
     values |= {name: Metric(value, CATALOGUE[name].unit) for name, value in more.items()}
     return {f"{facts.spec.name}.{name}": value for name, value in values.items()}
 
 
 def recomputable(
-    spec: PhaseSpec, parsed: Parsed | None, lsm: Log | None, device_written: float | None
+    spec: PhaseSpec, parsed: Parsed | None, lsm: Log | None, below: Below
 ) -> dict[str, Metric]:
-    """Return the metrics made of files in ``raw/`` alone, and of H, by catalogue name."""
-    told = rocksdb.metrics(spec, parsed, lsm, device_written)
+    """Return the metrics of what programs told, and of bytes of the devices, by catalogue name."""
+    told = rocksdb.metrics(spec, parsed, lsm, below)
     values = db_bench.metrics(spec, parsed) if parsed else {}
     return values | {name: Metric(value, CATALOGUE[name].unit) for name, value in told.items()}
 
@@ -275,6 +289,7 @@ def _facts(
         before=before.usage,
         after=after.usage,
         zones=after.zones,
+        seconds=ended.seconds,
         load_seconds=cpu.load_seconds,
         harness_seconds=cpu.harness_seconds,
         lsm=lsm,

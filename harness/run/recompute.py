@@ -29,6 +29,7 @@ from harness.tools import rocksdb_log, zlfs_ledger
 from harness.tools.rocksdb_log import Log
 from harness.workloads import db_bench
 from harness.workloads.db_bench import Parsed
+from harness.workloads.rocksdb import Below
 
 # How files have been packed: xz now, gzip by the first releases.
 _OPEN: dict[str, Callable[..., IO[Any]]] = {".xz": lzma.open, ".gz": gzip.open}
@@ -141,6 +142,7 @@ def _facts(raw: Path, spec: PhaseSpec, before: Point, after: Point, skip: int) -
         load_seconds=process.get("load_seconds"),
         harness_seconds=process.get("harness_seconds"),
         lsm=lsm,
+        seconds=process.get("seconds"),
     )
 
 
@@ -213,8 +215,9 @@ def _older(folder: Path, phase: PhaseSpec, result: Result) -> list[str]:
         # The runner gives up at the same place, and then stores nothing of what db_bench printed.
         if f"{phase.name}.operations" in result.metrics:
             return [f"raw/ of phase {phase.name} cannot be read: {error}"]
-    written = result.metrics.get(f"{phase.name}.device_written", Metric(None, "B")).value
-    again = phases.recomputable(phase, parsed, lsm, written)
+    nothing = Metric(None, "B")
+    written = result.metrics.get(f"{phase.name}.device_written", nothing).value
+    again = phases.recomputable(phase, parsed, lsm, Below(written))
     keyed = {f"{phase.name}.{name}": metric for name, metric in again.items()}
     return list(
         _metrics(result.metrics, {key: keyed[key] for key in keyed if key in result.metrics})
@@ -266,4 +269,5 @@ def _delta(before: Point, after: Point, name: str) -> DiskCounters | None:
         writes=0,
         write_bytes=last.written[name] - first.written[name],
         in_flight=0,
+        busy_ms=last.busy_ms[name] - first.busy_ms[name],
     )

@@ -58,10 +58,11 @@ class Witness:
 class Snapshot:
     """``raw/<point>.counters.json``: counters at a barrier, totals since the devices appeared.
 
-    ``settled``: they stood still, and nothing was in flight. ``written`` and ``read`` in bytes by
-    kernel name, of the devices ``used`` and of others that the witness counts with them; ``zoned``
-    and ``conventional`` are those used, '' where the level uses none. ``witness_note`` says why
-    there is no witness. ``cold_bytes`` and ``database_bytes`` are live (V).
+    ``settled``: they stood still, and nothing was in flight. ``written`` and ``read`` in bytes,
+    and the time with anything in flight, by kernel name: of the devices ``used``, and of others
+    that the witness counts with them. ``zoned`` and ``conventional`` are those used, '' where the
+    level uses none. ``witness_note`` says why there is no witness. ``cold_bytes`` and
+    ``database_bytes`` are live (V).
     """
 
     settled: bool
@@ -69,6 +70,7 @@ class Snapshot:
     conventional: str
     written: Mapping[str, int]
     read: Mapping[str, int]
+    busy_ms: Mapping[str, int]
     witness: Witness | None
     witness_note: str
     cold_bytes: int
