@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -28,6 +28,7 @@ from harness.store.rundir import RunWriter
 from harness.store.spec import Device, PhaseSpec
 from harness.tools import rocksdb_log
 from harness.tools.rocksdb_log import Log
+from harness.tools.rocksdb_log import Point as LsmPoint
 from harness.workloads import db_bench, rocksdb
 from harness.workloads.db_bench import Parsed
 from harness.workloads.rocksdb import Below
@@ -321,16 +322,27 @@ def _write_tree(writer: RunWriter, spec: PhaseSpec, lsm: Log | None, shift: floa
     ``shift`` turns seconds since the epoch into seconds on the run's own time axis. The column of
     pending bytes is missing where RocksDB does not tell them.
     """
-    points = lsm.points if lsm else ()
-    told = bool(points) and all(point.pending is not None for point in points)
-    header = "t,l0_files,files" + (",pending_compaction_bytes" if told else "")
-    rows = [
-        f"{point.micros / 1e6 + shift:.3f},{point.files[0]},{sum(point.files)}"
-        + (f",{point.pending}" if told else "")
+    if lsm is None:
+        return
+    pending = ",pending_compaction_bytes" if _tells_pending(lsm.points) else ""
+    rows = [f"{seconds + shift:.3f},{rest}\n" for seconds, rest in tree_rows(lsm.points)]
+    writer.write(f"series/{spec.name}.lsm.csv", f"t,l0_files,files{pending}\n" + "".join(rows))
+
+
+def tree_rows(points: Sequence[LsmPoint]) -> list[tuple[float, str]]:
+    """Return seconds since the epoch and the other columns of ``series/<phase>.lsm.csv``."""
+    told = _tells_pending(points)
+    return [
+        (
+            point.micros / 1e6,
+            f"{point.files[0]},{sum(point.files)}" + (f",{point.pending}" if told else ""),
+        )
         for point in points
     ]
-    if lsm is not None:
-        writer.write(f"series/{spec.name}.lsm.csv", "\n".join([header, *rows]) + "\n")
+
+
+def _tells_pending(points: Sequence[LsmPoint]) -> bool:
+    return bool(points) and all(point.pending is not None for point in points)
 
 
 def _write_series(

@@ -16,7 +16,7 @@ from harness.observe import zones
 from harness.observe.diskstats import DiskCounters
 from harness.observe.zones import Zone
 from harness.rules import PhaseFacts, closures
-from harness.run import ledger, phases, record
+from harness.run import derived, ledger, phases, record
 from harness.run.ledger import Point
 from harness.store import rundir
 from harness.store.campaign import CampaignPaths
@@ -71,6 +71,7 @@ class Numbers:
 
     ledger: Ledger | None
     metrics: Mapping[str, Metric]
+    facts: tuple[PhaseFacts, ...]
     points: tuple[Point, ...]
     filled: Point | None
 
@@ -83,7 +84,7 @@ def numbers(folder: Path, spec: RunSpec, result: Result) -> Numbers:
     """
     raw, begun = folder / "raw", _begun(spec, result)
     if not (raw / "cold.counters.json").is_file():
-        return Numbers(None, {}, (), None)
+        return Numbers(None, {}, (), (), None)
     points = [_point(raw, name) for name in ("up", "cold", *(phase.name for phase in begun))]
     level = LEVELS.get(spec.level)
     skip = level.metadata_zones if level else 0
@@ -96,7 +97,7 @@ def numbers(folder: Path, spec: RunSpec, result: Result) -> Numbers:
     for one in facts:
         metrics |= phases.metrics(one)
     fills = sum(phase.role is PhaseRole.FILL for phase in begun)
-    return Numbers(again, metrics, tuple(points), points[1 + fills])
+    return Numbers(again, metrics, tuple(facts), tuple(points), points[1 + fills])
 
 
 def _begun(spec: RunSpec, result: Result) -> list[PhaseSpec]:
@@ -112,6 +113,8 @@ def _differences(folder: Path, result: Result, again: Numbers) -> Iterator[str]:
     yield from _issues(result.issues, tuple(closures.of_ledger(again.ledger)))
     if again.filled is not None and result.utilisation is not None:
         yield from _utilisation(result.utilisation, again.filled)
+    for facts in again.facts:
+        yield from derived.differences(folder, facts)
     yield from _own(folder / "raw", again.points[-1].usage.own, result.device.zone_capacity or 0)
 
 

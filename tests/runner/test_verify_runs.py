@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -11,9 +13,7 @@ import pytest
 
 from harness.run import recompute
 from tests.runner.conftest import Machine
-from tests.runner.test_zlfs_runs import Zoned, zoned
-
-__all__ = ["zoned"]  # the fixture
+from tests.runner.test_zlfs_runs import Zoned
 
 Edit = Callable[[Any], None]
 
@@ -35,6 +35,29 @@ def put(*keys: str | int, value: object) -> Edit:
         record[last] = old + value if isinstance(value, int) and isinstance(old, int) else value
 
     return change
+
+
+def zlfs_run(root: Path, behave: str) -> Path:
+    """Run zlfs on a fake machine; the run's directory, which verify is content with."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("ZONELAB_NATIVE", str(root / "native"))
+        patch.setenv("PATH", f"{root / 'bin'}:{os.environ['PATH']}")
+        zoned = Zoned(root)
+        (root / "behave.json").write_text(behave)
+        zoned.run()
+    assert recompute.of_run(zoned.folder) == []
+    return zoned.folder
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return zlfs_run(tmp_path_factory.mktemp("whole"), "{}")
+
+
+@pytest.fixture
+def run(whole: Path, tmp_path: Path) -> Path:
+    """A copy of one run, to be changed."""
+    return Path(shutil.copytree(whole, tmp_path / whole.name))
 
 
 @pytest.mark.parametrize("mode", ["", "crash", "truncate", "no-gc"])
@@ -123,34 +146,41 @@ CHANGES: list[tuple[str, Edit, str]] = [
 
 
 @pytest.mark.parametrize(("file", "change", "message"), CHANGES)
-def test_whatever_was_changed_is_found(
-    zoned: Zoned,
-    file: str,
-    change: Edit,
-    message: str,
-) -> None:
-    assert zoned.run().returncode == 0
-    assert recompute.of_run(zoned.folder) == []
-    edit(zoned.folder / file, change)
-    assert any(message in line for line in recompute.of_run(zoned.folder))
+def test_whatever_was_changed_is_found(run: Path, file: str, change: Edit, message: str) -> None:
+    edit(run / file, change)
+    assert any(message in line for line in recompute.of_run(run))
 
 
-def test_a_broken_closure_is_borne_out_and_cannot_be_taken_away(
-    zoned: Zoned,
+@pytest.mark.parametrize(
+    ("file", "was", "becomes", "message"),
+    [
+        ("series/overwrite.csv", ",10000", ",10001", "has other values than raw/ gives"),
+        ("series/overwrite.csv", "t,operations\n", "t,operations\n9", "has other times than raw/"),
+        ("series/overwrite.lsm.csv", ",1,3,7", ",1,3,8", "has other values than raw/ gives"),
+        ("histograms/overwrite.write.json", '"count": 20000', '"count": 20001', "is not what raw/"),
+    ],
+)
+def test_a_series_that_was_changed_is_found(
+    run: Path, file: str, was: str, becomes: str, message: str
 ) -> None:
-    (zoned.root / "behave.json").write_text('{"overwrite": "lost-bytes"}')
-    assert zoned.run().returncode == 4
-    assert recompute.of_run(zoned.folder) == []
-    edit(zoned.folder / "result.json", put("issues", value=[]))
-    lines = recompute.of_run(zoned.folder)
+    text = (run / file).read_text()
+    assert was in text
+    (run / file).write_text(text.replace(was, becomes, 1))
+    (line,) = recompute.of_run(run)
+    assert line.startswith(f"{file}: {message}")
+
+
+def test_a_broken_closure_is_borne_out_and_cannot_be_taken_away(tmp_path: Path) -> None:
+    folder = zlfs_run(tmp_path, '{"overwrite": "lost-bytes"}')
+    edit(folder / "result.json", put("issues", value=[]))
+    lines = recompute.of_run(folder)
     assert len(lines) == 3
     assert lines[0].startswith("result.json lacks the issue closure-broken: RocksDB flush (1000 B)")
 
 
-def test_a_missing_raw_file_is_named(zoned: Zoned) -> None:
-    assert zoned.run().returncode == 0
-    (zoned.folder / "raw" / "overwrite.zones.csv").write_text("zone\n")
-    assert recompute.of_run(zoned.folder) == ["a zone report begins with 'zone'"]
-    (zoned.folder / "raw" / "fillrandom.usage.json").unlink()
-    (line,) = recompute.of_run(zoned.folder)
+def test_a_missing_raw_file_is_named(run: Path) -> None:
+    (run / "raw" / "overwrite.zones.csv").write_text("zone\n")
+    assert recompute.of_run(run) == ["a zone report begins with 'zone'"]
+    (run / "raw" / "fillrandom.usage.json").unlink()
+    (line,) = recompute.of_run(run)
     assert line.endswith("fillrandom.usage.json does not exist")

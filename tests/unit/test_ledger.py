@@ -23,7 +23,7 @@ from harness.levels.base import LevelUsage
 from harness.metrics import CATALOGUE
 from harness.observe import zones
 from harness.rules import closures as rules
-from harness.run import closures, ledger, recompute
+from harness.run import closures, ledger, phases, recompute
 from harness.run.closures import Told
 from harness.run.ledger import Point
 from harness.store import rundir
@@ -40,6 +40,7 @@ from harness.store.ledger import (
 )
 from harness.store.result import Severity
 from harness.store.spec import PhaseRole, PhaseSpec
+from harness.tools import db_bench as tools
 from harness.tools import rocksdb_log, zlfs_ledger
 from harness.tools.rocksdb_log import CAUSES, Log, TableBytes
 from harness.tools.rocksdb_stats import Statistics
@@ -316,6 +317,20 @@ def save_numbers(folder: Path) -> None:
     snapshot = again.filled.snapshot
     total = snapshot.cold_bytes + snapshot.database_bytes
     assert total == live.live_bytes
+    for one in again.facts:  # series and histograms are no part of the fixture
+        assert one.parsed is not None
+        assert one.lsm is not None
+        for operation, histogram in one.parsed.histograms.items():
+            file = folder / "histograms" / f"{one.spec.name}.{operation}.json"
+            file.parent.mkdir(exist_ok=True)
+            file.write_text(dumps(histogram))
+        series = {f"{one.spec.name}.lsm.csv": phases.tree_rows(one.lsm.points)}
+        stderr = (folder / "raw" / f"{one.spec.name}.stderr").read_text()
+        counts = [(float(t), str(n)) for t, n in tools.stats_intervals(stderr)]
+        for name, rows in (*series.items(), (f"{one.spec.name}.csv", counts)):
+            (folder / "series").mkdir(exist_ok=True)
+            text = "".join(f"{t + 3:.3f},{rest}\n" for t, rest in rows)
+            (folder / "series" / name).write_text(f"header\n{text}")
     result = replace(result, metrics={**result.metrics, **again.metrics})
     (folder / "result.json").write_text(dumps(result))
 
