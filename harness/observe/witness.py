@@ -18,7 +18,7 @@ from harness.store.ledger import Witness
 
 # Rigs name it on the kernel's command line (harness/rig/qemu.py).
 _ADDRESS = re.compile(r"(?:^|\s)zonelab\.witness=(?P<host>[\d.]+):(?P<port>\d{1,5})(?:\s|$)")
-_TIMEOUT_SECONDS = 5.0
+_TIMEOUT_SECONDS = 10.0  # QEMU starts a program for it, on a host that may be busy
 _MOST_BYTES = 1 << 20
 _HINT = "boot the rig with this release: zonelab rig down, zonelab rig up"
 

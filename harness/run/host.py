@@ -79,6 +79,13 @@ class Host:
             self._witness_failed = failure
             raise
 
+    def zeroes(self, name: str) -> bool:
+        """Whether a conventional device takes Write Zeroes, which the kernel may then send it."""
+        whole = self.sysfs.parent(name) or name
+        if self.sysfs.text(whole, "queue/zoned") == "host-managed":
+            return False
+        return bool(self.sysfs.number(whole, "queue/write_zeroes_max_bytes"))
+
     # --- devices, reading -------------------------------------------------------------------
 
     def device(self, path: str) -> Device:

@@ -138,6 +138,7 @@ def _snapshot(
         written={name: disk.write_bytes for name, disk in every.items()},
         read={name: disk.read_bytes for name, disk in every.items()},
         busy_ms={name: disk.busy_ms for name, disk in every.items()},
+        zeroing=tuple(name for name in sorted(every) if bench.host.zeroes(name)),
         witness=witness,
         witness_note=note,
         cold_bytes=cold,

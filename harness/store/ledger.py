@@ -61,8 +61,9 @@ class Snapshot:
     ``settled``: they stood still, and nothing was in flight. ``written`` and ``read`` in bytes,
     and the time with anything in flight, by kernel name: of the devices ``used``, and of others
     that the witness counts with them. ``zoned`` and ``conventional`` are those used, '' where the
-    level uses none. ``witness_note`` says why there is no witness. ``cold_bytes`` and
-    ``database_bytes`` are live (V).
+    level uses none. ``zeroing`` are conventional ones of all these that take Write Zeroes, which
+    carry no bytes and count as written. ``witness_note`` says why there is no witness.
+    ``cold_bytes`` and ``database_bytes`` are live (V).
     """
 
     settled: bool
@@ -71,6 +72,7 @@ class Snapshot:
     written: Mapping[str, int]
     read: Mapping[str, int]
     busy_ms: Mapping[str, int]
+    zeroing: tuple[str, ...]
     witness: Witness | None
     witness_note: str
     cold_bytes: int

@@ -105,6 +105,7 @@ def recorded(run: Path) -> tuple[list[Point], list[Told]]:
             written=dict(written),
             read=dict.fromkeys(written, 0),
             busy_ms=dict.fromkeys(written, 0),
+            zeroing=(),
             witness=None,
             witness_note="",
             cold_bytes=live.cold_bytes,
@@ -436,6 +437,7 @@ def snapshot(written: int, accepted: int | None, **changes: Any) -> Snapshot:
         "written": {"nvme0n1": 7, "nvme0n2": written},
         "read": {},
         "busy_ms": {},
+        "zeroing": (),
         "witness": witness,
         "witness_note": "",
         "cold_bytes": 0,
@@ -466,6 +468,20 @@ def test_kernel_to_device_within_a_per_cent_and_a_quantum(
     assert found.state is state
     assert (found.above, found.below) == (written, accepted)
     assert found.lower == "device nvme0n1+nvme0n2"
+
+
+def test_zeroing_carries_no_bytes_to_a_conventional_device() -> None:
+    """The kernel may have counted more than the device got there, and never less."""
+
+    def state(accepted: int, zeroing: tuple[str, ...]) -> State:
+        last = snapshot(100_000_000, accepted, zeroing=zeroing)
+        (found,) = closures.kernel_to_device(snapshot(0, 0), last)
+        return found.state
+
+    assert state(70_000_000, ("nvme0n1",)) is State.UNEXPLAINED
+    assert state(70_000_000, ("nvme7n1",)) is State.BROKEN
+    assert state(130_000_000, ("nvme0n1",)) is State.BROKEN
+    assert state(100_000_000, ("nvme0n1",)) is State.EXACT
 
 
 @pytest.mark.parametrize(

@@ -159,3 +159,12 @@ def test_a_drive_that_counts_nothing_is_no_witness(
 def test_no_witness_on_other_devices(host: FakeHost) -> None:
     assert host.witness(["nvme0n2"]) is None  # there is no /dev/nvme0
     assert nvme.data_written("sda", None, host.sysfs.dev) is None
+
+
+def test_devices_that_take_write_zeroes(host: FakeHost) -> None:
+    assert not host.zeroes("nvme0n1")  # a kernel without the file
+    for name in ("nvme0n1", "nvme0n2"):
+        queue = host.root / "sys" / "class" / "block" / name / "queue"
+        (queue / "write_zeroes_max_bytes").write_text("131072\n")
+    assert host.zeroes("nvme0n1")
+    assert not host.zeroes("nvme0n2")  # zones are reset instead
