@@ -48,7 +48,7 @@ class TableBytes:
     """Lengths of the table files that were written, in bytes, by what wrote them.
 
     What a compaction wrote before it was given up is among them, also of the file it was at, which
-    no event tells of: a compaction's own total has it (to the byte: zlfs counted the same in 12
+    no event tells of: a compaction's own total has it (to the byte: zlfs counted the same in 30
     recorded phases). Flushes include those of recovery.
     """
 

@@ -6,6 +6,7 @@ and ``conventional_written`` of each phase, which were.
 
 from __future__ import annotations
 
+import gzip
 import json
 import lzma
 import shutil
@@ -157,6 +158,27 @@ def test_every_layer_of_a_run_of_zlfs_agrees_to_the_byte(phase: str) -> None:
     # A compaction was cut short in this fillrandom, and its last file never completed.
     (compaction,) = (one for one in found.closures if one.upper == "RocksDB compaction")
     assert compaction.below == {"fillrandom": 13_601_755, "overwrite": 936_748_330}[phase]
+
+
+EXAMPLES = sorted((ROOT / "results/example/hosts/rig/runs").glob("zlfs--r*"))
+
+
+@pytest.mark.parametrize("run", EXAMPLES, ids=lambda path: path.name)
+def test_the_examples_layers_agree_to_the_byte(run: Path) -> None:
+    """Without statistics; phases that read write what they recover of the log, and no more."""
+    with gzip.open(run / "raw" / "ledger.jsonl.gz", "rt") as file:
+        closes = [json.loads(line) for line in file if '"event":"close"' in line]
+    result = rundir.load_result(run)
+    assert [phase.name for phase in result.phases] == ["fillrandom", "overwrite", "readrandom"]
+    for phase, mount in zip(result.phases, closes[1:], strict=True):
+        with gzip.open(run / "raw" / f"{phase.name}.LOG.gz", "rt", newline="\n") as log:
+            found = rocksdb_log.parse(log)
+        assert found is not None
+        written = mount["written"]
+        assert found.tables.flush == written["flush"]["payload"] > 0
+        assert found.tables.compaction == written["compaction"]["payload"]
+        total = sum(part["payload"] + part["pad"] for part in written.values())
+        assert result.metrics[f"{phase.name}.zoned_written"].value == total
 
 
 def test_the_ledger_of_a_phase() -> None:
