@@ -5,7 +5,7 @@ With ``--fs_uri`` it does what libzlfs.so would do in it: files on the zones of 
 and ledger in the auxiliary directory.
 
 ``$FAKE_ROOT/behave.json`` maps a benchmark to a way of going wrong: crash, hang, truncate, enospc,
-exit, kernel-error, elsewhere (bytes go to the conventional device).
+exit, kernel-error, elsewhere (bytes go to the conventional device), slow (long enough for samples).
 """
 
 import json
@@ -14,6 +14,8 @@ import signal
 import sys
 import time
 from pathlib import Path
+
+SLOW_SECONDS = 6
 
 flags = dict(arg[2:].split("=", 1) for arg in sys.argv[1:])
 uri = flags.get("fs_uri", "")
@@ -59,6 +61,8 @@ if mode == "hang":
     with (database / "LOG").open("a") as log:
         log.write("2026/11/21-10:02:40.1 42 [WARN] [db/db.cc:1] Cancelled compaction: no room\n")
     time.sleep(3600)
+if mode == "slow":
+    time.sleep(SLOW_SECONDS)
 if mode == "crash":
     sys.stdout.flush()
     os.kill(os.getpid(), signal.SIGSEGV)
