@@ -148,6 +148,10 @@ test-zlfs-long: setup-dev build/native-release ## 10 M keys on zlfs: filled, ver
 test-geometry: setup-dev rig-image ## Every level's probe on six geometries, two rigs one after the other; levels that say yes come up
 	@ZONELAB_SLOW=1 $(BIN)/pytest tests/rig/test_geometry.py
 
+.PHONY: test-dm-zoned
+test-dm-zoned: setup-dev rig-image ## A runner killed on dm-zoned's own rig, and the campaign resumed (about 3 minutes)
+	@ZONELAB_SLOW=1 $(BIN)/pytest tests/rig/test_dm_zoned.py
+
 .PHONY: test-debian12
 test-debian12: setup-dev ## The rig tests on a Debian 12 guest too (kernel 6.1, RocksDB 7.8)
 	@$(MAKE) rig-image RIG=debian12
