@@ -148,7 +148,9 @@ def test_kill_nine_leaves_nothing_mapped_but_asks_before_it_wipes(whole: Whole) 
     assert whole.result.status is Status.OK
 
 
-def test_a_run_of_dm_zoned(buffered: Buffered) -> None:
+@pytest.mark.parametrize("filesystem", ["ext4", "xfs"])
+def test_a_run_of_dm_zoned(buffered: Buffered, filesystem: str) -> None:
+    buffered.change_runs(level_options={"filesystem": filesystem})
     done = buffered.run()
     assert done.returncode == 0, done.stderr
     found = buffered.result
@@ -156,6 +158,8 @@ def test_a_run_of_dm_zoned(buffered: Buffered) -> None:
     caveats = {issue.code: issue for issue in found.issues}
     assert caveats["active-limit-ignored"].severity is Severity.WARNING
     assert caveats["active-limit-ignored"].expected == 14
+    (made,) = buffered.tools(f"mkfs.{filesystem}")
+    assert made.endswith(f"/dev/mapper/{buffered.target}")
     formatted, started = buffered.tools("dmzadm")
     devices = f"{buffered.root}/dev/mapper/zonelab-nvme0n1 {buffered.root}/dev/nvme0n2"
     assert formatted == f"--format {devices} --force --label={buffered.target} --seq=16"
@@ -164,6 +168,20 @@ def test_a_run_of_dm_zoned(buffered: Buffered) -> None:
     assert removed == [f"remove {buffered.target}", "remove zonelab-nvme0n1"]
     assert list((buffered.root / "run").iterdir()) == []
     assert list((buffered.root / "dev/mapper").iterdir()) == []
+
+
+@pytest.mark.parametrize(("reads", "writes"), [(True, False), (False, True)])
+def test_direct_io_as_asked_for_and_as_it_was(
+    buffered: Buffered, *, reads: bool, writes: bool
+) -> None:
+    flags = {"use_direct_reads": reads, "use_direct_io_for_flush_and_compaction": writes}
+    buffered.change_phases(flags={"num": 20000, **flags})
+    assert buffered.run().returncode == 0
+    told = buffered.result.manifest["level"]["direct_io"]
+    assert told["requested"] == {"reads": reads, "writes": writes}
+    # The probe's own file was on this machine's file system: what it found is not known here.
+    assert told["effective"].keys() == {"reads", "writes"}
+    assert told["source"]
 
 
 def test_kill_nine_in_dm_zoned_then_resume(buffered: Buffered) -> None:
