@@ -160,7 +160,7 @@ test-debian12: setup-dev ## The rig tests on a Debian 12 guest too (kernel 6.1, 
 ##@ Measurements
 
 .PHONY: bench
-bench: bench-overhead bench-zlfs ## All benchmarks of zonelab itself
+bench: bench-overhead bench-zlfs bench-statistics ## All benchmarks of zonelab itself
 
 .PHONY: bench-overhead
 bench-overhead: setup rig-image ## db_bench under the runner versus by hand, alternating pairs; runner's share of CPU
@@ -169,6 +169,10 @@ bench-overhead: setup rig-image ## db_bench under the runner versus by hand, alt
 .PHONY: bench-zlfs
 bench-zlfs: setup build/native-release ## db_bench on zlfs in memory versus tmpfs, alternating pairs; the ledger's share of CPU
 	@$(BIN)/python tests/bench/zlfs.py
+
+.PHONY: bench-statistics
+bench-statistics: setup ## db_bench with and without RocksDB's statistics on tmpfs, in pairs; what they cost in CPU time
+	@$(BIN)/python tests/bench/ticker_cost.py
 
 ##@ Upkeep
 

@@ -58,13 +58,40 @@ _ENTRIES = (
     MetricInfo("device_written", "B", Kind.BYTES, Better.LOWER, "H, summed over all devices"),
     MetricInfo("device_read", "B", Kind.BYTES, Better.NONE, "sectors read x 512, all devices"),
     MetricInfo("write_amplification", "1", Kind.RATIO, Better.LOWER, "H / U, host to device"),
-    # Only of workloads with the flag `statistics`, which the WAL's count needs.
-    MetricInfo("wal_bytes", "B", Kind.BYTES, Better.NONE, "Lw, ticker rocksdb.wal.bytes"),
     MetricInfo("flush_bytes", "B", Kind.BYTES, Better.NONE, "Lf, table files, RocksDB's LOG"),
     MetricInfo("compaction_bytes", "B", Kind.BYTES, Better.NONE, "Lc, table files, RocksDB's LOG"),
+    MetricInfo("rocksdb_sum", "1", Kind.RATIO, Better.LOWER, "(Lf + Lc) / Lf, RocksDB's LOG"),
+    MetricInfo("lsm_bytes", "B", Kind.BYTES, Better.NONE, "Sum of rocksdb.stats, as it rounds it"),
+    MetricInfo(
+        "pending_compaction_bytes", "B", Kind.BYTES, Better.NONE, "last estimate, RocksDB's LOG"
+    ),
+    # How often and how long writers wait depends on the speed of the device.
+    MetricInfo("stalls_memtable", "1", Kind.TIME, Better.NONE, "memtables full, RocksDB's LOG"),
+    MetricInfo("stalls_level0", "1", Kind.TIME, Better.NONE, "level 0 full, RocksDB's LOG"),
+    MetricInfo("stalls_pending", "1", Kind.TIME, Better.NONE, "pending bytes, RocksDB's LOG"),
+    # Only of workloads with the flag `statistics`.
+    MetricInfo("wal_bytes", "B", Kind.BYTES, Better.NONE, "Lw, ticker rocksdb.wal.bytes"),
     MetricInfo("rocksdb_written", "B", Kind.BYTES, Better.LOWER, "L = Lw + Lf + Lc"),
+    MetricInfo("wa_lsm", "1", Kind.RATIO, Better.LOWER, "L / U, user to RocksDB's files"),
     MetricInfo(
         "level_write_amplification", "1", Kind.RATIO, Better.LOWER, "H / L, RocksDB to device"
+    ),
+    MetricInfo(
+        "stall_share", "1", Kind.TIME, Better.LOWER, "rocksdb.stall.micros / 10^6 / seconds"
+    ),
+    MetricInfo(
+        "table_open_share",
+        "1",
+        Kind.TIME,
+        Better.LOWER,
+        "sum of rocksdb.table.open.io.micros / 10^6 / (threads x seconds)",
+    ),
+    MetricInfo(
+        "cache_hit_share",
+        "1",
+        Kind.RATIO,
+        Better.NONE,
+        "rocksdb.block.cache.hit / (hit + miss), compactions' reads included",
     ),
     MetricInfo("zoned_share", "1", Kind.RATIO, Better.NONE, "zoned_written / device_written"),
     MetricInfo("gc_bytes", "B", Kind.BYTES, Better.LOWER, "bytes the level says its GC moved"),

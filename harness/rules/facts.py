@@ -10,7 +10,7 @@ from harness.observe.diskstats import DiskCounters
 from harness.observe.zones import ZoneCounts
 from harness.store.result import Issue, Utilisation
 from harness.store.spec import PhaseRole, PhaseSpec, RunSpec
-from harness.tools.rocksdb_log import TableBytes
+from harness.tools.rocksdb_log import Log
 from harness.workloads.db_bench import Parsed
 
 
@@ -18,8 +18,8 @@ from harness.workloads.db_bench import Parsed
 class PhaseFacts:
     """A phase as it happened. ``zoned`` and ``conventional`` are the devices' counter deltas.
 
-    ``output`` is everything db_bench printed, ``database_log`` the end of RocksDB's LOG, ``tables``
-    what the whole of it says of table files (only where the workload asks for statistics).
+    ``output`` is everything db_bench printed, ``database_log`` the end of RocksDB's LOG, ``lsm``
+    what the whole of it says (null where the level does not show it).
     """
 
     spec: PhaseSpec
@@ -38,7 +38,7 @@ class PhaseFacts:
     zones: ZoneCounts | None
     load_seconds: float | None
     harness_seconds: float | None
-    tables: TableBytes | None = None
+    lsm: Log | None = None
 
     @property
     def measured(self) -> bool:

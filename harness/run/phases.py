@@ -25,8 +25,9 @@ from harness.store.result import Metric, PhaseResult
 from harness.store.rundir import RunWriter
 from harness.store.spec import Device, PhaseRole, PhaseSpec
 from harness.tools import rocksdb_log
-from harness.tools.rocksdb_log import TableBytes
-from harness.workloads import db_bench
+from harness.tools.rocksdb_log import Log
+from harness.workloads import db_bench, rocksdb
+from harness.workloads.db_bench import Parsed
 
 _LOG_TAIL = 256 * 1024  # the end of RocksDB's LOG holds the error that stopped it
 _OUTPUT_LIMIT = 4 * 1024 * 1024  # db_bench prints tens of KiB; more is a fault, kept in raw/
@@ -125,6 +126,7 @@ def run_phase(
         spec, stage.up, seed, first=first, program=stage.up.program or bench.program, report=report
     )
     started, offset = bench.host.now(), bench.host.monotonic() - stage.began
+    began = bench.host.realtime()
     share = ShareDone(report.path, spec)
     asks = stage.level.questions(stage.up) if spec.role is PhaseRole.MEASURED else ()
     # Not at the barriers: what the harness does between phases disturbs nobody.
@@ -150,6 +152,8 @@ def run_phase(
     after = barrier(bench, stage, spec.name)
     facts = _facts(stage, spec, ended, before=before, after=after, cpu=cpu)
     _write_series(stage.writer, spec, report, offset)
+    _write_tree(stage.writer, spec, facts.lsm, offset - began)
+    _keep_options(stage, f"raw/{spec.name}.OPTIONS.xz")
     histogram = _write_histograms(stage.writer, spec, facts)
     summary = facts.parsed.summary if facts.parsed else None
     result = PhaseResult(
@@ -172,11 +176,11 @@ def run_phase(
 
 def metrics(facts: PhaseFacts) -> dict[str, Metric]:
     """Return ``<phase>.<metric>`` for everything a phase tells; null where it does not."""
-    values = db_bench.metrics(facts.spec, facts.parsed) if facts.parsed else {}
-    user = values["user_bytes"].value if "user_bytes" in values else None
     written = [disk.write_bytes for disk in (facts.zoned, facts.conventional) if disk]
     read = [disk.read_bytes for disk in (facts.zoned, facts.conventional) if disk]
     total = sum(written) if written else None
+    values = recomputable(facts.spec, facts.parsed, facts.lsm, total)
+    user = values["user_bytes"].value if "user_bytes" in values else None
     more: dict[str, int | float | None] = {
         "zoned_written": facts.zoned.write_bytes if facts.zoned else None,
         "conventional_written": facts.conventional.write_bytes if facts.conventional else None,
@@ -190,28 +194,17 @@ def metrics(facts: PhaseFacts) -> dict[str, Metric]:
         "zones_active": facts.zones.active if facts.zones else None,
         "cpu_seconds": facts.load_seconds,
     }
-    if facts.spec.flags.get(db_bench.STATISTICS):
-        wal = values["wal_bytes"].value if "wal_bytes" in values else None
-        more |= _above_the_level(wal, facts.tables, total)
     values |= {name: Metric(value, CATALOGUE[name].unit) for name, value in more.items()}
     return {f"{facts.spec.name}.{name}": value for name, value in values.items()}
 
 
-def _above_the_level(
-    wal: float | None, tables: TableBytes | None, device: int | None
-) -> dict[str, int | float | None]:
-    """Return what RocksDB wrote, and WA_level = H / L; null where anything is unknown or L is 0.
-
-    L = Lw + Lf + Lc (docs/methods.md): without the small files (MANIFEST, OPTIONS and the like).
-    """
-    above = wal + tables.flush + tables.compaction if tables and wal is not None else None
-    return {
-        "wal_bytes": wal,
-        "flush_bytes": tables.flush if tables else None,
-        "compaction_bytes": tables.compaction if tables else None,
-        "rocksdb_written": above,
-        "level_write_amplification": device / above if above and device is not None else None,
-    }
+def recomputable(
+    spec: PhaseSpec, parsed: Parsed | None, lsm: Log | None, device_written: float | None
+) -> dict[str, Metric]:
+    """Return the metrics made of files in ``raw/`` alone, and of H, by catalogue name."""
+    told = rocksdb.metrics(spec, parsed, lsm, device_written)
+    values = db_bench.metrics(spec, parsed) if parsed else {}
+    return values | {name: Metric(value, CATALOGUE[name].unit) for name, value in told.items()}
 
 
 def _facts(
@@ -224,11 +217,10 @@ def _facts(
     cpu: CpuSeconds,
 ) -> PhaseFacts:
     raw = stage.writer.path / "raw"
-    stdout, stderr = _text(raw / f"{spec.name}.stdout"), _text(raw / f"{spec.name}.stderr")
-    parsed, tables, error = None, None, ""
+    stdout, stderr = text(raw / f"{spec.name}.stdout"), text(raw / f"{spec.name}.stderr")
+    parsed, lsm, error = None, None, ""
     try:
-        if spec.flags.get(db_bench.STATISTICS):
-            tables = _tables(stage.up.database_log)
+        lsm = _lsm(stage.up.database_log)
         parsed = db_bench.parse(spec, stdout, stderr)
     except ToolFailed as failure:
         error = failure.message
@@ -251,16 +243,45 @@ def _facts(
         zones=after.zones,
         load_seconds=cpu.load,
         harness_seconds=cpu.harness,
-        tables=tables,
+        lsm=lsm,
     )
 
 
-def _tables(log: Path | None) -> TableBytes | None:
-    """Return what RocksDB's LOG says of table files; null where the level does not show it."""
+def _lsm(log: Path | None) -> Log | None:
+    """Return what RocksDB's LOG says; null where the level does not show it, or it is empty."""
     if log is None or not log.exists():
         return None
-    with log.open(encoding="utf-8", errors="replace") as lines:
-        return rocksdb_log.table_bytes(lines)
+    with log.open(encoding="utf-8", errors="replace", newline="\n") as lines:
+        return rocksdb_log.parse(lines)
+
+
+def _keep_options(stage: Stage, kept: str) -> None:
+    """Keep the options the database ran with, where its folder can be seen.
+
+    Elsewhere RocksDB writes them to the device itself; its LOG begins with the same options.
+    """
+    log = stage.up.database_log
+    found = sorted(log.parent.glob("OPTIONS-*[0-9]")) if log else []
+    if found:
+        stage.writer.pack(found[-1], kept)
+
+
+def _write_tree(writer: RunWriter, spec: PhaseSpec, lsm: Log | None, shift: float) -> None:
+    """Store how the tree stood behind each flush and compaction; nothing without a LOG.
+
+    ``shift`` turns seconds since the epoch into seconds on the run's own time axis. The column of
+    pending bytes is missing where RocksDB does not tell them.
+    """
+    points = lsm.points if lsm else ()
+    told = bool(points) and all(point.pending is not None for point in points)
+    header = "t,l0_files,files" + (",pending_compaction_bytes" if told else "")
+    rows = [
+        f"{point.micros / 1e6 + shift:.3f},{point.files[0]},{sum(point.files)}"
+        + (f",{point.pending}" if told else "")
+        for point in points
+    ]
+    if lsm is not None:
+        writer.write(f"series/{spec.name}.lsm.csv", "\n".join([header, *rows]) + "\n")
 
 
 def _write_series(
@@ -268,7 +289,7 @@ def _write_series(
 ) -> None:
     """Store operations per interval on the run's own time axis; nothing without a report."""
     try:
-        points = report.intervals(_text(report.path))
+        points = report.intervals(text(report.path))
     except ToolFailed:
         return  # the benchmark never got as far; its absence shows, the raw file stays
     rows = [f"{offset + second:.3f},{operations}\n" for second, operations in points]
@@ -284,7 +305,8 @@ def _write_histograms(writer: RunWriter, spec: PhaseSpec, facts: PhaseFacts) -> 
     return paths[0] if paths else None
 
 
-def _text(path: Path) -> str:
+def text(path: Path) -> str:
+    """Return what a program printed, as far as it is looked at; '' where it printed nothing."""
     try:
         with path.open("rb") as file:
             return file.read(_OUTPUT_LIMIT).decode("utf-8", errors="replace")

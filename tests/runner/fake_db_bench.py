@@ -16,6 +16,15 @@ import time
 from pathlib import Path
 
 SLOW_SECONDS = 6
+# A flush of 1000 B, in the words of RocksDB 9.10; and the options it leaves beside its files.
+WHEN = "2026/11/21-10:02:31.000000 42"
+LOG = f"""{WHEN} RocksDB version: 9.10.0
+{WHEN} EVENT_LOG_v1 {{"time_micros": {time.time_ns() // 1000}, "job": 1, \
+"event": "table_file_creation", "file_number": 8, "file_size": 1000}}
+{WHEN} [db/x.cc:1] [default] Level summary: base level 6 level multiplier 10.00 max bytes base 9 \
+files[1 0 2] max score 0.25, estimated pending compaction bytes 7
+"""
+OPTIONS = "[Version]\n  rocksdb_version=9.10.0\n"
 
 flags = dict(arg[2:].split("=", 1) for arg in sys.argv[1:])
 uri = flags.get("fs_uri", "")
@@ -25,7 +34,7 @@ database = Path(aux, flags["db"])
 elsewhere = os.environ.get("FAKE_ROOT") or str(database.parents[3])
 root = Path(device).parents[1] if device else Path(elsewhere)
 database = Path(flags.get("zenfs_aux", database))
-benchmark = flags["benchmarks"]
+benchmark = flags["benchmarks"].removesuffix(",stats")
 fixtures = Path(__file__).parents[1] / "fixtures" / "db_bench" / "9.10"
 behave = root / "behave.json"
 mode = json.loads(behave.read_text()).get(benchmark, "") if behave.exists() else ""
@@ -41,7 +50,7 @@ else:
         sys.stderr.write(f"2026/11/21-10:02:3{second}  ... thread 0: {counts}")
         sys.stderr.write(f" in (1.000000,{second}.000000) seconds\n")
 database.mkdir(exist_ok=True)
-(database / "LOG").write_text("synthetic LOG\n")
+(database / "LOG").write_text(LOG)
 size = int((root / "database-bytes").read_text())
 if device:
     state = json.loads((root / "zlfs.json").read_text())
@@ -52,7 +61,9 @@ if device:
         log.write(json.dumps({"event": "close", "benchmark": benchmark}) + "\n")
 elif benchmark == "fillrandom" and not uri:
     with (database / "000001.sst").open("wb") as file:
-        file.truncate(size - len("synthetic LOG\n"))
+        file.truncate(size - len(LOG) - len(OPTIONS))
+if not uri:
+    (database / "OPTIONS-000007").write_text(OPTIONS)
 
 output = (fixtures / f"{benchmark}.out").read_text()
 if mode == "hang":

@@ -91,7 +91,7 @@ def test_a_run(zoned: Zoned) -> None:
 
 def test_what_the_level_wrote_is_kept_and_nothing_is_left(zoned: Zoned) -> None:
     assert zoned.run().returncode == 0
-    assert zoned.packed("overwrite.LOG.xz") == "synthetic LOG\n"
+    assert zoned.packed("overwrite.LOG.xz").startswith("2026/11/21-10:02:31")
     ledger = [json.loads(line) for line in zoned.packed("ledger.jsonl.xz").splitlines()]
     assert [line["benchmark"] for line in ledger] == ["fillrandom", "overwrite"]
     series = (zoned.folder / "series" / "overwrite.csv").read_text().splitlines()

@@ -15,7 +15,8 @@ from harness.run import phases
 from harness.store.result import Issue, Severity, Utilisation
 from harness.store.spec import PhaseRole
 from harness.tools import db_bench
-from harness.tools.rocksdb_log import TableBytes
+from harness.tools.rocksdb_log import CAUSES, Log, TableBytes
+from harness.tools.rocksdb_stats import Statistics
 from harness.workloads.db_bench import Parsed, Summary
 from tests.runner.conftest import Machine
 from tests.runner.fakes import phase
@@ -213,15 +214,15 @@ def test_level_write_amplification_is_device_bytes_over_rocksdbs(
     facts = replace(
         good.phases[0],
         spec=replace(good.phases[0].spec, flags={"statistics": True}),
-        parsed=parsed(wal_bytes=told // 2),
-        tables=TableBytes(told // 4, told // 4),
+        parsed=parsed(statistics=Statistics({"rocksdb.wal.bytes": told // 2}, {})),
+        lsm=Log(TableBytes(told // 4, told // 4), dict.fromkeys(CAUSES, 0), ()),
     )
     # 100 MiB to the zoned device and 1 MiB to the conventional one.
     found = {name.partition(".")[2]: one.value for name, one in phases.metrics(facts).items()}
     assert found["level_write_amplification"] == expected
     assert found["rocksdb_written"] == told
     assert (found["wal_bytes"], found["flush_bytes"]) == (told // 2, told // 4)
-    without = phases.metrics(replace(facts, tables=None))
+    without = phases.metrics(replace(facts, lsm=None))
     assert without["overwrite.rocksdb_written"].value is None
     assert without["overwrite.level_write_amplification"].value is None
     assert "overwrite.level_write_amplification" not in phases.metrics(good.phases[0])
