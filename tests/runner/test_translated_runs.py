@@ -48,7 +48,7 @@ class Whole(Machine):
         behave = self.root / "behave.json"
         behave.write_text('{"overwrite": "hang"}')
         child = self.start()
-        started, deadline = self.root / "started", time.monotonic() + 60
+        started, deadline = self.root / "started", time.monotonic() + 120
         while not started.exists() or "overwrite" not in started.read_text():
             assert time.monotonic() < deadline
             time.sleep(0.05)
