@@ -74,7 +74,7 @@ class FakeGuest(zlfs_resets.Guest):
 
     def start(self, command: str) -> Program:
         self.log.append(command)
-        script = self.load if " write " in command else "sleep 60"
+        script = self.load if " write " in command else "exec sleep 60"
         self.program = Program(["sh", "-c", f"echo started; {script}"])
         return self.program
 
@@ -130,7 +130,7 @@ def test_a_judge_that_misses_something_ends_it(tmp_path: Path) -> None:
     ("load", "what", "timeout"),
     [
         ("echo 1,1; echo zlfs-torture: IO error; exit 1", "zlfs-torture: IO error", 60),
-        ("echo 0,0; sleep 60", "it said nothing|started", 0.5),  # nothing is ever synced
+        ("echo 0,0; exec sleep 60", "it said nothing|started", 0.5),  # nothing is ever synced
         ("echo 12,1 | tr -d '\\n'; exit 1", "started", 60),  # a line cut short is no number
     ],
 )
