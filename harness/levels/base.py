@@ -112,6 +112,20 @@ class LevelUsage:
     own: OwnCounts | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class Question:
+    """A program that tells the level's state while db_bench works. It reads, and no more.
+
+    Answers become ``series/<name>.csv``: behind the time and the cost of asking come ``columns``,
+    which ``read`` makes of what was printed (ToolFailed when that is something else).
+    """
+
+    name: str
+    argv: tuple[str, ...]
+    columns: tuple[str, ...]
+    read: Callable[[str], tuple[int, ...]]
+
+
 class Level(ABC):
     """An integration level. Instances hold no state; everything lives in LevelUp."""
 
@@ -174,6 +188,10 @@ class Level(ABC):
     @abstractmethod
     def database_bytes(self, up: LevelUp) -> int:
         """Return the size of the database's files in bytes (their lengths, not blocks)."""
+
+    def questions(self, up: LevelUp) -> tuple[Question, ...]:  # noqa: ARG002 - for subclasses
+        """Return what to ask during measured phases, in turn, one program a second."""
+        return ()
 
     def direct_io(self, up: LevelUp) -> DirectIo | None:  # noqa: ARG002 - for subclasses
         """Find out what O_DIRECT does here; None: it cannot be told. May write a little."""

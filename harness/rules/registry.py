@@ -18,6 +18,7 @@ RULES: tuple[Rule, ...] = (
     phases.space_left,
     phases.db_bench_warnings,
     phases.assertions,
+    phases.open_files,
     devices.kernel_log_readable,
     devices.io_errors,
     devices.zone_limits,

@@ -15,6 +15,7 @@ from harness.observe.diskstats import DiskCounters, delta
 from harness.observe.zones import ZoneCounts
 from harness.rules.devices import gc_delta
 from harness.rules.facts import PhaseFacts
+from harness.run.asker import Asker
 from harness.run.bench import Bench
 from harness.run.ledger import Point
 from harness.run.program import Ended, run_program
@@ -25,7 +26,7 @@ from harness.store.files import dumps
 from harness.store.ledger import Snapshot
 from harness.store.result import Metric, PhaseResult
 from harness.store.rundir import RunWriter
-from harness.store.spec import Device, PhaseSpec
+from harness.store.spec import Device, PhaseRole, PhaseSpec
 from harness.tools import rocksdb_log
 from harness.tools.rocksdb_log import Log
 from harness.tools.rocksdb_log import Point as LsmPoint
@@ -172,19 +173,26 @@ def run_phase(
     started, offset = bench.host.now(), bench.host.monotonic() - stage.began
     began = bench.host.realtime()
     share = ShareDone(report.path, spec)
+    asks = stage.level.questions(stage.up) if spec.role is PhaseRole.MEASURED else ()
     # Not at the barriers: what the harness does between phases disturbs nobody.
     before_cpu = _cpu(bench)
-    ended = run_program(
-        argv,
-        env=stage.up.environment,
-        stdout=raw / f"{spec.name}.stdout",
-        stderr=stderr,
-        timeout=min(spec.timeout_seconds, seconds_left),
-        started=bench.cgroups.enter_load,
-        tick=lambda seconds: tick(lambda: share.read(seconds)),
-        stalled=share.stalled,
-        clock=bench.host.monotonic,
-    )
+    with Asker(asks, stage.writer.path, clock=bench.host.monotonic, began=stage.began) as asker:
+
+        def on_tick(seconds: float) -> None:
+            asker.tick()
+            tick(lambda: share.read(seconds))
+
+        ended = run_program(
+            argv,
+            env=stage.up.environment,
+            stdout=raw / f"{spec.name}.stdout",
+            stderr=stderr,
+            timeout=min(spec.timeout_seconds, seconds_left),
+            started=bench.cgroups.enter_load,
+            tick=on_tick,
+            stalled=share.stalled,
+            clock=bench.host.monotonic,
+        )
     cpu = _since(before_cpu, _cpu(bench))
     stage.writer.write(f"raw/{spec.name}.process.json", encode(ended) | encode(cpu))
     after = barrier(bench, stage, spec.name, cold)

@@ -5,8 +5,8 @@ With ``--fs_uri`` it does what libzlfs.so would do in it: files on the zones of 
 and ledger in the auxiliary directory.
 
 ``$FAKE_ROOT/behave.json`` maps a benchmark to a way of going wrong: crash, hang, truncate, enospc,
-exit, kernel-error, elsewhere (bytes go to the conventional device), lost-bytes (zlfs' ledger lacks
-one).
+exit, kernel-error, elsewhere (bytes go to the conventional device), slow (long enough for samples),
+lost-bytes (zlfs' ledger lacks one).
 """
 
 import json
@@ -16,6 +16,7 @@ import sys
 import time
 from pathlib import Path
 
+SLOW_SECONDS = 6
 # A flush of 1000 B, in the words of RocksDB 9.10; and the options it leaves beside its files.
 WHEN = "2026/11/21-10:02:31.000000 42"
 LOG = f"""{WHEN} RocksDB version: 9.10.0
@@ -26,6 +27,7 @@ files[1 0 2] max score 0.25, estimated pending compaction bytes 7
 """
 OPTIONS = "[Version]\n  rocksdb_version=9.10.0\n"
 WRITTEN = 65536 * 512  # by each benchmark, as the kernel counts
+
 flags = dict(arg[2:].split("=", 1) for arg in sys.argv[1:])
 uri = flags.get("fs_uri", "")
 device, _, aux = uri.removeprefix("zlfs://dev:").partition("?aux=") if "zlfs" in uri else ("",) * 3
@@ -79,6 +81,8 @@ if mode == "hang":
     with (database / "LOG").open("a") as log:
         log.write("2026/11/21-10:02:40.1 42 [WARN] [db/db.cc:1] Cancelled compaction: no room\n")
     time.sleep(3600)
+if mode == "slow":
+    time.sleep(SLOW_SECONDS)
 if mode == "crash":
     sys.stdout.flush()
     os.kill(os.getpid(), signal.SIGSEGV)

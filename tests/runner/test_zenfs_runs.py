@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import time
 from pathlib import Path
@@ -81,6 +82,51 @@ def test_a_run(zoned: Zoned) -> None:
     started = (zoned.root / "started").read_text().split()
     assert started[:3] == ["fillseq", "of", "cold"]
     assert list((zoned.root / "run").iterdir()) == []
+
+
+def series(zoned: Zoned, name: str) -> tuple[list[str], list[list[str]]]:
+    """Return the header and the rows of a series of the run."""
+    text = (zoned.runs / "zenfs--r01" / "series" / f"{name}.csv").read_text()
+    header, *rows = [line.split(",") for line in text.splitlines()]
+    return header, rows
+
+
+def test_df_and_dump_are_sampled_while_db_bench_works(zoned: Zoned) -> None:
+    (zoned.root / "behave.json").write_text('{"overwrite": "slow", "fillrandom": "slow"}')
+    done = zoned.run()
+    assert done.returncode == 0, done.stderr
+    assert zoned.result.status is Status.OK
+    header, rows = series(zoned, "zenfs-df")
+    assert header == ["t", "seconds", "read_bytes", "free", "used", "reclaimable"]
+    captured = [[2805, 58, 0], [2662, 111, 63], [2644, 168, 60], [2639, 179, 101]]
+    told = [[int(field) // fakes.MIB for field in row[3:]] for row in rows]
+    assert told
+    assert all(row in captured for row in told)
+    header, others = series(zoned, "zenfs-dump")
+    assert header[3:] == ["free", "live", "garbage", "zones_empty", "zones_full", "files"]
+    # 29 zones of data: what the three of metadata are like is no part of it.
+    live = DATABASE + found_cold(zoned)
+    full = live // fakes.ZONE_CAPACITY
+    told = [[int(field) for field in row[3:]] for row in others]
+    capacity = 29 * fakes.ZONE_CAPACITY
+    assert told == [[capacity - live, live, 0, 29 - full - 1, full, 2]] * len(told)
+    # One program a second, in turn, and only in the measured phase: fillrandom took as long.
+    times = sorted(float(row[0]) for row in rows + others)
+    assert rows
+    assert others
+    assert all(b - a > 0.9 for a, b in itertools.pairwise(times))
+    begin = float(overwrites(zoned)[0][0]) - 1
+    assert begin < times[0]
+    assert abs(len(rows) - len(others)) <= 1
+
+
+def found_cold(zoned: Zoned) -> int:
+    assert zoned.result.utilisation is not None
+    return zoned.result.utilisation.cold_bytes or 0
+
+
+def overwrites(zoned: Zoned) -> list[list[str]]:
+    return series(zoned, "overwrite")[1]
 
 
 def test_multipath_is_refused_before_anything_is_formatted(zoned: Zoned) -> None:

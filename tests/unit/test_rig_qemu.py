@@ -92,7 +92,8 @@ def test_a_reset_must_not_end_qemu() -> None:
 
 
 @pytest.mark.parametrize(
-    ("accelerator", "accel", "cpu"), [("kvm", "kvm", "host"), ("tcg", "tcg,thread=single", "max")]
+    ("accelerator", "accel", "cpu"),
+    [("kvm", "kvm", "host"), ("tcg", "tcg,thread=single", "max,erms=off,fsrm=off")],
 )
 def test_accelerators(accelerator: str, accel: str, cpu: str) -> None:
     argv = qemu.argv(DEFAULT, Image(Path("/c")), port=1, accelerator=accelerator)

@@ -186,9 +186,26 @@ def test_fill_phases_do_not_count_for_the_share(good: RunFacts) -> None:
     assert judge(replace(good, phases=(fill, *good.phases))) == ()
 
 
+@pytest.mark.parametrize(
+    ("limit", "stored", "warned"),
+    [(-1, 500, False), (110, 99 * 8 + 1, False), (109, 99 * 8 + 1, True), (0, 8, True),
+     (5000, 8, False), (10, None, False)],
+)  # fmt: skip
+def test_tables_that_cannot_all_be_open(
+    good: RunFacts, limit: int, stored: int | None, *, warned: bool
+) -> None:
+    flags = {"open_files": limit, "target_file_size_base": 8}
+    run = with_phase(good, spec=replace(good.phases[0].spec, flags=flags))
+    assert run.utilisation is not None
+    run = replace(run, utilisation=replace(run.utilisation, database_bytes=stored))
+    twice = replace(run, phases=run.phases * 2)
+    found = [(issue.code, issue.severity) for issue in judge(twice)]  # once is enough
+    assert found == ([("open-files-few", Severity.WARNING)] if warned else [])
+
+
 def test_every_rule_is_covered_here() -> None:
     # Add a case above (or in test_direct_io, test_ledger) when adding a rule.
-    assert len(RULES) == 18
+    assert len(RULES) == 19
 
 
 @pytest.mark.parametrize(("told", "expected"), [(50 * MIB, 2.02), (0, None)])
