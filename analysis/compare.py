@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from analysis import comparability, stats, steady
+from analysis import cache, comparability, stats, steady
 from analysis.comparability import Difference
 from analysis.load import CampaignData, RunRecord
 from analysis.select import (
@@ -197,6 +197,9 @@ def _row(
     elif blocking:
         word = Verdict.NOT_COMPARABLE
         notes = (*notes, *(d.label for d in blocking))
+    elif reason := cache.unlike(key, info, base, level):
+        word = Verdict.NOT_COMPARABLE
+        notes = (*notes, reason)
     else:
         word = stats.verdict(found, info.better, noise_floor=noise_floor)
     states = (_steady(key, base[1], labels), _steady(key, level[1], labels))

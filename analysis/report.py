@@ -26,7 +26,7 @@ from harness.store.rundir import full_disk_is_clear
 _TEMPLATES = Path(__file__).parent / "templates"
 _FOLDERS = ("tables", "figures")
 _CSS_CLASS = {Verdict.BETTER: "better", Verdict.WORSE: "worse"}
-_BAD = ("not steady", "failed", "invalid", "aborted", "missing", "error", "no verdict")
+_BAD = ("not steady", "failed", "invalid", "aborted", "missing", "error", "no verdict", "broken")
 
 
 def write_report(comparison: Comparison, folder: Path, noise_floor: float) -> tuple[Path, bool]:
@@ -121,6 +121,7 @@ def _html(
         differences=tables["differences"][1], bad=_BAD,
         **plots,
         utilisation_table=tables["utilisation"], steady=tables["steady"], lsm=tables["lsm"],
+        bottlenecks=tables["bottlenecks"], ledger=tables["ledger"], closures=tables["closures"],
         issues=tables["issues"], cells=tables["cells"],
         runs=tables["runs"], environment=tables["environment"], recorded=tables["recorded"],
         formulas=[

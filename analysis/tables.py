@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from analysis import comparability, render, steady, units
+from analysis import bottleneck, comparability, flow, render, steady, units
 from analysis.compare import Comparison
 from harness.tools import rocksdb_stats
 
@@ -21,6 +21,11 @@ def tables_of(comparison: Comparison) -> dict[str, Table]:
         "issues": _issues(comparison),
         "steady": _steady(comparison),
         "lsm": _lsm(comparison),
+        "bottlenecks": (
+            ("run", "phase", "label", "evidence"), bottleneck.rows(comparison.campaign),
+        ),
+        "ledger": (flow.LEDGER_HEADER, flow.ledger_rows(comparison.campaign)),
+        "closures": (flow.CLOSURE_HEADER, flow.closure_rows(comparison.campaign)),
         "utilisation": _utilisation(comparison),
         "skipped": ((comparison.contrast, "reason"), list(comparison.skipped.items())),
         "differences": (

@@ -10,8 +10,8 @@ from harness.run import recompute
 from harness.store import overview
 from harness.store.campaign import find_campaign
 
-HELP = """Check a campaign: every checksum, every schema, every planned run there, and what db_bench
-and RocksDB told computed again from raw/. One line per problem; exit 4 when there is any.
+HELP = """Check a campaign: every checksum, every schema, every planned run there, and every number
+computed again from raw/. One line per problem; exit 4 when there is any.
 
   zonelab verify results/example
 

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import ClassVar
 
 from harness.errors import ConfigError
+from harness.store.ledger import OwnCounts
 from harness.store.result import Issue
 from harness.store.spec import Bytes, Device, Reason, Scalar
 
@@ -100,6 +101,7 @@ class LevelUsage:
     """What the level says of itself; null: it does not tell.
 
     ``gc_events`` and ``gc_bytes`` are cumulative since ``up``. ``raw`` keeps every counter read.
+    ``own`` is there where the level counts each byte that it writes.
     """
 
     free_bytes: int | None
@@ -107,6 +109,7 @@ class LevelUsage:
     gc_bytes: int | None
     gc_source: str
     raw: Mapping[str, Scalar] = field(default_factory=dict)
+    own: OwnCounts | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from harness.rules import devices, phases
+from harness.rules import closures, devices, phases
 from harness.rules.facts import RunFacts
 from harness.store.result import Issue
 
@@ -29,6 +29,7 @@ RULES: tuple[Rule, ...] = (
     devices.level_caveats,
     devices.clock,
     devices.other_io,
+    closures.ledger,
 )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -17,17 +17,22 @@ from harness.rules.devices import gc_delta
 from harness.rules.facts import PhaseFacts
 from harness.run.asker import Asker
 from harness.run.bench import Bench
+from harness.run.ledger import Point
 from harness.run.program import Ended, run_program
 from harness.run.progress import Share
 from harness.run.share import ShareDone
+from harness.store.codec import encode
 from harness.store.files import dumps
+from harness.store.ledger import Snapshot
 from harness.store.result import Metric, PhaseResult
 from harness.store.rundir import RunWriter
 from harness.store.spec import Device, PhaseRole, PhaseSpec
 from harness.tools import rocksdb_log
 from harness.tools.rocksdb_log import Log
+from harness.tools.rocksdb_log import Point as LsmPoint
 from harness.workloads import db_bench, rocksdb
 from harness.workloads.db_bench import Parsed
+from harness.workloads.rocksdb import Below
 
 _LOG_TAIL = 256 * 1024  # the end of RocksDB's LOG holds the error that stopped it
 _OUTPUT_LIMIT = 4 * 1024 * 1024  # db_bench prints tens of KiB; more is a fault, kept in raw/
@@ -40,16 +45,21 @@ class Barrier:
     """Counters at a moment when everything was synced and nothing was in flight."""
 
     disks: Mapping[str, DiskCounters]
-    usage: LevelUsage
+    point: Point
     zones: ZoneCounts | None
+
+    @property
+    def usage(self) -> LevelUsage:
+        """What the level said of itself."""
+        return self.point.usage
 
 
 @dataclass(frozen=True, slots=True)
 class CpuSeconds:
     """CPU time since the unit began, of db_bench and of the harness; null without cgroups."""
 
-    load: float | None
-    harness: float | None
+    load_seconds: float | None
+    harness_seconds: float | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,12 +89,28 @@ class Stage:
         return [name for name in (self.zoned_name, self.conventional_name) if name]
 
 
-def barrier(bench: Bench, stage: Stage, point: str) -> Barrier:
+def barrier(bench: Bench, stage: Stage, point: str, cold: int) -> Barrier:
     """Sync the level, wait until the devices are quiet, and read every counter.
 
-    ``point`` names the zone report and usage kept in ``raw/``.
+    ``point`` names what is kept in ``raw/``; ``cold`` is the size of the cold data in bytes.
     """
     stage.level.sync(stage.up)
+    disks, settled = _settle(bench, stage)
+    snapshot = _snapshot(bench, stage, disks, settled=settled, cold=cold)
+    stage.writer.write(f"raw/{point}.counters.json", snapshot)
+    usage = stage.level.usage(stage.up)
+    stage.writer.write(f"raw/{point}.usage.json", dumps(usage))
+    counts, allocated = None, None
+    if stage.level.uses_zoned:
+        report = bench.host.zones(stage.device.path)
+        stage.writer.write(f"raw/{point}.zones.csv", zones.as_csv(report))
+        counts = zones.count(report, skip=stage.level.metadata_zones)
+        allocated = tuple(zone.allocated for zone in report)
+    return Barrier(disks, Point(snapshot, usage, allocated), counts)
+
+
+def _settle(bench: Bench, stage: Stage) -> tuple[dict[str, DiskCounters], bool]:
+    """Return the counters once they stand still, and whether they did."""
     disks = bench.host.disk_counters(stage.names)
     for _ in range(_SETTLE_TRIES):
         time.sleep(_SETTLE_SECONDS)
@@ -92,15 +118,33 @@ def barrier(bench: Bench, stage: Stage, point: str) -> Barrier:
         quiet = later == disks and not any(disk.in_flight for disk in later.values())
         disks = later
         if quiet:
-            break
-    usage = stage.level.usage(stage.up)
-    stage.writer.write(f"raw/{point}.usage.json", dumps(usage))
-    counts = None
-    if stage.level.uses_zoned:
-        report = bench.host.zones(stage.device.path)
-        stage.writer.write(f"raw/{point}.zones.csv", zones.as_csv(report))
-        counts = zones.count(report, skip=stage.level.metadata_zones)
-    return Barrier(disks, usage, counts)
+            return disks, True
+    return disks, False
+
+
+def _snapshot(
+    bench: Bench, stage: Stage, disks: Mapping[str, DiskCounters], *, settled: bool, cold: int
+) -> Snapshot:
+    witness, note = None, ""
+    try:
+        witness = bench.host.witness(stage.names)
+    except ToolFailed as failure:
+        note = failure.message
+    covered = {name for group in witness.covers.values() for name in group} if witness else set()
+    every = {**bench.host.disk_counters(sorted(covered - set(disks))), **disks}
+    return Snapshot(
+        settled=settled,
+        zoned=stage.zoned_name or "",
+        conventional=stage.conventional_name or "",
+        written={name: disk.write_bytes for name, disk in every.items()},
+        read={name: disk.read_bytes for name, disk in every.items()},
+        busy_ms={name: disk.busy_ms for name, disk in every.items()},
+        zeroing=tuple(name for name in sorted(every) if bench.host.zeroes(name)),
+        witness=witness,
+        witness_note=note,
+        cold_bytes=cold,
+        database_bytes=stage.level.database_bytes(stage.up),
+    )
 
 
 def _cpu(bench: Bench) -> CpuSeconds:
@@ -115,6 +159,7 @@ def run_phase(
     *,
     first: bool,
     before: Barrier,
+    cold: int,
     seconds_left: float,
     tick: Callable[[Share], None],
 ) -> tuple[PhaseFacts, PhaseResult, Barrier]:
@@ -149,7 +194,8 @@ def run_phase(
             clock=bench.host.monotonic,
         )
     cpu = _since(before_cpu, _cpu(bench))
-    after = barrier(bench, stage, spec.name)
+    stage.writer.write(f"raw/{spec.name}.process.json", encode(ended) | encode(cpu))
+    after = barrier(bench, stage, spec.name, cold)
     facts = _facts(stage, spec, ended, before=before, after=after, cpu=cpu)
     _write_series(stage.writer, spec, report, offset)
     _write_tree(stage.writer, spec, facts.lsm, offset - began)
@@ -179,8 +225,13 @@ def metrics(facts: PhaseFacts) -> dict[str, Metric]:
     written = [disk.write_bytes for disk in (facts.zoned, facts.conventional) if disk]
     read = [disk.read_bytes for disk in (facts.zoned, facts.conventional) if disk]
     total = sum(written) if written else None
-    values = recomputable(facts.spec, facts.parsed, facts.lsm, total)
-    user = values["user_bytes"].value if "user_bytes" in values else None
+    gc = _difference(facts.before.gc_bytes, facts.after.gc_bytes)
+    below = Below(total, sum(read) - (gc or 0) if read else None)
+    values = recomputable(facts.spec, facts.parsed, facts.lsm, below)
+    user, done = (
+        values[name].value if name in values else None for name in ("user_bytes", "operations")
+    )
+    spent = facts.load_seconds
     more: dict[str, int | float | None] = {
         "zoned_written": facts.zoned.write_bytes if facts.zoned else None,
         "conventional_written": facts.conventional.write_bytes if facts.conventional else None,
@@ -188,21 +239,28 @@ def metrics(facts: PhaseFacts) -> dict[str, Metric]:
         "device_read": sum(read) if read else None,
         "write_amplification": total / user if user and total is not None else None,
         "zoned_share": facts.zoned.write_bytes / total if facts.zoned and total else None,
-        "gc_bytes": _difference(facts.before.gc_bytes, facts.after.gc_bytes),
+        "gc_bytes": gc,
         "gc_events": gc_delta(facts),
         "zones_full": facts.zones.full if facts.zones else None,
         "zones_active": facts.zones.active if facts.zones else None,
-        "cpu_seconds": facts.load_seconds,
+        "device_busy_share": (
+            max(disk.busy_ms for disk in (facts.zoned, facts.conventional) if disk)
+            / (1000 * facts.seconds)
+            if written and facts.seconds
+            else None
+        ),
+        "cpu_seconds": spent,
+        "cpu_per_operation": 1e6 * spent / done if done and spent is not None else None,
     }
     values |= {name: Metric(value, CATALOGUE[name].unit) for name, value in more.items()}
     return {f"{facts.spec.name}.{name}": value for name, value in values.items()}
 
 
 def recomputable(
-    spec: PhaseSpec, parsed: Parsed | None, lsm: Log | None, device_written: float | None
+    spec: PhaseSpec, parsed: Parsed | None, lsm: Log | None, below: Below
 ) -> dict[str, Metric]:
-    """Return the metrics made of files in ``raw/`` alone, and of H, by catalogue name."""
-    told = rocksdb.metrics(spec, parsed, lsm, device_written)
+    """Return the metrics of what programs told, and of bytes of the devices, by catalogue name."""
+    told = rocksdb.metrics(spec, parsed, lsm, below)
     values = db_bench.metrics(spec, parsed) if parsed else {}
     return values | {name: Metric(value, CATALOGUE[name].unit) for name, value in told.items()}
 
@@ -241,8 +299,9 @@ def _facts(
         before=before.usage,
         after=after.usage,
         zones=after.zones,
-        load_seconds=cpu.load,
-        harness_seconds=cpu.harness,
+        seconds=ended.seconds,
+        load_seconds=cpu.load_seconds,
+        harness_seconds=cpu.harness_seconds,
         lsm=lsm,
     )
 
@@ -272,16 +331,27 @@ def _write_tree(writer: RunWriter, spec: PhaseSpec, lsm: Log | None, shift: floa
     ``shift`` turns seconds since the epoch into seconds on the run's own time axis. The column of
     pending bytes is missing where RocksDB does not tell them.
     """
-    points = lsm.points if lsm else ()
-    told = bool(points) and all(point.pending is not None for point in points)
-    header = "t,l0_files,files" + (",pending_compaction_bytes" if told else "")
-    rows = [
-        f"{point.micros / 1e6 + shift:.3f},{point.files[0]},{sum(point.files)}"
-        + (f",{point.pending}" if told else "")
+    if lsm is None:
+        return
+    pending = ",pending_compaction_bytes" if _tells_pending(lsm.points) else ""
+    rows = [f"{seconds + shift:.3f},{rest}\n" for seconds, rest in tree_rows(lsm.points)]
+    writer.write(f"series/{spec.name}.lsm.csv", f"t,l0_files,files{pending}\n" + "".join(rows))
+
+
+def tree_rows(points: Sequence[LsmPoint]) -> list[tuple[float, str]]:
+    """Return seconds since the epoch and the other columns of ``series/<phase>.lsm.csv``."""
+    told = _tells_pending(points)
+    return [
+        (
+            point.micros / 1e6,
+            f"{point.files[0]},{sum(point.files)}" + (f",{point.pending}" if told else ""),
+        )
         for point in points
     ]
-    if lsm is not None:
-        writer.write(f"series/{spec.name}.lsm.csv", "\n".join([header, *rows]) + "\n")
+
+
+def _tells_pending(points: Sequence[LsmPoint]) -> bool:
+    return bool(points) and all(point.pending is not None for point in points)
 
 
 def _write_series(
@@ -330,7 +400,8 @@ def _keep_log(stage: Stage, kept: str) -> str:
 
 def _since(before: CpuSeconds, after: CpuSeconds) -> CpuSeconds:
     return CpuSeconds(
-        _difference(before.load, after.load), _difference(before.harness, after.harness)
+        _difference(before.load_seconds, after.load_seconds),
+        _difference(before.harness_seconds, after.harness_seconds),
     )
 
 

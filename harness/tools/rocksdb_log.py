@@ -21,6 +21,7 @@ _HEADER_WITHIN = 10
 _EVENT = "EVENT_LOG_v1 "
 _CREATED = '"event": "table_file_creation"'
 _COMPACTION = '"event": "compaction_started"'
+_COMPACTED = '"event": "compaction_finished"'
 # Near the beginning of a compaction's event, which goes on with every file it reads: RocksDB cuts
 # lines of more than 64 KiB, and such an event is no JSON.
 _JOB = re.compile(r'"job": (\d{1,18}),')
@@ -46,8 +47,9 @@ CAUSES = tuple(_CAUSES.values())
 class TableBytes:
     """Lengths of the table files that were written, in bytes, by what wrote them.
 
-    Files of a compaction that was given up are among them: they had been written. Flushes include
-    those of recovery.
+    What a compaction wrote before it was given up is among them, also of the file it was at, which
+    no event tells of: a compaction's own total has it (to the byte: zlfs counted the same in 30
+    recorded phases). Flushes include those of recovery.
     """
 
     flush: int
@@ -105,8 +107,9 @@ class _Reader:
     def __init__(self) -> None:
         self.begun = False
         self._micros = 0
-        self._compactions: set[int] = set()
-        self._written: Counter[bool] = Counter()  # by: does the file belong to a compaction?
+        self._flushed = 0
+        self._created: dict[int, int] = {}  # by the job of a compaction: lengths of its files
+        self._totals: dict[int, int] = {}  # the same as it says at its end
         self._stalls: Counter[str] = Counter()
         self._points: list[Point] = []
 
@@ -126,7 +129,7 @@ class _Reader:
     def log(self) -> Log:
         """Return everything."""
         return Log(
-            TableBytes(flush=self._written[False], compaction=self._written[True]),
+            TableBytes(self._flushed, sum(self._compacted(job) for job in self._created)),
             {cause: self._stalls[cause] for cause in CAUSES},
             tuple(self._points),
         )
@@ -136,13 +139,24 @@ class _Reader:
         self._micros = int(time[1]) if time else self._micros
         if _CREATED in text:
             event = _parse(text, number)
-            compacted = _number(event, "job", number) in self._compactions
-            self._written[compacted] += _number(event, "file_size", number)
+            job, size = (_number(event, name, number) for name in ("job", "file_size"))
+            if job in self._created:
+                self._created[job] += size
+            else:
+                self._flushed += size
+        elif _COMPACTED in text:
+            event = _parse(text, number)
+            job, size = (_number(event, name, number) for name in ("job", "total_output_size"))
+            self._totals[job] = size
         elif _COMPACTION in text:
-            job = _JOB.search(text)
-            if job is None:
+            found = _JOB.search(text)
+            if found is None:
                 raise _damaged(text, number)
-            self._compactions.add(int(job[1]))
+            self._created[int(found[1])] = 0
+
+    def _compacted(self, job: int) -> int:
+        """Return what a compaction wrote; of one that never ended, the files it completed."""
+        return max(self._created[job], self._totals.get(job, 0))
 
     def _state(self, line: str, number: int) -> None:
         state = _STATE.search(line)

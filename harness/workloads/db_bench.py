@@ -41,8 +41,12 @@ _TREE = "stats"
 # Asks for RocksDB's tickers and histograms; without these of them it told nothing.
 STATISTICS = "statistics"
 TABLE_OPEN = "rocksdb.table.open.io.micros"
+# Bytes read from table files, by compactions too: of the last level, and of all others.
+READ_TICKERS = ("rocksdb.last.level.read.bytes", "rocksdb.non.last.level.read.bytes")
 _TICKERS = (
     "rocksdb.wal.bytes",
+    "rocksdb.write.wal",
+    *READ_TICKERS,
     "rocksdb.stall.micros",
     "rocksdb.block.cache.hit",
     "rocksdb.block.cache.miss",

@@ -2,18 +2,28 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from harness.store.spec import PhaseSpec
 from harness.tools.rocksdb_log import CAUSES, Log
 from harness.tools.rocksdb_stats import Statistics
-from harness.workloads.db_bench import STATISTICS, TABLE_OPEN, Parsed
+from harness.workloads.db_bench import READ_TICKERS, STATISTICS, TABLE_OPEN, Parsed
 
 Value = int | float | None
 
 _MICROS = 1_000_000
 
 
+@dataclass(frozen=True, slots=True)
+class Below:
+    """What reached the devices in a phase, in bytes; ``read`` without what the level's GC moved."""
+
+    written: float | None = None
+    read: float | None = None
+
+
 def metrics(
-    phase: PhaseSpec, parsed: Parsed | None, log: Log | None, device_written: float | None
+    phase: PhaseSpec, parsed: Parsed | None, log: Log | None, below: Below
 ) -> dict[str, Value]:
     """Return the values by catalogue name; null where anything they need is unknown.
 
@@ -23,15 +33,15 @@ def metrics(
         phase: what was asked for.
         parsed: what db_bench printed, null where it could not be read.
         log: RocksDB's LOG, null where the level does not show it.
-        device_written: H in bytes.
+        below: H, and the reads.
     """
     values = _of_the_log(log)
     if parsed is not None and parsed.levels is not None:
         values["lsm_bytes"] = parsed.levels[-1].size
     if phase.flags.get(STATISTICS):
         finished = parsed if parsed is not None and parsed.summary is not None else None
-        values |= _bytes(phase, finished, log, device_written)
-        values |= _shares(phase, finished)
+        values |= _bytes(phase, finished, log, below.written)
+        values |= _shares(phase, finished) | _reads(finished, below.read)
     return values
 
 
@@ -82,6 +92,20 @@ def _shares(phase: PhaseSpec, finished: Parsed | None) -> dict[str, Value]:
             opening / (micros * int(threads)) if micros and opening is not None else None
         ),
         "cache_hit_share": hits / lookups if lookups and hits is not None else None,
+    }
+
+
+def _reads(finished: Parsed | None, device: float | None) -> dict[str, Value]:
+    """Return what RocksDB asked its files for, and the share of it that no device was asked for.
+
+    Devices read whole blocks and ahead, so the share is a lower bound; it is never below 0.
+    """
+    parts = [_ticker(finished, name) for name in READ_TICKERS]
+    asked = sum(part for part in parts if part is not None) if None not in parts else None
+    served = 1 - device / asked if asked and device is not None else None
+    return {
+        "reads_asked": asked,
+        "cache_served_share": max(served, 0.0) if served is not None else None,
     }
 
 

@@ -18,6 +18,7 @@ from harness.store.codec import encode
 from harness.store.result import Metric
 from harness.tools import rocksdb_log
 from harness.workloads import db_bench
+from harness.workloads.rocksdb import Below
 
 ROOT = Path(__file__).parents[2]
 EXAMPLE = ROOT / "results" / "example"
@@ -73,7 +74,7 @@ def captured_metrics() -> dict[str, Metric]:
     out, err = ((CAPTURED / f"tree-overwrite.{kind}").read_text() for kind in ("out", "err"))
     with (CAPTURED / "tree-overwrite.LOG").open(newline="\n") as lines:
         log = rocksdb_log.parse(lines)
-    return phases.recomputable(spec, db_bench.parse(spec, out, err), log, None)
+    return phases.recomputable(spec, db_bench.parse(spec, out, err), log, Below())
 
 
 @pytest.mark.parametrize("suffix", ["xz", "gz"])
