@@ -11,7 +11,7 @@ from enum import StrEnum
 from typing import Any
 
 from analysis.load import CampaignData, RunRecord
-from harness.store.spec import PhaseRole, PhaseSpec
+from harness.store.spec import PhaseSpec
 
 
 class Label(StrEnum):
@@ -127,12 +127,7 @@ def judge(load: Load) -> Bottleneck:
 
 def of_run(run: RunRecord) -> list[tuple[PhaseSpec, Bottleneck]]:
     """Return the label of every measured phase that a run has begun."""
-    began = {phase.name for phase in run.result.phases}
-    return [
-        (spec, judge(_load(run, spec)))
-        for spec in run.spec.phases
-        if spec.role is PhaseRole.MEASURED and spec.name in began
-    ]
+    return [(spec, judge(_load(run, spec))) for spec in run.measured]
 
 
 def rows(campaign: CampaignData) -> list[tuple[str, ...]]:

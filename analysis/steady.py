@@ -15,7 +15,7 @@ from pathlib import Path
 
 from analysis.load import RunRecord
 from analysis.series import read_columns
-from harness.store.spec import PhaseRole, PhaseSpec
+from harness.store.spec import PhaseSpec
 
 # SNIA Solid State Storage Performance Test Specification, "Steady State": over the last five
 # rounds, max - min within 20 % of the mean, and the linear fit moves by at most 10 % of it.
@@ -131,11 +131,9 @@ def of_run(run: RunRecord) -> tuple[PhaseSteady, ...]:
     Raises:
         RunFailed: a series is not numeric.
     """
-    began = {phase.name for phase in run.result.phases}
+    written = _written(run.path / "series" / "diskstats.csv")
     return tuple(
-        PhaseSteady(run, spec.name, _of_phase(run, spec))
-        for spec in run.spec.phases
-        if spec.role is PhaseRole.MEASURED and spec.name in began
+        PhaseSteady(run, spec.name, _of_phase(run, spec, written)) for spec in run.measured
     )
 
 
@@ -152,10 +150,9 @@ def window(steady: Steady) -> str:
     return f"{steady.rounds} rounds from {steady.begin:.1f} to {steady.end:.1f} s: {steady.why}"
 
 
-def _of_phase(run: RunRecord, spec: PhaseSpec) -> Steady:
+def _of_phase(run: RunRecord, spec: PhaseSpec, written: Curve | None) -> Steady:
     series = run.path / "series"
     operations = _column(series / f"{spec.name}.csv", "operations")
-    written = _written(series / "diskstats.csv")
     if operations is None or written is None:
         return Steady(Label.TOO_SHORT, None, None, 0, "no series was recorded")
     # The first interval began at a time that is not told: count from its end.

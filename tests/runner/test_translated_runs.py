@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import time
 from pathlib import Path
 
 import pytest
@@ -42,19 +41,6 @@ class Whole(Machine):
     @property
     def result(self) -> Result:
         return load_result(self.runs / f"{self.level}--r01")
-
-    def kill(self) -> None:
-        """Kill the runner with SIGKILL in the middle of the overwrite."""
-        behave = self.root / "behave.json"
-        behave.write_text('{"overwrite": "hang"}')
-        child = self.start()
-        started, deadline = self.root / "started", time.monotonic() + 120
-        while not started.exists() or "overwrite" not in started.read_text():
-            assert time.monotonic() < deadline
-            time.sleep(0.05)
-        child.kill()
-        child.communicate(timeout=30)
-        behave.unlink()
 
     def tools(self, name: str) -> list[str]:
         lines = (self.root / "tools.log").read_text().splitlines()
@@ -137,7 +123,7 @@ def test_too_small_zones_are_skipped(whole: Whole) -> None:
 
 def test_kill_nine_leaves_nothing_mapped_but_asks_before_it_wipes(whole: Whole) -> None:
     """Its mapping is gone with the target, and no label of ours is on the device."""
-    whole.kill()
+    whole.kill_in_overwrite()
     done = whole.run()
     assert done.returncode == 3
     assert "removed device-mapper zonelab-split-nvme0n2" in done.stderr
@@ -186,7 +172,7 @@ def test_direct_io_as_asked_for_and_as_it_was(
 
 def test_kill_nine_in_dm_zoned_then_resume(buffered: Buffered) -> None:
     """Its superblocks carry the run's label, so nobody is asked before they are wiped."""
-    buffered.kill()
+    buffered.kill_in_overwrite()
     mapper = buffered.root / "dev/mapper"
     assert {node.name for node in mapper.iterdir()} == {buffered.target, "zonelab-nvme0n1"}
     done = buffered.run()
@@ -201,7 +187,7 @@ def test_kill_nine_in_dm_zoned_then_resume(buffered: Buffered) -> None:
 
 @pytest.mark.parametrize("node", ["nvme0n1", "nvme0n2"])
 def test_a_foreign_dm_zoned_after_a_kill_is_refused(buffered: Buffered, node: str) -> None:
-    buffered.kill()
+    buffered.kill_in_overwrite()
     with (buffered.root / "dev" / node).open("r+b") as file:
         file.seek(48)
         file.write(b"precious".ljust(32, b"\0"))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import json
-import time
 from pathlib import Path
 
 import pytest
@@ -163,21 +162,8 @@ def test_a_refusal_is_told_in_its_own_words(zoned: Zoned, command: str) -> None:
     assert list((zoned.root / "run").iterdir()) == []
 
 
-def killed(zoned: Zoned) -> None:
-    behave = zoned.root / "behave.json"
-    behave.write_text('{"overwrite": "hang"}')
-    child = zoned.start()
-    started, deadline = zoned.root / "started", time.monotonic() + 30
-    while not started.exists() or "\noverwrite " not in started.read_text():
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
-    child.kill()
-    child.communicate(timeout=30)
-    behave.unlink()
-
-
 def test_kill_nine_then_resume(zoned: Zoned) -> None:
-    killed(zoned)
+    zoned.kill_in_overwrite()
     assert json.loads((zoned.root / "zenfs.json").read_text())["aux"].startswith(
         f"{zoned.root}/run/zenfs--r01/aux/zl-"
     )
@@ -188,7 +174,7 @@ def test_kill_nine_then_resume(zoned: Zoned) -> None:
 
 
 def test_a_foreign_zenfs_after_a_kill_is_refused(zoned: Zoned) -> None:
-    killed(zoned)
+    zoned.kill_in_overwrite()
     node = zoned.root / "dev/nvme0n2"
     with node.open("r+b") as file:
         file.seek(signatures.ZENFS.label_offset)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import lzma
 import os
-import time
 from pathlib import Path
 
 import pytest
@@ -215,23 +214,8 @@ def test_a_refusal_is_told_in_its_own_words(zoned: Zoned, command: str) -> None:
     assert list((zoned.root / "run").iterdir()) == []
 
 
-def killed(zoned: Zoned) -> None:
-    """Kill the runner in the middle of a run of zlfs."""
-    behave = zoned.root / "behave.json"
-    behave.write_text('{"overwrite": "hang"}')
-    child = zoned.start()
-    started = zoned.root / "started"
-    deadline = time.monotonic() + 30
-    while not started.exists() or "overwrite" not in started.read_text():
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
-    child.kill()
-    child.communicate(timeout=30)
-    behave.unlink()
-
-
 def test_kill_nine_then_resume(zoned: Zoned) -> None:
-    killed(zoned)
+    zoned.kill_in_overwrite()
     assert (zoned.root / "run/zlfs--r01/aux/ledger.jsonl").exists()
     done = zoned.run()
     assert done.returncode == 0, done.stderr
@@ -243,7 +227,7 @@ def test_kill_nine_then_resume(zoned: Zoned) -> None:
 
 
 def test_a_foreign_zlfs_after_a_kill_is_refused(zoned: Zoned) -> None:
-    killed(zoned)
+    zoned.kill_in_overwrite()
     node = zoned.root / "dev/nvme0n2"
     with node.open("r+b") as file:
         file.seek(signatures.ZLFS.label_offset)
