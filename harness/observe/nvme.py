@@ -1,4 +1,4 @@
-"""Identify Controller by ioctl: the one field the kernel does not show in sysfs."""
+"""NVMe admin commands by ioctl: what the kernel does not show in sysfs."""
 
 from __future__ import annotations
 
@@ -11,32 +11,73 @@ from pathlib import Path
 
 _NVME_IOCTL_ADMIN_CMD = 0xC0484E41  # _IOWR('N', 0x41, struct nvme_passthru_cmd)
 _COMMAND = struct.Struct("<BBHIIIQQIIIIIIIIII")  # linux/nvme_ioctl.h, 72 bytes
+_NAMESPACE = re.compile(r"^(?P<controller>nvme\d+)n\d+")
+
+# Offsets and codes below: NVMe base specification.
 _IDENTIFY = 0x06
 _CONTROLLER = 1  # CNS of Identify Controller
-_SIZE = 4096
-_TNVMCAP = 280  # bytes 295:280 of the structure (NVMe base specification)
+_IDENTIFY_SIZE = 4096
+_LPA = 261  # log page attributes; bit 0: SMART is told per namespace too
+_TNVMCAP = slice(280, 296)
+
+_GET_LOG_PAGE = 0x02
+_SMART = 0x02
+_SMART_SIZE = 512
+_DATA_UNITS_WRITTEN = slice(48, 64)
+_ALL_NAMESPACES = 0xFFFFFFFF
+# "Data Units Written … in thousands of units of 512 bytes, rounded up".
+DATA_UNIT = 512_000
 
 
 def total_capacity(name: str, dev: Path = Path("/dev")) -> int | None:
     """Return TNVMCAP in bytes, None for other drivers or a drive that does not tell (0)."""
-    match = re.match(r"^(nvme\d+)n\d+", name)
+    data = _identify(name, dev)
+    return int.from_bytes(data[_TNVMCAP], "little") or None if data else None
+
+
+def smart_by_namespace(name: str, dev: Path = Path("/dev")) -> bool:
+    """Whether the drive counts what was written for each namespace alone."""
+    data = _identify(name, dev)
+    return bool(data) and bool(data[_LPA] & 1)
+
+
+def data_written(name: str, nsid: int | None, dev: Path = Path("/dev")) -> int | None:
+    """Return SMART's Data Units Written in bytes, of a namespace or (None) of the whole drive.
+
+    None for other drivers, and where the drive does not count (0 units).
+    """
+    # NUMDL counts dwords from 0 and stands above the log's identifier.
+    dwords = (_SMART_SIZE // 4 - 1) << 16 | _SMART
+    whose = _ALL_NAMESPACES if nsid is None else nsid
+    data = _admin(name, dev, _GET_LOG_PAGE, dwords, _SMART_SIZE, nsid=whose)
+    units = int.from_bytes(data[_DATA_UNITS_WRITTEN], "little") if data else 0
+    return units * DATA_UNIT or None
+
+
+def _identify(name: str, dev: Path) -> bytes:
+    return _admin(name, dev, _IDENTIFY, _CONTROLLER, _IDENTIFY_SIZE)
+
+
+def _admin(name: str, dev: Path, opcode: int, word10: int, size: int, *, nsid: int = 0) -> bytes:
+    """Return what a command that only reads gives; b'' when it cannot be asked."""
+    match = _NAMESPACE.match(name)
     if match is None:
-        return None
-    buffer = array.array("B", bytes(_SIZE))
+        return b""
+    buffer = array.array("B", bytes(size))
     address, _ = buffer.buffer_info()
     command = bytearray(
         _COMMAND.pack(
-            _IDENTIFY, 0, 0, 0, 0, 0, 0, address, 0, _SIZE, _CONTROLLER, 0, 0, 0, 0, 0, 0, 0
+            opcode, 0, 0, nsid, 0, 0, 0, address, 0, size, word10, 0, 0, 0, 0, 0, 0, 0
         )
-    )
+    )  # fmt: skip
     try:
-        fd = os.open(dev / match[1], os.O_RDONLY | os.O_CLOEXEC)
+        fd = os.open(dev / match["controller"], os.O_RDONLY | os.O_CLOEXEC)
     except OSError:
-        return None
+        return b""
     try:
         fcntl.ioctl(fd, _NVME_IOCTL_ADMIN_CMD, command)
     except OSError:
-        return None
+        return b""
     finally:
         os.close(fd)
-    return int.from_bytes(buffer[_TNVMCAP : _TNVMCAP + 16].tobytes(), "little") or None
+    return buffer.tobytes()

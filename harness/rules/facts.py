@@ -8,9 +8,10 @@ from dataclasses import dataclass
 from harness.levels.base import DirectIo, LevelUsage
 from harness.observe.diskstats import DiskCounters
 from harness.observe.zones import ZoneCounts
+from harness.store.ledger import Ledger
 from harness.store.result import Issue, Utilisation
 from harness.store.spec import PhaseRole, PhaseSpec, RunSpec
-from harness.tools.rocksdb_log import TableBytes
+from harness.tools.rocksdb_log import Log
 from harness.workloads.db_bench import Parsed
 
 
@@ -18,8 +19,9 @@ from harness.workloads.db_bench import Parsed
 class PhaseFacts:
     """A phase as it happened. ``zoned`` and ``conventional`` are the devices' counter deltas.
 
-    ``output`` is everything db_bench printed, ``database_log`` the end of RocksDB's LOG, ``tables``
-    what the whole of it says of table files (only where the workload asks for statistics).
+    ``output`` is everything db_bench printed, ``database_log`` the end of RocksDB's LOG, ``lsm``
+    what the whole of it says (null where the level does not show it). ``seconds`` are db_bench's,
+    with opening and closing the database.
     """
 
     spec: PhaseSpec
@@ -38,7 +40,8 @@ class PhaseFacts:
     zones: ZoneCounts | None
     load_seconds: float | None
     harness_seconds: float | None
-    tables: TableBytes | None = None
+    lsm: Log | None = None
+    seconds: float | None = None
 
     @property
     def measured(self) -> bool:
@@ -58,6 +61,7 @@ class RunFacts:
     ``idle_written`` is what others wrote to the devices in the moment before the run (bytes);
     ``clock_jump`` is how far real time and monotonic time moved apart (seconds). ``caveats`` are
     the level's own, with what its checker found; ``buffers_conventional`` as in ``Level``.
+    ``ledger`` is null when the run ended before its first phase.
     """
 
     spec: RunSpec
@@ -70,3 +74,4 @@ class RunFacts:
     direct_io: DirectIo | None = None
     caveats: tuple[Issue, ...] = ()
     buffers_conventional: bool = False
+    ledger: Ledger | None = None

@@ -6,14 +6,15 @@ import datetime
 import errno
 import os
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from harness.errors import GuardRefused, HostError
-from harness.observe import diskstats, nvme, signatures, zones
+from harness.errors import GuardRefused, HostError, ToolFailed
+from harness.observe import diskstats, nvme, signatures, witness, zones
 from harness.observe.kmsg import KernelLog
 from harness.observe.sysfs import SECTOR, Sysfs
 from harness.observe.zones import Zone
+from harness.store.ledger import Witness
 from harness.store.spec import Bytes, Device, DeviceIdentity, Scalar
 from harness.tools import zone_reset
 
@@ -25,6 +26,7 @@ class Host:
         self.sysfs = sysfs or Sysfs()
         self.proc = proc
         self.cgroups = Path("/sys/fs/cgroup")
+        self._witness_failed: ToolFailed | None = None
 
     # --- time -------------------------------------------------------------------------------
 
@@ -62,6 +64,27 @@ class Host:
     def disk_counters(self, names: Iterable[str]) -> dict[str, diskstats.DiskCounters]:
         """Return the kernel's counters of the devices named."""
         return diskstats.parse(self.proc_text("diskstats"), names)
+
+    def witness(self, names: Sequence[str]) -> Witness | None:
+        """Return what the devices accepted by a count of their own, None where none is kept.
+
+        Raises:
+            ToolFailed: the rig's witness does not answer; it is not asked again then.
+        """
+        if self._witness_failed is not None:
+            raise self._witness_failed
+        try:
+            return witness.find(self.proc_text("cmdline"), self.sysfs, names)
+        except ToolFailed as failure:
+            self._witness_failed = failure
+            raise
+
+    def zeroes(self, name: str) -> bool:
+        """Whether a conventional device takes Write Zeroes, which the kernel may then send it."""
+        whole = self.sysfs.parent(name) or name
+        if self.sysfs.text(whole, "queue/zoned") == "host-managed":
+            return False
+        return bool(self.sysfs.number(whole, "queue/write_zeroes_max_bytes"))
 
     # --- devices, reading -------------------------------------------------------------------
 
