@@ -92,8 +92,8 @@ struct AllocatorSetup {
 
 struct Request {
   Cause cause = Cause::kCompaction;
-  // Data of a flush or compaction. These end by themselves, others when a user pleases: no job
-  // waits for space, compactions wait for no other writer, and flushes only for compactions.
+  // Data of a flush or compaction. These end by themselves, others when a user pleases: compactions
+  // wait for no other writer, flushes only for compactions, and no job for space without end.
   bool job = false;
   std::uint64_t writer = 0;  // of data: not 0
   std::uint8_t lifetime = 0;

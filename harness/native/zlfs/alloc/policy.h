@@ -35,18 +35,23 @@ inline constexpr std::string_view kSwitchNames[] = {"off", "on"};
 // A policy by its name: a number in a range, or one of some words.
 struct PolicyField {
   std::string_view name;
+  std::string_view what;  // and its default
   std::uint8_t Policy::*value;
   std::uint8_t least;
   std::uint8_t most;
   std::span<const std::string_view> words = {};
 };
 inline constexpr PolicyField kPolicyFields[] = {
-    {"finish_remaining_pct", &Policy::finish_remaining_pct, 0, 100},
-    {"finish_occupancy_pct", &Policy::finish_occupancy_pct, 0, 100},
-    {"gc_start_pct", &Policy::gc_start_pct, 1, 90},
-    {"on_active_limit", &Policy::on_active_limit, 0, 2, kOnActiveLimitNames},
-    {"gc_victim", &Policy::gc_victim, 0, 1, kVictimNames},
-    {"gc", &Policy::gc, 0, 1, kSwitchNames},
-    {"lifetimes", &Policy::lifetimes, 0, 1, kSwitchNames}};
+    {"finish_remaining_pct", "finish a zone that is left with less than this share free (0)",
+     &Policy::finish_remaining_pct, 0, 100},
+    {"finish_occupancy_pct", "the same as its complement (100)", &Policy::finish_occupancy_pct, 0,
+     100},
+    {"gc_start_pct", "collect when less than this share of the zones is empty (5)",
+     &Policy::gc_start_pct, 1, 90},
+    {"on_active_limit", "share, finish or wait (share)", &Policy::on_active_limit, 0, 2,
+     kOnActiveLimitNames},
+    {"gc_victim", "garbage or cost-benefit (garbage)", &Policy::gc_victim, 0, 1, kVictimNames},
+    {"gc", "on or off (on)", &Policy::gc, 0, 1, kSwitchNames},
+    {"lifetimes", "on or off (on)", &Policy::lifetimes, 0, 1, kSwitchNames}};
 
 }  // namespace zlfs

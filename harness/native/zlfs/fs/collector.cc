@@ -34,19 +34,21 @@ IOStatus Collector::Pay(std::uint64_t written) {
 
 IOStatus Collector::MakeRoom() {
   const std::lock_guard lock(mutex_);
-  bool reset = false;
-  for (bool look = true;;) {
+  for (;;) {
+    bool reset = false;
     RETURN_IF_ERROR(volume_->Reclaim(true, &reset));
     if (reset) return IOStatus::OK();
     if (volume_->superblock_.policy.gc && (victim_ || Choose())) {
       RETURN_IF_ERROR(Step(std::numeric_limits<std::uint64_t>::max()));
-    } else if (look) {
-      look = volume_->BeingRead();  // a read waits for nobody, so it ends
-      if (look) std::this_thread::sleep_for(kLook);
-    } else {
-      return IOStatus::NoSpace("no-space", "nothing is left to collect");
+      continue;
     }
+    {
+      const std::lock_guard state(volume_->state_);
+      if (volume_->allocator_->Resettable(true).empty()) break;
+    }
+    std::this_thread::sleep_for(kLook);  // they are being read, and a read waits for nobody
   }
+  return IOStatus::NoSpace("no-space", "nothing is left to collect");
 }
 
 bool Collector::Choose() {

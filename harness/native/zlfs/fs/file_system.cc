@@ -6,7 +6,6 @@
 #include <utility>
 #include <vector>
 
-#include "zlfs/fs/compat.h"
 #include "zlfs/fs/handles.h"
 #include "zlfs/fs/volume.h"
 #include "zlfs/zoned/open.h"

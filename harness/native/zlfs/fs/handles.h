@@ -4,17 +4,31 @@
 
 #include <algorithm>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 
 #include "rocksdb/file_system.h"
-#include "zlfs/fs/compat.h"
+#include "rocksdb/version.h"
 #include "zlfs/fs/volume.h"
+
+// zlfs compiles with 7.8 to 9.10.
+#define ZLFS_ROCKSDB_AT_LEAST(major, minor) \
+  (ROCKSDB_MAJOR > (major) || (ROCKSDB_MAJOR == (major) && ROCKSDB_MINOR >= (minor)))
 
 namespace zlfs {
 
 using rocksdb::IODebugContext;
 using rocksdb::IOOptions;
+
+// Whether RocksDB says that it compacts, or that it flushes. Up to 8.0 it does not say.
+inline std::optional<bool> Compacts([[maybe_unused]] const IOOptions& options) {
+#if ZLFS_ROCKSDB_AT_LEAST(8, 1)
+  if (options.io_activity == rocksdb::Env::IOActivity::kFlush) return false;
+  if (options.io_activity == rocksdb::Env::IOActivity::kCompaction) return true;
+#endif
+  return std::nullopt;
+}
 
 // Takes over a handle of the file and releases it.
 struct Handle {

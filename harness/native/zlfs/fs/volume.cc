@@ -222,6 +222,8 @@ void Volume::Forget(const std::shared_ptr<File>& file) {
     // The record that ended the file was appended before.
     freed_.push_back({.position = log_->appended(), .extents = std::move(file->extents)});
     freed_waiting_ = true;
+    ++returns_;
+    changed_.notify_all();
   }
   space_.files.erase(file->id);
 }

@@ -170,6 +170,8 @@ class Volume {
   void Free(const std::vector<Extent>& extents);  // state_ is held
   // Reserves room for up to `size` bytes.
   IOStatus Reserve(File* file, std::uint64_t size, Decision* grant);
+  // Waits until returns_ is another one. False: there is no hope for it.
+  bool SpaceReturns(Cause cause, std::uint64_t returns);
   IOStatus FinishZone(std::uint32_t zone, FinishCause cause);
   IOStatus ReadExtents(const ExtentMap& map, std::uint64_t offset, std::size_t size, char* to);
 
@@ -180,8 +182,6 @@ class Volume {
   IOStatus Reclaim(bool hard, bool* reset = nullptr);
   IOStatus ResetZone(std::uint32_t zone);
   void Retire(std::uint32_t zone, const char* event);  // state_ is held
-  // Whether a reader keeps a zone from being reset.
-  bool BeingRead();
   // Whether the zone may be reset as far as readers and the log are concerned. state_ is held.
   bool MayReset(std::uint32_t zone, bool* needs_commit);
 
@@ -204,7 +204,7 @@ class Volume {
 
   std::mutex state_;                 // guards what follows
   std::condition_variable changed_;  // a writer left its zone, or something was done to a zone
-  std::uint64_t departures_ = 0;     // writers that left
+  std::uint64_t returns_ = 0;        // writers and files that are gone, zones that were reset
   Namespace space_;                  // keeps deleted files that are in use; totals up to the mount
   std::unique_ptr<Allocator> allocator_;
   std::map<std::uint32_t, LogZone> log_zones_;

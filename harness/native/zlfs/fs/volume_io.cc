@@ -13,6 +13,11 @@ namespace {
 // hundreds of open files.
 constexpr std::size_t kTailBytes = 1 << 20;
 
+// RocksDB deletes what a compaction replaced a while after the last of its files was written, and
+// begins the next one when it has a thread for it. A device is full when for so long nobody wrote,
+// left or gave anything back.
+constexpr auto kPatience = std::chrono::seconds(1);
+
 std::size_t HeadSize(const File& file) { return file.kind == FileKind::kLog ? kHeaderSize : 0; }
 
 }  // namespace
@@ -81,7 +86,7 @@ IOStatus Volume::Reserve(File* file, std::uint64_t size, Decision* grant) {
                         .lifetime = file->placement.lifetime,
                         .size = size};
   for (;;) {
-    std::uint64_t departures;
+    std::uint64_t returns;
     {
       std::unique_lock lock(state_);
       *grant = allocator_->Allocate(request);
@@ -101,19 +106,25 @@ IOStatus Volume::Reserve(File* file, std::uint64_t size, Decision* grant) {
         changed_.wait(lock);
         continue;
       }
-      departures = departures_;
+      returns = returns_;
     }
     const bool finish = grant->kind == Decision::Kind::kFinish;
     const IOStatus status =
         finish ? FinishZone(grant->zone, FinishCause::kActiveLimit) : collector_.MakeRoom();
     if (status.ok()) continue;
-    if (!status.IsNoSpace() || !IsShared(request.cause)) return status;
-    // Asks again when somebody has left, and gives up when no job is left that could.
-    std::unique_lock lock(state_);
-    changed_.wait(
-        lock, [this, departures] { return departures_ != departures || !allocator_->JobsWrite(); });
-    if (departures_ == departures) return status;
+    if (!status.IsNoSpace() || !SpaceReturns(request.cause, returns)) return status;
   }
+}
+
+bool Volume::SpaceReturns(Cause cause, std::uint64_t returns) {
+  std::unique_lock lock(state_);
+  const auto returned = [this, returns] { return returns_ != returns; };
+  for (bool hope = true; hope && !returned();) {
+    const std::uint64_t before = allocator_->clock();
+    changed_.wait_for(lock, kPatience, returned);
+    hope = allocator_->clock() != before || (IsShared(cause) && allocator_->JobsWrite());
+  }
+  return returned();
 }
 
 IOStatus Volume::WriteGranted(const Decision& grant, Cause cause, char* buffer, std::size_t content,
@@ -170,7 +181,7 @@ IOStatus Volume::FinishWriting(File* file, bool finish_zone) {
     const std::lock_guard lock(state_);
     RecordNew(file);
     to_finish = allocator_->Leave(file->id, finish_zone);
-    ++departures_;
+    ++returns_;
   }
   changed_.notify_all();
   if (!status.ok() || !to_finish) return status;

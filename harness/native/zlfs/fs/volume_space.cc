@@ -59,13 +59,6 @@ void Volume::Free(const std::vector<Extent>& extents) {
   }
 }
 
-bool Volume::BeingRead() {
-  const std::lock_guard lock(state_);
-  const std::vector<std::uint32_t> zones = allocator_->Resettable(true);
-  return std::any_of(zones.begin(), zones.end(),
-                     [this](std::uint32_t zone) { return !pins_[zone].expired(); });
-}
-
 bool Volume::MayReset(std::uint32_t zone, bool* needs_commit) {
   if (!pins_[zone].expired()) return false;
   const auto log_zone = log_zones_.find(zone);
@@ -101,6 +94,7 @@ IOStatus Volume::ResetZone(std::uint32_t zone) {
   Retire(zone, "reset");
   zone_lock.last_piece = 0;
   allocator_->ResetDone(zone);
+  ++returns_;
   return IOStatus::OK();
 }
 
