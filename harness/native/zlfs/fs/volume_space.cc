@@ -2,9 +2,9 @@
 
 #include <pthread.h>
 
-#include <algorithm>
 #include <chrono>
 #include <nlohmann/json.hpp>
+#include <utility>
 
 #include "zlfs/fs/volume.h"
 
