@@ -71,8 +71,20 @@ _ENTRIES = (
     MetricInfo("gc_events", "1", Kind.COUNT, Better.NONE, "the level's own GC counter"),
     MetricInfo("zones_full", "1", Kind.COUNT, Better.NONE, "zone report at the end of the phase"),
     MetricInfo("zones_active", "1", Kind.COUNT, Better.NONE, "open and closed zones, same report"),
+    # Commands that ended well, seen at the driver; null where they were not traced without loss.
+    MetricInfo("zone_resets", "1", Kind.COUNT, Better.LOWER, "zone resets, tracer"),
+    MetricInfo("zone_finishes", "1", Kind.COUNT, Better.LOWER, "finishes that filled a zone"),
+    MetricInfo("zone_opens", "1", Kind.COUNT, Better.NONE, "explicit zone opens, tracer"),
+    MetricInfo("zone_closes", "1", Kind.COUNT, Better.NONE, "explicit zone closes, tracer"),
+    MetricInfo("appended", "B", Kind.BYTES, Better.NONE, "bytes of zone appends, tracer"),
+    MetricInfo(
+        "pad_bytes", "B", Kind.BYTES, Better.LOWER, "P = sum of capacity - written at finishes"
+    ),
     MetricInfo("cpu_seconds", "s", Kind.TIME, Better.LOWER, "cgroup cpu.stat of the load"),
     MetricInfo("harness_cpu_share", "1", Kind.TIME, Better.LOWER, "runner CPU / all CPU, cgroups"),
+    MetricInfo(
+        "tracer_cpu_share", "1", Kind.TIME, Better.LOWER, "programs in the kernel / all CPU"
+    ),
     MetricInfo("harness_memory_peak", "B", Kind.BYTES, Better.NONE, "peak RSS of the runner"),
     MetricInfo("utilisation", "1", Kind.RATIO, Better.NONE, "V / capacity of the namespace"),
     MetricInfo("max_utilisation", "1", Kind.RATIO, Better.HIGHER, "fresh free bytes / capacity"),

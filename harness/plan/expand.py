@@ -19,7 +19,16 @@ from harness.plan.models import OPTION, Flag, Level, Study, Workload
 from harness.plan.predict import predict
 from harness.plan.requirements import check_level, check_options, check_room, choose_scheduler
 from harness.plan.units import format_size, parse_share
-from harness.store.spec import Claim, HostPlan, Inspection, LevelProbe, Plan, Prediction, RunSpec
+from harness.store.spec import (
+    Claim,
+    HostPlan,
+    Inspection,
+    LevelProbe,
+    Plan,
+    Prediction,
+    RunSpec,
+    Tracing,
+)
 
 # A run's folder adds its repetition and attempt to the cell; store.campaign.NAME allows 200.
 _LONGEST_CELL = 180
@@ -240,6 +249,7 @@ def _cell(
         predicted=_free_if_skipped(level.name, inspection, predicted),
         timeout_seconds=timeout,
         variant=level.variant or "",
+        tracing=Tracing(study.tracing),
     )
     return Cell(name, level, factors, scheduler, derived, template)
 

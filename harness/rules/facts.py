@@ -7,9 +7,10 @@ from dataclasses import dataclass
 
 from harness.levels.base import DirectIo, LevelUsage
 from harness.observe.diskstats import DiskCounters
+from harness.observe.zone_trace import Traced
 from harness.observe.zones import ZoneCounts
 from harness.store.result import Issue, Utilisation
-from harness.store.spec import PhaseRole, PhaseSpec, RunSpec
+from harness.store.spec import PhaseRole, PhaseSpec, Reason, RunSpec
 from harness.tools.rocksdb_log import TableBytes
 from harness.workloads.db_bench import Parsed
 
@@ -20,6 +21,7 @@ class PhaseFacts:
 
     ``output`` is everything db_bench printed, ``database_log`` the end of RocksDB's LOG, ``tables``
     what the whole of it says of table files (only where the workload asks for statistics).
+    ``traced`` is what the driver was seen to do between the same barriers.
     """
 
     spec: PhaseSpec
@@ -39,6 +41,7 @@ class PhaseFacts:
     load_seconds: float | None
     harness_seconds: float | None
     tables: TableBytes | None = None
+    traced: Traced | None = None
 
     @property
     def measured(self) -> bool:
@@ -58,6 +61,7 @@ class RunFacts:
     ``idle_written`` is what others wrote to the devices in the moment before the run (bytes);
     ``clock_jump`` is how far real time and monotonic time moved apart (seconds). ``caveats`` are
     the level's own, with what its checker found; ``buffers_conventional`` as in ``Level``.
+    ``untraced`` is why commands were not traced although they should have been.
     """
 
     spec: RunSpec
@@ -70,3 +74,4 @@ class RunFacts:
     direct_io: DirectIo | None = None
     caveats: tuple[Issue, ...] = ()
     buffers_conventional: bool = False
+    untraced: Reason | None = None

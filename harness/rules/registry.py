@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from harness.rules import devices, phases
+from harness.rules import devices, phases, tracing
 from harness.rules.facts import RunFacts
 from harness.store.result import Issue
 
@@ -28,6 +28,11 @@ RULES: tuple[Rule, ...] = (
     devices.level_caveats,
     devices.clock,
     devices.other_io,
+    tracing.traced,
+    tracing.every_command,
+    tracing.driver_bytes,
+    tracing.driver_commands,
+    tracing.zlfs_ledger,
 )
 
 

@@ -25,6 +25,7 @@ class Host:
         self.sysfs = sysfs or Sysfs()
         self.proc = proc
         self.cgroups = Path("/sys/fs/cgroup")
+        self.tracing = Path("/sys/kernel/tracing")
 
     # --- time -------------------------------------------------------------------------------
 

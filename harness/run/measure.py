@@ -149,6 +149,8 @@ class Measurement:
     def _tick(self, share: Share) -> None:
         self._seconds_left()
         self._sampler.tick()
+        if self._stage.tracer:
+            self._stage.tracer.tick()
         self._bench.progress.tick(share)
 
     def _seconds_left(self) -> float:

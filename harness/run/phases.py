@@ -12,6 +12,8 @@ from harness.levels.base import Level, LevelUp, LevelUsage
 from harness.metrics import CATALOGUE
 from harness.observe import zones
 from harness.observe.diskstats import DiskCounters, delta
+from harness.observe.tracer import Snapshot, Tracer
+from harness.observe.zone_trace import Traced
 from harness.observe.zones import ZoneCounts
 from harness.rules.devices import gc_delta
 from harness.rules.facts import PhaseFacts
@@ -40,6 +42,7 @@ class Barrier:
     disks: Mapping[str, DiskCounters]
     usage: LevelUsage
     zones: ZoneCounts | None
+    trace: Snapshot | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +63,7 @@ class Stage:
     conventional: Device | None
     writer: RunWriter
     began: float
+    tracer: Tracer | None = None
 
     @property
     def zoned_name(self) -> str | None:
@@ -98,7 +102,8 @@ def barrier(bench: Bench, stage: Stage, point: str) -> Barrier:
         report = bench.host.zones(stage.device.path)
         stage.writer.write(f"raw/{point}.zones.csv", zones.as_csv(report))
         counts = zones.count(report, skip=stage.level.metadata_zones)
-    return Barrier(disks, usage, counts)
+    trace = stage.tracer.snapshot() if stage.tracer else None
+    return Barrier(disks, usage, counts, trace)
 
 
 def _cpu(bench: Bench) -> CpuSeconds:
@@ -182,11 +187,30 @@ def metrics(facts: PhaseFacts) -> dict[str, Metric]:
         "zones_active": facts.zones.active if facts.zones else None,
         "cpu_seconds": facts.load_seconds,
     }
+    more |= _of_zones(facts)
     if facts.spec.flags.get(db_bench.STATISTICS):
         wal = values["wal_bytes"].value if "wal_bytes" in values else None
         more |= _above_the_level(wal, facts.tables, total)
     values |= {name: Metric(value, CATALOGUE[name].unit) for name, value in more.items()}
     return {f"{facts.spec.name}.{name}": value for name, value in values.items()}
+
+
+def _of_zones(facts: PhaseFacts) -> dict[str, int | None]:
+    """Return what was done to zones; null where it was not traced, or not traced without loss."""
+    traced = facts.traced
+    if traced is None or traced.zoned is None or traced.problems:
+        return dict.fromkeys(
+            ("zone_resets", "zone_finishes", "zone_opens", "zone_closes", "appended", "pad_bytes")
+        )
+    device = traced.zoned
+    return {
+        "zone_resets": traced.done(device, "reset", "reset-all"),
+        "zone_finishes": traced.finishes,
+        "zone_opens": traced.done(device, "open"),
+        "zone_closes": traced.done(device, "close"),
+        "appended": traced.appended(device),
+        "pad_bytes": traced.unwritten,
+    }
 
 
 def _above_the_level(
@@ -243,8 +267,15 @@ def _facts(
         zones=after.zones,
         load_seconds=cpu.load,
         harness_seconds=cpu.harness,
+        traced=_traced(stage, before, after),
         tables=tables,
     )
+
+
+def _traced(stage: Stage, before: Barrier, after: Barrier) -> Traced | None:
+    if stage.tracer is None or before.trace is None or after.trace is None:
+        return None
+    return stage.tracer.between(before.trace, after.trace)
 
 
 def _tables(log: Path | None) -> TableBytes | None:

@@ -40,6 +40,7 @@ class Record:
         self.utilisation: Utilisation | None = None
         self.direct_io: DirectIo | None = None
         self.found: tuple[Issue, ...] = ()
+        self.untraced: Reason | None = None
 
     def seconds(self) -> float:
         """Return how long the run has been on."""
@@ -106,6 +107,7 @@ class Record:
                 direct_io=self.direct_io,
                 caveats=(*self._level.caveats(self._spec.device), *self.found),
                 buffers_conventional=self._level.buffers_conventional,
+                untraced=self.untraced,
             )
         )
 
@@ -114,11 +116,18 @@ class Record:
         own = _total([facts.harness_seconds for facts in measured])
         load = _total([facts.load_seconds for facts in measured])
         share = own / (own + load) if own is not None and load else None
+        tracer = _total(
+            [facts.traced.kernel_seconds if facts.traced else None for facts in measured]
+        )
+        all_cpu = own + load if own is not None and load is not None else None
         found = self.utilisation
         return {
             "run.utilisation": Metric(found.u_ns if found else None, "1"),
             "run.max_utilisation": Metric(found.max_utilisation if found else None, "1"),
             "run.harness_cpu_share": Metric(share, "1"),
+            "run.tracer_cpu_share": Metric(
+                tracer / all_cpu if tracer is not None and all_cpu else None, "1"
+            ),
             "run.harness_memory_peak": Metric(_memory_peak(), "B"),
         }
 

@@ -20,6 +20,14 @@ class DeviceKind(StrEnum):
     HARDWARE = "hardware"
 
 
+class Tracing(StrEnum):
+    """``zones`` counts in the kernel; ``all`` also keeps every command, which costs time."""
+
+    OFF = "off"
+    ZONES = "zones"
+    ALL = "all"
+
+
 class PhaseRole(StrEnum):
     """``fill`` builds the database; ``measured`` phases follow once utilisation is known."""
 
@@ -194,6 +202,7 @@ class RunSpec:
     predicted: Prediction
     timeout_seconds: int
     variant: str = ""
+    tracing: Tracing = Tracing.ZONES
     schema_version: int = SCHEMA_VERSION
 
     @property
