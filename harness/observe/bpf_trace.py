@@ -7,7 +7,7 @@ import signal
 import subprocess
 import time
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,7 @@ from typing import Any
 from harness.errors import TimedOut, ToolFailed
 from harness.observe.trace_program import Watched, program
 from harness.observe.zone_trace import (
-    MANAGEMENT,
+    ASKED,
     Totals,
     Transition,
     command_name,
@@ -32,14 +32,48 @@ _LOOK_SECONDS = 0.05
 # Commands may still be on their way when a snapshot is asked for; at a barrier not for long.
 _TRIES = 10
 
-_SENT = MANAGEMENT | {f"{name}-all" for name in MANAGEMENT}
+Maps = dict[str, dict[tuple[int, ...], Any]]
+
 _RUN_TIME = re.compile(r"^run_time_ns:\s*(\d+)$", re.MULTILINE)
 _RUN_COUNT = re.compile(r"^run_cnt:\s*(\d+)$", re.MULTILINE)
-_MISSES = re.compile(r"^recursion_misses:\s*(\d+)$", re.MULTILINE)
+
+
+def totals(maps: Maps, names: Sequence[str]) -> Totals:
+    """Return the counts in the program's maps; ``names`` are the devices', numbered from 1."""
+    return Totals(
+        commands={
+            (names[device - 1], command_name(command), status): int(count)
+            for (device, command, status), count in maps.get("@commands", {}).items()
+        },
+        bytes={
+            (names[device - 1], command_name(command), status): int(count)
+            for (device, command, status), count in maps.get("@bytes", {}).items()
+        },
+        zones={
+            (names[device - 1], zone, (life, lives), command_name(command)): int(count)
+            for (device, zone, life, lives, command), count in maps.get("@zones", {}).items()
+        },
+    )
+
+
+def transitions(maps: Maps, names: Sequence[str]) -> list[Transition]:
+    """Return the transitions in the program's maps, in order.
+
+    Raises:
+        ToolFailed: one is not what the program stores.
+    """
+    try:
+        found = [transition(key, told, names) for key, told in maps.get("@changes", {}).items()]
+    except (ValueError, IndexError, TypeError) as error:
+        raise ToolFailed(f"bpftrace's map @changes: {error}", code="output-malformed") from None
+    return sorted(found, key=lambda item: item.time)
 
 
 class BpfTrace:
     """Counts inside the kernel.
+
+    Between snapshots bpftrace is stopped: it would look for news ten times a second, and there are
+    none until it is asked. Its programs in the kernel go on.
 
     Args:
         path: bpftrace.
@@ -92,6 +126,7 @@ class BpfTrace:
         while not any(record == Printed("ready") for record in self._new()):
             self._require_alive()
             self._sleep(deadline, "attach")
+        self._child.send_signal(signal.SIGSTOP)
 
     def tick(self) -> None:
         """Do nothing: the kernel counts."""
@@ -103,33 +138,25 @@ class BpfTrace:
             ToolFailed: it ended, or printed something else.
             TimedOut: it did not answer.
         """
+        self._require_alive()
+        self._child.send_signal(signal.SIGCONT)
         maps = self._ask()
         for _ in range(_TRIES):
             if not maps.get("@flight"):
                 break
             time.sleep(_LOOK_SECONDS)
             maps = self._ask()
-        commands = {
-            (self._names[device - 1], command_name(command), status): int(count)
-            for (device, command, status), count in maps.get("@commands", {}).items()
-        }
-        written = {
-            (self._names[device - 1], command_name(command), status): int(count)
-            for (device, command, status), count in maps.get("@bytes", {}).items()
-        }
-        zones = {
-            (self._names[device - 1], zone, (life, lives), command_name(command)): int(count)
-            for (device, zone, life, lives, command), count in maps.get("@zones", {}).items()
-        }
-        fresh, self._transitions = tuple(sorted(self._transitions, key=lambda item: item.time)), []
-        found = Totals(
-            commands, written, zones, fresh, kernel_seconds=self._sum(_RUN_TIME, _RUN_COUNT)
+        self._child.send_signal(signal.SIGSTOP)
+        fresh, self._transitions = tuple(self._transitions), []
+        found = replace(
+            totals(maps, self._names), transitions=fresh, kernel_seconds=self._kernel_seconds()
         )
         return replace(found, problems=self._problems(found, len(maps.get("@flight", {}))))
 
     def stop(self) -> None:
         """End it; its last words are kept, but count no more."""
         if self._child.poll() is None:
+            self._child.send_signal(signal.SIGCONT)
             self._child.send_signal(signal.SIGINT)
         try:
             self._child.wait(timeout=_STOP_SECONDS)
@@ -137,12 +164,12 @@ class BpfTrace:
             self._child.kill()
             self._child.wait()
 
-    def _ask(self) -> dict[str, dict[tuple[int, ...], Any]]:
+    def _ask(self) -> Maps:
         """Have all maps printed, and return them by name; an empty map is not printed."""
         self._require_alive()
         self._child.send_signal(signal.SIGUSR1)
         deadline = time.monotonic() + _ANSWER_SECONDS
-        maps: dict[str, dict[tuple[int, ...], Any]] = {}
+        maps: Maps = {}
         while True:
             for record in self._new():
                 if isinstance(record, Map):
@@ -150,7 +177,7 @@ class BpfTrace:
                 elif record == Printed("snapshot"):
                     maps = {}
                 elif record == Printed("end"):
-                    self._take(maps.get("@changes", {}))
+                    self._take(maps)
                     return maps
             self._require_alive()
             self._sleep(deadline, "answer")
@@ -170,12 +197,9 @@ class BpfTrace:
                 kept.append(record)
         return kept
 
-    def _take(self, changes: Mapping[tuple[int, ...], Any]) -> None:
+    def _take(self, maps: Maps) -> None:
         """Take in transitions: each snapshot has new ones only."""
-        try:
-            found = [transition(key, told, self._names) for key, told in changes.items()]
-        except (ValueError, IndexError, TypeError) as error:
-            raise ToolFailed(f"bpftrace's map: {error}", code="output-malformed") from None
+        found = transitions(maps, self._names)
         self._transitions += found
         for item in found:
             if item.seconds is not None:
@@ -186,9 +210,6 @@ class BpfTrace:
         problems = []
         if self._lost:
             problems.append(f"bpftrace lost {self._lost} lines")
-        misses = self._sum(_MISSES, _MISSES)
-        if misses:
-            problems.append(f"the kernel skipped a program {round(misses * 1e9)} times")
         if in_flight:
             problems.append(f"{in_flight} commands never completed")
         told = self._messages.read_text(encoding="utf-8", errors="replace").strip()
@@ -202,22 +223,22 @@ class BpfTrace:
             )
             if by_zone != by_device:
                 problems.append(f"{name}: {by_device - by_zone} B have no zone (a map was full)")
-        counted = {key: n for key, n in found.commands.items() if key[1] in _SENT}
+        counted = {key: n for key, n in found.commands.items() if key[1] in ASKED}
         if counted != dict(self._seen):
             problems.append("zone commands that were counted are missing from the timeline")
         return tuple(problems)
 
-    def _sum(self, number: re.Pattern[str], unless_zero: re.Pattern[str]) -> float | None:
-        """Add up a number of the kernel's about our programs, in 1e-9; null where it has none."""
-        total = counted = 0
+    def _kernel_seconds(self) -> float | None:
+        """Return what the programs took (sysctl kernel.bpf_stats_enabled); null: not measured."""
+        nanoseconds = runs = 0
         try:
             for path in (self._proc / str(self._child.pid) / "fdinfo").iterdir():
                 text = path.read_text(errors="replace")
-                total += sum(map(int, number.findall(text)))
-                counted += sum(map(int, unless_zero.findall(text)))
+                nanoseconds += sum(map(int, _RUN_TIME.findall(text)))
+                runs += sum(map(int, _RUN_COUNT.findall(text)))
         except OSError:
-            return None  # it ended, or this is no Linux /proc
-        return total / 1e9 if counted else None
+            return None  # it ended
+        return nanoseconds / 1e9 if runs else None
 
     def _require_alive(self) -> None:
         code = self._child.poll()

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-_LARGEST = 1 << 16  # memory.stat of a cgroup has 1.5 KiB, sysfs files at most a page
+_LARGEST = 1 << 14  # memory.stat of a cgroup has 1.5 KiB, sysfs files at most a page
 
 Values = Sequence[int | None]
 

@@ -16,7 +16,14 @@ from pathlib import Path
 from harness.errors import HostError
 from harness.observe import trace_program as program
 from harness.observe.trace_program import Watched
-from harness.observe.zone_trace import WRITES, Life, Totals, Transition, command_name
+from harness.observe.zone_trace import (
+    ASKED,
+    WRITES,
+    Life,
+    Totals,
+    Transition,
+    command_name,
+)
 
 # Per processor; an event takes about 100 B, so this is some 80,000 of them.
 _BUFFER_KB = 8192
@@ -121,7 +128,9 @@ class TracefsTrace:
     def snapshot(self) -> Totals:
         """Return the counts."""
         self.tick()
-        found, self._transitions = tuple(self._transitions), []
+        # A write that was refused is no transition; a refused command is in the timeline.
+        found = tuple(t for t in self._transitions if not t.error or t.action in ASKED)
+        self._transitions = []
         for sent in self._sent.values():
             sent.transitions.clear()  # they have completed: nothing can fail any more
         return Totals(+self._commands, +self._bytes, +self._zones, found, problems=self._problems())
@@ -141,6 +150,7 @@ class TracefsTrace:
         disks = " || ".join(f'disk == "{disk}"' for disk in self._devices)
         try:
             self._instance.mkdir(exist_ok=True)
+            (self._instance / "trace").write_text("")  # what a killed run left
             (self._instance / "buffer_size_kb").write_text(str(_BUFFER_KB))
             (self._instance / "trace_clock").write_text("mono")
             (setup / "filter").write_text(f"qid != 0 && opcode != {program.READ} && ({disks})")

@@ -31,6 +31,7 @@ _ALL = "-all"
 WRITES = frozenset({"write", "write-zeroes", "append"})
 MANAGEMENT = frozenset({"close", "finish", "open", "reset", "offline"})
 
+ASKED = MANAGEMENT | {name + _ALL for name in MANAGEMENT}
 Key = TypeVar("Key")
 Life = tuple[int, int]  # resets of the zone, resets of all zones
 
@@ -118,7 +119,7 @@ class Traced:
         return sum(
             count
             for (name, command, _), count in self.commands.items()
-            if name == device and command.removesuffix(_ALL) in WRITES | MANAGEMENT
+            if name == device and command in WRITES | ASKED
         )
 
 

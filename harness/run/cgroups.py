@@ -23,6 +23,11 @@ class Cgroups:
         """Whether the groups exist."""
         return self._base is not None
 
+    @property
+    def load(self) -> Path | None:
+        """The group of db_bench."""
+        return None if self._base is None else self._base / "load"
+
     def enter_load(self, pid: int) -> None:
         """Move a new process into ``load``; one that is gone already is left alone."""
         if self._base is not None:
@@ -51,8 +56,10 @@ def cgroups(root: Path, membership: str) -> Iterator[Cgroups]:
         yield Cgroups(None)
         return
     try:
+        _control(base, "+")
         yield Cgroups(base)
     finally:
+        _control(base, "-")  # a group that controls others may hold no process itself
         _join(base, os.getpid())
         for name in ("load", "harness"):
             _remove(base / name)
@@ -68,6 +75,15 @@ def _make(base: Path) -> bool:
             _remove(base / name)
         return False
     return True
+
+
+def _control(base: Path, sign: str) -> None:
+    """Have memory and I/O counted per group, or no longer; where that is not ours to do, not."""
+    for controller in ("memory", "io"):
+        try:
+            (base / "cgroup.subtree_control").write_text(f"{sign}{controller}")
+        except OSError:
+            continue
 
 
 def _join(group: Path, pid: int) -> None:

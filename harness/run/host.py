@@ -13,6 +13,7 @@ from harness.errors import GuardRefused, HostError
 from harness.observe import diskstats, nvme, signatures, zones
 from harness.observe.kmsg import KernelLog
 from harness.observe.sysfs import SECTOR, Sysfs
+from harness.observe.zone_states import ZoneStates
 from harness.observe.zones import Zone
 from harness.store.spec import Bytes, Device, DeviceIdentity, Scalar
 from harness.tools import zone_reset
@@ -63,6 +64,10 @@ class Host:
     def disk_counters(self, names: Iterable[str]) -> dict[str, diskstats.DiskCounters]:
         """Return the kernel's counters of the devices named."""
         return diskstats.parse(self.proc_text("diskstats"), names)
+
+    def zone_states(self, device: Device) -> ZoneStates:
+        """Return what counts the zones of a device by state, again and again."""
+        return ZoneStates(Path(device.path), device.zones or 0)
 
     # --- devices, reading -------------------------------------------------------------------
 
@@ -146,6 +151,10 @@ class Host:
                 return True
             raise HostError(f"{path}: {error.strerror}", hint="run as root") from None
         return False
+
+    def smart(self, name: str) -> dict[str, int] | None:
+        """Return the drive's SMART log, None when it has none."""
+        return nvme.smart(name, self.sysfs.dev)
 
     def drive_capacity(self, name: str) -> int | None:
         """Return the whole drive's capacity in bytes, None when it does not tell."""

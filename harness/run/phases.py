@@ -102,6 +102,8 @@ def barrier(bench: Bench, stage: Stage, point: str) -> Barrier:
         report = bench.host.zones(stage.device.path)
         stage.writer.write(f"raw/{point}.zones.csv", zones.as_csv(report))
         counts = zones.count(report, skip=stage.level.metadata_zones)
+    smart = {name: bench.host.smart(name) for name in stage.names}
+    stage.writer.write(f"raw/{point}.smart.json", dumps(smart))
     trace = stage.tracer.snapshot() if stage.tracer else None
     return Barrier(disks, usage, counts, trace)
 

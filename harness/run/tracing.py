@@ -8,9 +8,12 @@ from pathlib import Path
 
 from harness.errors import ZonelabError
 from harness.observe import tracer
+from harness.observe.full_trace import FullTrace
+from harness.observe.trace_program import Watched
 from harness.observe.tracer import Source, Tracer
 from harness.run.bench import Bench
 from harness.run.record import Record
+from harness.store.result import Issue, Severity
 from harness.store.rundir import RunWriter
 from harness.store.spec import Device, Reason, RunSpec, Tracing
 
@@ -101,7 +104,26 @@ def _source(
         }
         if source is not None:
             record.untraced = None
+        if spec.tracing is Tracing.ALL:
+            stack.enter_context(_everything(watched, host.tracing, record, writer))
         yield source
+
+
+@contextmanager
+def _everything(
+    devices: Sequence[Watched], tracing: Path, record: Record, writer: RunWriter
+) -> Iterator[None]:
+    """Keep every command in ``raw/commands.txt.xz``; a gap makes the run invalid."""
+    output = writer.path / "raw" / "commands.txt"
+    full = FullTrace(devices, tracing, output)
+    try:
+        yield
+    finally:
+        lost = full.stop()
+        _pack(writer, output)
+        if lost:
+            text = f"{lost} events are missing in raw/commands.txt"
+            record.found += (Issue("commands-lost", Severity.ERROR, text, actual=lost),)
 
 
 def _keys(spec: RunSpec) -> int:
