@@ -8,6 +8,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from harness.errors import ZonelabError
+
 _LARGEST = 1 << 14  # memory.stat of a cgroup has 1.5 KiB, sysfs files at most a page
 
 Values = Sequence[int | None]
@@ -102,5 +104,5 @@ class Reader:
             descriptor = self._files[gauge.path]
             begin = max(os.fstat(descriptor).st_size - _LARGEST, 0) if gauge.tail else 0
             return gauge.parse(os.pread(descriptor, _LARGEST, begin))
-        except (OSError, ValueError):
+        except (OSError, ValueError, ZonelabError):
             return None  # not there (yet, any more), or not a number: null, never 0

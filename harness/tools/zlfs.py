@@ -193,18 +193,21 @@ def parse_ledger(data: bytes) -> list[int | None]:
     """Return LEDGER_COLUMNS from the last whole line of a ledger.
 
     Raises:
-        ValueError: there is none.
+        ValueError: there is none, or it has not all of them.
     """
     line = json.loads(data[: data.rindex(b"\n")].rpartition(b"\n")[2])
-    space, written = line["space"], line["written"]
-    return [
-        *(written[cause]["payload"] + written[cause]["pad"] for cause in _CAUSES),
-        sum(finish["count"] for finish in line["finishes"].values()),
-        sum(finish["given_up"] for finish in line["finishes"].values()),
-        sum(line["resets"].values()),
-        line["collected_zones"],
-        *(space[name] for name in _SPACE),
-    ]
+    try:
+        space, written = line["space"], line["written"]
+        return [
+            *(written[cause]["payload"] + written[cause]["pad"] for cause in _CAUSES),
+            sum(finish["count"] for finish in line["finishes"].values()),
+            sum(finish["given_up"] for finish in line["finishes"].values()),
+            sum(line["resets"].values()),
+            line["collected_zones"],
+            *(space[name] for name in _SPACE),
+        ]
+    except (KeyError, TypeError, AttributeError) as error:
+        raise ValueError(f"no line of a ledger: {error}") from None
 
 
 def _word(value: Scalar) -> str:

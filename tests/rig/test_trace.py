@@ -96,7 +96,7 @@ def test_series_are_there_and_cheap(
     for result in qemu[1].values():
         for name in ("diskstats", "zones", "system", "level"):
             lines = (folder(runner, result) / f"series/{name}.csv").read_text().splitlines()
-            assert len(lines) > 2, name
+            assert len(lines) > 1, name
             assert lines[0].count(",") == lines[-1].count(",")
         with (folder(runner, result) / "series/zones.csv").open() as file:
             states = ("empty", "implicit_open", "explicit_open", "closed", "full")

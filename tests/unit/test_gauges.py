@@ -114,5 +114,7 @@ def test_the_last_line_of_a_ledger() -> None:
     )
     assert row["resets"] == sum(last["resets"].values()) > 0
     assert row["empty_zones"] == last["space"]["empty_zones"]
+    with pytest.raises(ValueError, match="no line of a ledger"):
+        zlfs.parse_ledger(b'{"event": "close"}\n')
     # The plug-in may be in the middle of a line.
     assert zlfs.parse_ledger(data + b'{"t":') == zlfs.parse_ledger(data)

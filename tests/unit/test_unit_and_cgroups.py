@@ -111,6 +111,16 @@ def test_cpu_is_accounted_by_cgroup(tmp_path: Path) -> None:
     assert (own / "cgroup.procs").read_text() == str(os.getpid())
 
 
+def test_memory_and_io_are_counted_per_group_while_it_lasts(tmp_path: Path) -> None:
+    """A group with controllers may hold no process, so they go before the runner comes back."""
+    own = tmp_path / "unit"
+    own.mkdir()
+    with cgroups(tmp_path, "0::/unit\n") as groups:
+        assert groups.load == own / "load"
+        assert (own / "cgroup.subtree_control").read_text() == "+io"  # the last one written
+    assert (own / "cgroup.subtree_control").read_text() == "-io"
+
+
 @pytest.mark.parametrize("membership", ["", "0::/absent\n", "1:cpu:/v1\n"])
 def test_without_cgroups_nothing_is_measured(tmp_path: Path, membership: str) -> None:
     with cgroups(tmp_path, membership) as groups:
