@@ -73,7 +73,7 @@ def plan(guest: Guest, work: Path) -> Path:
 
 
 def under_runner(guest: Guest, run: str) -> tuple[dict[str, float], float, float, int]:
-    """Execute one run of the plan; ops/s by phase, CPU shares of harness and tracer, peak memory."""
+    """Execute one run of the plan; ops/s by phase, CPU of harness and of tracer, peak memory."""
     guest.ssh(
         "systemd-run --quiet --wait --collect --property=Delegate=yes -- /usr/bin/python3",
         f"{GUEST}/zonelab.pyz run --plan {GUEST}/plan.json --host {guest.name} --only {run}",
