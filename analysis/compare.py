@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from analysis import comparability, stats
+from analysis import cache, comparability, stats, steady
 from analysis.comparability import Difference
 from analysis.load import CampaignData, RunRecord
 from analysis.select import (
@@ -21,6 +21,7 @@ from analysis.select import (
     varying_factors,
 )  # fmt: skip
 from analysis.stats import Estimate, Method, Verdict
+from analysis.steady import PhaseSteady
 from harness.metrics import Kind, MetricInfo
 from harness.store.result import Severity, Status
 
@@ -32,7 +33,8 @@ REPORTED_STATUSES = (Status.OK, Status.INVALID, Status.FAILED, Status.SKIPPED, S
 class Row:
     """One metric of one level against the baseline, within one stratum of the other factors.
 
-    ``stratum`` names the other factors' values, empty when none varies.
+    ``stratum`` names the other factors' values, empty when none varies. ``steady`` counts the
+    labels of the phase (baseline's runs, level's runs), empty for what is of no measured phase.
     """
 
     metric: str
@@ -43,6 +45,7 @@ class Row:
     estimate: Estimate
     verdict: Verdict
     notes: tuple[str, ...]
+    steady: tuple[str, str] = ("", "")
     claim: str | None = None
     expect: str | None = None
     p_holm: float | None = None
@@ -64,7 +67,8 @@ class CellStatus:
 class Comparison:
     """Everything ``zonelab compare`` prints. ``skipped``: value without any ok run → why.
 
-    ``unmeasured`` names selected metrics that are null in every ok run.
+    ``unmeasured`` names selected metrics that are null in every ok run; ``steady`` has every
+    measured phase of every ok run.
     """
 
     campaign: CampaignData
@@ -76,6 +80,7 @@ class Comparison:
     skipped: dict[str, str]
     unmeasured: tuple[str, ...]
     differences: dict[str, tuple[Difference, ...]]
+    steady: tuple[PhaseSteady, ...]
 
     @property
     def any_ok(self) -> bool:
@@ -121,6 +126,7 @@ def compare(
     selected = select_metrics(campaign, metrics)
     keys = [key for key in selected if any(r.ok and r.value(key) is not None for r in runs)]
     unmeasured = tuple(key for key in selected if key not in keys)
+    labels = tuple(one for run in runs if run.ok for one in steady.of_run(run))
     prints = {id(run): comparability.fingerprint(campaign, run) for run in runs if run.ok}
     rows: list[Row] = []
     found: dict[str, tuple[Difference, ...]] = {}
@@ -140,7 +146,7 @@ def compare(
                 found[f"{value}{f' ({stratum})' if stratum else ''}"] = diff
             rows += [
                 _row(key, stratum, (baseline, groups[baseline]), (value, groups[value]), diff=diff,
-                     emulated=campaign.emulated, noise_floor=noise_floor)
+                     labels=labels, emulated=campaign.emulated, noise_floor=noise_floor)
                 for key in keys
             ]  # fmt: skip
     order = {key: index for index, key in enumerate(keys)}
@@ -154,7 +160,7 @@ def compare(
     judged = tuple(_claims(campaign, contrast, rows, noise_floor))
     return Comparison(
         campaign, contrast, baseline, tuple(values), judged, tuple(_cells(campaign)), skipped,
-        unmeasured, found,
+        unmeasured, found, labels,
     )  # fmt: skip
 
 
@@ -172,6 +178,7 @@ def _row(
     level: tuple[str, list[RunRecord]],
     *,
     diff: Sequence[Difference],
+    labels: Sequence[PhaseSteady],
     emulated: bool,
     noise_floor: float,
 ) -> Row:
@@ -190,9 +197,23 @@ def _row(
     elif blocking:
         word = Verdict.NOT_COMPARABLE
         notes = (*notes, *(d.label for d in blocking))
+    elif reason := cache.unlike(key, info, base, level):
+        word = Verdict.NOT_COMPARABLE
+        notes = (*notes, reason)
     else:
         word = stats.verdict(found, info.better, noise_floor=noise_floor)
-    return Row(key, info, stratum, base[0], level[0], found, word, notes)
+    states = (_steady(key, base[1], labels), _steady(key, level[1], labels))
+    notes += tuple(
+        f"{name}: {text}" for (name, _), text in zip((base, level), states, strict=True) if text
+    )
+    return Row(key, info, stratum, base[0], level[0], found, word, notes, states)
+
+
+def _steady(key: str, runs: Iterable[RunRecord], labels: Sequence[PhaseSteady]) -> str:
+    """Count the labels of a metric's phase over these runs."""
+    paths = {run.path for run in runs}
+    phase = key.rpartition(".")[0]
+    return steady.counted([one for one in labels if one.phase == phase and one.run.path in paths])
 
 
 def _by_block(runs: Iterable[RunRecord], key: str) -> dict[str, float]:

@@ -13,7 +13,17 @@ from harness.errors import RunFailed
 from harness.store import checksums, rundir
 from harness.store.campaign import load_plan
 from harness.store.result import Result, Status
-from harness.store.spec import DeviceKind, HostPlan, Inspection, Plan, Reason, RunSpec, Scalar
+from harness.store.spec import (
+    DeviceKind,
+    HostPlan,
+    Inspection,
+    PhaseRole,
+    PhaseSpec,
+    Plan,
+    Reason,
+    RunSpec,
+    Scalar,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +49,16 @@ class RunRecord:
     def ok(self) -> bool:
         """Whether its numbers may enter a comparison."""
         return self.result.status is Status.OK
+
+    @property
+    def measured(self) -> tuple[PhaseSpec, ...]:
+        """The measured phases that it has begun."""
+        began = {phase.name for phase in self.result.phases}
+        return tuple(
+            phase
+            for phase in self.spec.phases
+            if phase.role is PhaseRole.MEASURED and phase.name in began
+        )
 
     def factor(self, name: str) -> Scalar | None:
         """Return the value of a factor; ``level`` is one."""

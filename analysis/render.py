@@ -11,10 +11,18 @@ from collections.abc import Callable, Iterable, Sequence
 from itertools import groupby
 from typing import Any
 
-from analysis import stats, units
+from analysis import stats, steady, units
 from analysis.comparability import Difference
-from analysis.compare import REPORTED_STATUSES, WATERMARK, CellStatus, Comparison, Row
+from analysis.compare import (
+    REPORTED_STATUSES,
+    WATERMARK,
+    CellStatus,
+    Comparison,
+    Row,
+    group_label,
+)
 from analysis.stats import Method
+from analysis.steady import Label, PhaseSteady
 from harness.metrics import Better
 from harness.store.codec import SCHEMA_VERSION
 
@@ -22,9 +30,10 @@ _WIDTH = 110
 COLUMNS = (
     "metric", "unit", "kind", "better", "stratum", "baseline", "level", "baseline_mean",
     "level_mean", "is_ratio", "center", "low", "high", "p_value", "p_holm", "n_baseline",
-    "n_level", "method", "verdict", "claim", "expect", "notes",
+    "n_level", "method", "verdict", "claim", "expect", "steady_baseline", "steady_level", "notes",
 )  # fmt: skip
 VERDICT_HEADER = ("level", "baseline", "value", "ratio", "95 % interval", "n", "verdict", "notes")
+_WORST = (Label.NOT_STEADY, Label.TOO_SHORT, Label.STEADY)
 _DIRECTION = {
     Better.HIGHER: "higher is better",
     Better.LOWER: "lower is better",
@@ -73,6 +82,12 @@ def to_json(comparison: Comparison) -> str:
                     "declared": d.declared} for d in found]
             for name, found in comparison.differences.items()
         },
+        "steady": [
+            {"run": one.run.name, "host": one.run.host, "phase": one.phase,
+             "label": one.steady.label.value, "begin": one.steady.begin, "end": one.steady.end,
+             "rounds": one.steady.rounds, "why": one.steady.why}
+            for one in comparison.steady
+        ],
     }  # fmt: skip
     return json.dumps(document, indent=2, allow_nan=False) + "\n"
 
@@ -185,6 +200,7 @@ def footer(comparison: Comparison) -> list[str]:
     lines += [
         f"not there yet: the part of rig {rig}" for rig in comparison.campaign.plan.rigs_to_come
     ]
+    lines += _steady_lines(comparison)
     if comparison.rows:
         confidence = f"{100 * stats.CONFIDENCE:.0f} %"
         lines.append(
@@ -192,6 +208,22 @@ def footer(comparison: Comparison) -> list[str]:
             "paired t on within-block log ratios (Welch t where blocks are missing); "
             "exact = does not vary. n = runs. See docs/methods.md."
         )
+    return lines
+
+
+def _steady_lines(comparison: Comparison) -> list[str]:
+    """Return one line per group and measured phase: its labels, and the window of the worst."""
+    groups: dict[tuple[str, str, str], list[PhaseSteady]] = {}
+    for one in comparison.steady:
+        value, stratum = group_label(one.run, comparison)
+        groups.setdefault((one.phase, value, stratum), []).append(one)
+    lines = []
+    for (phase, value, stratum), found in sorted(groups.items()):
+        name = f"{phase} of {value}{f' ({stratum})' if stratum else ''}"
+        # A run that is steady is shown only where all are.
+        shown = min(found, key=lambda one: _WORST.index(one.steady.label))
+        where = f"{shown.run.name}: {steady.window(shown.steady)}"
+        lines.append(f"steady state: {name}: {steady.counted(found)}; {where}")
     return lines
 
 
@@ -210,7 +242,7 @@ def _record(row: Row) -> dict[str, Any]:
         row.metric, row.info.unit, row.info.kind.value, row.info.better.value, row.stratum,
         row.baseline, row.level, e.base_mean, e.mean, e.is_ratio, _finite(e.center),
         _finite(e.low), _finite(e.high), e.p_value, row.p_holm, e.n_base, e.n_level,
-        e.method.value, row.verdict.value, row.claim, row.expect, "; ".join(row.notes),
+        e.method.value, row.verdict.value, row.claim, row.expect, *row.steady, "; ".join(row.notes),
     )  # fmt: skip
     return dict(zip(COLUMNS, values, strict=True))
 

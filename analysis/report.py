@@ -26,7 +26,7 @@ from harness.store.rundir import full_disk_is_clear
 _TEMPLATES = Path(__file__).parent / "templates"
 _FOLDERS = ("tables", "figures")
 _CSS_CLASS = {Verdict.BETTER: "better", Verdict.WORSE: "worse"}
-_BAD = ("failed", "invalid", "aborted", "missing", "error", "no verdict")
+_BAD = ("not steady", "failed", "invalid", "aborted", "missing", "error", "no verdict", "broken")
 
 
 def write_report(comparison: Comparison, folder: Path, noise_floor: float) -> tuple[Path, bool]:
@@ -120,7 +120,9 @@ def _html(
         unmeasured=comparison.unmeasured,
         differences=tables["differences"][1], bad=_BAD,
         **plots,
-        utilisation_table=tables["utilisation"], issues=tables["issues"], cells=tables["cells"],
+        utilisation_table=tables["utilisation"], steady=tables["steady"], lsm=tables["lsm"],
+        bottlenecks=tables["bottlenecks"], ledger=tables["ledger"], closures=tables["closures"],
+        issues=tables["issues"], cells=tables["cells"],
         runs=tables["runs"], environment=tables["environment"], recorded=tables["recorded"],
         formulas=[
             (m.name, m.unit, m.kind.value, m.better.value, m.formula)

@@ -24,10 +24,7 @@ class Series:
 
 def read_bytes_written(run: RunRecord) -> tuple[Series, ...]:
     """Return bytes written since the run began, to the zoned and to the conventional devices."""
-    path = run.path / "series" / "diskstats.csv"
-    if not path.is_file():
-        return ()
-    header, rows = _read(path)
+    header, rows = read_columns(run.path / "series" / "diskstats.csv")
     zoned = Path(run.result.device.path).name
     found = []
     for name in ("zoned", "conventional"):
@@ -49,7 +46,7 @@ def read_throughput(run: RunRecord) -> tuple[Series, ...]:
     found = []
     for phase in run.result.phases:
         path = run.path / "series" / f"{phase.name}.csv"
-        header, rows = _read(path) if path.is_file() else ([], [])
+        header, rows = read_columns(path)
         if rows and "operations" in header:
             column = header.index("operations")
             t, values = [row[0] for row in rows], [row[column] for row in rows]
@@ -57,8 +54,16 @@ def read_throughput(run: RunRecord) -> tuple[Series, ...]:
     return tuple(found)
 
 
-def _read(path: Path) -> tuple[list[str], list[list[float]]]:
-    """Read a numeric CSV; an incomplete last line (a killed run) is left out."""
+def read_columns(path: Path) -> tuple[list[str], list[list[float]]]:
+    """Read a numeric CSV; an incomplete last line (a killed run) is left out.
+
+    Nothing where there is no such file.
+
+    Raises:
+        RunFailed: a cell is not a number.
+    """
+    if not path.is_file():
+        return [], []
     with path.open(encoding="utf-8", newline="") as file:
         header, *lines = list(csv.reader(file)) or [[]]
     try:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from analysis import comparability, render, units
+from analysis import bottleneck, comparability, flow, render, steady, units
 from analysis.compare import Comparison
+from harness.tools import rocksdb_stats
 
 Table = tuple[Sequence[str], list[tuple[str, ...]]]
 
@@ -18,6 +19,13 @@ def tables_of(comparison: Comparison) -> dict[str, Table]:
             ("host", "run", "status", "attempt", "seconds", "issues"), _run_rows(comparison),
         ),
         "issues": _issues(comparison),
+        "steady": _steady(comparison),
+        "lsm": _lsm(comparison),
+        "bottlenecks": (
+            ("run", "phase", "label", "evidence"), bottleneck.rows(comparison.campaign),
+        ),
+        "ledger": (flow.LEDGER_HEADER, flow.ledger_rows(comparison.campaign)),
+        "closures": (flow.CLOSURE_HEADER, flow.closure_rows(comparison.campaign)),
         "utilisation": _utilisation(comparison),
         "skipped": ((comparison.contrast, "reason"), list(comparison.skipped.items())),
         "differences": (
@@ -39,6 +47,36 @@ def _issues(comparison: Comparison) -> Table:
         for run in comparison.campaign.runs for issue in run.result.issues
     ]  # fmt: skip
     return ("run", "severity", "code", "phase", "message", "expected", "actual"), rows
+
+
+def _steady(comparison: Comparison) -> Table:
+    rows: list[tuple[str, ...]] = [
+        (one.run.name, one.phase, one.steady.label.value, steady.window(one.steady))
+        for one in comparison.steady
+    ]
+    return ("run", "phase", "label", "window"), rows
+
+
+def _lsm(comparison: Comparison) -> Table:
+    """Return RocksDB's own table of levels behind each phase of the ok runs, from ``raw/``."""
+    rows: list[tuple[str, ...]] = []
+    for run in comparison.campaign.latest:
+        for phase in run.result.phases if run.ok else ():
+            stdout = run.path / phase.stdout
+            text = stdout.read_text(encoding="utf-8", errors="replace") if stdout.is_file() else ""
+            rows += [
+                (
+                    run.name, phase.name, row.level, str(row.files), units.human(row.size, "B"),
+                    f"{row.score:g}", f"{row.read_gb:g}", f"{row.write_gb:g}",
+                    f"{row.moved_gb:g}", f"{row.write_amplification:g}", f"{row.seconds:g}",
+                    str(row.jobs),
+                )
+                for row in rocksdb_stats.levels(text.splitlines()) or ()
+            ]  # fmt: skip
+    return (
+        "run", "phase", "level", "files", "size", "score", "read GiB", "written GiB", "moved GiB",
+        "W-Amp", "seconds", "jobs",
+    ), rows  # fmt: skip
 
 
 def _utilisation(comparison: Comparison) -> Table:

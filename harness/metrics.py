@@ -58,17 +58,76 @@ _ENTRIES = (
     MetricInfo("device_written", "B", Kind.BYTES, Better.LOWER, "H, summed over all devices"),
     MetricInfo("device_read", "B", Kind.BYTES, Better.NONE, "sectors read x 512, all devices"),
     MetricInfo("write_amplification", "1", Kind.RATIO, Better.LOWER, "H / U, host to device"),
-    # Only of workloads with the flag `statistics`, which the WAL's count needs.
-    MetricInfo("wal_bytes", "B", Kind.BYTES, Better.NONE, "Lw, ticker rocksdb.wal.bytes"),
     MetricInfo("flush_bytes", "B", Kind.BYTES, Better.NONE, "Lf, table files, RocksDB's LOG"),
     MetricInfo("compaction_bytes", "B", Kind.BYTES, Better.NONE, "Lc, table files, RocksDB's LOG"),
+    MetricInfo("rocksdb_sum", "1", Kind.RATIO, Better.LOWER, "(Lf + Lc) / Lf, RocksDB's LOG"),
+    MetricInfo("lsm_bytes", "B", Kind.BYTES, Better.NONE, "Sum of rocksdb.stats, as it rounds it"),
+    MetricInfo(
+        "pending_compaction_bytes", "B", Kind.BYTES, Better.NONE, "last estimate, RocksDB's LOG"
+    ),
+    # How often and how long writers wait depends on the speed of the device.
+    MetricInfo("stalls_memtable", "1", Kind.TIME, Better.NONE, "memtables full, RocksDB's LOG"),
+    MetricInfo("stalls_level0", "1", Kind.TIME, Better.NONE, "level 0 full, RocksDB's LOG"),
+    MetricInfo("stalls_pending", "1", Kind.TIME, Better.NONE, "pending bytes, RocksDB's LOG"),
+    # Only of workloads with the flag `statistics`.
+    MetricInfo("wal_bytes", "B", Kind.BYTES, Better.NONE, "Lw, ticker rocksdb.wal.bytes"),
     MetricInfo("rocksdb_written", "B", Kind.BYTES, Better.LOWER, "L = Lw + Lf + Lc"),
+    MetricInfo("wa_lsm", "1", Kind.RATIO, Better.LOWER, "L / U, user to RocksDB's files"),
     MetricInfo(
         "level_write_amplification", "1", Kind.RATIO, Better.LOWER, "H / L, RocksDB to device"
+    ),
+    MetricInfo(
+        "stall_share", "1", Kind.TIME, Better.LOWER, "rocksdb.stall.micros / 10^6 / seconds"
+    ),
+    MetricInfo(
+        "table_open_share",
+        "1",
+        Kind.TIME,
+        Better.LOWER,
+        "sum of rocksdb.table.open.io.micros / 10^6 / (threads x seconds)",
+    ),
+    MetricInfo(
+        "cache_hit_share",
+        "1",
+        Kind.RATIO,
+        Better.NONE,
+        "rocksdb.block.cache.hit / (hit + miss), compactions' reads included",
+    ),
+    MetricInfo(
+        "reads_asked", "B", Kind.BYTES, Better.NONE, "read from table files, RocksDB's tickers"
+    ),
+    MetricInfo(
+        "cache_served_share",
+        "1",
+        Kind.RATIO,
+        Better.NONE,
+        "max(0, 1 - (device_read - gc_bytes) / reads_asked)",
     ),
     MetricInfo("zoned_share", "1", Kind.RATIO, Better.NONE, "zoned_written / device_written"),
     MetricInfo("gc_bytes", "B", Kind.BYTES, Better.LOWER, "bytes the level says its GC moved"),
     MetricInfo("gc_events", "1", Kind.COUNT, Better.NONE, "the level's own GC counter"),
+    # Of the ledger (harness/run/ledger.py).
+    MetricInfo("small_files_bytes", "B", Kind.BYTES, Better.NONE, "Lm, by the level's own count"),
+    MetricInfo(
+        "level_overhead", "B", Kind.BYTES, Better.LOWER, "level's metadata and filling of blocks"
+    ),
+    MetricInfo("pad_bytes", "B", Kind.BYTES, Better.LOWER, "P, capacity given up by finishing"),
+    MetricInfo("media_bytes", "B", Kind.BYTES, Better.LOWER, "M, modelled as H + P on zones"),
+    MetricInfo("wa_pad", "1", Kind.RATIO, Better.LOWER, "(H + P) / H"),
+    MetricInfo("wa_dev", "1", Kind.RATIO, Better.LOWER, "M / H, device to media"),
+    MetricInfo("wa_total", "1", Kind.RATIO, Better.LOWER, "M / U, user to media"),
+    MetricInfo("allocated_bytes", "B", Kind.BYTES, Better.LOWER, "A at the end of the phase"),
+    MetricInfo("live_bytes", "B", Kind.BYTES, Better.NONE, "V at the end of the phase"),
+    MetricInfo("dead_bytes", "B", Kind.BYTES, Better.LOWER, "A - V: garbage, pad, metadata"),
+    MetricInfo("garbage_bytes", "B", Kind.BYTES, Better.LOWER, "garbage in A, by the level"),
+    MetricInfo("space_amplification", "1", Kind.RATIO, Better.LOWER, "A / V"),
+    MetricInfo(
+        "sa_host",
+        "1",
+        Kind.RATIO,
+        Better.LOWER,
+        "(H + garbage) / H, H since the level came up",
+    ),
     MetricInfo("zones_full", "1", Kind.COUNT, Better.NONE, "zone report at the end of the phase"),
     MetricInfo("zones_active", "1", Kind.COUNT, Better.NONE, "open and closed zones, same report"),
     # Commands that ended well, seen at the driver; null where they were not traced without loss.
@@ -78,9 +137,12 @@ _ENTRIES = (
     MetricInfo("zone_closes", "1", Kind.COUNT, Better.NONE, "explicit zone closes, tracer"),
     MetricInfo("appended", "B", Kind.BYTES, Better.NONE, "bytes of zone appends, tracer"),
     MetricInfo(
-        "pad_bytes", "B", Kind.BYTES, Better.LOWER, "P = sum of capacity - written at finishes"
+        "device_busy_share", "1", Kind.TIME, Better.NONE, "io_ticks / db_bench's time, the busiest"
     ),
     MetricInfo("cpu_seconds", "s", Kind.TIME, Better.LOWER, "cgroup cpu.stat of the load"),
+    MetricInfo(
+        "cpu_per_operation", "us", Kind.TIME, Better.LOWER, "cpu_seconds x 10^6 / operations"
+    ),
     MetricInfo("harness_cpu_share", "1", Kind.TIME, Better.LOWER, "runner CPU / all CPU, cgroups"),
     MetricInfo(
         "tracer_cpu_share", "1", Kind.TIME, Better.LOWER, "programs in the kernel / all CPU"

@@ -92,7 +92,10 @@ def _list(configs: Path, inspections: Sequence[str], format_: str) -> int:
         rows.append({"study": name, "runs": runs, "time": time, "question": study.question})
     where = ", ".join(name for name, _ in hosts)
     print_records(rows, format_)
-    print(f"runs and predicted time on {where}, all levels", file=sys.stderr)
+    print(
+        f"runs and predicted time on {where}, all levels as if they could run there",
+        file=sys.stderr,
+    )
     return ExitCode.OK
 
 

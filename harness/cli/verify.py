@@ -6,11 +6,12 @@ import argparse
 
 from harness.cli.output import add_format, print_records
 from harness.errors import ExitCode
+from harness.run import recompute
 from harness.store import overview
 from harness.store.campaign import find_campaign
 
-HELP = """Check a campaign: every checksum, every schema, every planned run there. One line per
-problem; exit 4 when there is any.
+HELP = """Check a campaign: every checksum, every schema, every planned run there, and every number
+computed again from raw/. One line per problem; exit 4 when there is any.
 
   zonelab verify results/example
 
@@ -25,7 +26,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def execute(arguments: argparse.Namespace) -> int:
     """Print the problems."""
-    found = overview.problems(find_campaign(arguments.campaign))
+    campaign = find_campaign(arguments.campaign)
+    found = [*overview.problems(campaign), *recompute.problems(campaign)]
     if arguments.format == "table":
         print("\n".join(found) if found else f"{arguments.campaign}: whole")
     else:

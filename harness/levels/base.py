@@ -15,6 +15,7 @@ from typing import ClassVar
 
 from harness.errors import ConfigError
 from harness.observe.gauges import Gauge
+from harness.store.ledger import OwnCounts
 from harness.store.result import Issue
 from harness.store.spec import Bytes, Device, Reason, Scalar
 
@@ -101,6 +102,7 @@ class LevelUsage:
     """What the level says of itself; null: it does not tell.
 
     ``gc_events`` and ``gc_bytes`` are cumulative since ``up``. ``raw`` keeps every counter read.
+    ``own`` is there where the level counts each byte that it writes.
     """
 
     free_bytes: int | None
@@ -108,6 +110,21 @@ class LevelUsage:
     gc_bytes: int | None
     gc_source: str
     raw: Mapping[str, Scalar] = field(default_factory=dict)
+    own: OwnCounts | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """A program that tells the level's state while db_bench works. It reads, and no more.
+
+    Answers become ``series/<name>.csv``: behind the time and the cost of asking come ``columns``,
+    which ``read`` makes of what was printed (ToolFailed when that is something else).
+    """
+
+    name: str
+    argv: tuple[str, ...]
+    columns: tuple[str, ...]
+    read: Callable[[str], tuple[int, ...]]
 
 
 class Level(ABC):
@@ -176,6 +193,10 @@ class Level(ABC):
     @abstractmethod
     def database_bytes(self, up: LevelUp) -> int:
         """Return the size of the database's files in bytes (their lengths, not blocks)."""
+
+    def questions(self, up: LevelUp) -> tuple[Question, ...]:  # noqa: ARG002 - for subclasses
+        """Return what to ask during measured phases, in turn, one program a second."""
+        return ()
 
     def direct_io(self, up: LevelUp) -> DirectIo | None:  # noqa: ARG002 - for subclasses
         """Find out what O_DIRECT does here; None: it cannot be told. May write a little."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import ClassVar
 
@@ -14,6 +15,8 @@ from harness.tools import mkfs_xfs, mount, proc, xfs_stats, zone_reset
 
 # Both came with these versions: Documentation/admin-guide/xfs.rst, and xfsprogs' changelog.
 _SINCE = (6, 15)
+# fs/xfs/Kconfig: zoned devices are realtime devices; off by default before Linux 6.18.
+_REALTIME = "CONFIG_XFS_RT"
 # mkfs.xfs refuses data devices below 300 MiB; metadata of a zoned file system takes about 1 %.
 _LEAST_SLICE = 320 * MIB
 _SLICE_SHARE = 50
@@ -54,6 +57,13 @@ class Xfs(FileSystemLevel):
                 "kernel-too-old",
                 f"xfs knows zones from Linux 6.15 on, this is {major}.{minor}",
                 "boot a kernel from 6.15 on",
+            )
+        if self.kernel.configured(_REALTIME) is False:  # where that is not known, mount will tell
+            return Reason(
+                "kernel-config",
+                f"the running kernel ({os.uname().release}) was built without {_REALTIME}, which "
+                "xfs needs for zones",
+                f"boot a kernel that has {_REALTIME}=y",
             )
         version = mkfs_xfs.version()
         if version < _SINCE:

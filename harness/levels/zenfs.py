@@ -22,6 +22,7 @@ from harness.levels.base import (
     LevelUsage,
     Needs,
     Progress,
+    Question,
 )
 from harness.store.result import Issue, Severity
 from harness.store.spec import Device, Reason, Scalar
@@ -33,6 +34,9 @@ _COLD = "cold"
 # key, value, sequence number, lengths, and its part of block trailer and index.
 _COLD_KEY, _COLD_VALUE, _COLD_EXTRA = 16, 8000, 70
 _NEVER = 1 << 30  # files in level 0 before writers would wait
+# Bytes, and data zones: those of metadata are not in ``dump``'s list.
+_DF_COLUMNS = ("free", "used", "reclaimable")
+_DUMP_COLUMNS = ("free", "live", "garbage", "zones_empty", "zones_full", "files")
 # As for coldfill: the slowest device worth measuring.
 _SLOWEST_BYTES_PER_SECOND = 2_000_000
 _GRACE_SECONDS = 120.0
@@ -179,6 +183,15 @@ class ZenFs(Level):
             raw=raw,
         )
 
+    def questions(self, up: LevelUp) -> tuple[Question, ...]:
+        """Ask for space and zones: ZenFS says nothing by itself while db_bench works."""
+        tool, device = zenfs.tool(), _name(up)
+        df, dump = zenfs.df_argv(tool, device), zenfs.dump_argv(tool, device)
+        return (
+            Question("zenfs-df", tuple(df), _DF_COLUMNS, _df_row),
+            Question("zenfs-dump", tuple(dump), _DUMP_COLUMNS, _dump_row),
+        )
+
     def database_bytes(self, up: LevelUp) -> int:
         """Sum the lengths of the database's files."""
         return _under(zenfs.dump(_name(up)).files, DB_IN_URI)
@@ -279,6 +292,17 @@ def cold_flags(uri: str, entries: int, seed: int) -> dict[str, Scalar]:
         "seed": seed,
         "stats_interval_seconds": 1,
     }
+
+
+def _df_row(stdout: str) -> tuple[int, ...]:
+    space = zenfs.parse_df(stdout)
+    return tuple(space[f"df.{column}"] for column in _DF_COLUMNS)
+
+
+def _dump_row(stdout: str) -> tuple[int, ...]:
+    dump = zenfs.parse_dump(stdout)
+    bytes_ = (dump.free_bytes, dump.live_bytes, dump.garbage_bytes)
+    return (*bytes_, dump.empty, dump.full, len(dump.files))
 
 
 def _builds() -> dict[str, Scalar]:

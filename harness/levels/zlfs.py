@@ -20,9 +20,10 @@ from harness.levels.base import (
     Progress,
 )
 from harness.observe.gauges import Gauge
+from harness.store.ledger import OwnCounts
 from harness.store.result import Issue, Severity
 from harness.store.spec import Bytes, Device, Reason
-from harness.tools import ldd, native, zlfs, zone_reset
+from harness.tools import ldd, native, zlfs, zlfs_ledger, zone_reset
 
 # harness/native/zlfs: kMinZones (fs/volume.h) and kMinActiveZones: two zones of the metadata log,
 # one each for WALs, other small files and garbage collection, and one for data.
@@ -148,6 +149,7 @@ class Zlfs(Level):
             gc_bytes=space.gc_copied_bytes,
             gc_source="zlfs df: gc.zones_reclaimed, gc.copied_bytes",
             raw=space.facts,
+            own=_own(up, space),
         )
 
     def database_bytes(self, up: LevelUp) -> int:
@@ -176,6 +178,30 @@ class Zlfs(Level):
         """Remove the auxiliary directory; nothing is mounted."""
         if _aux(up).exists():
             shutil.rmtree(_aux(up))
+
+
+def _own(up: LevelUp, space: zlfs.Space) -> OwnCounts:
+    """Return what the ledger adds up to, and what df finds in the zones.
+
+    What df calls garbage includes the capacity that finishing gave up.
+    """
+    facts = space.facts
+    totals = zlfs_ledger.read(up.records[0], int(facts["zone_capacity"]))
+    live, dead, filling = (int(facts[f"{kind}_bytes"]) for kind in ("live", "garbage", "pad"))
+    return OwnCounts(
+        payload=totals.payload,
+        filling=totals.filling,
+        given_up=totals.given_up,
+        finishes=totals.finishes,
+        resets=totals.resets,
+        space={
+            "live": live,
+            "garbage": dead - totals.given_up_now,
+            "filling": filling,
+            "pad": totals.given_up_now,
+        },
+        metadata_zones=_METADATA_ZONES,
+    )
 
 
 def usable_zones(zones: int) -> int:

@@ -1,1 +1,1 @@
-"""TODO."""
+"""What is there and what happens: inspection, counters, zone reports, kernel log, manifest."""

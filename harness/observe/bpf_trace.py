@@ -1,28 +1,23 @@
-"""bpftrace while it counts: started once per run, asked for its counts at barriers."""
+"""bpftrace while it counts: started once per campaign, asked for its counts at barriers."""
 
 from __future__ import annotations
 
+import os
 import re
+import shutil
 import signal
 import subprocess
 import time
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 from harness.errors import TimedOut, ToolFailed
+from harness.observe.bpf_answers import Answers, Grouping, Maps
 from harness.observe.trace_program import Watched, program
-from harness.observe.zone_trace import (
-    ASKED,
-    Totals,
-    Transition,
-    command_name,
-    transition,
-)
+from harness.observe.zone_trace import Totals
 from harness.tools import bpftrace, proc
-from harness.tools.bpftrace import Lost, Map, Printed
+from harness.tools.bpftrace import Lost, Printed
 
 # Compiling and attaching took 3 to 5 s on the rig, where everything takes ten times as long.
 _START_SECONDS = 90.0
@@ -32,45 +27,14 @@ _LOOK_SECONDS = 0.05
 # Commands may still be on their way when a snapshot is asked for; at a barrier not for long.
 _TRIES = 10
 
-Maps = dict[str, dict[tuple[int, ...], Any]]
+PROGRAM, OUTPUT, MESSAGES = "trace.bt", "trace.jsonl", "trace.stderr"
 
 _RUN_TIME = re.compile(r"^run_time_ns:\s*(\d+)$", re.MULTILINE)
 _RUN_COUNT = re.compile(r"^run_cnt:\s*(\d+)$", re.MULTILINE)
 
 
-def totals(maps: Maps, names: Sequence[str]) -> Totals:
-    """Return the counts in the program's maps; ``names`` are the devices', numbered from 1."""
-    return Totals(
-        commands={
-            (names[device - 1], command_name(command), status): int(count)
-            for (device, command, status), count in maps.get("@commands", {}).items()
-        },
-        bytes={
-            (names[device - 1], command_name(command), status): int(count)
-            for (device, command, status), count in maps.get("@bytes", {}).items()
-        },
-        zones={
-            (names[device - 1], zone, (life, lives), command_name(command)): int(count)
-            for (device, zone, life, lives, command), count in maps.get("@zones", {}).items()
-        },
-    )
-
-
-def transitions(maps: Maps, names: Sequence[str]) -> list[Transition]:
-    """Return the transitions in the program's maps, in order.
-
-    Raises:
-        ToolFailed: one is not what the program stores.
-    """
-    try:
-        found = [transition(key, told, names) for key, told in maps.get("@changes", {}).items()]
-    except (ValueError, IndexError, TypeError) as error:
-        raise ToolFailed(f"bpftrace's map @changes: {error}", code="output-malformed") from None
-    return sorted(found, key=lambda item: item.time)
-
-
 class BpfTrace:
-    """Counts inside the kernel.
+    """Counts inside the kernel, for one run after the other.
 
     Between snapshots bpftrace is stopped: it would look for news ten times a second, and there are
     none until it is asked. Its programs in the kernel go on.
@@ -78,8 +42,10 @@ class BpfTrace:
     Args:
         path: bpftrace.
         devices: what to watch.
-        keys: how many a map may have: a zone has one per life (reset to reset), a transition one.
-        folder: gets ``trace.bt`` (the program), ``trace.jsonl`` (its output) and ``trace.stderr``.
+        keys: how many a map may have: between two barriers a zone has one per life (reset to
+            reset), a transition one.
+        folder: where it works: ``trace.bt`` (the program), ``trace.jsonl`` (its output) and
+            ``trace.stderr``.
         proc_root: where /proc is.
     """
 
@@ -94,26 +60,35 @@ class BpfTrace:
         folder: Path,
         proc_root: Path = Path("/proc"),
     ) -> None:
-        self._names = [device.name for device in devices]
+        self.devices = tuple(devices)
+        self.keys = keys
         self._folder = folder
         self._proc = proc_root
-        self._position = 0
-        self._transitions: list[Transition] = []
-        self._seen: Counter[tuple[str, str, int]] = Counter()
+        self._position = self._told = 0
+        self._grouping = Grouping()
+        self._answers = Answers(self.names)
         self._lost = 0
-        text = folder / "trace.bt"
-        text.write_text(program(devices), encoding="utf-8")
-        argv = ["setpriv", "--pdeathsig", "KILL", "--", *bpftrace.argv(path, text, keys)]
-        with self._output.open("wb") as out, self._messages.open("wb") as err:
-            self._child: subprocess.Popen[bytes] = proc.spawn(argv, stdout=out, stderr=err)
+        self._ready = False
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / PROGRAM).write_text(program(devices), encoding="utf-8")
+        argv = bpftrace.argv(path, folder / PROGRAM, keys)
+        for name in (OUTPUT, MESSAGES):
+            (folder / name).unlink(missing_ok=True)
+        # Appending, so that what it prints next begins the file when the file was emptied.
+        with (folder / OUTPUT).open("ab") as out, (folder / MESSAGES).open("ab") as err:
+            self._child: subprocess.Popen[bytes] = proc.spawn(
+                ["setpriv", "--pdeathsig", "KILL", "--", *argv], stdout=out, stderr=err
+            )
 
     @property
-    def _output(self) -> Path:
-        return self._folder / "trace.jsonl"
+    def names(self) -> tuple[str, ...]:
+        """The devices, as the program numbers them."""
+        return tuple(device.name for device in self.devices)
 
     @property
-    def _messages(self) -> Path:
-        return self._folder / "trace.stderr"
+    def alive(self) -> bool:
+        """Whether it has not ended."""
+        return self._child.poll() is None
 
     def wait(self) -> None:
         """Wait until it is attached.
@@ -122,17 +97,31 @@ class BpfTrace:
             ToolFailed: it gave up; the message is its own.
             TimedOut: it did neither in time.
         """
+        if self._ready:
+            return
         deadline = time.monotonic() + _START_SECONDS
         while not any(record == Printed("ready") for record in self._new()):
             self._require_alive()
             self._sleep(deadline, "attach")
+        self._child.send_signal(signal.SIGSTOP)
+        self._ready = True
+
+    def begin(self) -> None:
+        """Count from here on, for another run; errors as for ``snapshot``."""
+        os.truncate(self._folder / OUTPUT, 0)
+        self._position = self._lost = 0
+        self._told = (self._folder / MESSAGES).stat().st_size
+        self._answers = Answers(self.names)
+        self._require_alive()
+        self._child.send_signal(signal.SIGCONT)
+        self._ask()
         self._child.send_signal(signal.SIGSTOP)
 
     def tick(self) -> None:
         """Do nothing: the kernel counts."""
 
     def snapshot(self) -> Totals:
-        """Return the counts; waits for commands that are still on their way.
+        """Return the counts since the run began; waits for commands that are on their way.
 
         Raises:
             ToolFailed: it ended, or printed something else.
@@ -147,15 +136,20 @@ class BpfTrace:
             time.sleep(_LOOK_SECONDS)
             maps = self._ask()
         self._child.send_signal(signal.SIGSTOP)
-        fresh, self._transitions = tuple(self._transitions), []
-        found = replace(
-            totals(maps, self._names), transitions=fresh, kernel_seconds=self._kernel_seconds()
-        )
+        found = replace(self._answers.totals(), kernel_seconds=self._kernel_seconds())
         return replace(found, problems=self._problems(found, len(maps.get("@flight", {}))))
 
+    def end(self, raw: Path) -> None:
+        """Store what it told of this run, and what it ran; it goes on."""
+        for name in (PROGRAM, OUTPUT):
+            shutil.copyfile(self._folder / name, raw / name)
+        told = self._complaints()
+        if told:
+            (raw / MESSAGES).write_text(told, encoding="utf-8")
+
     def stop(self) -> None:
-        """End it; its last words are kept, but count no more."""
-        if self._child.poll() is None:
+        """End it, and remove what it left."""
+        if self.alive:
             self._child.send_signal(signal.SIGCONT)
             self._child.send_signal(signal.SIGINT)
         try:
@@ -163,28 +157,25 @@ class BpfTrace:
         except subprocess.TimeoutExpired:
             self._child.kill()
             self._child.wait()
+        shutil.rmtree(self._folder, ignore_errors=True)
 
     def _ask(self) -> Maps:
-        """Have all maps printed, and return them by name; an empty map is not printed."""
+        """Have all maps printed, and take them in; an empty map is not printed."""
         self._require_alive()
         self._child.send_signal(signal.SIGUSR1)
         deadline = time.monotonic() + _ANSWER_SECONDS
-        maps: Maps = {}
         while True:
             for record in self._new():
-                if isinstance(record, Map):
-                    maps[record.name] = record.values
-                elif record == Printed("snapshot"):
-                    maps = {}
-                elif record == Printed("end"):
-                    self._take(maps)
+                maps = self._grouping.take(record)
+                if maps is not None:
+                    self._answers.take(maps)
                     return maps
             self._require_alive()
             self._sleep(deadline, "answer")
 
     def _new(self) -> list[bpftrace.Record]:
         """Return what it printed since the last call, without losses."""
-        with self._output.open("rb") as file:
+        with (self._folder / OUTPUT).open("rb") as file:
             file.seek(self._position)
             data = file.read()
         whole = data[: data.rfind(b"\n") + 1]
@@ -197,14 +188,6 @@ class BpfTrace:
                 kept.append(record)
         return kept
 
-    def _take(self, maps: Maps) -> None:
-        """Take in transitions: each snapshot has new ones only."""
-        found = transitions(maps, self._names)
-        self._transitions += found
-        for item in found:
-            if item.seconds is not None:
-                self._seen[item.device, item.action, item.error] += 1
-
     def _problems(self, found: Totals, in_flight: int) -> tuple[str, ...]:
         """Return everything that makes the counts too low: each way there is has its own check."""
         problems = []
@@ -212,21 +195,10 @@ class BpfTrace:
             problems.append(f"bpftrace lost {self._lost} lines")
         if in_flight:
             problems.append(f"{in_flight} commands never completed")
-        told = self._messages.read_text(encoding="utf-8", errors="replace").strip()
+        told = self._complaints()
         if told:
             problems.append(f"bpftrace complained: {told.splitlines()[0][:200]}")
-        zoned = {name for name, *_ in found.zones}
-        for name in sorted(zoned):
-            by_zone = sum(count for (of, *_), count in found.zones.items() if of == name)
-            by_device = sum(
-                count for (of, _, status), count in found.bytes.items() if (of, status) == (name, 0)
-            )
-            if by_zone != by_device:
-                problems.append(f"{name}: {by_device - by_zone} B have no zone (a map was full)")
-        counted = {key: n for key, n in found.commands.items() if key[1] in ASKED}
-        if counted != dict(self._seen):
-            problems.append("zone commands that were counted are missing from the timeline")
-        return tuple(problems)
+        return (*problems, *found.problems)
 
     def _kernel_seconds(self) -> float | None:
         """Return what the programs took (sysctl kernel.bpf_stats_enabled); null: not measured."""
@@ -240,11 +212,17 @@ class BpfTrace:
             return None  # it ended
         return nanoseconds / 1e9 if runs else None
 
+    def _complaints(self) -> str:
+        """Return what it complained of since the run began."""
+        with (self._folder / MESSAGES).open("rb") as file:
+            file.seek(self._told)
+            return file.read().decode("utf-8", errors="replace").strip()
+
     def _require_alive(self) -> None:
         code = self._child.poll()
         if code is None:
             return
-        told = self._messages.read_text(encoding="utf-8", errors="replace").strip()
+        told = self._complaints()
         last = told.splitlines()[-1] if told else f"exit status {code}"
         raise ToolFailed(f"bpftrace ended: {last[:200]}", code="tracer-ended")
 

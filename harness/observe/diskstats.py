@@ -12,13 +12,17 @@ _SECTOR = 512
 
 @dataclass(frozen=True, slots=True)
 class DiskCounters:
-    """Counters of one device since it appeared. Zone management counts as writes of 0 bytes."""
+    """Counters of one device since it appeared. Zone management counts as writes of 0 bytes.
+
+    ``busy_ms``: milliseconds in which anything was in flight.
+    """
 
     reads: int
     read_bytes: int
     writes: int
     write_bytes: int
     in_flight: int
+    busy_ms: int = 0
 
     def __sub__(self, earlier: DiskCounters) -> DiskCounters:
         """Return what happened since ``earlier``; ``in_flight`` stays the current value."""
@@ -28,6 +32,7 @@ class DiskCounters:
             self.writes - earlier.writes,
             self.write_bytes - earlier.write_bytes,
             self.in_flight,
+            self.busy_ms - earlier.busy_ms,
         )
 
 
@@ -47,10 +52,12 @@ def parse(text: str, names: Iterable[str]) -> dict[str, DiskCounters]:
         fields = line.split()
         if len(fields) < 14 or fields[2] not in wanted:  # noqa: PLR2004 - Documentation/iostats
             continue
-        # major minor name | reads merged sectors ms | writes merged sectors ms | in_flight …
-        reads, read_sectors, writes, written, in_flight = (int(fields[i]) for i in (3, 5, 7, 9, 11))
+        # major minor name | reads merged sectors ms | writes merged sectors ms | in flight, busy …
+        reads, read_sectors, writes, written, in_flight, busy = (
+            int(fields[i]) for i in (3, 5, 7, 9, 11, 12)
+        )
         found[fields[2]] = DiskCounters(
-            reads, read_sectors * _SECTOR, writes, written * _SECTOR, in_flight
+            reads, read_sectors * _SECTOR, writes, written * _SECTOR, in_flight, busy
         )
     missing = sorted(wanted - set(found))
     if missing:

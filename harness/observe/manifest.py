@@ -8,21 +8,15 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from harness import levels
 from harness.observe import rocksdb_build
 from harness.run.host import Host
 from harness.store.codec import encode
 from harness.store.spec import Bytes, Device, HostFacts
 from harness.tools import proc
 
-PACKAGES = (
-    "rocksdb-tools",
-    "f2fs-tools",
-    "btrfs-progs",
-    "xfsprogs",
-    "e2fsprogs",
-    "nvme-cli",
-    "dm-zoned-tools",
-)
+# Beside those of the levels.
+_PACKAGES = ("rocksdb-tools", "nvme-cli")
 
 
 def host_facts(host: Host, name: str, program: Path | None) -> HostFacts:
@@ -41,7 +35,8 @@ def packages() -> dict[str, str]:
     """Return the installed versions of the packages that matter; empty without dpkg."""
     if proc.which("dpkg-query") is None:
         return {}
-    argv = ["dpkg-query", "-W", "-f", "${Package} ${Version} ${db:Status-Status}\n", *PACKAGES]
+    names = [*_PACKAGES, *levels.packages()]
+    argv = ["dpkg-query", "-W", "-f", "${Package} ${Version} ${db:Status-Status}\n", *names]
     lines = proc.run(argv, timeout=60, check=False).stdout.splitlines()
     fields = [line.split() for line in lines]
     return {f[0]: f[1] for f in fields if len(f) == 3 and f[2] == "installed"}  # noqa: PLR2004

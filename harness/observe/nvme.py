@@ -11,74 +11,97 @@ from pathlib import Path
 
 _NVME_IOCTL_ADMIN_CMD = 0xC0484E41  # _IOWR('N', 0x41, struct nvme_passthru_cmd)
 _COMMAND = struct.Struct("<BBHIIIQQIIIIIIIIII")  # linux/nvme_ioctl.h, 72 bytes
+_NAMESPACE = re.compile(r"^(?P<controller>nvme\d+)n\d+")
+
+# Offsets and codes below: NVMe base specification.
 _IDENTIFY = 0x06
 _CONTROLLER = 1  # CNS of Identify Controller
-_SIZE = 4096
-_TNVMCAP = 280  # bytes 295:280 of the structure (NVMe base specification)
+_IDENTIFY_SIZE = 4096
+_LPA = 261  # log page attributes; bit 0: SMART is told per namespace too
+_TNVMCAP = slice(280, 296)
+
 _GET_LOG_PAGE = 0x02
 _SMART = 0x02
 _SMART_SIZE = 512
 _ALL_NAMESPACES = 0xFFFFFFFF
-_SMART_FIELDS = {  # first and last byte, same specification
-    "critical_warning": (0, 0),
-    "temperature_kelvin": (1, 2),
-    "available_spare_pct": (3, 3),
-    "percentage_used": (5, 5),
-    "data_units_read": (32, 47),
-    "data_units_written": (48, 63),
-    "host_reads": (64, 79),
-    "host_writes": (80, 95),
-    "controller_busy_minutes": (96, 111),
-    "power_on_hours": (128, 143),
-    "media_errors": (160, 175),
-    "error_log_entries": (176, 191),
+_SMART_FIELDS = {  # bytes of the log
+    "critical_warning": slice(0, 1),
+    "temperature_kelvin": slice(1, 3),
+    "available_spare_pct": slice(3, 4),
+    "percentage_used": slice(5, 6),
+    "data_units_read": slice(32, 48),
+    "data_units_written": slice(48, 64),
+    "host_reads": slice(64, 80),
+    "host_writes": slice(80, 96),
+    "controller_busy_minutes": slice(96, 112),
+    "power_on_hours": slice(128, 144),
+    "media_errors": slice(160, 176),
+    "error_log_entries": slice(176, 192),
 }
+# "Data Units Written … in thousands of units of 512 bytes, rounded up".
+DATA_UNIT = 512_000
 
 
 def total_capacity(name: str, dev: Path = Path("/dev")) -> int | None:
     """Return TNVMCAP in bytes, None for other drivers or a drive that does not tell (0)."""
-    found = _admin(name, dev, _IDENTIFY, nsid=0, dword10=_CONTROLLER, size=_SIZE)
-    if found is None:
-        return None
-    return int.from_bytes(found[_TNVMCAP : _TNVMCAP + 16], "little") or None
+    data = _identify(name, dev)
+    return int.from_bytes(data[_TNVMCAP], "little") or None if data else None
 
 
-def smart(name: str, dev: Path = Path("/dev")) -> dict[str, int] | None:
-    """Return the SMART log of a drive, None for other drivers or a drive that refuses.
+def smart_by_namespace(name: str, dev: Path = Path("/dev")) -> bool:
+    """Whether the drive counts what was written for each namespace alone."""
+    data = _identify(name, dev)
+    return bool(data) and bool(data[_LPA] & 1)
 
-    Data units are 512,000 B (NVMe base specification, figure "SMART / Health Information").
+
+def smart(name: str, nsid: int | None = None, dev: Path = Path("/dev")) -> dict[str, int] | None:
+    """Return the SMART log of a namespace or (None) of the whole drive.
+
+    None for other drivers and where the drive refuses. Data units are ``DATA_UNIT`` bytes.
     """
-    dword = _SMART | (_SMART_SIZE // 4 - 1) << 16  # the page, and how many dwords of it
-    log = _admin(name, dev, _GET_LOG_PAGE, nsid=_ALL_NAMESPACES, dword10=dword, size=_SMART_SIZE)
-    if log is None:
+    # NUMDL counts dwords from 0 and stands above the log's identifier.
+    dwords = (_SMART_SIZE // 4 - 1) << 16 | _SMART
+    whose = _ALL_NAMESPACES if nsid is None else nsid
+    log = _admin(name, dev, _GET_LOG_PAGE, dwords, _SMART_SIZE, nsid=whose)
+    if not log:
         return None
-    return {
-        field: int.from_bytes(log[first : last + 1], "little")
-        for field, (first, last) in _SMART_FIELDS.items()
-    }
+    return {field: int.from_bytes(log[where], "little") for field, where in _SMART_FIELDS.items()}
 
 
-def _admin(
-    name: str, dev: Path, opcode: int, *, nsid: int, dword10: int, size: int
-) -> bytes | None:
-    """Send an admin command that reads; None where there is no such controller or it refuses."""
-    match = re.match(r"^(nvme\d+)n\d+", name)
+def data_written(name: str, nsid: int | None, dev: Path = Path("/dev")) -> int | None:
+    """Return SMART's Data Units Written in bytes, of a namespace or (None) of the whole drive.
+
+    None for other drivers, and where the drive does not count (0 units).
+    """
+    log = smart(name, nsid, dev)
+    return log["data_units_written"] * DATA_UNIT or None if log else None
+
+
+def _identify(name: str, dev: Path) -> bytes:
+    return _admin(name, dev, _IDENTIFY, _CONTROLLER, _IDENTIFY_SIZE)
+
+
+def _admin(name: str, dev: Path, opcode: int, word10: int, size: int, *, nsid: int = 0) -> bytes:
+    """Return what a command that only reads gives; b'' when it cannot be asked, or is refused."""
+    match = _NAMESPACE.match(name)
     if match is None:
-        return None
+        return b""
     buffer = array.array("B", bytes(size))
     address, _ = buffer.buffer_info()
     command = bytearray(
-        _COMMAND.pack(opcode, 0, 0, nsid, 0, 0, 0, address, 0, size, dword10, 0, 0, 0, 0, 0, 0, 0)
-    )
+        _COMMAND.pack(
+            opcode, 0, 0, nsid, 0, 0, 0, address, 0, size, word10, 0, 0, 0, 0, 0, 0, 0
+        )
+    )  # fmt: skip
     try:
-        fd = os.open(dev / match[1], os.O_RDONLY | os.O_CLOEXEC)
+        fd = os.open(dev / match["controller"], os.O_RDONLY | os.O_CLOEXEC)
     except OSError:
-        return None
+        return b""
     try:
         # A positive result is the drive's own status.
         refused = fcntl.ioctl(fd, _NVME_IOCTL_ADMIN_CMD, command)
     except OSError:
-        return None
+        return b""
     finally:
         os.close(fd)
-    return None if refused else buffer.tobytes()
+    return b"" if refused else buffer.tobytes()

@@ -65,9 +65,10 @@ def program(devices: Sequence[Watched]) -> str:
     """Return the program; devices are numbered from 1, in their order.
 
     It prints ``ready`` once attached, and on SIGUSR1 all counts between the lines ``snapshot`` and
-    ``end``, with the zone transitions since the last time: (time, zone, kind) → (device, command,
-    resets of the zone, of all zones, latency, status, thread). Nothing is printed in between, so
-    that bpftrace sleeps. Times are CLOCK_MONOTONIC, in nanoseconds.
+    ``end``. Those by zone are what is new since the last time, like the zone transitions: (time,
+    zone, kind) → (device, command, resets of the zone, of all zones, latency, status, thread); so
+    maps hold no more than happens between two snapshots. Nothing is printed in between, so that
+    bpftrace sleeps. Times are CLOCK_MONOTONIC, in nanoseconds.
     """
     numbered = list(enumerate(devices, start=1))
     nvme = [(number, device) for number, device in numbered if device.nsid]
@@ -122,7 +123,8 @@ _SNAPSHOT = """\
 self:signal:SIGUSR1
 {
   printf("snapshot\\n");
-  print(@commands); print(@bytes); print(@zones); print(@flight);
+  print(@commands); print(@bytes); print(@flight);
+  print(@zones); clear(@zones);
   print(@changes); clear(@changes);
   printf("end\\n");
 }

@@ -135,6 +135,17 @@ class TracefsTrace:
             sent.transitions.clear()  # they have completed: nothing can fail any more
         return Totals(+self._commands, +self._bytes, +self._zones, found, problems=self._problems())
 
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The devices it counts for."""
+        return tuple(dict.fromkeys(device.name for device in self._devices.values()))
+
+    def begin(self) -> None:
+        """Do nothing: it counts for one run alone."""
+
+    def end(self, raw: Path) -> None:
+        """Do nothing: of the buffer nothing is kept."""
+
     def stop(self) -> None:
         """Switch the events off and give the buffer back."""
         if self._pipe < 0:

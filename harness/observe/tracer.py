@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Protocol
 
@@ -13,10 +13,14 @@ from harness.observe.bpf_trace import BpfTrace
 from harness.observe.sysfs import SECTOR, Sysfs
 from harness.observe.trace_program import Watched
 from harness.observe.tracefs_trace import TracefsTrace
-from harness.observe.zone_trace import History, Totals, Traced, difference
-from harness.observe.zones import Zone
+from harness.observe.zone_trace import History, Totals, record
+from harness.observe.zones import Zone, as_csv
+from harness.store.ledger import Trace
 from harness.store.spec import Device
 from harness.tools import bpftrace, mount, proc
+
+# What is stored of a run, in its folder: zones when tracing began, what was done to them.
+SEED, TIMELINE, TABLE = "raw/traced.zones.csv", "series/zone_commands.csv", "raw/zones_traced.csv"
 
 _NVME = re.compile(r"^nvme\d+(c\d+)?n\d+$")
 
@@ -26,8 +30,12 @@ class Source(Protocol):
 
     name: str
 
-    def wait(self) -> None:
-        """Wait until it counts."""
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The devices it counts for, as it numbers them."""
+
+    def begin(self) -> None:
+        """Count from here on, for another run."""
 
     def tick(self) -> None:
         """Do what has to be done about once a second."""
@@ -35,17 +43,8 @@ class Source(Protocol):
     def snapshot(self) -> Totals:
         """Return the counts so far."""
 
-    def stop(self) -> None:
-        """End it."""
-
-
-@dataclass(frozen=True, slots=True)
-class Snapshot:
-    """Counts at a barrier; ``finishes`` and ``unwritten`` as in ``Traced``, until then."""
-
-    totals: Totals
-    finishes: int
-    unwritten: int
+    def end(self, raw: Path) -> None:
+        """Store what it told of this run."""
 
 
 def watched(sysfs: Sysfs, device: Device) -> Watched:
@@ -70,7 +69,6 @@ class Tracer:
     Args:
         source: what counts.
         zoned: kernel name of the zoned device, null where the level uses none.
-        conventional: the same of the conventional one, where it is traced.
         report: returns the zones.
         metadata_zones: as in ``Level``.
         began: the run's beginning, CLOCK_MONOTONIC.
@@ -81,19 +79,16 @@ class Tracer:
         source: Source,
         *,
         zoned: str | None,
-        conventional: str | None,
         report: Callable[[], Sequence[Zone]],
         metadata_zones: int,
         began: float,
     ) -> None:
         self._source = source
-        self._zoned = zoned
-        self._conventional = conventional
         self._began = began
         self._trouble: tuple[str, ...] = ()
         self._last = Totals()
-
-        self._history = History(zoned or "", report() if zoned else (), metadata_zones)
+        self.seed = tuple(report()) if zoned else ()
+        self._history = History(zoned or "", self.seed, metadata_zones)
 
     @property
     def source(self) -> str:
@@ -104,7 +99,7 @@ class Tracer:
         """Let the source work, about once a second."""
         self._source.tick()
 
-    def snapshot(self) -> Snapshot:
+    def snapshot(self) -> Trace:
         """Return the counts; once something went wrong, all later ones say so."""
         try:
             if not self._trouble:
@@ -114,45 +109,30 @@ class Tracer:
         except (ZonelabError, OSError) as error:
             self._trouble = (str(error),)
         self._last = replace(self._last, problems=self._trouble, transitions=())
-        return Snapshot(self._last, self._history.finishes, self._history.unwritten)
+        return record(self._source.names, self._last, self._history)
 
-    def between(self, earlier: Snapshot, later: Snapshot) -> Traced:
-        """Return what happened between two barriers."""
-        before, after = earlier.totals, later.totals
-        seconds = None
-        if before.kernel_seconds is not None and after.kernel_seconds is not None:
-            seconds = after.kernel_seconds - before.kernel_seconds
-        return Traced(
-            zoned=self._zoned,
-            conventional=self._conventional,
-            commands=difference(before.commands, after.commands),
-            bytes=difference(before.bytes, after.bytes),
-            finishes=later.finishes - earlier.finishes,
-            unwritten=later.unwritten - earlier.unwritten,
-            problems=after.problems,
-            kernel_seconds=seconds,
-        )
-
-    def stop(self, write: Callable[[str, str], None]) -> None:
-        """End tracing and store the tables."""
+    def end(self, raw: Path, write: Callable[[str, str], None]) -> None:
+        """Store what was traced; ``raw`` gets the source's own output."""
         try:
             self.snapshot()
         finally:
-            self._source.stop()
+            self._source.end(raw)
+        if self.seed:
+            write(SEED, as_csv(self.seed))
         if not self._trouble:
-            write("series/zone_commands.csv", self._history.timeline())
-            write("raw/zones_traced.csv", self._history.table(self._last))
+            write(TIMELINE, self._history.timeline())
+            write(TABLE, self._history.table(self._last))
 
 
 def start_bpf(
     devices: Sequence[Watched], keys: int, *, folder: Path, tracing: Path, proc_root: Path
-) -> Source:
+) -> BpfTrace:
     """Start bpftrace; it takes a while until it counts.
 
     Args:
         devices: what to watch.
         keys: as for ``BpfTrace``.
-        folder: gets its raw output.
+        folder: where it works.
         tracing: where tracefs is, or can be mounted.
         proc_root: where /proc is.
 
@@ -171,7 +151,7 @@ def start_bpf(
     return BpfTrace(program, devices, keys, folder=folder, proc_root=proc_root)
 
 
-def start_tracefs(devices: Sequence[Watched], tracing: Path) -> Source:
+def start_tracefs(devices: Sequence[Watched], tracing: Path) -> TracefsTrace:
     """Count by the kernel's trace buffer; errors as for ``start_bpf``, and for other drivers."""
     _require_tracefs(tracing)
     return TracefsTrace(devices, tracing)

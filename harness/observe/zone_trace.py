@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from harness.observe import trace_program as program
 from harness.observe.zones import Zone, ZoneCondition
+from harness.store.ledger import Commands, Snapshot, Trace
 
 _OPCODES = {
     program.FLUSH: "flush",
@@ -63,7 +65,8 @@ class Totals:
     the same. ``zones`` has the bytes with status 0 by (device, zone, life of the zone, command).
     ``transitions`` are those since the last snapshot. ``problems`` say why the numbers may be too
     low; empty: they are exact. ``kernel_seconds`` is CPU time of the programs in the kernel, null
-    unless the kernel measures it.
+    unless the kernel measures it. ``answers`` is how many lines of ``raw/trace.jsonl`` that end an
+    answer say so, 0 where there is no such file.
     """
 
     commands: Mapping[tuple[str, str, int], int] = field(default_factory=dict)
@@ -72,15 +75,16 @@ class Totals:
     transitions: tuple[Transition, ...] = ()
     problems: tuple[str, ...] = ()
     kernel_seconds: float | None = None
+    answers: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class Traced:
-    """What happened between two snapshots, as in ``Totals``.
+    """What happened between two barriers, as in ``Totals``.
 
-    ``finishes`` are those that changed a zone, and ``unwritten`` is the capacity they gave up (P of
-    docs/methods.md), both without a level's metadata zones. ``zoned`` and ``conventional`` are the
-    devices' names, null where the level uses none or it is not traced.
+    ``finishes`` are those that changed a zone, without a level's metadata zones; ``pad`` is the
+    capacity that all of them gave up, by cause (P of docs/methods.md). ``zoned`` and
+    ``conventional`` are the devices' names, null where the level uses none or it is not traced.
     """
 
     zoned: str | None
@@ -88,9 +92,14 @@ class Traced:
     commands: Mapping[tuple[str, str, int], int]
     bytes: Mapping[tuple[str, str, int], int]
     finishes: int
-    unwritten: int
+    pad: Mapping[str, int]
     problems: tuple[str, ...]
     kernel_seconds: float | None
+
+    @property
+    def complete(self) -> bool:
+        """Whether nothing was missed."""
+        return not self.problems
 
     def written(self, device: str) -> int:
         """Return the bytes written to a device, appends included."""
@@ -168,11 +177,18 @@ class History:
         self._device = device
         self._seed = tuple(seed)
         self._all: list[Transition] = []
-        self._finished: set[tuple[int, Life]] = set()
+        self._reset: set[int] = set()  # zones that were, so what they held at first is gone
+        self._all_reset = False
         self._rows: list[str] = []
         self._skip = skip
-        self.finishes = 0  # that changed a zone
-        self.unwritten = 0  # capacity that they gave up, in bytes
+        self._in_place: dict[int, int] = {}  # given up, by zones that are finished still
+        self.finishes = 0  # that changed a zone, but a level's metadata
+        self.pad: Counter[str] = Counter()  # capacity that all of them gave up, in bytes, by cause
+
+    @property
+    def pad_held(self) -> int:
+        """The part of ``pad`` in zones that were not reset since."""
+        return sum(self._in_place.values())
 
     def extend(self, totals: Totals, began: float) -> None:
         """Take in the transitions of a snapshot; ``began`` is the run's beginning."""
@@ -214,6 +230,7 @@ class History:
     def _row(self, item: Transition, held: Mapping[tuple[int, Life], int], began: float) -> str:
         written = self._written(item, held)
         given_up = self._given_up(item, written)
+        self._follow_reset(item)
         latency = "" if item.seconds is None else f"{item.seconds * 1e6:.1f}"
         told = [f"{item.time - began:.6f}", item.device]
         told += ["" if item.zone is None else str(item.zone), item.action, latency]
@@ -226,7 +243,7 @@ class History:
         if item.zone is None or item.action in {"first-write", "last-write"}:
             return None
         before = 0
-        if item.life == (0, 0):
+        if not self._all_reset and item.zone not in self._reset:
             zone = self._seed[item.zone]
             if zone.condition is ZoneCondition.FULL:
                 return None
@@ -237,13 +254,66 @@ class History:
         """Return the unwritten capacity at a finish; a zone is finished once in a life."""
         if item.action != "finish" or item.error or item.zone is None or written is None:
             return None
-        again = (item.zone, item.life) in self._finished
-        self._finished.add((item.zone, item.life))
+        again = item.zone in self._in_place
         given_up = 0 if again else max(self._seed[item.zone].capacity - written, 0)
-        if not again and item.zone >= self._skip:
-            self.finishes += 1
-            self.unwritten += given_up
+        if given_up:
+            self._in_place[item.zone] = given_up
+            metadata = item.zone < self._skip
+            self.finishes += not metadata
+            self.pad["metadata-roll" if metadata else "unknown"] += given_up
         return given_up
+
+    def _follow_reset(self, item: Transition) -> None:
+        if item.error:
+            return
+        if item.action == "reset" and item.zone is not None:
+            self._reset.add(item.zone)
+            self._in_place.pop(item.zone, None)
+        elif item.action == "reset-all":
+            self._all_reset = True
+            self._in_place.clear()
+
+
+def traced(before: Snapshot, after: Snapshot) -> Traced | None:
+    """Return what happened between two barriers; None unless there was a tracer at both."""
+    first, last = before.trace, after.trace
+    if first is None or last is None:
+        return None
+    seconds = None
+    if first.kernel_seconds is not None and last.kernel_seconds is not None:
+        seconds = last.kernel_seconds - first.kernel_seconds
+    commands = difference(_by_kind(first, "count"), _by_kind(last, "count"))
+    return Traced(
+        zoned=after.zoned if after.zoned in last.devices else None,
+        conventional=after.conventional if after.conventional in last.devices else None,
+        commands=commands,
+        bytes=difference(_by_kind(first, "bytes"), _by_kind(last, "bytes")),
+        finishes=last.finishes - first.finishes,
+        pad=difference(first.pad, last.pad),
+        problems=last.problems,
+        kernel_seconds=seconds,
+    )
+
+
+def record(devices: Sequence[str], totals: Totals, history: History) -> Trace:
+    """Return what is kept of a snapshot; ``history`` has taken its transitions in."""
+    return Trace(
+        devices=tuple(devices),
+        commands=tuple(
+            Commands(*key, count, totals.bytes.get(key, 0))
+            for key, count in sorted(totals.commands.items())
+        ),
+        finishes=history.finishes,
+        pad=dict(history.pad),
+        pad_held=history.pad_held,
+        problems=totals.problems,
+        kernel_seconds=totals.kernel_seconds,
+        answers=totals.answers,
+    )
+
+
+def _by_kind(trace: Trace, what: str) -> dict[tuple[str, str, int], int]:
+    return {(one.device, one.command, one.status): getattr(one, what) for one in trace.commands}
 
 
 def difference(earlier: Mapping[Key, int], later: Mapping[Key, int]) -> dict[Key, int]:

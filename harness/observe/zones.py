@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import errno
 import fcntl
 import hashlib
@@ -19,6 +20,7 @@ _HEADER = struct.Struct("<QII")  # first sector, zones, flags
 _ZONE = struct.Struct("<QQQBBBB4xQ24x")  # start, length, wp, type, cond, non_seq, reset, capacity
 _HAS_CAPACITY = 1  # BLK_ZONE_REP_CAPACITY
 _BATCH = 512
+_COLUMNS = ["zone", "capacity", "allocated", "condition"]
 
 
 class ZoneType(IntEnum):
@@ -108,9 +110,34 @@ def digest(zones: Iterable[Zone]) -> str:
 
 def as_csv(zones: Iterable[Zone]) -> str:
     """Return a report as CSV: zone number, bytes; ``allocated`` as in ``Zone.allocated``."""
-    rows = ["zone,capacity,allocated,condition"]
+    rows = [",".join(_COLUMNS)]
     rows += [f"{i},{z.capacity},{z.allocated},{z.condition.name}" for i, z in enumerate(zones)]
     return "\n".join(rows) + "\n"
+
+
+def from_csv(text: str) -> list[Zone]:
+    """Read ``as_csv`` again; where zones begin and how large they are is not kept.
+
+    Raises:
+        ToolFailed: it is something else.
+    """
+    header, *rows = list(csv.reader(text.splitlines())) or [[]]
+    if header != _COLUMNS:
+        raise ToolFailed(f"a zone report begins with {','.join(header)[:60]!r}")
+    try:
+        return [
+            Zone(
+                0,
+                int(capacity),
+                int(capacity),
+                int(allocated),
+                ZoneCondition[condition],
+                ZoneType.SEQUENTIAL_REQUIRED,
+            )
+            for _, capacity, allocated, condition in rows
+        ]
+    except (ValueError, KeyError) as error:
+        raise ToolFailed(f"a zone report is damaged: {error}") from None
 
 
 def parse_report(data: bytes) -> list[Zone]:

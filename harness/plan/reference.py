@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from harness import levels
 from harness.store.spec import (
     Bytes,
     Device,
@@ -17,11 +18,8 @@ MIB = 2**20
 # configs/rigs/default.yml: 384 zones of 8 MiB, 4 MiB of them writable, 14 active.
 _ZONES, _SIZE, _CAPACITY, _ACTIVE = 384, 8 * MIB, 4 * MIB, 14
 
-# The levels of DESIGN; all are taken as available.
-LEVELS = (
-    "conventional-ext4", "conventional-xfs", "dm-zoned", "dm-zap", "f2fs", "btrfs", "xfs", "zlfs",
-    "zenfs",
-)  # fmt: skip
+# All there are, taken as available.
+LEVELS = tuple(levels.LEVELS)
 
 RIG = Inspection(
     host=HostFacts("rig", "7.2.0", "Debian GNU/Linux 13", 2, Bytes(4096 * MIB), "9.10.0"),

@@ -1,1 +1,1 @@
-"""TODO."""
+"""The emulated machine: image recipe, QEMU, QMP, boot and its end."""

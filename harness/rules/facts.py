@@ -9,9 +9,10 @@ from harness.levels.base import DirectIo, LevelUsage
 from harness.observe.diskstats import DiskCounters
 from harness.observe.zone_trace import Traced
 from harness.observe.zones import ZoneCounts
+from harness.store.ledger import Ledger
 from harness.store.result import Issue, Utilisation
 from harness.store.spec import PhaseRole, PhaseSpec, Reason, RunSpec
-from harness.tools.rocksdb_log import TableBytes
+from harness.tools.rocksdb_log import Log
 from harness.workloads.db_bench import Parsed
 
 
@@ -19,9 +20,10 @@ from harness.workloads.db_bench import Parsed
 class PhaseFacts:
     """A phase as it happened. ``zoned`` and ``conventional`` are the devices' counter deltas.
 
-    ``output`` is everything db_bench printed, ``database_log`` the end of RocksDB's LOG, ``tables``
-    what the whole of it says of table files (only where the workload asks for statistics).
-    ``traced`` is what the driver was seen to do between the same barriers.
+    ``output`` is everything db_bench printed, ``database_log`` the end of RocksDB's LOG, ``lsm``
+    what the whole of it says (null where the level does not show it). ``seconds`` are db_bench's,
+    with opening and closing the database. ``traced`` is what the driver was seen to do between the
+    same barriers.
     """
 
     spec: PhaseSpec
@@ -40,7 +42,8 @@ class PhaseFacts:
     zones: ZoneCounts | None
     load_seconds: float | None
     harness_seconds: float | None
-    tables: TableBytes | None = None
+    lsm: Log | None = None
+    seconds: float | None = None
     traced: Traced | None = None
 
     @property
@@ -61,7 +64,8 @@ class RunFacts:
     ``idle_written`` is what others wrote to the devices in the moment before the run (bytes);
     ``clock_jump`` is how far real time and monotonic time moved apart (seconds). ``caveats`` are
     the level's own, with what its checker found; ``buffers_conventional`` as in ``Level``.
-    ``untraced`` is why commands were not traced although they should have been.
+    ``ledger`` is null when the run ended before its first phase. ``untraced`` is why commands were
+    not traced although they should have been.
     """
 
     spec: RunSpec
@@ -74,4 +78,5 @@ class RunFacts:
     direct_io: DirectIo | None = None
     caveats: tuple[Issue, ...] = ()
     buffers_conventional: bool = False
+    ledger: Ledger | None = None
     untraced: Reason | None = None

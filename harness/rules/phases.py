@@ -12,6 +12,9 @@ from harness.tools.db_bench import ASSERTIONS
 
 # ENOSPC as strerror and RocksDB's Status put it.
 _NO_SPACE = re.compile(r"no space left|out of space|NoSpace", re.IGNORECASE)
+# db/db_impl/db_impl.cc: of --open_files ten are for other uses, the rest for the table cache.
+_NOT_TABLES = 10
+_TABLE_SIZE = "target_file_size_base"
 
 
 def issue(
@@ -118,3 +121,24 @@ def assertions(run: RunFacts) -> Iterator[Issue]:
             Severity.INFO,
             "this db_bench has assertions on; publish times from a release build only",
         )
+
+
+def open_files(run: RunFacts) -> Iterator[Issue]:
+    """With fewer tables open than there are, reads become table opens: most of a reader's time."""
+    stored = run.utilisation.database_bytes if run.utilisation else None
+    for phase in run.phases:
+        limit, size = (phase.spec.flags.get(flag) for flag in ("open_files", _TABLE_SIZE))
+        if not (stored and isinstance(limit, int) and isinstance(size, int) and limit >= 0 < size):
+            continue
+        tables = -(-stored // size)
+        if limit - _NOT_TABLES < tables:
+            yield issue(
+                "open-files-few",
+                Severity.WARNING,
+                f"the database has about {tables} tables, --open_files={limit} keeps "
+                f"{max(limit - _NOT_TABLES, 0)} of them open",
+                phase,
+                expected=tables + _NOT_TABLES,
+                actual=limit,
+            )
+            return

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from harness.rules import devices, phases, tracing
+from harness.rules import closures, devices, phases, tracing
 from harness.rules.facts import RunFacts
 from harness.store.result import Issue
 
@@ -18,6 +18,7 @@ RULES: tuple[Rule, ...] = (
     phases.space_left,
     phases.db_bench_warnings,
     phases.assertions,
+    phases.open_files,
     devices.kernel_log_readable,
     devices.io_errors,
     devices.zone_limits,
@@ -28,11 +29,10 @@ RULES: tuple[Rule, ...] = (
     devices.level_caveats,
     devices.clock,
     devices.other_io,
+    closures.ledger,
     tracing.traced,
     tracing.every_command,
-    tracing.driver_bytes,
     tracing.driver_commands,
-    tracing.zlfs_ledger,
 )
 
 

@@ -1,4 +1,4 @@
-"""Rules about tracing: were all commands seen, and do the layers above and below agree."""
+"""Rules about tracing: were all commands seen? Bytes and zones are the ledger's closures."""
 
 from __future__ import annotations
 
@@ -10,9 +10,6 @@ from harness.rules.facts import PhaseFacts, RunFacts
 from harness.rules.phases import issue
 from harness.store.result import Issue, Severity
 from harness.store.spec import Tracing
-
-# What zlfs counts since mkfs, by the names of ``zlfs df``, and the commands it sends for them.
-_LEDGER = (("finishes", ("finish",)), ("resets", ("reset", "reset-all")))
 
 
 def traced(run: RunFacts) -> Iterator[Issue]:
@@ -38,21 +35,6 @@ def every_command(run: RunFacts) -> Iterator[Issue]:
             )
 
 
-def driver_bytes(run: RunFacts) -> Iterator[Issue]:
-    """Bytes of write commands = sectors the kernel counted, refused ones too, to the byte."""
-    for phase, name, disk, seen in _compared(run):
-        if seen.submitted(name) != disk.write_bytes:
-            yield issue(
-                "closure-driver-bytes",
-                Severity.ERROR,
-                f"the commands to {name} had {seen.submitted(name)} B, the kernel counted "
-                f"{disk.write_bytes} B",
-                phase,
-                expected=disk.write_bytes,
-                actual=seen.submitted(name),
-            )
-
-
 def driver_commands(run: RunFacts) -> Iterator[Issue]:
     """Writes and zone management commands = writes the kernel counted: none was overlooked.
 
@@ -72,33 +54,11 @@ def driver_commands(run: RunFacts) -> Iterator[Issue]:
             )
 
 
-def zlfs_ledger(run: RunFacts) -> Iterator[Issue]:
-    """Finishes and resets that zlfs says it sent = those the driver was handed."""
-    for phase in run.phases:
-        seen = phase.traced
-        if run.spec.level != "zlfs" or seen is None or seen.zoned is None or seen.problems:
-            continue
-        for fact, commands in _LEDGER:
-            before, after = phase.before.raw.get(fact), phase.after.raw.get(fact)
-            if not isinstance(before, int) or not isinstance(after, int):
-                continue
-            counted = seen.done(seen.zoned, *commands)
-            if counted != after - before:
-                yield issue(
-                    f"closure-zlfs-{fact}",
-                    Severity.ERROR,
-                    f"zlfs counted {after - before} {fact}, the driver was handed {counted}",
-                    phase,
-                    expected=after - before,
-                    actual=counted,
-                )
-
-
 def _compared(run: RunFacts) -> Iterator[tuple[PhaseFacts, str, DiskCounters, Traced]]:
     """Yield each phase and device of which both sides were counted without loss."""
     for phase in run.phases:
         seen = phase.traced
-        if seen is None or seen.problems:
+        if seen is None or not seen.complete:
             continue
         for name, disk in ((seen.zoned, phase.zoned), (seen.conventional, phase.conventional)):
             if name is not None and disk is not None:

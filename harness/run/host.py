@@ -6,15 +6,16 @@ import datetime
 import errno
 import os
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from harness.errors import GuardRefused, HostError
-from harness.observe import diskstats, nvme, signatures, zones
+from harness.errors import GuardRefused, HostError, ToolFailed
+from harness.observe import diskstats, nvme, signatures, witness, zones
 from harness.observe.kmsg import KernelLog
 from harness.observe.sysfs import SECTOR, Sysfs
 from harness.observe.zone_states import ZoneStates
 from harness.observe.zones import Zone
+from harness.store.ledger import Witness
 from harness.store.spec import Bytes, Device, DeviceIdentity, Scalar
 from harness.tools import zone_reset
 
@@ -27,6 +28,7 @@ class Host:
         self.proc = proc
         self.cgroups = Path("/sys/fs/cgroup")
         self.tracing = Path("/sys/kernel/tracing")
+        self._witness_failed: ToolFailed | None = None
 
     # --- time -------------------------------------------------------------------------------
 
@@ -68,6 +70,27 @@ class Host:
     def zone_states(self, device: Device) -> ZoneStates:
         """Return what counts the zones of a device by state, again and again."""
         return ZoneStates(Path(device.path), device.zones or 0)
+
+    def witness(self, names: Sequence[str]) -> Witness | None:
+        """Return what the devices accepted by a count of their own, None where none is kept.
+
+        Raises:
+            ToolFailed: the rig's witness does not answer; it is not asked again then.
+        """
+        if self._witness_failed is not None:
+            raise self._witness_failed
+        try:
+            return witness.find(self.proc_text("cmdline"), self.sysfs, names)
+        except ToolFailed as failure:
+            self._witness_failed = failure
+            raise
+
+    def zeroes(self, name: str) -> bool:
+        """Whether a conventional device takes Write Zeroes, which the kernel may then send it."""
+        whole = self.sysfs.parent(name) or name
+        if self.sysfs.text(whole, "queue/zoned") == "host-managed":
+            return False
+        return bool(self.sysfs.number(whole, "queue/write_zeroes_max_bytes"))
 
     # --- devices, reading -------------------------------------------------------------------
 
@@ -154,7 +177,7 @@ class Host:
 
     def smart(self, name: str) -> dict[str, int] | None:
         """Return the drive's SMART log, None when it has none."""
-        return nvme.smart(name, self.sysfs.dev)
+        return nvme.smart(name, None, self.sysfs.dev)
 
     def drive_capacity(self, name: str) -> int | None:
         """Return the whole drive's capacity in bytes, None when it does not tell."""

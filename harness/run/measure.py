@@ -80,7 +80,8 @@ class Measurement:
     def _measure(self) -> None:
         stage = self._stage
         self._record.direct_io = stage.level.direct_io(stage.up)
-        fresh = phases.barrier(self._bench, stage, "up")
+        fresh = phases.barrier(self._bench, stage, "up", 0)
+        self._record.points.append(fresh.point)
         if fresh.usage.free_bytes is not None:
             self._maximum = min(fresh.usage.free_bytes / self._spec.device.capacity, 1.0)
         self._record.level |= {
@@ -94,7 +95,8 @@ class Measurement:
         if stage.up.program not in (None, self._bench.program):  # else the host's manifest has it
             self._record.level["rocksdb_build"] = rocksdb_build.of_program(stage.up.program)
         self._fill_cold()
-        point = phases.barrier(self._bench, stage, "cold")
+        point = phases.barrier(self._bench, stage, "cold", self._cold)
+        self._record.points.append(point.point)
         fills = [spec for spec in self._spec.phases if spec.role is PhaseRole.FILL]
         measured = [spec for spec in self._spec.phases if spec.role is PhaseRole.MEASURED]
         for index, spec in enumerate(fills):
@@ -136,10 +138,11 @@ class Measurement:
             phase_seed(self._spec, spec),
             first=first,
             before=before,
+            cold=self._cold,
             seconds_left=self._seconds_left(),
             tick=self._tick,
         )
-        self._record.add(facts, result)
+        self._record.add(facts, result, after.point)
         self._bench.stop.check()
         if not facts.ended_well:
             self._seconds_left()  # the run's own limit is the better reason
@@ -166,7 +169,7 @@ class Measurement:
     def _utilisation(self, point: Barrier) -> Utilisation:
         """Return V and A after the fill phases, behind a barrier."""
         wanted = self._spec.cold or _NO_COLD
-        database = self._stage.level.database_bytes(self._stage.up)
+        database = point.point.snapshot.database_bytes
         live, capacity = self._cold + database, self._spec.device.capacity
         drive = self._bench.host.drive_capacity(Path(self._spec.device.path).name)
         return Utilisation(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -12,22 +12,29 @@ from harness.levels.base import Level, LevelUp, LevelUsage
 from harness.metrics import CATALOGUE
 from harness.observe import zones
 from harness.observe.diskstats import DiskCounters, delta
-from harness.observe.tracer import Snapshot, Tracer
-from harness.observe.zone_trace import Traced
+from harness.observe.tracer import Tracer
+from harness.observe.zone_trace import traced
 from harness.observe.zones import ZoneCounts
 from harness.rules.devices import gc_delta
 from harness.rules.facts import PhaseFacts
+from harness.run.asker import Asker
 from harness.run.bench import Bench
+from harness.run.ledger import Point
 from harness.run.program import Ended, run_program
 from harness.run.progress import Share
 from harness.run.share import ShareDone
+from harness.store.codec import encode
 from harness.store.files import dumps
+from harness.store.ledger import Snapshot
 from harness.store.result import Metric, PhaseResult
 from harness.store.rundir import RunWriter
-from harness.store.spec import Device, PhaseSpec
+from harness.store.spec import Device, PhaseRole, PhaseSpec
 from harness.tools import rocksdb_log
-from harness.tools.rocksdb_log import TableBytes
-from harness.workloads import db_bench
+from harness.tools.rocksdb_log import Log
+from harness.tools.rocksdb_log import Point as LsmPoint
+from harness.workloads import db_bench, rocksdb
+from harness.workloads.db_bench import Parsed
+from harness.workloads.rocksdb import Below
 
 _LOG_TAIL = 256 * 1024  # the end of RocksDB's LOG holds the error that stopped it
 _OUTPUT_LIMIT = 4 * 1024 * 1024  # db_bench prints tens of KiB; more is a fault, kept in raw/
@@ -40,17 +47,21 @@ class Barrier:
     """Counters at a moment when everything was synced and nothing was in flight."""
 
     disks: Mapping[str, DiskCounters]
-    usage: LevelUsage
+    point: Point
     zones: ZoneCounts | None
-    trace: Snapshot | None = None
+
+    @property
+    def usage(self) -> LevelUsage:
+        """What the level said of itself."""
+        return self.point.usage
 
 
 @dataclass(frozen=True, slots=True)
 class CpuSeconds:
     """CPU time since the unit began, of db_bench and of the harness; null without cgroups."""
 
-    load: float | None
-    harness: float | None
+    load_seconds: float | None
+    harness_seconds: float | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,12 +92,30 @@ class Stage:
         return [name for name in (self.zoned_name, self.conventional_name) if name]
 
 
-def barrier(bench: Bench, stage: Stage, point: str) -> Barrier:
+def barrier(bench: Bench, stage: Stage, point: str, cold: int) -> Barrier:
     """Sync the level, wait until the devices are quiet, and read every counter.
 
-    ``point`` names the zone report and usage kept in ``raw/``.
+    ``point`` names what is kept in ``raw/``; ``cold`` is the size of the cold data in bytes.
     """
     stage.level.sync(stage.up)
+    disks, settled = _settle(bench, stage)
+    snapshot = _snapshot(bench, stage, disks, settled=settled, cold=cold)
+    stage.writer.write(f"raw/{point}.counters.json", snapshot)
+    usage = stage.level.usage(stage.up)
+    stage.writer.write(f"raw/{point}.usage.json", dumps(usage))
+    counts, allocated = None, None
+    if stage.level.uses_zoned:
+        report = bench.host.zones(stage.device.path)
+        stage.writer.write(f"raw/{point}.zones.csv", zones.as_csv(report))
+        counts = zones.count(report, skip=stage.level.metadata_zones)
+        allocated = tuple(zone.allocated for zone in report)
+    smart = {name: bench.host.smart(name) for name in stage.names}
+    stage.writer.write(f"raw/{point}.smart.json", dumps(smart))
+    return Barrier(disks, Point(snapshot, usage, allocated), counts)
+
+
+def _settle(bench: Bench, stage: Stage) -> tuple[dict[str, DiskCounters], bool]:
+    """Return the counters once they stand still, and whether they did."""
     disks = bench.host.disk_counters(stage.names)
     for _ in range(_SETTLE_TRIES):
         time.sleep(_SETTLE_SECONDS)
@@ -94,18 +123,35 @@ def barrier(bench: Bench, stage: Stage, point: str) -> Barrier:
         quiet = later == disks and not any(disk.in_flight for disk in later.values())
         disks = later
         if quiet:
-            break
-    usage = stage.level.usage(stage.up)
-    stage.writer.write(f"raw/{point}.usage.json", dumps(usage))
-    counts = None
-    if stage.level.uses_zoned:
-        report = bench.host.zones(stage.device.path)
-        stage.writer.write(f"raw/{point}.zones.csv", zones.as_csv(report))
-        counts = zones.count(report, skip=stage.level.metadata_zones)
-    smart = {name: bench.host.smart(name) for name in stage.names}
-    stage.writer.write(f"raw/{point}.smart.json", dumps(smart))
-    trace = stage.tracer.snapshot() if stage.tracer else None
-    return Barrier(disks, usage, counts, trace)
+            return disks, True
+    return disks, False
+
+
+def _snapshot(
+    bench: Bench, stage: Stage, disks: Mapping[str, DiskCounters], *, settled: bool, cold: int
+) -> Snapshot:
+    trace = stage.tracer.snapshot() if stage.tracer and settled else None
+    witness, note = None, ""
+    try:
+        witness = bench.host.witness(stage.names)
+    except ToolFailed as failure:
+        note = failure.message
+    covered = {name for group in witness.covers.values() for name in group} if witness else set()
+    every = {**bench.host.disk_counters(sorted(covered - set(disks))), **disks}
+    return Snapshot(
+        settled=settled,
+        zoned=stage.zoned_name or "",
+        conventional=stage.conventional_name or "",
+        written={name: disk.write_bytes for name, disk in every.items()},
+        read={name: disk.read_bytes for name, disk in every.items()},
+        busy_ms={name: disk.busy_ms for name, disk in every.items()},
+        zeroing=tuple(name for name in sorted(every) if bench.host.zeroes(name)),
+        witness=witness,
+        witness_note=note,
+        cold_bytes=cold,
+        database_bytes=stage.level.database_bytes(stage.up),
+        trace=trace,
+    )
 
 
 def _cpu(bench: Bench) -> CpuSeconds:
@@ -120,6 +166,7 @@ def run_phase(
     *,
     first: bool,
     before: Barrier,
+    cold: int,
     seconds_left: float,
     tick: Callable[[Share], None],
 ) -> tuple[PhaseFacts, PhaseResult, Barrier]:
@@ -131,24 +178,35 @@ def run_phase(
         spec, stage.up, seed, first=first, program=stage.up.program or bench.program, report=report
     )
     started, offset = bench.host.now(), bench.host.monotonic() - stage.began
+    began = bench.host.realtime()
     share = ShareDone(report.path, spec)
+    asks = stage.level.questions(stage.up) if spec.role is PhaseRole.MEASURED else ()
     # Not at the barriers: what the harness does between phases disturbs nobody.
     before_cpu = _cpu(bench)
-    ended = run_program(
-        argv,
-        env=stage.up.environment,
-        stdout=raw / f"{spec.name}.stdout",
-        stderr=stderr,
-        timeout=min(spec.timeout_seconds, seconds_left),
-        started=bench.cgroups.enter_load,
-        tick=lambda seconds: tick(lambda: share.read(seconds)),
-        stalled=share.stalled,
-        clock=bench.host.monotonic,
-    )
+    with Asker(asks, stage.writer.path, clock=bench.host.monotonic, began=stage.began) as asker:
+
+        def on_tick(seconds: float) -> None:
+            asker.tick()
+            tick(lambda: share.read(seconds))
+
+        ended = run_program(
+            argv,
+            env=stage.up.environment,
+            stdout=raw / f"{spec.name}.stdout",
+            stderr=stderr,
+            timeout=min(spec.timeout_seconds, seconds_left),
+            started=bench.cgroups.enter_load,
+            tick=on_tick,
+            stalled=share.stalled,
+            clock=bench.host.monotonic,
+        )
     cpu = _since(before_cpu, _cpu(bench))
-    after = barrier(bench, stage, spec.name)
+    stage.writer.write(f"raw/{spec.name}.process.json", encode(ended) | encode(cpu))
+    after = barrier(bench, stage, spec.name, cold)
     facts = _facts(stage, spec, ended, before=before, after=after, cpu=cpu)
     _write_series(stage.writer, spec, report, offset)
+    _write_tree(stage.writer, spec, facts.lsm, offset - began)
+    _keep_options(stage, f"raw/{spec.name}.OPTIONS.xz")
     histogram = _write_histograms(stage.writer, spec, facts)
     summary = facts.parsed.summary if facts.parsed else None
     result = PhaseResult(
@@ -171,11 +229,16 @@ def run_phase(
 
 def metrics(facts: PhaseFacts) -> dict[str, Metric]:
     """Return ``<phase>.<metric>`` for everything a phase tells; null where it does not."""
-    values = db_bench.metrics(facts.spec, facts.parsed) if facts.parsed else {}
-    user = values["user_bytes"].value if "user_bytes" in values else None
     written = [disk.write_bytes for disk in (facts.zoned, facts.conventional) if disk]
     read = [disk.read_bytes for disk in (facts.zoned, facts.conventional) if disk]
     total = sum(written) if written else None
+    gc = _difference(facts.before.gc_bytes, facts.after.gc_bytes)
+    below = Below(total, sum(read) - (gc or 0) if read else None)
+    values = recomputable(facts.spec, facts.parsed, facts.lsm, below)
+    user, done = (
+        values[name].value if name in values else None for name in ("user_bytes", "operations")
+    )
+    spent = facts.load_seconds
     more: dict[str, int | float | None] = {
         "zoned_written": facts.zoned.write_bytes if facts.zoned else None,
         "conventional_written": facts.conventional.write_bytes if facts.conventional else None,
@@ -183,53 +246,48 @@ def metrics(facts: PhaseFacts) -> dict[str, Metric]:
         "device_read": sum(read) if read else None,
         "write_amplification": total / user if user and total is not None else None,
         "zoned_share": facts.zoned.write_bytes / total if facts.zoned and total else None,
-        "gc_bytes": _difference(facts.before.gc_bytes, facts.after.gc_bytes),
+        "gc_bytes": gc,
         "gc_events": gc_delta(facts),
         "zones_full": facts.zones.full if facts.zones else None,
         "zones_active": facts.zones.active if facts.zones else None,
-        "cpu_seconds": facts.load_seconds,
+        "device_busy_share": (
+            max(disk.busy_ms for disk in (facts.zoned, facts.conventional) if disk)
+            / (1000 * facts.seconds)
+            if written and facts.seconds
+            else None
+        ),
+        "cpu_seconds": spent,
+        "cpu_per_operation": 1e6 * spent / done if done and spent is not None else None,
     }
     more |= _of_zones(facts)
-    if facts.spec.flags.get(db_bench.STATISTICS):
-        wal = values["wal_bytes"].value if "wal_bytes" in values else None
-        more |= _above_the_level(wal, facts.tables, total)
     values |= {name: Metric(value, CATALOGUE[name].unit) for name, value in more.items()}
     return {f"{facts.spec.name}.{name}": value for name, value in values.items()}
 
 
 def _of_zones(facts: PhaseFacts) -> dict[str, int | None]:
     """Return what was done to zones; null where it was not traced, or not traced without loss."""
-    traced = facts.traced
-    if traced is None or traced.zoned is None or traced.problems:
+    seen = facts.traced
+    if seen is None or seen.zoned is None or not seen.complete:
         return dict.fromkeys(
-            ("zone_resets", "zone_finishes", "zone_opens", "zone_closes", "appended", "pad_bytes")
+            ("zone_resets", "zone_finishes", "zone_opens", "zone_closes", "appended")
         )
-    device = traced.zoned
+    device = seen.zoned
     return {
-        "zone_resets": traced.done(device, "reset", "reset-all"),
-        "zone_finishes": traced.finishes,
-        "zone_opens": traced.done(device, "open"),
-        "zone_closes": traced.done(device, "close"),
-        "appended": traced.appended(device),
-        "pad_bytes": traced.unwritten,
+        "zone_resets": seen.done(device, "reset", "reset-all"),
+        "zone_finishes": seen.finishes,
+        "zone_opens": seen.done(device, "open"),
+        "zone_closes": seen.done(device, "close"),
+        "appended": seen.appended(device),
     }
 
 
-def _above_the_level(
-    wal: float | None, tables: TableBytes | None, device: int | None
-) -> dict[str, int | float | None]:
-    """Return what RocksDB wrote, and WA_level = H / L; null where anything is unknown or L is 0.
-
-    L = Lw + Lf + Lc (docs/methods.md): without the small files (MANIFEST, OPTIONS and the like).
-    """
-    above = wal + tables.flush + tables.compaction if tables and wal is not None else None
-    return {
-        "wal_bytes": wal,
-        "flush_bytes": tables.flush if tables else None,
-        "compaction_bytes": tables.compaction if tables else None,
-        "rocksdb_written": above,
-        "level_write_amplification": device / above if above and device is not None else None,
-    }
+def recomputable(
+    spec: PhaseSpec, parsed: Parsed | None, lsm: Log | None, below: Below
+) -> dict[str, Metric]:
+    """Return the metrics of what programs told, and of bytes of the devices, by catalogue name."""
+    told = rocksdb.metrics(spec, parsed, lsm, below)
+    values = db_bench.metrics(spec, parsed) if parsed else {}
+    return values | {name: Metric(value, CATALOGUE[name].unit) for name, value in told.items()}
 
 
 def _facts(
@@ -242,11 +300,10 @@ def _facts(
     cpu: CpuSeconds,
 ) -> PhaseFacts:
     raw = stage.writer.path / "raw"
-    stdout, stderr = _text(raw / f"{spec.name}.stdout"), _text(raw / f"{spec.name}.stderr")
-    parsed, tables, error = None, None, ""
+    stdout, stderr = text(raw / f"{spec.name}.stdout"), text(raw / f"{spec.name}.stderr")
+    parsed, lsm, error = None, None, ""
     try:
-        if spec.flags.get(db_bench.STATISTICS):
-            tables = _tables(stage.up.database_log)
+        lsm = _lsm(stage.up.database_log)
         parsed = db_bench.parse(spec, stdout, stderr)
     except ToolFailed as failure:
         error = failure.message
@@ -267,25 +324,60 @@ def _facts(
         before=before.usage,
         after=after.usage,
         zones=after.zones,
-        load_seconds=cpu.load,
-        harness_seconds=cpu.harness,
-        traced=_traced(stage, before, after),
-        tables=tables,
+        seconds=ended.seconds,
+        load_seconds=cpu.load_seconds,
+        harness_seconds=cpu.harness_seconds,
+        lsm=lsm,
+        traced=traced(before.point.snapshot, after.point.snapshot),
     )
 
 
-def _traced(stage: Stage, before: Barrier, after: Barrier) -> Traced | None:
-    if stage.tracer is None or before.trace is None or after.trace is None:
-        return None
-    return stage.tracer.between(before.trace, after.trace)
-
-
-def _tables(log: Path | None) -> TableBytes | None:
-    """Return what RocksDB's LOG says of table files; null where the level does not show it."""
+def _lsm(log: Path | None) -> Log | None:
+    """Return what RocksDB's LOG says; null where the level does not show it, or it is empty."""
     if log is None or not log.exists():
         return None
-    with log.open(encoding="utf-8", errors="replace") as lines:
-        return rocksdb_log.table_bytes(lines)
+    with log.open(encoding="utf-8", errors="replace", newline="\n") as lines:
+        return rocksdb_log.parse(lines)
+
+
+def _keep_options(stage: Stage, kept: str) -> None:
+    """Keep the options the database ran with, where its folder can be seen.
+
+    Elsewhere RocksDB writes them to the device itself; its LOG begins with the same options.
+    """
+    log = stage.up.database_log
+    found = sorted(log.parent.glob("OPTIONS-*[0-9]")) if log else []
+    if found:
+        stage.writer.pack(found[-1], kept)
+
+
+def _write_tree(writer: RunWriter, spec: PhaseSpec, lsm: Log | None, shift: float) -> None:
+    """Store how the tree stood behind each flush and compaction; nothing without a LOG.
+
+    ``shift`` turns seconds since the epoch into seconds on the run's own time axis. The column of
+    pending bytes is missing where RocksDB does not tell them.
+    """
+    if lsm is None:
+        return
+    pending = ",pending_compaction_bytes" if _tells_pending(lsm.points) else ""
+    rows = [f"{seconds + shift:.3f},{rest}\n" for seconds, rest in tree_rows(lsm.points)]
+    writer.write(f"series/{spec.name}.lsm.csv", f"t,l0_files,files{pending}\n" + "".join(rows))
+
+
+def tree_rows(points: Sequence[LsmPoint]) -> list[tuple[float, str]]:
+    """Return seconds since the epoch and the other columns of ``series/<phase>.lsm.csv``."""
+    told = _tells_pending(points)
+    return [
+        (
+            point.micros / 1e6,
+            f"{point.files[0]},{sum(point.files)}" + (f",{point.pending}" if told else ""),
+        )
+        for point in points
+    ]
+
+
+def _tells_pending(points: Sequence[LsmPoint]) -> bool:
+    return bool(points) and all(point.pending is not None for point in points)
 
 
 def _write_series(
@@ -293,7 +385,7 @@ def _write_series(
 ) -> None:
     """Store operations per interval on the run's own time axis; nothing without a report."""
     try:
-        points = report.intervals(_text(report.path))
+        points = report.intervals(text(report.path))
     except ToolFailed:
         return  # the benchmark never got as far; its absence shows, the raw file stays
     rows = [f"{offset + second:.3f},{operations}\n" for second, operations in points]
@@ -309,7 +401,8 @@ def _write_histograms(writer: RunWriter, spec: PhaseSpec, facts: PhaseFacts) -> 
     return paths[0] if paths else None
 
 
-def _text(path: Path) -> str:
+def text(path: Path) -> str:
+    """Return what a program printed, as far as it is looked at; '' where it printed nothing."""
     try:
         with path.open("rb") as file:
             return file.read(_OUTPUT_LIMIT).decode("utf-8", errors="replace")
@@ -333,7 +426,8 @@ def _keep_log(stage: Stage, kept: str) -> str:
 
 def _since(before: CpuSeconds, after: CpuSeconds) -> CpuSeconds:
     return CpuSeconds(
-        _difference(before.load, after.load), _difference(before.harness, after.harness)
+        _difference(before.load_seconds, after.load_seconds),
+        _difference(before.harness_seconds, after.harness_seconds),
     )
 
 

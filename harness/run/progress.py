@@ -17,6 +17,8 @@ Share = Callable[[], float | None]  # how much of a phase is done, None when it 
 
 # People look every ten seconds; each write costs CPU time on the machine being measured.
 _WRITE_SECONDS = 5.0
+# Before so much of a phase is done, opening the database and filling memtables hide its rate.
+_TELLING_SHARE = 0.05
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +93,7 @@ class Progress:
         self._spent = 0.0
         self._run: RunSpec | None = None
         self._phase = ""
+        self._phase_began = self._began
         self._share = 0.0
 
     @property
@@ -105,7 +108,7 @@ class Progress:
 
     def phase(self, name: str) -> None:
         """A step of the run starts."""
-        self._phase, self._share = name, 0.0
+        self._phase, self._share, self._phase_began = name, 0.0, self._clock()
         self.tick(force=True)
 
     def tick(self, share: Share | None = None, *, force: bool = False) -> None:
@@ -132,13 +135,22 @@ class Progress:
         self._write("done")
 
     def eta(self) -> float:
-        """Return the seconds to go: the predictions, corrected by how long finished runs took."""
+        """Return the seconds to go: the predictions, corrected by how long finished runs took.
+
+        Of the run under way: at least what its phase still needs at the rate that it shows.
+        """
         pace = self._spent / self._predicted_done if self._predicted_done else 1.0
         left = sum(run.predicted.seconds for run in self._pending) * pace
         if self._run is not None:
+            whole = self._run.predicted.seconds * pace
             spent = self._clock() - self._run_began
-            left -= min(spent, self._run.predicted.seconds * pace)
+            left += max(whole - spent, self._rest_of_phase()) - whole
         return left
+
+    def _rest_of_phase(self) -> float:
+        if self._share < _TELLING_SHARE:
+            return 0.0
+        return (self._clock() - self._phase_began) * (1 - self._share) / self._share
 
     def line(self, state: str) -> str:
         """Return one line for people."""

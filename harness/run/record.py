@@ -10,8 +10,10 @@ from typing import Any
 from harness.levels.base import DirectIo, Level
 from harness.observe.manifest import manifest
 from harness.rules import PhaseFacts, RunFacts, judge
-from harness.run import phases
+from harness.run import ledger, phases
 from harness.run.bench import Bench
+from harness.run.ledger import Point
+from harness.store.ledger import Ledger
 from harness.store.result import Issue, Metric, PhaseResult, Result, Severity, Status, Utilisation
 from harness.store.rundir import RunWriter
 from harness.store.spec import Device, Reason, RunSpec
@@ -30,11 +32,13 @@ class Record:
         self._facts: list[PhaseFacts] = []
         self._phases: list[PhaseResult] = []
         self._metrics: dict[str, Metric] = {}
+        self._ledger: Ledger | None = None
         self._manifest: dict[str, Any] | None = None
         self._started = bench.host.now()
         self._began_real = bench.host.realtime()
         self._log = bench.host.kernel_log()
         self.began = bench.host.monotonic()
+        self.points: list[Point] = []  # barriers: level up, cold data written, behind each phase
         self.idle_written: dict[str, int] = {}
         self.level: dict[str, Any] = {}
         self.utilisation: Utilisation | None = None
@@ -52,10 +56,11 @@ class Record:
         devices = [host.device(device.path) for device in self._devices]
         self._manifest = manifest(host, devices, self._bench.program)
 
-    def add(self, facts: PhaseFacts, result: PhaseResult) -> None:
-        """Add a phase."""
+    def add(self, facts: PhaseFacts, result: PhaseResult, after: Point) -> None:
+        """Add a phase and the barrier behind it."""
         self._facts.append(facts)
         self._phases.append(result)
+        self.points.append(after)
         self._metrics |= phases.metrics(facts)
 
     def result(self, status: Status, reason: Reason | None, writer: RunWriter) -> Result:
@@ -64,6 +69,10 @@ class Record:
         log = self._log.read() if self._log.available else None
         self._log.close()
         writer.write("raw/kernel.log", log or "")
+        if len(self.points) > 1:  # cold data is there
+            self._ledger = ledger.of_phases(spec.level, self.points, self._facts)
+            self._metrics |= ledger.metrics(self._ledger)
+            writer.write("ledger.json", self._ledger)
         issues = () if status is Status.SKIPPED else self._judge(log, seconds)
         if status is Status.OK and any(issue.severity is Severity.ERROR for issue in issues):
             status = Status.INVALID
@@ -107,29 +116,32 @@ class Record:
                 direct_io=self.direct_io,
                 caveats=(*self._level.caveats(self._spec.device), *self.found),
                 buffers_conventional=self._level.buffers_conventional,
+                ledger=self._ledger,
                 untraced=self.untraced,
             )
         )
 
     def _run_metrics(self) -> dict[str, Metric]:
-        measured = [facts for facts in self._facts if facts.measured]
-        own = _total([facts.harness_seconds for facts in measured])
-        load = _total([facts.load_seconds for facts in measured])
-        share = own / (own + load) if own is not None and load else None
-        tracer = _total(
-            [facts.traced.kernel_seconds if facts.traced else None for facts in measured]
-        )
-        all_cpu = own + load if own is not None and load is not None else None
-        found = self.utilisation
-        return {
-            "run.utilisation": Metric(found.u_ns if found else None, "1"),
-            "run.max_utilisation": Metric(found.max_utilisation if found else None, "1"),
-            "run.harness_cpu_share": Metric(share, "1"),
-            "run.tracer_cpu_share": Metric(
-                tracer / all_cpu if tracer is not None and all_cpu else None, "1"
-            ),
-            "run.harness_memory_peak": Metric(_memory_peak(), "B"),
+        return of_run(self._facts, self.utilisation) | {
+            "run.harness_memory_peak": Metric(_memory_peak(), "B")
         }
+
+
+def of_run(phases: Sequence[PhaseFacts], found: Utilisation | None) -> dict[str, Metric]:
+    """Return the metrics of a run as a whole that its phases and its utilisation give."""
+    measured = [facts for facts in phases if facts.measured]
+    own = _total([facts.harness_seconds for facts in measured])
+    load = _total([facts.load_seconds for facts in measured])
+    share = own / (own + load) if own is not None and load else None
+    kernel = _total([facts.traced.kernel_seconds if facts.traced else None for facts in measured])
+    return {
+        "run.utilisation": Metric(found.u_ns if found else None, "1"),
+        "run.max_utilisation": Metric(found.max_utilisation if found else None, "1"),
+        "run.harness_cpu_share": Metric(share, "1"),
+        "run.tracer_cpu_share": Metric(
+            kernel / (own + load) if kernel is not None and own is not None and load else None, "1"
+        ),
+    }
 
 
 def _total(values: Sequence[float | None]) -> float | None:

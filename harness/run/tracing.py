@@ -7,20 +7,17 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from harness.errors import ZonelabError
-from harness.observe import tracer
+from harness.observe import bpf_trace, tracer
+from harness.observe.bpf_trace import BpfTrace
 from harness.observe.full_trace import FullTrace
 from harness.observe.trace_program import Watched
 from harness.observe.tracer import Source, Tracer
 from harness.run.bench import Bench
+from harness.run.kept_tracer import whole
 from harness.run.record import Record
 from harness.store.result import Issue, Severity
 from harness.store.rundir import RunWriter
 from harness.store.spec import Device, Reason, RunSpec, Tracing
-
-_OUTPUT = "trace.jsonl"
-
-_TRANSITIONS_OF_A_ZONE = 4  # first write, last write, finish or close, reset
-_LEAST_KEYS = 16384
 
 
 @contextmanager
@@ -38,21 +35,21 @@ def traced(
     ``meanwhile`` is done while the tracer starts.
     """
     if spec.tracing is Tracing.OFF:
+        bench.tracer.stop()  # its programs would cost what this run is not to pay
         meanwhile()
         yield None
         return
-    # A partition's commands cannot be told from those to the rest of its disk.
-    sysfs = bench.host.sysfs
-    whole = [device for device in devices if sysfs.parent(Path(device.path).name) is None]
-    names = {device.zoned: Path(device.path).name for device in whole}
-    with _source(bench, spec, whole, record=record, writer=writer, meanwhile=meanwhile) as source:
+    traceable = [device for device in devices if whole(bench.host, device)]
+    zoned = next((Path(device.path).name for device in traceable if device.zoned), None)
+    with _source(
+        bench, spec, traceable, record=record, writer=writer, meanwhile=meanwhile
+    ) as source:
         if source is None:
             yield None
             return
         found = Tracer(
             source,
-            zoned=names.get(True),
-            conventional=names.get(False),
+            zoned=zoned,
             report=lambda: bench.host.zones(spec.device.path),
             metadata_zones=bench.levels[spec.level].metadata_zones,
             began=record.began,
@@ -60,7 +57,7 @@ def traced(
         try:
             yield found
         finally:
-            found.stop(writer.write)
+            found.end(writer.path / "raw", writer.write)
 
 
 @contextmanager
@@ -73,29 +70,30 @@ def _source(
     writer: RunWriter,
     meanwhile: Callable[[], None],
 ) -> Iterator[Source | None]:
-    """Start bpftrace, or the trace buffer where it cannot be had; stop it again."""
-    raw, host = writer.path / "raw", bench.host
+    """Begin with bpftrace, or with the trace buffer where it cannot be had."""
+    host = bench.host
     watched = [tracer.watched(host.sysfs, device) for device in devices]
     with ExitStack() as stack:
-        stack.callback(_pack, writer, raw / _OUTPUT)
+        stack.callback(_pack, writer, writer.path / "raw" / bpf_trace.OUTPUT)
+        started: BpfTrace | None = None
         source: Source | None = None
         try:
-            source = tracer.start_bpf(
-                watched, _keys(spec), folder=raw, tracing=host.tracing, proc_root=host.proc
-            )
-            stack.callback(source.stop)
+            started = bench.tracer.start(watched, spec)
         except ZonelabError as error:
             record.untraced = _reason(error)
         meanwhile()
         try:
-            if source is not None:
-                source.wait()
+            if started is not None:
+                bench.tracer.wait(started)
+                started.begin()
+                source = started
         except ZonelabError as error:
-            source, record.untraced = None, _reason(error)
+            record.untraced = _reason(error)
         if source is None:
             try:
-                source = tracer.start_tracefs(watched, host.tracing)
-                stack.callback(source.stop)
+                buffer = tracer.start_tracefs(watched, host.tracing)
+                stack.callback(buffer.stop)
+                source = buffer
             except ZonelabError as error:
                 record.untraced = record.untraced or _reason(error)
         record.level["tracing"] = {
@@ -124,12 +122,6 @@ def _everything(
         if lost:
             text = f"{lost} events are missing in raw/commands.txt"
             record.found += (Issue("commands-lost", Severity.ERROR, text, actual=lost),)
-
-
-def _keys(spec: RunSpec) -> int:
-    """Return how many zone transitions to have room for: four times those that are predicted."""
-    zones = spec.predicted.bytes_written // (spec.device.zone_capacity or spec.device.size)
-    return max(_TRANSITIONS_OF_A_ZONE * 4 * zones, _LEAST_KEYS)
 
 
 def _pack(writer: RunWriter, output: Path) -> None:

@@ -10,8 +10,9 @@ from pathlib import Path
 
 from harness.errors import HostError, ToolFailed
 from harness.store.spec import Scalar
-from harness.tools import histogram, proc
+from harness.tools import histogram, proc, rocksdb_stats
 from harness.tools.histogram import Histogram
+from harness.tools.rocksdb_stats import LevelRow, Statistics
 
 PROGRAM = "db_bench"
 # roles/rocksdb links the one that it built, or that the user named; no link means the one on PATH.
@@ -38,10 +39,6 @@ _STATS_ROW = re.compile(
     r" in \([\d.]+,(?P<seconds>[\d.]+)\) seconds$"
 )
 
-# --statistics, behind the summaries: "rocksdb.wal.bytes COUNT : 8640000"; histograms say more.
-_STATISTICS = "STATISTICS:"
-_TICKER = re.compile(r"^(?P<name>rocksdb\.[\w.-]+) COUNT : (?P<count>\d+)$")
-
 _HISTOGRAM = re.compile(r"^Microseconds per (?P<operation>\w+):$")
 _COUNT = re.compile(r"^Count: (?P<count>\d+) Average: (?P<average>[\d.]+)  StdDev: [\d.]+$")
 _MIN_MAX = re.compile(r"^Min: (?P<min>[\d.]+)  Median: [\d.]+  Max: (?P<max>[\d.]+)$")
@@ -66,7 +63,8 @@ class Summary:
 class Output:
     """Everything recognised in what db_bench printed; ``broken`` names unreadable parts.
 
-    ``tickers`` are RocksDB's own counts of the whole process, null without ``--statistics``.
+    ``statistics`` are RocksDB's own counts of the whole process, null without ``--statistics``;
+    ``levels`` is its tree behind the benchmark, null without the pseudo-benchmark ``stats``.
     """
 
     summaries: tuple[Summary, ...]
@@ -75,7 +73,8 @@ class Output:
     skipped: bool
     assertions: bool
     broken: tuple[str, ...]
-    tickers: Mapping[str, int] | None
+    statistics: Statistics | None
+    levels: tuple[LevelRow, ...] | None
 
 
 def find(given: Path | None = None) -> Path:
@@ -118,6 +117,7 @@ def parse(stdout: str, stderr: str) -> Output:
     ``broken``: the caller decides whether that was to be expected (a crash) or not.
     """
     lines = stdout.splitlines()
+    levels: tuple[LevelRow, ...] | None = None
     summaries: list[Summary] = []
     broken: list[str] = []
     for line in lines:
@@ -128,6 +128,10 @@ def parse(stdout: str, stderr: str) -> Output:
             broken.append(f"summary line {line.strip()[:80]!r}")
     warnings = tuple(m[1] for m in map(_WARNING.match, lines + stderr.splitlines()) if m)
     histograms, damaged = _histograms(lines)
+    try:
+        levels = rocksdb_stats.levels(lines)
+    except ToolFailed as failure:
+        broken.append(failure.message)
     return Output(
         summaries=tuple(summaries),
         histograms=histograms,
@@ -135,7 +139,8 @@ def parse(stdout: str, stderr: str) -> Output:
         skipped=any(_SKIPPED.match(line) for line in lines),
         assertions=any(ASSERTIONS in text for text in warnings),
         broken=(*broken, *damaged),
-        tickers=_tickers(lines),
+        statistics=rocksdb_stats.statistics(lines),
+        levels=levels,
     )
 
 
@@ -182,14 +187,6 @@ def operations_in(line: str) -> int:
     """Return the operations of one complete line of either kind, 0 for any other line."""
     found = _REPORT_ROW.match(line) or _STATS_ROW.search(line)
     return int(found["operations"]) if found else 0
-
-
-def _tickers(lines: list[str]) -> dict[str, int] | None:
-    """Return the tickers below the headline; None without one."""
-    if _STATISTICS not in lines:
-        return None
-    found = filter(None, map(_TICKER.match, lines[lines.index(_STATISTICS) + 1 :]))
-    return {row["name"]: int(row["count"]) for row in found}
 
 
 def _summary(found: re.Match[str]) -> Summary:

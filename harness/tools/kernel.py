@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gzip
 import os
 import re
+import zlib
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -36,6 +38,29 @@ class Kernel:
         release = (self.root / "proc/sys/kernel/osrelease").read_text(encoding="ascii")
         major, minor = re.match(r"(\d+)\.(\d+)", release).groups()  # type: ignore[union-attr]
         return int(major), int(minor)
+
+    def configured(self, option: str) -> bool | None:
+        """Whether the running kernel was built with an option (``CONFIG_XFS_RT``).
+
+        None: it does not tell. The configuration is in /proc/config.gz where the kernel was built
+        to show it, else where distributions put it.
+        """
+        text = self._configuration()
+        if text is None or "\nCONFIG_" not in f"\n{text}":
+            return None
+        return re.search(rf"^{option}=[ym]$", text, re.MULTILINE) is not None
+
+    def _configuration(self) -> str | None:
+        try:
+            with gzip.open(self.root / "proc/config.gz", "rt", encoding="utf-8") as file:
+                return file.read()
+        except (OSError, EOFError, zlib.error):
+            pass  # the usual case
+        release = (self.root / "proc/sys/kernel/osrelease").read_text(encoding="ascii").strip()
+        try:
+            return (self.root / f"boot/config-{release}").read_text(encoding="utf-8")
+        except OSError:
+            return None
 
     def filesystem_available(self, name: str) -> bool:
         """Whether the file system is built in, loaded, or a module that modprobe can find.

@@ -11,7 +11,10 @@ def argv(device: Path, *, label: str, m: int = 0, features: str = "") -> list[st
     """Return the argument list.
 
     ``m`` is the share (%) reserved for root; 0 instead of upstream's 5 because db_bench runs as
-    root and would use it anyway, while statvfs would call it taken. ``features`` is -O.
+    root and would use it anyway, while statvfs would call it taken. ``features`` is -O. Inode
+    tables and journal are written here: by default the kernel does it behind the mount, among what
+    is measured (25 MB of Write Zeroes in the cold fill of 1.5 GiB).
     """
     extra = ["-O", features] if features else []
-    return [PROGRAM, "-q", "-F", "-m", str(m), *extra, "-L", label[:16], str(device)]
+    now = ["-E", "lazy_itable_init=0,lazy_journal_init=0"]
+    return [PROGRAM, "-q", "-F", "-m", str(m), *now, *extra, "-L", label[:16], str(device)]

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 from harness.errors import HostError, ToolFailed
-from harness.store.spec import Scalar
 from harness.tools import proc
 
 PROGRAM = "zenfs"
@@ -55,6 +54,21 @@ class Dump:
 
     zones: tuple[Zone, ...]
     files: dict[str, int]
+
+    @property
+    def empty(self) -> int:
+        """Data zones in which nothing is written."""
+        return sum(zone.left == zone.capacity for zone in self.zones)
+
+    @property
+    def full(self) -> int:
+        """Data zones without room, whether they were filled or finished."""
+        return sum(zone.left == 0 for zone in self.zones)
+
+    @property
+    def live_bytes(self) -> int:
+        """What is in use."""
+        return sum(zone.live for zone in self.zones)
 
     @property
     def free_bytes(self) -> int:
@@ -113,14 +127,24 @@ def mkfs(device: str, *, aux: Path, finish_threshold: int, gc: bool) -> None:
     proc.run(argv, timeout=_MKFS_TIMEOUT_SECONDS)
 
 
-def df(device: str) -> dict[str, Scalar]:
+def df_argv(program: Path, device: str) -> list[str]:
+    """Return the argument list of ``df``, which opens the device for reading."""
+    return [str(program), "df", f"--zbd={device}"]
+
+
+def dump_argv(program: Path, device: str) -> list[str]:
+    """Return the argument list of ``dump``, which opens the device for reading."""
+    return [str(program), "dump", f"--zbd={device}"]
+
+
+def df(device: str) -> dict[str, int]:
     """Return what ``df`` says, in bytes (it rounds down to MiB); errors as for ``mkfs``."""
-    return parse_df(_read("df", device))
+    return parse_df(_read(df_argv(tool(), device)))
 
 
 def dump(device: str) -> Dump:
     """Return zones and files; errors as for ``mkfs``."""
-    return parse_dump(_read("dump", device))
+    return parse_dump(_read(dump_argv(tool(), device)))
 
 
 def fs_info(device: str) -> dict[str, str]:
@@ -151,7 +175,7 @@ def mentions(file: Path) -> bool:
     return b"zenfs://" in file.read_bytes()
 
 
-def parse_df(stdout: str) -> dict[str, Scalar]:
+def parse_df(stdout: str) -> dict[str, int]:
     """Read ``df``; ToolFailed when it differs. Amplification is left out: full zones only."""
     match = _DF.fullmatch(stdout)
     if match is None:
@@ -195,8 +219,8 @@ def _zone(record: Any) -> Zone:
     return Zone(capacity, left, live)
 
 
-def _read(command: str, device: str) -> str:
-    return proc.run([tool(), command, f"--zbd={device}"], timeout=_READ_TIMEOUT_SECONDS).stdout
+def _read(argv: Sequence[str]) -> str:
+    return proc.run(argv, timeout=_READ_TIMEOUT_SECONDS).stdout
 
 
 def _malformed(command: str, text: str) -> ToolFailed:

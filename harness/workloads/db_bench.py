@@ -13,6 +13,7 @@ from harness.store.result import Metric
 from harness.store.spec import PhaseSpec, Scalar
 from harness.tools import db_bench, histogram
 from harness.tools.db_bench import Summary, operations_in
+from harness.tools.rocksdb_stats import LevelRow, Statistics
 
 __all__ = ["Parsed", "Report", "Summary", "argv", "metrics", "operations_in", "parse"]
 
@@ -34,9 +35,22 @@ RESERVED = frozenset(
 # Benchmarks that db_bench runs on a fresh database only: with --use_existing_db it skips them.
 _FRESH = frozenset({"fillseq", "fillrandom", "filluniquerandom", "filluniquerandomdeterministic"})
 
-# Asks for RocksDB's tickers. Only the WAL's is used: its LOG tells more of table files.
+# Behind every benchmark: RocksDB's tree as it stands then. Costs nothing while it is measured.
+_TREE = "stats"
+
+# Asks for RocksDB's tickers and histograms; without these of them it told nothing.
 STATISTICS = "statistics"
-_WAL_TICKER = "rocksdb.wal.bytes"
+TABLE_OPEN = "rocksdb.table.open.io.micros"
+# Bytes read from table files, by compactions too: of the last level, and of all others.
+READ_TICKERS = ("rocksdb.last.level.read.bytes", "rocksdb.non.last.level.read.bytes")
+_TICKERS = (
+    "rocksdb.wal.bytes",
+    "rocksdb.write.wal",
+    *READ_TICKERS,
+    "rocksdb.stall.micros",
+    "rocksdb.block.cache.hit",
+    "rocksdb.block.cache.miss",
+)
 
 # Metric name and quantile in 1/10,000.
 _QUANTILES = (
@@ -53,7 +67,7 @@ class Parsed:
 
     ``summaries`` counts all summary lines; ``histograms`` by operation (write, read, update, …);
     ``skipped``: db_bench refused to fill an existing database; ``assertions``: a debug build.
-    ``wal_bytes``: what RocksDB wrote to the WAL, null unless its statistics were asked for.
+    ``statistics`` are null unless they were asked for, ``levels`` where ``stats`` printed nothing.
     """
 
     summary: Summary | None
@@ -62,7 +76,8 @@ class Parsed:
     warnings: tuple[str, ...]
     skipped: bool
     assertions: bool
-    wal_bytes: int | None = None
+    statistics: Statistics | None = None
+    levels: tuple[LevelRow, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +129,7 @@ def argv(
             hint=f"remove {', '.join(taken)} from the workload's flags",
             code="reserved-flag",
         )
-    flags: dict[str, Scalar] = {"benchmarks": spec.benchmark}
+    flags: dict[str, Scalar] = {"benchmarks": f"{spec.benchmark},{_TREE}"}
     if up.fs_uri is not None:
         flags["fs_uri"] = up.fs_uri
     flags["db"] = str(up.db) if up.db is not None else DB_IN_URI
@@ -130,15 +145,14 @@ def parse(phase: PhaseSpec, stdout: str, stderr: str) -> Parsed:
     Raises:
         ToolFailed: the benchmark finished (its summary is there) but a summary line or a
             histogram is damaged, or no histogram was printed, or statistics were asked for and
-            do not tell of the WAL.
+            one that is needed is missing.
     """
     output = db_bench.parse(stdout, stderr)
     problems = list(output.broken)
     if output.summaries and not output.histograms and not problems:
         problems.append("no histogram")
-    wal = (output.tickers or {}).get(_WAL_TICKER)
-    if phase.flags.get(STATISTICS) and wal is None:
-        problems.append(f"no {_WAL_TICKER}")
+    if phase.flags.get(STATISTICS):
+        problems += [f"no {name}" for name in _missing(output.statistics)]
     if output.summaries and problems:
         raise ToolFailed(
             f"phase {phase.name}: db_bench's output is damaged: {problems[0]}",
@@ -154,7 +168,8 @@ def parse(phase: PhaseSpec, stdout: str, stderr: str) -> Parsed:
         warnings=output.warnings,
         skipped=output.skipped,
         assertions=output.assertions,
-        wal_bytes=wal,
+        statistics=output.statistics,
+        levels=output.levels,
     )
 
 
@@ -178,9 +193,14 @@ def metrics(phase: PhaseSpec, parsed: Parsed) -> dict[str, Metric]:
         # The printed ops/sec is cut to an integer; the quotient keeps slow phases exact.
         values["throughput"] = summary.operations / summary.seconds if summary.seconds > 0 else None
     values.update(_latencies(parsed if summary is not None else None))
-    if phase.flags.get(STATISTICS):
-        values["wal_bytes"] = parsed.wal_bytes if summary is not None else None
     return {name: Metric(value, CATALOGUE[name].unit) for name, value in values.items()}
+
+
+def _missing(found: Statistics | None) -> list[str]:
+    if found is None:
+        return list(_TICKERS)
+    missing = [name for name in _TICKERS if name not in found.tickers]
+    return missing + [name for name in (TABLE_OPEN,) if name not in found.histograms]
 
 
 def _latencies(parsed: Parsed | None) -> dict[str, int | float | None]:

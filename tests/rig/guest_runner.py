@@ -93,6 +93,18 @@ class GuestRunner:
         """Return the process id of the runner."""
         return int(self.rig.ssh(f"systemctl show --property=MainPID --value {UNIT}").stdout)
 
+    def kill(self, run: str) -> None:
+        """Kill the runner with SIGKILL in the middle of ``run``, its first one.
+
+        It leaves what a kill leaves; otherwise what comes next would prove nothing.
+        """
+        self.rig.ssh(f"systemctl kill --kill-whom=main --signal=KILL {UNIT}")
+        self.wait_end(timeout=30)
+        assert self.progress()["state"] == "failed"
+        assert "run again to resume" in self.progress()["line"]
+        assert self.runs() == [f".{run}.partial"]
+        assert f"/run/zonelab/{run}/mnt" in self.rig.ssh("cat /proc/mounts").stdout
+
     def runs(self) -> list[str]:
         """Return the run directories, half-written ones (with a leading dot) too."""
         return self.rig.ssh(f"ls -A {self.there}/runs").stdout.split()
@@ -129,6 +141,16 @@ class GuestRunner:
         assert self.rig.ssh("systemctl --failed --no-legend").stdout == ""
         units = self.rig.ssh(f"systemctl list-units --all --no-legend {UNIT}.service").stdout
         assert units == ""
+
+    def assert_complete(self) -> dict[str, Result]:
+        """Every planned run is there, once and whole, and nothing else; return the results."""
+        self.assert_put_back()
+        assert self.progress()["state"] == "done"
+        assert sorted(self.runs()) == self.planned
+        results = self.collect()
+        verified = self.verify()
+        assert verified.exit_code == 0, verified.stdout
+        return results
 
     def remove(self) -> None:
         """End what may still run, and remove the campaign from the guest."""

@@ -44,6 +44,7 @@ POLICY = "--finish-remaining-pct=30 --gc-start-pct=90"
 _LOAD_SECONDS = 5.0  # the longest a load runs before the reset
 _LOAD_TIMEOUT = 180.0  # for it to get to work, recovery included
 _JUDGE_TIMEOUT = 900.0
+_DRAIN_SECONDS = 10.0
 _STARTED = "started"
 _TELLING = re.compile(r"(\d+(?:,\d+)*)\n")
 
@@ -138,7 +139,9 @@ class Program:
 
     @property
     def last_words(self) -> str:
-        """What it said last, beside numbers."""
+        """What it said last, beside numbers; all of it once it ended."""
+        if self.ended:
+            self._thread.join(_DRAIN_SECONDS)  # what it said may not have been taken yet
         return " ".join(self.said[-3:]) or "it said nothing"
 
     def stop(self) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import time
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -100,6 +101,20 @@ class Machine:
             stderr=subprocess.PIPE,
             text=True,
         )
+
+    def kill_in_overwrite(self) -> None:
+        """Start the runner, and kill it with SIGKILL in the middle of the overwrite."""
+        behave = self.root / "behave.json"
+        behave.write_text('{"overwrite": "hang"}')
+        child = self.start()
+        # A line for each phase that began; a fill comes first.
+        started, deadline = self.root / "started", time.monotonic() + 120
+        while not started.exists() or "\noverwrite " not in started.read_text():
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
+        child.kill()
+        child.communicate(timeout=30)
+        behave.unlink()
 
     def run(self, *options: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run(

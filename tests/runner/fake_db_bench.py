@@ -5,7 +5,8 @@ With ``--fs_uri`` it does what libzlfs.so would do in it: files on the zones of 
 and ledger in the auxiliary directory.
 
 ``$FAKE_ROOT/behave.json`` maps a benchmark to a way of going wrong: crash, hang, truncate, enospc,
-exit, kernel-error, elsewhere (bytes go to the conventional device).
+exit, kernel-error, elsewhere (bytes go to the conventional device), slow (long enough for samples),
+lost-bytes (zlfs' ledger lacks one).
 """
 
 import json
@@ -15,6 +16,18 @@ import sys
 import time
 from pathlib import Path
 
+SLOW_SECONDS = 6
+# A flush of 1000 B, in the words of RocksDB 9.10; and the options it leaves beside its files.
+WHEN = "2026/11/21-10:02:31.000000 42"
+LOG = f"""{WHEN} RocksDB version: 9.10.0
+{WHEN} EVENT_LOG_v1 {{"time_micros": {time.time_ns() // 1000}, "job": 1, \
+"event": "table_file_creation", "file_number": 8, "file_size": 1000}}
+{WHEN} [db/x.cc:1] [default] Level summary: base level 6 level multiplier 10.00 max bytes base 9 \
+files[1 0 2] max score 0.25, estimated pending compaction bytes 7
+"""
+OPTIONS = "[Version]\n  rocksdb_version=9.10.0\n"
+WRITTEN = 65536 * 512  # by each benchmark, as the kernel counts
+
 flags = dict(arg[2:].split("=", 1) for arg in sys.argv[1:])
 uri = flags.get("fs_uri", "")
 device, _, aux = uri.removeprefix("zlfs://dev:").partition("?aux=") if "zlfs" in uri else ("",) * 3
@@ -23,7 +36,7 @@ database = Path(aux, flags["db"])
 elsewhere = os.environ.get("FAKE_ROOT") or str(database.parents[3])
 root = Path(device).parents[1] if device else Path(elsewhere)
 database = Path(flags.get("zenfs_aux", database))
-benchmark = flags["benchmarks"]
+benchmark = flags["benchmarks"].removesuffix(",stats")
 fixtures = Path(__file__).parents[1] / "fixtures" / "db_bench" / "9.10"
 behave = root / "behave.json"
 mode = json.loads(behave.read_text()).get(benchmark, "") if behave.exists() else ""
@@ -39,18 +52,27 @@ else:
         sys.stderr.write(f"2026/11/21-10:02:3{second}  ... thread 0: {counts}")
         sys.stderr.write(f" in (1.000000,{second}.000000) seconds\n")
 database.mkdir(exist_ok=True)
-(database / "LOG").write_text("synthetic LOG\n")
+(database / "LOG").write_text(LOG)
 size = int((root / "database-bytes").read_text())
 if device:
     state = json.loads((root / "zlfs.json").read_text())
     state["files"]["/db/000001.sst"] = size
     state["collected"] += benchmark == "overwrite"
     (root / "zlfs.json").write_text(json.dumps(state))
+    # The flush of LOG; the rest of what the counters show below fills up blocks.
+    written = {"flush": {"payload": 1000, "pad": WRITTEN - 1000}, "gc": {"payload": 0, "pad": 0}}
+    line = {"event": "close", "mounted": time.time_ns() % 10**9, "written": written}
+    line |= {"finishes": {"threshold": {"count": 1, "given_up": 4096}}, "resets": {"data": 2}}
+    line |= {"retired": [], "benchmark": benchmark}
+    if mode == "lost-bytes":
+        written["flush"]["payload"] -= 1
     with Path(aux, "ledger.jsonl").open("a") as log:
-        log.write(json.dumps({"event": "close", "benchmark": benchmark}) + "\n")
+        log.write(json.dumps(line, separators=(",", ":")) + "\n")
 elif benchmark == "fillrandom" and not uri:
     with (database / "000001.sst").open("wb") as file:
-        file.truncate(size - len("synthetic LOG\n"))
+        file.truncate(size - len(LOG) - len(OPTIONS))
+if not uri:
+    (database / "OPTIONS-000007").write_text(OPTIONS)
 
 output = (fixtures / f"{benchmark}.out").read_text()
 if mode == "hang":
@@ -59,6 +81,8 @@ if mode == "hang":
     with (database / "LOG").open("a") as log:
         log.write("2026/11/21-10:02:40.1 42 [WARN] [db/db.cc:1] Cancelled compaction: no room\n")
     time.sleep(3600)
+if mode == "slow":
+    time.sleep(SLOW_SECONDS)
 if mode == "crash":
     sys.stdout.flush()
     os.kill(os.getpid(), signal.SIGSEGV)
@@ -80,7 +104,7 @@ lines = (root / "proc" / "diskstats").read_text().splitlines()
 baseline = "FAKE_BASELINE" in os.environ
 target = 0 if baseline or mode == "elsewhere" else 1
 fields = lines[target].split()
-fields[9] = str(int(fields[9]) + 65536)
+fields[9] = str(int(fields[9]) + WRITTEN // 512)
 lines[target] = " ".join(fields)
 (root / "proc" / "diskstats").write_text("\n".join(lines) + "\n")
 if not baseline:

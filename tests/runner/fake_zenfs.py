@@ -1,6 +1,8 @@
 #!/usr/bin/env python3
 """A synthetic ZenFS tool: what the real one printed, over files kept in ``ROOT/zenfs.json``.
 
+``df`` replays what it said four times while db_bench was at work, one line a call.
+
 Linked as ``ROOT/zenfs/zenfs``. ``refuse`` beside the state makes the sub-command it names fail.
 """
 
@@ -31,8 +33,13 @@ if command == "mkfs":
     # As the real one: the first metadata zone is finished, almost empty.
     (root / "zones.json").write_text(json.dumps({"0": CAPACITY, "1": 4096}))
     sys.stdout.write((captured / "mkfs.txt").read_text())
-elif command in ("df", "fs-info"):
-    sys.stdout.write((captured / f"{command}.txt").read_text())
+elif command == "fs-info":
+    sys.stdout.write((captured / "fs-info.txt").read_text())
+elif command == "df":
+    lines = (captured / "df-live.txt").read_text().splitlines(keepends=True)
+    with (root / "df-calls").open("a") as calls:
+        sys.stdout.write(lines[calls.tell() % len(lines)])
+        calls.write(".")
 elif command == "dump":
     used = sum(state["files"].values())
     zone = {"start": 0, "max_capacity": CAPACITY, "wp": 0, "lifetime": 0, "used_capacity": 0}

@@ -15,8 +15,29 @@ root = device.parents[1]
 store = root / "zlfs.json"
 refuse = root / "refuse"
 
-CAPACITY = 16 * 6 * 2**20
+ZONE = 6 * 2**20
+CAPACITY = 16 * ZONE
 BLOCK = 4096
+
+
+def count(size: int) -> None:
+    """Let the kernel count bytes written to the device."""
+    stats = root / "proc" / "diskstats"
+    lines = stats.read_text().splitlines()
+    fields = lines[1].split()
+    fields[9] = str(int(fields[9]) + size // 512)
+    stats.write_text("\n".join([lines[0], " ".join(fields)]) + "\n")
+
+
+def lay_out(size: int) -> None:
+    """Put what files hold into the zones behind the metadata, one after the other."""
+    written = {"0": BLOCK}
+    for zone in range(2, 16):
+        part = min(size, ZONE)
+        written |= {str(zone): part} if part else {}
+        size -= part
+    (root / "zones.json").write_text(json.dumps(written))
+
 
 if refuse.exists() and refuse.read_text() == command:
     sys.stderr.write(f"zlfs: {device} is opened by another program\nhint: lsof {device}\n")
@@ -29,9 +50,13 @@ if command == "mkfs":
         node.write(b"ZLFSSB01")
         node.seek(int((root / "label-offset").read_text()))
         node.write(flags["label"].encode())
-    (root / "zones.json").write_text(json.dumps({"0": BLOCK}))
 elif command == "import":
     state["files"][flags["name"]] = size = int(flags["size"])
+    line = {"event": "close", "mounted": 1, "written": {"import": {"payload": size, "pad": 0}}}
+    line |= {"finishes": {}, "resets": {}, "retired": []}
+    with Path(flags["aux"], "ledger.jsonl").open("a") as log:
+        log.write(json.dumps(line, separators=(",", ":")) + "\n")
+    count(size)
     sys.stderr.write(f"{size // 2}\n{size}\n")
     sys.stdout.write(json.dumps({"name": flags["name"], "bytes": size}) + "\n")
 elif command == "list":
@@ -55,3 +80,4 @@ elif command == "fsck":
     broken = [{"invariant": 5, "what": violation.read_text()}] if violation.exists() else []
     sys.stdout.write(json.dumps({"schema_version": 1, "violations": broken}))
 store.write_text(json.dumps(state))
+lay_out(sum(state["files"].values()))

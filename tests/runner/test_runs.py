@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import lzma
 import os
 import signal
 import subprocess
@@ -13,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from harness.run import recompute
 from harness.run.journal import Journal
 from harness.run.lock import exclusive
 from harness.store import checksums
@@ -97,6 +99,24 @@ def test_normal(machine: Machine) -> None:
     series = (machine.runs / "fake--r01" / "series" / "overwrite.csv").read_text().splitlines()
     assert series[0] == "t,operations"
     assert len(series) == 3
+
+
+def test_what_rocksdb_tells_is_kept_and_counted(machine: Machine) -> None:
+    assert machine.run().returncode == 0
+    found, folder = result(machine), machine.runs / "fake--r01"
+    assert found.metrics["overwrite.flush_bytes"].value == 1000
+    assert found.metrics["overwrite.compaction_bytes"].value == 0
+    assert found.metrics["overwrite.pending_compaction_bytes"].value == 7
+    assert "--benchmarks=overwrite,stats" in found.phases[1].argv
+    header, row = (folder / "series" / "overwrite.lsm.csv").read_text().splitlines()
+    assert header == "t,l0_files,files,pending_compaction_bytes"
+    seconds, *rest = row.split(",")
+    assert rest == ["1", "3", "7"]
+    # On the run's own axis: db_bench was started before and ended after.
+    assert 0 <= float(seconds) <= found.seconds
+    with lzma.open(folder / "raw" / "overwrite.OPTIONS.xz", "rt") as options:
+        assert options.readline() == "[Version]\n"
+    assert recompute.of_run(folder) == []
 
 
 def test_second_call_runs_nothing(machine: Machine) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import shutil
 import sys
 from collections.abc import Iterator
@@ -10,10 +11,12 @@ from pathlib import Path
 
 import pytest
 
+import harness.plan
 from analysis import load as campaigns
 from analysis.compare import compare
 from harness import levels
 from harness.errors import ConfigError
+from harness.observe import manifest
 from harness.plan import load, requirements
 from harness.plan.derive import derive
 from harness.plan.expand import expand
@@ -24,6 +27,7 @@ from harness.run import inspection
 from harness.store.result import Status
 from harness.store.rundir import load_result
 from harness.store.spec import Inspection
+from harness.tools import proc
 from tests.runner.conftest import Machine
 
 TOY = Path(__file__).with_name("toy.py")
@@ -58,6 +62,27 @@ def test_it_is_found_and_probed(inspected: Inspection) -> None:
 def test_its_packages_are_installed(room: Path) -> None:
     assert "toy-tools" in levels.packages()
     assert "toy-tools" in recipe.recipe("trixie").packages
+
+
+def test_versions_of_its_packages_are_recorded(room: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[str] = []
+
+    def run(argv: list[str], **_: object) -> proc.Completed:
+        asked.extend(argv)
+        told = "toy-tools 1.2-3 installed\nxfsprogs 6.1 config-files\n"
+        return proc.Completed(tuple(argv), 0, None, 0.0, told, "")
+
+    monkeypatch.setattr(proc, "which", lambda name: Path("/usr/bin", name))
+    monkeypatch.setattr(proc, "run", run)
+    assert manifest.packages() == {"toy-tools": "1.2-3"}
+    assert {"toy-tools", "xfsprogs", "rocksdb-tools"} <= set(asked)
+
+
+def test_the_planners_reference_has_it(room: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    # Imported anew; afterwards the one that others have imported is there again.
+    monkeypatch.setattr(harness.plan, "reference", None)
+    monkeypatch.delitem(sys.modules, "harness.plan.reference")
+    assert "toy" in importlib.import_module("harness.plan.reference").LEVELS
 
 
 def test_it_is_planned(inspected: Inspection) -> None:

@@ -1,24 +1,28 @@
-"""dm-zap under the whole runner, over a synthetic target: fake_tools.py."""
+"""dm-zap and dm-zoned under the whole runner, over synthetic targets: fake_tools.py."""
 
 from __future__ import annotations
 
 import os
-import time
 from pathlib import Path
 
 import pytest
 
-from harness.store.result import Result, Status
+from harness.run.claim import label
+from harness.store.result import Result, Severity, Status
 from harness.store.rundir import load_result
 from tests.runner import fakes
 from tests.runner.conftest import Machine
 
-PROGRAMS = ("dmsetup", "mkfs.ext4", "mkfs.xfs", "mount", "umount", "sync", "modprobe", "coldfill")
-TARGETS = "zap              v1.0.0\nlinear           v1.4.0\n"
+PROGRAMS = ("dmsetup", "dmzadm", "mkfs.ext4", "mkfs.xfs", "mount", "umount", "sync", "modprobe",
+            "coldfill")  # fmt: skip
+TARGETS = "zap              v1.0.0\nzoned            v3.0.0\nlinear           v1.4.0\n"
+CONVENTIONAL = 18 * fakes.ZONE_CAPACITY  # what dm-zoned asks for: two of metadata, 16 for reclaim
 
 
 class Whole(Machine):
-    """The fake machine with zones that hold as much as they are large, and one run of dm-zap."""
+    """The fake machine with zones that hold as much as they are large, and one run of a level."""
+
+    level = "dm-zap"
 
     def __init__(self, root: Path) -> None:
         super().__init__(root)
@@ -32,15 +36,40 @@ class Whole(Machine):
         (root / "targets").write_text(TARGETS)
         host = self.plan.hosts[0]
         self.change_plan(hosts=(type(host)(host.host, host.inspection, host.runs[:1]),))
-        self.change_runs(run="dm-zap--r01", cell="dm-zap", level="dm-zap")
+        self.change_runs(run=f"{self.level}--r01", cell=self.level, level=self.level)
 
     @property
     def result(self) -> Result:
-        return load_result(self.runs / "dm-zap--r01")
+        return load_result(self.runs / f"{self.level}--r01")
 
     def tools(self, name: str) -> list[str]:
         lines = (self.root / "tools.log").read_text().splitlines()
         return [line.partition(" ")[2] for line in lines if line.startswith(f"{name} ")]
+
+
+class Buffered(Whole):
+    """The same with a run of dm-zoned, and a conventional device of which it takes a slice."""
+
+    level = "dm-zoned"
+
+    def __init__(self, root: Path) -> None:
+        super().__init__(root)
+        (root / "sys/class/block/nvme0n1/size").write_text(str(2 * CONVENTIONAL // 512))
+        with (root / "dev/nvme0n1").open("r+b") as node:
+            node.truncate(2 * CONVENTIONAL)
+        self.use_conventional()
+
+    @property
+    def target(self) -> str:
+        """The mapped device's name, which is the run's label."""
+        return label(self.plan.hosts[0].runs[0])
+
+
+@pytest.fixture
+def buffered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Buffered:
+    monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}:{os.environ['PATH']}")
+    monkeypatch.setenv("ZONELAB_NATIVE", str(tmp_path / "bin"))
+    return Buffered(tmp_path)
 
 
 @pytest.fixture
@@ -94,15 +123,7 @@ def test_too_small_zones_are_skipped(whole: Whole) -> None:
 
 def test_kill_nine_leaves_nothing_mapped_but_asks_before_it_wipes(whole: Whole) -> None:
     """Its mapping is gone with the target, and no label of ours is on the device."""
-    (whole.root / "behave.json").write_text('{"overwrite": "hang"}')
-    child = whole.start()
-    started, deadline = whole.root / "started", time.monotonic() + 30
-    while not started.exists() or "overwrite" not in started.read_text():
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
-    child.kill()
-    child.communicate(timeout=30)
-    (whole.root / "behave.json").unlink()
+    whole.kill_in_overwrite()
     done = whole.run()
     assert done.returncode == 3
     assert "removed device-mapper zonelab-split-nvme0n2" in done.stderr
@@ -111,3 +132,67 @@ def test_kill_nine_leaves_nothing_mapped_but_asks_before_it_wipes(whole: Whole) 
     assert "erase=eui.5254000000000002" in done.stderr
     assert whole.run("--erase", "eui.5254000000000002").returncode == 0
     assert whole.result.status is Status.OK
+
+
+@pytest.mark.parametrize("filesystem", ["ext4", "xfs"])
+def test_a_run_of_dm_zoned(buffered: Buffered, filesystem: str) -> None:
+    buffered.change_runs(level_options={"filesystem": filesystem})
+    done = buffered.run()
+    assert done.returncode == 0, done.stderr
+    found = buffered.result
+    assert found.status is Status.OK
+    caveats = {issue.code: issue for issue in found.issues}
+    assert caveats["active-limit-ignored"].severity is Severity.WARNING
+    assert caveats["active-limit-ignored"].expected == 14
+    (made,) = buffered.tools(f"mkfs.{filesystem}")
+    assert made.endswith(f"/dev/mapper/{buffered.target}")
+    formatted, started = buffered.tools("dmzadm")
+    devices = f"{buffered.root}/dev/mapper/zonelab-nvme0n1 {buffered.root}/dev/nvme0n2"
+    assert formatted == f"--format {devices} --force --label={buffered.target} --seq=16"
+    assert started == f"--start {devices}"
+    removed = [line for line in buffered.tools("dmsetup") if line.startswith("remove")]
+    assert removed == [f"remove {buffered.target}", "remove zonelab-nvme0n1"]
+    assert list((buffered.root / "run").iterdir()) == []
+    assert list((buffered.root / "dev/mapper").iterdir()) == []
+
+
+@pytest.mark.parametrize(("reads", "writes"), [(True, False), (False, True)])
+def test_direct_io_as_asked_for_and_as_it_was(
+    buffered: Buffered, *, reads: bool, writes: bool
+) -> None:
+    flags = {"use_direct_reads": reads, "use_direct_io_for_flush_and_compaction": writes}
+    buffered.change_phases(flags={"num": 20000, **flags})
+    assert buffered.run().returncode == 0
+    told = buffered.result.manifest["level"]["direct_io"]
+    assert told["requested"] == {"reads": reads, "writes": writes}
+    # The probe's own file was on this machine's file system: what it found is not known here.
+    assert told["effective"].keys() == {"reads", "writes"}
+    assert told["source"]
+
+
+def test_kill_nine_in_dm_zoned_then_resume(buffered: Buffered) -> None:
+    """Its superblocks carry the run's label, so nobody is asked before they are wiped."""
+    buffered.kill_in_overwrite()
+    mapper = buffered.root / "dev/mapper"
+    assert {node.name for node in mapper.iterdir()} == {buffered.target, "zonelab-nvme0n1"}
+    done = buffered.run()
+    assert done.returncode == 0, done.stderr
+    told = [line for line in done.stderr.splitlines() if "device-mapper" in line]
+    assert [line.split()[-1] for line in told] == [buffered.target, "zonelab-nvme0n1"]
+    assert f"{buffered.level}--r01 of campaign c was killed there" in done.stderr
+    assert buffered.result.status is Status.OK
+    assert [path.name for path in buffered.runs.iterdir()] == ["dm-zoned--r01"]
+    assert list(mapper.iterdir()) == []
+
+
+@pytest.mark.parametrize("node", ["nvme0n1", "nvme0n2"])
+def test_a_foreign_dm_zoned_after_a_kill_is_refused(buffered: Buffered, node: str) -> None:
+    buffered.kill_in_overwrite()
+    with (buffered.root / "dev" / node).open("r+b") as file:
+        file.seek(48)
+        file.write(b"precious".ljust(32, b"\0"))
+    content = (buffered.root / "dev" / node).read_bytes()
+    done = buffered.run()
+    assert done.returncode == 3
+    assert "carries dm-zoned labelled 'precious' that zonelab did not write" in done.stderr
+    assert (buffered.root / "dev" / node).read_bytes() == content

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
 import json
-import time
 from pathlib import Path
 
 import pytest
@@ -83,6 +83,51 @@ def test_a_run(zoned: Zoned) -> None:
     assert list((zoned.root / "run").iterdir()) == []
 
 
+def series(zoned: Zoned, name: str) -> tuple[list[str], list[list[str]]]:
+    """Return the header and the rows of a series of the run."""
+    text = (zoned.runs / "zenfs--r01" / "series" / f"{name}.csv").read_text()
+    header, *rows = [line.split(",") for line in text.splitlines()]
+    return header, rows
+
+
+def test_df_and_dump_are_sampled_while_db_bench_works(zoned: Zoned) -> None:
+    (zoned.root / "behave.json").write_text('{"overwrite": "slow", "fillrandom": "slow"}')
+    done = zoned.run()
+    assert done.returncode == 0, done.stderr
+    assert zoned.result.status is Status.OK
+    header, rows = series(zoned, "zenfs-df")
+    assert header == ["t", "seconds", "read_bytes", "free", "used", "reclaimable"]
+    captured = [[2805, 58, 0], [2662, 111, 63], [2644, 168, 60], [2639, 179, 101]]
+    told = [[int(field) // fakes.MIB for field in row[3:]] for row in rows]
+    assert told
+    assert all(row in captured for row in told)
+    header, others = series(zoned, "zenfs-dump")
+    assert header[3:] == ["free", "live", "garbage", "zones_empty", "zones_full", "files"]
+    # 29 zones of data: what the three of metadata are like is no part of it.
+    live = DATABASE + found_cold(zoned)
+    full = live // fakes.ZONE_CAPACITY
+    told = [[int(field) for field in row[3:]] for row in others]
+    capacity = 29 * fakes.ZONE_CAPACITY
+    assert told == [[capacity - live, live, 0, 29 - full - 1, full, 2]] * len(told)
+    # One program a second, in turn, and only in the measured phase: fillrandom took as long.
+    times = sorted(float(row[0]) for row in rows + others)
+    assert rows
+    assert others
+    assert all(b - a > 0.9 for a, b in itertools.pairwise(times))
+    begin = float(overwrites(zoned)[0][0]) - 1
+    assert begin < times[0]
+    assert abs(len(rows) - len(others)) <= 1
+
+
+def found_cold(zoned: Zoned) -> int:
+    assert zoned.result.utilisation is not None
+    return zoned.result.utilisation.cold_bytes or 0
+
+
+def overwrites(zoned: Zoned) -> list[list[str]]:
+    return series(zoned, "overwrite")[1]
+
+
 def test_multipath_is_refused_before_anything_is_formatted(zoned: Zoned) -> None:
     queue = zoned.root / "sys/class/block/nvme0n2/queue"
     (queue / "max_active_zones").write_text("0")
@@ -117,21 +162,8 @@ def test_a_refusal_is_told_in_its_own_words(zoned: Zoned, command: str) -> None:
     assert list((zoned.root / "run").iterdir()) == []
 
 
-def killed(zoned: Zoned) -> None:
-    behave = zoned.root / "behave.json"
-    behave.write_text('{"overwrite": "hang"}')
-    child = zoned.start()
-    started, deadline = zoned.root / "started", time.monotonic() + 30
-    while not started.exists() or "\noverwrite " not in started.read_text():
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
-    child.kill()
-    child.communicate(timeout=30)
-    behave.unlink()
-
-
 def test_kill_nine_then_resume(zoned: Zoned) -> None:
-    killed(zoned)
+    zoned.kill_in_overwrite()
     assert json.loads((zoned.root / "zenfs.json").read_text())["aux"].startswith(
         f"{zoned.root}/run/zenfs--r01/aux/zl-"
     )
@@ -142,7 +174,7 @@ def test_kill_nine_then_resume(zoned: Zoned) -> None:
 
 
 def test_a_foreign_zenfs_after_a_kill_is_refused(zoned: Zoned) -> None:
-    killed(zoned)
+    zoned.kill_in_overwrite()
     node = zoned.root / "dev/nvme0n2"
     with node.open("r+b") as file:
         file.seek(signatures.ZENFS.label_offset)

@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 import lzma
 import os
-import time
 from pathlib import Path
 
 import pytest
 
 from harness.observe import signatures
+from harness.store.files import load_record
+from harness.store.ledger import Entry, Ledger, State
 from harness.store.result import Result, Severity, Status
 from harness.store.rundir import load_result
 from tests.runner.conftest import COLD, DATABASE, Machine
@@ -91,12 +92,74 @@ def test_a_run(zoned: Zoned) -> None:
 
 def test_what_the_level_wrote_is_kept_and_nothing_is_left(zoned: Zoned) -> None:
     assert zoned.run().returncode == 0
-    assert zoned.packed("overwrite.LOG.xz") == "synthetic LOG\n"
+    assert zoned.packed("overwrite.LOG.xz").startswith("2026/11/21-10:02:31")
     ledger = [json.loads(line) for line in zoned.packed("ledger.jsonl.xz").splitlines()]
-    assert [line["benchmark"] for line in ledger] == ["fillrandom", "overwrite"]
+    assert [line.get("benchmark") for line in ledger] == [None, "fillrandom", "overwrite"]
     series = (zoned.folder / "series" / "overwrite.csv").read_text().splitlines()
     assert [row.split(",")[1] for row in series] == ["operations", "10000", "10000"]
     assert list((zoned.root / "run").iterdir()) == []
+
+
+def entry(zoned: Zoned, name: str) -> Entry:
+    ledger = load_record(Ledger, zoned.folder / "ledger.json")
+    found = ledger.entry(name)
+    assert found is not None
+    return found
+
+
+def test_the_ledger_closes(zoned: Zoned) -> None:
+    zoned.change_phases(flags={"num": 20000, "threads": 1})
+    assert zoned.run().returncode == 0
+    cold, overwrite, run = (entry(zoned, name) for name in ("cold", "overwrite", "run"))
+    assert cold.submitted == {"nvme0n2": COLD // 4096 * 4096}
+    assert (overwrite.flush, overwrite.compaction, overwrite.wal) == (1000, 0, None)
+    assert overwrite.pad == {"threshold": 4096}
+    written = 65536 * 512
+    assert overwrite.media == {"nvme0n2": written + 4096}
+    assert overwrite.media_source == "modelled: H + P"
+    assert run.media == {"nvme0n2": 2 * (written + 4096)}
+    found = {(one.upper, one.lower): one.state for one in overwrite.closures}
+    assert found == {
+        ("user", "RocksDB WAL"): State.UNKNOWN,  # no statistics were asked for
+        ("RocksDB WAL", "zlfs wal"): State.UNKNOWN,
+        ("RocksDB flush", "zlfs flush"): State.EXACT,
+        ("RocksDB compaction", "zlfs compaction"): State.UNKNOWN,
+        ("zlfs", "kernel"): State.EXACT,
+        ("kernel", "device"): State.UNKNOWN,  # nobody counts behind the fake kernel
+        ("zlfs space", "zone report"): State.EXACT,
+    }
+    metrics = zoned.result.metrics
+    assert metrics["overwrite.wa_pad"].value == (written + 4096) / written
+    assert metrics["overwrite.wa_total"].value == (written + 4096) / (20000 * 416)
+    assert metrics["run.pad_bytes"].value == 8192
+    live = COLD // 4096 * 4096 + DATABASE
+    assert metrics["overwrite.live_bytes"].value == live
+    assert metrics["overwrite.space_amplification"].value == (live + 4096) / live
+
+
+def test_a_byte_between_two_layers_makes_the_run_invalid(zoned: Zoned) -> None:
+    (zoned.root / "behave.json").write_text('{"overwrite": "lost-bytes"}')
+    assert zoned.run().returncode == 4
+    assert zoned.result.status is Status.INVALID
+    broken = [issue for issue in zoned.result.issues if issue.code == "closure-broken"]
+    written = 65536 * 512
+    assert [(one.phase, one.severity, one.message) for one in broken] == [
+        (
+            "overwrite",
+            Severity.ERROR,
+            "RocksDB flush (1000 B) and zlfs flush (999 B) do not agree in overwrite",
+        ),
+        (
+            "overwrite",
+            Severity.ERROR,
+            f"zlfs ({written - 1} B) and kernel ({written} B) do not agree in overwrite",
+        ),
+        (
+            None,
+            Severity.ERROR,
+            f"zlfs ({2 * written - 1} B) and kernel ({2 * written} B) do not agree in the run",
+        ),
+    ]
 
 
 @pytest.mark.parametrize(
@@ -151,35 +214,20 @@ def test_a_refusal_is_told_in_its_own_words(zoned: Zoned, command: str) -> None:
     assert list((zoned.root / "run").iterdir()) == []
 
 
-def killed(zoned: Zoned) -> None:
-    """Kill the runner in the middle of a run of zlfs."""
-    behave = zoned.root / "behave.json"
-    behave.write_text('{"overwrite": "hang"}')
-    child = zoned.start()
-    started = zoned.root / "started"
-    deadline = time.monotonic() + 30
-    while not started.exists() or "overwrite" not in started.read_text():
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
-    child.kill()
-    child.communicate(timeout=30)
-    behave.unlink()
-
-
 def test_kill_nine_then_resume(zoned: Zoned) -> None:
-    killed(zoned)
+    zoned.kill_in_overwrite()
     assert (zoned.root / "run/zlfs--r01/aux/ledger.jsonl").exists()
     done = zoned.run()
     assert done.returncode == 0, done.stderr
     assert "zlfs--r01 of campaign c was killed there" in done.stderr
     assert zoned.result.status is Status.OK
     # Of this run alone: what the killed one left in the same place is gone.
-    assert zoned.packed("ledger.jsonl.xz").count("\n") == 2
+    assert zoned.packed("ledger.jsonl.xz").count("\n") == 3
     assert list((zoned.root / "run").iterdir()) == []
 
 
 def test_a_foreign_zlfs_after_a_kill_is_refused(zoned: Zoned) -> None:
-    killed(zoned)
+    zoned.kill_in_overwrite()
     node = zoned.root / "dev/nvme0n2"
     with node.open("r+b") as file:
         file.seek(signatures.ZLFS.label_offset)

@@ -71,6 +71,32 @@ def test_study_metrics_select_and_unknown_ones_are_refused(tmp_path: Path) -> No
         compare(comparison.campaign, contrast="colour")
 
 
+def served(share: float | None, base: float | None = 0.02) -> Callable[[Result], Result]:
+    """Say what share of reads caches served: of f2fs and of everybody else."""
+    key = "readrandom.cache_served_share"
+    return lambda r: with_metric(r, key, share if r.level == "f2fs" else base)
+
+
+def test_reads_that_another_cache_served_get_no_verdict(tmp_path: Path) -> None:
+    comparison = made(tmp_path, kind=DeviceKind.HARDWARE, change=served(0.6))
+    rate = row(comparison, "readrandom.throughput", "f2fs")
+    assert rate.verdict is Verdict.NOT_COMPARABLE
+    assert "caches served 2% of conventional-ext4's reads, 60% of f2fs's" in rate.notes
+    # Neither another level's, nor what is written.
+    for metric, level in (("readrandom.throughput", "btrfs"), (RATE, "f2fs"), (WRITTEN, "f2fs")):
+        assert row(comparison, metric, level).verdict is not Verdict.NOT_COMPARABLE
+
+
+@pytest.mark.parametrize("share", [0.12, 0.0, None])
+def test_caches_that_served_about_alike_are_no_obstacle(
+    tmp_path: Path, share: float | None
+) -> None:
+    comparison = made(tmp_path, kind=DeviceKind.HARDWARE, change=served(share))
+    found = row(comparison, "readrandom.throughput", "f2fs")
+    assert found.verdict is not Verdict.NOT_COMPARABLE
+    assert "caches served" not in " ".join(found.notes)
+
+
 def test_another_baseline_inverts_the_ratio(tmp_path: Path) -> None:
     comparison = made(tmp_path)
     other = compare(comparison.campaign, baseline="f2fs")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,7 +11,7 @@ from harness.errors import ConfigError, ToolFailed
 from harness.levels.base import LevelUp
 from harness.metrics import CATALOGUE
 from harness.store.spec import PhaseRole, PhaseSpec
-from harness.tools import histogram, rocksdb_log
+from harness.tools import histogram
 from harness.workloads import db_bench
 
 FIXTURES = Path(__file__).parents[1] / "fixtures" / "db_bench"
@@ -48,7 +47,7 @@ def test_argv_of_a_first_phase() -> None:
     argv = db_bench.argv(spec, level(), 42, first=True, program=PROGRAM, report=report())
     assert argv == [
         "/usr/bin/db_bench",
-        "--benchmarks=fillrandom",
+        "--benchmarks=fillrandom,stats",
         "--db=/m/db",
         "--use_existing_db=false",
         "--seed=42",
@@ -298,75 +297,3 @@ def test_an_unfinished_last_interval_is_left_out() -> None:
 def test_a_strange_interval_file_is_refused(text: str) -> None:
     with pytest.raises(ToolFailed):
         report().intervals(text)
-
-
-def with_statistics(name: str) -> tuple[PhaseSpec, str, str]:
-    return phase(name, statistics=True), *captured("7.8", f"statistics-{name}")
-
-
-# 20,000 records of 432 B; the second capture is without a WAL.
-@pytest.mark.parametrize(("name", "expected"), [("fillrandom", 8_640_000), ("overwrite", 0)])
-def test_what_went_to_the_wal_comes_from_a_ticker(name: str, expected: int) -> None:
-    spec, out, err = with_statistics(name)
-    metrics = db_bench.metrics(spec, db_bench.parse(spec, out, err))
-    assert metrics["wal_bytes"].value == expected
-    assert metrics["throughput"].value
-
-
-def test_without_statistics_there_is_no_such_metric() -> None:
-    assert "wal_bytes" not in db_bench.metrics(phase("fillrandom"), parsed("7.8", "fillrandom"))
-
-
-@pytest.mark.parametrize("cut", ["STATISTICS:", "rocksdb.wal.bytes"])
-def test_a_missing_ticker_is_an_error_and_never_zero(cut: str) -> None:
-    spec, out, err = with_statistics("overwrite")
-    with pytest.raises(ToolFailed, match=r"no rocksdb\.wal\.bytes"):
-        db_bench.parse(spec, out.partition(cut)[0], err)
-
-
-def test_a_phase_that_did_not_finish_wrote_nobody_knows_how_much() -> None:
-    spec, out, err = with_statistics("overwrite")
-    got = db_bench.parse(spec, out.partition("overwrite ")[0], err)
-    assert got.summaries == 0
-    assert db_bench.metrics(spec, got)["wal_bytes"].value is None
-
-
-LOG = FIXTURES / "7.8" / "statistics-overwrite.LOG"
-
-
-def test_table_files_come_from_the_log_with_those_of_the_close() -> None:
-    with LOG.open() as lines:
-        tables = rocksdb_log.table_bytes(lines)
-    out, _ = captured("7.8", "statistics-overwrite")
-    flushed = int(re.findall(r"^rocksdb.flush.write.bytes COUNT : (\d+)$", out, re.MULTILINE)[0])
-    compacted = re.findall(r"^rocksdb.compact.write.bytes COUNT : (\d+)$", out, re.MULTILINE)[0]
-    # Closing the database flushes the memtable that has no WAL: after the tickers were printed.
-    assert tables.flush > flushed
-    created = LOG.read_text().count('"event": "table_file_creation"')
-    assert created > 10
-    assert tables.flush + tables.compaction == sum(
-        int(size) for size in re.findall(r'"file_size": (\d+), "file_checksum"', LOG.read_text())
-    )
-    assert abs(tables.compaction - int(compacted)) < 2 * 1024 * 1024
-
-
-@pytest.mark.parametrize(
-    ("was", "becomes"),
-    [
-        ("RocksDB version:", "version:"),
-        ('"event": "table_file_creation", ', '"event": "table_file_creation" '),
-        ('"file_size": ', '"file_length": '),
-    ],
-)
-def test_a_damaged_log_is_an_error(was: str, becomes: str) -> None:
-    lines = LOG.read_text().replace(was, becomes).splitlines(keepends=True)
-    with pytest.raises(ToolFailed, match="RocksDB's LOG"):
-        rocksdb_log.table_bytes(lines)
-
-
-def test_an_event_that_was_cut_short_by_the_end_does_not_count() -> None:
-    whole = LOG.read_text()
-    end = whole.rindex('"event": "table_file_creation"')
-    before = rocksdb_log.table_bytes(whole.splitlines(keepends=True))
-    cut = rocksdb_log.table_bytes(whole[:end].splitlines(keepends=True))
-    assert cut.flush + cut.compaction < before.flush + before.compaction

@@ -159,6 +159,8 @@ def test_up_and_down_leave_nothing(kind: type[FileSystemLevel], host: Host, tmp_
     programs = [call[0] for call in calls]
     assert programs.index("check_devices") < programs.index(level.programs[0])
     assert ("reset" in programs) == level.uses_zoned
+    if level.uses_zoned:  # mkfs may leave write pointers where they were
+        assert programs.index("reset") < programs.index(level.programs[0])
     up.db.rmdir()
     (up.db.parent / "cold").rmdir()
     for _ in range(2):  # the second time there is nothing left to take down

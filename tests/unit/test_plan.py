@@ -81,12 +81,12 @@ def test_a_plan_is_written_whole(planner: Planner) -> None:
     assert planner("integration-levels") == 0
     plan = planner.plan()
     assert [host.host for host in plan.hosts] == ["rig"]
-    assert len(plan.hosts[0].runs) == 15
+    assert len(plan.hosts[0].runs) == 27
     folder = planner.results / "c"
     assert json.loads((folder / "hosts/rig/host.json").read_text()) == json.loads(dumps(rig()))
     record = decode(Campaign, json.loads((folder / "campaign.json").read_text()))
     assert record.study_digest == plan.study_digest
-    assert "15 runs" in planner.out
+    assert "27 runs" in planner.out
     assert "cold_bytes" in planner.out
 
 

@@ -11,10 +11,14 @@ from analysis.compare import compare
 from analysis.load import load
 from analysis.report import write_report
 from harness.cli.main import main
+from harness.store import checksums
+from harness.store.files import dumps
 from harness.store.result import Status
 from harness.store.spec import DeviceKind, Reason
 from tests.fixtures.campaigns import with_status, write_campaign
+from tests.unit.test_ledger import ZLFS, build
 
+ROOT = Path(__file__).parents[2]
 SKIPPED = {"xfs": Reason("kernel-too-old", "the kernel has no <zoned> xfs")}
 
 
@@ -93,8 +97,8 @@ def test_figures_are_stand_alone_svg_with_every_point(tmp_path: Path) -> None:
 def test_tables_hold_every_run(tmp_path: Path) -> None:
     tables = report(tmp_path) / "tables"
     assert {p.stem for p in tables.glob("*.csv")} == {
-        "cells", "differences", "environment", "issues", "metrics", "recorded", "runs", "skipped",
-        "utilisation", "verdicts",
+        "bottlenecks", "cells", "closures", "differences", "environment", "issues", "ledger", "lsm",
+        "metrics", "recorded", "runs", "skipped", "steady", "utilisation", "verdicts",
     }  # fmt: skip
     assert len((tables / "runs.csv").read_text().splitlines()) == 1 + 9
 
@@ -137,3 +141,46 @@ def test_a_second_report_changes_nothing_and_stale_figures_go(tmp_path: Path) ->
     stale.write_text("<svg/>")
     assert write_report(comparison, tmp_path / "out", 0.01)[1]
     assert not stale.exists()
+
+
+def test_rocksdbs_levels_are_shown_as_it_printed_them(tmp_path: Path) -> None:
+    folder = write_campaign(tmp_path / "c", levels=("f2fs",), repetitions=1)
+    run = folder / "hosts/rig/runs/f2fs--r01"
+    (run / "raw").mkdir()
+    captured = ROOT / "tests/fixtures/db_bench/9.10/tree-overwrite.out"
+    (run / "raw/overwrite.stdout").write_text(captured.read_text())
+    checksums.write(run)
+    page, _ = write_report(compare(load(folder)), tmp_path / "out", 0.01)
+    rows = (page.parent / "tables" / "lsm.csv").read_text().splitlines()
+    assert rows[2] == "f2fs--r01,overwrite,L1,3,3.64 MiB,0,0,0,0,1.1,0.38,2"
+    assert [row.split(",")[2] for row in rows[1:]] == ["L0", "L1", "L2", "Sum"]
+    assert "RocksDB's levels behind each phase" in page.read_text()
+
+
+def test_the_ledger_of_a_run_and_its_closures_are_shown(tmp_path: Path) -> None:
+    """The ledger is that of a recorded run of zlfs; a broken closure is not folded away."""
+    folder = write_campaign(tmp_path / "c", series=False)
+    run = folder / "hosts/rig/runs/f2fs--r01"
+    ledger = build(ZLFS)
+    (run / "ledger.json").write_text(dumps(ledger))
+    checksums.write(run)
+    out = report(tmp_path)
+    rows = (out / "tables/ledger.csv").read_text().splitlines()
+    assert len(rows) == 1 + 4
+    assert rows[3].startswith("f2fs--r01,overwrite,617 MiB,618 MiB,577 MiB,893 MiB,2.65 GiB,-,")
+    closures = (out / "tables/closures.csv").read_text().splitlines()
+    exact = "f2fs--r01,overwrite,RocksDB flush,zlfs flush,exact,604580859,604580859,0,,,"
+    assert exact in closures
+    page = (out / "index.html").read_text()
+    assert "<td>zlfs space</td><td>zone report</td><td>exact</td>" in page
+    assert "<details><summary>Closures: " in page
+    text = (run / "ledger.json").read_text().replace('"exact"', '"broken"', 1)
+    (run / "ledger.json").write_text(text)
+    checksums.write(run)
+    page = (report(tmp_path, "broken") / "index.html").read_text()
+    assert "<details open><summary>Closures: " in page
+    assert '<td class="bad">broken</td>' in page
+
+
+def test_without_ledgers_there_is_no_section(tmp_path: Path) -> None:
+    assert 'id="ledger"' not in (report(tmp_path) / "index.html").read_text()

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import socket
+import subprocess
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from itertools import pairwise
@@ -13,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from harness.errors import HostError, ToolFailed
-from harness.rig import model, qemu, qmp
+from harness.rig import model, qemu, qmp, witness
 from harness.rig.recipe import Image
 
 FIXTURES = Path(__file__).parents[1] / "fixtures" / "rig"
@@ -60,9 +63,19 @@ def test_a_drive_in_a_subsystem_follows_it() -> None:
     ))  # fmt: skip
 
 
-def test_the_guest_is_reached_on_loopback_only_and_reaches_nothing() -> None:
+def test_the_guest_is_reached_on_loopback_only_and_reaches_the_witness_alone() -> None:
     argv = qemu.argv(DEFAULT, Image(Path("/c")), port=2022, accelerator="tcg")
-    assert options(argv, "-netdev") == ["user,id=net,restrict=on,hostfwd=tcp:127.0.0.1:2022-:22"]
+    (network,) = options(argv, "-netdev")
+    first = "user,id=net,restrict=on,hostfwd=tcp:127.0.0.1:2022-:22,guestfwd=tcp:10.0.2.9:9-cmd:"
+    assert network.startswith(first)
+    # What QEMU makes of it: an option ends at a comma that stands alone.
+    program = network.removeprefix(first).replace(",,", "\0")
+    assert "," not in program
+    words = shlex.split(program.replace("\0", ","))
+    assert words[:3] == [sys.executable, "-I", "-c"]
+    drives = ["nvme0n1=zonelab0:1", "nvme0n2=zonelab0:2", "nvme0n3=zonelab0:3"]
+    assert words[4:] == ["qmp.sock", *drives]
+    assert "zonelab.witness=10.0.2.9:9" in options(argv, "-append")[0].split()
     assert "-nodefaults" in argv
 
 
@@ -79,7 +92,8 @@ def test_a_reset_must_not_end_qemu() -> None:
 
 
 @pytest.mark.parametrize(
-    ("accelerator", "accel", "cpu"), [("kvm", "kvm", "host"), ("tcg", "tcg,thread=single", "max")]
+    ("accelerator", "accel", "cpu"),
+    [("kvm", "kvm", "host"), ("tcg", "tcg,thread=single", "max,erms=off,fsrm=off")],
 )
 def test_accelerators(accelerator: str, accel: str, cpu: str) -> None:
     argv = qemu.argv(DEFAULT, Image(Path("/c")), port=1, accelerator=accelerator)
@@ -165,3 +179,37 @@ def test_nobody_listening_is_an_error(tmp_path: Path) -> None:
 def test_missing_counters_are_an_error_and_not_zero() -> None:
     with pytest.raises(ToolFailed, match="wr_bytes"):
         qmp.parse_blockstats([{"device": "a", "stats": {"rd_bytes": 1}}])
+
+
+def test_the_witness_is_a_line_of_json_and_nothing_else(serve: Serve) -> None:
+    """As QEMU starts it: beside its socket, with a command line that it takes apart itself."""
+    answer = json.loads((FIXTURES / "query-blockstats.json").read_text())
+    for number, drive in enumerate(answer, 1):
+        drive["stats"]["wr_bytes"] = 4096 * number  # nothing was written when it was captured
+    path = serve({"query-blockstats": json.dumps({"return": answer})})
+    drives = [("nvme0n2", "zonelab0", 2), ("nvme0n1", "zonelab0", 1)]
+    done = subprocess.run(
+        shlex.split(witness.command(path.name, drives)),
+        cwd=path.parent,
+        env={},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    wanted = qmp.parse_blockstats(answer)
+    assert done.stderr == ""
+    assert done.stdout.endswith("\n")
+    assert json.loads(done.stdout) == {
+        "drives": [
+            {"serial": serial, "nsid": nsid, "wr_bytes": wanted[drive].wr_bytes}
+            for drive, serial, nsid in drives
+        ]
+    }
+
+
+def test_a_drive_that_qemu_does_not_have(serve: Serve) -> None:
+    answer = (FIXTURES / "query-blockstats.json").read_text()
+    path = serve({"query-blockstats": json.dumps({"return": json.loads(answer)})})
+    with pytest.raises(ToolFailed, match="QEMU counts nothing for nvme7n1"):
+        witness.answer(path, ["nvme7n1=zonelab7:1"])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from pathlib import Path
 
 import pytest
@@ -62,6 +63,8 @@ class FakeGuest(zlfs_resets.Guest):
         self.load = load or "n=0; while :; do n=$((n+1)); echo $n,$n; sleep 0.01; done"
         self.verdict = judge
         self.log: list[str] = []
+        self.ends = self.load.endswith("exit 1")
+        self.program: Program | None = None
 
     def ssh(self, command: str, *, timeout: float = 300.0, check: bool = True) -> Completed:
         self.log.append(command)
@@ -71,11 +74,15 @@ class FakeGuest(zlfs_resets.Guest):
 
     def start(self, command: str) -> Program:
         self.log.append(command)
-        script = self.load if " write " in command else "sleep 60"
-        return Program(["sh", "-c", f"echo started; {script}"])
+        script = self.load if " write " in command else "exec sleep 60"
+        self.program = Program(["sh", "-c", f"echo started; {script}"])
+        return self.program
 
     def reset(self) -> None:
+        """Come after the end of a load that ends by itself, however slow the machine is."""
         self.log.append("reset")
+        while self.ends and self.program is not None and not self.program.ended:
+            time.sleep(0.01)
 
     def device(self) -> str:
         return "/dev/nvme0n3"
@@ -123,7 +130,7 @@ def test_a_judge_that_misses_something_ends_it(tmp_path: Path) -> None:
     ("load", "what", "timeout"),
     [
         ("echo 1,1; echo zlfs-torture: IO error; exit 1", "zlfs-torture: IO error", 60),
-        ("echo 0,0; sleep 60", "it said nothing|started", 0.5),  # nothing is ever synced
+        ("echo 0,0; exec sleep 60", "it said nothing|started", 0.5),  # nothing is ever synced
         ("echo 12,1 | tr -d '\\n'; exit 1", "started", 60),  # a line cut short is no number
     ],
 )

@@ -15,7 +15,8 @@ from harness.run import phases
 from harness.store.result import Issue, Severity, Utilisation
 from harness.store.spec import PhaseRole
 from harness.tools import db_bench
-from harness.tools.rocksdb_log import TableBytes
+from harness.tools.rocksdb_log import CAUSES, Log, TableBytes
+from harness.tools.rocksdb_stats import Statistics
 from harness.workloads.db_bench import Parsed, Summary
 from tests.runner.conftest import Machine
 from tests.runner.fakes import phase
@@ -185,9 +186,26 @@ def test_fill_phases_do_not_count_for_the_share(good: RunFacts) -> None:
     assert judge(replace(good, phases=(fill, *good.phases))) == ()
 
 
+@pytest.mark.parametrize(
+    ("limit", "stored", "warned"),
+    [(-1, 500, False), (110, 99 * 8 + 1, False), (109, 99 * 8 + 1, True), (0, 8, True),
+     (5000, 8, False), (10, None, False)],
+)  # fmt: skip
+def test_tables_that_cannot_all_be_open(
+    good: RunFacts, limit: int, stored: int | None, *, warned: bool
+) -> None:
+    flags = {"open_files": limit, "target_file_size_base": 8}
+    run = with_phase(good, spec=replace(good.phases[0].spec, flags=flags))
+    assert run.utilisation is not None
+    run = replace(run, utilisation=replace(run.utilisation, database_bytes=stored))
+    twice = replace(run, phases=run.phases * 2)
+    found = [(issue.code, issue.severity) for issue in judge(twice)]  # once is enough
+    assert found == ([("open-files-few", Severity.WARNING)] if warned else [])
+
+
 def test_every_rule_is_covered_here() -> None:
-    # A new rule gets a case above, in test_direct_io or in test_trace_rules.
-    assert len(RULES) == 22
+    # Add a case above (or in test_direct_io, test_ledger, test_trace_rules) when adding a rule.
+    assert len(RULES) == 24
 
 
 @pytest.mark.parametrize(("told", "expected"), [(50 * MIB, 2.02), (0, None)])
@@ -197,15 +215,15 @@ def test_level_write_amplification_is_device_bytes_over_rocksdbs(
     facts = replace(
         good.phases[0],
         spec=replace(good.phases[0].spec, flags={"statistics": True}),
-        parsed=parsed(wal_bytes=told // 2),
-        tables=TableBytes(told // 4, told // 4),
+        parsed=parsed(statistics=Statistics({"rocksdb.wal.bytes": told // 2}, {})),
+        lsm=Log(TableBytes(told // 4, told // 4), dict.fromkeys(CAUSES, 0), ()),
     )
     # 100 MiB to the zoned device and 1 MiB to the conventional one.
     found = {name.partition(".")[2]: one.value for name, one in phases.metrics(facts).items()}
     assert found["level_write_amplification"] == expected
     assert found["rocksdb_written"] == told
     assert (found["wal_bytes"], found["flush_bytes"]) == (told // 2, told // 4)
-    without = phases.metrics(replace(facts, tables=None))
+    without = phases.metrics(replace(facts, lsm=None))
     assert without["overwrite.rocksdb_written"].value is None
     assert without["overwrite.level_write_amplification"].value is None
     assert "overwrite.level_write_amplification" not in phases.metrics(good.phases[0])

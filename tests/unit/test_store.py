@@ -145,6 +145,32 @@ def test_eta_follows_what_runs_really_took(tmp_path: Path) -> None:
     assert load(path).line == "c: failed, 2/3 runs: no space"
 
 
+def test_eta_follows_a_phase_that_is_slower_than_predicted(tmp_path: Path) -> None:
+    from tests.runner.conftest import Machine  # noqa: PLC0415 - builds a plan
+
+    runs = Machine(tmp_path).plan.hosts[0].runs  # two runs, 10 s predicted each
+    now = [0.0]
+    path = tmp_path / "progress.json"
+    progress = Progress(path, "c", [], runs, clock=lambda: now[0], now=lambda: "t")
+    progress.begin(runs[0])
+    now[0] = 3.0
+    progress.phase("overwrite")
+    assert progress.eta() == 7 + 10
+    now[0] = 8.0
+    progress.tick(lambda: 0.04, force=True)  # too early to tell
+    assert progress.eta() == 2 + 10
+    progress.tick(lambda: 0.25, force=True)  # 5 s for a quarter
+    assert progress.eta() == 15 + 10
+    assert load(path).eta_seconds == 25
+    now[0] = 23.0
+    progress.tick(lambda: 0.5, force=True)
+    assert progress.eta() == 20 + 10  # where it once stood still at the other run's 10 s
+    progress.tick(lambda: 0.9, force=True)
+    now[0] = 50.0
+    progress.phase("readrandom")  # nothing is known of it yet
+    assert progress.eta() == 10
+
+
 @pytest.mark.parametrize(
     ("seconds", "text"), [(0, "0s"), (59.9, "59s"), (95, "1m35s"), (3700, "1h01m"), (-3, "0s")]
 )

@@ -27,11 +27,12 @@ def run(argv: list[str], folder: Path, **environment: str) -> subprocess.Complet
 
 
 def study(
-    folder: Path, play: int, check: int, *words: str, rigs: str = ""
+    folder: Path, play: int, check: int, *words: str, rigs: str = "", refused: str = "-"
 ) -> subprocess.CompletedProcess[str]:
     """Run the target with a ``zonelab`` whose rig and status end with these codes.
 
-    ``rigs`` are those that the study names.
+    ``rigs`` are those that the study names; the play on rig ``refused`` gets no plan. Plays that
+    end with 0 or 2 have reported.
     """
     program = folder / ".venv/bin/zonelab"
     program.parent.mkdir(parents=True)
@@ -40,14 +41,19 @@ def study(
         'case "$1 $3" in\n'
         f'"status --check") echo "$2" >asked; echo a table; exit {check};;\n'
         f'"plan --rigs") echo "$@" >named; printf "{rigs}";;\n'
-        f'*) echo "$@" >>played; test "$PLAYED" && mkdir -p results/c/report'
-        f" && touch results/c/report/index.html; exit {play};;\n"
+        '*) echo "$@" >>played;'
+        f' case "$3" in {refused}) exit 2;; esac;'
+        " mkdir -p results/c;"
+        ' for word in "$@"; do case "$PLAYED $word" in'
+        ' "yes report_word="*) touch "${word#report_word=}"; echo "$word" >word;; esac; done;'
+        f" exit {play};;\n"
         "esac\n"
     )
     program.chmod(0o755)
     done = ["confirm-study", "setup", "rig-image"]
     argv = ["make", "-f", str(ROOT / "Makefile"), *(f"--old-file={name}" for name in done)]
-    return run([*argv, "study", "CAMPAIGN=c", *words], folder, PLAYED="1" if play != 3 else "")
+    reported = "yes" if play in (0, 2) else "no"
+    return run([*argv, "study", "CAMPAIGN=c", *words], folder, PLAYED=reported)
 
 
 @pytest.mark.parametrize(
@@ -59,7 +65,10 @@ def test_the_folder_comes_last_however_it_ends(
     tmp_path: Path, play: int, check: int, code: int
 ) -> None:
     done = study(tmp_path, play, check)
-    assert done.stdout.splitlines()[-2:] == ["report: results/c/report/index.html", "results/c"]
+    shown = [line for line in done.stdout.splitlines() if "results/c" in line]
+    report = ["report: results/c/report/index.html"] if play in (0, 2) else []
+    assert shown == [*report, "results/c"]
+    assert done.stdout.splitlines()[-1] == "results/c"
     assert (f"Error {code}" in done.stderr) == (code != 0), done.stderr
     assert (done.returncode == 0) == (code == 0)
     assert (tmp_path / "asked").exists() == (play == 2)
@@ -68,9 +77,33 @@ def test_the_folder_comes_last_however_it_ends(
 
 
 def test_a_refusal_before_there_is_a_campaign_prints_no_folder(tmp_path: Path) -> None:
-    done = study(tmp_path, 3, 0)
-    assert "Error 3" in done.stderr
+    done = study(tmp_path, 0, 0, refused="default")
+    assert "Error 2" in done.stderr
     assert "results/c" not in done.stdout
+
+
+def test_a_refused_plan_is_no_reason_to_show_the_old_report(tmp_path: Path) -> None:
+    """Nor to say that runs failed, where some of an earlier call did."""
+    old = tmp_path / "results/c/report/index.html"
+    old.parent.mkdir(parents=True)
+    old.touch()
+    done = study(tmp_path, 0, 4, refused="default")
+    assert "Error 2" in done.stderr
+    assert "report:" not in done.stdout
+    assert done.stdout.splitlines()[-1] == "results/c"
+    assert not (tmp_path / "asked").exists()
+
+
+def test_a_part_that_is_refused_hides_no_report_of_another(tmp_path: Path) -> None:
+    done = study(tmp_path, 2, 4, rigs="default\\nxfs\\n", refused="default")
+    assert [rig for rig, _ in rigs_played(tmp_path)] == ["default", "xfs"]
+    assert "Error 2" in done.stderr  # the set-up is what to mend first
+    assert done.stdout.splitlines()[-2:] == ["report: results/c/report/index.html", "results/c"]
+
+
+def test_nothing_is_left_of_the_word(tmp_path: Path) -> None:
+    study(tmp_path, 0, 0)
+    assert not Path((tmp_path / "word").read_text().strip().partition("=")[2]).exists()
 
 
 def rigs_played(folder: Path) -> list[tuple[str, str]]:
@@ -106,13 +139,14 @@ def test_a_rig_that_is_named_has_the_whole_study(tmp_path: Path) -> None:
     assert not (tmp_path / "named").exists()
 
 
-def report(folder: Path) -> subprocess.CompletedProcess[str]:
+def report(folder: Path, **more: str) -> subprocess.CompletedProcess[str]:
     """Play the role alone, on this machine, with this checkout's ``zonelab``."""
     play = {"name": "Report", "hosts": "localhost", "connection": "local", "gather_facts": False}
     variables = {
         "campaign": "c", "zonelab_results": str(folder), "zonelab_root": str(ROOT),
         "zonelab_command": str(BIN / "zonelab"), "ansible_python_interpreter": sys.executable,
     }  # fmt: skip
+    variables |= more
     (folder / "play.yml").write_text(
         yaml.safe_dump([play | {"vars": variables, "roles": ["report"]}])
     )
@@ -142,7 +176,9 @@ def test_the_report_role_shows_the_table_once_and_fails_behind_it(
     assert cli.main(["compare", str(tmp_path / "c")]) == 0
     table = capsys.readouterr().out.rstrip()
     assert "overwrite.throughput" in table
-    done = report(tmp_path)
+    word = tmp_path / "word"
+    done = report(tmp_path, report_word=str(word))
+    assert word.exists()
     assert done.stdout.count(table) == 1, done.stdout
     assert (tmp_path / "c/report/index.html").exists()
     assert done.returncode == (2 if bad else 0), done.stdout

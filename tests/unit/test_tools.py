@@ -29,7 +29,8 @@ LABEL = "zonelab-a-long-label"
 
 def test_mkfs_argument_lists() -> None:
     assert " ".join(mkfs_ext4.argv(DEVICE, label=LABEL)) == (
-        "mkfs.ext4 -q -F -m 0 -L zonelab-a-long-l /dev/nvme0n3"
+        "mkfs.ext4 -q -F -m 0 -E lazy_itable_init=0,lazy_journal_init=0 -L zonelab-a-long-l"
+        " /dev/nvme0n3"
     )
     assert " ".join(mkfs_xfs.argv(DEVICE, label=LABEL)) == (
         "mkfs.xfs -q -f -L zonelab-a-lo /dev/nvme0n3"

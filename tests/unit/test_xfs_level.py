@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 from dataclasses import replace
 from pathlib import Path
 
@@ -35,6 +36,43 @@ def test_versions(host: Host, kernel: str, mkfs: str, code: str | None) -> None:
     host.mkfs_xfs = mkfs
     reason = Xfs(Kernel(host.root)).probe(ZONED, CONVENTIONAL)
     assert (reason.code if reason else None) == code
+
+
+CONFIGURED = "CONFIG_XFS_FS=m\nCONFIG_XFS_RT=y\n"
+NOT_SET = "CONFIG_XFS_FS=m\n# CONFIG_XFS_RT is not set\n"
+
+
+@pytest.mark.parametrize("packed", [False, True], ids=["boot", "proc"])
+@pytest.mark.parametrize(
+    ("text", "code"),
+    [
+        (CONFIGURED, None),
+        (NOT_SET, "kernel-config"),
+        ("CONFIG_XFS_FS=m\nCONFIG_XFS_RT_DEBUG=y\n", "kernel-config"),
+        ("", None),  # it does not tell: no refusal
+    ],
+)
+def test_the_kernel_needs_realtime_devices(
+    host: Host, packed: bool, text: str, code: str | None
+) -> None:
+    host.boot("6.15.2-own")
+    if packed:
+        (host.root / "proc/config.gz").write_bytes(gzip.compress(text.encode()))
+    else:
+        (host.root / "boot").mkdir()
+        (host.root / "boot/config-6.15.2-own").write_text(text)
+        (host.root / "boot/config-7.0.0").write_text(NOT_SET)  # of another kernel
+    reason = Xfs(Kernel(host.root)).probe(ZONED, CONVENTIONAL)
+    assert (reason.code if reason else None) == code
+    if reason is not None:
+        assert reason.hint == "boot a kernel that has CONFIG_XFS_RT=y"
+
+
+def test_a_damaged_configuration_tells_nothing(host: Host) -> None:
+    packed = gzip.compress(NOT_SET.encode() * 100)
+    for damaged in (b"no gzip", packed[:-20], packed[:12] + b"\xff\xff\xff" + packed[15:]):
+        (host.root / "proc/config.gz").write_bytes(damaged)
+        assert Xfs(Kernel(host.root)).probe(ZONED, CONVENTIONAL) is None
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,132 @@
+"""Asks a level's own programs for its state while db_bench works: one at a time, one a second."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import tempfile
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO
+
+from harness.errors import ToolFailed
+from harness.levels.base import Question
+from harness.tools import proc
+
+_COST = ("seconds", "read_bytes")
+# getrusage(2) counts input in blocks of this size, by the accounting behind /proc/self/io.
+_BLOCK = 512
+_ACCOUNTED = Path("/proc/self/io").exists()
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """A program at work; ``t`` counts from the beginning of the run."""
+
+    question: Question
+    t: float
+    child: subprocess.Popen[bytes]
+    stdout: IO[bytes]
+    stderr: IO[bytes]
+
+
+class Asker(AbstractContextManager["Asker"]):
+    """Appends a line to ``series/<question>.csv`` for each answer; the questions take turns.
+
+    A line has the time of asking, how long that took and what it read from devices, and the
+    answer: empty fields when the program failed, and then its words are in ``raw/``. What still
+    works at the end is killed: it only reads.
+
+    Args:
+        questions: what to ask; may be empty.
+        folder: the run directory.
+        clock: monotonic seconds.
+        began: the run's beginning on that clock.
+    """
+
+    def __init__(
+        self,
+        questions: Sequence[Question],
+        folder: Path,
+        *,
+        clock: Callable[[], float],
+        began: float,
+    ) -> None:
+        self._questions = tuple(questions)
+        self._folder = folder
+        self._clock = clock
+        self._began = began
+        self._turn = 0
+        self._asked: _Asked | None = None
+
+    def tick(self) -> None:
+        """Take the answer that has come, then ask anew; called about once a second.
+
+        While the program of an earlier second is at work nothing is asked.
+        """
+        if not self._questions or not self._collect():
+            return
+        question = self._questions[self._turn % len(self._questions)]
+        self._turn += 1
+        stdout, stderr = tempfile.TemporaryFile(), tempfile.TemporaryFile()  # noqa: SIM115 - _forget
+        t = self._clock() - self._began
+        child = proc.spawn(question.argv, stdout=stdout, stderr=stderr)
+        self._asked = _Asked(question, t, child, stdout, stderr)
+
+    def __exit__(self, *_: object) -> None:
+        if not self._collect() and self._asked is not None:
+            self._asked.child.kill()
+            self._asked.child.wait()
+            self._forget()
+
+    def _collect(self) -> bool:
+        """Write the answer down; False while the program is still at work."""
+        asked = self._asked
+        if asked is None:
+            return True
+        pid, status, usage = os.wait4(asked.child.pid, os.WNOHANG)
+        if pid == 0:
+            return False
+        asked.child.returncode = os.waitstatus_to_exitcode(status)
+        took = self._clock() - self._began - asked.t
+        read = usage.ru_inblock * _BLOCK if _ACCOUNTED else None
+        self._write(asked, took, read)
+        self._forget()
+        return True
+
+    def _write(self, asked: _Asked, took: float, read: int | None) -> None:
+        question = asked.question
+        try:
+            answer: Sequence[int | None] = _answer(asked)
+        except ToolFailed as error:
+            answer = [None] * len(question.columns)
+            with (self._folder / "raw" / f"{question.name}.failed").open("a") as log:
+                log.write(f"{asked.t:.3f} {error.message}\n")
+        with (self._folder / "series" / f"{question.name}.csv").open("a") as file:
+            if file.tell() == 0:
+                file.write(",".join(["t", *_COST, *question.columns]) + "\n")
+            fields = ["" if value is None else str(value) for value in (read, *answer)]
+            file.write(",".join([f"{asked.t:.3f}", f"{took:.3f}", *fields]) + "\n")
+
+    def _forget(self) -> None:
+        if self._asked is not None:
+            self._asked.stdout.close()
+            self._asked.stderr.close()
+            self._asked = None
+
+
+def _answer(asked: _Asked) -> tuple[int, ...]:
+    """Return what it answered; ToolFailed when it did not end well or printed something else."""
+    ended = proc.completed(
+        asked.question.argv, asked.child.returncode, 0.0, _text(asked.stdout), _text(asked.stderr)
+    )
+    if not ended.ok:
+        raise proc.failure(ended)
+    return asked.question.read(ended.stdout)
+
+
+def _text(file: IO[bytes]) -> str:
+    file.seek(0)
+    return file.read().decode("utf-8", errors="replace")

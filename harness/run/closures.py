@@ -1,0 +1,235 @@
+"""Do two adjacent layers agree? One function for each pair (docs/methods.md, "Closures")."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from harness.observe.zone_trace import traced
+from harness.store.ledger import Closure, OwnCounts, Snapshot, State
+from harness.store.spec import PhaseSpec
+from harness.tools.rocksdb_log import Log
+from harness.workloads.db_bench import Parsed
+
+KERNEL = "kernel"
+
+# F = H within 1 % and one quantum of the counter.
+_TOLERANCE = 0.01
+# A layer that hides its work is explained when its own counters leave at most as much open.
+_OPEN = 0.01
+
+# Benchmarks of db_bench that write one key by each operation, as a batch of its own.
+_ONE_KEY_EACH = frozenset({"fillseq", "fillrandom", "filluniquerandom", "fillsync", "overwrite"})
+# Flags with which batches or values are of other sizes.
+_ODD_FLAGS = ("batch_size", "value_size_distribution_type", "user_timestamp_size")
+# WriteBatch: sequence number and count, 12 B; and per record a tag (db/write_batch.cc).
+_BATCH_HEADER, _TAG = 12, 1
+# db/log_format.h: a record has a header of 7 B, one more in each block of 32 KiB that it runs
+# into, and up to 6 B stay empty where no header fits before a block's end.
+_LOG_BLOCK, _LOG_HEADER = 32768, 7
+_LOG_CROSSING = _LOG_HEADER + _LOG_HEADER - 1
+
+
+# File systems on conventional devices zero ranges (ext4: its inode tables, behind the mount).
+_ZEROES = "the kernel counts Write Zeroes as bytes written, for which a device gets no bytes"
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """What db_bench and RocksDB told of a phase; null where they did not."""
+
+    spec: PhaseSpec
+    parsed: Parsed | None
+    lsm: Log | None
+
+    @property
+    def operations(self) -> int | None:
+        """What the one summary line says."""
+        summary = self.parsed.summary if self.parsed else None
+        return summary.operations if summary else None
+
+    @property
+    def user(self) -> int | None:
+        """U in bytes."""
+        done = self.operations
+        return None if done is None else done * self.spec.user_bytes_per_operation
+
+    @property
+    def wal(self) -> int | None:
+        """Lw in bytes."""
+        return self.ticker("rocksdb.wal.bytes")
+
+    @property
+    def written(self) -> int | None:
+        """L in bytes: Lw + Lf + Lc."""
+        if self.lsm is None or self.wal is None:
+            return None
+        return self.wal + self.lsm.tables.flush + self.lsm.tables.compaction
+
+    @property
+    def threads(self) -> int:
+        """Those of db_bench that write."""
+        return int(self.spec.flags.get("threads", 1))
+
+    def ticker(self, name: str) -> int | None:
+        """Return a count of a benchmark that finished."""
+        statistics = self.parsed.statistics if self.parsed else None
+        if statistics is None or self.operations is None:
+            return None
+        return statistics.tickers.get(name)
+
+
+def exact(upper: str, lower: str, above: int, below: int) -> Closure:
+    """Two counts of the same bytes."""
+    return _between((upper, lower), above, below, (above, above))
+
+
+def user_to_wal(told: Told) -> Closure:
+    """Every operation is in the write-ahead log once, as a batch with one record.
+
+    A group of threads is logged as one batch, which saves the others' headers.
+    """
+    upper, lower = "user", "RocksDB WAL"
+    spec, user, count = told.spec, told.user, told.operations
+    known = spec.benchmark in _ONE_KEY_EACH and not any(name in spec.flags for name in _ODD_FLAGS)
+    if not known or not told.wal or user is None or count is None:
+        return Closure(upper, lower, State.UNKNOWN, above=user, below=told.wal)
+    key = int(spec.flags.get("key_size", 16))
+    lengths = _varint(key) + _varint(spec.user_bytes_per_operation - key)
+    high = user + count * (_BATCH_HEADER + _TAG + lengths)
+    low = high - (_BATCH_HEADER * (count - 1) if told.threads > 1 else 0)
+    return _between((upper, lower), user, told.wal, (low, high))
+
+
+def rocksdb_to_level(told: Told, level: str, payload: Mapping[str, int]) -> list[Closure]:
+    """What RocksDB says it wrote is what the level was handed, by cause.
+
+    Lengths of table files agree to the byte. The WAL's ticker has records without their framing,
+    of which the format of the log leaves no more open than where files begin.
+    """
+    tables = told.lsm.tables if told.lsm else None
+    by_cause = {"flush": tables.flush, "compaction": tables.compaction} if tables else {}
+    found = []
+    for cause in ("flush", "compaction"):
+        names = (f"RocksDB {cause}", f"{level} {cause}")
+        above, below = by_cause.get(cause), payload.get(cause)
+        if above is None or below is None:
+            found.append(Closure(*names, State.UNKNOWN, above=above, below=below))
+        else:
+            found.append(exact(*names, above, below))
+    return [_wal(told, level, payload.get("wal")), *found]
+
+
+def hidden(upper: str, lower: str, above: int | None, below: int, *, gc: int | None) -> Closure:
+    """Through a layer that hides its work: nothing can be broken, only explained or not.
+
+    Negative: bytes of files that were deleted before the page cache wrote them back.
+    """
+    if above is None:
+        return Closure(upper, lower, State.UNKNOWN, below=below)
+    explained = {"gc": gc} if gc is not None else {}
+    left = below - above - sum(explained.values())
+    state = State.EXPLAINED if abs(left) <= _OPEN * below else State.UNEXPLAINED
+    note = "the page cache dropped files before it wrote them back" if left < 0 else ""
+    return Closure(
+        upper, lower, state, above=above, below=below, explained=explained, unexplained=left,
+        note=note,
+    )  # fmt: skip
+
+
+def accepted(before: Snapshot, after: Snapshot) -> dict[str, int]:
+    """Return what the devices accepted, by the witness' counters; {} without one at both ends."""
+    first, last = before.witness, after.witness
+    if first is None or last is None or first.covers != last.covers:
+        return {}
+    return {name: last.accepted[name] - first.accepted[name] for name in last.accepted}
+
+
+def kernel_to_driver(before: Snapshot, after: Snapshot) -> list[Closure]:
+    """What the kernel counted is what was in the commands that its driver was handed."""
+    seen = traced(before, after)
+    if seen is None or not seen.complete:
+        return []  # a rule says so, where there should have been a tracer
+    return [
+        exact(
+            f"{KERNEL} {name}",
+            f"driver {name}",
+            after.written[name] - before.written[name],
+            seen.submitted(name),
+        )
+        for name in (seen.zoned, seen.conventional)
+        if name is not None
+    ]
+
+
+def level_to_driver(
+    level: str, own: OwnCounts | None, before: Snapshot, after: Snapshot
+) -> list[Closure]:
+    """Zones that the level says it finished and reset are those of the commands to the driver."""
+    seen = traced(before, after)
+    if own is None or seen is None or seen.zoned is None or not seen.complete:
+        return []
+    finishes, resets = seen.done(seen.zoned, "finish"), seen.done(seen.zoned, "reset", "reset-all")
+    return [
+        replace(exact(f"{level} finishes", "driver finishes", own.finishes, finishes), unit="1"),
+        replace(exact(f"{level} resets", "driver resets", own.resets, resets), unit="1"),
+        exact(f"{level} pad", "driver pad", sum(own.given_up.values()), sum(seen.pad.values())),
+    ]
+
+
+def kernel_to_device(before: Snapshot, after: Snapshot) -> list[Closure]:
+    """What the kernel submitted is what the devices accepted: F = H."""
+    counts, witness = accepted(before, after), after.witness
+    if not counts or witness is None:
+        why = after.witness_note or before.witness_note or "nobody counts behind the kernel"
+        return [Closure(KERNEL, "device", State.UNKNOWN, note=why)]
+    found = []
+    for name, below in counts.items():
+        covered = witness.covers[name]
+        above = sum(after.written[disk] - before.written[disk] for disk in covered)
+        names = (f"{KERNEL} {name}", f"device {name}")
+        if not (before.settled and after.settled):
+            found.append(
+                Closure(
+                    *names, State.UNKNOWN, above=above, below=below, note="counters never settled"
+                )
+            )
+            continue
+        room = int(above * _TOLERANCE) + witness.quantum
+        one = _between(names, above, below, (above - room, above + room), close=True)
+        if one.state is State.BROKEN and below < above and set(covered) & set(after.zeroing):
+            one = replace(one, state=State.UNEXPLAINED, unexplained=below - above, note=_ZEROES)
+        found.append(one)
+    return found
+
+
+def _wal(told: Told, level: str, below: int | None) -> Closure:
+    names = ("RocksDB WAL", f"{level} wal")
+    above, records = told.wal, told.ticker("rocksdb.write.wal")
+    recycled = bool(told.spec.flags.get("recycle_log_file_num"))  # longer headers
+    if above is None or records is None or below is None or recycled:
+        return Closure(*names, State.UNKNOWN, above=above, below=below)
+    framing = records * _LOG_HEADER
+    # Threads that are logged as a group share a record.
+    low = above + (framing if told.threads == 1 else 0)
+    high = above + framing + below // _LOG_BLOCK * _LOG_CROSSING
+    return _between(names, above, below, (low, high))
+
+
+def _between(
+    names: tuple[str, str], above: int, below: int, bounds: tuple[int, int], *, close: bool = False
+) -> Closure:
+    """Compare; ``close``: the bounds are a tolerance, inside which only equality is exact."""
+    low, high = bounds
+    if not low <= below <= high:
+        state = State.BROKEN
+    elif close and above != below:
+        state = State.CLOSED
+    else:
+        state = State.EXACT
+    return Closure(*names, state, above=above, below=below, low=low, high=high)
+
+
+def _varint(value: int) -> int:
+    """Return how many bytes a number takes, seven bits each (util/coding.h)."""
+    return max(1, -(-value.bit_length() // 7))

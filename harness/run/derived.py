@@ -1,0 +1,73 @@
+"""Series and histograms of a phase as raw files give them, for ``zonelab verify``.
+
+Times in series count from the run's beginning, which no raw file tells: a series has to agree with
+its raw file up to one shift.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from harness.errors import ToolFailed
+from harness.rules.facts import PhaseFacts
+from harness.run import phases
+from harness.store.files import dumps
+from harness.tools import db_bench
+
+# Series have milliseconds, so the shift is known to that much on either side.
+_ROUNDING = 0.0021
+
+Rows = list[tuple[float, str]]
+
+
+def differences(folder: Path, facts: PhaseFacts) -> Iterator[str]:
+    """Return one line per file that raw files do not bear out."""
+    name = facts.spec.name
+    histograms = facts.parsed.histograms if facts.parsed else {}
+    for operation, histogram in histograms.items():
+        path = f"histograms/{name}.{operation}.json"
+        if _text(folder / path) != dumps(histogram):
+            yield f"{path}: is not what raw/{name}.stdout gives"
+    yield from _series(folder, f"series/{name}.csv", _operations(folder / "raw", name))
+    tree = phases.tree_rows(facts.lsm.points) if facts.lsm else None
+    yield from _series(folder, f"series/{name}.lsm.csv", tree)
+
+
+def _operations(raw: Path, name: str) -> Rows | None:
+    """Return operations by second of the benchmark; None where db_bench told none."""
+    report = raw / f"{name}.report.csv"
+    try:
+        points = (
+            db_bench.intervals(phases.text(report))
+            if report.is_file()
+            else db_bench.stats_intervals(phases.text(raw / f"{name}.stderr"))
+        )
+    except ToolFailed:
+        return None
+    return [(float(second), str(operations)) for second, operations in points]
+
+
+def _series(folder: Path, path: str, wanted: Rows | None) -> Iterator[str]:
+    stored = _text(folder / path)
+    if wanted is None:
+        if stored:
+            yield f"{path}: raw/ gives no such series"
+        return
+    found = [line.partition(",")[::2] for line in stored.splitlines()[1:]]
+    if [rest for _, rest in found] != [rest for _, rest in wanted]:
+        yield f"{path}: has other values than raw/ gives"
+    elif not _shifted([t for t, _ in found], [t for t, _ in wanted]):
+        yield f"{path}: has other times than raw/ gives"
+
+
+def _shifted(stored: Sequence[str], wanted: Sequence[float]) -> bool:
+    try:
+        shifts = [float(t) - second for t, second in zip(stored, wanted, strict=True)]
+    except ValueError:
+        return False
+    return not shifts or max(shifts) - min(shifts) <= _ROUNDING
+
+
+def _text(path: Path) -> str:
+    return path.read_text(encoding="utf-8") if path.is_file() else ""

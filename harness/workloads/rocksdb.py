@@ -1,0 +1,119 @@
+"""What RocksDB did in a phase: its own bytes, stalls, table opens and cache (docs/methods.md)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from harness.store.spec import PhaseSpec
+from harness.tools.rocksdb_log import CAUSES, Log
+from harness.tools.rocksdb_stats import Statistics
+from harness.workloads.db_bench import READ_TICKERS, STATISTICS, TABLE_OPEN, Parsed
+
+Value = int | float | None
+
+_MICROS = 1_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Below:
+    """What reached the devices in a phase, in bytes; ``read`` without what the level's GC moved."""
+
+    written: float | None = None
+    read: float | None = None
+
+
+def metrics(
+    phase: PhaseSpec, parsed: Parsed | None, log: Log | None, below: Below
+) -> dict[str, Value]:
+    """Return the values by catalogue name; null where anything they need is unknown.
+
+    What comes from tickers and histograms is there with the flag ``statistics`` only.
+
+    Args:
+        phase: what was asked for.
+        parsed: what db_bench printed, null where it could not be read.
+        log: RocksDB's LOG, null where the level does not show it.
+        below: H, and the reads.
+    """
+    values = _of_the_log(log)
+    if parsed is not None and parsed.levels is not None:
+        values["lsm_bytes"] = parsed.levels[-1].size
+    if phase.flags.get(STATISTICS):
+        finished = parsed if parsed is not None and parsed.summary is not None else None
+        values |= _bytes(phase, finished, log, below.written)
+        values |= _shares(phase, finished) | _reads(finished, below.read)
+    return values
+
+
+def _of_the_log(log: Log | None) -> dict[str, Value]:
+    flush = log.tables.flush if log else None
+    compaction = log.tables.compaction if log else None
+    told = [point.pending for point in log.points if point.pending is not None] if log else []
+    return {
+        "flush_bytes": flush,
+        "compaction_bytes": compaction,
+        "rocksdb_sum": (flush + compaction) / flush if flush and compaction is not None else None,
+        **{f"stalls_{cause}": log.stalls[cause] if log else None for cause in CAUSES},
+        "pending_compaction_bytes": told[-1] if told else None,
+    }
+
+
+def _bytes(
+    phase: PhaseSpec, finished: Parsed | None, log: Log | None, device: float | None
+) -> dict[str, Value]:
+    """Return L and what is made of it.
+
+    L = Lw + Lf + Lc: without the small files (MANIFEST, OPTIONS and the like).
+    """
+    wal = _ticker(finished, "rocksdb.wal.bytes")
+    above = wal + log.tables.flush + log.tables.compaction if log and wal is not None else None
+    summary = finished.summary if finished else None
+    user = summary.operations * phase.user_bytes_per_operation if summary else None
+    return {
+        "wal_bytes": wal,
+        "rocksdb_written": above,
+        "wa_lsm": above / user if user and above is not None else None,
+        "level_write_amplification": device / above if above and device is not None else None,
+    }
+
+
+def _shares(phase: PhaseSpec, finished: Parsed | None) -> dict[str, Value]:
+    summary = finished.summary if finished else None
+    micros = summary.seconds * _MICROS if summary and summary.seconds > 0 else None
+    threads = phase.flags.get("threads", 1)
+    statistics = finished.statistics if finished else None
+    stalled, opening = _ticker(finished, "rocksdb.stall.micros"), _sum(statistics, TABLE_OPEN)
+    hits = _ticker(finished, "rocksdb.block.cache.hit")
+    misses = _ticker(finished, "rocksdb.block.cache.miss")
+    lookups = hits + misses if hits is not None and misses is not None else None
+    return {
+        "stall_share": stalled / micros if micros and stalled is not None else None,
+        "table_open_share": (
+            opening / (micros * int(threads)) if micros and opening is not None else None
+        ),
+        "cache_hit_share": hits / lookups if lookups and hits is not None else None,
+    }
+
+
+def _reads(finished: Parsed | None, device: float | None) -> dict[str, Value]:
+    """Return what RocksDB asked its files for, and the share of it that no device was asked for.
+
+    Devices read whole blocks and ahead, so the share is a lower bound; it is never below 0.
+    """
+    parts = [_ticker(finished, name) for name in READ_TICKERS]
+    asked = sum(part for part in parts if part is not None) if None not in parts else None
+    served = 1 - device / asked if asked and device is not None else None
+    return {
+        "reads_asked": asked,
+        "cache_served_share": max(served, 0.0) if served is not None else None,
+    }
+
+
+def _ticker(finished: Parsed | None, name: str) -> int | None:
+    statistics = finished.statistics if finished else None
+    return statistics.tickers.get(name) if statistics else None
+
+
+def _sum(statistics: Statistics | None, name: str) -> int | None:
+    found = statistics.histograms.get(name) if statistics else None
+    return found[1] if found else None

@@ -1,0 +1,186 @@
+"""``zonelab verify`` computes every number of a run again, and finds each that was changed."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from harness.run import recompute
+from tests.runner.conftest import Machine
+from tests.runner.test_zlfs_runs import Zoned
+
+Edit = Callable[[Any], None]
+
+
+def edit(path: Path, change: Edit) -> None:
+    record = json.loads(path.read_text())
+    change(record)
+    path.write_text(json.dumps(record))
+
+
+def put(*keys: str | int, value: object) -> Edit:
+    """Set what is below these keys; numbers get ``value`` added."""
+
+    def change(record: Any) -> None:
+        *way, last = keys
+        for key in way:
+            record = record[key]
+        old = record[last]
+        record[last] = old + value if isinstance(value, int) and isinstance(old, int) else value
+
+    return change
+
+
+def zlfs_run(root: Path, behave: str) -> Path:
+    """Run zlfs on a fake machine; the run's directory, which verify is content with."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("ZONELAB_NATIVE", str(root / "native"))
+        patch.setenv("PATH", f"{root / 'bin'}:{os.environ['PATH']}")
+        zoned = Zoned(root)
+        (root / "behave.json").write_text(behave)
+        zoned.run()
+    assert recompute.of_run(zoned.folder) == []
+    return zoned.folder
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return zlfs_run(tmp_path_factory.mktemp("whole"), "{}")
+
+
+@pytest.fixture
+def run(whole: Path, tmp_path: Path) -> Path:
+    """A copy of one run, to be changed."""
+    return Path(shutil.copytree(whole, tmp_path / whole.name))
+
+
+@pytest.mark.parametrize("mode", ["", "crash", "truncate", "no-gc"])
+def test_a_run_as_it_was_written_is_borne_out(machine: Machine, mode: str) -> None:
+    (machine.root / "behave.json").write_text(json.dumps({"overwrite": mode}))
+    machine.run("--only", "fake--r01")
+    folder = machine.runs / "fake--r01"
+    assert (folder / "ledger.json").exists()
+    assert recompute.of_run(folder) == []
+
+
+def test_a_run_with_a_conventional_device_is(machine: Machine) -> None:
+    machine.use_conventional()
+    machine.run("--only", "fake--r01")
+    folder = machine.runs / "fake--r01"
+    ledger = json.loads((folder / "ledger.json").read_text())
+    assert ledger["entries"][-1]["submitted"] == {"nvme0n2": 2 * 65536 * 512, "nvme0n1": 0}
+    assert recompute.of_run(folder) == []
+
+
+CHANGES: list[tuple[str, Edit, str]] = [
+    (
+        "result.json",
+        put("metrics", "overwrite.zoned_written", "value", value=1),
+        "overwrite.zoned_written: result.json has 33554433, raw/ gives 33554432",
+    ),
+    (
+        "result.json",
+        put("metrics", "run.wa_total", "value", value=1.0),
+        "run.wa_total: result.json has 1.0, raw/ gives ",
+    ),
+    (
+        "result.json",
+        put("metrics", "overwrite.cpu_seconds", "value", value=0.5),
+        "overwrite.cpu_seconds: result.json has 0.5, raw/ gives None",
+    ),
+    (
+        "result.json",
+        lambda record: record["metrics"].pop("overwrite.zones_full"),
+        "overwrite.zones_full: is not in result.json",
+    ),
+    (
+        "result.json",
+        put("utilisation", "live_bytes", value=1),
+        "utilisation.live_bytes: result.json has ",
+    ),
+    (
+        "result.json",
+        lambda record: record["issues"].append(
+            {"code": "closure-broken", "severity": "error", "message": "x", "phase": None}
+        ),
+        "result.json has an issue that raw/ does not give, closure-broken: x",
+    ),
+    (
+        "ledger.json",
+        put("entries", 2, "flush", value=1),
+        "ledger.json: overwrite.flush: has 1001, raw/ gives 1000",
+    ),
+    (
+        "ledger.json",
+        put("entries", 1, "closures", 2, "state", value="closed"),
+        "ledger.json: fillrandom.closures: has ",
+    ),
+    (
+        "ledger.json",
+        lambda record: record["entries"].pop(),
+        "ledger.json: has not the entries cold, fillrandom, overwrite, run",
+    ),
+    (
+        "raw/overwrite.counters.json",
+        put("written", "nvme0n2", value=1),
+        "ledger.json: overwrite.submitted: has ",
+    ),
+    (
+        "raw/overwrite.usage.json",
+        put("own", "payload", "flush", value=1),
+        "the last usage.json has payload ",
+    ),
+    (
+        "raw/overwrite.process.json",
+        put("load_seconds", value=3.0),
+        "overwrite.cpu_seconds: result.json has None, raw/ gives 3.0",
+    ),
+    ("raw/cold.counters.json", lambda record: record.clear(), "schema_version"),
+]
+
+
+@pytest.mark.parametrize(("file", "change", "message"), CHANGES)
+def test_whatever_was_changed_is_found(run: Path, file: str, change: Edit, message: str) -> None:
+    edit(run / file, change)
+    assert any(message in line for line in recompute.of_run(run))
+
+
+@pytest.mark.parametrize(
+    ("file", "was", "becomes", "message"),
+    [
+        ("series/overwrite.csv", ",10000", ",10001", "has other values than raw/ gives"),
+        ("series/overwrite.csv", "t,operations\n", "t,operations\n9", "has other times than raw/"),
+        ("series/overwrite.lsm.csv", ",1,3,7", ",1,3,8", "has other values than raw/ gives"),
+        ("histograms/overwrite.write.json", '"count": 20000', '"count": 20001', "is not what raw/"),
+    ],
+)
+def test_a_series_that_was_changed_is_found(
+    run: Path, file: str, was: str, becomes: str, message: str
+) -> None:
+    text = (run / file).read_text()
+    assert was in text
+    (run / file).write_text(text.replace(was, becomes, 1))
+    (line,) = recompute.of_run(run)
+    assert line.startswith(f"{file}: {message}")
+
+
+def test_a_broken_closure_is_borne_out_and_cannot_be_taken_away(tmp_path: Path) -> None:
+    folder = zlfs_run(tmp_path, '{"overwrite": "lost-bytes"}')
+    edit(folder / "result.json", put("issues", value=[]))
+    lines = recompute.of_run(folder)
+    assert len(lines) == 3
+    assert lines[0].startswith("result.json lacks the issue closure-broken: RocksDB flush (1000 B)")
+
+
+def test_a_missing_raw_file_is_named(run: Path) -> None:
+    (run / "raw" / "overwrite.zones.csv").write_text("zone\n")
+    assert recompute.of_run(run) == ["a zone report begins with 'zone'"]
+    (run / "raw" / "fillrandom.usage.json").unlink()
+    (line,) = recompute.of_run(run)
+    assert line.endswith("fillrandom.usage.json does not exist")

@@ -1,0 +1,83 @@
+"""``zonelab inspect``: each level, whether it can run, why not, and what would help."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from pathlib import Path
+
+import pytest
+
+from harness.cli import inspect as command
+from harness.cli.main import main
+from harness.levels import LEVELS
+from harness.levels.filesystem import FileSystemLevel
+from harness.levels.zenfs import ZenFs
+from harness.store.codec import decode
+from harness.store.spec import Inspection
+from harness.tools import proc
+from harness.tools.kernel import Kernel
+from tests.runner.conftest import Machine
+from tests.runner.fakes import FakeHost, FakeLevel
+
+Asked = list[str]
+
+
+@pytest.fixture
+def asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Asked:
+    """The real levels on a fake machine that has no program at all, and one level that runs."""
+    machine = Machine(tmp_path / "machine")
+    kernel = Kernel(machine.root)
+    levels = {
+        name: type(level)(kernel) if isinstance(level, FileSystemLevel | ZenFs) else level
+        for name, level in LEVELS.items()
+    }
+    monkeypatch.setattr(proc, "which", lambda _: None)
+    monkeypatch.setenv("ZONELAB_NATIVE", str(tmp_path))
+    monkeypatch.setenv("ZONELAB_ZENFS", str(tmp_path))
+    monkeypatch.setattr(command, "Host", lambda: FakeHost(machine.root))
+    monkeypatch.setattr(command, "LEVELS", levels | {"fake": FakeLevel(machine.root)})
+    return ["inspect", "nvme0n2", "--state-dir", str(tmp_path / "state")]
+
+
+def test_the_record_tells_it_all(asked: Asked, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([*asked, "--format", "json"]) == 0
+    found = decode(Inspection, json.loads(capsys.readouterr().out))
+    assert [probe.level for probe in found.levels] == [*LEVELS, "fake"]
+    for probe in found.levels[:-1]:
+        assert not probe.available
+        assert probe.reason is not None
+        assert (probe.reason.code, bool(probe.reason.hint)) == ("program-missing", True)
+    assert found.levels[-1].available
+
+
+@pytest.mark.parametrize("format_", ["table", "md"])
+def test_people_see_code_reason_and_remedy(
+    asked: Asked, capsys: pytest.CaptureFixture[str], format_: str
+) -> None:
+    assert main([*asked, "--format", format_]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    header = next(line for line in lines if "can run" in line)
+    assert "what would help" in header
+    (zoned,) = [line for line in lines if line.lstrip("| ").startswith("dm-zoned")]
+    for part in ("program-missing", "dm-zoned needs dmzadm, which is not installed",
+                 "apt-get install dm-zoned-tools"):  # fmt: skip
+        assert part in zoned
+    (fake,) = [line for line in lines if line.lstrip("| ").startswith("fake")]
+    assert "missing" not in fake
+
+
+def test_tables_for_programs_have_the_codes(
+    asked: Asked, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main([*asked, "--format", "csv"]) == 0
+    rows = dict(csv.reader(io.StringIO(capsys.readouterr().out)))
+    codes = {name.removeprefix("level "): code for name, code in rows.items() if "level" in name}
+    assert codes == dict.fromkeys(LEVELS, "program-missing") | {"fake": "ok"}
+
+
+def test_nothing_is_written(asked: Asked, tmp_path: Path) -> None:
+    before = {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*")}
+    assert main(asked) == 0
+    assert {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*")} == before

@@ -1,0 +1,142 @@
+"""``roles/dm_zap`` and ``roles/zenfs`` with the real ansible; kernel and compiler are synthetic."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+
+ROOT = Path(__file__).parents[2]
+RECAP = re.compile(r"changed=(\d+) +unreachable=0 +failed=(\d+)")
+# Logs what it was called with. insmod makes the target appear, make what was to be compiled.
+PROGRAM = """#!/bin/sh
+echo "$(basename "$0") $*" >> {log}
+case $(basename "$0") in
+  dmsetup) cat {targets};;
+  insmod) test -e "$1" && echo 'zap              v1.0.0' >> {targets};;
+  make) test ! -e {broken} || {{ echo 'error: implicit declaration'; exit 2; }}
+    for word; do case $word in M=*) touch "${{word#M=}}/dm-zap.ko";; esac; done;;
+  dpkg-query) shift 2; for package; do echo "$package installed"; done;;
+esac
+"""
+
+
+class Host:
+    """This machine as the roles see it: programs of its own, and a folder instead of /usr/local."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder, self.lib = folder, folder / "lib"
+        self.log, self.targets, self.broken = folder / "log", folder / "targets", folder / "broken"
+        self.targets.write_text("linear           v1.4.0\n")
+        (folder / "bin").mkdir()
+        text = PROGRAM.format(log=self.log, targets=self.targets, broken=self.broken)
+        for name in ("dmsetup", "insmod", "make", "dpkg-query"):
+            (folder / "bin" / name).write_text(text)
+            (folder / "bin" / name).chmod(0o755)
+
+    def play(self, role: str, **variables: str) -> tuple[int, int, str]:
+        """Run a role; return (changed, failed, output)."""
+        play = {"name": "Level", "hosts": "all", "gather_facts": False, "roles": [role]}
+        (self.folder / "play.yml").write_text(yaml.safe_dump([play]))
+        given = {
+            "zonelab_root": str(ROOT), "zonelab_become": False, "zonelab_lib": str(self.lib),
+            "ansible_python_interpreter": sys.executable, **variables,
+        }  # fmt: skip
+        playbook = str(Path(sys.executable).with_name("ansible-playbook"))
+        argv = [playbook, "-i", "localhost,", "-c", "local", str(self.folder / "play.yml")]
+        argv += ["-e", f"@{ROOT / 'ansible/group_vars/all.yml'}", "-e", json.dumps(given)]
+        path = f"{self.folder / 'bin'}:{os.environ['PATH']}"
+        env = os.environ | {"PATH": path, "ANSIBLE_PIPELINING": "1"}  # half the time
+        done = subprocess.run(
+            argv, cwd=ROOT / "ansible", env=env, capture_output=True, text=True, check=False
+        )
+        found = RECAP.search(done.stdout)
+        assert found, done.stdout + done.stderr
+        return int(found[1]), int(found[2]), done.stdout
+
+    def calls(self, program: str) -> list[str]:
+        lines = self.log.read_text().splitlines() if self.log.exists() else []
+        return [line.partition(" ")[2] for line in lines if line.startswith(f"{program} ")]
+
+
+@pytest.fixture
+def host(tmp_path: Path) -> Host:
+    return Host(tmp_path)
+
+
+@pytest.mark.parametrize("role", ["dm_zap", "zenfs"])
+def test_where_nothing_is_named_nothing_is_done(host: Host, role: str) -> None:
+    assert host.play(role)[:2] == (0, 0)
+    assert not host.log.exists()
+    assert not host.lib.exists()
+
+
+def test_a_built_module_is_loaded_once(host: Host, tmp_path: Path) -> None:
+    module = tmp_path / "own.ko"
+    module.touch()
+    changed, failed, output = host.play("dm_zap", dm_zap_module=str(module))
+    assert (changed, failed) == (1, 0), output
+    assert host.calls("insmod") == [str(module)]
+    assert host.play("dm_zap", dm_zap_module=str(module))[:2] == (0, 0)
+    assert len(host.calls("insmod")) == 1
+    assert host.calls("make") == []
+
+
+def test_a_source_is_built_with_our_header_in_front(host: Host, tmp_path: Path) -> None:
+    source = tmp_path / "source"
+    source.mkdir()
+    for name in ("dm-zap-target.c", "dm-zap.h", "dm-zoned.h"):
+        (source / name).write_text(name)
+    changed, failed, output = host.play("dm_zap", dm_zap_source=str(source))
+    assert failed == 0, output
+    assert changed > 0
+    folder, release = host.lib / "dm-zap-build", platform.release()
+    assert host.calls("make") == [f"-C /lib/modules/{release}/build M={folder} modules"]
+    assert host.calls("insmod") == [str(folder / "dm-zap.ko")]
+    assert (folder / "dm-zap-target.c").read_text() == "dm-zap-target.c"
+    assert (folder / "zonelab-compat.h").read_text() == (
+        ROOT / "patches/dm-zap/compat.h"
+    ).read_text()
+    kbuild = (folder / "Kbuild").read_text()
+    assert "obj-m := dm-zap.o" in kbuild
+    assert "-include $(src)/zonelab-compat.h" in kbuild
+    # The compiler and the headers of the kernel that runs are asked for.
+    asked = [line.split() for line in host.log.read_text().splitlines()]
+    assert ["gcc", "make", f"linux-headers-{release}"] in asked  # the format ends with a newline
+    assert host.play("dm_zap", dm_zap_source=str(source))[:2] == (0, 0)
+    assert not (source / "Kbuild").exists()  # the user's folder stays as it is
+
+
+def test_a_build_that_fails_stops_the_play(host: Host, tmp_path: Path) -> None:
+    source = tmp_path / "source"
+    source.mkdir()
+    host.broken.touch()
+    _, failed, output = host.play("dm_zap", dm_zap_source=str(source))
+    assert failed == 1
+    assert "implicit declaration" in output
+    assert host.calls("insmod") == []
+
+
+def test_parts_of_zenfs_are_links_and_go_when_they_are_named_no_longer(
+    host: Host, tmp_path: Path
+) -> None:
+    tool, plugin = tmp_path / "my-zenfs", tmp_path / "libmine.so"
+    for file in (tool, plugin):
+        file.touch()
+    both = {"zenfs_tool": str(tool), "zenfs_plugin": str(plugin)}
+    changed, failed, output = host.play("zenfs", **both)
+    assert failed == 0, output
+    assert changed > 0
+    links = {link.name: link.readlink() for link in (host.lib / "zenfs").iterdir()}
+    assert links == {"zenfs": tool, "libzenfs.so": plugin}
+    assert host.play("zenfs", **both)[:2] == (0, 0)
+    changed, failed, _ = host.play("zenfs", zenfs_tool=str(tool))
+    assert (changed > 0, failed) == (True, 0)
+    assert [link.name for link in (host.lib / "zenfs").iterdir()] == ["zenfs"]

@@ -1,0 +1,114 @@
+"""``zonelab verify`` computes what db_bench and RocksDB told again from raw files."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import lzma
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from harness.cli.main import main
+from harness.run import phases, recompute
+from harness.store import checksums, rundir
+from harness.store.codec import encode
+from harness.store.result import Metric
+from harness.tools import rocksdb_log
+from harness.workloads import db_bench
+from harness.workloads.rocksdb import Below
+
+ROOT = Path(__file__).parents[2]
+EXAMPLE = ROOT / "results" / "example"
+CAPTURED = ROOT / "tests/fixtures/db_bench/9.10"
+RUN = "hosts/rig/runs/f2fs--r01"
+
+Change = Callable[[str, float], None]
+
+
+@pytest.fixture
+def campaign(tmp_path: Path) -> Path:
+    """The example, and one of its runs with a phase whose raw files are the captures."""
+    folder = tmp_path / "example"
+    shutil.copytree(EXAMPLE, folder)
+    return folder
+
+
+def change_metric(campaign: Path, key: str, value: float | None) -> None:
+    run = campaign / RUN
+    result = json.loads((run / "result.json").read_text())
+    assert key in result["metrics"]
+    result["metrics"][key]["value"] = value
+    (run / "result.json").write_text(json.dumps(result))
+    checksums.write(run)
+
+
+def verify(campaign: Path, capsys: pytest.CaptureFixture[str]) -> tuple[int, list[str]]:
+    code = main(["verify", str(campaign)])
+    return code, capsys.readouterr().out.splitlines()
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("overwrite.operations", 1),
+        ("overwrite.throughput", 1e9),
+        ("readrandom.latency_p50", None),
+    ],
+)
+def test_a_number_that_raw_does_not_bear_out_is_named(
+    campaign: Path, capsys: pytest.CaptureFixture[str], key: str, value: float | None
+) -> None:
+    assert verify(campaign, capsys) == (0, [f"{campaign}: whole"])
+    change_metric(campaign, key, value)
+    code, lines = verify(campaign, capsys)
+    assert (code, len(lines)) == (4, 1)
+    assert lines[0].startswith(f"rig: f2fs--r01: {key}: result.json has {value}, raw/ gives ")
+
+
+def captured_metrics() -> dict[str, Metric]:
+    run = rundir.load_spec(EXAMPLE / RUN)
+    spec = next(phase for phase in run.phases if phase.name == "overwrite")
+    out, err = ((CAPTURED / f"tree-overwrite.{kind}").read_text() for kind in ("out", "err"))
+    with (CAPTURED / "tree-overwrite.LOG").open(newline="\n") as lines:
+        log = rocksdb_log.parse(lines)
+    return phases.recomputable(spec, db_bench.parse(spec, out, err), log, Below())
+
+
+@pytest.mark.parametrize("suffix", ["xz", "gz"])
+def test_rocksdbs_numbers_come_from_the_packed_log(campaign: Path, suffix: str) -> None:
+    run = campaign / RUN
+    raw, found = run / "raw", captured_metrics()
+    for kind, name in (("out", "stdout"), ("err", "stderr")):
+        shutil.copyfile(CAPTURED / f"tree-overwrite.{kind}", raw / f"overwrite.{name}")
+    (raw / "overwrite.LOG.gz").unlink()
+    text = (CAPTURED / "tree-overwrite.LOG").read_bytes()
+    packed = lzma.compress(text) if suffix == "xz" else gzip.compress(text)
+    (raw / f"overwrite.LOG.{suffix}").write_bytes(packed)
+    result = json.loads((run / "result.json").read_text())
+    result["metrics"] |= {f"overwrite.{name}": encode(one) for name, one in found.items()}
+    result["metrics"]["overwrite.device_written"]["value"] = None
+    (run / "result.json").write_text(json.dumps(result))
+    assert found["flush_bytes"].value
+    assert recompute.of_run(run) == []
+    result["metrics"]["overwrite.flush_bytes"]["value"] += 1
+    (run / "result.json").write_text(json.dumps(result))
+    (line,) = recompute.of_run(run)
+    assert line.startswith("overwrite.flush_bytes: result.json has ")
+
+
+@pytest.mark.parametrize(
+    "content", [b"no xz at all", lzma.compress(b"no LOG\n"), lzma.compress(b"no LOG\n")[:-4]]
+)
+def test_a_damaged_log_is_named_and_no_traceback(campaign: Path, content: bytes) -> None:
+    raw = campaign / RUN / "raw"
+    (raw / "overwrite.LOG.gz").unlink()
+    (raw / "overwrite.LOG.xz").write_bytes(content)
+    (line,) = recompute.of_run(campaign / RUN)
+    assert line.startswith("raw/ of phase overwrite cannot be read: ")
+
+
+def test_a_run_without_records_is_left_to_others(tmp_path: Path) -> None:
+    assert recompute.of_run(tmp_path) == []

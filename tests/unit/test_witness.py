@@ -1,0 +1,170 @@
+"""What devices accepted by their own count: the rig's witness, and SMART (synthetic answers)."""
+
+from __future__ import annotations
+
+import ctypes
+import fcntl
+import json
+import socket
+import struct
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from harness.errors import ToolFailed
+from harness.observe import nvme
+from harness.store.ledger import Witness
+from tests.runner.fakes import FakeHost, make_machine
+
+Listen = Callable[[bytes], int]
+DRIVES = [
+    {"serial": "other", "nsid": 2, "wr_bytes": 1},
+    {"serial": "fake0", "nsid": 1, "wr_bytes": 10},
+    {"serial": "fake0", "nsid": 2, "wr_bytes": 20},
+]
+
+
+@pytest.fixture
+def host(tmp_path: Path) -> FakeHost:
+    make_machine(tmp_path)
+    return FakeHost(tmp_path)
+
+
+@pytest.fixture
+def listen() -> Iterator[Listen]:
+    """A server that sends its text to whoever connects, and closes."""
+    server = socket.create_server(("127.0.0.1", 0))
+    threads = []
+
+    def serve(text: bytes) -> None:
+        connection, _ = server.accept()
+        with connection:
+            connection.sendall(text)
+
+    def start(text: bytes) -> int:
+        threads.append(threading.Thread(target=serve, args=(text,)))
+        threads[-1].start()
+        return int(server.getsockname()[1])
+
+    yield start
+    server.close()
+    for thread in threads:
+        thread.join()
+
+
+def named(host: FakeHost, port: int) -> None:
+    (host.root / "proc" / "cmdline").write_text(f"quiet zonelab.witness=127.0.0.1:{port} rw\n")
+
+
+def test_the_rigs_witness_knows_devices_by_serial_and_number(
+    host: FakeHost, listen: Listen
+) -> None:
+    named(host, listen(json.dumps({"drives": DRIVES}).encode() + b"\n"))
+    assert host.witness(["nvme0n2", "nvme0n1"]) == Witness(
+        "QEMU query-blockstats wr_bytes", 0, {"nvme0n2": 20, "nvme0n1": 10},
+        {"nvme0n2": ("nvme0n2",), "nvme0n1": ("nvme0n1",)},
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (b"", "does not answer"),
+        (b"Traceback (most recent call last):\n", "does not answer"),
+        (b"[]\n", r"answered \[\]"),
+        (b'{"drives": []}\n', r"does not know nvme0n2 \(fake0:2\)"),
+        (b'{"drives": [{"serial": "fake0", "nsid": 2}]}\n', "does not know nvme0n2"),
+    ],
+)
+def test_a_witness_that_says_nothing_of_use(
+    host: FakeHost, listen: Listen, text: bytes, message: str
+) -> None:
+    named(host, listen(text))
+    with pytest.raises(ToolFailed, match=message) as first:
+        host.witness(["nvme0n2"])
+    assert first.value.code == "witness"
+    # Nobody listens any more: it is not asked twice, and no run waits for it.
+    with pytest.raises(ToolFailed, match=message):
+        host.witness(["nvme0n2"])
+
+
+class Drive:
+    """An NVMe controller behind ``ioctl``: identify and SMART log pages."""
+
+    def __init__(self, *, by_namespace: bool, written: dict[int, int]) -> None:
+        self.identify = bytearray(4096)
+        self.identify[261] = int(by_namespace)
+        self.written = written
+        self.asked: list[int] = []
+
+    def ioctl(self, _fd: int, request: int, command: bytearray) -> int:
+        assert request == 0xC0484E41
+        opcode, nsid = command[0], struct.unpack_from("<I", command, 4)[0]
+        address, length, word10 = struct.unpack_from("<Q4xII", command, 24)
+        if opcode == 0x06:
+            answer = bytearray(self.identify)
+        else:
+            assert (opcode, word10) == (0x02, (512 // 4 - 1) << 16 | 0x02)
+            self.asked.append(nsid)
+            answer = bytearray(512)
+            answer[32:48] = (99).to_bytes(16, "little")  # data units read
+            answer[48:64] = self.written[nsid].to_bytes(16, "little")
+        assert len(answer) == length
+        ctypes.memmove(address, bytes(answer), length)
+        return 0
+
+
+@pytest.fixture
+def drive(host: FakeHost, monkeypatch: pytest.MonkeyPatch) -> Callable[[Drive], Drive]:
+    (host.root / "dev" / "nvme0").touch()
+
+    def use(one: Drive) -> Drive:
+        monkeypatch.setattr(fcntl, "ioctl", one.ioctl)
+        return one
+
+    return use
+
+
+def test_smart_by_namespace(host: FakeHost, drive: Callable[[Drive], Drive]) -> None:
+    one = drive(Drive(by_namespace=True, written={1: 3, 2: 5}))
+    assert host.witness(["nvme0n2"]) == Witness(
+        "SMART data units written", 512_000, {"nvme0n2": 5 * 512_000}, {"nvme0n2": ("nvme0n2",)}
+    )
+    assert one.asked == [2]
+
+
+def test_smart_of_a_drive_covers_all_its_namespaces(
+    host: FakeHost, drive: Callable[[Drive], Drive]
+) -> None:
+    one = drive(Drive(by_namespace=False, written={0xFFFFFFFF: 8}))
+    both = "nvme0n1+nvme0n2"
+    found = host.witness(["nvme0n2", "nvme0n1"])
+    assert found is not None
+    assert (dict(found.accepted), dict(found.covers)) == (
+        {both: 8 * 512_000},
+        {both: ("nvme0n1", "nvme0n2")},
+    )
+    assert one.asked == [0xFFFFFFFF]
+
+
+def test_a_drive_that_counts_nothing_is_no_witness(
+    host: FakeHost, drive: Callable[[Drive], Drive]
+) -> None:
+    drive(Drive(by_namespace=True, written={1: 3, 2: 0}))
+    assert host.witness(["nvme0n1", "nvme0n2"]) is None
+
+
+def test_no_witness_on_other_devices(host: FakeHost) -> None:
+    assert host.witness(["nvme0n2"]) is None  # there is no /dev/nvme0
+    assert nvme.data_written("sda", None, host.sysfs.dev) is None
+
+
+def test_devices_that_take_write_zeroes(host: FakeHost) -> None:
+    assert not host.zeroes("nvme0n1")  # a kernel without the file
+    for name in ("nvme0n1", "nvme0n2"):
+        queue = host.root / "sys" / "class" / "block" / name / "queue"
+        (queue / "write_zeroes_max_bytes").write_text("131072\n")
+    assert host.zeroes("nvme0n1")
+    assert not host.zeroes("nvme0n2")  # zones are reset instead
