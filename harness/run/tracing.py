@@ -7,7 +7,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from harness.errors import ZonelabError
-from harness.observe import bpf_trace, tracer
+from harness.observe import tracer
 from harness.observe.bpf_trace import BpfTrace
 from harness.observe.full_trace import FullTrace
 from harness.observe.trace_program import Watched
@@ -74,7 +74,6 @@ def _source(
     host = bench.host
     watched = [tracer.watched(host.sysfs, device) for device in devices]
     with ExitStack() as stack:
-        stack.callback(_pack, writer, writer.path / "raw" / bpf_trace.OUTPUT)
         started: BpfTrace | None = None
         source: Source | None = None
         try:
@@ -118,16 +117,9 @@ def _everything(
         yield
     finally:
         lost = full.stop()
-        _pack(writer, output)
         if lost:
             text = f"{lost} events are missing in raw/commands.txt"
             record.found += (Issue("commands-lost", Severity.ERROR, text, actual=lost),)
-
-
-def _pack(writer: RunWriter, output: Path) -> None:
-    if output.exists():
-        writer.pack(output, f"raw/{output.name}.xz")
-        output.unlink()
 
 
 def _reason(error: ZonelabError) -> Reason:

@@ -2,7 +2,7 @@
 """A synthetic bpftrace: on SIGUSR1 it says that commands did what the fake counters show.
 
 Linked as ``ROOT/bin/bpftrace``. ``ROOT/trace-mode`` is a way of going wrong: ``refuse`` (does not
-attach), ``die`` (ends after the first answer), ``lose`` (loses lines), ``short`` (misses bytes).
+attach), ``die`` (ends behind the second answer), ``lose`` (loses lines), ``short`` (misses bytes).
 """
 
 import json
@@ -12,8 +12,9 @@ from pathlib import Path
 
 root = Path(sys.argv[0]).parents[1]
 mode = (root / "trace-mode").read_text() if (root / "trace-mode").exists() else ""
+MIB = 1 << 20
 FINISH, RESET = 0x79 | 2 << 8, 0x79 | 4 << 8
-answers = 0
+answers = told = 0
 
 
 def say(kind: str, data: object) -> None:
@@ -22,22 +23,25 @@ def say(kind: str, data: object) -> None:
 
 
 def answer(*_: object) -> None:
-    global answers  # noqa: PLW0603 - a script
+    global answers, told  # noqa: PLW0603 - a script
     answers += 1
-    if mode == "die" and answers > 1:
+    if mode == "die" and answers > 2:
         sys.exit(0)
-    fields = (root / "proc/diskstats").read_text().splitlines()[1].split()
-    writes, written = int(fields[7]), int(fields[9]) * 512
-    if mode == "short" and answers > 1:
-        written -= 4096 * answers
-    if mode == "lose" and answers > 1:
-        say("lost_events", {"events": 3})
     say("printf", "snapshot\n")
-    commands = {"1,1,0": writes - 2, f"1,{FINISH},0": 1, f"1,{RESET},0": 1}
-    say("map", {"@commands": commands})
-    say("map", {"@bytes": {"1,1,0": written}})
-    say("map", {"@zones": {"1,0,0,0,1": 1 << 20, "1,1,0,0,1": written - (1 << 20)}})
-    if answers == 1:
+    if answers > 1:  # before the run there was nothing
+        fields = (root / "proc/diskstats").read_text().splitlines()[1].split()
+        writes, written = int(fields[7]), int(fields[9]) * 512
+        if mode == "short" and answers > 2:
+            written -= 4096 * answers
+        if mode == "lose" and answers > 2:
+            say("lost_events", {"events": 3})
+        commands = {"1,1,0": writes - 2, f"1,{FINISH},0": 1, f"1,{RESET},0": 1}
+        say("map", {"@commands": commands})
+        say("map", {"@bytes": {"1,1,0": written}})
+        zones = {"1,0,0,0,1": MIB, "1,1,0,0,1": written - MIB}
+        say("map", {"@zones": zones if answers == 2 else {"1,1,0,0,1": written - told}})
+        told = written
+    if answers == 2:
         finish = [1, FINISH, 0, 0, 250000, 0, "rocksdb:low"]
         reset = [1, RESET, 0, 0, 50000, 0, "db_bench"]
         say("map", {"@changes": {"2000000000,0,0": reset, "1000000000,0,0": finish}})

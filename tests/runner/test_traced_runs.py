@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import csv
 import json
-import lzma
 import os
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from harness.run import recompute
+from harness.store import packed
 from tests.runner.conftest import Machine
 from tests.runner.fakes import MIB, ZONE_CAPACITY, set_diskstats
 
@@ -30,6 +31,11 @@ def run(machine: Machine, mode: str = "") -> dict[str, Any]:
     (machine.root / "trace-mode").write_text(mode)
     machine.run("--only", "fake--r01")
     found: dict[str, Any] = json.loads((machine.runs / "fake--r01" / "result.json").read_text())
+    return found
+
+
+def ledger(folder: Path) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads((folder / "ledger.json").read_text())
     return found
 
 
@@ -55,14 +61,46 @@ def test_what_was_traced_is_stored(traced: Machine) -> None:
     with (folder / "raw/zones_traced.csv").open() as file:
         rows = list(csv.DictReader(file))
     assert rows[0]["written"] == str(MIB)
-    with lzma.open(folder / "raw/trace.jsonl.xz", "rt") as file:
-        assert "attached_probes" in file.readline()
-    assert "nvme_setup_cmd" in (folder / "raw/trace.bt").read_text()
+    assert "nvme_setup_cmd" in packed.text(folder / "raw/trace.bt")
+    (pad,) = [one for one in ledger(folder)["entries"] if one["name"] == "run"]
+    assert pad["pad"] == {}
+    assert pad["media_source"] == "modelled: H + P, P by the tracer"
+    assert result["metrics"]["run.wa_pad"]["value"] == 1.0
+    assert recompute.of_run(folder) == []
+
+
+def test_what_was_traced_is_held_against_its_raw_output(traced: Machine) -> None:
+    run(traced)
+    folder = traced.runs / "fake--r01"
+    output = folder / "raw/trace.jsonl"
+    text = output.read_text()
+    output.write_text(text.replace(f'"1,0,0,0,1": {MIB}', f'"1,0,0,0,1": {2 * MIB}'))
+    told = recompute.of_run(folder)
+    assert [line.partition(":")[0] for line in told] == [
+        *["trace"] * 4,  # pad, at four barriers; its zone was reset
+        "raw/zones_traced.csv",
+        "series/zone_commands.csv",
+    ]
+    output.unlink()
+    assert recompute.of_run(folder) == ["raw/trace.jsonl: is missing"]
+
+
+def test_one_tracer_serves_all_runs(traced: Machine) -> None:
+    traced.run()
+    folders = sorted(path for path in traced.runs.iterdir() if path.name.startswith("fake"))
+    assert len(folders) > 1
+    starts = [packed.text(folder / "raw/trace.jsonl").count("ready") for folder in folders]
+    assert starts == [0] * len(folders)  # printed before the first of them began
+    for folder in folders:
+        found = json.loads((folder / "result.json").read_text())
+        assert found["manifest"]["level"]["tracing"]["source"] == "bpftrace"
+        assert recompute.of_run(folder) == []
+    assert not (traced.root / "run/tracer").exists()
 
 
 @pytest.mark.parametrize(
     ("mode", "code"),
-    [("lose", "trace-incomplete"), ("die", "trace-incomplete"), ("short", "closure-driver-bytes")],
+    [("lose", "trace-incomplete"), ("die", "trace-incomplete"), ("short", "closure-broken")],
 )
 def test_a_loss_makes_the_run_invalid(traced: Machine, mode: str, code: str) -> None:
     result = run(traced, mode)

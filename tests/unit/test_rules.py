@@ -205,7 +205,7 @@ def test_tables_that_cannot_all_be_open(
 
 def test_every_rule_is_covered_here() -> None:
     # Add a case above (or in test_direct_io, test_ledger, test_trace_rules) when adding a rule.
-    assert len(RULES) == 24
+    assert len(RULES) == 22
 
 
 @pytest.mark.parametrize(("told", "expected"), [(50 * MIB, 2.02), (0, None)])

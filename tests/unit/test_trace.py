@@ -14,14 +14,14 @@ from pathlib import Path
 import pytest
 
 from harness.errors import HostError, ToolFailed
-from harness.observe import bpf_trace, tracefs_trace
-from harness.observe.bpf_trace import Maps
+from harness.observe import tracefs_trace
+from harness.observe.bpf_answers import Answers, Maps, grouped
 from harness.observe.trace_program import Watched, program
-from harness.observe.tracer import Snapshot, Tracer
-from harness.observe.zone_trace import Totals, Traced
+from harness.observe.tracer import Tracer
+from harness.observe.zone_trace import Totals, Traced, traced
 from harness.observe.zones import Zone, ZoneCondition, ZoneType
+from harness.store.ledger import Snapshot, Trace
 from harness.tools import bpftrace
-from harness.tools.bpftrace import Map, Printed
 
 FIXTURES = Path(__file__).parents[1] / "fixtures" / "trace"
 KIB, MIB = 1 << 10, 1 << 20
@@ -46,11 +46,12 @@ class Replay:
     """A source that answers what was captured."""
 
     name = "replay"
+    names = (NAME,)
 
     def __init__(self, answers: Sequence[Totals]) -> None:
         self._answers = iter(answers)
 
-    def wait(self) -> None:
+    def begin(self) -> None:
         pass
 
     def tick(self) -> None:
@@ -59,22 +60,34 @@ class Replay:
     def snapshot(self) -> Totals:
         return next(self._answers)
 
-    def stop(self) -> None:
+    def end(self, raw: Path) -> None:
         pass
 
 
+def captured() -> list[Maps]:
+    """The captured answers: of an idle device, behind the sequence, the reset, the append.
+
+    The program of that day did not clear ``@zones``: what is new is the difference.
+    """
+    lines = (FIXTURES / "trace.jsonl").read_text().splitlines()
+    answers = list(grouped(bpftrace.parse(lines)))[:4]
+    zones = [maps.get("@zones", {}) for maps in answers]
+    for maps, earlier, later in zip(answers[1:], zones, zones[1:], strict=False):
+        maps["@zones"] = {
+            key: count - earlier.get(key, 0)
+            for key, count in later.items()
+            if count != earlier.get(key, 0)
+        }
+    return answers
+
+
 def from_bpftrace() -> list[Totals]:
-    """The captured answers of bpftrace: the first is that of an idle device."""
-    found, maps = [], Maps()
-    for record in bpftrace.parse((FIXTURES / "trace.jsonl").read_text().splitlines()):
-        if isinstance(record, Map):
-            maps[record.name] = record.values
-        elif record == Printed("snapshot"):
-            maps = Maps()
-        elif record == Printed("end"):
-            new = tuple(bpf_trace.transitions(maps, [NAME]))
-            found.append(replace(bpf_trace.totals(maps, [NAME]), transitions=new))
-    return found[:3]
+    """What the captured answers add up to, but the last one's append."""
+    answers, found = Answers([NAME]), []
+    for maps in captured()[:3]:
+        answers.take(maps)
+        found.append(answers.totals())
+    return found
 
 
 @pytest.fixture
@@ -102,48 +115,68 @@ def from_tracefs(tracing: Path) -> list[Totals]:
     return found
 
 
-def snapshots(answers: Sequence[Totals]) -> tuple[Tracer, list[Snapshot]]:
-    tracer = Tracer(
-        Replay(answers), zoned=NAME, conventional=None, report=lambda: SEED, metadata_zones=0,
-        began=0.0,
-    )  # fmt: skip
+def trace(
+    answers: Sequence[Totals], seed: Sequence[Zone] = SEED, metadata_zones: int = 0
+) -> Tracer:
+    return Tracer(
+        Replay(answers), zoned=NAME, report=lambda: seed, metadata_zones=metadata_zones, began=0.0
+    )
+
+
+def snapshots(answers: Sequence[Totals]) -> tuple[Tracer, list[Trace]]:
+    tracer = trace(answers)
     return tracer, [tracer.snapshot() for _ in answers[:3]]
 
 
-def check(traced: Traced) -> None:
+def barrier(trace: Trace) -> Snapshot:
+    return Snapshot(
+        settled=True, zoned=NAME, conventional="", written={}, read={}, busy_ms={}, zeroing=(),
+        witness=None, witness_note="", cold_bytes=0, database_bytes=0, trace=trace,
+    )  # fmt: skip
+
+
+def between(earlier: Trace, later: Trace) -> Traced:
+    found = traced(barrier(earlier), barrier(later))
+    assert found is not None
+    return found
+
+
+def check(seen: Traced) -> None:
     for command, count in SENT.items():
-        assert traced.done(NAME, command) == count, command
-    assert traced.written(NAME) == WRITTEN
-    assert traced.submitted(NAME) == WRITTEN + REFUSED * 4 * KIB
-    assert traced.attempted(NAME) == 34 + REFUSED + 3 + 1 + 1 + 1
+        assert seen.done(NAME, command) == count, command
+    assert seen.written(NAME) == WRITTEN
+    assert seen.submitted(NAME) == WRITTEN + REFUSED * 4 * KIB
+    assert seen.attempted(NAME) == 34 + REFUSED + 3 + 1 + 1 + 1
     # Zone 0 gave up all but 1280 KiB, once, and zone 7 all but 68 KiB.
-    assert traced.finishes == 2
-    assert traced.unwritten == (4 * MIB - 1280 * KIB) + (4 * MIB - 68 * KIB)
-    assert traced.problems == ()
+    assert seen.finishes == 2
+    assert seen.pad == {"unknown": (4 * MIB - 1280 * KIB) + (4 * MIB - 68 * KIB)}
+    assert seen.problems == ()
 
 
 def test_what_bpftrace_counted() -> None:
-    tracer, (idle, behind, reset) = snapshots(from_bpftrace())
-    check(tracer.between(idle, behind))
-    later = tracer.between(behind, reset)
+    _, (idle, behind, reset) = snapshots(from_bpftrace())
+    check(between(idle, behind))
+    later = between(behind, reset)
     assert later.done(NAME, "reset-all") == 1
-    assert later.written(NAME) == later.unwritten == 0
+    assert (later.written(NAME), later.pad) == (0, {})
+    # Zone 0 was reset behind its finish, zone 7 by the reset of all.
+    assert (behind.pad_held, reset.pad_held) == (4 * MIB - 68 * KIB, 0)
 
 
 def test_what_the_trace_buffer_showed(tracefs: Path) -> None:
-    tracer, (idle, behind, reset) = snapshots(from_tracefs(tracefs))
-    check(tracer.between(idle, behind))
-    assert tracer.between(behind, reset).done(NAME, "reset-all") == 1
+    _, (idle, behind, reset) = snapshots(from_tracefs(tracefs))
+    check(between(idle, behind))
+    assert between(behind, reset).done(NAME, "reset-all") == 1
 
 
-def test_both_ways_tell_the_same_of_each_zone(tracefs: Path) -> None:
+def test_both_ways_tell_the_same_of_each_zone(tracefs: Path, tmp_path: Path) -> None:
     one, other = from_bpftrace()[-1], from_tracefs(tracefs)[-1]
     assert one.zones == other.zones
     tables: list[dict[str, str]] = []
     for answers in (from_bpftrace(), from_tracefs(tracefs)):
         tracer, _ = snapshots([*answers, replace(answers[-1], transitions=())])
         tables.append({})
-        tracer.stop(tables[-1].__setitem__)
+        tracer.end(tmp_path, tables[-1].__setitem__)
     assert tables[0]["raw/zones_traced.csv"] == tables[1]["raw/zones_traced.csv"]
     rows = [table["series/zone_commands.csv"].splitlines() for table in tables]
     # Times differ, as one saw completions and the other submissions; latencies are bpftrace's.
@@ -155,9 +188,34 @@ def test_both_ways_tell_the_same_of_each_zone(tracefs: Path) -> None:
 
 def test_an_append_is_counted() -> None:
     """By pass-through, so that the kernel's own statistics have nothing of it."""
-    records = bpftrace.parse((FIXTURES / "trace.jsonl").read_text().splitlines())
-    written = [r.values for r in records if isinstance(r, Map) and r.name == "@bytes"][-1]
-    assert written[1, 0x7D, 0] == 2 * 4096
+    answers = Answers([NAME])
+    for maps in captured():
+        answers.take(maps)
+    found = answers.totals()
+    assert found.bytes[NAME, "append", 0] == 2 * 4096
+    assert (found.problems, found.answers) == ((), 4)
+
+
+def test_what_was_counted_before_a_run_is_not_the_runs() -> None:
+    """bpftrace goes on from run to run: here the second begins behind the sequence."""
+    answers = Answers([NAME])
+    for maps in captured()[1:]:
+        answers.take(maps)
+    found = answers.totals()
+    assert found.bytes == {(NAME, "append", 0): 2 * 4096}
+    assert [item.action for item in found.transitions] == ["reset-all"]
+    assert found.problems == ()
+
+
+def test_what_a_full_map_left_out_is_a_problem() -> None:
+    answers, maps = Answers([NAME]), captured()[:2]
+    maps[1]["@zones"].popitem()
+    maps[1]["@changes"] = {key: told for key, told in maps[1]["@changes"].items() if told[4] == 0}
+    for one in maps:
+        answers.take(one)
+    less, missing = answers.totals().problems
+    assert "have no zone" in less
+    assert "missing from the timeline" in missing
 
 
 def test_a_loss_in_the_trace_buffer_is_a_problem(tracefs: Path) -> None:
@@ -183,25 +241,19 @@ def test_other_drivers_need_bpftrace(tracefs: Path) -> None:
 def test_a_zone_full_before_tracing_has_no_known_bytes() -> None:
     idle, behind, _ = from_bpftrace()
     full = [replace(one, condition=ZoneCondition.FULL) for one in SEED]
-    tracer = Tracer(
-        Replay([idle, behind]), zoned=NAME, conventional=None, report=lambda: full,
-        metadata_zones=0, began=0.0,
-    )  # fmt: skip
+    tracer = trace([idle, behind], full)
     first, second = tracer.snapshot(), tracer.snapshot()
     # Only zone 0 was reset, and it was not finished after that.
-    assert tracer.between(first, second).unwritten == 0
+    assert between(first, second).pad == {}
 
 
-def test_metadata_zones_are_no_finishes() -> None:
-    answers = from_bpftrace()
-    tracer = Tracer(
-        Replay(answers), zoned=NAME, conventional=None, report=lambda: SEED, metadata_zones=3,
-        began=0.0,
-    )  # fmt: skip
+def test_metadata_zones_are_no_finishes_but_pad() -> None:
+    tracer = trace(from_bpftrace(), metadata_zones=3)
     first, second = tracer.snapshot(), tracer.snapshot()
-    traced = tracer.between(first, second)
-    assert (traced.finishes, traced.unwritten) == (1, 4 * MIB - 68 * KIB)
-    assert traced.done(NAME, "finish") == 3
+    seen = between(first, second)
+    assert seen.finishes == 1
+    assert seen.pad == {"unknown": 4 * MIB - 68 * KIB, "metadata-roll": 4 * MIB - 1280 * KIB}
+    assert seen.done(NAME, "finish") == 3
 
 
 def test_output_that_is_not_bpftraces() -> None:
@@ -209,8 +261,10 @@ def test_output_that_is_not_bpftraces() -> None:
     for line in ("Attaching 4 probes...", '{"type": "map", "data": {"@a": {"x": 1}}}'):
         with pytest.raises(ToolFailed, match="bpftrace printed"):
             bpftrace.parse([line])
+    answers = Answers([NAME])
+    answers.take({})
     with pytest.raises(ToolFailed, match="@changes"):
-        bpf_trace.transitions({"@changes": {(1, 2, 3): [1]}}, [NAME])
+        answers.take({"@changes": {(1, 2, 3): [1]}})
 
 
 def test_the_program_names_each_device_once_per_copy() -> None:
