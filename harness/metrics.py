@@ -119,7 +119,9 @@ _ENTRIES = (
     MetricInfo("allocated_bytes", "B", Kind.BYTES, Better.LOWER, "A at the end of the phase"),
     MetricInfo("live_bytes", "B", Kind.BYTES, Better.NONE, "V at the end of the phase"),
     MetricInfo("dead_bytes", "B", Kind.BYTES, Better.LOWER, "A - V: garbage, pad, metadata"),
-    MetricInfo("garbage_bytes", "B", Kind.BYTES, Better.LOWER, "garbage in A, by the level"),
+    MetricInfo(
+        "garbage_bytes", "B", Kind.BYTES, Better.LOWER, "garbage in A, by the level or A - V - pad"
+    ),
     MetricInfo("space_amplification", "1", Kind.RATIO, Better.LOWER, "A / V"),
     MetricInfo(
         "sa_host",

@@ -8,7 +8,7 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from harness.errors import HostError
+from harness.observe.trace_buffer import prepared
 from harness.observe.trace_program import Watched
 from harness.tools import proc
 
@@ -43,21 +43,11 @@ class FullTrace:
         nvme = all(device.nsid for device in devices)
         disks = " || ".join(f'disk == "{disk}"' for one in devices for disk in one.disks)
         self._events = [self._instance / "events" / event for event in _EVENTS[nvme]]
-        try:
-            self._instance.mkdir(exist_ok=True)
-            (self._instance / "trace").write_text("")  # what a killed run left
-            (self._instance / "buffer_size_kb").write_text(str(_BUFFER_KB))
-            (self._instance / "trace_clock").write_text("mono")
+        with prepared(self._instance, _BUFFER_KB):
             for event in self._events:
                 if nvme:
                     (event / "filter").write_text(f"qid != 0 && ({disks})")
                 (event / "enable").write_text("1")
-        except OSError as error:
-            raise HostError(
-                f"commands cannot be traced: {error.filename}: {error.strerror}",
-                hint="run as root",
-                code="tracing-missing",
-            ) from None
         argv = ["setpriv", "--pdeathsig", "KILL", "--", "cat", str(self._instance / "trace_pipe")]
         with output.open("wb") as file:
             self._child: subprocess.Popen[bytes] = proc.spawn(

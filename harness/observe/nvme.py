@@ -38,6 +38,13 @@ _SMART_FIELDS = {  # bytes of the log
     "media_errors": slice(160, 176),
     "error_log_entries": slice(176, 192),
 }
+
+# "SMART / Health Information Extended" of the OCP Datacenter NVMe SSD Specification: bytes written
+# to the media, by the controller for itself too; and what tells that it is this log.
+_OCP_SMART = 0xC0
+_MEDIA_WRITTEN = slice(0, 16)
+_OCP_GUID = slice(496, 512)
+_IS_OCP = 0xAFD514C97C6F4F9CA4F2BFEA2810AFC5
 # "Data Units Written … in thousands of units of 512 bytes, rounded up".
 DATA_UNIT = 512_000
 
@@ -59,10 +66,7 @@ def smart(name: str, nsid: int | None = None, dev: Path = Path("/dev")) -> dict[
 
     None for other drivers and where the drive refuses. Data units are ``DATA_UNIT`` bytes.
     """
-    # NUMDL counts dwords from 0 and stands above the log's identifier.
-    dwords = (_SMART_SIZE // 4 - 1) << 16 | _SMART
-    whose = _ALL_NAMESPACES if nsid is None else nsid
-    log = _admin(name, dev, _GET_LOG_PAGE, dwords, _SMART_SIZE, nsid=whose)
+    log = _log_page(name, dev, _SMART, _ALL_NAMESPACES if nsid is None else nsid)
     if not log:
         return None
     return {field: int.from_bytes(log[where], "little") for field, where in _SMART_FIELDS.items()}
@@ -75,6 +79,21 @@ def data_written(name: str, nsid: int | None, dev: Path = Path("/dev")) -> int |
     """
     log = smart(name, nsid, dev)
     return log["data_units_written"] * DATA_UNIT or None if log else None
+
+
+def media_written(name: str, dev: Path = Path("/dev")) -> int | None:
+    """Return the bytes that the whole drive wrote to its media, None where it does not tell."""
+    log = _log_page(name, dev, _OCP_SMART, _ALL_NAMESPACES)
+    if not log or int.from_bytes(log[_OCP_GUID], "little") != _IS_OCP:
+        return None
+    return int.from_bytes(log[_MEDIA_WRITTEN], "little") or None
+
+
+def _log_page(name: str, dev: Path, page: int, nsid: int) -> bytes:
+    """Return a log page of 512 B, as both SMART logs are; errors as for ``_admin``."""
+    # NUMDL counts dwords from 0 and stands above the log's identifier.
+    dwords = (_SMART_SIZE // 4 - 1) << 16 | page
+    return _admin(name, dev, _GET_LOG_PAGE, dwords, _SMART_SIZE, nsid=nsid)
 
 
 def _identify(name: str, dev: Path) -> bytes:

@@ -9,7 +9,8 @@ Reads are left to the kernel's own statistics: on a fast drive they are too many
 The probes are *raw* tracepoints, because programs on ordinary ones are skipped while another one
 runs on that processor: of 41,888 completions 73 were lost that way, in interrupts that came in the
 middle of a submission (docs/decisions.md). Raw ones are skipped only inside themselves, which
-happens too (2 of 20,000). So each is there twice: whichever comes second finds the work done.
+happens too (2 of 20,000). So each is there twice: whichever comes second finds the work done, and
+looks for that first.
 """
 
 from __future__ import annotations
@@ -154,10 +155,10 @@ rawtracepoint:nvme_setup_cmd
   $rq = (struct request *)arg0;
   $head = *(uint64*)arg1;
   $device = (uint64)0; $shift = (uint64)0; $capacity = (uint64)0;
-  if (($head & 0xff) != %(read)d) {
+  if (($head & 0xff) != %(read)d && @flight[arg0].0 == 0) {
 %(which)s
   }
-  if ($device != 0 && @flight[arg0].0 == 0) {
+  if ($device != 0) {
     $what = $head & 0xff;
     $at = *(uint64*)(arg1 + 40);
     $more = *(uint64*)(arg1 + 48);
@@ -176,10 +177,10 @@ rawtracepoint:block_rq_issue
   $rq = (struct request *)arg0;
   $operation = (uint64)$rq->cmd_flags & 0xff;
   $device = (uint64)0; $shift = (uint64)0; $capacity = (uint64)0;
-  if ($operation != (uint64)REQ_OP_READ) {
+  if ($operation != (uint64)REQ_OP_READ && @flight[arg0].0 == 0) {
 %(which)s
   }
-  if ($device != 0 && @flight[arg0].0 == 0) {
+  if ($device != 0) {
     $what = (uint64)255;
 %(operations)s
     $at = (uint64)$rq->__sector;

@@ -15,6 +15,7 @@ from pathlib import Path
 
 from harness.errors import HostError
 from harness.observe import trace_program as program
+from harness.observe.trace_buffer import prepared
 from harness.observe.trace_program import Watched
 from harness.observe.zone_trace import (
     ASKED,
@@ -159,22 +160,12 @@ class TracefsTrace:
         setup = self._instance / "events/nvme/nvme_setup_cmd"
         complete = self._instance / "events/nvme/nvme_complete_rq"
         disks = " || ".join(f'disk == "{disk}"' for disk in self._devices)
-        try:
-            self._instance.mkdir(exist_ok=True)
-            (self._instance / "trace").write_text("")  # what a killed run left
-            (self._instance / "buffer_size_kb").write_text(str(_BUFFER_KB))
-            (self._instance / "trace_clock").write_text("mono")
+        with prepared(self._instance, _BUFFER_KB):
             (setup / "filter").write_text(f"qid != 0 && opcode != {program.READ} && ({disks})")
             (complete / "filter").write_text(f"qid != 0 && status != 0 && ({disks})")
             (setup / "enable").write_text("1")
             (complete / "enable").write_text("1")
             return os.open(self._instance / "trace_pipe", os.O_RDONLY | os.O_NONBLOCK)
-        except OSError as error:
-            raise HostError(
-                f"commands cannot be traced: {error.filename}: {error.strerror}",
-                hint="run as root",
-                code="tracing-missing",
-            ) from None
 
     def _submitted(self, found: re.Match[str]) -> None:
         device = self._devices[found["disk"]]

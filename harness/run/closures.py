@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from harness.observe.zone_trace import traced
-from harness.store.ledger import Closure, OwnCounts, Snapshot, State
+from harness.store.ledger import Closure, OwnCounts, Snapshot, State, Witness
 from harness.store.spec import PhaseSpec
 from harness.tools.rocksdb_log import Log
 from harness.workloads.db_bench import Parsed
@@ -139,7 +139,21 @@ def hidden(upper: str, lower: str, above: int | None, below: int, *, gc: int | N
 
 def accepted(before: Snapshot, after: Snapshot) -> dict[str, int]:
     """Return what the devices accepted, by the witness' counters; {} without one at both ends."""
-    first, last = before.witness, after.witness
+    return _gained(before.witness, after.witness)
+
+
+def media(before: Snapshot, after: Snapshot) -> dict[str, int]:
+    """Return what drives wrote to their media; {} where they do not tell, or were not ours alone.
+
+    A drive counts for all its namespaces: others may not have written in between.
+    """
+    found, last = _gained(before.media, after.media), after.media
+    groups = last.covers.values() if last else ()
+    others = {disk for group in groups for disk in group} - set(after.used)
+    return {} if any(after.written[disk] != before.written[disk] for disk in others) else found
+
+
+def _gained(first: Witness | None, last: Witness | None) -> dict[str, int]:
     if first is None or last is None or first.covers != last.covers:
         return {}
     return {name: last.accepted[name] - first.accepted[name] for name in last.accepted}

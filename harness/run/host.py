@@ -85,6 +85,10 @@ class Host:
             self._witness_failed = failure
             raise
 
+    def media(self, names: Sequence[str]) -> Witness | None:
+        """Return what the devices' drives wrote to their media, None where they do not tell."""
+        return witness.media(self.sysfs, names)
+
     def zeroes(self, name: str) -> bool:
         """Whether a conventional device takes Write Zeroes, which the kernel may then send it."""
         whole = self.sysfs.parent(name) or name

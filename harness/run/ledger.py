@@ -167,6 +167,7 @@ def _entry(level: str, up: Point, interval: _Interval) -> Entry:
     if seen is not None and (seen.zoned is None or not seen.complete):
         seen = None
     pad = _pad(own, seen)
+    media = closures.media(before.snapshot, last)
     gc = own.payload.get("gc", 0) if own else _gap(before.usage.gc_bytes, after.usage.gc_bytes)
     return Entry(
         name=interval.name,
@@ -182,12 +183,8 @@ def _entry(level: str, up: Point, interval: _Interval) -> Entry:
         gc=gc,
         overhead=own.payload.get("metadata", 0) + sum(own.filling.values()) if own else None,
         pad=pad,
-        # Nothing may make a conventional drive look free: what it writes inside is not known.
-        media={
-            name: size + sum(pad.values()) if name == last.zoned and pad is not None else None
-            for name, size in submitted.items()
-        },
-        media_source=_modelled(own) if last.zoned and pad is not None else "",
+        media=media or _modelled(last.zoned, submitted, pad),
+        media_source=_media_source(last, measured=bool(media), own=own, pad=pad),
         allocated=sum(after.allocated) if after.allocated is not None else None,
         live=last.cold_bytes + last.database_bytes,
         space=after.usage.own.space if after.usage.own else _zone_space(after, seen),
@@ -212,7 +209,23 @@ def _pad(own: OwnCounts | None, seen: Traced | None) -> Mapping[str, int] | None
     return seen.pad if seen is not None else None
 
 
-def _modelled(own: OwnCounts | None) -> str:
+def _modelled(
+    zoned: str, submitted: Mapping[str, int], pad: Mapping[str, int] | None
+) -> dict[str, int | None]:
+    """Return M by device: nothing may make a conventional drive look free, so its is not known."""
+    return {
+        name: size + sum(pad.values()) if name == zoned and pad is not None else None
+        for name, size in submitted.items()
+    }
+
+
+def _media_source(
+    last: Snapshot, *, measured: bool, own: OwnCounts | None, pad: Mapping[str, int] | None
+) -> str:
+    if measured and last.media is not None:
+        return f"measured: {last.media.source}"
+    if not last.zoned or pad is None:
+        return ""
     return MODELLED if own is not None else f"{MODELLED}, P by the tracer"
 
 

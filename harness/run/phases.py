@@ -137,7 +137,9 @@ def _snapshot(
         witness = bench.host.witness(stage.names)
     except ToolFailed as failure:
         note = failure.message
-    covered = {name for group in witness.covers.values() for name in group} if witness else set()
+    media = bench.host.media(stage.names)
+    groups = [group for one in (witness, media) if one for group in one.covers.values()]
+    covered = {name for group in groups for name in group}
     every = {**bench.host.disk_counters(sorted(covered - set(disks))), **disks}
     return Snapshot(
         settled=settled,
@@ -152,6 +154,7 @@ def _snapshot(
         cold_bytes=cold,
         database_bytes=stage.level.database_bytes(stage.up),
         trace=trace,
+        media=media,
     )
 
 

@@ -97,7 +97,7 @@ class Snapshot:
     level uses none. ``zeroing`` are conventional ones of all these that take Write Zeroes, which
     carry no bytes and count as written. ``witness_note`` says why there is no witness.
     ``cold_bytes`` and ``database_bytes`` are live (V). ``trace`` is null where commands were not
-    traced, or something was in flight.
+    traced, or something was in flight. ``media`` is what drives wrote inside, null unless all tell.
     """
 
     settled: bool
@@ -112,6 +112,7 @@ class Snapshot:
     cold_bytes: int
     database_bytes: int
     trace: Trace | None = None
+    media: Witness | None = None
     schema_version: int = SCHEMA_VERSION
 
     @property

@@ -633,6 +633,26 @@ def test_pad_of_a_level_that_does_not_count_it_is_the_tracers() -> None:
     assert ledger.metrics(found)["run.sa_host"].value is None
 
 
+@pytest.mark.parametrize(("other", "media"), [(7, {"both": 130}), (8, {"nvme0n2": None})])
+def test_media_bytes_are_measured_where_the_drive_was_ours_alone(
+    other: int, media: dict[str, int | None]
+) -> None:
+    def at(count: int, sibling: int) -> Snapshot:
+        drive = Witness("OCP", 1, {"both": count}, {"both": BOTH})
+        written = {"nvme0n1": sibling, "nvme0n2": count}
+        return replace(snapshot(0, 0), media=drive, written=written)
+
+    first, last = at(20, 7), at(150, other)
+    assert closures.media(first, last) == (media if other == 7 else {})
+    nothing = LevelUsage(None, None, None, "")
+    points = [
+        Point(replace(one, read=dict.fromkeys(BOTH, 0)), nothing, None) for one in (first, last)
+    ]
+    found = entry(ledger.build("f2fs", *points, []), "cold")
+    assert found.media == media
+    assert found.media_source == ("measured: OCP" if other == 7 else "")
+
+
 def line(mounted: int, flush: int, *, close: bool = False, **more: Any) -> str:
     record = {
         "event": "close" if close else "sample",
