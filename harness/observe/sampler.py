@@ -13,7 +13,7 @@ from harness.observe.sysfs import SECTOR
 
 # What a series may take of one processor. Where a sample costs more than a second's share of it,
 # as under software emulation, samples are farther apart, and ``t`` says how far.
-_SHARE = 0.001
+_SHARE = 0.0005
 
 
 @dataclass(frozen=True, slots=True)

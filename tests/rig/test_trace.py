@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import csv
 import json
-import lzma
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from harness.run import recompute
+from harness.store import packed
+from harness.store.files import load_record
+from harness.store.ledger import Ledger, State
 from harness.store.result import Result, Status
 
 from . import plays
@@ -51,9 +54,20 @@ def commands(runner: GuestRunner, result: Result) -> list[dict[str, str]]:
         return list(csv.DictReader(file))
 
 
-def test_nothing_was_lost_and_all_layers_agree(qemu: tuple[int, dict[str, Result]]) -> None:
-    """The rules compare bytes and commands with sysfs, and zone commands with zlfs's counts."""
+def test_nothing_was_lost_and_all_layers_agree(
+    runner: GuestRunner, qemu: tuple[int, dict[str, Result]]
+) -> None:
+    """The ledger compares bytes with sysfs, and zone commands and pad with zlfs's own counts."""
     for result in qemu[1].values():
+        found = load_record(Ledger, folder(runner, result) / "ledger.json")
+        for entry in found.entries:
+            states = {one.upper: one.state for one in entry.closures if "driver" in one.lower}
+            used = [f"kernel {name}" for name in entry.submitted]
+            own = [f"zlfs {what}" for what in ("finishes", "resets", "pad")]
+            assert set(states) == {*used, *(own if result.level == "zlfs" else ())}, entry.name
+            assert set(states.values()) == {State.EXACT}, entry.name
+            assert entry.pad is not None
+        assert recompute.of_run(folder(runner, result)) == []
         assert result.status is Status.OK, result.issues
         assert result.manifest["level"]["tracing"]["source"] == "bpftrace", result.manifest
         codes = {issue.code for issue in result.issues}
@@ -66,9 +80,9 @@ def test_the_bytes_are_those_that_qemu_saw(
     """Over both runs, from before the level was made until it was taken down."""
     traced = 0
     for result in qemu[1].values():
-        with (folder(runner, result) / "raw/zones_traced.csv").open() as file:
-            for row in csv.DictReader(file):
-                traced += int(row["written"]) + int(row["zeroed"]) + int(row["appended"])
+        table = packed.text(folder(runner, result) / "raw/zones_traced.csv")
+        for row in csv.DictReader(table.splitlines()):
+            traced += int(row["written"]) + int(row["zeroed"]) + int(row["appended"])
     assert traced == qemu[0] > 0
 
 
@@ -77,7 +91,9 @@ def test_zone_commands_are_those_of_zlfs_ledger(
 ) -> None:
     """Import and each phase mount it once; what mkfs does is in no ledger: one reset."""
     (result,) = (found for found in qemu[1].values() if found.level == "zlfs")
-    with lzma.open(folder(runner, result) / "raw/ledger.jsonl.xz", "rt") as file:
+    opened = packed.opened(folder(runner, result) / "raw/ledger.jsonl")
+    assert opened is not None
+    with opened as file:
         closed: list[dict[str, Any]] = [
             line for line in map(json.loads, file) if line["event"] == "close"
         ]
