@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from harness.errors import HostError
+from harness.observe import perf
 
 
 class Cgroups:
@@ -19,6 +20,7 @@ class Cgroups:
 
     def __init__(self, base: Path | None) -> None:
         self._base = base
+        self._instructions = perf.instructions(self.load)
 
     @property
     def available(self) -> bool:
@@ -29,6 +31,11 @@ class Cgroups:
     def load(self) -> Path | None:
         """The group of db_bench."""
         return None if self._base is None else self._base / "load"
+
+    def close(self) -> None:
+        """Stop counting."""
+        if self._instructions is not None:
+            self._instructions.close()
 
     def enter_load(self, pid: int) -> None:
         """Move a new process into ``load``; one that is gone already is left alone."""
@@ -61,6 +68,10 @@ class Cgroups:
         """Return CPU seconds used in ``load`` so far."""
         return None if self._base is None else _cpu_seconds(self._base / "load")
 
+    def load_instructions(self) -> int | None:
+        """Return instructions retired in ``load`` so far; null without a PMU that counts them."""
+        return None if self._instructions is None else self._instructions.read()
+
     def harness_seconds(self) -> float | None:
         """Return CPU seconds used in ``harness`` so far."""
         return None if self._base is None else _cpu_seconds(self._base / "harness")
@@ -81,7 +92,11 @@ def cgroups(root: Path, membership: str) -> Iterator[Cgroups]:
         return
     try:
         _control(base, "+")
-        yield Cgroups(base)
+        groups = Cgroups(base)
+        try:
+            yield groups
+        finally:
+            groups.close()
     finally:
         _control(base, "-")  # a group that controls others may hold no process itself
         _join(base, os.getpid())
