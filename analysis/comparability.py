@@ -25,6 +25,7 @@ BLOCKING = {
     "flags.sync": "WAL sync",
     "flags.disable_wal": "WAL",
     "device.kind": "device kind",
+    "memory_limit": "memory limit",
 }
 # The zoned device's shape. Blocks as well, unless the study declared it by naming several rigs.
 GEOMETRY = {
@@ -35,7 +36,7 @@ GEOMETRY = {
     "geometry.max_active_zones": "active zones allowed",
     "geometry.logical_block_size": "block size",
 }
-_IN_BYTES = frozenset({"geometry.zone_size", "geometry.zone_capacity"})
+_IN_BYTES = frozenset({"geometry.zone_size", "geometry.zone_capacity", "memory_limit"})
 # MemTotal of the same machine moves a little between boots and kernels.
 _MEMORY_TOLERANCE = 0.02
 # Flags that differ between any two runs, and say nothing about how they compare.
@@ -89,7 +90,10 @@ class Difference:
 
 def fingerprint(campaign: CampaignData, run: RunRecord) -> dict[str, str]:
     """Flatten what is known of a run's surroundings to dotted key → text."""
-    found: dict[str, Any] = {"scheduler": run.spec.scheduler}
+    found: dict[str, Any] = {
+        "scheduler": run.spec.scheduler,
+        "memory_limit": run.spec.memory_limit or "none",
+    }
     recorded = _record(run.result.manifest.get("host"))
     level = _record(run.result.manifest.get("level"))
     found["host"] = _host(campaign, run.host, recorded, level)
@@ -176,7 +180,7 @@ def _geometry(device: Device) -> dict[str, str]:
 
 def _readable(key: str, text: str) -> str:
     """Return one or more values (``a or b``) for people."""
-    if key not in GEOMETRY:
+    if key not in GEOMETRY and key not in _IN_BYTES:
         return text
     values = text.split(_OR)
     if key in _IN_BYTES:

@@ -145,6 +145,10 @@ _ENTRIES = (
     MetricInfo(
         "cpu_per_operation", "us", Kind.TIME, Better.LOWER, "cpu_seconds x 10^6 / operations"
     ),
+    MetricInfo("instructions", "1", Kind.COUNT, Better.LOWER, "PMU, cgroup of the load"),
+    MetricInfo(
+        "instructions_per_operation", "1", Kind.RATIO, Better.LOWER, "instructions / operations"
+    ),
     MetricInfo("harness_cpu_share", "1", Kind.TIME, Better.LOWER, "runner CPU / all CPU, cgroups"),
     MetricInfo(
         "tracer_cpu_share", "1", Kind.TIME, Better.LOWER, "programs in the kernel / all CPU"

@@ -45,6 +45,7 @@ class PhaseFacts:
     lsm: Log | None = None
     seconds: float | None = None
     traced: Traced | None = None
+    load_instructions: float | None = None
 
     @property
     def measured(self) -> bool:

@@ -58,11 +58,15 @@ class Barrier:
 
 
 @dataclass(frozen=True, slots=True)
-class CpuSeconds:
-    """CPU time since the unit began, of db_bench and of the harness; null without cgroups."""
+class CpuUse:
+    """What db_bench and the harness took of the CPUs since the unit began; null without cgroups.
+
+    Instructions are null too where no PMU counts them.
+    """
 
     load_seconds: float | None
     harness_seconds: float | None
+    load_instructions: float | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,8 +162,9 @@ def _snapshot(
     )
 
 
-def _cpu(bench: Bench) -> CpuSeconds:
-    return CpuSeconds(bench.cgroups.load_seconds(), bench.cgroups.harness_seconds())
+def _cpu(bench: Bench) -> CpuUse:
+    groups = bench.cgroups
+    return CpuUse(groups.load_seconds(), groups.harness_seconds(), groups.load_instructions())
 
 
 def run_phase(
@@ -262,6 +267,10 @@ def metrics(facts: PhaseFacts) -> dict[str, Metric]:
         ),
         "cpu_seconds": spent,
         "cpu_per_operation": 1e6 * spent / done if done and spent is not None else None,
+        "instructions": facts.load_instructions,
+        "instructions_per_operation": (
+            facts.load_instructions / done if done and facts.load_instructions is not None else None
+        ),
     }
     more |= _of_zones(facts)
     values |= {name: Metric(value, CATALOGUE[name].unit) for name, value in more.items()}
@@ -301,7 +310,7 @@ def _facts(
     *,
     before: Barrier,
     after: Barrier,
-    cpu: CpuSeconds,
+    cpu: CpuUse,
 ) -> PhaseFacts:
     raw = stage.writer.path / "raw"
     stdout, stderr = text(raw / f"{spec.name}.stdout"), text(raw / f"{spec.name}.stderr")
@@ -331,6 +340,7 @@ def _facts(
         seconds=ended.seconds,
         load_seconds=cpu.load_seconds,
         harness_seconds=cpu.harness_seconds,
+        load_instructions=cpu.load_instructions,
         lsm=lsm,
         traced=traced(before.point.snapshot, after.point.snapshot),
     )
@@ -424,10 +434,11 @@ def _keep_log(stage: Stage, kept: str) -> str:
         return ""
 
 
-def _since(before: CpuSeconds, after: CpuSeconds) -> CpuSeconds:
-    return CpuSeconds(
+def _since(before: CpuUse, after: CpuUse) -> CpuUse:
+    return CpuUse(
         _difference(before.load_seconds, after.load_seconds),
         _difference(before.harness_seconds, after.harness_seconds),
+        _difference(before.load_instructions, after.load_instructions),
     )
 
 

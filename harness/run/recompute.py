@@ -146,6 +146,7 @@ def _facts(raw: Path, spec: PhaseSpec, before: Point, after: Point, skip: int) -
         zones=zones.count(report, skip=skip) if report else None,
         load_seconds=process.get("load_seconds"),
         harness_seconds=process.get("harness_seconds"),
+        load_instructions=process.get("load_instructions"),
         lsm=lsm,
         seconds=process.get("seconds"),
         traced=traced(before.snapshot, after.snapshot),
