@@ -10,6 +10,7 @@ from pathlib import Path
 from harness.errors import ToolFailed
 from harness.levels.base import Level, LevelUp, LevelUsage
 from harness.metrics import CATALOGUE
+from harness.nulls import difference
 from harness.observe import zones
 from harness.observe.diskstats import DiskCounters, delta
 from harness.observe.zones import ZoneCounts
@@ -225,7 +226,7 @@ def metrics(facts: PhaseFacts) -> dict[str, Metric]:
     written = [disk.write_bytes for disk in (facts.zoned, facts.conventional) if disk]
     read = [disk.read_bytes for disk in (facts.zoned, facts.conventional) if disk]
     total = sum(written) if written else None
-    gc = _difference(facts.before.gc_bytes, facts.after.gc_bytes)
+    gc = difference(facts.before.gc_bytes, facts.after.gc_bytes)
     below = Below(total, sum(read) - (gc or 0) if read else None)
     values = recomputable(facts.spec, facts.parsed, facts.lsm, below)
     user, done = (
@@ -400,10 +401,6 @@ def _keep_log(stage: Stage, kept: str) -> str:
 
 def _since(before: CpuSeconds, after: CpuSeconds) -> CpuSeconds:
     return CpuSeconds(
-        _difference(before.load_seconds, after.load_seconds),
-        _difference(before.harness_seconds, after.harness_seconds),
+        difference(before.load_seconds, after.load_seconds),
+        difference(before.harness_seconds, after.harness_seconds),
     )
-
-
-def _difference(before: float | None, after: float | None) -> float | None:
-    return None if before is None or after is None else after - before
