@@ -223,12 +223,9 @@ def run_phase(
 
 def metrics(facts: PhaseFacts) -> dict[str, Metric]:
     """Return ``<phase>.<metric>`` for everything a phase tells; null where it does not."""
-    written = [disk.write_bytes for disk in (facts.zoned, facts.conventional) if disk]
     read = [disk.read_bytes for disk in (facts.zoned, facts.conventional) if disk]
-    total = sum(written) if written else None
-    gc = difference(facts.before.gc_bytes, facts.after.gc_bytes)
-    below = Below(total, sum(read) - (gc or 0) if read else None)
-    values = recomputable(facts.spec, facts.parsed, facts.lsm, below)
+    total = facts.below.written
+    values = recomputable(facts.spec, facts.parsed, facts.lsm, facts.below)
     user, done = (
         values[name].value if name in values else None for name in ("user_bytes", "operations")
     )
@@ -240,14 +237,14 @@ def metrics(facts: PhaseFacts) -> dict[str, Metric]:
         "device_read": sum(read) if read else None,
         "write_amplification": total / user if user and total is not None else None,
         "zoned_share": facts.zoned.write_bytes / total if facts.zoned and total else None,
-        "gc_bytes": gc,
+        "gc_bytes": facts.gc_bytes,
         "gc_events": gc_delta(facts),
         "zones_full": facts.zones.full if facts.zones else None,
         "zones_active": facts.zones.active if facts.zones else None,
         "device_busy_share": (
             max(disk.busy_ms for disk in (facts.zoned, facts.conventional) if disk)
             / (1000 * facts.seconds)
-            if written and facts.seconds
+            if read and facts.seconds
             else None
         ),
         "cpu_seconds": spent,

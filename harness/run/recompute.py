@@ -96,7 +96,7 @@ def numbers(folder: Path, spec: RunSpec, result: Result) -> Numbers:
         )
     ]
     again = ledger.of_phases(spec.level, points, facts)
-    metrics = ledger.metrics(again) | record.of_run(facts, result.utilisation)
+    metrics = ledger.metrics(again) | record.of_run(spec, facts, result.utilisation)
     for one in facts:
         metrics |= phases.metrics(one)
     fills = sum(phase.role is PhaseRole.FILL for phase in begun)
