@@ -31,6 +31,7 @@ _PARTS = {
     "garbage collection": (PALETTE[3], ""),
     "metadata, filling": (PALETTE[4], ""),
     "pad": (PALETTE[1], "////"),
+    "inside the drive": (PALETTE[3], "////"),
     "not told apart": (PALETTE[7], ""),
 }
 _BAR, _HEAD = 0.2, 0.4  # inches: a layer's bar, and what a level's name and axis take
@@ -54,17 +55,12 @@ def layers(entry: Entry) -> tuple[Layer, ...]:
     submitted, accepted = sum(entry.submitted.values()), sum(entry.accepted.values())
     above = {"WAL": entry.wal, "flush": entry.flush, "compaction": entry.compaction}
     known = {name: float(size) for name, size in above.items() if size is not None}
-    media = total(entry.media.values()) if entry.media else None
-    pad = sum(entry.pad.values()) if entry.pad is not None else 0
     return (
         Layer("user", None if entry.user is None else {"user": float(entry.user)}),
         Layer("RocksDB", known if len(known) == len(above) else None),
         Layer("kernel", _submitted(entry, submitted)),
         Layer("device", {"from above": float(accepted)} if entry.accepted else None),
-        Layer(
-            "media",
-            None if media is None else {"from above": float(media - pad), "pad": float(pad)},
-        ),
+        Layer("media", _media(entry, submitted)),
     )
 
 
@@ -74,6 +70,14 @@ def _submitted(entry: Entry, submitted: int) -> Mapping[str, float]:
     # A level that does not count its metadata has them in what is left.
     rest = "from above" if entry.overhead is not None else "not told apart"
     return {rest: submitted - sum(known.values()), **known}
+
+
+def _media(entry: Entry, submitted: int) -> Mapping[str, float] | None:
+    media = total(entry.media.values()) if entry.media else None
+    if media is None:
+        return None
+    more = "pad" if entry.media_source.startswith("modelled") else "inside the drive"
+    return {"from above": float(min(media, submitted)), more: float(max(media - submitted, 0))}
 
 
 def from_user_to_media(comparison: Comparison, groups: Sequence[Group]) -> Plot:
@@ -107,8 +111,8 @@ def from_user_to_media(comparison: Comparison, groups: Sequence[Group]) -> Plot:
     without = [group.label for group, entries in found if not entries]
     sentence = (
         "Bars: mean over runs; dots: each run; behind them the multiple of U. Without "
-        "the cold fill. A layer without a bar is not counted by anyone, and media is modelled as "
-        "what the device accepted with the pad."
+        "the cold fill. A layer without a bar is not counted by anyone. What reached the media is "
+        "modelled with the pad where drives do not tell it."
     )
     if without:
         sentence += f" No ledger: {', '.join(without)}."

@@ -50,6 +50,8 @@ def test_pad_is_on_the_media_alone_and_an_unknown_wal_hides_its_layer() -> None:
     _, rocksdb, kernel, _, last = layers(padded)
     assert rocksdb.parts is None
     assert last.parts == {"from above": kernel.size, "pad": 500}
+    told = layers(replace(padded, media_source="SMART"))[-1]
+    assert told.parts == {"from above": kernel.size, "inside the drive": 500}
 
 
 def test_the_report_has_a_panel_for_each_level(tmp_path: Path) -> None:
