@@ -141,6 +141,13 @@ _ENTRIES = (
     MetricInfo(
         "device_busy_share", "1", Kind.TIME, Better.NONE, "io_ticks / db_bench's time, the busiest"
     ),
+    MetricInfo(
+        "bandwidth_share",
+        "1",
+        Kind.TIME,
+        Better.NONE,
+        "(written / write cap + read / read cap) / db_bench's time; null without a known cap",
+    ),
     MetricInfo("cpu_seconds", "s", Kind.TIME, Better.LOWER, "cgroup cpu.stat of the load"),
     MetricInfo(
         "cpu_per_operation", "us", Kind.TIME, Better.LOWER, "cpu_seconds x 10^6 / operations"

@@ -10,6 +10,7 @@ from pathlib import Path
 from harness.errors import ToolFailed
 from harness.levels.base import Level, LevelUp, LevelUsage
 from harness.metrics import CATALOGUE
+from harness.nulls import difference
 from harness.observe import zones
 from harness.observe.diskstats import DiskCounters, delta
 from harness.observe.tracer import Tracer
@@ -238,12 +239,9 @@ def run_phase(
 
 def metrics(facts: PhaseFacts) -> dict[str, Metric]:
     """Return ``<phase>.<metric>`` for everything a phase tells; null where it does not."""
-    written = [disk.write_bytes for disk in (facts.zoned, facts.conventional) if disk]
     read = [disk.read_bytes for disk in (facts.zoned, facts.conventional) if disk]
-    total = sum(written) if written else None
-    gc = _difference(facts.before.gc_bytes, facts.after.gc_bytes)
-    below = Below(total, sum(read) - (gc or 0) if read else None)
-    values = recomputable(facts.spec, facts.parsed, facts.lsm, below)
+    total = facts.below.written
+    values = recomputable(facts.spec, facts.parsed, facts.lsm, facts.below)
     user, done = (
         values[name].value if name in values else None for name in ("user_bytes", "operations")
     )
@@ -255,14 +253,14 @@ def metrics(facts: PhaseFacts) -> dict[str, Metric]:
         "device_read": sum(read) if read else None,
         "write_amplification": total / user if user and total is not None else None,
         "zoned_share": facts.zoned.write_bytes / total if facts.zoned and total else None,
-        "gc_bytes": gc,
+        "gc_bytes": facts.gc_bytes,
         "gc_events": gc_delta(facts),
         "zones_full": facts.zones.full if facts.zones else None,
         "zones_active": facts.zones.active if facts.zones else None,
         "device_busy_share": (
             max(disk.busy_ms for disk in (facts.zoned, facts.conventional) if disk)
             / (1000 * facts.seconds)
-            if written and facts.seconds
+            if read and facts.seconds
             else None
         ),
         "cpu_seconds": spent,
@@ -436,11 +434,7 @@ def _keep_log(stage: Stage, kept: str) -> str:
 
 def _since(before: CpuUse, after: CpuUse) -> CpuUse:
     return CpuUse(
-        _difference(before.load_seconds, after.load_seconds),
-        _difference(before.harness_seconds, after.harness_seconds),
-        _difference(before.load_instructions, after.load_instructions),
+        difference(before.load_seconds, after.load_seconds),
+        difference(before.harness_seconds, after.harness_seconds),
+        difference(before.load_instructions, after.load_instructions),
     )
-
-
-def _difference(before: float | None, after: float | None) -> float | None:
-    return None if before is None or after is None else after - before
