@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from analysis import bottleneck, comparability, flow, render, rounds, steady, units
 from analysis.compare import Comparison, group_label
+from harness.store import packed
 from harness.tools import rocksdb_stats
 
 Table = tuple[Sequence[str], list[tuple[str, ...]]]
@@ -97,8 +98,7 @@ def _lsm(comparison: Comparison) -> Table:
     rows: list[tuple[str, ...]] = []
     for run in comparison.campaign.latest:
         for phase in run.result.phases if run.ok else ():
-            stdout = run.path / phase.stdout
-            text = stdout.read_text(encoding="utf-8", errors="replace") if stdout.is_file() else ""
+            text = packed.text(run.path / phase.stdout)
             rows += [
                 (
                     run.name, phase.name, row.level, str(row.files), units.human(row.size, "B"),

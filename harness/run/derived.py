@@ -12,6 +12,7 @@ from pathlib import Path
 from harness.errors import ToolFailed
 from harness.rules.facts import PhaseFacts
 from harness.run import phases
+from harness.store import packed
 from harness.store.files import dumps
 from harness.tools import db_bench
 
@@ -40,7 +41,7 @@ def _operations(raw: Path, name: str) -> Rows | None:
     try:
         points = (
             db_bench.intervals(phases.text(report))
-            if report.is_file()
+            if packed.find(report)
             else db_bench.stats_intervals(phases.text(raw / f"{name}.stderr"))
         )
     except ToolFailed:

@@ -21,6 +21,7 @@ from harness.run.ledger import Point
 from harness.run.program import Ended, run_program
 from harness.run.progress import Share
 from harness.run.share import ShareDone
+from harness.store import packed
 from harness.store.codec import encode
 from harness.store.files import dumps
 from harness.store.ledger import Snapshot
@@ -377,11 +378,7 @@ def _write_histograms(writer: RunWriter, spec: PhaseSpec, facts: PhaseFacts) -> 
 
 def text(path: Path) -> str:
     """Return what a program printed, as far as it is looked at; '' where it printed nothing."""
-    try:
-        with path.open("rb") as file:
-            return file.read(_OUTPUT_LIMIT).decode("utf-8", errors="replace")
-    except FileNotFoundError:
-        return ""
+    return packed.text(path, _OUTPUT_LIMIT)
 
 
 def _keep_log(stage: Stage, kept: str) -> str:

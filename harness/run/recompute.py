@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import gzip
-import lzma
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any
 
 from harness.errors import ToolFailed, ZonelabError
 from harness.levels import LEVELS
@@ -18,7 +15,7 @@ from harness.observe.zones import Zone
 from harness.rules import PhaseFacts, closures
 from harness.run import derived, ledger, phases, record
 from harness.run.ledger import Point
-from harness.store import rundir
+from harness.store import packed, rundir
 from harness.store.campaign import CampaignPaths
 from harness.store.codec import decode
 from harness.store.files import load_record, read_json
@@ -31,9 +28,7 @@ from harness.workloads import db_bench
 from harness.workloads.db_bench import Parsed
 from harness.workloads.rocksdb import Below
 
-# How files have been packed: xz now, gzip by the first releases.
-_OPEN: dict[str, Callable[..., IO[Any]]] = {".xz": lzma.open, ".gz": gzip.open}
-_UNREADABLE = (ToolFailed, OSError, EOFError, lzma.LZMAError)
+_UNREADABLE = (ToolFailed, *packed.UNREADABLE)
 
 
 def problems(paths: CampaignPaths) -> list[str]:
@@ -196,7 +191,7 @@ def _own(raw: Path, stored: OwnCounts | None, capacity: int) -> Iterator[str]:
     """What zlfs counted up to the last barrier is in its own ledger, which was kept whole."""
     if stored is None:
         return
-    opened = _packed(raw / "ledger.jsonl")
+    opened = packed.opened(raw / "ledger.jsonl")
     if opened is None:
         yield "raw/ledger.jsonl.xz: is missing"
         return
@@ -228,7 +223,7 @@ def _older(folder: Path, phase: PhaseSpec, result: Result) -> list[str]:
 
 
 def _log(raw: Path, spec: PhaseSpec) -> Log | None:
-    opened = _packed(raw / f"{spec.name}.LOG")
+    opened = packed.opened(raw / f"{spec.name}.LOG")
     if opened is None:
         return None
     with opened as lines:
@@ -240,15 +235,6 @@ def _printed(raw: Path, spec: PhaseSpec) -> Parsed:
     return db_bench.parse(spec, stdout, stderr)
 
 
-def _packed(path: Path) -> IO[str] | None:
-    """Open a text file that was kept packed; None when it was not kept."""
-    for suffix, opened in _OPEN.items():
-        packed = path.with_name(path.name + suffix)
-        if packed.is_file():
-            return opened(packed, "rt", encoding="utf-8", errors="replace", newline="\n")
-    return None
-
-
 def _point(raw: Path, name: str) -> Point:
     usage = decode(LevelUsage, read_json(raw / f"{name}.usage.json"), f"raw/{name}.usage.json")
     report = _zones(raw, name)
@@ -257,8 +243,8 @@ def _point(raw: Path, name: str) -> Point:
 
 
 def _zones(raw: Path, name: str) -> list[Zone]:
-    path = raw / f"{name}.zones.csv"
-    return zones.from_csv(path.read_text(encoding="utf-8")) if path.is_file() else []
+    text = packed.text(raw / f"{name}.zones.csv")
+    return zones.from_csv(text) if text else []
 
 
 def _delta(before: Point, after: Point, name: str) -> DiskCounters | None:
