@@ -33,6 +33,7 @@ BLOCKING = {
 AMOUNTS = frozenset({
     "num", "writes", "reads", "duration", "key_size", "value_size", "threads", "compression_type",
 })  # fmt: skip
+EFFECTIVE = "manifest.level.direct_io."
 # Not factors of a study, but names of who ran it: they own no setting.
 NAMES = frozenset({"level", "host", "campaign"})
 # The zoned device's shape. Blocks as well, unless the study declared it by naming several rigs.
@@ -176,6 +177,8 @@ def differences(
             continue
         by_rig = key in GEOMETRY or key == "rig"
         blocking = _blocks(key, contrasted) or (key in GEOMETRY and not declared)
+        # What became of O_DIRECT is a level's nature; of one level it has to be the same.
+        blocking |= key.startswith(EFFECTIVE) and "not recorded" not in left + right
         # Per-phase flags repeat the merged one; keep them only where phases differ.
         if key.startswith("phase.") and f"flags.{key.rpartition('.')[2]}" not in _by_phase(base):
             continue

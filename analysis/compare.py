@@ -84,13 +84,15 @@ class CellStatus:
 class Comparison:
     """Everything ``zonelab compare`` prints. ``skipped``: value without any ok run → why.
 
-    ``runs`` are the latest attempts that were looked at. ``absent`` are those of ``skipped`` whose
+    ``runs`` are the latest attempts that were looked at, ``varying`` the factors that tell their
+    strata apart. ``absent`` are those of ``skipped`` whose
     counterparts with the baseline's value are ok. ``unmeasured`` names selected metrics that are
     null in every ok run; ``steady`` has every measured phase of every ok run.
     """
 
     pool: Pool
     runs: tuple[RunRecord, ...]
+    varying: tuple[str, ...]
     contrast: str
     baseline: str
     values: tuple[str, ...]
@@ -171,11 +173,11 @@ def compare(
     selected = select_metrics(pool, metrics)
     runs = only_where(pool, pool.latest, where or {})
     keys = [key for key in selected if any(r.ok and r.value(key) is not None for r in runs)]
-    labels = tuple(one for run in runs if run.ok for one in steady.of_run(run))
     floors = noise.floors(runs, keys, noise_floor)
     rows: list[Row] = []
     found: dict[str, tuple[Difference, ...]] = {}
     compared = [run for run in runs if label(run, contrast) in values]
+    labels = tuple(one for run in compared if run.ok for one in steady.of_run(run))
     groups = strata(compared, contrast)
     for stratum, members in groups.items():
         base = _Side(baseline, [r for r in members if label(r, contrast) == baseline])
@@ -186,31 +188,33 @@ def compare(
             diff = _differences(pool, contrast, base.ok, level.ok)
             if diff:
                 found[f"{value}{f' ({stratum})' if stratum else ''}"] = diff
+            twins = noise.are_twins(base.ok, level.ok)  # not measured with their own yardstick
             rows += [
                 _row(key, stratum, base, level, contrast=contrast, diff=diff, labels=labels,
-                     floor=_floor(floors[key], base, level, noise_floor))
+                     floor=noise_floor if twins else floors[key].floor)
                 for key in keys
             ]  # fmt: skip
     order = {key: index for index, key in enumerate(keys)}
     rows.sort(key=lambda row: order[row.metric])
-    skipped = _skipped(pool, contrast, values, compared)
+    chosen = bool(where or against)
+    skipped = _skipped(pool, contrast, values, compared, chosen=chosen)
     absent = {
         name: why for name, why in _absent(contrast, baseline, values, groups).items()
         if skipped.get(name, "").startswith(_NO_OK) or name not in skipped
     }  # fmt: skip
     return Comparison(
-        pool=pool, runs=tuple(runs), contrast=contrast, baseline=baseline, values=tuple(values),
-        rows=tuple(_claims(pool, contrast, rows)), cells=tuple(_cells(pool, runs, where or {})),
-        skipped=absent | skipped, absent=tuple(absent),
-        unmeasured=tuple(key for key in selected if key not in keys), differences=found,
-        steady=labels, floors=floors, drifts=drift.of_metrics(runs, keys),
+        pool=pool, runs=tuple(compared), varying=tuple(varying_factors(compared, contrast)),
+        contrast=contrast, baseline=baseline, values=tuple(values),
+        rows=tuple(_claims(pool, contrast, rows)),
+        cells=tuple(_cells(pool, compared, chosen=chosen)), skipped=absent | skipped,
+        absent=tuple(absent), unmeasured=tuple(key for key in selected if key not in keys),
+        differences=found, steady=labels, floors=floors, drifts=drift.of_metrics(runs, keys),
     )  # fmt: skip
 
 
 def group_label(run: RunRecord, comparison: Comparison) -> tuple[str, str]:
     """Return (value of the contrasted factor, stratum) of a run, as the rows name them."""
-    contrast = comparison.contrast
-    return label(run, contrast), stratum_of(run, varying_factors(comparison.runs, contrast))
+    return label(run, comparison.contrast), stratum_of(run, comparison.varying)
 
 
 @dataclass(frozen=True, slots=True)
@@ -249,11 +253,6 @@ def _differences(
     )
     declared = not pool.several and comparability.declared(pool.first, [*base, *level])
     return comparability.differences(left, right, contrasted, declared=declared)
-
-
-def _floor(floor: Floor, base: _Side, level: _Side, default: float) -> float:
-    """Return what a row must exceed; twins are not measured with their own yardstick."""
-    return default if noise.are_twins(base.ok, level.ok) else floor.floor
 
 
 def _row(
@@ -308,14 +307,17 @@ def _obstacles(
 
 
 def _skipped(
-    pool: Pool, contrast: str, values: Sequence[str], runs: Sequence[RunRecord]
+    pool: Pool, contrast: str, values: Sequence[str], runs: Sequence[RunRecord], *, chosen: bool
 ) -> dict[str, str]:
-    """Return levels that could not run, and values of which no run is ok → why."""
+    """Return levels that could not run, and values without an ok run → why.
+
+    Where runs were chosen, nobody asked for all levels.
+    """
     skipped = {
         f"{level} ({campaign.label})" if campaign.label else level: reason.message
         for campaign in pool.campaigns
         for level, reason in campaign.skipped().items()
-        if contrast != "level" or level in values
+        if (level in values if contrast == "level" else not chosen)
     }
     for value in values:
         ended = [r.result.status for r in runs if label(r, contrast) == value]
@@ -406,13 +408,13 @@ def _claims(pool: Pool, contrast: str, rows: Sequence[Row]) -> list[Row]:
     return marked
 
 
-def _cells(pool: Pool, runs: Sequence[RunRecord], where: Mapping[str, str]) -> Iterable[CellStatus]:
+def _cells(pool: Pool, runs: Sequence[RunRecord], *, chosen: bool) -> Iterable[CellStatus]:
     """Return how each cell's runs ended; where runs were chosen, of the cells that have some."""
     for campaign in pool.campaigns:
         prefix = f"{campaign.label}/" if campaign.label else ""
         latest = [run for run in runs if run.campaign == campaign.label]
         planned = [spec for host in campaign.plan.hosts for spec in host.runs]
-        levels = {spec.cell: spec.row for spec in (() if where else planned)} | {
+        levels = {spec.cell: spec.row for spec in (() if chosen else planned)} | {
             run.result.cell: run.spec.row for run in latest
         }
         for cell, level in sorted(
@@ -426,6 +428,6 @@ def _cells(pool: Pool, runs: Sequence[RunRecord], where: Mapping[str, str]) -> I
                 level=level,
                 counts=dict(Counter(run.result.status.value for run in ended)),
                 missing=sum(missing.spec.cell == cell for missing in campaign.missing),
-                earlier_attempts=0 if where else attempts - len(ended),
+                earlier_attempts=0 if chosen else attempts - len(ended),
                 issues=dict(sorted(issues.items())),
             )

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Sequence
+from functools import lru_cache
+from pathlib import Path
 
 from analysis.load import RunRecord
 from harness.errors import RunFailed
@@ -27,20 +29,21 @@ def merged(runs: Sequence[RunRecord], key: str) -> float | None:
     """
     phase, _, name = key.rpartition(".")
     wanted = per_myriad(name)
-    parts = [_histograms(run, phase) for run in runs]
+    parts = [_histograms(run.path, phase) for run in runs]
     if wanted is None or not all(parts):
         return None
     whole = histogram.merge([one for part in parts for one in part])
     return histogram.quantile(whole, wanted) if whole else None
 
 
-def _histograms(run: RunRecord, phase: str) -> list[Histogram]:
-    paths = sorted((run.path / "histograms").glob(f"{phase}.*.json"))
+@lru_cache(maxsize=4096)  # each is asked for by every percentile and every other side
+def _histograms(folder: Path, phase: str) -> list[Histogram]:
+    paths = sorted((folder / "histograms").glob(f"{phase}.*.json"))
     try:
         return [json.loads(path.read_text(encoding="utf-8")) for path in paths]
     except ValueError:
         raise RunFailed(
-            f"corrupt run directory: {run.name}: a histogram of {phase} is no JSON",
+            f"corrupt run directory: {folder.name}: a histogram of {phase} is no JSON",
             hint="check the campaign with: zonelab verify",
             code="corrupt-run",
         ) from None

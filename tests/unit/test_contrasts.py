@@ -179,6 +179,26 @@ def test_campaigns_that_did_other_work_are_not_judged(
     assert found.verdict is Verdict.NOT_COMPARABLE
 
 
+@pytest.mark.parametrize(("before", "blocks"), [({"writes": True}, True), ({}, False)])
+def test_direct_writes_that_were_direct_once_only_block_the_verdict(
+    tmp_path: Path, before: dict[str, bool], blocks: bool
+) -> None:
+    def change(effective: dict[str, bool]) -> Change:
+        def changed(result: Result) -> Result:
+            level = {**result.manifest["level"], "direct_io": {"effective": effective}}
+            return dataclasses.replace(result, manifest={**result.manifest, "level": level})
+
+        return changed
+
+    paths = [
+        write_campaign(tmp_path / name, series=False, change=change(effective))
+        for name, effective in (("before", before), ("after", {"writes": False}))
+    ]
+    comparison = compare(load_pool(paths))
+    assert (row(comparison, "f2fs").verdict is Verdict.NOT_COMPARABLE) is blocks
+    assert comparison.differences["after (f2fs)"]  # listed in any case
+
+
 def test_what_follows_from_a_contrasted_factor_is_no_obstacle(tmp_path: Path) -> None:
     factors = ({"value_size": 100}, {"value_size": 8000})
     folder = write_campaign(tmp_path / "c", series=False, factors=factors)
