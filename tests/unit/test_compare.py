@@ -365,7 +365,9 @@ class TestCommand:
         assert self.run(folder, "--threshold", 5) == 1
         assert f"regression: {WRITTEN} of f2fs" in capsys.readouterr().err
         assert self.run(folder, "--threshold", 500, "--metric", WRITTEN) == 0
-        assert self.run(folder, "--threshold", 5, "--metric", RATE) == 0  # not a result
+        capsys.readouterr()
+        assert self.run(folder, "--threshold", 5, "--metric", RATE) == 4  # not a result
+        assert "no row has a verdict" in capsys.readouterr().err
         assert self.run(folder, "--threshold", -1) == 2
         assert self.run(folder, "--metric", "nope") == 2
         assert self.run(tmp_path / "nothing") == 2
