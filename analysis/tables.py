@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from analysis import bottleneck, comparability, flow, render, steady, units
-from analysis.compare import Comparison
+from analysis import bottleneck, comparability, costs, flow, render, rounds, steady, units
+from analysis.compare import Comparison, group_label
 from harness.store import packed
 from harness.tools import rocksdb_stats
 
@@ -21,10 +21,13 @@ def tables_of(comparison: Comparison) -> dict[str, Table]:
         ),
         "issues": _issues(comparison),
         "steady": _steady(comparison),
+        "rounds": _rounds(comparison),
+        "drift": _drift(comparison),
         "lsm": _lsm(comparison),
         "bottlenecks": (
             ("run", "phase", "label", "evidence"), bottleneck.rows(comparison.campaign),
         ),
+        "costs": (costs.HEADER, costs.rows(comparison.campaign)),
         "ledger": (flow.LEDGER_HEADER, flow.ledger_rows(comparison.campaign)),
         "closures": (flow.CLOSURE_HEADER, flow.closure_rows(comparison.campaign)),
         "utilisation": _utilisation(comparison),
@@ -56,6 +59,39 @@ def _steady(comparison: Comparison) -> Table:
         for one in comparison.steady
     ]
     return ("run", "phase", "label", "window"), rows
+
+
+def _rounds(comparison: Comparison) -> Table:
+    """Return how throughput spreads between the runs of a group and between the rounds of a run."""
+    groups: dict[tuple[str, str, str], list[tuple[float, ...]]] = {}
+    for one in comparison.steady:
+        value, stratum = group_label(one.run, comparison)
+        groups.setdefault((one.phase, value, stratum), []).append(one.steady.throughputs)
+    rows: list[tuple[str, ...]] = []
+    for (phase, value, stratum), values in sorted(groups.items()):
+        found = rounds.components(values)
+        if found is not None:
+            mean = float(found.interval.center)
+            spreads = (_percent(part**0.5 / mean) for part in (found.between, found.within))
+            rows.append((
+                phase, value, stratum, str(found.runs), str(found.rounds), *spreads,
+                _percent(found.share_between),
+            ))  # fmt: skip
+    return (
+        "phase", comparison.contrast, "stratum", "runs", "rounds", "spread between runs",
+        "spread within runs", "share of variance between runs",
+    ), rows  # fmt: skip
+
+
+def _drift(comparison: Comparison) -> Table:
+    rows: list[tuple[str, ...]] = [
+        (d.metric, _percent(d.change), _percent(d.low), _percent(d.high), str(d.runs),
+         f"{d.p_value:.2g}", f"{d.p_holm:.2g}", "drift" if d.shown else "none shown")
+        for d in comparison.drifts
+    ]  # fmt: skip
+    return (
+        "metric", "from first run to last", "low", "high", "runs", "p", "Holm p", "verdict",
+    ), rows  # fmt: skip
 
 
 def _lsm(comparison: Comparison) -> Table:

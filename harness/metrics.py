@@ -141,9 +141,20 @@ _ENTRIES = (
     MetricInfo(
         "device_busy_share", "1", Kind.TIME, Better.NONE, "io_ticks / db_bench's time, the busiest"
     ),
+    MetricInfo(
+        "bandwidth_share",
+        "1",
+        Kind.TIME,
+        Better.NONE,
+        "(written / write cap + read / read cap) / db_bench's time; null without a known cap",
+    ),
     MetricInfo("cpu_seconds", "s", Kind.TIME, Better.LOWER, "cgroup cpu.stat of the load"),
     MetricInfo(
         "cpu_per_operation", "us", Kind.TIME, Better.LOWER, "cpu_seconds x 10^6 / operations"
+    ),
+    MetricInfo("instructions", "1", Kind.COUNT, Better.LOWER, "PMU, cgroup of the load"),
+    MetricInfo(
+        "instructions_per_operation", "1", Kind.RATIO, Better.LOWER, "instructions / operations"
     ),
     MetricInfo("harness_cpu_share", "1", Kind.TIME, Better.LOWER, "runner CPU / all CPU, cgroups"),
     MetricInfo(

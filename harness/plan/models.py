@@ -161,6 +161,7 @@ class Study(Model):
     are ``scheduler``, ``target_utilisation``, sizes of the workload, or db_bench flags. ``rigs``
     says which rig runs which levels, all repetitions of them; a difference in their geometry is
     thereby declared. ``tracing: all`` keeps every command of every run, and labels the runs.
+    ``memory_limit`` is of db_bench with its page cache, so that every level sees the same cache.
     """
 
     name: Name
@@ -181,6 +182,7 @@ class Study(Model):
     claims: Annotated[tuple[PrimaryClaim, ...], Field(max_length=5)] = ()
     limit_time: Seconds | None = None
     limit_bytes: Size | None = None
+    memory_limit: Size | None = None
 
     @property
     def entries(self) -> tuple[Level, ...]:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from harness.levels.base import DirectIo, LevelUsage
+from harness.nulls import difference
 from harness.observe.diskstats import DiskCounters
 from harness.observe.zone_trace import Traced
 from harness.observe.zones import ZoneCounts
@@ -14,6 +15,7 @@ from harness.store.result import Issue, Utilisation
 from harness.store.spec import PhaseRole, PhaseSpec, Reason, RunSpec
 from harness.tools.rocksdb_log import Log
 from harness.workloads.db_bench import Parsed
+from harness.workloads.rocksdb import Below
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,11 +47,26 @@ class PhaseFacts:
     lsm: Log | None = None
     seconds: float | None = None
     traced: Traced | None = None
+    load_instructions: float | None = None
 
     @property
     def measured(self) -> bool:
         """Whether its numbers are results."""
         return self.spec.role is PhaseRole.MEASURED
+
+    @property
+    def gc_bytes(self) -> int | None:
+        """What the level's garbage collection moved."""
+        return difference(self.before.gc_bytes, self.after.gc_bytes)
+
+    @property
+    def below(self) -> Below:
+        """What reached the devices."""
+        disks = [disk for disk in (self.zoned, self.conventional) if disk]
+        if not disks:
+            return Below()
+        read = sum(disk.read_bytes for disk in disks) - (self.gc_bytes or 0)
+        return Below(sum(disk.write_bytes for disk in disks), read)
 
     @property
     def ended_well(self) -> bool:

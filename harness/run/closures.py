@@ -9,6 +9,7 @@ from harness.observe.zone_trace import traced
 from harness.store.ledger import Closure, OwnCounts, Snapshot, State, Witness
 from harness.store.spec import PhaseSpec
 from harness.tools.rocksdb_log import Log
+from harness.workloads import rocksdb
 from harness.workloads.db_bench import Parsed
 
 KERNEL = "kernel"
@@ -61,10 +62,8 @@ class Told:
 
     @property
     def written(self) -> int | None:
-        """L in bytes: Lw + Lf + Lc."""
-        if self.lsm is None or self.wal is None:
-            return None
-        return self.wal + self.lsm.tables.flush + self.lsm.tables.compaction
+        """L in bytes."""
+        return rocksdb.written(self.wal, self.lsm)
 
     @property
     def threads(self) -> int:

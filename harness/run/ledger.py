@@ -5,11 +5,12 @@ A pure function of what was counted, so that ``zonelab verify`` can compute it a
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from harness.levels.base import LevelUsage
 from harness.metrics import CATALOGUE
+from harness.nulls import difference, ratio, total
 from harness.observe.zone_trace import Traced, traced
 from harness.rules.facts import PhaseFacts
 from harness.run import closures
@@ -85,16 +86,16 @@ def metrics(ledger: Ledger) -> dict[str, Metric]:
 
 def _totals(entry: Entry) -> dict[str, Value]:
     """Return for all phases together what each has from elsewhere (harness/run/phases.py)."""
-    written = _sum((entry.wal, entry.flush, entry.compaction))
+    written = total((entry.wal, entry.flush, entry.compaction))
     device = sum(entry.submitted.values())
     return {
         "user_bytes": entry.user,
         "device_written": device,
         "device_read": sum(entry.read.values()),
-        "write_amplification": _ratio(device, entry.user),
+        "write_amplification": ratio(device, entry.user),
         "rocksdb_written": written,
-        "wa_lsm": _ratio(written, entry.user),
-        "level_write_amplification": _ratio(device, written),
+        "wa_lsm": ratio(written, entry.user),
+        "level_write_amplification": ratio(device, written),
         "gc_bytes": entry.gc,
     }
 
@@ -103,7 +104,7 @@ def _own(entry: Entry) -> dict[str, Value]:
     """Return what only the ledger knows; formulas in docs/methods.md."""
     device = sum(entry.submitted.values())
     pad = sum(entry.pad.values()) if entry.pad is not None else None
-    media = _sum(entry.media.values()) if entry.media else None
+    media = total(entry.media.values()) if entry.media else None
     garbage, live = entry.space.get("garbage"), entry.live
     dead = entry.allocated - live if entry.allocated is not None else None
     reached = entry.since_up
@@ -112,20 +113,16 @@ def _own(entry: Entry) -> dict[str, Value]:
         "level_overhead": entry.overhead,
         "pad_bytes": pad,
         "media_bytes": media,
-        "wa_pad": _ratio(device + pad if pad is not None else None, device),
-        "wa_dev": _ratio(media, device),
-        "wa_total": _ratio(media, entry.user),
+        "wa_pad": ratio(device + pad if pad is not None else None, device),
+        "wa_dev": ratio(media, device),
+        "wa_total": ratio(media, entry.user),
         "allocated_bytes": entry.allocated,
         "live_bytes": live,
         "dead_bytes": dead,
         "garbage_bytes": garbage,
-        "space_amplification": _ratio(entry.allocated, live),
-        "sa_host": _ratio(reached + garbage if garbage is not None else None, reached),
+        "space_amplification": ratio(entry.allocated, live),
+        "sa_host": ratio(reached + garbage if garbage is not None else None, reached),
     }
-
-
-def _ratio(above: int | None, below: int | None) -> float | None:
-    return above / below if above is not None and below else None
 
 
 def _phase(level: str, told: Told, before: Point, after: Point) -> _Interval:
@@ -151,11 +148,11 @@ def _run(before: Point, after: Point, phases: Sequence[_Interval]) -> _Interval:
         RUN,
         before,
         after,
-        content=_sum(phase.content for phase in phases),
-        user=_sum(phase.user for phase in phases),
-        wal=_sum(phase.wal for phase in phases),
-        flush=_sum(phase.flush for phase in phases),
-        compaction=_sum(phase.compaction for phase in phases),
+        content=total(phase.content for phase in phases),
+        user=total(phase.user for phase in phases),
+        wal=total(phase.wal for phase in phases),
+        flush=total(phase.flush for phase in phases),
+        compaction=total(phase.compaction for phase in phases),
     )
 
 
@@ -168,7 +165,9 @@ def _entry(level: str, up: Point, interval: _Interval) -> Entry:
         seen = None
     pad = _pad(own, seen)
     media = closures.media(before.snapshot, last)
-    gc = own.payload.get("gc", 0) if own else _gap(before.usage.gc_bytes, after.usage.gc_bytes)
+    gc = (
+        own.payload.get("gc", 0) if own else difference(before.usage.gc_bytes, after.usage.gc_bytes)
+    )
     return Entry(
         name=interval.name,
         user=interval.user,
@@ -286,12 +285,3 @@ def _written(before: Point, after: Point) -> dict[str, int]:
 
 def _minus(last: Mapping[str, int], first: Mapping[str, int]) -> dict[str, int]:
     return {name: value - first.get(name, 0) for name, value in last.items()}
-
-
-def _gap(first: int | None, last: int | None) -> int | None:
-    return None if first is None or last is None else last - first
-
-
-def _sum(values: Iterable[int | None]) -> int | None:
-    known = list(values)
-    return None if None in known else sum(value or 0 for value in known)

@@ -72,6 +72,7 @@ class Measurement:
             TimedOut: a phase or the run took longer than it may.
             ZonelabError: db_bench did not end well.
         """
+        self._bench.cgroups.limit_memory(self._spec.memory_limit)
         try:
             self._measure()
         finally:

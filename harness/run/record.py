@@ -9,7 +9,7 @@ from typing import Any
 
 from harness.levels.base import DirectIo, Level
 from harness.observe.manifest import manifest
-from harness.rules import PhaseFacts, RunFacts, judge
+from harness.rules import PhaseFacts, RunFacts, bandwidth, judge
 from harness.run import ledger, phases
 from harness.run.bench import Bench
 from harness.run.ledger import Point
@@ -122,13 +122,15 @@ class Record:
         )
 
     def _run_metrics(self) -> dict[str, Metric]:
-        return of_run(self._facts, self.utilisation) | {
+        return of_run(self._spec, self._facts, self.utilisation) | {
             "run.harness_memory_peak": Metric(_memory_peak(), "B")
         }
 
 
-def of_run(phases: Sequence[PhaseFacts], found: Utilisation | None) -> dict[str, Metric]:
-    """Return the metrics of a run as a whole that its phases and its utilisation give."""
+def of_run(
+    spec: RunSpec, phases: Sequence[PhaseFacts], found: Utilisation | None
+) -> dict[str, Metric]:
+    """Return the metrics that a run's devices, phases and utilisation give together."""
     measured = [facts for facts in phases if facts.measured]
     own = _total([facts.harness_seconds for facts in measured])
     load = _total([facts.load_seconds for facts in measured])
@@ -141,6 +143,9 @@ def of_run(phases: Sequence[PhaseFacts], found: Utilisation | None) -> dict[str,
         "run.tracer_cpu_share": Metric(
             kernel / (own + load) if kernel is not None and own is not None and load else None, "1"
         ),
+    } | {
+        f"{one.spec.name}.bandwidth_share": Metric(bandwidth.share(spec, one), "1")
+        for one in phases
     }
 
 

@@ -180,6 +180,7 @@ class RunSpec:
     """One run, complete: the runner needs nothing else. Stored as ``run.json``.
 
     ``variant`` tells apart runs of one level that differ in ``level_options``; empty: there is one.
+    ``memory_limit`` is what db_bench and its page cache may take; null: all there is.
     """
 
     campaign: str
@@ -203,6 +204,7 @@ class RunSpec:
     timeout_seconds: int
     variant: str = ""
     tracing: Tracing = Tracing.ZONES
+    memory_limit: Bytes | None = None
     schema_version: int = SCHEMA_VERSION
 
     @property
