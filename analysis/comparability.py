@@ -27,6 +27,7 @@ BLOCKING = {
     "device.kind": "device kind",
     "cold.target_utilisation": "target utilisation",
     "workload.phases": "phases",
+    "memory_limit": "memory limit",
 }
 # How much of what is written and read, by the last part of a flag's key. What follows from a
 # contrasted factor (a value's size) is its own; between levels, hosts and campaigns it blocks.
@@ -45,7 +46,7 @@ GEOMETRY = {
     "geometry.max_active_zones": "active zones allowed",
     "geometry.logical_block_size": "block size",
 }
-_IN_BYTES = frozenset({"geometry.zone_size", "geometry.zone_capacity"})
+_IN_BYTES = frozenset({"geometry.zone_size", "geometry.zone_capacity", "memory_limit"})
 # MemTotal of the same machine moves a little between boots and kernels.
 _MEMORY_TOLERANCE = 0.02
 # Flags that differ between any two runs, and say nothing about how they compare.
@@ -105,6 +106,7 @@ def fingerprint(campaign: CampaignData, run: RunRecord) -> dict[str, str]:
         "scheduler": run.spec.scheduler,
         "zonelab": campaign.plan.zonelab_version,
         "workload": {"phases": [f"{phase.name}={phase.benchmark}" for phase in run.spec.phases]},
+        "memory_limit": run.spec.memory_limit or "none",
     }
     recorded = _record(run.result.manifest.get("host"))
     level = _record(run.result.manifest.get("level"))
@@ -195,7 +197,7 @@ def _geometry(device: Device) -> dict[str, str]:
 
 def _readable(key: str, text: str) -> str:
     """Return one or more values (``a or b``) for people."""
-    if key not in GEOMETRY:
+    if key not in GEOMETRY and key not in _IN_BYTES:
         return text
     values = text.split(_OR)
     if key in _IN_BYTES:

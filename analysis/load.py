@@ -70,12 +70,8 @@ class RunRecord:
     @property
     def measured(self) -> tuple[PhaseSpec, ...]:
         """The measured phases that it has begun."""
-        began = {phase.name for phase in self.result.phases}
-        return tuple(
-            phase
-            for phase in self.spec.phases
-            if phase.role is PhaseRole.MEASURED and phase.name in began
-        )
+        begun = self.result.begun(self.spec.phases)
+        return tuple(phase for phase in begun if phase.role is PhaseRole.MEASURED)
 
     def factor(self, name: str) -> Scalar | None:
         """Return the value of a factor; level, cell, host and campaign are some."""

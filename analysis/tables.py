@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from analysis import bottleneck, comparability, flow, render, rounds, steady, units
+from analysis import bottleneck, comparability, costs, flow, render, rounds, steady, units
 from analysis.compare import Comparison, group_label
 from harness.store import packed
 from harness.tools import rocksdb_stats
@@ -27,6 +27,7 @@ def tables_of(comparison: Comparison) -> dict[str, Table]:
         "bottlenecks": (
             ("run", "phase", "label", "evidence"), bottleneck.rows(comparison.campaign),
         ),
+        "costs": (costs.HEADER, costs.rows(comparison.campaign)),
         "ledger": (flow.LEDGER_HEADER, flow.ledger_rows(comparison.campaign)),
         "closures": (flow.CLOSURE_HEADER, flow.closure_rows(comparison.campaign)),
         "utilisation": _utilisation(comparison),
