@@ -25,9 +25,9 @@ BLOCKING = {
     "flags.sync": "WAL sync",
     "flags.disable_wal": "WAL",
     "device.kind": "device kind",
-    "memory_limit": "memory limit",
     "cold.target_utilisation": "target utilisation",
     "workload.phases": "phases",
+    "memory_limit": "memory limit",
 }
 # How much of what is written and read, by the last part of a flag's key. What follows from a
 # contrasted factor (a value's size) is its own; between levels, hosts and campaigns it blocks.
@@ -104,9 +104,9 @@ def fingerprint(campaign: CampaignData, run: RunRecord) -> dict[str, str]:
     """Flatten what is known of a run's surroundings to dotted key → text."""
     found: dict[str, Any] = {
         "scheduler": run.spec.scheduler,
-        "memory_limit": run.spec.memory_limit or "none",
         "zonelab": campaign.plan.zonelab_version,
         "workload": {"phases": [f"{phase.name}={phase.benchmark}" for phase in run.spec.phases]},
+        "memory_limit": run.spec.memory_limit or "none",
     }
     recorded = _record(run.result.manifest.get("host"))
     level = _record(run.result.manifest.get("level"))

@@ -122,9 +122,9 @@ def _html(
         differences=tables["differences"][1], bad=_BAD,
         **plots,
         utilisation_table=tables["utilisation"], steady=tables["steady"], rounds=tables["rounds"],
-        drift=tables["drift"], lsm=tables["lsm"],
-        bottlenecks=tables["bottlenecks"], costs=tables["costs"], ledger=tables["ledger"],
-        closures=tables["closures"], closure_states=flow.states(tables["closures"][1]),
+        drift=tables["drift"], lsm=tables["lsm"], bottlenecks=tables["bottlenecks"],
+        costs=tables["costs"], ledger=tables["ledger"], closures=tables["closures"],
+        closure_states=flow.states(tables["closures"][1]),
         issues=tables["issues"], cells=tables["cells"],
         runs=tables["runs"], environment=tables["environment"], recorded=tables["recorded"],
         formulas=[

@@ -52,7 +52,7 @@ def uncounted(
     """Return a warning where levels differ, there was a log that is not synced, and no count."""
     phase = key.rpartition(".")[0]
     runs = [run for run in (*base[1], *level[1]) if run.ok]
-    if not _contains(info) or len({run.spec.level for run in runs}) < len((base, level)):
+    if not _contains(info) or len({run.spec.level for run in runs}) == 1:
         return None
     counted = all(_mean(side[1], phase) is not None for side in (base, level))
     if counted or not any(_logs(run, phase) for run in runs):

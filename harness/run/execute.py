@@ -123,6 +123,7 @@ def execute_plan(
                     conventional_named=bool(pending) and _is_named(plan, request, host),
                     say=say,
                 )
+                tracer.prepare()
                 for spec in pending:
                     stop.check()
                     _execute_one(bench, plan.campaign, spec)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from harness.errors import GuardRefused, ZonelabError
@@ -32,6 +32,12 @@ class KeptTracer:
         self._runs = [run for run in runs if run.tracing is not Tracing.OFF]
         self._running: BpfTrace | None = None
         self._refused: ZonelabError | None = None
+
+    def prepare(self) -> None:
+        """Have it attached before the first run's clock starts; what refuses, that run says."""
+        if next(self._others(), None) is not None:
+            with suppress(ZonelabError):
+                self.wait(self.start((), self._runs[0]))
 
     def start(self, wanted: Sequence[Watched], spec: RunSpec) -> BpfTrace:
         """Return one that watches these devices; it may still have to be waited for.
