@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from harness.store.spec import PhaseSpec
 from harness.tools.rocksdb_log import CAUSES, Log
 from harness.tools.rocksdb_stats import Statistics
-from harness.workloads.db_bench import READ_TICKERS, STATISTICS, TABLE_OPEN, Parsed
+from harness.workloads.base import Parsed, user_bytes
+from harness.workloads.db_bench import READ_TICKERS, STATISTICS, TABLE_OPEN
 
 Value = int | float | None
 
@@ -67,8 +68,7 @@ def _bytes(
     """
     wal = _ticker(finished, "rocksdb.wal.bytes")
     above = wal + log.tables.flush + log.tables.compaction if log and wal is not None else None
-    summary = finished.summary if finished else None
-    user = summary.operations * phase.user_bytes_per_operation if summary else None
+    user = user_bytes(phase, finished)
     return {
         "wal_bytes": wal,
         "rocksdb_written": above,
