@@ -132,9 +132,13 @@ def digest(study: Study, workload: Workload, hosts: Sequence[tuple[str, Inspecti
     fields = study.model_dump(mode="json")
     if not study.rigs:  # as before there were any: campaigns of that time go on
         del fields["rigs"]
+    load = workload.model_dump(mode="json")
+    for phase in load["phases"]:
+        if phase["mix"] is None:  # the same
+            del phase["mix"]
     content = {
         "study": fields,
-        "workload": workload.model_dump(mode="json"),
+        "workload": load,
         "devices": {host: device_facts(inspection) for host, inspection in hosts},
     }
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()

@@ -15,6 +15,7 @@ RULES: tuple[Rule, ...] = (
     phases.one_summary,
     phases.not_skipped,
     phases.all_operations,
+    phases.reads_right,
     phases.space_left,
     phases.db_bench_warnings,
     phases.assertions,

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from harness.store.spec import PhaseSpec
-from harness.workloads import db_bench
+from harness.workloads import db_bench, kvmix
 from harness.workloads.base import LoadProgram
 
-PROGRAMS: Mapping[str, LoadProgram] = {"db_bench": db_bench}
+PROGRAMS: Mapping[str, LoadProgram] = {"db_bench": db_bench, "kvmix": kvmix}
 
 
 def program_of(spec: PhaseSpec) -> LoadProgram:

@@ -112,6 +112,7 @@ def test_a_good_run_has_no_issues(good: RunFacts) -> None:
             "operations-differ",
             Severity.ERROR,
         ),
+        ({"parsed": parsed(wrong_reads=1)}, "data-wrong", Severity.ERROR),
         ({"output": "put error: No space left on device"}, "no-space", Severity.ERROR),
         ({"database_log": "IO error: No space left on device"}, "no-space", Severity.ERROR),
         ({"parsed": parsed(warnings=("WARNING: x",))}, "db-bench-warning", Severity.INFO),
@@ -205,7 +206,7 @@ def test_tables_that_cannot_all_be_open(
 
 def test_every_rule_is_covered_here() -> None:
     # Add a case above (or in test_direct_io, test_ledger) when adding a rule.
-    assert len(RULES) == 19
+    assert len(RULES) == 20
 
 
 @pytest.mark.parametrize(("told", "expected"), [(50 * MIB, 2.02), (0, None)])
