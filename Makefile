@@ -189,6 +189,10 @@ lock: ## Re-resolve requirements/*.in into pinned, hashed files (needs uv)
 schemas: setup ## Regenerate configs/schema from the models
 	@zonelab plan --schemas
 
+.PHONY: docs
+docs: setup ## Regenerate docs/rules.md from the rules
+	@zonelab rules --format md > docs/rules.md.new && mv docs/rules.md.new docs/rules.md
+
 .PHONY: clean
 clean: ## Remove build/ (never results/, never the image cache)
 	@rm -rf build

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -25,7 +25,18 @@ BLOCKING = {
     "flags.sync": "WAL sync",
     "flags.disable_wal": "WAL",
     "device.kind": "device kind",
+    "cold.target_utilisation": "target utilisation",
+    "workload.phases": "phases",
+    "memory_limit": "memory limit",
 }
+# How much of what is written and read, by the last part of a flag's key. What follows from a
+# contrasted factor (a value's size) is its own; between levels, hosts and campaigns it blocks.
+AMOUNTS = frozenset({
+    "num", "writes", "reads", "duration", "key_size", "value_size", "threads", "compression_type",
+})  # fmt: skip
+EFFECTIVE = "manifest.level.direct_io."
+# Not factors of a study, but names of who ran it: they own no setting.
+NAMES = frozenset({"level", "host", "campaign"})
 # The zoned device's shape. Blocks as well, unless the study declared it by naming several rigs.
 GEOMETRY = {
     "geometry.zones": "zones",
@@ -35,7 +46,7 @@ GEOMETRY = {
     "geometry.max_active_zones": "active zones allowed",
     "geometry.logical_block_size": "block size",
 }
-_IN_BYTES = frozenset({"geometry.zone_size", "geometry.zone_capacity"})
+_IN_BYTES = frozenset({"geometry.zone_size", "geometry.zone_capacity", "memory_limit"})
 # MemTotal of the same machine moves a little between boots and kernels.
 _MEMORY_TOLERANCE = 0.02
 # Flags that differ between any two runs, and say nothing about how they compare.
@@ -55,6 +66,8 @@ _OWNED_BY = {
     "target_utilisation": ("cold.",),
     "scheduler": ("devices.",),
 }
+# What a host is: listed, and no obstacle where hosts themselves are compared.
+_OF_HOST = frozenset({"host.cpus", "host.memory_bytes"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +102,12 @@ class Difference:
 
 def fingerprint(campaign: CampaignData, run: RunRecord) -> dict[str, str]:
     """Flatten what is known of a run's surroundings to dotted key → text."""
-    found: dict[str, Any] = {"scheduler": run.spec.scheduler}
+    found: dict[str, Any] = {
+        "scheduler": run.spec.scheduler,
+        "zonelab": campaign.plan.zonelab_version,
+        "workload": {"phases": [f"{phase.name}={phase.benchmark}" for phase in run.spec.phases]},
+        "memory_limit": run.spec.memory_limit or "none",
+    }
     recorded = _record(run.result.manifest.get("host"))
     level = _record(run.result.manifest.get("level"))
     found["host"] = _host(campaign, run.host, recorded, level)
@@ -135,12 +153,13 @@ def declared(campaign: CampaignData, runs: Sequence[RunRecord]) -> bool:
 def differences(
     base: Sequence[Mapping[str, str]],
     level: Sequence[Mapping[str, str]],
-    contrast: str,
+    contrasted: Collection[str],
     *,
     declared: bool = False,
 ) -> tuple[Difference, ...]:
     """Return what differs between two groups of fingerprints beyond the contrasted factor.
 
+    ``contrasted`` are the factors in which the groups differ on purpose: one, or two cells'.
     ``declared`` is of both groups' runs: differences between rigs are then no reason against a
     verdict, and are listed as what they are. Builds of RocksDB may not even differ in the same way
     on both sides.
@@ -151,7 +170,7 @@ def differences(
         left = sorted({group.get(key, "not recorded") for group in base})
         right = sorted({group.get(key, "not recorded") for group in level})
         same = left == right and (key != BUILD or len(left) == 1)
-        if same or _owned(key, contrast) or _close(key, left + right):
+        if same or _owned(key, contrasted) or _close(key, left + right):
             continue
         # A level that does not touch a device has nothing recorded of it.
         if key.startswith("manifest.devices.") and "not recorded" in left + right:
@@ -159,7 +178,9 @@ def differences(
         if declared and len(rigs) > 1 and _is_device_itself(key):
             continue
         by_rig = key in GEOMETRY or key == "rig"
-        blocking = key in BLOCKING or (key in GEOMETRY and not declared)
+        blocking = _blocks(key, contrasted) or (key in GEOMETRY and not declared)
+        # What became of O_DIRECT is a level's nature; of one level it has to be the same.
+        blocking |= key.startswith(EFFECTIVE) and "not recorded" not in left + right
         # Per-phase flags repeat the merged one; keep them only where phases differ.
         if key.startswith("phase.") and f"flags.{key.rpartition('.')[2]}" not in _by_phase(base):
             continue
@@ -176,7 +197,7 @@ def _geometry(device: Device) -> dict[str, str]:
 
 def _readable(key: str, text: str) -> str:
     """Return one or more values (``a or b``) for people."""
-    if key not in GEOMETRY:
+    if key not in GEOMETRY and key not in _IN_BYTES:
         return text
     values = text.split(_OR)
     if key in _IN_BYTES:
@@ -242,13 +263,20 @@ def _by_phase(groups: Sequence[Mapping[str, str]]) -> set[str]:
     return {key for group in groups for key, value in group.items() if value == "by phase"}
 
 
-def _owned(key: str, contrast: str) -> bool:
-    if key in BLOCKING and contrast == "level":
+def _owned(key: str, contrasted: Collection[str]) -> bool:
+    if key.rpartition(".")[2] in contrasted:
+        return True
+    if key in BLOCKING:
         return False
     name = key.removeprefix("manifest.")
-    return key.rpartition(".")[2] == contrast or any(
-        name.startswith(prefix) for prefix in _OWNED_BY.get(contrast, ())
-    )
+    return any(name.startswith(p) for one in contrasted for p in _OWNED_BY.get(one, ()))
+
+
+def _blocks(key: str, contrasted: Collection[str]) -> bool:
+    if key in BLOCKING:
+        return key not in _OF_HOST or "host" not in contrasted
+    is_flag = key.startswith(("flags.", "phase."))
+    return is_flag and key.rpartition(".")[2] in AMOUNTS and NAMES.issuperset(contrasted)
 
 
 def _close(key: str, values: Sequence[str]) -> bool:

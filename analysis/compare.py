@@ -4,28 +4,36 @@ from __future__ import annotations
 
 import dataclasses
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from analysis import cache, comparability, stats, steady
+from analysis import cache, comparability, drift, noise, percentiles, stats, steady, wal
 from analysis.comparability import Difference
-from analysis.load import CampaignData, RunRecord
+from analysis.drift import Drift
+from analysis.load import CampaignData, Pool, RunRecord
+from analysis.noise import Floor
 from analysis.select import (
+    by_block,
     choose_baseline,
+    choose_values,
     label,
     metric_info,
+    only_where,
     select_metrics,
     strata,
     stratum_of,
     values_of,
     varying_factors,
-)  # fmt: skip
+)
 from analysis.stats import Estimate, Method, Verdict
 from analysis.steady import PhaseSteady
 from harness.metrics import Kind, MetricInfo
 from harness.store.result import Severity, Status
+from harness.store.spec import DeviceKind
 
 WATERMARK = "emulated device: times are not a result"
+_NO_OK = "no ok run"
+_JUDGED = (Verdict.BETTER, Verdict.WORSE, Verdict.NO_DIFFERENCE)
 REPORTED_STATUSES = (Status.OK, Status.INVALID, Status.FAILED, Status.SKIPPED, Status.ABORTED)
 
 
@@ -35,6 +43,8 @@ class Row:
 
     ``stratum`` names the other factors' values, empty when none varies. ``steady`` counts the
     labels of the phase (baseline's runs, level's runs), empty for what is of no measured phase.
+    ``floor`` is the largest relative difference that is none. ``shown`` are both sides' values
+    where they are no means of the runs': percentiles, from merged histograms.
     """
 
     metric: str
@@ -49,6 +59,13 @@ class Row:
     claim: str | None = None
     expect: str | None = None
     p_holm: float | None = None
+    floor: float = stats.NOISE_FLOOR
+    shown: tuple[float | None, float | None] | None = None
+
+    @property
+    def values(self) -> tuple[float | None, float | None]:
+        """The baseline's and the level's value, for people."""
+        return self.shown or (self.estimate.base_mean, self.estimate.mean)
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,25 +84,42 @@ class CellStatus:
 class Comparison:
     """Everything ``zonelab compare`` prints. ``skipped``: value without any ok run → why.
 
-    ``unmeasured`` names selected metrics that are null in every ok run; ``steady`` has every
-    measured phase of every ok run.
+    ``runs`` are the latest attempts that were looked at, ``varying`` the factors that tell their
+    strata apart. ``absent`` are those of ``skipped`` whose
+    counterparts with the baseline's value are ok. ``unmeasured`` names selected metrics that are
+    null in every ok run; ``steady`` has every measured phase of every ok run.
     """
 
-    campaign: CampaignData
+    pool: Pool
+    runs: tuple[RunRecord, ...]
+    varying: tuple[str, ...]
     contrast: str
     baseline: str
     values: tuple[str, ...]
     rows: tuple[Row, ...]
     cells: tuple[CellStatus, ...]
     skipped: dict[str, str]
+    absent: tuple[str, ...]
     unmeasured: tuple[str, ...]
     differences: dict[str, tuple[Difference, ...]]
     steady: tuple[PhaseSteady, ...]
+    floors: dict[str, Floor]
+    drifts: tuple[Drift, ...]
+
+    @property
+    def campaign(self) -> CampaignData:
+        """The campaign whose study says what is compared."""
+        return self.pool.first
 
     @property
     def any_ok(self) -> bool:
         """Whether there is anything to compare at all."""
-        return any(run.ok for run in self.campaign.latest)
+        return any(run.ok for run in self.runs)
+
+    @property
+    def any_judged(self) -> bool:
+        """Whether any row says which side is better, or that no difference was shown."""
+        return any(row.verdict in _JUDGED for row in self.rows)
 
     @property
     def mixed_builds(self) -> tuple[str, ...]:
@@ -107,106 +141,213 @@ class Comparison:
 
 
 def compare(
-    campaign: CampaignData,
+    source: CampaignData | Pool,
     *,
     baseline: str | None = None,
     contrast: str | None = None,
     metrics: Sequence[str] = (),
     noise_floor: float = stats.NOISE_FLOOR,
+    against: Sequence[str] = (),
+    where: Mapping[str, str] | None = None,
 ) -> Comparison:
-    """Compare every value of the contrasted factor with the baseline value.
+    """Compare values of the contrasted factor with the baseline value.
+
+    Args:
+        source: a campaign, or several.
+        baseline: the value to compare with; the study's by default.
+        contrast: a factor, ``level``, ``cell``, ``host`` or ``campaign``; the study's by default,
+            or ``campaign`` where there are several.
+        metrics: names or patterns; the study's by default.
+        noise_floor: smallest relative difference that may be a verdict, unless twins say more.
+        against: the values to compare with the baseline; all others by default.
+        where: runs with these values of factors only.
 
     Raises:
-        UsageError: the factor, the baseline or a metric does not exist in this campaign.
+        UsageError: a factor, a value or a metric does not exist here.
     """
-    contrast = contrast or campaign.plan.contrast
-    runs = campaign.latest
-    values = values_of(campaign, contrast)
-    baseline = choose_baseline(campaign, contrast, values, baseline)
-    selected = select_metrics(campaign, metrics)
+    pool = source if isinstance(source, Pool) else Pool((source,))
+    contrast = contrast or ("campaign" if pool.several else pool.first.plan.contrast)
+    values = values_of(pool, contrast)
+    baseline = choose_baseline(pool, contrast, values, baseline)
+    values = choose_values(contrast, values, baseline, against)
+    selected = select_metrics(pool, metrics)
+    runs = only_where(pool, pool.latest, where or {})
     keys = [key for key in selected if any(r.ok and r.value(key) is not None for r in runs)]
-    unmeasured = tuple(key for key in selected if key not in keys)
-    labels = tuple(one for run in runs if run.ok for one in steady.of_run(run))
-    prints = {id(run): comparability.fingerprint(campaign, run) for run in runs if run.ok}
+    floors = noise.floors(runs, keys, noise_floor)
     rows: list[Row] = []
     found: dict[str, tuple[Difference, ...]] = {}
-    for stratum, members in strata(runs, contrast).items():
-        groups = {value: [r for r in members if label(r, contrast) == value] for value in values}
+    compared = [run for run in runs if label(run, contrast) in values]
+    labels = tuple(one for run in compared if run.ok for one in steady.of_run(run))
+    groups = strata(compared, contrast)
+    for stratum, members in groups.items():
+        base = _Side(baseline, [r for r in members if label(r, contrast) == baseline])
         for value in values:
-            if value == baseline or not any(run.ok for run in groups[value]):
+            level = _Side(value, [r for r in members if label(r, contrast) == value])
+            if value == baseline or not level.ok:
                 continue
-            base, level = ([r for r in groups[v] if r.ok] for v in (baseline, value))
-            diff = comparability.differences(
-                [prints[id(r)] for r in base],
-                [prints[id(r)] for r in level],
-                contrast,
-                declared=comparability.declared(campaign, [*base, *level]),
-            ) if base else ()  # fmt: skip
+            diff = _differences(pool, contrast, base.ok, level.ok)
             if diff:
                 found[f"{value}{f' ({stratum})' if stratum else ''}"] = diff
+            twins = noise.are_twins(base.ok, level.ok)  # not measured with their own yardstick
             rows += [
-                _row(key, stratum, (baseline, groups[baseline]), (value, groups[value]), diff=diff,
-                     labels=labels, emulated=campaign.emulated, noise_floor=noise_floor)
+                _row(key, stratum, base, level, contrast=contrast, diff=diff, labels=labels,
+                     floor=noise_floor if twins else floors[key].floor)
                 for key in keys
             ]  # fmt: skip
     order = {key: index for index, key in enumerate(keys)}
     rows.sort(key=lambda row: order[row.metric])
-    skipped = {level: reason.message for level, reason in campaign.skipped().items()}
-    for value in values:
-        ended = Counter(r.result.status.value for r in runs if label(r, contrast) == value)
-        if value not in skipped and not ended.get(Status.OK):
-            how = ", ".join(f"{count} {status}" for status, count in sorted(ended.items()))
-            skipped[value] = f"no ok run ({how or 'none finished yet'})"
-    judged = tuple(_claims(campaign, contrast, rows, noise_floor))
+    chosen = bool(where or against)
+    skipped = _skipped(pool, contrast, values, compared, chosen=chosen)
+    absent = {
+        name: why for name, why in _absent(contrast, baseline, values, groups).items()
+        if skipped.get(name, "").startswith(_NO_OK) or name not in skipped
+    }  # fmt: skip
     return Comparison(
-        campaign, contrast, baseline, tuple(values), judged, tuple(_cells(campaign)), skipped,
-        unmeasured, found, labels,
+        pool=pool, runs=tuple(compared), varying=tuple(varying_factors(compared, contrast)),
+        contrast=contrast, baseline=baseline, values=tuple(values),
+        rows=tuple(_claims(pool, contrast, rows)),
+        cells=tuple(_cells(pool, compared, chosen=chosen)), skipped=absent | skipped,
+        absent=tuple(absent), unmeasured=tuple(key for key in selected if key not in keys),
+        differences=found, steady=labels, floors=floors, drifts=drift.of_metrics(runs, keys),
     )  # fmt: skip
 
 
 def group_label(run: RunRecord, comparison: Comparison) -> tuple[str, str]:
     """Return (value of the contrasted factor, stratum) of a run, as the rows name them."""
-    contrast = comparison.contrast
-    varying = varying_factors(comparison.campaign.latest, contrast)
-    return label(run, contrast), stratum_of(run, varying)
+    return label(run, comparison.contrast), stratum_of(run, comparison.varying)
+
+
+@dataclass(frozen=True, slots=True)
+class _Side:
+    """One value of the contrasted factor, with its runs in a stratum, however they ended."""
+
+    name: str
+    runs: list[RunRecord]
+
+    @property
+    def ok(self) -> list[RunRecord]:
+        return [run for run in self.runs if run.ok]
+
+    @property
+    def pair(self) -> tuple[str, list[RunRecord]]:
+        return self.name, self.runs
+
+    @property
+    def emulated(self) -> bool:
+        return any(run.result.device.kind is DeviceKind.EMULATED for run in self.runs)
+
+
+def _differences(
+    pool: Pool, contrast: str, base: Sequence[RunRecord], level: Sequence[RunRecord]
+) -> tuple[Difference, ...]:
+    if not base:
+        return ()
+    contrasted = {contrast}
+    if contrast == "cell":
+        names = {"level", *(name for run in (*base, *level) for name in run.result.factors)}
+        contrasted = {
+            n for n in names if {label(r, n) for r in base} != {label(r, n) for r in level}
+        }
+    left, right = (
+        [comparability.fingerprint(pool.of(run), run) for run in runs] for runs in (base, level)
+    )
+    declared = not pool.several and comparability.declared(pool.first, [*base, *level])
+    return comparability.differences(left, right, contrasted, declared=declared)
 
 
 def _row(
     key: str,
     stratum: str,
-    base: tuple[str, list[RunRecord]],
-    level: tuple[str, list[RunRecord]],
+    base: _Side,
+    level: _Side,
     *,
+    contrast: str,
     diff: Sequence[Difference],
     labels: Sequence[PhaseSteady],
-    emulated: bool,
-    noise_floor: float,
+    floor: float,
 ) -> Row:
     info = metric_info(key)
-    left, right = _by_block(base[1], key), _by_block(level[1], key)
+    left, right = by_block(base.runs, key, contrast), by_block(level.runs, key, contrast)
     found = stats.estimate(left, right, exact_allowed=info.kind is not Kind.TIME)
     notes = _notes(key, base, level, found)
-    blocking = [d for d in diff if d.blocking]
     if any(d.declared for d in diff):
         notes = (*notes, "on another rig, as declared (below)")
-    if emulated and info.kind is Kind.TIME:
+    if (base.emulated or level.emulated) and info.kind is Kind.TIME:
         word = Verdict.NOT_A_RESULT
-    elif not any(run.ok for run in base[1]):
+    elif reasons := _obstacles(key, info, base, level, diff):
         word = Verdict.NOT_COMPARABLE
-        notes = (*notes, f"{base[0]} has no ok run")
-    elif blocking:
-        word = Verdict.NOT_COMPARABLE
-        notes = (*notes, *(d.label for d in blocking))
-    elif reason := cache.unlike(key, info, base, level):
-        word = Verdict.NOT_COMPARABLE
-        notes = (*notes, reason)
+        notes = (*notes, *reasons)
     else:
-        word = stats.verdict(found, info.better, noise_floor=noise_floor)
-    states = (_steady(key, base[1], labels), _steady(key, level[1], labels))
+        word = stats.verdict(found, info.better, noise_floor=floor)
+        if warning := wal.uncounted(key, info, base.pair, level.pair):
+            notes = (*notes, warning)
+    states = (_steady(key, base.runs, labels), _steady(key, level.runs, labels))
     notes += tuple(
-        f"{name}: {text}" for (name, _), text in zip((base, level), states, strict=True) if text
+        f"{side.name}: {text}" for side, text in zip((base, level), states, strict=True) if text
     )
-    return Row(key, info, stratum, base[0], level[0], found, word, notes, states)
+    shown = None
+    if percentiles.per_myriad(info.name) is not None:
+        shown = percentiles.merged(base.ok, key), percentiles.merged(level.ok, key)
+    return Row(
+        key, info, stratum, base.name, level.name, found, word, notes, states, floor=floor,
+        shown=shown,
+    )  # fmt: skip
+
+
+def _obstacles(
+    key: str, info: MetricInfo, base: _Side, level: _Side, diff: Sequence[Difference]
+) -> list[str]:
+    """Return why there is no verdict: each a phrase for the notes."""
+    if not base.ok:
+        return [f"{base.name} has no ok run"]
+    if blocking := [d.label for d in diff if d.blocking]:
+        return blocking
+    guards = (cache.unlike, wal.unlike)
+    return [reason for guard in guards if (reason := guard(key, info, base.pair, level.pair))]
+
+
+def _skipped(
+    pool: Pool, contrast: str, values: Sequence[str], runs: Sequence[RunRecord], *, chosen: bool
+) -> dict[str, str]:
+    """Return levels that could not run, and values without an ok run → why.
+
+    Where runs were chosen, nobody asked for all levels.
+    """
+    skipped = {
+        f"{level} ({campaign.label})" if campaign.label else level: reason.message
+        for campaign in pool.campaigns
+        for level, reason in campaign.skipped().items()
+        if (level in values if contrast == "level" else not chosen)
+    }
+    for value in values:
+        ended = [r.result.status for r in runs if label(r, contrast) == value]
+        if value not in skipped and Status.OK not in ended:
+            skipped[value] = _how(ended, "none finished yet")
+    return skipped
+
+
+def _absent(
+    contrast: str, baseline: str, values: Sequence[str], groups: Mapping[str, list[RunRecord]]
+) -> dict[str, str]:
+    """Return strata in which the baseline has an ok run and a value has none → why.
+
+    A level that could not run has its reason already.
+    """
+    found = {}
+    for stratum, members in groups.items():
+        ended: dict[str, list[Status]] = {value: [] for value in values}
+        for run in members:
+            ended[label(run, contrast)].append(run.result.status)
+        for value in values:
+            if Status.OK in ended[baseline] and Status.OK not in ended[value]:
+                name = f"{value} ({stratum})" if stratum else value
+                found[name] = _how(ended[value], "none there")
+    return found
+
+
+def _how(ended: Sequence[Status], none: str) -> str:
+    counts = sorted(Counter(status.value for status in ended).items())
+    return f"{_NO_OK} ({', '.join(f'{count} {status}' for status, count in counts) or none})"
 
 
 def _steady(key: str, runs: Iterable[RunRecord], labels: Sequence[PhaseSteady]) -> str:
@@ -216,44 +357,30 @@ def _steady(key: str, runs: Iterable[RunRecord], labels: Sequence[PhaseSteady]) 
     return steady.counted([one for one in labels if one.phase == phase and one.run.path in paths])
 
 
-def _by_block(runs: Iterable[RunRecord], key: str) -> dict[str, float]:
-    values: dict[str, float] = {}
-    for run in runs:
-        value = run.value(key) if run.ok else None
-        if value is not None:
-            # Several runs of a cell in one block would be repetitions that share a seed.
-            values[f"{run.block_key}/r{run.result.repetition}"] = value
-    return values
-
-
-def _notes(
-    key: str,
-    base: tuple[str, list[RunRecord]],
-    level: tuple[str, list[RunRecord]],
-    found: Estimate,
-) -> tuple[str, ...]:
+def _notes(key: str, base: _Side, level: _Side, found: Estimate) -> tuple[str, ...]:
     notes = []
-    for name, runs in (base, level):
-        nulls = sum(run.ok and run.value(key) is None for run in runs)
+    for side in (base, level):
+        nulls = sum(run.value(key) is None for run in side.ok)
         if nulls:
-            notes.append(f"{name}: {nulls} null")
+            notes.append(f"{side.name}: {nulls} null")
     if not found.is_ratio and found.center is not None:
         notes.append("has zeros: difference of means")
+    if found.method is Method.NONE and found.n >= stats.MINIMUM_RUNS:
+        notes.append("no spread was seen: exact takes 3 runs a side")
     if found.method is Method.WELCH:
         notes.append("not the same blocks: Welch t")
     warned = Counter(
-        issue.code for run in level[1] if run.ok for issue in run.result.issues
+        issue.code for run in level.ok for issue in run.result.issues
         if issue.severity is not Severity.INFO and issue.phase in (None, key.partition(".")[0])
     )  # fmt: skip
     notes += [f"{code} x{count}" for code, count in sorted(warned.items())]
     return tuple(notes)
 
 
-def _claims(
-    campaign: CampaignData, contrast: str, rows: Sequence[Row], noise_floor: float
-) -> list[Row]:
+def _claims(pool: Pool, contrast: str, rows: Sequence[Row]) -> list[Row]:
     """Mark the rows of primary claims and judge them by Holm-adjusted p values."""
-    if contrast != campaign.plan.contrast:
+    campaign = pool.first
+    if pool.several or contrast != campaign.plan.contrast:
         return list(rows)
     claims = {(claim.metric, claim.level, claim.baseline): claim for claim in campaign.plan.claims}
     primary = [
@@ -273,7 +400,7 @@ def _claims(
         word = row.verdict
         if index in p_holm:
             word = stats.verdict(
-                row.estimate, row.info.better, noise_floor=noise_floor, p_value=p_holm[index]
+                row.estimate, row.info.better, noise_floor=row.floor, p_value=p_holm[index]
             )
         marked[index] = dataclasses.replace(
             row, verdict=word, claim=claim.id, expect=claim.expect, p_holm=p_holm.get(index)
@@ -281,21 +408,26 @@ def _claims(
     return marked
 
 
-def _cells(campaign: CampaignData) -> Iterable[CellStatus]:
-    latest = campaign.latest
-    planned = [spec for host in campaign.plan.hosts for spec in host.runs]
-    levels = {spec.cell: spec.row for spec in planned} | {
-        run.result.cell: run.spec.row for run in latest
-    }
-    for cell in sorted(levels, key=lambda name: (campaign.level_order(levels[name]), name)):
-        runs = [run for run in latest if run.result.cell == cell]
-        attempts = sum(run.result.cell == cell for run in campaign.runs)
-        missing = [p.spec for p in campaign.missing if p.spec.cell == cell]
-        yield CellStatus(
-            cell=cell,
-            level=levels[cell],
-            counts=dict(Counter(run.result.status.value for run in runs)),
-            missing=len(missing),
-            earlier_attempts=attempts - len(runs),
-            issues=dict(sorted(Counter(i.code for run in runs for i in run.result.issues).items())),
-        )
+def _cells(pool: Pool, runs: Sequence[RunRecord], *, chosen: bool) -> Iterable[CellStatus]:
+    """Return how each cell's runs ended; where runs were chosen, of the cells that have some."""
+    for campaign in pool.campaigns:
+        prefix = f"{campaign.label}/" if campaign.label else ""
+        latest = [run for run in runs if run.campaign == campaign.label]
+        planned = [spec for host in campaign.plan.hosts for spec in host.runs]
+        levels = {spec.cell: spec.row for spec in (() if chosen else planned)} | {
+            run.result.cell: run.spec.row for run in latest
+        }
+        for cell, level in sorted(
+            levels.items(), key=lambda item: (campaign.level_order(item[1]), item[0])
+        ):
+            ended = [run for run in latest if run.result.cell == cell]
+            attempts = sum(run.result.cell == cell for run in campaign.runs)
+            issues = Counter(issue.code for run in ended for issue in run.result.issues)
+            yield CellStatus(
+                cell=prefix + cell,
+                level=level,
+                counts=dict(Counter(run.result.status.value for run in ended)),
+                missing=sum(missing.spec.cell == cell for missing in campaign.missing),
+                earlier_attempts=0 if chosen else attempts - len(ended),
+                issues=dict(sorted(issues.items())),
+            )

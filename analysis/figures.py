@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-import dataclasses
-import io
-import re
 from collections.abc import Iterable, Sequence
-from contextlib import AbstractContextManager
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-import matplotlib as mpl
 from matplotlib.figure import Figure
 
 from analysis import units
 from analysis.compare import Comparison
+from analysis.drawing import GRID, INK, WIDTH, Plot, canvas, finish, legend, level_axis, mean, slug
 from analysis.groups import PALETTE, Group
 from analysis.select import metric_info
 from analysis.series import Series, read_bytes_written, read_throughput
@@ -26,33 +21,6 @@ if TYPE_CHECKING:
 
 QUANTILES = (("p50", "latency_p50"), ("p99", "latency_p99"), ("p99.9", "latency_p99_9"),
              ("p99.99", "latency_p99_99"))  # fmt: skip
-# Stand-ins that become CSS after drawing, so that one SVG serves light and dark pages.
-_INK, _GRID = "#010203", "#020304"
-_WIDTH = 4.6  # inches; narrow enough to be read on a phone at full width
-_WATERMARK = {True: "emulated: not a result", False: "emulated device"}
-
-_STYLE: Any = {
-    "svg.fonttype": "none", "font.size": 9, "font.family": "DejaVu Sans", "axes.spines.top": False,
-    "axes.spines.right": False, "axes.edgecolor": _INK, "axes.labelcolor": _INK,
-    "text.color": _INK, "xtick.color": _INK, "ytick.color": _INK, "axes.grid": True,
-    "grid.color": _GRID, "grid.linewidth": 0.6, "axes.axisbelow": True, "legend.frameon": False,
-    "figure.facecolor": "none", "axes.facecolor": "none", "hatch.linewidth": 0.8,
-}  # fmt: skip
-
-
-@dataclass(frozen=True, slots=True)
-class Plot:
-    """A figure, or the sentence that says why there is none."""
-
-    name: str
-    title: str
-    svg: str | None
-    sentence: str
-
-
-def style() -> AbstractContextManager[None]:
-    """Return the context inside which all figures are drawn."""
-    return mpl.rc_context(_STYLE)
 
 
 def strip(comparison: Comparison, groups: Sequence[Group], key: str) -> Plot:
@@ -60,10 +28,10 @@ def strip(comparison: Comparison, groups: Sequence[Group], key: str) -> Plot:
     title = f"{key.partition('.')[0]}: {metric_info(key).name.replace('_', ' ')}"
     shown = [group for group in groups if group.values(key)]
     if not shown:
-        return Plot(_slug(key), title, None, f"No ok run measured {key}.")
+        return Plot(slug(key), title, None, f"No ok run measured {key}.")
     info = metric_info(key)
     factor, unit = units.scale(max(v for g in shown for v in g.values(key)), info.unit)
-    figure, axes = _figure(0.9 + 0.34 * len(shown))
+    figure, axes = canvas(0.9 + 0.34 * len(shown))
     for y, group in enumerate(shown):
         values = [value / factor for value in group.values(key)]
         spread = [y + 0.12 * (i - (len(values) - 1) / 2) / max(1, len(values)) * 2
@@ -71,12 +39,12 @@ def strip(comparison: Comparison, groups: Sequence[Group], key: str) -> Plot:
         axes.plot(values, spread, group.marker, color=group.color, markersize=5, alpha=0.75,
                   markeredgewidth=0)  # fmt: skip
         if min(values) > 0:
-            axes.plot([geometric_mean(values)] * 2, [y - 0.32, y + 0.32], color=_INK, linewidth=1.6)
-    _level_axis(axes, shown)
+            axes.plot([geometric_mean(values)] * 2, [y - 0.32, y + 0.32], color=INK, linewidth=1.6)
+    level_axis(axes, shown)
     axes.set_xlim(0, 1.06 * max(v for g in shown for v in g.values(key)) / factor or 1)
     axes.set_xlabel(unit or info.name)
     sentence = "One point per run; the bar is the geometric mean."
-    return _finish(comparison, figure, Plot(_slug(key), title, None, sentence), info.kind)
+    return finish(comparison, figure, Plot(slug(key), title, None, sentence), info.kind)
 
 
 def percentiles(comparison: Comparison, groups: Sequence[Group], phase: str) -> Plot:
@@ -86,7 +54,7 @@ def percentiles(comparison: Comparison, groups: Sequence[Group], phase: str) -> 
     if not shown:
         why = f"No ok run has a latency percentile for {phase} (each needs n(1-q) >= 100 samples)."
         return Plot(name, title, None, why)
-    figure, axes = _figure(2.9)
+    figure, axes = canvas(2.9)
     for index, group in enumerate(groups):
         shift = 0.5 * ((index + 0.5) / len(groups) - 0.5)
         for number, run in enumerate(group.runs):
@@ -103,9 +71,9 @@ def percentiles(comparison: Comparison, groups: Sequence[Group], phase: str) -> 
     axes.yaxis.set_minor_formatter(lambda _value, _: "")
     axes.set_xticks(range(len(shown)), [label for label, _ in shown])
     axes.margins(x=0.08)
-    _legend(axes)
+    legend(axes)
     sentence = "One line per run. Percentiles come from its merged histogram, never from averages."
-    return _finish(comparison, figure, Plot(name, title, None, sentence), Kind.TIME)
+    return finish(comparison, figure, Plot(name, title, None, sentence), Kind.TIME)
 
 
 def device_bytes(comparison: Comparison, groups: Sequence[Group], phase: str) -> Plot:
@@ -113,34 +81,34 @@ def device_bytes(comparison: Comparison, groups: Sequence[Group], phase: str) ->
     name, title = f"{phase}-bytes", f"{phase}: bytes to each device"
     layers = (("zoned", f"{phase}.zoned_written", 1.0, ""),
               ("conventional", f"{phase}.conventional_written", 0.45, "////"))  # fmt: skip
-    total = [sum(_mean(g.values(key)) for _, key, _, _ in layers) for g in groups]
+    total = [sum(mean(g.values(key)) for _, key, _, _ in layers) for g in groups]
     if not any(total):
         return Plot(name, title, None, f"No ok run wrote to a device during {phase}.")
-    user = [_mean(group.values(f"{phase}.user_bytes")) for group in groups]
+    user = [mean(group.values(f"{phase}.user_bytes")) for group in groups]
     factor, unit = units.scale(max(total + user), "B")
-    figure, axes = _figure(1.5 + 0.34 * len(groups))
+    figure, axes = canvas(1.5 + 0.34 * len(groups))
     for y, group in enumerate(groups):
         left = 0.0
         for _, key, alpha, hatch in layers:
-            width = _mean(group.values(key)) / factor
+            width = mean(group.values(key)) / factor
             axes.barh(y, width, 0.62, left=left, color=group.color, alpha=alpha, hatch=hatch,
-                      edgecolor=_INK if hatch else "none", linewidth=0)  # fmt: skip
+                      edgecolor=INK if hatch else "none", linewidth=0)  # fmt: skip
             left += width
         for run in group.runs:
             values = [run.value(key) for _, key, _, _ in layers]
-            axes.plot(sum(v or 0 for v in values) / factor, y, "o", color=_INK, markersize=2.5)
+            axes.plot(sum(v or 0 for v in values) / factor, y, "o", color=INK, markersize=2.5)
         if user[y]:
-            axes.plot([user[y] / factor] * 2, [y - 0.42, y + 0.42], "--", color=_INK, linewidth=1.4)
+            axes.plot([user[y] / factor] * 2, [y - 0.42, y + 0.42], "--", color=INK, linewidth=1.4)
     for label, _, alpha, hatch in layers:
         axes.barh(0, 0, color=PALETTE[-1], alpha=alpha, hatch=hatch, label=label, linewidth=0)
-    axes.plot([], [], "--", color=_INK, label="user bytes")
-    _level_axis(axes, groups)
+    axes.plot([], [], "--", color=INK, label="user bytes")
+    level_axis(axes, groups)
     axes.set_xlabel(unit)
-    _legend(axes)
+    legend(axes)
     sentence = (
         "Bars: mean over runs, stacked by device; dots: each run's total; dashed: user bytes."
     )
-    return _finish(comparison, figure, Plot(name, title, None, sentence), Kind.BYTES)
+    return finish(comparison, figure, Plot(name, title, None, sentence), Kind.BYTES)
 
 
 def utilisation(comparison: Comparison, groups: Sequence[Group]) -> Plot:
@@ -152,19 +120,19 @@ def utilisation(comparison: Comparison, groups: Sequence[Group]) -> Plot:
     ]  # fmt: skip
     if not points:
         return Plot(name, title, None, "No ok run measured its utilisation.")
-    figure, axes = _figure(1.1 + 0.34 * len(groups))
+    figure, axes = canvas(1.1 + 0.34 * len(groups))
     for target, tolerance in sorted({(u.target, u.tolerance) for _, u in points}):
-        axes.axvspan(100 * (target - tolerance), 100 * (target + tolerance), color=_GRID, alpha=0.9)
-        axes.axvline(100 * target, color=_INK, linestyle="--", linewidth=1)
+        axes.axvspan(100 * (target - tolerance), 100 * (target + tolerance), color=GRID, alpha=0.9)
+        axes.axvline(100 * target, color=INK, linestyle="--", linewidth=1)
     for index, (y, found) in enumerate(points):
         group = groups[y]
         axes.plot(100 * (found.u_ns or 0), y + 0.12 * (index % 3 - 1), group.marker,
                   color=group.color, markersize=5, alpha=0.85, markeredgewidth=0)  # fmt: skip
-    _level_axis(axes, groups)
+    level_axis(axes, groups)
     axes.margins(x=0.15)
     axes.set_xlabel("% of zone capacity")
     sentence = "One point per run; dashed: target, band: tolerance."
-    return _finish(comparison, figure, Plot(name, title, None, sentence), Kind.RATIO)
+    return finish(comparison, figure, Plot(name, title, None, sentence), Kind.RATIO)
 
 
 def series(comparison: Comparison, group: Group, limits: tuple[float, float, float]) -> Plot:
@@ -172,13 +140,13 @@ def series(comparison: Comparison, group: Group, limits: tuple[float, float, flo
 
     ``limits``: right edge in seconds, top in operations/s and in bytes, shared by all levels.
     """
-    name, title = f"series-{_slug(group.label)}", group.label
+    name, title = f"series-{slug(group.label)}", group.label
     speed = [found for run in group.runs if (found := read_throughput(run))]
     written = [found for run in group.runs if (found := read_bytes_written(run))]
     if not speed and not written:
         return Plot(name, title, None, f"The runs of {group.label} have no time series.")
     right, top_speed, top_bytes = limits
-    figure = Figure(figsize=(_WIDTH, 3.1), layout="constrained")
+    figure = Figure(figsize=(WIDTH, 3.1), layout="constrained")
     upper, lower = figure.subplots(2, 1, sharex=True)
     factor, unit = units.scale(top_speed, "ops/s")
     _lines(upper, speed, factor, group.color, {})
@@ -194,7 +162,7 @@ def series(comparison: Comparison, group: Group, limits: tuple[float, float, flo
         "Above: operations per interval. Below: bytes written to the zoned (solid) and "
         "the conventional device (dashed). One line per run."
     )
-    return _finish(comparison, figure, Plot(name, title, None, sentence), Kind.TIME)
+    return finish(comparison, figure, Plot(name, title, None, sentence), Kind.TIME)
 
 
 def series_limits(groups: Iterable[Group]) -> tuple[float, float, float]:
@@ -215,48 +183,3 @@ def _lines(
             values = [value / factor for value in line.values]
             axes.plot(line.t, values, styles.get(line.name, "-"), color=color, linewidth=1,
                       alpha=0.75)  # fmt: skip
-
-
-def _figure(height: float) -> tuple[Figure, Axes]:
-    figure = Figure(figsize=(_WIDTH, height), layout="constrained")
-    return figure, figure.subplots()
-
-
-def _level_axis(axes: Axes, groups: Sequence[Group]) -> None:
-    axes.set_yticks(range(len(groups)), [group.label for group in groups])
-    axes.set_ylim(len(groups) - 0.4, -0.6)
-    axes.grid(visible=False, axis="y")
-    axes.tick_params(axis="y", length=0)
-
-
-def _legend(axes: Axes) -> None:
-    axes.legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=2, fontsize=8, borderaxespad=0.2)
-
-
-def _finish(comparison: Comparison, figure: Figure, plot: Plot, kind: Kind) -> Plot:
-    """Add the watermark and turn the figure into SVG text."""
-    if comparison.campaign.emulated:
-        time = kind is Kind.TIME
-        figure.text(0.56, 0.5, _WATERMARK[time], ha="center", va="center", alpha=0.2,
-                    fontsize=15 if time else 9, rotation=16 if time else 0)  # fmt: skip
-    out = io.StringIO()
-    # A salt per figure: ids inside one page never clash, and do not change between runs.
-    with mpl.rc_context({"svg.hashsalt": f"zonelab {plot.name}"}):
-        figure.savefig(out, format="svg", metadata={"Date": None, "Creator": None})
-    return dataclasses.replace(plot, svg=_themed(out.getvalue(), plot.title))
-
-
-def _themed(svg: str, title: str) -> str:
-    """Make ink follow the page's text colour; drop what only a stand-alone file needs."""
-    svg = svg[svg.index("<svg") :]
-    svg = svg.replace(_INK, "currentColor").replace(_GRID, "var(--grid, #dddddd)")
-    svg = re.sub(r"<metadata>.*?</metadata>\s*", "", svg, flags=re.DOTALL)
-    return svg.replace("<svg ", f'<svg role="img" aria-label="{title}" ', 1)
-
-
-def _mean(values: Sequence[float]) -> float:
-    return sum(values) / len(values) if values else 0.0
-
-
-def _slug(key: str) -> str:
-    return re.sub(r"[^A-Za-z0-9_]+", "-", key).strip("-")

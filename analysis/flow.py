@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping
 
 from analysis import units
 from analysis.load import CampaignData, RunRecord
 from harness.store.files import load_record
-from harness.store.ledger import Closure, Entry, Ledger
+from harness.store.ledger import Closure, Entry, Ledger, State
 
 Rows = list[tuple[str, ...]]
 LEDGER_HEADER = (
@@ -20,16 +21,26 @@ CLOSURE_HEADER = (
 )  # fmt: skip
 
 
-def ledgers(campaign: CampaignData) -> Iterator[tuple[RunRecord, Ledger]]:
-    """Return every run that has a ledger; older ones and those that never measured have none.
+def ledger_of(run: RunRecord) -> Ledger | None:
+    """Return a run's ledger; older runs and those that never measured have none.
 
     Raises:
-        ConfigError: a ledger is damaged.
+        ConfigError: it is damaged.
+    """
+    path = run.path / "ledger.json"
+    return load_record(Ledger, path) if path.is_file() else None
+
+
+def ledgers(campaign: CampaignData) -> Iterator[tuple[RunRecord, Ledger]]:
+    """Return every run that has a ledger.
+
+    Raises:
+        ConfigError: one is damaged.
     """
     for run in campaign.latest:
-        path = run.path / "ledger.json"
-        if path.is_file():
-            yield run, load_record(Ledger, path)
+        ledger = ledger_of(run)
+        if ledger is not None:
+            yield run, ledger
 
 
 def ledger_rows(campaign: CampaignData) -> Rows:
@@ -49,6 +60,12 @@ def closure_rows(campaign: CampaignData) -> Rows:
         for entry in ledger.entries
         for closure in entry.closures
     ]
+
+
+def states(rows: Rows) -> str:
+    """Say of the rows of closures how many came out how."""
+    counts = Counter(row[CLOSURE_HEADER.index("state")] for row in rows)
+    return ", ".join(f"{counts[state]} {state.value}" for state in State if counts[state])
 
 
 def _columns(entry: Entry) -> tuple[int | None, ...]:

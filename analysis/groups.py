@@ -33,7 +33,7 @@ def groups_of(comparison: Comparison) -> list[Group]:
     """Group the latest ok runs; colours follow the order of the plan, not of the data."""
     colors: dict[str, int] = {value: i for i, value in enumerate(comparison.values)}
     found: dict[tuple[str, str], list[RunRecord]] = {}
-    for run in comparison.campaign.latest:
+    for run in comparison.runs:
         if run.ok:
             found.setdefault(group_label(run, comparison), []).append(run)
     return [

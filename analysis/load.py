@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import polars as pl
 
-from harness.errors import RunFailed
+from harness.errors import RunFailed, UsageError
 from harness.store import checksums, rundir
 from harness.store.campaign import load_plan
 from harness.store.result import Result, Status
@@ -28,22 +28,39 @@ from harness.store.spec import (
 
 @dataclass(frozen=True, slots=True)
 class RunRecord:
-    """One attempt of one run, as stored."""
+    """One attempt of one run, as stored. ``campaign`` names its own where there are several."""
 
     host: str
     path: Path
     spec: RunSpec
     result: Result
+    campaign: str = ""
 
     @property
     def name(self) -> str:
         """Directory name, unique on its host."""
         return self.path.name
 
+    def block_key(self, contrast: str) -> str:
+        """Name the block: what else a run is, but for the contrasted factor.
+
+        Runs of one block ran near each other with one seed; those of the same block on two hosts
+        or in two campaigns share the seed, if they do. Several runs of a cell in one block would
+        be repetitions that share a seed.
+        """
+        parts = {
+            "campaign": "" if contrast == "cell" else self.campaign,
+            "host": self.host,
+            "block": self.result.block,
+            "repetition": self.result.repetition,
+            "seed": self.result.seed,
+        }
+        return "/".join(str(part) for name, part in parts.items() if name != contrast)
+
     @property
-    def block_key(self) -> str:
-        """Runs of one block share it; they ran near each other with one seed."""
-        return f"{self.host}/{self.result.block}"
+    def cell(self) -> str:
+        """Its cell, with the campaign where there are several."""
+        return f"{self.campaign}/{self.result.cell}" if self.campaign else self.result.cell
 
     @property
     def ok(self) -> bool:
@@ -53,16 +70,15 @@ class RunRecord:
     @property
     def measured(self) -> tuple[PhaseSpec, ...]:
         """The measured phases that it has begun."""
-        began = {phase.name for phase in self.result.phases}
-        return tuple(
-            phase
-            for phase in self.spec.phases
-            if phase.role is PhaseRole.MEASURED and phase.name in began
-        )
+        begun = self.result.begun(self.spec.phases)
+        return tuple(phase for phase in begun if phase.role is PhaseRole.MEASURED)
 
     def factor(self, name: str) -> Scalar | None:
-        """Return the value of a factor; ``level`` is one."""
-        return self.spec.row if name == "level" else self.result.factors.get(name)
+        """Return the value of a factor; level, cell, host and campaign are some."""
+        identity = {
+            "level": self.spec.row, "cell": self.cell, "host": self.host, "campaign": self.campaign,
+        }  # fmt: skip
+        return identity[name] if name in identity else self.result.factors.get(name)
 
     def value(self, key: str) -> float | None:
         """Return a metric as a finite number, None when null, missing or not finite."""
@@ -82,12 +98,13 @@ class Planned:
 
 @dataclass(frozen=True, slots=True)
 class CampaignData:
-    """Everything that is known of a campaign."""
+    """Everything that is known of a campaign; ``label`` tells it from others, if there are."""
 
     path: Path
     plan: Plan
     runs: tuple[RunRecord, ...]
     missing: tuple[Planned, ...]
+    label: str = ""
 
     @property
     def emulated(self) -> bool:
@@ -157,6 +174,42 @@ class CampaignData:
         return pl.DataFrame(rows, schema=_FRAME_SCHEMA)
 
 
+@dataclass(frozen=True, slots=True)
+class Pool:
+    """The campaigns that are compared: one, or several with different labels."""
+
+    campaigns: tuple[CampaignData, ...]
+
+    @property
+    def first(self) -> CampaignData:
+        """The one whose study says what is compared."""
+        return self.campaigns[0]
+
+    @property
+    def several(self) -> bool:
+        """Whether there is more than one."""
+        return len(self.campaigns) > 1
+
+    @property
+    def runs(self) -> tuple[RunRecord, ...]:
+        """All attempts of all runs."""
+        return tuple(run for campaign in self.campaigns for run in campaign.runs)
+
+    @property
+    def latest(self) -> tuple[RunRecord, ...]:
+        """The last attempt of every run."""
+        return tuple(run for campaign in self.campaigns for run in campaign.latest)
+
+    @property
+    def emulated(self) -> bool:
+        """Whether any device was emulated, so that times are no result."""
+        return any(campaign.emulated for campaign in self.campaigns)
+
+    def of(self, run: RunRecord) -> CampaignData:
+        """Return the campaign of a run."""
+        return next(one for one in self.campaigns if one.label == run.campaign)
+
+
 _FRAME_SCHEMA = {
     "host": pl.String, "run": pl.String, "cell": pl.String, "level": pl.String,
     "repetition": pl.Int64, "attempt": pl.Int64, "latest": pl.Boolean, "block": pl.Int64,
@@ -164,8 +217,26 @@ _FRAME_SCHEMA = {
 }  # fmt: skip
 
 
-def load(path: Path) -> CampaignData:
-    """Read a campaign.
+def load_pool(paths: Sequence[Path]) -> Pool:
+    """Read campaigns; several are labelled by their folders' names, or paths where these are equal.
+
+    Raises:
+        ConfigError: a file is from another schema.
+        RunFailed: a run directory is corrupt.
+        UsageError: one is named twice.
+    """
+    folders = [path.resolve() for path in paths]
+    if len(set(folders)) != len(folders):
+        raise UsageError("a campaign is named twice", hint="name two, or one alone", code="twice")
+    if len(folders) == 1:
+        return Pool((load(paths[0]),))
+    names = [path.name for path in folders]
+    labels = names if len(set(names)) == len(names) else [str(path) for path in paths]
+    return Pool(tuple(load(path, label) for path, label in zip(paths, labels, strict=True)))
+
+
+def load(path: Path, label: str = "") -> CampaignData:
+    """Read a campaign; ``label`` tells its runs from those of others.
 
     Raises:
         ConfigError: a file is from another schema.
@@ -178,7 +249,7 @@ def load(path: Path) -> CampaignData:
         for index, spec in enumerate(host.runs)
     }
     runs = sorted(
-        _runs(path),
+        _runs(path, label),
         key=lambda r: (
             r.host, order.get((r.host, r.result.cell, r.result.repetition), len(order)),
             r.result.cell, r.result.repetition, r.result.attempt,
@@ -191,17 +262,17 @@ def load(path: Path) -> CampaignData:
         for spec in host.runs
         if (host.host, spec.cell, spec.repetition) not in done
     )
-    return CampaignData(path, plan, tuple(runs), missing)
+    return CampaignData(path, plan, tuple(runs), missing, label)
 
 
-def _runs(campaign: Path) -> Iterator[RunRecord]:
+def _runs(campaign: Path, label: str) -> Iterator[RunRecord]:
     for host in sorted(campaign.glob("hosts/*/runs")):
         # `.<run>.partial` is a run that never completed: not a result, not an error.
         for folder in rundir.completed(host):
-            yield _run(campaign, folder)
+            yield _run(campaign, folder, label)
 
 
-def _run(campaign: Path, folder: Path) -> RunRecord:
+def _run(campaign: Path, folder: Path, label: str) -> RunRecord:
     where = folder.relative_to(campaign).as_posix()
     found = checksums.problems(folder)
     if found:
@@ -211,4 +282,4 @@ def _run(campaign: Path, folder: Path) -> RunRecord:
             code=rundir.CORRUPT,
         )
     spec, result = rundir.load_spec(folder), rundir.load_result(folder)
-    return RunRecord(folder.parent.parent.name, folder, spec, result)
+    return RunRecord(folder.parent.parent.name, folder, spec, result, label)

@@ -7,11 +7,11 @@ import io
 import json
 import math
 import textwrap
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from itertools import groupby
 from typing import Any
 
-from analysis import stats, steady, units
+from analysis import power, stats, steady, units
 from analysis.comparability import Difference
 from analysis.compare import (
     REPORTED_STATUSES,
@@ -21,7 +21,7 @@ from analysis.compare import (
     Row,
     group_label,
 )
-from analysis.stats import Method
+from analysis.stats import Method, Verdict
 from analysis.steady import Label, PhaseSteady
 from harness.metrics import Better
 from harness.store.codec import SCHEMA_VERSION
@@ -30,7 +30,8 @@ _WIDTH = 110
 COLUMNS = (
     "metric", "unit", "kind", "better", "stratum", "baseline", "level", "baseline_mean",
     "level_mean", "is_ratio", "center", "low", "high", "p_value", "p_holm", "n_baseline",
-    "n_level", "method", "verdict", "claim", "expect", "steady_baseline", "steady_level", "notes",
+    "n_level", "method", "verdict", "claim", "expect", "steady_baseline", "steady_level",
+    "noise_floor", "detectable", "notes",
 )  # fmt: skip
 VERDICT_HEADER = ("level", "baseline", "value", "ratio", "95 % interval", "n", "verdict", "notes")
 _WORST = (Label.NOT_STEADY, Label.TOO_SHORT, Label.STEADY)
@@ -41,15 +42,31 @@ _DIRECTION = {
 }
 
 
-def render(comparison: Comparison, form: str) -> str:
-    """Return the comparison as ``table``, ``md``, ``json`` or ``csv``, newline-terminated."""
-    forms: dict[str, Callable[[Comparison], str]] = {
-        "table": to_table,
-        "md": to_markdown,
-        "json": to_json,
-        "csv": to_csv,
-    }
-    return forms[form](comparison)
+def render(comparison: Comparison, form: str, effect: float | None = None) -> str:
+    """Return the comparison as ``table``, ``md``, ``json`` or ``csv``, newline-terminated.
+
+    ``effect``: tables for people say how many repetitions would show this relative difference.
+    """
+    if form == "json":
+        return to_json(comparison)
+    if form == "csv":
+        return to_csv(comparison)
+    text = to_markdown(comparison) if form == "md" else to_table(comparison)
+    return text + "".join(f"{line}\n" for line in repetition_lines(comparison, effect))
+
+
+def repetition_lines(comparison: Comparison, effect: float | None) -> list[str]:
+    """Return one line per row with an interval: the repetitions that would show ``effect``."""
+    lines = []
+    for row in comparison.rows if effect else ():
+        needed = power.repetitions(row.estimate, effect or 0.0)
+        if row.estimate.error is not None:
+            told = f"more than {power.MOST_REPETITIONS}" if needed is None else str(needed)
+            name = f"{row.level}{f' ({row.stratum})' if row.stratum else ''}"
+            lines.append(
+                f"- to show {_share(effect or 0)}: {row.metric}, {name}: {told} repetitions"
+            )
+    return lines
 
 
 def records(comparison: Comparison) -> list[dict[str, Any]]:
@@ -68,8 +85,9 @@ def to_json(comparison: Comparison) -> str:
     document = {
         "schema_version": SCHEMA_VERSION, "campaign": plan.campaign, "study": plan.study,
         "question": plan.question, "contrast": comparison.contrast,
-        "baseline": comparison.baseline, "emulated": comparison.campaign.emulated,
-        "watermark": WATERMARK if comparison.campaign.emulated else None,
+        "campaigns": [str(one.path) for one in comparison.pool.campaigns],
+        "baseline": comparison.baseline, "emulated": comparison.pool.emulated,
+        "watermark": WATERMARK if comparison.pool.emulated else None,
         "rows": records(comparison),
         "cells": [
             {"cell": c.cell, "level": c.level, "counts": c.counts, "missing": c.missing,
@@ -82,6 +100,15 @@ def to_json(comparison: Comparison) -> str:
                     "declared": d.declared} for d in found]
             for name, found in comparison.differences.items()
         },
+        "noise_floors": [
+            {"metric": f.metric, "floor": f.floor, "twins": f.twins}
+            for f in comparison.floors.values()
+        ],
+        "drift": [
+            {"metric": d.metric, "change": d.change, "low": _finite(d.low), "high": _finite(d.high),
+             "runs": d.runs, "p_value": d.p_value, "p_holm": d.p_holm, "shown": d.shown}
+            for d in comparison.drifts
+        ],
         "steady": [
             {"run": one.run.name, "host": one.run.host, "phase": one.phase,
              "label": one.steady.label.value, "begin": one.steady.begin, "end": one.steady.end,
@@ -99,8 +126,8 @@ def to_csv(comparison: Comparison) -> str:
 
 def to_markdown(comparison: Comparison) -> str:
     """Return Markdown: one table of verdicts, one of cells, lists of what is skipped or differs."""
-    parts = [f"# {comparison.campaign.plan.campaign}", comparison.campaign.plan.question]
-    if comparison.campaign.emulated:
+    parts = [f"# {_title(comparison)}", comparison.campaign.plan.question]
+    if comparison.pool.emulated:
         parts.append(f"**{WATERMARK}**")
     rows = [(f"`{row.metric}`", *cells(row)) for row in comparison.rows]
     parts.append(_markdown(("metric", comparison.contrast, *VERDICT_HEADER[1:]), rows))
@@ -111,9 +138,8 @@ def to_markdown(comparison: Comparison) -> str:
 
 def to_table(comparison: Comparison) -> str:
     """Return a terminal table, about 110 columns, grouped by metric."""
-    plan = comparison.campaign.plan
-    lines = [f"{plan.campaign}: {plan.question}"]
-    if comparison.campaign.emulated:
+    lines = [f"{_title(comparison)}: {comparison.campaign.plan.question}"]
+    if comparison.pool.emulated:
         lines.append(f"!! {WATERMARK} !!")
     header = (comparison.contrast, *VERDICT_HEADER[1:-1])
     widths = _widths([header, *(cells(row)[:-1] for row in comparison.rows)])
@@ -127,6 +153,10 @@ def to_table(comparison: Comparison) -> str:
     for line in footer(comparison):
         lines += textwrap.wrap(line, _WIDTH, subsequent_indent="    ")
     return "\n".join(line.rstrip() for line in lines).rstrip() + "\n"
+
+
+def _title(comparison: Comparison) -> str:
+    return " and ".join(one.label or one.plan.campaign for one in comparison.pool.campaigns)
 
 
 def heading(row: Row) -> str:
@@ -150,8 +180,8 @@ def cells(row: Row) -> tuple[str, ...]:
     if found.n_base != found.n_level:
         n = f"{found.n_base}/{found.n_level}"
     return (
-        level, units.human(found.base_mean, unit), units.human(found.mean, unit), center,
-        interval, n, row.verdict.value, "; ".join((*claim_notes(row), *row.notes)),
+        level, *(units.human(value, unit) for value in row.values), center, interval, n,
+        row.verdict.value, "; ".join((*claim_notes(row), *_power_notes(row), *row.notes)),
     )  # fmt: skip
 
 
@@ -161,6 +191,18 @@ def claim_notes(row: Row) -> tuple[str, ...]:
         return ()
     adjusted = "" if row.p_holm is None else f", Holm p {row.p_holm:.2g}"
     return (f"claim {row.claim}: expected {row.expect}{adjusted}",)
+
+
+def _power_notes(row: Row) -> tuple[str, ...]:
+    """Return what a difference would have to be to be shown, where none was."""
+    smallest = power.detectable(row.estimate)
+    if row.verdict is not Verdict.NO_DIFFERENCE or smallest is None:
+        return ()
+    return (f"detectable: {_share(max(smallest, row.floor))}",)
+
+
+def _share(value: float) -> str:
+    return f"{100 * value:.2g} %" if value < 1 else f"x{1 + value:.2g}"
 
 
 CELL_HEADER = ("cell", *(status.value for status in REPORTED_STATUSES), "missing", "issues")
@@ -200,15 +242,40 @@ def footer(comparison: Comparison) -> list[str]:
     lines += [
         f"not there yet: the part of rig {rig}" for rig in comparison.campaign.plan.rigs_to_come
     ]
+    lines += _noise_lines(comparison)
+    lines += _drift_lines(comparison)
     lines += _steady_lines(comparison)
     if comparison.rows:
         confidence = f"{100 * stats.CONFIDENCE:.0f} %"
         lines.append(
             f"ratio = geometric mean of the level / of the baseline; {confidence} interval by "
             "paired t on within-block log ratios (Welch t where blocks are missing); "
-            "exact = does not vary. n = runs. See docs/methods.md."
+            "exact = does not vary; detectable = smallest difference these n runs would show in 4 "
+            "of 5 campaigns. n = runs. See docs/methods.md."
         )
     return lines
+
+
+def _noise_lines(comparison: Comparison) -> list[str]:
+    """Return one line per metric whose identical cells raise what a verdict needs."""
+    return [
+        f"identical cells: {floor.metric}: {'; '.join(floor.twins)}: verdicts need more than "
+        f"{floor.floor:.2%}"
+        for floor in comparison.floors.values() if floor.twins
+    ]  # fmt: skip
+
+
+def _drift_lines(comparison: Comparison) -> list[str]:
+    """Return what moved over the campaign, or that nothing did."""
+    if not comparison.drifts:
+        return []
+    lines = [
+        f"drift: {d.metric} moved by {d.change:+.1%} ({d.low:+.1%} .. {d.high:+.1%}) from first "
+        f"run to last, whatever the {comparison.contrast} (Holm p {d.p_holm:.2g}): blocks even "
+        "it out in ratios, not in values"
+        for d in comparison.drifts if d.shown
+    ]  # fmt: skip
+    return lines or [f"drift over the campaign: none shown in {len(comparison.drifts)} metrics"]
 
 
 def _steady_lines(comparison: Comparison) -> list[str]:
@@ -240,9 +307,10 @@ def _record(row: Row) -> dict[str, Any]:
     e = row.estimate
     values = (
         row.metric, row.info.unit, row.info.kind.value, row.info.better.value, row.stratum,
-        row.baseline, row.level, e.base_mean, e.mean, e.is_ratio, _finite(e.center),
+        row.baseline, row.level, *row.values, e.is_ratio, _finite(e.center),
         _finite(e.low), _finite(e.high), e.p_value, row.p_holm, e.n_base, e.n_level,
-        e.method.value, row.verdict.value, row.claim, row.expect, *row.steady, "; ".join(row.notes),
+        e.method.value, row.verdict.value, row.claim, row.expect, *row.steady, row.floor,
+        power.detectable(e), "; ".join(row.notes),
     )  # fmt: skip
     return dict(zip(COLUMNS, values, strict=True))
 

@@ -14,9 +14,9 @@ from typing import Any
 
 import jinja2
 
-from analysis import figures, render, stats
+from analysis import drawing, figures, flow, flow_figure, render, stats, zones_figure
 from analysis.compare import WATERMARK, Comparison, Row
-from analysis.figures import Plot
+from analysis.drawing import Plot
 from analysis.groups import Group, groups_of
 from analysis.stats import Verdict
 from analysis.tables import Table, tables_of
@@ -25,6 +25,7 @@ from harness.store.rundir import full_disk_is_clear
 
 _TEMPLATES = Path(__file__).parent / "templates"
 _FOLDERS = ("tables", "figures")
+_SECTIONS = ("throughput", "latency", "bytes", "flow", "utilisation", "series", "zones")
 _CSS_CLASS = {Verdict.BETTER: "better", Verdict.WORSE: "worse"}
 _BAD = ("not steady", "failed", "invalid", "aborted", "missing", "error", "no verdict", "broken")
 
@@ -84,7 +85,7 @@ def _staged(folder: Path, files: Mapping[str, str]) -> Iterator[Path]:
 
 def _files(comparison: Comparison, noise_floor: float) -> dict[str, str]:
     """Return every file of the report, by its path inside the report's folder; the page last."""
-    with figures.style():
+    with drawing.style():
         plots = _plots(comparison)
     tables = tables_of(comparison)
     files = {
@@ -120,8 +121,10 @@ def _html(
         unmeasured=comparison.unmeasured,
         differences=tables["differences"][1], bad=_BAD,
         **plots,
-        utilisation_table=tables["utilisation"], steady=tables["steady"], lsm=tables["lsm"],
-        bottlenecks=tables["bottlenecks"], ledger=tables["ledger"], closures=tables["closures"],
+        utilisation_table=tables["utilisation"], steady=tables["steady"], rounds=tables["rounds"],
+        drift=tables["drift"], lsm=tables["lsm"], bottlenecks=tables["bottlenecks"],
+        costs=tables["costs"], ledger=tables["ledger"], closures=tables["closures"],
+        closure_states=flow.states(tables["closures"][1]),
         issues=tables["issues"], cells=tables["cells"],
         runs=tables["runs"], environment=tables["environment"], recorded=tables["recorded"],
         formulas=[
@@ -169,7 +172,7 @@ def _plots(comparison: Comparison) -> dict[str, list[Plot]]:
     phases = list(dict.fromkeys(phase.name for run in runs for phase in run.spec.phases))
     if not groups:
         none = [Plot("none", "No figure", None, "No run of this campaign is ok.")]
-        return dict.fromkeys(("throughput", "latency", "bytes", "utilisation", "series"), none)
+        return dict.fromkeys(_SECTIONS, none)
     limits = figures.series_limits(groups)
     return {
         "throughput": [
@@ -177,8 +180,10 @@ def _plots(comparison: Comparison) -> dict[str, list[Plot]]:
         ],
         "latency": [figures.percentiles(comparison, groups, phase) for phase in phases],
         "bytes": [figures.device_bytes(comparison, groups, phase) for phase in phases],
+        "flow": [flow_figure.from_user_to_media(comparison, groups)],
         "utilisation": [figures.utilisation(comparison, groups), *_maximum(comparison, groups)],
         "series": [figures.series(comparison, group, limits) for group in groups],
+        "zones": [zones_figure.timeline(comparison, group) for group in groups],
     }
 
 

@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from fnmatch import fnmatchcase
 
-from analysis.load import CampaignData, RunRecord
+from analysis.load import CampaignData, Pool, RunRecord
 from harness.errors import UsageError
 from harness.metrics import Better, Kind, MetricInfo, lookup
 from harness.store.spec import Scalar
 
 
-def select_metrics(campaign: CampaignData, patterns: Sequence[str]) -> list[str]:
+def select_metrics(pool: Pool, patterns: Sequence[str]) -> list[str]:
     """Return metric keys matching the patterns (``overwrite.*``, ``throughput``), plan order.
 
-    Without patterns: the metrics the study lists, else all that have a direction.
+    Without patterns: the metrics the (first) study lists, else all that have a direction.
     """
-    known = list(dict.fromkeys(key for run in campaign.runs for key in run.result.metrics))
+    plan = pool.first.plan
+    known = list(dict.fromkeys(key for run in pool.runs for key in run.result.metrics))
 
     def matching(pattern: str) -> list[str]:
         return [
@@ -31,10 +32,10 @@ def select_metrics(campaign: CampaignData, patterns: Sequence[str]) -> list[str]
                 hint=f"metrics: {', '.join(known)}" if known else "no run has any metric yet",
                 code="unknown-metric",
             )
-    wanted = patterns or campaign.plan.metrics
+    wanted = patterns or plan.metrics
     if wanted:
         chosen = [key for pattern in wanted for key in matching(pattern)]
-        claimed = [claim.metric for claim in campaign.plan.claims if not patterns]
+        claimed = [claim.metric for claim in plan.claims if not patterns]
         return list(dict.fromkeys([*chosen, *(key for key in claimed if key in known)]))
     return [key for key in known if metric_info(key).better is not Better.NONE]
 
@@ -47,32 +48,63 @@ def metric_info(key: str, unit: str = "") -> MetricInfo:
         return MetricInfo(key.rpartition(".")[2], unit, Kind.TIME, Better.NONE, "not in catalogue")
 
 
-def values_of(campaign: CampaignData, contrast: str) -> list[str]:
+def values_of(pool: Pool, contrast: str) -> list[str]:
     """Return the values of a factor, in an order that does not depend on the plan's shuffling.
 
     Raises:
         UsageError: there is no such factor.
     """
-    specs = [spec for host in campaign.plan.hosts for spec in host.runs]
-    names = {"level", *(name for spec in specs for name in spec.factors)}
-    if contrast not in names:
+    if contrast not in (names := factors_of(pool)):
+        several = "" if pool.several else "; name two campaigns to compare these"
         raise UsageError(
             f"no factor {contrast!r} in this campaign",
-            hint=f"factors: {', '.join(sorted(names))}",
+            hint=f"factors: {', '.join(names)}{several}",
             code="unknown-factor",
         )
-    planned = [
-        str(spec.row if contrast == "level" else spec.factors.get(contrast)) for spec in specs
-    ]
-    found = {*planned, *(label(run, contrast) for run in campaign.runs)}
+    if contrast == "campaign":
+        return [campaign.label for campaign in pool.campaigns]
+    found = {value for campaign in pool.campaigns for value in _planned(campaign, contrast)}
+    found |= {label(run, contrast) for run in pool.runs}
     if contrast == "level":
-        return sorted(found, key=campaign.level_order)
+        return sorted(found, key=pool.first.level_order)
     return sorted(found, key=_numbers_first)
 
 
-def choose_baseline(
-    campaign: CampaignData, contrast: str, values: Sequence[str], wanted: str | None
-) -> str:
+def factors_of(pool: Pool) -> list[str]:
+    """Return what can be contrasted, sorted."""
+    specs = [s for campaign in pool.campaigns for host in campaign.plan.hosts for s in host.runs]
+    names = {"level", "cell", "host", *(name for spec in specs for name in spec.factors)}
+    return sorted(names | {"campaign"} if pool.several else names)
+
+
+def _planned(campaign: CampaignData, contrast: str) -> Iterable[str]:
+    for host in campaign.plan.hosts:
+        for spec in host.runs:
+            cell = f"{campaign.label}/{spec.cell}" if campaign.label else spec.cell
+            identity = {"level": spec.row, "cell": cell, "host": host.host}
+            yield _scalar(identity.get(contrast) or spec.factors.get(contrast))
+
+
+def only_where(pool: Pool, runs: Sequence[RunRecord], where: Mapping[str, str]) -> list[RunRecord]:
+    """Return the runs whose factors have these values.
+
+    Raises:
+        UsageError: there is no such factor, or no such value of it.
+    """
+    kept = list(runs)
+    for name, value in where.items():
+        known = values_of(pool, name)
+        if value not in known:
+            raise UsageError(
+                f"no {name} {value!r} in this campaign",
+                hint=f"choose one of: {', '.join(known)}",
+                code="unknown-value",
+            )
+        kept = [run for run in kept if label(run, name) == value]
+    return kept
+
+
+def choose_baseline(pool: Pool, contrast: str, values: Sequence[str], wanted: str | None) -> str:
     """Return the wanted baseline, else the study's, else the first value."""
     if wanted is not None and wanted not in values:
         raise UsageError(
@@ -81,8 +113,23 @@ def choose_baseline(
             code="unknown-baseline",
         )
     if wanted is None:
-        wanted = campaign.plan.baseline if campaign.plan.baseline in values else values[0]
+        planned = pool.first.plan.baseline
+        wanted = planned if planned in values else values[0]
     return wanted
+
+
+def choose_values(
+    contrast: str, values: Sequence[str], baseline: str, against: Sequence[str]
+) -> list[str]:
+    """Return the baseline and the values to hold against it, all others by default."""
+    for value in against:
+        if value not in values or value == baseline:
+            raise UsageError(
+                f"no other {contrast} {value!r} in this campaign",
+                hint=f"choose from: {', '.join(v for v in values if v != baseline)}",
+                code="unknown-value",
+            )
+    return [value for value in values if value == baseline or not against or value in against]
 
 
 def label(run: RunRecord, contrast: str) -> str:
@@ -92,6 +139,15 @@ def label(run: RunRecord, contrast: str) -> str:
 
 def _scalar(value: Scalar | None) -> str:
     return str(value)
+
+
+def by_block(runs: Iterable[RunRecord], key: str, contrast: str) -> dict[str, float]:
+    """Return block → value of the ok runs that measured it."""
+    return {
+        run.block_key(contrast): value
+        for run in runs
+        if run.ok and (value := run.value(key)) is not None
+    }
 
 
 def strata(runs: Iterable[RunRecord], contrast: str) -> dict[str, list[RunRecord]]:
@@ -105,9 +161,17 @@ def strata(runs: Iterable[RunRecord], contrast: str) -> dict[str, list[RunRecord
 
 
 def varying_factors(runs: Sequence[RunRecord], contrast: str) -> list[str]:
-    """Return the other factors that take more than one value, sorted."""
-    names = sorted({"level", *(name for run in runs for name in run.result.factors)} - {contrast})
-    return [name for name in names if len({_scalar(run.factor(name)) for run in runs}) > 1]
+    """Return the other factors that take more than one value, sorted.
+
+    A cell is a value of every factor at once. Hosts make no strata: blocks are dealt to them.
+    """
+    if contrast == "cell":
+        return []
+    names = {"level", "campaign", *(name for run in runs for name in run.result.factors)}
+    return [
+        name for name in sorted(names - {contrast})
+        if len({_scalar(run.factor(name)) for run in runs}) > 1
+    ]  # fmt: skip
 
 
 def stratum_of(run: RunRecord, varying: Sequence[str]) -> str:

@@ -55,9 +55,10 @@ def read_throughput(run: RunRecord) -> tuple[Series, ...]:
 
 
 def read_columns(path: Path) -> tuple[list[str], list[list[float]]]:
-    """Read a numeric CSV; an incomplete last line (a killed run) is left out.
+    """Read a numeric CSV; nothing where there is no such file.
 
-    Nothing where there is no such file.
+    Lines that are not whole are left out: the last of a killed run, and samples of something that
+    was not there (an empty cell).
 
     Raises:
         RunFailed: a cell is not a number.
@@ -68,7 +69,9 @@ def read_columns(path: Path) -> tuple[list[str], list[list[float]]]:
         header, *lines = list(csv.reader(file)) or [[]]
     try:
         return header, [
-            [float(cell) for cell in line] for line in lines if len(line) == len(header)
+            [float(cell) for cell in line]
+            for line in lines
+            if len(line) == len(header) and all(line)
         ]
     except ValueError:
         raise RunFailed(

@@ -9,6 +9,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,6 +22,12 @@ CONFIDENCE = 0.95
 # much in bytes written; change it with --noise-floor.
 NOISE_FLOOR = 0.01
 MINIMUM_RUNS = 2  # below this there is no spread, so no interval and no verdict
+# A count that takes one of two values by chance looks constant on both sides, and different, in
+# at most 2 / 4^n of all comparisons: 12.5 % with 2 runs a side, 3.1 % with 3.
+MINIMUM_EXACT = 3
+# Below this Satterthwaite's degrees of freedom are too many: intervals of nominal 95 % cover 90 %
+# (docs/methods.md, "Coverage").
+MINIMUM_SATTERTHWAITE = 3
 
 FloatArray = NDArray[np.float64]
 
@@ -52,7 +59,9 @@ class Estimate:
     """A level against its baseline.
 
     ``center`` is a ratio of geometric means when ``is_ratio``, else a difference of means in the
-    metric's unit. ``low`` and ``high`` bound it, null when there is no interval.
+    metric's unit. ``low`` and ``high`` bound it, null when there is no interval. ``error`` is the
+    standard error of the mean log ratio (of the difference where there is none), ``df`` its
+    degrees of freedom.
     """
 
     is_ratio: bool
@@ -65,6 +74,8 @@ class Estimate:
     method: Method
     base_mean: float | None
     mean: float | None
+    error: float | None = None
+    df: float | None = None
 
     @property
     def n(self) -> int:
@@ -83,6 +94,7 @@ def estimate(
 
     Equal block sets: paired t on within-block log ratios. Otherwise Welch's t on logs. Where a
     value is zero or negative no log exists: the same tests on the raw values give a difference.
+    What does not vary is exact from three runs a side on; below, and of times, it says nothing.
 
     Args:
         base: values of the baseline's runs.
@@ -99,44 +111,80 @@ def estimate(
     if base_mean is not None and mean is not None:
         center = mean / base_mean if is_ratio else mean - base_mean
 
-    def result(
-        method: Method, low: float | None = None, high: float | None = None, p: float | None = None
-    ) -> Estimate:
-        return Estimate(is_ratio, center, low, high, p, len(x), len(y), method, base_mean, mean)
+    def result(method: Method, found: Interval | None = None, p: float | None = None) -> Estimate:
+        bounds: tuple[float | None, float | None] = (None, None)
+        if found is not None:
+            edges = float(found.low), float(found.high)
+            bounds = (_exp(edges[0]), _exp(edges[1])) if is_ratio else edges
+            p = float(found.p)
+        return Estimate(
+            is_ratio, center, *bounds, p, len(x), len(y), method, base_mean, mean,
+            float(found.error) if found else None, float(found.df) if found else None,
+        )  # fmt: skip
 
-    if min(len(x), len(y)) < MINIMUM_RUNS:
+    smaller = min(len(x), len(y))
+    if smaller < MINIMUM_RUNS:
         return result(Method.NONE)
-    if exact_allowed and np.ptp(x) == 0 and np.ptp(y) == 0:
+    if exact_allowed and smaller >= MINIMUM_EXACT and np.ptp(x) == 0 and np.ptp(y) == 0:
         return result(Method.EXACT, p=0.0 if x[0] != y[0] else 1.0)
     if is_ratio:
         x, y = np.log(x), np.log(y)
-    low, high, p = paired_t(y - x, confidence) if paired else welch_t(x, y, confidence)
-    if is_ratio:
-        low, high = _exp(low), _exp(high)
-    return result(Method.PAIRED if paired else Method.WELCH, low, high, p)
+    found = paired_t(y - x, confidence) if paired else welch_t(x, y, confidence)
+    if found.error == 0 and found.center != 0:
+        return result(Method.NONE)  # no spread was seen, so nothing says how sure it is
+    return result(Method.PAIRED if paired else Method.WELCH, found)
 
 
-def paired_t(differences: FloatArray, confidence: float) -> tuple[float, float, float]:
-    """Return (low, high, p) of Student's t on differences, shape (n,), n >= 2.
+class Interval(NamedTuple):
+    """Bounds of a mean, its standard error and degrees of freedom, p of its being zero.
+
+    Of one experiment, or of as many as the leading axes of what it was computed from.
+    """
+
+    center: FloatArray
+    low: FloatArray
+    high: FloatArray
+    p: FloatArray
+    error: FloatArray
+    df: FloatArray
+
+
+def paired_t(differences: FloatArray, confidence: float = CONFIDENCE) -> Interval:
+    """Return Student's t on differences, shape (..., n), n >= 2.
 
     Source: Student 1908; mean ± t(1-a/2, n-1)·s/√n.
     """
-    n = len(differences)
-    return _t_interval(
-        float(np.mean(differences)), float(np.std(differences, ddof=1)) / math.sqrt(n), n - 1.0,
-        confidence,
-    )  # fmt: skip
+    n = differences.shape[-1]
+    error = np.std(differences, axis=-1, ddof=1) / math.sqrt(n)
+    df = np.full_like(error, n - 1)
+    return t_interval(np.mean(differences, axis=-1), error, df, confidence)
 
 
-def welch_t(x: FloatArray, y: FloatArray, confidence: float) -> tuple[float, float, float]:
-    """Return (low, high, p) of mean(y) - mean(x), shapes (n,) and (m,), n, m >= 2.
+def welch_t(x: FloatArray, y: FloatArray, confidence: float = CONFIDENCE) -> Interval:
+    """Return Welch's t of mean(y) - mean(x), shapes (..., n) and (..., m), n, m >= 2.
 
-    Source: Welch 1947, degrees of freedom after Satterthwaite 1946.
+    Source: Welch 1947, degrees of freedom after Satterthwaite 1946. Where a side has only two
+    values, the degrees of freedom are those of the smaller side, which never claims too much
+    (Welch 1938: they lie between min(n, m) - 1 and n + m - 2).
     """
-    vx, vy = float(np.var(x, ddof=1)) / len(x), float(np.var(y, ddof=1)) / len(y)
-    spread = vx**2 / (len(x) - 1) + vy**2 / (len(y) - 1)
-    df = (vx + vy) ** 2 / spread if spread > 0 else float(len(x) + len(y) - 2)
-    return _t_interval(float(np.mean(y) - np.mean(x)), math.sqrt(vx + vy), df, confidence)
+    n, m = x.shape[-1], y.shape[-1]
+    vx, vy = np.var(x, axis=-1, ddof=1) / n, np.var(y, axis=-1, ddof=1) / m
+    df = np.full_like(vx, min(n, m) - 1)
+    if min(n, m) >= MINIMUM_SATTERTHWAITE:
+        spread = vx**2 / (n - 1) + vy**2 / (m - 1)
+        np.divide((vx + vy) ** 2, spread, out=df, where=spread > 0)
+    return t_interval(np.mean(y, axis=-1) - np.mean(x, axis=-1), np.sqrt(vx + vy), df, confidence)
+
+
+def t_interval(
+    center: FloatArray, error: FloatArray, df: FloatArray, confidence: float = CONFIDENCE
+) -> Interval:
+    """Return center ± t(1-a/2, df)·error; without any error p is 1 for zero and 0 else."""
+    half = scipy_stats.t.ppf((1 + confidence) / 2, df) * error
+    size = np.abs(center)
+    quotient = np.divide(size, error, out=np.where(size > 0, np.inf, 0.0), where=error > 0)
+    p = np.asarray(2 * scipy_stats.t.sf(quotient, df), dtype=np.float64)
+    return Interval(center, center - half, center + half, p, error, df)
 
 
 def geometric_mean(values: Sequence[float] | FloatArray) -> float:
@@ -168,7 +216,7 @@ def verdict(
     A difference is shown when its p value (Holm-adjusted where ``p_value`` is given) is below
     1 - ``confidence``, which is the interval excluding "equal", and it exceeds the noise floor.
     """
-    if found.n < MINIMUM_RUNS or found.center is None:
+    if found.method is Method.NONE or found.center is None:
         return Verdict.TOO_FEW
     if better is Better.NONE:
         return Verdict.DESCRIPTIVE
@@ -207,12 +255,3 @@ def _mean(values: FloatArray, geometric: bool) -> float | None:
 
 def _exp(value: float) -> float:
     return math.exp(value) if value < math.log(1e300) else math.inf
-
-
-def _t_interval(
-    mean: float, error: float, df: float, confidence: float
-) -> tuple[float, float, float]:
-    if error == 0:
-        return mean, mean, 1.0 if mean == 0 else 0.0
-    half = float(scipy_stats.t.ppf((1 + confidence) / 2, df)) * error
-    return mean - half, mean + half, float(2 * scipy_stats.t.sf(abs(mean) / error, df))

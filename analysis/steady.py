@@ -38,13 +38,17 @@ class Label(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Steady:
-    """The label with its window, seconds since the run began; null where there are no rounds."""
+    """The label with its window, seconds since the run began; null where there are no rounds.
+
+    ``throughputs`` are those of the window's rounds, operations per second.
+    """
 
     label: Label
     begin: float | None
     end: float | None
     rounds: int
     why: str
+    throughputs: tuple[float, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,19 +114,20 @@ def judge(load: Load) -> Steady:
     """Label a phase by its last rounds."""
     cuts = _cuts(load)
     rounds = len(cuts) - 1
+    rates = tuple(_rates(load.operations, cuts))
     begin, end = (cuts[0], cuts[-1]) if rounds else (None, None)
     if rounds < ROUNDS:
-        return Steady(Label.TOO_SHORT, begin, end, rounds, f"{rounds} of {ROUNDS} rounds")
+        return Steady(Label.TOO_SHORT, begin, end, rounds, f"{rounds} of {ROUNDS} rounds", rates)
     done = load.written.at(cuts[-1]) - load.written.values[0]
     if load.payload and done < load.capacity:
         share = f"only {done / load.capacity:.0%} of the capacity written since the run began"
-        return Steady(Label.TOO_SHORT, begin, end, rounds, share)
-    checks = [_check("throughput", _rates(load.operations, cuts))]
+        return Steady(Label.TOO_SHORT, begin, end, rounds, share, rates)
+    checks = [_check("throughput", rates)]
     if load.payload:
         checks += [_write_amplification(load, cuts), _pending(load, cuts)]
     good = all(passed for passed, _ in checks)
     why = "; ".join(text for _, text in checks)
-    return Steady(Label.STEADY if good else Label.NOT_STEADY, begin, end, rounds, why)
+    return Steady(Label.STEADY if good else Label.NOT_STEADY, begin, end, rounds, why, rates)
 
 
 def of_run(run: RunRecord) -> tuple[PhaseSteady, ...]:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from analysis import bottleneck, comparability, flow, render, steady, units
-from analysis.compare import Comparison
+from analysis import bottleneck, comparability, costs, flow, render, rounds, steady, units
+from analysis.compare import Comparison, group_label
+from harness.store import packed
 from harness.tools import rocksdb_stats
 
 Table = tuple[Sequence[str], list[tuple[str, ...]]]
@@ -20,10 +21,13 @@ def tables_of(comparison: Comparison) -> dict[str, Table]:
         ),
         "issues": _issues(comparison),
         "steady": _steady(comparison),
+        "rounds": _rounds(comparison),
+        "drift": _drift(comparison),
         "lsm": _lsm(comparison),
         "bottlenecks": (
             ("run", "phase", "label", "evidence"), bottleneck.rows(comparison.campaign),
         ),
+        "costs": (costs.HEADER, costs.rows(comparison.campaign)),
         "ledger": (flow.LEDGER_HEADER, flow.ledger_rows(comparison.campaign)),
         "closures": (flow.CLOSURE_HEADER, flow.closure_rows(comparison.campaign)),
         "utilisation": _utilisation(comparison),
@@ -57,13 +61,45 @@ def _steady(comparison: Comparison) -> Table:
     return ("run", "phase", "label", "window"), rows
 
 
+def _rounds(comparison: Comparison) -> Table:
+    """Return how throughput spreads between the runs of a group and between the rounds of a run."""
+    groups: dict[tuple[str, str, str], list[tuple[float, ...]]] = {}
+    for one in comparison.steady:
+        value, stratum = group_label(one.run, comparison)
+        groups.setdefault((one.phase, value, stratum), []).append(one.steady.throughputs)
+    rows: list[tuple[str, ...]] = []
+    for (phase, value, stratum), values in sorted(groups.items()):
+        found = rounds.components(values)
+        if found is not None:
+            mean = float(found.interval.center)
+            spreads = (_percent(part**0.5 / mean) for part in (found.between, found.within))
+            rows.append((
+                phase, value, stratum, str(found.runs), str(found.rounds), *spreads,
+                _percent(found.share_between),
+            ))  # fmt: skip
+    return (
+        "phase", comparison.contrast, "stratum", "runs", "rounds", "spread between runs",
+        "spread within runs", "share of variance between runs",
+    ), rows  # fmt: skip
+
+
+def _drift(comparison: Comparison) -> Table:
+    rows: list[tuple[str, ...]] = [
+        (d.metric, _percent(d.change), _percent(d.low), _percent(d.high), str(d.runs),
+         f"{d.p_value:.2g}", f"{d.p_holm:.2g}", "drift" if d.shown else "none shown")
+        for d in comparison.drifts
+    ]  # fmt: skip
+    return (
+        "metric", "from first run to last", "low", "high", "runs", "p", "Holm p", "verdict",
+    ), rows  # fmt: skip
+
+
 def _lsm(comparison: Comparison) -> Table:
     """Return RocksDB's own table of levels behind each phase of the ok runs, from ``raw/``."""
     rows: list[tuple[str, ...]] = []
     for run in comparison.campaign.latest:
         for phase in run.result.phases if run.ok else ():
-            stdout = run.path / phase.stdout
-            text = stdout.read_text(encoding="utf-8", errors="replace") if stdout.is_file() else ""
+            text = packed.text(run.path / phase.stdout)
             rows += [
                 (
                     run.name, phase.name, row.level, str(row.files), units.human(row.size, "B"),

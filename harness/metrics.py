@@ -130,7 +130,9 @@ _ENTRIES = (
     MetricInfo("allocated_bytes", "B", Kind.BYTES, Better.LOWER, "A at the end of the phase"),
     MetricInfo("live_bytes", "B", Kind.BYTES, Better.NONE, "V at the end of the phase"),
     MetricInfo("dead_bytes", "B", Kind.BYTES, Better.LOWER, "A - V: garbage, pad, metadata"),
-    MetricInfo("garbage_bytes", "B", Kind.BYTES, Better.LOWER, "garbage in A, by the level"),
+    MetricInfo(
+        "garbage_bytes", "B", Kind.BYTES, Better.LOWER, "garbage in A, by the level or A - V - pad"
+    ),
     MetricInfo("space_amplification", "1", Kind.RATIO, Better.LOWER, "A / V"),
     MetricInfo(
         "sa_host",
@@ -141,14 +143,34 @@ _ENTRIES = (
     ),
     MetricInfo("zones_full", "1", Kind.COUNT, Better.NONE, "zone report at the end of the phase"),
     MetricInfo("zones_active", "1", Kind.COUNT, Better.NONE, "open and closed zones, same report"),
+    # Commands that ended well, seen at the driver; null where they were not traced without loss.
+    MetricInfo("zone_resets", "1", Kind.COUNT, Better.LOWER, "zone resets, tracer"),
+    MetricInfo("zone_finishes", "1", Kind.COUNT, Better.LOWER, "finishes that filled a zone"),
+    MetricInfo("zone_opens", "1", Kind.COUNT, Better.NONE, "explicit zone opens, tracer"),
+    MetricInfo("zone_closes", "1", Kind.COUNT, Better.NONE, "explicit zone closes, tracer"),
+    MetricInfo("appended", "B", Kind.BYTES, Better.NONE, "bytes of zone appends, tracer"),
     MetricInfo(
         "device_busy_share", "1", Kind.TIME, Better.NONE, "io_ticks / db_bench's time, the busiest"
+    ),
+    MetricInfo(
+        "bandwidth_share",
+        "1",
+        Kind.TIME,
+        Better.NONE,
+        "(written / write cap + read / read cap) / db_bench's time; null without a known cap",
     ),
     MetricInfo("cpu_seconds", "s", Kind.TIME, Better.LOWER, "cgroup cpu.stat of the load"),
     MetricInfo(
         "cpu_per_operation", "us", Kind.TIME, Better.LOWER, "cpu_seconds x 10^6 / operations"
     ),
+    MetricInfo("instructions", "1", Kind.COUNT, Better.LOWER, "PMU, cgroup of the load"),
+    MetricInfo(
+        "instructions_per_operation", "1", Kind.RATIO, Better.LOWER, "instructions / operations"
+    ),
     MetricInfo("harness_cpu_share", "1", Kind.TIME, Better.LOWER, "runner CPU / all CPU, cgroups"),
+    MetricInfo(
+        "tracer_cpu_share", "1", Kind.TIME, Better.LOWER, "programs in the kernel / all CPU"
+    ),
     MetricInfo("harness_memory_peak", "B", Kind.BYTES, Better.NONE, "peak RSS of the runner"),
     MetricInfo("utilisation", "1", Kind.RATIO, Better.NONE, "V / capacity of the namespace"),
     MetricInfo("max_utilisation", "1", Kind.RATIO, Better.HIGHER, "fresh free bytes / capacity"),

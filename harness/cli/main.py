@@ -26,6 +26,7 @@ COMMANDS = {
     "compare": "verdict table: each level against the baseline, with intervals",
     "report": "write the campaign's page, figures and tables",
     "verify": "check a campaign: checksums, schemas, completeness",
+    "rules": "what makes a run invalid, and what is warned of",
     "rocksdb": "fetch and identify a RocksDB to be built (used by the playbooks)",
     "rig": "build, boot and stop the emulated machine",
 }

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import ClassVar
 
 from harness.errors import ConfigError
+from harness.observe.gauges import Gauge
 from harness.store.ledger import OwnCounts
 from harness.store.result import Issue
 from harness.store.spec import Bytes, Device, Reason, Scalar
@@ -188,6 +189,10 @@ class Level(ABC):
     @abstractmethod
     def usage(self, up: LevelUp) -> LevelUsage:
         """Return the level's own counters. Cheap enough to call at 1 Hz."""
+
+    def gauges(self, up: LevelUp) -> tuple[Gauge, ...]:  # noqa: ARG002 - for subclasses
+        """Return the files whose numbers are sampled once a second while phases run."""
+        return ()
 
     @abstractmethod
     def database_bytes(self, up: LevelUp) -> int:

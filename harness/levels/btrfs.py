@@ -9,6 +9,7 @@ from typing import ClassVar
 from harness.errors import ToolFailed
 from harness.levels.base import LevelContext, LevelUp, LevelUsage, Needs
 from harness.levels.filesystem import MIB, FileSystemLevel, text
+from harness.observe.gauges import Gauge, number
 from harness.store.spec import Device, Reason, Scalar
 from harness.tools import mkfs_btrfs, mount, proc, zone_reset
 
@@ -126,6 +127,17 @@ class Btrfs(FileSystemLevel):
             gc_bytes=_total(sizes),
             gc_source=source,
             raw=raw,
+        )
+
+    def gauges(self, up: LevelUp) -> tuple[Gauge, ...]:
+        """Read the same counters."""
+        folder = self._sysfs(Path(up.devices[0].path))
+        return tuple(
+            number(
+                self.kernel.sys("fs", "btrfs", folder, "allocation", space, name), f"{space}_{name}"
+            )
+            for space in _SPACES
+            for name in (*_RECLAIM, *_STATE)
         )
 
     def _free_bytes(self, device: Device) -> int | None:

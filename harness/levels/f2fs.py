@@ -8,6 +8,7 @@ from typing import ClassVar
 from harness.errors import ToolFailed
 from harness.levels.base import LevelContext, LevelUp, LevelUsage, Needs
 from harness.levels.filesystem import MIB, FileSystemLevel, text
+from harness.observe.gauges import Gauge, number
 from harness.store.spec import Bytes, Device, Reason, Scalar
 from harness.tools import dmsetup, mkfs_f2fs, mount, proc, zone_reset
 
@@ -102,10 +103,7 @@ class F2fs(FileSystemLevel):
 
     def gc(self, up: LevelUp) -> LevelUsage:
         """Read the blocks (4 KiB each) that GC moved from /sys/fs/f2fs/<slice>/."""
-        mounted = self.kernel.mount_at(self.mount_point(up))
-        if mounted is None:
-            raise ToolFailed(f"{self.mount_point(up)} is not mounted", code="not-mounted")
-        device = self.kernel.block_name(Path(mounted.source))
+        device = self._device(up)
         raw: dict[str, Scalar] = {}
         for name in (*_GC_BLOCKS, *_STATE):
             value = self.kernel.counter("fs", "f2fs", device, name)
@@ -126,6 +124,19 @@ class F2fs(FileSystemLevel):
             gc_source=source,
             raw=raw,
         )
+
+    def gauges(self, up: LevelUp) -> tuple[Gauge, ...]:
+        """Read the same counters, and those of checkpoints' segments."""
+        device = self._device(up)
+        names = (*_GC_BLOCKS, *_STATE)
+        return tuple(number(self.kernel.sys("fs", "f2fs", device, name), name) for name in names)
+
+    def _device(self, up: LevelUp) -> str:
+        """Return the block device under which sysfs lists the file system."""
+        mounted = self.kernel.mount_at(self.mount_point(up))
+        if mounted is None:
+            raise ToolFailed(f"{self.mount_point(up)} is not mounted", code="not-mounted")
+        return self.kernel.block_name(Path(mounted.source))
 
     def _try(self, context: LevelContext, target: Path, size: Bytes) -> None:
         zoned = Path(context.device.path)

@@ -9,6 +9,7 @@ from typing import ClassVar
 from harness.errors import ToolFailed
 from harness.levels.base import LevelContext, LevelUp, LevelUsage, Needs
 from harness.levels.filesystem import MIB, FileSystemLevel, text
+from harness.observe.gauges import Gauge, Values, number
 from harness.store.spec import Bytes, Device, Reason, Scalar
 from harness.tools import mkfs_xfs, mount, proc, xfs_stats, zone_reset
 
@@ -96,10 +97,7 @@ class Xfs(FileSystemLevel):
 
         An event is a piece that was moved: zones that emptied by themselves are reset as well.
         """
-        mounted = self.kernel.mount_at(self.mount_point(up))
-        if mounted is None:
-            raise ToolFailed(f"{self.mount_point(up)} is not mounted", code="not-mounted")
-        device = self.kernel.block_name(Path(mounted.source))
+        device = self._device(up)
         stats = self.kernel.sys("fs", "xfs", device, "stats", "stats")
         counts = xfs_stats.parse(stats.read_text(encoding="ascii"))
         raw: dict[str, Scalar] = dict(counts.facts) if counts else {}
@@ -115,6 +113,26 @@ class Xfs(FileSystemLevel):
             gc_source=source if counts else f"{source}; this kernel does not have them",
             raw=raw,
         )
+
+    def gauges(self, up: LevelUp) -> tuple[Gauge, ...]:
+        """Read the same counters."""
+        device = self._device(up)
+        names = tuple(xfs_stats.Collected(0, 0, 0, 0).facts)
+
+        def parse(data: bytes) -> Values:
+            counts = xfs_stats.parse(data.decode("ascii"))
+            return [counts.facts[name] if counts else None for name in names]
+
+        stats = Gauge(self.kernel.sys("fs", "xfs", device, "stats", "stats"), names, parse)
+        zoned = [self.kernel.sys("fs", "xfs", device, "zoned", name) for name in _STATE]
+        return (stats, *(number(path, path.name) for path in zoned))
+
+    def _device(self, up: LevelUp) -> str:
+        """Return the block device under which sysfs lists the file system."""
+        mounted = self.kernel.mount_at(self.mount_point(up))
+        if mounted is None:
+            raise ToolFailed(f"{self.mount_point(up)} is not mounted", code="not-mounted")
+        return self.kernel.block_name(Path(mounted.source))
 
     def _set_low_space(self, source: Path, percent: Scalar) -> None:
         """Write zonegc_low_space: the share (%) of unused space that is kept writable."""

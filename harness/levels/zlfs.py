@@ -19,6 +19,7 @@ from harness.levels.base import (
     Needs,
     Progress,
 )
+from harness.observe.gauges import Gauge
 from harness.store.ledger import OwnCounts
 from harness.store.result import Issue, Severity
 from harness.store.spec import Bytes, Device, Reason
@@ -138,6 +139,10 @@ class Zlfs(Level):
             seed=seed,
             progress=lambda done: progress(done, size),
         )
+
+    def gauges(self, up: LevelUp) -> tuple[Gauge, ...]:
+        """Read the last line of the ledger, which the plug-in writes once a second."""
+        return (Gauge(up.records[0], zlfs.LEDGER_COLUMNS, zlfs.parse_ledger, tail=True),)
 
     def usage(self, up: LevelUp) -> LevelUsage:
         """Return what ``zlfs df`` counts from the metadata log; an event is a zone collected."""

@@ -1,4 +1,4 @@
-"""NVMe admin commands by ioctl: what the kernel does not show in sysfs."""
+"""NVMe admin commands by ioctl, for what the kernel does not show in sysfs: size, SMART."""
 
 from __future__ import annotations
 
@@ -23,8 +23,28 @@ _TNVMCAP = slice(280, 296)
 _GET_LOG_PAGE = 0x02
 _SMART = 0x02
 _SMART_SIZE = 512
-_DATA_UNITS_WRITTEN = slice(48, 64)
 _ALL_NAMESPACES = 0xFFFFFFFF
+_SMART_FIELDS = {  # bytes of the log
+    "critical_warning": slice(0, 1),
+    "temperature_kelvin": slice(1, 3),
+    "available_spare_pct": slice(3, 4),
+    "percentage_used": slice(5, 6),
+    "data_units_read": slice(32, 48),
+    "data_units_written": slice(48, 64),
+    "host_reads": slice(64, 80),
+    "host_writes": slice(80, 96),
+    "controller_busy_minutes": slice(96, 112),
+    "power_on_hours": slice(128, 144),
+    "media_errors": slice(160, 176),
+    "error_log_entries": slice(176, 192),
+}
+
+# "SMART / Health Information Extended" of the OCP Datacenter NVMe SSD Specification: bytes written
+# to the media, by the controller for itself too; and what tells that it is this log.
+_OCP_SMART = 0xC0
+_MEDIA_WRITTEN = slice(0, 16)
+_OCP_GUID = slice(496, 512)
+_IS_OCP = 0xAFD514C97C6F4F9CA4F2BFEA2810AFC5
 # "Data Units Written … in thousands of units of 512 bytes, rounded up".
 DATA_UNIT = 512_000
 
@@ -41,17 +61,39 @@ def smart_by_namespace(name: str, dev: Path = Path("/dev")) -> bool:
     return bool(data) and bool(data[_LPA] & 1)
 
 
+def smart(name: str, nsid: int | None = None, dev: Path = Path("/dev")) -> dict[str, int] | None:
+    """Return the SMART log of a namespace or (None) of the whole drive.
+
+    None for other drivers and where the drive refuses. Data units are ``DATA_UNIT`` bytes.
+    """
+    log = _log_page(name, dev, _SMART, _ALL_NAMESPACES if nsid is None else nsid)
+    if not log:
+        return None
+    return {field: int.from_bytes(log[where], "little") for field, where in _SMART_FIELDS.items()}
+
+
 def data_written(name: str, nsid: int | None, dev: Path = Path("/dev")) -> int | None:
     """Return SMART's Data Units Written in bytes, of a namespace or (None) of the whole drive.
 
     None for other drivers, and where the drive does not count (0 units).
     """
+    log = smart(name, nsid, dev)
+    return log["data_units_written"] * DATA_UNIT or None if log else None
+
+
+def media_written(name: str, dev: Path = Path("/dev")) -> int | None:
+    """Return the bytes that the whole drive wrote to its media, None where it does not tell."""
+    log = _log_page(name, dev, _OCP_SMART, _ALL_NAMESPACES)
+    if not log or int.from_bytes(log[_OCP_GUID], "little") != _IS_OCP:
+        return None
+    return int.from_bytes(log[_MEDIA_WRITTEN], "little") or None
+
+
+def _log_page(name: str, dev: Path, page: int, nsid: int) -> bytes:
+    """Return a log page of 512 B, as both SMART logs are; errors as for ``_admin``."""
     # NUMDL counts dwords from 0 and stands above the log's identifier.
-    dwords = (_SMART_SIZE // 4 - 1) << 16 | _SMART
-    whose = _ALL_NAMESPACES if nsid is None else nsid
-    data = _admin(name, dev, _GET_LOG_PAGE, dwords, _SMART_SIZE, nsid=whose)
-    units = int.from_bytes(data[_DATA_UNITS_WRITTEN], "little") if data else 0
-    return units * DATA_UNIT or None
+    dwords = (_SMART_SIZE // 4 - 1) << 16 | page
+    return _admin(name, dev, _GET_LOG_PAGE, dwords, _SMART_SIZE, nsid=nsid)
 
 
 def _identify(name: str, dev: Path) -> bytes:
@@ -59,7 +101,7 @@ def _identify(name: str, dev: Path) -> bytes:
 
 
 def _admin(name: str, dev: Path, opcode: int, word10: int, size: int, *, nsid: int = 0) -> bytes:
-    """Return what a command that only reads gives; b'' when it cannot be asked."""
+    """Return what a command that only reads gives; b'' when it cannot be asked, or is refused."""
     match = _NAMESPACE.match(name)
     if match is None:
         return b""
@@ -75,9 +117,10 @@ def _admin(name: str, dev: Path, opcode: int, word10: int, size: int, *, nsid: i
     except OSError:
         return b""
     try:
-        fcntl.ioctl(fd, _NVME_IOCTL_ADMIN_CMD, command)
+        # A positive result is the drive's own status.
+        refused = fcntl.ioctl(fd, _NVME_IOCTL_ADMIN_CMD, command)
     except OSError:
         return b""
     finally:
         os.close(fd)
-    return buffer.tobytes()
+    return b"" if refused else buffer.tobytes()

@@ -15,6 +15,7 @@ from harness.errors import ToolFailed
 from harness.observe import nvme
 from harness.observe.sysfs import Sysfs
 from harness.store.ledger import Witness
+from harness.store.spec import DeviceKind
 
 # Rigs name it on the kernel's command line (harness/rig/qemu.py).
 _ADDRESS = re.compile(r"(?:^|\s)zonelab\.witness=(?P<host>[\d.]+):(?P<port>\d{1,5})(?:\s|$)")
@@ -84,6 +85,26 @@ def of_drives(sysfs: Sysfs, names: Sequence[str]) -> Witness | None:
         accepted["+".join(group)] = written
         covers["+".join(group)] = group
     return Witness("SMART data units written", nvme.DATA_UNIT, accepted, covers) if names else None
+
+
+def media(sysfs: Sysfs, names: Sequence[str]) -> Witness | None:
+    """Return what drives wrote to their media, None unless every device's drive tells.
+
+    An emulated drive has no media: what it may say of it is left out.
+    """
+    written: dict[str, int] = {}
+    covers: dict[str, tuple[str, ...]] = {}
+    for name in names:
+        whole = sysfs.parent(name) or name
+        if any(whole in group for group in covers.values()):
+            continue
+        count = nvme.media_written(whole, sysfs.dev)
+        if count is None or sysfs.kind(whole) is not DeviceKind.HARDWARE:
+            return None
+        group = tuple(sorted([whole, *sysfs.siblings(whole)]))
+        written["+".join(group)] = count
+        covers["+".join(group)] = group
+    return Witness("OCP physical media units written", 1, written, covers) if names else None
 
 
 def _ask(host: str, port: int) -> dict[str, Any]:

@@ -17,9 +17,25 @@ from harness.plan.facts import device_facts
 from harness.plan.load import build, nearest
 from harness.plan.models import OPTION, Flag, Level, Study, Workload
 from harness.plan.predict import predict
-from harness.plan.requirements import check_level, check_options, check_room, choose_scheduler
+from harness.plan.requirements import (
+    check_level,
+    check_memory,
+    check_options,
+    check_room,
+    choose_scheduler,
+)
 from harness.plan.units import format_size, parse_share
-from harness.store.spec import Claim, HostPlan, Inspection, LevelProbe, Plan, Prediction, RunSpec
+from harness.store.spec import (
+    Bytes,
+    Claim,
+    HostPlan,
+    Inspection,
+    LevelProbe,
+    Plan,
+    Prediction,
+    RunSpec,
+    Tracing,
+)
 
 # A run's folder adds its repetition and attempt to the cell; store.campaign.NAME allows 200.
 _LONGEST_CELL = 180
@@ -128,17 +144,11 @@ def digest(study: Study, workload: Workload, hosts: Sequence[tuple[str, Inspecti
     """Return the SHA-256 of the resolved study, its workload and the devices' lasting facts.
 
     Rigs join a campaign one by one: theirs are left out, each is held against its host.json.
+    Defaults are left out too, so that a field which is new here ends no campaign under way.
     """
-    fields = study.model_dump(mode="json")
-    if not study.rigs:  # as before there were any: campaigns of that time go on
-        del fields["rigs"]
-    load = workload.model_dump(mode="json")
-    for phase in load["phases"]:
-        if phase["mix"] is None:  # the same
-            del phase["mix"]
     content = {
-        "study": fields,
-        "workload": load,
+        "study": study.model_dump(mode="json", exclude_defaults=True),
+        "workload": workload.model_dump(mode="json", exclude_defaults=True),
         "devices": {host: device_facts(inspection) for host, inspection in hosts},
     }
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
@@ -165,6 +175,7 @@ def cells_of(study: Study, workload: Workload, inspection: Inspection, campaign:
             cell = _cell(study, workload, inspection, campaign, level=level, factors=factors)
             if known[level.name].available:
                 check_room(level.name, inspection.device, cell.derived)
+                check_memory(study.memory_limit, inspection.host, cell.template)
             cells.append(cell)
     if len({cell.name for cell in cells}) != len(cells):
         raise ConfigError("two cells have the same name", hint="factor values must differ")
@@ -244,6 +255,8 @@ def _cell(
         predicted=_free_if_skipped(level.name, inspection, predicted),
         timeout_seconds=timeout,
         variant=level.variant or "",
+        tracing=Tracing(study.tracing),
+        memory_limit=None if study.memory_limit is None else Bytes(study.memory_limit),
     )
     return Cell(name, level, factors, scheduler, derived, template)
 

@@ -248,7 +248,8 @@ class Study(Model):
     ``contrast`` is ``level`` or the name of a factor; ``baseline`` is one of its values. Factors
     are ``scheduler``, ``target_utilisation``, sizes of the workload, or db_bench flags. ``rigs``
     says which rig runs which levels, all repetitions of them; a difference in their geometry is
-    thereby declared.
+    thereby declared. ``tracing: all`` keeps every command of every run, and labels the runs.
+    ``memory_limit`` is of db_bench with its page cache, so that every level sees the same cache.
     """
 
     name: Name
@@ -260,6 +261,7 @@ class Study(Model):
     repetitions: Annotated[int, Field(ge=1, le=99)]
     seed: Annotated[int, Field(ge=1, lt=2**31)]
     cold: bool = True
+    tracing: Literal["off", "zones", "all"] = "zones"
     target_utilisation: Share
     tolerance: Share = 0.02
     baseline: str
@@ -268,6 +270,7 @@ class Study(Model):
     claims: Annotated[tuple[PrimaryClaim, ...], Field(max_length=5)] = ()
     limit_time: Seconds | None = None
     limit_bytes: Size | None = None
+    memory_limit: Size | None = None
 
     @property
     def entries(self) -> tuple[Level, ...]:

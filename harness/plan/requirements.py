@@ -12,8 +12,11 @@ from harness.plan.derive import Derived
 from harness.plan.load import nearest
 from harness.plan.models import Level
 from harness.plan.units import format_size
-from harness.store.spec import Device, Inspection
+from harness.store.spec import Device, HostFacts, Inspection, PhaseSpec, RunSpec
 
+# db_bench without memtables and block cache: its code, stacks and table readers.
+_PROGRAM_BYTES = 64 * 2**20
+_MEMTABLES_DEFAULT = 2
 # zone write plugging, which orders writes without a scheduler, came with this kernel.
 _NONE_SINCE = (6, 10)
 
@@ -60,6 +63,37 @@ def check_room(level: str, device: Device, derived: Derived) -> None:
             hint="lower target_utilisation, use a namespace of more zones, or leave the level out",
             code="does-not-fit",
         )
+
+
+def check_memory(limit: int | None, host: HostFacts, run: RunSpec) -> None:
+    """Refuse a memory limit under which db_bench would be killed, or that limits nothing.
+
+    Raises:
+        ConfigError: it is less than memtables and block cache take, or all that the host has.
+    """
+    if limit is None:
+        return
+    needed = _PROGRAM_BYTES + max(_own_memory(phase) for phase in run.phases)
+    if limit < needed:
+        raise ConfigError(
+            f"memory_limit {format_size(limit)} is less than the {format_size(needed)} that "
+            f"db_bench needs for itself, its memtables and its block cache",
+            hint="raise it, or lower cache_size or write_buffers_per_file of the workload",
+            code="memory-limit",
+        )
+    if limit >= host.memory_bytes:
+        raise ConfigError(
+            f"memory_limit {format_size(limit)} limits nothing: {host.name} has "
+            f"{format_size(host.memory_bytes)}",
+            hint="lower it, or leave it out",
+            code="memory-limit",
+        )
+
+
+def _own_memory(phase: PhaseSpec) -> int:
+    memtables = int(phase.flags.get("max_write_buffer_number", _MEMTABLES_DEFAULT))
+    buffers = memtables * int(phase.flags.get("write_buffer_size", 0))
+    return buffers + max(0, int(phase.flags.get("cache_size", 0)))
 
 
 def check_options(level: Level) -> None:

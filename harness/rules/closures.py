@@ -38,11 +38,12 @@ def of_ledger(found: Ledger) -> Iterator[Issue]:
 def _broken(entry: Entry, closure: Closure) -> Issue:
     """Two layers that count the same bytes do not agree: one of the numbers is wrong."""
     equal = closure.low == closure.high == closure.above
-    wanted = "" if equal else f": expected {closure.low} to {closure.high} B"
+    unit = " B" if closure.unit == "B" else ""
+    wanted = "" if equal else f": expected {closure.low} to {closure.high}{unit}"
     return Issue(
         BROKEN,
         Severity.ERROR,
-        f"{closure.upper} ({closure.above} B) and {closure.lower} ({closure.below} B)"
+        f"{closure.upper} ({closure.above}{unit}) and {closure.lower} ({closure.below}{unit})"
         f" do not agree in {_where(entry)}{wanted}",
         _phase(entry),
         expected=closure.above,

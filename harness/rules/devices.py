@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from harness.nulls import difference
 from harness.rules.facts import PhaseFacts, RunFacts
 from harness.rules.phases import issue
 from harness.store.result import Issue, Severity
@@ -175,5 +176,4 @@ def other_io(run: RunFacts) -> Iterator[Issue]:
 
 def gc_delta(phase: PhaseFacts) -> int | None:
     """Return the GC events of a phase by the level's own counter, None when it has none."""
-    before, after = phase.before.gc_events, phase.after.gc_events
-    return None if before is None or after is None else after - before
+    return difference(phase.before.gc_events, phase.after.gc_events)

@@ -11,6 +11,7 @@ from harness.run.cgroups import Cgroups
 from harness.run.guard import Guard
 from harness.run.host import Host
 from harness.run.journal import Journal
+from harness.run.kept_tracer import KeptTracer
 from harness.run.progress import Progress
 from harness.run.signals import Stop
 
@@ -63,5 +64,6 @@ class Bench:
     stop: Stop
     progress: Progress
     cgroups: Cgroups
+    tracer: KeptTracer
     conventional_named: bool
     say: Callable[[str], None]

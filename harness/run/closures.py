@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from harness.store.ledger import Closure, Snapshot, State
+from harness.observe.zone_trace import traced
+from harness.store.ledger import Closure, OwnCounts, Snapshot, State, Witness
 from harness.store.spec import PhaseSpec
 from harness.tools.rocksdb_log import Log
+from harness.workloads import rocksdb
 from harness.workloads.base import Parsed, user_bytes
 
 KERNEL = "kernel"
@@ -59,10 +61,8 @@ class Told:
 
     @property
     def written(self) -> int | None:
-        """L in bytes: Lw + Lf + Lc."""
-        if self.lsm is None or self.wal is None:
-            return None
-        return self.wal + self.lsm.tables.flush + self.lsm.tables.compaction
+        """L in bytes."""
+        return rocksdb.written(self.wal, self.lsm)
 
     @property
     def threads(self) -> int:
@@ -137,10 +137,56 @@ def hidden(upper: str, lower: str, above: int | None, below: int, *, gc: int | N
 
 def accepted(before: Snapshot, after: Snapshot) -> dict[str, int]:
     """Return what the devices accepted, by the witness' counters; {} without one at both ends."""
-    first, last = before.witness, after.witness
+    return _gained(before.witness, after.witness)
+
+
+def media(before: Snapshot, after: Snapshot) -> dict[str, int]:
+    """Return what drives wrote to their media; {} where they do not tell, or were not ours alone.
+
+    A drive counts for all its namespaces: others may not have written in between.
+    """
+    found, last = _gained(before.media, after.media), after.media
+    groups = last.covers.values() if last else ()
+    others = {disk for group in groups for disk in group} - set(after.used)
+    return {} if any(after.written[disk] != before.written[disk] for disk in others) else found
+
+
+def _gained(first: Witness | None, last: Witness | None) -> dict[str, int]:
     if first is None or last is None or first.covers != last.covers:
         return {}
     return {name: last.accepted[name] - first.accepted[name] for name in last.accepted}
+
+
+def kernel_to_driver(before: Snapshot, after: Snapshot) -> list[Closure]:
+    """What the kernel counted is what was in the commands that its driver was handed."""
+    seen = traced(before, after)
+    if seen is None or not seen.complete:
+        return []  # a rule says so, where there should have been a tracer
+    return [
+        exact(
+            f"{KERNEL} {name}",
+            f"driver {name}",
+            after.written[name] - before.written[name],
+            seen.submitted(name),
+        )
+        for name in (seen.zoned, seen.conventional)
+        if name is not None
+    ]
+
+
+def level_to_driver(
+    level: str, own: OwnCounts | None, before: Snapshot, after: Snapshot
+) -> list[Closure]:
+    """Zones that the level says it finished and reset are those of the commands to the driver."""
+    seen = traced(before, after)
+    if own is None or seen is None or seen.zoned is None or not seen.complete:
+        return []
+    finishes, resets = seen.done(seen.zoned, "finish"), seen.done(seen.zoned, "reset", "reset-all")
+    return [
+        replace(exact(f"{level} finishes", "driver finishes", own.finishes, finishes), unit="1"),
+        replace(exact(f"{level} resets", "driver resets", own.resets, resets), unit="1"),
+        exact(f"{level} pad", "driver pad", sum(own.given_up.values()), sum(seen.pad.values())),
+    ]
 
 
 def kernel_to_device(before: Snapshot, after: Snapshot) -> list[Closure]:

@@ -28,9 +28,9 @@ def differences(folder: Path, facts: PhaseFacts) -> Iterator[str]:
         path = f"histograms/{name}.{operation}.json"
         if _text(folder / path) != dumps(histogram):
             yield f"{path}: is not what raw/{name}.stdout gives"
-    yield from _series(folder, f"series/{name}.csv", _operations(folder / "raw", facts))
+    yield from series(folder, f"series/{name}.csv", _operations(folder / "raw", facts))
     tree = phases.tree_rows(facts.lsm.points) if facts.lsm else None
-    yield from _series(folder, f"series/{name}.lsm.csv", tree)
+    yield from series(folder, f"series/{name}.lsm.csv", tree)
 
 
 def _operations(raw: Path, facts: PhaseFacts) -> Rows | None:
@@ -41,7 +41,8 @@ def _operations(raw: Path, facts: PhaseFacts) -> Rows | None:
         return None
 
 
-def _series(folder: Path, path: str, wanted: Rows | None) -> Iterator[str]:
+def series(folder: Path, path: str, wanted: Rows | None) -> Iterator[str]:
+    """Return a line when a series is not these times, up to a shift, and other columns."""
     stored = _text(folder / path)
     if wanted is None:
         if stored:

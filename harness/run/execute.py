@@ -21,6 +21,7 @@ from harness.run.cgroups import cgroups
 from harness.run.guard import Guard
 from harness.run.host import Host
 from harness.run.journal import Journal
+from harness.run.kept_tracer import closing_tracer
 from harness.run.life import OneRun
 from harness.run.lock import exclusive
 from harness.run.progress import Progress, announce, human_seconds
@@ -104,7 +105,10 @@ def execute_plan(
                 with stop.deferred():
                     for line in release(host, journal, guard, _devices(runs)):
                         say(line)
-            with cgroups(host.cgroups, host.proc_text("self/cgroup")) as groups:
+            with (
+                cgroups(host.cgroups, host.proc_text("self/cgroup")) as groups,
+                closing_tracer(host, paths.runtime / "tracer", pending) as tracer,
+            ):
                 bench = Bench(
                     host=host,
                     levels=levels,
@@ -115,9 +119,11 @@ def execute_plan(
                     stop=stop,
                     progress=progress,
                     cgroups=groups,
+                    tracer=tracer,
                     conventional_named=bool(pending) and _is_named(plan, request, host),
                     say=say,
                 )
+                tracer.prepare()
                 for spec in pending:
                     stop.check()
                     _execute_one(bench, plan.campaign, spec)

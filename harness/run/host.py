@@ -13,6 +13,7 @@ from harness.errors import GuardRefused, HostError, ToolFailed
 from harness.observe import diskstats, nvme, signatures, witness, zones
 from harness.observe.kmsg import KernelLog
 from harness.observe.sysfs import SECTOR, Sysfs
+from harness.observe.zone_states import ZoneStates
 from harness.observe.zones import Zone
 from harness.store.ledger import Witness
 from harness.store.spec import Bytes, Device, DeviceIdentity, Scalar
@@ -26,6 +27,7 @@ class Host:
         self.sysfs = sysfs or Sysfs()
         self.proc = proc
         self.cgroups = Path("/sys/fs/cgroup")
+        self.tracing = Path("/sys/kernel/tracing")
         self._witness_failed: ToolFailed | None = None
 
     # --- time -------------------------------------------------------------------------------
@@ -65,6 +67,10 @@ class Host:
         """Return the kernel's counters of the devices named."""
         return diskstats.parse(self.proc_text("diskstats"), names)
 
+    def zone_states(self, device: Device) -> ZoneStates:
+        """Return what counts the zones of a device by state, again and again."""
+        return ZoneStates(Path(device.path), device.zones or 0)
+
     def witness(self, names: Sequence[str]) -> Witness | None:
         """Return what the devices accepted by a count of their own, None where none is kept.
 
@@ -78,6 +84,10 @@ class Host:
         except ToolFailed as failure:
             self._witness_failed = failure
             raise
+
+    def media(self, names: Sequence[str]) -> Witness | None:
+        """Return what the devices' drives wrote to their media, None where they do not tell."""
+        return witness.media(self.sysfs, names)
 
     def zeroes(self, name: str) -> bool:
         """Whether a conventional device takes Write Zeroes, which the kernel may then send it."""
@@ -168,6 +178,10 @@ class Host:
                 return True
             raise HostError(f"{path}: {error.strerror}", hint="run as root") from None
         return False
+
+    def smart(self, name: str) -> dict[str, int] | None:
+        """Return the drive's SMART log, None when it has none."""
+        return nvme.smart(name, None, self.sysfs.dev)
 
     def drive_capacity(self, name: str) -> int | None:
         """Return the whole drive's capacity in bytes, None when it does not tell."""

@@ -5,11 +5,13 @@ A pure function of what was counted, so that ``zonelab verify`` can compute it a
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from harness.levels.base import LevelUsage
 from harness.metrics import CATALOGUE
+from harness.nulls import difference, ratio, total
+from harness.observe.zone_trace import Traced, traced
 from harness.rules.facts import PhaseFacts
 from harness.run import closures
 from harness.run.closures import Told
@@ -84,16 +86,16 @@ def metrics(ledger: Ledger) -> dict[str, Metric]:
 
 def _totals(entry: Entry) -> dict[str, Value]:
     """Return for all phases together what each has from elsewhere (harness/run/phases.py)."""
-    written = _sum((entry.wal, entry.flush, entry.compaction))
+    written = total((entry.wal, entry.flush, entry.compaction))
     device = sum(entry.submitted.values())
     return {
         "user_bytes": entry.user,
         "device_written": device,
         "device_read": sum(entry.read.values()),
-        "write_amplification": _ratio(device, entry.user),
+        "write_amplification": ratio(device, entry.user),
         "rocksdb_written": written,
-        "wa_lsm": _ratio(written, entry.user),
-        "level_write_amplification": _ratio(device, written),
+        "wa_lsm": ratio(written, entry.user),
+        "level_write_amplification": ratio(device, written),
         "gc_bytes": entry.gc,
     }
 
@@ -102,7 +104,7 @@ def _own(entry: Entry) -> dict[str, Value]:
     """Return what only the ledger knows; formulas in docs/methods.md."""
     device = sum(entry.submitted.values())
     pad = sum(entry.pad.values()) if entry.pad is not None else None
-    media = _sum(entry.media.values()) if entry.media else None
+    media = total(entry.media.values()) if entry.media else None
     garbage, live = entry.space.get("garbage"), entry.live
     dead = entry.allocated - live if entry.allocated is not None else None
     reached = entry.since_up
@@ -111,20 +113,16 @@ def _own(entry: Entry) -> dict[str, Value]:
         "level_overhead": entry.overhead,
         "pad_bytes": pad,
         "media_bytes": media,
-        "wa_pad": _ratio(device + pad if pad is not None else None, device),
-        "wa_dev": _ratio(media, device),
-        "wa_total": _ratio(media, entry.user),
+        "wa_pad": ratio(device + pad if pad is not None else None, device),
+        "wa_dev": ratio(media, device),
+        "wa_total": ratio(media, entry.user),
         "allocated_bytes": entry.allocated,
         "live_bytes": live,
         "dead_bytes": dead,
         "garbage_bytes": garbage,
-        "space_amplification": _ratio(entry.allocated, live),
-        "sa_host": _ratio(reached + garbage if garbage is not None else None, reached),
+        "space_amplification": ratio(entry.allocated, live),
+        "sa_host": ratio(reached + garbage if garbage is not None else None, reached),
     }
-
-
-def _ratio(above: int | None, below: int | None) -> float | None:
-    return above / below if above is not None and below else None
 
 
 def _phase(level: str, told: Told, before: Point, after: Point) -> _Interval:
@@ -150,11 +148,11 @@ def _run(before: Point, after: Point, phases: Sequence[_Interval]) -> _Interval:
         RUN,
         before,
         after,
-        content=_sum(phase.content for phase in phases),
-        user=_sum(phase.user for phase in phases),
-        wal=_sum(phase.wal for phase in phases),
-        flush=_sum(phase.flush for phase in phases),
-        compaction=_sum(phase.compaction for phase in phases),
+        content=total(phase.content for phase in phases),
+        user=total(phase.user for phase in phases),
+        wal=total(phase.wal for phase in phases),
+        flush=total(phase.flush for phase in phases),
+        compaction=total(phase.compaction for phase in phases),
     )
 
 
@@ -162,8 +160,14 @@ def _entry(level: str, up: Point, interval: _Interval) -> Entry:
     before, after = interval.before, interval.after
     last, own = after.snapshot, _counted(before, after)
     submitted = _written(before, after)
-    pad = {_CAUSES.get(why, why): lost for why, lost in own.given_up.items()} if own else None
-    gc = own.payload.get("gc", 0) if own else _gap(before.usage.gc_bytes, after.usage.gc_bytes)
+    seen = traced(before.snapshot, last)
+    if seen is not None and (seen.zoned is None or not seen.complete):
+        seen = None
+    pad = _pad(own, seen)
+    media = closures.media(before.snapshot, last)
+    gc = (
+        own.payload.get("gc", 0) if own else difference(before.usage.gc_bytes, after.usage.gc_bytes)
+    )
     return Entry(
         name=interval.name,
         user=interval.user,
@@ -178,25 +182,65 @@ def _entry(level: str, up: Point, interval: _Interval) -> Entry:
         gc=gc,
         overhead=own.payload.get("metadata", 0) + sum(own.filling.values()) if own else None,
         pad=pad,
-        # Nothing may make a conventional drive look free: what it writes inside is not known.
-        media={
-            name: size + sum(pad.values()) if name == last.zoned and pad is not None else None
-            for name, size in submitted.items()
-        },
-        media_source=MODELLED if last.zoned and pad is not None else "",
+        media=media or _modelled(last.zoned, submitted, pad),
+        media_source=_media_source(last, measured=bool(media), own=own, pad=pad),
         allocated=sum(after.allocated) if after.allocated is not None else None,
         live=last.cold_bytes + last.database_bytes,
-        space=after.usage.own.space if after.usage.own else {},
+        space=after.usage.own.space if after.usage.own else _zone_space(after, seen),
         since_up=sum(_written(up, after).values()),
         settled=last.settled,
         witness_failed=bool(last.witness_note),
         closures=(
             *interval.closures,
             _to_kernel(level, interval, own, gc, sum(submitted.values())),
+            *closures.level_to_driver(level, own, before.snapshot, last),
+            *closures.kernel_to_driver(before.snapshot, last),
             *closures.kernel_to_device(before.snapshot, last),
             *_space(level, after),
         ),
     )
+
+
+def _pad(own: OwnCounts | None, seen: Traced | None) -> Mapping[str, int] | None:
+    """Return P by cause, as the level counts it, else as the tracer saw it."""
+    if own is not None:
+        return {_CAUSES.get(why, why): lost for why, lost in own.given_up.items()}
+    return seen.pad if seen is not None else None
+
+
+def _modelled(
+    zoned: str, submitted: Mapping[str, int], pad: Mapping[str, int] | None
+) -> dict[str, int | None]:
+    """Return M by device: nothing may make a conventional drive look free, so its is not known."""
+    return {
+        name: size + sum(pad.values()) if name == zoned and pad is not None else None
+        for name, size in submitted.items()
+    }
+
+
+def _media_source(
+    last: Snapshot, *, measured: bool, own: OwnCounts | None, pad: Mapping[str, int] | None
+) -> str:
+    if measured and last.media is not None:
+        return f"measured: {last.media.source}"
+    if not last.zoned or pad is None:
+        return ""
+    return MODELLED if own is not None else f"{MODELLED}, P by the tracer"
+
+
+def _zone_space(point: Point, seen: Traced | None) -> dict[str, int]:
+    """Return what zones hold by kind, of a level that does not tell.
+
+    What is neither live nor given up is garbage, the level's metadata among it. Where that is less
+    than nothing, live bytes lie elsewhere, and garbage is not known.
+    """
+    trace = point.snapshot.trace
+    if seen is None or trace is None or point.allocated is None:
+        return {}
+    live = point.snapshot.cold_bytes + point.snapshot.database_bytes
+    garbage = sum(point.allocated) - live - trace.pad_held
+    known = {"live": live, "garbage": garbage} if garbage >= 0 else {}
+    return {**known, "pad": trace.pad_held}
 
 
 def _to_kernel(
@@ -241,12 +285,3 @@ def _written(before: Point, after: Point) -> dict[str, int]:
 
 def _minus(last: Mapping[str, int], first: Mapping[str, int]) -> dict[str, int]:
     return {name: value - first.get(name, 0) for name, value in last.items()}
-
-
-def _gap(first: int | None, last: int | None) -> int | None:
-    return None if first is None or last is None else last - first
-
-
-def _sum(values: Iterable[int | None]) -> int | None:
-    known = list(values)
-    return None if None in known else sum(value or 0 for value in known)

@@ -11,12 +11,14 @@ from pathlib import Path
 
 from harness.errors import HostError, Interrupted, ZonelabError
 from harness.levels.base import LevelContext, LevelUp
+from harness.observe.tracer import Tracer
 from harness.run.bench import Bench
 from harness.run.claim import Claim, label
 from harness.run.measure import Infeasible, Measurement
 from harness.run.phases import Stage
 from harness.run.record import Record
 from harness.run.schedulers import schedulers
+from harness.run.tracing import traced
 from harness.store.result import Status
 from harness.store.rundir import RunWriter, full_disk_is_clear
 from harness.store.spec import Reason, RunSpec
@@ -123,14 +125,30 @@ class OneRun:
         return None
 
     def _live(self) -> None:
-        self._wait_idle()
+        with traced(
+            self._bench,
+            self._spec,
+            self._claim.devices,
+            record=self._record,
+            writer=self._writer,
+            meanwhile=self._wait_idle,
+        ) as tracer:
+            self._measure(tracer)
+
+    def _measure(self, tracer: Tracer | None) -> None:
         self._claim.clear()
         with self._up() as up:
             self._claim.formatted()
             self._record.note_host()
             spec = self._spec
             stage = Stage(
-                self._level, up, spec.device, spec.conventional, self._writer, self._record.began
+                self._level,
+                up,
+                spec.device,
+                spec.conventional,
+                self._writer,
+                self._record.began,
+                tracer,
             )
             Measurement(self._bench, spec, stage, self._record).run()
             self._bench.progress.phase("level check")

@@ -12,6 +12,7 @@ from harness.observe.sampler import Sampler
 from harness.rules import DIRECT_FLAGS, PhaseFacts
 from harness.run import phases
 from harness.run.bench import Bench
+from harness.run.observers import observers
 from harness.run.phases import Barrier, Stage
 from harness.run.progress import Share
 from harness.run.record import Record
@@ -57,9 +58,8 @@ class Measurement:
         self._maximum: float | None = None
         self._cold = 0
         self._sampler = Sampler(
-            stage.writer.path / "series" / "diskstats.csv",
-            stage.names,
-            lambda: bench.host.proc_text("diskstats"),
+            stage.writer.path / "series",
+            observers(bench, stage),
             clock=bench.host.monotonic,
             began=record.began,
         )
@@ -72,6 +72,7 @@ class Measurement:
             TimedOut: a phase or the run took longer than it may.
             ZonelabError: db_bench did not end well.
         """
+        self._bench.cgroups.limit_memory(self._spec.memory_limit)
         try:
             self._measure()
         finally:
@@ -153,6 +154,8 @@ class Measurement:
     def _tick(self, share: Share) -> None:
         self._seconds_left()
         self._sampler.tick()
+        if self._stage.tracer:
+            self._stage.tracer.tick()
         self._bench.progress.tick(share)
 
     def _seconds_left(self) -> float:

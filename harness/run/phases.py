@@ -10,8 +10,11 @@ from pathlib import Path
 from harness.errors import ToolFailed
 from harness.levels.base import Level, LevelUp, LevelUsage
 from harness.metrics import CATALOGUE
+from harness.nulls import difference
 from harness.observe import zones
 from harness.observe.diskstats import DiskCounters, delta
+from harness.observe.tracer import Tracer
+from harness.observe.zone_trace import traced
 from harness.observe.zones import ZoneCounts
 from harness.rules.devices import gc_delta
 from harness.rules.facts import PhaseFacts
@@ -54,11 +57,15 @@ class Barrier:
 
 
 @dataclass(frozen=True, slots=True)
-class CpuSeconds:
-    """CPU time since the unit began, of db_bench and of the harness; null without cgroups."""
+class CpuUse:
+    """What db_bench and the harness took of the CPUs since the unit began; null without cgroups.
+
+    Instructions are null too where no PMU counts them.
+    """
 
     load_seconds: float | None
     harness_seconds: float | None
+    load_instructions: float | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +78,7 @@ class Stage:
     conventional: Device | None
     writer: RunWriter
     began: float
+    tracer: Tracer | None = None
 
     @property
     def zoned_name(self) -> str | None:
@@ -105,6 +113,8 @@ def barrier(bench: Bench, stage: Stage, point: str, cold: int) -> Barrier:
         stage.writer.write(f"raw/{point}.zones.csv", zones.as_csv(report))
         counts = zones.count(report, skip=stage.level.metadata_zones)
         allocated = tuple(zone.allocated for zone in report)
+    smart = {name: bench.host.smart(name) for name in stage.names}
+    stage.writer.write(f"raw/{point}.smart.json", dumps(smart))
     return Barrier(disks, Point(snapshot, usage, allocated), counts)
 
 
@@ -124,12 +134,15 @@ def _settle(bench: Bench, stage: Stage) -> tuple[dict[str, DiskCounters], bool]:
 def _snapshot(
     bench: Bench, stage: Stage, disks: Mapping[str, DiskCounters], *, settled: bool, cold: int
 ) -> Snapshot:
+    trace = stage.tracer.snapshot() if stage.tracer and settled else None
     witness, note = None, ""
     try:
         witness = bench.host.witness(stage.names)
     except ToolFailed as failure:
         note = failure.message
-    covered = {name for group in witness.covers.values() for name in group} if witness else set()
+    media = bench.host.media(stage.names)
+    groups = [group for one in (witness, media) if one for group in one.covers.values()]
+    covered = {name for group in groups for name in group}
     every = {**bench.host.disk_counters(sorted(covered - set(disks))), **disks}
     return Snapshot(
         settled=settled,
@@ -143,11 +156,14 @@ def _snapshot(
         witness_note=note,
         cold_bytes=cold,
         database_bytes=stage.level.database_bytes(stage.up),
+        trace=trace,
+        media=media,
     )
 
 
-def _cpu(bench: Bench) -> CpuSeconds:
-    return CpuSeconds(bench.cgroups.load_seconds(), bench.cgroups.harness_seconds())
+def _cpu(bench: Bench) -> CpuUse:
+    groups = bench.cgroups
+    return CpuUse(groups.load_seconds(), groups.harness_seconds(), groups.load_instructions())
 
 
 def run_phase(
@@ -229,12 +245,9 @@ def run_phase(
 
 def metrics(facts: PhaseFacts) -> dict[str, Metric]:
     """Return ``<phase>.<metric>`` for everything a phase tells; null where it does not."""
-    written = [disk.write_bytes for disk in (facts.zoned, facts.conventional) if disk]
     read = [disk.read_bytes for disk in (facts.zoned, facts.conventional) if disk]
-    total = sum(written) if written else None
-    gc = _difference(facts.before.gc_bytes, facts.after.gc_bytes)
-    below = Below(total, sum(read) - (gc or 0) if read else None)
-    values = recomputable(facts.spec, facts.parsed, facts.lsm, below)
+    total = facts.below.written
+    values = recomputable(facts.spec, facts.parsed, facts.lsm, facts.below)
     user, done = (
         values[name].value if name in values else None for name in ("user_bytes", "operations")
     )
@@ -246,21 +259,43 @@ def metrics(facts: PhaseFacts) -> dict[str, Metric]:
         "device_read": sum(read) if read else None,
         "write_amplification": total / user if user and total is not None else None,
         "zoned_share": facts.zoned.write_bytes / total if facts.zoned and total else None,
-        "gc_bytes": gc,
+        "gc_bytes": facts.gc_bytes,
         "gc_events": gc_delta(facts),
         "zones_full": facts.zones.full if facts.zones else None,
         "zones_active": facts.zones.active if facts.zones else None,
         "device_busy_share": (
             max(disk.busy_ms for disk in (facts.zoned, facts.conventional) if disk)
             / (1000 * facts.seconds)
-            if written and facts.seconds
+            if read and facts.seconds
             else None
         ),
         "cpu_seconds": spent,
         "cpu_per_operation": 1e6 * spent / done if done and spent is not None else None,
+        "instructions": facts.load_instructions,
+        "instructions_per_operation": (
+            facts.load_instructions / done if done and facts.load_instructions is not None else None
+        ),
     }
+    more |= _of_zones(facts)
     values |= {name: Metric(value, CATALOGUE[name].unit) for name, value in more.items()}
     return {f"{facts.spec.name}.{name}": value for name, value in values.items()}
+
+
+def _of_zones(facts: PhaseFacts) -> dict[str, int | None]:
+    """Return what was done to zones; null where it was not traced, or not traced without loss."""
+    seen = facts.traced
+    if seen is None or seen.zoned is None or not seen.complete:
+        return dict.fromkeys(
+            ("zone_resets", "zone_finishes", "zone_opens", "zone_closes", "appended")
+        )
+    device = seen.zoned
+    return {
+        "zone_resets": seen.done(device, "reset", "reset-all"),
+        "zone_finishes": seen.finishes,
+        "zone_opens": seen.done(device, "open"),
+        "zone_closes": seen.done(device, "close"),
+        "appended": seen.appended(device),
+    }
 
 
 def recomputable(
@@ -279,7 +314,7 @@ def _facts(
     *,
     before: Barrier,
     after: Barrier,
-    cpu: CpuSeconds,
+    cpu: CpuUse,
 ) -> PhaseFacts:
     raw = stage.writer.path / "raw"
     stdout, stderr = text(raw / f"{spec.name}.stdout"), text(raw / f"{spec.name}.stderr")
@@ -309,7 +344,9 @@ def _facts(
         seconds=ended.seconds,
         load_seconds=cpu.load_seconds,
         harness_seconds=cpu.harness_seconds,
+        load_instructions=cpu.load_instructions,
         lsm=lsm,
+        traced=traced(before.point.snapshot, after.point.snapshot),
     )
 
 
@@ -394,12 +431,9 @@ def _keep_log(stage: Stage, kept: str) -> str:
         return ""
 
 
-def _since(before: CpuSeconds, after: CpuSeconds) -> CpuSeconds:
-    return CpuSeconds(
-        _difference(before.load_seconds, after.load_seconds),
-        _difference(before.harness_seconds, after.harness_seconds),
+def _since(before: CpuUse, after: CpuUse) -> CpuUse:
+    return CpuUse(
+        difference(before.load_seconds, after.load_seconds),
+        difference(before.harness_seconds, after.harness_seconds),
+        difference(before.load_instructions, after.load_instructions),
     )
-
-
-def _difference(before: float | None, after: float | None) -> float | None:
-    return None if before is None or after is None else after - before

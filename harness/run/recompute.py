@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
-import gzip
-import lzma
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any
 
 from harness.errors import ToolFailed, ZonelabError
 from harness.levels import LEVELS
 from harness.levels.base import LevelUsage
 from harness.observe import zones
 from harness.observe.diskstats import DiskCounters
-from harness.observe.zones import Zone
+from harness.observe.zone_trace import traced
+from harness.observe.zones import Zone, ZoneCounts
 from harness.rules import PhaseFacts, closures
-from harness.run import derived, ledger, phases, record
+from harness.run import derived, ledger, phases, record, retrace
 from harness.run.ledger import Point
-from harness.store import rundir
+from harness.store import packed, rundir
 from harness.store.campaign import CampaignPaths
 from harness.store.codec import decode
 from harness.store.files import load_record, read_json
@@ -31,9 +29,7 @@ from harness.workloads import program_of
 from harness.workloads.base import Parsed, text
 from harness.workloads.rocksdb import Below
 
-# How files have been packed: xz now, gzip by the first releases.
-_OPEN: dict[str, Callable[..., IO[Any]]] = {".xz": lzma.open, ".gz": gzip.open}
-_UNREADABLE = (ToolFailed, OSError, EOFError, lzma.LZMAError)
+_UNREADABLE = (ToolFailed, *packed.UNREADABLE)
 
 
 def problems(paths: CampaignPaths) -> list[str]:
@@ -56,7 +52,7 @@ def of_run(folder: Path) -> list[str]:
         result, spec = rundir.load_result(folder), rundir.load_spec(folder)
     except ZonelabError:
         return []
-    begun = _begun(spec, result)
+    begun = result.begun(spec.phases)
     if not (folder / "raw" / "up.counters.json").is_file():
         return [line for phase in begun for line in _older(folder, phase, result)]
     try:
@@ -82,27 +78,25 @@ def numbers(folder: Path, spec: RunSpec, result: Result) -> Numbers:
     Raises:
         ZonelabError: a raw file is missing or damaged.
     """
-    raw, begun = folder / "raw", _begun(spec, result)
+    raw, begun = folder / "raw", result.begun(spec.phases)
     if not (raw / "cold.counters.json").is_file():
         return Numbers(None, {}, (), (), None)
-    points = [_point(raw, name) for name in ("up", "cold", *(phase.name for phase in begun))]
+    names = ("up", "cold", *(phase.name for phase in begun))
+    points, reports = zip(*(_barrier(raw, name) for name in names), strict=True)
     level = LEVELS.get(spec.level)
     skip = level.metadata_zones if level else 0
     facts = [
-        _facts(raw, phase, before, after, skip)
-        for phase, before, after in zip(begun, points[1:-1], points[2:], strict=True)
+        _facts(raw, phase, before, after, zones.count(report, skip=skip) if report else None)
+        for phase, before, after, report in zip(
+            begun, points[1:-1], points[2:], reports[2:], strict=True
+        )
     ]
     again = ledger.of_phases(spec.level, points, facts)
-    metrics = ledger.metrics(again) | record.of_run(facts, result.utilisation)
+    metrics = ledger.metrics(again) | record.of_run(spec, facts, result.utilisation)
     for one in facts:
         metrics |= phases.metrics(one)
     fills = sum(phase.role is PhaseRole.FILL for phase in begun)
     return Numbers(again, metrics, tuple(facts), tuple(points), points[1 + fills])
-
-
-def _begun(spec: RunSpec, result: Result) -> list[PhaseSpec]:
-    names = {phase.name for phase in result.phases}
-    return [phase for phase in spec.phases if phase.name in names]
 
 
 def _differences(folder: Path, result: Result, again: Numbers) -> Iterator[str]:
@@ -115,10 +109,18 @@ def _differences(folder: Path, result: Result, again: Numbers) -> Iterator[str]:
         yield from _utilisation(result.utilisation, again.filled)
     for facts in again.facts:
         yield from derived.differences(folder, facts)
+    level = LEVELS.get(result.level)
+    yield from retrace.differences(
+        folder,
+        [point.snapshot for point in again.points],
+        level.metadata_zones if level else 0,
+    )
     yield from _own(folder / "raw", again.points[-1].usage.own, result.device.zone_capacity or 0)
 
 
-def _facts(raw: Path, spec: PhaseSpec, before: Point, after: Point, skip: int) -> PhaseFacts:
+def _facts(
+    raw: Path, spec: PhaseSpec, before: Point, after: Point, counted: ZoneCounts | None
+) -> PhaseFacts:
     process = read_json(raw / f"{spec.name}.process.json")
     parsed, lsm, error = None, None, ""
     try:
@@ -126,7 +128,6 @@ def _facts(raw: Path, spec: PhaseSpec, before: Point, after: Point, skip: int) -
         parsed = _printed(raw, spec)
     except _UNREADABLE as failure:
         error = str(failure)  # as for the runner: nothing of it is a number then
-    report = _zones(raw, spec.name)
     return PhaseFacts(
         spec=spec,
         parsed=parsed,
@@ -141,11 +142,13 @@ def _facts(raw: Path, spec: PhaseSpec, before: Point, after: Point, skip: int) -
         conventional=_delta(before, after, after.snapshot.conventional),
         before=before.usage,
         after=after.usage,
-        zones=zones.count(report, skip=skip) if report else None,
+        zones=counted,
         load_seconds=process.get("load_seconds"),
         harness_seconds=process.get("harness_seconds"),
+        load_instructions=process.get("load_instructions"),
         lsm=lsm,
         seconds=process.get("seconds"),
+        traced=traced(before.snapshot, after.snapshot),
     )
 
 
@@ -177,7 +180,8 @@ def _ledgers(stored: Ledger, again: Ledger) -> Iterator[str]:
 def _metrics(stored: Mapping[str, Metric], again: Mapping[str, Metric]) -> Iterator[str]:
     for key in sorted(again):
         if key not in stored:
-            yield f"{key}: is not in result.json"
+            if again[key].value is not None:  # metrics that are younger than the run are null
+                yield f"{key}: is not in result.json"
         elif stored[key] != again[key]:
             yield f"{key}: result.json has {stored[key].value}, raw/ gives {again[key].value}"
 
@@ -196,7 +200,7 @@ def _own(raw: Path, stored: OwnCounts | None, capacity: int) -> Iterator[str]:
     """What zlfs counted up to the last barrier is in its own ledger, which was kept whole."""
     if stored is None:
         return
-    opened = _packed(raw / "ledger.jsonl")
+    opened = packed.opened(raw / "ledger.jsonl")
     if opened is None:
         yield "raw/ledger.jsonl.xz: is missing"
         return
@@ -228,7 +232,7 @@ def _older(folder: Path, phase: PhaseSpec, result: Result) -> list[str]:
 
 
 def _log(raw: Path, spec: PhaseSpec) -> Log | None:
-    opened = _packed(raw / f"{spec.name}.LOG")
+    opened = packed.opened(raw / f"{spec.name}.LOG")
     if opened is None:
         return None
     with opened as lines:
@@ -240,25 +244,17 @@ def _printed(raw: Path, spec: PhaseSpec) -> Parsed:
     return program_of(spec).parse(spec, stdout, stderr)
 
 
-def _packed(path: Path) -> IO[str] | None:
-    """Open a text file that was kept packed; None when it was not kept."""
-    for suffix, opened in _OPEN.items():
-        packed = path.with_name(path.name + suffix)
-        if packed.is_file():
-            return opened(packed, "rt", encoding="utf-8", errors="replace", newline="\n")
-    return None
-
-
-def _point(raw: Path, name: str) -> Point:
+def _barrier(raw: Path, name: str) -> tuple[Point, Sequence[Zone]]:
+    """Return a barrier, and the zone report there: empty where the level uses no zones."""
     usage = decode(LevelUsage, read_json(raw / f"{name}.usage.json"), f"raw/{name}.usage.json")
     report = _zones(raw, name)
     allocated = tuple(zone.allocated for zone in report) if report else None
-    return Point(load_record(Snapshot, raw / f"{name}.counters.json"), usage, allocated)
+    return Point(load_record(Snapshot, raw / f"{name}.counters.json"), usage, allocated), report
 
 
 def _zones(raw: Path, name: str) -> list[Zone]:
-    path = raw / f"{name}.zones.csv"
-    return zones.from_csv(path.read_text(encoding="utf-8")) if path.is_file() else []
+    text = packed.text(raw / f"{name}.zones.csv")
+    return zones.from_csv(text) if text else []
 
 
 def _delta(before: Point, after: Point, name: str) -> DiskCounters | None:

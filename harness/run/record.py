@@ -9,7 +9,7 @@ from typing import Any
 
 from harness.levels.base import DirectIo, Level
 from harness.observe.manifest import manifest
-from harness.rules import PhaseFacts, RunFacts, judge
+from harness.rules import PhaseFacts, RunFacts, bandwidth, judge
 from harness.run import ledger, phases
 from harness.run.bench import Bench
 from harness.run.ledger import Point
@@ -44,6 +44,7 @@ class Record:
         self.utilisation: Utilisation | None = None
         self.direct_io: DirectIo | None = None
         self.found: tuple[Issue, ...] = ()
+        self.untraced: Reason | None = None
 
     def seconds(self) -> float:
         """Return how long the run has been on."""
@@ -116,25 +117,35 @@ class Record:
                 caveats=(*self._level.caveats(self._spec.device), *self.found),
                 buffers_conventional=self._level.buffers_conventional,
                 ledger=self._ledger,
+                untraced=self.untraced,
             )
         )
 
     def _run_metrics(self) -> dict[str, Metric]:
-        return of_run(self._facts, self.utilisation) | {
+        return of_run(self._spec, self._facts, self.utilisation) | {
             "run.harness_memory_peak": Metric(_memory_peak(), "B")
         }
 
 
-def of_run(phases: Sequence[PhaseFacts], found: Utilisation | None) -> dict[str, Metric]:
-    """Return the metrics of a run as a whole that its phases and its utilisation give."""
+def of_run(
+    spec: RunSpec, phases: Sequence[PhaseFacts], found: Utilisation | None
+) -> dict[str, Metric]:
+    """Return the metrics that a run's devices, phases and utilisation give together."""
     measured = [facts for facts in phases if facts.measured]
     own = _total([facts.harness_seconds for facts in measured])
     load = _total([facts.load_seconds for facts in measured])
     share = own / (own + load) if own is not None and load else None
+    kernel = _total([facts.traced.kernel_seconds if facts.traced else None for facts in measured])
     return {
         "run.utilisation": Metric(found.u_ns if found else None, "1"),
         "run.max_utilisation": Metric(found.max_utilisation if found else None, "1"),
         "run.harness_cpu_share": Metric(share, "1"),
+        "run.tracer_cpu_share": Metric(
+            kernel / (own + load) if kernel is not None and own is not None and load else None, "1"
+        ),
+    } | {
+        f"{one.spec.name}.bandwidth_share": Metric(bandwidth.share(spec, one), "1")
+        for one in phases
     }
 
 

@@ -55,6 +55,39 @@ class Witness:
 
 
 @dataclass(frozen=True, slots=True)
+class Commands:
+    """Commands of a kind to a device, by the block layer's status (0: done); bytes of writes."""
+
+    device: str
+    command: str
+    status: int
+    count: int
+    bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Trace:
+    """What the tracer had counted at a barrier since the run's tracing began.
+
+    ``devices`` are those it watches, as its program numbers them. ``finishes`` are those that
+    changed a zone, without a level's metadata zones; ``pad`` is the capacity that all of them gave
+    up, in bytes by cause, and ``pad_held`` the part of it in zones that were not reset since.
+    ``problems`` say why the numbers may be too low. ``kernel_seconds`` is CPU time of the programs
+    in the kernel, null unless it measures that. ``answers`` counts the answers in
+    ``raw/trace.jsonl`` up to here.
+    """
+
+    devices: tuple[str, ...]
+    commands: tuple[Commands, ...]
+    finishes: int
+    pad: Mapping[str, int]
+    pad_held: int
+    problems: tuple[str, ...]
+    kernel_seconds: float | None
+    answers: int
+
+
+@dataclass(frozen=True, slots=True)
 class Snapshot:
     """``raw/<point>.counters.json``: counters at a barrier, totals since the devices appeared.
 
@@ -63,7 +96,8 @@ class Snapshot:
     that the witness counts with them. ``zoned`` and ``conventional`` are those used, '' where the
     level uses none. ``zeroing`` are conventional ones of all these that take Write Zeroes, which
     carry no bytes and count as written. ``witness_note`` says why there is no witness.
-    ``cold_bytes`` and ``database_bytes`` are live (V).
+    ``cold_bytes`` and ``database_bytes`` are live (V). ``trace`` is null where commands were not
+    traced, or something was in flight. ``media`` is what drives wrote inside, null unless all tell.
     """
 
     settled: bool
@@ -77,6 +111,8 @@ class Snapshot:
     witness_note: str
     cold_bytes: int
     database_bytes: int
+    trace: Trace | None = None
+    media: Witness | None = None
     schema_version: int = SCHEMA_VERSION
 
     @property
@@ -100,8 +136,9 @@ class State(StrEnum):
 class Closure:
     """Two adjacent layers. ``below`` must be within ``low`` and ``high``, which follow from above.
 
-    All in bytes. ``unexplained`` is what is left of ``below`` - ``above`` once ``explained`` is
-    taken off (negative: the lower layer saw less).
+    In bytes, unless ``unit`` says that commands were counted (``1``). ``unexplained`` is what is
+    left of ``below`` - ``above`` once ``explained`` is taken off (negative: the lower layer saw
+    less).
     """
 
     upper: str
@@ -114,6 +151,7 @@ class Closure:
     explained: Mapping[str, int] = field(default_factory=dict)
     unexplained: int | None = None
     note: str = ""
+    unit: str = "B"
 
 
 @dataclass(frozen=True, slots=True)

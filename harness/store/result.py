@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
 from harness.store.codec import SCHEMA_VERSION
-from harness.store.spec import Device, Reason, Scalar
+from harness.store.spec import Device, PhaseSpec, Reason, Scalar
 
 
 class Status(StrEnum):
@@ -117,3 +117,8 @@ class Result:
     phases: tuple[PhaseResult, ...]
     manifest: Mapping[str, Any] = field(default_factory=dict)
     schema_version: int = SCHEMA_VERSION
+
+    def begun(self, planned: Sequence[PhaseSpec]) -> tuple[PhaseSpec, ...]:
+        """Return those of the planned phases that the run came to, in their order."""
+        names = {phase.name for phase in self.phases}
+        return tuple(phase for phase in planned if phase.name in names)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import lzma
 import os
 import re
 import shutil
@@ -13,16 +12,13 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from harness.errors import ConfigError, HostError, RunFailed, ZonelabError
-from harness.store import checksums
+from harness.store import checksums, packed
 from harness.store.files import dumps, load_record, sync_dir
 from harness.store.result import Result
 from harness.store.spec import RunSpec
 
 _ATTEMPT = re.compile(r"^(?P<base>.+--r\d+)(?:\.a(?P<attempt>\d+))?$")
 _FOLDERS = ("series", "histograms", "raw")
-
-# As fast as gzip on RocksDB's LOG, and two thirds of its size.
-_XZ_PRESET = 1
 
 T = TypeVar("T")
 
@@ -71,23 +67,20 @@ class RunWriter:
     def pack(self, source: Path, name: str) -> None:
         """Keep another program's file, compressed (hours of it are large), as far as it reads."""
         try:
-            with (
-                source.open("rb") as file,
-                full_disk_is_clear(self.path.parent),
-                lzma.open(self.path / name, "wb", preset=_XZ_PRESET) as packed,
-            ):
-                shutil.copyfileobj(file, packed)
+            with full_disk_is_clear(self.path.parent):
+                packed.copy(source, self.path / name)
         except OSError:
             return  # it was never written, or its file system is gone
 
     def commit(self) -> Path:
-        """Add checksums, make everything durable, and give the directory its name.
+        """Pack what is large, add checksums, make everything durable, give the directory its name.
 
         Raises:
             HostError: the disk is full; the partial directory is removed.
         """
         try:
             with full_disk_is_clear(self.path.parent):
+                packed.large(self.path / "raw")
                 checksums.write(self.path)
                 for path in self.path.rglob("*"):
                     _fsync(path)
@@ -176,7 +169,7 @@ def problems(folder: Path) -> list[str]:
         lines.append(f"result.json: is of run {result.run!r}, run.json of {spec.run!r}")
     for phase in result.phases:
         for path in (phase.stdout, phase.stderr, phase.histogram):
-            if path and not (folder / path).is_file():
+            if path and packed.find(folder / path) is None:
                 lines.append(f"{path}: named by result.json but missing")
     return lines
 

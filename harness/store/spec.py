@@ -20,6 +20,14 @@ class DeviceKind(StrEnum):
     HARDWARE = "hardware"
 
 
+class Tracing(StrEnum):
+    """``zones`` counts in the kernel; ``all`` also keeps every command, which costs time."""
+
+    OFF = "off"
+    ZONES = "zones"
+    ALL = "all"
+
+
 class PhaseRole(StrEnum):
     """``fill`` builds the database; ``measured`` phases follow once utilisation is known."""
 
@@ -173,6 +181,7 @@ class RunSpec:
     """One run, complete: the runner needs nothing else. Stored as ``run.json``.
 
     ``variant`` tells apart runs of one level that differ in ``level_options``; empty: there is one.
+    ``memory_limit`` is what db_bench and its page cache may take; null: all there is.
     """
 
     campaign: str
@@ -195,6 +204,8 @@ class RunSpec:
     predicted: Prediction
     timeout_seconds: int
     variant: str = ""
+    tracing: Tracing = Tracing.ZONES
+    memory_limit: Bytes | None = None
     schema_version: int = SCHEMA_VERSION
 
     @property

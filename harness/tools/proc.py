@@ -151,7 +151,7 @@ def spawn(
     argv: Sequence[str | Path],
     *,
     stdout: IO[bytes],
-    stderr: IO[bytes],
+    stderr: IO[bytes] | int,
 ) -> subprocess.Popen[bytes]:
     """Start a program in a session of its own; the caller waits for it.
 

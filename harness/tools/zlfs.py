@@ -26,6 +26,15 @@ _GRACE_SECONDS = 120.0
 _VIOLATED = 1
 _CODES = {2: "zlfs-usage", 3: "zlfs-refused", 4: "zlfs-failed"}
 
+# A line of the ledger (docs/zlfs.md): totals since mount, and the state now.
+_CAUSES = ("wal", "flush", "compaction", "other", "import", "gc", "metadata")
+_SPACE = ("live", "garbage", "pad", "given_up", "free", "empty_zones", "active_zones")
+LEDGER_COLUMNS = (
+    *(f"written_{cause}" for cause in _CAUSES),
+    *("finishes", "finished_bytes", "resets", "collected_zones"),
+    *_SPACE,
+)
+
 # What df has to tell; it may tell more.
 _COUNTS = (
     "block_size", "zone_size", "zone_capacity", "zones", "capacity_bytes", "free_bytes",
@@ -178,6 +187,27 @@ def parse_import(stdout: str) -> int:
     """Read the last line of ``import``; return the bytes stored."""
     lines = stdout.splitlines() or [""]
     return int(_field(_json(lines[-1]), "bytes", int))
+
+
+def parse_ledger(data: bytes) -> list[int | None]:
+    """Return LEDGER_COLUMNS from the last whole line of a ledger.
+
+    Raises:
+        ValueError: there is none, or it has not all of them.
+    """
+    line = json.loads(data[: data.rindex(b"\n")].rpartition(b"\n")[2])
+    try:
+        space, written = line["space"], line["written"]
+        return [
+            *(written[cause]["payload"] + written[cause]["pad"] for cause in _CAUSES),
+            sum(finish["count"] for finish in line["finishes"].values()),
+            sum(finish["given_up"] for finish in line["finishes"].values()),
+            sum(line["resets"].values()),
+            line["collected_zones"],
+            *(space[name] for name in _SPACE),
+        ]
+    except (KeyError, TypeError, AttributeError) as error:
+        raise ValueError(f"no line of a ledger: {error}") from None
 
 
 def _word(value: Scalar) -> str:

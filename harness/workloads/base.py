@@ -9,6 +9,7 @@ from typing import Protocol
 
 from harness.levels.base import LevelUp
 from harness.metrics import CATALOGUE
+from harness.store import packed
 from harness.store.result import Metric
 from harness.store.spec import PhaseSpec, Scalar
 from harness.tools import histogram
@@ -157,11 +158,7 @@ def missing(found: Statistics | None, tickers: Iterable[str], times: Iterable[st
 
 def text(path: Path) -> str:
     """Return what a program printed, as far as it is looked at; '' where it printed nothing."""
-    try:
-        with path.open("rb") as file:
-            return file.read(_OUTPUT_LIMIT).decode("utf-8", errors="replace")
-    except FileNotFoundError:
-        return ""
+    return packed.text(path, _OUTPUT_LIMIT)
 
 
 def _latencies(histograms: Iterable[Histogram]) -> dict[str, int | float | None]:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from harness.errors import ConfigError, ToolFailed
 from harness.levels.base import DB_IN_URI, LevelUp
+from harness.store import packed
 from harness.store.spec import PhaseSpec, Scalar
 from harness.tools import db_bench
 from harness.tools.db_bench import Summary, operations_in
@@ -116,7 +117,7 @@ def kept_rows(raw: Path, name: str) -> Rows:
     file = raw / f"{name}.report.csv"
     points = (
         db_bench.intervals(text(file))
-        if file.is_file()
+        if packed.find(file)
         else db_bench.stats_intervals(text(raw / f"{name}.stderr"))
     )
     return [(float(second), str(count)) for second, count in points]

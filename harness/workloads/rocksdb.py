@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from harness.nulls import ratio, total
 from harness.store.spec import PhaseSpec
 from harness.tools.rocksdb_log import CAUSES, Log
 from harness.tools.rocksdb_stats import Statistics
@@ -21,6 +22,11 @@ class Below:
 
     written: float | None = None
     read: float | None = None
+
+
+def written(wal: int | None, log: Log | None) -> int | None:
+    """Return L = Lw + Lf + Lc: without the small files (MANIFEST, OPTIONS and the like)."""
+    return total((wal, log.tables.flush, log.tables.compaction)) if log else None
 
 
 def metrics(
@@ -62,18 +68,15 @@ def _of_the_log(log: Log | None) -> dict[str, Value]:
 def _bytes(
     phase: PhaseSpec, finished: Parsed | None, log: Log | None, device: float | None
 ) -> dict[str, Value]:
-    """Return L and what is made of it.
-
-    L = Lw + Lf + Lc: without the small files (MANIFEST, OPTIONS and the like).
-    """
+    """Return L and what is made of it."""
     wal = _ticker(finished, "rocksdb.wal.bytes")
-    above = wal + log.tables.flush + log.tables.compaction if log and wal is not None else None
+    above = written(wal, log)
     user = user_bytes(phase, finished)
     return {
         "wal_bytes": wal,
         "rocksdb_written": above,
-        "wa_lsm": above / user if user and above is not None else None,
-        "level_write_amplification": device / above if above and device is not None else None,
+        "wa_lsm": ratio(above, user),
+        "level_write_amplification": ratio(device, above),
     }
 
 

@@ -117,6 +117,7 @@ class FakeHost(Host):
         super().__init__(FakeSysfs(root / "sys", root / "dev"), root / "proc")
         self.root = root
         self.cgroups = root / "no-cgroups"
+        self.tracing = root / "tracing"  # a test that traces makes it
 
     def zones(self, path: str, limit: int | None = None) -> list[Zone]:
         written = json.loads((self.root / "zones.json").read_text())

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from analysis.comparability import differences, fingerprint
 from analysis.compare import Comparison, Row, compare
 from analysis.load import load
 from analysis.render import render
@@ -18,7 +19,7 @@ from harness.cli.main import main
 from harness.errors import UsageError
 from harness.store import checksums
 from harness.store.result import Issue, Result, Severity, Status
-from harness.store.spec import Claim, DeviceKind, Reason
+from harness.store.spec import Bytes, Claim, DeviceKind, Reason
 from tests.fixtures.campaigns import MIB, with_metric, with_status, write_campaign
 
 WRITTEN = "overwrite.device_written"
@@ -173,6 +174,16 @@ def test_unfair_flags_block_the_verdict(
     assert found.verdict is Verdict.NOT_COMPARABLE
     assert any(note.startswith(word) for note in found.notes)
     assert row(comparison, WRITTEN, "btrfs").verdict is Verdict.WORSE
+
+
+def test_another_memory_limit_blocks(tmp_path: Path) -> None:
+    campaign = made(tmp_path).campaign
+    run = campaign.latest[0]
+    limited = dataclasses.replace(run.spec, memory_limit=Bytes(512 * MIB))
+    prints = [fingerprint(campaign, one) for one in (run, dataclasses.replace(run, spec=limited))]
+    (found,) = differences(prints[:1], prints[1:], "level")
+    assert found.blocking
+    assert found.label == "memory limit none vs 512 MiB"
 
 
 def test_harmless_difference_is_listed_and_does_not_block(tmp_path: Path) -> None:
@@ -354,7 +365,9 @@ class TestCommand:
         assert self.run(folder, "--threshold", 5) == 1
         assert f"regression: {WRITTEN} of f2fs" in capsys.readouterr().err
         assert self.run(folder, "--threshold", 500, "--metric", WRITTEN) == 0
-        assert self.run(folder, "--threshold", 5, "--metric", RATE) == 0  # not a result
+        capsys.readouterr()
+        assert self.run(folder, "--threshold", 5, "--metric", RATE) == 4  # not a result
+        assert "no row has a verdict" in capsys.readouterr().err
         assert self.run(folder, "--threshold", -1) == 2
         assert self.run(folder, "--metric", "nope") == 2
         assert self.run(tmp_path / "nothing") == 2

@@ -16,6 +16,7 @@ from harness.levels.btrfs import Btrfs
 from harness.levels.conventional import ConventionalExt4, ConventionalXfs
 from harness.levels.f2fs import F2fs, slice_sizes
 from harness.levels.filesystem import FileSystemLevel
+from harness.observe.gauges import Reader
 from harness.store.spec import Bytes, Device, DeviceIdentity, DeviceKind
 from harness.tools import coldfill, dmsetup, proc, zone_reset
 from harness.tools.kernel import Kernel
@@ -344,6 +345,18 @@ def test_btrfs_counters_of_a_captured_tree(tmp_path: Path) -> None:
     assert (usage.gc_events, usage.gc_bytes) == (5, 4_096_000)
     assert usage.raw["data.bg_reclaim_threshold"] == 75
     assert usage.raw["data.bytes_used"] == 60 * MIB
+
+
+def test_series_are_the_counters(tmp_path: Path) -> None:
+    for level, name, separator in ((F2fs, "f2fs", ""), (Btrfs, "btrfs", ".")):
+        found = level(captured(name, tmp_path / name))
+        reader = Reader(found.gauges(UP))
+        row = dict(zip(reader.columns, reader.read(), strict=True))
+        raw = {key.replace(separator or "_", "_"): value for key, value in found.gc(UP).raw.items()}
+        told = {key: value for key, value in row.items() if value is not None}
+        assert told == {key: raw[key] for key in told}
+        assert len(told) > 4
+        reader.close()
 
 
 def test_btrfs_without_counters_says_so(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ import pytest
 from harness.errors import GuardRefused, HostError, ToolFailed
 from harness.observe import diskstats, zones
 from harness.observe.kmsg import KernelLog
-from harness.observe.sampler import Sampler
+from harness.observe.sampler import Sampler, disks
 from harness.observe.sysfs import Sysfs
 from harness.observe.zones import Zone, ZoneCondition, ZoneType
 from harness.store.spec import DeviceKind
@@ -180,19 +180,25 @@ def test_diskstats_without_the_device(capture: dict[str, Any]) -> None:
 
 def test_sampler_writes_one_line_a_second(tmp_path: Path, capture: dict[str, Any]) -> None:
     clock = iter([100.0, 100.4, 101.2])
+    line = next(line for line in capture["diskstats"].splitlines() if " nvme0n3 " in line)
+    (tmp_path / "nvme0n3").mkdir()
+    (tmp_path / "nvme0n3" / "stat").write_text(" ".join(line.split()[3:]))  # the same numbers
     sampler = Sampler(
-        tmp_path / "series" / "d.csv",
-        ["nvme0n3"],
-        lambda: capture["diskstats"],
+        tmp_path / "series",
+        [disks(["nvme0n3"], lambda name: tmp_path / name)],
         clock=lambda: next(clock),
         began=90.0,
     )
     for _ in range(3):
         sampler.tick()
     sampler.close()
-    header, *rows = (tmp_path / "series" / "d.csv").read_text().splitlines()
+    header, *rows = (tmp_path / "series" / "diskstats.csv").read_text().splitlines()
     assert header.startswith("t,nvme0n3.read_bytes,nvme0n3.write_bytes,")
     assert [row.split(",")[0] for row in rows] == ["10.000", "11.200"]
+    (found,) = diskstats.parse(capture["diskstats"], ["nvme0n3"]).values()
+    assert [int(value) for value in rows[0].split(",")[1:]] == [
+        getattr(found, column) for column in diskstats.COLUMNS
+    ]
 
 
 def test_kernel_log_gives_only_what_is_new(tmp_path: Path) -> None:

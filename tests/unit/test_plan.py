@@ -250,6 +250,8 @@ def test_old_kernels_get_mq_deadline(planner: Planner) -> None:
         (("smoke", "--inspection=h=/nonexistent.json"), "/nonexistent.json does not exist"),
         (("smoke", "--set", "limit_bytes=1MiB"), "the study allows 1024.0 KiB"),
         (("smoke", "--set", "limit_time=3s"), "the study allows 3 s"),
+        (("smoke", "--set", "memory_limit=64MiB"), "memory_limit 64.0 MiB is less than the"),
+        (("smoke", "--set", "memory_limit=4GiB"), "limits nothing: rig has 4096.0 MiB"),
         (("smoke", "--set", "target_utilisation=0.5%"), "less than the database alone"),
         (("smoke", "--set", "target_utilisation=99%"), "leaves"),
         (("smoke", "--set", "workload.database_share=90%"), "less than the database alone"),

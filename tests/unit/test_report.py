@@ -97,8 +97,9 @@ def test_figures_are_stand_alone_svg_with_every_point(tmp_path: Path) -> None:
 def test_tables_hold_every_run(tmp_path: Path) -> None:
     tables = report(tmp_path) / "tables"
     assert {p.stem for p in tables.glob("*.csv")} == {
-        "bottlenecks", "cells", "closures", "differences", "environment", "issues", "ledger", "lsm",
-        "metrics", "recorded", "runs", "skipped", "steady", "utilisation", "verdicts",
+        "bottlenecks", "cells", "closures", "costs", "differences", "drift", "environment",
+        "issues", "ledger", "lsm", "metrics", "recorded", "rounds", "runs", "skipped", "steady",
+        "utilisation", "verdicts",
     }  # fmt: skip
     assert len((tables / "runs.csv").read_text().splitlines()) == 1 + 9
 

@@ -2,27 +2,41 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from harness.levels.base import LevelUsage
+from harness.cli.main import main
+from harness.levels.base import DirectIo, LevelUsage
 from harness.observe.diskstats import DiskCounters
-from harness.rules import RULES, PhaseFacts, RunFacts, judge
+from harness.observe.zone_trace import Traced
+from harness.rules import RULES, PhaseFacts, RunFacts, bandwidth, judge
 from harness.run import phases
+from harness.store.ledger import Closure, Entry, Ledger, State
 from harness.store.result import Issue, Severity, Utilisation
-from harness.store.spec import PhaseRole
+from harness.store.spec import DeviceKind, PhaseRole, Reason, Tracing
 from harness.tools import db_bench
 from harness.tools.rocksdb_log import CAUSES, Log, TableBytes
 from harness.tools.rocksdb_stats import Statistics
-from harness.workloads.db_bench import Parsed, Summary
+from harness.workloads.db_bench import READ_TICKERS, Parsed, Summary
 from tests.runner.conftest import Machine
 from tests.runner.fakes import phase
 
 MIB = 1 << 20
-FIXTURES = Path(__file__).parents[1] / "fixtures" / "db_bench"
+ROOT = Path(__file__).parents[2]
+FIXTURES = ROOT / "tests" / "fixtures" / "db_bench"
+BROKEN = Closure("kernel", "device", State.BROKEN, above=9, below=8, low=9, high=9)
+
+
+# One write too few: the kernel counts ten (``disk``).
+SEEN = Traced(
+    zoned="nvme0n2", conventional=None, commands={("nvme0n2", "write", 0): 9}, bytes={},
+    finishes=0, pad={}, problems=(), kernel_seconds=None,
+)  # fmt: skip
 
 
 def disk(written: int) -> DiskCounters:
@@ -54,9 +68,8 @@ def usage(events: int | None) -> LevelUsage:
     return LevelUsage(1, events, None, "a counter")
 
 
-@pytest.fixture
-def good(tmp_path: Path) -> RunFacts:
-    facts = PhaseFacts(
+def plain() -> PhaseFacts:
+    return PhaseFacts(
         spec=phase("overwrite", PhaseRole.MEASURED),
         parsed=parsed(),
         parse_error="",
@@ -74,10 +87,14 @@ def good(tmp_path: Path) -> RunFacts:
         load_seconds=1.0,
         harness_seconds=0.01,
     )
+
+
+@pytest.fixture
+def good(tmp_path: Path) -> RunFacts:
     return RunFacts(
         spec=Machine(tmp_path).plan.hosts[0].runs[0],
         uses_zoned=True,
-        phases=(facts,),
+        phases=(plain(),),
         kernel_log="1.0 nvme0n2: ready\n",
         utilisation=Utilisation(0.8, 0.02, 0.81, None, 1, 1, 1, 1, 1, 0.9),
         idle_written={"nvme0n2": 0},
@@ -86,77 +103,82 @@ def good(tmp_path: Path) -> RunFacts:
 
 
 def with_phase(run: RunFacts, **changes: Any) -> RunFacts:
-    return replace(run, phases=(replace(run.phases[0], **changes),))
+    return replace(run, phases=(replace(run.phases[0], **changes), *run.phases[1:]))
 
 
 def test_a_good_run_has_no_issues(good: RunFacts) -> None:
     assert judge(good) == ()
 
 
-@pytest.mark.parametrize(
-    ("changes", "code", "severity"),
-    [
-        ({"exit_code": 1}, "exit-status", Severity.ERROR),
-        ({"exit_code": None, "signal": 11}, "exit-status", Severity.ERROR),
-        ({"exit_code": None, "signal": 15, "timed_out": True}, "phase-timeout", Severity.ERROR),
-        ({"parsed": parsed(summary=None, summaries=0)}, "summary-count", Severity.ERROR),
-        ({"parsed": parsed(summary=None, summaries=2)}, "summary-count", Severity.ERROR),
-        ({"parsed": None, "parse_error": "damaged"}, "output-malformed", Severity.ERROR),
-        (
-            {"parsed": parsed(summary=None, summaries=0, skipped=True)},
-            "benchmark-skipped",
-            Severity.ERROR,
-        ),
-        (
-            {"parsed": parsed(summary=Summary("overwrite", 1, 1, 1, 19_999, None))},
-            "operations-differ",
-            Severity.ERROR,
-        ),
-        ({"parsed": parsed(wrong_reads=1)}, "data-wrong", Severity.ERROR),
-        ({"output": "put error: No space left on device"}, "no-space", Severity.ERROR),
-        ({"database_log": "IO error: No space left on device"}, "no-space", Severity.ERROR),
-        ({"parsed": parsed(warnings=("WARNING: x",))}, "db-bench-warning", Severity.INFO),
-        ({"parsed": debug_build()}, "assertions-enabled", Severity.INFO),
-        ({"after": usage(1)}, "gc-never-ran", Severity.WARNING),
-        ({"after": usage(None)}, "gc-counter-missing", Severity.INFO),
-        ({"conventional": disk(20 * MIB)}, "zoned-share-low", Severity.WARNING),
-        ({"conventional": disk(101 * MIB)}, "zoned-share-low", Severity.ERROR),
-    ],
-)
+PHASE_CASES: list[tuple[dict[str, Any], str, Severity]] = [
+    ({"exit_code": 1}, "exit-status", Severity.ERROR),
+    ({"exit_code": None, "signal": 11}, "exit-status", Severity.ERROR),
+    ({"exit_code": None, "signal": 15, "timed_out": True}, "phase-timeout", Severity.ERROR),
+    ({"parsed": parsed(summary=None, summaries=0)}, "summary-count", Severity.ERROR),
+    ({"parsed": parsed(summary=None, summaries=2)}, "summary-count", Severity.ERROR),
+    ({"parsed": None, "parse_error": "damaged"}, "output-malformed", Severity.ERROR),
+    (
+        {"parsed": parsed(summary=None, summaries=0, skipped=True)},
+        "benchmark-skipped",
+        Severity.ERROR,
+    ),
+    (
+        {"parsed": parsed(summary=Summary("overwrite", 1, 1, 1, 19_999, None))},
+        "operations-differ",
+        Severity.ERROR,
+    ),
+    ({"parsed": parsed(wrong_reads=1)}, "data-wrong", Severity.ERROR),
+    ({"output": "put error: No space left on device"}, "no-space", Severity.ERROR),
+    ({"database_log": "IO error: No space left on device"}, "no-space", Severity.ERROR),
+    ({"parsed": parsed(warnings=("WARNING: x",))}, "db-bench-warning", Severity.INFO),
+    ({"parsed": debug_build()}, "assertions-enabled", Severity.INFO),
+    (
+        {"exit_code": None, "signal": 9, "stalled": True},
+        "phase-stalled",
+        Severity.ERROR,
+    ),
+    ({"after": usage(1)}, "gc-never-ran", Severity.WARNING),
+    ({"after": usage(None)}, "gc-counter-missing", Severity.INFO),
+    ({"conventional": disk(20 * MIB)}, "zoned-share-low", Severity.WARNING),
+    ({"conventional": disk(101 * MIB)}, "zoned-share-low", Severity.ERROR),
+]
+
+
+@pytest.mark.parametrize(("changes", "code", "severity"), PHASE_CASES)
 def test_phase_rules(
     good: RunFacts, changes: dict[str, Any], code: str, severity: Severity
 ) -> None:
     assert [(i.code, i.severity) for i in judge(with_phase(good, **changes))] == [(code, severity)]
 
 
-@pytest.mark.parametrize(
-    ("changes", "code", "severity"),
-    [
-        ({"kernel_log": None}, "kernel-log-missing", Severity.WARNING),
-        (
-            {"kernel_log": "9.1 I/O error, dev nvme0n2, sector 0 op 0x1:(WRITE)\n"},
-            "io-errors",
-            Severity.ERROR,
-        ),
-        (
-            {"kernel_log": "9.1 nvme0n2: active zones exceeded error\n"},
-            "active-zones-exceeded",
-            Severity.ERROR,
-        ),
-        (
-            {"kernel_log": "9.1 nvme0n2: open zones exceeded error\n"},
-            "open-zones-exceeded",
-            Severity.ERROR,
-        ),
-        (
-            {"utilisation": Utilisation(0.8, 0.02, 0.77, None, 1, 1, 1, 1, 1, 0.9)},
-            "utilisation-missed",
-            Severity.ERROR,
-        ),
-        ({"clock_jump": -3.0}, "clock-jump", Severity.WARNING),
-        ({"idle_written": {"nvme0n2": 4096}}, "other-io", Severity.ERROR),
-    ],
-)
+RUN_CASES: list[tuple[dict[str, Any], str, Severity]] = [
+    ({"kernel_log": None}, "kernel-log-missing", Severity.WARNING),
+    (
+        {"kernel_log": "9.1 I/O error, dev nvme0n2, sector 0 op 0x1:(WRITE)\n"},
+        "io-errors",
+        Severity.ERROR,
+    ),
+    (
+        {"kernel_log": "9.1 nvme0n2: active zones exceeded error\n"},
+        "active-zones-exceeded",
+        Severity.ERROR,
+    ),
+    (
+        {"kernel_log": "9.1 nvme0n2: open zones exceeded error\n"},
+        "open-zones-exceeded",
+        Severity.ERROR,
+    ),
+    (
+        {"utilisation": Utilisation(0.8, 0.02, 0.77, None, 1, 1, 1, 1, 1, 0.9)},
+        "utilisation-missed",
+        Severity.ERROR,
+    ),
+    ({"clock_jump": -3.0}, "clock-jump", Severity.WARNING),
+    ({"idle_written": {"nvme0n2": 4096}}, "other-io", Severity.ERROR),
+]
+
+
+@pytest.mark.parametrize(("changes", "code", "severity"), RUN_CASES)
 def test_run_rules(good: RunFacts, changes: dict[str, Any], code: str, severity: Severity) -> None:
     assert [(i.code, i.severity) for i in judge(replace(good, **changes))] == [(code, severity)]
 
@@ -204,9 +226,154 @@ def test_tables_that_cannot_all_be_open(
     assert found == ([("open-files-few", Severity.WARNING)] if warned else [])
 
 
-def test_every_rule_is_covered_here() -> None:
-    # Add a case above (or in test_direct_io, test_ledger) when adding a rule.
-    assert len(RULES) == 20
+DIRECT = {"use_direct_reads": True, "use_direct_io_for_flush_and_compaction": True}
+READS = 1000 * MIB  # what RocksDB asked its files for
+
+
+def drive(run: RunFacts, model: str, kind: DeviceKind = DeviceKind.HARDWARE) -> RunFacts:
+    device = replace(run.spec.device, kind=kind, model=model)
+    return replace(run, spec=replace(run.spec, device=device))
+
+
+def reading(read: int) -> PhaseFacts:
+    """A phase that only reads, of which ``read`` bytes reached the device."""
+    spec = phase("readrandom", PhaseRole.MEASURED, user_bytes_per_operation=0, expects_gc=False)
+    tickers = dict.fromkeys(READ_TICKERS, READS // 2)
+    return replace(
+        plain(),
+        spec=replace(spec, flags={"statistics": True}),
+        parsed=parsed(statistics=Statistics(tickers, {})),
+        zoned=DiskCounters(10, read, 0, 0, 0),
+        conventional=DiskCounters(0, 0, 0, 0, 0),
+    )
+
+
+def closing(**changes: Any) -> Ledger:
+    """A ledger of one interval, in which kernel and device agree unless told otherwise."""
+    closure = Closure("kernel", "device", State.EXACT, above=9, below=9, low=9, high=9)
+    values: dict[str, Any] = dict.fromkeys(Entry.__slots__)
+    values |= {"name": "overwrite", "settled": True, "witness": "", "witness_failed": False}
+    values |= {"closures": (closure,)} | changes
+    return Ledger("f2fs", (Entry(**values),))
+
+
+@pytest.fixture
+def observed(good: RunFacts) -> RunFacts:
+    """A good run on a known drive of which everything was observed, so that every rule looks."""
+    flags = {"open_files": 100, "target_file_size_base": MIB, **DIRECT}
+    writing = replace(
+        good.phases[0], spec=replace(good.phases[0].spec, flags=flags), seconds=0.25,
+        parsed=parsed(levels=()),
+    )  # fmt: skip
+    run = drive(good, "WZS4C8T1TDSP303")
+    return replace(
+        run,
+        phases=(writing, reading(READS)),
+        direct_io=DirectIo(reads=True, writes=True, source="a probe"),
+        ledger=closing(),
+    )
+
+
+def test_a_good_run_that_was_wholly_observed_has_no_issues(observed: RunFacts) -> None:
+    assert judge(observed) == ()
+
+
+def emulated(run: RunFacts) -> RunFacts:
+    return drive(run, "QEMU NVMe Ctrl", DeviceKind.EMULATED)
+
+
+CASES: list[tuple[Callable[[RunFacts], RunFacts], str, Severity]] = [
+        (lambda run: replace(run, direct_io=replace(run.direct_io, reads=False)),
+         "direct-reads-buffered", Severity.WARNING),
+        (lambda run: replace(run, direct_io=replace(run.direct_io, writes=False)),
+         "direct-writes-buffered", Severity.WARNING),
+        (lambda run: replace(run, utilisation=replace(run.utilisation, database_bytes=91 * MIB)),
+         "open-files-few", Severity.WARNING),
+        (lambda run: replace(run, phases=(run.phases[0], reading(READS // 2 - MIB))),
+         "cache-served", Severity.WARNING),
+        # 101 MiB of writes and 1155 MiB/s: 0.087 s of 0.3 s.
+        (lambda run: with_phase(run, seconds=0.3), "bandwidth-low", Severity.WARNING),
+        (lambda run: drive(run, "a drive nobody measured"), "bandwidth-unknown", Severity.INFO),
+        (lambda run: replace(run, untraced=Reason("program-missing", "no bpftrace")),
+         "not-traced", Severity.INFO),
+        (lambda run: replace(run, spec=replace(run.spec, tracing=Tracing.ALL)),
+         "every-command-kept", Severity.WARNING),
+        (lambda run: with_phase(run, traced=replace(SEEN, problems=("lost 3 lines",))),
+         "trace-incomplete", Severity.ERROR),
+        (lambda run: with_phase(run, traced=SEEN), "closure-driver-commands", Severity.ERROR),
+        (lambda run: replace(run, ledger=closing(closures=(BROKEN,))),
+         "closure-broken", Severity.ERROR),
+        (lambda run: replace(run, ledger=closing(settled=False)),
+         "barrier-unsettled", Severity.WARNING),
+        (lambda run: replace(run, ledger=closing(witness="no answer", witness_failed=True)),
+         "witness-missing", Severity.WARNING),
+        *((lambda run, code=code, severity=severity: replace(
+            run, caveats=(Issue(code, severity, "as the level says"),)), code, severity)
+          for code, severity in (
+              ("fsck", Severity.ERROR), ("mapping-volatile", Severity.INFO),
+              ("own-db-bench", Severity.WARNING), ("commands-lost", Severity.ERROR),
+               ("active-limit-ignored", Severity.WARNING),
+              ("active-limit-ignored", Severity.INFO))),
+        *((lambda run, changes=changes: with_phase(run, **changes), code, severity)
+          for changes, code, severity in PHASE_CASES),
+        *((lambda run, changes=changes: replace(run, **changes), code, severity)
+          for changes, code, severity in RUN_CASES),
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(("change", "code", "severity"), CASES)
+def test_each_issue_fires_for_its_own_rule(
+    observed: RunFacts, change: Callable[[RunFacts], RunFacts], code: str, severity: Severity
+) -> None:
+    run = change(observed)
+    assert (code, severity) in {(issue.code, issue.severity) for issue in judge(run)}
+    (rule,) = (rule for rule, codes in RULES.items() if code in {one.name for one in codes})
+    assert {issue.code for issue in rule(run)} == {code}
+    (declared,) = (one for one in RULES[rule] if one.name == code)
+    assert severity in declared.severities
+
+
+def test_each_issue_of_the_registry_has_a_case() -> None:
+    declared = {
+        (code.name, severity)
+        for codes in RULES.values()
+        for code in codes
+        for severity in code.severities
+    }
+    assert {case[1:] for case in CASES} == declared
+
+
+def test_every_issue_that_code_can_raise_is_in_the_registry() -> None:
+    """What is raised elsewhere (levels, the runner) travels with ``devices.level_caveats``."""
+    known = {code.name for codes in RULES.values() for code in codes}
+    raised = set()
+    for file in sorted((ROOT / "harness").rglob("*.py")):
+        for text in re.findall(r'\b[iI]ssue\(\s*f?"([^"]+)"', file.read_text()):
+            raised.add(re.sub(r"\{\w+\}", "[a-z]+", text))
+    assert len(raised) > 20
+    for pattern in raised:
+        assert any(re.fullmatch(pattern, name) for name in known), f"{pattern}: add it, make docs"
+
+
+def test_the_page_of_rules_is_up_to_date(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["rules", "--format", "md"]) == 0
+    assert capsys.readouterr().out == (ROOT / "docs/rules.md").read_text(), "run: make docs"
+    for form in ("table", "json", "csv"):
+        assert main(["rules", "--format", form]) == 0
+        assert "closure-broken" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("serial", "expected"), [("fake0", (100 + 1) / 1155 / 0.25), ("another", 100 / 1155 / 0.25)]
+)
+def test_bandwidth_is_that_of_the_drive(observed: RunFacts, serial: str, expected: float) -> None:
+    """A sibling's bytes are the same drive's; another drive's are not."""
+    device = observed.spec.device
+    sibling = replace(device, identity=replace(device.identity, serial=serial))
+    spec = replace(observed.spec, conventional=sibling)
+    assert bandwidth.share(spec, observed.phases[0]) == pytest.approx(expected)
+    assert bandwidth.share(emulated(observed).spec, observed.phases[0]) is None
+    assert judge(emulated(observed)) == ()
 
 
 @pytest.mark.parametrize(("told", "expected"), [(50 * MIB, 2.02), (0, None)])

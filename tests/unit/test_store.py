@@ -12,7 +12,7 @@ from harness.errors import ConfigError, HostError, RunFailed
 from harness.run.journal import Entry, Event, Journal
 from harness.run.lock import exclusive, is_held
 from harness.run.progress import Progress, announce, human_seconds, load
-from harness.store import rundir
+from harness.store import checksums, packed, rundir
 from harness.store.files import write_atomic
 from harness.store.rundir import RunWriter, attempts, split_attempt
 
@@ -71,6 +71,15 @@ def test_run_directory_appears_whole_or_not_at_all(tmp_path: Path) -> None:
     assert rundir.completed(tmp_path) == [final]
     with pytest.raises(RunFailed, match="nothing is ever overwritten"):
         RunWriter(tmp_path, "x--r01")
+
+
+def test_large_raw_files_are_packed_under_the_checksums(tmp_path: Path) -> None:
+    writer = RunWriter(tmp_path, "x--r01")
+    writer.write("raw/printed", "hello\n" * 1000)
+    final = writer.commit()
+    assert packed.text(final / "raw/printed") == "hello\n" * 1000
+    assert (final / "SHA256SUMS").read_text().endswith("  raw/printed.xz\n")
+    assert checksums.problems(final) == []
 
 
 @pytest.mark.parametrize("place", ["write", "commit"])

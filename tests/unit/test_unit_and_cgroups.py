@@ -111,6 +111,42 @@ def test_cpu_is_accounted_by_cgroup(tmp_path: Path) -> None:
     assert (own / "cgroup.procs").read_text() == str(os.getpid())
 
 
+def test_memory_and_io_are_counted_per_group_while_it_lasts(tmp_path: Path) -> None:
+    """A group with controllers may hold no process, so they go before the runner comes back."""
+    own = tmp_path / "unit"
+    own.mkdir()
+    with cgroups(tmp_path, "0::/unit\n") as groups:
+        assert groups.load == own / "load"
+        assert (own / "cgroup.subtree_control").read_text() == "+io"  # the last one written
+    assert (own / "cgroup.subtree_control").read_text() == "-io"
+
+
+def test_memory_of_the_load_is_limited_and_given_back(tmp_path: Path) -> None:
+    (tmp_path / "unit").mkdir()
+    with cgroups(tmp_path, "0::/unit\n") as groups:
+        assert groups.load is not None
+        files = [groups.load / name for name in ("memory.max", "memory.swap.max")]
+        for file in files:
+            file.write_text("")
+        groups.limit_memory(256 << 20)
+        assert [file.read_text() for file in files] == ["268435456", "0"]
+        for file in files:  # the kernel's do not keep what was longer
+            file.write_text("")
+        groups.limit_memory(None)
+        assert [file.read_text() for file in files] == ["max", "max"]
+
+
+@pytest.mark.parametrize("membership", ["", "0::/unit\n"], ids=["no cgroups", "no controller"])
+def test_a_limit_that_cannot_be_set_is_said(tmp_path: Path, membership: str) -> None:
+    (tmp_path / "unit").mkdir()
+    with cgroups(tmp_path, membership) as groups:
+        groups.limit_memory(None)
+        with pytest.raises(HostError, match="memory_limit cannot be set") as caught:
+            groups.limit_memory(1 << 30)
+        assert caught.value.code == "memory-limit"
+        assert groups.load is None or not (groups.load / "memory.max").exists()
+
+
 @pytest.mark.parametrize("membership", ["", "0::/absent\n", "1:cpu:/v1\n"])
 def test_without_cgroups_nothing_is_measured(tmp_path: Path, membership: str) -> None:
     with cgroups(tmp_path, membership) as groups:

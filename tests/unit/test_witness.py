@@ -98,6 +98,8 @@ class Drive:
         self.identify[261] = int(by_namespace)
         self.written = written
         self.asked: list[int] = []
+        self.media = 12345
+        self.guid = "c5af1028eabff2a49c4f6f7cc914d5af"
 
     def ioctl(self, _fd: int, request: int, command: bytearray) -> int:
         assert request == 0xC0484E41
@@ -106,9 +108,15 @@ class Drive:
         if opcode == 0x06:
             answer = bytearray(self.identify)
         else:
-            assert (opcode, word10) == (0x02, (512 // 4 - 1) << 16 | 0x02)
-            self.asked.append(nsid)
+            page = word10 & 0xFF
+            assert (opcode, word10 >> 16, page in {0x02, 0xC0}) == (0x02, 512 // 4 - 1, True)
             answer = bytearray(512)
+            if page == 0xC0:
+                answer[0:16] = self.media.to_bytes(16, "little")
+                answer[496:512] = bytes.fromhex(self.guid)
+                ctypes.memmove(address, bytes(answer), length)
+                return 0
+            self.asked.append(nsid)
             answer[32:48] = (99).to_bytes(16, "little")  # data units read
             answer[48:64] = self.written[nsid].to_bytes(16, "little")
         assert len(answer) == length
@@ -168,3 +176,32 @@ def test_devices_that_take_write_zeroes(host: FakeHost) -> None:
         (queue / "write_zeroes_max_bytes").write_text("131072\n")
     assert host.zeroes("nvme0n1")
     assert not host.zeroes("nvme0n2")  # zones are reset instead
+
+
+@pytest.mark.parametrize(
+    ("guid", "count", "model", "told"),
+    [
+        ("c5af1028eabff2a49c4f6f7cc914d5af", 12345, "WZS4C8T1TDSP303", True),
+        ("00af1028eabff2a49c4f6f7cc914d5af", 12345, "WZS4C8T1TDSP303", False),  # a vendor's own
+        ("c5af1028eabff2a49c4f6f7cc914d5af", 0, "WZS4C8T1TDSP303", False),
+        ("c5af1028eabff2a49c4f6f7cc914d5af", 12345, "QEMU NVMe Ctrl", False),
+    ],
+)
+def test_what_a_drive_wrote_to_its_media(
+    host: FakeHost,
+    drive: Callable[[Drive], Drive],
+    guid: str,
+    count: int,
+    model: str,
+    *,
+    told: bool,
+) -> None:
+    one = drive(Drive(by_namespace=True, written={}))
+    one.guid, one.media = guid, count
+    for name in ("nvme0n1", "nvme0n2"):
+        (host.sysfs.block(name) / "device/model").write_text(f"{model}\n")
+    both = "nvme0n1+nvme0n2"
+    expected = Witness(
+        "OCP physical media units written", 1, {both: 12345}, {both: ("nvme0n1", "nvme0n2")}
+    )
+    assert host.media(["nvme0n2"]) == (expected if told else None)

@@ -11,6 +11,7 @@ import pytest
 from harness.errors import ToolFailed
 from harness.levels.base import LevelUp
 from harness.levels.xfs import Xfs
+from harness.observe.gauges import Reader
 from harness.store.spec import Bytes
 from harness.tools import mkfs_xfs, xfs_stats
 from harness.tools.kernel import Kernel
@@ -158,6 +159,15 @@ def test_a_kernel_without_counters_tells_nothing(mounted: tuple[Xfs, LevelUp, Pa
     assert (usage.gc_events, usage.gc_bytes) == (None, None)
     assert usage.gc_source.endswith("this kernel does not have them")
     assert usage.raw["max_open_zones"] == 13
+
+
+def test_series_are_the_counters(mounted: tuple[Xfs, LevelUp, Path]) -> None:
+    level, up, stats = mounted
+    reader = Reader(level.gauges(up))
+    assert dict(zip(reader.columns, reader.read(), strict=True)) == level.gc(up).raw
+    stats.write_text("zoned 1 2 3\n")  # damaged: null, and the run goes on
+    assert reader.read()[:4] == [None] * 4
+    reader.close()
 
 
 @pytest.mark.parametrize("text", ["zoned 1 2 3\n", "gc xpc 4\n", "zoned 1 2\ngc xpc 4\n"])

@@ -1,0 +1,93 @@
+"""Did the write-ahead log reach the devices alike on both sides? By bytes, not by settings.
+
+A log that is not synced may sit in a file system's page cache until it is deleted: the level then
+writes less, and would lose more. zlfs and zenfs write all of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from analysis.load import RunRecord
+from harness.metrics import Kind, MetricInfo
+
+# Shares of the log that reached the devices may differ by this much.
+MARGIN = 0.10
+# Bytes that contain the log, beside all times of a phase that writes it.
+_CONTAIN = frozenset({
+    "zoned_written", "conventional_written", "device_written", "write_amplification",
+    "level_write_amplification", "media_bytes", "wa_total",
+})  # fmt: skip
+
+
+def unlike(
+    key: str,
+    info: MetricInfo,
+    base: tuple[str, list[RunRecord]],
+    level: tuple[str, list[RunRecord]],
+) -> str | None:
+    """Return why a metric cannot be compared; None when it can, or when nobody counted.
+
+    A metric of the whole run is as good as its worst phase.
+    """
+    if not _contains(info):
+        return None
+    phase = key.rpartition(".")[0]
+    names = [phase]
+    if phase == "run":
+        names = [spec.name for run in (*base[1], *level[1]) for spec in run.measured]
+    for name in dict.fromkeys(names):
+        left, right = (_mean(runs, name) for _, runs in (base, level))
+        if left is not None and right is not None and abs(left - right) > MARGIN:
+            return f"{left:.0%} of {base[0]}'s WAL reached the devices, {right:.0%} of {level[0]}'s"
+    return None
+
+
+def uncounted(
+    key: str,
+    info: MetricInfo,
+    base: tuple[str, list[RunRecord]],
+    level: tuple[str, list[RunRecord]],
+) -> str | None:
+    """Return a warning where levels differ, there was a log that is not synced, and no count."""
+    phase = key.rpartition(".")[0]
+    runs = [run for run in (*base[1], *level[1]) if run.ok]
+    if not _contains(info) or len({run.spec.level for run in runs}) == 1:
+        return None
+    counted = all(_mean(side[1], phase) is not None for side in (base, level))
+    if counted or not any(_logs(run, phase) for run in runs):
+        return None
+    return "WAL not synced, its bytes not counted: one side may have kept it in its page cache"
+
+
+def reached(run: RunRecord, phase: str) -> float | None:
+    """Return the share of the WAL's bytes that reached the devices, at most: 0 to 1.
+
+    (H - gc - Lf - Lc) / Lw, cut off at both ends: H has the level's metadata too. None without a
+    WAL, or where one of them was not counted. A level without collection has no gc.
+    """
+    device, wal, flush, compaction, gc = (
+        run.value(f"{phase}.{name}")
+        for name in ("device_written", "wal_bytes", "flush_bytes", "compaction_bytes", "gc_bytes")
+    )
+    if device is None or not wal or flush is None or compaction is None:
+        return None
+    return min(1.0, max(0.0, (device - (gc or 0) - flush - compaction) / wal))
+
+
+def _contains(info: MetricInfo) -> bool:
+    return info.kind is Kind.TIME or info.name in _CONTAIN
+
+
+def _logs(run: RunRecord, phase: str) -> bool:
+    """Return whether a phase is known to write a log without syncing it."""
+    for spec in run.spec.phases:
+        flags = spec.flags
+        if spec.name == phase and spec.user_bytes_per_operation and "disable_wal" in flags:
+            return not flags["disable_wal"] and not flags.get("sync", False)
+    return False
+
+
+def _mean(runs: Iterable[RunRecord], phase: str) -> float | None:
+    shares = [share for run in runs if run.ok and (share := reached(run, phase)) is not None]
+    return sum(shares) / len(shares) if shares else None

@@ -1,0 +1,24 @@
+"""Arithmetic with numbers that may be null: what needs an unknown number is unknown."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TypeVar
+
+Number = TypeVar("Number", int, float)
+
+
+def difference(before: Number | None, after: Number | None) -> Number | None:
+    """Return after - before."""
+    return None if before is None or after is None else after - before
+
+
+def total(values: Iterable[int | None]) -> int | None:
+    """Return the sum, 0 of nothing."""
+    known = list(values)
+    return None if None in known else sum(value or 0 for value in known)
+
+
+def ratio(above: float | None, below: float | None) -> float | None:
+    """Return above / below; null as well where ``below`` is 0."""
+    return above / below if above is not None and below else None

@@ -1,0 +1,108 @@
+"""Numbers that are read about once a second: files that stay open, and series made of them."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from harness.errors import ZonelabError
+
+_LARGEST = 1 << 14  # memory.stat of a cgroup has 1.5 KiB, sysfs files at most a page
+
+Values = Sequence[int | None]
+
+
+@dataclass(frozen=True, slots=True)
+class Gauge:
+    """A file of the kernel's, the columns it gives, and how; null where it has no such number.
+
+    ``tail`` reads the end of a file that grows.
+    """
+
+    path: Path
+    columns: tuple[str, ...]
+    parse: Callable[[bytes], Values]
+    tail: bool = False
+
+
+def number(path: Path, column: str) -> Gauge:
+    """Return the gauge of a file with one number in it (sysfs)."""
+    return Gauge(path, (column,), lambda data: [int(data)])
+
+
+def fields(path: Path, columns: dict[str, str], *, scale: int = 1) -> Gauge:
+    """Return the gauge of a file of lines ``name value`` or ``name: value``.
+
+    Args:
+        path: the file.
+        columns: column by the name in the file; the first line of that name counts.
+        scale: what a value is multiplied by.
+    """
+    patterns = [re.compile(rb"^%s:?\s+(\d+)" % name.encode(), re.MULTILINE) for name in columns]
+
+    def parse(data: bytes) -> Values:
+        found = [pattern.search(data) for pattern in patterns]
+        return [int(match[1]) * scale if match else None for match in found]
+
+    return Gauge(path, tuple(columns.values()), parse)
+
+
+def pressure(path: Path, column: str) -> Gauge:
+    """Return the gauge of a pressure file: microseconds in which some, or all, tasks waited."""
+    pattern = re.compile(rb"^(some|full) .*total=(\d+)$", re.MULTILINE)
+
+    def parse(data: bytes) -> Values:
+        found = dict(pattern.findall(data))
+        return [int(found[kind]) if kind in found else None for kind in (b"some", b"full")]
+
+    return Gauge(path, (f"{column}_some_us", f"{column}_full_us"), parse)
+
+
+def devices_io(path: Path, columns: tuple[str, str]) -> Gauge:
+    """Return the gauge of a cgroup's io.stat: bytes read and written, over all devices."""
+    read, written = re.compile(rb"\brbytes=(\d+)"), re.compile(rb"\bwbytes=(\d+)")
+
+    def parse(data: bytes) -> Values:
+        return [sum(map(int, read.findall(data))), sum(map(int, written.findall(data)))]
+
+    return Gauge(path, columns, parse)
+
+
+class Reader:
+    """Reads gauges again and again; a file that is not there yet is tried each time."""
+
+    def __init__(self, gauges: Sequence[Gauge]) -> None:
+        self._gauges = tuple(gauges)
+        self._files: dict[Path, int] = {}
+
+    @property
+    def columns(self) -> list[str]:
+        """All columns, in order."""
+        return [column for gauge in self._gauges for column in gauge.columns]
+
+    def read(self) -> list[int | None]:
+        """Return one value per column."""
+        values: list[int | None] = []
+        for gauge in self._gauges:
+            found = self._one(gauge)
+            values += found if found is not None else [None] * len(gauge.columns)
+        return values
+
+    def close(self) -> None:
+        """Close the files."""
+        for descriptor in self._files.values():
+            os.close(descriptor)
+        self._files.clear()
+
+    def _one(self, gauge: Gauge) -> Values | None:
+        try:
+            if gauge.path not in self._files:
+                self._files[gauge.path] = os.open(gauge.path, os.O_RDONLY | os.O_CLOEXEC)
+            descriptor = self._files[gauge.path]
+            begin = max(os.fstat(descriptor).st_size - _LARGEST, 0) if gauge.tail else 0
+            return gauge.parse(os.pread(descriptor, _LARGEST, begin))
+        except (OSError, ValueError, ZonelabError):
+            return None  # not there (yet, any more), or not a number: null, never 0

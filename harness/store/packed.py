@@ -1,0 +1,83 @@
+"""Files of ``raw/`` that are packed: their name is what it was, and ``.xz`` behind it.
+
+Text of programs packs to a fifth, and a campaign has hundreds of them: what is larger than
+:data:`LARGE` is packed when a run is complete. Whoever reads names the file without the suffix.
+"""
+
+from __future__ import annotations
+
+import gzip
+import io
+import lzma
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import IO, Any
+
+# Bytes. Below, a file is one block of most file systems, packed or not.
+LARGE = 4096
+UNREADABLE = (OSError, EOFError, lzma.LZMAError)
+
+# As fast as gzip on RocksDB's LOG, and two thirds of its size.
+_XZ_PRESET = 1
+# gzip was what the first releases packed with.
+_PACKED = (".xz", ".gz")
+_OPEN: dict[str, Callable[..., IO[Any]]] = {"": open, ".xz": lzma.open, ".gz": gzip.open}
+
+
+def find(path: Path) -> Path | None:
+    """Return the file as it is stored, packed or not; None when it was not kept."""
+    stored = (path.with_name(path.name + suffix) for suffix in _OPEN)
+    return next((one for one in stored if one.is_file()), None)
+
+
+def opened(path: Path) -> IO[str] | None:
+    """Open a file as UTF-8 text, packed or not; None when it was not kept."""
+    file = _bytes(path)
+    if file is None:
+        return None
+    return io.TextIOWrapper(file, encoding="utf-8", errors="replace", newline="\n")
+
+
+def text(path: Path, limit: int = -1) -> str:
+    """Return what is in a file, packed or not; nothing when it was not kept.
+
+    Args:
+        path: its name without a suffix of packing.
+        limit: bytes to read at most; -1 for all.
+    """
+    file = _bytes(path)
+    if file is None:
+        return ""
+    with file:
+        return file.read(limit).decode("utf-8", errors="replace")
+
+
+def copy(source: Path, packed: Path) -> None:
+    """Write a packed copy of a file.
+
+    Raises:
+        OSError: the source cannot be read, or the copy not be written.
+    """
+    with source.open("rb") as file, lzma.open(packed, "wb", preset=_XZ_PRESET) as out:
+        shutil.copyfileobj(file, out)
+
+
+def large(folder: Path) -> None:
+    """Pack the large files of a folder in place.
+
+    Raises:
+        OSError: a copy cannot be written; the file it is of is still there.
+    """
+    for path in sorted(folder.iterdir()):
+        if path.suffix not in _PACKED and path.stat().st_size > LARGE:
+            copy(path, path.with_name(path.name + ".xz"))
+            path.unlink()
+
+
+def _bytes(path: Path) -> IO[bytes] | None:
+    stored = find(path)
+    if stored is None:
+        return None
+    file: IO[bytes] = _OPEN[stored.name[len(path.name) :]](stored, "rb")
+    return file

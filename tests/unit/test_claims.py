@@ -1,0 +1,156 @@
+"""``zonelab verify --claims``: pass, fail, not shown, and files that are no claims."""
+
+import json
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from analysis import claims
+from analysis.claims import Outcome
+from analysis.load import load
+from harness.cli.main import main
+from harness.errors import ConfigError
+from harness.store.result import Result
+from harness.store.spec import Claim, Reason
+from tests.fixtures.campaigns import write_campaign
+
+WRITTEN = "overwrite.device_written"
+RATE = "overwrite.throughput"
+EXT4 = "conventional-ext4"
+
+
+def toml(folder: Path, *tables: str) -> Path:
+    path = folder / "claims.toml"
+    path.write_text("\n".join(f"[[claim]]\n{table}" for table in tables))
+    return path
+
+
+def table(oracle: str, level: str = "f2fs", metric: str = WRITTEN, more: str = "") -> str:
+    return (
+        f'id = "{level}-{oracle}-{metric}"\nmetric = "{metric}"\nlevel = "{level}"\n'
+        f'baseline = "{EXT4}"\noracle = "{oracle}"\n{more}'
+    )
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    return write_campaign(
+        tmp_path / "c", series=False, skipped={"xfs": Reason("kernel-too-old", "no zoned xfs")}
+    )
+
+
+Outcomes = Callable[..., dict[str, Outcome]]
+
+
+@pytest.fixture
+def outcomes(folder: Path) -> Outcomes:
+    def judged(*tables: str) -> dict[str, Outcome]:
+        found = claims.judge(load(folder), claims.read(toml(folder, *tables)))
+        return {one.claim.id: one.outcome for one in found}
+
+    return judged
+
+
+# In these synthetic campaigns f2fs writes about 1.25 times as much as ext4, btrfs 1.12 times.
+@pytest.mark.parametrize(
+    ("text", "outcome"),
+    [
+        (table("worse"), Outcome.PASS),
+        (table("different"), Outcome.PASS),
+        (table("better"), Outcome.FAIL),
+        (table("better", metric=RATE), Outcome.NOT_SHOWN),  # a time on an emulated device
+        (table("worse", level="xfs"), Outcome.NOT_SHOWN),  # skipped
+        (table("worse", level="zenfs"), Outcome.NOT_SHOWN),  # not there at all
+        (table("worse", metric="overwrite.pad_bytes"), Outcome.NOT_SHOWN),  # not measured
+        (table("different", metric="fillrandom.user_bytes"), Outcome.NOT_SHOWN),
+        (table("band", more="low = 1.1\nhigh = 1.4"), Outcome.PASS),
+        (table("band", more="low = 1.4\nhigh = 1.5"), Outcome.FAIL),
+        (table("band", more="low = 1.4\nhigh = 1.5\ntolerance = 0.3"), Outcome.PASS),
+        (table("band", more="low = 1.25\nhigh = 1.5"), Outcome.NOT_SHOWN),  # reaches over
+        (table("band", metric=RATE, more="low = 0.1\nhigh = 9"), Outcome.NOT_SHOWN),
+        (table("band", metric="overwrite.user_bytes", more="low = 1\nhigh = 1"), Outcome.PASS),
+    ],
+)
+def test_outcomes(outcomes: Outcomes, text: str, outcome: Outcome) -> None:
+    assert list(outcomes(text).values()) == [outcome]
+
+
+def test_ordinal_claims_of_a_file_are_holm_corrected(outcomes: Outcomes, folder: Path) -> None:
+    tables = [table("worse", level=level) for level in ("f2fs", "btrfs")]
+    alone = claims.judge(load(folder), claims.read(toml(folder, tables[0])))[0].why
+    beside = claims.judge(load(folder), claims.read(toml(folder, *tables)))[0].why
+    first, second = (float(re.findall(r"Holm p (.*)", why)[0]) for why in (alone, beside))
+    assert second >= first
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("[[claim]", "Expected"),
+        ("x = 1", r"needs \[\[claim\]\]"),
+        ("claim = 1", r"needs \[\[claim\]\]"),
+        ("[[claim]]\n" + table("best"), "no oracle 'best'"),
+        ("[[claim]]\n" + table("band"), "needs low and high"),
+        ("[[claim]]\n" + table("band", more="low = 2\nhigh = 1"), "the band is empty"),
+        ("[[claim]]\n" + table("band", more='low = "1"\nhigh = 2'), "'low' is not a positive"),
+        ("[[claim]]\n" + table("worse", more="low = 1\nhigh = 2"), "belong to the oracle"),
+        ("[[claim]]\n" + table("worse", more="colour = 1"), "unknown key 'colour'"),
+        ("[[claim]]\n" + table("worse", metric="overwrite.thruput"), "no metric"),
+        ("[[claim]]\n" + table("worse").replace('level = "f2fs"\n', ""), "needs a text 'level'"),
+        (("[[claim]]\n" + table("worse") + "\n") * 2, "there are two of this id"),
+    ],
+)
+def test_files_that_are_no_claims_are_refused(tmp_path: Path, text: str, message: str) -> None:
+    path = tmp_path / "claims.toml"
+    path.write_text(text)
+    with pytest.raises(ConfigError, match=message):
+        claims.read(path)
+
+
+def test_a_claim_may_be_of_some_runs_only(tmp_path: Path) -> None:
+    def change(result: Result) -> Result:
+        return result
+
+    factors = ({"scheduler": "none"}, {"scheduler": "mq-deadline"})
+    folder = write_campaign(tmp_path / "c", series=False, factors=factors, change=change)
+    both, one = (
+        claims.judge(load(folder), claims.read(toml(folder, table("worse", more=more))))[0]
+        for more in ("", 'where = {scheduler = "none"}')
+    )
+    assert (both.outcome, one.outcome) == (Outcome.PASS, Outcome.PASS)
+    assert "scheduler" in both.found
+    assert "scheduler" not in one.found
+
+
+class TestCommand:
+    """On the campaign of a real rig, which is whole."""
+
+    EXAMPLE = Path(__file__).parents[2] / "results/example"
+
+    def test_the_examples_own_claims_hold(self, capsys: pytest.CaptureFixture[str]) -> None:
+        assert main(["verify", str(self.EXAMPLE), "--claims", "--format", "json"]) == 0
+        found = json.loads(capsys.readouterr().out)
+        assert {one["outcome"] for one in found} == {"pass"}
+
+    def test_a_claim_that_fails(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        text = table("band", metric="overwrite.write_amplification", more="low = 2\nhigh = 3")
+        assert main(["verify", str(self.EXAMPLE), "--claims", str(toml(tmp_path, text))]) == 1
+        assert "fail" in capsys.readouterr().out
+
+    def test_a_campaign_that_is_not_whole_is_not_judged(
+        self, folder: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        assert main(["verify", str(folder), "--claims"]) == 4  # synthetic: has no raw files
+        assert "not judged" in capsys.readouterr().err
+
+
+def test_the_claims_of_a_study(tmp_path: Path) -> None:
+    own = (
+        Claim("C1", WRITTEN, "f2fs", EXT4, "worse"),
+        Claim("C2", WRITTEN, "f2fs", EXT4, "better"),
+    )
+    data = load(write_campaign(tmp_path / "c", series=False, claims=own))
+    found = claims.judge(data, claims.of_plan(data.plan))
+    assert [one.outcome for one in found] == [Outcome.PASS, Outcome.FAIL]

@@ -1,0 +1,295 @@
+"""What may be compared with what: campaigns, hosts, cells, factors; pairing and obstacles."""
+
+import dataclasses
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from analysis import wal
+from analysis.compare import Comparison, Row, compare
+from analysis.load import Pool, load, load_pool
+from analysis.stats import Method, Verdict
+from harness.cli.main import main
+from harness.errors import UsageError
+from harness.store import checksums
+from harness.store.result import Result, Status
+from harness.store.spec import DeviceKind
+from tests.fixtures.campaigns import MIB, with_metric, with_status, write_campaign
+from tests.unit.test_bottleneck import recorded
+
+WRITTEN = "overwrite.device_written"
+RATE = "overwrite.throughput"
+Change = Callable[[Result], Result]
+
+
+def grown(factor: float, level: str = "") -> Change:
+    """Write more to the devices in the overwrite."""
+
+    def change(result: Result) -> Result:
+        value = result.metrics[WRITTEN].value
+        if value is None or (level and result.level != level):
+            return result
+        return with_metric(result, WRITTEN, int(value * factor))
+
+    return change
+
+
+def campaigns(tmp_path: Path, change: Change, **options: Any) -> list[Path]:
+    return [
+        write_campaign(tmp_path / "before", series=False, **options),
+        write_campaign(tmp_path / "after", series=False, change=change, **options),
+    ]
+
+
+def row(comparison: Comparison, stratum: str, metric: str = WRITTEN) -> Row:
+    return next(r for r in comparison.rows if (r.metric, r.stratum) == (metric, stratum))
+
+
+def test_two_campaigns_are_paired_by_what_else_their_runs_are(tmp_path: Path) -> None:
+    comparison = compare(load_pool(campaigns(tmp_path, grown(1.2, "f2fs"))))
+    assert (comparison.contrast, comparison.baseline) == ("campaign", "before")
+    assert comparison.values == ("before", "after")
+    f2fs, btrfs = row(comparison, "f2fs"), row(comparison, "btrfs")
+    assert (f2fs.estimate.method, f2fs.estimate.n) == (Method.PAIRED, 3)
+    assert f2fs.estimate.center == pytest.approx(1.2, rel=1e-6)
+    assert f2fs.verdict is Verdict.WORSE
+    assert btrfs.verdict is Verdict.NO_DIFFERENCE
+    assert not comparison.differences
+    assert {cell.cell for cell in comparison.cells} >= {"before/f2fs", "after/f2fs"}
+
+
+def test_campaigns_with_other_seeds_are_not_paired(tmp_path: Path) -> None:
+    before, after = campaigns(
+        tmp_path, lambda r: dataclasses.replace(grown(1.2)(r), seed=r.seed + 7)
+    )
+    found = row(compare(load_pool([before, after])), "f2fs")
+    assert (found.estimate.method, found.verdict) == (Method.WELCH, Verdict.WORSE)
+
+
+def test_a_campaign_can_be_the_gate_of_a_change(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    before, after = map(str, campaigns(tmp_path, grown(1.2, "f2fs")))
+    gate = ["compare", before, after, "--metric", WRITTEN, "--threshold"]
+    assert main([*gate, "5"]) == 1
+    assert (
+        "regression: overwrite.device_written of after (f2fs) is worse" in capsys.readouterr().err
+    )
+    assert main([*gate, "25"]) == 0
+    assert main(["compare", after, before, *gate[3:], "5"]) == 0  # it became better
+
+
+def test_a_gate_does_not_open_for_runs_that_failed(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def change(result: Result) -> Result:
+        return with_status(result, Status.FAILED) if result.level == "f2fs" else result
+
+    before, after = campaigns(tmp_path, change)
+    comparison = compare(load_pool([before, after]))
+    assert comparison.absent == ("after (f2fs)",)
+    assert comparison.skipped["after (f2fs)"] == "no ok run (3 failed)"
+    assert main(["compare", str(before), str(after), "--threshold", "5"]) == 4
+    assert "after (f2fs): no ok run (3 failed)" in capsys.readouterr().err
+    assert main(["compare", str(before), str(after), "--where", "level=btrfs",
+                 "--metric", WRITTEN, "--threshold", "5"]) == 0  # fmt: skip
+
+
+def test_hosts_are_compared_and_what_they_are_is_no_obstacle(tmp_path: Path) -> None:
+    folder = write_campaign(
+        tmp_path / "c", series=False, hosts=("one", "two"), host_changes={"two": {"cpus": 8}}
+    )
+
+    comparison = compare(load(folder), contrast="host", baseline="one")
+    found = row(comparison, "f2fs")
+    assert (found.estimate.method, found.estimate.n) == (Method.PAIRED, 3)
+    assert found.verdict is not Verdict.NOT_COMPARABLE
+    levels = compare(load(folder))
+    assert levels.rows[0].estimate.n == 6  # blocks of both hosts, each within its own
+
+
+def test_any_two_cells(tmp_path: Path) -> None:
+    factors = ({"scheduler": "none"}, {"scheduler": "mq-deadline"})
+    pool = load_pool([write_campaign(tmp_path / "c", series=False, factors=factors)])
+    comparison = compare(
+        pool, contrast="cell", baseline="f2fs-scheduler-none",
+        against=["btrfs-scheduler-mq-deadline"],
+    )  # fmt: skip
+    (found,) = [r for r in comparison.rows if r.metric == WRITTEN]
+    assert (found.level, found.stratum) == ("btrfs-scheduler-mq-deadline", "")
+    assert (found.estimate.method, found.estimate.n) == (Method.PAIRED, 3)
+    assert not comparison.differences  # level and scheduler are what is compared
+    with pytest.raises(UsageError, match="no other cell 'ext4'"):
+        compare(pool, contrast="cell", baseline="f2fs-scheduler-none", against=["ext4"])
+
+
+def test_cells_of_two_campaigns(tmp_path: Path) -> None:
+    comparison = compare(
+        load_pool(campaigns(tmp_path, grown(1.1))),
+        contrast="cell", baseline="before/f2fs", against=["after/btrfs"],
+    )  # fmt: skip
+    assert {(r.baseline, r.level) for r in comparison.rows} == {("before/f2fs", "after/btrfs")}
+    assert row(comparison, "").estimate.method is Method.PAIRED
+
+
+def test_campaigns_of_one_name_and_a_campaign_named_twice(tmp_path: Path) -> None:
+    one = write_campaign(tmp_path / "a" / "c", series=False)
+    other = write_campaign(tmp_path / "b" / "c", series=False)
+    assert compare(load_pool([one, other])).values == (str(one), str(other))
+    with pytest.raises(UsageError, match="named twice"):
+        load_pool([one, one])
+
+
+def test_campaign_is_no_contrast_where_there_is_one(tmp_path: Path) -> None:
+    pool = load_pool([write_campaign(tmp_path / "c", series=False)])
+    with pytest.raises(UsageError, match="no factor 'campaign'"):
+        compare(pool, contrast="campaign")
+    with pytest.raises(UsageError, match="no level 'xfs'"):
+        compare(pool, where={"level": "xfs"})
+    assert main(["compare", str(tmp_path / "c"), "--where", "level"]) == 2
+
+
+def with_flag(name: str, value: object) -> Callable[[Path], None]:
+    """Change a flag in every run.json of a campaign, as if it had been planned so."""
+
+    def apply(folder: Path) -> None:
+        for path in folder.glob("hosts/*/runs/*/run.json"):
+            spec = json.loads(path.read_text())
+            for phase in spec["phases"]:
+                phase["flags"][name] = value
+            path.write_text(json.dumps(spec))
+            checksums.write(path.parent)
+
+    return apply
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("num", 7), ("value_size", 100), ("threads", 8), ("use_direct_reads", False)],
+)
+def test_campaigns_that_did_other_work_are_not_judged(
+    tmp_path: Path, name: str, value: object
+) -> None:
+    before, after = campaigns(tmp_path, grown(1.2))
+    with_flag(name, value)(after)
+    found = row(compare(load_pool([before, after])), "f2fs")
+    assert found.verdict is Verdict.NOT_COMPARABLE
+
+
+@pytest.mark.parametrize(("before", "blocks"), [({"writes": True}, True), ({}, False)])
+def test_direct_writes_that_were_direct_once_only_block_the_verdict(
+    tmp_path: Path, before: dict[str, bool], blocks: bool
+) -> None:
+    def change(effective: dict[str, bool]) -> Change:
+        def changed(result: Result) -> Result:
+            level = {**result.manifest["level"], "direct_io": {"effective": effective}}
+            return dataclasses.replace(result, manifest={**result.manifest, "level": level})
+
+        return changed
+
+    paths = [
+        write_campaign(tmp_path / name, series=False, change=change(effective))
+        for name, effective in (("before", before), ("after", {"writes": False}))
+    ]
+    comparison = compare(load_pool(paths))
+    assert (row(comparison, "f2fs").verdict is Verdict.NOT_COMPARABLE) is blocks
+    assert comparison.differences["after (f2fs)"]  # listed in any case
+
+
+def test_what_follows_from_a_contrasted_factor_is_no_obstacle(tmp_path: Path) -> None:
+    factors = ({"value_size": 100}, {"value_size": 8000})
+    folder = write_campaign(tmp_path / "c", series=False, factors=factors)
+    for path in folder.glob("hosts/*/runs/*/run.json"):
+        spec = json.loads(path.read_text())
+        for phase in spec["phases"]:
+            size = spec["factors"]["value_size"]
+            phase["flags"] |= {"value_size": size, "num": 10**6 // size}
+        path.write_text(json.dumps(spec))
+        checksums.write(path.parent)
+    comparison = compare(load(folder), contrast="value_size", baseline="100")
+    assert row(comparison, "f2fs").verdict is not Verdict.NOT_COMPARABLE
+    assert [d.blocking for d in comparison.differences["8000 (f2fs)"] if "num" in d.key] == [False]
+
+
+def logged(share: float | None, others: float = 1.0) -> Change:
+    """Say what became of the WAL: of f2fs, and of all others."""
+
+    def change(result: Result) -> Result:
+        wal_bytes, tables = 200 * MIB, 250 * MIB
+        part = share if result.level == "f2fs" else others
+        for name, value in (("flush_bytes", tables), ("compaction_bytes", tables)):
+            result = with_metric(result, f"overwrite.{name}", value)
+        known = None if part is None else wal_bytes
+        result = with_metric(result, "overwrite.wal_bytes", known)
+        # Not quite the same in each run, or it would be exact.
+        wobble = result.repetition * MIB // 8
+        written = 2 * tables + int((part or 0) * wal_bytes) + wobble
+        return with_metric(result, WRITTEN, written)
+
+    return change
+
+
+@pytest.mark.parametrize("key", [WRITTEN, RATE])
+def test_a_log_that_stayed_in_the_page_cache_blocks_the_verdict(tmp_path: Path, key: str) -> None:
+    folder = write_campaign(
+        tmp_path / "c", series=False, change=logged(0.08), kind=DeviceKind.HARDWARE
+    )
+    found = next(r for r in compare(load(folder)).rows if (r.metric, r.level) == (key, "f2fs"))
+    assert found.verdict is Verdict.NOT_COMPARABLE
+    assert "100% of conventional-ext4's WAL reached the devices, 8% of f2fs's" in found.notes
+    btrfs = next(r for r in compare(load(folder)).rows if (r.metric, r.level) == (key, "btrfs"))
+    assert btrfs.verdict is not Verdict.NOT_COMPARABLE
+
+
+@pytest.mark.parametrize("share", [0.93, None])
+def test_a_log_that_was_written_alike_or_not_counted_is_no_obstacle(
+    tmp_path: Path, share: float | None
+) -> None:
+    folder = write_campaign(
+        tmp_path / "c", series=False, change=logged(share), kind=DeviceKind.HARDWARE
+    )
+    found = compare(load(folder)).rows
+    assert not any(r.verdict is Verdict.NOT_COMPARABLE for r in found)
+
+
+def test_what_lies_above_the_log_is_compared_all_the_same(tmp_path: Path) -> None:
+    folder = write_campaign(
+        tmp_path / "c", series=False, change=logged(0.08), kind=DeviceKind.HARDWARE
+    )
+    rows = compare(load(folder), metrics=["overwrite.flush_bytes", "readrandom.throughput"]).rows
+    assert not any(r.verdict is Verdict.NOT_COMPARABLE for r in rows)
+
+
+@pytest.mark.parametrize(
+    ("flags", "warned"),
+    [({"disable_wal": 0, "sync": 0}, True), ({"disable_wal": 1}, False),
+     ({"disable_wal": 0, "sync": 1}, False), ({}, False)],
+)  # fmt: skip
+def test_a_log_that_nobody_counted_is_warned_of(
+    tmp_path: Path, flags: dict[str, int], warned: bool
+) -> None:
+    folder = write_campaign(
+        tmp_path / "c", series=False,
+        flags=dict.fromkeys(("conventional-ext4", "f2fs", "btrfs"), flags),
+    )  # fmt: skip
+    rows = {(r.metric, r.level): r.notes for r in compare(load(folder)).rows}
+    assert any("WAL not synced" in note for note in rows[WRITTEN, "f2fs"]) is warned
+    assert not any("WAL" in note for note in rows["readrandom.throughput", "f2fs"])
+
+
+def test_share_of_the_log_is_that_of_recorded_runs() -> None:
+    """Two real runs: f2fs kept most of its log in the page cache, zlfs wrote all of it."""
+    assert wal.reached(recorded("f2fs_disable_wal-0--r01"), "overwrite") == pytest.approx(
+        0.079, abs=0.001
+    )
+    assert wal.reached(recorded("zlfs-gc-early_disable_wal-0--r01"), "overwrite") == 1.0
+
+
+def test_pool_knows_whose_run_it_is(tmp_path: Path) -> None:
+    pool = load_pool(campaigns(tmp_path, grown(1.0), repetitions=1))
+    assert isinstance(pool, Pool)
+    assert {pool.of(run).path.name for run in pool.runs} == {"before", "after"}
+    assert all(pool.of(run).path in run.path.parents for run in pool.runs)

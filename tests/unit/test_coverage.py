@@ -1,0 +1,91 @@
+"""Intervals cover what they promise, and identical cells are rarely told apart (simulated)."""
+
+import math
+from pathlib import Path
+
+import pytest
+
+from analysis import power, simulate, stats
+from analysis.stats import Estimate, Method
+
+METHODS = Path(__file__).parents[2] / "docs/methods.md"
+# Of the simulation itself: three standard errors of a share of 5 %.
+MARGIN = 3 * math.sqrt(0.05 * 0.95 / simulate.EXPERIMENTS)
+NOISES = ("normal", "lognormal", "contaminated", "stragglers")
+
+
+@pytest.mark.parametrize("paired", [True, False], ids=["paired", "welch"])
+@pytest.mark.parametrize("n", simulate.SIZES)
+@pytest.mark.parametrize("name", NOISES)
+def test_intervals_cover_at_least_93_percent(name: str, n: int, paired: bool) -> None:
+    assert simulate.coverage(simulate.NOISES[name], n, paired=paired).share >= 0.93
+
+
+@pytest.mark.parametrize("m", simulate.SIZES)
+def test_a_side_of_two_runs_covers_too(m: int) -> None:
+    assert simulate.coverage(simulate.lognormal, 2, m=m, paired=False).share >= 0.93
+
+
+def test_satterthwaite_alone_would_not(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(stats, "MINIMUM_SATTERTHWAITE", 2)
+    assert simulate.coverage(simulate.lognormal, 2, m=10, paired=False).share < 0.93
+
+
+@pytest.mark.parametrize("n", simulate.SIZES)
+def test_where_one_level_straggles_the_typical_ratio_is_covered_not_the_mean(n: int) -> None:
+    mean, median = simulate.straggling_level(n)
+    assert median.share >= 0.93
+    assert mean.share < 0.93  # what docs/methods.md warns of; when it is no longer so, say so there
+
+
+@pytest.mark.parametrize("paired", [True, False], ids=["paired", "welch"])
+@pytest.mark.parametrize("n", simulate.SIZES)
+@pytest.mark.parametrize("name", NOISES)
+def test_identical_cells_are_told_apart_in_at_most_5_percent(
+    name: str, n: int, paired: bool
+) -> None:
+    assert simulate.false_share(simulate.NOISES[name], n, paired=paired) <= 0.05 + MARGIN
+
+
+@pytest.mark.parametrize("n", simulate.SIZES)
+def test_twins_in_the_campaign_bring_it_below_5_percent(n: int) -> None:
+    assert simulate.false_share_beside_twins(simulate.lognormal, n) <= 0.05
+
+
+@pytest.mark.parametrize("n", simulate.SIZES)
+def test_five_claims_together_are_wrong_in_at_most_5_percent(n: int) -> None:
+    assert simulate.false_share_of_claims(simulate.lognormal, n) <= 0.05 + MARGIN
+
+
+def test_the_table_in_the_methods_is_this_simulations() -> None:
+    assert simulate.table() in METHODS.read_text()
+
+
+def estimate(n: int, error: float, method: Method = Method.PAIRED) -> Estimate:
+    df = n - 1.0 if method is Method.PAIRED else 2.0 * n - 2
+    return Estimate(True, 1.0, None, None, 0.5, n, n, method, 1.0, 1.0, error, df)
+
+
+def test_power_is_that_of_published_tables() -> None:
+    # Cohen 1988 by way of G*Power 3.1: one-sample t, d = 0.5, alpha 0.05, power 0.8 takes n = 34.
+    assert power.power(0.5 * math.sqrt(34), 33) >= 0.8 > power.power(0.5 * math.sqrt(33), 32)
+    # Two samples, d = 0.5: 64 in each.
+    assert power.power(0.5 * math.sqrt(32), 126) >= 0.8 > power.power(0.5 * math.sqrt(31.5), 124)
+
+
+@pytest.mark.parametrize("method", [Method.PAIRED, Method.WELCH])
+def test_repetitions_and_the_detectable_difference_belong_together(method: Method) -> None:
+    found = estimate(5, 0.04, method)
+    smallest = power.detectable(found)
+    assert smallest is not None
+    assert power.repetitions(found, smallest * 1.001) == 5
+    assert power.repetitions(found, smallest * 0.97) == 6
+    assert power.repetitions(found, 1e-6) is None
+
+
+def test_without_spread_nothing_is_promised() -> None:
+    found = estimate(3, 0.04)
+    none = Estimate(True, 1.0, None, None, None, 3, 3, Method.NONE, 1.0, 1.0)
+    assert power.detectable(none) is None
+    assert power.repetitions(none, 0.05) is None
+    assert power.repetitions(found, 0.0) is None

@@ -1,0 +1,77 @@
+"""Bytes from user to media, of recorded runs (tests/fixtures/ledger)."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from pathlib import Path
+
+from analysis.compare import compare
+from analysis.flow_figure import from_user_to_media, layers
+from analysis.groups import groups_of
+from analysis.load import load
+from analysis.report import write_report
+from harness.store import checksums
+from harness.store.files import dumps
+from harness.store.ledger import RUN
+from tests.fixtures.campaigns import write_campaign
+from tests.unit.test_ledger import F2FS, ZLFS, build, entry
+
+
+def test_the_layers_of_zlfs_are_those_of_its_ledger() -> None:
+    found = entry(build(ZLFS), "overwrite")
+    user, rocksdb, kernel, device, media = layers(found)
+    assert user.size == 80_728 * 8016
+    assert rocksdb.parts == {
+        "WAL": 648_407_296, "flush": 604_580_859, "compaction": 936_748_330,
+    }  # fmt: skip
+    assert kernel.parts is not None
+    assert kernel.size == 2_842_570_752
+    assert kernel.parts["garbage collection"] == 641_947_936
+    # By zlfs's own count: wal, flush, compaction and other.
+    assert kernel.parts["from above"] == 649_111_034 + 604_580_859 + 936_748_330 + 127_299
+    assert device.parts is None  # QEMU was not asked then
+    assert media.parts == {"from above": 2_842_570_752, "pad": 0}
+
+
+def test_what_a_file_system_hides_is_not_told_apart() -> None:
+    _, _, kernel, _, media = layers(entry(build(F2FS), "overwrite"))
+    assert kernel.parts == {
+        "not told apart": 1_693_937_664 + 9_981_952 - 113_897_472,
+        "garbage collection": 113_897_472,
+    }
+    assert media.parts is None
+
+
+def test_pad_is_on_the_media_alone_and_an_unknown_wal_hides_its_layer() -> None:
+    found = entry(build(ZLFS), RUN)
+    media = {name: (size or 0) + 500 for name, size in found.media.items()}
+    padded = replace(found, wal=None, pad={"threshold": 300, "explicit": 200}, media=media)
+    _, rocksdb, kernel, _, last = layers(padded)
+    assert rocksdb.parts is None
+    assert last.parts == {"from above": kernel.size, "pad": 500}
+    told = layers(replace(padded, media_source="SMART"))[-1]
+    assert told.parts == {"from above": kernel.size, "inside the drive": 500}
+
+
+def test_the_report_has_a_panel_for_each_level(tmp_path: Path) -> None:
+    folder = write_campaign(tmp_path / "c", series=False, repetitions=1)
+    for name, source in (("f2fs", F2FS), ("btrfs", ZLFS)):
+        run = folder / f"hosts/rig/runs/{name}--r01"
+        (run / "ledger.json").write_text(dumps(build(source)))
+        checksums.write(run)
+    page, _ = write_report(compare(load(folder)), tmp_path / "out", 0.01)
+    svg = (page.parent / "figures/user-to-media.svg").read_text()
+    texts = re.findall(r"<text[^>]*>([^<]*)</text>", svg)
+    assert [text for text in texts if text in ("f2fs", "btrfs")] == ["f2fs", "btrfs"]
+    assert [text.strip() for text in texts].count(
+        "not counted"
+    ) == 3  # both devices, and f2fs's media
+    assert any(re.fullmatch(r"\d\.\d\d U", text) for text in texts)
+    assert "No ledger: conventional-ext4." in page.read_text()
+
+
+def test_without_ledgers_there_is_a_sentence_and_no_figure(tmp_path: Path) -> None:
+    comparison = compare(load(write_campaign(tmp_path / "c", series=False, repetitions=1)))
+    found = from_user_to_media(comparison, groups_of(comparison))
+    assert (found.svg, found.sentence) == (None, "No ok run has a ledger.")

@@ -1,0 +1,50 @@
+"""Files of raw/ that are packed."""
+
+from __future__ import annotations
+
+import gzip
+import lzma
+from pathlib import Path
+
+import pytest
+
+from harness.store import packed
+
+
+def test_large_files_are_packed_and_read_as_before(tmp_path: Path) -> None:
+    content = {"small": "x" * packed.LARGE, "large": "é\r\n" * packed.LARGE, "was.xz": "y" * 9999}
+    for name, text in content.items():
+        (tmp_path / name).write_bytes(text.encode())
+    packed.large(tmp_path)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["large.xz", "small", "was.xz"]
+    assert lzma.decompress((tmp_path / "large.xz").read_bytes()).decode() == content["large"]
+    for name in ("small", "large"):
+        assert packed.text(tmp_path / name) == content[name]
+    file = packed.opened(tmp_path / "large")
+    assert file is not None
+    with file:
+        assert file.readline() == "é\r\n"
+
+
+def test_gzip_is_still_read(tmp_path: Path) -> None:
+    (tmp_path / "LOG.gz").write_bytes(gzip.compress(b"one\ntwo\n"))
+    assert packed.text(tmp_path / "LOG") == "one\ntwo\n"
+
+
+def test_no_more_bytes_than_the_limit(tmp_path: Path) -> None:
+    (tmp_path / "out").write_bytes(b"abc\xc3\xa9")
+    assert packed.text(tmp_path / "out", 3) == "abc"
+    assert packed.text(tmp_path / "out", 4) == "abc�"
+
+
+def test_what_was_not_kept(tmp_path: Path) -> None:
+    assert packed.find(tmp_path / "none") is None
+    assert packed.opened(tmp_path / "none") is None
+    assert packed.text(tmp_path / "none") == ""
+
+
+def test_a_damaged_file_raises_what_readers_catch(tmp_path: Path) -> None:
+    whole = lzma.compress(b"x" * 100_000)
+    (tmp_path / "cut.xz").write_bytes(whole[: len(whole) // 2])
+    with pytest.raises(packed.UNREADABLE):
+        packed.text(tmp_path / "cut")

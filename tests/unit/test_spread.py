@@ -1,0 +1,225 @@
+"""Noise floor of identical cells, drift, rounds inside runs, percentiles of merged histograms."""
+
+import dataclasses
+import json
+import math
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from analysis import drift, percentiles, rounds, stats
+from analysis.compare import Comparison, compare
+from analysis.load import load
+from analysis.render import render
+from analysis.stats import Verdict
+from harness.errors import RunFailed
+from harness.store import checksums
+from harness.store.result import Result
+from tests.fixtures.campaigns import with_metric, write_campaign
+
+WRITTEN = "overwrite.device_written"
+START = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+def twins(tmp_path: Path, apart: float) -> Comparison:
+    """Compare a campaign with f2fs twice, its second cell writing ``apart`` more, and btrfs."""
+
+    def change(result: Result) -> Result:
+        base = 400e6 * (1 + 0.002 * result.repetition)
+        factor = {"f2fs-again": 1 + apart, "btrfs": 1.03}.get(result.level, 1.0)
+        wobble = 1 + 1e-5 * (7 * result.repetition % (2 + len(result.level)))
+        return with_metric(result, WRITTEN, base * factor * wobble)
+
+    folder = write_campaign(
+        tmp_path / "c", series=False, levels=("f2fs", "f2fs-again", "btrfs"), change=change,
+        metrics=(WRITTEN,),
+    )  # fmt: skip
+    for path in folder.glob("hosts/*/runs/f2fs-again*/run.json"):
+        spec = json.loads(path.read_text())
+        path.write_text(json.dumps(spec | {"level": "f2fs", "variant": "again"}))
+        checksums.write(path.parent)
+    return compare(load(folder))
+
+
+def test_identical_cells_raise_what_a_verdict_needs(tmp_path: Path) -> None:
+    comparison = twins(tmp_path, apart=0.05)
+    assert comparison.floors[WRITTEN].floor == pytest.approx(0.05, rel=0.01)
+    words = {row.level: row.verdict for row in comparison.rows}
+    assert words["btrfs"] is Verdict.NO_DIFFERENCE  # 3 % is less than what twins are apart
+    assert words["f2fs-again"] is Verdict.WORSE  # and that they are apart is said
+    assert "identical cells: overwrite.device_written: f2fs and f2fs-again" in " ".join(
+        render(comparison, "table").split()
+    )
+
+
+def test_quiet_twins_leave_the_default(tmp_path: Path) -> None:
+    comparison = twins(tmp_path, apart=0.001)
+    assert comparison.floors[WRITTEN].floor == stats.NOISE_FLOOR
+    words = {row.level: row.verdict for row in comparison.rows}
+    assert words == {"btrfs": Verdict.WORSE, "f2fs-again": Verdict.NO_DIFFERENCE}
+
+
+def drifting(rate: float) -> Callable[[Result], Result]:
+    """Let a metric grow with the run's place in the campaign, beside a noise of 1 %."""
+
+    def change(result: Result) -> Result:
+        place = (result.block - 1) * 3 + result.position
+        noise = np.random.default_rng([result.block, result.position]).normal(0, 0.01)
+        value = {"f2fs": 5e8, "btrfs": 6e8}.get(result.level, 4e8)
+        began = (START + timedelta(minutes=place)).isoformat()
+        result = with_metric(result, WRITTEN, value * math.exp(rate * place / 14 + noise))
+        return dataclasses.replace(result, started=began)
+
+    return change
+
+
+def test_a_drift_is_found_whatever_the_level(tmp_path: Path) -> None:
+    folder = write_campaign(
+        tmp_path / "c", series=False, repetitions=5, change=drifting(0.3), metrics=(WRITTEN,)
+    )
+    (found,) = compare(load(folder)).drifts
+    assert found.shown
+    assert found.runs == 15
+    assert found.low < math.expm1(0.3) < found.high
+    table = " ".join(render(compare(load(folder)), "table").split())
+    assert "drift: overwrite.device_written moved by" in table
+
+
+def test_no_drift_is_said_too(tmp_path: Path) -> None:
+    folder = write_campaign(
+        tmp_path / "c", series=False, repetitions=5, change=drifting(0.0), metrics=(WRITTEN,)
+    )
+    comparison = compare(load(folder))
+    assert not comparison.drifts[0].shown
+    assert "drift over the campaign: none shown in 1 metrics" in render(comparison, "table")
+
+
+def test_slope_is_that_of_dummy_variables() -> None:
+    rng = np.random.default_rng(5)
+    groups = ["a"] * 4 + ["b"] * 5 + ["c"] * 3
+    x, y = rng.random(12), rng.normal(size=12)
+    design = np.array([[g == name for name in "abc"] + [v] for g, v in zip(groups, x, strict=True)])
+    design = design.astype(float)
+    beta, residual, *_ = np.linalg.lstsq(design, y, rcond=None)
+    error = math.sqrt(residual[0] / 8 * np.linalg.inv(design.T @ design)[3, 3])
+    found = drift.slope(groups, x, y)
+    assert found is not None
+    assert (float(found.center), float(found.error), float(found.df)) == pytest.approx(
+        (beta[3], error, 8)
+    )
+
+
+def test_drift_is_called_in_5_percent_where_there_is_none() -> None:
+    rng, groups = np.random.default_rng(6), ["a", "b", "c"] * 3
+    x = np.arange(9.0)
+    shown = [
+        float(found.p) < 0.05
+        for _ in range(2000)
+        if (found := drift.slope(groups, x, rng.normal(size=9))) is not None
+    ]
+    assert len(shown) == 2000
+    assert 0.035 < np.mean(shown) < 0.065
+
+
+def test_order_without_room_for_a_test() -> None:
+    assert drift.slope(["a", "b"], np.array([0.0, 1.0]), np.array([1.0, 2.0])) is None
+    assert drift.slope(["a"] * 4, np.zeros(4), np.arange(4.0)) is None
+
+
+def test_components_are_those_of_a_worked_example() -> None:
+    """Means 2, 5, 8 of three rounds each with within variance 1: MSB 27, between (27 - 1) / 3."""
+    found = rounds.components([[1, 2, 3], [4, 5, 6], [7, 8, 9]])
+    assert found is not None
+    assert (found.runs, found.rounds, found.within) == (3, 9, 1)
+    assert found.between == pytest.approx(26 / 3)
+    assert found.share_between == pytest.approx(26 / 29)
+    assert float(found.interval.center) == 5
+    assert found.best_rounds(cost=100) == 3  # sqrt(100 * 1 / 8.67) = 3.4
+    assert rounds.components([[1, 2, 3]]) is None
+    assert rounds.components([[1], [2]]) is None
+    same = rounds.components([[1, 2], [1, 2]])
+    assert same is not None
+    assert (same.between, same.best_rounds(10)) == (0, None)
+
+
+def test_rounds_are_no_repetitions() -> None:
+    """Counted as repetitions, rounds of three runs cover far less than they promise."""
+    rng = np.random.default_rng(7)
+    right, wrong = [], []
+    for _ in range(1000):
+        runs = rng.normal(0, 1, (3, 1)) + rng.normal(0, 0.5, (3, 5))
+        found = rounds.components([list(run) for run in runs])
+        assert found is not None
+        right.append(float(found.interval.low) <= 0 <= float(found.interval.high))
+        pooled = stats.paired_t(runs.ravel())
+        wrong.append(float(pooled.low) <= 0 <= float(pooled.high))
+    assert np.mean(right) >= 0.93
+    assert np.mean(wrong) < 0.80
+
+
+def histogram(count: int, low: int, high: int) -> dict[str, Any]:
+    return {"schema_version": 1, "unit": "us", "count": count, "sum": count * high, "min": low,
+            "max": high, "buckets": [[low, high, count]]}  # fmt: skip
+
+
+def with_histograms(folder: Path, level: str, *parts: dict[str, Any] | None) -> None:
+    runs = sorted(folder.glob(f"hosts/*/runs/{level}--*"))
+    for path, part in zip(runs, parts, strict=True):
+        if part is not None:
+            (path / "histograms").mkdir()
+            (path / "histograms/overwrite.write.json").write_text(json.dumps(part))
+        checksums.write(path)
+
+
+def test_percentiles_of_a_cell_are_of_all_its_operations(tmp_path: Path) -> None:
+    """98 % of all operations take up to 10 us: the runs' own p99, averaged, would say 340."""
+    folder = write_campaign(tmp_path / "c", series=False)
+    with_histograms(
+        folder,
+        "f2fs",
+        histogram(49_000, 9, 10),
+        histogram(49_000, 9, 10),
+        histogram(2_000, 900, 1000),
+    )
+    comparison = compare(load(folder), metrics=["overwrite.latency_p50"])
+    row = next(row for row in comparison.rows if row.level == "f2fs")
+    assert row.values[1] == pytest.approx(9.51, abs=0.02)
+    assert row.values[0] is None  # the baseline has no histograms: no average instead
+    p99 = percentiles.merged(
+        [run for run in load(folder).runs if run.result.level == "f2fs"], "overwrite.latency_p99"
+    )
+    assert p99 == pytest.approx(950, abs=1)
+
+
+def test_a_percentile_needs_every_runs_histogram_and_samples_above(tmp_path: Path) -> None:
+    folder = write_campaign(tmp_path / "c", series=False)
+    with_histograms(folder, "f2fs", histogram(500, 9, 10), histogram(500, 9, 10), None)
+    with_histograms(folder, "btrfs", *[histogram(500, 9, 10)] * 3)
+    runs = load(folder).runs
+    f2fs, btrfs = ([r for r in runs if r.result.level == name] for name in ("f2fs", "btrfs"))
+    assert percentiles.merged(f2fs, "overwrite.latency_p50") is None
+    assert percentiles.merged(btrfs, "overwrite.latency_p50") is not None
+    assert percentiles.merged(btrfs, "overwrite.latency_p99_9") is None  # 1.5 samples above it
+
+
+def test_a_damaged_histogram_is_no_percentile(tmp_path: Path) -> None:
+    folder = write_campaign(tmp_path / "c", series=False)
+    with_histograms(folder, "f2fs", *[histogram(500, 9, 10)] * 3)
+    broken = next(folder.glob("hosts/*/runs/f2fs--*"))
+    (broken / "histograms/overwrite.write.json").write_text("{")
+    checksums.write(broken)
+    with pytest.raises(RunFailed, match="a histogram of overwrite is no JSON"):
+        compare(load(folder), metrics=["overwrite.latency_p50"])
+
+
+@pytest.mark.parametrize(
+    ("name", "share"),
+    [("latency_p50", 5000), ("latency_p99_9", 9990), ("latency_p99_99", 9999),
+     ("latency_max", None), ("throughput", None)],
+)  # fmt: skip
+def test_names_of_percentiles(name: str, share: int | None) -> None:
+    assert percentiles.per_myriad(name) == share
