@@ -160,7 +160,7 @@ test-debian12: setup-dev ## The rig tests on a Debian 12 guest too (kernel 6.1, 
 ##@ Measurements
 
 .PHONY: bench
-bench: bench-overhead bench-zlfs bench-statistics ## All benchmarks of zonelab itself
+bench: bench-overhead bench-zlfs bench-statistics bench-kvmix ## All benchmarks of zonelab itself
 
 .PHONY: bench-overhead
 bench-overhead: setup rig-image ## db_bench under the runner versus by hand, alternating pairs; runner's share of CPU
@@ -173,6 +173,10 @@ bench-zlfs: setup build/native-release ## db_bench on zlfs in memory versus tmpf
 .PHONY: bench-statistics
 bench-statistics: setup ## db_bench with and without RocksDB's statistics on tmpfs, in pairs; what they cost in CPU time
 	@$(BIN)/python tests/bench/ticker_cost.py
+
+.PHONY: bench-kvmix
+bench-kvmix: setup build/native-release ## kvmix without a database: operations made per second and core, by distribution of keys
+	@$(BIN)/python tests/bench/kvmix.py
 
 ##@ Upkeep
 

@@ -47,6 +47,17 @@ _ENTRIES = (
     MetricInfo("latency_p99_9", "us", Kind.TIME, Better.LOWER, "null unless n(1-q) >= 100"),
     MetricInfo("latency_p99_99", "us", Kind.TIME, Better.LOWER, "null unless n(1-q) >= 100"),
     MetricInfo("latency_max", "us", Kind.TIME, Better.LOWER, "largest recorded sample"),
+    # From the intended start of each operation; of open loops only (kvmix with a rate).
+    MetricInfo("intended_latency_mean", "us", Kind.TIME, Better.LOWER, "mean, from intended start"),
+    MetricInfo("intended_latency_p50", "us", Kind.TIME, Better.LOWER, "merged, intended start"),
+    MetricInfo("intended_latency_p99", "us", Kind.TIME, Better.LOWER, "merged, intended start"),
+    MetricInfo(
+        "intended_latency_p99_9", "us", Kind.TIME, Better.LOWER, "null unless n(1-q) >= 100"
+    ),
+    MetricInfo(
+        "intended_latency_p99_99", "us", Kind.TIME, Better.LOWER, "null unless n(1-q) >= 100"
+    ),
+    MetricInfo("intended_latency_max", "us", Kind.TIME, Better.LOWER, "largest, intended start"),
     MetricInfo("operations", "1", Kind.COUNT, Better.NONE, "operations the summary line reports"),
     MetricInfo("user_bytes", "B", Kind.BYTES, Better.NONE, "U = operations x (key + value)"),
     MetricInfo(

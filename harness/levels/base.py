@@ -154,6 +154,10 @@ class Level(ABC):
         """Return why this level cannot run with this db_bench, or None when it can."""
         return None
 
+    def probe_load(self, program: Path) -> Reason | None:  # noqa: ARG002 - for subclasses
+        """Return why a program of our own cannot load a database here, or None when it can."""
+        return None
+
     def caveats(self, device: Device) -> tuple[Issue, ...]:  # noqa: ARG002 - for subclasses
         """Return what a reader of any run on this device must know of the level."""
         return ()

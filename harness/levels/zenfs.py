@@ -96,6 +96,27 @@ class ZenFs(Level):
             "build plug-in and db_bench from one RocksDB, with RTTI",
         )
 
+    def probe_load(self, program: Path) -> Reason | None:
+        """Check that there is a plug-in to preload, and that it shares the program's RocksDB."""
+        plugin = zenfs.find(zenfs.PLUGIN)
+        if plugin is None:
+            return Reason(
+                "zenfs-built-in",
+                f"ZenFS is inside the user's db_bench: {program} cannot have it",
+                "give it as a plug-in: -e zenfs_plugin=",
+            )
+        try:
+            same = ldd.rocksdb(plugin) == ldd.rocksdb(program)
+        except ZonelabError as error:
+            return Reason(error.code, error.message, error.hint)
+        if same:
+            return None
+        return Reason(
+            "rocksdb-differs",
+            f"{plugin} and {program} do not use one and the same librocksdb.so",
+            "build plug-in and harness/native against one RocksDB",
+        )
+
     def caveats(self, device: Device) -> tuple[Issue, ...]:  # noqa: ARG002 - the same everywhere
         """Another db_bench than the other levels' is another RocksDB build."""
         own = zenfs.find(zenfs.DB_BENCH)

@@ -80,6 +80,10 @@ class Zlfs(Level):
         With another one inside (or none: a static build) db_bench would not know the scheme, and
         crash on it.
         """
+        return self.probe_load(program)
+
+    def probe_load(self, program: Path) -> Reason | None:
+        """Check the same of any program that the plug-in is preloaded into."""
         try:
             ours, its = ldd.rocksdb(native.library(zlfs.LIBRARY)), ldd.rocksdb(program)
         except ZonelabError as error:

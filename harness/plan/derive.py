@@ -11,10 +11,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from harness.errors import ConfigError
-from harness.plan.models import FRESH, WRITES, Flag, Phase, Workload
+from harness.plan.models import FRESH, WRITES, Flag, Mix, Phase, Workload
 from harness.plan.units import LARGEST, format_size
 from harness.store.spec import Bytes, ColdSpec, Device, PhaseRole, PhaseSpec
-from harness.workloads.db_bench import RESERVED
+from harness.tools import kvmix as tool
+from harness.workloads import db_bench, kvmix
 
 MIB = 2**20
 
@@ -93,6 +94,8 @@ def derive(workload: Workload, device: Device, target: float, *, cold: bool) -> 
     )
     database = int(keys * entry * workload.fill_share)
     cold_bytes = int(target * capacity) // MIB * MIB - -(-database // MIB) * MIB if cold else 0
+    free = capacity - cold_bytes - database
+    most = most_keys(workload, keys, free)
     derived = Derived(
         keys=keys,
         entry_bytes=entry,
@@ -101,9 +104,9 @@ def derive(workload: Workload, device: Device, target: float, *, cold: bool) -> 
         max_bytes_for_level_base=base,
         compaction_debt_bytes=max(MIB, int(workload.compaction_debt * capacity)),
         database_bytes=database,
-        peak_bytes=_peak(workload, keys * entry, buffer, base),
+        peak_bytes=_peak(workload, most * entry, buffer, base),
         cold_bytes=cold_bytes,
-        free_bytes=capacity - cold_bytes - database,
+        free_bytes=free,
         formulas={
             "keys": f"{share:.3g} x capacity / (entry x fill_share {workload.fill_share:g})",
             "entry_bytes": "key_size + value_size after compression",
@@ -114,14 +117,29 @@ def derive(workload: Workload, device: Device, target: float, *, cold: bool) -> 
             f"{workload.level_base_in_write_buffers:g}",
             "compaction_debt_bytes": f"capacity x {workload.compaction_debt:g}",
             "database_bytes": "keys x entry x fill_share, after the first fill",
-            "peak_bytes": "keys x entry x peak_share + (memtables + level-0 files) x write buffer "
-            "+ one level-0 compaction",
+            "peak_bytes": "most keys x entry x peak_share + (memtables + level-0 files) x write "
+            "buffer + one level-0 compaction",
             "cold_bytes": f"{target:g} x capacity - database" if cold else "none: no cold data",
             "free_bytes": "capacity - cold - database",
         },
     )
     _check(workload, device, derived, target)
     return derived
+
+
+def most_keys(workload: Workload, keys: int, free_bytes: int) -> int:
+    """Return the largest number of keys that mixes make of it; of db_bench ``keys``.
+
+    Their growth on average: it varies by about the root of the number of operations.
+    """
+    most = there = keys
+    for phase in workload.phases:
+        if phase.mix is None or phase.role == "fill":
+            continue
+        count = _count(phase, keys, free_bytes, workload) or 0
+        there += round(phase.mix.growth * count)
+        most = max(most, there)
+    return most
 
 
 def _peak(workload: Workload, all_keys: int, buffer: int, base: int) -> int:
@@ -177,25 +195,16 @@ def phase_spec(workload: Workload, phase: Phase, derived: Derived) -> PhaseSpec:
         ConfigError: readseq asks for more entries than the database surely holds, or a flag is
             out of range or zonelab's own.
     """
-    taken = sorted(RESERVED & (workload.flags | phase.flags).keys())
-    if taken:
-        raise ConfigError(
-            f"phase {phase.name} sets --{taken[0]}, which zonelab sets itself",
-            hint="remove it from the workload's flags", code="reserved-flag",
-        )  # fmt: skip
+    _check_flags(workload, phase)
+    if phase.mix is not None:
+        return _mix_spec(workload, phase, phase.mix, derived)
     threads = int(_number(workload.flags | phase.flags, "threads", 1, least=1))
     payload = workload.key_size + workload.value_size if phase.benchmark in WRITES else 0
     total = _operations(phase, derived, workload)
     per_thread = None if total is None else max(1, math.ceil(total / threads))
     flags: dict[str, Flag] = {
-        "key_size": workload.key_size,
-        "value_size": workload.value_size,
+        **_sizes(workload, derived),
         "num": derived.keys,
-        "write_buffer_size": derived.write_buffer_size,
-        "target_file_size_base": derived.target_file_size_base,
-        "max_bytes_for_level_base": derived.max_bytes_for_level_base,
-        "soft_pending_compaction_bytes_limit": derived.compaction_debt_bytes // 2,
-        "hard_pending_compaction_bytes_limit": derived.compaction_debt_bytes,
         **workload.flags,
         **phase.flags,
     }
@@ -206,7 +215,7 @@ def phase_spec(workload: Workload, phase: Phase, derived: Derived) -> PhaseSpec:
         flags["writes" if payload else "reads"] = per_thread
     return PhaseSpec(
         name=phase.name,
-        benchmark=phase.benchmark,
+        benchmark=phase.benchmark or "",
         role=PhaseRole(phase.role),
         flags=flags,
         operations=None if per_thread is None else per_thread * threads,
@@ -217,21 +226,102 @@ def phase_spec(workload: Workload, phase: Phase, derived: Derived) -> PhaseSpec:
     )
 
 
+def _sizes(workload: Workload, derived: Derived) -> dict[str, Flag]:
+    """Return the sizes that follow from the device, as flags of either program."""
+    return {
+        "key_size": workload.key_size,
+        "value_size": workload.value_size,
+        "write_buffer_size": derived.write_buffer_size,
+        "target_file_size_base": derived.target_file_size_base,
+        "max_bytes_for_level_base": derived.max_bytes_for_level_base,
+        "soft_pending_compaction_bytes_limit": derived.compaction_debt_bytes // 2,
+        "hard_pending_compaction_bytes_limit": derived.compaction_debt_bytes,
+    }
+
+
+def _check_flags(workload: Workload, phase: Phase) -> None:
+    given = (workload.flags | phase.flags).keys()
+    taken = sorted((kvmix.RESERVED if phase.mix else db_bench.RESERVED) & given)
+    if taken:
+        raise ConfigError(
+            f"phase {phase.name} sets --{taken[0]}, which zonelab sets itself",
+            hint="remove it from the workload's flags", code="reserved-flag",
+        )  # fmt: skip
+    unknown = sorted(given - tool.DATABASE_FLAGS - tool.MIX_FLAGS) if phase.mix else ()
+    if unknown:
+        raise ConfigError(
+            f"phase {phase.name} sets --{unknown[0]}, which kvmix does not know",
+            hint="kvmix run --help lists its flags", code="unknown-flag",
+        )  # fmt: skip
+
+
+def _mix_spec(workload: Workload, phase: Phase, mix: Mix, derived: Derived) -> PhaseSpec:
+    """Return a phase of kvmix. All phases of a run must agree on ``key_space`` and ``threads``."""
+    if "threads" in phase.flags:
+        raise ConfigError(
+            f"phase {phase.name} sets threads: each has a part of the keys, the same in all phases",
+            hint="set threads in the workload's flags", code="flag-of-workload",
+        )  # fmt: skip
+    counts = [_operations(one, derived, workload) or 0 for one in workload.phases]
+    inserts = [
+        count if one.mix and one.mix.insert else 0
+        for one, count in zip(workload.phases, counts, strict=True)
+    ]
+    before = workload.phases.index(phase)
+    count = _operations(phase, derived, workload)
+    chosen: dict[str, Flag] = mix.model_dump(exclude_none=True, exclude_defaults=True)
+    flags: dict[str, Flag] = {
+        **_sizes(workload, derived),
+        **workload.flags,
+        **phase.flags,
+        **chosen,
+        "existing": sum(inserts[:before]),
+        "key_space": sum(inserts),
+    }
+    if count is None:
+        flags["duration"] = phase.operations.duration or 0
+    else:
+        flags["operations"] = count
+    return PhaseSpec(
+        name=phase.name,
+        benchmark="mix",
+        role=PhaseRole(phase.role),
+        flags=flags,
+        operations=count,
+        user_bytes_per_operation=round(mix.payload(workload.key_size, workload.value_size)),
+        expects_gc=phase.expects_gc,
+        timeout_seconds=phase.timeout,
+        stall_seconds=phase.stall_timeout,
+        program=tool.PROGRAM,
+    )
+
+
 def _operations(phase: Phase, derived: Derived, workload: Workload) -> int | None:
+    count = _count(phase, derived.keys, derived.free_bytes, workload)
+    if phase.benchmark == "readseq" and count is not None:
+        _check_readseq(phase, count, derived, workload)
+    return count
+
+
+def _count(phase: Phase, keys: int, free_bytes: int, workload: Workload) -> int | None:
+    """Return the number of operations of a phase; None: its time is limited."""
     rule = phase.operations
     if rule.duration is not None:
         return None
     if rule.keys is not None:
-        count = math.ceil(rule.keys * derived.keys)
+        count = math.ceil(rule.keys * keys)
     elif rule.free_space is not None:
-        payload = workload.key_size + workload.value_size
-        count = math.ceil(rule.free_space * derived.free_bytes / payload)
+        whole = float(workload.key_size + workload.value_size)
+        payload = phase.mix.payload(workload.key_size, workload.value_size) if phase.mix else whole
+        if payload <= 0:
+            raise ConfigError(
+                f"phase {phase.name} writes nothing: free_space gives no number of operations",
+                hint="use keys, count or duration", code="no-payload",
+            )  # fmt: skip
+        count = math.ceil(rule.free_space * free_bytes / payload)
     else:
         count = rule.count or 0
-    count = count if rule.at_most is None else min(count, rule.at_most)
-    if phase.benchmark == "readseq":
-        _check_readseq(phase, count, derived, workload)
-    return count
+    return count if rule.at_most is None else min(count, rule.at_most)
 
 
 def _check_readseq(phase: Phase, count: int, derived: Derived, workload: Workload) -> None:

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
@@ -62,8 +63,69 @@ class Operations(Model):
         return self
 
 
+Weight = Annotated[float, Field(ge=0)]
+
+
+class Mix(Model):
+    """What one invocation of kvmix does: weights by kind of operation, and which keys it wants.
+
+    Names, meanings and defaults are those of ``kvmix run --help``. With ``rate`` (operations per
+    second of all threads) the loop is open: each operation has an intended start.
+    """
+
+    insert: Weight = 0
+    update: Weight = 0
+    delete: Weight = 0
+    range_delete: Weight = 0
+    query: Weight = 0
+    scan: Weight = 0
+    absent_share: Share = 0.0
+    range_keys: Annotated[int, Field(gt=0, lt=2**31)] = 100
+    distribution: Literal["uniform", "zipfian", "latest"] = "uniform"
+    theta: Annotated[float, Field(gt=0, lt=1)] = 0.99
+    gated: bool = False
+    rate: Annotated[float, Field(gt=0)] | None = None
+    arrivals: Literal["fixed", "poisson"] = "fixed"
+    verify: bool = False
+
+    @model_validator(mode="after")
+    def _does_something(self) -> Mix:
+        if not 0 < self.total < float("inf"):
+            raise FieldError("a mix needs an operation with a weight above 0")
+        return self
+
+    @property
+    def total(self) -> float:
+        """Sum of the weights."""
+        reads = self.query + self.scan
+        return self.insert + self.update + self.delete + self.range_delete + reads
+
+    @property
+    def growth(self) -> float:
+        """Keys that an operation adds on average; below 0: it takes some away."""
+        gone = self.delete + self.range_delete * self.range_keys
+        return (self.insert - gone) / self.total
+
+    @property
+    def only_inserts(self) -> bool:
+        """Whether the number of keys after it is known beforehand."""
+        return self.insert == self.total
+
+    @property
+    def keeps_keys(self) -> bool:
+        """Whether the same keys are there after it."""
+        return not (self.insert or self.delete or self.range_delete)
+
+    def payload(self, key_size: int, value_size: int) -> float:
+        """Return U of one operation on average, in bytes: keys of deletes count, too."""
+        written = (self.insert + self.update) * (key_size + value_size)
+        return (written + (self.delete + 2 * self.range_delete) * key_size) / self.total
+
+
 class Phase(Model):
-    """One db_bench invocation. ``timeout`` is a floor: the planner raises it for large devices.
+    """One invocation of db_bench (``benchmark``) or of kvmix (``mix``).
+
+    ``timeout`` is a floor: the planner raises it for large devices.
 
     ``stall_timeout`` without a single operation ends the phase: RocksDB may wait for ever for room
     that never comes. 0 never does.
@@ -73,7 +135,8 @@ class Phase(Model):
     """
 
     name: Name
-    benchmark: Benchmark
+    benchmark: Benchmark | None = None
+    mix: Mix | None = None
     role: Literal["fill", "measured"]
     operations: Operations
     flags: dict[FlagName, Flag] = {}
@@ -82,9 +145,26 @@ class Phase(Model):
     stall_timeout: Seconds = 600
     assumed_write_amplification: Annotated[float, Field(ge=1)] | None = None
 
+    @model_validator(mode="after")
+    def _one_program(self) -> Phase:
+        if (self.benchmark is None) == (self.mix is None):
+            raise FieldError(f"phase {self.name} needs a benchmark (db_bench) or a mix (kvmix)")
+        if self.mix is None:
+            return self
+        if self.role == "fill" and not (self.mix.only_inserts and self.operations.duration is None):
+            raise FieldError(
+                f"phase {self.name} fills: it inserts a number of keys, and does nothing else"
+            )
+        if self.operations.duration is not None and (self.mix.insert or self.mix.gated):
+            raise FieldError(
+                f"phase {self.name} needs a number of operations",
+                hint="what inserts needs a key space, what is gated exact counts",
+            )
+        return self
+
 
 class Workload(Model):
-    """A sequence of db_bench phases over one database.
+    """A sequence of phases over one database, all of them of db_bench or all of kvmix.
 
     ``database_share`` is the size of the database after its first fill as a share of the device's
     zone capacity; the number of keys follows from it. ``fill_share`` says how large the files are
@@ -120,6 +200,14 @@ class Workload(Model):
         roles = [phase.role for phase in self.phases]
         if roles[0] != "fill" or roles != sorted(roles):
             raise FieldError("fill phases come first, and there is at least one")
+        if len({phase.mix is None for phase in self.phases}) > 1:
+            raise FieldError("phases are benchmarks or mixes: db_bench's keys are not kvmix's")
+        for before, after in itertools.pairwise(self.phases):
+            if before.mix and not (before.mix.only_inserts or before.mix.keeps_keys):
+                raise FieldError(
+                    f"phase {after.name} cannot know which keys {before.name} left",
+                    hint="a mix that inserts or deletes comes last",
+                )
         if any(p.benchmark in FRESH for p in self.phases if p.role == "measured"):
             raise FieldError("a measured phase must not start with an empty database")
         if self.value_size < 1:

@@ -9,7 +9,7 @@ import math
 from dataclasses import dataclass, replace
 
 from harness.plan.derive import Derived
-from harness.plan.models import SCANS, WRITES, Phase, Workload
+from harness.plan.models import SCANS, WRITES, Mix, Phase, Workload
 from harness.store.spec import Bytes, DeviceKind, PhaseSpec, Prediction
 
 MIB = 2**20
@@ -60,7 +60,13 @@ RATES = {
 
 def write_amplification(phase: Phase) -> float:
     """Return the phase's assumed file bytes per user byte (0 for phases that only read)."""
-    return phase.assumed_write_amplification or WRITE_AMPLIFICATION.get(phase.benchmark, 0.0)
+    if phase.assumed_write_amplification is not None or phase.mix is None:
+        return phase.assumed_write_amplification or WRITE_AMPLIFICATION.get(
+            phase.benchmark or "", 0.0
+        )
+    mix = phase.mix
+    like = "fillrandom" if mix.only_inserts else "overwrite"
+    return WRITE_AMPLIFICATION[like] if mix.payload(1, 1) > 0 else 0.0
 
 
 def user_bytes(spec: PhaseSpec) -> int:
@@ -80,16 +86,29 @@ def phase_seconds(phase: Phase, spec: PhaseSpec, written: float, rates: Rates) -
     duration = spec.flags.get("duration", 0)
     if spec.operations is None:
         return float(duration) + rates.phase
-    busy = spec.operations * operation_seconds(phase, rates)
+    rate = phase.mix.rate if phase.mix else None
+    busy = spec.operations / rate if rate else spec.operations * operation_seconds(phase, rates)
     return busy + written / rates.file_bytes_per_second + rates.phase
 
 
 def operation_seconds(phase: Phase, rates: Rates) -> float:
     """Return the predicted CPU time of one operation of a phase."""
+    if phase.mix is not None:
+        return _mix_seconds(phase.mix, write_amplification(phase), rates)
     if phase.benchmark in WRITES:
         update = rates.read if phase.benchmark == "updaterandom" else 0.0
         return update + rates.write + rates.rewrite * max(0.0, write_amplification(phase) - _WAL)
     return rates.scan if phase.benchmark in SCANS else rates.read
+
+
+def _mix_seconds(mix: Mix, amplification: float, rates: Rates) -> float:
+    """Return the mean of its operations; a range query is a read and scans its keys."""
+    entries = mix.insert + mix.update
+    tombstones = mix.delete + mix.range_delete
+    writes = (entries + tombstones) * rates.write
+    writes += entries * rates.rewrite * max(0.0, amplification - _WAL)
+    reads = mix.query * rates.read + mix.scan * (rates.read + mix.range_keys * rates.scan)
+    return (writes + reads) / mix.total
 
 
 def predict(

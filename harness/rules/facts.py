@@ -14,7 +14,7 @@ from harness.store.ledger import Ledger
 from harness.store.result import Issue, Utilisation
 from harness.store.spec import PhaseRole, PhaseSpec, Reason, RunSpec
 from harness.tools.rocksdb_log import Log
-from harness.workloads.db_bench import Parsed
+from harness.workloads.base import Parsed
 from harness.workloads.rocksdb import Below
 
 

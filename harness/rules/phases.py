@@ -94,6 +94,15 @@ def not_skipped(run: RunFacts) -> Iterator[Issue]:
             )
 
 
+def reads_right(run: RunFacts) -> Iterator[Issue]:
+    """What was read is what was written before; only kvmix looks."""
+    for phase in run.phases:
+        wrong = phase.parsed.wrong_reads if phase.parsed else None
+        if wrong:
+            text = f"{phase.spec.name}: {wrong} reads did not give what the database must hold"
+            yield issue("data-wrong", Severity.ERROR, text, phase, expected=0, actual=wrong)
+
+
 def space_left(run: RunFacts) -> Iterator[Issue]:
     """ENOSPC may end a phase early and still look like a result."""
     for phase in run.phases:

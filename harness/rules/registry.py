@@ -74,6 +74,13 @@ RULES: Mapping[Rule, tuple[Code, ...]] = {
             "a phase that was cut short measured another database",
         ),
     ),
+    phases.reads_right: (
+        _error(
+            "data-wrong",
+            "kvmix read something else than what it wrote before",
+            "the level or RocksDB lost data; no number of it is worth anything",
+        ),
+    ),
     phases.space_left: (
         _error(
             "no-space",

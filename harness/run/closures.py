@@ -10,7 +10,7 @@ from harness.store.ledger import Closure, OwnCounts, Snapshot, State, Witness
 from harness.store.spec import PhaseSpec
 from harness.tools.rocksdb_log import Log
 from harness.workloads import rocksdb
-from harness.workloads.db_bench import Parsed
+from harness.workloads.base import Parsed, user_bytes
 
 KERNEL = "kernel"
 
@@ -52,8 +52,7 @@ class Told:
     @property
     def user(self) -> int | None:
         """U in bytes."""
-        done = self.operations
-        return None if done is None else done * self.spec.user_bytes_per_operation
+        return user_bytes(self.spec, self.parsed)
 
     @property
     def wal(self) -> int | None:

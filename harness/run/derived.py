@@ -12,41 +12,33 @@ from pathlib import Path
 from harness.errors import ToolFailed
 from harness.rules.facts import PhaseFacts
 from harness.run import phases
-from harness.store import packed
 from harness.store.files import dumps
-from harness.tools import db_bench
+from harness.workloads import program_of
+from harness.workloads.base import Rows
 
 # Series have milliseconds, so the shift is known to that much on either side.
 _ROUNDING = 0.0021
-
-Rows = list[tuple[float, str]]
 
 
 def differences(folder: Path, facts: PhaseFacts) -> Iterator[str]:
     """Return one line per file that raw files do not bear out."""
     name = facts.spec.name
-    histograms = facts.parsed.histograms if facts.parsed else {}
+    histograms = facts.parsed.stored if facts.parsed else {}
     for operation, histogram in histograms.items():
         path = f"histograms/{name}.{operation}.json"
         if _text(folder / path) != dumps(histogram):
             yield f"{path}: is not what raw/{name}.stdout gives"
-    yield from series(folder, f"series/{name}.csv", _operations(folder / "raw", name))
+    yield from series(folder, f"series/{name}.csv", _operations(folder / "raw", facts))
     tree = phases.tree_rows(facts.lsm.points) if facts.lsm else None
     yield from series(folder, f"series/{name}.lsm.csv", tree)
 
 
-def _operations(raw: Path, name: str) -> Rows | None:
-    """Return operations by second of the benchmark; None where db_bench told none."""
-    report = raw / f"{name}.report.csv"
+def _operations(raw: Path, facts: PhaseFacts) -> Rows | None:
+    """Return operations by second of the benchmark; None where its program told none."""
     try:
-        points = (
-            db_bench.intervals(phases.text(report))
-            if packed.find(report)
-            else db_bench.stats_intervals(phases.text(raw / f"{name}.stderr"))
-        )
+        return program_of(facts.spec).kept_rows(raw, facts.spec.name)
     except ToolFailed:
         return None
-    return [(float(second), str(operations)) for second, operations in points]
 
 
 def series(folder: Path, path: str, wanted: Rows | None) -> Iterator[str]:

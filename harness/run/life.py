@@ -22,6 +22,7 @@ from harness.run.tracing import traced
 from harness.store.result import Status
 from harness.store.rundir import RunWriter, full_disk_is_clear
 from harness.store.spec import Reason, RunSpec
+from harness.workloads import PROGRAMS
 
 # Long enough for a writer at 1 Hz to show, short against a run of a minute.
 _IDLE_SECONDS = 1.0
@@ -81,9 +82,11 @@ class OneRun:
 
     def _attempt(self) -> tuple[Status, Reason | None]:
         """Return how it went; everything that was up is down again by then."""
-        reason = self._level.probe(
-            self._spec.device, self._spec.conventional
-        ) or self._level.probe_program(self._bench.program)
+        reason = (
+            self._level.probe(self._spec.device, self._spec.conventional)
+            or self._level.probe_program(self._bench.program)
+            or self._probe_loads()
+        )
         if reason is not None:
             return Status.SKIPPED, reason
         self._claim.require_allowed()
@@ -108,6 +111,18 @@ class OneRun:
             text = f"{type(error).__name__}: {error}"
             return Status.FAILED, Reason("internal", text, "see raw/traceback.txt; report it")
         return Status.OK, None
+
+    def _probe_loads(self) -> Reason | None:
+        """Ask for the phases' programs other than db_bench."""
+        for name in sorted({phase.program for phase in self._spec.phases} - {"db_bench"}):
+            try:
+                program = PROGRAMS[name].path(self._bench.program)
+            except HostError as error:
+                return _reason(error)
+            reason = self._level.probe_load(program)
+            if reason is not None:
+                return reason
+        return None
 
     def _live(self) -> None:
         with traced(

@@ -137,6 +137,7 @@ class Measurement:
             self._stage,
             spec,
             phase_seed(self._spec, spec),
+            key_seed=self._spec.seed,
             first=first,
             before=before,
             cold=self._cold,
@@ -228,8 +229,8 @@ def _failure(facts: PhaseFacts) -> ZonelabError:
     how = f"exit status {facts.exit_code}" if facts.signal is None else f"signal {facts.signal}"
     lines = [line for line in facts.output.splitlines() if line.strip()]
     return ZonelabError(
-        f"db_bench ended with {how} in phase {facts.spec.name}"
+        f"{facts.spec.program} ended with {how} in phase {facts.spec.name}"
         + (f": {lines[-1].strip()[:200]}" if lines else ""),
         hint=f"see raw/{facts.spec.name}.stderr",
-        code="db-bench-failed",
+        code="db-bench-failed" if facts.spec.program == "db_bench" else "load-failed",
     )

@@ -24,7 +24,6 @@ from harness.run.ledger import Point
 from harness.run.program import Ended, run_program
 from harness.run.progress import Share
 from harness.run.share import ShareDone
-from harness.store import packed
 from harness.store.codec import encode
 from harness.store.files import dumps
 from harness.store.ledger import Snapshot
@@ -34,12 +33,11 @@ from harness.store.spec import Device, PhaseRole, PhaseSpec
 from harness.tools import rocksdb_log
 from harness.tools.rocksdb_log import Log
 from harness.tools.rocksdb_log import Point as LsmPoint
-from harness.workloads import db_bench, rocksdb
-from harness.workloads.db_bench import Parsed
+from harness.workloads import base, program_of, rocksdb
+from harness.workloads.base import Parsed, text
 from harness.workloads.rocksdb import Below
 
 _LOG_TAIL = 256 * 1024  # the end of RocksDB's LOG holds the error that stopped it
-_OUTPUT_LIMIT = 4 * 1024 * 1024  # db_bench prints tens of KiB; more is a fault, kept in raw/
 _SETTLE_TRIES = 20
 _SETTLE_SECONDS = 0.1
 _BARRIER_TRIES = 5
@@ -199,18 +197,26 @@ def run_phase(
     spec: PhaseSpec,
     seed: int,
     *,
+    key_seed: int,
     first: bool,
     before: Barrier,
     cold: int,
     seconds_left: float,
     tick: Callable[[Share], None],
 ) -> tuple[PhaseFacts, PhaseResult, Barrier]:
-    """Run db_bench once; return the facts, the record and the barrier behind it."""
+    """Run the phase's program once; return the facts, the record and the barrier behind it."""
     raw = stage.writer.path / "raw"
     stderr = raw / f"{spec.name}.stderr"
-    report = db_bench.Report(stage.up, raw / f"{spec.name}.report.csv", stderr)
-    argv = db_bench.argv(
-        spec, stage.up, seed, first=first, program=stage.up.program or bench.program, report=report
+    load = program_of(spec)
+    report = load.report(stage.up, raw / f"{spec.name}.report.csv", stderr)
+    argv = load.argv(
+        spec,
+        stage.up,
+        seed,
+        first=first,
+        program=load.path(stage.up.program or bench.program),
+        report=report,
+        key_seed=key_seed,
     )
     started, offset = bench.host.now(), bench.host.monotonic() - stage.began
     began = bench.host.realtime()
@@ -322,7 +328,7 @@ def recomputable(
 ) -> dict[str, Metric]:
     """Return the metrics of what programs told, and of bytes of the devices, by catalogue name."""
     told = rocksdb.metrics(spec, parsed, lsm, below)
-    values = db_bench.metrics(spec, parsed) if parsed else {}
+    values = base.metrics(spec, parsed) if parsed else {}
     return values | {name: Metric(value, CATALOGUE[name].unit) for name, value in told.items()}
 
 
@@ -340,7 +346,7 @@ def _facts(
     parsed, lsm, error = None, None, ""
     try:
         lsm = _lsm(stage.up.database_log)
-        parsed = db_bench.parse(spec, stdout, stderr)
+        parsed = program_of(spec).parse(spec, stdout, stderr)
     except ToolFailed as failure:
         error = failure.message
     log = _keep_log(stage, f"raw/{spec.name}.LOG.xz")
@@ -417,30 +423,23 @@ def _tells_pending(points: Sequence[LsmPoint]) -> bool:
     return bool(points) and all(point.pending is not None for point in points)
 
 
-def _write_series(
-    writer: RunWriter, spec: PhaseSpec, report: db_bench.Report, offset: float
-) -> None:
+def _write_series(writer: RunWriter, spec: PhaseSpec, report: base.Report, offset: float) -> None:
     """Store operations per interval on the run's own time axis; nothing without a report."""
     try:
-        points = report.intervals(text(report.path))
+        points = report.rows(text(report.path))
     except ToolFailed:
         return  # the benchmark never got as far; its absence shows, the raw file stays
-    rows = [f"{offset + second:.3f},{operations}\n" for second, operations in points]
-    writer.write(f"series/{spec.name}.csv", "t,operations\n" + "".join(rows))
+    rows = [f"{offset + second:.3f},{rest}\n" for second, rest in points]
+    writer.write(f"series/{spec.name}.csv", f"t,{report.columns}\n" + "".join(rows))
 
 
 def _write_histograms(writer: RunWriter, spec: PhaseSpec, facts: PhaseFacts) -> str | None:
     """Store each operation's histogram; return the path of the first."""
     paths = []
-    for operation, histogram in (facts.parsed.histograms if facts.parsed else {}).items():
+    for operation, histogram in (facts.parsed.stored if facts.parsed else {}).items():
         paths.append(f"histograms/{spec.name}.{operation}.json")
         writer.write(paths[-1], histogram)
     return paths[0] if paths else None
-
-
-def text(path: Path) -> str:
-    """Return what a program printed, as far as it is looked at; '' where it printed nothing."""
-    return packed.text(path, _OUTPUT_LIMIT)
 
 
 def _keep_log(stage: Stage, kept: str) -> str:

@@ -25,8 +25,8 @@ from harness.store.result import Issue, Metric, Result, Utilisation
 from harness.store.spec import PhaseRole, PhaseSpec, RunSpec
 from harness.tools import rocksdb_log, zlfs_ledger
 from harness.tools.rocksdb_log import Log
-from harness.workloads import db_bench
-from harness.workloads.db_bench import Parsed
+from harness.workloads import program_of
+from harness.workloads.base import Parsed, text
 from harness.workloads.rocksdb import Below
 
 _UNREADABLE = (ToolFailed, *packed.UNREADABLE)
@@ -240,8 +240,8 @@ def _log(raw: Path, spec: PhaseSpec) -> Log | None:
 
 
 def _printed(raw: Path, spec: PhaseSpec) -> Parsed:
-    stdout, stderr = (phases.text(raw / f"{spec.name}.{kind}") for kind in ("stdout", "stderr"))
-    return db_bench.parse(spec, stdout, stderr)
+    stdout, stderr = (text(raw / f"{spec.name}.{kind}") for kind in ("stdout", "stderr"))
+    return program_of(spec).parse(spec, stdout, stderr)
 
 
 def _barrier(raw: Path, name: str) -> tuple[Point, Sequence[Zone]]:

@@ -1,11 +1,11 @@
-"""How far db_bench is, from what it reports each second, and whether it still gets anywhere."""
+"""How far a phase is, by what its program reports, and whether it still gets anywhere."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
 from harness.store.spec import PhaseSpec
-from harness.workloads import db_bench
+from harness.workloads import program_of
 
 
 class ShareDone:
@@ -13,6 +13,7 @@ class ShareDone:
 
     def __init__(self, path: Path, spec: PhaseSpec) -> None:
         self._path = path
+        self._operations_in = program_of(spec).operations_in
         self._wanted = spec.operations
         self._duration = float(spec.flags.get("duration", 0) or 0)
         self._patience = spec.stall_seconds
@@ -52,4 +53,4 @@ class ShareDone:
         complete = text[: text.rfind(b"\n") + 1]
         self._position += len(complete)
         lines = complete.decode("utf-8", errors="replace").splitlines()
-        return sum(db_bench.operations_in(line) for line in lines)
+        return sum(self._operations_in(line) for line in lines)

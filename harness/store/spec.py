@@ -139,11 +139,11 @@ class Inspection:
 
 @dataclass(frozen=True, slots=True)
 class PhaseSpec:
-    """One db_bench invocation. ``flags`` carry upstream's names without dashes.
+    """One invocation of ``program``. ``flags`` carry its own names, without dashes.
 
     ``operations`` is what the benchmark must report as done, null for time-limited ones.
-    ``user_bytes_per_operation`` is key + value for writes, 0 for reads. After ``stall_seconds``
-    without a single operation the phase is given up (0: never).
+    ``user_bytes_per_operation`` is key + value for writes, 0 for reads (of a mix: their mean).
+    After ``stall_seconds`` without a single operation the phase is given up (0: never).
     """
 
     name: str
@@ -155,6 +155,7 @@ class PhaseSpec:
     expects_gc: bool
     timeout_seconds: int
     stall_seconds: int = 600
+    program: str = "db_bench"
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,18 +4,20 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from harness.errors import ConfigError, ToolFailed
 from harness.levels.base import DB_IN_URI, LevelUp
-from harness.metrics import CATALOGUE
-from harness.store.result import Metric
+from harness.store import packed
 from harness.store.spec import PhaseSpec, Scalar
-from harness.tools import db_bench, histogram
+from harness.tools import db_bench
 from harness.tools.db_bench import Summary, operations_in
-from harness.tools.rocksdb_stats import LevelRow, Statistics
+from harness.workloads import base
+from harness.workloads.base import Parsed, Rows, metrics, missing, text
 
-__all__ = ["Parsed", "Report", "Summary", "argv", "metrics", "operations_in", "parse"]
+__all__ = [
+    "Parsed", "Report", "Summary", "argv", "kept_rows", "metrics", "operations_in", "parse", "path",
+    "report",
+]  # fmt: skip
 
 # Set by the runner for every phase, so a workload may not set them.
 RESERVED = frozenset(
@@ -43,7 +45,7 @@ STATISTICS = "statistics"
 TABLE_OPEN = "rocksdb.table.open.io.micros"
 # Bytes read from table files, by compactions too: of the last level, and of all others.
 READ_TICKERS = ("rocksdb.last.level.read.bytes", "rocksdb.non.last.level.read.bytes")
-_TICKERS = (
+TICKERS = (
     "rocksdb.wal.bytes",
     "rocksdb.write.wal",
     *READ_TICKERS,
@@ -51,33 +53,6 @@ _TICKERS = (
     "rocksdb.block.cache.hit",
     "rocksdb.block.cache.miss",
 )
-
-# Metric name and quantile in 1/10,000.
-_QUANTILES = (
-    ("latency_p50", 5_000),
-    ("latency_p99", 9_900),
-    ("latency_p99_9", 9_990),
-    ("latency_p99_99", 9_999),
-)
-
-
-@dataclass(frozen=True, slots=True)
-class Parsed:
-    """What a phase printed. ``summary`` is null unless there is exactly one, of this benchmark.
-
-    ``summaries`` counts all summary lines; ``histograms`` by operation (write, read, update, …);
-    ``skipped``: db_bench refused to fill an existing database; ``assertions``: a debug build.
-    ``statistics`` are null unless they were asked for, ``levels`` where ``stats`` printed nothing.
-    """
-
-    summary: Summary | None
-    summaries: int
-    histograms: dict[str, dict[str, Any]]
-    warnings: tuple[str, ...]
-    skipped: bool
-    assertions: bool
-    statistics: Statistics | None = None
-    levels: tuple[LevelRow, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,13 +84,54 @@ class Report:
             return {"stats_interval_seconds": 1}
         return {"report_interval_seconds": 1, "report_file": str(self.csv)}
 
+    @property
+    def columns(self) -> str:
+        """All operations together."""
+        return "operations"
+
     def intervals(self, text: str) -> list[tuple[int, int]]:
         """Return (second, operations) pairs; ToolFailed where a report file is damaged."""
         return db_bench.stats_intervals(text) if self.on_stderr else db_bench.intervals(text)
 
+    def rows(self, text: str) -> Rows:
+        """Return the same as rows of a series."""
+        return [(float(second), str(count)) for second, count in self.intervals(text)]
+
+
+def path(db_bench: Path) -> Path:
+    """Return the run's db_bench."""
+    return db_bench
+
+
+def report(up: LevelUp, csv: Path, stderr: Path) -> Report:
+    """Return where db_bench will report on this level."""
+    return Report(up, csv, stderr)
+
+
+def kept_rows(raw: Path, name: str) -> Rows:
+    """Return the rows of the report that a phase left, a file or lines on stderr.
+
+    Raises:
+        ToolFailed: a report file is damaged.
+    """
+    file = raw / f"{name}.report.csv"
+    points = (
+        db_bench.intervals(text(file))
+        if packed.find(file)
+        else db_bench.stats_intervals(text(raw / f"{name}.stderr"))
+    )
+    return [(float(second), str(count)) for second, count in points]
+
 
 def argv(
-    spec: PhaseSpec, up: LevelUp, seed: int, *, first: bool, program: Path, report: Report
+    spec: PhaseSpec,
+    up: LevelUp,
+    seed: int,
+    *,
+    first: bool,
+    program: Path,
+    report: base.Report,
+    key_seed: int = 0,  # noqa: ARG001 - db_bench has one seed for all
 ) -> list[str]:
     """Return db_bench's argument list for a phase; the ``first`` and all fills start afresh.
 
@@ -152,7 +168,7 @@ def parse(phase: PhaseSpec, stdout: str, stderr: str) -> Parsed:
     if output.summaries and not output.histograms and not problems:
         problems.append("no histogram")
     if phase.flags.get(STATISTICS):
-        problems += [f"no {name}" for name in _missing(output.statistics)]
+        problems += [f"no {name}" for name in missing(output.statistics, TICKERS, (TABLE_OPEN,))]
     if output.summaries and problems:
         raise ToolFailed(
             f"phase {phase.name}: db_bench's output is damaged: {problems[0]}",
@@ -171,42 +187,3 @@ def parse(phase: PhaseSpec, stdout: str, stderr: str) -> Parsed:
         statistics=output.statistics,
         levels=output.levels,
     )
-
-
-def metrics(phase: PhaseSpec, parsed: Parsed) -> dict[str, Metric]:
-    """Return the phase's metrics by catalogue name; null where the output does not tell.
-
-    Latencies are of all operations of the phase together; each operation's own histogram is
-    stored beside them.
-    """
-    values: dict[str, int | float | None] = {
-        "throughput": None,
-        "seconds": None,
-        "operations": None,
-        "user_bytes": None,
-    }
-    summary = parsed.summary
-    if summary is not None:
-        values["seconds"] = summary.seconds
-        values["operations"] = summary.operations
-        values["user_bytes"] = summary.operations * phase.user_bytes_per_operation
-        # The printed ops/sec is cut to an integer; the quotient keeps slow phases exact.
-        values["throughput"] = summary.operations / summary.seconds if summary.seconds > 0 else None
-    values.update(_latencies(parsed if summary is not None else None))
-    return {name: Metric(value, CATALOGUE[name].unit) for name, value in values.items()}
-
-
-def _missing(found: Statistics | None) -> list[str]:
-    if found is None:
-        return list(_TICKERS)
-    missing = [name for name in _TICKERS if name not in found.tickers]
-    return missing + [name for name in (TABLE_OPEN,) if name not in found.histograms]
-
-
-def _latencies(parsed: Parsed | None) -> dict[str, int | float | None]:
-    merged = histogram.merge(parsed.histograms.values()) if parsed is not None else None
-    return {
-        "latency_mean": histogram.mean(merged) if merged else None,
-        **{name: histogram.quantile(merged, q) if merged else None for name, q in _QUANTILES},
-        "latency_max": merged["max"] if merged else None,
-    }

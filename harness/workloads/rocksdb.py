@@ -8,7 +8,8 @@ from harness.nulls import ratio, total
 from harness.store.spec import PhaseSpec
 from harness.tools.rocksdb_log import CAUSES, Log
 from harness.tools.rocksdb_stats import Statistics
-from harness.workloads.db_bench import READ_TICKERS, STATISTICS, TABLE_OPEN, Parsed
+from harness.workloads.base import Parsed, user_bytes
+from harness.workloads.db_bench import READ_TICKERS, STATISTICS, TABLE_OPEN
 
 Value = int | float | None
 
@@ -70,8 +71,7 @@ def _bytes(
     """Return L and what is made of it."""
     wal = _ticker(finished, "rocksdb.wal.bytes")
     above = written(wal, log)
-    summary = finished.summary if finished else None
-    user = summary.operations * phase.user_bytes_per_operation if summary else None
+    user = user_bytes(phase, finished)
     return {
         "wal_bytes": wal,
         "rocksdb_written": above,

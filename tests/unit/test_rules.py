@@ -127,6 +127,7 @@ PHASE_CASES: list[tuple[dict[str, Any], str, Severity]] = [
         "operations-differ",
         Severity.ERROR,
     ),
+    ({"parsed": parsed(wrong_reads=1)}, "data-wrong", Severity.ERROR),
     ({"output": "put error: No space left on device"}, "no-space", Severity.ERROR),
     ({"database_log": "IO error: No space left on device"}, "no-space", Severity.ERROR),
     ({"parsed": parsed(warnings=("WARNING: x",))}, "db-bench-warning", Severity.INFO),

@@ -1,0 +1,185 @@
+#include "kvmix/database/database.h"
+
+#include <map>
+#include <utility>
+
+#include "rocksdb/convenience.h"
+#include "rocksdb/statistics.h"
+#include "rocksdb/version.h"
+
+namespace kvmix {
+namespace {
+
+using rocksdb::Slice;
+using rocksdb::Status;
+
+Slice ToSlice(std::string_view text) { return {text.data(), text.size()}; }
+
+class RocksSession : public Target {
+ public:
+  RocksSession(rocksdb::DB* db, const rocksdb::WriteOptions& write) : db_(db), write_(write) {}
+
+  bool Apply(const Operation& operation, Outcome* outcome, std::string* problem) override {
+    const Status status = Do(operation, outcome);
+    if (!status.ok()) *problem = status.ToString();
+    return status.ok();
+  }
+
+ private:
+  Status Do(const Operation& operation, Outcome* outcome) {
+    switch (operation.kind) {
+      case Kind::kInsert:
+      case Kind::kUpdate:
+        return db_->Put(write_, ToSlice(operation.key), ToSlice(operation.value));
+      case Kind::kDelete:
+        return db_->Delete(write_, ToSlice(operation.key));
+      case Kind::kRangeDelete:
+        return DeleteRange(operation);
+      case Kind::kQuery:
+      case Kind::kAbsentQuery:
+        return Get(operation, outcome);
+      case Kind::kScan:
+        return Scan(operation, outcome);
+    }
+    return Status::NotSupported("an operation of no kind");
+  }
+
+  Status DeleteRange(const Operation& operation) {
+    if (operation.last < operation.key) return Status::OK();
+    // RocksDB's ranges are open at the end; nothing is between a key and the same with a zero byte.
+    end_.assign(operation.last);
+    end_.push_back('\0');
+    return db_->DeleteRange(write_, db_->DefaultColumnFamily(), ToSlice(operation.key), end_);
+  }
+
+  Status Get(const Operation& operation, Outcome* outcome) {
+    value_.Reset();
+    const Status status =
+        db_->Get(read_, db_->DefaultColumnFamily(), ToSlice(operation.key), &value_);
+    outcome->found = status.ok();
+    if (status.IsNotFound()) return Status::OK();
+    if (!status.ok()) return status;
+    outcome->bytes_read = operation.key.size() + value_.size();
+    if (outcome->keep) outcome->value.assign(value_.data(), value_.size());
+    return status;
+  }
+
+  Status Scan(const Operation& operation, Outcome* outcome) {
+    outcome->scanned.clear();
+    const std::unique_ptr<rocksdb::Iterator> at(db_->NewIterator(read_));
+    for (at->Seek(ToSlice(operation.key)); at->Valid(); at->Next()) {
+      if (at->key().compare(ToSlice(operation.last)) > 0) break;
+      ++outcome->entries;
+      outcome->bytes_read += at->key().size() + at->value().size();
+      if (outcome->keep) {
+        outcome->scanned.emplace_back(at->key().ToString(), at->value().ToString());
+      }
+    }
+    return at->status();
+  }
+
+  rocksdb::DB* db_;
+  rocksdb::WriteOptions write_;
+  rocksdb::ReadOptions read_;
+  rocksdb::PinnableSlice value_;
+  std::string end_;
+};
+
+// RocksDB reports these as what they are to it; to the user both are wrong flags.
+Status Explain(const Status& status, const DatabaseOptions& given) {
+  const std::string text = status.ToString();
+  if (!given.use_existing_db && text.find("exists (error_if_exists") != std::string::npos) {
+    return Status::InvalidArgument("there is a database in " + given.db + " already",
+                                   "--use_existing_db goes on with it; kvmix removes none");
+  }
+  if (given.use_existing_db &&
+      text.find("does not exist (create_if_missing") != std::string::npos) {
+    return Status::InvalidArgument("there is no database in " + given.db,
+                                   "without --use_existing_db one is made");
+  }
+  return status;
+}
+
+}  // namespace
+
+Status Database::Open(const DatabaseOptions& options, std::unique_ptr<Database>* database) {
+  std::unique_ptr<Database> made(new Database());
+  if (Status status = ToRocks(options, &made->options_); !status.ok()) return status;
+  if (!options.fs_uri.empty()) {
+    rocksdb::Env* env = nullptr;
+    rocksdb::ConfigOptions strict;
+    strict.ignore_unsupported_options = false;  // else an unknown scheme is "OK", without any Env
+    const Status status =
+        rocksdb::Env::CreateFromUri(strict, "", options.fs_uri, &env, &made->guard_);
+    if (!status.ok()) {
+      return Status::InvalidArgument("--fs_uri=" + options.fs_uri, status.ToString());
+    }
+    made->options_.env = env;
+  }
+  made->write_.sync = options.sync;
+  made->write_.disableWAL = options.disable_wal;
+  rocksdb::DB* opened = nullptr;
+  const Status status = rocksdb::DB::Open(made->options_, options.db, &opened);
+  if (!status.ok()) return Explain(status, options);
+  made->db_.reset(opened);
+  *database = std::move(made);
+  return status;
+}
+
+Database::~Database() = default;
+
+std::unique_ptr<Target> Database::Session() {
+  return std::make_unique<RocksSession>(db_.get(), write_);
+}
+
+std::string Database::Sweep(const std::vector<Source*>& sources) {
+  const std::unique_ptr<rocksdb::Iterator> at(db_->NewIterator(rocksdb::ReadOptions()));
+  at->SeekToFirst();
+  std::string fault;
+  // Longer than any key: every source takes it for the end of its own part.
+  const std::string end(1024, '\xff');
+  for (Source* const source : sources) {
+    source->ExpectedRange("", end, [&](std::string_view key, std::string_view value) {
+      if (!at->Valid() || at->key().compare(ToSlice(key)) > 0) {
+        fault = "key " + std::string(key) + " is missing";
+      } else if (at->key() != ToSlice(key)) {
+        fault = "key " + at->key().ToString() + " is there, and should not be";
+      } else if (at->value() != ToSlice(value)) {
+        fault = "key " + std::string(key) + " has another value";
+      } else {
+        at->Next();
+      }
+      return fault.empty();
+    });
+    if (!fault.empty()) return fault;
+  }
+  if (at->Valid()) return "key " + at->key().ToString() + " is there, and should not be";
+  return at->status().ok() ? "" : at->status().ToString();
+}
+
+nlohmann::ordered_json Database::Told() const {
+  std::string stats;
+  db_->GetProperty(rocksdb::DB::Properties::kStats, &stats);
+  nlohmann::ordered_json told{{"version", rocksdb::GetRocksVersionAsString()},
+                              {"stats", std::move(stats)}};
+  if (options_.statistics == nullptr) return told;
+  std::map<std::string, std::uint64_t> tickers;
+  options_.statistics->getTickerMap(&tickers);
+  told["tickers"] = tickers;
+  auto histograms = nlohmann::ordered_json::object();
+  for (const auto& [type, name] : rocksdb::HistogramsNameMap) {
+    rocksdb::HistogramData data;
+    options_.statistics->histogramData(type, &data);
+    histograms[name] = {data.count, data.sum};
+  }
+  told["histograms"] = std::move(histograms);
+  return told;
+}
+
+Status Database::Close() {
+  const Status status = db_->Close();
+  db_.reset();
+  return status;
+}
+
+}  // namespace kvmix
