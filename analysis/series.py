@@ -8,6 +8,7 @@ from pathlib import Path
 
 from analysis.load import RunRecord
 from harness.errors import RunFailed
+from harness.store import packed
 
 # More points than this add bytes to the page and nothing to see.
 _MOST_POINTS = 300
@@ -63,9 +64,10 @@ def read_columns(path: Path) -> tuple[list[str], list[list[float]]]:
     Raises:
         RunFailed: a cell is not a number.
     """
-    if not path.is_file():
+    file = packed.opened(path)
+    if file is None:
         return [], []
-    with path.open(encoding="utf-8", newline="") as file:
+    with file:
         header, *lines = list(csv.reader(file)) or [[]]
     try:
         return header, [

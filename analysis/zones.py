@@ -10,6 +10,7 @@ from enum import IntEnum
 
 from analysis.load import RunRecord
 from harness.errors import RunFailed
+from harness.store import packed
 
 NAME = "zone_commands.csv"
 
@@ -62,11 +63,11 @@ def read_changes(run: RunRecord) -> tuple[Change, ...]:
     Raises:
         RunFailed: the timeline is damaged.
     """
-    path = run.path / "series" / NAME
-    if not path.is_file():
+    file = packed.opened(run.path / "series" / NAME)
+    if file is None:
         return ()
     zones = run.result.device.zones or 0
-    with path.open(encoding="utf-8", newline="") as file:
+    with file:
         try:
             return tuple(_changes(csv.DictReader(file), zones))
         except (KeyError, ValueError, TypeError, IndexError):

@@ -12,6 +12,7 @@ from pathlib import Path
 from harness.errors import ToolFailed
 from harness.rules.facts import PhaseFacts
 from harness.run import phases
+from harness.store import packed
 from harness.store.files import dumps
 from harness.workloads import program_of
 from harness.workloads.base import Rows
@@ -26,7 +27,7 @@ def differences(folder: Path, facts: PhaseFacts) -> Iterator[str]:
     histograms = facts.parsed.stored if facts.parsed else {}
     for operation, histogram in histograms.items():
         path = f"histograms/{name}.{operation}.json"
-        if _text(folder / path) != dumps(histogram):
+        if packed.text(folder / path) != dumps(histogram):
             yield f"{path}: is not what raw/{name}.stdout gives"
     yield from series(folder, f"series/{name}.csv", _operations(folder / "raw", facts))
     tree = phases.tree_rows(facts.lsm.points) if facts.lsm else None
@@ -43,7 +44,7 @@ def _operations(raw: Path, facts: PhaseFacts) -> Rows | None:
 
 def series(folder: Path, path: str, wanted: Rows | None) -> Iterator[str]:
     """Return a line when a series is not these times, up to a shift, and other columns."""
-    stored = _text(folder / path)
+    stored = packed.text(folder / path)
     if wanted is None:
         if stored:
             yield f"{path}: raw/ gives no such series"
@@ -61,7 +62,3 @@ def _shifted(stored: Sequence[str], wanted: Sequence[float]) -> bool:
     except ValueError:
         return False
     return not shifts or max(shifts) - min(shifts) <= _ROUNDING
-
-
-def _text(path: Path) -> str:
-    return path.read_text(encoding="utf-8") if path.is_file() else ""

@@ -1,6 +1,6 @@
-"""Files of ``raw/`` that are packed: their name is what it was, and ``.xz`` behind it.
+"""Files of a run that are packed: their name is what it was, and ``.xz`` behind it.
 
-Text of programs packs to a fifth, and a campaign has hundreds of them: what is larger than
+Text of programs and series pack to a fifth, and a campaign has hundreds: what is larger than
 :data:`LARGE` is packed when a run is complete. Whoever reads names the file without the suffix.
 """
 

@@ -80,7 +80,8 @@ class RunWriter:
         """
         try:
             with full_disk_is_clear(self.path.parent):
-                packed.large(self.path / "raw")
+                for folder in ("raw", "series"):
+                    packed.large(self.path / folder)
                 checksums.write(self.path)
                 for path in self.path.rglob("*"):
                     _fsync(path)

@@ -50,8 +50,8 @@ def folder(runner: GuestRunner, result: Result) -> Path:
 
 
 def commands(runner: GuestRunner, result: Result) -> list[dict[str, str]]:
-    with (folder(runner, result) / "series/zone_commands.csv").open() as file:
-        return list(csv.DictReader(file))
+    text = packed.text(folder(runner, result) / "series/zone_commands.csv")
+    return list(csv.DictReader(text.splitlines()))
 
 
 def test_nothing_was_lost_and_all_layers_agree(

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from analysis.series import read_columns
 from harness.errors import ConfigError, HostError, RunFailed
 from harness.run.journal import Entry, Event, Journal
 from harness.run.lock import exclusive, is_held
@@ -76,9 +77,12 @@ def test_run_directory_appears_whole_or_not_at_all(tmp_path: Path) -> None:
 def test_large_raw_files_are_packed_under_the_checksums(tmp_path: Path) -> None:
     writer = RunWriter(tmp_path, "x--r01")
     writer.write("raw/printed", "hello\n" * 1000)
+    writer.write("series/long.csv", "t,n\n" + "1.0,2\n" * 1000)
     final = writer.commit()
     assert packed.text(final / "raw/printed") == "hello\n" * 1000
-    assert (final / "SHA256SUMS").read_text().endswith("  raw/printed.xz\n")
+    assert read_columns(final / "series/long.csv") == (["t", "n"], [[1.0, 2.0]] * 1000)
+    sums = (final / "SHA256SUMS").read_text().splitlines()
+    assert [line.split()[1] for line in sums] == ["raw/printed.xz", "series/long.csv.xz"]
     assert checksums.problems(final) == []
 
 
