@@ -3,14 +3,43 @@
 
 #pragma once
 
+#include <array>
 #include <atomic>
 #include <cstdint>
+#include <iterator>
 #include <mutex>
+#include <string_view>
 
-#include "zlfs/account/totals.h"
+#include "zlfs/alloc/allocator.h"
 #include "zlfs/zoned/device.h"
 
 namespace zlfs {
+
+// Counts of everything zlfs asked the device to do, by cause: what the ledger reports.
+inline constexpr std::string_view kCauseNames[] = {"wal",    "flush", "compaction", "other",
+                                                   "import", "gc",    "metadata"};
+inline constexpr std::size_t kCauses = std::size(kCauseNames);
+
+enum class FinishCause : std::uint8_t { kThreshold, kActiveLimit, kMetadata, kImport };
+inline constexpr std::string_view kFinishNames[] = {"threshold", "active_limit", "metadata",
+                                                    "import"};
+inline constexpr std::size_t kFinishCauses = std::size(kFinishNames);
+
+struct Totals {
+  struct Bytes {
+    std::uint64_t payload = 0;
+    std::uint64_t pad = 0;
+  };
+  struct Finishes {
+    std::uint64_t count = 0;
+    std::uint64_t given_up = 0;  // bytes of capacity
+  };
+  std::array<Bytes, kCauses> written{};
+  std::array<Finishes, kFinishCauses> finishes{};
+  std::uint64_t resets_data = 0;
+  std::uint64_t resets_metadata = 0;
+  std::uint64_t flushes = 0;
+};
 
 // Safe to call from any thread.
 class ZoneIo {
@@ -34,8 +63,6 @@ class ZoneIo {
   IOStatus Reset(std::uint32_t zone, bool metadata);
 
  private:
-  std::uint64_t Landed(std::uint32_t zone, std::uint64_t offset);
-
   ZonedDevice* const device_;
 
   mutable std::mutex totals_mutex_;

@@ -51,27 +51,27 @@ std::uint32_t Allocator::KeepsWithLogs(std::uint64_t room) const {
   return kFlushKeeps + kOpeningKeeps + static_cast<std::uint32_t>(to_flush);
 }
 
-std::uint32_t Allocator::Keeps(Urgency urgency) const {
+std::uint32_t Allocator::Keeps(Cause cause) const {
   // What the first WAL zone of a mount holds finds room in kOpeningKeeps.
-  const auto& log = current_[static_cast<std::size_t>(Stream::kLog)];
-  const bool counts = log && log_zones_ > 1;
-  const std::uint64_t room = counts ? zones_[*log].capacity - zones_[*log].written : 0;
-  switch (urgency) {
-    case Urgency::kCollector:
+  const auto log = current_.find(Cause::kWal);
+  const bool counts = log != current_.end() && log_zones_ > 1;
+  const ZoneSpace* const zone = counts ? &zones_[log->second] : nullptr;
+  const std::uint64_t room = counts ? zone->capacity - zone->written : 0;
+  switch (cause) {
+    case Cause::kGc:
       return 0;
-    case Urgency::kManifest:
+    case Cause::kOther:
       return 1;
-    case Urgency::kFlush:
+    case Cause::kFlush:
       return log_zones_ == 0 ? kFlushKeeps : KeepsWithLogs(room);
-    case Urgency::kOrdinary:
+    case Cause::kCompaction:
       return KeepsWithLogs(room);
-    case Urgency::kGrowth:
+    default:
       if (log_zones_ > 0) return KeepsWithLogs(room + capacity_) + spare_;
       // The WAL that a database begins while it is opened, before it deletes the old ones; or the
       // one in which a full database says what it deletes.
       return log_bytes_ > 0 ? kFlushKeeps : KeepsWithLogs(0);
   }
-  return 0;
 }
 
 bool Allocator::LowSpace() const {
@@ -82,12 +82,9 @@ bool Allocator::Writable(const ZoneSpace& zone) const {
   return zone.use == ZoneUse::kActive && !zone.broken && zone.room() >= block_size_;
 }
 
-bool Allocator::MayOpen(Stream stream) const {
-  if (active_budget_ == 0) return true;
-  if (stream != Stream::kData) return active_ < active_budget_;
-  const auto waiting =
-      static_cast<std::uint32_t>(std::count(current_.begin(), current_.end(), std::nullopt));
-  return active_ + waiting < active_budget_;
+bool Allocator::MayOpen(Cause cause) const {
+  const auto without = kSharedCauses - static_cast<std::uint32_t>(current_.size());
+  return active_budget_ == 0 || active_ + (IsShared(cause) ? 0 : without) < active_budget_;
 }
 
 std::uint32_t Allocator::OpenEmpty(std::uint8_t lifetime) {
@@ -113,69 +110,65 @@ Decision Allocator::Grant(std::uint32_t index, std::uint64_t size) {
 Decision Allocator::Allocate(const Request& request) {
   Request asked = request;
   if (!policy_.lifetimes) asked.lifetime = 0;
-  return asked.stream == Stream::kData ? AllocateData(asked) : AllocateShared(asked);
+  return IsShared(asked.cause) ? AllocateShared(asked) : AllocateData(asked);
 }
 
 Decision Allocator::AllocateShared(const Request& request) {
-  auto& current = current_[static_cast<std::size_t>(request.stream)];
-  if (current && !Writable(zones_[*current])) {
-    zones_[*current].stream.reset();
-    current.reset();
+  if (const auto current = current_.find(request.cause); current != current_.end()) {
+    if (Writable(zones_[current->second])) return Grant(current->second, request.size);
+    Detach(&zones_[current->second]);
   }
-  if (!current) {
-    std::optional<std::uint32_t> taken;
-    const bool space = empty_ > Keeps(request.urgency);
-    if (space && MayOpen(request.stream)) {
-      taken = OpenEmpty(request.lifetime);
-    } else {
-      // After a mount all active zones may be other streams' leftovers, or data's by now.
-      taken = NearestActive(request.lifetime, Of::kUnowned);
-      if (!taken) taken = NearestActive(request.lifetime, Of::kIdle);
-      const bool log = request.stream == Stream::kLog;
-      if (log && taken && log_zones_ > 0 && empty_ < KeepsWithLogs(zones_[*taken].room())) {
-        taken.reset();
-      }
+  std::optional<std::uint32_t> taken;
+  const bool log = request.cause == Cause::kWal;
+  const bool space = empty_ > Keeps(request.cause);
+  if (space && MayOpen(request.cause)) {
+    taken = OpenEmpty(request.lifetime);
+  } else {
+    // After a mount all active zones may be other causes' leftovers, or data's by now.
+    taken = NearestActive(request.lifetime, Of::kUnowned);
+    if (!taken) taken = NearestActive(request.lifetime, Of::kIdle);
+    if (log && taken && log_zones_ > 0 && empty_ < KeepsWithLogs(zones_[*taken].room())) {
+      taken.reset();
     }
-    if (!taken) return WaitOrNoSpace(space);
-    if (request.stream == Stream::kLog) ++log_zones_;
-    owned_.erase(zones_[*taken].owner);
-    zones_[*taken].owner = 0;
-    current = taken;
-    zones_[*taken].stream = request.stream;
   }
-  return Grant(*current, request.size);
+  if (!taken) return WaitOrNoSpace(space);
+  if (log) ++log_zones_;
+  Detach(&zones_[*taken]);
+  zones_[*taken].shared_by = request.cause;
+  current_[request.cause] = *taken;
+  return Grant(*taken, request.size);
 }
 
 Decision Allocator::AllocateData(const Request& request) {
-  jobs_[request.writer] = request.job;
-  if (const auto own = owned_.find(request.writer); own != owned_.end()) {
-    if (Writable(zones_[own->second])) return Grant(own->second, request.size);
-    zones_[own->second].owner = 0;
-    owned_.erase(own);
+  Writer& writer = writers_[request.writer];
+  writer.cause = request.cause;
+  writer.job = request.job;
+  if (writer.zone) {
+    if (Writable(zones_[*writer.zone])) return Grant(*writer.zone, request.size);
+    Detach(&zones_[*writer.zone]);
   }
-  const auto take = [this, &request](std::uint32_t index) {
-    ZoneSpace& zone = zones_[index];
-    if (zone.owner == 0) {
-      zone.owner = request.writer;
-      owned_[request.writer] = index;
+  const auto take = [this, &request, &writer](std::uint32_t index) {
+    if (zones_[index].owner == 0) {
+      zones_[index].owner = request.writer;
+      writer.zone = index;
     }
     return Grant(index, request.size);
   };
-  if (const auto same = SameLifetime(request.lifetime)) return take(*same);
-  const bool space = empty_ > Keeps(request.urgency);
-  if (space && MayOpen(Stream::kData)) return take(OpenEmpty(request.lifetime));
-  if (space) {
-    if (policy_.on_active_limit == OnActiveLimit::kFinish) {
-      if (const auto fullest = TakeFullest()) {
-        return {.kind = Decision::Kind::kFinish, .zone = *fullest};
-      }
+  const auto unowned = NearestActive(request.lifetime, Of::kUnowned);
+  if (unowned && zones_[*unowned].lifetime == request.lifetime) return take(*unowned);
+  const bool space = empty_ > Keeps(request.cause);
+  if (space && MayOpen(request.cause)) return take(OpenEmpty(request.lifetime));
+  if (space && policy_.on_active_limit == OnActiveLimit::kFinish) {
+    if (const auto fullest = TakeFullest()) {
+      return {.kind = Decision::Kind::kFinish, .zone = *fullest};
     }
-    const bool waits = policy_.on_active_limit == OnActiveLimit::kWait;
-    if (waits && request.job != Job::kCompaction && CompactionsOwn()) {
+  }
+  if (space && policy_.on_active_limit == OnActiveLimit::kWait) {
+    if (request.cause != Cause::kCompaction && CompactionsOwn()) {
       return {.kind = Decision::Kind::kWait};
     }
   }
-  if (const auto unowned = NearestActive(request.lifetime, Of::kUnowned)) return take(*unowned);
+  if (unowned) return take(*unowned);
   if (const auto any = NearestActive(request.lifetime, Of::kAny)) return take(*any);
   return WaitOrNoSpace(space);
 }
@@ -191,13 +184,14 @@ Decision Allocator::WaitOrNoSpace(bool space) const {
 }
 
 bool Allocator::CompactionsOwn() const {
-  return std::any_of(owned_.begin(), owned_.end(),
-                     [this](const auto& own) { return jobs_.at(own.first) == Job::kCompaction; });
+  return std::any_of(writers_.begin(), writers_.end(), [](const auto& entry) {
+    return entry.second.zone && entry.second.cause == Cause::kCompaction;
+  });
 }
 
 bool Allocator::JobsWrite() const {
-  return std::any_of(jobs_.begin(), jobs_.end(),
-                     [](const auto& job) { return job.second != Job::kNone; });
+  return std::any_of(writers_.begin(), writers_.end(),
+                     [](const auto& entry) { return entry.second.job; });
 }
 
 std::optional<std::uint32_t> Allocator::NearestActive(std::uint8_t lifetime, Of of) const {
@@ -205,7 +199,7 @@ std::optional<std::uint32_t> Allocator::NearestActive(std::uint8_t lifetime, Of 
   std::tuple<int, std::uint64_t> least;
   for (std::uint32_t i = 0; i < zone_count(); ++i) {
     const ZoneSpace& zone = zones_[i];
-    if (!Writable(zone) || zone.stream) continue;
+    if (!Writable(zone) || zone.shared_by) continue;
     if (of == Of::kUnowned && zone.owner != 0) continue;
     if (of != Of::kAny && zone.in_flight != 0) continue;
     const std::tuple<int, std::uint64_t> key{Distance(zone.lifetime, lifetime), zone.room()};
@@ -214,18 +208,12 @@ std::optional<std::uint32_t> Allocator::NearestActive(std::uint8_t lifetime, Of 
   return best;
 }
 
-std::optional<std::uint32_t> Allocator::SameLifetime(std::uint8_t lifetime) const {
-  const auto nearest = NearestActive(lifetime, Of::kUnowned);
-  if (nearest && zones_[*nearest].lifetime == lifetime) return nearest;
-  return std::nullopt;
-}
-
 std::optional<std::uint32_t> Allocator::TakeFullest(const std::vector<bool>& spared) {
   std::optional<std::uint32_t> best;
   for (std::uint32_t i = 0; i < zone_count(); ++i) {
     const ZoneSpace& zone = zones_[i];
     if (!spared.empty() && spared[i]) continue;
-    if (!Writable(zone) || zone.stream || zone.owner != 0 || zone.in_flight != 0) continue;
+    if (!Writable(zone) || zone.shared_by || zone.owner != 0 || zone.in_flight != 0) continue;
     if (!best || zone.room() < zones_[*best].room()) best = i;
   }
   if (best) zones_[*best].use = ZoneUse::kFinishing;
@@ -265,10 +253,10 @@ void Allocator::MakeFull(ZoneSpace* zone) {
 
 // The zone takes no more writes: nobody's zone any longer.
 void Allocator::Detach(ZoneSpace* zone) {
-  if (zone->owner != 0) owned_.erase(zone->owner);
+  if (zone->owner != 0) writers_.at(zone->owner).zone.reset();
   zone->owner = 0;
-  if (zone->stream) current_[static_cast<std::size_t>(*zone->stream)].reset();
-  zone->stream.reset();
+  if (zone->shared_by) current_.erase(*zone->shared_by);
+  zone->shared_by.reset();
 }
 
 void Allocator::SetActive(ZoneSpace* zone, bool active) {
@@ -278,12 +266,10 @@ void Allocator::SetActive(ZoneSpace* zone, bool active) {
 }
 
 std::optional<std::uint32_t> Allocator::Leave(std::uint64_t writer, bool finish) {
-  jobs_.erase(writer);
-  const auto own = owned_.find(writer);
-  if (own == owned_.end()) return std::nullopt;
-  const std::uint32_t index = own->second;
+  const auto left = writers_.extract(writer);
+  if (left.empty() || !left.mapped().zone) return std::nullopt;
+  const std::uint32_t index = *left.mapped().zone;
   ZoneSpace& zone = zones_[index];
-  owned_.erase(own);
   zone.owner = 0;
   if (!Writable(zone) || zone.in_flight != 0) return std::nullopt;
   if (!finish && zone.room() * 100 >= zone.capacity * policy_.finish_remaining_pct) {
@@ -306,7 +292,7 @@ std::vector<std::uint32_t> Allocator::Resettable(bool hard) const {
     const ZoneSpace& zone = zones_[i];
     if (zone.kept.held != 0 || zone.in_flight != 0) continue;
     const bool idle = zone.use == ZoneUse::kActive && zone.written > 0 && zone.owner == 0;
-    if (zone.use == ZoneUse::kFull || (idle && (zone.broken || (hard && !zone.stream)))) {
+    if (zone.use == ZoneUse::kFull || (idle && (zone.broken || (hard && !zone.shared_by)))) {
       zones.push_back(i);
     }
   }

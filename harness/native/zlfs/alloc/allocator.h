@@ -6,9 +6,9 @@
 
 #pragma once
 
-#include <array>
 #include <cassert>
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <unordered_map>
 #include <vector>
@@ -17,23 +17,23 @@
 
 namespace zlfs {
 
-// Who asks for room. The first three fill one zone at a time and always find an active zone left;
-// kData gives each writer a zone to itself where the limits allow it.
-enum class Stream : std::uint8_t { kLog, kOther, kCollector, kData };
-inline constexpr std::size_t kSharedStreams = 3;
-
-// How urgent the bytes are: decides how many empty zones have to be left.
-enum class Urgency : std::uint8_t {
-  kCollector,  // frees more than it takes: may use the last zone
-  kManifest,   // and CURRENT, OPTIONS: little, and without them no database opens
-  kFlush,      // lets WALs go; opening a database flushes all of them
-  kOrdinary,   // compaction: gives back more than it takes
-  kGrowth,     // WAL, import: what is new
+// Why bytes are written: decides where they go, and how many empty zones have to be left.
+enum class Cause : std::uint8_t {
+  kWal,         // what is new
+  kFlush,       // lets WALs go; opening a database flushes all of them
+  kCompaction,  // gives back more than it takes
+  kOther,       // MANIFEST, CURRENT, OPTIONS: little, and without them no database opens
+  kImport,      // what is new
+  kGc,          // frees more than it takes: may use the last zone
+  kMetadata,    // zones of its own
 };
 
-// Who writes a data file. Jobs end by themselves, others when a user pleases: no job waits for
-// space, compactions wait for no other writer, and flushes only for compactions.
-enum class Job : std::uint8_t { kNone, kFlush, kCompaction };
+// These fill one zone at a time and always find an active zone left. All others are data: each
+// writer has a zone to itself where the limits allow it.
+constexpr bool IsShared(Cause cause) {
+  return cause == Cause::kWal || cause == Cause::kOther || cause == Cause::kGc;
+}
+inline constexpr std::uint32_t kSharedCauses = 3;
 
 enum class ZoneUse : std::uint8_t {
   kUnusable,  // metadata, read-only, offline
@@ -73,8 +73,8 @@ struct ZoneSpace {
   std::uint8_t lifetime = 0;  // of the first writer since it was empty
   std::uint64_t opened = 0;   // clock() when it became active
   std::uint64_t last_write = 0;
-  std::uint64_t owner = 0;                      // writer of Stream::kData, 0: none
-  std::optional<Stream> stream = std::nullopt;  // the shared stream that fills it now
+  std::uint64_t owner = 0;                        // writer of data, 0: none
+  std::optional<Cause> shared_by = std::nullopt;  // the shared cause that fills it now
   ZoneUse use = ZoneUse::kEmpty;
   bool broken = false;  // a write failed: takes no more, but is active until it is reset
   bool active = false;  // counts against the device's limit
@@ -91,10 +91,11 @@ struct AllocatorSetup {
 };
 
 struct Request {
-  Stream stream = Stream::kData;
-  Urgency urgency = Urgency::kOrdinary;
-  Job job = Job::kNone;
-  std::uint64_t writer = 0;  // not 0; for Stream::kData
+  Cause cause = Cause::kCompaction;
+  // Data of a flush or compaction. These end by themselves, others when a user pleases: compactions
+  // wait for no other writer, flushes only for compactions, and no job for space without end.
+  bool job = false;
+  std::uint64_t writer = 0;  // of data: not 0
   std::uint8_t lifetime = 0;
   std::uint64_t size = 0;  // whole blocks
 };
@@ -155,28 +156,33 @@ class Allocator {
   std::uint32_t empty_zones() const { return empty_; }
   std::uint32_t active_zones() const { return active_; }
   // Empty zones that what is new leaves alone.
-  std::uint32_t kept_zones() const { return Keeps(Urgency::kGrowth); }
+  std::uint32_t kept_zones() const { return Keeps(Cause::kImport); }
   // Bytes written so far: the only time there is.
   std::uint64_t clock() const { return clock_; }
 
  private:
+  struct Writer {
+    Cause cause = Cause::kCompaction;
+    bool job = false;
+    std::optional<std::uint32_t> zone = std::nullopt;  // its own
+  };
+
   Decision AllocateShared(const Request& request);
   Decision AllocateData(const Request& request);
   Decision Grant(std::uint32_t zone, std::uint64_t size);
   // Empty zones that have to be left.
-  std::uint32_t Keeps(Urgency urgency) const;
+  std::uint32_t Keeps(Cause cause) const;
   // The same for WALs that get `room` bytes more to fill.
   std::uint32_t KeepsWithLogs(std::uint64_t room) const;
-  bool MayOpen(Stream stream) const;
+  bool MayOpen(Cause cause) const;
   bool CompactionsOwn() const;
   std::uint32_t OpenEmpty(std::uint8_t lifetime);
   bool Writable(const ZoneSpace& zone) const;
   enum class Of : std::uint8_t { kUnowned, kIdle, kAny };
-  // An active zone that is no shared stream's. Nearest lifetime first, then the fullest.
+  // An active zone that no shared cause fills. Nearest lifetime first, then the fullest.
   std::optional<std::uint32_t> NearestActive(std::uint8_t lifetime, Of of) const;
   // No zone to be had: is there about to be one?
   Decision WaitOrNoSpace(bool space) const;
-  std::optional<std::uint32_t> SameLifetime(std::uint8_t lifetime) const;
   void FillIfFull(std::uint32_t zone);
   void MakeFull(ZoneSpace* zone);
   void Detach(ZoneSpace* zone);
@@ -186,9 +192,8 @@ class Allocator {
   const std::uint32_t block_size_;
   const std::uint32_t active_budget_;
   std::vector<ZoneSpace> zones_;
-  std::unordered_map<std::uint64_t, std::uint32_t> owned_;  // writer -> zone
-  std::unordered_map<std::uint64_t, Job> jobs_;             // of writers that have not left
-  std::array<std::optional<std::uint32_t>, kSharedStreams> current_;
+  std::unordered_map<std::uint64_t, Writer> writers_;  // of data, that have not left
+  std::map<Cause, std::uint32_t> current_;             // zones that shared causes fill
   std::uint32_t empty_ = 0;
   std::uint32_t active_ = 0;
   std::uint32_t spare_ = 0;      // empty zones that only what is new leaves alone

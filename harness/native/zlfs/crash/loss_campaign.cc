@@ -102,17 +102,14 @@ class Campaign {
   }
 
   bool ReplayAll() {
-    DeviceSpec spec;
+    const std::string spec = "mem:" + name_ + "?cache=volatile&" + setup_.device;
     std::unique_ptr<ZonedDevice> device;
-    if (!Report(ParseSpec("mem:" + name_ + "?cache=volatile&" + setup_.device, &spec), "device") ||
-        !Report(OpenDevice(&spec, Access::kReadWrite, &device), "device")) {
-      return false;
-    }
+    if (!Report(OpenDevice(spec, Access::kReadWrite, nullptr, &device), "device")) return false;
     device_.reset(dynamic_cast<EmulatedDevice*>(device.release()));
     // What was recorded begins with the superblock.
     Superblock superblock;
     if (!Report(DecodeSuperblock(trace_.data(0), &superblock), "trace")) return false;
-    identity_ = superblock.identity;
+    identity_ = superblock.identity();
     bool formatted = false;
     for (std::size_t i = 0; i < trace_.size() && failures_ < kMostFailures; ++i) {
       const TraceEntry& entry = trace_.entry(i);

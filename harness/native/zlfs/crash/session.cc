@@ -49,13 +49,11 @@ void CountCollected(const std::string& aux, Progress* progress) {
 }
 
 IOStatus OpenPlace(const Place& place, std::unique_ptr<ZonedDevice>* device) {
-  DeviceSpec spec;
-  IOStatus status = ParseSpec(place.device, &spec);
-  if (status.ok()) status = OpenDevice(&spec, Access::kReadWrite, device);
-  if (status.ok() && !place.identity.empty()) {
+  RETURN_IF_ERROR(OpenDevice(place.device, Access::kReadWrite, nullptr, device));
+  if (!place.identity.empty()) {
     *device = std::make_unique<TappedDevice>(std::move(*device), place.identity);
   }
-  return status;
+  return IOStatus::OK();
 }
 
 IOStatus Format(const Place& place) {

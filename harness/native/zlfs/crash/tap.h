@@ -8,9 +8,8 @@
 #include <memory>
 #include <string>
 #include <utility>
-#include <vector>
 
-#include "zlfs/zoned/device.h"
+#include "zlfs/tests/forwarding_device.h"
 
 namespace zlfs::crash {
 
@@ -42,40 +41,34 @@ inline IOStatus Execute(ZonedDevice* device, const Command& command) {
   return IOStatus::NotSupported("command");
 }
 
-class TappedDevice final : public ZonedDevice {
+class TappedDevice final : public ForwardingDevice {
  public:
   using Tap = std::function<IOStatus(ZonedDevice* inner, const Command& command)>;
   TappedDevice(std::unique_ptr<ZonedDevice> inner, Tap tap)
-      : ZonedDevice(Access::kReadWrite), inner_(std::move(inner)), tap_(std::move(tap)) {
-    geometry_ = inner_->geometry();
-  }
+      : ForwardingDevice(inner.get()), owned_(std::move(inner)), tap_(std::move(tap)) {}
   // Pretends to be another device, of which `inner` is a copy.
   TappedDevice(std::unique_ptr<ZonedDevice> inner, const std::string& identity)
       : TappedDevice(std::move(inner), Execute) {
     geometry_.identity = identity;
   }
-  IOStatus Report(std::uint32_t first, std::uint32_t count, std::vector<ZoneInfo>* zones) override {
-    return inner_->Report(first, count, zones);
-  }
-  IOStatus Write(std::uint32_t zone, std::uint64_t offset, const Slice& content) override {
-    return tap_(inner_.get(), {CommandKind::kWrite, zone, offset, content});
-  }
-  IOStatus Read(std::uint64_t offset, std::size_t size, char* buffer) override {
-    return inner_->Read(offset, size, buffer);
-  }
-  IOStatus Flush() override { return tap_(inner_.get(), {}); }
-  IOStatus OpenZone(std::uint32_t zone) override { return Manage(CommandKind::kOpen, zone); }
-  IOStatus CloseZone(std::uint32_t zone) override { return Manage(CommandKind::kClose, zone); }
-  IOStatus FinishZone(std::uint32_t zone) override { return Manage(CommandKind::kFinish, zone); }
-  IOStatus ResetZone(std::uint32_t zone) override { return Manage(CommandKind::kReset, zone); }
-  Counters counters() const override { return inner_->counters(); }
 
  private:
-  IOStatus Manage(CommandKind kind, std::uint32_t zone) {
-    return tap_(inner_.get(), {.kind = kind, .zone = zone});
+  IOStatus DoWrite(std::uint32_t zone, std::uint64_t offset, const Slice& content,
+                   std::uint64_t* written) override {
+    RETURN_IF_ERROR(tap_(inner_, {CommandKind::kWrite, zone, offset, content}));
+    *written = content.size();
+    return IOStatus::OK();
+  }
+  IOStatus DoFlush() override { return tap_(inner_, {}); }
+  IOStatus DoChange(std::uint32_t zone, ZoneCondition to) override {
+    const CommandKind kind = to == ZoneCondition::kExplicitlyOpen ? CommandKind::kOpen
+                             : to == ZoneCondition::kClosed       ? CommandKind::kClose
+                             : to == ZoneCondition::kFull         ? CommandKind::kFinish
+                                                                  : CommandKind::kReset;
+    return tap_(inner_, {.kind = kind, .zone = zone});
   }
 
-  const std::unique_ptr<ZonedDevice> inner_;
+  const std::unique_ptr<ZonedDevice> owned_;
   const Tap tap_;
 };
 

@@ -2,7 +2,6 @@
 
 #pragma once
 
-#include <cstddef>
 #include <cstdint>
 #include <cstring>
 #include <string>
@@ -47,25 +46,19 @@ class Decoder {
   bool ok() const { return ok_; }
   bool empty() const { return input_.empty(); }
 
-  std::uint64_t Varint() {
+  // A varint that must not exceed `limit`.
+  std::uint64_t Varint(std::uint64_t limit = ~std::uint64_t{0}) {
     std::uint64_t value = 0;
-    for (unsigned shift = 0; ok_ && shift < 64; shift += 7) {
-      if (input_.empty()) break;
+    for (unsigned shift = 0; ok_ && !input_.empty() && shift < 64; shift += 7) {
       const auto byte = static_cast<unsigned char>(input_.front());
       input_.remove_prefix(1);
       const std::uint64_t bits = byte & 0x7f;
       if (shift == 63 && bits > 1) break;  // more than 64 bits
       value |= bits << shift;
-      if ((byte & 0x80) == 0) return value;
+      if ((byte & 0x80) != 0) continue;
+      if (value > limit) break;
+      return value;
     }
-    ok_ = false;
-    return 0;
-  }
-
-  // A varint that must not exceed `limit`.
-  std::uint64_t Varint(std::uint64_t limit) {
-    const std::uint64_t value = Varint();
-    if (value <= limit) return value;
     ok_ = false;
     return 0;
   }

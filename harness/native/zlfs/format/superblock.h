@@ -1,19 +1,4 @@
 // The first block of a metadata zone.
-//
-//   offset  0  magic         "ZLFSSB01"
-//           8  version       u32, of the whole format
-//          12  block_size    u32
-//          16  checksum      u64, of the block with this field zero
-//          24  generation    u64, one higher in each roll-over
-//          32  volume        16 random bytes, made by mkfs
-//          48  zone_size     u64
-//          56  zone_count    u32
-//          60  finish_remaining_pct, finish_occupancy_pct, gc_start_pct, on_active_limit,
-//              gc_victim, gc, lifetimes: u8 each
-//          68  identity      u16 length, then that many bytes (at most 256)
-//         328  label         at most 31 bytes, zeros up to 360: the harness finds its own by it
-//
-// Whatever is not mentioned is zero.
 
 #pragma once
 
@@ -21,9 +6,10 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <type_traits>
 
-#include "rocksdb/io_status.h"
 #include "zlfs/alloc/policy.h"
+#include "zlfs/zoned/errors.h"
 
 namespace zlfs {
 
@@ -33,22 +19,33 @@ inline constexpr std::uint32_t kMetadataZones = 2;
 inline constexpr std::size_t kMaxLabel = 31;
 inline constexpr std::size_t kSuperblockChecksumOffset = 16;
 
+// As it lies on the device, followed by zeros up to a whole block.
 struct Superblock {
+  std::array<char, 8> magic = {'Z', 'L', 'F', 'S', 'S', 'B', '0', '1'};
+  std::uint32_t version = kFormatVersion;  // of the whole format
   std::uint32_t block_size = 0;
-  std::uint64_t generation = 0;
-  std::array<char, 16> volume{};
+  std::uint64_t checksum = 0;        // of the block with this field zero; zero in memory
+  std::uint64_t generation = 0;      // one higher in each roll-over
+  std::array<char, 16> volume = {};  // random, made by mkfs
   std::uint64_t zone_size = 0;
   std::uint32_t zone_count = 0;
-  Policy policy;
-  std::string identity;
-  std::string label;
+  Policy policy;  // offset 60
+  std::uint8_t zero = 0;
+  std::uint16_t identity_size = 0;
+  std::array<char, 256> identity_bytes = {};
+  std::array<char, 2> zeros = {};
+  std::array<char, kMaxLabel + 1> label_bytes = {};  // offset 328: the harness finds its own by it
 
+  std::string identity() const { return {identity_bytes.data(), identity_size}; }
+  std::string label() const { return label_bytes.data(); }
+  void SetNames(const std::string& identity, const std::string& label);
   bool operator==(const Superblock&) const = default;
 };
+static_assert(sizeof(Superblock) == 360 && std::has_unique_object_representations_v<Superblock>);
 
 // One block, ready to be written.
 std::string EncodeSuperblock(const Superblock& superblock);
 // `block` is a whole block. Errors: "wrong-magic", "newer-version", "corrupt-superblock".
-rocksdb::IOStatus DecodeSuperblock(std::string_view block, Superblock* superblock);
+IOStatus DecodeSuperblock(std::string_view block, Superblock* superblock);
 
 }  // namespace zlfs

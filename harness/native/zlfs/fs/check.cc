@@ -9,7 +9,6 @@
 #include "zlfs/meta/recover.h"
 
 namespace zlfs {
-namespace {
 
 // Which invariant recovery's refusals belong to: their messages begin with these names.
 constexpr std::pair<std::string_view, int> kRefusals[] = {
@@ -19,15 +18,13 @@ constexpr std::pair<std::string_view, int> kRefusals[] = {
     {"corrupt-log", 9},
 };
 
-}  // namespace
-
 IOStatus Check(ZonedDevice* device, std::vector<Violation>* violations) {
   violations->clear();
   const auto add = [violations](int invariant, std::string what) {
     violations->push_back({.invariant = invariant, .what = std::move(what)});
   };
   Recovered recovered;
-  const IOStatus status = RecoverBeside(device, &recovered);
+  const IOStatus status = Recover(device, &recovered);
   const std::string_view message = status.getState() == nullptr ? "" : status.getState();
   for (const auto& [name, invariant] : kRefusals) {
     if (!message.starts_with(name)) continue;
@@ -36,7 +33,7 @@ IOStatus Check(ZonedDevice* device, std::vector<Violation>* violations) {
   }
   if (!status.ok()) return status;
   for (const auto& [id, file] : recovered.space.files) {
-    for (const Extent& extent : file.extents) {
+    for (const Extent& extent : file->extents) {
       if (recovered.zones[extent.zone].condition != ZoneCondition::kOffline) continue;
       add(10, "file " + std::to_string(id) + " lies in zone " + std::to_string(extent.zone) +
                   ", which is offline");
@@ -59,18 +56,17 @@ std::string DumpJson(Volume* volume) {
   dump["schema_version"] = 1;
   dump["superblock"] = {
       {"format_version", kFormatVersion},    {"generation", superblock.generation},
-      {"identity", superblock.identity},     {"label", superblock.label},
+      {"identity", superblock.identity()},   {"label", superblock.label()},
       {"block_size", superblock.block_size}, {"zone_size", superblock.zone_size},
       {"zone_count", superblock.zone_count}, {"max_active", geometry.max_active},
       {"max_open", geometry.max_open}};
-  dump["policy"] = {
-      {"finish_remaining_pct", policy.finish_remaining_pct},
-      {"finish_occupancy_pct", policy.finish_occupancy_pct()},
-      {"on_active_limit", kOnActiveLimitNames[static_cast<std::size_t>(policy.on_active_limit)]},
-      {"lifetimes", policy.lifetimes},
-      {"gc", policy.gc},
-      {"gc_start_pct", policy.gc_start_pct},
-      {"gc_victim", kVictimNames[static_cast<std::size_t>(policy.gc_victim)]}};
+  dump["policy"] = {{"finish_remaining_pct", policy.finish_remaining_pct},
+                    {"finish_occupancy_pct", policy.finish_occupancy_pct},
+                    {"on_active_limit", kOnActiveLimitNames[policy.on_active_limit]},
+                    {"lifetimes", policy.lifetimes != 0},
+                    {"gc", policy.gc != 0},
+                    {"gc_start_pct", policy.gc_start_pct},
+                    {"gc_victim", kVictimNames[policy.gc_victim]}};
   dump["space"] = Named(volume->Space());
   dump["files"] = nlohmann::json::array();
   for (const FileInfo& file : volume->Files()) {
@@ -107,13 +103,11 @@ std::string DumpJson(Volume* volume) {
 IOStatus Import(Volume* volume, const std::string& name, const Source& next) {
   if (volume->Exists(name)) return IOStatus::InvalidArgument("exists", name);
   std::shared_ptr<File> file;
-  IOStatus status = volume->Create(name, FileKind::kData, &file);
-  if (!status.ok()) return status;
+  RETURN_IF_ERROR(volume->Create(name, FileKind::kData, &file));
   // Cold data: it outlives everything else.
-  volume->SetPlacement(file.get(), {.stream = Stream::kData,
-                                    .urgency = Urgency::kGrowth,
-                                    .cause = Cause::kImport,
-                                    .lifetime = rocksdb::Env::WLTH_EXTREME});
+  volume->SetPlacement(file.get(),
+                       {.cause = Cause::kImport, .lifetime = rocksdb::Env::WLTH_EXTREME});
+  IOStatus status;
   for (Slice part; (status = next(&part)).ok() && !part.empty();) {
     status = volume->Append(file.get(), part);
     if (!status.ok()) break;

@@ -11,19 +11,15 @@
 #include "zlfs/fs/volume.h"
 
 namespace zlfs {
-namespace {
 
 constexpr std::size_t kRunBytes = 1 << 20;
 // How often a writer without space looks whether readers let go of zones that are empty otherwise.
 constexpr auto kLook = std::chrono::milliseconds(1);
 
-}  // namespace
-
 IOStatus Collector::Pay(std::uint64_t written) {
   if (!volume_->superblock_.policy.gc) return IOStatus::OK();
   const std::unique_lock lock(mutex_, std::try_to_lock);
-  if (!lock.owns_lock()) return IOStatus::OK();
-  if (!victim_ && !Choose()) return IOStatus::OK();
+  if (!lock.owns_lock() || (!victim_ && !Choose())) return IOStatus::OK();
   ZoneSpace victim;
   {
     const std::lock_guard state(volume_->state_);
@@ -38,20 +34,19 @@ IOStatus Collector::Pay(std::uint64_t written) {
 
 IOStatus Collector::MakeRoom() {
   const std::lock_guard lock(mutex_);
-  bool reset = false;
-  IOStatus status = volume_->Reclaim(true, &reset);
-  if (!status.ok() || reset) return status;
-  while (volume_->superblock_.policy.gc && (victim_ || Choose())) {
-    status = Step(std::numeric_limits<std::uint64_t>::max());
-    if (status.ok()) status = volume_->Reclaim(true, &reset);
-    if (!status.ok() || reset) return status;
-  }
-  // A read waits for nobody, so it ends.
-  for (bool read = true; read;) {
-    read = volume_->BeingRead();
-    if (read) std::this_thread::sleep_for(kLook);
-    status = volume_->Reclaim(true, &reset);
-    if (!status.ok() || reset) return status;
+  for (;;) {
+    bool reset = false;
+    RETURN_IF_ERROR(volume_->Reclaim(true, &reset));
+    if (reset) return IOStatus::OK();
+    if (volume_->superblock_.policy.gc && (victim_ || Choose())) {
+      RETURN_IF_ERROR(Step(std::numeric_limits<std::uint64_t>::max()));
+      continue;
+    }
+    {
+      const std::lock_guard state(volume_->state_);
+      if (volume_->allocator_->Resettable(true).empty()) break;
+    }
+    std::this_thread::sleep_for(kLook);  // they are being read, and a read waits for nobody
   }
   return IOStatus::NoSpace("no-space", "nothing is left to collect");
 }
@@ -62,11 +57,7 @@ bool Collector::Choose() {
   if (!victim_) return false;
   runs_.clear();
   next_ = 0;
-  // In the order of ids: what is copied where must not depend on a hash table.
-  std::vector<std::shared_ptr<File>> files;
-  for (const auto& [id, file] : volume_->files_) files.push_back(file);
-  std::sort(files.begin(), files.end(), [](const auto& a, const auto& b) { return a->id < b->id; });
-  for (const auto& file : files) {
+  for (const auto& [id, file] : volume_->space_.files) {
     std::uint64_t at = 0;
     for (const Extent& extent : file->extents) {
       const std::uint64_t next = at + extent.length;
@@ -109,9 +100,7 @@ IOStatus Collector::Copy(Run* run) {
     from = Part(run->file->extents, run->begin, run->end);
   }
   for (const Extent& extent : from) {
-    const IOStatus status =
-        io.Read(extent.zone, extent.offset, extent.length, buffer_.get() + filled);
-    if (!status.ok()) return status;
+    RETURN_IF_ERROR(io.Read(extent.zone, extent.offset, extent.length, buffer_.get() + filled));
     filled += extent.length;
   }
   const std::size_t size = RoundUp(filled, block);
@@ -121,20 +110,17 @@ IOStatus Collector::Copy(Run* run) {
     {
       std::unique_lock state(volume_->state_);
       for (;;) {
-        grant = volume_->allocator_->Allocate({.stream = Stream::kCollector,
-                                               .urgency = Urgency::kCollector,
-                                               .lifetime = run->file->lifetime,
-                                               .size = size - done});
+        grant = volume_->allocator_->Allocate(
+            {.cause = Cause::kGc, .lifetime = run->file->lifetime, .size = size - done});
         if (grant.kind != Decision::Kind::kWait) break;
         volume_->changed_.wait(state);
       }
     }
     if (grant.kind != Decision::Kind::kGrant) return IOStatus::NoSpace("no-space", "to collect");
     const std::uint64_t content = std::min<std::uint64_t>(grant.size, filled - done);
-    const IOStatus status =
+    RETURN_IF_ERROR(
         volume_->WriteGranted(grant, Cause::kGc, buffer_.get() + done, content, nullptr,
-                              [run](const Extent& extent) { run->to.push_back(extent); });
-    if (!status.ok()) return status;
+                              [run](const Extent& extent) { run->to.push_back(extent); }));
     done += grant.size;
   }
   return IOStatus::OK();
@@ -159,7 +145,7 @@ IOStatus Collector::Move() {
   std::vector<Extent> garbage;
   for (const Run& run : runs_) {
     File* const file = run.file.get();
-    if (!volume_->files_.contains(file->id)) {
+    if (!volume_->space_.files.contains(file->id)) {
       volume_->Free(run.to);  // deleted meanwhile; its old extents were freed then
       continue;
     }
@@ -178,10 +164,7 @@ IOStatus Collector::Move() {
     const std::uint64_t known = file->kind == FileKind::kLog ? 0 : file->recorded;
     file->recorded = file->size;
     volume_->RecordExtents(file, std::min(known, change.second));
-    const std::lock_guard lock(file->map_mutex);
-    file->map.reset();
-    auto& guard = volume_->guards_[*victim_];
-    guard.insert(guard.end(), file->maps.begin(), file->maps.end());
+    volume_->ForgetMap(file);
   }
   ++volume_->collected_zones_;
   if (!garbage.empty()) {

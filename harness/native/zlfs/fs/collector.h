@@ -8,7 +8,7 @@
 #include <optional>
 #include <vector>
 
-#include "zlfs/fs/file.h"
+#include "zlfs/meta/namespace.h"
 #include "zlfs/zoned/device.h"
 
 namespace zlfs {

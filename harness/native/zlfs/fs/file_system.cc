@@ -6,13 +6,18 @@
 #include <utility>
 #include <vector>
 
-#include "zlfs/fs/compat.h"
 #include "zlfs/fs/handles.h"
-#include "zlfs/fs/options.h"
 #include "zlfs/fs/volume.h"
 #include "zlfs/zoned/open.h"
 
 namespace zlfs {
+
+IOStatus MakePath(const std::string& path) {
+  std::error_code error;
+  std::filesystem::create_directories(path, error);
+  return error ? IOStatus::IOError(path, error.message()) : IOStatus::OK();
+}
+
 namespace {
 
 using rocksdb::FileOptions;
@@ -29,12 +34,6 @@ std::string Canonical(const std::string& path) {
 }
 
 std::string Parent(const std::string& name) { return name.substr(0, name.rfind('/')); }
-
-IOStatus MakePath(const std::string& path) {
-  std::error_code error;
-  std::filesystem::create_directories(path, error);
-  return error ? IOStatus::IOError(path, error.message()) : IOStatus::OK();
-}
 
 // Files that live in the auxiliary directory: the lock, which has to be one of the operating
 // system's, and info logs, which nobody needs to survive a loss of power.
@@ -57,7 +56,7 @@ class ZonedFileSystem final : public FileSystem {
   // it from the names.
   IOStatus MakeDirectories() {
     for (const FileInfo& file : volume_->Files()) {
-      if (IOStatus status = MakePath(aux_ + Parent(file.name)); !status.ok()) return status;
+      RETURN_IF_ERROR(MakePath(aux_ + Parent(file.name)));
     }
     return MakePath(aux_);
   }
@@ -68,9 +67,9 @@ class ZonedFileSystem final : public FileSystem {
     const std::string name = Canonical(path);
     if (IsAuxiliary(name)) return host_->NewSequentialFile(aux_ + name, options, result, debug);
     std::shared_ptr<File> file;
-    IOStatus status = volume_->Open(name, &file);
-    if (status.ok()) *result = std::make_unique<SequentialFile>(volume_.get(), std::move(file));
-    return status;
+    RETURN_IF_ERROR(volume_->Open(name, &file));
+    *result = std::make_unique<SequentialFile>(volume_.get(), std::move(file));
+    return IOStatus::OK();
   }
 
   IOStatus NewRandomAccessFile(const std::string& path, const FileOptions& options,
@@ -79,9 +78,9 @@ class ZonedFileSystem final : public FileSystem {
     const std::string name = Canonical(path);
     if (IsAuxiliary(name)) return host_->NewRandomAccessFile(aux_ + name, options, result, debug);
     std::shared_ptr<File> file;
-    IOStatus status = volume_->Open(name, &file);
-    if (status.ok()) *result = std::make_unique<RandomAccessFile>(volume_.get(), std::move(file));
-    return status;
+    RETURN_IF_ERROR(volume_->Open(name, &file));
+    *result = std::make_unique<RandomAccessFile>(volume_.get(), std::move(file));
+    return IOStatus::OK();
   }
 
   IOStatus NewWritableFile(const std::string& path, const FileOptions& options,
@@ -92,19 +91,17 @@ class ZonedFileSystem final : public FileSystem {
     std::shared_ptr<File> file;
     // WALs are written in pieces.
     const FileKind kind = name.ends_with(".log") ? FileKind::kLog : FileKind::kData;
-    IOStatus status = volume_->Create(name, kind, &file);
-    if (status.ok()) {
-      *result = std::make_unique<WritableFile>(volume_.get(), std::move(file), name, options);
-    }
-    return status;
+    RETURN_IF_ERROR(volume_->Create(name, kind, &file));
+    *result = std::make_unique<WritableFile>(volume_.get(), std::move(file), name, options);
+    return IOStatus::OK();
   }
 
   IOStatus NewDirectory(const std::string& path, const IOOptions& options,
                         std::unique_ptr<rocksdb::FSDirectory>* result,
                         IODebugContext* debug) override {
-    const IOStatus status = host_->FileExists(aux_ + Canonical(path), options, debug);
-    if (status.ok()) *result = std::make_unique<Directory>(volume_.get());
-    return status;
+    RETURN_IF_ERROR(host_->FileExists(aux_ + Canonical(path), options, debug));
+    *result = std::make_unique<Directory>(volume_.get());
+    return IOStatus::OK();
   }
 
   IOStatus FileExists(const std::string& path, const IOOptions& options,
@@ -117,10 +114,9 @@ class ZonedFileSystem final : public FileSystem {
   IOStatus GetChildren(const std::string& path, const IOOptions& options,
                        std::vector<std::string>* result, IODebugContext* debug) override {
     const std::string name = Canonical(path);
-    const IOStatus status = host_->GetChildren(aux_ + name, options, result, debug);
-    if (!status.ok()) return status;
+    RETURN_IF_ERROR(host_->GetChildren(aux_ + name, options, result, debug));
     for (std::string& child : volume_->List(name)) result->push_back(std::move(child));
-    return status;
+    return IOStatus::OK();
   }
 
   IOStatus DeleteFile(const std::string& path, const IOOptions& options,
@@ -133,8 +129,8 @@ class ZonedFileSystem final : public FileSystem {
   IOStatus CreateDir(const std::string& path, const IOOptions& options,
                      IODebugContext* debug) override {
     const std::string name = Canonical(path);
-    const IOStatus status = MakePath(aux_ + Parent(name));
-    return status.ok() ? host_->CreateDir(aux_ + name, options, debug) : status;
+    RETURN_IF_ERROR(MakePath(aux_ + Parent(name)));
+    return host_->CreateDir(aux_ + name, options, debug);
   }
 
   IOStatus CreateDirIfMissing(const std::string& path, const IOOptions&, IODebugContext*) override {
@@ -172,16 +168,16 @@ class ZonedFileSystem final : public FileSystem {
       if (!IsAuxiliary(to)) return volume_->Rename(from, to);
       return IOStatus::NotSupported("rename", from + " cannot become " + to);
     }
-    if (IOStatus status = MakePath(aux_ + Parent(to)); !status.ok()) return status;
+    RETURN_IF_ERROR(MakePath(aux_ + Parent(to)));
     bool directory = false;
     host_->IsDirectory(aux_ + from, options, &directory, debug).PermitUncheckedError();
     if (!directory && !IsAuxiliary(to)) return IOStatus::PathNotFound("no such file", from);
     if (directory && volume_->HasFilesBelow(to)) {
       return IOStatus::IOError("directory is not empty", to);
     }
-    const IOStatus status = host_->RenameFile(aux_ + from, aux_ + to, options, debug);
-    if (status.ok() && directory) volume_->RenameDirectory(from, to);
-    return status;
+    RETURN_IF_ERROR(host_->RenameFile(aux_ + from, aux_ + to, options, debug));
+    if (directory) volume_->RenameDirectory(from, to);
+    return IOStatus::OK();
   }
 
   IOStatus LockFile(const std::string& path, const IOOptions& options, rocksdb::FileLock** lock,
@@ -232,38 +228,38 @@ class ZonedFileSystem final : public FileSystem {
 }  // namespace
 
 IOStatus OpenFileSystem(const std::string& uri, std::unique_ptr<FileSystem>* file_system) {
-  DeviceSpec spec;
-  IOStatus status = ParseSpec(uri, &spec);
-  if (!status.ok()) return status;
+  OptionMap options;
   std::unique_ptr<ZonedDevice> device;
-  status = OpenDevice(&spec, Access::kReadWrite, &device);
-  if (!status.ok()) return status;
-  return OpenFileSystem(std::move(device), std::move(spec.options), file_system);
+  RETURN_IF_ERROR(OpenDevice(uri, Access::kReadWrite, &options, &device));
+  return OpenFileSystem(std::move(device), std::move(options), file_system);
 }
 
 IOStatus OpenFileSystem(std::unique_ptr<ZonedDevice> device, OptionMap uri_options,
                         std::unique_ptr<FileSystem>* file_system) {
+  const auto take = [&uri_options](const char* name, const std::string& otherwise) {
+    const auto option = uri_options.extract(name);
+    return option.empty() ? otherwise : option.mapped();
+  };
   MountOptions options;
-  std::string aux = TakeOption(&uri_options, "aux", "");
+  std::string aux = take("aux", "");
   if (aux.empty()) {
     std::string identity = device->geometry().identity;
     std::replace(identity.begin(), identity.end(), '/', '_');
     aux = std::string(kAuxRoot) + "/" + identity;
   }
-  options.ledger_path = TakeOption(&uri_options, "ledger", aux + "/ledger.jsonl");
+  options.ledger_path = take("ledger", aux + "/ledger.jsonl");
   options.policy = std::move(uri_options);
   if (device->geometry().kind != DeviceKind::kKernel) {
     // Refuses all but blank ones; mounting says whether that was right.
     Mkfs(device.get(), {}, "").PermitUncheckedError();
   }
-  IOStatus status = MakePath(aux);
+  RETURN_IF_ERROR(MakePath(aux));
   std::unique_ptr<Volume> volume;
-  if (status.ok()) status = Volume::Mount(std::move(device), options, &volume);
-  if (!status.ok()) return status;
+  RETURN_IF_ERROR(Volume::Mount(std::move(device), options, &volume));
   auto result = std::make_unique<ZonedFileSystem>(std::move(volume), std::move(aux));
-  status = result->MakeDirectories();
-  if (status.ok()) *file_system = std::move(result);
-  return status;
+  RETURN_IF_ERROR(result->MakeDirectories());
+  *file_system = std::move(result);
+  return IOStatus::OK();
 }
 
 }  // namespace zlfs

@@ -6,10 +6,12 @@
 #include <string>
 
 #include "rocksdb/file_system.h"
-#include "zlfs/fs/options.h"
-#include "zlfs/zoned/device.h"
+#include "zlfs/zoned/open.h"
 
 namespace zlfs {
+
+// Makes the directory and those above it, unless they exist.
+IOStatus MakePath(const std::string& path);
 
 // "zlfs://dev:nvme0n2?option=value&…": opens the device, mounts it, and gives the file system. An
 // emulated device that is blank is formatted first. Errors name what is wrong (docs/zlfs.md).

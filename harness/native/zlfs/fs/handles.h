@@ -4,17 +4,31 @@
 
 #include <algorithm>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 
 #include "rocksdb/file_system.h"
-#include "zlfs/fs/compat.h"
+#include "rocksdb/version.h"
 #include "zlfs/fs/volume.h"
+
+// zlfs compiles with 7.8 to 9.10.
+#define ZLFS_ROCKSDB_AT_LEAST(major, minor) \
+  (ROCKSDB_MAJOR > (major) || (ROCKSDB_MAJOR == (major) && ROCKSDB_MINOR >= (minor)))
 
 namespace zlfs {
 
 using rocksdb::IODebugContext;
 using rocksdb::IOOptions;
+
+// Whether RocksDB says that it compacts, or that it flushes. Up to 8.0 it does not say.
+inline std::optional<bool> Compacts([[maybe_unused]] const IOOptions& options) {
+#if ZLFS_ROCKSDB_AT_LEAST(8, 1)
+  if (options.io_activity == rocksdb::Env::IOActivity::kFlush) return false;
+  if (options.io_activity == rocksdb::Env::IOActivity::kCompaction) return true;
+#endif
+  return std::nullopt;
+}
 
 // Takes over a handle of the file and releases it.
 struct Handle {
@@ -73,10 +87,7 @@ class WritableFile final : public rocksdb::FSWritableFile {
  private:
   Placement PlacementFor(const IOOptions& options) {
     if (handle_.file->kind == FileKind::kLog) {
-      return {.stream = Stream::kLog,
-              .urgency = Urgency::kGrowth,
-              .cause = Cause::kWal,
-              .lifetime = rocksdb::Env::WLTH_SHORT};
+      return {.cause = Cause::kWal, .lifetime = rocksdb::Env::WLTH_SHORT};
     }
     if (!table_) return {};
     // Flushes run at high priority and compactions at low. When writers are stalled both rise to
@@ -86,10 +97,8 @@ class WritableFile final : public rocksdb::FSWritableFile {
         (io_priority_ != rocksdb::Env::IO_HIGH && preallocation_block_size() > 0));
     // What users write by SstFileWriter, or copy, has no priority.
     const bool user = io_priority_ == rocksdb::Env::IO_TOTAL && !compaction;
-    return {.stream = Stream::kData,
-            .urgency = compaction ? Urgency::kOrdinary : Urgency::kFlush,
-            .job = compaction ? Job::kCompaction : (user ? Job::kNone : Job::kFlush),
-            .cause = compaction ? Cause::kCompaction : Cause::kFlush,
+    return {.cause = compaction ? Cause::kCompaction : Cause::kFlush,
+            .job = !user,
             .lifetime = static_cast<std::uint8_t>(write_hint_)};
   }
 

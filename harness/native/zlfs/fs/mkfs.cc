@@ -6,10 +6,8 @@
 namespace zlfs {
 namespace {
 
-IOStatus Empty(ZonedDevice* device, const std::string& erase) {
+IOStatus Empty(ZonedDevice* device, const std::vector<ZoneInfo>& zones, const std::string& erase) {
   const Geometry& geometry = device->geometry();
-  std::vector<ZoneInfo> zones;
-  if (IOStatus status = device->Report(0, geometry.zone_count, &zones); !status.ok()) return status;
   for (std::uint32_t zone = 0; zone < zones.size(); ++zone) {
     if (zones[zone].condition == ZoneCondition::kEmpty ||
         zones[zone].condition == ZoneCondition::kOffline ||
@@ -21,7 +19,7 @@ IOStatus Empty(ZonedDevice* device, const std::string& erase) {
           "not-empty", "zone " + std::to_string(zone) + " of " + geometry.path +
                            " holds data; to destroy it, say erase=" + geometry.identity);
     }
-    if (IOStatus status = device->ResetZone(zone); !status.ok()) return status;
+    RETURN_IF_ERROR(device->ResetZone(zone));
   }
   return IOStatus::OK();
 }
@@ -31,10 +29,10 @@ IOStatus Empty(ZonedDevice* device, const std::string& erase) {
 IOStatus CheckDevice(ZonedDevice* device) {
   const Geometry& geometry = device->geometry();
   std::vector<ZoneInfo> zones;
-  if (IOStatus status = device->Report(0, geometry.zone_count, &zones); !status.ok()) return status;
+  RETURN_IF_ERROR(device->Report(0, geometry.zone_count, &zones));
   std::uint32_t usable = 0;
   for (const ZoneInfo& zone : zones) {
-    if (zone.type == ZoneType::kConventional) {
+    if (zone.condition == ZoneCondition::kNoWritePointer) {
       return IOStatus::NotSupported("conventional-zone",
                                     "name a namespace that has sequential zones only");
     }
@@ -60,21 +58,19 @@ IOStatus Mkfs(ZonedDevice* device, const Policy& policy, const std::string& eras
     return IOStatus::InvalidArgument(
         "bad-label", "at most " + std::to_string(kMaxLabel) + " bytes are kept: " + label);
   }
-  if (IOStatus status = CheckDevice(device); !status.ok()) return status;
-  if (IOStatus status = Empty(device, erase); !status.ok()) return status;
+  RETURN_IF_ERROR(CheckDevice(device));
   const Geometry& geometry = device->geometry();
+  std::vector<ZoneInfo> zones;
+  RETURN_IF_ERROR(device->Report(0, geometry.zone_count, &zones));
+  RETURN_IF_ERROR(Empty(device, zones, erase));
   Superblock superblock{.block_size = geometry.block_size,
-                        .generation = 0,
-                        .volume = {},
                         .zone_size = geometry.zone_size,
                         .zone_count = geometry.zone_count,
-                        .policy = policy,
-                        .identity = geometry.identity,
-                        .label = label};
+                        .policy = policy};
+  superblock.SetNames(geometry.identity, label);
+  RETURN_IF_ERROR(ChangePolicy({}, &superblock.policy));  // both thresholds
   std::random_device random;
   for (char& byte : superblock.volume) byte = static_cast<char>(random());
-  std::vector<ZoneInfo> zones;
-  if (IOStatus status = device->Report(0, kMetadataZones, &zones); !status.ok()) return status;
   ZoneIo io(device);
   std::mutex state;
   MetaLog log(

@@ -3,10 +3,9 @@
 #include "zlfs/fs/volume.h"
 
 #include <algorithm>
-#include <ctime>
+#include <cerrno>
+#include <cstring>
 #include <utility>
-
-#include "zlfs/fs/ledger_file.h"
 
 namespace zlfs {
 namespace {
@@ -32,68 +31,40 @@ ZoneUse UseOf(ZoneCondition condition) {
 
 }  // namespace
 
-std::vector<Extent> Part(const std::vector<Extent>& extents, std::uint64_t from, std::uint64_t to) {
-  std::vector<Extent> part;
-  std::uint64_t at = 0;
-  for (const Extent& extent : extents) {
-    const std::uint64_t begin = std::max(at, from);
-    const std::uint64_t end = std::min(at + extent.length, to);
-    if (begin < end) {
-      part.push_back(
-          {.zone = extent.zone, .offset = extent.offset + begin - at, .length = end - begin});
-    }
-    at += extent.length;
-  }
-  return part;
-}
-
-void Join(std::vector<Extent>* extents, const Extent& extent) {
-  Extent* const last = extents->empty() ? nullptr : &extents->back();
-  if (last != nullptr && last->zone == extent.zone && last->end() == extent.offset) {
-    last->length += extent.length;
-  } else {
-    extents->push_back(extent);
-  }
-}
-
 Volume::Volume(std::unique_ptr<ZonedDevice> device, bool read_only)
     : device_(std::move(device)),
       read_only_(read_only),
       io_(device_.get()),
       zone_locks_(device_->geometry().zone_count),
+      pins_(device_->geometry().zone_count),
       collector_(this) {}
 
 Volume::~Volume() { Close().PermitUncheckedError(); }
 
 IOStatus Volume::Mount(std::unique_ptr<ZonedDevice> device, const MountOptions& options,
                        std::unique_ptr<Volume>* volume) {
-  IOStatus status = options.read_only ? IOStatus::OK() : CheckDevice(device.get());
-  if (!status.ok()) return status;
+  if (!options.read_only) RETURN_IF_ERROR(CheckDevice(device.get()));
   Recovered recovered;
-  status = options.read_only ? RecoverBeside(device.get(), &recovered)
-                             : Recover(device.get(), &recovered);
-  if (!status.ok()) return status;
-  Policy policy = recovered.superblock.policy;
-  status = ChangePolicy(options.policy, &policy);
-  if (!status.ok()) return status;
+  RETURN_IF_ERROR(Recover(device.get(), &recovered));
+  RETURN_IF_ERROR(ChangePolicy(options.policy, &recovered.superblock.policy));
   std::unique_ptr<Volume> mounted(new Volume(std::move(device), options.read_only));
-  status = mounted->Load(std::move(recovered), policy);
-  if (status.ok() && !options.ledger_path.empty() && !options.read_only) {
-    Volume* const self = mounted.get();
-    status = LedgerFile::Open(
-        options.ledger_path, [self](const char* event) { return self->LedgerLine(event); },
-        &mounted->ledger_file_);
+  RETURN_IF_ERROR(mounted->Load(std::move(recovered)));
+  if (!options.ledger_path.empty() && !options.read_only) {
+    mounted->ledger_.open(options.ledger_path, std::ios::app);
+    if (!mounted->ledger_) {
+      return IOStatus::IOError("ledger", options.ledger_path + ": " + std::strerror(errno));
+    }
+    mounted->ledger_thread_ = std::jthread(std::bind_front(&Volume::KeepLedger, mounted.get()));
   }
-  if (status.ok()) *volume = std::move(mounted);
-  return status;
+  *volume = std::move(mounted);
+  return IOStatus::OK();
 }
 
-IOStatus Volume::Load(Recovered recovered, const Policy& policy) {
+IOStatus Volume::Load(Recovered recovered) {
   superblock_ = recovered.superblock;
-  superblock_.policy = policy;
   piece_number_ = recovered.last_piece;
-  next_file_ = recovered.space.next_file;
-  before_ = recovered.space.totals;
+  space_ = std::move(recovered.space);
+  space_.gone = [this](const std::shared_ptr<File>& file) { Forget(file); };
   const Geometry& geometry = device_->geometry();
   std::vector<ZoneSpace> zones;
   std::uint64_t log_bytes = 0;
@@ -102,10 +73,8 @@ IOStatus Volume::Load(Recovered recovered, const Policy& policy) {
     zones.push_back({.capacity = info.capacity,
                      .written = info.write_pointer,
                      .use = zone < kMetadataZones ? ZoneUse::kUnusable : UseOf(info.condition)});
-    zone_locks_[zone].write_pointer = info.write_pointer;
   }
-  for (auto& [id, found] : recovered.space.files) {
-    auto file = std::make_shared<File>(std::move(found));
+  for (const auto& [id, file] : space_.files) {
     file->recorded = file->size;
     for (const Extent& extent : file->extents) {
       ZoneSpace& zone = zones[extent.zone];
@@ -113,35 +82,27 @@ IOStatus Volume::Load(Recovered recovered, const Policy& policy) {
       zone.lifetime = std::max(zone.lifetime, file->lifetime);
     }
     if (file->kind == FileKind::kLog) log_bytes += file->size;
-    names_[file->name] = file;
-    files_[id] = std::move(file);
   }
-  allocator_ = std::make_unique<Allocator>(AllocatorSetup{.policy = policy,
+  allocator_ = std::make_unique<Allocator>(AllocatorSetup{.policy = superblock_.policy,
                                                           .block_size = geometry.block_size,
                                                           .active_budget = ActiveBudget(geometry),
                                                           .zones = std::move(zones),
                                                           .log_bytes = log_bytes});
-  if (read_only_) return IOStatus::OK();
-  return BeginLog(recovered);
+  return read_only_ ? IOStatus::OK() : BeginLog(recovered);
 }
 
 IOStatus Volume::BeginLog(const Recovered& recovered) {
   // What was read may not have been flushed by the one who wrote it.
-  IOStatus status = io_.Flush();
-  if (!status.ok()) return status;
+  RETURN_IF_ERROR(io_.Flush());
   const std::uint32_t zone = recovered.metadata_zone;
   const std::uint32_t other = 1 - zone;
-  if (recovered.zones[other].write_pointer != 0) {
-    status = io_.Reset(other, true);
-    if (!status.ok()) return status;
-  }
-  status = LimitActive(recovered);
-  if (!status.ok()) return status;
+  if (recovered.zones[other].write_pointer != 0) RETURN_IF_ERROR(io_.Reset(other, true));
+  RETURN_IF_ERROR(LimitActive(recovered));
   log_ = std::make_unique<MetaLog>(
       &io_, &state_, [this](std::vector<Record>* records) { Describe(records); }, superblock_, zone,
       recovered.last_frame, std::min(recovered.zones[0].capacity, recovered.zones[1].capacity));
-  status = log_->RollOver();
-  return status.ok() ? Reclaim(true) : status;
+  RETURN_IF_ERROR(log_->RollOver());
+  return Reclaim(true);
 }
 
 // A loss of power turns zones that were filled since the last flush back into active ones, and a
@@ -160,49 +121,49 @@ IOStatus Volume::LimitActive(const Recovered& recovered) {
   if (!exceeded()) return IOStatus::OK();
   for (const std::uint32_t zone : allocator_->Resettable(true)) {
     allocator_->BeginReset(zone);
-    if (IOStatus status = ResetZone(zone); !status.ok()) return status;
+    RETURN_IF_ERROR(ResetZone(zone));
   }
   std::vector<bool> spared = recovered.fragile;
   while (exceeded()) {
-    IOStatus status;
     if (const auto zone = allocator_->TakeFullest(spared)) {
-      status = FinishZone(*zone, FinishCause::kActiveLimit);
+      RETURN_IF_ERROR(FinishZone(*zone, FinishCause::kActiveLimit));
     } else if (metadata_active) {
       metadata_active = false;
-      status = io_.Finish(FinishCause::kMetadata, metadata, info.capacity - info.write_pointer);
+      RETURN_IF_ERROR(
+          io_.Finish(FinishCause::kMetadata, metadata, info.capacity - info.write_pointer));
     } else if (!spared.empty()) {
       spared.clear();
     } else {
       return IOStatus::InvalidArgument("limits-too-small", "too many zones are active");
     }
-    if (!status.ok()) return status;
   }
   return IOStatus::OK();
 }
 
 IOStatus Volume::Close() {
-  if (closed_) return IOStatus::OK();
-  closed_ = true;
-  IOStatus status;
-  if (log_ != nullptr) {
-    status = log_->Commit(log_->appended());
-    if (status.ok()) status = Reclaim(true);
-    if (status.ok()) {
-      {
-        const std::lock_guard lock(state_);
-        log_->Append(SinceMkfs());
-      }
-      status = log_->Commit(log_->appended());
-    }
+  if (std::exchange(closed_, true)) return IOStatus::OK();
+  const IOStatus status = log_ == nullptr ? IOStatus::OK() : EndLog();
+  if (ledger_thread_.joinable()) {
+    ledger_thread_.request_stop();
+    ledger_thread_.join();
+    ledger_ << LedgerLine("close") << std::endl;
   }
-  ledger_file_.reset();
   return status;
 }
 
+IOStatus Volume::EndLog() {
+  RETURN_IF_ERROR(log_->Commit(log_->appended()));
+  RETURN_IF_ERROR(Reclaim(true));
+  std::unique_lock lock(state_);
+  const std::uint64_t position = log_->Append(SinceMkfs());
+  lock.unlock();
+  return log_->Commit(position);
+}
+
 void Volume::Describe(std::vector<Record>* records) {
-  records->emplace_back(StateRecord{.next_file = next_file_});
+  records->emplace_back(StateRecord{.next_file = space_.next_file});
   records->emplace_back(SinceMkfs());
-  for (const auto& [name, file] : names_) {
+  for (const auto& [name, file] : space_.names) {
     records->emplace_back(CreateRecord{
         .file = file->id, .kind = file->kind, .modified = file->modified, .name = name});
     const std::uint64_t known = file->kind == FileKind::kLog ? file->size : file->recorded;
@@ -219,27 +180,28 @@ void Volume::Describe(std::vector<Record>* records) {
   }
 }
 
-IOStatus Volume::Create(const std::string& name, FileKind kind, std::shared_ptr<File>* result) {
+std::uint64_t Volume::Change(const Record& record) {
+  const std::uint64_t position = log_->Append(record);
+  space_.Apply(record, 0).PermitUncheckedError();  // callers looked whether it fits
+  return position;
+}
+
+IOStatus Volume::Create(const std::string& name, FileKind kind, std::shared_ptr<File>* file) {
   if (read_only_) return IOStatus::NotSupported("read-only", name);
   if (!IsCanonical(name)) return IOStatus::InvalidArgument("bad-name", name);
   const std::lock_guard lock(state_);
-  auto file = std::make_shared<File>(
-      FileInfo{.id = next_file_++, .kind = kind, .name = name, .modified = Now()});
-  file->handles = 1;
-  file->position = log_->Append(
-      CreateRecord{.file = file->id, .kind = kind, .modified = file->modified, .name = name});
-  std::shared_ptr<File>& entry = names_[name];
-  if (entry != nullptr) Forget(entry);
-  entry = file;
-  files_[file->id] = file;
-  *result = std::move(file);
+  const std::uint64_t position =
+      Change(CreateRecord{.file = space_.next_file, .kind = kind, .modified = Now(), .name = name});
+  *file = space_.names.at(name);
+  (*file)->handles = 1;
+  (*file)->position = position;
   return IOStatus::OK();
 }
 
 IOStatus Volume::Open(const std::string& name, std::shared_ptr<File>* file) {
   const std::lock_guard lock(state_);
-  const auto entry = names_.find(name);
-  if (entry == names_.end()) return Missing(name);
+  const auto entry = space_.names.find(name);
+  if (entry == space_.names.end()) return Missing(name);
   ++entry->second->handles;
   *file = entry->second;
   return IOStatus::OK();
@@ -255,23 +217,23 @@ void Volume::Forget(const std::shared_ptr<File>& file) {
   if (file->kind == FileKind::kLog && !file->deleted) allocator_->LogsShrank(file->size);
   file->deleted = true;
   if (file->handles > 0) return;
+  ForgetMap(file.get());
   if (!file->extents.empty()) {
     // The record that ended the file was appended before.
     freed_.push_back({.position = log_->appended(), .extents = std::move(file->extents)});
     freed_waiting_ = true;
+    ++returns_;
+    changed_.notify_all();
   }
-  files_.erase(file->id);
+  space_.files.erase(file->id);
 }
 
 IOStatus Volume::Delete(const std::string& name) {
   if (read_only_) return IOStatus::NotSupported("read-only", name);
   const std::lock_guard lock(state_);
-  const auto entry = names_.find(name);
-  if (entry == names_.end()) return Missing(name);
-  const std::shared_ptr<File> file = entry->second;
-  names_.erase(entry);
-  log_->Append(DeleteRecord{.file = file->id});
-  Forget(file);
+  const auto entry = space_.names.find(name);
+  if (entry == space_.names.end()) return Missing(name);
+  Change(DeleteRecord{.file = entry->second->id});
   return IOStatus::OK();
 }
 
@@ -279,44 +241,30 @@ IOStatus Volume::Rename(const std::string& from, const std::string& to) {
   if (read_only_) return IOStatus::NotSupported("read-only", from);
   if (!IsCanonical(to)) return IOStatus::InvalidArgument("bad-name", to);
   const std::lock_guard lock(state_);
-  const auto entry = names_.find(from);
-  if (entry == names_.end()) return Missing(from);
+  const auto entry = space_.names.find(from);
+  if (entry == space_.names.end()) return Missing(from);
   const std::shared_ptr<File> file = entry->second;
-  if (from == to) return IOStatus::OK();
-  names_.erase(entry);
-  file->name = to;
-  file->position = log_->Append(RenameRecord{.file = file->id, .name = to});
-  std::shared_ptr<File>& target = names_[to];
-  if (target != nullptr) Forget(target);
-  target = file;
+  if (from != to) file->position = Change(RenameRecord{.file = file->id, .name = to});
   return IOStatus::OK();
 }
 
 void Volume::RenameDirectory(const std::string& from, const std::string& to) {
+  if (!HasFilesBelow(from)) return;
   const std::lock_guard lock(state_);
-  const std::string prefix = from + "/";
-  std::vector<std::shared_ptr<File>> moved;
-  for (auto entry = names_.lower_bound(prefix);
-       entry != names_.end() && entry->first.starts_with(prefix); entry = names_.erase(entry)) {
-    moved.push_back(entry->second);
-  }
-  if (moved.empty()) return;
-  const std::uint64_t position = log_->Append(RenameDirRecord{.from = from, .to = to});
-  for (const auto& file : moved) {
-    file->name = to + file->name.substr(from.size());
-    file->position = position;
-    names_[file->name] = file;
+  const std::uint64_t position = Change(RenameDirRecord{.from = from, .to = to});
+  for (const auto& [name, file] : space_.names) {
+    if (name.starts_with(to + "/")) file->position = position;
   }
 }
 
 bool Volume::Exists(const std::string& name) {
   const std::lock_guard lock(state_);
-  return names_.contains(name);
+  return space_.names.contains(name);
 }
 
 IOStatus Volume::Stat(const std::string& name, std::uint64_t* size, std::uint64_t* modified) {
   std::shared_ptr<File> file;
-  if (IOStatus status = Open(name, &file); !status.ok()) return status;
+  RETURN_IF_ERROR(Open(name, &file));
   *size = Size(file.get());
   *modified = file->modified;
   Release(file);
@@ -327,8 +275,8 @@ std::vector<std::string> Volume::List(const std::string& directory) {
   const std::string prefix = directory == "/" ? directory : directory + "/";
   std::vector<std::string> names;
   const std::lock_guard lock(state_);
-  for (auto entry = names_.lower_bound(prefix);
-       entry != names_.end() && entry->first.starts_with(prefix); ++entry) {
+  for (auto entry = space_.names.lower_bound(prefix);
+       entry != space_.names.end() && entry->first.starts_with(prefix); ++entry) {
     std::string rest = entry->first.substr(prefix.size());
     if (rest.find('/') == std::string::npos) names.push_back(std::move(rest));
   }
@@ -337,8 +285,8 @@ std::vector<std::string> Volume::List(const std::string& directory) {
 
 bool Volume::HasFilesBelow(const std::string& directory) {
   const std::lock_guard lock(state_);
-  const auto entry = names_.lower_bound(directory + "/");
-  return entry != names_.end() && entry->first.starts_with(directory + "/");
+  const auto entry = space_.names.lower_bound(directory + "/");
+  return entry != space_.names.end() && entry->first.starts_with(directory + "/");
 }
 
 IOStatus Volume::SyncNames() { return read_only_ ? IOStatus::OK() : Commit(log_->appended()); }
@@ -361,7 +309,7 @@ void Volume::RecordNew(File* file) {
 std::vector<FileInfo> Volume::Files() {
   std::vector<FileInfo> files;
   const std::lock_guard lock(state_);
-  for (const auto& [name, file] : names_) files.push_back(*file);
+  for (const auto& [name, file] : space_.names) files.push_back(*file);
   return files;
 }
 

@@ -15,28 +15,27 @@
 #include <condition_variable>
 #include <cstdint>
 #include <ctime>
+#include <fstream>
 #include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
 #include <string>
-#include <string_view>
-#include <unordered_map>
+#include <thread>
 #include <vector>
 
 #include "zlfs/account/zone_io.h"
 #include "zlfs/fs/collector.h"
-#include "zlfs/fs/file.h"
-#include "zlfs/fs/options.h"
 #include "zlfs/meta/log.h"
 #include "zlfs/meta/recover.h"
+#include "zlfs/zoned/open.h"
 
 namespace zlfs {
 
-// The metadata log takes two (two while it rolls over); streams log, other and collector one each,
-// and one is left for data.
-inline constexpr std::uint32_t kMinActiveZones = kMetadataZones + kSharedStreams + 1;
-// Metadata, one zone per stream, those kept empty, and some to turn over.
+// The metadata log takes two (two while it rolls over); WALs, other files and the collector one
+// each, and one is left for data.
+inline constexpr std::uint32_t kMinActiveZones = kMetadataZones + kSharedCauses + 1;
+// Metadata, one zone per cause, those kept empty, and some to turn over.
 inline constexpr std::uint32_t kMinZones = 16;
 
 // Errors: "too-few-zones", "limits-too-small", "conventional-zone".
@@ -46,6 +45,10 @@ IOStatus CheckDevice(ZonedDevice* device);
 // device's identity; then it resets them.
 IOStatus Mkfs(ZonedDevice* device, const Policy& policy, const std::string& erase,
               const std::string& label = "");
+
+// Changes the policy as the options say (docs/zlfs.md). Errors: "bad-option" with the values that
+// are allowed, "unknown-option".
+IOStatus ChangePolicy(OptionMap options, Policy* policy);
 
 struct MountOptions {
   bool read_only = false;
@@ -135,16 +138,19 @@ class Volume {
     std::uint64_t age = 0;  // bytes written to the device since the zone was opened
   };
   struct ZoneLock {
-    std::mutex mutex;  // held during each write and reset; guards what follows
-    std::uint64_t write_pointer = 0;
-    std::uint64_t last_piece = 0;  // its header's checksum
+    // Held during each write, finish and reset: nobody else changes the zone's write pointer.
+    std::mutex mutex;
+    std::uint64_t last_piece = 0;  // its header's checksum; guarded by mutex
   };
 
   Volume(std::unique_ptr<ZonedDevice> device, bool read_only);
-  IOStatus Load(Recovered recovered, const Policy& policy);
+  IOStatus Load(Recovered recovered);
   IOStatus BeginLog(const Recovered& recovered);
+  IOStatus EndLog();
   IOStatus LimitActive(const Recovered& recovered);
   void Describe(std::vector<Record>* records);  // state_ is held
+  // Does what the record says, and appends it to the log; its position there. state_ is held.
+  std::uint64_t Change(const Record& record);
 
   std::shared_ptr<const ExtentMap> Map(File* file);
   void ForgetMap(File* file);
@@ -164,6 +170,8 @@ class Volume {
   void Free(const std::vector<Extent>& extents);  // state_ is held
   // Reserves room for up to `size` bytes.
   IOStatus Reserve(File* file, std::uint64_t size, Decision* grant);
+  // Waits until returns_ is another one. False: there is no hope for it.
+  bool SpaceReturns(Cause cause, std::uint64_t returns);
   IOStatus FinishZone(std::uint32_t zone, FinishCause cause);
   IOStatus ReadExtents(const ExtentMap& map, std::uint64_t offset, std::size_t size, char* to);
 
@@ -174,11 +182,11 @@ class Volume {
   IOStatus Reclaim(bool hard, bool* reset = nullptr);
   IOStatus ResetZone(std::uint32_t zone);
   void Retire(std::uint32_t zone, const char* event);  // state_ is held
-  // Whether a reader still uses a map of a zone that its files were moved out of.
-  bool BeingRead();
   // Whether the zone may be reset as far as readers and the log are concerned. state_ is held.
   bool MayReset(std::uint32_t zone, bool* needs_commit);
 
+  // Writes a line of the ledger once a second.
+  void KeepLedger(const std::stop_token& stop);
   std::string LedgerLine(const char* event);
 
   const std::unique_ptr<ZonedDevice> device_;
@@ -187,7 +195,6 @@ class Volume {
   const std::time_t mounted_ = std::time(nullptr);
   ZoneIo io_;
   Superblock superblock_;
-  TotalsRecord before_;  // totals up to the mount
   std::vector<ZoneLock> zone_locks_;
   std::atomic<std::uint64_t> piece_number_ = 0;
   std::atomic<std::uint64_t> collected_zones_ = 0;
@@ -197,20 +204,18 @@ class Volume {
 
   std::mutex state_;                 // guards what follows
   std::condition_variable changed_;  // a writer left its zone, or something was done to a zone
-  std::uint64_t departures_ = 0;     // writers that left
-  std::map<std::string, std::shared_ptr<File>> names_;
-  std::unordered_map<std::uint64_t, std::shared_ptr<File>> files_;  // also deleted ones in use
-  std::uint64_t next_file_ = 1;
+  std::uint64_t returns_ = 0;        // writers and files that are gone, zones that were reset
+  Namespace space_;                  // keeps deleted files that are in use; totals up to the mount
   std::unique_ptr<Allocator> allocator_;
   std::map<std::uint32_t, LogZone> log_zones_;
   std::vector<Freed> freed_;
-  std::vector<Retirement> retired_;  // since the ledger's last line
-  // Maps that readers may still use although their files were moved out of the zone.
-  std::unordered_map<std::uint32_t, std::vector<std::weak_ptr<const ExtentMap>>> guards_;
+  std::vector<Retirement> retired_;              // since the ledger's last line
+  std::vector<std::weak_ptr<const void>> pins_;  // by zone, of maps that lead there
 
   std::unique_ptr<MetaLog> log_;
   Collector collector_;
-  std::unique_ptr<class LedgerFile> ledger_file_;
+  std::ofstream ledger_;  // the thread's, while it runs
+  std::jthread ledger_thread_;
 };
 
 }  // namespace zlfs

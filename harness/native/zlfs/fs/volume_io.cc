@@ -13,6 +13,11 @@ namespace {
 // hundreds of open files.
 constexpr std::size_t kTailBytes = 1 << 20;
 
+// RocksDB deletes what a compaction replaced a while after the last of its files was written, and
+// begins the next one when it has a thread for it. A device is full when for so long nobody wrote,
+// left or gave anything back.
+constexpr auto kPatience = std::chrono::seconds(1);
+
 std::size_t HeadSize(const File& file) { return file.kind == FileKind::kLog ? kHeaderSize : 0; }
 
 }  // namespace
@@ -37,7 +42,7 @@ IOStatus Volume::Append(File* file, Slice data) {
     file->tail_size += n;
     data.remove_prefix(n);
     if (head + file->tail_size < kTailBytes) break;
-    if (IOStatus status = WriteTail(file); !status.ok()) return status;
+    RETURN_IF_ERROR(WriteTail(file));
   }
   return IOStatus::OK();
 }
@@ -63,35 +68,31 @@ IOStatus Volume::WriteOut(File* file) {
     const std::size_t size = RoundUp(used, io_.geometry().block_size);
     std::memset(buffer + used, 0, size - used);
     Decision grant;
-    if (IOStatus status = Reserve(file, size, &grant); !status.ok()) return status;
+    RETURN_IF_ERROR(Reserve(file, size, &grant));
     const std::size_t content = std::min<std::size_t>(file->tail_size, grant.size - head);
-    IOStatus status = WriteGranted(grant, file->placement.cause, buffer, content, log, written);
-    if (!status.ok()) return status;
+    RETURN_IF_ERROR(WriteGranted(grant, file->placement.cause, buffer, content, log, written));
     // The zone had less room: the rest goes to another one.
     file->tail_size -= content;
     std::memmove(buffer + head, buffer + head + content, file->tail_size);
-    if (low_space_.load(std::memory_order_relaxed)) {
-      if (status = collector_.Pay(grant.size); !status.ok()) return status;
-    }
+    if (low_space_.load(std::memory_order_relaxed)) RETURN_IF_ERROR(collector_.Pay(grant.size));
   }
   return IOStatus::OK();
 }
 
 IOStatus Volume::Reserve(File* file, std::uint64_t size, Decision* grant) {
-  const Request request{.stream = file->placement.stream,
-                        .urgency = file->placement.urgency,
+  const Request request{.cause = file->placement.cause,
                         .job = file->placement.job,
                         .writer = file->id,
                         .lifetime = file->placement.lifetime,
                         .size = size};
   for (;;) {
-    std::uint64_t departures;
+    std::uint64_t returns;
     {
       std::unique_lock lock(state_);
       *grant = allocator_->Allocate(request);
       low_space_.store(allocator_->LowSpace(), std::memory_order_relaxed);
       if (grant->kind == Decision::Kind::kGrant) {
-        if (request.stream != Stream::kLog) return IOStatus::OK();
+        if (request.cause != Cause::kWal) return IOStatus::OK();
         const auto [entry, added] = log_zones_.try_emplace(grant->zone);
         if (added) {
           entry->second.offset = allocator_->zone(grant->zone).written;
@@ -105,26 +106,32 @@ IOStatus Volume::Reserve(File* file, std::uint64_t size, Decision* grant) {
         changed_.wait(lock);
         continue;
       }
-      departures = departures_;
+      returns = returns_;
     }
     const bool finish = grant->kind == Decision::Kind::kFinish;
     const IOStatus status =
         finish ? FinishZone(grant->zone, FinishCause::kActiveLimit) : collector_.MakeRoom();
     if (status.ok()) continue;
-    if (!status.IsNoSpace() || request.stream == Stream::kData) return status;
-    // Asks again when somebody has left, and gives up when no job is left that could.
-    std::unique_lock lock(state_);
-    changed_.wait(
-        lock, [this, departures] { return departures_ != departures || !allocator_->JobsWrite(); });
-    if (departures_ == departures) return status;
+    if (!status.IsNoSpace() || !SpaceReturns(request.cause, returns)) return status;
   }
+}
+
+bool Volume::SpaceReturns(Cause cause, std::uint64_t returns) {
+  std::unique_lock lock(state_);
+  const auto returned = [this, returns] { return returns_ != returns; };
+  for (bool hope = true; hope && !returned();) {
+    const std::uint64_t before = allocator_->clock();
+    changed_.wait_for(lock, kPatience, returned);
+    hope = allocator_->clock() != before || (IsShared(cause) && allocator_->JobsWrite());
+  }
+  return returned();
 }
 
 IOStatus Volume::WriteGranted(const Decision& grant, Cause cause, char* buffer, std::size_t content,
                               const File* log, const Written& written) {
   ZoneLock& zone = zone_locks_[grant.zone];
   const std::lock_guard zone_lock(zone.mutex);
-  const std::uint64_t at = zone.write_pointer;
+  const std::uint64_t at = allocator_->zone(grant.zone).written;
   if (log != nullptr) {
     zone.last_piece = Seal({.magic = kPieceMagic,
                             .size = static_cast<std::uint32_t>(content),
@@ -138,7 +145,6 @@ IOStatus Volume::WriteGranted(const Decision& grant, Cause cause, char* buffer, 
   std::uint64_t written_bytes = 0;
   IOStatus status =
       io_.Write(cause, grant.zone, at, Slice(buffer, grant.size), content, &written_bytes);
-  zone.write_pointer += written_bytes;
   const std::lock_guard lock(state_);
   changed_.notify_all();
   if (!status.ok()) {
@@ -156,7 +162,7 @@ IOStatus Volume::Sync(File* file) {
   std::uint64_t position = 0;
   {
     const std::lock_guard tail(file->tail_mutex);
-    if (IOStatus status = WriteTail(file); !status.ok()) return status;
+    RETURN_IF_ERROR(WriteTail(file));
     const std::lock_guard lock(state_);
     RecordNew(file);
     position = file->position;
@@ -175,7 +181,7 @@ IOStatus Volume::FinishWriting(File* file, bool finish_zone) {
     const std::lock_guard lock(state_);
     RecordNew(file);
     to_finish = allocator_->Leave(file->id, finish_zone);
-    ++departures_;
+    ++returns_;
   }
   changed_.notify_all();
   if (!status.ok() || !to_finish) return status;
@@ -202,10 +208,11 @@ std::shared_ptr<const ExtentMap> Volume::Map(File* file) {
   for (const Extent& extent : file->extents) {
     map->starts.push_back(map->size);
     map->size += extent.length;
+    std::shared_ptr<const void> pin = pins_[extent.zone].lock();
+    if (pin == nullptr) pins_[extent.zone] = pin = std::make_shared<char>();
+    map->pins.push_back(std::move(pin));
   }
   file->map = map;
-  std::erase_if(file->maps, [](const auto& earlier) { return earlier.expired(); });
-  file->maps.push_back(map);
   return map;
 }
 
@@ -219,9 +226,9 @@ IOStatus Volume::Read(File* file, std::uint64_t offset, std::size_t size, char* 
   *read = 0;
   std::shared_ptr<const ExtentMap> map = Map(file);
   if (offset + size <= map->size) {
-    const IOStatus status = ReadExtents(*map, offset, size, to);
-    if (status.ok()) *read = size;
-    return status;
+    RETURN_IF_ERROR(ReadExtents(*map, offset, size, to));
+    *read = size;
+    return IOStatus::OK();
   }
   // The end of the file, which may still be in the writer's buffer. The writer may be waiting for
   // readers to let go of a zone.
@@ -232,7 +239,7 @@ IOStatus Volume::Read(File* file, std::uint64_t offset, std::size_t size, char* 
   if (offset >= end) return IOStatus::OK();
   const std::size_t stored =
       offset < map->size ? std::min<std::uint64_t>(end, map->size) - offset : 0;
-  if (IOStatus status = ReadExtents(*map, offset, stored, to); !status.ok()) return status;
+  RETURN_IF_ERROR(ReadExtents(*map, offset, stored, to));
   const std::size_t buffered = end - offset - stored;
   if (buffered > 0) {
     const char* const from = file->tail.get() + HeadSize(*file) + (offset + stored - map->size);
@@ -251,9 +258,7 @@ IOStatus Volume::ReadExtents(const ExtentMap& map, std::uint64_t offset, std::si
     const Extent& extent = map.extents[index];
     const std::uint64_t skip = offset - map.starts[index];
     const std::size_t n = std::min<std::uint64_t>(size, extent.length - skip);
-    if (IOStatus status = io_.Read(extent.zone, extent.offset + skip, n, to); !status.ok()) {
-      return status;
-    }
+    RETURN_IF_ERROR(io_.Read(extent.zone, extent.offset + skip, n, to));
     to += n;
     offset += n;
     size -= n;

@@ -1,18 +1,18 @@
 // Zones at the end of their lives, and what the ledger says.
 
-#include <algorithm>
+#include <pthread.h>
+
 #include <chrono>
 #include <nlohmann/json.hpp>
+#include <utility>
 
-#include "zlfs/fs/ledger_file.h"
 #include "zlfs/fs/volume.h"
 
 namespace zlfs {
 
 IOStatus Volume::Commit(std::uint64_t position) {
-  IOStatus status = log_->Commit(position);
-  if (!status.ok() || !freed_waiting_.load(std::memory_order_relaxed)) return status;
-  return Reclaim(false);
+  RETURN_IF_ERROR(log_->Commit(position));
+  return freed_waiting_.load(std::memory_order_relaxed) ? Reclaim(false) : IOStatus::OK();
 }
 
 IOStatus Volume::Reclaim(bool hard, bool* reset) {
@@ -46,12 +46,10 @@ IOStatus Volume::Reclaim(bool hard, bool* reset) {
       freed_waiting_ = waiting;
       position = log_->appended();
     }
-    for (const std::uint32_t zone : zones) {
-      if (IOStatus status = ResetZone(zone); !status.ok()) return status;
-    }
+    for (const std::uint32_t zone : zones) RETURN_IF_ERROR(ResetZone(zone));
     if (reset != nullptr) *reset = *reset || !zones.empty();
     if (!hard || !needs_commit || commits == kCommits) return IOStatus::OK();
-    if (IOStatus status = log_->Commit(position); !status.ok()) return status;
+    RETURN_IF_ERROR(log_->Commit(position));
   }
 }
 
@@ -61,20 +59,8 @@ void Volume::Free(const std::vector<Extent>& extents) {
   }
 }
 
-bool Volume::BeingRead() {
-  const std::lock_guard lock(state_);
-  return std::any_of(guards_.begin(), guards_.end(), [](const auto& guard) {
-    return std::any_of(guard.second.begin(), guard.second.end(),
-                       [](const auto& map) { return !map.expired(); });
-  });
-}
-
 bool Volume::MayReset(std::uint32_t zone, bool* needs_commit) {
-  if (const auto guard = guards_.find(zone); guard != guards_.end()) {
-    std::erase_if(guard->second, [](const auto& map) { return map.expired(); });
-    if (!guard->second.empty()) return false;
-    guards_.erase(guard);
-  }
+  if (!pins_[zone].expired()) return false;
   const auto log_zone = log_zones_.find(zone);
   if (log_zone == log_zones_.end()) return true;
   LogZone& log = log_zone->second;
@@ -99,45 +85,37 @@ IOStatus Volume::ResetZone(std::uint32_t zone) {
   const IOStatus status = io_.Reset(zone, false);
   const std::lock_guard state(state_);
   log_zones_.erase(zone);
+  changed_.notify_all();
   if (!status.ok()) {
     // The device is one zone smaller, which is no reason to fail whoever gave the zone back.
     allocator_->Retire(zone);
-    changed_.notify_all();
     return IOStatus::OK();
   }
   Retire(zone, "reset");
-  zone_lock.write_pointer = 0;
   zone_lock.last_piece = 0;
   allocator_->ResetDone(zone);
-  changed_.notify_all();
+  ++returns_;
   return IOStatus::OK();
 }
 
 IOStatus Volume::FinishZone(std::uint32_t zone, FinishCause cause) {
-  ZoneLock& zone_lock = zone_locks_[zone];
-  const std::lock_guard lock(zone_lock.mutex);
-  ZoneSpace space;
-  {
-    const std::lock_guard state(state_);
-    space = allocator_->zone(zone);
-  }
+  const std::lock_guard lock(zone_locks_[zone].mutex);
+  const ZoneSpace& space = allocator_->zone(zone);
   const IOStatus status = io_.Finish(cause, zone, space.capacity - space.written);
   const std::lock_guard state(state_);
+  changed_.notify_all();
   if (!status.ok()) {
     allocator_->Retire(zone);
-    changed_.notify_all();
     return status;
   }
   Retire(zone, "finish");
-  zone_lock.write_pointer = space.capacity;
   allocator_->Finished(zone);
-  changed_.notify_all();
   return IOStatus::OK();
 }
 
 TotalsRecord Volume::SinceMkfs() const {
   const Totals now = totals();
-  TotalsRecord all = before_;
+  TotalsRecord all = space_.totals;
   all.collected_bytes += now.written[static_cast<std::size_t>(Cause::kGc)].payload;
   all.collected_zones += collected_zones_;
   for (const auto& finishes : now.finishes) all.finishes += finishes.count;
@@ -181,12 +159,23 @@ std::vector<ZoneSpace> Volume::Zones() {
   return zones;
 }
 
+void Volume::KeepLedger(const std::stop_token& stop) {
+  pthread_setname_np(pthread_self(), "zlfs-ledger");  // so that its cost can be measured
+  std::mutex mutex;
+  std::condition_variable_any never;
+  std::unique_lock lock(mutex);
+  const auto stopped = [&stop] { return stop.stop_requested(); };
+  while (!never.wait_for(lock, stop, std::chrono::seconds(1), stopped)) {
+    ledger_ << LedgerLine("sample") << std::endl;
+  }
+}
+
 std::string Volume::LedgerLine(const char* event) {
   const Totals now = totals();
   nlohmann::json line;
   line["t"] = std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count();
   line["mounted"] = mounted_;
-  line["identity"] = superblock_.identity;
+  line["identity"] = superblock_.identity();
   line["event"] = event;
   for (std::size_t i = 0; i < kCauses; ++i) {
     line["written"][std::string(kCauseNames[i])] = {{"payload", now.written[i].payload},

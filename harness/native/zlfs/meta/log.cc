@@ -25,8 +25,8 @@ std::uint64_t MetaLog::Append(const Record& record) {
 
 IOStatus MetaLog::Commit(std::uint64_t position) {
   Mark written;
-  if (IOStatus status = WriteRecords(position, &written); !status.ok()) return status;
-  if (IOStatus status = io_->Flush(); !status.ok()) return status;
+  RETURN_IF_ERROR(WriteRecords(position, &written));
+  RETURN_IF_ERROR(io_->Flush());
   Flushed(written);
   return IOStatus::OK();
 }
@@ -85,23 +85,22 @@ IOStatus MetaLog::RollOverLocked() {
   const AlignedBuffer superblock = AllocateAligned(encoded.size());
   encoded.copy(superblock.get(), encoded.size());
   previous_ = LoadFixed<std::uint64_t>(encoded.data() + kSuperblockChecksumOffset);
-  IOStatus status = WriteBlocks(superblock, encoded.size(), encoded.size());
+  RETURN_IF_ERROR(WriteBlocks(superblock, encoded.size(), encoded.size()));
   std::string body;
-  for (std::size_t i = 0; status.ok() && i < records.size(); ++i) {
+  for (std::size_t i = 0; i < records.size(); ++i) {
     AppendRecord(records[i], &body);
     const bool last = i + 1 == records.size();
     if (body.size() < kFrameContent && !last) continue;
-    status = WriteFrame(last ? FrameKind::kSnapshotEnd : FrameKind::kSnapshot, body);
+    RETURN_IF_ERROR(WriteFrame(last ? FrameKind::kSnapshotEnd : FrameKind::kSnapshot, body));
     body.clear();
   }
-  if (status.ok()) status = io_->Flush();
+  RETURN_IF_ERROR(io_->Flush());
   // Only now: a WAL's piece of a generation that recovery does not find is taken for corruption.
-  if (status.ok()) generation_.store(superblock_.generation, std::memory_order_release);
-  if (status.ok()) status = io_->Reset(old, true);
-  if (!status.ok()) return status;
+  generation_.store(superblock_.generation, std::memory_order_release);
+  RETURN_IF_ERROR(io_->Reset(old, true));
   written_ = {.position = end, .frame = frame_};
   Flushed(written_);
-  return status;
+  return IOStatus::OK();
 }
 
 IOStatus MetaLog::WriteFrame(FrameKind kind, const std::string& records) {

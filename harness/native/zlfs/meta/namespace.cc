@@ -1,12 +1,11 @@
 #include "zlfs/meta/namespace.h"
 
 #include <algorithm>
+#include <utility>
 #include <variant>
 
 namespace zlfs {
 namespace {
-
-using rocksdb::IOStatus;
 
 IOStatus Corrupt(const std::string& what) { return IOStatus::Corruption("corrupt-record", what); }
 
@@ -16,12 +15,17 @@ struct Applier {
   Namespace* space;
   std::uint64_t frame;
 
-  // Gives the file the name and deletes the one that has it so far.
-  void Name(std::uint64_t file, const std::string& name) {
-    const auto [entry, added] = space->names.emplace(name, file);
-    if (added || entry->second == file) return;
-    space->files.erase(entry->second);
-    entry->second = file;
+  void Drop(std::shared_ptr<File> file) {
+    if (space->gone) {
+      space->gone(file);
+    } else {
+      space->files.erase(file->id);
+    }
+  }
+  // Gives the file the name and drops the one that has it so far.
+  void Name(const std::shared_ptr<File>& file, const std::string& name) {
+    std::shared_ptr<File> before = std::exchange(space->names[name], file);
+    if (before != nullptr && before != file) Drop(std::move(before));
   }
 
   IOStatus operator()(const StateRecord& r) {
@@ -35,21 +39,22 @@ struct Applier {
     if (space->whole != (r.file >= space->next_file)) {
       return IOStatus::Corruption("corrupt-id", Id(r.file) + " does not fit the next file id");
     }
-    Name(r.file, r.name);
-    static_cast<FileInfo&>(space->files[r.file]) = {
-        .id = r.file, .kind = r.kind, .name = r.name, .modified = r.modified};
+    const auto file = std::make_shared<File>(
+        FileInfo{.id = r.file, .kind = r.kind, .name = r.name, .modified = r.modified});
+    space->files[r.file] = file;
+    Name(file, r.name);
     space->next_file = std::max(space->next_file, r.file + 1);
     return IOStatus::OK();
   }
   IOStatus operator()(const ExtentsRecord& r) {
     const auto file = space->files.find(r.file);
     if (file == space->files.end()) return Corrupt("extents of missing " + Id(r.file));
-    if (r.from > file->second.size) return Corrupt(Id(r.file) + " has a gap");
-    file->second.Cut(r.from);
-    file->second.lifetime = r.lifetime;
+    if (r.from > file->second->size) return Corrupt(Id(r.file) + " has a gap");
+    file->second->Cut(r.from);
+    file->second->lifetime = r.lifetime;
     for (const Extent& extent : r.extents) {
       if (extent.length == 0) return Corrupt(Id(r.file) + " has an empty extent");
-      file->second.Append(extent, frame);
+      file->second->Append(extent, frame);
     }
     return IOStatus::OK();
   }
@@ -57,26 +62,26 @@ struct Applier {
     const auto file = space->files.find(r.file);
     if (file == space->files.end()) return Corrupt("rename of missing " + Id(r.file));
     if (!IsCanonical(r.name)) return Corrupt(Id(r.file) + " gets the name '" + r.name + "'");
-    space->names.erase(file->second.name);
-    Name(r.file, r.name);
-    file->second.name = r.name;
+    space->names.erase(file->second->name);
+    Name(file->second, r.name);
+    file->second->name = r.name;
     return IOStatus::OK();
   }
   IOStatus operator()(const DeleteRecord& r) {
     const auto file = space->files.find(r.file);
     if (file == space->files.end()) return Corrupt("deletion of missing " + Id(r.file));
-    space->names.erase(file->second.name);
-    space->files.erase(file);
+    space->names.erase(file->second->name);
+    Drop(file->second);
     return IOStatus::OK();
   }
   IOStatus operator()(const RenameDirRecord& r) {
     if (!IsCanonical(r.from) || !IsCanonical(r.to)) return Corrupt("directory name");
     const std::string prefix = r.from + "/";
     for (auto& [id, file] : space->files) {
-      if (!file.name.starts_with(prefix)) continue;
-      space->names.erase(file.name);
-      file.name = r.to + file.name.substr(r.from.size());
-      if (!space->names.emplace(file.name, id).second) return Corrupt("two files " + file.name);
+      if (file->deleted || !file->name.starts_with(prefix)) continue;
+      space->names.erase(file->name);
+      file->name = r.to + file->name.substr(r.from.size());
+      if (!space->names.emplace(file->name, file).second) return Corrupt("two files " + file->name);
     }
     return IOStatus::OK();
   }
@@ -103,22 +108,38 @@ struct Applier {
 
 }  // namespace
 
-void RecoveredFile::Cut(std::uint64_t new_size) {
-  while (size > new_size) {
-    Extent& last = extents.back();
-    const std::uint64_t surplus = size - new_size;
-    if (last.length > surplus) {
-      last.length -= surplus;
-      size = new_size;
-    } else {
-      size -= last.length;
-      extents.pop_back();
-      frames.pop_back();
+std::vector<Extent> Part(const std::vector<Extent>& extents, std::uint64_t from, std::uint64_t to) {
+  std::vector<Extent> part;
+  std::uint64_t at = 0;
+  for (const Extent& extent : extents) {
+    const std::uint64_t begin = std::max(at, from);
+    const std::uint64_t end = std::min(at + extent.length, to);
+    if (begin < end) {
+      part.push_back(
+          {.zone = extent.zone, .offset = extent.offset + begin - at, .length = end - begin});
     }
+    at += extent.length;
+  }
+  return part;
+}
+
+void Join(std::vector<Extent>* extents, const Extent& extent) {
+  Extent* const last = extents->empty() ? nullptr : &extents->back();
+  if (last != nullptr && last->zone == extent.zone && last->end() == extent.offset) {
+    last->length += extent.length;
+  } else {
+    extents->push_back(extent);
   }
 }
 
-void RecoveredFile::Append(const Extent& extent, std::uint64_t frame) {
+void File::Cut(std::uint64_t new_size) {
+  if (size <= new_size) return;
+  extents = Part(extents, 0, new_size);
+  frames.resize(extents.size());
+  size = new_size;
+}
+
+void File::Append(const Extent& extent, std::uint64_t frame) {
   extents.push_back(extent);
   frames.push_back(frame);
   size += extent.length;

@@ -1,17 +1,51 @@
-// The name space that records describe: replayed from the metadata log, completed from the pieces
-// of log zones. Plain data; a mounted volume, the reading tools and the check all begin with it.
+// Files and their names: replayed from the metadata log, completed from the pieces of log zones,
+// and then changed by a mounted volume, which writes the same records.
 
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
+#include <memory>
+#include <mutex>
 #include <string>
+#include <utility>
 #include <vector>
 
-#include "rocksdb/io_status.h"
+#include "zlfs/alloc/allocator.h"
 #include "zlfs/format/record.h"
+#include "zlfs/zoned/buffer.h"
+#include "zlfs/zoned/errors.h"
 
 namespace zlfs {
+
+// The part of a file from offset `from` to `to`.
+std::vector<Extent> Part(const std::vector<Extent>& extents, std::uint64_t from, std::uint64_t to);
+// Adds an extent, joined with the last one if it continues it.
+void Join(std::vector<Extent>* extents, const Extent& extent);
+
+// What an extent keeps: all blocks it touches. Extents never share a block, and only the content of
+// a piece begins within one; a copy of it needs no header and, with the next pieces, no padding.
+inline Kept KeptBy(const Extent& extent, std::uint64_t block) {
+  const std::uint64_t held = RoundUp(extent.end(), block) - extent.offset / block * block;
+  const bool piece = extent.offset % block != 0;
+  return {.live = extent.length, .held = held, .packed = piece ? extent.length : held};
+}
+
+// Where a file lies, at one moment. Immutable: a reader keeps it while it reads.
+struct ExtentMap {
+  std::vector<Extent> extents;
+  std::vector<std::uint64_t> starts;  // file offset of each extent
+  std::uint64_t size = 0;
+  std::vector<std::shared_ptr<const void>> pins;  // of its zones, which are not reset meanwhile
+};
+
+// What a writer says about its bytes.
+struct Placement {
+  Cause cause = Cause::kOther;
+  bool job = false;           // as in a Request
+  std::uint8_t lifetime = 0;  // Env::WriteLifeTimeHint
+};
 
 struct FileInfo {
   std::uint64_t id = 0;
@@ -23,24 +57,45 @@ struct FileInfo {
   std::vector<Extent> extents = {};
 };
 
-struct RecoveredFile : FileInfo {
-  std::vector<std::uint64_t> frames;  // that said so, of each extent; pieces: 0
+// What it inherits is guarded by the volume's state mutex, but for id and kind, which never change.
+struct File : FileInfo {
+  explicit File(FileInfo info) : FileInfo(std::move(info)) {}
 
-  // Keeps the first `size` bytes.
-  void Cut(std::uint64_t new_size);
+  // While recovering.
+  std::vector<std::uint64_t> frames;  // that said so, of each extent; pieces: 0
+  void Cut(std::uint64_t new_size);   // keeps the first bytes
   void Append(const Extent& extent, std::uint64_t frame);
+
+  // Guarded by the volume's state mutex.
+  std::uint64_t recorded = 0;  // the first bytes that records describe; log files: unused
+  std::uint64_t position = 0;  // in the metadata log: the last record that this file needs
+  int handles = 0;
+  bool deleted = false;
+
+  // The writer's unwritten bytes, behind those in extents. Readers see them, too.
+  std::mutex tail_mutex;  // taken before the state mutex; guards what follows
+  AlignedBuffer tail;     // a piece's header goes before the content
+  std::size_t tail_size = 0;
+  IOStatus failed;  // why a write failed: the file takes nothing any more
+  Placement placement;
+
+  std::mutex map_mutex;                  // taken last; guards what follows
+  std::shared_ptr<const ExtentMap> map;  // null: to be made from `extents`
 };
 
 struct Namespace {
   bool whole = false;  // all of the snapshot was replayed
   std::uint64_t next_file = 1;
   TotalsRecord totals;
-  std::map<std::uint64_t, RecoveredFile> files;
-  std::map<std::string, std::uint64_t> names;        // of `files`
+  std::map<std::uint64_t, std::shared_ptr<File>> files;  // also deleted ones that `gone` keeps
+  std::map<std::string, std::shared_ptr<File>> names;
   std::map<std::uint32_t, std::uint64_t> log_zones;  // zone -> offset where the pieces begin
 
+  // Gets files that lose their name; without it they are forgotten.
+  std::function<void(const std::shared_ptr<File>&)> gone;
+
   // Errors: "corrupt-record", with what is wrong.
-  rocksdb::IOStatus Apply(const Record& record, std::uint64_t frame);
+  IOStatus Apply(const Record& record, std::uint64_t frame);
 };
 
 // A name in the name space: absolute, no empty, "." or ".." component, no slash at the end.

@@ -11,17 +11,9 @@
 namespace zlfs {
 namespace {
 
-struct MetadataZone {
-  bool started = false;  // has a superblock
-  Superblock superblock;
-  std::uint64_t last_frame = 0;
-  std::uint64_t flushed_frame = 0;
-  Namespace space;
-};
-
 // The records of one frame.
 IOStatus ApplyFrame(std::uint32_t zone, std::uint64_t offset, const SealedHeader& header,
-                    std::string_view content, MetadataZone* result) {
+                    std::string_view content, Generation* result) {
   const auto kind = static_cast<FrameKind>(header.subject);
   const bool first = result->last_frame == 0;
   if (header.generation != result->superblock.generation || kind > FrameKind::kSnapshotEnd ||
@@ -35,8 +27,7 @@ IOStatus ApplyFrame(std::uint32_t zone, std::uint64_t offset, const SealedHeader
     return Corrupt("corrupt-record", zone, offset, "malformed");
   }
   for (const Record& record : records) {
-    const IOStatus status = result->space.Apply(record, header.number);
-    if (!status.ok()) return status;
+    RETURN_IF_ERROR(result->space.Apply(record, header.number));
   }
   result->last_frame = header.number;
   result->flushed_frame = header.position;
@@ -45,23 +36,22 @@ IOStatus ApplyFrame(std::uint32_t zone, std::uint64_t offset, const SealedHeader
 }
 
 IOStatus ReadMetadataZone(ZonedDevice* device, std::uint32_t zone, const ZoneInfo& info,
-                          MetadataZone* result) {
-  if (info.type != ZoneType::kSequential || info.condition == ZoneCondition::kOffline) {
+                          Generation* result) {
+  if (info.condition == ZoneCondition::kNoWritePointer ||
+      info.condition == ZoneCondition::kOffline) {
     return IOStatus::IOError("unusable-metadata-zone", "zone " + std::to_string(zone));
   }
   if (info.write_pointer == 0) return IOStatus::OK();
   SealedZone frames(device, zone, info);
   std::string_view bytes;
-  IOStatus status = frames.Get(0, device->geometry().block_size, &bytes);
-  if (!status.ok()) return status;
-  status = DecodeSuperblock(bytes, &result->superblock);
-  if (!status.ok()) return status;
+  RETURN_IF_ERROR(frames.Get(0, device->geometry().block_size, &bytes));
+  RETURN_IF_ERROR(DecodeSuperblock(bytes, &result->superblock));
   const Superblock& superblock = result->superblock;
   const Geometry& geometry = device->geometry();
   if (superblock.zone_size != geometry.zone_size || superblock.zone_count != geometry.zone_count ||
-      superblock.identity != geometry.identity) {
+      superblock.identity() != geometry.identity) {
     return IOStatus::Corruption(
-        "wrong-device", "formatted as " + superblock.identity + " with " +
+        "wrong-device", "formatted as " + superblock.identity() + " with " +
                             std::to_string(superblock.zone_count) + " zones of " +
                             std::to_string(superblock.zone_size) + " B, is " + geometry.identity);
   }
@@ -110,8 +100,7 @@ IOStatus AddPieces(ZonedDevice* device, Recovered* recovered) {
       return Corrupt("corrupt-piece", zone, start, "no log zone can begin there");
     }
     recovered->fragile[zone] = true;
-    const IOStatus status = ReadPieces(device, zone, start, recovered, &pieces);
-    if (!status.ok()) return status;
+    RETURN_IF_ERROR(ReadPieces(device, zone, start, recovered, &pieces));
   }
   std::sort(pieces.begin(), pieces.end(), [](const Piece& a, const Piece& b) {
     return std::tie(a.file, a.offset) < std::tie(b.file, b.offset);
@@ -119,7 +108,7 @@ IOStatus AddPieces(ZonedDevice* device, Recovered* recovered) {
   for (const Piece& piece : pieces) {
     const auto entry = recovered->space.files.find(piece.file);
     if (entry == recovered->space.files.end()) continue;  // deleted, or its creation was lost
-    RecoveredFile& file = entry->second;
+    File& file = *entry->second;
     if (file.kind != FileKind::kLog) {
       return Corrupt("corrupt-piece", piece.extent.zone, piece.extent.offset, "of a data file");
     }
@@ -141,7 +130,8 @@ std::uint64_t Covered(const ZoneInfo& zone) {
 }
 
 IOStatus CutAtWritePointers(Recovered* recovered) {
-  for (auto& [id, file] : recovered->space.files) {
+  for (const auto& [id, entry] : recovered->space.files) {
+    File& file = *entry;
     std::uint64_t before = 0;
     std::optional<std::uint64_t> keep;  // bytes in front of the first one that is not covered
     for (std::size_t i = 0; i < file.extents.size(); ++i) {
@@ -182,7 +172,7 @@ IOStatus CheckBlocks(const Recovered& recovered) {
   const std::uint64_t block = recovered.superblock.block_size;
   std::vector<std::tuple<std::uint32_t, std::uint64_t, std::uint64_t>> blocks;  // zone, first, end
   for (const auto& [id, file] : recovered.space.files) {
-    for (const Extent& extent : file.extents) {
+    for (const Extent& extent : file->extents) {
       blocks.emplace_back(extent.zone, extent.offset / block, (extent.end() + block - 1) / block);
     }
   }
@@ -197,53 +187,43 @@ IOStatus CheckBlocks(const Recovered& recovered) {
   return IOStatus::OK();
 }
 
-}  // namespace
-
-IOStatus Recover(ZonedDevice* device, Recovered* recovered) {
+IOStatus RecoverOnce(ZonedDevice* device, Recovered* recovered) {
   const Geometry& geometry = device->geometry();
   if (geometry.zone_count <= kMetadataZones) return IOStatus::InvalidArgument("too-few-zones");
-  IOStatus status = device->Report(0, geometry.zone_count, &recovered->zones);
-  if (!status.ok()) return status;
-  MetadataZone found[kMetadataZones];
+  RETURN_IF_ERROR(device->Report(0, geometry.zone_count, &recovered->zones));
+  Generation found[kMetadataZones];
   for (std::uint32_t zone = 0; zone < kMetadataZones; ++zone) {
-    status = ReadMetadataZone(device, zone, recovered->zones[zone], &found[zone]);
-    if (!status.ok()) return status;
+    RETURN_IF_ERROR(ReadMetadataZone(device, zone, recovered->zones[zone], &found[zone]));
   }
-  std::optional<std::uint32_t> newest;
-  for (std::uint32_t zone = 0; zone < kMetadataZones; ++zone) {
-    if (!found[zone].space.whole) continue;
-    if (!newest || found[zone].superblock.generation > found[*newest].superblock.generation) {
-      newest = zone;
-    }
-  }
-  if (!newest) {
+  const auto number = [&found](std::uint32_t zone) { return found[zone].superblock.generation; };
+  if (!found[0].space.whole && !found[1].space.whole) {
     const bool started = found[0].started || found[1].started;
     return started ? IOStatus::Corruption("corrupt-log", "no metadata zone has a whole snapshot")
                    : IOStatus::Corruption("wrong-magic", "the metadata zones are empty");
   }
-  const MetadataZone& other = found[1 - *newest];
-  const std::uint64_t generation = found[*newest].superblock.generation;
-  if (other.started &&
-      other.superblock.generation != (other.space.whole ? generation - 1 : generation + 1)) {
+  const bool both = found[0].space.whole && found[1].space.whole;
+  const std::uint32_t newest = both ? number(1) > number(0) : found[1].space.whole;
+  const std::uint32_t other = 1 - newest;
+  // What is not whole is the roll-over that was under way.
+  if (found[other].started && number(other) != (both ? number(newest) - 1 : number(newest) + 1)) {
     return IOStatus::Corruption("corrupt-log", "generations of the metadata zones do not fit");
   }
-  recovered->metadata_zone = *newest;
-  recovered->superblock = found[*newest].superblock;
-  recovered->last_frame = found[*newest].last_frame;
-  recovered->flushed_frame = found[*newest].flushed_frame;
-  recovered->space = std::move(found[*newest].space);
+  static_cast<Generation&>(*recovered) = std::move(found[newest]);
+  recovered->metadata_zone = newest;
   recovered->fragile.assign(geometry.zone_count, false);
-  status = AddPieces(device, recovered);
-  if (status.ok()) status = CutAtWritePointers(recovered);
-  return status.ok() ? CheckBlocks(*recovered) : status;
+  RETURN_IF_ERROR(AddPieces(device, recovered));
+  RETURN_IF_ERROR(CutAtWritePointers(recovered));
+  return CheckBlocks(*recovered);
 }
 
-IOStatus RecoverBeside(ZonedDevice* device, Recovered* recovered) {
+}  // namespace
+
+IOStatus Recover(ZonedDevice* device, Recovered* recovered) {
   constexpr int kAttempts = 5;
   IOStatus status;
   for (int attempt = 0; attempt < kAttempts; ++attempt) {
     *recovered = {};
-    status = Recover(device, recovered);
+    status = RecoverOnce(device, recovered);
     if (!status.IsCorruption()) break;
   }
   return status;

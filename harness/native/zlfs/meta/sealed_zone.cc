@@ -1,13 +1,11 @@
 #include "zlfs/meta/sealed_zone.h"
 
 #include <algorithm>
+#include <utility>
 
 namespace zlfs {
-namespace {
 
 constexpr std::size_t kWindow = 1 << 20;
-
-}  // namespace
 
 IOStatus Corrupt(const std::string& name, std::uint32_t zone, std::uint64_t offset,
                  const std::string& what) {
@@ -24,12 +22,9 @@ IOStatus SealedZone::Get(std::uint64_t offset, std::size_t size, std::string_vie
       capacity_ = to_ - from_;
       window_ = AllocateAligned(capacity_);
     }
-    const std::uint64_t start = zone_ * device_->geometry().zone_size;
-    const IOStatus status = device_->Read(start + from_, to_ - from_, window_.get());
-    if (!status.ok()) {
-      to_ = from_;
-      return status;
-    }
+    const std::uint64_t end = std::exchange(to_, from_);  // nothing yet
+    RETURN_IF_ERROR(device_->Read(zone_, from_, end - from_, window_.get()));
+    to_ = end;
   }
   *bytes = std::string_view(window_.get() + (offset - from_), size);
   return IOStatus::OK();
@@ -39,16 +34,14 @@ IOStatus SealedZone::Read(std::uint32_t magic, const char* error, std::uint64_t 
                           std::uint64_t previous, const Visit& visit) {
   for (std::uint64_t number = 0; offset < limit_;) {
     std::string_view bytes;
-    IOStatus status = Get(offset, kHeaderSize, &bytes);
-    if (!status.ok()) return status;
+    RETURN_IF_ERROR(Get(offset, kHeaderSize, &bytes));
     SealedHeader header;
     if (!ReadHeader(bytes, magic, &header)) {
       return EndsAt(offset) ? IOStatus::OK() : Corrupt(error, zone_, offset, "no header");
     }
     const std::size_t size = SealedSize(header.size, block_);
     if (offset + size > limit_) return Torn(offset, header);
-    status = Get(offset, size, &bytes);
-    if (!status.ok()) return status;
+    RETURN_IF_ERROR(Get(offset, size, &bytes));
     if (!ContentIsRight(bytes, header)) {
       return EndsAt(offset + size) ? IOStatus::OK()
                                    : Corrupt(error, zone_, offset, "wrong checksum");
@@ -56,8 +49,7 @@ IOStatus SealedZone::Read(std::uint32_t magic, const char* error, std::uint64_t 
     if (header.number <= number || header.previous != previous) {
       return Corrupt(error, zone_, offset, "out of order");
     }
-    status = visit(offset, header, bytes.substr(kHeaderSize, header.size));
-    if (!status.ok()) return status;
+    RETURN_IF_ERROR(visit(offset, header, bytes.substr(kHeaderSize, header.size)));
     number = header.number;
     previous = header.checksum;
     offset += size;
@@ -79,7 +71,7 @@ bool SealedZone::EndsAt(std::uint64_t offset) {
 IOStatus SealedZone::Torn(std::uint64_t offset, const SealedHeader& torn) {
   for (std::uint64_t at = offset + block_; at < limit_; at += block_) {
     std::string_view bytes;
-    if (const IOStatus status = Get(at, block_, &bytes); !status.ok()) return status;
+    RETURN_IF_ERROR(Get(at, block_, &bytes));
     SealedHeader later;
     if (ReadHeader(bytes, torn.magic, &later) && later.number > torn.number) {
       return Corrupt("corrupt-size", zone_, offset, "others follow");

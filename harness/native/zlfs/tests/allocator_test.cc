@@ -21,9 +21,8 @@ AllocatorSetup Blank(std::uint32_t zones, std::uint32_t budget, const Policy& po
 }
 
 Request Data(std::uint64_t writer, std::uint8_t lifetime, std::uint64_t blocks) {
-  return {.stream = Stream::kData,
-          .urgency = Urgency::kOrdinary,
-          .job = Job::kCompaction,
+  return {.cause = Cause::kCompaction,
+          .job = true,
           .writer = writer,
           .lifetime = lifetime,
           .size = blocks * kBlock};
@@ -60,12 +59,12 @@ TEST(Allocator, GrantsNoMoreThanTheZoneHas) {
   EXPECT_NE(Write(&allocator, Data(1, 3, 1)).zone, first.zone);
 }
 
-TEST(Allocator, KeepsActiveZonesForTheSharedStreams) {
+TEST(Allocator, KeepsActiveZonesForTheSharedCauses) {
   Allocator allocator(Blank(40, 5));
   for (std::uint64_t writer = 1; writer <= 4; ++writer) Write(&allocator, Data(writer, 3, 1));
   EXPECT_EQ(allocator.active_zones(), 2U);
-  for (const Stream stream : {Stream::kLog, Stream::kOther, Stream::kCollector}) {
-    Write(&allocator, {.stream = stream, .urgency = Urgency::kGrowth, .size = kBlock});
+  for (const Cause cause : {Cause::kWal, Cause::kOther, Cause::kGc}) {
+    Write(&allocator, {.cause = cause, .size = kBlock});
   }
   EXPECT_EQ(allocator.active_zones(), 5U);
 }
@@ -99,8 +98,7 @@ TEST(Allocator, WaitsForAWriterToLeave) {
   const auto other = Write(&allocator, Data(2, 5, 1));
   Request request = Data(3, 5, 1);
   EXPECT_EQ(Write(&allocator, request).zone, other.zone) << "compactions share";
-  request.urgency = Urgency::kFlush;
-  request.job = Job::kFlush;
+  request.cause = Cause::kFlush;
   EXPECT_EQ(allocator.Allocate(request).kind, Decision::Kind::kWait);
   allocator.Leave(2);
   EXPECT_EQ(Write(&allocator, request).zone, other.zone);
@@ -115,7 +113,7 @@ TEST(Allocator, WaitsForAZoneWhoseLastBlocksAreBeingWritten) {
   EXPECT_NE(Write(&allocator, Data(2, 3, 1)).zone, last.zone);
 }
 
-TEST(Allocator, StreamsTakeOverAnIdleWritersZone) {
+TEST(Allocator, SharedCausesTakeOverAnIdleWritersZone) {
   // Mounted with leftovers up to the limit, which writers took before the log needed one.
   AllocatorSetup setup = Blank(40, 4);
   for (std::uint32_t zone = 0; zone < 4; ++zone) {
@@ -124,8 +122,7 @@ TEST(Allocator, StreamsTakeOverAnIdleWritersZone) {
   }
   Allocator allocator(setup);
   for (std::uint64_t writer = 1; writer <= 4; ++writer) Write(&allocator, Data(writer, 0, 1));
-  const auto log =
-      Write(&allocator, {.stream = Stream::kLog, .urgency = Urgency::kGrowth, .size = kBlock});
+  const auto log = Write(&allocator, {.cause = Cause::kWal, .size = kBlock});
   EXPECT_EQ(allocator.active_zones(), 4U);
   for (std::uint64_t writer = 1; writer <= 4; ++writer) {
     EXPECT_NE(Write(&allocator, Data(writer, 0, 1)).zone, log.zone);
@@ -156,19 +153,19 @@ TEST(Allocator, IgnoresLifetimesWhenTold) {
 
 TEST(Allocator, KeepsEmptyZonesForWhatFreesSpace) {
   Allocator allocator(Blank(20, 0));
-  const auto fill = [&allocator](Stream stream, Urgency urgency) {
+  const auto fill = [&allocator](Cause cause) {
     for (;;) {
-      const Decision decision = allocator.Allocate(
-          {.stream = stream, .urgency = urgency, .writer = 1, .size = kCapacity});
+      const Decision decision =
+          allocator.Allocate({.cause = cause, .writer = 1, .size = kCapacity});
       if (decision.kind != Decision::Kind::kGrant) return allocator.empty_zones();
       allocator.Written(decision.zone, Whole(decision.size));
     }
   };
-  const auto growth = fill(Stream::kLog, Urgency::kGrowth);
-  const auto compaction = fill(Stream::kData, Urgency::kOrdinary);
-  const auto flush = fill(Stream::kData, Urgency::kFlush);
-  const auto manifest = fill(Stream::kOther, Urgency::kManifest);
-  const auto collector = fill(Stream::kCollector, Urgency::kCollector);
+  const auto growth = fill(Cause::kWal);
+  const auto compaction = fill(Cause::kCompaction);
+  const auto flush = fill(Cause::kFlush);
+  const auto manifest = fill(Cause::kOther);
+  const auto collector = fill(Cause::kGc);
   EXPECT_GT(growth, compaction);
   EXPECT_GE(compaction, flush);
   EXPECT_GT(flush, manifest);
@@ -185,7 +182,7 @@ bool WriteAll(Allocator* allocator, Request request, std::uint64_t size, Places*
     const Decision decision = allocator->Allocate(request);
     if (decision.kind != Decision::Kind::kGrant) return false;
     allocator->Written(decision.zone, Whole(decision.size));
-    if (request.stream == Stream::kLog) allocator->LogsGrew(decision.size);
+    if (request.cause == Cause::kWal) allocator->LogsGrew(decision.size);
     places->emplace_back(decision.zone, decision.size);
     request.size -= decision.size;
   }
@@ -213,14 +210,13 @@ bool CanOpen(const Allocator& dead, std::uint32_t budget, std::uint64_t logs) {
   }
   Allocator opened(setup);
   Places places;
-  return WriteAll(&opened, {.urgency = Urgency::kFlush, .writer = 1}, logs, &places) &&
-         WriteAll(&opened, {.stream = Stream::kOther, .urgency = Urgency::kManifest}, kBlock,
-                  &places);
+  return WriteAll(&opened, {.cause = Cause::kFlush, .writer = 1}, logs, &places) &&
+         WriteAll(&opened, {.cause = Cause::kOther}, kBlock, &places);
 }
 
 TEST(Allocator, WhatIsInWalsCanBeFlushedWhenTheDatabaseIsOpened) {
-  constexpr Request kLog{.stream = Stream::kLog, .urgency = Urgency::kGrowth};
-  constexpr Request kFlush{.urgency = Urgency::kFlush, .writer = 1};
+  constexpr Request kLog{.cause = Cause::kWal};
+  constexpr Request kFlush{.cause = Cause::kFlush, .writer = 1};
   int refused = 0;
   for (std::uint64_t seed = 0; seed < 200; ++seed) {
     const std::uint32_t budget = seed % 3 == 0 ? 0 : static_cast<std::uint32_t>(4 + seed % 7);
@@ -284,7 +280,7 @@ TEST(Allocator, ABrokenZoneTakesNoMoreAndIsResetWhenItIsEmpty) {
 
 TEST(Allocator, APieceCountsByItsContentWhenAVictimIsChosen) {
   Allocator allocator(Blank(40, 0));
-  const Request log{.stream = Stream::kLog, .urgency = Urgency::kGrowth, .size = kBlock};
+  const Request log{.cause = Cause::kWal, .size = kBlock};
   std::uint32_t zone = 0;
   for (int piece = 0; piece < 16; ++piece) {
     const Decision decision = allocator.Allocate(log);
@@ -309,8 +305,8 @@ std::string RandomRun(const Policy& policy, std::uint32_t budget, std::uint64_t 
     if (choice < 6) {
       Request request =
           Data(writer - random() % 3, static_cast<std::uint8_t>(random() % 6), 1 + random() % 20);
-      if (choice == 5) request.stream = static_cast<Stream>(random() % 3);
-      if (choice == 5) request.urgency = Urgency::kGrowth;
+      constexpr Cause kShared[] = {Cause::kWal, Cause::kOther, Cause::kGc};
+      if (choice == 5) request.cause = kShared[random() % kSharedCauses];
       const Decision decision = allocator.Allocate(request);
       decisions += std::to_string(static_cast<int>(decision.kind)) + "," +
                    std::to_string(decision.zone) + "," + std::to_string(decision.size) + ";";

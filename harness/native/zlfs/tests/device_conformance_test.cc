@@ -14,7 +14,6 @@
 #include "device_test_util.h"
 #include "fake_kernel.h"
 #include "zlfs/zoned/image.h"
-#include "zlfs/zoned/kernel_device.h"
 #include "zlfs/zoned/open.h"
 
 namespace zlfs {
@@ -69,9 +68,7 @@ class Conformance : public testing::TestWithParam<Subject> {
       name = device;
     }
     if (subject.scheme == "fake") {
-      DeviceSpec shape;
-      ASSERT_OK(ParseSpec("mem:fake?" + subject.options, &shape));
-      fake_ = std::make_unique<FakeKernel>(shape);
+      fake_ = std::make_unique<FakeKernel>(subject.options);
       name = fake_->path();
     }
     if (subject.scheme == "file") name = folder_ / "device";
@@ -98,9 +95,7 @@ class Conformance : public testing::TestWithParam<Subject> {
 
   IOStatus Open(Access access, std::unique_ptr<ZonedDevice>* device) {
     if (fake_) return OpenKernelDevice(fake_->path(), access, device, fake_->sysfs());
-    DeviceSpec spec;
-    IOStatus status = ParseSpec(spec_, &spec);
-    return status.ok() ? OpenDevice(&spec, access, device) : status;
+    return OpenDevice(spec_, access, nullptr, device);
   }
 
   // Makes every sequential zone empty, if that is allowed, and lists them in zones_.
@@ -109,7 +104,7 @@ class Conformance : public testing::TestWithParam<Subject> {
     ASSERT_OK(device_->Report(0, device_->geometry().zone_count, &report));
     const char* const allowed = std::getenv("ZLFS_TEST_ERASE");
     for (std::uint32_t zone = 0; zone < report.size(); ++zone) {
-      if (report[zone].type != ZoneType::kSequential) continue;
+      if (report[zone].condition == ZoneCondition::kNoWritePointer) continue;
       if (report[zone].condition != ZoneCondition::kEmpty) {
         ASSERT_TRUE(allowed != nullptr && allowed == device_->geometry().identity)
             << "zone " << zone << " is not empty: ZLFS_TEST_ERASE=" << device_->geometry().identity
@@ -161,7 +156,6 @@ TEST_P(Conformance, AFreshDeviceIsEmpty) {
   ASSERT_OK(device_->Report(0, geometry_.zone_count, &report));
   ASSERT_EQ(report.size(), geometry_.zone_count);
   for (const std::uint32_t zone : zones_) {
-    EXPECT_EQ(report[zone].start, zone * geometry_.zone_size);
     EXPECT_GT(report[zone].capacity, 0U);
     EXPECT_LE(report[zone].capacity, geometry_.zone_size);
     EXPECT_EQ(report[zone].capacity % geometry_.block_size, 0U);
@@ -231,10 +225,9 @@ TEST_P(Conformance, UnalignedCommandsAreRefused) {
     EXPECT_EQ(ReadZone(*device_, zone, 3, 5), blocks.view().substr(3, 5));
   } else {
     const AlignedBuffer buffer = AllocateAligned(2ULL * geometry_.block_size);
-    const std::uint64_t start = zone * geometry_.zone_size;
-    EXPECT_ERROR(device_->Read(start + half, geometry_.block_size, buffer.get()),
+    EXPECT_ERROR(device_->Read(zone, half, geometry_.block_size, buffer.get()),
                  DeviceError::kUnaligned);
-    EXPECT_ERROR(device_->Read(start, half, buffer.get()), DeviceError::kUnaligned);
+    EXPECT_ERROR(device_->Read(zone, 0, half, buffer.get()), DeviceError::kUnaligned);
   }
 }
 
@@ -254,9 +247,9 @@ TEST_P(Conformance, AZoneEndsAtItsCapacity) {
   EXPECT_EQ(ReadZone(*device_, zone, last * geometry_.block_size, geometry_.block_size),
             Make(1, 5).view());
   const AlignedBuffer buffer = AllocateAligned(2ULL * geometry_.block_size);
-  EXPECT_ERROR(device_->Read(zone * geometry_.zone_size + last * geometry_.block_size,
-                             2ULL * geometry_.block_size, buffer.get()),
-               DeviceError::kOutOfRange);
+  EXPECT_ERROR(
+      device_->Read(zone, last * geometry_.block_size, 2ULL * geometry_.block_size, buffer.get()),
+      DeviceError::kOutOfRange);
   EXPECT_EQ(device_->counters().bytes_written, capacity);
 }
 
@@ -269,7 +262,7 @@ TEST_P(Conformance, ZonesThatDoNotExistAreRefused) {
   EXPECT_ERROR(device_->OpenZone(none), DeviceError::kOutOfRange);
   EXPECT_ERROR(device_->ResetZone(none), DeviceError::kOutOfRange);
   const AlignedBuffer buffer = AllocateAligned(geometry_.block_size);
-  EXPECT_ERROR(device_->Read(none * geometry_.zone_size, geometry_.block_size, buffer.get()),
+  EXPECT_ERROR(device_->Read(none, 0, geometry_.block_size, buffer.get()),
                DeviceError::kOutOfRange);
 }
 
@@ -298,8 +291,6 @@ TEST_P(Conformance, ZonesGoThroughTheirStates) {
   EXPECT_EQ(ConditionOf(zone), ZoneCondition::kEmpty);
   EXPECT_EQ(InfoOf(*device_, zone).write_pointer, 0U);
   const Counters counters = device_->counters();
-  EXPECT_EQ(counters.opens, 3U);
-  EXPECT_EQ(counters.closes, 2U);
   EXPECT_EQ(counters.finishes, 2U);
   EXPECT_EQ(counters.resets, 2U);
 }

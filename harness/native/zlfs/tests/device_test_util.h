@@ -66,8 +66,7 @@ inline ZoneInfo InfoOf(ZonedDevice& device, std::uint32_t zone) {
 inline std::string ReadZone(ZonedDevice& device, std::uint32_t zone, std::uint64_t offset,
                             std::size_t size) {
   const AlignedBuffer buffer = AllocateAligned(size);
-  const std::uint64_t start = zone * device.geometry().zone_size + offset;
-  const IOStatus status = device.Read(start, size, buffer.get());
+  const IOStatus status = device.Read(zone, offset, size, buffer.get());
   EXPECT_TRUE(status.ok()) << status.ToString();
   return status.ok() ? std::string(buffer.get(), size) : std::string();
 }

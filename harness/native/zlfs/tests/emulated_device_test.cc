@@ -101,7 +101,7 @@ TEST_F(EmulatedDeviceTest, BrokenZonesSayWhatTheyAre) {
   device_->BreakZone(1, ZoneCondition::kOffline);
   EXPECT_EQ(ReadBlocks(*device_, 0, 0, 2), Blocks(2, kBlock, 0).view());
   char byte = 0;
-  EXPECT_ERROR(device_->Read(kZoneBlocks * kBlock, 1, &byte), DeviceError::kZoneOffline);
+  EXPECT_ERROR(device_->Read(1, 0, 1, &byte), DeviceError::kZoneOffline);
   for (const auto& [zone, error] :
        {std::pair(0U, DeviceError::kZoneReadOnly), std::pair(1U, DeviceError::kZoneOffline)}) {
     EXPECT_ERROR(WriteBlocks(*device_, zone, 2, 1), error);

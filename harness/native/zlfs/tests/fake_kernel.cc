@@ -17,6 +17,8 @@
 namespace zlfs {
 namespace {
 
+constexpr const char* kMemory = "fake-kernel";
+
 struct Descriptor {
   FakeKernel* kernel;
   bool exclusive;
@@ -80,10 +82,11 @@ unsigned KernelCondition(ZoneCondition condition) {
 
 }  // namespace
 
-FakeKernel::FakeKernel(DeviceSpec shape) : memory_name_(shape.name) {
-  Image::ForgetMemory(memory_name_);
+FakeKernel::FakeKernel(const std::string& shape) {
+  Image::ForgetMemory(kMemory);
   std::unique_ptr<ZonedDevice> made;
-  EXPECT_OK(OpenDevice(&shape, Access::kReadWrite, &made));
+  EXPECT_OK(
+      OpenDevice(std::string("mem:") + kMemory + "?" + shape, Access::kReadWrite, nullptr, &made));
   device_.reset(dynamic_cast<EmulatedDevice*>(made.release()));
   faults_ = std::make_unique<FaultyDevice>(device_.get());
   const Geometry& geometry = device_->geometry();
@@ -107,7 +110,7 @@ FakeKernel::~FakeKernel() {
     paths.erase(path());
   }
   device_.reset();
-  Image::ForgetMemory(memory_name_);
+  Image::ForgetMemory(kMemory);
 }
 
 void FakeKernel::LimitRequests(std::uint64_t kilobytes, std::uint64_t segments) {
@@ -196,12 +199,12 @@ int zbd_report_zones(int fd, off_t offset, off_t length, zbd_report_option optio
   for (unsigned i = 0; i < *count; ++i) {
     const zlfs::ZoneInfo& zone = report[i];
     zones[i] = {};
-    zones[i].start = zone.start;
+    zones[i].start = (first + i) * size;
     zones[i].len = size;
     zones[i].capacity = zone.capacity;
     // NVMe leaves the write pointer of a full zone undefined; Linux puts it at the zone's end.
     const bool full = zone.condition == zlfs::ZoneCondition::kFull;
-    zones[i].wp = zone.start + (full ? size : zone.write_pointer);
+    zones[i].wp = zones[i].start + (full ? size : zone.write_pointer);
     zones[i].type = ZBD_ZONE_TYPE_SWR;
     zones[i].cond = zlfs::KernelCondition(zone.condition);
   }
@@ -260,8 +263,10 @@ ssize_t pread(int fd, void* buffer, std::size_t size, off_t offset) noexcept(fal
     return -1;
   }
   if (kernel->short_transfers && size > block) size = size / block / 2 * block;
-  const zlfs::IOStatus status =
-      kernel->faults().Read(static_cast<std::uint64_t>(offset), size, static_cast<char*>(buffer));
+  const std::uint64_t zone_size = kernel->faults().geometry().zone_size;
+  const auto at = static_cast<std::uint64_t>(offset);
+  const zlfs::IOStatus status = kernel->faults().Read(
+      static_cast<std::uint32_t>(at / zone_size), at % zone_size, size, static_cast<char*>(buffer));
   return zlfs::Result(status) == 0 ? static_cast<ssize_t>(size) : -1;
 }
 

@@ -19,8 +19,8 @@ namespace zlfs {
 
 class FakeKernel {
  public:
-  // `shape` is a mem: specification; its device is made anew.
-  explicit FakeKernel(DeviceSpec shape);
+  // `shape` are the options of a device in memory, which is made anew.
+  explicit FakeKernel(const std::string& shape);
   FakeKernel(const FakeKernel&) = delete;
   FakeKernel& operator=(const FakeKernel&) = delete;
   ~FakeKernel();
@@ -49,7 +49,6 @@ class FakeKernel {
   TemporaryFolder folder_;
   std::uint64_t max_kilobytes_ = 0;
   std::uint64_t max_segments_ = 0;
-  std::string memory_name_;
   std::unique_ptr<EmulatedDevice> device_;
   std::unique_ptr<FaultyDevice> faults_;
 };

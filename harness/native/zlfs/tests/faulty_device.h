@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "zlfs/zoned/device.h"
+#include "zlfs/tests/forwarding_device.h"
 #include "zlfs/zoned/errors.h"
 
 namespace zlfs {
@@ -26,11 +26,10 @@ struct Fault {
   std::uint64_t landed_blocks = 0;  // of a failing write: they reach the zone
 };
 
-class FaultyDevice final : public ZonedDevice {
+class FaultyDevice final : public ForwardingDevice {
  public:
-  explicit FaultyDevice(ZonedDevice* inner) : ZonedDevice(Access::kReadWrite), inner_(inner) {
-    geometry_ = inner->geometry();
-  }
+  // The device that really carries commands out, which outlives this one.
+  explicit FaultyDevice(ZonedDevice* inner) : ForwardingDevice(inner) {}
 
   void Inject(const Fault& fault) {
     const std::lock_guard lock(mutex_);
@@ -41,47 +40,35 @@ class FaultyDevice final : public ZonedDevice {
     faults_.clear();
   }
 
-  IOStatus Report(std::uint32_t first, std::uint32_t count, std::vector<ZoneInfo>* zones) override {
-    return inner_->Report(first, count, zones);
-  }
-  IOStatus Write(std::uint32_t zone, std::uint64_t offset, const Slice& buffer) override {
+ private:
+  IOStatus DoWrite(std::uint32_t zone, std::uint64_t offset, const Slice& buffer,
+                   std::uint64_t* written) override {
     Fault fault;
-    if (!Take(Operation::kWrite, &fault)) return inner_->Write(zone, offset, buffer);
+    if (!Take(Operation::kWrite, &fault)) return inner_->Write(zone, offset, buffer, written);
     if (fault.landed_blocks > 0) {
       const std::size_t landed = fault.landed_blocks * geometry_.block_size;
-      IOStatus status = inner_->Write(zone, offset, Slice(buffer.data(), landed));
-      if (!status.ok()) return status;
+      RETURN_IF_ERROR(inner_->Write(zone, offset, Slice(buffer.data(), landed), written));
     }
     return MakeError(fault.error, "injected");
   }
-  IOStatus Read(std::uint64_t offset, std::size_t size, char* buffer) override {
+  IOStatus DoRead(std::uint32_t zone, std::uint64_t offset, std::size_t size,
+                  char* buffer) override {
     Fault fault;
     return Take(Operation::kRead, &fault) ? MakeError(fault.error, "injected")
-                                          : inner_->Read(offset, size, buffer);
+                                          : inner_->Read(zone, offset, size, buffer);
   }
-  IOStatus Flush() override {
+  IOStatus DoFlush() override {
     Fault fault;
     return Take(Operation::kFlush, &fault) ? MakeError(fault.error, "injected") : inner_->Flush();
   }
-  IOStatus OpenZone(std::uint32_t zone) override {
-    return Zone(Operation::kOpen, &ZonedDevice::OpenZone, zone);
-  }
-  IOStatus CloseZone(std::uint32_t zone) override {
-    return Zone(Operation::kClose, &ZonedDevice::CloseZone, zone);
-  }
-  IOStatus FinishZone(std::uint32_t zone) override {
-    return Zone(Operation::kFinish, &ZonedDevice::FinishZone, zone);
-  }
-  IOStatus ResetZone(std::uint32_t zone) override {
-    return Zone(Operation::kReset, &ZonedDevice::ResetZone, zone);
-  }
-  Counters counters() const override { return inner_->counters(); }
-
- private:
-  IOStatus Zone(Operation operation, IOStatus (ZonedDevice::*command)(std::uint32_t),
-                std::uint32_t zone) {
+  IOStatus DoChange(std::uint32_t zone, ZoneCondition to) override {
+    const Operation operation = to == ZoneCondition::kExplicitlyOpen ? Operation::kOpen
+                                : to == ZoneCondition::kClosed       ? Operation::kClose
+                                : to == ZoneCondition::kFull         ? Operation::kFinish
+                                                                     : Operation::kReset;
     Fault fault;
-    return Take(operation, &fault) ? MakeError(fault.error, "injected") : (inner_->*command)(zone);
+    return Take(operation, &fault) ? MakeError(fault.error, "injected")
+                                   : inner_->ChangeZone(zone, to);
   }
 
   bool Take(Operation operation, Fault* taken) {
@@ -100,7 +87,6 @@ class FaultyDevice final : public ZonedDevice {
     return took;
   }
 
-  ZonedDevice* const inner_;
   std::mutex mutex_;  // guards faults_
   std::vector<Fault> faults_;
 };

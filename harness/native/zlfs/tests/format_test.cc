@@ -16,17 +16,16 @@ namespace {
 Superblock Example() {
   Superblock superblock{.block_size = 512,
                         .generation = 42,
-                        .volume = {},
                         .zone_size = 1 << 20,
                         .zone_count = 100,
                         .policy = {.finish_remaining_pct = 20,
-                                   .on_active_limit = OnActiveLimit::kFinish,
-                                   .lifetimes = false,
-                                   .gc = true,
+                                   .finish_occupancy_pct = 80,
                                    .gc_start_pct = 7,
-                                   .gc_victim = Victim::kCostBenefit},
-                        .identity = "eui.0123456789abcdef",
-                        .label = "bench"};
+                                   .on_active_limit = OnActiveLimit::kFinish,
+                                   .gc_victim = Victim::kCostBenefit,
+                                   .gc = true,
+                                   .lifetimes = false}};
+  superblock.SetNames("eui.0123456789abcdef", "bench");
   for (std::size_t i = 0; i < superblock.volume.size(); ++i) {
     superblock.volume[i] = static_cast<char>(i * 17);
   }

@@ -30,37 +30,27 @@ constexpr const char* kShape =
     "zones=24&zone_size=64K&zone_capacity=48K&max_active=8&block_size=512";
 
 // A device of which one zone holds something else.
-class PatchedDevice final : public ZonedDevice {
+class PatchedDevice final : public ForwardingDevice {
  public:
   PatchedDevice(EmulatedDevice* inner, std::uint32_t zone, const std::string* content)
-      : ZonedDevice(Access::kReadOnly), inner_(inner), zone_(zone), content_(content) {
-    geometry_ = inner->geometry();
-  }
-  IOStatus Report(std::uint32_t first, std::uint32_t count, std::vector<ZoneInfo>* zones) override {
+      : ForwardingDevice(inner, Access::kReadOnly), zone_(zone), content_(content) {}
+
+ private:
+  IOStatus DoReport(std::uint32_t first, std::uint32_t count,
+                    std::vector<ZoneInfo>* zones) override {
     const IOStatus status = inner_->Report(first, count, zones);
     if (zone_ >= first && zone_ < first + count) {
       (*zones)[zone_ - first].write_pointer = content_->size();
     }
     return status;
   }
-  IOStatus Read(std::uint64_t offset, std::size_t size, char* to) override {
-    if (offset / geometry_.zone_size != zone_) return inner_->Read(offset, size, to);
-    const std::uint64_t from = offset % geometry_.zone_size;
+  IOStatus DoRead(std::uint32_t zone, std::uint64_t offset, std::size_t size, char* to) override {
+    if (zone != zone_) return inner_->Read(zone, offset, size, to);
     std::fill_n(to, size, '\0');
-    if (from < content_->size()) content_->copy(to, size, from);
+    if (offset < content_->size()) content_->copy(to, size, offset);
     return IOStatus::OK();
   }
-  IOStatus Write(std::uint32_t, std::uint64_t, const Slice&) override { return No(); }
-  IOStatus Flush() override { return No(); }
-  IOStatus OpenZone(std::uint32_t) override { return No(); }
-  IOStatus CloseZone(std::uint32_t) override { return No(); }
-  IOStatus FinishZone(std::uint32_t) override { return No(); }
-  IOStatus ResetZone(std::uint32_t) override { return No(); }
 
- private:
-  static IOStatus No() { return IOStatus::IOError("a check changes the device"); }
-
-  EmulatedDevice* const inner_;
   const std::uint32_t zone_;
   const std::string* const content_;
 };
@@ -264,7 +254,7 @@ class Mutation : public testing::Test {
   }
 
   void Write(const std::string& name, std::size_t size, const Placement& placement) {
-    const FileKind kind = placement.stream == Stream::kLog ? FileKind::kLog : FileKind::kData;
+    const FileKind kind = placement.cause == Cause::kWal ? FileKind::kLog : FileKind::kData;
     std::shared_ptr<File> file;
     ASSERT_OK(volume_->Create(name, kind, &file));
     volume_->SetPlacement(file.get(), placement);

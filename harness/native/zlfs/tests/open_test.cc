@@ -3,7 +3,6 @@
 #include <gtest/gtest.h>
 
 #include <cerrno>
-#include <map>
 #include <memory>
 #include <string>
 
@@ -35,47 +34,45 @@ TEST(Errors, ErrnosHaveNames) {
   EXPECT_NE(status.ToString().find("nvme0n2: Input/output error"), std::string::npos);
 }
 
-TEST(ParseSpec, SplitsSchemeNameAndOptions) {
-  DeviceSpec spec;
-  ASSERT_OK(ParseSpec("zlfs://file:/tmp/a:b?zones=4&aux=/x/y&empty=", &spec));
-  EXPECT_EQ(spec.scheme, "file");
-  EXPECT_EQ(spec.name, "/tmp/a:b");
-  const std::map<std::string, std::string> options = {
-      {"aux", "/x/y"}, {"empty", ""}, {"zones", "4"}};
-  EXPECT_EQ(spec.options, options);
-  ASSERT_OK(ParseSpec("dev:nvme0n2", &spec));
-  EXPECT_EQ(spec.scheme, "dev");
-  EXPECT_EQ(spec.name, "nvme0n2");
-  EXPECT_TRUE(spec.options.empty());
+IOStatus OpenText(const std::string& text, std::unique_ptr<ZonedDevice>* device,
+                  Access access = Access::kReadWrite) {
+  return OpenDevice(text, access, nullptr, device);
 }
 
-TEST(ParseSpec, RefusesWhatItDoesNotUnderstand) {
+TEST(OpenDevice, RefusesWhatItDoesNotUnderstand) {
   for (const char* text :
        {"", "nvme0n2", "zlfs://", "zenfs://dev:x", "uuid:x", "dev:", "dev:?a=b", "mem:x?",
         "mem:x?a", "mem:x?=1", "mem:x?a=1&", "mem:x?a=1&a=2", "mem?a:b=1"}) {
-    DeviceSpec spec{.scheme = "kept", .name = "", .options = {}};
-    EXPECT_ERROR(ParseSpec(text, &spec), DeviceError::kBadSpec) << text;
-    EXPECT_EQ(spec.scheme, "kept") << text;
+    std::unique_ptr<ZonedDevice> device;
+    EXPECT_ERROR(OpenText(text, &device), DeviceError::kBadSpec) << text;
   }
 }
 
-IOStatus OpenText(const std::string& text, std::unique_ptr<ZonedDevice>* device,
-                  Access access = Access::kReadWrite) {
-  DeviceSpec spec;
-  IOStatus status = ParseSpec(text, &spec);
-  return status.ok() ? OpenDevice(&spec, access, device) : status;
+TEST(OpenDevice, SplitsSchemeNameAndOptions) {
+  const TemporaryFolder folder;
+  const std::string file = "zlfs://file:" + (folder / "a:b").string();
+  OptionMap options;
+  std::unique_ptr<ZonedDevice> device;
+  ASSERT_OK(OpenDevice(file + "?zones=4&zone_size=64K&aux=/x/y&empty=", Access::kReadWrite,
+                       &options, &device));
+  EXPECT_EQ(options, OptionMap({{"aux", "/x/y"}, {"empty", ""}}));
+  EXPECT_TRUE(std::filesystem::exists(folder / "a:b"));
+  device.reset();
+  ASSERT_OK(OpenDevice(file, Access::kReadWrite, &options, &device));
+  EXPECT_TRUE(options.empty());
+  device.reset();
+  EXPECT_ERROR(OpenText(file + "?aux=/x", &device), "unknown-option");
+  EXPECT_EQ(device, nullptr);
 }
 
 TEST(OpenDevice, TakesItsOwnOptionsAndLeavesTheRest) {
-  DeviceSpec spec;
-  ASSERT_OK(
-      ParseSpec("mem:options?zones=3&zone_size=2M&zone_capacity=1536K&block_size=512&max_active=2"
-                "&max_open=1&cache=volatile&aux=/x&finish=10",
-                &spec));
+  OptionMap left;
   std::unique_ptr<ZonedDevice> device;
-  ASSERT_OK(OpenDevice(&spec, Access::kReadWrite, &device));
-  const std::map<std::string, std::string> rest = {{"aux", "/x"}, {"finish", "10"}};
-  EXPECT_EQ(spec.options, rest);
+  ASSERT_OK(
+      OpenDevice("mem:options?zones=3&zone_size=2M&zone_capacity=1536K&block_size=512&max_active=2"
+                 "&max_open=1&cache=volatile&aux=/x&finish=10",
+                 Access::kReadWrite, &left, &device));
+  EXPECT_EQ(left, OptionMap({{"aux", "/x"}, {"finish", "10"}}));
   const Geometry& geometry = device->geometry();
   EXPECT_EQ(geometry.zone_count, 3U);
   EXPECT_EQ(geometry.zone_size, 2U << 20);

@@ -54,10 +54,8 @@ class Tool : public testing::Test {
     return "file:" + (folder_ / name).string() + (options.empty() ? "" : "?" + options);
   }
   std::unique_ptr<ZonedDevice> Open(const std::string& spec) {
-    DeviceSpec parsed;
-    EXPECT_OK(ParseSpec(spec, &parsed));
     std::unique_ptr<ZonedDevice> device;
-    EXPECT_OK(OpenDevice(&parsed, Access::kReadWrite, &device));
+    EXPECT_OK(OpenDevice(spec, Access::kReadWrite, nullptr, &device));
     return device;
   }
   // Appends a block to zone 0.
@@ -220,7 +218,7 @@ TEST_F(Tool, ReadsBesideAWriterAndWritesAlone) {
   for (const char* const command : {"df", "list", "dump", "fsck"}) {
     EXPECT_EQ(Run(command, spec), 0) << err_;
   }
-  ExpectRefused(3, "busy", "mkfs", spec, "--erase=" + volume->superblock().identity);
+  ExpectRefused(3, "busy", "mkfs", spec, "--erase=" + volume->superblock().identity());
   ExpectRefused(3, "busy", "import", spec, "--name=/a --size=4096 --seed=1");
 }
 

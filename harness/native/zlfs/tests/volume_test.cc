@@ -320,6 +320,26 @@ TEST(Volume, ALogWithoutSpaceWaitsForJobsAndForNothingElse) {
   writer.join();
 }
 
+TEST(Volume, WhatIsDeletedAMomentLaterIsNotFullYet) {
+  Rig rig;
+  const auto volume = rig.Mount();
+  int count = 0;
+  const auto fill = [&] {
+    return Put(volume.get(), "/" + std::to_string(++count), Content(1, 0, 98304));
+  };
+  while (volume->Space().empty_zones > 8) ASSERT_OK(fill());
+  // A compaction's inputs go after its last output is there, and nothing tells of them before.
+  std::atomic<int> deleted = 0;
+  std::jthread deleter([&](const std::stop_token& stop) {
+    while (!stop.stop_requested()) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(100));
+      EXPECT_OK(volume->Delete("/" + std::to_string(++deleted)));
+    }
+  });
+  for (int i = 0; i < 20; ++i) ASSERT_OK(fill()) << i;
+  EXPECT_GE(deleted, 12);
+}
+
 TEST(Volume, AReaderKeepsAZoneFromBeingReset) {
   Rig rig;
   const auto volume = rig.Mount();
@@ -426,6 +446,7 @@ TEST(Volume, ImportsAndCountsIt) {
 TEST(Volume, PoliciesAreRememberedAndCanBeChanged) {
   Policy policy;
   policy.finish_remaining_pct = 30;
+  policy.finish_occupancy_pct = 70;
   Rig rig(kSmall, policy);
   EXPECT_EQ(rig.Mount()->superblock().policy, policy);
   MountOptions changes;

@@ -15,6 +15,7 @@
 #include "zlfs/fs/check.h"
 #include "zlfs/fs/volume.h"
 #include "zlfs/tests/device_test_util.h"
+#include "zlfs/tests/forwarding_device.h"
 #include "zlfs/zoned/emulated_device.h"
 #include "zlfs/zoned/open.h"
 
@@ -23,22 +24,18 @@ namespace zlfs {
 // "zones=40&zone_size=64K…" makes a new device in memory.
 inline std::unique_ptr<EmulatedDevice> MakeDevice(const std::string& options) {
   static int count = 0;
-  DeviceSpec spec;
   const std::string name = "mem:volume-test-" + std::to_string(++count);
-  EXPECT_OK(ParseSpec(name + "?" + options, &spec));
   std::unique_ptr<ZonedDevice> device;
-  EXPECT_OK(OpenDevice(&spec, Access::kReadWrite, &device));
+  EXPECT_OK(OpenDevice(name + "?" + options, Access::kReadWrite, nullptr, &device));
   return std::unique_ptr<EmulatedDevice>(dynamic_cast<EmulatedDevice*>(device.release()));
 }
 
 // Forwards to another device and calls back before and after each command that changes something.
-class HookedDevice final : public ZonedDevice {
+class HookedDevice final : public ForwardingDevice {
  public:
   using Hook = std::function<void()>;
   HookedDevice(std::shared_ptr<EmulatedDevice> inner, Hook hook)
-      : ZonedDevice(Access::kReadWrite), inner_(std::move(inner)), hook_(std::move(hook)) {
-    geometry_ = inner_->geometry();
-  }
+      : ForwardingDevice(inner.get()), owned_(std::move(inner)), hook_(std::move(hook)) {}
   // Pretends to be the device that `inner` is a clone of.
   HookedDevice(std::shared_ptr<EmulatedDevice> inner, const std::string& identity, Hook hook)
       : HookedDevice(std::move(inner), std::move(hook)) {
@@ -49,28 +46,22 @@ class HookedDevice final : public ZonedDevice {
     geometry_.max_active = max_active;
     geometry_.max_open = max_open;
   }
-  IOStatus Report(std::uint32_t first, std::uint32_t count, std::vector<ZoneInfo>* zones) override {
-    return inner_->Report(first, count, zones);
-  }
-  IOStatus Write(std::uint32_t zone, std::uint64_t offset, const Slice& buffer) override {
-    return Then(inner_->Write(zone, offset, buffer));
-  }
-  IOStatus Read(std::uint64_t offset, std::size_t size, char* buffer) override {
-    return inner_->Read(offset, size, buffer);
-  }
-  IOStatus Flush() override { return Then(inner_->Flush()); }
-  IOStatus OpenZone(std::uint32_t zone) override { return Then(inner_->OpenZone(zone)); }
-  IOStatus CloseZone(std::uint32_t zone) override { return Then(inner_->CloseZone(zone)); }
-  IOStatus FinishZone(std::uint32_t zone) override { return Then(inner_->FinishZone(zone)); }
-  IOStatus ResetZone(std::uint32_t zone) override { return Then(inner_->ResetZone(zone)); }
 
  private:
+  IOStatus DoWrite(std::uint32_t zone, std::uint64_t offset, const Slice& buffer,
+                   std::uint64_t* written) override {
+    return Then(inner_->Write(zone, offset, buffer, written));
+  }
+  IOStatus DoFlush() override { return Then(inner_->Flush()); }
+  IOStatus DoChange(std::uint32_t zone, ZoneCondition to) override {
+    return Then(inner_->ChangeZone(zone, to));
+  }
   IOStatus Then(IOStatus status) {
     hook_();
     return status;
   }
 
-  const std::shared_ptr<EmulatedDevice> inner_;
+  const std::shared_ptr<EmulatedDevice> owned_;
   const Hook hook_;
 };
 
@@ -99,16 +90,10 @@ inline std::string ReadWhole(Volume* volume, const std::string& name) {
 }
 
 inline Placement DataPlacement(std::uint8_t lifetime = 3, Cause cause = Cause::kCompaction) {
-  return {.stream = Stream::kData,
-          .urgency = cause == Cause::kFlush ? Urgency::kFlush : Urgency::kOrdinary,
-          .job = cause == Cause::kFlush ? Job::kFlush : Job::kCompaction,
-          .cause = cause,
-          .lifetime = lifetime};
+  return {.cause = cause, .job = true, .lifetime = lifetime};
 }
 
-inline Placement LogPlacement() {
-  return {.stream = Stream::kLog, .urgency = Urgency::kGrowth, .cause = Cause::kWal, .lifetime = 2};
-}
+inline Placement LogPlacement() { return {.cause = Cause::kWal, .lifetime = 2}; }
 
 inline std::unique_ptr<Volume> MountOk(std::unique_ptr<ZonedDevice> device,
                                        const MountOptions& options = {}) {

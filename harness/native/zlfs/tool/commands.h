@@ -3,18 +3,16 @@
 #pragma once
 
 #include <cstdint>
-#include <memory>
 #include <optional>
 #include <string>
 
-#include "zlfs/fs/options.h"
 #include "zlfs/fs/volume.h"
 
 namespace zlfs::tool {
 
 // What the command line says; each command looks at its own options.
 struct Arguments {
-  std::string device;  // "nvme0n2", "/dev/nvme0n2", "mem:…" or "file:…"
+  std::string device;  // "dev:…", "mem:…" or "file:…"
   std::string format = "table";
   std::string aux;
   std::string label;
@@ -35,10 +33,5 @@ IOStatus RunDf(Arguments* arguments);
 IOStatus RunList(Arguments* arguments);
 IOStatus RunDump(Arguments* arguments);
 IOStatus RunFsck(Arguments* arguments);
-
-// Opens the device. Options that are not the device's go to `options`; where it is null there must
-// be none.
-IOStatus OpenSpec(const std::string& device, Access access, OptionMap* options,
-                  std::unique_ptr<ZonedDevice>* opened);
 
 }  // namespace zlfs::tool

@@ -66,20 +66,14 @@ void AddMkfs(CLI::App* command, Arguments* arguments) {
   command->add_option("--label", arguments->label, "at most 31 bytes");
   command->add_option("--erase", arguments->erase, "identity of a device whose data may go");
   // Policies are named as in URIs, but with hyphens.
-  constexpr std::pair<const char*, const char*> kPolicies[] = {
-      {"finish_remaining_pct", "finish a zone that is left with less than this share free (0)"},
-      {"finish_occupancy_pct", "the same as its complement (100)"},
-      {"on_active_limit", "share, finish or wait (share)"},
-      {"lifetimes", "on or off (on)"},
-      {"gc", "on or off (on)"},
-      {"gc_start_pct", "collect when less than this share of the zones is empty (5)"},
-      {"gc_victim", "garbage or cost-benefit (garbage)"}};
-  for (const auto& [name, what] : kPolicies) {
-    std::string flag = std::string("--") + name;
+  for (const PolicyField& field : kPolicyFields) {
+    const std::string name(field.name);
+    std::string flag = "--" + name;
     std::replace(flag.begin(), flag.end(), '_', '-');
-    command->add_option_function<std::string>(
-        flag, [arguments, key = name](const std::string& value) { arguments->policy[key] = value; },
-        what);
+    const auto set = [arguments, name](const std::string& value) {
+      arguments->policy[name] = value;
+    };
+    command->add_option_function<std::string>(flag, set, std::string(field.what));
   }
 }
 
@@ -126,7 +120,10 @@ int Run(int argc, char** argv) {
     added
         ->add_option("--device", arguments.device,
                      "nvme0n2, /dev/nvme0n2, file:PATH?… or mem:NAME?…")
-        ->required();
+        ->required()
+        ->transform([](const std::string& name) {
+          return name.find(':') == std::string::npos ? "dev:" + name : name;
+        });
     command.add_options(added, &arguments);
     added->footer(std::string("Example:\n  zlfs ") + command.name + " --device=nvme0n2" +
                   command.example);

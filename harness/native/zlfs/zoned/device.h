@@ -7,16 +7,17 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
+#include <mutex>
 #include <string>
+#include <string_view>
 #include <vector>
 
-#include "rocksdb/io_status.h"
 #include "rocksdb/slice.h"
 #include "zlfs/zoned/errors.h"
 
 namespace zlfs {
 
-using rocksdb::IOStatus;
 using rocksdb::Slice;
 
 enum class DeviceKind : std::uint8_t { kKernel, kMemory, kFile };
@@ -49,20 +50,16 @@ enum class ZoneCondition : std::uint8_t {
   kNoWritePointer,  // a conventional zone
 };
 
-enum class ZoneType : std::uint8_t { kSequential, kConventional };
-
 constexpr bool IsOpen(ZoneCondition c) {
   return c == ZoneCondition::kImplicitlyOpen || c == ZoneCondition::kExplicitlyOpen;
 }
 constexpr bool IsActive(ZoneCondition c) { return IsOpen(c) || c == ZoneCondition::kClosed; }
 
 struct ZoneInfo {
-  std::uint64_t start = 0;          // device offset of the zone's first byte
   std::uint64_t capacity = 0;       // writable bytes, <= zone_size
   std::uint64_t write_pointer = 0;  // from the zone's start; == capacity when full, however little
                                     // was written; meaningless in read-only and offline zones
   ZoneCondition condition = ZoneCondition::kEmpty;
-  ZoneType type = ZoneType::kSequential;
 };
 
 // What the device accepted through this handle. Refused commands count nowhere; of a write that
@@ -71,8 +68,6 @@ struct Counters {
   std::uint64_t bytes_written = 0;
   std::uint64_t writes = 0;
   std::uint64_t flushes = 0;
-  std::uint64_t opens = 0;   // explicit ones
-  std::uint64_t closes = 0;  // explicit ones
   std::uint64_t finishes = 0;
   std::uint64_t pad_bytes = 0;  // capacity given up by finishes: capacity less write pointer
   std::uint64_t resets = 0;
@@ -84,11 +79,11 @@ struct Counters {
 // write that is not at the write pointer is refused), and a zone must not be reset while somebody
 // still reads it (reads take no lock; such a read returns old, new or zero bytes).
 //
-// A status that is not ok is made by MakeError (zoned/errors.h): its message starts with the
-// error's name.
+// A command is checked, carried out under its zone's lock, and counted, here and nowhere else; the
+// kernel's and the emulated devices carry it out. A status that is not ok is made by MakeError
+// (zoned/errors.h): its message starts with the error's name.
 class ZonedDevice {
  public:
-  explicit ZonedDevice(Access access) : access_(access) {}
   ZonedDevice(const ZonedDevice&) = delete;
   ZonedDevice& operator=(const ZonedDevice&) = delete;
   virtual ~ZonedDevice() = default;
@@ -97,36 +92,70 @@ class ZonedDevice {
   const Geometry& geometry() const { return geometry_; }
 
   // Replaces `zones` by the state of `count` zones from zone `first` on.
-  virtual IOStatus Report(std::uint32_t first, std::uint32_t count,
-                          std::vector<ZoneInfo>* zones) = 0;
+  IOStatus Report(std::uint32_t first, std::uint32_t count, std::vector<ZoneInfo>* zones);
 
   // Writes the buffer at `offset` of the zone, which must be its write pointer. Address and length
   // of the buffer are multiples of block_size. Opens the zone implicitly when it is empty or
-  // closed. The bytes may be in a volatile cache until Flush. After an error the write pointer may
-  // have moved by whole blocks: Report tells.
-  virtual IOStatus Write(std::uint32_t zone, std::uint64_t offset, const Slice& buffer) = 0;
+  // closed. The bytes may be in a volatile cache until Flush. `written`: by how much the write
+  // pointer moved; after an error it may have moved by whole blocks.
+  IOStatus Write(std::uint32_t zone, std::uint64_t offset, const Slice& buffer,
+                 std::uint64_t* written = nullptr);
 
-  // Reads exactly `size` bytes at the device offset `offset`, within one zone's capacity. Bytes at
-  // and above the write pointer are unspecified (zeros on the emulated device).
-  virtual IOStatus Read(std::uint64_t offset, std::size_t size, char* buffer) = 0;
+  // Reads exactly `size` bytes at `offset` of the zone, within its capacity. Bytes at and above the
+  // write pointer are unspecified (zeros on the emulated device).
+  IOStatus Read(std::uint32_t zone, std::uint64_t offset, std::size_t size, char* buffer);
 
   // Every write accepted before this call survives a loss of power once it returns.
-  virtual IOStatus Flush() = 0;
+  IOStatus Flush();
 
   // Zone management. Opening an open zone, closing a closed one, finishing a full one and resetting
   // an empty one succeed without effect; other transitions that ZNS does not know are refused. A
   // reset is durable at once, and what the zone held is gone. So is a finish, but not the bytes
   // before it: after a loss of power a full zone may hold zeros above what was flushed.
-  virtual IOStatus OpenZone(std::uint32_t zone) = 0;
-  virtual IOStatus CloseZone(std::uint32_t zone) = 0;
-  virtual IOStatus FinishZone(std::uint32_t zone) = 0;
-  virtual IOStatus ResetZone(std::uint32_t zone) = 0;
+  IOStatus OpenZone(std::uint32_t zone) { return ChangeZone(zone, ZoneCondition::kExplicitlyOpen); }
+  IOStatus CloseZone(std::uint32_t zone) { return ChangeZone(zone, ZoneCondition::kClosed); }
+  IOStatus FinishZone(std::uint32_t zone) { return ChangeZone(zone, ZoneCondition::kFull); }
+  IOStatus ResetZone(std::uint32_t zone) { return ChangeZone(zone, ZoneCondition::kEmpty); }
+  // One of these four, named by the condition that it brings the zone to.
+  IOStatus ChangeZone(std::uint32_t zone, ZoneCondition to);
 
-  virtual Counters counters() const { return {}; }
+  Counters counters() const;
 
  protected:
+  explicit ZonedDevice(Access access) : access_(access) {}
+  // Before the first command.
+  void SetGeometry(const Geometry& geometry);
+
+  virtual std::uint64_t Capacity(std::uint32_t zone) const = 0;  // of an existing zone
+  // The state of a zone as far as this handle knows without asking. Needs the zone's lock.
+  virtual ZoneInfo Known(std::uint32_t zone) const = 0;
+
+  // The commands themselves, with arguments that are in range and aligned. DoWrite and DoChange
+  // come under the zone's lock, with a write pointer and a condition that allow them.
+  virtual IOStatus DoReport(std::uint32_t first, std::uint32_t count,
+                            std::vector<ZoneInfo>* zones) = 0;
+  virtual IOStatus DoWrite(std::uint32_t zone, std::uint64_t offset, const Slice& buffer,
+                           std::uint64_t* written) = 0;
+  virtual IOStatus DoRead(std::uint32_t zone, std::uint64_t offset, std::size_t size,
+                          char* buffer) = 0;
+  virtual IOStatus DoFlush() = 0;
+  virtual IOStatus DoChange(std::uint32_t zone, ZoneCondition to) = 0;
+
+  IOStatus Fail(DeviceError::Name error, std::uint32_t zone, std::string_view detail) const;
+  // Whether a zone of this condition may be brought to condition `to`, and still works at all.
+  IOStatus CheckChange(std::uint32_t zone, ZoneCondition from, ZoneCondition to) const;
+
   const Access access_;
   Geometry geometry_;  // set once, while the device is opened
+
+ private:
+  IOStatus CheckAccess() const;
+  IOStatus CheckRange(std::uint32_t first, std::uint32_t count) const;
+  IOStatus CheckPlace(std::uint32_t zone, std::uint64_t offset, std::uint64_t size) const;
+
+  std::unique_ptr<std::mutex[]> zone_mutexes_;  // order the commands on each zone
+  mutable std::mutex counters_mutex_;
+  Counters counters_;  // guarded by counters_mutex_
 };
 
 }  // namespace zlfs

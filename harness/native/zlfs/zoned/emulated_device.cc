@@ -10,9 +10,8 @@ IOStatus EmulatedDevice::Open(DeviceKind kind, const std::string& name, const Sh
                               Access access, std::unique_ptr<EmulatedDevice>* device) {
   const bool memory = kind == DeviceKind::kMemory;
   std::shared_ptr<Image> image;
-  IOStatus status = memory ? Image::OpenMemory(name, request, &image)
-                           : Image::OpenFile(name, request, access, &image);
-  if (!status.ok()) return status;
+  RETURN_IF_ERROR(memory ? Image::OpenMemory(name, request, &image)
+                         : Image::OpenFile(name, request, access, &image));
   if (access == Access::kReadWrite && !image->Claim()) {
     return MakeError(DeviceError::kBusy, name + ": written by another one");
   }
@@ -32,7 +31,7 @@ IOStatus EmulatedDevice::Open(DeviceKind kind, const std::string& name, const Sh
                           .path = memory ? "mem:" + name : name});
   (*device)->max_active_ = (*device)->geometry_.max_active;
   (*device)->max_open_ = (*device)->geometry_.max_open;
-  return status;
+  return IOStatus::OK();
 }
 
 EmulatedDevice::~EmulatedDevice() {
@@ -42,11 +41,9 @@ EmulatedDevice::~EmulatedDevice() {
 ZoneInfo EmulatedDevice::Known(std::uint32_t zone) const {
   const ZoneState state = image_->State(zone);
   const bool full = state.condition == ZoneCondition::kFull;
-  return {.start = zone * geometry_.zone_size,
-          .capacity = Capacity(zone),
+  return {.capacity = Capacity(zone),
           .write_pointer = full ? Capacity(zone) : state.written * geometry_.block_size,
-          .condition = state.condition,
-          .type = ZoneType::kSequential};
+          .condition = state.condition};
 }
 
 IOStatus EmulatedDevice::DoReport(std::uint32_t first, std::uint32_t count,
@@ -60,9 +57,9 @@ IOStatus EmulatedDevice::DoWrite(std::uint32_t zone, std::uint64_t offset, const
                                  std::uint64_t* written) {
   {
     const std::lock_guard lock(state_mutex_);
-    const bool open = IsOpen(image_->State(zone).condition);
-    IOStatus status = open ? IOStatus::OK() : MakeOpen(zone, ZoneCondition::kImplicitlyOpen);
-    if (!status.ok()) return status;
+    if (!IsOpen(image_->State(zone).condition)) {
+      RETURN_IF_ERROR(MakeOpen(zone, ZoneCondition::kImplicitlyOpen));
+    }
   }
   // Nobody else moves this zone's write pointer meanwhile; other zones go on.
   std::memcpy(image_->Data(zone) + offset, buffer.data(), buffer.size());

@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-#include "zlfs/zoned/back_end.h"
+#include "zlfs/zoned/device.h"
 #include "zlfs/zoned/image.h"
 
 namespace zlfs {
@@ -23,7 +23,7 @@ struct CachedWrite {
   std::uint64_t blocks = 0;  // length
 };
 
-class EmulatedDevice final : public BackEnd {
+class EmulatedDevice final : public ZonedDevice {
  public:
   // `name` is the path of a kFile, and any word for a kMemory.
   static IOStatus Open(DeviceKind kind, const std::string& name, const ShapeRequest& request,
@@ -52,7 +52,7 @@ class EmulatedDevice final : public BackEnd {
 
  private:
   EmulatedDevice(std::shared_ptr<Image> image, Access access)
-      : BackEnd(access), image_(std::move(image)) {}
+      : ZonedDevice(access), image_(std::move(image)) {}
 
   std::uint64_t Capacity(std::uint32_t /*zone*/) const override {
     return image_->shape().zone_capacity;

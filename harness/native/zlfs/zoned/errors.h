@@ -9,6 +9,8 @@
 
 namespace zlfs {
 
+using rocksdb::IOStatus;
+
 struct DeviceError {
   using Name = std::string_view;
   static constexpr Name kBadSpec = "bad-spec";    // the device specification cannot be understood
@@ -32,10 +34,16 @@ struct DeviceError {
   static constexpr Name kIo = "io";                   // the device failed the command
 };
 
+// Leaves the function with the expression's status unless that is ok.
+#define RETURN_IF_ERROR(expression)                                  \
+  do {                                                               \
+    if (IOStatus not_ok = (expression); !not_ok.ok()) return not_ok; \
+  } while (false)
+
 // A status that carries the error: busy, invalid argument, no space or IO error.
-rocksdb::IOStatus MakeError(DeviceError::Name error, std::string_view detail);
+IOStatus MakeError(DeviceError::Name error, std::string_view detail);
 
 // The error that an errno of the kernel stands for, with the system's words for it.
-rocksdb::IOStatus MakeSystemError(int error, std::string_view detail);
+IOStatus MakeSystemError(int error, std::string_view detail);
 
 }  // namespace zlfs

@@ -89,9 +89,9 @@ IOStatus Image::OpenMemory(const std::string& name, const ShapeRequest& request,
   *image = known;
   if (known != nullptr) return Agree(request, known->shape());
   std::shared_ptr<Image> made(new Image(-1));
-  IOStatus status = made->Make(name, request);
-  if (status.ok()) *image = known = std::move(made);
-  return status;
+  RETURN_IF_ERROR(made->Make(name, request));
+  *image = known = std::move(made);
+  return IOStatus::OK();
 }
 
 void Image::ForgetMemory(const std::string& name) {
@@ -113,10 +113,10 @@ IOStatus Image::OpenFile(const std::string& path, const ShapeRequest& request, A
   if ((writes && flock(fd, LOCK_EX | LOCK_NB) != 0) || fstat(fd, &file) != 0) {
     return MakeSystemError(errno, path);
   }
-  IOStatus status = file.st_size == 0 && makes ? opened->Make(path, request)
-                                               : opened->Attach(path, request, access);
-  if (status.ok()) *image = std::move(opened);
-  return status;
+  RETURN_IF_ERROR(file.st_size == 0 && makes ? opened->Make(path, request)
+                                             : opened->Attach(path, request, access));
+  *image = std::move(opened);
+  return IOStatus::OK();
 }
 
 Image::~Image() {
@@ -126,7 +126,7 @@ Image::~Image() {
 
 IOStatus Image::Make(const std::string& name, const ShapeRequest& request) {
   EmulatedShape shape;
-  if (IOStatus status = Complete(request, &shape); !status.ok()) return status;
+  RETURN_IF_ERROR(Complete(request, &shape));
   SetShape(shape);
   if (fd_ >= 0) {
     // A store to a mapping whose file system is full kills the process, so look before.
@@ -136,13 +136,12 @@ IOStatus Image::Make(const std::string& name, const ShapeRequest& request) {
     }
     if (ftruncate(fd_, static_cast<off_t>(size_)) != 0) return MakeSystemError(errno, name);
   }
-  IOStatus status = Map(Access::kReadWrite);
-  if (!status.ok()) return status;
+  RETURN_IF_ERROR(Map(Access::kReadWrite));
   std::random_device random;
   const std::uint64_t id = std::uint64_t{random()} << 32 | random();
   // All else is 0: every zone is empty.
   *header() = {.magic = kMagic, .version = kVersion, .id = id, .shape = shape};
-  return status;
+  return IOStatus::OK();
 }
 
 IOStatus Image::Attach(const std::string& path, const ShapeRequest& request, Access access) {
@@ -159,7 +158,7 @@ IOStatus Image::Attach(const std::string& path, const ShapeRequest& request, Acc
   if (found.version < kVersion || !CheckShape(found.shape).ok()) return bad("damaged header");
   SetShape(found.shape);
   if (static_cast<std::uint64_t>(file.st_size) < size_) return bad("cut short");
-  if (IOStatus status = Map(access); !status.ok()) return status;
+  RETURN_IF_ERROR(Map(access));
   const std::uint64_t blocks = shape_.zone_capacity / shape_.block_size;
   for (std::uint32_t zone = 0; zone < shape_.zones; ++zone) {
     for (const ZoneState state : {State(zone), Durable(zone)}) {

@@ -1,5 +1,3 @@
-#include "zlfs/zoned/kernel_device.h"
-
 #include <fcntl.h>
 #include <libzbd/zbd.h>
 #include <unistd.h>
@@ -11,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "zlfs/zoned/back_end.h"
+#include "zlfs/zoned/open.h"
 
 namespace zlfs {
 namespace {
@@ -45,9 +43,9 @@ zbd_zone_op OperationOf(ZoneCondition to) {
   return to == ZoneCondition::kFull ? ZBD_OP_FINISH : ZBD_OP_RESET;
 }
 
-class KernelDevice final : public BackEnd {
+class KernelDevice final : public ZonedDevice {
  public:
-  KernelDevice(int fd, Access access) : BackEnd(access), fd_(fd) {}
+  KernelDevice(int fd, Access access) : ZonedDevice(access), fd_(fd) {}
   ~KernelDevice() override { zbd_close(fd_); }
 
   // Reads geometry, limits and zones of the open device.
@@ -95,11 +93,7 @@ class KernelDevice final : public BackEnd {
     }
     if (got != count) return Fail(DeviceError::kIo, first + got, "missing in the zone report");
     for (const zbd_zone& zone : reported) {
-      ZoneInfo info = {
-          .start = zone.start,
-          .capacity = zone.capacity,
-          .condition = ConditionOf(zone.cond),
-          .type = zbd_zone_seq(&zone) ? ZoneType::kSequential : ZoneType::kConventional};
+      ZoneInfo info = {.capacity = zone.capacity, .condition = ConditionOf(zone.cond)};
       // Elsewhere the kernel's write pointer is undefined, or behind the capacity.
       if (IsActive(info.condition)) info.write_pointer = zone.wp - zone.start;
       if (info.condition == ZoneCondition::kFull) info.write_pointer = zone.capacity;
@@ -111,13 +105,14 @@ class KernelDevice final : public BackEnd {
   IOStatus DoWrite(std::uint32_t zone, std::uint64_t offset, const Slice& buffer,
                    std::uint64_t* written) override {
     ZoneInfo& known = known_[zone];
+    const std::uint64_t start = zone * geometry_.zone_size;
     while (*written < buffer.size()) {
       const char* const from = buffer.data() + *written;
       const std::uint64_t in_page = reinterpret_cast<std::uintptr_t>(from) % kPageSize;
       const std::uint64_t request =
           std::min({buffer.size() - *written, limits_.bytes, limits_.pages * kPageSize - in_page});
       const std::uint64_t end = offset + *written;
-      const ssize_t done = pwrite(fd_, from, request, static_cast<off_t>(known.start + end));
+      const ssize_t done = pwrite(fd_, from, request, static_cast<off_t>(start + end));
       if (done < 0 && errno == EINTR) continue;
       if (done <= 0) {
         IOStatus status = Explain(done < 0 ? errno : EIO, zone, &known);
@@ -156,7 +151,7 @@ class KernelDevice final : public BackEnd {
 
   IOStatus DoChange(std::uint32_t zone, ZoneCondition to) override {
     ZoneInfo& known = known_[zone];
-    const auto start = static_cast<off_t>(known.start);
+    const auto start = static_cast<off_t>(zone * geometry_.zone_size);
     const auto length = static_cast<off_t>(geometry_.zone_size);
     if (zbd_zones_operation(fd_, OperationOf(to), start, length) != 0) {
       IOStatus status = Explain(errno, zone, &known);
@@ -178,8 +173,7 @@ class KernelDevice final : public BackEnd {
       info->condition = zones[0].condition;  // its capacity is constant, and read without a lock
       info->write_pointer = zones[0].write_pointer;
     }
-    IOStatus status = CheckChange(zone, info->condition, info->condition);
-    if (!status.ok()) return status;
+    RETURN_IF_ERROR(CheckChange(zone, info->condition, info->condition));
     return MakeSystemError(error, geometry_.path + ", zone " + std::to_string(zone));
   }
 
@@ -210,9 +204,9 @@ IOStatus OpenKernelDevice(const std::string& name, Access access,
   const int fd = zbd_open(path.c_str(), mode | O_DIRECT | O_CLOEXEC, nullptr);
   if (fd < 0) return MakeSystemError(errno, path.native());
   auto opened = std::make_unique<KernelDevice>(fd, access);
-  IOStatus status = opened->Learn(path, sysfs);
-  if (status.ok()) *device = std::move(opened);
-  return status;
+  RETURN_IF_ERROR(opened->Learn(path, sysfs));
+  *device = std::move(opened);
+  return IOStatus::OK();
 }
 
 }  // namespace zlfs

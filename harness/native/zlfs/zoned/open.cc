@@ -1,18 +1,17 @@
 #include "zlfs/zoned/open.h"
 
-#include <algorithm>
 #include <charconv>
 #include <optional>
+#include <regex>
+#include <sstream>
+#include <string_view>
 #include <system_error>
 #include <utility>
 
 #include "zlfs/zoned/emulated_device.h"
-#include "zlfs/zoned/kernel_device.h"
 
 namespace zlfs {
 namespace {
-
-constexpr std::string_view kPrefix = "zlfs://";
 
 IOStatus Bad(const std::string& why) { return MakeError(DeviceError::kBadSpec, why); }
 
@@ -32,10 +31,10 @@ std::optional<std::uint64_t> ParseValue(const ShapeField& field, std::string_vie
   return number << shift;
 }
 
-// Takes the options of emulated devices out of the specification.
-IOStatus TakeShape(DeviceSpec* spec, ShapeRequest* request) {
+// Takes the options of emulated devices out of the map.
+IOStatus TakeShape(OptionMap* options, ShapeRequest* request) {
   for (const ShapeField& field : kShapeFields) {
-    const auto node = spec->options.extract(field.name);
+    const auto node = options->extract(field.name);
     if (node.empty()) continue;
     const auto value = ParseValue(field, node.mapped());
     if (!value) {
@@ -49,45 +48,42 @@ IOStatus TakeShape(DeviceSpec* spec, ShapeRequest* request) {
 
 }  // namespace
 
-IOStatus ParseSpec(std::string_view text, DeviceSpec* spec) {
-  const std::string whole(text);
-  if (text.starts_with(kPrefix)) text.remove_prefix(kPrefix.size());
-  const std::string_view place = text.substr(0, text.find('?'));
-  DeviceSpec parsed;
-  parsed.scheme = place.substr(0, place.find(':'));
-  parsed.name = place.substr(std::min(parsed.scheme.size() + 1, place.size()));
-  if (parsed.scheme != "dev" && parsed.scheme != "mem" && parsed.scheme != "file") {
-    return Bad(whole + ": begins with none of dev:, mem: and file:");
-  }
-  if (parsed.name.empty()) return Bad(whole + ": no name");
-  text.remove_prefix(place.size());
-  while (!text.empty()) {
-    text.remove_prefix(1);  // ? or &
-    const std::string_view option = text.substr(0, text.find('&'));
-    const std::size_t equals = option.find('=');
-    if (equals == std::string_view::npos || equals == 0) {
-      return Bad(whole + ": options are name=value");
-    }
-    const std::string name(option.substr(0, equals));
-    if (!parsed.options.emplace(name, option.substr(equals + 1)).second) {
-      return Bad(whole + ": " + name + " twice");
-    }
-    text.remove_prefix(option.size());
-  }
-  *spec = std::move(parsed);
-  return IOStatus::OK();
+IOStatus NothingLeft(const OptionMap& options) {
+  if (options.empty()) return IOStatus::OK();
+  return IOStatus::InvalidArgument("unknown-option", options.begin()->first);
 }
 
-IOStatus OpenDevice(DeviceSpec* spec, Access access, std::unique_ptr<ZonedDevice>* device) {
-  if (spec->scheme == "dev") return OpenKernelDevice(spec->name, access, device);
-  ShapeRequest request;
-  IOStatus status = TakeShape(spec, &request);
-  if (!status.ok()) return status;
-  const DeviceKind kind = spec->scheme == "mem" ? DeviceKind::kMemory : DeviceKind::kFile;
-  std::unique_ptr<EmulatedDevice> emulated;
-  status = EmulatedDevice::Open(kind, spec->name, request, access, &emulated);
-  *device = std::move(emulated);
-  return status;
+IOStatus OpenDevice(const std::string& text, Access access, OptionMap* options,
+                    std::unique_ptr<ZonedDevice>* device) {
+  static const std::regex kForm(
+      "(?:zlfs://)?(dev|mem|file):([^?]+)(?:\\?([^=&]+=[^&]*(?:&[^=&]+=[^&]*)*))?");
+  std::smatch parts;
+  if (!std::regex_match(text, parts, kForm)) {
+    return Bad(text + ": is not dev:, mem: or file:, a name, and perhaps ?option=value&…");
+  }
+  OptionMap left;
+  std::istringstream given(parts[3]);
+  for (std::string option; std::getline(given, option, '&');) {
+    const std::string name = option.substr(0, option.find('='));
+    if (!left.emplace(name, option.substr(name.size() + 1)).second) {
+      return Bad(text + ": " + name + " twice");
+    }
+  }
+  std::unique_ptr<ZonedDevice> opened;
+  if (parts[1] == "dev") {
+    RETURN_IF_ERROR(OpenKernelDevice(parts[2], access, &opened));
+  } else {
+    ShapeRequest request;
+    RETURN_IF_ERROR(TakeShape(&left, &request));
+    const DeviceKind kind = parts[1] == "mem" ? DeviceKind::kMemory : DeviceKind::kFile;
+    std::unique_ptr<EmulatedDevice> emulated;
+    RETURN_IF_ERROR(EmulatedDevice::Open(kind, parts[2], request, access, &emulated));
+    opened = std::move(emulated);
+  }
+  if (options == nullptr) RETURN_IF_ERROR(NothingLeft(left));
+  if (options != nullptr) *options = std::move(left);
+  *device = std::move(opened);
+  return IOStatus::OK();
 }
 
 }  // namespace zlfs

@@ -19,23 +19,23 @@
 #include <map>
 #include <memory>
 #include <string>
-#include <string_view>
 
 #include "zlfs/zoned/device.h"
+#include "zlfs/zoned/sysfs.h"
 
 namespace zlfs {
 
-struct DeviceSpec {
-  std::string scheme;  // dev, mem or file
-  std::string name;
-  std::map<std::string, std::string> options;
-};
+using OptionMap = std::map<std::string, std::string>;
 
-// Parses "dev:nvme0n2?a=b", with or without "zlfs://" in front.
-IOStatus ParseSpec(std::string_view text, DeviceSpec* spec);
+// Opens "dev:nvme0n2?a=b", with or without "zlfs://" in front. Options that are not the device's
+// own are left to `options`; where it is null there must be none ("unknown-option").
+IOStatus OpenDevice(const std::string& text, Access access, OptionMap* options,
+                    std::unique_ptr<ZonedDevice>* device);
+IOStatus NothingLeft(const OptionMap& options);  // "unknown-option" when something is
 
-// Opens the device and takes the options that are the device's own out of `spec->options`: what is
-// left is for the caller to understand or to refuse with kUnknownOption.
-IOStatus OpenDevice(DeviceSpec* spec, Access access, std::unique_ptr<ZonedDevice>* device);
+// `name` is a kernel name (nvme0n2) or a path, also a link of /dev/disk/by-id. Reading and
+// writing opens exclusively: mounted or held devices are refused with kBusy.
+IOStatus OpenKernelDevice(const std::string& name, Access access,
+                          std::unique_ptr<ZonedDevice>* device, const Sysfs& sysfs = Sysfs());
 
 }  // namespace zlfs

@@ -8,11 +8,8 @@
 #include <system_error>
 
 namespace zlfs {
-namespace {
 
 constexpr std::string_view kSpace = " \t\r\n\f\v";
-
-}  // namespace
 
 std::string Sysfs::Text(const std::string& device, const std::string& attribute) const {
   std::ifstream file(Block() / device / attribute);
