@@ -40,6 +40,7 @@ from harness.workloads.rocksdb import Below
 _LOG_TAIL = 256 * 1024  # the end of RocksDB's LOG holds the error that stopped it
 _SETTLE_TRIES = 20
 _SETTLE_SECONDS = 0.1
+_BARRIER_TRIES = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,10 +100,34 @@ class Stage:
 def barrier(bench: Bench, stage: Stage, point: str, cold: int) -> Barrier:
     """Sync the level, wait until the devices are quiet, and read every counter.
 
+    Reading takes a while, and a level may write of its own accord at any time (f2fs collects
+    garbage when idle): what was written to meanwhile is read again.
+
     ``point`` names what is kept in ``raw/``; ``cold`` is the size of the cold data in bytes.
     """
     stage.level.sync(stage.up)
-    disks, settled = _settle(bench, stage)
+    for _ in range(_BARRIER_TRIES):
+        disks, settled = _settle(bench, stage)
+        found = _read(bench, stage, point, disks, settled=settled, cold=cold)
+        if not settled or _writes(bench.host.disk_counters(stage.names)) == _writes(disks):
+            return found
+    return _read(bench, stage, point, disks, settled=False, cold=cold)
+
+
+def _writes(disks: Mapping[str, DiskCounters]) -> dict[str, int]:
+    """Return the writes of each device; reading counters may itself read (``zlfs df``)."""
+    return {name: disk.writes for name, disk in disks.items()}
+
+
+def _read(
+    bench: Bench,
+    stage: Stage,
+    point: str,
+    disks: dict[str, DiskCounters],
+    *,
+    settled: bool,
+    cold: int,
+) -> Barrier:
     snapshot = _snapshot(bench, stage, disks, settled=settled, cold=cold)
     stage.writer.write(f"raw/{point}.counters.json", snapshot)
     usage = stage.level.usage(stage.up)
