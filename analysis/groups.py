@@ -30,19 +30,28 @@ class Group:
 
 
 def groups_of(comparison: Comparison) -> list[Group]:
-    """Group the latest ok runs; colours follow the order of the plan, not of the data."""
-    colors: dict[str, int] = {value: i for i, value in enumerate(comparison.values)}
+    """Group the latest ok runs; colours follow the order of the plan, not of the data.
+
+    What is skipped takes no colour: the default study has more levels than there are colours.
+    """
     found: dict[tuple[str, str], list[RunRecord]] = {}
     for run in comparison.runs:
         if run.ok:
             found.setdefault(group_label(run, comparison), []).append(run)
+    drawn = {value for value, _ in found}
+    colors = {value: i for i, value in enumerate(v for v in comparison.values if v in drawn)}
     return [
         Group(
             f"{value} ({stratum})" if stratum else value, value,
-            PALETTE[colors[value] % len(PALETTE)], MARKERS[colors[value] % len(MARKERS)],
+            PALETTE[colors[value] % len(PALETTE)], _marker(colors[value]),
             tuple(runs),
         )
         for (value, stratum), runs in sorted(
             found.items(), key=lambda item: (item[0][1], colors[item[0][0]])
         )
     ]  # fmt: skip
+
+
+def _marker(index: int) -> str:
+    """Return another marker for the second group of a colour."""
+    return MARKERS[(index + index // len(PALETTE)) % len(MARKERS)]

@@ -8,6 +8,7 @@ from xml.etree import ElementTree
 import pytest
 
 from analysis.compare import compare
+from analysis.groups import PALETTE, groups_of
 from analysis.load import load
 from analysis.report import write_report
 from harness.cli.main import main
@@ -185,3 +186,23 @@ def test_the_ledger_of_a_run_and_its_closures_are_shown(tmp_path: Path) -> None:
 
 def test_without_ledgers_there_is_no_section(tmp_path: Path) -> None:
     assert 'id="ledger"' not in (report(tmp_path) / "index.html").read_text()
+
+
+def test_levels_that_did_not_run_take_no_colour(tmp_path: Path) -> None:
+    """The default study has nine levels and eight colours; those that ran are told apart."""
+    broken = [f"level{i}" for i in range(len(PALETTE) - 1)]
+    write_campaign(
+        tmp_path / "c", levels=("conventional-ext4", *broken, "zlfs"), repetitions=1, series=False,
+        change=lambda one: with_status(one, Status.FAILED) if one.level in broken else one,
+    )  # fmt: skip
+    groups = groups_of(compare(load(tmp_path / "c")))
+    assert [group.label for group in groups] == ["conventional-ext4", "zlfs"]
+    assert [group.color for group in groups] == list(PALETTE[:2])
+
+
+@pytest.mark.parametrize("count", [9, 16])
+def test_groups_of_one_colour_have_other_markers(tmp_path: Path, count: int) -> None:
+    levels = tuple(f"level{i:02}" for i in range(count))
+    write_campaign(tmp_path / "c", levels=levels, repetitions=1, series=False)
+    looks = {(group.color, group.marker) for group in groups_of(compare(load(tmp_path / "c")))}
+    assert len(looks) == count
