@@ -41,9 +41,10 @@ def differences(folder: Path, snapshots: Sequence[Snapshot], metadata_zones: int
         yield f"raw/{OUTPUT}: is missing"
         return
     zoned, devices = snapshots[-1].zoned, kept[0].devices
+    seed = packed.text(folder / tracer.SEED)
     history = History(
         zoned if zoned in devices else "",
-        zones.from_csv(packed.text(folder / tracer.SEED)),
+        zones.from_csv(seed) if seed else (),  # a level without a zoned device has none
         metadata_zones,
     )
     answers = Answers(devices)

@@ -2,7 +2,8 @@
 """A synthetic bpftrace: on SIGUSR1 it says that commands did what the fake counters show.
 
 Linked as ``ROOT/bin/bpftrace``. ``ROOT/trace-mode`` is a way of going wrong: ``refuse`` (does not
-attach), ``die`` (ends behind the second answer), ``lose`` (loses lines), ``short`` (misses bytes).
+attach), ``die`` (ends behind the second answer), ``lose`` (loses lines), ``short`` (misses bytes);
+with ``conventional`` all is written to the second device, which has no zones.
 """
 
 import json
@@ -28,7 +29,11 @@ def answer(*_: object) -> None:
     if mode == "die" and answers > 2:
         sys.exit(0)
     say("printf", "snapshot\n")
-    if answers > 1:  # before the run there was nothing
+    if mode == "conventional":
+        fields = (root / "proc/diskstats").read_text().splitlines()[0].split()
+        say("map", {"@commands": {"2,1,0": int(fields[7])}})
+        say("map", {"@bytes": {"2,1,0": int(fields[9]) * 512}})
+    elif answers > 1:  # before the run there was nothing
         fields = (root / "proc/diskstats").read_text().splitlines()[1].split()
         writes, written = int(fields[7]), int(fields[9]) * 512
         if mode == "short" and answers > 2:
@@ -41,7 +46,7 @@ def answer(*_: object) -> None:
         zones = {"1,0,0,0,1": MIB, "1,1,0,0,1": written - MIB}
         say("map", {"@zones": zones if answers == 2 else {"1,1,0,0,1": written - told}})
         told = written
-    if answers == 2:
+    if answers == 2 and mode != "conventional":
         finish = [1, FINISH, 0, 0, 250000, 0, "rocksdb:low"]
         reset = [1, RESET, 0, 0, 50000, 0, "db_bench"]
         say("map", {"@changes": {"2000000000,0,0": reset, "1000000000,0,0": finish}})

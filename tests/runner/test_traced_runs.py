@@ -126,3 +126,14 @@ def test_tracing_can_be_left_out(traced: Machine) -> None:
     assert result["status"] == "ok"
     assert "not-traced" not in codes(result)
     assert not (traced.runs / "fake--r01/raw/trace.bt").exists()
+
+
+def test_a_level_without_a_zoned_device_is_traced_too(traced: Machine) -> None:
+    """Its numbers are computed again without a zone report to begin with."""
+    traced.use_conventional()
+    traced.change_runs(level="baseline")
+    result = run(traced, "conventional")
+    assert result["metrics"]["overwrite.operations"]["value"] is not None, result["reason"]
+    folder = traced.runs / "fake--r01"
+    assert not (folder / "raw/traced.zones.csv").exists()
+    assert recompute.of_run(folder) == []
