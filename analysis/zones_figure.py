@@ -87,7 +87,10 @@ def _counts(axes: Axes, changes: Sequence[Change]) -> None:
 
 
 def _phases(axes: Axes, run: RunRecord) -> None:
+    end = axes.get_xlim()[1]
     for line in read_throughput(run):
+        if line.t[0] >= end:  # no zone changed any more
+            break
         axes.axvline(line.t[0], color=INK, linewidth=0.6)
         axes.annotate(
             line.name, (line.t[0], 1), xycoords=("data", "axes fraction"), xytext=(2, -2),
