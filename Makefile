@@ -45,7 +45,7 @@ study: confirm-study setup rig-image ## Run a study on the emulated rig (about 1
 	exit $$code
 
 .PHONY: test
-test: confirm-test setup-dev rig-image lint test-native ## Run every test: lint, native, crash, unit, runner, rig (about 35 minutes)
+test: confirm-test setup-dev rig-image lint test-native ## Run every test: lint, native, crash, unit, runner, rig (35 to 50 minutes)
 	@$(BIN)/pytest tests/unit tests/runner tests/rig
 
 ##@ Set-up
@@ -91,7 +91,7 @@ venv:
 confirm-study: export WHAT := run the study $(STUDY) on the emulated rig $(RIG)$(if $(ONE_RIG),,, or those it names)
 confirm-study: export TAKES := at most 30 minutes on two cores (the default study), of which set-up at most 8
 confirm-test: export WHAT := run every test, those on the emulated rig too
-confirm-test: export TAKES := about 35 minutes on two cores
+confirm-test: export TAKES := 35 to 50 minutes on two cores
 confirm-study confirm-test:
 	@echo "This will $$WHAT. It takes $$TAKES, and:"
 	@echo "  installs  QEMU, mmdebstrap and an ssh client with apt (as root), Python packages into .venv (0.7 GB)"
