@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TypeVar
+from typing import TypeVar, cast
 
 Number = TypeVar("Number", int, float)
 
@@ -13,10 +13,10 @@ def difference(before: Number | None, after: Number | None) -> Number | None:
     return None if before is None or after is None else after - before
 
 
-def total(values: Iterable[int | None]) -> int | None:
+def total(values: Iterable[Number | None]) -> Number | None:
     """Return the sum, 0 of nothing."""
     known = list(values)
-    return None if None in known else sum(value or 0 for value in known)
+    return None if None in known else cast("Number", sum(value or 0 for value in known))
 
 
 def ratio(above: float | None, below: float | None) -> float | None:

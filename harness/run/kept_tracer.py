@@ -37,13 +37,13 @@ class KeptTracer:
         """Have it attached before the first run's clock starts; what refuses, that run says."""
         if next(self._others(), None) is not None:
             with suppress(ZonelabError):
-                self.wait(self.start((), self._runs[0]))
+                self.start((), self._runs[0])
 
     def start(self, wanted: Sequence[Watched], spec: RunSpec) -> BpfTrace:
-        """Return one that watches these devices; it may still have to be waited for.
+        """Return one that is attached and watches these devices.
 
         Raises:
-            ZonelabError: it cannot be had on this machine.
+            ZonelabError: it cannot be had on this machine; one that refused is not tried again.
         """
         if self._refused is not None:
             raise self._refused
@@ -59,16 +59,13 @@ class KeptTracer:
             tracing=self._host.tracing,
             proc_root=self._host.proc,
         )
-        return self._running
-
-    def wait(self, started: BpfTrace) -> None:
-        """Wait until it is attached; one that refused is not tried again, errors as for it."""
         try:
-            started.wait()
+            self._running.wait()
         except ZonelabError as error:
             self._refused = error
             self.stop()
             raise
+        return self._running
 
     def stop(self) -> None:
         """End it, where it runs."""

@@ -125,13 +125,13 @@ class OneRun:
         return None
 
     def _live(self) -> None:
+        self._wait_idle()
         with traced(
             self._bench,
             self._spec,
             self._claim.devices,
             record=self._record,
             writer=self._writer,
-            meanwhile=self._wait_idle,
         ) as tracer:
             self._measure(tracer)
 

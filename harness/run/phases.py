@@ -10,7 +10,7 @@ from pathlib import Path
 from harness.errors import ToolFailed
 from harness.levels.base import Level, LevelUp, LevelUsage
 from harness.metrics import CATALOGUE
-from harness.nulls import difference
+from harness.nulls import difference, ratio
 from harness.observe import zones
 from harness.observe.diskstats import DiskCounters, delta
 from harness.observe.tracer import Tracer
@@ -282,8 +282,8 @@ def metrics(facts: PhaseFacts) -> dict[str, Metric]:
         "conventional_written": facts.conventional.write_bytes if facts.conventional else None,
         "device_written": total,
         "device_read": sum(read) if read else None,
-        "write_amplification": total / user if user and total is not None else None,
-        "zoned_share": facts.zoned.write_bytes / total if facts.zoned and total else None,
+        "write_amplification": ratio(total, user),
+        "zoned_share": ratio(facts.zoned.write_bytes if facts.zoned else None, total),
         "gc_bytes": facts.gc_bytes,
         "gc_events": gc_delta(facts),
         "zones_full": facts.zones.full if facts.zones else None,
@@ -297,9 +297,7 @@ def metrics(facts: PhaseFacts) -> dict[str, Metric]:
         "cpu_seconds": spent,
         "cpu_per_operation": 1e6 * spent / done if done and spent is not None else None,
         "instructions": facts.load_instructions,
-        "instructions_per_operation": (
-            facts.load_instructions / done if done and facts.load_instructions is not None else None
-        ),
+        "instructions_per_operation": ratio(facts.load_instructions, done),
     }
     more |= _of_zones(facts)
     values |= {name: Metric(value, CATALOGUE[name].unit) for name, value in more.items()}

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.levels.base import DirectIo, Level
+from harness.nulls import total
 from harness.observe.manifest import manifest
 from harness.rules import PhaseFacts, RunFacts, bandwidth, judge
 from harness.run import ledger, phases
@@ -132,10 +133,10 @@ def of_run(
 ) -> dict[str, Metric]:
     """Return the metrics that a run's devices, phases and utilisation give together."""
     measured = [facts for facts in phases if facts.measured]
-    own = _total([facts.harness_seconds for facts in measured])
-    load = _total([facts.load_seconds for facts in measured])
+    own = total([facts.harness_seconds for facts in measured])
+    load = total([facts.load_seconds for facts in measured])
     share = own / (own + load) if own is not None and load else None
-    kernel = _total([facts.traced.kernel_seconds if facts.traced else None for facts in measured])
+    kernel = total([facts.traced.kernel_seconds if facts.traced else None for facts in measured])
     return {
         "run.utilisation": Metric(found.u_ns if found else None, "1"),
         "run.max_utilisation": Metric(found.max_utilisation if found else None, "1"),
@@ -147,11 +148,6 @@ def of_run(
         f"{one.spec.name}.bandwidth_share": Metric(bandwidth.share(spec, one), "1")
         for one in phases
     }
-
-
-def _total(values: Sequence[float | None]) -> float | None:
-    known = [value for value in values if value is not None]
-    return sum(known) if known and len(known) == len(values) else None
 
 
 def _memory_peak() -> int | None:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from harness.errors import ZonelabError
 from harness.observe import tracer
-from harness.observe.bpf_trace import BpfTrace
 from harness.observe.full_trace import FullTrace
 from harness.observe.trace_program import Watched
 from harness.observe.tracer import Source, Tracer
@@ -28,22 +27,15 @@ def traced(
     *,
     record: Record,
     writer: RunWriter,
-    meanwhile: Callable[[], None],
 ) -> Iterator[Tracer | None]:
-    """Trace the commands to these devices; None where that cannot be done, and why in the record.
-
-    ``meanwhile`` is done while the tracer starts.
-    """
+    """Trace the commands to these devices; None where that cannot be, and why in the record."""
     if spec.tracing is Tracing.OFF:
         bench.tracer.stop()  # its programs would cost what this run is not to pay
-        meanwhile()
         yield None
         return
     traceable = [device for device in devices if whole(bench.host, device)]
     zoned = next((Path(device.path).name for device in traceable if device.zoned), None)
-    with _source(
-        bench, spec, traceable, record=record, writer=writer, meanwhile=meanwhile
-    ) as source:
+    with _source(bench, spec, traceable, record=record, writer=writer) as source:
         if source is None:
             yield None
             return
@@ -68,24 +60,16 @@ def _source(
     *,
     record: Record,
     writer: RunWriter,
-    meanwhile: Callable[[], None],
 ) -> Iterator[Source | None]:
     """Begin with bpftrace, or with the trace buffer where it cannot be had."""
     host = bench.host
     watched = [tracer.watched(host.sysfs, device) for device in devices]
     with ExitStack() as stack:
-        started: BpfTrace | None = None
         source: Source | None = None
         try:
             started = bench.tracer.start(watched, spec)
-        except ZonelabError as error:
-            record.untraced = _reason(error)
-        meanwhile()
-        try:
-            if started is not None:
-                bench.tracer.wait(started)
-                started.begin()
-                source = started
+            started.begin()
+            source = started
         except ZonelabError as error:
             record.untraced = _reason(error)
         if source is None:

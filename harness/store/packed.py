@@ -21,8 +21,8 @@ UNREADABLE = (OSError, EOFError, lzma.LZMAError)
 # As fast as gzip on RocksDB's LOG, and two thirds of its size.
 _XZ_PRESET = 1
 # gzip was what the first releases packed with.
-_PACKED = (".xz", ".gz")
-_OPEN: dict[str, Callable[..., IO[Any]]] = {"": open, ".xz": lzma.open, ".gz": gzip.open}
+_PACKED: dict[str, Callable[..., IO[Any]]] = {".xz": lzma.open, ".gz": gzip.open}
+_OPEN = {"": open} | _PACKED
 
 
 def find(path: Path) -> Path | None:
