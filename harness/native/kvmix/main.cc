@@ -116,6 +116,12 @@ void AddRun(CLI::App* app, Flags* flags) {
                 "(false: only whether keys are found that must be)");
   how->add_option("--report_file", run.report_file, "CSV of operations per interval (none)");
   how->add_option("--report_interval_seconds", run.interval, "(1)")->check(CLI::PositiveNumber);
+  how->add_flag("--report_latency", run.report_latency,
+                "mean and longest time of an interval's operations in it, from the intended start "
+                "with --rate (false)");
+  how->add_option("--wait_for", run.wait_for,
+                  "file: open the database, say `ready` on stderr, and begin once it is there "
+                  "(none)");
   how->add_flag("--dry_run", flags->dry_run, "make the operations and throw them away (false)");
 }
 
@@ -184,6 +190,7 @@ Exit Measure(const char* command, const Flags& flags, const std::vector<Source*>
   for (Source* const source : sources) {
     workers.push_back({source, flags.dry_run ? std::make_unique<NoTarget>() : database->Session()});
   }
+  if (!WaitForStart(flags.run, stop_requested)) return Complain("interrupted", kInterrupted);
   RunResult result = RunWorkload(std::move(workers), flags.run, stop_requested);
   if (!result.problem.empty()) return Complain(result.problem, kFailed);
   if (result.interrupted) return Complain("interrupted", kInterrupted);

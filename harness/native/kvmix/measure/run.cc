@@ -4,9 +4,11 @@
 #include <cmath>
 #include <condition_variable>
 #include <cstdio>
+#include <filesystem>
 #include <mutex>
 #include <numeric>
 #include <optional>
+#include <system_error>
 #include <thread>
 #include <utility>
 
@@ -21,6 +23,8 @@ using std::chrono::nanoseconds;
 
 // A thread that waits for its next operation looks this often whether it shall stop.
 constexpr auto kLongestSleep = std::chrono::milliseconds(100);
+// How often it is looked whether the file that starts all is there.
+constexpr auto kLook = std::chrono::milliseconds(1);
 // Beside the streams of operations: source/mix.cc.
 constexpr std::uint64_t kArrivalStream = 1;
 constexpr std::uint64_t kStreams = 2;
@@ -128,6 +132,10 @@ class Thread {
     return done_[kind].load(std::memory_order_relaxed);
   }
 
+  // The longest operation since the last call, in ns, and the time of all operations so far.
+  std::uint64_t TakeLongest() { return longest_.exchange(0, std::memory_order_relaxed); }
+  [[nodiscard]] std::uint64_t Spent() const { return spent_.load(std::memory_order_relaxed); }
+
   void AddTo(RunResult* result, Clock::time_point began) const {
     for (std::size_t kind = 0; kind < kKinds; ++kind) {
       KindResult& total = result->kinds[kind];
@@ -167,6 +175,12 @@ class Thread {
     // Only this thread writes it: no need for an addition that is atomic as a whole.
     std::atomic<std::uint64_t>& done = done_[Index(operation.kind)];
     done.store(done.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+    const std::uint64_t took = Nanoseconds(ended - intended);
+    spent_.store(spent_.load(std::memory_order_relaxed) + took, std::memory_order_relaxed);
+    // A reader may take the longest in between: it is then told of one interval or of the next.
+    if (took > longest_.load(std::memory_order_relaxed)) {
+      longest_.store(took, std::memory_order_relaxed);
+    }
     checker_.Check(operation, outcome_, worker_.source);
     outcome_.found = false;
     outcome_.entries = outcome_.bytes_read = 0;
@@ -178,6 +192,8 @@ class Thread {
   Outcome outcome_;
   std::array<KindResult, kKinds> kinds_;
   std::array<std::atomic<std::uint64_t>, kKinds> done_{};
+  std::atomic<std::uint64_t> longest_{0};  // ns, of one operation since it was last taken
+  std::atomic<std::uint64_t> spent_{0};    // ns, of all operations
   Clock::time_point ended_;
 };
 
@@ -186,7 +202,8 @@ using Threads = std::vector<std::unique_ptr<Thread>>;
 // One line per interval: seconds since the beginning, operations in it, and those of each kind.
 class Report {
  public:
-  explicit Report(const RunOptions& options) : interval_(options.interval) {
+  explicit Report(const RunOptions& options)
+      : interval_(options.interval), latency_(options.report_latency) {
     if (options.report_file.empty()) return;
     file_.reset(std::fopen(options.report_file.c_str(), "we"));
     if (file_ == nullptr) {
@@ -197,7 +214,7 @@ class Report {
     for (const std::string_view kind : kKindNames) {
       std::fprintf(file_.get(), ",%.*s", static_cast<int>(kind.size()), kind.data());
     }
-    std::fputc('\n', file_.get());
+    std::fputs(latency_ ? ",latency_mean_us,latency_max_us\n" : "\n", file_.get());
   }
 
   [[nodiscard]] const std::string& problem() const { return problem_; }
@@ -233,15 +250,38 @@ class Report {
       std::fprintf(file_.get(), ",%llu",
                    static_cast<unsigned long long>(now[kind] - before_[kind]));
     }
+    if (latency_) Latency(threads, total(now) - total(before_));
     std::fputc('\n', file_.get());
     std::fflush(file_.get());  // the runner reads it line by line
     before_ = now;
+  }
+
+  // Empty fields where no operation ended.
+  void Latency(const Threads& threads, std::uint64_t operations) {
+    std::uint64_t spent = 0;
+    std::uint64_t longest = 0;
+    for (const auto& thread : threads) {
+      spent += thread->Spent();
+      longest = std::max(longest, thread->TakeLongest());
+    }
+    constexpr double kMicrosecond = 1000;
+    if (operations == 0) {
+      std::fputs(",,", file_.get());
+    } else {
+      std::fprintf(
+          file_.get(), ",%.3f,%.3f",
+          static_cast<double>(spent - spent_) / static_cast<double>(operations) / kMicrosecond,
+          static_cast<double>(longest) / kMicrosecond);
+    }
+    spent_ = spent;
   }
 
   struct Close {
     void operator()(std::FILE* file) const { std::fclose(file); }
   };
   double interval_;
+  bool latency_;
+  std::uint64_t spent_ = 0;  // ns, up to the last line
   std::unique_ptr<std::FILE, Close> file_;
   std::string problem_;
   std::array<std::uint64_t, kKinds> before_{};
@@ -259,6 +299,17 @@ std::uint64_t RunResult::UserBytes() const {
   return std::accumulate(
       kinds.begin(), kinds.end(), std::uint64_t{0},
       [](std::uint64_t sum, const KindResult& kind) { return sum + kind.user_bytes; });
+}
+
+bool WaitForStart(const RunOptions& options, const std::atomic<bool>& stop) {
+  if (options.wait_for.empty()) return true;
+  std::fputs("kvmix: ready\n", stderr);
+  std::error_code ignored;  // a file that cannot be seen is not there yet
+  while (!std::filesystem::exists(options.wait_for, ignored)) {
+    if (stop) return false;
+    std::this_thread::sleep_for(kLook);
+  }
+  return true;
 }
 
 RunResult RunWorkload(std::vector<Worker> workers, const RunOptions& options,

@@ -29,6 +29,11 @@ struct RunOptions {
   bool verify = false;
   double interval = 1;           // seconds between two lines of the report
   std::string report_file = {};  // CSV, empty: none
+  // Two more columns in it: mean and longest time of an interval's operations, from the intended
+  // start in open loops.
+  bool report_latency = false;
+  // The clock begins once this file is there, empty: at once.
+  std::string wait_for = {};
 };
 
 // What was counted of one kind.
@@ -58,6 +63,9 @@ struct Worker {
   Source* source;
   std::unique_ptr<Target> target;
 };
+
+// Says `ready` on stderr and waits for the file `wait_for`; false when `stop` was set meanwhile.
+bool WaitForStart(const RunOptions& options, const std::atomic<bool>& stop);
 
 // Runs one thread per worker until the sources end, the time is over, an operation fails, or `stop`
 // is set from outside (interrupted).

@@ -183,6 +183,54 @@ TEST(Run, TheReportAddsUp) {
   EXPECT_EQ(of_kinds, total);
 }
 
+TEST(Run, TheReportTellsLatencies) {
+  const std::string path = testing::TempDir() + "kvmix-latency-" + std::to_string(getpid());
+  const auto sources = Sources(500, 1);
+  std::vector<Worker> workers;
+  // 0.25 s in, for 0.2 s: those behind it come late by up to that much.
+  workers.push_back({sources[0].get(), std::make_unique<StallingTarget>(250, milliseconds(200))});
+  const RunResult result = RunWorkload(
+      std::move(workers),
+      {.rate = 1000, .interval = 0.1, .report_file = path, .report_latency = true}, kNever);
+  std::ifstream file(path);
+  std::string line;
+  std::getline(file, line);
+  EXPECT_TRUE(line.ends_with(",scan,latency_mean_us,latency_max_us")) << line;
+  double longest = 0;
+  double spent = 0;
+  while (std::getline(file, line)) {
+    std::vector<std::string> fields;
+    std::stringstream parts(line);
+    for (std::string field; std::getline(parts, field, ',');) fields.push_back(field);
+    if (fields.size() < 11) continue;  // nothing ended: the last fields are empty
+    ASSERT_EQ(fields.size(), 11U) << line;
+    EXPECT_LE(std::stod(fields[9]), std::stod(fields[10])) << line;
+    spent += std::stod(fields[9]) * std::stod(fields[1]);
+    longest = std::max(longest, std::stod(fields[10]));
+  }
+  EXPECT_GE(longest, 150'000);
+  double total = 0;
+  for (const KindResult& one : result.kinds) total += static_cast<double>(one.intended.sum());
+  EXPECT_NEAR(spent, total / 1000, total / 1000 * 0.01);
+  std::filesystem::remove(path);
+}
+
+TEST(Run, WaitsForItsStart) {
+  const std::string path = testing::TempDir() + "kvmix-start-" + std::to_string(getpid());
+  EXPECT_TRUE(WaitForStart({}, kNever));
+  std::jthread starter([&path] {
+    std::this_thread::sleep_for(milliseconds(50));
+    std::ofstream(path).put('\n');
+  });
+  const auto began = std::chrono::steady_clock::now();
+  EXPECT_TRUE(WaitForStart({.wait_for = path}, kNever));
+  EXPECT_GE(std::chrono::steady_clock::now() - began, milliseconds(50));
+  const std::atomic<bool> stopped{true};
+  EXPECT_FALSE(WaitForStart({.wait_for = path + "-never"}, stopped));
+  starter.join();
+  std::filesystem::remove(path);
+}
+
 TEST(Run, AReportThatCannotBeWrittenIsAProblem) {
   const auto sources = Sources(600, 1);
   const RunResult result =

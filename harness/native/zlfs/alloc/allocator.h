@@ -6,6 +6,7 @@
 
 #pragma once
 
+#include <algorithm>
 #include <cassert>
 #include <cstdint>
 #include <map>
@@ -111,6 +112,13 @@ struct Decision {
   std::uint32_t zone = 0;
   std::uint64_t size = 0;
 };
+
+// What a writer of `written` bytes moves of the victim: by the time it has filled what the victim's
+// garbage takes, the victim is free.
+inline std::uint64_t PriceOf(const ZoneSpace& victim, std::uint64_t written) {
+  const std::uint64_t gain = std::max<std::uint64_t>(victim.capacity - victim.kept.packed, 1);
+  return written + written * victim.kept.packed / gain;
+}
 
 class Allocator {
  public:

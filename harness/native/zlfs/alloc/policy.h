@@ -24,6 +24,9 @@ struct Policy {
   std::uint8_t gc_victim = Victim::kGarbage;
   std::uint8_t gc = 1;
   std::uint8_t lifetimes = 1;  // honour write-lifetime hints
+  // Zones of the namespace that may be active here, the metadata log's among them; 0: all that the
+  // device allows. Who shares a namespace has to leave some to the others.
+  std::uint8_t max_active = 0;
 
   bool operator==(const Policy&) const = default;
 };
@@ -52,6 +55,8 @@ inline constexpr PolicyField kPolicyFields[] = {
      kOnActiveLimitNames},
     {"gc_victim", "garbage or cost-benefit (garbage)", &Policy::gc_victim, 0, 1, kVictimNames},
     {"gc", "on or off (on)", &Policy::gc, 0, 1, kSwitchNames},
-    {"lifetimes", "on or off (on)", &Policy::lifetimes, 0, 1, kSwitchNames}};
+    {"lifetimes", "on or off (on)", &Policy::lifetimes, 0, 1, kSwitchNames},
+    {"max_active", "zones that may be active at once, 0: all that the device allows (0)",
+     &Policy::max_active, 0, 255}};
 
 }  // namespace zlfs

@@ -3,6 +3,7 @@
 #include <limits>
 
 #include "zlfs/format/codec.h"
+#include "zlfs/format/event.h"
 
 namespace zlfs {
 namespace {
@@ -62,9 +63,8 @@ bool Decode(std::uint64_t type, std::string_view fields, std::variant<Kinds...>*
   return (decode_if(Kinds{}) || ...);
 }
 
-}  // namespace
-
-void AppendRecord(const Record& record, std::string* to) {
+template <typename Kinds>
+void Append(const Kinds& record, std::string* to) {
   std::visit(
       [to](const auto& kind) {
         std::string fields;
@@ -75,7 +75,8 @@ void AppendRecord(const Record& record, std::string* to) {
       record);
 }
 
-bool DecodeRecords(std::string_view body, std::vector<Record>* records) {
+template <typename Kinds>
+bool DecodeAll(std::string_view body, std::vector<Kinds>* records) {
   Decoder decoder(body);
   while (!decoder.empty()) {
     const std::uint64_t type = decoder.Varint();
@@ -83,6 +84,17 @@ bool DecodeRecords(std::string_view body, std::vector<Record>* records) {
     if (!decoder.ok() || !Decode(type, fields, &records->emplace_back())) return false;
   }
   return true;
+}
+
+}  // namespace
+
+void AppendRecord(const Record& record, std::string* to) { Append(record, to); }
+void AppendEvent(const Event& event, std::string* to) { Append(event, to); }
+bool DecodeRecords(std::string_view body, std::vector<Record>* records) {
+  return DecodeAll(body, records);
+}
+bool DecodeEvents(std::string_view body, std::vector<Event>* events) {
+  return DecodeAll(body, events);
 }
 
 }  // namespace zlfs

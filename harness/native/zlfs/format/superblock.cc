@@ -50,7 +50,6 @@ IOStatus DecodeSuperblock(std::string_view block, Superblock* superblock) {
   // What has no meaning is zero, and the two thresholds agree.
   Superblock same = *superblock;
   same.version = right.version;
-  same.zero = right.zero;
   same.zeros = right.zeros;
   same.SetNames(superblock->identity(), superblock->label());
   const Policy& policy = superblock->policy;

@@ -29,8 +29,7 @@ struct Superblock {
   std::array<char, 16> volume = {};  // random, made by mkfs
   std::uint64_t zone_size = 0;
   std::uint32_t zone_count = 0;
-  Policy policy;  // offset 60
-  std::uint8_t zero = 0;
+  Policy policy;  // offset 60; its last byte, max_active, was always 0 before it had a meaning
   std::uint16_t identity_size = 0;
   std::array<char, 256> identity_bytes = {};
   std::array<char, 2> zeros = {};

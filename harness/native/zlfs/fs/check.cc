@@ -20,30 +20,28 @@ constexpr std::pair<std::string_view, int> kRefusals[] = {
 
 IOStatus Check(ZonedDevice* device, std::vector<Violation>* violations) {
   violations->clear();
-  const auto add = [violations](int invariant, std::string what) {
-    violations->push_back({.invariant = invariant, .what = std::move(what)});
-  };
   Recovered recovered;
   const IOStatus status = Recover(device, &recovered);
   const std::string_view message = status.getState() == nullptr ? "" : status.getState();
   for (const auto& [name, invariant] : kRefusals) {
     if (!message.starts_with(name)) continue;
-    add(invariant, std::string(message));
+    violations->push_back({invariant, std::string(message)});
     return IOStatus::OK();
   }
   if (!status.ok()) return status;
   for (const auto& [id, file] : recovered.space.files) {
     for (const Extent& extent : file->extents) {
       if (recovered.zones[extent.zone].condition != ZoneCondition::kOffline) continue;
-      add(10, "file " + std::to_string(id) + " lies in zone " + std::to_string(extent.zone) +
-                  ", which is offline");
+      violations->push_back({10, "file " + std::to_string(id) + " lies in zone " +
+                                     std::to_string(extent.zone) + ", which is offline"});
     }
   }
   const std::uint32_t limit = device->geometry().max_active;
   const auto active = std::count_if(recovered.zones.begin(), recovered.zones.end(),
                                     [](const ZoneInfo& zone) { return IsActive(zone.condition); });
   if (limit != 0 && active > limit) {
-    add(10, std::to_string(active) + " active zones, the device allows " + std::to_string(limit));
+    violations->push_back(
+        {10, std::to_string(active) + " active zones, the device allows " + std::to_string(limit)});
   }
   return status;
 }
@@ -64,6 +62,7 @@ std::string DumpJson(Volume* volume) {
                     {"finish_occupancy_pct", policy.finish_occupancy_pct},
                     {"on_active_limit", kOnActiveLimitNames[policy.on_active_limit]},
                     {"lifetimes", policy.lifetimes != 0},
+                    {"max_active", policy.max_active},
                     {"gc", policy.gc != 0},
                     {"gc_start_pct", policy.gc_start_pct},
                     {"gc_victim", kVictimNames[policy.gc_victim]}};
@@ -116,7 +115,7 @@ IOStatus Import(Volume* volume, const std::string& name, const Source& next) {
   // No zone stays active for data that will never grow.
   const IOStatus finished = volume->FinishWriting(file.get(), true);
   if (status.ok()) status = finished;
-  volume->Release(file);
+  file.reset();
   // Half a file is of no use, and what it takes may be needed.
   if (!status.ok() && volume->Delete(name).ok()) volume->SyncNames().PermitUncheckedError();
   return status;

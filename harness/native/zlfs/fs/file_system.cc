@@ -248,6 +248,7 @@ IOStatus OpenFileSystem(std::unique_ptr<ZonedDevice> device, OptionMap uri_optio
     aux = std::string(kAuxRoot) + "/" + identity;
   }
   options.ledger_path = take("ledger", aux + "/ledger.jsonl");
+  options.trace_path = take("trace", "");
   options.policy = std::move(uri_options);
   if (device->geometry().kind != DeviceKind::kKernel) {
     // Refuses all but blank ones; mounting says whether that was right.

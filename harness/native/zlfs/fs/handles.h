@@ -30,31 +30,13 @@ inline std::optional<bool> Compacts([[maybe_unused]] const IOOptions& options) {
   return std::nullopt;
 }
 
-// Takes over a handle of the file and releases it.
-struct Handle {
-  Handle(Volume* the_volume, std::shared_ptr<File> the_file)
-      : volume(the_volume), file(std::move(the_file)) {}
-  Handle(const Handle&) = delete;
-  Handle& operator=(const Handle&) = delete;
-  ~Handle() { volume->Release(file); }
-
-  IOStatus Read(std::uint64_t offset, std::size_t n, Slice* result, char* scratch) const {
-    std::size_t read = 0;
-    const IOStatus status = volume->Read(file.get(), offset, n, scratch, &read);
-    *result = Slice(scratch, read);
-    return status;
-  }
-
-  Volume* const volume;
-  const std::shared_ptr<File> file;
-};
-
 class WritableFile final : public rocksdb::FSWritableFile {
  public:
   WritableFile(Volume* volume, std::shared_ptr<File> file, const std::string& name,
                const rocksdb::FileOptions& options)
       : FSWritableFile(options),
-        handle_(volume, std::move(file)),
+        volume_(volume),
+        file_(std::move(file)),
         table_(name.ends_with(".sst") || name.ends_with(".blob")) {}
   ~WritableFile() override { Close({}, nullptr).PermitUncheckedError(); }
 
@@ -62,9 +44,9 @@ class WritableFile final : public rocksdb::FSWritableFile {
   IOStatus Append(const Slice& data, const IOOptions& options, IODebugContext*) override {
     // RocksDB tells lifetime and priority after it made the file and before it appends.
     if (!std::exchange(placed_, true)) {
-      handle_.volume->SetPlacement(handle_.file.get(), PlacementFor(options));
+      volume_->SetPlacement(file_.get(), PlacementFor(options));
     }
-    return handle_.volume->Append(handle_.file.get(), data);
+    return volume_->Append(file_.get(), data);
   }
   IOStatus Truncate(std::uint64_t size, const IOOptions& options, IODebugContext* debug) override {
     if (size == GetFileSize(options, debug)) return IOStatus::OK();
@@ -72,21 +54,19 @@ class WritableFile final : public rocksdb::FSWritableFile {
   }
   IOStatus Close(const IOOptions&, IODebugContext*) override {
     if (std::exchange(closed_, true)) return IOStatus::OK();
-    return handle_.volume->FinishWriting(handle_.file.get());
+    return volume_->FinishWriting(file_.get());
   }
   // Readers see the buffer, so there is nothing to do.
   IOStatus Flush(const IOOptions&, IODebugContext*) override { return IOStatus::OK(); }
-  IOStatus Sync(const IOOptions&, IODebugContext*) override {
-    return handle_.volume->Sync(handle_.file.get());
-  }
+  IOStatus Sync(const IOOptions&, IODebugContext*) override { return volume_->Sync(file_.get()); }
   bool IsSyncThreadSafe() const override { return true; }
   std::uint64_t GetFileSize(const IOOptions&, IODebugContext*) override {
-    return handle_.volume->Size(handle_.file.get());
+    return volume_->Size(file_.get());
   }
 
  private:
   Placement PlacementFor(const IOOptions& options) {
-    if (handle_.file->kind == FileKind::kLog) {
+    if (file_->kind == FileKind::kLog) {
       return {.cause = Cause::kWal, .lifetime = rocksdb::Env::WLTH_SHORT};
     }
     if (!table_) return {};
@@ -102,7 +82,8 @@ class WritableFile final : public rocksdb::FSWritableFile {
             .lifetime = static_cast<std::uint8_t>(write_hint_)};
   }
 
-  const Handle handle_;
+  Volume* const volume_;
+  const std::shared_ptr<File> file_;
   const bool table_;  // an SST or blob file
   bool placed_ = false;
   bool closed_ = false;
@@ -110,34 +91,38 @@ class WritableFile final : public rocksdb::FSWritableFile {
 
 class RandomAccessFile final : public rocksdb::FSRandomAccessFile {
  public:
-  RandomAccessFile(Volume* volume, std::shared_ptr<File> file) : handle_(volume, std::move(file)) {}
+  RandomAccessFile(Volume* volume, std::shared_ptr<File> file)
+      : volume_(volume), file_(std::move(file)) {}
 
   IOStatus Read(std::uint64_t offset, std::size_t n, const IOOptions&, Slice* result, char* scratch,
                 IODebugContext*) const override {
-    return handle_.Read(offset, n, result, scratch);
+    return volume_->Read(file_.get(), offset, n, result, scratch);
   }
 
  private:
-  const Handle handle_;
+  Volume* const volume_;
+  const std::shared_ptr<File> file_;
 };
 
 class SequentialFile final : public rocksdb::FSSequentialFile {
  public:
-  SequentialFile(Volume* volume, std::shared_ptr<File> file) : handle_(volume, std::move(file)) {}
+  SequentialFile(Volume* volume, std::shared_ptr<File> file)
+      : volume_(volume), file_(std::move(file)) {}
 
   IOStatus Read(std::size_t n, const IOOptions&, Slice* result, char* scratch,
                 IODebugContext*) override {
-    const IOStatus status = handle_.Read(position_, n, result, scratch);
+    const IOStatus status = volume_->Read(file_.get(), position_, n, result, scratch);
     position_ += result->size();
     return status;
   }
   IOStatus Skip(std::uint64_t n) override {
-    position_ = std::min(position_ + n, handle_.volume->Size(handle_.file.get()));
+    position_ = std::min(position_ + n, volume_->Size(file_.get()));
     return IOStatus::OK();
   }
 
  private:
-  const Handle handle_;
+  Volume* const volume_;
+  const std::shared_ptr<File> file_;
   std::uint64_t position_ = 0;
 };
 

@@ -4,34 +4,12 @@
 #include "zlfs/fs/volume.h"
 
 namespace zlfs {
-namespace {
 
-IOStatus Empty(ZonedDevice* device, const std::vector<ZoneInfo>& zones, const std::string& erase) {
+IOStatus CheckDevice(ZonedDevice* device, std::vector<ZoneInfo>* zones) {
   const Geometry& geometry = device->geometry();
-  for (std::uint32_t zone = 0; zone < zones.size(); ++zone) {
-    if (zones[zone].condition == ZoneCondition::kEmpty ||
-        zones[zone].condition == ZoneCondition::kOffline ||
-        zones[zone].condition == ZoneCondition::kReadOnly) {
-      continue;
-    }
-    if (erase != geometry.identity) {
-      return IOStatus::InvalidArgument(
-          "not-empty", "zone " + std::to_string(zone) + " of " + geometry.path +
-                           " holds data; to destroy it, say erase=" + geometry.identity);
-    }
-    RETURN_IF_ERROR(device->ResetZone(zone));
-  }
-  return IOStatus::OK();
-}
-
-}  // namespace
-
-IOStatus CheckDevice(ZonedDevice* device) {
-  const Geometry& geometry = device->geometry();
-  std::vector<ZoneInfo> zones;
-  RETURN_IF_ERROR(device->Report(0, geometry.zone_count, &zones));
+  RETURN_IF_ERROR(device->Report(0, geometry.zone_count, zones));
   std::uint32_t usable = 0;
-  for (const ZoneInfo& zone : zones) {
+  for (const ZoneInfo& zone : *zones) {
     if (zone.condition == ZoneCondition::kNoWritePointer) {
       return IOStatus::NotSupported("conventional-zone",
                                     "name a namespace that has sequential zones only");
@@ -58,11 +36,19 @@ IOStatus Mkfs(ZonedDevice* device, const Policy& policy, const std::string& eras
     return IOStatus::InvalidArgument(
         "bad-label", "at most " + std::to_string(kMaxLabel) + " bytes are kept: " + label);
   }
-  RETURN_IF_ERROR(CheckDevice(device));
   const Geometry& geometry = device->geometry();
   std::vector<ZoneInfo> zones;
-  RETURN_IF_ERROR(device->Report(0, geometry.zone_count, &zones));
-  RETURN_IF_ERROR(Empty(device, zones, erase));
+  RETURN_IF_ERROR(CheckDevice(device, &zones));
+  for (std::uint32_t zone = 0; zone < geometry.zone_count; ++zone) {
+    const ZoneCondition condition = zones[zone].condition;
+    if (condition != ZoneCondition::kFull && !IsActive(condition)) continue;
+    if (erase != geometry.identity) {
+      return IOStatus::InvalidArgument(
+          "not-empty", "zone " + std::to_string(zone) + " of " + geometry.path +
+                           " holds data; to destroy it, say erase=" + geometry.identity);
+    }
+    RETURN_IF_ERROR(device->ResetZone(zone));
+  }
   Superblock superblock{.block_size = geometry.block_size,
                         .zone_size = geometry.zone_size,
                         .zone_count = geometry.zone_count,

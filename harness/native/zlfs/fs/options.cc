@@ -1,6 +1,5 @@
 // Policies as options.
 
-#include <charconv>
 #include <string_view>
 
 #include "zlfs/fs/volume.h"
@@ -12,26 +11,17 @@ namespace {
 IOStatus Take(OptionMap* options, const PolicyField& field, Policy* policy) {
   const auto option = options->extract(std::string(field.name));
   if (option.empty()) return IOStatus::OK();
-  const std::string& text = option.mapped();
-  const char* const end = text.data() + text.size();
-  unsigned value = 0;
-  bool known = false;
-  std::string allowed;
-  if (field.words.empty()) {
-    const auto [parsed, error] = std::from_chars(text.data(), end, value);
-    known = error == std::errc() && parsed == end && value >= field.least && value <= field.most;
-    allowed = " " + std::to_string(field.least) + " to " + std::to_string(field.most);
+  const auto value = OptionValue(option.mapped(), field.words);
+  if (!value || *value < field.least || *value > field.most) {
+    std::string what = option.key() + "=" + option.mapped() + ", allowed:";
+    for (const std::string_view word : field.words) what.append(" ").append(word);
+    if (field.words.empty()) {
+      what.append(" ").append(std::to_string(field.least));
+      what.append(" to ").append(std::to_string(field.most));
+    }
+    return IOStatus::InvalidArgument("bad-option", what);
   }
-  for (const std::string_view word : field.words) {
-    allowed.append(" ").append(word);
-    if (word == text) known = true;
-    if (!known) ++value;
-  }
-  if (!known) {
-    return IOStatus::InvalidArgument("bad-option",
-                                     option.key() + "=" + text + ", allowed:" + allowed);
-  }
-  policy->*field.value = static_cast<std::uint8_t>(value);
+  policy->*field.value = static_cast<std::uint8_t>(*value);
   return IOStatus::OK();
 }
 
@@ -47,6 +37,11 @@ IOStatus ChangePolicy(OptionMap options, Policy* policy) {
   for (const PolicyField& field : kPolicyFields) RETURN_IF_ERROR(Take(&options, field, policy));
   if (complement) policy->finish_remaining_pct = Complement(policy->finish_occupancy_pct);
   policy->finish_occupancy_pct = Complement(policy->finish_remaining_pct);
+  if (policy->max_active != 0 && policy->max_active < kMinActiveZones) {
+    return IOStatus::InvalidArgument(
+        "bad-option", "max_active=" + std::to_string(policy->max_active) + ", needed are " +
+                          std::to_string(kMinActiveZones));
+  }
   return NothingLeft(options);
 }
 

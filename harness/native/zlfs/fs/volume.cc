@@ -14,13 +14,15 @@ IOStatus Missing(const std::string& name) { return IOStatus::PathNotFound("no su
 
 std::uint64_t Now() { return static_cast<std::uint64_t>(std::time(nullptr)); }
 
-// Zones that may be active for data: the device's limit less the metadata log's.
-std::uint32_t ActiveBudget(const Geometry& geometry) {
-  std::uint32_t limit = geometry.max_active;
-  if (geometry.max_open != 0 && (limit == 0 || geometry.max_open < limit)) {
-    limit = geometry.max_open;
+// Zones that may be active for data: the lowest limit that there is, less the metadata log's.
+std::uint32_t ActiveBudget(const Geometry& geometry, const Policy& policy) {
+  std::uint32_t lowest = 0;
+  for (const std::uint32_t limit :
+       {geometry.max_active, geometry.max_open, std::uint32_t{policy.max_active}}) {
+    if (limit != 0 && (lowest == 0 || limit < lowest)) lowest = limit;
   }
-  return limit == 0 ? 0 : limit - kMetadataZones;
+  // Devices and options below that are refused; a superblock is only as good as who wrote it.
+  return lowest == 0 ? 0 : std::max(lowest, kMinActiveZones) - kMetadataZones;
 }
 
 ZoneUse UseOf(ZoneCondition condition) {
@@ -36,18 +38,18 @@ Volume::Volume(std::unique_ptr<ZonedDevice> device, bool read_only)
       read_only_(read_only),
       io_(device_.get()),
       zone_locks_(device_->geometry().zone_count),
-      pins_(device_->geometry().zone_count),
-      collector_(this) {}
+      pins_(device_->geometry().zone_count) {}
 
 Volume::~Volume() { Close().PermitUncheckedError(); }
 
 IOStatus Volume::Mount(std::unique_ptr<ZonedDevice> device, const MountOptions& options,
                        std::unique_ptr<Volume>* volume) {
-  if (!options.read_only) RETURN_IF_ERROR(CheckDevice(device.get()));
   Recovered recovered;
+  if (!options.read_only) RETURN_IF_ERROR(CheckDevice(device.get(), &recovered.zones));
   RETURN_IF_ERROR(Recover(device.get(), &recovered));
   RETURN_IF_ERROR(ChangePolicy(options.policy, &recovered.superblock.policy));
   std::unique_ptr<Volume> mounted(new Volume(std::move(device), options.read_only));
+  if (!options.trace_path.empty()) RETURN_IF_ERROR(mounted->trace_.Open(options.trace_path));
   RETURN_IF_ERROR(mounted->Load(std::move(recovered)));
   if (!options.ledger_path.empty() && !options.read_only) {
     mounted->ledger_.open(options.ledger_path, std::ios::app);
@@ -83,12 +85,29 @@ IOStatus Volume::Load(Recovered recovered) {
     }
     if (file->kind == FileKind::kLog) log_bytes += file->size;
   }
-  allocator_ = std::make_unique<Allocator>(AllocatorSetup{.policy = superblock_.policy,
-                                                          .block_size = geometry.block_size,
-                                                          .active_budget = ActiveBudget(geometry),
-                                                          .zones = std::move(zones),
-                                                          .log_bytes = log_bytes});
+  allocator_ = std::make_unique<Allocator>(
+      AllocatorSetup{.policy = superblock_.policy,
+                     .block_size = geometry.block_size,
+                     .active_budget = ActiveBudget(geometry, superblock_.policy),
+                     .zones = std::move(zones),
+                     .log_bytes = log_bytes});
+  if (trace_.on()) TraceMount();
   return read_only_ ? IOStatus::OK() : BeginLog(recovered);
+}
+
+void Volume::TraceMount() {
+  const Geometry& geometry = device_->geometry();
+  trace_.Add(
+      MountEvent{.block_size = geometry.block_size,
+                 .active_budget = ActiveBudget(geometry, superblock_.policy),
+                 .policy = {reinterpret_cast<const char*>(&superblock_.policy), sizeof(Policy)}});
+  for (std::uint32_t zone = 0; zone < geometry.zone_count; ++zone) {
+    const ZoneSpace& space = allocator_->zone(zone);
+    trace_.Add(ZoneEvent{space.capacity, space.written, static_cast<std::uint8_t>(space.use)});
+  }
+  for (const auto& [id, file] : space_.files) {
+    trace_.Add(FileEvent{id, file->kind, file->lifetime, file->extents});
+  }
 }
 
 IOStatus Volume::BeginLog(const Recovered& recovered) {
@@ -110,7 +129,7 @@ IOStatus Volume::BeginLog(const Recovered& recovered) {
 // nothing are reset, others are finished, then the metadata zone, which is given back soon anyway,
 // and only then those whose write pointer recovery would need once more if it was interrupted.
 IOStatus Volume::LimitActive(const Recovered& recovered) {
-  const std::uint32_t budget = ActiveBudget(io_.geometry());
+  const std::uint32_t budget = ActiveBudget(io_.geometry(), superblock_.policy);
   const std::uint32_t metadata = recovered.metadata_zone;
   const ZoneInfo& info = recovered.zones[metadata];
   bool metadata_active = IsActive(info.condition);
@@ -120,12 +139,13 @@ IOStatus Volume::LimitActive(const Recovered& recovered) {
   };
   if (!exceeded()) return IOStatus::OK();
   for (const std::uint32_t zone : allocator_->Resettable(true)) {
-    allocator_->BeginReset(zone);
+    BeginReset(zone);
     RETURN_IF_ERROR(ResetZone(zone));
   }
   std::vector<bool> spared = recovered.fragile;
   while (exceeded()) {
     if (const auto zone = allocator_->TakeFullest(spared)) {
+      trace_.Add(Step::kTrouble, *zone);
       RETURN_IF_ERROR(FinishZone(*zone, FinishCause::kActiveLimit));
     } else if (metadata_active) {
       metadata_active = false;
@@ -146,7 +166,11 @@ IOStatus Volume::Close() {
   if (ledger_thread_.joinable()) {
     ledger_thread_.request_stop();
     ledger_thread_.join();
-    ledger_ << LedgerLine("close") << std::endl;
+  }
+  if (ledger_.is_open() || trace_.on()) {
+    const std::string line = LedgerLine("close");
+    ledger_ << line << std::endl;
+    if (trace_.on()) trace_.End(line);
   }
   return status;
 }
@@ -166,12 +190,7 @@ void Volume::Describe(std::vector<Record>* records) {
   for (const auto& [name, file] : space_.names) {
     records->emplace_back(CreateRecord{
         .file = file->id, .kind = file->kind, .modified = file->modified, .name = name});
-    const std::uint64_t known = file->kind == FileKind::kLog ? file->size : file->recorded;
-    if (known == 0) continue;
-    records->emplace_back(ExtentsRecord{.file = file->id,
-                                        .from = 0,
-                                        .lifetime = file->lifetime,
-                                        .extents = Part(file->extents, 0, known)});
+    if (file->recorded > 0) records->emplace_back(RecordOf(*file, 0));
   }
   for (const auto& [zone, log_zone] : log_zones_) {
     if (log_zone.end == 0) {
@@ -189,39 +208,42 @@ std::uint64_t Volume::Change(const Record& record) {
 IOStatus Volume::Create(const std::string& name, FileKind kind, std::shared_ptr<File>* file) {
   if (read_only_) return IOStatus::NotSupported("read-only", name);
   if (!IsCanonical(name)) return IOStatus::InvalidArgument("bad-name", name);
+  file->reset();
   const std::lock_guard lock(state_);
   const std::uint64_t position =
       Change(CreateRecord{.file = space_.next_file, .kind = kind, .modified = Now(), .name = name});
-  *file = space_.names.at(name);
-  (*file)->handles = 1;
+  *file = Handle(space_.names.at(name));
   (*file)->position = position;
   return IOStatus::OK();
 }
 
 IOStatus Volume::Open(const std::string& name, std::shared_ptr<File>* file) {
+  file->reset();
   const std::lock_guard lock(state_);
   const auto entry = space_.names.find(name);
   if (entry == space_.names.end()) return Missing(name);
-  ++entry->second->handles;
-  *file = entry->second;
+  *file = Handle(entry->second);
   return IOStatus::OK();
 }
 
-void Volume::Release(const std::shared_ptr<File>& file) {
-  const std::lock_guard lock(state_);
-  --file->handles;
-  if (file->deleted) Forget(file);
+std::shared_ptr<File> Volume::Handle(const std::shared_ptr<File>& file) {
+  ++file->handles;
+  return {file.get(), [this, file](File*) {
+            const std::lock_guard lock(state_);
+            --file->handles;
+            if (file->deleted) Forget(file);
+          }};
 }
 
 void Volume::Forget(const std::shared_ptr<File>& file) {
   if (file->kind == FileKind::kLog && !file->deleted) allocator_->LogsShrank(file->size);
-  file->deleted = true;
+  if (!std::exchange(file->deleted, true)) trace_.Add(Step::kDeleted, file->id);
   if (file->handles > 0) return;
+  trace_.Add(Step::kGone, file->id, file->extents.empty() ? 0 : 1);
   ForgetMap(file.get());
   if (!file->extents.empty()) {
     // The record that ended the file was appended before.
     freed_.push_back({.position = log_->appended(), .extents = std::move(file->extents)});
-    freed_waiting_ = true;
     ++returns_;
     changed_.notify_all();
   }
@@ -267,7 +289,6 @@ IOStatus Volume::Stat(const std::string& name, std::uint64_t* size, std::uint64_
   RETURN_IF_ERROR(Open(name, &file));
   *size = Size(file.get());
   *modified = file->modified;
-  Release(file);
   return IOStatus::OK();
 }
 
@@ -291,19 +312,10 @@ bool Volume::HasFilesBelow(const std::string& directory) {
 
 IOStatus Volume::SyncNames() { return read_only_ ? IOStatus::OK() : Commit(log_->appended()); }
 
-void Volume::RecordExtents(File* file, std::uint64_t from) {
-  const std::uint64_t to = file->kind == FileKind::kLog ? file->size : file->recorded;
-  if (from >= to || file->deleted) return;
-  file->position = log_->Append(ExtentsRecord{.file = file->id,
-                                              .from = from,
-                                              .lifetime = file->lifetime,
-                                              .extents = Part(file->extents, from, to)});
-}
-
-void Volume::RecordNew(File* file) {
-  if (file->kind == FileKind::kLog || file->recorded == file->size) return;
-  const std::uint64_t from = std::exchange(file->recorded, file->size);
-  RecordExtents(file, from);
+void Volume::RecordFrom(File* file, std::uint64_t from) {
+  if (from == file->size) return;
+  file->recorded = file->size;
+  if (!file->deleted) file->position = log_->Append(RecordOf(*file, from));
 }
 
 std::vector<FileInfo> Volume::Files() {

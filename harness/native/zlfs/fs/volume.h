@@ -2,7 +2,7 @@
 //
 // Locks, in the order in which they are taken:
 //   File::tail_mutex        a writer's buffer
-//   Collector's mutex       one thread collects or makes room at a time
+//   collecting_             one thread collects or makes room at a time
 //   zone lock               one outstanding write per zone
 //   MetaLog's write mutex
 //   state_                  names, extents, allocator
@@ -20,12 +20,13 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
 
-#include "zlfs/account/zone_io.h"
-#include "zlfs/fs/collector.h"
+#include "zlfs/account/trace.h"
+#include "zlfs/fs/ledger.h"
 #include "zlfs/meta/log.h"
 #include "zlfs/meta/recover.h"
 #include "zlfs/zoned/open.h"
@@ -38,8 +39,9 @@ inline constexpr std::uint32_t kMinActiveZones = kMetadataZones + kSharedCauses 
 // Metadata, one zone per cause, those kept empty, and some to turn over.
 inline constexpr std::uint32_t kMinZones = 16;
 
-// Errors: "too-few-zones", "limits-too-small", "conventional-zone".
-IOStatus CheckDevice(ZonedDevice* device);
+// Whether zlfs can be on a device with these zones, which it asks for. Errors: "too-few-zones",
+// "limits-too-small", "conventional-zone".
+IOStatus CheckDevice(ZonedDevice* device, std::vector<ZoneInfo>* zones);
 
 // Makes an empty zlfs. Refuses zones that are not empty ("not-empty") unless `erase` is the
 // device's identity; then it resets them.
@@ -52,24 +54,10 @@ IOStatus ChangePolicy(OptionMap options, Policy* policy);
 
 struct MountOptions {
   bool read_only = false;
-  OptionMap policy;         // changes to the policies of the superblock
-  std::string ledger_path;  // empty: no ledger file
+  OptionMap policy = {};         // changes to the policies of the superblock
+  std::string ledger_path = {};  // empty: no ledger file
+  std::string trace_path = {};   // of allocations, empty: none
 };
-
-struct SpaceUse {
-  std::uint64_t capacity = 0;  // of zones that can hold data
-  std::uint64_t live = 0;
-  std::uint64_t pad = 0;  // padding and headers that live bytes keep
-  std::uint64_t garbage = 0;
-  std::uint64_t given_up = 0;  // by finishing zones
-  std::uint64_t free = 0;
-  std::uint64_t kept = 0;  // of zones kept empty for what frees space
-  std::uint32_t empty_zones = 0;
-  std::uint32_t active_zones = 0;  // of data
-};
-
-// As the ledger and `zlfs dump` call them.
-std::map<std::string, std::uint64_t> Named(const SpaceUse& space);
 
 class Volume {
  public:
@@ -80,10 +68,10 @@ class Volume {
   // Makes all names durable, writes the last line of the ledger. Files must not be used any more.
   IOStatus Close();
 
-  // Names are canonical (IsCanonical). Create and Open give a handle that Release takes back.
+  // Names are canonical (IsCanonical). Create and Open give a handle; the last copy of it takes the
+  // volume's lock when it goes, and a file without a name is gone with its last handle.
   IOStatus Create(const std::string& name, FileKind kind, std::shared_ptr<File>* file);
   IOStatus Open(const std::string& name, std::shared_ptr<File>* file);
-  void Release(const std::shared_ptr<File>& file);
   IOStatus Delete(const std::string& name);
   IOStatus Rename(const std::string& from, const std::string& to);
   void RenameDirectory(const std::string& from, const std::string& to);
@@ -106,7 +94,7 @@ class Volume {
   IOStatus FinishWriting(File* file, bool finish_zone = false);
   std::uint64_t Size(File* file);
   // Fewer bytes than asked for at the end of the file.
-  IOStatus Read(File* file, std::uint64_t offset, std::size_t size, char* to, std::size_t* read);
+  IOStatus Read(File* file, std::uint64_t offset, std::size_t size, Slice* read, char* to);
 
   SpaceUse Space();
   Totals totals() const { return io_.totals(); }
@@ -117,8 +105,6 @@ class Volume {
   ZonedDevice* device() { return device_.get(); }
 
  private:
-  friend class Collector;
-
   struct LogZone {
     std::uint64_t offset = 0;    // where pieces begin
     std::uint64_t position = 0;  // of its record in the log
@@ -128,14 +114,6 @@ class Volume {
   struct Freed {
     std::uint64_t position = 0;
     std::vector<Extent> extents;
-  };
-  // A zone at the end of a life, for the ledger.
-  struct Retirement {
-    std::uint32_t zone = 0;
-    const char* event = "";  // "finish" or "reset"
-    std::uint64_t written = 0;
-    std::uint64_t live = 0;
-    std::uint64_t age = 0;  // bytes written to the device since the zone was opened
   };
   struct ZoneLock {
     // Held during each write, finish and reset: nobody else changes the zone's write pointer.
@@ -149,14 +127,20 @@ class Volume {
   IOStatus EndLog();
   IOStatus LimitActive(const Recovered& recovered);
   void Describe(std::vector<Record>* records);  // state_ is held
+  void TraceMount();
+  // What the file (number of the run, of the collector's) is given, if need be once others are
+  // done. `state` holds state_.
+  Decision Allocate(std::unique_lock<std::mutex>* state, const Request& request,
+                    std::uint64_t subject, FileKind kind, std::uint64_t content);
+  void BeginReset(std::uint32_t zone);  // state_ is held
   // Does what the record says, and appends it to the log; its position there. state_ is held.
   std::uint64_t Change(const Record& record);
 
+  std::shared_ptr<File> Handle(const std::shared_ptr<File>& file);  // state_ is held
   std::shared_ptr<const ExtentMap> Map(File* file);
   void ForgetMap(File* file);
-  void RecordExtents(File* file, std::uint64_t from);  // state_ is held
-  void RecordNew(File* file);                          // what no record says yet; state_ is held
-  void Forget(const std::shared_ptr<File>& file);      // state_ is held: its name is gone
+  void RecordFrom(File* file, std::uint64_t from);  // all bytes, from this one on; state_ is held
+  void Forget(const std::shared_ptr<File>& file);   // state_ is held: its name is gone
 
   // Writes the buffer. After an error the file's writer gets it ever after, and what was not
   // written is gone: bytes whose sync failed must not become durable later. tail_mutex is held.
@@ -181,9 +165,19 @@ class Volume {
   // for it. `reset`: whether there were any.
   IOStatus Reclaim(bool hard, bool* reset = nullptr);
   IOStatus ResetZone(std::uint32_t zone);
-  void Retire(std::uint32_t zone, const char* event);  // state_ is held
   // Whether the zone may be reset as far as readers and the log are concerned. state_ is held.
   bool MayReset(std::uint32_t zone, bool* needs_commit);
+
+  // While space is low: moves as much as writing `written` bytes has to be paid with. Does nothing
+  // when another thread is collecting.
+  IOStatus Pay(std::uint64_t written);
+  // Called by a writer that found no zone: frees at least one, or returns NoSpace.
+  IOStatus MakeRoom();
+  bool ChooseVictim();  // collecting_ is held, as for what follows
+  IOStatus Collect(std::uint64_t bytes);
+  IOStatus CopyRun(Run* run);
+  IOStatus MoveRuns();
+  void AbandonRuns();
 
   // Writes a line of the ledger once a second.
   void KeepLedger(const std::stop_token& stop);
@@ -198,7 +192,6 @@ class Volume {
   std::vector<ZoneLock> zone_locks_;
   std::atomic<std::uint64_t> piece_number_ = 0;
   std::atomic<std::uint64_t> collected_zones_ = 0;
-  std::atomic<bool> freed_waiting_ = false;  // there may be something to reclaim after a commit
   std::atomic<bool> low_space_ = false;
   bool closed_ = false;
 
@@ -207,13 +200,20 @@ class Volume {
   std::uint64_t returns_ = 0;        // writers and files that are gone, zones that were reset
   Namespace space_;                  // keeps deleted files that are in use; totals up to the mount
   std::unique_ptr<Allocator> allocator_;
+  AllocationTrace trace_;
   std::map<std::uint32_t, LogZone> log_zones_;
   std::vector<Freed> freed_;
   std::vector<Retirement> retired_;              // since the ledger's last line
   std::vector<std::weak_ptr<const void>> pins_;  // by zone, of maps that lead there
 
   std::unique_ptr<MetaLog> log_;
-  Collector collector_;
+
+  std::mutex collecting_;  // guards what follows
+  std::optional<std::uint32_t> victim_;
+  std::vector<Run> runs_;     // of the victim's content
+  std::size_t next_run_ = 0;  // the first that was not copied
+  AlignedBuffer run_buffer_;
+
   std::ofstream ledger_;  // the thread's, while it runs
   std::jthread ledger_thread_;
 };

@@ -59,8 +59,12 @@ IOStatus Volume::WriteOut(File* file) {
   const Written written = [this, file](const Extent& extent) {
     Join(&file->extents, extent);
     file->size += extent.length;
-    if (file->kind == FileKind::kLog && !file->deleted) allocator_->LogsGrew(extent.length);
+    if (file->kind == FileKind::kLog) {
+      file->recorded = file->size;
+      if (!file->deleted) allocator_->LogsGrew(extent.length);
+    }
     ForgetMap(file);
+    trace_.Add(Step::kWrote, file->id, static_cast<std::uint64_t>(file->placement.cause));
   };
   while (file->tail_size > 0) {
     char* const buffer = file->tail.get();
@@ -74,7 +78,7 @@ IOStatus Volume::WriteOut(File* file) {
     // The zone had less room: the rest goes to another one.
     file->tail_size -= content;
     std::memmove(buffer + head, buffer + head + content, file->tail_size);
-    if (low_space_.load(std::memory_order_relaxed)) RETURN_IF_ERROR(collector_.Pay(grant.size));
+    if (low_space_.load(std::memory_order_relaxed)) RETURN_IF_ERROR(Pay(grant.size));
   }
   return IOStatus::OK();
 }
@@ -89,7 +93,7 @@ IOStatus Volume::Reserve(File* file, std::uint64_t size, Decision* grant) {
     std::uint64_t returns;
     {
       std::unique_lock lock(state_);
-      *grant = allocator_->Allocate(request);
+      *grant = Allocate(&lock, request, file->id, file->kind, file->tail_size);
       low_space_.store(allocator_->LowSpace(), std::memory_order_relaxed);
       if (grant->kind == Decision::Kind::kGrant) {
         if (request.cause != Cause::kWal) return IOStatus::OK();
@@ -102,17 +106,30 @@ IOStatus Volume::Reserve(File* file, std::uint64_t size, Decision* grant) {
         file->position = std::max(file->position, entry->second.position);
         return IOStatus::OK();
       }
-      if (grant->kind == Decision::Kind::kWait) {
-        changed_.wait(lock);
-        continue;
-      }
       returns = returns_;
     }
     const bool finish = grant->kind == Decision::Kind::kFinish;
     const IOStatus status =
-        finish ? FinishZone(grant->zone, FinishCause::kActiveLimit) : collector_.MakeRoom();
+        finish ? FinishZone(grant->zone, FinishCause::kActiveLimit) : MakeRoom();
     if (status.ok()) continue;
     if (!status.IsNoSpace() || !SpaceReturns(request.cause, returns)) return status;
+  }
+}
+
+Decision Volume::Allocate(std::unique_lock<std::mutex>* state, const Request& request,
+                          std::uint64_t subject, FileKind kind, std::uint64_t content) {
+  for (;; changed_.wait(*state)) {
+    const Decision decision = allocator_->Allocate(request);
+    trace_.Add(AskEvent{.subject = subject,
+                        .kind = kind,
+                        .cause = static_cast<std::uint8_t>(request.cause),
+                        .job = request.job,
+                        .lifetime = request.lifetime,
+                        .content = content,
+                        .decision = static_cast<std::uint8_t>(decision.kind),
+                        .zone = decision.zone,
+                        .size = decision.size});
+    if (decision.kind != Decision::Kind::kWait) return decision;
   }
 }
 
@@ -149,6 +166,7 @@ IOStatus Volume::WriteGranted(const Decision& grant, Cause cause, char* buffer, 
   changed_.notify_all();
   if (!status.ok()) {
     allocator_->Failed(grant.zone, grant.size, written_bytes);
+    trace_.Add(Step::kTrouble, grant.zone);
     return status;
   }
   const std::size_t head = log != nullptr ? kHeaderSize : 0;
@@ -164,7 +182,7 @@ IOStatus Volume::Sync(File* file) {
     const std::lock_guard tail(file->tail_mutex);
     RETURN_IF_ERROR(WriteTail(file));
     const std::lock_guard lock(state_);
-    RecordNew(file);
+    RecordFrom(file, file->recorded);
     position = file->position;
   }
   // A user waits for a log: zones are reset by the next sync of another file, or for lack of space.
@@ -179,8 +197,9 @@ IOStatus Volume::FinishWriting(File* file, bool finish_zone) {
     status = WriteTail(file);
     file->tail.reset();
     const std::lock_guard lock(state_);
-    RecordNew(file);
+    RecordFrom(file, file->recorded);
     to_finish = allocator_->Leave(file->id, finish_zone);
+    trace_.Add(Step::kLeft, file->id, finish_zone);
     ++returns_;
   }
   changed_.notify_all();
@@ -221,13 +240,12 @@ void Volume::ForgetMap(File* file) {
   file->map.reset();
 }
 
-IOStatus Volume::Read(File* file, std::uint64_t offset, std::size_t size, char* to,
-                      std::size_t* read) {
-  *read = 0;
+IOStatus Volume::Read(File* file, std::uint64_t offset, std::size_t size, Slice* read, char* to) {
+  *read = Slice();
   std::shared_ptr<const ExtentMap> map = Map(file);
   if (offset + size <= map->size) {
     RETURN_IF_ERROR(ReadExtents(*map, offset, size, to));
-    *read = size;
+    *read = Slice(to, size);
     return IOStatus::OK();
   }
   // The end of the file, which may still be in the writer's buffer. The writer may be waiting for
@@ -245,7 +263,7 @@ IOStatus Volume::Read(File* file, std::uint64_t offset, std::size_t size, char* 
     const char* const from = file->tail.get() + HeadSize(*file) + (offset + stored - map->size);
     std::memcpy(to + stored, from, buffered);
   }
-  *read = stored + buffered;
+  *read = Slice(to, stored + buffered);
   return IOStatus::OK();
 }
 

@@ -12,7 +12,7 @@ namespace zlfs {
 
 IOStatus Volume::Commit(std::uint64_t position) {
   RETURN_IF_ERROR(log_->Commit(position));
-  return freed_waiting_.load(std::memory_order_relaxed) ? Reclaim(false) : IOStatus::OK();
+  return Reclaim(false);
 }
 
 IOStatus Volume::Reclaim(bool hard, bool* reset) {
@@ -24,26 +24,18 @@ IOStatus Volume::Reclaim(bool hard, bool* reset) {
     std::uint64_t position;
     {
       const std::lock_guard lock(state_);
-      std::vector<Freed> later;
-      for (Freed& freed : freed_) {
-        if (freed.position > log_->durable()) {
-          needs_commit = true;
-          later.push_back(std::move(freed));
-          continue;
-        }
-        Free(freed.extents);
-      }
-      freed_ = std::move(later);
-      bool waiting = needs_commit;
+      // In the order of their positions.
+      const std::uint64_t durable = log_->durable();
+      auto freed = freed_.begin();
+      for (; freed != freed_.end() && freed->position <= durable; ++freed) Free(freed->extents);
+      trace_.Add(Step::kReclaim, static_cast<std::uint64_t>(freed - freed_.begin()), hard);
+      freed_.erase(freed_.begin(), freed);
+      needs_commit = !freed_.empty();
       for (const std::uint32_t zone : allocator_->Resettable(hard)) {
-        if (MayReset(zone, &needs_commit)) {
-          allocator_->BeginReset(zone);
-          zones.push_back(zone);
-        } else {
-          waiting = true;
-        }
+        if (!MayReset(zone, &needs_commit)) continue;
+        BeginReset(zone);
+        zones.push_back(zone);
       }
-      freed_waiting_ = waiting;
       position = log_->appended();
     }
     for (const std::uint32_t zone : zones) RETURN_IF_ERROR(ResetZone(zone));
@@ -70,13 +62,9 @@ bool Volume::MayReset(std::uint32_t zone, bool* needs_commit) {
   return false;
 }
 
-void Volume::Retire(std::uint32_t zone, const char* event) {
-  const ZoneSpace& space = allocator_->zone(zone);
-  retired_.push_back({.zone = zone,
-                      .event = event,
-                      .written = space.written,
-                      .live = space.kept.live,
-                      .age = allocator_->clock() - space.opened});
+void Volume::BeginReset(std::uint32_t zone) {
+  allocator_->BeginReset(zone);
+  trace_.Add(Step::kReset, zone);
 }
 
 IOStatus Volume::ResetZone(std::uint32_t zone) {
@@ -89,11 +77,13 @@ IOStatus Volume::ResetZone(std::uint32_t zone) {
   if (!status.ok()) {
     // The device is one zone smaller, which is no reason to fail whoever gave the zone back.
     allocator_->Retire(zone);
+    trace_.Add(Step::kTrouble, zone);
     return IOStatus::OK();
   }
-  Retire(zone, "reset");
+  retired_.push_back(RetirementOf(*allocator_, zone, "reset"));
   zone_lock.last_piece = 0;
   allocator_->ResetDone(zone);
+  trace_.Add(Step::kResetDone, zone);
   ++returns_;
   return IOStatus::OK();
 }
@@ -106,10 +96,12 @@ IOStatus Volume::FinishZone(std::uint32_t zone, FinishCause cause) {
   changed_.notify_all();
   if (!status.ok()) {
     allocator_->Retire(zone);
+    trace_.Add(Step::kTrouble, zone);
     return status;
   }
-  Retire(zone, "finish");
+  retired_.push_back(RetirementOf(*allocator_, zone, "finish"));
   allocator_->Finished(zone);
+  trace_.Add(Step::kFinished, zone);
   return IOStatus::OK();
 }
 
@@ -124,32 +116,8 @@ TotalsRecord Volume::SinceMkfs() const {
 }
 
 SpaceUse Volume::Space() {
-  SpaceUse use;
   const std::lock_guard lock(state_);
-  for (std::uint32_t i = kMetadataZones; i < allocator_->zone_count(); ++i) {
-    const ZoneSpace& zone = allocator_->zone(i);
-    if (zone.use == ZoneUse::kUnusable && zone.kept.live == 0) continue;
-    use.capacity += zone.capacity;
-    use.live += zone.kept.live;
-    use.pad += zone.kept.held - zone.kept.live;
-    if (zone.use == ZoneUse::kUnusable) {
-      use.given_up += zone.capacity - zone.kept.held;
-      continue;
-    }
-    use.garbage += zone.written - zone.kept.held;
-    (zone.use == ZoneUse::kFull ? use.given_up : use.free) += zone.capacity - zone.written;
-  }
-  use.kept = allocator_->kept_zones() * allocator_->zone(kMetadataZones).capacity;
-  use.empty_zones = allocator_->empty_zones();
-  use.active_zones = allocator_->active_zones();
-  return use;
-}
-
-std::map<std::string, std::uint64_t> Named(const SpaceUse& space) {
-  return {{"capacity", space.capacity},       {"live", space.live},
-          {"garbage", space.garbage},         {"pad", space.pad},
-          {"given_up", space.given_up},       {"free", space.free},
-          {"empty_zones", space.empty_zones}, {"active_zones", space.active_zones}};
+  return SpaceOf(*allocator_);
 }
 
 std::vector<ZoneSpace> Volume::Zones() {
@@ -172,40 +140,14 @@ void Volume::KeepLedger(const std::stop_token& stop) {
 
 std::string Volume::LedgerLine(const char* event) {
   const Totals now = totals();
-  nlohmann::json line;
+  const std::lock_guard lock(state_);
+  nlohmann::json line =
+      LedgerCounts(now, collected_zones_, SpaceOf(*allocator_), std::exchange(retired_, {}));
   line["t"] = std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count();
   line["mounted"] = mounted_;
   line["identity"] = superblock_.identity();
   line["event"] = event;
-  for (std::size_t i = 0; i < kCauses; ++i) {
-    line["written"][std::string(kCauseNames[i])] = {{"payload", now.written[i].payload},
-                                                    {"pad", now.written[i].pad}};
-  }
-  for (std::size_t i = 0; i < kFinishCauses; ++i) {
-    line["finishes"][std::string(kFinishNames[i])] = {{"count", now.finishes[i].count},
-                                                      {"given_up", now.finishes[i].given_up}};
-  }
-  line["resets"] = {{"data", now.resets_data}, {"metadata", now.resets_metadata}};
-  line["flushes"] = now.flushes;
-  line["collected_zones"] = collected_zones_.load();
-  line["space"] = Named(Space());
-  line["retired"] = nlohmann::json::array();
-  {
-    const std::lock_guard lock(state_);
-    for (const Retirement& end : std::exchange(retired_, {})) {
-      line["retired"].push_back({end.zone, end.event, end.written, end.live, end.age});
-    }
-  }
-  if (event == std::string_view("close")) {
-    const std::vector<ZoneSpace> zones = Zones();
-    line["zones"] = nlohmann::json::array();
-    for (std::size_t i = kMetadataZones; i < zones.size(); ++i) {
-      const ZoneSpace& zone = zones[i];
-      if (zone.use == ZoneUse::kEmpty || zone.use == ZoneUse::kUnusable) continue;
-      line["zones"].push_back({i, zone.written, zone.kept.live, zone.kept.held - zone.kept.live,
-                               zone.use == ZoneUse::kFull ? "full" : "active"});
-    }
-  }
+  if (event == std::string_view("close")) line["zones"] = LedgerZones(*allocator_);
   return line.dump();
 }
 

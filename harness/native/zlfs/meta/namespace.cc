@@ -145,6 +145,35 @@ void File::Append(const Extent& extent, std::uint64_t frame) {
   size += extent.length;
 }
 
+std::vector<Extent> Run::Replace() const {
+  // The file is append-only and nobody else moves content: the run's bytes are where they were.
+  const std::vector<Extent> old = std::move(file->extents);
+  file->extents = Part(old, 0, begin);
+  for (const Extent& extent : to) Join(&file->extents, extent);
+  for (const Extent& extent : Part(old, end, file->size)) Join(&file->extents, extent);
+  return Part(old, begin, end);
+}
+
+std::vector<Run> RunsIn(const Files& files, std::uint32_t zone) {
+  std::vector<Run> runs;
+  for (const auto& [id, file] : files) {
+    std::uint64_t at = 0;
+    for (const Extent& extent : file->extents) {
+      const std::uint64_t next = at + extent.length;
+      // Cut at multiples of a block, so that both parts keep whole blocks.
+      for (; extent.zone == zone && at < next; at = runs.back().end) {
+        const std::uint64_t end = std::min(next, at + kRunBytes);
+        const bool joins = !runs.empty() && runs.back().file == file && runs.back().end == at &&
+                           end - runs.back().begin <= kRunBytes;
+        if (!joins) runs.push_back({.file = file, .begin = at});
+        runs.back().end = end;
+      }
+      at = next;
+    }
+  }
+  return runs;
+}
+
 IOStatus Namespace::Apply(const Record& record, std::uint64_t frame) {
   return std::visit(Applier{.space = this, .frame = frame}, record);
 }

@@ -67,7 +67,7 @@ struct File : FileInfo {
   void Append(const Extent& extent, std::uint64_t frame);
 
   // Guarded by the volume's state mutex.
-  std::uint64_t recorded = 0;  // the first bytes that records describe; log files: unused
+  std::uint64_t recorded = 0;  // the first bytes that records or pieces describe
   std::uint64_t position = 0;  // in the metadata log: the last record that this file needs
   int handles = 0;
   bool deleted = false;
@@ -83,11 +83,37 @@ struct File : FileInfo {
   std::shared_ptr<const ExtentMap> map;  // null: to be made from `extents`
 };
 
+// Consecutive content of a file in a zone that is being collected, and where it was copied.
+struct Run {
+  std::shared_ptr<File> file;
+  std::uint64_t begin = 0;  // in the file
+  std::uint64_t end = 0;
+  std::vector<Extent> to = {};
+
+  // What is left of it: nothing, if the file was deleted meanwhile.
+  std::vector<Extent> Content() const { return Part(file->extents, begin, end); }
+  // The file consists of the copy now. What it consisted of so far.
+  std::vector<Extent> Replace() const;
+};
+
+// Says where the first `recorded` bytes lie, from byte `from` on.
+inline ExtentsRecord RecordOf(const File& file, std::uint64_t from) {
+  return {.file = file.id,
+          .from = from,
+          .lifetime = file.lifetime,
+          .extents = Part(file.extents, from, file.recorded)};
+}
+
+using Files = std::map<std::uint64_t, std::shared_ptr<File>>;
+// All content in the zone, in runs that a copy of kRunBytes at most takes.
+inline constexpr std::size_t kRunBytes = 1 << 20;
+std::vector<Run> RunsIn(const Files& files, std::uint32_t zone);
+
 struct Namespace {
   bool whole = false;  // all of the snapshot was replayed
   std::uint64_t next_file = 1;
   TotalsRecord totals;
-  std::map<std::uint64_t, std::shared_ptr<File>> files;  // also deleted ones that `gone` keeps
+  Files files;  // also deleted ones that `gone` keeps
   std::map<std::string, std::shared_ptr<File>> names;
   std::map<std::uint32_t, std::uint64_t> log_zones;  // zone -> offset where the pieces begin
 

@@ -44,7 +44,6 @@ class CrashTest : public testing::TestWithParam<const char*> {
   }
 
   void TearDown() override {
-    for (auto& [name, file] : open_) volume_->Release(file);
     open_.clear();
     volume_.reset();
     inner_.reset();
@@ -167,7 +166,6 @@ class CrashTest : public testing::TestWithParam<const char*> {
 
   void Finish(const std::string& name) {
     ASSERT_OK(volume_->FinishWriting(open_[name].get()));
-    volume_->Release(open_[name]);
     open_.erase(name);
   }
 

@@ -24,7 +24,8 @@ Superblock Example() {
                                    .on_active_limit = OnActiveLimit::kFinish,
                                    .gc_victim = Victim::kCostBenefit,
                                    .gc = true,
-                                   .lifetimes = false}};
+                                   .lifetimes = false,
+                                   .max_active = 9}};
   superblock.SetNames("eui.0123456789abcdef", "bench");
   for (std::size_t i = 0; i < superblock.volume.size(); ++i) {
     superblock.volume[i] = static_cast<char>(i * 17);

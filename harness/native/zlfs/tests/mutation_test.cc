@@ -76,7 +76,7 @@ constexpr Field kSuperblockFields[] = {{"magic", 0, 8},
                                        {"gc_victim", 64, 1},
                                        {"gc", 65, 1},
                                        {"lifetimes", 66, 1},
-                                       {"zero", 67, 1},
+                                       {"max_active", 67, 1},
                                        {"identity size", 68, 2},
                                        {"identity", 70, 256},
                                        {"zero", 326, 2},
@@ -263,7 +263,6 @@ class Mutation : public testing::Test {
       ASSERT_OK(volume_->Sync(file.get()));
     }
     ASSERT_OK(volume_->FinishWriting(file.get()));
-    volume_->Release(file);
   }
 
   void ExpectFound(std::uint32_t zone, const std::string& content, const std::string& what) {

@@ -59,7 +59,6 @@ IOStatus Put(Volume* volume, const std::string& name, const std::string& content
   IOStatus status = volume->Append(file.get(), content);
   if (status.ok()) status = volume->Sync(file.get());
   const IOStatus finished = volume->FinishWriting(file.get());
-  volume->Release(file);
   return status.ok() ? finished : status;
 }
 
@@ -82,15 +81,14 @@ TEST(Volume, ReadsWhatWasAppendedAlsoBeforeItIsWritten) {
       ASSERT_EQ(ReadWhole(volume.get(), name), Content(1, 0, size));
     }
     std::string part(300, '\0');
-    std::size_t read = 0;
+    Slice read;
     for (std::uint64_t at = 0; at < size; at += 251) {
-      ASSERT_OK(volume->Read(file.get(), at, part.size(), part.data(), &read));
-      ASSERT_EQ(part.substr(0, read), Content(1, at, std::min<std::uint64_t>(300, size - at)));
+      ASSERT_OK(volume->Read(file.get(), at, part.size(), &read, part.data()));
+      ASSERT_EQ(read.ToString(), Content(1, at, std::min<std::uint64_t>(300, size - at)));
     }
-    ASSERT_OK(volume->Read(file.get(), size + 5, 10, part.data(), &read));
-    EXPECT_EQ(read, 0U);
+    ASSERT_OK(volume->Read(file.get(), size + 5, 10, &read, part.data()));
+    EXPECT_TRUE(read.empty());
     ASSERT_OK(volume->FinishWriting(file.get()));
-    volume->Release(file);
   }
 }
 
@@ -144,10 +142,10 @@ TEST(Volume, AnOpenFileOutlivesItsName) {
   const std::uint64_t live = volume->Space().live;
   EXPECT_GE(live, content.size());
   std::string read(content.size(), '\0');
-  std::size_t n = 0;
-  ASSERT_OK(volume->Read(file.get(), 0, read.size(), read.data(), &n));
+  Slice part;
+  ASSERT_OK(volume->Read(file.get(), 0, read.size(), &part, read.data()));
   EXPECT_EQ(read, content);
-  volume->Release(file);
+  file.reset();
   ASSERT_OK(volume->SyncNames());
   EXPECT_LT(volume->Space().live, live);
 }
@@ -167,7 +165,6 @@ TEST(Volume, ALogSyncCostsOneWriteAndOneFlush) {
   EXPECT_EQ(after.writes - before.writes, 5U);
   EXPECT_EQ(after.flushes - before.flushes, 5U);
   ASSERT_OK(volume->FinishWriting(file.get()));
-  volume->Release(file);
 }
 
 // Files of mixed lifetimes at 90 % utilisation, long enough to write the device several times.
@@ -259,7 +256,7 @@ TEST(Volume, IsFullCleanlyAndOpensAgain) {
 TEST(Volume, ThePaddingOfALogIsCollected) {
   Rig rig;
   const auto volume = rig.Mount();
-  const auto log = Create(volume.get(), "/x.log", FileKind::kLog, LogPlacement());
+  auto log = Create(volume.get(), "/x.log", FileKind::kLog, LogPlacement());
   std::string content;
   for (std::uint64_t i = 0; i < 240;
        ++i) {  // ten zones of pieces that are hardly more than padding
@@ -277,7 +274,7 @@ TEST(Volume, ThePaddingOfALogIsCollected) {
   EXPECT_LT(volume->Space().pad, pad / 4);
   EXPECT_EQ(ReadWhole(volume.get(), "/x.log"), content);
   ASSERT_OK(volume->FinishWriting(log.get()));
-  volume->Release(log);
+  log.reset();
   ASSERT_OK(volume->Close());
   EXPECT_EQ(Violations(rig.device.get()), "");
   EXPECT_EQ(ReadWhole(rig.Mount().get(), "/x.log"), content);
@@ -303,7 +300,6 @@ TEST(Volume, ALogWithoutSpaceWaitsForJobsAndForNothingElse) {
       status = volume->Append(log.get(), Content(2, 0, 90000));
       if (status.ok()) status = volume->Sync(log.get());
       EXPECT_EQ(volume->FinishWriting(log.get()).ok(), status.ok());
-      volume->Release(log);
     }
     EXPECT_TRUE(status.IsNoSpace()) << status.ToString();
     full = true;
@@ -315,8 +311,8 @@ TEST(Volume, ALogWithoutSpaceWaitsForJobsAndForNothingElse) {
   EXPECT_FALSE(full) << "a compaction could still give space back";
   for (const auto& file : compactions) {
     ASSERT_OK(volume->FinishWriting(file.get()));
-    volume->Release(file);
   }
+  compactions.clear();
   writer.join();
 }
 
@@ -354,12 +350,11 @@ TEST(Volume, AReaderKeepsAZoneFromBeingReset) {
       ASSERT_OK(volume->Open("/cold", &file));
       std::string buffer(600000, '\0');
       while (!stop) {
-        std::size_t read = 0;
-        ASSERT_OK(volume->Read(file.get(), 0, buffer.size(), buffer.data(), &read));
+        Slice read;
+        ASSERT_OK(volume->Read(file.get(), 0, buffer.size(), &read, buffer.data()));
         ASSERT_EQ(buffer, expected);
         ++reads;
       }
-      volume->Release(file);
     });
   }
   // Interleaved with the cold content, so that collecting has to move it.
@@ -386,7 +381,6 @@ TEST(Volume, ConcurrentWritersKeepTheLimit) {
         ASSERT_OK(volume->Sync(log.get()));
       }
       ASSERT_OK(volume->FinishWriting(log.get()));
-      volume->Release(log);
     });
   }
   for (std::thread& writer : writers) writer.join();
@@ -421,7 +415,6 @@ TEST(Volume, AReadOnlyMountChangesNothing) {
   EXPECT_EQ(before.writes, after.writes);
   EXPECT_EQ(before.resets, after.resets);
   ASSERT_OK(writer->FinishWriting(log.get()));
-  writer->Release(log);
 }
 
 TEST(Volume, ImportsAndCountsIt) {
@@ -524,7 +517,6 @@ TEST(Refusal, AnyChangeOfTheMetadata) {
     ASSERT_OK(Put(volume.get(), "/x.sst", Content(2, 0, 900)));
     ASSERT_OK(volume->Append(log.get(), Content(1, 700, 100)));
     ASSERT_OK(volume->FinishWriting(log.get()));
-    volume->Release(log);
     ASSERT_OK(volume->Delete("/x.sst"));
     log_zone = volume->Files()[0].extents[0].zone;
   }
@@ -589,7 +581,6 @@ TEST(Failure, WhatAFailedSyncDidNotWriteIsNeverWrittenLater) {
     EXPECT_TRUE(volume->Append(file.get(), " more").IsNoSpace());
     EXPECT_TRUE(volume->Sync(file.get()).IsNoSpace());
     EXPECT_TRUE(volume->FinishWriting(file.get()).IsNoSpace());
-    volume->Release(file);
     EXPECT_EQ(ReadWhole(volume.get(), name), "synced");
   }
   ASSERT_OK(volume->Close());
@@ -642,9 +633,25 @@ TEST(Failure, OfflineAndReadOnlyZones) {
   std::shared_ptr<File> file;
   ASSERT_OK(volume->Open("/a", &file));
   char byte;
-  std::size_t read = 0;
-  EXPECT_ERROR(volume->Read(file.get(), 0, 1, &byte, &read), DeviceError::kZoneOffline);
-  volume->Release(file);
+  Slice read;
+  EXPECT_ERROR(volume->Read(file.get(), 0, 1, &read, &byte), DeviceError::kZoneOffline);
+}
+
+// Two tenants of one namespace divide its active zones between them.
+TEST(Policy, KeepsToItsShareOfTheActiveZones) {
+  Policy policy;
+  ASSERT_OK(ChangePolicy({{"max_active", "8"}}, &policy));
+  Rig rig("zones=60&zone_size=128K&max_active=14", policy);
+  const auto volume = rig.Mount();
+  ASSERT_NE(volume, nullptr);
+  std::uint32_t most = 0;
+  for (int i = 0; i < 12; ++i) {
+    ASSERT_OK(Put(volume.get(), "/" + std::to_string(i), Content(7, 0, 9000)));
+    most = std::max(most, volume->Space().active_zones);
+  }
+  EXPECT_LE(most, 8 - kMetadataZones);
+  EXPECT_TRUE(ChangePolicy({{"max_active", "5"}}, &policy).IsInvalidArgument());
+  ASSERT_OK(ChangePolicy({{"max_active", "0"}}, &policy));
 }
 
 TEST(Failure, ADeviceThatLowersItsLimit) {
@@ -658,10 +665,8 @@ TEST(Failure, ADeviceThatLowersItsLimit) {
       ASSERT_OK(volume->Append(files.back().get(), Content(7, 0, 9000)));
       ASSERT_OK(volume->Sync(files.back().get()));
     }
-    for (const auto& file : files) {
-      ASSERT_OK(volume->FinishWriting(file.get()));
-      volume->Release(file);
-    }
+    for (const auto& file : files) ASSERT_OK(volume->FinishWriting(file.get()));
+    files.clear();
     EXPECT_GT(volume->Space().active_zones, 8U);
   }
   rig.device->SetLimits(7, 7);

@@ -82,10 +82,9 @@ inline std::string ReadWhole(Volume* volume, const std::string& name) {
   EXPECT_OK(volume->Open(name, &file));
   if (file == nullptr) return {};
   std::string content(volume->Size(file.get()), '\0');
-  std::size_t read = 0;
-  EXPECT_OK(volume->Read(file.get(), 0, content.size(), content.data(), &read));
-  EXPECT_EQ(read, content.size());
-  volume->Release(file);
+  Slice read;
+  EXPECT_OK(volume->Read(file.get(), 0, content.size(), &read, content.data()));
+  EXPECT_EQ(read.size(), content.size());
   return content;
 }
 

@@ -55,8 +55,7 @@ IOStatus FromSeed(std::uint64_t size, std::uint64_t seed, Source* source) {
 IOStatus MountToRead(const Arguments& arguments, std::unique_ptr<Volume>* volume) {
   std::unique_ptr<ZonedDevice> device;
   RETURN_IF_ERROR(OpenDevice(arguments.device, Access::kReadOnly, nullptr, &device));
-  return Volume::Mount(std::move(device), {.read_only = true, .policy = {}, .ledger_path = {}},
-                       volume);
+  return Volume::Mount(std::move(device), {.read_only = true}, volume);
 }
 
 }  // namespace
@@ -85,6 +84,7 @@ IOStatus RunImport(Arguments* arguments) {
     RETURN_IF_ERROR(MakePath(arguments->aux));
     options.ledger_path = arguments->aux + "/ledger.jsonl";
   }
+  options.trace_path = arguments->trace;
   std::unique_ptr<Volume> volume;
   RETURN_IF_ERROR(Volume::Mount(std::move(device), options, &volume));
   std::uint64_t bytes = 0;

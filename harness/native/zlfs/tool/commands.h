@@ -15,6 +15,7 @@ struct Arguments {
   std::string device;  // "dev:…", "mem:…" or "file:…"
   std::string format = "table";
   std::string aux;
+  std::string trace;
   std::string label;
   std::string erase;
   OptionMap policy;

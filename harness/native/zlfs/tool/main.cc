@@ -1,28 +1,20 @@
 // zlfs: makes, fills and inspects volumes. docs/zlfs.md describes what they are.
 
-#include <CLI/CLI.hpp>
-#include <algorithm>
-#include <cstdio>
-#include <exception>
 #include <string>
-#include <string_view>
-#include <utility>
 
+#include "command_line/program.h"
 #include "zlfs/tool/commands.h"
 
 namespace zlfs::tool {
 namespace {
 
-enum Exit : int { kDone = 0, kViolated = 1, kUsage = 2, kRefused = 3, kFailed = 4 };
+using command_line::kFailed;
+using command_line::kRefused;
+using command_line::kUsage;
 
-struct Meaning {
-  std::string_view name;  // which a status' message begins with
-  Exit exit;
-  std::string_view hint;
-};
+constexpr int kViolated = 1;
 
-// Everything else is kFailed.
-constexpr Meaning kMeanings[] = {
+constexpr command_line::Meaning kMeanings[] = {
     {"bad-spec", kUsage, "name a device as nvme0n2, /dev/nvme0n2, file:PATH?… or mem:NAME?…"},
     {"bad-option", kUsage, "docs/zlfs.md lists options and values"},
     {"unknown-option", kUsage, "docs/zlfs.md lists the options"},
@@ -47,14 +39,11 @@ constexpr Meaning kMeanings[] = {
     {"zone-", kFailed, "the device gave zones up: zlfs df, nvme zns report-zones"},
     {"", kFailed, "see the kernel's log"}};
 
-Exit Complain(const IOStatus& status) {
-  const std::string text = status.getState() == nullptr ? status.ToString() : status.getState();
-  const auto* const meaning =
-      std::find_if(std::begin(kMeanings), std::end(kMeanings),
-                   [&text](const Meaning& one) { return text.starts_with(one.name); });
-  std::fprintf(stderr, "zlfs: %s\nhint: %s\n", text.c_str(), meaning->hint.data());
-  return meaning->exit;
-}
+constexpr command_line::Program kProgram = {
+    .name = "zlfs",
+    .what = "Makes, fills and inspects volumes of zlfs, a RocksDB file system on zoned devices.",
+    .help = "zlfs --help, zlfs COMMAND --help",
+    .meanings = kMeanings};
 
 void AddFormat(CLI::App* command, Arguments* arguments) {
   command->add_option("--format", arguments->format, "table or json (table)")
@@ -65,20 +54,12 @@ void AddMkfs(CLI::App* command, Arguments* arguments) {
   command->add_option("--aux", arguments->aux, "directory to make, for LOCK, LOG and the ledger");
   command->add_option("--label", arguments->label, "at most 31 bytes");
   command->add_option("--erase", arguments->erase, "identity of a device whose data may go");
-  // Policies are named as in URIs, but with hyphens.
-  for (const PolicyField& field : kPolicyFields) {
-    const std::string name(field.name);
-    std::string flag = "--" + name;
-    std::replace(flag.begin(), flag.end(), '_', '-');
-    const auto set = [arguments, name](const std::string& value) {
-      arguments->policy[name] = value;
-    };
-    command->add_option_function<std::string>(flag, set, std::string(field.what));
-  }
+  command_line::AddPolicies(command, &arguments->policy);
 }
 
 void AddImport(CLI::App* command, Arguments* arguments) {
   command->add_option("--aux", arguments->aux, "directory whose ledger.jsonl gets the counts");
+  command->add_option("--trace", arguments->trace, "file that gets the trace of allocations");
   command->add_option("--name", arguments->name, "of the new file")->required();
   CLI::App* const content = command->add_option_group("content")->require_option(1);
   content->add_option("--from", arguments->from, "file to copy");
@@ -109,46 +90,27 @@ constexpr Command kCommands[] = {
     {"dump", "superblock, files, extents and zones as JSON", "", RunDump,
      [](CLI::App*, Arguments*) {}}};
 
-int Run(int argc, char** argv) {
-  CLI::App app("Makes, fills and inspects volumes of zlfs, a RocksDB file system on zoned devices.",
-               "zlfs");
-  app.require_subcommand(1);
-  Arguments arguments;
-  IOStatus status;
+void AddCommands(CLI::App* app, Arguments* arguments, IOStatus* status) {
+  app->require_subcommand(1);
   for (const Command& command : kCommands) {
-    CLI::App* const added = app.add_subcommand(command.name, command.what);
-    added
-        ->add_option("--device", arguments.device,
-                     "nvme0n2, /dev/nvme0n2, file:PATH?… or mem:NAME?…")
-        ->required()
-        ->transform([](const std::string& name) {
-          return name.find(':') == std::string::npos ? "dev:" + name : name;
-        });
-    command.add_options(added, &arguments);
+    CLI::App* const added = app->add_subcommand(command.name, command.what);
+    command_line::AddDevice(added, &arguments->device);
+    command.add_options(added, arguments);
     added->footer(std::string("Example:\n  zlfs ") + command.name + " --device=nvme0n2" +
                   command.example);
-    added->callback([&] { status = command.run(&arguments); });
+    added->callback([&command, arguments, status] { *status = command.run(arguments); });
   }
-  try {
-    app.parse(argc, argv);
-  } catch (const CLI::Success& done) {
-    return app.exit(done);
-  } catch (const CLI::ParseError& error) {
-    std::fprintf(stderr, "zlfs: %s\nhint: zlfs --help, zlfs COMMAND --help\n", error.what());
-    return kUsage;
-  }
-  if (!status.ok()) return Complain(status);
-  return arguments.violated ? kViolated : kDone;
+}
+
+int Run(int argc, char** argv) {
+  Arguments arguments;
+  const int exit = command_line::Main(
+      kProgram, argc, argv,
+      [&arguments](CLI::App* app, IOStatus* status) { AddCommands(app, &arguments, status); });
+  return arguments.violated ? kViolated : exit;
 }
 
 }  // namespace
 }  // namespace zlfs::tool
 
-int main(int argc, char** argv) {
-  try {
-    return zlfs::tool::Run(argc, argv);
-  } catch (const std::exception& error) {
-    std::fprintf(stderr, "zlfs: %s\nhint: this is a defect\n", error.what());
-    return zlfs::tool::kFailed;
-  }
-}
+int main(int argc, char** argv) { return zlfs::tool::Run(argc, argv); }

@@ -17,7 +17,9 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <span>
 #include <string>
+#include <string_view>
 
 #include "zlfs/zoned/device.h"
 
@@ -33,18 +35,19 @@ struct EmulatedShape {
   std::uint64_t cache = 0;  // 1: volatile
 };
 
+inline constexpr std::string_view kCacheNames[] = {"none", "volatile"};
+
 // The fields of a shape by the names that options and messages use.
 struct ShapeField {
   const char* name;
   std::uint64_t EmulatedShape::*value;
+  std::span<const std::string_view> words = {};
 };
-inline constexpr ShapeField kShapeFields[] = {{"block_size", &EmulatedShape::block_size},
-                                              {"zones", &EmulatedShape::zones},
-                                              {"zone_size", &EmulatedShape::zone_size},
-                                              {"zone_capacity", &EmulatedShape::zone_capacity},
-                                              {"max_active", &EmulatedShape::max_active},
-                                              {"max_open", &EmulatedShape::max_open},
-                                              {"cache", &EmulatedShape::cache}};
+inline constexpr ShapeField kShapeFields[] = {
+    {"block_size", &EmulatedShape::block_size},   {"zones", &EmulatedShape::zones},
+    {"zone_size", &EmulatedShape::zone_size},     {"zone_capacity", &EmulatedShape::zone_capacity},
+    {"max_active", &EmulatedShape::max_active},   {"max_open", &EmulatedShape::max_open},
+    {"cache", &EmulatedShape::cache, kCacheNames}};
 
 // What somebody asks of a shape, by field name: a device that is made takes it with the defaults of
 // zlfs/zoned/open.h, a device that exists has to agree with it.

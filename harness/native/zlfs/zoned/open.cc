@@ -1,10 +1,9 @@
 #include "zlfs/zoned/open.h"
 
+#include <algorithm>
 #include <charconv>
-#include <optional>
 #include <regex>
 #include <sstream>
-#include <string_view>
 #include <system_error>
 #include <utility>
 
@@ -15,28 +14,12 @@ namespace {
 
 IOStatus Bad(const std::string& why) { return MakeError(DeviceError::kBadSpec, why); }
 
-// "64", "64K", "64M" or "64G" as bytes; the cache's words.
-std::optional<std::uint64_t> ParseValue(const ShapeField& field, std::string_view text) {
-  if (field.value == &EmulatedShape::cache) {
-    if (text != "none" && text != "volatile") return std::nullopt;
-    return text == "volatile" ? 1 : 0;
-  }
-  std::uint64_t number = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  const std::string_view unit = text.substr(static_cast<std::size_t>(end - text.data()));
-  const std::size_t place = std::string_view("KMG").find(unit.empty() ? 'K' : unit.front());
-  const std::size_t shift = unit.empty() ? 0 : 10 * (place + 1);
-  const bool known = unit.size() <= 1 && place != std::string_view::npos;
-  if (error != std::errc() || !known || number > (~std::uint64_t{0} >> shift)) return std::nullopt;
-  return number << shift;
-}
-
 // Takes the options of emulated devices out of the map.
 IOStatus TakeShape(OptionMap* options, ShapeRequest* request) {
   for (const ShapeField& field : kShapeFields) {
     const auto node = options->extract(field.name);
     if (node.empty()) continue;
-    const auto value = ParseValue(field, node.mapped());
+    const auto value = OptionValue(node.mapped(), field.words);
     if (!value) {
       return Bad(node.key() + "=" + node.mapped() +
                  ": a number, with K, M or G if it is a size; none or volatile if it is the cache");
@@ -47,6 +30,23 @@ IOStatus TakeShape(OptionMap* options, ShapeRequest* request) {
 }
 
 }  // namespace
+
+std::optional<std::uint64_t> OptionValue(std::string_view text,
+                                         std::span<const std::string_view> words) {
+  if (!words.empty()) {
+    const auto word = std::find(words.begin(), words.end(), text);
+    if (word == words.end()) return std::nullopt;
+    return static_cast<std::uint64_t>(word - words.begin());
+  }
+  std::uint64_t number = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  const std::string_view unit = text.substr(static_cast<std::size_t>(end - text.data()));
+  const std::size_t place = std::string_view("KMG").find(unit.empty() ? 'K' : unit.front());
+  const std::size_t shift = unit.empty() ? 0 : 10 * (place + 1);
+  const bool known = unit.size() <= 1 && place != std::string_view::npos;
+  if (error != std::errc() || !known || number > (~std::uint64_t{0} >> shift)) return std::nullopt;
+  return number << shift;
+}
 
 IOStatus NothingLeft(const OptionMap& options) {
   if (options.empty()) return IOStatus::OK();

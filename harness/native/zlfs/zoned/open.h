@@ -16,9 +16,13 @@
 
 #pragma once
 
+#include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
+#include <span>
 #include <string>
+#include <string_view>
 
 #include "zlfs/zoned/device.h"
 #include "zlfs/zoned/sysfs.h"
@@ -31,6 +35,10 @@ using OptionMap = std::map<std::string, std::string>;
 // own are left to `options`; where it is null there must be none ("unknown-option").
 IOStatus OpenDevice(const std::string& text, Access access, OptionMap* options,
                     std::unique_ptr<ZonedDevice>* device);
+// What an option's text stands for: the place of a word among `words`, or where there are none
+// "64", "64K", "64M" or "64G" as a number.
+std::optional<std::uint64_t> OptionValue(std::string_view text,
+                                         std::span<const std::string_view> words);
 IOStatus NothingLeft(const OptionMap& options);  // "unknown-option" when something is
 
 // `name` is a kernel name (nvme0n2) or a path, also a link of /dev/disk/by-id. Reading and

@@ -1,0 +1,87 @@
+// What the command line programs that stand on zlfs' parts share: options that mean the same in
+// each, and how a program ends. stdout is data, stderr is talk: what is wrong, and what helps.
+
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <cstdio>
+#include <exception>
+#include <functional>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "zlfs/alloc/policy.h"
+#include "zlfs/zoned/open.h"
+
+namespace command_line {
+
+enum Exit : int { kDone = 0, kUsage = 2, kRefused = 3, kFailed = 4 };
+
+struct Meaning {
+  std::string_view name;  // which a status' message begins with
+  Exit exit;
+  const char* hint;
+};
+
+struct Program {
+  const char* name;
+  const char* what;
+  const char* help;                   // the hint for a command line that cannot be understood
+  std::span<const Meaning> meanings;  // the last one's name is empty: it is that of all others
+  bool on_one_line = false;           // the hint in brackets
+};
+
+inline Exit Complain(const Program& program, Exit exit, const std::string& text, const char* hint) {
+  std::fprintf(stderr, program.on_one_line ? "%s: %s (%s)\n" : "%s: %s\nhint: %s\n", program.name,
+               text.c_str(), hint);
+  return exit;
+}
+
+// `add` adds options and sub-commands, whose callbacks do the work and set the status.
+inline int Main(const Program& program, int argc, char** argv,
+                const std::function<void(CLI::App* app, zlfs::IOStatus* status)>& add) {
+  CLI::App app(program.what, program.name);
+  zlfs::IOStatus status;
+  try {
+    add(&app, &status);
+    app.parse(argc, argv);
+  } catch (const CLI::Success& done) {
+    return app.exit(done);
+  } catch (const CLI::ParseError& error) {
+    return Complain(program, kUsage, error.what(), program.help);
+  } catch (const std::exception& error) {
+    return Complain(program, kFailed, error.what(), "this is a defect");
+  }
+  if (status.ok()) return kDone;
+  const std::string text = status.getState() == nullptr ? status.ToString() : status.getState();
+  const Meaning& meaning =
+      *std::find_if(program.meanings.begin(), program.meanings.end(),
+                    [&text](const Meaning& one) { return text.starts_with(one.name); });
+  return Complain(program, meaning.exit, text, meaning.hint);
+}
+
+inline void AddDevice(CLI::App* command, std::string* device) {
+  command->add_option("--device", *device, "nvme0n2, /dev/nvme0n2, file:PATH?… or mem:NAME?…")
+      ->required()
+      ->transform([](const std::string& name) {
+        return name.find(':') == std::string::npos ? "dev:" + name : name;
+      });
+}
+
+// Policies are named as in URIs, but with hyphens. Without `except`, if that is one of them.
+inline void AddPolicies(CLI::App* command, zlfs::OptionMap* policies,
+                        std::string_view except = "") {
+  for (const zlfs::PolicyField& field : zlfs::kPolicyFields) {
+    if (field.name == except) continue;
+    const std::string name(field.name);
+    std::string flag = "--" + name;
+    std::replace(flag.begin(), flag.end(), '_', '-');
+    command->add_option_function<std::string>(
+        flag, [policies, name](const std::string& value) { (*policies)[name] = value; },
+        std::string(field.what));
+  }
+}
+
+}  // namespace command_line

@@ -1,0 +1,235 @@
+// zlfs-replay: plays a recorded trace of allocations at the recorded setting or at another one, and
+// prints what zlfs's ledger would say. docs/replay.md.
+
+#include <cstdio>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "command_line/program.h"
+#include "replay/counterfactual.h"
+#include "replay/model.h"
+#include "replay/recorded.h"
+#include "replay/trace.h"
+#include "zlfs/format/superblock.h"
+#include "zlfs/fs/volume.h"
+
+namespace zlfs::replay {
+namespace {
+
+using Json = nlohmann::json;
+
+using command_line::kFailed;
+using command_line::kRefused;
+using command_line::kUsage;
+
+struct Arguments {
+  std::string trace;
+  bool info = false;
+  bool own_rules = false;
+  std::optional<std::uint64_t> zone_capacity;
+  std::optional<std::uint32_t> zones;
+  std::optional<std::uint32_t> max_active;
+  OptionMap policy;
+};
+
+constexpr command_line::Meaning kMeanings[] = {
+    {"bad-option", kUsage, "docs/zlfs.md lists options and values"},
+    {"unknown-option", kUsage, "docs/zlfs.md lists the options"},
+    {"bad-setting", kUsage, "see zlfs-replay --help"},
+    {"missing", kRefused, "name a trace that zlfs recorded (option trace of its URI)"},
+    {"bad-trace", kRefused, "the file is damaged, or no trace of zlfs"},
+    {"newer-trace", kRefused, "it was recorded by a newer zlfs: use its zlfs-replay"},
+    {"unfinished", kRefused, "the recorded program was killed: record again"},
+    {"device-trouble", kRefused, "only what a sound device did can be replayed"},
+    {"diverged", kFailed, "it was recorded by another version of the allocator: record again"},
+    {"", kFailed, "this is a defect"}};
+
+constexpr command_line::Program kProgram = {
+    .name = "zlfs-replay",
+    .what = "Plays a recorded trace of zlfs's allocations at any setting; JSON on stdout.",
+    .help = "zlfs-replay --help",
+    .meanings = kMeanings};
+
+Json PolicyJson(const Policy& policy) {
+  Json json;
+  for (const PolicyField& field : kPolicyFields) {
+    const std::uint8_t value = policy.*field.value;
+    if (field.words.empty()) json[field.name] = value;
+    if (!field.words.empty()) json[field.name] = field.words[value];
+  }
+  return json;
+}
+
+Json SettingJson(const Setting& setting) {
+  Json json = PolicyJson(setting.policy);
+  json["block_size"] = setting.block_size;
+  json["zone_capacity"] = setting.zone_capacity;
+  json["zones"] = setting.zones;
+  // The device's limit: two more are the metadata log's.
+  json["max_active"] = setting.active_budget == 0 ? 0 : setting.active_budget + kMetadataZones;
+  return json;
+}
+
+// The recorded setting as the arguments change it: as many bytes of capacity, unless they say how
+// many zones there are.
+IOStatus Apply(const Arguments& arguments, Setting* setting) {
+  RETURN_IF_ERROR(ChangePolicy(arguments.policy, &setting->policy));
+  if (arguments.zone_capacity) {
+    const std::uint64_t capacity = *arguments.zone_capacity;
+    if (capacity == 0 || capacity % setting->block_size != 0) {
+      return IOStatus::InvalidArgument("bad-setting", "a zone capacity has to be whole blocks of " +
+                                                          std::to_string(setting->block_size));
+    }
+    const std::uint64_t total = setting->zone_capacity * setting->zones;
+    setting->zones = static_cast<std::uint32_t>(total / capacity);
+    setting->zone_capacity = capacity;
+  }
+  if (arguments.zones) setting->zones = *arguments.zones;
+  if (arguments.max_active) {
+    const std::uint32_t limit = *arguments.max_active;
+    if (limit != 0 && limit < kMinActiveZones) {
+      return IOStatus::InvalidArgument(
+          "bad-setting",
+          "zlfs needs " + std::to_string(kMinActiveZones) + " active zones, or no limit (0)");
+    }
+    setting->active_budget = limit == 0 ? 0 : limit - kMetadataZones;
+  }
+  return IOStatus::OK();
+}
+
+Json SpaceJson(const SpaceUse& space) {
+  Json json = Named(space);
+  json["kept"] = space.kept;
+  return json;
+}
+
+// What of the ledger is replayed and differs from what was recorded.
+std::vector<std::string> Differences(const Json& replayed, const Json& recorded) {
+  std::vector<std::string> names;
+  const auto compare = [&](const char* pointer) {
+    const Json::json_pointer at(pointer);
+    if (replayed.at(at) != recorded.at(at)) names.emplace_back(pointer);
+  };
+  for (const std::string_view cause : kCauseNames) {
+    if (cause != "metadata") compare(("/written/" + std::string(cause)).c_str());
+  }
+  for (const std::string_view cause : kFinishNames) {
+    if (cause != "metadata") compare(("/finishes/" + std::string(cause)).c_str());
+  }
+  for (const char* const name : {"/resets/data", "/collected_zones", "/space", "/zones"}) {
+    compare(name);
+  }
+  return names;
+}
+
+// The model's counts as a line of the ledger. What the metadata log did is as it was recorded.
+Json MountJson(const Model& model, const Mount& mount, bool recorded_rules) {
+  Json line = LedgerCounts(model.totals(), model.collected_zones(), SpaceOf(model.allocator()),
+                           model.retired());
+  line["zones"] = LedgerZones(model.allocator());
+  const Json recorded = Json::parse(mount.ledger);
+  if (recorded_rules) line["differences"] = Differences(line, recorded);
+  line["written"]["metadata"] = recorded["written"]["metadata"];
+  line["resets"]["metadata"] = recorded["resets"]["metadata"];
+  line["finishes"]["metadata"] = recorded["finishes"]["metadata"];
+  line["flushes"] = recorded["flushes"];
+  line["mounted"] = recorded["mounted"];
+  line["samples"] = Json::array();
+  for (const Sample& sample : model.samples()) {
+    Json space = SpaceJson(sample.space);
+    space["written"] = sample.written;
+    line["samples"].push_back(std::move(space));
+  }
+  return line;
+}
+
+IOStatus Info(const std::vector<Mount>& mounts) {
+  Json told = {{"schema_version", 1}, {"mounts", Json::array()}};
+  for (const Mount& mount : mounts) {
+    Json one = SettingJson(SettingOf(mount));
+    one["events"] = mount.events.size();
+    one["recorded"] = Json::parse(mount.ledger);
+    told["mounts"].push_back(std::move(one));
+  }
+  std::puts(told.dump().c_str());
+  return IOStatus::OK();
+}
+
+IOStatus Run(const Arguments& arguments) {
+  std::vector<Mount> mounts;
+  RETURN_IF_ERROR(ReadTrace(arguments.trace, &mounts));
+  for (const Mount& mount : mounts) {
+    if (mount.zones.size() < kMinZones) {
+      return IOStatus::Corruption("bad-trace", "a device of too few zones");
+    }
+  }
+  if (arguments.info) return Info(mounts);
+  Setting first = SettingOf(mounts.front());
+  const Json as_recorded = SettingJson(first);
+  RETURN_IF_ERROR(Apply(arguments, &first));
+  const bool changed = SettingJson(first) != as_recorded;
+  const bool recorded_rules = !changed && !arguments.own_rules;
+  Json result = {{"schema_version", 1},
+                 {"setting", SettingJson(first)},
+                 {"recorded_setting", as_recorded},
+                 {"counterfactual", changed},
+                 {"rules", recorded_rules ? "recorded" : "own"},
+                 {"status", "ok"},
+                 {"mounts", Json::array()}};
+  Model model;
+  RecordedPlayer recorded(&model);
+  CounterfactualPlayer counterfactual(&model);
+  std::optional<Infeasible> infeasible;
+  if (first.zones < kMinZones) {
+    infeasible =
+        Infeasible{.cause = "mkfs", .space = {.capacity = first.zone_capacity * first.zones}};
+  }
+  for (std::size_t i = 0; i < mounts.size() && !infeasible; ++i) {
+    Setting setting = SettingOf(mounts[i]);
+    RETURN_IF_ERROR(Apply(arguments, &setting));
+    if (recorded_rules) RETURN_IF_ERROR(recorded.Play(mounts[i]));
+    if (!recorded_rules) infeasible = counterfactual.Play(mounts[i], setting);
+    result["mounts"].push_back(MountJson(model, mounts[i], recorded_rules));
+  }
+  result["wear"] = model.wear();
+  if (infeasible) {
+    result["status"] = "infeasible";
+    result["infeasible"] = {{"mount", result["mounts"].size()},     {"event", infeasible->event},
+                            {"written", infeasible->written},       {"cause", infeasible->cause},
+                            {"asked", infeasible->asked},           {"least_zones", kMinZones},
+                            {"space", SpaceJson(infeasible->space)}};
+  }
+  std::puts(result.dump().c_str());
+  return IOStatus::OK();
+}
+
+void AddOptions(CLI::App* app, Arguments* arguments) {
+  app->footer(
+      "Example:\n  zlfs-replay trace.alc --zone-capacity=33554432 --finish-occupancy-pct=80");
+  app->add_option("trace", arguments->trace, "file that zlfs recorded")->required();
+  app->add_flag("--info", arguments->info, "say what was recorded, and play nothing");
+  app->add_flag("--own-rules", arguments->own_rules,
+                "play as other settings are played, although it is the recorded one");
+  app->add_option("--zone-capacity", arguments->zone_capacity,
+                  "bytes; there are as many zones as fit into the recorded capacity");
+  app->add_option("--zones", arguments->zones, "number of zones")->check(CLI::Range(1U, 1U << 24));
+  app->add_option("--max-active", arguments->max_active, "limit of active zones, 0: none");
+  // Drive and policy limit one budget of active zones.
+  command_line::AddPolicies(app, &arguments->policy, "max_active");
+}
+
+}  // namespace
+}  // namespace zlfs::replay
+
+int main(int argc, char** argv) {
+  using namespace zlfs::replay;
+  Arguments arguments;
+  return command_line::Main(kProgram, argc, argv,
+                            [&arguments](CLI::App* app, zlfs::IOStatus* status) {
+                              AddOptions(app, &arguments);
+                              app->callback([&arguments, status] { *status = Run(arguments); });
+                            });
+}

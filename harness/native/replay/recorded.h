@@ -1,0 +1,41 @@
+// Replays a mount at the setting it was recorded with: the allocator is asked what it was asked
+// then, in that order, and has to decide the same each time.
+
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <utility>
+
+#include "replay/model.h"
+
+namespace zlfs::replay {
+
+class RecordedPlayer {
+ public:
+  explicit RecordedPlayer(Model* model) : model_(model) {}
+
+  // Errors: "diverged", with the event and both decisions.
+  IOStatus Play(const Mount& mount);
+
+ private:
+  struct Pending {
+    AskEvent ask;
+    Decision grant;
+  };
+
+  void Begin(const Mount& mount);
+  bool Take(const AskEvent& ask);
+  bool Take(const StepEvent& event);
+  bool Take(const MountEvent&) { return false; }
+  bool Take(const ZoneEvent&) { return false; }
+  bool Take(const FileEvent&) { return false; }
+  bool Take(const CloseEvent&) { return false; }
+
+  Model* const model_;
+  std::map<std::pair<bool, std::uint64_t>, Pending> pending_;  // by (a copy?, subject)
+  std::map<std::uint32_t, FinishCause> finishing_;
+  bool hard_ = true;  // the reclaiming that is under way
+};
+
+}  // namespace zlfs::replay

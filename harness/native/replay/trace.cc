@@ -1,0 +1,101 @@
+#include "replay/trace.h"
+
+#include <cstring>
+#include <fstream>
+#include <iterator>
+#include <utility>
+#include <variant>
+
+#include "zlfs/format/sealed.h"
+#include "zlfs/zoned/errors.h"
+
+namespace zlfs::replay {
+namespace {
+
+IOStatus Bad(std::uint64_t offset, const std::string& what) {
+  return IOStatus::Corruption("bad-trace", "byte " + std::to_string(offset) + ": " + what);
+}
+
+// Puts events into the mount that they belong to. False: they are out of order.
+struct Sorter {
+  std::vector<Mount>* mounts;
+  bool open = false;
+  bool trouble = false;
+
+  bool operator()(MountEvent& event) {
+    if (open || event.policy.size() != sizeof(Policy) || event.block_size == 0) return false;
+    open = true;
+    Mount& mount = mounts->emplace_back();
+    mount.block_size = event.block_size;
+    mount.active_budget = event.active_budget;
+    std::memcpy(&mount.policy, event.policy.data(), sizeof(Policy));
+    return true;
+  }
+  bool operator()(ZoneEvent& event) {
+    if (open) mounts->back().zones.push_back(event);
+    return open;
+  }
+  bool operator()(FileEvent& event) {
+    if (open) mounts->back().files.push_back(std::move(event));
+    return open;
+  }
+  bool operator()(AskEvent& event) {
+    if (open) mounts->back().events.emplace_back(event);
+    return open;
+  }
+  bool operator()(StepEvent& event) {
+    if (event.step > static_cast<std::uint32_t>(Step::kTrouble)) return false;
+    trouble = trouble || event.step == static_cast<std::uint32_t>(Step::kTrouble);
+    if (open) mounts->back().events.emplace_back(event);
+    return open;
+  }
+  bool operator()(CloseEvent& event) {
+    if (open) mounts->back().ledger = std::move(event.ledger);
+    return std::exchange(open, false);
+  }
+};
+
+}  // namespace
+
+IOStatus ReadTrace(const std::string& path, std::vector<Mount>* mounts) {
+  std::ifstream file(path, std::ios::binary);
+  if (!file) return IOStatus::PathNotFound("missing", path);
+  const std::string bytes{std::istreambuf_iterator<char>(file), {}};
+  const std::string_view all(bytes);
+  Sorter sorter{.mounts = mounts};
+  std::uint64_t number = 0;
+  std::uint64_t previous = 0;
+  for (std::size_t at = 0; at < all.size();) {
+    SealedHeader header;
+    if (at + kHeaderSize > all.size()) return IOStatus::Corruption("unfinished", "a chunk is torn");
+    if (!ReadHeader(all.substr(at), kTraceMagic, &header)) return Bad(at, "no chunk begins here");
+    if (header.generation > kTraceVersion) {
+      return IOStatus::NotSupported("newer-trace", "version " + std::to_string(header.generation));
+    }
+    const std::size_t size = kHeaderSize + header.size;
+    if (at + size > all.size()) return IOStatus::Corruption("unfinished", "a chunk is torn");
+    if (!ContentIsRight(all.substr(at, size), header)) return Bad(at, "wrong checksum");
+    if (!sorter.open) number = previous = 0;  // each mount counts for itself
+    if (header.number != ++number || header.previous != previous) {
+      return header.number == 1 ? IOStatus::Corruption("unfinished", "a mount has no end")
+                                : Bad(at, "a chunk is missing");
+    }
+    previous = header.checksum;
+    std::vector<Event> events;
+    if (!DecodeEvents(all.substr(at + kHeaderSize, header.size), &events)) {
+      return Bad(at, "malformed events");
+    }
+    for (Event& event : events) {
+      if (!std::visit(sorter, event)) return Bad(at, "events are out of order");
+    }
+    at += size;
+  }
+  if (mounts->empty()) return Bad(0, "it is empty");
+  if (sorter.open) return IOStatus::Corruption("unfinished", "the last mount has no end");
+  if (sorter.trouble) {
+    return IOStatus::NotSupported("device-trouble", "zones failed, or were finished at a mount");
+  }
+  return IOStatus::OK();
+}
+
+}  // namespace zlfs::replay

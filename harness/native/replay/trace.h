@@ -1,0 +1,29 @@
+// Reads traces of allocations (zlfs/format/event.h, docs/replay.md).
+
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "zlfs/alloc/policy.h"
+#include "zlfs/format/event.h"
+#include "zlfs/zoned/errors.h"
+
+namespace zlfs::replay {
+
+// One mount, from its beginning to its end.
+struct Mount {
+  std::uint64_t block_size = 0;
+  std::uint32_t active_budget = 0;
+  Policy policy;
+  std::vector<ZoneEvent> zones;
+  std::vector<FileEvent> files;
+  std::vector<Event> events;  // AskEvent and StepEvent
+  std::string ledger;         // its last line
+};
+
+// Errors: "missing", "bad-trace", "newer-trace", "unfinished", "device-trouble".
+IOStatus ReadTrace(const std::string& path, std::vector<Mount>* mounts);
+
+}  // namespace zlfs::replay

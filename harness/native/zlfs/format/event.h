@@ -1,0 +1,110 @@
+// Events of an allocation trace (docs/replay.md): what an allocator's decisions depend on, in the
+// order in which they were made, and what was decided. Encoded like records.
+//
+// A trace is a file of sealed chunks (format/sealed.h: subject and position 0, `generation` the
+// format's version, numbered from 1 on in each mount) of these events. A mount begins with
+// MountEvent, its zones and files, and ends with CloseEvent.
+
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <tuple>
+#include <variant>
+#include <vector>
+
+#include "zlfs/format/record.h"
+
+namespace zlfs {
+
+inline constexpr std::uint32_t kTraceMagic = 0x4352545a;  // "ZTRC"
+inline constexpr std::uint64_t kTraceVersion = 1;
+
+struct MountEvent {
+  static constexpr std::uint64_t kType = 1;
+  std::uint64_t block_size = 0;
+  std::uint32_t active_budget = 0;  // active zones for data; 0: no limit
+  std::string policy;               // bytes, as in the superblock
+
+  static auto Fields(auto& r) { return std::tie(r.block_size, r.active_budget, r.policy); }
+};
+
+// A zone of the device when it was mounted: all are said, in order.
+struct ZoneEvent {
+  static constexpr std::uint64_t kType = 2;
+  std::uint64_t capacity = 0;
+  std::uint64_t written = 0;
+  std::uint8_t use = 0;  // ZoneUse
+
+  static auto Fields(auto& r) { return std::tie(r.capacity, r.written, r.use); }
+};
+
+// A file that there was when the device was mounted.
+struct FileEvent {
+  static constexpr std::uint64_t kType = 3;
+  std::uint64_t file = 0;
+  FileKind kind = FileKind::kData;
+  std::uint8_t lifetime = 0;
+  std::vector<Extent> extents;
+
+  static auto Fields(auto& r) { return std::tie(r.file, r.kind, r.lifetime, r.extents); }
+};
+
+// The allocator was asked for room for that much content, and decided.
+struct AskEvent {
+  static constexpr std::uint64_t kType = 4;
+  std::uint64_t subject = 0;  // the file; of the collector's copies the number of the run
+  FileKind kind = FileKind::kData;
+  std::uint8_t cause = 0;
+  std::uint8_t job = 0;
+  std::uint8_t lifetime = 0;
+  std::uint64_t content = 0;
+  std::uint8_t decision = 0;  // Decision::Kind
+  std::uint32_t zone = 0;
+  std::uint64_t size = 0;
+
+  static auto Fields(auto& r) {
+    return std::tie(r.subject, r.kind, r.cause, r.job, r.lifetime, r.content, r.decision, r.zone,
+                    r.size);
+  }
+};
+
+enum class Step : std::uint32_t {  // subject, detail
+  kWrote,                          // as in AskEvent, cause: what was granted is written
+  kLeft,                           // file, 1 to finish its zone anyway: its writer is done
+  kFinished,                       // zone
+  kDeleted,                        // file: it lost its name
+  kGone,                           // file, 1 if it held something: nobody has it open either
+  kReclaim,                        // of what was gone or moved so many are garbage now, 1 if hard
+  kReset,                          // zone: begun
+  kResetDone,                      // zone
+  kVictim,                         // zone: the collector chose it
+  kMoved,                          // 1 if that leaves garbage: the victim's files are elsewhere
+  kAbandoned,                      // the collector gave up its copies
+  kTrouble,                        // zone: what happened to it cannot be replayed
+};
+
+struct StepEvent {
+  static constexpr std::uint64_t kType = 5;
+  std::uint32_t step = 0;
+  std::uint64_t subject = 0;
+  std::uint64_t detail = 0;
+
+  static auto Fields(auto& r) { return std::tie(r.step, r.subject, r.detail); }
+};
+
+struct CloseEvent {
+  static constexpr std::uint64_t kType = 6;
+  std::string ledger;  // the ledger's last line
+
+  static auto Fields(auto& r) { return std::tie(r.ledger); }
+};
+
+using Event = std::variant<MountEvent, ZoneEvent, FileEvent, AskEvent, StepEvent, CloseEvent>;
+
+void AppendEvent(const Event& event, std::string* to);
+// All events of a chunk. False: malformed.
+bool DecodeEvents(std::string_view body, std::vector<Event>* events);
+
+}  // namespace zlfs

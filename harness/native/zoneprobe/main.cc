@@ -1,0 +1,147 @@
+// zoneprobe: what resets, finishes and first writes cost by what a zone went through before.
+//
+// `label` marks a device whose zones are all empty as given to us; `run` refuses any other. Only
+// empty zones are used, and are empty again behind it.
+
+#include <cerrno>
+#include <cstdio>
+#include <memory>
+#include <string>
+
+#include "command_line/program.h"
+#include "zlfs/zoned/open.h"
+#include "zoneprobe/label.h"
+#include "zoneprobe/probe.h"
+#include "zoneprobe/report.h"
+
+namespace zoneprobe {
+namespace {
+
+using zlfs::IOStatus;
+
+using command_line::kFailed;
+using command_line::kRefused;
+using command_line::kUsage;
+
+constexpr command_line::Meaning kMeanings[] = {
+    {"bad-spec", kUsage, "zoneprobe run --help tells names, units and limits"},
+    {"unknown-option", kUsage, "name a device as nvme0n2, /dev/nvme0n2, file:PATH?… or mem:NAME?…"},
+    {"missing", kRefused, "check the name"},
+    {"not-zoned", kRefused, "name a zoned namespace: lsblk -o NAME,ZONED"},
+    {"busy", kRefused, "somebody else uses the device"},
+    {"permission", kRefused, "run as root, or give yourself access to the device"},
+    {"not-empty", kRefused, "nothing is erased: reset its zones if nobody needs them"},
+    {"not-labelled", kRefused, "zoneprobe label marks an empty device"},
+    {"too-few-zones", kRefused, "fewer repeats, or a namespace of more zones"},
+    {"", kFailed, "see the kernel's log"}};
+
+constexpr command_line::Program kProgram = {
+    .name = "zoneprobe",
+    .what = "Times resets, finishes and first writes of zones by their history.",
+    .help = "zoneprobe COMMAND --help",
+    .meanings = kMeanings,
+    .on_one_line = true};
+
+struct Arguments {
+  std::string device;
+  std::string label;
+  std::string resets = "0,block,6.25,12.5,25,50,100";
+  std::string finishes = "0,block,6.25,12.5,25,50,all-but-block";
+  std::string report_file;
+  std::string ledger_file;
+  Options options;
+};
+
+struct Close {
+  void operator()(std::FILE* file) const { std::fclose(file); }
+};
+using File = std::unique_ptr<std::FILE, Close>;
+
+// Null where no name was given.
+IOStatus Open(const std::string& name, const char* mode, File* file) {
+  if (name.empty()) return IOStatus::OK();
+  file->reset(std::fopen(name.c_str(), mode));
+  return *file ? IOStatus::OK() : zlfs::MakeSystemError(errno, name);
+}
+
+IOStatus Label(const Arguments& arguments) {
+  std::unique_ptr<zlfs::ZonedDevice> device;
+  RETURN_IF_ERROR(zlfs::OpenDevice(arguments.device, zlfs::Access::kReadWrite, nullptr, &device));
+  std::vector<zlfs::ZoneInfo> zones;
+  RETURN_IF_ERROR(device->Report(0, device->geometry().zone_count, &zones));
+  for (const zlfs::ZoneInfo& zone : zones) {
+    if (zone.condition != zlfs::ZoneCondition::kEmpty) {
+      return zlfs::MakeError("not-empty", arguments.device + ": a zone is not empty");
+    }
+  }
+  return WriteLabel(device.get(), arguments.label);
+}
+
+IOStatus Run(Arguments* arguments) {
+  const auto resets = ParseOccupancies(arguments->resets);
+  const auto finishes = ParseOccupancies(arguments->finishes);
+  if (!resets || !finishes) {
+    return zlfs::MakeError(zlfs::DeviceError::kBadSpec,
+                           "an occupancy is block, all-but-block or 0 to 100, each once");
+  }
+  arguments->options.resets = *resets;
+  arguments->options.finishes = *finishes;
+  File csv;
+  File ledger;
+  RETURN_IF_ERROR(Open(arguments->report_file, "w", &csv));
+  RETURN_IF_ERROR(Open(arguments->ledger_file, "a", &ledger));
+  std::unique_ptr<zlfs::ZonedDevice> device;
+  RETURN_IF_ERROR(zlfs::OpenDevice(arguments->device, zlfs::Access::kReadWrite, nullptr, &device));
+  RETURN_IF_ERROR(CheckLabel(device.get()));
+  Probe probe(device.get(), arguments->options);
+  RETURN_IF_ERROR(probe.Prepare());
+  Report report(probe.treatments(), csv.get());
+  const IOStatus status = probe.Run([&report](const Sample& sample) { report.Add(sample); });
+  // Also of a run that failed: these bytes are on the device.
+  if (ledger) std::fprintf(ledger.get(), "%s\n", Counts(*device).dump().c_str());
+  RETURN_IF_ERROR(status);
+  std::printf("%s\n", report.Summary(probe, *device).dump().c_str());
+  return IOStatus::OK();
+}
+
+void AddRunOptions(CLI::App* run, Arguments* arguments) {
+  Options& options = arguments->options;
+  run->add_option("--occupancies", arguments->resets,
+                  "of zones before their reset: percent of capacity, block, all-but-block");
+  run->add_option("--finish_occupancies", arguments->finishes,
+                  "of zones before they are finished, and then reset");
+  run->add_option("--repeats", options.repeats, "cycles of each treatment")->required();
+  run->add_option("--first_writes", options.first_writes, "timed writes behind each reset")
+      ->required();
+  run->add_option("--write_size", options.write_size, "of those, in bytes (a block)");
+  run->add_option("--fill_size", options.fill_size, "of the writes of a fill, in bytes (131072)");
+  run->add_option("--seed", options.seed, "of the order of zones and treatments")->required();
+  run->add_option("--report_file", arguments->report_file, "CSV, a line per command");
+  run->add_option("--ledger_file", arguments->ledger_file,
+                  "gets one more line of JSON: what the device accepted");
+}
+
+void AddCommands(CLI::App* app, Arguments* arguments, IOStatus* status) {
+  app->require_subcommand(1);
+  CLI::App* const label =
+      app->add_subcommand("label", "mark an empty device as ours, in its first zone");
+  command_line::AddDevice(label, &arguments->device);
+  label->add_option("--label", arguments->label, "at most 31 bytes")->required();
+  label->callback([arguments, status] { *status = Label(*arguments); });
+  CLI::App* const run = app->add_subcommand("run", "use empty zones of a marked device");
+  command_line::AddDevice(run, &arguments->device);
+  AddRunOptions(run, arguments);
+  run->callback([arguments, status] { *status = Run(arguments); });
+}
+
+}  // namespace
+}  // namespace zoneprobe
+
+int main(int argc, char** argv) {
+  using namespace zoneprobe;
+  Arguments arguments;
+  return command_line::Main(kProgram, argc, argv,
+                            [&arguments](CLI::App* app, zlfs::IOStatus* status) {
+                              AddCommands(app, &arguments, status);
+                            });
+}
