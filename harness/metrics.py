@@ -123,6 +123,15 @@ _ENTRIES = (
         "level_overhead", "B", Kind.BYTES, Better.LOWER, "level's metadata and filling of blocks"
     ),
     MetricInfo("pad_bytes", "B", Kind.BYTES, Better.LOWER, "P, capacity given up by finishing"),
+    # The same and how many finishes gave it up, by cause, where the level tells.
+    MetricInfo("pad_threshold", "B", Kind.BYTES, Better.LOWER, "of P: finish threshold"),
+    MetricInfo("pad_active_limit", "B", Kind.BYTES, Better.LOWER, "of P: limit of active zones"),
+    MetricInfo("pad_metadata_roll", "B", Kind.BYTES, Better.LOWER, "of P: metadata log"),
+    MetricInfo("pad_explicit", "B", Kind.BYTES, Better.LOWER, "of P: behind cold data"),
+    MetricInfo("finishes_threshold", "1", Kind.COUNT, Better.LOWER, "finishes by the threshold"),
+    MetricInfo("finishes_active_limit", "1", Kind.COUNT, Better.LOWER, "by the limit of zones"),
+    MetricInfo("finishes_metadata_roll", "1", Kind.COUNT, Better.LOWER, "of the metadata log"),
+    MetricInfo("finishes_explicit", "1", Kind.COUNT, Better.LOWER, "behind cold data"),
     MetricInfo("media_bytes", "B", Kind.BYTES, Better.LOWER, "M, modelled as H + P on zones"),
     MetricInfo("wa_pad", "1", Kind.RATIO, Better.LOWER, "(H + P) / H"),
     MetricInfo("wa_dev", "1", Kind.RATIO, Better.LOWER, "M / H, device to media"),
@@ -145,9 +154,48 @@ _ENTRIES = (
     MetricInfo("zones_active", "1", Kind.COUNT, Better.NONE, "open and closed zones, same report"),
     # Commands that ended well, seen at the driver; null where they were not traced without loss.
     MetricInfo("zone_resets", "1", Kind.COUNT, Better.LOWER, "zone resets, tracer"),
+    MetricInfo("reset_rate", "1/s", Kind.TIME, Better.LOWER, "zone_resets / seconds"),
     MetricInfo("zone_finishes", "1", Kind.COUNT, Better.LOWER, "finishes that filled a zone"),
     MetricInfo("zone_opens", "1", Kind.COUNT, Better.NONE, "explicit zone opens, tracer"),
     MetricInfo("zone_closes", "1", Kind.COUNT, Better.NONE, "explicit zone closes, tracer"),
+    MetricInfo(
+        "active_zone_seconds", "s", Kind.TIME, Better.NONE, "sum of the times zones were active"
+    ),
+    MetricInfo("denied_opens", "1", Kind.COUNT, Better.LOWER, "zone limit reached, tracer"),
+    # Of a run's timeline (harness/run/zone_costs.py); the modelled ones are a ZN540's.
+    MetricInfo("wear_min", "1", Kind.COUNT, Better.NONE, "resets per data zone, the fewest"),
+    MetricInfo("wear_median", "1", Kind.COUNT, Better.NONE, "resets per data zone, median"),
+    MetricInfo("wear_max", "1", Kind.COUNT, Better.LOWER, "resets per data zone, the most"),
+    MetricInfo("wear_cv", "1", Kind.RATIO, Better.LOWER, "the same, standard deviation / mean"),
+    MetricInfo("finish_occupancy_p10", "%", Kind.RATIO, Better.NONE, "written at finish"),
+    MetricInfo("finish_occupancy_p50", "%", Kind.RATIO, Better.NONE, "written at finish, median"),
+    MetricInfo("finish_occupancy_p90", "%", Kind.RATIO, Better.NONE, "written at finish"),
+    MetricInfo("finish_seconds", "s", Kind.TIME, Better.LOWER, "in finish commands, tracer"),
+    MetricInfo("reset_seconds", "s", Kind.TIME, Better.LOWER, "in reset commands, tracer"),
+    MetricInfo(
+        "finish_reset_share",
+        "1",
+        Kind.TIME,
+        Better.LOWER,
+        "(finish_seconds + reset_seconds) / phases",
+    ),
+    MetricInfo(
+        "modelled_finish_seconds", "s", Kind.COUNT, Better.LOWER, "modelled: on a ZN540, from pad"
+    ),
+    MetricInfo(
+        "modelled_reset_seconds",
+        "s",
+        Kind.COUNT,
+        Better.LOWER,
+        "modelled: on a ZN540, from occupancy",
+    ),
+    MetricInfo(
+        "modelled_cost_share",
+        "1",
+        Kind.RATIO,
+        Better.LOWER,
+        "modelled: finishes and resets / (these + H at 1,155 MiB/s)",
+    ),
     MetricInfo("appended", "B", Kind.BYTES, Better.NONE, "bytes of zone appends, tracer"),
     MetricInfo(
         "device_busy_share", "1", Kind.TIME, Better.NONE, "io_ticks / db_bench's time, the busiest"
@@ -172,6 +220,28 @@ _ENTRIES = (
         "tracer_cpu_share", "1", Kind.TIME, Better.LOWER, "programs in the kernel / all CPU"
     ),
     MetricInfo("harness_memory_peak", "B", Kind.BYTES, Better.NONE, "peak RSS of the runner"),
+    # Of zoneprobe, by what a zone went through before (<phase>.<treatment>.<name>).
+    *(
+        MetricInfo(f"{command}_latency_{part}", "us", Kind.TIME, Better.LOWER, f"{which}, {what}")
+        for command, what in (
+            ("reset", "resets of a treatment's zones, zoneprobe"),
+            ("finish", "finishes of a treatment's zones, zoneprobe"),
+            ("first_write", "first writes behind a reset, or to a fresh zone, zoneprobe"),
+        )
+        for part, which in (
+            ("mean", "mean"),
+            ("p50", "median"),
+            ("p99", "null unless n(1-q) >= 100"),
+            ("max", "largest"),
+        )
+    ),
+    MetricInfo(
+        "later_write_latency_p50",
+        "us",
+        Kind.TIME,
+        Better.LOWER,
+        "median of the second half of the writes behind a reset, zoneprobe",
+    ),
     MetricInfo("utilisation", "1", Kind.RATIO, Better.NONE, "V / capacity of the namespace"),
     MetricInfo("max_utilisation", "1", Kind.RATIO, Better.HIGHER, "fresh free bytes / capacity"),
 )

@@ -13,8 +13,8 @@ from pathlib import Path
 
 from harness.errors import UsageError
 
-ROOMS = ("levels", "observe", "rules", "run", "store", "tools", "workloads")
-COMMANDS = ("inspect", "run", "status", "verify", "collect", "rocksdb")
+ROOMS = ("drive", "levels", "observe", "rules", "run", "store", "tools", "workloads")
+COMMANDS = ("inspect", "layout", "age", "run", "status", "verify", "collect", "rocksdb")
 _EPOCH = (1980, 1, 1, 0, 0, 0)  # the oldest date a ZIP file can carry
 
 

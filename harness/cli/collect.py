@@ -11,6 +11,7 @@ from pathlib import Path
 
 from harness.errors import ExitCode, RunFailed, UsageError
 from harness.store import checksums
+from harness.store.bundle import require_plain
 from harness.store.files import sync_dir
 from harness.store.rundir import completed, full_disk_is_clear, split_attempt
 
@@ -60,7 +61,7 @@ def _unpack(source: Path, staging: Path) -> Path:
     try:
         with tarfile.open(source, "r:") as archive:  # not compressed: the collect role makes none
             for member in archive:
-                _require_plain(member)  # tarfile's own "data" filter is missing in Python 3.11.2
+                require_plain(member)  # tarfile's own "data" filter is missing in Python 3.11.2
                 archive.extract(member, folder, set_attrs=False)
     except tarfile.TarError as error:
         raise UsageError(
@@ -77,16 +78,6 @@ def _copy(source: Path, target: Path) -> None:
             raise UsageError(f"{path} is no plain file or folder", hint="move it away")
         copy = _copy if path.is_dir() else shutil.copyfile
         copy(path, target / path.name)
-
-
-def _require_plain(member: tarfile.TarInfo) -> None:
-    """Refuse links, devices, and names that lead out of the folder."""
-    name = Path(member.name)
-    if not (member.isfile() or member.isdir()) or name.is_absolute() or ".." in name.parts:
-        raise UsageError(
-            f"the archive has {member.name!r}, which is no plain file or folder inside it",
-            hint="only archives of a runs folder are taken", code="archive",
-        )  # fmt: skip
 
 
 def _take(folder: Path, runs: Path) -> dict[str, list[str]]:

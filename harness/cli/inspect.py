@@ -24,6 +24,7 @@ HELP = """Show what a zoned device is, whether the guard would let zonelab use i
 integration levels can run on it and why not. Reads only; nothing is written.
 
   zonelab inspect nvme0n2
+  zonelab inspect nvme0n2 nvme0n3    for studies that vary the device
   zonelab inspect /dev/nvme2n2 --conventional sdb1 --format json
 
 --format json prints the record that zonelab plan reads (host.json in docs/architecture.md)."""
@@ -31,7 +32,11 @@ integration levels can run on it and why not. Reads only; nothing is written.
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare options."""
-    parser.add_argument("device", help="nvme2n2, /dev/nvme2n2 or /dev/disk/by-id/…")
+    parser.add_argument(
+        "device",
+        nargs="+",
+        help="nvme2n2, /dev/nvme2n2 or /dev/disk/by-id/…; further ones behind it",
+    )
     parser.add_argument("--conventional", metavar="DEV", help="conventional companion")
     parser.add_argument("--erase", action="append", default=[], metavar="ID", help="may be wiped")
     parser.add_argument(
@@ -51,7 +56,8 @@ def execute(arguments: argparse.Namespace) -> int:
         host,
         Guard(host, journal, arguments.erase),
         LEVELS,
-        path=arguments.device,
+        path=arguments.device[0],
+        others=arguments.device[1:],
         conventional=arguments.conventional,
         host_name=arguments.host_name,
     )
@@ -98,3 +104,9 @@ def _show(found: Inspection, format_: str) -> None:
         for level in found.levels
     ]
     print_records(rows, format_)
+    for other in found.others:
+        print()
+        facts = [(fact, str(value)) for fact, value in facts_of(other.device).items()]
+        print_table(("further device", ""), facts)
+        for reason in other.refusals:
+            print(f"guard: REFUSED ({reason.code}) - {reason.message}")

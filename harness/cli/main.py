@@ -19,13 +19,17 @@ from harness.errors import ExitCode, HostError, UsageError, ZonelabError
 # In the order in which a user meets them. The zipapp carries those that need no library.
 COMMANDS = {
     "inspect": "what a device is, what the guard says of it, and which levels it can run",
+    "layout": "plan the namespaces of a drive from its own data, and create them",
+    "age": "precondition a device: purge it, write all of it a number of times",
     "plan": "validate a study, expand it into runs, predict bytes and time",
     "run": "execute a plan on this machine (as root, on the system under test)",
     "status": "how far a campaign is, with time left",
     "collect": "take finished run directories over from a host (used by the playbooks)",
+    "replay": "what other settings would have done with what zlfs recorded",
     "compare": "verdict table: each level against the baseline, with intervals",
     "report": "write the campaign's page, figures and tables",
     "verify": "check a campaign: checksums, schemas, completeness",
+    "bundle": "pack a campaign into one archive that verify accepts elsewhere",
     "rules": "what makes a run invalid, and what is warned of",
     "rocksdb": "fetch and identify a RocksDB to be built (used by the playbooks)",
     "rig": "build, boot and stop the emulated machine",

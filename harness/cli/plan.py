@@ -7,10 +7,15 @@ import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from harness.cli.output import add_format, print_records
 from harness.errors import ExitCode, UsageError
+from harness.store.spec import Bytes, Inspection, Plan
+
+if TYPE_CHECKING:
+    from harness.plan.endurance import Wear
+    from harness.plan.models import Study
 
 HELP = """\
 Expand a study into runs for one or more inspected hosts, predict bytes and time, and write
@@ -21,6 +26,7 @@ examples:
   zonelab plan integration-levels --inspection rig=inspection.json --check
   zonelab plan integration-levels --inspection lab1=lab1.json --levels f2fs,btrfs --repetitions 5
   zonelab plan levels-all --rigs
+  zonelab plan finish-thresholds --for-rig
   zonelab plan levels-all --rig xfs --inspection rig-xfs=xfs.json --campaign all
 
 --format json prints plan.json, --format csv one line per run; with --list one per study.
@@ -39,6 +45,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--rig", default="", metavar="NAME",
         help="the host is this rig of the study: plan its levels, beside those of other rigs",
     )  # fmt: skip
+    parser.add_argument(
+        "--different-hosts", action="store_true",
+        help="declare that the hosts differ: blocks are compared within each, never across",
+    )  # fmt: skip
+    parser.add_argument(
+        "--rated-endurance", metavar="SIZE",
+        help="bytes that the drives are rated for, as 3500TB (default: what they say themselves)",
+    )  # fmt: skip
+    parser.add_argument(
+        "--endurance-limit", default="1%", metavar="SHARE",
+        help="share of that which a campaign may take without being refused (default: 1%%)",
+    )  # fmt: skip
     parser.add_argument("--campaign", metavar="NAME", help="default: <study>-<date>")
     parser.add_argument(
         "--results", type=Path, default=Path("results"), metavar="DIR", help="default: results"
@@ -53,6 +71,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--check", action="store_true", help="write nothing")
     parser.add_argument("--list", action="store_true", help="list the studies and their questions")
     parser.add_argument("--rigs", action="store_true", help="list the rigs that the study names")
+    parser.add_argument(
+        "--for-rig", action="store_true",
+        help="say which study `make study` runs here: without KVM it may be a smaller one",
+    )  # fmt: skip
     parser.add_argument("--schemas", action="store_true", help="rewrite configs/schema/*.json")
     parser.add_argument("--configs", type=Path, metavar="DIR", help="another configs folder")
 
@@ -75,22 +97,24 @@ def execute(arguments: argparse.Namespace) -> int:
 
 def _list(configs: Path, inspections: Sequence[str], format_: str) -> int:
     from harness.plan import load, show  # noqa: PLC0415
+    from harness.plan.devices import zone_sizes  # noqa: PLC0415
     from harness.plan.expand import expand  # noqa: PLC0415
-    from harness.plan.reference import RIG  # noqa: PLC0415
+    from harness.plan.reference import with_zones_of  # noqa: PLC0415
 
-    hosts = [load.load_inspection(text) for text in inspections] or [("rig", RIG)]
+    given = [load.load_inspection(text) for text in inspections]
     rows = []
     names = load.names("studies", configs)
     if not names:
         raise UsageError(f"{configs} has no studies", hint="--configs names a folder like configs/")
     for name in names:
         study, workload = load.load_study(name, configs)
+        hosts = given or [("rig", with_zones_of(zone_sizes(study)))]
         plan = expand(study, workload, hosts, "list")
         seconds = max(sum(run.predicted.seconds for run in host.runs) for host in plan.hosts)
         runs = sum(len(host.runs) for host in plan.hosts)
         time = show.minutes(seconds) if format_ in ("table", "md") else round(seconds)
         rows.append({"study": name, "runs": runs, "time": time, "question": study.question})
-    where = ", ".join(name for name, _ in hosts)
+    where = ", ".join(name for name, _ in given) or "rig"
     print_records(rows, format_)
     print(
         f"runs and predicted time on {where}, all levels as if they could run there",
@@ -111,8 +135,9 @@ def _plan(arguments: argparse.Namespace, configs: Path) -> int:
     study, workload = load.load_study(arguments.study, configs, settings)
     if arguments.levels is not None:
         study = load.narrow(study, [level.strip() for level in arguments.levels.split(",")])
-    if arguments.rigs:
-        print("".join(f"{rig}\n" for rig in study.rigs), end="")
+    if arguments.for_rig or arguments.rigs:
+        lines = [_for_rig(study)] if arguments.for_rig else study.rigs
+        print("".join(f"{line}\n" for line in lines), end="")
         return ExitCode.OK
     if not arguments.inspection:
         raise UsageError(
@@ -130,8 +155,10 @@ def _plan(arguments: argparse.Namespace, configs: Path) -> int:
             code="inspection",
         )
     campaign = campaign_name(arguments.campaign, study.name)
+    _require_alike(hosts, arguments, campaign)
     part = expand(study, workload, hosts, campaign, arguments.rig)
     plan = join(part, arguments.results)
+    found = _wear(arguments, part)
     check_campaign(plan, hosts, arguments.results)
     if arguments.format == "json":
         sys.stdout.write(dumps(plan))
@@ -141,12 +168,58 @@ def _plan(arguments: argparse.Namespace, configs: Path) -> int:
         own = part_of(study, arguments.rig) if arguments.rig else study
         cells = [(name, cells_of(own, workload, i, campaign)) for name, i in hosts]
         sys.stdout.write(show.render(part, cells, markdown=arguments.format == "md"))
+        sys.stdout.write("".join(one.line for one in found))
     if arguments.check:
         return ExitCode.OK
+    _require_endurance(arguments, found, campaign)
     fresh = save(plan, hosts, arguments.results, _portable(sys.argv, Path.cwd()))
     folder = arguments.results / campaign
     print(f"{folder}: {'planned' if fresh else 'unchanged'}", file=sys.stderr)
     return ExitCode.OK
+
+
+def _require_alike(
+    hosts: Sequence[tuple[str, Inspection]], arguments: argparse.Namespace, campaign: str
+) -> None:
+    """Refuse hosts that differ undeclared; a campaign that is there has been through this."""
+    from harness.plan.hosts import require_alike  # noqa: PLC0415
+    from harness.store.campaign import CampaignPaths  # noqa: PLC0415
+
+    if not (arguments.different_hosts or CampaignPaths(arguments.results / campaign).plan.exists()):
+        require_alike(hosts)
+
+
+def _for_rig(study: Study) -> str:
+    """Return the study that fits this machine's rigs, and say so when it is another one."""
+    from harness.rig.host import accelerator  # noqa: PLC0415
+
+    if study.without_kvm is None or accelerator(Path("/proc/cpuinfo").read_text()) == "kvm":
+        return study.name
+    print(
+        f"this machine has no usable KVM: {study.without_kvm} runs in place of {study.name}, "
+        f"which is for KVM and for drives",
+        file=sys.stderr,
+    )
+    return study.without_kvm
+
+
+def _wear(arguments: argparse.Namespace, plan: Plan) -> list[Wear]:
+    """Return what the campaign costs the drives."""
+    from harness.plan.endurance import wear  # noqa: PLC0415
+    from harness.quantities import parse_size  # noqa: PLC0415
+
+    rated = arguments.rated_endurance
+    return wear(plan, Bytes(parse_size(rated)) if rated else None)
+
+
+def _require_endurance(arguments: argparse.Namespace, found: Sequence[Wear], campaign: str) -> None:
+    """Refuse what costs too much; a campaign that is there has been through this."""
+    from harness.plan.endurance import require_allowed  # noqa: PLC0415
+    from harness.quantities import parse_share  # noqa: PLC0415
+    from harness.store.campaign import CampaignPaths  # noqa: PLC0415
+
+    if not CampaignPaths(arguments.results / campaign).plan.exists():
+        require_allowed(found, parse_share(arguments.endurance_limit))
 
 
 def _settings(arguments: argparse.Namespace) -> dict[str, Any]:

@@ -11,11 +11,14 @@ from harness.store.campaign import find_campaign
 
 HELP = """\
 Write one self-contained HTML page for a campaign, with its figures (SVG) and tables (CSV).
-Prints the page's path. Writing it again gives the same bytes.
+Prints the page's path. Writing it again gives the same bytes. With --format md (for a pull request)
+or tex (tables for a paper, with booktabs) it is printed instead, and nothing is written.
 
 examples:
   zonelab report results/example
-  zonelab report example --output /tmp/example-report"""
+  zonelab report example --output /tmp/example-report
+  zonelab report example --format md | gh pr comment --body-file -
+  zonelab report example --format tex > paper/tables.tex"""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -24,24 +27,34 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--output", type=Path, metavar="FOLDER", help="where to write (CAMPAIGN/report)"
     )
+    parser.add_argument("--format", choices=("html", "md", "tex"), default="html")
 
 
 def execute(arguments: argparse.Namespace) -> int:
     """Write the report and print its path; exit 4 when no run is ok (the page says why)."""
-    from analysis.compare import compare  # noqa: PLC0415 - heavy libraries, only when used
+    from analysis import latex, pull_request  # noqa: PLC0415 - heavy libraries, only when used
+    from analysis.compare import compare  # noqa: PLC0415
     from analysis.load import load  # noqa: PLC0415
     from analysis.report import write_report  # noqa: PLC0415
     from analysis.stats import NOISE_FLOOR  # noqa: PLC0415
 
     path = find_campaign(arguments.campaign).root
+    if arguments.output and arguments.format != "html":
+        raise UsageError(
+            f"--format {arguments.format} is printed, --output is for the page", hint="use > FILE"
+        )
     output = arguments.output or path / "report"
     if output.exists() and not output.is_dir():
         raise UsageError(f"{output} is a file, not a folder", hint="choose another --output")
     comparison = compare(load(path))
-    page, changed = write_report(comparison, output, NOISE_FLOOR)
-    print(page)
-    if not changed:
-        print("unchanged", file=sys.stderr)
+    if arguments.format == "html":
+        page, changed = write_report(comparison, output, NOISE_FLOOR)
+        print(page)
+        if not changed:
+            print("unchanged", file=sys.stderr)
+    else:
+        form = pull_request.markdown if arguments.format == "md" else latex.document
+        sys.stdout.write(form(comparison))
     if not comparison.any_ok:
         print("zonelab: no run of this campaign is ok; the page lists them", file=sys.stderr)
         return ExitCode.RUNS_FAILED

@@ -10,10 +10,11 @@ import re
 import signal
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
+from pathlib import Path
 
 from harness.cli.output import add_format, print_records
 from harness.errors import ExitCode, UsageError
-from harness.rig import guest, life, model, state
+from harness.rig import box, guest, life, model, state
 from harness.rig.recipe import image_of, recipe
 from harness.rig.state import State
 from harness.rig.talk import Talk
@@ -43,6 +44,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
     command("list", "all rigs, and which are up", data=True)
     command("build", "build a rig's image if it is not in the cache", data=True)
+    sub = command("box", "make a Vagrant box of its image (docs/rigs.md)", data=True)
+    sub.add_argument("--output", type=Path, help="default: build/boxes/NAME.box")
     sub = command("up", "boot a rig and wait until it answers on ssh", data=True)
     sub.add_argument("--lease", default="6h", help="it ends itself after this (90m, 6h, 2d)")
     sub.add_argument("--timeout", type=float, default=life.BOOT_TIMEOUT, help="seconds to boot in")
@@ -89,6 +92,15 @@ def _build(arguments: argparse.Namespace, talk: Talk) -> int:
     image, built = life.build(model.load(arguments.rig), talk)
     row = {"rig": arguments.rig, "image": str(image.folder), "built": built}
     print_records([row], arguments.format)
+    return ExitCode.OK
+
+
+def _box(arguments: argparse.Namespace, talk: Talk) -> int:
+    rig = model.load(arguments.rig)
+    target = arguments.output or model.PROJECT / "build" / "boxes" / f"{rig.name}.box"
+    image, _ = life.build(rig, talk)
+    box.write(rig, image, target, talk)
+    print_records([{"rig": rig.name, "name": box.name(rig), "box": str(target)}], arguments.format)
     return ExitCode.OK
 
 
@@ -147,6 +159,7 @@ def _exec(arguments: argparse.Namespace, talk: Talk) -> int:
 _ACTIONS: dict[str, Callable[[argparse.Namespace, Talk], int]] = {
     "list": _list,
     "build": _build,
+    "box": _box,
     "up": _up,
     "status": _status,
     "counters": _counters,

@@ -9,7 +9,7 @@ from pathlib import Path
 from harness.cli.output import add_format, add_retry, print_records
 from harness.errors import ExitCode
 from harness.levels import LEVELS
-from harness.run import unit
+from harness.run import numa, unit
 from harness.run.bench import Paths
 from harness.run.execute import Request, execute_plan, selected
 from harness.run.host import Host
@@ -54,6 +54,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--erase", action="append", default=[], metavar="ID", help="identity that may be wiped"
     )
     parser.add_argument("--conventional", metavar="DEV", help="the companion the user named")
+    parser.add_argument(
+        "--numa", choices=("drive", "none"), default="none",
+        help="drive: only on the processors of the drive's node (default: %(default)s)",
+    )  # fmt: skip
     parser.add_argument("--detach", action="store_true", help="run as a systemd unit, return")
     add_format(parser)
 
@@ -76,10 +80,15 @@ def execute(arguments: argparse.Namespace) -> int:
         erase=tuple(arguments.erase),
         conventional=arguments.conventional,
     )
+    host = Host()
+    if arguments.numa == "drive":
+        runs = selected(plan, arguments.host, arguments.only, LEVELS)
+        for planned in runs[:1]:
+            print(numa.bind(host, host.find(planned.device)), file=sys.stderr)
     outcomes = execute_plan(
         plan,
         request,
-        host=Host(),
+        host=host,
         levels=LEVELS,
         say=lambda line: print(line, file=sys.stderr, flush=True),
     )

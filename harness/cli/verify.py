@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import argparse
 import sys
+import tempfile
 from pathlib import Path
 
 from harness.cli.output import add_format, print_records
 from harness.errors import ExitCode, HostError
 from harness.run import recompute
-from harness.store import overview
+from harness.store import bundle, overview
 from harness.store.campaign import CampaignPaths, find_campaign
 
 HELP = """Check a campaign: every checksum, every schema, every planned run there, and every number
 computed again from raw/. One line per problem; exit 4 when there is any.
 
   zonelab verify results/example
+  zonelab verify example.tar.xz                    # of zonelab bundle: its own checksums, too
   zonelab verify example --claims                  # the study's, or the campaign's claims.toml
   zonelab verify mine --claims results/example/claims.toml
 
@@ -27,7 +29,9 @@ With --claims it then says of each claim: pass, fail (exit 1) or not shown, and 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare options."""
-    parser.add_argument("campaign", metavar="CAMPAIGN", help="folder, or name under ./results")
+    parser.add_argument(
+        "campaign", metavar="CAMPAIGN", help="folder, name under ./results, or archive"
+    )
     parser.add_argument(
         "--claims", nargs="?", type=Path, const=Path(), metavar="FILE",
         help="judge claims, too: of this file, the campaign's claims.toml or its study",
@@ -37,8 +41,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def execute(arguments: argparse.Namespace) -> int:
     """Print the problems, or of a whole campaign what became of the claims."""
-    campaign = find_campaign(arguments.campaign)
-    found = [*overview.problems(campaign), *recompute.problems(campaign)]
+    if Path(arguments.campaign).is_file():
+        with (
+            tempfile.TemporaryDirectory(prefix="zonelab-") as folder,
+            bundle.unpacked(Path(arguments.campaign), Path(folder)) as (root, found),
+        ):
+            return _verify(CampaignPaths(root), arguments, found)
+    return _verify(find_campaign(arguments.campaign), arguments, [])
+
+
+def _verify(campaign: CampaignPaths, arguments: argparse.Namespace, found: list[str]) -> int:
+    found += [*overview.problems(campaign), *recompute.problems(campaign)]
     if arguments.claims is not None and not found:
         return _claims(campaign, arguments.claims, arguments.format)
     if arguments.claims is not None:

@@ -34,6 +34,7 @@ class Kind(IntEnum):
     BLOCK = 1
     FILE_SYSTEM = 2
     APPLICATION = 3
+    RAW = 4  # nothing is integrated
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +75,7 @@ class LevelContext:
 
 @dataclass(frozen=True, slots=True)
 class LevelUp:
-    """A level that is up. Exactly one of ``db`` (a path) and ``fs_uri`` is set.
+    """A level that is up. One of ``db`` (a path) and ``fs_uri`` is set, neither on bare zones.
 
     ``devices`` are all block devices it touches, for the ledger; ``mount_options`` as the kernel
     shows them; ``cold_dir`` is where cold files live, null for application-level integrations.
@@ -137,9 +138,12 @@ class Level(ABC):
     needs: ClassVar[Needs] = Needs(16, 3, "data, metadata and journal each keep a zone active")
     needs_conventional: ClassVar[bool] = False
     uses_zoned: ClassVar[bool] = True
+    takes_database: ClassVar[bool] = True  # False: no study of RocksDB can have it
     programs: ClassVar[tuple[str, ...]] = ()
     packages: ClassVar[tuple[str, ...]] = ()
     options: ClassVar[tuple[str, ...]] = ()  # keys of LevelContext.options it understands
+    # Its option that says how many zones it may keep active; '': it cannot be told.
+    active_option: ClassVar[str] = ""
     schedulers: ClassVar[tuple[str, ...]] = ()  # those it works with; empty: any
     # Writes go to the conventional device first, by design: a small share of the bytes on zones is
     # then worth knowing, and no fault.
@@ -169,6 +173,17 @@ class Level(ABC):
     def room(self, device: Device) -> Bytes | None:  # noqa: ARG002 - for subclasses
         """Return what cold data and database can take; None: only the formatted level knows."""
         return None
+
+    def opens(self, device: Device, options: Mapping[str, Scalar]) -> int | None:
+        """Return how many zones it keeps active at most; None: as many as it likes.
+
+        What nobody limits may take all that the device allows.
+        """
+        if not self.uses_zoned:
+            return 0
+        limits = [one for one in (device.max_active_zones, device.max_open_zones) if one]
+        told = options.get(self.active_option) if self.active_option else None
+        return min([*limits, *([int(told)] if told else [])], default=None)
 
     @abstractmethod
     def up(self, context: LevelContext) -> LevelUp:

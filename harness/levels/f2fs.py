@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import ClassVar
 
@@ -11,6 +12,7 @@ from harness.levels.filesystem import MIB, FileSystemLevel, text
 from harness.observe.gauges import Gauge, number
 from harness.store.spec import Bytes, Device, Reason, Scalar
 from harness.tools import dmsetup, mkfs_f2fs, mount, proc, zone_reset
+from harness.tools.kernel import Kernel
 
 # Hot, warm and cold for data and for nodes each write to their own zone (f2fs active_logs=6).
 _ACTIVE_LOGS = 6
@@ -54,7 +56,20 @@ class F2fs(FileSystemLevel):
     needs_conventional: ClassVar[bool] = True
     programs: ClassVar[tuple[str, ...]] = (mkfs_f2fs.PROGRAM, "dmsetup")
     packages: ClassVar[tuple[str, ...]] = ("f2fs-tools", "dmsetup")
-    options: ClassVar[tuple[str, ...]] = ("o", "mount_options")
+    options: ClassVar[tuple[str, ...]] = ("o", "active_logs", "mount_options")
+    active_option: ClassVar[str] = "active_logs"
+
+    def __init__(self, kernel: Kernel | None = None) -> None:
+        super().__init__(kernel)
+        # By zoned device and mkfs's options, so that a campaign searches once: each attempt resets
+        # and formats a whole drive.
+        self._smallest: dict[tuple[str, int, str], Bytes] = {}
+
+    def opens(self, device: Device, options: Mapping[str, Scalar]) -> int | None:
+        """Return its logs: each fills a zone of its own, and none is left half full for another."""
+        logs = int(options.get(self.active_option, _ACTIVE_LOGS))
+        most = super().opens(device, {})
+        return logs if most is None else min(most, logs)
 
     def probe_zoned(self, device: Device) -> Reason | None:
         """Open zones for all logs, and zones of whole segments."""
@@ -79,11 +94,16 @@ class F2fs(FileSystemLevel):
         return _SLICES[0]
 
     def make(self, context: LevelContext, target: Path) -> None:
-        """Try slices upward until one formats and mounts."""
+        """Try slices upward until one formats and mounts; later runs begin with that one."""
         if context.conventional is None:
             raise ToolFailed("f2fs needs a conventional device", code="missing-device")
+        device = context.device
+        key = (device.identity.key, device.size, text(context.options, "o"))
+        least = self._smallest.get(key, _SLICES[0])
         last: ToolFailed | None = None
         for size in slice_sizes():
+            if size < least:
+                continue
             if size > context.conventional.size:
                 break
             try:
@@ -93,6 +113,7 @@ class F2fs(FileSystemLevel):
                 self.down(self._describe(context))
                 target.mkdir(exist_ok=True)
             else:
+                self._smallest[key] = size
                 return
         raise ToolFailed(
             f"no conventional slice up to {context.conventional.size} B makes f2fs format and "
@@ -147,7 +168,13 @@ class F2fs(FileSystemLevel):
             mkfs_f2fs.argv(source, zoned, label=context.label, o=text(context.options, "o")),
             timeout=_MKFS_TIMEOUT_SECONDS,
         )
-        mount.mount(source, target, "f2fs", text(context.options, "mount_options"))
+        mount.mount(source, target, "f2fs", mount_options(context.options))
+
+
+def mount_options(options: Mapping[str, Scalar]) -> str:
+    """Return mount's -o: how many logs are open at once, then what the study sets."""
+    logs = f"active_logs={options['active_logs']}" if "active_logs" in options else ""
+    return ",".join(part for part in (logs, text(options, "mount_options")) if part)
 
 
 def _total(raw: dict[str, Scalar], names: tuple[str, ...]) -> int | None:

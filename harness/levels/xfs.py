@@ -38,6 +38,7 @@ class Xfs(FileSystemLevel):
     options: ClassVar[tuple[str, ...]] = (
         "max_open_zones", "lifetime", "zonegc_low_space", "m", "mount_options",
     )  # fmt: skip
+    active_option: ClassVar[str] = "max_open_zones"
 
     def probe_zoned(self, device: Device) -> Reason | None:
         """Zones of a size that xfs can tell from their capacity; kernel and xfsprogs know zones."""

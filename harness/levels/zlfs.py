@@ -42,6 +42,9 @@ _MIN_RESERVE = 2
 _COLD_BLOCK = 4096
 _COLD_NAME = "/cold"
 
+# What zonelab replay plays (docs/replay.md).
+_TRACE = "allocations.trace"
+
 
 class Zlfs(Level):
     """``LD_PRELOAD=libzlfs.so db_bench --fs_uri=zlfs://dev:<device>?aux=<directory>``."""
@@ -62,8 +65,10 @@ class Zlfs(Level):
         "gc_start_pct",
         "gc_victim",
         "lifetimes",
+        "max_active",
         "on_active_limit",
     )
+    active_option: ClassVar[str] = "max_active"
 
     def probe(self, device: Device, conventional: Device | None) -> Reason | None:  # noqa: ARG002
         """Check program and plug-in, then the device's zones and limits."""
@@ -107,13 +112,13 @@ class Zlfs(Level):
         device, aux = Path(context.device.path), context.scratch / AUX
         up = LevelUp(
             db=None,
-            fs_uri=f"zlfs://dev:{device}?aux={aux}",
+            fs_uri=f"zlfs://dev:{device}?aux={aux}&trace={aux / _TRACE}",
             cold_dir=None,
             devices=(context.device,),
             environment={"LD_PRELOAD": str(native.library(zlfs.LIBRARY))},
             mount_options=",".join(f"{key}={value}" for key, value in context.options.items()),
             database_log=aux / DB_IN_URI / "LOG",
-            records=(aux / "ledger.jsonl",),
+            records=(aux / "ledger.jsonl", aux / _TRACE),
         )
         self.down(up)  # what a killed run of this name left
         try:
@@ -134,6 +139,7 @@ class Zlfs(Level):
         return zlfs.import_cold(
             _device(up),
             aux=_aux(up),
+            trace=_aux(up) / _TRACE,
             name=_COLD_NAME,
             size=whole,
             seed=seed,
@@ -197,6 +203,7 @@ def _own(up: LevelUp, space: zlfs.Space) -> OwnCounts:
         filling=totals.filling,
         given_up=totals.given_up,
         finishes=totals.finishes,
+        finishes_by=totals.finishes_by,
         resets=totals.resets,
         space={
             "live": live,

@@ -55,8 +55,15 @@ def manifest(host: Host, devices: Sequence[Device], program: Path | None) -> dic
         "cmdline": host.proc_text("cmdline").strip(),
         "cpu_model": model[1].strip() if model else None,
         "cpus": len(os.sched_getaffinity(0)),
+        "cpus_allowed": _allowed(host),
         "governor": governor,
         "turbo_disabled": _sys(host, "devices/system/cpu/intel_pstate/no_turbo"),
+        "boost": _sys(host, "devices/system/cpu/cpufreq/boost"),
+        "swappiness": host.proc_text("sys/vm/swappiness").strip() or None,
+        "swaps": [line.split()[0] for line in host.proc_text("swaps").splitlines()[1:]],
+        "numa_balancing": host.proc_text("sys/kernel/numa_balancing").strip() or None,
+        "numa_nodes": _sys(host, "devices/system/node/online"),
+        "loadavg": host.proc_text("loadavg").split()[:3],
         "memory_bytes": _memory_bytes(host),
         "transparent_hugepage": _sys(host, "kernel/mm/transparent_hugepage/enabled"),
         "nvme_multipath": _sys(host, "module/nvme_core/parameters/multipath"),
@@ -76,7 +83,8 @@ def _device(host: Host, device: Device) -> dict[str, Any]:
         values = {n: host.sysfs.text(node, f"queue/{n}") for n in names if (folder / n).is_file()}
         queue[node] = values
     record: dict[str, Any] = encode(device)
-    return {**record, "key": device.identity.key, "queue": queue}
+    numa = host.sysfs.text(name, "device/device/numa_node") or None  # of the controller's slot
+    return {**record, "key": device.identity.key, "queue": queue, "numa_node": numa}
 
 
 def _sys(host: Host, name: str) -> str | None:
@@ -84,6 +92,11 @@ def _sys(host: Host, name: str) -> str | None:
         return (host.sysfs.root / name).read_text().strip()
     except OSError:
         return None
+
+
+def _allowed(host: Host) -> str | None:
+    match = re.search(r"^Cpus_allowed_list:\s*(\S+)", host.proc_text("self/status"), re.MULTILINE)
+    return match[1] if match else None
 
 
 def _memory_bytes(host: Host) -> int:

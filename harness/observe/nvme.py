@@ -11,7 +11,7 @@ from pathlib import Path
 
 _NVME_IOCTL_ADMIN_CMD = 0xC0484E41  # _IOWR('N', 0x41, struct nvme_passthru_cmd)
 _COMMAND = struct.Struct("<BBHIIIQQIIIIIIIIII")  # linux/nvme_ioctl.h, 72 bytes
-_NAMESPACE = re.compile(r"^(?P<controller>nvme\d+)n\d+")
+_NAMESPACE = re.compile(r"^(?P<controller>nvme\d+)(n\d+)?")
 
 # Offsets and codes below: NVMe base specification.
 _IDENTIFY = 0x06
@@ -19,8 +19,23 @@ _CONTROLLER = 1  # CNS of Identify Controller
 _IDENTIFY_SIZE = 4096
 _LPA = 261  # log page attributes; bit 0: SMART is told per namespace too
 _TNVMCAP = slice(280, 296)
+# "I/O Command Set specific Identify Controller" of the Zoned Namespace Command Set: total active
+# resources, which only newer nvme-cli print. The command set stands in bits 31:24 of word 11.
+_ZONED_CONTROLLER = 6
+_ZONED_SET = 2 << 24
+_TAR = slice(8, 12)
+
+# "Identify Namespace": ENDGID, the endurance group, 0 where there are none.
+_NAMESPACE_DATA = 0
+_ENDGID = slice(102, 104)
+_WCTEMP = slice(266, 268)  # of Identify Controller: warning composite temperature, kelvin
 
 _GET_LOG_PAGE = 0x02
+# "Endurance Group Information": its group stands in bits 31:16 of word 11; the Endurance Estimate
+# is what may be written over the whole life, in units of 10^9 bytes, 0 where it is not told.
+_ENDURANCE = 0x09
+_ENDURANCE_ESTIMATE = slice(32, 48)
+_BILLION = 10**9
 _SMART = 0x02
 _SMART_SIZE = 512
 _ALL_NAMESPACES = 0xFFFFFFFF
@@ -53,6 +68,26 @@ def total_capacity(name: str, dev: Path = Path("/dev")) -> int | None:
     """Return TNVMCAP in bytes, None for other drivers or a drive that does not tell (0)."""
     data = _identify(name, dev)
     return int.from_bytes(data[_TNVMCAP], "little") or None if data else None
+
+
+def divisible_zones(name: str, dev: Path = Path("/dev")) -> int | None:
+    """Return how many active zones a drive can divide between namespaces, None if it cannot."""
+    data = _identify(name, dev, _ZONED_CONTROLLER, _ZONED_SET)
+    return int.from_bytes(data[_TAR], "little") or None if data else None
+
+
+def endurance(name: str, nsid: int, dev: Path = Path("/dev")) -> int | None:
+    """Return the bytes that may be written over the drive's life, None where it does not tell."""
+    data = _admin(name, dev, _IDENTIFY, _NAMESPACE_DATA, _IDENTIFY_SIZE, nsid=nsid)
+    group = int.from_bytes(data[_ENDGID], "little") if data else 0
+    log = _log_page(name, dev, _ENDURANCE, 0, group << 16) if group else b""
+    return int.from_bytes(log[_ENDURANCE_ESTIMATE], "little") * _BILLION or None if log else None
+
+
+def warning_temperature(name: str, dev: Path = Path("/dev")) -> int | None:
+    """Return the temperature in kelvin from which the drive warns, None where it does not tell."""
+    data = _identify(name, dev)
+    return int.from_bytes(data[_WCTEMP], "little") or None if data else None
 
 
 def smart_by_namespace(name: str, dev: Path = Path("/dev")) -> bool:
@@ -89,18 +124,20 @@ def media_written(name: str, dev: Path = Path("/dev")) -> int | None:
     return int.from_bytes(log[_MEDIA_WRITTEN], "little") or None
 
 
-def _log_page(name: str, dev: Path, page: int, nsid: int) -> bytes:
-    """Return a log page of 512 B, as both SMART logs are; errors as for ``_admin``."""
+def _log_page(name: str, dev: Path, page: int, nsid: int, word11: int = 0) -> bytes:
+    """Return a log page of 512 B, as all of these are; errors as for ``_admin``."""
     # NUMDL counts dwords from 0 and stands above the log's identifier.
     dwords = (_SMART_SIZE // 4 - 1) << 16 | page
-    return _admin(name, dev, _GET_LOG_PAGE, dwords, _SMART_SIZE, nsid=nsid)
+    return _admin(name, dev, _GET_LOG_PAGE, dwords, _SMART_SIZE, nsid=nsid, word11=word11)
 
 
-def _identify(name: str, dev: Path) -> bytes:
-    return _admin(name, dev, _IDENTIFY, _CONTROLLER, _IDENTIFY_SIZE)
+def _identify(name: str, dev: Path, cns: int = _CONTROLLER, word11: int = 0) -> bytes:
+    return _admin(name, dev, _IDENTIFY, cns, _IDENTIFY_SIZE, word11=word11)
 
 
-def _admin(name: str, dev: Path, opcode: int, word10: int, size: int, *, nsid: int = 0) -> bytes:
+def _admin(
+    name: str, dev: Path, opcode: int, word10: int, size: int, *, nsid: int = 0, word11: int = 0
+) -> bytes:
     """Return what a command that only reads gives; b'' when it cannot be asked, or is refused."""
     match = _NAMESPACE.match(name)
     if match is None:
@@ -109,7 +146,7 @@ def _admin(name: str, dev: Path, opcode: int, word10: int, size: int, *, nsid: i
     address, _ = buffer.buffer_info()
     command = bytearray(
         _COMMAND.pack(
-            opcode, 0, 0, nsid, 0, 0, 0, address, 0, size, word10, 0, 0, 0, 0, 0, 0, 0
+            opcode, 0, 0, nsid, 0, 0, 0, address, 0, size, word10, word11, 0, 0, 0, 0, 0, 0
         )
     )  # fmt: skip
     try:

@@ -1,7 +1,8 @@
 """Whose data is on a device: known signatures at their offsets, and the label inside, if any.
 
-Offsets are those of libblkid's probes (util-linux, libblkid/src), zlfs' those of its superblock
-(harness/native/zlfs/format/superblock.h). Reading is all this module does.
+Offsets are those of libblkid's probes (util-linux, libblkid/src), those of zlfs and
+zoneprobe our own (harness/native: zlfs/format/superblock.h, zoneprobe/label.h). Reading is all this
+module does.
 """
 
 from __future__ import annotations
@@ -52,6 +53,7 @@ _PROBES = (
     Probe("swap", 4086, b"SWAPSPACE2"),
     Probe("swap", 4086, b"SWAP-SPACE"),
     Probe("dm-zoned", 0, b"DBZD", 48, 32),
+    Probe("zoneprobe", 0, b"ZLPROBE1", 8, 32),
     Probe("zfs", 0x20000 + 0x400, b"\x0c\xb1\xba\x00"),
     Probe("bcachefs", 0x1018, b"\xc6\x85\x73\xf6\x4e\x1a\x45\xca"),
     Probe("bluestore", 0, b"bluestore block device"),

@@ -63,6 +63,16 @@ def watched(sysfs: Sysfs, device: Device) -> Watched:
     )
 
 
+class Tracing(Protocol):
+    """What a run asks while it is traced."""
+
+    def tick(self) -> None:
+        """Let the source work, about once a second."""
+
+    def snapshot(self) -> Trace:
+        """Return the counts so far."""
+
+
 class Tracer:
     """A run's tracing, from before its level comes up until after it went down.
 

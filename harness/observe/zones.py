@@ -45,7 +45,7 @@ class ZoneCondition(IntEnum):
     OFFLINE = 15
 
 
-_ACTIVE = frozenset(
+ACTIVE = frozenset(
     {
         ZoneCondition.IMPLICIT_OPEN,
         ZoneCondition.EXPLICIT_OPEN,
@@ -71,7 +71,7 @@ class Zone:
         """Bytes taken: the capacity of a full zone, else write pointer minus start."""
         if self.condition is ZoneCondition.FULL:
             return self.capacity
-        if self.condition in _ACTIVE:
+        if self.condition in ACTIVE:
             return self.write_pointer - self.start
         return 0
 
@@ -95,7 +95,7 @@ def count(zones: Iterable[Zone], skip: int = 0) -> ZoneCounts:
     empty = active = full = allocated = 0
     for number, zone in enumerate(zones):
         allocated += zone.allocated
-        active += zone.condition in _ACTIVE
+        active += zone.condition in ACTIVE
         if number >= skip:
             empty += zone.condition is ZoneCondition.EMPTY
             full += zone.condition is ZoneCondition.FULL

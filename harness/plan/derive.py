@@ -32,6 +32,7 @@ _MEMTABLES_DEFAULT = 2
 # A larger share of the capacity than this cannot be used: f2fs is full at 96 % of 384 small
 # zones and btrfs at 98 % (docs/studies.md), and garbage collection needs a few free zones.
 USABLE_SHARE = 0.95
+DOES_NOT_FIT = "does-not-fit"
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,12 +71,23 @@ def entry_size(workload: Workload) -> int:
 
 
 def derive(workload: Workload, device: Device, target: float, *, cold: bool) -> Derived:
-    """Size the database, its files and the cold data for a device.
+    """Size the database, its files and the cold data for a device that can hold them.
 
     ``target`` is the wanted utilisation, a share of the capacity.
 
     Raises:
         ConfigError: the result cannot fit, with the arithmetic in the message.
+    """
+    derived = measure(workload, device, target, cold=cold)
+    check_fits(workload, device, derived)
+    return derived
+
+
+def measure(workload: Workload, device: Device, target: float, *, cold: bool) -> Derived:
+    """Return the same without asking whether the database has room while it is overwritten.
+
+    Raises:
+        ConfigError: not one key fits, or a file or the target cannot be.
     """
     capacity = device.capacity
     share = workload.database_share if cold else target
@@ -123,7 +135,7 @@ def derive(workload: Workload, device: Device, target: float, *, cold: bool) -> 
             "free_bytes": "capacity - cold - database",
         },
     )
-    _check(workload, device, derived, target)
+    _check(device, derived, target)
     return derived
 
 
@@ -154,7 +166,7 @@ def _peak(workload: Workload, all_keys: int, buffer: int, base: int) -> int:
     return int(all_keys * workload.peak_share) + (memtables + level0) * buffer + base
 
 
-def _check(workload: Workload, device: Device, derived: Derived, target: float) -> None:
+def _check(device: Device, derived: Derived, target: float) -> None:
     capacity = device.capacity
     if derived.cold_bytes < 0:
         raise ConfigError(
@@ -171,6 +183,16 @@ def _check(workload: Workload, device: Device, derived: Derived, target: float) 
             hint="lower largest_file, or leave target_file_size_base to the planner",
             code="sst-too-large",
         )
+
+
+def check_fits(workload: Workload, device: Device, derived: Derived) -> None:
+    """Refuse data that the capacity cannot hold.
+
+    Raises:
+        ConfigError: cold data and the largest database need more than is usable, with the
+            arithmetic in the message.
+    """
+    capacity = device.capacity
     usable = int(capacity * USABLE_SHARE)
     left = usable - derived.cold_bytes
     if derived.peak_bytes > left:
@@ -179,7 +201,7 @@ def _check(workload: Workload, device: Device, derived: Derived, target: float) 
             f"(peak), but {USABLE_SHARE:.0%} of {format_size(capacity)} capacity minus "
             f"{format_size(derived.cold_bytes)} of cold data leaves {format_size(left)}",
             hint="lower database_share or target_utilisation, or use a larger device",
-            code="does-not-fit",
+            code=DOES_NOT_FIT,
         )
 
 

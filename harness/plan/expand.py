@@ -12,11 +12,15 @@ from dataclasses import dataclass, replace
 
 from harness import __version__
 from harness.errors import ConfigError
-from harness.plan.derive import Derived, cold_spec, derive, phase_spec
+from harness.plan import devices, probe, tenants
+from harness.plan.derive import DOES_NOT_FIT, Derived, check_fits, cold_spec, measure, phase_spec
 from harness.plan.facts import device_facts
+from harness.plan.hosts import differences
 from harness.plan.load import build, nearest
 from harness.plan.models import OPTION, Flag, Level, Study, Workload
 from harness.plan.predict import predict
+from harness.plan.probe import ProbeSizes, Work
+from harness.plan.probe_models import AnyWorkload, ProbeWorkload
 from harness.plan.requirements import (
     check_level,
     check_memory,
@@ -26,13 +30,16 @@ from harness.plan.requirements import (
 )
 from harness.plan.units import format_size, parse_share
 from harness.store.spec import (
+    TRADES_ROOM,
     Bytes,
     Claim,
+    Device,
     HostPlan,
     Inspection,
     LevelProbe,
     Plan,
     Prediction,
+    Reason,
     RunSpec,
     Tracing,
 )
@@ -43,9 +50,12 @@ _LONGEST_CELL = 180
 # Phases of a run use seeds above the run's own; this leaves room for them.
 _SEED_STEP = 10_000
 
+# The finish threshold as papers state it: an option that levels share under this name.
+FINISH = "finish_occupancy_pct"
+
 # Fields of a workload that a factor may vary, besides the flags.
 _WORKLOAD_FACTORS = frozenset({"key_size", "value_size", "database_share", "compaction_debt"})
-_STUDY_FACTORS = frozenset({"scheduler", "target_utilisation"})
+_STUDY_FACTORS = frozenset({"scheduler", "target_utilisation", devices.ZONE_SIZE, FINISH})
 _SIZE_FLAGS = frozenset({"target_file_size_base", "write_buffer_size", "max_bytes_for_level_base"})
 
 
@@ -57,7 +67,7 @@ class Cell:
     level: Level
     factors: dict[str, Flag]
     scheduler: str
-    derived: Derived
+    derived: Derived | ProbeSizes
     template: RunSpec
 
 
@@ -82,7 +92,7 @@ def cell_name(level: str, factors: dict[str, Flag]) -> str:
 
 def expand(
     study: Study,
-    workload: Workload,
+    workload: AnyWorkload,
     hosts: Sequence[tuple[str, Inspection]],
     campaign: str,
     rig: str = "",
@@ -121,6 +131,7 @@ def expand(
         hosts=tuple(plans),
         zonelab_version=__version__,
         rigs=rigs,
+        hosts_differ=differences(hosts),
     )
 
 
@@ -140,7 +151,7 @@ def part_of(study: Study, rig: str) -> Study:
     return study.model_copy(update={"levels": kept})
 
 
-def digest(study: Study, workload: Workload, hosts: Sequence[tuple[str, Inspection]]) -> str:
+def digest(study: Study, workload: AnyWorkload, hosts: Sequence[tuple[str, Inspection]]) -> str:
     """Return the SHA-256 of the resolved study, its workload and the devices' lasting facts.
 
     Rigs join a campaign one by one: theirs are left out, each is held against its host.json.
@@ -154,12 +165,17 @@ def digest(study: Study, workload: Workload, hosts: Sequence[tuple[str, Inspecti
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
 
-def cells_of(study: Study, workload: Workload, inspection: Inspection, campaign: str) -> list[Cell]:
+def cells_of(
+    study: Study, workload: AnyWorkload, inspection: Inspection, campaign: str
+) -> list[Cell]:
     """Return the matrix for one host, sized for its device, in the study's order.
 
     Raises:
         ConfigError: a level or factor is unknown, or a cell cannot fit.
     """
+    if study.mix is not None:
+        return _tenant_cells(study, workload, inspection, campaign)
+    devices.check(study, inspection)
     known = {probe.level: probe for probe in inspection.levels}
     cells = []
     for level in study.entries:
@@ -168,13 +184,15 @@ def cells_of(study: Study, workload: Workload, inspection: Inspection, campaign:
                 f"there is no level {level.name!r}", hint=nearest(level.name, known),
                 code="unknown-level",
             )  # fmt: skip
-        if known[level.name].available:  # else it becomes a skipped row, whatever the geometry
-            check_level(level.name, inspection.device)
+        probe.check_level(level.name, workload)
         for values in itertools.product(*study.factors.values()):
             factors = dict(zip(study.factors, values, strict=True))
+            placed = devices.place(inspection, factors)
+            able = _probe(level.name, placed).available
+            if able:  # else it becomes a skipped row, whatever the geometry
+                check_level(level.name, placed.device)
             cell = _cell(study, workload, inspection, campaign, level=level, factors=factors)
-            if known[level.name].available:
-                check_room(level.name, inspection.device, cell.derived)
+            if able:
                 check_memory(study.memory_limit, inspection.host, cell.template)
             cells.append(cell)
     if len({cell.name for cell in cells}) != len(cells):
@@ -184,6 +202,20 @@ def cells_of(study: Study, workload: Workload, inspection: Inspection, campaign:
         raise ConfigError(
             f"the cell name {longest[:40]}… is too long for a folder", hint="use fewer factors"
         )
+    return cells
+
+
+def _tenant_cells(
+    study: Study, workload: AnyWorkload, inspection: Inspection, campaign: str
+) -> list[Cell]:
+    """Return each tenant alone and all together; the numbers shown are of a cell's first tenant."""
+    cells = []
+    for value, (run, planned) in tenants.runs_of(study, workload, inspection, campaign).items():
+        name = cell_name(run.level, {"mix": value})
+        template = replace(run, cell=name)
+        level = Level(name=run.level)
+        derived = planned[0].derived
+        cells.append(Cell(name, level, {"mix": value}, run.scheduler, derived, template))
     return cells
 
 
@@ -220,19 +252,19 @@ def apply_factors(
 
 
 def _cell(
-    study: Study, workload: Workload, inspection: Inspection, campaign: str, *,
+    study: Study, workload: AnyWorkload, whole: Inspection, campaign: str, *,
     level: Level, factors: dict[str, Flag],
 ) -> Cell:  # fmt: skip
+    inspection = devices.place(whole, factors)
     device = inspection.device
     level = _with_options(level, factors)
     check_options(level)
-    sized, target, wanted = apply_factors(study, workload, factors)
     # A level that is skipped anyway refuses nothing.
     able = _probe(level.name, inspection).available
+    done, wanted = _work(
+        study, workload, whole, device, factors, level=level.name if able else None
+    )
     scheduler = choose_scheduler(level.name if able else None, wanted, inspection)
-    derived = derive(sized, device, target, cold=study.cold)
-    specs = tuple(phase_spec(sized, phase, derived) for phase in sized.phases)
-    predicted, phases, timeout = predict(sized, derived, specs, device.kind)
     name = cell_name(level.label, factors)
     template = RunSpec(
         campaign=campaign,
@@ -250,26 +282,86 @@ def _cell(
         device=device,
         conventional=inspection.conventional,
         scheduler=scheduler,
-        cold=cold_spec(derived, target, study.tolerance),
-        phases=phases,
-        predicted=_free_if_skipped(level.name, inspection, predicted),
-        timeout_seconds=timeout,
+        cold=done.cold,
+        phases=done.phases,
+        predicted=done.predicted if able and done.infeasible is None else _free(done.predicted),
+        timeout_seconds=done.timeout_seconds,
         variant=level.variant or "",
         tracing=Tracing(study.tracing),
         memory_limit=None if study.memory_limit is None else Bytes(study.memory_limit),
+        infeasible=done.infeasible,
     )
-    return Cell(name, level, factors, scheduler, derived, template)
+    return Cell(name, level, factors, scheduler, done.sizes, template)
+
+
+def _work(
+    study: Study, workload: AnyWorkload, whole: Inspection, device: Device,
+    factors: dict[str, Flag], *, level: str | None,
+) -> tuple[Work, str | None]:  # fmt: skip
+    """Return what a cell does on its device, and the scheduler that it wants.
+
+    ``level`` is null for one that is skipped.
+    """
+    if isinstance(workload, ProbeWorkload):
+        scheduler = factors.get("scheduler")
+        zones = probe.with_factors(study, workload, factors)
+        work = probe.work(zones, device, workload.timeout)
+        return work, None if scheduler is None else str(scheduler)
+    sized, target, wanted = apply_factors(study, workload, factors)
+    sized = devices.same_files(study, sized, whole)
+    derived = measure(sized, device, target, cold=study.cold)
+    infeasible = _infeasible(study, sized, derived, device, level=level)
+    specs = tuple(phase_spec(sized, phase, derived) for phase in sized.phases)
+    predicted, phases, timeout = predict(sized, derived, specs, device.kind)
+    cold = cold_spec(derived, target, study.tolerance)
+    return Work(derived, cold, phases, predicted, timeout, infeasible), wanted
 
 
 def _with_options(level: Level, factors: dict[str, Flag]) -> Level:
-    """Return the level with the options that factors ``<level>.<option>`` set."""
+    """Return the level with the options that factors ``<level>.<option>`` and FINISH set."""
     options = {n.partition(OPTION)[2]: value for n, value in factors.items() if OPTION in n}
+    if FINISH in factors:
+        options[FINISH] = _occupancy(factors[FINISH])
     return level.model_copy(update={"options": {**level.options, **options}})
 
 
-def _free_if_skipped(level: str, inspection: Inspection, predicted: Prediction) -> Prediction:
-    if _probe(level, inspection).available:
-        return predicted
+def _occupancy(value: Flag) -> int:
+    """Return a finish threshold: the share of a zone, in %, from which on it is finished.
+
+    Raises:
+        ConfigError: it is no whole number from 0 to 100.
+    """
+    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= 100:  # noqa: PLR2004
+        raise ConfigError(
+            f"{FINISH} {value!r} is no whole number from 0 to 100",
+            hint="finish_remaining_pct of ZenFS is 100 less it",
+            code="bad-field",
+        )
+    return value
+
+
+def _infeasible(
+    study: Study, workload: Workload, derived: Derived, device: Device, *, level: str | None
+) -> Reason | None:
+    """Return why a cell cannot hold the data, where that is an answer to the study's question.
+
+    ``level`` is null for one that is skipped anyway: it refuses nothing.
+
+    Raises:
+        ConfigError: it cannot, and the study is not about that.
+    """
+    try:
+        check_fits(workload, device, derived)
+        if level is not None:
+            check_room(level, device, derived)
+    except ConfigError as error:
+        if error.code != DOES_NOT_FIT or not TRADES_ROOM & study.factors.keys():
+            raise
+        return Reason("infeasible", error.message, error.hint)
+    return None
+
+
+def _free(predicted: Prediction) -> Prediction:
     return replace(predicted, bytes_written=type(predicted.bytes_written)(0), seconds=0.0)
 
 

@@ -32,8 +32,9 @@ def _device(device: Device | None) -> dict[str, Scalar | None]:
 
 def device_facts(inspection: Inspection) -> dict[str, Scalar | None]:
     """Return the lasting facts of the devices of a host, one flat mapping."""
-    both = {"zoned": _device(inspection.device), "conventional": _device(inspection.conventional)}
-    return {f"{which}.{name}": v for which, facts in both.items() for name, v in facts.items()}
+    found = {"zoned": _device(inspection.device), "conventional": _device(inspection.conventional)}
+    found |= {f"zoned{n}": _device(one.device) for n, one in enumerate(inspection.others, start=2)}
+    return {f"{which}.{name}": v for which, facts in found.items() for name, v in facts.items()}
 
 
 def host_facts(inspection: Inspection) -> dict[str, Scalar | None]:
@@ -62,6 +63,8 @@ def changed(before: Mapping[str, Inspection], after: Mapping[str, Inspection]) -
     for name in sorted(before.keys() & after.keys()):
         old, new = host_facts(before[name]), host_facts(after[name])
         lines += [
-            f"{name}: {fact} {old[fact]} -> {new[fact]}" for fact in new if old[fact] != new[fact]
+            f"{name}: {fact} {old.get(fact)} -> {new.get(fact)}"
+            for fact in {**old, **new}
+            if old.get(fact) != new.get(fact)
         ]
     return lines

@@ -12,7 +12,8 @@ from pydantic import BaseModel, ValidationError
 
 from harness.errors import ConfigError, UsageError
 from harness.plan import models
-from harness.plan.models import EXTENDS, OWN_FIELDS, Study, Workload
+from harness.plan.models import EXTENDS, OWN_FIELDS, Study, TenantMix, Workload
+from harness.plan.probe_models import ZONES, AnyWorkload, ProbeWorkload, ZoneProbe
 from harness.plan.units import FieldError
 from harness.plan.yaml_files import read_yaml
 from harness.store.campaign import NAME, NAME_HINT
@@ -44,7 +45,7 @@ def names(kind: str, configs: Path = CONFIGS) -> list[str]:
 
 def load_study(
     name: str, configs: Path = CONFIGS, settings: Mapping[str, Any] | None = None
-) -> tuple[Study, Workload]:
+) -> tuple[Study, AnyWorkload]:
     """Load a study and its workload, with what that one extends.
 
     ``settings`` replace fields of the file: ``repetitions``, or ``workload.value_size`` for one
@@ -58,7 +59,30 @@ def load_study(
         k.removeprefix("workload."): v for k, v in (settings or {}).items() if k not in own
     }
     study = _load(Study, "studies", name, configs, own)
+    if ZONES in _read("workloads", study.workload, configs)[1]:
+        return study, _load(ProbeWorkload, "workloads", study.workload, configs, of_workload)
     return study, _load(Workload, "workloads", study.workload, configs, of_workload)
+
+
+def load_mix(mix: Any, configs: Path = CONFIGS, where: str = "mix") -> TenantMix:
+    """Load a mix with the workloads that its tenants name; errors as for ``load_study``.
+
+    ``mix`` is its name, or what a file of that name would hold.
+    """
+    if isinstance(mix, str):
+        mix = _load(TenantMix, "mixes", mix, configs, {})
+    else:
+        mix = build(TenantMix, mix, where)
+    tenants = [
+        tenant.model_copy(
+            update={"workload": _load(Workload, "workloads", tenant.workload, configs, {})}
+        )
+        if isinstance(tenant.workload, str)
+        else tenant
+        for tenant in mix.tenants
+    ]
+    whole: TenantMix = mix.model_copy(update={"tenants": tuple(tenants)})
+    return whole
 
 
 def narrow(study: Study, levels: Sequence[str]) -> Study:
@@ -128,7 +152,11 @@ def _load(model: type[M], kind: str, name: str, configs: Path, settings: Mapping
     path, data = _read(kind, name, configs)
     if model is Workload and EXTENDS in data:
         data = _extended(path, data, configs)
-    result = build(model, {**data, **settings}, str(path), given=settings)
+    data = {**data, **settings}
+    if model is Study and data.get("mix") is not None:
+        mix = load_mix(data["mix"], configs, f"{path}: mix")
+        data["mix"] = mix.model_dump(mode="json", exclude_defaults=True)
+    result = build(model, data, str(path), given=settings)
     if getattr(result, "name", name) != name:
         raise ConfigError(
             f"{path}: its name says {getattr(result, 'name', '')!r}", hint=f"name: {name}"
@@ -146,7 +174,7 @@ def _read(kind: str, name: str, configs: Path) -> tuple[Path, dict[str, Any]]:
             code="configs",
         )
     if name not in known:
-        what = "study" if kind == "studies" else kind.removesuffix("s")
+        what = {"studies": "study", "mixes": "mix"}.get(kind, kind.removesuffix("s"))
         raise ConfigError(
             f"there is no {what} {name!r}", hint=nearest(name, known), code=f"unknown-{what}"
         )
@@ -219,5 +247,10 @@ def _fields() -> set[str]:
         models.Operations,
         models.Level,
         models.PrimaryClaim,
+        models.TenantMix,
+        models.Tenant,
+        models.TenantLimits,
+        ProbeWorkload,
+        ZoneProbe,
     ]
     return {field for kind in kinds for field in kind.model_fields}

@@ -11,11 +11,13 @@ from typing import Annotated, Literal
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from harness.metrics import CATALOGUE
-from harness.plan.units import FieldError, Seconds, Share, Size
+from harness.plan.units import FieldError, Processors, Seconds, Share, Size
 
 Flag = str | bool | int | float
 Name = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9._-]*$", max_length=64)]
 FlagName = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]*$")]
+# Cells of a mix of tenants, by the value of their factor ``mix``: each alone, and all together.
+SOLO, SHARED = "solo-", "shared"
 # A factor may also be an option of the study's only level: xfs.max_open_zones.
 OPTION = "."
 FactorName = Annotated[str, Field(pattern=r"^([a-z0-9-]+\.)?[A-Za-z][A-Za-z0-9_]*$")]
@@ -232,6 +234,80 @@ class Level(Model):
         return self.name if self.variant is None else f"{self.name}-{self.variant}"
 
 
+Rate = Annotated[float, Field(gt=0)]
+
+
+class TenantLimits(Model):
+    """What a tenant may take: ``cpu`` of one processor, ``read`` and ``write`` per second."""
+
+    cpu: Processors | None = None
+    memory: Size | None = None
+    read: Size | None = None
+    write: Size | None = None
+
+
+class Tenant(Model):
+    """One of several workloads that run at once.
+
+    ``namespace`` 1 is the device under test, 2 and higher are the others that were named.
+    ``slice`` is its part of that namespace, as shares of its zones. ``shares`` names a tenant
+    whose file system it uses; else ``level`` is its own, and ``instead`` takes that one's place on
+    hosts where it can run. ``workload`` is the study's unless it names another; its one measured
+    phase lasts as long as the tenant. ``rate`` makes that phase an open loop (operations per
+    second). ``start`` and ``duration`` are measured from the barrier at which all begin.
+    """
+
+    name: Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9_-]*$", max_length=32)]
+    namespace: Annotated[int, Field(ge=1, le=64)] = 1
+    slice: tuple[Share, Share] | None = None
+    shares: str | None = None
+    level: Name | Level | None = None
+    instead: Name | Level | None = None
+    workload: Name | Workload | None = None
+    rate: Rate | None = None
+    limits: TenantLimits = TenantLimits()
+    weight: Annotated[float, Field(gt=0)] = 1.0
+    start: Annotated[float, Field(ge=0)] = 0.0
+    duration: Seconds | None = None
+
+    @model_validator(mode="after")
+    def _has_one_place(self) -> Tenant:
+        if (self.level is None) == (self.shares is None):
+            raise FieldError(f"tenant {self.name} needs a level, or whose file system it shares")
+        if self.slice is not None and not self.slice[0] < self.slice[1]:
+            raise FieldError(f"tenant {self.name}: its slice ends before it begins")
+        if self.shares is not None and self.slice is not None:
+            raise FieldError(f"tenant {self.name}: a shared file system has the owner's slice")
+        return self
+
+
+class TenantMix(Model):
+    """Tenants that share a drive for ``duration``, each of them also measured alone."""
+
+    name: Name
+    description: str
+    duration: Seconds
+    tenants: Annotated[tuple[Tenant, ...], Field(min_length=1, max_length=16)]
+
+    @model_validator(mode="after")
+    def _tenants_fit_together(self) -> TenantMix:
+        names = [tenant.name for tenant in self.tenants]
+        if len(set(names)) != len(names):
+            raise FieldError(f"tenant names must differ: {', '.join(names)}")
+        owners = [tenant.name for tenant in self.tenants if tenant.shares is None]
+        for tenant in self.tenants:
+            if tenant.shares is not None and tenant.shares not in owners:
+                raise FieldError(
+                    f"tenant {tenant.name} shares the file system of {tenant.shares!r}",
+                    hint=f"with a level of their own: {', '.join(owners)}",
+                )
+            if tenant.start + (tenant.duration or 1) > self.duration:
+                raise FieldError(
+                    f"tenant {tenant.name} would last longer than the mix ({self.duration} s)"
+                )
+        return self
+
+
 class PrimaryClaim(Model):
     """A primary claim: ``level`` against ``baseline`` on ``metric`` (``<phase>.<name>``)."""
 
@@ -250,12 +326,16 @@ class Study(Model):
     says which rig runs which levels, all repetitions of them; a difference in their geometry is
     thereby declared. ``tracing: all`` keeps every command of every run, and labels the runs.
     ``memory_limit`` is of db_bench with its page cache, so that every level sees the same cache.
+    With a ``mix`` of tenants there are no levels and no factors: its cells are each tenant alone
+    and all of them together, so ``contrast`` is ``mix``.
+    ``without_kvm`` names the study that ``make study`` runs in its place where rigs are slow.
     """
 
     name: Name
     question: str
     workload: Name
-    levels: Annotated[tuple[Name | Level, ...], Field(min_length=1)]
+    mix: Name | TenantMix | None = None
+    levels: tuple[Name | Level, ...] = ()
     rigs: dict[Name, Annotated[tuple[Name, ...], Field(min_length=1)]] = {}
     factors: dict[FactorName, Annotated[tuple[Flag, ...], Field(min_length=1)]] = {}
     repetitions: Annotated[int, Field(ge=1, le=99)]
@@ -271,11 +351,24 @@ class Study(Model):
     limit_time: Seconds | None = None
     limit_bytes: Size | None = None
     memory_limit: Size | None = None
+    without_kvm: Name | None = None
 
     @property
     def entries(self) -> tuple[Level, ...]:
         """The levels, each in its long form."""
         return tuple(Level(name=e) if isinstance(e, str) else e for e in self.levels)
+
+    @model_validator(mode="after")
+    def _has_a_matrix(self) -> Study:
+        if (self.mix is None) == (not self.levels):
+            raise FieldError("a study needs levels, or a mix of tenants")
+        if self.mix is not None and (self.factors or self.rigs or self.claims):
+            raise FieldError("a study of a mix has no factors, rigs or claims")
+        if self.mix is not None and self.memory_limit is not None:
+            raise FieldError("a study of a mix has no memory_limit", hint="tenants have limits")
+        if (self.contrast == "mix") != (self.mix is not None):
+            raise FieldError("contrast: mix belongs to a study of a mix")
+        return self
 
     @model_validator(mode="after")
     def _each_level_has_one_rig(self) -> Study:
@@ -307,15 +400,24 @@ class Study(Model):
                     f"factor {factor!r} needs levels: [{owner}]",
                     hint="runs of other levels would have nothing to compare it with",
                 )
-        if self.contrast != "level" and self.contrast not in self.factors:
+        if self.contrast not in ("level", "mix", *self.factors):
             raise FieldError(f"contrast {self.contrast!r} is neither 'level' nor a factor")
-        values = names if self.contrast == "level" else map(str, self.factors[self.contrast])
-        if self.baseline not in (choices := list(values)):
+        if self.baseline not in (choices := self._contrasted()):
             raise FieldError(f"baseline {self.baseline!r} is not one of {', '.join(choices)}")
         for key in (*self.metrics, *(claim.metric for claim in self.claims)):
             if key.rpartition(".")[2] not in CATALOGUE:
                 raise FieldError(f"unknown metric {key!r}")
         return self
+
+    def _contrasted(self) -> list[str]:
+        """Return what the contrast compares."""
+        if self.contrast == "level":
+            return [entry.label for entry in self.entries]
+        if isinstance(self.mix, TenantMix):
+            return [SHARED, *(SOLO + tenant.name for tenant in self.mix.tenants)]
+        if self.mix is not None:  # only the loader has its tenants
+            return [self.baseline]
+        return [str(value) for value in self.factors[self.contrast]]
 
 
 class Setting(Model):
@@ -325,9 +427,17 @@ class Setting(Model):
     value: str
 
 
+UnitName = Annotated[str, Field(pattern=r"^[A-Za-z0-9@_.-]+\.timer$")]
+
+
 class Tuning(Model):
-    """Host settings applied before and restored after a campaign (role ``tuning``)."""
+    """Host settings applied before and restored after a campaign (role ``tuning``).
+
+    ``swap: off`` takes swap areas out of use; ``timers`` are systemd's, stopped where they run.
+    """
 
     name: Name
     description: str
     settings: tuple[Setting, ...]
+    swap: Literal["keep", "off"] = "keep"
+    timers: tuple[UnitName, ...] = ()

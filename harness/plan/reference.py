@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
+
 from harness import levels
 from harness.store.spec import (
     Bytes,
@@ -11,6 +14,7 @@ from harness.store.spec import (
     HostFacts,
     Inspection,
     LevelProbe,
+    OtherDevice,
 )
 
 MIB = 2**20
@@ -21,7 +25,7 @@ _ZONES, _SIZE, _CAPACITY, _ACTIVE = 384, 8 * MIB, 4 * MIB, 14
 # All there are, taken as available.
 LEVELS = tuple(levels.LEVELS)
 
-RIG = Inspection(
+_ALONE = Inspection(
     host=HostFacts("rig", "7.2.0", "Debian GNU/Linux 13", 2, Bytes(4096 * MIB), "9.10.0"),
     device=Device(
         path="/dev/nvme0n2",
@@ -45,3 +49,33 @@ RIG = Inspection(
     refusals=(),
     levels=tuple(LevelProbe(level, available=True, reason=None) for level in LEVELS),
 )
+
+# The second zoned namespace, for tenants.
+_SECOND = replace(
+    _ALONE.device, path="/dev/nvme0n3", identity=replace(_ALONE.device.identity, nsid=3)
+)
+RIG = replace(_ALONE, others=(OtherDevice(_SECOND, (), _ALONE.levels),))
+
+# ZenFS needs this many, so the drive of the largest zones has them (configs/rigs/finish.yml).
+_FEWEST_ZONES = 32
+
+
+def with_zones_of(sizes: Sequence[int]) -> Inspection:
+    """Return the rig with a drive of each zone size in bytes, all of one capacity."""
+    if not sizes:
+        return RIG
+    capacity = _FEWEST_ZONES * max(sizes)
+    drives = [
+        replace(
+            RIG.device,
+            path=f"/dev/nvme0n{number}",
+            identity=replace(RIG.device.identity, nsid=number),
+            size=Bytes(capacity // size * size),
+            zones=capacity // size,
+            zone_size=Bytes(size),
+            zone_capacity=Bytes(size),
+        )
+        for number, size in enumerate(sizes, start=2)
+    ]
+    others = tuple(OtherDevice(drive, (), RIG.levels) for drive in drives[1:])
+    return replace(RIG, device=drives[0], others=others)

@@ -8,9 +8,10 @@ from __future__ import annotations
 from harness import levels
 from harness.errors import ConfigError
 from harness.levels.base import Level as Module
-from harness.plan.derive import Derived
+from harness.plan.derive import DOES_NOT_FIT, Derived
 from harness.plan.load import nearest
 from harness.plan.models import Level
+from harness.plan.probe import ProbeSizes
 from harness.plan.units import format_size
 from harness.store.spec import Device, HostFacts, Inspection, PhaseSpec, RunSpec
 
@@ -47,7 +48,7 @@ def check_level(level: str, device: Device) -> None:
         )
 
 
-def check_room(level: str, device: Device, derived: Derived) -> None:
+def check_room(level: str, device: Device, derived: Derived | ProbeSizes) -> None:
     """Refuse data that a level which knows its room beforehand cannot take.
 
     Raises:
@@ -61,7 +62,7 @@ def check_room(level: str, device: Device, derived: Derived) -> None:
             f"{level} fills at most {format_size(room)} of {format_size(device.capacity)}, cold "
             f"data and the largest database need {format_size(wanted)}",
             hint="lower target_utilisation, use a namespace of more zones, or leave the level out",
-            code="does-not-fit",
+            code=DOES_NOT_FIT,
         )
 
 

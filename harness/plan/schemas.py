@@ -6,10 +6,17 @@ import json
 from pathlib import Path
 from typing import Any
 
-from harness.plan.models import EXTENDS, OWN_FIELDS, Model, Study, Tuning, Workload
+from harness.plan.models import EXTENDS, OWN_FIELDS, Model, Study, TenantMix, Tuning, Workload
+from harness.plan.probe_models import ProbeWorkload
 from harness.store.files import write_atomic
 
-MODELS: dict[str, type[Model]] = {"study": Study, "workload": Workload, "tuning": Tuning}
+MODELS: dict[str, type[Model]] = {
+    "study": Study,
+    "workload": Workload,
+    "probe-workload": ProbeWorkload,
+    "tuning": Tuning,
+    "mix": TenantMix,
+}
 
 
 def schema_text(model: type[Model]) -> str:

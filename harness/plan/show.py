@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from harness.plan.derive import Derived
 from harness.plan.expand import Cell
+from harness.plan.probe import ProbeSizes
 from harness.plan.units import format_size
 from harness.store.spec import Inspection, Plan, RunSpec, Scalar
 
@@ -68,7 +69,8 @@ def _runs(plan: Plan, *, markdown: bool) -> str:
     for host in plan.hosts:
         missing = {probe.level for probe in host.inspection.levels if not probe.available}
         for run in host.runs:
-            skip = run.level in missing
+            unable = not missing.isdisjoint(run.levels)
+            skip = "skipped" if unable else "infeasible" if run.infeasible else ""
             rows.append(
                 (
                     str(len(rows) + 1),
@@ -76,7 +78,7 @@ def _runs(plan: Plan, *, markdown: bool) -> str:
                     run.run,
                     run.scheduler,
                     str(run.seed),
-                    "skipped" if skip else format_size(run.predicted.bytes_written),
+                    skip or format_size(run.predicted.bytes_written),
                     "-" if skip else minutes(run.predicted.seconds),
                 )
             )
@@ -93,7 +95,7 @@ def _totals(plan: Plan) -> str:
 
 
 def _skipped(inspection: Inspection, runs: Sequence[RunSpec]) -> str:
-    planned = {run.level for run in runs}
+    planned = {level for run in runs for level in run.levels}
     lines = []
     for probe in inspection.levels:
         if not probe.available and probe.level in planned:
@@ -105,7 +107,7 @@ def _skipped(inspection: Inspection, runs: Sequence[RunSpec]) -> str:
 
 def _derived(host: str, cells: Sequence[Cell], *, markdown: bool) -> list[str]:
     """Return one table per distinct set of derived numbers."""
-    groups: list[tuple[Derived, list[str]]] = []
+    groups: list[tuple[Derived | ProbeSizes, list[str]]] = []
     for cell in cells:
         found = next((names for derived, names in groups if derived == cell.derived), None)
         if found is None:
@@ -115,7 +117,9 @@ def _derived(host: str, cells: Sequence[Cell], *, markdown: bool) -> list[str]:
     return [_derived_table(host, d, names, markdown=markdown) for d, names in groups]
 
 
-def _derived_table(host: str, derived: Derived, names: Sequence[str], *, markdown: bool) -> str:
+def _derived_table(
+    host: str, derived: Derived | ProbeSizes, names: Sequence[str], *, markdown: bool
+) -> str:
     rows = []
     for name, formula in derived.formulas.items():
         value = int(getattr(derived, name))

@@ -134,7 +134,7 @@ def write_access(rig: Rig, image: Image, port: int) -> None:
 
 
 def write_inventory(running: State) -> None:
-    """Write an Ansible inventory of this one host; its device is the first zoned namespace."""
+    """Write an Ansible inventory of this one host; its devices are the zoned namespaces."""
     here = folder(running.rig)
     name = host_name(running.rig)
     host = {
@@ -146,7 +146,7 @@ def write_inventory(running: State) -> None:
         "ansible_python_interpreter": "/usr/bin/python3",
         "ansible_ssh_common_args": f"-F '{here / 'ssh_config'}'",
         "zonelab_rig": True,
-        "device": next((device.path for device in running.devices if device.zoned), ""),
+        "device": ",".join(device.path for device in running.devices if device.zoned),
     }
     inventory = {"all": {"hosts": {name: host}}}
     text = "# Written by `zonelab rig up`.\n" + yaml.safe_dump(inventory, sort_keys=False)

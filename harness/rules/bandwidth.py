@@ -37,7 +37,7 @@ def used(run: RunFacts) -> Iterator[Issue]:
     for phase in run.phases:
         device = _main(run.spec, phase)
         writes = phase.measured and phase.spec.user_bytes_per_operation > 0
-        if device is None or device.kind is DeviceKind.EMULATED or not writes:
+        if device is None or device.kind is not DeviceKind.HARDWARE or not writes:
             continue
         found = share(run.spec, phase)
         if found is not None and found < _LEAST:
@@ -85,4 +85,4 @@ def _main(spec: RunSpec, phase: PhaseFacts) -> Device | None:
 
 
 def _cap(device: Device) -> Cap | None:
-    return None if device.kind is DeviceKind.EMULATED else CAPS.get(device.model.strip())
+    return None if device.kind is not DeviceKind.HARDWARE else CAPS.get(device.model.strip())

@@ -75,6 +75,19 @@ class PhaseFacts:
 
 
 @dataclass(frozen=True, slots=True)
+class TenantFacts:
+    """How the tenants of a run were together.
+
+    ``died`` says which of them did and how, '' when none; ``units`` whether each had its own;
+    ``spread`` is how many seconds apart those ended that last to the end.
+    """
+
+    died: str = ""
+    units: bool = True
+    spread: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
 class RunFacts:
     """A run as it happened. ``kernel_log`` is null when it could not be read.
 
@@ -82,7 +95,7 @@ class RunFacts:
     ``clock_jump`` is how far real time and monotonic time moved apart (seconds). ``caveats`` are
     the level's own, with what its checker found; ``buffers_conventional`` as in ``Level``.
     ``ledger`` is null when the run ended before its first phase. ``untraced`` is why commands were
-    not traced although they should have been.
+    not traced although they should have been. ``tenants`` is null in a run of one workload.
     """
 
     spec: RunSpec
@@ -97,3 +110,4 @@ class RunFacts:
     buffers_conventional: bool = False
     ledger: Ledger | None = None
     untraced: Reason | None = None
+    tenants: TenantFacts | None = None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
-from harness.rules import bandwidth, cache, closures, devices, phases, tracing
+from harness.rules import bandwidth, cache, closures, devices, phases, tenants, tracing
 from harness.rules.facts import RunFacts
 from harness.store.result import Issue, Severity
 
@@ -265,6 +265,27 @@ RULES: Mapping[Rule, tuple[Code, ...]] = {
             "closure-driver-commands",
             "writes and zone commands seen at the driver are not those that the kernel counted",
             "the tracer overlooked some, or saw others twice",
+        ),
+    ),
+    tenants.all_lived: (
+        _error(
+            "tenant-died",
+            "a tenant's program ended too early, not well, or got nowhere; the others were stopped",
+            "the others had the drive to themselves from then on",
+        ),
+    ),
+    tenants.own_units: (
+        _warning(
+            "tenants-without-units",
+            "systemd does not run the machine",
+            "what a tenant takes of processors and memory is neither limited nor its own",
+        ),
+    ),
+    tenants.together: (
+        _warning(
+            "tenants-apart",
+            "tenants that last to the end ended more than a second apart",
+            "for that long not all of them were there",
         ),
     ),
 }

@@ -26,6 +26,8 @@ def clear(host: Host, guard: Guard, devices: Sequence[Device]) -> None:
     there is nothing left to prove with it.
     """
     for device in devices:
+        guard.check_identity(device)  # all of them, before anything is written to one
+    for device in devices:
         guard.check_identity(device)
         if device.zoned:
             host.reset_zones(device)
@@ -61,6 +63,7 @@ class Claim:
     def clear(self) -> None:
         """Give every run the same empty devices: zones reset, signatures gone."""
         clear(self._bench.host, self._bench.guard, self.devices)
+        self._claim()
 
     @contextmanager
     def held(self) -> Iterator[None]:
@@ -69,9 +72,9 @@ class Claim:
         When a device is still in use (taking the level down failed), or is no longer the planned
         one, the claim stays: the next start may then finish the work.
         """
-        for device in self.devices:
-            self._write(Event.CLAIM, device)
+        self._claim()
         try:
+            self.check()
             yield
         except GuardRefused:
             raise
@@ -85,11 +88,19 @@ class Claim:
         for device in self.devices:
             self._write(Event.UP, device)
 
+    def _claim(self) -> None:
+        """Note what the devices look like, which proves them ours as long as nobody writes.
+
+        While they are formatted neither that nor a label does: a kill there needs ``-e erase=``.
+        """
+        for device in self.devices:
+            self._write(Event.CLAIM, device, self._bench.guard.fingerprint(device))
+
     def _release(self) -> None:
         with self._bench.stop.deferred():
             if any(self._bench.host.is_busy(device.path) for device in self.devices):
                 return
-            self.clear()
+            clear(self._bench.host, self._bench.guard, self.devices)
             for device in self.devices:
                 self._write(Event.RELEASE, device, self._bench.guard.fingerprint(device))
 

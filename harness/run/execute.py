@@ -27,6 +27,7 @@ from harness.run.lock import exclusive
 from harness.run.progress import Progress, announce, human_seconds
 from harness.run.recover import recover, release
 from harness.run.signals import Stop
+from harness.run.tenants.life import TenantsRun
 from harness.store.campaign import load_plan
 from harness.store.files import dumps, write_atomic
 from harness.store.result import Result, Status
@@ -150,7 +151,8 @@ def _execute_one(bench: Bench, campaign: str, spec: RunSpec) -> None:
     writer = RunWriter(runs, spec.run)
     bench.progress.begin(spec)
     try:
-        status = OneRun(bench, spec, writer).execute()
+        life = TenantsRun if spec.tenants else OneRun
+        status = life(bench, spec, writer).execute()
     except (GuardRefused, HostError):
         writer.discard()
         raise
@@ -175,9 +177,10 @@ def selected(
             raise UsageError(f"the plan has no run {name!r}", hint="runs are named in plan.json")
     runs = [run for run in host_plan.runs if not only or run.run in only]
     for run in runs:
-        if run.level not in levels:
+        unknown = [one for one in run.levels if one not in levels]
+        if unknown:
             raise ConfigError(
-                f"run {run.run}: this zonelab has no level {run.level!r}",
+                f"run {run.run}: this zonelab has no level {unknown[0]!r}",
                 hint=f"it has {', '.join(levels)}",
                 code="unknown-level",
             )
@@ -185,8 +188,7 @@ def selected(
 
 
 def _devices(runs: Sequence[RunSpec]) -> list[Device]:
-    pairs = [(run.device, run.conventional) for run in runs]
-    return [device for pair in pairs for device in pair if device is not None]
+    return [device for run in runs for device in run.devices]
 
 
 def _host_plan(plan: Plan, name: str) -> HostPlan:

@@ -14,6 +14,8 @@ from harness.run.host import Host
 from harness.run.journal import Event, Journal
 from harness.store.spec import Device, Reason
 
+_SAMPLE = 1 << 20  # bytes read at the start of each conventional zone
+
 
 class Guard:
     """Decides whether a device may be overwritten.
@@ -27,7 +29,7 @@ class Guard:
     def __init__(self, host: Host, journal: Journal, erase: Collection[str] = ()) -> None:
         self._host = host
         self._journal = journal
-        self._erase = frozenset(erase)
+        self.erase = frozenset(erase)
 
     def examine(
         self, device: Device, partner: Device | None = None, *, named: bool = True
@@ -44,7 +46,7 @@ class Guard:
         if reasons:
             return reasons  # contents of a device in use are somebody's by definition
         key = device.identity.key
-        if key in self._erase or self._is_ours(device, partner):
+        if key in self.erase or self._is_ours(device, partner):
             return []
         return self._contents(device, named=named)
 
@@ -85,7 +87,8 @@ class Guard:
         if device.zoned:
             return zones.digest(self._host.zones(device.path))
         hasher = hashlib.sha256()
-        for offset, length in signatures.wipe_spots(device.size):
+        # Also between the areas that are wiped: data without a signature may begin anywhere.
+        for offset, length in signatures.zero_spots(device.size):
             hasher.update(self._host.read(device.path, offset, length))
         return hasher.hexdigest()
 
@@ -93,7 +96,11 @@ class Guard:
 
     def _in_use(self, device: Device, name: str) -> list[Reason]:
         sysfs = self._host.sysfs
-        family = sysfs.family(name)
+        # What uses the whole disk uses each of its partitions.
+        parent = sysfs.parent(name)
+        disk_users = sysfs.holders(parent) if parent else []
+        family = [*sysfs.family(name), *([parent] if parent else [])]
+        family += [one for user in disk_users for one in sysfs.family(user)]
         mounts = self._mounts(family)
         if "/" in mounts:
             return [Reason("root", f"{device.path} carries the running system")]
@@ -112,17 +119,34 @@ class Guard:
                     "name another device, or remove the partitions yourself",
                 )
             )
-        holders = sysfs.holders(name)
+        holders = sysfs.holders(name) + disk_users
         if holders:
             names = ", ".join(sysfs.text(h, "dm/name") or h for h in holders)
             reasons.append(Reason("held", f"{device.path} is held by {names}", "dmsetup ls --tree"))
         if sysfs.number(name, "ro"):
             reasons.append(Reason("read-only", f"{device.path} is read-only"))
+        twins = [other for other in self._same_identity(device) if other != name]
+        if twins:
+            reasons.append(
+                Reason(
+                    "identity-ambiguous",
+                    f"{device.path} and {', '.join(twins)} are both {device.identity.key}",
+                    "a second path to one drive, or copied identifiers: leave one of them",
+                )
+            )
         if not reasons and self._host.is_busy(device.path):
             reasons.append(
                 Reason("busy", f"{device.path} is opened exclusively by a program", "lsof names it")
             )
         return reasons
+
+    def _same_identity(self, device: Device) -> list[str]:
+        """Return the devices that call themselves by this identity; path nodes are no devices."""
+        sysfs = self._host.sysfs
+        key = device.identity.key
+        partition = sysfs.parent(Path(device.path).name) is not None
+        names = sysfs.names() if partition else sysfs.whole_devices()
+        return [name for name in names if self._host.identity(name).key == key]
 
     def _mounts(self, family: Collection[str]) -> list[str]:
         """Return mount points on any device of the family, by number and by source.
@@ -174,6 +198,14 @@ class Guard:
                         erase,
                     )
                 ]
+            if self._conventional_zones_hold(device):
+                return [
+                    Reason(
+                        "not-blank",
+                        f"{device.path} has conventional zones, and data in them",
+                        erase,
+                    )
+                ]
         elif not named and not signatures.is_blank(self._reader(device), device.size):
             return [
                 Reason(
@@ -184,17 +216,25 @@ class Guard:
             ]
         return []
 
+    def _conventional_zones_hold(self, device: Device) -> bool:
+        """Whether zones without a write pointer have data: no zone report tells of it."""
+        kinds = self._host.zones(device.path)
+        plain = [zone for zone in kinds if zone.type is zones.ZoneType.CONVENTIONAL]
+        return any(self._host.read(device.path, z.start, _SAMPLE).strip(b"\0") for z in plain)
+
     def _is_ours(self, device: Device, partner: Device | None) -> bool:
         last = self._journal.last(device.identity.key)
         if last is None:
             return False
+        if last.fingerprint is not None and last.fingerprint == self.fingerprint(device):
+            return True  # as a clean end left it, or as it was when it was claimed
         if last.event is Event.RELEASE:
-            return last.fingerprint == self.fingerprint(device)
+            return False
         found = self._signatures(device)
         if any(s.label != last.label for s in found):
             return False
-        if last.event is Event.CLAIM or found:
-            return True  # killed while formatting, or our own label is there
+        if found:
+            return True
         return (
             partner is not None
             and partner.identity.key == last.partner

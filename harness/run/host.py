@@ -77,6 +77,8 @@ class Host:
         Raises:
             ToolFailed: the rig's witness does not answer; it is not asked again then.
         """
+        if any(self.sysfs.text(name, "dm/name") for name in names):
+            return None  # of a part of a drive that is mapped nobody keeps a count
         if self._witness_failed is not None:
             raise self._witness_failed
         try:
@@ -187,11 +189,23 @@ class Host:
         """Return the whole drive's capacity in bytes, None when it does not tell."""
         return nvme.total_capacity(name, self.sysfs.dev)
 
+    def endurance(self, name: str) -> int | None:
+        """Return what the drive says may be written to it in its life, in bytes; None: unknown."""
+        return nvme.endurance(name, self.sysfs.number(name, "nsid") or 0, self.sysfs.dev)
+
+    def warning_temperature(self, name: str) -> int | None:
+        """Return the temperature in kelvin from which the drive warns, None where unknown."""
+        return nvme.warning_temperature(name, self.sysfs.dev)
+
     # --- devices, writing -------------------------------------------------------------------
 
     def reset_zones(self, device: Device) -> None:
         """Reset all zones. Destroys everything on the device."""
         zone_reset.reset_all(Path(device.path), device.size)
+
+    def reset_zone(self, handle: int, start: int, length: int) -> None:
+        """Reset one zone of a device that is open for writing. Destroys what is in it."""
+        zone_reset.reset(handle, start, length)
 
     def wipe(self, device: Device) -> None:
         """Zero every place where a signature may be. Destroys what is on the device."""

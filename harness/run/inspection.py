@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from harness.errors import GuardRefused, HostError, ZonelabError
@@ -10,7 +10,7 @@ from harness.levels.base import Level
 from harness.observe.manifest import host_facts
 from harness.run.guard import Guard, companion
 from harness.run.host import Host
-from harness.store.spec import Bytes, Device, Inspection, LevelProbe, Reason
+from harness.store.spec import Bytes, Device, Inspection, LevelProbe, OtherDevice, Reason
 from harness.tools import db_bench
 
 
@@ -32,16 +32,19 @@ def inspect(
     path: str,
     conventional: str | None,
     host_name: str,
+    others: Sequence[str] = (),
 ) -> Inspection:
-    """Inspect a zoned device and its conventional companion. Writes nothing.
+    """Inspect a zoned device, its conventional companion, and further devices. Writes nothing.
 
     Raises:
-        GuardRefused: the device is missing or not zoned.
+        GuardRefused: a device is missing, not zoned, or named twice.
         HostError: it may not be opened.
     """
     device = host.device(path)
     require_zoned(device)
-    capacity = host.drive_capacity(Path(device.path).name)
+    more = _further(host, device, others)
+    name = Path(device.path).name
+    capacity, endurance = host.drive_capacity(name), host.endurance(name)
     partner, reason = companion(host, guard, device, conventional)
     return Inspection(
         host=host_facts(host, host_name, _program()),
@@ -51,6 +54,37 @@ def inspect(
         drive_capacity=None if capacity is None else Bytes(capacity),
         refusals=tuple(guard.examine(device, partner)),
         levels=tuple(probe(level, device, partner, reason) for level in levels.values()),
+        endurance=None if endurance is None else Bytes(endurance),
+        others=tuple(_other(guard, levels, one, partner, reason) for one in more),
+    )
+
+
+def _further(host: Host, device: Device, paths: Sequence[str]) -> list[Device]:
+    """Return the devices named beside the first; each is zoned, and named once."""
+    found: list[Device] = []
+    for path in paths:
+        one = host.device(path)
+        require_zoned(one)
+        if any(one.identity.key == known.identity.key for known in (device, *found)):
+            raise GuardRefused(
+                f"{one.path} is named twice", hint="name each device once", code="named-twice"
+            )
+        found.append(one)
+    return found
+
+
+def _other(
+    guard: Guard,
+    levels: Mapping[str, Level],
+    device: Device,
+    partner: Device | None,
+    partner_reason: Reason | None,
+) -> OtherDevice:
+    """Ask guard and levels about a further device; the companion is that of the first."""
+    return OtherDevice(
+        device=device,
+        refusals=tuple(guard.examine(device, partner)),
+        levels=tuple(probe(level, device, partner, partner_reason) for level in levels.values()),
     )
 
 

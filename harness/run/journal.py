@@ -24,7 +24,7 @@ class Event(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One line. ``fingerprint`` is what the device looked like at a clean end, else null.
+    """One line. ``fingerprint`` is what the device looked like; null once it is formatted.
 
     ``partner`` is the identity of the other device of the same run ('' when there is none): some
     levels put their label only there.

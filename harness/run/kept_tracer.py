@@ -75,9 +75,7 @@ class KeptTracer:
 
     def _others(self) -> Iterator[Watched]:
         """Return the devices of later runs, as far as they are there."""
-        for device in dict.fromkeys(
-            one for run in self._runs for one in (run.device, run.conventional) if one
-        ):
+        for device in dict.fromkeys(one for run in self._runs for one in run.devices):
             try:
                 found = self._host.find(device)
             except GuardRefused:

@@ -17,12 +17,19 @@ from harness.run import closures
 from harness.run.closures import Told
 from harness.store.ledger import COLD, RUN, Closure, Entry, Ledger, OwnCounts, Snapshot
 from harness.store.result import Metric
+from harness.workloads import loads_database
 
 Value = int | float | None
 
 MODELLED = "modelled: H + P"
 # Why zones are finished early, in the words of docs/methods.md; levels have their own.
 _CAUSES = {"active_limit": "active-limit", "metadata": "metadata-roll", "import": "explicit"}
+# Pad and finishes by cause, as metrics: what nobody tells apart is null.
+CAUSES = {
+    f"{what}_{cause.replace('-', '_')}": (what, cause)
+    for what in ("pad", "finishes")
+    for cause in ("threshold", "active-limit", "metadata-roll", "explicit")
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,13 +129,18 @@ def _own(entry: Entry) -> dict[str, Value]:
         "garbage_bytes": garbage,
         "space_amplification": ratio(entry.allocated, live),
         "sa_host": ratio(reached + garbage if garbage is not None else None, reached),
+        **{
+            name: ((entry.pad if what == "pad" else entry.finishes) or {}).get(cause)
+            for name, (what, cause) in CAUSES.items()
+        },
     }
 
 
 def _phase(level: str, told: Told, before: Point, after: Point) -> _Interval:
     own = _counted(before, after)
-    checks = [closures.user_to_wal(told)]
-    if own is not None:
+    database = loads_database(told.spec)
+    checks = [closures.user_to_wal(told)] if database else []
+    if own is not None and database:
         checks += closures.rocksdb_to_level(told, level, own.payload)
     return _Interval(
         told.spec.name,
@@ -182,6 +194,7 @@ def _entry(level: str, up: Point, interval: _Interval) -> Entry:
         gc=gc,
         overhead=own.payload.get("metadata", 0) + sum(own.filling.values()) if own else None,
         pad=pad,
+        finishes=_by_cause(own.finishes_by) if own and own.finishes_by else None,
         media=media or _modelled(last.zoned, submitted, pad),
         media_source=_media_source(last, measured=bool(media), own=own, pad=pad),
         allocated=sum(after.allocated) if after.allocated is not None else None,
@@ -204,8 +217,12 @@ def _entry(level: str, up: Point, interval: _Interval) -> Entry:
 def _pad(own: OwnCounts | None, seen: Traced | None) -> Mapping[str, int] | None:
     """Return P by cause, as the level counts it, else as the tracer saw it."""
     if own is not None:
-        return {_CAUSES.get(why, why): lost for why, lost in own.given_up.items()}
+        return _by_cause(own.given_up)
     return seen.pad if seen is not None else None
+
+
+def _by_cause(counts: Mapping[str, int]) -> dict[str, int]:
+    return {_CAUSES.get(why, why): count for why, count in counts.items()}
 
 
 def _modelled(
@@ -272,6 +289,7 @@ def _counted(before: Point, after: Point) -> OwnCounts | None:
         filling=_minus(last.filling, first.filling),
         given_up=_minus(last.given_up, first.given_up),
         finishes=last.finishes - first.finishes,
+        finishes_by=_minus(last.finishes_by, first.finishes_by),
         resets=last.resets - first.resets,
         space=last.space,
         metadata_zones=last.metadata_zones,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+from collections.abc import Sequence
 from typing import Any
 
 from harness.errors import TimedOut, ZonelabError
@@ -10,26 +10,16 @@ from harness.levels.base import DirectIo
 from harness.observe import rocksdb_build
 from harness.observe.sampler import Sampler
 from harness.rules import DIRECT_FLAGS, PhaseFacts
-from harness.run import phases
+from harness.run import infeasible, phases
 from harness.run.bench import Bench
 from harness.run.observers import observers
 from harness.run.phases import Barrier, Stage
 from harness.run.progress import Share
 from harness.run.record import Record
+from harness.run.utilisation import utilisation
 from harness.store.codec import encode
 from harness.store.result import Utilisation
-from harness.store.spec import Bytes, ColdSpec, PhaseRole, PhaseSpec, Reason, RunSpec
-
-_PHASE_SEED_STEP = 100
-_NO_COLD = ColdSpec(target_utilisation=0.0, tolerance=1.0, bytes=Bytes(0))
-
-
-def phase_seed(run: RunSpec, phase: PhaseSpec) -> int:
-    """Give each phase keys of its own: with one seed, overwrite would replay the fill's order.
-
-    db_bench adds the thread's number to it, so phases stay a hundred apart (blocks: 10,000).
-    """
-    return run.seed + _PHASE_SEED_STEP * run.phases.index(phase)
+from harness.store.spec import PhaseRole, PhaseSpec, Reason, RunSpec
 
 
 class Infeasible(Exception):
@@ -68,7 +58,8 @@ class Measurement:
         """Measure, sampling counters all the while.
 
         Raises:
-            Infeasible: the fresh level offers less than the wanted utilisation.
+            Infeasible: the fresh level offers less than the wanted utilisation, or a setting that
+                trades room has none left.
             TimedOut: a phase or the run took longer than it may.
             ZonelabError: db_bench did not end well.
         """
@@ -90,7 +81,7 @@ class Measurement:
             "gc_source": fresh.usage.gc_source,
             "program": str(stage.up.program or self._bench.program),
             "facts": dict(stage.up.facts),
-            "direct_io": _direct_io(self._spec, self._record.direct_io),
+            "direct_io": direct_io_record(self._spec.phases, self._record.direct_io),
             "fresh": encode(fresh.usage),
         }
         if stage.up.program not in (None, self._bench.program):  # else the host's manifest has it
@@ -136,62 +127,47 @@ class Measurement:
             self._bench,
             self._stage,
             spec,
-            phase_seed(self._spec, spec),
+            phases.seed(self._spec.seed, self._spec.phases, spec),
             key_seed=self._spec.seed,
             first=first,
             before=before,
             cold=self._cold,
-            seconds_left=self._seconds_left(),
+            seconds_left=self._record.seconds_left(),
             tick=self._tick,
         )
         self._record.add(facts, result, after.point)
         self._bench.stop.check()
         if not facts.ended_well:
-            self._seconds_left()  # the run's own limit is the better reason
-            raise _failure(facts)
+            self._record.seconds_left()  # the run's own limit is the better reason
+            if reason := infeasible.full(self._spec, facts, after.point):
+                raise Infeasible(reason)
+            raise failure(facts)
         return after
 
     def _tick(self, share: Share) -> None:
-        self._seconds_left()
+        self._record.seconds_left()
         self._sampler.tick()
         if self._stage.tracer:
             self._stage.tracer.tick()
         self._bench.progress.tick(share)
 
-    def _seconds_left(self) -> float:
-        left = self._spec.timeout_seconds - self._record.seconds()
-        if left <= 0:
-            raise TimedOut(
-                f"the run did not end within {self._spec.timeout_seconds} s",
-                hint="raise timeout_seconds, or ask for less work",
-                code="run-timeout",
-            )
-        return left
-
     def _utilisation(self, point: Barrier) -> Utilisation:
         """Return V and A after the fill phases, behind a barrier."""
-        wanted = self._spec.cold or _NO_COLD
-        database = point.point.snapshot.database_bytes
-        live, capacity = self._cold + database, self._spec.device.capacity
-        drive = self._bench.host.drive_capacity(Path(self._spec.device.path).name)
-        return Utilisation(
-            target=wanted.target_utilisation,
-            tolerance=wanted.tolerance,
-            u_ns=live / capacity,
-            u_drive=live / drive if drive else None,
-            live_bytes=live,
-            allocated_bytes=point.zones.allocated if point.zones else None,
-            cold_bytes=self._cold,
-            database_bytes=database,
-            capacity_bytes=capacity,
-            max_utilisation=self._maximum,
+        return utilisation(
+            self._bench,
+            self._stage,
+            self._spec.cold,
+            cold=self._cold,
+            database=point.point.snapshot.database_bytes,
+            allocated=point.zones.allocated if point.zones else None,
+            maximum=self._maximum,
         )
 
 
-def _direct_io(spec: RunSpec, found: DirectIo | None) -> dict[str, Any]:
+def direct_io_record(phases: Sequence[PhaseSpec], found: DirectIo | None) -> dict[str, Any]:
     """Return what was asked for in the flags, and what became of it (null: not known)."""
     asked = {
-        name: any(bool(phase.flags.get(flag)) for phase in spec.phases)
+        name: any(bool(phase.flags.get(flag)) for phase in phases)
         for name, flag in DIRECT_FLAGS.items()
     }
     if found is None:
@@ -211,7 +187,7 @@ def _last_words(log: str) -> str:
     return f"; RocksDB: {lines[-1].split('] ', 2)[-1][:200]}" if lines else ""
 
 
-def _failure(facts: PhaseFacts) -> ZonelabError:
+def failure(facts: PhaseFacts) -> ZonelabError:
     """Describe a phase that did not end well."""
     if facts.timed_out:
         return TimedOut(

@@ -13,7 +13,7 @@ from harness.metrics import CATALOGUE
 from harness.nulls import difference, ratio
 from harness.observe import zones
 from harness.observe.diskstats import DiskCounters, delta
-from harness.observe.tracer import Tracer
+from harness.observe.tracer import Tracing
 from harness.observe.zone_trace import traced
 from harness.observe.zones import ZoneCounts
 from harness.rules.devices import gc_delta
@@ -37,6 +37,7 @@ from harness.workloads import base, program_of, rocksdb
 from harness.workloads.base import Parsed, text
 from harness.workloads.rocksdb import Below
 
+_SEED_STEP = 100
 _LOG_TAIL = 256 * 1024  # the end of RocksDB's LOG holds the error that stopped it
 _SETTLE_TRIES = 20
 _SETTLE_SECONDS = 0.1
@@ -79,7 +80,7 @@ class Stage:
     conventional: Device | None
     writer: RunWriter
     began: float
-    tracer: Tracer | None = None
+    tracer: Tracing | None = None
 
     @property
     def zoned_name(self) -> str | None:
@@ -95,6 +96,14 @@ class Stage:
     def names(self) -> list[str]:
         """Both, without what is not used."""
         return [name for name in (self.zoned_name, self.conventional_name) if name]
+
+
+def seed(base_seed: int, of: Sequence[PhaseSpec], phase: PhaseSpec) -> int:
+    """Give each phase keys of its own: with one seed, overwrite would replay the fill's order.
+
+    db_bench adds the thread's number to it, so phases stay a hundred apart (blocks: 10,000).
+    """
+    return base_seed + _SEED_STEP * of.index(phase)
 
 
 def barrier(bench: Bench, stage: Stage, point: str, cold: int) -> Barrier:
@@ -205,6 +214,67 @@ def run_phase(
     tick: Callable[[Share], None],
 ) -> tuple[PhaseFacts, PhaseResult, Barrier]:
     """Run the phase's program once; return the facts, the record and the barrier behind it."""
+    ready = prepare(bench, stage, spec, seed, key_seed=key_seed, first=first)
+    started, offset = bench.host.now(), bench.host.monotonic() - stage.began
+    shift = offset - bench.host.realtime()
+    share = ShareDone(ready.report.path, spec)
+    asks = stage.level.questions(stage.up) if spec.role is PhaseRole.MEASURED else ()
+    # Not at the barriers: what the harness does between phases disturbs nobody.
+    before_cpu = _cpu(bench)
+    with Asker(asks, stage.writer.path, clock=bench.host.monotonic, began=stage.began) as asker:
+
+        def on_tick(seconds: float) -> None:
+            asker.tick()
+            tick(lambda: share.read(seconds))
+
+        ended = run_program(
+            ready.argv,
+            env=stage.up.environment,
+            stdout=ready.stdout,
+            stderr=ready.stderr,
+            timeout=min(spec.timeout_seconds, seconds_left),
+            started=bench.cgroups.enter_load,
+            tick=on_tick,
+            stalled=share.stalled,
+            clock=bench.host.monotonic,
+        )
+    cpu = _since(before_cpu, _cpu(bench))
+    after = barrier(bench, stage, spec.name, cold)
+    done = Done(ended, cpu, started, offset, shift)
+    facts, result = conclude(stage, ready, done, before=before, after=after)
+    return facts, result, after
+
+
+@dataclass(frozen=True, slots=True)
+class Ready:
+    """A phase's program with its argument list, and the files that will hold what it says."""
+
+    spec: PhaseSpec
+    argv: tuple[str, ...]
+    report: base.Report
+    stdout: Path
+    stderr: Path
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """How a phase's program went.
+
+    ``offset`` is where its own clock began on the run's time axis, ``shift`` turns seconds since
+    the epoch into seconds on that axis.
+    """
+
+    ended: Ended
+    cpu: CpuUse
+    started: str
+    offset: float
+    shift: float
+
+
+def prepare(
+    bench: Bench, stage: Stage, spec: PhaseSpec, seed: int, *, key_seed: int, first: bool
+) -> Ready:
+    """Return what starts a phase's program."""
     raw = stage.writer.path / "raw"
     stderr = raw / f"{spec.name}.stderr"
     load = program_of(spec)
@@ -218,35 +288,18 @@ def run_phase(
         report=report,
         key_seed=key_seed,
     )
-    started, offset = bench.host.now(), bench.host.monotonic() - stage.began
-    began = bench.host.realtime()
-    share = ShareDone(report.path, spec)
-    asks = stage.level.questions(stage.up) if spec.role is PhaseRole.MEASURED else ()
-    # Not at the barriers: what the harness does between phases disturbs nobody.
-    before_cpu = _cpu(bench)
-    with Asker(asks, stage.writer.path, clock=bench.host.monotonic, began=stage.began) as asker:
+    return Ready(spec, tuple(argv), report, raw / f"{spec.name}.stdout", stderr)
 
-        def on_tick(seconds: float) -> None:
-            asker.tick()
-            tick(lambda: share.read(seconds))
 
-        ended = run_program(
-            argv,
-            env=stage.up.environment,
-            stdout=raw / f"{spec.name}.stdout",
-            stderr=stderr,
-            timeout=min(spec.timeout_seconds, seconds_left),
-            started=bench.cgroups.enter_load,
-            tick=on_tick,
-            stalled=share.stalled,
-            clock=bench.host.monotonic,
-        )
-    cpu = _since(before_cpu, _cpu(bench))
-    stage.writer.write(f"raw/{spec.name}.process.json", encode(ended) | encode(cpu))
-    after = barrier(bench, stage, spec.name, cold)
-    facts = _facts(stage, spec, ended, before=before, after=after, cpu=cpu)
-    _write_series(stage.writer, spec, report, offset)
-    _write_tree(stage.writer, spec, facts.lsm, offset - began)
+def conclude(
+    stage: Stage, ready: Ready, done: Done, *, before: Barrier, after: Barrier
+) -> tuple[PhaseFacts, PhaseResult]:
+    """Store and return what a phase was, between its two barriers."""
+    spec, ended = ready.spec, done.ended
+    stage.writer.write(f"raw/{spec.name}.process.json", encode(ended) | encode(done.cpu))
+    facts = _facts(stage, spec, ended, before=before, after=after, cpu=done.cpu)
+    _write_series(stage.writer, spec, ready.report, done.offset)
+    _write_tree(stage.writer, spec, facts.lsm, done.shift)
     _keep_options(stage, f"raw/{spec.name}.OPTIONS.xz")
     histogram = _write_histograms(stage.writer, spec, facts)
     summary = facts.parsed.summary if facts.parsed else None
@@ -254,8 +307,8 @@ def run_phase(
         name=spec.name,
         benchmark=spec.benchmark,
         role=spec.role.value,
-        argv=tuple(argv),
-        started=started,
+        argv=ready.argv,
+        started=done.started,
         seconds=round(ended.seconds, 3),
         exit_code=ended.exit_code,
         signal=ended.signal,
@@ -265,7 +318,7 @@ def run_phase(
         stderr=f"raw/{spec.name}.stderr",
         histogram=histogram,
     )
-    return facts, result, after
+    return facts, result
 
 
 def metrics(facts: PhaseFacts) -> dict[str, Metric]:
@@ -304,16 +357,21 @@ def metrics(facts: PhaseFacts) -> dict[str, Metric]:
     return {f"{facts.spec.name}.{name}": value for name, value in values.items()}
 
 
-def _of_zones(facts: PhaseFacts) -> dict[str, int | None]:
+def _of_zones(facts: PhaseFacts) -> dict[str, int | float | None]:
     """Return what was done to zones; null where it was not traced, or not traced without loss."""
     seen = facts.traced
     if seen is None or seen.zoned is None or not seen.complete:
         return dict.fromkeys(
-            ("zone_resets", "zone_finishes", "zone_opens", "zone_closes", "appended")
-        )
+            (
+                "zone_resets", "reset_rate", "zone_finishes", "zone_opens", "zone_closes",
+                "appended",
+            )
+        )  # fmt: skip
     device = seen.zoned
+    resets = seen.done(device, "reset", "reset-all")
     return {
-        "zone_resets": seen.done(device, "reset", "reset-all"),
+        "zone_resets": resets,
+        "reset_rate": ratio(resets, facts.seconds),
         "zone_finishes": seen.finishes,
         "zone_opens": seen.done(device, "open"),
         "zone_closes": seen.done(device, "close"),

@@ -9,12 +9,13 @@ from pathlib import Path
 from harness.errors import ToolFailed, ZonelabError
 from harness.levels import LEVELS
 from harness.levels.base import LevelUsage
+from harness.levels.raw_device import RawDevice
 from harness.observe import zones
 from harness.observe.diskstats import DiskCounters
 from harness.observe.zone_trace import traced
 from harness.observe.zones import Zone, ZoneCounts
 from harness.rules import PhaseFacts, closures
-from harness.run import derived, ledger, phases, record, retrace
+from harness.run import derived, ledger, phases, record, replayed, retrace, zone_costs
 from harness.run.ledger import Point
 from harness.store import packed, rundir
 from harness.store.campaign import CampaignPaths
@@ -22,14 +23,16 @@ from harness.store.codec import decode
 from harness.store.files import load_record, read_json
 from harness.store.ledger import Ledger, OwnCounts, Snapshot
 from harness.store.result import Issue, Metric, Result, Utilisation
-from harness.store.spec import PhaseRole, PhaseSpec, RunSpec
-from harness.tools import rocksdb_log, zlfs_ledger
+from harness.store.spec import DeviceKind, PhaseRole, PhaseSpec, RunSpec
+from harness.tools import rocksdb_log, zlfs_ledger, zoneprobe
 from harness.tools.rocksdb_log import Log
 from harness.workloads import program_of
 from harness.workloads.base import Parsed, text
 from harness.workloads.rocksdb import Below
 
 _UNREADABLE = (ToolFailed, *packed.UNREADABLE)
+# Counted since 2026-11-22 from files that runs have kept for longer.
+_YOUNGER = frozenset({*zone_costs.NAMES, *ledger.CAUSES, "reset_rate"})
 
 
 def problems(paths: CampaignPaths) -> list[str]:
@@ -52,13 +55,26 @@ def of_run(folder: Path) -> list[str]:
         result, spec = rundir.load_result(folder), rundir.load_spec(folder)
     except ZonelabError:
         return []
+    if result.device.kind is DeviceKind.REPLAYED:
+        return [*_replayed(folder, result)]
     begun = result.begun(spec.phases)
-    if not (folder / "raw" / "up.counters.json").is_file():
+    if not spec.tenants and not (folder / "raw" / "up.counters.json").is_file():
         return [line for phase in begun for line in _older(folder, phase, result)]
     try:
+        if spec.tenants:
+            from harness.run.tenants import recompute as tenants  # noqa: PLC0415 - it uses ours
+
+            return list(tenants.differences(folder, spec, result))
         return list(_differences(folder, result, numbers(folder, spec, result)))
     except ZonelabError as error:
         return [error.message]
+
+
+def _replayed(folder: Path, result: Result) -> Iterator[str]:
+    try:
+        yield from metric_differences(result.metrics, replayed.of_folder(folder))
+    except ZonelabError as error:
+        yield error.message
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,17 +98,20 @@ def numbers(folder: Path, spec: RunSpec, result: Result) -> Numbers:
     if not (raw / "cold.counters.json").is_file():
         return Numbers(None, {}, (), (), None)
     names = ("up", "cold", *(phase.name for phase in begun))
-    points, reports = zip(*(_barrier(raw, name) for name in names), strict=True)
+    points, reports = zip(*(point_of(raw, name) for name in names), strict=True)
     level = LEVELS.get(spec.level)
     skip = level.metadata_zones if level else 0
     facts = [
-        _facts(raw, phase, before, after, zones.count(report, skip=skip) if report else None)
+        facts_of(raw, phase, before, after, zones.count(report, skip=skip) if report else None)
         for phase, before, after, report in zip(
             begun, points[1:-1], points[2:], reports[2:], strict=True
         )
     ]
     again = ledger.of_phases(spec.level, points, facts)
     metrics = ledger.metrics(again) | record.of_run(spec, facts, result.utilisation)
+    own = points[-1].usage.own
+    metadata = own.metadata_zones if own else skip
+    metrics |= zone_costs.of_folder(folder, result.device, metadata, again, facts)
     for one in facts:
         metrics |= phases.metrics(one)
     fills = sum(phase.role is PhaseRole.FILL for phase in begun)
@@ -103,7 +122,7 @@ def _differences(folder: Path, result: Result, again: Numbers) -> Iterator[str]:
     if again.ledger is None:
         return
     yield from _ledgers(load_record(Ledger, folder / "ledger.json"), again.ledger)
-    yield from _metrics(result.metrics, again.metrics)
+    yield from metric_differences(result.metrics, again.metrics)
     yield from _issues(result.issues, tuple(closures.of_ledger(again.ledger)))
     if again.filled is not None and result.utilisation is not None:
         yield from _utilisation(result.utilisation, again.filled)
@@ -115,12 +134,13 @@ def _differences(folder: Path, result: Result, again: Numbers) -> Iterator[str]:
         [point.snapshot for point in again.points],
         level.metadata_zones if level else 0,
     )
-    yield from _own(folder / "raw", again.points[-1].usage.own, result.device.zone_capacity or 0)
+    yield from _own(folder / "raw", again.points[-1].usage.own, result)
 
 
-def _facts(
+def facts_of(
     raw: Path, spec: PhaseSpec, before: Point, after: Point, counted: ZoneCounts | None
 ) -> PhaseFacts:
+    """Return a phase as its raw files tell it; ZonelabError: one is missing or damaged."""
     process = read_json(raw / f"{spec.name}.process.json")
     parsed, lsm, error = None, None, ""
     try:
@@ -177,10 +197,12 @@ def _ledgers(stored: Ledger, again: Ledger) -> Iterator[str]:
                 yield f"ledger.json: {entry.name}.{name}: has {value}, raw/ gives {wanted}"
 
 
-def _metrics(stored: Mapping[str, Metric], again: Mapping[str, Metric]) -> Iterator[str]:
+def metric_differences(stored: Mapping[str, Metric], again: Mapping[str, Metric]) -> Iterator[str]:
+    """Return one line per metric that is another one than what was computed again."""
     for key in sorted(again):
         if key not in stored:
-            if again[key].value is not None:  # metrics that are younger than the run are null
+            # Metrics that are younger than the run are null, unless its raw files give them.
+            if again[key].value is not None and key.rpartition(".")[2] not in _YOUNGER:
                 yield f"{key}: is not in result.json"
         elif stored[key] != again[key]:
             yield f"{key}: result.json has {stored[key].value}, raw/ gives {again[key].value}"
@@ -196,20 +218,26 @@ def _issues(stored: tuple[Issue, ...], again: tuple[Issue, ...]) -> Iterator[str
             yield f"result.json has an issue that raw/ does not give, {issue.code}: {issue.message}"
 
 
-def _own(raw: Path, stored: OwnCounts | None, capacity: int) -> Iterator[str]:
-    """What zlfs counted up to the last barrier is in its own ledger, which was kept whole."""
+def _own(raw: Path, stored: OwnCounts | None, result: Result) -> Iterator[str]:
+    """What a level counted up to the last barrier is in its own ledger, which was kept whole."""
     if stored is None:
         return
-    opened = packed.opened(raw / "ledger.jsonl")
+    bare = result.level == RawDevice.name
+    name = zoneprobe.LEDGER if bare else "ledger.jsonl"
+    opened = packed.opened(raw / name)
     if opened is None:
-        yield "raw/ledger.jsonl.xz: is missing"
+        yield f"raw/{name}.xz: is missing"
         return
     with opened as lines:
-        totals = zlfs_ledger.parse(lines, capacity)
-    for name in ("payload", "filling", "given_up", "finishes", "resets"):
-        value, wanted = getattr(stored, name), getattr(totals, name)
+        totals: OwnCounts | zlfs_ledger.Totals = (
+            zoneprobe.totals(lines)
+            if bare
+            else zlfs_ledger.parse(lines, result.device.zone_capacity or 0)
+        )
+    for part in ("payload", "filling", "given_up", "finishes", "resets"):
+        value, wanted = getattr(stored, part), getattr(totals, part)
         if value != wanted:
-            yield f"the last usage.json has {name} {value}, raw/ledger.jsonl gives {wanted}"
+            yield f"the last usage.json has {part} {value}, raw/{name} gives {wanted}"
 
 
 def _older(folder: Path, phase: PhaseSpec, result: Result) -> list[str]:
@@ -227,7 +255,9 @@ def _older(folder: Path, phase: PhaseSpec, result: Result) -> list[str]:
     again = phases.recomputable(phase, parsed, lsm, Below(written))
     keyed = {f"{phase.name}.{name}": metric for name, metric in again.items()}
     return list(
-        _metrics(result.metrics, {key: keyed[key] for key in keyed if key in result.metrics})
+        metric_differences(
+            result.metrics, {key: keyed[key] for key in keyed if key in result.metrics}
+        )
     )
 
 
@@ -244,7 +274,7 @@ def _printed(raw: Path, spec: PhaseSpec) -> Parsed:
     return program_of(spec).parse(spec, stdout, stderr)
 
 
-def _barrier(raw: Path, name: str) -> tuple[Point, Sequence[Zone]]:
+def point_of(raw: Path, name: str) -> tuple[Point, Sequence[Zone]]:
     """Return a barrier, and the zone report there: empty where the level uses no zones."""
     usage = decode(LevelUsage, read_json(raw / f"{name}.usage.json"), f"raw/{name}.usage.json")
     report = _zones(raw, name)

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from harness.drive import precondition
+from harness.errors import TimedOut
 from harness.levels.base import DirectIo, Level
 from harness.nulls import total
 from harness.observe.manifest import manifest
 from harness.rules import PhaseFacts, RunFacts, bandwidth, judge
-from harness.run import ledger, phases
+from harness.run import ledger, phases, zone_costs
 from harness.run.bench import Bench
 from harness.run.ledger import Point
 from harness.store.ledger import Ledger
@@ -51,11 +54,28 @@ class Record:
         """Return how long the run has been on."""
         return self._bench.host.monotonic() - self.began
 
+    def seconds_left(self) -> float:
+        """Return how long the run may still take.
+
+        Raises:
+            TimedOut: no longer.
+        """
+        left = self._spec.timeout_seconds - self.seconds()
+        if left <= 0:
+            raise TimedOut(
+                f"the run did not end within {self._spec.timeout_seconds} s",
+                hint="raise timeout_seconds, or ask for less work",
+                code="run-timeout",
+            )
+        return left
+
     def note_host(self) -> None:
         """Take the manifest, with every setting as it is during the measurement."""
         host = self._bench.host
         devices = [host.device(device.path) for device in self._devices]
         self._manifest = manifest(host, devices, self._bench.program)
+        for record, device in zip(self._manifest["devices"], devices, strict=True):
+            record["preconditioned"] = precondition.summary(self._bench.paths.state, device)
 
     def add(self, facts: PhaseFacts, result: PhaseResult, after: Point) -> None:
         """Add a phase and the barrier behind it."""
@@ -66,26 +86,58 @@ class Record:
 
     def result(self, status: Status, reason: Reason | None, writer: RunWriter) -> Result:
         """Judge the run and return its record; the kernel log goes to ``raw/``."""
-        spec, seconds = self._spec, self.seconds()
-        log = self._log.read() if self._log.available else None
-        self._log.close()
-        writer.write("raw/kernel.log", log or "")
+        spec, seconds, log = self._spec, self.seconds(), self.kernel_log(writer)
         if len(self.points) > 1:  # cold data is there
             self._ledger = ledger.of_phases(spec.level, self.points, self._facts)
             self._metrics |= ledger.metrics(self._ledger)
+            own = self.points[-1].usage.own  # a level that counts knows which are its metadata's
+            self._metrics |= zone_costs.of_folder(
+                writer.path,
+                spec.device,
+                own.metadata_zones if own else self._level.metadata_zones,
+                self._ledger,
+                self._facts,
+            )
             writer.write("ledger.json", self._ledger)
         issues = () if status is Status.SKIPPED else self._judge(log, seconds)
         if status is Status.OK and any(issue.severity is Severity.ERROR for issue in issues):
             status = Status.INVALID
+        return replace(
+            self.frame(status, reason, seconds),
+            metrics=self._metrics | self._run_metrics(),
+            issues=issues,
+            utilisation=self.utilisation,
+            phases=tuple(self._phases),
+            manifest={"host": self.host_manifest(), "level": self.level},
+        )
+
+    def kernel_log(self, writer: RunWriter) -> str | None:
+        """Store what the kernel said, and return it; null where it could not be read."""
+        log = self._log.read() if self._log.available else None
+        self._log.close()
+        writer.write("raw/kernel.log", log or "")
+        return log
+
+    def clock_jump(self, seconds: float) -> float:
+        """Return how far real time and monotonic time moved apart in so many seconds."""
+        return self._bench.host.realtime() - self._began_real - seconds
+
+    def host_manifest(self) -> dict[str, Any] | None:
+        """Return the manifest of the measurement, or of now when it never came to that."""
         if self._manifest is None:
             self.note_host()
+        return self._manifest
+
+    def frame(self, status: Status, reason: Reason | None, seconds: float) -> Result:
+        """Return a result that says which run it was, and nothing of what was measured."""
+        spec = self._spec
         return Result(
             status=status,
             level=spec.level,
             cell=spec.cell,
             repetition=spec.repetition,
-            metrics=self._metrics | self._run_metrics(),
-            issues=issues,
+            metrics={},
+            issues=(),
             reason=reason,
             campaign=spec.campaign,
             study=spec.study,
@@ -99,9 +151,8 @@ class Record:
             started=self._started,
             finished=self._bench.host.now(),
             seconds=round(seconds, 3),
-            utilisation=self.utilisation,
-            phases=tuple(self._phases),
-            manifest={"host": self._manifest, "level": self.level},
+            utilisation=None,
+            phases=(),
         )
 
     def _judge(self, log: str | None, seconds: float) -> tuple[Issue, ...]:
@@ -113,7 +164,7 @@ class Record:
                 kernel_log=log,
                 utilisation=self.utilisation,
                 idle_written=self.idle_written,
-                clock_jump=self._bench.host.realtime() - self._began_real - seconds,
+                clock_jump=self.clock_jump(seconds),
                 direct_io=self.direct_io,
                 caveats=(*self._level.caveats(self._spec.device), *self.found),
                 buffers_conventional=self._level.buffers_conventional,
@@ -124,7 +175,7 @@ class Record:
 
     def _run_metrics(self) -> dict[str, Metric]:
         return of_run(self._spec, self._facts, self.utilisation) | {
-            "run.harness_memory_peak": Metric(_memory_peak(), "B")
+            "run.harness_memory_peak": Metric(memory_peak(), "B")
         }
 
 
@@ -150,7 +201,7 @@ def of_run(
     }
 
 
-def _memory_peak() -> int | None:
+def memory_peak() -> int | None:
     """Return this process's peak RSS in bytes; getrusage would tell the parent's before exec."""
     match = re.search(r"^VmHWM:\s+(\d+) kB", Path("/proc/self/status").read_text(), re.MULTILINE)
     return int(match[1]) * 1024 if match else None

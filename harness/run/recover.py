@@ -40,6 +40,8 @@ def recover(host: Host, paths: Paths) -> list[str]:
     for runs in sorted((paths.state / "campaigns").glob("*/runs")):
         done += [f"removed half-written {name}" for name in remove_partials(runs)]
     if paths.runtime.is_dir():
+        for gate in paths.runtime.glob("*.go"):
+            gate.unlink()  # what released tenants
         for folder in sorted(paths.runtime.iterdir()):
             shutil.rmtree(folder / AUX, ignore_errors=True)  # a level's own files, no mount
             _remove_empty(folder)

@@ -35,7 +35,7 @@ def traced(
         return
     traceable = [device for device in devices if whole(bench.host, device)]
     zoned = next((Path(device.path).name for device in traceable if device.zoned), None)
-    with _source(bench, spec, traceable, record=record, writer=writer) as source:
+    with sourced(bench, spec, traceable, record=record, writer=writer) as source:
         if source is None:
             yield None
             return
@@ -53,7 +53,7 @@ def traced(
 
 
 @contextmanager
-def _source(
+def sourced(
     bench: Bench,
     spec: RunSpec,
     devices: Sequence[Device],

@@ -5,8 +5,9 @@ from __future__ import annotations
 import dataclasses
 import types
 import typing
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from enum import Enum
+from functools import cache
 from typing import Any, TypeVar
 
 from harness.errors import ConfigError
@@ -35,7 +36,7 @@ def decode(cls: type[T], data: Any, where: str = "$") -> T:
     Raises:
         ConfigError: a field is unknown, missing or of another type; the message names its path.
     """
-    return typing.cast("T", _decode(cls, data, where))
+    return typing.cast("T", _reader(cls).read(data, where))
 
 
 def check_version(data: Any, what: str) -> None:
@@ -49,73 +50,157 @@ def check_version(data: Any, what: str) -> None:
         )
 
 
-def _decode(kind: Any, data: Any, where: str) -> Any:
+# Where a value lies: names and indexes, innermost last. It is joined only to say what is wrong:
+# a campaign has millions of values.
+_Place = str | tuple["_Place", str | int]
+_Read = Callable[[Any, _Place], Any]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Reader:
+    """How a type is read. Values whose type is in ``as_it_is`` need no ``read``."""
+
+    read: _Read
+    as_it_is: frozenset[type] = frozenset()
+
+
+def _reader(kind: Any) -> _Reader:
     origin = typing.get_origin(kind)
     if kind is Any:
-        return data
+        return _Reader(lambda data, _: data)
     if origin in (typing.Union, types.UnionType):
-        return _decode_union(typing.get_args(kind), data, where)
+        return _of_union([_reader(one) for one in typing.get_args(kind)])
     if origin in (tuple, list):
+        return _Reader(_of_list(origin, _reader(typing.get_args(kind)[0])))
+    if origin in (dict, Mapping):
+        return _Reader(_of_mapping(_reader(typing.get_args(kind)[1])))
+    if dataclasses.is_dataclass(kind):
+        return _Reader(_of_record(typing.cast("Any", kind)))
+    return _of_scalar(kind)
+
+
+def _of_union(options: Sequence[_Reader]) -> _Reader:
+    """Return a reader that takes the first option that fits, and tells what the first expected."""
+
+    def read(data: Any, where: _Place) -> Any:
+        problem = None
+        for option in options:
+            try:
+                return option.read(data, where)
+            except ConfigError as error:
+                if option is not _NULL:
+                    problem = problem or error.message
+        raise ConfigError(problem or f"{_path(where)}: unexpected {data!r}")
+
+    known: set[type] = {type(None)} if _NULL in options else set()
+    for option in options:
+        if not option.as_it_is:  # may take, and change, what those behind it would leave alone
+            break
+        # So does a float with an integer.
+        known |= option.as_it_is - ({int} if float in known and int not in known else set())
+    return _Reader(read, frozenset(known))
+
+
+def _of_list(kind: type, item: _Reader) -> _Read:
+    def read(data: Any, where: _Place) -> Any:
         if not isinstance(data, list):
             raise _mismatch(where, "a list", data)
-        item = typing.get_args(kind)[0]
-        items = [_decode(item, entry, f"{where}[{i}]") for i, entry in enumerate(data)]
-        return tuple(items) if origin is tuple else items
-    if origin in (dict, Mapping):
+        as_it_is, of_item = item.as_it_is, item.read
+        return kind(
+            [one if type(one) in as_it_is else of_item(one, (where, i))
+             for i, one in enumerate(data)]
+        )  # fmt: skip
+
+    return read
+
+
+def _of_mapping(item: _Reader) -> _Read:
+    def read(data: Any, where: _Place) -> Any:
         if not isinstance(data, dict):
             raise _mismatch(where, "an object", data)
-        item = typing.get_args(kind)[1]
-        return {key: _decode(item, entry, f"{where}.{key}") for key, entry in data.items()}
-    if dataclasses.is_dataclass(kind):
-        return _decode_dataclass(kind, data, where)
-    return _decode_scalar(kind, data, where)
+        as_it_is, of_item = item.as_it_is, item.read
+        return {
+            key: one if type(one) in as_it_is else of_item(one, (where, key))
+            for key, one in data.items()
+        }
+
+    return read
 
 
-def _decode_union(options: tuple[Any, ...], data: Any, where: str) -> Any:
-    if data is None and type(None) in options:
-        return None
-    problems = []
-    for option in options:
-        if option is type(None):
-            continue
-        try:
-            return _decode(option, data, where)
-        except ConfigError as error:
-            problems.append(error.message)
-    raise ConfigError(problems[0] if problems else f"{where}: unexpected {data!r}")
-
-
-def _decode_dataclass(kind: Any, data: Any, where: str) -> Any:
-    if not isinstance(data, dict):
-        raise _mismatch(where, "an object", data)
+@cache  # resolving the hints of a class takes longer than decoding a record of it
+def _of_record(kind: Any) -> _Read:
     hints = typing.get_type_hints(kind)
-    fields = {f.name: f for f in dataclasses.fields(kind)}
-    for name in data:
-        if name not in fields:
-            raise ConfigError(f"{where}: unknown field {name!r}", code="unknown-field")
-    values = {}
-    for name, field in fields.items():
-        if name in data:
-            values[name] = _decode(hints[name], data[name], f"{where}.{name}")
-        elif field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING:
-            raise ConfigError(f"{where}: missing field {name!r}", code="missing-field")
-    return kind(**values)
+    nothing = dataclasses.MISSING
+    fields = {
+        field.name: field.default is nothing and field.default_factory is nothing
+        for field in dataclasses.fields(kind)
+    }
+    known, readers = fields.keys(), {name: _reader(hints[name]) for name in fields}
+
+    def read(data: Any, where: _Place) -> Any:
+        if not isinstance(data, dict):
+            raise _mismatch(where, "an object", data)
+        if not known >= data.keys():
+            name = next(name for name in data if name not in fields)
+            raise ConfigError(f"{_path(where)}: unknown field {name!r}", code="unknown-field")
+        values = {}
+        for name, required in fields.items():
+            if name in data:
+                value, reader = data[name], readers[name]
+                if type(value) not in reader.as_it_is:
+                    value = reader.read(value, (where, name))
+                values[name] = value
+            elif required:
+                raise ConfigError(f"{_path(where)}: missing field {name!r}", code="missing-field")
+        return kind(**values)
+
+    return read
 
 
-def _decode_scalar(kind: Any, data: Any, where: str) -> Any:
+def _of_scalar(kind: Any) -> _Reader:
+    if kind is type(None):
+        return _NULL
     if isinstance(kind, type) and issubclass(kind, Enum):
-        try:
-            return kind(data)
-        except ValueError:
-            choices = ", ".join(str(member.value) for member in kind)
-            raise _mismatch(where, f"one of {choices}", data) from None
+        return _Reader(_of_enum(kind))
     base = getattr(kind, "__supertype__", kind)
-    if base is float and isinstance(data, int) and not isinstance(data, bool):
-        return float(data)
-    if not isinstance(data, base) or (isinstance(data, bool) and base is not bool):
-        raise _mismatch(where, base.__name__, data)
-    return data
+
+    def read(data: Any, where: _Place) -> Any:
+        if base is float and isinstance(data, int) and not isinstance(data, bool):
+            return float(data)
+        if not isinstance(data, base) or (isinstance(data, bool) and base is not bool):
+            raise _mismatch(where, base.__name__, data)
+        return data
+
+    return _Reader(read, frozenset({base}))
 
 
-def _mismatch(where: str, expected: str, data: Any) -> ConfigError:
-    return ConfigError(f"{where}: expected {expected}, got {data!r}", code="wrong-type")
+def _of_enum(kind: type[Enum]) -> _Read:
+    members = {member.value: member for member in kind}
+
+    def read(data: Any, where: _Place) -> Any:
+        try:
+            return members[data]
+        except (KeyError, TypeError):
+            choices = ", ".join(str(value) for value in members)
+            raise _mismatch(where, f"one of {choices}", data) from None
+
+    return read
+
+
+def _null(data: Any, where: _Place) -> None:
+    if data is not None:
+        raise _mismatch(where, "null", data)
+
+
+_NULL = _Reader(_null, frozenset({type(None)}))
+
+
+def _path(where: _Place) -> str:
+    if isinstance(where, str):
+        return where
+    outer, step = where
+    return f"{_path(outer)}[{step}]" if isinstance(step, int) else f"{_path(outer)}.{step}"
+
+
+def _mismatch(where: _Place, expected: str, data: Any) -> ConfigError:
+    return ConfigError(f"{_path(where)}: expected {expected}, got {data!r}", code="wrong-type")

@@ -22,7 +22,8 @@ class OwnCounts:
     """What a level counted itself since it came up, exactly; bytes by cause.
 
     ``payload`` is content and ``filling`` what fills up blocks around it, headers included: both
-    were written. ``given_up`` is capacity lost by finishing zones early. ``space`` is what the
+    were written. ``given_up`` is capacity lost by finishing zones early, ``finishes_by`` how often
+    that was (of runs of before it was counted: nothing). ``space`` is what the
     zones behind ``metadata_zones`` hold now, by kind: their sum is what a zone report must show.
     """
 
@@ -33,6 +34,7 @@ class OwnCounts:
     resets: int
     space: Mapping[str, int]
     metadata_zones: int
+    finishes_by: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def written(self) -> int:
@@ -160,10 +162,11 @@ class Entry:
 
     ``user`` is U; ``wal``, ``flush``, ``compaction``, ``other`` are Lw, Lf, Lc, Lm; ``submitted``
     F and ``accepted`` H by device; ``gc`` and ``overhead`` (metadata and filling) make G; ``pad``
-    is P by cause, ``media`` M by device. At the end of the interval: ``allocated`` A, ``live`` V,
-    ``space`` the kinds of A where the level tells them apart, ``since_up`` what was submitted since
-    the level came up. ``settled``: the devices stood still there. ``witness`` names who counted H,
-    or says why nobody did; ``witness_failed``: somebody should have.
+    is P by cause, ``finishes`` how many made it, ``media`` M by device. At the end of the interval:
+    ``allocated`` A, ``live`` V, ``space`` the kinds of A where the level tells them apart,
+    ``since_up`` what was submitted since the level came up. ``settled``: the devices stood still
+    there. ``witness`` names who counted H, or says why nobody did; ``witness_failed``: somebody
+    should have.
     """
 
     name: str
@@ -188,6 +191,7 @@ class Entry:
     settled: bool
     witness_failed: bool
     closures: tuple[Closure, ...]
+    finishes: Mapping[str, int] | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import gzip
 import io
 import lzma
+import os
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -27,8 +28,10 @@ _OPEN = {"": open} | _PACKED
 
 def find(path: Path) -> Path | None:
     """Return the file as it is stored, packed or not; None when it was not kept."""
-    stored = (path.with_name(path.name + suffix) for suffix in _OPEN)
-    return next((one for one in stored if one.is_file()), None)
+    for suffix in _OPEN:
+        if os.path.isfile(f"{path}{suffix}"):  # noqa: PTH113 - most are asked for in vain
+            return path.with_name(path.name + suffix)
+    return None
 
 
 def opened(path: Path) -> IO[str] | None:
@@ -53,6 +56,22 @@ def text(path: Path, limit: int = -1) -> str:
         return file.read(limit).decode("utf-8", errors="replace")
 
 
+def unpack(suffix: str, content: bytes) -> bytes:
+    """Return a content that was packed as its suffix says; any other as it is.
+
+    Raises:
+        OSError, EOFError, lzma.LZMAError: it is damaged (:data:`UNREADABLE`).
+    """
+    return {".xz": lzma.decompress, ".gz": gzip.decompress}.get(suffix, bytes)(content)
+
+
+def pack(suffix: str, content: bytes) -> bytes:
+    """Return a content packed as the suffix of its name says; the same bytes each time."""
+    if suffix == ".xz":
+        return lzma.compress(content, preset=_XZ_PRESET)
+    return gzip.compress(content, mtime=0) if suffix == ".gz" else content
+
+
 def copy(source: Path, packed: Path) -> None:
     """Write a packed copy of a file.
 
@@ -73,6 +92,16 @@ def large(folder: Path) -> None:
         if path.suffix not in _PACKED and path.stat().st_size > LARGE:
             copy(path, path.with_name(path.name + ".xz"))
             path.unlink()
+
+
+def opened_bytes(stored: Path) -> IO[bytes]:
+    """Open a file under the name it is stored by, and unpack what its suffix says.
+
+    Raises:
+        OSError: it cannot be opened.
+    """
+    file: IO[bytes] = _OPEN.get(stored.suffix, open)(stored, "rb")
+    return file
 
 
 def _bytes(path: Path) -> IO[bytes] | None:

@@ -12,12 +12,16 @@ from harness.store.codec import SCHEMA_VERSION
 Bytes = NewType("Bytes", int)
 Scalar = str | int | float | bool
 
+# Factors that trade room for something else: a setting that cannot hold the data is an answer then.
+TRADES_ROOM = frozenset({"finish_occupancy_pct", "zone_size"})
+
 
 class DeviceKind(StrEnum):
-    """Whether times measured on the device mean anything."""
+    """Whether times measured on the device mean anything; ``replayed`` there is none."""
 
     EMULATED = "emulated"
     HARDWARE = "hardware"
+    REPLAYED = "replayed"
 
 
 class Tracing(StrEnum):
@@ -120,11 +124,23 @@ class HostFacts:
 
 
 @dataclass(frozen=True, slots=True)
+class OtherDevice:
+    """A further zoned device of a host that runs may be given; fields as in ``Inspection``."""
+
+    device: Device
+    refusals: tuple[Reason, ...]
+    levels: tuple[LevelProbe, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Inspection:
     """``zonelab inspect <device> --format json``: what plan, guard and preflight decide on.
 
     ``refusals`` lists everything for which the guard would refuse the device now; empty: allowed.
-    ``drive_capacity`` is the whole drive's capacity in bytes, null when it does not tell.
+    ``drive_capacity`` is the whole drive's capacity in bytes, null when it does not tell;
+    ``endurance`` what may be written to it in its life, by its own estimate, in bytes.
+    ``others`` are zoned devices that were named beside it, for studies that vary the device and for
+    mixes of tenants.
     """
 
     host: HostFacts
@@ -134,7 +150,14 @@ class Inspection:
     drive_capacity: Bytes | None
     refusals: tuple[Reason, ...]
     levels: tuple[LevelProbe, ...]
+    others: tuple[OtherDevice, ...] = ()
+    endurance: Bytes | None = None
     schema_version: int = SCHEMA_VERSION
+
+    @property
+    def devices(self) -> tuple[Device, ...]:
+        """All zoned devices that were named, the first first."""
+        return (self.device, *(other.device for other in self.others))
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,11 +200,72 @@ class Prediction:
 
 
 @dataclass(frozen=True, slots=True)
+class Extent:
+    """A part of a device: ``count`` from ``first`` on, in zones or in bytes."""
+
+    first: int
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What a tenant's programs may take; null: no limit.
+
+    ``cpu`` is a share of one processor, ``memory`` includes the page cache that they fill. ``read``
+    and ``write`` are bytes per second of each of its devices (cgroup's io.max).
+    """
+
+    cpu: float | None = None
+    memory: Bytes | None = None
+    read: Bytes | None = None
+    write: Bytes | None = None
+
+    @property
+    def any(self) -> bool:
+        """Whether there is one."""
+        return any(one is not None for one in (self.cpu, self.memory, self.read, self.write))
+
+
+@dataclass(frozen=True, slots=True)
+class TenantSpec:
+    """One of several workloads of a run. Its phases are called ``<name>.<phase>``.
+
+    ``stack`` names the tenant whose file system it uses, its own where it brings one up itself.
+    ``device`` is its namespace, ``zones`` the part of it that is its own (null: all of it),
+    ``conventional`` its part of the run's conventional device, in bytes (null: all of it, or none).
+    ``active`` is how many zones it may keep active at once, null: its device has no limit.
+    It begins ``start_offset`` seconds behind the barrier and lasts ``duration`` seconds. ``seed``
+    is added to the run's, so that a tenant has the same keys alone and among others.
+    """
+
+    name: str
+    level: str
+    options: Mapping[str, Scalar]
+    stack: str
+    device: Device
+    zones: Extent | None
+    conventional: Extent | None
+    active: int | None
+    cold: ColdSpec | None
+    limits: Limits
+    weight: float
+    start_offset: float
+    duration: float
+    seed: int
+
+    def owns(self, phase: PhaseSpec) -> bool:
+        """Whether a phase of the run is its own."""
+        return phase.name.partition(".")[0] == self.name
+
+
+@dataclass(frozen=True, slots=True)
 class RunSpec:
     """One run, complete: the runner needs nothing else. Stored as ``run.json``.
 
     ``variant`` tells apart runs of one level that differ in ``level_options``; empty: there is one.
     ``memory_limit`` is what db_bench and its page cache may take; null: all there is.
+    ``infeasible`` says why the setting cannot hold the data, with the arithmetic: a result.
+    With ``tenants``, ``level`` is the name of their mix, and ``phases`` are those of all of them.
     """
 
     campaign: str
@@ -206,7 +290,21 @@ class RunSpec:
     variant: str = ""
     tracing: Tracing = Tracing.ZONES
     memory_limit: Bytes | None = None
+    infeasible: Reason | None = None
+    tenants: tuple[TenantSpec, ...] = ()
     schema_version: int = SCHEMA_VERSION
+
+    @property
+    def levels(self) -> tuple[str, ...]:
+        """The levels that it brings up."""
+        return tuple(one.level for one in self.tenants) or (self.level,)
+
+    @property
+    def devices(self) -> tuple[Device, ...]:
+        """Every device that it may touch, each once."""
+        others = [tenant.device for tenant in self.tenants]
+        found = [self.device, *others, *([self.conventional] if self.conventional else [])]
+        return tuple({device.identity.key: device for device in found}.values())
 
     @property
     def row(self) -> str:
@@ -244,7 +342,8 @@ class Plan:
 
     ``study_digest`` is the SHA-256 of the resolved study, workload and device facts; a campaign
     is only ever continued under an equal digest. ``rigs`` are those that each give a part, in
-    their order; ``hosts`` has the parts that were planned so far.
+    their order; ``hosts`` has the parts that were planned so far. ``hosts_differ`` are the facts in
+    which hosts were declared to differ: blocks may be compared within each of them only.
     """
 
     campaign: str
@@ -258,6 +357,7 @@ class Plan:
     hosts: tuple[HostPlan, ...]
     zonelab_version: str
     rigs: tuple[str, ...] = ()
+    hosts_differ: tuple[str, ...] = ()
     schema_version: int = SCHEMA_VERSION
 
     @property

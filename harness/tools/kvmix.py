@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from harness.errors import ToolFailed
-from harness.tools import histogram
+from harness.tools import histogram, native
 from harness.tools.histogram import Histogram
 from harness.tools.rocksdb_stats import Statistics
 
@@ -27,6 +26,7 @@ MIX_FLAGS = frozenset(
         "operations", "gated", "key_size", "value_size", "existing", "key_space", "key_order",
         "distribution", "theta", "compression_ratio", "threads", "seed", "key_seed", "rate",
         "arrivals", "duration", "verify", "report_file", "report_interval_seconds", "dry_run",
+        "report_latency", "wait_for",
     }
 )  # fmt: skip
 DATABASE_FLAGS = frozenset(
@@ -45,10 +45,17 @@ DATABASE_FLAGS = frozenset(
     }
 )  # fmt: skip
 
-_HEADER = ",".join(("secs_elapsed", "operations", *KINDS))
-_ROW = re.compile(r"^(?P<seconds>\d+\.\d{3}),(?P<rest>(?P<operations>\d+)(?:,\d+){7})$")
+_SECONDS = "secs_elapsed,"
 # Columns of a series made from the report, behind its time.
 SERIES = ",".join(("operations", *KINDS))
+# With --report_latency, mean and longest of the interval; empty where no operation ended.
+_LATENCIES = ",latency_mean_us,latency_max_us"
+_ROW = re.compile(
+    r"^(?P<seconds>\d+\.\d{3}),"
+    r"(?P<rest>(?P<operations>\d+)(?:,\d+){7}(?P<latencies>(?:,(?:\d+\.\d{3})?){2})?)$"
+)
+# What it says on stderr once its database is open and it waits for --wait_for.
+READY = "kvmix: ready"
 
 _NS_PER_US = 1000
 
@@ -80,15 +87,9 @@ def parse(stdout: str) -> Summary | None:
     Raises:
         ToolFailed: it is damaged, or does not add up.
     """
-    if not stdout:
+    summary = native.summary(PROGRAM, _SUMMARY_VERSION, stdout, _summary)
+    if summary is None:
         return None
-    try:
-        told = json.loads(stdout)
-        if (told["program"], told["schema_version"]) != (PROGRAM, _SUMMARY_VERSION):
-            raise _malformed(f"{told['program']} {told['schema_version']} is not ours")
-        summary = _summary(told)
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise _malformed(f"{type(error).__name__} {error}") from None
     samples = sum(one["count"] for one in summary.service.values())
     if samples != summary.operations:
         raise _malformed(f"{summary.operations} operations, {samples} samples")
@@ -105,9 +106,16 @@ def intervals(csv: str) -> list[tuple[float, str]]:
     """
     complete, _, _ = csv.rpartition("\n")
     header, *rows = complete.splitlines() or [""]
-    if header != _HEADER:
+    told = columns(header)
+    return list(_points(rows, latencies=told != SERIES))
+
+
+def columns(header: str) -> str:
+    """Return the columns behind the time; ToolFailed: it is no header of kvmix's report."""
+    found = header.removeprefix(_SECONDS)
+    if found == header or found not in (SERIES, SERIES + _LATENCIES):
         raise _malformed(f"the report begins with {header[:60]!r}")
-    return list(_points(rows))
+    return found
 
 
 def operations_in(line: str) -> int:
@@ -116,10 +124,10 @@ def operations_in(line: str) -> int:
     return int(found["operations"]) if found else 0
 
 
-def _points(rows: list[str]) -> Iterator[tuple[float, str]]:
+def _points(rows: list[str], *, latencies: bool) -> Iterator[tuple[float, str]]:
     for row in rows:
         found = _ROW.match(row)
-        if not found:
+        if not found or (found["latencies"] is not None) != latencies:
             raise _malformed(f"the report has {row[:60]!r}")
         yield float(found["seconds"]), found["rest"]
 
@@ -171,8 +179,4 @@ def _whole(value: object) -> int:
 
 
 def _malformed(what: str) -> ToolFailed:
-    return ToolFailed(
-        f"kvmix's output is damaged: {what}",
-        hint="see the raw output of the phase",
-        code="output-malformed",
-    )
+    return native.malformed(PROGRAM, what)

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import os
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any, TypeVar
 
-from harness.errors import HostError
+from harness.errors import HostError, ToolFailed
 from harness.tools import proc
+
+_Summary = TypeVar("_Summary")
 
 # docs/architecture.md, "On the system under test".
 INSTALLED = Path("/usr/local/lib/zonelab/native/bin")
@@ -38,6 +43,49 @@ def library(name: str) -> Path:
             if path.is_file():
                 return path
     raise _missing(name)
+
+
+def summary(
+    name: str, version: int, stdout: str, read: Callable[[dict[str, Any]], _Summary]
+) -> _Summary | None:
+    """Read the line of JSON that a program ends with; None when there is none: it failed.
+
+    Args:
+        name: the program.
+        version: of its summary.
+        stdout: what it printed.
+        read: makes a record of the parsed line.
+
+    Raises:
+        ToolFailed: it is damaged.
+    """
+    if not stdout:
+        return None
+    try:
+        told = json.loads(stdout)
+        if (told["program"], told["schema_version"]) != (name, version):
+            raise malformed(name, f"{told['program']} {told['schema_version']} is not ours")
+        return read(told)
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise malformed(name, f"{type(error).__name__} {error}") from None
+
+
+def malformed(name: str, what: str) -> ToolFailed:
+    """Return the error of a program's damaged output."""
+    return ToolFailed(
+        f"{name}'s output is damaged: {what}",
+        hint="see the raw output of the phase",
+        code="output-malformed",
+    )
+
+
+def foreign(name: str, printed: str) -> ToolFailed:
+    """Return the error of a program that printed what this release's does not."""
+    return ToolFailed(
+        f"{name} printed {printed.strip()[:120]!r}",
+        hint="program and zonelab belong to one release: build harness/native again",
+        code="output-malformed",
+    )
 
 
 def _folders() -> list[Path]:

@@ -92,12 +92,12 @@ def read_argv(program: Path, command: str, device: Path) -> list[str]:
 
 
 def import_argv(
-    program: Path, device: Path, *, aux: Path, name: str, size: int, seed: int
+    program: Path, device: Path, *, aux: Path, trace: Path, name: str, size: int, seed: int
 ) -> list[str]:
     """Return the argument list that writes a cold file of coldfill's pattern."""
     return [
-        str(program), "import", f"--device={device}", f"--aux={aux}", f"--name={name}",
-        f"--size={size}", f"--seed={seed % 2**64}", "--progress",
+        str(program), "import", f"--device={device}", f"--aux={aux}", f"--trace={trace}",
+        f"--name={name}", f"--size={size}", f"--seed={seed % 2**64}", "--progress",
     ]  # fmt: skip
 
 
@@ -128,7 +128,14 @@ def fsck(device: Path) -> list[Violation]:
 
 
 def import_cold(
-    device: Path, *, aux: Path, name: str, size: int, seed: int, progress: Callable[[int], None]
+    device: Path,
+    *,
+    aux: Path,
+    trace: Path,
+    name: str,
+    size: int,
+    seed: int,
+    progress: Callable[[int], None],
 ) -> int:
     """Write a cold file, synced; return its bytes. ``progress`` gets bytes so far.
 
@@ -136,7 +143,7 @@ def import_cold(
         TimedOut: it is slower than 2 MB/s.
     """
     program = native.program(PROGRAM)
-    argv = import_argv(program, device, aux=aux, name=name, size=size, seed=seed)
+    argv = import_argv(program, device, aux=aux, trace=trace, name=name, size=size, seed=seed)
 
     def on_line(line: str) -> None:
         if line.isdecimal():
@@ -243,7 +250,7 @@ def _failure(done: proc.Completed) -> ToolFailed:
 def _object(stdout: str) -> Any:
     record = _json(stdout)
     if _field(record, "schema_version", int) != _SCHEMA_VERSION:
-        raise _malformed(stdout)
+        raise native.foreign(PROGRAM, stdout)
     return record
 
 
@@ -251,19 +258,11 @@ def _json(text: str) -> Any:
     try:
         return json.loads(text)
     except ValueError:
-        raise _malformed(text) from None
+        raise native.foreign(PROGRAM, text) from None
 
 
 def _field(record: Any, name: str, kind: type) -> Any:
     value = record.get(name) if isinstance(record, dict) else None
     if not isinstance(value, kind) or isinstance(value, bool):
-        raise _malformed(f"no {name} in {json.dumps(record)}")
+        raise native.foreign(PROGRAM, f"no {name} in {json.dumps(record)}")
     return value
-
-
-def _malformed(text: str) -> ToolFailed:
-    return ToolFailed(
-        f"zlfs printed {text.strip()[:120]!r}",
-        hint="program and zonelab belong to one release: build harness/native again",
-        code="output-malformed",
-    )

@@ -31,6 +31,7 @@ class Totals:
     finishes: int
     resets: int
     given_up_now: int
+    finishes_by: Mapping[str, int]
 
 
 def read(path: Path, zone_capacity: int) -> Totals:
@@ -67,7 +68,8 @@ class _Reader:
         self._payload: Counter[str] = Counter()
         self._filling: Counter[str] = Counter()
         self._given_up: Counter[str] = Counter()
-        self._finishes = self._resets = 0
+        self._finishes: Counter[str] = Counter()
+        self._resets = 0
         self._in_place: dict[int, int] = {}
 
     def take(self, line: str, number: int) -> None:
@@ -86,7 +88,8 @@ class _Reader:
             self._open = None
         return Totals(
             dict(self._payload), dict(self._filling), dict(self._given_up),
-            self._finishes, self._resets, sum(self._in_place.values()),
+            self._finishes.total(), self._resets, sum(self._in_place.values()),
+            dict(self._finishes),
         )  # fmt: skip
 
     def _add(self, line: str, number: int) -> None:
@@ -97,7 +100,7 @@ class _Reader:
                 self._filling[cause] += _count(part["pad"])
             for cause, part in record["finishes"].items():
                 self._given_up[cause] += _count(part["given_up"])
-                self._finishes += _count(part["count"])
+                self._finishes[cause] += _count(part["count"])
             self._resets += sum(_count(count) for count in record["resets"].values())
         except (ValueError, KeyError, TypeError, AttributeError):
             raise _damaged(line, number) from None

@@ -26,10 +26,15 @@ def reset_all(device: Path, size: Bytes) -> None:
     try:
         handle = os.open(device, os.O_RDWR | os.O_EXCL | os.O_CLOEXEC)
         try:
-            fcntl.ioctl(handle, _BLKRESETZONE, struct.pack("=QQ", 0, size // _SECTOR))
+            reset(handle, 0, size)
         finally:
             os.close(handle)
     except OSError as error:
         raise ToolFailed(
             f"cannot reset the zones of {device}: {error.strerror}", code="zone-reset"
         ) from None
+
+
+def reset(handle: int, start: int, length: int) -> None:
+    """Reset the zones of a range of an open device; positions in bytes. Raises OSError."""
+    fcntl.ioctl(handle, _BLKRESETZONE, struct.pack("=QQ", start // _SECTOR, length // _SECTOR))

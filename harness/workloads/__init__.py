@@ -5,10 +5,19 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from harness.store.spec import PhaseSpec
-from harness.workloads import db_bench, kvmix
+from harness.workloads import db_bench, kvmix, zoneprobe
 from harness.workloads.base import LoadProgram
 
-PROGRAMS: Mapping[str, LoadProgram] = {"db_bench": db_bench, "kvmix": kvmix}
+PROGRAMS: Mapping[str, LoadProgram] = {
+    "db_bench": db_bench,
+    "kvmix": kvmix,
+    "zoneprobe": zoneprobe,
+}
+
+
+def loads_database(spec: PhaseSpec) -> bool:
+    """Whether a phase is one of RocksDB's."""
+    return program_of(spec) is not zoneprobe
 
 
 def program_of(spec: PhaseSpec) -> LoadProgram:

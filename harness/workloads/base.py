@@ -48,7 +48,8 @@ class Parsed:
     ``statistics`` are null unless they were asked for, ``levels`` where ``stats`` printed nothing.
     ``user_bytes`` is U where the program counts it itself. ``intended`` are histograms from the
     intended start of operations, of open loops only. ``wrong_reads`` did not give what the
-    database must hold; null where nobody looked.
+    database must hold; null where nobody looked. ``more`` are metrics that this
+    program alone tells, by what they are keyed with behind the phase.
     """
 
     summary: Summary | None
@@ -62,6 +63,7 @@ class Parsed:
     user_bytes: int | None = None
     intended: dict[str, Histogram] = field(default_factory=dict)
     wrong_reads: int | None = None
+    more: Mapping[str, Metric] = field(default_factory=dict)
 
     @property
     def stored(self) -> dict[str, Histogram]:
@@ -143,7 +145,8 @@ def metrics(phase: PhaseSpec, parsed: Parsed) -> dict[str, Metric]:
     if parsed.intended:
         late = _latencies(parsed.intended.values() if summary else ())
         values.update({f"intended_{name}": value for name, value in late.items()})
-    return {name: Metric(value, CATALOGUE[name].unit) for name, value in values.items()}
+    known = {name: Metric(value, CATALOGUE[name].unit) for name, value in values.items()}
+    return known | dict(parsed.more)
 
 
 def missing(found: Statistics | None, tickers: Iterable[str], times: Iterable[str]) -> list[str]:

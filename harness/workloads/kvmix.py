@@ -23,6 +23,7 @@ RESERVED = frozenset(
     {
         "db", "fs_uri", "use_existing_db", "seed", "key_seed", "existing", "key_space",
         "operations", "duration", "report_file", "report_interval_seconds", "dry_run",
+        "report_latency", "wait_for",
     }
 )  # fmt: skip
 
@@ -45,8 +46,8 @@ class Report:
 
     @property
     def columns(self) -> str:
-        """The header of the series, behind its time."""
-        return kvmix.SERIES
+        """The header of the series, behind its time; ToolFailed where the report is damaged."""
+        return kvmix.columns(text(self.csv).partition("\n")[0])
 
     def rows(self, csv: str) -> Rows:
         """Return seconds and operations, of all kinds and of each; ToolFailed where damaged."""

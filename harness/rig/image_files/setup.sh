@@ -17,7 +17,7 @@ if [ -f /usr/src/zonelab/native/CMakeLists.txt ]; then
     -DCMAKE_INSTALL_PREFIX=/usr/local/lib/zonelab/native
   # What is installed, and of the tests only those that need zones of a kernel or a machine to reset.
   cmake --build /usr/src/zonelab/build --parallel 2 \
-    --target coldfill kvmix zlfs zlfs_tool zlfs_zoned_test zlfs-torture
+    --target coldfill kvmix zlfs zlfs_tool zoneprobe zlfs_zoned_test zlfs-torture
   cmake --install /usr/src/zonelab/build
   install -D -t /usr/local/lib/zonelab/native/test \
     /usr/src/zonelab/build/zlfs/zlfs_zoned_test /usr/src/zonelab/build/zlfs/crash/zlfs-torture
@@ -80,7 +80,7 @@ ldconfig
 tree=$(mktemp -d)
 mkdir -p "$tree/bin" "$tree/dev" "$tree/proc" "$tree/sys" "$tree/root" "$tree/modules"
 cp /bin/busybox "$tree/bin/"
-install -m 755 /usr/share/zonelab/init "$tree/init"
+install -m 755 /usr/share/zonelab/init /usr/share/zonelab/lease "$tree/"
 for module in virtio_pci virtio_blk virtio_net qemu_fw_cfg ext4 nvme; do
   modprobe --set-version "$kernel" --show-depends "$module"
 done | awk '$1 == "insmod" && !seen[$2]++ { print $2 }' | while read -r path; do

@@ -1,0 +1,186 @@
+"""``zonelab layout``: plan the namespaces of a drive from its own data, and create them."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from pathlib import Path
+
+from harness.cli.output import add_format, print_records
+from harness.drive import apply, facts, layout
+from harness.drive.apply import Execution, Progress
+from harness.drive.facts import Drive
+from harness.drive.layout import REST, Layout, Wanted
+from harness.errors import ConfigError, ExitCode, GuardRefused
+from harness.quantities import format_size, parse_size
+from harness.run import lock
+from harness.run.bench import Paths
+from harness.run.guard import Guard
+from harness.run.host import Host
+from harness.run.journal import Journal
+from harness.store.codec import encode
+from harness.store.spec import Bytes
+
+HELP = """\
+Plan the namespaces of an NVMe drive: a conventional slice, the experiment's zoned namespace, a cold
+remainder. Sizes are of what can be written (zone capacity). Without --apply it only reads.
+
+  zonelab layout nvme2 --conventional 4GiB --experiment 128GiB --cold rest
+  zonelab layout nvme2 --experiment rest --block-size 512 --format json
+  zonelab layout nvme2 --experiment rest --apply --recreate SERIAL
+
+--apply DELETES EVERY NAMESPACE OF THE DRIVE unless they are as wanted already. It refuses as long
+as one is in use, or holds what zonelab did not write (--erase names such a one).
+--format json prints {drive, layout, commands, unfinished}.
+
+exit: 0 done or nothing to do, 2 does not fit, 3 refused, 4 the drive's firmware refused a step
+(repeat the command to go on)"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare options."""
+    parser.add_argument("device", help="nvme2, /dev/nvme2, or one of its namespaces")
+    parser.add_argument("--conventional", type=_size, metavar="SIZE", help="default: none")
+    parser.add_argument(
+        "--experiment", type=_size_or_rest, default=REST, metavar="SIZE", help="default: rest"
+    )
+    parser.add_argument(
+        "--cold", type=_size_or_rest, metavar="SIZE", help="a further zoned one; default: none"
+    )
+    parser.add_argument("--block-size", type=int, default=4096, metavar="B", help="default: 4096")
+    parser.add_argument(
+        "--zone-capacity", type=_size, metavar="SIZE",
+        help="of this drive; needed where no zoned namespace tells it",
+    )  # fmt: skip
+    parser.add_argument(
+        "--cold-active", type=int, default=layout.COLD_ACTIVE, metavar="N",
+        help="active zones of the cold one, where the drive divides them (default: %(default)s)",
+    )  # fmt: skip
+    parser.add_argument("--apply", action="store_true", help="carry it out")
+    parser.add_argument("--recreate", metavar="SERIAL", help="the drive that may be laid out anew")
+    parser.add_argument(
+        "--erase", action="append", default=[], metavar="ID", help="identity that may be wiped"
+    )
+    parser.add_argument(
+        "--state-dir", type=Path, default=Path("/var/lib/zonelab"), metavar="DIR",
+        help="journal, lock and progress (default: %(default)s)",
+    )  # fmt: skip
+    add_format(parser)
+
+
+def execute(arguments: argparse.Namespace) -> int:
+    """Show the layout, or carry it out."""
+    host, paths = Host(), Paths(arguments.state_dir, Path("/run/zonelab"))
+    wanted = Wanted(
+        conventional=arguments.conventional,
+        experiment=arguments.experiment,
+        cold=arguments.cold,
+        block=arguments.block_size,
+        zone_capacity=arguments.zone_capacity,
+        cold_active=arguments.cold_active,
+    )
+    device = facts.controller_of(host, arguments.device)
+    guard = Guard(host, Journal(paths.journal), arguments.erase)
+    if arguments.apply:
+        with lock.exclusive(paths.lock, f"namespaces of {device}"):
+            return _apply(arguments, host, guard, device, wanted)
+    drive = facts.read(host, device)
+    progress = _progress(arguments.state_dir, drive, wanted)
+    _show(drive, progress.layout, arguments.format, unfinished=any(s.begun for s in progress.steps))
+    return ExitCode.OK
+
+
+def _apply(
+    arguments: argparse.Namespace, host: Host, guard: Guard, device: str, wanted: Wanted
+) -> int:
+    drive = facts.read(host, device)
+    progress = _progress(arguments.state_dir, drive, wanted)
+    if progress.steps:
+        serial = drive.controller.serial
+        if arguments.recreate != serial:
+            raise GuardRefused(
+                f"the namespaces of {device} ({drive.controller.model}, {serial}) would be deleted"
+                " and made anew",
+                hint=f"-e recreate_namespaces={serial} if nothing on that drive is needed",
+                code="recreate-not-named",
+            )
+        if not any(step.begun for step in progress.steps):
+            apply.require_unused(host, guard, drive, progress.layout)
+        execution = Execution(
+            host, guard, device, arguments.state_dir,
+            lambda line: print(line, file=sys.stderr, flush=True),
+        )  # fmt: skip
+        drive = execution.run(progress)
+    done = Layout(drive.controller.serial, (), (), progress.layout.notes)
+    _show(drive, done, arguments.format, unfinished=False)
+    print("changed" if progress.steps else "unchanged", file=sys.stderr)
+    return ExitCode.OK
+
+
+def _progress(state: Path, drive: Drive, wanted: Wanted) -> Progress:
+    """Return what an interrupted call left to be done, else a new plan."""
+    left = apply.unfinished(state, drive.controller.serial)
+    if left is None:
+        planned = layout.plan(drive, wanted)
+        return Progress(wanted, planned, apply.steps_of(planned))
+    if left.wanted != wanted:
+        record = apply.progress_file(state, drive.controller.serial)
+        raise ConfigError(
+            "an earlier change of this drive's namespaces is not finished, and wanted others",
+            hint=f"repeat that one, or remove {record} to plan from what is there now",
+            code="layout-unfinished",
+        )
+    return left
+
+
+def _show(drive: Drive, planned: Layout, format_: str, *, unfinished: bool) -> None:
+    commands = [f"delete namespace {nsid}" for nsid in planned.delete]
+    commands += [" ".join(apply.create_argv(drive.device, one)) for one in planned.create]
+    if format_ == "json":
+        record = {"drive": drive, "layout": planned, "commands": commands}
+        print(json.dumps(encode(record | {"unfinished": unfinished}), indent=1))
+        return
+    rows = [
+        {
+            "namespace": str(one.nsid),
+            "now": "deleted" if one.nsid in planned.delete else "stays",
+            "kind": "zoned" if one.zone_size else "conventional",
+            "size": format_size(one.size),
+            "capacity": format_size((one.zones or 0) * one.zone_capacity)
+            if one.zone_capacity
+            else format_size(one.size if not one.zone_size else 0),
+            "zones": str(one.zones or ""),
+            "active zones": str(one.active or ""),
+            "block": one.block,
+            "node": one.node or "not attached",
+        }
+        for one in drive.namespaces
+    ]
+    rows += [
+        {
+            "namespace": one.role.value,
+            "now": "created",
+            "kind": "zoned" if one.zoned else "conventional",
+            "size": format_size(one.size),
+            "capacity": format_size(one.capacity),
+            "zones": str(one.zones or ""),
+            "active zones": str(one.active or ""),
+            "block": one.block,
+            "node": "",
+        }
+        for one in planned.create
+    ]
+    print_records(rows, format_)
+    for note in planned.notes:
+        print(f"note: {note}", file=sys.stderr)
+    if unfinished:
+        print("an interrupted change is gone on with", file=sys.stderr)
+
+
+def _size(text: str) -> Bytes:
+    return Bytes(parse_size(text))
+
+
+def _size_or_rest(text: str) -> Bytes | str:
+    return REST if text == REST else _size(text)

@@ -1,0 +1,1 @@
+"""A drive before a campaign: its namespaces, its health, its preconditioning."""

@@ -1,0 +1,49 @@
+"""Active zones are a namespace's, and tenants of one namespace have to divide them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from harness.errors import ConfigError
+from harness.levels.base import Level
+from harness.store.spec import Device, TenantSpec
+
+
+def check(tenants: Sequence[TenantSpec], levels: Mapping[str, Level]) -> None:
+    """Refuse tenants that together may open more zones than a namespace allows.
+
+    Who shares a file system opens nothing of its own.
+
+    Raises:
+        ConfigError: the sum of a namespace is above its limit; the message has the arithmetic.
+    """
+    owners = [one for one in tenants if one.stack == one.name and levels[one.level].uses_zoned]
+    for device in {one.device.identity.key: one.device for one in owners}.values():
+        _check(device, [one for one in owners if one.device.identity == device.identity], levels)
+
+
+def limit_of(device: Device) -> int | None:
+    """Return how many zones of a device may be active and written at once; None: no limit."""
+    return min((n for n in (device.max_active_zones, device.max_open_zones) if n), default=None)
+
+
+def _check(device: Device, owners: Sequence[TenantSpec], levels: Mapping[str, Level]) -> None:
+    limit = limit_of(device)
+    if limit is None:
+        return
+    shares = [limit if one.active is None else one.active for one in owners]
+    if sum(shares) <= limit:
+        return
+    parts = [f"{one.name} ({one.level}) {n}" for one, n in zip(owners, shares, strict=True)]
+    options = {
+        f"{one.level}: {levels[one.level].active_option}"
+        for one in owners
+        if levels[one.level].active_option
+    }
+    raise ConfigError(
+        f"{device.path} allows {limit} active zones, its tenants may open "
+        f"{' + '.join(parts)} = {sum(shares)}",
+        hint=f"divide them with options ({', '.join(sorted(options)) or 'these levels have none'}),"
+        " or give each tenant a namespace",
+        code="active-zones-over-budget",
+    )

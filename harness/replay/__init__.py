@@ -1,0 +1,1 @@
+"""Recorded traces of zlfs' allocations at other settings (docs/replay.md)."""

@@ -1,0 +1,251 @@
+"""Wear, occupancy at finish and the cost of finishing and resetting, from a run's timeline.
+
+A pure function of ``series/zone_commands.csv``, so that ``zonelab verify`` computes it again. Times
+are the driver's; *modelled* ones are what the same commands take on a ZN540 (docs/methods.md).
+"""
+
+from __future__ import annotations
+
+import csv
+import statistics
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+from pathlib import Path
+
+from harness.errors import ToolFailed
+from harness.metrics import CATALOGUE
+from harness.nulls import ratio, total
+from harness.observe.tracer import TIMELINE
+from harness.rules.facts import PhaseFacts
+from harness.store import packed
+from harness.store.ledger import Ledger
+from harness.store.result import Metric
+from harness.store.spec import Device
+
+# Western Digital ZN540 1 TB, zones of 1,077 MiB: linear fits and means of public measurements
+# (tests/fixtures/zn540 has the points and their source). o is the share written, in %.
+ZN540_CAPACITY = 1077 * 2**20
+_FINISH_FULL_MS, _FINISH_MS_PER_PERCENT = 3.8, 9.025  # 906.3 - 9.025 o, seen from the full end
+_FINISH_EMPTY_MS = 0.014
+_RESET_FINISHED_MS = (1.656, 0.137)  # at 0 %, and per %
+_RESET_MS = (
+    (0.0, 1.08), (0.0004, 1.69), (6.25, 5.15), (12.5, 6.32), (25.0, 8.14), (50.0, 11.61),
+    (100.0, 16.19),
+)  # fmt: skip
+_WRITE_BYTES_PER_SECOND = 1155 * 2**20
+
+NAMES = (
+    "wear_min", "wear_median", "wear_max", "wear_cv",
+    "finish_occupancy_p10", "finish_occupancy_p50", "finish_occupancy_p90",
+    "finish_seconds", "reset_seconds", "finish_reset_share",
+    "modelled_finish_seconds", "modelled_reset_seconds", "modelled_cost_share",
+)  # fmt: skip
+
+
+def finish_seconds(written: int, capacity: int) -> float:
+    """Return what a ZN540 takes to finish a zone that holds ``written`` of ``capacity`` bytes.
+
+    Finishing writes what is left, so the published line is read by bytes: 9.025 ms for each 1 % of
+    1,077 MiB. On zones of another capacity than a ZN540's that is an extrapolation.
+    """
+    if written <= 0:
+        return _FINISH_EMPTY_MS / 1000
+    left = 100 * (capacity - written) / ZN540_CAPACITY
+    return (_FINISH_FULL_MS + _FINISH_MS_PER_PERCENT * left) / 1000
+
+
+def reset_seconds(written: int, *, finished: bool) -> float:
+    """Return what a ZN540 takes to reset a zone that holds ``written`` bytes.
+
+    Between published points a line, read by bytes as well: the share is of 1,077 MiB, whatever the
+    zone's own capacity. Of a finished zone, what was written before its finish counts.
+    """
+    share = min(max(100 * written / ZN540_CAPACITY, 0.0), 100.0)
+    if finished:
+        at_zero, per_percent = _RESET_FINISHED_MS
+        return (at_zero + per_percent * share) / 1000
+    for (low, first), (high, last) in pairwise(_RESET_MS):
+        if share <= high:
+            return (first + (last - first) * (share - low) / (high - low)) / 1000
+    return _RESET_MS[-1][1] / 1000
+
+
+@dataclass(slots=True)
+class Costs:
+    """What a timeline adds up to. Seconds; ``occupancies`` in % of the capacity, in their order.
+
+    ``resets`` counts, by data zone, resets of zones that held something or were finished. Modelled
+    times are null once a command met a zone of which nobody knows what it held.
+    """
+
+    occupancies: list[float] = field(default_factory=list)
+    resets: Counter[int] = field(default_factory=Counter)
+    finish: float = 0.0
+    reset: float = 0.0
+    modelled_finish: float | None = 0.0
+    modelled_reset: float | None = 0.0
+
+
+def read(lines: Iterable[str], capacity: int, metadata_zones: int = 0) -> Costs:
+    """Add up a timeline of zones of one ``capacity`` in bytes.
+
+    ``metadata_zones`` at the start of the device are in the times, not in wear and occupancies.
+
+    Raises:
+        ToolFailed: a line is none of a timeline.
+    """
+    reader = _Reader(capacity, metadata_zones)
+    try:
+        for row in csv.DictReader(lines):
+            if row["status"] == "0":  # what failed has changed nothing
+                reader.take(row)
+    except (KeyError, ValueError, TypeError) as error:
+        raise ToolFailed(
+            f"series/zone_commands.csv is no timeline of zones: {error}", code="output-malformed"
+        ) from None
+    return reader.costs
+
+
+class _Reader:
+    def __init__(self, capacity: int, metadata_zones: int) -> None:
+        self.costs = Costs()
+        self._capacity = capacity
+        self._metadata = metadata_zones
+        self._used: set[int] = set()
+        self._finished: dict[int, int] = {}  # zone: bytes written before its finish, if known
+
+    def take(self, row: dict[str, str]) -> None:
+        action, seconds = row["action"], float(row["latency_us"] or 0) / 1e6
+        if action == "reset-all":
+            self.costs.reset += seconds
+            for zone in self._used:
+                self._wear(zone)
+            self._used.clear()
+            self._finished.clear()
+            return
+        if row["zone"] == "":
+            return
+        zone = int(row["zone"])
+        written = int(row["written"]) if row["written"] else None
+        if action == "finish":
+            self._finish(zone, written, row["unwritten"], seconds)
+        elif action == "reset":
+            self._reset(zone, written, seconds)
+        else:
+            self._used.add(zone)
+
+    def _finish(self, zone: int, written: int | None, unwritten: str, seconds: float) -> None:
+        self.costs.finish += seconds
+        self._used.add(zone)
+        if unwritten == "0":
+            return  # it was full
+        if written is None:
+            self.costs.modelled_finish = None
+            return
+        self._finished[zone] = written
+        self.costs.modelled_finish = total(
+            (self.costs.modelled_finish, finish_seconds(written, self._capacity))
+        )
+        if zone >= self._metadata:
+            self.costs.occupancies.append(100 * written / self._capacity)
+
+    def _reset(self, zone: int, written: int | None, seconds: float) -> None:
+        self.costs.reset += seconds
+        at_finish = self._finished.pop(zone, None)
+        if written is None:
+            modelled = None
+        elif at_finish is not None:
+            modelled = reset_seconds(at_finish, finished=True)
+        else:
+            modelled = reset_seconds(written, finished=False)
+        self.costs.modelled_reset = total((self.costs.modelled_reset, modelled))
+        if zone in self._used:
+            self._wear(zone)
+            self._used.discard(zone)
+
+    def _wear(self, zone: int) -> None:
+        if zone >= self._metadata:
+            self.costs.resets[zone] += 1
+
+
+def of_folder(
+    folder: Path,
+    device: Device,
+    metadata: int,
+    ledger: Ledger,
+    facts: Sequence[PhaseFacts],
+) -> dict[str, Metric]:
+    """Return the metrics of a run's folder; all null where its zones were not traced.
+
+    Args:
+        folder: the run's.
+        device: zoned, or these metrics mean nothing.
+        metadata: zones at the start that are the level's metadata.
+        ledger: for H.
+        facts: of the phases, for their time.
+
+    Raises:
+        ToolFailed: the timeline is damaged.
+    """
+    opened = packed.opened(folder / TIMELINE)
+    if opened is None or not device.zoned:
+        return metrics(None, 0, None, None)
+    with opened as lines:
+        costs = read(lines, device.zone_capacity or 0, metadata)
+    written = ledger.entries[-1].since_up
+    seconds = total([one.seconds for one in facts])
+    return metrics(costs, (device.zones or 0) - metadata, written, seconds)
+
+
+def metrics(
+    costs: Costs | None, zones: int, written: int | None, seconds: float | None
+) -> dict[str, Metric]:
+    """Return ``run.<name>`` for each of NAMES; all null without a timeline.
+
+    Args:
+        costs: what the timeline adds up to.
+        zones: data zones of the device.
+        written: H in bytes since the level came up.
+        seconds: of all phases.
+    """
+    values: dict[str, int | float | None] = dict.fromkeys(NAMES)
+    if costs is not None:
+        modelled = total((costs.modelled_finish, costs.modelled_reset))
+        writing = None if written is None else written / _WRITE_BYTES_PER_SECOND
+        values |= _wear([costs.resets[zone] for zone in costs.resets], zones)
+        values |= _deciles(costs.occupancies)
+        values |= {
+            "finish_seconds": costs.finish,
+            "reset_seconds": costs.reset,
+            "finish_reset_share": ratio(costs.finish + costs.reset, seconds),
+            "modelled_finish_seconds": costs.modelled_finish,
+            "modelled_reset_seconds": costs.modelled_reset,
+            "modelled_cost_share": ratio(modelled, total((modelled, writing))),
+        }
+    return {f"run.{name}": Metric(value, CATALOGUE[name].unit) for name, value in values.items()}
+
+
+def _wear(worn: Sequence[int], zones: int) -> dict[str, int | float | None]:
+    """Return the spread of resets over all data zones; those never reset count 0."""
+    resets = [*worn, *[0] * (zones - len(worn))]
+    mean = statistics.fmean(resets)
+    return {
+        "wear_min": min(resets),
+        "wear_median": statistics.median(resets),
+        "wear_max": max(resets),
+        "wear_cv": statistics.pstdev(resets) / mean if mean else None,
+    }
+
+
+def _deciles(occupancies: Sequence[float]) -> dict[str, int | float | None]:
+    """Return the 10th, 50th and 90th percentile, of the sample itself; nothing of no finish."""
+    if not occupancies:
+        return {}
+    ordered = sorted(occupancies)
+    last = len(ordered) - 1
+    return {
+        f"finish_occupancy_p{percent}": ordered[round(percent / 100 * last)]
+        for percent in (10, 50, 90)
+    }

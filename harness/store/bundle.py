@@ -1,0 +1,104 @@
+"""A campaign as one file: ``<campaign>.tar.xz`` with checksums over everything in it.
+
+The same files give the same bytes: names are sorted, times, owners and modes are fixed.
+"""
+
+from __future__ import annotations
+
+import lzma
+import tarfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path, PurePosixPath
+
+from harness.errors import RunFailed, UsageError
+from harness.store import checksums
+from harness.store.rundir import full_disk_is_clear
+
+RECORD = "bundle.json"
+# xz's default; what is packed already, which is most, does not get smaller with more.
+_PRESET = 6
+_DAMAGED = "damaged-archive"
+
+
+def pack(folder: Path, output: Path) -> None:
+    """Write checksums into a campaign's folder, and the folder into an archive.
+
+    Raises:
+        HostError: the disk is full; there is no archive then.
+    """
+    checksums.write(folder)
+    partial = output.with_name(f".{output.name}.partial")
+    try:
+        with (
+            full_disk_is_clear(output.parent),
+            lzma.open(partial, "wb", preset=_PRESET) as stream,
+            tarfile.open(fileobj=stream, mode="w", format=tarfile.PAX_FORMAT) as archive,
+        ):
+            for path in sorted(folder.rglob("*")):
+                archive.add(
+                    path, f"{folder.name}/{path.relative_to(folder)}", recursive=False,
+                    filter=_plain,
+                )  # fmt: skip
+        partial.replace(output)
+    finally:
+        partial.unlink(missing_ok=True)
+
+
+def _plain(member: tarfile.TarInfo) -> tarfile.TarInfo:
+    member.uid = member.gid = member.mtime = 0
+    member.uname = member.gname = ""
+    member.mode = 0o755 if member.isdir() else 0o644
+    member.pax_headers = {}
+    return member
+
+
+def unpack(archive: Path, into: Path) -> Path:
+    """Unpack an archive and return the campaign's folder.
+
+    Raises:
+        UsageError: it is no archive of one folder of plain files.
+        RunFailed: it is cut short or damaged.
+    """
+    try:
+        with tarfile.open(archive, "r:*") as stream:
+            for member in stream:
+                require_plain(member)  # tarfile's own "data" filter is missing in Python 3.11.2
+                stream.extract(member, into, set_attrs=False)
+    except tarfile.ReadError:
+        raise UsageError(
+            f"{archive} is no tar archive", hint="zonelab bundle makes one", code="archive"
+        ) from None
+    except (tarfile.TarError, lzma.LZMAError, EOFError) as error:
+        raise RunFailed(
+            f"{archive} is damaged: {error}", hint="copy it again", code=_DAMAGED
+        ) from None
+    folders = [path for path in into.iterdir() if path.is_dir()]
+    if len(folders) != 1 or not (folders[0] / "plan.json").is_file():
+        raise UsageError(
+            f"{archive} has no campaign: one folder with a plan.json is expected",
+            hint="zonelab bundle makes such an archive", code="archive",
+        )  # fmt: skip
+    return folders[0]
+
+
+def require_plain(member: tarfile.TarInfo) -> None:
+    """Refuse links, devices, and names that lead out of the folder.
+
+    Raises:
+        UsageError: the member is one of these.
+    """
+    name = PurePosixPath(member.name)
+    if not (member.isfile() or member.isdir()) or name.is_absolute() or ".." in name.parts:
+        raise UsageError(
+            f"the archive has {member.name!r}, which is no plain file or folder inside it",
+            hint="only archives of plain files and folders are taken", code="archive",
+        )  # fmt: skip
+
+
+@contextmanager
+def unpacked(archive: Path, into: Path) -> Iterator[tuple[Path, list[str]]]:
+    """Yield the campaign's folder and what its checksums say: one line per problem."""
+    with full_disk_is_clear(into):
+        folder = unpack(archive, into)
+    yield folder, checksums.problems(folder)

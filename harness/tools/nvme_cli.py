@@ -1,0 +1,288 @@
+"""nvme-cli (``nvme``): what a drive says of itself, and namespace management. Long options only.
+
+Output as of nvme-cli 2.3 (Debian 12); 128-bit numbers are strings there, numbers elsewhere. What
+QEMU and drives refuse comes as ``NVMe status: …(0x400b)`` on stderr.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass
+from typing import Any
+
+from harness.errors import ToolFailed
+from harness.store.spec import Bytes
+from harness.tools import proc
+
+PROGRAM = "nvme"
+
+# NVM Express base specification, "Identify Controller", OACS: namespace management and attachment.
+_OACS_NAMESPACES = 1 << 3
+# "Identify Namespace" with all bits of the NSID set: what any namespace of the drive may have.
+COMMON = 0xFFFFFFFF
+# Command set identifiers; zoned namespaces have their own.
+NVM, ZNS = 0, 2
+_TIMEOUT = 60.0
+# Creating and deleting may format; drives take tens of seconds.
+_SLOW = 600.0
+
+_STATUS = re.compile(r"NVMe status: (?P<text>.+?)\((?P<code>0x[0-9a-fA-F]+)\)")
+_CREATED = re.compile(r"created nsid: ?(\d+)")
+
+
+@dataclass(frozen=True, slots=True)
+class Controller:
+    """``id-ctrl``. Bytes; ``total`` 0: the drive does not tell."""
+
+    serial: str
+    model: str
+    firmware: str
+    number: int
+    manages_namespaces: bool
+    total: Bytes
+    unallocated: Bytes
+    most_namespaces: int
+
+
+@dataclass(frozen=True, slots=True)
+class Format:
+    """An LBA format: its index, and bytes of data and metadata per block."""
+
+    index: int
+    data: int
+    metadata: int
+
+
+@dataclass(frozen=True, slots=True)
+class IdNamespace:
+    """``id-ns``. Bytes; ``allocated`` (NVMCAP) 0: not told. ``block`` 0: there is none."""
+
+    size: Bytes
+    capacity: Bytes
+    allocated: Bytes
+    block: int
+    format: int
+    formats: tuple[Format, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class IdZoned:
+    """``zns id-ns``. Zone sizes in blocks by format; limits in zones, 0: no limit."""
+
+    most_active: int
+    most_open: int
+    zone_blocks: tuple[int, ...]
+
+
+class Refused(ToolFailed):
+    """The drive's firmware refused a command; ``status`` is its NVMe status, 0 when unknown."""
+
+    default_code = "firmware-refused"
+
+    def __init__(self, message: str, *, status: int, hint: str = "") -> None:
+        super().__init__(message, hint=hint)
+        self.status = status
+
+
+def identify(device: str) -> Controller:
+    """Ask for the controller; raises as ``ask`` does."""
+    return parse_controller(ask([PROGRAM, "id-ctrl", device, "--output-format=json"]))
+
+
+def namespaces(device: str, *, allocated: bool) -> tuple[int, ...]:
+    """Return the numbers of the attached namespaces, or of all that are allocated."""
+    argv = [PROGRAM, "list-ns", device, *["--all"] * allocated, "--output-format=json"]
+    return parse_list(ask(argv))
+
+
+def namespace(device: str, nsid: int) -> IdNamespace:
+    """Ask for a namespace; one that is attached to no controller needs ``--force``.
+
+    Only then: of a zoned one, drives may refuse that form (QEMU's do).
+    """
+    argv = [PROGRAM, "id-ns", device, f"--namespace-id={nsid}", "--output-format=json"]
+    found = parse_namespace(ask(argv))
+    if found.size or nsid == COMMON:
+        return found
+    return parse_namespace(ask([*argv, "--force"]))
+
+
+def controllers(device: str, nsid: int) -> tuple[int, ...]:
+    """Return the numbers of the controllers that a namespace is attached to."""
+    argv = [PROGRAM, "list-ctrl", device, f"--namespace-id={nsid}", "--output-format=json"]
+    return parse_controllers(ask(argv))
+
+
+def zoned(device: str, nsid: int) -> IdZoned:
+    """Ask for the zoned part of a namespace; a conventional one refuses."""
+    argv = [PROGRAM, "zns", "id-ns", device, f"--namespace-id={nsid}", "--output-format=json"]
+    return parse_zoned(ask(argv))
+
+
+def create_argv(
+    device: str, *, blocks: int, capacity: int, format_: int, csi: int, resources: int | None
+) -> list[str]:
+    """Return the command that makes a namespace; sizes in blocks, ``resources`` in zones."""
+    limits = [f"--rar={resources}", f"--ror={resources}"] if resources is not None else []
+    return [
+        PROGRAM, "create-ns", device, f"--nsze={blocks}", f"--ncap={capacity}",
+        f"--flbas={format_}", f"--csi={csi}", *limits,
+    ]  # fmt: skip
+
+
+def divides() -> bool:
+    """Whether this version can ask for a share of the active zones (``--rar``); 2.3 cannot."""
+    done = proc.run([PROGRAM, "create-ns", "--help"], timeout=_TIMEOUT, check=False)
+    return "--rar" in done.stdout + done.stderr
+
+
+def create(argv: list[str]) -> int:
+    """Run ``create_argv``; return the number of the new namespace."""
+    done = _do(argv)
+    match = _CREATED.search(done.stdout)
+    if match is None:
+        raise ToolFailed(
+            f"nvme create-ns printed {done.stdout.strip()[:80]!r}", hint=" ".join(argv)
+        )
+    return int(match[1])
+
+
+def delete(device: str, nsid: int) -> None:
+    """Delete a namespace and everything on it."""
+    _do([PROGRAM, "delete-ns", device, f"--namespace-id={nsid}"])
+
+
+def attach(device: str, nsid: int, controller: int) -> None:
+    """Attach a namespace to the controller."""
+    _do([PROGRAM, "attach-ns", device, f"--namespace-id={nsid}", f"--controllers={controller}"])
+
+
+def rescan(device: str) -> None:
+    """Let the kernel look for namespaces again."""
+    _do([PROGRAM, "ns-rescan", device])
+
+
+def ask(argv: list[str]) -> Any:
+    """Run a command that only reads; return its JSON.
+
+    Raises:
+        HostError: nvme is not installed.
+        Refused: the drive does not know the command.
+        ToolFailed: it printed something else.
+    """
+    done = _do(argv, timeout=_TIMEOUT)
+    try:
+        return json.loads(done.stdout)
+    except ValueError:
+        raise ToolFailed(
+            f"{' '.join(argv)} printed no JSON: {done.stdout.strip()[:80]!r}",
+            code="output-malformed",
+        ) from None
+
+
+def parse_controller(data: Any) -> Controller:
+    """Read ``id-ctrl``; raises ToolFailed when a field is missing."""
+    return Controller(
+        serial=_text(data, "sn"),
+        model=_text(data, "mn"),
+        firmware=_text(data, "fr"),
+        number=_number(data, "cntlid"),
+        manages_namespaces=bool(_number(data, "oacs") & _OACS_NAMESPACES),
+        total=Bytes(_number(data, "tnvmcap")),
+        unallocated=Bytes(_number(data, "unvmcap")),
+        most_namespaces=_number(data, "nn"),
+    )
+
+
+def parse_list(data: Any) -> tuple[int, ...]:
+    """Read ``list-ns``; newer versions leave the list out when it is empty."""
+    found = data.get("nsid_list", []) if isinstance(data, dict) else None
+    if not isinstance(found, list):
+        raise _missing("nsid_list")
+    return tuple(sorted(_number(entry, "nsid") for entry in found))
+
+
+def parse_controllers(data: Any) -> tuple[int, ...]:
+    """Read ``list-ctrl``."""
+    found = data.get("ctrl_list", []) if isinstance(data, dict) else None
+    if not isinstance(found, list):
+        raise _missing("ctrl_list")
+    return tuple(sorted(_number(entry, "ctrl_id") for entry in found))
+
+
+def parse_namespace(data: Any) -> IdNamespace:
+    """Read ``id-ns``; bits 3:0 of FLBAS number the format, bits 6:5 are its upper ones."""
+    found = data.get("lbafs") if isinstance(data, dict) else None
+    if not isinstance(found, list) or not found:
+        raise _missing("lbafs")
+    formats = tuple(
+        Format(index, 1 << _number(entry, "ds"), _number(entry, "ms"))
+        for index, entry in enumerate(found)
+        if _number(entry, "ds")
+    )
+    flbas = _number(data, "flbas")
+    chosen = flbas & 0xF | (flbas >> 5 & 0x3) << 4
+    block = next((one.data for one in formats if one.index == chosen), 0)
+    return IdNamespace(
+        size=Bytes(_number(data, "nsze") * block),
+        capacity=Bytes(_number(data, "ncap") * block),
+        allocated=Bytes(_number(data, "nvmcap")),
+        block=block if _number(data, "nsze") else 0,
+        format=chosen,
+        formats=formats,
+    )
+
+
+def parse_zoned(data: Any) -> IdZoned:
+    """Read ``zns id-ns``: MAR and MOR count from 0, all bits set is no limit."""
+    found = data.get("lbafe") if isinstance(data, dict) else None
+    if not isinstance(found, list):
+        raise _missing("lbafe")
+    return IdZoned(
+        most_active=(_number(data, "mar") + 1) & COMMON,
+        most_open=(_number(data, "mor") + 1) & COMMON,
+        zone_blocks=tuple(_number(entry, "zsze") for entry in found),
+    )
+
+
+def _do(argv: list[str], timeout: float = _SLOW) -> proc.Completed:
+    done = proc.run(argv, timeout=timeout, check=False)
+    if done.ok:
+        return done
+    lines = [*done.stderr.strip().splitlines(), _told(done.stdout), "no reason given"]
+    match = _STATUS.search(done.stderr)
+    status = int(match["code"], 16) if match else 0
+    text = f"{match['text']} ({match['code']})" if match else next(line for line in lines if line)
+    hint = f"the command was: {' '.join(argv)}"
+    if "unrecognized option" in done.stderr:
+        hint = "this nvme-cli is too old for it; " + hint
+    raise Refused(f"nvme {argv[1]}: {text}", status=status, hint=hint)
+
+
+def _told(stdout: str) -> str:
+    """Return the error that nvme-cli 2.13 prints as JSON when JSON was asked for."""
+    try:
+        return str(json.loads(stdout).get("error", ""))
+    except (ValueError, AttributeError):
+        return ""
+
+
+def _number(data: Any, name: str) -> int:
+    value = data.get(name) if isinstance(data, dict) else None
+    if isinstance(value, str) and value.isdigit():
+        value = int(value)
+    if not isinstance(value, int) or isinstance(value, bool):
+        raise _missing(name)
+    return value
+
+
+def _text(data: Any, name: str) -> str:
+    value = data.get(name) if isinstance(data, dict) else None
+    if not isinstance(value, str):
+        raise _missing(name)
+    return value.strip()
+
+
+def _missing(name: str) -> ToolFailed:
+    return ToolFailed(f"nvme printed no {name}", code="output-malformed")
