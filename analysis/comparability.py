@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -59,12 +61,16 @@ _OF_DEVICE = frozenset({
     "zone_capacity", "max_open_zones", "max_active_zones", "logical_block_size",
     "physical_block_size", "chunk_sectors", "nr_zones",
 })  # fmt: skip
+NOT_RECORDED = "not recorded"
 _OR = " or "  # between the values of a group whose runs are not alike
 # What a factor changes by its nature, beside the key that carries its own name.
 _OWNED_BY = {
     "level": ("level.", "device."),
     "target_utilisation": ("cold.",),
     "scheduler": ("devices.",),
+    "finish_occupancy_pct": ("level.",),
+    # Not the limits: a namespace of other zones may have the same.
+    "zone_size": ("geometry.zone", "devices."),
 }
 # What a host is: listed, and no obstacle where hosts themselves are compared.
 _OF_HOST = frozenset({"host.cpus", "host.memory_bytes"})
@@ -100,8 +106,23 @@ class Difference:
         return f"{self.what} {base} vs {level}"
 
 
-def fingerprint(campaign: CampaignData, run: RunRecord) -> dict[str, str]:
-    """Flatten what is known of a run's surroundings to dotted key → text."""
+def fingerprint(campaign: CampaignData, run: RunRecord) -> Mapping[str, str]:
+    """Flatten what is known of a run's surroundings to dotted key → text.
+
+    Runs of one cell mostly have the same: then it is one object.
+    """
+    if id(run) not in campaign.prints:
+        found = _fingerprint(campaign, run)
+        campaign.prints[id(run)] = run, _shared(frozenset(found.items()))
+    return campaign.prints[id(run)][1]
+
+
+@lru_cache(maxsize=1024)
+def _shared(items: frozenset[tuple[str, str]]) -> Mapping[str, str]:
+    return dict(items)
+
+
+def _fingerprint(campaign: CampaignData, run: RunRecord) -> dict[str, str]:
     found: dict[str, Any] = {
         "scheduler": run.spec.scheduler,
         "zonelab": campaign.plan.zonelab_version,
@@ -145,19 +166,35 @@ def declared(campaign: CampaignData, runs: Sequence[RunRecord]) -> bool:
     return all(
         plan is not None
         and plan.rig in campaign.plan.rigs
-        and _geometry(run.result.device) == _geometry(plan.inspection.device)
+        and _geometry(run.result.device)
+        in [_geometry(device) for device in plan.inspection.devices]
         for run, plan in plans
     )
 
 
+def gathered(prints: Iterable[Mapping[str, str]]) -> dict[str, set[str]]:
+    """Return key → its values over a group of runs; where one has none, NOT_RECORDED is one."""
+    distinct = {id(one): one for one in prints}.values()
+    found: dict[str, set[str]] = defaultdict(set)
+    having: Counter[str] = Counter()
+    for one in distinct:
+        having.update(one.keys())
+        for key, value in one.items():
+            found[key].add(value)
+    for key, values in found.items():
+        if having[key] < len(distinct):
+            values.add(NOT_RECORDED)
+    return dict(found)
+
+
 def differences(
-    base: Sequence[Mapping[str, str]],
-    level: Sequence[Mapping[str, str]],
+    base: Mapping[str, Collection[str]],
+    level: Mapping[str, Collection[str]],
     contrasted: Collection[str],
     *,
     declared: bool = False,
 ) -> tuple[Difference, ...]:
-    """Return what differs between two groups of fingerprints beyond the contrasted factor.
+    """Return what differs between two gathered groups beyond the contrasted factor.
 
     ``contrasted`` are the factors in which the groups differ on purpose: one, or two cells'.
     ``declared`` is of both groups' runs: differences between rigs are then no reason against a
@@ -165,22 +202,22 @@ def differences(
     on both sides.
     """
     found = []
-    rigs = {group.get("rig") for group in (*base, *level)}
-    for key in sorted({key for group in (*base, *level) for key in group}):
-        left = sorted({group.get(key, "not recorded") for group in base})
-        right = sorted({group.get(key, "not recorded") for group in level})
+    none = (NOT_RECORDED,)
+    rigs = {*base.get("rig", none), *level.get("rig", none)}
+    for key in sorted({*base, *level}):
+        left, right = (sorted(group.get(key, none)) for group in (base, level))
         same = left == right and (key != BUILD or len(left) == 1)
         if same or _owned(key, contrasted) or _close(key, left + right):
             continue
         # A level that does not touch a device has nothing recorded of it.
-        if key.startswith("manifest.devices.") and "not recorded" in left + right:
+        if key.startswith("manifest.devices.") and NOT_RECORDED in left + right:
             continue
         if declared and len(rigs) > 1 and _is_device_itself(key):
             continue
         by_rig = key in GEOMETRY or key == "rig"
         blocking = _blocks(key, contrasted) or (key in GEOMETRY and not declared)
         # What became of O_DIRECT is a level's nature; of one level it has to be the same.
-        blocking |= key.startswith(EFFECTIVE) and "not recorded" not in left + right
+        blocking |= key.startswith(EFFECTIVE) and NOT_RECORDED not in left + right
         # Per-phase flags repeat the merged one; keep them only where phases differ.
         if key.startswith("phase.") and f"flags.{key.rpartition('.')[2]}" not in _by_phase(base):
             continue
@@ -259,8 +296,8 @@ def _without_names(device: Mapping[str, Any]) -> dict[str, Any]:
     return {**device, "queue": named}
 
 
-def _by_phase(groups: Sequence[Mapping[str, str]]) -> set[str]:
-    return {key for group in groups for key, value in group.items() if value == "by phase"}
+def _by_phase(group: Mapping[str, Collection[str]]) -> set[str]:
+    return {key for key, values in group.items() if "by phase" in values}
 
 
 def _owned(key: str, contrasted: Collection[str]) -> bool:
@@ -293,6 +330,7 @@ _VOLATILE = (
 )  # fmt: skip
 
 
+@cache  # keys are the same in each run
 def _volatile(key: str) -> bool:
     if not key.startswith("manifest."):
         return False
@@ -300,10 +338,10 @@ def _volatile(key: str) -> bool:
     return any(last == word or last.endswith(f"_{word}") for word in _VOLATILE)
 
 
-def _flatten(tree: Mapping[str, Any], prefix: str = "") -> dict[str, str]:
+def _flatten(tree: dict[str, Any], prefix: str = "") -> dict[str, str]:
     flat: dict[str, str] = {}
     for key, value in tree.items():
-        if isinstance(value, Mapping):
+        if isinstance(value, dict):
             flat |= _flatten(value, f"{prefix}{key}.")
         else:
             flat[f"{prefix}{key}"] = _text(value)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -13,7 +13,6 @@ from analysis.drift import Drift
 from analysis.load import CampaignData, Pool, RunRecord
 from analysis.noise import Floor
 from analysis.select import (
-    by_block,
     choose_baseline,
     choose_values,
     label,
@@ -25,16 +24,27 @@ from analysis.select import (
     values_of,
     varying_factors,
 )
+from analysis.side import Side
 from analysis.stats import Estimate, Method, Verdict
 from analysis.steady import PhaseSteady
 from harness.metrics import Kind, MetricInfo
 from harness.store.result import Severity, Status
-from harness.store.spec import DeviceKind
+from harness.tools import histogram
 
 WATERMARK = "emulated device: times are not a result"
+REPLAYED = "replayed from a recorded trace: computed by the allocator, not run on a device"
+
 _NO_OK = "no ok run"
 _JUDGED = (Verdict.BETTER, Verdict.WORSE, Verdict.NO_DIFFERENCE)
 REPORTED_STATUSES = (Status.OK, Status.INVALID, Status.FAILED, Status.SKIPPED, Status.ABORTED)
+
+
+def watermark(pool: Pool) -> str:
+    """Return what has to be said above everything that shows these campaigns; '' for nothing."""
+    replayed = [campaign.replayed for campaign in pool.campaigns]
+    live = Pool(tuple(campaign for campaign in pool.campaigns if not campaign.replayed))
+    said = [REPLAYED] * any(replayed) + [WATERMARK] * live.emulated
+    return "; ".join(said)
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,20 +187,27 @@ def compare(
     rows: list[Row] = []
     found: dict[str, tuple[Difference, ...]] = {}
     compared = [run for run in runs if label(run, contrast) in values]
-    labels = tuple(one for run in compared if run.ok for one in steady.of_run(run))
+    labels = steady.of_runs(pool, [run for run in compared if run.ok])
+    of_run: dict[int, list[PhaseSteady]] = defaultdict(list)
+    for one in labels:
+        of_run[id(one.run)].append(one)
     groups = strata(compared, contrast)
     for stratum, members in groups.items():
-        base = _Side(baseline, [r for r in members if label(r, contrast) == baseline])
-        for value in values:
-            level = _Side(value, [r for r in members if label(r, contrast) == value])
+        sides = {value: Side(value, pool) for value in values}
+        for run in members:
+            side = sides[label(run, contrast)]
+            side.runs.append(run)
+            side.labels.extend(of_run[id(run)])
+        base = sides[baseline]
+        for value, level in sides.items():
             if value == baseline or not level.ok:
                 continue
-            diff = _differences(pool, contrast, base.ok, level.ok)
+            diff = _differences(contrast, base, level)
             if diff:
                 found[f"{value}{f' ({stratum})' if stratum else ''}"] = diff
             twins = noise.are_twins(base.ok, level.ok)  # not measured with their own yardstick
             rows += [
-                _row(key, stratum, base, level, contrast=contrast, diff=diff, labels=labels,
+                _row(key, stratum, base, level, pool=pool, contrast=contrast, diff=diff,
                      floor=noise_floor if twins else floors[key].floor)
                 for key in keys
             ]  # fmt: skip
@@ -217,77 +234,67 @@ def group_label(run: RunRecord, comparison: Comparison) -> tuple[str, str]:
     return label(run, comparison.contrast), stratum_of(run, comparison.varying)
 
 
-@dataclass(frozen=True, slots=True)
-class _Side:
-    """One value of the contrasted factor, with its runs in a stratum, however they ended."""
-
-    name: str
-    runs: list[RunRecord]
-
-    @property
-    def ok(self) -> list[RunRecord]:
-        return [run for run in self.runs if run.ok]
-
-    @property
-    def pair(self) -> tuple[str, list[RunRecord]]:
-        return self.name, self.runs
-
-    @property
-    def emulated(self) -> bool:
-        return any(run.result.device.kind is DeviceKind.EMULATED for run in self.runs)
-
-
-def _differences(
-    pool: Pool, contrast: str, base: Sequence[RunRecord], level: Sequence[RunRecord]
-) -> tuple[Difference, ...]:
-    if not base:
+def _differences(contrast: str, base: Side, level: Side) -> tuple[Difference, ...]:
+    if not base.ok:
         return ()
     contrasted = {contrast}
     if contrast == "cell":
-        names = {"level", *(name for run in (*base, *level) for name in run.result.factors)}
+        names = {"level", *(n for run in (*base.ok, *level.ok) for n in run.result.factors)}
         contrasted = {
-            n for n in names if {label(r, n) for r in base} != {label(r, n) for r in level}
+            n for n in names if {label(r, n) for r in base.ok} != {label(r, n) for r in level.ok}
         }
-    left, right = (
-        [comparability.fingerprint(pool.of(run), run) for run in runs] for runs in (base, level)
-    )
-    declared = not pool.several and comparability.declared(pool.first, [*base, *level])
+    left, right = base.once(_recorded), level.once(_recorded)
+    declared = base.once(_declared) and level.once(_declared)
     return comparability.differences(left, right, contrasted, declared=declared)
+
+
+def _recorded(side: Side) -> dict[str, set[str]]:
+    prints = (comparability.fingerprint(side.pool.of(run), run) for run in side.ok)
+    return comparability.gathered(prints)
+
+
+def _declared(side: Side) -> bool:
+    return not side.pool.several and comparability.declared(side.pool.first, side.ok)
 
 
 def _row(
     key: str,
     stratum: str,
-    base: _Side,
-    level: _Side,
+    base: Side,
+    level: Side,
     *,
+    pool: Pool,
     contrast: str,
     diff: Sequence[Difference],
-    labels: Sequence[PhaseSteady],
     floor: float,
 ) -> Row:
     info = metric_info(key)
-    left, right = by_block(base.runs, key, contrast), by_block(level.runs, key, contrast)
+    left, right = base.by_block(key, contrast), level.by_block(key, contrast)
     found = stats.estimate(left, right, exact_allowed=info.kind is not Kind.TIME)
     notes = _notes(key, base, level, found)
     if any(d.declared for d in diff):
         notes = (*notes, "on another rig, as declared (below)")
     if (base.emulated or level.emulated) and info.kind is Kind.TIME:
         word = Verdict.NOT_A_RESULT
-    elif reasons := _obstacles(key, info, base, level, diff):
+    elif reasons := (*_obstacles(key, info, base, level, diff), *_pooled(pool, contrast, found)):
         word = Verdict.NOT_COMPARABLE
         notes = (*notes, *reasons)
     else:
         word = stats.verdict(found, info.better, noise_floor=floor)
-        if warning := wal.uncounted(key, info, base.pair, level.pair):
+        if warning := wal.uncounted(key, info, base, level):
             notes = (*notes, warning)
-    states = (_steady(key, base.runs, labels), _steady(key, level.runs, labels))
+    phase = key.rpartition(".")[0]
+    states = (base.once(_steady, phase), level.once(_steady, phase))
     notes += tuple(
         f"{side.name}: {text}" for side, text in zip((base, level), states, strict=True) if text
     )
     shown = None
     if percentiles.per_myriad(info.name) is not None:
-        shown = percentiles.merged(base.ok, key), percentiles.merged(level.ok, key)
+        left_whole, right_whole = base.once(_histogram, phase), level.once(_histogram, phase)
+        shown = (
+            percentiles.percentile(left_whole, info.name),
+            percentiles.percentile(right_whole, info.name),
+        )
     return Row(
         key, info, stratum, base.name, level.name, found, word, notes, states, floor=floor,
         shown=shown,
@@ -295,7 +302,7 @@ def _row(
 
 
 def _obstacles(
-    key: str, info: MetricInfo, base: _Side, level: _Side, diff: Sequence[Difference]
+    key: str, info: MetricInfo, base: Side, level: Side, diff: Sequence[Difference]
 ) -> list[str]:
     """Return why there is no verdict: each a phrase for the notes."""
     if not base.ok:
@@ -303,7 +310,15 @@ def _obstacles(
     if blocking := [d.label for d in diff if d.blocking]:
         return blocking
     guards = (cache.unlike, wal.unlike)
-    return [reason for guard in guards if (reason := guard(key, info, base.pair, level.pair))]
+    return [reason for guard in guards if (reason := guard(key, info, base, level))]
+
+
+def _pooled(pool: Pool, contrast: str, found: Estimate) -> list[str]:
+    """Return why runs of hosts that differ cannot be compared: some block is not whole."""
+    differ = any(campaign.plan.hosts_differ for campaign in pool.campaigns)
+    if not differ or contrast == "host" or found.method is not Method.WELCH:
+        return []
+    return ["hosts differ, and not the same blocks are there"]
 
 
 def _skipped(
@@ -350,17 +365,26 @@ def _how(ended: Sequence[Status], none: str) -> str:
     return f"{_NO_OK} ({', '.join(f'{count} {status}' for status, count in counts) or none})"
 
 
-def _steady(key: str, runs: Iterable[RunRecord], labels: Sequence[PhaseSteady]) -> str:
-    """Count the labels of a metric's phase over these runs."""
-    paths = {run.path for run in runs}
-    phase = key.rpartition(".")[0]
-    return steady.counted([one for one in labels if one.phase == phase and one.run.path in paths])
+def _steady(side: Side, phase: str) -> str:
+    """Count the labels of a phase over a side's runs."""
+    return steady.counted([one for one in side.labels if one.phase == phase])
 
 
-def _notes(key: str, base: _Side, level: _Side, found: Estimate) -> tuple[str, ...]:
+def _histogram(side: Side, phase: str) -> histogram.Histogram | None:
+    return percentiles.together(side.ok, phase)
+
+
+def _warned(side: Side, phase: str) -> Counter[str]:
+    return Counter(
+        issue.code for run in side.ok for issue in run.result.issues
+        if issue.severity is not Severity.INFO and issue.phase in (None, phase)
+    )  # fmt: skip
+
+
+def _notes(key: str, base: Side, level: Side, found: Estimate) -> tuple[str, ...]:
     notes = []
     for side in (base, level):
-        nulls = sum(run.value(key) is None for run in side.ok)
+        nulls = side.nulls(key)
         if nulls:
             notes.append(f"{side.name}: {nulls} null")
     if not found.is_ratio and found.center is not None:
@@ -369,10 +393,7 @@ def _notes(key: str, base: _Side, level: _Side, found: Estimate) -> tuple[str, .
         notes.append("no spread was seen: exact takes 3 runs a side")
     if found.method is Method.WELCH:
         notes.append("not the same blocks: Welch t")
-    warned = Counter(
-        issue.code for run in level.ok for issue in run.result.issues
-        if issue.severity is not Severity.INFO and issue.phase in (None, key.partition(".")[0])
-    )  # fmt: skip
+    warned = level.once(_warned, key.rpartition(".")[0])
     notes += [f"{code} x{count}" for code, count in sorted(warned.items())]
     return tuple(notes)
 
@@ -413,21 +434,26 @@ def _cells(pool: Pool, runs: Sequence[RunRecord], *, chosen: bool) -> Iterable[C
     for campaign in pool.campaigns:
         prefix = f"{campaign.label}/" if campaign.label else ""
         latest = [run for run in runs if run.campaign == campaign.label]
+        members: dict[str, list[RunRecord]] = defaultdict(list)
+        for run in latest:
+            members[run.result.cell].append(run)
+        attempts = Counter(run.result.cell for run in campaign.runs)
+        missing = Counter(planned.spec.cell for planned in campaign.missing)
         planned = [spec for host in campaign.plan.hosts for spec in host.runs]
         levels = {spec.cell: spec.row for spec in (() if chosen else planned)} | {
             run.result.cell: run.spec.row for run in latest
         }
+        places = {level: campaign.level_order(level) for level in set(levels.values())}
         for cell, level in sorted(
-            levels.items(), key=lambda item: (campaign.level_order(item[1]), item[0])
-        ):
-            ended = [run for run in latest if run.result.cell == cell]
-            attempts = sum(run.result.cell == cell for run in campaign.runs)
+            levels.items(), key=lambda item: (places[item[1]], item[0])
+        ):  # fmt: skip
+            ended = members[cell]
             issues = Counter(issue.code for run in ended for issue in run.result.issues)
             yield CellStatus(
                 cell=prefix + cell,
                 level=level,
                 counts=dict(Counter(run.result.status.value for run in ended)),
-                missing=sum(missing.spec.cell == cell for missing in campaign.missing),
-                earlier_attempts=0 if chosen else attempts - len(ended),
+                missing=missing[cell],
+                earlier_attempts=0 if chosen else attempts[cell] - len(ended),
                 issues=dict(sorted(issues.items())),
             )

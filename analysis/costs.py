@@ -31,7 +31,7 @@ def rows(campaign: CampaignData) -> list[tuple[str, ...]]:
 def _bandwidth(run: RunRecord, phase: str) -> str:
     """Return the share, or why there is none."""
     share = run.value(f"{phase}.bandwidth_share")
-    if share is None and run.result.device.kind is DeviceKind.EMULATED:
+    if share is None and run.result.device.kind is not DeviceKind.HARDWARE:
         return "null: an emulated device has no cap"
     return "null: the drive's cap is not known" if share is None else _percent(share)
 

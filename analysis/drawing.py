@@ -70,9 +70,21 @@ def legend(axes: Axes) -> None:
 
 def finish(comparison: Comparison, figure: Figure, plot: Plot, kind: Kind) -> Plot:
     """Add the watermark and turn the figure into SVG text."""
-    if comparison.campaign.emulated:
+    return stamped(figure, plot, kind, mark=mark_of(comparison, kind))
+
+
+def mark_of(comparison: Comparison, kind: Kind) -> str:
+    """Return the watermark of a figure of this campaign, '' for none."""
+    if comparison.campaign.replayed:
+        return "replayed, not run"
+    return _WATERMARK[kind is Kind.TIME] if comparison.campaign.emulated else ""
+
+
+def stamped(figure: Figure, plot: Plot, kind: Kind, *, mark: str) -> Plot:
+    """Write a watermark over the figure, large over times, and turn it into SVG text."""
+    if mark:
         time = kind is Kind.TIME
-        figure.text(0.56, 0.5, _WATERMARK[time], ha="center", va="center", alpha=0.2,
+        figure.text(0.56, 0.5, mark, ha="center", va="center", alpha=0.2,
                     fontsize=15 if time else 9, rotation=16 if time else 0)  # fmt: skip
     out = io.StringIO()
     # A salt per figure: ids inside one page never clash, and do not change between runs.
@@ -86,7 +98,23 @@ def _themed(svg: str, title: str) -> str:
     svg = svg[svg.index("<svg") :]
     svg = svg.replace(INK, "currentColor").replace(GRID, "var(--grid, #dddddd)")
     svg = re.sub(r"<metadata>.*?</metadata>\s*", "", svg, flags=re.DOTALL)
+    svg = re.sub(r'<g id="[^"]*"(/?)>', r"<g\1>", svg)  # matplotlib's, the same in each figure
     return svg.replace("<svg ", f'<svg role="img" aria-label="{title}" ', 1)
+
+
+# More points of a group than this are drawn over each other, and take megabytes.
+MOST_POINTS = 200
+BY_RANK = f" Of a group with more runs, {MOST_POINTS} are drawn: evenly by rank, with both ends."
+
+
+def by_rank(values: Sequence[float]) -> list[float]:
+    """Return at most MOST_POINTS of the values: evenly by rank, both ends; their order is kept."""
+    if len(values) <= MOST_POINTS:
+        return list(values)
+    order = sorted(range(len(values)), key=values.__getitem__)
+    last, steps = len(values) - 1, MOST_POINTS - 1
+    chosen = sorted(order[round(step * last / steps)] for step in range(MOST_POINTS))
+    return [values[index] for index in chosen]
 
 
 def mean(values: Sequence[float]) -> float:

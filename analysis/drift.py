@@ -11,6 +11,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Self
 
 import numpy as np
 
@@ -48,13 +49,13 @@ def slope(groups: Sequence[str], x: FloatArray, y: FloatArray) -> Interval | Non
     are none, or where x does not vary within any group.
     """
     within_x, within_y = x.copy(), y.copy()
-    names = np.array(groups)
-    for name in set(groups):
-        here = names == name
+    names, of = np.unique(np.array(groups), return_inverse=True)
+    ends = np.cumsum(np.bincount(of))
+    for here in np.split(np.argsort(of, kind="stable"), ends[:-1]):
         within_x[here] -= x[here].mean()
         within_y[here] -= y[here].mean()
     square = float(within_x @ within_x)
-    df = len(x) - len(set(groups)) - 1
+    df = len(x) - len(names) - 1
     if df < 1 or square <= 0:
         return None
     b = float(within_x @ within_y) / square
@@ -65,7 +66,7 @@ def slope(groups: Sequence[str], x: FloatArray, y: FloatArray) -> Interval | Non
 
 def of_metrics(runs: Sequence[RunRecord], keys: Sequence[str]) -> tuple[Drift, ...]:
     """Return the drift of every metric that enough runs have, Holm-adjusted over them."""
-    ok = [run for run in runs if run.ok]
+    ok = [_Started.of(run) for run in runs if run.ok]
     found = [drift for key in keys if (drift := _of_metric(ok, key)) is not None]
     adjusted = stats.holm([drift.p_value for drift in found])
     return tuple(
@@ -73,29 +74,45 @@ def of_metrics(runs: Sequence[RunRecord], keys: Sequence[str]) -> tuple[Drift, .
     )
 
 
-def _of_metric(runs: Sequence[RunRecord], key: str) -> Drift | None:
-    told = [(run, value) for run in runs if (value := run.value(key)) is not None and value > 0]
+@dataclass(frozen=True, slots=True)
+class _Started:
+    """A run, whose kin it is, and when it began."""
+
+    run: RunRecord
+    campaign: str
+    cell: str
+    at: float
+
+    @classmethod
+    def of(cls, run: RunRecord) -> Self:
+        at = datetime.fromisoformat(run.result.started).timestamp()
+        return cls(run, run.campaign, f"{run.host}/{run.cell}", at)
+
+
+def _of_metric(runs: Sequence[_Started], key: str) -> Drift | None:
+    told = [
+        (one, value) for one in runs if (value := one.run.value(key)) is not None and value > 0
+    ]  # fmt: skip
     if not told:
         return None
-    x = _when([run for run, _ in told])
-    found = slope([f"{run.host}/{run.cell}" for run, _ in told], x, _logs([v for _, v in told]))
+    x = _when([one for one, _ in told])
+    found = slope([one.cell for one, _ in told], x, _logs([v for _, v in told]))
     if found is None or float(found.error) == 0:
         return None
     change, low, high = (math.expm1(min(float(v), 50.0)) for v in found[:3])
     return Drift(key, change, low, high, len(told), float(found.p))
 
 
-def _when(runs: Sequence[RunRecord]) -> FloatArray:
+def _when(runs: Sequence[_Started]) -> FloatArray:
     """Return each run's start on its campaign's time, 0 (the first) to 1 (the last)."""
-    starts = [datetime.fromisoformat(run.result.started).timestamp() for run in runs]
-    spans: dict[str, tuple[float, float]] = {}
-    for run, start in zip(runs, starts, strict=True):
-        first, last = spans.get(run.campaign, (start, start))
-        spans[run.campaign] = min(first, start), max(last, start)
+    starts: dict[str, list[float]] = {}
+    for one in runs:
+        starts.setdefault(one.campaign, []).append(one.at)
+    spans = {campaign: (min(found), max(found)) for campaign, found in starts.items()}
     return np.array([
-        (start - first) / (last - first) if last > first else 0.0
-        for run, start in zip(runs, starts, strict=True)
-        for first, last in [spans[run.campaign]]
+        (one.at - first) / (last - first) if last > first else 0.0
+        for one in runs
+        for first, last in [spans[one.campaign]]
     ])  # fmt: skip
 
 

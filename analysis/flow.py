@@ -1,14 +1,19 @@
-"""The ledgers of a campaign, as tables: where bytes went, and which layers agree."""
+"""Where a campaign's bytes went, as tables: ledgers, which layers agree, RocksDB's levels."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Self
 
-from analysis import units
+from analysis import parallel, units
 from analysis.load import CampaignData, RunRecord
+from harness.store import packed
 from harness.store.files import load_record
-from harness.store.ledger import Closure, Entry, Ledger, State
+from harness.store.ledger import RUN, Closure, Entry, Ledger, State
+from harness.tools import rocksdb_stats
 
 Rows = list[tuple[str, ...]]
 LEDGER_HEADER = (
@@ -19,47 +24,75 @@ CLOSURE_HEADER = (
     "run", "interval", "upper layer", "lower layer", "state", "upper", "lower", "difference",
     "explained", "unexplained", "note",
 )  # fmt: skip
+LEVELS_HEADER = (
+    "run", "phase", "level", "files", "size", "score", "read GiB", "written GiB", "moved GiB",
+    "W-Amp", "seconds", "jobs",
+)  # fmt: skip
 
 
-def ledger_of(run: RunRecord) -> Ledger | None:
-    """Return a run's ledger; older runs and those that never measured have none.
+@dataclass(frozen=True, slots=True)
+class Flow:
+    """What a run's files tell of its bytes; older runs and those that never measured have little.
+
+    ``ledger`` has a row per interval, bytes for people, ``closures`` one per interval and pair of
+    layers, bytes as they were counted, ``levels`` one per phase and level behind it. ``whole`` is
+    the ledger's entry of the whole run.
+    """
+
+    ledger: Rows
+    closures: Rows
+    levels: Rows
+    whole: Entry | None
+
+
+def of_runs(campaign: CampaignData, runs: Sequence[RunRecord]) -> list[Flow]:
+    """Read what is told of the bytes of runs of this campaign, once.
 
     Raises:
-        ConfigError: it is damaged.
+        ConfigError: a ledger is damaged.
     """
-    path = run.path / "ledger.json"
-    return load_record(Ledger, path) if path.is_file() else None
+    fresh = [run for run in runs if id(run) not in campaign.flows]
+    found = parallel.each(_read, [_Files.of(run) for run in fresh])
+    for run, flow in zip(fresh, found, strict=True):
+        campaign.flows[id(run)] = run, flow
+    return [campaign.flows[id(run)][1] for run in runs]
 
 
-def ledgers(campaign: CampaignData) -> Iterator[tuple[RunRecord, Ledger]]:
-    """Return every run that has a ledger.
+@dataclass(frozen=True, slots=True)
+class _Files:
+    """Of a run: little, so that another process can be handed it. Levels are those of ok runs."""
 
-    Raises:
-        ConfigError: one is damaged.
-    """
-    for run in campaign.latest:
-        ledger = ledger_of(run)
-        if ledger is not None:
-            yield run, ledger
+    folder: Path
+    stdouts: tuple[tuple[str, str], ...]  # phase, file
 
-
-def ledger_rows(campaign: CampaignData) -> Rows:
-    """Return one row per run and interval, bytes for people."""
-    return [
-        (run.name, entry.name, *map(_bytes, _columns(entry)))
-        for run, ledger in ledgers(campaign)
-        for entry in ledger.entries
-    ]
+    @classmethod
+    def of(cls, run: RunRecord) -> Self:
+        phases = run.result.phases if run.ok else ()
+        return cls(run.path, tuple((phase.name, phase.stdout) for phase in phases))
 
 
-def closure_rows(campaign: CampaignData) -> Rows:
-    """Return one row per run, interval and pair of layers, bytes as they were counted."""
-    return [
-        (run.name, entry.name, *_closure(closure))
-        for run, ledger in ledgers(campaign)
-        for entry in ledger.entries
-        for closure in entry.closures
-    ]
+def _read(run: _Files) -> Flow:
+    name, path = run.folder.name, run.folder / "ledger.json"
+    ledger = load_record(Ledger, path) if path.is_file() else None
+    entries = ledger.entries if ledger else ()
+    return Flow(
+        [(name, entry.name, *map(_bytes, _columns(entry))) for entry in entries],
+        [(name, entry.name, *_closure(one)) for entry in entries for one in entry.closures],
+        [row for phase, file in run.stdouts for row in _levels(run.folder, phase, file)],
+        ledger.entry(RUN) if ledger else None,
+    )
+
+
+def _levels(folder: Path, phase: str, stdout: str) -> Iterator[tuple[str, ...]]:
+    """Yield RocksDB's own table of levels behind a phase."""
+    text = packed.text(folder / stdout)
+    for row in rocksdb_stats.levels(text.splitlines()) or ():
+        yield (
+            folder.name, phase, row.level, str(row.files), units.human(row.size, "B"),
+            f"{row.score:g}", f"{row.read_gb:g}", f"{row.write_gb:g}",
+            f"{row.moved_gb:g}", f"{row.write_amplification:g}", f"{row.seconds:g}",
+            str(row.jobs),
+        )  # fmt: skip
 
 
 def states(rows: Rows) -> str:

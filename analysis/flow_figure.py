@@ -10,12 +10,12 @@ from matplotlib.figure import Figure
 
 from analysis import units
 from analysis.compare import Comparison
-from analysis.drawing import INK, WIDTH, Plot, finish, mean
-from analysis.flow import ledger_of
+from analysis.drawing import BY_RANK, INK, MOST_POINTS, WIDTH, Plot, by_rank, finish, mean
+from analysis.flow import of_runs
 from analysis.groups import PALETTE, Group
 from harness.metrics import Kind
 from harness.nulls import total
-from harness.store.ledger import RUN, Entry
+from harness.store.ledger import Entry
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -83,7 +83,11 @@ def _media(entry: Entry, submitted: int) -> Mapping[str, float] | None:
 def from_user_to_media(comparison: Comparison, groups: Sequence[Group]) -> Plot:
     """One panel per level, one bar per layer: mean over its runs, a dot for each run."""
     name = "user-to-media"
-    found = [(group, _entries(group)) for group in groups]
+    flows = [of_runs(comparison.campaign, group.runs) for group in groups]
+    found = [
+        (group, [flow.whole for flow in own if flow.whole is not None])
+        for group, own in zip(groups, flows, strict=True)
+    ]
     shown = [(group, [layers(one) for one in entries]) for group, entries in found if entries]
     if not shown:
         return Plot(name, TITLE, None, "No ok run has a ledger.")
@@ -114,6 +118,8 @@ def from_user_to_media(comparison: Comparison, groups: Sequence[Group]) -> Plot:
         "the cold fill. A layer without a bar is not counted by anyone. What reached the media is "
         "modelled with the pad where drives do not tell it."
     )
+    if any(len(group.runs) > MOST_POINTS for group in groups):
+        sentence += BY_RANK
     if without:
         sentence += f" No ledger: {', '.join(without)}."
     return finish(comparison, figure, Plot(name, TITLE, None, sentence), Kind.BYTES)
@@ -131,15 +137,10 @@ def _bar(axes: Axes, y: int, runs: Sequence[Layer], *, user: float, factor: floa
         width = mean([(layer.parts or {}).get(name, 0.0) for layer in known]) / factor
         axes.barh(y, width, 0.7, left=left, color=color, hatch=hatch, linewidth=0)
         left += width
-    for layer in known:
-        axes.plot(layer.size / factor, y, "o", color=INK, markersize=2.2)
+    dots = by_rank([layer.size / factor for layer in known])
+    axes.plot(dots, [y] * len(dots), "o", color=INK, markersize=2.2)
     if user and y:
         axes.annotate(
             f"{left * factor / user:.2f} U", (max(left, *(x.size / factor for x in known)), y),
             xytext=(4, 0), textcoords="offset points", va="center", fontsize=7.5,
         )  # fmt: skip
-
-
-def _entries(group: Group) -> list[Entry]:
-    ledgers = [ledger for run in group.runs if (ledger := ledger_of(run)) is not None]
-    return [entry for ledger in ledgers if (entry := ledger.entry(RUN)) is not None]

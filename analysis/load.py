@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import gc
 import math
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 import polars as pl
 
+from analysis import parallel
 from harness.errors import RunFailed, UsageError
 from harness.store import checksums, rundir
 from harness.store.campaign import load_plan
@@ -24,6 +28,12 @@ from harness.store.spec import (
     RunSpec,
     Scalar,
 )
+
+if TYPE_CHECKING:
+    from analysis.flow import Flow
+    from analysis.steady import Steady
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,22 +106,40 @@ class Planned:
     spec: RunSpec
 
 
+# By id: a record has no hash. With the record: an id is of nothing else as long as it is there.
+Kept: TypeAlias = dict[int, tuple[RunRecord, T]]
+
+
 @dataclass(frozen=True, slots=True)
 class CampaignData:
-    """Everything that is known of a campaign; ``label`` tells it from others, if there are."""
+    """Everything that is known of a campaign; ``label`` tells it from others, if there are.
+
+    A campaign is compared several times for one page. What takes long to know of a run is kept with
+    it, by its ``id``: ``steady`` what :func:`analysis.steady.of_runs` was asked so far, ``flows``
+    what :func:`analysis.flow.of_runs`, ``prints`` what
+    :func:`analysis.comparability.fingerprint`.
+    """
 
     path: Path
     plan: Plan
     runs: tuple[RunRecord, ...]
     missing: tuple[Planned, ...]
     label: str = ""
+    steady: Kept[tuple[Steady, ...]] = field(default_factory=dict, compare=False)
+    prints: Kept[Mapping[str, str]] = field(default_factory=dict, compare=False)
+    flows: Kept[Flow] = field(default_factory=dict, compare=False)
 
     @property
     def emulated(self) -> bool:
-        """Whether any device was emulated, so that times are no result."""
+        """Whether any device was none of hardware, so that times are no result."""
         devices = [run.result.device for run in self.runs]
         devices += [host.inspection.device for host in self.plan.hosts]
-        return any(device.kind is DeviceKind.EMULATED for device in devices)
+        return any(device.kind is not DeviceKind.HARDWARE for device in devices)
+
+    @property
+    def replayed(self) -> bool:
+        """Whether its runs are replays of a recorded trace."""
+        return any(run.result.device.kind is DeviceKind.REPLAYED for run in self.runs)
 
     @property
     def latest(self) -> tuple[RunRecord, ...]:
@@ -160,18 +188,19 @@ class CampaignData:
     def frame(self) -> pl.DataFrame:
         """Return one row per run and metric, all attempts, in plan order."""
         latest = {id(run) for run in self.latest}
-        rows = [
-            {
-                "host": run.host, "run": run.name, "cell": run.result.cell,
-                "level": run.spec.row, "repetition": run.result.repetition,
-                "attempt": run.result.attempt, "latest": id(run) in latest,
-                "block": run.result.block, "status": run.result.status.value, "metric": key,
-                "value": run.value(key), "unit": metric.unit,
-            }
-            for run in self.runs
-            for key, metric in run.result.metrics.items()
-        ]  # fmt: skip
-        return pl.DataFrame(rows, schema=_FRAME_SCHEMA)
+        columns: dict[str, list[Any]] = {name: [] for name in _FRAME_SCHEMA}
+        for run in self.runs:  # by column: a dict for each of millions of rows is a gigabyte
+            metrics = run.result.metrics
+            same = (
+                run.host, run.name, run.result.cell, run.spec.row, run.result.repetition,
+                run.result.attempt, id(run) in latest, run.result.block, run.result.status.value,
+            )  # fmt: skip
+            for name, value in zip(_FRAME_SCHEMA, same, strict=False):
+                columns[name] += [value] * len(metrics)
+            columns["metric"] += metrics
+            columns["value"] += [run.value(key) for key in metrics]
+            columns["unit"] += [metric.unit for metric in metrics.values()]
+        return pl.DataFrame(columns, schema=_FRAME_SCHEMA)
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,7 +231,7 @@ class Pool:
 
     @property
     def emulated(self) -> bool:
-        """Whether any device was emulated, so that times are no result."""
+        """Whether any device was none of hardware, so that times are no result."""
         return any(campaign.emulated for campaign in self.campaigns)
 
     def of(self, run: RunRecord) -> CampaignData:
@@ -242,14 +271,15 @@ def load(path: Path, label: str = "") -> CampaignData:
         ConfigError: a file is from another schema.
         RunFailed: a run directory is corrupt.
     """
-    plan = load_plan(path / "plan.json")
+    with _nothing_collected():
+        plan = load_plan(path / "plan.json")
+        runs = list(_runs(path, label))
     order = {
         (host.host, spec.cell, spec.repetition): index
         for host in plan.hosts
         for index, spec in enumerate(host.runs)
     }
-    runs = sorted(
-        _runs(path, label),
+    runs.sort(
         key=lambda r: (
             r.host, order.get((r.host, r.result.cell, r.result.repetition), len(order)),
             r.result.cell, r.result.repetition, r.result.attempt,
@@ -265,17 +295,42 @@ def load(path: Path, label: str = "") -> CampaignData:
     return CampaignData(path, plan, tuple(runs), missing, label)
 
 
+@contextmanager
+def _nothing_collected() -> Iterator[None]:
+    """Keep the garbage collector from looking through what is read again and again: all is kept."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
+
+
 def _runs(campaign: Path, label: str) -> Iterator[RunRecord]:
-    for host in sorted(campaign.glob("hosts/*/runs")):
-        # `.<run>.partial` is a run that never completed: not a result, not an error.
-        for folder in rundir.completed(host):
-            yield _run(campaign, folder, label)
+    # `.<run>.partial` is a run that never completed: not a result, not an error.
+    folders = [
+        folder
+        for host in sorted(campaign.glob("hosts/*/runs"))
+        for folder in rundir.completed(host)
+    ]
+    # Checksums take as long as what is done with their files here: other processes are ahead.
+    for folder, found in zip(folders, parallel.each(checksums.problems, folders), strict=True):
+        yield _run(campaign, folder, found, label)
 
 
-def _run(campaign: Path, folder: Path, label: str) -> RunRecord:
-    where = folder.relative_to(campaign).as_posix()
-    found = checksums.problems(folder)
+def corrupt(what: str) -> RunFailed:
+    """Return the error of a run's file that says ``what``."""
+    return RunFailed(
+        f"corrupt run directory: {what}",
+        hint="check the campaign with: zonelab verify",
+        code=rundir.CORRUPT,
+    )
+
+
+def _run(campaign: Path, folder: Path, found: Sequence[str], label: str) -> RunRecord:
     if found:
+        where = folder.relative_to(campaign).as_posix()
         raise RunFailed(
             f"corrupt run directory: {where}: {found[0]}",
             hint=f"list everything that is wrong: zonelab verify {campaign}",

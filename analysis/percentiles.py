@@ -5,11 +5,10 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Sequence
-from functools import lru_cache
+from fnmatch import fnmatchcase
 from pathlib import Path
 
-from analysis.load import RunRecord
-from harness.errors import RunFailed
+from analysis.load import RunRecord, corrupt
 from harness.tools import histogram
 from harness.tools.histogram import Histogram
 
@@ -22,28 +21,39 @@ def per_myriad(name: str) -> int | None:
     return round(float(found[1].replace("_", ".")) * 100) if found else None
 
 
-def merged(runs: Sequence[RunRecord], key: str) -> float | None:
-    """Return the percentile ``<phase>.latency_p…`` over all operations of all runs, microseconds.
+def percentile(whole: Histogram | None, name: str) -> float | None:
+    """Return the percentile ``latency_p…`` of what :func:`together` returned, microseconds.
 
-    None where a run has no histogram of the phase, or too few samples lie above the percentile.
+    None where that is None, or too few samples lie above the percentile.
     """
-    phase, _, name = key.rpartition(".")
     wanted = per_myriad(name)
-    parts = [_histograms(run.path, phase) for run in runs]
-    if wanted is None or not all(parts):
-        return None
-    whole = histogram.merge([one for part in parts for one in part])
-    return histogram.quantile(whole, wanted) if whole else None
+    return histogram.quantile(whole, wanted) if whole and wanted is not None else None
 
 
-@lru_cache(maxsize=4096)  # each is asked for by every percentile and every other side
+def together(runs: Sequence[RunRecord], phase: str) -> Histogram | None:
+    """Return the histogram of all operations of a phase of all runs.
+
+    None where a run has none, or where nothing is in them.
+
+    Raises:
+        RunFailed: one is damaged.
+    """
+    parts = []
+    for run in runs:
+        own = _histograms(run.path, phase)
+        if not own:
+            return None
+        parts += own
+    return histogram.merge(parts)
+
+
 def _histograms(folder: Path, phase: str) -> list[Histogram]:
-    paths = sorted((folder / "histograms").glob(f"{phase}.*.json"))
     try:
-        return [json.loads(path.read_text(encoding="utf-8")) for path in paths]
+        paths = sorted((folder / "histograms").iterdir())
+    except (FileNotFoundError, NotADirectoryError):
+        return []
+    own = [path for path in paths if fnmatchcase(path.name, f"{phase}.*.json")]
+    try:
+        return [json.loads(path.read_text(encoding="utf-8")) for path in own]
     except ValueError:
-        raise RunFailed(
-            f"corrupt run directory: {folder.name}: a histogram of {phase} is no JSON",
-            hint="check the campaign with: zonelab verify",
-            code="corrupt-run",
-        ) from None
+        raise corrupt(f"{folder.name}: a histogram of {phase} is no JSON") from None

@@ -15,14 +15,16 @@ from analysis import power, stats, steady, units
 from analysis.comparability import Difference
 from analysis.compare import (
     REPORTED_STATUSES,
-    WATERMARK,
     CellStatus,
     Comparison,
     Row,
     group_label,
+    watermark,
 )
 from analysis.stats import Method, Verdict
 from analysis.steady import Label, PhaseSteady
+from analysis.tenants import mix
+from analysis.tenants import summary as mixes
 from harness.metrics import Better
 from harness.store.codec import SCHEMA_VERSION
 
@@ -87,7 +89,7 @@ def to_json(comparison: Comparison) -> str:
         "question": plan.question, "contrast": comparison.contrast,
         "campaigns": [str(one.path) for one in comparison.pool.campaigns],
         "baseline": comparison.baseline, "emulated": comparison.pool.emulated,
-        "watermark": WATERMARK if comparison.pool.emulated else None,
+        "watermark": watermark(comparison.pool) or None,
         "rows": records(comparison),
         "cells": [
             {"cell": c.cell, "level": c.level, "counts": c.counts, "missing": c.missing,
@@ -127,8 +129,8 @@ def to_csv(comparison: Comparison) -> str:
 def to_markdown(comparison: Comparison) -> str:
     """Return Markdown: one table of verdicts, one of cells, lists of what is skipped or differs."""
     parts = [f"# {_title(comparison)}", comparison.campaign.plan.question]
-    if comparison.pool.emulated:
-        parts.append(f"**{WATERMARK}**")
+    if mark := watermark(comparison.pool):
+        parts.append(f"**{mark}**")
     rows = [(f"`{row.metric}`", *cells(row)) for row in comparison.rows]
     parts.append(_markdown(("metric", comparison.contrast, *VERDICT_HEADER[1:]), rows))
     parts.append(_markdown(CELL_HEADER, [cell_fields(cell) for cell in comparison.cells]))
@@ -139,20 +141,35 @@ def to_markdown(comparison: Comparison) -> str:
 def to_table(comparison: Comparison) -> str:
     """Return a terminal table, about 110 columns, grouped by metric."""
     lines = [f"{_title(comparison)}: {comparison.campaign.plan.question}"]
-    if comparison.pool.emulated:
-        lines.append(f"!! {WATERMARK} !!")
+    if mark := watermark(comparison.pool):
+        lines.append(f"!! {mark} !!")
+    lines += _mix_lines(comparison) or _verdict_lines(comparison)
+    lines += ["", *_aligned(CELL_HEADER, [cell_fields(cell) for cell in comparison.cells]), ""]
+    for line in footer(comparison):
+        lines += textwrap.wrap(line, _WIDTH, subsequent_indent="    ")
+    return "\n".join(line.rstrip() for line in lines).rstrip() + "\n"
+
+
+def _mix_lines(comparison: Comparison) -> list[str]:
+    """Return what each tenant lost against itself alone; nothing where tenants are not compared."""
+    if comparison.contrast != mix.FACTOR:
+        return []
+    found = mixes.lines(comparison.runs, emulated=comparison.pool.emulated)
+    found = found or ["Nothing could be compared: no run in which tenants share a drive is ok."]
+    wrapped = [textwrap.wrap(line, _WIDTH, subsequent_indent="    ") for line in found]
+    return ["", *(line for lines in wrapped for line in lines)]
+
+
+def _verdict_lines(comparison: Comparison) -> list[str]:
+    """Return one block of rows per metric."""
+    lines: list[str] = []
     header = (comparison.contrast, *VERDICT_HEADER[1:-1])
     widths = _widths([header, *(cells(row)[:-1] for row in comparison.rows)])
     for _, group in groupby(comparison.rows, key=lambda row: row.metric):
         rows = list(group)
         lines += ["", heading(rows[0]), "  " + _line(header, widths)]
         lines += [line for row in rows for line in _row_lines(row, widths)]
-    if not comparison.rows:
-        lines += ["", "No level could be compared."]
-    lines += ["", *_aligned(CELL_HEADER, [cell_fields(cell) for cell in comparison.cells]), ""]
-    for line in footer(comparison):
-        lines += textwrap.wrap(line, _WIDTH, subsequent_indent="    ")
-    return "\n".join(line.rstrip() for line in lines).rstrip() + "\n"
+    return lines or ["", "No level could be compared."]
 
 
 def _title(comparison: Comparison) -> str:
@@ -234,7 +251,9 @@ def footer(comparison: Comparison) -> list[str]:
     lines = [f"skipped: {level}: {why}" for level, why in comparison.skipped.items()]
     if comparison.unmeasured and comparison.any_ok:
         lines.append(f"not measured in any ok run: {', '.join(comparison.unmeasured)}")
-    for name, found in comparison.differences.items():
+    # Cells of a mix have to differ; each tenant is the same in all of its own.
+    shared = comparison.contrast == mix.FACTOR
+    for name, found in () if shared else comparison.differences.items():
         for word, kind in _CONSEQUENCES.items():
             labels = [d.label for d in found if consequence(d) == kind]
             if labels:
@@ -242,10 +261,13 @@ def footer(comparison: Comparison) -> list[str]:
     lines += [
         f"not there yet: the part of rig {rig}" for rig in comparison.campaign.plan.rigs_to_come
     ]
+    if comparison.campaign.plan.hosts_differ:
+        differ = "; ".join(comparison.campaign.plan.hosts_differ)
+        lines.append(f"hosts differ, as declared; blocks are compared within a host: {differ}")
     lines += _noise_lines(comparison)
     lines += _drift_lines(comparison)
     lines += _steady_lines(comparison)
-    if comparison.rows:
+    if comparison.rows and not shared:
         confidence = f"{100 * stats.CONFIDENCE:.0f} %"
         lines.append(
             f"ratio = geometric mean of the level / of the baseline; {confidence} interval by "

@@ -12,10 +12,11 @@ from dataclasses import dataclass
 from enum import StrEnum
 from itertools import accumulate, pairwise
 from pathlib import Path
+from typing import Self
 
-from analysis.load import RunRecord
-from analysis.series import read_columns
-from harness.store.spec import PhaseSpec
+from analysis import parallel
+from analysis.load import Pool, RunRecord
+from analysis.series import read_by_column
 
 # SNIA Solid State Storage Performance Test Specification, "Steady State": over the last five
 # rounds, max - min within 20 % of the mean, and the linear fit moves by at most 10 % of it.
@@ -130,16 +131,41 @@ def judge(load: Load) -> Steady:
     return Steady(Label.STEADY if good else Label.NOT_STEADY, begin, end, rounds, why, rates)
 
 
-def of_run(run: RunRecord) -> tuple[PhaseSteady, ...]:
-    """Return the label of every measured phase that a run has begun.
+def of_runs(pool: Pool, runs: Sequence[RunRecord]) -> tuple[PhaseSteady, ...]:
+    """Return the label of every measured phase that runs of these campaigns have begun.
 
     Raises:
         RunFailed: a series is not numeric.
     """
-    written = _written(run.path / "series" / "diskstats.csv")
+    known = {campaign.label: campaign.steady for campaign in pool.campaigns}
+    fresh = [run for run in runs if id(run) not in known[run.campaign]]
+    found = parallel.each(_labels, [_Recorded.of(run) for run in fresh])
+    for run, labels in zip(fresh, found, strict=True):
+        known[run.campaign][id(run)] = run, labels
     return tuple(
-        PhaseSteady(run, spec.name, _of_phase(run, spec, written)) for spec in run.measured
+        PhaseSteady(run, phase.name, label)
+        for run in runs
+        for phase, label in zip(run.measured, known[run.campaign][id(run)][1], strict=True)
     )
+
+
+@dataclass(frozen=True, slots=True)
+class _Recorded:
+    """What of a run its labels depend on: little, so that another process can be handed it."""
+
+    folder: Path
+    capacity: int
+    phases: tuple[tuple[str, int], ...]  # measured ones: name, user bytes per operation
+
+    @classmethod
+    def of(cls, run: RunRecord) -> Self:
+        phases = tuple((spec.name, spec.user_bytes_per_operation) for spec in run.measured)
+        return cls(run.path, run.result.device.capacity, phases)
+
+
+def _labels(run: _Recorded) -> tuple[Steady, ...]:
+    written = _written(run.folder / "series" / "diskstats.csv")
+    return tuple(_of_phase(run, name, payload, written) for name, payload in run.phases)
 
 
 def counted(found: Sequence[PhaseSteady]) -> str:
@@ -155,36 +181,34 @@ def window(steady: Steady) -> str:
     return f"{steady.rounds} rounds from {steady.begin:.1f} to {steady.end:.1f} s: {steady.why}"
 
 
-def _of_phase(run: RunRecord, spec: PhaseSpec, written: Curve | None) -> Steady:
-    series = run.path / "series"
-    operations = _column(series / f"{spec.name}.csv", "operations")
+def _of_phase(run: _Recorded, phase: str, payload: int, written: Curve | None) -> Steady:
+    series = run.folder / "series"
+    operations = _column(series / f"{phase}.csv", "operations")
     if operations is None or written is None:
         return Steady(Label.TOO_SHORT, None, None, 0, "no series was recorded")
     # The first interval began at a time that is not told: count from its end.
     done = tuple(accumulate((0.0, *operations.values[1:])))
-    pending = _column(series / f"{spec.name}.lsm.csv", "pending_compaction_bytes")
-    return judge(
-        Load(
-            Curve(operations.t, done), written, pending,
-            spec.user_bytes_per_operation, run.result.device.capacity,
-        )
-    )  # fmt: skip
+    pending = _column(series / f"{phase}.lsm.csv", "pending_compaction_bytes")
+    return judge(Load(Curve(operations.t, done), written, pending, payload, run.capacity))
 
 
 def _column(path: Path, name: str) -> Curve | None:
-    header, rows = read_columns(path)
-    if not rows or name not in header:
+    header, columns = read_by_column(path)
+    if name not in header or not columns[0]:
         return None
-    column = header.index(name)
-    return Curve(tuple(row[0] for row in rows), tuple(row[column] for row in rows))
+    return Curve(tuple(columns[0]), tuple(columns[header.index(name)]))
 
 
 def _written(path: Path) -> Curve | None:
-    header, rows = read_columns(path)
-    columns = [i for i, name in enumerate(header) if name.endswith(".write_bytes")]
-    if not rows or not columns:
+    header, columns = read_by_column(path)
+    own = [
+        values
+        for name, values in zip(header, columns, strict=True)
+        if name.endswith(".write_bytes")
+    ]
+    if not own or not columns[0]:
         return None
-    return Curve(tuple(row[0] for row in rows), tuple(sum(row[i] for i in columns) for row in rows))
+    return Curve(tuple(columns[0]), tuple(map(sum, zip(*own, strict=True))))
 
 
 def _cuts(load: Load) -> list[float]:

@@ -6,14 +6,13 @@ from collections.abc import Sequence
 
 from analysis import bottleneck, comparability, costs, flow, render, rounds, steady, units
 from analysis.compare import Comparison, group_label
-from harness.store import packed
-from harness.tools import rocksdb_stats
 
 Table = tuple[Sequence[str], list[tuple[str, ...]]]
 
 
 def tables_of(comparison: Comparison) -> dict[str, Table]:
     """Return name → (header, rows) of every table but verdicts and metrics."""
+    flows = flow.of_runs(comparison.campaign, comparison.campaign.latest)
     return {
         "cells": (render.CELL_HEADER, [render.cell_fields(cell) for cell in comparison.cells]),
         "runs": (
@@ -23,13 +22,13 @@ def tables_of(comparison: Comparison) -> dict[str, Table]:
         "steady": _steady(comparison),
         "rounds": _rounds(comparison),
         "drift": _drift(comparison),
-        "lsm": _lsm(comparison),
+        "lsm": (flow.LEVELS_HEADER, [row for one in flows for row in one.levels]),
         "bottlenecks": (
             ("run", "phase", "label", "evidence"), bottleneck.rows(comparison.campaign),
         ),
         "costs": (costs.HEADER, costs.rows(comparison.campaign)),
-        "ledger": (flow.LEDGER_HEADER, flow.ledger_rows(comparison.campaign)),
-        "closures": (flow.CLOSURE_HEADER, flow.closure_rows(comparison.campaign)),
+        "ledger": (flow.LEDGER_HEADER, [row for one in flows for row in one.ledger]),
+        "closures": (flow.CLOSURE_HEADER, [row for one in flows for row in one.closures]),
         "utilisation": _utilisation(comparison),
         "skipped": ((comparison.contrast, "reason"), list(comparison.skipped.items())),
         "differences": (
@@ -94,27 +93,6 @@ def _drift(comparison: Comparison) -> Table:
     ), rows  # fmt: skip
 
 
-def _lsm(comparison: Comparison) -> Table:
-    """Return RocksDB's own table of levels behind each phase of the ok runs, from ``raw/``."""
-    rows: list[tuple[str, ...]] = []
-    for run in comparison.campaign.latest:
-        for phase in run.result.phases if run.ok else ():
-            text = packed.text(run.path / phase.stdout)
-            rows += [
-                (
-                    run.name, phase.name, row.level, str(row.files), units.human(row.size, "B"),
-                    f"{row.score:g}", f"{row.read_gb:g}", f"{row.write_gb:g}",
-                    f"{row.moved_gb:g}", f"{row.write_amplification:g}", f"{row.seconds:g}",
-                    str(row.jobs),
-                )
-                for row in rocksdb_stats.levels(text.splitlines()) or ()
-            ]  # fmt: skip
-    return (
-        "run", "phase", "level", "files", "size", "score", "read GiB", "written GiB", "moved GiB",
-        "W-Amp", "seconds", "jobs",
-    ), rows  # fmt: skip
-
-
 def _utilisation(comparison: Comparison) -> Table:
     rows: list[tuple[str, ...]] = []
     for run in comparison.campaign.runs:
@@ -149,12 +127,10 @@ def _environment(comparison: Comparison) -> Table:
 def _recorded(comparison: Comparison) -> Table:
     """Return every fingerprint key with its values over the ok runs; more than one is visible."""
     runs = [run for run in comparison.campaign.latest if run.ok]
-    prints = [comparability.fingerprint(comparison.campaign, run) for run in runs]
-    keys = sorted({key for found in prints for key in found})
-    rows: list[tuple[str, ...]] = [
-        (key, " | ".join(sorted({found.get(key, "not recorded") for found in prints})))
-        for key in keys
-    ]
+    found = comparability.gathered(
+        comparability.fingerprint(comparison.campaign, run) for run in runs
+    )
+    rows: list[tuple[str, ...]] = [(key, " | ".join(sorted(found[key]))) for key in sorted(found)]
     return ("key", "values of the ok runs"), rows
 
 

@@ -21,9 +21,9 @@ def human(value: float | None, unit: str) -> str:
 
 def scale(largest: float, unit: str) -> tuple[float, str]:
     """Return (divisor, unit name) that make ``largest`` readable, also for a plot axis."""
-    if unit == "B":
+    if unit in ("B", "B/s"):
         power = min(len(_BINARY) - 1, int(math.log2(largest) // 10)) if largest >= 1 else 0
-        return float(1024**power), _BINARY[power]
+        return float(1024**power), _BINARY[power] + unit[1:]
     if unit == "ops/s":
         return _decimal(largest, ((1e6, "Mops/s"), (1e3, "Kops/s")), "ops/s")
     if unit == "us":

@@ -6,9 +6,8 @@ writes less, and would lose more. zlfs and zenfs write all of it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 from analysis.load import RunRecord
+from analysis.side import Side
 from harness.metrics import Kind, MetricInfo
 
 # Shares of the log that reached the devices may differ by this much.
@@ -20,12 +19,7 @@ _CONTAIN = frozenset({
 })  # fmt: skip
 
 
-def unlike(
-    key: str,
-    info: MetricInfo,
-    base: tuple[str, list[RunRecord]],
-    level: tuple[str, list[RunRecord]],
-) -> str | None:
+def unlike(key: str, info: MetricInfo, base: Side, level: Side) -> str | None:
     """Return why a metric cannot be compared; None when it can, or when nobody counted.
 
     A metric of the whole run is as good as its worst phase.
@@ -35,27 +29,23 @@ def unlike(
     phase = key.rpartition(".")[0]
     names = [phase]
     if phase == "run":
-        names = [spec.name for run in (*base[1], *level[1]) for spec in run.measured]
+        names = [*base.once(_measured), *level.once(_measured)]
     for name in dict.fromkeys(names):
-        left, right = (_mean(runs, name) for _, runs in (base, level))
+        left, right = (side.mean(reached, name) for side in (base, level))
         if left is not None and right is not None and abs(left - right) > MARGIN:
-            return f"{left:.0%} of {base[0]}'s WAL reached the devices, {right:.0%} of {level[0]}'s"
+            shares = f"{left:.0%} of {base.name}'s WAL", f"{right:.0%} of {level.name}'s"
+            return " reached the devices, ".join(shares)
     return None
 
 
-def uncounted(
-    key: str,
-    info: MetricInfo,
-    base: tuple[str, list[RunRecord]],
-    level: tuple[str, list[RunRecord]],
-) -> str | None:
+def uncounted(key: str, info: MetricInfo, base: Side, level: Side) -> str | None:
     """Return a warning where levels differ, there was a log that is not synced, and no count."""
     phase = key.rpartition(".")[0]
-    runs = [run for run in (*base[1], *level[1]) if run.ok]
-    if not _contains(info) or len({run.spec.level for run in runs}) == 1:
+    sides = (base, level)
+    if not _contains(info) or len({name for side in sides for name in side.once(_levels)}) == 1:
         return None
-    counted = all(_mean(side[1], phase) is not None for side in (base, level))
-    if counted or not any(_logs(run, phase) for run in runs):
+    counted = all(side.mean(reached, phase) is not None for side in sides)
+    if counted or not any(side.once(_any_logs, phase) for side in sides):
         return None
     return "WAL not synced, its bytes not counted: one side may have kept it in its page cache"
 
@@ -88,6 +78,14 @@ def _logs(run: RunRecord, phase: str) -> bool:
     return False
 
 
-def _mean(runs: Iterable[RunRecord], phase: str) -> float | None:
-    shares = [share for run in runs if run.ok and (share := reached(run, phase)) is not None]
-    return sum(shares) / len(shares) if shares else None
+def _any_logs(side: Side, phase: str) -> bool:
+    return any(_logs(run, phase) for run in side.ok)
+
+
+def _levels(side: Side) -> set[str]:
+    return {run.spec.level for run in side.ok}
+
+
+def _measured(side: Side) -> list[str]:
+    """Return the names of the phases that any run has measured."""
+    return list(dict.fromkeys(spec.name for run in side.runs for spec in run.measured))

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import csv
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
+from typing import TypeVar
 
-from analysis.load import RunRecord
-from harness.errors import RunFailed
+from analysis.load import RunRecord, corrupt
 from harness.store import packed
 
 NAME = "zone_commands.csv"
+T = TypeVar("T")
 
 
 class State(IntEnum):
@@ -63,19 +64,44 @@ def read_changes(run: RunRecord) -> tuple[Change, ...]:
     Raises:
         RunFailed: the timeline is damaged.
     """
+    zones = run.result.device.zones or 0
+    return timeline(run, lambda rows: _changes(rows, zones)) or ()
+
+
+def read_occupancies(run: RunRecord) -> tuple[float, ...]:
+    """Return how full each zone was when it was finished before it was full, in %, in their order.
+
+    Raises:
+        RunFailed: the timeline is damaged.
+    """
+    return timeline(run, _occupancies) or ()
+
+
+def timeline(
+    run: RunRecord, parse: Callable[[Iterator[dict[str, str]]], Iterable[T]]
+) -> tuple[T, ...] | None:
+    """Return what ``parse`` makes of the tracer's rows; None where the run was not traced.
+
+    Raises:
+        RunFailed: the timeline is damaged.
+    """
     file = packed.opened(run.path / "series" / NAME)
     if file is None:
-        return ()
-    zones = run.result.device.zones or 0
+        return None
     with file:
         try:
-            return tuple(_changes(csv.DictReader(file), zones))
+            return tuple(parse(csv.DictReader(file)))
         except (KeyError, ValueError, TypeError, IndexError):
-            raise RunFailed(
-                f"corrupt run directory: {run.name}/series/{NAME} is not a timeline of zones",
-                hint="check the campaign with: zonelab verify",
-                code="corrupt-run",
-            ) from None
+            what = f"{run.name}/series/{NAME} is not a timeline of zones"
+            raise corrupt(what) from None
+
+
+def _occupancies(rows: Iterator[dict[str, str]]) -> Iterator[float]:
+    for row in rows:
+        if row["action"] == "finish" and row["status"] == "0" and row["unwritten"]:
+            written, unwritten = int(row["written"]), int(row["unwritten"])
+            if unwritten:
+                yield 100 * written / (written + unwritten)
 
 
 def spans(changes: Sequence[Change]) -> list[Span]:

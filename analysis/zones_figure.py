@@ -32,10 +32,10 @@ _COUNTED = {State.FULL: ("filled", "-"), State.FINISHED: ("finished", "--"),
 def timeline(comparison: Comparison, group: Group) -> Plot:
     """The zones of a level's first run that was traced; the sentence says why there is none."""
     name, title = f"zones-{slug(group.label)}", group.label
-    traced = [(run, found) for run in group.runs if (found := zones.read_changes(run))]
-    if not traced:
+    traced = ((run, found) for run in group.runs if (found := zones.read_changes(run)))
+    run, changes = next(traced, (None, ()))
+    if run is None:
         return Plot(name, title, None, f"No zone command of {group.label} was traced.")
-    run, changes = traced[0]
     figure = Figure(figsize=(WIDTH, 4.4), layout="constrained")
     upper, lower = figure.subplots(2, 1, sharex=True, height_ratios=(3, 1))
     _picture(upper, changes, run.result.device.zones or 0)

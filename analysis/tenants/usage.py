@@ -1,0 +1,210 @@
+"""What each tenant did to the drive while all measured: bytes, finishes and resets.
+
+Kernel workers submit much of it, so a zone tells whose it was, or a device that one tenant has
+alone. Of two tenants in one file system nobody can tell.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from analysis import zones
+from analysis.load import RunRecord
+from analysis.series import read_columns
+from analysis.tenants.mix import FACTOR, Mix, Tenant, Together, read
+
+_TOTALS = "zones_traced.csv"  # in raw/, behind the name of a namespace where there are several
+_COUNTED = ("written", "zeroed", "appended")
+_DONE = "0"
+_BYTES = ("written", "unwritten")
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """A line of the tracer's timeline that ended well; ``zone`` is null where all were meant.
+
+    ``written``: bytes the zone held, of finishes and resets; ``unwritten``: the capacity that a
+    finish gave up. Null where that is not known.
+    """
+
+    t: float
+    device: str
+    zone: int | None
+    action: str
+    written: float | None
+    unwritten: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Use:
+    """A tenant's, from the barrier to the end. Null where it cannot be told from another's."""
+
+    tenant: str
+    written: float | None
+    finishes: int | None
+    resets: int | None
+
+
+def read_commands(run: RunRecord) -> tuple[Command, ...] | None:
+    """Return the tracer's timeline; None where the run was not traced.
+
+    Raises:
+        RunFailed: the timeline is damaged.
+    """
+    return zones.timeline(run, _commands)
+
+
+def owner(tenants: Sequence[Tenant], device: str, zone: int | None) -> str | None:
+    """Return the only tenant whose zone this is; None where it is nobody's, or of several."""
+    names = [tenant.name for tenant in tenants if tenant.owns(device, zone)]
+    return names[0] if len(names) == 1 else None
+
+
+def uses(run: RunRecord) -> list[Use]:
+    """Return what each tenant of a shared run did; nothing where the run has no tenants."""
+    together = read(run)
+    if together is None:
+        return []
+    commands = read_commands(run)
+    return [_use(run, together, tenant, commands) for tenant in together.tenants]
+
+
+def device_rate(run: RunRecord) -> float | None:
+    """Return bytes per second that all devices read and wrote while the tenants measured."""
+    together = read(run)
+    header, rows = read_columns(run.path / "series" / "diskstats.csv")
+    columns = [i for i, name in enumerate(header) if name.endswith((".read_bytes", ".write_bytes"))]
+    if together is None:
+        return None
+    return _rate(together, rows, columns)
+
+
+def against_best_solo(mix: Mix) -> dict[str, float]:
+    """Return block → bytes per second of the shared run / the most that any tenant moved alone."""
+    alone: dict[str, list[float]] = {}
+    for runs in mix.solo.values():
+        for run in runs:
+            rate = device_rate(run)
+            if rate:
+                alone.setdefault(run.block_key(FACTOR), []).append(rate)
+    found = {}
+    for run in mix.shared:
+        rate, others = device_rate(run), alone.get(run.block_key(FACTOR), [])
+        if rate and len(others) == len(mix.tenants):
+            found[run.block_key(FACTOR)] = rate / max(others)
+    return found
+
+
+def _use(
+    run: RunRecord, together: Together, tenant: Tenant, commands: Sequence[Command] | None
+) -> Use:
+    others = [one for one in together.tenants if one is not tenant]
+    if any(_overlap(tenant, other) for other in others):
+        return Use(tenant.name, None, None, None)
+    alone = not any(other.device == tenant.device for other in others)
+    written = _device_written(run, together, tenant.device) if alone else None
+    if commands is None:
+        return Use(tenant.name, written, None, None)
+    own = [one for one in commands if tenant.owns(one.device, one.zone)]
+    if not alone:
+        written = sum(_inside(life, together) for life in _lives(run, tenant, own))
+    during = [one for one in own if together.began <= one.t <= together.ended]
+    return Use(
+        tenant.name,
+        written,
+        sum(one.action == "finish" and bool(one.unwritten) for one in during),
+        sum(one.action == "reset" for one in during),
+    )
+
+
+def _overlap(one: Tenant, other: Tenant) -> bool:
+    if one.device != other.device:
+        return False
+    if one.zones is None or other.zones is None:
+        return True
+    (a, n), (b, m) = one.zones, other.zones
+    return a < b + m and b < a + n
+
+
+@dataclass(frozen=True, slots=True)
+class _Life:
+    """A zone from its first write to its reset or the end, and the bytes it was given."""
+
+    begin: float
+    end: float
+    written: float
+
+
+def _inside(life: _Life, together: Together) -> float:
+    """Return the bytes written while all measured; evenly spread over a life that reaches out."""
+    length = life.end - life.begin
+    if length <= 0:
+        return life.written if together.began <= life.begin <= together.ended else 0.0
+    both = min(life.end, together.ended) - max(life.begin, together.began)
+    return life.written * max(0.0, both) / length
+
+
+def _lives(run: RunRecord, tenant: Tenant, commands: Sequence[Command]) -> list[_Life]:
+    """Return the lives of a tenant's zones. The last one's bytes are the total less the others'."""
+    totals = _totals(run, tenant.device)
+    begun: dict[int, float] = {}
+    ended: dict[int, float] = {}
+    found = []
+    for command in commands:
+        zone = command.zone
+        if zone is None:
+            begun.clear()
+            ended.clear()
+        elif command.action == "first-write":
+            begun[zone], ended[zone] = command.t, run.result.seconds
+        elif command.action in ("last-write", "finish") and zone in begun:
+            ended[zone] = min(ended[zone], command.t)
+        elif command.action == "reset" and zone in begun:
+            held = command.written or 0.0
+            totals[zone] = totals.get(zone, 0.0) - held
+            end = min(ended.pop(zone), command.t)
+            found.append(_Life(begun.pop(zone), end, held))
+    return found + [
+        _Life(since, ended[zone], max(0.0, totals.get(zone, 0.0)))
+        for zone, since in begun.items() if tenant.owns(tenant.device, zone)
+    ]  # fmt: skip
+
+
+def _totals(run: RunRecord, device: str) -> dict[int, float]:
+    """Return zone → bytes written to it since tracing began."""
+    for name in (f"{device}.{_TOTALS}", _TOTALS):
+        header, rows = read_columns(run.path / "raw" / name)
+        if "zone" in header:
+            zone = header.index("zone")
+            columns = [i for i, name in enumerate(header) if name in _COUNTED]
+            return {int(row[zone]): sum(row[i] for i in columns) for row in rows}
+    return {}
+
+
+def _device_written(run: RunRecord, together: Together, device: str) -> float | None:
+    header, rows = read_columns(run.path / "series" / "diskstats.csv")
+    name = f"{Path(device).name}.write_bytes"
+    rate = _rate(together, rows, [header.index(name)] if name in header else [])
+    return None if rate is None else rate * together.seconds
+
+
+def _rate(
+    together: Together, rows: Sequence[Sequence[float]], columns: Sequence[int]
+) -> float | None:
+    """Return the rise of cumulative columns per second, between samples inside the window."""
+    inside = [row for row in rows if together.began <= row[0] <= together.ended]
+    if not columns or len(inside) < 2 or inside[-1][0] <= inside[0][0]:  # noqa: PLR2004 - a span
+        return None
+    rise = sum(inside[-1][i] - inside[0][i] for i in columns)
+    return rise / (inside[-1][0] - inside[0][0])
+
+
+def _commands(rows: Iterator[dict[str, str]]) -> Iterator[Command]:
+    for row in rows:
+        if row["unwritten"] is None or row["status"] != _DONE:  # the last line of a killed run
+            continue
+        zone = int(row["zone"]) if row["zone"] else None
+        held, given_up = (float(row[name]) if row[name] else None for name in _BYTES)
+        yield Command(float(row["t"]), row["device"], zone, row["action"], held, given_up)
