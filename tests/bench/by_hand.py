@@ -16,8 +16,8 @@ sys.path.insert(0, sys.argv[1])
 
 from harness.levels import LEVELS
 from harness.levels.base import LevelContext
+from harness.run import phases
 from harness.run.host import Host
-from harness.run.measure import phase_seed
 from harness.store.campaign import load_plan
 from harness.tools import proc
 from harness.workloads import db_bench
@@ -38,7 +38,7 @@ def main() -> None:
             argv = db_bench.argv(
                 phase,
                 up,
-                phase_seed(spec, phase),
+                phases.seed(spec.seed, spec.phases, phase),
                 first=index == 0,
                 program=proc.which("db_bench"),
                 report=db_bench.Report(up, scratch / "report.csv", scratch / "stderr"),

@@ -37,10 +37,20 @@ class Guest:
         # ["-F", "…/ssh_config"]: key, port and host key of this very rig.
         self.base = shlex.split(self.vars["ansible_ssh_common_args"])
 
+    @property
+    def device(self) -> str:
+        """The device that a study without a factor of its own takes: the first one."""
+        return str(self.vars["device"]).partition(",")[0]
+
     def ssh(self, *command: str, check: bool = True) -> str:
-        """Run a command on the guest; its stdout."""
+        """Run a command on the guest; its stdout. Its last words end the benchmark if it fails."""
         argv = ["ssh", *self.base, self.vars["ansible_host"], " ".join(command)]
-        return subprocess.run(argv, capture_output=True, text=True, check=check).stdout
+        done = subprocess.run(argv, capture_output=True, text=True, check=False)
+        if check and done.returncode:
+            sys.exit(
+                f"overhead: {' '.join(command)}: exit {done.returncode}\n{done.stderr[-2000:]}"
+            )
+        return done.stdout
 
     def copy(self, *files: Path) -> None:
         """Copy files into the working folder on the guest."""
@@ -52,9 +62,7 @@ def plan(guest: Guest, work: Path) -> Path:
     """Plan PAIRS repetitions of the study ``overhead`` for the guest; the plan file."""
     inspection = work / "inspection.json"
     inspection.write_text(
-        guest.ssh(
-            "python3", f"{GUEST}/zonelab.pyz", "inspect", guest.vars["device"], "--format json"
-        )
+        guest.ssh("python3", f"{GUEST}/zonelab.pyz", "inspect", guest.device, "--format json")
     )
     subprocess.run(
         [
@@ -72,12 +80,15 @@ def plan(guest: Guest, work: Path) -> Path:
     return work / "overhead/plan.json"
 
 
-def under_runner(guest: Guest, run: str) -> tuple[dict[str, float], float, float, int]:
+def under_runner(
+    guest: Guest, run: str, companion: str
+) -> tuple[dict[str, float], float, float, int]:
     """Execute one run of the plan; ops/s by phase, CPU of harness and of tracer, peak memory."""
     guest.ssh(
-        "systemd-run --quiet --wait --collect --property=Delegate=yes -- /usr/bin/python3",
+        "systemd-run --quiet --wait --pipe --collect --property=Delegate=yes -- /usr/bin/python3",
         f"{GUEST}/zonelab.pyz run --plan {GUEST}/plan.json --host {guest.name} --only {run}",
-        f"--state-dir {GUEST}/state",
+        # Named: what a run by hand leaves on it is data to the guard.
+        f"--state-dir {GUEST}/state --conventional {companion}",
     )
     result = json.loads(
         guest.ssh("cat", f"{GUEST}/state/campaigns/overhead/runs/{run}/result.json")
@@ -122,7 +133,9 @@ def main() -> int:
     subprocess.run(["rm", "-rf", work / "overhead"], check=True)
     plan_file = plan(guest, work)
     guest.copy(plan_file)
-    runs = [run["run"] for run in json.loads(plan_file.read_text())["hosts"][0]["runs"]]
+    planned = json.loads(plan_file.read_text())["hosts"][0]["runs"]
+    runs = [run["run"] for run in planned]
+    companion = planned[0]["conventional"]["path"]
     logs: list[float] = []
     shares: list[float] = []
     tracing: list[float] = []
@@ -132,9 +145,9 @@ def main() -> int:
         # Which side goes first alternates, so that a drift of the machine cancels out.
         if index % 2:
             hand = by_hand(guest, run)
-            harness, share, tracer, peak = under_runner(guest, run)
+            harness, share, tracer, peak = under_runner(guest, run, companion)
         else:
-            harness, share, tracer, peak = under_runner(guest, run)
+            harness, share, tracer, peak = under_runner(guest, run, companion)
             hand = by_hand(guest, run)
         logs.append(log_ratio(harness, hand))
         shares.append(share)

@@ -15,5 +15,5 @@ def interval(logs: list[float]) -> tuple[float, float, float]:
     ratio = math.exp(statistics.fmean(logs))
     if len(logs) < 2:
         return ratio, 0.0, math.inf
-    low, high, _ = paired_t(np.asarray(logs), 0.95)
-    return ratio, math.exp(low), math.exp(high)
+    found = paired_t(np.asarray(logs), 0.95)
+    return ratio, math.exp(float(found.low)), math.exp(float(found.high))

@@ -30,9 +30,18 @@ class GuestRunner:
         folder: gets what is copied to and from the guest.
         campaign: a name of its own.
         plan: further arguments of ``zonelab plan``.
+        study: what to plan.
     """
 
-    def __init__(self, rig: RigHandle, folder: Path, campaign: str, plan: Sequence[str]) -> None:
+    def __init__(
+        self,
+        rig: RigHandle,
+        folder: Path,
+        campaign: str,
+        plan: Sequence[str],
+        study: str = "smoke",
+    ) -> None:
+        self.study = study
         self.rig = rig
         self.campaign = campaign
         self.folder = folder
@@ -51,7 +60,7 @@ class GuestRunner:
         asked = f"python3 {ZIPAPP} inspect {self.rig.zoned.path} --format json --host-name rig"
         inspection.write_text(self.rig.ssh(asked).stdout)
         own = ["--inspection", f"rig={inspection}", "--campaign", self.campaign]
-        planned = plays.zonelab("plan", "smoke", *own, "--results", self.folder, *arguments)
+        planned = plays.zonelab("plan", self.study, *own, "--results", self.folder, *arguments)
         assert planned.ok, planned.stderr
         self.rig.ssh(f"mkdir -p {self.there}")
         self._copy(str(self.results / "plan.json"), f"{self._host}:{self.there}/plan.json")
@@ -78,6 +87,10 @@ class GuestRunner:
             f'grep -q \'"phase": "{phase}"\' {self.there}/progress.json && pgrep -x db_bench',
             timeout,
         )
+
+    def wait_for(self, condition: str, timeout: int = 90) -> None:
+        """Wait until a shell condition holds in the guest."""
+        self._wait(condition, timeout)
 
     def wait_end(self, timeout: int = 180) -> None:
         """Wait until the unit is gone and nothing of it works any more."""

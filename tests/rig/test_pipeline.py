@@ -29,14 +29,16 @@ STAMP = time.strftime("%m%d%H%M%S")
 
 
 class Links(HTMLParser):
-    """Collects what a page refers to."""
+    """Collects what a page loads, and what it only leads to."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.found: list[str] = []
+        self.loaded: list[str] = []
+        self.led_to: list[str] = []
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.found += [v or "" for k, v in attrs if k in ("src", "href", "xlink:href", "data")]
+        found = self.led_to if tag == "a" else self.loaded
+        found += [v or "" for k, v in attrs if k in ("src", "href", "xlink:href", "data")]
 
 
 def site(rig: RigHandle, *more: str) -> list[str]:
@@ -111,13 +113,16 @@ def test_the_results_are_whole(campaign: Campaign) -> None:
         assert word in compared.stdout
 
 
-def test_the_page_needs_no_other_file(campaign: Campaign) -> None:
-    page = (campaign.folder / "report" / "index.html").read_text()
+def test_the_page_needs_no_other_file_and_its_links_lead_somewhere(campaign: Campaign) -> None:
+    report = campaign.folder / "report"
+    page = (report / "index.html").read_text()
     links = Links()
     links.feed(page)
-    assert links.found
-    assert [link for link in links.found if not link.startswith(("#", "data:"))] == []
+    assert [link for link in links.loaded if not link.startswith(("#", "data:"))] == []
     assert "@import" not in page
+    files = {link.partition("#")[0] for link in links.led_to if not link.startswith(("#", "http"))}
+    assert {"tables/verdicts.csv", "figures/user-to-media.svg"} <= files
+    assert [link for link in files if not (report / link).exists()] == []
 
 
 def test_the_bytes_are_those_that_qemu_saw(rig: RigHandle, campaign: Campaign) -> None:

@@ -5,8 +5,8 @@ With ``--fs_uri`` it does what libzlfs.so would do in it: files on the zones of 
 and ledger in the auxiliary directory.
 
 ``$FAKE_ROOT/behave.json`` maps a benchmark to a way of going wrong: crash, hang, truncate, enospc,
-exit, kernel-error, elsewhere (bytes go to the conventional device), slow (long enough for samples),
-lost-bytes (zlfs' ledger lacks one).
+full, exit, kernel-error, elsewhere (bytes go to the conventional device), slow (long enough for
+samples), lost-bytes (zlfs' ledger lacks one).
 """
 
 import json
@@ -31,6 +31,7 @@ WRITTEN = 65536 * 512  # by each benchmark, as the kernel counts
 flags = dict(arg[2:].split("=", 1) for arg in sys.argv[1:])
 uri = flags.get("fs_uri", "")
 device, _, aux = uri.removeprefix("zlfs://dev:").partition("?aux=") if "zlfs" in uri else ("",) * 3
+aux = aux.partition("&trace=")[0]
 database = Path(aux, flags["db"])
 # A level that is a file system says nothing of the fake machine: ROOT/run/<run>/mnt/db.
 elsewhere = os.environ.get("FAKE_ROOT") or str(database.parents[3])
@@ -88,6 +89,9 @@ if mode == "crash":
     os.kill(os.getpid(), signal.SIGSEGV)
 if mode == "exit":
     sys.stderr.write("open error: Corruption\n")
+    sys.exit(1)
+if mode == "full":
+    sys.stderr.write("put error: IO error: No space left on device\n")
     sys.exit(1)
 if mode == "truncate":
     output = output.split(f"\n{benchmark} ")[0]

@@ -1,14 +1,15 @@
 #!/usr/bin/env python3
 """Prints what the real kvmix printed (tests/fixtures/kvmix), and moves the counters.
 
-``$FAKE_ROOT/behave.json`` maps a phase (fill or mix) to a way of going wrong: exit, truncate, wrong
-(a read that was), crash.
+``$FAKE_ROOT/behave.json`` maps a phase (fill or mix, or victim.mix of a tenant) to a way of going
+wrong: exit, truncate, wrong (a read that was), crash, hang (until it is told to stop).
 """
 
 import json
 import os
 import signal
 import sys
+import time
 from pathlib import Path
 
 WRITTEN = 32 << 20  # by each phase, as the kernel counts
@@ -19,9 +20,21 @@ root = Path(os.environ["FAKE_ROOT"])
 phase = "fill" if flags["use_existing_db"] == "false" else "mix"
 fixtures = Path(__file__).resolve().parents[1] / "fixtures" / "kvmix"
 behave = root / "behave.json"
-mode = json.loads(behave.read_text()).get(phase, "") if behave.exists() else ""
+name = Path(flags["report_file"]).name.removesuffix(".report.csv")
+modes = json.loads(behave.read_text()) if behave.exists() else {}
+mode = modes.get(name, modes.get(phase, ""))
 with (root / "started").open("a") as log:
     log.write(f"{command} {phase} {flags['seed']} {flags['key_seed']}\n")
+
+if "wait_for" in flags:
+    sys.stderr.write("kvmix: ready\n")
+    sys.stderr.flush()
+    while not Path(flags["wait_for"]).exists():
+        time.sleep(0.01)
+    with (root / "released").open("a") as log:
+        log.write(f"{name} {time.monotonic()}\n")
+if mode == "hang":
+    time.sleep(60)
 
 Path(flags["report_file"]).write_text((fixtures / f"{phase}.report.csv").read_text())
 database = Path(flags["db"])
@@ -37,7 +50,9 @@ lines = (root / "proc" / "diskstats").read_text().splitlines()
 fields = lines[1].split()
 fields[9] = str(int(fields[9]) + WRITTEN // 512)
 lines[1] = " ".join(fields)
-(root / "proc" / "diskstats").write_text("\n".join(lines) + "\n")
+new = root / "proc" / f"diskstats.{os.getpid()}"  # tenants do this at the same time
+new.write_text("\n".join(lines) + "\n")
+new.replace(root / "proc" / "diskstats")
 (root / "zones.json").write_text(json.dumps({"0": 4096, "1": 6 << 20, "2": 1 << 20}))
 
 if mode == "exit":

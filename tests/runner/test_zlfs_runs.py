@@ -85,7 +85,8 @@ def test_a_run(zoned: Zoned) -> None:
     assert found.manifest["level"]["mount_options"] == "finish_remaining_pct=20,gc=False"
     aux = f"{zoned.root}/run/zlfs--r01/aux"
     for phase in found.phases:
-        assert f"--fs_uri=zlfs://dev:{zoned.root}/dev/nvme0n2?aux={aux}" in phase.argv
+        uri = f"zlfs://dev:{zoned.root}/dev/nvme0n2?aux={aux}&trace={aux}/allocations.trace"
+        assert f"--fs_uri={uri}" in phase.argv
     flags = json.loads((zoned.root / "zlfs.json").read_text())["flags"]
     assert {"--finish-remaining-pct=20", "--gc=off", f"--aux={aux}"} < set(flags)
 

@@ -10,7 +10,7 @@ from harness import pack
 
 ROOT = Path(__file__).parents[2]
 PLAN_LIBRARIES = {"pydantic", "yaml"}
-ANALYSIS_LIBRARIES = {"polars", "scipy", "numpy", "matplotlib", "jinja2"}
+ANALYSIS_LIBRARIES = {"polars", "scipy", "numpy", "matplotlib", "jinja2", "markupsafe"}
 
 
 def imported(file: Path) -> set[str]:

@@ -30,6 +30,7 @@ EVERYWHERE = {
     "xfs": "zone-size",
     "zenfs": "program-missing",
     "zlfs": None,
+    "raw-device": None,
 }
 # Rig, kernel, mkfs.xfs, and where it differs from the default rig.
 RIGS: list[tuple[str, str, str, dict[str, str | None]]] = [

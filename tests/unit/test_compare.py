@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from analysis.comparability import differences, fingerprint
+from analysis.comparability import differences, fingerprint, gathered
 from analysis.compare import Comparison, Row, compare
 from analysis.load import load
 from analysis.render import render
@@ -181,7 +181,7 @@ def test_another_memory_limit_blocks(tmp_path: Path) -> None:
     run = campaign.latest[0]
     limited = dataclasses.replace(run.spec, memory_limit=Bytes(512 * MIB))
     prints = [fingerprint(campaign, one) for one in (run, dataclasses.replace(run, spec=limited))]
-    (found,) = differences(prints[:1], prints[1:], "level")
+    (found,) = differences(gathered(prints[:1]), gathered(prints[1:]), {"level"})
     assert found.blocking
     assert found.label == "memory limit none vs 512 MiB"
 

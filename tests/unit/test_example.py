@@ -1,5 +1,7 @@
 """The example campaign: whole, small, from a real rig, and what the README shows of it is true."""
 
+import csv
+import tarfile
 from pathlib import Path
 
 import pytest
@@ -10,9 +12,28 @@ ROOT = Path(__file__).parents[2]
 EXAMPLE = ROOT / "results/example"
 
 
-def test_the_example_is_whole_and_small() -> None:
-    assert main(["verify", str(EXAMPLE)]) == 0
-    assert sum(f.stat().st_size for f in EXAMPLE.rglob("*") if f.is_file()) <= 2_000_000
+@pytest.mark.parametrize("name", ["example", "example-thresholds"])
+def test_the_examples_are_whole_and_small(name: str) -> None:
+    folder = EXAMPLE.with_name(name)
+    assert main(["verify", str(folder)]) == 0
+    assert sum(f.stat().st_size for f in folder.rglob("*") if f.is_file()) <= 2_000_000
+
+
+def test_the_thresholds_that_were_run_hold_the_published_directions(tmp_path: Path) -> None:
+    """A bundle, as others would send it: whole, and its verdicts computed from it here."""
+    bundle = EXAMPLE.with_name("finish-thresholds-small.tar.xz")
+    assert main(["verify", str(bundle)]) == 0
+    assert bundle.stat().st_size <= 3_500_000
+    with tarfile.open(bundle) as archive:
+        archive.extractall(tmp_path, filter="data")
+    (folder,) = tmp_path.iterdir()
+    assert main(["report", str(folder)]) == 0
+    with (folder / "report/tables/directions.csv").open(newline="") as table:
+        rows = list(csv.DictReader(table))
+    assert [row["verdict"] for row in rows] == ["holds"] * 3
+    readme = (ROOT / "README.md").read_text()
+    for row in rows:
+        assert f"| {row['published direction']} | {row['verdict']} | {row['p']} |" in readme
 
 
 def test_the_readme_shows_the_examples_table(capsys: pytest.CaptureFixture[str]) -> None:

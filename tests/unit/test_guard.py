@@ -10,6 +10,7 @@ import pytest
 
 from harness.errors import GuardRefused
 from harness.observe import signatures
+from harness.observe.zones import ZoneCondition, ZoneType
 from harness.run.guard import Guard, companion
 from harness.run.inspection import inspect, require_zoned
 from harness.run.journal import Entry, Event, Journal
@@ -182,7 +183,44 @@ def test_unfinished_claim_with_another_label(lab: Lab) -> None:
 def test_killed_while_formatting(lab: Lab) -> None:
     set_zones(lab.root, {0: 4096})
     lab.write(Event.CLAIM)
+    assert lab.code() == "not-empty"  # nothing proves that it was not somebody else
+    lab.write(Event.CLAIM, fingerprint=lab.guard.fingerprint(lab.device))
+    assert lab.code() is None  # killed before the first byte
+    set_zones(lab.root, {0: 8192})
+    assert lab.code() == "not-empty"
+
+
+def test_data_without_a_signature_counts_after_a_clean_release(lab: Lab) -> None:
+    key, device = lab.conventional.identity.key, lab.conventional
+    lab.journal.append(
+        Entry(Event.RELEASE, key, "c", "r", "fake", "zl-1", "", lab.guard.fingerprint(device),
+              "t", "b")
+    )  # fmt: skip
+    spots = signatures.zero_spots(device.size)
+    assert lab.code(device, named=False) is None
+    lab.poke("nvme0n1", spots[30][0], b"precious")
+    assert lab.code(device, named=False) == "not-blank"
+
+
+def test_conventional_zones_with_data(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    empty = lab.host.zones(lab.device.path)
+    plain = replace(empty[0], type=ZoneType.CONVENTIONAL, condition=ZoneCondition.NOT_WRITE_POINTER)
+    monkeypatch.setattr(lab.host, "zones", lambda *_: [plain, *empty[1:]])
     assert lab.code() is None
+    lab.poke("nvme0n2", 4096, b"precious")
+    assert lab.code() == "not-blank"
+
+
+def test_a_partition_of_a_disk_that_is_used_as_a_whole(lab: Lab) -> None:
+    block = lab.root / "sys/class/block"
+    write_tree(block / "nvme0n1/nvme0n1p1", {"partition": "1", "dev": "259:9", "size": "2048"})
+    (block / "nvme0n1p1").symlink_to(block / "nvme0n1/nvme0n1p1")
+    (lab.root / "dev/nvme0n1p1").write_bytes(bytes(1 << 20))
+    device = lab.host.device("nvme0n1p1")
+    assert lab.code(device) is None
+    write_tree(block / "dm-0", {"dev": "253:0", "dm/name": "mpatha"})
+    (block / "nvme0n1/holders/dm-0").mkdir()
+    assert lab.code(device) == "held"
 
 
 def test_label_on_the_partner_proves_ownership(lab: Lab) -> None:

@@ -189,6 +189,20 @@ def test_f2fs_takes_the_smallest_slice_that_formats(host: Host, tmp_path: Path) 
     assert host.programs().count("check_devices") == 4
 
 
+def test_f2fs_searches_once_for_a_device(host: Host, tmp_path: Path) -> None:
+    level = F2fs(Kernel(host.root))
+    tries = []
+    for run, smallest in enumerate((48 * MIB, 48 * MIB, 64 * MIB)):
+        host.smallest_f2fs = smallest
+        level.up(context(host, tmp_path / str(run)))
+        assert host.slices == {"zonelab-nvme0n1": smallest}
+        tries.append(host.programs().count("mkfs.f2fs"))
+        host.calls.clear()
+        host.slices.clear()
+        host.mounts.clear()
+    assert tries == [4, 1, 2]
+
+
 def test_f2fs_says_why_no_slice_works(host: Host, tmp_path: Path) -> None:
     host.smallest_f2fs = 1 << 40
     with pytest.raises(ToolFailed, match="Device size is not sufficient"):

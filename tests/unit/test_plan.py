@@ -413,7 +413,7 @@ def test_list_names_every_study(capsys: pytest.CaptureFixture[str]) -> None:
 def test_schemas_are_written_where_asked(tmp_path: Path) -> None:
     assert main(["plan", "--schemas", "--configs", str(tmp_path)]) == 0
     assert {p.name for p in (tmp_path / "schema").iterdir()} == {
-        "study.json", "workload.json", "tuning.json",
+        "study.json", "workload.json", "probe-workload.json", "tuning.json", "mix.json",
     }  # fmt: skip
 
 

@@ -2,6 +2,7 @@
 
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import jsonschema
@@ -10,25 +11,44 @@ import yaml
 
 from harness.levels import LEVELS
 from harness.plan import load
+from harness.plan.devices import zone_sizes
 from harness.plan.expand import expand
-from harness.plan.models import Tuning
+from harness.plan.models import Study, Tuning, Workload
 from harness.plan.predict import TIMEOUT_FACTOR
+from harness.plan.probe_models import ZONES
+from harness.plan.reference import with_zones_of
 from harness.plan.schemas import MODELS, schema_text
 from harness.store.codec import decode
-from harness.store.spec import Inspection, PhaseRole
+from harness.store.spec import Inspection, OtherDevice, PhaseRole
+from harness.tools import kvmix
 from harness.workloads.db_bench import RESERVED
 
 FIXTURES = Path(__file__).parents[1] / "fixtures" / "plan"
 FILES = sorted(
     (kind, path)
-    for folder, kind in (("studies", "study"), ("workloads", "workload"), ("tunings", "tuning"))
+    for folder, kind in (
+        ("studies", "study"),
+        ("workloads", "workload"),
+        ("tunings", "tuning"),
+        ("mixes", "mix"),
+    )
     for path in (load.CONFIGS / folder).glob("*.yml")
 )
 STUDIES = load.names("studies")
+# Those of RocksDB: probes of bare zones have neither database nor utilisation.
+OF_DATABASES = [name for name in STUDIES if isinstance(load.load_study(name)[1], Workload)]
 
 
-def rig() -> Inspection:
-    return decode(Inspection, json.loads((FIXTURES / "synthetic-rig.json").read_text()))
+def rig(study: Study | None = None) -> Inspection:
+    """Return the default rig, or for a study that varies zone sizes a drive of each."""
+    if study is not None and zone_sizes(study):
+        return with_zones_of(zone_sizes(study))
+    found = decode(Inspection, json.loads((FIXTURES / "synthetic-rig.json").read_text()))
+    if study is None or study.mix is None:
+        return found
+    other = replace(found.device.identity, eui64="5254005a4c000003", nsid=3)
+    device = replace(found.device, path="/dev/nvme0n3", identity=other)
+    return replace(found, others=(OtherDevice(device, (), found.levels),))
 
 
 def known_flags(version: str) -> set[str]:
@@ -44,8 +64,9 @@ def test_generated_schemas_are_up_to_date(name: str) -> None:
 
 @pytest.mark.parametrize(("kind", "path"), FILES, ids=lambda v: getattr(v, "name", v))
 def test_shipped_files_validate_against_their_schema(kind: str, path: Path) -> None:
-    schema = json.loads((load.CONFIGS / "schema" / f"{kind}.json").read_text())
     data = yaml.safe_load(path.read_text())
+    kind = "probe-workload" if kind == "workload" and ZONES in data else kind
+    schema = json.loads((load.CONFIGS / "schema" / f"{kind}.json").read_text())
     jsonschema.Draft202012Validator(schema).validate(data)
     with pytest.raises(jsonschema.ValidationError, match="surprise"):
         jsonschema.Draft202012Validator(schema).validate({**data, "surprise": 1})
@@ -58,16 +79,20 @@ def test_tunings_load() -> None:
 
 
 @pytest.mark.parametrize("version", ["7.8", "9.10"])
-@pytest.mark.parametrize("name", STUDIES)
+@pytest.mark.parametrize("name", OF_DATABASES)
 def test_every_flag_exists_upstream_and_none_is_the_runners(name: str, version: str) -> None:
     study, workload = load.load_study(name)
-    plan = expand(study, workload, [("rig", rig())], "c")
-    used = {flag for run in plan.hosts[0].runs for phase in run.phases for flag in phase.flags}
-    assert used <= known_flags(version)
-    assert not used & RESERVED
+    plan = expand(study, workload, [("rig", rig(study))], "c")
+    phases = [phase for run in plan.hosts[0].runs for phase in run.phases]
+    for phase in phases:
+        used = set(phase.flags)
+        if phase.program == kvmix.PROGRAM:  # its own flags stay what they are
+            used -= kvmix.MIX_FLAGS
+        assert used <= known_flags(version)
+        assert not used & RESERVED
 
 
-@pytest.mark.parametrize("name", STUDIES)
+@pytest.mark.parametrize("name", OF_DATABASES)
 def test_every_flag_of_a_workload_says_why(name: str) -> None:
     _, workload = load.load_study(name)
     own = load.CONFIGS / "workloads" / f"{workload.name}.yml"
@@ -89,20 +114,24 @@ def _is_flag(line: str) -> bool:
     return re.match(r"  \w+:", line) is not None and "#" not in line
 
 
-@pytest.mark.parametrize("name", STUDIES)
+@pytest.mark.parametrize("name", OF_DATABASES)
 def test_shipped_studies_fit_the_rig_and_reach_their_utilisation(name: str) -> None:
     study, workload = load.load_study(name)
-    plan = expand(study, workload, [("rig", rig())], "c")
+    plan = expand(study, workload, [("rig", rig(study))], "c")
     for run in plan.hosts[0].runs:
+        assert run.phases[0].role is PhaseRole.FILL
+        if run.tenants:  # each has a part of its own (test_mixes.py)
+            continue
         assert run.cold is not None
         achieved = run.predicted.live_bytes / run.device.capacity
         assert achieved == pytest.approx(run.cold.target_utilisation, abs=run.cold.tolerance / 4)
-        assert run.phases[0].role is PhaseRole.FILL
 
 
 def test_the_default_study_is_the_one_promised() -> None:
     study, workload = load.load_study("integration-levels")
-    assert {e.name for e in study.entries} == set(LEVELS)  # a row or a reason for each
+    assert {e.name for e in study.entries} == {
+        name for name, level in LEVELS.items() if level.takes_database
+    }  # a row or a reason for each
     assert (study.repetitions, study.target_utilisation, study.baseline) == (
         3, 0.8, "conventional-ext4",
     )  # fmt: skip
@@ -147,6 +176,9 @@ def test_phases_take_about_what_is_predicted(study: str, phase: str, micros: int
 def test_primary_claims_compare_things_the_study_has() -> None:
     for name in STUDIES:
         study, _ = load.load_study(name)
+        if study.mix is not None:
+            assert study.claims == ()
+            continue
         values = (
             {e.label for e in study.entries}
             if study.contrast == "level"

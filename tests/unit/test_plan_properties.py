@@ -31,7 +31,10 @@ studies = st.builds(
     ),
     # zenfs works with one scheduler only, and is refused where a study varies it.
     st.lists(
-        st.sampled_from([x for x in LEVELS if x != "zenfs"]), min_size=1, max_size=5, unique=True
+        st.sampled_from([x for x in LEVELS if x not in ("zenfs", "raw-device")]),
+        min_size=1,
+        max_size=5,
+        unique=True,
     ),
     st.lists(st.sampled_from(["none", "mq-deadline"]), max_size=2, unique=True),
     st.integers(1, 12),

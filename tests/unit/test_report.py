@@ -7,7 +7,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from analysis.compare import compare
+from analysis.compare import WATERMARK, compare
 from analysis.groups import PALETTE, groups_of
 from analysis.load import load
 from analysis.report import write_report
@@ -42,13 +42,14 @@ def test_same_campaign_gives_the_same_bytes(tmp_path: Path) -> None:
 def test_page_loads_nothing_and_nests_properly(tmp_path: Path) -> None:
     page = (report(tmp_path, skipped=SKIPPED) / "index.html").read_text()
     stack: list[str] = []
-    references: list[str] = []
+    loaded: list[str] = []
 
     class Checker(HTMLParser):
         def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-            references.extend(
+            loaded.extend(
                 value or "" for name, value in attrs
-                if name in ("src", "href", "xlink:href") and not (value or "").startswith("#")
+                if name in ("src", "srcset", "href", "xlink:href") and tag != "a"
+                and not (value or "").startswith("#")
             )  # fmt: skip
             if tag not in ("meta", "br", "img"):
                 stack.append(tag)
@@ -63,9 +64,36 @@ def test_page_loads_nothing_and_nests_properly(tmp_path: Path) -> None:
 
     Checker().feed(page)
     assert not stack
-    assert not references
-    assert "<script" not in page
+    assert not loaded
     assert not re.search(r"url\((?!#|&quot;#)", page)
+    assert not re.search(r"\b(fetch|import|XMLHttpRequest)\b\s*\(", page)
+
+
+def test_every_link_leads_somewhere_and_every_id_is_one(tmp_path: Path) -> None:
+    page = (report(tmp_path, skipped=SKIPPED) / "index.html").read_text()
+    ids = re.findall(r'\bid="([^"]+)"', page)
+    assert len(ids) == len(set(ids))
+    links = set(re.findall(r'<a href="([^"]*)"', page))
+    inside = {link[1:] for link in links if link.startswith("#")}
+    outside = links - {f"#{name}" for name in inside}
+    assert inside
+    assert inside <= set(ids)
+    assert outside
+    for link in outside:
+        assert (tmp_path / "out" / link).resolve().is_file(), link
+
+
+def test_from_a_number_to_its_raw_file_and_formula_in_two_clicks(tmp_path: Path) -> None:
+    """Verdict → every run's values → file of the run; metric → formula → methods."""
+    page = (report(tmp_path) / "index.html").read_text()
+    first = re.search(r'<a href="#(values-overwrite\.throughput)">', page)
+    assert first
+    place = page.index(f'id="{first[1]}"')
+    part = page[place : page.index("</details>", place)]
+    assert part.count('<a href="../c/hosts/rig/runs/f2fs--r01/result.json">') >= 1
+    formula = re.search(r'<a href="#(metric-throughput)">formula</a>', part)
+    assert formula
+    assert f'<tr id="{formula[1]}"><td>throughput</td>' in page
 
 
 def test_page_says_what_a_reader_must_know(tmp_path: Path) -> None:
@@ -80,7 +108,9 @@ def test_page_says_what_a_reader_must_know(tmp_path: Path) -> None:
 
 def test_hardware_has_no_watermark(tmp_path: Path) -> None:
     folder = report(tmp_path, kind=DeviceKind.HARDWARE)
-    assert "emulated" not in (folder / "index.html").read_text()
+    page = (folder / "index.html").read_text()
+    assert WATERMARK not in page
+    assert "emulated: not a result" not in page
 
 
 def test_figures_are_stand_alone_svg_with_every_point(tmp_path: Path) -> None:
@@ -156,7 +186,7 @@ def test_rocksdbs_levels_are_shown_as_it_printed_them(tmp_path: Path) -> None:
     rows = (page.parent / "tables" / "lsm.csv").read_text().splitlines()
     assert rows[2] == "f2fs--r01,overwrite,L1,3,3.64 MiB,0,0,0,0,1.1,0.38,2"
     assert [row.split(",")[2] for row in rows[1:]] == ["L0", "L1", "L2", "Sum"]
-    assert "RocksDB's levels behind each phase" in page.read_text()
+    assert 'id="table-lsm"' in page.read_text()
 
 
 def test_the_ledger_of_a_run_and_its_closures_are_shown(tmp_path: Path) -> None:
@@ -175,12 +205,12 @@ def test_the_ledger_of_a_run_and_its_closures_are_shown(tmp_path: Path) -> None:
     assert exact in closures
     page = (out / "index.html").read_text()
     assert "<td>zlfs space</td><td>zone report</td><td>exact</td>" in page
-    assert "<details><summary>Closures: " in page
+    assert '<details id="table-closures"><summary>Closures: ' in page
     text = (run / "ledger.json").read_text().replace('"exact"', '"broken"', 1)
     (run / "ledger.json").write_text(text)
     checksums.write(run)
     page = (report(tmp_path, "broken") / "index.html").read_text()
-    assert "<details open><summary>Closures: " in page
+    assert '<details open id="table-closures"><summary>Closures: ' in page
     assert '<td class="bad">broken</td>' in page
 
 

@@ -44,7 +44,6 @@ def test_the_default_rig_is_one_drive_with_three_namespaces() -> None:
             for nsid in (2, 3)
         ),
     ]
-    assert options(argv, "-smp") == ["2"]
     assert options(argv, "-m") == ["4096M"]
     assert options(argv, "-kernel") == ["/c/abc/vmlinuz"]
     assert "nvme_core.multipath=N" in options(argv, "-append")[0].split()
@@ -92,12 +91,23 @@ def test_a_reset_must_not_end_qemu() -> None:
 
 
 @pytest.mark.parametrize(
-    ("accelerator", "accel", "cpu"),
-    [("kvm", "kvm", "host"), ("tcg", "tcg,thread=single", "max,erms=off,fsrm=off")],
+    ("accelerator", "accel", "cpu", "smp"),
+    [
+        ("kvm", "kvm", "host", "2"),
+        # more than one possible CPU keeps memory barriers, one running CPU breakpoints apart
+        ("tcg", "tcg,thread=multi", "max,erms=off,fsrm=off", "cpus=1,maxcpus=2"),
+    ],
 )
-def test_accelerators(accelerator: str, accel: str, cpu: str) -> None:
+def test_accelerators(accelerator: str, accel: str, cpu: str, smp: str) -> None:
     argv = qemu.argv(DEFAULT, Image(Path("/c")), port=1, accelerator=accelerator)
     assert (options(argv, "-accel"), options(argv, "-cpu")) == ([accel], [cpu])
+    assert options(argv, "-smp") == [smp]
+
+
+def test_barriers_are_kept_on_the_smallest_rig() -> None:
+    smallest = DEFAULT.model_copy(update={"smp": 1})
+    argv = qemu.argv(smallest, Image(Path("/c")), port=1, accelerator="tcg")
+    assert options(argv, "-smp") == ["cpus=1,maxcpus=2"]
 
 
 Serve = Callable[[dict[str, str]], Path]

@@ -15,6 +15,7 @@ from harness.levels.base import DirectIo, LevelUsage
 from harness.observe.diskstats import DiskCounters
 from harness.observe.zone_trace import Traced
 from harness.rules import RULES, PhaseFacts, RunFacts, bandwidth, judge
+from harness.rules.facts import TenantFacts
 from harness.run import phases
 from harness.store.ledger import Closure, Entry, Ledger, State
 from harness.store.result import Issue, Severity, Utilisation
@@ -175,6 +176,9 @@ RUN_CASES: list[tuple[dict[str, Any], str, Severity]] = [
     ),
     ({"clock_jump": -3.0}, "clock-jump", Severity.WARNING),
     ({"idle_written": {"nvme0n2": 4096}}, "other-io", Severity.ERROR),
+    ({"tenants": TenantFacts(died="tenant a ended with signal 9")}, "tenant-died", Severity.ERROR),
+    ({"tenants": TenantFacts(units=False)}, "tenants-without-units", Severity.WARNING),
+    ({"tenants": TenantFacts(spread=1.2)}, "tenants-apart", Severity.WARNING),
 ]
 
 

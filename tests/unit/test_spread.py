@@ -189,9 +189,8 @@ def test_percentiles_of_a_cell_are_of_all_its_operations(tmp_path: Path) -> None
     row = next(row for row in comparison.rows if row.level == "f2fs")
     assert row.values[1] == pytest.approx(9.51, abs=0.02)
     assert row.values[0] is None  # the baseline has no histograms: no average instead
-    p99 = percentiles.merged(
-        [run for run in load(folder).runs if run.result.level == "f2fs"], "overwrite.latency_p99"
-    )
+    f2fs = [run for run in load(folder).runs if run.result.level == "f2fs"]
+    p99 = percentiles.percentile(percentiles.together(f2fs, "overwrite"), "latency_p99")
     assert p99 == pytest.approx(950, abs=1)
 
 
@@ -200,10 +199,13 @@ def test_a_percentile_needs_every_runs_histogram_and_samples_above(tmp_path: Pat
     with_histograms(folder, "f2fs", histogram(500, 9, 10), histogram(500, 9, 10), None)
     with_histograms(folder, "btrfs", *[histogram(500, 9, 10)] * 3)
     runs = load(folder).runs
-    f2fs, btrfs = ([r for r in runs if r.result.level == name] for name in ("f2fs", "btrfs"))
-    assert percentiles.merged(f2fs, "overwrite.latency_p50") is None
-    assert percentiles.merged(btrfs, "overwrite.latency_p50") is not None
-    assert percentiles.merged(btrfs, "overwrite.latency_p99_9") is None  # 1.5 samples above it
+    f2fs, btrfs = (
+        percentiles.together([r for r in runs if r.result.level == name], "overwrite")
+        for name in ("f2fs", "btrfs")
+    )
+    assert percentiles.percentile(f2fs, "latency_p50") is None
+    assert percentiles.percentile(btrfs, "latency_p50") is not None
+    assert percentiles.percentile(btrfs, "latency_p99_9") is None  # 1.5 samples above it
 
 
 def test_a_damaged_histogram_is_no_percentile(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from analysis import steady
 from analysis.compare import compare
-from analysis.load import load
+from analysis.load import Pool, load
 from analysis.render import render
 from analysis.report import write_report
 from analysis.steady import Curve, Label, Load, judge
@@ -194,8 +194,9 @@ def test_without_series_the_label_is_there_too(tmp_path: Path) -> None:
 
 def test_real_series_of_the_example() -> None:
     """Of an emulated device (results/example): no result, but real ups and downs."""
-    runs = {run.name: run for run in load(EXAMPLE).runs if run.ok}
-    labels = {one.phase: one.steady for one in steady.of_run(runs["f2fs--r01"])}
+    campaign = load(EXAMPLE)
+    wanted = [run for run in campaign.runs if run.name == "f2fs--r01"]
+    labels = {one.phase: one.steady for one in steady.of_runs(Pool((campaign,)), wanted)}
     assert set(labels) == {"overwrite", "readrandom"}
     overwrite = labels["overwrite"]
     assert (overwrite.label, overwrite.rounds) == (Label.NOT_STEADY, 5)

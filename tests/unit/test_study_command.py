@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
@@ -27,12 +28,18 @@ def run(argv: list[str], folder: Path, **environment: str) -> subprocess.Complet
 
 
 def study(
-    folder: Path, play: int, check: int, *words: str, rigs: str = "", refused: str = "-"
+    folder: Path,
+    play: int,
+    check: int,
+    *words: str,
+    rigs: str = "",
+    refused: str = "-",
+    smaller: str = "",
 ) -> subprocess.CompletedProcess[str]:
     """Run the target with a ``zonelab`` whose rig and status end with these codes.
 
-    ``rigs`` are those that the study names; the play on rig ``refused`` gets no plan. Plays that
-    end with 0 or 2 have reported.
+    ``rigs`` are those that the study names, ``smaller`` what it becomes here; the play on
+    rig ``refused`` gets no plan. Plays that end with 0 or 2 have reported.
     """
     program = folder / ".venv/bin/zonelab"
     program.parent.mkdir(parents=True)
@@ -40,6 +47,7 @@ def study(
         "#!/bin/sh\n"
         'case "$1 $3" in\n'
         f'"status --check") echo "$2" >asked; echo a table; exit {check};;\n'
+        '"plan --for-rig") echo "${SMALLER:-$2}";;\n'
         f'"plan --rigs") echo "$@" >named; printf "{rigs}";;\n'
         '*) echo "$@" >>played;'
         f' case "$3" in {refused}) exit 2;; esac;'
@@ -53,7 +61,8 @@ def study(
     done = ["confirm-study", "setup", "rig-image"]
     argv = ["make", "-f", str(ROOT / "Makefile"), *(f"--old-file={name}" for name in done)]
     reported = "yes" if play in (0, 2) else "no"
-    return run([*argv, "study", "CAMPAIGN=c", *words], folder, PLAYED=reported)
+    made = [*argv, "study", "CAMPAIGN=c", *words]
+    return run(made, folder, PLAYED=reported, SMALLER=smaller)
 
 
 @pytest.mark.parametrize(
@@ -121,10 +130,55 @@ def test_a_study_takes_the_rigs_that_it_names_one_after_the_other(tmp_path: Path
     assert done.stdout.splitlines()[-1] == "results/c"
 
 
+def test_a_study_may_become_a_smaller_one(tmp_path: Path) -> None:
+    study(tmp_path, 0, 0, "STUDY=large", rigs="tiny\\n", smaller="small")
+    assert (tmp_path / "named").read_text().split() == ["plan", "small", "--rigs"]
+    assert "-e study=small " in (tmp_path / "played").read_text()
+
+
+def test_a_rig_that_is_named_gets_the_study_as_it_is(tmp_path: Path) -> None:
+    study(tmp_path, 0, 0, "STUDY=large", "RIG=xfs", smaller="small")
+    assert "-e study=large " in (tmp_path / "played").read_text()
+
+
 def test_a_rig_whose_runs_failed_does_not_stop_the_next_one(tmp_path: Path) -> None:
     done = study(tmp_path, 2, 4, rigs="default\\nxfs\\n")
     assert [rig for rig, _ in rigs_played(tmp_path)] == ["default", "xfs"]
     assert "Error 4" in done.stderr
+
+
+def test_fields_of_the_study_are_handed_on(tmp_path: Path) -> None:
+    study(tmp_path, 0, 0, "SET=mix=four-tenants seed=7")
+    assert "-e settings='mix=four-tenants seed=7' " in (tmp_path / "played").read_text()
+
+
+@pytest.mark.parametrize(
+    ("settings", "flags"),
+    [("", []), ("mix=four-tenants seed=7", ["--set=mix=four-tenants", "--set=seed=7"])],
+)
+def test_the_plan_role_sets_them(tmp_path: Path, settings: str, flags: list[str]) -> None:
+    program = tmp_path / "zonelab"
+    program.write_text(
+        "#!/bin/sh\n"
+        f'case "$1" in plan) echo "$@" >{tmp_path}/planned;; *) echo \'{{"pending": 0}}\';; esac\n'
+    )
+    program.chmod(0o755)
+    asked = dict.fromkeys(
+        (
+            "study_rig", "different_hosts", "levels", "repetitions", "retry",
+            "rated_endurance", "endurance_limit",
+        ), "",
+    )  # fmt: skip
+    same = {"changed": False}
+    done = role(
+        "plan", tmp_path, **asked, study="tenants", settings=settings,
+        zonelab_command=str(program), zonelab_build=str(tmp_path / "build"),
+        preflight_inspected={"stdout": "{}"}, packages_installed=same, native_built=same,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout
+    planned = (tmp_path / "planned").read_text().split()
+    assert planned[:2] == ["plan", "tenants"]
+    assert [word for word in planned if word.startswith("--set")] == flags
 
 
 def test_an_interrupt_stops_them_all(tmp_path: Path) -> None:
@@ -139,20 +193,23 @@ def test_a_rig_that_is_named_has_the_whole_study(tmp_path: Path) -> None:
     assert not (tmp_path / "named").exists()
 
 
-def report(folder: Path, **more: str) -> subprocess.CompletedProcess[str]:
-    """Play the role alone, on this machine, with this checkout's ``zonelab``."""
-    play = {"name": "Report", "hosts": "localhost", "connection": "local", "gather_facts": False}
+def role(name: str, folder: Path, **more: Any) -> subprocess.CompletedProcess[str]:
+    """Play a role alone, on this machine, with this checkout's ``zonelab``."""
+    play = {"name": name, "hosts": "localhost", "connection": "local", "gather_facts": False}
     variables = {
         "campaign": "c", "zonelab_results": str(folder), "zonelab_root": str(ROOT),
         "zonelab_command": str(BIN / "zonelab"), "ansible_python_interpreter": sys.executable,
     }  # fmt: skip
     variables |= more
-    (folder / "play.yml").write_text(
-        yaml.safe_dump([play | {"vars": variables, "roles": ["report"]}])
-    )
+    (folder / "play.yml").write_text(yaml.safe_dump([play | {"vars": variables, "roles": [name]}]))
     argv = [str(BIN / "ansible-playbook"), "-i", "localhost,", str(folder / "play.yml")]
     home = {"ANSIBLE_CONFIG": str(ROOT / "ansible.cfg"), "ANSIBLE_LOCAL_TEMP": str(folder / "tmp")}
     return run(argv, ROOT, PYTHONPATH=str(ROOT), **home)
+
+
+def report(folder: Path, **more: str) -> subprocess.CompletedProcess[str]:
+    """Play the role ``report`` on the campaigns in a folder."""
+    return role("report", folder, **more)
 
 
 def campaign(folder: Path, bad: str = "") -> Path:

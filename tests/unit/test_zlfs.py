@@ -50,9 +50,12 @@ def test_argument_lists() -> None:
     assert zlfs.read_argv(PROGRAM, "df", DEVICE) == [
         "/x/bin/zlfs", "df", "--device=/dev/nvme0n3", "--format=json",
     ]  # fmt: skip
-    assert zlfs.import_argv(PROGRAM, DEVICE, aux=AUX, name="/cold", size=8192, seed=-1) == [
-        "/x/bin/zlfs", "import", "--device=/dev/nvme0n3", "--aux=/run/z/aux", "--name=/cold",
-        "--size=8192", f"--seed={2**64 - 1}", "--progress",
+    trace = AUX / "t"
+    assert zlfs.import_argv(
+        PROGRAM, DEVICE, aux=AUX, trace=trace, name="/cold", size=8192, seed=-1
+    ) == [
+        "/x/bin/zlfs", "import", "--device=/dev/nvme0n3", "--aux=/run/z/aux",
+        "--trace=/run/z/aux/t", "--name=/cold", "--size=8192", f"--seed={2**64 - 1}", "--progress",
     ]  # fmt: skip
 
 
@@ -142,11 +145,11 @@ def test_up_and_down(programs: Programs, tmp_path: Path) -> None:
     assert programs.calls == ["check", "reset", "mkfs"]
     aux = tmp_path / "scratch/aux"
     assert list(aux.iterdir()) == []
-    assert up.fs_uri == f"zlfs://dev:/dev/nvme0n3?aux={aux}"
+    assert up.fs_uri == f"zlfs://dev:/dev/nvme0n3?aux={aux}&trace={aux}/allocations.trace"
     assert (up.db, up.cold_dir) == (None, None)
     assert up.environment == {"LD_PRELOAD": "/x/lib/libzlfs.so"}
     assert up.database_log == aux / "db/LOG"
-    assert up.records == (aux / "ledger.jsonl",)
+    assert up.records == (aux / "ledger.jsonl", aux / "allocations.trace")
     assert up.mount_options == "on_active_limit=wait"  # the same in every run of a cell
     for _ in range(2):
         Zlfs().down(up)

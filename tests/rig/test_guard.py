@@ -1,0 +1,145 @@
+"""The guard asks a real kernel: a handful of tests/runner/test_hostile.py, on QEMU's counters."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from . import plays
+from .conftest import RigHandle
+from .guest_runner import ZIPAPP, GuestRunner
+
+pytestmark = pytest.mark.rig
+
+LEVELS = ("--levels", "conventional-ext4,f2fs")
+# An MBR with one Linux partition of 65,536 blocks.
+MBR = (
+    "import struct,sys; entry = struct.pack('<B3xB3xII', 0, 0x83, 2048, 65536);"
+    " open(sys.argv[1], 'r+b').write(bytes(446) + entry + bytes(48) + bytes([0x55, 0xAA]))"
+)
+# Opens a device exclusively, says so, and keeps it until it is ended.
+OPEN = (
+    "import os,sys,time; os.open(sys.argv[1], os.O_RDONLY | os.O_EXCL);"
+    " open(sys.argv[2], 'w'); time.sleep(300)"
+)
+HOLD = 'python3 -c "{code}" {node} /run/held </dev/null >/dev/null 2>&1 & echo $! >/run/holder'
+
+
+@dataclass(frozen=True)
+class Situation:
+    """What is done to the devices ``z`` (zoned) and ``c`` (companion), how it is undone.
+
+    ``zoned`` and ``companion`` are the codes of the refusals; '' where that device is left alone.
+    """
+
+    name: str
+    do: str
+    undo: str
+    zoned: str = ""
+    companion: str = ""
+
+
+SITUATIONS = (
+    Situation("ext4", "mkfs.ext4 -qF {c}", "wipefs -qa {c}", companion="foreign-signature"),
+    Situation("xfs", "mkfs.xfs -qf {c}", "wipefs -qa {c}", companion="foreign-signature"),
+    Situation(
+        "mounted",
+        # read-only, so that the file system writes nothing of its own accord
+        "mkfs.ext4 -qF {c} && mkdir -p /run/there && mount -o ro,noload {c} /run/there",
+        "umount /run/there; wipefs -qa {c}",
+        companion="mounted",
+    ),
+    Situation(
+        "swap", "mkswap -q {c} && swapon {c}", "swapoff {c}; wipefs -qa {c}", companion="swap"
+    ),
+    Situation(
+        "device-mapper",
+        "dmsetup create somebody --table '0 2048 linear {c} 0'",
+        "dmsetup remove somebody",
+        companion="held",
+    ),
+    Situation(
+        "partition-table",
+        f'python3 -c "{MBR}" {{c}} && blockdev --rereadpt {{c}}',
+        "wipefs -qa {c}; blockdev --rereadpt {c}",
+        companion="partitioned",
+    ),
+    Situation(
+        "filled-zones",
+        "dd if=/dev/urandom of={z} bs=1M count=3 oflag=direct status=none",
+        "zbd reset {z}",
+        zoned="not-empty",
+    ),
+    Situation(
+        "zenfs",
+        "printf ZENF | dd of={z} bs=4096 conv=sync oflag=direct status=none",
+        "zbd reset {z}",
+        zoned="foreign-signature",
+    ),
+    Situation(
+        "opened-exclusively",
+        HOLD.format(code=OPEN, node="{z}") + "; until test -e /run/held; do sleep 0.1; done",
+        "kill $(cat /run/holder); rm -f /run/held /run/holder",
+        zoned="busy",
+    ),
+)
+
+
+@pytest.fixture(scope="module")
+def campaign(rig: RigHandle, tmp_path_factory: pytest.TempPathFactory) -> Iterator[GuestRunner]:
+    """A campaign that was planned before anything happened."""
+    empty = f"zbd reset {rig.zoned.path}; blkdiscard -f --zeroout {rig.conventional.path}"
+    rig.ssh(empty)
+    name = f"guard-{time.strftime('%m%d%H%M%S')}"
+    own = GuestRunner(rig, tmp_path_factory.mktemp("guard"), name, LEVELS)
+    yield own
+    own.remove()
+    rig.ssh(empty)  # other tests have the companion taken unasked: it has to be blank
+
+
+@pytest.mark.parametrize("situation", SITUATIONS, ids=lambda one: one.name)
+def test_nothing_is_written(rig: RigHandle, campaign: GuestRunner, situation: Situation) -> None:
+    nodes = {"z": f"/dev/{rig.node(rig.zoned)}", "c": f"/dev/{rig.node(rig.conventional)}"}
+    try:
+        rig.ssh(situation.do.format(**nodes))
+        rig.ssh("sync; udevadm settle")
+        before = plays.written(rig), journal(rig)
+        seen = inspected(rig, nodes)
+        assert seen == (situation.zoned, situation.companion)
+        only = "f2fs--r01" if situation.zoned else "conventional-ext4--r01"
+        named = f"--conventional {nodes['c']}"
+        done = rig.ssh(f"{campaign.command} {named} --only {only}", check=False)
+        assert done.exit_code == 3, done.stderr
+        assert "hint: " in done.stderr
+        rig.ssh("sync")
+        assert (plays.written(rig), journal(rig)) == before
+    finally:
+        rig.ssh(situation.undo.format(**nodes), check=False)
+
+
+def test_without_hostility_something_is_written(rig: RigHandle, campaign: GuestRunner) -> None:
+    """The same way in, on devices that may be used: the counters of the tests above can move."""
+    before = plays.written(rig)
+    named = f"--conventional {rig.conventional.path}"
+    done = rig.ssh(f"{campaign.command} {named} --only conventional-ext4--r01", check=False)
+    assert done.exit_code == 0, done.stderr
+    assert plays.written(rig) != before
+
+
+def inspected(rig: RigHandle, nodes: dict[str, str]) -> tuple[str, str]:
+    """Return the codes of the first refusals: of the zoned device, of the companion."""
+    asked = f"python3 {ZIPAPP} inspect {nodes['z']} --conventional {nodes['c']} --format json"
+    found = json.loads(rig.ssh(asked).stdout)
+    refusals, reason = found["refusals"], found["conventional_reason"]
+    return (refusals[0]["code"] if refusals else "", reason["code"] if reason else "")
+
+
+def journal(rig: RigHandle) -> str:
+    """Return the length of the journal: a claim would be in it."""
+    path = Path("/var/lib/zonelab/journal.jsonl")
+    return rig.ssh(f"wc -l {path} 2>/dev/null || echo none", check=False).stdout

@@ -1,0 +1,382 @@
+"""Devices that must not be overwritten: one table, each line at each moment, no byte written.
+
+A situation arises before the campaign is planned (``plan``), between plan and run (``run``), while
+a killed run's claim is in the journal and its label on the device (``resume``) or not yet there
+(``formatting``), or behind the guard's approval, right before the first write (``claimed``).
+Write counters are those of the node (its modification time, set to the epoch beforehand), the
+zones' write pointers and the calls that write. The machine is synthetic (tests/runner/fakes.py);
+tests/rig/test_guard.py asks a real kernel.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from harness.errors import GuardRefused
+from harness.levels.base import Level
+from harness.observe import signatures
+from harness.run import guard as guarding
+from harness.run.bench import Paths
+from harness.run.claim import label
+from harness.run.execute import Request, execute_plan
+from harness.run.guard import Guard, companion
+from harness.run.inspection import inspect
+from harness.run.journal import Entry, Event, Journal
+from harness.store.rundir import load_result
+from harness.store.spec import Device
+from tests.runner import fakes
+from tests.runner.conftest import Machine
+
+ZONED, COMPANION = "nvme0n2", "nvme0n1"
+BOTH = (ZONED, COMPANION)
+MOMENTS = ("plan", "run", "resume", "formatting")
+
+
+class CountingHost(fakes.FakeHost):
+    """Counts the calls that write to devices."""
+
+    writes = 0
+
+    def reset_zones(self, device: Device) -> None:
+        self.writes += 1
+        super().reset_zones(device)
+
+    def wipe(self, device: Device) -> None:
+        self.writes += 1
+        super().wipe(device)
+
+
+@dataclass(frozen=True)
+class Hostile:
+    """A line of the table: what was done to a device, and the code of the refusal."""
+
+    name: str
+    do: Callable[[Machine, str], None]
+    code: str
+    nodes: Sequence[str] = BOTH
+    moments: Sequence[str] = MOMENTS
+
+
+def block(machine: Machine, name: str) -> Path:
+    return machine.root / "sys/class/block" / name
+
+
+def proc(machine: Machine, name: str, line: str) -> None:
+    path = machine.root / "proc" / name
+    path.write_text(path.read_text() + line + "\n")
+
+
+def number(machine: Machine, node: str) -> str:
+    return (block(machine, node) / "dev").read_text()
+
+
+def stack(machine: Machine, node: str, name: str, uuid: str) -> None:
+    """Put a device-mapper device on top."""
+    fakes.write_tree(block(machine, "dm-0"), {"dev": "253:0", "dm/name": name, "dm/uuid": uuid})
+    (block(machine, node) / "holders" / "dm-0").mkdir()
+
+
+def poke(offset: int, magic: bytes) -> Callable[[Machine, str], None]:
+    def write(machine: Machine, node: str) -> None:
+        with (machine.root / "dev" / node).open("r+b") as file:
+            file.seek(offset)
+            file.write(magic)
+
+    return write
+
+
+def mounted(machine: Machine, node: str) -> None:
+    proc(machine, "self/mountinfo", f"9 1 {number(machine, node)} / /srv rw - f2fs /dev/x rw")
+
+
+def mounted_by_source(machine: Machine, node: str) -> None:
+    source = machine.root / "dev" / node
+    proc(machine, "self/mountinfo", f"9 1 0:44 / /srv rw - btrfs {source} rw")
+
+
+def root(machine: Machine, node: str) -> None:
+    proc(machine, "self/mountinfo", f"9 1 {number(machine, node)} / / rw - ext4 /dev/x rw")
+
+
+def swap(machine: Machine, node: str) -> None:
+    proc(machine, "swaps", f"{machine.root}/dev/{node} partition 1 0 -2")
+
+
+def swap_in_volume(machine: Machine, node: str) -> None:
+    stack(machine, node, "vg-swap", "LVM-1")
+    proc(machine, "swaps", f"{machine.root}/dev/dm-0 partition 1 0 -2")
+
+
+def lvm(machine: Machine, node: str) -> None:
+    stack(machine, node, "vg-data", "LVM-1")
+
+
+def crypt(machine: Machine, node: str) -> None:
+    stack(machine, node, "vault", "CRYPT-LUKS2-1")
+
+
+def mounted_volume(machine: Machine, node: str) -> None:
+    lvm(machine, node)
+    proc(machine, "self/mountinfo", "9 1 253:0 / /srv rw - ext4 /dev/dm-0 rw")
+
+
+def raid(machine: Machine, node: str) -> None:
+    fakes.write_tree(block(machine, "md0"), {"dev": "9:0"})
+    (block(machine, node) / "holders" / "md0").mkdir()
+
+
+def partition(machine: Machine, node: str) -> None:
+    fakes.write_tree(block(machine, node) / f"{node}p1", {"partition": "1", "dev": "259:9"})
+
+
+def mounted_partition(machine: Machine, node: str) -> None:
+    partition(machine, node)
+    block(machine, f"{node}p1").symlink_to(block(machine, node) / f"{node}p1")
+    proc(machine, "self/mountinfo", "9 1 259:9 / /srv rw - ext4 /dev/x rw")
+
+
+def busy(machine: Machine, node: str) -> None:
+    (machine.root / f"busy-{node}").touch()
+
+
+def read_only(machine: Machine, node: str) -> None:
+    (block(machine, node) / "ro").write_text("1")
+
+
+def twin(machine: Machine, node: str) -> None:
+    """A second path to the drive, without a multipath head above both."""
+    eui = (block(machine, node) / "eui").read_text()
+    fakes.write_tree(block(machine, "nvme1n1"), {"eui": eui, "dev": "259:30", "nsid": "1"})
+
+
+def filled_zones(machine: Machine, node: str) -> None:
+    """Somebody reset what was there and wrote something without a signature."""
+    machine.host.reset_zones(machine.host.device(node))
+    fakes.set_zones(machine.root, {5: 4096, 6: fakes.ZONE_CAPACITY})
+
+
+def data_in_the_middle(machine: Machine, node: str) -> None:
+    size = machine.host.device(node).size
+    poke(0, bytes(signatures.HEAD))(machine, node)  # a label of ours is gone
+    poke(signatures.zero_spots(size)[20][0], b"\1")(machine, node)
+
+
+def other_eui(machine: Machine, node: str) -> None:
+    (block(machine, node) / "eui").write_text("52 54 00 00 00 00 00 77")
+
+
+def other_serial(machine: Machine, node: str) -> None:
+    """Drives without EUI-64 are known by serial number and namespace."""
+    other_eui(machine, node)
+    fakes.write_tree(machine.root / "sys/devices/nvme0", {"serial": "another"})
+
+
+def gone(machine: Machine, node: str) -> None:
+    block(machine, node).rename(machine.root / f"pulled-{node}")
+
+
+def names_swapped(machine: Machine, node: str) -> None:
+    """Discovery dealt the names anew, and the planned device is not among them."""
+    gone(machine, node)
+    spare = {"eui": "52 54 00 00 00 00 00 99", "dev": "259:40", "nsid": "9"}
+    zoned = {"queue/zoned": "host-managed" if node == ZONED else "none", "size": "262144"}
+    fakes.write_tree(block(machine, node), spare | zoned)
+
+
+def zones_gone(machine: Machine, node: str) -> None:
+    (block(machine, node) / "queue/zoned").write_text("none")
+
+
+def another_size(machine: Machine, node: str) -> None:
+    (block(machine, node) / "size").write_text("8192")
+
+
+LATER = ("run", "resume", "formatting")
+TABLE = (
+    Hostile("mounted", mounted, "mounted"),
+    Hostile("mounted-by-source", mounted_by_source, "mounted"),
+    Hostile("root", root, "root"),
+    Hostile("swap", swap, "swap"),
+    Hostile("swap-in-a-volume", swap_in_volume, "swap"),
+    Hostile("lvm-holder", lvm, "held"),
+    Hostile("crypt-holder", crypt, "held"),
+    Hostile("mounted-volume", mounted_volume, "mounted"),
+    Hostile("md-holder", raid, "held"),
+    Hostile("partition-table", partition, "partitioned"),
+    Hostile("mounted-partition", mounted_partition, "mounted"),
+    Hostile("opened-exclusively", busy, "busy"),
+    Hostile("read-only", read_only, "read-only"),
+    Hostile("second-path", twin, "identity-ambiguous"),
+    Hostile("ext4", poke(0x438, b"\x53\xef"), "foreign-signature"),
+    Hostile("xfs", poke(0, b"XFSB"), "foreign-signature"),
+    Hostile("btrfs", lambda m, n: fakes.put_btrfs(m.root / "dev" / n, "home"), "foreign-signature"),
+    Hostile("f2fs", poke(0x400, b"\x10\x20\xf5\xf2"), "foreign-signature"),
+    Hostile("zenfs", poke(8, b"FNEZ"), "foreign-signature"),
+    Hostile("zenfs-of-another-version", poke(0, b"ZENF"), "foreign-signature"),
+    Hostile("lvm-physical-volume", poke(0x200, b"LABELONE"), "foreign-signature"),
+    Hostile("luks", poke(0, b"LUKS\xba\xbe"), "foreign-signature"),
+    Hostile("gpt-without-partitions", poke(512, b"EFI PART"), "foreign-signature"),
+    Hostile("swap-signature", poke(4086, b"SWAPSPACE2"), "foreign-signature"),
+    Hostile("filled-zones", filled_zones, "not-empty", nodes=(ZONED,)),
+    # Not "resume": a label on the partner proves a companion full of data to be that run's.
+    Hostile(
+        "data-in-the-middle",
+        data_in_the_middle,
+        "not-blank",
+        nodes=(COMPANION,),
+        moments=("plan", "run", "formatting"),
+    ),
+    Hostile("gone", gone, "missing"),
+    Hostile("wrong-eui", other_eui, "missing", moments=LATER),
+    Hostile("wrong-serial", other_serial, "missing", moments=LATER),
+    Hostile("another-device-of-that-name", names_swapped, "missing", moments=LATER),
+    Hostile("no-zones-any-more", zones_gone, "not-zoned", nodes=(ZONED,)),
+    Hostile("another-geometry", another_size, "geometry-changed", moments=LATER),
+)
+# Behind the guard's approval only the identity can be looked at again before each destructive step;
+# mounts and holders are refused by the kernel then (O_EXCL), which tests/rig holds.
+SWITCHED = ("wrong-eui", "gone", "another-device-of-that-name")
+
+CASES = [
+    pytest.param(line, node, moment, id=f"{line.name}-{node}-{moment}")
+    for line in TABLE
+    for node in line.nodes
+    for moment in line.moments
+] + [
+    pytest.param(line, node, "claimed", id=f"{line.name}-{node}-claimed")
+    for line in TABLE
+    if line.name in SWITCHED
+    for node in BOTH
+]
+
+
+class Bed:
+    """The machine with a plan of both devices, its counters, and the ways in.
+
+    Args:
+        machine: the fake machine.
+        named: whether the user names the companion; one that is taken unasked has to be blank.
+    """
+
+    def __init__(self, machine: Machine, *, named: bool) -> None:
+        machine.use_conventional()
+        self.machine = machine
+        self.host = CountingHost(machine.root)
+        self.named = named
+        self.journal = Journal(machine.root / "state" / "journal.jsonl")
+
+    def arm(self) -> None:
+        """Set the counters: any write(2) moves a modification time."""
+        for node in BOTH:
+            os.utime(self.machine.root / "dev" / node, ns=(0, 0))
+        self._zones = (self.machine.root / "zones.json").read_text()
+        self.host.writes = 0
+
+    def written(self) -> list[str]:
+        """Return what was written to since ``arm``."""
+        nodes = [n for n in BOTH if (self.machine.root / "dev" / n).stat().st_mtime_ns]
+        zones = (self.machine.root / "zones.json").read_text() != self._zones
+        return [*nodes, *["zones"] * zones, *["calls"] * bool(self.host.writes)]
+
+    def killed(self, *, formatted: bool) -> None:
+        """Leave what a killed run leaves: claims in the journal, its label on the zoned device."""
+        run = self.machine.plan.hosts[0].runs[0]
+        pair = [run.device, run.conventional]
+        for event in (Event.CLAIM, Event.UP)[: 1 + formatted]:
+            for own, other in (pair, pair[::-1]):
+                assert own is not None and other is not None  # noqa: PT018 - as planned above
+                self.journal.append(
+                    Entry(event, own.identity.key, "c", run.run, "fake", label(run),
+                          other.identity.key, None, "t", "b")
+                )  # fmt: skip
+        if not formatted:
+            return
+        fakes.put_btrfs(self.machine.root / "dev" / ZONED, label(run))
+        fakes.set_zones(self.machine.root, {0: 4096})
+
+    def look(self) -> None:
+        """Inspect as ``zonelab inspect --require-allowed`` does, and demand the companion."""
+        guard = Guard(self.host, self.journal)
+        named = COMPANION if self.named else None
+        levels: dict[str, Level] = {"fake": fakes.FakeLevel(self.machine.root)}
+        found = inspect(self.host, guard, levels, path=ZONED, conventional=named, host_name="h")
+        _, reason = companion(self.host, guard, found.device, named)
+        for refusal in (*found.refusals, *([reason] if reason else [])):
+            raise GuardRefused(refusal.message, hint=refusal.hint, code=refusal.code)
+
+    def run(self) -> None:
+        """Execute the plan in this process."""
+        request = Request(
+            host_name="h",
+            program=Path(fakes.__file__).parent / "fake_db_bench.py",
+            paths=Paths(self.machine.root / "state", self.machine.root / "run"),
+            conventional=str(self.machine.root / "dev" / COMPANION) if self.named else None,
+        )
+        levels: dict[str, Level] = {"fake": fakes.FakeLevel(self.machine.root)}
+        execute_plan(self.machine.plan, request, host=self.host, levels=levels, say=lambda _: None)
+
+
+def unnamed(line: Hostile) -> bool:
+    return line.code == "not-blank"
+
+
+@pytest.mark.parametrize(("line", "node", "moment"), CASES)
+def test_nothing_is_written(
+    machine: Machine, line: Hostile, node: str, moment: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bed = Bed(machine, named=line.code != "not-blank")
+    if moment in ("resume", "formatting"):
+        bed.killed(formatted=moment == "resume")
+    if moment == "claimed":
+        monkeypatch.setattr(guarding.Guard, "fingerprint", once(lambda: line.do(machine, node)))
+    else:
+        line.do(machine, node)
+    bed.arm()
+    with pytest.raises(GuardRefused) as caught:
+        bed.look() if moment == "plan" else bed.run()
+    if (line.name, moment) == ("gone", "claimed"):
+        assert caught.value.code == "missing"
+    elif moment == "claimed":  # this run tells what happened; the next one finds no device
+        assert caught.value.code == "missing"
+        reason = load_result(machine.runs / "fake--r01").reason
+        assert reason is not None
+        assert reason.code == "identity-changed"
+    else:
+        assert caught.value.code == line.code
+    assert caught.value.exit_code == 3
+    assert caught.value.hint or line.code in ("root", "read-only")
+    assert bed.written() == []
+
+
+def once(do: Callable[[], None]) -> Callable[[Guard, Device], str]:
+    """Return what stands in for the fingerprint of a claim: it lets something happen first."""
+    waiting = [do]
+
+    def fingerprint(guard: Guard, device: Device) -> str:
+        while waiting:
+            waiting.pop()()
+        return "as claimed"
+
+    return fingerprint
+
+
+def test_the_table_is_as_large_as_promised() -> None:
+    assert len({param.id for param in CASES}) == len(CASES) >= 40
+
+
+@pytest.mark.parametrize("moment", ["run", "resume", "formatting"])
+def test_without_hostility_the_counters_move(machine: Machine, moment: str) -> None:
+    """The same ways in, on devices that may be used: the tests above can fail."""
+    bed = Bed(machine, named=True)
+    if moment != "run":
+        bed.killed(formatted=moment == "resume")
+    bed.arm()
+    bed.look()
+    assert bed.written() == []
+    bed.run()
+    assert {ZONED, COMPANION, "calls"} <= set(bed.written())

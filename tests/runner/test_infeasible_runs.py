@@ -1,0 +1,49 @@
+"""A setting that cannot hold the data is a result: skipped, with the arithmetic."""
+
+from __future__ import annotations
+
+import json
+
+from harness.store.result import Status
+from harness.store.rundir import load_result
+from harness.store.spec import Reason
+from tests.runner.conftest import Machine
+
+RUN = "fake--r01"
+
+
+def test_what_the_plan_knows_is_not_tried(machine: Machine) -> None:
+    machine.change_runs(infeasible=Reason("infeasible", "9 MiB do not fit 8 MiB", "less"))
+    done = machine.run("--only", RUN)
+    assert done.returncode == 0, done.stderr
+    found = load_result(machine.runs / RUN)
+    assert found.status is Status.SKIPPED
+    assert found.reason == Reason("infeasible", "9 MiB do not fit 8 MiB", "less")
+    assert not (machine.root / "started").exists()
+    assert not (machine.root / "state" / "journal.jsonl").exists()  # nothing was claimed
+
+
+def test_a_device_that_fills_up_is_the_answer_where_the_study_trades_room(machine: Machine) -> None:
+    (machine.root / "behave.json").write_text(json.dumps({"overwrite": "full"}))
+    machine.change_runs(factors={"finish_occupancy_pct": 0})
+    done = machine.run("--only", RUN)
+    assert done.returncode == 0, done.stderr
+    found = load_result(machine.runs / RUN)
+    assert found.status is Status.SKIPPED
+    assert found.reason is not None
+    assert found.reason.code == "infeasible"
+    assert "no room left in phase overwrite" in found.reason.message
+    assert "of 96 MiB" in found.reason.message  # 16 zones that hold 6 MiB
+
+
+def test_elsewhere_it_is_a_failure(machine: Machine) -> None:
+    (machine.root / "behave.json").write_text(json.dumps({"overwrite": "full"}))
+    assert machine.run("--only", RUN).returncode == 4
+    assert load_result(machine.runs / RUN).status is Status.FAILED
+
+
+def test_so_is_what_went_wrong_for_another_reason(machine: Machine) -> None:
+    (machine.root / "behave.json").write_text(json.dumps({"overwrite": "exit"}))
+    machine.change_runs(factors={"finish_occupancy_pct": 0})
+    assert machine.run("--only", RUN).returncode == 4
+    assert load_result(machine.runs / RUN).status is Status.FAILED

@@ -1,0 +1,82 @@
+"""What a campaign costs a drive is shown, and refused above the limit, before it is paid."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from harness.observe import nvme
+from harness.store.spec import Bytes, DeviceKind
+from tests.unit.test_plan import Planner, rig
+
+TB = 10**12
+
+
+@pytest.fixture
+def zonelab(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Planner:
+    return Planner(tmp_path, capsys)
+
+
+def written(out: str) -> tuple[str, ...]:
+    """Return the last line's parts: bytes and time, full writes, life."""
+    return tuple(out.splitlines()[-1].partition(": ")[2].split(", "))
+
+
+def test_what_it_costs_is_shown_and_refused_without_a_known_life(zonelab: Planner) -> None:
+    drive = replace(rig("zn540"), endurance=None)
+    assert drive.device.kind is DeviceKind.HARDWARE
+    words = ("integration-levels", "--repetitions", "3")
+    assert zonelab(*words, "--check", inspection=drive) == 0
+    bytes_and_time, full, life = written(zonelab.out)
+    assert "GiB in about" in bytes_and_time
+    assert float(full.partition(" ")[0]) > 5
+    assert life == "of unknown endurance"
+    error = zonelab.refused(*words, inspection=drive)
+    assert "more than 5 full writes" in error
+    assert "-e rated_endurance=" in error
+
+
+def test_the_share_of_a_life_decides_where_it_is_known(zonelab: Planner) -> None:
+    drive = replace(rig("zn540"), endurance=Bytes(1000 * TB))
+    words = ("integration-levels", "--repetitions", "3")
+    error = zonelab.refused(*words, inspection=drive)
+    assert "of its life: more than 1.00%" in error
+    offered = error.partition("endurance_limit=")[2].split()[0]
+    assert zonelab(*words, "--endurance-limit", offered, inspection=drive) == 0
+    # A campaign that goes on has been asked.
+    assert zonelab(*words, inspection=drive) == 0
+    assert "unchanged" in zonelab.err
+
+
+def test_the_data_sheet_wins_over_the_drive(zonelab: Planner) -> None:
+    drive = replace(rig("zn540"), endurance=Bytes(TB))
+    words = ("integration-levels", "--repetitions", "3", "--rated-endurance", "6000TB")
+    assert zonelab(*words, inspection=drive) == 0
+
+
+def test_an_emulated_drive_pays_nothing(zonelab: Planner) -> None:
+    assert zonelab("integration-levels", "--endurance-limit", "0%") == 0
+    assert "full writes" not in zonelab.out
+
+
+def test_the_drives_own_estimate(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Offsets of the base specification: ENDGID at 102 of the namespace, the estimate at 32."""
+    asked = []
+
+    def admin(
+        name: str, dev: Path, opcode: int, word10: int, size: int, *, nsid: int = 0, word11: int = 0
+    ) -> bytes:
+        asked.append((opcode, word10 & 0xFF, nsid, word11))
+        data = bytearray(size)
+        data[102:104] = (3).to_bytes(2, "little")
+        if opcode == 2:
+            data[32:48] = (6387).to_bytes(16, "little")
+        return bytes(data)
+
+    monkeypatch.setattr(nvme, "_admin", admin)
+    assert nvme.endurance("nvme0n2", 2) == 6387 * 10**9
+    assert asked == [(6, 0, 2, 0), (2, 9, 0, 3 << 16)]
+    monkeypatch.setattr(nvme, "_admin", lambda *_, **__: b"")
+    assert nvme.endurance("nvme0n2", 2) is None

@@ -1,0 +1,249 @@
+"""Figures and verdicts of finish thresholds and zone sizes; all numbers are synthetic."""
+
+from __future__ import annotations
+
+import random
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from analysis import directions, drawing, finish_figures
+from analysis.compare import compare
+from analysis.directions import PUBLISHED, Along, Direction, Finding, Word
+from analysis.finish_figures import Axis, Label
+from analysis.finish_points import Point
+from analysis.load import load
+from analysis.report import write_report
+from harness.store import checksums, rundir
+from harness.store.files import dumps
+from harness.store.result import Metric, Result, Status
+from harness.store.spec import Bytes, Reason, RunSpec
+from tests.fixtures.campaigns import write_campaign
+
+MIB = 2**20
+SIZES = (128 * MIB, 64 * MIB, 32 * MIB)
+STEPS = (0, 20, 50, 80, 100)
+PAD, GARBAGE, PAD_BY_SIZE = PUBLISHED
+Value = Callable[[int, float, random.Random], float]
+
+
+def table(
+    metric: str, value: Value, repetitions: int = 2, steps: Sequence[float] = STEPS
+) -> list[Point]:
+    rng = random.Random(7)  # noqa: S311 - not cryptography
+    return [
+        Point(size, step, metric, value(size, step, rng), f"h/{block}")
+        for block in range(repetitions)
+        for size in SIZES
+        for step in steps
+    ]
+
+
+def falling(size: int, step: float, rng: random.Random) -> float:
+    return size * (101 - step) * rng.uniform(0.98, 1.02)
+
+
+def test_what_falls_and_what_rises_is_seen() -> None:
+    pad = table("run.pad_bytes", falling)
+    found = directions.judge(pad, PAD)
+    assert (found.word, found.blocks) == (Word.HOLDS, 6)
+    assert found.p is not None
+    assert found.p < 0.001
+    assert directions.judge(pad, PAD_BY_SIZE).word is Word.HOLDS
+    assert directions.judge(pad, replace(PAD, rises=True)).word is Word.FAILS
+    assert directions.judge(pad, replace(PAD_BY_SIZE, rises=False)).word is Word.FAILS
+
+
+def test_the_evidence_are_the_means_at_both_ends() -> None:
+    pad = table("run.pad_bytes", lambda size, step, _: size if step == 0 else 0.0)
+    told = directions.judge(pad, PAD).evidence.split("; ")
+    assert told == [
+        "32.0 MiB: 32.0 MiB at 0 %, 0 B at 100 %",
+        "64.0 MiB: 64.0 MiB at 0 %, 0 B at 100 %",
+        "128 MiB: 128 MiB at 0 %, 0 B at 100 %",
+    ]
+    by_size = directions.judge(pad, PAD_BY_SIZE).evidence
+    assert by_size.startswith("0 %: 32.0 MiB at 32.0 MiB, 128 MiB at 128 MiB; 20 %: 0 B")
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        lambda _size, _step, rng: rng.uniform(1.0, 2.0),  # no order
+        lambda _size, _step, _rng: 1.25,  # nothing moves
+        lambda _size, step, _rng: 1.25 + step / 1e5,  # in order, by less than the noise floor
+    ],
+)
+def test_what_is_not_shown(value: Value) -> None:
+    found = directions.judge(table("run.sa_host", value), GARBAGE)
+    assert found.word is Word.NOT_SHOWN
+
+
+def test_too_little_shows_nothing() -> None:
+    points = table("run.pad_bytes", falling, steps=(0, 100))
+    assert directions.judge(points, PAD) == Finding(
+        PAD, Word.NOT_SHOWN, None, 6, directions.judge(points, PAD).evidence
+    )
+    one = [p for p in table("run.pad_bytes", falling, repetitions=1) if p.zone_size == SIZES[0]]
+    assert directions.judge(one, PAD).p is None
+    assert directions.judge([], PAD).blocks == 0
+
+
+def test_settings_that_could_not_hold_the_data_are_left_out() -> None:
+    points = [
+        p for p in table("run.pad_bytes", falling)
+        if not (p.occupancy == 0 and p.zone_size != SIZES[2])
+    ]  # fmt: skip
+    found = directions.judge(points, PAD)
+    assert (found.word, found.blocks) == (Word.HOLDS, 6)  # over the four steps that all have
+
+
+def test_published_directions_are_about_metrics_that_exist() -> None:
+    assert {one.id for one in PUBLISHED} == {
+        "pad-by-threshold", "garbage-by-threshold", "pad-by-zone-size",
+    }  # fmt: skip
+    assert {one.along for one in PUBLISHED} == set(Along)
+    assert isinstance(PAD, Direction)
+
+
+def test_the_front_is_of_settings_that_none_beats() -> None:
+    costs = {
+        (1, 0.0): (5.0, 1.0),
+        (1, 50.0): (3.0, 2.0),
+        (1, 80.0): (3.0, 3.0),
+        (2, 0.0): (6.0, 6.0),
+    }
+    assert finish_figures.front(costs) == [(1, 0.0), (1, 50.0)]
+    twins = {(1, 0.0): (1.0, 1.0), (2, 0.0): (1.0, 1.0)}
+    assert finish_figures.front(twins) == list(twins)
+
+
+def test_figures_show_both_conventions_and_say_what_they_are() -> None:
+    points = table("run.pad_bytes", falling) + table("run.sa_host", lambda _s, step, _r: 1 + step)
+    for which in ("min", "median", "max"):
+        points += table(f"run.wear_{which}", lambda _s, step, _r: 3 + step / 50)
+    label = Label("replayed zlfs", mark="counterfactual", mark_of_times="no times")
+    pad, sa = Axis("run.pad_bytes", "pad", "B"), Axis("run.sa_host", "sa_host", "1")
+    samples = {(size, step): [step, 50.0, 90.0] for size in SIZES for step in STEPS[1:]}
+    with drawing.style():
+        plots = [
+            finish_figures.against_threshold(points, pad, label, {(SIZES[0], 0)}),
+            finish_figures.pareto(points, pad, sa, label),
+            finish_figures.occupancies(samples, label),
+            finish_figures.wear(points, label),
+        ]
+    assert len({plot.name for plot in plots}) == 4
+    for plot in plots:
+        assert plot.svg is not None, plot.title
+        assert plot.title.startswith("replayed zlfs: ")
+        assert "counterfactual" in plot.svg
+        for size in ("128 MiB", "64.0 MiB", "32.0 MiB"):
+            assert size in plot.svg
+    assert "remaining" in (plots[0].svg or "")
+    assert "could not hold the data" in plots[0].sentence
+
+
+def test_figures_without_numbers_say_so() -> None:
+    label = Label("zlfs")
+    pad = Axis("run.pad_bytes", "pad", "B")
+    for plot in (
+        finish_figures.against_threshold([], pad, label),
+        finish_figures.pareto([], pad, pad, label),
+        finish_figures.occupancies({SIZES: []}, label),  # type: ignore[dict-item]
+        finish_figures.wear([], label),
+    ):
+        assert plot.svg is None
+        assert plot.sentence
+
+
+# --- the report's section ------------------------------------------------------------------
+
+
+def device_of(spec: RunSpec) -> RunSpec:
+    size = int(str(spec.factors["zone_size"]).removesuffix("MiB")) * MIB
+    device = replace(
+        spec.device, zone_size=Bytes(size), zone_capacity=Bytes(size), zones=4096 * MIB // size
+    )
+    return replace(spec, device=device)
+
+
+def measured(result: Result) -> Result:
+    occupancy = int(result.factors["finish_occupancy_pct"])
+    size = int(str(result.factors["zone_size"]).removesuffix("MiB"))
+    jitter = 1 + result.repetition / 1000
+    numbers = {
+        "run.pad_bytes": (size * (100 - occupancy) * MIB * jitter, "B"),
+        "run.sa_host": (1 + occupancy / 200 * jitter, "1"),
+        "run.wear_min": (1, "1"), "run.wear_median": (2, "1"), "run.wear_max": (4, "1"),
+        "run.modelled_finish_seconds": (2.5, "s"), "run.modelled_reset_seconds": (0.5, "s"),
+        "run.modelled_cost_share": (0.125, "1"),
+    }  # fmt: skip
+    return replace(
+        result, metrics={**result.metrics, **{k: Metric(*v) for k, v in numbers.items()}}
+    )
+
+
+def campaign(folder: Path) -> Path:
+    """A campaign of 3 x 3 settings; the largest zones cannot hold the data at threshold 0."""
+    factors = tuple(
+        {"finish_occupancy_pct": occupancy, "zone_size": f"{size}MiB"}
+        for occupancy in (0, 50, 100)
+        for size in (128, 64, 32)
+    )
+    full = Reason("infeasible", "zlfs has no room left: 3 MiB of 4 MiB", "")
+
+    def change(result: Result) -> Result:
+        if (result.factors["finish_occupancy_pct"], result.factors["zone_size"]) == (0, "128MiB"):
+            return replace(result, status=Status.SKIPPED, reason=full, metrics={}, phases=())
+        return measured(result)
+
+    write_campaign(
+        folder, levels=("f2fs",), factors=factors, change=change, series=False, repetitions=2
+    )
+    for run in folder.glob("hosts/*/runs/*"):
+        spec, result = load_one(run)
+        placed = device_of(spec)
+        (run / "run.json").write_text(dumps(placed))
+        (run / "result.json").write_text(dumps(replace(result, device=placed.device)))
+        rows = "\n".join(
+            ["t,device,zone,action,latency_us,status,by,written,unwritten",
+             f"1.0,d,3,finish,10,0,x,{3 * MIB},{MIB}", f"2.0,d,3,reset,10,0,x,{3 * MIB},"]
+        )  # fmt: skip
+        (run / "series").mkdir(exist_ok=True)
+        (run / "series" / "zone_commands.csv").write_text(rows + "\n")
+        checksums.write(run)
+    return folder
+
+
+def load_one(run: Path) -> tuple[RunSpec, Result]:
+    return rundir.load_spec(run), rundir.load_result(run)
+
+
+def test_the_report_has_a_section_for_such_a_study(tmp_path: Path) -> None:
+    folder = campaign(tmp_path / "c")
+    comparison = compare(load(folder), contrast="finish_occupancy_pct", baseline="100")
+    page, _ = write_report(comparison, folder / "report", 0.01)
+    text = page.read_text()
+    assert 'id="finish"' in text
+    section = text[text.index('id="finish"') : text.index('id="throughput"')]
+    assert "<td>holds</td>" in section
+    assert "no room left" in section
+    assert section.count("<svg") >= 6
+    # Times of an emulated device are marked as none, bytes as of an emulated device.
+    assert "emulated: not a result" in section
+    rows = (folder / "report/tables/directions.csv").read_text().splitlines()
+    assert len(rows) == 4
+    costs = (folder / "report/tables/finish_costs.csv").read_text()
+    assert re.search(r"f2fs,64.0 MiB,0,100,.*2.50 s,0.500 s,12.5 %", costs)
+    assert "infeasible" not in (folder / "report/tables/finish_costs.csv").read_text()
+    assert (folder / "report/tables/infeasible.csv").read_text().count("no room left") == 1
+
+
+def test_other_studies_have_no_such_section(tmp_path: Path) -> None:
+    folder = write_campaign(tmp_path / "c", repetitions=1, series=False)
+    comparison = compare(load(folder))
+    page, _ = write_report(comparison, folder / "report", 0.01)
+    assert 'id="finish"' not in page.read_text()

@@ -1,0 +1,137 @@
+"""Costs by prior history: table, directions, figures. SYNTHETIC latencies in captured output."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import random
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from analysis import history, history_figure, zn540
+from analysis.compare import Comparison, compare
+from analysis.load import load
+from analysis.report import write_report
+from harness.store import checksums, rundir
+from harness.store.files import dumps
+from harness.store.spec import DeviceKind, PhaseRole, PhaseSpec
+from tests.fixtures.campaigns import write_campaign
+
+CAPTURED = (Path(__file__).parents[1] / "fixtures" / "zoneprobe" / "probe.stdout").read_text()
+PHASE = PhaseSpec(
+    "probe", "zones", PhaseRole.MEASURED, {}, 24, 0, expects_gc=False, timeout_seconds=300,
+    program="zoneprobe",
+)  # fmt: skip
+
+
+def output(rng: random.Random, *, full: float) -> str:
+    """Return captured output with invented latencies: a full zone's reset takes ``full`` times."""
+    told = json.loads(CAPTURED)
+    for one in told["treatments"]:
+        slow = full if one["name"] == "reset-100" else 1.0
+        one["reset_ns"] = [_noisy(rng, 2e6 * slow) for _ in one["reset_ns"]]
+        one["finish_ns"] = [_noisy(rng, 4e8) for _ in one["finish_ns"]]
+        one["write_ns"] = [
+            [_noisy(rng, 14e3 if i == 0 else 11e3) for i, _ in enumerate(cycle)]
+            for cycle in one["write_ns"]
+        ]
+    return json.dumps(told)
+
+
+def _noisy(rng: random.Random, size: float) -> int:
+    return round(size * rng.lognormvariate(0, 0.01))
+
+
+def campaign(
+    folder: Path, kind: DeviceKind, *, full: float = 8.0, repetitions: int = 3
+) -> Comparison:
+    write_campaign(folder, levels=("btrfs",), kind=kind, repetitions=repetitions, series=False)
+    rng = random.Random(7)  # noqa: S311 - not cryptography
+    for run in rundir.completed(folder / "hosts" / "rig" / "runs"):
+        spec = rundir.load_spec(run)
+        (run / "run.json").write_text(dumps(dataclasses.replace(spec, phases=(PHASE,))))
+        (run / "raw").mkdir(exist_ok=True)
+        (run / "raw" / "probe.stdout").write_text(output(rng, full=full))
+        checksums.write(run)
+    return compare(load(folder))
+
+
+def words(comparison: Comparison) -> dict[str, str]:
+    runs = history.probed(comparison)
+    rows = history.directions(runs, emulated=comparison.campaign.emulated)
+    assert {row[0] for row in rows} == {"btrfs"}
+    return {row[1]: row[-1] for row in rows}
+
+
+FULLER = history.DIRECTIONS[0].text
+
+
+@pytest.mark.parametrize(
+    ("full", "word"), [(8.0, "holds"), (0.5, "does not hold"), (1.0, "not shown")]
+)
+def test_directions_on_a_drive(tmp_path: Path, full: float, word: str) -> None:
+    found = words(campaign(tmp_path / "c", DeviceKind.HARDWARE, full=full))
+    assert found[FULLER] == word
+    assert found["the first write to a fresh zone takes longer than later ones"] == "holds"
+    # The captured run had no treatment finish-block.
+    missing = next(text for text in found if text.startswith("finishing a zone with a block"))
+    assert found[missing] == "too few"
+
+
+def test_one_run_shows_nothing(tmp_path: Path) -> None:
+    found = words(campaign(tmp_path / "c", DeviceKind.HARDWARE, repetitions=1))
+    assert set(found.values()) == {"too few"}
+
+
+def test_emulated_times_are_no_result(tmp_path: Path) -> None:
+    comparison = campaign(tmp_path / "c", DeviceKind.EMULATED)
+    assert set(words(comparison).values()) == {"not a result"}
+    for draw in (history_figure.by_occupancy, history_figure.behind_resets):
+        svg = draw(comparison, history.probed(comparison)).svg
+        assert svg is not None
+        assert "emulated: not a result" in svg
+
+
+def test_every_run_treatment_and_command_has_a_row(tmp_path: Path) -> None:
+    comparison = campaign(tmp_path / "c", DeviceKind.HARDWARE)
+    rows = history.rows(history.probed(comparison))
+    # fresh: first write; four resets: reset, first write; three finishes: all.
+    assert len(rows) == 3 * (1 + 4 * 2 + 3 * 3)
+    assert {len(row) for row in rows} == {len(history.HEADER)}
+    cells: dict[str, Any] = dict(zip(history.HEADER, rows[0], strict=True))
+    assert (cells["treatment"], cells["command"], cells["n"]) == ("fresh", "first write", "3")
+    (half,) = [row for row in rows[:18] if row[1] == "finish-50" and row[3] == "finish"]
+    assert half[2] == "50 %"
+    assert half[-1] == "457 ms"  # the ZN540's
+    assert half[7] == "-"  # three samples have no p99
+
+
+def test_the_report_has_the_section(tmp_path: Path) -> None:
+    comparison = campaign(tmp_path / "c", DeviceKind.HARDWARE)
+    page, _ = write_report(comparison, tmp_path / "out", 0.01)
+    assert 'id="history"' in page.read_text()
+    assert (tmp_path / "out" / "tables" / "history-directions.csv").is_file()
+    assert (tmp_path / "out" / "figures" / "history-commands.svg").is_file()
+
+
+def test_campaigns_without_it_have_no_section(tmp_path: Path) -> None:
+    write_campaign(tmp_path / "c")
+    page, _ = write_report(compare(load(tmp_path / "c")), tmp_path / "out", 0.01)
+    assert 'id="history"' not in page.read_text()
+
+
+def test_only_what_differs_most_is_drawn(tmp_path: Path) -> None:
+    (one, *_) = history.probed(campaign(tmp_path / "c", DeviceKind.HARDWARE))
+    names = history_figure.shown(one.summary.treatments)
+    assert names == ["fresh", "reset-100", "finish-50"]
+
+
+@pytest.mark.parametrize(
+    ("percent", "milliseconds"),
+    [(0, 1.077), (0.0977, 1.686), (6.25, 5.154), (7, None), (100, 16.187), (99.9, None)],
+)
+def test_nothing_published_is_interpolated(percent: float, milliseconds: float | None) -> None:
+    assert zn540.at(zn540.RESET, percent) == milliseconds
+    assert zn540.at(zn540.RESET_AFTER_FINISH, 99.9) == 15.372

@@ -1,0 +1,418 @@
+"""Namespaces: planned from a drive's own data, carried out step by step, resumed, refused."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import harness.cli.layout as command
+from harness.cli import main as cli
+from harness.drive import facts, layout
+from harness.drive.layout import REST, Role, Wanted
+from harness.errors import ConfigError, GuardRefused, ToolFailed
+from harness.observe import nvme
+from harness.store.spec import Bytes
+from harness.tools import nvme_cli, proc
+from tests.unit.fake_nvme import GIB, MIB, DriveHost, FakeDrive, Killed, Space
+
+FIXTURES = Path(__file__).parents[1] / "fixtures/nvme/synthetic-zn540"
+ZONE = 1077 * MIB
+WANTED = Wanted(Bytes(4 * GIB), Bytes(100 * ZONE), REST, 4096)
+ARGUMENTS = ["--conventional", "4GiB", "--experiment", f"{100 * ZONE}", "--cold", "rest"]
+
+Make = Callable[..., DriveHost]
+
+
+@pytest.fixture
+def make(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Make:
+    """Return what makes the machine of a drive as it comes from the factory: two namespaces."""
+
+    def machine(**changes: Any) -> DriveHost:
+        drive = FakeDrive(tmp_path, **changes)
+        if "spaces" not in changes:
+            drive.spaces = {1: Space(4 * GIB, 1, False), 2: Space(904 * drive.zone_size, 1, True)}
+        drive.publish()
+        host = DriveHost(drive)
+        monkeypatch.setattr(proc, "run", drive.run)
+        monkeypatch.setattr(nvme, "divisible_zones", lambda *_: drive.active_total)
+        monkeypatch.setattr(command, "Host", lambda: host)
+        return host
+
+    return machine
+
+
+def read(host: DriveHost) -> facts.Drive:
+    return facts.read(host, str(host.drive.root / "dev/nvme0"))
+
+
+def zonelab(host: DriveHost, *more: str, arguments: list[str] = ARGUMENTS) -> int:
+    state = ["--state-dir", str(host.drive.root / "state")]
+    return cli.main(["layout", "nvme0", *arguments, *state, *more])
+
+
+def apply(host: DriveHost, *more: str) -> int:
+    return zonelab(host, "--apply", "--recreate", "SYNTHETIC", *more)
+
+
+def described(drive: FakeDrive) -> list[tuple[bool, int, int, bool]]:
+    """Return kind, size, block and attachment of the namespaces."""
+    spaces = drive.spaces.values()
+    return sorted((s.zoned, s.size, drive.blocks[s.format], s.attached) for s in spaces)
+
+
+AS_WANTED = [
+    (False, 4 * GIB, 4096, True),
+    (True, 100 * 2048 * MIB, 4096, True),
+    (True, 804 * 2048 * MIB, 4096, True),
+]
+
+
+# --- what nvme-cli prints ---------------------------------------------------------------------
+
+
+def load(name: str) -> Any:
+    return json.loads((FIXTURES / name).read_text())
+
+
+def test_what_nvme_cli_prints_is_read() -> None:
+    controller = nvme_cli.parse_controller(load("id-ctrl.json"))
+    assert (controller.serial, controller.model) == ("SYNTHETIC-ZN540", "WZS4C8T1TDSP303")
+    assert (controller.total, controller.unallocated) == (904 * ZONE + 4 * GIB, 0)
+    assert (controller.manages_namespaces, controller.most_namespaces) == (True, 32)
+    assert nvme_cli.parse_list(load("list-ns-all.json")) == (1, 2)
+    space = nvme_cli.parse_namespace(load("id-ns-2.json"))
+    assert (space.size, space.block, space.allocated) == (904 * 2048 * MIB, 4096, 904 * ZONE)
+    assert [one.data for one in space.formats] == [512, 4096]
+    zoned = nvme_cli.parse_zoned(load("zns-id-ns-2.json"))
+    assert (zoned.most_active, zoned.most_open) == (14, 14)
+    assert zoned.zone_blocks == (2048 * MIB // 512, 2048 * MIB // 4096)
+    assert nvme_cli.parse_namespace(load("id-ns-common.json")).block == 0
+    assert nvme_cli.parse_controllers(load("list-ctrl-2.json")) == (0, 1)
+
+
+@pytest.mark.parametrize("field", ["sn", "oacs", "tnvmcap", "cntlid", "nn"])
+def test_a_field_that_is_missing_is_no_default(field: str) -> None:
+    data = load("id-ctrl.json")
+    del data[field]
+    with pytest.raises(ToolFailed, match=f"no {field}"):
+        nvme_cli.parse_controller(data)
+
+
+def test_refusals_are_told_as_the_drive_puts_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    told = []
+    for line in (FIXTURES / "refusals.txt").read_text().splitlines():
+        done = proc.Completed(("nvme", "create-ns"), 1, None, 0.0, "", line)
+        monkeypatch.setattr(proc, "run", lambda *_, done=done, **__: done)
+        with pytest.raises(nvme_cli.Refused) as caught:
+            nvme_cli.create(["nvme", "create-ns"])
+        told.append((caught.value.status, caught.value.exit_code))
+        assert str(caught.value).startswith("nvme create-ns: ")
+    assert told == [(0x400B, 4), (0x2115, 4), (0x2116, 4), (0x2118, 4), (0x2128, 4), (0, 4)]
+    assert "too old" in caught.value.hint
+
+
+def test_an_error_in_json_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    """nvme-cli 2.13 on the rig, 2026-11-22: id-ns --force of a zoned namespace of QEMU's."""
+    said = '{\n  "error":"unrecognized",\n  "type":"nvme"\n}\n'
+    done = proc.Completed(("nvme", "id-ns"), 1, None, 0.0, said, "")
+    monkeypatch.setattr(proc, "run", lambda *_, **__: done)
+    with pytest.raises(nvme_cli.Refused, match="nvme id-ns: unrecognized"):
+        nvme_cli.ask(["nvme", "id-ns"])
+
+
+def test_only_what_is_not_attached_is_asked_for_by_force(
+    make: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    host = make()
+    host.drive.spaces[2].attached = False
+    asked: list[list[str]] = []
+
+    def run(argv: list[str], **_: Any) -> proc.Completed:
+        asked.append(argv)
+        return host.drive.run(argv)
+
+    monkeypatch.setattr(proc, "run", run)
+    assert [nvme_cli.namespace("/dev/nvme2", nsid).size > 0 for nsid in (1, 2)] == [True, True]
+    assert ["--force" in argv for argv in asked] == [False, False, True]
+
+
+# --- planning ---------------------------------------------------------------------------------
+
+
+def test_sizes_are_capacities(make: Make) -> None:
+    planned = layout.plan(read(make()), WANTED)
+    assert planned.delete == (1, 2)
+    assert [(one.role, one.zones, one.capacity) for one in planned.create] == [
+        (Role.CONVENTIONAL, None, 4 * GIB),
+        (Role.EXPERIMENT, 100, 100 * ZONE),
+        (Role.COLD, 804, 804 * ZONE),
+    ]
+    assert [one.size for one in planned.create[1:]] == [100 * 2048 * MIB, 804 * 2048 * MIB]
+    assert "not divided" in planned.notes[-1]
+
+
+def test_a_capacity_between_two_zones_takes_the_next_one(make: Make) -> None:
+    wanted = replace(WANTED, experiment=Bytes(100 * ZONE + 1))
+    assert layout.plan(read(make()), wanted).create[1].zones == 101
+
+
+@pytest.mark.parametrize("block", [512, 4096])
+def test_block_sizes(make: Make, block: int) -> None:
+    planned = layout.plan(read(make()), replace(WANTED, block=block, cold=None)).create[1]
+    assert (planned.block, planned.size) == (block, 100 * 2048 * MIB)
+    argv = command.apply.create_argv("/dev/nvme0", planned)
+    assert f"--nsze={100 * 2048 * MIB // block}" in argv
+    assert f"--flbas={(512, 4096).index(block)}" in argv
+    assert "--csi=2" in argv
+
+
+def test_active_zones_are_divided_where_the_drive_can(make: Make) -> None:
+    planned = layout.plan(read(make(active_total=14)), WANTED)
+    assert [one.active for one in planned.create] == [None, 12, 2]
+    argv = command.apply.create_argv("/dev/nvme0", planned.create[1])
+    assert {"--rar=12", "--ror=12"} <= set(argv)
+
+
+def test_without_cold_data_the_experiment_has_them_all(make: Make) -> None:
+    wanted = replace(WANTED, conventional=None, cold=None, experiment=REST)
+    planned = layout.plan(read(make(active_total=14)), wanted)
+    assert [(one.zones, one.active) for one in planned.create] == [(907, 14)]
+
+
+def test_other_shares_of_the_active_zones_are_another_layout(make: Make) -> None:
+    host = make(active_total=28)
+    wanted = Wanted(Bytes(4 * GIB), REST, None, 4096)
+    assert layout.plan(read(host), wanted).changes
+    host.drive.spaces[2].active = 28
+    assert not layout.plan(read(host), wanted).changes
+
+
+@pytest.mark.parametrize(
+    ("drive", "wanted", "code"),
+    [
+        ({}, {"block": 2048}, "no-such-format"),
+        ({}, {"experiment": Bytes(905 * ZONE)}, "does-not-fit"),
+        ({}, {"experiment": REST, "cold": Bytes(ZONE)}, "does-not-fit"),
+        ({}, {"conventional": Bytes(2000 * GIB)}, "does-not-fit"),
+        ({"active_total": 2}, {}, "does-not-fit"),
+        ({"most": 2}, {}, "does-not-fit"),
+        ({"manages": False}, {}, "no-namespace-management"),
+        ({}, {"zone_capacity": Bytes(MIB)}, "zone-capacity"),
+        ({"spaces": {}}, {}, "zone-capacity"),
+        ({"spaces": {}}, {"zone_capacity": Bytes(4096 * MIB)}, "zone-capacity"),
+        ({"spaces": {}, "common": False}, {"zone_capacity": Bytes(ZONE)}, "no-such-format"),
+    ],
+)
+def test_what_cannot_be(
+    make: Make, drive: dict[str, Any], wanted: dict[str, Any], code: str
+) -> None:
+    with pytest.raises((ConfigError, GuardRefused)) as caught:
+        layout.plan(read(make(**drive)), replace(WANTED, **wanted))
+    assert caught.value.code == code
+    assert caught.value.hint
+
+
+def test_an_empty_drive_needs_the_capacity_of_its_zones(make: Make) -> None:
+    host = make(spaces={})
+    planned = layout.plan(read(host), replace(WANTED, zone_capacity=Bytes(ZONE)))
+    assert planned.delete == ()
+    assert [one.zones for one in planned.create] == [None, 100, 804]
+
+
+def test_formats_of_a_drive_that_tells_no_common_ones(make: Make) -> None:
+    planned = layout.plan(read(make(common=False)), WANTED)
+    assert planned.create[1].zones == 100
+    assert "formats are those of namespace 1" in planned.notes[0]
+
+
+def test_a_drive_that_does_not_tell_what_a_namespace_takes(make: Make) -> None:
+    planned = layout.plan(read(make(tells_allocated=False)), WANTED)
+    assert [one.zones for one in planned.create] == [None, 100, 804]
+
+
+def test_a_drive_without_management_that_is_as_wanted(make: Make) -> None:
+    host = make(manages=False)
+    wanted = Wanted(Bytes(4 * GIB), REST, None, 4096)
+    assert not layout.plan(read(host), wanted).changes
+
+
+# --- the command ------------------------------------------------------------------------------
+
+
+def test_showing_changes_nothing(make: Make, capsys: pytest.CaptureFixture[str]) -> None:
+    host = make()
+    assert zonelab(host, "--format", "json") == 0
+    shown = json.loads(capsys.readouterr().out)
+    assert shown["layout"]["delete"] == [1, 2]
+    assert len(shown["commands"]) == 5
+    assert zonelab(host) == 0
+    assert "experiment" in capsys.readouterr().out
+    assert host.drive.steps == []
+    assert not (host.drive.root / "state").exists()
+
+
+def test_the_layout_is_made_once(make: Make, capsys: pytest.CaptureFixture[str]) -> None:
+    host = make(active_total=14)
+    assert apply(host) == 0
+    assert described(host.drive) == AS_WANTED
+    assert [s.active for s in host.drive.spaces.values() if s.zoned] == [12, 2]
+    assert "changed" in capsys.readouterr().err
+    steps = list(host.drive.steps)
+    assert steps == ["delete-ns"] * 2 + ["create-ns", "attach-ns"] * 3
+    assert apply(host) == 0
+    assert zonelab(host, "--apply") == 0  # nothing to do: no serial number has to be named
+    assert host.drive.steps == steps
+    assert "unchanged" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("how", ["refuse", "before", "after"])
+@pytest.mark.parametrize("step", range(1, 9))
+def test_every_step_may_fail_and_is_resumed(
+    make: Make, step: int, how: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    host = make()
+    host.drive.fail = (step, how)
+    if how == "refuse":
+        assert apply(host) == 4
+        assert "Invalid Namespace or Format" in capsys.readouterr().err
+    else:
+        with pytest.raises(Killed):
+            apply(host)
+    host.drive.fail = None
+    # Another layout is not begun on top of half of this one.
+    assert zonelab(host, "--apply", arguments=["--experiment", "rest"]) == 2
+    assert apply(host) == 0
+    assert described(host.drive) == AS_WANTED
+    assert sorted(host.drive.steps) == sorted(["delete-ns"] * 2 + ["create-ns", "attach-ns"] * 3)
+
+
+def test_a_drive_without_room_says_so(make: Make, capsys: pytest.CaptureFixture[str]) -> None:
+    host = make(total=904 * ZONE + 4 * GIB)
+    host.drive.total += 10 * ZONE
+    assert layout.plan(read(host), WANTED).create[2].zones == 814
+    host.drive.fail = (7, "before")
+    with pytest.raises(Killed):
+        apply(host)
+    host.drive.fail = None
+    host.drive.total -= 10 * ZONE  # it told more than it has
+    assert apply(host) == 4
+    assert "Insufficient Capacity" in capsys.readouterr().err
+
+
+def test_what_the_drive_made_is_read_back(make: Make, capsys: pytest.CaptureFixture[str]) -> None:
+    assert apply(make(rounds=True)) == 4
+    assert "size is" in capsys.readouterr().err
+
+
+def test_an_nvme_cli_that_cannot_divide_is_found_out_before_anything_is_deleted(
+    make: Make, capsys: pytest.CaptureFixture[str]
+) -> None:
+    host = make(active_total=14, old_cli=True)
+    assert apply(host) == 0
+    assert "this nvme-cli cannot divide" in capsys.readouterr().err
+    assert [s.active for s in host.drive.spaces.values() if s.zoned] == [14, 14]
+
+
+def hold(host: DriveHost, kind: str) -> tuple[str, ...]:
+    """Make the drive one that must not be touched; return further arguments."""
+    node = host.drive.root / "dev/nvme0n2"
+    if kind == "busy":
+        host.busy = {"nvme0n2"}
+    elif kind == "filled":
+        host.filled = {"nvme0n2"}
+    elif kind == "signature":
+        with node.open("r+b") as file:
+            file.write(b"XFSB")
+    elif kind == "conventional-data":
+        with (host.drive.root / "dev/nvme0n1").open("r+b") as file:
+            file.seek(GIB // 4096 * 4096)
+            file.write(bytes(1))
+            file.seek(0)
+            file.write(b"something")
+    elif kind == "mounted":
+        proc_files = {"self/mountinfo": "9 1 259:1 / /srv rw - ext4 /dev/x rw\n"}
+        for name, text in proc_files.items():
+            (host.drive.root / "proc" / name).parent.mkdir(parents=True)
+            (host.drive.root / "proc" / name).write_text(text)
+    elif kind == "detached":
+        host.drive.spaces[2].attached = False
+        host.drive.publish()
+    elif kind == "shared":
+        host.drive.shared = True
+    more = {
+        "no-serial": ("--recreate", ""),
+        "wrong-serial": ("--recreate", "S1"),
+        "detached": ("--zone-capacity", "1077MiB"),
+    }
+    return more.get(kind, ())
+
+
+@pytest.mark.parametrize(
+    ("kind", "code"),
+    [
+        ("no-serial", "would be deleted"),
+        ("wrong-serial", "would be deleted"),
+        ("busy", "opened exclusively"),
+        ("filled", "not empty"),
+        ("signature", "carries xfs"),
+        ("conventional-data", "is not blank"),
+        ("mounted", "is mounted on /srv"),
+        ("detached", "is not attached"),
+        ("shared", "another controller"),
+    ],
+)
+def test_what_must_not_be_touched(
+    make: Make, kind: str, code: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    host = make()
+    assert apply(host, *hold(host, kind)) == 3
+    told = capsys.readouterr().err
+    assert code in told
+    assert "hint: " in told
+    assert host.drive.steps == []
+
+
+def test_what_came_into_use_meanwhile_is_not_deleted(make: Make) -> None:
+    host = make()
+    host.drive.fail = (2, "before")  # the first is gone, the second not yet
+    with pytest.raises(Killed):
+        apply(host)
+    host.drive.fail = None
+    host.busy = {"nvme0n2"}
+    assert apply(host) == 3
+    assert 2 in host.drive.spaces
+    assert host.drive.spaces[2].attached
+
+
+def test_another_drive_in_its_place(make: Make, capsys: pytest.CaptureFixture[str]) -> None:
+    host = make()
+    run = host.drive.run
+
+    def switch(argv: list[str], **options: Any) -> proc.Completed:
+        done = run(argv, **options)
+        if argv[1] == "delete-ns":
+            host.drive.serial = "ANOTHER"
+        return done
+
+    proc.run = switch  # type: ignore[assignment]  # put back by the fixture
+    assert apply(host) == 3
+    assert "now it is ANOTHER" in capsys.readouterr().err
+    assert host.drive.steps == ["delete-ns"]
+
+
+def test_erase_names_what_else_may_go(make: Make) -> None:
+    host = make()
+    hold(host, "filled")
+    assert apply(host, "--erase", "eui.001b448b4a000002") == 0
+    host.drive.spaces[3].attached = False
+    host.drive.publish()
+    other = ["--experiment", "rest", "--conventional", "8GiB"]
+    host.filled = set()
+    assert zonelab(host, "--apply", "--recreate", "SYNTHETIC", arguments=other) == 3
+    erase = ["--erase", "SYNTHETIC:3"]
+    assert zonelab(host, "--apply", "--recreate", "SYNTHETIC", *erase, arguments=other) == 0

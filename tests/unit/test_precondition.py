@@ -1,0 +1,250 @@
+"""Preconditioning writes what it says, where it may; unhealthy and hot drives are not measured."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import harness.cli.age as command
+from harness.cli import main as cli
+from harness.drive import health, precondition
+from harness.drive.precondition import Preconditioning
+from harness.errors import GuardRefused, HostError
+from harness.run.bench import Paths
+from harness.run.guard import Guard
+from harness.run.journal import Event, Journal
+from harness.store.spec import Device
+from tests.runner.fakes import (
+    MIB,
+    ZONE_CAPACITY,
+    ZONE_SIZE,
+    ZONES,
+    FakeHost,
+    make_machine,
+    put_btrfs,
+    set_zones,
+)
+
+HEALTHY = {"critical_warning": 0, "percentage_used": 3, "temperature_kelvin": 300}
+
+
+class Host(FakeHost):
+    """Notes which zones are reset, and is as warm as it is told."""
+
+    def __init__(self, root: Path) -> None:
+        super().__init__(root)
+        self.resets: list[int] = []
+        self.log: dict[str, int] | None = dict(HEALTHY)
+        self.kelvins: list[int] = []
+        self.clock = 0.0
+
+    def reset_zone(self, handle: int, start: int, length: int) -> None:
+        assert length == ZONE_SIZE
+        os.pwrite(handle, bytes(ZONE_CAPACITY), start)
+        self.resets.append(start // ZONE_SIZE)
+
+    def smart(self, name: str) -> dict[str, int] | None:
+        if self.log is not None and self.kelvins:
+            self.log["temperature_kelvin"] = self.kelvins.pop(0)
+        return self.log
+
+    def warning_temperature(self, name: str) -> int | None:
+        return 343
+
+    def monotonic(self) -> float:
+        self.clock += 1.0
+        return self.clock
+
+
+@contextmanager
+def plainly(device: Device) -> Iterator[int]:
+    """A file takes no O_DIRECT on every file system."""
+    fd = os.open(device.path, os.O_RDWR)
+    try:
+        yield fd
+    finally:
+        os.close(fd)
+
+
+@pytest.fixture
+def host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Host:
+    make_machine(tmp_path)
+    machine = Host(tmp_path)
+    monkeypatch.setattr(command, "Host", lambda: machine)
+    monkeypatch.setattr(precondition, "opened", plainly)
+    return machine
+
+
+def zonelab(host: Host, *words: str) -> int:
+    return cli.main(["age", *words, "--state-dir", str(host.root / "state")])
+
+
+def paths(host: Host) -> Paths:
+    return Paths(host.root / "state", host.root / "run")
+
+
+class Watched(Preconditioning):
+    """Keeps what the device holds right before the last purge."""
+
+    seen: bytes = b""
+
+    def _purge(self) -> None:
+        self.seen = Path(self._device.path).read_bytes()
+        super()._purge()
+
+
+def work(host: Host, name: str, said: list[str]) -> Watched:
+    guard = Guard(host, Journal(paths(host).journal))
+    return Watched(host, paths(host), guard, host.device(name), said.append)
+
+
+def test_every_byte_of_capacity_is_written_and_zones_are_empty_again(host: Host) -> None:
+    own = work(host, "nvme0n2", [])
+    done = own.run(2, seed=7)
+    assert done.bytes == 2 * ZONES * ZONE_CAPACITY
+    for zone in range(ZONES):
+        start = zone * ZONE_SIZE
+        for offset in range(0, ZONE_CAPACITY, MIB):
+            piece = own.seen[start + offset : start + offset + MIB]
+            assert int.from_bytes(piece[:8], "little") == start + offset
+            assert len(set(piece[4096:8192])) > 200  # nothing that a drive compresses
+        assert not own.seen[start + ZONE_CAPACITY : start + ZONE_SIZE].strip(b"\0")
+    # The first pass in order on empty zones, the second in another order, each reset.
+    assert sorted(host.resets) == list(range(ZONES))
+    assert host.resets != list(range(ZONES))
+    assert json.loads((host.root / "zones.json").read_text()) == {}
+    journal = Journal(paths(host).journal)
+    assert [entry.event for entry in journal.entries()] == [Event.CLAIM, Event.RELEASE]
+    assert Guard(host, journal).examine(host.device("nvme0n2")) == []
+
+
+def test_the_order_follows_the_seed(host: Host) -> None:
+    orders = []
+    for seed in (1, 1, 2):
+        host.resets = []
+        work(host, "nvme0n2", []).run(2, seed)
+        orders.append(tuple(host.resets))
+    assert orders[0] == orders[1] != orders[2]
+
+
+def test_a_conventional_device(host: Host) -> None:
+    own = work(host, "nvme0n1", [])
+    done = own.run(1, seed=1)
+    assert done.bytes == host.device("nvme0n1").size
+    assert own.seen.count(bytes(MIB)) == 0
+    assert host.resets == []
+
+
+def test_it_is_recorded_and_not_done_twice(host: Host, capsys: pytest.CaptureFixture[str]) -> None:
+    assert zonelab(host, "nvme0n2", "--show") == 0
+    assert "never" in capsys.readouterr().err
+    assert zonelab(host, "nvme0n2", "--passes", "1", "--format", "json") == 0
+    told = capsys.readouterr()
+    record = json.loads(told.out)
+    assert (record["passes"], record["bytes"]) == (1, ZONES * ZONE_CAPACITY)
+    assert (record["hottest"], record["smart_before"]) == (300, HEALTHY)
+    assert "changed" in told.err
+    assert zonelab(host, "nvme0n2", "--passes", "1", "--unless-done") == 0
+    assert "changed" not in capsys.readouterr().err
+    assert zonelab(host, "nvme0n2", "--passes", "2", "--unless-done") == 0
+    assert "changed" in capsys.readouterr().err
+    device = host.device("nvme0n2")
+    summary = precondition.summary(paths(host).state, device)
+    assert summary is not None
+    assert summary["passes"] == 2
+    assert precondition.summary(paths(host).state, host.device("nvme0n1")) is None
+
+
+@pytest.mark.parametrize("what", ["signature", "zones", "busy"])
+def test_what_is_somebodys_stays(host: Host, what: str) -> None:
+    if what == "signature":
+        put_btrfs(host.root / "dev/nvme0n2", "home")
+    elif what == "zones":
+        set_zones(host.root, {3: 4096})
+    else:
+        (host.root / "busy-nvme0n2").touch()
+    node = host.root / "dev/nvme0n2"
+    os.utime(node, ns=(0, 0))
+    assert zonelab(host, "nvme0n2", "--passes", "1") == 3
+    assert node.stat().st_mtime_ns == 0
+    assert not paths(host).journal.exists()
+
+
+def test_a_kill_leaves_nothing_that_passes_for_ours(host: Host) -> None:
+    own = work(host, "nvme0n2", [])
+    journal = Journal(paths(host).journal)
+    own._note(Event.CLAIM, "as it was before")
+    set_zones(host.root, {0: 4096})
+    reasons = Guard(host, journal).examine(host.device("nvme0n2"))
+    assert [reason.code for reason in reasons] == ["not-empty"]
+    with (host.root / "dev/nvme0n2").open("r+b") as file:  # a format without a label
+        file.write(b"LUKS\xba\xbe")
+    reasons = Guard(host, journal).examine(host.device("nvme0n2"))
+    assert [reason.code for reason in reasons] == ["foreign-signature"]
+
+
+def test_another_device_in_its_place_between_two_passes(
+    host: Host, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own = work(host, "nvme0n2", [])
+    passes: list[int] = []
+
+    def write_all(*_: Any, **__: Any) -> int:
+        passes.append(1)
+        (host.root / "sys/class/block/nvme0n2/eui").write_text("52 54 00 00 00 00 00 77")
+        return 0
+
+    monkeypatch.setattr(own, "_write_all", write_all)
+    with pytest.raises(GuardRefused):
+        own.run(3, 1)
+    assert passes == [1]
+
+
+# --- health -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({}, []),
+        ({"critical_warning": 1}, ["spare"]),
+        ({"critical_warning": 2}, []),  # too warm: it may cool
+        ({"critical_warning": 4}, ["reliability"]),
+        ({"critical_warning": 8 | 16}, ["read-only", "backup"]),
+        ({"percentage_used": 100}, ["100 % of its rated life"]),
+    ],
+)
+def test_what_a_drive_says_against_itself(changes: dict[str, int], words: Sequence[str]) -> None:
+    found = health.faults(HEALTHY | changes)
+    assert len(found) == len(words)
+    assert all(word in text for word, text in zip(words, found, strict=True))
+
+
+def test_an_unhealthy_drive_is_not_written_to(host: Host) -> None:
+    host.log = HEALTHY | {"critical_warning": 8}
+    assert zonelab(host, "nvme0n2", "--passes", "1") == 2
+    assert not paths(host).journal.exists()
+    host.log = None  # does not tell
+    assert zonelab(host, "nvme0n2") == 0
+
+
+def test_a_warm_drive_is_waited_for(host: Host) -> None:
+    said: list[str] = []
+    pauses: list[float] = []
+    host.kelvins = [342, 341, 338]
+    assert health.wait_cool(host, "nvme0n2", said.append, pause=pauses.append) == 338
+    assert len(pauses) == 2
+    assert said == ["nvme0n2 is at 69 degrees C: waiting until it is cooler"]
+
+
+def test_a_drive_that_stays_hot_is_given_up(host: Host) -> None:
+    host.log = HEALTHY | {"temperature_kelvin": 342}
+    with pytest.raises(HostError) as caught:
+        health.wait_cool(host, "nvme0n2", lambda _: None, pause=lambda _: None, patience=5.0)
+    assert caught.value.code == "drive-hot"

@@ -1,0 +1,145 @@
+"""Published numbers against campaigns: SYNTHETIC campaigns, made to agree or to disagree."""
+
+import dataclasses
+from pathlib import Path
+
+import pytest
+
+from analysis import published
+from analysis.compare import compare
+from analysis.load import load
+from analysis.published import Agreement, Direction
+from analysis.report import write_report
+from harness.errors import ConfigError
+from harness.store.result import Metric, Result
+from harness.store.spec import DeviceKind
+from tests.fixtures.campaigns import write_campaign
+
+LEVELS = ("conventional-xfs", "f2fs")
+HEAD = (
+    'title = "T"\nhardware = "H"\ncaveats = "C"\nstudies = ["integration-levels"]\nwithin = 1.5\n'
+)
+
+
+def campaign(
+    folder: Path, factor: float, *, metric: str = "overwrite.throughput", unit: str = "ops/s",
+    kind: DeviceKind = DeviceKind.HARDWARE,
+) -> Path:  # fmt: skip
+    """Write a campaign in which f2fs has ``factor`` times the metric of xfs, within 1 %."""
+
+    def change(result: Result) -> Result:
+        noise = 1 + 0.005 * (result.repetition - 2)
+        value = (
+            1000.0 * noise * (factor + 0.002 * result.repetition if result.level == "f2fs" else 1)
+        )
+        return dataclasses.replace(
+            result, metrics=dict(result.metrics) | {metric: Metric(value, unit)}
+        )
+
+    return write_campaign(folder, levels=LEVELS, kind=kind, change=change, series=False)
+
+
+def point(tmp_path: Path, text: str) -> Path:
+    folder = tmp_path / "references"
+    folder.mkdir(exist_ok=True)
+    (folder / "one.toml").write_text(f"{HEAD}\n[[point]]\n{text}")
+    return folder
+
+
+RATIO = (
+    'metric = "overwrite.throughput"\nlevel = "f2fs"\nbaseline = "conventional-xfs"\nratio = 1.42\n'
+)
+
+
+@pytest.mark.parametrize(
+    ("factor", "outcome", "why"),
+    [
+        (1.4, Agreement.AGREES, "inside: published 1.42, band 0.95 .. 2.13"),
+        (1.05, Agreement.AGREES, "inside"),
+        (0.98, Agreement.DISAGREES, "it is less"),
+        (3.0, Agreement.DISAGREES, "outside"),
+        (0.998, Agreement.NOT_SHOWN, "no difference shown"),
+    ],
+)
+def test_a_ratio_needs_its_direction_and_its_band(
+    tmp_path: Path, factor: float, outcome: Agreement, why: str
+) -> None:
+    folder = campaign(tmp_path / "c", factor)
+    (held,), others = published.hold(load(folder), point(tmp_path, RATIO))
+    assert (held.agreement, others) == (outcome, 0), held.why
+    assert held.why.startswith(why), held.why
+
+
+@pytest.mark.parametrize(
+    ("direction", "factor", "outcome"),
+    [
+        ("more", 1.2, Agreement.AGREES),
+        ("less", 1.2, Agreement.DISAGREES),
+        ("less", 0.8, Agreement.AGREES),
+        ("more", 0.998, Agreement.NOT_SHOWN),
+    ],
+)
+def test_a_direction_is_of_the_numbers_whatever_is_better(
+    tmp_path: Path, direction: str, factor: float, outcome: Agreement
+) -> None:
+    folder = campaign(tmp_path / "c", factor, metric="overwrite.device_written", unit="B")
+    text = RATIO.replace("throughput", "device_written")
+    text = text.replace("ratio = 1.42", f'direction = "{direction}"')
+    (held,), _ = published.hold(load(folder), point(tmp_path, text))
+    assert held.agreement is outcome, held.why
+
+
+def test_on_an_emulated_device_bytes_are_judged_and_times_are_not(tmp_path: Path) -> None:
+    folder = campaign(tmp_path / "c", 1.4, kind=DeviceKind.EMULATED)
+    (held,), _ = published.hold(load(folder), point(tmp_path, RATIO))
+    assert held.agreement is Agreement.NOT_SHOWN
+    assert held.why == "a time, on an emulated device"
+    text = RATIO.replace("throughput", "device_written")
+    folder = campaign(
+        tmp_path / "b", 1.4, metric="overwrite.device_written", unit="B", kind=DeviceKind.EMULATED
+    )
+    (held,), _ = published.hold(load(folder), point(tmp_path, text))
+    assert held.agreement is Agreement.AGREES
+
+
+def test_points_about_other_levels_are_counted_only(tmp_path: Path) -> None:
+    folder = campaign(tmp_path / "c", 1.4)
+    held, others = published.hold(load(folder))
+    assert {one.sides for one in held} == {"f2fs / conventional-xfs"}
+    assert len(held) + others == sum(len(one.point) for one in published.references())
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        RATIO.replace("throughput", "nonsense"),
+        RATIO.replace("ratio = 1.42", ""),
+        RATIO + 'direction = "more"\n',
+        RATIO + 'contrast = "scheduler"\n',
+        RATIO.replace('level = "f2fs"\n', ""),
+        RATIO + "unknown = 1\n",
+        RATIO + "= no toml",
+    ],
+)
+def test_wrong_references_are_refused(tmp_path: Path, text: str) -> None:
+    with pytest.raises(ConfigError):
+        published.references(point(tmp_path, text))
+
+
+def test_what_ships_says_where_it_is_from() -> None:
+    shipped = published.references()
+    assert len(shipped) >= 2
+    for one in shipped:
+        assert all((one.title, one.hardware, one.caveats, one.studies))
+    points = [p for one in shipped for p in one.point]
+    assert {Direction.MORE, Direction.LESS} <= {p.expected for p in points}
+
+
+def test_the_page_has_a_section_where_there_is_something_to_say(tmp_path: Path) -> None:
+    folder = campaign(tmp_path / "c", 1.4)
+    page = write_report(compare(load(folder)), tmp_path / "out", 0.01)[0].read_text()
+    assert '<h2 id="published">' in page
+    assert "Bjørling et al." in page
+    write_campaign(tmp_path / "n", levels=("btrfs", "zlfs"), series=False, repetitions=1)
+    page = write_report(compare(load(tmp_path / "n")), tmp_path / "none", 0.01)[0].read_text()
+    assert 'id="published"' not in page

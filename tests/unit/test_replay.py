@@ -1,0 +1,280 @@
+"""zonelab replay on captured output of zlfs-replay: metrics, grid, campaign, refusals."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import lzma
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from analysis.compare import compare
+from analysis.load import load, load_pool
+from analysis.render import render
+from harness.cli.main import main
+from harness.errors import HostError, ToolFailed, UsageError
+from harness.replay import grid, sources
+from harness.run import recompute, replayed
+from harness.store import checksums, rundir
+from harness.store.campaign import CampaignPaths
+from harness.store.result import Status
+from harness.store.spec import DeviceKind
+from harness.tools import zlfs_replay
+
+FIXTURES = Path(__file__).parents[1] / "fixtures" / "zlfs_replay"
+TRACE = FIXTURES / "trace"
+
+# Answers like zlfs-replay from what it printed once; what nobody captured it does not know.
+FAKE = f"""#!/usr/bin/env python3
+import sys
+from pathlib import Path
+named = {{
+    ("--info",): "info", (): "recorded", ("--own-rules",): "own",
+    ("--zone-capacity=524288", "--finish-occupancy-pct=0"): "threshold-0",
+    ("--zone-capacity=2097152", "--finish-occupancy-pct=70"): "few",
+    ("--zone-capacity=2097152", "--finish-occupancy-pct=0"): "few",
+    ("--zone-capacity=524288", "--finish-occupancy-pct=70"): "recorded",
+    ("--zones=16", "--finish-occupancy-pct=0"): "full",
+}}
+folder = Path({str(FIXTURES)!r})
+if Path(sys.argv[1]).read_bytes() != (folder / "trace").read_bytes():
+    sys.stderr.write((folder / "refused.err").read_text())
+    sys.exit(3)
+print((folder / (named[tuple(sys.argv[2:])] + ".json")).read_text(), end="")
+"""
+
+
+@pytest.fixture(autouse=True)
+def program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = tmp_path / "native"
+    folder.mkdir()
+    fake = folder / "zlfs-replay"
+    fake.write_text(FAKE)
+    fake.chmod(0o755)
+    monkeypatch.setenv("ZONELAB_NATIVE", str(folder))
+    monkeypatch.chdir(tmp_path)
+
+
+def captured(name: str) -> zlfs_replay.Replayed:
+    return zlfs_replay.parse((FIXTURES / f"{name}.json").read_text())
+
+
+def test_metrics_are_those_of_the_recorded_ledger() -> None:
+    ledger = json.loads((FIXTURES / "info.json").read_text())["mounts"][0]["recorded"]
+    found = {key: metric.value for key, metric in replayed.metrics(captured("recorded")).items()}
+    assert found["run.pad_threshold"] == ledger["finishes"]["threshold"]["given_up"] > 0
+    assert found["run.finishes_threshold"] == ledger["finishes"]["threshold"]["count"] > 0
+    assert found["run.zone_resets"] == sum(ledger["resets"].values())
+    device = sum(part["payload"] + part["pad"] for part in ledger["written"].values())
+    assert found["run.device_written"] == device
+    assert found["run.wa_pad"] == (device + found["run.pad_bytes"]) / device
+    space = ledger["space"]
+    assert found["run.sa_host"] == (device + space["garbage"]) / device
+    assert found["run.live_bytes"] == space["live"]
+    assert 70 <= (found["run.finish_occupancy_p10"] or 0) <= 100  # none below the threshold
+    assert "run.finish_seconds" not in found  # nothing was timed
+
+
+def test_cold_mounts_count_in_sa_host_and_wear_alone() -> None:
+    one = captured("recorded")
+    cold = json.loads(json.dumps(one.mounts[0]))
+    for cause, part in cold["written"].items():
+        if cause != "metadata":
+            part.update(payload=0, pad=0)
+    cold["written"]["import"]["payload"] = 10**9
+    both = replayed.metrics(
+        zlfs_replay.Replayed(
+            one.setting, one.counterfactual, one.rules, (cold, *one.mounts), one.wear, None, ""
+        )
+    )
+    alone = replayed.metrics(one)
+    assert both["run.device_written"] == alone["run.device_written"]
+    assert (both["run.sa_host"].value or 0) < (alone["run.sa_host"].value or 0)
+
+
+def test_an_infeasible_setting_has_arithmetic_and_no_metrics() -> None:
+    one = captured("full")
+    assert replayed.metrics(one) == {}
+    (why,) = grid.sentence(one)
+    space = (one.infeasible or {})["space"]
+    kinds = ("live", "pad", "garbage", "given_up", "free")
+    assert sum(space[kind] for kind in kinds) == space["capacity"]
+    assert f"{space['capacity'] / 2**20:.0f} MiB = {space['live'] / 2**20:.1f} live" in why
+    assert next(grid.sentence(captured("few"))) == "12 zones of 2 MiB; zlfs needs 16"
+
+
+def test_differences_from_the_ledger_are_named() -> None:
+    document = json.loads((FIXTURES / "recorded.json").read_text())
+    assert zlfs_replay.parse(json.dumps(document)).differences == ()
+    document["mounts"][0]["differences"] = ["/resets/data"]
+    assert zlfs_replay.parse(json.dumps(document)).differences == ("mount 1: /resets/data",)
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{}", '{"schema_version": 2}', '{"schema_version": 1}'])
+def test_other_output_is_refused(text: str) -> None:
+    with pytest.raises(ToolFailed, match="zlfs-replay printed"):
+        zlfs_replay.parse(text)
+
+
+def run(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, str, str]:
+    code = main(["replay", *words])
+    out, err = capsys.readouterr()
+    return code, out, err
+
+
+def test_the_recorded_setting_is_played_without_options(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    code, out, err = run(capsys, str(TRACE), "--format", "json")
+    assert code == 0
+    (row,) = json.loads(out)
+    assert (row["label"], row["status"], row["finish_occupancy_pct"]) == ("recorded", "ok", 70)
+    assert "1/1 settings" in err
+
+
+def test_own_rules_are_not_called_recorded(capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, _ = run(capsys, str(TRACE), "--own-rules", "--format", "json")
+    assert (code, json.loads(out)[0]["label"]) == (0, "own-rules")
+
+
+GRID = ("--finish_occupancy_pct", "0,70", "--zone_capacity", "512KiB,2MiB", "--jobs", "2")
+
+
+def test_a_grid_in_order_infeasible_settings_included(capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, _ = run(capsys, str(TRACE), *GRID, "--format", "csv")
+    assert code == 0
+    rows: list[dict[str, Any]] = [*csv.DictReader(io.StringIO(out))]
+    assert [row["status"] for row in rows] == ["ok", "ok", "infeasible", "infeasible"]
+    assert rows[0]["label"] == "counterfactual"
+    assert int(rows[0]["pad_bytes"]) > int(rows[1]["pad_bytes"])
+    assert rows[2]["pad_bytes"] == ""
+    assert rows[2]["why"] == "12 zones of 2 MiB; zlfs needs 16"
+    code, out, _ = run(capsys, str(TRACE), *GRID)
+    assert code == 0
+    assert "0.5 MiB" in out
+
+
+def test_a_campaign_is_labelled_and_verified(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    code, _, err = run(capsys, str(TRACE), *GRID, "--campaign", "mine")
+    assert code == 0
+    assert "results/mine" in err
+    found = load(tmp_path / "results" / "mine")
+    assert found.replayed
+    assert found.emulated  # no time is a result
+    assert {run.result.device.kind for run in found.runs} == {DeviceKind.REPLAYED}
+    ended = {run.name: run.result.status for run in found.runs}
+    assert [*ended.values()].count(Status.SKIPPED) == 2
+    assert found.missing == ()
+    paths = CampaignPaths(tmp_path / "results" / "mine")
+    assert recompute.problems(paths) == []
+    text = render(compare(found), "table", None)
+    assert "replayed from a recorded trace" in text
+    assert main(["report", "mine"]) == 0
+    page = (tmp_path / "results/mine/report/index.html").read_text()
+    assert "replayed, not run" in page
+    # A number that the replay does not bear out is found.
+    folder = next(run.path for run in found.runs if run.ok)
+    result = json.loads((folder / "result.json").read_text())
+    result["metrics"]["run.pad_bytes"]["value"] += 1
+    (folder / "result.json").write_text(json.dumps(result))
+    assert any("run.pad_bytes" in line for line in recompute.problems(paths))
+    # Nothing is overwritten.
+    code, _, err = run(capsys, str(TRACE), "--campaign", "mine")
+    assert (code, "exists already" in err) == (2, True)
+
+
+def test_replays_and_runs_are_never_mixed_unseen(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    assert run(capsys, str(TRACE), *GRID, "--campaign", "a")[0] == 0
+    assert run(capsys, str(TRACE), *GRID, "--campaign", "b")[0] == 0
+    # As if the second had been run.
+    for name in ("run.json", "result.json"):
+        for path in (tmp_path / "results/b").rglob(name):
+            path.write_text(path.read_text().replace('"replayed"', '"emulated"'))
+    for folder in rundir.completed(tmp_path / "results/b/hosts/replayed/runs"):
+        sums = folder / "SHA256SUMS"
+        sums.unlink()
+        checksums.write(folder)
+    pool = load_pool([tmp_path / "results/a", tmp_path / "results/b"])
+    text = render(compare(pool), "table", None)
+    assert "replayed from a recorded trace" in text
+    assert "device kind" in text
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("nowhere",), "neither a trace nor a run's directory"),
+        ((str(TRACE), "--finish_occupancy_pct", "a"), "--finish_occupancy_pct 'a'"),
+        ((str(TRACE), "--finish_occupancy_pct", "1,1"), "there twice"),
+        ((str(TRACE), "--zone_capacity", "5 parsecs"), "--zone_capacity"),
+        ((str(TRACE), "--jobs", "0"), "--jobs 0"),
+        ((str(TRACE), "--campaign", "a/b"), "cannot name a campaign"),
+        ((str(TRACE), "--finish_occupancy_pct", "1", "--finish_remaining_pct", "2"), "one thing"),
+    ],
+)
+def test_bad_input_is_one_line_and_a_hint(
+    capsys: pytest.CaptureFixture[str], words: tuple[str, ...], said: str
+) -> None:
+    code, out, err = run(capsys, *words)
+    assert (code, out) == (2, "")
+    assert err.startswith("zonelab: ")
+    assert said in err.splitlines()[0]
+    assert err.splitlines()[1].startswith("hint: ")
+
+
+def test_a_damaged_trace_is_refused_in_its_words(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    half = tmp_path / "half"
+    half.write_bytes(TRACE.read_bytes()[:1000])
+    code, _, err = run(capsys, str(half))
+    assert code == 2
+    assert "zonelab: zlfs-replay: unfinished" in err
+
+
+def test_a_run_without_a_trace_says_so(tmp_path: Path) -> None:
+    example = Path(__file__).parents[2] / "results" / "example" / "hosts"
+    folder = next(example.glob("*/runs/zlfs*"))
+    if (folder / f"{sources.TRACE}.xz").exists():
+        pytest.skip("the example campaign has traces by now")
+    with (
+        pytest.raises(UsageError, match=r"has no raw/allocations\.trace"),
+        sources.opened([folder]),
+    ):
+        pass
+
+
+def test_packed_traces_are_unpacked(tmp_path: Path) -> None:
+    path = tmp_path / "trace.xz"
+    path.write_bytes(lzma.compress(TRACE.read_bytes()))
+    with sources.opened([path]) as (found,):
+        assert found.trace.read_bytes() == TRACE.read_bytes()
+        assert found.recorded.events > 100
+    assert not found.trace.exists()
+    path.write_bytes(b"nothing of the kind")
+    with pytest.raises(UsageError, match="cannot be read"), sources.opened([path]):
+        pass
+
+
+def test_where_the_program_is(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    assert zlfs_replay.program() == tmp_path / "native" / "zlfs-replay"
+    monkeypatch.setenv("ZONELAB_NATIVE", str(tmp_path / "elsewhere"))
+    monkeypatch.setenv("PATH", str(tmp_path))
+    built = tmp_path / "built"
+    monkeypatch.setattr(zlfs_replay, "_BUILT", built)
+    with pytest.raises(HostError) as refused:
+        zlfs_replay.program()
+    assert "make build/native-release" in refused.value.hint
+    built.touch()
+    assert zlfs_replay.program() == built
+
+
+def test_the_bar() -> None:
+    assert grid.bar(11, 33, 2.0) == "[########................] 11/33 settings, 2.0 s, 4 s to go"

@@ -1,0 +1,95 @@
+"""The report for a pull request and for a paper."""
+
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from analysis import latex
+from harness.cli.main import main
+from harness.store.spec import DeviceKind, Reason
+from tests.fixtures.campaigns import write_campaign
+
+SKIPPED = {"xfs": Reason("kernel-too-old", "the kernel has no <zoned> xfs | yet")}
+
+
+def printed(folder: Path, form: str, capsys: pytest.CaptureFixture[str]) -> str:
+    capsys.readouterr()
+    assert main(["report", str(folder), "--format", form]) == 0
+    assert not (folder / "report").exists()
+    return capsys.readouterr().out
+
+
+PAPER = r"""\documentclass{article}
+\usepackage[T1]{fontenc}
+\usepackage{textcomp}
+\usepackage{booktabs}
+\begin{document}
+\input{tables}
+\end{document}
+"""
+
+
+def test_markdown_has_the_answer_first_and_whole_tables(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = write_campaign(tmp_path / "c", skipped=SKIPPED)
+    text = printed(folder, "md", capsys)
+    assert text.startswith("## Which integration level writes least")
+    assert text.index("**better**") < text.index("| level |")
+    assert "> **emulated device: times are not a result**" in text
+    assert "the kernel has no &lt;zoned> xfs \\| yet" in text
+    for table in re.findall(r"(?:^\|.*\n?)+", text, flags=re.MULTILINE):
+        lines = table.strip().splitlines()
+        assert len({len(re.findall(r"(?<!\\)\|", line)) for line in lines}) == 1, lines[0]
+    assert text.count("<details>") == text.count("</details>") > 2
+
+
+@pytest.mark.skipif(not shutil.which("pdflatex"), reason="pdflatex is not installed")
+def test_a_paper_compiles_with_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = write_campaign(tmp_path / "c", skipped=SKIPPED)
+    (tmp_path / "tables.tex").write_text(printed(folder, "tex", capsys))
+    (tmp_path / "paper.tex").write_text(PAPER)
+    compiler = ["pdflatex", "-interaction=nonstopmode", "-halt-on-error", "paper.tex"]
+    done = subprocess.run(compiler, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout[-2000:]
+    assert (tmp_path / "paper.pdf").read_bytes().startswith(b"%PDF")
+
+
+def test_latex_is_balanced_and_escaped(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = write_campaign(tmp_path / "c", skipped=SKIPPED)
+    text = printed(folder, "tex", capsys)
+    begun = re.findall(r"\\begin\{(\w+)\}", text)
+    assert sorted(begun) == sorted(re.findall(r"\\end\{(\w+)\}", text))
+    assert begun.count("table") >= 3
+    assert text.count("times are not a result") == begun.count("table")
+    for table in text.split(r"\begin{tabular}{")[1:]:
+        columns, _, body = table.partition("}")
+        for line in body.split(r"\end{tabular}")[0].splitlines():
+            if line.endswith(r"\\"):
+                assert len(re.findall(r"(?<!\\)&", line)) == len(columns) - 1, line
+    assert r"overwrite.write\_amplification" in text
+    assert "tab:c-verdicts" in text
+    uncommented = re.sub(r"^% .*$", "", text, flags=re.MULTILINE)
+    assert not re.search(r"(?<!\\)[%#_$](?!\\)", uncommented.replace("$-$", ""))
+
+
+def test_tables_of_a_drive_have_no_watermark(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = write_campaign(tmp_path / "c", kind=DeviceKind.HARDWARE)
+    for form in ("md", "tex"):
+        assert "not a result" not in printed(folder, form, capsys)
+
+
+def test_every_special_character_is_escaped() -> None:
+    assert latex.escape(r"50 % of a_b & {c} \ µs") == (
+        r"50 \% of a\_b \& \{c\} \textbackslash{} \textmu{}s"
+    )
+
+
+def test_output_belongs_to_the_page(tmp_path: Path) -> None:
+    folder = write_campaign(tmp_path / "c", repetitions=1, series=False)
+    assert main(["report", str(folder), "--format", "md", "--output", str(tmp_path / "x")]) == 2

@@ -1,0 +1,376 @@
+"""Tenants of a mix: what they lose, how fairly, what is theirs, who is named (SYNTHETIC runs)."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from analysis import render
+from analysis.compare import compare
+from analysis.load import RunRecord, load
+from analysis.report import write_report
+from analysis.tenants import aligned, attribution, fairness, recovery, usage
+from analysis.tenants.aligned import Line
+from analysis.tenants.attribution import Observed, Peak
+from analysis.tenants.mix import Mix, mixes, read
+from analysis.tenants.recovery import Burst
+from harness.errors import RunFailed
+from harness.store import checksums
+from harness.store.result import Status
+from harness.store.spec import DeviceKind
+from tests.fixtures.campaigns import with_status, write_campaign
+from tests.fixtures.tenants import BEGAN, HEADER, PAIR, Made, write_tenants
+
+SHARED = "hosts/rig/runs/zlfs-mix-shared--r01"
+
+
+def mix_of(folder: Path) -> Mix:
+    (found,) = mixes(load(folder).latest)
+    return found
+
+
+def changed(folder: Path, change: Callable[[Path], None], run: str = SHARED) -> RunRecord:
+    """Change files of a run and return it."""
+    change(folder / run)
+    checksums.write(folder / run)
+    return next(one for one in load(folder).runs if one.path == folder / run)
+
+
+def retold(folder: Path, **fields: object) -> RunRecord:
+    """Give the first shared run's tenants other fields, tenant by tenant."""
+
+    def change(path: Path) -> None:
+        told = json.loads((path / "raw/tenants.json").read_text())
+        for index, one in enumerate(told["tenants"]):
+            one.update({name: values[index] for name, values in fields.items()})  # type: ignore[index]
+        (path / "raw/tenants.json").write_text(json.dumps(told))
+
+    return changed(folder, change)
+
+
+@pytest.mark.parametrize(
+    ("shares", "index"),
+    [([1, 1, 1], 1.0), ([0.3, 0.3], 1.0), ([1, 0], 0.5), ([1, 0, 0, 0], 0.25), ([2, 1], 0.9)],
+)
+def test_jains_index(shares: list[float], index: float) -> None:
+    assert fairness.jain(shares) == pytest.approx(index)
+
+
+def test_slowdowns_are_against_alone_in_the_same_block(tmp_path: Path) -> None:
+    mix = mix_of(write_tenants(tmp_path / "c", noise=0.0))
+    found = {(one.tenant, one.column): one.estimate for one in fairness.slowdowns(mix)}
+    assert found["victim", "throughput"].center == pytest.approx(2.5)
+    assert found["victim", "p99"].center == pytest.approx(2.5)
+    assert found["victim", "p99.9"].center == pytest.approx(2.5**1.5)
+    assert found["aggressor", "throughput"].center == pytest.approx(1.2)
+    noisy = fairness.slowdowns(mix_of(write_tenants(tmp_path / "n", blocks=5)))
+    for one in noisy:
+        low, high = one.estimate.low, one.estimate.high
+        true = {made.name: made.slowdown for made in PAIR}[one.tenant]
+        assert one.estimate.method.value == "paired t"
+        if one.column != "p99.9":
+            assert low is not None and high is not None and low < true < high  # noqa: PT018
+
+
+def test_numbers_of_the_whole_mix(tmp_path: Path) -> None:
+    mix = mix_of(write_tenants(tmp_path / "c", noise=0.0))
+    maximum, index, worth, device = fairness.indexes(mix)
+    assert maximum.center == pytest.approx(2.5)
+    x = [1 / 1.2, 1 / 2.5]
+    assert index.center == pytest.approx(fairness.jain(x))
+    assert worth.center == pytest.approx(sum(x))
+    # The devices move in proportion to operations, so to 4000 / 1.2 + 900 / 2.5 against 4000.
+    assert device.center == pytest.approx((4000 / 1.2 + 900 / 2.5) / 4000, rel=1e-3)
+    assert [one.n for one in (maximum, index, worth, device)] == [3] * 4
+
+
+def test_who_is_meant_to_have_less_may_have_less(tmp_path: Path) -> None:
+    made = (Made("a", (0, 192), slowdown=1.5, weight=2.0), Made("b", (192, 192), slowdown=3.0))
+    assert fairness.indexes(mix_of(write_tenants(tmp_path / "c", made, noise=0.0)))[
+        1
+    ].center == pytest.approx(1.0)
+
+
+def test_a_block_without_one_of_its_runs_is_left_out(tmp_path: Path) -> None:
+    folder = write_tenants(tmp_path / "c")
+
+    def failed(path: Path) -> None:
+        result = json.loads((path / "result.json").read_text())
+        result["status"] = "failed"
+        (path / "result.json").write_text(json.dumps(result))
+
+    changed(folder, failed, "hosts/rig/runs/zlfs-mix-solo-victim--r02")
+    mix = mix_of(folder)
+    assert [one.n for one in fairness.indexes(mix)] == [2] * 4
+    (slow,) = [one for one in fairness.slowdowns(mix)
+               if (one.tenant, one.column) == ("victim", "throughput")]  # fmt: skip
+    assert (slow.estimate.n_base, slow.estimate.n_level) == (3, 2)
+
+
+def test_open_loops_count_from_the_intended_start(tmp_path: Path) -> None:
+    folder = write_tenants(tmp_path / "c", noise=0.0)
+    for run in sorted(folder.glob("hosts/rig/runs/*")):
+
+        def intend(path: Path) -> None:
+            result = json.loads((path / "result.json").read_text())
+            shared = "shared" in path.name
+            if "victim.overwrite.latency_p99" in result["metrics"]:
+                result["metrics"]["victim.overwrite.intended_latency_p99"] = {
+                    "value": 9000.0 if shared else 1000.0, "unit": "us",
+                }  # fmt: skip
+            (path / "result.json").write_text(json.dumps(result))
+
+        changed(folder, intend, str(run.relative_to(folder)))
+    found = {(one.tenant, one.column): one for one in fairness.slowdowns(mix_of(folder))}
+    assert found["victim", "p99"].metric == "intended_latency_p99"
+    assert found["victim", "p99"].estimate.center == pytest.approx(9.0)
+    assert found["aggressor", "p99"].metric == "latency_p99"
+
+
+def test_commands_belong_to_who_has_the_zone(tmp_path: Path) -> None:
+    folder = write_tenants(tmp_path / "c", effect=0.0)
+    end = BEGAN + 60
+    mib = 1024**2
+    lines = [
+        "1.0,nvme0n2,,reset-all,1,0,python3,,",
+        f"{BEGAN - 5},nvme0n2,200,first-write,,0,,,",
+        f"{BEGAN + 5},nvme0n2,200,finish,1,0,w,{4 * mib},{2 * mib}",  # half of it before all began
+        f"{BEGAN + 6},nvme0n2,200,reset,1,0,w,{4 * mib},",
+        f"{BEGAN + 7},nvme0n2,200,finish,1,5,w,,",  # refused
+        f"{BEGAN + 8},nvme0n2,3,first-write,,0,,,",
+        f"{BEGAN + 9},nvme0n2,3,last-write,,0,,,",
+        f"{BEGAN + 10},nvme0n2,3,finish,1,0,w,{6 * mib},0",  # full already
+        f"{end + 1},nvme0n2,3,reset,1,0,w,{6 * mib},",  # after the end
+        f"{BEGAN + 11},nvme0n2,4,first-write,,0,,,",  # never reset: its bytes are the table's
+        f"{BEGAN + 12},nvme0n2,4,last-write,,0,,,",
+        f"{BEGAN + 13},nvme0n2,4,fin",  # the runner was killed here
+    ]
+    table = "zone,written,zeroed,appended,opens,closes,finishes,resets\n" + "".join(
+        f"{zone},{size},0,0,0,0,0,0\n" for zone, size in ((200, 4 * mib), (3, 6 * mib), (4, mib))
+    )
+
+    def change(path: Path) -> None:
+        (path / "series/zone_commands.csv").write_text(HEADER + "\n".join(lines) + "\n")
+        (path / "raw/zones_traced.csv").write_text(table)
+
+    aggressor, victim = usage.uses(changed(folder, change))
+    assert (aggressor.tenant, aggressor.finishes, aggressor.resets) == ("aggressor", 1, 1)
+    assert aggressor.written == pytest.approx(2 * mib)
+    assert (victim.tenant, victim.finishes, victim.resets) == ("victim", 0, 0)
+    assert victim.written == pytest.approx(7 * mib)
+
+
+def test_a_device_of_its_own_is_counted_by_the_kernel(tmp_path: Path) -> None:
+    folder = write_tenants(tmp_path / "c")
+    run = retold(folder, device=["/dev/nvme0n2", "/dev/nvme0n3"], zones=[None, None])
+    aggressor, victim = usage.uses(run)
+    assert aggressor.written == pytest.approx(60 * 4000 * (4000 / 1.2 + 900 / 2.5), rel=1e-3)
+    assert victim.written is None  # no such column: not 0
+
+
+def test_of_two_in_one_file_system_nobody_can_tell(tmp_path: Path) -> None:
+    run = retold(write_tenants(tmp_path / "c"), zones=[None, None])
+    assert [(one.written, one.finishes, one.resets) for one in usage.uses(run)] == [(None,) * 3] * 2
+    together = read(run)
+    assert together is not None
+    assert all(not one.times for one in aligned.events(run, together))
+
+
+def test_an_untraced_run_has_no_counts(tmp_path: Path) -> None:
+    run = changed(
+        write_tenants(tmp_path / "c"), lambda p: (p / "series/zone_commands.csv").unlink()
+    )
+    assert [(one.finishes, one.resets) for one in usage.uses(run)] == [(None, None)] * 2
+
+
+def test_the_last_part_of_an_interval_is_no_sample(tmp_path: Path) -> None:
+    path = tmp_path / "a.csv"
+    path.write_text("t,operations\n1.0,100\n2.0,100\n3.0,90\n3.2,20\n")
+    found = aligned.series(path, "a")
+    assert found is not None
+    assert list(found.throughput) == [100, 100, 90]
+    assert found.latency[2] == pytest.approx(1e6 / 90)
+    assert found.source == "time per operation"
+    path.write_text("t,operations\n1.0,100\n")
+    assert aligned.series(path, "a") is None
+
+
+def series(rates: list[float]) -> Line:
+    rate = np.array(rates)
+    return Line("a", np.arange(1.0, len(rates) + 1), rate, 1e6 / np.maximum(rate, 1), "")
+
+
+def test_bursts_are_what_is_between_quiet_times() -> None:
+    one = series([0, 0, 90, 100, 80, 0, 0, 0, 95, 100, 90])
+    assert recovery.bursts(one, ended=20.0) == [Burst(2.0, 5.0), Burst(8.0, 11.0)]
+    assert recovery.bursts(one, ended=11.0) == [Burst(2.0, 5.0)]  # busy until all ended
+    assert recovery.bursts(series([100] * 30), ended=30.0) == []
+    assert recovery.bursts(series([0] * 5), ended=30.0) == []
+
+
+@pytest.mark.parametrize(
+    ("after", "seconds"), [([100] * 6, 0.0), ([50, 50, 100, 100, 100, 100, 100], 2.0),
+                           ([50] * 8, None)]
+)  # fmt: skip
+def test_recovery_is_until_it_stays_back(after: list[float], seconds: float | None) -> None:
+    one = series([100] * 5 + [40] * 5 + after)
+    lost, found = recovery.recover(one, Burst(5.0, 10.0), 100.0)
+    assert lost == pytest.approx(0.6)
+    assert found == seconds
+
+
+def test_a_tenant_that_stops_early_is_recovered_from(tmp_path: Path) -> None:
+    made = (Made("burst", (0, 192), start=20, stop=40), Made("steady", (192, 192)))
+    found = recovery.recoveries(mix_of(write_tenants(tmp_path / "c", made)))
+    assert {(one.tenant, one.burst_of) for one in found} == {("steady", "burst")}
+    assert all(BEGAN + 15 <= one.burst.begin < one.burst.end <= BEGAN + 40 for one in found)
+
+
+def steps(n: int, *high: int) -> np.ndarray:
+    rng = np.random.default_rng(1)
+    values = np.exp(0.01 * rng.normal(size=n))  # less than what a peak needs at least
+    values[list(high)] *= 8
+    return values
+
+
+def test_peaks_are_excursions_and_drift_is_none() -> None:
+    values = steps(60, 10, 30, 31)
+    values[31] *= 2
+    assert attribution.peaks(values) == [Peak(10, 10), Peak(30, 31)]
+    rising = steps(60, 40) * np.exp(np.linspace(0, 3, 60))
+    assert [peak.first for peak in attribution.peaks(rising)] == [40]
+    assert attribution.peaks(np.full(60, 5.0)) == []
+    assert attribution.peaks(steps(14, 3)) == []
+    late = np.concatenate((np.full(20, np.nan), steps(40, 10), np.full(5, np.nan)))
+    assert [peak.first for peak in attribution.peaks(late)] == [30]
+
+
+def test_events_before_peaks_are_named_and_others_are_not() -> None:
+    at = (7, 19, 33, 48, 61, 75)
+    before = np.zeros(90)
+    before[[moment - 1 for moment in at]] = 1
+    elsewhere = np.zeros(90)
+    elsewhere[[3, 14, 26, 41, 55, 69]] = 1
+    latency = steps(90, *at)
+    quiet = Observed(np.full(90, 5.0), {"guilty": {"reset": before}, "innocent": {}})
+    found = {
+        one.name: one
+        for one in attribution.attribute({
+            "victim": [Observed(latency, {"guilty": {"reset": before, "gc": elsewhere},
+                                          "innocent": {"reset": elsewhere}})] * 2,
+            "idle": [quiet] * 2,
+        })
+    }  # fmt: skip
+    (one,) = [one for one in found["guilty"].findings if one.tenant == "victim"]
+    assert found["guilty"].named
+    assert (one.kind, one.peaks, one.with_events, one.named) == ("reset", 12, 12, True)
+    assert one.expected < 4
+    assert not found["innocent"].named
+    (idle,) = [one for one in found["guilty"].findings if one.tenant == "idle"]
+    assert (idle.peaks, idle.p_value, idle.named) == (0, None, False)
+
+
+def test_without_events_nobody_is_tested() -> None:
+    (one,) = attribution.attribute({"a": [Observed(steps(60, 5, 20, 40), {"b": {}})]})
+    assert (one.named, one.whole.p_value, one.whole.peaks) == (False, None, 3)
+    assert attribution.attribute({"a": [], "b": []}) == []
+
+
+def test_the_report_says_it_in_words_and_numbers(tmp_path: Path) -> None:
+    folder = write_tenants(tmp_path / "c")
+    page, _ = write_report(compare(load(folder)), tmp_path / "out", 0.01)
+    text = page.read_text()
+    assert '<h2 id="tenants">Tenants</h2>' in text
+    assert "victim loses most: its throughput alone is" in text
+    assert "aggressor is named:" in text
+    assert "come with its zone resets" in text
+    assert {path.stem for path in (tmp_path / "out/tables").glob("tenants-*")} == {
+        f"tenants-{name}" for name in ("fairness", "slowdown", "use", "recovery", "blame")
+    }
+    svg = (tmp_path / "out/figures/tenants-blame.svg").read_text()
+    assert "whose peaks" in svg
+    assert not write_report(compare(load(folder)), tmp_path / "out", 0.01)[1]  # the same bytes
+
+
+def test_emulated_times_are_not_a_result(tmp_path: Path) -> None:
+    folder = write_tenants(tmp_path / "c", kind=DeviceKind.EMULATED)
+    page, _ = write_report(compare(load(folder)), tmp_path / "out", 0.01)
+    assert "Times on an emulated device are not a result; what they would say:" in page.read_text()
+    rows = (tmp_path / "out/tables/tenants-slowdown.csv").read_text().splitlines()[1:]
+    assert rows
+    assert all(row.endswith(",not a result") for row in rows)
+    for name in ("slowdown", "series", "blame"):
+        assert (
+            "emulated: not a result" in (tmp_path / f"out/figures/tenants-{name}.svg").read_text()
+        )
+
+
+def test_a_fair_mix_is_called_none_of_it(tmp_path: Path) -> None:
+    made = (Made("a", (0, 192)), Made("b", (192, 192)))
+    folder = write_tenants(tmp_path / "c", made, effect=0.0, noise=0.001)
+    page, _ = write_report(compare(load(folder)), tmp_path / "out", 0.01)
+    text = page.read_text()
+    assert "a: no loss of throughput shown" in text
+    assert "Nobody is named" in text
+    assert "loses" not in text[text.index('id="tenants"') :].split("<h2")[0]
+
+
+def test_tenants_are_held_against_themselves_alone(tmp_path: Path) -> None:
+    """Not against whatever cell is the baseline, which lacks the other tenants' metrics."""
+    comparison = compare(load(write_tenants(tmp_path / "c")))
+    page, _ = write_report(comparison, tmp_path / "out", 0.01)
+    text = page.read_text(encoding="utf-8")
+    assert "Each tenant is held against itself alone." in text
+    assert 'id="verdicts"' not in text
+    table = render.to_table(comparison)
+    assert re.search(r"slowdown of victim, p99: [\d.]+ \([\d.]+ \.\. [\d.]+\), n \d", table)
+    assert "NOT COMPARABLE" not in table
+
+
+def test_a_mix_that_never_shared_says_that_nothing_could_be_compared(tmp_path: Path) -> None:
+    campaign = load(write_tenants(tmp_path / "c", blocks=1))
+    failed = tuple(
+        replace(run, result=with_status(run.result, Status.FAILED))
+        if run.result.factors["mix"] == "shared" else run
+        for run in campaign.runs
+    )  # fmt: skip
+    table = render.to_table(compare(replace(campaign, runs=failed)))
+    assert "Nothing could be compared: no run in which tenants share a drive is ok." in table
+
+
+def test_other_campaigns_have_no_such_section(tmp_path: Path) -> None:
+    folder = write_campaign(tmp_path / "c", repetitions=2)
+    page, _ = write_report(compare(load(folder)), tmp_path / "out", 0.01)
+    assert 'id="tenants"' not in page.read_text()
+
+
+def test_without_series_there_are_sentences(tmp_path: Path) -> None:
+    folder = write_tenants(tmp_path / "c", blocks=1)
+
+    def bare(path: Path) -> None:
+        for file in path.glob("series/*.csv"):
+            file.unlink()
+
+    for run in sorted(folder.glob("hosts/rig/runs/*")):
+        changed(folder, bare, str(run.relative_to(folder)))
+    page, _ = write_report(compare(load(folder)), tmp_path / "out", 0.01)
+    text = page.read_text()
+    assert "No shared run has a series of any tenant." in text
+    assert "in too few blocks." in text
+
+
+@pytest.mark.parametrize(
+    "text", ["{", "[]", '{"schema_version": 9, "began": 1, "ended": 2, "tenants": []}',
+             '{"schema_version": 1, "began": 1, "ended": 2, "tenants": [{"name": "a"}]}']
+)  # fmt: skip
+def test_a_damaged_list_of_tenants_is_named(tmp_path: Path, text: str) -> None:
+    folder = write_tenants(tmp_path / "c", blocks=1)
+    changed(folder, lambda path: (path / "raw/tenants.json").write_text(text) and None)
+    with pytest.raises(RunFailed, match=r"mix-shared--r01/raw/tenants\.json"):
+        mixes(load(folder).latest)

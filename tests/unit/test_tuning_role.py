@@ -1,0 +1,131 @@
+"""``roles/tuning`` with the real ansible: settings in a scratch folder, system programs faked."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+
+ROOT = Path(__file__).parents[2]
+RECAP = re.compile(r"ok=\d+ +changed=(\d+) +unreachable=0 +failed=(\d+)")
+# Each keeps its state in files beside it: areas in use, timers at work, and what was asked.
+FAKES = {
+    "swapon": 'case "$1" in --show=NAME) cat {0}/swaps;; '
+    '*) grep -qx "$1" {0}/swaps && exit 255; echo "$1" >>{0}/swaps;; esac',
+    "swapoff": 'grep -vx "$1" {0}/swaps >{0}/new; mv {0}/new {0}/swaps',
+    "systemctl": 'case "$1" in list-units) shift 4; for t in "$@"; do '
+    'grep -x "$t" {0}/timers; done | sed "s/$/ loaded active waiting/";; '
+    'stop) grep -vx "$2" {0}/timers >{0}/new; mv {0}/new {0}/timers;; '
+    'start) grep -qx "$2" {0}/timers || echo "$2" >>{0}/timers;; esac; true',
+}
+
+
+class Machine:
+    """This machine as the role sees it.
+
+    Args:
+        folder: has the settings, the fakes and what the role saves.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        for name, body in FAKES.items():
+            program = folder / "bin" / name
+            program.parent.mkdir(exist_ok=True)
+            program.write_text(f"#!/bin/sh\n{body.format(folder)}\n")
+            program.chmod(0o755)
+        self.swaps, self.timers = folder / "swaps", folder / "timers"
+        self.swaps.write_text("/dev/sda2\n/swapfile\n")
+        self.timers.write_text("man-db.timer\nother.timer\n")
+        self.value, self.words = folder / "value", folder / "words"
+        self.value.write_text("60\n")
+        self.words.write_text("always [madvise] never\n")
+        self.tuning = {
+            "name": "own",
+            "settings": [
+                {"path": str(self.value), "value": "0"},
+                {"path": str(self.words), "value": "never"},
+                {"path": str(folder / "absent*"), "value": "1"},
+            ],
+            "swap": "off",
+            "timers": ["man-db.timer", "fstrim.timer"],
+        }
+        self.saved = folder / "state" / "saved"
+
+    def state(self) -> tuple[list[str], list[str], str, str]:
+        """Return swap areas, timers and the two settings as they are."""
+        lists = sorted(self.swaps.read_text().split()), sorted(self.timers.read_text().split())
+        return *lists, self.value.read_text().strip(), self.words.read_text().strip()
+
+    def play(self, *, restore: bool = False) -> int:
+        """Tune or restore; return how many tasks changed something."""
+        (self.folder / "own.yml").write_text(yaml.safe_dump(self.tuning))
+        part = {"tasks_from": "restore"} if restore else {}
+        task = {"ansible.builtin.import_role": {"name": "tuning"} | part}
+        play = self.folder / "play.yml"
+        play.write_text(json.dumps([{"hosts": "all", "gather_facts": False, "tasks": [task]}]))
+        variables = {
+            "zonelab_root": str(ROOT),
+            "zonelab_become": False,
+            "zonelab_state": str(self.folder / "state"),
+            "tuning_name": os.path.relpath(self.folder / "own", ROOT / "configs/tunings"),
+            "ansible_python_interpreter": sys.executable,
+        }
+        playbook = str(Path(sys.executable).with_name("ansible-playbook"))
+        done = subprocess.run(
+            [playbook, "-i", "localhost,", "-c", "local", str(play), "-e", json.dumps(variables)],
+            cwd=ROOT / "ansible",
+            env=os.environ
+            | {"PATH": f"{self.folder / 'bin'}:{os.environ['PATH']}", "ANSIBLE_PIPELINING": "1"},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        found = RECAP.search(done.stdout)
+        assert found, done.stdout + done.stderr
+        assert found[2] == "0", done.stdout
+        return int(found[1])
+
+
+@pytest.fixture
+def machine(tmp_path: Path) -> Machine:
+    return Machine(tmp_path)
+
+
+BEFORE = (["/dev/sda2", "/swapfile"], ["man-db.timer", "other.timer"], "60")
+
+
+def test_everything_is_saved_changed_and_put_back(machine: Machine) -> None:
+    assert machine.play() > 0
+    assert machine.state() == ([], ["other.timer"], "0", "never")
+    # A second play finds what an interrupted one left, and saves what was there before both.
+    assert machine.play() > 0
+    assert machine.state()[:3] == ([], ["other.timer"], "0")
+    stopped = json.loads((machine.saved / "stopped.json").read_text())
+    assert stopped == {"swaps": ["/dev/sda2", "/swapfile"], "timers": ["man-db.timer"]}
+    assert machine.play(restore=True) > 0
+    assert machine.state() == (*BEFORE, "madvise")
+    assert list(machine.saved.iterdir()) == []
+    assert machine.play(restore=True) == 0
+
+
+def test_none_changes_nothing(machine: Machine) -> None:
+    machine.tuning = yaml.safe_load((ROOT / "configs/tunings/none.yml").read_text())
+    assert machine.play() == 0
+    assert machine.state() == (*BEFORE, "always [madvise] never")
+    assert not machine.saved.exists()
+
+
+def test_what_came_back_by_itself_is_no_fault(machine: Machine) -> None:
+    """A reboot uses swap areas again and starts timers; the settings are then put back on top."""
+    machine.play()
+    machine.swaps.write_text("/swapfile\n/dev/sda2\n")
+    machine.timers.write_text("man-db.timer\nother.timer\n")
+    machine.play(restore=True)
+    assert machine.state()[:3] == BEFORE

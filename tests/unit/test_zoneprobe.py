@@ -1,0 +1,291 @@
+"""zoneprobe: its plan, its output, the metrics of it, its label (tests/fixtures/zoneprobe)."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from harness.errors import ConfigError, ToolFailed
+from harness.levels import LEVELS
+from harness.levels.base import LevelUp
+from harness.metrics import Kind, lookup
+from harness.observe import signatures
+from harness.plan import load, probe
+from harness.plan.expand import expand
+from harness.plan.probe_models import ProbeWorkload, ZoneProbe
+from harness.plan.reference import RIG, with_zones_of
+from harness.store.spec import Bytes, DeviceKind
+from harness.tools import zoneprobe as tool
+from harness.workloads import zoneprobe
+
+FIXTURES = Path(__file__).parents[1] / "fixtures" / "zoneprobe"
+STDOUT = (FIXTURES / "probe.stdout").read_text()
+REPORT = (FIXTURES / "probe.report.csv").read_text()
+# What the captured run was asked for.
+CAPTURED: dict[str, Any] = {
+    "occupancies": [0, "block", 50, 100],
+    "finish_occupancies": [0, 50, "all-but-block"],
+    "repeats": 3,
+    "first_writes": 4,
+    "write_size": 4096,
+    "fill_size": 131072,
+}
+CAPTURED_ZONE = 96 << 10
+
+
+def made(**changes: Any) -> ZoneProbe:
+    return load.build(ZoneProbe, CAPTURED | changes, "test")
+
+
+def shipped() -> ProbeWorkload:
+    workload = load.load_study("reset-history")[1]
+    assert isinstance(workload, ProbeWorkload)
+    return workload
+
+
+# --- plan ----------------------------------------------------------------------------------------
+
+
+def test_the_plan_tells_what_the_program_wrote() -> None:
+    device = replace(RIG.device, zone_capacity=Bytes(CAPTURED_ZONE), zones=12)
+    work = probe.work(made(), device, 300)
+    summary = tool.parse(STDOUT)
+    assert summary is not None
+    assert work.predicted.bytes_written == summary.bytes_written
+    assert work.phases[0].operations == summary.operations
+    assert isinstance(work.sizes, probe.ProbeSizes)
+    assert work.sizes.finishes == sum(len(one.finishes) for one in summary.treatments)
+
+
+def test_the_program_knows_every_flag_of_a_phase() -> None:
+    known = set(re.findall(r"--(\w+)", (FIXTURES / "help.txt").read_text()))
+    flags = set(probe.work(shipped().zones, RIG.device, 300).phases[0].flags)
+    assert flags <= known
+    assert known >= zoneprobe.RESERVED
+    assert not flags & zoneprobe.RESERVED
+
+
+def test_a_drive_takes_as_long_as_its_finishes() -> None:
+    drive = replace(
+        RIG.device,
+        kind=DeviceKind.HARDWARE,
+        zones=904,
+        zone_size=Bytes(2048 << 20),
+        zone_capacity=Bytes(1077 << 20),
+    )
+    work = probe.work(shipped().zones, drive, 300)
+    # 20 x (906 + 850 + 793 + 681 + 455 + 4 ms) and 78 zones at half of what it can: 74 s and 145 s.
+    assert 225 < work.predicted.seconds < 250
+    assert work.phases[0].timeout_seconds > 4 * work.predicted.seconds
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"occupancies": [5, 5]}, "must differ"),
+        ({"occupancies": []}, "at least 1"),
+        ({"occupancies": [101]}, "occupancies"),
+        ({"occupancies": ["half"]}, "occupancies"),
+        ({"write_size": "256KiB"}, "write_size"),
+        ({"fill_size": 0}, "fill_size"),
+        ({"repeats": 30_000}, "too many"),
+        ({"repeats": 0}, "repeats"),
+        ({"surprise": 1}, "surprise"),
+    ],
+)
+def test_what_cannot_be_asked_for(changes: dict[str, Any], words: str) -> None:
+    with pytest.raises(ConfigError, match=words):
+        made(**changes)
+
+
+@pytest.mark.parametrize(
+    ("device", "code"),
+    [
+        ({"zones": 4}, "too-few-zones"),
+        ({"zone_capacity": Bytes(4 * 4096)}, "does-not-fit"),
+        ({"logical_block_size": 8192}, "bad-field"),
+    ],
+)
+def test_devices_on_which_it_cannot_be_done(device: dict[str, Any], code: str) -> None:
+    with pytest.raises(ConfigError) as refused:
+        probe.work(made(), replace(RIG.device, **device), 300)
+    assert refused.value.code == code
+    assert refused.value.hint
+
+
+def test_levels_and_workloads_belong_together() -> None:
+    study, workload = load.load_study("reset-history")
+    other, database = load.load_study("smoke")
+    for wrong, work in ((other, workload), (study, database)):
+        with pytest.raises(ConfigError, match="is not for level"):
+            expand(wrong, work, [("rig", RIG)], "c")
+
+
+def test_factors_are_the_probes_numbers() -> None:
+    study, workload = load.load_study("reset-history")
+    varied = study.model_copy(update={"factors": {"first_writes": (1, 8), "scheduler": ("none",)}})
+    runs = expand(varied, workload, [("rig", RIG)], "c").hosts[0].runs
+    assert {run.phases[0].flags["first_writes"] for run in runs} == {1, 8}
+    unknown = study.model_copy(update={"factors": {"threads": (1,)}})
+    with pytest.raises(ConfigError, match="unknown factor 'threads'"):
+        expand(unknown, workload, [("rig", RIG)], "c")
+
+
+def test_zone_sizes_have_devices_of_their_own() -> None:
+    study, workload = load.load_study("reset-history")
+    host, sizes = with_zones_of([4 << 20, 16 << 20]), ("4MiB", "16MiB")
+    varied = study.model_copy(update={"factors": {"zone_size": sizes}})
+    runs = expand(varied, workload, [("rig", host)], "c").hosts[0].runs
+    assert {run.device.zone_size for run in runs} == {4 << 20, 16 << 20}
+    assert len({run.predicted.bytes_written for run in runs}) == 2  # shares of other capacities
+
+
+# --- output --------------------------------------------------------------------------------------
+
+
+def test_every_treatment_is_told() -> None:
+    summary = tool.parse(STDOUT)
+    assert summary is not None
+    assert [one.name for one in summary.treatments] == [
+        "fresh", "reset-0", "reset-block", "reset-50", "reset-100",
+        "finish-0", "finish-50", "finish-all-but-block",
+    ]  # fmt: skip
+    assert [one.occupied for one in summary.treatments[3:6]] == [48 << 10, 96 << 10, 0]
+    assert summary.zone_capacity == CAPTURED_ZONE
+
+
+def spoilt(**changes: Any) -> str:
+    return json.dumps(json.loads(STDOUT) | changes)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        STDOUT[:200],
+        spoilt(program="fio"),
+        spoilt(schema_version=2),
+        spoilt(cycles=1),
+        spoilt(bytes_written=1.5),
+        spoilt(treatments=[{}]),
+        spoilt(treatments=None),
+        "[]",
+    ],
+)
+def test_damaged_output_is_no_result(text: str) -> None:
+    with pytest.raises(ToolFailed) as failed:
+        tool.parse(text)
+    assert failed.value.code == "output-malformed"
+
+
+def test_no_output_is_no_summary() -> None:
+    assert tool.parse("") is None
+
+
+def test_the_report_has_a_row_for_each_cycle() -> None:
+    rows = tool.cycles(REPORT)
+    assert len(rows) == 24
+    assert [t for t, _ in rows] == sorted(t for t, _ in rows)
+    assert sum(map(tool.operations_in, REPORT.splitlines())) == 24
+    assert tool.operations_in("1.0,2,3") == 0
+    with pytest.raises(ToolFailed, match="begins with"):
+        tool.cycles("secs\n")
+
+
+def test_ledgers_add_up() -> None:
+    line = '{"bytes_written":10,"finishes":1,"pad_bytes":5,"resets":2}\n'
+    own = tool.totals([line, line, line[:20]])
+    assert (own.written, own.finishes, own.resets) == (20, 2, 4)
+    assert own.given_up == {"explicit": 10}
+    with pytest.raises(ToolFailed):
+        tool.totals(['{"bytes_written":10}\n'])
+
+
+# --- metrics -------------------------------------------------------------------------------------
+
+
+def phase_metrics() -> dict[str, float | int | None]:
+    spec = probe.work(made(), replace(RIG.device, zone_capacity=Bytes(CAPTURED_ZONE)), 9).phases[0]
+    parsed = zoneprobe.parse(spec, STDOUT, "")
+    return {key: metric.value for key, metric in parsed.more.items()}
+
+
+def test_metrics_are_of_each_treatment() -> None:
+    found, told = phase_metrics(), json.loads(STDOUT)
+    (half,) = [one for one in told["treatments"] if one["name"] == "finish-50"]
+    for command in ("reset", "finish"):
+        samples = half[f"{command}_ns"]
+        key = f"finish-50.{command}_latency"
+        assert found[f"{key}_mean"] == pytest.approx(sum(samples) / 3000)
+        assert found[f"{key}_p50"] == sorted(samples)[1] / 1000
+        assert found[f"{key}_max"] == max(samples) / 1000
+        assert found[f"{key}_p99"] is None  # three samples tell nothing of it
+    assert found["finish-50.first_write_latency_max"] == max(c[0] for c in half["write_ns"]) / 1000
+    later = sorted(latency for cycle in half["write_ns"] for latency in cycle[2:])
+    assert found["finish-50.later_write_latency_p50"] == (later[2] + later[3]) / 2000
+
+
+def test_what_was_not_done_has_no_metric() -> None:
+    found = phase_metrics()
+    assert not [key for key in found if key.startswith("fresh.reset")]
+    assert not [key for key in found if key.startswith("reset-50.finish")]
+
+
+def test_all_of_it_is_time() -> None:
+    """So that none of it is a result on an emulated device."""
+    assert {lookup(f"probe.{key}").kind for key in phase_metrics()} == {Kind.TIME}
+
+
+def test_a_tail_needs_samples_above_it() -> None:
+    samples = list(range(1000, 10_001_000, 1000))
+    assert zoneprobe.quantile(samples, 0.99, least_above=100) == pytest.approx(9900.01)
+    assert zoneprobe.quantile(samples[:-1], 0.99, least_above=100) is None
+    assert zoneprobe.quantile([], 0.5) is None
+    assert zoneprobe.quantile([3000], 0.5) == 3
+    assert zoneprobe.quantile([1000, 2000], 0.5) == 1.5
+
+
+# --- level and argv ------------------------------------------------------------------------------
+
+
+def up(tmp_path: Path, **changes: Any) -> LevelUp:
+    record = tmp_path / "aux" / tool.LEDGER
+    one = LevelUp(db=None, fs_uri=None, cold_dir=None, devices=(RIG.device,), records=(record,))
+    return replace(one, **changes)
+
+
+def arguments(up: LevelUp, **flags: Any) -> list[str]:
+    spec = probe.work(made(), RIG.device, 9).phases[0]
+    spec = replace(spec, flags={**spec.flags, **flags})
+    report = zoneprobe.Report(Path("/x/report.csv"))
+    return zoneprobe.argv(spec, up, 7, first=True, program=Path("/bin/zoneprobe"), report=report)
+
+
+def test_the_argument_list(tmp_path: Path) -> None:
+    assert arguments(up(tmp_path)) == [
+        "/bin/zoneprobe", "run", "--device=/dev/nvme0n2", "--seed=7",
+        f"--ledger_file={tmp_path}/aux/zoneprobe.jsonl", "--report_file=/x/report.csv",
+        "--occupancies=0,block,50,100", "--finish_occupancies=0,50,all-but-block",
+        "--repeats=3", "--first_writes=4", "--write_size=4096", "--fill_size=131072",
+    ]  # fmt: skip
+
+
+def test_only_bare_zones_and_no_flag_of_the_runner(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="bare zones"):
+        arguments(up(tmp_path, fs_uri="zlfs://dev:nvme0n2"))
+    with pytest.raises(ConfigError, match="--device"):
+        arguments(up(tmp_path), device="/dev/sda")
+
+
+def test_the_label_is_recognised() -> None:
+    block = b"ZLPROBE1zl-0123abcd" + bytes(4096)
+    found = signatures.find(lambda offset, length: block[offset : offset + length], 1 << 20)
+    assert found == [signatures.Signature("zoneprobe", "zl-0123abcd")]
+
+
+def test_the_level_takes_no_database() -> None:
+    assert [name for name, level in LEVELS.items() if not level.takes_database] == ["raw-device"]
