@@ -11,6 +11,7 @@ CAMPAIGN ?= $(STUDY)-$(shell date -u +%Y%m%d-%H%M%S)
 RIG ?= default
 LEVELS ?=
 REPETITIONS ?=
+SET ?=
 RETRY ?=
 YES ?=
 
@@ -27,12 +28,15 @@ export PATH := $(CURDIR)/.venv/bin:$(PATH)
 ##@ The two commands
 
 .PHONY: study
-study: confirm-study setup rig-image ## Run a study on the emulated rig (about 15 minutes, 20 with an empty cache): STUDY= LEVELS=a,b REPETITIONS=n CAMPAIGN= RETRY=failed,invalid
-	@code=0; folder=results/$(CAMPAIGN); parts=; word=$$(mktemp -u); reported=; \
-	if [[ -z "$(ONE_RIG)" ]]; then parts=$$(zonelab plan $(STUDY) --rigs $(if $(LEVELS),--levels $(LEVELS))) || exit $$?; fi; \
+study: confirm-study setup rig-image ## Run a study on the emulated rig (about 15 minutes, 20 with an empty cache): STUDY= LEVELS=a,b REPETITIONS=n SET=field=value CAMPAIGN= RETRY=failed,invalid
+	@code=0; folder=results/$(CAMPAIGN); parts=; word=$$(mktemp -u); reported=; study=$(STUDY); \
+	if [[ -z "$(ONE_RIG)" ]]; then \
+	  study=$$(zonelab plan $(STUDY) --for-rig) || exit $$?; \
+	  parts=$$(zonelab plan $$study --rigs $(if $(LEVELS),--levels $(LEVELS))) || exit $$?; \
+	fi; \
 	for rig in $${parts:-$(RIG)}; do \
 	  ended=0; zonelab rig exec $$rig -- $(PLAYBOOK) ansible/site.yml -e study_rig=$${parts:+$$rig} -e report_word=$$word \
-	    -e study=$(STUDY) -e campaign=$(CAMPAIGN) -e levels=$(LEVELS) -e repetitions=$(REPETITIONS) -e retry=$(RETRY) \
+	    -e study=$$study -e campaign=$(CAMPAIGN) -e levels=$(LEVELS) -e repetitions=$(REPETITIONS) -e "settings='$(SET)'" -e retry=$(RETRY) \
 	    || ended=$$?; \
 	  if [[ -e $$word ]]; then rm $$word; reported=1; \
 	    if ((ended == 2)); then zonelab status $$folder --check >/dev/null || ended=$$?; fi; \
@@ -65,6 +69,11 @@ rig-image: setup ## Install QEMU and the image builder, build the rig's image un
 	@$(MAKE) venv REQUIREMENTS=$<
 	@touch $@
 
+# For tests of the Vagrantfile and of boxes; not every distribution has Vagrant, they are skipped there.
+VAGRANT_DEV := grub-common grub-pc-bin qemu-utils vagrant vagrant-libvirt
+# For `vagrant up`, too.
+VAGRANT := $(VAGRANT_DEV) dnsmasq-base libvirt-clients libvirt-daemon-system
+
 # What the native programs and their tests are built with, beside the compiler.
 NATIVE_DEV := libcli11-dev libgtest-dev librocksdb-dev libxxhash-dev libzbd-dev nlohmann-json3-dev rocksdb-tools
 .venv/dev: requirements/dev.txt pyproject.toml
@@ -74,6 +83,12 @@ NATIVE_DEV := libcli11-dev libgtest-dev librocksdb-dev libxxhash-dev libzbd-dev 
 	for package in $(NATIVE_DEV); do dpkg-query -W $$package >/dev/null 2>&1 || missing+=($$package); done; \
 	if (($${#missing[@]})); then echo "installing $${missing[*]}"; \
 	  $(SUDO) apt-get update -qq; $(SUDO) apt-get install -y -qq --no-install-recommends "$${missing[@]}" >/dev/null; fi
+	@missing=(); for package in $(VAGRANT_DEV); do dpkg-query -W $$package >/dev/null 2>&1 || ! apt-cache show $$package >/dev/null 2>&1 || missing+=($$package); done; \
+	if (($${#missing[@]})); then echo "installing $${missing[*]}"; \
+	  $(SUDO) apt-get update -qq; $(SUDO) apt-get install -y -qq --no-install-recommends "$${missing[@]}" >/dev/null; fi
+	@if ! command -v chromium >/dev/null; then echo "installing chromium"; \
+	  $(SUDO) apt-get update -qq; $(SUDO) apt-get install -y -qq --no-install-recommends chromium >/dev/null \
+	  || echo "no package chromium here: tests that open the report in it are skipped"; fi # Ubuntu has it as a snap only
 	@touch $@ .venv/base
 
 .PHONY: venv
@@ -152,6 +167,35 @@ test-geometry: setup-dev rig-image ## Every level's probe on six geometries, two
 test-dm-zoned: setup-dev rig-image ## A runner killed on dm-zoned's own rig, and the campaign resumed (about 3 minutes)
 	@ZONELAB_SLOW=1 $(BIN)/pytest tests/rig/test_dm_zoned.py
 
+.PHONY: test-two-hosts
+test-two-hosts: setup-dev rig-image ## One campaign on two rigs at once, one of which fails
+	@ZONELAB_SLOW=1 $(BIN)/pytest tests/rig/test_two_hosts.py
+
+# libvirt's daemon has to run. Packages of the distribution: vagrant is not in every one.
+.PHONY: vagrant-packages
+vagrant-packages:
+	@missing=(); for package in $(VAGRANT); do dpkg-query -W -f '$${db:Status-Status}' $$package 2>/dev/null | grep -qx installed || missing+=($$package); done; \
+	if (($${#missing[@]})); then echo "installing $${missing[*]}"; \
+	  $(SUDO) apt-get update -qq; $(SUDO) apt-get install -y -qq --no-install-recommends "$${missing[@]}" >/dev/null; fi
+
+.PHONY: vagrant-box
+vagrant-box: setup rig-image vagrant-packages ## Make the Vagrant box of a rig and add it: RIG=
+	@zonelab rig box $(RIG)
+	@vagrant box add --force --name zonelab/$(RIG) build/boxes/$(RIG).box
+
+# Vagrant itself leaves a box's disk in libvirt's pool.
+VIRSH := virsh --connect qemu:///system --quiet
+.PHONY: vagrant-clean
+vagrant-clean: ## Remove the Vagrant box of a rig, from Vagrant and from libvirt: RIG=
+	@! vagrant box list | grep -q '^zonelab/$(RIG) ' || vagrant box remove --force zonelab/$(RIG)
+	@rm -f build/boxes/$(RIG).box
+	@{ $(VIRSH) vol-list default 2>/dev/null || :; } | awk '$$1 ~ /^zonelab-VAGRANTSLASH-$(RIG)_vagrant_box_image_/ {print $$1}' \
+	  | xargs -r -n 1 $(VIRSH) vol-delete --pool default
+
+.PHONY: test-vagrant
+test-vagrant: setup-dev rig-image vagrant-packages ## The default rig through Vagrant: up, provision, halt, up, destroy; nothing is left
+	@ZONELAB_SLOW=1 $(BIN)/pytest tests/rig/test_vagrant.py
+
 .PHONY: test-debian12
 test-debian12: setup-dev ## The rig tests on a Debian 12 guest too (kernel 6.1, RocksDB 7.8)
 	@$(MAKE) rig-image RIG=debian12
@@ -160,7 +204,7 @@ test-debian12: setup-dev ## The rig tests on a Debian 12 guest too (kernel 6.1, 
 ##@ Measurements
 
 .PHONY: bench
-bench: bench-overhead bench-zlfs bench-statistics bench-kvmix ## All benchmarks of zonelab itself
+bench: bench-overhead bench-zlfs bench-statistics bench-kvmix bench-replay ## All benchmarks of zonelab itself
 
 .PHONY: bench-overhead
 bench-overhead: setup rig-image ## db_bench under the runner versus by hand, alternating pairs; runner's share of CPU
@@ -178,6 +222,14 @@ bench-statistics: setup ## db_bench with and without RocksDB's statistics on tmp
 bench-kvmix: setup build/native-release ## kvmix without a database: operations made per second and core, by distribution of keys
 	@$(BIN)/python tests/bench/kvmix.py
 
+.PHONY: bench-scale
+bench-scale: setup ## The report of 10,000 synthetic runs: seconds and memory to load, compare and render (RUNS=, SAMPLES=)
+	@PYTHONPATH=$(CURDIR) $(BIN)/python tests/bench/scale.py
+
+.PHONY: bench-replay
+bench-replay: setup build/native-release ## zonelab replay: seconds of a grid of 33 settings over a trace of more than 10 GB, and replays beside runs
+	@$(BIN)/python tests/bench/replay.py
+
 ##@ Upkeep
 
 .PHONY: lock
@@ -190,8 +242,9 @@ schemas: setup ## Regenerate configs/schema from the models
 	@zonelab plan --schemas
 
 .PHONY: docs
-docs: setup ## Regenerate docs/rules.md from the rules
+docs: setup ## Regenerate docs/rules.md from the rules, docs/troubleshooting.md from what the code refuses
 	@zonelab rules --format md > docs/rules.md.new && mv docs/rules.md.new docs/rules.md
+	@$(BIN)/python -m harness.rules.refusals > docs/troubleshooting.md.new && mv docs/troubleshooting.md.new docs/troubleshooting.md
 
 .PHONY: clean
 clean: ## Remove build/ (never results/, never the image cache)
