@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 import socket
 import time
 from collections.abc import Sequence
@@ -11,7 +12,7 @@ from pathlib import Path
 from harness.errors import TimedOut, ToolFailed
 from harness.rig import process, qemu, state
 from harness.rig.model import Rig
-from harness.rig.state import GuestDevice
+from harness.rig.state import GuestDevice, State
 from harness.rig.talk import Talk
 from harness.tools import proc
 from harness.tools.proc import Completed
@@ -79,6 +80,20 @@ def wait(name: str, port: int, machine: process.Process, talk: Talk, timeout: fl
             last = console_lines(console, 1)
             talk.say("waiting for ssh" + (f"; console: {last[0]}" if last else ""))
         time.sleep(0.2)
+
+
+def wait_for_devices(running: State, timeout: float = 60.0) -> None:
+    """Wait until every namespace has its node: sshd may be up before the kernel read the zones.
+
+    Raises:
+        TimedOut: the guest does not see all of them within ``timeout`` seconds.
+    """
+    paths = [device.path for device in running.devices]
+    command = f"udevadm wait --settle --timeout={timeout:.0f} {shlex.join(paths)}"
+    done = run(running.rig, command, timeout=2 * timeout, check=False)
+    if not done.ok:
+        last = (done.stderr.strip() or "no message").splitlines()[-1]
+        raise TimedOut(f"rig {running.rig} does not see all its namespaces: {last}")
 
 
 def devices(rig: Rig) -> tuple[GuestDevice, ...]:

@@ -72,12 +72,13 @@ def down(name: str, talk: Talk) -> bool:
 
 
 def reset(name: str, talk: Talk, timeout: float = RESET_TIMEOUT) -> None:
-    """Press the reset button and wait for ssh: the kernel starts anew, zones and disks stay.
+    """Press the reset button and wait for ssh and drives: the kernel starts anew, zones stay.
 
     A machine that does not come back is reset again (docs/rigs.md).
 
     Raises:
-        TimedOut: it did not answer on ssh within ``timeout`` seconds of any of the presses.
+        TimedOut: it did not answer on ssh within ``timeout`` seconds of any of the presses, or
+            does not see its drives.
     """
     running = state.require(name)
     guest.close_connections(name)
@@ -87,6 +88,7 @@ def reset(name: str, talk: Talk, timeout: float = RESET_TIMEOUT) -> None:
         talk.say(f"rig {name}: reset, waiting for ssh")
         try:
             guest.wait(name, running.port, running.process, talk, timeout)
+            guest.wait_for_devices(running)
         except TimedOut:
             if not left:
                 raise

@@ -66,6 +66,7 @@ class RigHandle:
         """Wait for a guest that starts anew by itself."""
         guest.close_connections(self.name)
         guest.wait(self.name, self.state.port, self.state.process, Talk(), life.RESET_TIMEOUT)
+        guest.wait_for_devices(self.state)
 
 
 @contextmanager

@@ -36,11 +36,12 @@ def test_qemu_counts_what_the_guest_wrote_and_a_reset_keeps_it(rig: RigHandle) -
     assert counted == wrote == checks.ZONES_TO_WRITE * 4 * checks.MIB
 
     def zones() -> str:
-        return rig.ssh(f"zbd report {rig.tenants.path} | head -n 6").stdout
+        return rig.ssh(f"set -o pipefail; zbd report {rig.tenants.path} | sed -n 1,6p").stdout
 
     def digest() -> str:
         return rig.ssh(
-            f"dd if={rig.tenants.path} bs=1M count=6 iflag=direct status=none | sha256sum"
+            f"set -o pipefail; dd if={rig.tenants.path} bs=1M count=6 iflag=direct status=none"
+            " | sha256sum"
         ).stdout
 
     before, contents = zones(), digest()

@@ -99,9 +99,7 @@ class Guest:
 
     def device(self) -> str:
         """Return the namespace as it is called now, ready to be written."""
-        node = self.ssh(
-            f"udevadm settle --timeout=60; basename $(readlink -f {self._path})"
-        ).stdout.strip()
+        node = self.ssh(f"basename $(readlink -f {self._path})").stdout.strip()
         # Kernels before 6.10 order writes to zones with this scheduler only.
         self.ssh(f"echo mq-deadline > /sys/block/{node}/queue/scheduler")
         return f"/dev/{node}"

@@ -18,6 +18,7 @@ from harness.rig import guest, host, life, model, process, qemu, state
 from harness.rig.recipe import Image
 from harness.rig.state import GuestDevice, State
 from harness.rig.talk import Talk
+from harness.tools.proc import Completed
 
 FIXTURES = Path(__file__).parents[1] / "fixtures" / "rig"
 QUIET = Talk(quiet=True)
@@ -239,8 +240,27 @@ def test_a_machine_that_hangs_after_its_reset_is_reset_again(
             raise TimedOut("did not answer")
 
     monkeypatch.setattr(guest, "wait", answers_the_second_time)
+    monkeypatch.setattr(guest, "wait_for_devices", lambda _running: None)
     life.reset("default", QUIET)
     assert button == ["system_reset"] * 2
+
+
+def test_a_machine_without_its_drives_is_reset_again(
+    button: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[str] = []
+
+    def sees_them_the_second_time(_name: str, command: str, **_kwargs: object) -> Completed:
+        asked.append(command)
+        late = len(button) < 2
+        message = "Timed out for waiting devices being initialized.\n" if late else ""
+        return Completed(("ssh",), 1 if late else 0, None, 60.0, "", message)
+
+    monkeypatch.setattr(guest, "wait", lambda *_args: None)
+    monkeypatch.setattr(guest, "run", sees_them_the_second_time)
+    life.reset("default", QUIET)
+    assert button == ["system_reset"] * 2
+    assert asked == ["udevadm wait --settle --timeout=60 /dev/x"] * 2
 
 
 def test_a_machine_that_never_comes_back_is_given_up(
