@@ -116,7 +116,7 @@ def test_the_plan_shows_what_is_infeasible(
     file = tmp_path / "rig.json"
     file.write_text(dumps(host()))
     words = ["plan", SMALL, f"--inspection=rig={file}", "--check", f"--results={tmp_path}"]
-    assert main([*words, "--levels=zlfs", "--set=target_utilisation=18%"]) == 0
+    assert main([*words, "--levels=zlfs", "--set=target_utilisation=7.2%"]) == 0
     rows = [line for line in capsys.readouterr().out.splitlines() if "--r01" in line]
     assert {"8mib" in row for row in rows if "infeasible" in row} == {True}
     assert {"8mib" in row for row in rows if "infeasible" not in row} == {False}
@@ -125,7 +125,7 @@ def test_the_plan_shows_what_is_infeasible(
 def test_only_zones_too_large_for_the_level_are_infeasible() -> None:
     """zlfs keeps some zones for itself: of large ones that is more."""
     by_size: dict[object, set[bool]] = {}
-    for run in runs_of(host(), target_utilisation="18%", levels=["zlfs"], rigs={}):
+    for run in runs_of(host(), target_utilisation="7.2%", levels=["zlfs"], rigs={}):
         by_size.setdefault(run.factors["zone_size"], set()).add(run.infeasible is not None)
     assert by_size == {"8MiB": {True}, "4MiB": {False}, "2MiB": {False}}
 

@@ -339,7 +339,7 @@ def test_the_shipped_mix_fits_the_rig_without_cold_data() -> None:
     assert mix is not None
     weights = (mix.insert, mix.update, mix.delete, mix.query, mix.absent_share)
     assert weights == (50, 25, 10, 15, 1.0)  # [S4]
-    derived = derive(shipped, rig().device, 0.15, cold=False)
+    derived = derive(shipped, rig().device, 0.06, cold=False)
     spec = phase_spec(shipped, shipped.phases[1], derived)
     assert derived.peak_bytes < rig().device.capacity
     assert replace(spec, flags={}).program == "kvmix"
