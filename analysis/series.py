@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 from dataclasses import dataclass
+from itertools import repeat
 from pathlib import Path
 
 from analysis.load import RunRecord, corrupt
@@ -87,7 +88,7 @@ def _regular(text: str) -> tuple[list[str], list[list[float]]] | None:
         return None
     head, *lines = text[:-1].split("\n")
     commas = head.count(",")
-    if any(line.count(",") != commas or not line for line in lines) or not lines:
+    if set(map(str.count, lines, repeat(","))) != {commas}:  # also where there are no lines
         return None
     cells = ",".join(lines).split(",")
     if "" in cells:
