@@ -126,6 +126,19 @@ def test_its_devices_are_those_of_the_rig(told: list[Call], name: str) -> None:
 
 @needs_ruby
 @pytest.mark.parametrize("name", model.names())
+def test_under_emulation_its_processors_are_those_of_the_rig(told: list[Call], name: str) -> None:
+    ours = qemu.argv(model.load(name), Image(Path("/c")), port=1, accelerator="tcg")
+    words = qemu_words(machines(told)[name])
+    (wanted,) = [value for option, value in pairwise(ours) if option == "-smp"]
+    (found,) = [value for option, value in pairwise(words) if option == "-smp"]
+    assert found == f"{wanted},sockets=2,cores=1,threads=1"
+    assert [v for o, v in pairwise(words) if o == "-cpu"] == [
+        v for o, v in pairwise(ours) if o == "-cpu"
+    ]
+
+
+@needs_ruby
+@pytest.mark.parametrize("name", model.names())
 def test_its_files_are_as_long_as_the_namespaces(told: list[Call], name: str) -> None:
     drives = [v for o, v in pairwise(qemu_words(machines(told)[name])) if o == "-drive"]
     files = [dict(word.split("=") for word in drive.split(","))["file"] for drive in drives]
