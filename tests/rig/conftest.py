@@ -80,6 +80,14 @@ def booted(name: str) -> Iterator[RigHandle]:
         yield RigHandle(rig, running)
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """All that need a rig in one process: two machines would share two cores and a state folder."""
+    here = Path(__file__).parent
+    for item in items:
+        if here in item.path.parents:
+            item.add_marker(pytest.mark.xdist_group("rig"))
+
+
 @pytest.fixture(scope="session")
 def rig() -> Iterator[RigHandle]:
     """The default rig."""
