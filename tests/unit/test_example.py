@@ -1,6 +1,7 @@
 """The example campaign: whole, small, from a real rig, and what the README shows of it is true."""
 
 import csv
+import json
 import tarfile
 from pathlib import Path
 
@@ -31,9 +32,23 @@ def test_the_thresholds_that_were_run_hold_the_published_directions(tmp_path: Pa
     with (folder / "report/tables/directions.csv").open(newline="") as table:
         rows = list(csv.DictReader(table))
     assert [row["verdict"] for row in rows] == ["holds"] * 3
+    assert never_used_again(folder) <= 1  # of 2,180
     readme = (ROOT / "README.md").read_text()
     for row in rows:
         assert f"| {row['published direction']} | {row['verdict']} | {row['p']} |" in readme
+
+
+def never_used_again(campaign: Path) -> int:
+    """Return how many zones of all runs were filled with data, and not reset afterwards."""
+    count = seen = 0
+    for run in campaign.glob("hosts/*/runs/zlfs_*"):
+        capacity = json.loads((run / "run.json").read_text())["device"]["zone_capacity"]
+        with (run / "raw/zones_traced.csv").open(newline="") as table:
+            zones = list(csv.DictReader(table))[2:]  # behind those of the metadata
+        seen += len(zones)
+        count += sum(z["resets"] == "0" and int(z["written"]) >= capacity for z in zones)
+    assert seen == 2180
+    return count
 
 
 def test_the_readme_shows_the_examples_table(capsys: pytest.CaptureFixture[str]) -> None:
