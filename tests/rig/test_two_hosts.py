@@ -93,7 +93,7 @@ def lab(tmp_path: Path) -> Iterator[Lab]:
                 "zonelab_results": str(tmp_path / "results"),
                 "zonelab_build": str(tmp_path / "build"),
                 "study": "smoke",
-                "levels": "conventional-ext4,zlfs",
+                "levels": "conventional-ext4,f2fs",  # zlfs asks what db_bench is linked with
                 "repetitions": "2",
                 "run_poll_seconds": "3",
             }
