@@ -14,7 +14,7 @@ import pytest
 import yaml
 
 from analysis.load import load
-from harness.rig import life, state
+from harness.rig import life
 from harness.rig.model import Rig
 from harness.rig.talk import Talk
 from harness.store.result import Status
@@ -113,11 +113,13 @@ def test_two_hosts(lab: Lab) -> None:
 
     # Gone altogether: what there is stays, and the play says who did not answer.
     b.ssh("mv /usr/bin/db_bench.kept /usr/bin/db_bench")
-    address = state.folder("twin") / "ssh_config"
-    kept = address.read_text()
-    address.write_text(kept.replace("Port ", "Port 1 # "))
+    inventory = lab.folder / "inventory.yml"
+    kept = inventory.read_text()
+    there = f"ansible_port: {b.state.port}\n"
+    assert there in kept
+    inventory.write_text(kept.replace(there, "ansible_port: 1\n"))
     code, text, recap = lab.play("-e", "retry=failed")
-    address.write_text(kept)
+    inventory.write_text(kept)
     assert code != 0
     assert (recap[B]["unreachable"], recap[A]["changed"]) == (1, 0), text
     assert lab.statuses()[A, 1] == {Status.OK}
