@@ -115,6 +115,14 @@ class Traced:
         """Return the part of ``written`` that zone appends wrote."""
         return self.bytes.get((device, "append", 0), 0)
 
+    def zeroed(self, device: str) -> int:
+        """Return the part of ``submitted`` that commands said without carrying it."""
+        return sum(
+            count
+            for (name, command, _), count in self.bytes.items()
+            if (name, command) == (device, "write-zeroes")
+        )
+
     def done(self, device: str, *commands: str) -> int:
         """Return how many commands of these kinds ended well."""
         return sum(

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from harness.observe.zone_trace import traced
+from harness.observe.zone_trace import Traced, traced
 from harness.store.ledger import Closure, OwnCounts, Snapshot, State, Witness
 from harness.store.spec import PhaseSpec
 from harness.tools.rocksdb_log import Log
@@ -31,8 +31,10 @@ _LOG_BLOCK, _LOG_HEADER = 32768, 7
 _LOG_CROSSING = _LOG_HEADER + _LOG_HEADER - 1
 
 
-# File systems on conventional devices zero ranges (ext4: its inode tables, behind the mount).
+# File systems on conventional devices zero ranges (ext4: its inode tables, behind the mount), and
+# dm-zoned the gaps that it leaves in a sequential zone.
 _ZEROES = "the kernel counts Write Zeroes as bytes written, for which a device gets no bytes"
+_ZEROED = "Write Zeroes"
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,13 +194,15 @@ def level_to_driver(
 def kernel_to_device(before: Snapshot, after: Snapshot) -> list[Closure]:
     """What the kernel submitted is what the devices accepted: F = H."""
     counts, witness = accepted(before, after), after.witness
+    seen = traced(before, after)
     if not counts or witness is None:
         why = after.witness_note or before.witness_note or "nobody counts behind the kernel"
         return [Closure(KERNEL, "device", State.UNKNOWN, note=why)]
     found = []
     for name, below in counts.items():
         covered = witness.covers[name]
-        above = sum(after.written[disk] - before.written[disk] for disk in covered)
+        moved = {disk: after.written[disk] - before.written[disk] for disk in covered}
+        above = sum(moved.values())
         names = (f"{KERNEL} {name}", f"device {name}")
         if not (before.settled and after.settled):
             found.append(
@@ -207,12 +211,22 @@ def kernel_to_device(before: Snapshot, after: Snapshot) -> list[Closure]:
                 )
             )
             continue
-        room = int(above * _TOLERANCE) + witness.quantum
-        one = _between(names, above, below, (above - room, above + room), close=True)
-        if one.state is State.BROKEN and below < above and set(covered) & set(after.zeroing):
+        zeroes = _zeroes(seen, [disk for disk, count in moved.items() if count])
+        room, carried = int(above * _TOLERANCE) + witness.quantum, above - zeroes
+        one = _between(names, carried, below, (carried - room, carried + room), close=True)
+        if zeroes:
+            one = replace(one, above=above, explained={_ZEROED: -zeroes}, note=_ZEROES)
+        elif one.state is State.BROKEN and below < above and set(covered) & set(after.zeroing):
             one = replace(one, state=State.UNEXPLAINED, unexplained=below - above, note=_ZEROES)
         found.append(one)
     return found
+
+
+def _zeroes(seen: Traced | None, disks: Sequence[str]) -> int:
+    """Return the bytes of Write Zeroes to these disks, 0 where not all commands are known."""
+    if seen is None or not seen.complete or not set(disks) <= {seen.zoned, seen.conventional}:
+        return 0
+    return sum(map(seen.zeroed, disks))
 
 
 def _wal(told: Told, level: str, below: int | None) -> Closure:
