@@ -17,6 +17,7 @@ from .guest_runner import GuestRunner
 # This module is over before the default rig boots: one rig at a time.
 pytestmark = [
     pytest.mark.rig,
+    pytest.mark.timeout(1800),
     pytest.mark.skipif(not os.environ.get("ZONELAB_SLOW"), reason="make test-dm-zoned runs it"),
 ]
 

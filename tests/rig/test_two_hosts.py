@@ -25,6 +25,7 @@ from .plays import BIN, ROOT, zonelab
 
 pytestmark = [
     pytest.mark.rig,
+    pytest.mark.timeout(2400),
     pytest.mark.skipif(not os.environ.get("ZONELAB_SLOW"), reason="make test-two-hosts runs it"),
 ]
 CAMPAIGN = f"two-{time.strftime('%m%d%H%M%S')}"

@@ -21,6 +21,7 @@ from .plays import ROOT
 
 pytestmark = [
     pytest.mark.rig,
+    pytest.mark.timeout(3600),
     pytest.mark.skipif(
         not os.environ.get("ZONELAB_SLOW"), reason="takes a while: make test-vagrant"
     ),
