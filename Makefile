@@ -50,7 +50,7 @@ study: confirm-study setup rig-image ## Run a study on the emulated rig (about 1
 
 .PHONY: test
 test: confirm-test setup-dev rig-image lint test-native ## Run every test: lint, native, crash, unit, runner, rig (35 to 50 minutes)
-	@$(BIN)/pytest -n 2 --dist loadgroup tests/rig tests/unit tests/runner # a process for the rig, one beside it
+	@$(BIN)/pytest -n 2 --dist loadscope --no-loadscope-reorder tests/rig tests/unit tests/runner # the rig's first, in one process
 
 ##@ Set-up
 

@@ -10,8 +10,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
+from xdist.scheduler import LoadScopeScheduling
 
 from harness.rig import guest, life, model, state
 from harness.rig.qmp import DriveStats
@@ -80,12 +82,19 @@ def booted(name: str) -> Iterator[RigHandle]:
         yield RigHandle(rig, running)
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """All that need a rig in one process: two machines would share two cores and a state folder."""
-    here = Path(__file__).parent
-    for item in items:
-        if here in item.path.parents:
-            item.add_marker(pytest.mark.xdist_group("rig"))
+class RigApart(LoadScopeScheduling):
+    """Shares files out to processes; all that need a rig stay together.
+
+    Two machines would share two cores, and the folder with a rig's state.
+    """
+
+    def _split_scope(self, nodeid: str) -> str:
+        file = nodeid.partition("::")[0]
+        return "rig" if file.startswith("tests/rig/") else file
+
+
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> RigApart:
+    return RigApart(config, log)
 
 
 @pytest.fixture(scope="session")
