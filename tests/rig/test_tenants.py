@@ -21,6 +21,8 @@ from .guest_runner import GuestRunner
 pytestmark = pytest.mark.rig
 
 SECONDS = 8
+# What the operation under way at the end may take, on an emulated CPU that shares its core.
+LAST_OPERATION = 10
 RUN, KILLED = "small_mix-shared--r01", "small_mix-shared--r02"
 
 
@@ -66,7 +68,8 @@ def folder(runner: GuestRunner, run: str = RUN) -> Path:
 def test_both_are_measured_at_once(runner: GuestRunner, shared: Result) -> None:
     assert shared.status is Status.OK, (shared.reason, shared.issues)
     window = json.loads((folder(runner) / "raw" / "tenants.json").read_text())
-    assert window["ended"] - window["began"] == pytest.approx(SECONDS, abs=1.5)
+    lasted = window["ended"] - window["began"]
+    assert SECONDS - 0.1 <= lasted <= SECONDS + LAST_OPERATION
     for one in window["tenants"]:
         name = one["name"]
         assert (shared.metrics[f"{name}.mix.operations"].value or 0) > 0
@@ -74,7 +77,7 @@ def test_both_are_measured_at_once(runner: GuestRunner, shared: Result) -> None:
         assert one["unit"].endswith(f"-{name}.scope")
         header, *rows = packed.text(folder(runner) / f"series/{name}.mix.csv").splitlines()
         assert header.endswith(",latency_mean_us,latency_max_us")
-        assert len(rows) >= SECONDS - 1
+        assert SECONDS / 2 < len(rows) <= lasted + 2
     assert (shared.metrics["victim.mix.intended_latency_p50"].value or 0) > 0
     assert recompute.of_run(folder(runner)) == []
 
