@@ -82,6 +82,17 @@ def booted(name: str) -> Iterator[RigHandle]:
         yield RigHandle(rig, running)
 
 
+# For a test that boots, plays and waits on an emulated CPU of a busy machine; 340 s were seen.
+_TIMEOUT_SECONDS = 1500
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    here = Path(__file__).parent
+    for item in items:
+        if here in item.path.parents and item.get_closest_marker("timeout") is None:
+            item.add_marker(pytest.mark.timeout(_TIMEOUT_SECONDS))
+
+
 class RigApart(LoadScopeScheduling):
     """Shares files out to processes; all that need a rig stay together.
 
