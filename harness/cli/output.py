@@ -5,8 +5,10 @@ from __future__ import annotations
 import argparse
 import csv
 import json
+import os
 import sys
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from harness.errors import UsageError
@@ -75,3 +77,14 @@ def _cell(value: Any) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
     return f"{value:.1f}" if isinstance(value, float) else str(value)
+
+
+def portable(argv: Sequence[str], folder: Path) -> list[str]:
+    """Return a command line as it would be typed in ``folder``: a campaign travels."""
+    command = [Path(argv[0]).name]
+    for argument in argv[1:]:
+        parts = [
+            os.path.normpath(part) if part[:1] == "/" else part for part in argument.split("=")
+        ]
+        command.append("=".join(part.removeprefix(f"{folder}/") for part in parts))
+    return command

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import argparse
-import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from harness.cli.output import add_format, print_records
+from harness.cli.output import add_format, portable, print_records
 from harness.errors import ExitCode, UsageError
 from harness.store.spec import Bytes, Inspection, Plan
 
@@ -172,7 +171,7 @@ def _plan(arguments: argparse.Namespace, configs: Path) -> int:
     if arguments.check:
         return ExitCode.OK
     _require_endurance(arguments, found, campaign)
-    fresh = save(plan, hosts, arguments.results, _portable(sys.argv, Path.cwd()))
+    fresh = save(plan, hosts, arguments.results, portable(sys.argv, Path.cwd()))
     folder = arguments.results / campaign
     print(f"{folder}: {'planned' if fresh else 'unchanged'}", file=sys.stderr)
     return ExitCode.OK
@@ -237,14 +236,3 @@ def _settings(arguments: argparse.Namespace) -> dict[str, Any]:
     if arguments.repetitions is not None:
         settings["repetitions"] = arguments.repetitions
     return settings
-
-
-def _portable(argv: Sequence[str], folder: Path) -> list[str]:
-    """Return a command line as it would be typed in ``folder``: a campaign travels."""
-    command = [Path(argv[0]).name]
-    for argument in argv[1:]:
-        parts = [
-            os.path.normpath(part) if part[:1] == "/" else part for part in argument.split("=")
-        ]
-        command.append("=".join(part.removeprefix(f"{folder}/") for part in parts))
-    return command

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from harness.cli.output import add_format, print_records
+from harness.cli.output import add_format, portable, print_records
 from harness.errors import ConfigError, ExitCode, UsageError
 from harness.levels.zlfs import Zlfs
 from harness.plan.units import parse_size
@@ -88,7 +88,8 @@ def execute(arguments: argparse.Namespace) -> int:
         )
         done = [Done(job, one) for job, one in zip(todo, played, strict=True)]
         if arguments.campaign is not None:
-            folder = campaign.save(arguments.campaign, done, RESULTS, sys.argv)
+            command = portable(sys.argv, Path.cwd())
+            folder = campaign.save(arguments.campaign, done, RESULTS, command)
             print(f"kept in {folder}; see: zonelab report {folder}", file=sys.stderr)
     print_records(_rows(done, arguments.format), arguments.format)
     differences = [line for one in done for line in one.replayed.differences]

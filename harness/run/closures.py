@@ -194,10 +194,10 @@ def level_to_driver(
 def kernel_to_device(before: Snapshot, after: Snapshot) -> list[Closure]:
     """What the kernel submitted is what the devices accepted: F = H."""
     counts, witness = accepted(before, after), after.witness
-    seen = traced(before, after)
     if not counts or witness is None:
         why = after.witness_note or before.witness_note or "nobody counts behind the kernel"
         return [Closure(KERNEL, "device", State.UNKNOWN, note=why)]
+    seen = traced(before, after)
     found = []
     for name, below in counts.items():
         covered = witness.covers[name]

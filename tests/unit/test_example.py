@@ -17,6 +17,8 @@ EXAMPLE = ROOT / "results/example"
 def test_the_examples_are_whole_and_small(name: str) -> None:
     folder = EXAMPLE.with_name(name)
     assert main(["verify", str(folder)]) == 0
+    command = json.loads((folder / "campaign.json").read_text())["command"]
+    assert command[0] == "zonelab"  # nobody's path to it
     assert sum(f.stat().st_size for f in folder.rglob("*") if f.is_file()) <= 2_000_000
 
 

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-from harness.cli import plan as plan_command
 from harness.cli.main import main
+from harness.cli.output import portable
 from harness.plan import load
 from harness.store.campaign import Campaign
 from harness.store.codec import decode
@@ -432,7 +432,7 @@ def test_the_recorded_command_names_no_folder_of_this_machine() -> None:
     argv += ["--inspection=rig=/x/ansible/../build/rig.json", "--campaign=c"]
     expected = ["zonelab", "plan", "s", "--results", "results"]
     expected += ["--inspection=rig=build/rig.json", "--campaign=c"]
-    assert plan_command._portable(argv, Path("/x")) == expected
+    assert portable(argv, Path("/x")) == expected
 
 
 TWICE = "levels=[f2fs, {name: zlfs, variant: lazy, options: {gc: 'off'}}, zlfs]"
