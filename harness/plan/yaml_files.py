@@ -1,7 +1,11 @@
-"""YAML as people write it, read strictly: a key given twice is an error, not the last one wins."""
+"""YAML as people write it, read strictly: a key given twice is an error, not the last one wins.
+
+``off`` is a word, as in YAML 1.2: YAML 1.1 takes it for false, and ``tracing: off`` for nonsense.
+"""
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +15,7 @@ from harness.errors import ConfigError
 
 
 class _Loader(yaml.SafeLoader):
-    """SafeLoader that refuses duplicate keys."""
+    """SafeLoader that refuses duplicate keys and knows no booleans but true and false."""
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
         seen: set[str] = set()
@@ -23,6 +27,16 @@ class _Loader(yaml.SafeLoader):
                     )
                 seen.add(key.value)
         return super().construct_mapping(node, deep)
+
+
+_BOOLEAN = "tag:yaml.org,2002:bool"
+_Loader.yaml_implicit_resolvers = {
+    first: [(tag, form) for tag, form in resolvers if tag != _BOOLEAN]
+    for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
+}
+_Loader.add_implicit_resolver(
+    _BOOLEAN, re.compile(r"^(?:true|True|TRUE|false|False|FALSE)$"), list("tTfF")
+)
 
 
 def parse_yaml(text: str, what: str) -> Any:

@@ -13,7 +13,7 @@ from harness.plan import load
 from harness.store.campaign import Campaign
 from harness.store.codec import decode
 from harness.store.files import dumps
-from harness.store.spec import Bytes, Inspection, LevelProbe, Plan, Reason
+from harness.store.spec import Bytes, Inspection, LevelProbe, Plan, Reason, Tracing
 
 FIXTURES = Path(__file__).parents[1] / "fixtures" / "plan"
 MIB = 2**20
@@ -435,7 +435,13 @@ def test_the_recorded_command_names_no_folder_of_this_machine() -> None:
     assert portable(argv, Path("/x")) == expected
 
 
-TWICE = "levels=[f2fs, {name: zlfs, variant: lazy, options: {gc: 'off'}}, zlfs]"
+def test_off_is_a_word(planner: Planner) -> None:
+    """YAML 1.1 reads it as false."""
+    assert planner("smoke", "--set", "tracing=off") == 0
+    assert {run.tracing for run in planner.plan().hosts[0].runs} == {Tracing.OFF}
+
+
+TWICE = "levels=[f2fs, {name: zlfs, variant: lazy, options: {gc: off}}, zlfs]"
 
 
 def test_a_level_may_appear_twice_under_different_names(planner: Planner) -> None:
