@@ -160,8 +160,8 @@ test-zlfs-long: setup-dev build/native-release ## 10 M keys on zlfs: filled, ver
 	@$(BIN)/python tests/native/zlfs_long_fill.py
 
 .PHONY: test-geometry
-test-geometry: setup-dev rig-image ## Every level's probe on six geometries, two rigs one after the other; levels that say yes come up
-	@ZONELAB_SLOW=1 $(BIN)/pytest tests/rig/test_geometry.py
+test-geometry: setup-dev rig-image ## Every level's probe on six geometries, two rigs one after the other; levels that say yes come up; a campaign of btrfs
+	@ZONELAB_SLOW=1 $(BIN)/pytest tests/rig/test_geometry.py tests/rig/test_btrfs.py
 
 .PHONY: test-dm-zoned
 test-dm-zoned: setup-dev rig-image ## A runner killed on dm-zoned's own rig, and the campaign resumed (about 3 minutes)
