@@ -47,6 +47,13 @@ class Situation:
 SITUATIONS = (
     Situation("ext4", "mkfs.ext4 -qF {c}", "wipefs -qa {c}", companion="foreign-signature"),
     Situation("xfs", "mkfs.xfs -qf {c}", "wipefs -qa {c}", companion="foreign-signature"),
+    Situation("f2fs", "mkfs.f2fs -qf {c}", "wipefs -qa {c}", companion="foreign-signature"),
+    Situation(
+        "btrfs",
+        "mkfs.btrfs -qf -O zoned -m single -d single {z}",
+        "zbd reset {z}",
+        zoned="foreign-signature",
+    ),
     Situation(
         "mounted",
         # read-only, so that the file system writes nothing of its own accord
@@ -120,6 +127,18 @@ def test_nothing_is_written(rig: RigHandle, campaign: GuestRunner, situation: Si
         assert (plays.written(rig), journal(rig)) == before
     finally:
         rig.ssh(situation.undo.format(**nodes), check=False)
+
+
+def test_another_device_than_was_planned_for(rig: RigHandle, campaign: GuestRunner) -> None:
+    """The name is the same; the drive that answers to it has another identity."""
+    other = f"{campaign.there}/other.json"
+    rig.ssh(f"sed s/{rig.zoned.eui64}/{'f' * 16}/g {campaign.there}/plan.json > {other}")
+    before = plays.written(rig), journal(rig)
+    command = campaign.command.replace(f"{campaign.there}/plan.json", other)
+    done = rig.ssh(f"{command} --only f2fs--r01", check=False)
+    assert done.exit_code == 3, done.stderr
+    assert f"eui.{'f' * 16}" in done.stderr
+    assert (plays.written(rig), journal(rig)) == before
 
 
 def test_without_hostility_something_is_written(rig: RigHandle, campaign: GuestRunner) -> None:
