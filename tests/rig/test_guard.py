@@ -131,14 +131,16 @@ def test_nothing_is_written(rig: RigHandle, campaign: GuestRunner, situation: Si
 
 def test_another_device_than_was_planned_for(rig: RigHandle, campaign: GuestRunner) -> None:
     """The name is the same; the drive that answers to it has another identity."""
-    other = f"{campaign.there}/other.json"
-    rig.ssh(f"sed s/{rig.zoned.eui64}/{'f' * 16}/g {campaign.there}/plan.json > {other}")
-    before = plays.written(rig), journal(rig)
-    command = campaign.command.replace(f"{campaign.there}/plan.json", other)
-    done = rig.ssh(f"{command} --only f2fs--r01", check=False)
-    assert done.exit_code == 3, done.stderr
-    assert f"eui.{'f' * 16}" in done.stderr
-    assert (plays.written(rig), journal(rig)) == before
+    plan = f"{campaign.there}/plan.json"
+    rig.ssh(f"cp {plan} {plan}.kept && sed -i s/{rig.zoned.eui64}/{'f' * 16}/g {plan}")
+    try:
+        before = plays.written(rig), journal(rig)
+        done = rig.ssh(f"{campaign.command} --only f2fs--r01", check=False)
+        assert done.exit_code == 3, done.stderr
+        assert f"no device has the identity eui.{'f' * 16}" in done.stderr
+        assert (plays.written(rig), journal(rig)) == before
+    finally:
+        rig.ssh(f"mv {plan}.kept {plan}")
 
 
 def test_without_hostility_something_is_written(rig: RigHandle, campaign: GuestRunner) -> None:
