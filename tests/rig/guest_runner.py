@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -47,13 +46,8 @@ class GuestRunner:
         self.folder = folder
         self.results = folder / campaign
         self.there = f"/var/lib/zonelab/campaigns/{campaign}"
-        self._install()
+        plays.install(rig, folder, ZIPAPP)
         self._plan(plan)
-
-    def _install(self) -> None:
-        zipapp = self.folder / "zonelab.pyz"
-        proc.run([sys.executable, "-m", "harness.pack", zipapp], cwd=plays.ROOT, timeout=60)
-        self._copy(str(zipapp), f"{self._host}:{ZIPAPP}")
 
     def _plan(self, arguments: Sequence[str]) -> None:
         inspection = self.folder / "inspection.json"
@@ -63,7 +57,7 @@ class GuestRunner:
         planned = plays.zonelab("plan", self.study, *own, "--results", self.folder, *arguments)
         assert planned.ok, planned.stderr
         self.rig.ssh(f"mkdir -p {self.there}")
-        self._copy(str(self.results / "plan.json"), f"{self._host}:{self.there}/plan.json")
+        plays.copy(self.rig, self.results / "plan.json", f"{self.there}/plan.json")
         self.rig.ssh("sync")  # a reset loses what is only in the guest's memory
 
     @property

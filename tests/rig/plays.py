@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -66,6 +67,20 @@ class Plays:
         pairs = re.findall(r"(\w+)=(\d+)", line[1]) if line else []
         text = done.stdout + done.stderr
         return Played(done.exit_code, text, {name: int(count) for name, count in pairs})
+
+
+def copy(rig: RigHandle, file: Path, target: str) -> None:
+    """Copy a file into the guest."""
+    config = state.folder(rig.name) / "ssh_config"
+    there = f"{state.host_name(rig.name)}:{target}"
+    proc.run(["scp", "-q", "-F", config, file, there], timeout=60)
+
+
+def install(rig: RigHandle, folder: Path, target: str) -> None:
+    """Pack the runner in ``folder`` and copy it into the guest."""
+    zipapp = folder / "zonelab.pyz"
+    proc.run([sys.executable, "-m", "harness.pack", zipapp], cwd=ROOT, timeout=60)
+    copy(rig, zipapp, target)
 
 
 def zonelab(*arguments: str | Path) -> proc.Completed:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import os
-import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,11 +15,9 @@ from pathlib import Path
 import pytest
 
 from harness.levels import LEVELS
-from harness.rig import state
 from harness.rig.state import GuestDevice
 from harness.store.codec import decode
 from harness.store.spec import Inspection
-from harness.tools import proc
 from tests.fixtures.geometry import GEOMETRIES, Geometry
 
 from . import plays
@@ -64,13 +61,9 @@ def machine(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Machine]:
     """One rig after the other: pytest runs all tests of one before it asks for the next."""
-    zipapp = tmp_path_factory.mktemp("geometry") / "zonelab.pyz"
-    proc.run([sys.executable, "-m", "harness.pack", zipapp], cwd=plays.ROOT, timeout=60)
     with booted(request.param) as rig:
-        config = state.folder(rig.name) / "ssh_config"
-        host = state.host_name(rig.name)
-        for file, target in ((zipapp, ZIPAPP), (SCRIPT, f"/root/{SCRIPT.name}")):
-            proc.run(["scp", "-q", "-F", config, file, f"{host}:{target}"], timeout=60)
+        plays.install(rig, tmp_path_factory.mktemp("geometry"), ZIPAPP)
+        plays.copy(rig, SCRIPT, f"/root/{SCRIPT.name}")
         stubs = f"printf '#!/bin/false\\n' | tee {STUBS}/zenfs > {STUBS}/db_bench"
         rig.ssh(f"mkdir -p {STUBS} && {stubs} && chmod +x {STUBS}/*")
         yield Machine(rig)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import sys
 import time
 from collections import Counter
 from collections.abc import Iterator
@@ -12,7 +11,6 @@ from pathlib import Path
 
 import pytest
 
-from harness.rig import state
 from harness.store.result import Status
 from harness.store.rundir import completed, load_result
 from harness.tools import proc
@@ -53,10 +51,7 @@ class Age:
 
 @pytest.fixture
 def age(rig: RigHandle, tmp_path: Path) -> Iterator[Age]:
-    zipapp = tmp_path / "zonelab.pyz"
-    proc.run([sys.executable, "-m", "harness.pack", zipapp], cwd=plays.ROOT, timeout=60)
-    config = state.folder(rig.name) / "ssh_config"
-    proc.run(["scp", "-q", "-F", config, zipapp, f"{state.host_name(rig.name)}:{ZIPAPP}"])
+    plays.install(rig, tmp_path, ZIPAPP)
     rig.ssh(f"zbd reset {rig.tenants.path}")
     yield Age(rig)
     rig.ssh(f"pkill -f {ZIPAPP}; zbd reset {rig.tenants.path}; rm -rf {KEPT} {ZIPAPP}", check=False)
