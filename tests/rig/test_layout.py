@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import json
-import sys
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from harness.rig import state
-from harness.tools import proc
-
 from . import plays
 from .conftest import RigHandle
+from .plays import ROOT, Played, Plays
 
 pytestmark = pytest.mark.rig
 
@@ -24,10 +22,7 @@ SMALL = "--conventional 64MiB --experiment 256MiB --cold rest"
 @pytest.fixture
 def layout(rig: RigHandle, tmp_path: Path) -> Iterator[str]:
     """Return the command in the guest, for the drive with the zoned namespace."""
-    zipapp = tmp_path / "zonelab.pyz"
-    proc.run([sys.executable, "-m", "harness.pack", zipapp], cwd=plays.ROOT, timeout=60)
-    config = state.folder(rig.name) / "ssh_config"
-    proc.run(["scp", "-q", "-F", config, zipapp, f"{state.host_name(rig.name)}:{ZIPAPP}"])
+    plays.install(rig, tmp_path, ZIPAPP)
     kept = "/root/layout-state"
     yield f"python3 {ZIPAPP} layout {rig.node(rig.zoned)} --state-dir {kept}"
     rig.ssh(f"rm -rf {kept} {ZIPAPP}")
@@ -63,3 +58,32 @@ def test_what_it_refuses_is_told_and_changes_nothing(rig: RigHandle, layout: str
     assert "nvme list-ctrl: Invalid Field in Command" in refused.stderr
     assert "the command was: nvme list-ctrl" in refused.stderr
     assert (plays.written(rig), nodes(rig)) == before
+
+
+def played(rig: RigHandle, folder: Path, *more: str) -> Played:
+    """Play the whole site with a layout; nothing may be written, and no node change."""
+    own = Plays(rig, folder, campaign="layout")
+    before = plays.written(rig), nodes(rig)
+    asked = ["-e", f"device={rig.node(rig.zoned)}", "-e", "namespaces_conventional=64MiB"]
+    asked += ["-e", "namespaces_experiment=256MiB", "-e", "namespaces_cold=rest"]
+    done = own.play(ROOT, ["ansible-playbook", "site.yml", *asked, *more])
+    assert (plays.written(rig), nodes(rig)) == before
+    assert not own.results.exists()
+    return done
+
+
+def test_the_playbook_shows_it_and_says_what_the_drive_refuses(
+    rig: RigHandle, tmp_path: Path
+) -> None:
+    rig.ssh(f"zbd reset {rig.zoned.path}; zbd reset {rig.tenants.path}")
+    shown = played(rig, tmp_path, "--check")
+    assert shown.recap["changed"] == 0
+    assert "note: active zones are not divided" in shown.text
+    assert re.findall(r"^(\d+) +deleted ", shown.text, re.MULTILINE) == ["1", "2", "3"]
+    assert re.search(
+        r"^experiment +created +zoned +512\.0 MiB +256\.0 MiB +64 ", shown.text, re.MULTILINE
+    )
+    allowed = ["-e", "recreate_namespaces=zonelab0", "-e", f"erase=eui.{rig.conventional.eui64}"]
+    refused = played(rig, tmp_path, *allowed)
+    assert refused.code == 2, refused.text
+    assert "nvme list-ctrl: Invalid Field in Command" in refused.fatal
