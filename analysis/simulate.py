@@ -1,7 +1,6 @@
 """Do the intervals keep what they promise? Known truths, many experiments.
 
-``python -m analysis.simulate`` prints the tables of docs/methods.md, "Coverage" and
-"False verdicts".
+``python -m analysis.simulate`` prints both tables of docs/methods.md, "Coverage".
 """
 
 from __future__ import annotations
