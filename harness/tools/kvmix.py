@@ -32,8 +32,9 @@ MIX_FLAGS = frozenset(
 DATABASE_FLAGS = frozenset(
     {
         "db", "fs_uri", "use_existing_db", "statistics", "sync", "disable_wal", "compression_type",
-        "cache_size", "block_size", "bloom_bits", "write_buffer_size", "max_write_buffer_number",
-        "min_write_buffer_number_to_merge", "target_file_size_base", "target_file_size_multiplier",
+        "cache_size", "block_size", "bloom_bits", "checksum_type", "write_buffer_size",
+        "max_write_buffer_number", "min_write_buffer_number_to_merge", "target_file_size_base",
+        "target_file_size_multiplier",
         "max_bytes_for_level_base", "max_bytes_for_level_multiplier",
         "level_compaction_dynamic_level_bytes", "num_levels", "level0_file_num_compaction_trigger",
         "level0_slowdown_writes_trigger", "level0_stop_writes_trigger",

@@ -141,6 +141,10 @@ void AddDatabase(CLI::App* app, Flags* flags) {
                     "bytes of block cache, 0: none (33554432)");
   AddCount(group, "--block_size", &database.block_size, "bytes (4096)");
   group->add_option("--bloom_bits", database.bloom_bits, "per key, 0 or less: no filter (-1)");
+  group
+      ->add_option("--checksum_type", database.checksum_type,
+                   "of a table's blocks: 0 none, 1 CRC32c, 2 XXH32, 3 XXH64, 4 XXH3 (4)")
+      ->check(CLI::Range(0, 4));
   for (const RocksFlag& flag : RocksFlags()) {
     group->add_option_function<std::string>(
         std::string("--") + flag.name,

@@ -88,6 +88,7 @@ Status ToRocks(const DatabaseOptions& given, rocksdb::Options* options) {
   if (given.statistics) options->statistics = rocksdb::CreateDBStatistics();
   rocksdb::BlockBasedTableOptions table;
   table.block_size = given.block_size;
+  table.checksum = static_cast<rocksdb::ChecksumType>(given.checksum_type);
   if (given.cache_size > 0) {
     table.block_cache = rocksdb::NewLRUCache(static_cast<std::size_t>(given.cache_size));
   } else {

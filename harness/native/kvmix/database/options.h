@@ -32,6 +32,7 @@ struct DatabaseOptions {
   std::int64_t cache_size = 32 << 20;  // 0: no block cache
   std::uint64_t block_size = 4096;
   double bloom_bits = -1;  // 0 or less: no filter
+  int checksum_type = 4;   // rocksdb::ChecksumType: 0 none, …, 3 XXH64, 4 XXH3
   // Given values by flag name.
   std::map<std::string, std::string> flags;
 };

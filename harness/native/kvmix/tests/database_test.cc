@@ -9,6 +9,7 @@
 
 #include "kvmix/measure/run.h"
 #include "kvmix/source/mix.h"
+#include "rocksdb/table.h"
 
 namespace kvmix {
 namespace {
@@ -211,6 +212,18 @@ TEST(RocksOptions, AllFlagsAreKnown) {
   ASSERT_TRUE(ToRocks(given, &options).ok());
   EXPECT_EQ(options.max_open_files, 77);
   EXPECT_TRUE(options.level_compaction_dynamic_level_bytes);
+}
+
+TEST(RocksOptions, ChecksumsOfBlocksAreTheDefaultUnlessGiven) {
+  const auto checksum = [](const DatabaseOptions& given) {
+    rocksdb::Options options;
+    EXPECT_TRUE(ToRocks(given, &options).ok());
+    return options.table_factory->GetOptions<rocksdb::BlockBasedTableOptions>()->checksum;
+  };
+  DatabaseOptions given;
+  EXPECT_EQ(checksum(given), rocksdb::BlockBasedTableOptions().checksum);
+  given.checksum_type = 3;
+  EXPECT_EQ(checksum(given), rocksdb::kxxHash64);
 }
 
 }  // namespace
