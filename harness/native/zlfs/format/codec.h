@@ -2,6 +2,9 @@
 
 #pragma once
 
+#define XXH_INLINE_ALL  // librocksdb exports an XXH3 of its own under other names
+#include <xxhash.h>
+
 #include <cstdint>
 #include <cstring>
 #include <string>
@@ -11,8 +14,9 @@ namespace zlfs {
 
 static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "structures are copied as they are");
 
-// XXH3-64.
-std::uint64_t Checksum(std::string_view data);
+inline std::uint64_t Checksum(std::string_view data) {
+  return XXH3_64bits(data.data(), data.size());
+}
 
 template <typename Fixed>
 void StoreFixed(char* to, const Fixed& value) {

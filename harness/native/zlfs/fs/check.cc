@@ -37,8 +37,7 @@ IOStatus Check(ZonedDevice* device, std::vector<Violation>* violations) {
     }
   }
   const std::uint32_t limit = device->geometry().max_active;
-  const auto active = std::count_if(recovered.zones.begin(), recovered.zones.end(),
-                                    [](const ZoneInfo& zone) { return IsActive(zone.condition); });
+  const auto active = std::ranges::count_if(recovered.zones, IsActive, &ZoneInfo::condition);
   if (limit != 0 && active > limit) {
     violations->push_back(
         {10, std::to_string(active) + " active zones, the device allows " + std::to_string(limit)});

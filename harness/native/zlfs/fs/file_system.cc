@@ -147,17 +147,23 @@ class ZonedFileSystem final : public FileSystem {
   IOStatus GetFileSize(const std::string& path, const IOOptions& options, std::uint64_t* size,
                        IODebugContext* debug) override {
     const std::string name = Canonical(path);
-    std::uint64_t modified = 0;
-    if (volume_->Stat(name, size, &modified).ok()) return IOStatus::OK();
-    return host_->GetFileSize(aux_ + name, options, size, debug);
+    std::shared_ptr<File> file;
+    if (!volume_->Open(name, &file).ok()) {
+      return host_->GetFileSize(aux_ + name, options, size, debug);
+    }
+    *size = volume_->Size(file.get());
+    return IOStatus::OK();
   }
 
   IOStatus GetFileModificationTime(const std::string& path, const IOOptions& options,
                                    std::uint64_t* modified, IODebugContext* debug) override {
     const std::string name = Canonical(path);
-    std::uint64_t size = 0;
-    if (volume_->Stat(name, &size, modified).ok()) return IOStatus::OK();
-    return host_->GetFileModificationTime(aux_ + name, options, modified, debug);
+    std::shared_ptr<File> file;
+    if (!volume_->Open(name, &file).ok()) {
+      return host_->GetFileModificationTime(aux_ + name, options, modified, debug);
+    }
+    *modified = file->modified;
+    return IOStatus::OK();
   }
 
   IOStatus RenameFile(const std::string& path, const std::string& to_path, const IOOptions& options,

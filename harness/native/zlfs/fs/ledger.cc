@@ -8,8 +8,7 @@ namespace zlfs {
 
 SpaceUse SpaceOf(const Allocator& allocator) {
   SpaceUse use;
-  for (std::uint32_t i = kMetadataZones; i < allocator.zone_count(); ++i) {
-    const ZoneSpace& zone = allocator.zone(i);
+  for (const ZoneSpace& zone : allocator.zones()) {
     if (zone.use == ZoneUse::kUnusable && zone.kept.live == 0) continue;
     use.capacity += zone.capacity;
     use.live += zone.kept.live;

@@ -96,14 +96,13 @@ IOStatus Volume::Load(Recovered recovered) {
 }
 
 void Volume::TraceMount() {
-  const Geometry& geometry = device_->geometry();
+  const Geometry& geometry = io_.geometry();
   trace_.Add(
       MountEvent{.block_size = geometry.block_size,
                  .active_budget = ActiveBudget(geometry, superblock_.policy),
                  .policy = {reinterpret_cast<const char*>(&superblock_.policy), sizeof(Policy)}});
-  for (std::uint32_t zone = 0; zone < geometry.zone_count; ++zone) {
-    const ZoneSpace& space = allocator_->zone(zone);
-    trace_.Add(ZoneEvent{space.capacity, space.written, static_cast<std::uint8_t>(space.use)});
+  for (const ZoneSpace& zone : allocator_->zones()) {
+    trace_.Add(ZoneEvent{zone.capacity, zone.written, static_cast<std::uint8_t>(zone.use)});
   }
   for (const auto& [id, file] : space_.files) {
     trace_.Add(FileEvent{id, file->kind, file->lifetime, file->extents});
@@ -163,10 +162,7 @@ IOStatus Volume::LimitActive(const Recovered& recovered) {
 IOStatus Volume::Close() {
   if (std::exchange(closed_, true)) return IOStatus::OK();
   const IOStatus status = log_ == nullptr ? IOStatus::OK() : EndLog();
-  if (ledger_thread_.joinable()) {
-    ledger_thread_.request_stop();
-    ledger_thread_.join();
-  }
+  ledger_thread_ = {};  // once it has stopped
   if (ledger_.is_open() || trace_.on()) {
     const std::string line = LedgerLine("close");
     ledger_ << line << std::endl;
@@ -282,14 +278,6 @@ void Volume::RenameDirectory(const std::string& from, const std::string& to) {
 bool Volume::Exists(const std::string& name) {
   const std::lock_guard lock(state_);
   return space_.names.contains(name);
-}
-
-IOStatus Volume::Stat(const std::string& name, std::uint64_t* size, std::uint64_t* modified) {
-  std::shared_ptr<File> file;
-  RETURN_IF_ERROR(Open(name, &file));
-  *size = Size(file.get());
-  *modified = file->modified;
-  return IOStatus::OK();
 }
 
 std::vector<std::string> Volume::List(const std::string& directory) {

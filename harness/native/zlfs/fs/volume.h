@@ -76,8 +76,6 @@ class Volume {
   IOStatus Rename(const std::string& from, const std::string& to);
   void RenameDirectory(const std::string& from, const std::string& to);
   bool Exists(const std::string& name);
-  // Of the written and the buffered bytes.
-  IOStatus Stat(const std::string& name, std::uint64_t* size, std::uint64_t* modified);
   // Names directly in the directory.
   std::vector<std::string> List(const std::string& directory);
   bool HasFilesBelow(const std::string& directory);
@@ -177,7 +175,6 @@ class Volume {
   IOStatus Collect(std::uint64_t bytes);
   IOStatus CopyRun(Run* run);
   IOStatus MoveRuns();
-  void AbandonRuns();
 
   // Writes a line of the ledger once a second.
   void KeepLedger(const std::stop_token& stop);

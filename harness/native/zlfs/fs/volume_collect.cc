@@ -59,38 +59,35 @@ bool Volume::ChooseVictim() {
 }
 
 IOStatus Volume::Collect(std::uint64_t bytes) {
-  while (next_run_ < runs_.size()) {
+  IOStatus status;
+  for (; status.ok() && bytes > 0 && next_run_ < runs_.size(); ++next_run_) {
     Run& run = runs_[next_run_];
-    if (IOStatus status = CopyRun(&run); !status.ok()) {
-      AbandonRuns();
-      return status;
-    }
-    ++next_run_;
-    if (run.end - run.begin >= bytes) break;
-    bytes -= run.end - run.begin;
+    status = CopyRun(&run);
+    bytes -= std::min(bytes, run.end - run.begin);
   }
-  return next_run_ < runs_.size() ? IOStatus::OK() : MoveRuns();
+  if (status.ok() && next_run_ == runs_.size()) status = MoveRuns();
+  if (status.ok()) return status;
+  const std::lock_guard state(state_);
+  for (const Run& run : runs_) Free(run.to);
+  trace_.Add(Step::kAbandoned, 0);
+  runs_.clear();
+  victim_.reset();
+  return status;
 }
 
 IOStatus Volume::CopyRun(Run* run) {
   if (run_buffer_ == nullptr) run_buffer_ = AllocateAligned(kRunBytes);
-  std::size_t filled = 0;
-  std::vector<Extent> from;  // nothing, if the file was deleted meanwhile
-  {
-    const std::lock_guard state(state_);
-    from = run->Content();
-  }
-  for (const Extent& extent : from) {
-    RETURN_IF_ERROR(
-        io_.Read(extent.zone, extent.offset, extent.length, run_buffer_.get() + filled));
-    filled += extent.length;
-  }
+  const std::shared_ptr<const ExtentMap> map = Map(run->file.get());
+  // Nothing, if the file was deleted meanwhile.
+  const std::size_t filled = map->size == 0 ? 0 : run->end - run->begin;
+  RETURN_IF_ERROR(ReadExtents(*map, run->begin, filled, run_buffer_.get()));
   const std::size_t size = RoundUp(filled, io_.geometry().block_size);
   std::memset(run_buffer_.get() + filled, 0, size - filled);
   for (std::size_t done = 0; done < size;) {
     std::unique_lock state(state_);
     const Decision grant = Allocate(
-        &state, {.cause = Cause::kGc, .lifetime = run->file->lifetime, .size = size - done},
+        &state,
+        {.placement = {.cause = Cause::kGc, .lifetime = run->file->lifetime}, .size = size - done},
         next_run_, FileKind::kData, filled - done);
     state.unlock();
     if (grant.kind != Decision::Kind::kGrant) return IOStatus::NoSpace("no-space", "to collect");
@@ -106,21 +103,10 @@ IOStatus Volume::CopyRun(Run* run) {
   return IOStatus::OK();
 }
 
-void Volume::AbandonRuns() {
-  const std::lock_guard state(state_);
-  for (const Run& run : runs_) Free(run.to);
-  trace_.Add(Step::kAbandoned, 0);
-  runs_.clear();
-  victim_.reset();
-}
-
 IOStatus Volume::MoveRuns() {
   // The content was synced before. It has to be durable in its new place before a record says
   // that it is there.
-  if (IOStatus status = io_.Flush(); !status.ok()) {
-    AbandonRuns();
-    return status;
-  }
+  RETURN_IF_ERROR(io_.Flush());
   const std::lock_guard state(state_);
   std::map<std::uint64_t, std::pair<File*, std::uint64_t>> moved;  // id -> first byte that moved
   std::vector<Extent> garbage;

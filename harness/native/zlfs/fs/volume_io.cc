@@ -84,11 +84,8 @@ IOStatus Volume::WriteOut(File* file) {
 }
 
 IOStatus Volume::Reserve(File* file, std::uint64_t size, Decision* grant) {
-  const Request request{.cause = file->placement.cause,
-                        .job = file->placement.job,
-                        .writer = file->id,
-                        .lifetime = file->placement.lifetime,
-                        .size = size};
+  const Request request{.placement = file->placement, .writer = file->id, .size = size};
+  const Cause cause = request.placement.cause;
   for (;;) {
     std::uint64_t returns;
     {
@@ -96,7 +93,7 @@ IOStatus Volume::Reserve(File* file, std::uint64_t size, Decision* grant) {
       *grant = Allocate(&lock, request, file->id, file->kind, file->tail_size);
       low_space_.store(allocator_->LowSpace(), std::memory_order_relaxed);
       if (grant->kind == Decision::Kind::kGrant) {
-        if (request.cause != Cause::kWal) return IOStatus::OK();
+        if (cause != Cause::kWal) return IOStatus::OK();
         const auto [entry, added] = log_zones_.try_emplace(grant->zone);
         if (added) {
           entry->second.offset = allocator_->zone(grant->zone).written;
@@ -112,7 +109,7 @@ IOStatus Volume::Reserve(File* file, std::uint64_t size, Decision* grant) {
     const IOStatus status =
         finish ? FinishZone(grant->zone, FinishCause::kActiveLimit) : MakeRoom();
     if (status.ok()) continue;
-    if (!status.IsNoSpace() || !SpaceReturns(request.cause, returns)) return status;
+    if (!status.IsNoSpace() || !SpaceReturns(cause, returns)) return status;
   }
 }
 
@@ -122,9 +119,9 @@ Decision Volume::Allocate(std::unique_lock<std::mutex>* state, const Request& re
     const Decision decision = allocator_->Allocate(request);
     trace_.Add(AskEvent{.subject = subject,
                         .kind = kind,
-                        .cause = static_cast<std::uint8_t>(request.cause),
-                        .job = request.job,
-                        .lifetime = request.lifetime,
+                        .cause = static_cast<std::uint8_t>(request.placement.cause),
+                        .job = request.placement.job,
+                        .lifetime = request.placement.lifetime,
                         .content = content,
                         .decision = static_cast<std::uint8_t>(decision.kind),
                         .zone = decision.zone,
@@ -220,10 +217,8 @@ std::shared_ptr<const ExtentMap> Volume::Map(File* file) {
   }
   const std::lock_guard lock(state_);
   const std::lock_guard map_lock(file->map_mutex);
-  if (file->map != nullptr) return file->map;  // another reader was faster
   auto map = std::make_shared<ExtentMap>();
   map->extents = file->extents;
-  map->starts.reserve(file->extents.size());
   for (const Extent& extent : file->extents) {
     map->starts.push_back(map->size);
     map->size += extent.length;

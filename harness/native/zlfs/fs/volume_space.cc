@@ -121,10 +121,8 @@ SpaceUse Volume::Space() {
 }
 
 std::vector<ZoneSpace> Volume::Zones() {
-  std::vector<ZoneSpace> zones;
   const std::lock_guard lock(state_);
-  for (std::uint32_t i = 0; i < allocator_->zone_count(); ++i) zones.push_back(allocator_->zone(i));
-  return zones;
+  return allocator_->zones();
 }
 
 void Volume::KeepLedger(const std::stop_token& stop) {

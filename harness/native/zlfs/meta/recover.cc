@@ -64,11 +64,8 @@ IOStatus ReadMetadataZone(ZonedDevice* device, std::uint32_t zone, const ZoneInf
       });
 }
 
-struct Piece {
-  std::uint64_t file;
-  std::uint64_t offset;
-  Extent extent;
-};
+// File, offset in it, and where the content lies.
+using Piece = std::tuple<std::uint64_t, std::uint64_t, Extent>;
 
 // All pieces of a log zone. A torn last one is left out.
 IOStatus ReadPieces(ZonedDevice* device, std::uint32_t zone, std::uint64_t start,
@@ -80,10 +77,8 @@ IOStatus ReadPieces(ZonedDevice* device, std::uint32_t zone, std::uint64_t start
     recovered->last_piece = std::max(recovered->last_piece, header.number);
     // Ids are never used twice, also not those of which only pieces are left.
     recovered->space.next_file = std::max(recovered->space.next_file, header.subject + 1);
-    pieces->push_back(
-        {.file = header.subject,
-         .offset = header.position,
-         .extent = {.zone = zone, .offset = offset + kHeaderSize, .length = header.size}});
+    pieces->emplace_back(header.subject, header.position,
+                         Extent{zone, offset + kHeaderSize, header.size});
     return IOStatus::OK();
   };
   return SealedZone(device, zone, recovered->zones[zone])
@@ -102,22 +97,20 @@ IOStatus AddPieces(ZonedDevice* device, Recovered* recovered) {
     recovered->fragile[zone] = true;
     RETURN_IF_ERROR(ReadPieces(device, zone, start, recovered, &pieces));
   }
-  std::sort(pieces.begin(), pieces.end(), [](const Piece& a, const Piece& b) {
-    return std::tie(a.file, a.offset) < std::tie(b.file, b.offset);
-  });
-  for (const Piece& piece : pieces) {
-    const auto entry = recovered->space.files.find(piece.file);
+  std::sort(pieces.begin(), pieces.end());
+  for (const auto& [id, offset, extent] : pieces) {
+    const auto entry = recovered->space.files.find(id);
     if (entry == recovered->space.files.end()) continue;  // deleted, or its creation was lost
     File& file = *entry->second;
     if (file.kind != FileKind::kLog) {
-      return Corrupt("corrupt-piece", piece.extent.zone, piece.extent.offset, "of a data file");
+      return Corrupt("corrupt-piece", extent.zone, extent.offset, "of a data file");
     }
-    if (piece.offset > file.size) continue;  // what lies before it was lost, it was never synced
-    if (piece.offset + piece.extent.length <= file.size) continue;  // said by a record already
-    if (piece.offset != file.size) {
-      return Corrupt("corrupt-piece", piece.extent.zone, piece.extent.offset, "overlaps another");
+    if (offset > file.size) continue;  // what lies before it was lost, it was never synced
+    if (offset + extent.length <= file.size) continue;  // said by a record already
+    if (offset != file.size) {
+      return Corrupt("corrupt-piece", extent.zone, extent.offset, "overlaps another");
     }
-    file.Append(piece.extent, 0);
+    file.Append(extent, 0);
   }
   return IOStatus::OK();
 }

@@ -114,15 +114,10 @@ IOStatus RunDf(Arguments* arguments) {
   const Geometry& geometry = volume->device()->geometry();
   RETURN_IF_ERROR(volume->device()->Report(0, geometry.zone_count, &zones));
   std::uint64_t capacity = 0;
-  std::uint64_t empty = 0;
-  std::uint64_t active = 0;
-  std::uint64_t full = 0;
   for (const ZoneInfo& zone : zones) {
     capacity += zone.condition == ZoneCondition::kOffline ? 0 : zone.capacity;
-    empty += zone.condition == ZoneCondition::kEmpty ? 1 : 0;
-    active += IsActive(zone.condition) ? 1 : 0;
-    full += zone.condition == ZoneCondition::kFull ? 1 : 0;
   }
+  constexpr auto kCondition = &ZoneInfo::condition;
   const Superblock& superblock = volume->superblock();
   const SpaceUse space = volume->Space();
   const TotalsRecord totals = volume->SinceMkfs();
@@ -137,9 +132,9 @@ IOStatus RunDf(Arguments* arguments) {
       {"zones", geometry.zone_count},
       {"capacity_bytes", capacity},
       {"metadata_bytes", zones[0].capacity + zones[1].capacity},
-      {"zones_empty", empty},
-      {"zones_active", active},
-      {"zones_full", full},
+      {"zones_empty", std::ranges::count(zones, ZoneCondition::kEmpty, kCondition)},
+      {"zones_active", std::ranges::count_if(zones, IsActive, kCondition)},
+      {"zones_full", std::ranges::count(zones, ZoneCondition::kFull, kCondition)},
       {"free_bytes", space.capacity - std::min(space.capacity, taken)},
       {"live_bytes", space.live},
       {"garbage_bytes", space.garbage},

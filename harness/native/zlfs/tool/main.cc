@@ -8,9 +8,7 @@
 namespace zlfs::tool {
 namespace {
 
-using command_line::kFailed;
-using command_line::kRefused;
-using command_line::kUsage;
+using enum command_line::Exit;
 
 constexpr int kViolated = 1;
 
@@ -102,15 +100,15 @@ void AddCommands(CLI::App* app, Arguments* arguments, IOStatus* status) {
   }
 }
 
-int Run(int argc, char** argv) {
-  Arguments arguments;
-  const int exit = command_line::Main(
-      kProgram, argc, argv,
-      [&arguments](CLI::App* app, IOStatus* status) { AddCommands(app, &arguments, status); });
-  return arguments.violated ? kViolated : exit;
-}
-
 }  // namespace
 }  // namespace zlfs::tool
 
-int main(int argc, char** argv) { return zlfs::tool::Run(argc, argv); }
+int main(int argc, char** argv) {
+  using namespace zlfs::tool;
+  Arguments arguments;
+  const auto add = [&arguments](CLI::App* app, zlfs::IOStatus* status) {
+    AddCommands(app, &arguments, status);
+  };
+  const int exit = command_line::Main(kProgram, argc, argv, add);
+  return arguments.violated ? kViolated : exit;
+}
