@@ -6,7 +6,6 @@
 #include <xxhash.h>
 
 #include <cstdint>
-#include <cstring>
 #include <string>
 #include <string_view>
 
@@ -16,18 +15,6 @@ static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "structures are copied 
 
 inline std::uint64_t Checksum(std::string_view data) {
   return XXH3_64bits(data.data(), data.size());
-}
-
-template <typename Fixed>
-void StoreFixed(char* to, const Fixed& value) {
-  std::memcpy(to, &value, sizeof(value));
-}
-
-template <typename Fixed>
-Fixed LoadFixed(const char* from) {
-  Fixed value;
-  std::memcpy(&value, from, sizeof(value));
-  return value;
 }
 
 // Seven bits a byte, lowest first, the top bit says that more follow.

@@ -1,9 +1,9 @@
 #include "zlfs/meta/log.h"
 
 #include <algorithm>
+#include <cstring>
 #include <utility>
 
-#include "zlfs/format/codec.h"
 #include "zlfs/zoned/buffer.h"
 
 namespace zlfs {
@@ -41,13 +41,10 @@ void MetaLog::Flushed(const Mark& mark) {
 IOStatus MetaLog::WriteRecords(std::uint64_t position, Mark* written) {
   const std::lock_guard write(write_);
   if (broken_.ok() && position > written_.position) {
-    std::string records;
-    std::uint64_t end;
-    {
-      const std::lock_guard lock(*state_);
-      records = std::exchange(pending_, {});
-      end = appended_;
-    }
+    std::unique_lock lock(*state_);
+    const std::string records = std::exchange(pending_, {});
+    const std::uint64_t end = appended_;
+    lock.unlock();
     if (offset_ + SealedSize(records.size(), superblock_.block_size) > capacity_) {
       broken_ = RollOverLocked();  // the snapshot says what these records say
     } else {
@@ -67,19 +64,17 @@ IOStatus MetaLog::RollOver() {
 
 IOStatus MetaLog::RollOverLocked() {
   std::vector<Record> records;
-  std::uint64_t end;
-  {
-    const std::lock_guard lock(*state_);
-    describe_(&records);
-    pending_.clear();
-    end = appended_;
-  }
+  std::unique_lock lock(*state_);
+  describe_(&records);
+  pending_.clear();
+  const std::uint64_t end = appended_;
+  lock.unlock();
   const std::uint32_t old = zone_;
   zone_ = 1 - zone_;
   offset_ = 0;
   ++superblock_.generation;
   const std::string superblock = EncodeSuperblock(superblock_);
-  previous_ = LoadFixed<std::uint64_t>(superblock.data() + kSuperblockChecksumOffset);
+  std::memcpy(&previous_, superblock.data() + kSuperblockChecksumOffset, sizeof(previous_));
   RETURN_IF_ERROR(WriteBlocks(superblock, superblock.size()));
   std::string body;
   for (std::size_t i = 0; i < records.size(); ++i) {

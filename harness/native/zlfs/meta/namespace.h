@@ -115,6 +115,8 @@ struct Namespace {
   IOStatus Apply(const Record& record, std::uint64_t frame);
 };
 
+// "/a//b/" and "a/./b" are both "/a/b".
+std::string Canonical(const std::string& path);
 // A name in the name space: absolute, no empty, "." or ".." component, no slash at the end.
 bool IsCanonical(const std::string& name);
 
