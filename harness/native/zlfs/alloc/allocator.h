@@ -86,9 +86,9 @@ struct ZoneSpace {
 struct AllocatorSetup {
   Policy policy;
   std::uint32_t block_size = 0;
-  std::uint32_t active_budget = 0;  // active zones for data; 0: no limit
-  std::vector<ZoneSpace> zones;     // capacity, written, kept, lifetime and use count
-  std::uint64_t log_bytes = 0;      // content of WALs
+  std::uint32_t active_budget = 0;    // active zones for data; 0: no limit
+  std::vector<ZoneSpace> zones = {};  // capacity, written, kept, lifetime and use count
+  std::uint64_t log_bytes = 0;        // content of WALs
 };
 
 // What a writer says about its bytes.
