@@ -288,7 +288,8 @@ bool CounterfactualPlayer::Copy(std::size_t run) {
   AskEvent ask{.subject = run,
                .cause = static_cast<std::uint8_t>(Cause::kGc),
                .lifetime = model_->runs()[run].file->lifetime};
-  for (const Extent& extent : model_->runs()[run].Content()) ask.content += extent.length;
+  const auto& [file, begin, end, to] = model_->runs()[run];
+  for (const Extent& extent : Part(file->extents, begin, end)) ask.content += extent.length;
   while (ask.content > 0) {
     const Decision decision = model_->Ask(ask, ask.content);
     if (decision.kind == Decision::Kind::kGrant) {

@@ -101,7 +101,7 @@ IOStatus Apply(const Arguments& arguments, Setting* setting) {
 }
 
 Json SpaceJson(const SpaceUse& space) {
-  Json json = Named(space);
+  Json json = nlohmann::json(space);
   json["kept"] = space.kept;
   return json;
 }

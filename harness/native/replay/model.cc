@@ -58,10 +58,8 @@ void Model::ForgetCounts() {
 Decision Model::Ask(const AskEvent& ask, std::uint64_t content) {
   const auto cause = static_cast<Cause>(ask.cause);
   const bool copy = cause == Cause::kGc;
-  return allocator_->Allocate({.cause = cause,
-                               .job = ask.job != 0,
+  return allocator_->Allocate({.placement = {cause, ask.job != 0, ask.lifetime},
                                .writer = copy ? 0 : ask.subject,
-                               .lifetime = ask.lifetime,
                                .size = RoundUp(Head(ask.kind) + content, block_size_)});
 }
 

@@ -24,8 +24,7 @@ IOStatus ZoneIo::Write(Cause cause, std::uint32_t zone, std::uint64_t offset, co
 
 IOStatus ZoneIo::Read(std::uint32_t zone, std::uint64_t offset, std::size_t size, char* to) {
   const std::size_t unit = device_->geometry().read_alignment;
-  if (unit <= 1 || (offset % unit == 0 && size % unit == 0 &&
-                    reinterpret_cast<std::uintptr_t>(to) % unit == 0)) {
+  if ((offset | size) % unit == 0 && Aligned(to, unit)) {
     return device_->Read(zone, offset, size, to);
   }
   const std::uint64_t from = offset / unit * unit;

@@ -1,6 +1,7 @@
 #include "zlfs/alloc/allocator.h"
 
 #include <algorithm>
+#include <cstdlib>
 #include <tuple>
 #include <utility>
 
@@ -22,8 +23,6 @@ constexpr std::uint32_t kCollectAhead = 2;
 // gain one, and the device is as good as full.
 constexpr std::uint64_t kMinGain = 32;
 
-int Distance(std::uint8_t a, std::uint8_t b) { return a > b ? a - b : b - a; }
-
 }  // namespace
 
 Allocator::Allocator(AllocatorSetup setup)
@@ -37,7 +36,7 @@ Allocator::Allocator(AllocatorSetup setup)
     if (zone.use == ZoneUse::kUnusable) continue;
     capacity_ = usable++ == 0 ? zone.capacity : std::min(capacity_, zone.capacity);
     if (zone.use == ZoneUse::kEmpty) ++empty_;
-    SetActive(&zone, zone.use == ZoneUse::kActive);
+    zone.active = zone.use == ZoneUse::kActive;
   }
   spare_ = std::max(kLeastSpare, usable / kSpareShare);
   gc_start_ = usable * policy_.gc_start_pct / 100;
@@ -84,7 +83,7 @@ bool Allocator::Writable(const ZoneSpace& zone) const {
 
 bool Allocator::MayOpen(Cause cause) const {
   const auto without = kSharedCauses - static_cast<std::uint32_t>(current_.size());
-  return active_budget_ == 0 || active_ + (IsShared(cause) ? 0 : without) < active_budget_;
+  return active_budget_ == 0 || active_zones() + (IsShared(cause) ? 0 : without) < active_budget_;
 }
 
 std::uint32_t Allocator::OpenEmpty(std::uint8_t lifetime) {
@@ -94,7 +93,7 @@ std::uint32_t Allocator::OpenEmpty(std::uint8_t lifetime) {
   zone.use = ZoneUse::kActive;
   zone.lifetime = lifetime;
   zone.opened = clock_;
-  SetActive(&zone, true);
+  zone.active = true;
   --empty_;
   return cursor_;
 }
@@ -109,24 +108,25 @@ Decision Allocator::Grant(std::uint32_t index, std::uint64_t size) {
 
 Decision Allocator::Allocate(const Request& request) {
   Request asked = request;
-  if (!policy_.lifetimes) asked.lifetime = 0;
-  return IsShared(asked.cause) ? AllocateShared(asked) : AllocateData(asked);
+  if (!policy_.lifetimes) asked.placement.lifetime = 0;
+  return IsShared(asked.placement.cause) ? AllocateShared(asked) : AllocateData(asked);
 }
 
 Decision Allocator::AllocateShared(const Request& request) {
-  if (const auto current = current_.find(request.cause); current != current_.end()) {
+  const auto [cause, job, lifetime] = request.placement;
+  if (const auto current = current_.find(cause); current != current_.end()) {
     if (Writable(zones_[current->second])) return Grant(current->second, request.size);
     Detach(&zones_[current->second]);
   }
   std::optional<std::uint32_t> taken;
-  const bool log = request.cause == Cause::kWal;
-  const bool space = empty_ > Keeps(request.cause);
-  if (space && MayOpen(request.cause)) {
-    taken = OpenEmpty(request.lifetime);
+  const bool log = cause == Cause::kWal;
+  const bool space = empty_ > Keeps(cause);
+  if (space && MayOpen(cause)) {
+    taken = OpenEmpty(lifetime);
   } else {
     // After a mount all active zones may be other causes' leftovers, or data's by now.
-    taken = NearestActive(request.lifetime, Of::kUnowned);
-    if (!taken) taken = NearestActive(request.lifetime, Of::kIdle);
+    taken = NearestActive(lifetime, Of::kUnowned);
+    if (!taken) taken = NearestActive(lifetime, Of::kIdle);
     if (log && taken && log_zones_ > 0 && empty_ < KeepsWithLogs(zones_[*taken].room())) {
       taken.reset();
     }
@@ -134,15 +134,15 @@ Decision Allocator::AllocateShared(const Request& request) {
   if (!taken) return WaitOrNoSpace(space);
   if (log) ++log_zones_;
   Detach(&zones_[*taken]);
-  zones_[*taken].shared_by = request.cause;
-  current_[request.cause] = *taken;
+  zones_[*taken].shared_by = cause;
+  current_[cause] = *taken;
   return Grant(*taken, request.size);
 }
 
 Decision Allocator::AllocateData(const Request& request) {
+  const auto [cause, job, lifetime] = request.placement;
   Writer& writer = writers_[request.writer];
-  writer.cause = request.cause;
-  writer.job = request.job;
+  writer.placement = request.placement;
   if (writer.zone) {
     if (Writable(zones_[*writer.zone])) return Grant(*writer.zone, request.size);
     Detach(&zones_[*writer.zone]);
@@ -154,29 +154,29 @@ Decision Allocator::AllocateData(const Request& request) {
     }
     return Grant(index, request.size);
   };
-  const auto unowned = NearestActive(request.lifetime, Of::kUnowned);
-  if (unowned && zones_[*unowned].lifetime == request.lifetime) return take(*unowned);
-  const bool space = empty_ > Keeps(request.cause);
-  if (space && MayOpen(request.cause)) return take(OpenEmpty(request.lifetime));
+  const auto unowned = NearestActive(lifetime, Of::kUnowned);
+  if (unowned && zones_[*unowned].lifetime == lifetime) return take(*unowned);
+  const bool space = empty_ > Keeps(cause);
+  if (space && MayOpen(cause)) return take(OpenEmpty(lifetime));
   if (space && policy_.on_active_limit == OnActiveLimit::kFinish) {
     if (const auto fullest = TakeFullest()) {
       return {.kind = Decision::Kind::kFinish, .zone = *fullest};
     }
   }
   if (space && policy_.on_active_limit == OnActiveLimit::kWait) {
-    if (request.cause != Cause::kCompaction && CompactionsOwn()) {
+    if (cause != Cause::kCompaction && CompactionsOwn()) {
       return {.kind = Decision::Kind::kWait};
     }
   }
   if (unowned) return take(*unowned);
-  if (const auto any = NearestActive(request.lifetime, Of::kAny)) return take(*any);
+  if (const auto any = NearestActive(lifetime, Of::kAny)) return take(*any);
   return WaitOrNoSpace(space);
 }
 
 Decision Allocator::WaitOrNoSpace(bool space) const {
   if (!space) return {};
   // Zones that were granted to their last block stay active until that is written.
-  const bool soon = std::any_of(zones_.begin(), zones_.end(), [](const ZoneSpace& zone) {
+  const bool soon = std::ranges::any_of(zones_, [](const ZoneSpace& zone) {
     return zone.active && (zone.in_flight != 0 || zone.use == ZoneUse::kFinishing ||
                            zone.use == ZoneUse::kResetting);
   });
@@ -184,17 +184,18 @@ Decision Allocator::WaitOrNoSpace(bool space) const {
 }
 
 bool Allocator::CompactionsOwn() const {
-  return std::any_of(writers_.begin(), writers_.end(), [](const auto& entry) {
-    return entry.second.zone && entry.second.cause == Cause::kCompaction;
+  return std::ranges::any_of(writers_, [](const auto& entry) {
+    return entry.second.zone && entry.second.placement.cause == Cause::kCompaction;
   });
 }
 
 bool Allocator::JobsWrite() const {
-  return std::any_of(writers_.begin(), writers_.end(),
-                     [](const auto& entry) { return entry.second.job; });
+  return std::ranges::any_of(writers_,
+                             [](const auto& entry) { return entry.second.placement.job; });
 }
 
-std::optional<std::uint32_t> Allocator::NearestActive(std::uint8_t lifetime, Of of) const {
+std::optional<std::uint32_t> Allocator::NearestActive(std::optional<std::uint8_t> lifetime, Of of,
+                                                      const std::vector<bool>& spared) const {
   std::optional<std::uint32_t> best;
   std::tuple<int, std::uint64_t> least;
   for (std::uint32_t i = 0; i < zone_count(); ++i) {
@@ -202,22 +203,18 @@ std::optional<std::uint32_t> Allocator::NearestActive(std::uint8_t lifetime, Of 
     if (!Writable(zone) || zone.shared_by) continue;
     if (of == Of::kUnowned && zone.owner != 0) continue;
     if (of != Of::kAny && zone.in_flight != 0) continue;
-    const std::tuple<int, std::uint64_t> key{Distance(zone.lifetime, lifetime), zone.room()};
+    if (!spared.empty() && spared[i]) continue;
+    const int distance = lifetime ? std::abs(zone.lifetime - *lifetime) : 0;
+    const std::tuple key{distance, zone.room()};
     if (!best || key < least) std::tie(best, least) = std::make_pair(i, key);
   }
   return best;
 }
 
 std::optional<std::uint32_t> Allocator::TakeFullest(const std::vector<bool>& spared) {
-  std::optional<std::uint32_t> best;
-  for (std::uint32_t i = 0; i < zone_count(); ++i) {
-    const ZoneSpace& zone = zones_[i];
-    if (!spared.empty() && spared[i]) continue;
-    if (!Writable(zone) || zone.shared_by || zone.owner != 0 || zone.in_flight != 0) continue;
-    if (!best || zone.room() < zones_[*best].room()) best = i;
-  }
-  if (best) zones_[*best].use = ZoneUse::kFinishing;
-  return best;
+  const auto fullest = NearestActive(std::nullopt, Of::kUnowned, spared);
+  if (fullest) zones_[*fullest].use = ZoneUse::kFinishing;
+  return fullest;
 }
 
 void Allocator::Written(std::uint32_t index, const Kept& kept) {
@@ -247,7 +244,7 @@ void Allocator::FillIfFull(std::uint32_t index) {
 
 void Allocator::MakeFull(ZoneSpace* zone) {
   Detach(zone);
-  SetActive(zone, false);
+  zone->active = false;
   zone->use = ZoneUse::kFull;
 }
 
@@ -257,12 +254,6 @@ void Allocator::Detach(ZoneSpace* zone) {
   zone->owner = 0;
   if (zone->shared_by) current_.erase(*zone->shared_by);
   zone->shared_by.reset();
-}
-
-void Allocator::SetActive(ZoneSpace* zone, bool active) {
-  if (active && !zone->active) ++active_;
-  if (!active && zone->active) --active_;
-  zone->active = active;
 }
 
 std::optional<std::uint32_t> Allocator::Leave(std::uint64_t writer, bool finish) {
@@ -309,7 +300,6 @@ void Allocator::BeginReset(std::uint32_t index) {
 void Allocator::ResetDone(std::uint32_t index) {
   ZoneSpace& zone = zones_[index];
   assert(zone.use == ZoneUse::kResetting);
-  SetActive(&zone, false);
   zone = {.capacity = zone.capacity};
   ++empty_;
 }

@@ -86,19 +86,24 @@ struct ZoneSpace {
 struct AllocatorSetup {
   Policy policy;
   std::uint32_t block_size = 0;
-  std::uint32_t active_budget = 0;  // active zones for data; 0: no limit
-  std::vector<ZoneSpace> zones;     // capacity, written, kept, lifetime and use count
-  std::uint64_t log_bytes = 0;      // content of WALs
+  std::uint32_t active_budget = 0;    // active zones for data; 0: no limit
+  std::vector<ZoneSpace> zones = {};  // capacity, written, kept, lifetime and use count
+  std::uint64_t log_bytes = 0;        // content of WALs
 };
 
-struct Request {
-  Cause cause = Cause::kCompaction;
+// What a writer says about its bytes.
+struct Placement {
+  Cause cause = Cause::kOther;
   // Data of a flush or compaction. These end by themselves, others when a user pleases: compactions
   // wait for no other writer, flushes only for compactions, and no job for space without end.
   bool job = false;
+  std::uint8_t lifetime = 0;  // Env::WriteLifeTimeHint
+};
+
+struct Request {
+  Placement placement;
   std::uint64_t writer = 0;  // of data: not 0
-  std::uint8_t lifetime = 0;
-  std::uint64_t size = 0;  // whole blocks
+  std::uint64_t size = 0;    // whole blocks
 };
 
 struct Decision {
@@ -159,10 +164,13 @@ class Allocator {
   // The full zone that is best collected, if any gains enough.
   std::optional<std::uint32_t> PickVictim() const;
 
+  const std::vector<ZoneSpace>& zones() const { return zones_; }
   const ZoneSpace& zone(std::uint32_t zone) const { return zones_[zone]; }
   std::uint32_t zone_count() const { return static_cast<std::uint32_t>(zones_.size()); }
   std::uint32_t empty_zones() const { return empty_; }
-  std::uint32_t active_zones() const { return active_; }
+  std::uint32_t active_zones() const {
+    return static_cast<std::uint32_t>(std::ranges::count(zones_, true, &ZoneSpace::active));
+  }
   // Empty zones that what is new leaves alone.
   std::uint32_t kept_zones() const { return Keeps(Cause::kImport); }
   // Bytes written so far: the only time there is.
@@ -170,8 +178,7 @@ class Allocator {
 
  private:
   struct Writer {
-    Cause cause = Cause::kCompaction;
-    bool job = false;
+    Placement placement;
     std::optional<std::uint32_t> zone = std::nullopt;  // its own
   };
 
@@ -187,14 +194,15 @@ class Allocator {
   std::uint32_t OpenEmpty(std::uint8_t lifetime);
   bool Writable(const ZoneSpace& zone) const;
   enum class Of : std::uint8_t { kUnowned, kIdle, kAny };
-  // An active zone that no shared cause fills. Nearest lifetime first, then the fullest.
-  std::optional<std::uint32_t> NearestActive(std::uint8_t lifetime, Of of) const;
+  // An active zone that no shared cause fills, and that is not in `spared`. Nearest lifetime first,
+  // if that matters, then the fullest.
+  std::optional<std::uint32_t> NearestActive(std::optional<std::uint8_t> lifetime, Of of,
+                                             const std::vector<bool>& spared = {}) const;
   // No zone to be had: is there about to be one?
   Decision WaitOrNoSpace(bool space) const;
   void FillIfFull(std::uint32_t zone);
   void MakeFull(ZoneSpace* zone);
   void Detach(ZoneSpace* zone);
-  void SetActive(ZoneSpace* zone, bool active);
 
   const Policy policy_;
   const std::uint32_t block_size_;
@@ -203,7 +211,6 @@ class Allocator {
   std::unordered_map<std::uint64_t, Writer> writers_;  // of data, that have not left
   std::map<Cause, std::uint32_t> current_;             // zones that shared causes fill
   std::uint32_t empty_ = 0;
-  std::uint32_t active_ = 0;
   std::uint32_t spare_ = 0;      // empty zones that only what is new leaves alone
   std::uint32_t gc_start_ = 0;   // empty zones
   std::uint64_t capacity_ = 1;   // of the smallest zone

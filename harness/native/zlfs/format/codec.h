@@ -2,8 +2,10 @@
 
 #pragma once
 
+#define XXH_INLINE_ALL  // librocksdb exports an XXH3 of its own under other names
+#include <xxhash.h>
+
 #include <cstdint>
-#include <cstring>
 #include <string>
 #include <string_view>
 
@@ -11,19 +13,8 @@ namespace zlfs {
 
 static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "structures are copied as they are");
 
-// XXH3-64.
-std::uint64_t Checksum(std::string_view data);
-
-template <typename Fixed>
-void StoreFixed(char* to, const Fixed& value) {
-  std::memcpy(to, &value, sizeof(value));
-}
-
-template <typename Fixed>
-Fixed LoadFixed(const char* from) {
-  Fixed value;
-  std::memcpy(&value, from, sizeof(value));
-  return value;
+inline std::uint64_t Checksum(std::string_view data) {
+  return XXH3_64bits(data.data(), data.size());
 }
 
 // Seven bits a byte, lowest first, the top bit says that more follow.

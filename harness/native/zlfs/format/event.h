@@ -22,7 +22,6 @@ inline constexpr std::uint32_t kTraceMagic = 0x4352545a;  // "ZTRC"
 inline constexpr std::uint64_t kTraceVersion = 1;
 
 struct MountEvent {
-  static constexpr std::uint64_t kType = 1;
   std::uint64_t block_size = 0;
   std::uint32_t active_budget = 0;  // active zones for data; 0: no limit
   std::string policy;               // bytes, as in the superblock
@@ -32,7 +31,6 @@ struct MountEvent {
 
 // A zone of the device when it was mounted: all are said, in order.
 struct ZoneEvent {
-  static constexpr std::uint64_t kType = 2;
   std::uint64_t capacity = 0;
   std::uint64_t written = 0;
   std::uint8_t use = 0;  // ZoneUse
@@ -42,7 +40,6 @@ struct ZoneEvent {
 
 // A file that there was when the device was mounted.
 struct FileEvent {
-  static constexpr std::uint64_t kType = 3;
   std::uint64_t file = 0;
   FileKind kind = FileKind::kData;
   std::uint8_t lifetime = 0;
@@ -53,7 +50,6 @@ struct FileEvent {
 
 // The allocator was asked for room for that much content, and decided.
 struct AskEvent {
-  static constexpr std::uint64_t kType = 4;
   std::uint64_t subject = 0;  // the file; of the collector's copies the number of the run
   FileKind kind = FileKind::kData;
   std::uint8_t cause = 0;
@@ -86,7 +82,6 @@ enum class Step : std::uint32_t {  // subject, detail
 };
 
 struct StepEvent {
-  static constexpr std::uint64_t kType = 5;
   std::uint32_t step = 0;
   std::uint64_t subject = 0;
   std::uint64_t detail = 0;
@@ -95,12 +90,12 @@ struct StepEvent {
 };
 
 struct CloseEvent {
-  static constexpr std::uint64_t kType = 6;
   std::string ledger;  // the ledger's last line
 
   static auto Fields(auto& r) { return std::tie(r.ledger); }
 };
 
+// As in `Record`, an event's place is its type.
 using Event = std::variant<MountEvent, ZoneEvent, FileEvent, AskEvent, StepEvent, CloseEvent>;
 
 void AppendEvent(const Event& event, std::string* to);

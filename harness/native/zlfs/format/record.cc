@@ -1,5 +1,6 @@
 #include "zlfs/format/record.h"
 
+#include <concepts>
 #include <limits>
 
 #include "zlfs/format/codec.h"
@@ -19,9 +20,9 @@ struct Writer {
   void operator()(const std::vector<Extent>& extents) const {
     PutVarint(to, extents.size());
     for (const Extent& extent : extents) {
-      for (const std::uint64_t value : {std::uint64_t{extent.zone}, extent.offset, extent.length}) {
-        PutVarint(to, value);
-      }
+      (*this)(extent.zone);
+      (*this)(extent.offset);
+      (*this)(extent.length);
     }
   }
 };
@@ -29,9 +30,9 @@ struct Writer {
 struct Reader {
   Decoder* from;
 
-  void operator()(std::uint64_t& value) const { value = from->Varint(); }
-  void operator()(std::uint32_t& zone) const {
-    zone = static_cast<std::uint32_t>(from->Varint(std::numeric_limits<std::uint32_t>::max()));
+  template <std::integral Integer>
+  void operator()(Integer& value) const {
+    value = static_cast<Integer>(from->Varint(std::numeric_limits<Integer>::max()));
   }
   void operator()(std::uint8_t& lifetime) const {
     lifetime = static_cast<std::uint8_t>(from->Varint(kMaxLifetime));
@@ -50,12 +51,14 @@ struct Reader {
   }
 };
 
-// Decodes the fields into a record of the type, one of `Kinds`. False: malformed, or no such type.
+// Decodes the fields into a record of the type, a place among `Kinds`. False: malformed, or no such
+// type.
 template <typename... Kinds>
 bool Decode(std::uint64_t type, std::string_view fields, std::variant<Kinds...>* record) {
   Decoder decoder(fields);
+  std::uint64_t place = 0;
   const auto decode_if = [&]<typename Kind>(Kind kind) {
-    if (type != Kind::kType) return false;
+    if (type != ++place) return false;
     std::apply([&decoder](auto&... field) { (Reader{&decoder}(field), ...); }, Kind::Fields(kind));
     *record = std::move(kind);
     return decoder.ok() && decoder.empty();
@@ -65,14 +68,14 @@ bool Decode(std::uint64_t type, std::string_view fields, std::variant<Kinds...>*
 
 template <typename Kinds>
 void Append(const Kinds& record, std::string* to) {
+  std::string fields;
   std::visit(
-      [to](const auto& kind) {
-        std::string fields;
+      [&fields](const auto& kind) {
         std::apply([&fields](auto&... field) { (Writer{&fields}(field), ...); }, kind.Fields(kind));
-        PutVarint(to, kind.kType);
-        PutString(to, fields);
       },
       record);
+  PutVarint(to, record.index() + 1);
+  PutString(to, fields);
 }
 
 template <typename Kinds>

@@ -1,6 +1,6 @@
-// Records: the changes of the name space that frames carry. A record is its type (one varint),
-// the size of what follows, and its fields (`Fields` names them in order) as varints and
-// length-prefixed strings.
+// Records: the changes of the name space that frames carry. A record is its type (one varint: its
+// place in `Record`, from 1 on), the size of what follows, and its fields (`Fields` names them in
+// order) as varints and length-prefixed strings.
 
 #pragma once
 
@@ -20,7 +20,7 @@ struct Extent {
   std::uint64_t length = 0;
 
   std::uint64_t end() const { return offset + length; }
-  bool operator==(const Extent&) const = default;
+  auto operator<=>(const Extent&) const = default;
 };
 
 enum class FileKind : std::uint8_t {
@@ -30,7 +30,6 @@ enum class FileKind : std::uint8_t {
 
 // Ids from `next_file` on were never used. First record of a snapshot.
 struct StateRecord {
-  static constexpr std::uint64_t kType = 1;
   std::uint64_t next_file = 0;
 
   static auto Fields(auto& r) { return std::tie(r.next_file); }
@@ -38,7 +37,6 @@ struct StateRecord {
 
 // A new, empty file; one that has the name so far is deleted.
 struct CreateRecord {
-  static constexpr std::uint64_t kType = 2;
   std::uint64_t file = 0;
   FileKind kind = FileKind::kData;
   std::uint64_t modified = 0;  // seconds since 1970
@@ -49,7 +47,6 @@ struct CreateRecord {
 
 // Behind byte `from` the file consists of these extents and nothing else.
 struct ExtentsRecord {
-  static constexpr std::uint64_t kType = 3;
   std::uint64_t file = 0;
   std::uint64_t from = 0;
   std::uint8_t lifetime = 0;  // Env::WriteLifeTimeHint of the file
@@ -60,7 +57,6 @@ struct ExtentsRecord {
 
 // Another name; a file that has it so far is deleted.
 struct RenameRecord {
-  static constexpr std::uint64_t kType = 4;
   std::uint64_t file = 0;
   std::string name;
 
@@ -68,7 +64,6 @@ struct RenameRecord {
 };
 
 struct DeleteRecord {
-  static constexpr std::uint64_t kType = 5;
   std::uint64_t file = 0;
 
   static auto Fields(auto& r) { return std::tie(r.file); }
@@ -76,7 +71,6 @@ struct DeleteRecord {
 
 // Every name that begins with `from`/ begins with `to`/ from now on.
 struct RenameDirRecord {
-  static constexpr std::uint64_t kType = 6;
   std::string from;
   std::string to;
 
@@ -85,7 +79,6 @@ struct RenameDirRecord {
 
 // From `offset` on the zone consists of pieces.
 struct LogZoneRecord {
-  static constexpr std::uint64_t kType = 7;
   std::uint32_t zone = 0;
   std::uint64_t offset = 0;
 
@@ -94,7 +87,6 @@ struct LogZoneRecord {
 
 // The zone is no log zone any more; what is alive in it was said by extents records.
 struct LogZoneEndRecord {
-  static constexpr std::uint64_t kType = 8;
   std::uint32_t zone = 0;
 
   static auto Fields(auto& r) { return std::tie(r.zone); }
@@ -102,7 +94,6 @@ struct LogZoneEndRecord {
 
 // Counts since mkfs, as of the last roll-over or clean end.
 struct TotalsRecord {
-  static constexpr std::uint64_t kType = 9;
   std::uint64_t collected_bytes = 0;  // content that the collector moved
   std::uint64_t collected_zones = 0;
   std::uint64_t finishes = 0;
@@ -113,6 +104,7 @@ struct TotalsRecord {
   }
 };
 
+// Types are added at the end: devices have these numbers.
 using Record = std::variant<StateRecord, CreateRecord, ExtentsRecord, RenameRecord, DeleteRecord,
                             RenameDirRecord, LogZoneRecord, LogZoneEndRecord, TotalsRecord>;
 

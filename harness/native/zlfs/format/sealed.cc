@@ -19,12 +19,12 @@ std::uint64_t Seal(SealedHeader header, char* blocks, std::size_t size) {
   std::memset(blocks + used, 0, size - used);
   header.content_checksum = Checksum({blocks + kHeaderSize, size - kHeaderSize});
   header.checksum = OwnChecksum(header);
-  StoreFixed(blocks, header);
+  std::memcpy(blocks, &header, kHeaderSize);
   return header.checksum;
 }
 
 bool ReadHeader(std::string_view start, std::uint32_t magic, SealedHeader* header) {
-  *header = LoadFixed<SealedHeader>(start.data());
+  std::memcpy(header, start.data(), kHeaderSize);
   return header->magic == magic && header->checksum == OwnChecksum(*header);
 }
 

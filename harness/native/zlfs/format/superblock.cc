@@ -1,13 +1,10 @@
 #include "zlfs/format/superblock.h"
 
+#include <cstring>
+
 #include "zlfs/format/codec.h"
 
 namespace zlfs {
-namespace {
-
-IOStatus Corrupt(const char* why) { return IOStatus::Corruption("corrupt-superblock", why); }
-
-}  // namespace
 
 void Superblock::SetNames(const std::string& identity, const std::string& label) {
   identity_bytes = {};
@@ -19,14 +16,15 @@ void Superblock::SetNames(const std::string& identity, const std::string& label)
 
 std::string EncodeSuperblock(const Superblock& superblock) {
   std::string block(superblock.block_size, '\0');
-  StoreFixed(block.data(), superblock);
-  StoreFixed(block.data() + kSuperblockChecksumOffset, Checksum(block));
+  std::memcpy(block.data(), &superblock, sizeof(superblock));
+  const std::uint64_t checksum = Checksum(block);
+  std::memcpy(block.data() + kSuperblockChecksumOffset, &checksum, sizeof(checksum));
   return block;
 }
 
 IOStatus DecodeSuperblock(std::string_view block, Superblock* superblock) {
   const Superblock right;
-  *superblock = LoadFixed<Superblock>(block.data());
+  std::memcpy(superblock, block.data(), sizeof(*superblock));
   if (superblock->magic != right.magic) {
     return IOStatus::Corruption("wrong-magic", "not a zlfs superblock");
   }
@@ -35,17 +33,20 @@ IOStatus DecodeSuperblock(std::string_view block, Superblock* superblock) {
                                                        ", this zlfs knows " +
                                                        std::to_string(right.version));
   }
+  const auto corrupt = [](const char* why) {
+    return IOStatus::Corruption("corrupt-superblock", why);
+  };
   superblock->checksum = 0;
   if (superblock->block_size != block.size() || EncodeSuperblock(*superblock) != block) {
-    return Corrupt("wrong checksum, or bytes behind the fields");
+    return corrupt("wrong checksum, or bytes behind the fields");
   }
   for (const PolicyField& field : kPolicyFields) {
     const std::uint8_t value = superblock->policy.*field.value;
-    if (value < field.least || value > field.most) return Corrupt("a policy is out of range");
+    if (value < field.least || value > field.most) return corrupt("a policy is out of range");
   }
   if (superblock->identity_size > right.identity_bytes.size() ||
       superblock->label_bytes.back() != 0) {
-    return Corrupt("a name is too long");
+    return corrupt("a name is too long");
   }
   // What has no meaning is zero, and the two thresholds agree.
   Superblock same = *superblock;
@@ -54,7 +55,7 @@ IOStatus DecodeSuperblock(std::string_view block, Superblock* superblock) {
   same.SetNames(superblock->identity(), superblock->label());
   const Policy& policy = superblock->policy;
   if (same != *superblock || policy.finish_remaining_pct + policy.finish_occupancy_pct != 100) {
-    return Corrupt("fields contradict each other");
+    return corrupt("fields contradict each other");
   }
   return IOStatus::OK();
 }

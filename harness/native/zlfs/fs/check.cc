@@ -1,7 +1,6 @@
 #include "zlfs/fs/check.h"
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
 #include <string_view>
 #include <utility>
 
@@ -37,8 +36,7 @@ IOStatus Check(ZonedDevice* device, std::vector<Violation>* violations) {
     }
   }
   const std::uint32_t limit = device->geometry().max_active;
-  const auto active = std::count_if(recovered.zones.begin(), recovered.zones.end(),
-                                    [](const ZoneInfo& zone) { return IsActive(zone.condition); });
+  const auto active = std::ranges::count_if(recovered.zones, IsActive, &ZoneInfo::condition);
   if (limit != 0 && active > limit) {
     violations->push_back(
         {10, std::to_string(active) + " active zones, the device allows " + std::to_string(limit)});
@@ -66,7 +64,7 @@ std::string DumpJson(Volume* volume) {
                     {"gc", policy.gc != 0},
                     {"gc_start_pct", policy.gc_start_pct},
                     {"gc_victim", kVictimNames[policy.gc_victim]}};
-  dump["space"] = Named(volume->Space());
+  dump["space"] = volume->Space();
   dump["files"] = nlohmann::json::array();
   for (const FileInfo& file : volume->Files()) {
     nlohmann::json extents = nlohmann::json::array();
@@ -107,9 +105,8 @@ IOStatus Import(Volume* volume, const std::string& name, const Source& next) {
   volume->SetPlacement(file.get(),
                        {.cause = Cause::kImport, .lifetime = rocksdb::Env::WLTH_EXTREME});
   IOStatus status;
-  for (Slice part; (status = next(&part)).ok() && !part.empty();) {
+  for (Slice part; status.ok() && (status = next(&part)).ok() && !part.empty();) {
     status = volume->Append(file.get(), part);
-    if (!status.ok()) break;
   }
   if (status.ok()) status = volume->Sync(file.get());
   // No zone stays active for data that will never grow.

@@ -8,7 +8,6 @@
 
 #include "zlfs/fs/handles.h"
 #include "zlfs/fs/volume.h"
-#include "zlfs/zoned/open.h"
 
 namespace zlfs {
 
@@ -24,14 +23,6 @@ using rocksdb::FileOptions;
 using rocksdb::FileSystem;
 
 constexpr const char* kAuxRoot = "/var/lib/zlfs";
-
-// "/a//b/" and "a/b" are both "/a/b".
-std::string Canonical(const std::string& path) {
-  std::string name = std::filesystem::path("/" + path).lexically_normal().string();
-  while (name.size() > 1 && name.back() == '/') name.pop_back();
-  while (name.starts_with("//")) name.erase(0, 1);
-  return name;
-}
 
 std::string Parent(const std::string& name) { return name.substr(0, name.rfind('/')); }
 
@@ -51,15 +42,6 @@ class ZonedFileSystem final : public FileSystem {
       : volume_(std::move(volume)), aux_(std::move(aux)) {}
 
   const char* Name() const override { return "zlfs"; }
-
-  // Directories live in the auxiliary directory. It may be a new one, or a crash may have separated
-  // it from the names.
-  IOStatus MakeDirectories() {
-    for (const FileInfo& file : volume_->Files()) {
-      RETURN_IF_ERROR(MakePath(aux_ + Parent(file.name)));
-    }
-    return MakePath(aux_);
-  }
 
   IOStatus NewSequentialFile(const std::string& path, const FileOptions& options,
                              std::unique_ptr<rocksdb::FSSequentialFile>* result,
@@ -147,17 +129,23 @@ class ZonedFileSystem final : public FileSystem {
   IOStatus GetFileSize(const std::string& path, const IOOptions& options, std::uint64_t* size,
                        IODebugContext* debug) override {
     const std::string name = Canonical(path);
-    std::uint64_t modified = 0;
-    if (volume_->Stat(name, size, &modified).ok()) return IOStatus::OK();
-    return host_->GetFileSize(aux_ + name, options, size, debug);
+    std::shared_ptr<File> file;
+    if (!volume_->Open(name, &file).ok()) {
+      return host_->GetFileSize(aux_ + name, options, size, debug);
+    }
+    *size = volume_->Size(file.get());
+    return IOStatus::OK();
   }
 
   IOStatus GetFileModificationTime(const std::string& path, const IOOptions& options,
                                    std::uint64_t* modified, IODebugContext* debug) override {
     const std::string name = Canonical(path);
-    std::uint64_t size = 0;
-    if (volume_->Stat(name, &size, modified).ok()) return IOStatus::OK();
-    return host_->GetFileModificationTime(aux_ + name, options, modified, debug);
+    std::shared_ptr<File> file;
+    if (!volume_->Open(name, &file).ok()) {
+      return host_->GetFileModificationTime(aux_ + name, options, modified, debug);
+    }
+    *modified = file->modified;
+    return IOStatus::OK();
   }
 
   IOStatus RenameFile(const std::string& path, const std::string& to_path, const IOOptions& options,
@@ -257,9 +245,10 @@ IOStatus OpenFileSystem(std::unique_ptr<ZonedDevice> device, OptionMap uri_optio
   RETURN_IF_ERROR(MakePath(aux));
   std::unique_ptr<Volume> volume;
   RETURN_IF_ERROR(Volume::Mount(std::move(device), options, &volume));
-  auto result = std::make_unique<ZonedFileSystem>(std::move(volume), std::move(aux));
-  RETURN_IF_ERROR(result->MakeDirectories());
-  *file_system = std::move(result);
+  // Directories live in the auxiliary directory. It may be a new one, or a crash may have separated
+  // it from the names.
+  for (const FileInfo& file : volume->Files()) RETURN_IF_ERROR(MakePath(aux + Parent(file.name)));
+  *file_system = std::make_unique<ZonedFileSystem>(std::move(volume), std::move(aux));
   return IOStatus::OK();
 }
 

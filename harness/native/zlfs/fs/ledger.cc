@@ -1,6 +1,6 @@
 #include "zlfs/fs/ledger.h"
 
-#include <nlohmann/json.hpp>
+#include <string>
 
 #include "zlfs/format/superblock.h"
 
@@ -8,8 +8,7 @@ namespace zlfs {
 
 SpaceUse SpaceOf(const Allocator& allocator) {
   SpaceUse use;
-  for (std::uint32_t i = kMetadataZones; i < allocator.zone_count(); ++i) {
-    const ZoneSpace& zone = allocator.zone(i);
+  for (const ZoneSpace& zone : allocator.zones()) {
     if (zone.use == ZoneUse::kUnusable && zone.kept.live == 0) continue;
     use.capacity += zone.capacity;
     use.live += zone.kept.live;
@@ -27,13 +26,6 @@ SpaceUse SpaceOf(const Allocator& allocator) {
   return use;
 }
 
-std::map<std::string, std::uint64_t> Named(const SpaceUse& space) {
-  return {{"capacity", space.capacity},       {"live", space.live},
-          {"garbage", space.garbage},         {"pad", space.pad},
-          {"given_up", space.given_up},       {"free", space.free},
-          {"empty_zones", space.empty_zones}, {"active_zones", space.active_zones}};
-}
-
 Retirement RetirementOf(const Allocator& allocator, std::uint32_t zone, const char* event) {
   const ZoneSpace& space = allocator.zone(zone);
   return {zone, event, space.written, space.kept.live, allocator.clock() - space.opened};
@@ -42,18 +34,18 @@ Retirement RetirementOf(const Allocator& allocator, std::uint32_t zone, const ch
 nlohmann::json LedgerCounts(const Totals& totals, std::uint64_t collected_zones,
                             const SpaceUse& space, const std::vector<Retirement>& retired) {
   nlohmann::json line;
-  for (std::size_t i = 0; i < kCauses; ++i) {
+  for (std::size_t i = 0; i < std::size(kCauseNames); ++i) {
     line["written"][std::string(kCauseNames[i])] = {{"payload", totals.written[i].payload},
                                                     {"pad", totals.written[i].pad}};
   }
-  for (std::size_t i = 0; i < kFinishCauses; ++i) {
+  for (std::size_t i = 0; i < std::size(kFinishNames); ++i) {
     line["finishes"][std::string(kFinishNames[i])] = {{"count", totals.finishes[i].count},
                                                       {"given_up", totals.finishes[i].given_up}};
   }
   line["resets"] = {{"data", totals.resets_data}, {"metadata", totals.resets_metadata}};
   line["flushes"] = totals.flushes;
   line["collected_zones"] = collected_zones;
-  line["space"] = Named(space);
+  line["space"] = space;
   line["retired"] = retired;
   return line;
 }

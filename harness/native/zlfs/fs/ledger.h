@@ -3,9 +3,7 @@
 #pragma once
 
 #include <cstdint>
-#include <map>
-#include <nlohmann/json_fwd.hpp>
-#include <string>
+#include <nlohmann/json.hpp>
 #include <tuple>
 #include <vector>
 
@@ -26,8 +24,9 @@ struct SpaceUse {
 };
 SpaceUse SpaceOf(const Allocator& allocator);
 
-// As the ledger and `zlfs dump` call them.
-std::map<std::string, std::uint64_t> Named(const SpaceUse& space);
+// As the ledger and `zlfs dump` say it.
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(SpaceUse, capacity, live, garbage, pad, given_up, free,
+                                   empty_zones, active_zones)
 
 // A zone at the end of a life, as the ledger lists it: zone, "finish" or "reset", bytes written,
 // bytes live, bytes written to the device since the zone was opened.

@@ -12,8 +12,6 @@ namespace {
 
 IOStatus Missing(const std::string& name) { return IOStatus::PathNotFound("no such file", name); }
 
-std::uint64_t Now() { return static_cast<std::uint64_t>(std::time(nullptr)); }
-
 // Zones that may be active for data: the lowest limit that there is, less the metadata log's.
 std::uint32_t ActiveBudget(const Geometry& geometry, const Policy& policy) {
   std::uint32_t lowest = 0;
@@ -68,46 +66,36 @@ IOStatus Volume::Load(Recovered recovered) {
   space_ = std::move(recovered.space);
   space_.gone = [this](const std::shared_ptr<File>& file) { Forget(file); };
   const Geometry& geometry = device_->geometry();
-  std::vector<ZoneSpace> zones;
-  std::uint64_t log_bytes = 0;
-  for (std::uint32_t zone = 0; zone < geometry.zone_count; ++zone) {
-    const ZoneInfo& info = recovered.zones[zone];
-    zones.push_back({.capacity = info.capacity,
-                     .written = info.write_pointer,
-                     .use = zone < kMetadataZones ? ZoneUse::kUnusable : UseOf(info.condition)});
+  AllocatorSetup setup{.policy = superblock_.policy,
+                       .block_size = geometry.block_size,
+                       .active_budget = ActiveBudget(geometry, superblock_.policy)};
+  for (const ZoneInfo& info : recovered.zones) {
+    const bool metadata = setup.zones.size() < kMetadataZones;
+    setup.zones.push_back({.capacity = info.capacity,
+                           .written = info.write_pointer,
+                           .use = metadata ? ZoneUse::kUnusable : UseOf(info.condition)});
   }
   for (const auto& [id, file] : space_.files) {
     file->recorded = file->size;
     for (const Extent& extent : file->extents) {
-      ZoneSpace& zone = zones[extent.zone];
+      ZoneSpace& zone = setup.zones[extent.zone];
       zone.kept += KeptBy(extent, geometry.block_size);
       zone.lifetime = std::max(zone.lifetime, file->lifetime);
     }
-    if (file->kind == FileKind::kLog) log_bytes += file->size;
+    if (file->kind == FileKind::kLog) setup.log_bytes += file->size;
   }
-  allocator_ = std::make_unique<Allocator>(
-      AllocatorSetup{.policy = superblock_.policy,
-                     .block_size = geometry.block_size,
-                     .active_budget = ActiveBudget(geometry, superblock_.policy),
-                     .zones = std::move(zones),
-                     .log_bytes = log_bytes});
-  if (trace_.on()) TraceMount();
-  return read_only_ ? IOStatus::OK() : BeginLog(recovered);
-}
-
-void Volume::TraceMount() {
-  const Geometry& geometry = device_->geometry();
   trace_.Add(
-      MountEvent{.block_size = geometry.block_size,
-                 .active_budget = ActiveBudget(geometry, superblock_.policy),
+      MountEvent{.block_size = setup.block_size,
+                 .active_budget = setup.active_budget,
                  .policy = {reinterpret_cast<const char*>(&superblock_.policy), sizeof(Policy)}});
-  for (std::uint32_t zone = 0; zone < geometry.zone_count; ++zone) {
-    const ZoneSpace& space = allocator_->zone(zone);
-    trace_.Add(ZoneEvent{space.capacity, space.written, static_cast<std::uint8_t>(space.use)});
+  for (const ZoneSpace& zone : setup.zones) {
+    trace_.Add(ZoneEvent{zone.capacity, zone.written, static_cast<std::uint8_t>(zone.use)});
   }
   for (const auto& [id, file] : space_.files) {
     trace_.Add(FileEvent{id, file->kind, file->lifetime, file->extents});
   }
+  allocator_ = std::make_unique<Allocator>(std::move(setup));
+  return read_only_ ? IOStatus::OK() : BeginLog(recovered);
 }
 
 IOStatus Volume::BeginLog(const Recovered& recovered) {
@@ -139,8 +127,9 @@ IOStatus Volume::LimitActive(const Recovered& recovered) {
   };
   if (!exceeded()) return IOStatus::OK();
   for (const std::uint32_t zone : allocator_->Resettable(true)) {
-    BeginReset(zone);
-    RETURN_IF_ERROR(ResetZone(zone));
+    allocator_->BeginReset(zone);
+    trace_.Add(Step::kReset, zone);
+    ResetZone(zone);
   }
   std::vector<bool> spared = recovered.fragile;
   while (exceeded()) {
@@ -163,10 +152,7 @@ IOStatus Volume::LimitActive(const Recovered& recovered) {
 IOStatus Volume::Close() {
   if (std::exchange(closed_, true)) return IOStatus::OK();
   const IOStatus status = log_ == nullptr ? IOStatus::OK() : EndLog();
-  if (ledger_thread_.joinable()) {
-    ledger_thread_.request_stop();
-    ledger_thread_.join();
-  }
+  ledger_thread_ = {};  // once it has stopped
   if (ledger_.is_open() || trace_.on()) {
     const std::string line = LedgerLine("close");
     ledger_ << line << std::endl;
@@ -210,8 +196,9 @@ IOStatus Volume::Create(const std::string& name, FileKind kind, std::shared_ptr<
   if (!IsCanonical(name)) return IOStatus::InvalidArgument("bad-name", name);
   file->reset();
   const std::lock_guard lock(state_);
+  const auto now = static_cast<std::uint64_t>(std::time(nullptr));
   const std::uint64_t position =
-      Change(CreateRecord{.file = space_.next_file, .kind = kind, .modified = Now(), .name = name});
+      Change(CreateRecord{.file = space_.next_file, .kind = kind, .modified = now, .name = name});
   *file = Handle(space_.names.at(name));
   (*file)->position = position;
   return IOStatus::OK();
@@ -282,14 +269,6 @@ void Volume::RenameDirectory(const std::string& from, const std::string& to) {
 bool Volume::Exists(const std::string& name) {
   const std::lock_guard lock(state_);
   return space_.names.contains(name);
-}
-
-IOStatus Volume::Stat(const std::string& name, std::uint64_t* size, std::uint64_t* modified) {
-  std::shared_ptr<File> file;
-  RETURN_IF_ERROR(Open(name, &file));
-  *size = Size(file.get());
-  *modified = file->modified;
-  return IOStatus::OK();
 }
 
 std::vector<std::string> Volume::List(const std::string& directory) {

@@ -76,8 +76,6 @@ class Volume {
   IOStatus Rename(const std::string& from, const std::string& to);
   void RenameDirectory(const std::string& from, const std::string& to);
   bool Exists(const std::string& name);
-  // Of the written and the buffered bytes.
-  IOStatus Stat(const std::string& name, std::uint64_t* size, std::uint64_t* modified);
   // Names directly in the directory.
   std::vector<std::string> List(const std::string& directory);
   bool HasFilesBelow(const std::string& directory);
@@ -127,12 +125,10 @@ class Volume {
   IOStatus EndLog();
   IOStatus LimitActive(const Recovered& recovered);
   void Describe(std::vector<Record>* records);  // state_ is held
-  void TraceMount();
   // What the file (number of the run, of the collector's) is given, if need be once others are
   // done. `state` holds state_.
   Decision Allocate(std::unique_lock<std::mutex>* state, const Request& request,
                     std::uint64_t subject, FileKind kind, std::uint64_t content);
-  void BeginReset(std::uint32_t zone);  // state_ is held
   // Does what the record says, and appends it to the log; its position there. state_ is held.
   std::uint64_t Change(const Record& record);
 
@@ -149,8 +145,8 @@ class Volume {
   // Writes the buffer, which begins with a piece's header if it is a log's, and then calls
   // `written` with state_ held.
   using Written = std::function<void(const Extent& extent)>;
-  IOStatus WriteGranted(const Decision& grant, Cause cause, char* buffer, std::size_t content,
-                        const File* log, const Written& written);
+  IOStatus WriteGranted(const Decision& grant, Cause cause, std::uint64_t subject, char* buffer,
+                        std::size_t content, const File* log, const Written& written);
   void Free(const std::vector<Extent>& extents);  // state_ is held
   // Reserves room for up to `size` bytes.
   IOStatus Reserve(File* file, std::uint64_t size, Decision* grant);
@@ -164,7 +160,7 @@ class Volume {
   // Resets zones that hold nothing; with `hard` also the active ones, and commits what is needed
   // for it. `reset`: whether there were any.
   IOStatus Reclaim(bool hard, bool* reset = nullptr);
-  IOStatus ResetZone(std::uint32_t zone);
+  void ResetZone(std::uint32_t zone);
   // Whether the zone may be reset as far as readers and the log are concerned. state_ is held.
   bool MayReset(std::uint32_t zone, bool* needs_commit);
 
@@ -177,7 +173,6 @@ class Volume {
   IOStatus Collect(std::uint64_t bytes);
   IOStatus CopyRun(Run* run);
   IOStatus MoveRuns();
-  void AbandonRuns();
 
   // Writes a line of the ledger once a second.
   void KeepLedger(const std::stop_token& stop);

@@ -23,11 +23,9 @@ std::size_t HeadSize(const File& file) { return file.kind == FileKind::kLog ? kH
 }  // namespace
 
 void Volume::SetPlacement(File* file, const Placement& placement) {
-  {
-    const std::lock_guard tail(file->tail_mutex);
-    file->placement = placement;
-  }
+  const std::lock_guard tail(file->tail_mutex);
   const std::lock_guard lock(state_);
+  file->placement = placement;
   file->lifetime = placement.lifetime;
 }
 
@@ -64,7 +62,6 @@ IOStatus Volume::WriteOut(File* file) {
       if (!file->deleted) allocator_->LogsGrew(extent.length);
     }
     ForgetMap(file);
-    trace_.Add(Step::kWrote, file->id, static_cast<std::uint64_t>(file->placement.cause));
   };
   while (file->tail_size > 0) {
     char* const buffer = file->tail.get();
@@ -74,7 +71,8 @@ IOStatus Volume::WriteOut(File* file) {
     Decision grant;
     RETURN_IF_ERROR(Reserve(file, size, &grant));
     const std::size_t content = std::min<std::size_t>(file->tail_size, grant.size - head);
-    RETURN_IF_ERROR(WriteGranted(grant, file->placement.cause, buffer, content, log, written));
+    RETURN_IF_ERROR(
+        WriteGranted(grant, file->placement.cause, file->id, buffer, content, log, written));
     // The zone had less room: the rest goes to another one.
     file->tail_size -= content;
     std::memmove(buffer + head, buffer + head + content, file->tail_size);
@@ -84,35 +82,30 @@ IOStatus Volume::WriteOut(File* file) {
 }
 
 IOStatus Volume::Reserve(File* file, std::uint64_t size, Decision* grant) {
-  const Request request{.cause = file->placement.cause,
-                        .job = file->placement.job,
-                        .writer = file->id,
-                        .lifetime = file->placement.lifetime,
-                        .size = size};
+  const Request request{.placement = file->placement, .writer = file->id, .size = size};
+  const Cause cause = request.placement.cause;
   for (;;) {
-    std::uint64_t returns;
-    {
-      std::unique_lock lock(state_);
-      *grant = Allocate(&lock, request, file->id, file->kind, file->tail_size);
-      low_space_.store(allocator_->LowSpace(), std::memory_order_relaxed);
-      if (grant->kind == Decision::Kind::kGrant) {
-        if (request.cause != Cause::kWal) return IOStatus::OK();
-        const auto [entry, added] = log_zones_.try_emplace(grant->zone);
-        if (added) {
-          entry->second.offset = allocator_->zone(grant->zone).written;
-          entry->second.position =
-              log_->Append(LogZoneRecord{.zone = grant->zone, .offset = entry->second.offset});
-        }
-        file->position = std::max(file->position, entry->second.position);
-        return IOStatus::OK();
+    std::unique_lock lock(state_);
+    *grant = Allocate(&lock, request, file->id, file->kind, file->tail_size);
+    low_space_.store(allocator_->LowSpace(), std::memory_order_relaxed);
+    if (grant->kind == Decision::Kind::kGrant) {
+      if (cause != Cause::kWal) return IOStatus::OK();
+      const auto [entry, added] = log_zones_.try_emplace(grant->zone);
+      LogZone& zone = entry->second;
+      if (added) {
+        zone.offset = allocator_->zone(grant->zone).written;
+        zone.position = log_->Append(LogZoneRecord{.zone = grant->zone, .offset = zone.offset});
       }
-      returns = returns_;
+      file->position = std::max(file->position, zone.position);
+      return IOStatus::OK();
     }
+    const std::uint64_t returns = returns_;
+    lock.unlock();
     const bool finish = grant->kind == Decision::Kind::kFinish;
     const IOStatus status =
         finish ? FinishZone(grant->zone, FinishCause::kActiveLimit) : MakeRoom();
     if (status.ok()) continue;
-    if (!status.IsNoSpace() || !SpaceReturns(request.cause, returns)) return status;
+    if (!status.IsNoSpace() || !SpaceReturns(cause, returns)) return status;
   }
 }
 
@@ -122,9 +115,9 @@ Decision Volume::Allocate(std::unique_lock<std::mutex>* state, const Request& re
     const Decision decision = allocator_->Allocate(request);
     trace_.Add(AskEvent{.subject = subject,
                         .kind = kind,
-                        .cause = static_cast<std::uint8_t>(request.cause),
-                        .job = request.job,
-                        .lifetime = request.lifetime,
+                        .cause = static_cast<std::uint8_t>(request.placement.cause),
+                        .job = request.placement.job,
+                        .lifetime = request.placement.lifetime,
                         .content = content,
                         .decision = static_cast<std::uint8_t>(decision.kind),
                         .zone = decision.zone,
@@ -144,8 +137,9 @@ bool Volume::SpaceReturns(Cause cause, std::uint64_t returns) {
   return returned();
 }
 
-IOStatus Volume::WriteGranted(const Decision& grant, Cause cause, char* buffer, std::size_t content,
-                              const File* log, const Written& written) {
+IOStatus Volume::WriteGranted(const Decision& grant, Cause cause, std::uint64_t subject,
+                              char* buffer, std::size_t content, const File* log,
+                              const Written& written) {
   ZoneLock& zone = zone_locks_[grant.zone];
   const std::lock_guard zone_lock(zone.mutex);
   const std::uint64_t at = allocator_->zone(grant.zone).written;
@@ -173,35 +167,33 @@ IOStatus Volume::WriteGranted(const Decision& grant, Cause cause, char* buffer, 
   const Extent extent{.zone = grant.zone, .offset = at + head, .length = content};
   allocator_->Written(grant.zone, KeptBy(extent, io_.geometry().block_size));
   written(extent);
+  trace_.Add(Step::kWrote, subject, static_cast<std::uint64_t>(cause));
   return status;
 }
 
 IOStatus Volume::Sync(File* file) {
-  std::uint64_t position = 0;
-  {
-    const std::lock_guard tail(file->tail_mutex);
-    RETURN_IF_ERROR(WriteTail(file));
-    const std::lock_guard lock(state_);
-    RecordFrom(file, file->recorded);
-    position = file->position;
-  }
+  std::unique_lock tail(file->tail_mutex);
+  RETURN_IF_ERROR(WriteTail(file));
+  std::unique_lock lock(state_);
+  RecordFrom(file, file->recorded);
+  const std::uint64_t position = file->position;
+  lock.unlock();
+  tail.unlock();
   // A user waits for a log: zones are reset by the next sync of another file, or for lack of space.
   return file->kind == FileKind::kLog ? log_->Commit(position) : Commit(position);
 }
 
 IOStatus Volume::FinishWriting(File* file, bool finish_zone) {
-  std::optional<std::uint32_t> to_finish;
-  IOStatus status;
-  {
-    const std::lock_guard tail(file->tail_mutex);
-    status = WriteTail(file);
-    file->tail.reset();
-    const std::lock_guard lock(state_);
-    RecordFrom(file, file->recorded);
-    to_finish = allocator_->Leave(file->id, finish_zone);
-    trace_.Add(Step::kLeft, file->id, finish_zone);
-    ++returns_;
-  }
+  std::unique_lock tail(file->tail_mutex);
+  IOStatus status = WriteTail(file);
+  file->tail.reset();
+  std::unique_lock lock(state_);
+  RecordFrom(file, file->recorded);
+  const std::optional<std::uint32_t> to_finish = allocator_->Leave(file->id, finish_zone);
+  trace_.Add(Step::kLeft, file->id, finish_zone);
+  ++returns_;
+  lock.unlock();
+  tail.unlock();
   changed_.notify_all();
   if (!status.ok() || !to_finish) return status;
   return FinishZone(*to_finish, finish_zone ? FinishCause::kImport : FinishCause::kThreshold);
@@ -220,10 +212,8 @@ std::shared_ptr<const ExtentMap> Volume::Map(File* file) {
   }
   const std::lock_guard lock(state_);
   const std::lock_guard map_lock(file->map_mutex);
-  if (file->map != nullptr) return file->map;  // another reader was faster
   auto map = std::make_shared<ExtentMap>();
   map->extents = file->extents;
-  map->starts.reserve(file->extents.size());
   for (const Extent& extent : file->extents) {
     map->starts.push_back(map->size);
     map->size += extent.length;
@@ -243,33 +233,30 @@ void Volume::ForgetMap(File* file) {
 IOStatus Volume::Read(File* file, std::uint64_t offset, std::size_t size, Slice* read, char* to) {
   *read = Slice();
   std::shared_ptr<const ExtentMap> map = Map(file);
-  if (offset + size <= map->size) {
-    RETURN_IF_ERROR(ReadExtents(*map, offset, size, to));
-    *read = Slice(to, size);
-    return IOStatus::OK();
+  std::uint64_t end = offset + size;
+  std::unique_lock tail(file->tail_mutex, std::defer_lock);
+  if (end > map->size) {
+    // The end of the file, which may still be in the writer's buffer. The writer may be waiting for
+    // readers to let go of a zone.
+    map.reset();
+    tail.lock();
+    map = Map(file);
+    end = std::min(end, map->size + file->tail_size);
   }
-  // The end of the file, which may still be in the writer's buffer. The writer may be waiting for
-  // readers to let go of a zone.
-  map.reset();
-  const std::lock_guard tail(file->tail_mutex);
-  map = Map(file);
-  const std::uint64_t end = std::min(offset + size, map->size + file->tail_size);
   if (offset >= end) return IOStatus::OK();
-  const std::size_t stored =
-      offset < map->size ? std::min<std::uint64_t>(end, map->size) - offset : 0;
+  const std::uint64_t stored = std::clamp(map->size, offset, end) - offset;
+  const std::uint64_t buffered = end - offset - stored;
   RETURN_IF_ERROR(ReadExtents(*map, offset, stored, to));
-  const std::size_t buffered = end - offset - stored;
   if (buffered > 0) {
     const char* const from = file->tail.get() + HeadSize(*file) + (offset + stored - map->size);
     std::memcpy(to + stored, from, buffered);
   }
-  *read = Slice(to, stored + buffered);
+  *read = Slice(to, end - offset);
   return IOStatus::OK();
 }
 
 IOStatus Volume::ReadExtents(const ExtentMap& map, std::uint64_t offset, std::size_t size,
                              char* to) {
-  if (size == 0) return IOStatus::OK();
   std::size_t index = static_cast<std::size_t>(
       std::upper_bound(map.starts.begin(), map.starts.end(), offset) - map.starts.begin() - 1);
   for (; size > 0; ++index) {

@@ -1,9 +1,10 @@
 #include "zlfs/meta/log.h"
 
 #include <algorithm>
+#include <cstring>
 #include <utility>
 
-#include "zlfs/format/codec.h"
+#include "zlfs/zoned/buffer.h"
 
 namespace zlfs {
 
@@ -32,25 +33,18 @@ IOStatus MetaLog::Commit(std::uint64_t position) {
 }
 
 void MetaLog::Flushed(const Mark& mark) {
-  const auto raise = [](std::atomic<std::uint64_t>* value, std::uint64_t to) {
-    std::uint64_t now = value->load();
-    while (now < to && !value->compare_exchange_weak(now, to)) {
-    }
-  };
-  raise(&flushed_frame_, mark.frame);
-  raise(&durable_, mark.position);
+  const std::lock_guard lock(flushed_);
+  flushed_frame_ = std::max(flushed_frame_.load(), mark.frame);
+  durable_ = std::max(durable_.load(), mark.position);
 }
 
 IOStatus MetaLog::WriteRecords(std::uint64_t position, Mark* written) {
   const std::lock_guard write(write_);
   if (broken_.ok() && position > written_.position) {
-    std::string records;
-    std::uint64_t end;
-    {
-      const std::lock_guard lock(*state_);
-      records = std::exchange(pending_, {});
-      end = appended_;
-    }
+    std::unique_lock lock(*state_);
+    const std::string records = std::exchange(pending_, {});
+    const std::uint64_t end = appended_;
+    lock.unlock();
     if (offset_ + SealedSize(records.size(), superblock_.block_size) > capacity_) {
       broken_ = RollOverLocked();  // the snapshot says what these records say
     } else {
@@ -70,22 +64,18 @@ IOStatus MetaLog::RollOver() {
 
 IOStatus MetaLog::RollOverLocked() {
   std::vector<Record> records;
-  std::uint64_t end;
-  {
-    const std::lock_guard lock(*state_);
-    describe_(&records);
-    pending_.clear();
-    end = appended_;
-  }
+  std::unique_lock lock(*state_);
+  describe_(&records);
+  pending_.clear();
+  const std::uint64_t end = appended_;
+  lock.unlock();
   const std::uint32_t old = zone_;
   zone_ = 1 - zone_;
   offset_ = 0;
   ++superblock_.generation;
-  const std::string encoded = EncodeSuperblock(superblock_);
-  const AlignedBuffer superblock = AllocateAligned(encoded.size());
-  encoded.copy(superblock.get(), encoded.size());
-  previous_ = LoadFixed<std::uint64_t>(encoded.data() + kSuperblockChecksumOffset);
-  RETURN_IF_ERROR(WriteBlocks(superblock, encoded.size(), encoded.size()));
+  const std::string superblock = EncodeSuperblock(superblock_);
+  std::memcpy(&previous_, superblock.data() + kSuperblockChecksumOffset, sizeof(previous_));
+  RETURN_IF_ERROR(WriteBlocks(superblock, superblock.size()));
   std::string body;
   for (std::size_t i = 0; i < records.size(); ++i) {
     AppendRecord(records[i], &body);
@@ -104,9 +94,8 @@ IOStatus MetaLog::RollOverLocked() {
 }
 
 IOStatus MetaLog::WriteFrame(FrameKind kind, const std::string& records) {
-  const std::size_t size = SealedSize(records.size(), superblock_.block_size);
-  const AlignedBuffer frame = AllocateAligned(size);
-  records.copy(frame.get() + kHeaderSize, records.size());
+  std::string frame(SealedSize(records.size(), superblock_.block_size), '\0');
+  records.copy(frame.data() + kHeaderSize, records.size());
   const SealedHeader header{.magic = kFrameMagic,
                             .size = static_cast<std::uint32_t>(records.size()),
                             .subject = static_cast<std::uint64_t>(kind),
@@ -114,16 +103,18 @@ IOStatus MetaLog::WriteFrame(FrameKind kind, const std::string& records) {
                             .generation = superblock_.generation,
                             .number = ++frame_,
                             .previous = previous_};
-  previous_ = Seal(header, frame.get(), size);
-  return WriteBlocks(frame, size, records.size());
+  previous_ = Seal(header, frame.data(), frame.size());
+  return WriteBlocks(frame, records.size());
 }
 
-IOStatus MetaLog::WriteBlocks(const AlignedBuffer& blocks, std::size_t size, std::size_t payload) {
-  if (offset_ + size > capacity_) {
+IOStatus MetaLog::WriteBlocks(const std::string& blocks, std::size_t payload) {
+  if (offset_ + blocks.size() > capacity_) {
     return IOStatus::NoSpace("metadata-full", "the name space does not fit into one zone");
   }
+  const AlignedBuffer aligned = AllocateAligned(blocks.size());
+  blocks.copy(aligned.get(), blocks.size());
+  const Slice buffer(aligned.get(), blocks.size());
   std::uint64_t written = 0;
-  const Slice buffer(blocks.get(), size);
   IOStatus status = io_->Write(Cause::kMetadata, zone_, offset_, buffer, payload, &written);
   offset_ += written;  // short of all of it, nothing is written any more
   return status;

@@ -17,7 +17,6 @@
 #include "zlfs/format/record.h"
 #include "zlfs/format/sealed.h"
 #include "zlfs/format/superblock.h"
-#include "zlfs/zoned/buffer.h"
 
 namespace zlfs {
 
@@ -62,7 +61,7 @@ class MetaLog {
   void Flushed(const Mark& mark);
   IOStatus RollOverLocked();
   IOStatus WriteFrame(FrameKind kind, const std::string& records);
-  IOStatus WriteBlocks(const AlignedBuffer& blocks, std::size_t size, std::size_t payload);
+  IOStatus WriteBlocks(const std::string& blocks, std::size_t payload);
 
   ZoneIo* const io_;
   std::mutex* const state_;
@@ -82,6 +81,7 @@ class MetaLog {
 
   Mark written_;
 
+  std::mutex flushed_;                            // guards changes of the next two
   std::atomic<std::uint64_t> durable_ = 0;        // position
   std::atomic<std::uint64_t> flushed_frame_ = 0;  // number
   std::atomic<std::uint64_t> generation_;

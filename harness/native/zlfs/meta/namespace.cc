@@ -1,6 +1,7 @@
 #include "zlfs/meta/namespace.h"
 
 #include <algorithm>
+#include <filesystem>
 #include <utility>
 #include <variant>
 
@@ -178,11 +179,14 @@ IOStatus Namespace::Apply(const Record& record, std::uint64_t frame) {
   return std::visit(Applier{.space = this, .frame = frame}, record);
 }
 
+std::string Canonical(const std::string& path) {
+  std::string name = std::filesystem::path("/" + path).lexically_normal().string();
+  while (name.size() > 1 && name.back() == '/') name.pop_back();
+  return name;
+}
+
 bool IsCanonical(const std::string& name) {
-  if (name.size() < 2 || name.front() != '/' || name.back() == '/') return false;
-  const std::string closed = name + "/";
-  return closed.find("//") == std::string::npos && closed.find("/./") == std::string::npos &&
-         closed.find("/../") == std::string::npos && name.find('\0') == std::string::npos;
+  return name.size() > 1 && name == Canonical(name) && name.find('\0') == std::string::npos;
 }
 
 }  // namespace zlfs

@@ -40,13 +40,6 @@ struct ExtentMap {
   std::vector<std::shared_ptr<const void>> pins;  // of its zones, which are not reset meanwhile
 };
 
-// What a writer says about its bytes.
-struct Placement {
-  Cause cause = Cause::kOther;
-  bool job = false;           // as in a Request
-  std::uint8_t lifetime = 0;  // Env::WriteLifeTimeHint
-};
-
 struct FileInfo {
   std::uint64_t id = 0;
   FileKind kind = FileKind::kData;
@@ -90,8 +83,6 @@ struct Run {
   std::uint64_t end = 0;
   std::vector<Extent> to = {};
 
-  // What is left of it: nothing, if the file was deleted meanwhile.
-  std::vector<Extent> Content() const { return Part(file->extents, begin, end); }
   // The file consists of the copy now. What it consisted of so far.
   std::vector<Extent> Replace() const;
 };
@@ -124,6 +115,8 @@ struct Namespace {
   IOStatus Apply(const Record& record, std::uint64_t frame);
 };
 
+// "/a//b/" and "a/./b" are both "/a/b".
+std::string Canonical(const std::string& path);
 // A name in the name space: absolute, no empty, "." or ".." component, no slash at the end.
 bool IsCanonical(const std::string& name);
 

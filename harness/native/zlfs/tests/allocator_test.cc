@@ -21,10 +21,8 @@ AllocatorSetup Blank(std::uint32_t zones, std::uint32_t budget, const Policy& po
 }
 
 Request Data(std::uint64_t writer, std::uint8_t lifetime, std::uint64_t blocks) {
-  return {.cause = Cause::kCompaction,
-          .job = true,
+  return {.placement = {.cause = Cause::kCompaction, .job = true, .lifetime = lifetime},
           .writer = writer,
-          .lifetime = lifetime,
           .size = blocks * kBlock};
 }
 
@@ -64,7 +62,7 @@ TEST(Allocator, KeepsActiveZonesForTheSharedCauses) {
   for (std::uint64_t writer = 1; writer <= 4; ++writer) Write(&allocator, Data(writer, 3, 1));
   EXPECT_EQ(allocator.active_zones(), 2U);
   for (const Cause cause : {Cause::kWal, Cause::kOther, Cause::kGc}) {
-    Write(&allocator, {.cause = cause, .size = kBlock});
+    Write(&allocator, {.placement = {.cause = cause}, .size = kBlock});
   }
   EXPECT_EQ(allocator.active_zones(), 5U);
 }
@@ -98,7 +96,7 @@ TEST(Allocator, WaitsForAWriterToLeave) {
   const auto other = Write(&allocator, Data(2, 5, 1));
   Request request = Data(3, 5, 1);
   EXPECT_EQ(Write(&allocator, request).zone, other.zone) << "compactions share";
-  request.cause = Cause::kFlush;
+  request.placement.cause = Cause::kFlush;
   EXPECT_EQ(allocator.Allocate(request).kind, Decision::Kind::kWait);
   allocator.Leave(2);
   EXPECT_EQ(Write(&allocator, request).zone, other.zone);
@@ -122,7 +120,7 @@ TEST(Allocator, SharedCausesTakeOverAnIdleWritersZone) {
   }
   Allocator allocator(setup);
   for (std::uint64_t writer = 1; writer <= 4; ++writer) Write(&allocator, Data(writer, 0, 1));
-  const auto log = Write(&allocator, {.cause = Cause::kWal, .size = kBlock});
+  const auto log = Write(&allocator, {.placement = {.cause = Cause::kWal}, .size = kBlock});
   EXPECT_EQ(allocator.active_zones(), 4U);
   for (std::uint64_t writer = 1; writer <= 4; ++writer) {
     EXPECT_NE(Write(&allocator, Data(writer, 0, 1)).zone, log.zone);
@@ -156,7 +154,7 @@ TEST(Allocator, KeepsEmptyZonesForWhatFreesSpace) {
   const auto fill = [&allocator](Cause cause) {
     for (;;) {
       const Decision decision =
-          allocator.Allocate({.cause = cause, .writer = 1, .size = kCapacity});
+          allocator.Allocate({.placement = {.cause = cause}, .writer = 1, .size = kCapacity});
       if (decision.kind != Decision::Kind::kGrant) return allocator.empty_zones();
       allocator.Written(decision.zone, Whole(decision.size));
     }
@@ -182,7 +180,7 @@ bool WriteAll(Allocator* allocator, Request request, std::uint64_t size, Places*
     const Decision decision = allocator->Allocate(request);
     if (decision.kind != Decision::Kind::kGrant) return false;
     allocator->Written(decision.zone, Whole(decision.size));
-    if (request.cause == Cause::kWal) allocator->LogsGrew(decision.size);
+    if (request.placement.cause == Cause::kWal) allocator->LogsGrew(decision.size);
     places->emplace_back(decision.zone, decision.size);
     request.size -= decision.size;
   }
@@ -210,13 +208,13 @@ bool CanOpen(const Allocator& dead, std::uint32_t budget, std::uint64_t logs) {
   }
   Allocator opened(setup);
   Places places;
-  return WriteAll(&opened, {.cause = Cause::kFlush, .writer = 1}, logs, &places) &&
-         WriteAll(&opened, {.cause = Cause::kOther}, kBlock, &places);
+  return WriteAll(&opened, {.placement = {.cause = Cause::kFlush}, .writer = 1}, logs, &places) &&
+         WriteAll(&opened, {.placement = {.cause = Cause::kOther}}, kBlock, &places);
 }
 
 TEST(Allocator, WhatIsInWalsCanBeFlushedWhenTheDatabaseIsOpened) {
-  constexpr Request kLog{.cause = Cause::kWal};
-  constexpr Request kFlush{.cause = Cause::kFlush, .writer = 1};
+  constexpr Request kLog{.placement = {.cause = Cause::kWal}};
+  constexpr Request kFlush{.placement = {.cause = Cause::kFlush}, .writer = 1};
   int refused = 0;
   for (std::uint64_t seed = 0; seed < 200; ++seed) {
     const std::uint32_t budget = seed % 3 == 0 ? 0 : static_cast<std::uint32_t>(4 + seed % 7);
@@ -280,7 +278,7 @@ TEST(Allocator, ABrokenZoneTakesNoMoreAndIsResetWhenItIsEmpty) {
 
 TEST(Allocator, APieceCountsByItsContentWhenAVictimIsChosen) {
   Allocator allocator(Blank(40, 0));
-  const Request log{.cause = Cause::kWal, .size = kBlock};
+  const Request log{.placement = {.cause = Cause::kWal}, .size = kBlock};
   std::uint32_t zone = 0;
   for (int piece = 0; piece < 16; ++piece) {
     const Decision decision = allocator.Allocate(log);
@@ -306,7 +304,7 @@ std::string RandomRun(const Policy& policy, std::uint32_t budget, std::uint64_t 
       Request request =
           Data(writer - random() % 3, static_cast<std::uint8_t>(random() % 6), 1 + random() % 20);
       constexpr Cause kShared[] = {Cause::kWal, Cause::kOther, Cause::kGc};
-      if (choice == 5) request.cause = kShared[random() % kSharedCauses];
+      if (choice == 5) request.placement.cause = kShared[random() % kSharedCauses];
       const Decision decision = allocator.Allocate(request);
       decisions += std::to_string(static_cast<int>(decision.kind)) + "," +
                    std::to_string(decision.zone) + "," + std::to_string(decision.size) + ";";

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <cstring>
 #include <string>
 #include <vector>
 
@@ -53,7 +54,8 @@ TEST(Superblock, EveryByteCounts) {
 TEST(Superblock, SaysWhatIsWrong) {
   std::string block = EncodeSuperblock(Example());
   Superblock read;
-  StoreFixed<std::uint32_t>(block.data() + 8, kFormatVersion + 1);
+  constexpr std::uint32_t kNewer = kFormatVersion + 1;
+  std::memcpy(block.data() + 8, &kNewer, sizeof(kNewer));
   auto status = DecodeSuperblock(block, &read);
   EXPECT_TRUE(status.IsNotSupported());
   EXPECT_NE(status.ToString().find("newer-version"), std::string::npos) << status.ToString();

@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <cstring>
 #include <map>
 #include <set>
 #include <string>
@@ -300,13 +301,15 @@ class Mutation : public testing::Test {
 // Makes the header's own checksum fit.
 void SealHeader(char* blocks) {
   constexpr std::size_t kAt = offsetof(SealedHeader, checksum);
-  StoreFixed(blocks + kAt, Checksum({blocks, kAt}));
+  const std::uint64_t checksum = Checksum({blocks, kAt});
+  std::memcpy(blocks + kAt, &checksum, sizeof(checksum));
 }
 
 TEST_F(Mutation, Superblock) {
   ChangeFields(meta_, content_, 0, kSuperblockFields, [](char* block) {
-    StoreFixed<std::uint64_t>(block + kSuperblockChecksumOffset, 0);
-    StoreFixed(block + kSuperblockChecksumOffset, Checksum({block, kBlock}));
+    std::memset(block + kSuperblockChecksumOffset, 0, sizeof(std::uint64_t));
+    const std::uint64_t checksum = Checksum({block, kBlock});
+    std::memcpy(block + kSuperblockChecksumOffset, &checksum, sizeof(checksum));
   });
 }
 

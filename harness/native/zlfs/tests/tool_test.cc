@@ -4,6 +4,7 @@
 #include <sys/wait.h>
 
 #include <cstdlib>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
@@ -197,7 +198,8 @@ TEST_F(Tool, NewerVersionsAndBrokenRecords) {
   Superblock superblock;
   superblock.block_size = kBlock;
   std::string block = EncodeSuperblock(superblock);
-  StoreFixed(block.data() + 8, kFormatVersion + 1);
+  constexpr std::uint32_t kNewer = kFormatVersion + 1;
+  std::memcpy(block.data() + 8, &kNewer, sizeof(kNewer));
   Append(newer, block);
   ExpectRefused(3, "newer-version", "df", newer);
   ExpectRefused(3, "newer-version", "import", newer, "--name=/a --size=4096 --seed=1");

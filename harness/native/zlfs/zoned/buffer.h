@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <cstdlib>
 #include <memory>
 #include <new>
@@ -14,6 +15,10 @@ inline constexpr std::size_t kBufferAlignment = 4096;
 
 constexpr std::size_t RoundUp(std::size_t value, std::size_t unit) {
   return (value + unit - 1) / unit * unit;
+}
+
+inline bool Aligned(const void* address, std::size_t unit) {
+  return reinterpret_cast<std::uintptr_t>(address) % unit == 0;
 }
 
 struct FreeDeleter {

@@ -4,12 +4,10 @@
 #include <cstring>
 #include <utility>
 
+#include "zlfs/zoned/buffer.h"
+
 namespace zlfs {
 namespace {
-
-bool Aligned(const void* address, std::uint64_t unit) {
-  return reinterpret_cast<std::uintptr_t>(address) % unit == 0;
-}
 
 // Everything else is kIo.
 constexpr std::pair<int, DeviceError::Name> kErrnos[] = {
@@ -65,29 +63,23 @@ IOStatus ZonedDevice::Write(std::uint32_t zone, std::uint64_t offset, const Slic
   *written = 0;
   RETURN_IF_ERROR(CheckAccess());
   RETURN_IF_ERROR(CheckRange(zone, 1));
+  const auto fail = [this, zone](DeviceError::Name error) { return Fail(error, zone, "a write"); };
   const std::uint64_t block = geometry_.block_size;
   if (buffer.empty() || (offset | buffer.size()) % block != 0 || !Aligned(buffer.data(), block)) {
-    return Fail(DeviceError::kUnaligned, zone, "a write");
+    return fail(DeviceError::kUnaligned);
   }
   const std::lock_guard lock(zone_mutexes_[zone]);
-  RETURN_IF_ERROR(CheckPlace(zone, offset, buffer.size()));
+  const ZoneInfo info = Known(zone);
+  RETURN_IF_ERROR(CheckChange(zone, info.condition, ZoneCondition::kImplicitlyOpen));
+  if (info.write_pointer == info.capacity) return fail(DeviceError::kZoneFull);
+  if (offset >= info.capacity) return fail(DeviceError::kOutOfRange);
+  if (buffer.size() > info.capacity - offset) return fail(DeviceError::kBoundary);
+  if (offset != info.write_pointer) return fail(DeviceError::kNotAtWritePointer);
   const IOStatus status = DoWrite(zone, offset, buffer, written);
   const std::lock_guard counters_lock(counters_mutex_);
   counters_.bytes_written += *written;
   counters_.writes += status.ok() ? 1 : 0;
   return status;
-}
-
-// Whether a zone takes a write there. Needs the zone's lock.
-IOStatus ZonedDevice::CheckPlace(std::uint32_t zone, std::uint64_t offset,
-                                 std::uint64_t size) const {
-  const ZoneInfo info = Known(zone);
-  RETURN_IF_ERROR(CheckChange(zone, info.condition, ZoneCondition::kImplicitlyOpen));
-  if (info.write_pointer == info.capacity) return Fail(DeviceError::kZoneFull, zone, "a write");
-  if (offset >= info.capacity) return Fail(DeviceError::kOutOfRange, zone, "a write");
-  if (size > info.capacity - offset) return Fail(DeviceError::kBoundary, zone, "a write");
-  if (offset == info.write_pointer) return IOStatus::OK();
-  return Fail(DeviceError::kNotAtWritePointer, zone, "a write");
 }
 
 IOStatus ZonedDevice::Read(std::uint32_t zone, std::uint64_t offset, std::size_t size,

@@ -151,7 +151,6 @@ class ZonedDevice {
  private:
   IOStatus CheckAccess() const;
   IOStatus CheckRange(std::uint32_t first, std::uint32_t count) const;
-  IOStatus CheckPlace(std::uint32_t zone, std::uint64_t offset, std::uint64_t size) const;
 
   std::unique_ptr<std::mutex[]> zone_mutexes_;  // order the commands on each zone
   mutable std::mutex counters_mutex_;

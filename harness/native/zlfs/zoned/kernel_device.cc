@@ -19,20 +19,12 @@ namespace {
 constexpr int kLibzbdDescriptors = 1024;
 constexpr std::uint64_t kPageSize = 4096;
 
-// What fits into one request of the device's queue. A write that is one request cannot be
-// reordered, whatever the scheduler. A buffer is contiguous in virtual memory only, so each of its
-// pages may be a segment of the request. The defaults are what every driver takes.
-struct WriteLimits {
-  std::uint64_t bytes = 128 << 10;
-  std::uint64_t pages = 32;
-};
-
 ZoneCondition ConditionOf(unsigned condition) {
   // In the order of ZoneCondition.
   constexpr unsigned kConditions[] = {
       ZBD_ZONE_COND_EMPTY, ZBD_ZONE_COND_IMP_OPEN, ZBD_ZONE_COND_EXP_OPEN, ZBD_ZONE_COND_CLOSED,
       ZBD_ZONE_COND_FULL,  ZBD_ZONE_COND_READONLY, ZBD_ZONE_COND_OFFLINE,  ZBD_ZONE_COND_NOT_WP};
-  const auto* const found = std::find(std::begin(kConditions), std::end(kConditions), condition);
+  const auto* const found = std::ranges::find(kConditions, condition);
   if (found == std::end(kConditions)) return ZoneCondition::kOffline;
   return static_cast<ZoneCondition>(found - kConditions);
 }
@@ -71,8 +63,8 @@ class KernelDevice final : public ZonedDevice {
          .path = path});
     const std::uint64_t kilobytes = sysfs.Number(name, "queue/max_sectors_kb");
     const std::uint64_t segments = sysfs.Number(name, "queue/max_segments");
-    if (kilobytes * 1024 >= kPageSize) limits_.bytes = kilobytes * 1024 / kPageSize * kPageSize;
-    if (segments > 0) limits_.pages = segments;
+    if (kilobytes * 1024 >= kPageSize) most_bytes_ = kilobytes * 1024 / kPageSize * kPageSize;
+    if (segments > 0) most_pages_ = segments;
     return Report(0, info.nr_zones, &known_);
   }
 
@@ -110,7 +102,7 @@ class KernelDevice final : public ZonedDevice {
       const char* const from = buffer.data() + *written;
       const std::uint64_t in_page = reinterpret_cast<std::uintptr_t>(from) % kPageSize;
       const std::uint64_t request =
-          std::min({buffer.size() - *written, limits_.bytes, limits_.pages * kPageSize - in_page});
+          std::min({buffer.size() - *written, most_bytes_, most_pages_ * kPageSize - in_page});
       const std::uint64_t end = offset + *written;
       const ssize_t done = pwrite(fd_, from, request, static_cast<off_t>(start + end));
       if (done < 0 && errno == EINTR) continue;
@@ -178,7 +170,11 @@ class KernelDevice final : public ZonedDevice {
   }
 
   const int fd_;
-  WriteLimits limits_;
+  // What fits into one request of the device's queue. A write that is one request cannot be
+  // reordered, whatever the scheduler. A buffer is contiguous in virtual memory only, so each of
+  // its pages may be a segment of the request. The defaults are what every driver takes.
+  std::uint64_t most_bytes_ = 128 << 10;
+  std::uint64_t most_pages_ = 32;
   // A zone changes through this handle only (O_EXCL), so it is asked when opened and after errors.
   // Guarded by the zones' locks; capacities are constant.
   std::vector<ZoneInfo> known_;

@@ -34,7 +34,7 @@ IOStatus TakeShape(OptionMap* options, ShapeRequest* request) {
 std::optional<std::uint64_t> OptionValue(std::string_view text,
                                          std::span<const std::string_view> words) {
   if (!words.empty()) {
-    const auto word = std::find(words.begin(), words.end(), text);
+    const auto word = std::ranges::find(words, text);
     if (word == words.end()) return std::nullopt;
     return static_cast<std::uint64_t>(word - words.begin());
   }
@@ -69,20 +69,15 @@ IOStatus OpenDevice(const std::string& text, Access access, OptionMap* options,
       return Bad(text + ": " + name + " twice");
     }
   }
-  std::unique_ptr<ZonedDevice> opened;
-  if (parts[1] == "dev") {
-    RETURN_IF_ERROR(OpenKernelDevice(parts[2], access, &opened));
-  } else {
-    ShapeRequest request;
-    RETURN_IF_ERROR(TakeShape(&left, &request));
-    const DeviceKind kind = parts[1] == "mem" ? DeviceKind::kMemory : DeviceKind::kFile;
-    std::unique_ptr<EmulatedDevice> emulated;
-    RETURN_IF_ERROR(EmulatedDevice::Open(kind, parts[2], request, access, &emulated));
-    opened = std::move(emulated);
-  }
+  ShapeRequest request;
+  if (parts[1] != "dev") RETURN_IF_ERROR(TakeShape(&left, &request));
   if (options == nullptr) RETURN_IF_ERROR(NothingLeft(left));
   if (options != nullptr) *options = std::move(left);
-  *device = std::move(opened);
+  if (parts[1] == "dev") return OpenKernelDevice(parts[2], access, device);
+  const DeviceKind kind = parts[1] == "mem" ? DeviceKind::kMemory : DeviceKind::kFile;
+  std::unique_ptr<EmulatedDevice> emulated;
+  RETURN_IF_ERROR(EmulatedDevice::Open(kind, parts[2], request, access, &emulated));
+  *device = std::move(emulated);
   return IOStatus::OK();
 }
 
