@@ -29,7 +29,7 @@ struct Geometry {
   std::uint32_t block_size = 0;  // 512 or 4096: unit and alignment of writes
   // Alignment of offset, length and address of reads. block_size where the kernel is read with
   // O_DIRECT; 1 where the back end is memory, so that readers need no bounce buffer.
-  std::uint32_t read_alignment = 0;
+  std::uint32_t read_alignment = 1;
   std::uint64_t zone_size = 0;
   std::uint32_t zone_count = 0;
   std::uint32_t max_active = 0;  // 0: no limit
