@@ -11,7 +11,7 @@ from harness.levels.base import LevelContext, LevelUp, LevelUsage, Needs
 from harness.levels.filesystem import MIB, FileSystemLevel, text
 from harness.observe.gauges import Gauge, number
 from harness.store.spec import Bytes, Device, Reason, Scalar
-from harness.tools import dmsetup, mkfs_f2fs, mount, proc, zone_reset
+from harness.tools import dmsetup, mkfs_f2fs, mount, zone_reset
 from harness.tools.kernel import Kernel
 
 # Hot, warm and cold for data and for nodes each write to their own zone (f2fs active_logs=6).
@@ -24,7 +24,6 @@ _BLOCK = 4096
 _SLICES = tuple(Bytes(mib * MIB) for mib in (16, 24, 32, 48, 64, 96, 128, 192, 256))
 _LARGER_SLICE_FACTORS = (1.5, 2.0)
 _LARGEST_SLICE = Bytes(64 << 30)
-_MKFS_TIMEOUT_SECONDS = 600.0
 
 # What was moved, not how often GC was called: a call that finds no victim moves nothing.
 _GC_BLOCKS = ("moved_blocks_foreground", "moved_blocks_background")
@@ -94,7 +93,10 @@ class F2fs(FileSystemLevel):
         return _SLICES[0]
 
     def make(self, context: LevelContext, target: Path) -> None:
-        """Try slices upward until one formats and mounts; later runs begin with that one."""
+        """Try slices upward until one formats and mounts; later runs begin with that one.
+
+        mkfs says how much a slice lacks: sizes below that are not tried.
+        """
         if context.conventional is None:
             raise ToolFailed("f2fs needs a conventional device", code="missing-device")
         device = context.device
@@ -110,6 +112,7 @@ class F2fs(FileSystemLevel):
                 self._try(context, target, size)
             except ToolFailed as error:
                 last = error
+                least = Bytes(size + mkfs_f2fs.lacking(error.message))
                 self.down(self._describe(context))
                 target.mkdir(exist_ok=True)
             else:
@@ -164,10 +167,7 @@ class F2fs(FileSystemLevel):
         context.check_devices()
         source = self.slice(context, size)
         zone_reset.reset_all(zoned, context.device.size)
-        proc.run(
-            mkfs_f2fs.argv(source, zoned, label=context.label, o=text(context.options, "o")),
-            timeout=_MKFS_TIMEOUT_SECONDS,
-        )
+        mkfs_f2fs.make(source, zoned, label=context.label, o=text(context.options, "o"))
         mount.mount(source, target, "f2fs", mount_options(context.options))
 
 

@@ -48,6 +48,7 @@ class Host:
         self.label = "zonelab-r01"
         self.fail: dict[str, str] = {}  # program -> what it says when it fails
         self.smallest_f2fs = 48 * MIB
+        self.f2fs_tells = False
         self.targets = "linear           v1.4.0\n"
         self.mkfs_xfs = "mkfs.xfs version 7.2.0\n"
         (root / "proc/self").mkdir(parents=True)
@@ -84,7 +85,7 @@ class Host:
         elif (
             program == "mkfs.f2fs" and self.slices.get(Path(args[-1]).name, 0) < self.smallest_f2fs
         ):
-            return "", "\tError: Device size is not sufficient for F2FS volume"
+            return self._refuse_slice(args[-1])
         elif program == "dmsetup":
             return self._dmsetup(args[1:]), ""
         elif args[1:2] == ["-V"]:
@@ -93,6 +94,15 @@ class Host:
             self.slices[self.label] = 0
         self._write()
         return "", ""
+
+    def _refuse_slice(self, node: str) -> tuple[str, str]:
+        """As f2fs-tools 1.16 does, or as something that does not say how much is missing."""
+        reason = "Device size is not sufficient for F2FS volume"
+        if self.f2fs_tells:
+            lacking = (self.smallest_f2fs - self.slices[Path(node).name]) // MIB
+            reason = f"Conventional device {node} is too small, ({lacking} MiB needed)."
+        end = "\tError: Could not format the device!!!\n"
+        return f"Info: Segments per section = 4\n\tError: {reason}\n{end}", "exit 255"
 
     def _dmsetup(self, args: list[str]) -> str:
         if args[0] == "create":
@@ -187,6 +197,14 @@ def test_f2fs_takes_the_smallest_slice_that_formats(host: Host, tmp_path: Path) 
     assert host.slices == {"zonelab-nvme0n1": 48 * MIB}
     assert host.programs().count("mkfs.f2fs") == 4  # 16, 24, 32, 48 MiB
     assert host.programs().count("check_devices") == 4
+
+
+def test_f2fs_tries_no_slice_that_mkfs_called_too_small(host: Host, tmp_path: Path) -> None:
+    host.smallest_f2fs = 40 * MIB
+    host.f2fs_tells = True
+    F2fs(Kernel(host.root)).up(context(host, tmp_path))
+    assert host.slices == {"zonelab-nvme0n1": 48 * MIB}
+    assert host.programs().count("mkfs.f2fs") == 2  # 16 MiB, of which 24 are missing; 48 MiB
 
 
 def test_f2fs_searches_once_for_a_device(host: Host, tmp_path: Path) -> None:

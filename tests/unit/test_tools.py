@@ -39,7 +39,7 @@ def test_mkfs_argument_lists() -> None:
         "mkfs.btrfs -q -f -O zoned -m single -d single -L zonelab-a-long-label /dev/nvme0n3"
     )
     assert " ".join(mkfs_f2fs.argv(Path("/dev/dm-0"), DEVICE, label=LABEL, o="5")) == (
-        "mkfs.f2fs -q -f -m -c /dev/nvme0n3 -o 5 -l zonelab-a-long-label /dev/dm-0"
+        "mkfs.f2fs -f -m -c /dev/nvme0n3 -o 5 -l zonelab-a-long-label /dev/dm-0"
     )
 
 
