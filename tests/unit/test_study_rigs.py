@@ -30,7 +30,7 @@ WRITTEN = "overwrite.device_written"
 DEVICES: dict[str, dict[str, Any]] = {
     "default": {},
     "dm-zoned": {"zone_size": Bytes(4 * MIB), "max_open_zones": 0, "max_active_zones": 0},
-    "xfs": {},
+    "xfs": {"zone_size": Bytes(4 * MIB)},
 }
 CANNOT = {"default": {"btrfs", "zenfs", "xfs"}, "dm-zoned": {"dm-zap"}, "xfs": set[str]()}
 HOSTS = {"default": "rig", "dm-zoned": "rig-dm-zoned", "xfs": "rig-xfs"}
@@ -94,6 +94,14 @@ def test_each_rig_gives_its_levels_with_all_repetitions(campaign: Campaign) -> N
     sizes = {run.phases[0].flags["target_file_size_base"] for h in plan.hosts for run in h.runs}
     assert len(sizes) == 1
     assert plan.rigs_to_come == ()
+
+
+def test_the_drives_of_its_rigs_hold_the_same_in_as_many_zones() -> None:
+    """Else files and amounts differ, and rows of such a rig are not comparable."""
+    study, _ = configs.load_study("levels-all")
+    drives = [namespace for rig in study.rigs for namespace in model.load(rig).namespaces]
+    assert len({(drive.zones, drive.zone_capacity) for drive in drives if drive.zoned}) == 1
+    assert len({drive.capacity for drive in drives}) == 1
 
 
 def test_the_order_of_planning_does_not_matter_and_again_changes_nothing(
