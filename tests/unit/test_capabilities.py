@@ -35,7 +35,8 @@ EVERYWHERE = {
 # Rig, kernel, mkfs.xfs, and where it differs from the default rig.
 RIGS: list[tuple[str, str, str, dict[str, str | None]]] = [
     ("default", "7.3.4+deb13-amd64", "6.13.0", {}),
-    ("xfs", "7.3.4+deb13-amd64", "7.2.0", {"xfs": None}),
+    ("xfs", "7.3.4+deb13-amd64", "7.2.0",
+     {"dm-zoned": None, "dm-zap": "kernel-target", "xfs": None}),
     ("dm-zoned", "7.3.4+deb13-amd64", "6.13.0",
      {"dm-zoned": None, "dm-zap": "kernel-target", "xfs": "xfsprogs-too-old"}),
     ("debian12", "6.1.0-56-amd64", "6.1.0",
