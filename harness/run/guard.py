@@ -175,7 +175,8 @@ class Guard:
     # --- contents ---------------------------------------------------------------------------
 
     def _contents(self, device: Device, *, named: bool) -> list[Reason]:
-        erase = f"-e erase={device.identity.key} if nothing on it is needed"
+        key = device.identity.key
+        erase = f"if nothing on it is needed: -e erase={key} (zonelab: --erase {key})"
         found = self._signatures(device)
         if found:
             kind = found[0].kind
