@@ -13,7 +13,8 @@ from enum import IntEnum
 from pathlib import Path
 from typing import ClassVar
 
-from harness.errors import ConfigError
+from harness.levels import options as level_options
+from harness.levels.options import Option
 from harness.observe.gauges import Gauge
 from harness.store.ledger import OwnCounts
 from harness.store.result import Issue
@@ -141,7 +142,7 @@ class Level(ABC):
     takes_database: ClassVar[bool] = True  # False: no study of RocksDB can have it
     programs: ClassVar[tuple[str, ...]] = ()
     packages: ClassVar[tuple[str, ...]] = ()
-    options: ClassVar[tuple[str, ...]] = ()  # keys of LevelContext.options it understands
+    options: ClassVar[Mapping[str, Option]] = {}  # LevelContext.options it understands
     # Its option that says how many zones it may keep active; '': it cannot be told.
     active_option: ClassVar[str] = ""
     schedulers: ClassVar[tuple[str, ...]] = ()  # those it works with; empty: any
@@ -230,15 +231,11 @@ class Level(ABC):
         """Unmount and detach. Safe to call on a level that is half up."""
 
     def check_options(self, options: Mapping[str, Scalar]) -> None:
-        """Refuse options that the level does not know.
+        """Refuse options that the level does not know, or whose values it does not take.
+
+        The planner asks as well, before anything is destroyed.
 
         Raises:
-            ConfigError: there is one; the hint lists those it knows.
+            ConfigError: there is one; the hint says what is known, or accepted.
         """
-        unknown = sorted(set(options) - set(self.options))
-        if unknown:
-            raise ConfigError(
-                f"level {self.name} has no option {unknown[0]!r}",
-                hint=f"it knows: {', '.join(self.options) or 'none'}",
-                code="unknown-level-option",
-            )
+        level_options.check(self.name, self.options, options)

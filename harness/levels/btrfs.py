@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import ClassVar
@@ -9,6 +10,7 @@ from typing import ClassVar
 from harness.errors import ToolFailed
 from harness.levels.base import LevelContext, LevelUp, LevelUsage, Needs
 from harness.levels.filesystem import MIB, FileSystemLevel, text
+from harness.levels.options import PERCENT, Option, Text
 from harness.observe.gauges import Gauge, number
 from harness.store.spec import Device, Reason, Scalar
 from harness.tools import mkfs_btrfs, mount, proc, zone_reset
@@ -50,7 +52,10 @@ class Btrfs(FileSystemLevel):
     )
     programs: ClassVar[tuple[str, ...]] = (mkfs_btrfs.PROGRAM,)
     packages: ClassVar[tuple[str, ...]] = ("btrfs-progs",)
-    options: ClassVar[tuple[str, ...]] = ("bg_reclaim_threshold", "mount_options")
+    options: ClassVar[Mapping[str, Option]] = {
+        "bg_reclaim_threshold": PERCENT,
+        "mount_options": Text(),
+    }
 
     def probe_zoned(self, device: Device) -> Reason | None:
         """Zone size within btrfs' limits, enough zones, enough of them active."""

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import ClassVar
 
 from harness.levels.base import Kind, LevelContext, LevelUp, LevelUsage
 from harness.levels.filesystem import FileSystemLevel, text
+from harness.levels.options import Option, Text
 from harness.store.spec import Bytes, Device
 from harness.tools import mkfs_ext4, mkfs_xfs, mount, proc
 
@@ -48,7 +50,7 @@ class ConventionalExt4(Conventional):
     filesystem: ClassVar[str] = "ext4"
     programs: ClassVar[tuple[str, ...]] = (mkfs_ext4.PROGRAM, "dmsetup")
     packages: ClassVar[tuple[str, ...]] = ("e2fsprogs", "dmsetup")
-    options: ClassVar[tuple[str, ...]] = ("O", "mount_options")
+    options: ClassVar[Mapping[str, Option]] = {"O": Text(), "mount_options": Text()}
 
     def mkfs(self, source: Path, context: LevelContext) -> list[str]:
         """Return mkfs.ext4's argument list."""
@@ -63,7 +65,7 @@ class ConventionalXfs(Conventional):
     filesystem: ClassVar[str] = "xfs"
     programs: ClassVar[tuple[str, ...]] = (mkfs_xfs.PROGRAM, "dmsetup")
     packages: ClassVar[tuple[str, ...]] = ("xfsprogs", "dmsetup")
-    options: ClassVar[tuple[str, ...]] = ("m", "mount_options")
+    options: ClassVar[Mapping[str, Option]] = {"m": Text(), "mount_options": Text()}
 
     def mkfs(self, source: Path, context: LevelContext) -> list[str]:
         """Return mkfs.xfs's argument list."""

@@ -9,6 +9,7 @@ from typing import ClassVar
 from harness.errors import ConfigError
 from harness.levels.base import LevelContext, LevelUp, LevelUsage
 from harness.levels.filesystem import TranslatedLevel
+from harness.levels.options import Option, Whole
 from harness.store.result import Issue, Severity
 from harness.store.spec import Bytes, Device, Scalar
 from harness.tools import dm_zap, dmsetup, zone_reset
@@ -26,9 +27,17 @@ class DmZap(TranslatedLevel):
     target: ClassVar[str] = dm_zap.TARGET
     module: ClassVar[str] = "dm-zap"
     packages: ClassVar[tuple[str, ...]] = ("dmsetup", "e2fsprogs", "xfsprogs")
-    options: ClassVar[tuple[str, ...]] = (
-        "filesystem", "split_sectors", "mount_options", *dm_zap.DEFAULTS,
-    )  # fmt: skip
+    options: ClassVar[Mapping[str, Option]] = {
+        **TranslatedLevel.options,
+        "split_sectors": Whole(),
+        **dict.fromkeys(dm_zap.DEFAULTS, Whole()),
+    }
+
+    def check_options(self, options: Mapping[str, Scalar]) -> None:
+        """Refuse what dm-zap itself would."""
+        super().check_options(options)
+        dm_zap.values(options)
+        split_sectors(options)
 
     def where_from(self) -> str:
         """Only the user can supply it."""

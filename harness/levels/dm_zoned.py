@@ -10,6 +10,7 @@ from typing import ClassVar
 from harness.errors import ToolFailed
 from harness.levels.base import LevelContext, LevelUp, LevelUsage, Needs
 from harness.levels.filesystem import TranslatedLevel
+from harness.levels.options import Option, Whole
 from harness.store.result import Issue, Severity
 from harness.store.spec import Bytes, Device, Scalar
 from harness.tools import dmsetup, dmzadm, zone_reset
@@ -34,9 +35,11 @@ class DmZoned(TranslatedLevel):
     buffers_conventional: ClassVar[bool] = True
     programs: ClassVar[tuple[str, ...]] = (dmzadm.PROGRAM, *TranslatedLevel.programs)
     packages: ClassVar[tuple[str, ...]] = ("dm-zoned-tools", "dmsetup", "e2fsprogs", "xfsprogs")
-    options: ClassVar[tuple[str, ...]] = (
-        "filesystem", "seq", "conventional_zones", "mount_options",
-    )  # fmt: skip
+    options: ClassVar[Mapping[str, Option]] = {
+        **TranslatedLevel.options,
+        "seq": Whole(1),
+        "conventional_zones": Whole(1),
+    }
 
     def minimum_conventional(self, device: Device) -> Bytes:
         """Return the slice that the default options ask for."""

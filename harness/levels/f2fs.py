@@ -9,6 +9,7 @@ from typing import ClassVar
 from harness.errors import ToolFailed
 from harness.levels.base import LevelContext, LevelUp, LevelUsage, Needs
 from harness.levels.filesystem import MIB, FileSystemLevel, text
+from harness.levels.options import OneOf, Option, Text
 from harness.observe.gauges import Gauge, number
 from harness.store.spec import Bytes, Device, Reason, Scalar
 from harness.tools import dmsetup, mkfs_f2fs, mount, zone_reset
@@ -55,7 +56,11 @@ class F2fs(FileSystemLevel):
     needs_conventional: ClassVar[bool] = True
     programs: ClassVar[tuple[str, ...]] = (mkfs_f2fs.PROGRAM, "dmsetup")
     packages: ClassVar[tuple[str, ...]] = ("f2fs-tools", "dmsetup")
-    options: ClassVar[tuple[str, ...]] = ("o", "active_logs", "mount_options")
+    options: ClassVar[Mapping[str, Option]] = {
+        "o": Text(),
+        "active_logs": OneOf((2, 4, 6)),  # Documentation/filesystems/f2fs.rst
+        "mount_options": Text(),
+    }
     active_option: ClassVar[str] = "active_logs"
 
     def __init__(self, kernel: Kernel | None = None) -> None:

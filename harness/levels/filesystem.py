@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import ClassVar
 
-from harness.errors import ConfigError, HostError, ToolFailed
+from harness.errors import HostError, ToolFailed
 from harness.levels.base import (
     DirectIo,
     Kind,
@@ -19,6 +19,7 @@ from harness.levels.base import (
     LevelUsage,
     Progress,
 )
+from harness.levels.options import OneOf, Option, Text
 from harness.store.spec import Bytes, Device, Reason, Scalar
 from harness.tools import coldfill, direct_io, dmsetup, mkfs_ext4, mkfs_xfs, mount, proc
 from harness.tools.kernel import Kernel
@@ -219,6 +220,10 @@ class TranslatedLevel(FileSystemLevel):
     target: ClassVar[str]
     module: ClassVar[str]
     programs: ClassVar[tuple[str, ...]] = ("dmsetup", mkfs_ext4.PROGRAM, mkfs_xfs.PROGRAM)
+    options: ClassVar[Mapping[str, Option]] = {
+        "filesystem": OneOf(("ext4", "xfs")),
+        "mount_options": Text(),
+    }
 
     def probe_zoned(self, device: Device) -> Reason | None:
         """Check the target, then what every translation layer needs: capacity equal to size."""
@@ -250,23 +255,10 @@ class TranslatedLevel(FileSystemLevel):
         return f"boot a kernel that has the module {self.module}"
 
     def format(self, device: Path, context: LevelContext, target: Path) -> None:
-        """Make the file system on the translated device and mount it.
-
-        Raises:
-            ConfigError: the option ``filesystem`` is neither ext4 nor xfs.
-        """
+        """Make the file system on the translated device and mount it."""
         filesystem = text(context.options, "filesystem") or self.filesystem
-        if filesystem == "ext4":
-            argv = mkfs_ext4.argv(device, label=context.label)
-        elif filesystem == "xfs":
-            argv = mkfs_xfs.argv(device, label=context.label)
-        else:
-            raise ConfigError(
-                f"level {self.name}: filesystem {filesystem!r} is neither ext4 nor xfs",
-                hint="options: {filesystem: ext4}",
-                code="unknown-level-option",
-            )
-        proc.run(argv, timeout=_MKFS_TIMEOUT_SECONDS)
+        mkfs = mkfs_xfs if filesystem == "xfs" else mkfs_ext4
+        proc.run(mkfs.argv(device, label=context.label), timeout=_MKFS_TIMEOUT_SECONDS)
         mount.mount(device, target, filesystem, text(context.options, "mount_options"))
 
 

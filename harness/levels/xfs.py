@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from pathlib import Path
 from typing import ClassVar
 
 from harness.errors import ToolFailed
 from harness.levels.base import LevelContext, LevelUp, LevelUsage, Needs
 from harness.levels.filesystem import MIB, FileSystemLevel, text
+from harness.levels.options import PERCENT, Option, Switch, Text, Whole, is_on
 from harness.observe.gauges import Gauge, Values, number
 from harness.store.spec import Bytes, Device, Reason, Scalar
 from harness.tools import mkfs_xfs, mount, proc, xfs_stats, zone_reset
@@ -35,9 +37,13 @@ class Xfs(FileSystemLevel):
     needs_conventional: ClassVar[bool] = True
     programs: ClassVar[tuple[str, ...]] = (mkfs_xfs.PROGRAM, "dmsetup")
     packages: ClassVar[tuple[str, ...]] = ("xfsprogs", "dmsetup")
-    options: ClassVar[tuple[str, ...]] = (
-        "max_open_zones", "lifetime", "zonegc_low_space", "m", "mount_options",
-    )  # fmt: skip
+    options: ClassVar[Mapping[str, Option]] = {
+        "max_open_zones": Whole(1),
+        "lifetime": Switch(),
+        "zonegc_low_space": PERCENT,
+        "m": Text(),
+        "mount_options": Text(),
+    }
     active_option: ClassVar[str] = "max_open_zones"
 
     def probe_zoned(self, device: Device) -> Reason | None:
@@ -154,6 +160,6 @@ def mount_options(zoned: Path, context: LevelContext) -> str:
     if "max_open_zones" in context.options:
         options.append(f"max_open_zones={context.options['max_open_zones']}")
     if "lifetime" in context.options:
-        options.append("lifetime" if context.options["lifetime"] else "nolifetime")
+        options.append("lifetime" if is_on(context.options["lifetime"]) else "nolifetime")
     more = text(context.options, "mount_options")
     return ",".join([*options, more] if more else options)

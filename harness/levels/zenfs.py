@@ -10,7 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import ClassVar
 
-from harness.errors import ConfigError, HostError, ToolFailed, ZonelabError
+from harness.errors import HostError, ToolFailed, ZonelabError
 from harness.levels.base import (
     AUX,
     DB_IN_URI,
@@ -24,6 +24,7 @@ from harness.levels.base import (
     Progress,
     Question,
 )
+from harness.levels.options import FINISH, Option, Switch, finish_remaining_pct, is_on
 from harness.store.result import Issue, Severity
 from harness.store.spec import Device, Reason, Scalar
 from harness.tools import db_bench, ldd, proc, zenfs, zone_reset
@@ -54,7 +55,7 @@ class ZenFs(Level):
     schedulers: ClassVar[tuple[str, ...]] = (zenfs.SCHEDULER,)
     metadata_zones: ClassVar[int] = zenfs.METADATA_ZONES
     programs: ClassVar[tuple[str, ...]] = (zenfs.PROGRAM,)
-    options: ClassVar[tuple[str, ...]] = ("finish_occupancy_pct", "finish_remaining_pct", "gc")
+    options: ClassVar[Mapping[str, Option]] = {**FINISH, "gc": Switch()}
 
     def __init__(self, kernel: Kernel | None = None) -> None:
         self.kernel = kernel or Kernel()
@@ -134,7 +135,7 @@ class ZenFs(Level):
     def up(self, context: LevelContext) -> LevelUp:
         """Check the scheduler, reset all zones, format; the plug-in mounts in db_bench."""
         self.check_options(context.options)
-        threshold = finish_threshold(context.options)
+        threshold = finish_remaining_pct(context.options)
         device, aux = Path(context.device.path), context.scratch / AUX
         plugin = zenfs.find(zenfs.PLUGIN)
         # ZenFS knows no labels: the folder's name, which is in its superblock, is one.
@@ -155,7 +156,7 @@ class ZenFs(Level):
             aux.mkdir(parents=True)
             context.check_devices()
             zone_reset.reset_all(device, context.device.size)
-            gc = bool(context.options.get("gc", False))
+            gc = is_on(context.options.get("gc", False))
             zenfs.mkfs(device.name, aux=folder, finish_threshold=threshold, gc=gc)
             facts = {
                 "finish_remaining_pct": threshold,
@@ -275,23 +276,6 @@ class ZenFs(Level):
                 hint="the planner chooses it; a study's scheduler factor must not vary it",
                 code="scheduler",
             )
-
-
-def finish_threshold(options: Mapping[str, Scalar]) -> int:
-    """Return ZenFS' own meaning (finish when less than this share is left, %); 0 by default.
-
-    Raises:
-        ConfigError: both conventions are given, or the value is no share.
-    """
-    remaining, occupancy = "finish_remaining_pct", "finish_occupancy_pct"
-    if remaining in options and occupancy in options:
-        raise ConfigError(
-            f"{remaining} and {occupancy} say the same, give one of them", code="bad-option"
-        )
-    given = options.get(remaining, options.get(occupancy, 0))
-    if isinstance(given, bool) or not isinstance(given, int) or not 0 <= given <= 100:  # noqa: PLR2004
-        raise ConfigError(f"a finish threshold is 0 to 100 %, got {given!r}", code="bad-option")
-    return 100 - given if occupancy in options else given
 
 
 def cold_flags(uri: str, entries: int, seed: int) -> dict[str, Scalar]:

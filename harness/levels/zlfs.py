@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Mapping
 from pathlib import Path
 from typing import ClassVar
 
@@ -19,6 +20,7 @@ from harness.levels.base import (
     Needs,
     Progress,
 )
+from harness.levels.options import FINISH, OneOf, Option, Switch, Whole
 from harness.observe.gauges import Gauge
 from harness.store.ledger import OwnCounts
 from harness.store.result import Issue, Severity
@@ -58,16 +60,16 @@ class Zlfs(Level):
         "two for the metadata log, one each for WALs, small files, garbage collection and data",
     )
     programs: ClassVar[tuple[str, ...]] = (zlfs.PROGRAM,)
-    options: ClassVar[tuple[str, ...]] = (
-        "finish_occupancy_pct",
-        "finish_remaining_pct",
-        "gc",
-        "gc_start_pct",
-        "gc_victim",
-        "lifetimes",
-        "max_active",
-        "on_active_limit",
-    )
+    # As in harness/native/zlfs/alloc/policy.h.
+    options: ClassVar[Mapping[str, Option]] = {
+        **FINISH,
+        "gc": Switch(),
+        "gc_start_pct": Whole(1, 90),
+        "gc_victim": OneOf(("garbage", "cost-benefit")),
+        "lifetimes": Switch(),
+        "max_active": Whole(0, 255),
+        "on_active_limit": OneOf(("share", "finish", "wait")),
+    }
     active_option: ClassVar[str] = "max_active"
 
     def probe(self, device: Device, conventional: Device | None) -> Reason | None:  # noqa: ARG002

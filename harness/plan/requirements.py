@@ -98,10 +98,10 @@ def _own_memory(phase: PhaseSpec) -> int:
 
 
 def check_options(level: Level) -> None:
-    """Refuse options that the level's module does not understand.
+    """Refuse options, and values of options, that the level's module does not understand.
 
     Raises:
-        ConfigError: there is one; the hint lists those it knows.
+        ConfigError: there is one; the hint lists what it knows.
     """
     module = levels.LEVELS.get(level.name)
     if module is None:  # a level that only the inspected host has
@@ -112,6 +112,7 @@ def check_options(level: Level) -> None:
                 f"level {level.name} has no option {name!r}",
                 hint=nearest(name, module.options), code="unknown-option",
             )  # fmt: skip
+    module.check_options(level.options)
 
 
 def choose_scheduler(level: str | None, wanted: str | None, inspection: Inspection) -> str:

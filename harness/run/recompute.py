@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from harness.errors import ToolFailed, ZonelabError
+from harness.errors import ConfigError, ToolFailed, ZonelabError
 from harness.levels import LEVELS
 from harness.levels.base import LevelUsage
 from harness.levels.raw_device import RawDevice
@@ -30,7 +30,7 @@ from harness.workloads import program_of
 from harness.workloads.base import Parsed, text
 from harness.workloads.rocksdb import Below
 
-_UNREADABLE = (ToolFailed, *packed.UNREADABLE)
+_UNREADABLE = (ToolFailed, ConfigError)
 # Counted since 2026-11-22 from files that runs have kept for longer.
 _YOUNGER = frozenset({*zone_costs.NAMES, *ledger.CAUSES, "reset_rate"})
 

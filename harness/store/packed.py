@@ -15,6 +15,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import IO, Any
 
+from harness.errors import ConfigError
+
 # Bytes. Below, a file is one block of most file systems, packed or not.
 LARGE = 4096
 UNREADABLE = (OSError, EOFError, lzma.LZMAError)
@@ -35,7 +37,10 @@ def find(path: Path) -> Path | None:
 
 
 def opened(path: Path) -> IO[str] | None:
-    """Open a file as UTF-8 text, packed or not; None when it was not kept."""
+    """Open a file as UTF-8 text, packed or not; None when it was not kept.
+
+    Reading it raises ConfigError where it is damaged.
+    """
     file = _bytes(path)
     if file is None:
         return None
@@ -48,6 +53,9 @@ def text(path: Path, limit: int = -1) -> str:
     Args:
         path: its name without a suffix of packing.
         limit: bytes to read at most; -1 for all.
+
+    Raises:
+        ConfigError: it is damaged.
     """
     file = _bytes(path)
     if file is None:
@@ -108,5 +116,38 @@ def _bytes(path: Path) -> IO[bytes] | None:
     stored = find(path)
     if stored is None:
         return None
-    file: IO[bytes] = _OPEN[stored.name[len(path.name) :]](stored, "rb")
-    return file
+    return io.BufferedReader(_Named(stored))
+
+
+class _Named(io.RawIOBase):
+    """A stored file, unpacked; what goes wrong while it is read is said with its name."""
+
+    def __init__(self, stored: Path) -> None:
+        self._stored = stored
+        try:
+            self._file = opened_bytes(stored)
+        except OSError as error:
+            raise self._damaged(error) from None
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, view: memoryview) -> int:  # type: ignore[override]  # all it gets
+        try:
+            content = self._file.read(len(view))
+        except UNREADABLE as error:
+            raise self._damaged(error) from None
+        view[: len(content)] = content
+        return len(content)
+
+    def close(self) -> None:
+        if not self.closed and hasattr(self, "_file"):
+            self._file.close()
+        super().close()
+
+    def _damaged(self, error: Exception) -> ConfigError:
+        return ConfigError(
+            f"{self._stored} cannot be read: {error}",
+            hint="restore it from a copy, or move its run away: it is then run again",
+            code="packed-damaged",
+        )

@@ -52,12 +52,21 @@ def arguments(device: Path, options: Mapping[str, Scalar]) -> str:
     Raises:
         ConfigError: a value is no whole number, or outside of what upstream accepts.
     """
-    values = {name: _value(name, options.get(name, default)) for name, default in DEFAULTS.items()}
-    if values["class_0_cap"] < values["class_0_optimal"]:
+    return " ".join([str(device), *map(str, values(options))])
+
+
+def values(options: Mapping[str, Scalar]) -> list[int]:
+    """Return the table's numbers in their order, defaults for what is not given.
+
+    Raises:
+        ConfigError: as for :func:`arguments`.
+    """
+    found = {name: _value(name, options.get(name, default)) for name, default in DEFAULTS.items()}
+    if found["class_0_cap"] < found["class_0_optimal"]:
         raise ConfigError(
             "class_0_optimal exceeds class_0_cap", hint="dm-zap refuses that", code="bad-option"
         )
-    return " ".join([str(device), *map(str, values.values())])
+    return list(found.values())
 
 
 def _value(name: str, value: Scalar) -> int:

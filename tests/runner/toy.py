@@ -5,10 +5,12 @@ Tests copy it into a folder of levels; it is part of zonelab nowhere else.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import ClassVar
 
 from harness.levels.base import Kind, Level, LevelContext, LevelUp, LevelUsage, Needs, Progress
+from harness.levels.options import OneOf, Option
 from harness.store.spec import Bytes, Device, Reason
 from harness.tools import zone_reset
 
@@ -21,7 +23,7 @@ class Toy(Level):
     kind: ClassVar[Kind] = Kind.FILE_SYSTEM
     needs: ClassVar[Needs] = Needs(4, 2, "as the test has it")
     packages: ClassVar[tuple[str, ...]] = ("toy-tools",)
-    options: ClassVar[tuple[str, ...]] = ("colour",)
+    options: ClassVar[Mapping[str, Option]] = {"colour": OneOf(("red", "green"))}
 
     def probe(self, device: Device, conventional: Device | None) -> Reason | None:
         """Any zoned device will do."""

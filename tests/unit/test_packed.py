@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from harness.errors import ConfigError
 from harness.store import packed
 
 
@@ -43,8 +44,12 @@ def test_what_was_not_kept(tmp_path: Path) -> None:
     assert packed.text(tmp_path / "none") == ""
 
 
-def test_a_damaged_file_raises_what_readers_catch(tmp_path: Path) -> None:
+def test_a_damaged_file_is_told_by_its_name(tmp_path: Path) -> None:
     whole = lzma.compress(b"x" * 100_000)
     (tmp_path / "cut.xz").write_bytes(whole[: len(whole) // 2])
-    with pytest.raises(packed.UNREADABLE):
+    with pytest.raises(ConfigError, match=r"cut\.xz cannot be read"):
         packed.text(tmp_path / "cut")
+    lines = packed.opened(tmp_path / "cut")
+    assert lines is not None
+    with lines, pytest.raises(ConfigError, match=r"cut\.xz cannot be read"):
+        lines.read()

@@ -121,5 +121,26 @@ def test_a_damaged_log_is_named_and_no_traceback(campaign: Path, content: bytes)
     assert line.startswith("raw/ of phase overwrite cannot be read: ")
 
 
+PACKED = sorted(str(file.relative_to(EXAMPLE / RUN)) for file in (EXAMPLE / RUN).rglob("*.xz"))
+
+
+@pytest.mark.parametrize("name", PACKED)
+def test_a_flipped_byte_of_any_packed_file_is_told(
+    campaign: Path, capsys: pytest.CaptureFixture[str], name: str
+) -> None:
+    file = campaign / RUN / name
+    content = bytearray(file.read_bytes())
+    content[len(content) // 2] ^= 0xFF
+    file.write_bytes(content)
+    code, lines = verify(campaign, capsys)
+    assert code == 4
+    assert any(name in line for line in lines)  # its checksum, and who could not read it
+    assert "internal error" not in capsys.readouterr().err
+
+
+def test_there_are_packed_files_to_damage() -> None:
+    assert any(name.endswith(".zones.csv.xz") for name in PACKED)
+
+
 def test_a_run_without_records_is_left_to_others(tmp_path: Path) -> None:
     assert recompute.of_run(tmp_path) == []

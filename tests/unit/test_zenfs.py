@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 
 from harness.errors import ConfigError, HostError, ToolFailed
-from harness.levels import zenfs as level
 from harness.levels.base import LevelContext
 from harness.levels.zenfs import ZenFs
 from harness.observe import signatures
@@ -82,33 +81,6 @@ def test_other_output_is_an_error() -> None:
         zenfs.parse_df("Free: 1 MB\n")
     with pytest.raises(ToolFailed, match="zenfs fs-info"):
         zenfs.parse_info("Magic:\t\t\tFNEZ\n")
-
-
-@pytest.mark.parametrize(
-    ("options", "remaining"),
-    [
-        ({}, 0),
-        ({"finish_remaining_pct": 20}, 20),
-        ({"finish_occupancy_pct": 80}, 20),
-        ({"finish_occupancy_pct": 100}, 0),
-    ],
-)
-def test_both_conventions_of_the_threshold(options: dict[str, Any], remaining: int) -> None:
-    assert level.finish_threshold(options) == remaining
-
-
-@pytest.mark.parametrize(
-    "options",
-    [
-        {"finish_remaining_pct": 20, "finish_occupancy_pct": 80},
-        {"finish_remaining_pct": 101},
-        {"finish_occupancy_pct": True},
-        {"finish_remaining_pct": "20%"},
-    ],
-)
-def test_thresholds_that_are_none(options: dict[str, Any]) -> None:
-    with pytest.raises(ConfigError):
-        level.finish_threshold(options)
 
 
 class Programs:
