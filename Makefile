@@ -49,7 +49,7 @@ study: confirm-study setup rig-image ## Run a study on the emulated rig (about 1
 	exit $$code
 
 .PHONY: test
-test: confirm-test setup-dev rig-image lint test-native ## Run every test: lint, native, crash, unit, runner, rig (45 to 60 minutes)
+test: confirm-test setup-dev rig-image lint test-native ## Lint, native, crash, unit, runner and rig tests (45 to 60 minutes); those below take longer
 	@$(BIN)/pytest -n 2 --dist loadscope --no-loadscope-reorder tests/rig tests/unit tests/runner # the rig's first, in one process
 
 ##@ Set-up
@@ -131,10 +131,13 @@ test-fast: setup-dev ## Unit and runner tests only (no rig, a minute or two)
 	@$(BIN)/pytest tests/unit tests/runner
 
 .PHONY: test-native
-test-native: setup-dev ## Native unit tests under AddressSanitizer and UBSan
+test-native: setup-dev ## Native unit tests under AddressSanitizer and UBSan, those with threads under ThreadSanitizer
 	@cmake -S harness/native -B build/native-asan --preset sanitize >/dev/null
 	@cmake --build build/native-asan -j2 >/dev/null
 	@ctest --test-dir build/native-asan --output-on-failure -LE crash
+	@cmake -S harness/native -B build/native-tsan --preset tsan >/dev/null
+	@cmake --build build/native-tsan -j2 --target zlfs_threads_test >/dev/null
+	@ctest --test-dir build/native-tsan --output-on-failure -L threads
 	@$(MAKE) build/native-test
 	@ctest --test-dir build/native-test --output-on-failure -L crash
 
@@ -150,7 +153,7 @@ build/native-release:
 	@cmake --build $@ -j2 >/dev/null
 
 .PHONY: test-crash
-test-crash: setup-dev rig-image build/native-test ## zlfs: 300 kills, every power loss of three recorded loads, 50 resets of a rig
+test-crash: setup-dev rig-image build/native-test ## zlfs: 300 kills, every power loss of three recorded loads, 50 resets of a rig (these alone 41 minutes)
 	@build/native-test/zlfs/crash/zlfs-torture kill --points=300 --seed=11
 	@for seed in 12 13 14; do build/native-test/zlfs/crash/zlfs-torture loss --seed=$$seed --tears=4; done
 	@zonelab rig exec $(RIG) -- $(BIN)/python -m tests.rig.zlfs_resets --points=50 --seed=15

@@ -121,6 +121,27 @@ def test_the_ledger_is_what_the_device_did(rig: RigHandle, scratch: Scratch) -> 
     assert used["resets"] == told["reset"]
 
 
+def test_the_distributions_tools_read_it(rig: RigHandle, scratch: Scratch) -> None:
+    """``ldb`` counts the keys, ``sst_dump`` checks each table, both with the plug-in preloaded."""
+    keys = 2000
+    scratch.zlfs(f"mkfs --aux={AUX}")
+
+    def run(command: str) -> str:
+        uri = f"--fs_uri='zlfs://dev:/dev/{scratch.node}?aux={AUX}'"
+        preload = f"LD_PRELOAD={NATIVE}/lib/libzlfs.so"
+        return rig.ssh(f"{preload} {command} {uri} 2>&1", timeout=300).stdout
+
+    fill = f"db_bench --benchmarks=fillseq,flush --num={keys} --value_size=1000"
+    run(f"{fill} --db=/bench --compression_type=none --write_buffer_size=524288")
+    counted = run("ldb --db=/bench dump --count_only")
+    assert f"Keys in range: {keys}\n" in counted, counted
+    (table, *more) = re.findall(r"^(/bench/\d+\.sst)$", scratch.zlfs("list"), re.MULTILINE)
+    assert more, "more than one table"
+    checked = run(f"sst_dump --file={table} --command=verify")
+    assert "The file is ok" in checked, checked
+    assert json.loads(scratch.zlfs("fsck --format=json"))["violations"] == []
+
+
 def test_the_device_layer_on_zones_of_the_kernel(rig: RigHandle, scratch: Scratch) -> None:
     done = rig.ssh(
         f"ZLFS_TEST_DEVICE={scratch.node} {NATIVE}/test/zlfs_zoned_test --gtest_filter='*/kernel'",

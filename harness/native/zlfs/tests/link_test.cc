@@ -1,0 +1,27 @@
+// A program that links zlfs opens zlfs:// through RocksDB's own registry.
+
+#include <gtest/gtest.h>
+#include <rocksdb/convenience.h>
+#include <rocksdb/file_system.h>
+
+#include <memory>
+#include <string>
+
+namespace {
+
+rocksdb::Status Load(const std::string& uri) {
+  rocksdb::ConfigOptions options;
+  options.ignore_unsupported_options =
+      false;  // or an unknown scheme is no error, and no file system
+  std::shared_ptr<rocksdb::FileSystem> fs;
+  return rocksdb::FileSystem::CreateFromString(options, uri, &fs);
+}
+
+TEST(Link, TheSchemeIsRegistered) {
+  const std::string told = Load("zlfs://dev:/nowhere").ToString();
+  EXPECT_NE(told.find("/nowhere"), std::string::npos) << told;
+}
+
+TEST(Link, AnotherSchemeIsNot) { EXPECT_TRUE(Load("zzfs://dev:/nowhere").IsNotSupported()); }
+
+}  // namespace
