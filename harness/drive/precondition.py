@@ -3,7 +3,8 @@
 A pass writes every byte that can be written with data that no drive compresses: in order the first
 time, later zones (or pieces of a conventional device) in another order each, so that what lies
 beside each other in flash was not written together. It depends on no workload. A zoned device ends
-with all its zones empty, as every run begins.
+with all its zones empty, as every run begins, or full where that is asked for: the remainder of a
+drive whose other namespace is under test.
 """
 
 from __future__ import annotations
@@ -11,12 +12,13 @@ from __future__ import annotations
 import mmap
 import os
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 from harness.drive import health
+from harness.observe import zones
 from harness.run.bench import Paths
 from harness.run.guard import Guard
 from harness.run.host import Host
@@ -42,7 +44,8 @@ Say = Callable[[str], None]
 class Condition:
     """``preconditioned/<identity>.json``: what was done last. Times UTC, temperatures in kelvin.
 
-    ``smart`` are the drive's logs before and after, null where it has none.
+    ``smart`` are the drive's logs before and after, null where it has none. ``kept``: what the last
+    pass wrote was left there.
     """
 
     identity: str
@@ -55,6 +58,7 @@ class Condition:
     hottest: int | None
     smart_before: dict[str, int] | None
     smart_after: dict[str, int] | None
+    kept: bool = False
     schema_version: int = SCHEMA_VERSION
 
 
@@ -77,6 +81,26 @@ def summary(state: Path, device: Device) -> dict[str, str | int] | None:
     return {"passes": done.passes, "seed": done.seed, "bytes": done.bytes, "ended": done.ended}
 
 
+def kept_bytes(host: Host, state: Path, beside: Device, besides: Collection[str] = ()) -> Bytes:
+    """Return what was written to other namespaces of a device's drive, and kept there.
+
+    Args:
+        host: the machine.
+        state: the state folder, with the records.
+        beside: the device under test.
+        besides: identities of further devices under test, whose bytes count as theirs.
+    """
+    total = 0
+    for name in host.sysfs.siblings(Path(beside.path).name):
+        device = host.device(f"/dev/{name}")
+        if device.identity.key in besides or not device.zoned:
+            continue
+        done = last(state, device)
+        if done is not None and done.kept:  # its zones tell whether that still holds
+            total += zones.count(host.zones(device.path)).allocated
+    return Bytes(total)
+
+
 class Preconditioning:
     """One device, claimed like that of a run.
 
@@ -97,8 +121,8 @@ class Preconditioning:
         self._name = Path(device.path).name
         self._hottest: int | None = None
 
-    def run(self, passes: int, seed: int) -> Condition:
-        """Purge, write ``passes`` times, purge again, and record it.
+    def run(self, passes: int, seed: int, *, keep: bool = False) -> Condition:
+        """Purge, write ``passes`` times, purge again unless it is to ``keep``, and record it.
 
         Raises:
             GuardRefused: the device may not be overwritten, or is another one.
@@ -118,7 +142,8 @@ class Preconditioning:
                 self._say(f"pass {number + 1} of {passes}: zone by zone, reset and written again")
             written += self._write_all(random.Random(f"{seed}/{number}"), shuffled=number > 0)  # noqa: S311
             self._say(f"pass {number + 1} of {passes} done, {written} B written")
-        self._purge()
+        if not keep:
+            self._purge()
         self._note(Event.RELEASE, self._guard.fingerprint(self._device))
         done = Condition(
             identity=self._device.identity.key,
@@ -131,6 +156,7 @@ class Preconditioning:
             hottest=self._hottest,
             smart_before=before,
             smart_after=self._host.smart(self._name),
+            kept=keep,
         )
         path = record_file(self._paths.state, self._device)
         path.parent.mkdir(parents=True, exist_ok=True)

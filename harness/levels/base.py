@@ -130,7 +130,7 @@ class Question:
 
 
 class Level(ABC):
-    """An integration level. Instances hold no state; everything lives in LevelUp."""
+    """An integration level. Instances hold no state of a run; that lives in LevelUp."""
 
     name: ClassVar[str]
     summary: ClassVar[str]

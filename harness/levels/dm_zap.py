@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import ClassVar
 
@@ -16,6 +17,8 @@ from harness.tools import dm_zap, dmsetup, zone_reset
 
 # Upstream's target fails writes that cross a zone, unless they come in blocks of its own size.
 _BLOCK_SECTORS = 8
+# A checksum of the sources, by modpost.
+_BUILD = ("module", "dm_zap", "srcversion")
 _TRACE = ("kernel", "tracing", "trace")
 
 
@@ -76,6 +79,15 @@ class DmZap(TranslatedLevel):
             room = self._size(node)
             node = dmsetup.map_to(upper, room, "striped", f"1 {sectors} {node} 0")
         self.format(node, context, target)
+
+    def up(self, context: LevelContext) -> LevelUp:
+        """Note which build of the module is loaded, as far as the kernel tells."""
+        up = super().up(context)
+        try:
+            build = self.kernel.sys(*_BUILD).read_text(encoding="ascii").strip()
+        except OSError:
+            return up
+        return replace(up, facts={**up.facts, "module_srcversion": build})
 
     def gc(self, up: LevelUp) -> LevelUsage:
         """Read what the module traces every five seconds, and its status if it has one."""

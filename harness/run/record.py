@@ -76,6 +76,9 @@ class Record:
         self._manifest = manifest(host, devices, self._bench.program)
         for record, device in zip(self._manifest["devices"], devices, strict=True):
             record["preconditioned"] = precondition.summary(self._bench.paths.state, device)
+        self._manifest["remainder_bytes"] = precondition.kept_bytes(
+            host, self._bench.paths.state, devices[0], [one.identity.key for one in devices]
+        )
 
     def add(self, facts: PhaseFacts, result: PhaseResult, after: Point) -> None:
         """Add a phase and the barrier behind it."""

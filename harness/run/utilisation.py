@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from pathlib import Path
 
+from harness.drive import precondition
 from harness.run.bench import Bench
 from harness.run.phases import Stage
 from harness.store.result import Utilisation
@@ -21,6 +23,7 @@ def utilisation(
     database: int,
     allocated: int | None,
     maximum: float | None,
+    besides: Collection[str] = (),
 ) -> Utilisation:
     """Return what lives on the stage's device, held against what was wanted.
 
@@ -32,15 +35,17 @@ def utilisation(
         database: bytes of the databases on the device.
         allocated: bytes behind the write pointers; null where no zone tells.
         maximum: the share that the fresh level offered; null where it did not tell.
+        besides: identities of the drive's namespaces that other tenants use.
     """
     wanted = wanted or _NO_COLD
     live, capacity = cold + database, stage.device.capacity
     drive = bench.host.drive_capacity(Path(stage.device.path).name)
+    beside = precondition.kept_bytes(bench.host, bench.paths.state, stage.device, besides)
     return Utilisation(
         target=wanted.target_utilisation,
         tolerance=wanted.tolerance,
         u_ns=live / capacity,
-        u_drive=live / drive if drive else None,
+        u_drive=(live + beside) / drive if drive else None,
         live_bytes=live,
         allocated_bytes=allocated,
         cold_bytes=cold,

@@ -25,6 +25,7 @@ ZIPAPP = "/root/zonelab-age.pyz"
 KEPT = "/root/age-state"
 STAMP = time.strftime("%m%d%H%M%S")
 REFUSED = 3
+REFUSED_BY_ASSERT = 2
 
 
 class Age:
@@ -97,9 +98,12 @@ def test_a_kill_leaves_zones_that_nobody_may_take_for_empty(rig: RigHandle, age:
     assert age.written == before  # a purge writes nothing
 
 
-def test_a_campaign_begins_with_it_and_its_run_says_so(rig: RigHandle, tmp_path: Path) -> None:
+def test_a_campaign_begins_with_it_and_its_run_says_so(
+    rig: RigHandle, age: Age, tmp_path: Path
+) -> None:
     name = f"aged-{STAMP}"
-    own = Plays(rig, tmp_path, campaign=name, levels="zlfs", precondition_passes="1")
+    beside = {"remainder": "full", "remainder_device": rig.node(rig.tenants)}
+    own = Plays(rig, tmp_path, campaign=name, levels="zlfs", precondition_passes="1", **beside)
     device = f"device={rig.node(rig.zoned)}"
     played = own.play(ROOT, ["ansible-playbook", "site.yml", "-e", device])
     assert played.code == 0, played.text
@@ -111,4 +115,10 @@ def test_a_campaign_begins_with_it_and_its_run_says_so(rig: RigHandle, tmp_path:
     assert (done["passes"], done["bytes"]) == (1, rig.zoned.capacity)
     kept = ("passes", "seed", "bytes", "ended")
     assert host["devices"][0]["preconditioned"] == {key: done[key] for key in kept}
+    # The rest of the drive is full, and stays so behind the run.
+    assert host["remainder_bytes"] == rig.tenants.capacity
+    assert set(age.conditions) == {"fu"}
+    emptied = own.play(ROOT, ["ansible-playbook", "site.yml", "-e", device, "-e", "remainder=both"])
+    assert emptied.code == REFUSED_BY_ASSERT
+    assert "full or empty" in emptied.text
     rig.ssh(f"rm -rf /var/lib/zonelab/preconditioned /var/lib/zonelab/campaigns/{name}")

@@ -161,6 +161,44 @@ def test_it_is_recorded_and_not_done_twice(host: Host, capsys: pytest.CaptureFix
     assert precondition.summary(paths(host).state, host.device("nvme0n1")) is None
 
 
+FULL = dict.fromkeys(range(ZONES), ZONE_CAPACITY)
+
+
+def test_what_is_kept_counts_as_the_rest_of_the_drive(
+    host: Host, capsys: pytest.CaptureFixture[str]
+) -> None:
+    beside, rest = host.device("nvme0n1"), host.device("nvme0n2")
+
+    def kept(*besides: str) -> int:
+        return precondition.kept_bytes(host, paths(host).state, beside, besides)
+
+    def keep() -> str:
+        words = ("--passes", "1", "--keep", "--unless-done", "--erase", rest.identity.key)
+        assert zonelab(host, "nvme0n2", *words) == 0
+        return capsys.readouterr().err
+
+    set_zones(host.root, FULL)
+    assert kept() == 0  # somebody's, not a remainder
+    assert "changed" in keep()
+    assert (host.root / "dev/nvme0n2").read_bytes()[ZONE_SIZE : ZONE_SIZE + MIB].strip(b"\0")
+    set_zones(host.root, FULL)  # as a kernel's zones are by then
+    assert kept() == ZONES * ZONE_CAPACITY
+    assert kept(rest.identity.key) == 0  # a tenant's own
+    assert "changed" not in keep()
+    set_zones(host.root, {})  # a run has used it since
+    assert kept() == 0
+    assert "changed" in keep()
+    set_zones(host.root, FULL)
+    assert zonelab(host, "nvme0n2", "--unless-done", "--erase", rest.identity.key) == 0  # emptied
+    assert kept() == 0
+
+
+@pytest.mark.parametrize("words", [("nvme0n2", "--keep"), ("nvme0n1", "--passes", "1", "--keep")])
+def test_what_cannot_be_kept(host: Host, words: tuple[str, ...]) -> None:
+    assert zonelab(host, *words) == 2
+    assert not paths(host).journal.exists()
+
+
 @pytest.mark.parametrize("what", ["signature", "zones", "busy"])
 def test_what_is_somebodys_stays(host: Host, what: str) -> None:
     if what == "signature":

@@ -124,6 +124,9 @@ def test_dm_zap_up_and_down(levels: dict[str, TranslatedLevel], host: Host, tmp_
     size = host.root / "sys/class/block/zonelab-zap-nvme0n3/size"
     size.parent.mkdir(parents=True)
     size.write_text(f"{270 * 4 * MIB // 512}\n")  # what is left of 384 zones at 30 %
+    build = host.root / "sys/module/dm_zap/srcversion"
+    build.parent.mkdir(parents=True)
+    build.write_text("0123456789ABCDEF\n")
     options = {"filesystem": "xfs", "overprovisioning_rate": 30, "victim_selection_method": 2}
     up = levels["dm-zap"].up(replace(context(host, tmp_path), device=WHOLE, options=options))
     tables = [call[4] for call in host.calls if call[:2] == ["dmsetup", "create"]]
@@ -132,6 +135,7 @@ def test_dm_zap_up_and_down(levels: dict[str, TranslatedLevel], host: Host, tmp_
         f"0 {270 * 4 * MIB // 512} striped 1 8 /dev/mapper/zonelab-zap-nvme0n3 0",
     ]
     assert "mkfs.xfs" in host.programs()
+    assert up.facts == {"module_srcversion": "0123456789ABCDEF"}
     assert host.mounts[0][0] == "/dev/mapper/zonelab-split-nvme0n3"
     assert up.db is not None
     up.db.rmdir()

@@ -182,6 +182,7 @@ class Measurement:
             database=sum(snapshot.database_bytes for snapshot in snapshots),
             allocated=sum(point.allocated) if point.allocated else None,
             maximum=one.maximum,
+            besides=[device.identity.key for device in self._zoned],
         )
 
     # --- the window -------------------------------------------------------------------------
