@@ -135,7 +135,8 @@ def test_the_distributions_tools_read_it(rig: RigHandle, scratch: Scratch) -> No
     run(f"{fill} --db=/bench --compression_type=none --write_buffer_size=524288")
     counted = run("ldb --db=/bench dump --count_only")
     assert f"Keys in range: {keys}\n" in counted, counted
-    (table, *more) = re.findall(r"^(/bench/\d+\.sst)$", scratch.zlfs("list"), re.MULTILINE)
+    names = re.findall(r'"(/bench/\d+\.sst)"', scratch.zlfs("list --format=json"))
+    table, *more = names
     assert more, "more than one table"
     checked = run(f"sst_dump --file={table} --command=verify")
     assert "The file is ok" in checked, checked
