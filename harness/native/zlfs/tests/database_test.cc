@@ -100,6 +100,7 @@ class DatabaseTest : public testing::Test {
     options.level0_slowdown_writes_trigger = slowdown_;  // or writers outrun compactions
     options.level0_stop_writes_trigger = slowdown_ + 2;
     options.max_background_jobs = 4;
+    options.info_log_level = rocksdb::ERROR_LEVEL;  // the log counts as utilisation
     options.disable_auto_compactions = !compacts_;
     options.keep_log_file_num = 1;
     return options;
@@ -273,7 +274,7 @@ TEST_F(DatabaseTest, KeepsRunningAtNinetyPercent) {
   std::vector<std::uint64_t> versions;
   // Compacted as it grows, so that what is there is live. Overwriting adds the upper levels, up to
   // a tenth and more, and what compactions write before they delete.
-  while (Utilisation() < 0.78) {
+  while (Utilisation() < 0.805) {
     const std::uint64_t from = versions.size();
     Fill(from, from + 250, 0);
     versions.resize(from + 250);
@@ -288,7 +289,9 @@ TEST_F(DatabaseTest, KeepsRunningAtNinetyPercent) {
     const std::uint64_t key = random() % keys;
     ASSERT_OK(db_->Put(WriteOptions(), Key(key), Value(key, i))) << i << " at " << Utilisation();
     versions[key] = i;
-    if (i % 100 == 0) most = std::max(most, Utilisation());
+    if (i % 50 == 0) most = std::max(most, Utilisation());
+    // Or what a slow machine has yet to compact fills the device: at 0.96 there is no space left.
+    if (i % 250 == 0) WaitForCompactions();
   }
   std::printf("utilisation at most %.3f\n", most);
   EXPECT_GE(most, 0.9);
