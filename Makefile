@@ -49,8 +49,8 @@ study: confirm-study setup rig-image ## Run a study on the emulated rig (about 1
 	exit $$code
 
 .PHONY: test
-test: confirm-test setup-dev rig-image lint test-native ## Lint, native, crash, unit, runner and rig tests (45 to 60 minutes); those below take longer
-	@$(BIN)/pytest -n 2 --dist loadscope --no-loadscope-reorder tests/rig tests/unit tests/runner # the rig's first, in one process
+test: confirm-test setup-dev rig-image lint ## Lint, native, crash, unit, runner and rig tests (45 to 60 minutes); those below take longer
+	@$(BIN)/pytest -n 2 --dist loadscope --no-loadscope-reorder tests/rig tests/native tests/unit tests/runner # the rig's first, in one process
 
 ##@ Set-up
 
@@ -131,14 +131,22 @@ test-fast: setup-dev ## Unit and runner tests only (no rig, a minute or two)
 	@$(BIN)/pytest tests/unit tests/runner
 
 .PHONY: test-native
-test-native: setup-dev ## Native unit tests under AddressSanitizer and UBSan, those with threads under ThreadSanitizer
+test-native: test-native-sanitize test-native-threads test-native-crash ## Native tests: under AddressSanitizer and UBSan, those with threads under ThreadSanitizer, crash campaigns
+
+.PHONY: test-native-sanitize
+test-native-sanitize: setup-dev
 	@cmake -S harness/native -B build/native-asan --preset sanitize >/dev/null
 	@cmake --build build/native-asan -j2 >/dev/null
-	@ctest --test-dir build/native-asan --output-on-failure -LE crash
+	@ctest --test-dir build/native-asan --output-on-failure -j2 -LE crash
+
+.PHONY: test-native-threads
+test-native-threads: setup-dev
 	@cmake -S harness/native -B build/native-tsan --preset tsan >/dev/null
 	@cmake --build build/native-tsan -j2 --target zlfs_threads_test >/dev/null
 	@ctest --test-dir build/native-tsan --output-on-failure -L threads
-	@$(MAKE) build/native-test
+
+.PHONY: test-native-crash
+test-native-crash: setup-dev build/native-test
 	@ctest --test-dir build/native-test --output-on-failure -L crash
 
 # At full speed, with the crash campaigns: under a sanitizer they would take an hour.

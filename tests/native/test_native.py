@@ -1,0 +1,21 @@
+"""The native programs' own tests, so that ``make test`` runs them while the rig's tests wait."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+LAST_CHARACTERS = 20_000
+
+
+@pytest.mark.timeout(3600)
+@pytest.mark.parametrize("part", ["sanitize", "threads", "crash"])
+def test_native(part: str) -> None:
+    command = ["nice", "make", "-C", str(ROOT), f"test-native-{part}"]
+    done = subprocess.run(
+        command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False
+    )
+    assert done.returncode == 0, done.stdout[-LAST_CHARACTERS:]
