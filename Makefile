@@ -178,6 +178,10 @@ test-geometry: setup-dev rig-image ## Every level's probe on six geometries, two
 test-dm-zoned: setup-dev rig-image ## A runner killed on dm-zoned's own rig, and the campaign resumed (about 3 minutes)
 	@ZONELAB_SLOW=1 $(BIN)/pytest tests/rig/test_dm_zoned.py
 
+.PHONY: test-amplification
+test-amplification: setup-dev rig-image ## f2fs and zlfs at 80 % in one campaign: zlfs writes no more (about 5 minutes)
+	@ZONELAB_SLOW=1 $(BIN)/pytest tests/rig/test_amplification.py
+
 .PHONY: test-two-hosts
 test-two-hosts: setup-dev rig-image ## One campaign on two rigs at once, one of which fails
 	@ZONELAB_SLOW=1 $(BIN)/pytest tests/rig/test_two_hosts.py
