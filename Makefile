@@ -49,7 +49,7 @@ study: confirm-study setup rig-image ## Run a study on the emulated rig (about 1
 	exit $$code
 
 .PHONY: test
-test: confirm-test setup-dev rig-image lint ## Lint, native, crash, unit, runner and rig tests (45 to 60 minutes); those below take longer
+test: confirm-test setup-dev rig-image lint ## Lint, native, crash, unit, runner and rig tests (45 to 50 minutes); those below take longer
 	@$(BIN)/pytest -n 2 --dist loadscope --no-loadscope-reorder tests/rig tests/native tests/unit tests/runner # the rig's first, in one process
 
 ##@ Set-up
@@ -106,7 +106,7 @@ venv:
 confirm-study: export WHAT := run the study $(STUDY) on the emulated rig $(RIG)$(if $(ONE_RIG),,, or those it names)
 confirm-study: export TAKES := at most 30 minutes on two cores (the default study), of which set-up at most 8
 confirm-test: export WHAT := run every test, those on the emulated rig too
-confirm-test: export TAKES := 45 to 60 minutes on two cores
+confirm-test: export TAKES := 45 to 50 minutes on two cores
 confirm-study confirm-test:
 	@echo "This will $$WHAT. It takes $$TAKES, and:"
 	@echo "  installs  QEMU, mmdebstrap and an ssh client with apt (as root), Python packages into .venv (0.7 GB)"
