@@ -1,4 +1,4 @@
-"""Errors a user may see, each with a hint, and the one table that maps them to exit codes."""
+"""Errors that users see, each with a hint and an exit code."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class ZonelabError(Exception):
 
     Args:
         message: what is wrong, in one line, naming the offending value.
-        hint: what to type or change; empty when there is nothing useful to say.
+        hint: what to type or change; may be empty.
         code: machine-readable reason in kebab-case, stable across releases.
     """
 
@@ -41,28 +41,28 @@ class ZonelabError(Exception):
 
 
 class UsageError(ZonelabError):
-    """The command line is wrong, or names something that does not exist."""
+    """The command line is wrong or names something that does not exist."""
 
     exit_code = ExitCode.USAGE
     default_code = "usage"
 
 
 class ConfigError(ZonelabError):
-    """A study, workload, rig, tuning, plan or result file is wrong or from another schema."""
+    """A configuration, plan or result file is wrong or has another schema version."""
 
     exit_code = ExitCode.USAGE
     default_code = "config"
 
 
 class HostError(ZonelabError):
-    """This machine lacks something (package, disk space, memory, privilege)."""
+    """This machine lacks a package, disk space, memory or a privilege."""
 
     exit_code = ExitCode.USAGE
     default_code = "host"
 
 
 class GuardRefused(ZonelabError):
-    """The device guard refused; nothing was written. Also raised for a missing device."""
+    """The device guard refused the device, or the device is missing; nothing was written."""
 
     exit_code = ExitCode.REFUSED
     default_code = "guard-refused"
@@ -76,20 +76,20 @@ class RunFailed(ZonelabError):
 
 
 class ToolFailed(RunFailed):
-    """An external program failed, was killed, or printed something other than promised."""
+    """An external program failed, was killed, or printed unexpected output."""
 
     default_code = "tool-failed"
 
 
 class TimedOut(ZonelabError):
-    """Something did not finish in its time."""
+    """Something did not finish in time."""
 
     exit_code = ExitCode.TIMEOUT
     default_code = "timeout"
 
 
 class Interrupted(ZonelabError):
-    """SIGINT or SIGTERM asked us to stop."""
+    """The command was interrupted by SIGINT or SIGTERM."""
 
     exit_code = ExitCode.INTERRUPTED
     default_code = "interrupted"

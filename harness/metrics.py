@@ -1,7 +1,7 @@
-"""The catalogue of metrics: unit, kind, direction and formula, in one place.
+"""The catalogue of metrics. One entry is everything that the project knows about a metric.
 
-A metric in ``result.json`` is keyed ``<phase>.<name>``; ``<name>`` is looked up here. ``kind``
-decides what an emulated device may say about it: times are no result there, bytes and counts are.
+A metric in ``result.json`` is keyed ``<phase>.<name>``. :func:`lookup` finds ``<name>`` here. Times
+are not a result on an emulated device; bytes and counts are.
 """
 
 from __future__ import annotations
@@ -11,16 +11,16 @@ from enum import StrEnum
 
 
 class Kind(StrEnum):
-    """What sort of quantity a metric is."""
+    """What a metric measures."""
 
-    TIME = "time"  # depends on how fast the device is: no result on an emulated one
+    TIME = "time"  # depends on the speed of the device: not a result on an emulated one
     BYTES = "bytes"
     COUNT = "count"
     RATIO = "ratio"  # of bytes or counts
 
 
 class Better(StrEnum):
-    """Which direction a reader wants; ``NONE`` for metrics that only describe."""
+    """The direction that is better; ``NONE`` for metrics that only describe."""
 
     HIGHER = "higher"
     LOWER = "lower"
@@ -29,200 +29,257 @@ class Better(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class MetricInfo:
-    """Catalogue entry. ``formula`` uses the letters of docs/methods.md."""
+    """A catalogue entry.
+
+    Attributes:
+        name: last part of the metric's key.
+        unit: ``B``, ``1`` for plain numbers, ``us``, …
+        kind: whether it is a result on an emulated device.
+        better: the direction that is better.
+        formula: in the letters of docs/methods.md.
+        sources: files below the run's folder from which the metric is computed, the main one first.
+            ``{phase}`` is the key without the name, ``{program}`` the key's first part. Names are
+            without a suffix of packing; ``*`` matches any text.
+        includes_wal: the bytes include the write-ahead log.
+        includes_reads: the bytes include what caches did not serve.
+    """
 
     name: str
     unit: str
     kind: Kind
     better: Better
     formula: str
+    sources: tuple[str, ...]
+    includes_wal: bool = False
+    includes_reads: bool = False
+
+
+_HIGHER, _LOWER, _NONE = Better
+
+RESULT = "result.json"  # measured by the runner itself
+_STDOUT = ("raw/{phase}.stdout",)
+_PROGRAM = ("raw/{program}.stdout",)
+_HISTOGRAM = ("histograms/{phase}.*.json",)
+_LOG = ("raw/{phase}.LOG",)
+_TICKERS = (*_STDOUT, *_LOG)
+_COUNTERS = ("raw/{phase}.counters.json",)
+_PROCESS = ("raw/{phase}.process.json",)
+_PROCESSES = ("raw/*.process.json",)
+_ZONES = ("raw/{phase}.zones.csv",)
+_USAGE = ("raw/{phase}.usage.json",)
+_LEDGER = ("ledger.json", *_USAGE, *_COUNTERS, *_ZONES)
+_TIMELINE = ("series/zone_commands.csv",)
+_TRACE = (*_TIMELINE, "raw/trace.jsonl")
+
+
+def _time(
+    name: str, unit: str, better: Better, formula: str, sources: tuple[str, ...]
+) -> MetricInfo:
+    return MetricInfo(name, unit, Kind.TIME, better, formula, sources)
+
+
+def _bytes(
+    name: str, better: Better, formula: str, sources: tuple[str, ...], *, includes_wal: bool = False
+) -> MetricInfo:
+    return MetricInfo(name, "B", Kind.BYTES, better, formula, sources, includes_wal)
+
+
+def _count(
+    name: str, better: Better, formula: str, sources: tuple[str, ...], unit: str = "1"
+) -> MetricInfo:
+    return MetricInfo(name, unit, Kind.COUNT, better, formula, sources)
+
+
+def _ratio(
+    name: str,
+    better: Better,
+    formula: str,
+    sources: tuple[str, ...],
+    *,
+    unit: str = "1",
+    includes_wal: bool = False,
+) -> MetricInfo:
+    return MetricInfo(name, unit, Kind.RATIO, better, formula, sources, includes_wal)
 
 
 _ENTRIES = (
-    MetricInfo("throughput", "ops/s", Kind.TIME, Better.HIGHER, "operations / seconds, db_bench"),
-    MetricInfo("seconds", "s", Kind.TIME, Better.LOWER, "wall time of the benchmark, db_bench"),
-    MetricInfo("latency_mean", "us", Kind.TIME, Better.LOWER, "mean of the operation histogram"),
-    MetricInfo("latency_p50", "us", Kind.TIME, Better.LOWER, "merged histogram"),
-    MetricInfo("latency_p99", "us", Kind.TIME, Better.LOWER, "merged histogram"),
-    MetricInfo("latency_p99_9", "us", Kind.TIME, Better.LOWER, "null unless n(1-q) >= 100"),
-    MetricInfo("latency_p99_99", "us", Kind.TIME, Better.LOWER, "null unless n(1-q) >= 100"),
-    MetricInfo("latency_max", "us", Kind.TIME, Better.LOWER, "largest recorded sample"),
-    # From the intended start of each operation; of open loops only (kvmix with a rate).
-    MetricInfo("intended_latency_mean", "us", Kind.TIME, Better.LOWER, "mean, from intended start"),
-    MetricInfo("intended_latency_p50", "us", Kind.TIME, Better.LOWER, "merged, intended start"),
-    MetricInfo("intended_latency_p99", "us", Kind.TIME, Better.LOWER, "merged, intended start"),
-    MetricInfo(
-        "intended_latency_p99_9", "us", Kind.TIME, Better.LOWER, "null unless n(1-q) >= 100"
+    _time("throughput", "ops/s", _HIGHER, "operations / seconds, db_bench", _STDOUT),
+    _time("seconds", "s", _LOWER, "wall time of the benchmark, db_bench", _STDOUT),
+    _time("latency_mean", "us", _LOWER, "mean of the operation histogram", _HISTOGRAM),
+    _time("latency_p50", "us", _LOWER, "merged histogram", _HISTOGRAM),
+    _time("latency_p99", "us", _LOWER, "merged histogram", _HISTOGRAM),
+    _time("latency_p99_9", "us", _LOWER, "null unless n(1-q) >= 100", _HISTOGRAM),
+    _time("latency_p99_99", "us", _LOWER, "null unless n(1-q) >= 100", _HISTOGRAM),
+    _time("latency_max", "us", _LOWER, "largest recorded sample", _HISTOGRAM),
+    # From the intended start of each operation, for open loops (kvmix with a rate).
+    _time("intended_latency_mean", "us", _LOWER, "mean, from intended start", _HISTOGRAM),
+    _time("intended_latency_p50", "us", _LOWER, "merged, intended start", _HISTOGRAM),
+    _time("intended_latency_p99", "us", _LOWER, "merged, intended start", _HISTOGRAM),
+    _time("intended_latency_p99_9", "us", _LOWER, "null unless n(1-q) >= 100", _HISTOGRAM),
+    _time("intended_latency_p99_99", "us", _LOWER, "null unless n(1-q) >= 100", _HISTOGRAM),
+    _time("intended_latency_max", "us", _LOWER, "largest, intended start", _HISTOGRAM),
+    _count("operations", _NONE, "operations the summary line reports", _STDOUT),
+    _bytes("user_bytes", _NONE, "U = operations x (key + value)", _STDOUT),
+    _bytes(
+        "zoned_written",
+        _LOWER,
+        "sectors written to the zoned device x 512",
+        _COUNTERS,
+        includes_wal=True,
     ),
-    MetricInfo(
-        "intended_latency_p99_99", "us", Kind.TIME, Better.LOWER, "null unless n(1-q) >= 100"
+    _bytes(
+        "conventional_written",
+        _LOWER,
+        "the same, conventional device",
+        _COUNTERS,
+        includes_wal=True,
     ),
-    MetricInfo("intended_latency_max", "us", Kind.TIME, Better.LOWER, "largest, intended start"),
-    MetricInfo("operations", "1", Kind.COUNT, Better.NONE, "operations the summary line reports"),
-    MetricInfo("user_bytes", "B", Kind.BYTES, Better.NONE, "U = operations x (key + value)"),
+    _bytes("device_written", _LOWER, "H, summed over all devices", _COUNTERS, includes_wal=True),
     MetricInfo(
-        "zoned_written", "B", Kind.BYTES, Better.LOWER, "sectors written to the zoned device x 512"
+        "device_read",
+        "B",
+        Kind.BYTES,
+        _NONE,
+        "sectors read x 512, all devices",
+        _COUNTERS,
+        includes_reads=True,
     ),
-    MetricInfo(
-        "conventional_written", "B", Kind.BYTES, Better.LOWER, "the same, conventional device"
-    ),
-    MetricInfo("device_written", "B", Kind.BYTES, Better.LOWER, "H, summed over all devices"),
-    MetricInfo("device_read", "B", Kind.BYTES, Better.NONE, "sectors read x 512, all devices"),
-    MetricInfo("write_amplification", "1", Kind.RATIO, Better.LOWER, "H / U, host to device"),
-    MetricInfo("flush_bytes", "B", Kind.BYTES, Better.NONE, "Lf, table files, RocksDB's LOG"),
-    MetricInfo("compaction_bytes", "B", Kind.BYTES, Better.NONE, "Lc, table files, RocksDB's LOG"),
-    MetricInfo("rocksdb_sum", "1", Kind.RATIO, Better.LOWER, "(Lf + Lc) / Lf, RocksDB's LOG"),
-    MetricInfo("lsm_bytes", "B", Kind.BYTES, Better.NONE, "Sum of rocksdb.stats, as it rounds it"),
-    MetricInfo(
-        "pending_compaction_bytes", "B", Kind.BYTES, Better.NONE, "last estimate, RocksDB's LOG"
-    ),
+    _ratio("write_amplification", _LOWER, "H / U, host to device", _COUNTERS, includes_wal=True),
+    _bytes("flush_bytes", _NONE, "Lf, table files, RocksDB's LOG", _LOG),
+    _bytes("compaction_bytes", _NONE, "Lc, table files, RocksDB's LOG", _LOG),
+    _ratio("rocksdb_sum", _LOWER, "(Lf + Lc) / Lf, RocksDB's LOG", _LOG),
+    _bytes("lsm_bytes", _NONE, "Sum of rocksdb.stats, as it rounds it", _TICKERS),
+    _bytes("pending_compaction_bytes", _NONE, "last estimate, RocksDB's LOG", _LOG),
     # How often and how long writers wait depends on the speed of the device.
-    MetricInfo("stalls_memtable", "1", Kind.TIME, Better.NONE, "memtables full, RocksDB's LOG"),
-    MetricInfo("stalls_level0", "1", Kind.TIME, Better.NONE, "level 0 full, RocksDB's LOG"),
-    MetricInfo("stalls_pending", "1", Kind.TIME, Better.NONE, "pending bytes, RocksDB's LOG"),
-    # Only of workloads with the flag `statistics`.
-    MetricInfo("wal_bytes", "B", Kind.BYTES, Better.NONE, "Lw, ticker rocksdb.wal.bytes"),
-    MetricInfo("rocksdb_written", "B", Kind.BYTES, Better.LOWER, "L = Lw + Lf + Lc"),
-    MetricInfo("wa_lsm", "1", Kind.RATIO, Better.LOWER, "L / U, user to RocksDB's files"),
-    MetricInfo(
-        "level_write_amplification", "1", Kind.RATIO, Better.LOWER, "H / L, RocksDB to device"
+    _time("stalls_memtable", "1", _NONE, "memtables full, RocksDB's LOG", _LOG),
+    _time("stalls_level0", "1", _NONE, "level 0 full, RocksDB's LOG", _LOG),
+    _time("stalls_pending", "1", _NONE, "pending bytes, RocksDB's LOG", _LOG),
+    # For workloads with the flag `statistics`.
+    _bytes("wal_bytes", _NONE, "Lw, ticker rocksdb.wal.bytes", _TICKERS),
+    _bytes("rocksdb_written", _LOWER, "L = Lw + Lf + Lc", _TICKERS),
+    _ratio("wa_lsm", _LOWER, "L / U, user to RocksDB's files", _TICKERS),
+    _ratio(
+        "level_write_amplification",
+        _LOWER,
+        "H / L, RocksDB to device",
+        (*_COUNTERS, *_LOG, *_STDOUT),
+        includes_wal=True,
     ),
-    MetricInfo(
-        "stall_share", "1", Kind.TIME, Better.LOWER, "rocksdb.stall.micros / 10^6 / seconds"
-    ),
-    MetricInfo(
+    _time("stall_share", "1", _LOWER, "rocksdb.stall.micros / 10^6 / seconds", _TICKERS),
+    _time(
         "table_open_share",
         "1",
-        Kind.TIME,
-        Better.LOWER,
+        _LOWER,
         "sum of rocksdb.table.open.io.micros / 10^6 / (threads x seconds)",
+        _TICKERS,
     ),
-    MetricInfo(
+    _ratio(
         "cache_hit_share",
-        "1",
-        Kind.RATIO,
-        Better.NONE,
+        _NONE,
         "rocksdb.block.cache.hit / (hit + miss), compactions' reads included",
+        _TICKERS,
     ),
-    MetricInfo(
-        "reads_asked", "B", Kind.BYTES, Better.NONE, "read from table files, RocksDB's tickers"
-    ),
-    MetricInfo(
+    _bytes("reads_asked", _NONE, "read from table files, RocksDB's tickers", _TICKERS),
+    _ratio(
         "cache_served_share",
-        "1",
-        Kind.RATIO,
-        Better.NONE,
+        _NONE,
         "max(0, 1 - (device_read - gc_bytes) / reads_asked)",
+        (*_COUNTERS, *_STDOUT),
     ),
-    MetricInfo("zoned_share", "1", Kind.RATIO, Better.NONE, "zoned_written / device_written"),
-    MetricInfo("gc_bytes", "B", Kind.BYTES, Better.LOWER, "bytes the level says its GC moved"),
-    MetricInfo("gc_events", "1", Kind.COUNT, Better.NONE, "the level's own GC counter"),
-    # Of the ledger (harness/run/ledger.py).
-    MetricInfo("small_files_bytes", "B", Kind.BYTES, Better.NONE, "Lm, by the level's own count"),
-    MetricInfo(
-        "level_overhead", "B", Kind.BYTES, Better.LOWER, "level's metadata and filling of blocks"
-    ),
-    MetricInfo("pad_bytes", "B", Kind.BYTES, Better.LOWER, "P, capacity given up by finishing"),
-    # The same and how many finishes gave it up, by cause, where the level tells.
-    MetricInfo("pad_threshold", "B", Kind.BYTES, Better.LOWER, "of P: finish threshold"),
-    MetricInfo("pad_active_limit", "B", Kind.BYTES, Better.LOWER, "of P: limit of active zones"),
-    MetricInfo("pad_metadata_roll", "B", Kind.BYTES, Better.LOWER, "of P: metadata log"),
-    MetricInfo("pad_explicit", "B", Kind.BYTES, Better.LOWER, "of P: behind cold data"),
-    MetricInfo("finishes_threshold", "1", Kind.COUNT, Better.LOWER, "finishes by the threshold"),
-    MetricInfo("finishes_active_limit", "1", Kind.COUNT, Better.LOWER, "by the limit of zones"),
-    MetricInfo("finishes_metadata_roll", "1", Kind.COUNT, Better.LOWER, "of the metadata log"),
-    MetricInfo("finishes_explicit", "1", Kind.COUNT, Better.LOWER, "behind cold data"),
-    MetricInfo("media_bytes", "B", Kind.BYTES, Better.LOWER, "M, modelled as H + P on zones"),
-    MetricInfo("wa_pad", "1", Kind.RATIO, Better.LOWER, "(H + P) / H"),
-    MetricInfo("wa_dev", "1", Kind.RATIO, Better.LOWER, "M / H, device to media"),
-    MetricInfo("wa_total", "1", Kind.RATIO, Better.LOWER, "M / U, user to media"),
-    MetricInfo("allocated_bytes", "B", Kind.BYTES, Better.LOWER, "A at the end of the phase"),
-    MetricInfo("live_bytes", "B", Kind.BYTES, Better.NONE, "V at the end of the phase"),
-    MetricInfo("dead_bytes", "B", Kind.BYTES, Better.LOWER, "A - V: garbage, pad, metadata"),
-    MetricInfo(
-        "garbage_bytes", "B", Kind.BYTES, Better.LOWER, "garbage in A, by the level or A - V - pad"
-    ),
-    MetricInfo("space_amplification", "1", Kind.RATIO, Better.LOWER, "A / V"),
-    MetricInfo(
-        "sa_host",
-        "1",
-        Kind.RATIO,
-        Better.LOWER,
-        "(H + garbage) / H, H since the level came up",
-    ),
-    MetricInfo("zones_full", "1", Kind.COUNT, Better.NONE, "zone report at the end of the phase"),
-    MetricInfo("zones_active", "1", Kind.COUNT, Better.NONE, "open and closed zones, same report"),
-    # Commands that ended well, seen at the driver; null where they were not traced without loss.
-    MetricInfo("zone_resets", "1", Kind.COUNT, Better.LOWER, "zone resets, tracer"),
-    MetricInfo("reset_rate", "1/s", Kind.TIME, Better.LOWER, "zone_resets / seconds"),
-    MetricInfo("zone_finishes", "1", Kind.COUNT, Better.LOWER, "finishes that filled a zone"),
-    MetricInfo("zone_opens", "1", Kind.COUNT, Better.NONE, "explicit zone opens, tracer"),
-    MetricInfo("zone_closes", "1", Kind.COUNT, Better.NONE, "explicit zone closes, tracer"),
-    MetricInfo(
-        "active_zone_seconds", "s", Kind.TIME, Better.NONE, "sum of the times zones were active"
-    ),
-    MetricInfo("denied_opens", "1", Kind.COUNT, Better.LOWER, "zone limit reached, tracer"),
-    # Of a run's timeline (harness/run/zone_costs.py); the modelled ones are a ZN540's.
-    MetricInfo("wear_min", "1", Kind.COUNT, Better.NONE, "resets per data zone, the fewest"),
-    MetricInfo("wear_median", "1", Kind.COUNT, Better.NONE, "resets per data zone, median"),
-    MetricInfo("wear_max", "1", Kind.COUNT, Better.LOWER, "resets per data zone, the most"),
-    MetricInfo("wear_cv", "1", Kind.RATIO, Better.LOWER, "the same, standard deviation / mean"),
-    MetricInfo("finish_occupancy_p10", "%", Kind.RATIO, Better.NONE, "written at finish"),
-    MetricInfo("finish_occupancy_p50", "%", Kind.RATIO, Better.NONE, "written at finish, median"),
-    MetricInfo("finish_occupancy_p90", "%", Kind.RATIO, Better.NONE, "written at finish"),
-    MetricInfo("finish_seconds", "s", Kind.TIME, Better.LOWER, "in finish commands, tracer"),
-    MetricInfo("reset_seconds", "s", Kind.TIME, Better.LOWER, "in reset commands, tracer"),
-    MetricInfo(
+    _ratio("zoned_share", _NONE, "zoned_written / device_written", _COUNTERS),
+    _bytes("gc_bytes", _LOWER, "bytes moved by the level's GC, by its own count", _USAGE),
+    _count("gc_events", _NONE, "the level's own GC counter", _USAGE),
+    # From the ledger (harness/run/ledger.py).
+    _bytes("small_files_bytes", _NONE, "Lm, by the level's own count", _LEDGER),
+    _bytes("level_overhead", _LOWER, "level's metadata and filling of blocks", _LEDGER),
+    _bytes("pad_bytes", _LOWER, "P, capacity given up by finishing", _LEDGER),
+    # Pad and finishes by cause, if the level reports causes.
+    _bytes("pad_threshold", _LOWER, "of P: finish threshold", _LEDGER),
+    _bytes("pad_active_limit", _LOWER, "of P: limit of active zones", _LEDGER),
+    _bytes("pad_metadata_roll", _LOWER, "of P: metadata log", _LEDGER),
+    _bytes("pad_explicit", _LOWER, "of P: behind cold data", _LEDGER),
+    _count("finishes_threshold", _LOWER, "finishes by the threshold", _LEDGER),
+    _count("finishes_active_limit", _LOWER, "by the limit of zones", _LEDGER),
+    _count("finishes_metadata_roll", _LOWER, "of the metadata log", _LEDGER),
+    _count("finishes_explicit", _LOWER, "behind cold data", _LEDGER),
+    _bytes("media_bytes", _LOWER, "M, modelled as H + P on zones", _LEDGER, includes_wal=True),
+    _ratio("wa_pad", _LOWER, "(H + P) / H", _LEDGER),
+    _ratio("wa_dev", _LOWER, "M / H, device to media", _LEDGER),
+    _ratio("wa_total", _LOWER, "M / U, user to media", _LEDGER, includes_wal=True),
+    _bytes("allocated_bytes", _LOWER, "A at the end of the phase", _LEDGER),
+    _bytes("live_bytes", _NONE, "V at the end of the phase", _LEDGER),
+    _bytes("dead_bytes", _LOWER, "A - V: garbage, pad, metadata", _LEDGER),
+    _bytes("garbage_bytes", _LOWER, "garbage in A, by the level or A - V - pad", _LEDGER),
+    _ratio("space_amplification", _LOWER, "A / V", _LEDGER),
+    _ratio("sa_host", _LOWER, "(H + garbage) / H, H since the level came up", _LEDGER),
+    _count("zones_full", _NONE, "zone report at the end of the phase", _ZONES),
+    _count("zones_active", _NONE, "open and closed zones, same report", _ZONES),
+    # Successful commands, seen at the driver; null unless they were traced without loss.
+    _count("zone_resets", _LOWER, "zone resets, tracer", _TRACE),
+    _time("reset_rate", "1/s", _LOWER, "zone_resets / seconds", (*_TRACE, *_STDOUT)),
+    _count("zone_finishes", _LOWER, "finishes that filled a zone", _TRACE),
+    _count("zone_opens", _NONE, "explicit zone opens, tracer", _TRACE),
+    _count("zone_closes", _NONE, "explicit zone closes, tracer", _TRACE),
+    _time("active_zone_seconds", "s", _NONE, "sum of the times zones were active", _TRACE),
+    _count("denied_opens", _LOWER, "zone limit reached, tracer", _TRACE),
+    # From a run's timeline (harness/run/zone_costs.py); the modelled ones are for a ZN540.
+    _count("wear_min", _NONE, "resets per data zone, the fewest", _TIMELINE),
+    _count("wear_median", _NONE, "resets per data zone, median", _TIMELINE),
+    _count("wear_max", _LOWER, "resets per data zone, the most", _TIMELINE),
+    _ratio("wear_cv", _LOWER, "the same, standard deviation / mean", _TIMELINE),
+    _ratio("finish_occupancy_p10", _NONE, "written at finish", _TIMELINE, unit="%"),
+    _ratio("finish_occupancy_p50", _NONE, "written at finish, median", _TIMELINE, unit="%"),
+    _ratio("finish_occupancy_p90", _NONE, "written at finish", _TIMELINE, unit="%"),
+    _time("finish_seconds", "s", _LOWER, "in finish commands, tracer", _TIMELINE),
+    _time("reset_seconds", "s", _LOWER, "in reset commands, tracer", _TIMELINE),
+    _time(
         "finish_reset_share",
         "1",
-        Kind.TIME,
-        Better.LOWER,
+        _LOWER,
         "(finish_seconds + reset_seconds) / phases",
+        (*_TIMELINE, *_PROCESSES),
     ),
-    MetricInfo(
-        "modelled_finish_seconds", "s", Kind.COUNT, Better.LOWER, "modelled: on a ZN540, from pad"
+    _count(
+        "modelled_finish_seconds", _LOWER, "modelled: on a ZN540, from pad", _TIMELINE, unit="s"
     ),
-    MetricInfo(
+    _count(
         "modelled_reset_seconds",
-        "s",
-        Kind.COUNT,
-        Better.LOWER,
+        _LOWER,
         "modelled: on a ZN540, from occupancy",
+        _TIMELINE,
+        unit="s",
     ),
-    MetricInfo(
+    _ratio(
         "modelled_cost_share",
-        "1",
-        Kind.RATIO,
-        Better.LOWER,
+        _LOWER,
         "modelled: finishes and resets / (these + H at 1,155 MiB/s)",
+        (*_TIMELINE, "ledger.json"),
     ),
-    MetricInfo("appended", "B", Kind.BYTES, Better.NONE, "bytes of zone appends, tracer"),
-    MetricInfo(
-        "device_busy_share", "1", Kind.TIME, Better.NONE, "io_ticks / db_bench's time, the busiest"
-    ),
-    MetricInfo(
+    _bytes("appended", _NONE, "bytes of zone appends, tracer", _TRACE),
+    _time("device_busy_share", "1", _NONE, "io_ticks / db_bench's time, the busiest", _COUNTERS),
+    _time(
         "bandwidth_share",
         "1",
-        Kind.TIME,
-        Better.NONE,
+        _NONE,
         "(written / write cap + read / read cap) / db_bench's time; null without a known cap",
+        _COUNTERS,
     ),
-    MetricInfo("cpu_seconds", "s", Kind.TIME, Better.LOWER, "cgroup cpu.stat of the load"),
-    MetricInfo(
-        "cpu_per_operation", "us", Kind.TIME, Better.LOWER, "cpu_seconds x 10^6 / operations"
+    _time("cpu_seconds", "s", _LOWER, "cgroup cpu.stat of the load", _PROCESS),
+    _time("cpu_per_operation", "us", _LOWER, "cpu_seconds x 10^6 / operations", _PROCESS),
+    _count("instructions", _LOWER, "PMU, cgroup of the load", _PROCESS),
+    _ratio("instructions_per_operation", _LOWER, "instructions / operations", _PROCESS),
+    _time("harness_cpu_share", "1", _LOWER, "runner CPU / all CPU, cgroups", _PROCESSES),
+    _time(
+        "tracer_cpu_share",
+        "1",
+        _LOWER,
+        "programs in the kernel / all CPU",
+        ("raw/trace.jsonl", *_PROCESSES),
     ),
-    MetricInfo("instructions", "1", Kind.COUNT, Better.LOWER, "PMU, cgroup of the load"),
-    MetricInfo(
-        "instructions_per_operation", "1", Kind.RATIO, Better.LOWER, "instructions / operations"
-    ),
-    MetricInfo("harness_cpu_share", "1", Kind.TIME, Better.LOWER, "runner CPU / all CPU, cgroups"),
-    MetricInfo(
-        "tracer_cpu_share", "1", Kind.TIME, Better.LOWER, "programs in the kernel / all CPU"
-    ),
-    MetricInfo("harness_memory_peak", "B", Kind.BYTES, Better.NONE, "peak RSS of the runner"),
-    # Of zoneprobe, by what a zone went through before (<phase>.<treatment>.<name>).
+    _bytes("harness_memory_peak", _NONE, "peak RSS of the runner", (RESULT,)),
+    # From zoneprobe, by treatment of the zone (<phase>.<treatment>.<name>).
     *(
-        MetricInfo(f"{command}_latency_{part}", "us", Kind.TIME, Better.LOWER, f"{which}, {what}")
+        _time(f"{command}_latency_{part}", "us", _LOWER, f"{which}, {what}", _PROGRAM)
         for command, what in (
             ("reset", "resets of a treatment's zones, zoneprobe"),
             ("finish", "finishes of a treatment's zones, zoneprobe"),
@@ -235,20 +292,39 @@ _ENTRIES = (
             ("max", "largest"),
         )
     ),
-    MetricInfo(
+    _time(
         "later_write_latency_p50",
         "us",
-        Kind.TIME,
-        Better.LOWER,
+        _LOWER,
         "median of the second half of the writes behind a reset, zoneprobe",
+        _PROGRAM,
     ),
-    MetricInfo("utilisation", "1", Kind.RATIO, Better.NONE, "V / capacity of the namespace"),
-    MetricInfo("max_utilisation", "1", Kind.RATIO, Better.HIGHER, "fresh free bytes / capacity"),
+    _ratio(
+        "utilisation",
+        _NONE,
+        "V / capacity of the namespace",
+        ("raw/cold.counters.json", *_COUNTERS),
+    ),
+    _ratio("max_utilisation", _HIGHER, "fresh free bytes / capacity", ("raw/up.usage.json",)),
 )
 
 CATALOGUE: dict[str, MetricInfo] = {entry.name: entry for entry in _ENTRIES}
 
 
 def lookup(key: str) -> MetricInfo:
-    """Return the entry of a metric key such as ``overwrite.throughput``; KeyError when unknown."""
+    """Return the entry of a metric key such as ``overwrite.throughput``.
+
+    Raises:
+        KeyError: the catalogue has no such metric.
+    """
     return CATALOGUE[key.rpartition(".")[2]]
+
+
+def source_patterns(key: str) -> tuple[str, ...]:
+    """Return the files from which a metric is computed, as patterns below the run's folder."""
+    phase = key.rpartition(".")[0]
+    info = CATALOGUE.get(key.rpartition(".")[2])
+    program = phase.partition(".")[0]
+    return tuple(
+        source.format(phase=phase, program=program) for source in (info.sources if info else ())
+    )

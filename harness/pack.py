@@ -1,7 +1,7 @@
 """Build ``zonelab.pyz``, the runner as one file: ``python -m harness.pack build/zonelab.pyz``.
 
-Only rooms that import nothing but the standard library go in. The archive is reproducible (fixed
-timestamps, sorted names), so an unchanged runner is never copied to a host twice.
+It contains only packages that import nothing but the standard library. The archive is reproducible
+(fixed timestamps, sorted names), so an unchanged runner is never copied to a host twice.
 """
 
 from __future__ import annotations
@@ -11,24 +11,37 @@ import sys
 import zipfile
 from pathlib import Path
 
+from harness.cli import commands
 from harness.errors import UsageError
 
-ROOMS = ("drive", "levels", "observe", "rules", "run", "store", "tools", "workloads")
-COMMANDS = ("inspect", "layout", "age", "run", "status", "verify", "collect", "rocksdb")
+ROOMS = (
+    "drive",
+    "levels",
+    "machine",
+    "observe",
+    "rules",
+    "run",
+    "store",
+    "tools",
+    "verify",
+    "workloads",
+)
+_SHARED = ("__init__", "commands", "main", "output")  # of harness/cli, beside shipped commands
 _EPOCH = (1980, 1, 1, 0, 0, 0)  # the oldest date a ZIP file can carry
 
 
 def sources(package: Path) -> list[Path]:
-    """Return the files of the runner below ``package`` (the harness folder), sorted."""
+    """Return the runner's files below ``package``, the harness folder, sorted."""
     files = list(package.glob("*.py"))
     for room in ROOMS:
         files += package.glob(f"{room}/**/*.py")
-    files += [package / "cli" / f"{name}.py" for name in ("__init__", "main", "output", *COMMANDS)]
+    shipped = [name for name, command in commands.discover().items() if command.shipped]
+    files += [package / "cli" / f"{name}.py" for name in (*_SHARED, *shipped)]
     return sorted(file for file in files if file != package / "pack.py")
 
 
 def archive(package: Path) -> bytes:
-    """Return the zipapp's bytes: interpreter line, then a ZIP whose entry point is the CLI."""
+    """Return the zipapp: an interpreter line, then a ZIP whose entry point is the CLI."""
     buffer = io.BytesIO()
     buffer.write(b"#!/usr/bin/env python3\n")
     with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as bundle:
@@ -45,7 +58,7 @@ def _add(bundle: zipfile.ZipFile, name: str, content: bytes) -> None:
 
 
 def main() -> int:
-    """Write the zipapp where the argument says; print ``changed`` or ``unchanged``."""
+    """Write the zipapp to the named file; print ``changed`` or ``unchanged``."""
     if len(sys.argv) != 2:  # noqa: PLR2004 - the program and its one argument
         raise UsageError("usage: python -m harness.pack FILE")
     target = Path(sys.argv[1])

@@ -1,7 +1,7 @@
-"""Sizes, times and shares as people write them: ``6MiB``, ``400MB``, ``2 GiB``, ``10min``, ``80%``.
+"""Parse and print sizes, times and shares: ``6MiB``, ``400MB``, ``2 GiB``, ``10min``, ``80%``.
 
-Binary units are powers of 1024 (MiB = 2**20), decimal ones powers of 1000 (MB = 10**6); a number
-without a unit is bytes, seconds or a plain share.
+Binary units are powers of 1024 (MiB = 2**20), decimal units powers of 1000 (MB = 10**6). A number
+without a unit is in bytes, in seconds, or a plain share.
 """
 
 from __future__ import annotations
@@ -22,10 +22,13 @@ SIZES = {
     "GB": 10**9,
     "TB": 10**12,
 }
+# Prefixes as QEMU and RocksDB write them: always powers of 1024.
+BINARY_PREFIXES = {"K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
 TIMES = {"s": 1, "min": 60, "h": 3600, "d": 86400}
+_QEMU_SIZE = re.compile(r"(\d+)([KMGT]?)", re.ASCII)
 _NUMBER = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([A-Za-z]+|%)?\s*", re.ASCII)
 
-# No device, file or timeout needs more; larger numbers are typing errors and would not be exact.
+# No device, file or timeout needs more. Larger numbers are typing errors, and floats round them.
 LARGEST = 2**63
 
 
@@ -38,8 +41,22 @@ def parse_size(value: object) -> int:
     return _parse(value, SIZES, "size")
 
 
+def parse_qemu_size(value: object) -> int:
+    """Return a size in bytes as QEMU reads it: ``8M`` is 8 MiB.
+
+    Raises:
+        ConfigError: not a whole number with an optional K, M, G or T.
+    """
+    match = None if isinstance(value, bool) else _QEMU_SIZE.fullmatch(str(value))
+    if match is None:
+        raise ConfigError(
+            f"expected a size such as 8M (units K, M, G, T), got {value!r}", code="unknown-unit"
+        )
+    return int(match[1]) * BINARY_PREFIXES.get(match[2], 1)
+
+
 def parse_seconds(value: object) -> int:
-    """Return a time in seconds; raises ConfigError as ``parse_size`` does."""
+    """Return a time in seconds. Raises ConfigError like ``parse_size``."""
     return _parse(value, TIMES, "time")
 
 
@@ -85,7 +102,7 @@ def _bounded(number: float, value: object, what: str) -> int:
 
 
 def format_size(value: float) -> str:
-    """Return bytes as people read them, in binary units: ``2304.0 MiB``."""
+    """Format bytes in binary units: ``2304.0 MiB``."""
     for unit in ("GiB", "MiB", "KiB"):
         if abs(value) >= 10 * SIZES[unit]:
             return f"{value / SIZES[unit]:.1f} {unit}"

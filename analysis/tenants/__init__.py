@@ -1,1 +1,1 @@
-"""Several tenants on one drive: who loses how much, who causes it, is the sharing fair?"""
+"""Several tenants on one drive: what each loses, whose events coincide, fairness of sharing."""

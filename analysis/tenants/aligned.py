@@ -1,48 +1,53 @@
-"""Tenants' latencies and each other's zone-management and GC events on one clock."""
+"""Latencies of tenants, and zone-management and GC events of the others, on one clock."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
 
-from analysis.load import RunRecord
-from analysis.series import read_columns
-from analysis.stats import FloatArray
+from analysis.judge.stats import FloatArray
+from analysis.read.load import RunRecord
+from analysis.read.series import read_columns
 from analysis.tenants.attribution import Observed
 from analysis.tenants.mix import Mix, Tenant, Together, read
 from analysis.tenants.usage import owner, read_commands
 
-# Of a tenant's series the first column there is: the tail is where neighbours show.
+# The first of these columns in a series is used, because neighbours affect the tail most.
 _LATENCY = ("latency_p99_us", "latency_max_us", "latency_mean_us")
 _OPERATIONS = "operations"
 _PER_OPERATION = "time per operation"
-# What the tracer sees of zone management; first and last writes are no commands.
+# Zone-management commands in the tracer's timeline; first and last writes are not commands.
 _MANAGEMENT = ("reset", "finish", "open", "close")
 _ALL = "-all"
 GC = "gc"
-# Cumulative columns of series/<tenant>.level.csv that rise with a level's own garbage collection.
+# Cumulative columns of series/<tenant>.level.csv that count a level's garbage collection.
 _COLLECTED = frozenset(
     {
-        "moved_blocks_foreground", "moved_blocks_background",  # f2fs
-        "data_reclaim_count", "metadata_reclaim_count",  # btrfs
-        "gc_write_calls", "gc_bytes",  # xfs
-        "written_gc", "collected_zones",  # zlfs
+        "moved_blocks_foreground",  # f2fs
+        "moved_blocks_background",
+        "data_reclaim_count",  # btrfs
+        "metadata_reclaim_count",
+        "gc_write_calls",  # xfs
+        "gc_bytes",
+        "written_gc",  # zlfs
+        "collected_zones",
     }
-)  # fmt: skip
-# Right behind the barrier all tenants begin at once: what they have in common there is the start.
+)
+# Seconds after the barrier that are left out: all tenants start at once there.
 WARM_UP = 3.0
-_FEWEST = 2  # samples that make a series
-_PART = 0.9  # of the usual distance of two samples; nearer than that is a part of an interval
+_FEWEST = 2  # samples of a series
+_PART = 0.9  # a last interval shorter than this share of the median one is incomplete
 
 
 @dataclass(frozen=True, slots=True)
 class Line:
     """A tenant's series: ``t`` in seconds since the run began, at the end of each interval.
 
-    ``latency`` in microseconds is what ``source`` says; ``throughput`` in operations per second.
+    ``latency`` in microseconds, from column ``source``; ``throughput`` in operations per second.
     """
 
     tenant: str
@@ -54,21 +59,21 @@ class Line:
 
 @dataclass(frozen=True, slots=True)
 class Events:
-    """When a tenant's zones were managed, or it collected garbage: kind → seconds, sorted."""
+    """A tenant's zone-management commands and garbage collections: kind → seconds, sorted."""
 
     tenant: str
     times: Mapping[str, FloatArray]
 
 
-def line(run: RunRecord, tenant: Tenant) -> Line | None:
-    """Return a tenant's series of a run; None where it has none."""
-    return series(run.path / "series" / f"{tenant.name}.{tenant.phase}.csv", tenant.name)
+def read_line(run: RunRecord, tenant: Tenant) -> Line | None:
+    """Return a tenant's series of a run, None when there is none."""
+    return read_series(run.path / "series" / f"{tenant.name}.{tenant.phase}.csv", tenant.name)
 
 
-def series(path: Path, tenant: str) -> Line | None:
-    """Return a series as its program reported it; None where there are not two samples.
+def read_series(path: Path, tenant: str) -> Line | None:
+    """Return a program's series, None with fewer than two samples.
 
-    Without a column of latency it is the mean time per operation, 10⁶ / operations per second.
+    A series without a latency column gets the mean time per operation, 10⁶ / operations per second.
     """
     header, rows = read_columns(path)
     if len(rows) < _FEWEST or _OPERATIONS not in header:
@@ -77,74 +82,74 @@ def series(path: Path, tenant: str) -> Line | None:
     rate = table[:, header.index(_OPERATIONS)]
     source = next((column for column in _LATENCY if column in header), None)
     if source is None:
-        latency = 1e6 / np.maximum(rate, 0.5)  # none at all: as if half an operation had ended
+        latency = 1e6 / np.maximum(rate, 0.5)  # an idle interval counts as half an operation
         return Line(tenant, table[:, 0], rate, latency, _PER_OPERATION)
-    latency = np.maximum(table[:, header.index(source)], 1e-3)  # positive: it has a logarithm
+    latency = np.maximum(table[:, header.index(source)], 1e-3)  # positive, for the logarithm
     return Line(tenant, table[:, 0], rate, latency, source.removesuffix("_us").replace("_", " "))
 
 
 def _whole(table: FloatArray) -> FloatArray:
-    """Leave out the last sample where it is of a part of an interval: its count is no rate."""
+    """Drop the last sample when its interval is incomplete, because its count is not a rate."""
     spacing = np.diff(table[:, 0])
     return table[:-1] if len(spacing) > 1 and spacing[-1] < _PART * np.median(spacing) else table
 
 
 def events(run: RunRecord, together: Together) -> list[Events]:
-    """Return every tenant's events; those of zones that nobody owns alone are nobody's."""
-    found: dict[str, dict[str, list[float]]] = {one.name: {} for one in together.tenants}
+    """Return every tenant's events; events of shared or unowned zones are left out."""
+    events_of: dict[str, dict[str, list[float]]] = {one.name: {} for one in together.tenants}
     for command in read_commands(run) or ():
         kind = command.action.removesuffix(_ALL)
         name = owner(together.tenants, command.device, command.zone)
         if kind in _MANAGEMENT and name is not None:
-            found[name].setdefault(kind, []).append(command.t)
+            events_of[name].setdefault(kind, []).append(command.t)
     for tenant in together.tenants:
         times = _collections(run, tenant)
         if times:
-            found[tenant.name][GC] = times
+            events_of[tenant.name][GC] = times
     return [
         Events(name, {kind: np.sort(np.array(times)) for kind, times in sorted(kinds.items())})
-        for name, kinds in found.items()
+        for name, kinds in events_of.items()
     ]
 
 
 def observe(mix: Mix) -> dict[str, list[Observed]]:
-    """Return tenant → one observation per shared run that has every tenant's series."""
-    found: dict[str, list[Observed]] = {name: [] for name in mix.names}
+    """Return tenant → one observation per shared run with a series of every tenant."""
+    observations: dict[str, list[Observed]] = {name: [] for name in mix.names}
     for run in mix.shared:
         together = read(run)
-        lines = [] if together is None else [line(run, one) for one in together.tenants]
+        lines = [] if together is None else [read_line(run, tenant) for tenant in together.tenants]
         if together is None or not all(lines):
             continue
-        grid = _grid(together, [one for one in lines if one is not None])
+        grid = _grid(together, [line for line in lines if line is not None])
         if grid is None:
             continue
         counted = {
             one.tenant: {kind: _count(times, grid) for kind, times in one.times.items()}
             for one in events(run, together)
         }
-        for one in lines:
-            if one is not None:
-                others = {name: kinds for name, kinds in counted.items() if name != one.tenant}
-                found[one.tenant].append(Observed(on_grid(one, grid), others))
-    return found
+        for line in lines:
+            if line is not None:
+                others = {name: kinds for name, kinds in counted.items() if name != line.tenant}
+                observations[line.tenant].append(Observed(on_grid(line, grid), others))
+    return observations
 
 
-def on_grid(one: Line, grid: FloatArray) -> FloatArray:
-    """Return the latency of the sample that covers the middle of each interval of the grid.
+def on_grid(line: Line, grid: FloatArray) -> FloatArray:
+    """Return for each grid interval the latency of the sample that covers its middle.
 
-    NaN until the tenant has warmed up, and after its last sample.
+    NaN before the tenant has warmed up and after its last sample.
     """
     middle = (grid[1:] + grid[:-1]) / 2
-    index = np.searchsorted(one.t, middle)
-    begin = 2 * one.t[0] - one.t[1] + WARM_UP  # a sample stands for the interval that it ends
-    there = (middle > begin) & (index < len(one.t))
-    latency = one.latency[np.minimum(index, len(one.t) - 1)]
+    index = np.searchsorted(line.t, middle)
+    begin = 2 * line.t[0] - line.t[1] + WARM_UP  # a sample is at the end of its interval
+    there = (middle > begin) & (index < len(line.t))
+    latency = line.latency[np.minimum(index, len(line.t) - 1)]
     return np.where(there, latency, np.nan)
 
 
 def _grid(together: Together, lines: Sequence[Line]) -> FloatArray | None:
-    """Return edges of equal intervals while all measured, as wide as the rarest samples."""
-    width = max(float(np.median(np.diff(one.t))) for one in lines)
+    """Return edges of equal intervals while all tenants measured, as wide as the rarest samples."""
+    width = max(float(np.median(np.diff(line.t))) for line in lines)
     begin = together.began + WARM_UP
     count = int((together.ended - begin) / width) if width > 0 else 0
     edges: FloatArray = begin + width * np.arange(count + 1, dtype=np.float64)
@@ -156,14 +161,9 @@ def _count(times: FloatArray, grid: FloatArray) -> FloatArray:
 
 
 def _collections(run: RunRecord, tenant: Tenant) -> list[float]:
-    """Return when a level's own counters of garbage collection had risen."""
+    """Return the times at which a level's garbage-collection counters had risen."""
     header, rows = read_columns(run.path / "series" / f"{tenant.name}.level.csv")
     columns = [index for index, name in enumerate(header) if name in _COLLECTED]
     totals = [sum(row[index] for index in columns) for row in rows]
-    return [row[0] for row, before, now in _steps(rows, totals) if now > before]
-
-
-def _steps(
-    rows: Sequence[Sequence[float]], totals: Sequence[float]
-) -> Iterable[tuple[Sequence[float], float, float]]:
-    return zip(rows[1:], totals[:-1], totals[1:], strict=True)
+    steps = zip(rows[1:], pairwise(totals), strict=True)
+    return [row[0] for row, (before, now) in steps if now > before]

@@ -1,8 +1,8 @@
-"""Do a tenant's latency peaks come with what another tenant does to its zones?
+"""Test whether a tenant's latency peaks coincide with zone events of another tenant.
 
-For each peak the events of another tenant in its window are counted. Shifting that tenant's events
-around the circle of the window keeps how both series follow on themselves, and takes away only
-what they have to do with each other: the test of docs/methods.md, "Tenants".
+The test counts the other tenant's events in the window of each peak. For comparison it shifts these
+events circularly in time: that keeps each series' own autocorrelation and removes only the relation
+between the two. See docs/methods.md, "Tenants".
 """
 
 from __future__ import annotations
@@ -14,19 +14,19 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.ndimage import median_filter
 
-from analysis import stats
-from analysis.stats import FloatArray
+from analysis.judge import stats
+from analysis.judge.stats import FloatArray
 
-# Wanted: at most 5 % of mixes in which nobody disturbs name somebody. At 5 % simulated ones did in
-# 2 to 6 % (a series has ends, a circle has none), so it is held to less.
+# At most 5 % of undisturbed mixes should name a tenant. A level of 5 % did so in 2 to 6 % of
+# simulated mixes, because a series has ends and a circle has none. So the level is lower.
 LEVEL = 0.03
-# A sample is in a peak from here on: the median plus so many robust standard deviations, of logs.
+# A peak exceeds the median by this many robust standard deviations of the logs.
 _PEAK = 3.0
 _NORMAL_MAD = 1.4826  # standard deviation of a normal variable / its median absolute deviation
-_LEAST_SPREAD = 0.02  # of logs: 2 %; a series that hardly moves has no peaks of less than 6 %
+_LEAST_SPREAD = 0.02  # of logs, 2 %: a flat series has no peaks below 6 %
 _LEAST_PEAKS = 3
 _LEAST_SAMPLES = 15
-# An event is in a peak's window from one sample before the peak until its highest sample.
+# A peak's window begins one sample before the peak and ends with its highest sample.
 _BEFORE = 1
 _DRAWS = 1999
 _SEED = 7
@@ -37,7 +37,7 @@ IntArray = NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True)
 class Peak:
-    """An excursion of a latency: first sample above the threshold, and the highest one."""
+    """An excursion of a latency: indexes of its first and of its highest sample."""
 
     first: int
     highest: int
@@ -45,10 +45,10 @@ class Peak:
 
 @dataclass(frozen=True, slots=True)
 class Observed:
-    """One run: a tenant's latency, and the others' events, on a grid of equal intervals.
+    """One run on a grid of equal intervals: a tenant's latency and the others' events.
 
-    ``latency`` has shape (n,), positive, any unit, NaN before the tenant began and after it ended;
-    ``events`` are other tenant → kind → counts, shape (n,).
+    ``latency`` has shape (n,), positive, in any unit, NaN while the tenant does not run.
+    ``events``: other tenant → kind → counts of shape (n,).
     """
 
     latency: FloatArray
@@ -57,11 +57,11 @@ class Observed:
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One tenant's peaks against another one's events, over all runs.
+    """One tenant's peaks against another tenant's events, over all runs.
 
-    ``with_events`` of ``peaks`` have an event of ``kind`` in their window, ``expected`` by chance.
-    ``kind`` is the one that coincides most, empty where there is none. ``p_value`` is null where
-    there are too few peaks or no events; ``p_holm`` is adjusted for all that was tested.
+    ``with_events`` of ``peaks`` have an event of ``kind`` in their window; chance alone gives
+    ``expected``. ``kind`` is the kind that coincides most, '' for none. ``p_value`` is null with
+    too few peaks or no events. ``p_holm`` is adjusted for all tests of its step.
     """
 
     tenant: str
@@ -75,15 +75,15 @@ class Finding:
 
     @property
     def named(self) -> bool:
-        """Whether they coincide more often than chance explains."""
+        """Whether peaks and events coincide more often than by chance."""
         return self.p_holm is not None and self.p_holm < LEVEL
 
 
 @dataclass(frozen=True, slots=True)
 class Suspect:
-    """One tenant's events against the peaks of all others: ``whole``, then one by one.
+    """One tenant's events against the peaks of all others together (``whole``) and of each.
 
-    ``whole.tenant`` is empty. A single tenant is named only where the whole is.
+    ``whole.tenant`` is empty. A single finding is named only when the whole is.
     """
 
     name: str
@@ -92,44 +92,45 @@ class Suspect:
 
     @property
     def named(self) -> bool:
-        """Whether it is to blame for more than chance explains."""
+        """Whether its events coincide with others' peaks more often than by chance."""
         return self.whole.named
 
 
 def attribute(observed: Mapping[str, Sequence[Observed]]) -> list[Suspect]:
-    """Hold every tenant's events against the peaks of all others.
+    """Test every tenant's events against the peaks of all others.
 
-    Two steps: who is to blame at all, Holm-corrected over the tenants; then for whose peaks,
-    Holm-corrected within one that is named. So in a mix in which nobody disturbs anybody the
-    chance that anyone is named stays below 5 %, however many tenants there are.
+    The first step tests each tenant against all others together, Holm-corrected over the tenants.
+    The second tests it against each other tenant, Holm-corrected within that tenant. In an
+    undisturbed mix the chance of any named tenant stays below 5 % for any number of tenants.
 
     Args:
-        observed: tenant → its runs; run i of all tenants is the same one.
+        observed: tenant → its runs, in the same order for all tenants.
     """
-    suspects = list(dict.fromkeys(
-        name for runs in observed.values() for run in runs for name in run.events
-    ))  # fmt: skip
+    names = (name for runs in observed.values() for run in runs for name in run.events)
+    suspects = list(dict.fromkeys(names))
     wholes, parts = [], []
     for suspect in suspects:
         victims = {
-            tenant: [_Run(peaks(run.latency), run.events.get(suspect, {}), len(run.latency))
-                     for run in runs]
-            for tenant, runs in observed.items() if tenant != suspect
-        }  # fmt: skip
+            tenant: [
+                _Run(peaks(run.latency), run.events.get(suspect, {}), len(run.latency))
+                for run in runs
+            ]
+            for tenant, runs in observed.items()
+            if tenant != suspect
+        }
         wholes.append(_finding("", suspect, victims))
         parts.append([_finding(name, suspect, {name: runs}) for name, runs in victims.items()])
-    found = []
-    for whole, part in zip(_holm(wholes), parts, strict=True):
-        least = 1.0 if whole.p_holm is None else whole.p_holm
-        found.append(Suspect(whole.suspect, whole, tuple(_holm(part, least))))
-    return found
+    return [
+        Suspect(whole.suspect, whole, tuple(_holm(part, _or_one(whole.p_holm))))
+        for whole, part in zip(_holm(wholes), parts, strict=True)
+    ]
 
 
 def peaks(latency: FloatArray) -> list[Peak]:
-    """Return the peaks of a latency: excursions of its log above what is usual around them.
+    """Return the peaks of a latency: excursions of its log above the local baseline.
 
-    What is usual is a slope and the running median over a fifth of the series, so that neither a
-    slow rise nor a level that changes makes peaks; threshold as in Iglewicz & Hoaglin 1993.
+    The baseline is a slope plus the running median over a fifth of the series, so that neither a
+    slow rise nor a step is a peak. Threshold as in Iglewicz & Hoaglin 1993.
     """
     there = np.flatnonzero(np.isfinite(latency))
     if len(there) < _LEAST_SAMPLES:
@@ -150,7 +151,7 @@ def peaks(latency: FloatArray) -> list[Peak]:
 
 @dataclass(frozen=True, slots=True)
 class _Run:
-    """A tenant's peaks in one run of ``length`` samples, and a suspect's events by kind."""
+    """One run of ``length`` samples: a tenant's peaks, and a suspect's events by kind."""
 
     peaks: list[Peak]
     events: Mapping[str, FloatArray]
@@ -170,43 +171,48 @@ def _finding(tenant: str, suspect: str, victims: Mapping[str, Sequence[_Run]]) -
         kind: [[run.windows(kind) for run in runs] for runs in victims.values()] for kind in kinds
     }
     shifts = _shifts([run.length for run in next(iter(victims.values()))])
-    totals = np.array([
-        sum((_totals(tables, shifts) for tables in windows[kind]), np.zeros(len(shifts)))
-        for kind in kinds
-    ])  # fmt: skip
+    no_events = np.zeros(len(shifts))
+    totals = np.array(
+        [sum((_totals(table, shifts) for table in windows[kind]), no_events) for kind in kinds]
+    )
     deviation = totals.std(axis=1)
-    # The largest of several kinds, against the largest by chance (Westfall & Young 1993).
+    # Compares the largest score of all kinds with the largest by chance (Westfall & Young 1993).
     scores = np.divide(
-        totals - totals.mean(axis=1, keepdims=True), deviation[:, None],
-        out=np.zeros_like(totals), where=deviation[:, None] > 0,
-    )  # fmt: skip
+        totals - totals.mean(axis=1, keepdims=True),
+        deviation[:, None],
+        out=np.zeros_like(totals),
+        where=deviation[:, None] > 0,
+    )
     largest = scores.max(axis=0)
     kind = kinds[int(np.argmax(scores[:, 0]))]
     hits = [table > 0 for tables in windows[kind] for table in tables]
     return Finding(
-        tenant, suspect, count, kind,
+        tenant,
+        suspect,
+        count,
+        kind,
         with_events=sum(int(table[:, 0].sum()) for table in hits),
         expected=sum(float(table.mean(axis=1).sum()) for table in hits),
         p_value=float(np.mean(largest >= largest[0] - _ROUNDING)),
-    )  # fmt: skip
+    )
 
 
-def _in_windows(found: Sequence[Peak], events: FloatArray) -> FloatArray:
+def _in_windows(excursions: Sequence[Peak], events: FloatArray) -> FloatArray:
     """Return the events in each peak's window at every shift, shape (peaks, n); shift 0 first."""
     n = len(events)
-    if not found:
+    if not excursions:
         return np.zeros((0, n))
     sums = np.concatenate(([0.0], np.cumsum(np.tile(events, 3))))
-    begin = np.array([peak.first - _BEFORE for peak in found])[:, None] + n
-    end = np.array([peak.highest + 1 for peak in found])[:, None] + n
+    begin = np.array([peak.first - _BEFORE for peak in excursions])[:, None] + n
+    end = np.array([peak.highest + 1 for peak in excursions])[:, None] + n
     shift = np.arange(n)[None, :]
     return np.asarray(sums[end - shift] - sums[begin - shift], dtype=np.float64)
 
 
 def _shifts(lengths: Sequence[int]) -> IntArray:
-    """Return shifts to try, shape (tries, runs), none shifted first.
+    """Return shifts to try, shape (tries, runs); the first is 0 in all runs.
 
-    Every shift there is where one run is looked at, else draws that shift each run by its own.
+    One run gets every possible shift; several runs get independent random shifts.
     """
     if len(lengths) == 1:
         return np.arange(lengths[0], dtype=np.int64)[:, None]
@@ -218,7 +224,7 @@ def _shifts(lengths: Sequence[int]) -> IntArray:
 def _totals(windows: Sequence[FloatArray], shifts: IntArray) -> FloatArray:
     """Return Σ log(1 + events) over all peaks of all runs, for each row of shifts.
 
-    The log lets a hundred events in one window weigh less than a few in each of many.
+    The log gives few events in many windows more weight than many events in one.
     """
     total = np.zeros(len(shifts))
     for run, table in enumerate(windows):
@@ -227,17 +233,21 @@ def _totals(windows: Sequence[FloatArray], shifts: IntArray) -> FloatArray:
 
 
 def _slope(values: FloatArray) -> float:
-    """Return the slope of Tukey's resistant line: a running median knows one side at its ends."""
+    """Return the slope of Tukey's resistant line; running medians are one-sided at the ends."""
     third = len(values) // 3
     return float(np.median(values[-third:]) - np.median(values[:third])) / (len(values) - third)
 
 
-def _holm(found: Sequence[Finding], least: float = 0.0) -> list[Finding]:
-    """Return the findings with adjusted p values, of which none is below ``least``."""
-    tested = [index for index, one in enumerate(found) if one.p_value is not None]
-    adjusted = stats.holm([found[index].p_value or 0.0 for index in tested])
+def _or_one(p_value: float | None) -> float:
+    return 1.0 if p_value is None else p_value
+
+
+def _holm(findings: Sequence[Finding], least: float = 0.0) -> list[Finding]:
+    """Return the findings with adjusted p values of at least ``least``."""
+    tested = [index for index, finding in enumerate(findings) if finding.p_value is not None]
+    adjusted = stats.holm([findings[index].p_value or 0.0 for index in tested])
     p_holm = dict(zip(tested, adjusted, strict=True))
     return [
-        replace(one, p_holm=max(p_holm[index], least)) if index in p_holm else one
-        for index, one in enumerate(found)
+        replace(finding, p_holm=max(p_holm[index], least)) if index in p_holm else finding
+        for index, finding in enumerate(findings)
     ]

@@ -1,7 +1,7 @@
-"""The runs of a mix: one in which all tenants share, and one for each tenant alone, per block.
+"""Runs of a mix: per block, one with all tenants and one with each tenant alone.
 
-The factor ``mix`` of a run is ``shared`` or ``solo-<tenant>``; ``raw/tenants.json`` says who was
-there, when all measured together, and which zones belong to whom.
+The factor ``mix`` of a run is ``shared`` or ``solo-<tenant>``. ``raw/tenants.json`` lists the
+tenants, the time in which all measured, and each tenant's zones.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from analysis.load import RunRecord, corrupt
+from analysis.read.load import RunRecord, corrupt
 from harness.store import packed
 from harness.store.codec import SCHEMA_VERSION
 
@@ -24,8 +24,8 @@ NAME = "raw/tenants.json"
 class Tenant:
     """One of several workloads that run at once.
 
-    ``zones`` is its part of ``device`` as (first zone, number of zones), null where it has all of
-    it. ``start_offset`` is in seconds after the barrier.
+    ``zones`` is its part of ``device`` as (first zone, number of zones), null for the whole device.
+    ``start_offset`` is in seconds after the barrier.
     """
 
     name: str
@@ -38,7 +38,7 @@ class Tenant:
     unit: str
 
     def owns(self, device: str, zone: int | None) -> bool:
-        """Whether a zone is this tenant's; ``zone`` is null where a whole device is meant."""
+        """Whether a zone is this tenant's; a null ``zone`` stands for the whole device."""
         if device != self.device:
             return False
         if self.zones is None or zone is None:
@@ -53,7 +53,7 @@ class Tenant:
 
 @dataclass(frozen=True, slots=True)
 class Together:
-    """``raw/tenants.json``: who measured from ``began`` to ``ended``, seconds of the run."""
+    """``raw/tenants.json``: all measured from ``began`` to ``ended``, in seconds of the run."""
 
     began: float
     ended: float
@@ -61,13 +61,13 @@ class Together:
 
     @property
     def seconds(self) -> float:
-        """How long all measured."""
+        """Time in which all tenants measured."""
         return self.ended - self.began
 
 
 @dataclass(frozen=True, slots=True)
 class Mix:
-    """The ok runs of a mix; ``label`` names the other factors' values, empty where none varies."""
+    """Ok runs of a mix; ``label`` has the values of the other factors, '' when none varies."""
 
     label: str
     tenants: tuple[Tenant, ...]
@@ -76,36 +76,36 @@ class Mix:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The tenants, in their order."""
+        """Names of the tenants, in order."""
         return tuple(tenant.name for tenant in self.tenants)
 
     def values(self, tenant: Tenant, metric: str) -> tuple[dict[str, float], dict[str, float]]:
-        """Return block → value of a tenant's metric, alone and shared."""
+        """Return block → value of a tenant's metric: alone, and shared."""
         key = tenant.key(metric)
         return by_block(self.solo.get(tenant.name, ()), key), by_block(self.shared, key)
 
 
 def read(run: RunRecord) -> Together | None:
-    """Return who ran together; None where the run has no tenants.
+    """Return the tenants of a run, None for a run without tenants.
 
     Raises:
-        RunFailed: the file is damaged, or from another schema.
+        RunFailed: the file is damaged or has another schema.
     """
     text = packed.text(run.path / NAME)
     if not text:
         return None
     try:
-        told = json.loads(text)
-        if told["schema_version"] != SCHEMA_VERSION:
+        record = json.loads(text)
+        if record["schema_version"] != SCHEMA_VERSION:
             raise ValueError("another schema")
-        tenants = tuple(_tenant(one) for one in told["tenants"])
-        return Together(float(told["began"]), float(told["ended"]), tenants)
+        tenants = tuple(_tenant(one) for one in record["tenants"])
+        return Together(float(record["began"]), float(record["ended"]), tenants)
     except (KeyError, ValueError, TypeError):
-        raise corrupt(f"{run.name}/{NAME} does not say who ran together") from None
+        raise corrupt(f"{run.name}/{NAME} does not list the tenants of the run") from None
 
 
 def mixes(runs: Iterable[RunRecord]) -> list[Mix]:
-    """Return the mixes of which a shared run is ok, one per combination of the other factors."""
+    """Return the mixes with an ok shared run, one per combination of the other factors."""
     members = [run for run in runs if run.ok and FACTOR in run.result.factors]
     names = sorted({name for run in members for name in run.result.factors} - {FACTOR})
     varying = [
@@ -115,39 +115,38 @@ def mixes(runs: Iterable[RunRecord]) -> list[Mix]:
     for run in members:
         label = ", ".join(f"{name} {run.result.factors.get(name)}" for name in varying)
         groups.setdefault(label, []).append(run)
-    found = (_mix(label, group) for label, group in sorted(groups.items()))
-    return [mix for mix in found if mix is not None]
+    candidates = (_mix(label, group) for label, group in sorted(groups.items()))
+    return [mix for mix in candidates if mix is not None]
 
 
 def by_block(runs: Iterable[RunRecord], key: str) -> dict[str, float]:
-    """Return block → value of the runs that measured it."""
+    """Return block → value, for runs that measured it."""
     return {run.block_key(FACTOR): value for run in runs if (value := run.value(key)) is not None}
 
 
 def _mix(label: str, runs: Sequence[RunRecord]) -> Mix | None:
-    value = {id(run): str(run.result.factors[FACTOR]) for run in runs}
-    shared = tuple(run for run in runs if value[id(run)] == SHARED)
-    together = next((found for run in shared if (found := read(run)) is not None), None)
+    by_value: dict[str, list[RunRecord]] = {}
+    for run in runs:
+        by_value.setdefault(str(run.result.factors[FACTOR]), []).append(run)
+    shared = tuple(by_value.get(SHARED, ()))
+    together = next((tenants for run in shared if (tenants := read(run)) is not None), None)
     if together is None:
         return None
-    solo = {
-        tenant.name: tuple(run for run in runs if value[id(run)] == SOLO + tenant.name)
-        for tenant in together.tenants
-    }
+    solo = {one.name: tuple(by_value.get(SOLO + one.name, ())) for one in together.tenants}
     return Mix(label, together.tenants, shared, solo)
 
 
-def _tenant(told: dict[str, Any]) -> Tenant:
-    zones = told["zones"]
+def _tenant(record: dict[str, Any]) -> Tenant:
+    zones = record["zones"]
     return Tenant(
-        name=str(told["name"]),
-        level=str(told["level"]),
-        phase=str(told["phase"]),
-        weight=_positive(told["weight"]),
-        device=Path(str(told["device"])).name,
+        name=str(record["name"]),
+        level=str(record["level"]),
+        phase=str(record["phase"]),
+        weight=_positive(record["weight"]),
+        device=Path(str(record["device"])).name,
         zones=None if zones is None else (int(zones[0]), int(zones[1])),
-        start_offset=float(told["start_offset"] or 0.0),
-        unit=str(told["unit"]),
+        start_offset=float(record["start_offset"] or 0.0),
+        unit=str(record["unit"]),
     )
 
 

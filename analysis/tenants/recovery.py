@@ -1,4 +1,4 @@
-"""How long a tenant takes to be itself again once another one's burst has ended."""
+"""Time until a tenant recovers from the burst of another tenant."""
 
 from __future__ import annotations
 
@@ -7,22 +7,22 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from analysis.load import RunRecord
-from analysis.stats import FloatArray
-from analysis.tenants.aligned import Line, line
+from analysis.judge.stats import FloatArray
+from analysis.read.load import RunRecord
+from analysis.tenants.aligned import Line, read_line
 from analysis.tenants.mix import Mix, read
 
-# A burst: above half of the tenant's highest rate, after or before silence of less than a quarter.
+# A burst exceeds half of the tenant's highest rate, next to a time below a quarter of it.
 _ON, _OFF = 0.5, 0.25
-_SHORTEST = 2.0  # seconds; less is one sample of a series
-# Back: the mean of this many seconds is within this share of what was before the burst.
+_SHORTEST = 2.0  # seconds; anything shorter is a single sample
+# Recovered: the mean of this many seconds is within this share of the rate before the burst.
 _STEADY_FOR = 3.0
 _BACK = 0.1
 
 
 @dataclass(frozen=True, slots=True)
 class Burst:
-    """When a tenant was busy, in seconds since the run began."""
+    """A busy time of a tenant, in seconds since the run began."""
 
     begin: float
     end: float
@@ -30,10 +30,10 @@ class Burst:
 
 @dataclass(frozen=True, slots=True)
 class Recovery:
-    """A tenant behind another one's burst.
+    """A tenant's recovery from the burst of another tenant.
 
-    ``lost`` is the share of its throughput that it lacked during the burst. ``seconds`` from the
-    burst's end until it was back; null where it was not by the end of what was seen.
+    ``lost`` is the share of its throughput that it lost during the burst. ``seconds`` is the time
+    from the burst's end to recovery, null when it did not recover before the series ended.
     """
 
     run: str
@@ -45,46 +45,46 @@ class Recovery:
 
 
 def recoveries(mix: Mix) -> list[Recovery]:
-    """Return every tenant's recovery from every other one's bursts, in all shared runs."""
-    return [one for run in mix.shared for one in _of_run(run)]
+    """Return every tenant's recovery from the bursts of every other tenant, in all shared runs."""
+    return [recovery for run in mix.shared for recovery in _recoveries(run)]
 
 
-def bursts(one: Line, ended: float) -> list[Burst]:
-    """Return when a tenant was busy between times in which it did next to nothing.
+def bursts(line: Line, ended: float) -> list[Burst]:
+    """Return the busy times of a tenant that is nearly idle in between.
 
-    A tenant that is busy all the time has no bursts; one that starts late or stops early has one.
+    A tenant that is always busy has no bursts. One that starts late or stops early has one.
     """
-    if not one.throughput.max() > 0:
+    if not line.throughput.max() > 0:
         return []
-    share = one.throughput / one.throughput.max()
-    found: list[Burst] = []
-    since: float | None = float(one.t[0])
+    share = line.throughput / line.throughput.max()
+    busy_times: list[Burst] = []
+    since: float | None = float(line.t[0])
     busy, quiet = share >= _ON, share < _OFF
     if quiet[0]:
         since = None
     for index in range(1, len(share)):
         if since is None and busy[index]:
-            since = float(one.t[index - 1])
+            since = float(line.t[index - 1])
         elif since is not None and quiet[index]:
-            found.append(Burst(since, float(one.t[index - 1])))
+            busy_times.append(Burst(since, float(line.t[index - 1])))
             since = None
-    if since is not None and one.t[-1] < ended - _SHORTEST:  # it stopped before the others
-        found.append(Burst(since, float(one.t[-1])))
-    return [burst for burst in found if burst.end - burst.begin >= _SHORTEST]
+    if since is not None and line.t[-1] < ended - _SHORTEST:  # it stopped before the others
+        busy_times.append(Burst(since, float(line.t[-1])))
+    return [burst for burst in busy_times if burst.end - burst.begin >= _SHORTEST]
 
 
-def recover(one: Line, burst: Burst, usual: float) -> tuple[float, float | None]:
+def recover(line: Line, burst: Burst, usual: float) -> tuple[float, float | None]:
     """Return the share of throughput lost during a burst, and seconds until it was back.
 
     Args:
-        one: the series of who recovers.
-        burst: of somebody else.
-        usual: its throughput when nobody disturbs, operations per second, positive.
+        line: series of the tenant that recovers.
+        burst: burst of another tenant.
+        usual: undisturbed throughput of the tenant, operations per second, positive.
     """
-    during = one.throughput[(one.t > burst.begin) & (one.t <= burst.end)]
+    during = line.throughput[(line.t > burst.begin) & (line.t <= burst.end)]
     lost = max(0.0, 1 - float(during.mean()) / usual) if during.size else 0.0
-    after = one.t > burst.end
-    t, rate = one.t[after], one.throughput[after]
+    after = line.t > burst.end
+    t, rate = line.t[after], line.throughput[after]
     for index, moment in enumerate(t):
         window = rate[index:][t[index:] <= moment + _STEADY_FOR]
         if t[-1] < moment + _STEADY_FOR:
@@ -95,34 +95,34 @@ def recover(one: Line, burst: Burst, usual: float) -> tuple[float, float | None]
     return lost, None
 
 
-def _of_run(run: RunRecord) -> list[Recovery]:
+def _recoveries(run: RunRecord) -> list[Recovery]:
     together = read(run)
     if together is None:
         return []
-    lines = [found for one in together.tenants if (found := line(run, one)) is not None]
-    busy = {one.tenant: bursts(one, together.ended) for one in lines}
+    lines = [line for tenant in together.tenants if (line := read_line(run, tenant)) is not None]
+    busy = {line.tenant: bursts(line, together.ended) for line in lines}
     result: list[Recovery] = []
-    for one in lines:
+    for line in lines:
         for other, times in busy.items():
-            usual = _usual(one, times)
-            if other == one.tenant or usual is None:
+            usual = _usual(line, times)
+            if other == line.tenant or usual is None:
                 continue
             for index, burst in enumerate(times):
                 until = times[index + 1].begin if index + 1 < len(times) else float("inf")
-                lost, seconds = recover(_until(one, until), burst, usual)
-                result.append(Recovery(run.name, one.tenant, other, burst, lost, seconds))
+                lost, seconds = recover(_until(line, until), burst, usual)
+                result.append(Recovery(run.name, line.tenant, other, burst, lost, seconds))
     return result
 
 
-def _usual(one: Line, others: Sequence[Burst]) -> float | None:
-    """Return the median throughput before the first burst; None where there is too little."""
+def _usual(line: Line, others: Sequence[Burst]) -> float | None:
+    """Return the median throughput before the first burst, None with too few samples."""
     if not others:
         return None
-    before: FloatArray = one.throughput[one.t <= others[0].begin]
+    before: FloatArray = line.throughput[line.t <= others[0].begin]
     usual = float(np.median(before)) if before.size >= _STEADY_FOR else 0.0
     return usual if usual > 0 else None
 
 
-def _until(one: Line, moment: float) -> Line:
-    seen = one.t <= moment
-    return Line(one.tenant, one.t[seen], one.throughput[seen], one.latency[seen], one.source)
+def _until(line: Line, moment: float) -> Line:
+    seen = line.t <= moment
+    return Line(line.tenant, line.t[seen], line.throughput[seen], line.latency[seen], line.source)

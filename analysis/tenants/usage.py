@@ -1,7 +1,7 @@
-"""What each tenant did to the drive while all measured: bytes, finishes and resets.
+"""Bytes, finishes and resets of each tenant while all tenants measured.
 
-Kernel workers submit much of it, so a zone tells whose it was, or a device that one tenant has
-alone. Of two tenants in one file system nobody can tell.
+Kernel workers submit much of the I/O, so the zone or a tenant's own device identifies the tenant.
+Two tenants in one file system cannot be told apart.
 """
 
 from __future__ import annotations
@@ -10,12 +10,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from analysis import zones
-from analysis.load import RunRecord
-from analysis.series import read_columns
+from analysis.read import zones
+from analysis.read.load import RunRecord
+from analysis.read.series import read_columns
 from analysis.tenants.mix import FACTOR, Mix, Tenant, Together, read
 
-_TOTALS = "zones_traced.csv"  # in raw/, behind the name of a namespace where there are several
+_TOTALS = "zones_traced.csv"  # in raw/; several namespaces put their name in front
 _COUNTED = ("written", "zeroed", "appended")
 _DONE = "0"
 _BYTES = ("written", "unwritten")
@@ -23,10 +23,10 @@ _BYTES = ("written", "unwritten")
 
 @dataclass(frozen=True, slots=True)
 class Command:
-    """A line of the tracer's timeline that ended well; ``zone`` is null where all were meant.
+    """A successful command in the tracer's timeline; a null ``zone`` stands for all zones.
 
-    ``written``: bytes the zone held, of finishes and resets; ``unwritten``: the capacity that a
-    finish gave up. Null where that is not known.
+    ``written``: bytes in the zone at a finish or reset. ``unwritten``: capacity that a finish gave
+    up. Both are null when unknown.
     """
 
     t: float
@@ -39,7 +39,7 @@ class Command:
 
 @dataclass(frozen=True, slots=True)
 class Use:
-    """A tenant's, from the barrier to the end. Null where it cannot be told from another's."""
+    """A tenant's totals from the barrier to the end, null when they cannot be attributed."""
 
     tenant: str
     written: float | None
@@ -48,7 +48,7 @@ class Use:
 
 
 def read_commands(run: RunRecord) -> tuple[Command, ...] | None:
-    """Return the tracer's timeline; None where the run was not traced.
+    """Return the tracer's timeline, None for an untraced run.
 
     Raises:
         RunFailed: the timeline is damaged.
@@ -57,13 +57,13 @@ def read_commands(run: RunRecord) -> tuple[Command, ...] | None:
 
 
 def owner(tenants: Sequence[Tenant], device: str, zone: int | None) -> str | None:
-    """Return the only tenant whose zone this is; None where it is nobody's, or of several."""
+    """Return the only tenant that owns a zone, None for no tenant or several."""
     names = [tenant.name for tenant in tenants if tenant.owns(device, zone)]
     return names[0] if len(names) == 1 else None
 
 
 def uses(run: RunRecord) -> list[Use]:
-    """Return what each tenant of a shared run did; nothing where the run has no tenants."""
+    """Return the totals of each tenant of a run, empty for a run without tenants."""
     together = read(run)
     if together is None:
         return []
@@ -72,7 +72,7 @@ def uses(run: RunRecord) -> list[Use]:
 
 
 def device_rate(run: RunRecord) -> float | None:
-    """Return bytes per second that all devices read and wrote while the tenants measured."""
+    """Return the bytes per second of all devices while the tenants measured."""
     together = read(run)
     header, rows = read_columns(run.path / "series" / "diskstats.csv")
     columns = [i for i, name in enumerate(header) if name.endswith((".read_bytes", ".write_bytes"))]
@@ -82,19 +82,19 @@ def device_rate(run: RunRecord) -> float | None:
 
 
 def against_best_solo(mix: Mix) -> dict[str, float]:
-    """Return block → bytes per second of the shared run / the most that any tenant moved alone."""
+    """Return block → bytes per second of the shared run / those of the fastest tenant alone."""
     alone: dict[str, list[float]] = {}
     for runs in mix.solo.values():
         for run in runs:
             rate = device_rate(run)
             if rate:
                 alone.setdefault(run.block_key(FACTOR), []).append(rate)
-    found = {}
+    ratios = {}
     for run in mix.shared:
         rate, others = device_rate(run), alone.get(run.block_key(FACTOR), [])
         if rate and len(others) == len(mix.tenants):
-            found[run.block_key(FACTOR)] = rate / max(others)
-    return found
+            ratios[run.block_key(FACTOR)] = rate / max(others)
+    return ratios
 
 
 def _use(
@@ -130,7 +130,7 @@ def _overlap(one: Tenant, other: Tenant) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class _Life:
-    """A zone from its first write to its reset or the end, and the bytes it was given."""
+    """A zone from its first write to its reset or the end, with the bytes written in between."""
 
     begin: float
     end: float
@@ -138,7 +138,7 @@ class _Life:
 
 
 def _inside(life: _Life, together: Together) -> float:
-    """Return the bytes written while all measured; evenly spread over a life that reaches out."""
+    """Return the bytes written while all measured, assuming an even rate over the life."""
     length = life.end - life.begin
     if length <= 0:
         return life.written if together.began <= life.begin <= together.ended else 0.0
@@ -147,11 +147,11 @@ def _inside(life: _Life, together: Together) -> float:
 
 
 def _lives(run: RunRecord, tenant: Tenant, commands: Sequence[Command]) -> list[_Life]:
-    """Return the lives of a tenant's zones. The last one's bytes are the total less the others'."""
+    """Return the lives of a tenant's zones; a last life gets the bytes that the others leave."""
     totals = _totals(run, tenant.device)
     begun: dict[int, float] = {}
     ended: dict[int, float] = {}
-    found = []
+    lives = []
     for command in commands:
         zone = command.zone
         if zone is None:
@@ -165,15 +165,16 @@ def _lives(run: RunRecord, tenant: Tenant, commands: Sequence[Command]) -> list[
             held = command.written or 0.0
             totals[zone] = totals.get(zone, 0.0) - held
             end = min(ended.pop(zone), command.t)
-            found.append(_Life(begun.pop(zone), end, held))
-    return found + [
+            lives.append(_Life(begun.pop(zone), end, held))
+    return lives + [
         _Life(since, ended[zone], max(0.0, totals.get(zone, 0.0)))
-        for zone, since in begun.items() if tenant.owns(tenant.device, zone)
-    ]  # fmt: skip
+        for zone, since in begun.items()
+        if tenant.owns(tenant.device, zone)
+    ]
 
 
 def _totals(run: RunRecord, device: str) -> dict[int, float]:
-    """Return zone → bytes written to it since tracing began."""
+    """Return zone → bytes written since tracing began."""
     for name in (f"{device}.{_TOTALS}", _TOTALS):
         header, rows = read_columns(run.path / "raw" / name)
         if "zone" in header:
@@ -193,7 +194,7 @@ def _device_written(run: RunRecord, together: Together, device: str) -> float | 
 def _rate(
     together: Together, rows: Sequence[Sequence[float]], columns: Sequence[int]
 ) -> float | None:
-    """Return the rise of cumulative columns per second, between samples inside the window."""
+    """Return the increase of cumulative columns per second, between samples in the window."""
     inside = [row for row in rows if together.began <= row[0] <= together.ended]
     if not columns or len(inside) < 2 or inside[-1][0] <= inside[0][0]:  # noqa: PLR2004 - a span
         return None
@@ -203,7 +204,9 @@ def _rate(
 
 def _commands(rows: Iterator[dict[str, str]]) -> Iterator[Command]:
     for row in rows:
-        if row["unwritten"] is None or row["status"] != _DONE:  # the last line of a killed run
+        if (
+            row["unwritten"] is None or row["status"] != _DONE
+        ):  # refused, or the last line of a killed run
             continue
         zone = int(row["zone"]) if row["zone"] else None
         held, given_up = (float(row[name]) if row[name] else None for name in _BYTES)

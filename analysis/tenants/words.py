@@ -1,11 +1,14 @@
-"""A mix in plain words, computed from its numbers."""
+"""A mix in sentences, derived from its numbers."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from analysis import stats, units
-from analysis.stats import Estimate, Verdict
+from analysis import numbers
+from analysis.judge import stats
+from analysis.judge.stats import Estimate, Verdict
+from analysis.read.load import RunRecord
+from analysis.tenants import aligned, attribution, fairness
 from analysis.tenants.attribution import Finding, Suspect
 from analysis.tenants.fairness import (
     DEVICE,
@@ -15,105 +18,156 @@ from analysis.tenants.fairness import (
     Index,
     Slowdown,
 )
-from analysis.tenants.mix import Mix
+from analysis.tenants.mix import Mix, mixes
 from harness.metrics import Better
 
 _EVENTS = {
-    "reset": "zone resets", "finish": "zone finishes", "open": "zone opens",
-    "close": "zone closes", "gc": "garbage collection",
-}  # fmt: skip
+    "reset": "zone resets",
+    "finish": "zone finishes",
+    "open": "zone opens",
+    "close": "zone closes",
+    "gc": "garbage collection",
+}
 
 
 def summary(
-    mix: Mix, found: Sequence[Slowdown], indexes: Sequence[Index], suspects: Sequence[Suspect],
-    *, emulated: bool,
-) -> list[str]:  # fmt: skip
-    """Return sentences: who loses, whether it is fair, what the drive gives, who is to blame."""
-    parts = [*_losses(mix, found), *_indexes(mix, indexes), *_blame(suspects)]
-    if emulated and parts:
-        parts.insert(0, "Times on an emulated device are not a result; what they would say:")
-    return parts
+    mix: Mix,
+    slowdowns: Sequence[Slowdown],
+    indexes: Sequence[Index],
+    suspects: Sequence[Suspect],
+    *,
+    emulated: bool,
+) -> list[str]:
+    """Return sentences on losses, fairness, use of the drive, and coincident events."""
+    sentences = [*_losses(mix, slowdowns), *_indexes(mix, indexes), *_blame(suspects)]
+    if emulated and sentences:
+        sentences.insert(0, "Times on an emulated device are not a result. They would mean:")
+    return sentences
 
 
-def word(one: Slowdown, *, emulated: bool) -> str:
-    """Return the verdict on a slowdown; none on times of an emulated device."""
+def word(slowdown: Slowdown, *, emulated: bool) -> str:
+    """Return the verdict on a slowdown; times of an emulated device get none."""
     if emulated:
         return Verdict.NOT_A_RESULT.value
-    return stats.verdict(one.estimate, Better.LOWER).value
+    return _verdict(slowdown).value
 
 
-def _losses(mix: Mix, found: Sequence[Slowdown]) -> Iterable[str]:
-    slow = {one.tenant: one for one in found if one.metric == THROUGHPUT}
-    known = [slow[name] for name in mix.names if name in slow and slow[name].estimate.center]
-    shown = {one.tenant: stats.verdict(one.estimate, Better.LOWER) for one in known}
-    known.sort(key=lambda one: -(one.estimate.center or 0.0))
-    for place, one in enumerate(known):
-        verdict = shown[one.tenant]
-        times = f"{units.ratio(one.estimate.center)} times{_interval(one.estimate)}"
+def _losses(mix: Mix, slowdowns: Sequence[Slowdown]) -> Iterable[str]:
+    known = [
+        slowdown
+        for name in mix.names
+        for slowdown in slowdowns
+        if slowdown.tenant == name and slowdown.metric == THROUGHPUT and slowdown.estimate.center
+    ]
+    known.sort(key=lambda slowdown: -(slowdown.estimate.center or 0.0))
+    for place, slowdown in enumerate(known):
+        verdict, estimate = _verdict(slowdown), slowdown.estimate
+        alone = f"alone, its throughput is {numbers.ratio(estimate.center)} times as high"
+        alone += _interval(estimate)
         if verdict is Verdict.WORSE:
             most = " most" if place == 0 and len(known) > 1 else ""
-            yield f"{one.tenant} loses{most}: its throughput alone is {times} as high."
+            yield f"{slowdown.tenant} loses{most}: {alone}."
         elif verdict is Verdict.BETTER:
-            yield f"{one.tenant} gains: its throughput alone is only {times} as high."
+            yield f"{slowdown.tenant} gains: {alone}."
         elif verdict is Verdict.TOO_FEW:
-            yield f"{one.tenant}: its throughput alone is {times} as high, in too few blocks."
+            yield f"{slowdown.tenant}: {alone}; too few blocks for a verdict."
         else:
-            yield f"{one.tenant}: no loss of throughput shown ({times})."
-    yield from _tails(found)
+            yield f"{slowdown.tenant}: no loss of throughput shown ({alone})."
+    yield from _tails(slowdowns)
 
 
-def _tails(found: Sequence[Slowdown]) -> Iterable[str]:
-    """Name the latency that suffers most: a tenant of a fixed rate loses nothing else."""
+def _tails(slowdowns: Sequence[Slowdown]) -> Iterable[str]:
+    """Name the latency that grows most; a tenant with a fixed rate loses only there."""
     worse = [
-        one for one in found
-        if one.metric != THROUGHPUT and stats.verdict(one.estimate, Better.LOWER) is Verdict.WORSE
-    ]  # fmt: skip
+        slowdown
+        for slowdown in slowdowns
+        if slowdown.metric != THROUGHPUT and _verdict(slowdown) is Verdict.WORSE
+    ]
     if worse:
-        one = max(worse, key=lambda one: one.estimate.center or 0.0)
+        worst = max(worse, key=lambda slowdown: slowdown.estimate.center or 0.0)
         yield (
-            f"The latency that suffers most is the {one.column} of {one.tenant}: "
-            f"{units.ratio(one.estimate.center)} times{_interval(one.estimate)} what it is alone."
+            f"The {worst.column} latency of {worst.tenant} grows most: to "
+            f"{numbers.ratio(worst.estimate.center)} times its value alone"
+            f"{_interval(worst.estimate)}."
         )
 
 
 def _indexes(mix: Mix, indexes: Sequence[Index]) -> Iterable[str]:
-    for one in indexes:
-        if one.center is None:
+    for index in indexes:
+        if index.center is None:
             continue
-        value = f"{units.ratio(one.center)}{_interval(one)}"
-        if one.name == FAIRNESS:
-            least = units.ratio(1 / len(mix.tenants))
+        value = f"{numbers.ratio(index.center)}{_interval(index)}"
+        if index.name == FAIRNESS:
+            least = numbers.ratio(1 / len(mix.tenants))
             yield (
-                f"Fairness (Jain, weighted) is {value}: 1 means that all keep the share that their "
-                f"weight gives them, {least} that one has all."
+                f"Fairness (Jain, weighted) is {value}. At 1, every tenant keeps the share that "
+                f"its weight gives it; at {least}, one tenant has everything."
             )
-        elif one.name == SOLO_RUNS:
+        elif index.name == SOLO_RUNS:
             yield (
-                f"Together they do the work of {value} solo runs at once; taking turns would be 1."
+                f"Together the tenants do the work of {value} solo runs in the time of one; "
+                "taking turns gives 1."
             )
-        elif one.name == DEVICE:
+        elif index.name == DEVICE:
             yield f"The drive moves {value} times the bytes per second of the best tenant alone."
 
 
 def _blame(suspects: Sequence[Suspect]) -> Iterable[str]:
-    named = [one for one in suspects if one.named]
-    for suspect in sorted(named, key=lambda one: one.whole.p_value or 0.0):
-        worst = [one for one in suspect.findings if one.named] or [suspect.whole]
-        told = "; ".join(_coincidence(one) for one in worst)
-        yield f"Of others' latency peaks, {suspect.name} is named: {told}."
-    tested = any(one.whole.p_value is not None for one in suspects)
+    named = [suspect for suspect in suspects if suspect.named]
+    for suspect in sorted(named, key=lambda suspect: suspect.whole.p_value or 0.0):
+        findings = [one for one in suspect.findings if one.named] or [suspect.whole]
+        evidence = "; ".join(_coincidence(finding) for finding in findings)
+        yield f"{suspect.name} is named for latency peaks of others: {evidence}."
+    tested = any(suspect.whole.p_value is not None for suspect in suspects)
     if tested and not named:
-        yield "Nobody is named: no peaks are shown to come with others' events more than by chance."
+        yield (
+            "No tenant is named: latency peaks do not coincide with events of other tenants more "
+            "often than by chance."
+        )
     if suspects and not tested:
-        yield "Nobody could be named: there are too few latency peaks, or no events of others."
+        yield (
+            "No tenant could be named: there are too few latency peaks or no events of other "
+            "tenants."
+        )
 
 
-def _coincidence(one: Finding) -> str:
-    whose = f"{one.with_events} of {one.peaks} peaks" + (f" of {one.tenant}" if one.tenant else "")
-    p = "" if one.p_holm is None else f", p {one.p_holm:.2g}"
-    kind = _EVENTS.get(one.kind, one.kind)
-    return f"{whose} come with its {kind} ({one.expected:.1f} by chance{p})"
+def _coincidence(finding: Finding) -> str:
+    peaks = f"{finding.with_events} of {finding.peaks} peaks"
+    if finding.tenant:
+        peaks += f" of {finding.tenant}"
+    p = "" if finding.p_holm is None else f", p {finding.p_holm:.2g}"
+    kind = _EVENTS.get(finding.kind, finding.kind)
+    return f"{peaks} coincide with its {kind} ({finding.expected:.1f} expected by chance{p})"
 
 
-def _interval(one: Estimate | Index) -> str:
-    return "" if one.low is None else f" ({units.ratio(one.low)} .. {units.ratio(one.high)})"
+def _verdict(slowdown: Slowdown) -> Verdict:
+    return stats.verdict(slowdown.estimate, Better.LOWER)
+
+
+def _interval(value: Estimate | Index) -> str:
+    if value.low is None:
+        return ""
+    return f" ({numbers.ratio(value.low)} .. {numbers.ratio(value.high)})"
+
+
+def lines(runs: Sequence[RunRecord], *, emulated: bool) -> list[str]:
+    """Return the sentences of each mix, then one line per measured slowdown."""
+    text = []
+    for mix in mixes(runs):
+        slowdowns, indexes = fairness.slowdowns(mix), fairness.indexes(mix)
+        suspects = attribution.attribute(aligned.observe(mix))
+        text += [f"{mix.label}:"] if mix.label else []
+        text += summary(mix, slowdowns, indexes, suspects, emulated=emulated)
+        text += [_line(one, emulated=emulated) for one in slowdowns if one.estimate.center]
+    return text
+
+
+def _line(slowdown: Slowdown, *, emulated: bool) -> str:
+    estimate = slowdown.estimate
+    interval = ""
+    if estimate.low is not None:
+        interval = f" ({numbers.ratio(estimate.low)} .. {numbers.ratio(estimate.high)})"
+    return (
+        f"slowdown of {slowdown.tenant}, {slowdown.column}: {numbers.ratio(estimate.center)}"
+        f"{interval}, n {estimate.n}, {word(slowdown, emulated=emulated)}"
+    )

@@ -1,8 +1,8 @@
-"""Ansible's own output, with two changes: waiting shows how far a campaign is, tables stay tables.
+"""Ansible's default output with two changes: campaign progress while waiting, and plain tables.
 
 The wait task of the run role polls ``progress.json``; the default callback would print "FAILED -
-RETRYING" for every poll. This one prints the runner's line for people, when it has changed.
-A message of several lines, which the default prints as a JSON list, is printed as it is.
+RETRYING" for each poll. This one prints the runner's progress line when it changes. A message of
+several lines, which the default prints as a JSON list, is printed line by line.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ type: stdout
 short_description: default output plus campaign progress and plain tables
 description:
   - Prints the line of zonelab's progress file while a play waits for a campaign.
-  - Prints the lines of a message (a list of text) as they are.
+  - Prints a message that is a list of text line by line.
 extends_documentation_fragment:
   - default_callback
   - result_format_callback
@@ -25,7 +25,7 @@ extends_documentation_fragment:
 
 
 class CallbackModule(Default):
-    """The default callback, with campaign progress and lines of text for people."""
+    """The default callback with campaign progress and plain text."""
 
     CALLBACK_VERSION = 2.0
     CALLBACK_TYPE = "stdout"
@@ -48,7 +48,7 @@ class CallbackModule(Default):
             self._display.display(f"  {host}: {line}")
 
     def _dump_results(self, result, *args, **kwargs) -> str:  # noqa: ANN001, ANN002, ANN003 - theirs
-        """Return what is shown of a result: the lines of a message, or the default's JSON."""
+        """Return the lines of a message, or the default's JSON for other results."""
         lines = result.get("msg")
         if isinstance(lines, list) and all(isinstance(line, str) for line in lines):
             return "\n".join(["", *lines])

@@ -1,4 +1,4 @@
-"""``zonelab age``: bring a device to a stated condition before a campaign."""
+"""``zonelab age``: precondition a device before a campaign."""
 
 from __future__ import annotations
 
@@ -7,66 +7,74 @@ import json
 import sys
 from pathlib import Path
 
-from harness.cli.output import add_format, print_table
+from harness.cli.output import add_erase, add_format, add_state_dir, print_table
 from harness.drive.precondition import Condition, Preconditioning, last
 from harness.errors import ExitCode, UsageError
-from harness.observe import zones
+from harness.machine import lock
+from harness.machine.guard import Guard
+from harness.machine.host import Host
+from harness.machine.journal import Journal
+from harness.machine.paths import Paths
+from harness.observe import zone_reports
 from harness.quantities import format_size
-from harness.run import lock
-from harness.run.bench import Paths
-from harness.run.guard import Guard
-from harness.run.host import Host
-from harness.run.journal import Journal
 from harness.store.codec import encode
+from harness.store.spec import Device
 
+SUMMARY = "precondition a device: purge it, write all of it, purge it again"
+GROUP = "playbooks"
+SHIPPED = True
 HELP = """\
-Precondition a device: purge it, write all of it a number of times with data that no drive
-compresses, purge it again. ALL DATA ON IT IS LOST. The guard is asked as for a run.
+Precondition a device: purge it, write its whole capacity a number of times with incompressible
+data, purge it again. ALL DATA ON IT IS LOST. The guard checks the device as it does for a run.
 
-  zonelab age nvme2n2                     purge only: every zone reset
-  zonelab age nvme2n2 --passes 2          write the capacity twice, the second time zones shuffled
-  zonelab age nvme2n3 --passes 1 --keep   fill what is left of a drive, and leave it full
-  zonelab age nvme2n2 --show              what was done last
+examples:
+  zonelab age nvme2n2                     purge only: reset every zone
+  zonelab age nvme2n2 --passes 2          write the capacity twice, with zones shuffled in pass 2
+  zonelab age nvme2n3 --passes 1 --keep   fill the rest of a drive and leave it full
+  zonelab age nvme2n2 --show              show the last preconditioning
 
-The drive's health is asked before, its temperature every 32 GiB. What was done is kept in the state
-folder and goes into the manifest of every later run. A kill leaves zones that are not empty: the
-next call needs --erase IDENTITY.
+The drive's health is checked before the first write, its temperature every 32 GiB. The state folder
+keeps a record, which becomes part of the manifest of each later run. A killed command leaves zones
+that are not empty: repeat it with --erase IDENTITY.
 
-exit: 0 done, 2 unhealthy or hot drive, 3 the guard refused"""
+exit: 0 done, 2 the drive is unhealthy or too hot, 3 the guard refused"""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare options."""
     parser.add_argument("device", help="nvme2n2, /dev/nvme2n2 or /dev/disk/by-id/…")
-    parser.add_argument("--passes", type=int, default=0, metavar="N", help="default: 0")
-    parser.add_argument("--seed", type=int, default=1, metavar="N", help="default: 1")
-    parser.add_argument("--keep", action="store_true", help="leave what the last pass wrote")
-    parser.add_argument("--show", action="store_true", help="write nothing")
     parser.add_argument(
-        "--unless-done", action="store_true", help="nothing when the last one was the same"
+        "--passes", type=int, default=0, metavar="N", help="times to write (default: 0)"
     )
     parser.add_argument(
-        "--erase", action="append", default=[], metavar="ID", help="identity that may be wiped"
+        "--seed", type=int, default=1, metavar="N", help="of data and zone order (default: 1)"
+    )
+    parser.add_argument("--keep", action="store_true", help="do not purge after the last pass")
+    parser.add_argument(
+        "--show", action="store_true", help="show the last preconditioning, write nothing"
     )
     parser.add_argument(
-        "--state-dir", type=Path, default=Path("/var/lib/zonelab"), metavar="DIR",
-        help="journal, lock and record (default: %(default)s)",
-    )  # fmt: skip
+        "--unless-done", action="store_true", help="do nothing when the last one was the same"
+    )
+    add_erase(parser)
+    add_state_dir(parser, "journal, lock and record")
     add_format(parser)
 
 
 def execute(arguments: argparse.Namespace) -> int:
-    """Precondition, or show what was done."""
+    """Precondition the device, or show its last preconditioning."""
     if arguments.passes < 0:
-        raise UsageError(f"--passes {arguments.passes}", hint="0 or more")
+        raise UsageError(f"--passes {arguments.passes}", hint="--passes 0 or more")
     if arguments.keep and not arguments.passes:
-        raise UsageError("--keep without --passes keeps nothing", hint="--passes 1")
+        raise UsageError("--keep needs a pass that writes", hint="--keep --passes 1")
     host, paths = Host(), Paths(arguments.state_dir, Path("/run/zonelab"))
     device = host.device(arguments.device)
     if arguments.keep and not device.zoned:
         raise UsageError(f"{device.path} has no zones", hint="--keep is for zoned namespaces")
     done = last(paths.state, device)
-    if not arguments.show and not (arguments.unless_done and _stands(done, arguments, host)):
+    if not arguments.show and not (
+        arguments.unless_done and _still_holds(done, arguments, host, device)
+    ):
         with lock.exclusive(paths.lock, f"preconditioning of {device.path}"):
             guard = Guard(host, Journal(paths.journal), arguments.erase)
             size = format_size(arguments.passes * device.capacity)
@@ -86,12 +94,13 @@ def execute(arguments: argparse.Namespace) -> int:
     return ExitCode.OK
 
 
-def _stands(done: Condition | None, arguments: argparse.Namespace, host: Host) -> bool:
-    """Whether the device is as asked: what was kept may have been overwritten by a run since."""
+def _still_holds(
+    done: Condition | None, arguments: argparse.Namespace, host: Host, device: Device
+) -> bool:
+    """Whether the last preconditioning still holds; a later run can overwrite kept data."""
     asked = (arguments.passes, arguments.seed, arguments.keep)
     if done is None or (done.passes, done.seed, done.kept) != asked:
         return False
     if not arguments.keep:
         return True
-    device = host.device(arguments.device)
-    return zones.count(host.zones(device.path)).full == device.zones
+    return zone_reports.count(host.zones(device.path)).full == device.zones

@@ -1,4 +1,4 @@
-"""``zonelab bundle``: a campaign as one archive that others can check."""
+"""``zonelab bundle``: pack a campaign into one archive that others can check."""
 
 from __future__ import annotations
 
@@ -12,49 +12,57 @@ from pathlib import Path
 from harness import __version__
 from harness.errors import ExitCode, RunFailed, UsageError
 from harness.metrics import CATALOGUE
-from harness.plan.facts import host_digest
+from harness.plan.host_changes import host_digest
 from harness.plan.load import CONFIGS
 from harness.plan.yaml_files import read_yaml
-from harness.run import recompute
 from harness.store import bundle, checksums, identities, overview, packed, rundir
 from harness.store.campaign import CampaignPaths, find_campaign, load_campaign, load_plan
 from harness.store.codec import SCHEMA_VERSION
 from harness.store.files import dumps, read_json
+from harness.verify import recompute
 
+SUMMARY = "pack a campaign into one archive that verify accepts elsewhere"
+GROUP = "users"
+SHIPPED = False
 HELP = """\
-Pack a campaign into one archive: plan, hosts, runs with their raw files, the study's configuration,
-a fresh report, and checksums over all of it. Prints the archive's path. "zonelab verify ARCHIVE"
-checks it on any machine; the same campaign gives the same bytes.
+Pack a campaign into one archive: plan, hosts, runs with their raw files, the configuration of the
+study, a new report, and checksums of all files. Prints the path of the archive. "zonelab verify
+ARCHIVE" checks it on any machine. The same campaign always gives the same bytes.
 
-With --hash-identities host names, serial numbers, EUI-64, NGUID and UUID of drives, boot and
-machine ids are replaced by hashes in every file and file name, and checksums adjusted. A hash hides
-a name from readers; who guesses the name can confirm it.
+--hash-identities replaces host names, serial numbers, EUI-64, NGUID and UUID of drives, and boot
+and machine ids with hashes, in all files and file names, and updates the checksums. A hash hides a
+name from readers, but a guessed name can be confirmed.
 
 examples:
-  zonelab bundle results/example
-  zonelab bundle example --hash-identities --output /tmp/artefact.tar.xz
+  zonelab bundle results/first
+  zonelab bundle first --hash-identities --output /tmp/artefact.tar.xz
   zonelab verify /tmp/artefact.tar.xz
 
-exit: 0 ok, 2 the output exists, 4 a run's directory is damaged (then nothing is packed)"""
+exit: 0 ok, 2 the output exists, 4 a run directory is damaged (nothing is packed)"""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's arguments."""
     parser.add_argument("campaign", metavar="CAMPAIGN", help="folder, or name under ./results")
     parser.add_argument(
-        "--output", type=Path, metavar="FILE", help="where to write (./CAMPAIGN.tar.xz)"
+        "--output", type=Path, metavar="FILE", help="archive to write (default: ./CAMPAIGN.tar.xz)"
     )
     parser.add_argument(
-        "--hash-identities", action="store_true", help="hash host names and drives' identifiers"
+        "--hash-identities",
+        action="store_true",
+        help="replace host names and drive identifiers with hashes",
+    )
+    parser.add_argument(
+        "--no-report", action="store_true", help="leave the report out; readers can make it"
     )
 
 
 def execute(arguments: argparse.Namespace) -> int:
-    """Stage a copy, and pack it.
+    """Copy the campaign into a staging folder and pack it.
 
     Raises:
-        UsageError: the output exists, or the campaign holds something that is no plain file.
-        RunFailed: a run's checksums do not hold: new ones would hide that.
+        UsageError: the output exists, or the campaign contains something that is no plain file.
+        RunFailed: a run's checksums are wrong; new checksums would hide the damage.
     """
     paths = find_campaign(arguments.campaign)
     _require_whole(paths)
@@ -71,14 +79,16 @@ def execute(arguments: argparse.Namespace) -> int:
     with tempfile.TemporaryDirectory(prefix=".bundle-", dir=output.parent) as staging:
         folder = Path(staging) / name
         with rundir.full_disk_is_clear(output.parent):
-            stage(paths, folder, masks)
+            stage(paths, folder, masks, report=not arguments.no_report)
         bundle.pack(folder, output)
     print(output)
     return ExitCode.OK
 
 
-def stage(paths: CampaignPaths, folder: Path, masks: identities.Masks | None) -> None:
-    """Copy a campaign into a folder, masked, with its configuration, report and record."""
+def stage(
+    paths: CampaignPaths, folder: Path, masks: identities.Masks | None, *, report: bool = True
+) -> None:
+    """Copy a campaign, masked on request, and add its configuration, report and record."""
     for source in _sources(paths):
         name = source.relative_to(paths.root).as_posix()
         target = folder / (masks.name(name) if masks else name)
@@ -100,11 +110,14 @@ def stage(paths: CampaignPaths, folder: Path, masks: identities.Masks | None) ->
         target = folder / "configs" / source.relative_to(CONFIGS)
         target.parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(source, target)
-    _report(folder)
+    if report:
+        _report(folder)
     record = {
-        "schema_version": SCHEMA_VERSION, "campaign": plan.campaign,
-        "zonelab_version": __version__, "identities_hashed": masks is not None,
-    }  # fmt: skip
+        "schema_version": SCHEMA_VERSION,
+        "campaign": plan.campaign,
+        "zonelab_version": __version__,
+        "identities_hashed": masks is not None,
+    }
     (folder / bundle.RECORD).write_text(dumps(record), encoding="utf-8")
 
 
@@ -118,24 +131,24 @@ def _require_whole(paths: CampaignPaths) -> None:
 
 
 def _require_no_word(paths: CampaignPaths, masks: identities.Masks) -> None:
-    """Refuse to mask what is a word of the study, too: a host may be called like a level.
+    """Refuse to mask a name that is also a word of the study: a host can have the name of a level.
 
     Raises:
-        UsageError: a name of a host or drive is such a word.
+        UsageError: the name of a host or drive is such a word.
     """
     runs = [run for host in load_plan(paths.plan).hosts for run in host.runs]
     words = {word for run in runs for word in (run.level, run.cell, *run.factors)}
     words |= {word for run in runs for one in run.phases for word in (one.name, one.benchmark)}
     for word in sorted(words | CATALOGUE.keys()):
         if masks.name(word) != word:
-            raise _refused(f"a host or drive is called like {word!r}, a word of the study")
+            raise _refused(f"the name of a host or drive is also a word of the study: {word!r}")
 
 
 def _require_as_good(paths: CampaignPaths, copy: CampaignPaths) -> None:
-    """Refuse a masked copy in which verify finds more than in the campaign.
+    """Refuse a masked copy in which verify finds more problems than in the campaign.
 
     Raises:
-        UsageError: it does: a name of a host is a word of the records.
+        UsageError: masking has changed a word that the records need.
     """
     before, after = (
         len([*overview.problems(one), *recompute.problems(one)]) for one in (paths, copy)
@@ -145,11 +158,11 @@ def _require_as_good(paths: CampaignPaths, copy: CampaignPaths) -> None:
 
 
 def _refused(why: str) -> UsageError:
-    return UsageError(why, hint="bundle it without --hash-identities", code="mask")
+    return UsageError(why, hint="omit --hash-identities", code="mask")
 
 
 def _sources(paths: CampaignPaths) -> Iterator[Path]:
-    """Return every file of a campaign but its report, which is made anew, and unfinished runs."""
+    """Return the files of a campaign without its report and unfinished runs."""
     left_out = (paths.report, paths.root / checksums.NAME, paths.root / bundle.RECORD)
     for path in sorted(paths.root.rglob("*")):
         inside = path.relative_to(paths.root)
@@ -168,7 +181,7 @@ def _masked(source: Path, target: Path, masks: identities.Masks) -> None:
     record = ".json" in source.suffixes or ".jsonl" in source.suffixes
     try:
         plain = packed.unpack(source.suffix, content)
-    except packed.UNREADABLE:  # was cut short when it was stored: masked as far as it reads
+    except packed.UNREADABLE:  # truncated when it was stored: mask the packed bytes
         plain = None
     if plain is None:
         target.write_bytes(masks.bytes(content, record=record))
@@ -179,7 +192,7 @@ def _masked(source: Path, target: Path, masks: identities.Masks) -> None:
 
 
 def _new_digest(paths: CampaignPaths) -> None:
-    """Digests of hosts that are masked are those of the masked ones."""
+    """Update the digest of the hosts in the campaign record to the masked hosts."""
     plan, record = load_plan(paths.plan), load_campaign(paths.record)
     digest = host_digest([(host.host, host.inspection) for host in plan.hosts])
     text = read_json(paths.record) | {"host_digest": digest}
@@ -188,7 +201,7 @@ def _new_digest(paths: CampaignPaths) -> None:
 
 
 def _configs(study: str, rigs: tuple[str, ...]) -> Iterator[Path]:
-    """Return the files that the study was declared in, as far as this checkout has them."""
+    """Return the configuration files of the study that exist in this checkout."""
     files = [CONFIGS / "studies" / f"{study}.yml"]
     files += [CONFIGS / "rigs" / f"{rig}.yml" for rig in rigs]
     while files:
@@ -204,10 +217,10 @@ def _configs(study: str, rigs: tuple[str, ...]) -> Iterator[Path]:
 
 
 def _report(folder: Path) -> None:
-    from analysis.compare import compare  # noqa: PLC0415 - heavy libraries, only when used
-    from analysis.load import load  # noqa: PLC0415
-    from analysis.report import write_report  # noqa: PLC0415
-    from analysis.stats import NOISE_FLOOR  # noqa: PLC0415
+    from analysis.judge.compare import compare  # noqa: PLC0415 - heavy libraries, only when used
+    from analysis.judge.stats import NOISE_FLOOR  # noqa: PLC0415
+    from analysis.read.load import load  # noqa: PLC0415
+    from analysis.show.report import write_report  # noqa: PLC0415
 
     print("zonelab: writing the report", file=sys.stderr)
     write_report(compare(load(folder)), folder / "report", NOISE_FLOOR)

@@ -1,26 +1,25 @@
-"""The part of ``zonelab verify`` that needs the analysis: claims held against a campaign."""
+"""The part of ``zonelab verify`` that needs the analysis: it judges claims on a campaign."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
-from analysis import claims
-from analysis.claims import Outcome
-from analysis.load import load
+from analysis.judge import claims
+from analysis.judge.claims import Judged, Outcome
+from analysis.read.load import load
 from harness.cli.output import print_records
 from harness.errors import UsageError
 
-_COLUMNS = ("claim", "outcome", "metric", "level", "baseline", "expected", "found", "why", "source")
 OF_CAMPAIGN = "claims.toml"
 
 
 def print_outcomes(campaign: Path, file: Path | None, format_: str) -> bool:
-    """Print one record per claim; return whether none failed.
+    """Print one record per claim and return whether none failed.
 
-    Claims are those of ``file``, else of the campaign's ``claims.toml``, else of its study.
+    Claims come from ``file``, or else from the campaign's ``claims.toml``, or else from its study.
 
     Raises:
-        UsageError: there is no claim.
+        UsageError: there are no claims.
     """
     data = load(campaign)
     if file is None and (campaign / OF_CAMPAIGN).is_file():
@@ -31,14 +30,20 @@ def print_outcomes(campaign: Path, file: Path | None, format_: str) -> bool:
             f"the study {data.plan.study} claims nothing", hint="give a file: --claims claims.toml"
         )
     judged = claims.judge(data, wanted)
-    print_records(
-        [
-            dict(zip(_COLUMNS, (
-                one.claim.id, one.outcome.value, one.claim.metric, one.claim.level,
-                one.claim.baseline, one.claim.expected, one.found, one.why, one.claim.source,
-            ), strict=True))
-            for one in judged
-        ],
-        format_,
-    )  # fmt: skip
+    print_records([_record(one) for one in judged], format_)
     return not any(one.outcome is Outcome.FAIL for one in judged)
+
+
+def _record(judged: Judged) -> dict[str, str]:
+    claim = judged.claim
+    return {
+        "claim": claim.id,
+        "outcome": judged.outcome.value,
+        "metric": claim.metric,
+        "level": claim.level,
+        "baseline": claim.baseline,
+        "expected": claim.expected,
+        "found": judged.found,
+        "why": judged.why,
+        "source": claim.source,
+    }

@@ -1,4 +1,4 @@
-"""``zonelab collect``: take finished runs over from a host. Plumbing of the collect role."""
+"""``zonelab collect``: move finished runs from a host into a campaign; for roles/collect."""
 
 from __future__ import annotations
 
@@ -12,15 +12,19 @@ from pathlib import Path
 from harness.errors import ExitCode, RunFailed, UsageError
 from harness.store import checksums
 from harness.store.bundle import require_plain
-from harness.store.files import sync_dir
+from harness.store.files import sync
 from harness.store.rundir import completed, full_disk_is_clear, split_attempt
 
-HELP = """Take complete run directories out of a folder or tar archive, check their checksums, and
-move them into <host>/runs. A run that is there already stays as it is.
+SUMMARY = "move finished run directories from a host into a campaign"
+GROUP = "playbooks"
+SHIPPED = True
+HELP = """Read complete run directories from a folder or tar archive, check their checksums, and
+move them into <host>/runs. A run that exists there is left alone.
 
 Prints {"collected": […], "already": […]}.
 
-  zonelab collect --from runs.tar --into results/example/hosts/rig0"""
+examples:
+  zonelab collect --from runs.tar --into results/first/hosts/rig0"""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -30,11 +34,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def execute(arguments: argparse.Namespace) -> int:
-    """Collect, and say what was.
+    """Collect the runs and print their names.
 
     Raises:
         UsageError: there is no such source.
-        RunFailed: a run arrived damaged; whole ones are stored nevertheless.
+        RunFailed: a run arrived damaged; the others are stored.
     """
     if not arguments.source.exists():
         raise UsageError(f"{arguments.source} does not exist", hint="--from names runs/ or a .tar")
@@ -51,7 +55,7 @@ def execute(arguments: argparse.Namespace) -> int:
 
 
 def _unpack(source: Path, staging: Path) -> Path:
-    """Copy the runs beside their destination, so that the last step is a rename."""
+    """Copy the runs to the destination's file system, so that the last step is a rename."""
     folder = staging / "runs"
     if source.is_dir():
         for run in completed(source):
@@ -59,23 +63,23 @@ def _unpack(source: Path, staging: Path) -> Path:
         return folder
     folder.mkdir()
     try:
-        with tarfile.open(source, "r:") as archive:  # not compressed: the collect role makes none
+        with tarfile.open(source, "r:") as archive:  # roles/collect does not compress
             for member in archive:
                 require_plain(member)  # tarfile's own "data" filter is missing in Python 3.11.2
                 archive.extract(member, folder, set_attrs=False)
     except tarfile.TarError as error:
         raise UsageError(
-            f"{source} is no whole tar archive: {error}", hint="collect again", code="archive"
+            f"{source} is not a complete tar archive: {error}", hint="collect again", code="archive"
         ) from None
     return folder
 
 
 def _copy(source: Path, target: Path) -> None:
-    """Copy a folder; unlike shutil.copytree the first error is raised as it is."""
+    """Copy a folder; unlike shutil.copytree, raise the first error unchanged."""
     target.mkdir(parents=True)
     for path in source.iterdir():
         if path.is_symlink() or not (path.is_dir() or path.is_file()):
-            raise UsageError(f"{path} is no plain file or folder", hint="move it away")
+            raise UsageError(f"{path} is not a plain file or folder", hint="move it away")
         copy = _copy if path.is_dir() else shutil.copyfile
         copy(path, target / path.name)
 
@@ -83,15 +87,15 @@ def _copy(source: Path, target: Path) -> None:
 def _take(folder: Path, runs: Path) -> dict[str, list[str]]:
     record: dict[str, list[str]] = {"collected": [], "already": [], "damaged": []}
     for run in completed(folder):
-        split_attempt(run.name)  # nothing but runs belongs here
+        split_attempt(run.name)  # raises for a name that is not a run's
         if (runs / run.name).exists():
             record["already"].append(run.name)
             continue
-        found = checksums.problems(run)
-        if found:
-            record["damaged"].append(f"run {run.name} arrived damaged: {found[0]}")
+        problems = checksums.problems(run)
+        if problems:
+            record["damaged"].append(f"run {run.name} arrived damaged: {problems[0]}")
             continue
         run.rename(runs / run.name)
         record["collected"].append(run.name)
-    sync_dir(runs)
+    sync(runs)
     return record

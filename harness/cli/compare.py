@@ -11,15 +11,18 @@ from harness.errors import ExitCode, UsageError
 from harness.store.campaign import find_campaign
 
 if TYPE_CHECKING:
-    from analysis.compare import Comparison
+    from analysis.judge.compare import Comparison
 
+SUMMARY = "compare levels with the baseline: ratio, interval and verdict"
+GROUP = "users"
+SHIPPED = False
 HELP = """\
-Compare what was measured: ratio to a baseline, interval, n, verdict. Levels of a campaign by
-default; with --contrast any factor, cells, hosts; of two campaigns one against the other.
-Runs are paired with those that are the same in everything but what is contrasted.
+Compare measurements with a baseline: ratio, interval, n, verdict. By default compares the levels of
+a campaign; --contrast selects a factor, cells or hosts; two campaigns are compared with each other.
+Runs are paired with runs that differ only in the contrasted factor.
 
 examples:
-  zonelab compare results/example
+  zonelab compare results/first
   zonelab compare example --metric 'overwrite.*' --format md
   zonelab compare example --baseline f2fs --against zlfs
   zonelab compare schedulers --contrast scheduler --baseline none --where level=f2fs
@@ -29,14 +32,15 @@ examples:
   zonelab compare before after --contrast cell --baseline before/f2fs --against after/zlfs
   zonelab compare example --effect 5                   # how many repetitions would show 5 %?
 
-What was recorded of both sides is diffed first; whatever matters and differs (CPUs, memory, builds,
-sizes, direct I/O, the WAL's bytes that reached a device) leaves a row "not comparable", with why.
+The records of both sides are diffed first. A row is "not comparable" if a difference matters
+(CPUs, memory, builds, sizes, direct I/O, the WAL's bytes that reached a device); its notes give the
+reason.
 
---format csv has one line per metric, level and stratum; json the same as "rows", with the
-watermark, noise floors, drift, and how the runs of each cell ended.
+--format csv prints one line per metric, level and stratum. json has these as "rows", and also the
+watermark, noise floors, drift and the status of each cell's runs.
 
-exit: 0 ok, 1 a metric is worse by more than --threshold, 2 runs are of different builds of RocksDB,
-4 no run is ok; with --threshold also: nothing could be judged, or runs are missing on one side"""
+exit: 0 ok, 1 a metric is worse by more than --threshold, 2 RocksDB builds differ, 4 no run is ok;
+with --threshold also 4 if nothing could be judged or runs are missing on one side"""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -46,46 +50,62 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--baseline", metavar="VALUE", help="compare with this (study's choice)")
     parser.add_argument(
-        "--against", action="append", default=[], metavar="VALUE",
-        help="hold only this against the baseline; repeatable (default: all others)",
-    )  # fmt: skip
+        "--against",
+        action="append",
+        default=[],
+        metavar="VALUE",
+        help="compare only this with the baseline; repeatable (default: all others)",
+    )
     parser.add_argument(
-        "--metric", action="append", default=[], metavar="NAME",
+        "--metric",
+        action="append",
+        default=[],
+        metavar="NAME",
         help="metric or pattern such as 'overwrite.*'; repeatable (default: the study's metrics)",
-    )  # fmt: skip
+    )
     parser.add_argument(
-        "--contrast", metavar="FACTOR",
+        "--contrast",
+        metavar="FACTOR",
         help="level, cell, host, campaign or a factor (the study's choice; several: campaign)",
-    )  # fmt: skip
+    )
     parser.add_argument(
-        "--where", action="append", default=[], metavar="FACTOR=VALUE",
+        "--where",
+        action="append",
+        default=[],
+        metavar="FACTOR=VALUE",
         help="only runs with this value of a factor; repeatable",
-    )  # fmt: skip
+    )
     add_format(parser)
     parser.add_argument(
-        "--threshold", type=float, metavar="PCT",
+        "--threshold",
+        type=float,
+        metavar="PCT",
         help="exit 1 when a metric is worse by more than PCT percent (default: never)",
-    )  # fmt: skip
+    )
     parser.add_argument(
-        "--noise-floor", type=float, default=1.0, metavar="PCT",
+        "--noise-floor",
+        type=float,
+        default=1.0,
+        metavar="PCT",
         help="differences up to PCT percent get no verdict (default: %(default)s)",
-    )  # fmt: skip
+    )
     parser.add_argument(
-        "--effect", type=float, metavar="PCT",
-        help="say how many repetitions would show a difference of PCT percent",
-    )  # fmt: skip
+        "--effect",
+        type=float,
+        metavar="PCT",
+        help="print the repetitions that would show a difference of PCT percent",
+    )
 
 
 def execute(arguments: argparse.Namespace) -> int:
     """Print the comparison; return the exit code.
 
     Raises:
-        UsageError: an option is wrong, or runs are of different builds of RocksDB; all other rows
-            are printed nevertheless.
+        UsageError: an option is wrong, or RocksDB builds differ. All other rows are printed first.
     """
-    from analysis.compare import compare  # noqa: PLC0415 - heavy libraries, only when used
-    from analysis.load import load_pool  # noqa: PLC0415
-    from analysis.render import render  # noqa: PLC0415
+    from analysis.judge.compare import compare  # noqa: PLC0415 - heavy libraries, only when used
+    from analysis.read.load import load_pool  # noqa: PLC0415
+    from analysis.show.render import render  # noqa: PLC0415
 
     for name in ("threshold", "noise_floor", "effect"):
         value = getattr(arguments, name)
@@ -118,16 +138,16 @@ def execute(arguments: argparse.Namespace) -> int:
 
 
 def _gate(comparison: Comparison, threshold: float) -> ExitCode:
-    """Say what is worse by more than ``threshold`` percent; a gate that saw nothing stays shut."""
-    found = comparison.regressions(threshold / 100)
-    for row in found:
+    """Print regressions of more than ``threshold`` percent. It fails if nothing was judged."""
+    regressions = comparison.regressions(threshold / 100)
+    for row in regressions:
         stratum = f" ({row.stratum})" if row.stratum else ""
         print(
             f"zonelab: regression: {row.metric} of {row.level}{stratum} is worse than "
             f"{row.baseline} by more than {threshold:g} %",
             file=sys.stderr,
         )
-    if found:
+    if regressions:
         return ExitCode.REGRESSION
     for name in comparison.absent:
         print(f"zonelab: {name}: {comparison.skipped[name]}", file=sys.stderr)

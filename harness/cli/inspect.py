@@ -1,4 +1,4 @@
-"""``zonelab inspect``: a device, its limits, the guard's verdict, and the levels it can run."""
+"""``zonelab inspect``: show a device, its limits, the guard's verdict and the levels it can run."""
 
 from __future__ import annotations
 
@@ -7,22 +7,27 @@ import csv
 import json
 import platform
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
-from harness.cli.output import add_format, print_records, print_table
+from harness.cli.output import add_erase, add_format, add_state_dir, print_records, print_table
 from harness.errors import ExitCode, GuardRefused
 from harness.levels import LEVELS
-from harness.run.bench import Paths
-from harness.run.guard import Guard
-from harness.run.host import Host, facts_of
+from harness.machine.guard import Guard
+from harness.machine.host import Host, facts_of
+from harness.machine.journal import Journal
+from harness.machine.paths import Paths
 from harness.run.inspection import inspect
-from harness.run.journal import Journal
 from harness.store.codec import encode
-from harness.store.spec import Inspection
+from harness.store.spec import Device, Inspection, Reason
 
-HELP = """Show what a zoned device is, whether the guard would let zonelab use it, and which
-integration levels can run on it and why not. Reads only; nothing is written.
+SUMMARY = "show a device, the guard's verdict, and the levels that can run on it"
+GROUP = "users"
+SHIPPED = True
+HELP = """Show a zoned device, whether the guard would allow zonelab to use it, and which
+integration levels can run on it, with the reason for each that cannot. Nothing is written.
 
+examples:
   zonelab inspect nvme0n2
   zonelab inspect nvme0n2 nvme0n3    for studies that vary the device
   zonelab inspect /dev/nvme2n2 --conventional sdb1 --format json
@@ -35,16 +40,19 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "device",
         nargs="+",
-        help="nvme2n2, /dev/nvme2n2 or /dev/disk/by-id/…; further ones behind it",
+        help="nvme2n2, /dev/nvme2n2 or /dev/disk/by-id/…; repeatable",
     )
-    parser.add_argument("--conventional", metavar="DEV", help="conventional companion")
-    parser.add_argument("--erase", action="append", default=[], metavar="ID", help="may be wiped")
     parser.add_argument(
-        "--state-dir", type=Path, default=Path("/var/lib/zonelab"), metavar="DIR",
-        help="journal, lock and runs (default: %(default)s)",
-    )  # fmt: skip
-    parser.add_argument("--host-name", default=platform.node(), help="name in the inventory")
-    parser.add_argument("--require-allowed", action="store_true", help="exit 3 when refused")
+        "--conventional", metavar="DEV", help="conventional device for levels that need one"
+    )
+    add_erase(parser)
+    add_state_dir(parser, "journal, lock and runs")
+    parser.add_argument(
+        "--host-name", default=platform.node(), help="name of this host in the inventory"
+    )
+    parser.add_argument(
+        "--require-allowed", action="store_true", help="exit 3 when the guard refuses"
+    )
     add_format(parser)
 
 
@@ -52,7 +60,7 @@ def execute(arguments: argparse.Namespace) -> int:
     """Print the inspection."""
     host = Host()
     journal = Journal(Paths(arguments.state_dir, Path("/run/zonelab")).journal)
-    found = inspect(
+    inspection = inspect(
         host,
         Guard(host, journal, arguments.erase),
         LEVELS,
@@ -62,35 +70,32 @@ def execute(arguments: argparse.Namespace) -> int:
         host_name=arguments.host_name,
     )
     if arguments.format == "json":
-        print(json.dumps(encode(found), indent=1))
+        print(json.dumps(encode(inspection), indent=1))
     elif arguments.format == "csv":
-        rows = [[fact, value] for fact, value in facts_of(found.device).items()]
-        rows += [[f"level {p.level}", p.reason.code if p.reason else "ok"] for p in found.levels]
+        rows = [[fact, value] for fact, value in facts_of(inspection.device).items()]
+        rows += [
+            [f"level {p.level}", p.reason.code if p.reason else "ok"] for p in inspection.levels
+        ]
         csv.writer(sys.stdout, lineterminator="\n").writerows([["fact", "value"], *rows])
     else:
-        _show(found, arguments.format)
-    if arguments.require_allowed and found.refusals:
-        first = found.refusals[0]
-        raise GuardRefused(first.message, hint=first.hint, code=first.code)
+        _show(inspection, arguments.format)
+    if arguments.require_allowed and inspection.refusals:
+        reason = inspection.refusals[0]
+        raise GuardRefused(reason.message, hint=reason.hint, code=reason.code)
     return ExitCode.OK
 
 
-def _show(found: Inspection, format_: str) -> None:
-    print_table(
-        ("device", ""), [(fact, str(value)) for fact, value in facts_of(found.device).items()]
-    )
+def _show(inspection: Inspection, format_: str) -> None:
+    _show_facts("device", inspection.device)
     print()
-    if found.conventional is not None:
-        print(f"conventional device: {found.conventional.path} ({found.conventional.size} B)")
-    elif found.conventional_reason is not None:
-        print(f"conventional device: none - {found.conventional_reason.message}")
-        print(f"  {found.conventional_reason.hint}")
-    if found.refusals:
-        for reason in found.refusals:
-            print(f"guard: REFUSED ({reason.code}) - {reason.message}")
-            if reason.hint:
-                print(f"  {reason.hint}")
-    else:
+    companion, reason = inspection.conventional, inspection.conventional_reason
+    if companion is not None:
+        print(f"conventional device: {companion.path} ({companion.size} B)")
+    elif reason is not None:
+        print(f"conventional device: none - {reason.message}")
+        print(f"  {reason.hint}")
+    _show_refusals(inspection.refusals)
+    if not inspection.refusals:
         print("guard: allowed; a run destroys everything on it")
     print()
     rows = [
@@ -101,12 +106,21 @@ def _show(found: Inspection, format_: str) -> None:
             "reason": level.reason.message if level.reason else "",
             "what would help": level.reason.hint if level.reason else "",
         }
-        for level in found.levels
+        for level in inspection.levels
     ]
     print_records(rows, format_)
-    for other in found.others:
+    for other in inspection.others:
         print()
-        facts = [(fact, str(value)) for fact, value in facts_of(other.device).items()]
-        print_table(("further device", ""), facts)
-        for reason in other.refusals:
-            print(f"guard: REFUSED ({reason.code}) - {reason.message}")
+        _show_facts("further device", other.device)
+        _show_refusals(other.refusals)
+
+
+def _show_facts(title: str, device: Device) -> None:
+    print_table((title, ""), [(fact, str(value)) for fact, value in facts_of(device).items()])
+
+
+def _show_refusals(refusals: Sequence[Reason]) -> None:
+    for reason in refusals:
+        print(f"guard: REFUSED ({reason.code}) - {reason.message}")
+        if reason.hint:
+            print(f"  {reason.hint}")

@@ -1,4 +1,4 @@
-"""``zonelab layout``: plan the namespaces of a drive from its own data, and create them."""
+"""``zonelab layout``: plan the namespaces of a drive and create them."""
 
 from __future__ import annotations
 
@@ -7,70 +7,76 @@ import json
 import sys
 from pathlib import Path
 
-from harness.cli.output import add_format, print_records
-from harness.drive import apply, facts, layout
+from harness.cli.output import add_erase, add_format, add_state_dir, print_records
+from harness.drive import apply, layout, survey
 from harness.drive.apply import Execution, Progress
-from harness.drive.facts import Drive
 from harness.drive.layout import REST, Layout, Wanted
+from harness.drive.survey import Drive
 from harness.errors import ConfigError, ExitCode, GuardRefused
+from harness.machine import lock
+from harness.machine.guard import Guard
+from harness.machine.host import Host
+from harness.machine.journal import Journal
+from harness.machine.paths import Paths
 from harness.quantities import format_size, parse_size
-from harness.run import lock
-from harness.run.bench import Paths
-from harness.run.guard import Guard
-from harness.run.host import Host
-from harness.run.journal import Journal
 from harness.store.codec import encode
 from harness.store.spec import Bytes
 
+SUMMARY = "plan the namespaces of a drive from its own data, and create them"
+GROUP = "playbooks"
+SHIPPED = True
 HELP = """\
-Plan the namespaces of an NVMe drive: a conventional slice, the experiment's zoned namespace, a cold
-remainder. Sizes are of what can be written (zone capacity). Without --apply it only reads.
+Plan the namespaces of an NVMe drive: a conventional slice, the experiment's zoned namespace, and a
+cold remainder. Sizes count writable bytes (zone capacity). Without --apply nothing is written.
 
+examples:
   zonelab layout nvme2 --conventional 4GiB --experiment 128GiB --cold rest
   zonelab layout nvme2 --experiment rest --block-size 512 --format json
   zonelab layout nvme2 --experiment rest --apply --recreate SERIAL
 
---apply DELETES EVERY NAMESPACE OF THE DRIVE unless they are as wanted already. It refuses as long
-as one is in use, or holds what zonelab did not write (--erase names such a one).
+--apply DELETES ALL NAMESPACES OF THE DRIVE unless the layout is already the wanted one. It refuses
+while a namespace is in use or holds data that zonelab did not write (allow one with --erase).
 --format json prints {drive, layout, commands, unfinished}.
 
 exit: 0 done or nothing to do, 2 does not fit, 3 refused, 4 the drive's firmware refused a step
-(repeat the command to go on)"""
+(repeat the command to continue)"""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare options."""
     parser.add_argument("device", help="nvme2, /dev/nvme2, or one of its namespaces")
-    parser.add_argument("--conventional", type=_size, metavar="SIZE", help="default: none")
+    parser.add_argument("--conventional", type=_size, metavar="SIZE", help="(default: none)")
     parser.add_argument(
-        "--experiment", type=_size_or_rest, default=REST, metavar="SIZE", help="default: rest"
+        "--experiment", type=_size_or_rest, default=REST, metavar="SIZE", help="(default: rest)"
     )
     parser.add_argument(
-        "--cold", type=_size_or_rest, metavar="SIZE", help="a further zoned one; default: none"
+        "--cold", type=_size_or_rest, metavar="SIZE", help="second zoned namespace (default: none)"
     )
-    parser.add_argument("--block-size", type=int, default=4096, metavar="B", help="default: 4096")
+    parser.add_argument("--block-size", type=int, default=4096, metavar="B", help="(default: 4096)")
     parser.add_argument(
-        "--zone-capacity", type=_size, metavar="SIZE",
-        help="of this drive; needed where no zoned namespace tells it",
-    )  # fmt: skip
-    parser.add_argument(
-        "--cold-active", type=int, default=layout.COLD_ACTIVE, metavar="N",
-        help="active zones of the cold one, where the drive divides them (default: %(default)s)",
-    )  # fmt: skip
-    parser.add_argument("--apply", action="store_true", help="carry it out")
-    parser.add_argument("--recreate", metavar="SERIAL", help="the drive that may be laid out anew")
-    parser.add_argument(
-        "--erase", action="append", default=[], metavar="ID", help="identity that may be wiped"
+        "--zone-capacity",
+        type=_size,
+        metavar="SIZE",
+        help="of this drive; needed when the drive has no zoned namespace",
     )
     parser.add_argument(
-        "--state-dir", type=Path, default=Path("/var/lib/zonelab"), metavar="DIR",
-        help="journal, lock and progress (default: %(default)s)",
-    )  # fmt: skip
+        "--cold-active",
+        type=int,
+        default=layout.COLD_ACTIVE,
+        metavar="N",
+        help="active zones of the cold namespace, if the drive divides them (default: %(default)s)",
+    )
+    parser.add_argument("--apply", action="store_true", help="delete and create namespaces")
+    parser.add_argument(
+        "--recreate", metavar="SERIAL", help="the drive whose namespaces may be deleted"
+    )
+    add_erase(parser)
+    add_state_dir(parser, "journal, lock and progress")
     add_format(parser)
 
 
 def execute(arguments: argparse.Namespace) -> int:
-    """Show the layout, or carry it out."""
+    """Show the layout, or create it."""
     host, paths = Host(), Paths(arguments.state_dir, Path("/run/zonelab"))
     wanted = Wanted(
         conventional=arguments.conventional,
@@ -80,12 +86,12 @@ def execute(arguments: argparse.Namespace) -> int:
         zone_capacity=arguments.zone_capacity,
         cold_active=arguments.cold_active,
     )
-    device = facts.controller_of(host, arguments.device)
+    device = survey.controller_of(host, arguments.device)
     guard = Guard(host, Journal(paths.journal), arguments.erase)
     if arguments.apply:
         with lock.exclusive(paths.lock, f"namespaces of {device}"):
             return _apply(arguments, host, guard, device, wanted)
-    drive = facts.read(host, device)
+    drive = survey.read(host, device)
     progress = _progress(arguments.state_dir, drive, wanted)
     _show(drive, progress.layout, arguments.format, unfinished=any(s.begun for s in progress.steps))
     return ExitCode.OK
@@ -94,23 +100,26 @@ def execute(arguments: argparse.Namespace) -> int:
 def _apply(
     arguments: argparse.Namespace, host: Host, guard: Guard, device: str, wanted: Wanted
 ) -> int:
-    drive = facts.read(host, device)
+    drive = survey.read(host, device)
     progress = _progress(arguments.state_dir, drive, wanted)
     if progress.steps:
         serial = drive.controller.serial
         if arguments.recreate != serial:
             raise GuardRefused(
                 f"the namespaces of {device} ({drive.controller.model}, {serial}) would be deleted"
-                " and made anew",
+                " and created anew",
                 hint=f"-e recreate_namespaces={serial} if nothing on that drive is needed",
                 code="recreate-not-named",
             )
         if not any(step.begun for step in progress.steps):
             apply.require_unused(host, guard, drive, progress.layout)
         execution = Execution(
-            host, guard, device, arguments.state_dir,
+            host,
+            guard,
+            device,
+            arguments.state_dir,
             lambda line: print(line, file=sys.stderr, flush=True),
-        )  # fmt: skip
+        )
         drive = execution.run(progress)
     done = Layout(drive.controller.serial, (), (), progress.layout.notes)
     _show(drive, done, arguments.format, unfinished=False)
@@ -119,7 +128,7 @@ def _apply(
 
 
 def _progress(state: Path, drive: Drive, wanted: Wanted) -> Progress:
-    """Return what an interrupted call left to be done, else a new plan."""
+    """Return the rest of an interrupted change, or a new plan."""
     left = apply.unfinished(state, drive.controller.serial)
     if left is None:
         planned = layout.plan(drive, wanted)
@@ -127,8 +136,8 @@ def _progress(state: Path, drive: Drive, wanted: Wanted) -> Progress:
     if left.wanted != wanted:
         record = apply.progress_file(state, drive.controller.serial)
         raise ConfigError(
-            "an earlier change of this drive's namespaces is not finished, and wanted others",
-            hint=f"repeat that one, or remove {record} to plan from what is there now",
+            "an earlier change of this drive's namespaces, to another layout, is not finished",
+            hint=f"repeat that command, or remove {record} to plan from the current namespaces",
             code="layout-unfinished",
         )
     return left
@@ -175,7 +184,7 @@ def _show(drive: Drive, planned: Layout, format_: str, *, unfinished: bool) -> N
     for note in planned.notes:
         print(f"note: {note}", file=sys.stderr)
     if unfinished:
-        print("an interrupted change is gone on with", file=sys.stderr)
+        print("continuing an interrupted change", file=sys.stderr)
 
 
 def _size(text: str) -> Bytes:

@@ -1,4 +1,4 @@
-"""Entry point of ``zonelab``: finds the sub-command, maps expected errors to a line and a code."""
+"""Entry point of ``zonelab``: run one sub-command, map its errors to a line and an exit code."""
 
 from __future__ import annotations
 
@@ -14,26 +14,17 @@ from types import ModuleType
 from typing import Any, NoReturn
 
 from harness import __version__
+from harness.cli import commands
 from harness.errors import ExitCode, HostError, UsageError, ZonelabError
 
-# In the order in which a user meets them. The zipapp carries those that need no library.
-COMMANDS = {
-    "inspect": "what a device is, what the guard says of it, and which levels it can run",
-    "layout": "plan the namespaces of a drive from its own data, and create them",
-    "age": "precondition a device: purge it, write all of it a number of times",
-    "plan": "validate a study, expand it into runs, predict bytes and time",
-    "run": "execute a plan on this machine (as root, on the system under test)",
-    "status": "how far a campaign is, with time left",
-    "collect": "take finished run directories over from a host (used by the playbooks)",
-    "replay": "what other settings would have done with what zlfs recorded",
-    "compare": "verdict table: each level against the baseline, with intervals",
-    "report": "write the campaign's page, figures and tables",
-    "verify": "check a campaign: checksums, schemas, completeness",
-    "bundle": "pack a campaign into one archive that verify accepts elsewhere",
-    "rules": "what makes a run invalid, and what is warned of",
-    "rocksdb": "fetch and identify a RocksDB to be built (used by the playbooks)",
-    "rig": "build, boot and stop the emulated machine",
-}
+DESCRIPTION = "How should RocksDB sit on a zoned (ZNS) SSD? Answered with evidence."
+EXAMPLES = """examples:
+  zonelab inspect nvme0n2
+  zonelab plan --list
+  zonelab compare results/first --format md
+  zonelab rig up default
+
+zonelab COMMAND --help describes a command and its options."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -43,27 +34,27 @@ def main(argv: Sequence[str] | None = None) -> int:
     args = list(sys.argv[1:] if argv is None else argv)
     try:
         code = _dispatch(args)
-        sys.stdout.flush()  # here a full disk or a reader that left can still be answered
+        sys.stdout.flush()  # a full disk or a closed pipe is still reported here
         return code
     except ZonelabError as error:
-        return _complain(error)
+        return complain(error)
     except KeyboardInterrupt:
         print("zonelab: interrupted", file=sys.stderr)
         return ExitCode.INTERRUPTED
     except BrokenPipeError:
-        # The reader went away (`| head`): whatever is still buffered goes nowhere, silently.
+        # The reader closed the pipe (`| head`): discard what is still buffered.
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
         return ExitCode.OK
     except OSError as error:
-        return _complain(_host_error(error))
+        return complain(_host_error(error))
     except Exception as error:
         if "ZONELAB_TRACEBACK" in os.environ:
             raise
-        return _complain(_internal_error(error))
+        return complain(_internal_error(error))
 
 
 class _Parser(argparse.ArgumentParser):
-    """Says what is wrong as every other error is said; abbreviations of options are none."""
+    """Reports errors as ``main`` does and accepts no abbreviated options."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         kwargs["allow_abbrev"] = False
@@ -74,51 +65,65 @@ class _Parser(argparse.ArgumentParser):
 
 
 def _dispatch(args: list[str]) -> int:
-    name = next((arg for arg in args if not arg.startswith("-")), None)
-    if name is not None and name not in COMMANDS:
-        raise UsageError(
-            f"there is no command {name!r}", hint=f"commands: {', '.join(COMMANDS)}", code="command"
-        )
-    parser = _Parser(
-        prog="zonelab",
-        description="How should RocksDB sit on a zoned (ZNS) SSD? Answered with evidence.",
-        epilog="examples:\n  zonelab inspect nvme0n2\n  zonelab plan --list\n"
-        "  zonelab compare results/example --format md\n  zonelab rig up default",
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    split = next((i for i, arg in enumerate(args) if not arg.startswith("-")), len(args))
+    if split:
+        _general_parser().parse_args(args[:split])
+    if split == len(args):
+        raise UsageError("no command given", hint="zonelab --help", code="arguments")
+    command = args[split]
+    module = _load(command)
+    parser = _parser(f"zonelab {command}", module.HELP)
+    module.add_arguments(parser)
+    return int(module.execute(parser.parse_args(args[split + 1 :])))
+
+
+def _parser(prog: str, description: str, **more: Any) -> _Parser:
+    formatter = argparse.RawDescriptionHelpFormatter
+    return _Parser(prog=prog, description=description, formatter_class=formatter, **more)
+
+
+def _general_parser() -> argparse.ArgumentParser:
+    """Return the parser of what comes before a command; its help lists the commands."""
+    usage = "zonelab [-h] [--version] COMMAND ..."
+    parser = _parser("zonelab", DESCRIPTION, usage=usage, epilog=_overview())
     parser.add_argument("--version", action="version", version=f"zonelab {__version__}")
-    commands = parser.add_subparsers(dest="command", metavar="COMMAND", required=True)
-    module = None
-    for command, summary in COMMANDS.items():
-        if command != name:
-            commands.add_parser(command, help=summary)
-            continue
-        module = _load(command)
-        sub = commands.add_parser(
-            command,
-            help=summary,
-            description=module.HELP,
-            formatter_class=argparse.RawDescriptionHelpFormatter,
-        )
-        module.add_arguments(sub)
-    arguments = parser.parse_args(args)
-    if module is None:  # argparse has already answered --help, --version and a missing command
-        raise UsageError("no command given", hint="zonelab --help")
-    return int(module.execute(arguments))
+    return parser
 
 
-def _load(command: str) -> ModuleType:
+def _overview() -> str:
+    """Return the commands by group, with their summaries, and examples."""
+    text = ""
+    for group, title in commands.GROUPS.items():
+        text += f"{title}:\n"
+        for command in commands.discover().values():
+            if command.group == group:
+                text += f"  {command.name:<10} {command.summary}\n"
+        text += "\n"
+    return text + EXAMPLES
+
+
+def _load(name: str) -> ModuleType:
+    """Import a command's module, and no other.
+
+    Raises:
+        UsageError: there is no such command.
+        HostError: the command needs a library that is not installed.
+    """
+    if commands.find(name) is None:
+        known = ", ".join(commands.discover())
+        raise UsageError(f"there is no command {name!r}", hint=f"commands: {known}", code="command")
     try:
-        return importlib.import_module(f"harness.cli.{command}")
+        return importlib.import_module(f"harness.cli.{name}")
     except ModuleNotFoundError as error:
         raise HostError(
-            f"zonelab {command} needs {error.name}, which is not here",
+            f"zonelab {name} needs {error.name}, which is not installed",
             hint="run it from a checkout: make setup, then .venv/bin/zonelab",
             code="module-missing",
         ) from error
 
 
-def _complain(error: ZonelabError) -> int:
+def complain(error: ZonelabError) -> int:
+    """Print an error and its hint on stderr; return its exit code."""
     print(f"zonelab: {error.message}", file=sys.stderr)
     if error.hint:
         print(f"hint: {error.hint}", file=sys.stderr)
@@ -126,7 +131,7 @@ def _complain(error: ZonelabError) -> int:
 
 
 def _host_error(error: OSError) -> ZonelabError:
-    """Name what the operating system refused; a full disk gets its own hint."""
+    """Name the file and the reason; a full disk gets its own hint."""
     where = f" ({error.filename})" if error.filename else ""
     if error.errno == errno.ENOSPC:
         return HostError(
@@ -142,7 +147,7 @@ def _host_error(error: OSError) -> ZonelabError:
 
 
 def _internal_error(error: Exception) -> ZonelabError:
-    """A fault of zonelab itself; its exit code must not be that of a regression (1)."""
+    """Report a bug of zonelab; the exit code must differ from a regression's (1)."""
     text = " ".join(str(error).split())
     return ZonelabError(
         f"internal error: {type(error).__name__}: {text}",
@@ -152,7 +157,7 @@ def _internal_error(error: Exception) -> ZonelabError:
 
 
 def _prepare_streams() -> None:
-    """Make stdout and stderr usable when closed, or unable to show a character."""
+    """Accept closed streams, and characters that the terminal cannot show."""
     for name in ("stdout", "stderr"):
         stream = getattr(sys, name)
         if stream is None:  # `>&-`
@@ -162,7 +167,7 @@ def _prepare_streams() -> None:
 
 
 def _terminate(_signal: int, _frame: object) -> None:
-    """SIGTERM ends a command the way ^C does, so that every ``finally`` runs."""
+    """Handle SIGTERM like ^C, so that every ``finally`` block runs."""
     raise KeyboardInterrupt
 
 

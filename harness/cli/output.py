@@ -1,9 +1,8 @@
-"""Rows for people and for programs: ``--format table|json|csv|md``."""
+"""Options that commands share, and output as ``--format table|json|csv|md``."""
 
 from __future__ import annotations
 
 import argparse
-import csv
 import json
 import os
 import sys
@@ -13,6 +12,7 @@ from typing import Any
 
 from harness.errors import UsageError
 from harness.store.result import Status
+from harness.tables import aligned, csv_text, markdown
 
 FORMATS = ("table", "json", "csv", "md")
 
@@ -22,8 +22,30 @@ def add_format(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--format", choices=FORMATS, default="table", help="default: table")
 
 
+def add_erase(parser: argparse.ArgumentParser) -> None:
+    """Declare ``--erase``."""
+    parser.add_argument(
+        "--erase",
+        action="append",
+        default=[],
+        metavar="ID",
+        help="identity of a device that may be wiped",
+    )
+
+
+def add_state_dir(parser: argparse.ArgumentParser, content: str) -> None:
+    """Declare ``--state-dir``."""
+    parser.add_argument(
+        "--state-dir",
+        type=Path,
+        default=Path("/var/lib/zonelab"),
+        metavar="DIR",
+        help=f"{content} (default: %(default)s)",
+    )
+
+
 def add_retry(parser: argparse.ArgumentParser, what: str) -> None:
-    """Declare ``--retry``, a list of statuses; the value is a frozenset of them."""
+    """Declare ``--retry``; its value is a frozenset of statuses."""
     known = [status.value for status in Status if status is not Status.OK]
 
     def statuses(text: str) -> frozenset[str]:
@@ -36,17 +58,20 @@ def add_retry(parser: argparse.ArgumentParser, what: str) -> None:
         return named
 
     parser.add_argument(
-        "--retry", type=statuses, default=frozenset(), metavar="A,B",
+        "--retry",
+        type=statuses,
+        default=frozenset(),
+        metavar="A,B",
         help=f"{what}: {','.join(known)}",
-    )  # fmt: skip
+    )
 
 
 def print_records(
     records: Sequence[Mapping[str, Any]], format_: str, columns: Sequence[str] = ()
 ) -> None:
-    """Print records that share their keys; null is an empty cell.
+    """Print records with the same keys; null is an empty cell.
 
-    ``columns`` are the header where there may be no record.
+    ``columns`` is the header when there is no record.
     """
     if format_ == "json":
         print(json.dumps(list(records), indent=1))
@@ -54,21 +79,17 @@ def print_records(
     columns = list(records[0]) if records else columns
     rows = [[_cell(record[column]) for column in columns] for record in records]
     if format_ == "csv":
-        csv.writer(sys.stdout, lineterminator="\n").writerows([columns, *rows])
+        sys.stdout.write(csv_text(columns, rows))
     elif format_ == "md":
-        for row in [columns, ["---"] * len(columns), *rows]:
-            print("| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |")
+        print(markdown(columns, rows))
     else:
         print_table(columns, rows)
 
 
 def print_table(columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
     """Print left-aligned columns, two spaces between them."""
-    widths = [max(len(row[i]) for row in [columns, *rows]) for i in range(len(columns))]
-    for row in [columns, *rows]:
-        print(
-            "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
-        )
+    for line in aligned(columns, rows):
+        print(line)
 
 
 def _cell(value: Any) -> str:
@@ -80,7 +101,7 @@ def _cell(value: Any) -> str:
 
 
 def portable(argv: Sequence[str], folder: Path) -> list[str]:
-    """Return a command line as it would be typed in ``folder``: a campaign travels."""
+    """Return a command line with paths relative to ``folder``: a campaign can be moved."""
     command = [Path(argv[0]).name]
     for argument in argv[1:]:
         parts = [

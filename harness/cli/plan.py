@@ -14,11 +14,14 @@ from harness.store.spec import Bytes, Inspection, Plan
 
 if TYPE_CHECKING:
     from harness.plan.endurance import Wear
-    from harness.plan.models import Study
+    from harness.plan.study_models import Study
 
+SUMMARY = "validate a study, expand it into runs, predict bytes and time"
+GROUP = "users"
+SHIPPED = False
 HELP = """\
 Expand a study into runs for one or more inspected hosts, predict bytes and time, and write
-results/<campaign>/{plan.json,campaign.json,hosts/<host>/host.json}. Touches no device.
+results/<campaign>/{plan.json,campaign.json,hosts/<host>/host.json}. No device is touched.
 
 examples:
   zonelab plan --list
@@ -28,54 +31,72 @@ examples:
   zonelab plan finish-thresholds --for-rig
   zonelab plan levels-all --rig xfs --inspection rig-xfs=xfs.json --campaign all
 
---format json prints plan.json, --format csv one line per run; with --list one per study.
+--format json prints plan.json, --format csv one line per run. With --list: one record per study.
 
-exit: 0 planned (or planned before, unchanged), 2 the study is wrong or cannot fit"""
+exit: 0 planned (or already planned and unchanged), 2 the study is wrong or does not fit"""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's arguments."""
     parser.add_argument("study", nargs="?", metavar="STUDY", help="a name from --list")
     parser.add_argument(
-        "--inspection", action="append", default=[], metavar="HOST=FILE",
-        help="what `zonelab inspect DEVICE --format json` printed on HOST; repeatable",
-    )  # fmt: skip
+        "--inspection",
+        action="append",
+        default=[],
+        metavar="HOST=FILE",
+        help="output of `zonelab inspect DEVICE --format json` on HOST; repeatable",
+    )
     parser.add_argument(
-        "--rig", default="", metavar="NAME",
-        help="the host is this rig of the study: plan its levels, beside those of other rigs",
-    )  # fmt: skip
+        "--rig",
+        default="",
+        metavar="NAME",
+        help="the host is this rig of the study: add its levels to the campaign",
+    )
     parser.add_argument(
-        "--different-hosts", action="store_true",
-        help="declare that the hosts differ: blocks are compared within each, never across",
-    )  # fmt: skip
+        "--different-hosts",
+        action="store_true",
+        help="allow hosts that differ; runs are compared only within a host",
+    )
     parser.add_argument(
-        "--rated-endurance", metavar="SIZE",
-        help="bytes that the drives are rated for, as 3500TB (default: what they say themselves)",
-    )  # fmt: skip
+        "--rated-endurance",
+        metavar="SIZE",
+        help="rated endurance of the drives, for example 3500TB (default: the drive's estimate)",
+    )
     parser.add_argument(
-        "--endurance-limit", default="1%", metavar="SHARE",
-        help="share of that which a campaign may take without being refused (default: 1%%)",
-    )  # fmt: skip
+        "--endurance-limit",
+        default="1%",
+        metavar="SHARE",
+        help="refuse a campaign that uses more than this share of the endurance (default: 1%%)",
+    )
     parser.add_argument("--campaign", metavar="NAME", help="default: <study>-<date>")
     parser.add_argument(
         "--results", type=Path, default=Path("results"), metavar="DIR", help="default: results"
     )
     parser.add_argument("--levels", metavar="A,B", help="only these levels of the study")
-    parser.add_argument("--repetitions", type=int, metavar="N", help="instead of the study's")
     parser.add_argument(
-        "--set", action="append", default=[], dest="settings", metavar="FIELD=VALUE",
-        help="replace a field of the study, or of its workload (workload.value_size=4KiB)",
-    )  # fmt: skip
+        "--repetitions", type=int, metavar="N", help="number of repetitions (default: the study's)"
+    )
+    parser.add_argument(
+        "--set",
+        action="append",
+        default=[],
+        dest="settings",
+        metavar="FIELD=VALUE",
+        help="replace a field of the study or of its workload (workload.value_size=4KiB)",
+    )
     add_format(parser)
     parser.add_argument("--check", action="store_true", help="write nothing")
     parser.add_argument("--list", action="store_true", help="list the studies and their questions")
-    parser.add_argument("--rigs", action="store_true", help="list the rigs that the study names")
+    parser.add_argument("--rigs", action="store_true", help="list the rigs of the study")
     parser.add_argument(
-        "--for-rig", action="store_true",
-        help="say which study `make study` runs here: without KVM it may be a smaller one",
-    )  # fmt: skip
+        "--for-rig",
+        action="store_true",
+        help="print the study that `make study` runs here: without KVM it can be a smaller one",
+    )
     parser.add_argument("--schemas", action="store_true", help="rewrite configs/schema/*.json")
-    parser.add_argument("--configs", type=Path, metavar="DIR", help="another configs folder")
+    parser.add_argument(
+        "--configs", type=Path, metavar="DIR", help="folder to use instead of configs/"
+    )
 
 
 def execute(arguments: argparse.Namespace) -> int:
@@ -104,7 +125,7 @@ def _list(configs: Path, inspections: Sequence[str], format_: str) -> int:
     rows = []
     names = load.names("studies", configs)
     if not names:
-        raise UsageError(f"{configs} has no studies", hint="--configs names a folder like configs/")
+        raise UsageError(f"{configs} has no studies", hint="--configs needs a folder like configs/")
     for name in names:
         study, workload = load.load_study(name, configs)
         hosts = given or [("rig", with_zones_of(zone_sizes(study)))]
@@ -116,7 +137,7 @@ def _list(configs: Path, inspections: Sequence[str], format_: str) -> int:
     where = ", ".join(name for name, _ in given) or "rig"
     print_records(rows, format_)
     print(
-        f"runs and predicted time on {where}, all levels as if they could run there",
+        f"runs and predicted time on {where}, as if all levels could run there",
         file=sys.stderr,
     )
     return ExitCode.OK
@@ -124,7 +145,8 @@ def _list(configs: Path, inspections: Sequence[str], format_: str) -> int:
 
 def _plan(arguments: argparse.Namespace, configs: Path) -> int:
     from harness.plan import load, show  # noqa: PLC0415
-    from harness.plan.expand import cells_of, expand, part_of  # noqa: PLC0415
+    from harness.plan.cells import cells_of  # noqa: PLC0415
+    from harness.plan.expand import expand, part_of  # noqa: PLC0415
     from harness.plan.save import campaign_name, check_campaign, join, save  # noqa: PLC0415
     from harness.store.files import dumps  # noqa: PLC0415
 
@@ -135,29 +157,29 @@ def _plan(arguments: argparse.Namespace, configs: Path) -> int:
     if arguments.levels is not None:
         study = load.narrow(study, [level.strip() for level in arguments.levels.split(",")])
     if arguments.for_rig or arguments.rigs:
-        lines = [_for_rig(study)] if arguments.for_rig else study.rigs
+        lines = [for_rig(study)] if arguments.for_rig else study.rigs
         print("".join(f"{line}\n" for line in lines), end="")
         return ExitCode.OK
     if not arguments.inspection:
         raise UsageError(
-            "no device to plan for: --inspection HOST=FILE.json is missing",
+            "--inspection HOST=FILE.json is missing: there is no device to plan for",
             hint="zonelab inspect DEVICE --format json > FILE.json",
             code="inspection",
         )
     hosts = [load.load_inspection(text) for text in arguments.inspection]
     if len({name for name, _ in hosts}) != len(hosts):
-        raise UsageError("two inspections are of the same host", code="inspection")
+        raise UsageError("two inspections name the same host", code="inspection")
     if arguments.rig and len(hosts) > 1:
         raise UsageError(
-            "--rig is one host, and there are several inspections",
-            hint="plan one rig after the other, into one --campaign",
+            "--rig needs exactly one inspection",
+            hint="plan one rig after the other into the same --campaign",
             code="inspection",
         )
     campaign = campaign_name(arguments.campaign, study.name)
     _require_alike(hosts, arguments, campaign)
     part = expand(study, workload, hosts, campaign, arguments.rig)
     plan = join(part, arguments.results)
-    found = _wear(arguments, part)
+    wear = _wear(arguments, part)
     check_campaign(plan, hosts, arguments.results)
     if arguments.format == "json":
         sys.stdout.write(dumps(plan))
@@ -167,10 +189,10 @@ def _plan(arguments: argparse.Namespace, configs: Path) -> int:
         own = part_of(study, arguments.rig) if arguments.rig else study
         cells = [(name, cells_of(own, workload, i, campaign)) for name, i in hosts]
         sys.stdout.write(show.render(part, cells, markdown=arguments.format == "md"))
-        sys.stdout.write("".join(one.line for one in found))
+        sys.stdout.write("".join(drive.line for drive in wear))
     if arguments.check:
         return ExitCode.OK
-    _require_endurance(arguments, found, campaign)
+    _require_endurance(arguments, wear, campaign)
     fresh = save(plan, hosts, arguments.results, portable(sys.argv, Path.cwd()))
     folder = arguments.results / campaign
     print(f"{folder}: {'planned' if fresh else 'unchanged'}", file=sys.stderr)
@@ -180,7 +202,7 @@ def _plan(arguments: argparse.Namespace, configs: Path) -> int:
 def _require_alike(
     hosts: Sequence[tuple[str, Inspection]], arguments: argparse.Namespace, campaign: str
 ) -> None:
-    """Refuse hosts that differ undeclared; a campaign that is there has been through this."""
+    """Refuse hosts that differ, unless this is declared or the campaign is already planned."""
     from harness.plan.hosts import require_alike  # noqa: PLC0415
     from harness.store.campaign import CampaignPaths  # noqa: PLC0415
 
@@ -188,22 +210,22 @@ def _require_alike(
         require_alike(hosts)
 
 
-def _for_rig(study: Study) -> str:
-    """Return the study that fits this machine's rigs, and say so when it is another one."""
-    from harness.rig.host import accelerator  # noqa: PLC0415
+def for_rig(study: Study) -> str:
+    """Return the study to run on rigs of this machine; print a note if it is not the named one."""
+    from harness.rig.prerequisites import accelerator  # noqa: PLC0415
 
     if study.without_kvm is None or accelerator(Path("/proc/cpuinfo").read_text()) == "kvm":
         return study.name
     print(
-        f"this machine has no usable KVM: {study.without_kvm} runs in place of {study.name}, "
-        f"which is for KVM and for drives",
+        f"this machine has no usable KVM: {study.without_kvm} runs instead of {study.name}, "
+        f"which needs KVM or a drive",
         file=sys.stderr,
     )
     return study.without_kvm
 
 
 def _wear(arguments: argparse.Namespace, plan: Plan) -> list[Wear]:
-    """Return what the campaign costs the drives."""
+    """Return the wear of each drive by the campaign."""
     from harness.plan.endurance import wear  # noqa: PLC0415
     from harness.quantities import parse_size  # noqa: PLC0415
 
@@ -211,14 +233,14 @@ def _wear(arguments: argparse.Namespace, plan: Plan) -> list[Wear]:
     return wear(plan, Bytes(parse_size(rated)) if rated else None)
 
 
-def _require_endurance(arguments: argparse.Namespace, found: Sequence[Wear], campaign: str) -> None:
-    """Refuse what costs too much; a campaign that is there has been through this."""
+def _require_endurance(arguments: argparse.Namespace, wear: Sequence[Wear], campaign: str) -> None:
+    """Refuse too much wear, unless the campaign is already planned."""
     from harness.plan.endurance import require_allowed  # noqa: PLC0415
     from harness.quantities import parse_share  # noqa: PLC0415
     from harness.store.campaign import CampaignPaths  # noqa: PLC0415
 
     if not CampaignPaths(arguments.results / campaign).plan.exists():
-        require_allowed(found, parse_share(arguments.endurance_limit))
+        require_allowed(wear, parse_share(arguments.endurance_limit))
 
 
 def _settings(arguments: argparse.Namespace) -> dict[str, Any]:
@@ -230,8 +252,9 @@ def _settings(arguments: argparse.Namespace) -> dict[str, Any]:
         if not (field and equals):
             raise UsageError(
                 f"--set {text!r} is not FIELD=VALUE",
-                hint="for example --set seed=7 or --set workload.value_size=4KiB", code="setting",
-            )  # fmt: skip
+                hint="for example --set seed=7 or --set workload.value_size=4KiB",
+                code="setting",
+            )
         settings[field] = parse_yaml(value, f"the value of --set {field}")
     if arguments.repetitions is not None:
         settings["repetitions"] = arguments.repetitions

@@ -1,51 +1,62 @@
-"""``zonelab replay``: what other settings would have done with what was recorded."""
+"""``zonelab replay``: play recorded zone allocations again with other settings."""
 
 from __future__ import annotations
 
 import argparse
 import os
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 from harness.cli.output import add_format, portable, print_records
 from harness.errors import ConfigError, ExitCode, UsageError
 from harness.levels.zlfs import Zlfs
-from harness.plan.units import parse_size
-from harness.replay import campaign, grid, sources
-from harness.replay.campaign import Done
+from harness.plan.fields import parse_size
+from harness.replay import campaign_writer, grid, sources
+from harness.replay.campaign_writer import Outcome
 from harness.run import replayed as counts
 from harness.store.campaign import RESULTS
 from harness.store.spec import Scalar
 
+SUMMARY = "replay the allocations that zlfs recorded, with other settings"
+GROUP = "users"
+SHIPPED = False
 HELP = """\
-Play the allocations that level zlfs recorded at other thresholds, zone sizes and policies, by its
-own allocator and without a device. Deterministic; bytes and counts only, no times. At the recorded
-setting the result equals the recorded ledger (or the command fails); any other is counterfactual:
-what was written, deleted and synced is taken as it was (docs/replay.md).
+Play the allocations that level zlfs recorded again, with other finish thresholds, zone sizes and
+policies. The allocator of zlfs decides; no device is needed. The result is deterministic and holds
+bytes and counts, no times.
 
-Name a run's directory, several repetitions of one cell, or a trace that zlfs wrote (trace=PATH in
-its URI). Every list of values is an axis of the grid; zones are as many as fit into the recorded
-capacity. A setting that cannot hold the data is infeasible, which is a result.
+With the recorded settings the result must equal the recorded ledger, otherwise the command fails.
+Every other setting is counterfactual: the writes, deletes and syncs stay as they were recorded
+(docs/replay.md).
+
+TRACE is a run directory, or a trace file that zlfs wrote (trace=PATH in its URI). Several traces
+are repetitions of one cell. A list of values is an axis of the grid. The number of zones follows
+from the recorded capacity. A setting that cannot hold the data is infeasible; this is a result.
 
 examples:
-  zonelab replay results/thresholds/hosts/rig/runs/zlfs--r01 --finish_occupancy_pct 0,50,100
-  zonelab replay trace --finish_occupancy_pct 0,10,20,30,40,50,60,70,80,90,100 \\
-    --zone_capacity 128MiB,64MiB,32MiB --jobs 2 --campaign thresholds-replayed
-  zonelab replay trace --gc on,off --max_active 8,14 --format csv
-  zonelab report thresholds-replayed        # its figures
+  zonelab replay results/thresholds/hosts/rig/runs/zlfs--r01 --finish-occupancy-pct 0,50,100
+  zonelab replay trace --finish-occupancy-pct 0,10,20,30,40,50,60,70,80,90,100 \\
+    --zone-capacity 128MiB,64MiB,32MiB --jobs 2 --campaign thresholds-replayed
+  zonelab replay trace --gc on,off --max-active 8,14 --format csv
+  zonelab report thresholds-replayed        # figures of the campaign above
 
-exit: 0 ok (infeasible settings included), 2 the trace or an option is no good, 4 the allocator
-decides otherwise than when the trace was recorded"""
+exit: 0 ok (infeasible settings included), 2 a trace or an option is wrong, 4 the allocator decides
+differently from the recording"""
 
 _MIB = 2**20
 _GEOMETRY = {
-    "zone_capacity": "bytes of a zone, such as 64MiB",
+    "zone_capacity": "bytes of a zone, for example 64MiB",
     "zones": "number of zones",
-    "max_active": "limit of active zones, of the drive or of zlfs alone, 0: none",
+    "max_active": "limit of active zones, of the drive or of zlfs alone; 0: no limit",
 }
-_POLICIES = tuple(name for name in Zlfs.options if name not in _GEOMETRY)
+_OPTIONS = {
+    **_GEOMETRY,
+    **{name: "option of zlfs (docs/zlfs.md)" for name in Zlfs.options if name not in _GEOMETRY},
+}
+# Options whose values are words; the values of all others are whole numbers.
+_WORDS = frozenset({"gc", "gc_victim", "lifetimes", "on_active_limit"})
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -53,91 +64,94 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "source", nargs="+", type=Path, metavar="TRACE", help="run directory or trace file"
     )
-    for name, what in _GEOMETRY.items():
-        parser.add_argument(f"--{name}", metavar="A,B", help=what)
-    for name in _POLICIES:
-        parser.add_argument(f"--{name}", metavar="A,B", help="as of zlfs (docs/zlfs.md)")
+    for name, what in _OPTIONS.items():
+        parser.add_argument(_option(name), metavar="A,B", help=what)
     parser.add_argument(
-        "--jobs", type=int, default=os.cpu_count() or 1, metavar="N",
-        help="settings played at once (default: all processors)",
-    )  # fmt: skip
-    parser.add_argument(
-        "--campaign", metavar="NAME", help="keep the results below ./results, labelled replayed"
+        "--jobs",
+        type=int,
+        default=os.cpu_count() or 1,
+        metavar="N",
+        help="number of settings to play at once (default: one per processor)",
     )
     parser.add_argument(
-        "--own-rules", action="store_true",
-        help="play the recorded setting by the rules of all others, too: what these are worth",
-    )  # fmt: skip
+        "--campaign", metavar="NAME", help="store the results in ./results/NAME, marked as replayed"
+    )
+    parser.add_argument(
+        "--own-rules",
+        action="store_true",
+        help="play the recorded setting by the rules of the other settings, to check those rules",
+    )
     add_format(parser)
 
 
 def execute(arguments: argparse.Namespace) -> int:
-    """Play, keep and print; 4 when the recorded setting does not give the recorded ledger."""
+    """Play the grid, store and print it; 4 when a recorded setting misses the recorded ledger."""
     if arguments.jobs < 1:
         raise UsageError(f"--jobs {arguments.jobs} is less than 1", hint="--jobs 2")
     if arguments.campaign is not None:
-        campaign.check_name(arguments.campaign, RESULTS)
+        campaign_writer.check_name(arguments.campaign, RESULTS)
     axes = _axes(arguments)
-    with sources.opened(arguments.source) as found:
-        todo = grid.jobs(found, axes)
+    with sources.opened(arguments.source) as traces:
+        jobs = grid.jobs(traces, axes)
         played = grid.play(
-            todo,
+            jobs,
             at_once=arguments.jobs,
             own_rules=arguments.own_rules,
-            tell=lambda done, seconds: _tell(done, len(todo), seconds),
+            on_progress=lambda done, seconds: _show_progress(done, len(jobs), seconds),
         )
-        done = [Done(job, one) for job, one in zip(todo, played, strict=True)]
+        outcomes = [Outcome(job, replayed) for job, replayed in zip(jobs, played, strict=True)]
         if arguments.campaign is not None:
             command = portable(sys.argv, Path.cwd())
-            folder = campaign.save(arguments.campaign, done, RESULTS, command)
-            print(f"kept in {folder}; see: zonelab report {folder}", file=sys.stderr)
-    print_records(_rows(done, arguments.format), arguments.format)
-    differences = [line for one in done for line in one.replayed.differences]
+            folder = campaign_writer.save(arguments.campaign, outcomes, RESULTS, command)
+            print(f"stored in {folder}; see: zonelab report {folder}", file=sys.stderr)
+    print_records(_rows(outcomes, arguments.format), arguments.format)
+    differences = [line for outcome in outcomes for line in outcome.replayed.differences]
     for line in differences:
         print(f"zonelab: differs from the recorded ledger: {line}", file=sys.stderr)
     return ExitCode.RUNS_FAILED if differences else ExitCode.OK
 
 
+def _option(name: str) -> str:
+    """Return the command line's spelling of an option of zlfs: with hyphens."""
+    return f"--{name.replace('_', '-')}"
+
+
 def _axes(arguments: argparse.Namespace) -> dict[str, list[Scalar]]:
-    """Return the values of each option that was given."""
+    """Return the values of each option that was given, by the option's upstream name."""
     axes: dict[str, list[Scalar]] = {}
-    for name in (*_GEOMETRY, *_POLICIES):
+    for name in _OPTIONS:
         text = getattr(arguments, name)
         if text is None:
             continue
         values = [_value(name, part) for part in text.split(",")]
         if len(set(values)) != len(values):
-            raise UsageError(f"--{name} {text}: a value is there twice", hint="name each once")
+            raise UsageError(f"{_option(name)} {text} repeats a value", hint="give each value once")
         axes[name] = values
     if {"finish_occupancy_pct", "finish_remaining_pct"} <= axes.keys():
         raise UsageError(
-            "--finish_occupancy_pct and --finish_remaining_pct are one thing",
-            hint="each is 100 less the other: name one",
+            "--finish-occupancy-pct and --finish-remaining-pct set the same threshold",
+            hint="give one of them; each is 100 minus the other",
         )
     return axes
 
 
 def _value(name: str, text: str) -> Scalar:
-    words = {"zone_capacity", "gc", "gc_victim", "lifetimes", "on_active_limit"}
     try:
         if name == "zone_capacity":
             return parse_size(text)
-        if name in words:
-            return _word(text)
+        if name in _WORDS and text:
+            return text
         return int(text)
     except (ConfigError, ValueError) as error:
-        hint = error.hint if isinstance(error, ConfigError) else "whole numbers, commas in between"
-        raise UsageError(f"--{name} {text!r} is no good", hint=hint) from None
+        hint = error.hint if isinstance(error, ConfigError) else ""
+        raise UsageError(
+            f"{_option(name)}: {text!r} is not a valid value",
+            hint=hint or "separate whole numbers with commas: 0,50,100",
+        ) from None
 
 
-def _word(text: str) -> str:
-    if not text:
-        raise ValueError
-    return text
-
-
-def _tell(done: int, total: int, seconds: float) -> None:
-    """Move the bar; not on a terminal, a line each tenth."""
+def _show_progress(done: int, total: int, seconds: float) -> None:
+    """Redraw the bar; if stderr is no terminal, print a line for each tenth of the settings."""
     line = grid.bar(done, total, seconds)
     if sys.stderr.isatty():
         end = "\n" if done == total else ""
@@ -146,44 +160,43 @@ def _tell(done: int, total: int, seconds: float) -> None:
         print(line, file=sys.stderr)
 
 
-def _rows(done: Sequence[Done], format_: str) -> list[dict[str, Any]]:
-    """Return what is printed: for people some columns in MiB, for programs all there is."""
-    found = [{key.removeprefix("run."): metric.value for key, metric in counts.metrics(
-        one.replayed).items()} for one in done]  # fmt: skip
+def _rows(outcomes: Sequence[Outcome], format_: str) -> list[dict[str, Any]]:
+    """Return the records to print: every metric for programs, the main ones for people."""
+    metrics = [
+        {
+            key.removeprefix("run."): metric.value
+            for key, metric in counts.metrics(outcome.replayed).items()
+        }
+        for outcome in outcomes
+    ]
+    pairs = list(zip(outcomes, metrics, strict=True))
     if format_ in ("json", "csv"):
-        names = dict.fromkeys(name for values in found for name in values)
+        columns = dict.fromkeys(name for values in metrics for name in values)
         return [
-            {"trace": one.job.source.name, **_setting(one), **names, **values, "why": _why(one)}
-            for one, values in zip(done, found, strict=True)
+            {"trace": outcome.job.source.name, **_setting(outcome), **columns, **values}
+            | {"why": grid.why_infeasible(outcome.replayed)}
+            for outcome, values in pairs
         ]
     return [
-        _setting(one)
-        | {"zone_capacity": f"{int(one.replayed.setting['zone_capacity']) / _MIB:g} MiB"}
-        | {title: _shown(values, name, form) for name, title, form in _COLUMNS}
-        | {"why": _why(one)}
-        for one, values in zip(done, found, strict=True)
+        _setting(outcome)
+        | {"zone_capacity": f"{int(outcome.replayed.setting['zone_capacity']) / _MIB:g} MiB"}
+        | {
+            title: None if (value := values.get(name)) is None else write(value)
+            for name, title, write in _COLUMNS
+        }
+        | {"why": grid.why_infeasible(outcome.replayed)}
+        for outcome, values in pairs
     ]
 
 
-def _setting(one: Done) -> dict[str, Any]:
+def _setting(outcome: Outcome) -> dict[str, Any]:
     shown = ("zone_capacity", "zones", "finish_occupancy_pct", "finish_remaining_pct")
-    names = dict.fromkeys((*shown, *one.job.changes))
+    names = dict.fromkeys((*shown, *outcome.job.changes))
     return {
-        "label": one.label,
-        **{name: one.replayed.setting[name] for name in names},
-        "status": "infeasible" if one.replayed.infeasible else "ok",
+        "label": outcome.label,
+        **{name: outcome.replayed.setting[name] for name in names},
+        "status": "infeasible" if outcome.replayed.infeasible else "ok",
     }
-
-
-def _why(one: Done) -> str:
-    return next(grid.sentence(one.replayed), "")
-
-
-def _shown(
-    values: Mapping[str, float | None], name: str, form: Callable[[float], str]
-) -> str | None:
-    value = values.get(name)
-    return None if value is None else form(value)
 
 
 def _mib(value: float) -> str:
@@ -194,8 +207,8 @@ def _plain(value: float) -> str:
     return f"{value:.4g}" if isinstance(value, float) else str(value)
 
 
-# Metric, title, how it is written.
-_COLUMNS = (
+# Metric, column title, and how a value is written.
+_COLUMNS: tuple[tuple[str, str, Callable[[float], str]], ...] = (
     ("pad_bytes", "pad MiB", _mib),
     ("zone_finishes", "finishes", _plain),
     ("zone_resets", "resets", _plain),

@@ -9,13 +9,16 @@ from pathlib import Path
 from harness.errors import ExitCode, UsageError
 from harness.store.campaign import find_campaign
 
+SUMMARY = "write a campaign's page, figures and tables"
+GROUP = "users"
+SHIPPED = False
 HELP = """\
 Write one self-contained HTML page for a campaign, with its figures (SVG) and tables (CSV).
-Prints the page's path. Writing it again gives the same bytes. With --format md (for a pull request)
-or tex (tables for a paper, with booktabs) it is printed instead, and nothing is written.
+Prints the page's path. The same campaign always gives the same bytes. --format md (for a pull
+request) and tex (tables for a paper, with booktabs) print the report and write no file.
 
 examples:
-  zonelab report results/example
+  zonelab report results/first
   zonelab report example --output /tmp/example-report
   zonelab report example --format md | gh pr comment --body-file -
   zonelab report example --format tex > paper/tables.tex"""
@@ -25,23 +28,24 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's arguments."""
     parser.add_argument("campaign", metavar="CAMPAIGN", help="folder, or name under ./results")
     parser.add_argument(
-        "--output", type=Path, metavar="FOLDER", help="where to write (CAMPAIGN/report)"
+        "--output", type=Path, metavar="FOLDER", help="folder of the page (CAMPAIGN/report)"
     )
     parser.add_argument("--format", choices=("html", "md", "tex"), default="html")
 
 
 def execute(arguments: argparse.Namespace) -> int:
-    """Write the report and print its path; exit 4 when no run is ok (the page says why)."""
-    from analysis import latex, pull_request  # noqa: PLC0415 - heavy libraries, only when used
-    from analysis.compare import compare  # noqa: PLC0415
-    from analysis.load import load  # noqa: PLC0415
-    from analysis.report import write_report  # noqa: PLC0415
-    from analysis.stats import NOISE_FLOOR  # noqa: PLC0415
+    """Write the report and print its path; exit 4 when no run is ok."""
+    from analysis.judge.compare import compare  # noqa: PLC0415
+    from analysis.judge.stats import NOISE_FLOOR  # noqa: PLC0415
+    from analysis.read.load import load  # noqa: PLC0415
+    from analysis.show import latex, pull_request  # noqa: PLC0415
+    from analysis.show.report import write_report  # noqa: PLC0415
 
     path = find_campaign(arguments.campaign).root
     if arguments.output and arguments.format != "html":
         raise UsageError(
-            f"--format {arguments.format} is printed, --output is for the page", hint="use > FILE"
+            f"--format {arguments.format} prints to stdout; --output applies to html only",
+            hint="redirect with > FILE",
         )
     output = arguments.output or path / "report"
     if output.exists() and not output.is_dir():

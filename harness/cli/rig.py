@@ -3,25 +3,28 @@
 from __future__ import annotations
 
 import argparse
-import contextlib
 import json
 import os
 import re
-import signal
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from pathlib import Path
 
 from harness.cli.output import add_format, print_records
 from harness.errors import ExitCode, UsageError
-from harness.rig import box, guest, life, model, state
+from harness.rig import box, control, guest, model, state
 from harness.rig.recipe import image_of, recipe
 from harness.rig.state import State
 from harness.rig.talk import Talk
 
-HELP = """An emulated machine with real zones: a stock Debian kernel in QEMU, NVMe ZNS namespaces.
+SUMMARY = "build, boot and stop the emulated machine"
+GROUP = "users"
+SHIPPED = False
+HELP = """Build, boot and stop an emulated machine: QEMU with a stock Debian kernel and NVMe ZNS
+namespaces.
 
-  zonelab rig up            boot the default rig (builds its image first) and say how to reach it
+examples:
+  zonelab rig up            boot the default rig (builds its image first) and show how to reach it
   zonelab rig exec default -- ansible-playbook site.yml    boot, run, always stop
 
 Rigs are files in configs/rigs; docs/rigs.md explains them."""
@@ -42,20 +45,27 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
             add_format(sub)
         return sub
 
-    command("list", "all rigs, and which are up", data=True)
-    command("build", "build a rig's image if it is not in the cache", data=True)
-    sub = command("box", "make a Vagrant box of its image (docs/rigs.md)", data=True)
+    command("list", "list all rigs and whether they are up", data=True)
+    command("build", "build a rig's image unless it is in the cache", data=True)
+    sub = command("box", "make a Vagrant box of a rig's image (docs/rigs.md)", data=True)
     sub.add_argument("--output", type=Path, help="default: build/boxes/NAME.box")
+    sub.add_argument(
+        "--remove", action="store_true", help="remove the box from Vagrant and libvirt"
+    )
     sub = command("up", "boot a rig and wait until it answers on ssh", data=True)
-    sub.add_argument("--lease", default="6h", help="it ends itself after this (90m, 6h, 2d)")
-    sub.add_argument("--timeout", type=float, default=life.BOOT_TIMEOUT, help="seconds to boot in")
-    command("status", "how to reach a rig", data=True)
-    command("counters", "what QEMU counted on each namespace", data=True)
-    command("reset", "press the reset button: the kernel starts anew, zones stay")
+    sub.add_argument(
+        "--lease", default="6h", help="the rig stops itself after this time (90m, 6h, 2d)"
+    )
+    sub.add_argument(
+        "--timeout", type=float, default=control.BOOT_TIMEOUT, help="seconds that booting may take"
+    )
+    command("status", "show how to reach a rig", data=True)
+    command("counters", "show QEMU's own counters of each namespace", data=True)
+    command("reset", "reset a rig: the kernel restarts, zones keep their state")
     command("down", "stop a rig")
     for name, summary in (
         ("ssh", "log in to a rig, or run a command in it"),
-        ("exec", "boot, run a command of this host with ANSIBLE_INVENTORY set, always stop"),
+        ("exec", "boot a rig, run a command on this host with ANSIBLE_INVENTORY set, stop the rig"),
     ):
         sub = commands.add_parser(name, help=summary, description=summary)
         sub.add_argument("rig", metavar="NAME", help="rig")
@@ -64,9 +74,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def execute(arguments: argparse.Namespace) -> int:
     """Run one sub-command."""
-    # a closed terminal ends us like ^C does, so that nothing stays behind
-    with contextlib.suppress(ValueError):  # not in the main thread: then it is not ours to set
-        signal.signal(signal.SIGHUP, _interrupt)
+    control.end_on_hangup()
     talk = Talk(quiet=arguments.quiet)
     return _ACTIONS[arguments.action](arguments, talk)
 
@@ -89,7 +97,7 @@ def _list(arguments: argparse.Namespace, _talk: Talk) -> int:
 
 
 def _build(arguments: argparse.Namespace, talk: Talk) -> int:
-    image, built = life.build(model.load(arguments.rig), talk)
+    image, built = control.build(model.load(arguments.rig), talk)
     row = {"rig": arguments.rig, "image": str(image.folder), "built": built}
     print_records([row], arguments.format)
     return ExitCode.OK
@@ -98,7 +106,11 @@ def _build(arguments: argparse.Namespace, talk: Talk) -> int:
 def _box(arguments: argparse.Namespace, talk: Talk) -> int:
     rig = model.load(arguments.rig)
     target = arguments.output or model.PROJECT / "build" / "boxes" / f"{rig.name}.box"
-    image, _ = life.build(rig, talk)
+    if arguments.remove:
+        box.remove(box.name(rig))
+        target.unlink(missing_ok=True)
+        return ExitCode.OK
+    image, _ = control.build(rig, talk)
     box.write(rig, image, target, talk)
     print_records([{"rig": rig.name, "name": box.name(rig), "box": str(target)}], arguments.format)
     return ExitCode.OK
@@ -107,7 +119,7 @@ def _box(arguments: argparse.Namespace, talk: Talk) -> int:
 def _up(arguments: argparse.Namespace, talk: Talk) -> int:
     rig = model.load(arguments.rig)
     lease = parse_duration(arguments.lease)
-    running, booted = life.up(rig, talk, lease=lease, timeout=arguments.timeout)
+    running, booted = control.up(rig, talk, lease=lease, timeout=arguments.timeout)
     if not booted:
         talk.say(f"rig {rig.name} is up already, since {running.started}")
     _show(running, arguments.format)
@@ -122,7 +134,7 @@ def _status(arguments: argparse.Namespace, _talk: Talk) -> int:
 
 def _counters(arguments: argparse.Namespace, _talk: Talk) -> int:
     model.load(arguments.rig)
-    stats = life.counters(arguments.rig)
+    stats = control.counters(arguments.rig)
     devices = state.require(arguments.rig).devices
     rows = [{"nsid": d.nsid, "eui64": d.eui64, **asdict(stats[d.eui64])} for d in devices]
     print_records(rows, arguments.format)
@@ -131,13 +143,13 @@ def _counters(arguments: argparse.Namespace, _talk: Talk) -> int:
 
 def _reset(arguments: argparse.Namespace, talk: Talk) -> int:
     model.load(arguments.rig)
-    life.reset(arguments.rig, talk)
+    control.reset(arguments.rig, talk)
     return ExitCode.OK
 
 
 def _down(arguments: argparse.Namespace, talk: Talk) -> int:
     model.load(arguments.rig)
-    was_up = life.down(arguments.rig, talk)
+    was_up = control.down(arguments.rig, talk)
     talk.say(f"rig {arguments.rig} {'stopped' if was_up else 'was down'}")
     return ExitCode.OK
 
@@ -146,14 +158,14 @@ def _ssh(arguments: argparse.Namespace, _talk: Talk) -> int:
     model.load(arguments.rig)
     state.require(arguments.rig)
     argv = guest.ssh_argv(arguments.rig, _words(arguments.words))
-    os.execvp(argv[0], argv)  # noqa: S606 - becomes ssh, terminal and all
+    os.execvp(argv[0], argv)  # noqa: S606 - ssh replaces this process
 
 
 def _exec(arguments: argparse.Namespace, talk: Talk) -> int:
     words = _words(arguments.words)
     if not words:
         raise UsageError("no command to run", hint=f"zonelab rig exec {arguments.rig} -- COMMAND")
-    return life.execute(model.load(arguments.rig), words, talk)
+    return control.execute(model.load(arguments.rig), words, talk)
 
 
 _ACTIONS: dict[str, Callable[[argparse.Namespace, Talk], int]] = {
@@ -178,16 +190,12 @@ def parse_duration(text: str) -> int:
     """
     match = re.fullmatch(r"([1-9]\d{0,8})([smhd]?)", text)
     if match is None:
-        raise UsageError(f"{text!r} is no duration", hint="for example --lease 90m, 6h or 2d")
+        raise UsageError(f"{text!r} is not a duration", hint="for example --lease 90m, 6h or 2d")
     return int(match[1]) * _UNITS[match[2] or "s"]
 
 
 def _words(words: Sequence[str]) -> list[str]:
     return list(words[1:] if words[:1] == ["--"] else words)
-
-
-def _interrupt(_signal: int, _frame: object) -> None:
-    raise KeyboardInterrupt
 
 
 def _show(running: State, form: str) -> None:

@@ -1,4 +1,4 @@
-"""``zonelab rocksdb``: fetch and identify what is built. Plumbing of the rocksdb role."""
+"""``zonelab rocksdb``: fetch and identify a RocksDB source tree; for roles/rocksdb."""
 
 from __future__ import annotations
 
@@ -14,14 +14,18 @@ from harness.store.files import dumps
 from harness.tools import apt_source, rocksdb_source
 from harness.tools.rocksdb_source import SourceFacts
 
+SUMMARY = "fetch and identify a RocksDB source tree that is to be built"
+GROUP = "playbooks"
+SHIPPED = True
 HELP = """Fetch RocksDB's source package, describe a source tree, and give its build an id.
 
-  zonelab rocksdb fetch FOLDER      the distribution's source, as installed, below FOLDER
+examples:
+  zonelab rocksdb fetch /usr/local/lib/zonelab/rocksdb/source
   zonelab rocksdb describe TREE --plugin zenfs=/src/zenfs --cxxflags=-O3 --option WITH_LZ4=ON
-  zonelab rocksdb identify --patches patches/rocksdb < what describe printed
+  zonelab rocksdb identify --patches patches/rocksdb < description.json
 
-All print JSON: fetch the path of the tree, and whether it had to be fetched; identify what becomes
-build.json."""
+Each step prints JSON: fetch {path, fetched}; describe the description that identify reads; identify
+the content of build.json."""
 
 _SOURCE = "rocksdb"
 
@@ -29,19 +33,19 @@ _SOURCE = "rocksdb"
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare sub-commands."""
     commands = parser.add_subparsers(dest="step", required=True, metavar="STEP")
-    fetch = commands.add_parser("fetch", help="the distribution's source package")
+    fetch = commands.add_parser("fetch", help="fetch the source of the installed package")
     fetch.add_argument("folder", type=Path)
-    describe = commands.add_parser("describe", help="what decides a build (on its host)")
+    describe = commands.add_parser("describe", help="describe a build (on the host that builds)")
     describe.add_argument("source", type=Path, metavar="TREE")
     describe.add_argument("--plugin", action="append", default=[], metavar="NAME=FOLDER")
     describe.add_argument("--cxxflags", default="", metavar="FLAGS")
     describe.add_argument("--option", action="append", default=[], metavar="NAME=VALUE")
-    identify = commands.add_parser("identify", help="the build's id (where the patches are)")
-    identify.add_argument("--patches", type=Path, metavar="FOLDER", help="has VERSION/*.patch")
+    identify = commands.add_parser("identify", help="print the build's id (where the patches are)")
+    identify.add_argument("--patches", type=Path, metavar="FOLDER", help="contains VERSION/*.patch")
 
 
 def execute(arguments: argparse.Namespace) -> int:
-    """Do one step."""
+    """Run one step."""
     if arguments.step == "fetch":
         print(json.dumps(_fetch(arguments.folder)))
     elif arguments.step == "describe":
@@ -69,7 +73,7 @@ def _fetch(folder: Path) -> dict[str, str | bool]:
 def _plugin(text: str) -> tuple[str, Path]:
     name, separator, folder = text.partition("=")
     if not (name and separator and folder) or "/" in name:
-        raise UsageError(f"--plugin {text}: not NAME=FOLDER", hint="for example zenfs=/src/zenfs")
+        raise UsageError(f"--plugin {text} is not NAME=FOLDER", hint="for example zenfs=/src/zenfs")
     return name, Path(folder)
 
 
@@ -77,4 +81,4 @@ def _facts(text: str) -> SourceFacts:
     try:
         return decode(SourceFacts, json.loads(text))
     except ValueError:
-        raise ConfigError("stdin is not what `zonelab rocksdb describe` prints") from None
+        raise ConfigError("stdin is not the output of `zonelab rocksdb describe`") from None

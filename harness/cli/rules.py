@@ -1,16 +1,20 @@
-"""``zonelab rules``: what makes a run invalid, and what is warned of."""
+"""``zonelab rules``: list the validity rules."""
 
 from __future__ import annotations
 
 import argparse
 
 from harness.cli.output import add_format, print_records
+from harness.docs import rules_page
 from harness.errors import ExitCode
-from harness.rules import page
 
-HELP = """List the validity rules: each issue that a run can have, with its severity, what makes it
-fire, and why. --format md prints docs/rules.md.
+SUMMARY = "list the rules that make a run invalid, and the warnings"
+GROUP = "users"
+SHIPPED = False
+HELP = """List the validity rules: each issue that a run can have, with its severity, its condition
+and its reason. --format md prints docs/rules.md.
 
+examples:
   zonelab rules
   zonelab rules --format md > docs/rules.md"""
 
@@ -23,13 +27,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def execute(arguments: argparse.Namespace) -> int:
     """Print the rules."""
     if arguments.format == "md":
-        print(page.text(), end="")
+        print(rules_page.text(), end="")
     elif arguments.format == "table":
-        print_records([_short(one) for one in page.records()], "table")
+        print_records([_short(record) for record in rules_page.records()], "table")
     else:
-        print_records(page.records(), arguments.format)
+        print_records(rules_page.records(), arguments.format)
     return ExitCode.OK
 
 
 def _short(record: dict[str, str]) -> dict[str, str]:
-    return {name: record[name] for name in page.COLUMNS[:3]}
+    return {name: record[name] for name in rules_page.COLUMNS[:3]}

@@ -1,4 +1,4 @@
-"""``zonelab verify``: is a campaign whole and unchanged, and does it say what was claimed?"""
+"""``zonelab verify``: check that a campaign is whole and unchanged, and judge its claims."""
 
 from __future__ import annotations
 
@@ -9,22 +9,30 @@ from pathlib import Path
 
 from harness.cli.output import add_format, print_records
 from harness.errors import ExitCode, HostError
-from harness.run import recompute
 from harness.store import bundle, overview
 from harness.store.campaign import CampaignPaths, find_campaign
+from harness.verify import recompute
 
-HELP = """Check a campaign: every checksum, every schema, every planned run there, and every number
-computed again from raw/. One line per problem; exit 4 when there is any.
+SUMMARY = "check a campaign: checksums, schemas, completeness, claims"
+GROUP = "users"
+SHIPPED = True
+HELP = """\
+Check a campaign: checksums, schemas, missing runs, and every number, which is computed again from
+raw/. Prints one line per problem, or "whole".
 
-  zonelab verify results/example
-  zonelab verify example.tar.xz                    # of zonelab bundle: its own checksums, too
-  zonelab verify example --claims                  # the study's, or the campaign's claims.toml
-  zonelab verify mine --claims results/example/claims.toml
+examples:
+  zonelab verify results/first
+  zonelab verify example.tar.xz                    # an archive of zonelab bundle
+  zonelab verify example --claims                  # claims.toml of the campaign, or of its study
+  zonelab verify mine --claims results/first/claims.toml
 
-With --claims it then says of each claim: pass, fail (exit 1) or not shown, and why
-(docs/methods.md, "Claims").
+--claims then judges each claim: pass, fail or not shown, with the reason (docs/methods.md,
+"Claims").
 
---format json prints a list of {problem}, empty when the campaign is whole; of claims, theirs."""
+--format json prints a list of {problem}, which is empty for a whole campaign; with --claims, a list
+of claims.
+
+exit: 0 whole, 1 a claim fails, 4 the campaign has problems"""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -33,14 +41,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "campaign", metavar="CAMPAIGN", help="folder, name under ./results, or archive"
     )
     parser.add_argument(
-        "--claims", nargs="?", type=Path, const=Path(), metavar="FILE",
-        help="judge claims, too: of this file, the campaign's claims.toml or its study",
-    )  # fmt: skip
+        "--claims",
+        nargs="?",
+        type=Path,
+        const=Path(),
+        metavar="FILE",
+        help="also judge claims: from FILE, else from the campaign's claims.toml or its study",
+    )
     add_format(parser)
 
 
 def execute(arguments: argparse.Namespace) -> int:
-    """Print the problems, or of a whole campaign what became of the claims."""
+    """Print the problems, or the judged claims of a whole campaign."""
     if Path(arguments.campaign).is_file():
         with (
             tempfile.TemporaryDirectory(prefix="zonelab-") as folder,
@@ -55,7 +67,7 @@ def _verify(campaign: CampaignPaths, arguments: argparse.Namespace, found: list[
     if arguments.claims is not None and not found:
         return _claims(campaign, arguments.claims, arguments.format)
     if arguments.claims is not None:
-        print("zonelab: claims are not judged by a campaign that is not whole", file=sys.stderr)
+        print("zonelab: claims are judged only for a whole campaign", file=sys.stderr)
     if arguments.format == "table":
         print("\n".join(found) if found else f"{arguments.campaign}: whole")
     else:

@@ -1,7 +1,7 @@
-"""Carry a layout out, step by step: each is journalled before and after, so a kill is resumed.
+"""Apply a layout step by step. Each step is journalled before and after, so a kill is resumed.
 
-What has to be true before each destructive step is looked up again: the drive's serial number, and
-that nobody uses what is about to be deleted.
+Before each destructive step the drive's serial number is checked again, and that no namespace to be
+deleted is in use.
 """
 
 from __future__ import annotations
@@ -13,25 +13,25 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
 
-from harness.drive import facts
-from harness.drive.facts import Drive
+from harness.drive import survey
 from harness.drive.layout import Layout, Planned, Role, Wanted
+from harness.drive.survey import Drive
 from harness.errors import GuardRefused, ToolFailed
-from harness.run.guard import Guard
-from harness.run.host import Host
+from harness.machine.guard import Guard
+from harness.machine.host import Host
 from harness.store.codec import SCHEMA_VERSION
 from harness.store.files import dumps, load_record, write_atomic
 from harness.tools import nvme_cli
 
-# udev and the kernel take a moment until a namespace's node is there.
+# Time in which udev and the kernel create the node of a namespace.
 _NODE_SECONDS = 30.0
 
 
 class Act(StrEnum):
-    """One command to the drive.
+    """A command to the drive.
 
-    Deleting detaches, too. Detached first, a namespace would be gone from the host although its
-    drive then refused to delete it.
+    Deleting also detaches. There is no separate detach, because a drive may refuse to delete, and
+    the namespace would then be missing from the host.
     """
 
     DELETE = "delete"
@@ -41,22 +41,19 @@ class Act(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """``nsid`` is null until a namespace is created; ``before`` are those that were there then.
-
-    ``begun`` is written before the command is given, ``done`` after the drive said yes.
-    """
+    """A step of a layout."""
 
     act: Act
-    nsid: int | None = None
+    nsid: int | None = None  # null until the namespace is created
     role: Role | None = None
-    begun: bool = False
-    done: bool = False
-    before: tuple[int, ...] = ()
+    begun: bool = False  # stored before the command is given
+    done: bool = False  # stored after the drive has carried it out
+    before: tuple[int, ...] = ()  # namespaces that existed before a creation
 
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """``namespaces-<serial>.json``: what was asked for, the layout, and how far it is."""
+    """``namespaces-<serial>.json``: the request, its layout, and the state of each step."""
 
     wanted: Wanted
     layout: Layout
@@ -70,41 +67,41 @@ class Progress:
 
 
 def steps_of(layout: Layout) -> tuple[Step, ...]:
-    """Return the commands of a layout, in order."""
+    """Return the steps of a layout, in order."""
     gone = [Step(Act.DELETE, nsid) for nsid in layout.delete]
     new = [Step(act, role=one.role) for one in layout.create for act in (Act.CREATE, Act.ATTACH)]
     return (*gone, *new)
 
 
 def progress_file(state: Path, serial: str) -> Path:
-    """Return where the progress of a drive is kept."""
+    """Return the file that stores the progress of a drive."""
     return state / f"namespaces-{re.sub(r'[^A-Za-z0-9._-]', '_', serial)}.json"
 
 
 def unfinished(state: Path, serial: str) -> Progress | None:
-    """Return what an interrupted call left to be done, None when there is nothing."""
+    """Return the progress of an interrupted layout, or None."""
     path = progress_file(state, serial)
     if not path.exists():
         return None
-    found = load_record(Progress, path)
-    return None if found.finished else found
+    progress = load_record(Progress, path)
+    return None if progress.finished else progress
 
 
 def require_unused(host: Host, guard: Guard, drive: Drive, layout: Layout) -> None:
-    """Ask the guard about everything that is to be deleted.
+    """Ask the guard about each namespace that is to be deleted.
 
     Raises:
-        GuardRefused: one is in use, or holds what zonelab did not write and ``-e erase=`` does not
-            name.
+        GuardRefused: a namespace is in use, or holds foreign data and ``-e erase=`` does not name
+            it.
     """
     for nsid in layout.delete:
-        space = drive.of(nsid)
+        space = drive.namespace(nsid)
         if space is None:
             continue
         others = set(nvme_cli.controllers(drive.device, nsid)) - {drive.controller.number}
         if others:
             raise GuardRefused(
-                f"namespace {nsid} of {layout.serial} is attached to another controller, too",
+                f"namespace {nsid} of {layout.serial} is also attached to another controller",
                 hint=f"detach it there: nvme list-ctrl {drive.device} --namespace-id={nsid}",
                 code="shared",
             )
@@ -112,21 +109,21 @@ def require_unused(host: Host, guard: Guard, drive: Drive, layout: Layout) -> No
             guard.require(host.device(space.node), named=False)
         elif f"{layout.serial}:{nsid}" not in guard.erase:
             raise GuardRefused(
-                f"namespace {nsid} of {layout.serial} is not attached: its contents are unseen",
-                hint=f"attach it to be looked at, or -e erase={layout.serial}:{nsid}",
+                f"namespace {nsid} of {layout.serial} is not attached: its contents are unknown",
+                hint=f"attach it to have it checked, or -e erase={layout.serial}:{nsid}",
                 code="not-attached",
             )
 
 
 class Execution:
-    """Carries out one layout.
+    """Applies one layout.
 
     Args:
         host: the machine.
-        guard: asked before each deletion.
-        device: the controller's node.
+        guard: must allow each deletion.
+        device: node of the controller.
         state: folder of the progress file.
-        say: gets a line per step.
+        say: receives a line per step.
     """
 
     def __init__(
@@ -139,12 +136,12 @@ class Execution:
         self._say = say
 
     def run(self, progress: Progress) -> Drive:
-        """Do what is left of a layout; return the drive as it is then.
+        """Carry out the remaining steps; return the new state of the drive.
 
         Raises:
-            GuardRefused: another drive is there, or what is to be deleted is in use.
-            Refused: the firmware refuses a step; what is done stays done, and is journalled.
-            ToolFailed: what the drive made is not what was asked for.
+            GuardRefused: it is another drive, or a namespace to be deleted is in use.
+            Refused: the firmware refuses a step; earlier steps stay done and are journalled.
+            ToolFailed: the drive created something else than requested.
         """
         for index in range(len(progress.steps)):
             if progress.steps[index].done:
@@ -158,30 +155,30 @@ class Execution:
         return drive
 
     def _look(self, layout: Layout) -> Drive:
-        drive = facts.read(self._host, self._device)
+        drive = survey.read(self._host, self._device)
         if drive.controller.serial != layout.serial:
             raise GuardRefused(
                 f"{self._device} was {layout.serial}, now it is {drive.controller.serial}",
-                hint="plan again for the drive that is there now",
+                hint="plan again for the present drive",
                 code="identity-changed",
             )
         return drive
 
     def _do(self, progress: Progress, index: int, drive: Drive) -> Progress:
-        """Do a step, unless it is found done: the kill may have come behind the command."""
+        """Carry out a step unless it is done already: a kill may have followed the command."""
         step = progress.steps[index]
-        there = tuple(one.nsid for one in drive.namespaces)
+        existing = tuple(namespace.nsid for namespace in drive.namespaces)
         if step.act is Act.CREATE and step.begun:
             step = self._found(step, drive, progress.layout)
         elif not step.begun:
-            step = replace(step, begun=True, before=there if step.act is Act.CREATE else ())
+            step = replace(step, begun=True, before=existing if step.act is Act.CREATE else ())
             progress = self._note(progress, index, step)
         if not step.done and not _is_done(step, drive):
             step = self._command(step, drive, progress.layout)
         else:
-            self._say(f"{step.act} {step.role or step.nsid}: done before")
+            self._say(f"{step.act} {step.role or step.nsid}: already done")
         progress = self._note(progress, index, replace(step, done=True))
-        if step.act is Act.CREATE:  # the step that attaches it has to know its number
+        if step.act is Act.CREATE:  # the next step attaches it and needs its number
             after = progress.steps[index + 1]
             progress = self._note(progress, index + 1, replace(after, nsid=step.nsid))
         return progress
@@ -205,10 +202,12 @@ class Execution:
         return step
 
     def _found(self, step: Step, drive: Drive, layout: Layout) -> Step:
-        """Recognise a namespace that was created right before a kill: new, and of that size."""
+        """Recognise a namespace that was created just before a kill: it is new and has the size."""
         planned = _planned(layout, step)
-        new = [one for one in drive.namespaces if one.nsid not in step.before]
-        match = [one for one in new if (one.size, one.block) == (planned.size, planned.block)]
+        new = [space for space in drive.namespaces if space.nsid not in step.before]
+        match = [
+            space for space in new if (space.size, space.block) == (planned.size, planned.block)
+        ]
         return replace(step, nsid=match[0].nsid, done=True) if len(match) == 1 else step
 
     def _note(self, progress: Progress, index: int, step: Step) -> Progress:
@@ -222,22 +221,22 @@ class Execution:
     def _wait_for_nodes(self, progress: Progress) -> None:
         wanted = {step.nsid for step in progress.steps if step.act is Act.ATTACH}
         deadline = self._host.monotonic() + _NODE_SECONDS
-        while not wanted <= facts.block_nodes(self._host, self._device).keys():
+        while not wanted <= survey.block_nodes(self._host, self._device).keys():
             if self._host.monotonic() > deadline:
-                missing = wanted - facts.block_nodes(self._host, self._device).keys()
+                missing = wanted - survey.block_nodes(self._host, self._device).keys()
                 raise ToolFailed(
                     f"namespaces {sorted(n or 0 for n in missing)} have no block device",
-                    hint="the kernel log says why; mq-deadline may be missing",
+                    hint="see the kernel log; mq-deadline may be missing",
                     code="no-block-device",
                 )
             time.sleep(0.2)
 
 
 def create_argv(device: str, planned: Planned) -> list[str]:
-    """Return the command for one namespace.
+    """Return the command that creates one namespace.
 
-    Of a zoned one size and capacity are both given as its size: what a zone holds is the drive's
-    own (NVMe Zoned Namespace Command Set, "Zone Capacity"), and it is checked afterwards.
+    For a zoned namespace both size and capacity are its size. The drive decides the zone capacity
+    (NVMe Zoned Namespace Command Set, "Zone Capacity"), which is checked afterwards.
     """
     blocks = planned.size // planned.block
     return nvme_cli.create_argv(
@@ -251,36 +250,36 @@ def create_argv(device: str, planned: Planned) -> list[str]:
 
 
 def _is_done(step: Step, drive: Drive) -> bool:
-    """Whether the drive shows a step as done already."""
+    """Whether the state of the drive shows that a step is done."""
     if step.nsid is None:
         return False
-    space = drive.of(step.nsid)
+    space = drive.namespace(step.nsid)
     if step.act is Act.DELETE:
         return space is None
     return step.act is Act.ATTACH and space is not None and bool(space.node)
 
 
 def _planned(layout: Layout, step: Step) -> Planned:
-    return next(one for one in layout.create if one.role is step.role)
+    return next(planned for planned in layout.create if planned.role is step.role)
 
 
 def _check(drive: Drive, progress: Progress) -> None:
-    """Read everything back; a drive may round, or take no heed."""
+    """Compare the created namespaces with the plan; a drive may round or ignore values."""
     for step in progress.steps:
         if step.act is not Act.CREATE:
             continue
         planned = _planned(progress.layout, step)
-        space = drive.of(step.nsid or 0)
+        space = drive.namespace(step.nsid or 0)
         wanted: dict[str, int | None] = {"size": planned.size, "block": planned.block}
         if planned.zoned and planned.zones:
             wanted |= {"zones": planned.zones, "zone_capacity": planned.capacity // planned.zones}
         if planned.active is not None:
             wanted["active"] = planned.active
         for name, value in wanted.items():
-            found = getattr(space, name) if space else None
-            if found != value:
+            actual = getattr(space, name) if space else None
+            if actual != value:
                 raise ToolFailed(
-                    f"namespace {step.nsid} ({planned.role}): {name} is {found}, not {value}",
-                    hint="name the zone capacity that the drive really has, and lay it out again",
+                    f"namespace {step.nsid} ({planned.role}): {name} is {actual}, not {value}",
+                    hint="name the zone capacity that the drive really has, and repeat the layout",
                     code="layout-differs",
                 )

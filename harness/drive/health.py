@@ -1,4 +1,4 @@
-"""Whether a drive is fit to be measured: its own warnings, and its temperature."""
+"""Check whether a drive is fit to be measured: its SMART warnings and its temperature."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ import time
 from collections.abc import Callable, Mapping
 
 from harness.errors import HostError
-from harness.run.host import Host
+from harness.machine.host import Host
 
-# A drive that is worn out or out of spares behaves as no other of its model.
+# A worn-out drive behaves unlike others of its model.
 _WORN_PCT = 100
-# Warm drives throttle before they warn; kelvin below the drive's own warning temperature.
+# Kelvin below the drive's own warning temperature: warm drives throttle before they warn.
 _MARGIN = 5
 _LOOK_SECONDS = 5.0
-# An idle drive in a chassis with fans gives off 20 K in some minutes.
+# An idle drive in a chassis with fans cools by 20 K in some minutes.
 COOL_SECONDS = 900.0
 
 # Bits of SMART's critical warning (NVM Express base specification).
@@ -29,23 +29,23 @@ _TEMPERATURE_BIT = 1
 
 
 def require_healthy(host: Host, name: str) -> None:
-    """Refuse a drive that warns of itself; one that does not tell is let through.
+    """Refuse a drive with SMART warnings; a drive without SMART passes.
 
     Raises:
-        HostError: code ``drive-unhealthy``.
+        HostError: the drive is not healthy (code ``drive-unhealthy``).
     """
     smart = host.smart(name)
     reasons = [] if smart is None else faults(smart)
     if reasons:
         raise HostError(
             f"{name}: {'; '.join(reasons)}",
-            hint="nvme smart-log shows it; what such a drive measures is not comparable",
+            hint="see nvme smart-log; measurements on such a drive are not comparable",
             code="drive-unhealthy",
         )
 
 
 def faults(smart: Mapping[str, int]) -> list[str]:
-    """Return what a SMART log says against the drive; too warm is none, it passes."""
+    """Return the faults in a SMART log; a temperature warning is not one, because it passes."""
     warning = smart["critical_warning"]
     found = [
         f"SMART warns that {text}"
@@ -65,16 +65,16 @@ def wait_cool(
     pause: Callable[[float], None] = time.sleep,
     patience: float = COOL_SECONDS,
 ) -> int | None:
-    """Wait until a drive is no longer near its warning temperature; return it in kelvin.
+    """Wait until a drive has cooled down; return its temperature in kelvin.
 
-    None where the drive does not tell.
+    Returns None if the drive does not report it.
 
     Raises:
-        HostError: it stays as warm (code ``drive-hot``).
+        HostError: the drive stays warm (code ``drive-hot``).
     """
     limit = host.warning_temperature(name)
     deadline = host.monotonic() + patience
-    told = False
+    announced = False
     while True:
         smart = host.smart(name)
         kelvin = smart["temperature_kelvin"] if smart else 0
@@ -86,7 +86,7 @@ def wait_cool(
                 hint="improve its cooling; a warm drive slows itself down",
                 code="drive-hot",
             )
-        if not told:
+        if not announced:
             say(f"{name} is at {kelvin - 273} degrees C: waiting until it is cooler")
-            told = True
+            announced = True
         pause(_LOOK_SECONDS)

@@ -1,4 +1,4 @@
-"""From a drive's own data to the namespaces wanted: a pure function, shown before it is done."""
+"""Plan the namespaces of a drive: a pure function whose result is shown before anything is done."""
 
 from __future__ import annotations
 
@@ -6,19 +6,19 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
-from harness.drive.facts import Drive, Namespace
+from harness.drive.survey import Drive, Namespace
 from harness.errors import ConfigError, GuardRefused, ZonelabError
 from harness.quantities import format_size
 from harness.store.spec import Bytes
 from harness.tools.nvme_cli import Format
 
 REST = "rest"
-# Written once, by one writer: the zone it is in, and the next one while that is being finished.
+# Cold data has one writer: its current zone, and the next one while that zone is being finished.
 COLD_ACTIVE = 2
 
 
 class Role(StrEnum):
-    """What a namespace is for, in the order in which they are created."""
+    """Purpose of a namespace, in the order of creation."""
 
     CONVENTIONAL = "conventional"
     EXPERIMENT = "experiment"
@@ -27,31 +27,27 @@ class Role(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """What the user asks for. Bytes of *capacity*; null: no such namespace, 'rest': what is left.
-
-    ``zone_capacity`` is needed where no zoned namespace is there to be asked. ``cold_active`` are
-    the active zones left to the cold remainder, where the drive divides them.
-    """
+    """The user's request. Sizes are *capacity*; null: no such namespace; 'rest': what is left."""
 
     conventional: Bytes | None
     experiment: Bytes | str
     cold: Bytes | str | None
-    block: int
-    zone_capacity: Bytes | None = None
-    cold_active: int = COLD_ACTIVE
+    block: int  # bytes per logical block
+    zone_capacity: Bytes | None = None  # needed if the drive has no attached zoned namespace
+    cold_active: int = COLD_ACTIVE  # active zones of the cold namespace, if the drive divides them
 
 
 @dataclass(frozen=True, slots=True)
 class Planned:
-    """One namespace to be created. Bytes; ``active`` null: the drive does not divide zones."""
+    """A namespace to be created."""
 
     role: Role
     size: Bytes
     capacity: Bytes
-    format: int
-    block: int
-    zones: int | None
-    active: int | None
+    format: int  # index of the LBA format
+    block: int  # bytes per logical block
+    zones: int | None  # null: conventional
+    active: int | None  # active zones; null: the drive does not divide them
 
     @property
     def zoned(self) -> bool:
@@ -61,16 +57,16 @@ class Planned:
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """The namespaces wanted; ``delete`` is empty where they are there already."""
+    """What has to change on a drive; empty if the wanted namespaces exist."""
 
-    serial: str
-    delete: tuple[int, ...]
+    serial: str  # of the drive
+    delete: tuple[int, ...]  # namespace numbers
     create: tuple[Planned, ...]
     notes: tuple[str, ...]
 
     @property
     def changes(self) -> bool:
-        """Whether there is anything to do."""
+        """Whether anything has to change."""
         return bool(self.delete or self.create)
 
 
@@ -78,8 +74,8 @@ def plan(drive: Drive, wanted: Wanted) -> Layout:
     """Return the layout.
 
     Raises:
-        GuardRefused: the drive cannot be laid out anew (code ``no-namespace-management``).
-        ConfigError: what is wanted does not fit, or the drive has no such format.
+        GuardRefused: the drive cannot manage namespaces (code ``no-namespace-management``).
+        ConfigError: the request does not fit, or the drive has no such format.
     """
     planned, notes = _namespaces(drive, wanted)
     if _is_there(drive.namespaces, planned):
@@ -87,7 +83,7 @@ def plan(drive: Drive, wanted: Wanted) -> Layout:
     if not drive.controller.manages_namespaces:
         raise GuardRefused(
             f"{drive.controller.model} cannot create or delete namespaces (id-ctrl, OACS)",
-            hint="use the namespaces that it has: leave namespaces_layout out",
+            hint="use its existing namespaces: leave namespaces_layout out",
             code="no-namespace-management",
         )
     if len(planned) > drive.controller.most_namespaces:
@@ -95,7 +91,7 @@ def plan(drive: Drive, wanted: Wanted) -> Layout:
             f"{len(planned)} namespaces are wanted, the drive has room for"
             f" {drive.controller.most_namespaces}"
         )
-    delete = tuple(one.nsid for one in drive.namespaces)
+    delete = tuple(namespace.nsid for namespace in drive.namespaces)
     return Layout(drive.controller.serial, delete, planned, notes)
 
 
@@ -109,7 +105,9 @@ def _namespaces(drive: Drive, wanted: Wanted) -> tuple[tuple[Planned, ...], tupl
             code="no-zoned-format",
         )
     capacity, unit = _zone(drive, wanted, zone_size)
-    room: int = drive.controller.total or sum(one.allocated or one.size for one in drive.namespaces)
+    room: int = drive.controller.total or sum(
+        namespace.allocated or namespace.size for namespace in drive.namespaces
+    )
     notes = [drive.note] if drive.note else []
     planned = []
     if wanted.conventional:
@@ -147,43 +145,45 @@ def _namespaces(drive: Drive, wanted: Wanted) -> tuple[tuple[Planned, ...], tupl
 
 
 def _format(drive: Drive, block: int) -> Format:
-    fitting = [one for one in drive.formats if one.data == block and not one.metadata]
+    plain = [format_ for format_ in drive.formats if not format_.metadata]
+    fitting = [format_ for format_ in plain if format_.data == block]
     if not fitting:
-        offered = sorted({one.data for one in drive.formats if not one.metadata})
+        offered = sorted({format_.data for format_ in plain})
         raise ConfigError(
             f"{drive.controller.model} has no format with blocks of {block} B",
             hint=f"it has {', '.join(map(str, offered)) or 'none without metadata'}",
             code="no-such-format",
         )
-    return next((one for one in fitting if one.index in drive.zone_sizes), fitting[0])
+    return next((format_ for format_ in fitting if format_.index in drive.zone_sizes), fitting[0])
 
 
 def _zone(drive: Drive, wanted: Wanted, zone_size: Bytes) -> tuple[Bytes, int]:
-    """Return a zone's capacity, and what it takes of the drive, in bytes.
+    """Return the capacity of a zone, and the bytes of the drive that it takes.
 
-    Present zoned namespaces of that zone size tell both. Without one, the user names the capacity,
-    and a zone is taken to cost that.
+    An existing zoned namespace of that zone size shows both. Without one, the user names the
+    capacity, and a zone is assumed to take as many bytes.
     """
-    for one in drive.namespaces:
-        if one.zone_size != zone_size or not one.zone_capacity or not one.zones:
+    for namespace in drive.namespaces:
+        capacity, zones = namespace.zone_capacity, namespace.zones
+        if namespace.zone_size != zone_size or not capacity or not zones:
             continue
-        if wanted.zone_capacity not in (None, one.zone_capacity):
+        if wanted.zone_capacity not in (None, capacity):
             raise ConfigError(
-                f"zones of {one.node} hold {one.zone_capacity} B, not {wanted.zone_capacity} B",
-                hint="leave the zone capacity out: the drive tells it",
+                f"zones of {namespace.node} hold {capacity} B, not {wanted.zone_capacity} B",
+                hint="leave the zone capacity out: the drive reports it",
                 code="zone-capacity",
             )
-        return one.zone_capacity, -(-(one.allocated or one.zones * one.zone_capacity) // one.zones)
+        return capacity, -(-(namespace.allocated or zones * capacity) // zones)
     if wanted.zone_capacity is None:
         raise ConfigError(
-            "no attached zoned namespace tells what a zone of this drive holds",
-            hint="name it: --zone-capacity 1077MiB for a ZN540; it is checked once they are made",
+            "the zone capacity of this drive is unknown: no zoned namespace is attached",
+            hint="name it: --zone-capacity 1077MiB for a ZN540; the new zones are checked",
             code="zone-capacity",
         )
     if not 0 < wanted.zone_capacity <= zone_size:
         raise ConfigError(
             f"a zone of {zone_size} B cannot hold {wanted.zone_capacity} B",
-            hint="name what a zone holds, not what it spans",
+            hint="name the zone capacity, not the zone size",
             code="zone-capacity",
         )
     return wanted.zone_capacity, wanted.zone_capacity
@@ -192,32 +192,32 @@ def _zone(drive: Drive, wanted: Wanted, zone_size: Bytes) -> tuple[Bytes, int]:
 def _divide(
     drive: Drive, wanted: Wanted, planned: Sequence[Planned]
 ) -> tuple[tuple[Planned, ...], str]:
-    """Give the cold remainder its few active zones, and the experiment all the others."""
+    """Give the cold namespace its few active zones, and the experiment all others."""
     total = drive.active_total
     if total is None:
         return tuple(planned), "active zones are not divided: each namespace has its own limit"
-    cold = wanted.cold_active if any(one.role is Role.COLD for one in planned) else 0
+    cold = wanted.cold_active if any(part.role is Role.COLD for part in planned) else 0
     if total - cold < 1:
-        raise _does_not_fit(f"of {total} active zones none is left besides {cold} of the cold ones")
+        raise _does_not_fit(f"cold data takes {cold} of {total} active zones and leaves none")
     share = {Role.EXPERIMENT: total - cold, Role.COLD: cold}
-    divided = tuple(replace(one, active=share.get(one.role)) for one in planned)
+    divided = tuple(replace(part, active=share.get(part.role)) for part in planned)
     return divided, f"{total} active zones: {total - cold} for the experiment, {cold} for cold data"
 
 
 def _is_there(present: Sequence[Namespace], planned: Sequence[Planned]) -> bool:
-    """Whether the attached namespaces are those wanted, whatever their numbers."""
-    divided = any(one.active is not None for one in planned)
+    """Whether the attached namespaces are the planned ones, in any order."""
+    divided = any(part.active is not None for part in planned)
 
-    def described(one: Namespace | Planned, zoned: bool) -> tuple[bool, int, int, int]:
-        return zoned, one.size, one.block, (one.active or 0) if divided and zoned else 0
+    def shape(part: Namespace | Planned, zoned: bool) -> tuple[bool, int, int, int]:
+        return zoned, part.size, part.block, (part.active or 0) if divided and zoned else 0
 
-    there = sorted(described(one, one.zone_size is not None) for one in present)
-    attached = all(one.node for one in present)
-    return attached and there == sorted(described(one, one.zoned) for one in planned)
+    existing = sorted(shape(namespace, namespace.zone_size is not None) for namespace in present)
+    attached = all(namespace.node for namespace in present)
+    return attached and existing == sorted(shape(part, part.zoned) for part in planned)
 
 
 def _zoned_blocks(drive: Drive) -> str:
-    blocks = sorted(one.data for one in drive.formats if one.index in drive.zone_sizes)
+    blocks = sorted(format_.data for format_ in drive.formats if format_.index in drive.zone_sizes)
     return ", ".join(map(str, blocks)) or "no size of"
 
 

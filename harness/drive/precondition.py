@@ -1,10 +1,9 @@
-"""Bring a device to a stated condition: purged, or written over a number of times.
+"""Bring a device to a defined condition: purged, or overwritten a number of times.
 
-A pass writes every byte that can be written with data that no drive compresses: in order the first
-time, later zones (or pieces of a conventional device) in another order each, so that what lies
-beside each other in flash was not written together. It depends on no workload. A zoned device ends
-with all its zones empty, as every run begins, or full where that is asked for: the remainder of a
-drive whose other namespace is under test.
+A pass writes the whole capacity with incompressible data, independent of any workload. The first
+pass writes in order. Later passes shuffle the zones, or pieces of a conventional device, so that
+neighbours in flash were not written together. Zones are empty at the end, as every run expects, or
+stay full on request: the remainder of a drive whose other namespace is under test.
 """
 
 from __future__ import annotations
@@ -18,23 +17,23 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from harness.drive import health
-from harness.observe import zones
-from harness.run.bench import Paths
-from harness.run.guard import Guard
-from harness.run.host import Host
-from harness.run.journal import Entry, Event, Journal
+from harness.machine.guard import Guard
+from harness.machine.host import Host
+from harness.machine.journal import Entry, Event, Journal
+from harness.machine.paths import Paths
+from harness.observe import zone_reports
 from harness.store.codec import SCHEMA_VERSION
 from harness.store.files import dumps, load_record, write_atomic
 from harness.store.spec import Bytes, Device
 
 MIB = 1 << 20
-# Large requests: one at a time already keeps a drive busy. A divisor of every zone capacity seen.
+# Large enough that one request at a time keeps a drive busy; it divides every known zone capacity.
 _PIECE = MIB
-# Pieces of a conventional device that are shuffled; some 1000 of them in a ZN540's slice.
+# Piece of a conventional device that is shuffled; a ZN540's slice has some 1000 of them.
 _REGION = 4 * MIB
-# In the journal's entries; no signature has it, so that nothing is taken for ours by its label.
+# Label in journal entries. No signature contains it, so it proves no ownership.
 _LABEL = "zl-preconditioning"
-# Between two looks at the temperature; a ZN540 writes that in half a minute.
+# Bytes between two checks of the temperature; a ZN540 writes them in half a minute.
 _LOOK_BYTES = 32 << 30
 
 Say = Callable[[str], None]
@@ -42,39 +41,35 @@ Say = Callable[[str], None]
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """``preconditioned/<identity>.json``: what was done last. Times UTC, temperatures in kelvin.
+    """``preconditioned/<identity>.json``: the last preconditioning of a device."""
 
-    ``smart`` are the drive's logs before and after, null where it has none. ``kept``: what the last
-    pass wrote was left there.
-    """
-
-    identity: str
-    passes: int
-    seed: int
-    bytes: Bytes
-    seconds: float
-    began: str
-    ended: str
-    hottest: int | None
-    smart_before: dict[str, int] | None
-    smart_after: dict[str, int] | None
-    kept: bool = False
-    schema_version: int = SCHEMA_VERSION
+    identity: str  # of the device
+    passes: int  # how often it was written; 0: only purged
+    seed: int  # of data and order
+    bytes: Bytes  # written in all passes
+    seconds: float  # duration
+    began: str  # UTC, ISO 8601
+    ended: str  # UTC, ISO 8601
+    hottest: int | None  # highest temperature in kelvin; null: not reported
+    smart_before: dict[str, int] | None  # SMART log; null: the drive has none
+    smart_after: dict[str, int] | None  # SMART log; null: the drive has none
+    kept: bool = False  # the data of the last pass was left on the device
+    schema_version: int = SCHEMA_VERSION  # of this file
 
 
 def record_file(state: Path, device: Device) -> Path:
-    """Return where the condition of a device is kept."""
+    """Return the file that stores the condition of a device."""
     return state / "preconditioned" / f"{device.identity.key.replace('/', '_')}.json"
 
 
 def last(state: Path, device: Device) -> Condition | None:
-    """Return what was done last to a device, None when nothing ever was."""
+    """Return the last preconditioning of a device, or None."""
     path = record_file(state, device)
     return load_record(Condition, path) if path.exists() else None
 
 
 def summary(state: Path, device: Device) -> dict[str, str | int] | None:
-    """Return what a run's manifest says of it, None when nothing ever was."""
+    """Return the fields of the last preconditioning for a run's manifest, or None."""
     done = last(state, device)
     if done is None:
         return None
@@ -82,13 +77,9 @@ def summary(state: Path, device: Device) -> dict[str, str | int] | None:
 
 
 def kept_bytes(host: Host, state: Path, beside: Device, besides: Collection[str] = ()) -> Bytes:
-    """Return what was written to other namespaces of a device's drive, and kept there.
+    """Return the bytes that preconditioning left on other namespaces of a device's drive.
 
-    Args:
-        host: the machine.
-        state: the state folder, with the records.
-        beside: the device under test.
-        besides: identities of further devices under test, whose bytes count as theirs.
+    Devices with an identity in ``besides`` are skipped.
     """
     total = 0
     for name in host.sysfs.siblings(Path(beside.path).name):
@@ -96,20 +87,20 @@ def kept_bytes(host: Host, state: Path, beside: Device, besides: Collection[str]
         if device.identity.key in besides or not device.zoned:
             continue
         done = last(state, device)
-        if done is not None and done.kept:  # its zones tell whether that still holds
-            total += zones.count(host.zones(device.path)).allocated
+        if done is not None and done.kept:  # its zones may have been reset since
+            total += zone_reports.count(host.zones(device.path)).allocated
     return Bytes(total)
 
 
 class Preconditioning:
-    """One device, claimed like that of a run.
+    """Preconditions one device, which it claims in the journal like a run.
 
     Args:
         host: the machine.
         paths: folders of the journal and the record.
-        guard: has to allow the device.
-        device: the device; everything on it is lost.
-        say: gets a line now and then.
+        guard: must allow the device.
+        device: the device; all data on it is lost.
+        say: receives progress messages.
     """
 
     def __init__(self, host: Host, paths: Paths, guard: Guard, device: Device, say: Say) -> None:
@@ -122,12 +113,12 @@ class Preconditioning:
         self._hottest: int | None = None
 
     def run(self, passes: int, seed: int, *, keep: bool = False) -> Condition:
-        """Purge, write ``passes`` times, purge again unless it is to ``keep``, and record it.
+        """Purge, write ``passes`` times, purge again unless ``keep`` is set, and record it.
 
         Raises:
-            GuardRefused: the device may not be overwritten, or is another one.
+            GuardRefused: the device must not be overwritten, or its identity has changed.
             HostError: the drive is not healthy, or stays hot.
-            OSError: it failed to take a write.
+            OSError: a write failed.
         """
         self._guard.require(self._device)
         health.require_healthy(self._host, self._name)
@@ -184,7 +175,7 @@ class Preconditioning:
                 if shuffled and self._device.zoned:
                     self._host.reset_zone(fd, start, self._device.zone_size or 0)
                 for offset in range(0, length, _PIECE):
-                    # Different in each place, or a drive might store it once.
+                    # Different at each offset, because a drive might deduplicate.
                     buffer[:] = data
                     buffer[:16] = (start + offset).to_bytes(8, "little") + source.randbytes(8)
                     _write(fd, memoryview(buffer)[: min(_PIECE, length - offset)], start + offset)
@@ -193,7 +184,7 @@ class Preconditioning:
         return written
 
     def _extents(self) -> Iterator[tuple[int, int]]:
-        """Yield (offset, length) of every zone's capacity, or of the pieces of the device."""
+        """Yield (offset, length) of each zone's capacity, or of each piece of the device."""
         if self._device.zoned:
             for zone in self._host.zones(self._device.path):
                 yield zone.start, zone.capacity
@@ -225,7 +216,7 @@ class Preconditioning:
 
 @contextmanager
 def opened(device: Device) -> Iterator[int]:
-    """Open a device for writing, for us alone and past the page cache."""
+    """Open a device exclusively for direct writes."""
     fd = os.open(device.path, os.O_WRONLY | os.O_EXCL | os.O_DIRECT | os.O_CLOEXEC)
     try:
         yield fd

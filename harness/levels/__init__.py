@@ -2,33 +2,29 @@
 
 from __future__ import annotations
 
-import importlib
-import inspect
-import pkgutil
-
-from harness.levels.base import Level
+from harness.discovery import instances
+from harness.levels.level import Level
+from harness.observe.signatures import Probe
 
 
 def discover() -> dict[str, Level]:
     """Return one instance of each level by name: by kind, then in the order of their names.
 
-    A module beside this one is all it takes; nothing lists them.
+    A module in this folder is enough; no list names it.
     """
-    found = []
-    for module in pkgutil.iter_modules(__path__):
-        if module.name == "__main__":
-            continue
-        members = vars(importlib.import_module(f"{__name__}.{module.name}"))
-        found += [
-            thing()
-            for thing in members.values()
-            if isinstance(thing, type)
-            and issubclass(thing, Level)
-            and thing.__module__ == f"{__name__}.{module.name}"
-            and "name" in vars(thing)
-            and not inspect.isabstract(thing)
-        ]
-    return {level.name: level for level in sorted(found, key=lambda one: (one.kind, one.name))}
+    levels = instances(__name__, __path__, Level)  # type: ignore[type-abstract]
+    levels.sort(key=lambda level: (level.kind, level.name))
+    return {level.name: level for level in levels}
+
+
+def signatures() -> tuple[Probe, ...]:
+    """Return the on-disk signatures of all levels."""
+    return tuple(probe for level in LEVELS.values() for probe in level.signatures)
+
+
+def kernel_errors() -> list[str]:
+    """Return the regular expressions of all levels' errors in the kernel log."""
+    return sorted({level.kernel_errors for level in LEVELS.values()} - {""})
 
 
 def packages() -> list[str]:
@@ -38,4 +34,4 @@ def packages() -> list[str]:
 
 LEVELS: dict[str, Level] = discover()
 
-__all__ = ["LEVELS", "Level", "discover", "packages"]
+__all__ = ["LEVELS", "Level", "discover", "kernel_errors", "packages", "signatures"]

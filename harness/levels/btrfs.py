@@ -8,10 +8,11 @@ from pathlib import Path
 from typing import ClassVar
 
 from harness.errors import ToolFailed
-from harness.levels.base import LevelContext, LevelUp, LevelUsage, Needs
 from harness.levels.filesystem import MIB, FileSystemLevel, text
+from harness.levels.level import LevelContext, LevelUp, LevelUsage, Needs
 from harness.levels.options import PERCENT, Option, Text
 from harness.observe.gauges import Gauge, number
+from harness.observe.signatures import Probe
 from harness.store.spec import Device, Reason, Scalar
 from harness.tools import mkfs_btrfs, mount, proc, zone_reset
 
@@ -28,7 +29,7 @@ _CAPPED_CAPACITY = 256 * MIB  # the largest seen to fail; on 288 MiB a short cam
 _MKFS_TIMEOUT_SECONDS = 600.0
 
 _SPACES = ("data", "metadata")
-# Every group of zones there is; kernels without the two sub-groups simply lack them.
+# All groups of zones; older kernels lack the two sub-groups.
 _ALLOCATED = ("data", "data-reloc", "metadata", "metadata-treelog", "system")
 # Superblock logs of two zones each: at the start, and at these offsets where the device has them.
 _SUPER_LOG_ZONES = 2
@@ -51,6 +52,11 @@ class Btrfs(FileSystemLevel):
         "BTRFS_MIN_ACTIVE_ZONES: 3 superblock, 3 block groups, log, relocation",
     )
     programs: ClassVar[tuple[str, ...]] = (mkfs_btrfs.PROGRAM,)
+    signatures: ClassVar[tuple[Probe, ...]] = (
+        Probe("btrfs", 0x10040, b"_BHRfS_M", 0x1012B, 256),
+        Probe("btrfs", 0x40, b"_BHRfS_M", 0x12B, 256),  # zoned: the log of superblocks is at 0
+    )
+    kernel_errors: ClassVar[str] = r"BTRFS (?:error|critical)"
     packages: ClassVar[tuple[str, ...]] = ("btrfs-progs",)
     options: ClassVar[Mapping[str, Option]] = {
         "bg_reclaim_threshold": PERCENT,
@@ -146,7 +152,7 @@ class Btrfs(FileSystemLevel):
         )
 
     def _free_bytes(self, device: Device) -> int | None:
-        """Return free bytes for data; None where sysfs does not tell all of it."""
+        """Return free bytes for data; None where sysfs lacks a counter."""
         folder = self._sysfs(Path(device.path))
 
         def counter(space: str, name: str) -> int | None:

@@ -1,24 +1,28 @@
-"""Active zones are a namespace's, and tenants of one namespace have to divide them."""
+"""Tenants of one namespace share its limit of active zones."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
 from harness.errors import ConfigError
-from harness.levels.base import Level
+from harness.levels.level import Level
 from harness.store.spec import Device, TenantSpec
 
 
 def check(tenants: Sequence[TenantSpec], levels: Mapping[str, Level]) -> None:
-    """Refuse tenants that together may open more zones than a namespace allows.
+    """Refuse tenants that together can open more zones than a namespace allows.
 
-    Who shares a file system opens nothing of its own.
+    A tenant that shares a file system opens no zones of its own.
 
     Raises:
         ConfigError: the sum of a namespace is above its limit; the message has the arithmetic.
     """
-    owners = [one for one in tenants if one.stack == one.name and levels[one.level].uses_zoned]
-    for device in {one.device.identity.key: one.device for one in owners}.values():
+    owners = [
+        tenant
+        for tenant in tenants
+        if tenant.stack == tenant.name and levels[tenant.level].uses_zoned
+    ]
+    for device in {owner.device.identity.key: owner.device for owner in owners}.values():
         _check(device, [one for one in owners if one.device.identity == device.identity], levels)
 
 
@@ -41,7 +45,7 @@ def _check(device: Device, owners: Sequence[TenantSpec], levels: Mapping[str, Le
         if levels[one.level].active_option
     }
     raise ConfigError(
-        f"{device.path} allows {limit} active zones, its tenants may open "
+        f"{device.path} allows {limit} active zones, its tenants can open "
         f"{' + '.join(parts)} = {sum(shares)}",
         hint=f"divide them with options ({', '.join(sorted(options)) or 'these levels have none'}),"
         " or give each tenant a namespace",

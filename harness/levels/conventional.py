@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Mapping
 from pathlib import Path
 from typing import ClassVar
 
-from harness.levels.base import Kind, LevelContext, LevelUp, LevelUsage
-from harness.levels.filesystem import FileSystemLevel, text
+from harness.levels.filesystem import XFS_ERRORS, XFS_SIGNATURE, FileSystemLevel, text
+from harness.levels.level import Kind, LevelContext, LevelUp, LevelUsage
 from harness.levels.options import Option, Text
+from harness.observe.signatures import Probe
 from harness.store.spec import Bytes, Device
 from harness.tools import mkfs_ext4, mkfs_xfs, mount, proc
 
@@ -16,14 +18,14 @@ _MKFS_TIMEOUT_SECONDS = 600.0
 
 
 class Conventional(FileSystemLevel):
-    """A file system that knows nothing of zones; a conventional drive hides its own GC."""
+    """A file system without zones; a conventional drive hides its own GC."""
 
     kind: ClassVar[Kind] = Kind.BASELINE
     needs_conventional: ClassVar[bool] = True
     uses_zoned: ClassVar[bool] = False
 
     def minimum_conventional(self, device: Device) -> Bytes:
-        """The baseline must not have less room than the levels it is compared with."""
+        """The baseline needs as much room as the levels that are compared with it."""
         return device.capacity
 
     def make(self, context: LevelContext, target: Path) -> None:
@@ -33,12 +35,12 @@ class Conventional(FileSystemLevel):
         proc.run(self.mkfs(source, context), timeout=_MKFS_TIMEOUT_SECONDS)
         mount.mount(source, target, self.filesystem, text(context.options, "mount_options"))
 
+    @abstractmethod
     def mkfs(self, source: Path, context: LevelContext) -> list[str]:
         """Return the argument list that formats ``source``."""
-        raise NotImplementedError
 
     def gc(self, up: LevelUp) -> LevelUsage:  # noqa: ARG002 - nothing to ask
-        """No counters: collection happens inside the drive, where nobody counts."""
+        """Return no counters: garbage collection happens inside the drive."""
         return LevelUsage(None, None, None, f"none: {self.filesystem} collects nothing itself")
 
 
@@ -49,6 +51,8 @@ class ConventionalExt4(Conventional):
     summary: ClassVar[str] = "ext4 on a conventional device of the same capacity"
     filesystem: ClassVar[str] = "ext4"
     programs: ClassVar[tuple[str, ...]] = (mkfs_ext4.PROGRAM, "dmsetup")
+    signatures: ClassVar[tuple[Probe, ...]] = (Probe("ext", 0x438, b"\x53\xef", 0x478, 16),)
+    kernel_errors: ClassVar[str] = r"EXT4-fs error"
     packages: ClassVar[tuple[str, ...]] = ("e2fsprogs", "dmsetup")
     options: ClassVar[Mapping[str, Option]] = {"O": Text(), "mount_options": Text()}
 
@@ -64,6 +68,8 @@ class ConventionalXfs(Conventional):
     summary: ClassVar[str] = "xfs on a conventional device of the same capacity"
     filesystem: ClassVar[str] = "xfs"
     programs: ClassVar[tuple[str, ...]] = (mkfs_xfs.PROGRAM, "dmsetup")
+    signatures: ClassVar[tuple[Probe, ...]] = (XFS_SIGNATURE,)
+    kernel_errors: ClassVar[str] = XFS_ERRORS
     packages: ClassVar[tuple[str, ...]] = ("xfsprogs", "dmsetup")
     options: ClassVar[Mapping[str, Option]] = {"m": Text(), "mount_options": Text()}
 

@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import ClassVar
 
 from harness.errors import ConfigError
-from harness.levels.base import LevelContext, LevelUp, LevelUsage
 from harness.levels.filesystem import TranslatedLevel
+from harness.levels.level import LevelContext, LevelUp, LevelUsage
 from harness.levels.options import Option, Whole
-from harness.store.result import Issue, Severity
+from harness.store.result import Issue, IssueInfo, Severity
 from harness.store.spec import Bytes, Device, Scalar
 from harness.tools import dm_zap, dmsetup, zone_reset
 
@@ -29,6 +29,14 @@ class DmZap(TranslatedLevel):
     summary: ClassVar[str] = "ext4 or xfs over dm-zap, an out-of-tree research module"
     target: ClassVar[str] = dm_zap.TARGET
     module: ClassVar[str] = "dm-zap"
+    issues: ClassVar[tuple[IssueInfo, ...]] = (
+        IssueInfo(
+            "mapping-volatile",
+            (Severity.INFO,),
+            "the level is dm-zap",
+            "dm-zap keeps its mapping in memory only",
+        ),
+    )
     packages: ClassVar[tuple[str, ...]] = ("dmsetup", "e2fsprogs", "xfsprogs")
     options: ClassVar[Mapping[str, Option]] = {
         **TranslatedLevel.options,
@@ -37,7 +45,7 @@ class DmZap(TranslatedLevel):
     }
 
     def check_options(self, options: Mapping[str, Scalar]) -> None:
-        """Refuse what dm-zap itself would."""
+        """Refuse values that dm-zap refuses."""
         super().check_options(options)
         dm_zap.values(options)
         split_sectors(options)
@@ -50,12 +58,12 @@ class DmZap(TranslatedLevel):
         )
 
     def caveats(self, device: Device) -> tuple[Issue, ...]:  # noqa: ARG002 - the same everywhere
-        """Its mapping is in memory alone."""
+        """Warn that the mapping is in memory only."""
         return (
             Issue(
                 "mapping-volatile",
                 Severity.INFO,
-                "dm-zap keeps its mapping in memory: what was written is gone with the target, and"
+                "dm-zap keeps its mapping in memory: removing the target loses all data, and"
                 " flushes make nothing durable",
             ),
         )
@@ -81,7 +89,7 @@ class DmZap(TranslatedLevel):
         self.format(node, context, target)
 
     def up(self, context: LevelContext) -> LevelUp:
-        """Note which build of the module is loaded, as far as the kernel tells."""
+        """Record the build of the loaded module, where the kernel shows it."""
         up = super().up(context)
         try:
             build = self.kernel.sys(*_BUILD).read_text(encoding="ascii").strip()
@@ -90,7 +98,7 @@ class DmZap(TranslatedLevel):
         return replace(up, facts={**up.facts, "module_srcversion": build})
 
     def gc(self, up: LevelUp) -> LevelUsage:
-        """Read what the module traces every five seconds, and its status if it has one."""
+        """Read the counters that the module traces every five seconds, and its status."""
         raw: dict[str, Scalar] = {}
         status = dmsetup.status(up.mapped[1])
         if status:

@@ -8,10 +8,11 @@ from pathlib import Path
 from typing import ClassVar
 
 from harness.errors import ToolFailed
-from harness.levels.base import LevelContext, LevelUp, LevelUsage, Needs
 from harness.levels.filesystem import TranslatedLevel
+from harness.levels.level import LevelContext, LevelUp, LevelUsage, Needs
 from harness.levels.options import Option, Whole
-from harness.store.result import Issue, Severity
+from harness.observe.signatures import Probe
+from harness.store.result import Issue, IssueInfo, Severity
 from harness.store.spec import Bytes, Device, Scalar
 from harness.tools import dmsetup, dmzadm, zone_reset
 
@@ -34,6 +35,15 @@ class DmZoned(TranslatedLevel):
     needs_conventional: ClassVar[bool] = True
     buffers_conventional: ClassVar[bool] = True
     programs: ClassVar[tuple[str, ...]] = (dmzadm.PROGRAM, *TranslatedLevel.programs)
+    signatures: ClassVar[tuple[Probe, ...]] = (Probe("dm-zoned", 0, b"DBZD", 48, 32),)
+    issues: ClassVar[tuple[IssueInfo, ...]] = (
+        IssueInfo(
+            "active-limit-ignored",
+            (Severity.WARNING, Severity.INFO),
+            "the level is dm-zoned; a warning where the device limits active zones",
+            "dm-zoned does not count its active zones",
+        ),
+    )
     packages: ClassVar[tuple[str, ...]] = ("dm-zoned-tools", "dmsetup", "e2fsprogs", "xfsprogs")
     options: ClassVar[Mapping[str, Option]] = {
         **TranslatedLevel.options,
@@ -46,7 +56,7 @@ class DmZoned(TranslatedLevel):
         return _slice(device, {})
 
     def caveats(self, device: Device) -> tuple[Issue, ...]:
-        """dm-zoned opens as many zones as it likes."""
+        """dm-zoned does not limit its active zones."""
         limit = device.max_active_zones or 0
         where = f"this device allows {limit}" if limit else "this device has no limit"
         return (
@@ -76,7 +86,7 @@ class DmZoned(TranslatedLevel):
         self.format(dmsetup.node(context.label), context, target)
 
     def gc(self, up: LevelUp) -> LevelUsage:
-        """Read free zones by kind; what reclaim has copied is counted nowhere."""
+        """Read free zones by kind; dm-zoned does not count what reclaim copies."""
         counts = parse_status(dmsetup.status(up.mapped[0]))
         return LevelUsage(None, None, None, "none: dm-zoned counts no reclaimed zones", counts)
 

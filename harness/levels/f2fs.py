@@ -7,10 +7,11 @@ from pathlib import Path
 from typing import ClassVar
 
 from harness.errors import ToolFailed
-from harness.levels.base import LevelContext, LevelUp, LevelUsage, Needs
 from harness.levels.filesystem import MIB, FileSystemLevel, text
+from harness.levels.level import LevelContext, LevelUp, LevelUsage, Needs
 from harness.levels.options import OneOf, Option, Text
 from harness.observe.gauges import Gauge, number
+from harness.observe.signatures import Probe
 from harness.store.spec import Bytes, Device, Reason, Scalar
 from harness.tools import dmsetup, mkfs_f2fs, mount, zone_reset
 from harness.tools.kernel import Kernel
@@ -20,13 +21,13 @@ _ACTIVE_LOGS = 6
 # A segment; sections (zones' capacities) must consist of whole ones or f2fs dies with EIO.
 _SEGMENT = 2 * MIB
 _BLOCK = 4096
-# With a large conventional device all data lands there, so the smallest slice that formats and
-# mounts is wanted. It grows with the zoned device (metadata tables) and with the zone size.
+# f2fs puts all data on a large conventional device, so use the smallest slice that formats and
+# mounts. It grows with the zoned device (metadata tables) and with the zone size.
 _SLICES = tuple(Bytes(mib * MIB) for mib in (16, 24, 32, 48, 64, 96, 128, 192, 256))
 _LARGER_SLICE_FACTORS = (1.5, 2.0)
 _LARGEST_SLICE = Bytes(64 << 30)
 
-# What was moved, not how often GC was called: a call that finds no victim moves nothing.
+# Moved blocks, not calls of GC: a call without a victim moves nothing.
 _GC_BLOCKS = ("moved_blocks_foreground", "moved_blocks_background")
 _STATE = (
     "gc_foreground_calls",
@@ -55,6 +56,10 @@ class F2fs(FileSystemLevel):
     needs: ClassVar[Needs] = Needs(16, _ACTIVE_LOGS, "f2fs keeps six logs open")
     needs_conventional: ClassVar[bool] = True
     programs: ClassVar[tuple[str, ...]] = (mkfs_f2fs.PROGRAM, "dmsetup")
+    signatures: ClassVar[tuple[Probe, ...]] = (
+        Probe("f2fs", 0x400, b"\x10\x20\xf5\xf2", 0x47C, 1024, utf16=True),
+    )
+    kernel_errors: ClassVar[str] = r"F2FS-fs .*(?:error|shutdown)"
     packages: ClassVar[tuple[str, ...]] = ("f2fs-tools", "dmsetup")
     options: ClassVar[Mapping[str, Option]] = {
         "o": Text(),
@@ -70,7 +75,7 @@ class F2fs(FileSystemLevel):
         self._smallest: dict[tuple[str, int, str], Bytes] = {}
 
     def opens(self, device: Device, options: Mapping[str, Scalar]) -> int | None:
-        """Return its logs: each fills a zone of its own, and none is left half full for another."""
+        """Return the number of logs: each fills one zone at a time."""
         logs = int(options.get(self.active_option, _ACTIVE_LOGS))
         most = super().opens(device, {})
         return logs if most is None else min(most, logs)
@@ -100,7 +105,7 @@ class F2fs(FileSystemLevel):
     def make(self, context: LevelContext, target: Path) -> None:
         """Try slices upward until one formats and mounts; later runs begin with that one.
 
-        mkfs says how much a slice lacks: sizes below that are not tried.
+        mkfs prints how much a slice lacks; smaller sizes are skipped.
         """
         if context.conventional is None:
             raise ToolFailed("f2fs needs a conventional device", code="missing-device")
@@ -155,7 +160,7 @@ class F2fs(FileSystemLevel):
         )
 
     def gauges(self, up: LevelUp) -> tuple[Gauge, ...]:
-        """Read the same counters, and those of checkpoints' segments."""
+        """Read the same counters, and the segments."""
         device = self._device(up)
         names = (*_GC_BLOCKS, *_STATE)
         return tuple(number(self.kernel.sys("fs", "f2fs", device, name), name) for name in names)
@@ -177,7 +182,7 @@ class F2fs(FileSystemLevel):
 
 
 def mount_options(options: Mapping[str, Scalar]) -> str:
-    """Return mount's -o: how many logs are open at once, then what the study sets."""
+    """Return mount's -o: the number of open logs, then the study's options."""
     logs = f"active_logs={options['active_logs']}" if "active_logs" in options else ""
     return ",".join(part for part in (logs, text(options, "mount_options")) if part)
 

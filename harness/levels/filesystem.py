@@ -1,4 +1,4 @@
-"""What levels that are a mounted file system share: cold data, sizes, barriers, going down."""
+"""Base of levels that mount a file system: probe, mount, cold data, barriers, unmount."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import ClassVar
 
 from harness.errors import HostError, ToolFailed
-from harness.levels.base import (
+from harness.levels.level import (
     DirectIo,
     Kind,
     Level,
@@ -20,6 +20,7 @@ from harness.levels.base import (
     Progress,
 )
 from harness.levels.options import OneOf, Option, Text
+from harness.observe.signatures import Probe
 from harness.store.spec import Bytes, Device, Reason, Scalar
 from harness.tools import coldfill, direct_io, dmsetup, mkfs_ext4, mkfs_xfs, mount, proc
 from harness.tools.kernel import Kernel
@@ -27,9 +28,13 @@ from harness.tools.kernel import Kernel
 MIB = 1 << 20
 # coldfill writes whole blocks of this size.
 COLD_BLOCK = 4096
-# Writing back everything that is dirty; memory is larger than any page cache of a small run.
+# Time to write back all dirty pages, which can fill the memory.
 _SYNC_TIMEOUT_SECONDS = 600.0
 _MKFS_TIMEOUT_SECONDS = 600.0
+
+# xfs and conventional-xfs make the same file system.
+XFS_SIGNATURE = Probe("xfs", 0, b"XFSB", 108, 12)
+XFS_ERRORS = r"XFS .*(?:Corruption|shutdown)"
 
 
 class FileSystemLevel(Level):
@@ -51,11 +56,11 @@ class FileSystemLevel(Level):
         )
 
     def probe_zoned(self, device: Device) -> Reason | None:  # noqa: ARG002 - for subclasses
-        """Return what the zoned device lacks for this level."""
+        """Return the reason why the zoned device does not suit this level."""
         return None
 
     def probe_conventional(self, device: Device, conventional: Device | None) -> Reason | None:
-        """Return what the conventional device lacks: it must exist and hold ``minimum`` bytes."""
+        """Check that the conventional device exists and is large enough."""
         if conventional is None:
             return Reason(
                 "conventional-missing",
@@ -77,7 +82,7 @@ class FileSystemLevel(Level):
         return Bytes(0)
 
     def up(self, context: LevelContext) -> LevelUp:
-        """Format and mount; takes everything down again when something fails on the way."""
+        """Format and mount; on a failure, take everything down again."""
         self.check_options(context.options)
         up = self._describe(context)
         try:
@@ -121,21 +126,8 @@ class FileSystemLevel(Level):
         usage = self.gc(up)
         return replace(usage, free_bytes=space.f_bavail * space.f_frsize)
 
-    def database_bytes(self, up: LevelUp) -> int:
-        """Sum the lengths of the files in the database's directory (RocksDB makes no links)."""
-        if up.db is None:
-            raise ValueError("a file system has a database directory")
-        total = 0
-        for folder, _, files in os.walk(up.db):
-            for name in files:
-                try:
-                    total += Path(folder, name).lstat().st_size
-                except FileNotFoundError:
-                    continue  # RocksDB deleted it meanwhile
-        return total
-
     def direct_io(self, up: LevelUp) -> DirectIo:
-        """Write and read a small file with O_DIRECT and see whether the page cache was used."""
+        """Write and read a small file with O_DIRECT, and check the page cache."""
         found = direct_io.probe(self.mount_point(up), self.kernel)
         self.sync(up)
         return DirectIo(found.reads, found.writes, found.source, found.facts)
@@ -145,7 +137,7 @@ class FileSystemLevel(Level):
         proc.run(["sync", "-f", self.mount_point(up)], timeout=_SYNC_TIMEOUT_SECONDS)
 
     def down(self, up: LevelUp) -> None:
-        """Unmount, unmap, remove the mount point; what is not there is skipped."""
+        """Unmount, unmap and remove the mount point, as far as they exist."""
         target = self.mount_point(up)
         while self.kernel.mount_at(target) is not None:
             mount.umount(target)
@@ -237,7 +229,7 @@ class TranslatedLevel(FileSystemLevel):
         return self.probe_target()
 
     def probe_target(self) -> Reason | None:
-        """Return why the kernel has no such target, loaded or as a module; None when it has."""
+        """Check that the kernel has the target, loaded or as a module."""
         try:
             loaded = self.target in dmsetup.targets()
         except (HostError, ToolFailed):
@@ -251,7 +243,7 @@ class TranslatedLevel(FileSystemLevel):
         )
 
     def where_from(self) -> str:
-        """Return what would make the target available."""
+        """Return the hint that makes the target available."""
         return f"boot a kernel that has the module {self.module}"
 
     def format(self, device: Path, context: LevelContext, target: Path) -> None:

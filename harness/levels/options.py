@@ -1,4 +1,4 @@
-"""What values the options of levels take, so that a plan refuses what only mkfs or mount would."""
+"""Values that the options of levels accept. The plan refuses bad values before mkfs or mount do."""
 
 from __future__ import annotations
 
@@ -11,26 +11,26 @@ from harness.store.spec import Scalar
 
 REMAINING, OCCUPANCY = "finish_remaining_pct", "finish_occupancy_pct"
 _WHOLE = 100  # %
-# ``on`` and ``off`` are words in our YAML, and words are true: never ask a switch with ``if``.
+# ``on`` and ``off`` are strings in our YAML, and both are true: never test a switch with ``if``.
 _SWITCH: dict[Scalar, bool] = {"on": True, "off": False}
 
 
 class Option(ABC):
-    """What values an option takes."""
+    """The values that an option accepts."""
 
     @property
     @abstractmethod
     def expected(self) -> str:
-        """What a value has to be, for people."""
+        """A description of the accepted values."""
 
     @abstractmethod
     def takes(self, value: Scalar) -> bool:
-        """Whether ``value`` is one."""
+        """Whether ``value`` is accepted."""
 
 
 @dataclass(frozen=True, slots=True)
 class Whole(Option):
-    """A whole number from ``least`` to ``most`` (None: as large as wanted)."""
+    """A whole number from ``least`` to ``most`` (None: no upper limit)."""
 
     least: int = 0
     most: int | None = None
@@ -42,7 +42,7 @@ class Whole(Option):
         return f"a whole number, {self.least} {upto}"
 
     def takes(self, value: Scalar) -> bool:
-        """No booleans, which Python counts among the numbers."""
+        """Accept integers within the limits, and no booleans (integers in Python)."""
         if isinstance(value, bool) or not isinstance(value, int):
             return False
         return value >= self.least and (self.most is None or value <= self.most)
@@ -50,7 +50,7 @@ class Whole(Option):
 
 @dataclass(frozen=True, slots=True)
 class OneOf(Option):
-    """One of some words, or numbers."""
+    """One of several words or numbers."""
 
     choices: tuple[Scalar, ...]
 
@@ -60,8 +60,8 @@ class OneOf(Option):
         return f"one of {', '.join(map(str, self.choices))}"
 
     def takes(self, value: Scalar) -> bool:
-        """Exactly as they are written."""
-        return any(type(value) is type(one) and value == one for one in self.choices)
+        """Accept values of the same type only."""
+        return any(type(value) is type(choice) and value == choice for choice in self.choices)
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,18 +71,18 @@ class Switch(Option):
     expected: str = "on or off"
 
     def takes(self, value: Scalar) -> bool:
-        """Neither 0 nor 1."""
+        """Accept booleans and the two words, but neither 0 nor 1."""
         return isinstance(value, bool) or (isinstance(value, str) and value in _SWITCH)
 
 
 @dataclass(frozen=True, slots=True)
 class Text(Option):
-    """What a program of the level is given as it is, such as mount's ``-o``."""
+    """Text that a program of the level gets unchanged, such as mount's ``-o``."""
 
     expected: str = "text"
 
     def takes(self, value: Scalar) -> bool:
-        """A number, too: ``O: 64bit`` and ``m: 1`` are both told to a program in words."""
+        """Accept numbers as well: YAML reads ``m: 1`` as one."""
         return not isinstance(value, bool)
 
 
@@ -91,12 +91,12 @@ FINISH: Mapping[str, Option] = {OCCUPANCY: PERCENT, REMAINING: PERCENT}
 
 
 def is_on(value: Scalar) -> bool:
-    """Return what a switch says; ``value`` was checked."""
+    """Return the state of a switch; ``value`` was checked."""
     return value if isinstance(value, bool) else _SWITCH[value]
 
 
 def finish_remaining_pct(options: Mapping[str, Scalar]) -> int:
-    """Return the share left (%) below which a zone is finished, told in either convention; else 0.
+    """Return the finish threshold as the share left in a zone (%), 0 if it is not set.
 
     ``options`` were checked.
     """
@@ -106,10 +106,10 @@ def finish_remaining_pct(options: Mapping[str, Scalar]) -> int:
 
 
 def check(level: str, known: Mapping[str, Option], options: Mapping[str, Scalar]) -> None:
-    """Refuse options of ``level`` that it does not know, or whose values it does not take.
+    """Refuse unknown options of a level, and bad values.
 
     Raises:
-        ConfigError: there is one; the hint says what is known, or accepted.
+        ConfigError: the hint lists the known options or the accepted values.
     """
     for name, value in options.items():
         option = known.get(name)
@@ -125,7 +125,7 @@ def check(level: str, known: Mapping[str, Option], options: Mapping[str, Scalar]
             )
     if REMAINING in options and OCCUPANCY in options:
         raise ConfigError(
-            f"level {level}: {REMAINING} and {OCCUPANCY} say the same",
+            f"level {level}: {REMAINING} and {OCCUPANCY} exclude each other",
             hint="give one of them",
             code="bad-option",
         )

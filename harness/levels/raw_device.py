@@ -1,13 +1,14 @@
-"""No integration at all: bare zones, to measure what the device itself does."""
+"""No integration: bare zones, to measure the device itself."""
 
 from __future__ import annotations
 
 import shutil
+from collections.abc import Iterable
 from pathlib import Path
 from typing import ClassVar
 
 from harness.errors import HostError
-from harness.levels.base import (
+from harness.levels.level import (
     AUX,
     DirectIo,
     Kind,
@@ -16,26 +17,29 @@ from harness.levels.base import (
     LevelUp,
     LevelUsage,
     Needs,
-    Progress,
 )
+from harness.observe.signatures import Probe
+from harness.store.ledger import OwnTotals
 from harness.store.spec import Device, Reason
 from harness.tools import native as programs
 from harness.tools import zone_reset, zoneprobe
 
-# One for the label, one for zones that nobody wrote to, one for all the others.
+# One for the label, one that stays empty, one for all others.
 _MIN_ZONES = 3
 
 
 class RawDevice(Level):
-    """zoneprobe on the device; zone 0 has the label by which a killed run is known as ours."""
+    """zoneprobe on the device; the label in zone 0 identifies the data of a killed run."""
 
     name: ClassVar[str] = "raw-device"
     summary: ClassVar[str] = "bare zones, without file system or database: measures the device"
     kind: ClassVar[Kind] = Kind.RAW
     needs: ClassVar[Needs] = Needs(_MIN_ZONES, 1, "one zone is written at a time")
     takes_database: ClassVar[bool] = False
+    signatures: ClassVar[tuple[Probe, ...]] = (Probe("zoneprobe", 0, b"ZLPROBE1", 8, 32),)
     programs: ClassVar[tuple[str, ...]] = (zoneprobe.PROGRAM,)
     metadata_zones: ClassVar[int] = zoneprobe.LABEL_ZONES
+    own_ledger: ClassVar[str] = zoneprobe.LEDGER
 
     def probe(self, device: Device, conventional: Device | None) -> Reason | None:  # noqa: ARG002
         """Check the program, then the device's zones."""
@@ -62,9 +66,9 @@ class RawDevice(Level):
             fs_uri=None,
             cold_dir=None,
             devices=(context.device,),
-            records=(aux / zoneprobe.LEDGER,),
+            records=(aux / self.own_ledger,),
         )
-        self.down(up)  # what a killed run of this name left
+        self.down(up)  # remove the remains of a killed run of this name
         try:
             aux.mkdir(parents=True)
             up.records[0].touch()
@@ -76,26 +80,19 @@ class RawDevice(Level):
             raise
         return up
 
-    def fill_cold(self, up: LevelUp, size: int, seed: int, progress: Progress) -> int:  # noqa: ARG002
-        """Store nothing: there is no utilisation to bring bare zones to."""
-        return 0
-
     def usage(self, up: LevelUp) -> LevelUsage:
-        """Return what zoneprobe counts of itself."""
+        """Return zoneprobe's own counts."""
         with up.records[0].open(encoding="utf-8", errors="replace", newline="\n") as lines:
             own = zoneprobe.totals(lines)
         return LevelUsage(None, None, None, "none: nothing is collected", own=own)
 
-    def database_bytes(self, up: LevelUp) -> int:  # noqa: ARG002 - none
-        """Return 0: there is no database."""
-        return 0
+    def own_totals(self, lines: Iterable[str], device: Device) -> OwnTotals:  # noqa: ARG002
+        """Return zoneprobe's own counts from its ledger."""
+        return zoneprobe.totals(lines)
 
     def direct_io(self, up: LevelUp) -> DirectIo:  # noqa: ARG002 - the same everywhere
         """Always direct."""
         return DirectIo(True, True, "zoneprobe opens the device with O_DIRECT and nothing else")
-
-    def sync(self, up: LevelUp) -> None:
-        """Do nothing: between phases nobody holds anything back."""
 
     def down(self, up: LevelUp) -> None:
         """Remove the auxiliary directory; nothing is mounted."""

@@ -8,10 +8,17 @@ from pathlib import Path
 from typing import ClassVar
 
 from harness.errors import ToolFailed
-from harness.levels.base import LevelContext, LevelUp, LevelUsage, Needs
-from harness.levels.filesystem import MIB, FileSystemLevel, text
+from harness.levels.filesystem import (
+    MIB,
+    XFS_ERRORS,
+    XFS_SIGNATURE,
+    FileSystemLevel,
+    text,
+)
+from harness.levels.level import LevelContext, LevelUp, LevelUsage, Needs
 from harness.levels.options import PERCENT, Option, Switch, Text, Whole, is_on
 from harness.observe.gauges import Gauge, Values, number
+from harness.observe.signatures import Probe
 from harness.store.spec import Bytes, Device, Reason, Scalar
 from harness.tools import mkfs_xfs, mount, proc, xfs_stats, zone_reset
 
@@ -36,6 +43,8 @@ class Xfs(FileSystemLevel):
     needs: ClassVar[Needs] = Needs(16, 2, "XFS_MIN_OPEN_ZONES: one for data, one for the collector")
     needs_conventional: ClassVar[bool] = True
     programs: ClassVar[tuple[str, ...]] = (mkfs_xfs.PROGRAM, "dmsetup")
+    signatures: ClassVar[tuple[Probe, ...]] = (XFS_SIGNATURE,)
+    kernel_errors: ClassVar[str] = XFS_ERRORS
     packages: ClassVar[tuple[str, ...]] = ("xfsprogs", "dmsetup")
     options: ClassVar[Mapping[str, Option]] = {
         "max_open_zones": Whole(1),
@@ -47,7 +56,7 @@ class Xfs(FileSystemLevel):
     active_option: ClassVar[str] = "max_open_zones"
 
     def probe_zoned(self, device: Device) -> Reason | None:
-        """Zones of a size that xfs can tell from their capacity; kernel and xfsprogs know zones."""
+        """Check that xfs can derive the zone size, and that kernel and xfsprogs support zones."""
         # xfs_compute_rgblklog(): the file system stores the capacity alone.
         capacity = device.zone_capacity or 0
         if 1 << (capacity - 1).bit_length() != device.zone_size:
@@ -65,7 +74,7 @@ class Xfs(FileSystemLevel):
                 f"xfs knows zones from Linux 6.15 on, this is {major}.{minor}",
                 "boot a kernel from 6.15 on",
             )
-        if self.kernel.configured(_REALTIME) is False:  # where that is not known, mount will tell
+        if self.kernel.configured(_REALTIME) is False:  # unknown: mount fails if it is missing
             return Reason(
                 "kernel-config",
                 f"the running kernel ({os.uname().release}) was built without {_REALTIME}, which "
@@ -107,7 +116,7 @@ class Xfs(FileSystemLevel):
         device = self._device(up)
         stats = self.kernel.sys("fs", "xfs", device, "stats", "stats")
         counts = xfs_stats.parse(stats.read_text(encoding="ascii"))
-        raw: dict[str, Scalar] = dict(counts.facts) if counts else {}
+        raw: dict[str, Scalar] = dict(counts or {})
         for name in _STATE:
             value = self.kernel.counter("fs", "xfs", device, "zoned", name)
             if value is not None:
@@ -115,8 +124,8 @@ class Xfs(FileSystemLevel):
         source = f"/sys/fs/xfs/{device}/stats/stats: zoned, gc xpc"
         return LevelUsage(
             free_bytes=None,
-            gc_events=counts.writes if counts else None,
-            gc_bytes=counts.bytes if counts else None,
+            gc_events=counts["gc_write_calls"] if counts else None,
+            gc_bytes=counts["gc_bytes"] if counts else None,
             gc_source=source if counts else f"{source}; this kernel does not have them",
             raw=raw,
         )
@@ -124,11 +133,11 @@ class Xfs(FileSystemLevel):
     def gauges(self, up: LevelUp) -> tuple[Gauge, ...]:
         """Read the same counters."""
         device = self._device(up)
-        names = tuple(xfs_stats.Collected(0, 0, 0, 0).facts)
+        names = xfs_stats.COLUMNS
 
         def parse(data: bytes) -> Values:
             counts = xfs_stats.parse(data.decode("ascii"))
-            return [counts.facts[name] if counts else None for name in names]
+            return [counts[name] if counts else None for name in names]
 
         stats = Gauge(self.kernel.sys("fs", "xfs", device, "stats", "stats"), names, parse)
         zoned = [self.kernel.sys("fs", "xfs", device, "zoned", name) for name in _STATE]
@@ -155,7 +164,7 @@ class Xfs(FileSystemLevel):
 
 
 def mount_options(zoned: Path, context: LevelContext) -> str:
-    """Return mount's -o: the realtime device, then what the study sets (mount(8), xfs.rst)."""
+    """Return mount's -o: the realtime device, then the study's options (mount(8), xfs.rst)."""
     options = [f"rtdev={zoned}"]
     if "max_open_zones" in context.options:
         options.append(f"max_open_zones={context.options['max_open_zones']}")

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import ClassVar
 
 from harness.errors import HostError, ToolFailed, ZonelabError
-from harness.levels.base import (
+from harness.levels.level import (
     AUX,
     DB_IN_URI,
     DirectIo,
@@ -25,7 +25,8 @@ from harness.levels.base import (
     Question,
 )
 from harness.levels.options import FINISH, Option, Switch, finish_remaining_pct, is_on
-from harness.store.result import Issue, Severity
+from harness.observe.signatures import Probe
+from harness.store.result import Issue, IssueInfo, Severity
 from harness.store.spec import Device, Reason, Scalar
 from harness.tools import db_bench, ldd, proc, zenfs, zone_reset
 from harness.tools.kernel import Kernel
@@ -38,9 +39,22 @@ _NEVER = 1 << 30  # files in level 0 before writers would wait
 # Bytes, and data zones: those of metadata are not in ``dump``'s list.
 _DF_COLUMNS = ("free", "used", "reclaimable")
 _DUMP_COLUMNS = ("free", "live", "garbage", "zones_empty", "zones_full", "files")
-# As for coldfill: the slowest device worth measuring.
+# The slowest device worth measuring, as for coldfill.
 _SLOWEST_BYTES_PER_SECOND = 2_000_000
 _GRACE_SECONDS = 120.0
+
+# A record's header (checksum, length), then the superblock: magic, UUID of 37 bytes, six numbers,
+# and the auxiliary path, whose last folder is the label. ZenFS has three metadata zones. Other
+# versions of ZenFS have the magic elsewhere.
+SIGNATURE = Probe(
+    "zenfs",
+    8,
+    b"FNEZ",
+    8 + 4 + 37 + 6 * 4,
+    256,
+    zones=3,
+    anywhere=(b"ZENF", b"FNEZ"),
+)
 
 
 class ZenFs(Level):
@@ -54,6 +68,15 @@ class ZenFs(Level):
     )
     schedulers: ClassVar[tuple[str, ...]] = (zenfs.SCHEDULER,)
     metadata_zones: ClassVar[int] = zenfs.METADATA_ZONES
+    signatures: ClassVar[tuple[Probe, ...]] = (SIGNATURE,)
+    issues: ClassVar[tuple[IssueInfo, ...]] = (
+        IssueInfo(
+            "own-db-bench",
+            (Severity.WARNING,),
+            "zenfs ran with a db_bench of its own",
+            "its RocksDB may be another build than the other levels'",
+        ),
+    )
     programs: ClassVar[tuple[str, ...]] = (zenfs.PROGRAM,)
     options: ClassVar[Mapping[str, Option]] = {**FINISH, "gc": Switch()}
 
@@ -61,15 +84,19 @@ class ZenFs(Level):
         self.kernel = kernel or Kernel()
 
     def probe(self, device: Device, conventional: Device | None) -> Reason | None:  # noqa: ARG002
-        """Check the user's parts, then what ZenFS wants of the device."""
+        """Check the user's files, then the device."""
         try:
             zenfs.tool()
         except HostError as error:
             return Reason(error.code, f"zenfs: {error.message}", error.hint)
         return self._probe_device(device)
 
-    def probe_program(self, program: Path) -> Reason | None:
-        """Check that db_bench knows ZenFS, without provoking the crash of one that does not."""
+    def probe_program(self, program: Path, name: str) -> Reason | None:
+        """Check that the program can use ZenFS."""
+        return self._probe_db_bench(program) if name == "db_bench" else _probe_plugin(program)
+
+    def _probe_db_bench(self, program: Path) -> Reason | None:
+        """Check that db_bench knows ZenFS. A db_bench without it crashes: look before starting."""
         plugin, program = zenfs.find(zenfs.PLUGIN), zenfs.find(zenfs.DB_BENCH) or program
         try:
             if plugin is not None and ldd.rocksdb(plugin) != ldd.rocksdb(program):
@@ -97,29 +124,8 @@ class ZenFs(Level):
             "build plug-in and db_bench from one RocksDB, with RTTI",
         )
 
-    def probe_load(self, program: Path) -> Reason | None:
-        """Check that there is a plug-in to preload, and that it shares the program's RocksDB."""
-        plugin = zenfs.find(zenfs.PLUGIN)
-        if plugin is None:
-            return Reason(
-                "zenfs-built-in",
-                f"ZenFS is inside the user's db_bench: {program} cannot have it",
-                "give it as a plug-in: -e zenfs_plugin=",
-            )
-        try:
-            same = ldd.rocksdb(plugin) == ldd.rocksdb(program)
-        except ZonelabError as error:
-            return Reason(error.code, error.message, error.hint)
-        if same:
-            return None
-        return Reason(
-            "rocksdb-differs",
-            f"{plugin} and {program} do not use one and the same librocksdb.so",
-            "build plug-in and harness/native against one RocksDB",
-        )
-
     def caveats(self, device: Device) -> tuple[Issue, ...]:  # noqa: ARG002 - the same everywhere
-        """Another db_bench than the other levels' is another RocksDB build."""
+        """Warn of a db_bench of its own: its RocksDB may be another build."""
         own = zenfs.find(zenfs.DB_BENCH)
         if own is None:
             return ()
@@ -127,7 +133,7 @@ class ZenFs(Level):
             Issue(
                 "own-db-bench",
                 Severity.WARNING,
-                "zenfs ran with the db_bench that was named for it, not with the other levels'",
+                "zenfs ran with its own db_bench, not with the other levels'",
                 actual=str(own),
             ),
         )
@@ -138,7 +144,7 @@ class ZenFs(Level):
         threshold = finish_remaining_pct(context.options)
         device, aux = Path(context.device.path), context.scratch / AUX
         plugin = zenfs.find(zenfs.PLUGIN)
-        # ZenFS knows no labels: the folder's name, which is in its superblock, is one.
+        # ZenFS has no labels: the superblock contains the folder's name, which serves as one.
         folder = aux / context.label
         up = LevelUp(
             db=None,
@@ -150,7 +156,7 @@ class ZenFs(Level):
             database_log=folder / DB_IN_URI / "LOG",
             program=zenfs.find(zenfs.DB_BENCH) or context.program,
         )
-        self.down(up)  # what a killed run of this name left
+        self.down(up)  # remove the remains of a killed run of this name
         try:
             self._require_scheduler(device.name)
             aux.mkdir(parents=True)
@@ -194,7 +200,7 @@ class ZenFs(Level):
         return _under(zenfs.dump(_name(up)).files, _COLD)
 
     def usage(self, up: LevelUp) -> LevelUsage:
-        """Return free bytes and garbage from ``dump``; what GC moved is told nowhere."""
+        """Return free bytes and garbage from ``dump``; ZenFS does not count what its GC moves."""
         dump = zenfs.dump(_name(up))
         raw = {**zenfs.df(_name(up)), "garbage_bytes": dump.garbage_bytes, "zones": len(dump.zones)}
         return LevelUsage(
@@ -206,7 +212,7 @@ class ZenFs(Level):
         )
 
     def questions(self, up: LevelUp) -> tuple[Question, ...]:
-        """Ask for space and zones: ZenFS says nothing by itself while db_bench works."""
+        """Ask for space and zones: ZenFS prints nothing by itself."""
         tool, device = zenfs.tool(), _name(up)
         df, dump = zenfs.df_argv(tool, device), zenfs.dump_argv(tool, device)
         return (
@@ -219,11 +225,8 @@ class ZenFs(Level):
         return _under(zenfs.dump(_name(up)).files, DB_IN_URI)
 
     def direct_io(self, up: LevelUp) -> DirectIo:  # noqa: ARG002 - the same everywhere
-        """Writes always go past the page cache; reads as db_bench asks."""
-        return DirectIo(True, True, "ZenFS writes with O_DIRECT, and reads so when asked to")
-
-    def sync(self, up: LevelUp) -> None:
-        """Do nothing: between phases no process holds anything back."""
+        """Writes always bypass the page cache; reads do where db_bench requests it."""
+        return DirectIo(True, True, "ZenFS writes with O_DIRECT, and reads so on request")
 
     def down(self, up: LevelUp) -> None:
         """Remove the auxiliary directory; nothing is mounted."""
@@ -244,7 +247,7 @@ class ZenFs(Level):
             )
         limit = self.kernel.counter("class", "block", name, "queue", "max_active_zones")
         hidden = bool(device.max_active_zones) and not limit
-        own = self._scheduler(name)  # heads have no such file, or (Linux 6.1) one that says "none"
+        own = self._scheduler(name)  # heads have no such file, or (Linux 6.1) one with "none"
         offered = zenfs.SCHEDULER in device.schedulers  # by the path node too
         if hidden or own is None or (offered and zenfs.SCHEDULER not in own):
             return Reason(
@@ -276,6 +279,28 @@ class ZenFs(Level):
                 hint="the planner chooses it; a study's scheduler factor must not vary it",
                 code="scheduler",
             )
+
+
+def _probe_plugin(program: Path) -> Reason | None:
+    """Check that there is a plug-in to preload, and that it shares the program's RocksDB."""
+    plugin = zenfs.find(zenfs.PLUGIN)
+    if plugin is None:
+        return Reason(
+            "zenfs-built-in",
+            f"ZenFS is built into the user's db_bench, so {program} cannot use it",
+            "give it as a plug-in: -e zenfs_plugin=",
+        )
+    try:
+        same = ldd.rocksdb(plugin) == ldd.rocksdb(program)
+    except ZonelabError as error:
+        return Reason(error.code, error.message, error.hint)
+    if same:
+        return None
+    return Reason(
+        "rocksdb-differs",
+        f"{plugin} and {program} do not use one and the same librocksdb.so",
+        "build plug-in and harness/native against one RocksDB",
+    )
 
 
 def cold_flags(uri: str, entries: int, seed: int) -> dict[str, Scalar]:
@@ -325,7 +350,7 @@ def _builds() -> dict[str, Scalar]:
 
 
 def _version(device: str) -> dict[str, Scalar]:
-    """Return what the superblock says; older tools have no command for it."""
+    """Return the versions in the superblock; older tools cannot print them."""
     info = zenfs.fs_info(device)
     wanted = {"ZenFS Version": "zenfs_version", "Superblock Version": "superblock_version"}
     return {key: info[field] for field, key in wanted.items() if field in info}

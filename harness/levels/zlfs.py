@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import ClassVar
 
 from harness.errors import HostError, ZonelabError
-from harness.levels.base import (
+from harness.levels.level import (
     AUX,
     DB_IN_URI,
     DirectIo,
@@ -22,8 +22,9 @@ from harness.levels.base import (
 )
 from harness.levels.options import FINISH, OneOf, Option, Switch, Whole
 from harness.observe.gauges import Gauge
-from harness.store.ledger import OwnCounts
-from harness.store.result import Issue, Severity
+from harness.observe.signatures import Probe
+from harness.store.ledger import OwnCounts, OwnTotals
+from harness.store.result import Issue, IssueInfo, Severity
 from harness.store.spec import Bytes, Device, Reason
 from harness.tools import ldd, native, zlfs, zlfs_ledger, zone_reset
 
@@ -33,8 +34,8 @@ MIN_ZONES = 16
 MIN_ACTIVE_ZONES = 6
 # The metadata log is one zone with a snapshot of all files in it: bytes per file and extent.
 _MIN_ZONE_CAPACITY = 1 << 20
-# alloc/allocator.cc: zones that compactions leave empty: kFlushKeeps + kOpeningKeeps, and what the
-# WALs hold. How much that will be depends on the workload: assumed are 3 %, and 2 at least.
+# alloc/allocator.cc: compactions leave kFlushKeeps + kOpeningKeeps zones empty, and those of the
+# WALs. The size of the WALs depends on the workload: 3 % and at least 2 zones are assumed.
 _METADATA_ZONES = 2
 _KEPT_ZONES = 4
 _RESERVE_PERCENT = 3
@@ -44,7 +45,10 @@ _MIN_RESERVE = 2
 _COLD_BLOCK = 4096
 _COLD_NAME = "/cold"
 
-# What zonelab replay plays (docs/replay.md).
+# harness/native/zlfs/format/superblock.h. The metadata log alternates between two zones.
+SIGNATURE = Probe("zlfs", 0, b"ZLFSSB01", 328, 32, zones=2)
+
+# Input of zonelab replay (docs/replay.md).
 _TRACE = "allocations.trace"
 
 
@@ -54,10 +58,20 @@ class Zlfs(Level):
     name: ClassVar[str] = "zlfs"
     summary: ClassVar[str] = "RocksDB on the zones themselves, through our file-system plug-in"
     kind: ClassVar[Kind] = Kind.APPLICATION
+    own_ledger: ClassVar[str] = "ledger.jsonl"
     needs: ClassVar[Needs] = Needs(
         MIN_ZONES,
         MIN_ACTIVE_ZONES,
         "two for the metadata log, one each for WALs, small files, garbage collection and data",
+    )
+    signatures: ClassVar[tuple[Probe, ...]] = (SIGNATURE,)
+    issues: ClassVar[tuple[IssueInfo, ...]] = (
+        IssueInfo(
+            "fsck",
+            (Severity.ERROR,),
+            "`zlfs fsck` finds a broken invariant",
+            "the level lost data or counts",
+        ),
     )
     programs: ClassVar[tuple[str, ...]] = (zlfs.PROGRAM,)
     # As in harness/native/zlfs/alloc/policy.h.
@@ -81,16 +95,11 @@ class Zlfs(Level):
             return Reason(error.code, f"zlfs: {error.message}", error.hint)
         return _probe_zones(device)
 
-    def probe_program(self, program: Path) -> Reason | None:
-        """Check that db_bench and the plug-in share one RocksDB.
+    def probe_program(self, program: Path, name: str) -> Reason | None:  # noqa: ARG002
+        """Check that the program and the plug-in share one RocksDB.
 
-        With another one inside (or none: a static build) db_bench would not know the scheme, and
-        crash on it.
+        A program with another RocksDB, or a static one, does not know the scheme and crashes.
         """
-        return self.probe_load(program)
-
-    def probe_load(self, program: Path) -> Reason | None:
-        """Check the same of any program that the plug-in is preloaded into."""
         try:
             ours, its = ldd.rocksdb(native.library(zlfs.LIBRARY)), ldd.rocksdb(program)
         except ZonelabError as error:
@@ -109,7 +118,7 @@ class Zlfs(Level):
         return Bytes(usable_zones(device.zones or 0) * (device.zone_capacity or 0))
 
     def up(self, context: LevelContext) -> LevelUp:
-        """Reset all zones and format; what is written later goes through the plug-in."""
+        """Reset all zones and format; RocksDB mounts it through the plug-in."""
         self.check_options(context.options)
         device, aux = Path(context.device.path), context.scratch / AUX
         up = LevelUp(
@@ -120,9 +129,9 @@ class Zlfs(Level):
             environment={"LD_PRELOAD": str(native.library(zlfs.LIBRARY))},
             mount_options=",".join(f"{key}={value}" for key, value in context.options.items()),
             database_log=aux / DB_IN_URI / "LOG",
-            records=(aux / "ledger.jsonl", aux / _TRACE),
+            records=(aux / self.own_ledger, aux / _TRACE),
         )
-        self.down(up)  # what a killed run of this name left
+        self.down(up)  # remove the remains of a killed run of this name
         try:
             aux.mkdir(parents=True)
             context.check_devices()
@@ -153,7 +162,7 @@ class Zlfs(Level):
         return (Gauge(up.records[0], zlfs.LEDGER_COLUMNS, zlfs.parse_ledger, tail=True),)
 
     def usage(self, up: LevelUp) -> LevelUsage:
-        """Return what ``zlfs df`` counts from the metadata log; an event is a zone collected."""
+        """Return the counts of ``zlfs df``; an event is a collected zone."""
         space = zlfs.df(_device(up))
         return LevelUsage(
             free_bytes=space.free_bytes,
@@ -169,22 +178,19 @@ class Zlfs(Level):
         return sum(file.size for file in zlfs.files(_device(up)) if file.name != _COLD_NAME)
 
     def direct_io(self, up: LevelUp) -> DirectIo:  # noqa: ARG002 - the same everywhere
-        """Always direct, whatever db_bench asks for."""
+        """Always direct, whatever db_bench requests."""
         return DirectIo(True, True, "libzlfs.so opens the device with O_DIRECT and nothing else")
 
     def check(self, up: LevelUp) -> tuple[Issue, ...]:
         """Return every invariant of docs/zlfs.md that ``zlfs fsck`` finds broken."""
         return tuple(
-            Issue("fsck", Severity.ERROR, f"invariant {one.invariant}: {one.what}")
-            for one in zlfs.fsck(_device(up))
+            Issue("fsck", Severity.ERROR, f"invariant {fault.invariant}: {fault.what}")
+            for fault in zlfs.fsck(_device(up))
         )
 
-    def sync(self, up: LevelUp) -> None:
-        """Do nothing: between phases no process holds anything back.
-
-        The plug-in lives in db_bench and writes past the page cache; when db_bench has closed the
-        database and ended, every byte it counted has been accepted by the device.
-        """
+    def own_totals(self, lines: Iterable[str], device: Device) -> OwnTotals:
+        """Return the sums of the plug-in's ledger."""
+        return zlfs_ledger.parse(lines, device.zone_capacity or 0)
 
     def down(self, up: LevelUp) -> None:
         """Remove the auxiliary directory; nothing is mounted."""
@@ -193,9 +199,9 @@ class Zlfs(Level):
 
 
 def _own(up: LevelUp, space: zlfs.Space) -> OwnCounts:
-    """Return what the ledger adds up to, and what df finds in the zones.
+    """Return the ledger's sums and df's state of the zones.
 
-    What df calls garbage includes the capacity that finishing gave up.
+    df's garbage includes the capacity that finishing gave up.
     """
     facts = space.facts
     totals = zlfs_ledger.read(up.records[0], int(facts["zone_capacity"]))
@@ -218,7 +224,7 @@ def _own(up: LevelUp, space: zlfs.Space) -> OwnCounts:
 
 
 def usable_zones(zones: int) -> int:
-    """Return how many of a device's zones cold data and compactions can fill."""
+    """Return the number of zones that cold data and compactions can fill."""
     data = zones - _METADATA_ZONES
     return max(0, data - _KEPT_ZONES - max(_MIN_RESERVE, data * _RESERVE_PERCENT // 100))
 

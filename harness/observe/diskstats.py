@@ -1,4 +1,4 @@
-"""Kernel counters of block devices (/proc/diskstats), parsed without allocating much."""
+"""Kernel counters of block devices (/proc/diskstats)."""
 
 from __future__ import annotations
 
@@ -12,20 +12,17 @@ _SECTOR = 512
 
 @dataclass(frozen=True, slots=True)
 class DiskCounters:
-    """Counters of one device since it appeared. Zone management counts as writes of 0 bytes.
-
-    ``busy_ms``: milliseconds in which anything was in flight.
-    """
+    """Counters of one device since it appeared. Zone management counts as writes of 0 bytes."""
 
     reads: int
     read_bytes: int
     writes: int
     write_bytes: int
     in_flight: int
-    busy_ms: int = 0
+    busy_ms: int = 0  # milliseconds with anything in flight
 
     def __sub__(self, earlier: DiskCounters) -> DiskCounters:
-        """Return what happened since ``earlier``; ``in_flight`` stays the current value."""
+        """Return the difference to ``earlier``; ``in_flight`` stays the current value."""
         return DiskCounters(
             self.reads - earlier.reads,
             self.read_bytes - earlier.read_bytes,
@@ -41,13 +38,13 @@ Snapshot = Mapping[str, DiskCounters]
 
 
 def parse(text: str, names: Iterable[str]) -> dict[str, DiskCounters]:
-    """Return the counters of the devices named.
+    """Return the counters of the named devices.
 
     Raises:
-        ToolFailed: a device has no line, or a line is not what the kernel documents.
+        ToolFailed: a device has no line.
     """
     wanted = set(names)
-    found: dict[str, DiskCounters] = {}
+    counters: dict[str, DiskCounters] = {}
     for line in text.splitlines():
         fields = line.split()
         if len(fields) < 14 or fields[2] not in wanted:  # noqa: PLR2004 - Documentation/iostats
@@ -56,13 +53,13 @@ def parse(text: str, names: Iterable[str]) -> dict[str, DiskCounters]:
         reads, read_sectors, writes, written, in_flight, busy = (
             int(fields[i]) for i in (3, 5, 7, 9, 11, 12)
         )
-        found[fields[2]] = DiskCounters(
+        counters[fields[2]] = DiskCounters(
             reads, read_sectors * _SECTOR, writes, written * _SECTOR, in_flight, busy
         )
-    missing = sorted(wanted - set(found))
+    missing = sorted(wanted - set(counters))
     if missing:
         raise ToolFailed(f"/proc/diskstats has no line for {', '.join(missing)}")
-    return found
+    return counters
 
 
 def delta(earlier: Snapshot, later: Snapshot) -> dict[str, DiskCounters]:

@@ -1,4 +1,4 @@
-"""Numbers that are read about once a second: files that stay open, and series made of them."""
+"""Numbers that are sampled about once a second from kernel files that stay open."""
 
 from __future__ import annotations
 
@@ -10,59 +10,56 @@ from pathlib import Path
 
 from harness.errors import ZonelabError
 
-_LARGEST = 1 << 14  # memory.stat of a cgroup has 1.5 KiB, sysfs files at most a page
+_LARGEST = 1 << 14  # bytes; memory.stat of a cgroup has 1.5 KiB, a sysfs file at most a page
 
 Values = Sequence[int | None]
 
 
 @dataclass(frozen=True, slots=True)
 class Gauge:
-    """A file of the kernel's, the columns it gives, and how; null where it has no such number.
-
-    ``tail`` reads the end of a file that grows.
-    """
+    """A file and the columns that are read from it."""
 
     path: Path
     columns: tuple[str, ...]
-    parse: Callable[[bytes], Values]
-    tail: bool = False
+    parse: Callable[[bytes], Values]  # one value per column; null where there is none
+    tail: bool = False  # read only the end of a growing file
 
 
 def number(path: Path, column: str) -> Gauge:
-    """Return the gauge of a file with one number in it (sysfs)."""
+    """Return the gauge of a file that holds one number."""
     return Gauge(path, (column,), lambda data: [int(data)])
 
 
 def fields(path: Path, columns: dict[str, str], *, scale: int = 1) -> Gauge:
-    """Return the gauge of a file of lines ``name value`` or ``name: value``.
+    """Return the gauge of a file with lines ``name value`` or ``name: value``.
 
     Args:
         path: the file.
-        columns: column by the name in the file; the first line of that name counts.
-        scale: what a value is multiplied by.
+        columns: column by the name in the file; the first line with that name counts.
+        scale: factor for all values.
     """
     patterns = [re.compile(rb"^%s:?\s+(\d+)" % name.encode(), re.MULTILINE) for name in columns]
 
     def parse(data: bytes) -> Values:
-        found = [pattern.search(data) for pattern in patterns]
-        return [int(match[1]) * scale if match else None for match in found]
+        matches = [pattern.search(data) for pattern in patterns]
+        return [int(match[1]) * scale if match else None for match in matches]
 
     return Gauge(path, tuple(columns.values()), parse)
 
 
 def pressure(path: Path, column: str) -> Gauge:
-    """Return the gauge of a pressure file: microseconds in which some, or all, tasks waited."""
+    """Return the gauge of a pressure file: microseconds in which some or all tasks waited."""
     pattern = re.compile(rb"^(some|full) .*total=(\d+)$", re.MULTILINE)
 
     def parse(data: bytes) -> Values:
-        found = dict(pattern.findall(data))
-        return [int(found[kind]) if kind in found else None for kind in (b"some", b"full")]
+        totals = dict(pattern.findall(data))
+        return [int(totals[kind]) if kind in totals else None for kind in (b"some", b"full")]
 
     return Gauge(path, (f"{column}_some_us", f"{column}_full_us"), parse)
 
 
 def devices_io(path: Path, columns: tuple[str, str]) -> Gauge:
-    """Return the gauge of a cgroup's io.stat: bytes read and written, over all devices."""
+    """Return the gauge of a cgroup's io.stat: bytes read and written on all devices."""
     read, written = re.compile(rb"\brbytes=(\d+)"), re.compile(rb"\bwbytes=(\d+)")
 
     def parse(data: bytes) -> Values:
@@ -72,7 +69,7 @@ def devices_io(path: Path, columns: tuple[str, str]) -> Gauge:
 
 
 class Reader:
-    """Reads gauges again and again; a file that is not there yet is tried each time."""
+    """Reads gauges repeatedly. A file that is missing is tried again each time."""
 
     def __init__(self, gauges: Sequence[Gauge]) -> None:
         self._gauges = tuple(gauges)
@@ -87,8 +84,8 @@ class Reader:
         """Return one value per column."""
         values: list[int | None] = []
         for gauge in self._gauges:
-            found = self._one(gauge)
-            values += found if found is not None else [None] * len(gauge.columns)
+            row = self._read_gauge(gauge)
+            values += row if row is not None else [None] * len(gauge.columns)
         return values
 
     def close(self) -> None:
@@ -97,7 +94,7 @@ class Reader:
             os.close(descriptor)
         self._files.clear()
 
-    def _one(self, gauge: Gauge) -> Values | None:
+    def _read_gauge(self, gauge: Gauge) -> Values | None:
         try:
             if gauge.path not in self._files:
                 self._files[gauge.path] = os.open(gauge.path, os.O_RDONLY | os.O_CLOEXEC)
@@ -105,4 +102,4 @@ class Reader:
             begin = max(os.fstat(descriptor).st_size - _LARGEST, 0) if gauge.tail else 0
             return gauge.parse(os.pread(descriptor, _LARGEST, begin))
         except (OSError, ValueError, ZonelabError):
-            return None  # not there (yet, any more), or not a number: null, never 0
+            return None  # missing, or not a number: null, never 0

@@ -1,4 +1,4 @@
-"""The kernel log since a run began."""
+"""Records of the kernel log since a run began."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ _RECORD = 8192  # /dev/kmsg gives one record per read, at most this long (CONSOL
 
 
 class KernelLog:
-    """Reads records that appear after construction; ``available`` is False without permission."""
+    """Reads the records that appear after construction."""
 
     def __init__(self, path: Path = Path("/dev/kmsg")) -> None:
         self._fd: int | None = None
@@ -21,11 +21,11 @@ class KernelLog:
 
     @property
     def available(self) -> bool:
-        """Whether the log can be read."""
+        """Whether the log can be read; False without permission."""
         return self._fd is not None
 
     def read(self) -> str:
-        """Return the records since construction or the last call, one a line."""
+        """Return the records since construction or the last call, one per line."""
         lines: list[str] = []
         while self._fd is not None:
             try:

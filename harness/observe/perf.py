@@ -1,6 +1,6 @@
-"""What the processors of a cgroup counted: instructions, by perf_event_open(2).
+"""Hardware counters of a cgroup by perf_event_open(2): retired instructions.
 
-A guest without a PMU, and emulation, count none; then there is no counter, and the metric is null.
+Emulation and guests without a PMU have no counter; the metric is null there.
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ _COUNT = struct.Struct("=QQQ")
 
 
 class Counter:
-    """One event of one cgroup, summed over all CPUs; monotonic from the moment it was opened."""
+    """One event of one cgroup, summed over all CPUs; it counts from the moment it is opened."""
 
     def __init__(self, files: Sequence[int]) -> None:
         self._files = files
 
     def read(self) -> int | None:
-        """Return the count so far; null where an event never got onto a CPU it was due on.
+        """Return the count so far, or None if an enabled event never ran on some CPU.
 
-        Events that share a PMU with others are scaled by the time in which they really counted.
+        Events that share a PMU with others are scaled by the time in which they ran.
         """
         total = 0.0
         for file in self._files:
@@ -49,12 +49,12 @@ class Counter:
 
 
 def instructions(group: Path | None) -> Counter | None:
-    """Return a counter of the instructions that a cgroup's processes retire; null without one."""
+    """Return a counter of the instructions that a cgroup retires, or None if there is none."""
     return None if group is None else count(group, _HARDWARE, _INSTRUCTIONS)
 
 
 def count(group: Path, kind: int, event: int) -> Counter | None:
-    """Open an event (``PERF_TYPE_…``, ``PERF_COUNT_…``) of a cgroup on each CPU."""
+    """Open an event (``PERF_TYPE_…``, ``PERF_COUNT_…``) of a cgroup on each CPU, or return None."""
     number = _SYSCALL.get(os.uname().machine)
     if number is None:
         return None

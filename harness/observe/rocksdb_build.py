@@ -1,4 +1,4 @@
-"""Which RocksDB a db_bench is: runs of different builds are not compared."""
+"""Identify the RocksDB build of a db_bench: runs of different builds are not compared."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ _TIMEOUT_SECONDS = 60.0
 
 
 def of_program(program: Path) -> dict[str, Any]:
-    """Return ``id``, ``kind`` and what else is known of the build of a db_bench.
+    """Return ``id``, ``kind`` and further fields of the build of a db_bench.
 
     ``kind`` is ``source`` (built by roles/rocksdb; its record is in ``build``), ``package`` (of the
-    distribution) or ``program`` (anything else: the id is a digest of it and of its librocksdb).
+    distribution) or ``program`` (anything else; the id is a digest of it and its librocksdb).
 
     Raises:
         ToolFailed: ldd or dpkg-query failed.
@@ -37,13 +37,13 @@ def of_program(program: Path) -> dict[str, Any]:
         return {"id": package, "kind": "package"}
     library = ldd.rocksdb(program)
     files = [program] if library is None else [program, library]
-    found = {file.name: checksums.digest(file) for file in files}
-    digest = hashlib.sha256("".join(found.values()).encode()).hexdigest()
-    return {"id": f"{program.name}-{digest[:_ID_DIGITS]}", "kind": "program", "sha256": found}
+    digests = {file.name: checksums.digest(file) for file in files}
+    digest = hashlib.sha256("".join(digests.values()).encode()).hexdigest()
+    return {"id": f"{program.name}-{digest[:_ID_DIGITS]}", "kind": "program", "sha256": digests}
 
 
 def _recorded(path: Path) -> Build | None:
-    """Return the role's record; None where there is none, or a file of that name by others."""
+    """Return the record of roles/rocksdb, or None if there is no such record."""
     try:
         return load_record(Build, path)
     except ConfigError:
@@ -51,7 +51,7 @@ def _recorded(path: Path) -> Build | None:
 
 
 def _package(program: Path) -> str | None:
-    """Return ``name_version_architecture`` when the program is the package's own."""
+    """Return ``name_version_architecture`` if the program belongs to the package, else None."""
     if proc.which("dpkg-query") is None:
         return None
     files = proc.run(["dpkg-query", "-L", PACKAGE], timeout=_TIMEOUT_SECONDS, check=False)

@@ -1,4 +1,4 @@
-"""The 1 Hz series, driven by the runner's own wait loop: no thread disturbs anyone."""
+"""Write series at about 1 Hz, driven by the runner's own wait loop instead of a thread."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from harness.observe.diskstats import COLUMNS
 from harness.observe.gauges import Gauge, Reader, Values
 from harness.observe.sysfs import SECTOR
 
-# What a series may take of one processor. Where a sample costs more than a second's share of it,
-# as under software emulation, samples are farther apart, and ``t`` says how far.
+# The share of one processor that a series may use. Where samples cost more, as under software
+# emulation, they are farther apart; column ``t`` shows how far.
 _SHARE = 0.0005
 
 
 @dataclass(frozen=True, slots=True)
 class Series:
-    """A table ``series/<name>.csv``: one value per column and sample, empty where there is none."""
+    """A table ``series/<name>.csv`` with one value per column and sample; null is empty."""
 
     name: str
     columns: Sequence[str]
@@ -29,13 +29,13 @@ class Series:
 class Sampler:
     """Appends one line per tick to each series that is due, all with the same ``t``.
 
-    A series is due once a second, or less often when a sample takes long; the first always.
+    The first series is due once a second; others are due less often when a sample is expensive.
 
     Args:
-        folder: gets the CSV files.
-        series: what to sample; those without columns are left out.
-        clock: monotonic seconds.
-        began: the run's beginning on that clock; ``t`` counts from it.
+        folder: where the CSV files are written.
+        series: what to sample; series without columns are skipped.
+        clock: returns monotonic seconds.
+        began: start of the run on that clock; ``t`` counts from it.
     """
 
     def __init__(
@@ -52,41 +52,41 @@ class Sampler:
         self._due: dict[str, float] = {}
         folder.mkdir(parents=True, exist_ok=True)
         self._open = [
-            (one, (folder / f"{one.name}.csv").open("w", encoding="utf-8"))
-            for one in series
-            if one.columns
+            (table, (folder / f"{table.name}.csv").open("w", encoding="utf-8"))
+            for table in series
+            if table.columns
         ]
-        for one, file in self._open:
-            file.write(",".join(["t", *one.columns]) + "\n")
+        for table, file in self._open:
+            file.write(",".join(["t", *table.columns]) + "\n")
 
     def tick(self, *, force: bool = False) -> None:
-        """Take a sample when about a second has passed since the last one."""
+        """Take a sample if about a second has passed since the last one."""
         now = self._clock()
         if not force and now - self._last < 0.95:  # noqa: PLR2004 - a tick may come a little early
             return
         self._last = now
-        for index, (one, file) in enumerate(self._open):
-            if index and now < self._due.get(one.name, now) and not force:
+        for index, (table, file) in enumerate(self._open):
+            if index and now < self._due.get(table.name, now) and not force:
                 continue
             begin = time.thread_time()
-            values = ",".join("" if value is None else str(value) for value in one.read())
+            values = ",".join("" if value is None else str(value) for value in table.read())
             file.write(f"{now - self._began:.3f},{values}\n")
-            self._due[one.name] = now + (time.thread_time() - begin) / _SHARE - 0.05
+            self._due[table.name] = now + (time.thread_time() - begin) / _SHARE - 0.05
 
     def close(self) -> None:
-        """Write what is buffered and close the files."""
-        for one, file in self._open:
-            one.close()
+        """Flush and close the files."""
+        for table, file in self._open:
+            table.close()
             file.close()
         self._open = []
 
 
 def disks(names: Sequence[str], block: Callable[[str], Path]) -> Series:
-    """Return the series of the devices' ``stat`` files, the numbers of /proc/diskstats.
+    """Return the series of the devices' ``stat`` files, the same numbers as /proc/diskstats.
 
     Args:
-        names: of the devices.
-        block: returns a device's folder in sysfs.
+        names: kernel names of the devices.
+        block: returns the sysfs folder of a device.
     """
     reader = Reader([_disk(name, block(name) / "stat") for name in names])
     return Series("diskstats", reader.columns, reader.read, reader.close)

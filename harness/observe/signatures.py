@@ -1,25 +1,25 @@
-"""Whose data is on a device: known signatures at their offsets, and the label inside, if any.
+"""Whose data is on a device: signatures at their offsets, and the label inside, if any.
 
-Offsets are those of libblkid's probes (util-linux, libblkid/src), those of zlfs and
-zoneprobe our own (harness/native: zlfs/format/superblock.h, zoneprobe/label.h). Reading is all this
-module does.
+Levels declare their own signatures; this module has those of other programs. Offsets are those of
+libblkid's probes (util-linux, libblkid/src). This module only reads.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
 Read = Callable[[int, int], bytes]  # offset, length -> bytes (short at the end of the device)
 
 KIB = 1024
 MIB = 1024 * KIB
-HEAD = 2 * MIB  # everything the probes below look at near the start lies within
+HEAD = 2 * MIB  # every signature at the start of a device lies within
+_ANYWHERE = 64 * KIB
 
 
 @dataclass(frozen=True, slots=True)
 class Signature:
-    """Something recognisable on a device; ``label`` is '' where the format has none."""
+    """A signature on a device; ``label`` is '' where the format has none."""
 
     kind: str
     label: str
@@ -27,7 +27,12 @@ class Signature:
 
 @dataclass(frozen=True, slots=True)
 class Probe:
-    """How a format is recognised, and where its label lies (offsets in bytes)."""
+    """How to recognise a format, and where its label lies (offsets in bytes).
+
+    A format with ``zones`` has a log of superblocks: the signature is at the start of one of that
+    many first zones, and the label is the last component of a path. ``anywhere``: magic numbers
+    that prove the format (without a label) anywhere in the first 64 KiB.
+    """
 
     kind: str
     offset: int
@@ -35,14 +40,11 @@ class Probe:
     label_offset: int = 0
     label_size: int = 0
     utf16: bool = False
+    zones: int = 0
+    anywhere: tuple[bytes, ...] = ()
 
 
-_PROBES = (
-    Probe("ext", 0x438, b"\x53\xef", 0x478, 16),
-    Probe("xfs", 0, b"XFSB", 108, 12),
-    Probe("btrfs", 0x10040, b"_BHRfS_M", 0x1012B, 256),
-    Probe("btrfs", 0x40, b"_BHRfS_M", 0x12B, 256),  # zoned: the log of superblocks starts at 0
-    Probe("f2fs", 0x400, b"\x10\x20\xf5\xf2", 0x47C, 1024, utf16=True),
+FOREIGN = (
     Probe("lvm2", 0x200, b"LABELONE"),
     Probe("lvm2", 0, b"LABELONE"),
     Probe("luks", 0, b"LUKS\xba\xbe"),
@@ -52,46 +54,35 @@ _PROBES = (
     Probe("gpt", 4096, b"EFI PART"),
     Probe("swap", 4086, b"SWAPSPACE2"),
     Probe("swap", 4086, b"SWAP-SPACE"),
-    Probe("dm-zoned", 0, b"DBZD", 48, 32),
-    Probe("zoneprobe", 0, b"ZLPROBE1", 8, 32),
     Probe("zfs", 0x20000 + 0x400, b"\x0c\xb1\xba\x00"),
     Probe("bcachefs", 0x1018, b"\xc6\x85\x73\xf6\x4e\x1a\x45\xca"),
     Probe("bluestore", 0, b"bluestore block device"),
-    Probe("mbr", 510, b"\x55\xaa"),
 )
-
-# Their superblocks begin one of the first zones: the metadata log lives in them in turn.
-ZLFS = Probe("zlfs", 0, b"ZLFSSB01", 328, 32)
-# A record's header (checksum, length), then the superblock: magic, UUID of 37 bytes, six numbers,
-# and the auxiliary path, whose last folder is what stands for a label here.
-ZENFS = Probe("zenfs", 8, b"FNEZ", 8 + 4 + 37 + 6 * 4, 256)
-_LOGS = (ZLFS, ZENFS)
-_LOG_ZONES = 3  # ZenFS has three, zlfs two
+# File systems carry the boot-sector mark too, so it counts only where nothing else is found.
+_BOOT_SECTOR = Probe("mbr", 510, b"\x55\xaa")
 
 
-def find(read: Read, zone_size: int | None = None) -> list[Signature]:
-    """Return the signatures at the start, strongest first, each kind once.
+def find(read: Read, zone_size: int | None, probes: Iterable[Probe]) -> list[Signature]:
+    """Return the signatures at the start of a device, each kind once, logs of superblocks first.
 
     Args:
         read: reads the device.
-        zone_size: of a zoned device, in bytes; null for a conventional one.
+        zone_size: zone size of a zoned device in bytes; null for a conventional one.
+        probes: signatures of the levels; ``FOREIGN`` is always looked for.
     """
+    probes = sorted((*probes, *FOREIGN), key=lambda probe: not probe.zones)
     head = read(0, HEAD)
-    found: dict[str, Signature] = {}
-    for start in _log_zones(head, read, zone_size):
-        for log in _LOGS:
-            if start[log.offset : log.offset + len(log.magic)] == log.magic:
-                label = _label(log, start).rstrip("/").rpartition("/")[2]
-                found.setdefault(log.kind, Signature(log.kind, label))
-    for probe in _PROBES:
-        if head[probe.offset : probe.offset + len(probe.magic)] != probe.magic:
-            continue
-        if probe.kind == "mbr" and found:
-            continue  # file systems carry the boot-sector mark too
-        found.setdefault(probe.kind, Signature(probe.kind, _label(probe, head)))
-    if any(magic in head[: 64 * KIB] for magic in (b"ZENF", b"FNEZ")):  # of another version
-        found.setdefault("zenfs", Signature("zenfs", ""))
-    return list(found.values())
+    signatures: dict[str, Signature] = {}
+    for probe in probes:
+        for start in _starts(probe, head, read, zone_size):
+            if _matches(probe, start):
+                signatures.setdefault(probe.kind, Signature(probe.kind, _label(probe, start)))
+    if not signatures and _matches(_BOOT_SECTOR, head):
+        signatures[_BOOT_SECTOR.kind] = Signature(_BOOT_SECTOR.kind, "")
+    for probe in probes:
+        if any(magic in head[:_ANYWHERE] for magic in probe.anywhere):
+            signatures.setdefault(probe.kind, Signature(probe.kind, ""))
+    return list(signatures.values())
 
 
 def zero_spots(size: int) -> list[tuple[int, int]]:
@@ -115,15 +106,22 @@ def is_blank(read: Read, size: int) -> bool:
     return not any(read(offset, length).strip(b"\0") for offset, length in zero_spots(size))
 
 
-def _log_zones(head: bytes, read: Read, zone_size: int | None) -> list[bytes]:
-    if not zone_size:
-        return []
-    return [head, *(read(number * zone_size, 4 * KIB) for number in range(1, _LOG_ZONES))]
+def _starts(probe: Probe, head: bytes, read: Read, zone_size: int | None) -> Iterator[bytes]:
+    """Yield the places to look at: the device's start, or the start of each zone of a log."""
+    if not probe.zones:
+        yield head
+    elif zone_size:
+        yield head
+        for number in range(1, probe.zones):
+            yield read(number * zone_size, 4 * KIB)
 
 
-def _label(probe: Probe, head: bytes) -> str:
-    if not probe.label_size:
-        return ""
-    raw = head[probe.label_offset : probe.label_offset + probe.label_size]
+def _matches(probe: Probe, start: bytes) -> bool:
+    return start[probe.offset : probe.offset + len(probe.magic)] == probe.magic
+
+
+def _label(probe: Probe, start: bytes) -> str:
+    raw = start[probe.label_offset : probe.label_offset + probe.label_size]
     text = raw.decode("utf-16-le" if probe.utf16 else "utf-8", errors="replace")
-    return text.split("\0", 1)[0]
+    label = text.split("\0", 1)[0]
+    return label.rstrip("/").rpartition("/")[2] if probe.zones else label

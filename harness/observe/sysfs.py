@@ -1,4 +1,4 @@
-"""Typed reading of ``/sys``: block devices, their identity, geometry, limits and neighbours."""
+"""Block devices in ``/sys``: identity, geometry, limits, partitions and holders."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _PATH_NODE = re.compile(r"^nvme\d+c\d+n\d+$")
 
 
 class Sysfs:
-    """The block part of a sysfs tree. Tests hand in a captured one.
+    """The block devices of a sysfs tree; tests use a captured tree.
 
     Args:
         root: where sysfs is mounted.
@@ -47,19 +47,19 @@ class Sysfs:
         name = Path(os.path.realpath(candidate)).name
         if not self.block(name).is_dir():
             raise GuardRefused(
-                f"no block device {path}", hint="lsblk lists what there is", code="missing"
+                f"no block device {path}", hint="lsblk lists block devices", code="missing"
             )
         return name
 
     def text(self, name: str, attribute: str) -> str:
-        """Return an attribute's text without white space around it, '' when it is absent."""
+        """Return the stripped text of an attribute, or '' if it is absent."""
         try:
             return (self.block(name) / attribute).read_text(errors="replace").strip()
         except OSError:
             return ""
 
     def number(self, name: str, attribute: str) -> int | None:
-        """Return an attribute as integer, None when it is absent or not a number."""
+        """Return an attribute as an integer, or None if it is absent or not a number."""
         text = self.text(name, attribute)
         return int(text) if text.isdigit() else None
 
@@ -76,11 +76,11 @@ class Sysfs:
         return [name, *(other for other in self.names() if pattern.match(other))]
 
     def limit(self, name: str, attribute: str) -> int:
-        """Return a zone limit; with NVMe multipath the head node says 0 and path nodes know."""
+        """Return a zone limit; with NVMe multipath only the path nodes have it."""
         return max(self.number(node, f"queue/{attribute}") or 0 for node in self.queue_nodes(name))
 
     def schedulers(self, name: str) -> tuple[str, tuple[str, ...]]:
-        """Return the active scheduler and the choices, from the node that really queues."""
+        """Return the active I/O scheduler and all choices, from the node that queues requests."""
         for node in reversed(self.queue_nodes(name)):
             words = self.text(node, "queue/scheduler").split()
             if words:
@@ -90,10 +90,10 @@ class Sysfs:
         return "none", ("none",)
 
     def set_scheduler(self, name: str, scheduler: str) -> None:
-        """Set the scheduler on every node that has one, and read it back.
+        """Set the I/O scheduler on every node that has one, and read it back.
 
         Raises:
-            HostError: the kernel does not offer it, or did not take it.
+            HostError: the kernel does not offer the scheduler, or ignored the setting.
         """
         current, choices = self.schedulers(name)
         if current == scheduler:
@@ -108,10 +108,10 @@ class Sysfs:
             if self.text(node, "queue/scheduler"):
                 self.write(node, "queue/scheduler", scheduler)
         if self.schedulers(name)[0] != scheduler:
-            raise HostError(f"{name} did not take scheduler {scheduler!r}", code="scheduler-lost")
+            raise HostError(f"{name} ignored scheduler {scheduler!r}", code="scheduler-lost")
 
     def parent(self, name: str) -> str | None:
-        """Return the disk a partition lies on, None for a whole device."""
+        """Return the disk of a partition, or None for a whole device."""
         if not (self.block(name) / "partition").exists():
             return None
         return Path(os.path.realpath(self.block(name))).parent.name
@@ -122,21 +122,21 @@ class Sysfs:
         return sorted(p.name for p in folder.iterdir() if (p / "partition").exists())
 
     def holders(self, name: str) -> list[str]:
-        """Return the devices stacked directly on this one (device mapper, md)."""
+        """Return the devices stacked directly on this device (device mapper, md)."""
         folder = self.block(name) / "holders"
         return sorted(p.name for p in folder.iterdir()) if folder.is_dir() else []
 
     def family(self, name: str) -> list[str]:
         """Return the device, its partitions, and everything stacked on any of them."""
-        found: list[str] = []
-        todo = [name]
-        while todo:
-            current = todo.pop(0)
-            if current in found or not self.block(current).is_dir():
+        family: list[str] = []
+        pending = [name]
+        while pending:
+            current = pending.pop(0)
+            if current in family or not self.block(current).is_dir():
                 continue
-            found.append(current)
-            todo += [*self.partitions(current), *self.holders(current)]
-        return found
+            family.append(current)
+            pending += [*self.partitions(current), *self.holders(current)]
+        return family
 
     def siblings(self, name: str) -> list[str]:
         """Return the other namespaces of the same NVMe controller."""
@@ -162,8 +162,8 @@ class Sysfs:
     def identity(self, name: str) -> DeviceIdentity:
         """Return the names that survive renumbering.
 
-        A partition is its disk's identity plus its number; a device that tells nothing at all
-        (null_blk) is known by its kernel name.
+        A partition has the identity of its disk plus its number. A device without any identifier
+        (null_blk) is identified by its kernel name.
         """
         parent = self.parent(name)
         if parent is not None:
@@ -180,12 +180,12 @@ class Sysfs:
         )
 
     def kind(self, name: str) -> DeviceKind:
-        """Return whether times measured on this device mean anything."""
+        """Return the kind of the device: whether times measured on it mean anything."""
         name = self.parent(name) or name
         emulated = _EMULATED_NAMES.match(name) or self.model(name).startswith("QEMU")
         return DeviceKind.EMULATED if emulated else DeviceKind.HARDWARE
 
     def model(self, name: str) -> str:
-        """Return the controller's model, or the driver's name where there is none."""
+        """Return the controller's model, or the driver's name if there is none."""
         name = self.parent(name) or name
         return self.text(name, "device/model") or re.sub(r"\d+$", "", name)

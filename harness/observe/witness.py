@@ -1,6 +1,6 @@
-"""What the devices say they accepted: QEMU's own counters on a rig, SMART on a drive.
+"""Count what the devices accepted: QEMU's own counters on a rig, SMART on a drive.
 
-Both count behind the kernel, so that F (what the kernel submitted) has something to agree with.
+Both count independently of the kernel, so that F (submitted by the kernel) can be checked.
 """
 
 from __future__ import annotations
@@ -8,32 +8,32 @@ from __future__ import annotations
 import json
 import re
 import socket
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from harness.errors import ToolFailed
-from harness.observe import nvme
+from harness.observe import nvme_ioctl
 from harness.observe.sysfs import Sysfs
 from harness.store.ledger import Witness
 from harness.store.spec import DeviceKind
 
-# Rigs name it on the kernel's command line (harness/rig/qemu.py).
+# Rigs pass the address on the kernel's command line (harness/rig/qemu.py).
 _ADDRESS = re.compile(r"(?:^|\s)zonelab\.witness=(?P<host>[\d.]+):(?P<port>\d{1,5})(?:\s|$)")
 _TIMEOUT_SECONDS = 10.0  # QEMU starts a program for it, on a host that may be busy
 _MOST_BYTES = 1 << 20
-_HINT = "boot the rig with this release: zonelab rig down, zonelab rig up"
+_HINT = "boot the rig with this release: zonelab rig down; zonelab rig up"
 
 
 def find(command_line: str, sysfs: Sysfs, names: Sequence[str]) -> Witness | None:
-    """Return what was accepted so far on behalf of these devices; None: nobody tells.
+    """Return what these devices accepted so far, or None if nothing counts it.
 
     Args:
-        command_line: of the kernel.
-        sysfs: the machine's.
+        command_line: the kernel's command line.
+        sysfs: the machine's sysfs.
         names: kernel names of the devices.
 
     Raises:
-        ToolFailed: a rig's witness is named and does not answer as it should.
+        ToolFailed: the rig's witness does not answer, or not as expected.
     """
     address = _ADDRESS.search(command_line)
     if address is not None:
@@ -42,10 +42,10 @@ def find(command_line: str, sysfs: Sysfs, names: Sequence[str]) -> Witness | Non
 
 
 def of_rig(answer: Mapping[str, Any], sysfs: Sysfs, names: Sequence[str]) -> Witness:
-    """Pick the devices from what ``harness/rig/witness.py`` answered, by serial and number.
+    """Select devices by serial and namespace from an answer of ``harness/rig/witness_server.py``.
 
     Raises:
-        ToolFailed: one is missing.
+        ToolFailed: a device is missing.
     """
     accepted = {}
     for name in names:
@@ -66,49 +66,57 @@ def of_rig(answer: Mapping[str, Any], sysfs: Sysfs, names: Sequence[str]) -> Wit
 
 
 def of_drives(sysfs: Sysfs, names: Sequence[str]) -> Witness | None:
-    """Ask SMART, per namespace where the drive can, else per drive with all its namespaces.
+    """Ask SMART, per namespace where the drive supports it, else per drive with all namespaces.
 
-    None unless every device is covered: half a witness proves nothing.
+    None unless every device is covered: part of a witness proves nothing.
     """
-    accepted: dict[str, int] = {}
-    covers: dict[str, tuple[str, ...]] = {}
-    for name in names:
-        whole = sysfs.parent(name) or name  # drives know nothing of partitions
-        if any(whole in group for group in covers.values()):
-            continue
-        alone = nvme.smart_by_namespace(whole, sysfs.dev)
-        nsid = sysfs.identity(whole).nsid if alone else None
-        written = nvme.data_written(whole, nsid, sysfs.dev)
-        if written is None:
-            return None
-        group = tuple(sorted([whole] if alone else [whole, *sysfs.siblings(whole)]))
-        accepted["+".join(group)] = written
-        covers["+".join(group)] = group
-    return Witness("SMART data units written", nvme.DATA_UNIT, accepted, covers) if names else None
+
+    def written(disk: str) -> tuple[int | None, bool]:
+        alone = nvme_ioctl.smart_by_namespace(disk, sysfs.dev)
+        nsid = sysfs.identity(disk).nsid if alone else None
+        return nvme_ioctl.data_written(disk, nsid, sysfs.dev), alone
+
+    return _of_disks(sysfs, names, "SMART data units written", nvme_ioctl.DATA_UNIT, written)
 
 
 def media(sysfs: Sysfs, names: Sequence[str]) -> Witness | None:
-    """Return what drives wrote to their media, None unless every device's drive tells.
+    """Return what the drives wrote to their media, or None unless every drive reports it.
 
-    An emulated drive has no media: what it may say of it is left out.
+    An emulated drive has no media; its counter is ignored.
     """
-    written: dict[str, int] = {}
+
+    def written(disk: str) -> tuple[int | None, bool]:
+        count = nvme_ioctl.media_written(disk, sysfs.dev)
+        return count if sysfs.kind(disk) is DeviceKind.HARDWARE else None, False
+
+    return _of_disks(sysfs, names, "OCP physical media units written", 1, written)
+
+
+def _of_disks(
+    sysfs: Sysfs,
+    names: Sequence[str],
+    source: str,
+    quantum: int,
+    written: Callable[[str], tuple[int | None, bool]],
+) -> Witness | None:
+    """Ask each disk once; ``written`` returns its bytes, and whether they are its own alone."""
+    accepted: dict[str, int] = {}
     covers: dict[str, tuple[str, ...]] = {}
     for name in names:
-        whole = sysfs.parent(name) or name
-        if any(whole in group for group in covers.values()):
+        disk = sysfs.parent(name) or name  # a drive does not know partitions
+        if any(disk in group for group in covers.values()):
             continue
-        count = nvme.media_written(whole, sysfs.dev)
-        if count is None or sysfs.kind(whole) is not DeviceKind.HARDWARE:
+        count, alone = written(disk)
+        if count is None:
             return None
-        group = tuple(sorted([whole, *sysfs.siblings(whole)]))
-        written["+".join(group)] = count
+        group = tuple(sorted([disk] if alone else [disk, *sysfs.siblings(disk)]))
+        accepted["+".join(group)] = count
         covers["+".join(group)] = group
-    return Witness("OCP physical media units written", 1, written, covers) if names else None
+    return Witness(source, quantum, accepted, covers) if names else None
 
 
 def _ask(host: str, port: int) -> dict[str, Any]:
-    """Read one line of JSON, which is all that the witness ever says."""
+    """Return the witness's answer: one line of JSON."""
     text = b""
     try:
         with socket.create_connection((host, port), timeout=_TIMEOUT_SECONDS) as connection:

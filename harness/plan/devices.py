@@ -1,6 +1,6 @@
-"""The device of a cell: which of a host's zoned devices its runs are given, by zone size.
+"""Device of a cell: the named device of a host that has the zone size of the cell.
 
-Devices that a study varies have equal capacity, so that the same bytes meet another geometry.
+All devices of such a study have equal capacity, so that only the geometry differs.
 """
 
 from __future__ import annotations
@@ -10,8 +10,9 @@ from dataclasses import replace
 
 from harness.errors import ConfigError, GuardRefused
 from harness.plan.derive import file_size
-from harness.plan.models import Flag, Study, Workload
-from harness.plan.units import format_size, parse_size
+from harness.plan.fields import Flag, format_size, parse_size
+from harness.plan.study_models import Study
+from harness.plan.workload_models import Workload
 from harness.store.spec import Device, Inspection
 
 ZONE_SIZE = "zone_size"
@@ -19,16 +20,16 @@ _SST = "target_file_size_base"
 
 
 def zone_sizes(study: Study) -> list[int]:
-    """Return the zone sizes that a study varies, in bytes; none: it leaves the device alone."""
+    """Return the zone sizes that a study varies, in bytes; empty if it does not vary them."""
     return [parse_size(value) for value in study.factors.get(ZONE_SIZE, ())]
 
 
 def place(inspection: Inspection, factors: Mapping[str, Flag]) -> Inspection:
-    """Return the host as a cell sees it: with the device of its zone size, and its levels.
+    """Return the inspection with the device, and its levels, that has the cell's zone size.
 
     Raises:
-        ConfigError: no device that was named has zones of this size.
-        GuardRefused: the device may not be overwritten.
+        ConfigError: no named device has zones of this size.
+        GuardRefused: the device must not be overwritten.
     """
     if ZONE_SIZE not in factors:
         return inspection
@@ -38,35 +39,35 @@ def place(inspection: Inspection, factors: Mapping[str, Flag]) -> Inspection:
     for other in inspection.others:
         if other.device.zone_size == wanted:
             if other.refusals:
-                first = other.refusals[0]
-                raise GuardRefused(first.message, hint=first.hint, code=first.code)
+                refusal = other.refusals[0]
+                raise GuardRefused(refusal.message, hint=refusal.hint, code=refusal.code)
             return replace(inspection, device=other.device, levels=other.levels)
     known = ", ".join(format_size(device.zone_size or 0) for device in inspection.devices)
     raise ConfigError(
-        f"{inspection.host.name} has no device with zones of {factors[ZONE_SIZE]}, but of {known}",
-        hint="name all that the study varies: -e device=nvme0n1,nvme0n2 (inspect nvme0n1 nvme0n2)",
+        f"{inspection.host.name} has no device with zones of {factors[ZONE_SIZE]}, only of {known}",
+        hint="name a device for each zone size: -e device=nvme0n1,nvme0n2",
         code="no-such-device",
     )
 
 
 def check(study: Study, inspection: Inspection) -> None:
-    """Refuse to vary the zone size over devices that hold different amounts.
+    """Refuse to vary the zone size over devices of different capacity.
 
     Raises:
         ConfigError: their capacities differ.
     """
     sizes = {one.path: one.capacity for one in _varied(study, inspection)}
     if len(set(sizes.values())) > 1:
-        told = ", ".join(f"{path} {format_size(size)}" for path, size in sizes.items())
+        capacities = ", ".join(f"{path} {format_size(size)}" for path, size in sizes.items())
         raise ConfigError(
-            f"zone sizes are compared on devices of equal capacity, these have: {told}",
-            hint="make the namespaces equal: zones x zone capacity",
+            f"a study of zone sizes needs devices of equal capacity, got {capacities}",
+            hint="create namespaces with equal zones x zone capacity",
             code="unequal-capacity",
         )
 
 
 def same_files(study: Study, workload: Workload, inspection: Inspection) -> Workload:
-    """Return the workload with one SST size in bytes for all zone sizes: the smallest zone's."""
+    """Return the workload with the SST size of the smallest zones for all zone sizes."""
     if ZONE_SIZE not in study.factors or _SST in workload.flags or _SST in study.factors:
         return workload
     size = min(file_size(workload, device) for device in _varied(study, inspection))

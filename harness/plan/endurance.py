@@ -1,8 +1,8 @@
-"""What a campaign costs a drive: bytes, full drive writes, share of its life; asked beforehand.
+"""Wear of a drive by a campaign, predicted and checked before anything is written.
 
-Rated endurance is the user's (``--rated-endurance``, from the data sheet), else the drive's own
-word: the Endurance Estimate of NVMe's Endurance Group Information log, kept in the inspection.
-Without either, the limit is about full drive writes.
+The rated endurance comes from the user (``--rated-endurance``, from the data sheet) or from the
+drive: the Endurance Estimate in NVMe's Endurance Group Information log. If neither is known, the
+number of full drive writes is limited.
 """
 
 from __future__ import annotations
@@ -11,17 +11,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from harness.errors import ConfigError
+from harness.plan.fields import format_size
 from harness.plan.show import minutes
-from harness.plan.units import format_size
 from harness.store.spec import Bytes, DeviceKind, HostPlan, Plan
 
-# Where no life is known: more than an evening's study, less than what wears a drive.
+# Limit if the endurance is unknown: more than a usual study, and far from wearing a drive out.
 FULL_WRITES = 5.0
 
 
 @dataclass(frozen=True, slots=True)
 class Wear:
-    """Of one host's drive. ``share`` is null where its endurance is unknown."""
+    """Wear of one host's drive. ``share`` is null if the endurance is unknown."""
 
     host: str
     written: Bytes
@@ -31,37 +31,37 @@ class Wear:
 
     @property
     def line(self) -> str:
-        """Return it for people."""
+        """The wear in one line of text."""
         life = "of unknown endurance" if self.share is None else f"{self.share:.2%} of its life"
         bytes_and_time = f"{format_size(self.written)} in about {minutes(self.seconds)}"
         return f"{self.host}: {bytes_and_time}, {self.full_writes:.1f} full writes, {life}\n"
 
 
 def wear(plan: Plan, rated: Bytes | None) -> list[Wear]:
-    """Return what each host's drive pays; emulated ones pay nothing, and are left out."""
+    """Return the wear of each host's drive; emulated drives are omitted."""
     real = [host for host in plan.hosts if host.inspection.device.kind is DeviceKind.HARDWARE]
     return [_wear(host, rated) for host in real]
 
 
-def require_allowed(found: Sequence[Wear], limit: float) -> None:
-    """Refuse what costs more than ``limit``, a share of the drive's life.
+def require_allowed(wears: Sequence[Wear], limit: float) -> None:
+    """Refuse a campaign that uses more than ``limit``, a share of the drive's endurance.
 
     Raises:
-        ConfigError: it does (code ``endurance``); what to type is its hint.
+        ConfigError: a drive would wear more (code ``endurance``).
     """
-    for one in found:
-        if one.share is None and one.full_writes > FULL_WRITES:
+    for drive in wears:
+        if drive.share is None and drive.full_writes > FULL_WRITES:
             raise ConfigError(
-                f"{one.line.strip()}: more than {FULL_WRITES:g} full writes",
-                hint="-e rated_endurance=3500TB (from its data sheet) lets the share be told;"
-                " less: LEVELS=, REPETITIONS=",
+                f"{drive.line.strip()}: more than {FULL_WRITES:g} full writes",
+                hint="give the rated endurance: -e rated_endurance=3500TB; or reduce "
+                "LEVELS=, REPETITIONS=",
                 code="endurance",
             )
-        if one.share is not None and one.share > limit:
+        if drive.share is not None and drive.share > limit:
             raise ConfigError(
-                f"{one.line.strip()}: more than {limit:.2%}",
-                hint=f"-e endurance_limit={one.share * 1.01:.2%} if that is meant;"
-                " less: LEVELS=, REPETITIONS=",
+                f"{drive.line.strip()}: more than {limit:.2%}",
+                hint=f"allow it with -e endurance_limit={drive.share * 1.01:.2%} or reduce "
+                "LEVELS=, REPETITIONS=",
                 code="endurance",
             )
 

@@ -1,20 +1,20 @@
-"""Are the hosts of a campaign alike? Blocks are dealt to them, so differences are declared."""
+"""Comparison of the hosts of a campaign, among which its blocks are distributed."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 from harness.errors import ConfigError
-from harness.plan.facts import host_facts
+from harness.plan.host_changes import host_facts
 from harness.store.spec import Inspection
 
-# Which drive it is differs between any two hosts; what kind of drive it is does not.
+# Identities differ between any two hosts. All other facts must be equal.
 _IDENTITY = ".identity"
-_NAMED = 3  # differences in a message; the plan has all
+_NAMED = 3  # differences in a message; the plan lists all
 
 
 def differences(hosts: Sequence[tuple[str, Inspection]]) -> tuple[str, ...]:
-    """Return one phrase per fact in which a host differs from the first one; () when alike."""
+    """Return one phrase per fact in which a host differs from the first host."""
     if not hosts:
         return ()
     (first, inspection), *others = hosts
@@ -28,16 +28,16 @@ def differences(hosts: Sequence[tuple[str, Inspection]]) -> tuple[str, ...]:
 
 
 def require_alike(hosts: Sequence[tuple[str, Inspection]]) -> None:
-    """Refuse hosts that differ: their runs would be averaged as if they were of one machine.
+    """Refuse hosts that differ, because runs of a cell are averaged over hosts.
 
     Raises:
-        ConfigError: some fact differs; the first ones are named.
+        ConfigError: a fact differs; the message names the first ones.
     """
     found = differences(hosts)
     if found:
         more = f" and {len(found) - _NAMED} more" if len(found) > _NAMED else ""
         raise ConfigError(
-            f"the hosts are not alike: {'; '.join(found[:_NAMED])}{more}",
-            hint="a campaign for each, or declare it: -e different_hosts=true (--different-hosts)",
+            f"the hosts differ: {'; '.join(found[:_NAMED])}{more}",
+            hint="plan one campaign each, or allow it: -e different_hosts=true (--different-hosts)",
             code="different-hosts",
         )

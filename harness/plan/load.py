@@ -1,4 +1,4 @@
-"""Reading ``configs/`` and inspections: one clear ConfigError for whatever is wrong in them."""
+"""Reading of ``configs/`` and inspections; each mistake in them is one clear ConfigError."""
 
 from __future__ import annotations
 
@@ -11,10 +11,16 @@ from typing import Any, TypeVar
 from pydantic import BaseModel, ValidationError
 
 from harness.errors import ConfigError, UsageError
-from harness.plan import models
-from harness.plan.models import EXTENDS, OWN_FIELDS, Study, TenantMix, Workload
-from harness.plan.probe_models import ZONES, AnyWorkload, ProbeWorkload, ZoneProbe
-from harness.plan.units import FieldError
+from harness.plan.fields import FieldError, Model
+from harness.plan.mix_models import TenantMix
+from harness.plan.study_models import Study
+from harness.plan.workload_models import (
+    BARE_WORKLOADS,
+    EXTENDS,
+    OWN_FIELDS,
+    AnyWorkload,
+    Workload,
+)
 from harness.plan.yaml_files import read_yaml
 from harness.store.campaign import NAME, NAME_HINT
 from harness.store.campaign import load_inspection as read_inspection
@@ -24,14 +30,14 @@ CONFIGS = Path(__file__).resolve().parents[2] / "configs"
 
 _INSPECT = "zonelab inspect DEVICE --format json > FILE.json, then --inspection HOST=FILE.json"
 
-# Where pydantic says which member of Flag it tried last.
+# Last part of a pydantic location inside a Flag: the tried type.
 _UNION = frozenset({"str", "bool", "int", "float"})
 
 M = TypeVar("M", bound=BaseModel)
 
 
 def nearest(name: str, known: Iterable[str]) -> str:
-    """Return a hint: the closest known name if there is one, and the list."""
+    """Return a hint with the closest known name, if any, and all known names."""
     choices = sorted(known)
     close = difflib.get_close_matches(name, choices, n=1)
     guess = f"did you mean {close[0]}? " if close else ""
@@ -46,28 +52,30 @@ def names(kind: str, configs: Path = CONFIGS) -> list[str]:
 def load_study(
     name: str, configs: Path = CONFIGS, settings: Mapping[str, Any] | None = None
 ) -> tuple[Study, AnyWorkload]:
-    """Load a study and its workload, with what that one extends.
+    """Load a study and its workload, which can extend another workload.
 
-    ``settings`` replace fields of the file: ``repetitions``, or ``workload.value_size`` for one
-    of the workload.
+    ``settings`` replace fields of the study (``repetitions``) or of the workload
+    (``workload.value_size``).
 
     Raises:
-        ConfigError: there is no such study or workload, or a field or unit is wrong.
+        ConfigError: the study or workload does not exist, or a field or unit is wrong.
     """
     own = {k: v for k, v in (settings or {}).items() if not k.startswith("workload.")}
     of_workload = {
         k.removeprefix("workload."): v for k, v in (settings or {}).items() if k not in own
     }
     study = _load(Study, "studies", name, configs, own)
-    if ZONES in _read("workloads", study.workload, configs)[1]:
-        return study, _load(ProbeWorkload, "workloads", study.workload, configs, of_workload)
+    data = _read("workloads", study.workload, configs)[1]
+    for field, model in BARE_WORKLOADS.items():
+        if field in data:
+            return study, _load(model, "workloads", study.workload, configs, of_workload)
     return study, _load(Workload, "workloads", study.workload, configs, of_workload)
 
 
 def load_mix(mix: Any, configs: Path = CONFIGS, where: str = "mix") -> TenantMix:
-    """Load a mix with the workloads that its tenants name; errors as for ``load_study``.
+    """Load a mix with the workloads of its tenants; raises as ``load_study`` does.
 
-    ``mix`` is its name, or what a file of that name would hold.
+    ``mix`` is a name or the content of a mix file.
     """
     if isinstance(mix, str):
         mix = _load(TenantMix, "mixes", mix, configs, {})
@@ -95,15 +103,16 @@ def narrow(study: Study, levels: Sequence[str]) -> Study:
     for level in levels:
         if level not in known:
             raise ConfigError(
-                f"study {study.name} has no level {level!r}", hint=nearest(level, known),
+                f"study {study.name} has no level {level!r}",
+                hint=nearest(level, known),
                 code="unknown-level",
-            )  # fmt: skip
+            )
     kept = {name: entry for name, entry in known.items() if name in levels}
     parts = {rig: tuple(one for one in part if one in kept) for rig, part in study.rigs.items()}
     changes: dict[str, Any] = {"levels": tuple(kept.values())}
     changes["rigs"] = {rig: part for rig, part in parts.items() if part}
     if study.contrast == "level":
-        # Without the baseline the first level left takes its place; the plan says which.
+        # If the baseline is dropped, the first remaining level becomes the baseline of the plan.
         baseline = study.baseline if study.baseline in kept else next(iter(kept))
         claims = tuple(c for c in study.claims if {c.level, c.baseline} <= kept.keys())
         changes |= {"baseline": baseline, "claims": claims}
@@ -111,12 +120,12 @@ def narrow(study: Study, levels: Sequence[str]) -> Study:
 
 
 def build(model: type[M], data: Mapping[str, Any], where: str, given: Collection[str] = ()) -> M:
-    """Validate plain data as ``model``; ``where`` names its source in the message.
+    """Validate plain data as ``model``; ``where`` names the source in messages.
 
-    ``given`` are the fields that the command line set instead.
+    ``given`` are the fields that come from the command line.
 
     Raises:
-        ConfigError: a field is unknown, missing or wrong; the message names its path.
+        ConfigError: a field is unknown, missing or wrong; the message has the path of the field.
     """
     try:
         # Through JSON, where strict mode still turns lists into tuples.
@@ -128,11 +137,11 @@ def build(model: type[M], data: Mapping[str, Any], where: str, given: Collection
 
 
 def load_inspection(text: str) -> tuple[str, Inspection]:
-    """Read ``HOST=FILE.json`` as given on the command line.
+    """Read ``HOST=FILE.json`` from the command line.
 
     Raises:
-        UsageError: not of that form, or the host's name cannot be that of a folder.
-        ConfigError: the file cannot be read, or is no inspection of this schema version.
+        UsageError: the form is wrong, or the host's name cannot be a folder name.
+        ConfigError: the file cannot be read, or is not an inspection of this schema version.
     """
     host, equals, file = text.partition("=")
     if not (host and equals and file):
@@ -159,7 +168,7 @@ def _load(model: type[M], kind: str, name: str, configs: Path, settings: Mapping
     result = build(model, data, str(path), given=settings)
     if getattr(result, "name", name) != name:
         raise ConfigError(
-            f"{path}: its name says {getattr(result, 'name', '')!r}", hint=f"name: {name}"
+            f"{path}: its name is {getattr(result, 'name', '')!r}", hint=f"write name: {name}"
         )
     return result
 
@@ -170,7 +179,7 @@ def _read(kind: str, name: str, configs: Path) -> tuple[Path, dict[str, Any]]:
     if not known:
         raise ConfigError(
             f"{configs} has no {kind}",
-            hint="--configs names a folder like configs/",
+            hint="--configs needs a folder like configs/",
             code="configs",
         )
     if name not in known:
@@ -180,14 +189,14 @@ def _read(kind: str, name: str, configs: Path) -> tuple[Path, dict[str, Any]]:
         )
     data = read_yaml(path)
     if not isinstance(data, dict):
-        raise ConfigError(f"{path} holds no fields", hint="see docs/studies.md", code="not-yaml")
+        raise ConfigError(f"{path} has no fields", hint="see docs/studies.md", code="not-yaml")
     return path, data
 
 
 def _extended(path: Path, data: dict[str, Any], configs: Path) -> dict[str, Any]:
-    """Return a workload's fields over those of the workload it extends; flags key by key.
+    """Return the fields of a workload merged into those of the workload that it extends.
 
-    One level only, so that a reader has two files to look at and a circle cannot be.
+    Only one level is allowed, so that a reader needs at most two files.
     """
     own = {key: value for key, value in data.items() if key != EXTENDS}
     base = data[EXTENDS]
@@ -200,11 +209,11 @@ def _extended(path: Path, data: dict[str, Any], configs: Path) -> dict[str, Any]
     if EXTENDS in under:
         again = "itself" if base_path == path else f"{base}, which extends {under[EXTENDS]}"
         raise ConfigError(
-            f"{path}: it extends {again}",
-            hint=f"{EXTENDS} names a workload that stands alone (one level only)",
+            f"{path} extends {again}",
+            hint=f"{EXTENDS} must name a workload without {EXTENDS}",
             code="extends",
         )
-    build(Workload, under, str(base_path))  # whatever is wrong in it is said under its own name
+    build(Workload, under, str(base_path))  # so that messages name the right file
     merged = {key: value for key, value in under.items() if key not in OWN_FIELDS} | own
     if isinstance(own.get("flags"), dict):
         merged["flags"] = {**under["flags"], **own["flags"]}
@@ -240,17 +249,4 @@ def _top_fields(model: type[BaseModel]) -> set[str]:
 
 
 def _fields() -> set[str]:
-    kinds: list[type[BaseModel]] = [
-        Study,
-        Workload,
-        models.Phase,
-        models.Operations,
-        models.Level,
-        models.PrimaryClaim,
-        models.TenantMix,
-        models.Tenant,
-        models.TenantLimits,
-        ProbeWorkload,
-        ZoneProbe,
-    ]
-    return {field for kind in kinds for field in kind.model_fields}
+    return {field for model in Model.__subclasses__() for field in model.model_fields}

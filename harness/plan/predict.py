@@ -1,6 +1,6 @@
-"""What a run will write and how long it will take: rough, stated, shown before anything is lost.
+"""Predicted bytes and time of a run.
 
-The rates are orders of magnitude: they drive the ETA and the timeouts, never a result.
+The rates are orders of magnitude. They set the ETA and the timeouts, never a result.
 """
 
 from __future__ import annotations
@@ -9,32 +9,24 @@ import math
 from dataclasses import dataclass, replace
 
 from harness.plan.derive import Derived
-from harness.plan.models import SCANS, WRITES, Mix, Phase, Workload
+from harness.plan.workload_models import Phase, Workload
 from harness.store.spec import Bytes, DeviceKind, PhaseSpec, Prediction
 
 MIB = 2**20
 
-# File bytes (WAL + flush + compaction) per user byte. Measured with db_bench 7.8 on tmpfs at the
-# default study's sizes, rounded up: fillseq moves files without rewriting them.
-WRITE_AMPLIFICATION = {
-    "fillseq": 2.0,
-    "fillrandom": 3.0,
-    "filluniquerandom": 5.0,
-    "overwrite": 5.0,
-    "updaterandom": 5.0,
-}
+# Every user byte goes to the WAL once; flush and compaction rewrite it.
 _WAL = 1.0
 
-# A phase or run may take this many times its prediction before it is killed.
+# A phase or run is killed after this multiple of its predicted time.
 TIMEOUT_FACTOR = 5
 
 
 @dataclass(frozen=True, slots=True)
 class Rates:
-    """Assumed speed of a device kind, times in seconds.
+    """Assumed speed of a kind of device, with times in seconds.
 
-    A write costs CPU when it is made and again each time a flush or compaction rewrites its entry,
-    whatever its size. ``setup`` covers format, mount, opening, sync, unmount.
+    A write costs CPU time once, and again each time a flush or compaction rewrites the entry.
+    ``setup`` covers format, mount, open, sync and unmount.
     """
 
     cold_bytes_per_second: float
@@ -60,22 +52,17 @@ RATES = {
 
 def write_amplification(phase: Phase) -> float:
     """Return the phase's assumed file bytes per user byte (0 for phases that only read)."""
-    if phase.assumed_write_amplification is not None or phase.mix is None:
-        return phase.assumed_write_amplification or WRITE_AMPLIFICATION.get(
-            phase.benchmark or "", 0.0
-        )
-    mix = phase.mix
-    like = "fillrandom" if mix.only_inserts else "overwrite"
-    return WRITE_AMPLIFICATION[like] if mix.payload(1, 1) > 0 else 0.0
+    given = phase.assumed_write_amplification
+    return phase.program.cost(phase.work).write_amplification if given is None else given
 
 
 def user_bytes(spec: PhaseSpec) -> int:
-    """Return U of a phase; 0 where the number of operations is not known beforehand."""
+    """Return the user bytes of a phase; 0 if the number of operations is not known in advance."""
     return (spec.operations or 0) * spec.user_bytes_per_operation
 
 
 def file_bytes(phase: Phase, spec: PhaseSpec, workload: Workload, derived: Derived) -> float:
-    """Return what the phase writes: the WAL as it is, flushed and compacted data compressed."""
+    """Return the bytes that a phase writes: the WAL uncompressed, everything else compressed."""
     shrunk = derived.entry_bytes / (workload.key_size + workload.value_size)
     beyond_wal = max(0.0, write_amplification(phase) - _WAL)
     return user_bytes(spec) * (_WAL + beyond_wal * shrunk)
@@ -86,29 +73,17 @@ def phase_seconds(phase: Phase, spec: PhaseSpec, written: float, rates: Rates) -
     duration = spec.flags.get("duration", 0)
     if spec.operations is None:
         return float(duration) + rates.phase
-    rate = phase.mix.rate if phase.mix else None
+    rate = phase.program.cost(phase.work).rate
     busy = spec.operations / rate if rate else spec.operations * operation_seconds(phase, rates)
     return busy + written / rates.file_bytes_per_second + rates.phase
 
 
 def operation_seconds(phase: Phase, rates: Rates) -> float:
-    """Return the predicted CPU time of one operation of a phase."""
-    if phase.mix is not None:
-        return _mix_seconds(phase.mix, write_amplification(phase), rates)
-    if phase.benchmark in WRITES:
-        update = rates.read if phase.benchmark == "updaterandom" else 0.0
-        return update + rates.write + rates.rewrite * max(0.0, write_amplification(phase) - _WAL)
-    return rates.scan if phase.benchmark in SCANS else rates.read
-
-
-def _mix_seconds(mix: Mix, amplification: float, rates: Rates) -> float:
-    """Return the mean of its operations; a range query is a read and scans its keys."""
-    entries = mix.insert + mix.update
-    tombstones = mix.delete + mix.range_delete
-    writes = (entries + tombstones) * rates.write
-    writes += entries * rates.rewrite * max(0.0, amplification - _WAL)
-    reads = mix.query * rates.read + mix.scan * (rates.read + mix.range_keys * rates.scan)
-    return (writes + reads) / mix.total
+    """Return the predicted CPU time of the average operation; flushes rewrite entries only."""
+    cost = phase.program.cost(phase.work)
+    rewrites = cost.entries * max(0.0, write_amplification(phase) - _WAL)
+    writes = (cost.entries + cost.tombstones) * rates.write + rewrites * rates.rewrite
+    return writes + cost.reads * rates.read + cost.scanned * rates.scan
 
 
 def predict(
@@ -135,6 +110,6 @@ def predict(
         live_bytes=Bytes(derived.cold_bytes + derived.database_bytes),
         seconds=round(around + sum(times), 1),
     )
-    # The floor of 300 s around the phases: formatting a large drive may reset every zone first.
+    # At least 300 s outside the phases: formatting a large drive can first reset every zone.
     outside = max(300, math.ceil(TIMEOUT_FACTOR * around))
     return prediction, timed, outside + sum(s.timeout_seconds for s in timed)

@@ -1,4 +1,4 @@
-"""The rig's geometry as an inspection: what ``zonelab plan --list`` predicts for by default."""
+"""Reference inspection with the rig's geometry, for the predictions of ``zonelab plan --list``."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ MIB = 2**20
 # configs/rigs/default.yml: 384 zones of 8 MiB, 4 MiB of them writable, 14 active.
 _ZONES, _SIZE, _CAPACITY, _ACTIVE = 384, 8 * MIB, 4 * MIB, 14
 
-# All there are, taken as available.
+# All levels are assumed to be available.
 LEVELS = tuple(levels.LEVELS)
 
 _ALONE = Inspection(
@@ -56,12 +56,12 @@ _SECOND = replace(
 )
 RIG = replace(_ALONE, others=(OtherDevice(_SECOND, (), _ALONE.levels),))
 
-# ZenFS needs this many, so the drive of the largest zones has them (configs/rigs/finish.yml).
+# ZenFS needs this many zones, so the drive with the largest zones has them.
 _FEWEST_ZONES = 32
 
 
 def with_zones_of(sizes: Sequence[int]) -> Inspection:
-    """Return the rig with a drive of each zone size in bytes, all of one capacity."""
+    """Return the rig with one drive per zone size in bytes, all of equal capacity."""
     if not sizes:
         return RIG
     capacity = _FEWEST_ZONES * max(sizes)

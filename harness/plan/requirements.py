@@ -1,32 +1,36 @@
-"""What a level needs of a device before it is worth trying; refused at planning time.
+"""Requirements of levels, checked while planning: geometry, room, memory, options, scheduler.
 
-Probes on the host decide whether a level *can* run; these are arithmetic on the geometry.
+Probes on the host decide whether a level can run at all. The checks here only need the inspection.
 """
 
 from __future__ import annotations
 
 from harness import levels
 from harness.errors import ConfigError
-from harness.levels.base import Level as Module
-from harness.plan.derive import DOES_NOT_FIT, Derived
+from harness.levels.level import Level as Module
+from harness.plan.derive import Derived
+from harness.plan.fields import format_size
+from harness.plan.level_entry import LevelEntry
 from harness.plan.load import nearest
-from harness.plan.models import Level
-from harness.plan.probe import ProbeSizes
-from harness.plan.units import format_size
 from harness.store.spec import Device, HostFacts, Inspection, PhaseSpec, RunSpec
 
-# db_bench without memtables and block cache: its code, stacks and table readers.
+# Memory of db_bench without memtables and block cache: code, stacks and table readers.
 _PROGRAM_BYTES = 64 * 2**20
 _MEMTABLES_DEFAULT = 2
-# zone write plugging, which orders writes without a scheduler, came with this kernel.
+# From this kernel on, zone write plugging keeps writes in order without a scheduler.
 _NONE_SINCE = (6, 10)
 
 
+def is_available(level: str, inspection: Inspection) -> bool:
+    """Whether the inspected host can run a level."""
+    return any(probe.level == level and probe.available for probe in inspection.levels)
+
+
 def check_level(level: str, device: Device) -> None:
-    """Refuse a level that this geometry cannot carry.
+    """Refuse a level that the geometry of a device does not suffice for.
 
     Raises:
-        ConfigError: too few zones, or too few zones may be active at once.
+        ConfigError: the device has too few zones, or its limit of active zones is too low.
     """
     module = levels.LEVELS.get(level)
     if not device.zoned or (module is not None and not module.uses_zoned):
@@ -36,41 +40,41 @@ def check_level(level: str, device: Device) -> None:
     if zones < needs.zones:
         raise ConfigError(
             f"{level} needs at least {needs.zones} zones, {device.path} has {zones}",
-            hint="use a larger namespace, or leave the level out with --levels",
+            hint="use a larger namespace, or omit the level (--levels)",
             code="too-few-zones",
         )
     if 0 < active < needs.active:  # 0: the device has no limit
         raise ConfigError(
             f"{level} needs {needs.active} active zones, {device.path} allows {active} "
             f"({needs.why})",
-            hint="create the namespace with more active resources, or leave the level out",
+            hint="create the namespace with more active resources, or omit the level (--levels)",
             code="too-few-active-zones",
         )
 
 
-def check_room(level: str, device: Device, derived: Derived | ProbeSizes) -> None:
-    """Refuse data that a level which knows its room beforehand cannot take.
+def check_room(level: str, device: Device, derived: Derived) -> None:
+    """Refuse data that exceeds a level's room, if the level can compute its room in advance.
 
     Raises:
-        ConfigError: cold data and the largest database need more than it offers.
+        ConfigError: cold data and the database at its peak exceed the room.
     """
     module = levels.LEVELS.get(level)
     room = module.room(device) if module is not None and device.zoned else None
     wanted = derived.cold_bytes + derived.peak_bytes
     if room is not None and wanted > room:
         raise ConfigError(
-            f"{level} fills at most {format_size(room)} of {format_size(device.capacity)}, cold "
-            f"data and the largest database need {format_size(wanted)}",
-            hint="lower target_utilisation, use a namespace of more zones, or leave the level out",
-            code=DOES_NOT_FIT,
+            f"{level} can fill {format_size(room)} of {format_size(device.capacity)}, but cold "
+            f"data and the database at its peak need {format_size(wanted)}",
+            hint="lower target_utilisation, use a namespace with more zones, or omit the level",
+            code="does-not-fit",
         )
 
 
 def check_memory(limit: int | None, host: HostFacts, run: RunSpec) -> None:
-    """Refuse a memory limit under which db_bench would be killed, or that limits nothing.
+    """Refuse a memory limit under which db_bench would be killed, or that has no effect.
 
     Raises:
-        ConfigError: it is less than memtables and block cache take, or all that the host has.
+        ConfigError: the limit is below the needs of db_bench, or not below the host's memory.
     """
     if limit is None:
         return
@@ -78,15 +82,15 @@ def check_memory(limit: int | None, host: HostFacts, run: RunSpec) -> None:
     if limit < needed:
         raise ConfigError(
             f"memory_limit {format_size(limit)} is less than the {format_size(needed)} that "
-            f"db_bench needs for itself, its memtables and its block cache",
-            hint="raise it, or lower cache_size or write_buffers_per_file of the workload",
+            f"db_bench, its memtables and its block cache need",
+            hint="raise the limit, or lower the workload's cache_size or write_buffers_per_file",
             code="memory-limit",
         )
     if limit >= host.memory_bytes:
         raise ConfigError(
-            f"memory_limit {format_size(limit)} limits nothing: {host.name} has "
+            f"memory_limit {format_size(limit)} has no effect: {host.name} has only "
             f"{format_size(host.memory_bytes)}",
-            hint="lower it, or leave it out",
+            hint="lower or omit it",
             code="memory-limit",
         )
 
@@ -97,32 +101,33 @@ def _own_memory(phase: PhaseSpec) -> int:
     return buffers + max(0, int(phase.flags.get("cache_size", 0)))
 
 
-def check_options(level: Level) -> None:
-    """Refuse options, and values of options, that the level's module does not understand.
+def check_options(level: LevelEntry) -> None:
+    """Refuse options that the level does not have, and values that it does not accept.
 
     Raises:
-        ConfigError: there is one; the hint lists what it knows.
+        ConfigError: an option or its value is wrong; the hint lists the known ones.
     """
     module = levels.LEVELS.get(level.name)
-    if module is None:  # a level that only the inspected host has
+    if module is None:  # known to the inspected host only
         return
     for name in level.options:
         if name not in module.options:
             raise ConfigError(
                 f"level {level.name} has no option {name!r}",
-                hint=nearest(name, module.options), code="unknown-option",
-            )  # fmt: skip
+                hint=nearest(name, module.options),
+                code="unknown-option",
+            )
     module.check_options(level.options)
 
 
 def choose_scheduler(level: str | None, wanted: str | None, inspection: Inspection) -> str:
-    """Return the scheduler of a run: the wanted one, else ``none`` where kernel and level allow it.
+    """Return the wanted scheduler, or by default ``none`` if kernel and level allow it.
 
-    ``level`` is null for one that is skipped.
+    ``level`` is null for a skipped level.
 
     Raises:
-        ConfigError: the device does not offer it, the kernel needs mq-deadline on zones, or the
-            level works with others only.
+        ConfigError: the device does not offer the scheduler, the level does not work with it, or
+            it would reorder zone writes.
     """
     device, release = inspection.device, inspection.host.kernel
     ordered = not device.zoned or _version(release) >= _NONE_SINCE
@@ -132,13 +137,13 @@ def choose_scheduler(level: str | None, wanted: str | None, inspection: Inspecti
     if accepted and choice not in accepted:
         raise ConfigError(
             f"{level} does not work with scheduler {choice}",
-            hint=f"it works with {', '.join(accepted)}; or leave the level out",
+            hint=f"it works with {', '.join(accepted)}; or omit the level",
             code="scheduler-unsupported",
         )
     if choice != "mq-deadline" and not ordered:
         raise ConfigError(
             f"scheduler {choice} reorders zone writes on Linux {release}",
-            hint="use mq-deadline, or a kernel from 6.10 on",
+            hint="use mq-deadline, or Linux 6.10 or later",
             code="scheduler-unsafe",
         )
     if device.schedulers and choice not in device.schedulers:

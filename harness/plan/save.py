@@ -1,4 +1,4 @@
-"""Writing a campaign: plan, record and hosts' facts, or nothing at all when it is already there."""
+"""Writing of a campaign: plan, record and host facts. An existing campaign is not overwritten."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from harness.errors import ConfigError, UsageError, ZonelabError
-from harness.plan import facts
+from harness.plan import host_changes
 from harness.store.campaign import (
     NAME,
     NAME_HINT,
@@ -30,7 +30,7 @@ def campaign_name(name: str | None, study: str) -> str:
     """Return the wanted name, or ``<study>-<UTC date>``.
 
     Raises:
-        UsageError: it cannot be a folder's name on every system.
+        UsageError: the name is not a portable folder name.
     """
     chosen = name or f"{study}-{datetime.now(tz=UTC):%Y%m%d}"
     if not NAME.fullmatch(chosen):
@@ -43,12 +43,12 @@ def campaign_name(name: str | None, study: str) -> str:
 
 
 def join(part: Plan, results: Path) -> Plan:
-    """Return one rig's part with the parts of other rigs that the campaign has already.
+    """Return the plan of one rig joined with the rigs that the campaign already has.
 
-    Those stay as they were planned, whatever this version would make of them.
+    The stored parts are not planned again.
 
     Raises:
-        ConfigError: the campaign is damaged, or its rig of this name was another host.
+        ConfigError: the campaign is damaged, or this rig was another host.
     """
     path = CampaignPaths(results / part.campaign).plan
     if not part.rigs or not path.exists():
@@ -57,7 +57,7 @@ def join(part: Plan, results: Path) -> Plan:
     others = [host for host in load_plan(path).hosts if host.host != mine.host]
     if any(host.rig not in part.rigs or host.rig == mine.rig for host in others):
         raise ConfigError(
-            f"campaign {part.campaign} has hosts that are no other rigs of study {part.study}",
+            f"campaign {part.campaign} has hosts that are not other rigs of study {part.study}",
             hint="start a new campaign: CAMPAIGN=<another name> (or --campaign)",
             code="changed-host",
         )
@@ -71,13 +71,13 @@ def save(
     results: Path,
     command: Sequence[str],
 ) -> bool:
-    """Write the campaign's files; return False when an equal campaign was already there.
+    """Write the files of a campaign; return False if an equal campaign exists.
 
-    ``hosts`` are those planned now; with rigs, the plan may have others, which are there already.
+    ``hosts`` are the newly planned hosts. With rigs, the plan can have more hosts, already stored.
 
     Raises:
-        ConfigError: the campaign exists with another study, host or device, or was written by
-            another version of the schema. Nothing is written then.
+        ConfigError: the campaign exists with another study, host, device or schema version. Nothing
+            is written in this case.
         HostError: the disk is full.
     """
     paths = CampaignPaths(results / plan.campaign)
@@ -96,7 +96,9 @@ def save(
                     campaign=plan.campaign,
                     study=plan.study,
                     study_digest=plan.study_digest,
-                    host_digest=facts.host_digest([(h.host, h.inspection) for h in plan.hosts]),
+                    host_digest=host_changes.host_digest(
+                        [(h.host, h.inspection) for h in plan.hosts]
+                    ),
                     created=created,
                     command=tuple(command),
                     zonelab_version=plan.zonelab_version,
@@ -104,14 +106,14 @@ def save(
                 )
             ),
         )
-        # Last: a folder with a plan is a campaign, and all of it is there.
+        # The plan comes last: a folder with a plan is a complete campaign.
         write_atomic(paths.plan, dumps(plan))
     return True
 
 
 @contextmanager
 def _all_or_nothing(folder: Path) -> Iterator[None]:
-    """Remove a folder made below when not all of it could be written."""
+    """Remove the folder if it is new and could not be written completely."""
     was_there = folder.exists()
     try:
         yield
@@ -122,11 +124,10 @@ def _all_or_nothing(folder: Path) -> Iterator[None]:
 
 
 def check_campaign(plan: Plan, hosts: Sequence[tuple[str, Inspection]], results: Path) -> bool:
-    """Return whether this very campaign is already there; a rig's part may still be missing.
+    """Return whether the campaign, with all given hosts, is already stored.
 
     Raises:
-        ConfigError: it is there, but of another study or on a changed host (the first
-            differences are named), or damaged.
+        ConfigError: the stored campaign is damaged, or has another study or a changed host.
     """
     paths = CampaignPaths(results / plan.campaign)
     if not paths.plan.exists():
@@ -140,10 +141,10 @@ def check_campaign(plan: Plan, hosts: Sequence[tuple[str, Inspection]], results:
     missing = {host for host in given if plan.rigs and host not in before}
     hint = f"start a new campaign: CAMPAIGN=<another name> (or --campaign), this is {plan.campaign}"
     now = {host: inspection for host, inspection in hosts if host not in missing}
-    differences = facts.changed(before, now)
+    differences = host_changes.changed(before, now)
     if differences:
         raise ConfigError(
-            f"continuing on a changed host is refused: {'; '.join(differences[:3])}",
+            f"the campaign cannot continue on a changed host: {'; '.join(differences[:3])}",
             hint=hint,
             code="changed-host",
         )

@@ -6,21 +6,29 @@ import json
 from pathlib import Path
 from typing import Any
 
-from harness.plan.models import EXTENDS, OWN_FIELDS, Model, Study, TenantMix, Tuning, Workload
-from harness.plan.probe_models import ProbeWorkload
+from harness.plan.fields import Model
+from harness.plan.mix_models import TenantMix
+from harness.plan.study_models import Study
+from harness.plan.tuning_models import Tuning
+from harness.plan.workload_models import BARE_WORKLOADS, EXTENDS, OWN_FIELDS, Workload
 from harness.store.files import write_atomic
+from harness.workloads import PROGRAMS
 
 MODELS: dict[str, type[Model]] = {
     "study": Study,
     "workload": Workload,
-    "probe-workload": ProbeWorkload,
+    **{
+        program.file_schema: BARE_WORKLOADS[program.field]
+        for program in PROGRAMS.values()
+        if not program.uses_database
+    },
     "tuning": Tuning,
     "mix": TenantMix,
 }
 
 
 def schema_text(model: type[Model]) -> str:
-    """Return a model's JSON schema as it is stored."""
+    """Return the text of a model's JSON schema."""
     schema = {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         **model.model_json_schema(),
@@ -31,7 +39,7 @@ def schema_text(model: type[Model]) -> str:
 
 
 def _allow_extending(schema: dict[str, Any]) -> None:
-    """A file that extends another need not give what it takes from there."""
+    """Make fields optional in a file that extends another one."""
     schema["properties"][EXTENDS] = schema["properties"]["name"] | {"title": "Extends"}
     schema["if"] = {"not": {"required": [EXTENDS]}}
     schema["then"] = {"required": schema["required"]}

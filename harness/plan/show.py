@@ -1,14 +1,13 @@
-"""A plan as people read it: runs in order, totals, skipped levels, derived numbers."""
+"""A plan as text: runs in order, totals, skipped levels and derived numbers."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from harness.plan.derive import Derived
-from harness.plan.expand import Cell
-from harness.plan.probe import ProbeSizes
-from harness.plan.units import format_size
+from harness.plan.cells import Cell
+from harness.plan.fields import format_size
 from harness.store.spec import Inspection, Plan, RunSpec, Scalar
+from harness.workloads.planning import Numbers
 
 Row = Sequence[str]
 
@@ -34,7 +33,7 @@ def grid(header: Row, rows: Sequence[Row], *, markdown: bool) -> str:
 def render(
     plan: Plan, cells: Sequence[tuple[str, Sequence[Cell]]], *, markdown: bool = False
 ) -> str:
-    """Return the whole plan; ``cells`` are those of each host, for the derived numbers."""
+    """Return the plan as text; ``cells`` are the cells of each host, for the derived numbers."""
     parts = [f"{plan.question}\n"]
     parts.append(_runs(plan, markdown=markdown))
     parts.append(_totals(plan))
@@ -42,8 +41,8 @@ def render(
         skipped = _skipped(host.inspection, host.runs)
         if skipped:
             parts.append(f"skipped on {host.host}:\n{skipped}")
-    for host_name, of_host in cells:
-        parts.extend(_derived(host_name, of_host, markdown=markdown))
+    for host_name, host_cells in cells:
+        parts.extend(_derived(host_name, host_cells, markdown=markdown))
     return "\n".join(parts)
 
 
@@ -107,7 +106,7 @@ def _skipped(inspection: Inspection, runs: Sequence[RunSpec]) -> str:
 
 def _derived(host: str, cells: Sequence[Cell], *, markdown: bool) -> list[str]:
     """Return one table per distinct set of derived numbers."""
-    groups: list[tuple[Derived | ProbeSizes, list[str]]] = []
+    groups: list[tuple[Numbers, list[str]]] = []
     for cell in cells:
         found = next((names for derived, names in groups if derived == cell.derived), None)
         if found is None:
@@ -117,9 +116,7 @@ def _derived(host: str, cells: Sequence[Cell], *, markdown: bool) -> list[str]:
     return [_derived_table(host, d, names, markdown=markdown) for d, names in groups]
 
 
-def _derived_table(
-    host: str, derived: Derived | ProbeSizes, names: Sequence[str], *, markdown: bool
-) -> str:
+def _derived_table(host: str, derived: Numbers, names: Sequence[str], *, markdown: bool) -> str:
     rows = []
     for name, formula in derived.formulas.items():
         value = int(getattr(derived, name))

@@ -1,6 +1,6 @@
-"""YAML as people write it, read strictly: a key given twice is an error, not the last one wins.
+"""Strict YAML: a repeated key is an error, and only ``true`` and ``false`` are booleans.
 
-``off`` is a word, as in YAML 1.2: YAML 1.1 takes it for false, and ``tracing: off`` for nonsense.
+``off`` is a word, as in YAML 1.2, so that ``tracing: off`` needs no quotes.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from harness.errors import ConfigError
 
 
 class _Loader(yaml.SafeLoader):
-    """SafeLoader that refuses duplicate keys and knows no booleans but true and false."""
+    """SafeLoader that refuses duplicate keys; its only booleans are true and false."""
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
         seen: set[str] = set()
@@ -23,7 +23,7 @@ class _Loader(yaml.SafeLoader):
             if isinstance(key, yaml.ScalarNode):
                 if key.value in seen:
                     raise yaml.constructor.ConstructorError(
-                        None, None, f"{key.value!r} is there twice", key.start_mark
+                        None, None, f"{key.value!r} is repeated", key.start_mark
                     )
                 seen.add(key.value)
         return super().construct_mapping(node, deep)
@@ -43,7 +43,7 @@ def parse_yaml(text: str, what: str) -> Any:
     """Return the data of a YAML text; ``what`` names it in messages.
 
     Raises:
-        ConfigError: it is not YAML, or a key is given twice.
+        ConfigError: it is not YAML, or a key is repeated.
     """
     try:
         return yaml.load(text, _Loader)  # noqa: S506 - a SafeLoader
@@ -57,7 +57,7 @@ def parse_yaml(text: str, what: str) -> Any:
 
 
 def read_yaml(path: Path) -> Any:
-    """Return the data of a YAML file; errors as for :func:`parse_yaml`, or it cannot be read."""
+    """Return the data of a YAML file; raises as ``parse_yaml`` does, or if it cannot be read."""
     try:
         text = path.read_text(encoding="utf-8")
     except UnicodeDecodeError:

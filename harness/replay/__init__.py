@@ -1,1 +1,1 @@
-"""Recorded traces of zlfs' allocations at other settings (docs/replay.md)."""
+"""Replay of the zone allocations that zlfs recorded, with other settings (docs/replay.md)."""

@@ -1,10 +1,10 @@
-"""Plays every source at every setting, a few at a time, and tells how far it is."""
+"""The grid of a replay: every trace with every setting, several at once."""
 
 from __future__ import annotations
 
 import itertools
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass
 
@@ -13,12 +13,21 @@ from harness.store.spec import Scalar
 from harness.tools import zlfs_replay
 from harness.tools.zlfs_replay import Replayed
 
-_WIDTH = 24
+_MIB = 2**20
+_BAR_WIDTH = 24
+# Where the capacity of an infeasible setting is: keys of zlfs-replay's answer, and their names.
+_SPACE = {
+    "live": "live",
+    "pad": "filling",
+    "garbage": "garbage",
+    "given_up": "given up by finishing",
+    "free": "free",
+}
 
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """One source at one setting; ``changes`` are options of zlfs-replay."""
+    """One trace with one setting; ``changes`` are the options of zlfs-replay."""
 
     source: Source
     repetition: int
@@ -26,7 +35,7 @@ class Job:
 
 
 def jobs(sources: Sequence[Source], axes: Mapping[str, Sequence[Scalar]]) -> list[Job]:
-    """Return the grid, all sources of a setting next to each other."""
+    """Return the grid; the traces of one setting follow each other."""
     settings = [
         dict(zip(axes, values, strict=True)) for values in itertools.product(*axes.values())
     ]
@@ -38,60 +47,58 @@ def jobs(sources: Sequence[Source], axes: Mapping[str, Sequence[Scalar]]) -> lis
 
 
 def play(
-    todo: Sequence[Job], *, at_once: int, own_rules: bool, tell: Callable[[int, float], None]
+    todo: Sequence[Job],
+    *,
+    at_once: int,
+    own_rules: bool,
+    on_progress: Callable[[int, float], None],
 ) -> list[Replayed]:
-    """Return what became of each job, in their order; ``tell`` gets how many are done, and seconds.
+    """Play all jobs and return their results in the same order.
+
+    ``on_progress`` is called with the number of finished jobs and the seconds since the start.
 
     Raises:
-        ToolFailed: the program failed; the rest is given up.
+        ToolFailed: the program failed; the remaining jobs are cancelled.
     """
     begin = time.monotonic()
     with ThreadPoolExecutor(max_workers=at_once) as pool:
-        futures = {
-            pool.submit(zlfs_replay.replay, job.source.trace, job.changes, own_rules=own_rules): i
-            for i, job in enumerate(todo)
-        }
-        found: dict[int, Replayed] = {}
+        futures = [
+            pool.submit(zlfs_replay.replay, job.source.trace, job.changes, own_rules=own_rules)
+            for job in todo
+        ]
         try:
-            for future in as_completed(futures):
-                found[futures[future]] = future.result()
-                tell(len(found), time.monotonic() - begin)
+            for done, future in enumerate(as_completed(futures), 1):
+                future.result()
+                on_progress(done, time.monotonic() - begin)
         except BaseException:
             pool.shutdown(wait=False, cancel_futures=True)
             raise
-    return [found[i] for i in range(len(todo))]
+    return [future.result() for future in futures]
 
 
 def bar(done: int, total: int, seconds: float) -> str:
-    """Return a line for people: how far it is, and how long it will take."""
-    filled = _WIDTH * done // total
+    """Return a progress bar with the time that is left."""
+    filled = _BAR_WIDTH * done // total
     left = seconds / done * (total - done)
-    shown = f"{'#' * filled}{'.' * (_WIDTH - filled)}"
+    shown = f"{'#' * filled}{'.' * (_BAR_WIDTH - filled)}"
     return f"[{shown}] {done}/{total} settings, {seconds:.1f} s, {left:.0f} s to go"
 
 
-def sentence(replayed: Replayed) -> Iterator[str]:
-    """Say why the setting cannot hold the data, with the arithmetic."""
-    found = replayed.infeasible
-    if found is None:
-        return
-    mib = 2**20
-    space = found["space"]
-    if found["cause"] == "mkfs":
-        yield (
-            f"{replayed.setting['zones']} zones of "
-            f"{int(replayed.setting['zone_capacity']) / mib:g} MiB; zlfs needs "
-            f"{found['least_zones']}"
+def why_infeasible(replayed: Replayed) -> str:
+    """Return why the setting cannot hold the data, with the arithmetic; empty if it can."""
+    cause = replayed.infeasible
+    if cause is None:
+        return ""
+    if cause["cause"] == "mkfs":
+        zone = int(replayed.setting["zone_capacity"]) / _MIB
+        return (
+            f"{replayed.setting['zones']} zones of {zone:g} MiB; zlfs needs {cause['least_zones']}"
         )
-        return
-    kinds = {
-        "live": "live", "pad": "filling", "garbage": "garbage",
-        "given_up": "given up by finishing", "free": "free",
-    }  # fmt: skip
-    parts = " + ".join(f"{space[kind] / mib:.1f} {words}" for kind, words in kinds.items())
-    yield (
-        f"no zone for {found['cause']} ({found['asked'] / mib:.1f} MiB) in mount "
-        f"{found['mount']} after {found['written'] / mib:.0f} MiB: {space['capacity'] / mib:.0f} "
-        f"MiB = {parts}; {space['empty_zones']} zones are empty, {space['kept'] / mib:.0f} MiB "
-        "are kept so"
+    space = cause["space"]
+    parts = " + ".join(f"{space[key] / _MIB:.1f} {name}" for key, name in _SPACE.items())
+    return (
+        f"no zone for {cause['cause']} ({cause['asked'] / _MIB:.1f} MiB) in mount "
+        f"{cause['mount']} after {cause['written'] / _MIB:.0f} MiB: "
+        f"{space['capacity'] / _MIB:.0f} MiB = {parts}; {space['empty_zones']} zones are empty, "
+        f"{space['kept'] / _MIB:.0f} MiB are reserved"
     )

@@ -1,4 +1,4 @@
-"""Where traces come from: a file that zlfs recorded, or a run's directory that keeps one."""
+"""Sources of traces: a file that zlfs recorded, or a run directory that contains one."""
 
 from __future__ import annotations
 
@@ -11,62 +11,60 @@ from tempfile import TemporaryDirectory
 
 from harness.errors import UsageError
 from harness.store import checksums, packed, rundir
-from harness.store.result import Result
 from harness.store.spec import RunSpec
 from harness.tools import zlfs_replay
 from harness.tools.zlfs_replay import Recorded
 
-# What the level zlfs records, beside its ledger.
+# Where level zlfs stores the trace in a run directory.
 TRACE = "raw/allocations.trace"
 
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """One trace. ``spec`` and ``result`` are null of a trace that is no run's."""
+    """One trace. ``spec`` is null when the trace is a file outside a run directory."""
 
     name: str
     trace: Path
     digest: str
     recorded: Recorded
     spec: RunSpec | None
-    result: Result | None
 
 
 @contextmanager
 def opened(paths: Sequence[Path]) -> Iterator[list[Source]]:
-    """Give the traces, unpacked while the context lasts.
+    """Unpack the traces for as long as the context lasts.
 
     Raises:
-        UsageError: there is none, it is damaged, or they were recorded at different settings.
+        UsageError: a trace is missing or damaged, or the traces have different settings.
     """
     with TemporaryDirectory(prefix="zonelab-replay-") as folder:
         sources = [_source(path, Path(folder) / str(i)) for i, path in enumerate(paths)]
         for source in sources[1:]:
             if source.recorded.settings[0] != sources[0].recorded.settings[0]:
                 raise UsageError(
-                    f"{source.name} was recorded at another setting than {sources[0].name}",
-                    hint="repetitions of one cell can be replayed together, others one by one",
+                    f"{source.name} was recorded with other settings than {sources[0].name}",
+                    hint="replay only repetitions of one cell together",
                 )
         yield sources
 
 
 def _source(path: Path, unpacked: Path) -> Source:
-    spec = result = None
+    spec = None
     stored = path
     if path.is_dir():
-        spec, result = rundir.load_spec(path), rundir.load_result(path)
-        found = packed.find(path / TRACE)
-        if found is None:
+        spec = rundir.load_spec(path)
+        trace = packed.find(path / TRACE)
+        if trace is None:
             raise UsageError(
                 f"{path} has no {TRACE}",
-                hint="only runs of level zlfs record one; or name a trace file",
+                hint="name a run of level zlfs, or a trace file",
                 code="trace",
             )
-        stored = found
+        stored = trace
     if not stored.is_file():
         raise UsageError(
-            f"{path} is neither a trace nor a run's directory",
-            hint="name a file that zlfs recorded (trace=… in its URI), or results/…/runs/<run>",
+            f"{path} is neither a trace nor a run directory",
+            hint="name a file that zlfs wrote (trace=… in its URI), or results/…/runs/<run>",
             code="trace",
         )
     try:
@@ -75,6 +73,4 @@ def _source(path: Path, unpacked: Path) -> Source:
     except packed.UNREADABLE as error:
         raise UsageError(f"{stored} cannot be read: {error}", code="trace") from None
     name = path.name if path.name else path.resolve().name
-    return Source(
-        name, unpacked, checksums.digest(unpacked), zlfs_replay.info(unpacked), spec, result
-    )
+    return Source(name, unpacked, checksums.digest(unpacked), zlfs_replay.info(unpacked), spec)

@@ -1,7 +1,7 @@
-"""How this host reaches the distribution: its mirror and its apt settings, handed on to the image.
+"""The host's Debian mirror and apt settings, which an image build uses too.
 
-The project names no package host. A Debian host's own mirror is used; mmdebstrap knows one for
-others.
+The project names no package host. On a Debian host its own mirror is used, elsewhere the default of
+mmdebstrap.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from harness.tools import proc
 KEYRING = Path("/usr/share/keyrings/debian-archive-keyring.gpg")
 INDEX_FORMAT = "$(ORIGIN)|$(LABEL)|$(COMPONENT)|$(REPO_URI)"
 
-# What decides whether a download works from here; everything else is the image's own business.
-_HANDED_ON = re.compile(
+# Settings that decide whether a download works from this host. All others belong to the image.
+_PASSED_ON = re.compile(
     r'^(Acquire::(?:https?::|Retries|Check-Valid-Until|Check-Date)[^ ]*) "(.+)";$', re.MULTILINE
 )
 
@@ -31,15 +31,15 @@ def parse_mirror(text: str) -> str | None:
 
 def parse_options(text: str) -> tuple[str, ...]:
     """Return the proxy and date settings in ``apt-config dump`` output as apt options."""
-    return tuple(f'{name} "{value}"' for name, value in _HANDED_ON.findall(text))
+    return tuple(f'{name} "{value}"' for name, value in _PASSED_ON.findall(text))
 
 
 def mirror() -> str | None:
-    """Return this host's Debian mirror, None on hosts that are not Debian."""
+    """Return this host's Debian mirror, or None on a host that is not Debian."""
     argv = ["apt-get", "indextargets", "--format", INDEX_FORMAT]
     return parse_mirror(proc.run(argv, timeout=60).stdout)
 
 
 def options() -> tuple[str, ...]:
-    """Return this host's apt settings that the image build must share."""
+    """Return the apt settings that the image build takes from this host."""
     return parse_options(proc.run(["apt-config", "dump"], timeout=60).stdout)

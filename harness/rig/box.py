@@ -1,8 +1,8 @@
 """A rig's image as a Vagrant box for libvirt: the same disk, made to start by itself.
 
-``zonelab rig`` hands QEMU the kernel, a key and a network; a box brings its own. Three things are
-added, none of which needs root or a mount: debugfs writes the key that Vagrant first logs in with,
-GRUB goes behind the file system, and its first sector into the first one, which ext4 leaves free.
+``zonelab rig`` passes kernel, key and network to QEMU; a box has to bring its own. Three things are
+added, without root or a mount: debugfs writes the key of Vagrant's first login, GRUB goes behind
+the file system, and GRUB's first sector into the first sector of the disk, which ext4 leaves free.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import tempfile
 from pathlib import Path
 
 from harness.errors import HostError, ToolFailed
-from harness.rig import host, qemu
+from harness.rig import prerequisites, qemu
 from harness.rig.model import Rig
 from harness.rig.recipe import Image
 from harness.rig.talk import Talk
@@ -34,17 +34,17 @@ _SPACE = 4 << 30  # a sparse copy, the box's disk and the box: 1 GiB each, and a
 _TIMEOUT = 1800.0
 _SECTOR = 512
 
-# GRUB 2, grub-core/boot/i386/pc/{boot,diskboot}.S, include/grub/i386/pc/boot.h: where boot.img says
-# in which sector of the disk the rest begins; and the last 12 bytes of the rest's own first sector:
-# where what follows it begins, how many sectors that are, and the segment it is loaded to.
+# GRUB 2, grub-core/boot/i386/pc/{boot,diskboot}.S, include/grub/i386/pc/boot.h. In boot.img: the
+# offset of the number of core.img's first sector. In the last 12 bytes of that sector: first sector
+# and number of sectors of the rest, and the segment to load it to.
 _KERNEL_SECTOR = 0x5C
 _BLOCKLIST = struct.Struct("<QHH")
 _LOAD_SEGMENT = 0x820
-# Room that a file system leaves in front of its superblock (ext4(5): the first 1024 bytes).
+# ext4(5) leaves the first 1024 bytes free; the BIOS loads one sector.
 _BOOT_AREA = _SECTOR
 
-# The public half of the pair that Vagrant publishes for a box's first login. Vagrant replaces it
-# with one of its own, made for the machine, as soon as it has logged in.
+# The public key that Vagrant publishes for a box's first login. After it Vagrant replaces the key
+# with one made for the machine.
 VAGRANT_KEY = (
     "ssh-rsa AAAAB3NzaC1yc2EAAAABIwAAAQEA6NF8iallvQVp22WDkTkyrtvp9eWW6A8YVr+kz4TjGYe7gHzIw+niNltGEF"
     "HzD8+v1I2YJ6oXevct1YeS0o9HZyN1Q9qgCgzUFtdOKLv6IedplqoPkcmF0aYet2PkEDo3MlTBckFXPITAMzF8dJSIFo9D"
@@ -52,10 +52,10 @@ VAGRANT_KEY = (
     "EnDkbUvxhMmBYSdETk1rRgm+R4LOzFUGaHqHDLKLX+FIPKcF96hrucXzcWyLbIbEgE98OHlnVYCzRdK8jlqm8tehUc9c9W"
     "hQ== vagrant insecure public key\n"
 )
-# Read before zonelab.conf, and sshd takes the first value it finds.
+# Read before zonelab.conf: sshd uses the first value that it finds.
 _SSHD = "AuthorizedKeysFile .ssh/authorized_keys\n"
 _VAGRANTFILE = """\
-# What Vagrant has to know of this box; it comes before the project's Vagrantfile.
+# Settings of this box; Vagrant reads them before the project's Vagrantfile.
 Vagrant.configure("2") do |config|
   config.ssh.username = "root"
   config.ssh.sudo_command = "%c" # root already
@@ -64,12 +64,12 @@ end
 
 
 def name(rig: Rig) -> str:
-    """Return the box's name, which the Vagrantfile asks for."""
+    """Return the box's name, as in the Vagrantfile."""
     return f"zonelab/{rig.name}"
 
 
 def command_line(rig: Rig) -> str:
-    """Return the kernel's command line: a rig's own, but for the network and the witness."""
+    """Return the kernel's command line: as of a rig, with DHCP and without the witness."""
     return " ".join((*qemu.APPEND, "zonelab.net=dhcp", *rig.append))
 
 
@@ -77,15 +77,15 @@ def write(rig: Rig, image: Image, target: Path, talk: Talk) -> None:
     """Write a box, complete or not at all.
 
     Raises:
-        HostError: this machine lacks a program, or room.
-        ToolFailed: one of them failed.
+        HostError: this machine lacks a program or space.
+        ToolFailed: a program failed.
     """
-    host.check_programs(_NEEDED)
+    prerequisites.check_programs(_NEEDED)
     if not (GRUB / "boot.img").is_file():
         hint = "apt-get install --no-install-recommends grub-pc-bin"
         raise HostError(f"no {GRUB}/boot.img", hint=hint, code="program-missing")
     target.parent.mkdir(parents=True, exist_ok=True)
-    host.check_space(target.parent, _SPACE, "making a box")
+    prerequisites.check_space(target.parent, _SPACE, "making a box")
     work = Path(tempfile.mkdtemp(prefix=f".{target.name}.", dir=target.parent))
     try:
         disk = work / "disk.raw"
@@ -100,8 +100,24 @@ def write(rig: Rig, image: Image, target: Path, talk: Talk) -> None:
         shutil.rmtree(work, ignore_errors=True)
 
 
+def remove(box: str) -> None:
+    """Remove a box from Vagrant, and its disk, which Vagrant leaves in libvirt's default pool."""
+    home = {name: os.environ[name] for name in ("VAGRANT_HOME",) if name in os.environ}
+    listed = proc.run(["vagrant", "box", "list"], timeout=_TIMEOUT, env=home).stdout
+    if any(line.split()[:1] == [box] for line in listed.splitlines()):
+        argv = ["vagrant", "box", "remove", "--force", box]
+        proc.run(argv, timeout=_TIMEOUT, env=home)
+    virsh = ["virsh", "--connect", "qemu:///system", "--quiet"]
+    pool = proc.run([*virsh, "vol-list", "default"], timeout=60, check=False)
+    disks = f"{box.replace('/', '-VAGRANTSLASH-')}_vagrant_box_image_"
+    for line in pool.stdout.splitlines():
+        volume = (line.split() or [""])[0]
+        if volume.startswith(disks):
+            _run(*virsh, "vol-delete", "--pool", "default", volume)
+
+
 def _add_login(disk: Path, work: Path) -> None:
-    """Let Vagrant's key in, and it write keys of its own, where a rig takes its key from QEMU."""
+    """Accept Vagrant's key and let Vagrant replace it; a rig takes its key from QEMU."""
     files = {
         "/root/.ssh/authorized_keys": (VAGRANT_KEY, 0o600),
         "/etc/ssh/sshd_config.d/00-vagrant.conf": (_SSHD, 0o644),
@@ -113,14 +129,14 @@ def _add_login(disk: Path, work: Path) -> None:
         script += [f"sif {path} uid 0", f"sif {path} gid 0"]
     (work / "script").write_text("\n".join(script) + "\n")
     _run("debugfs", "-w", "-f", str(work / "script"), str(disk))
-    for path, (text, _) in files.items():  # debugfs exits 0 whatever became of its commands
+    for path, (text, _) in files.items():  # debugfs exits 0 even if a command failed
         found = _run("debugfs", "-R", f"cat {path}", str(disk))
         if found != text:
             raise ToolFailed(f"debugfs did not write {path} of the box")
 
 
 def _core(rig: Rig, work: Path) -> bytes:
-    """Return GRUB with a configuration that starts the image's kernel from the whole disk."""
+    """Return GRUB's core.img with a configuration that starts the image's kernel."""
     (work / "grub.cfg").write_text(
         "set root=(hd0)\n"
         f"linux /boot/zonelab/vmlinuz {command_line(rig)}\n"
@@ -133,7 +149,7 @@ def _core(rig: Rig, work: Path) -> bytes:
 
 
 def _make_bootable(disk: Path, core: bytes) -> None:
-    """Write GRUB behind the file system, and what the BIOS loads in front of it."""
+    """Write core.img behind the file system and boot.img in front of it."""
     first = disk.stat().st_size // _SECTOR
     boot = (GRUB / "boot.img").read_bytes()
     with disk.open("r+b") as file:
@@ -144,10 +160,10 @@ def _make_bootable(disk: Path, core: bytes) -> None:
 
 
 def placed_boot(boot: bytes, first: int) -> bytes:
-    """Return GRUB's first sector for a rest that begins in sector ``first``.
+    """Return boot.img for a core.img that begins in sector ``first``.
 
     Raises:
-        ToolFailed: it is not one sector, which is what fits in front of a file system.
+        ToolFailed: boot.img is not one sector long.
     """
     if len(boot) != _BOOT_AREA:
         raise ToolFailed(f"{GRUB}/boot.img has {len(boot)} bytes, not {_BOOT_AREA}")
@@ -157,7 +173,7 @@ def placed_boot(boot: bytes, first: int) -> bytes:
 
 
 def placed_core(core: bytes, first: int) -> bytes:
-    """Return the rest of GRUB, its own list of sectors filled in, as ``grub-bios-setup`` does."""
+    """Return core.img with its list of sectors filled in, as ``grub-bios-setup`` does."""
     sectors = -(-len(core) // _SECTOR)
     patched = bytearray(core.ljust(sectors * _SECTOR, b"\0"))
     where = _SECTOR - _BLOCKLIST.size
@@ -166,9 +182,9 @@ def placed_core(core: bytes, first: int) -> bytes:
 
 
 def _pack(work: Path, size: int) -> Path:
-    """Write the archive: a disk, what it is, and what Vagrant has to know."""
-    facts = {"provider": "libvirt", "format": "qcow2", "virtual_size": -(-size // (1 << 30))}
-    (work / "metadata.json").write_text(json.dumps(facts) + "\n")
+    """Write the archive: the disk, its metadata and the box's Vagrantfile."""
+    metadata = {"provider": "libvirt", "format": "qcow2", "virtual_size": -(-size // (1 << 30))}
+    (work / "metadata.json").write_text(json.dumps(metadata) + "\n")
     (work / "Vagrantfile").write_text(_VAGRANTFILE)
     box = work / "box"
     with tarfile.open(box, "w") as archive:

@@ -1,4 +1,4 @@
-"""Talking to a rig's guest: wait for ssh, run commands, find its devices."""
+"""The guest of a rig: wait for ssh, run commands, find its devices."""
 
 from __future__ import annotations
 
@@ -21,21 +21,21 @@ _CONSOLE_LINES = 15
 _ESCAPES = re.compile(r"\x1b(\[[0-9;?!]*[ -/]*[@-~]|\][^\x07\x1b]*(\x07|\x1b\\)?|[^\[\]])")
 _TALK_EVERY = 10.0
 
-# One line per namespace, once udev has named them: kernel name, serial, nsid, links. The path
-# nodes of multipath heads (nvme0c0n1) have the same serial and nsid, and no node in /dev.
+# One line per namespace, after udev has settled: kernel name, serial, nsid, links. Path nodes of
+# multipath heads (nvme0c0n1) are skipped: they have the same serial and nsid, but no node in /dev.
 _LIST_DEVICES = (
     "udevadm settle --timeout=60; for d in /sys/class/block/nvme*n*; do"
     " case ${d##*/} in nvme*c*n*) continue;; esac;"
     " echo ${d##*/} $(cat $d/device/serial) $(cat $d/nsid)"
     " $(udevadm info -q symlink -n ${d##*/}); done"
 )
-# What survives renumbering, best first. The kernel hides EUI-64 and UUID of QEMU's drives unless
-# its quirk is turned off (docs/rigs.md), so the later ones matter.
+# Links that survive renumbering, best first. The kernel hides EUI-64 and UUID of QEMU's drives
+# unless its quirk is off (docs/rigs.md); then a later one is used.
 _LINKS = ("disk/by-id/nvme-eui.", "disk/by-id/nvme-uuid.", "disk/by-path/")
 
 
 def ssh_argv(name: str, command: Sequence[str] = ()) -> list[str]:
-    """Return the ssh command for a rig; ``command`` is joined by blanks by ssh itself."""
+    """Return the ssh command for a rig; ssh joins the words of ``command`` with spaces."""
     config = state.folder(name) / "ssh_config"
     return ["ssh", "-F", str(config), state.host_name(name), *command]
 
@@ -44,14 +44,14 @@ def run(name: str, command: str, *, timeout: float = 120.0, check: bool = True) 
     """Run a shell command line in the guest.
 
     Raises:
-        TimedOut: it did not end in time.
-        ToolFailed: ``check`` is set and it failed (ssh's own failures are exit 255).
+        TimedOut: the command did not end in time.
+        ToolFailed: ``check`` is set and the command failed (exit 255 is a failure of ssh).
     """
     return proc.run(ssh_argv(name, [command]), timeout=timeout, check=check)
 
 
 def close_connections(name: str) -> None:
-    """End the shared ssh connection: a guest that was reset never answers on it again."""
+    """Close the shared ssh connection: after a reset the guest never answers on it."""
     if (state.folder(name) / "ssh_config").exists():
         proc.run([*ssh_argv(name), "-O", "exit"], timeout=10, check=False)
 
@@ -60,18 +60,20 @@ def wait(name: str, port: int, machine: process.Process, talk: Talk, timeout: fl
     """Wait until the guest answers on ssh.
 
     Raises:
-        ToolFailed: QEMU ended meanwhile.
-        TimedOut: it took longer than ``timeout`` seconds. Both say the console's last lines.
+        ToolFailed: QEMU ended.
+        TimedOut: the guest did not answer within ``timeout`` seconds.
+
+    Before both, the last lines of the console are printed.
     """
     console = state.folder(name) / qemu.CONSOLE
     deadline = time.monotonic() + timeout
     next_talk = time.monotonic() + _TALK_EVERY
     while not _has_banner(port) or not _answers(name):
         if not process.alive(machine):
-            _say_console(console, talk)
+            _print_console(console, talk)
             raise ToolFailed(f"QEMU of rig {name} ended while it booted", hint=_logs(name))
         if time.monotonic() > deadline:
-            _say_console(console, talk)
+            _print_console(console, talk)
             raise TimedOut(
                 f"rig {name} did not answer on ssh within {timeout:.0f} s", hint=_logs(name)
             )
@@ -83,7 +85,7 @@ def wait(name: str, port: int, machine: process.Process, talk: Talk, timeout: fl
 
 
 def wait_for_devices(running: State, timeout: float = 60.0) -> None:
-    """Wait until every namespace has its node: sshd may be up before the kernel read the zones.
+    """Wait until each namespace has its node: sshd can start before the kernel has read the zones.
 
     Raises:
         TimedOut: the guest does not see all of them within ``timeout`` seconds.
@@ -93,11 +95,11 @@ def wait_for_devices(running: State, timeout: float = 60.0) -> None:
     done = run(running.rig, command, timeout=2 * timeout, check=False)
     if not done.ok:
         last = (done.stderr.strip() or "no message").splitlines()[-1]
-        raise TimedOut(f"rig {running.rig} does not see all its namespaces: {last}")
+        raise TimedOut(f"rig {running.rig} does not see all of its namespaces: {last}")
 
 
 def devices(rig: Rig) -> tuple[GuestDevice, ...]:
-    """Return the rig's namespaces as the guest names them now, in the order of the rig's file.
+    """Return the rig's namespaces with the guest's current names, in the order of the rig's file.
 
     Raises:
         ToolFailed: the guest does not see all of them.
@@ -124,7 +126,7 @@ def devices(rig: Rig) -> tuple[GuestDevice, ...]:
 
 
 def parse_devices(text: str) -> dict[tuple[str, int], tuple[str, str]]:
-    """Return (node, lasting path) by (serial, nsid) from what ``_LIST_DEVICES`` prints."""
+    """Return (node, lasting path) by (serial, nsid) from the output of ``_LIST_DEVICES``."""
     found = {}
     for line in text.splitlines():
         name, serial, nsid, *links = line.split()
@@ -134,7 +136,7 @@ def parse_devices(text: str) -> dict[tuple[str, int], tuple[str, str]]:
 
 
 def console_lines(path: Path, count: int) -> list[str]:
-    """Return the last lines of the guest's console, printable characters only."""
+    """Return the last lines of the guest's console without control characters."""
     try:
         text = path.read_text(errors="replace")
     except OSError:
@@ -144,7 +146,7 @@ def console_lines(path: Path, count: int) -> list[str]:
     return [line for line in clean if line][-count:]
 
 
-def _say_console(path: Path, talk: Talk) -> None:
+def _print_console(path: Path, talk: Talk) -> None:
     talk.say("last lines of the console:")
     for line in console_lines(path, _CONSOLE_LINES):
         talk.say(f"  {line}")
@@ -155,7 +157,7 @@ def _logs(name: str) -> str:
 
 
 def _has_banner(port: int) -> bool:
-    """Whether sshd speaks: QEMU itself accepts the connection long before the guest does."""
+    """Whether sshd sends its banner; QEMU accepts the connection long before the guest does."""
     try:
         with socket.create_connection(("127.0.0.1", port), timeout=2) as sock:
             sock.settimeout(3)

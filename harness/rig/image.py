@@ -1,7 +1,7 @@
 """Build a guest image: distribution packages to root disk, kernel and initrd.
 
-Two steps, both without privilege if need be: mmdebstrap writes a tar (as root, or in a user
-namespace), then mke2fs turns it into a disk in the same namespace, so that ownership survives.
+Two steps, neither of which needs root: mmdebstrap writes a tar in a user namespace, then mke2fs
+makes a disk of it in such a namespace, so that file owners survive.
 """
 
 from __future__ import annotations
@@ -17,21 +17,22 @@ from dataclasses import asdict
 from pathlib import Path
 
 from harness.errors import ToolFailed
-from harness.rig import apt, host
+from harness.quantities import parse_qemu_size
+from harness.rig import apt, prerequisites
 from harness.rig.process import locked, stream
 from harness.rig.recipe import GUEST, NATIVE, Image, Recipe, cache, image_of
 from harness.rig.talk import Talk
 
-# Documentation and translations double the image and are never read in it.
+# Documentation and translations would double the image, and nothing reads them.
 _EXCLUDE = ("/usr/share/doc/*", "/usr/share/man/*", "/usr/share/locale/*", "/usr/share/info/*")
 _OUTPUTS = ("vmlinuz", "initrd", "packages.txt", "host_key.pub")
 _BUILD_TIMEOUT = 3600.0
-_KEEP = 4  # images, about 1 GiB each: two suites, before and after a change
+_KEEP = 4  # images of about 1 GiB: two suites, before and after a change
 
-# In a namespace that may not see our folders: the tar comes on stdin, the disk is stdout
-# (opened again through /proc, because mke2fs seeks). Uninitialised tables would be written by the
-# running guest, as noise, so everything is initialised here; holes keep that free.
-# No device nodes: a user namespace may not make them, and the initrd mounts devtmpfs.
+# The namespace may not see our folders: the tar comes on stdin, and the disk is stdout (opened
+# again through /proc, because mke2fs seeks). All tables are initialised here: the running guest
+# would write them later, as noise. The disk stays sparse. Device nodes are left out: a user
+# namespace cannot create them, and the initrd mounts devtmpfs.
 _PACK = """set -eu
 tree=$(mktemp -d -p /var/tmp zonelab-root.XXXXXX)
 trap 'rm -rf "$tree"' EXIT
@@ -44,15 +45,15 @@ mke2fs -q -F -t ext4 -L zonelab -E lazy_itable_init=0,lazy_journal_init=0 -d "$t
 def mmdebstrap_argv(
     wanted: Recipe, out: Path, *, mirror: str | None, options: tuple[str, ...]
 ) -> list[str]:
-    """Return the command that writes ``out/root.tar`` and the files the host needs beside it."""
+    """Return the command that writes ``out/root.tar`` and the files for the host beside it."""
     chroot_env = shlex.join(
         [
             f"BUILD_PACKAGES={' '.join(wanted.build_packages)}",
             f"SOURCE_HASH={wanted.native_source}",
         ]
     )
-    # unshare also for root: its mounts live in a namespace of their own and vanish with it. In root
-    # mode a killed build leaves the host's /dev/shm bound, writable, inside a left-over tree.
+    # unshare also for root: mounts disappear with the namespace. In root mode a killed build leaves
+    # the host's /dev/shm bound, writable, inside a left-over tree.
     argv = ["mmdebstrap", "--mode=unshare", "--variant=apt"]
     argv += ["--format=tar", "--components=main"]
     argv += [f"--aptopt={option}" for option in (*options, 'APT::Install-Recommends "false"')]
@@ -60,7 +61,7 @@ def mmdebstrap_argv(
     argv += [f"--dpkgopt=path-exclude={pattern}" for pattern in _EXCLUDE]
     argv += ["--include=" + ",".join(wanted.packages)]
     if wanted.pocket != wanted.suite:
-        # the same mirror serves the pocket: repeat the suite's line with the pocket's name
+        # the mirror serves the pocket too: repeat the suite's line with the pocket's name
         edit = rf"s/^(deb .*) {wanted.suite} main$/\1 {wanted.suite} main\n\1 {wanted.pocket} main/"
         argv += [f'--setup-hook=sed -Ei "{edit}" "$1/etc/apt/sources.list"']
     argv += _newer(wanted)
@@ -73,16 +74,16 @@ def mmdebstrap_argv(
     argv += ['--customize-hook=rm "$1/root/setup.sh"']
     for name in _OUTPUTS:
         argv += [f"--customize-hook=download /boot/zonelab/{name} {shlex.quote(str(out / name))}"]
-    # a proxy or a frozen archive is this host's business, not the guest's
+    # proxy and archive settings are for this host only
     argv += ['--customize-hook=rm -f "$1/etc/apt/apt.conf.d/99mmdebstrap"']
     return [*argv, wanted.suite, str(out / "root.tar"), *([mirror] if mirror else [])]
 
 
 def _newer(wanted: Recipe) -> list[str]:
-    """Return the hooks that take some packages from another suite, and nothing else from it.
+    """Return the hooks that install single packages from another suite.
 
-    Pinned one by one: ``package/suite`` on apt's command line would drag what they depend on from
-    that suite too, and end in conflicts.
+    Each package is pinned. ``package/suite`` on apt's command line would also take dependencies
+    from that suite, which ends in conflicts.
     """
     hooks, pins = [], ""
     for suite in dict.fromkeys(suite for suite, _ in wanted.newer):
@@ -110,12 +111,12 @@ def ensure(wanted: Recipe, talk: Talk) -> tuple[Image, bool]:
     """
     image = image_of(wanted)
     if image.complete:
-        image.folder.touch()  # _prune goes by last use
+        image.folder.touch()  # _prune removes the image used longest ago
         return image, False
-    host.check_build(cache())
+    prerequisites.check_build(cache())
     cache().mkdir(parents=True, exist_ok=True)
     with locked(cache() / f"{image.folder.name}.lock", talk, "another build of the same image"):
-        if image.complete:  # the other one finished it
+        if image.complete:  # the other build finished it
             return image, False
         with _workspace(image) as work:
             _build(wanted, work, talk)
@@ -126,7 +127,7 @@ def ensure(wanted: Recipe, talk: Talk) -> tuple[Image, bool]:
 
 
 def _prune() -> None:
-    """Drop the images used longest ago. A rig that still runs from one keeps its open files."""
+    """Remove the images used longest ago. A running rig keeps its open files."""
     built = [path for path in cache().iterdir() if path.is_dir() and not path.suffix]
     for path in sorted(built, key=lambda path: path.stat().st_mtime)[:-_KEEP]:
         shutil.rmtree(path, ignore_errors=True)
@@ -134,8 +135,8 @@ def _prune() -> None:
 
 @contextmanager
 def _workspace(image: Image) -> Iterator[Path]:
-    # We hold the lock: what is here is from a killed build. Its mmdebstrap may still be writing, so
-    # our name is a new one.
+    # We hold the lock, so a partial folder is from a killed build. Its mmdebstrap may still be
+    # writing: use a new name.
     for left in image.folder.parent.glob(f"{image.folder.name}.*.partial"):
         shutil.rmtree(left, ignore_errors=True)
     prefix, where = f"{image.folder.name}.", image.folder.parent
@@ -156,8 +157,8 @@ def _build(wanted: Recipe, work: Path, talk: Talk) -> None:
     talk.say("writing the root disk")
     disk = work / "root.img"
     with disk.open("wb") as file:
-        os.ftruncate(file.fileno(), host.parse_size(wanted.root_size))
-    disk.chmod(0o666)  # the namespace's root is another user; the folder around it stays ours
+        os.ftruncate(file.fileno(), parse_qemu_size(wanted.root_size))
+    disk.chmod(0o666)  # the namespace's root is another user
     pack = ["sh", "-c", _PACK]
     with (work / "root.tar").open("rb") as tar, disk.open("r+b") as file:
         stream(

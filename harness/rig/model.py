@@ -1,4 +1,4 @@
-"""What a rig is: ``configs/rigs/*.yml`` as typed, checked data with QEMU's own property names."""
+"""Rigs: ``configs/rigs/*.yml`` as typed, checked data with QEMU's own property names."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Annotated, Literal, Self
 
 from pydantic import (
+    AfterValidator,
     BaseModel,
     BeforeValidator,
     ConfigDict,
@@ -16,24 +17,13 @@ from pydantic import (
 )
 
 from harness.errors import ConfigError, UsageError
+from harness.plan.fields import validated_by
 from harness.plan.yaml_files import read_yaml
+from harness.quantities import parse_qemu_size
+from harness.rig.suites import known_suite
 
 PROJECT = Path(__file__).parents[2]
 RIGS = PROJECT / "configs" / "rigs"
-
-_UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
-
-
-def parse_size(value: object) -> int:
-    """Return bytes for ``8M``: K, M, G and T are powers of 1024, as QEMU reads them.
-
-    Raises:
-        ValueError: not a whole number with one of these units.
-    """
-    match = re.fullmatch(r"(\d+)([KMGT]?)", str(value))
-    if match is None or isinstance(value, (bool, float)):
-        raise ValueError(f"expected a size such as 8M (units K, M, G, T), got {value!r}")
-    return int(match[1]) * _UNITS[match[2]]
 
 
 def _parse_uuid(value: object) -> str:
@@ -42,7 +32,7 @@ def _parse_uuid(value: object) -> str:
     return str(value)
 
 
-Size = Annotated[int, BeforeValidator(parse_size), Field(gt=0)]
+Size = Annotated[int, validated_by(parse_qemu_size), Field(gt=0)]
 Uuid = Annotated[str, BeforeValidator(_parse_uuid)]
 
 
@@ -115,11 +105,11 @@ class Namespace(_Data):
 
     def _check_zones(self, zones: int, size: int, capacity: int) -> None:
         if size & (size - 1):
-            raise ValueError(f"zoned.zone_size {size} is no power of two; Linux refuses it")
+            raise ValueError(f"zoned.zone_size {size} is not a power of two, which Linux requires")
         if capacity > size:
             raise ValueError(f"zoned.zone_capacity {capacity} exceeds zoned.zone_size {size}")
         if capacity % self.logical_block_size:
-            raise ValueError("zoned.zone_capacity is no multiple of logical_block_size")
+            raise ValueError("zoned.zone_capacity is not a multiple of logical_block_size")
         if self.max_active and self.max_open > self.max_active:
             raise ValueError("zoned.max_open exceeds zoned.max_active")
         if self.max_active > zones:
@@ -146,9 +136,12 @@ class Rig(_Data):
 
     name: str = Field(pattern=r"^[a-z][a-z0-9-]{0,30}$", description="the file's stem")
     description: str = Field(description="one line for `zonelab rig list`")
-    suite: Literal["trixie", "bookworm"] = Field(description="maps to mmdebstrap SUITE")
+    suite: Annotated[str, AfterValidator(known_suite)] = Field(
+        description="a file of configs/suites; maps to mmdebstrap SUITE"
+    )
     newer: dict[str, tuple[str, ...]] = Field(
-        default_factory=dict, description="maps to apt pins: other suite to packages taken from it"
+        default_factory=dict,
+        description="maps to apt pins: packages by the other suite they come from",
     )
     machine: Literal["q35"] = Field(default="q35", description="maps to -machine")
     smp: int = Field(ge=1, le=64, description="maps to -smp")
@@ -188,15 +181,15 @@ def load(name: str, folder: Path = RIGS) -> Rig:
 
     Raises:
         UsageError: there is no such rig.
-        ConfigError: the file is not YAML, gives a key twice or does not describe a rig; the
-            message names the line or the field.
+        ConfigError: the file is not YAML, repeats a key or does not describe a rig; the message
+            names the line or the field.
     """
     path = folder / f"{name}.yml"
     if name not in names(folder):
         known = ", ".join(names(folder)) or "none"
         raise UsageError(f"unknown rig {name!r}", hint=f"rigs in {folder}: {known}")
     try:
-        # strict mode takes tuples only from JSON-like input, which YAML lists are not
+        # strict mode does not accept a list for a tuple
         return Rig.model_validate({"name": name, **_tuples(read_yaml(path))})
     except ValidationError as error:
         raise ConfigError(f"{path.name}: {_first(error)}", hint="see docs/rigs.md") from None

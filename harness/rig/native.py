@@ -1,4 +1,4 @@
-"""What the native programs are built from. Standard library only: lab hosts use it too."""
+"""Inputs of the native build: its packages and a hash of its source."""
 
 from __future__ import annotations
 
@@ -7,26 +7,19 @@ from pathlib import Path
 
 from harness.tools import trees
 
-# Also in roles/native/defaults and the Makefile. Ninja and the like would cost more to unpack than
-# they save.
-BUILD_PACKAGES = (
-    "cmake",
-    "g++",
-    "make",
-    # for zlfs; what it needs at run time comes with rocksdb-tools and zbd-utils
-    "libcli11-dev",
-    "librocksdb-dev",
-    "libxxhash-dev",
-    "libzbd-dev",
-    "nlohmann-json3-dev",
-)
+LISTS = Path(__file__).parents[2] / "requirements" / "apt"
+
+
+def packages(name: str) -> tuple[str, ...]:
+    """Return the distribution packages of one list, in its order."""
+    return tuple((LISTS / f"{name}.txt").read_text().split())
 
 
 def source_hash(tree: Path) -> str:
     """Return the SHA-256 over relative names, executable bits and contents of a source tree.
 
-    Hidden files and directories and ``build*`` directories at the top do not count. An absent tree
-    has the hash of an empty one.
+    Hidden files, hidden folders and top-level folders named ``build*`` are left out. A missing
+    tree has the hash of an empty one.
     """
     return trees.digest(tree, lambda parts: parts[0].startswith("build"))
 

@@ -1,4 +1,4 @@
-"""Programs that outlive a call, and who may use what: start, watch, stop, lock."""
+"""Start, watch and stop programs that outlive a call; locks."""
 
 from __future__ import annotations
 
@@ -22,30 +22,30 @@ _PROC = Path("/proc")
 
 @dataclass(frozen=True, slots=True)
 class Process:
-    """A process and when it began (clock ticks since boot), so a recycled pid is never mistaken."""
+    """A process: its pid, and its start in clock ticks since boot, in case the pid is recycled."""
 
     pid: int
     began: int
 
 
 def identify(pid: int, root: Path = _PROC) -> Process | None:
-    """Return the live process with this pid, None when there is none (a zombie counts as none)."""
+    """Return the live process with this pid, or None; a zombie is not alive."""
     try:
         text = (root / str(pid) / "stat").read_text()
     except OSError:
         return None
-    # proc_pid_stat(5): the name in brackets may hold blanks; state is field 3, starttime field 22
+    # proc_pid_stat(5): the name in brackets can hold spaces; state is field 3, starttime field 22
     fields = text.rpartition(")")[2].split()
     return None if fields[0] in "ZX" else Process(pid, int(fields[19]))
 
 
 def alive(process: Process, root: Path = _PROC) -> bool:
-    """Whether exactly this process still runs."""
+    """Whether this very process still runs."""
     return identify(process.pid, root) == process
 
 
 def stop(process: Process, grace: float = 10.0) -> None:
-    """SIGTERM, wait, SIGKILL; only ever to this very process."""
+    """Send SIGTERM, wait, send SIGKILL; a process with a recycled pid gets neither."""
     for number in (signal.SIGTERM, signal.SIGKILL):
         if not alive(process):
             return
@@ -57,7 +57,7 @@ def stop(process: Process, grace: float = 10.0) -> None:
 
 
 def wait_gone(process: Process, seconds: float) -> bool:
-    """Wait until a process has ended; whether it did."""
+    """Wait until a process has ended; return whether it has."""
     deadline = time.monotonic() + seconds
     while alive(process):
         if time.monotonic() > deadline:
@@ -67,7 +67,7 @@ def wait_gone(process: Process, seconds: float) -> bool:
 
 
 def start(argv: Sequence[str], *, cwd: Path, log: Path) -> subprocess.Popen[bytes]:
-    """Start a program in a session of its own, so that ^C in our terminal does not reach it."""
+    """Start a program in its own session, so that ^C in the terminal does not reach it."""
     with log.open("wb") as file:
         return subprocess.Popen(  # noqa: S603 - argument list, no shell, whitelisted environment
             list(argv),
@@ -89,11 +89,11 @@ def stream(
     stdin: int = subprocess.DEVNULL,
     stdout: int | None = None,
 ) -> None:
-    """Run a program, append what it prints to a log and say the steps mmdebstrap tells.
+    """Run a program, append its output to a log, and print the steps that mmdebstrap announces.
 
     Raises:
-        HostError: it is not installed.
-        ToolFailed: it failed, was killed, or took longer than ``timeout`` seconds.
+        HostError: the program is not installed.
+        ToolFailed: the program failed, was killed, or took longer than ``timeout`` seconds.
     """
     passed = {key: os.environ[key] for key in ("http_proxy", "https_proxy") if key in os.environ}
     env = {"TMPDIR": "/var/tmp", **passed}  # noqa: S108 - /tmp may be memory
@@ -110,7 +110,9 @@ def stream(
             start_new_session=True,
         )
     except FileNotFoundError:
-        raise HostError(f"{argv[0]} is not installed", hint="zonelab rig build says what") from None
+        raise HostError(
+            f"{argv[0]} is not installed", hint="zonelab rig build names the packages"
+        ) from None
     watchdog = threading.Timer(timeout, os.killpg, (child.pid, signal.SIGTERM))
     watchdog.start()
     last = ""
@@ -124,11 +126,9 @@ def stream(
         child.wait()
     finally:
         watchdog.cancel()
-        if (
-            child.poll() is None
-        ):  # interrupted: end it and all it started; mmdebstrap then cleans up
+        if child.poll() is None:  # interrupted: end the whole group; mmdebstrap then cleans up
             os.killpg(child.pid, signal.SIGTERM)
-            child.communicate()  # read on: it blocks when nobody takes what it says
+            child.communicate()  # keep reading: the program blocks when its pipe is full
     if child.returncode:
         done = proc.completed(tuple(argv[:1]), child.returncode, time.monotonic() - begin, "", last)
         error = proc.failure(done)
@@ -137,13 +137,16 @@ def stream(
 
 
 @contextlib.contextmanager
-def locked(path: Path, talk: Talk, who: str) -> Iterator[None]:
-    """Hold an exclusive lock; say whom we wait for. The kernel drops it however we end."""
+def locked(path: Path, talk: Talk, holder: str) -> Iterator[None]:
+    """Hold an exclusive lock, which the kernel releases however this process ends.
+
+    ``holder`` describes the other process when there is one to wait for.
+    """
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("w") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            talk.say(f"waiting for {who}")
+            talk.say(f"waiting for {holder}")
             fcntl.flock(file, fcntl.LOCK_EX)
         yield

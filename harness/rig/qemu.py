@@ -1,10 +1,10 @@
-"""The command line of QEMU for a rig: a pure function, so that a test can hold all of it."""
+"""QEMU's command line for a rig, as a pure function, so that a test can compare all of it."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
-from harness.rig import witness
+from harness.rig import witness_server
 from harness.rig.model import Namespace, Rig
 from harness.rig.recipe import Image
 
@@ -18,55 +18,58 @@ APPEND = (
     "rw",
     "console=ttyS0",  # the log shown on failure
     "quiet",
-    "panic=1",  # start anew instead of waiting for somebody
-    "net.ifnames=0",  # the initrd configures eth0 before udev could rename it
-    # always the same machine: without it systemd takes each boot for the first one
+    "panic=1",  # restart after a panic instead of waiting
+    "net.ifnames=0",  # the initrd configures eth0; udev must not rename it
+    # without it systemd treats each boot as the first one
     "systemd.machine_id=5a6f6e656c6162000000000000000001",
 )
 
-# Without erms and fsrm kernel and libc copy by words or vectors: emulation takes "rep movsb" byte
-# by byte, which was a fifth of the time of a run.
+# Without erms and fsrm, kernel and libc copy words or vectors. Emulation executes "rep movsb" byte
+# by byte, which took a fifth of a run's time.
 _CPU = {"kvm": ("kvm", "host"), "tcg": ("tcg,thread=multi", "max,erms=off,fsrm=off")}
 
 
-# Fewer, and QEMU before 8.1 leaves out the guest's memory barriers.
+# With fewer, QEMU before 8.1 omits the guest's memory barriers.
 _LEAST_MAXCPUS = 2
 
 
 def drive_id(controller: int, namespace: Namespace) -> str:
-    """Return the id of a namespace's drive, by which QMP reports its counters."""
+    """Return the id under which QMP reports a namespace's counters."""
     return f"nvme{controller}n{namespace.nsid}"
 
 
 def backing_file(controller: int, namespace: Namespace) -> str:
-    """Return the name of a namespace's sparse file in the rig's state directory."""
+    """Return the name of a namespace's sparse file in the rig's state folder."""
     return f"{drive_id(controller, namespace)}.img"
 
 
 def argv(rig: Rig, image: Image, *, port: int, accelerator: str) -> list[str]:
-    """Return QEMU's command line; relative names are in the rig's state directory (its cwd).
+    """Return QEMU's command line; relative names are in the rig's state folder, QEMU's cwd.
 
-    Caches are ``unsafe`` throughout: nothing has to survive this host, and no time measured on a
-    rig is a result, so waiting for the host's disk would buy nothing.
+    All caches are ``unsafe``: nothing has to survive a crash of this host, and times on a rig are
+    no results, so there is no reason to wait for the host's disk.
     """
     accel, cpu = _CPU[accelerator]
     args = ["qemu-system-x86_64", "-name", f"zonelab-{rig.name}", "-nodefaults", "-no-user-config"]
     args += ["-machine", f"{rig.machine},sata=off,smbus=off", "-accel", accel, "-cpu", cpu]
     args += ["-smp", _smp(rig, accelerator), "-m", f"{rig.memory >> 20}M", "-display", "none"]
     args += ["-kernel", str(image.kernel), "-initrd", str(image.initrd)]
-    named = f"zonelab.witness={witness.ADDRESS}"
+    named = f"zonelab.witness={witness_server.ADDRESS}"
     args += ["-append", " ".join((*APPEND, named, *rig.append))]
     args += ["-serial", f"file:{CONSOLE}", "-pidfile", PID_FILE]
     args += ["-qmp", f"unix:{QMP_SOCKET},server=on,wait=off"]
-    # the key comes at boot, not with the image, so one cached image serves every checkout
+    # the key is passed at boot: one cached image serves all checkouts
     args += ["-fw_cfg", f"name=opt/zonelab/authorized_keys,file={PUBLIC_KEY}"]
-    # snapshot: writes go to an unlinked overlay, so a rig always starts from the same disk
+    # snapshot: writes go to an unlinked overlay, so that a rig always starts from the same disk
     args += ["-drive", f"if=none,id=root,file={_escape(image.root)},format=raw,snapshot=on"]
     args[-1] += ",cache=unsafe"
     args += ["-device", "virtio-blk-pci,drive=root"]
-    # restrict: the guest reaches nothing but the witness; the host its ssh, on loopback only
+    # restrict: the guest reaches only the witness; the host reaches its ssh, on loopback
     network = f"user,id=net,restrict=on,hostfwd=tcp:127.0.0.1:{port}-:22"
-    args += ["-netdev", f"{network},guestfwd=tcp:{witness.ADDRESS}-cmd:{_escape(_witness(rig))}"]
+    args += [
+        "-netdev",
+        f"{network},guestfwd=tcp:{witness_server.ADDRESS}-cmd:{_escape(_witness(rig))}",
+    ]
     args += ["-device", "virtio-net-pci,netdev=net"]
     for number, controller in enumerate(rig.nvme):
         nvme = f"nvme,id=nvme{number},serial={controller.serial}"
@@ -80,12 +83,12 @@ def argv(rig: Rig, image: Image, *, port: int, accelerator: str) -> list[str]:
 
 
 def _smp(rig: Rig, accelerator: str) -> str:
-    """Return -smp: under emulation one CPU of several possible ones.
+    """Return -smp: under emulation one CPU out of several possible ones.
 
-    With a second one, a CPU now and then meets the breakpoint of code that the other has patched
-    already, and the kernel panics ("Oops: int3"). With one possible CPU, or one thread for all,
-    there are no memory barriers, although QEMU's main thread reads NVMe's doorbells beside the
-    CPU: it misses one now and then, and the command never begins (docs/decisions.md).
+    With two CPUs the kernel sometimes panics ("Oops: int3"): one CPU meets a breakpoint of code
+    that the other has patched. With one possible CPU, or a single thread, QEMU emits no memory
+    barriers. Its main thread, which reads NVMe doorbells, then sometimes misses one, and the
+    command never starts (docs/decisions.md).
     """
     if accelerator == "kvm":
         return str(rig.smp)
@@ -126,9 +129,9 @@ def _witness(rig: Rig) -> str:
         for number, controller in enumerate(rig.nvme)
         for namespace in controller.namespaces
     ]
-    return witness.command(QMP_SOCKET, drives)
+    return witness_server.command(QMP_SOCKET, drives)
 
 
 def _escape(text: Path | str) -> str:
-    """Double the commas: QEMU's own quoting inside an option list."""
+    """Double the commas, which is QEMU's quoting inside an option list."""
     return str(text).replace(",", ",,")

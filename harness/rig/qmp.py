@@ -1,7 +1,7 @@
-"""A small QMP client: QEMU's own counters are the independent witness of what a device accepted.
+"""QMP client: QEMU's counters are the independent witness of the bytes that a device accepted.
 
 Protocol: https://www.qemu.org/docs/master/interop/qmp-spec.html (one JSON object per line; QEMU
-serves one client at a time, further ones wait).
+serves one client at a time; others wait).
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from harness.errors import HostError, ToolFailed
 
 @dataclass(frozen=True, slots=True)
 class DriveStats:
-    """What QEMU counted on one drive since it started; resets and finishes of zones are in none."""
+    """QEMU's counters of one drive since its start, without zone resets and finishes."""
 
     wr_bytes: int
     rd_bytes: int
@@ -33,7 +33,7 @@ def parse_blockstats(answer: Any) -> dict[str, DriveStats]:
     """Return the counters by drive id.
 
     Raises:
-        ToolFailed: the answer is not what ``query-blockstats`` promises.
+        ToolFailed: the answer lacks a drive's counters.
     """
     try:
         return {
@@ -48,13 +48,13 @@ def parse_blockstats(answer: Any) -> dict[str, DriveStats]:
 
 
 class Qmp:
-    """A connection to one QEMU; use it in a ``with`` statement and briefly."""
+    """A connection to one QEMU, for a short ``with`` statement."""
 
     def __init__(self, path: Path, timeout: float = 10.0) -> None:
         """Connect and negotiate.
 
         Raises:
-            HostError: nobody listens there.
+            HostError: QEMU does not listen on the socket.
         """
         self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         self._socket.settimeout(timeout)
@@ -80,10 +80,10 @@ class Qmp:
         self._socket.close()
 
     def execute(self, command: str, arguments: Mapping[str, Any] | None = None) -> Any:
-        """Send a command and return what it returns; events in between are dropped.
+        """Send a command and return its result; events are dropped.
 
         Raises:
-            ToolFailed: QEMU refused the command, or ended.
+            ToolFailed: QEMU refused the command or ended.
         """
         message: dict[str, Any] = {"execute": command}
         if arguments:
@@ -92,7 +92,7 @@ class Qmp:
             self._file.write(json.dumps(message) + "\n")
             self._file.flush()
         except OSError as error:
-            raise ToolFailed(f"QEMU went away before {command}: {error}") from None
+            raise ToolFailed(f"QEMU ended before {command}: {error}") from None
         return self._receive("return", command)
 
     def blockstats(self) -> dict[str, DriveStats]:
@@ -113,7 +113,7 @@ class Qmp:
 
 
 def _connect(sock: socket.socket, path: Path) -> None:
-    """Connect through the directory's descriptor: socket paths end at 108 bytes."""
+    """Connect through the folder's descriptor, because a socket's path is limited to 108 bytes."""
     folder = os.open(path.parent, os.O_PATH | os.O_DIRECTORY)
     try:
         sock.connect(f"/proc/self/fd/{folder}/{path.name}")

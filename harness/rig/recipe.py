@@ -1,4 +1,4 @@
-"""What a guest image is made of, and the hash that names it in the cache."""
+"""Recipe of a guest image, and the hash that names the image in the cache."""
 
 from __future__ import annotations
 
@@ -9,20 +9,18 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from harness import levels
+from harness import levels, workloads
 from harness.rig.model import PROJECT
-from harness.rig.native import BUILD_PACKAGES, source_hash
+from harness.rig.native import packages, source_hash
+from harness.rig.suites import suites
 
 NATIVE = PROJECT / "harness" / "native"
 GUEST = Path(__file__).parent / "image_files"
 
-# For the tests and the torture program that a rig carries and a lab host does not.
-_TEST_PACKAGES = ("libgtest-dev",)
-
 _FORMAT = 2  # raise when image.py changes what it makes of the same recipe
 ROOT_SIZE = "6G"  # sparse; a full study leaves well under 1 GiB on it
 
-# Beside what levels need (harness/levels).
+# In addition to the packages of levels. Their order is part of the image's identity.
 _COMMON = (
     "systemd-sysv",
     "udev",
@@ -31,7 +29,7 @@ _COMMON = (
     "busybox-static",
     "python3",
     "python3-apt",
-    "rocksdb-tools",
+    *workloads.packages(),
     "zbd-utils",
     "nvme-cli",
     "fio",
@@ -45,27 +43,10 @@ _COMMON = (
 
 
 @dataclass(frozen=True, slots=True)
-class Suite:
-    """What differs between distribution releases.
-
-    ``pocket`` is the suite the kernel comes from; ``lacks`` are packages of levels that it has not.
-    """
-
-    pocket: str
-    lacks: frozenset[str] = frozenset()
-
-
-SUITES = {
-    "trixie": Suite("trixie-backports"),  # kernel >= 6.15: zoned XFS
-    "bookworm": Suite("bookworm", frozenset({"dm-zoned-tools"})),
-}
-
-
-@dataclass(frozen=True, slots=True)
 class Recipe:
-    """Everything that decides what is in an image. Equal recipes are the same image.
+    """All inputs of an image. Equal recipes give the same image.
 
-    ``newer`` are packages taken from another suite: (suite, package) pairs, sorted.
+    ``newer`` holds sorted (suite, package) pairs: packages that come from another suite.
     """
 
     suite: str
@@ -80,7 +61,7 @@ class Recipe:
 
     @property
     def digest(self) -> str:
-        """SHA-256 over all fields, the image's name in the cache."""
+        """SHA-256 over all fields: the image's name in the cache."""
         return hashlib.sha256(json.dumps(asdict(self), sort_keys=True).encode()).hexdigest()
 
     @property
@@ -96,11 +77,11 @@ def recipe(
     *,
     newer: Mapping[str, tuple[str, ...]] | None = None,
 ) -> Recipe:
-    """Return the recipe of a suite's image as the checkout stands now.
+    """Return the recipe of a suite's image for the current checkout.
 
-    ``newer`` maps another suite to the packages that are taken from it.
+    ``newer`` maps another suite to the packages that come from it.
     """
-    chosen = SUITES[suite]
+    chosen = suites()[suite]
     pairs = sorted((other, name) for other, names in (newer or {}).items() for name in names)
     own = [name for name in levels.packages() if name not in chosen.lacks]
     common = [name for name in _COMMON if name not in own]
@@ -110,7 +91,7 @@ def recipe(
         pocket=chosen.pocket,
         packages=(f"linux-image-amd64/{chosen.pocket}", *common, *own),
         newer=tuple(pairs),
-        build_packages=(*BUILD_PACKAGES, *_TEST_PACKAGES) if has_native else (),
+        build_packages=(*packages("native"), *packages("native-test")) if has_native else (),
         guest_files=source_hash(guest),
         native_source=source_hash(native) if has_native else "",
     )
@@ -124,7 +105,7 @@ def cache() -> Path:
 
 @dataclass(frozen=True, slots=True)
 class Image:
-    """A finished image: a directory of the cache that was renamed into place when complete."""
+    """A folder of the cache, renamed into place when the image is complete."""
 
     folder: Path
 
@@ -135,12 +116,12 @@ class Image:
 
     @property
     def kernel(self) -> Path:
-        """What QEMU boots with -kernel."""
+        """Maps to QEMU's -kernel."""
         return self.folder / "vmlinuz"
 
     @property
     def initrd(self) -> Path:
-        """What QEMU boots with -initrd."""
+        """Maps to QEMU's -initrd."""
         return self.folder / "initrd"
 
     @property
@@ -150,7 +131,7 @@ class Image:
 
     @property
     def complete(self) -> bool:
-        """Whether it has been built; there are no half images under this name."""
+        """Whether the image has been built."""
         return self.folder.is_dir()
 
 

@@ -1,8 +1,9 @@
-"""What is known of a rig that is up: ``build/rigs/<name>/``, readable by people and programs."""
+"""Files of a rig that is up, in ``build/rigs/<name>/``: state, ssh configuration, inventory."""
 
 from __future__ import annotations
 
 import json
+import os
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -14,14 +15,15 @@ from harness.rig.process import Process, alive
 from harness.rig.recipe import Image, cache
 from harness.store import codec
 
-BUILD = PROJECT / "build" / "rigs"
+# Test processes that run side by side each have rigs of their own.
+BUILD = Path(os.environ.get("ZONELAB_RIGS", PROJECT / "build" / "rigs"))
 
 
 @dataclass(frozen=True, slots=True)
 class GuestDevice:
-    """A namespace as the guest sees it. ``path`` survives renumbering, ``node`` may not.
+    """A namespace as the guest sees it. ``path`` survives renumbering, ``node`` does not.
 
-    ``drive`` is the id under which QMP counts it.
+    ``drive`` is the id of its counters in QMP.
     """
 
     nsid: int
@@ -35,7 +37,10 @@ class GuestDevice:
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """``state.json``: written when the rig answers on ssh. ``lease_seconds`` null: supervised."""
+    """``state.json``, written when the rig answers on ssh.
+
+    ``lease_seconds`` is null for a rig that ends with its supervisor.
+    """
 
     rig: str
     pid: int
@@ -56,17 +61,17 @@ class State:
 
 
 def folder(name: str) -> Path:
-    """Return the state directory of a rig."""
+    """Return the state folder of a rig."""
     return BUILD / name
 
 
 def host_name(name: str) -> str:
-    """Return what Ansible and ssh call a rig: ``rig`` for the default one."""
+    """Return the name of a rig for Ansible and ssh; the default rig is ``rig``."""
     return "rig" if name == "default" else f"rig-{name}"
 
 
 def read(name: str) -> State | None:
-    """Return the state of a rig that is up, None when it is down.
+    """Return the state of a rig, or None when it is down.
 
     Raises:
         ConfigError: the state file is from another release or damaged.
@@ -87,7 +92,7 @@ def require(name: str) -> State:
     """Return the state of a rig.
 
     Raises:
-        HostError: it is down.
+        HostError: the rig is down.
     """
     state = read(name)
     if state is None:
@@ -96,7 +101,7 @@ def require(name: str) -> State:
 
 
 def write(state: State) -> None:
-    """Write ``state.json`` so that a reader sees the old or the new one."""
+    """Write ``state.json`` atomically."""
     path = folder(state.rig) / "state.json"
     partial = path.with_suffix(".partial")
     partial.write_text(json.dumps(codec.encode(state), indent=2) + "\n")
@@ -104,7 +109,7 @@ def write(state: State) -> None:
 
 
 def write_access(rig: Rig, image: Image, port: int) -> None:
-    """Write how to reach the rig: known_hosts and ssh_config."""
+    """Write known_hosts and ssh_config."""
     here = folder(rig.name)
     name = host_name(rig.name)
     key = image.host_key.read_text().split()
@@ -123,7 +128,7 @@ def write_access(rig: Rig, image: Image, port: int) -> None:
         "  StrictHostKeyChecking yes\n"
         "  LogLevel ERROR\n"
         "  ConnectTimeout 30\n"
-        # a new connection costs about a second under emulation: keep one open
+        # a new connection takes about a second under emulation: keep one open
         "  ControlMaster auto\n"
         "  ControlPersist 300\n"
         f'  ControlPath "{sockets}/%C"\n'
@@ -134,13 +139,13 @@ def write_access(rig: Rig, image: Image, port: int) -> None:
 
 
 def write_inventory(running: State) -> None:
-    """Write an Ansible inventory of this one host; its devices are the zoned namespaces."""
+    """Write an Ansible inventory with this host; its devices are the zoned namespaces."""
     here = folder(running.rig)
     name = host_name(running.rig)
     host = {
         "ansible_host": name,
-        # Part of the name under which Ansible shares ssh connections: without it, two rigs of one
-        # name (another checkout's, or this one before its last boot) would share a dead one.
+        # Ansible names shared ssh connections by host and port. Without the port, rigs of the same
+        # name (of another checkout, or of an earlier boot) would share a dead connection.
         "ansible_port": running.port,
         "ansible_user": "root",
         "ansible_python_interpreter": "/usr/bin/python3",

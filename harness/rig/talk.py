@@ -1,4 +1,4 @@
-"""Progress for people, on stderr: one line per step with the time since the first."""
+"""Progress on stderr: one line per step, with the time since the start."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import time
 
 
 class Talk:
-    """Prints ``[  12 s] text`` lines; quiet when asked to be."""
+    """Prints lines such as ``[  12 s] text``, unless it is quiet."""
 
     def __init__(self, *, quiet: bool = False) -> None:
         self._begin = time.monotonic()
@@ -15,7 +15,7 @@ class Talk:
 
     @property
     def seconds(self) -> float:
-        """Seconds since this was made."""
+        """Seconds since the start."""
         return time.monotonic() - self._begin
 
     def say(self, text: str) -> None:

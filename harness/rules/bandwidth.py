@@ -1,4 +1,4 @@
-"""How much of its drive's bandwidth a phase used; a device that idles compares nothing."""
+"""Share of the drive's bandwidth that a phase used: an idle device shows no difference."""
 
 from __future__ import annotations
 
@@ -6,63 +6,72 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from harness.rules.facts import PhaseFacts, RunFacts
-from harness.rules.phases import issue
+from harness.rules.rule import info, issue, rule, warning
 from harness.store.result import Issue, Severity
 from harness.store.spec import Device, DeviceKind, RunSpec
 
 MIB = 1 << 20
-# A levels study whose device was hardly used found no difference between any two levels.
+# A study whose device was nearly idle found no difference between any two levels.
 _LEAST = 0.3
 
 
 @dataclass(frozen=True, slots=True)
 class Cap:
-    """What a drive does at most, in B/s."""
+    """The highest bandwidth of a drive in B/s."""
 
     write: int
     read: int
 
 
-# By the model as the controller tells it. Doekemeijer et al. 2023, "Performance characterization of
-# NVMe flash devices with ZNS": Western Digital's ZN540 of 1 TB, 904 zones.
+# By the model name that the controller reports. Doekemeijer et al. 2023, "Performance
+# characterization of NVMe flash devices with ZNS": Western Digital's ZN540 of 1 TB, 904 zones.
 CAPS = {"WZS4C8T1TDSP303": Cap(1155 * MIB, 2507 * MIB)}
 
 
+@rule(
+    warning(
+        "bandwidth-low",
+        "a measured phase that writes used less than 30 % of its drive's bandwidth",
+        "the device was no bottleneck: levels that differ under load look alike",
+    ),
+    info(
+        "bandwidth-unknown",
+        "the run is on real hardware with unknown bandwidth",
+        "the run may have been far below the device's limit",
+    ),
+)
 def used(run: RunFacts) -> Iterator[Issue]:
-    """Levels differ when the device limits them.
-
-    Only phases that write are judged: how fast single reads are is a matter of latency.
-    """
-    told = False
+    """Phases that write use the drive's bandwidth; phases that only read depend on latency."""
+    reported = False
     for phase in run.phases:
         device = _main(run.spec, phase)
         writes = phase.measured and phase.spec.user_bytes_per_operation > 0
         if device is None or device.kind is not DeviceKind.HARDWARE or not writes:
             continue
-        found = share(run.spec, phase)
-        if found is not None and found < _LEAST:
+        used_share = share(run.spec, phase)
+        if used_share is not None and used_share < _LEAST:
             yield issue(
                 "bandwidth-low",
                 Severity.WARNING,
-                f"{phase.spec.name} used {found:.0%} of the bandwidth of {device.model}",
+                f"{phase.spec.name} used {used_share:.0%} of the bandwidth of {device.model}",
                 phase,
                 expected=_LEAST,
-                actual=round(found, 6),
+                actual=round(used_share, 6),
             )
-        elif _cap(device) is None and not told:
-            told = True
+        elif _cap(device) is None and not reported:
+            reported = True
             yield issue(
                 "bandwidth-unknown",
                 Severity.INFO,
-                f"nobody told what {device.model} does at most (harness/rules/bandwidth.py)",
+                f"the bandwidth of {device.model} is unknown (harness/rules/bandwidth.py)",
             )
 
 
 def share(spec: RunSpec, phase: PhaseFacts) -> float | None:
-    """Return the time that the drive needs for a phase's bytes at its best, over the phase's.
+    """Return the time that the drive needs at full bandwidth, as a share of the phase's time.
 
-    Of all devices that are on one drive with the level's main one. Null where the drive's caps are
-    not known, as those of an emulated one.
+    Counts the bytes of every device on the main device's drive. Null where the drive's bandwidth
+    is unknown, as on emulated drives.
     """
     main = _main(spec, phase)
     cap = _cap(main) if main else None
@@ -80,7 +89,7 @@ def share(spec: RunSpec, phase: PhaseFacts) -> float | None:
 
 
 def _main(spec: RunSpec, phase: PhaseFacts) -> Device | None:
-    """Return the zoned device, where the level uses it."""
+    """Return the zoned device where the level uses it, else the conventional one."""
     return spec.device if phase.zoned is not None else spec.conventional
 
 

@@ -1,27 +1,34 @@
-"""A rule about caches: reads that no device saw are no reads of the level."""
+"""A rule about caches: reads from memory do not measure the device."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
 from harness.rules.facts import PhaseFacts, RunFacts
-from harness.rules.phases import issue
+from harness.rules.rule import issue, rule, warning
 from harness.store.result import Issue, Severity
 from harness.workloads import rocksdb
 
-# From here on the phase says more about memory than about the device.
+# Above half, the phase measures memory rather than the device.
 _MOST = 0.5
 
 
+@rule(
+    warning(
+        "cache-served",
+        "caches below RocksDB served more than half of the reads of a phase that only reads",
+        "reads from the page cache have been published as reads of the device",
+    )
+)
 def reads_reached_the_device(run: RunFacts) -> Iterator[Issue]:
-    """Of phases that only read; in others, what compactions read hides what users did."""
+    """Reads reach the device. Phases that write are left out: their compactions read, too."""
     for phase in run.phases:
         served = _served(phase)
         if served is not None and served > _MOST:
             yield issue(
                 "cache-served",
                 Severity.WARNING,
-                f"caches served {served:.0%} of what {phase.spec.name} read",
+                f"caches served {served:.0%} of the reads of {phase.spec.name}",
                 phase,
                 expected=_MOST,
                 actual=round(served, 6),
@@ -31,5 +38,5 @@ def reads_reached_the_device(run: RunFacts) -> Iterator[Issue]:
 def _served(phase: PhaseFacts) -> float | None:
     if not phase.measured or phase.spec.user_bytes_per_operation > 0:
         return None
-    found = rocksdb.metrics(phase.spec, phase.parsed, phase.lsm, phase.below)
-    return found.get("cache_served_share")
+    metrics = rocksdb.metrics(phase.spec, phase.parsed, phase.lsm, phase.below)
+    return metrics.get("cache_served_share")

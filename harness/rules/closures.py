@@ -1,10 +1,11 @@
-"""Rules about the ledger: adjacent layers agree, or the run is invalid."""
+"""The rule about the ledger: adjacent layers agree, or the run is invalid."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
 from harness.rules.facts import RunFacts
+from harness.rules.rule import error, rule, warning
 from harness.store.ledger import RUN, Closure, Entry, Ledger, State
 from harness.store.result import Issue, Severity
 
@@ -14,29 +15,45 @@ UNWITNESSED = "witness-missing"
 CODES = (BROKEN, UNSETTLED, UNWITNESSED)
 
 
+@rule(
+    error(
+        BROKEN,
+        "two adjacent layers count the same bytes differently",
+        "one of the numbers is wrong",
+    ),
+    warning(
+        UNSETTLED,
+        "the devices were still busy at the end of a phase",
+        "I/O in flight counts for the next phase, or for none",
+    ),
+    warning(
+        UNWITNESSED,
+        "the device's own counters could not be read",
+        "F = H was not checked",
+    ),
+)
 def ledger(run: RunFacts) -> Iterator[Issue]:
-    """Whatever the ledger shows to be wrong."""
+    """Adjacent layers of the ledger agree."""
     if run.ledger is not None:
-        yield from of_ledger(run.ledger)
+        yield from check_ledger(run.ledger)
 
 
-def of_ledger(found: Ledger) -> Iterator[Issue]:
-    """Return the same of a ledger that was read from a file."""
-    for entry in found.entries:
+def check_ledger(ledger: Ledger) -> Iterator[Issue]:
+    """Yield the issues of a ledger; ``verify`` reads one from a file."""
+    for entry in ledger.entries:
         for closure in entry.closures:
             if closure.state is State.BROKEN:
                 yield _broken(entry, closure)
         if not entry.settled and entry.name != RUN:
-            # What was in flight belongs to the next phase, or to nobody.
-            text = f"the devices were still busy behind {_where(entry)}"
+            text = f"the devices were still busy after {_where(entry)}"
             yield Issue(UNSETTLED, Severity.WARNING, text, _phase(entry))
-    failed = [entry.witness for entry in found.entries if entry.witness_failed]
+    failed = [entry.witness for entry in ledger.entries if entry.witness_failed]
     if failed:
         yield Issue(UNWITNESSED, Severity.WARNING, f"F = H was not checked: {failed[0]}")
 
 
 def _broken(entry: Entry, closure: Closure) -> Issue:
-    """Two layers that count the same bytes do not agree: one of the numbers is wrong."""
+    """Describe two layers that count the same bytes differently."""
     equal = closure.low == closure.high == closure.above
     unit = " B" if closure.unit == "B" else ""
     wanted = "" if equal else f": expected {closure.low} to {closure.high}{unit}"

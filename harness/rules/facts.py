@@ -1,31 +1,30 @@
-"""What the rules look at: one record per phase, one for the run. Null: not observed."""
+"""The input of the rules: a record of the run and one of each phase. Null: not observed."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from harness.levels.base import DirectIo, LevelUsage
+from harness.levels.level import DirectIo, LevelUsage
 from harness.nulls import difference
 from harness.observe.diskstats import DiskCounters
-from harness.observe.zone_trace import Traced
-from harness.observe.zones import ZoneCounts
+from harness.observe.tracing.zone_history import Traced
+from harness.observe.zone_reports import ZoneCounts
 from harness.store.ledger import Ledger
 from harness.store.result import Issue, Utilisation
 from harness.store.spec import PhaseRole, PhaseSpec, Reason, RunSpec
 from harness.tools.rocksdb_log import Log
-from harness.workloads.base import Parsed
+from harness.workloads.load_program import Parsed
 from harness.workloads.rocksdb import Below
 
 
 @dataclass(frozen=True, slots=True)
 class PhaseFacts:
-    """A phase as it happened. ``zoned`` and ``conventional`` are the devices' counter deltas.
+    """A finished phase. ``zoned`` and ``conventional`` are the deltas of the devices' counters.
 
-    ``output`` is everything db_bench printed, ``database_log`` the end of RocksDB's LOG, ``lsm``
-    what the whole of it says (null where the level does not show it). ``seconds`` are db_bench's,
-    with opening and closing the database. ``traced`` is what the driver was seen to do between the
-    same barriers.
+    ``output`` is everything the program printed, ``database_log`` the end of RocksDB's LOG, and
+    ``lsm`` the whole LOG, parsed (null where the level does not show it). ``seconds`` include
+    opening and closing the database. ``traced`` counts the driver's commands in the same interval.
     """
 
     spec: PhaseSpec
@@ -55,13 +54,18 @@ class PhaseFacts:
         return self.spec.role is PhaseRole.MEASURED
 
     @property
+    def gc_events(self) -> int | None:
+        """Garbage collections by the level's own counter; null where it has none."""
+        return difference(self.before.gc_events, self.after.gc_events)
+
+    @property
     def gc_bytes(self) -> int | None:
-        """What the level's garbage collection moved."""
+        """Bytes that the level's garbage collection moved."""
         return difference(self.before.gc_bytes, self.after.gc_bytes)
 
     @property
     def below(self) -> Below:
-        """What reached the devices."""
+        """Bytes that reached the devices."""
         disks = [disk for disk in (self.zoned, self.conventional) if disk]
         if not disks:
             return Below()
@@ -70,16 +74,17 @@ class PhaseFacts:
 
     @property
     def ended_well(self) -> bool:
-        """Whether db_bench ended by itself with status 0."""
+        """Whether the program ended by itself with status 0."""
         return self.exit_code == 0 and not (self.timed_out or self.stalled)
 
 
 @dataclass(frozen=True, slots=True)
 class TenantFacts:
-    """How the tenants of a run were together.
+    """How the tenants of a run got on together.
 
-    ``died`` says which of them did and how, '' when none; ``units`` whether each had its own;
-    ``spread`` is how many seconds apart those ended that last to the end.
+    ``died`` names the tenant that failed and how, '' if none did. ``units``: each tenant had its
+    own systemd unit. ``spread`` is the time in seconds between the first and the last end of
+    tenants that last to the end.
     """
 
     died: str = ""
@@ -89,13 +94,14 @@ class TenantFacts:
 
 @dataclass(frozen=True, slots=True)
 class RunFacts:
-    """A run as it happened. ``kernel_log`` is null when it could not be read.
+    """A finished run. ``kernel_log`` is null when it could not be read.
 
-    ``idle_written`` is what others wrote to the devices in the moment before the run (bytes);
-    ``clock_jump`` is how far real time and monotonic time moved apart (seconds). ``caveats`` are
-    the level's own, with what its checker found; ``buffers_conventional`` as in ``Level``.
-    ``ledger`` is null when the run ended before its first phase. ``untraced`` is why commands were
-    not traced although they should have been. ``tenants`` is null in a run of one workload.
+    ``idle_written`` has the bytes that others wrote to each device right before the run.
+    ``clock_jump`` is the drift of real time against monotonic time in seconds. ``caveats`` are the
+    level's own issues, with those of its checker; ``buffers_conventional`` as in ``Level``.
+    ``ledger`` is null when the run ended before its first phase. ``untraced`` is the reason why
+    commands were not traced although the study requests it. ``tenants`` is null in a run of one
+    workload.
     """
 
     spec: RunSpec

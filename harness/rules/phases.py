@@ -1,43 +1,71 @@
-"""Rules about what db_bench did and said."""
+"""Rules about what a phase's program did and printed."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator
 
-from harness.rules.facts import PhaseFacts, RunFacts
+from harness.rules.facts import RunFacts
+from harness.rules.rule import error, info, issue, rule, warning
 from harness.store.result import Issue, Severity
-from harness.store.spec import Scalar
 from harness.tools.db_bench import ASSERTIONS
 
 # ENOSPC as strerror and RocksDB's Status put it.
 _NO_SPACE = re.compile(r"no space left|out of space|NoSpace", re.IGNORECASE)
-# db/db_impl/db_impl.cc: of --open_files ten are for other uses, the rest for the table cache.
+# db/db_impl/db_impl.cc: ten of --open_files are for other uses, the rest for the table cache.
 _NOT_TABLES = 10
 _TABLE_SIZE = "target_file_size_base"
 
 
-def issue(
-    code: str,
-    severity: Severity,
-    message: str,
-    phase: PhaseFacts | None = None,
-    *,
-    expected: Scalar | None = None,
-    actual: Scalar | None = None,
-) -> Issue:
-    """Build an issue."""
-    return Issue(code, severity, message, phase.spec.name if phase else None, expected, actual)
+@rule(
+    error(
+        "exit-status",
+        "the phase's program ended with a status other than 0, or by a signal",
+        "published results have come from crashed runs",
+    ),
+    error("phase-timeout", "the phase's program ran into its time limit", "the phase is cut off"),
+    error(
+        "phase-stalled",
+        "no operation finished in `stall_seconds`",
+        "the program hung; its rate describes the time before",
+    ),
+)
+def ended_well(run: RunFacts) -> Iterator[Issue]:
+    """The program exits by itself with status 0, in time, and never hangs."""
+    for phase in run.phases:
+        if phase.ended_well:
+            continue
+        if phase.stalled:
+            code, how = "phase-stalled", f"no operation finished in {phase.spec.stall_seconds} s"
+        elif phase.timed_out:
+            code, how = "phase-timeout", f"killed after {phase.spec.timeout_seconds} s"
+        elif phase.signal is not None:
+            code, how = "exit-status", f"ended by signal {phase.signal}"
+        else:
+            code, how = "exit-status", f"ended with exit status {phase.exit_code}"
+        yield issue(code, Severity.ERROR, f"{phase.spec.name}: {how}", phase, expected=0)
 
 
+@rule(
+    error(
+        "output-malformed",
+        "the program's output or RocksDB's LOG cannot be parsed",
+        "zonelab does not guess missing numbers",
+    ),
+    error(
+        "summary-count",
+        "the output has no summary line for the benchmark, or more than one",
+        "a finished benchmark prints one; anything else is a crash or another benchmark",
+    ),
+)
 def one_summary(run: RunFacts) -> Iterator[Issue]:
     """A finished benchmark prints exactly one summary line."""
     for phase in run.phases:
         if phase.parsed is None:
-            text = phase.parse_error or "db_bench's output could not be read"
+            text = phase.parse_error or f"the output of {phase.spec.name} could not be parsed"
             yield issue("output-malformed", Severity.ERROR, text, phase)
         elif phase.parsed.skipped:
-            continue  # has its own rule
+            continue  # not_skipped reports it
         elif phase.parsed.summaries != 1 or phase.parsed.summary is None:
             yield issue(
                 "summary-count",
@@ -49,8 +77,34 @@ def one_summary(run: RunFacts) -> Iterator[Issue]:
             )
 
 
+@rule(
+    error(
+        "benchmark-skipped",
+        "the output has `skipped (--use_existing_db)`",
+        "db_bench skips fills on an existing database, and exits with 0",
+    )
+)
+def not_skipped(run: RunFacts) -> Iterator[Issue]:
+    """Every benchmark runs; db_bench skips fills on an existing database."""
+    for phase in run.phases:
+        if phase.parsed is not None and phase.parsed.skipped:
+            yield issue(
+                "benchmark-skipped",
+                Severity.ERROR,
+                f"db_bench skipped {phase.spec.benchmark} (--use_existing_db)",
+                phase,
+            )
+
+
+@rule(
+    error(
+        "operations-differ",
+        "the summary's number of operations differs from the requested number",
+        "a phase that was cut short measured another database",
+    )
+)
 def all_operations(run: RunFacts) -> Iterator[Issue]:
-    """As many operations as were asked for."""
+    """The program does the requested number of operations."""
     for phase in run.phases:
         summary = phase.parsed.summary if phase.parsed else None
         wanted = phase.spec.operations
@@ -66,54 +120,46 @@ def all_operations(run: RunFacts) -> Iterator[Issue]:
         )
 
 
-def ended_well(run: RunFacts) -> Iterator[Issue]:
-    """Exit status 0, no signal, in time, never stuck."""
-    for phase in run.phases:
-        if phase.ended_well:
-            continue
-        if phase.stalled:
-            code, how = "phase-stalled", f"not one operation in {phase.spec.stall_seconds} s"
-        elif phase.timed_out:
-            code, how = "phase-timeout", f"killed after {phase.spec.timeout_seconds} s"
-        elif phase.signal is not None:
-            code, how = "exit-status", f"signal {phase.signal}"
-        else:
-            code, how = "exit-status", f"exit status {phase.exit_code}"
-        yield issue(code, Severity.ERROR, f"{phase.spec.name} ended with {how}", phase, expected=0)
-
-
-def not_skipped(run: RunFacts) -> Iterator[Issue]:
-    """db_bench skips fill benchmarks on an existing database, and exits with 0."""
-    for phase in run.phases:
-        if phase.parsed is not None and phase.parsed.skipped:
-            yield issue(
-                "benchmark-skipped",
-                Severity.ERROR,
-                f"db_bench skipped {phase.spec.benchmark} (--use_existing_db)",
-                phase,
-            )
-
-
+@rule(
+    error(
+        "data-wrong",
+        "a read returned a value that differs from the last write",
+        "the level or RocksDB lost data; the run's numbers are worthless",
+    )
+)
 def reads_right(run: RunFacts) -> Iterator[Issue]:
-    """What was read is what was written before; only kvmix looks."""
+    """Reads return the values that were written, where the program verifies them."""
     for phase in run.phases:
         wrong = phase.parsed.wrong_reads if phase.parsed else None
         if wrong:
-            text = f"{phase.spec.name}: {wrong} reads did not give what the database must hold"
+            text = f"{phase.spec.name}: {wrong} reads returned wrong data"
             yield issue("data-wrong", Severity.ERROR, text, phase, expected=0, actual=wrong)
 
 
+@rule(
+    error(
+        "no-space",
+        "ENOSPC in the program's output or RocksDB's LOG",
+        "it ends a phase early, and the output may still look complete",
+    )
+)
 def space_left(run: RunFacts) -> Iterator[Issue]:
-    """ENOSPC may end a phase early and still look like a result."""
+    """No phase runs out of space."""
     for phase in run.phases:
         if _NO_SPACE.search(phase.output) or _NO_SPACE.search(phase.database_log):
-            yield issue(
-                "no-space", Severity.ERROR, f"{phase.spec.name} ran out of space (ENOSPC)", phase
-            )
+            text = f"{phase.spec.name} ran out of space (ENOSPC)"
+            yield issue("no-space", Severity.ERROR, text, phase)
 
 
+@rule(
+    info(
+        "db-bench-warning",
+        "db_bench warns about its build or its setup",
+        "the warning may explain a slow run",
+    )
+)
 def db_bench_warnings(run: RunFacts) -> Iterator[Issue]:
-    """What db_bench itself warns of (compression, optimisation); assertions have their own rule."""
+    """Report each warning of db_bench once, except the one that ``assertions`` reports."""
     seen = set()
     for phase in run.phases:
         for text in phase.parsed.warnings if phase.parsed else ():
@@ -122,18 +168,32 @@ def db_bench_warnings(run: RunFacts) -> Iterator[Issue]:
                 yield issue("db-bench-warning", Severity.INFO, text, phase)
 
 
+@rule(
+    info(
+        "assertions-enabled",
+        "db_bench reports that assertions are enabled",
+        "bytes and counts are right; publish times from a release build only",
+    )
+)
 def assertions(run: RunFacts) -> Iterator[Issue]:
-    """Assertions slow db_bench down: fine for byte counts, not for published times."""
+    """Assertions slow db_bench down."""
     if any(phase.parsed is not None and phase.parsed.assertions for phase in run.phases):
         yield issue(
             "assertions-enabled",
             Severity.INFO,
-            "this db_bench has assertions on; publish times from a release build only",
+            "this db_bench has assertions enabled; publish times from a release build only",
         )
 
 
+@rule(
+    warning(
+        "open-files-few",
+        "the database has more tables than `--open_files` keeps open",
+        "reads open tables again: 79 % of the time in a published study",
+    )
+)
 def open_files(run: RunFacts) -> Iterator[Issue]:
-    """With fewer tables open than there are, reads become table opens: most of a reader's time."""
+    """The table cache holds every table of the database."""
     stored = run.utilisation.database_bytes if run.utilisation else None
     for phase in run.phases:
         limit, size = (phase.spec.flags.get(flag) for flag in ("open_files", _TABLE_SIZE))
@@ -144,7 +204,7 @@ def open_files(run: RunFacts) -> Iterator[Issue]:
             yield issue(
                 "open-files-few",
                 Severity.WARNING,
-                f"the database has about {tables} tables, --open_files={limit} keeps "
+                f"the database has about {tables} tables; --open_files={limit} keeps "
                 f"{max(limit - _NOT_TABLES, 0)} of them open",
                 phase,
                 expected=tables + _NOT_TABLES,

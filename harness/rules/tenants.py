@@ -5,36 +5,57 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from harness.rules.facts import RunFacts
-from harness.rules.phases import issue
+from harness.rules.rule import error, issue, rule, warning
 from harness.store.result import Issue, Severity
 
-# Programs that open their database after they were released measure a little later than others.
+# A program that opens its database after the start signal ends a little later than the others.
 _SPREAD_SECONDS = 1.0
 
 
+@rule(
+    error(
+        "tenant-died",
+        "a tenant's program failed or ended early, and the runner stopped the others",
+        "from then on the others had the drive to themselves",
+    )
+)
 def all_lived(run: RunFacts) -> Iterator[Issue]:
-    """Who died does not disturb the others any more: what they did is of another mix."""
+    """Every tenant runs to its end; without it, the others measure another mix."""
     if run.tenants is not None and run.tenants.died:
         yield issue("tenant-died", Severity.ERROR, f"{run.tenants.died}; the others were stopped")
 
 
+@rule(
+    warning(
+        "tenants-without-units",
+        "systemd does not run the machine",
+        "each tenant's processors and memory are neither limited nor accounted",
+    )
+)
 def own_units(run: RunFacts) -> Iterator[Issue]:
-    """Without a unit of its own a tenant's processor time and memory are nobody's."""
+    """Each tenant has a systemd unit, which limits and counts its processor time and memory."""
     if run.tenants is not None and not run.tenants.units:
         yield issue(
             "tenants-without-units",
             Severity.WARNING,
-            "tenants had no units of their own: systemd does not run this machine",
+            "tenants have no systemd units: systemd does not run this machine",
         )
 
 
+@rule(
+    warning(
+        "tenants-apart",
+        "tenants that last to the end ended more than a second apart",
+        "some tenants were missing for that time",
+    )
+)
 def together(run: RunFacts) -> Iterator[Issue]:
-    """Tenants that last to the end have to end at about the same time."""
+    """Tenants that last to the end finish at about the same time."""
     if run.tenants is not None and run.tenants.spread > _SPREAD_SECONDS:
         yield issue(
             "tenants-apart",
             Severity.WARNING,
-            f"the tenants ended {run.tenants.spread:.1f} s apart: for that long not all were there",
+            f"the tenants ended {run.tenants.spread:.1f} s apart",
             expected=_SPREAD_SECONDS,
             actual=round(run.tenants.spread, 3),
         )

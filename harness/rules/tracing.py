@@ -1,19 +1,31 @@
-"""Rules about tracing: were all commands seen? Bytes and zones are the ledger's closures."""
+"""Rules about tracing: the tracer saw every command. The ledger checks bytes and zones."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
 from harness.observe.diskstats import DiskCounters
-from harness.observe.zone_trace import Traced
+from harness.observe.tracing.zone_history import Traced
 from harness.rules.facts import PhaseFacts, RunFacts
-from harness.rules.phases import issue
+from harness.rules.rule import error, info, issue, rule, warning
 from harness.store.result import Issue, Severity
 from harness.store.spec import Tracing
 
 
+@rule(
+    info(
+        "not-traced",
+        "commands at the driver could not be traced",
+        "zone metrics are null unless the level counts them itself",
+    ),
+    warning(
+        "every-command-kept",
+        "the study sets `tracing: all`",
+        "writing down every command slows the run: do not use its times",
+    ),
+)
 def traced(run: RunFacts) -> Iterator[Issue]:
-    """Zone metrics are null without a tracer; every command kept costs time."""
+    """Commands are traced, and the trace does not slow the run."""
     if run.untraced is not None:
         yield issue(
             "not-traced", Severity.INFO, f"commands were not traced: {run.untraced.message}"
@@ -22,12 +34,19 @@ def traced(run: RunFacts) -> Iterator[Issue]:
         yield issue(
             "every-command-kept",
             Severity.WARNING,
-            "every command was written down, which slows the run: its times are no result",
+            "tracing wrote down every command, which slows the run: do not use its times",
         )
 
 
+@rule(
+    error(
+        "trace-incomplete",
+        "the tracer lost commands",
+        "the counts may be too low",
+    )
+)
 def every_command(run: RunFacts) -> Iterator[Issue]:
-    """Numbers that may be too low are none."""
+    """The tracer loses no command."""
     for phase in run.phases:
         for problem in phase.traced.problems if phase.traced else ():
             yield issue(
@@ -35,10 +54,17 @@ def every_command(run: RunFacts) -> Iterator[Issue]:
             )
 
 
+@rule(
+    error(
+        "closure-driver-commands",
+        "the tracer's count of writes and zone commands differs from the kernel's",
+        "the tracer missed some, or counted some twice",
+    )
+)
 def driver_commands(run: RunFacts) -> Iterator[Issue]:
-    """Writes and zone management commands = writes the kernel counted: none was overlooked.
+    """The tracer sees as many writes and zone management commands as the kernel counts.
 
-    It counts a flush without data as a write too, and one in front of a write not.
+    The kernel counts a flush without data as a write, and a flush before a write not at all.
     """
     for phase, name, disk, seen in _compared(run):
         flushes = disk.writes - seen.attempted(name)
@@ -46,8 +72,8 @@ def driver_commands(run: RunFacts) -> Iterator[Issue]:
             yield issue(
                 "closure-driver-commands",
                 Severity.ERROR,
-                f"{seen.attempted(name)} writes and zone commands to {name} were seen, the kernel "
-                f"counted {disk.writes}",
+                f"the tracer saw {seen.attempted(name)} writes and zone commands to {name}, the "
+                f"kernel counted {disk.writes}",
                 phase,
                 expected=disk.writes,
                 actual=seen.attempted(name),
@@ -55,7 +81,7 @@ def driver_commands(run: RunFacts) -> Iterator[Issue]:
 
 
 def _compared(run: RunFacts) -> Iterator[tuple[PhaseFacts, str, DiskCounters, Traced]]:
-    """Yield each phase and device of which both sides were counted without loss."""
+    """Yield each phase and device for which both counts are complete."""
     for phase in run.phases:
         seen = phase.traced
         if seen is None or not seen.complete:

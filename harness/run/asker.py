@@ -1,4 +1,4 @@
-"""Asks a level's own programs for its state while db_bench works: one at a time, one a second."""
+"""Samples a level with its own programs while a phase runs: one at a time, one per second."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import IO
 
 from harness.errors import ToolFailed
-from harness.levels.base import Question
+from harness.levels.level import Question
 from harness.tools import proc
 
 _COST = ("seconds", "read_bytes")
@@ -23,7 +23,7 @@ _ACCOUNTED = Path("/proc/self/io").exists()
 
 @dataclass(frozen=True, slots=True)
 class _Asked:
-    """A program at work; ``t`` counts from the beginning of the run."""
+    """A running program; ``t`` is its start on the time axis of the run."""
 
     question: Question
     t: float
@@ -35,15 +35,11 @@ class _Asked:
 class Asker(AbstractContextManager["Asker"]):
     """Appends a line to ``series/<question>.csv`` for each answer; the questions take turns.
 
-    A line has the time of asking, how long that took and what it read from devices, and the
-    answer: empty fields when the program failed, and then its words are in ``raw/``. What still
-    works at the end is killed: it only reads.
+    A line has the time of the question, its duration, the bytes it read from devices, and the
+    answer. If the program failed, the fields are empty and its message is in ``raw/``. A program
+    that still runs at the end is killed, as it only reads.
 
-    Args:
-        questions: what to ask; may be empty.
-        folder: the run directory.
-        clock: monotonic seconds.
-        began: the run's beginning on that clock.
+    ``began`` is the beginning of the run on ``clock``, in monotonic seconds.
     """
 
     def __init__(
@@ -62,9 +58,9 @@ class Asker(AbstractContextManager["Asker"]):
         self._asked: _Asked | None = None
 
     def tick(self) -> None:
-        """Take the answer that has come, then ask anew; called about once a second.
+        """Store an answer and ask the next question; called about once a second.
 
-        While the program of an earlier second is at work nothing is asked.
+        Nothing is asked while an earlier program still runs.
         """
         if not self._questions or not self._collect():
             return
@@ -82,7 +78,7 @@ class Asker(AbstractContextManager["Asker"]):
             self._forget()
 
     def _collect(self) -> bool:
-        """Write the answer down; False while the program is still at work."""
+        """Store the answer; False while the program still runs."""
         asked = self._asked
         if asked is None:
             return True
@@ -118,7 +114,7 @@ class Asker(AbstractContextManager["Asker"]):
 
 
 def _answer(asked: _Asked) -> tuple[int, ...]:
-    """Return what it answered; ToolFailed when it did not end well or printed something else."""
+    """Return the answer; ToolFailed if the program failed or printed something else."""
     ended = proc.completed(
         asked.question.argv, asked.child.returncode, 0.0, _text(asked.stdout), _text(asked.stderr)
     )

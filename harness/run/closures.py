@@ -1,45 +1,45 @@
-"""Do two adjacent layers agree? One function for each pair (docs/methods.md, "Closures")."""
+"""Closures: do two adjacent layers agree? One function per pair (docs/methods.md, "Closures")."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from harness.observe.zone_trace import Traced, traced
+from harness.observe.tracing.zone_history import Traced, traced
 from harness.store.ledger import Closure, OwnCounts, Snapshot, State, Witness
 from harness.store.spec import PhaseSpec
 from harness.tools.rocksdb_log import Log
 from harness.workloads import rocksdb
-from harness.workloads.base import Parsed, user_bytes
+from harness.workloads.load_program import Parsed, user_bytes
 
 KERNEL = "kernel"
 
 # F = H within 1 % and one quantum of the counter.
 _TOLERANCE = 0.01
-# A layer that hides its work is explained when its own counters leave at most as much open.
+# A layer that hides its work is explained if its counters leave at most this share open.
 _OPEN = 0.01
 
-# Benchmarks of db_bench that write one key by each operation, as a batch of its own.
+# Benchmarks of db_bench in which each operation writes one key as its own batch.
 _ONE_KEY_EACH = frozenset({"fillseq", "fillrandom", "filluniquerandom", "fillsync", "overwrite"})
-# Flags with which batches or values are of other sizes.
+# Flags that change the size of batches or values.
 _ODD_FLAGS = ("batch_size", "value_size_distribution_type", "user_timestamp_size")
 # WriteBatch: sequence number and count, 12 B; and per record a tag (db/write_batch.cc).
 _BATCH_HEADER, _TAG = 12, 1
-# db/log_format.h: a record has a header of 7 B, one more in each block of 32 KiB that it runs
-# into, and up to 6 B stay empty where no header fits before a block's end.
+# db/log_format.h: a record has a header of 7 B, and another one in each further block of 32 KiB.
+# Up to 6 B stay empty at the end of a block, where no header fits.
 _LOG_BLOCK, _LOG_HEADER = 32768, 7
 _LOG_CROSSING = _LOG_HEADER + _LOG_HEADER - 1
 
 
-# File systems on conventional devices zero ranges (ext4: its inode tables, behind the mount), and
-# dm-zoned the gaps that it leaves in a sequential zone.
+# File systems on conventional devices zero ranges (ext4: its inode tables, after the mount), and
+# dm-zoned zeroes the gaps that it leaves in a sequential zone.
 _ZEROES = "the kernel counts Write Zeroes as bytes written, for which a device gets no bytes"
 _ZEROED = "Write Zeroes"
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
-    """What db_bench and RocksDB told of a phase; null where they did not."""
+class PhaseOutput:
+    """Parsed output of a phase's program and of RocksDB; null if unreadable."""
 
     spec: PhaseSpec
     parsed: Parsed | None
@@ -47,7 +47,7 @@ class Told:
 
     @property
     def operations(self) -> int | None:
-        """What the one summary line says."""
+        """Operations, from the summary line."""
         summary = self.parsed.summary if self.parsed else None
         return summary.operations if summary else None
 
@@ -68,11 +68,11 @@ class Told:
 
     @property
     def threads(self) -> int:
-        """Those of db_bench that write."""
+        """Number of writing threads of db_bench."""
         return int(self.spec.flags.get("threads", 1))
 
     def ticker(self, name: str) -> int | None:
-        """Return a count of a benchmark that finished."""
+        """Return a ticker of RocksDB, if the benchmark finished."""
         statistics = self.parsed.statistics if self.parsed else None
         if statistics is None or self.operations is None:
             return None
@@ -80,34 +80,34 @@ class Told:
 
 
 def exact(upper: str, lower: str, above: int, below: int) -> Closure:
-    """Two counts of the same bytes."""
+    """Compare two counts of the same bytes."""
     return _between((upper, lower), above, below, (above, above))
 
 
-def user_to_wal(told: Told) -> Closure:
-    """Every operation is in the write-ahead log once, as a batch with one record.
+def user_to_wal(output: PhaseOutput) -> Closure:
+    """Check that every operation is in the write-ahead log once, as a batch with one record.
 
-    A group of threads is logged as one batch, which saves the others' headers.
+    A group of threads is logged as one batch, with one header.
     """
     upper, lower = "user", "RocksDB WAL"
-    spec, user, count = told.spec, told.user, told.operations
+    spec, user, count = output.spec, output.user, output.operations
     known = spec.benchmark in _ONE_KEY_EACH and not any(name in spec.flags for name in _ODD_FLAGS)
-    if not known or not told.wal or user is None or count is None:
-        return Closure(upper, lower, State.UNKNOWN, above=user, below=told.wal)
+    if not known or not output.wal or user is None or count is None:
+        return Closure(upper, lower, State.UNKNOWN, above=user, below=output.wal)
     key = int(spec.flags.get("key_size", 16))
     lengths = _varint(key) + _varint(spec.user_bytes_per_operation - key)
     high = user + count * (_BATCH_HEADER + _TAG + lengths)
-    low = high - (_BATCH_HEADER * (count - 1) if told.threads > 1 else 0)
-    return _between((upper, lower), user, told.wal, (low, high))
+    low = high - (_BATCH_HEADER * (count - 1) if output.threads > 1 else 0)
+    return _between((upper, lower), user, output.wal, (low, high))
 
 
-def rocksdb_to_level(told: Told, level: str, payload: Mapping[str, int]) -> list[Closure]:
-    """What RocksDB says it wrote is what the level was handed, by cause.
+def rocksdb_to_level(output: PhaseOutput, level: str, payload: Mapping[str, int]) -> list[Closure]:
+    """Compare the bytes that RocksDB wrote with the input of the level, by cause.
 
-    Lengths of table files agree to the byte. The WAL's ticker has records without their framing,
-    of which the format of the log leaves no more open than where files begin.
+    Lengths of table files agree to the byte. The WAL's ticker counts records without framing; the
+    log format bounds the framing, except for where files begin.
     """
-    tables = told.lsm.tables if told.lsm else None
+    tables = output.lsm.tables if output.lsm else None
     by_cause = {"flush": tables.flush, "compaction": tables.compaction} if tables else {}
     found = []
     for cause in ("flush", "compaction"):
@@ -117,13 +117,13 @@ def rocksdb_to_level(told: Told, level: str, payload: Mapping[str, int]) -> list
             found.append(Closure(*names, State.UNKNOWN, above=above, below=below))
         else:
             found.append(exact(*names, above, below))
-    return [_wal(told, level, payload.get("wal")), *found]
+    return [_wal(output, level, payload.get("wal")), *found]
 
 
 def hidden(upper: str, lower: str, above: int | None, below: int, *, gc: int | None) -> Closure:
-    """Through a layer that hides its work: nothing can be broken, only explained or not.
+    """Compare through a layer that hides its work: a difference is explained or unexplained.
 
-    Negative: bytes of files that were deleted before the page cache wrote them back.
+    A negative difference: files were deleted before the page cache wrote them back.
     """
     if above is None:
         return Closure(upper, lower, State.UNKNOWN, below=below)
@@ -132,20 +132,26 @@ def hidden(upper: str, lower: str, above: int | None, below: int, *, gc: int | N
     state = State.EXPLAINED if abs(left) <= _OPEN * below else State.UNEXPLAINED
     note = "the page cache dropped files before it wrote them back" if left < 0 else ""
     return Closure(
-        upper, lower, state, above=above, below=below, explained=explained, unexplained=left,
+        upper,
+        lower,
+        state,
+        above=above,
+        below=below,
+        explained=explained,
+        unexplained=left,
         note=note,
-    )  # fmt: skip
+    )
 
 
 def accepted(before: Snapshot, after: Snapshot) -> dict[str, int]:
-    """Return what the devices accepted, by the witness' counters; {} without one at both ends."""
+    """Return the bytes that devices accepted; {} without a witness at both ends."""
     return _gained(before.witness, after.witness)
 
 
 def media(before: Snapshot, after: Snapshot) -> dict[str, int]:
-    """Return what drives wrote to their media; {} where they do not tell, or were not ours alone.
+    """Return the bytes that drives wrote to their media; {} if unknown.
 
-    A drive counts for all its namespaces: others may not have written in between.
+    A drive counts for all its namespaces, so a write to another namespace makes them unknown.
     """
     found, last = _gained(before.media, after.media), after.media
     groups = last.covers.values() if last else ()
@@ -160,10 +166,10 @@ def _gained(first: Witness | None, last: Witness | None) -> dict[str, int]:
 
 
 def kernel_to_driver(before: Snapshot, after: Snapshot) -> list[Closure]:
-    """What the kernel counted is what was in the commands that its driver was handed."""
+    """Compare the kernel's count with the bytes in commands to the driver."""
     seen = traced(before, after)
     if seen is None or not seen.complete:
-        return []  # a rule says so, where there should have been a tracer
+        return []  # a rule reports a missing tracer
     return [
         exact(
             f"{KERNEL} {name}",
@@ -179,7 +185,7 @@ def kernel_to_driver(before: Snapshot, after: Snapshot) -> list[Closure]:
 def level_to_driver(
     level: str, own: OwnCounts | None, before: Snapshot, after: Snapshot
 ) -> list[Closure]:
-    """Zones that the level says it finished and reset are those of the commands to the driver."""
+    """Compare the level's count of finishes and resets with the commands to the driver."""
     seen = traced(before, after)
     if own is None or seen is None or seen.zoned is None or not seen.complete:
         return []
@@ -192,7 +198,7 @@ def level_to_driver(
 
 
 def kernel_to_device(before: Snapshot, after: Snapshot) -> list[Closure]:
-    """What the kernel submitted is what the devices accepted: F = H."""
+    """Compare the submitted bytes with the bytes that devices accepted: F = H."""
     counts, witness = accepted(before, after), after.witness
     if not counts or witness is None:
         why = after.witness_note or before.witness_note or "nobody counts behind the kernel"
@@ -223,21 +229,21 @@ def kernel_to_device(before: Snapshot, after: Snapshot) -> list[Closure]:
 
 
 def _zeroes(seen: Traced | None, disks: Sequence[str]) -> int:
-    """Return the bytes of Write Zeroes to these disks, 0 where not all commands are known."""
+    """Return the bytes of Write Zeroes to these disks; 0 unless all commands are known."""
     if seen is None or not seen.complete or not set(disks) <= {seen.zoned, seen.conventional}:
         return 0
     return sum(map(seen.zeroed, disks))
 
 
-def _wal(told: Told, level: str, below: int | None) -> Closure:
+def _wal(output: PhaseOutput, level: str, below: int | None) -> Closure:
     names = ("RocksDB WAL", f"{level} wal")
-    above, records = told.wal, told.ticker("rocksdb.write.wal")
-    recycled = bool(told.spec.flags.get("recycle_log_file_num"))  # longer headers
+    above, records = output.wal, output.ticker("rocksdb.write.wal")
+    recycled = bool(output.spec.flags.get("recycle_log_file_num"))  # longer headers
     if above is None or records is None or below is None or recycled:
         return Closure(*names, State.UNKNOWN, above=above, below=below)
     framing = records * _LOG_HEADER
     # Threads that are logged as a group share a record.
-    low = above + (framing if told.threads == 1 else 0)
+    low = above + (framing if output.threads == 1 else 0)
     high = above + framing + below // _LOG_BLOCK * _LOG_CROSSING
     return _between(names, above, below, (low, high))
 
@@ -245,7 +251,7 @@ def _wal(told: Told, level: str, below: int | None) -> Closure:
 def _between(
     names: tuple[str, str], above: int, below: int, bounds: tuple[int, int], *, close: bool = False
 ) -> Closure:
-    """Compare; ``close``: the bounds are a tolerance, inside which only equality is exact."""
+    """Compare two counts. ``close``: the bounds are a tolerance, and only equality is exact."""
     low, high = bounds
     if not low <= below <= high:
         state = State.BROKEN
@@ -257,5 +263,5 @@ def _between(
 
 
 def _varint(value: int) -> int:
-    """Return how many bytes a number takes, seven bits each (util/coding.h)."""
+    """Return the length of a number in bytes of seven bits each (util/coding.h)."""
     return max(1, -(-value.bit_length() // 7))

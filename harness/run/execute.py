@@ -1,4 +1,4 @@
-"""A campaign's runs on this machine, in order: what is complete stays, what is missing is run."""
+"""Executes the missing runs of a campaign on this machine, in order."""
 
 from __future__ import annotations
 
@@ -15,32 +15,32 @@ from harness.errors import (
     UsageError,
     ZonelabError,
 )
-from harness.levels.base import Level
-from harness.run.bench import Bench, Paths
-from harness.run.cgroups import cgroups
-from harness.run.guard import Guard
-from harness.run.host import Host
-from harness.run.journal import Journal
+from harness.levels.level import Level
+from harness.machine.cgroups import cgroups
+from harness.machine.guard import Guard
+from harness.machine.host import Host
+from harness.machine.journal import Journal
+from harness.machine.lock import exclusive
+from harness.machine.paths import Paths
+from harness.machine.signals import Stop
+from harness.run.context import RunContext
 from harness.run.kept_tracer import closing_tracer
-from harness.run.life import OneRun
-from harness.run.lock import exclusive
+from harness.run.life import Life
 from harness.run.progress import Progress, announce, human_seconds
 from harness.run.recover import recover, release
-from harness.run.signals import Stop
-from harness.run.tenants.life import TenantsRun
 from harness.store.campaign import load_plan
 from harness.store.files import dumps, write_atomic
 from harness.store.result import Result, Status
 from harness.store.rundir import RunWriter, attempt_name, attempts, full_disk_is_clear, load_result
 from harness.store.spec import Device, HostPlan, Plan, RunSpec
 
-# A run directory is a few hundred KiB; with less than this a run would be done for nothing.
+# A run directory has a few hundred KiB; with less space a run could not be stored.
 _MIN_FREE_BYTES = 32 * 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What the command line asked for. ``retry``: statuses to repeat as new attempts."""
+    """Options of the command line. ``retry``: statuses to repeat as new attempts."""
 
     host_name: str
     program: Path
@@ -53,7 +53,7 @@ class Request:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """The newest attempt of a run; ``new``: executed just now."""
+    """The newest attempt of a run; ``new`` if this call executed it."""
 
     run: str
     level: str
@@ -76,10 +76,10 @@ def execute_plan(
 
     Raises:
         UsageError: the plan has no such host or run.
-        ConfigError: the plan names an unknown level, or is not the campaign's.
-        GuardRefused: a device may not be used; earlier runs of this call are kept.
-        HostError: another run is under way, or the disk is full.
-        Interrupted: SIGINT, SIGTERM or SIGHUP; everything was put back.
+        ConfigError: the plan names an unknown level, or belongs to another campaign.
+        GuardRefused: a device must not be used; earlier runs of this call are kept.
+        HostError: another run is active, or the disk is full.
+        Interrupted: SIGINT, SIGTERM or SIGHUP; the host was restored.
     """
     runs = selected(plan, request.host_name, request.only, levels)
     paths, stop = request.paths, Stop()
@@ -110,7 +110,7 @@ def execute_plan(
                 cgroups(host.cgroups, host.proc_text("self/cgroup")) as groups,
                 closing_tracer(host, paths.runtime / "tracer", pending) as tracer,
             ):
-                bench = Bench(
+                context = RunContext(
                     host=host,
                     levels=levels,
                     program=request.program,
@@ -127,7 +127,7 @@ def execute_plan(
                 tracer.prepare()
                 for spec in pending:
                     stop.check()
-                    _execute_one(bench, plan.campaign, spec)
+                    _execute_one(context, plan.campaign, spec)
             progress.finish()
         except ZonelabError as error:
             state = "aborted" if isinstance(error, Interrupted) else "failed"
@@ -138,38 +138,37 @@ def execute_plan(
 
 
 def _prepare(plan: Plan, paths: Paths, host: Host, say: Callable[[str], None]) -> None:
-    """Make the campaign's folder, and put right what a killed runner left."""
+    """Create the campaign's folder, and clean up after a killed runner."""
     paths.runs(plan.campaign).mkdir(parents=True, exist_ok=True)
     for line in recover(host, paths):
         say(line)
     _adopt_plan(plan, paths.campaign(plan.campaign) / "plan.json")
 
 
-def _execute_one(bench: Bench, campaign: str, spec: RunSpec) -> None:
-    runs = bench.paths.runs(campaign)
+def _execute_one(context: RunContext, campaign: str, spec: RunSpec) -> None:
+    runs = context.paths.runs(campaign)
     _require_space(runs)
     writer = RunWriter(runs, spec.run)
-    bench.progress.begin(spec)
+    context.progress.begin(spec)
     try:
-        life = TenantsRun if spec.tenants else OneRun
-        status = life(bench, spec, writer).execute()
+        status = Life(context, spec, writer).execute()
     except (GuardRefused, HostError):
         writer.discard()
         raise
     except Interrupted:
-        bench.progress.end(Status.ABORTED.value)
+        context.progress.end(Status.ABORTED.value)
         raise
-    bench.progress.end(status.value)
-    left = bench.progress.eta()
+    context.progress.end(status.value)
+    left = context.progress.eta()
     reason = load_result(runs / spec.run).reason
     why = f" ({reason.message})" if reason else ""
-    bench.say(f"{spec.run}: {status.value}{why}, about {human_seconds(left)} left")
+    context.say(f"{spec.run}: {status.value}{why}, about {human_seconds(left)} left")
 
 
 def selected(
     plan: Plan, host_name: str, only: Sequence[str], levels: Mapping[str, Level]
 ) -> list[RunSpec]:
-    """Return the planned runs of a host, or those named; errors as for execute_plan."""
+    """Return the planned runs of a host, or the named ones; errors as for execute_plan."""
     host_plan = _host_plan(plan, host_name)
     names = {run.run for run in host_plan.runs}
     for name in only:
@@ -177,7 +176,7 @@ def selected(
             raise UsageError(f"the plan has no run {name!r}", hint="runs are named in plan.json")
     runs = [run for run in host_plan.runs if not only or run.run in only]
     for run in runs:
-        unknown = [one for one in run.levels if one not in levels]
+        unknown = [name for name in run.levels if name not in levels]
         if unknown:
             raise ConfigError(
                 f"run {run.run}: this zonelab has no level {unknown[0]!r}",
@@ -200,12 +199,12 @@ def _host_plan(plan: Plan, name: str) -> HostPlan:
 
 
 def _adopt_plan(plan: Plan, path: Path) -> None:
-    """Keep the plan beside the runs; a campaign is only continued under an equal one."""
+    """Store the plan beside the runs; a campaign continues only under an equal plan."""
     if path.exists():
         known = load_plan(path)
         if known.study_digest != plan.study_digest:
             raise ConfigError(
-                f"campaign {plan.campaign} was begun under another study ({path})",
+                f"campaign {plan.campaign} was started with another study ({path})",
                 hint="start a new campaign: CAMPAIGN=<name>",
                 code="other-study",
             )
@@ -213,12 +212,12 @@ def _adopt_plan(plan: Plan, path: Path) -> None:
 
 
 def _newest(runs: Path, run: RunSpec) -> Result | None:
-    own = attempts(runs, run.run)
-    return load_result(own[-1]) if own else None
+    folders = attempts(runs, run.run)
+    return load_result(folders[-1]) if folders else None
 
 
 def _due(result: Result | None, request: Request) -> bool:
-    """Whether a run has to be executed: missing, aborted, or to be retried."""
+    """Whether a run is missing, aborted, or to be retried."""
     if result is None or result.status is Status.ABORTED:
         return True
     return result.status.value in request.retry
@@ -245,9 +244,9 @@ def _outcome(runs: Path, run: RunSpec, new: Collection[str]) -> Outcome:
 
 
 def _is_named(plan: Plan, request: Request, host: Host) -> bool:
-    """Whether the planned conventional device is one that the user named.
+    """Whether the user named the planned conventional device.
 
-    A sibling namespace may have been taken unasked; any other device can only have been named.
+    A sibling namespace can be chosen automatically; any other device was named.
     """
     inspection = _host_plan(plan, request.host_name).inspection
     planned = inspection.conventional
@@ -264,6 +263,6 @@ def _require_space(runs: Path) -> None:
     if space.f_bavail * space.f_frsize < _MIN_FREE_BYTES:
         raise HostError(
             f"less than {_MIN_FREE_BYTES // 2**20} MiB are free on the disk that holds {runs}",
-            hint="free some space there and repeat; completed runs are kept",
+            hint="free space there and repeat the command; completed runs are kept",
             code="disk-full",
         )

@@ -1,4 +1,4 @@
-"""``zonelab inspect``: what a device is, what the guard says, and which levels can run on it."""
+"""``zonelab inspect``: a device, the guard's refusals, and the levels that can run on it."""
 
 from __future__ import annotations
 
@@ -6,12 +6,13 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from harness.errors import GuardRefused, HostError, ZonelabError
-from harness.levels.base import Level
-from harness.observe.manifest import host_facts
-from harness.run.guard import Guard, companion
-from harness.run.host import Host
+from harness.levels.level import Level
+from harness.machine.guard import Guard, companion
+from harness.machine.host import Host
+from harness.machine.manifest import host_facts
 from harness.store.spec import Bytes, Device, Inspection, LevelProbe, OtherDevice, Reason
 from harness.tools import db_bench
+from harness.workloads.db_bench import DbBench
 
 
 def require_zoned(device: Device) -> None:
@@ -34,11 +35,11 @@ def inspect(
     host_name: str,
     others: Sequence[str] = (),
 ) -> Inspection:
-    """Inspect a zoned device, its conventional companion, and further devices. Writes nothing.
+    """Inspect a zoned device, its conventional companion, and further devices; write nothing.
 
     Raises:
         GuardRefused: a device is missing, not zoned, or named twice.
-        HostError: it may not be opened.
+        HostError: a device cannot be opened.
     """
     device = host.device(path)
     require_zoned(device)
@@ -60,17 +61,17 @@ def inspect(
 
 
 def _further(host: Host, device: Device, paths: Sequence[str]) -> list[Device]:
-    """Return the devices named beside the first; each is zoned, and named once."""
-    found: list[Device] = []
+    """Return the devices named after the first one; each must be zoned and named once."""
+    devices: list[Device] = []
     for path in paths:
-        one = host.device(path)
-        require_zoned(one)
-        if any(one.identity.key == known.identity.key for known in (device, *found)):
+        further = host.device(path)
+        require_zoned(further)
+        if any(further.identity.key == known.identity.key for known in (device, *devices)):
             raise GuardRefused(
-                f"{one.path} is named twice", hint="name each device once", code="named-twice"
+                f"{further.path} is named twice", hint="name each device once", code="named-twice"
             )
-        found.append(one)
-    return found
+        devices.append(further)
+    return devices
 
 
 def _other(
@@ -80,7 +81,7 @@ def _other(
     partner: Device | None,
     partner_reason: Reason | None,
 ) -> OtherDevice:
-    """Ask guard and levels about a further device; the companion is that of the first."""
+    """Probe a further device with the companion of the first."""
     return OtherDevice(
         device=device,
         refusals=tuple(guard.examine(device, partner)),
@@ -91,20 +92,20 @@ def _other(
 def probe(
     level: Level, device: Device, partner: Device | None, partner_reason: Reason | None
 ) -> LevelProbe:
-    """Ask one level whether it can run; whatever goes wrong in the asking is the reason."""
+    """Probe one level; an error becomes the reason why it cannot run."""
     try:
         reason = level.probe(device, partner) or _probe_program(level)
     except ZonelabError as error:
         reason = Reason(error.code, error.message, error.hint)
     if reason is not None and reason.code == "conventional-missing" and partner_reason:
-        reason = partner_reason  # says which device was looked at, and what to type
+        reason = partner_reason  # names the device and has a hint
     return LevelProbe(level.name, reason is None, reason)
 
 
 def _probe_program(level: Level) -> Reason | None:
-    """Ask about the db_bench that is there; the runner itself says when there is none."""
+    """Probe the installed db_bench; the runner reports a missing one."""
     program = _program()
-    return level.probe_program(program) if program else None
+    return level.probe_program(program, DbBench.name) if program else None
 
 
 def _program() -> Path | None:

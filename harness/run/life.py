@@ -1,101 +1,319 @@
-"""The life of one run: guard → claim → level up → measurement → level down → release."""
+"""The life of a run: guard → claim → levels up → measurement → levels down → release."""
 
 from __future__ import annotations
 
+import time
+import traceback
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import replace
+from pathlib import Path
 
-from harness.errors import HostError
-from harness.observe.tracer import Tracer
-from harness.run.base import Life, reason_of
-from harness.run.bench import Bench
-from harness.run.claim import Claim
+from harness.drive import health
+from harness.errors import HostError, Interrupted, ZonelabError
+from harness.levels import budget
+from harness.levels.level import LevelContext, LevelUp
+from harness.machine.claim import run_label
+from harness.machine.schedulers import schedulers
+from harness.observe.tracing.tenant_tracer import TenantTracer
+from harness.observe.tracing.tracer import Tracing
+from harness.run.context import RunContext, RunningLevel
 from harness.run.measure import Measurement
-from harness.run.phases import Stage
-from harness.run.record import Record
-from harness.run.tracing import traced
-from harness.store.result import Result, Status
-from harness.store.rundir import RunWriter
+from harness.run.phase import Infeasible
+from harness.run.result_builder import ResultBuilder
+from harness.run.slices import mapped
+from harness.run.tenant import Tenant, has_devices_alone, tenants_of
+from harness.run.tracing import tenants_traced, traced
+from harness.store.result import Status
+from harness.store.rundir import RunWriter, full_disk_is_clear
 from harness.store.spec import Reason, RunSpec
 from harness.workloads import PROGRAMS
+from harness.workloads.db_bench import DbBench
+
+# Long enough for a writer at 1 Hz to show, short against a run of a minute.
+_IDLE_SECONDS = 1.0
 
 
-class OneRun(Life):
-    """A run of one workload.
+class Life:
+    """Executes one run and writes its directory.
 
-    Args:
-        bench: what all runs share.
-        spec: this run, its devices as planned.
-        writer: its directory.
+    A plain run is a run of one tenant without a name.
 
     Raises:
-        GuardRefused: a planned device is not there.
+        GuardRefused: a planned device is missing.
     """
 
-    def __init__(self, bench: Bench, spec: RunSpec, writer: RunWriter) -> None:
-        level = bench.levels[spec.level]
-        companion = spec.conventional if level.needs_conventional else None
-        spec = replace(
+    def __init__(self, context: RunContext, spec: RunSpec, writer: RunWriter) -> None:
+        find, levels = context.host.find, context.levels
+        needed = any(levels[name].needs_conventional for name in spec.levels)
+        self._spec = spec = replace(
             spec,
-            device=bench.host.find(spec.device),
-            conventional=bench.host.find(companion) if companion else None,
+            device=find(spec.device),
+            conventional=find(spec.conventional) if needed and spec.conventional else None,
+            tenants=tuple(replace(one, device=find(one.device)) for one in spec.tenants),
         )
-        zoned = [spec.device] if level.uses_zoned else []
-        used = zoned + ([spec.conventional] if spec.conventional else [])
-        self._level = level
-        super().__init__(
-            bench, spec, writer, Claim(bench, spec, used), Record(bench, level, spec, used)
-        )
+        tenants = tenants_of(spec)
+        zoned = {
+            one.device.identity.key: one.device for one in tenants if levels[one.level].uses_zoned
+        }
+        self._zoned = tuple(zoned.values())
+        used = [*self._zoned, *([spec.conventional] if spec.conventional else [])]
+        self._context = context
+        self._writer = writer
+        self._claim = context.claim(spec, used)
+        self._record = ResultBuilder(context, spec, used)
+        self._tenants = [
+            Tenant(
+                spec,
+                one,
+                levels[one.level],
+                one.device,
+                spec.conventional if levels[one.level].needs_conventional else None,
+                alone=has_devices_alone(one, tenants),
+            )
+            for one in tenants
+        ]
+        self._joined: list[Tenant] = []
 
-    def _result(self, status: Status, reason: Reason | None) -> Result:
-        return self._record.result(status, reason, self._writer)
+    def execute(self) -> Status:
+        """Run, judge, and commit the directory.
+
+        Raises:
+            GuardRefused: a device must not be used; nothing was written to it.
+            HostError: the disk that holds results is full.
+            Interrupted: the run was taken down and stored as ``aborted``.
+        """
+        interrupted: Interrupted | None = None
+        try:
+            status, reason = self._attempt()
+        except Interrupted as error:
+            interrupted = error
+            status, reason = Status.ABORTED, _reason(error)
+        with self._context.stop.deferred():
+            # A plain run is judged even if its level never came up.
+            tenants = self._joined if self._spec.tenants else self._tenants
+            result = self._record.result(status, reason, tenants, self._writer)
+            self._writer.write("run.json", self._spec)
+            self._writer.write("result.json", result)
+            self._writer.commit()
+        if interrupted is not None:
+            raise interrupted
+        return result.status
+
+    def _attempt(self) -> tuple[Status, Reason | None]:
+        """Return the status of the run. All levels are down again by then."""
+        if self._spec.infeasible is not None:
+            return Status.SKIPPED, self._spec.infeasible
+        reason = self._probe()
+        if reason is not None:
+            return Status.SKIPPED, reason
+        self._claim.require_allowed()
+        self._require_fit()
+        devices, c = self._claim.devices, self._context
+        try:
+            with (
+                full_disk_is_clear(self._writer.path),
+                self._claim.held(),
+                schedulers(c.host, c.paths, c.stop, devices, self._spec.scheduler),
+            ):
+                self._live()
+        except Infeasible as skip:
+            return Status.SKIPPED, skip.reason
+        except Interrupted:
+            raise
+        except ZonelabError as error:
+            if isinstance(error, HostError) and error.code == "disk-full":
+                raise
+            return Status.FAILED, _reason(error)
+        except Exception as error:
+            self._writer.write("raw/traceback.txt", traceback.format_exc())
+            text = f"{type(error).__name__}: {error}"
+            return Status.FAILED, Reason("internal", text, "see raw/traceback.txt; report it")
+        return Status.OK, None
+
+    # --- before anything is claimed -----------------------------------------------------------
 
     def _probe(self) -> Reason | None:
-        return (
-            self._level.probe(self._spec.device, self._spec.conventional)
-            or self._level.probe_program(self._bench.program)
-            or self._probe_loads()
-        )
-
-    def _probe_loads(self) -> Reason | None:
-        """Ask for the phases' programs other than db_bench."""
-        for name in sorted({phase.program for phase in self._spec.phases} - {"db_bench"}):
-            try:
-                program = PROGRAMS[name].path(self._bench.program)
-            except HostError as error:
-                return reason_of(error)
-            reason = self._level.probe_load(program)
+        """Return why the run cannot happen here. Slices are probed once they are mapped."""
+        try:
+            budget.check(self._spec.tenants, self._context.levels)
+        except ZonelabError as error:
+            return _reason(error)
+        for tenant in self._tenants:
+            reason = None
+            if not _is_sliced(tenant):
+                reason = tenant.level.probe(tenant.device, self._spec.conventional)
+            reason = reason or self._probe_programs(tenant)
             if reason is not None:
                 return reason
         return None
 
-    def _live(self) -> None:
-        self._wait_idle()
-        with traced(
-            self._bench,
-            self._spec,
-            self._claim.devices,
-            record=self._record,
-            writer=self._writer,
-        ) as tracer:
-            self._measure(tracer)
+    def _probe_programs(self, tenant: Tenant) -> Reason | None:
+        program, level = self._context.program, tenant.level
+        names = {phase.program for phase in tenant.phases}
+        if not tenant.spec.name:
+            names.add(DbBench.name)  # a level may need it for cold data
+        for name in sorted(names):
+            try:
+                reason = level.probe_program(PROGRAMS[name].path(program), name)
+            except HostError as error:
+                return _reason(error)
+            if reason is not None:
+                return reason
+        return None
 
-    def _measure(self, tracer: Tracer | None) -> None:
-        self._claim.clear()
-        with self._level_up(
-            self._level, self._spec.device, self._spec.conventional, self._spec.level_options
-        ) as up:
+    def _require_fit(self) -> None:
+        """Check the drives: a failing one ends the campaign, a warm one gets time to cool."""
+        for device in self._claim.devices:
+            name = Path(device.path).name
+            health.require_healthy(self._context.host, name)
+            health.wait_cool(self._context.host, name, self._context.say)
+
+    # --- while devices are claimed ------------------------------------------------------------
+
+    def _live(self) -> None:
+        self._note_idle_writes()
+        record, spec = self._record, self._spec
+        with ExitStack() as stack:
+            tracer: Tracing | TenantTracer | None = None
+            if not spec.tenants:
+                tracer = stack.enter_context(
+                    traced(
+                        self._context,
+                        spec,
+                        self._claim.devices,
+                        record=record,
+                        writer=self._writer,
+                    )
+                )
+            self._claim.clear()
+            self._map_slices(stack)
+            ups: dict[str, LevelUp] = {}
+            for tenant in self._tenants:
+                if tenant.spec.stack not in ups:
+                    ups[tenant.spec.stack] = stack.enter_context(self._level_up(tenant))
             self._claim.formatted()
-            self._record.note_host()
-            spec = self._spec
-            stage = Stage(
-                self._level,
-                up,
-                spec.device,
-                spec.conventional,
-                self._writer,
-                self._record.began,
-                tracer,
+            if spec.tenants:
+                # Not earlier: formatting resets all zones of a namespace at once, and the tracer
+                # counts such resets for all tenants together. Its seed has the zones as they are.
+                tracer = stack.enter_context(
+                    tenants_traced(
+                        self._context,
+                        spec,
+                        self._claim.devices,
+                        zoned=self._zoned,
+                        record=record,
+                        writer=self._writer,
+                    )
+                )
+            record.note_host()
+            for tenant in self._tenants:
+                self._join(tenant, ups[tenant.spec.stack], tracer)
+            Measurement(
+                self._context,
+                spec,
+                record,
+                self._joined,
+                zoned=self._zoned,
+                tracer=tracer if isinstance(tracer, TenantTracer) else None,
+            ).run()
+            self._context.progress.phase("level check")
+            for tenant in self._joined:
+                if tenant.owns_file_system:
+                    tenant.findings = tenant.level.check(tenant.running.up)
+
+    def _note_idle_writes(self) -> None:
+        """Note what other programs write to the devices."""
+        names = [Path(device.path).name for device in self._claim.devices]
+        before = self._context.host.disk_counters(names)
+        time.sleep(_IDLE_SECONDS)
+        after = self._context.host.disk_counters(names)
+        self._record.idle_written = {
+            name: after[name].write_bytes - before[name].write_bytes for name in names
+        }
+
+    def _map_slices(self, stack: ExitStack) -> None:
+        """Map the slices of each file system, and probe them.
+
+        A tenant that runs alone may be one that shares the file system of another tenant. The
+        slices are its own then.
+        """
+        owners: dict[str, Tenant] = {}
+        for tenant in self._tenants:
+            owner = owners.setdefault(tenant.spec.stack, tenant)
+            if owner is tenant:
+                devices = stack.enter_context(
+                    mapped(self._context.host, tenant.spec, tenant.conventional)
+                )
+                tenant.device, tenant.conventional = devices.device, devices.conventional
+                reason = None
+                if _is_sliced(tenant):
+                    reason = tenant.level.probe(tenant.device, tenant.conventional)
+                if reason is not None:
+                    raise Infeasible(reason)
+            tenant.device, tenant.conventional = owner.device, owner.conventional
+
+    @contextmanager
+    def _level_up(self, tenant: Tenant) -> Iterator[LevelUp]:
+        """Bring up the level of a tenant, and take it down again whatever happens."""
+        context, level = self._context, tenant.level
+        context.progress.phase(tenant.title("level up"))
+        folder = f"{self._spec.run}.{tenant.spec.name}" if tenant.spec.name else self._spec.run
+        scratch = context.paths.runtime / folder
+        scratch.mkdir(parents=True, exist_ok=True)
+        try:
+            up = level.up(
+                LevelContext(
+                    device=tenant.device,
+                    conventional=tenant.conventional,
+                    options=tenant.spec.options,
+                    scratch=scratch,
+                    label=run_label(self._spec),
+                    check_devices=self._claim.check,
+                    program=context.program,
+                )
             )
-            Measurement(self._bench, spec, stage, self._record).run()
-            self._bench.progress.phase("level check")
-            self._record.found = self._level.check(up)
+        except BaseException:
+            with suppress(OSError):  # if something is left, the next start removes it
+                scratch.rmdir()
+            raise
+        try:
+            yield up
+        finally:
+            with context.stop.deferred():
+                context.progress.phase("level down")
+                try:
+                    for record in up.records:
+                        self._writer.pack(record, f"raw/{tenant.name(record.name)}.xz")
+                finally:
+                    level.down(up)
+                    scratch.rmdir()
+
+    def _join(self, tenant: Tenant, up: LevelUp, tracer: Tracing | TenantTracer | None) -> None:
+        """Give a tenant its database on a file system that is up."""
+        if up.db is not None and not tenant.owns_file_system:
+            db = up.db.parent / f"db-{tenant.spec.name}"
+            db.mkdir()
+            up = replace(up, db=db, database_log=db / "LOG")
+        if isinstance(tracer, TenantTracer):
+            zoned = Path(tenant.spec.device.path).name if tenant.level.uses_zoned else None
+            tracer = tracer.of(zoned)
+        tenant.running = RunningLevel(
+            tenant.level,
+            up,
+            tenant.device,
+            tenant.conventional,
+            self._writer,
+            self._record.began,
+            tracer,
+        )
+        self._joined.append(tenant)
+
+
+def _is_sliced(tenant: Tenant) -> bool:
+    return tenant.spec.zones is not None or tenant.spec.conventional is not None
+
+
+def _reason(error: ZonelabError) -> Reason:
+    """Return an error as results store it."""
+    return Reason(error.code, error.message, error.hint)

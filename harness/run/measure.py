@@ -1,212 +1,272 @@
-"""What is measured while a level is up: cold fill, fill phases, utilisation, measured phases."""
+"""The measurement while the levels are up: cold fill, fill phases, utilisation, measured phases."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
+from pathlib import Path
 from typing import Any
 
-from harness.errors import TimedOut, ZonelabError
-from harness.levels.base import DirectIo
-from harness.observe import rocksdb_build
-from harness.observe.sampler import Sampler
-from harness.rules import DIRECT_FLAGS, PhaseFacts
-from harness.run import infeasible, phases
-from harness.run.bench import Bench
-from harness.run.observers import observers
-from harness.run.phases import Barrier, Stage
-from harness.run.progress import Share
-from harness.run.record import Record
-from harness.run.utilisation import utilisation
+from harness.drive import precondition
+from harness.levels.level import DirectIo
+from harness.machine import scopes
+from harness.observe import host_gauges, rocksdb_build, sampler, zone_states
+from harness.observe.gauges import Gauge, Reader
+from harness.observe.sampler import Sampler, Series
+from harness.observe.tracing.tenant_tracer import TenantTracer
+from harness.rules.facts import TenantFacts
+from harness.rules.level import DIRECT_FLAGS
+from harness.run import barrier, phase
+from harness.run.context import RunContext
+from harness.run.phase import Infeasible
+from harness.run.progress import ReadShare
+from harness.run.result_builder import ResultBuilder
+from harness.run.tenant import Tenant
+from harness.run.together import Together
 from harness.store.codec import encode
 from harness.store.result import Utilisation
-from harness.store.spec import PhaseRole, PhaseSpec, Reason, RunSpec
+from harness.store.spec import Bytes, ColdSpec, Device, PhaseSpec, Reason, RunSpec
 
-
-class Infeasible(Exception):
-    """The level cannot be brought to the state that was asked for; the run is skipped."""
-
-    def __init__(self, reason: Reason) -> None:
-        super().__init__(reason.message)
-        self.reason = reason
+_NO_COLD = ColdSpec(target_utilisation=0.0, tolerance=1.0, bytes=Bytes(0))
 
 
 class Measurement:
-    """Takes a run through its phases; everything it finds goes into the record.
+    """Takes the tenants through their phases and adds everything measured to them.
 
-    Args:
-        bench: what all runs share.
-        spec: the run.
-        stage: its level, up.
-        record: what is known about the run.
+    A plain run has one tenant, whose measured phases run in turn. Several tenants are filled one
+    by one and measured together.
+
+    ``tracer`` belongs to a run with several tenants; null if it is not traced.
     """
 
-    def __init__(self, bench: Bench, spec: RunSpec, stage: Stage, record: Record) -> None:
-        self._bench = bench
+    def __init__(
+        self,
+        context: RunContext,
+        spec: RunSpec,
+        record: ResultBuilder,
+        tenants: Sequence[Tenant],
+        *,
+        zoned: Sequence[Device],
+        tracer: TenantTracer | None,
+    ) -> None:
+        self._context = context
         self._spec = spec
-        self._stage = stage
         self._record = record
-        self._maximum: float | None = None
-        self._cold = 0
+        self._tenants = tuple(tenants)
+        self._zoned = tuple(zoned)
+        self._tracer = tracer
         self._sampler = Sampler(
-            stage.writer.path / "series",
-            observers(bench, stage),
-            clock=bench.host.monotonic,
+            tenants[0].running.writer.path / "series",
+            observers(context, tenants, zoned),
+            clock=context.host.monotonic,
             began=record.began,
         )
+        if spec.tenants:
+            record.together = TenantFacts(units=scopes.booted())
 
     def run(self) -> None:
-        """Measure, sampling counters all the while.
+        """Measure, and sample counters meanwhile.
 
         Raises:
-            Infeasible: the fresh level offers less than the wanted utilisation, or a setting that
-                trades room has none left.
-            TimedOut: a phase or the run took longer than it may.
-            ZonelabError: db_bench did not end well.
+            Infeasible: the fresh level is smaller than the wanted utilisation, or a setting that
+                trades room has no room left.
+            TimedOut: a phase or the run exceeded its time limit.
+            ZonelabError: a program failed. In a common window this makes the run invalid instead.
         """
-        self._bench.cgroups.limit_memory(self._spec.memory_limit)
+        self._context.cgroups.limit_memory(self._spec.memory_limit)
         try:
-            self._measure()
+            for tenant in self._tenants:
+                self._note_level(tenant)
+            for tenant in self._tenants:
+                self._fill_cold(tenant)
+            for tenant in self._tenants:
+                for spec in tenant.fills:
+                    self._phase(tenant, spec)
+            for tenant in self._tenants:
+                self._note_utilisation(tenant)
+            if self._spec.tenants:
+                Together(
+                    self._context,
+                    self._spec,
+                    self._record,
+                    self._tenants,
+                    zoned=self._zoned,
+                    tracer=self._tracer,
+                    tick=self._tick,
+                ).run()
+            else:
+                for spec in self._tenants[0].measured:
+                    self._phase(self._tenants[0], spec)
         finally:
             self._sampler.close()
 
-    def _measure(self) -> None:
-        stage = self._stage
-        self._record.direct_io = stage.level.direct_io(stage.up)
-        fresh = phases.barrier(self._bench, stage, "up", 0)
-        self._record.points.append(fresh.point)
+    def _note_level(self, tenant: Tenant) -> None:
+        """Take the first barrier and describe the level in the manifest."""
+        running = tenant.running
+        up, program = running.up, running.up.program
+        tenant.direct_io = running.level.direct_io(up)
+        fresh = barrier.take(self._context, running, tenant.name("up"), 0)
+        tenant.snapshots.append(fresh.snapshot)
         if fresh.usage.free_bytes is not None:
-            self._maximum = min(fresh.usage.free_bytes / self._spec.device.capacity, 1.0)
-        self._record.level |= {
-            "mount_options": stage.up.mount_options,
+            tenant.max_utilisation = min(fresh.usage.free_bytes / running.device.capacity, 1.0)
+        if tenant.spec.name:
+            tenant.manifest |= {
+                "name": tenant.spec.level,
+                "options": dict(tenant.spec.options),
+                "device": Path(tenant.spec.device.path).name,
+                "active": tenant.spec.active,
+            }
+        tenant.manifest |= {
+            "mount_options": up.mount_options,
             "gc_source": fresh.usage.gc_source,
-            "program": str(stage.up.program or self._bench.program),
-            "facts": dict(stage.up.facts),
-            "direct_io": direct_io_record(self._spec.phases, self._record.direct_io),
+            "program": str(program or self._context.program),
+            "facts": dict(up.facts),
+            "direct_io": _direct_io_manifest(tenant.phases, tenant.direct_io),
             "fresh": encode(fresh.usage),
         }
-        if stage.up.program not in (None, self._bench.program):  # else the host's manifest has it
-            self._record.level["rocksdb_build"] = rocksdb_build.of_program(stage.up.program)
-        self._fill_cold()
-        point = phases.barrier(self._bench, stage, "cold", self._cold)
-        self._record.points.append(point.point)
-        fills = [spec for spec in self._spec.phases if spec.role is PhaseRole.FILL]
-        measured = [spec for spec in self._spec.phases if spec.role is PhaseRole.MEASURED]
-        for index, spec in enumerate(fills):
-            point = self._phase(spec, point, first=index == 0)
-        self._record.utilisation = self._utilisation(point)
-        for index, spec in enumerate(measured):
-            point = self._phase(spec, point, first=index == 0 and not fills)
+        if program not in (None, self._context.program):  # else it is in the host manifest
+            tenant.manifest["rocksdb_build"] = rocksdb_build.of_program(program)
 
-    def _fill_cold(self) -> None:
-        cold, capacity = self._spec.cold, self._spec.device.capacity
-        if cold is None or cold.bytes == 0:
-            return
-        if self._maximum is not None and cold.target_utilisation > self._maximum:
-            raise Infeasible(
-                Reason(
-                    "utilisation-infeasible",
-                    f"{self._spec.level} offers {self._maximum:.1%} of {capacity} B when fresh"
-                    f" ({round(self._maximum * capacity)} B), less than the"
-                    f" {cold.target_utilisation:.1%} wanted",
-                    "choose a lower target utilisation",
+    def _fill_cold(self, tenant: Tenant) -> None:
+        cold, running = tenant.spec.cold, tenant.running
+        if cold is not None and cold.bytes > 0 and tenant.owns_file_system:
+            largest, capacity = tenant.max_utilisation, running.device.capacity
+            if largest is not None and cold.target_utilisation > largest:
+                owner = f" to tenant {tenant.spec.name}" if tenant.spec.name else ""
+                raise Infeasible(
+                    Reason(
+                        "utilisation-infeasible",
+                        f"{tenant.spec.level} offers {largest:.1%} of {capacity} B when fresh"
+                        f" ({round(largest * capacity)} B){owner}, less than the"
+                        f" {cold.target_utilisation:.1%} wanted",
+                        "choose a lower target utilisation",
+                    )
                 )
+            self._context.progress.phase(tenant.title("cold fill"))
+            begin = self._context.host.monotonic()
+            tenant.cold = running.level.fill_cold(
+                running.up,
+                cold.bytes,
+                tenant.seed,
+                lambda done, wanted: self._tick(lambda: done / wanted if wanted else None),
             )
-        self._bench.progress.phase("cold fill")
-        begin = self._bench.host.monotonic()
-        self._cold = self._stage.level.fill_cold(
-            self._stage.up,
-            cold.bytes,
-            self._spec.seed,
-            lambda done, wanted: self._tick(lambda: done / wanted if wanted else None),
-        )
-        self._record.level["cold_seconds"] = round(self._bench.host.monotonic() - begin, 3)
+            if not tenant.spec.name:
+                seconds = self._context.host.monotonic() - begin
+                tenant.manifest["cold_seconds"] = round(seconds, 3)
+        tenant.barrier = barrier.take(self._context, running, tenant.name("cold"), tenant.cold)
+        tenant.snapshots.append(tenant.barrier.snapshot)
 
-    def _phase(self, spec: PhaseSpec, before: Barrier, *, first: bool) -> Barrier:
-        self._bench.progress.phase(spec.name)
-        facts, result, after = phases.run_phase(
-            self._bench,
-            self._stage,
+    def _phase(self, tenant: Tenant, spec: PhaseSpec) -> None:
+        self._context.progress.phase(spec.name)
+        facts = phase.execute(
+            self._context,
+            tenant,
             spec,
-            phases.seed(self._spec.seed, self._spec.phases, spec),
-            key_seed=self._spec.seed,
-            first=first,
-            before=before,
-            cold=self._cold,
             seconds_left=self._record.seconds_left(),
             tick=self._tick,
         )
-        self._record.add(facts, result, after.point)
-        self._bench.stop.check()
+        self._context.stop.check()
         if not facts.ended_well:
-            self._record.seconds_left()  # the run's own limit is the better reason
-            if reason := infeasible.full(self._spec, facts, after.point):
+            self._record.seconds_left()  # the time limit of the run is the better reason
+            if reason := phase.full(tenant.as_plain_run, facts, tenant.snapshots[-1]):
                 raise Infeasible(reason)
-            raise failure(facts)
-        return after
+            raise phase.failure(facts)
 
-    def _tick(self, share: Share) -> None:
+    def _note_utilisation(self, tenant: Tenant) -> None:
+        """Note V and A after the fill phases."""
+        if tenant.spec.name and tenant.spec.cold is None:
+            return
+        databases = [
+            other.snapshots[-1].counters.database_bytes
+            for other in self._tenants
+            if other.spec.stack == tenant.spec.stack
+        ]
+        tenant.utilisation = utilisation(
+            self._context,
+            tenant,
+            database=sum(databases),
+            others=[device.identity.key for device in self._zoned],
+        )
+
+    def _tick(self, share: ReadShare) -> None:
         self._record.seconds_left()
         self._sampler.tick()
-        if self._stage.tracer:
-            self._stage.tracer.tick()
-        self._bench.progress.tick(share)
-
-    def _utilisation(self, point: Barrier) -> Utilisation:
-        """Return V and A after the fill phases, behind a barrier."""
-        return utilisation(
-            self._bench,
-            self._stage,
-            self._spec.cold,
-            cold=self._cold,
-            database=point.point.snapshot.database_bytes,
-            allocated=point.zones.allocated if point.zones else None,
-            maximum=self._maximum,
-        )
+        if tracer := self._tenants[0].running.tracer:  # tenants share one source
+            tracer.tick()
+        self._context.progress.tick(share)
 
 
-def direct_io_record(phases: Sequence[PhaseSpec], found: DirectIo | None) -> dict[str, Any]:
-    """Return what was asked for in the flags, and what became of it (null: not known)."""
-    asked = {
-        name: any(bool(phase.flags.get(flag)) for phase in phases)
+def _direct_io_manifest(phases: Sequence[PhaseSpec], effect: DirectIo | None) -> dict[str, Any]:
+    """Return which direct I/O the flags request, and whether it is in effect (null: unknown)."""
+    requested = {
+        name: any(bool(spec.flags.get(flag)) for spec in phases)
         for name, flag in DIRECT_FLAGS.items()
     }
-    if found is None:
-        return {"requested": asked, "effective": {"reads": None, "writes": None}}
-    effective = {"reads": found.reads, "writes": found.writes}
+    if effect is None:
+        return {"requested": requested, "effective": {"reads": None, "writes": None}}
     return {
-        "requested": asked,
-        "effective": effective,
-        "source": found.source,
-        "facts": dict(found.facts),
+        "requested": requested,
+        "effective": {"reads": effect.reads, "writes": effect.writes},
+        "source": effect.source,
+        "facts": dict(effect.facts),
     }
 
 
-def _last_words(log: str) -> str:
-    """Return what RocksDB's LOG complained of last: most often that there is no room."""
-    lines = [line for line in log.splitlines() if "[WARN]" in line or "[ERROR]" in line]
-    return f"; RocksDB: {lines[-1].split('] ', 2)[-1][:200]}" if lines else ""
+def observers(
+    context: RunContext, tenants: Sequence[Tenant], zoned: Sequence[Device]
+) -> list[Series]:
+    """Return the series of a run: devices and machine once, level and zones by tenant."""
+    names = [name for tenant in tenants for name in tenant.running.names]
+    names += [Path(device.path).name for device in zoned]
+    # Programs of named tenants run in systemd scopes, not in the runner's own cgroup.
+    load = None if tenants[0].spec.name else context.cgroups.load
+    series = [
+        sampler.disks(list(dict.fromkeys(names)), context.host.sysfs.block),
+        _series("system", host_gauges.gauges(context.host.proc, load)),
+    ]
+    for tenant in tenants:
+        if not tenant.owns_file_system:
+            continue
+        running = tenant.running
+        series.append(_series(tenant.name("level"), running.level.gauges(running.up)))
+        if running.level.uses_zoned:
+            states = context.host.zone_states(running.device)
+            series.append(
+                Series(tenant.name("zones"), zone_states.COLUMNS, states.read, states.close)
+            )
+    return series
 
 
-def failure(facts: PhaseFacts) -> ZonelabError:
-    """Describe a phase that did not end well."""
-    if facts.timed_out:
-        return TimedOut(
-            f"phase {facts.spec.name} did not end within {facts.spec.timeout_seconds} s",
-            hint="raise its timeout_seconds, or ask for less work",
-            code="phase-timeout",
-        )
-    if facts.stalled:
-        return TimedOut(
-            f"phase {facts.spec.name} did nothing for {facts.spec.stall_seconds} s"
-            + _last_words(facts.database_log),
-            hint="give the database more room, or the phase a longer stall_timeout",
-            code="phase-stalled",
-        )
-    how = f"exit status {facts.exit_code}" if facts.signal is None else f"signal {facts.signal}"
-    lines = [line for line in facts.output.splitlines() if line.strip()]
-    return ZonelabError(
-        f"{facts.spec.program} ended with {how} in phase {facts.spec.name}"
-        + (f": {lines[-1].strip()[:200]}" if lines else ""),
-        hint=f"see raw/{facts.spec.name}.stderr",
-        code="db-bench-failed" if facts.spec.program == "db_bench" else "load-failed",
+def _series(name: str, gauges: Sequence[Gauge]) -> Series:
+    reader = Reader(gauges)
+    return Series(name, reader.columns, reader.read, reader.close)
+
+
+def utilisation(
+    context: RunContext, tenant: Tenant, *, database: int, others: Collection[str]
+) -> Utilisation:
+    """Return the utilisation of a tenant's device at its last barrier, beside the wanted one.
+
+    Args:
+        context: for the capacity of the whole drive.
+        tenant: the owner of the device.
+        database: bytes of all databases on the device.
+        others: identities of the drive's namespaces that the run uses.
+    """
+    device, cold = tenant.running.device, tenant.cold
+    wanted = tenant.spec.cold or _NO_COLD
+    allocated = tenant.snapshots[-1].allocated
+    live = cold + database
+    drive = context.host.drive_capacity(Path(device.path).name)
+    elsewhere = precondition.kept_bytes(context.host, context.paths.state, device, others)
+    return Utilisation(
+        target=wanted.target_utilisation,
+        tolerance=wanted.tolerance,
+        u_ns=live / device.capacity,
+        u_drive=(live + elsewhere) / drive if drive else None,
+        live_bytes=live,
+        allocated_bytes=sum(allocated) if allocated is not None else None,
+        cold_bytes=cold,
+        database_bytes=database,
+        capacity_bytes=device.capacity,
+        max_utilisation=tenant.max_utilisation,
     )

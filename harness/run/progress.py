@@ -1,4 +1,4 @@
-"""``progress.json``: how far a campaign is, replaced every few seconds, with a line for people."""
+"""``progress.json``: the progress of a campaign, replaced every few seconds."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from harness.store.codec import SCHEMA_VERSION, check_version, decode, encode
 from harness.store.files import read_json, write_atomic
 from harness.store.spec import RunSpec
 
-Share = Callable[[], float | None]  # how much of a phase is done, None when it cannot be told
+ReadShare = Callable[[], float | None]  # returns the share of a phase that is done, or null
 
-# People look every ten seconds; each write costs CPU time on the machine being measured.
+# Short enough for a reader; each write costs CPU time on the machine under test.
 _WRITE_SECONDS = 5.0
-# Before so much of a phase is done, opening the database and filling memtables hide its rate.
+# Before this share of a phase, opening the database and filling memtables hide its rate.
 _TELLING_SHARE = 0.05
 
 
@@ -47,7 +47,7 @@ def load(path: Path) -> ProgressRecord:
 
 
 def announce(path: Path, campaign: str, state: str, message: str, now: str) -> None:
-    """Write a state from outside a run (starting, failed, aborted); counts so far are kept."""
+    """Write a state from outside a run (starting, failed, aborted) and keep the counts."""
     try:
         known = load(path)
     except ConfigError:
@@ -60,13 +60,7 @@ def announce(path: Path, campaign: str, state: str, message: str, now: str) -> N
 class Progress:
     """Keeps the file up to date.
 
-    Args:
-        path: the file.
-        campaign: its name.
-        done: statuses of the runs that are complete already.
-        pending: the runs to come, in order.
-        clock: monotonic seconds.
-        now: the time as ISO text.
+    ``done`` has the statuses of complete runs, ``pending`` the runs to come, in order.
     """
 
     def __init__(
@@ -102,17 +96,17 @@ class Progress:
         return dict(self._counts)
 
     def begin(self, run: RunSpec) -> None:
-        """A run starts."""
+        """Note that a run starts."""
         self._run, self._run_began = run, self._clock()
         self.phase("guard")
 
     def phase(self, name: str) -> None:
-        """A step of the run starts."""
+        """Note that a step of the run starts."""
         self._phase, self._share, self._phase_began = name, 0.0, self._clock()
         self.tick(force=True)
 
-    def tick(self, share: Share | None = None, *, force: bool = False) -> None:
-        """Ask for the share of the phase that is done and write the file, every few seconds."""
+    def tick(self, share: ReadShare | None = None, *, force: bool = False) -> None:
+        """Write the file with the share of the phase that is done, every few seconds."""
         if not force and self._clock() - self._last < _WRITE_SECONDS:
             return
         done = share() if share else None
@@ -121,7 +115,7 @@ class Progress:
         self._write("running")
 
     def end(self, status: str) -> None:
-        """A run is complete."""
+        """Note that a run is complete."""
         if self._run is not None:
             self._predicted_done += self._run.predicted.seconds
             self._spent += self._clock() - self._run_began
@@ -131,13 +125,13 @@ class Progress:
         self._write("running")
 
     def finish(self) -> None:
-        """The campaign is done."""
+        """Note that the campaign is done."""
         self._write("done")
 
     def eta(self) -> float:
-        """Return the seconds to go: the predictions, corrected by how long finished runs took.
+        """Return the remaining seconds: predictions, corrected by the duration of finished runs.
 
-        Of the run under way: at least what its phase still needs at the rate that it shows.
+        The active run counts at least what its phase still needs at its present rate.
         """
         pace = self._spent / self._predicted_done if self._predicted_done else 1.0
         left = sum(run.predicted.seconds for run in self._pending) * pace
@@ -153,7 +147,7 @@ class Progress:
         return (self._clock() - self._phase_began) * (1 - self._share) / self._share
 
     def line(self, state: str) -> str:
-        """Return one line for people."""
+        """Return the progress as one line."""
         done = sum(self._counts.values())
         counts = ", ".join(f"{n} {status}" for status, n in sorted(self._counts.items()))
         text = f"{self._campaign}: {state}, {done}/{self._total} runs"

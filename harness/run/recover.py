@@ -1,4 +1,4 @@
-"""What a killed runner or a reset machine left behind, put right before anything else."""
+"""Cleans up after a killed runner or a machine reset."""
 
 from __future__ import annotations
 
@@ -9,23 +9,23 @@ from dataclasses import replace
 from pathlib import Path
 
 from harness.errors import GuardRefused
-from harness.levels.base import AUX
-from harness.run.bench import Paths
-from harness.run.claim import clear
-from harness.run.guard import Guard
-from harness.run.host import Host
-from harness.run.journal import Event, Journal
-from harness.run.schedulers import restore
+from harness.levels.level import AUX
+from harness.machine.claim import clear
+from harness.machine.guard import Guard
+from harness.machine.host import Host
+from harness.machine.journal import Event, Journal
+from harness.machine.paths import Paths
+from harness.machine.schedulers import restore
 from harness.store.rundir import remove_partials
 from harness.store.spec import Device
 from harness.tools import dmsetup, mount
 
 
 def recover(host: Host, paths: Paths) -> list[str]:
-    """Unmount, unmap, restore schedulers, remove half-written runs; return what was done.
+    """Unmount, unmap, restore schedulers, remove half-written runs; return a line for each.
 
-    Only what carries our names is touched: mounts below the runtime folder, device-mapper names
-    with our prefix. The devices' contents are left to :func:`release`.
+    Only mounts below the runtime folder and device-mapper names with zonelab's prefix are touched.
+    :func:`release` deals with the contents of devices.
     """
     done = []
     for target in reversed(mounts_below(host, paths.runtime)):
@@ -41,21 +41,21 @@ def recover(host: Host, paths: Paths) -> list[str]:
         done += [f"removed half-written {name}" for name in remove_partials(runs)]
     if paths.runtime.is_dir():
         for gate in paths.runtime.glob("*.go"):
-            gate.unlink()  # what released tenants
+            gate.unlink()  # the release files of tenants
         for folder in sorted(paths.runtime.iterdir()):
-            shutil.rmtree(folder / AUX, ignore_errors=True)  # a level's own files, no mount
+            shutil.rmtree(folder / AUX, ignore_errors=True)  # a level's own files, not a mount
             _remove_empty(folder)
     return done
 
 
 def release(host: Host, journal: Journal, guard: Guard, planned: Iterable[Device]) -> list[str]:
-    """Wipe and release the devices of the newest run when it was killed; return what was done.
+    """Wipe and release the devices of the newest run if it was killed; return a line about it.
 
-    Some levels keep their label on one of two devices only. A level that runs next and needs that
-    one alone would overwrite the proof that the other one is ours too.
+    Some levels write their label to one of two devices. A later level that uses only this device
+    would overwrite the proof of ownership of the other one.
 
-    Devices that this plan does not name, that are not found as planned, or of which the label does
-    not prove that they are as that run left them, stay as they are; the guard decides about them.
+    Nothing happens unless the plan names all devices of that run, they are found as planned, and
+    the label proves that they are as that run left them. The guard decides about other devices.
     """
     entries = {entry.identity: entry for entry in journal.unfinished()}
     known = {device.identity.key: device for device in planned}
@@ -85,7 +85,7 @@ def release(host: Host, journal: Journal, guard: Guard, planned: Iterable[Device
 
 
 def mounts_below(host: Host, folder: Path) -> list[Path]:
-    """Return mount points below ``folder``, in the order in which they were mounted."""
+    """Return mount points below ``folder``, in order of mounting."""
     found = []
     for line in host.proc_text("self/mountinfo").splitlines():
         fields = line.split()
@@ -97,14 +97,14 @@ def mounts_below(host: Host, folder: Path) -> list[Path]:
 
 
 def mapped(host: Host) -> list[str]:
-    """Return our device-mapper names, from sysfs; what is stacked on another comes before it."""
+    """Return zonelab's device-mapper names from sysfs, upper devices before lower ones."""
     named = {name: host.sysfs.text(name, "dm/name") for name in host.sysfs.names()}
-    ours = [name for name, mapped_as in named.items() if dmsetup.is_ours(mapped_as)]
-    return [named[name] for name in sorted(ours, key=lambda one: len(host.sysfs.family(one)))]
+    own = [name for name, mapped_as in named.items() if dmsetup.is_ours(mapped_as)]
+    return [named[name] for name in sorted(own, key=lambda name: len(host.sysfs.family(name)))]
 
 
 def _remove_empty(folder: Path) -> None:
-    """Remove a scratch directory; rmdir refuses when anything is left in it, and so do we."""
+    """Remove a scratch directory, unless files are left in it."""
     for path in [*sorted(folder.rglob("*"), reverse=True), folder]:
         if path.is_dir() and not path.is_symlink():
             try:

@@ -1,6 +1,6 @@
-"""The metrics of a replayed trace: names and formulas of live runs (docs/replay.md).
+"""Metrics of a replayed trace, with the names and formulas of live runs (docs/replay.md).
 
-What a device would tell is zlfs' own count; times there are none.
+zlfs' own counts take the place of device counters. There are no times.
 """
 
 from __future__ import annotations
@@ -39,9 +39,9 @@ def is_cold(mount: Mapping[str, Any]) -> bool:
 
 
 def metrics(replayed: Replayed) -> dict[str, Metric]:
-    """Return ``run.<name>`` of a trace that could be played to its end.
+    """Return ``run.<name>`` of a trace that was replayed to its end.
 
-    As of live runs, cold data is in ``sa_host`` and wear, and in nothing else.
+    As in live runs, cold data counts in ``sa_host`` and wear only.
     """
     if replayed.infeasible is not None or not replayed.mounts:
         return {}
@@ -56,16 +56,16 @@ def metrics(replayed: Replayed) -> dict[str, Metric]:
 
 
 def of_folder(folder: Path) -> dict[str, Metric]:
-    """Return the same of a stored run.
+    """Return the metrics of a stored run.
 
     Raises:
-        ToolFailed: what it keeps of the replay is damaged or missing.
+        ToolFailed: its replay document is damaged or missing.
     """
     return metrics(zlfs_replay.parse(packed.text(folder / DOCUMENT)))
 
 
 def occupancies_of(folder: Path) -> list[float]:
-    """Return how full a stored run's zones were when they were finished, in % of their capacity.
+    """Return the occupancy of a stored run's zones at their finish, in % of their capacity.
 
     Raises:
         ToolFailed: as ``of_folder``.
@@ -102,13 +102,13 @@ def _counts(mounts: Mounts, all_mounts: Mounts) -> dict[str, int | float | None]
 
 
 def _costs(replayed: Replayed) -> Costs:
-    """Add up what happened to data zones, in the order in which it did."""
+    """Add up the events of data zones in their order."""
     capacity = int(replayed.setting["zone_capacity"])
     costs = Costs()
     costs.resets.update(
         {zone: count for zone, count in enumerate(replayed.wear) if zone >= _METADATA_ZONES}
     )
-    finished: dict[int, int] = {}  # zone -> bytes it held at its finish
+    finished: dict[int, int] = {}  # zone: bytes at its finish
     modelled_finish = modelled_reset = 0.0
     for mount in replayed.mounts:
         for zone, event, held, *_ in mount["retired"]:

@@ -1,19 +1,21 @@
-"""Tracing around a run: started before its level comes up, ended after it went down."""
+"""Tracing of block commands during a run."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from pathlib import Path
 
 from harness.errors import ZonelabError
-from harness.observe import tracer
-from harness.observe.full_trace import FullTrace
-from harness.observe.trace_program import Watched
-from harness.observe.tracer import Source, Tracer
-from harness.run.bench import Bench
-from harness.run.kept_tracer import whole
-from harness.run.record import Record
+from harness.observe.tracing import tracer
+from harness.observe.tracing.bpf_program import Watched
+from harness.observe.tracing.command_log import CommandLog
+from harness.observe.tracing.tenant_tracer import TenantTracer
+from harness.observe.tracing.tracer import Source, Tracer
+from harness.run.context import RunContext
+from harness.run.kept_tracer import is_whole
+from harness.run.result_builder import ResultBuilder
 from harness.store.result import Issue, Severity
 from harness.store.rundir import RunWriter
 from harness.store.spec import Device, Reason, RunSpec, Tracing
@@ -21,29 +23,28 @@ from harness.store.spec import Device, Reason, RunSpec, Tracing
 
 @contextmanager
 def traced(
-    bench: Bench,
+    context: RunContext,
     spec: RunSpec,
     devices: Sequence[Device],
     *,
-    record: Record,
+    record: ResultBuilder,
     writer: RunWriter,
 ) -> Iterator[Tracer | None]:
-    """Trace the commands to these devices; None where that cannot be, and why in the record."""
-    if spec.tracing is Tracing.OFF:
-        bench.tracer.stop()  # its programs would cost what this run is not to pay
-        yield None
-        return
-    traceable = [device for device in devices if whole(bench.host, device)]
+    """Trace a plain run inside the block; null if that is impossible (the record has the reason).
+
+    The block begins before the level comes up, and ends after the level went down.
+    """
+    traceable = [device for device in devices if is_whole(context.host, device)]
     zoned = next((Path(device.path).name for device in traceable if device.zoned), None)
-    with sourced(bench, spec, traceable, record=record, writer=writer) as source:
+    with _source(context, spec, traceable, record=record, writer=writer) as source:
         if source is None:
             yield None
             return
         found = Tracer(
             source,
             zoned=zoned,
-            report=lambda: bench.host.zones(spec.device.path),
-            metadata_zones=bench.levels[spec.level].metadata_zones,
+            report=lambda: context.host.zones(spec.device.path),
+            metadata_zones=context.levels[spec.level].metadata_zones,
             began=record.began,
         )
         try:
@@ -53,58 +54,91 @@ def traced(
 
 
 @contextmanager
-def sourced(
-    bench: Bench,
+def tenants_traced(
+    context: RunContext,
     spec: RunSpec,
     devices: Sequence[Device],
     *,
-    record: Record,
+    zoned: Sequence[Device],
+    record: ResultBuilder,
+    writer: RunWriter,
+) -> Iterator[TenantTracer | None]:
+    """Trace a run of several tenants inside the block; ``zoned`` are its zoned namespaces."""
+    metadata_zones = {
+        Path(tenant.device.path).name: context.levels[tenant.level].metadata_zones
+        for tenant in spec.tenants
+        if tenant.zones is None
+    }
+    with _source(context, spec, devices, record=record, writer=writer) as source:
+        if source is None:
+            yield None
+            return
+        found = TenantTracer(
+            source,
+            reports={
+                Path(device.path).name: partial(context.host.zones, device.path) for device in zoned
+            },
+            metadata_zones=metadata_zones,
+            began=record.began,
+        )
+        try:
+            yield found
+        finally:
+            found.end(writer.path / "raw", writer.write)
+
+
+@contextmanager
+def _source(
+    context: RunContext,
+    spec: RunSpec,
+    devices: Sequence[Device],
+    *,
+    record: ResultBuilder,
     writer: RunWriter,
 ) -> Iterator[Source | None]:
-    """Begin with bpftrace, or with the trace buffer where it cannot be had."""
-    host = bench.host
+    """Start bpftrace, or the trace buffer where bpftrace is unavailable."""
+    if spec.tracing is Tracing.OFF:
+        context.tracer.stop()  # its programs would cost time
+        yield None
+        return
+    host = context.host
     watched = [tracer.watched(host.sysfs, device) for device in devices]
     with ExitStack() as stack:
         source: Source | None = None
         try:
-            started = bench.tracer.start(watched, spec)
+            started = context.tracer.start(watched, spec)
             started.begin()
             source = started
         except ZonelabError as error:
-            record.untraced = _reason(error)
+            record.untraced = Reason(error.code, error.message, error.hint)
         if source is None:
             try:
                 buffer = tracer.start_tracefs(watched, host.tracing)
                 stack.callback(buffer.stop)
                 source = buffer
             except ZonelabError as error:
-                record.untraced = record.untraced or _reason(error)
-        record.level["tracing"] = {
+                record.untraced = record.untraced or Reason(error.code, error.message, error.hint)
+        record.tracing["tracing"] = {
             "source": source.name if source else "none",
             "without_bpftrace": record.untraced.message if record.untraced else "",
         }
         if source is not None:
             record.untraced = None
         if spec.tracing is Tracing.ALL:
-            stack.enter_context(_everything(watched, host.tracing, record, writer))
+            stack.enter_context(_every_command(watched, host.tracing, record, writer))
         yield source
 
 
 @contextmanager
-def _everything(
-    devices: Sequence[Watched], tracing: Path, record: Record, writer: RunWriter
+def _every_command(
+    devices: Sequence[Watched], tracing: Path, record: ResultBuilder, writer: RunWriter
 ) -> Iterator[None]:
-    """Keep every command in ``raw/commands.txt.xz``; a gap makes the run invalid."""
-    output = writer.path / "raw" / "commands.txt"
-    full = FullTrace(devices, tracing, output)
+    """Store every command in ``raw/commands.txt.xz``; a gap makes the run invalid."""
+    full = CommandLog(devices, tracing, writer.path / "raw" / "commands.txt")
     try:
         yield
     finally:
         lost = full.stop()
         if lost:
             text = f"{lost} events are missing in raw/commands.txt"
-            record.found += (Issue("commands-lost", Severity.ERROR, text, actual=lost),)
-
-
-def _reason(error: ZonelabError) -> Reason:
-    return Reason(error.code, error.message, error.hint)
+            record.findings += (Issue("commands-lost", Severity.ERROR, text, actual=lost),)

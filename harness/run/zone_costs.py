@@ -1,7 +1,7 @@
-"""Wear, occupancy at finish and the cost of finishing and resetting, from a run's timeline.
+"""Wear, occupancy at finish, and the cost of finishes and resets, from a run's timeline.
 
-A pure function of ``series/zone_commands.csv``, so that ``zonelab verify`` computes it again. Times
-are the driver's; *modelled* ones are what the same commands take on a ZN540 (docs/methods.md).
+A pure function of ``series/zone_commands.csv``, so that ``zonelab verify`` can compute it again.
+Times come from the driver; *modelled* times are those of a ZN540 (docs/methods.md).
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from pathlib import Path
 from harness.errors import ToolFailed
 from harness.metrics import CATALOGUE
 from harness.nulls import ratio, total
-from harness.observe.tracer import TIMELINE
+from harness.observe.tracing.tracer import TIMELINE
 from harness.rules.facts import PhaseFacts
 from harness.store import packed
 from harness.store.ledger import Ledger
@@ -31,24 +31,38 @@ _FINISH_FULL_MS, _FINISH_MS_PER_PERCENT = 3.8, 9.025  # 906.3 - 9.025 o, seen fr
 _FINISH_EMPTY_MS = 0.014
 _RESET_FINISHED_MS = (1.656, 0.137)  # at 0 %, and per %
 _RESET_MS = (
-    (0.0, 1.08), (0.0004, 1.69), (6.25, 5.15), (12.5, 6.32), (25.0, 8.14), (50.0, 11.61),
+    (0.0, 1.08),
+    (0.0004, 1.69),
+    (6.25, 5.15),
+    (12.5, 6.32),
+    (25.0, 8.14),
+    (50.0, 11.61),
     (100.0, 16.19),
-)  # fmt: skip
+)
 _WRITE_BYTES_PER_SECOND = 1155 * 2**20
 
 NAMES = (
-    "wear_min", "wear_median", "wear_max", "wear_cv",
-    "finish_occupancy_p10", "finish_occupancy_p50", "finish_occupancy_p90",
-    "finish_seconds", "reset_seconds", "finish_reset_share",
-    "modelled_finish_seconds", "modelled_reset_seconds", "modelled_cost_share",
-)  # fmt: skip
+    "wear_min",
+    "wear_median",
+    "wear_max",
+    "wear_cv",
+    "finish_occupancy_p10",
+    "finish_occupancy_p50",
+    "finish_occupancy_p90",
+    "finish_seconds",
+    "reset_seconds",
+    "finish_reset_share",
+    "modelled_finish_seconds",
+    "modelled_reset_seconds",
+    "modelled_cost_share",
+)
 
 
 def finish_seconds(written: int, capacity: int) -> float:
-    """Return what a ZN540 takes to finish a zone that holds ``written`` of ``capacity`` bytes.
+    """Return the time of a ZN540 to finish a zone that holds ``written`` of ``capacity`` bytes.
 
-    Finishing writes what is left, so the published line is read by bytes: 9.025 ms for each 1 % of
-    1,077 MiB. On zones of another capacity than a ZN540's that is an extrapolation.
+    A finish fills the rest of the zone, so the published line is used by bytes: 9.025 ms for each
+    1 % of 1,077 MiB. For zones of another capacity this is an extrapolation.
     """
     if written <= 0:
         return _FINISH_EMPTY_MS / 1000
@@ -57,10 +71,10 @@ def finish_seconds(written: int, capacity: int) -> float:
 
 
 def reset_seconds(written: int, *, finished: bool) -> float:
-    """Return what a ZN540 takes to reset a zone that holds ``written`` bytes.
+    """Return the time of a ZN540 to reset a zone that holds ``written`` bytes.
 
-    Between published points a line, read by bytes as well: the share is of 1,077 MiB, whatever the
-    zone's own capacity. Of a finished zone, what was written before its finish counts.
+    Published points are interpolated, also by bytes: the share refers to 1,077 MiB, whatever the
+    capacity of the zone. For a finished zone the bytes before its finish count.
     """
     share = min(max(100 * written / ZN540_CAPACITY, 0.0), 100.0)
     if finished:
@@ -74,10 +88,10 @@ def reset_seconds(written: int, *, finished: bool) -> float:
 
 @dataclass(slots=True)
 class Costs:
-    """What a timeline adds up to. Seconds; ``occupancies`` in % of the capacity, in their order.
+    """Sums over a timeline. Times are in seconds, ``occupancies`` in % of the capacity.
 
-    ``resets`` counts, by data zone, resets of zones that held something or were finished. Modelled
-    times are null once a command met a zone of which nobody knows what it held.
+    ``resets`` counts, by data zone, resets of zones that held data or were finished. A modelled
+    time is null once a command met a zone with unknown contents.
     """
 
     occupancies: list[float] = field(default_factory=list)
@@ -91,15 +105,15 @@ class Costs:
 def read(lines: Iterable[str], capacity: int, metadata_zones: int = 0) -> Costs:
     """Add up a timeline of zones of one ``capacity`` in bytes.
 
-    ``metadata_zones`` at the start of the device are in the times, not in wear and occupancies.
+    ``metadata_zones`` at the start of the device count in times, not in wear and occupancies.
 
     Raises:
-        ToolFailed: a line is none of a timeline.
+        ToolFailed: a line does not belong to a timeline.
     """
     reader = _Reader(capacity, metadata_zones)
     try:
         for row in csv.DictReader(lines):
-            if row["status"] == "0":  # what failed has changed nothing
+            if row["status"] == "0":  # a failed command changes nothing
                 reader.take(row)
     except (KeyError, ValueError, TypeError) as error:
         raise ToolFailed(
@@ -177,14 +191,9 @@ def of_folder(
     ledger: Ledger,
     facts: Sequence[PhaseFacts],
 ) -> dict[str, Metric]:
-    """Return the metrics of a run's folder; all null where its zones were not traced.
+    """Return the metrics of a run; all null without a zoned device or a trace of its zones.
 
-    Args:
-        folder: the run's.
-        device: zoned, or these metrics mean nothing.
-        metadata: zones at the start that are the level's metadata.
-        ledger: for H.
-        facts: of the phases, for their time.
+    ``metadata``: zones at the start of the device that hold the level's metadata.
 
     Raises:
         ToolFailed: the timeline is damaged.
@@ -204,11 +213,8 @@ def metrics(
 ) -> dict[str, Metric]:
     """Return ``run.<name>`` for each of NAMES; all null without a timeline.
 
-    Args:
-        costs: what the timeline adds up to.
-        zones: data zones of the device.
-        written: H in bytes since the level came up.
-        seconds: of all phases.
+    ``zones`` counts data zones, ``written`` is H in bytes since the level came up, and ``seconds``
+    is the duration of all phases.
     """
     values: dict[str, int | float | None] = dict.fromkeys(NAMES)
     if costs is not None:
@@ -228,7 +234,7 @@ def metrics(
 
 
 def _wear(worn: Sequence[int], zones: int) -> dict[str, int | float | None]:
-    """Return the spread of resets over all data zones; those never reset count 0."""
+    """Return the spread of resets over all data zones; a zone without reset counts as 0."""
     resets = [*worn, *[0] * (zones - len(worn))]
     mean = statistics.fmean(resets)
     return {
@@ -240,7 +246,7 @@ def _wear(worn: Sequence[int], zones: int) -> dict[str, int | float | None]:
 
 
 def _deciles(occupancies: Sequence[float]) -> dict[str, int | float | None]:
-    """Return the 10th, 50th and 90th percentile, of the sample itself; nothing of no finish."""
+    """Return the 10th, 50th and 90th percentile of the sample; nothing for an empty sample."""
     if not occupancies:
         return {}
     ordered = sorted(occupancies)

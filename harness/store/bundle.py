@@ -1,6 +1,6 @@
-"""A campaign as one file: ``<campaign>.tar.xz`` with checksums over everything in it.
+"""Pack a campaign into one archive ``<campaign>.tar.xz`` with checksums, and unpack it.
 
-The same files give the same bytes: names are sorted, times, owners and modes are fixed.
+Archives are reproducible: names are sorted; times, owners and modes are fixed.
 """
 
 from __future__ import annotations
@@ -16,16 +16,16 @@ from harness.store import checksums
 from harness.store.rundir import full_disk_is_clear
 
 RECORD = "bundle.json"
-# xz's default; what is packed already, which is most, does not get smaller with more.
+# The default of xz. Most files are compressed already, so a higher preset gains nothing.
 _PRESET = 6
 _DAMAGED = "damaged-archive"
 
 
 def pack(folder: Path, output: Path) -> None:
-    """Write checksums into a campaign's folder, and the folder into an archive.
+    """Write checksums into a campaign's folder, then write the folder into an archive.
 
     Raises:
-        HostError: the disk is full; there is no archive then.
+        HostError: the disk is full; no archive is left behind.
     """
     checksums.write(folder)
     partial = output.with_name(f".{output.name}.partial")
@@ -37,9 +37,11 @@ def pack(folder: Path, output: Path) -> None:
         ):
             for path in sorted(folder.rglob("*")):
                 archive.add(
-                    path, f"{folder.name}/{path.relative_to(folder)}", recursive=False,
+                    path,
+                    f"{folder.name}/{path.relative_to(folder)}",
+                    recursive=False,
                     filter=_plain,
-                )  # fmt: skip
+                )
         partial.replace(output)
     finally:
         partial.unlink(missing_ok=True)
@@ -57,8 +59,8 @@ def unpack(archive: Path, into: Path) -> Path:
     """Unpack an archive and return the campaign's folder.
 
     Raises:
-        UsageError: it is no archive of one folder of plain files.
-        RunFailed: it is cut short or damaged.
+        UsageError: it is not a tar archive of one folder of plain files.
+        RunFailed: it is truncated or damaged.
     """
     try:
         with tarfile.open(archive, "r:*") as stream:
@@ -67,7 +69,7 @@ def unpack(archive: Path, into: Path) -> Path:
                 stream.extract(member, into, set_attrs=False)
     except tarfile.ReadError:
         raise UsageError(
-            f"{archive} is no tar archive", hint="zonelab bundle makes one", code="archive"
+            f"{archive} is not a tar archive", hint="zonelab bundle makes one", code="archive"
         ) from None
     except (tarfile.TarError, lzma.LZMAError, EOFError) as error:
         raise RunFailed(
@@ -76,29 +78,27 @@ def unpack(archive: Path, into: Path) -> Path:
     folders = [path for path in into.iterdir() if path.is_dir()]
     if len(folders) != 1 or not (folders[0] / "plan.json").is_file():
         raise UsageError(
-            f"{archive} has no campaign: one folder with a plan.json is expected",
-            hint="zonelab bundle makes such an archive", code="archive",
-        )  # fmt: skip
+            f"{archive} holds no campaign: expected one folder with a plan.json",
+            hint="zonelab bundle makes such an archive",
+            code="archive",
+        )
     return folders[0]
 
 
 def require_plain(member: tarfile.TarInfo) -> None:
-    """Refuse links, devices, and names that lead out of the folder.
-
-    Raises:
-        UsageError: the member is one of these.
-    """
+    """Raise UsageError for links, devices, and names that lead out of the folder."""
     name = PurePosixPath(member.name)
     if not (member.isfile() or member.isdir()) or name.is_absolute() or ".." in name.parts:
         raise UsageError(
-            f"the archive has {member.name!r}, which is no plain file or folder inside it",
-            hint="only archives of plain files and folders are taken", code="archive",
-        )  # fmt: skip
+            f"the archive holds {member.name!r}, which is not a plain file or folder inside it",
+            hint="archives may hold only plain files and folders",
+            code="archive",
+        )
 
 
 @contextmanager
 def unpacked(archive: Path, into: Path) -> Iterator[tuple[Path, list[str]]]:
-    """Yield the campaign's folder and what its checksums say: one line per problem."""
+    """Unpack an archive; yield the campaign's folder and one line per checksum problem."""
     with full_disk_is_clear(into):
         folder = unpack(archive, into)
     yield folder, checksums.problems(folder)

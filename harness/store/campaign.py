@@ -1,4 +1,4 @@
-"""A campaign's folder: its record, its plan, and where everything lies."""
+"""The folder of a campaign: its paths, its record and its plan."""
 
 from __future__ import annotations
 
@@ -14,23 +14,23 @@ from harness.store.spec import Inspection, Plan
 
 RESULTS = Path("results")
 
-# Campaigns, hosts and runs are folders; the longest run name is a cell of several factors.
+# Names of campaigns, hosts and runs become folders. Runs of several factors have the longest names.
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,199}")
 NAME_HINT = "letters, digits, dot, dash and underscore, beginning with a letter or digit"
 
 
 @dataclass(frozen=True, slots=True)
 class Campaign:
-    """``campaign.json``. ``host_digest`` is the SHA-256 over the hosts' facts and devices."""
+    """``campaign.json``: what identifies a campaign."""
 
-    campaign: str
-    study: str
-    study_digest: str
-    host_digest: str
-    created: str
-    command: tuple[str, ...]
-    zonelab_version: str
-    schema_version: int = SCHEMA_VERSION
+    campaign: str  # name of the campaign
+    study: str  # name of the study
+    study_digest: str  # as in plan.json
+    host_digest: str  # SHA-256 of the hosts' facts and devices
+    created: str  # UTC, ISO 8601
+    command: tuple[str, ...]  # command line that created it
+    zonelab_version: str  # release that created it
+    schema_version: int = SCHEMA_VERSION  # of this file
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,20 +63,20 @@ class CampaignPaths:
         return self.host(host) / "runs"
 
     def hosts(self) -> Sequence[str]:
-        """Names of the hosts that have a folder."""
+        """Names of all hosts with a folder, sorted."""
         folder = self.root / "hosts"
         return sorted(p.name for p in folder.iterdir() if p.is_dir()) if folder.is_dir() else []
 
 
 def load_campaign(path: Path) -> Campaign:
-    """Read ``campaign.json``; ConfigError when missing, damaged or of another version."""
+    """Read ``campaign.json``. Raises ConfigError if it is missing, damaged or of another schema."""
     return load_record(Campaign, path)
 
 
 def load_plan(path: Path) -> Plan:
-    """Read ``plan.json``; ConfigError when missing, damaged or of another version.
+    """Read ``plan.json``. Raises ConfigError if it is missing, damaged or of another schema.
 
-    Names become folders, so each is checked here: a plan cannot lead out of its campaign.
+    Names become folders. Each is checked here, so that a plan cannot lead out of its campaign.
     """
     plan = load_record(Plan, path)
     names = {plan.campaign, *(host.host for host in plan.hosts)}
@@ -90,15 +90,15 @@ def load_plan(path: Path) -> Plan:
 
 
 def load_inspection(path: Path) -> Inspection:
-    """Read ``host.json``; ConfigError when missing, damaged or of another version."""
+    """Read ``host.json``. Raises ConfigError if it is missing, damaged or of another schema."""
     return load_record(Inspection, path)
 
 
 def find_campaign(name: str, results: Path = RESULTS) -> CampaignPaths:
-    """Return the paths of a campaign given as a folder, or as a name below ``results``.
+    """Return the paths of a campaign, named by its folder or by its name below ``results``.
 
     Raises:
-        UsageError: there is none; the hint lists those that exist.
+        UsageError: it does not exist; the hint lists existing campaigns.
     """
     for root in (Path(name), results / name):
         if (root / "plan.json").is_file():
@@ -106,7 +106,8 @@ def find_campaign(name: str, results: Path = RESULTS) -> CampaignPaths:
     known = sorted(plan.parent.name for plan in results.glob("*/plan.json"))
     raise UsageError(
         f"no campaign {name!r}: it has no plan.json",
-        hint=f"campaigns under {results}: {', '.join(known)}" if known
+        hint=f"campaigns under {results}: {', '.join(known)}"
+        if known
         else f"there are no campaigns under {results}; make one with: zonelab plan",
         code="no-campaign",
-    )  # fmt: skip
+    )

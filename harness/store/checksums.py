@@ -1,4 +1,4 @@
-"""``SHA256SUMS``: ``sha256sum -c`` can check it with no help from us."""
+"""Write and check ``SHA256SUMS``, which ``sha256sum -c`` can check as well."""
 
 from __future__ import annotations
 
@@ -10,29 +10,29 @@ NAME = "SHA256SUMS"
 
 
 def digest(path: Path) -> str:
-    """Return the SHA-256 of a file, hexadecimal."""
+    """Return the SHA-256 of a file in hexadecimal."""
     return _digest(str(path))
 
 
 def files(folder: Path) -> list[str]:
-    """Return every file below ``folder`` except the checksum file, sorted by folders, relative."""
-    # Strings: a campaign has tens of thousands of files, and a path takes longer than its file.
+    """Return the relative names of all files below ``folder`` but the checksum file, sorted."""
+    # Strings, because a campaign has tens of thousands of files and Path objects are slow.
     top = len(str(folder)) + 1
-    found = []
+    relative = []
     for root, _, names in os.walk(folder):
         inside = f"{root[top:]}/" if root[top:] else ""
-        found += [inside + name for name in names]
-    return sorted((name for name in found if name != NAME), key=lambda name: name.split("/"))
+        relative += [inside + name for name in names]
+    return sorted((name for name in relative if name != NAME), key=lambda name: name.split("/"))
 
 
 def write(folder: Path) -> None:
-    """Write the checksum file over everything in ``folder``."""
+    """Write the checksums of all files in ``folder``."""
     lines = [f"{digest(folder / name)}  {name}\n" for name in files(folder)]
     (folder / NAME).write_text("".join(lines), encoding="utf-8")
 
 
 def problems(folder: Path) -> list[str]:
-    """Return one line per file that is missing, changed, or not listed; empty when whole."""
+    """Return one line per file that is missing, changed or not listed."""
     try:
         text = (folder / NAME).read_text(encoding="utf-8")
     except OSError as error:
@@ -45,10 +45,10 @@ def problems(folder: Path) -> list[str]:
         if not separator:
             return [f"{NAME}: malformed line {line!r}"]
         expected[name] = sum_
-    found = set(files(folder))
-    lines = [f"{name}: missing" for name in sorted(set(expected) - found)]
-    lines += [f"{name}: not in {NAME}" for name in sorted(found - set(expected))]
-    for name in sorted(found & set(expected)):
+    present = set(files(folder))
+    lines = [f"{name}: missing" for name in sorted(set(expected) - present)]
+    lines += [f"{name}: not in {NAME}" for name in sorted(present - set(expected))]
+    for name in sorted(present & set(expected)):
         path = f"{folder}/{name}"
         if not os.path.isfile(path):  # noqa: PTH113 - a string, see files
             lines.append(f"{name}: not a regular file")  # a FIFO or device would be read forever
@@ -57,13 +57,6 @@ def problems(folder: Path) -> list[str]:
     return lines
 
 
-# Bytes at a time: most files are smaller.
-_BLOCK = 1 << 16
-
-
 def _digest(path: str) -> str:
-    found = hashlib.sha256()
     with open(path, "rb", buffering=0) as file:  # noqa: PTH123 - a string, see files
-        while block := file.read(_BLOCK):
-            found.update(block)
-    return found.hexdigest()
+        return hashlib.file_digest(file, "sha256").hexdigest()

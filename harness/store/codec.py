@@ -1,4 +1,4 @@
-"""Strict JSON for frozen dataclasses: unknown and missing fields are errors, null is not zero."""
+"""Strict conversion between JSON and frozen dataclasses: unknown and missing fields are errors."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ SCHEMA_VERSION = 1
 
 
 def encode(value: Any) -> Any:
-    """Turn a dataclass (or a tree of them) into plain JSON types, field order kept."""
+    """Turn a tree of dataclasses into plain JSON types; fields keep their order."""
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         return {f.name: encode(getattr(value, f.name)) for f in dataclasses.fields(value)}
     if isinstance(value, Enum):
@@ -34,7 +34,7 @@ def decode(cls: type[T], data: Any, where: str = "$") -> T:
     """Build ``cls`` from parsed JSON.
 
     Raises:
-        ConfigError: a field is unknown, missing or of another type; the message names its path.
+        ConfigError: a field is unknown, missing or of the wrong type; the message names its path.
     """
     return typing.cast("T", _reader(cls).read(data, where))
 
@@ -50,18 +50,18 @@ def check_version(data: Any, what: str) -> None:
         )
 
 
-# Where a value lies: names and indexes, innermost last. It is joined only to say what is wrong:
-# a campaign has millions of values.
+# The path of a value: names and indexes, innermost last. Only error messages join it, because a
+# campaign has millions of values.
 _Place = str | tuple["_Place", str | int]
 _Read = Callable[[Any, _Place], Any]
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class _Reader:
-    """How a type is read. Values whose type is in ``as_it_is`` need no ``read``."""
+    """Reads one type. Values whose type is in ``plain_types`` need no call of ``read``."""
 
     read: _Read
-    as_it_is: frozenset[type] = frozenset()
+    plain_types: frozenset[type] = frozenset()
 
 
 def _reader(kind: Any) -> _Reader:
@@ -69,7 +69,7 @@ def _reader(kind: Any) -> _Reader:
     if kind is Any:
         return _Reader(lambda data, _: data)
     if origin in (typing.Union, types.UnionType):
-        return _of_union([_reader(one) for one in typing.get_args(kind)])
+        return _of_union([_reader(option) for option in typing.get_args(kind)])
     if origin in (tuple, list):
         return _Reader(_of_list(origin, _reader(typing.get_args(kind)[0])))
     if origin in (dict, Mapping):
@@ -80,7 +80,7 @@ def _reader(kind: Any) -> _Reader:
 
 
 def _of_union(options: Sequence[_Reader]) -> _Reader:
-    """Return a reader that takes the first option that fits, and tells what the first expected."""
+    """Return a reader of the first option that fits; its error is that of the first option."""
 
     def read(data: Any, where: _Place) -> Any:
         problem = None
@@ -92,24 +92,26 @@ def _of_union(options: Sequence[_Reader]) -> _Reader:
                     problem = problem or error.message
         raise ConfigError(problem or f"{_path(where)}: unexpected {data!r}")
 
-    known: set[type] = {type(None)} if _NULL in options else set()
+    plain: set[type] = {type(None)} if _NULL in options else set()
     for option in options:
-        if not option.as_it_is:  # may take, and change, what those behind it would leave alone
+        if not option.plain_types:  # it may convert values of types that later options keep
             break
-        # So does a float with an integer.
-        known |= option.as_it_is - ({int} if float in known and int not in known else set())
-    return _Reader(read, frozenset(known))
+        # A float option converts integers unless an int option comes first.
+        plain |= option.plain_types - ({int} if float in plain and int not in plain else set())
+    return _Reader(read, frozenset(plain))
 
 
 def _of_list(kind: type, item: _Reader) -> _Read:
     def read(data: Any, where: _Place) -> Any:
         if not isinstance(data, list):
             raise _mismatch(where, "a list", data)
-        as_it_is, of_item = item.as_it_is, item.read
+        plain_types, read_item = item.plain_types, item.read
         return kind(
-            [one if type(one) in as_it_is else of_item(one, (where, i))
-             for i, one in enumerate(data)]
-        )  # fmt: skip
+            [
+                value if type(value) in plain_types else read_item(value, (where, index))
+                for index, value in enumerate(data)
+            ]
+        )
 
     return read
 
@@ -118,16 +120,16 @@ def _of_mapping(item: _Reader) -> _Read:
     def read(data: Any, where: _Place) -> Any:
         if not isinstance(data, dict):
             raise _mismatch(where, "an object", data)
-        as_it_is, of_item = item.as_it_is, item.read
+        plain_types, read_item = item.plain_types, item.read
         return {
-            key: one if type(one) in as_it_is else of_item(one, (where, key))
-            for key, one in data.items()
+            key: value if type(value) in plain_types else read_item(value, (where, key))
+            for key, value in data.items()
         }
 
     return read
 
 
-@cache  # resolving the hints of a class takes longer than decoding a record of it
+@cache  # resolving the type hints of a class takes longer than decoding one record
 def _of_record(kind: Any) -> _Read:
     hints = typing.get_type_hints(kind)
     nothing = dataclasses.MISSING
@@ -147,7 +149,7 @@ def _of_record(kind: Any) -> _Read:
         for name, required in fields.items():
             if name in data:
                 value, reader = data[name], readers[name]
-                if type(value) not in reader.as_it_is:
+                if type(value) not in reader.plain_types:
                     value = reader.read(value, (where, name))
                 values[name] = value
             elif required:

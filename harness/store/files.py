@@ -1,4 +1,4 @@
-"""Small files written so that a crash leaves the old text or the new one, never a mixture."""
+"""Read JSON records, and write small files atomically: a crash leaves the old or the new text."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from harness.store.codec import check_version, decode, encode
 
 T = TypeVar("T")
 
-_DAMAGED = "the file is damaged or was edited: restore it from a copy"
+_DAMAGED = "the file is damaged or was edited; restore it from a copy"
 
 
 def dumps(value: Any) -> str:
-    """Return ``value`` (a record or plain data) as the JSON text zonelab stores."""
+    """Return a record or plain data as the JSON text that zonelab stores."""
     return json.dumps(encode(value), indent=1, allow_nan=False) + "\n"
 
 
 def write_atomic(path: Path, text: str, *, durable: bool = True) -> None:
-    """Replace ``path`` by ``text``; ``durable`` also survives a power cut."""
+    """Replace the content of ``path``; with ``durable`` it also survives a power failure."""
     temporary = path.with_name(f".{path.name}.new")
     try:
         with temporary.open("w", encoding="utf-8") as file:
@@ -34,12 +34,12 @@ def write_atomic(path: Path, text: str, *, durable: bool = True) -> None:
         temporary.unlink(missing_ok=True)
         raise
     if durable:
-        sync_dir(path.parent)
+        sync(path.parent)
 
 
-def sync_dir(path: Path) -> None:
-    """Make renames and new names inside ``path`` durable."""
-    fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+def sync(path: Path) -> None:
+    """Make a file durable, or the new and renamed entries of a folder."""
+    fd = os.open(path, os.O_RDONLY)
     try:
         os.fsync(fd)
     finally:
@@ -50,7 +50,7 @@ def read_json(path: Path) -> Any:
     """Return the parsed JSON of a file.
 
     Raises:
-        ConfigError: it is missing, unreadable or not JSON.
+        ConfigError: the file is missing, unreadable or not JSON.
     """
     try:
         return json.loads(path.read_text(encoding="utf-8"))
@@ -60,18 +60,19 @@ def read_json(path: Path) -> Any:
         ) from None
     except OSError as error:
         raise ConfigError(
-            f"{path} cannot be read: {error.strerror}", hint="check the path and its permissions",
+            f"{path} cannot be read: {error.strerror}",
+            hint="check the path and its permissions",
             code="file-unreadable",
-        ) from None  # fmt: skip
+        ) from None
     except (ValueError, RecursionError) as error:
         raise ConfigError(f"{path} is not JSON: {error}", hint=_DAMAGED, code="not-json") from None
 
 
 def load_record(cls: type[T], path: Path) -> T:
-    """Return the record of a file.
+    """Return the record in a file.
 
     Raises:
-        ConfigError: it is missing, damaged, or (code ``schema-version``) of another version.
+        ConfigError: the file is missing, damaged, or of another schema (code ``schema-version``).
     """
     data = read_json(path)
     check_version(data, str(path))

@@ -1,8 +1,7 @@
-"""What tells whose machine and drive a campaign is of, and hashes in its place.
+"""Replace the identities of hosts and drives in a campaign by hashes.
 
-Host names and the identifiers of drives are found in the records and in RocksDB's LOG, which names
-the host, too; then every file is searched for them, whatever wrote it. A hash hides a name from
-readers; who guesses a name can still confirm it, because equal names have equal hashes.
+Records and RocksDB's LOG give the host names and drive identifiers. Every file is then searched for
+them. Equal names have equal hashes, so a reader who guesses a name can confirm it.
 """
 
 from __future__ import annotations
@@ -16,21 +15,21 @@ from harness.store import packed
 from harness.store.campaign import CampaignPaths, load_plan
 from harness.store.files import read_json
 
-# Keys of records whose values name one machine or drive in the world.
+# Keys of records whose values identify a machine or drive.
 _KEYS = frozenset({"serial", "eui64", "nguid", "uuid", "boot_id", "machine_id"})
 _LOG_HOST = re.compile(rb"Host name \(Env\):\s+(\S+)")
-# In a kernel's command line: identifiers of machines and file systems.
+# Identifiers of machines and file systems in a kernel's command line.
 _IN_CMDLINE = re.compile(r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}|\b[0-9a-f]{32}\b")
 _HEX = re.compile(r"[0-9A-Fa-f-]+")
-# Shorter ones are replaced only where they stand alone: as part of a word they are no identity.
-# So are names of hosts. Neither is a field of a record: a host may be called "rig".
+# Shorter names and host names are replaced only as whole words, and never where they are the name
+# of a JSON field: a host may be called "rig".
 _SHORT = 6
 _ALONE = rb"(?<![0-9A-Za-z])%s(?![0-9A-Za-z])"
 _NO_FIELD = rb'(?![^"\n]*"\s*:)'
 
 
 class Masks:
-    """Identities and what stands in their place. Longer ones are replaced first."""
+    """Replaces identities by hashes, longer identities first."""
 
     def __init__(self, hosts: Iterable[str], serials: Iterable[str]) -> None:
         names = {name: f"host-{_hash(name)[:8]}" for name in hosts if name}
@@ -49,24 +48,24 @@ class Masks:
         self._records = _pattern(ordered, alone, _NO_FIELD)
 
     def bytes(self, content: bytes, *, record: bool = False) -> bytes:
-        """Return a content with every identity replaced; ``record``: it is JSON."""
+        """Return content with every identity replaced; ``record`` means that it is JSON."""
         pattern = self._records if record else self._text
-        return pattern.sub(lambda found: self._masks[found[0].lower()], content)
+        return pattern.sub(lambda match: self._masks[match[0].lower()], content)
 
     def name(self, name: str) -> str:
-        """Return a file's or folder's name with every identity replaced."""
+        """Return the name of a file or folder with every identity replaced."""
         return self.bytes(name.encode()).decode()
 
 
 def _pattern(names: Sequence[bytes], alone: Collection[bytes], behind: bytes) -> re.Pattern[bytes]:
     parts = [
-        (_ALONE % re.escape(one)) + behind if one in alone else re.escape(one) for one in names
+        (_ALONE % re.escape(name)) + behind if name in alone else re.escape(name) for name in names
     ]
     return re.compile(b"|".join(parts) or rb"(?!)", re.IGNORECASE)
 
 
 def of_campaign(paths: CampaignPaths) -> Masks:
-    """Find the identities of a campaign.
+    """Return masks for all identities in a campaign.
 
     Raises:
         ConfigError: the plan or a record is missing or damaged.
@@ -76,12 +75,12 @@ def of_campaign(paths: CampaignPaths) -> Masks:
     hosts |= set(paths.hosts())
     serials: set[str] = set()
     for file in sorted(paths.root.rglob("*")):
-        name = file.name.removesuffix(".xz").removesuffix(".gz")
+        name = file.name.removesuffix(".xz")
         if file.suffix == ".json" and paths.report not in file.parents:
             serials |= set(_of_record(read_json(file)))
         elif name.endswith(".LOG"):
             log = packed.text(file.with_name(name)).encode()
-            hosts |= {found.decode(errors="replace") for found in _LOG_HOST.findall(log)}
+            hosts |= {name.decode(errors="replace") for name in _LOG_HOST.findall(log)}
     return Masks(hosts, serials)
 
 
@@ -100,7 +99,7 @@ def _of_record(record: Any) -> Iterator[str]:
 
 
 def _forms(identity: str) -> Iterator[str]:
-    """Return how else programs write it: without dashes, and as sysfs does, byte by byte."""
+    """Return other spellings: without dashes, and byte by byte as in sysfs."""
     plain = identity.replace("-", "")
     if len(plain) in (16, 32) and _HEX.fullmatch(plain):
         yield plain
@@ -108,9 +107,9 @@ def _forms(identity: str) -> Iterator[str]:
 
 
 def _alike(identity: str) -> str:
-    """Return a hash that looks like the identity: hexadecimal, as long, with the same dashes.
+    """Return a hexadecimal hash of the identity's length with the same dashes.
 
-    All forms of one identity have the same digits. Zeros alone mean that there is none.
+    All spellings of one identity get the same digits. An identity of zeros is none and stays.
     """
     if not identity.strip("0- "):
         return identity

@@ -1,6 +1,7 @@
 """``ledger.json``: where the bytes of a run went, and whether adjacent layers agree.
 
-Letters and formulas are those of docs/methods.md. Null: not counted by anyone.
+docs/methods.md defines the letters and formulas. Null means that nothing counted it. Bytes unless
+stated otherwise.
 """
 
 from __future__ import annotations
@@ -8,114 +9,105 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import Protocol
 
 from harness.store.codec import SCHEMA_VERSION
 
-# The entry that adds up all phases.
-RUN = "run"
-# The entry between "level up" and the first phase.
-COLD = "cold"
+RUN = "run"  # the entry that adds up all phases
+COLD = "cold"  # the entry between "level up" and the first phase
+
+
+class OwnTotals(Protocol):
+    """The part of ``OwnCounts`` that a level's own ledger alone gives."""
+
+    @property
+    def payload(self) -> Mapping[str, int]: ...  # noqa: D102
+    @property
+    def filling(self) -> Mapping[str, int]: ...  # noqa: D102
+    @property
+    def given_up(self) -> Mapping[str, int]: ...  # noqa: D102
+    @property
+    def finishes(self) -> int: ...  # noqa: D102
+    @property
+    def resets(self) -> int: ...  # noqa: D102
 
 
 @dataclass(frozen=True, slots=True)
 class OwnCounts:
-    """What a level counted itself since it came up, exactly; bytes by cause.
+    """What a level itself counted since it came up, exactly."""
 
-    ``payload`` is content and ``filling`` what fills up blocks around it, headers included: both
-    were written. ``given_up`` is capacity lost by finishing zones early, ``finishes_by`` how often
-    that was (of runs of before it was counted: nothing). ``space`` is what the
-    zones behind ``metadata_zones`` hold now, by kind: their sum is what a zone report must show.
-    """
-
-    payload: Mapping[str, int]
-    filling: Mapping[str, int]
-    given_up: Mapping[str, int]
-    finishes: int
-    resets: int
-    space: Mapping[str, int]
-    metadata_zones: int
-    finishes_by: Mapping[str, int] = field(default_factory=dict)
+    payload: Mapping[str, int]  # content written, by cause
+    filling: Mapping[str, int]  # headers and padding of blocks written around it, by cause
+    given_up: Mapping[str, int]  # capacity lost by finishing zones early, by cause
+    finishes: int  # zones finished
+    resets: int  # zones reset
+    space: Mapping[str, int]  # what the data zones hold now, by kind; a zone report shows the sum
+    metadata_zones: int  # zones at the start that are not data zones
+    finishes_by: Mapping[str, int] = field(default_factory=dict)  # by cause; {} in old records
 
     @property
     def written(self) -> int:
-        """Every byte it wrote."""
+        """All bytes that it wrote."""
         return sum(self.payload.values()) + sum(self.filling.values())
 
 
 @dataclass(frozen=True, slots=True)
 class Witness:
-    """What the devices themselves accepted, by a count that is not the kernel's.
+    """What the devices accepted, counted independently of the kernel."""
 
-    ``accepted`` in bytes by name of the counter, ``covers`` the kernel names behind each;
-    ``quantum`` is how coarsely it counts, in bytes (0: to the byte).
-    """
-
-    source: str
-    quantum: int
-    accepted: Mapping[str, int]
-    covers: Mapping[str, tuple[str, ...]]
+    source: str  # what counts: QEMU, SMART …
+    quantum: int  # resolution of the counters; 0: exact
+    accepted: Mapping[str, int]  # by name of the counter
+    covers: Mapping[str, tuple[str, ...]]  # kernel names of the devices behind each counter
 
 
 @dataclass(frozen=True, slots=True)
 class Commands:
-    """Commands of a kind to a device, by the block layer's status (0: done); bytes of writes."""
+    """Commands of one kind to one device that ended with one status."""
 
-    device: str
-    command: str
-    status: int
-    count: int
-    bytes: int
+    device: str  # kernel name
+    command: str  # write, append, finish, reset …
+    status: int  # of the block layer; 0: success
+    count: int  # number of commands
+    bytes: int  # bytes written; 0 for other commands
 
 
 @dataclass(frozen=True, slots=True)
 class Trace:
-    """What the tracer had counted at a barrier since the run's tracing began.
+    """The tracer's totals at a barrier, since tracing of the run began."""
 
-    ``devices`` are those it watches, as its program numbers them. ``finishes`` are those that
-    changed a zone, without a level's metadata zones; ``pad`` is the capacity that all of them gave
-    up, in bytes by cause, and ``pad_held`` the part of it in zones that were not reset since.
-    ``problems`` say why the numbers may be too low. ``kernel_seconds`` is CPU time of the programs
-    in the kernel, null unless it measures that. ``answers`` counts the answers in
-    ``raw/trace.jsonl`` up to here.
-    """
-
-    devices: tuple[str, ...]
-    commands: tuple[Commands, ...]
-    finishes: int
-    pad: Mapping[str, int]
-    pad_held: int
-    problems: tuple[str, ...]
-    kernel_seconds: float | None
-    answers: int
+    devices: tuple[str, ...]  # traced devices, in the order in which the program numbers them
+    commands: tuple[Commands, ...]  # sorted by device, command and status
+    finishes: int  # finishes that changed a data zone
+    pad: Mapping[str, int]  # capacity that finishes gave up, by cause
+    pad_held: int  # the part of it in zones that were not reset since
+    problems: tuple[str, ...]  # why the numbers may be too low
+    kernel_seconds: float | None  # CPU time of the BPF programs; null: not measured
+    answers: int  # answers in raw/trace.jsonl up to here
 
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """``raw/<point>.counters.json``: counters at a barrier, totals since the devices appeared.
+    """``raw/<point>.counters.json``: counters at a barrier, since the devices appeared.
 
-    ``settled``: they stood still, and nothing was in flight. ``written`` and ``read`` in bytes,
-    and the time with anything in flight, by kernel name: of the devices ``used``, and of others
-    that the witness counts with them. ``zoned`` and ``conventional`` are those used, '' where the
-    level uses none. ``zeroing`` are conventional ones of all these that take Write Zeroes, which
-    carry no bytes and count as written. ``witness_note`` says why there is no witness.
-    ``cold_bytes`` and ``database_bytes`` are live (V). ``trace`` is null where commands were not
-    traced, or something was in flight. ``media`` is what drives wrote inside, null unless all tell.
+    Maps are by kernel name. They hold the devices that the level uses, and others that the witness
+    counts together with them.
     """
 
-    settled: bool
-    zoned: str
-    conventional: str
-    written: Mapping[str, int]
-    read: Mapping[str, int]
-    busy_ms: Mapping[str, int]
-    zeroing: tuple[str, ...]
-    witness: Witness | None
-    witness_note: str
-    cold_bytes: int
-    database_bytes: int
-    trace: Trace | None = None
-    media: Witness | None = None
-    schema_version: int = SCHEMA_VERSION
+    settled: bool  # the counters stood still and nothing was in flight
+    zoned: str  # zoned device in use; '' for none
+    conventional: str  # conventional device in use; '' for none
+    written: Mapping[str, int]  # bytes submitted for writing
+    read: Mapping[str, int]  # bytes submitted for reading
+    busy_ms: Mapping[str, int]  # milliseconds with anything in flight
+    zeroing: tuple[str, ...]  # devices that take Write Zeroes: no data, but counted as written
+    witness: Witness | None  # what the devices accepted
+    witness_note: str  # why there is no witness
+    cold_bytes: int  # live cold data (part of V)
+    database_bytes: int  # live database files (part of V)
+    trace: Trace | None = None  # null: not traced, or something was in flight
+    media: Witness | None = None  # what the drives wrote to their media; null unless all report it
+    schema_version: int = SCHEMA_VERSION  # of this file
 
     @property
     def used(self) -> tuple[str, ...]:
@@ -124,74 +116,60 @@ class Snapshot:
 
 
 class State(StrEnum):
-    """What a closure found."""
+    """Whether two adjacent layers agree."""
 
     EXACT = "exact"  # equal to the byte, or inside bounds that follow from the format
     CLOSED = "closed"  # within the tolerance
     BROKEN = "broken"
-    EXPLAINED = "explained"  # a layer hides its work, and counters of its own account for it
+    EXPLAINED = "explained"  # a layer hides its work, but its own counters account for it
     UNEXPLAINED = "unexplained"
     UNKNOWN = "unknown"  # a side was not counted
 
 
 @dataclass(frozen=True, slots=True)
 class Closure:
-    """Two adjacent layers. ``below`` must be within ``low`` and ``high``, which follow from above.
+    """Comparison of two adjacent layers."""
 
-    In bytes, unless ``unit`` says that commands were counted (``1``). ``unexplained`` is what is
-    left of ``below`` - ``above`` once ``explained`` is taken off (negative: the lower layer saw
-    less).
-    """
-
-    upper: str
-    lower: str
-    state: State
-    above: int | None = None
-    below: int | None = None
-    low: int | None = None
-    high: int | None = None
-    explained: Mapping[str, int] = field(default_factory=dict)
-    unexplained: int | None = None
-    note: str = ""
-    unit: str = "B"
+    upper: str  # name of the upper layer
+    lower: str  # name of the lower layer
+    state: State  # the result
+    above: int | None = None  # what the upper layer counted
+    below: int | None = None  # what the lower layer counted
+    low: int | None = None  # smallest ``below`` that agrees with ``above``
+    high: int | None = None  # largest ``below`` that agrees with ``above``
+    explained: Mapping[str, int] = field(default_factory=dict)  # known differences, by cause
+    unexplained: int | None = None  # below - above - explained; negative: the lower saw less
+    note: str = ""  # why a side was not counted, or what explains the difference
+    unit: str = "B"  # ``1`` where commands are compared
 
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """An interval between two barriers: a phase, the cold fill, or all phases together.
+    """An interval between two barriers: a phase, the cold fill, or all phases together."""
 
-    ``user`` is U; ``wal``, ``flush``, ``compaction``, ``other`` are Lw, Lf, Lc, Lm; ``submitted``
-    F and ``accepted`` H by device; ``gc`` and ``overhead`` (metadata and filling) make G; ``pad``
-    is P by cause, ``finishes`` how many made it, ``media`` M by device. At the end of the interval:
-    ``allocated`` A, ``live`` V, ``space`` the kinds of A where the level tells them apart,
-    ``since_up`` what was submitted since the level came up. ``settled``: the devices stood still
-    there. ``witness`` names who counted H, or says why nobody did; ``witness_failed``: somebody
-    should have.
-    """
-
-    name: str
-    user: int | None
-    wal: int | None
-    flush: int | None
-    compaction: int | None
-    other: int | None
-    submitted: Mapping[str, int]
-    read: Mapping[str, int]
-    accepted: Mapping[str, int]
-    witness: str
-    gc: int | None
-    overhead: int | None
-    pad: Mapping[str, int] | None
-    media: Mapping[str, int | None]
-    media_source: str
-    allocated: int | None
-    live: int
-    space: Mapping[str, int]
-    since_up: int
-    settled: bool
-    witness_failed: bool
-    closures: tuple[Closure, ...]
-    finishes: Mapping[str, int] | None = None
+    name: str  # of the phase, ``cold`` or ``run``
+    user: int | None  # U: keys and values that the workload wrote
+    wal: int | None  # Lw: written to the WAL
+    flush: int | None  # Lf: tables written by flushes
+    compaction: int | None  # Lc: tables written by compactions
+    other: int | None  # Lm: all other files of the database
+    submitted: Mapping[str, int]  # F: submitted by the kernel, by device
+    read: Mapping[str, int]  # read, by device
+    accepted: Mapping[str, int]  # H: accepted by the devices, by counter
+    witness: str  # what counted H, or why nothing did
+    gc: int | None  # part of G: copied by the level's garbage collection
+    overhead: int | None  # part of G: metadata and filling
+    pad: Mapping[str, int] | None  # P: capacity given up by finishes, by cause
+    media: Mapping[str, int | None]  # M: written to the media, by device
+    media_source: str  # what counted M, or why nothing did
+    allocated: int | None  # A at the end: zone bytes in use
+    live: int  # V at the end: cold data and database files
+    space: Mapping[str, int]  # A at the end by kind, where the level distinguishes them
+    since_up: int  # submitted since the level came up
+    settled: bool  # the devices stood still at the end
+    witness_failed: bool  # H should have been counted and was not
+    closures: tuple[Closure, ...]  # comparisons of adjacent layers
+    finishes: Mapping[str, int] | None = None  # finishes by cause; null in old records
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,5 +181,5 @@ class Ledger:
     schema_version: int = SCHEMA_VERSION
 
     def entry(self, name: str) -> Entry | None:
-        """Return an entry by name."""
+        """Return the entry of that name, or None."""
         return next((entry for entry in self.entries if entry.name == name), None)

@@ -1,4 +1,4 @@
-"""A campaign as a whole: what the plan wants, what there is, what is wrong with it."""
+"""Compare a campaign's plan with its run directories: states, counts and problems."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ _ALWAYS_DUE = (None, Status.ABORTED.value)
 
 @dataclass(frozen=True, slots=True)
 class RunState:
-    """A planned run and the status of its newest attempt; null when there is none."""
+    """A planned run and the state of its newest attempt."""
 
     host: str
     run: str
     level: str
-    status: str | None
-    reason: str
+    status: str | None  # null: not run yet
+    reason: str  # why it failed or was skipped
 
 
 def states(paths: CampaignPaths, host: str | None = None) -> list[RunState]:
-    """Return every planned run, of one host or of all.
+    """Return the state of every planned run of one host or of all hosts.
 
     Raises:
-        ConfigError: the plan is missing or damaged, or a file of another schema version.
+        ConfigError: the plan is missing or damaged, or a file has another schema version.
         RunFailed: a result is missing or damaged.
     """
     plan = load_plan(paths.plan)
@@ -39,19 +39,19 @@ def states(paths: CampaignPaths, host: str | None = None) -> list[RunState]:
     return [state for host_plan in wanted for state in _host_states(paths, host_plan)]
 
 
-def pending(found: Sequence[RunState], retry: Collection[str]) -> int:
-    """Return how many runs are missing, aborted, or to be retried."""
-    return sum(state.status in _ALWAYS_DUE or state.status in retry for state in found)
+def pending(runs: Sequence[RunState], retry: Collection[str]) -> int:
+    """Return the number of runs that are missing, aborted, or in a status to retry."""
+    return sum(run.status in _ALWAYS_DUE or run.status in retry for run in runs)
 
 
-def counts(found: Sequence[RunState]) -> dict[str, int]:
-    """Return runs by status, every status named."""
-    counter = Counter(state.status for state in found)
+def counts(runs: Sequence[RunState]) -> dict[str, int]:
+    """Return the number of runs by status, zeros included."""
+    counter = Counter(run.status for run in runs)
     return {status.value: counter[status.value] for status in Status}
 
 
 def problems(paths: CampaignPaths) -> list[str]:
-    """Return one line per thing wrong with a campaign, each naming host, run and file.
+    """Return one line per problem of a campaign; each names host, run and file.
 
     Raises:
         ConfigError: the plan is missing, damaged or of another schema version.
@@ -67,20 +67,20 @@ def problems(paths: CampaignPaths) -> list[str]:
         lines += [f"{host_plan.host}: {line}" for line in _host_problems(paths, host_plan)]
     lines += [f"rig {rig}: its part is not planned yet" for rig in plan.rigs_to_come]
     planned = {host_plan.host for host_plan in plan.hosts}
-    lines += [f"{host}: is not in plan.json" for host in paths.hosts() if host not in planned]
+    lines += [f"{host}: not in plan.json" for host in paths.hosts() if host not in planned]
     return lines
 
 
 def _host_states(paths: CampaignPaths, host_plan: HostPlan) -> list[RunState]:
     runs = paths.runs(host_plan.host)
-    found = []
+    host_states = []
     for run in host_plan.runs:
-        own = rundir.attempts(runs, run.run)
-        result = rundir.load_result(own[-1]) if own else None
+        attempts = rundir.attempts(runs, run.run)
+        result = rundir.load_result(attempts[-1]) if attempts else None
         status = result.status.value if result else None
         reason = result.reason.message if result and result.reason else ""
-        found.append(RunState(host_plan.host, run.run, run.level, status, reason))
-    return found
+        host_states.append(RunState(host_plan.host, run.run, run.level, status, reason))
+    return host_states
 
 
 def _host_problems(paths: CampaignPaths, host_plan: HostPlan) -> list[str]:
@@ -99,7 +99,7 @@ def _host_problems(paths: CampaignPaths, host_plan: HostPlan) -> list[str]:
             continue
         present.add(base)
         if base not in planned:
-            lines.append(f"{folder.name}: is not in plan.json")
+            lines.append(f"{folder.name}: not in plan.json")
         lines += [f"{folder.name}: {line}" for line in rundir.problems(folder)]
     lines += [f"{run}: missing" for run in sorted(planned - present)]
     return lines

@@ -1,45 +1,41 @@
-"""Files of a run that are packed: their name is what it was, and ``.xz`` behind it.
+"""Read and write files of a run that may be compressed with xz.
 
-Text of programs and series pack to a fifth, and a campaign has hundreds: what is larger than
-:data:`LARGE` is packed when a run is complete. Whoever reads names the file without the suffix.
+A completed run stores every file of ``raw/`` and ``series/`` larger than :data:`LARGE` as
+``<name>.xz``. Callers always name the file without the suffix.
 """
 
 from __future__ import annotations
 
-import gzip
 import io
 import lzma
 import os
 import shutil
-from collections.abc import Callable
 from pathlib import Path
-from typing import IO, Any
+from typing import IO
 
 from harness.errors import ConfigError
 
-# Bytes. Below, a file is one block of most file systems, packed or not.
+# Bytes. A smaller file takes one block of most file systems, compressed or not.
 LARGE = 4096
+SUFFIX = ".xz"
 UNREADABLE = (OSError, EOFError, lzma.LZMAError)
 
-# As fast as gzip on RocksDB's LOG, and two thirds of its size.
-_XZ_PRESET = 1
-# gzip was what the first releases packed with.
-_PACKED: dict[str, Callable[..., IO[Any]]] = {".xz": lzma.open, ".gz": gzip.open}
-_OPEN = {"": open} | _PACKED
+# Preset 1 is as fast as gzip on RocksDB's LOG, and the result is a third smaller.
+_PRESET = 1
 
 
 def find(path: Path) -> Path | None:
-    """Return the file as it is stored, packed or not; None when it was not kept."""
-    for suffix in _OPEN:
+    """Return the stored file, compressed or not, or None when it was not kept."""
+    for suffix in ("", SUFFIX):
         if os.path.isfile(f"{path}{suffix}"):  # noqa: PTH113 - most are asked for in vain
             return path.with_name(path.name + suffix)
     return None
 
 
 def opened(path: Path) -> IO[str] | None:
-    """Open a file as UTF-8 text, packed or not; None when it was not kept.
+    """Open a stored file as UTF-8 text, or return None when it was not kept.
 
-    Reading it raises ConfigError where it is damaged.
+    Reading from it raises ConfigError if it is damaged.
     """
     file = _bytes(path)
     if file is None:
@@ -48,14 +44,14 @@ def opened(path: Path) -> IO[str] | None:
 
 
 def text(path: Path, limit: int = -1) -> str:
-    """Return what is in a file, packed or not; nothing when it was not kept.
+    """Return the text of a stored file, or '' when it was not kept.
 
     Args:
-        path: its name without a suffix of packing.
-        limit: bytes to read at most; -1 for all.
+        path: the file's name without ``.xz``.
+        limit: the most bytes to read; -1 reads all.
 
     Raises:
-        ConfigError: it is damaged.
+        ConfigError: the file is damaged.
     """
     file = _bytes(path)
     if file is None:
@@ -65,62 +61,57 @@ def text(path: Path, limit: int = -1) -> str:
 
 
 def unpack(suffix: str, content: bytes) -> bytes:
-    """Return a content that was packed as its suffix says; any other as it is.
+    """Decompress the content of a file with suffix ``.xz``; return any other unchanged.
 
     Raises:
-        OSError, EOFError, lzma.LZMAError: it is damaged (:data:`UNREADABLE`).
+        OSError, EOFError, lzma.LZMAError: the content is damaged (:data:`UNREADABLE`).
     """
-    return {".xz": lzma.decompress, ".gz": gzip.decompress}.get(suffix, bytes)(content)
+    return lzma.decompress(content) if suffix == SUFFIX else content
 
 
 def pack(suffix: str, content: bytes) -> bytes:
-    """Return a content packed as the suffix of its name says; the same bytes each time."""
-    if suffix == ".xz":
-        return lzma.compress(content, preset=_XZ_PRESET)
-    return gzip.compress(content, mtime=0) if suffix == ".gz" else content
+    """Compress content for a file with suffix ``.xz``; equal content gives equal bytes."""
+    return lzma.compress(content, preset=_PRESET) if suffix == SUFFIX else content
 
 
-def copy(source: Path, packed: Path) -> None:
-    """Write a packed copy of a file.
+def copy(source: Path, target: Path) -> None:
+    """Write a compressed copy of a file.
 
     Raises:
-        OSError: the source cannot be read, or the copy not be written.
+        OSError: the source cannot be read, or the copy cannot be written.
     """
-    with source.open("rb") as file, lzma.open(packed, "wb", preset=_XZ_PRESET) as out:
+    with source.open("rb") as file, lzma.open(target, "wb", preset=_PRESET) as out:
         shutil.copyfileobj(file, out)
 
 
 def large(folder: Path) -> None:
-    """Pack the large files of a folder in place.
+    """Compress the large files of a folder in place.
 
     Raises:
-        OSError: a copy cannot be written; the file it is of is still there.
+        OSError: a copy cannot be written; its original is still there.
     """
     for path in sorted(folder.iterdir()):
-        if path.suffix not in _PACKED and path.stat().st_size > LARGE:
-            copy(path, path.with_name(path.name + ".xz"))
+        if path.suffix != SUFFIX and path.stat().st_size > LARGE:
+            copy(path, path.with_name(path.name + SUFFIX))
             path.unlink()
 
 
 def opened_bytes(stored: Path) -> IO[bytes]:
-    """Open a file under the name it is stored by, and unpack what its suffix says.
+    """Open a file by its stored name and decompress it if it ends in ``.xz``.
 
     Raises:
-        OSError: it cannot be opened.
+        OSError: the file cannot be opened.
     """
-    file: IO[bytes] = _OPEN.get(stored.suffix, open)(stored, "rb")
-    return file
+    return lzma.open(stored) if stored.suffix == SUFFIX else stored.open("rb")
 
 
 def _bytes(path: Path) -> IO[bytes] | None:
     stored = find(path)
-    if stored is None:
-        return None
-    return io.BufferedReader(_Named(stored))
+    return None if stored is None else io.BufferedReader(_StoredFile(stored))
 
 
-class _Named(io.RawIOBase):
-    """A stored file, unpacked; what goes wrong while it is read is said with its name."""
+class _StoredFile(io.RawIOBase):
+    """A decompressed stored file whose read errors name the file."""
 
     def __init__(self, stored: Path) -> None:
         self._stored = stored
@@ -148,6 +139,6 @@ class _Named(io.RawIOBase):
     def _damaged(self, error: Exception) -> ConfigError:
         return ConfigError(
             f"{self._stored} cannot be read: {error}",
-            hint="restore it from a copy, or move its run away: it is then run again",
+            hint="restore it from a copy, or move its run directory away to repeat the run",
             code="packed-damaged",
         )

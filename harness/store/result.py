@@ -1,4 +1,4 @@
-"""What a run proves: ``result.json``. A number that was not measured is null, never 0."""
+"""Records of ``result.json``. A number that was not measured is null, never 0."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Status(StrEnum):
 
 
 class Severity(StrEnum):
-    """``error`` makes the run invalid; ``warning`` and ``info`` travel with it."""
+    """Weight of an issue: ``error`` makes the run invalid, the others only inform."""
 
     ERROR = "error"
     WARNING = "warning"
@@ -33,92 +33,96 @@ class Severity(StrEnum):
 class Issue:
     """Something a reader must know before trusting the run."""
 
+    code: str  # documented in docs/rules.md or docs/troubleshooting.md
+    severity: Severity  # whether it makes the run invalid
+    message: str  # one line
+    phase: str | None = None  # phase it is about; null: the whole run
+    expected: Scalar | None = None  # value that was required
+    actual: Scalar | None = None  # value that was measured
+
+
+@dataclass(frozen=True, slots=True)
+class IssueInfo:
+    """The documentation of an issue code: when the issue is raised, and why readers must know."""
+
     code: str
-    severity: Severity
-    message: str
-    phase: str | None = None
-    expected: Scalar | None = None
-    actual: Scalar | None = None
+    severities: tuple[Severity, ...]
+    fires: str
+    why: str
 
 
 @dataclass(frozen=True, slots=True)
 class Metric:
-    """One number. ``harness.metrics`` has its kind and direction, keyed by the last name part."""
+    """One number. The last part of its key names its entry in ``harness.metrics``."""
 
-    value: int | float | None
-    unit: str
+    value: int | float | None  # null: not measured
+    unit: str  # B, B/s, ops/s, us, s, 1 …
 
 
 @dataclass(frozen=True, slots=True)
 class PhaseResult:
-    """One db_bench invocation as it happened. Paths are relative to the run directory."""
+    """One invocation of a load program as it happened. Paths are relative to the run directory."""
 
-    name: str
-    benchmark: str
-    role: str
-    argv: tuple[str, ...]
-    started: str
-    seconds: float
-    exit_code: int | None
-    signal: int | None
-    operations_requested: int | None
-    operations_done: int | None
-    stdout: str
-    stderr: str
-    histogram: str | None
+    name: str  # as in the plan
+    benchmark: str  # as in the plan
+    role: str  # fill or measured
+    argv: tuple[str, ...]  # command line that was executed
+    started: str  # UTC, ISO 8601
+    seconds: float  # wall-clock duration
+    exit_code: int | None  # null: killed by a signal, or never ended
+    signal: int | None  # number of the signal that ended it
+    operations_requested: int | None  # null for time-limited phases
+    operations_done: int | None  # null when the program reported none
+    stdout: str  # file with its output
+    stderr: str  # file with its messages
+    histogram: str | None  # file with its latency histograms
 
 
 @dataclass(frozen=True, slots=True)
 class Utilisation:
-    """Measured after the fill phases and before the measured ones (docs/methods.md).
+    """Utilisation measured after the fill phases, before the measured ones (docs/methods.md)."""
 
-    ``live_bytes`` (V) is the size of cold data and database files; ``allocated_bytes`` (A) the
-    zone bytes behind them (full zone: capacity; else write pointer minus start), null where the
-    device is conventional. ``u_ns`` = V / capacity of the namespace; ``u_drive`` = V / capacity
-    of the drive.
-    """
-
-    target: float
-    tolerance: float
-    u_ns: float | None
-    u_drive: float | None
-    live_bytes: int | None
-    allocated_bytes: int | None
-    cold_bytes: int
-    database_bytes: int | None
-    capacity_bytes: int
-    max_utilisation: float | None
+    target: float  # wanted share of the capacity
+    tolerance: float  # allowed difference from the target
+    u_ns: float | None  # V / capacity of the namespace
+    u_drive: float | None  # V / capacity of the whole drive
+    live_bytes: int | None  # V: size of cold data and database files
+    allocated_bytes: int | None  # A: zone bytes in use; null on a conventional device
+    cold_bytes: int  # size of the cold data
+    database_bytes: int | None  # size of the database files
+    capacity_bytes: int  # capacity of the namespace
+    max_utilisation: float | None  # free bytes of the fresh level / capacity
 
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """``result.json``. ``metrics`` keys are ``<phase>.<metric>`` or ``run.<metric>``."""
+    """``result.json``: what one run measured, and whether it is valid."""
 
-    status: Status
-    level: str
-    cell: str
-    repetition: int
-    metrics: Mapping[str, Metric]
-    issues: tuple[Issue, ...]
-    reason: Reason | None
-    campaign: str
-    study: str
-    run: str
-    factors: Mapping[str, Scalar]
-    attempt: int
-    block: int
-    position: int
-    seed: int
-    device: Device
-    started: str
-    finished: str
-    seconds: float
-    utilisation: Utilisation | None
-    phases: tuple[PhaseResult, ...]
-    manifest: Mapping[str, Any] = field(default_factory=dict)
-    schema_version: int = SCHEMA_VERSION
+    status: Status  # how it ended
+    level: str  # integration level, or the mix of tenants
+    cell: str  # slug of level and factors
+    repetition: int  # from 1
+    metrics: Mapping[str, Metric]  # by ``<phase>.<metric>`` or ``run.<metric>``
+    issues: tuple[Issue, ...]  # what rules found
+    reason: Reason | None  # why it failed or was skipped; null when it is ok
+    campaign: str  # name of the campaign
+    study: str  # name of the study
+    run: str  # name of the run directory
+    factors: Mapping[str, Scalar]  # as in run.json
+    attempt: int  # as in run.json
+    block: int  # as in run.json
+    position: int  # as in run.json
+    seed: int  # as in run.json
+    device: Device  # device under test, as inspected when the run began
+    started: str  # UTC, ISO 8601
+    finished: str  # UTC, ISO 8601
+    seconds: float  # wall-clock duration
+    utilisation: Utilisation | None  # null when the run did not come that far
+    phases: tuple[PhaseResult, ...]  # in the order of execution
+    manifest: Mapping[str, Any] = field(default_factory=dict)  # the host's state during the run
+    schema_version: int = SCHEMA_VERSION  # of this file
 
     def begun(self, planned: Sequence[PhaseSpec]) -> tuple[PhaseSpec, ...]:
-        """Return those of the planned phases that the run came to, in their order."""
+        """Return the planned phases that the run began, in order."""
         names = {phase.name for phase in self.phases}
         return tuple(phase for phase in planned if phase.name in names)

@@ -1,9 +1,8 @@
-"""Run directories: written beside their final name, synced, renamed. One that exists is whole."""
+"""Run directories: written under another name, synced, then renamed, so never partial."""
 
 from __future__ import annotations
 
 import errno
-import os
 import re
 import shutil
 from collections.abc import Iterator
@@ -13,7 +12,7 @@ from typing import Any, TypeVar
 
 from harness.errors import ConfigError, HostError, RunFailed, ZonelabError
 from harness.store import checksums, packed
-from harness.store.files import dumps, load_record, sync_dir
+from harness.store.files import dumps, load_record, sync
 from harness.store.result import Result
 from harness.store.spec import RunSpec
 
@@ -23,13 +22,13 @@ _FOLDERS = ("series", "histograms", "raw")
 T = TypeVar("T")
 
 CORRUPT = "corrupt-run"
-CORRUPT_HINT = "zonelab verify CAMPAIGN lists all damage; move the run away to have it run again"
+CORRUPT_HINT = "zonelab verify CAMPAIGN lists all damage; move the run directory away to repeat it"
 _CORRUPT = "corrupt run directory: "
 
 
 @contextmanager
 def full_disk_is_clear(path: Path) -> Iterator[None]:
-    """Turn ENOSPC and EDQUOT below into one clear HostError."""
+    """Turn ENOSPC and EDQUOT in the body into a HostError."""
     try:
         yield
     except OSError as error:
@@ -37,26 +36,26 @@ def full_disk_is_clear(path: Path) -> Iterator[None]:
             raise
         raise HostError(
             f"no space left on the disk that holds {path}",
-            hint="free some space there and repeat; completed runs are kept",
+            hint="free space there and repeat the command; completed runs are kept",
             code="disk-full",
         ) from None
 
 
 class RunWriter:
-    """A run directory under construction, ``.<run>.partial``. Commit it or discard it."""
+    """A run directory under construction, ``.<run>.partial``: commit or discard it."""
 
     def __init__(self, runs: Path, name: str) -> None:
         self.final = runs / name
         self.path = runs / f".{name}.partial"
         if self.final.exists():
-            raise RunFailed(f"{self.final} exists already; nothing is ever overwritten")
+            raise RunFailed(f"{self.final} exists already and is never overwritten")
         shutil.rmtree(self.path, ignore_errors=True)
         with full_disk_is_clear(runs):
             for folder in _FOLDERS:
                 (self.path / folder).mkdir(parents=True)
 
     def write(self, name: str, content: Any) -> None:
-        """Write a file: text as it is, bytes as they are, anything else as JSON."""
+        """Write a file: text and bytes unchanged, anything else as JSON."""
         with full_disk_is_clear(self.path.parent):
             if isinstance(content, bytes):
                 (self.path / name).write_bytes(content)
@@ -65,7 +64,7 @@ class RunWriter:
                 (self.path / name).write_text(text, encoding="utf-8")
 
     def pack(self, source: Path, name: str) -> None:
-        """Keep another program's file, compressed (hours of it are large), as far as it reads."""
+        """Store a compressed copy of another program's file, if the file is readable."""
         try:
             with full_disk_is_clear(self.path.parent):
                 packed.copy(source, self.path / name)
@@ -73,7 +72,7 @@ class RunWriter:
             return  # it was never written, or its file system is gone
 
     def commit(self) -> Path:
-        """Pack what is large, add checksums, make everything durable, give the directory its name.
+        """Compress large files, write checksums, sync everything, rename; return the directory.
 
         Raises:
             HostError: the disk is full; the partial directory is removed.
@@ -84,22 +83,22 @@ class RunWriter:
                     packed.large(self.path / folder)
                 checksums.write(self.path)
                 for path in self.path.rglob("*"):
-                    _fsync(path)
-                sync_dir(self.path)
+                    sync(path)
+                sync(self.path)
                 self.path.rename(self.final)
-                sync_dir(self.final.parent)
+                sync(self.final.parent)
         except HostError:
             self.discard()
             raise
         return self.final
 
     def discard(self) -> None:
-        """Remove what was written."""
+        """Remove the partial directory."""
         shutil.rmtree(self.path, ignore_errors=True)
 
 
 def remove_partials(runs: Path) -> list[str]:
-    """Remove directories that a killed runner left; return the runs they were for."""
+    """Remove the partial directories of a killed runner; return the names of their runs."""
     removed = []
     for path in sorted(runs.glob(".*.partial")):
         shutil.rmtree(path)
@@ -115,16 +114,16 @@ def completed(runs: Path) -> list[Path]:
 
 
 def split_attempt(name: str) -> tuple[str, int]:
-    """Return a run's base name and attempt: ``x--r01.a2`` is ``('x--r01', 2)``.
+    """Split a directory name into run and attempt: ``x--r01.a2`` gives ``('x--r01', 2)``.
 
     Raises:
-        ConfigError: the name is not that of a run.
+        ConfigError: the name is not a run name.
     """
     match = _ATTEMPT.match(name)
     if match is None:
         raise ConfigError(
-            f"{name!r} is not the name of a run (<cell>--r<NN>[.a<K>])",
-            hint="only run directories belong into a folder runs/: move it away",
+            f"{name!r} is not a run name (<cell>--r<NN>[.a<K>])",
+            hint="a folder runs/ holds only run directories; move it away",
             code="run",
         )
     return match["base"], int(match["attempt"] or 1)
@@ -146,18 +145,18 @@ def load_result(folder: Path) -> Result:
 
     Raises:
         RunFailed: the file is missing or damaged (code ``corrupt-run``).
-        ConfigError: it is of another schema version.
+        ConfigError: the file has another schema version.
     """
     return _load(Result, folder / "result.json")
 
 
 def load_spec(folder: Path) -> RunSpec:
-    """Return what a run was told; errors as for :func:`load_result`."""
+    """Return a run's specification. Raises the errors of :func:`load_result`."""
     return _load(RunSpec, folder / "run.json")
 
 
 def problems(folder: Path) -> list[str]:
-    """Return one line per thing wrong with a run directory: checksums, schemas, names."""
+    """Return one line per problem of a run directory: checksums, schemas, names."""
     lines = checksums.problems(folder)
     try:
         result, spec = load_result(folder), load_spec(folder)
@@ -167,28 +166,20 @@ def problems(folder: Path) -> list[str]:
         result.run != folder.name
         or attempt_name(split_attempt(spec.run)[0], spec.attempt) != result.run
     ):
-        lines.append(f"result.json: is of run {result.run!r}, run.json of {spec.run!r}")
+        lines.append(f"result.json belongs to run {result.run!r}, run.json to {spec.run!r}")
     for phase in result.phases:
         for path in (phase.stdout, phase.stderr, phase.histogram):
             if path and packed.find(folder / path) is None:
-                lines.append(f"{path}: named by result.json but missing")
+                lines.append(f"{path}: named in result.json but missing")
     return lines
 
 
 def _load(cls: type[T], path: Path) -> T:
     try:
-        if path.exists() and not path.is_file():  # a named pipe would block for ever
+        if path.exists() and not path.is_file():  # a named pipe would block forever
             raise ConfigError(f"{path} is not a regular file")
         return load_record(cls, path)
     except ConfigError as error:
         if error.code == "schema-version":
             raise
         raise RunFailed(f"{_CORRUPT}{error.message}", hint=CORRUPT_HINT, code=CORRUPT) from None
-
-
-def _fsync(path: Path) -> None:
-    fd = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(fd)
-    finally:
-        os.close(fd)

@@ -1,4 +1,7 @@
-"""What a run is told: the device, the plan and one run's specification (all JSON on disk)."""
+"""Records of inspection, plan and run specification, stored as JSON.
+
+``host.json`` is an Inspection, ``plan.json`` a Plan, ``run.json`` a RunSpec. Sizes are in bytes.
+"""
 
 from __future__ import annotations
 
@@ -12,12 +15,12 @@ from harness.store.codec import SCHEMA_VERSION
 Bytes = NewType("Bytes", int)
 Scalar = str | int | float | bool
 
-# Factors that trade room for something else: a setting that cannot hold the data is an answer then.
+# Factors that trade capacity for something else: a setting too small for the data is a result.
 TRADES_ROOM = frozenset({"finish_occupancy_pct", "zone_size"})
 
 
 class DeviceKind(StrEnum):
-    """Whether times measured on the device mean anything; ``replayed`` there is none."""
+    """Kind of device. Only times on ``hardware`` are real; ``replayed`` runs have no device."""
 
     EMULATED = "emulated"
     HARDWARE = "hardware"
@@ -25,7 +28,7 @@ class DeviceKind(StrEnum):
 
 
 class Tracing(StrEnum):
-    """``zones`` counts in the kernel; ``all`` also keeps every command, which costs time."""
+    """What is traced: ``zones`` counts in the kernel; ``all`` also stores every command (slow)."""
 
     OFF = "off"
     ZONES = "zones"
@@ -41,26 +44,26 @@ class PhaseRole(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Reason:
-    """Why something cannot be done, readable by machines (code) and people (message, hint)."""
+    """Why something cannot be done."""
 
-    code: str
-    message: str
-    hint: str = ""
+    code: str  # machine-readable, kebab-case, stable across releases
+    message: str  # one line for people
+    hint: str = ""  # what to type or change; may be empty
 
 
 @dataclass(frozen=True, slots=True)
 class DeviceIdentity:
-    """Names that survive renumbering. Empty string: the device does not tell."""
+    """Names of a device that survive renumbering; '' where the device reports none."""
 
-    eui64: str
-    nguid: str
-    uuid: str
-    serial: str
-    nsid: int
+    eui64: str  # IEEE identifier of the namespace, 64 bit, hexadecimal
+    nguid: str  # globally unique identifier of the namespace, 128 bit
+    uuid: str  # UUID of the namespace
+    serial: str  # serial number of the drive, or another stable name
+    nsid: int  # namespace number; 0 without NVMe
 
     @property
     def key(self) -> str:
-        """The first that is set of ``eui.…``, ``nguid.…``, ``uuid.…`` and ``serial:nsid``."""
+        """The first that is set: ``eui.…``, ``nguid.…``, ``uuid.…``, else ``serial:nsid``."""
         if self.eui64.strip("0."):
             return f"eui.{self.eui64}"
         if self.nguid.strip("0-"):
@@ -72,30 +75,26 @@ class DeviceIdentity:
 
 @dataclass(frozen=True, slots=True)
 class Device:
-    """A block device as inspected. Sizes in bytes; zone fields are null on conventional ones.
+    """A block device as inspected. Zone fields are null on conventional devices."""
 
-    ``max_active_zones`` and ``max_open_zones`` are null on conventional devices and 0 where a zoned
-    device has no limit. They come from the path node where NVMe multipath hides them.
-    """
-
-    path: str
-    identity: DeviceIdentity
-    kind: DeviceKind
-    model: str
-    size: Bytes
-    logical_block_size: int
-    zoned: bool
-    zone_size: Bytes | None
-    zone_capacity: Bytes | None
-    zones: int | None
-    max_open_zones: int | None
-    max_active_zones: int | None
-    scheduler: str
-    schedulers: tuple[str, ...]
+    path: str  # device node, such as /dev/nvme2n2
+    identity: DeviceIdentity  # checked again before every destructive step
+    kind: DeviceKind  # whether times measured on it mean anything
+    model: str  # controller model, or the driver's name
+    size: Bytes  # addressable bytes, gaps between zone capacity and zone size included
+    logical_block_size: int  # smallest read or write
+    zoned: bool  # whether it is a zoned block device
+    zone_size: Bytes | None  # distance between the starts of two zones
+    zone_capacity: Bytes | None  # writable bytes of a zone
+    zones: int | None  # number of zones
+    max_open_zones: int | None  # 0: no limit; read from a path node under NVMe multipath
+    max_active_zones: int | None  # 0: no limit; read from a path node under NVMe multipath
+    scheduler: str  # active I/O scheduler
+    schedulers: tuple[str, ...]  # I/O schedulers that the kernel offers for it
 
     @property
     def capacity(self) -> Bytes:
-        """Bytes that can be written: zones times zone *capacity*, never zone size."""
+        """Writable bytes: number of zones times zone *capacity*, never zone size."""
         if self.zones is None or self.zone_capacity is None:
             return self.size
         return Bytes(self.zones * self.zone_capacity)
@@ -103,262 +102,224 @@ class Device:
 
 @dataclass(frozen=True, slots=True)
 class LevelProbe:
-    """Whether a level can run here; ``reason`` is null when it can."""
+    """Whether a level can run on this host and device."""
 
-    level: str
-    available: bool
-    reason: Reason | None
-    facts: Mapping[str, Scalar] = field(default_factory=dict)
+    level: str  # name of the integration level
+    available: bool  # whether it can run
+    reason: Reason | None  # why it cannot; null when it can
+    facts: Mapping[str, Scalar] = field(default_factory=dict)  # what the probe measured
 
 
 @dataclass(frozen=True, slots=True)
 class HostFacts:
-    """The part of the host manifest that planning needs."""
+    """The part of the host manifest that the planner needs."""
 
-    name: str
-    kernel: str
-    os: str
-    cpus: int
-    memory_bytes: Bytes
-    rocksdb: str
+    name: str  # host name
+    kernel: str  # kernel release
+    os: str  # distribution and version
+    cpus: int  # processors that the runner may use
+    memory_bytes: Bytes  # main memory
+    rocksdb: str  # build id of db_bench; empty when there is none
 
 
 @dataclass(frozen=True, slots=True)
 class OtherDevice:
-    """A further zoned device of a host that runs may be given; fields as in ``Inspection``."""
+    """A further zoned device of a host that runs can use."""
 
-    device: Device
-    refusals: tuple[Reason, ...]
-    levels: tuple[LevelProbe, ...]
+    device: Device  # as inspected
+    refusals: tuple[Reason, ...]  # why the guard would refuse it now; empty: allowed
+    levels: tuple[LevelProbe, ...]  # which levels can run on it
 
 
 @dataclass(frozen=True, slots=True)
 class Inspection:
-    """``zonelab inspect <device> --format json``: what plan, guard and preflight decide on.
+    """Output of ``zonelab inspect <device> --format json``: input of plan, guard and preflight."""
 
-    ``refusals`` lists everything for which the guard would refuse the device now; empty: allowed.
-    ``drive_capacity`` is the whole drive's capacity in bytes, null when it does not tell;
-    ``endurance`` what may be written to it in its life, by its own estimate, in bytes.
-    ``others`` are zoned devices that were named beside it, for studies that vary the device and for
-    mixes of tenants.
-    """
-
-    host: HostFacts
-    device: Device
-    conventional: Device | None
-    conventional_reason: Reason | None
-    drive_capacity: Bytes | None
-    refusals: tuple[Reason, ...]
-    levels: tuple[LevelProbe, ...]
-    others: tuple[OtherDevice, ...] = ()
-    endurance: Bytes | None = None
-    schema_version: int = SCHEMA_VERSION
+    host: HostFacts  # the machine under test
+    device: Device  # the zoned device
+    conventional: Device | None  # companion for metadata and baselines
+    conventional_reason: Reason | None  # why there is no companion
+    drive_capacity: Bytes | None  # capacity of the whole drive; null when it reports none
+    refusals: tuple[Reason, ...]  # why the guard would refuse the device now; empty: allowed
+    levels: tuple[LevelProbe, ...]  # which levels can run
+    others: tuple[OtherDevice, ...] = ()  # for studies that vary the device, and for tenants
+    endurance: Bytes | None = None  # bytes that may be written in the drive's life, by its estimate
+    schema_version: int = SCHEMA_VERSION  # of this file
 
     @property
     def devices(self) -> tuple[Device, ...]:
-        """All zoned devices that were named, the first first."""
+        """All named zoned devices, in the order given."""
         return (self.device, *(other.device for other in self.others))
 
 
 @dataclass(frozen=True, slots=True)
 class PhaseSpec:
-    """One invocation of ``program``. ``flags`` carry its own names, without dashes.
+    """One invocation of a load program."""
 
-    ``operations`` is what the benchmark must report as done, null for time-limited ones.
-    ``user_bytes_per_operation`` is key + value for writes, 0 for reads (of a mix: their mean).
-    After ``stall_seconds`` without a single operation the phase is given up (0: never).
-    """
-
-    name: str
-    benchmark: str
-    role: PhaseRole
-    flags: Mapping[str, Scalar]
-    operations: int | None
-    user_bytes_per_operation: int
-    expects_gc: bool
-    timeout_seconds: int
-    stall_seconds: int = 600
-    program: str = "db_bench"
+    name: str  # unique in the run; ``<tenant>.<phase>`` in a run of tenants
+    benchmark: str  # the program's benchmark, such as overwrite
+    role: PhaseRole  # fill or measured
+    flags: Mapping[str, Scalar]  # flags of the program under its own names, without dashes
+    operations: int | None  # operations it must report; null for time-limited phases
+    user_bytes_per_operation: int  # key + value of a write, 0 for a read; the mean of a mix
+    expects_gc: bool  # whether garbage collection is expected
+    timeout_seconds: int  # the phase is killed after this time
+    stall_seconds: int = 600  # the phase is killed after this time without an operation; 0: never
+    program: str = "db_bench"  # module of harness/workloads that runs it
 
 
 @dataclass(frozen=True, slots=True)
 class ColdSpec:
-    """Cold data to put inside the level before the database."""
+    """Cold data that is written to the level before the database."""
 
-    target_utilisation: float
-    tolerance: float
-    bytes: Bytes
+    target_utilisation: float  # wanted share of the capacity after the fill phases
+    tolerance: float  # allowed difference between wanted and measured share
+    bytes: Bytes  # cold data to write
 
 
 @dataclass(frozen=True, slots=True)
 class Prediction:
     """What the planner expects of one run, shown before anything is destroyed."""
 
-    bytes_written: Bytes
-    live_bytes: Bytes
-    seconds: float
+    bytes_written: Bytes  # to the device, over the run
+    live_bytes: Bytes  # cold data and database after the fill phases
+    seconds: float  # duration of the run
 
 
 @dataclass(frozen=True, slots=True)
 class Extent:
-    """A part of a device: ``count`` from ``first`` on, in zones or in bytes."""
+    """A contiguous part of a device."""
 
-    first: int
-    count: int
+    first: int  # first zone, or first byte
+    count: int  # number of zones, or of bytes
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What a tenant's programs may take; null: no limit.
+    """What the programs of a tenant may use; null: no limit."""
 
-    ``cpu`` is a share of one processor, ``memory`` includes the page cache that they fill. ``read``
-    and ``write`` are bytes per second of each of its devices (cgroup's io.max).
-    """
-
-    cpu: float | None = None
-    memory: Bytes | None = None
-    read: Bytes | None = None
-    write: Bytes | None = None
+    cpu: float | None = None  # share of one processor: 1.5 is one and a half
+    memory: Bytes | None = None  # includes the page cache that they fill
+    read: Bytes | None = None  # bytes per second of each device (cgroup's io.max)
+    write: Bytes | None = None  # bytes per second of each device (cgroup's io.max)
 
     @property
     def any(self) -> bool:
-        """Whether there is one."""
-        return any(one is not None for one in (self.cpu, self.memory, self.read, self.write))
+        """Whether anything is limited."""
+        limits = (self.cpu, self.memory, self.read, self.write)
+        return any(limit is not None for limit in limits)
 
 
 @dataclass(frozen=True, slots=True)
 class TenantSpec:
-    """One of several workloads of a run. Its phases are called ``<name>.<phase>``.
+    """One of several workloads of a run. Its phases are named ``<name>.<phase>``."""
 
-    ``stack`` names the tenant whose file system it uses, its own where it brings one up itself.
-    ``device`` is its namespace, ``zones`` the part of it that is its own (null: all of it),
-    ``conventional`` its part of the run's conventional device, in bytes (null: all of it, or none).
-    ``active`` is how many zones it may keep active at once, null: its device has no limit.
-    It begins ``start_offset`` seconds behind the barrier and lasts ``duration`` seconds. ``seed``
-    is added to the run's, so that a tenant has the same keys alone and among others.
-    """
-
-    name: str
-    level: str
-    options: Mapping[str, Scalar]
-    stack: str
-    device: Device
-    zones: Extent | None
-    conventional: Extent | None
-    active: int | None
-    cold: ColdSpec | None
-    limits: Limits
-    weight: float
-    start_offset: float
-    duration: float
-    seed: int
+    name: str  # unique in the run
+    level: str  # its integration level
+    options: Mapping[str, Scalar]  # options of the level
+    stack: str  # tenant whose file system it uses; its own name when it brings one up itself
+    device: Device  # its namespace
+    zones: Extent | None  # its zones of that namespace; null: all
+    conventional: Extent | None  # its bytes of the conventional device; null: all, or none
+    active: int | None  # zones it may keep active; null: the device has no limit
+    cold: ColdSpec | None  # its cold data
+    limits: Limits  # of its cgroup
+    weight: float  # the throughput it deserves, relative to others (fairness)
+    start_offset: float  # seconds between the start barrier and its start
+    duration: float  # seconds that it runs
+    seed: int  # added to the run's seed: a tenant has the same keys alone and among others
 
     def owns(self, phase: PhaseSpec) -> bool:
-        """Whether a phase of the run is its own."""
+        """Whether a phase of the run belongs to this tenant."""
         return phase.name.partition(".")[0] == self.name
 
 
 @dataclass(frozen=True, slots=True)
 class RunSpec:
-    """One run, complete: the runner needs nothing else. Stored as ``run.json``.
+    """``run.json``: one run, complete; the runner needs nothing else."""
 
-    ``variant`` tells apart runs of one level that differ in ``level_options``; empty: there is one.
-    ``memory_limit`` is what db_bench and its page cache may take; null: all there is.
-    ``infeasible`` says why the setting cannot hold the data, with the arithmetic: a result.
-    With ``tenants``, ``level`` is the name of their mix, and ``phases`` are those of all of them.
-    """
-
-    campaign: str
-    study: str
-    run: str
-    cell: str
-    level: str
-    factors: Mapping[str, Scalar]
-    level_options: Mapping[str, Scalar]
-    repetition: int
-    attempt: int
-    block: int
-    position: int
-    seed: int
-    device: Device
-    conventional: Device | None
-    scheduler: str
-    cold: ColdSpec | None
-    phases: tuple[PhaseSpec, ...]
-    predicted: Prediction
-    timeout_seconds: int
-    variant: str = ""
-    tracing: Tracing = Tracing.ZONES
-    memory_limit: Bytes | None = None
-    infeasible: Reason | None = None
-    tenants: tuple[TenantSpec, ...] = ()
-    schema_version: int = SCHEMA_VERSION
+    campaign: str  # name of the campaign
+    study: str  # name of the study
+    run: str  # name of the run: ``<cell>--r<repetition>``
+    cell: str  # slug of level and factors
+    level: str  # integration level; with tenants the name of their mix
+    factors: Mapping[str, Scalar]  # values that the study varies, of this cell
+    level_options: Mapping[str, Scalar]  # options of the level
+    repetition: int  # from 1
+    attempt: int  # from 1; a failed run that is repeated is the next attempt
+    block: int  # number of the repetition; runs of a block share a seed
+    position: int  # place in its block, from 1
+    seed: int  # of the workload's random numbers
+    device: Device  # device under test, as planned
+    conventional: Device | None  # companion, when the level uses one
+    scheduler: str  # I/O scheduler to set
+    cold: ColdSpec | None  # cold data; null: none
+    phases: tuple[PhaseSpec, ...]  # in order; of all tenants
+    predicted: Prediction  # what the planner expects
+    timeout_seconds: int  # the run is aborted after this time
+    variant: str = ""  # tells runs of one level with other options apart; empty: only one
+    tracing: Tracing = Tracing.ZONES  # what is traced
+    memory_limit: Bytes | None = None  # of the load program and its page cache; null: none
+    infeasible: Reason | None = None  # why the setting cannot hold the data: a result, not run
+    tenants: tuple[TenantSpec, ...] = ()  # empty: a run of one workload
+    schema_version: int = SCHEMA_VERSION  # of this file
 
     @property
     def levels(self) -> tuple[str, ...]:
-        """The levels that it brings up."""
-        return tuple(one.level for one in self.tenants) or (self.level,)
+        """The levels that the run brings up."""
+        return tuple(tenant.level for tenant in self.tenants) or (self.level,)
 
     @property
     def devices(self) -> tuple[Device, ...]:
-        """Every device that it may touch, each once."""
+        """Every device that the run may touch, each once."""
         others = [tenant.device for tenant in self.tenants]
-        found = [self.device, *others, *([self.conventional] if self.conventional else [])]
-        return tuple({device.identity.key: device for device in found}.values())
+        devices = [self.device, *others, *([self.conventional] if self.conventional else [])]
+        return tuple({device.identity.key: device for device in devices}.values())
 
     @property
     def row(self) -> str:
-        """What tables, claims and the plan's baseline call its level."""
+        """The level's name in tables, claims and the plan's baseline."""
         return f"{self.level}-{self.variant}" if self.variant else self.level
 
 
 @dataclass(frozen=True, slots=True)
 class HostPlan:
-    """The runs of one host, in the order in which they must be executed.
+    """The runs of one host."""
 
-    ``rig`` is the rig of the study whose part these are; empty: the host has whole blocks.
-    """
-
-    host: str
-    inspection: Inspection
-    runs: tuple[RunSpec, ...]
-    rig: str = ""
+    host: str  # name of the host
+    inspection: Inspection  # what the plan was made from
+    runs: tuple[RunSpec, ...]  # in the order of execution
+    rig: str = ""  # rig of the study that these runs belong to; empty: the host has whole blocks
 
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """A primary claim, declared before any run: ``level`` against the baseline on ``metric``."""
+    """A primary claim, declared before any run."""
 
-    id: str
-    metric: str
-    level: str
-    baseline: str
-    expect: str
+    id: str  # name of the claim
+    metric: str  # metric it is about
+    level: str  # row that is compared
+    baseline: str  # row that it is compared with
+    expect: str  # expected verdict: better, worse or different
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """``plan.json``: a study expanded for the hosts of a campaign.
+    """``plan.json``: a study expanded for the hosts of a campaign."""
 
-    ``study_digest`` is the SHA-256 of the resolved study, workload and device facts; a campaign
-    is only ever continued under an equal digest. ``rigs`` are those that each give a part, in
-    their order; ``hosts`` has the parts that were planned so far. ``hosts_differ`` are the facts in
-    which hosts were declared to differ: blocks may be compared within each of them only.
-    """
-
-    campaign: str
-    study: str
-    question: str
-    study_digest: str
-    baseline: str
-    contrast: str
-    claims: tuple[Claim, ...]
-    metrics: tuple[str, ...]
-    hosts: tuple[HostPlan, ...]
-    zonelab_version: str
-    rigs: tuple[str, ...] = ()
-    hosts_differ: tuple[str, ...] = ()
-    schema_version: int = SCHEMA_VERSION
+    campaign: str  # name of the campaign
+    study: str  # name of the study
+    question: str  # what the study asks
+    study_digest: str  # SHA-256 of study, workload and devices; continuing needs an equal one
+    baseline: str  # row that others are compared with
+    contrast: str  # factor whose values are compared
+    claims: tuple[Claim, ...]  # primary claims
+    metrics: tuple[str, ...]  # metrics that the report shows first
+    hosts: tuple[HostPlan, ...]  # parts planned so far
+    zonelab_version: str  # release that planned it
+    rigs: tuple[str, ...] = ()  # rigs that contribute a part each, in order
+    hosts_differ: tuple[str, ...] = ()  # facts in which hosts may differ: compare per host only
+    schema_version: int = SCHEMA_VERSION  # of this file
 
     @property
     def rigs_to_come(self) -> tuple[str, ...]:

@@ -1,7 +1,7 @@
-"""A source package of this host's distribution, fetched without touching the host's apt.
+"""Fetch a source package of this host's distribution without changing the host's apt.
 
-A host seldom has ``deb-src`` lines. Its own lists of sources are read, turned into such lines and
-used with a state of apt's that lies beside the source.
+Hosts seldom have ``deb-src`` lines. The host's own sources are read, turned into ``deb-src`` lines
+and used with a separate apt state beside the source.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ _SHELL = re.compile(r"^(\w+)='(.*)'$", re.MULTILINE)
 
 
 def source_lines(name: str, text: str) -> str:
-    """Return a file of apt's sources with its entries turned into sources of source packages.
+    """Turn the entries of an apt sources file into entries for source packages.
 
-    ``name`` decides the form: ``*.sources`` has stanzas (deb822), all others one line per entry.
+    ``name`` decides the format: ``*.sources`` is deb822, other files have one line per entry.
     """
     if name.endswith(".sources"):
         return _TYPES.sub("Types: deb-src", text)
@@ -33,10 +33,10 @@ def source_lines(name: str, text: str) -> str:
 
 
 def host_sources() -> dict[str, str]:
-    """Return this host's apt sources, as sources of source packages: file name → text.
+    """Return the host's apt sources as entries for source packages: file name → text.
 
     Raises:
-        HostError: there is no apt here.
+        HostError: apt is not installed.
     """
     argv = ["apt-config", "shell", "LIST", "Dir::Etc::sourcelist/f"]
     argv += ["PARTS", "Dir::Etc::sourceparts/d"]
@@ -55,30 +55,26 @@ def installed_version(package: str) -> str:
     """Return the version of the source package that an installed package was built from.
 
     Raises:
-        HostError: it is not installed, so there is no version to ask for.
+        HostError: the package is not installed.
     """
     argv = ["dpkg-query", "--show", "--showformat", "${source:Version} ${db:Status-Status}"]
     done = proc.run([*argv, package], timeout=_TIMEOUT_SECONDS, check=False)
     version, _, state = done.stdout.partition(" ")
     if not done.ok or state != "installed":
         raise HostError(
-            f"{package} is not installed, so there is no version of its source to fetch",
+            f"{package} is not installed, so the version of its source is unknown",
             hint=f"apt-get install {package}, or name a source tree: -e rocksdb_source=FOLDER",
             code="program-missing",
         )
     return version
 
 
-def download(
-    package: str, into: Path, sources: Mapping[str, str], *, tar_only: bool = False
-) -> list[Path]:
+def download(package: str, into: Path, sources: Mapping[str, str]) -> list[Path]:
     """Download a source package (``name`` or ``name=version``) into a folder; return its files.
 
-    ``tar_only`` leaves the distribution's own changes out.
-
     Raises:
-        HostError: apt is not there.
-        ToolFailed: the archive cannot be reached, or does not have it.
+        HostError: apt is not installed.
+        ToolFailed: the archive cannot be reached or lacks the package.
     """
     state = into / ".apt"
     for folder in ("parts", "lists/partial", "cache/archives/partial"):
@@ -91,25 +87,24 @@ def download(
         "Dir::State::lists": state / "lists",
         "Dir::Cache": state / "cache",
         "Acquire::Languages": "none",
-        # apt would only warn of an index that it could not fetch, and use an older one
+        # by default apt only warns about an index it cannot fetch, and uses an older one
         "APT::Update::Error-Mode": "any",
     }
     apt = ["apt-get", "-q", *(f"-o{name}={value}" for name, value in options.items())]
     try:
         _apt([*apt, "update"], into)
-        tar = ["--tar-only"] if tar_only else []
-        _apt([*apt, "source", "--only-source", "--download-only", *tar, package], into)
+        _apt([*apt, "source", "--only-source", "--download-only", package], into)
     finally:
         shutil.rmtree(state)
     return sorted(file for file in into.iterdir() if file.is_file())
 
 
 def fetch(package: str, version: str, tree: Path) -> None:
-    """Fetch a source package and unpack it, the distribution's changes applied, as ``tree``.
+    """Fetch a source package and unpack it as ``tree``, with the distribution's changes applied.
 
     Raises:
         HostError: a program is missing.
-        ToolFailed: the archive cannot be reached or does not have it, or it cannot be unpacked.
+        ToolFailed: the package cannot be fetched or unpacked.
     """
     work = tree.with_name(f".{tree.name}.partial")
     shutil.rmtree(work, ignore_errors=True)
@@ -117,8 +112,8 @@ def fetch(package: str, version: str, tree: Path) -> None:
     try:
         files = download(f"{package}={version}", work, host_sources())
         description = next(file for file in files if file.suffix == ".dsc")
-        # apt has checked every file against the archive's signature; dpkg-source would want the
-        # uploader's key, which hosts do not have.
+        # apt has checked every file against the archive's signature. dpkg-source would need the
+        # uploader's key, which hosts lack.
         unpack = ["dpkg-source", "--no-check", "--extract", str(description), str(work / "tree")]
         proc.run(unpack, timeout=_TIMEOUT_SECONDS)
         (work / "tree").rename(tree)
@@ -127,13 +122,13 @@ def fetch(package: str, version: str, tree: Path) -> None:
 
 
 def _apt(argv: list[str], folder: Path) -> None:
-    """Run apt; of several errors the first one says most."""
+    """Run apt; report the first of its errors."""
     done = proc.run(argv, timeout=_APT_TIMEOUT_SECONDS, cwd=folder, check=False)
     if done.ok:
         return
     errors = [line for line in done.stderr.splitlines() if line.startswith("E: ")]
     raise ToolFailed(
         f"apt-get failed (exit {done.exit_code}): {errors[0] if errors else done.stderr.strip()}",
-        hint="a mirror that carries source packages, or -e rocksdb_source=FOLDER",
+        hint="use a mirror with source packages, or name a source tree: -e rocksdb_source=FOLDER",
         code="source-unreachable",
     )

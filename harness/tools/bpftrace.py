@@ -1,4 +1,4 @@
-"""bpftrace: how it is started, and what it prints with ``-f json``."""
+"""bpftrace: its command line, and a parser of its output with ``-f json``."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ PACKAGE = "bpftrace"
 
 @dataclass(frozen=True, slots=True)
 class Printed:
-    """What ``printf`` printed: one line."""
+    """One line of ``printf`` output."""
 
     line: str
 
 
 @dataclass(frozen=True, slots=True)
 class Map:
-    """A map that was printed: its keys, split at the commas, and their values."""
+    """A printed map: values by key; keys are split at commas."""
 
     name: str
     values: dict[tuple[int, ...], Any]
@@ -31,7 +31,7 @@ class Map:
 
 @dataclass(frozen=True, slots=True)
 class Lost:
-    """So many lines never arrived."""
+    """Events that bpftrace lost."""
 
     events: int
 
@@ -40,27 +40,27 @@ Record = Printed | Map | Lost
 
 
 def argv(program: Path, text: Path, keys: int) -> list[str]:
-    """Return the argument list that runs the program in a file until SIGINT.
+    """Return the argument list that runs the program in file ``text`` until SIGINT.
 
-    Each of its maps holds ``keys`` keys, and takes the memory for them when it starts.
+    Each map holds up to ``keys`` keys and allocates their memory at the start.
     """
     limit = f"BPFTRACE_MAX_MAP_KEYS={keys}"
     return ["env", limit, str(program), "-q", "-f", "json", str(text)]
 
 
 def parse(lines: Iterable[str]) -> list[Record]:
-    """Read whole lines.
+    """Parse complete lines.
 
     Raises:
-        ToolFailed: a line is not what bpftrace prints.
+        ToolFailed: a line is not a bpftrace record.
     """
     return [record for line in lines if line.strip() for record in _records(line)]
 
 
 def _records(line: str) -> list[Record]:
     try:
-        told = json.loads(line)
-        kind, data = told["type"], told["data"]
+        record = json.loads(line)
+        kind, data = record["type"], record["data"]
         if kind == "printf":
             return [Printed(text) for text in data.splitlines()]
         if kind == "map":
@@ -75,7 +75,7 @@ def _records(line: str) -> list[Record]:
 
 
 def _values(values: Any) -> dict[tuple[int, ...], Any]:
-    """Return a map's values; one without keys is printed as its value alone."""
+    """Return the values of a map; bpftrace prints a map without keys as its value."""
     if not isinstance(values, dict):
         return {(): values}
     return {tuple(int(part) for part in key.split(",")): value for key, value in values.items()}

@@ -1,4 +1,4 @@
-"""coldfill, our native program that writes and verifies cold data (harness/native/coldfill)."""
+"""coldfill, the native program that writes and verifies cold data (harness/native/coldfill)."""
 
 from __future__ import annotations
 
@@ -12,16 +12,15 @@ from harness.tools import native, proc
 
 PROGRAM = "coldfill"
 
-# Exit statuses of coldfill: 28 is errno ENOSPC, 1 a failed verification.
-_FULL = 28
-# The slowest device worth measuring; below this a fill is taken for hung.
+_FULL = 28  # exit status: errno ENOSPC
+# The slowest device worth measuring; a slower fill counts as hung.
 _SLOWEST_BYTES_PER_SECOND = 2_000_000
 _GRACE_SECONDS = 120.0
 
 
 @dataclass(frozen=True, slots=True)
 class Stored:
-    """The end of ``coldfill write``. ``full``: the file system had no room for all of it."""
+    """Result of ``coldfill write``; ``full`` means that the file system ran out of space."""
 
     bytes: int
     seconds: float
@@ -30,20 +29,27 @@ class Stored:
 
 
 def write_argv(program: Path, file: Path, size: int, seed: int) -> list[str]:
-    """Return the argument list of a fill (seeds are taken modulo 2^64)."""
+    """Return the argument list of a fill; the seed is taken modulo 2^64."""
     return [
-        str(program), "write", "--file", str(file), "--bytes", str(size),
-        "--seed", str(seed % 2**64), "--direct",
-    ]  # fmt: skip
+        str(program),
+        "write",
+        "--file",
+        str(file),
+        "--bytes",
+        str(size),
+        "--seed",
+        str(seed % 2**64),
+        "--direct",
+    ]
 
 
 def write(file: Path, size: int, seed: int, progress: Callable[[int], None]) -> Stored:
-    """Write a file of ``size`` bytes (a multiple of 4 KiB); ``progress`` gets bytes so far.
+    """Write a file of ``size`` bytes, a multiple of 4 KiB; ``progress`` receives bytes so far.
 
     Raises:
         HostError: coldfill is not installed.
-        TimedOut: it is slower than 2 MB/s.
-        ToolFailed: it failed for another reason than a full file system.
+        TimedOut: the fill is slower than 2 MB/s.
+        ToolFailed: it failed, other than by a full file system.
     """
 
     def on_line(line: str) -> None:
@@ -60,10 +66,10 @@ def write(file: Path, size: int, seed: int, progress: Callable[[int], None]) -> 
 
 
 def parse(stdout: str, *, full: bool) -> Stored:
-    """Read the result of ``coldfill write``.
+    """Parse the result of ``coldfill write``.
 
     Raises:
-        ToolFailed: it is not the JSON object that coldfill prints.
+        ToolFailed: it is not coldfill's JSON object.
     """
     try:
         result = json.loads(stdout)

@@ -1,4 +1,4 @@
-"""db_bench, RocksDB's benchmark program: how it is called and what it prints (7.8 and 9.10)."""
+"""db_bench, RocksDB's benchmark: its command line and parsers of its output (7.8 and 9.10)."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from harness.tools.histogram import Histogram
 from harness.tools.rocksdb_stats import LevelRow, Statistics
 
 PROGRAM = "db_bench"
-# roles/rocksdb links the one that it built, or that the user named; no link means the one on PATH.
+# roles/rocksdb links the db_bench that it built or the user named; without a link PATH is searched.
 INSTALLED = Path("/usr/local/lib/zonelab/rocksdb/db_bench")
 
 # "fillrandom   :     138.041 micros/op 7243 ops/sec 2.761 seconds 20000 operations;    2.9 MB/s"
@@ -49,7 +49,7 @@ _BUCKET = re.compile(r"^[(\[]\s*(\d+),\s*(\d+) \]\s+(\d+)\s+[\d.]+%\s+[\d.]+% ?#
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """The one line a finished benchmark prints. ``mb_per_second`` is null where it has none."""
+    """The summary line of a finished benchmark; ``mb_per_second`` is null if it lacks one."""
 
     benchmark: str
     micros_per_op: float
@@ -61,69 +61,65 @@ class Summary:
 
 @dataclass(frozen=True, slots=True)
 class Output:
-    """Everything recognised in what db_bench printed; ``broken`` names unreadable parts.
-
-    ``statistics`` are RocksDB's own counts of the whole process, null without ``--statistics``;
-    ``levels`` is its tree behind the benchmark, null without the pseudo-benchmark ``stats``.
-    """
+    """The parsed output of db_bench."""
 
     summaries: tuple[Summary, ...]
-    histograms: Mapping[str, Histogram]
+    histograms: Mapping[str, Histogram]  # by operation
     warnings: tuple[str, ...]
-    skipped: bool
-    assertions: bool
-    broken: tuple[str, ...]
-    statistics: Statistics | None
-    levels: tuple[LevelRow, ...] | None
+    skipped: bool  # a benchmark was skipped because of --use_existing_db
+    assertions: bool  # it was built with assertions
+    broken: tuple[str, ...]  # parts that could not be parsed
+    statistics: Statistics | None  # counts of the whole process; null without --statistics
+    levels: tuple[LevelRow, ...] | None  # the tree at the end; null without benchmark ``stats``
 
 
 def find(given: Path | None = None) -> Path:
-    """Return db_bench: as given, else $ZONELAB_DB_BENCH, else INSTALLED, else on PATH.
+    """Return the given db_bench, else $ZONELAB_DB_BENCH, else INSTALLED, else the one on PATH.
 
     Raises:
-        HostError: there is none.
+        HostError: there is none, or it is not executable.
     """
     named = given or (
         Path(os.environ["ZONELAB_DB_BENCH"]) if "ZONELAB_DB_BENCH" in os.environ else None
     )
     if named is None and INSTALLED.is_symlink():
         named = INSTALLED
-    found = named or proc.which(PROGRAM)
-    if found is None or not (found.is_file() and os.access(found, os.X_OK)):
+    program = named or proc.which(PROGRAM)
+    if program is None or not (program.is_file() and os.access(program, os.X_OK)):
         raise HostError(
             f"db_bench is not {'there: ' + str(named) if named else 'installed'}",
             hint="apt-get install rocksdb-tools, or --program-path",
             code="program-missing",
         )
-    return found.resolve()
+    return program.resolve()
 
 
 def flag(name: str, value: Scalar) -> str:
-    """Return ``--name=value`` as gflags reads it (true/false for booleans)."""
+    """Return ``--name=value`` as gflags parses it; booleans are true or false."""
     if isinstance(value, bool):
         return f"--{name}={'true' if value else 'false'}"
     return f"--{name}={value}"
 
 
 def argv(program: Path, flags: Mapping[str, Scalar]) -> list[str]:
-    """Return the argument list; ``flags`` are upstream names without dashes, order kept."""
+    """Return the argument list; ``flags`` are upstream names without dashes, in order."""
     return [str(program), *(flag(name, value) for name, value in flags.items())]
 
 
 def parse(stdout: str, stderr: str) -> Output:
-    """Recognise summary lines, histograms and warnings; never invents a number.
+    """Parse summary lines, histograms, warnings, statistics and the tree.
 
-    A line that looks like a summary or a histogram but is cut short or damaged lands in
-    ``broken``: the caller decides whether that was to be expected (a crash) or not.
+    Truncated or damaged parts are listed in ``broken``. The caller decides whether they were to be
+    expected, for example after a crash.
     """
     lines = stdout.splitlines()
     levels: tuple[LevelRow, ...] | None = None
     summaries: list[Summary] = []
     broken: list[str] = []
     for line in lines:
-        found = _SUMMARY.match(line)
-        if found:
-            summaries.append(_summary(found))
+        match = _SUMMARY.match(line)
+        if match:
+            summaries.append(_summary(match))
         elif _LOOKS_LIKE_SUMMARY.search(line):
             broken.append(f"summary line {line.strip()[:80]!r}")
     warnings = tuple(m[1] for m in map(_WARNING.match, lines + stderr.splitlines()) if m)
@@ -147,10 +143,10 @@ def parse(stdout: str, stderr: str) -> Output:
 def intervals(csv: str) -> list[tuple[int, int]]:
     """Parse ``--report_file``: (seconds since the benchmark began, operations in that interval).
 
-    A last line without its newline was being written when db_bench ended and is left out.
+    A last line without a newline is incomplete and ignored.
 
     Raises:
-        ToolFailed: the header or a complete line is not what db_bench writes.
+        ToolFailed: the header or a complete line is malformed.
     """
     complete, _, _ = csv.rpartition("\n")
     header, *rows = complete.splitlines() or [""]
@@ -162,64 +158,63 @@ def intervals(csv: str) -> list[tuple[int, int]]:
         )
     points = []
     for row in rows:
-        found = _REPORT_ROW.match(row)
-        if not found:
+        match = _REPORT_ROW.match(row)
+        if not match:
             raise ToolFailed(f"db_bench's report file has {row[:60]!r}", code="output-malformed")
-        points.append((int(found["seconds"]), int(found["operations"])))
+        points.append((int(match["seconds"]), int(match["operations"])))
     return points
 
 
 def stats_intervals(stderr: str) -> list[tuple[int, int]]:
-    """Return the same from the lines of ``--stats_interval_seconds=1`` on stderr.
+    """Parse the lines of ``--stats_interval_seconds=1`` on stderr, as ``intervals`` does.
 
-    Each thread looks at the clock every 1000 operations and prints lines of its own; what ends in
-    the same second, rounded, is added up. What comes after a thread's last line is in none.
+    Each thread checks the clock every 1000 operations and prints its own lines. Lines of the same
+    second, rounded, are added up. Operations after a thread's last line are not counted.
     """
-    found = filter(None, map(_STATS_ROW.search, stderr.splitlines()))
     points: dict[int, int] = {}
-    for row in found:
+    for row in filter(None, map(_STATS_ROW.search, stderr.splitlines())):
         second = round(float(row["seconds"]))
         points[second] = points.get(second, 0) + int(row["operations"])
     return sorted(points.items())
 
 
 def operations_in(line: str) -> int:
-    """Return the operations of one complete line of either kind, 0 for any other line."""
-    found = _REPORT_ROW.match(line) or _STATS_ROW.search(line)
-    return int(found["operations"]) if found else 0
+    """Return the operations of one complete line of either form, 0 for any other line."""
+    match = _REPORT_ROW.match(line) or _STATS_ROW.search(line)
+    return int(match["operations"]) if match else 0
 
 
-def _summary(found: re.Match[str]) -> Summary:
+def _summary(match: re.Match[str]) -> Summary:
     return Summary(
-        benchmark=found["benchmark"],
-        micros_per_op=float(found["micros"]),
-        ops_per_second=int(found["rate"]),
-        seconds=float(found["seconds"]),
-        operations=int(found["operations"]),
-        mb_per_second=float(found["mb"]) if found["mb"] is not None else None,
+        benchmark=match["benchmark"],
+        micros_per_op=float(match["micros"]),
+        ops_per_second=int(match["rate"]),
+        seconds=float(match["seconds"]),
+        operations=int(match["operations"]),
+        mb_per_second=float(match["mb"]) if match["mb"] is not None else None,
     )
 
 
 def _histograms(lines: list[str]) -> tuple[dict[str, Histogram], list[str]]:
-    """Return histograms by operation and what was wrong with those that are left out."""
-    kept: dict[str, Histogram] = {}
+    """Return histograms by operation, and the names of damaged ones."""
+    histograms: dict[str, Histogram] = {}
     broken: list[str] = []
     for number, line in enumerate(lines):
-        found = _HISTOGRAM.match(line)
-        if not found:
+        match = _HISTOGRAM.match(line)
+        if not match:
             continue
-        operation = found["operation"]
-        one = _histogram(lines[number + 1 :])
-        if one is None:
+        operation = match["operation"]
+        parsed = _histogram(lines[number + 1 :])
+        if parsed is None:
             broken.append(f"histogram of {operation}")
             continue
-        merged = histogram.merge([kept[operation], one]) if operation in kept else one
-        kept[operation] = merged or one
-    return kept, broken
+        earlier = [histograms[operation]] if operation in histograms else []
+        histograms[operation] = histogram.merge([*earlier, parsed]) or parsed
+    return histograms, broken
 
 
 def _histogram(lines: list[str]) -> Histogram | None:
-    """Read one histogram from its ``Count:`` line on; None when anything is missing."""
+    """Parse one histogram from its ``Count:`` line on, or return None if it is incomplete."""
     if len(lines) < 4:  # noqa: PLR2004 - Count, Min, Percentiles and the rule below them
         return None
     count, extremes = _COUNT.match(lines[0]), _MIN_MAX.match(lines[1])

@@ -1,13 +1,13 @@
-"""What a file system makes of O_DIRECT: a small file is written and read, the page cache watched.
+"""Test whether O_DIRECT bypasses the page cache: write and read a small file, watch the cache.
 
-An open that takes O_DIRECT promises nothing: f2fs and btrfs fall back to buffered I/O for some
-files and kernels, and say so nowhere. Two witnesses tell:
+A successful open with O_DIRECT proves nothing: f2fs and btrfs silently fall back to buffered I/O
+for some files and kernels. Two counters show what really happens:
 
-- writes: ``nr_dirtied`` of /proc/vmstat counts pages that were dirtied; direct writes dirty none,
-  and leave none cached (btrfs drops what it can behind a buffered one, so that alone is no proof);
-- reads: mincore(2) tells which pages of the file are cached; direct reads leave none behind.
+- writes: ``nr_dirtied`` of /proc/vmstat counts dirtied pages. Direct writes dirty none and leave
+  none cached. The cache alone proves nothing, because btrfs drops pages after a buffered write.
+- reads: mincore(2) shows the cached pages of the file. Direct reads leave none.
 
-STATX_DIOALIGN (Linux 6.1) is recorded beside them: what the file system claims.
+STATX_DIOALIGN (Linux 6.1), the claim of the file system, is recorded as well.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from harness.tools.kernel import Kernel
 
 NAME = "direct-io-probe"
 _PAGE = mmap.PAGESIZE
-# Other programs dirty pages too: the fewest of some tries count, and half of the pages decide.
+# Other programs dirty pages too: the try with the fewest counts, and the limit is half the pages.
 _TRIES = 3
 _PAGES = 64
 
@@ -39,7 +39,7 @@ _MASK_OFFSET, _ALIGN_OFFSET = 0, 0x98  # stx_mask; stx_dio_mem_align, stx_dio_of
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """Whether reads and writes went past the page cache; null: no witness could tell."""
+    """Whether reads and writes bypassed the page cache; null: unknown."""
 
     reads: bool | None
     writes: bool | None
@@ -51,7 +51,7 @@ def probe(folder: Path, kernel: Kernel) -> Found:
     """Write, read and remove a file of 768 KiB in ``folder``.
 
     Raises:
-        HostError: the file cannot be written at all.
+        HostError: the file cannot be written.
     """
     path = folder / NAME
     try:
@@ -75,7 +75,7 @@ def _probe(path: Path, kernel: Kernel) -> Found:
             dirtied = _write(handle, kernel)
             kept = _cached(path)
             cached = _read(handle, path)
-        except OSError as error:  # the open was taken, the I/O is not
+        except OSError as error:  # open succeeded, but the I/O is refused
             return Found(False, False, f"O_DIRECT: {error.strerror}", facts)
     finally:
         os.close(handle)
@@ -93,9 +93,9 @@ def _probe(path: Path, kernel: Kernel) -> Found:
 
 
 def _write(handle: int, kernel: Kernel) -> int | None:
-    """Write the file in some tries; return the fewest pages that one of them dirtied."""
+    """Write a part of the file per try; return the fewest pages that a try dirtied."""
     fewest: int | None = None
-    with mmap.mmap(-1, _PAGES * _PAGE) as buffer:  # anonymous memory is aligned as it has to be
+    with mmap.mmap(-1, _PAGES * _PAGE) as buffer:  # anonymous memory is aligned to pages
         buffer.write(os.urandom(_PAGES * _PAGE))
         for number in range(_TRIES):
             before = _dirtied(kernel)
@@ -109,17 +109,17 @@ def _write(handle: int, kernel: Kernel) -> int | None:
 
 
 def _read(handle: int, path: Path) -> int | None:
-    """Read the first try's pages back and return how many of them are cached then."""
+    """Read the pages of the first try; return how many of them are cached afterwards."""
     os.posix_fadvise(handle, 0, 0, os.POSIX_FADV_DONTNEED)
     if _cached(path):
-        return None  # they were not dropped, so nothing can be told
+        return None  # they were not dropped, so a read proves nothing
     with mmap.mmap(-1, _PAGES * _PAGE) as buffer:
         os.preadv(handle, [buffer], 0)
     return _cached(path)
 
 
 def _dirtied(kernel: Kernel) -> int | None:
-    """Return pages dirtied since boot; the kernel's per-CPU counts are folded in first."""
+    """Return the pages dirtied since boot, after folding in the kernel's per-CPU counts."""
     try:
         (kernel.root / "proc/sys/vm/stat_refresh").read_bytes()
         text = (kernel.root / "proc/vmstat").read_text(encoding="ascii")
@@ -130,7 +130,7 @@ def _dirtied(kernel: Kernel) -> int | None:
 
 
 def _cached(path: Path) -> int:
-    """Return how many of the first pages of a file are in the page cache."""
+    """Return how many of the file's first pages are in the page cache."""
     libc = ctypes.CDLL(None, use_errno=True)
     with path.open("r+b") as file, mmap.mmap(file.fileno(), _PAGES * _PAGE) as view:
         address = ctypes.addressof(ctypes.c_char.from_buffer(view))
@@ -142,7 +142,7 @@ def _cached(path: Path) -> int:
 
 
 def _claims(handle: int) -> dict[str, int]:
-    """Return the alignments that the file system asks for; {} where it does not tell."""
+    """Return the alignments that the file system requires, or {} if it reports none."""
     statx = getattr(ctypes.CDLL(None, use_errno=True), "statx", None)
     if statx is None:
         return {}

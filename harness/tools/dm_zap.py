@@ -1,4 +1,4 @@
-"""dm-zap's device-mapper table, and what the module traces."""
+"""dm-zap: its device-mapper table, and a parser of its trace."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from harness.store.spec import Scalar
 
 TARGET = "zap"
 
-# The table's arguments in their order, with upstream's names and an upstream example's values:
-# conventional zones at the start (only 0 is accepted), zones kept back (% of all), length and
+# The arguments of the table in order, with upstream's names and the values of an upstream example:
+# conventional zones at the start (only 0 is accepted), reserved zones (% of all), length and
 # optimal length of reclaim class 0, victim selection (0 greedy, 1 cost-benefit, 2 fast
-# cost-benefit, 3 approximate cost-benefit; newer sources know up to 7), reclaim below this share of
-# free zones (%), length of the queue.
+# cost-benefit, 3 approximate cost-benefit; newer sources have up to 7), share of free zones (%)
+# below which it reclaims, length of the queue.
 DEFAULTS: dict[str, int] = {
     "nr_conv_zones": 0,
     "overprovisioning_rate": 30,
@@ -40,33 +40,33 @@ _WRITTEN = re.compile(r"User written sectors: (\d+), GC written sectors: (\d+),"
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """Bytes since the target was made, as last traced: for its user, and by its collector."""
+    """Bytes written since the target was made, by its user and by its garbage collector."""
 
     user: int
     gc: int
 
 
 def arguments(device: Path, options: Mapping[str, Scalar]) -> str:
-    """Return what follows ``zap`` in the table.
+    """Return the arguments that follow ``zap`` in the table.
 
     Raises:
-        ConfigError: a value is no whole number, or outside of what upstream accepts.
+        ConfigError: a value is not a whole number, or upstream does not accept it.
     """
     return " ".join([str(device), *map(str, values(options))])
 
 
 def values(options: Mapping[str, Scalar]) -> list[int]:
-    """Return the table's numbers in their order, defaults for what is not given.
+    """Return the numbers of the table in order; missing options have their defaults.
 
     Raises:
         ConfigError: as for :func:`arguments`.
     """
-    found = {name: _value(name, options.get(name, default)) for name, default in DEFAULTS.items()}
-    if found["class_0_cap"] < found["class_0_optimal"]:
+    table = {name: _value(name, options.get(name, default)) for name, default in DEFAULTS.items()}
+    if table["class_0_cap"] < table["class_0_optimal"]:
         raise ConfigError(
-            "class_0_optimal exceeds class_0_cap", hint="dm-zap refuses that", code="bad-option"
+            "class_0_optimal exceeds class_0_cap", hint="lower class_0_optimal", code="bad-option"
         )
-    return list(found.values())
+    return list(table.values())
 
 
 def _value(name: str, value: Scalar) -> int:
@@ -83,7 +83,7 @@ def _value(name: str, value: Scalar) -> int:
 
 
 def last_written(trace: Path) -> Written | None:
-    """Return the newest counts in the kernel's trace, None when there are none."""
+    """Return the newest counts in the kernel's trace, or None if there are none."""
     try:
         return parse_trace(trace.read_text(encoding="ascii", errors="replace"))
     except OSError:
@@ -91,16 +91,16 @@ def last_written(trace: Path) -> Written | None:
 
 
 def parse_trace(text: str) -> Written | None:
-    """Read the last line of the module in a trace."""
-    found = _WRITTEN.findall(text)
-    if not found:
+    """Parse the module's last line in a trace."""
+    counts = _WRITTEN.findall(text)
+    if not counts:
         return None
-    user, gc = (int(sectors) * _SECTOR for sectors in found[-1])
+    user, gc = (int(sectors) * _SECTOR for sectors in counts[-1])
     return Written(user, gc)
 
 
 def clear(trace: Path) -> None:
-    """Empty the trace, so that it tells of this target alone; does nothing without tracing."""
+    """Empty the trace, so that it holds only lines of this target; no-op without tracing."""
     try:
         trace.write_text("")
     except OSError:

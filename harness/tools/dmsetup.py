@@ -1,4 +1,4 @@
-"""dmsetup: slices and translation layers, named so that ours are recognised."""
+"""dmsetup: create and remove mapped devices; their names show that zonelab made them."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from harness.tools.mount import retry
 
 PREFIX = "zonelab-"
 SECTOR = 512
-# dmzadm names what it maps after its label, which is the run's.
+# dmzadm names a target after its label, which is the label of the run.
 _LABEL = re.compile(r"zl-[0-9a-f]{8}")
 _TIMEOUT_SECONDS = 60.0
 
 
 def name_for(device: Path) -> str:
-    """Return the name of the slice of ``device``: one per device, as only one run runs."""
+    """Return the name of the slice of ``device``; a device has at most one slice."""
     return PREFIX + device.name
 
 
 def is_ours(name: str) -> bool:
-    """Whether a mapped device has one of our names."""
+    """Whether zonelab made a mapped device of this name."""
     return name.startswith(PREFIX) or _LABEL.fullmatch(name) is not None
 
 
@@ -38,17 +38,17 @@ def create_argv(name: str, device: Path, size: Bytes) -> list[str]:
 
 
 def map_argv(name: str, size: Bytes, target: str, arguments: str) -> list[str]:
-    """Return the argument list that maps ``size`` bytes to a target with its arguments."""
+    """Return the argument list that maps ``size`` bytes to a target."""
     return ["dmsetup", "create", name, "--table", f"0 {size // SECTOR} {target} {arguments}"]
 
 
 def create(name: str, device: Path, size: Bytes) -> Path:
-    """Map the first ``size`` bytes (a multiple of 512) of ``device``; errors as for ``map_to``."""
+    """Map the first ``size`` bytes, a multiple of 512, of ``device``. Raises as ``map_to``."""
     return map_to(name, size, "linear", f"{device} 0")
 
 
 def map_to(name: str, size: Bytes, target: str, arguments: str) -> Path:
-    """Map ``size`` bytes to a target; return the new node.
+    """Map ``size`` bytes to a target; return the new device node.
 
     Raises:
         ToolFailed: the kernel refused, or no node appeared.
@@ -60,55 +60,55 @@ def map_to(name: str, size: Bytes, target: str, arguments: str) -> Path:
 
 
 def names() -> list[str]:
-    """Return the mapped devices of zonelab.
+    """Return the names of the mapped devices that zonelab made.
 
     Raises:
-        ToolFailed: dmsetup failed or printed a line of another form.
+        ToolFailed: dmsetup failed or printed unexpected output.
     """
     return parse_names(proc.run(["dmsetup", "ls"], timeout=_TIMEOUT_SECONDS).stdout)
 
 
 def parse_names(stdout: str) -> list[str]:
-    """Read ``dmsetup ls`` (``name<TAB>(major:minor)`` or "No devices found"); ours only."""
+    """Parse ``dmsetup ls`` (``name<TAB>(major:minor)`` or "No devices found")."""
     if stdout.strip() == "No devices found":
         return []
-    found = []
+    ours = []
     for line in stdout.splitlines():
         name, tab, numbers = line.partition("\t")
         if not tab or not numbers.startswith("("):
             raise ToolFailed(f"dmsetup ls printed {line!r}", code="output-malformed")
         if is_ours(name):
-            found.append(name)
-    return found
+            ours.append(name)
+    return ours
 
 
 def targets() -> dict[str, str]:
-    """Return target → version of those the running kernel has loaded.
+    """Return the targets that the running kernel has loaded: name → version.
 
     Raises:
-        ToolFailed: dmsetup failed (not root, no device mapper) or printed a line of another form.
+        ToolFailed: dmsetup failed (not root, no device mapper) or printed unexpected output.
     """
     return parse_targets(proc.run(["dmsetup", "targets"], timeout=_TIMEOUT_SECONDS).stdout)
 
 
 def parse_targets(stdout: str) -> dict[str, str]:
-    """Read ``dmsetup targets`` (``linear           v1.4.0``)."""
-    found = {}
+    """Parse ``dmsetup targets`` (``linear           v1.4.0``)."""
+    versions = {}
     for line in stdout.splitlines():
         match = re.fullmatch(r"(\S+)\s+v(\d+\.\d+\.\d+)\s*", line)
         if match is None:
             raise ToolFailed(f"dmsetup targets printed {line!r}", code="output-malformed")
-        found[match[1]] = match[2]
-    return found
+        versions[match[1]] = match[2]
+    return versions
 
 
 def status(name: str) -> str:
-    """Return what a target says of itself; '' when it says nothing."""
+    """Return the status line of a target; it may be empty."""
     return parse_status(proc.run(["dmsetup", "status", name], timeout=_TIMEOUT_SECONDS).stdout)
 
 
 def parse_status(stdout: str) -> str:
-    """Read ``dmsetup status NAME`` (``0 10223616 zoned 96 zones …``): what follows the target."""
+    """Return the part after the target in ``dmsetup status`` (``0 10223616 zoned 96 zones …``)."""
     fields = stdout.split()
     if len(fields) < 3 or not (fields[0].isdigit() and fields[1].isdigit()):  # noqa: PLR2004
         raise ToolFailed(f"dmsetup status printed {stdout.strip()!r}", code="output-malformed")
@@ -116,9 +116,9 @@ def parse_status(stdout: str) -> str:
 
 
 def remove(name: str) -> None:
-    """Remove a mapped device, again while something still holds it.
+    """Remove a mapped device; retry while it is busy.
 
     Raises:
-        ToolFailed: it is still held after 20 s, or dmsetup failed for another reason.
+        ToolFailed: it is still busy after 20 s, or dmsetup failed for another reason.
     """
     retry(["dmsetup", "remove", name], busy="busy", timeout=_TIMEOUT_SECONDS)

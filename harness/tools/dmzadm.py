@@ -7,7 +7,7 @@ from pathlib import Path
 from harness.tools import proc
 
 PROGRAM = "dmzadm"
-# Zones reserved for reclaim unless told otherwise (dmzadm(8), --seq).
+# Zones reserved for reclaim by default (dmzadm(8), --seq).
 DEFAULT_SEQ = 16
 # Formatting resets every zone one by one.
 _FORMAT_TIMEOUT_SECONDS = 600.0
@@ -29,7 +29,7 @@ def format_(conventional: Path, zoned: Path, *, label: str, seq: int) -> None:
     """Write dm-zoned's metadata.
 
     Raises:
-        ToolFailed: dmzadm refused, for instance because zones hold less than their size.
+        ToolFailed: dmzadm refused, for example because the zone capacity is below the zone size.
     """
     argv = format_argv(conventional, zoned, label=label, seq=seq)
     proc.run(argv, timeout=_FORMAT_TIMEOUT_SECONDS)

@@ -1,8 +1,8 @@
-"""RocksDB's latency histograms: bucket counts, merged across operations, and quantiles of them.
+"""Latency histograms in RocksDB's buckets: merging and quantiles.
 
-A histogram is the dict stored as ``histograms/<phase>.<operation>.json``: ``count`` samples,
-``sum``, ``min`` and ``max`` in microseconds, and ``buckets``, a list of ``[low, high, count]``
-(samples in the half-open interval (low, high], in microseconds).
+A histogram is the dict stored as ``histograms/<phase>.<operation>.json``: ``count`` samples;
+``sum``, ``min`` and ``max`` in microseconds; and ``buckets``, a list of ``[low, high, count]`` with
+the samples in the interval (low, high].
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from harness.store.codec import SCHEMA_VERSION
 
 Histogram = dict[str, Any]
 
-# A quantile is told only when at least this many samples lie above it (docs/methods.md).
+# A quantile is reported only if at least this many samples lie above it (docs/methods.md).
 SAMPLES_ABOVE = 100
 
 
@@ -33,7 +33,7 @@ def make(count: int, total: float, low: float, high: float, buckets: list[list[i
 
 
 def merge(histograms: Iterable[Histogram]) -> Histogram | None:
-    """Add histograms bucket by bucket; None when there is not one sample in them."""
+    """Add histograms bucket by bucket; return None if they hold no sample."""
     parts = [part for part in histograms if part["count"] > 0]
     if not parts:
         return None
@@ -51,16 +51,15 @@ def merge(histograms: Iterable[Histogram]) -> Histogram | None:
 
 
 def mean(histogram: Histogram) -> float:
-    """Mean in microseconds."""
+    """Return the mean in microseconds."""
     return float(histogram["sum"] / histogram["count"])
 
 
 def quantile(histogram: Histogram, per_myriad: int) -> float | None:
     """Return the quantile ``per_myriad`` / 10,000 in microseconds.
 
-    Linear interpolation inside the bucket that holds it, clamped to the smallest and largest
-    sample: what RocksDB's HistogramStat::Percentile does. None when fewer than SAMPLES_ABOVE
-    samples lie above it, n(1 - q) < 100.
+    Like RocksDB's HistogramStat::Percentile it interpolates linearly inside a bucket and clamps to
+    the smallest and largest sample. None if fewer than SAMPLES_ABOVE samples lie above it.
     """
     n = histogram["count"]
     if n * (10_000 - per_myriad) < SAMPLES_ABOVE * 10_000:

@@ -1,4 +1,4 @@
-"""What the kernel says under /proc and /sys; ``root`` lets a test hand in a captured tree."""
+"""Read /proc and /sys: kernel version, configuration, modules, mounts and counters."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from harness.tools import proc
 
 @dataclass(frozen=True, slots=True)
 class Mount:
-    """A line of /proc/self/mountinfo. ``device`` is ``major:minor``, ``options`` the kernel's."""
+    """A line of /proc/self/mountinfo."""
 
     target: Path
-    device: str
+    device: str  # major:minor
     filesystem: str
     source: str
-    options: str
+    options: str  # of the mount and of the superblock
 
 
 @dataclass(frozen=True, slots=True)
 class Kernel:
-    """A view on /proc and /sys below ``root``."""
+    """The trees /proc and /sys below ``root``; tests use a captured tree."""
 
     root: Path = Path("/")
 
@@ -40,10 +40,9 @@ class Kernel:
         return int(major), int(minor)
 
     def configured(self, option: str) -> bool | None:
-        """Whether the running kernel was built with an option (``CONFIG_XFS_RT``).
+        """Whether the running kernel was built with an option such as ``CONFIG_XFS_RT``.
 
-        None: it does not tell. The configuration is in /proc/config.gz where the kernel was built
-        to show it, else where distributions put it.
+        None if the configuration is neither in /proc/config.gz nor in /boot.
         """
         text = self._configuration()
         if text is None or "\nCONFIG_" not in f"\n{text}":
@@ -65,7 +64,7 @@ class Kernel:
     def filesystem_available(self, name: str) -> bool:
         """Whether the file system is built in, loaded, or a module that modprobe can find.
 
-        Only asks (modprobe -n): nothing is loaded.
+        Nothing is loaded (modprobe -n).
         """
         listed = (self.root / "proc/filesystems").read_text(encoding="ascii").split()
         return name in listed or self.module_available(name)
@@ -82,17 +81,17 @@ class Kernel:
         return [_mount(line) for line in text.splitlines()]
 
     def mount_at(self, target: Path) -> Mount | None:
-        """Return what is mounted exactly at ``target`` (the topmost), or None."""
+        """Return the topmost mount exactly at ``target``, or None."""
         wanted = Path(os.path.realpath(target))
-        found = [mount for mount in self.mounts() if mount.target == wanted]
-        return found[-1] if found else None
+        mounts = [mount for mount in self.mounts() if mount.target == wanted]
+        return mounts[-1] if mounts else None
 
     def block_name(self, path: Path) -> str:
-        """Return the kernel's name of a block device: /dev/mapper/x is dm-0 to sysfs."""
+        """Return the kernel's name of a block device, such as dm-0 for /dev/mapper/x."""
         return Path(os.path.realpath(self.root / path.relative_to("/"))).name
 
     def counter(self, *parts: str) -> int | None:
-        """Return the number in a sysfs file, None when this kernel has no such file."""
+        """Return the number in a sysfs file, or None if this kernel has no such file."""
         try:
             return int(self.sys(*parts).read_text(encoding="ascii").split()[0])
         except FileNotFoundError:
@@ -100,7 +99,7 @@ class Kernel:
 
 
 def _mount(line: str) -> Mount:
-    """Split one line: ids, device, root, target, options, tags, " - ", type, source, options."""
+    """Parse a line: ids, device, root, target, options, tags, " - ", type, source, options."""
     left, _, right = line.partition(" - ")
     fields = left.split()
     filesystem, source, super_options = right.split(" ")[:3]

@@ -1,4 +1,4 @@
-"""ldd: which shared objects a program or library is linked with, and where they are found."""
+"""ldd: the shared objects that a program or library is linked with, and their paths."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ _TIMEOUT_SECONDS = 60.0
 # "	librocksdb.so.7.8 => /lib/x86_64-linux-gnu/librocksdb.so.7.8 (0x00007fba55600000)"
 _FOUND = re.compile(r"^\s+(\S+) => (/.+) \(0x[0-9a-f]+\)$")
 _LOST = re.compile(r"^\s+(\S+) => not found$")
-# The kernel's own object, and the loader, which is named by its path: neither has an arrow.
+# The kernel's own object and the loader have no arrow.
 _OTHER = re.compile(r"^\s+\S+ \(0x[0-9a-f]+\)$")
 _ROCKSDB = "librocksdb.so"
 _STATIC = ("not a dynamic executable", "statically linked")
 
 
 def libraries(file: Path) -> dict[str, Path | None]:
-    """Return soname → path (null: not found) of what ``file`` needs; {} when it is static.
+    """Return soname → path (None: not found) of the libraries of ``file``; {} if it is static.
 
     Raises:
-        ToolFailed: ldd failed, or printed a line of another form.
+        ToolFailed: ldd failed or printed unexpected output.
     """
     done = proc.run([PROGRAM, file], timeout=_TIMEOUT_SECONDS, check=False)
     if any(text in done.stdout + done.stderr for text in _STATIC):
@@ -34,10 +34,10 @@ def libraries(file: Path) -> dict[str, Path | None]:
 
 
 def rocksdb(file: Path) -> Path | None:
-    """Return the RocksDB library that a program or plug-in is linked with, resolved; or None.
+    """Return the resolved RocksDB library that a program or plug-in is linked with, or None.
 
     Raises:
-        ToolFailed: ldd failed, or printed a line of another form.
+        ToolFailed: ldd failed or printed unexpected output.
     """
     for name, path in libraries(file).items():
         if name.startswith(_ROCKSDB) and path is not None:
@@ -46,17 +46,17 @@ def rocksdb(file: Path) -> Path | None:
 
 
 def parse(stdout: str) -> dict[str, Path | None]:
-    """Read what ldd prints of a dynamic object.
+    """Parse the output for a dynamic object.
 
     Raises:
-        ToolFailed: a line is of another form.
+        ToolFailed: a line has another form.
     """
-    found: dict[str, Path | None] = {}
+    paths: dict[str, Path | None] = {}
     for line in stdout.splitlines():
         if match := _FOUND.match(line):
-            found[match[1]] = Path(match[2])
+            paths[match[1]] = Path(match[2])
         elif match := _LOST.match(line):
-            found[match[1]] = None
+            paths[match[1]] = None
         elif not _OTHER.match(line):
             raise ToolFailed(f"ldd printed {line!r}", code="output-malformed")
-    return found
+    return paths

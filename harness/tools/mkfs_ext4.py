@@ -10,10 +10,10 @@ PROGRAM = "mkfs.ext4"
 def argv(device: Path, *, label: str, m: int = 0, features: str = "") -> list[str]:
     """Return the argument list.
 
-    ``m`` is the share (%) reserved for root; 0 instead of upstream's 5 because db_bench runs as
-    root and would use it anyway, while statvfs would call it taken. ``features`` is -O. Inode
-    tables and journal are written here: by default the kernel does it behind the mount, among what
-    is measured (25 MB of Write Zeroes in the cold fill of 1.5 GiB).
+    ``m`` is the share (%) reserved for root: 0 instead of upstream's 5, because db_bench runs as
+    root and could use it, while statvfs reports it as used. ``features`` is -O. mkfs writes inode
+    tables and journal itself. By default the kernel writes them after the mount, during the
+    measurement (25 MB of Write Zeroes in a cold fill of 1.5 GiB).
     """
     extra = ["-O", features] if features else []
     now = ["-E", "lazy_itable_init=0,lazy_journal_init=0"]

@@ -15,10 +15,10 @@ _LACKING = re.compile(r"is too small, \((\d+) MiB needed\)")
 
 
 def argv(conventional: Path, zoned: Path, *, label: str, o: str = "") -> list[str]:
-    """Return the argument list: -m zoned block device support, -c the zoned device.
+    """Return the argument list: -m enables zoned devices, -c names the zoned device.
 
-    ``o`` is mkfs.f2fs's -o, the over-provision ratio in percent; empty: its own choice. Not -q,
-    which keeps reasons back as well.
+    ``o`` is -o, the over-provision ratio in percent; empty: the default. There is no -q, because
+    it also suppresses error messages.
     """
     extra = ["-o", o] if o else []
     return [PROGRAM, "-f", "-m", "-c", str(zoned), *extra, "-l", label, str(conventional)]
@@ -28,20 +28,17 @@ def make(conventional: Path, zoned: Path, *, label: str, o: str = "") -> None:
     """Make the file system.
 
     Raises:
-        ToolFailed: it was refused; the message has the first reason, not the last line.
+        ToolFailed: mkfs refused; the message is its first error, not its last line.
     """
     command = argv(conventional, zoned, label=label, o=o)
     done = proc.run(command, timeout=_TIMEOUT_SECONDS, check=False)
     if not done.ok:
-        raise proc.failure(replace(done, stderr=_complaint(done.stdout) or done.stderr))
+        # Later errors are consequences of the first.
+        errors = [line for line in done.stdout.splitlines() if "Error:" in line]
+        raise proc.failure(replace(done, stderr=errors[0] if errors else done.stderr))
 
 
 def lacking(message: str) -> Bytes:
-    """Return by how much the conventional device is too small, as mkfs tells it; else 0."""
-    found = _LACKING.search(message)
-    return Bytes(int(found[1]) << 20) if found else Bytes(0)
-
-
-def _complaint(stdout: str) -> str:
-    """Return the first line that is an error: those behind it say what could not be done then."""
-    return next((line for line in stdout.splitlines() if "Error:" in line), "")
+    """Return the missing size of the conventional device from mkfs's message, else 0."""
+    match = _LACKING.search(message)
+    return Bytes(int(match[1]) << 20) if match else Bytes(0)

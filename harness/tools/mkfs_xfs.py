@@ -20,18 +20,18 @@ def argv(device: Path, *, label: str, m: str = "", r: str = "") -> list[str]:
 
 
 def version() -> tuple[int, int]:
-    """Return the version of the one that is installed.
+    """Return the installed version.
 
     Raises:
-        HostError: it is not installed.
-        ToolFailed: it printed something else.
+        HostError: mkfs.xfs is not installed.
+        ToolFailed: its output is unexpected.
     """
     done = proc.run([PROGRAM, "-V"], timeout=_TIMEOUT_SECONDS)
     return parse_version(done.stdout + done.stderr)
 
 
 def parse_version(text: str) -> tuple[int, int]:
-    """Read ``mkfs.xfs version 6.1.0``; errors as for ``version``."""
+    """Parse ``mkfs.xfs version 6.1.0``. Raises the errors of ``version``."""
     match = re.search(r"^mkfs\.xfs version (\d+)\.(\d+)", text, re.MULTILINE)
     if match is None:
         raise ToolFailed(f"mkfs.xfs -V printed {text.strip()!r}", code="output-malformed")

@@ -1,4 +1,4 @@
-"""mount and umount, with patience: a closing program or udev may hold a file system briefly."""
+"""mount and umount, with retries: a closing program or udev may hold a file system briefly."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ from pathlib import Path
 
 from harness.tools import proc
 
-# udev and blkid look at a device for well under a second; 20 s is for software emulation.
+# udev and blkid hold a device for well under a second; 20 s allows for software emulation.
 _PATIENCE_SECONDS = 20.0
 _PAUSE_SECONDS = 0.25
-# Unmounting writes everything back that is still dirty.
+# Unmounting writes back all dirty data.
 _UMOUNT_TIMEOUT_SECONDS = 300.0
 _MOUNT_TIMEOUT_SECONDS = 120.0
 
 
 def argv(source: Path, target: Path, filesystem: str, options: str) -> list[str]:
-    """Return mount's argument list; ``options`` is -o, may be empty."""
+    """Return mount's argument list; ``options`` is -o and may be empty."""
     extra = ["-o", options] if options else []
     return ["mount", "-t", filesystem, *extra, str(source), str(target)]
 
@@ -31,7 +31,7 @@ def mount(source: Path, target: Path, filesystem: str, options: str = "") -> Non
 
 
 def umount(target: Path) -> None:
-    """Unmount ``target``, again while it is busy.
+    """Unmount ``target``; retry while it is busy.
 
     Raises:
         ToolFailed: it is still busy after 20 s, or umount(8) failed for another reason.
@@ -40,10 +40,10 @@ def umount(target: Path) -> None:
 
 
 def retry(argv: list[str], *, busy: str, timeout: float) -> None:
-    """Run a program until it succeeds, as long as it fails with ``busy`` in what it says.
+    """Run a program until it succeeds, while its error message contains ``busy``.
 
     Raises:
-        ToolFailed: another failure, or still busy after 20 s.
+        ToolFailed: it failed for another reason, or is still busy after 20 s.
     """
     deadline = time.monotonic() + _PATIENCE_SECONDS
     while True:

@@ -1,4 +1,4 @@
-"""Where zonelab's own native programs (harness/native) are on a system under test."""
+"""zonelab's own native programs (harness/native): where they are, and parsing their output."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ INSTALLED = Path("/usr/local/lib/zonelab/native/bin")
 
 
 def program(name: str) -> Path:
-    """Return a native program: in $ZONELAB_NATIVE (a directory), where it is installed, or on PATH.
+    """Return a native program in $ZONELAB_NATIVE (a folder), in INSTALLED, or on PATH.
 
     Raises:
         HostError: it is in none of these.
@@ -26,14 +26,14 @@ def program(name: str) -> Path:
     for folder in _folders():
         if os.access(folder / name, os.X_OK):
             return folder / name
-    found = proc.which(name)
-    if found is None:
+    path = proc.which(name)
+    if path is None:
         raise _missing(name)
-    return found
+    return path
 
 
 def library(name: str) -> Path:
-    """Return a shared object: beside the programs, or in ``lib`` beside their ``bin``.
+    """Return a shared object beside the programs, or in ``lib`` beside their ``bin``.
 
     Raises:
         HostError: it is in none of these.
@@ -48,30 +48,49 @@ def library(name: str) -> Path:
 def summary(
     name: str, version: int, stdout: str, read: Callable[[dict[str, Any]], _Summary]
 ) -> _Summary | None:
-    """Read the line of JSON that a program ends with; None when there is none: it failed.
+    """Parse the JSON line that a program prints at its end; None without one: the program failed.
 
     Args:
         name: the program.
-        version: of its summary.
-        stdout: what it printed.
+        version: schema version of its summary.
+        stdout: its output.
         read: makes a record of the parsed line.
 
     Raises:
-        ToolFailed: it is damaged.
+        ToolFailed: the line is damaged.
     """
     if not stdout:
         return None
     try:
-        told = json.loads(stdout)
-        if (told["program"], told["schema_version"]) != (name, version):
-            raise malformed(name, f"{told['program']} {told['schema_version']} is not ours")
-        return read(told)
+        line = json.loads(stdout)
+        if (line["program"], line["schema_version"]) != (name, version):
+            raise malformed(name, f"unknown summary {line['program']} {line['schema_version']}")
+        return read(line)
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise malformed(name, f"{type(error).__name__} {error}") from None
 
 
+def whole(value: object) -> int:
+    """Return a count from parsed JSON; TypeError if it is not an integer."""
+    if not isinstance(value, int) or isinstance(value, bool):
+        raise TypeError(f"{value!r} is no count")
+    return value
+
+
+def complaint(name: str, done: proc.Completed) -> tuple[str, str]:
+    """Return the message and hint of a failed program: its lines ``<name>: …`` and ``hint: …``.
+
+    Raises:
+        ToolFailed: it was killed, or printed no such line.
+    """
+    lines = dict(line.partition(": ")[::2] for line in done.stderr.splitlines())
+    if done.signal is not None or name not in lines:
+        raise proc.failure(done)
+    return lines[name], lines.get("hint", "")
+
+
 def malformed(name: str, what: str) -> ToolFailed:
-    """Return the error of a program's damaged output."""
+    """Return the error for damaged output of a program."""
     return ToolFailed(
         f"{name}'s output is damaged: {what}",
         hint="see the raw output of the phase",
@@ -80,10 +99,10 @@ def malformed(name: str, what: str) -> ToolFailed:
 
 
 def foreign(name: str, printed: str) -> ToolFailed:
-    """Return the error of a program that printed what this release's does not."""
+    """Return the error for output of another release of a program."""
     return ToolFailed(
         f"{name} printed {printed.strip()[:120]!r}",
-        hint="program and zonelab belong to one release: build harness/native again",
+        hint="the program and zonelab are of different releases: build harness/native again",
         code="output-malformed",
     )
 
@@ -96,6 +115,6 @@ def _folders() -> list[Path]:
 def _missing(name: str) -> HostError:
     return HostError(
         f"{name} is not installed",
-        hint=f"install it in {INSTALLED.parent}, or set ZONELAB_NATIVE to the folder that has it",
+        hint=f"install it in {INSTALLED.parent}, or set ZONELAB_NATIVE to its folder",
         code="program-missing",
     )

@@ -1,7 +1,7 @@
-"""nvme-cli (``nvme``): what a drive says of itself, and namespace management. Long options only.
+"""nvme-cli (``nvme``): identify a drive and manage its namespaces. Long options only.
 
-Output as of nvme-cli 2.3 (Debian 12); 128-bit numbers are strings there, numbers elsewhere. What
-QEMU and drives refuse comes as ``NVMe status: …(0x400b)`` on stderr.
+Parsers expect the output of nvme-cli 2.3 (Debian 12), where 128-bit numbers are strings, or of
+later versions, where they are numbers. A refused command prints ``NVMe status: …(0x400b)``.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ PROGRAM = "nvme"
 
 # NVM Express base specification, "Identify Controller", OACS: namespace management and attachment.
 _OACS_NAMESPACES = 1 << 3
-# "Identify Namespace" with all bits of the NSID set: what any namespace of the drive may have.
+# "Identify Namespace" with all bits of the NSID set: capabilities common to all namespaces.
 COMMON = 0xFFFFFFFF
 # Command set identifiers; zoned namespaces have their own.
 NVM, ZNS = 0, 2
 _TIMEOUT = 60.0
-# Creating and deleting may format; drives take tens of seconds.
+# Creating and deleting may format, which takes tens of seconds.
 _SLOW = 600.0
 
 _STATUS = re.compile(r"NVMe status: (?P<text>.+?)\((?P<code>0x[0-9a-fA-F]+)\)")
@@ -33,14 +33,13 @@ _CREATED = re.compile(r"created nsid: ?(\d+)")
 
 @dataclass(frozen=True, slots=True)
 class Controller:
-    """``id-ctrl``. Bytes; ``total`` 0: the drive does not tell."""
+    """Output of ``id-ctrl``."""
 
     serial: str
     model: str
-    firmware: str
-    number: int
+    number: int  # controller identifier
     manages_namespaces: bool
-    total: Bytes
+    total: Bytes  # capacity of the drive; 0: not reported
     unallocated: Bytes
     most_namespaces: int
 
@@ -56,27 +55,26 @@ class Format:
 
 @dataclass(frozen=True, slots=True)
 class IdNamespace:
-    """``id-ns``. Bytes; ``allocated`` (NVMCAP) 0: not told. ``block`` 0: there is none."""
+    """Output of ``id-ns``."""
 
     size: Bytes
     capacity: Bytes
-    allocated: Bytes
-    block: int
-    format: int
+    allocated: Bytes  # NVMCAP; 0: not reported
+    block: int  # bytes per logical block; 0: no such namespace
+    format: int  # index of its LBA format
     formats: tuple[Format, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class IdZoned:
-    """``zns id-ns``. Zone sizes in blocks by format; limits in zones, 0: no limit."""
+    """Output of ``zns id-ns``."""
 
-    most_active: int
-    most_open: int
-    zone_blocks: tuple[int, ...]
+    most_active: int  # zones; 0: no limit
+    zone_blocks: tuple[int, ...]  # zone size in blocks, by LBA format
 
 
 class Refused(ToolFailed):
-    """The drive's firmware refused a command; ``status`` is its NVMe status, 0 when unknown."""
+    """The drive's firmware refused a command; ``status`` is its NVMe status, 0 if unknown."""
 
     default_code = "firmware-refused"
 
@@ -86,36 +84,37 @@ class Refused(ToolFailed):
 
 
 def identify(device: str) -> Controller:
-    """Ask for the controller; raises as ``ask`` does."""
+    """Identify the controller. Raises the errors of ``ask``."""
     return parse_controller(ask([PROGRAM, "id-ctrl", device, "--output-format=json"]))
 
 
 def namespaces(device: str, *, allocated: bool) -> tuple[int, ...]:
-    """Return the numbers of the attached namespaces, or of all that are allocated."""
+    """Return the numbers of attached namespaces, or of all allocated ones."""
     argv = [PROGRAM, "list-ns", device, *["--all"] * allocated, "--output-format=json"]
     return parse_list(ask(argv))
 
 
 def namespace(device: str, nsid: int) -> IdNamespace:
-    """Ask for a namespace; one that is attached to no controller needs ``--force``.
+    """Identify a namespace.
 
-    Only then: of a zoned one, drives may refuse that form (QEMU's do).
+    ``--force`` is needed if no controller has it attached. It is only used then, because QEMU
+    refuses it for zoned namespaces.
     """
     argv = [PROGRAM, "id-ns", device, f"--namespace-id={nsid}", "--output-format=json"]
-    found = parse_namespace(ask(argv))
-    if found.size or nsid == COMMON:
-        return found
+    record = parse_namespace(ask(argv))
+    if record.size or nsid == COMMON:
+        return record
     return parse_namespace(ask([*argv, "--force"]))
 
 
 def controllers(device: str, nsid: int) -> tuple[int, ...]:
-    """Return the numbers of the controllers that a namespace is attached to."""
+    """Return the numbers of the controllers to which a namespace is attached."""
     argv = [PROGRAM, "list-ctrl", device, f"--namespace-id={nsid}", "--output-format=json"]
     return parse_controllers(ask(argv))
 
 
 def zoned(device: str, nsid: int) -> IdZoned:
-    """Ask for the zoned part of a namespace; a conventional one refuses."""
+    """Identify a zoned namespace; a conventional one raises Refused."""
     argv = [PROGRAM, "zns", "id-ns", device, f"--namespace-id={nsid}", "--output-format=json"]
     return parse_zoned(ask(argv))
 
@@ -123,16 +122,22 @@ def zoned(device: str, nsid: int) -> IdZoned:
 def create_argv(
     device: str, *, blocks: int, capacity: int, format_: int, csi: int, resources: int | None
 ) -> list[str]:
-    """Return the command that makes a namespace; sizes in blocks, ``resources`` in zones."""
+    """Return the argument list that creates a namespace; sizes in blocks, resources in zones."""
     limits = [f"--rar={resources}", f"--ror={resources}"] if resources is not None else []
     return [
-        PROGRAM, "create-ns", device, f"--nsze={blocks}", f"--ncap={capacity}",
-        f"--flbas={format_}", f"--csi={csi}", *limits,
-    ]  # fmt: skip
+        PROGRAM,
+        "create-ns",
+        device,
+        f"--nsze={blocks}",
+        f"--ncap={capacity}",
+        f"--flbas={format_}",
+        f"--csi={csi}",
+        *limits,
+    ]
 
 
 def divides() -> bool:
-    """Whether this version can ask for a share of the active zones (``--rar``); 2.3 cannot."""
+    """Whether this version can request a share of the active zones (``--rar``); 2.3 cannot."""
     done = proc.run([PROGRAM, "create-ns", "--help"], timeout=_TIMEOUT, check=False)
     return "--rar" in done.stdout + done.stderr
 
@@ -159,17 +164,17 @@ def attach(device: str, nsid: int, controller: int) -> None:
 
 
 def rescan(device: str) -> None:
-    """Let the kernel look for namespaces again."""
+    """Make the kernel scan for namespaces."""
     _do([PROGRAM, "ns-rescan", device])
 
 
 def ask(argv: list[str]) -> Any:
-    """Run a command that only reads; return its JSON.
+    """Run a read-only command; return its JSON.
 
     Raises:
         HostError: nvme is not installed.
-        Refused: the drive does not know the command.
-        ToolFailed: it printed something else.
+        Refused: the drive refused the command.
+        ToolFailed: the output is not JSON.
     """
     done = _do(argv, timeout=_TIMEOUT)
     try:
@@ -186,7 +191,6 @@ def parse_controller(data: Any) -> Controller:
     return Controller(
         serial=_text(data, "sn"),
         model=_text(data, "mn"),
-        firmware=_text(data, "fr"),
         number=_number(data, "cntlid"),
         manages_namespaces=bool(_number(data, "oacs") & _OACS_NAMESPACES),
         total=Bytes(_number(data, "tnvmcap")),
@@ -196,34 +200,28 @@ def parse_controller(data: Any) -> Controller:
 
 
 def parse_list(data: Any) -> tuple[int, ...]:
-    """Read ``list-ns``; newer versions leave the list out when it is empty."""
-    found = data.get("nsid_list", []) if isinstance(data, dict) else None
-    if not isinstance(found, list):
-        raise _missing("nsid_list")
-    return tuple(sorted(_number(entry, "nsid") for entry in found))
+    """Parse ``list-ns``; newer versions omit an empty list."""
+    return tuple(sorted(_number(entry, "nsid") for entry in _list(data, "nsid_list", [])))
 
 
 def parse_controllers(data: Any) -> tuple[int, ...]:
-    """Read ``list-ctrl``."""
-    found = data.get("ctrl_list", []) if isinstance(data, dict) else None
-    if not isinstance(found, list):
-        raise _missing("ctrl_list")
-    return tuple(sorted(_number(entry, "ctrl_id") for entry in found))
+    """Parse ``list-ctrl``; newer versions omit an empty list."""
+    return tuple(sorted(_number(entry, "ctrl_id") for entry in _list(data, "ctrl_list", [])))
 
 
 def parse_namespace(data: Any) -> IdNamespace:
-    """Read ``id-ns``; bits 3:0 of FLBAS number the format, bits 6:5 are its upper ones."""
-    found = data.get("lbafs") if isinstance(data, dict) else None
-    if not isinstance(found, list) or not found:
+    """Parse ``id-ns``; FLBAS has the index of the format in bits 3:0, its upper bits in 6:5."""
+    entries = _list(data, "lbafs")
+    if not entries:
         raise _missing("lbafs")
     formats = tuple(
         Format(index, 1 << _number(entry, "ds"), _number(entry, "ms"))
-        for index, entry in enumerate(found)
+        for index, entry in enumerate(entries)
         if _number(entry, "ds")
     )
     flbas = _number(data, "flbas")
     chosen = flbas & 0xF | (flbas >> 5 & 0x3) << 4
-    block = next((one.data for one in formats if one.index == chosen), 0)
+    block = next((format_.data for format_ in formats if format_.index == chosen), 0)
     return IdNamespace(
         size=Bytes(_number(data, "nsze") * block),
         capacity=Bytes(_number(data, "ncap") * block),
@@ -235,14 +233,10 @@ def parse_namespace(data: Any) -> IdNamespace:
 
 
 def parse_zoned(data: Any) -> IdZoned:
-    """Read ``zns id-ns``: MAR and MOR count from 0, all bits set is no limit."""
-    found = data.get("lbafe") if isinstance(data, dict) else None
-    if not isinstance(found, list):
-        raise _missing("lbafe")
+    """Parse ``zns id-ns``; MAR is zero-based, and all bits set mean no limit."""
     return IdZoned(
         most_active=(_number(data, "mar") + 1) & COMMON,
-        most_open=(_number(data, "mor") + 1) & COMMON,
-        zone_blocks=tuple(_number(entry, "zsze") for entry in found),
+        zone_blocks=tuple(_number(entry, "zsze") for entry in _list(data, "lbafe")),
     )
 
 
@@ -250,22 +244,29 @@ def _do(argv: list[str], timeout: float = _SLOW) -> proc.Completed:
     done = proc.run(argv, timeout=timeout, check=False)
     if done.ok:
         return done
-    lines = [*done.stderr.strip().splitlines(), _told(done.stdout), "no reason given"]
+    lines = [*done.stderr.strip().splitlines(), _json_error(done.stdout), "no reason given"]
     match = _STATUS.search(done.stderr)
     status = int(match["code"], 16) if match else 0
     text = f"{match['text']} ({match['code']})" if match else next(line for line in lines if line)
     hint = f"the command was: {' '.join(argv)}"
     if "unrecognized option" in done.stderr:
-        hint = "this nvme-cli is too old for it; " + hint
+        hint = "this nvme-cli is too old for the command; " + hint
     raise Refused(f"nvme {argv[1]}: {text}", status=status, hint=hint)
 
 
-def _told(stdout: str) -> str:
-    """Return the error that nvme-cli 2.13 prints as JSON when JSON was asked for."""
+def _json_error(stdout: str) -> str:
+    """Return the error that nvme-cli 2.13 prints as JSON with ``--output-format=json``."""
     try:
         return str(json.loads(stdout).get("error", ""))
     except (ValueError, AttributeError):
         return ""
+
+
+def _list(data: Any, name: str, default: list[Any] | None = None) -> list[Any]:
+    value = data.get(name, default) if isinstance(data, dict) else None
+    if not isinstance(value, list):
+        raise _missing(name)
+    return value
 
 
 def _number(data: Any, name: str) -> int:

@@ -1,4 +1,4 @@
-"""The one way to start a program: argument lists, whitelisted environment, all recorded."""
+"""Run programs: the only use of subprocess, with argument lists and a whitelisted environment."""
 
 from __future__ import annotations
 
@@ -15,30 +15,30 @@ from typing import IO
 
 from harness.errors import HostError, TimedOut, ToolFailed
 
-# What a child may inherit. LC_ALL=C keeps parsers independent of the host's language.
+# Variables that a child inherits. LC_ALL makes output independent of the host's language.
 _INHERIT = ("PATH", "HOME", "TERM", "SSH_AUTH_SOCK", "XDG_CACHE_HOME", "TMPDIR")
 _SBIN = "/usr/local/sbin:/usr/sbin:/sbin"
 
 
 @dataclass(frozen=True, slots=True)
 class Completed:
-    """A program that ended. ``signal`` is set when one killed it; ``seconds`` is monotonic."""
+    """A program that ended."""
 
     argv: tuple[str, ...]
-    exit_code: int | None
-    signal: int | None
-    seconds: float
+    exit_code: int | None  # null: killed by a signal
+    signal: int | None  # number of that signal
+    seconds: float  # wall-clock duration
     stdout: str
     stderr: str
 
     @property
     def ok(self) -> bool:
-        """Whether it ended by itself with status 0."""
+        """Whether it exited with status 0."""
         return self.exit_code == 0
 
 
 def environment(extra: Mapping[str, str] | None = None) -> dict[str, str]:
-    """Return the whitelisted environment for a child, sbin on PATH, language C."""
+    """Return the environment of a child: whitelisted variables, sbin on PATH, language C."""
     env = {name: os.environ[name] for name in _INHERIT if name in os.environ}
     env["PATH"] = f"{env.get('PATH', '/usr/bin:/bin')}:{_SBIN}"
     env["LC_ALL"] = "C.UTF-8"
@@ -47,9 +47,9 @@ def environment(extra: Mapping[str, str] | None = None) -> dict[str, str]:
 
 
 def which(program: str) -> Path | None:
-    """Return the path of ``program`` on the PATH children get (with sbin), or None."""
-    found = shutil.which(program, path=environment()["PATH"])
-    return Path(found) if found else None
+    """Return the path of ``program`` on the PATH of children, which has sbin, or None."""
+    path = shutil.which(program, path=environment()["PATH"])
+    return Path(path) if path else None
 
 
 def run(
@@ -61,12 +61,12 @@ def run(
     stdin: str | None = None,
     check: bool = True,
 ) -> Completed:
-    """Run a program to its end and capture what it printed.
+    """Run a program to its end and capture its output.
 
     Raises:
         HostError: the program is not installed.
-        TimedOut: it did not end within ``timeout`` seconds (it is killed).
-        ToolFailed: ``check`` is set and it exited non-zero or was killed by a signal.
+        TimedOut: it did not end within ``timeout`` seconds and was killed.
+        ToolFailed: it exited non-zero or was killed by a signal, and ``check`` is set.
     """
     args = tuple(str(arg) for arg in argv)
     begin = time.monotonic()
@@ -84,9 +84,7 @@ def run(
             check=False,
         )
     except FileNotFoundError:
-        raise HostError(
-            f"{args[0]} is not installed", hint="run the packages role", code="program-missing"
-        ) from None
+        raise _not_installed(args[0]) from None
     except subprocess.TimeoutExpired:
         raise TimedOut(f"{args[0]} did not end within {timeout:g} s: {' '.join(args)}") from None
     result = completed(args, done.returncode, time.monotonic() - begin, done.stdout, done.stderr)
@@ -102,14 +100,14 @@ def stream(
     timeout: float,
     env: Mapping[str, str] | None = None,
 ) -> Completed:
-    """Run a program that tells its progress on stderr; ``on_line`` gets each line as it comes.
+    """Run a program that prints its progress on stderr; pass each line to ``on_line``.
 
-    stdout must stay small (it is read at the end). The program is killed when ``on_line`` raises,
-    and on any other way out of here.
+    stdout is read at the end, so it must stay small. The program is killed if ``on_line`` raises
+    an exception.
 
     Raises:
         HostError: the program is not installed.
-        TimedOut: a line arrived, or the end came, after ``timeout`` seconds.
+        TimedOut: it did not end within ``timeout`` seconds and was killed.
     """
     args = tuple(str(arg) for arg in argv)
     begin = time.monotonic()
@@ -125,9 +123,7 @@ def stream(
             env=environment(env),
         )
     except FileNotFoundError:
-        raise HostError(
-            f"{args[0]} is not installed", hint="run the packages role", code="program-missing"
-        ) from None
+        raise _not_installed(args[0]) from None
     watchdog = threading.Timer(timeout, child.kill)
     watchdog.start()
     try:
@@ -153,7 +149,7 @@ def spawn(
     stdout: IO[bytes],
     stderr: IO[bytes] | int,
 ) -> subprocess.Popen[bytes]:
-    """Start a program in a session of its own; the caller waits for it.
+    """Start a program in its own session; the caller waits for it.
 
     Raises:
         HostError: the program is not installed.
@@ -169,22 +165,26 @@ def spawn(
             start_new_session=True,
         )
     except FileNotFoundError:
-        raise HostError(
-            f"{args[0]} is not installed", hint="run the packages role", code="program-missing"
-        ) from None
+        raise _not_installed(args[0]) from None
+
+
+def _not_installed(program: str) -> HostError:
+    return HostError(
+        f"{program} is not installed", hint="run the packages role", code="program-missing"
+    )
 
 
 def completed(
     argv: tuple[str, ...], returncode: int, seconds: float, stdout: str, stderr: str
 ) -> Completed:
-    """Build a Completed from a POSIX return code (negative: killed by that signal)."""
+    """Return the Completed for a POSIX return code; a negative one is a signal."""
     if returncode < 0:
         return Completed(argv, None, -returncode, seconds, stdout, stderr)
     return Completed(argv, returncode, None, seconds, stdout, stderr)
 
 
 def failure(done: Completed) -> ToolFailed:
-    """Describe a program that did not end well, with the last line it printed."""
+    """Return the error of a failed program, with the last line of its output."""
     how = f"exit {done.exit_code}"
     if done.signal is not None:
         how = f"killed by {signal.Signals(done.signal).name}"

@@ -1,7 +1,7 @@
-"""RocksDB's LOG: what a process wrote, why it stalled, how its tree stood (7.8 and 9.10).
+"""Parse RocksDB's LOG: table files written, write stalls, and the shape of the tree (7.8, 9.10).
 
-The tickers of ``--statistics`` are printed before the database is closed. What closing it flushes,
-and compactions that end meanwhile, are in none of them; they are here, to the byte.
+The tickers of ``--statistics`` are printed before the database is closed. They miss the flush at
+close and compactions that end meanwhile; the LOG has them, to the byte.
 """
 
 from __future__ import annotations
@@ -22,19 +22,18 @@ _EVENT = "EVENT_LOG_v1 "
 _CREATED = '"event": "table_file_creation"'
 _COMPACTION = '"event": "compaction_started"'
 _COMPACTED = '"event": "compaction_finished"'
-# Near the beginning of a compaction's event, which goes on with every file it reads: RocksDB cuts
-# lines of more than 64 KiB, and such an event is no JSON.
+# The event of a compaction lists all its input files. RocksDB cuts lines at 64 KiB, so a long event
+# is not valid JSON; the job is at its beginning.
 _JOB = re.compile(r'"job": (\d{1,18}),')
 _TIME = re.compile(r'\{"time_micros": (\d{1,18}),')
 
-# "[default] Level summary: files[6 3 0 0 0 0 0] max score 0.25" behind a flush, "[default]
-# compacted to: files[…" behind a compaction; 9.10 adds what its compactions are behind.
+# "[default] Level summary: files[6 3 0 0 0 0 0] max score 0.25" after a flush, "[default]
+# compacted to: files[…" after a compaction; 9.10 adds the pending compaction bytes.
 _STATE = re.compile(
     r"files\[(?P<files>\d{1,9}(?: \d{1,9})*)\] max score [^ ,]+"
     r"(?:, estimated pending compaction bytes (?P<pending>\d{1,20}))?"
 )
-# Written each time RocksDB looks whether to hold writers back, and finds that it has to; these
-# lines are what its own "Write Stall (count)" counts.
+# Printed each time RocksDB decides to slow or stop writers; its "Write Stall (count)" counts these.
 _STALL = re.compile(
     r"\[WARN\].* (?:Stopping|Stalling) writes because "
     r"(?:we have \d+ (?P<what>immutable memtables|level-0 files)|of estimated pending compaction)"
@@ -45,46 +44,41 @@ CAUSES = tuple(_CAUSES.values())
 
 @dataclass(frozen=True, slots=True)
 class TableBytes:
-    """Lengths of the table files that were written, in bytes, by what wrote them.
+    """Bytes of table files written.
 
-    What a compaction wrote before it was given up is among them, also of the file it was at, which
-    no event tells of: a compaction's own total has it (to the byte: zlfs counted the same in 30
-    recorded phases). Flushes include those of recovery.
+    An aborted compaction counts, including its unfinished file: no event reports that file, but
+    the compaction's own total includes it (zlfs counted the same bytes in 30 recorded phases).
     """
 
-    flush: int
+    flush: int  # includes flushes during recovery
     compaction: int
 
 
 @dataclass(frozen=True, slots=True)
-class Point:
-    """The tree behind a flush or compaction.
+class LsmShape:
+    """The shape of the LSM tree after a flush or compaction."""
 
-    ``micros`` since the epoch, by the event before it; ``files`` per level, level 0 first;
-    ``pending`` compaction bytes, null where RocksDB does not tell (7.8).
-    """
-
-    micros: int
-    files: tuple[int, ...]
-    pending: int | None
+    micros: int  # since the epoch, from the preceding event
+    files: tuple[int, ...]  # number of files per level, level 0 first
+    pending: int | None  # pending compaction bytes; null in 7.8, which does not print them
 
 
 @dataclass(frozen=True, slots=True)
 class Log:
-    """One process. ``stalls``: how often writers had to be slowed or stopped, by cause."""
+    """The LOG of one process."""
 
     tables: TableBytes
-    stalls: Mapping[str, int]
-    points: tuple[Point, ...]
+    stalls: Mapping[str, int]  # how often writers were slowed or stopped, by cause
+    points: tuple[LsmShape, ...]
 
 
 def parse(lines: Iterable[str]) -> Log | None:
-    """Read a LOG line by line, hours of it in little memory; None when it is empty.
+    """Parse a LOG line by line in little memory; return None if it is empty.
 
-    A last line without its newline was being written when the process ended and is left out.
+    A last line without a newline is incomplete and ignored.
 
     Raises:
-        ToolFailed: this is no LOG, or an event in it is damaged; the message names the line.
+        ToolFailed: it is not a LOG, or an event is damaged; the message names the line.
     """
     reader, number = _Reader(), 0
     for number, line in enumerate(lines, 1):
@@ -102,21 +96,21 @@ def parse(lines: Iterable[str]) -> Log | None:
 
 
 class _Reader:
-    """What is known so far; ``begun`` once the version was seen."""
+    """The state of parsing; ``begun`` is set once the version line was seen."""
 
     def __init__(self) -> None:
         self.begun = False
         self._micros = 0
         self._flushed = 0
-        self._created: dict[int, int] = {}  # by the job of a compaction: lengths of its files
-        self._totals: dict[int, int] = {}  # the same as it says at its end
+        self._created: dict[int, int] = {}  # bytes of completed files, by job of the compaction
+        self._totals: dict[int, int] = {}  # bytes as the compaction reports them at its end
         self._stalls: Counter[str] = Counter()
-        self._points: list[Point] = []
+        self._points: list[LsmShape] = []
 
     def take(self, line: str, number: int) -> None:
-        """Take a complete line; most are of no interest."""
-        _, found, text = line.partition(_EVENT)
-        if found:
+        """Parse a complete line; most are irrelevant."""
+        _, is_event, text = line.partition(_EVENT)
+        if is_event:
             self._event(text, number)
         elif "] max score " in line:
             self._state(line, number)
@@ -127,7 +121,7 @@ class _Reader:
             self._stalls[_CAUSES[cause["what"]]] += 1
 
     def log(self) -> Log:
-        """Return everything."""
+        """Return the parsed LOG."""
         return Log(
             TableBytes(self._flushed, sum(self._compacted(job) for job in self._created)),
             {cause: self._stalls[cause] for cause in CAUSES},
@@ -149,13 +143,13 @@ class _Reader:
             job, size = (_number(event, name, number) for name in ("job", "total_output_size"))
             self._totals[job] = size
         elif _COMPACTION in text:
-            found = _JOB.search(text)
-            if found is None:
+            match = _JOB.search(text)
+            if match is None:
                 raise _damaged(text, number)
-            self._created[int(found[1])] = 0
+            self._created[int(match[1])] = 0
 
     def _compacted(self, job: int) -> int:
-        """Return what a compaction wrote; of one that never ended, the files it completed."""
+        """Return the bytes that a compaction wrote; if it never ended, those of completed files."""
         return max(self._created[job], self._totals.get(job, 0))
 
     def _state(self, line: str, number: int) -> None:
@@ -164,7 +158,7 @@ class _Reader:
             raise _damaged(line, number)
         files = tuple(int(count) for count in state["files"].split())
         pending = int(state["pending"]) if state["pending"] is not None else None
-        self._points.append(Point(self._micros, files, pending))
+        self._points.append(LsmShape(self._micros, files, pending))
 
 
 def _parse(text: str, number: int) -> dict[str, Any]:

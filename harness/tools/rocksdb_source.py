@@ -1,4 +1,4 @@
-"""A RocksDB source tree to be built: what decides the result, and the build id that follows."""
+"""A RocksDB build: the inputs that decide its result, and the build id made from them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ VERSION_HEADER = Path("include/rocksdb/version.h")
 _COMPILER = "g++"
 _TIMEOUT_SECONDS = 60.0
 _DEFINE = re.compile(r"^#define ROCKSDB_(MAJOR|MINOR|PATCH)\s+(\d+)", re.MULTILINE)
-# Without it RocksDB's CMake project compiles for the processor it finds (-march=native).
+# Without this option RocksDB's CMake project compiles for the host's processor (-march=native).
 _PORTABLE = re.compile(r"PORTABLE=(1|ON|YES|TRUE|Y)", re.IGNORECASE)
 _NATIVE = "-march=native"
 _ID_DIGITS = 12
@@ -35,25 +35,20 @@ class Tree:
 
 @dataclass(frozen=True, slots=True)
 class SourceFacts:
-    """What the host knows of a build to come.
+    """The inputs of a build, as found on the host that builds."""
 
-    ``target_sha256`` is of the macros that the compiler predefines under these flags: its version,
-    the processor's features it may use, whether it optimises. ``cpus`` is how many there are for
-    the build, and not part of it.
-    """
-
-    version: str
+    version: str  # of RocksDB
     source: Tree
-    plugins: dict[str, Tree]
+    plugins: dict[str, Tree]  # by name
     cxxflags: str
     cmake_options: tuple[str, ...]
-    compiler: str
-    target_sha256: str
-    cpus: int
+    compiler: str  # first line of its --version
+    target_sha256: str  # of the macros that the compiler predefines with these flags
+    cpus: int  # for a parallel build; not part of the build id
 
     @property
     def series(self) -> str:
-        """Major and minor version: the name of the folder that has its patches."""
+        """Major and minor version: the name of the folder with its patches."""
         return self.version.rpartition(".")[0]
 
 
@@ -67,7 +62,7 @@ class Patch:
 
 @dataclass(frozen=True, slots=True)
 class Build:
-    """``build.json`` beside the programs: what they were made of, and the id of that."""
+    """``build.json`` beside the programs: the inputs of the build and its id."""
 
     id: str
     facts: SourceFacts
@@ -79,37 +74,37 @@ def version_of(source: Path) -> str:
     """Return ``7.8.3`` from a tree's version header.
 
     Raises:
-        UsageError: it is no RocksDB source tree.
+        UsageError: the folder is not a RocksDB source tree.
     """
     try:
         text = (source / VERSION_HEADER).read_text(encoding="utf-8")
     except OSError as error:
         raise UsageError(
-            f"{source} is no RocksDB source tree: {VERSION_HEADER}: {error.strerror}",
-            hint="rocksdb_source names the folder that has include/ and CMakeLists.txt",
+            f"{source} is not a RocksDB source tree: {VERSION_HEADER}: {error.strerror}",
+            hint="set rocksdb_source to the folder with include/ and CMakeLists.txt",
         ) from None
-    found = dict(_DEFINE.findall(text))
-    if len(found) != 3:  # noqa: PLR2004 - major, minor, patch
+    parts = dict(_DEFINE.findall(text))
+    if len(parts) != 3:  # noqa: PLR2004 - major, minor, patch
         raise UsageError(f"{source / VERSION_HEADER} does not define RocksDB's version")
-    return ".".join(found[part] for part in ("MAJOR", "MINOR", "PATCH"))
+    return ".".join(parts[part] for part in ("MAJOR", "MINOR", "PATCH"))
 
 
 def describe(
     source: Path, plugins: Mapping[str, Path], *, cxxflags: str, cmake_options: Sequence[str]
 ) -> SourceFacts:
-    """Read trees and ask the compiler, on the host that is to build.
+    """Return the inputs of a build on this host.
 
     Raises:
-        UsageError: a tree is missing or no RocksDB.
+        UsageError: a tree is missing, or the source is not RocksDB.
         HostError: there is no compiler.
-        ToolFailed: it refuses the flags.
+        ToolFailed: the compiler refuses the flags.
     """
     for name, path in plugins.items():
         if not path.is_dir():
-            raise UsageError(f"plug-in {name}: {path} is no folder", hint="rocksdb_plugins")
+            raise UsageError(f"plug-in {name}: {path} is not a folder", hint="set rocksdb_plugins")
     native = [] if any(map(_PORTABLE.fullmatch, cmake_options)) else [_NATIVE]
     macros = [_COMPILER, *native, *cxxflags.split(), "-dM", "-E", "-x", "c++", "/dev/null"]
-    told = proc.run(macros, timeout=_TIMEOUT_SECONDS).stdout
+    predefined = proc.run(macros, timeout=_TIMEOUT_SECONDS).stdout.splitlines()
     name = proc.run([_COMPILER, "--version"], timeout=_TIMEOUT_SECONDS).stdout.splitlines()[0]
     return SourceFacts(
         version=version_of(source),
@@ -118,13 +113,13 @@ def describe(
         cxxflags=cxxflags,
         cmake_options=tuple(cmake_options),
         compiler=name,
-        target_sha256=hashlib.sha256("\n".join(sorted(told.splitlines())).encode()).hexdigest(),
+        target_sha256=hashlib.sha256("\n".join(sorted(predefined)).encode()).hexdigest(),
         cpus=len(os.sched_getaffinity(0)),
     )
 
 
 def series(patches: Path | None, facts: SourceFacts) -> tuple[Patch, ...]:
-    """Return the patches for this version, in order; none where there is no folder for it."""
+    """Return the patches for this version, in order; the version may have no folder."""
     if patches is None:
         return ()
     files = sorted((patches / facts.series).glob("*.patch"))
@@ -132,17 +127,14 @@ def series(patches: Path | None, facts: SourceFacts) -> tuple[Patch, ...]:
 
 
 def identify(facts: SourceFacts, patches: Sequence[Patch]) -> Build:
-    """Return the build with its id: upstream's version and a digest of all that decides it."""
-    told = encode(facts)
-    told["source"], told["plugins"] = facts.source.sha256, _digests(facts.plugins)
-    del told["cpus"]
-    told["patches"] = encode(tuple(patches))
-    digest = hashlib.sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()
+    """Return the build with its id: upstream's version and a digest of all inputs."""
+    inputs = encode(facts)
+    inputs["source"] = facts.source.sha256
+    inputs["plugins"] = {name: tree.sha256 for name, tree in facts.plugins.items()}
+    del inputs["cpus"]
+    inputs["patches"] = encode(tuple(patches))
+    digest = hashlib.sha256(json.dumps(inputs, sort_keys=True).encode()).hexdigest()
     return Build(f"{facts.version}-{digest[:_ID_DIGITS]}", facts, tuple(patches))
-
-
-def _digests(plugins: Mapping[str, Tree]) -> dict[str, str]:
-    return {name: tree.sha256 for name, tree in plugins.items()}
 
 
 def _tree(path: Path) -> Tree:

@@ -1,8 +1,8 @@
-"""What RocksDB tells of itself on db_bench's stdout (7.8 and 9.10).
+"""Parse RocksDB's own statistics on db_bench's stdout (7.8 and 9.10).
 
-``--statistics`` prints tickers and histograms of the process behind the last benchmark; the
-pseudo-benchmark ``stats`` prints the property ``rocksdb.stats``, whose first table is the tree with
-what flushes and compactions did to each level. Both come before the database is closed.
+``--statistics`` prints tickers and histograms of the process after the last benchmark. The
+pseudo-benchmark ``stats`` prints the property ``rocksdb.stats``; its first table has flushes and
+compactions by level. Both are printed before the database is closed.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from harness.errors import ToolFailed
+from harness.quantities import BINARY_PREFIXES
 
 # "STATISTICS:", then "rocksdb.wal.bytes COUNT : 8640000" and "rocksdb.db.get.micros P50 : 0.000000
 # P95 : 0.000000 P99 : 0.000000 P100 : 0.000000 COUNT : 0 SUM : 0".
@@ -27,9 +28,8 @@ _BY_LEVEL = "Level    Files   Size "
 _COLUMNS = ("Score", "Read(GB)", "Write(GB)", "Moved(GB)", "W-Amp", "Comp(sec)", "Comp(cnt)")
 _ROW = re.compile(
     r"^ *(?P<level>L\d+|Sum) +(?P<files>\d{1,9})/\d+ +(?P<size>\d{1,9}\.\d\d)"
-    r" (?P<unit>[KMGT]B) +(?P<rest>.+)$"
+    r" (?P<unit>[KMGT])B +(?P<rest>.+)$"
 )
-_UNITS = {"KB": 1 << 10, "MB": 1 << 20, "GB": 1 << 30, "TB": 1 << 40}
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,17 +42,13 @@ class Statistics:
 
 @dataclass(frozen=True, slots=True)
 class LevelRow:
-    """A level of the tree, or ``Sum``. RocksDB rounds: ``size`` in bytes to 1/100 of its unit.
+    """A level of the tree, or ``Sum``: what flushes and compactions did to it since opening."""
 
-    ``read_gb``, ``write_gb`` and ``moved_gb`` (2³⁰ bytes, to a tenth), ``seconds`` and ``jobs`` are
-    of flushes and compactions into this level since the database was opened.
-    """
-
-    level: str
+    level: str  # L0, L1 … or Sum
     files: int
-    size: int
+    size: int  # bytes, rounded to 1/100 of the printed unit
     score: float
-    read_gb: float
+    read_gb: float  # units of 2³⁰ bytes, one decimal; so are the next two
     write_gb: float
     moved_gb: float
     write_amplification: float
@@ -61,31 +57,32 @@ class LevelRow:
 
 
 def statistics(lines: Sequence[str]) -> Statistics | None:
-    """Return what stands below the headline; None without one.
+    """Parse the lines below ``STATISTICS:``, or return None without that line.
 
-    Lines of other shapes are no fault: their absence shows when one of them is looked up.
+    Lines of another form are ignored: a missing counter shows when it is looked up.
     """
     if _STATISTICS not in lines:
         return None
     tickers, histograms = {}, {}
     for line in lines[lines.index(_STATISTICS) + 1 :]:
-        if found := _TICKER.match(line):
-            tickers[found["name"]] = int(found["count"])
-        elif found := _TIMES.match(line):
-            histograms[found["name"]] = (int(found["count"]), int(found["sum"]))
+        if match := _TICKER.match(line):
+            tickers[match["name"]] = int(match["count"])
+        elif match := _TIMES.match(line):
+            histograms[match["name"]] = (int(match["count"]), int(match["sum"]))
     return Statistics(tickers, histograms)
 
 
 def levels(lines: Sequence[str]) -> tuple[LevelRow, ...] | None:
-    """Return the last table by level, its sum last; None when ``stats`` did not print.
+    """Return the rows of the last table by level, or None if ``stats`` did not run.
 
     Raises:
-        ToolFailed: the table is cut short or not RocksDB's; the message names the line.
+        ToolFailed: the table is truncated or malformed; the message names the line.
     """
     starts = [
-        number for number, line in enumerate(lines[:-1])
+        number
+        for number, line in enumerate(lines[:-1])
         if line == _TABLE and lines[number + 1].startswith(_BY_LEVEL)
-    ]  # fmt: skip
+    ]
     if not starts:
         return None
     first = starts[-1] + 1
@@ -111,9 +108,17 @@ def _row(line: str, number: int, columns: Sequence[str]) -> LevelRow:
     if found is None:
         raise _damaged(number, line.strip()[:80])
     return LevelRow(
-        found["level"], int(found["files"]), round(float(found["size"]) * _UNITS[found["unit"]]),
-        score, read, written, moved, amplification, seconds, whole,
-    )  # fmt: skip
+        found["level"],
+        int(found["files"]),
+        round(float(found["size"]) * BINARY_PREFIXES[found["unit"]]),
+        score,
+        read,
+        written,
+        moved,
+        amplification,
+        seconds,
+        whole,
+    )
 
 
 def _damaged(number: int, text: str) -> ToolFailed:

@@ -1,4 +1,4 @@
-"""The digest of a source tree: what was built, whoever unpacked it, wherever it lies."""
+"""Digest of a source tree, independent of its location, owner and times."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from harness.store import checksums
 def digest(tree: Path, leave_out: Callable[[tuple[str, ...]], bool] = lambda _: False) -> str:
     """Return the SHA-256 over relative names, executable bits and contents of a source tree.
 
-    Hidden files and directories do not count, nor what ``leave_out`` says of a relative path's
-    parts. An absent tree has the hash of an empty one.
+    Hidden files and folders are skipped, and paths for whose parts ``leave_out`` returns True. A
+    missing tree has the digest of an empty one.
     """
     total = hashlib.sha256()
     for path in sorted(_files(tree)):

@@ -1,42 +1,21 @@
-"""``/sys/fs/xfs/<device>/stats/stats``: what the garbage collector of a zoned xfs counted."""
+"""Counters of the garbage collector of a zoned xfs, in ``/sys/fs/xfs/<device>/stats/stats``."""
 
 from __future__ import annotations
-
-from collections.abc import Mapping
-from dataclasses import dataclass
 
 from harness.errors import ToolFailed
 
 # Linux 7.0, fs/xfs/xfs_stats.c: "zoned <reads> <writes> <zone resets>" and "gc xpc <bytes>".
 _CALLS = "zoned "
 _BYTES = "gc xpc "
+# Totals since the mount: pieces read and written, zones reset, bytes written.
+COLUMNS = ("gc_read_calls", "gc_write_calls", "gc_zone_reset_calls", "gc_bytes")
 
 
-@dataclass(frozen=True, slots=True)
-class Collected:
-    """Totals since the mount: pieces read and written, zones reset, bytes written."""
-
-    reads: int
-    writes: int
-    resets: int
-    bytes: int
-
-    @property
-    def facts(self) -> Mapping[str, int]:
-        """All of them by name."""
-        return {
-            "gc_read_calls": self.reads,
-            "gc_write_calls": self.writes,
-            "gc_zone_reset_calls": self.resets,
-            "gc_bytes": self.bytes,
-        }
-
-
-def parse(text: str) -> Collected | None:
-    """Return the collector's counters, None where the kernel has none of them.
+def parse(text: str) -> dict[str, int] | None:
+    """Return the collector's counters by column, or None if the kernel has none.
 
     Raises:
-        ToolFailed: one line is there and the other is not, or a line is of another form.
+        ToolFailed: only one of the two lines is there, or a line is malformed.
     """
     calls = [line.removeprefix(_CALLS) for line in text.splitlines() if line.startswith(_CALLS)]
     sizes = [line.removeprefix(_BYTES) for line in text.splitlines() if line.startswith(_BYTES)]
@@ -44,8 +23,7 @@ def parse(text: str) -> Collected | None:
         return None
     try:
         (call,), (size,) = calls, sizes
-        reads, writes, resets = map(int, call.split())
-        return Collected(reads, writes, resets, int(size))
+        return dict(zip(COLUMNS, map(int, [*call.split(), size]), strict=True))
     except ValueError:
         raise ToolFailed(
             f"xfs' statistics have {(calls + sizes)[0]!r}", code="output-malformed"

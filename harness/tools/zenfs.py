@@ -1,4 +1,4 @@
-"""zenfs, upstream's tool, and where the parts of ZenFS that the user supplies are found."""
+"""zenfs, upstream's tool, and the paths of the ZenFS parts that the user supplies."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from harness.errors import HostError, ToolFailed
 from harness.tools import proc
 
 PROGRAM = "zenfs"
-# roles/zenfs links what the user names into this folder, under these names.
+# roles/zenfs links the user's files into this folder under these names.
 INSTALLED = Path("/usr/local/lib/zonelab/zenfs")
 PLUGIN = "libzenfs.so"
 DB_BENCH = "db_bench"
 
-# Linux' name of the scheduler that ZenFS insists on, whatever the kernel needs.
+# The scheduler that ZenFS requires on every kernel.
 SCHEDULER = "mq-deadline"
 MIN_ZONES = 32
 METADATA_ZONES = 3
@@ -33,7 +33,7 @@ _DF = re.compile(
     r"Free: (\d+) MB\s+Used: (\d+) MB\s+Reclaimable: (\d+) MB\s+Space amplification: (\d+)%\s*"
 )
 _INFO = re.compile(r"^(?P<name>[A-Z][^:\[]*?)(?: \[[^\]]*\])?:\t+(?P<value>.*)$", re.MULTILINE)
-# A URI of a kind that there is not: ZenFS refuses it in its own words, before it opens anything.
+# A malformed URI: ZenFS refuses it with its own message before it opens anything.
 PROBE_URI = "zenfs://probe:x"
 _PROBED = "Malformed URI"
 _NO_SUCH_COMMAND = "Subcommand not recognized"
@@ -41,67 +41,67 @@ _NO_SUCH_COMMAND = "Subcommand not recognized"
 
 @dataclass(frozen=True, slots=True)
 class Zone:
-    """A zone in ``dump``; bytes. ``left`` is what can still be written, ``live`` what is in use."""
+    """A zone in the output of ``dump``; all in bytes."""
 
     capacity: int
-    left: int
-    live: int
+    left: int  # still writable
+    live: int  # used by files
 
 
 @dataclass(frozen=True, slots=True)
 class Dump:
-    """What ``zenfs dump`` tells: data zones without the three of metadata, file sizes by name."""
+    """Output of ``zenfs dump``."""
 
-    zones: tuple[Zone, ...]
-    files: dict[str, int]
+    zones: tuple[Zone, ...]  # data zones, without the three metadata zones
+    files: dict[str, int]  # size by name
 
     @property
     def empty(self) -> int:
-        """Data zones in which nothing is written."""
+        """Number of empty data zones."""
         return sum(zone.left == zone.capacity for zone in self.zones)
 
     @property
     def full(self) -> int:
-        """Data zones without room, whether they were filled or finished."""
+        """Number of data zones that were filled or finished."""
         return sum(zone.left == 0 for zone in self.zones)
 
     @property
     def live_bytes(self) -> int:
-        """What is in use."""
+        """Bytes used by files."""
         return sum(zone.live for zone in self.zones)
 
     @property
     def free_bytes(self) -> int:
-        """What new files may still take, without collecting garbage."""
+        """Bytes that new files can use without garbage collection."""
         return sum(zone.left for zone in self.zones)
 
     @property
     def garbage_bytes(self) -> int:
-        """Written or given up, and no longer in use: pad of finished zones is in it."""
+        """Bytes neither live nor writable; includes the pad of finished zones."""
         return sum(zone.capacity - zone.left - zone.live for zone in self.zones)
 
 
 def find(name: str) -> Path | None:
-    """Return a part: in $ZONELAB_ZENFS (a folder) or where roles/zenfs links it; else None."""
+    """Return a part of ZenFS in $ZONELAB_ZENFS (a folder) or INSTALLED, or None."""
     named = os.environ.get("ZONELAB_ZENFS")
     folder = Path(named).absolute() if named else INSTALLED
     return folder / name if (folder / name).is_file() else None
 
 
 def tool() -> Path:
-    """Return the program: as for ``find``, else on PATH.
+    """Return the zenfs program that ``find`` returns, else the one on PATH.
 
     Raises:
         HostError: there is none.
     """
-    found = find(PROGRAM) or proc.which(PROGRAM)
-    if found is None:
+    program = find(PROGRAM) or proc.which(PROGRAM)
+    if program is None:
         raise HostError(
             "zenfs is not installed",
-            hint="-e zenfs_tool=FILE names yours (docs/levels.md)",
+            hint="name yours with -e zenfs_tool=FILE (docs/levels.md)",
             code="program-missing",
         )
-    return found
+    return program
 
 
 def mkfs_argv(
@@ -109,19 +109,19 @@ def mkfs_argv(
 ) -> list[str]:
     """Return the argument list of ``mkfs``; ``device`` is the kernel's name.
 
-    ``finish_threshold``: zones with less than this share (%) left are finished. ``gc`` is known by
-    the main branch only, so it is given only when it is wanted.
+    Zones with less than ``finish_threshold`` percent left are finished. Only the main branch knows
+    ``--enable_gc``, so it is passed only if wanted.
     """
     flags = [f"--zbd={device}", f"--aux_path={aux}", f"--finish_threshold={finish_threshold}"]
     return [str(program), "mkfs", *flags, *(["--enable_gc"] if gc else [])]
 
 
 def mkfs(device: str, *, aux: Path, finish_threshold: int, gc: bool) -> None:
-    """Make a file system on a device whose zones are empty; ``aux`` must not exist.
+    """Make a file system on a device with empty zones; ``aux`` must not exist.
 
     Raises:
         HostError: zenfs is not installed.
-        ToolFailed: it refused or failed.
+        ToolFailed: zenfs failed.
     """
     argv = mkfs_argv(tool(), device, aux=aux, finish_threshold=finish_threshold, gc=gc)
     proc.run(argv, timeout=_MKFS_TIMEOUT_SECONDS)
@@ -138,17 +138,17 @@ def dump_argv(program: Path, device: str) -> list[str]:
 
 
 def df(device: str) -> dict[str, int]:
-    """Return what ``df`` says, in bytes (it rounds down to MiB); errors as for ``mkfs``."""
+    """Return the output of ``df`` in bytes, rounded down to MiB. Raises the errors of ``mkfs``."""
     return parse_df(_read(df_argv(tool(), device)))
 
 
 def dump(device: str) -> Dump:
-    """Return zones and files; errors as for ``mkfs``."""
+    """Return zones and files. Raises the errors of ``mkfs``."""
     return parse_dump(_read(dump_argv(tool(), device)))
 
 
 def fs_info(device: str) -> dict[str, str]:
-    """Return the superblock by field, {} where this version has no such command."""
+    """Return the superblock by field, or {} if this version has no such command."""
     done = proc.run(
         [tool(), "fs-info", f"--zbd={device}"], timeout=_READ_TIMEOUT_SECONDS, check=False
     )
@@ -160,9 +160,9 @@ def fs_info(device: str) -> dict[str, str]:
 
 
 def knows(program: Path, plugin: Path | None) -> proc.Completed | None:
-    """Start db_bench on a URI that ZenFS refuses; None when it did, else how db_bench ended.
+    """Start db_bench on a URI that ZenFS refuses; None if it did, else how db_bench ended.
 
-    A db_bench without ZenFS crashes on the URI, so look before you ask: ``mentions``.
+    A db_bench without ZenFS crashes on the URI, so check ``mentions`` first.
     """
     argv = [str(program), "--benchmarks=fillseq", "--num=1", f"--fs_uri={PROBE_URI}"]
     env = {"LD_PRELOAD": str(plugin)} if plugin else None
@@ -171,12 +171,12 @@ def knows(program: Path, plugin: Path | None) -> proc.Completed | None:
 
 
 def mentions(file: Path) -> bool:
-    """Whether a program or library has ZenFS inside: its scheme is in its strings."""
+    """Whether a program or library contains ZenFS: the URI scheme is among its strings."""
     return b"zenfs://" in file.read_bytes()
 
 
 def parse_df(stdout: str) -> dict[str, int]:
-    """Read ``df``; ToolFailed when it differs. Amplification is left out: full zones only."""
+    """Parse ``df`` or raise ToolFailed. Amplification is skipped: it covers full zones only."""
     match = _DF.fullmatch(stdout)
     if match is None:
         raise _malformed("df", stdout)
@@ -185,7 +185,7 @@ def parse_df(stdout: str) -> dict[str, int]:
 
 
 def parse_dump(stdout: str) -> Dump:
-    """Read ``dump`` (JSON); ToolFailed when it differs."""
+    """Parse ``dump`` (JSON) or raise ToolFailed."""
     try:
         record = json.loads(stdout)
         zones = tuple(_zone(zone) for zone in record["zones"]["io"])
@@ -198,11 +198,11 @@ def parse_dump(stdout: str) -> Dump:
 
 
 def parse_info(stdout: str) -> dict[str, str]:
-    """Read ``fs-info`` (``ZenFS Version:<TAB>v2.1.0``); ToolFailed without magic or version."""
-    found = {match["name"]: match["value"].strip() for match in _INFO.finditer(stdout)}
-    if not {"Magic", "ZenFS Version"} <= found.keys():
+    """Parse ``fs-info`` (``ZenFS Version:<TAB>v2.1.0``); ToolFailed without magic or version."""
+    fields = {match["name"]: match["value"].strip() for match in _INFO.finditer(stdout)}
+    if not {"Magic", "ZenFS Version"} <= fields.keys():
         raise _malformed("fs-info", stdout)
-    return found
+    return fields
 
 
 def _names(file: Any) -> Sequence[str]:
@@ -226,6 +226,6 @@ def _read(argv: Sequence[str]) -> str:
 def _malformed(command: str, text: str) -> ToolFailed:
     return ToolFailed(
         f"zenfs {command} printed {text.strip()[:120]!r}",
-        hint="docs/levels.md names the versions that are understood",
+        hint="docs/levels.md lists the supported versions",
         code="output-malformed",
     )

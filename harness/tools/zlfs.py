@@ -1,4 +1,4 @@
-"""zlfs, our native program for devices that carry a zlfs (harness/native/zlfs, docs/zlfs.md)."""
+"""zlfs, the native program that makes and inspects zlfs devices (docs/zlfs.md)."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ from harness.store.spec import Scalar
 from harness.tools import native, proc
 
 PROGRAM = "zlfs"
-# The plug-in: what db_bench preloads.
+# The plug-in that db_bench preloads.
 LIBRARY = "libzlfs.so"
 
 # mkfs resets zones, the others replay the metadata log.
 _MKFS_TIMEOUT_SECONDS = 600.0
 _READ_TIMEOUT_SECONDS = 300.0
-# As for coldfill: the slowest device worth measuring.
+# The slowest device worth measuring, as for coldfill.
 _SLOWEST_BYTES_PER_SECOND = 2_000_000
 _GRACE_SECONDS = 120.0
 
 _VIOLATED = 1
 _CODES = {2: "zlfs-usage", 3: "zlfs-refused", 4: "zlfs-failed"}
 
-# A line of the ledger (docs/zlfs.md): totals since mount, and the state now.
+# A line of the ledger (docs/zlfs.md): totals since mount, and the current state.
 _CAUSES = ("wal", "flush", "compaction", "other", "import", "gc", "metadata")
 _SPACE = ("live", "garbage", "pad", "given_up", "free", "empty_zones", "active_zones")
 LEDGER_COLUMNS = (
@@ -35,13 +35,12 @@ LEDGER_COLUMNS = (
     *_SPACE,
 )
 
-# What df has to tell; it may tell more.
-_COUNTS = (
-    "block_size", "zone_size", "zone_capacity", "zones", "capacity_bytes", "free_bytes",
-    "live_bytes", "garbage_bytes", "pad_bytes", "metadata_bytes", "reserve_bytes", "files",
-    "zones_empty", "zones_active", "zones_full", "max_active", "finish_remaining_pct",
-    "finish_occupancy_pct", "finishes", "resets",
-)  # fmt: skip
+# Fields that df must print; it may print more.
+_COUNTS = """
+block_size zone_size zone_capacity zones capacity_bytes free_bytes live_bytes garbage_bytes
+pad_bytes metadata_bytes reserve_bytes files zones_empty zones_active zones_full max_active
+finish_remaining_pct finish_occupancy_pct finishes resets
+"""
 _WORDS = ("identity", "label")
 _GC_COUNTS = ("copied_bytes", "zones_reclaimed")
 _SCHEMA_VERSION = 1
@@ -49,16 +48,13 @@ _SCHEMA_VERSION = 1
 
 @dataclass(frozen=True, slots=True)
 class Space:
-    """What ``zlfs df`` says. ``free_bytes`` is what new files may still take.
-
-    ``gc_…`` are totals since mkfs; ``facts`` keeps everything, ``gc.``-prefixed where nested.
-    """
+    """Output of ``zlfs df``."""
 
     label: str
-    free_bytes: int
-    gc_copied_bytes: int
-    gc_zones_reclaimed: int
-    facts: Mapping[str, Scalar]
+    free_bytes: int  # usable by new files
+    gc_copied_bytes: int  # since mkfs
+    gc_zones_reclaimed: int  # since mkfs
+    facts: Mapping[str, Scalar]  # all fields; nested ones with the prefix ``gc.``
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,59 +67,66 @@ class File:
 
 @dataclass(frozen=True, slots=True)
 class Violation:
-    """An invariant (its number in docs/zlfs.md) that does not hold."""
+    """An invariant that does not hold."""
 
-    invariant: int
+    invariant: int  # its number in docs/zlfs.md
     what: str
 
 
 def mkfs_argv(
     program: Path, device: Path, *, aux: Path, label: str, policies: Mapping[str, Scalar]
 ) -> list[str]:
-    """Return the argument list of ``mkfs``; ``policies`` are its flags, with underscores."""
+    """Return the argument list of ``mkfs``; ``policies`` are its flags with underscores."""
     flags = [f"--{name.replace('_', '-')}={_word(value)}" for name, value in policies.items()]
     own = [f"--aux={aux}", f"--label={label}"]
     return [str(program), "mkfs", f"--device={device}", *own, *flags]
 
 
 def read_argv(program: Path, command: str, device: Path) -> list[str]:
-    """Return the argument list of ``df``, ``list`` or ``fsck``, which print JSON."""
+    """Return the argument list of ``df``, ``list`` or ``fsck`` with JSON output."""
     return [str(program), command, f"--device={device}", "--format=json"]
 
 
 def import_argv(
     program: Path, device: Path, *, aux: Path, trace: Path, name: str, size: int, seed: int
 ) -> list[str]:
-    """Return the argument list that writes a cold file of coldfill's pattern."""
+    """Return the argument list that writes a cold file with coldfill's pattern."""
     return [
-        str(program), "import", f"--device={device}", f"--aux={aux}", f"--trace={trace}",
-        f"--name={name}", f"--size={size}", f"--seed={seed % 2**64}", "--progress",
-    ]  # fmt: skip
+        str(program),
+        "import",
+        f"--device={device}",
+        f"--aux={aux}",
+        f"--trace={trace}",
+        f"--name={name}",
+        f"--size={size}",
+        f"--seed={seed % 2**64}",
+        "--progress",
+    ]
 
 
 def mkfs(device: Path, *, aux: Path, label: str, policies: Mapping[str, Scalar]) -> None:
-    """Make an empty zlfs on a device whose zones are empty.
+    """Make a zlfs on a device with empty zones.
 
     Raises:
         HostError: zlfs is not installed.
-        ToolFailed: it refused or failed.
+        ToolFailed: zlfs failed.
     """
     argv = mkfs_argv(native.program(PROGRAM), device, aux=aux, label=label, policies=policies)
     _run(argv, timeout=_MKFS_TIMEOUT_SECONDS)
 
 
 def df(device: Path) -> Space:
-    """Return how a device is used; errors as for ``mkfs``."""
+    """Return how the space of a device is used. Raises the errors of ``mkfs``."""
     return parse_df(_read("df", device))
 
 
 def files(device: Path) -> list[File]:
-    """Return the files of a device; errors as for ``mkfs``."""
+    """Return the files on a device. Raises the errors of ``mkfs``."""
     return parse_list(_read("list", device))
 
 
 def fsck(device: Path) -> list[Violation]:
-    """Return the invariants that do not hold; errors as for ``mkfs``."""
+    """Return the invariants that do not hold. Raises the errors of ``mkfs``."""
     return parse_fsck(_read("fsck", device, also=_VIOLATED))
 
 
@@ -137,10 +140,11 @@ def import_cold(
     seed: int,
     progress: Callable[[int], None],
 ) -> int:
-    """Write a cold file, synced; return its bytes. ``progress`` gets bytes so far.
+    """Write and sync a cold file; return its bytes. ``progress`` receives bytes so far.
 
     Raises:
         TimedOut: it is slower than 2 MB/s.
+        ToolFailed: zlfs failed.
     """
     program = native.program(PROGRAM)
     argv = import_argv(program, device, aux=aux, trace=trace, name=name, size=size, seed=seed)
@@ -156,15 +160,15 @@ def import_cold(
 
 
 def parse_df(stdout: str) -> Space:
-    """Read ``df --format=json``; errors as for all parsers here: ToolFailed when it differs."""
+    """Parse ``df --format=json``. Like all parsers here it raises ToolFailed for other output."""
     record = _object(stdout)
     gc = _field(record, "gc", dict)
     for name in _WORDS:
         _field(record, name, str)
-    for name in _COUNTS:
+    for name in _COUNTS.split():
         _field(record, name, int)
     copied, reclaimed = (_field(gc, name, int) for name in _GC_COUNTS)
-    told = {**record, **{f"gc.{name}": value for name, value in gc.items()}}
+    fields = {**record, **{f"gc.{name}": value for name, value in gc.items()}}
     return Space(
         label=record["label"],
         free_bytes=record["free_bytes"],
@@ -172,35 +176,35 @@ def parse_df(stdout: str) -> Space:
         gc_zones_reclaimed=reclaimed,
         facts={
             name: value
-            for name, value in told.items()
+            for name, value in fields.items()
             if isinstance(value, Scalar) and name != "schema_version"
         },
     )
 
 
 def parse_list(stdout: str) -> list[File]:
-    """Read ``list --format=json``."""
+    """Parse ``list --format=json``."""
     rows = _field(_object(stdout), "files", list)
     return [File(_field(row, "name", str), _field(row, "size", int)) for row in rows]
 
 
 def parse_fsck(stdout: str) -> list[Violation]:
-    """Read ``fsck --format=json``."""
+    """Parse ``fsck --format=json``."""
     rows = _field(_object(stdout), "violations", list)
     return [Violation(_field(row, "invariant", int), _field(row, "what", str)) for row in rows]
 
 
 def parse_import(stdout: str) -> int:
-    """Read the last line of ``import``; return the bytes stored."""
+    """Parse the last line of ``import``; return the bytes stored."""
     lines = stdout.splitlines() or [""]
     return int(_field(_json(lines[-1]), "bytes", int))
 
 
 def parse_ledger(data: bytes) -> list[int | None]:
-    """Return LEDGER_COLUMNS from the last whole line of a ledger.
+    """Return LEDGER_COLUMNS from the last complete line of a ledger.
 
     Raises:
-        ValueError: there is none, or it has not all of them.
+        ValueError: there is no such line, or a column is missing.
     """
     line = json.loads(data[: data.rindex(b"\n")].rpartition(b"\n")[2])
     try:
@@ -218,7 +222,7 @@ def parse_ledger(data: bytes) -> list[int | None]:
 
 
 def _word(value: Scalar) -> str:
-    """Write a value as zlfs reads it; YAML makes booleans of on and off."""
+    """Format a value for zlfs; YAML turns on and off into booleans."""
     if isinstance(value, bool):
         return "on" if value else "off"
     return str(value)
@@ -230,7 +234,7 @@ def _read(command: str, device: Path, *, also: int = 0) -> str:
 
 
 def _run(argv: Sequence[str], *, timeout: float, also: int = 0) -> proc.Completed:
-    """Run zlfs; ``also`` is an exit status that is no failure either."""
+    """Run zlfs; ``also`` is an exit status that counts as success."""
     done = proc.run(argv, timeout=timeout, check=False)
     if done.exit_code not in (0, also):
         raise _failure(done)
@@ -238,13 +242,11 @@ def _run(argv: Sequence[str], *, timeout: float, also: int = 0) -> proc.Complete
 
 
 def _failure(done: proc.Completed) -> ToolFailed:
-    """Describe a refusal in zlfs' own words: a line ``zlfs: …``, then a line ``hint: …``."""
-    said = dict(line.partition(": ")[::2] for line in done.stderr.splitlines())
-    if done.signal is not None or PROGRAM not in said:
-        return proc.failure(done)
-    hint = said.get("hint") or " ".join(done.argv)
+    message, hint = native.complaint(PROGRAM, done)
     code = _CODES.get(done.exit_code or 0, "tool-failed")
-    return ToolFailed(f"zlfs {done.argv[1]}: {said[PROGRAM]}", hint=hint, code=code)
+    return ToolFailed(
+        f"zlfs {done.argv[1]}: {message}", hint=hint or " ".join(done.argv), code=code
+    )
 
 
 def _object(stdout: str) -> Any:

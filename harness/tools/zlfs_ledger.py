@@ -1,4 +1,4 @@
-"""The ledger that zlfs keeps of itself (docs/zlfs.md), one line a second and one at each close."""
+"""Parse zlfs' own ledger (docs/zlfs.md): one line per second and one at each close."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.errors import ToolFailed
+from harness.tools.native import whole
 
 _CLOSE = '"event":"close"'
 _NOTHING_RETIRED = '"retired":[]'
@@ -19,26 +20,22 @@ _MOUNTED = re.compile(r'"mounted":(\d{1,12})\b')
 
 @dataclass(frozen=True, slots=True)
 class Totals:
-    """What all mounts did to the device so far; bytes by cause.
+    """Totals of all mounts so far."""
 
-    ``payload`` and ``filling`` were written, ``given_up`` is capacity that finishing lost, and
-    ``given_up_now`` the part of it in zones that have not been reset since.
-    """
-
-    payload: Mapping[str, int]
-    filling: Mapping[str, int]
-    given_up: Mapping[str, int]
+    payload: Mapping[str, int]  # content written, by cause
+    filling: Mapping[str, int]  # padding written, by cause
+    given_up: Mapping[str, int]  # capacity lost by finishing zones, by cause
     finishes: int
     resets: int
-    given_up_now: int
-    finishes_by: Mapping[str, int]
+    given_up_now: int  # the part of given_up in zones that were not reset since
+    finishes_by: Mapping[str, int]  # by cause
 
 
 def read(path: Path, zone_capacity: int) -> Totals:
-    """Read the file of a level that is up; zeros before the first mount makes it.
+    """Parse the ledger of a level that is up; all is zero before the first mount creates it.
 
     Raises:
-        ToolFailed: as ``parse``.
+        ToolFailed: as for ``parse``.
     """
     if not path.exists():
         return parse((), zone_capacity)
@@ -47,12 +44,12 @@ def read(path: Path, zone_capacity: int) -> Totals:
 
 
 def parse(lines: Iterable[str], zone_capacity: int) -> Totals:
-    """Add up the last line of every mount; a line without its end is left out.
+    """Add up the last line of every mount; an incomplete line is ignored.
 
-    Only lines that say something are decoded, so that hours of samples cost little.
+    Lines without news are not decoded, so hours of samples cost little.
 
     Raises:
-        ToolFailed: a line is not zlfs'; the message names it.
+        ToolFailed: a line is malformed; the message names it.
     """
     reader = _Reader(zone_capacity)
     for number, line in enumerate(lines, 1):
@@ -87,30 +84,34 @@ class _Reader:
             self._add(*self._open)
             self._open = None
         return Totals(
-            dict(self._payload), dict(self._filling), dict(self._given_up),
-            self._finishes.total(), self._resets, sum(self._in_place.values()),
+            dict(self._payload),
+            dict(self._filling),
+            dict(self._given_up),
+            self._finishes.total(),
+            self._resets,
+            sum(self._in_place.values()),
             dict(self._finishes),
-        )  # fmt: skip
+        )
 
     def _add(self, line: str, number: int) -> None:
         try:
             record = _decode(line)
             for cause, part in record["written"].items():
-                self._payload[cause] += _count(part["payload"])
-                self._filling[cause] += _count(part["pad"])
+                self._payload[cause] += whole(part["payload"])
+                self._filling[cause] += whole(part["pad"])
             for cause, part in record["finishes"].items():
-                self._given_up[cause] += _count(part["given_up"])
-                self._finishes[cause] += _count(part["count"])
-            self._resets += sum(_count(count) for count in record["resets"].values())
+                self._given_up[cause] += whole(part["given_up"])
+                self._finishes[cause] += whole(part["count"])
+            self._resets += sum(whole(count) for count in record["resets"].values())
         except (ValueError, KeyError, TypeError, AttributeError):
             raise _damaged(line, number) from None
 
     def _retire(self, line: str, number: int) -> None:
-        """Follow the zones: what finishing gave up is gone until the zone is reset."""
+        """Track capacity that finishes gave up, until the zone is reset."""
         try:
             for zone, what, occupied, *_ in _decode(line)["retired"]:
                 if what == "finish":
-                    self._in_place[zone] = self._capacity - _count(occupied)
+                    self._in_place[zone] = self._capacity - whole(occupied)
                 else:
                     self._in_place.pop(zone, None)
         except (ValueError, KeyError, TypeError):
@@ -118,10 +119,10 @@ class _Reader:
 
 
 def _mount(line: str, number: int) -> str:
-    found = _MOUNTED.search(line)
-    if found is None:
+    match = _MOUNTED.search(line)
+    if match is None:
         raise _damaged(line, number)
-    return found[1]
+    return match[1]
 
 
 def _decode(line: str) -> dict[str, Any]:
@@ -129,12 +130,6 @@ def _decode(line: str) -> dict[str, Any]:
     if not isinstance(record, dict):
         raise TypeError
     return record
-
-
-def _count(value: object) -> int:
-    if not isinstance(value, int) or isinstance(value, bool):
-        raise TypeError
-    return value
 
 
 def _damaged(line: str, number: int) -> ToolFailed:

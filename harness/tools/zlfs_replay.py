@@ -1,4 +1,4 @@
-"""zlfs-replay, our native program that plays traces of allocations (docs/replay.md)."""
+"""zlfs-replay, the native program that replays traces of allocations (docs/replay.md)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from harness.store.spec import Scalar
 from harness.tools import native, proc
 
 PROGRAM = "zlfs-replay"
-# Two million events a second when last measured; a trace that takes longer is no trace of a run.
+# It replays two million events per second; no trace of a run takes longer than this.
 _TIMEOUT_SECONDS = 3600.0
 _SCHEMA_VERSION = 1
 _BUILT = Path(__file__).parents[2] / "build" / "native-release" / "replay" / PROGRAM
@@ -22,15 +22,15 @@ _USAGE, _REFUSED = 2, 3
 
 @dataclass(frozen=True, slots=True)
 class Recorded:
-    """What a trace says of itself: the setting of each mount, and the ledger at its end."""
+    """The contents of a trace."""
 
-    settings: tuple[Mapping[str, Scalar], ...]
-    ledgers: tuple[Mapping[str, Any], ...]
-    events: int
+    settings: tuple[Mapping[str, Scalar], ...]  # of each mount
+    ledgers: tuple[Mapping[str, Any], ...]  # at the end of each mount
+    events: int  # of all mounts
 
     @property
     def written(self) -> int:
-        """Bytes that the recorded mounts wrote, of all causes."""
+        """Bytes that the recorded mounts wrote."""
         return sum(
             part["payload"] + part["pad"]
             for ledger in self.ledgers
@@ -40,24 +40,19 @@ class Recorded:
 
 @dataclass(frozen=True, slots=True)
 class Replayed:
-    """A trace at one setting.
-
-    ``mounts`` are lines of zlfs' ledger, ``wear`` the resets by zone; ``infeasible`` says what
-    there was no room for, and where everything was, null where the setting holds the data.
-    ``counterfactual``: it is another setting than the recorded one.
-    """
+    """The result of replaying a trace at one setting."""
 
     setting: Mapping[str, Scalar]
-    counterfactual: bool
-    rules: str
-    mounts: tuple[Mapping[str, Any], ...]
-    wear: tuple[int, ...]
-    infeasible: Mapping[str, Any] | None
-    document: str
+    counterfactual: bool  # the setting differs from the recorded one
+    rules: str  # allocation rules that were applied
+    mounts: tuple[Mapping[str, Any], ...]  # the last ledger line of each mount
+    wear: tuple[int, ...]  # resets by zone
+    infeasible: Mapping[str, Any] | None  # what did not fit; null: the setting holds the data
+    document: str  # the program's output
 
     @property
     def differences(self) -> tuple[str, ...]:
-        """Counts that differ from the recorded ledger; only looked for by the recorded rules."""
+        """Counts that differ from the recorded ledger; empty unless the recorded rules applied."""
         return tuple(
             f"mount {number}: {name}"
             for number, mount in enumerate(self.mounts, 1)
@@ -66,7 +61,7 @@ class Replayed:
 
 
 def program() -> Path:
-    """Return the program: as all native ones, or where `make build/native-release` puts it.
+    """Return the program as for all native ones, else from `make build/native-release`.
 
     Raises:
         HostError: it is in neither.
@@ -76,25 +71,25 @@ def program() -> Path:
     except HostError as error:
         if _BUILT.is_file():
             return _BUILT
-        hint = "make build/native-release; or set ZONELAB_NATIVE to the folder that has it"
+        hint = "make build/native-release; or set ZONELAB_NATIVE to its folder"
         raise HostError(error.message, hint=hint, code=error.code) from None
 
 
 def argv(
     executable: Path, trace: Path, changes: Mapping[str, Scalar], *, own_rules: bool = False
 ) -> list[str]:
-    """Return the argument list; ``changes`` are options by name, underscores for hyphens."""
+    """Return the argument list; ``changes`` are options by name, with underscores."""
     options = [f"--{name.replace('_', '-')}={value}" for name, value in changes.items()]
     return [str(executable), str(trace), *options, *(["--own-rules"] if own_rules else [])]
 
 
 def info(trace: Path) -> Recorded:
-    """Say what was recorded.
+    """Return the contents of a trace.
 
     Raises:
         HostError: the program is not installed.
-        UsageError: the file is missing, damaged, unfinished or none of its traces.
-        ToolFailed: it failed or printed something else than promised.
+        UsageError: the file is missing, damaged, unfinished or not a trace.
+        ToolFailed: the program failed or printed unexpected output.
     """
     document = _object(_run([str(program()), str(trace), "--info"]))
     mounts = document["mounts"]
@@ -109,15 +104,15 @@ def info(trace: Path) -> Recorded:
 
 
 def replay(trace: Path, changes: Mapping[str, Scalar], *, own_rules: bool = False) -> Replayed:
-    """Play a trace at the recorded setting with ``changes``; errors as for ``info``."""
+    """Replay a trace at the recorded setting with ``changes``. Raises the errors of ``info``."""
     return parse(_run(argv(program(), trace, changes, own_rules=own_rules)))
 
 
 def parse(stdout: str) -> Replayed:
-    """Read what the program prints.
+    """Parse the program's output.
 
     Raises:
-        ToolFailed: it is something else.
+        ToolFailed: the output is unexpected.
     """
     document = _object(stdout)
     try:
@@ -138,13 +133,10 @@ def _run(args: Sequence[str]) -> str:
     done = proc.run(args, timeout=_TIMEOUT_SECONDS, check=False)
     if done.ok:
         return done.stdout
-    said = dict(line.partition(": ")[::2] for line in done.stderr.splitlines())
-    if done.signal is not None or PROGRAM not in said:
-        raise proc.failure(done)
-    message, hint = f"{PROGRAM}: {said[PROGRAM]}", said.get("hint", "")
+    message, hint = native.complaint(PROGRAM, done)
     if done.exit_code in (_USAGE, _REFUSED):
-        raise UsageError(message, hint=hint, code="trace")
-    raise ToolFailed(message, hint=hint)
+        raise UsageError(f"{PROGRAM}: {message}", hint=hint, code="trace")
+    raise ToolFailed(f"{PROGRAM}: {message}", hint=hint)
 
 
 def _object(stdout: str) -> Any:

@@ -1,4 +1,4 @@
-"""Reset all zones of a device (BLKRESETZONE): mkfs.f2fs may leave write pointers where they are."""
+"""Reset zones (BLKRESETZONE): mkfs.f2fs does not always reset them."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ _SECTOR = 512
 
 
 def reset_all(device: Path, size: Bytes) -> None:
-    """Reset every zone; all data on the device is gone.
+    """Reset every zone, which destroys all data on the device.
 
-    Opened exclusively, so a device that is mounted or held is refused by the kernel.
+    The device is opened exclusively, so the kernel refuses a mounted or held device.
 
     Raises:
-        ToolFailed: the device is in use or the kernel refused.
+        ToolFailed: the device is in use, or the kernel refused.
     """
     try:
         handle = os.open(device, os.O_RDWR | os.O_EXCL | os.O_CLOEXEC)
@@ -36,5 +36,5 @@ def reset_all(device: Path, size: Bytes) -> None:
 
 
 def reset(handle: int, start: int, length: int) -> None:
-    """Reset the zones of a range of an open device; positions in bytes. Raises OSError."""
+    """Reset the zones in a range, in bytes, of an open device. Raises OSError."""
     fcntl.ioctl(handle, _BLKRESETZONE, struct.pack("=QQ", start // _SECTOR, length // _SECTOR))

@@ -1,25 +1,25 @@
-"""zoneprobe, our native program that times commands to zones by their history (harness/native)."""
+"""zoneprobe, the native program that times zone commands by the history of the zone."""
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from harness.errors import ToolFailed
 from harness.store.ledger import OwnCounts
 from harness.tools import native, proc
+from harness.tools.native import whole
 
 PROGRAM = "zoneprobe"
-# The file in a level's scratch directory that each invocation adds a line to.
+# File in a level's scratch folder; each invocation appends a line.
 LEDGER = "zoneprobe.jsonl"
-# Zone 0 has the label (harness/native/zoneprobe/label.h).
+# Zone 0 holds the label (harness/native/zoneprobe/label.h).
 LABEL_ZONES = 1
 
-# Of the one line of JSON that `run` prints (report.h).
+# Schema of the JSON line that `run` prints (report.h).
 _SUMMARY_VERSION = 1
 _LABEL_TIMEOUT_SECONDS = 300.0
 _COUNTS = ("bytes_written", "finishes", "pad_bytes", "resets")
@@ -27,88 +27,89 @@ _COUNTS = ("bytes_written", "finishes", "pad_bytes", "resets")
 _HEADER = "seconds,cycle,zone,life,treatment,command,index,bytes,nanoseconds"
 # The last command of a cycle.
 _CLEANUP = re.compile(r"^(\d+\.\d{6}),\d+,(\d+),\d+,[^,]+,cleanup,0,0,\d+$")
-# Columns of a series made from the report, behind its time.
+# Columns after the time in a series made from the report.
 SERIES = "operations,zone"
 
 
 @dataclass(frozen=True, slots=True)
 class Treatment:
-    """What zones went through, and what their commands took then, in nanoseconds.
-
-    ``occupied`` bytes were in a zone before it was finished (where ``finish``) and reset;
-    ``writes`` are those behind the reset, in their order, of each cycle.
-    """
+    """A history of zones, and the latencies of the commands that followed, in nanoseconds."""
 
     name: str
-    finish: bool
-    occupied: int
+    finish: bool  # zones were finished before the reset
+    occupied: int  # bytes in a zone before it was finished or reset
     finishes: tuple[int, ...]
     resets: tuple[int, ...]
-    writes: tuple[tuple[int, ...], ...]
+    writes: tuple[tuple[int, ...], ...]  # after the reset, in order, of each cycle
 
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """The end of ``zoneprobe run``. ``operations`` are cycles; sizes in bytes."""
+    """Summary of ``zoneprobe run``."""
 
-    operations: int
+    operations: int  # cycles
     seconds: float
     bytes_written: int
-    zone_capacity: int
+    zone_capacity: int  # bytes
     treatments: tuple[Treatment, ...]
 
 
 def label(device: Path, text: str) -> None:
-    """Write the label of a run to a device whose zones are all empty.
+    """Write the label of a run to a device with empty zones.
 
     Raises:
         HostError: zoneprobe is not installed.
-        ToolFailed: it refused or failed.
+        ToolFailed: zoneprobe failed.
     """
     argv = [str(native.program(PROGRAM)), "label", f"--device={device}", f"--label={text}"]
     proc.run(argv, timeout=_LABEL_TIMEOUT_SECONDS)
 
 
 def parse(stdout: str) -> Summary | None:
-    """Read the summary; None when there is none: a run that failed prints nothing.
+    """Parse the summary; None without one: a failed run prints nothing.
 
     Raises:
-        ToolFailed: it is damaged, or does not add up.
+        ToolFailed: it is damaged or inconsistent.
     """
     summary = native.summary(PROGRAM, _SUMMARY_VERSION, stdout, _summary)
-    if summary and sum(len(one.writes) for one in summary.treatments) != summary.operations:
-        raise _malformed(f"{summary.operations} cycles are not those of its treatments")
+    if summary is None:
+        return None
+    cycles = sum(len(treatment.writes) for treatment in summary.treatments)
+    if cycles != summary.operations:
+        raise native.malformed(
+            PROGRAM, f"{summary.operations} cycles, but {cycles} in its treatments"
+        )
     return summary
 
 
-def _summary(told: dict[str, Any]) -> Summary:
+def _summary(line: dict[str, Any]) -> Summary:
     return Summary(
-        operations=_whole(told["cycles"]),
-        seconds=float(told["seconds"]),
-        bytes_written=_whole(told["bytes_written"]),
-        zone_capacity=_whole(told["zone_capacity"]),
-        treatments=tuple(_treatment(one) for one in told["treatments"]),
+        operations=whole(line["cycles"]),
+        seconds=float(line["seconds"]),
+        bytes_written=whole(line["bytes_written"]),
+        zone_capacity=whole(line["zone_capacity"]),
+        treatments=tuple(map(_treatment, line["treatments"])),
     )
 
 
 def totals(lines: Iterable[str]) -> OwnCounts:
-    """Add up the ledger: what all invocations wrote, finished and reset. A torn line is left out.
+    """Add up the ledger of all invocations; an incomplete line is ignored.
 
-    Behind each invocation every zone is empty again but the label's.
+    After each invocation all zones but that of the label are empty again.
 
     Raises:
-        ToolFailed: a line is not zoneprobe's.
+        ToolFailed: a line is malformed.
     """
     sums = dict.fromkeys(_COUNTS, 0)
     for line in lines:
         if not line.endswith("\n"):
             continue
         try:
-            told = json.loads(line)
+            record = json.loads(line)
             for name in _COUNTS:
-                sums[name] += _whole(told[name])
+                sums[name] += whole(record[name])
         except (ValueError, KeyError, TypeError):
-            raise _malformed(f"its ledger has {line[:60]!r}") from None
+            raise native.malformed(PROGRAM, f"its ledger has {line[:60]!r}") from None
     return OwnCounts(
         payload={"probe": sums["bytes_written"]},
         filling={},
@@ -121,46 +122,30 @@ def totals(lines: Iterable[str]) -> OwnCounts:
 
 
 def cycles(csv: str) -> list[tuple[float, str]]:
-    """Read ``--report_file``: when each cycle ended (s), and the other columns (SERIES).
+    """Parse ``--report_file``: when each cycle ended (s), and the other columns (SERIES).
 
     Raises:
-        ToolFailed: it does not begin as zoneprobe's does.
+        ToolFailed: the header is not zoneprobe's.
     """
     complete, _, _ = csv.rpartition("\n")
     header, *rows = complete.splitlines() or [""]
     if header != _HEADER:
-        raise _malformed(f"the report begins with {header[:60]!r}")
-    return list(_ends(rows))
+        raise native.malformed(PROGRAM, f"the report begins with {header[:60]!r}")
+    ends = filter(None, map(_CLEANUP.match, rows))
+    return [(float(end[1]), f"1,{end[2]}") for end in ends]
 
 
 def operations_in(line: str) -> int:
-    """Return 1 for the line that ends a cycle, 0 for any other."""
+    """Return 1 for the last line of a cycle, 0 for any other."""
     return int(_CLEANUP.match(line) is not None)
 
 
-def _ends(rows: Iterable[str]) -> Iterator[tuple[float, str]]:
-    for row in rows:
-        found = _CLEANUP.match(row)
-        if found:
-            yield float(found[1]), f"1,{found[2]}"
-
-
-def _treatment(told: dict[str, Any]) -> Treatment:
+def _treatment(record: dict[str, Any]) -> Treatment:
     return Treatment(
-        name=str(told["name"]),
-        finish=bool(told["finish"]),
-        occupied=_whole(told["occupied"]),
-        finishes=tuple(map(_whole, told["finish_ns"])),
-        resets=tuple(map(_whole, told["reset_ns"])),
-        writes=tuple(tuple(map(_whole, cycle)) for cycle in told["write_ns"]),
+        name=str(record["name"]),
+        finish=bool(record["finish"]),
+        occupied=whole(record["occupied"]),
+        finishes=tuple(map(whole, record["finish_ns"])),
+        resets=tuple(map(whole, record["reset_ns"])),
+        writes=tuple(tuple(map(whole, cycle)) for cycle in record["write_ns"]),
     )
-
-
-def _whole(value: object) -> int:
-    if not isinstance(value, int) or isinstance(value, bool):
-        raise TypeError(f"{value!r} is no count")
-    return value
-
-
-def _malformed(what: str) -> ToolFailed:
-    return native.malformed(PROGRAM, what)

@@ -1,25 +1,30 @@
-"""Workloads: phases of the programs that load a database, their argument lists and metrics."""
+"""Programs of phases: a concrete ``LoadProgram`` in a module of this folder."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
+from harness.discovery import instances
 from harness.store.spec import PhaseSpec
-from harness.workloads import db_bench, kvmix, zoneprobe
-from harness.workloads.base import LoadProgram
+from harness.workloads.load_program import LoadProgram
 
-PROGRAMS: Mapping[str, LoadProgram] = {
-    "db_bench": db_bench,
-    "kvmix": kvmix,
-    "zoneprobe": zoneprobe,
-}
+
+def discover() -> dict[str, LoadProgram]:
+    """Return one instance of each program by its name."""
+    return {program.name: program for program in instances(__name__, __path__, LoadProgram)}  # type: ignore[type-abstract]
 
 
 def loads_database(spec: PhaseSpec) -> bool:
-    """Whether a phase is one of RocksDB's."""
-    return program_of(spec) is not zoneprobe
+    """Whether a phase uses RocksDB."""
+    return program_of(spec).uses_database
 
 
 def program_of(spec: PhaseSpec) -> LoadProgram:
     """Return the program of a phase; KeyError: it belongs to a newer zonelab."""
     return PROGRAMS[spec.program]
+
+
+def packages() -> list[str]:
+    """Return the distribution packages of all programs, sorted."""
+    return sorted({package for program in PROGRAMS.values() for package in program.packages})
+
+
+PROGRAMS = discover()

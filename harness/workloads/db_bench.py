@@ -1,46 +1,60 @@
-"""A phase of a run: one db_bench invocation, what it printed, and the metrics of it."""
+"""db_bench: its phases, argument lists, output and metrics."""
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, ClassVar, Literal
 
 from harness.errors import ConfigError, ToolFailed
-from harness.levels.base import DB_IN_URI, LevelUp
+from harness.levels.level import DB_IN_URI, LevelUp
 from harness.store import packed
-from harness.store.spec import PhaseSpec, Scalar
+from harness.store.spec import PhaseRole, PhaseSpec, Scalar
 from harness.tools import db_bench
-from harness.tools.db_bench import Summary, operations_in
-from harness.workloads import base
-from harness.workloads.base import Parsed, Rows, metrics, missing, text
-
-__all__ = [
-    "Parsed", "Report", "Summary", "argv", "kept_rows", "metrics", "operations_in", "parse", "path",
-    "report",
-]  # fmt: skip
-
-# Set by the runner for every phase, so a workload may not set them.
-RESERVED = frozenset(
-    {
-        "benchmarks",
-        "db",
-        "fs_uri",
-        "use_existing_db",
-        "seed",
-        "histogram",
-        "report_file",
-        "stats_interval",
-        "stats_interval_seconds",
-    }
+from harness.workloads import load_program
+from harness.workloads.load_program import LoadProgram, Parsed, Rows, missing, text
+from harness.workloads.planning import (
+    Cost,
+    Database,
+    DerivedPhase,
+    PlannedPhase,
+    flag_number,
+    refuse_flags,
 )
 
-# Benchmarks that db_bench runs on a fresh database only: with --use_existing_db it skips them.
-_FRESH = frozenset({"fillseq", "fillrandom", "filluniquerandom", "filluniquerandomdeterministic"})
+# Benchmarks that the planner can size.
+Benchmark = Literal[
+    "fillseq",
+    "fillrandom",
+    "filluniquerandom",
+    "overwrite",
+    "updaterandom",
+    "readseq",
+    "readrandom",
+    "readwhilewriting",
+]
+# The first three begin with an empty database; with --use_existing_db db_bench skips them.
+FRESH = frozenset({"fillseq", "fillrandom", "filluniquerandom"})
+_FRESH_ONLY = FRESH | {"filluniquerandomdeterministic"}
+# Benchmarks that write, and their file bytes (WAL, flush, compaction) per user byte. Measured with
+# db_bench 7.8 on tmpfs at the default study's sizes, rounded up: fillseq moves files without
+# rewriting them.
+WRITE_AMPLIFICATION = {
+    "fillseq": 2.0,
+    "fillrandom": 3.0,
+    "filluniquerandom": 5.0,
+    "overwrite": 5.0,
+    "updaterandom": 5.0,
+}
+# fillrandom draws N keys out of N with replacement and so writes 1 - 1/e of them at least once.
+DISTINCT_AFTER_FILLRANDOM = 1 - 1 / math.e
 
-# Behind every benchmark: RocksDB's tree as it stands then. Costs nothing while it is measured.
+# Runs after every benchmark and prints RocksDB's tree. It costs nothing during the measurement.
 _TREE = "stats"
 
-# Asks for RocksDB's tickers and histograms; without these of them it told nothing.
+# The flag that prints RocksDB's tickers and histograms. Output without the following is damaged.
 STATISTICS = "statistics"
 TABLE_OPEN = "rocksdb.table.open.io.micros"
 # Bytes read from table files, by compactions too: of the last level, and of all others.
@@ -57,10 +71,10 @@ TICKERS = (
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """Where db_bench tells how many operations it did in each second, while it runs.
+    """db_bench's report of operations per second.
 
-    Its report file is written through ``--fs_uri``: it would lie on the device that is measured,
-    and cost bytes and flushes there. Such levels get the lines on stderr instead.
+    With ``--fs_uri``, db_bench writes its report file to the measured device, which costs bytes and
+    flushes there. Such levels read the lines on stderr instead.
     """
 
     up: LevelUp
@@ -79,7 +93,7 @@ class Report:
 
     @property
     def flags(self) -> dict[str, Scalar]:
-        """What db_bench has to be told."""
+        """The flags that turn the report on."""
         if self.on_stderr:
             return {"stats_interval_seconds": 1}
         return {"report_interval_seconds": 1, "report_file": str(self.csv)}
@@ -98,92 +112,152 @@ class Report:
         return [(float(second), str(count)) for second, count in self.intervals(text)]
 
 
-def path(db_bench: Path) -> Path:
-    """Return the run's db_bench."""
-    return db_bench
+class DbBench(LoadProgram):
+    """RocksDB's own benchmark program."""
 
-
-def report(up: LevelUp, csv: Path, stderr: Path) -> Report:
-    """Return where db_bench will report on this level."""
-    return Report(up, csv, stderr)
-
-
-def kept_rows(raw: Path, name: str) -> Rows:
-    """Return the rows of the report that a phase left, a file or lines on stderr.
-
-    Raises:
-        ToolFailed: a report file is damaged.
-    """
-    file = raw / f"{name}.report.csv"
-    points = (
-        db_bench.intervals(text(file))
-        if packed.find(file)
-        else db_bench.stats_intervals(text(raw / f"{name}.stderr"))
+    name: ClassVar[str] = "db_bench"
+    field: ClassVar[str] = "benchmark"
+    work: ClassVar[Any] = Benchmark
+    reserved: ClassVar[frozenset[str]] = frozenset(
+        {
+            "benchmarks",
+            "db",
+            "fs_uri",
+            "use_existing_db",
+            "seed",
+            "histogram",
+            "report_file",
+            "stats_interval",
+            "stats_interval_seconds",
+        }
     )
-    return [(float(second), str(count)) for second, count in points]
+    packages: ClassVar[tuple[str, ...]] = ("rocksdb-tools",)
+    failure_code: ClassVar[str] = "db-bench-failed"
+
+    def path(self, db_bench: Path) -> Path:
+        """Return the run's db_bench."""
+        return db_bench
+
+    def report(self, up: LevelUp, csv: Path, stderr: Path) -> Report:
+        """Return where db_bench will report on this level."""
+        return Report(up, csv, stderr)
+
+    def operations_in(self, line: str) -> int:
+        """Return the operations of a line of either kind of report."""
+        return db_bench.operations_in(line)
+
+    def kept_rows(self, raw: Path, name: str) -> Rows:
+        """Return the rows of the report file, or of the lines on stderr."""
+        file = raw / f"{name}.report.csv"
+        points = (
+            db_bench.intervals(text(file))
+            if packed.find(file)
+            else db_bench.stats_intervals(text(raw / f"{name}.stderr"))
+        )
+        return [(float(second), str(count)) for second, count in points]
+
+    def argv(
+        self,
+        spec: PhaseSpec,
+        up: LevelUp,
+        seed: int,
+        *,
+        first: bool,
+        program: Path,
+        report: load_program.Report,
+        key_seed: int = 0,  # noqa: ARG002 - db_bench has one seed
+    ) -> list[str]:
+        """Return the argument list; the ``first`` phase and fills start with an empty database."""
+        refuse_flags(spec.name, spec.flags, self.reserved)
+        flags: dict[str, Scalar] = {"benchmarks": f"{spec.benchmark},{_TREE}"}
+        if up.fs_uri is not None:
+            flags["fs_uri"] = up.fs_uri
+        flags["db"] = str(up.db) if up.db is not None else DB_IN_URI
+        flags["use_existing_db"] = not first and spec.benchmark not in _FRESH_ONLY
+        flags["seed"] = seed
+        flags["histogram"] = True
+        return db_bench.argv(program, {**flags, **report.flags, **spec.flags})
+
+    def parse(self, phase: PhaseSpec, stdout: str, stderr: str) -> Parsed:
+        """Read a phase's output. An unfinished benchmark has no summary and raises nothing.
+
+        Raises:
+            ToolFailed: the benchmark finished, but its summary or histogram is damaged or missing,
+                or requested statistics are missing.
+        """
+        output = db_bench.parse(stdout, stderr)
+        problems = list(output.broken)
+        if output.summaries and not output.histograms and not problems:
+            problems.append("no histogram")
+        if phase.flags.get(STATISTICS):
+            problems += [
+                f"no {name}" for name in missing(output.statistics, TICKERS, (TABLE_OPEN,))
+            ]
+        if output.summaries and problems:
+            raise ToolFailed(
+                f"phase {phase.name}: db_bench's output is damaged: {problems[0]}",
+                hint="see the raw output of the phase",
+                code="output-malformed",
+            )
+        wanted = phase.benchmark.partition(",")[0]
+        sole = output.summaries[0] if len(output.summaries) == 1 else None
+        return Parsed(
+            summary=sole if sole and sole.benchmark == wanted else None,
+            summaries=len(output.summaries),
+            histograms=dict(output.histograms),
+            warnings=output.warnings,
+            skipped=output.skipped,
+            assertions=output.assertions,
+            statistics=output.statistics,
+            levels=output.levels,
+        )
+
+    def check(self, phases: Sequence[PlannedPhase]) -> None:
+        """Measured phases use the database that the fills left."""
+        if any(phase.work in FRESH for phase in phases if phase.role is PhaseRole.MEASURED):
+            raise ConfigError("a measured phase must not start with an empty database")
+
+    def derive(self, phases: Sequence[PlannedPhase], at: int, database: Database) -> DerivedPhase:
+        """Return the flags; ``--num`` is the key space of every phase."""
+        phase = phases[at]
+        own = {**database.flags, **phase.flags}
+        refuse_flags(phase.name, own, self.reserved)
+        threads = int(flag_number(own, "threads", 1, least=1))
+        writes = phase.work in WRITE_AMPLIFICATION
+        operations = phase.operations
+        flags: dict[str, Scalar] = {**database.sizes, "num": database.keys, **own}
+        if operations is None:
+            flags["duration"] = phase.duration or 0
+        else:
+            if phase.work == "readseq":
+                _check_readseq(phases, phase.name, operations, database.keys)
+            # --writes and --reads count per thread.
+            per_thread = max(1, math.ceil(operations / threads))
+            flags["writes" if writes else "reads"] = per_thread
+            operations = per_thread * threads
+        payload = database.key_size + database.value_size if writes else 0
+        return DerivedPhase(phase.work, flags, operations, payload)
+
+    def cost(self, work: Any) -> Cost:
+        """Return one write, one read (updates do both) or one scanned key."""
+        if work in WRITE_AMPLIFICATION:
+            return Cost(
+                entries=1,
+                reads=1 if work == "updaterandom" else 0,
+                write_amplification=WRITE_AMPLIFICATION[work],
+            )
+        return Cost(scanned=1) if work == "readseq" else Cost(reads=1)
 
 
-def argv(
-    spec: PhaseSpec,
-    up: LevelUp,
-    seed: int,
-    *,
-    first: bool,
-    program: Path,
-    report: base.Report,
-    key_seed: int = 0,  # noqa: ARG001 - db_bench has one seed for all
-) -> list[str]:
-    """Return db_bench's argument list for a phase; the ``first`` and all fills start afresh.
-
-    Raises:
-        ConfigError: the workload sets a flag that belongs to the runner.
-    """
-    taken = sorted(RESERVED & set(spec.flags))
-    if taken:
+def _check_readseq(phases: Sequence[PlannedPhase], name: str, operations: int, keys: int) -> None:
+    """Refuse a readseq that is longer than the database: it ends at the last entry."""
+    fills = [phase.work for phase in phases if phase.work in FRESH]
+    share = DISTINCT_AFTER_FILLRANDOM if fills[-1:] == ["fillrandom"] else 1.0
+    # Allow for 1 % less: the number of distinct random keys varies by far less than that.
+    sure = int(keys * share * (0.99 if share < 1 else 1.0))
+    if operations > sure:
         raise ConfigError(
-            f"phase {spec.name} sets --{taken[0]}, which zonelab sets itself",
-            hint=f"remove {', '.join(taken)} from the workload's flags",
-            code="reserved-flag",
+            f"phase {name} reads {operations} entries, but only {sure} are sure to exist",
+            hint=f"set its operations to keys: {math.floor(share * 99) / 100}",
+            code="too-many-reads",
         )
-    flags: dict[str, Scalar] = {"benchmarks": f"{spec.benchmark},{_TREE}"}
-    if up.fs_uri is not None:
-        flags["fs_uri"] = up.fs_uri
-    flags["db"] = str(up.db) if up.db is not None else DB_IN_URI
-    flags["use_existing_db"] = not first and spec.benchmark not in _FRESH
-    flags["seed"] = seed
-    flags["histogram"] = True
-    return db_bench.argv(program, {**flags, **report.flags, **spec.flags})
-
-
-def parse(phase: PhaseSpec, stdout: str, stderr: str) -> Parsed:
-    """Read a phase's output. An unfinished benchmark has no summary and raises nothing.
-
-    Raises:
-        ToolFailed: the benchmark finished (its summary is there) but a summary line or a
-            histogram is damaged, or no histogram was printed, or statistics were asked for and
-            one that is needed is missing.
-    """
-    output = db_bench.parse(stdout, stderr)
-    problems = list(output.broken)
-    if output.summaries and not output.histograms and not problems:
-        problems.append("no histogram")
-    if phase.flags.get(STATISTICS):
-        problems += [f"no {name}" for name in missing(output.statistics, TICKERS, (TABLE_OPEN,))]
-    if output.summaries and problems:
-        raise ToolFailed(
-            f"phase {phase.name}: db_bench's output is damaged: {problems[0]}",
-            hint="see the raw output of the phase",
-            code="output-malformed",
-        )
-    wanted = phase.benchmark.partition(",")[0]
-    sole = output.summaries[0] if len(output.summaries) == 1 else None
-    return Parsed(
-        summary=sole if sole and sole.benchmark == wanted else None,
-        summaries=len(output.summaries),
-        histograms=dict(output.histograms),
-        warnings=output.warnings,
-        skipped=output.skipped,
-        assertions=output.assertions,
-        statistics=output.statistics,
-        levels=output.levels,
-    )

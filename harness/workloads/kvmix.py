@@ -1,137 +1,289 @@
-"""A phase that kvmix runs: a mix of operations, each kind measured (harness/native/kvmix)."""
+"""kvmix: mixes of operations, each kind measured (harness/native/kvmix)."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import itertools
+from collections.abc import Sequence
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
+from typing import Annotated, Any, ClassVar, Literal
 
 from harness.errors import ConfigError, ToolFailed
-from harness.levels.base import DB_IN_URI, LevelUp
-from harness.store.spec import PhaseSpec, Scalar
+from harness.levels.level import DB_IN_URI, LevelUp
+from harness.store.spec import PhaseRole, PhaseSpec, Scalar
 from harness.tools import db_bench, kvmix, native, rocksdb_stats
-from harness.tools.kvmix import operations_in
-from harness.workloads import base
-from harness.workloads.base import Parsed, Rows, missing, text
-from harness.workloads.db_bench import STATISTICS, TABLE_OPEN, TICKERS
+from harness.workloads import load_program
+from harness.workloads.db_bench import STATISTICS, TABLE_OPEN, TICKERS, WRITE_AMPLIFICATION
+from harness.workloads.load_program import FileReport, LoadProgram, Parsed, Rows, missing, text
+from harness.workloads.planning import (
+    Cost,
+    Database,
+    DerivedPhase,
+    Limits,
+    PlannedPhase,
+    Share,
+    StartGate,
+    refuse_flags,
+)
 
-__all__ = [
-    "RESERVED", "Report", "argv", "kept_rows", "operations_in", "parse", "path", "report",
-]  # fmt: skip
-
-# Set by the runner or the planner for every phase, so a workload may not set them.
-RESERVED = frozenset(
-    {
-        "db", "fs_uri", "use_existing_db", "seed", "key_seed", "existing", "key_space",
-        "operations", "duration", "report_file", "report_interval_seconds", "dry_run",
-        "report_latency", "wait_for",
-    }
-)  # fmt: skip
+Weight = Annotated[float, Limits(ge=0)]
 
 
-@dataclass(frozen=True, slots=True)
-class Report:
-    """kvmix writes its report past ``--fs_uri``: a file on the machine's own disk, everywhere."""
+@dataclass(frozen=True)
+class OperationMix:
+    """Operations of one invocation of kvmix: a weight for each kind, and the choice of keys.
 
-    csv: Path
+    ``kvmix run --help`` explains the names and defaults. ``rate`` (operations per second of all
+    threads) makes the loop open: each operation has an intended start.
+    """
+
+    insert: Weight = 0
+    update: Weight = 0
+    delete: Weight = 0
+    range_delete: Weight = 0
+    query: Weight = 0
+    scan: Weight = 0
+    absent_share: Share = 0.0
+    range_keys: Annotated[int, Limits(gt=0, lt=2**31)] = 100
+    distribution: Literal["uniform", "zipfian", "latest"] = "uniform"
+    theta: Annotated[float, Limits(gt=0, lt=1)] = 0.99
+    gated: bool = False
+    rate: Annotated[float, Limits(gt=0)] | None = None
+    arrivals: Literal["fixed", "poisson"] = "fixed"
+    verify: bool = False
+
+    def check(self) -> None:
+        """Refuse a mix without operations (ConfigError)."""
+        if not 0 < self.total < float("inf"):
+            raise ConfigError("an operation mix needs an operation with a weight above 0")
 
     @property
-    def path(self) -> Path:
-        """The file that grows line by line."""
-        return self.csv
+    def total(self) -> float:
+        """Sum of the weights."""
+        reads = self.query + self.scan
+        return self.insert + self.update + self.delete + self.range_delete + reads
+
+    @property
+    def growth(self) -> float:
+        """Keys that an operation adds on average; negative if it removes keys."""
+        removed = self.delete + self.range_delete * self.range_keys
+        return (self.insert - removed) / self.total
+
+    @property
+    def only_inserts(self) -> bool:
+        """Whether all operations insert, so that the number of keys is known in advance."""
+        return self.insert == self.total
+
+    @property
+    def keeps_keys(self) -> bool:
+        """Whether the set of keys does not change."""
+        return not (self.insert or self.delete or self.range_delete)
 
     @property
     def flags(self) -> dict[str, Scalar]:
-        """What kvmix has to be told."""
+        """Kvmix's flags for all fields that differ from their default."""
+        values = {field.name: (getattr(self, field.name), field.default) for field in fields(self)}
+        return {name: value for name, (value, default) in values.items() if value != default}
+
+    def payload(self, key_size: int, value_size: int) -> float:
+        """Return the mean user bytes of one operation; the keys of deletes count as well."""
+        written = (self.insert + self.update) * (key_size + value_size)
+        return (written + (self.delete + 2 * self.range_delete) * key_size) / self.total
+
+
+class Report(FileReport):
+    """A report as a file on the host's own disk, also with ``--fs_uri``."""
+
+    @property
+    def flags(self) -> dict[str, Scalar]:
+        """The flags that turn the report on."""
         return {"report_interval_seconds": 1, "report_file": str(self.csv)}
 
     @property
     def columns(self) -> str:
-        """The header of the series, behind its time; ToolFailed where the report is damaged."""
+        """The header of the series after its time; ToolFailed where the report is damaged."""
         return kvmix.columns(text(self.csv).partition("\n")[0])
 
     def rows(self, csv: str) -> Rows:
-        """Return seconds and operations, of all kinds and of each; ToolFailed where damaged."""
+        """Return seconds and operations, in all and of each kind; ToolFailed where damaged."""
         return list(kvmix.intervals(csv))
 
 
-def path(db_bench: Path) -> Path:  # noqa: ARG001 - kvmix is a program of its own
-    """Return kvmix; HostError: it is not installed."""
-    return native.program(kvmix.PROGRAM)
+class Kvmix(LoadProgram):
+    """Our own generator of database operations."""
 
-
-def report(up: LevelUp, csv: Path, stderr: Path) -> Report:  # noqa: ARG001 - the same everywhere
-    """Return where kvmix will report."""
-    return Report(csv)
-
-
-def kept_rows(raw: Path, name: str) -> Rows:
-    """Return the rows of the report that a phase left; ToolFailed: it is damaged or missing."""
-    return Report(raw).rows(text(raw / f"{name}.report.csv"))
-
-
-def argv(
-    spec: PhaseSpec,
-    up: LevelUp,
-    seed: int,
-    *,
-    first: bool,
-    program: Path,
-    report: base.Report,
-    key_seed: int = 0,
-) -> list[str]:
-    """Return the argument list; only the ``first`` phase makes the database.
-
-    ``key_seed`` is the same in all phases of a run, which thereby mean the same keys.
-
-    Raises:
-        ConfigError: the workload sets a flag that belongs to the runner.
-    """
-    own: dict[str, Scalar] = {} if up.fs_uri is None else {"fs_uri": up.fs_uri}
-    own |= {
-        "db": str(up.db) if up.db is not None else DB_IN_URI,
-        "use_existing_db": not first,
-        "seed": seed,
-        "key_seed": key_seed,
-        **report.flags,
-    }
-    taken = sorted(set(own) & set(spec.flags))
-    if taken:
-        raise ConfigError(
-            f"phase {spec.name} sets --{taken[0]}, which zonelab sets itself",
-            hint="remove it from the workload's flags",
-            code="reserved-flag",
-        )
-    flags = [db_bench.flag(name, value) for name, value in {**own, **spec.flags}.items()]
-    return [str(program), "run", *flags]
-
-
-def parse(phase: PhaseSpec, stdout: str, stderr: str) -> Parsed:  # noqa: ARG001 - as of db_bench
-    """Read a phase's output. An unfinished mix has no summary and raises nothing.
-
-    Raises:
-        ToolFailed: it is damaged, or statistics were asked for and one that is needed is missing.
-    """
-    summary = kvmix.parse(stdout)
-    if summary is None:
-        return Parsed(None, 0, {}, (), skipped=False, assertions=False)
-    if phase.flags.get(STATISTICS):
-        lost = missing(summary.statistics, TICKERS, (TABLE_OPEN,))
-        if lost:
-            raise ToolFailed(
-                f"phase {phase.name}: kvmix's output is damaged: no {lost[0]}",
-                hint="see the raw output of the phase",
-                code="output-malformed",
-            )
-    return Parsed(
-        summary=summary,
-        summaries=1,
-        histograms=dict(summary.service),
-        warnings=(),
-        skipped=False,
-        assertions=False,
-        statistics=summary.statistics,
-        levels=rocksdb_stats.levels(summary.stats.splitlines()),
-        user_bytes=summary.user_bytes,
-        intended=dict(summary.intended),
-        wrong_reads=summary.wrong + (summary.whole is False),
+    name: ClassVar[str] = kvmix.PROGRAM
+    field: ClassVar[str] = "operation_mix"
+    work: ClassVar[Any] = OperationMix
+    # Recorded campaigns have the field's first name in their digests.
+    digest_field: ClassVar[str] = "mix"
+    reserved: ClassVar[frozenset[str]] = frozenset(
+        {
+            "db",
+            "fs_uri",
+            "use_existing_db",
+            "seed",
+            "key_seed",
+            "existing",
+            "key_space",
+            "operations",
+            "duration",
+            "report_file",
+            "report_interval_seconds",
+            "dry_run",
+            "report_latency",
+            "wait_for",
+        }
     )
+    start_gate: ClassVar[StartGate | None] = StartGate(
+        "wait_for", kvmix.READY, {"report_latency": True}
+    )
+
+    def path(self, db_bench: Path) -> Path:  # noqa: ARG002
+        """Return kvmix; HostError: it is not installed."""
+        return native.program(kvmix.PROGRAM)
+
+    def report(self, up: LevelUp, csv: Path, stderr: Path) -> Report:  # noqa: ARG002
+        """Return where kvmix will report."""
+        return Report(csv)
+
+    def operations_in(self, line: str) -> int:
+        """Return the operations of a line of the report."""
+        return kvmix.operations_in(line)
+
+    def kept_rows(self, raw: Path, name: str) -> Rows:
+        """Return the rows of the report; ToolFailed: it is missing or damaged."""
+        return Report(raw).rows(text(raw / f"{name}.report.csv"))
+
+    def argv(
+        self,
+        spec: PhaseSpec,
+        up: LevelUp,
+        seed: int,
+        *,
+        first: bool,
+        program: Path,
+        report: load_program.Report,
+        key_seed: int = 0,
+    ) -> list[str]:
+        """Return the argument list; only the ``first`` phase makes the database."""
+        own: dict[str, Scalar] = {} if up.fs_uri is None else {"fs_uri": up.fs_uri}
+        own |= {
+            "db": str(up.db) if up.db is not None else DB_IN_URI,
+            "use_existing_db": not first,
+            "seed": seed,
+            "key_seed": key_seed,
+            **report.flags,
+        }
+        refuse_flags(spec.name, spec.flags, frozenset(own))
+        flags = [db_bench.flag(name, value) for name, value in {**own, **spec.flags}.items()]
+        return [str(program), "run", *flags]
+
+    def parse(self, phase: PhaseSpec, stdout: str, stderr: str) -> Parsed:  # noqa: ARG002
+        """Read a phase's output. An unfinished mix has no summary and raises nothing.
+
+        Raises:
+            ToolFailed: the output is damaged, or requested statistics are missing.
+        """
+        summary = kvmix.parse(stdout)
+        if summary is None:
+            return Parsed(None, 0, {}, (), skipped=False, assertions=False)
+        if phase.flags.get(STATISTICS):
+            lost = missing(summary.statistics, TICKERS, (TABLE_OPEN,))
+            if lost:
+                raise ToolFailed(
+                    f"phase {phase.name}: kvmix's output is damaged: no {lost[0]}",
+                    hint="see the raw output of the phase",
+                    code="output-malformed",
+                )
+        return Parsed(
+            summary=summary,
+            summaries=1,
+            histograms=dict(summary.service),
+            warnings=(),
+            skipped=False,
+            assertions=False,
+            statistics=summary.statistics,
+            levels=rocksdb_stats.levels(summary.stats.splitlines()),
+            user_bytes=summary.user_bytes,
+            intended=dict(summary.intended),
+            wrong_reads=summary.wrong + (summary.whole is False),
+        )
+
+    def check(self, phases: Sequence[PlannedPhase]) -> None:
+        """Every phase knows which keys exist when it starts."""
+        for phase in phases:
+            timed = phase.duration is not None
+            if phase.role is PhaseRole.FILL and (timed or not phase.work.only_inserts):
+                raise ConfigError(
+                    f"phase {phase.name} has the role fill, so it must insert a number of keys and "
+                    "do nothing else"
+                )
+            if timed and (phase.work.insert or phase.work.gated):
+                raise ConfigError(
+                    f"phase {phase.name} needs a number of operations",
+                    hint="inserts need a key space, gated operations need exact counts",
+                )
+        for before, after in itertools.pairwise(phases):
+            if not (before.work.only_inserts or before.work.keeps_keys):
+                raise ConfigError(
+                    f"phase {after.name} follows {before.name}, which leaves unknown keys",
+                    hint="put the phase that mixes inserts or deletes with other operations last",
+                )
+
+    def payload(self, work: Any, key_size: int, value_size: int) -> float:
+        """Return U of the average operation."""
+        return float(work.payload(key_size, value_size))
+
+    def growth(self, work: Any) -> float:
+        """Return the keys that the mix adds or removes."""
+        return float(work.growth)
+
+    def derive(self, phases: Sequence[PlannedPhase], at: int, database: Database) -> DerivedPhase:
+        """Return the flags; ``key_space`` and ``threads`` are the same in all phases."""
+        phase = phases[at]
+        own = {**database.flags, **phase.flags}
+        refuse_flags(phase.name, own, self.reserved)
+        unknown = sorted(own.keys() - kvmix.DATABASE_FLAGS - kvmix.MIX_FLAGS)
+        if unknown:
+            raise ConfigError(
+                f"phase {phase.name} sets --{unknown[0]}, which kvmix does not know",
+                hint="kvmix run --help lists its flags",
+                code="unknown-flag",
+            )
+        if "threads" in phase.flags:
+            raise ConfigError(
+                f"phase {phase.name} sets threads, which must be the same in all phases",
+                hint="set threads in the workload's flags: each thread owns a part of the keys",
+                code="flag-of-workload",
+            )
+        inserts = [(each.operations or 0) if each.work.insert else 0 for each in phases]
+        flags: dict[str, Scalar] = {
+            **database.sizes,
+            **own,
+            **phase.work.flags,
+            "existing": sum(inserts[:at]),
+            "key_space": sum(inserts),
+        }
+        if phase.operations is None:
+            flags["duration"] = phase.duration or 0
+        else:
+            flags["operations"] = phase.operations
+        payload = round(phase.work.payload(database.key_size, database.value_size))
+        return DerivedPhase("mix", flags, phase.operations, payload)
+
+    def cost(self, work: Any) -> Cost:
+        """Return the mean over the mix; a scan looks up its first key."""
+        like = "fillrandom" if work.only_inserts else "overwrite"
+        return Cost(
+            entries=(work.insert + work.update) / work.total,
+            tombstones=(work.delete + work.range_delete) / work.total,
+            reads=(work.query + work.scan) / work.total,
+            scanned=work.scan * work.range_keys / work.total,
+            write_amplification=WRITE_AMPLIFICATION[like] if work.payload(1, 1) > 0 else 0.0,
+            rate=work.rate,
+        )
+
+    def with_rate(self, work: Any, rate: float) -> Any | None:
+        """Return the mix as an open loop."""
+        return replace(work, rate=rate)

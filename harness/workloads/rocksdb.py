@@ -8,8 +8,8 @@ from harness.nulls import ratio, total
 from harness.store.spec import PhaseSpec
 from harness.tools.rocksdb_log import CAUSES, Log
 from harness.tools.rocksdb_stats import Statistics
-from harness.workloads.base import Parsed, user_bytes
 from harness.workloads.db_bench import READ_TICKERS, STATISTICS, TABLE_OPEN
+from harness.workloads.load_program import Parsed, user_bytes
 
 Value = int | float | None
 

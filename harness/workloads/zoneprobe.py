@@ -1,52 +1,103 @@
-"""A phase of zoneprobe: no database, but commands to zones, timed by what zones went through."""
+"""zoneprobe: timed commands to bare zones, by the history of each zone. It uses no database."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Annotated, Any, ClassVar, Literal
 
 from harness.errors import ConfigError
-from harness.levels.base import LevelUp
+from harness.levels.level import LevelUp
 from harness.metrics import CATALOGUE
+from harness.quantities import format_size
 from harness.store.result import Metric
-from harness.store.spec import PhaseSpec, Scalar
+from harness.store.spec import Device, DeviceKind, PhaseSpec, Scalar
 from harness.tools import native, zoneprobe
 from harness.tools.histogram import SAMPLES_ABOVE
-from harness.tools.zoneprobe import Treatment, operations_in
-from harness.workloads import base
-from harness.workloads.base import Parsed, Rows, text
-
-__all__ = [
-    "RESERVED", "Report", "argv", "kept_rows", "operations_in", "parse", "path", "report",
-]  # fmt: skip
-
-# Set by the runner for every phase.
-RESERVED = frozenset({"device", "seed", "report_file", "ledger_file"})
+from harness.tools.zoneprobe import LABEL_ZONES, Treatment
+from harness.workloads import load_program
+from harness.workloads.load_program import FileReport, LoadProgram, Parsed, Rows, text
+from harness.workloads.planning import BarePhase, DerivedPhase, Limits, Size, refuse_flags
 
 _NS_PER_US = 1000
 _P99 = 0.99
 
+# A first write must be one command with every driver.
+_LARGEST_WRITE = 128 * 2**10
+_LARGEST_FILL = 16 * 2**20
+# The program prints each timed write as a number on one line, of which up to 4 MiB are read.
+_MOST_WRITES = 300_000
 
-@dataclass(frozen=True, slots=True)
-class Report:
-    """A line for each command, in a file on the machine's own disk."""
+# The longest command of a ZN540, in seconds by percent of the capacity written: finish = 906.3 -
+# 9.025 o ms, reset at most 16.2 ms (docs/methods.md). Emulators change a flag.
+_FINISH = (0.9063, -0.009025)
+_COMMAND = {DeviceKind.EMULATED: 1e-3, DeviceKind.HARDWARE: 16.2e-3}
 
-    csv: Path
+Occupancy = Literal["block", "all-but-block"] | Annotated[float, Limits(ge=0, le=100)]
+Count = Annotated[int, Limits(ge=1, lt=2**31)]
+
+
+@dataclass(frozen=True, kw_only=True)
+class ZoneProbe:
+    """Treatments of zones by zoneprobe; ``zoneprobe run --help`` explains names and limits.
+
+    An occupancy is a percentage of a zone's capacity, ``block`` or ``all-but-block``.
+    ``occupancies`` apply to zones that are reset, ``finish_occupancies`` to zones that are finished
+    and then reset. One more treatment, ``fresh``, only writes. Each treatment is repeated
+    ``repeats`` times. After each, ``first_writes`` writes of ``write_size`` are timed.
+    """
+
+    occupancies: Annotated[tuple[Occupancy, ...], Limits(min_length=1)]
+    finish_occupancies: tuple[Occupancy, ...] = ()
+    repeats: Count
+    first_writes: Count
+    write_size: Size
+    fill_size: Size
+
+    def check(self) -> None:
+        """Refuse values that do not fit together (ConfigError)."""
+        for name in ("occupancies", "finish_occupancies"):
+            words = [_word(occupancy) for occupancy in getattr(self, name)]
+            if len(set(words)) != len(words):
+                raise ConfigError(f"{name} must differ: {', '.join(words)}")
+        for name, most in (("write_size", _LARGEST_WRITE), ("fill_size", _LARGEST_FILL)):
+            if not 0 < getattr(self, name) <= most:
+                raise ConfigError(f"{name} must be above 0 and at most {format_size(most)}")
+        writes = self.treatments * self.repeats * self.first_writes
+        if writes > _MOST_WRITES:
+            raise ConfigError(
+                f"{writes} first writes are too many to be reported one by one",
+                hint=f"at most {_MOST_WRITES}: fewer repeats or first_writes",
+            )
 
     @property
-    def path(self) -> Path:
-        """The file that grows line by line."""
-        return self.csv
+    def treatments(self) -> int:
+        """Number of treatments, including ``fresh``."""
+        return 1 + len(self.occupancies) + len(self.finish_occupancies)
+
+
+@dataclass(frozen=True, slots=True)
+class ProbeSizes:
+    """Numbers that follow from the device. ``formulas`` explains each of them to the user."""
+
+    cycles: int
+    written_bytes: int
+    finishes: int
+    formulas: Mapping[str, str]
+
+
+class Report(FileReport):
+    """zoneprobe's report: a line for each command, in a file on the host's own disk."""
 
     @property
     def flags(self) -> dict[str, Scalar]:
-        """What zoneprobe has to be told."""
+        """The flags that turn the report on."""
         return {"report_file": str(self.csv)}
 
     @property
     def columns(self) -> str:
-        """The header of the series, behind its time."""
+        """The header of the series after its time."""
         return zoneprobe.SERIES
 
     def rows(self, csv: str) -> Rows:
@@ -54,91 +105,171 @@ class Report:
         return zoneprobe.cycles(csv)
 
 
-def path(db_bench: Path) -> Path:  # noqa: ARG001 - a program of its own
-    """Return zoneprobe; HostError: it is not installed."""
-    return native.program(zoneprobe.PROGRAM)
+class Zoneprobe(LoadProgram):
+    """Our own program that times writes, resets and finishes of zones."""
 
+    name: ClassVar[str] = zoneprobe.PROGRAM
+    field: ClassVar[str] = "zones"
+    work: ClassVar[Any] = ZoneProbe
+    reserved: ClassVar[frozenset[str]] = frozenset({"device", "seed", "report_file", "ledger_file"})
+    uses_database: ClassVar[bool] = False
+    file_schema: ClassVar[str] = "probe-workload"
+    factors: ClassVar[tuple[str, ...]] = ("repeats", "first_writes", "write_size", "fill_size")
 
-def report(up: LevelUp, csv: Path, stderr: Path) -> Report:  # noqa: ARG001 - the same everywhere
-    """Return where zoneprobe will report."""
-    return Report(csv)
+    def path(self, db_bench: Path) -> Path:  # noqa: ARG002
+        """Return zoneprobe; HostError: it is not installed."""
+        return native.program(zoneprobe.PROGRAM)
 
+    def report(self, up: LevelUp, csv: Path, stderr: Path) -> Report:  # noqa: ARG002
+        """Return where zoneprobe will report."""
+        return Report(csv)
 
-def kept_rows(raw: Path, name: str) -> Rows:
-    """Return the rows of the report that a phase left; ToolFailed: it is damaged or missing."""
-    return Report(raw).rows(text(raw / f"{name}.report.csv"))
+    def operations_in(self, line: str) -> int:
+        """Return the cycles of a line of the report."""
+        return zoneprobe.operations_in(line)
 
+    def kept_rows(self, raw: Path, name: str) -> Rows:
+        """Return the rows of the report; ToolFailed: it is missing or damaged."""
+        return Report(raw).rows(text(raw / f"{name}.report.csv"))
 
-def argv(
-    spec: PhaseSpec,
-    up: LevelUp,
-    seed: int,
-    *,
-    first: bool,  # noqa: ARG001 - no database to make
-    program: Path,
-    report: base.Report,
-    key_seed: int = 0,  # noqa: ARG001 - no keys
-) -> list[str]:
-    """Return the argument list.
+    def argv(
+        self,
+        spec: PhaseSpec,
+        up: LevelUp,
+        seed: int,
+        *,
+        first: bool,  # noqa: ARG002
+        program: Path,
+        report: load_program.Report,
+        key_seed: int = 0,  # noqa: ARG002
+    ) -> list[str]:
+        """Return the argument list.
 
-    Raises:
-        ConfigError: the workload sets a flag that belongs to the runner, or the level has files.
-    """
-    taken = sorted(RESERVED & set(spec.flags))
-    if taken:
-        raise ConfigError(
-            f"phase {spec.name} sets --{taken[0]}, which zonelab sets itself",
-            hint="remove it from the workload",
-            code="reserved-flag",
+        Raises:
+            ConfigError: the workload sets a reserved flag, or the level has files.
+        """
+        refuse_flags(spec.name, spec.flags, self.reserved)
+        if up.db is not None or up.fs_uri is not None:
+            raise ConfigError(
+                f"phase {spec.name} needs bare zones",
+                hint="levels: [raw-device]",
+                code="level-and-workload",
+            )
+        own: dict[str, Scalar] = {
+            "device": up.devices[0].path,
+            "seed": seed,
+            "ledger_file": str(up.records[0]),
+            **report.flags,
+        }
+        return [
+            str(program),
+            "run",
+            *(f"--{name}={value}" for name, value in (own | {**spec.flags}).items()),
+        ]
+
+    def parse(self, phase: PhaseSpec, stdout: str, stderr: str) -> Parsed:  # noqa: ARG002
+        """Read a phase's output. An unfinished phase has no summary and raises nothing.
+
+        Raises:
+            ToolFailed: the output is damaged.
+        """
+        summary = zoneprobe.parse(stdout)
+        if summary is None:
+            return Parsed(None, 0, {}, (), skipped=False, assertions=False)
+        return Parsed(
+            summary=summary,
+            summaries=1,
+            histograms={},
+            warnings=(),
+            skipped=False,
+            assertions=False,
+            user_bytes=summary.bytes_written,
+            more={
+                f"{treatment.name}.{name}": Metric(value, CATALOGUE[name].unit)
+                for treatment in summary.treatments
+                for name, value in _metrics(treatment).items()
+            },
         )
-    if up.db is not None or up.fs_uri is not None:
-        raise ConfigError(
-            f"phase {spec.name} needs bare zones",
-            hint="levels: [raw-device]",
-            code="level-and-workload",
+
+    def plan_bare(self, work: ZoneProbe, device: Device) -> BarePhase:
+        """Size a probe for a device.
+
+        Raises:
+            ConfigError: the device has too few zones, or the first writes do not fit into a zone.
+        """
+        _check_device(work, device)
+        capacity, block = device.zone_capacity or 0, device.logical_block_size
+        reset = [_occupied(each, capacity, block) for each in work.occupancies]
+        finished = [_occupied(each, capacity, block) for each in work.finish_occupancies]
+        cycles = work.treatments * work.repeats
+        writes = cycles * work.first_writes
+        written = work.repeats * (sum(reset) + sum(finished)) + writes * work.write_size
+        seconds = 2 * cycles * _COMMAND[device.kind]
+        if device.kind is DeviceKind.HARDWARE:
+            shares = [100 * size / capacity for size in finished if size]  # an empty zone: at once
+            seconds += work.repeats * sum(_FINISH[0] + _FINISH[1] * share for share in shares)
+        flags: dict[str, Scalar] = {
+            "occupancies": ",".join(map(_word, work.occupancies)),
+            "finish_occupancies": ",".join(map(_word, work.finish_occupancies)),
+            **{name: getattr(work, name) for name in self.factors},
+        }
+        sizes = ProbeSizes(
+            cycles=cycles,
+            written_bytes=written,
+            finishes=work.repeats * len(finished),
+            formulas={
+                "cycles": f"{work.treatments} treatments x {work.repeats} repeats",
+                "written_bytes": "repeats x (what treatments fill + treatments x first_writes x "
+                "write_size)",
+                "finishes": "repeats x finish_occupancies",
+            },
         )
-    own: dict[str, Scalar] = {
-        "device": up.devices[0].path,
-        "seed": seed,
-        "ledger_file": str(up.records[0]),
-        **report.flags,
-    }
-    return [
-        str(program),
-        "run",
-        *(f"--{name}={value}" for name, value in (own | {**spec.flags}).items()),
-    ]
+        derived = DerivedPhase("zones", flags, cycles, 0)
+        return BarePhase("probe", derived, sizes, written, writes, seconds)
 
 
-def parse(phase: PhaseSpec, stdout: str, stderr: str) -> Parsed:  # noqa: ARG001 - as of db_bench
-    """Read a phase's output. An unfinished phase has no summary and raises nothing.
+def _word(occupancy: str | float) -> str:
+    """Return an occupancy as zoneprobe takes it: ``block``, ``6.25``, ``100``."""
+    return occupancy if isinstance(occupancy, str) else f"{occupancy:g}"
 
-    Raises:
-        ToolFailed: it is damaged.
-    """
-    summary = zoneprobe.parse(stdout)
-    if summary is None:
-        return Parsed(None, 0, {}, (), skipped=False, assertions=False)
-    return Parsed(
-        summary=summary,
-        summaries=1,
-        histograms={},
-        warnings=(),
-        skipped=False,
-        assertions=False,
-        user_bytes=summary.bytes_written,
-        more={
-            f"{treatment.name}.{name}": Metric(value, CATALOGUE[name].unit)
-            for treatment in summary.treatments
-            for name, value in _metrics(treatment).items()
-        },
-    )
+
+def _occupied(occupancy: str | float, capacity: int, block: int) -> int:
+    """Return bytes in whole blocks; as ``Occupancy::Bytes`` of harness/native/zoneprobe."""
+    if isinstance(occupancy, str):
+        return block if occupancy == "block" else capacity - block
+    return int(occupancy / 100 * capacity) // block * block
+
+
+def _check_device(probe: ZoneProbe, device: Device) -> None:
+    zones, capacity = device.zones or 0, device.zone_capacity or 0
+    if zones - LABEL_ZONES <= probe.repeats:
+        raise ConfigError(
+            f"{probe.repeats} repeats need {probe.repeats + 1 + LABEL_ZONES} zones, "
+            f"{device.path} has {zones}",
+            hint="lower repeats, or use a namespace with more zones",
+            code="too-few-zones",
+        )
+    for name in ("write_size", "fill_size"):
+        if getattr(probe, name) % device.logical_block_size:
+            raise ConfigError(
+                f"{name} is not a multiple of the {device.logical_block_size} B blocks of "
+                f"{device.path}",
+                hint="4KiB suits every device",
+                code="bad-field",
+            )
+    if probe.first_writes * probe.write_size + device.logical_block_size > capacity:
+        raise ConfigError(
+            f"{probe.first_writes} first writes of {format_size(probe.write_size)} do not fit into "
+            f"a zone of {format_size(capacity)}",
+            hint="lower first_writes or write_size",
+            code="does-not-fit",
+        )
 
 
 def _metrics(one: Treatment) -> dict[str, float | None]:
     """Return the metrics of a treatment by catalogue name, in microseconds."""
     first = [cycle[0] for cycle in one.writes]
-    # Behind the first half of what is written after a reset, whatever a transient was is over.
+    # In the second half of the writes after a reset, transients are over.
     later = [latency for cycle in one.writes for latency in cycle[(len(cycle) + 1) // 2 :]]
     found = _of("first_write_latency", first) | {"later_write_latency_p50": quantile(later, 0.5)}
     if one.resets:
@@ -159,7 +290,7 @@ def _of(name: str, samples: Sequence[int]) -> dict[str, float | None]:
 
 
 def quantile(samples: Sequence[int], share: float, *, least_above: int = 0) -> float | None:
-    """Return a quantile of samples in nanoseconds, in microseconds; each sample is known.
+    """Return a quantile in microseconds of samples in nanoseconds.
 
     Linear between the two nearest samples (Hyndman and Fan's type 7). None without samples, or
     when fewer than ``least_above`` lie above it.

@@ -1,4 +1,4 @@
-"""Runs on the guest: one run's phases with nothing around them but the shell a person would use.
+"""Runs on the guest: one run's phases, started by a plain shell.
 
 usage: by_hand.py ZIPAPP PLAN RUN     prints JSON {phase: ops/s}
 
@@ -15,12 +15,13 @@ from pathlib import Path
 sys.path.insert(0, sys.argv[1])
 
 from harness.levels import LEVELS
-from harness.levels.base import LevelContext
-from harness.run import phases
-from harness.run.host import Host
+from harness.levels.level import LevelContext
+from harness.machine.host import Host
+from harness.run.phase import seed
 from harness.store.campaign import load_plan
 from harness.tools import proc
-from harness.workloads import db_bench
+from harness.workloads import load_program
+from harness.workloads.db_bench import DbBench, Report
 
 
 def main() -> None:
@@ -35,18 +36,18 @@ def main() -> None:
     speeds = {}
     try:
         for index, phase in enumerate(spec.phases):
-            argv = db_bench.argv(
+            argv = DbBench().argv(
                 phase,
                 up,
-                phases.seed(spec.seed, spec.phases, phase),
+                seed(spec.seed, spec.phases, phase),
                 first=index == 0,
                 program=proc.which("db_bench"),
-                report=db_bench.Report(up, scratch / "report.csv", scratch / "stderr"),
+                report=Report(up, scratch / "report.csv", scratch / "stderr"),
             )
             level.sync(up)
             done = subprocess.run(argv, capture_output=True, text=True, check=True)
-            parsed = db_bench.parse(phase, done.stdout, done.stderr)
-            speeds[phase.name] = db_bench.metrics(phase, parsed)["throughput"].value
+            parsed = DbBench().parse(phase, done.stdout, done.stderr)
+            speeds[phase.name] = load_program.metrics(phase, parsed)["throughput"].value
     finally:
         level.down(up)
         # As the runner leaves it, or its guard would refuse what it does not know.

@@ -23,18 +23,28 @@ ROUNDS = int(os.environ.get("ROUNDS", "10"))
 OPERATIONS = 3_000_000
 WANTED = 1_000_000
 MIX = (
-    "--insert=50", "--update=25", "--delete=10", "--query=15", "--absent_share=1",
+    "--insert=50",
+    "--update=25",
+    "--delete=10",
+    "--query=15",
+    "--absent_share=1",
     "--value_size=100",
-)  # fmt: skip
+)
 
 
 def rate(distribution: str, seed: int) -> float:
     """Run once; operations per second of one thread."""
     command = [
-        str(PROGRAM), "run", "--dry_run", *MIX, f"--operations={OPERATIONS}",
-        "--existing=1000000", "--key_space=4000000", f"--distribution={distribution}",
+        str(PROGRAM),
+        "run",
+        "--dry_run",
+        *MIX,
+        f"--operations={OPERATIONS}",
+        "--existing=1000000",
+        "--key_space=4000000",
+        f"--distribution={distribution}",
         f"--seed={seed}",
-    ]  # fmt: skip
+    ]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     told = json.loads(done.stdout)
     return float(told["operations"] / told["seconds"])

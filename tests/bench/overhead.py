@@ -43,7 +43,7 @@ class Guest:
         return str(self.vars["device"]).partition(",")[0]
 
     def ssh(self, *command: str, check: bool = True) -> str:
-        """Run a command on the guest; its stdout. Its last words end the benchmark if it fails."""
+        """Run a command on the guest; return stdout. A failure ends the benchmark."""
         argv = ["ssh", *self.base, self.vars["ansible_host"], " ".join(command)]
         done = subprocess.run(argv, capture_output=True, text=True, check=False)
         if check and done.returncode:

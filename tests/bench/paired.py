@@ -1,4 +1,4 @@
-"""The ratio of two alternating sides, as both benchmarks state it."""
+"""The ratio of two alternating sides, as both benchmarks report it."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import statistics
 
 import numpy as np
 
-from analysis.stats import paired_t
+from analysis.judge.stats import paired_t
 
 
 def interval(logs: list[float]) -> tuple[float, float, float]:

@@ -1,4 +1,4 @@
-"""``make bench-replay``: how long a whole grid of replays takes, and what replays are worth.
+"""``make bench-replay``: the time of a whole grid of replays, and their accuracy.
 
 kvmix applies the mix of [S4] by four threads to zlfs in memory until the device took more than
 10 GB, recorded. Then ``zonelab replay`` plays 11 thresholds x 3 zone sizes on two processors,
@@ -44,8 +44,16 @@ TRACE = Path(os.environ["TRACE"]) if "TRACE" in os.environ else None
 SMALL_DEVICE = {4: "zones=64&zone_size=4M&max_active=14", 2: "zones=128&zone_size=2M&max_active=14"}
 SEEDS = (7, 8, 9)
 SMALL_SETTINGS = ((4, 0), (4, 50), (4, 100), (2, 50))
-COMPARED = ("pad_bytes", "zone_finishes", "zone_resets", "gc_bytes", "device_written", "wa_pad",
-            "sa_host", "space_amplification")  # fmt: skip
+COMPARED = (
+    "pad_bytes",
+    "zone_finishes",
+    "zone_resets",
+    "gc_bytes",
+    "device_written",
+    "wa_pad",
+    "sa_host",
+    "space_amplification",
+)
 
 
 def load(folder: Path, uri: str, operations: int, table: int, seed: int = 7) -> Path:
@@ -53,13 +61,26 @@ def load(folder: Path, uri: str, operations: int, table: int, seed: int = 7) -> 
     folder.mkdir()
     trace = folder / "trace"
     command = [
-        str(NATIVE / "kvmix/kvmix"), "run", f"--fs_uri=zlfs://{uri}&aux={folder}/aux&trace={trace}",
-        "--db=/bench", "--insert=50", "--update=25", "--delete=10", "--query=15",
-        "--absent_share=1", f"--operations={operations}", "--value_size=2000",
-        "--compression_ratio=1", "--threads=4", f"--seed={seed}", f"--write_buffer_size={table}",
-        f"--target_file_size_base={table}", f"--max_bytes_for_level_base={4 * table}",
-        "--max_background_jobs=3", "--open_files=-1",
-    ]  # fmt: skip
+        str(NATIVE / "kvmix/kvmix"),
+        "run",
+        f"--fs_uri=zlfs://{uri}&aux={folder}/aux&trace={trace}",
+        "--db=/bench",
+        "--insert=50",
+        "--update=25",
+        "--delete=10",
+        "--query=15",
+        "--absent_share=1",
+        f"--operations={operations}",
+        "--value_size=2000",
+        "--compression_ratio=1",
+        "--threads=4",
+        f"--seed={seed}",
+        f"--write_buffer_size={table}",
+        f"--target_file_size_base={table}",
+        f"--max_bytes_for_level_base={4 * table}",
+        "--max_background_jobs=3",
+        "--open_files=-1",
+    ]
     environment = {**os.environ, "LD_PRELOAD": str(NATIVE / "zlfs/libzlfs.so")}
     subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
     return trace
@@ -138,8 +159,10 @@ def main() -> int:
         trace = TRACE or load(work / "large", uri, OPERATIONS, 24 << 20)
         told = subprocess.run(
             [str(NATIVE / "replay/zlfs-replay"), str(trace), "--info"],
-            capture_output=True, text=True, check=True,
-        )  # fmt: skip
+            capture_output=True,
+            text=True,
+            check=True,
+        )
         (mount,) = json.loads(told.stdout)["mounts"]
         written = sum(
             part["payload"] + part["pad"] for part in mount["recorded"]["written"].values()
@@ -147,8 +170,9 @@ def main() -> int:
         seconds, grid = [], []
         for _ in range(ROUNDS):
             begin = time.monotonic()
-            grid = replay(trace, "--finish_occupancy_pct", THRESHOLDS, "--zone_capacity", SIZES,
-                          "--jobs", "2")  # fmt: skip
+            grid = replay(
+                trace, "--finish_occupancy_pct", THRESHOLDS, "--zone_capacity", SIZES, "--jobs", "2"
+            )
             seconds.append(time.monotonic() - begin)
         (exact,) = replay(trace)  # fails unless it is the ledger
         (own,) = replay(trace, "--own-rules")

@@ -20,9 +20,9 @@ from functools import lru_cache
 from itertools import pairwise
 from pathlib import Path
 
-from analysis.compare import compare
-from analysis.load import load
-from analysis.report import write_report
+from analysis.judge.compare import compare
+from analysis.read.load import load
+from analysis.show.report import write_report
 from harness.store import checksums, packed
 from harness.store.spec import DeviceKind
 from tests.fixtures.campaigns import write_campaign
@@ -37,9 +37,12 @@ MOST_SECONDS, MOST_BYTES = 30.0, 1024**3
 def generate(folder: Path) -> None:
     """Write the campaign: RUNS run directories with series of SAMPLES lines."""
     write_campaign(
-        folder, levels=LEVELS, repetitions=RUNS // len(LEVELS), kind=DeviceKind.HARDWARE,
+        folder,
+        levels=LEVELS,
+        repetitions=RUNS // len(LEVELS),
+        kind=DeviceKind.HARDWARE,
         series=False,
-    )  # fmt: skip
+    )
     disk = "".join(f"{t}.000,{t * 1000},{t * 900_000}\n" for t in range(SAMPLES))
     for number, run in enumerate(sorted(folder.glob("hosts/*/runs/*"))):
         series = run / "series"
@@ -73,14 +76,17 @@ def measure(folder: Path) -> dict[str, float]:
     load_, compare_, report = (b - a for a, b in pairwise(times))
     processes = (os.getpid(), *(child.pid for child in multiprocessing.active_children()))
     return {
-        "load_seconds": load_, "compare_seconds": compare_, "report_seconds": report,
-        "seconds": times[-1] - times[0], "page_bytes": page.stat().st_size,
+        "load_seconds": load_,
+        "compare_seconds": compare_,
+        "report_seconds": report,
+        "seconds": times[-1] - times[0],
+        "page_bytes": page.stat().st_size,
         "peak_bytes": sum(_peak_bytes(process) for process in processes),
-    }  # fmt: skip
+    }
 
 
 def _peak_bytes(process: int | None) -> int:
-    """Return the most memory that a process had; of several these were not at the same moment."""
+    """Return a process's peak memory. Peaks of several processes are not at the same moment."""
     status = Path(f"/proc/{process}/status").read_text()
     return 1024 * int(status.partition("VmHWM:")[2].split()[0])
 
@@ -94,19 +100,23 @@ sys.stdout.write(json.dumps(measure(pathlib.Path(sys.argv[1]))))
 
 
 def main() -> int:
-    """Generate, measure in a process of its own, and say what came of it."""
+    """Generate the campaign, measure in a separate process, and print the result."""
     with tempfile.TemporaryDirectory(prefix="zonelab-scale-") as folder:
         sys.stderr.write(f"generating {RUNS} runs of {SAMPLES} samples\n")
         generate(Path(folder) / "scale")
         done = subprocess.run(
             [sys.executable, "-c", _CHILD, str(Path(folder) / "scale")],
-            stdout=subprocess.PIPE, text=True, check=True,
-        )  # fmt: skip
+            stdout=subprocess.PIPE,
+            text=True,
+            check=True,
+        )
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     found = json.loads(done.stdout) | {
         "cpu_seconds": used.ru_utime + used.ru_stime,
-        "runs": RUNS, "samples": SAMPLES, "cpus": os.cpu_count(),
-    }  # fmt: skip
+        "runs": RUNS,
+        "samples": SAMPLES,
+        "cpus": os.cpu_count(),
+    }
     target = ROOT / "build" / "bench" / "scale.json"
     target.parent.mkdir(parents=True, exist_ok=True)
     target.write_text(json.dumps(found, indent=1) + "\n")

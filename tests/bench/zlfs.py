@@ -67,7 +67,7 @@ def argv(target: list[str], seed: int) -> list[str]:
 
 
 class LedgerCost:
-    """CPU time of the ledger's thread, looked at while the process runs."""
+    """CPU time of the ledger's thread, sampled while the process runs."""
 
     def __init__(self, process: subprocess.Popen[str]) -> None:
         self.seconds = 0.0

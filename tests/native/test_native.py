@@ -11,6 +11,7 @@ ROOT = Path(__file__).parents[2]
 LAST_CHARACTERS = 20_000
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(3600)
 @pytest.mark.parametrize("part", ["sanitize", "threads", "crash"])
 def test_native(part: str) -> None:

@@ -1,4 +1,4 @@
-"""What must hold on every rig, whatever its distribution."""
+"""Checks that apply to every rig, whatever its distribution."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ TOOLS = (
 
 
 def geometry_is_the_files(rig: RigHandle) -> None:
-    """Sysfs and the zone report say what the rig's file says."""
+    """Sysfs and the zone report match the rig's file."""
     for wanted, device in zip(rig.model.namespaces, rig.state.devices, strict=True):
         node = rig.node(device)
         queue = f"/sys/block/{node}/queue"
@@ -57,7 +57,7 @@ def geometry_is_the_files(rig: RigHandle) -> None:
 
 
 def identities_are_set(rig: RigHandle) -> None:
-    """The drive tells EUI-64 and UUID, whether or not the kernel believes them."""
+    """The drive reports EUI-64 and UUID, whether or not the kernel uses them."""
     for wanted, device in zip(rig.model.namespaces, rig.state.devices, strict=True):
         node = rig.node(device)
         identified = rig.ssh(f"nvme id-ns /dev/{node}; nvme ns-descs /dev/{node}").stdout

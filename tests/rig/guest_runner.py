@@ -1,4 +1,4 @@
-"""The runner on a rig, started the way the run role does, and looked at from outside."""
+"""The runner on a rig, started as the run role starts it, and observed from outside."""
 
 from __future__ import annotations
 
@@ -62,17 +62,17 @@ class GuestRunner:
 
     @property
     def planned(self) -> list[str]:
-        """The runs that have to be there in the end."""
+        """The runs that must exist at the end."""
         plan = load_plan(self.results / "plan.json")
         return sorted(run.run for run in plan.hosts[0].runs)
 
     @property
     def command(self) -> str:
-        """How the campaign is started in the guest."""
+        """The command line that starts the campaign in the guest."""
         return f"python3 {ZIPAPP} run --plan {self.there}/plan.json --host rig"
 
     def start(self, options: str = "") -> str:
-        """Start the unit; return the line it is announced with."""
+        """Start the unit; return the line that announces it."""
         return self.rig.ssh(f"{self.command} --detach {options}").stdout.strip()
 
     def wait_phase(self, phase: str, timeout: int = 90) -> None:
@@ -87,12 +87,12 @@ class GuestRunner:
         self._wait(condition, timeout)
 
     def wait_end(self, timeout: int = 180) -> None:
-        """Wait until the unit is gone and nothing of it works any more."""
+        """Wait until the unit and all of its processes have ended."""
         gone = f"! systemctl list-units --all --no-legend {UNIT}.service | grep -q ."
         self._wait(f"{gone} && ! pgrep -x db_bench", timeout)
 
     def progress(self) -> dict[str, Any]:
-        """Return progress.json as it lies there."""
+        """Return the content of progress.json."""
         found: dict[str, Any] = json.loads(self.rig.ssh(f"cat {self.there}/progress.json").stdout)
         return found
 
@@ -124,7 +124,7 @@ class GuestRunner:
         ).stdout
 
     def collect(self) -> dict[str, Result]:
-        """Take the finished runs over and return their results by name."""
+        """Collect the finished runs and return their results by name."""
         archive = self.folder / "runs.tar"
         self.rig.ssh(f"tar -C {self.there}/runs -cf {self.there}/runs.tar --exclude './.*' .")
         self._copy(f"{self._host}:{self.there}/runs.tar", str(archive))
@@ -150,7 +150,7 @@ class GuestRunner:
         assert units == ""
 
     def assert_complete(self) -> dict[str, Result]:
-        """Every planned run is there, once and whole, and nothing else; return the results."""
+        """Check that exactly the planned runs exist, each complete; return the results."""
         self.assert_put_back()
         assert self.progress()["state"] == "done"
         assert sorted(self.runs()) == self.planned
@@ -160,7 +160,7 @@ class GuestRunner:
         return results
 
     def remove(self) -> None:
-        """End what may still run, and remove the campaign from the guest."""
+        """Stop any remaining process, and remove the campaign from the guest."""
         self.rig.ssh(f"systemctl stop {UNIT}; rm -rf {self.there} {ZIPAPP}", check=False)
 
     @property

@@ -13,13 +13,13 @@ from pathlib import Path
 sys.path.insert(0, sys.argv[1])
 
 from harness.levels import LEVELS
-from harness.levels.base import Level, LevelContext
-from harness.run.host import Host
+from harness.levels.level import Level, LevelContext
+from harness.machine.host import Host
 from harness.store.spec import Device
 
 
 def main(name: str, size: str, zoned: str, *conventional: str) -> None:
-    """Print the bytes of cold data stored, and what the kernel counted on the zoned device."""
+    """Print the stored bytes of cold data, and the kernel's counts of the zoned device."""
     host, level = Host(), LEVELS[name]
     device = host.device(zoned)
     partner = host.device(conventional[0]) if conventional else None

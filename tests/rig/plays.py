@@ -1,4 +1,4 @@
-"""``ansible-playbook`` against a rig, as a user types it; all it writes is in one folder."""
+"""``ansible-playbook`` against a rig, as a user types it; all of its output is in one folder."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ BIN = ROOT / ".venv" / "bin"
 
 @dataclass(frozen=True)
 class Played:
-    """A play that ended: exit code, everything it printed, and the rig's line of the recap."""
+    """A finished play: exit code, output, and the rig's line of the recap."""
 
     code: int | None
     text: str
@@ -101,17 +101,17 @@ def files(folder: Path) -> dict[str, tuple[int, str]]:
 
 
 def guest_files(rig: RigHandle) -> str:
-    """Return every file that zonelab has in the guest: name, time, length."""
+    """Return name, time and length of every zonelab file in the guest."""
     folders = "/var/lib/zonelab /usr/local/lib/zonelab"
     return rig.ssh(f"find {folders} -type f -printf '%p %T@ %s\\n' 2>/dev/null | sort").stdout
 
 
 def written(rig: RigHandle) -> list[int]:
-    """Return what QEMU has seen written to each namespace, in bytes."""
+    """Return the bytes written to each namespace by QEMU's count."""
     return [rig.counters(device).wr_bytes for device in rig.state.devices]
 
 
 def sectors_written(rig: RigHandle) -> list[int]:
-    """Return what the guest's kernel has written to each namespace, in bytes."""
+    """Return the bytes written to each namespace by the guest kernel's count."""
     nodes = [rig.node(device) for device in rig.state.devices]
     return [int(rig.ssh(f"cat /sys/block/{n}/stat").stdout.split()[6]) * 512 for n in nodes]

@@ -1,4 +1,4 @@
-"""What f2fs and zlfs write for the same load in one campaign, at 80 % utilisation."""
+"""Write amplification of f2fs and zlfs for the same load in one campaign, at 80 % utilisation."""
 
 from __future__ import annotations
 
@@ -13,12 +13,9 @@ from harness.store.rundir import completed, load_result
 from .conftest import RigHandle
 from .plays import ROOT, Plays
 
-pytestmark = [
-    pytest.mark.rig,
-    pytest.mark.skipif(
-        not os.environ.get("ZONELAB_SLOW"), reason="make test-amplification runs it"
-    ),
-]
+pytestmark = pytest.mark.skipif(
+    not os.environ.get("ZONELAB_SLOW"), reason="make test-amplification runs it"
+)
 
 CAMPAIGN = "amplification"
 

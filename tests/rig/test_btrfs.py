@@ -1,4 +1,4 @@
-"""btrfs on zones that are large enough for it: what the kernel counts is what the drive counts."""
+"""btrfs on sufficiently large zones: the kernel's counts equal the drive's counts."""
 
 from __future__ import annotations
 
@@ -17,7 +17,6 @@ from .guest_runner import GuestRunner
 
 # This module is over before the default rig boots: one rig at a time.
 pytestmark = [
-    pytest.mark.rig,
     pytest.mark.timeout(1800),
     pytest.mark.skipif(not os.environ.get("ZONELAB_SLOW"), reason="make test-geometry runs it"),
 ]

@@ -1,4 +1,4 @@
-"""dm-zoned on its own rig: a runner killed in the middle of a run leaves a mapping, and no harm."""
+"""dm-zoned on its own rig: the mapping that a killed runner leaves does no harm."""
 
 from __future__ import annotations
 
@@ -16,7 +16,6 @@ from .guest_runner import GuestRunner
 
 # This module is over before the default rig boots: one rig at a time.
 pytestmark = [
-    pytest.mark.rig,
     pytest.mark.timeout(1800),
     pytest.mark.skipif(not os.environ.get("ZONELAB_SLOW"), reason="make test-dm-zoned runs it"),
 ]
@@ -33,12 +32,12 @@ def rig() -> Iterator[RigHandle]:
 
 
 def mapped(rig: RigHandle) -> list[str]:
-    """Return the mapped devices that have our names, in the order of these."""
+    """Return the mapped devices with zonelab's names, sorted by name."""
     return sorted(dmsetup.parse_names(rig.ssh("dmsetup ls").stdout))
 
 
 def said(rig: RigHandle) -> str:
-    """Return what the runner told its unit's journal."""
+    """Return the runner's lines in its unit's journal."""
     return rig.ssh("journalctl --no-pager --output=cat -u zonelab-run").stdout
 
 

@@ -1,4 +1,4 @@
-"""Every probe on real namespaces of every geometry, held to the table that fake ones are held to.
+"""Every probe on real namespaces of every geometry, against the table of the unit tests.
 
 One rig at a time, and this module is over before the default rig boots. `make test` takes two
 drives (one boot); `make test-geometry` all six (two boots), and brings up each level that says yes.
@@ -33,8 +33,6 @@ SCRIPT = Path(__file__).with_name("level_up.py")
 COLD = 8 << 20
 ADVISED_OPEN = 128  # block/blk-zoned.c: BLK_ZONE_WPLUG_DEFAULT_POOL_SIZE
 
-pytestmark = pytest.mark.rig
-
 
 @dataclass(frozen=True)
 class Machine:
@@ -49,7 +47,7 @@ class Machine:
         return found[True], found.get(False)
 
     def inspect(self, case: Geometry) -> Inspection:
-        """Return what ``zonelab inspect`` says of a drive in the guest."""
+        """Return the output of ``zonelab inspect`` for a drive in the guest."""
         zoned, _ = self.devices(case)
         asked = f"python3 {ZIPAPP} inspect {zoned.path} --format json --host-name rig"
         told = self.rig.ssh(f"ZONELAB_ZENFS={STUBS} {asked}").stdout
@@ -75,14 +73,14 @@ def case(request: pytest.FixtureRequest, machine: Machine) -> Geometry:
     return [case for case in GEOMETRIES if case.rig == machine.rig.name][request.param]
 
 
-def test_every_level_answers_as_the_table_says(machine: Machine, case: Geometry) -> None:
+def test_every_level_answers_as_in_the_table(machine: Machine, case: Geometry) -> None:
     found = machine.inspect(case)
     assert {probe.level: probe.reason.code if probe.reason else None for probe in found.levels} == (
         case.in_guest
     )
 
 
-def test_inspection_tells_the_truth_of_the_namespace(machine: Machine, case: Geometry) -> None:
+def test_inspection_matches_the_namespace(machine: Machine, case: Geometry) -> None:
     found, zoned = machine.inspect(case), case.zoned
     device = found.device
     assert device.identity.key == f"eui.{zoned.eui}"
@@ -97,12 +95,12 @@ def test_inspection_tells_the_truth_of_the_namespace(machine: Machine, case: Geo
 
 
 def open_limit(case: Geometry) -> int:
-    """Return what Linux says; without any limit it advises against more than 128 open zones."""
+    """Return Linux's limit of open zones; without any limit it advises at most 128."""
     return case.limit or (ADVISED_OPEN if (case.zoned.zones or 0) > ADVISED_OPEN else 0)
 
 
 @pytest.mark.skipif(not WHOLE, reason="make test-geometry runs it")
-def test_levels_that_say_yes_come_up(machine: Machine, case: Geometry) -> None:
+def test_available_levels_come_up(machine: Machine, case: Geometry) -> None:
     """The other half of a right answer; the kernel's counters of a head count, too."""
     nodes = [device.path for device in machine.devices(case) if device is not None]
     wrong = {}
@@ -117,7 +115,7 @@ def test_levels_that_say_yes_come_up(machine: Machine, case: Geometry) -> None:
 
 
 def came_up(level: str, told: dict[str, int]) -> str:
-    """Return what is wrong with the bytes that a level took, '' when nothing is."""
+    """Return the fault in the bytes that a level used, '' if there is none."""
     zoned = told["zoned_written"]
     if not LEVELS[level].uses_zoned:
         right = zoned == 0

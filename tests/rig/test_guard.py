@@ -1,4 +1,4 @@
-"""The guard asks a real kernel: a handful of tests/runner/test_hostile.py, on QEMU's counters."""
+"""The guard on a real kernel: some cases of tests/runner/test_hostile.py, with QEMU's counters."""
 
 from __future__ import annotations
 
@@ -13,8 +13,6 @@ import pytest
 from . import plays
 from .conftest import RigHandle
 from .guest_runner import ZIPAPP, GuestRunner
-
-pytestmark = pytest.mark.rig
 
 LEVELS = ("--levels", "conventional-ext4,f2fs")
 # An MBR with one Linux partition of 65,536 blocks.
@@ -32,7 +30,7 @@ HOLD = 'python3 -c "{code}" {node} /run/held </dev/null >/dev/null 2>&1 & echo $
 
 @dataclass(frozen=True)
 class Situation:
-    """What is done to the devices ``z`` (zoned) and ``c`` (companion), how it is undone.
+    """A change to the devices ``z`` (zoned) and ``c`` (companion), and how to undo it.
 
     ``zoned`` and ``companion`` are the codes of the refusals; '' where that device is left alone.
     """
@@ -99,7 +97,7 @@ SITUATIONS = (
 
 @pytest.fixture(scope="module")
 def campaign(rig: RigHandle, tmp_path_factory: pytest.TempPathFactory) -> Iterator[GuestRunner]:
-    """A campaign that was planned before anything happened."""
+    """A campaign that was planned before any change."""
     empty = f"zbd reset {rig.zoned.path}; blkdiscard -f --zeroout {rig.conventional.path}"
     rig.ssh(empty)
     name = f"guard-{time.strftime('%m%d%H%M%S')}"
@@ -130,7 +128,7 @@ def test_nothing_is_written(rig: RigHandle, campaign: GuestRunner, situation: Si
 
 
 def test_another_device_than_was_planned_for(rig: RigHandle, campaign: GuestRunner) -> None:
-    """The name is the same; the drive that answers to it has another identity."""
+    """The name is the same, but the drive behind it has another identity."""
     plan = f"{campaign.there}/plan.json"
     rig.ssh(f"cp {plan} {plan}.kept && sed -i s/{rig.zoned.eui64}/{'f' * 16}/g {plan}")
     try:
@@ -144,7 +142,7 @@ def test_another_device_than_was_planned_for(rig: RigHandle, campaign: GuestRunn
 
 
 def test_without_hostility_something_is_written(rig: RigHandle, campaign: GuestRunner) -> None:
-    """The same way in, on devices that may be used: the counters of the tests above can move."""
+    """The same entry point on allowed devices: proves that the counters can move."""
     before = plays.written(rig)
     named = f"--conventional {rig.conventional.path}"
     done = rig.ssh(f"{campaign.command} {named} --only conventional-ext4--r01", check=False)

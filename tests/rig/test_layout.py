@@ -1,4 +1,4 @@
-"""A drive whose firmware refuses to make namespaces, although it says that it can: QEMU's."""
+"""QEMU's drive: it claims namespace management, but its firmware refuses it."""
 
 from __future__ import annotations
 
@@ -12,8 +12,6 @@ import pytest
 from . import plays
 from .conftest import RigHandle
 from .plays import ROOT, Played, Plays
-
-pytestmark = pytest.mark.rig
 
 ZIPAPP = "/root/zonelab-layout.pyz"
 SMALL = "--conventional 64MiB --experiment 256MiB --cold rest"
@@ -32,7 +30,7 @@ def nodes(rig: RigHandle) -> str:
     return rig.ssh("lsblk --nodeps --noheadings -o NAME,SIZE,ZONED | sort").stdout
 
 
-def test_what_the_drive_says_of_itself(rig: RigHandle, layout: str) -> None:
+def test_drive_reports_its_namespaces(rig: RigHandle, layout: str) -> None:
     before = plays.written(rig), nodes(rig)
     shown = json.loads(rig.ssh(f"{layout} {SMALL} --format json").stdout)
     assert shown["drive"]["controller"]["serial"] == "zonelab0"
@@ -44,7 +42,7 @@ def test_what_the_drive_says_of_itself(rig: RigHandle, layout: str) -> None:
     assert (plays.written(rig), nodes(rig)) == before
 
 
-def test_what_it_refuses_is_told_and_changes_nothing(rig: RigHandle, layout: str) -> None:
+def test_a_refused_layout_is_reported_and_changes_nothing(rig: RigHandle, layout: str) -> None:
     for device in (rig.zoned, rig.tenants):
         rig.ssh(f"zbd reset {device.path}")
     erase = " ".join(f"--erase eui.{one.eui64}" for one in rig.state.devices)
@@ -72,7 +70,7 @@ def played(rig: RigHandle, folder: Path, *more: str) -> Played:
     return done
 
 
-def test_the_playbook_shows_it_and_says_what_the_drive_refuses(
+def test_the_playbook_shows_the_layout_and_the_drives_refusal(
     rig: RigHandle, tmp_path: Path
 ) -> None:
     rig.ssh(f"zbd reset {rig.zoned.path}; zbd reset {rig.tenants.path}")

@@ -21,15 +21,13 @@ from . import plays
 from .conftest import RigHandle
 from .plays import ROOT, Played, Plays
 
-pytestmark = pytest.mark.rig
-
 ANSIBLE = ROOT / "ansible"
 # New for each session: a rig that is kept may have finished an equal campaign already.
 STAMP = time.strftime("%m%d%H%M%S")
 
 
 class Links(HTMLParser):
-    """Collects what a page loads, and what it only leads to."""
+    """Collects the resources that a page loads, and the links that it only contains."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -125,8 +123,8 @@ def test_the_page_needs_no_other_file_and_its_links_lead_somewhere(campaign: Cam
     assert [link for link in files if not (report / link).exists()] == []
 
 
-def test_the_bytes_are_those_that_qemu_saw(rig: RigHandle, campaign: Campaign) -> None:
-    """Two witnesses that know nothing of each other, over format, fill, runs and clean-up."""
+def test_the_bytes_equal_qemus_count(rig: RigHandle, campaign: Campaign) -> None:
+    """Two independent witnesses, over format, fill, runs and clean-up."""
     of = dict(zip((device.nsid for device in rig.state.devices), campaign.qemu, strict=True))
     guest = dict(zip((device.nsid for device in rig.state.devices), campaign.guest, strict=True))
     assert of[rig.zoned.nsid] == guest[rig.zoned.nsid]
@@ -155,7 +153,7 @@ def written_in_phases(found: Result) -> dict[str, float]:
     }
 
 
-def test_zlfs_says_of_each_phase_what_the_device_took(campaign: Campaign) -> None:
+def test_zlfs_counts_equal_the_devices_in_each_phase(campaign: Campaign) -> None:
     """Each mount's own count is the kernel's delta between two barriers, to the byte."""
     (run,) = (campaign.folder / "hosts" / "rig" / "runs").glob("zlfs--r01")
     with lzma.open(run / "raw" / "ledger.jsonl.xz", "rt") as file:
@@ -190,8 +188,10 @@ def test_from_the_ansible_folder_with_tuning(rig: RigHandle, tmp_path: Path) -> 
     assert [load_result(run).status for run in runs] == [Status.OK]
     # Changed before db_bench ran, put back behind it.
     assert [value for value, _ in itertools.groupby(line[0] for line in seen)] == [
-        swappiness, "0", swappiness,
-    ]  # fmt: skip
+        swappiness,
+        "0",
+        swappiness,
+    ]
     assert {value for value, working in seen if working != "0"} == {"0"}
     rig.ssh("test ! -e /var/lib/zonelab/saved/tuning.json")
 

@@ -1,4 +1,4 @@
-"""Preconditioning on a real kernel's zones: QEMU counts what is written, a run says it was done."""
+"""Preconditioning on a real kernel's zones: QEMU counts the bytes, and the run records it."""
 
 from __future__ import annotations
 
@@ -19,8 +19,6 @@ from . import plays
 from .conftest import RigHandle
 from .plays import ROOT, Plays
 
-pytestmark = pytest.mark.rig
-
 ZIPAPP = "/root/zonelab-age.pyz"
 KEPT = "/root/age-state"
 STAMP = time.strftime("%m%d%H%M%S")
@@ -29,7 +27,7 @@ REFUSED_BY_ASSERT = 2
 
 
 class Age:
-    """``zonelab age`` in the guest, on the tenants' namespace, which nobody else uses."""
+    """``zonelab age`` in the guest, on the tenants' namespace, which no other test uses."""
 
     def __init__(self, rig: RigHandle) -> None:
         self.rig = rig
@@ -40,7 +38,7 @@ class Age:
 
     @property
     def conditions(self) -> dict[str, int]:
-        """How many zones are in which condition, by the kernel's report."""
+        """The number of zones in each condition, by the kernel's report."""
         report = self.rig.ssh(f"blkzone report {self.rig.tenants.path}").stdout
         return Counter(re.findall(r"zcond: *\d+\((\w+)\)", report))
 
@@ -76,7 +74,7 @@ def test_every_zone_is_written_and_written_again(rig: RigHandle, age: Age) -> No
     assert age.written == after
 
 
-def test_a_kill_leaves_zones_that_nobody_may_take_for_empty(rig: RigHandle, age: Age) -> None:
+def test_zones_written_before_a_kill_do_not_count_as_empty(rig: RigHandle, age: Age) -> None:
     rig.ssh(f"nohup {age.command} --passes 1 </dev/null >/dev/null 2>&1 &")
     rig.ssh(
         "for _ in $(seq 300); do"
@@ -98,7 +96,7 @@ def test_a_kill_leaves_zones_that_nobody_may_take_for_empty(rig: RigHandle, age:
     assert age.written == before  # a purge writes nothing
 
 
-def test_a_campaign_begins_with_it_and_its_run_says_so(
+def test_a_campaign_starts_with_preconditioning_and_its_run_records_it(
     rig: RigHandle, age: Age, tmp_path: Path
 ) -> None:
     name = f"aged-{STAMP}"

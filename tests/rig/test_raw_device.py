@@ -1,4 +1,4 @@
-"""Commands to bare zones on a real kernel: every layer counts the same, and nothing is left."""
+"""Commands to bare zones on a real kernel: all layers' counts agree, and nothing is left behind."""
 
 from __future__ import annotations
 
@@ -16,8 +16,6 @@ from harness.tools import zoneprobe
 from . import plays
 from .conftest import RigHandle
 from .guest_runner import GuestRunner
-
-pytestmark = pytest.mark.rig
 
 FEW = ("--repetitions", "1", "--set", "factors={repeats: [2], first_writes: [8]}")
 LABEL = 4096
@@ -62,7 +60,7 @@ def test_all_layers_agree(runner: GuestRunner, ran: tuple[int, Result]) -> None:
 
 
 def test_the_tracer_saw_the_same_commands(runner: GuestRunner, ran: tuple[int, Result]) -> None:
-    """Of them all, also resets of empty zones, which change nothing."""
+    """Counts all commands, also resets of empty zones, which change nothing."""
     _, result = ran
     folder = runner.results / "hosts" / "rig" / "runs" / result.run
     summary = zoneprobe.parse(packed.text(folder / "raw" / "probe.stdout"))

@@ -1,4 +1,4 @@
-"""What may happen to a campaign in the middle of a phase, on a real kernel: it is resumed whole."""
+"""Interruptions of a campaign in the middle of a phase, on a real kernel: it resumes completely."""
 
 from __future__ import annotations
 
@@ -13,8 +13,6 @@ from harness.store.result import Status
 from . import plays
 from .conftest import RigHandle
 from .guest_runner import GuestRunner
-
-pytestmark = pytest.mark.rig
 
 # f2fs first, as it leaves the most behind: a mount, a device-mapper slice, a second device.
 TWO_LEVELS = ("--levels", "f2fs,conventional-ext4")

@@ -10,10 +10,9 @@ import pytest
 from . import checks
 from .conftest import RigHandle, booted
 
-pytestmark = [
-    pytest.mark.rig,
-    pytest.mark.skipif(not os.environ.get("ZONELAB_SLOW"), reason="make test-debian12 runs it"),
-]
+pytestmark = pytest.mark.skipif(
+    not os.environ.get("ZONELAB_SLOW"), reason="make test-debian12 runs it"
+)
 
 
 @pytest.fixture(scope="module")

@@ -1,4 +1,4 @@
-"""The default rig: what its file says is what the guest sees, and what QEMU counts is true."""
+"""The default rig: the guest sees the devices of the rig's file, and QEMU's counts are right."""
 
 from __future__ import annotations
 
@@ -7,13 +7,11 @@ import time
 import pytest
 
 from harness.errors import HostError
-from harness.rig import life
+from harness.rig import control
 from harness.rig.talk import Talk
 
 from . import checks
 from .conftest import RigHandle
-
-pytestmark = pytest.mark.rig
 
 
 def test_the_guest_sees_the_geometry_of_the_file(rig: RigHandle) -> None:
@@ -71,13 +69,13 @@ def test_the_guest_is_quiet(rig: RigHandle) -> None:
     assert rig.ssh("systemctl list-timers --no-legend").stdout.strip() == ""
 
 
-def test_the_guest_reaches_nobody(rig: RigHandle) -> None:
+def test_the_guest_has_no_network(rig: RigHandle) -> None:
     done = rig.ssh("timeout 5 bash -c 'exec 3<>/dev/tcp/10.0.2.2/22'", check=False)
     assert done.exit_code in (1, 124), done  # 255 would be ssh's own failure
 
 
 def test_a_rig_in_use_is_not_taken_over(rig: RigHandle) -> None:
     with pytest.raises(HostError, match="is up already"):
-        life.execute(rig.model, ["true"], Talk(quiet=True))
-    running, booted = life.up(rig.model, Talk(quiet=True))
+        control.execute(rig.model, ["true"], Talk(quiet=True))
+    running, booted = control.up(rig.model, Talk(quiet=True))
     assert (running, booted) == (rig.state, False)

@@ -1,24 +1,21 @@
-"""What a play must refuse or leave alone, and that tuning is put back after an interruption."""
+"""Refusals of a play, and restoration of tuning after an interruption."""
 
 from __future__ import annotations
 
 import os
 from pathlib import Path
 
-import pytest
 import yaml
 
 from . import plays
 from .conftest import RigHandle
 from .plays import ROOT, Played, Plays
 
-pytestmark = pytest.mark.rig
-
 ANSIBLE = ROOT / "ansible"
 
 
 def refused(rig: RigHandle, tmp_path: Path, device: str) -> Played:
-    """Play with a device that must not be used; nothing may be written anywhere."""
+    """Play with a device that must not be used; nothing must be written anywhere."""
     own = Plays(rig, tmp_path, campaign="refused")
     before = plays.written(rig), plays.guest_files(rig)
     played = own.play(ROOT, ["ansible-playbook", "site.yml", "-e", f"device={device}"])
@@ -28,7 +25,7 @@ def refused(rig: RigHandle, tmp_path: Path, device: str) -> Played:
     return played
 
 
-def test_zones_of_somebody_else_are_refused(rig: RigHandle, tmp_path: Path) -> None:
+def test_zones_with_foreign_data_are_refused(rig: RigHandle, tmp_path: Path) -> None:
     node = rig.node(rig.tenants)
     rig.ssh(f"zbd reset /dev/{node}")
     try:

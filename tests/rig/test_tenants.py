@@ -10,15 +10,13 @@ from typing import Any
 
 import pytest
 
-from harness.run import recompute
 from harness.store import packed
 from harness.store.result import Result, Status
 from harness.store.rundir import load_result
+from harness.verify import recompute
 
 from .conftest import RigHandle
 from .guest_runner import GuestRunner
-
-pytestmark = pytest.mark.rig
 
 SECONDS = 8
 # What the operation under way at the end may take, on an emulated CPU that shares its core.
@@ -82,7 +80,7 @@ def test_both_are_measured_at_once(runner: GuestRunner, shared: Result) -> None:
     assert recompute.of_run(folder(runner)) == []
 
 
-def test_zones_tell_whose_they_are(runner: GuestRunner, shared: Result) -> None:
+def test_zones_have_their_tenants_label(runner: GuestRunner, shared: Result) -> None:
     window = json.loads((folder(runner) / "raw" / "tenants.json").read_text())
     own = {one["name"]: range(one["zones"][0], sum(one["zones"])) for one in window["tenants"]}
     assert own == {"victim": range(96), "aggressor": range(96, 192)}

@@ -10,17 +10,15 @@ from typing import Any
 
 import pytest
 
-from harness.run import recompute
 from harness.store import packed
 from harness.store.files import load_record
 from harness.store.ledger import Ledger, State
 from harness.store.result import Result, Status
+from harness.verify import recompute
 
 from . import plays
 from .conftest import RigHandle
 from .guest_runner import GuestRunner
-
-pytestmark = pytest.mark.rig
 
 LEVELS = "zlfs,f2fs"
 
@@ -54,7 +52,7 @@ def commands(runner: GuestRunner, result: Result) -> list[dict[str, str]]:
     return list(csv.DictReader(text.splitlines()))
 
 
-def test_nothing_was_lost_and_all_layers_agree(
+def test_no_command_is_lost_and_all_layers_agree(
     runner: GuestRunner, qemu: tuple[int, dict[str, Result]]
 ) -> None:
     """The ledger compares bytes with sysfs, and zone commands and pad with zlfs's own counts."""
@@ -74,7 +72,7 @@ def test_nothing_was_lost_and_all_layers_agree(
         assert not [code for code in codes if code.startswith(("closure", "trace", "not-traced"))]
 
 
-def test_the_bytes_are_those_that_qemu_saw(
+def test_the_bytes_equal_qemus_count(
     runner: GuestRunner, qemu: tuple[int, dict[str, Result]]
 ) -> None:
     """Over both runs, from before the level was made until it was taken down."""
@@ -86,10 +84,10 @@ def test_the_bytes_are_those_that_qemu_saw(
     assert traced == qemu[0] > 0
 
 
-def test_zone_commands_are_those_of_zlfs_ledger(
+def test_zone_commands_equal_zlfs_ledger(
     runner: GuestRunner, qemu: tuple[int, dict[str, Result]]
 ) -> None:
-    """Import and each phase mount it once; what mkfs does is in no ledger: one reset."""
+    """Import and each phase mount it once. No ledger counts mkfs, which does one reset."""
     (result,) = (found for found in qemu[1].values() if found.level == "zlfs")
     opened = packed.opened(folder(runner, result) / "raw/ledger.jsonl")
     assert opened is not None

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.rig import box, life, model
+from harness.rig import box, control, model
 from harness.rig.talk import Talk
 from harness.store.result import Status
 from harness.store.rundir import completed, load_result
@@ -20,7 +20,6 @@ from harness.tools import proc
 from .plays import ROOT
 
 pytestmark = [
-    pytest.mark.rig,
     pytest.mark.timeout(3600),
     pytest.mark.skipif(
         not os.environ.get("ZONELAB_SLOW"), reason="takes a while: make test-vagrant"
@@ -34,7 +33,7 @@ VIRSH = ("virsh", "--connect", "qemu:///system")
 
 
 class Vagrant:
-    """``vagrant`` with boxes and machines of its own, in one folder; says what took how long."""
+    """``vagrant`` with its own boxes and machines in one folder; prints times of commands."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -89,7 +88,7 @@ def recap(text: str) -> dict[str, int]:
 
 
 def backing() -> list[Path]:
-    """Return the files of rigs through Vagrant that are there, of this user."""
+    """Return this user's files of rigs through Vagrant."""
     return sorted(Path(f"/var/tmp/zonelab-vagrant-{os.getuid()}").rglob("*"))
 
 
@@ -121,7 +120,7 @@ def vagrant(tmp_path: Path) -> Iterator[Vagrant]:
 
 def test_up_provision_halt_up_destroy(vagrant: Vagrant, tmp_path: Path) -> None:
     before = libvirts()
-    image, _ = life.build(RIG, Talk())
+    image, _ = control.build(RIG, Talk())
     box.write(RIG, image, tmp_path / "default.box", Talk())
     vagrant("box", "add", "--name", "zonelab/default", tmp_path / "default.box")
 

@@ -16,8 +16,6 @@ from harness.rig.talk import Talk
 from . import zlfs_resets, zone_commands
 from .conftest import RigHandle
 
-pytestmark = pytest.mark.rig
-
 MIB = 1 << 20
 NATIVE = "/usr/local/lib/zonelab/native"
 ZLFS = f"{NATIVE}/bin/zlfs"
@@ -40,13 +38,13 @@ POLICY = "--finish-remaining-pct=30 --gc-start-pct=90"
 
 @dataclass(frozen=True)
 class Scratch:
-    """The tenants' namespace, all of its zones empty."""
+    """The tenants' namespace with all zones empty."""
 
     rig: RigHandle
     node: str
 
     def zlfs(self, command: str, *, timeout: float = 300.0) -> str:
-        """Run the program on it; what it printed."""
+        """Run the program on the device; return its output."""
         name, _, arguments = command.partition(" ")
         argv = f"{ZLFS} {name} --device=/dev/{self.node} {arguments}"
         return self.rig.ssh(argv, timeout=timeout).stdout
@@ -69,7 +67,7 @@ def scratch(rig: RigHandle) -> Iterator[Scratch]:
 
 
 def total(ledgers: list[dict[str, Any]]) -> dict[str, int]:
-    """Add up what mounts did to the device."""
+    """Sum the commands of all mounts."""
     bytes_written = [part for one in ledgers for part in one["written"].values()]
     return {
         "written": sum(part["payload"] + part["pad"] for part in bytes_written),
@@ -79,7 +77,7 @@ def total(ledgers: list[dict[str, Any]]) -> dict[str, int]:
     }
 
 
-def test_the_ledger_is_what_the_device_did(rig: RigHandle, scratch: Scratch) -> None:
+def test_the_ledger_matches_the_device(rig: RigHandle, scratch: Scratch) -> None:
     before = rig.counters(rig.tenants).wr_bytes
     with zone_commands.counted(rig, rig.tenants) as formatted:
         scratch.zlfs(f"mkfs --aux={AUX} {POLICY}")
@@ -156,9 +154,7 @@ def test_the_device_layer_on_zones_of_the_kernel(rig: RigHandle, scratch: Scratc
     assert "SKIPPED" not in done.stdout
 
 
-def test_nothing_that_was_synced_is_lost_in_a_reset(
-    rig: RigHandle, scratch: Scratch, tmp_path: Path
-) -> None:
+def test_synced_data_survives_a_reset(rig: RigHandle, scratch: Scratch, tmp_path: Path) -> None:
     """The short form of ``make test-crash``'s campaign: two resets, one more during recovery."""
     campaign = zlfs_resets.Campaign(
         zlfs_resets.Setup(points=2, seed=1, recovery_every=2, points_per_volume=2),

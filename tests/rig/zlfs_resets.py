@@ -27,7 +27,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.errors import ZonelabError
-from harness.rig import guest, life, state
+from harness.rig import control, guest, state
 from harness.rig.talk import Talk
 from harness.tools.proc import Completed
 
@@ -50,12 +50,12 @@ _TELLING = re.compile(r"(\d+(?:,\d+)*)\n")
 
 
 class Failed(Exception):
-    """Something was lost, or a step did not work; the message says what."""
+    """Data was lost, or a step failed; the message has the details."""
 
 
 @dataclass(frozen=True, slots=True)
 class Setup:
-    """How many resets, and where chance begins."""
+    """The number of resets, and the seed of the random moments."""
 
     points: int = 50
     seed: int = 1
@@ -95,7 +95,7 @@ class Guest:
 
     def reset(self) -> None:
         """Press the button and wait until the guest answers."""
-        life.reset(self.name, self._talk)
+        control.reset(self.name, self._talk)
 
     def device(self) -> str:
         """Return the namespace as it is called now, ready to be written."""
@@ -128,7 +128,7 @@ class Program:
         return self._process.poll() is not None
 
     def wait(self, condition: Callable[[], bool], timeout: float) -> None:
-        """Wait until something is so; Failed when the program ends or time is up before."""
+        """Wait for a condition; raise Failed if the program ends or the time is up first."""
         deadline = time.monotonic() + timeout
         while not condition():
             if self.ended or time.monotonic() > deadline:
@@ -137,7 +137,7 @@ class Program:
 
     @property
     def last_words(self) -> str:
-        """What it said last, beside numbers; all of it once it ended."""
+        """The last output besides numbers; the whole output after the program ended."""
         if self.ended:
             self._thread.join(_DRAIN_SECONDS)  # what it said may not have been taken yet
         return " ".join(self.said[-3:]) or "it said nothing"
@@ -176,8 +176,11 @@ class Campaign:
         self._synced: list[int] = []
         self._device = ""
         self._totals = {
-            "synced_operations": 0, "collected_bytes": 0, "finishes": 0, "zone_resets": 0,
-        }  # fmt: skip
+            "synced_operations": 0,
+            "collected_bytes": 0,
+            "finishes": 0,
+            "zone_resets": 0,
+        }
         self._began = time.monotonic()
 
     def run(self, output: Path) -> dict[str, Any]:
@@ -229,7 +232,7 @@ class Campaign:
         self._totals["zone_resets"] += df["resets"]
 
     def _load(self, point: Point) -> None:
-        """Write until a random moment, then reset; what was told last is synced."""
+        """Write until a random moment, then reset; the last number printed is synced."""
         writer = self._guest.start(self._torture("write"))
         try:
             # It opened the volume and writes when more is synced than before.
@@ -247,7 +250,7 @@ class Campaign:
         self._device = self._guest.device()
 
     def _interrupt_recovery(self, point: Point) -> None:
-        """Reset while the judge recovers the volume; it may have changed it, but lost nothing."""
+        """Reset while the judge recovers the volume; no data must be lost."""
         judge = self._guest.start(self._torture("judge"))
         longest = max((one.judge_seconds for one in self._points), default=3.0)
         seconds = self._random.uniform(0, longest)
@@ -280,7 +283,7 @@ class Campaign:
         )
 
     def _keep_evidence(self, output: Path) -> None:
-        """Keep what fsck and dump say: the rig, and its zones with it, may end soon."""
+        """Keep the output of fsck and dump, because the rig and its zones can end soon."""
         for command in ("fsck", "dump"):
             done = self._guest.ssh(f"{ZLFS} {command} --device={self._device}", check=False)
             output.parent.mkdir(parents=True, exist_ok=True)

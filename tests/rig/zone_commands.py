@@ -1,4 +1,4 @@
-"""What the guest's kernel sent to a namespace besides reads and writes, by its own trace.
+"""Zone commands that the guest's kernel sent to a namespace, from its own trace.
 
 QEMU counts neither zone management nor the flushes of an NVMe drive; the driver's tracepoint
 ``nvme:nvme_setup_cmd`` shows each command that is handed to the drive (Linux 5.12 and newer).

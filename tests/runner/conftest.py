@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import subprocess
 import sys
-import time
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -23,6 +22,7 @@ from harness.store.spec import (
     Prediction,
     RunSpec,
 )
+from tests.fixtures.waiting import until
 from tests.runner import fakes
 
 ROOT = Path(__file__).parents[2]
@@ -32,7 +32,7 @@ COLD = int(CAPACITY * 0.8) - DATABASE
 
 
 class Machine:
-    """The fake machine, its plan, and how to run it."""
+    """A fake machine, the plan for it, and commands that run the plan."""
 
     def __init__(self, root: Path) -> None:
         self.root = root
@@ -70,7 +70,7 @@ class Machine:
         self.save()
 
     def use_conventional(self) -> None:
-        """Plan the sibling as companion, and let the level need it."""
+        """Plan the other namespace as the conventional device, which the level then requires."""
         companion = self.host.device("nvme0n1")
         host = self.plan.hosts[0]
         host = replace(host, inspection=replace(host.inspection, conventional=companion))
@@ -79,7 +79,7 @@ class Machine:
         (self.root / "needs-conventional").touch()
 
     def campaign_folder(self) -> Path:
-        """Make the campaign's folder as the planner would."""
+        """Write the campaign's folder as ``zonelab plan`` does."""
         folder = self.root / "results" / "c"
         paths = CampaignPaths(folder)
         paths.host("h").mkdir(parents=True)
@@ -103,15 +103,17 @@ class Machine:
         )
 
     def kill_in_overwrite(self) -> None:
-        """Start the runner, and kill it with SIGKILL in the middle of the overwrite."""
+        """Start the runner and kill it with SIGKILL during the overwrite."""
         behave = self.root / "behave.json"
         behave.write_text('{"overwrite": "hang"}')
         child = self.start()
-        # A line for each phase that began; a fill comes first.
-        started, deadline = self.root / "started", time.monotonic() + 120
-        while not started.exists() or "\noverwrite " not in started.read_text():
-            assert time.monotonic() < deadline
-            time.sleep(0.05)
+        # One line for each phase that began; the fill is the first.
+        started = self.root / "started"
+        until(
+            lambda: started.exists() and "\noverwrite " in started.read_text(),
+            "the overwrite begins",
+            seconds=120,
+        )
         child.kill()
         child.communicate(timeout=30)
         behave.unlink()

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""A synthetic bpftrace: on SIGUSR1 it says that commands did what the fake counters show.
+"""A synthetic bpftrace: on SIGUSR1 it reports commands that match the fake counters.
 
 Linked as ``ROOT/bin/bpftrace``. ``ROOT/trace-mode`` is a way of going wrong: ``refuse`` (does not
 attach), ``die`` (ends behind the second answer), ``lose`` (loses lines), ``short`` (misses bytes);

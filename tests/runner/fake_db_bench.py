@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Prints what the real db_bench printed (tests/fixtures/db_bench/9.10), and moves the counters.
+"""Prints captured output of db_bench (tests/fixtures/db_bench/9.10), and moves the counters.
 
 With ``--fs_uri`` it does what libzlfs.so would do in it: files on the zones of fake_zlfs.py, LOG
 and ledger in the auxiliary directory.

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Prints what the real kvmix printed (tests/fixtures/kvmix), and moves the counters.
+"""Prints captured output of kvmix (tests/fixtures/kvmix), and moves the counters.
 
 ``$FAKE_ROOT/behave.json`` maps a phase (fill or mix, or victim.mix of a tenant) to a way of going
 wrong: exit, truncate, wrong (a read that was), crash, hang (until it is told to stop).

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""A synthetic ZenFS tool: what the real one printed, over files kept in ``ROOT/zenfs.json``.
+"""A synthetic ZenFS tool: prints captured output, and keeps its files in ``ROOT/zenfs.json``.
 
 ``df`` replays what it said four times while db_bench was at work, one line a call.
 

@@ -30,7 +30,7 @@ def count(size: int) -> None:
 
 
 def lay_out(size: int) -> None:
-    """Put what files hold into the zones behind the metadata, one after the other."""
+    """Put the files' content into the zones after the metadata, in order."""
     written = {"0": BLOCK}
     for zone in range(2, 16):
         part = min(size, ZONE)

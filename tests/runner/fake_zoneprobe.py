@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Prints what the real zoneprobe printed (tests/fixtures/zoneprobe), and moves the counters.
+"""Prints captured output of zoneprobe (tests/fixtures/zoneprobe), and moves the counters.
 
 ``behave`` beside the fake machine names a way of going wrong: exit, truncate, hang, lost-bytes (the
 kernel counts more than it tells) or left-over (a zone stays written).

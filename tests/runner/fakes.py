@@ -11,11 +11,11 @@ import shutil
 from pathlib import Path
 from typing import Any, ClassVar
 
-from harness.levels.base import Level, LevelContext, LevelUp, LevelUsage, Progress
+from harness.levels.level import Level, LevelContext, LevelUp, LevelUsage, Progress
+from harness.machine.host import Host
 from harness.observe.kmsg import KernelLog
 from harness.observe.sysfs import Sysfs
-from harness.observe.zones import Zone, ZoneCondition, ZoneType
-from harness.run.host import Host
+from harness.observe.zone_reports import Zone, ZoneCondition, ZoneType
 from harness.store.spec import Device, PhaseRole, PhaseSpec, Reason
 
 MIB = 1 << 20
@@ -88,7 +88,7 @@ def write_tree(folder: Path, files: dict[str, str]) -> None:
 
 
 def set_zones(root: Path, written: dict[int, int]) -> None:
-    """Say how many bytes are written in each zone (by number)."""
+    """Set the bytes written in each zone, by the zone's number."""
     (root / "zones.json").write_text(json.dumps(written))
 
 

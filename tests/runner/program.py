@@ -7,7 +7,9 @@ from pathlib import Path
 
 import harness.cli.run as command
 from harness import levels as room
+from harness import rules, workloads
 from harness.cli import main as entry
+from harness.run import barrier, life
 from harness.tools import dmsetup, zone_reset
 from harness.tools.kernel import Kernel
 from tests.runner.fakes import FakeBaseline, FakeHost, FakeLevel
@@ -15,7 +17,10 @@ from tests.runner.fakes import FakeBaseline, FakeHost, FakeLevel
 if __name__ == "__main__":
     root = Path(sys.argv[1])
     # Modules that a test puts beside ours are found as ours are.
-    room.__path__.append(str(root / "levels"))
+    for package in (room, rules, workloads):
+        package.__path__.append(str(root / package.__name__.rpartition(".")[2]))
+    workloads.PROGRAMS.update(workloads.discover())
+    vars(rules)["RULES"] = rules.discover()
     own = (FakeLevel(root), FakeBaseline(root))
     levels = room.discover() | {level.name: level for level in own}
     for level in levels.values():
@@ -25,6 +30,10 @@ if __name__ == "__main__":
     # The real one asks the kernel, which knows no zones in a file.
     device = FakeHost(root).device("nvme0n2")
     vars(zone_reset).update(reset_all=lambda *_: FakeHost(root).reset_zones(device))
+    # A fake device has nothing to settle: what is waited for changes at once, or not at all.
+    for module, name in ((life, "_IDLE_SECONDS"), (barrier, "_SETTLE_SECONDS")):
+        assert name in vars(module), name
+        vars(module)[name] = 0.01
     options = ["--state-dir", str(root / "state"), "--runtime-dir", str(root / "run")]
     options += ["--program-path", str(Path(__file__).parent / "fake_db_bench.py")]
     sys.exit(

@@ -1,4 +1,4 @@
-"""Devices that must not be overwritten: one table, each line at each moment, no byte written.
+"""Devices that must not be overwritten: each case at each moment; no byte is written.
 
 A situation arises before the campaign is planned (``plan``), between plan and run (``run``), while
 a killed run's claim is in the journal and its label on the device (``resume``) or not yet there
@@ -18,15 +18,15 @@ from pathlib import Path
 import pytest
 
 from harness.errors import GuardRefused
-from harness.levels.base import Level
+from harness.levels.level import Level
+from harness.machine import guard as guarding
+from harness.machine.claim import run_label
+from harness.machine.guard import Guard, companion
+from harness.machine.journal import Entry, Event, Journal
+from harness.machine.paths import Paths
 from harness.observe import signatures
-from harness.run import guard as guarding
-from harness.run.bench import Paths
-from harness.run.claim import label
 from harness.run.execute import Request, execute_plan
-from harness.run.guard import Guard, companion
 from harness.run.inspection import inspect
-from harness.run.journal import Entry, Event, Journal
 from harness.store.rundir import load_result
 from harness.store.spec import Device
 from tests.runner import fakes
@@ -53,7 +53,7 @@ class CountingHost(fakes.FakeHost):
 
 @dataclass(frozen=True)
 class Hostile:
-    """A line of the table: what was done to a device, and the code of the refusal."""
+    """A case: the change to a device, and the code of the refusal."""
 
     name: str
     do: Callable[[Machine, str], None]
@@ -155,7 +155,7 @@ def twin(machine: Machine, node: str) -> None:
 
 
 def filled_zones(machine: Machine, node: str) -> None:
-    """Somebody reset what was there and wrote something without a signature."""
+    """Another program reset the zones and wrote data without a signature."""
     machine.host.reset_zones(machine.host.device(node))
     fakes.set_zones(machine.root, {5: 4096, 6: fakes.ZONE_CAPACITY})
 
@@ -171,7 +171,7 @@ def other_eui(machine: Machine, node: str) -> None:
 
 
 def other_serial(machine: Machine, node: str) -> None:
-    """Drives without EUI-64 are known by serial number and namespace."""
+    """Drives without EUI-64 are identified by serial number and namespace."""
     other_eui(machine, node)
     fakes.write_tree(machine.root / "sys/devices/nvme0", {"serial": "another"})
 
@@ -181,7 +181,7 @@ def gone(machine: Machine, node: str) -> None:
 
 
 def names_swapped(machine: Machine, node: str) -> None:
-    """Discovery dealt the names anew, and the planned device is not among them."""
+    """Discovery assigned new names, and the planned device is not among them."""
     gone(machine, node)
     spare = {"eui": "52 54 00 00 00 00 00 99", "dev": "259:40", "nsid": "9"}
     zoned = {"queue/zoned": "host-managed" if node == ZONED else "none", "size": "262144"}
@@ -278,25 +278,35 @@ class Bed:
         self.host.writes = 0
 
     def written(self) -> list[str]:
-        """Return what was written to since ``arm``."""
+        """Return the files written to since ``arm``."""
         nodes = [n for n in BOTH if (self.machine.root / "dev" / n).stat().st_mtime_ns]
         zones = (self.machine.root / "zones.json").read_text() != self._zones
         return [*nodes, *["zones"] * zones, *["calls"] * bool(self.host.writes)]
 
     def killed(self, *, formatted: bool) -> None:
-        """Leave what a killed run leaves: claims in the journal, its label on the zoned device."""
+        """Leave the traces of a killed run: claims in the journal, a label on the zoned device."""
         run = self.machine.plan.hosts[0].runs[0]
         pair = [run.device, run.conventional]
         for event in (Event.CLAIM, Event.UP)[: 1 + formatted]:
             for own, other in (pair, pair[::-1]):
                 assert own is not None and other is not None  # noqa: PT018 - as planned above
                 self.journal.append(
-                    Entry(event, own.identity.key, "c", run.run, "fake", label(run),
-                          other.identity.key, None, "t", "b")
-                )  # fmt: skip
+                    Entry(
+                        event,
+                        own.identity.key,
+                        "c",
+                        run.run,
+                        "fake",
+                        run_label(run),
+                        other.identity.key,
+                        None,
+                        "t",
+                        "b",
+                    )
+                )
         if not formatted:
             return
-        fakes.put_btrfs(self.machine.root / "dev" / ZONED, label(run))
+        fakes.put_btrfs(self.machine.root / "dev" / ZONED, run_label(run))
         fakes.set_zones(self.machine.root, {0: 4096})
 
     def look(self) -> None:
@@ -354,7 +364,7 @@ def test_nothing_is_written(
 
 
 def once(do: Callable[[], None]) -> Callable[[Guard, Device], str]:
-    """Return what stands in for the fingerprint of a claim: it lets something happen first."""
+    """Return a replacement for a claim's fingerprint function, which first runs an action."""
     waiting = [do]
 
     def fingerprint(guard: Guard, device: Device) -> str:
@@ -369,9 +379,10 @@ def test_the_table_is_as_large_as_promised() -> None:
     assert len({param.id for param in CASES}) == len(CASES) >= 40
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("moment", ["run", "resume", "formatting"])
 def test_without_hostility_the_counters_move(machine: Machine, moment: str) -> None:
-    """The same ways in, on devices that may be used: the tests above can fail."""
+    """The same entry points on allowed devices: proves that the tests above can fail."""
     bed = Bed(machine, named=True)
     if moment != "run":
         bed.killed(formatted=moment == "resume")

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import json
 
+import pytest
+
 from harness.store.result import Status
 from harness.store.rundir import load_result
 from harness.store.spec import Reason
 from tests.runner.conftest import Machine
 
+pytestmark = pytest.mark.slow  # every test starts the runner
+
 RUN = "fake--r01"
 
 
-def test_what_the_plan_knows_is_not_tried(machine: Machine) -> None:
+def test_cells_that_the_plan_finds_infeasible_are_not_run(machine: Machine) -> None:
     machine.change_runs(infeasible=Reason("infeasible", "9 MiB do not fit 8 MiB", "less"))
     done = machine.run("--only", RUN)
     assert done.returncode == 0, done.stderr
@@ -42,7 +46,7 @@ def test_elsewhere_it_is_a_failure(machine: Machine) -> None:
     assert load_result(machine.runs / RUN).status is Status.FAILED
 
 
-def test_so_is_what_went_wrong_for_another_reason(machine: Machine) -> None:
+def test_a_failure_for_another_reason_stays_a_failure(machine: Machine) -> None:
     (machine.root / "behave.json").write_text(json.dumps({"overwrite": "exit"}))
     machine.change_runs(factors={"finish_occupancy_pct": 0})
     assert machine.run("--only", RUN).returncode == 4

@@ -1,4 +1,4 @@
-"""Phases of kvmix under the whole runner, with a fake kvmix that prints what a real one printed."""
+"""Phases of kvmix under the whole runner, with a fake kvmix that prints captured output."""
 
 from __future__ import annotations
 
@@ -7,12 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from harness.run import recompute
 from harness.store.result import Result, Status
 from harness.store.rundir import load_result
 from harness.store.spec import PhaseRole
+from harness.verify import recompute
 from tests.runner import fakes
 from tests.runner.conftest import Machine
+
+pytestmark = pytest.mark.slow  # every test starts the runner
 
 RUN = "fake--r01"
 
@@ -60,7 +62,7 @@ def test_a_run(mixed: Machine) -> None:
     assert recompute.of_run(mixed.runs / RUN) == []
 
 
-def test_what_it_measured_is_stored(mixed: Machine) -> None:
+def test_measurements_are_stored(mixed: Machine) -> None:
     mixed.run("--only", RUN)
     folder = mixed.runs / RUN
     stored = {path.name for path in (folder / "histograms").iterdir() if "mix." in path.name}
@@ -84,7 +86,7 @@ def test_a_series_that_was_changed_is_found(mixed: Machine) -> None:
     ("mode", "code"),
     [("exit", "no-space"), ("truncate", "output-malformed"), ("crash", "exit-status")],
 )
-def test_what_goes_wrong_is_no_result(mixed: Machine, mode: str, code: str) -> None:
+def test_a_failure_gives_no_result(mixed: Machine, mode: str, code: str) -> None:
     behave(mixed, mix=mode)
     assert mixed.run("--only", RUN).returncode == 4
     found = result(mixed)

@@ -3,22 +3,25 @@
 from __future__ import annotations
 
 import json
-import time
 from pathlib import Path
 
 import pytest
 
+from harness import levels
+from harness.machine.guard import Guard
+from harness.machine.journal import Event, Journal
 from harness.observe import signatures
-from harness.run import recompute
-from harness.run.guard import Guard
-from harness.run.journal import Event, Journal
 from harness.store.files import load_record
 from harness.store.ledger import Entry, Ledger, State
 from harness.store.result import Result, Status
 from harness.store.rundir import load_result
 from harness.store.spec import Bytes, ColdSpec, PhaseRole
+from harness.verify import recompute
+from tests.fixtures.waiting import until
 from tests.runner import fakes
 from tests.runner.conftest import Machine
+
+pytestmark = pytest.mark.slow  # every test starts the runner
 
 RUN = "raw-device--r01"
 WRITTEN, PAD = 1_277_952, 454_656  # of tests/fixtures/zoneprobe
@@ -34,9 +37,13 @@ class Bare(Machine):
         (native / "zoneprobe").symlink_to(Path(__file__).parent / "fake_zoneprobe.py")
         flags = {"occupancies": "0,50", "repeats": 3, "first_writes": 4}
         phase = fakes.phase(
-            "probe", PhaseRole.MEASURED, program="zoneprobe", flags=flags, operations=24,
+            "probe",
+            PhaseRole.MEASURED,
+            program="zoneprobe",
+            flags=flags,
+            operations=24,
             user_bytes_per_operation=0,
-        )  # fmt: skip
+        )
         cold = ColdSpec(0.0, 1.0, Bytes(0))
         self.change_runs(run=RUN, cell="raw-device", level="raw-device", phases=(phase,), cold=cold)
         host = self.plan.hosts[0]
@@ -104,7 +111,7 @@ def test_its_ledger_closes(bare: Bare) -> None:
         ("exit", "exit-status"),
     ],
 )
-def test_what_goes_wrong_is_no_result(bare: Bare, mode: str, code: str) -> None:
+def test_a_failure_gives_no_result(bare: Bare, mode: str, code: str) -> None:
     (bare.root / "behave").write_text(mode)
     assert bare.run().returncode == 4
     assert bare.result.status is not Status.OK
@@ -146,13 +153,10 @@ def test_without_the_program_it_is_skipped(bare: Bare) -> None:
 
 
 def test_a_killed_run_is_known_as_ours(bare: Bare) -> None:
-    """Its zones are not empty; the label in the first one proves whose they are."""
+    """Its zones are not empty; the label in the first zone proves their owner."""
     (bare.root / "behave").write_text("hang")
     child = bare.start()
-    deadline = time.monotonic() + 60
-    while not (bare.root / "started").exists():
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
+    until((bare.root / "started").exists, "the probe starts")
     child.kill()
     child.communicate(timeout=30)
     fakes.set_zones(bare.root, {0: fakes.ZONE_CAPACITY, 3: 4096})
@@ -162,7 +166,9 @@ def test_a_killed_run_is_known_as_ours(bare: Bare) -> None:
     assert last is not None
     assert last.event is Event.UP
     read = lambda offset, length: bare.host.read(device.path, offset, length)  # noqa: E731
-    assert signatures.find(read) == [signatures.Signature("zoneprobe", last.label)]
+    assert signatures.find(read, None, levels.signatures()) == [
+        signatures.Signature("zoneprobe", last.label)
+    ]
     assert Guard(bare.host, journal).examine(device) == []
     (bare.root / "behave").unlink()
     assert bare.run().returncode == 0

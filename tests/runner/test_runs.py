@@ -1,4 +1,4 @@
-"""The whole runner with a fake machine and a fake db_bench: what can go wrong, does."""
+"""The whole runner with a fake machine and a fake db_bench, mainly its failures."""
 
 from __future__ import annotations
 
@@ -8,20 +8,22 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from harness.run import recompute
-from harness.run.journal import Journal
-from harness.run.lock import exclusive
+from harness.machine.journal import Journal
+from harness.machine.lock import exclusive
 from harness.store import checksums
 from harness.store.result import Result, Status
 from harness.store.rundir import load_result, problems
+from harness.verify import recompute
+from tests.fixtures.waiting import until
 from tests.runner import fakes
 from tests.runner.conftest import CAPACITY, COLD, DATABASE, ROOT, Machine
+
+pytestmark = pytest.mark.slow  # every test starts the runner
 
 
 def behave(machine: Machine, **modes: str) -> None:
@@ -37,12 +39,7 @@ def codes(found: Result) -> dict[str, str]:
 
 
 def wait_for(path: Path, text: str) -> None:
-    deadline = time.monotonic() + 20
-    while time.monotonic() < deadline:
-        if path.exists() and text in path.read_text():
-            return
-        time.sleep(0.05)
-    raise AssertionError(f"{path} never said {text!r}")
+    until(lambda: path.exists() and text in path.read_text(), f"{text!r} in {path}")
 
 
 def assert_put_back(machine: Machine) -> None:
@@ -57,7 +54,7 @@ def assert_put_back(machine: Machine) -> None:
 
 
 def is_alive(pid: int) -> bool:
-    """Whether a process still runs (an orphan nobody reaps stays as a zombie)."""
+    """Whether a process still runs (an orphan that is not reaped stays as a zombie)."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
     except FileNotFoundError:
@@ -101,7 +98,7 @@ def test_normal(machine: Machine) -> None:
     assert len(series) == 3
 
 
-def test_what_rocksdb_tells_is_kept_and_counted(machine: Machine) -> None:
+def test_rocksdbs_output_is_kept_and_counted(machine: Machine) -> None:
     assert machine.run().returncode == 0
     found, folder = result(machine), machine.runs / "fake--r01"
     assert found.metrics["overwrite.flush_bytes"].value == 1000
@@ -232,13 +229,12 @@ def test_kill_nine_then_resume(machine: Machine) -> None:
     assert machine.run("--only", "fake--r01").returncode == 0
     behave(machine, overwrite="hang")
     child = machine.start()
-    while (machine.root / "started").read_text().count("overwrite") < 2:
-        time.sleep(0.05)
+    started = machine.root / "started"
+    until(lambda: started.read_text().count("overwrite") >= 2, "the second run's overwrite")
     pid = int((machine.root / "started").read_text().split()[-1])
     child.kill()
     child.communicate(timeout=30)
-    time.sleep(0.5)
-    assert not is_alive(pid)  # db_bench dies with the runner
+    until(lambda: not is_alive(pid), "db_bench dies with the runner", seconds=5)
     assert list(machine.runs.glob(".*.partial"))
     assert machine.host.sysfs.schedulers("nvme0n2")[0] == "mq-deadline"
     behave(machine)
@@ -251,7 +247,7 @@ def test_kill_nine_then_resume(machine: Machine) -> None:
 
 
 def test_kill_nine_then_another_level_on_the_companion(machine: Machine) -> None:
-    """The label that proves the zoned device ours is on the companion, which is formatted first."""
+    """The label that proves ownership of the zoned device is on the companion, formatted first."""
     machine.use_conventional()
     (machine.root / "label-on-companion").touch()
     behave(machine, overwrite="hang")
@@ -381,7 +377,7 @@ def test_other_study_is_refused(machine: Machine) -> None:
     machine.change_plan(study_digest="other")
     done = machine.run()
     assert done.returncode == 2
-    assert "begun under another study" in done.stderr
+    assert "started with another study" in done.stderr
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="mounting a small tmpfs needs root")
@@ -470,7 +466,7 @@ def test_status_of_a_runner_that_is_gone(machine: Machine) -> None:
     assert json.loads((folder / "progress.json").read_text())["state"] == "failed"
 
 
-def test_checksums_are_those_of_sha256sum(machine: Machine) -> None:
+def test_checksums_equal_sha256sums(machine: Machine) -> None:
     assert machine.run("--only", "fake--r01").returncode == 0
     folder = machine.runs / "fake--r01"
     subprocess.run(["sha256sum", "--quiet", "-c", checksums.NAME], cwd=folder, check=True)

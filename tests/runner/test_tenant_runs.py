@@ -10,13 +10,15 @@ from typing import Any
 
 import pytest
 
-from harness.run import recompute
 from harness.store.campaign import load_plan
 from harness.store.result import Result, Status
 from harness.store.rundir import load_result, problems
 from harness.store.spec import Extent, Limits, PhaseRole, TenantSpec
+from harness.verify import recompute
 from tests.runner import fakes
 from tests.runner.conftest import Machine
+
+pytestmark = pytest.mark.slow  # every test starts the runner
 
 RUN = "two_mix-shared--r01"
 MIB = fakes.MIB
@@ -135,15 +137,21 @@ def test_they_are_released_together(shared: Machine) -> None:
     assert sorted(seeds) == [["1007", "1007"], ["1107", "1007"], ["1507", "1507"], ["1607", "1507"]]
 
 
-def test_the_window_is_told(shared: Machine) -> None:
+def test_the_window_is_recorded(shared: Machine) -> None:
     shared.run()
     told = window(shared)
     assert set(told) == {"schema_version", "began", "ended", "tenants"}
     assert 0 < told["began"] < told["ended"]
     assert told["tenants"][1] == {
-        "name": "aggressor", "level": "fake", "phase": "mix", "weight": 1.0, "device": "nvme0n3",
-        "zones": None, "start_offset": 0.0, "unit": "",
-    }  # fmt: skip
+        "name": "aggressor",
+        "level": "fake",
+        "phase": "mix",
+        "weight": 1.0,
+        "device": "nvme0n3",
+        "zones": None,
+        "start_offset": 0.0,
+        "unit": "",
+    }
     first = (shared.runs / RUN / "series" / "victim.mix.csv").read_text().splitlines()[1]
     # Series have three decimals; the report's first line is of some time after the release.
     assert float(first.partition(",")[0]) > told["began"] - 0.002
@@ -201,7 +209,7 @@ def test_a_fill_that_fails(shared: Machine) -> None:
 
 
 def test_a_budget_is_looked_at_again(shared: Machine) -> None:
-    """The plan may be of another device: what counts is the one that is there."""
+    """The plan can be for another device: the limits of the present device count."""
     for name in ("active", "open"):
         limit = shared.host.sysfs.block("nvme0n3") / f"queue/max_{name}_zones"
         limit.write_text("8")
@@ -215,7 +223,7 @@ def test_a_budget_is_looked_at_again(shared: Machine) -> None:
 
 
 def test_limits_need_a_unit(shared: Machine) -> None:
-    """Nobody keeps limits where systemd does not run the machine (the one tests run on)."""
+    """Limits are not enforced where systemd does not run the machine, as on the test machine."""
     if Path("/run/systemd/system").is_dir():
         pytest.skip("systemd runs this machine")
     limited = tenant(shared, "aggressor", 3, limits=Limits(cpu=0.5))

@@ -1,9 +1,11 @@
-"""Adding a level takes one file: the toy is found, planned, run and reported."""
+"""A level, a program and a rule take one file each: toys are found, planned, run and reported."""
 
 from __future__ import annotations
 
 import importlib
+import json
 import shutil
+import subprocess
 import sys
 from collections.abc import Iterator
 from dataclasses import replace
@@ -12,21 +14,22 @@ from pathlib import Path
 import pytest
 
 import harness.plan
-from analysis import load as campaigns
-from analysis.compare import compare
-from harness import levels
+from analysis.judge.compare import compare
+from analysis.read import load as campaigns
+from harness import levels, workloads
 from harness.errors import ConfigError
-from harness.observe import manifest
+from harness.machine import manifest
 from harness.plan import load, requirements
 from harness.plan.derive import derive
 from harness.plan.expand import expand
-from harness.plan.models import Level as Entry
+from harness.plan.level_entry import LevelEntry as Entry
 from harness.plan.reference import RIG
 from harness.rig import recipe
 from harness.run import inspection
+from harness.store.codec import decode
 from harness.store.result import Status
 from harness.store.rundir import load_result
-from harness.store.spec import Inspection
+from harness.store.spec import Inspection, PhaseSpec
 from harness.tools import proc
 from tests.runner.conftest import Machine
 
@@ -74,7 +77,7 @@ def test_versions_of_its_packages_are_recorded(room: Path, monkeypatch: pytest.M
 
     monkeypatch.setattr(proc, "which", lambda name: Path("/usr/bin", name))
     monkeypatch.setattr(proc, "run", run)
-    assert manifest.packages() == {"toy-tools": "1.2-3"}
+    assert manifest.packages(workloads.packages()) == {"toy-tools": "1.2-3"}
     assert {"toy-tools", "xfsprogs", "rocksdb-tools"} <= set(asked)
 
 
@@ -99,7 +102,7 @@ def test_it_is_planned(inspected: Inspection) -> None:
         expand(wrong, workload, [("rig", inspected)], "c")
 
 
-def test_what_it_needs_is_asked_of_it(inspected: Inspection) -> None:
+def test_the_level_is_asked_for_its_needs(inspected: Inspection) -> None:
     small = replace(inspected.device, zones=3)
     with pytest.raises(ConfigError, match="toy needs at least 4 zones"):
         requirements.check_level("toy", small)
@@ -108,17 +111,21 @@ def test_what_it_needs_is_asked_of_it(inspected: Inspection) -> None:
     _, workload = load.load_study("integration-levels")
     derived = derive(workload, inspected.device, 0.8, cold=True)
     requirements.check_room("toy", inspected.device, derived)
-    with pytest.raises(ConfigError, match="toy fills at most"):
+    with pytest.raises(ConfigError, match="toy can fill"):
         requirements.check_room("toy", replace(inspected.device, zones=200), derived)
 
 
+@pytest.mark.slow
 def test_it_runs_and_is_reported(room: Path, tmp_path: Path) -> None:
     machine = Machine(tmp_path)
     machine.change_runs(cell="toy", level="toy", level_options={"colour": "red"})
     host = machine.plan.hosts[0]
     runs = tuple(replace(run, run=f"toy--r{run.repetition:02d}") for run in host.runs)
-    machine.change_plan(hosts=(replace(host, runs=runs),), baseline="toy",
-                        metrics=("overwrite.write_amplification",))  # fmt: skip
+    machine.change_plan(
+        hosts=(replace(host, runs=runs),),
+        baseline="toy",
+        metrics=("overwrite.write_amplification",),
+    )
     assert room.is_dir()  # the runner's process finds it there as well
     done = machine.run()
     assert done.returncode == 0, done.stderr
@@ -133,3 +140,68 @@ def test_it_runs_and_is_reported(room: Path, tmp_path: Path) -> None:
     (cell,) = comparison.cells
     assert (cell.level, cell.counts) == ("toy", {"ok": 2})
     assert comparison.skipped == {}
+
+
+# In a process of its own: models of phases are made when the planner is imported.
+PLAN = """
+import json, sys
+from harness import workloads
+workloads.__path__.append(sys.argv[1])
+workloads.PROGRAMS.update(workloads.discover())
+from harness.plan import load
+from harness.plan.expand import expand
+from harness.plan.reference import RIG
+from harness.plan.schemas import schema_text
+from harness.plan.workload_models import Workload
+from harness.store.codec import encode
+study, usual = load.load_study("integration-levels")
+fields = usual.model_dump(mode="json", exclude_defaults=True) | json.loads(sys.argv[2])
+plan = expand(study, load.build(Workload, fields, "toys"), [("rig", RIG)], "c")
+print(json.dumps({
+    "phases": [encode(phase) for phase in plan.hosts[0].runs[0].phases],
+    "schema": json.loads(schema_text(Workload))["$defs"]["ToyWork"]["properties"]["batch"],
+}))
+"""
+
+
+def planned(folder: Path, work: dict[str, object]) -> subprocess.CompletedProcess[str]:
+    phases = [
+        {
+            "name": "fill",
+            "role": "fill",
+            "operations": {"count": 20_000},
+            "toy": {"does": "fillrandom"},
+        },
+        {"name": "toys", "role": "measured", "operations": {"count": 20_000}, "toy": work},
+    ]
+    return subprocess.run(
+        [sys.executable, "-c", PLAN, str(folder), json.dumps({"phases": phases})],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def test_a_program_and_a_rule_take_a_file_each(tmp_path: Path) -> None:
+    for kind, name in (("workloads", "toy_program.py"), ("rules", "toy_rule.py")):
+        (tmp_path / kind).mkdir()
+        shutil.copy(TOY.with_name(name), tmp_path / kind / name)
+    wrong = planned(tmp_path / "workloads", {"does": "overwrite", "batch": 9})
+    assert "batch" in wrong.stderr
+    done = planned(tmp_path / "workloads", {"does": "overwrite", "batch": 2})
+    assert done.returncode == 0, done.stderr
+    plan = json.loads(done.stdout)
+    assert (plan["schema"]["minimum"], plan["schema"]["maximum"]) == (1, 8)
+    phases = tuple(decode(PhaseSpec, phase) for phase in plan["phases"])
+    assert [phase.program for phase in phases] == ["toy", "toy"]
+    assert phases[1].flags == {"batch": 2}
+
+    machine = Machine(tmp_path)
+    machine.change_runs(phases=phases)
+    run = machine.plan.hosts[0].runs[0].run
+    ended = machine.run("--only", run)
+    assert ended.returncode == 0, ended.stderr
+    result = load_result(machine.runs / run)
+    assert result.status is Status.OK, result.issues
+    assert result.metrics["toys.operations"].value == 20_000
+    assert [issue.phase for issue in result.issues if issue.code == "toy-phase"] == ["fill", "toys"]

@@ -10,10 +10,12 @@ from typing import Any
 
 import pytest
 
-from harness.run import recompute
 from harness.store import packed
+from harness.verify import recompute
 from tests.runner.conftest import Machine
 from tests.runner.fakes import MIB, ZONE_CAPACITY, set_diskstats
+
+pytestmark = pytest.mark.slow  # every test starts the runner
 
 
 @pytest.fixture
@@ -27,7 +29,7 @@ def traced(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> Machine:
 
 
 def run(machine: Machine, mode: str = "") -> dict[str, Any]:
-    """Run one run; its result."""
+    """Execute one run; return its result."""
     (machine.root / "trace-mode").write_text(mode)
     machine.run("--only", "fake--r01")
     found: dict[str, Any] = json.loads((machine.runs / "fake--r01" / "result.json").read_text())
@@ -43,7 +45,7 @@ def codes(result: dict[str, Any]) -> set[str]:
     return {issue["code"] for issue in result["issues"]}
 
 
-def test_what_was_traced_is_stored(traced: Machine) -> None:
+def test_the_trace_is_stored(traced: Machine) -> None:
     result = run(traced)
     assert result["status"] == "ok", result["issues"]
     assert result["manifest"]["level"]["tracing"] == {"source": "bpftrace", "without_bpftrace": ""}
@@ -69,7 +71,7 @@ def test_what_was_traced_is_stored(traced: Machine) -> None:
     assert recompute.of_run(folder) == []
 
 
-def test_what_was_traced_is_held_against_its_raw_output(traced: Machine) -> None:
+def test_the_trace_is_verified_against_its_raw_output(traced: Machine) -> None:
     run(traced)
     folder = traced.runs / "fake--r01"
     output = folder / "raw/trace.jsonl"
@@ -129,7 +131,7 @@ def test_tracing_can_be_left_out(traced: Machine) -> None:
 
 
 def test_a_level_without_a_zoned_device_is_traced_too(traced: Machine) -> None:
-    """Its numbers are computed again without a zone report to begin with."""
+    """Its numbers are recomputed without an initial zone report."""
     traced.use_conventional()
     traced.change_runs(level="baseline")
     result = run(traced, "conventional")

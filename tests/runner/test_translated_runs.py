@@ -7,14 +7,23 @@ from pathlib import Path
 
 import pytest
 
-from harness.run.claim import label
+from harness.machine.claim import run_label
 from harness.store.result import Result, Severity, Status
 from harness.store.rundir import load_result
 from tests.runner import fakes
 from tests.runner.conftest import Machine
 
-PROGRAMS = ("dmsetup", "dmzadm", "mkfs.ext4", "mkfs.xfs", "mount", "umount", "sync", "modprobe",
-            "coldfill")  # fmt: skip
+PROGRAMS = (
+    "dmsetup",
+    "dmzadm",
+    "mkfs.ext4",
+    "mkfs.xfs",
+    "mount",
+    "umount",
+    "sync",
+    "modprobe",
+    "coldfill",
+)
 TARGETS = "zap              v1.0.0\nzoned            v3.0.0\nlinear           v1.4.0\n"
 CONVENTIONAL = 18 * fakes.ZONE_CAPACITY  # what dm-zoned asks for: two of metadata, 16 for reclaim
 
@@ -62,7 +71,7 @@ class Buffered(Whole):
     @property
     def target(self) -> str:
         """The mapped device's name, which is the run's label."""
-        return label(self.plan.hosts[0].runs[0])
+        return run_label(self.plan.hosts[0].runs[0])
 
 
 @pytest.fixture
@@ -79,6 +88,7 @@ def whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Whole:
     return Whole(tmp_path)
 
 
+@pytest.mark.slow
 def test_a_run(whole: Whole) -> None:
     whole.change_runs(level_options={"overprovisioning_rate": 25, "victim_selection_method": 1})
     done = whole.run()
@@ -121,8 +131,9 @@ def test_too_small_zones_are_skipped(whole: Whole) -> None:
     assert reason.code == "capacity-below-size"
 
 
+@pytest.mark.slow
 def test_kill_nine_leaves_nothing_mapped_but_asks_before_it_wipes(whole: Whole) -> None:
-    """Its mapping is gone with the target, and no label of ours is on the device."""
+    """Its mapping is gone with the target, and the device has no zonelab label."""
     whole.kill_in_overwrite()
     done = whole.run()
     assert done.returncode == 3
@@ -134,6 +145,7 @@ def test_kill_nine_leaves_nothing_mapped_but_asks_before_it_wipes(whole: Whole) 
     assert whole.result.status is Status.OK
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("filesystem", ["ext4", "xfs"])
 def test_a_run_of_dm_zoned(buffered: Buffered, filesystem: str) -> None:
     buffered.change_runs(level_options={"filesystem": filesystem})
@@ -156,8 +168,9 @@ def test_a_run_of_dm_zoned(buffered: Buffered, filesystem: str) -> None:
     assert list((buffered.root / "dev/mapper").iterdir()) == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("reads", "writes"), [(True, False), (False, True)])
-def test_direct_io_as_asked_for_and_as_it_was(
+def test_direct_io_is_recorded_as_requested_and_as_used(
     buffered: Buffered, *, reads: bool, writes: bool
 ) -> None:
     flags = {"use_direct_reads": reads, "use_direct_io_for_flush_and_compaction": writes}
@@ -170,8 +183,9 @@ def test_direct_io_as_asked_for_and_as_it_was(
     assert told["source"]
 
 
+@pytest.mark.slow
 def test_kill_nine_in_dm_zoned_then_resume(buffered: Buffered) -> None:
-    """Its superblocks carry the run's label, so nobody is asked before they are wiped."""
+    """Its superblocks carry the run's label, so they are wiped without a question."""
     buffered.kill_in_overwrite()
     mapper = buffered.root / "dev/mapper"
     assert {node.name for node in mapper.iterdir()} == {buffered.target, "zonelab-nvme0n1"}
@@ -185,6 +199,7 @@ def test_kill_nine_in_dm_zoned_then_resume(buffered: Buffered) -> None:
     assert list(mapper.iterdir()) == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("node", ["nvme0n1", "nvme0n2"])
 def test_a_foreign_dm_zoned_after_a_kill_is_refused(buffered: Buffered, node: str) -> None:
     buffered.kill_in_overwrite()

@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from harness.run import recompute
+from harness.verify import recompute
 from tests.runner.conftest import Machine
-from tests.runner.test_zlfs_runs import Zoned
+from tests.runner.zlfs_machine import Zoned
 
 Edit = Callable[[Any], None]
 
@@ -38,7 +38,7 @@ def put(*keys: str | int, value: object) -> Edit:
 
 
 def zlfs_run(root: Path, behave: str) -> Path:
-    """Run zlfs on a fake machine; the run's directory, which verify is content with."""
+    """Run zlfs on a fake machine; return the run's directory, which verifies."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("ZONELAB_NATIVE", str(root / "native"))
         patch.setenv("PATH", f"{root / 'bin'}:{os.environ['PATH']}")
@@ -60,8 +60,9 @@ def run(whole: Path, tmp_path: Path) -> Path:
     return Path(shutil.copytree(whole, tmp_path / whole.name))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mode", ["", "crash", "truncate", "no-gc"])
-def test_a_run_as_it_was_written_is_borne_out(machine: Machine, mode: str) -> None:
+def test_an_unchanged_run_verifies(machine: Machine, mode: str) -> None:
     (machine.root / "behave.json").write_text(json.dumps({"overwrite": mode}))
     machine.run("--only", "fake--r01")
     folder = machine.runs / "fake--r01"
@@ -69,6 +70,7 @@ def test_a_run_as_it_was_written_is_borne_out(machine: Machine, mode: str) -> No
     assert recompute.of_run(folder) == []
 
 
+@pytest.mark.slow
 def test_a_run_with_a_conventional_device_is(machine: Machine) -> None:
     machine.use_conventional()
     machine.run("--only", "fake--r01")
@@ -124,7 +126,7 @@ CHANGES: list[tuple[str, Edit, str]] = [
     (
         "ledger.json",
         lambda record: record["entries"].pop(),
-        "ledger.json: has not the entries cold, fillrandom, overwrite, run",
+        "ledger.json: its entries are not cold, fillrandom, overwrite, run",
     ),
     (
         "raw/overwrite.counters.json",
@@ -145,6 +147,7 @@ CHANGES: list[tuple[str, Edit, str]] = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("file", "change", "message"), CHANGES)
 def test_whatever_was_changed_is_found(run: Path, file: str, change: Edit, message: str) -> None:
     edit(run / file, change)
@@ -157,7 +160,12 @@ def test_whatever_was_changed_is_found(run: Path, file: str, change: Edit, messa
         ("series/overwrite.csv", ",10000", ",10001", "has other values than raw/ gives"),
         ("series/overwrite.csv", "t,operations\n", "t,operations\n9", "has other times than raw/"),
         ("series/overwrite.lsm.csv", ",1,3,7", ",1,3,8", "has other values than raw/ gives"),
-        ("histograms/overwrite.write.json", '"count": 20000', '"count": 20001', "is not what raw/"),
+        (
+            "histograms/overwrite.write.json",
+            '"count": 20000',
+            '"count": 20001',
+            "differs from raw/",
+        ),
     ],
 )
 def test_a_series_that_was_changed_is_found(
@@ -170,6 +178,7 @@ def test_a_series_that_was_changed_is_found(
     assert line.startswith(f"{file}: {message}")
 
 
+@pytest.mark.slow
 def test_a_broken_closure_is_borne_out_and_cannot_be_taken_away(tmp_path: Path) -> None:
     folder = zlfs_run(tmp_path, '{"overwrite": "lost-bytes"}')
     edit(folder / "result.json", put("issues", value=[]))

@@ -8,11 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from harness.observe import signatures
+from harness.levels import zenfs
 from harness.store.result import Result, Status
 from harness.store.rundir import load_result
 from tests.runner import fakes
 from tests.runner.conftest import DATABASE, Machine
+
+pytestmark = pytest.mark.slow  # every test starts the runner
 
 ZONES = 32
 CAPACITY = ZONES * fakes.ZONE_CAPACITY
@@ -71,8 +73,9 @@ def test_a_run(zoned: Zoned) -> None:
     assert level["rocksdb_build"]["id"] != build["id"]
     assert level["facts"]["zenfs_version"] == "v2.1.0-65-g919c2eb"
     assert (level["facts"]["finish_remaining_pct"], level["facts"]["finish_occupancy_pct"]) == (
-        10, 90,
-    )  # fmt: skip
+        10,
+        90,
+    )
     assert level["direct_io"]["effective"] == {"reads": True, "writes": True}
     assert "own-db-bench" in {issue.code for issue in found.issues}
     for phase in found.phases:
@@ -153,7 +156,7 @@ def test_another_scheduler_stops_the_run_before_mkfs(zoned: Zoned) -> None:
 
 
 @pytest.mark.parametrize("command", ["mkfs", "fs-info", "df", "dump"])
-def test_a_refusal_is_told_in_its_own_words(zoned: Zoned, command: str) -> None:
+def test_a_refusal_keeps_the_programs_message(zoned: Zoned, command: str) -> None:
     (zoned.root / "refuse").write_text(command)
     assert zoned.run().returncode == 4
     reason = zoned.result.reason
@@ -177,7 +180,7 @@ def test_a_foreign_zenfs_after_a_kill_is_refused(zoned: Zoned) -> None:
     zoned.kill_in_overwrite()
     node = zoned.root / "dev/nvme0n2"
     with node.open("r+b") as file:
-        file.seek(signatures.ZENFS.label_offset)
+        file.seek(zenfs.SIGNATURE.label_offset)
         file.write(b"/home/somebody/aux/precious\0".ljust(256, b"\0"))
     content = node.read_bytes()
     done = zoned.run()

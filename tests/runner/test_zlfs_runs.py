@@ -3,63 +3,21 @@
 from __future__ import annotations
 
 import json
-import lzma
 import os
 from pathlib import Path
 
 import pytest
 
-from harness.observe import signatures
+from harness.levels import zlfs
 from harness.store.files import load_record
 from harness.store.ledger import Entry, Ledger, State
-from harness.store.result import Result, Severity, Status
-from harness.store.rundir import load_result
-from tests.runner.conftest import COLD, DATABASE, Machine
+from harness.store.result import Severity, Status
+from tests.runner.conftest import COLD, DATABASE
+from tests.runner.zlfs_machine import Zoned
+
+pytestmark = pytest.mark.slow  # every test starts the runner
 
 RUN = ("--only", "zlfs--r01")
-LDD = """#!/bin/sh
-case $1 in *{odd}*) rocksdb=librocksdb.so.7.8 ;; *) rocksdb=librocksdb.so.9.10 ;; esac
-printf '\\t%s => %s/%s (0x00007f1c)\\n' $rocksdb {lib} $rocksdb
-printf '\\tlibc.so.6 => /lib/libc.so.6 (0x00007f1d)\\n\\t/lib64/ld-linux.so.2 (0x00007f1e)\\n'
-"""
-
-
-class Zoned(Machine):
-    """The fake machine with the level's programs; one of its runs is of zlfs."""
-
-    def __init__(self, root: Path) -> None:
-        super().__init__(root)
-        native = root / "native"
-        native.mkdir()
-        (native / "zlfs").symlink_to(Path(__file__).parent / "fake_zlfs.py")
-        (native / "libzlfs.so").touch()
-        (root / "label-offset").write_text(str(signatures.ZLFS.label_offset))
-        self.lib = root.resolve() / "lib"
-        self.lib.mkdir()
-        for version in ("7.8", "9.10"):
-            (self.lib / f"librocksdb.so.{version}").write_text(version)
-        self.ldd(odd="nothing")
-        self.change_runs(run="zlfs--r01", cell="zlfs", level="zlfs")
-        host = self.plan.hosts[0]
-        self.change_plan(hosts=(type(host)(host.host, host.inspection, host.runs[:1]),))
-
-    def ldd(self, *, odd: str) -> None:
-        """Let ldd tell another RocksDB of files whose name contains ``odd``."""
-        path = self.root / "bin" / "ldd"
-        path.parent.mkdir(exist_ok=True)
-        path.write_text(LDD.format(odd=odd, lib=self.lib))
-        path.chmod(0o755)
-
-    @property
-    def folder(self) -> Path:
-        return self.runs / "zlfs--r01"
-
-    @property
-    def result(self) -> Result:
-        return load_result(self.folder)
-
-    def packed(self, name: str) -> str:
-        return lzma.decompress((self.folder / "raw" / name).read_bytes()).decode()
 
 
 @pytest.fixture
@@ -91,7 +49,7 @@ def test_a_run(zoned: Zoned) -> None:
     assert {"--finish-remaining-pct=20", "--gc=off", f"--aux={aux}"} < set(flags)
 
 
-def test_what_the_level_wrote_is_kept_and_nothing_is_left(zoned: Zoned) -> None:
+def test_the_levels_files_are_kept_and_nothing_else_is_left(zoned: Zoned) -> None:
     assert zoned.run().returncode == 0
     assert zoned.packed("overwrite.LOG.xz").startswith("2026/11/21-10:02:31")
     ledger = [json.loads(line) for line in zoned.packed("ledger.jsonl.xz").splitlines()]
@@ -203,7 +161,7 @@ def test_a_broken_invariant_makes_the_run_invalid(zoned: Zoned) -> None:
 
 
 @pytest.mark.parametrize("command", ["mkfs", "import", "df", "list", "fsck"])
-def test_a_refusal_is_told_in_its_own_words(zoned: Zoned, command: str) -> None:
+def test_a_refusal_keeps_the_programs_message(zoned: Zoned, command: str) -> None:
     (zoned.root / "refuse").write_text(command)
     assert zoned.run().returncode == 4
     reason = zoned.result.reason
@@ -231,7 +189,7 @@ def test_a_foreign_zlfs_after_a_kill_is_refused(zoned: Zoned) -> None:
     zoned.kill_in_overwrite()
     node = zoned.root / "dev/nvme0n2"
     with node.open("r+b") as file:
-        file.seek(signatures.ZLFS.label_offset)
+        file.seek(zlfs.SIGNATURE.label_offset)
         file.write(b"precious\0\0\0\0")
     content = node.read_bytes()
     done = zoned.run()

@@ -1,4 +1,4 @@
-"""A toy level in one file, as CONTRIBUTING describes it: a folder that calls itself a file system.
+"""A toy level in one file, as CONTRIBUTING describes it: a folder used as a file system.
 
 Tests copy it into a folder of levels; it is part of zonelab nowhere else.
 """
@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import ClassVar
 
-from harness.levels.base import Kind, Level, LevelContext, LevelUp, LevelUsage, Needs, Progress
+from harness.levels.level import Kind, Level, LevelContext, LevelUp, LevelUsage, Needs, Progress
 from harness.levels.options import OneOf, Option
 from harness.store.spec import Bytes, Device, Reason
 from harness.tools import zone_reset
@@ -52,7 +52,7 @@ class Toy(Level):
         return size
 
     def usage(self, up: LevelUp) -> LevelUsage:
-        """As if nothing were reserved but that zone."""
+        """Only that zone is reserved."""
         return LevelUsage(self.room(up.devices[0]), None, None, "none: it is a toy")
 
     def database_bytes(self, up: LevelUp) -> int:

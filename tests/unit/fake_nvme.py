@@ -1,4 +1,4 @@
-"""``nvme`` with a drive that keeps its state, in the words of nvme-cli 2.3; synthetic.
+"""``nvme`` with a stateful drive and the output format of nvme-cli 2.3; synthetic.
 
 It stands in for the one function that starts programs, and keeps /sys and /dev in step.
 """
@@ -11,9 +11,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from harness.machine.host import Host
 from harness.observe.sysfs import Sysfs
-from harness.observe.zones import Zone, ZoneCondition, ZoneType
-from harness.run.host import Host
+from harness.observe.zone_reports import Zone, ZoneCondition, ZoneType
 from harness.tools.nvme_cli import COMMON, ZNS
 from harness.tools.proc import Completed
 from tests.runner.fakes import write_tree
@@ -93,10 +93,15 @@ class FakeDrive:
 
     def _id_ctrl(self, _: int, __: dict[str, str]) -> Any:
         return {
-            "sn": self.serial.ljust(20), "mn": "Synthetic ZN540", "fr": "R5110000", "cntlid": 0,
-            "oacs": 8 * self.manages, "tnvmcap": str(self.total), "unvmcap": str(self.free),
+            "sn": self.serial.ljust(20),
+            "mn": "Synthetic ZN540",
+            "fr": "R5110000",
+            "cntlid": 0,
+            "oacs": 8 * self.manages,
+            "tnvmcap": str(self.total),
+            "unvmcap": str(self.free),
             "nn": self.most,
-        }  # fmt: skip
+        }
 
     def _list_ns(self, _: int, options: dict[str, str]) -> Any:
         found = [n for n, one in self.spaces.items() if "all" in options or one.attached]
@@ -118,9 +123,12 @@ class FakeDrive:
         blocks = space.size // self.blocks[space.format]
         allocated = self.cost(space) if self.tells_allocated else 0
         return {
-            "nsze": blocks, "ncap": blocks, "nvmcap": str(allocated), "flbas": space.format,
+            "nsze": blocks,
+            "ncap": blocks,
+            "nvmcap": str(allocated),
+            "flbas": space.format,
             "lbafs": formats,
-        }  # fmt: skip
+        }
 
     def _zoned(self, nsid: int) -> Any:
         if nsid == COMMON and not self.common:
@@ -172,7 +180,7 @@ class FakeDrive:
         return self.spaces[nsid]
 
     def cost(self, space: Space) -> int:
-        """Return what a namespace takes of the drive."""
+        """Return the bytes that a namespace takes of the drive."""
         return space.size // self.zone_size * self.zone_capacity if space.zoned else space.size
 
     @property
@@ -181,7 +189,7 @@ class FakeDrive:
         return self.total - sum(self.cost(space) for space in self.spaces.values())
 
     def publish(self) -> None:
-        """Keep /sys and /dev as the kernel would."""
+        """Update /sys and /dev as the kernel would."""
         blocks = self.root / "sys/class/block"
         (self.root / "sys/class/nvme/nvme0").mkdir(parents=True, exist_ok=True)
         blocks.mkdir(parents=True, exist_ok=True)
@@ -198,13 +206,16 @@ class FakeDrive:
 
     def _appear(self, nsid: int, folder: Path, node: Path, space: Space) -> None:
         attributes = {
-            "nsid": str(nsid), "dev": f"259:{nsid}", "ro": "0", "size": str(space.size // 512),
+            "nsid": str(nsid),
+            "dev": f"259:{nsid}",
+            "ro": "0",
+            "size": str(space.size // 512),
             "eui": f"00 1b 44 8b 4a 00 00 0{nsid}",
             "queue/zoned": "host-managed" if space.zoned else "none",
             "queue/chunk_sectors": str(self.zone_size // 512),
             "queue/nr_zones": str(space.size // self.zone_size),
             "queue/logical_block_size": str(self.blocks[space.format]),
-        }  # fmt: skip
+        }
         write_tree(folder, attributes)
         (folder / "holders").mkdir()
         (folder / "device").symlink_to(self.root / "sys/class/nvme/nvme0")

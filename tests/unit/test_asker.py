@@ -1,4 +1,4 @@
-"""A level's own programs are asked while db_bench works: in turn, one at a time, and briefly."""
+"""A level's programs are sampled while db_bench works: one at a time, with a time limit."""
 
 from __future__ import annotations
 
@@ -12,8 +12,9 @@ from pathlib import Path
 import pytest
 
 from harness.errors import ToolFailed
-from harness.levels.base import Question
+from harness.levels.level import Question
 from harness.run.asker import Asker
+from tests.fixtures.waiting import until
 
 COST = "t,seconds,read_bytes"
 
@@ -39,13 +40,6 @@ def asker(folder: Path, *questions: Question, clock: Callable[[], float] = time.
     return Asker(questions, folder, clock=clock, began=clock())
 
 
-def until(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 20
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
-
-
 def rows(folder: Path, name: str) -> list[str]:
     file = folder / "series" / f"{name}.csv"
     return file.read_text().splitlines() if file.exists() else []
@@ -58,7 +52,7 @@ def test_answers_come_in_turn(folder: Path) -> None:
             asking.tick()
             return len(rows(folder, name)) > count
 
-        until(lambda: answered("two", 2))
+        until(lambda: answered("two", 2), "the rows")
     one, two = rows(folder, "one"), rows(folder, "two")
     assert one[0] == two[0] == f"{COST},value"
     assert {row.split(",")[3] for row in one[1:]} == {"1"}
@@ -76,7 +70,7 @@ def test_nothing_is_asked_while_an_answer_is_outstanding_and_the_end_does_not_wa
     begin = time.monotonic()
     with asker(folder, question("slow", slow)) as asking:
         asking.tick()
-        until(lambda: pids.exists() and pids.read_text().endswith("\n"))
+        until(lambda: pids.exists() and pids.read_text().endswith("\n"), "the programs start")
         for _ in range(5):
             asking.tick()
     assert time.monotonic() - begin < 30
@@ -88,20 +82,23 @@ def test_nothing_is_asked_while_an_answer_is_outstanding_and_the_end_does_not_wa
 
 @pytest.mark.parametrize(
     ("script", "words"),
-    [("import sys; sys.exit('busy')", "busy"), ("print('x')", "no number: x"),
-     ("import os; os.kill(os.getpid(), 9)", "SIGKILL")],
-)  # fmt: skip
-def test_what_failed_is_empty_and_kept_in_its_own_words(
+    [
+        ("import sys; sys.exit('busy')", "busy"),
+        ("print('x')", "no number: x"),
+        ("import os; os.kill(os.getpid(), 9)", "SIGKILL"),
+    ],
+)
+def test_a_failed_answer_is_empty_and_keeps_the_error(
     folder: Path, script: str, words: str
 ) -> None:
     with asker(folder, question("bad", script)) as asking:
         asking.tick()
-        until(lambda: (asking.tick(), len(rows(folder, "bad")) > 1)[1])
+        until(lambda: (asking.tick(), len(rows(folder, "bad")) > 1)[1], "the rows")
     assert rows(folder, "bad")[1].endswith(",")
     assert words in (folder / "raw" / "bad.failed").read_text()
 
 
-def test_a_level_that_asks_nothing_leaves_nothing(folder: Path) -> None:
+def test_a_level_without_questions_leaves_no_files(folder: Path) -> None:
     with asker(folder) as asking:
         asking.tick()
     assert list((folder / "series").iterdir()) == []

@@ -104,7 +104,7 @@ def test_run_of_another_schema(refused: Refused, campaign: Path, command: str) -
         (f"{RUN}/run.json", "-", "rig: f2fs--r01: run.json: missing"),
     ],
 )
-def test_verify_lists_what_is_wrong(
+def test_verify_lists_the_faults(
     capsys: pytest.CaptureFixture[str], campaign: Path, name: str, content: str, problem: str
 ) -> None:
     sabotage(campaign / name, content)
@@ -113,7 +113,7 @@ def test_verify_lists_what_is_wrong(
     assert any(problem in line for line in problems), problems
 
 
-def test_a_campaign_without_runs_is_told_as_it_is(
+def test_a_campaign_without_runs_is_reported(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     words = ["smoke", f"--inspection=rig={RIG}", "--campaign=c", f"--results={tmp_path}"]
@@ -132,7 +132,7 @@ def test_collect_of_no_archive(refused: Refused, tmp_path: Path, content: bytes)
     (tmp_path / "runs.tar").write_bytes(content)
     (tmp_path / "host" / "runs").mkdir(parents=True)
     line = refused(2, "collect", "--from", tmp_path / "runs.tar", "--into", tmp_path / "host")
-    assert "is no whole tar archive" in line
+    assert "is not a complete tar archive" in line
 
 
 # --- a full disk on the controller (on the machine under test: tests/runner) ---------------------
@@ -177,6 +177,7 @@ def test_full_disk_while_collecting(
     assert "no space left on the disk" in line
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("there", [False, True])
 def test_full_disk_while_reporting(
     refused: Refused, campaign: Path, tiny: Path, there: bool
@@ -189,6 +190,7 @@ def test_full_disk_while_reporting(
     assert line == f"zonelab: no space left on the disk that holds {tiny}/report"
 
 
+@pytest.mark.slow
 def test_file_size_limit_while_reporting(campaign: Path) -> None:
     """The tables fit, the page does not."""
     command = [sys.executable, "-m", "harness", "report", str(campaign)]

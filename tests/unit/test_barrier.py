@@ -1,4 +1,4 @@
-"""Counters of a barrier belong to one moment, although reading them takes a while."""
+"""All counters of a barrier belong to one moment, although reading them takes time."""
 
 from __future__ import annotations
 
@@ -8,11 +8,10 @@ from typing import Any, cast
 
 import pytest
 
-from harness.levels.base import LevelUsage
+from harness.levels.level import LevelUsage
 from harness.observe.diskstats import DiskCounters
-from harness.run import phases
-from harness.run.bench import Bench
-from harness.run.phases import Stage
+from harness.run import barrier as barriers
+from harness.run.context import RunContext, RunningLevel
 from harness.store.ledger import Snapshot
 from harness.store.rundir import RunWriter
 
@@ -20,7 +19,7 @@ NAME, SECTION = "nvme0n2", 4 << 20
 
 
 class Host:
-    """Its device is written to ``times`` times, each time while the witness is asked."""
+    """A host whose device is written to during the first ``times`` queries of the witness."""
 
     def __init__(self, times: int) -> None:
         self._left = times
@@ -47,29 +46,31 @@ class Host:
 
 def barrier(host: Host, folder: Path) -> Snapshot:
     level = SimpleNamespace(
-        uses_zoned=False, sync=lambda _: None, database_bytes=lambda _: 0,
+        uses_zoned=False,
+        sync=lambda _: None,
+        database_bytes=lambda _: 0,
         usage=lambda _: LevelUsage(1, 0, 0, ""),
-    )  # fmt: skip
+    )
     device = SimpleNamespace(path=f"/dev/{NAME}")
     up = SimpleNamespace()
     writer = RunWriter(folder, "x--r01")
-    stage = Stage(*(cast("Any", one) for one in (level, up, device, device)), writer, 0.0)
-    bench = cast("Bench", SimpleNamespace(host=host))
-    return phases.barrier(bench, stage, "overwrite", 0).point.snapshot
+    running = RunningLevel(*(cast("Any", one) for one in (level, up, device, device)), writer, 0.0)
+    context = cast("RunContext", SimpleNamespace(host=host))
+    return barriers.take(context, running, "overwrite", 0).snapshot.counters
 
 
 @pytest.fixture(autouse=True)
 def _quickly(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(phases, "_SETTLE_SECONDS", 0)
+    monkeypatch.setattr(barriers, "_SETTLE_SECONDS", 0)
 
 
 @pytest.mark.parametrize("times", [0, 1, 3])
-def test_what_was_written_to_meanwhile_is_read_again(tmp_path: Path, times: int) -> None:
+def test_a_device_written_to_meanwhile_is_read_again(tmp_path: Path, times: int) -> None:
     host = Host(times)
     found = barrier(host, tmp_path)
     assert found.settled
     assert found.written == {NAME: times * SECTION} == {NAME: host.moved * SECTION}
 
 
-def test_a_device_that_never_rests_is_said_to_be_unsettled(tmp_path: Path) -> None:
+def test_a_device_that_never_rests_is_recorded_as_unsettled(tmp_path: Path) -> None:
     assert not barrier(Host(1000), tmp_path).settled

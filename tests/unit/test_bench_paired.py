@@ -1,4 +1,4 @@
-"""What the benchmarks of zonelab itself make of their pairs."""
+"""Paired comparison in the benchmarks of zonelab itself."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Each bottleneck is told from the others, on a run planted for it (tests/fixtures/bottleneck)."""
+"""Each bottleneck is recognised in a run made to have it (tests/fixtures/bottleneck)."""
 
 from __future__ import annotations
 
@@ -8,75 +8,81 @@ from pathlib import Path
 
 import pytest
 
-from analysis import bottleneck
-from analysis.bottleneck import Label, Load
-from analysis.compare import compare
-from analysis.load import RunRecord, load
-from analysis.tables import tables_of
-from harness.store import rundir
+from analysis.judge import bottleneck
+from analysis.judge.bottleneck import UNCLEAR, PhaseMetrics
+from analysis.judge.compare import compare
+from analysis.read.load import load
+from analysis.show.tables import tables_of
 from harness.store.spec import PhaseRole, PhaseSpec
-from harness.workloads import db_bench, rocksdb
+from harness.workloads import load_program, rocksdb
+from harness.workloads.db_bench import DbBench
 from tests.fixtures.campaigns import write_campaign
+from tests.fixtures.ledgers import recorded_run
 
 FIXTURES = Path(__file__).parents[1] / "fixtures"
 PLANTED = {
-    "table-open": Label.TABLE_OPEN,
-    "stall": Label.STALL,
-    "cache": Label.CACHE,
-    "device": Label.DEVICE,
-    "cpu": Label.CPU,
+    "table-open": "table-open-bound",
+    "stall": "stall-bound",
+    "cache": "cache-bound",
+    "device": "device-bound",
+    "cpu": "cpu-bound",
 }
 
 
-def planted(name: str) -> Load:
-    """What the runner would make of a planted run."""
+def planted(name: str) -> PhaseMetrics:
+    """The facts that the runner would store of a planted run."""
     folder = FIXTURES / "bottleneck"
     seen = json.loads((folder / f"{name}.json").read_text())
     flags = dict(word[2:].split("=", 1) for word in seen["flags"])
     benchmark, threads = flags["benchmarks"].removesuffix(",stats"), int(flags["threads"])
     reads = benchmark.startswith("read")
     spec = PhaseSpec(
-        "p", benchmark, PhaseRole.MEASURED, {"statistics": True, "threads": threads},
-        None, 0 if reads else 416, False, 60,
-    )  # fmt: skip
-    parsed = db_bench.parse(spec, (folder / f"{name}.stdout").read_text(), "")
+        "p",
+        benchmark,
+        PhaseRole.MEASURED,
+        {"statistics": True, "threads": threads},
+        None,
+        0 if reads else 416,
+        False,
+        60,
+    )
+    parsed = DbBench().parse(spec, (folder / f"{name}.stdout").read_text(), "")
     below = rocksdb.Below(seen["written"], seen["read"])
-    values = {key: metric.value for key, metric in db_bench.metrics(spec, parsed).items()}
+    values = {key: metric.value for key, metric in load_program.metrics(spec, parsed).items()}
     values |= rocksdb.metrics(spec, parsed, None, below)
     values |= {
         "cpu_seconds": seen["cpu_seconds"],
         "device_busy_share": seen["busy_ms"] / 1000 / seen["seconds"],
         "device_written": seen["written"],
     }
-    return Load(values, reads, threads, seen["cpus"])
-
-
-def recorded(name: str) -> RunRecord:
-    folder = FIXTURES / "ledger" / name
-    return RunRecord("rig", folder, rundir.load_spec(folder), rundir.load_result(folder))
+    return PhaseMetrics(values, reads, threads, seen["cpus"])
 
 
 @pytest.mark.parametrize("name", PLANTED)
-def test_a_planted_run_is_told_from_the_others(name: str) -> None:
+def test_a_planted_bottleneck_is_distinguished_from_the_others(name: str) -> None:
     load = planted(name)
     found = bottleneck.judge(load)
-    assert found.label is PLANTED[name]
+    assert found.label == PLANTED[name]
     assert len(found.signs) >= 4, "of the others there was evidence too"
     first = found.signs[0]
-    assert found.evidence.startswith(f"{first.what} {first.share:.0%} ({first.limit:.0%})")
+    assert found.evidence.startswith(
+        f"{first.sign.what} {first.share:.0%} ({first.sign.limit:.0%})"
+    )
     # What made the label is what it hangs on.
     held = [sign for sign in found.signs if sign.holds]
     assert held[0] == first
     assert first.share < 1.05
 
 
-def test_collecting_garbage_is_told_from_not_collecting() -> None:
-    """A fifth of what zlfs wrote were copies; f2fs copied less. Both on the rig's busy CPUs."""
-    ((spec, found),) = bottleneck.of_run(recorded("zlfs-gc-early_disable_wal-0--r01"))
-    assert (spec.name, found.label) == ("overwrite", Label.GC)
+def test_collecting_garbage_is_distinguished_from_not_collecting() -> None:
+    """A fifth of zlfs's writes were copies; f2fs copied less. Both ran on the rig's busy CPUs."""
+    ((phase, found),) = bottleneck.label_phases(
+        recorded_run("zlfs-gc-early_disable_wal-0--r01")
+    ).items()
+    assert (phase, found.label) == ("overwrite", "gc-bound")
     assert found.evidence.startswith("moved by GC, of written bytes 23% (20%)")
-    ((_, other),) = bottleneck.of_run(recorded("f2fs_disable_wal-0--r01"))
-    assert other.label is not Label.GC
+    (other,) = bottleneck.label_phases(recorded_run("f2fs_disable_wal-0--r01")).values()
+    assert other.label != "gc-bound"
     assert "moved by GC, of written bytes 7% (below 20%)" in other.evidence
 
 
@@ -85,26 +91,28 @@ def test_without_its_sign_the_label_is_gone(name: str) -> None:
     load = planted(name)
     sign = bottleneck.judge(load).signs[0]
     metrics = {
-        Label.TABLE_OPEN: "table_open_share",
-        Label.STALL: "stall_share",
-        Label.CACHE: "cache_served_share",
-        Label.DEVICE: "device_busy_share",
-        Label.CPU: "cpu_seconds",
+        "table-open-bound": "table_open_share",
+        "stall-bound": "stall_share",
+        "cache-bound": "cache_served_share",
+        "device-bound": "device_busy_share",
+        "cpu-bound": "cpu_seconds",
     }
-    less = replace(load, values={**load.values, metrics[sign.label]: 0.0})
-    assert bottleneck.judge(less).label is not sign.label
+    less = replace(load, values={**load.values, metrics[sign.sign.label]: 0.0})
+    assert bottleneck.judge(less).label != sign.sign.label
 
 
-def test_nothing_known_is_unclear() -> None:
-    found = bottleneck.judge(Load({}, reads_only=True, threads=1, cpus=None))
-    assert (found.label, found.signs, found.evidence) == (Label.UNCLEAR, (), "")
-    assert bottleneck.judge(Load({"seconds": 0.0, "cpu_seconds": 1.0}, True, 1, 2)).signs == ()
+def test_without_data_the_bottleneck_is_unclear() -> None:
+    found = bottleneck.judge(PhaseMetrics({}, reads_only=True, threads=1, cpus=None))
+    assert (found.label, found.signs, found.evidence) == (UNCLEAR, (), "")
+    assert (
+        bottleneck.judge(PhaseMetrics({"seconds": 0.0, "cpu_seconds": 1.0}, True, 1, 2)).signs == ()
+    )
 
 
 def test_the_report_has_a_row_for_each_measured_phase(tmp_path: Path) -> None:
     comparison = compare(load(write_campaign(tmp_path / "c", series=False)))
-    header, rows = tables_of(comparison)["bottlenecks"]
-    assert header == ("run", "phase", "label", "evidence")
+    table = tables_of(comparison)["bottlenecks"]
+    assert table.header == ("run", "phase", "label", "evidence")
     ok = [run for run in comparison.campaign.latest if run.ok]
-    assert len(rows) == 2 * len(ok)
-    assert {row[1] for row in rows} == {"overwrite", "readrandom"}
+    assert len(table.rows) == 2 * len(ok)
+    assert set(table.column("phase")) == {"overwrite", "readrandom"}

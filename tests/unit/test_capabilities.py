@@ -1,4 +1,4 @@
-"""Which level can run on which rig, and why the others cannot: what ``zonelab inspect`` shows."""
+"""Levels that can run on each rig, and the reasons why the others cannot."""
 
 from __future__ import annotations
 
@@ -15,10 +15,7 @@ from harness.run import inspection
 from harness.store.spec import Bytes, Device
 from harness.tools import db_bench, native, proc
 from harness.tools.kernel import Kernel
-from tests.unit import test_levels
-from tests.unit.test_levels import Host
-
-host = test_levels.host  # the fixture
+from tests.fixtures.level_host import Host
 
 EVERYWHERE = {
     "conventional-ext4": None,
@@ -35,13 +32,20 @@ EVERYWHERE = {
 # Rig, kernel, mkfs.xfs, and where it differs from the default rig.
 RIGS: list[tuple[str, str, str, dict[str, str | None]]] = [
     ("default", "7.3.4+deb13-amd64", "6.13.0", {}),
-    ("xfs", "7.3.4+deb13-amd64", "7.2.0",
-     {"dm-zoned": None, "dm-zap": "kernel-target", "xfs": None}),
-    ("dm-zoned", "7.3.4+deb13-amd64", "6.13.0",
-     {"dm-zoned": None, "dm-zap": "kernel-target", "xfs": "xfsprogs-too-old"}),
-    ("debian12", "6.1.0-56-amd64", "6.1.0",
-     {"dm-zoned": "program-missing", "btrfs": None}),
-]  # fmt: skip
+    (
+        "xfs",
+        "7.3.4+deb13-amd64",
+        "7.2.0",
+        {"dm-zoned": None, "dm-zap": "kernel-target", "xfs": None},
+    ),
+    (
+        "dm-zoned",
+        "7.3.4+deb13-amd64",
+        "6.13.0",
+        {"dm-zoned": None, "dm-zap": "kernel-target", "xfs": "xfsprogs-too-old"},
+    ),
+    ("debian12", "6.1.0-56-amd64", "6.1.0", {"dm-zoned": "program-missing", "btrfs": None}),
+]
 
 
 def devices(name: str) -> tuple[Device, Device]:
@@ -57,15 +61,24 @@ def devices(name: str) -> tuple[Device, Device]:
         max_active_zones=zoned.max_active,
     )
     partner = replace(
-        device, path="/dev/nvme0n1", zoned=False, size=Bytes(conventional.length), zones=None,
-        zone_size=None, zone_capacity=None, max_open_zones=None, max_active_zones=None,
-    )  # fmt: skip
+        device,
+        path="/dev/nvme0n1",
+        zoned=False,
+        size=Bytes(conventional.length),
+        zones=None,
+        zone_size=None,
+        zone_capacity=None,
+        max_open_zones=None,
+        max_active_zones=None,
+    )
     return device, partner
 
 
 @pytest.mark.parametrize("case", RIGS, ids=[case[0] for case in RIGS])
 def test_the_matrix(
-    case: tuple[str, str, str, dict[str, str | None]], host: Host, monkeypatch: pytest.MonkeyPatch
+    case: tuple[str, str, str, dict[str, str | None]],
+    host: Host,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     rig, kernel, mkfs, differs = case
     host.boot(kernel)

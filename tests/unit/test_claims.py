@@ -1,4 +1,4 @@
-"""``zonelab verify --claims``: pass, fail, not shown, and files that are no claims."""
+"""``zonelab verify --claims``: pass, fail, not shown, and invalid files of claims."""
 
 import json
 import re
@@ -7,14 +7,15 @@ from pathlib import Path
 
 import pytest
 
-from analysis import claims
-from analysis.claims import Outcome
-from analysis.load import load
+from analysis.judge import claims
+from analysis.judge.claims import Outcome
+from analysis.read.load import load
 from harness.cli.main import main
 from harness.errors import ConfigError
 from harness.store.result import Result
 from harness.store.spec import Claim, Reason
 from tests.fixtures.campaigns import write_campaign
+from tests.fixtures.example import unpacked
 
 WRITTEN = "overwrite.device_written"
 RATE = "overwrite.throughput"
@@ -99,7 +100,7 @@ def test_ordinal_claims_of_a_file_are_holm_corrected(outcomes: Outcomes, folder:
         ("[[claim]]\n" + table("worse", more="colour = 1"), "unknown key 'colour'"),
         ("[[claim]]\n" + table("worse", metric="overwrite.thruput"), "no metric"),
         ("[[claim]]\n" + table("worse").replace('level = "f2fs"\n', ""), "needs a text 'level'"),
-        (("[[claim]]\n" + table("worse") + "\n") * 2, "there are two of this id"),
+        (("[[claim]]\n" + table("worse") + "\n") * 2, "this id occurs twice"),
     ],
 )
 def test_files_that_are_no_claims_are_refused(tmp_path: Path, text: str, message: str) -> None:
@@ -109,7 +110,7 @@ def test_files_that_are_no_claims_are_refused(tmp_path: Path, text: str, message
         claims.read(path)
 
 
-def test_a_claim_may_be_of_some_runs_only(tmp_path: Path) -> None:
+def test_a_claim_can_select_runs(tmp_path: Path) -> None:
     def change(result: Result) -> Result:
         return result
 
@@ -124,10 +125,11 @@ def test_a_claim_may_be_of_some_runs_only(tmp_path: Path) -> None:
     assert "scheduler" not in one.found
 
 
+@pytest.mark.slow
 class TestCommand:
-    """On the campaign of a real rig, which is whole."""
+    """Claims on the complete campaign of a real rig."""
 
-    EXAMPLE = Path(__file__).parents[2] / "results/example"
+    EXAMPLE = unpacked()
 
     def test_the_examples_own_claims_hold(self, capsys: pytest.CaptureFixture[str]) -> None:
         assert main(["verify", str(self.EXAMPLE), "--claims", "--format", "json"]) == 0
@@ -139,11 +141,11 @@ class TestCommand:
         assert main(["verify", str(self.EXAMPLE), "--claims", str(toml(tmp_path, text))]) == 1
         assert "fail" in capsys.readouterr().out
 
-    def test_a_campaign_that_is_not_whole_is_not_judged(
+    def test_a_campaign_without_raw_files_is_not_judged(
         self, folder: Path, capsys: pytest.CaptureFixture[str]
     ) -> None:
         assert main(["verify", str(folder), "--claims"]) == 4  # synthetic: has no raw files
-        assert "not judged" in capsys.readouterr().err
+        assert "only for a whole campaign" in capsys.readouterr().err
 
 
 def test_the_claims_of_a_study(tmp_path: Path) -> None:

@@ -37,7 +37,7 @@ def test_round_trip_through_text_keeps_everything() -> None:
     assert decode(Outer, json.loads(json.dumps(encode(GOOD)))) == GOOD
 
 
-def test_defaults_may_be_left_out_and_integers_serve_as_floats() -> None:
+def test_defaults_can_be_omitted_and_integers_serve_as_floats() -> None:
     data = encode(GOOD)
     del data["note"]
     data["inner"]["share"] = 1

@@ -10,11 +10,12 @@ from typing import Any
 
 import pytest
 
-from analysis.comparability import differences, fingerprint, gathered
-from analysis.compare import Comparison, Row, compare
-from analysis.load import load
-from analysis.render import render
-from analysis.stats import Method, Verdict
+from analysis.judge.comparability import differences, fingerprint, gathered
+from analysis.judge.compare import Comparison, compare
+from analysis.judge.rows import Row
+from analysis.judge.stats import Method, Verdict
+from analysis.read.load import load
+from analysis.show.render import render
 from harness.cli.main import main
 from harness.errors import UsageError
 from harness.store import checksums
@@ -62,8 +63,11 @@ def test_times_get_verdicts_on_hardware(tmp_path: Path) -> None:
 def test_study_metrics_select_and_unknown_ones_are_refused(tmp_path: Path) -> None:
     comparison = made(tmp_path, metrics=("throughput", "overwrite.gc_events"))
     assert list(dict.fromkeys(r.metric for r in comparison.rows)) == [
-        "fillrandom.throughput", RATE, "readrandom.throughput", "overwrite.gc_events",
-    ]  # fmt: skip
+        "fillrandom.throughput",
+        RATE,
+        "readrandom.throughput",
+        "overwrite.gc_events",
+    ]
     with pytest.raises(UsageError, match="no metric 'thruput'"):
         compare(comparison.campaign, metrics=["thruput"])
     with pytest.raises(UsageError, match="no level 'zenfs'"):
@@ -73,7 +77,7 @@ def test_study_metrics_select_and_unknown_ones_are_refused(tmp_path: Path) -> No
 
 
 def served(share: float | None, base: float | None = 0.02) -> Callable[[Result], Result]:
-    """Say what share of reads caches served: of f2fs and of everybody else."""
+    """Set the share of reads served by caches, for f2fs and for all other levels."""
     key = "readrandom.cache_served_share"
     return lambda r: with_metric(r, key, share if r.level == "f2fs" else base)
 
@@ -199,7 +203,7 @@ def test_harmless_difference_is_listed_and_does_not_block(tmp_path: Path) -> Non
     ("recorded", "word"),
     [({"cpus": 4}, "CPU count"), ({"packages": {"rocksdb-tools": "7.8.3"}}, "RocksDB build")],
 )
-def test_what_a_run_recorded_of_its_host_blocks(
+def test_a_difference_in_the_host_blocks_the_verdict(
     tmp_path: Path, recorded: dict[str, Any], word: str
 ) -> None:
     def change(result: Result) -> Result:
@@ -214,7 +218,7 @@ def test_what_a_run_recorded_of_its_host_blocks(
 
 
 def with_build(result: Result, build: str, *, own: bool = False) -> Result:
-    """Return the result as of a run with this build; ``own``: of a db_bench of the level's own."""
+    """Return the result with this build; ``own``: the level has its own db_bench."""
     key, record = "level" if own else "host", {"rocksdb_build": {"id": build, "kind": "source"}}
     part = {**result.manifest[key], **record}
     return dataclasses.replace(result, manifest={**result.manifest, key: part})
@@ -266,7 +270,7 @@ def test_other_host_differences_are_listed_without_blocking(tmp_path: Path) -> N
     assert [d.key for d in comparison.differences["f2fs"]] == ["manifest.governor"]
 
 
-def test_memory_may_move_a_little_but_not_much(tmp_path: Path) -> None:
+def test_a_small_difference_in_memory_is_allowed(tmp_path: Path) -> None:
     def changed_by(share: float) -> Callable[[Result], Result]:
         def change(result: Result) -> Result:
             size = int(2048 * MIB * (1 + (share if result.level == "f2fs" else 0)))
@@ -288,14 +292,16 @@ def test_other_factor_makes_strata_and_can_be_the_contrast(tmp_path: Path) -> No
     comparison = made(tmp_path, factors=factors, levels=("f2fs", "btrfs"))
     written = [r for r in comparison.rows if r.metric == WRITTEN]
     assert [(r.level, r.stratum) for r in written] == [
-        ("btrfs", "scheduler mq-deadline"), ("btrfs", "scheduler none"),
-    ]  # fmt: skip
+        ("btrfs", "scheduler mq-deadline"),
+        ("btrfs", "scheduler none"),
+    ]
     assert all(r.estimate.n == 3 and r.estimate.method is Method.PAIRED for r in written)
     other = compare(comparison.campaign, contrast="scheduler", baseline="none")
     written = [r for r in other.rows if r.metric == WRITTEN]
     assert [(r.level, r.stratum) for r in written] == [
-        ("mq-deadline", "btrfs"), ("mq-deadline", "f2fs"),
-    ]  # fmt: skip
+        ("mq-deadline", "btrfs"),
+        ("mq-deadline", "f2fs"),
+    ]
     assert not other.differences  # the scheduler is the factor, not unfairness
 
 
@@ -336,9 +342,10 @@ def test_csv_and_json_carry_raw_numbers(tmp_path: Path) -> None:
     comparison = made(tmp_path)
     found = row(comparison, WRITTEN, "f2fs").estimate
     line = next(
-        line for line in csv.DictReader(io.StringIO(render(comparison, "csv")))
+        line
+        for line in csv.DictReader(io.StringIO(render(comparison, "csv")))
         if (line["metric"], line["level"]) == (WRITTEN, "f2fs")
-    )  # fmt: skip
+    )
     assert float(line["center"]) == found.center
     assert float(line["baseline_mean"]) == found.base_mean
     assert line["unit"] == "B"
@@ -389,9 +396,11 @@ class TestCommand:
 
 def test_variants_of_a_level_are_rows_of_their_own(tmp_path: Path) -> None:
     folder = write_campaign(
-        tmp_path / "c", series=False, levels=("f2fs", "zlfs-gc-on", "zlfs-gc-off"),
+        tmp_path / "c",
+        series=False,
+        levels=("f2fs", "zlfs-gc-on", "zlfs-gc-off"),
         claims=(Claim("c", WRITTEN, "zlfs-gc-off", "f2fs", "different"),),
-    )  # fmt: skip
+    )
     for path in folder.rglob("*.json"):
         path.write_text(json.dumps(_with_variants(json.loads(path.read_text()))))
     for path in folder.glob("hosts/*/runs/*"):

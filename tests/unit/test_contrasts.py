@@ -1,4 +1,4 @@
-"""What may be compared with what: campaigns, hosts, cells, factors; pairing and obstacles."""
+"""Contrasts of campaigns, hosts, cells and factors: pairing and obstacles."""
 
 import dataclasses
 import json
@@ -8,17 +8,18 @@ from typing import Any
 
 import pytest
 
-from analysis import wal
-from analysis.compare import Comparison, Row, compare
-from analysis.load import Pool, load, load_pool
-from analysis.stats import Method, Verdict
+from analysis.judge import wal
+from analysis.judge.compare import Comparison, compare
+from analysis.judge.rows import Row
+from analysis.judge.stats import Method, Verdict
+from analysis.read.load import Pool, load, load_pool
 from harness.cli.main import main
 from harness.errors import UsageError
 from harness.store import checksums
 from harness.store.result import Result, Status
 from harness.store.spec import DeviceKind
 from tests.fixtures.campaigns import MIB, with_metric, with_status, write_campaign
-from tests.unit.test_bottleneck import recorded
+from tests.fixtures.ledgers import recorded_run
 
 WRITTEN = "overwrite.device_written"
 RATE = "overwrite.throughput"
@@ -48,7 +49,7 @@ def row(comparison: Comparison, stratum: str, metric: str = WRITTEN) -> Row:
     return next(r for r in comparison.rows if (r.metric, r.stratum) == (metric, stratum))
 
 
-def test_two_campaigns_are_paired_by_what_else_their_runs_are(tmp_path: Path) -> None:
+def test_two_campaigns_are_paired_by_their_runs_other_factors(tmp_path: Path) -> None:
     comparison = compare(load_pool(campaigns(tmp_path, grown(1.2, "f2fs"))))
     assert (comparison.contrast, comparison.baseline) == ("campaign", "before")
     assert comparison.values == ("before", "after")
@@ -94,11 +95,25 @@ def test_a_gate_does_not_open_for_runs_that_failed(
     assert comparison.skipped["after (f2fs)"] == "no ok run (3 failed)"
     assert main(["compare", str(before), str(after), "--threshold", "5"]) == 4
     assert "after (f2fs): no ok run (3 failed)" in capsys.readouterr().err
-    assert main(["compare", str(before), str(after), "--where", "level=btrfs",
-                 "--metric", WRITTEN, "--threshold", "5"]) == 0  # fmt: skip
+    assert (
+        main(
+            [
+                "compare",
+                str(before),
+                str(after),
+                "--where",
+                "level=btrfs",
+                "--metric",
+                WRITTEN,
+                "--threshold",
+                "5",
+            ]
+        )
+        == 0
+    )
 
 
-def test_hosts_are_compared_and_what_they_are_is_no_obstacle(tmp_path: Path) -> None:
+def test_hosts_are_compared_although_their_hardware_differs(tmp_path: Path) -> None:
     folder = write_campaign(
         tmp_path / "c", series=False, hosts=("one", "two"), host_changes={"two": {"cpus": 8}}
     )
@@ -115,9 +130,11 @@ def test_any_two_cells(tmp_path: Path) -> None:
     factors = ({"scheduler": "none"}, {"scheduler": "mq-deadline"})
     pool = load_pool([write_campaign(tmp_path / "c", series=False, factors=factors)])
     comparison = compare(
-        pool, contrast="cell", baseline="f2fs-scheduler-none",
+        pool,
+        contrast="cell",
+        baseline="f2fs-scheduler-none",
         against=["btrfs-scheduler-mq-deadline"],
-    )  # fmt: skip
+    )
     (found,) = [r for r in comparison.rows if r.metric == WRITTEN]
     assert (found.level, found.stratum) == ("btrfs-scheduler-mq-deadline", "")
     assert (found.estimate.method, found.estimate.n) == (Method.PAIRED, 3)
@@ -129,8 +146,10 @@ def test_any_two_cells(tmp_path: Path) -> None:
 def test_cells_of_two_campaigns(tmp_path: Path) -> None:
     comparison = compare(
         load_pool(campaigns(tmp_path, grown(1.1))),
-        contrast="cell", baseline="before/f2fs", against=["after/btrfs"],
-    )  # fmt: skip
+        contrast="cell",
+        baseline="before/f2fs",
+        against=["after/btrfs"],
+    )
     assert {(r.baseline, r.level) for r in comparison.rows} == {("before/f2fs", "after/btrfs")}
     assert row(comparison, "").estimate.method is Method.PAIRED
 
@@ -199,7 +218,7 @@ def test_direct_writes_that_were_direct_once_only_block_the_verdict(
     assert comparison.differences["after (f2fs)"]  # listed in any case
 
 
-def test_what_follows_from_a_contrasted_factor_is_no_obstacle(tmp_path: Path) -> None:
+def test_consequences_of_a_contrasted_factor_do_not_block(tmp_path: Path) -> None:
     factors = ({"value_size": 100}, {"value_size": 8000})
     folder = write_campaign(tmp_path / "c", series=False, factors=factors)
     for path in folder.glob("hosts/*/runs/*/run.json"):
@@ -215,7 +234,7 @@ def test_what_follows_from_a_contrasted_factor_is_no_obstacle(tmp_path: Path) ->
 
 
 def logged(share: float | None, others: float = 1.0) -> Change:
-    """Say what became of the WAL: of f2fs, and of all others."""
+    """Set how the WAL was written, for f2fs and for all other levels."""
 
     def change(result: Result) -> Result:
         wal_bytes, tables = 200 * MIB, 250 * MIB
@@ -255,7 +274,7 @@ def test_a_log_that_was_written_alike_or_not_counted_is_no_obstacle(
     assert not any(r.verdict is Verdict.NOT_COMPARABLE for r in found)
 
 
-def test_what_lies_above_the_log_is_compared_all_the_same(tmp_path: Path) -> None:
+def test_metrics_above_the_log_are_still_compared(tmp_path: Path) -> None:
     folder = write_campaign(
         tmp_path / "c", series=False, change=logged(0.08), kind=DeviceKind.HARDWARE
     )
@@ -265,31 +284,36 @@ def test_what_lies_above_the_log_is_compared_all_the_same(tmp_path: Path) -> Non
 
 @pytest.mark.parametrize(
     ("flags", "warned"),
-    [({"disable_wal": 0, "sync": 0}, True), ({"disable_wal": 1}, False),
-     ({"disable_wal": 0, "sync": 1}, False), ({}, False)],
-)  # fmt: skip
-def test_a_log_that_nobody_counted_is_warned_of(
+    [
+        ({"disable_wal": 0, "sync": 0}, True),
+        ({"disable_wal": 1}, False),
+        ({"disable_wal": 0, "sync": 1}, False),
+        ({}, False),
+    ],
+)
+def test_an_uncounted_log_gives_a_warning(
     tmp_path: Path, flags: dict[str, int], warned: bool
 ) -> None:
     folder = write_campaign(
-        tmp_path / "c", series=False,
+        tmp_path / "c",
+        series=False,
         flags=dict.fromkeys(("conventional-ext4", "f2fs", "btrfs"), flags),
-    )  # fmt: skip
+    )
     rows = {(r.metric, r.level): r.notes for r in compare(load(folder)).rows}
     assert any("WAL not synced" in note for note in rows[WRITTEN, "f2fs"]) is warned
     assert not any("WAL" in note for note in rows["readrandom.throughput", "f2fs"])
 
 
-def test_share_of_the_log_is_that_of_recorded_runs() -> None:
+def test_share_of_the_log_equals_recorded_runs() -> None:
     """Two real runs: f2fs kept most of its log in the page cache, zlfs wrote all of it."""
-    assert wal.reached(recorded("f2fs_disable_wal-0--r01"), "overwrite") == pytest.approx(
+    assert wal.reached(recorded_run("f2fs_disable_wal-0--r01"), "overwrite") == pytest.approx(
         0.079, abs=0.001
     )
-    assert wal.reached(recorded("zlfs-gc-early_disable_wal-0--r01"), "overwrite") == 1.0
+    assert wal.reached(recorded_run("zlfs-gc-early_disable_wal-0--r01"), "overwrite") == 1.0
 
 
-def test_pool_knows_whose_run_it_is(tmp_path: Path) -> None:
+def test_pool_maps_each_run_to_its_campaign(tmp_path: Path) -> None:
     pool = load_pool(campaigns(tmp_path, grown(1.0), repetitions=1))
     assert isinstance(pool, Pool)
-    assert {pool.of(run).path.name for run in pool.runs} == {"before", "after"}
-    assert all(pool.of(run).path in run.path.parents for run in pool.runs)
+    assert {pool.campaign_of(run).path.name for run in pool.runs} == {"before", "after"}
+    assert all(pool.campaign_of(run).path in run.path.parents for run in pool.runs)

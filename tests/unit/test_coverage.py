@@ -1,4 +1,4 @@
-"""Intervals cover what they promise, and identical cells are rarely told apart (simulated)."""
+"""Intervals have their nominal coverage, and identical cells rarely differ (simulated)."""
 
 import math
 import re
@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from analysis import power, simulate, stats
-from analysis.stats import Estimate, Method
+from analysis.judge import power, stats
+from analysis.judge.stats import Estimate, Method
+from tests.bench import coverage_simulation
 
 METHODS = Path(__file__).parents[2] / "docs/methods.md"
 NOISES = ("normal", "lognormal", "contaminated", "stragglers")
@@ -19,52 +20,63 @@ def margin(experiments: int) -> float:
 
 
 @pytest.mark.parametrize("paired", [True, False], ids=["paired", "welch"])
-@pytest.mark.parametrize("n", simulate.SIZES)
+@pytest.mark.parametrize("n", coverage_simulation.SIZES)
 @pytest.mark.parametrize("name", NOISES)
 def test_intervals_cover_at_least_93_percent(name: str, n: int, paired: bool) -> None:
-    assert simulate.coverage(simulate.NOISES[name], n, paired=paired).share >= 0.93
+    assert (
+        coverage_simulation.coverage(coverage_simulation.NOISES[name], n, paired=paired).share
+        >= 0.93
+    )
 
 
-@pytest.mark.parametrize("m", simulate.SIZES)
+@pytest.mark.parametrize("m", coverage_simulation.SIZES)
 def test_a_side_of_two_runs_covers_too(m: int) -> None:
-    assert simulate.coverage(simulate.lognormal, 2, m=m, paired=False).share >= 0.93
+    assert (
+        coverage_simulation.coverage(coverage_simulation.lognormal, 2, m=m, paired=False).share
+        >= 0.93
+    )
 
 
 def test_satterthwaite_alone_would_not(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(stats, "MINIMUM_SATTERTHWAITE", 2)
-    assert simulate.coverage(simulate.lognormal, 2, m=10, paired=False).share < 0.93
+    assert (
+        coverage_simulation.coverage(coverage_simulation.lognormal, 2, m=10, paired=False).share
+        < 0.93
+    )
 
 
-@pytest.mark.parametrize("n", simulate.SIZES)
-def test_where_one_level_straggles_the_typical_ratio_is_covered_not_the_mean(n: int) -> None:
-    mean, median = simulate.straggling_level(n)
+@pytest.mark.parametrize("n", coverage_simulation.SIZES)
+def test_with_a_straggling_level_the_typical_ratio_is_covered_not_the_mean(n: int) -> None:
+    mean, median = coverage_simulation.straggling_level(n)
     assert median.share >= 0.93
     assert mean.share < 0.93  # what docs/methods.md warns of; when it is no longer so, say so there
 
 
-def test_identical_cells_are_told_apart_in_at_most_5_percent() -> None:
-    table = simulate.false_shares()
+@pytest.mark.slow
+def test_identical_cells_differ_falsely_in_at_most_5_percent() -> None:
+    table = coverage_simulation.false_shares()
     shares = [float(found) / 100 for found in re.findall(r"(\d\.\d\d) %", table)]
     *each, together = shares
-    assert len(each) == 2 * len(NOISES) * len(simulate.SIZES)
-    assert max(each) <= 0.05 + margin(simulate.IDENTICAL)
+    assert len(each) == 2 * len(NOISES) * len(coverage_simulation.SIZES)
+    assert max(each) <= 0.05 + margin(coverage_simulation.IDENTICAL)
     assert together <= 0.05
     assert table in METHODS.read_text()
 
 
-@pytest.mark.parametrize("n", simulate.SIZES)
+@pytest.mark.parametrize("n", coverage_simulation.SIZES)
 def test_twins_in_the_campaign_bring_it_below_5_percent(n: int) -> None:
-    assert simulate.false_share_beside_twins(simulate.lognormal, n) <= 0.05
+    assert coverage_simulation.false_share_beside_twins(coverage_simulation.lognormal, n) <= 0.05
 
 
-@pytest.mark.parametrize("n", simulate.SIZES)
+@pytest.mark.parametrize("n", coverage_simulation.SIZES)
 def test_five_claims_together_are_wrong_in_at_most_5_percent(n: int) -> None:
-    share = simulate.false_share_of_claims(simulate.lognormal, n)
-    assert share <= 0.05 + margin(simulate.EXPERIMENTS)
+    share = coverage_simulation.false_share_of_claims(coverage_simulation.lognormal, n)
+    assert share <= 0.05 + margin(coverage_simulation.EXPERIMENTS)
 
 
+@pytest.mark.slow
 def test_the_table_in_the_methods_is_this_simulations() -> None:
-    assert simulate.table() in METHODS.read_text()
+    assert coverage_simulation.table() in METHODS.read_text()
 
 
 def estimate(n: int, error: float, method: Method = Method.PAIRED) -> Estimate:
@@ -72,7 +84,7 @@ def estimate(n: int, error: float, method: Method = Method.PAIRED) -> Estimate:
     return Estimate(True, 1.0, None, None, 0.5, n, n, method, 1.0, 1.0, error, df)
 
 
-def test_power_is_that_of_published_tables() -> None:
+def test_power_equals_published_tables() -> None:
     # Cohen 1988 by way of G*Power 3.1: one-sample t, d = 0.5, alpha 0.05, power 0.8 takes n = 34.
     assert power.power(0.5 * math.sqrt(34), 33) >= 0.8 > power.power(0.5 * math.sqrt(33), 32)
     # Two samples, d = 0.5: 64 in each.
@@ -80,7 +92,7 @@ def test_power_is_that_of_published_tables() -> None:
 
 
 @pytest.mark.parametrize("method", [Method.PAIRED, Method.WELCH])
-def test_repetitions_and_the_detectable_difference_belong_together(method: Method) -> None:
+def test_repetitions_and_the_detectable_difference_agree(method: Method) -> None:
     found = estimate(5, 0.04, method)
     smallest = power.detectable(found)
     assert smallest is not None

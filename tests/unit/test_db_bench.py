@@ -8,11 +8,13 @@ from pathlib import Path
 import pytest
 
 from harness.errors import ConfigError, ToolFailed
-from harness.levels.base import LevelUp
+from harness.levels.level import LevelUp
 from harness.metrics import CATALOGUE
 from harness.store.spec import PhaseRole, PhaseSpec
 from harness.tools import histogram
-from harness.workloads import db_bench
+from harness.tools.db_bench import Summary
+from harness.workloads import load_program
+from harness.workloads.db_bench import DbBench, Report
 
 FIXTURES = Path(__file__).parents[1] / "fixtures" / "db_bench"
 VERSIONS = ("7.8", "9.10")
@@ -30,21 +32,21 @@ def captured(version: str, name: str) -> tuple[str, str]:
     return (folder / f"{name}.out").read_text(), (folder / f"{name}.err").read_text()
 
 
-def parsed(version: str, name: str, benchmark: str = "") -> db_bench.Parsed:
-    return db_bench.parse(phase(benchmark or name), *captured(version, name))
+def parsed(version: str, name: str, benchmark: str = "") -> load_program.Parsed:
+    return DbBench().parse(phase(benchmark or name), *captured(version, name))
 
 
 def level(db: str | None = "/m/db", fs_uri: str | None = None) -> LevelUp:
     return LevelUp(Path(db) if db else None, fs_uri, None, ())
 
 
-def report(up: LevelUp | None = None) -> db_bench.Report:
-    return db_bench.Report(up or level(), CSV, STDERR)
+def report(up: LevelUp | None = None) -> Report:
+    return Report(up or level(), CSV, STDERR)
 
 
 def test_argv_of_a_first_phase() -> None:
     spec = phase("fillrandom", num=1000, key_size=16, use_direct_reads=True, rate=1.5)
-    argv = db_bench.argv(spec, level(), 42, first=True, program=PROGRAM, report=report())
+    argv = DbBench().argv(spec, level(), 42, first=True, program=PROGRAM, report=report())
     assert argv == [
         "/usr/bin/db_bench",
         "--benchmarks=fillrandom,stats",
@@ -62,7 +64,7 @@ def test_argv_of_a_first_phase() -> None:
 
 
 def test_argv_of_a_later_phase_keeps_the_database() -> None:
-    argv = db_bench.argv(
+    argv = DbBench().argv(
         phase("overwrite"), level(), 1, first=False, program=PROGRAM, report=report()
     )
     assert "--use_existing_db=true" in argv
@@ -70,7 +72,9 @@ def test_argv_of_a_later_phase_keeps_the_database() -> None:
 
 def test_argv_of_a_level_with_a_uri() -> None:
     up = level(None, "zlfs://dev:nvme0n2")
-    argv = db_bench.argv(phase("overwrite"), up, 1, first=False, program=PROGRAM, report=report(up))
+    argv = DbBench().argv(
+        phase("overwrite"), up, 1, first=False, program=PROGRAM, report=report(up)
+    )
     assert "--fs_uri=zlfs://dev:nvme0n2" in argv
     assert "--db=db" in argv
     # db_bench would write its report file through the file system that is measured.
@@ -79,10 +83,10 @@ def test_argv_of_a_level_with_a_uri() -> None:
     assert report(up).path == STDERR
 
 
-@pytest.mark.parametrize("name", sorted(db_bench.RESERVED))
-def test_a_workload_may_not_set_what_the_runner_sets(name: str) -> None:
+@pytest.mark.parametrize("name", sorted(DbBench.reserved))
+def test_a_workload_must_not_set_the_runners_flags(name: str) -> None:
     with pytest.raises(ConfigError, match=f"--{name}"):
-        db_bench.argv(
+        DbBench().argv(
             phase("overwrite", **{name: 1}),
             level(),
             1,
@@ -123,13 +127,13 @@ def test_captured_summaries(
 
 
 def test_summary_fields() -> None:
-    assert parsed("9.10", "fillrandom").summary == db_bench.Summary(
+    assert parsed("9.10", "fillrandom").summary == Summary(
         "fillrandom", 138.041, 7243, 2.761, 20_000, 2.9
     )
 
 
 def test_metrics_of_a_capture() -> None:
-    metrics = db_bench.metrics(phase("fillrandom"), parsed("9.10", "fillrandom"))
+    metrics = load_program.metrics(phase("fillrandom"), parsed("9.10", "fillrandom"))
     assert set(metrics) <= set(CATALOGUE)
     value = {name: metric.value for name, metric in metrics.items()}
     assert value["operations"] == 20_000
@@ -146,7 +150,7 @@ def test_metrics_of_a_capture() -> None:
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_percentiles_equal_those_db_bench_prints(version: str) -> None:
+def test_percentiles_equal_db_benchs(version: str) -> None:
     stdout, _ = captured(version, "mixed")
     read = parsed(version, "mixed", "readrandomwriterandom").histograms["read"]
     line = next(x for x in stdout.splitlines() if x.startswith("Percentiles:"))
@@ -154,16 +158,16 @@ def test_percentiles_equal_those_db_bench_prints(version: str) -> None:
     assert histogram.quantile(read, 5_000) == pytest.approx(printed, abs=0.006)
 
 
-def test_two_summaries_are_counted_and_none_is_taken() -> None:
+def test_two_summaries_are_counted_and_neither_is_used() -> None:
     got = parsed("9.10", "double", "overwrite")
     assert got.summaries == 2
     assert got.summary is None
-    assert db_bench.metrics(phase("overwrite"), got)["throughput"].value is None
+    assert load_program.metrics(phase("overwrite"), got)["throughput"].value is None
 
 
 def test_doubled_output_is_counted_twice() -> None:
     stdout, stderr = captured("9.10", "overwrite")
-    got = db_bench.parse(phase("overwrite"), stdout + stdout, stderr)
+    got = DbBench().parse(phase("overwrite"), stdout + stdout, stderr)
     assert (got.summaries, got.summary) == (2, None)
 
 
@@ -177,20 +181,20 @@ def test_summary_of_another_benchmark_is_not_taken() -> None:
 def test_aborted_runs_have_no_numbers(version: str, name: str) -> None:
     got = parsed(version, name, "fillseq")
     assert (got.summaries, got.summary, got.histograms) == (0, None, {})
-    metrics = db_bench.metrics(phase("fillseq"), got)
+    metrics = load_program.metrics(phase("fillseq"), got)
     assert {metric.value for metric in metrics.values()} == {None}
 
 
 def test_skipped_line_of_a_release_build() -> None:
     stdout = (FIXTURES / "synthetic/skipped.out").read_text()
-    got = db_bench.parse(phase("fillseq"), stdout, "")
+    got = DbBench().parse(phase("fillseq"), stdout, "")
     assert got.skipped
     assert got.summaries == 0
 
 
 def test_crash_before_the_summary_raises_nothing() -> None:
     stdout, stderr = captured("9.10", "fillrandom")
-    got = db_bench.parse(phase("fillrandom"), stdout.split("fillrandom ")[0], stderr)
+    got = DbBench().parse(phase("fillrandom"), stdout.split("fillrandom ")[0], stderr)
     assert (got.summaries, got.summary) == (0, None)
     assert got.assertions
 
@@ -201,13 +205,13 @@ def test_crash_before_the_summary_raises_nothing() -> None:
 def test_output_cut_inside_the_histogram_is_refused(marker: str) -> None:
     stdout, stderr = captured("9.10", "fillrandom")
     with pytest.raises(ToolFailed, match="histogram of write"):
-        db_bench.parse(phase("fillrandom"), stdout[: stdout.index(marker)], stderr)
+        DbBench().parse(phase("fillrandom"), stdout[: stdout.index(marker)], stderr)
 
 
 def test_summary_cut_in_the_middle_is_no_summary() -> None:
     stdout, stderr = captured("9.10", "fillrandom")
     cut = stdout[: stdout.index(" ops/sec")]
-    got = db_bench.parse(phase("fillrandom"), cut, stderr)
+    got = DbBench().parse(phase("fillrandom"), cut, stderr)
     assert (got.summaries, got.summary) == (0, None)
 
 
@@ -215,7 +219,7 @@ def test_damaged_summary_beside_a_good_one_is_refused() -> None:
     stdout, stderr = captured("9.10", "overwrite")
     bad = "overwrite    :     nan micros/op -1 ops/sec"
     with pytest.raises(ToolFailed, match="summary line"):
-        db_bench.parse(phase("overwrite"), f"{bad}\n{stdout}", stderr)
+        DbBench().parse(phase("overwrite"), f"{bad}\n{stdout}", stderr)
 
 
 def test_a_finished_benchmark_without_histogram_is_refused() -> None:
@@ -227,11 +231,11 @@ def test_changed_bucket_count_is_refused() -> None:
     stdout, stderr = captured("9.10", "fillrandom")
     assert "    11862  " in stdout
     with pytest.raises(ToolFailed, match="histogram of write"):
-        db_bench.parse(phase("fillrandom"), stdout.replace("    11862  ", "    11863  "), stderr)
+        DbBench().parse(phase("fillrandom"), stdout.replace("    11862  ", "    11863  "), stderr)
 
 
 def test_garbage_has_no_numbers() -> None:
-    got = db_bench.parse(phase("overwrite"), "\0\x1b[31mPermission denied\n" * 3, "::: ops/sec\n")
+    got = DbBench().parse(phase("overwrite"), "\0\x1b[31mPermission denied\n" * 3, "::: ops/sec\n")
     assert (got.summaries, got.summary, got.histograms, got.warnings) == (0, None, {}, ())
 
 
@@ -265,14 +269,14 @@ def test_quantiles_stay_within_the_samples() -> None:
 
 def test_user_bytes_follow_the_phase() -> None:
     reads = replace(phase("readrandom"), user_bytes_per_operation=0)
-    metrics = db_bench.metrics(reads, parsed("9.10", "readrandom"))
+    metrics = load_program.metrics(reads, parsed("9.10", "readrandom"))
     assert metrics["user_bytes"].value == 0
 
 
 def test_intervals_of_a_capture() -> None:
     text = (FIXTURES / "9.10/fillrandom.csv").read_text()
     assert report().intervals(text) == [(1, 3992), (2, 9263)]
-    assert sum(map(db_bench.operations_in, text.splitlines())) == 3992 + 9263
+    assert sum(map(DbBench().operations_in, text.splitlines())) == 3992 + 9263
 
 
 def test_intervals_on_stderr_of_a_capture() -> None:
@@ -280,7 +284,7 @@ def test_intervals_on_stderr_of_a_capture() -> None:
     points = report(level(None, "zlfs://dev:nvme0n2")).intervals(text)
     # Two threads of 100,000 operations; what comes after their last lines is in none.
     assert points == [(1, 58_000), (2, 76_000), (3, 58_000)]
-    assert sum(map(db_bench.operations_in, text.splitlines())) == 94_000 + 98_000
+    assert sum(map(DbBench().operations_in, text.splitlines())) == 94_000 + 98_000
 
 
 def test_a_cut_line_on_stderr_is_left_out() -> None:

@@ -1,4 +1,4 @@
-"""What became of O_DIRECT: probed on this machine's own file system, with and without the flag."""
+"""Use of O_DIRECT, probed on this machine's own file system, with and without the flag."""
 
 from __future__ import annotations
 
@@ -8,14 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from harness.levels.base import DirectIo
+from harness.levels.level import DirectIo
 from harness.rules import judge
 from harness.rules.facts import RunFacts
 from harness.tools import direct_io
 from harness.tools.kernel import Kernel
-from tests.unit import test_rules
-
-good = test_rules.good  # the fixture
 
 
 def test_direct_is_direct(tmp_path: Path) -> None:
@@ -32,7 +29,7 @@ def test_direct_is_direct(tmp_path: Path) -> None:
 
 
 def test_buffered_is_found_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A file system that takes the flag and buffers looks the same as one that never saw it."""
+    """A file system that accepts the flag and buffers looks the same as one that never saw it."""
     monkeypatch.setattr(os, "O_DIRECT", 0)
     found = direct_io.probe(tmp_path, Kernel())
     assert found.writes is not True
@@ -65,7 +62,7 @@ def asked(good: RunFacts, found: DirectIo | None, **flags: bool) -> set[str]:
     return {issue.code for issue in issues if issue.code.startswith("direct-")}
 
 
-def test_a_request_that_came_to_nothing_is_an_issue(good: RunFacts) -> None:
+def test_a_direct_io_request_without_effect_is_an_issue(good: RunFacts) -> None:
     buffered = DirectIo(False, False, "a probe")
     both = {"use_direct_reads": True, "use_direct_io_for_flush_and_compaction": True}
     assert asked(good, buffered, **both) == {"direct-reads-buffered", "direct-writes-buffered"}

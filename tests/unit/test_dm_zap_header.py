@@ -1,4 +1,4 @@
-"""``patches/dm-zap/compat.h`` against the kernel headers that it is for: those of Debian 12."""
+"""``patches/dm-zap/compat.h`` against the kernel headers of Debian 12."""
 
 from __future__ import annotations
 
@@ -15,12 +15,31 @@ COMPAT = ROOT / "patches/dm-zap/compat.h"
 CALLS = ROOT / "tests/fixtures/dm-zap/calls.c"
 GONE = {"bio_clone_fast", "bdevname", "blk_queue_zone_sectors", "blkdev_nr_zones", "vmalloc"}
 # As the kernel's own Makefiles have it for a module, as far as types and declarations go.
-FLAGS = ("-fsyntax-only", "-nostdinc", "-std=gnu11", "-fshort-wchar", "-fno-pie", "-mcmodel=kernel",
-         "-mno-sse", "-D__KERNEL__", "-DMODULE", '-DKBUILD_MODNAME="zap"', "-Wno-pointer-sign",
-         "-Werror=implicit-function-declaration", "-Werror=incompatible-pointer-types",
-         "-Werror=int-conversion")  # fmt: skip
-FOLDERS = ("arch/x86/include", "arch/x86/include/generated", "include", "arch/x86/include/uapi",
-           "arch/x86/include/generated/uapi", "include/uapi", "include/generated/uapi")  # fmt: skip
+FLAGS = (
+    "-fsyntax-only",
+    "-nostdinc",
+    "-std=gnu11",
+    "-fshort-wchar",
+    "-fno-pie",
+    "-mcmodel=kernel",
+    "-mno-sse",
+    "-D__KERNEL__",
+    "-DMODULE",
+    '-DKBUILD_MODNAME="zap"',
+    "-Wno-pointer-sign",
+    "-Werror=implicit-function-declaration",
+    "-Werror=incompatible-pointer-types",
+    "-Werror=int-conversion",
+)
+FOLDERS = (
+    "arch/x86/include",
+    "arch/x86/include/generated",
+    "include",
+    "arch/x86/include/uapi",
+    "arch/x86/include/generated/uapi",
+    "include/uapi",
+    "include/generated/uapi",
+)
 
 
 def run(*argv: str, cwd: Path) -> subprocess.CompletedProcess[str]:
@@ -29,7 +48,7 @@ def run(*argv: str, cwd: Path) -> subprocess.CompletedProcess[str]:
 
 @pytest.fixture(scope="module")
 def headers(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
-    """The two trees of headers of Linux 6.1, as this host's apt has them."""
+    """The two trees of headers of Linux 6.1 from this host's apt."""
     if platform.machine() != "x86_64" or not all(map(shutil.which, ("gcc", "apt-get", "dpkg"))):
         pytest.skip("needs gcc and Debian's packages for x86-64")
     folder = tmp_path_factory.mktemp("headers")
@@ -50,11 +69,13 @@ def compiled(headers: list[Path], *more: str) -> subprocess.CompletedProcess[str
     common, _ = headers
     own = run("gcc", "-print-file-name=include", cwd=ROOT).stdout.strip()
     search = [f"-I{tree / name}" for name in FOLDERS for tree in headers]
-    first = [f"-include{common / 'include/linux' / name}" for name in ("kconfig.h",
-             "compiler_types.h")]  # fmt: skip
+    first = [
+        f"-include{common / 'include/linux' / name}" for name in ("kconfig.h", "compiler_types.h")
+    ]
     return run("gcc", *FLAGS, "-isystem", own, *search, *first, *more, str(CALLS), cwd=ROOT)
 
 
+@pytest.mark.slow
 def test_without_the_header_all_of_it_is_gone(headers: list[Path]) -> None:
     errors = compiled(headers).stderr
     assert set(re.findall(r"implicit declaration of function \W(\w+)\W", errors)) == GONE, errors

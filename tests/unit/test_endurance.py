@@ -1,4 +1,4 @@
-"""What a campaign costs a drive is shown, and refused above the limit, before it is paid."""
+"""A plan shows a campaign's wear, and refuses a campaign above the limit."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from harness.observe import nvme
+from harness.observe import nvme_ioctl
 from harness.store.spec import Bytes, DeviceKind
-from tests.unit.test_plan import Planner, rig
+from tests.fixtures.planner import Planner, rig
 
 TB = 10**12
 
@@ -24,7 +24,7 @@ def written(out: str) -> tuple[str, ...]:
     return tuple(out.splitlines()[-1].partition(": ")[2].split(", "))
 
 
-def test_what_it_costs_is_shown_and_refused_without_a_known_life(zonelab: Planner) -> None:
+def test_wear_is_shown_and_refused_without_a_known_life(zonelab: Planner) -> None:
     drive = replace(rig("zn540"), endurance=None)
     assert drive.device.kind is DeviceKind.HARDWARE
     words = ("integration-levels", "--repetitions", "3")
@@ -75,8 +75,8 @@ def test_the_drives_own_estimate(monkeypatch: pytest.MonkeyPatch) -> None:
             data[32:48] = (6387).to_bytes(16, "little")
         return bytes(data)
 
-    monkeypatch.setattr(nvme, "_admin", admin)
-    assert nvme.endurance("nvme0n2", 2) == 6387 * 10**9
+    monkeypatch.setattr(nvme_ioctl, "_admin", admin)
+    assert nvme_ioctl.endurance("nvme0n2", 2) == 6387 * 10**9
     assert asked == [(6, 0, 2, 0), (2, 9, 0, 3 << 16)]
-    monkeypatch.setattr(nvme, "_admin", lambda *_, **__: b"")
-    assert nvme.endurance("nvme0n2", 2) is None
+    monkeypatch.setattr(nvme_ioctl, "_admin", lambda *_, **__: b"")
+    assert nvme_ioctl.endurance("nvme0n2", 2) is None

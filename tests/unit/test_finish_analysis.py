@@ -10,13 +10,13 @@ from pathlib import Path
 
 import pytest
 
-from analysis import directions, drawing, finish_figures
-from analysis.compare import compare
-from analysis.directions import PUBLISHED, Along, Direction, Finding, Word
-from analysis.finish_figures import Axis, Label
-from analysis.finish_points import Point
-from analysis.load import load
-from analysis.report import write_report
+from analysis.judge import directions
+from analysis.judge.compare import compare
+from analysis.judge.directions import PUBLISHED, Along, Direction, Finding, SettingValue, Word
+from analysis.read.load import load
+from analysis.show import drawing, finish_figures
+from analysis.show.finish_figures import Axis, Label
+from analysis.show.report import write_report
 from harness.store import checksums, rundir
 from harness.store.files import dumps
 from harness.store.result import Metric, Result, Status
@@ -32,10 +32,10 @@ Value = Callable[[int, float, random.Random], float]
 
 def table(
     metric: str, value: Value, repetitions: int = 2, steps: Sequence[float] = STEPS
-) -> list[Point]:
+) -> list[SettingValue]:
     rng = random.Random(7)  # noqa: S311 - not cryptography
     return [
-        Point(size, step, metric, value(size, step, rng), f"h/{block}")
+        SettingValue(size, step, metric, value(size, step, rng), f"h/{block}")
         for block in range(repetitions)
         for size in SIZES
         for step in steps
@@ -46,7 +46,7 @@ def falling(size: int, step: float, rng: random.Random) -> float:
     return size * (101 - step) * rng.uniform(0.98, 1.02)
 
 
-def test_what_falls_and_what_rises_is_seen() -> None:
+def test_falling_and_rising_metrics_are_recognised() -> None:
     pad = table("run.pad_bytes", falling)
     found = directions.judge(pad, PAD)
     assert (found.word, found.blocks) == (Word.HOLDS, 6)
@@ -77,7 +77,7 @@ def test_the_evidence_are_the_means_at_both_ends() -> None:
         lambda _size, step, _rng: 1.25 + step / 1e5,  # in order, by less than the noise floor
     ],
 )
-def test_what_is_not_shown(value: Value) -> None:
+def test_unclear_directions_are_not_shown(value: Value) -> None:
     found = directions.judge(table("run.sa_host", value), GARBAGE)
     assert found.word is Word.NOT_SHOWN
 
@@ -94,17 +94,20 @@ def test_too_little_shows_nothing() -> None:
 
 def test_settings_that_could_not_hold_the_data_are_left_out() -> None:
     points = [
-        p for p in table("run.pad_bytes", falling)
+        p
+        for p in table("run.pad_bytes", falling)
         if not (p.occupancy == 0 and p.zone_size != SIZES[2])
-    ]  # fmt: skip
+    ]
     found = directions.judge(points, PAD)
     assert (found.word, found.blocks) == (Word.HOLDS, 6)  # over the four steps that all have
 
 
 def test_published_directions_are_about_metrics_that_exist() -> None:
     assert {one.id for one in PUBLISHED} == {
-        "pad-by-threshold", "garbage-by-threshold", "pad-by-zone-size",
-    }  # fmt: skip
+        "pad-by-threshold",
+        "garbage-by-threshold",
+        "pad-by-zone-size",
+    }
     assert {one.along for one in PUBLISHED} == set(Along)
     assert isinstance(PAD, Direction)
 
@@ -121,7 +124,8 @@ def test_the_front_is_of_settings_that_none_beats() -> None:
     assert finish_figures.front(twins) == list(twins)
 
 
-def test_figures_show_both_conventions_and_say_what_they_are() -> None:
+@pytest.mark.slow
+def test_figures_show_and_label_both_conventions() -> None:
     points = table("run.pad_bytes", falling) + table("run.sa_host", lambda _s, step, _r: 1 + step)
     for which in ("min", "median", "max"):
         points += table(f"run.wear_{which}", lambda _s, step, _r: 3 + step / 50)
@@ -177,10 +181,13 @@ def measured(result: Result) -> Result:
     numbers = {
         "run.pad_bytes": (size * (100 - occupancy) * MIB * jitter, "B"),
         "run.sa_host": (1 + occupancy / 200 * jitter, "1"),
-        "run.wear_min": (1, "1"), "run.wear_median": (2, "1"), "run.wear_max": (4, "1"),
-        "run.modelled_finish_seconds": (2.5, "s"), "run.modelled_reset_seconds": (0.5, "s"),
+        "run.wear_min": (1, "1"),
+        "run.wear_median": (2, "1"),
+        "run.wear_max": (4, "1"),
+        "run.modelled_finish_seconds": (2.5, "s"),
+        "run.modelled_reset_seconds": (0.5, "s"),
         "run.modelled_cost_share": (0.125, "1"),
-    }  # fmt: skip
+    }
     return replace(
         result, metrics={**result.metrics, **{k: Metric(*v) for k, v in numbers.items()}}
     )
@@ -209,9 +216,12 @@ def campaign(folder: Path) -> Path:
         (run / "run.json").write_text(dumps(placed))
         (run / "result.json").write_text(dumps(replace(result, device=placed.device)))
         rows = "\n".join(
-            ["t,device,zone,action,latency_us,status,by,written,unwritten",
-             f"1.0,d,3,finish,10,0,x,{3 * MIB},{MIB}", f"2.0,d,3,reset,10,0,x,{3 * MIB},"]
-        )  # fmt: skip
+            [
+                "t,device,zone,action,latency_us,status,by,written,unwritten",
+                f"1.0,d,3,finish,10,0,x,{3 * MIB},{MIB}",
+                f"2.0,d,3,reset,10,0,x,{3 * MIB},",
+            ]
+        )
         (run / "series").mkdir(exist_ok=True)
         (run / "series" / "zone_commands.csv").write_text(rows + "\n")
         checksums.write(run)
@@ -222,6 +232,7 @@ def load_one(run: Path) -> tuple[RunSpec, Result]:
     return rundir.load_spec(run), rundir.load_result(run)
 
 
+@pytest.mark.slow
 def test_the_report_has_a_section_for_such_a_study(tmp_path: Path) -> None:
     folder = campaign(tmp_path / "c")
     comparison = compare(load(folder), contrast="finish_occupancy_pct", baseline="100")
@@ -242,6 +253,7 @@ def test_the_report_has_a_section_for_such_a_study(tmp_path: Path) -> None:
     assert (folder / "report/tables/infeasible.csv").read_text().count("no room left") == 1
 
 
+@pytest.mark.slow
 def test_other_studies_have_no_such_section(tmp_path: Path) -> None:
     folder = write_campaign(tmp_path / "c", repetitions=1, series=False)
     comparison = compare(load(folder))

@@ -11,17 +11,17 @@ import pytest
 
 from harness.cli.main import main
 from harness.errors import ConfigError, GuardRefused
-from harness.plan import facts, load
+from harness.machine.guard import Guard
+from harness.machine.journal import Journal
+from harness.machine.paths import Paths
+from harness.plan import host_changes, load
 from harness.plan.devices import zone_sizes
 from harness.plan.expand import expand
-from harness.plan.models import Study
 from harness.plan.reference import RIG, with_zones_of
-from harness.rig import host as rig_host
+from harness.plan.study_models import Study
 from harness.rig import model
-from harness.run.bench import Paths
-from harness.run.guard import Guard
+from harness.rig import prerequisites as rig_host
 from harness.run.inspection import inspect
-from harness.run.journal import Journal
 from harness.store.codec import decode, encode
 from harness.store.files import dumps
 from harness.store.spec import Bytes, Inspection, Reason, RunSpec
@@ -106,8 +106,15 @@ def test_a_setting_that_cannot_hold_the_data_is_a_result() -> None:
     assert "peak" in reason.message  # the arithmetic
     assert {run.predicted.bytes_written for run in runs} == {0}
     with pytest.raises(ConfigError, match="peak"):  # where nothing trades room it is a mistake
-        runs_of(host(), target_utilisation="60%", factors={"scheduler": ["none"]},
-                contrast="level", baseline="zlfs", levels=["zlfs"], rigs={})  # fmt: skip
+        runs_of(
+            host(),
+            target_utilisation="60%",
+            factors={"scheduler": ["none"]},
+            contrast="level",
+            baseline="zlfs",
+            levels=["zlfs"],
+            rigs={},
+        )
 
 
 def test_the_plan_shows_what_is_infeasible(
@@ -123,7 +130,7 @@ def test_the_plan_shows_what_is_infeasible(
 
 
 def test_only_zones_too_large_for_the_level_are_infeasible() -> None:
-    """zlfs keeps some zones for itself: of large ones that is more."""
+    """zlfs reserves a number of zones: larger zones make a larger reserve."""
     by_size: dict[object, set[bool]] = {}
     for run in runs_of(host(), target_utilisation="7.2%", levels=["zlfs"], rigs={}):
         by_size.setdefault(run.factors["zone_size"], set()).add(run.infeasible is not None)
@@ -132,10 +139,10 @@ def test_only_zones_too_large_for_the_level_are_infeasible() -> None:
 
 def test_further_devices_are_facts_of_the_host() -> None:
     found = host()
-    assert facts.changed({"h": found}, {"h": found}) == []
+    assert host_changes.changed({"h": found}, {"h": found}) == []
     swapped = replace(found, others=found.others[::-1])
-    assert facts.changed({"h": found}, {"h": swapped})
-    assert facts.changed({"h": found}, {"h": replace(found, others=())})
+    assert host_changes.changed({"h": found}, {"h": swapped})
+    assert host_changes.changed({"h": found}, {"h": replace(found, others=())})
     assert decode(Inspection, json.loads(json.dumps(encode(found)))) == found
 
 
@@ -171,9 +178,12 @@ def test_the_small_study_is_the_large_one_in_the_same_ratio() -> None:
     ],
 )
 def test_make_study_takes_the_smaller_one_without_kvm(
-    accelerator: str, study: str, wanted: str, monkeypatch: pytest.MonkeyPatch,
+    accelerator: str,
+    study: str,
+    wanted: str,
+    monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
-) -> None:  # fmt: skip
+) -> None:
     monkeypatch.setattr(rig_host, "accelerator", lambda _: accelerator)
     assert main(["plan", study, "--for-rig"]) == 0
     out, err = capsys.readouterr()

@@ -6,25 +6,29 @@ import re
 from dataclasses import replace
 from pathlib import Path
 
-from analysis.compare import compare
-from analysis.flow_figure import from_user_to_media, layers
-from analysis.groups import groups_of
-from analysis.load import load
-from analysis.report import write_report
+import pytest
+
+from analysis.judge.compare import compare
+from analysis.read.load import load
+from analysis.show.flow_figure import from_user_to_media, layers
+from analysis.show.groups import groups_of
+from analysis.show.report import write_report
 from harness.store import checksums
 from harness.store.files import dumps
 from harness.store.ledger import RUN
 from tests.fixtures.campaigns import write_campaign
-from tests.unit.test_ledger import F2FS, ZLFS, build, entry
+from tests.fixtures.ledgers import F2FS, ZLFS, build, entry
 
 
-def test_the_layers_of_zlfs_are_those_of_its_ledger() -> None:
+def test_the_layers_of_zlfs_equal_its_ledger() -> None:
     found = entry(build(ZLFS), "overwrite")
     user, rocksdb, kernel, device, media = layers(found)
     assert user.size == 80_728 * 8016
     assert rocksdb.parts == {
-        "WAL": 648_407_296, "flush": 604_580_859, "compaction": 936_748_330,
-    }  # fmt: skip
+        "WAL": 648_407_296,
+        "flush": 604_580_859,
+        "compaction": 936_748_330,
+    }
     assert kernel.parts is not None
     assert kernel.size == 2_842_570_752
     assert kernel.parts["garbage collection"] == 641_947_936
@@ -34,7 +38,7 @@ def test_the_layers_of_zlfs_are_those_of_its_ledger() -> None:
     assert media.parts == {"from above": 2_842_570_752, "pad": 0}
 
 
-def test_what_a_file_system_hides_is_not_told_apart() -> None:
+def test_bytes_hidden_by_a_file_system_are_not_split() -> None:
     _, _, kernel, _, media = layers(entry(build(F2FS), "overwrite"))
     assert kernel.parts == {
         "not told apart": 1_693_937_664 + 9_981_952 - 113_897_472,
@@ -54,6 +58,7 @@ def test_pad_is_on_the_media_alone_and_an_unknown_wal_hides_its_layer() -> None:
     assert told.parts == {"from above": kernel.size, "inside the drive": 500}
 
 
+@pytest.mark.slow
 def test_the_report_has_a_panel_for_each_level(tmp_path: Path) -> None:
     folder = write_campaign(tmp_path / "c", series=False, repetitions=1)
     for name, source in (("f2fs", F2FS), ("btrfs", ZLFS)):

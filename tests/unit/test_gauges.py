@@ -1,4 +1,4 @@
-"""The numbers of the 1 Hz series, on what a rig's guest showed (fixtures/trace/README.md)."""
+"""The numbers of the 1 Hz series, on captures of a rig's guest (fixtures/trace/README.md)."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.observe import system, zone_states, zones
+from harness.observe import host_gauges, zone_reports, zone_states
 from harness.observe.gauges import Reader, devices_io, number
 from harness.observe.sampler import Sampler, Series
 from harness.observe.zone_states import COLUMNS
@@ -35,7 +35,7 @@ def captured(name: str, word: str, position: int = 1) -> int:
 
 
 def test_the_machine(guest: Path) -> None:
-    reader = Reader(system.gauges(guest / "proc", guest / GROUP.lstrip("/")))
+    reader = Reader(host_gauges.gauges(guest / "proc", guest / GROUP.lstrip("/")))
     row = dict(zip(reader.columns, reader.read(), strict=True))
     reader.close()
     assert row["cached"] == captured("/proc/meminfo", "Cached:") * 1024
@@ -66,11 +66,13 @@ def test_a_file_that_comes_later_is_found_then(tmp_path: Path) -> None:
     reader.close()
 
 
-def test_zone_states_are_those_of_the_whole_report() -> None:
+def test_zone_states_cover_the_whole_report() -> None:
     """The fast way and the slow one, on a report of 384 zones."""
     report = bytearray(base64.b64decode((FIXTURES / "report.b64").read_text()))
     found = zone_states.of_report(report)
-    assert found == zone_states.of_zones(zones.parse_report(bytes(report)))
+    zones = zone_reports.parse_report(bytes(report))
+    active = [(z.allocated, z.capacity) for z in zones if z.condition in zone_reports.ACTIVE]
+    assert found == zone_states.row(bytes(zone.condition for zone in zones), active)
     row = dict(zip(COLUMNS, found, strict=True))
     # One zone with 8 KiB of 4 MiB, written by an append; all others empty.
     assert (row["empty"], row["open"], row["active"], row["occupied_0"]) == (383, 1, 1, 1)

@@ -1,4 +1,4 @@
-"""Every probe on a machine of every geometry, from sysfs tree to reason; one table says what."""
+"""Every probe on every geometry, from sysfs tree to reason, against one table."""
 
 from __future__ import annotations
 
@@ -9,25 +9,23 @@ import pytest
 from harness.levels import LEVELS
 from harness.levels.filesystem import FileSystemLevel
 from harness.levels.zenfs import ZenFs
-from harness.observe.zones import Zone, ZoneCondition, ZoneType
+from harness.machine.guard import Guard
+from harness.machine.journal import Journal
+from harness.observe.zone_reports import Zone, ZoneCondition, ZoneType
 from harness.rig.model import Namespace
-from harness.run.guard import Guard
 from harness.run.inspection import inspect
-from harness.run.journal import Journal
 from harness.store.spec import Inspection
 from harness.tools import db_bench, native, proc, zenfs
 from harness.tools.kernel import Kernel
 from tests.fixtures.geometry import GEOMETRIES, KERNEL, Geometry, uncovered
+from tests.fixtures.level_host import Host
 from tests.runner.fakes import FakeHost, write_tree
-from tests.unit import test_levels
-from tests.unit.test_levels import Host
 
-host = test_levels.host  # the fixture
 EACH = pytest.mark.parametrize("case", GEOMETRIES, ids=[case.name for case in GEOMETRIES])
 
 
 class Drive(FakeHost):
-    """A host whose only drive is that of one geometry; it lacks nothing that a probe reads."""
+    """A host with one drive of one geometry, and with everything else that probes read."""
 
     def __init__(self, root: Path, case: Geometry) -> None:
         super().__init__(root)
@@ -36,10 +34,15 @@ class Drive(FakeHost):
         write_tree(controller, {"model": "QEMU NVMe Ctrl", "serial": case.name})
         for ns in case.drive.namespaces:
             self._namespace(ns, controller)
-        write_tree(root / "proc", {
-            "self/mountinfo": "1 0 254:0 / / rw - ext4 /dev/vda rw\n", "swaps": "Filename\n",
-            "meminfo": "MemTotal: 2048 kB\n", "filesystems": "\text4\n\txfs\n\tf2fs\n\tbtrfs\n",
-        })  # fmt: skip
+        write_tree(
+            root / "proc",
+            {
+                "self/mountinfo": "1 0 254:0 / / rw - ext4 /dev/vda rw\n",
+                "swaps": "Filename\n",
+                "meminfo": "MemTotal: 2048 kB\n",
+                "filesystems": "\text4\n\txfs\n\tf2fs\n\tbtrfs\n",
+            },
+        )
 
     def zones(self, path: str, limit: int | None = None) -> list[Zone]:
         zone = self.case.zoned
@@ -56,10 +59,12 @@ class Drive(FakeHost):
         queue = {"zoned": "none", "logical_block_size": str(ns.logical_block_size)}
         if ns.zoned:
             queue = queue | {
-                "zoned": "host-managed", "nr_zones": str(ns.zones),
+                "zoned": "host-managed",
+                "nr_zones": str(ns.zones),
                 "chunk_sectors": str((ns.zone_size or 0) // 512),
-                "max_open_zones": str(ns.max_open), "max_active_zones": str(ns.max_active),
-            }  # fmt: skip
+                "max_open_zones": str(ns.max_open),
+                "max_active_zones": str(ns.max_active),
+            }
         folder = self.sysfs.root / "class/block" / name
         about = {"dev": f"259:{ns.nsid}", "nsid": str(ns.nsid), "ro": "0", "eui": ns.eui}
         write_tree(folder, about | {"size": str(ns.length // 512)})
@@ -78,7 +83,7 @@ class Drive(FakeHost):
 
 
 def hide_limits(drive: Drive) -> None:
-    """As Linux 6.1 shows heads: limits 0, and a scheduler that is none and nothing else."""
+    """A multipath head as under Linux 6.1: limits are 0, and the only scheduler is ``none``."""
     for ns in drive.case.drive.namespaces:
         queue = drive.sysfs.root / f"class/block/nvme0n{ns.nsid}/queue"
         write_tree(queue, {"scheduler": "none"})
@@ -94,14 +99,18 @@ def inspected(drive: Drive) -> Inspection:
         for name, level in LEVELS.items()
     }
     return inspect(
-        drive, Guard(drive, Journal(drive.root / "journal.jsonl")), levels,
-        path=f"/dev/nvme0n{drive.case.zoned.nsid}", conventional=None, host_name="rig",
-    )  # fmt: skip
+        drive,
+        Guard(drive, Journal(drive.root / "journal.jsonl")),
+        levels,
+        path=f"/dev/nvme0n{drive.case.zoned.nsid}",
+        conventional=None,
+        host_name="rig",
+    )
 
 
 @pytest.fixture
 def complete(host: Host, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A host that lacks nothing; its root."""
+    """Return the root of a host that has every requirement."""
     host.boot(KERNEL)
     for what in ("program", "library"):
         monkeypatch.setattr(native, what, lambda name: Path("/lib", name))
@@ -114,7 +123,7 @@ def complete(host: Host, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @EACH
-def test_every_level_answers_as_the_table_says(case: Geometry, complete: Path) -> None:
+def test_every_level_answers_as_in_the_table(case: Geometry, complete: Path) -> None:
     found = inspected(Drive(complete, case))
     assert {probe.level: probe.reason.code if probe.reason else None for probe in found.levels} == (
         case.answers
@@ -125,7 +134,7 @@ def test_every_level_answers_as_the_table_says(case: Geometry, complete: Path) -
 
 
 @EACH
-def test_inspection_tells_the_truth_of_the_namespace(case: Geometry, complete: Path) -> None:
+def test_inspection_matches_the_namespace(case: Geometry, complete: Path) -> None:
     found, zoned = inspected(Drive(complete, case)), case.zoned
     device = found.device
     assert (device.max_active_zones, device.max_open_zones) == (case.limit, case.limit)
@@ -138,7 +147,7 @@ def test_inspection_tells_the_truth_of_the_namespace(case: Geometry, complete: P
 
 @pytest.mark.parametrize("case", [c for c in GEOMETRIES if c.head], ids=lambda case: case.name)
 def test_older_heads_get_the_same_answers(case: Geometry, complete: Path) -> None:
-    """What a head hides is read from its path node, limits and scheduler alike."""
+    """Limits and scheduler, which a head hides, are read from its path node."""
     drive = Drive(complete, case)
     hide_limits(drive)
     found = inspected(drive)
@@ -147,7 +156,7 @@ def test_older_heads_get_the_same_answers(case: Geometry, complete: Path) -> Non
 
 
 @EACH
-def test_the_drives_of_the_rigs_are_what_the_table_says(case: Geometry) -> None:
+def test_the_drives_of_the_rigs_are_as_in_the_table(case: Geometry) -> None:
     zoned, companion = case.zoned, case.companion
     assert (zoned.max_active, zoned.max_open) == (case.limit, case.limit)
     assert (zoned.capacity == zoned.length) == case.full
@@ -164,8 +173,9 @@ def test_the_set_covers_every_pair_and_no_more() -> None:
         rest = [case.factors for case in GEOMETRIES if case is not left_out]
         assert any(
             all((p[i], p[j]) != (left_out.factors[i], left_out.factors[j]) for p in rest)
-            for i in range(5) for j in range(i)
-        )  # fmt: skip
+            for i in range(5)
+            for j in range(i)
+        )
 
 
 def test_every_code_of_the_table_is_explained() -> None:

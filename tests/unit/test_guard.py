@@ -1,4 +1,4 @@
-"""Every refusal of the device guard, on fake machines; and who owns what."""
+"""Every refusal of the device guard on fake machines, and ownership of devices."""
 
 from __future__ import annotations
 
@@ -8,12 +8,13 @@ from pathlib import Path
 
 import pytest
 
+from harness import levels
 from harness.errors import GuardRefused
+from harness.machine.guard import Guard, companion
+from harness.machine.journal import Entry, Event, Journal
 from harness.observe import signatures
-from harness.observe.zones import ZoneCondition, ZoneType
-from harness.run.guard import Guard, companion
+from harness.observe.zone_reports import ZoneCondition, ZoneType
 from harness.run.inspection import inspect, require_zoned
-from harness.run.journal import Entry, Event, Journal
 from harness.run.recover import release
 from harness.store.spec import Device
 from tests.runner.fakes import FakeHost, FakeLevel, make_machine, put_btrfs, set_zones, write_tree
@@ -109,6 +110,7 @@ def test_read_only(lab: Lab) -> None:
     assert lab.code() == "read-only"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("offset", "magic", "kind"),
     [
@@ -142,7 +144,9 @@ def test_labels_are_read() -> None:
     disk = bytearray(2 << 20)
     disk[0x400:0x404] = b"\x10\x20\xf5\xf2"
     disk[0x47C : 0x47C + 12] = "zl-abc".encode("utf-16-le")
-    found = signatures.find(lambda offset, length: bytes(disk[offset : offset + length]))
+    found = signatures.find(
+        lambda offset, length: bytes(disk[offset : offset + length]), None, levels.signatures()
+    )
     assert [(s.kind, s.label) for s in found] == [("f2fs", "zl-abc")]
 
 
@@ -193,9 +197,19 @@ def test_killed_while_formatting(lab: Lab) -> None:
 def test_data_without_a_signature_counts_after_a_clean_release(lab: Lab) -> None:
     key, device = lab.conventional.identity.key, lab.conventional
     lab.journal.append(
-        Entry(Event.RELEASE, key, "c", "r", "fake", "zl-1", "", lab.guard.fingerprint(device),
-              "t", "b")
-    )  # fmt: skip
+        Entry(
+            Event.RELEASE,
+            key,
+            "c",
+            "r",
+            "fake",
+            "zl-1",
+            "",
+            lab.guard.fingerprint(device),
+            "t",
+            "b",
+        )
+    )
     spots = signatures.zero_spots(device.size)
     assert lab.code(device, named=False) is None
     lab.poke("nvme0n1", spots[30][0], b"precious")
@@ -233,7 +247,7 @@ def test_label_on_the_partner_proves_ownership(lab: Lab) -> None:
     assert lab.code() == "not-empty"  # and only with the same partner
 
 
-def test_clean_release_counts_while_nobody_wrote(lab: Lab) -> None:
+def test_a_clean_release_counts_until_the_device_is_written(lab: Lab) -> None:
     set_zones(lab.root, {5: 4096})
     lab.write(Event.RELEASE, fingerprint=lab.guard.fingerprint(lab.device))
     assert lab.code() is None
@@ -242,20 +256,30 @@ def test_clean_release_counts_while_nobody_wrote(lab: Lab) -> None:
 
 
 def killed(lab: Lab, *, formatted: bool = True) -> None:
-    """Leave behind what a killed run of two devices does: data on one, the label on the other."""
+    """Leave the traces of a killed run on two devices: data on one, the label on the other."""
     for event in (Event.CLAIM, Event.UP)[: 1 + formatted]:
         for own, other in ((lab.device, lab.conventional), (lab.conventional, lab.device)):
             lab.journal.append(
-                Entry(event, own.identity.key, "c", "r", "fake", "zl-1", other.identity.key, None,
-                      "t", "b")
-            )  # fmt: skip
+                Entry(
+                    event,
+                    own.identity.key,
+                    "c",
+                    "r",
+                    "fake",
+                    "zl-1",
+                    other.identity.key,
+                    None,
+                    "t",
+                    "b",
+                )
+            )
     set_zones(lab.root, {5: 4096})
     if formatted:
         put_btrfs(lab.root / "dev/nvme0n1", "zl-1")
 
 
 def released(lab: Lab, *planned: Device) -> list[str]:
-    """Recover, and hold that nothing was written unless something is said."""
+    """Recover, and check that a recovery without a message writes nothing."""
     entries, contents = lab.journal.entries(), written(lab)
     said = release(lab.host, lab.journal, lab.guard, planned or (lab.device, lab.conventional))
     if not said:
@@ -268,7 +292,8 @@ def written(lab: Lab) -> tuple[str, bytes, bytes]:
     return (lab.root / "zones.json").read_text(), nodes[0], nodes[1]
 
 
-def test_what_a_killed_run_left_is_released_while_it_is_proved_ours(lab: Lab) -> None:
+@pytest.mark.slow
+def test_data_of_a_killed_run_is_released_only_while_proved_ours(lab: Lab) -> None:
     killed(lab)
     assert released(lab) == [
         f"wiped {lab.device.path} and {lab.conventional.path}: r of campaign c was killed there"
@@ -279,6 +304,7 @@ def test_what_a_killed_run_left_is_released_while_it_is_proved_ours(lab: Lab) ->
     assert released(lab) == []
 
 
+@pytest.mark.slow
 def test_what_is_not_proved_ours_is_not_released(lab: Lab) -> None:
     killed(lab, formatted=False)
     assert released(lab) == []  # no label anywhere

@@ -10,10 +10,11 @@ from typing import Any
 
 import pytest
 
-from analysis import history, history_figure, zn540
-from analysis.compare import Comparison, compare
-from analysis.load import load
-from analysis.report import write_report
+from analysis.judge import zn540, zone_history
+from analysis.judge.compare import Comparison, compare
+from analysis.read.load import load
+from analysis.show import zone_history_figure
+from analysis.show.report import write_report
 from harness.store import checksums, rundir
 from harness.store.files import dumps
 from harness.store.spec import DeviceKind, PhaseRole, PhaseSpec
@@ -21,9 +22,16 @@ from tests.fixtures.campaigns import write_campaign
 
 CAPTURED = (Path(__file__).parents[1] / "fixtures" / "zoneprobe" / "probe.stdout").read_text()
 PHASE = PhaseSpec(
-    "probe", "zones", PhaseRole.MEASURED, {}, 24, 0, expects_gc=False, timeout_seconds=300,
+    "probe",
+    "zones",
+    PhaseRole.MEASURED,
+    {},
+    24,
+    0,
+    expects_gc=False,
+    timeout_seconds=300,
     program="zoneprobe",
-)  # fmt: skip
+)
 
 
 def output(rng: random.Random, *, full: float) -> str:
@@ -59,13 +67,13 @@ def campaign(
 
 
 def words(comparison: Comparison) -> dict[str, str]:
-    runs = history.probed(comparison)
-    rows = history.directions(runs, emulated=comparison.campaign.emulated)
-    assert {row[0] for row in rows} == {"btrfs"}
-    return {row[1]: row[-1] for row in rows}
+    runs = zone_history.probed(comparison)
+    table = zone_history.order_table(runs, emulated=comparison.campaign.emulated)
+    assert set(table.column("cell")) == {"btrfs"}
+    return dict(zip(table.column("direction"), table.column("verdict"), strict=True))
 
 
-FULLER = history.DIRECTIONS[0].text
+FULLER = zone_history.ORDERS[0].text
 
 
 @pytest.mark.parametrize(
@@ -85,22 +93,23 @@ def test_one_run_shows_nothing(tmp_path: Path) -> None:
     assert set(found.values()) == {"too few"}
 
 
+@pytest.mark.slow
 def test_emulated_times_are_no_result(tmp_path: Path) -> None:
     comparison = campaign(tmp_path / "c", DeviceKind.EMULATED)
     assert set(words(comparison).values()) == {"not a result"}
-    for draw in (history_figure.by_occupancy, history_figure.behind_resets):
-        svg = draw(comparison, history.probed(comparison)).svg
+    for draw in (zone_history_figure.by_occupancy, zone_history_figure.behind_resets):
+        svg = draw(comparison, zone_history.probed(comparison)).svg
         assert svg is not None
         assert "emulated: not a result" in svg
 
 
 def test_every_run_treatment_and_command_has_a_row(tmp_path: Path) -> None:
     comparison = campaign(tmp_path / "c", DeviceKind.HARDWARE)
-    rows = history.rows(history.probed(comparison))
+    header, rows = zone_history.latency_table(zone_history.probed(comparison))
     # fresh: first write; four resets: reset, first write; three finishes: all.
     assert len(rows) == 3 * (1 + 4 * 2 + 3 * 3)
-    assert {len(row) for row in rows} == {len(history.HEADER)}
-    cells: dict[str, Any] = dict(zip(history.HEADER, rows[0], strict=True))
+    assert {len(row) for row in rows} == {len(header)}
+    cells: dict[str, Any] = dict(zip(header, rows[0], strict=True))
     assert (cells["treatment"], cells["command"], cells["n"]) == ("fresh", "first write", "3")
     (half,) = [row for row in rows[:18] if row[1] == "finish-50" and row[3] == "finish"]
     assert half[2] == "50 %"
@@ -108,6 +117,7 @@ def test_every_run_treatment_and_command_has_a_row(tmp_path: Path) -> None:
     assert half[7] == "-"  # three samples have no p99
 
 
+@pytest.mark.slow
 def test_the_report_has_the_section(tmp_path: Path) -> None:
     comparison = campaign(tmp_path / "c", DeviceKind.HARDWARE)
     page, _ = write_report(comparison, tmp_path / "out", 0.01)
@@ -116,6 +126,7 @@ def test_the_report_has_the_section(tmp_path: Path) -> None:
     assert (tmp_path / "out" / "figures" / "history-commands.svg").is_file()
 
 
+@pytest.mark.slow
 def test_campaigns_without_it_have_no_section(tmp_path: Path) -> None:
     write_campaign(tmp_path / "c")
     page, _ = write_report(compare(load(tmp_path / "c")), tmp_path / "out", 0.01)
@@ -123,8 +134,8 @@ def test_campaigns_without_it_have_no_section(tmp_path: Path) -> None:
 
 
 def test_only_what_differs_most_is_drawn(tmp_path: Path) -> None:
-    (one, *_) = history.probed(campaign(tmp_path / "c", DeviceKind.HARDWARE))
-    names = history_figure.shown(one.summary.treatments)
+    (one, *_) = zone_history.probed(campaign(tmp_path / "c", DeviceKind.HARDWARE))
+    names = zone_history_figure.shown(one.summary.treatments)
     assert names == ["fresh", "reset-100", "finish-50"]
 
 

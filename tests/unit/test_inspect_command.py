@@ -1,4 +1,4 @@
-"""``zonelab inspect``: each level, whether it can run, why not, and what would help."""
+"""``zonelab inspect``: for each level, whether it can run, and otherwise the reason and a hint."""
 
 from __future__ import annotations
 
@@ -41,7 +41,9 @@ def asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Asked:
     return ["inspect", "nvme0n2", "--state-dir", str(tmp_path / "state")]
 
 
-def test_the_record_tells_it_all(asked: Asked, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_json_record_has_every_level_and_reason(
+    asked: Asked, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert main([*asked, "--format", "json"]) == 0
     found = decode(Inspection, json.loads(capsys.readouterr().out))
     assert [probe.level for probe in found.levels] == [*LEVELS, "fake"]
@@ -61,8 +63,11 @@ def test_people_see_code_reason_and_remedy(
     header = next(line for line in lines if "can run" in line)
     assert "what would help" in header
     (zoned,) = [line for line in lines if line.lstrip("| ").startswith("dm-zoned")]
-    for part in ("program-missing", "dm-zoned needs dmzadm, which is not installed",
-                 "apt-get install dm-zoned-tools"):  # fmt: skip
+    for part in (
+        "program-missing",
+        "dm-zoned needs dmzadm, which is not installed",
+        "apt-get install dm-zoned-tools",
+    ):
         assert part in zoned
     (fake,) = [line for line in lines if line.lstrip("| ").startswith("fake")]
     assert "missing" not in fake

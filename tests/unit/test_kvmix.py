@@ -1,4 +1,4 @@
-"""kvmix: flags, argument lists, the strict reading of what it printed, and plans of mixes."""
+"""kvmix: flags, argument lists, strict parsing of its output, and plans of mixes."""
 
 from __future__ import annotations
 
@@ -12,20 +12,29 @@ from typing import Any
 import pytest
 
 from harness.errors import ConfigError, ToolFailed
-from harness.levels.base import LevelUp
+from harness.levels.level import LevelUp
 from harness.plan import load
-from harness.plan.derive import derive, phase_spec
-from harness.plan.models import Mix, Workload
+from harness.plan.derive import derive
+from harness.plan.phases import phase_spec
 from harness.plan.predict import predict
+from harness.plan.workload_models import Workload
 from harness.store.codec import decode
 from harness.store.spec import DeviceKind, Inspection, PhaseRole, PhaseSpec
 from harness.tools import kvmix as tool
-from harness.workloads import PROGRAMS, base, kvmix, rocksdb
+from harness.workloads import PROGRAMS, load_program, rocksdb
+from harness.workloads.kvmix import Kvmix, OperationMix
 from harness.workloads.rocksdb import Below
 
 FIXTURES = Path(__file__).parents[1] / "fixtures"
+kvmix = Kvmix()
 PROGRAM = Path("/usr/local/lib/zonelab/native/bin/kvmix")
 CSV = Path("/run/x/p.report.csv")
+FILL = {
+    "name": "fill",
+    "operation_mix": {"insert": 1},
+    "role": "fill",
+    "operations": {"keys": 1},
+}
 
 
 def text(name: str) -> str:
@@ -34,12 +43,19 @@ def text(name: str) -> str:
 
 def phase(**flags: str | int | float | bool) -> PhaseSpec:
     return PhaseSpec(
-        "p", "mix", PhaseRole.MEASURED, flags, 20_000, 314, expects_gc=False, timeout_seconds=60,
+        "p",
+        "mix",
+        PhaseRole.MEASURED,
+        flags,
+        20_000,
+        314,
+        expects_gc=False,
+        timeout_seconds=60,
         program="kvmix",
-    )  # fmt: skip
+    )
 
 
-def parsed(name: str = "mix") -> base.Parsed:
+def parsed(name: str = "mix") -> load_program.Parsed:
     return kvmix.parse(phase(statistics=True), text(f"{name}.out"), "")
 
 
@@ -49,23 +65,36 @@ def damaged(change: Any) -> str:
     return json.dumps(told)
 
 
-def test_flags_are_those_of_the_program() -> None:
+def test_flags_equal_the_programs() -> None:
     told = set(re.findall(r"^ +--(\w+)", text("help.txt"), re.MULTILINE))
     assert told == tool.MIX_FLAGS | tool.DATABASE_FLAGS
-    assert told > kvmix.RESERVED
+    assert told > kvmix.reserved
 
 
 def test_argv_on_a_file_system() -> None:
     up = LevelUp(Path("/m/db"), None, None, ())
     report = kvmix.report(up, CSV, Path("/run/x/p.stderr"))
     argv = kvmix.argv(
-        phase(insert=1.0, sync=True), up, 107, first=True, program=PROGRAM, report=report,
+        phase(insert=1.0, sync=True),
+        up,
+        107,
+        first=True,
+        program=PROGRAM,
+        report=report,
         key_seed=7,
-    )  # fmt: skip
+    )
     assert argv == [
-        str(PROGRAM), "run", "--db=/m/db", "--use_existing_db=false", "--seed=107", "--key_seed=7",
-        "--report_interval_seconds=1", f"--report_file={CSV}", "--insert=1.0", "--sync=true",
-    ]  # fmt: skip
+        str(PROGRAM),
+        "run",
+        "--db=/m/db",
+        "--use_existing_db=false",
+        "--seed=107",
+        "--key_seed=7",
+        "--report_interval_seconds=1",
+        f"--report_file={CSV}",
+        "--insert=1.0",
+        "--sync=true",
+    ]
 
 
 def test_argv_on_zones_reports_past_them() -> None:
@@ -100,8 +129,8 @@ def test_a_finished_mix() -> None:
     assert found.user_bytes == json.loads(text("mix.out"))["user_bytes"]
 
 
-def test_metrics_tell_both_latencies() -> None:
-    values = {name: one.value for name, one in base.metrics(phase(), parsed()).items()}
+def test_metrics_have_both_latencies() -> None:
+    values = {name: one.value for name, one in load_program.metrics(phase(), parsed()).items()}
     assert values["operations"] == 20_000
     assert values["user_bytes"] == 6_242_928
     assert values["throughput"] == pytest.approx(20_000 / 1.333402684)
@@ -112,7 +141,9 @@ def test_metrics_tell_both_latencies() -> None:
         assert values[f"{prefix}latency_max"] == max(kind[name]["max"] for kind in told) / 1000
         assert values[f"{prefix}latency_p50"] is not None
         assert values[f"{prefix}latency_p99_99"] is None  # two samples are not a hundred
-    assert not any(name.startswith("intended") for name in base.metrics(phase(), parsed("fill")))
+    assert not any(
+        name.startswith("intended") for name in load_program.metrics(phase(), parsed("fill"))
+    )
 
 
 def test_rocksdbs_own_metrics_use_the_bytes_that_were_counted() -> None:
@@ -120,8 +151,8 @@ def test_rocksdbs_own_metrics_use_the_bytes_that_were_counted() -> None:
     wal = json.loads(text("mix.out"))["rocksdb"]["tickers"]["rocksdb.wal.bytes"]
     assert values["wal_bytes"] == wal
     assert wal > 6_242_928
-    assert base.user_bytes(phase(), parsed()) == 6_242_928
-    assert base.user_bytes(phase(), None) is None
+    assert load_program.user_bytes(phase(), parsed()) == 6_242_928
+    assert load_program.user_bytes(phase(), None) is None
 
 
 def test_nothing_printed_is_an_unfinished_mix() -> None:
@@ -174,7 +205,7 @@ def test_the_report_becomes_a_series() -> None:
 
 
 def test_all_programs_are_found_by_name() -> None:
-    assert PROGRAMS["kvmix"] is kvmix
+    assert isinstance(PROGRAMS["kvmix"], Kvmix)
 
 
 # -- plans ----------------------------------------------------------------------------------------
@@ -182,19 +213,31 @@ def test_all_programs_are_found_by_name() -> None:
 
 def workload(**changes: Any) -> Workload:
     data = {
-        "name": "w", "description": "d", "key_size": 16, "value_size": 1000,
-        "database_share": "10%", "fill_share": 1.0, "peak_share": 1.2, "compaction_debt": "6%",
+        "name": "w",
+        "description": "d",
+        "key_size": 16,
+        "value_size": 1000,
+        "database_share": "10%",
+        "fill_share": 1.0,
+        "peak_share": 1.2,
+        "compaction_debt": "6%",
         "flags": {"compression_type": "none"},
         "phases": [
-            {"name": "fill", "mix": {"insert": 1}, "role": "fill", "operations": {"keys": 1}},
+            FILL,
             {
-                "name": "mix", "role": "measured", "operations": {"keys": 2},
-                "mix": {
-                    "insert": 50, "update": 25, "delete": 10, "query": 15, "absent_share": "100%",
+                "name": "mix",
+                "role": "measured",
+                "operations": {"keys": 2},
+                "operation_mix": {
+                    "insert": 50,
+                    "update": 25,
+                    "delete": 10,
+                    "query": 15,
+                    "absent_share": "100%",
                 },
             },
         ],
-    }  # fmt: skip
+    }
     return load.build(Workload, data | changes, "test")
 
 
@@ -230,9 +273,11 @@ def test_room_is_asked_for_the_keys_that_will_be_there() -> None:
 
 
 def workload_phases(insert: float = 50, delete: float = 10, times: float = 2) -> list[Any]:
-    fill = {"name": "fill", "mix": {"insert": 1}, "role": "fill", "operations": {"keys": 1}}
     mix = {"insert": insert, "update": 25, "delete": delete, "query": 15}
-    return [fill, {"name": "mix", "mix": mix, "role": "measured", "operations": {"keys": times}}]
+    return [
+        dict(FILL),
+        {"name": "mix", "operation_mix": mix, "role": "measured", "operations": {"keys": times}},
+    ]
 
 
 def test_predictions_follow_the_mix() -> None:
@@ -243,15 +288,15 @@ def test_predictions_follow_the_mix() -> None:
     user = sum((spec.operations or 0) * spec.user_bytes_per_operation for spec in specs)
     assert predicted.bytes_written > derived.cold_bytes + 3 * user
     assert all(spec.timeout_seconds >= 300 for spec in timed)
-    mix = sized.phases[1].mix
+    mix = sized.phases[1].work
     assert mix is not None
-    paced = sized.phases[1].model_copy(update={"mix": mix.model_copy(update={"rate": 10.0})})
+    paced = sized.phases[1].model_copy(update={"operation_mix": replace(mix, rate=10.0)})
     slow = sized.model_copy(update={"phases": (sized.phases[0], paced)})
     slower, _, _ = predict(slow, derived, specs, DeviceKind.EMULATED)
     assert slower.seconds > (specs[1].operations or 0) / 10
 
 
-def test_free_space_counts_what_is_written() -> None:
+def test_free_space_accounts_for_written_bytes() -> None:
     phases = workload_phases()
     phases[1]["operations"] = {"free_space": 0.1}
     sized = workload(phases=phases)
@@ -263,22 +308,22 @@ def test_free_space_counts_what_is_written() -> None:
 
 
 def test_growth_and_payload_of_a_mix() -> None:
-    mix = Mix(insert=2, range_delete=1, range_keys=10, scan=1)
+    mix = OperationMix(insert=2, range_delete=1, range_keys=10, scan=1)
     assert mix.growth == pytest.approx((2 - 10) / 4)
     assert mix.payload(10, 90) == pytest.approx((2 * 100 + 20) / 4)
     assert not mix.only_inserts
-    assert Mix(query=1, update=3).keeps_keys
+    assert OperationMix(query=1, update=3).keeps_keys
 
 
 @pytest.mark.parametrize(
     ("change", "about"),
     [
-        ({"mix": {}}, "weight above 0"),
-        ({"mix": None}, "needs a benchmark"),
-        ({"benchmark": "overwrite"}, "needs a benchmark"),
+        ({"operation_mix": {}}, "weight above 0"),
+        ({"operation_mix": None}, "needs exactly one of: benchmark"),
+        ({"benchmark": "overwrite"}, "needs exactly one of: benchmark"),
         ({"operations": {"duration": "10s"}}, "number of operations"),
-        ({"mix": {"insert": -1}}, "insert"),
-        ({"mix": {"insert": 1, "theta": 1.0}}, "theta"),
+        ({"operation_mix": {"insert": -1}}, "insert"),
+        ({"operation_mix": {"insert": 1, "theta": 1.0}}, "theta"),
     ],
 )
 def test_phases_that_make_no_sense(change: dict[str, Any], about: str) -> None:
@@ -290,26 +335,29 @@ def test_phases_that_make_no_sense(change: dict[str, Any], about: str) -> None:
 
 def test_fills_insert_and_nothing_else() -> None:
     phases = workload_phases()
-    phases[0]["mix"] = {"insert": 1, "update": 1}
-    with pytest.raises(ConfigError, match="fills"):
+    phases[0]["operation_mix"] = {"insert": 1, "update": 1}
+    with pytest.raises(ConfigError, match="do nothing else"):
         workload(phases=phases)
 
 
-def test_nobody_knows_the_keys_behind_a_mix() -> None:
+def test_a_phase_after_a_mix_with_unknown_keys_is_refused() -> None:
     phases = workload_phases()
     phases.append({**phases[1], "name": "again"})
-    with pytest.raises(ConfigError, match="cannot know"):
+    with pytest.raises(ConfigError, match="leaves unknown keys"):
         workload(phases=phases)
-    phases[1] = {**phases[1], "mix": {"query": 1, "update": 1}}
+    phases[1] = {**phases[1], "operation_mix": {"query": 1, "update": 1}}
     assert len(workload(phases=phases).phases) == 3
 
 
 def test_the_programs_keys_are_not_mixed() -> None:
     phases = workload_phases()
     phases[1] = {
-        "name": "o", "benchmark": "overwrite", "role": "measured", "operations": {"keys": 1},
-    }  # fmt: skip
-    with pytest.raises(ConfigError, match="db_bench's keys"):
+        "name": "o",
+        "benchmark": "overwrite",
+        "role": "measured",
+        "operations": {"keys": 1},
+    }
+    with pytest.raises(ConfigError, match="not both"):
         workload(phases=phases)
 
 
@@ -324,7 +372,7 @@ def test_flags_of_a_mix_are_kvmixs(flags: dict[str, int], about: str) -> None:
         phase_spec(sized, sized.phases[0], derived)
 
 
-def test_threads_belong_to_the_workload() -> None:
+def test_threads_are_set_by_the_workload() -> None:
     phases = workload_phases()
     phases[1]["flags"] = {"threads": 2}
     sized = workload(phases=phases)
@@ -335,7 +383,7 @@ def test_threads_belong_to_the_workload() -> None:
 
 def test_the_shipped_mix_fits_the_rig_without_cold_data() -> None:
     shipped = load._load(Workload, "workloads", "finish-mix", load.CONFIGS, {})
-    mix = shipped.phases[1].mix
+    mix = shipped.phases[1].work
     assert mix is not None
     weights = (mix.insert, mix.update, mix.delete, mix.query, mix.absent_share)
     assert weights == (50, 25, 10, 15, 1.0)  # [S4]

@@ -19,22 +19,19 @@ from typing import IO, Any
 import pytest
 
 from harness.errors import ToolFailed
-from harness.levels.base import LevelUsage
+from harness.levels.level import LevelUsage
 from harness.metrics import CATALOGUE
-from harness.observe import zones
 from harness.rules import closures as rules
-from harness.run import closures, ledger, phases, recompute
-from harness.run.closures import Told
-from harness.run.ledger import Point
+from harness.run import closures, ledger, phase_files, run_metrics
+from harness.run.closures import PhaseOutput
+from harness.run.ledger import BarrierSnapshot
+from harness.run.tenant import tenants_of
 from harness.store import packed, rundir
-from harness.store.codec import decode, encode
 from harness.store.files import dumps, load_record
 from harness.store.ledger import (
     Closure,
     Commands,
-    Entry,
     Ledger,
-    OwnCounts,
     Snapshot,
     State,
     Trace,
@@ -44,100 +41,23 @@ from harness.store.result import Severity
 from harness.store.spec import PhaseRole, PhaseSpec
 from harness.tools import db_bench as tools
 from harness.tools import rocksdb_log, zlfs_ledger
+from harness.tools.db_bench import Summary
 from harness.tools.rocksdb_log import CAUSES, Log, TableBytes
 from harness.tools.rocksdb_stats import Statistics
-from harness.tools.zlfs_ledger import Totals
-from harness.workloads import db_bench
-from harness.workloads.db_bench import Parsed, Summary
+from harness.verify import recompute
+from harness.workloads.load_program import Parsed
+from tests.fixtures.example import unpacked
+from tests.fixtures.ledgers import (
+    F2FS,
+    ZLFS,
+    build,
+    entry,
+    lines,
+    mounts,
+    recorded,
+)
 
 ROOT = Path(__file__).parents[2]
-FIXTURES = ROOT / "tests" / "fixtures" / "ledger"
-ZLFS = FIXTURES / "zlfs-gc-early_disable_wal-0--r01"
-F2FS = FIXTURES / "f2fs_disable_wal-0--r01"
-CAPACITY = 4 << 20
-
-
-def lines(run: Path) -> list[str]:
-    with lzma.open(run / "raw" / "ledger.jsonl.xz", "rt") as file:
-        return file.readlines()
-
-
-def mounts(run: Path, number: int) -> Totals:
-    """What zlfs had counted when it was unmounted for the number-th time."""
-    kept = lines(run)
-    closes = [at for at, line in enumerate(kept, 1) if '"event":"close"' in line]
-    return zlfs_ledger.parse(kept[: closes[number - 1]], CAPACITY)
-
-
-def usage(run: Path, name: str, number: int) -> LevelUsage:
-    found = decode(LevelUsage, json.loads((run / "raw" / f"{name}.usage.json").read_text()))
-    if "live_bytes" not in found.raw:
-        return found
-    totals = mounts(run, number)
-    now = totals.given_up_now
-    space = {
-        "live": int(found.raw["live_bytes"]),
-        "garbage": int(found.raw["garbage_bytes"]) - now,
-        "filling": int(found.raw["pad_bytes"]),
-        "pad": now,
-    }
-    counts = (totals.payload, totals.filling, totals.given_up, totals.finishes, totals.resets)
-    return replace(found, own=OwnCounts(*counts, space, 2))
-
-
-def recorded(run: Path) -> tuple[list[Point], list[Told]]:
-    """The barriers behind the cold fill and each phase, and what phases told."""
-    result, spec = rundir.load_result(run), rundir.load_spec(run)
-    live = result.utilisation
-    assert live is not None
-    written = {"nvme0n3": 0, "nvme0n1": 0}
-    conventional = spec.conventional is not None
-    points, told = [], []
-    for number, name in enumerate(["cold", *(phase.name for phase in result.phases)], 1):
-        if number > 1:
-            for disk, key in (("nvme0n3", "zoned"), ("nvme0n1", "conventional")):
-                written[disk] += int(result.metrics[f"{name}.{key}_written"].value or 0)
-            phase = next(phase for phase in spec.phases if phase.name == name)
-            told.append(read(run, phase))
-        report = zones.from_csv((run / "raw" / f"{name}.zones.csv").read_text())
-        snapshot = Snapshot(
-            settled=True,
-            zoned="nvme0n3",
-            conventional="nvme0n1" if conventional else "",
-            written=dict(written),
-            read=dict.fromkeys(written, 0),
-            busy_ms=dict.fromkeys(written, 0),
-            zeroing=(),
-            witness=None,
-            witness_note="",
-            cold_bytes=live.cold_bytes,
-            database_bytes=live.database_bytes or 0,
-        )
-        allocated = tuple(zone.allocated for zone in report)
-        points.append(Point(snapshot, usage(run, name, number), allocated))
-    return points, told
-
-
-def read(run: Path, phase: PhaseSpec) -> Told:
-    out, err = ((run / "raw" / f"{phase.name}.{kind}").read_text() for kind in ("stdout", "stderr"))
-    with lzma.open(run / "raw" / f"{phase.name}.LOG.xz", "rt", newline="\n") as log:
-        return Told(phase, db_bench.parse(phase, out, err), rocksdb_log.parse(log))
-
-
-def build(run: Path) -> Ledger:
-    points, told = recorded(run)
-    found = ledger.build(
-        "zlfs" if run == ZLFS else "f2fs",
-        points[0], points[0], list(zip(told, points[1:], strict=True)),
-    )  # fmt: skip
-    assert decode(Ledger, encode(found)) == found
-    return found
-
-
-def entry(found: Ledger, name: str) -> Entry:
-    one = found.entry(name)
-    assert one is not None
-    return one
 
 
 def states(closures: Iterable[Closure]) -> dict[tuple[str, str], State]:
@@ -167,13 +87,13 @@ def raw_text(run: Path, name: str) -> IO[str]:
     return file
 
 
-EXAMPLE = ROOT / "results/example/hosts/rig/runs"
+EXAMPLE = unpacked() / "hosts/rig/runs"
 EXAMPLES = sorted(EXAMPLE.glob("zlfs--r*"))
 
 
 @pytest.mark.parametrize("run", EXAMPLES, ids=lambda path: path.name)
 def test_the_examples_layers_agree_to_the_byte(run: Path) -> None:
-    """What RocksDB's LOG, zlfs and the kernel counted, each read from its own raw file."""
+    """The counts of RocksDB's LOG, zlfs and the kernel, each read from its own raw file."""
     with raw_text(run, "ledger.jsonl") as file:
         closes = [json.loads(line) for line in file if '"event":"close"' in line]
     result = rundir.load_result(run)
@@ -219,7 +139,7 @@ def test_the_ledger_of_a_phase() -> None:
 
 
 def test_formulas() -> None:
-    found = ledger.metrics(build(ZLFS))
+    found = run_metrics.of_ledger(build(ZLFS))
     assert {name.rpartition(".")[2] for name in found} <= set(CATALOGUE)
     assert not any(name.startswith("cold.") for name in found)
 
@@ -247,8 +167,11 @@ def test_capacity_given_up_is_pad_until_its_zone_is_reset() -> None:
     # Importing cold data finished a zone that was half full; fillrandom's collector reset it.
     first, second = mounts(ZLFS, 1), mounts(ZLFS, 2)
     assert first.given_up == {
-        "import": 2_097_152, "threshold": 0, "metadata": 0, "active_limit": 0,
-    }  # fmt: skip
+        "import": 2_097_152,
+        "threshold": 0,
+        "metadata": 0,
+        "active_limit": 0,
+    }
     assert first.given_up_now == 2_097_152
     assert second.given_up["import"] == 2_097_152
     points, _ = recorded(ZLFS)
@@ -257,6 +180,7 @@ def test_capacity_given_up_is_pad_until_its_zone_is_reset() -> None:
     assert (cold.space["pad"], cold.space["garbage"]) == (2_097_152, 0)
 
 
+@pytest.mark.slow
 def test_a_file_system_hides_what_it_does() -> None:
     found = entry(build(F2FS), "overwrite")
     (hidden,) = (one for one in found.closures if one.upper == "RocksDB")
@@ -272,13 +196,13 @@ def test_a_file_system_hides_what_it_does() -> None:
     # Nobody counts what it gave up in zones, nor what the conventional device writes inside.
     assert (found.pad, found.media_source) == (None, "")
     assert set(found.media.values()) == {None}
-    values = ledger.metrics(build(F2FS))
+    values = run_metrics.of_ledger(build(F2FS))
     assert values["overwrite.wa_pad"].value is None
     assert values["overwrite.wa_total"].value is None
     assert values["overwrite.space_amplification"].value is not None
 
 
-def change(points: list[Point], at: int, **changes: Any) -> list[Point]:
+def change(points: list[BarrierSnapshot], at: int, **changes: Any) -> list[BarrierSnapshot]:
     points = list(points)
     own = points[at].usage.own
     assert own is not None
@@ -287,11 +211,11 @@ def change(points: list[Point], at: int, **changes: Any) -> list[Point]:
     return points
 
 
-def broken(points: list[Point], told: list[Told]) -> list[tuple[str, str, str]]:
-    """Layers that the rule names, with the phase; each must make the run invalid."""
+def broken(points: list[BarrierSnapshot], told: list[PhaseOutput]) -> list[tuple[str, str, str]]:
+    """The layers and phases that the rule names; each must make the run invalid."""
     found = ledger.build("zlfs", points[0], points[0], list(zip(told, points[1:], strict=True)))
     named = []
-    for one in rules.of_ledger(found):
+    for one in rules.check_ledger(found):
         assert (one.code, one.severity) == ("closure-broken", Severity.ERROR)
         upper, _, rest = one.message.partition(" (")
         named.append((one.phase or "run", upper, rest.partition(" and ")[2].partition(" (")[0]))
@@ -322,7 +246,7 @@ def test_a_byte_too_few_is_named_with_its_two_layers() -> None:
     assert broken(space, told) == where
 
 
-def test_what_the_user_wrote_and_the_log_did_not_get() -> None:
+def test_bytes_written_by_the_user_but_not_to_the_log() -> None:
     points, told = recorded(ZLFS)
     parsed = told[1].parsed
     assert parsed is not None
@@ -335,12 +259,12 @@ def test_what_the_user_wrote_and_the_log_did_not_get() -> None:
 
 
 def stored(folder: Path) -> None:
-    """Put what today's runner would have kept beside the recorded raw files of zlfs."""
+    """Add the files that today's runner keeps to the recorded raw files of zlfs."""
     shutil.copytree(ZLFS, folder)
     points, _ = recorded(ZLFS)
     names = ("up", "cold", "fillrandom", "overwrite")
     for name, point in zip(names, (points[0], *points), strict=True):
-        (folder / "raw" / f"{name}.counters.json").write_text(dumps(point.snapshot))
+        (folder / "raw" / f"{name}.counters.json").write_text(dumps(point.counters))
         (folder / "raw" / f"{name}.usage.json").write_text(dumps(point.usage))
     for name in names[2:]:
         (folder / "raw" / f"{name}.process.json").write_text('{"exit_code": 0}')
@@ -351,23 +275,23 @@ def stored(folder: Path) -> None:
 
 def save_numbers(folder: Path) -> None:
     result = rundir.load_result(folder)
-    again = recompute.numbers(folder, rundir.load_spec(folder), result)
-    assert again.ledger is not None
+    spec = rundir.load_spec(folder)
+    again = recompute.numbers(folder, spec, result, tenants_of(spec)[0])
+    assert again is not None
     (folder / "ledger.json").write_text(dumps(again.ledger))
     live = result.utilisation
     assert live is not None
-    assert again.filled is not None
-    snapshot = again.filled.snapshot
+    snapshot = again.stored.filled.counters
     total = snapshot.cold_bytes + snapshot.database_bytes
     assert total == live.live_bytes
-    for one in again.facts:  # series and histograms are no part of the fixture
+    for one in again.stored.facts:  # series and histograms are no part of the fixture
         assert one.parsed is not None
         assert one.lsm is not None
         for operation, histogram in one.parsed.histograms.items():
             file = folder / "histograms" / f"{one.spec.name}.{operation}.json"
             file.parent.mkdir(exist_ok=True)
             file.write_text(dumps(histogram))
-        series = {f"{one.spec.name}.lsm.csv": phases.tree_rows(one.lsm.points)}
+        series = {f"{one.spec.name}.lsm.csv": phase_files.tree_rows(one.lsm.points)}
         stderr = (folder / "raw" / f"{one.spec.name}.stderr").read_text()
         counts = [(float(t), str(n)) for t, n in tools.stats_intervals(stderr)]
         for name, rows in (*series.items(), (f"{one.spec.name}.csv", counts)):
@@ -378,6 +302,7 @@ def save_numbers(folder: Path) -> None:
     (folder / "result.json").write_text(dumps(result))
 
 
+@pytest.mark.slow
 def test_recorded_raw_files_bear_out_their_numbers(tmp_path: Path) -> None:
     folder = tmp_path / ZLFS.name
     stored(folder)
@@ -389,17 +314,22 @@ def test_recorded_raw_files_bear_out_their_numbers(tmp_path: Path) -> None:
     now = rundir.load_result(folder).metrics
     changed = {key for key, metric in kept.items() if now[key] != metric}
     assert changed == {
-        "fillrandom.compaction_bytes", "fillrandom.rocksdb_written",
-        "fillrandom.level_write_amplification", "fillrandom.cpu_seconds",
-        "overwrite.cpu_seconds", "fillrandom.device_read", "overwrite.device_read",
+        "fillrandom.compaction_bytes",
+        "fillrandom.rocksdb_written",
+        "fillrandom.level_write_amplification",
+        "fillrandom.cpu_seconds",
+        "overwrite.cpu_seconds",
+        "fillrandom.device_read",
+        "overwrite.device_read",
         "run.harness_cpu_share",
-    }  # fmt: skip
+    }
 
 
 MEASURE = """
 import resource, sys
 from pathlib import Path
-from harness.run import recompute
+from harness.verify import recompute
+from tests.fixtures.example import unpacked
 before = resource.getrusage(resource.RUSAGE_SELF)
 found = recompute.of_run(Path(sys.argv[1]))
 after = resource.getrusage(resource.RUSAGE_SELF)
@@ -412,13 +342,17 @@ print(len(found), cpu, peak)
 def measure(folder: Path) -> tuple[int, float, int]:
     """Compute a run in a process of its own; problems, CPU seconds, and peak bytes."""
     done = subprocess.run(
-        [sys.executable, "-c", MEASURE, str(folder)], capture_output=True, text=True, cwd=ROOT,
+        [sys.executable, "-c", MEASURE, str(folder)],
+        capture_output=True,
+        text=True,
+        cwd=ROOT,
         check=True,
-    )  # fmt: skip
+    )
     problems, seconds, kib = done.stdout.split()
     return int(problems), float(seconds), int(kib) * 1024
 
 
+@pytest.mark.slow
 def test_a_recorded_run_is_computed_in_two_seconds_and_200_mib_at_most(tmp_path: Path) -> None:
     folder = tmp_path / ZLFS.name
     stored(folder)
@@ -429,6 +363,7 @@ def test_a_recorded_run_is_computed_in_two_seconds_and_200_mib_at_most(tmp_path:
     assert peak <= 200 << 20
 
 
+@pytest.mark.slow
 def test_a_run_of_hours_is_computed_in_the_same(tmp_path: Path) -> None:
     """Generated: LOG and ledger of the recorded run over and over, as a run of hours leaves them.
 
@@ -455,12 +390,12 @@ def test_a_run_of_hours_is_computed_in_the_same(tmp_path: Path) -> None:
 # --- synthetic from here on --------------------------------------------------------------------
 
 
-def told(operations: int, wal: int, *, benchmark: str = "overwrite", **flags: Any) -> Told:
+def told(operations: int, wal: int, *, benchmark: str = "overwrite", **flags: Any) -> PhaseOutput:
     spec = PhaseSpec("p", benchmark, PhaseRole.MEASURED, flags, operations, 416, False, 60)
     summary = Summary(benchmark, 1.0, 1, 1.0, operations, None)
     statistics = Statistics({"rocksdb.wal.bytes": wal, "rocksdb.write.wal": operations}, {})
     parsed = Parsed(summary, 1, {}, (), False, False, statistics)
-    return Told(spec, parsed, Log(TableBytes(0, 0), dict.fromkeys(CAUSES, 0), ()))
+    return PhaseOutput(spec, parsed, Log(TableBytes(0, 0), dict.fromkeys(CAUSES, 0), ()))
 
 
 @pytest.mark.parametrize(
@@ -478,7 +413,7 @@ def told(operations: int, wal: int, *, benchmark: str = "overwrite", **flags: An
         (told(20_000, 1, benchmark="readwhilewriting"), State.UNKNOWN),
     ],
 )
-def test_user_to_wal(told: Told, state: State) -> None:
+def test_user_to_wal(told: PhaseOutput, state: State) -> None:
     assert closures.user_to_wal(told).state is state
 
 
@@ -529,7 +464,7 @@ def test_kernel_to_device_within_a_per_cent_and_a_quantum(
 
 
 def test_zeroing_carries_no_bytes_to_a_conventional_device() -> None:
-    """The kernel may have counted more than the device got there, and never less."""
+    """The kernel's count can exceed the device's count, but is never below it."""
 
     def state(accepted: int, zeroing: tuple[str, ...]) -> State:
         last = snapshot(100_000_000, accepted, zeroing=zeroing)
@@ -589,18 +524,20 @@ def test_no_closure_without_a_witness_and_rest(
 
 def small(after: Snapshot) -> Ledger:
     nothing = LevelUsage(None, None, None, "")
-    before = Point(snapshot(0, 0, read=dict.fromkeys(BOTH, 0)), nothing, None)
-    last = Point(replace(after, read=dict.fromkeys(BOTH, 0)), nothing, None)
+    before = BarrierSnapshot(snapshot(0, 0, read=dict.fromkeys(BOTH, 0)), nothing, None)
+    last = BarrierSnapshot(replace(after, read=dict.fromkeys(BOTH, 0)), nothing, None)
     return ledger.build("xfs", before, last, [])
 
 
 def test_a_device_still_busy_and_a_witness_that_is_missing_are_warned_of() -> None:
-    assert list(rules.of_ledger(small(snapshot(9, 9)))) == []
-    (busy,) = rules.of_ledger(small(snapshot(9, 9, settled=False)))
+    assert list(rules.check_ledger(small(snapshot(9, 9)))) == []
+    (busy,) = rules.check_ledger(small(snapshot(9, 9, settled=False)))
     assert (busy.code, busy.severity, busy.phase) == (
-        "barrier-unsettled", Severity.WARNING, "cold",
-    )  # fmt: skip
-    (missing,) = rules.of_ledger(small(snapshot(9, None, witness_note="no answer")))
+        "barrier-unsettled",
+        Severity.WARNING,
+        "cold",
+    )
+    (missing,) = rules.check_ledger(small(snapshot(9, None, witness_note="no answer")))
     assert (missing.code, missing.severity) == ("witness-missing", Severity.WARNING)
     assert missing.message == "F = H was not checked: no answer"
 
@@ -640,16 +577,14 @@ def test_kernel_to_driver_is_exact_and_of_devices_that_are_watched() -> None:
         ({"pad": 31}, ["zlfs pad (29 B) and driver pad (30 B) do not agree in overwrite"]),
     ],
 )
-def test_what_zlfs_does_to_zones_is_what_the_driver_sees(
-    changes: dict[str, int], names: list[str]
-) -> None:
+def test_zone_commands_of_zlfs_equal_the_drivers(changes: dict[str, int], names: list[str]) -> None:
     points, told = recorded(ZLFS)
     own = points[1].usage.own
     assert own is not None
     zones = {"finishes": own.finishes + 2, "resets": own.resets + 7}
     given_up = {**own.given_up, "threshold": own.given_up["threshold"] + 29}
     points = change(points[:3], 2, **zones, given_up=given_up)
-    written = points[2].snapshot.written["nvme0n3"] - points[1].snapshot.written["nvme0n3"]
+    written = points[2].counters.written["nvme0n3"] - points[1].counters.written["nvme0n3"]
     traces = (
         seen(write=0, finish=1, reset=1, pad=1),
         seen(**{"write": written, "finish": 3, "reset": 8, "pad": 30, **changes}),
@@ -663,11 +598,11 @@ def test_what_zlfs_does_to_zones_is_what_the_driver_sees(
         for one in traces
     ]
     points[1:] = [
-        replace(point, snapshot=replace(point.snapshot, trace=trace))
+        replace(point, counters=replace(point.counters, trace=trace))
         for point, trace in zip(points[1:], named, strict=True)
     ]
     found = ledger.build("zlfs", points[1], points[1], [(told[1], points[2])])
-    lines = [one.message for one in rules.of_ledger(found) if one.phase == "overwrite"]
+    lines = [one.message for one in rules.check_ledger(found) if one.phase == "overwrite"]
     assert lines == names
 
 
@@ -677,23 +612,26 @@ def test_pad_of_a_level_that_does_not_count_it_is_the_tracers() -> None:
     usage = LevelUsage(None, None, None, "")
     first = snapshot(0, 0, read=dict.fromkeys(BOTH, 0), trace=seen(write=0))
     last = snapshot(
-        200, 200, read=dict.fromkeys(BOTH, 0), trace=seen(write=200, pad=50, held=15),
+        200,
+        200,
+        read=dict.fromkeys(BOTH, 0),
+        trace=seen(write=200, pad=50, held=15),
         database_bytes=60,
-    )  # fmt: skip
-    before, after = Point(first, usage, (0,)), Point(last, usage, (70, 30))
-    found = ledger.build("f2fs", before, before, [(Told(phase, None, None), after)])
+    )
+    before, after = BarrierSnapshot(first, usage, (0,)), BarrierSnapshot(last, usage, (70, 30))
+    found = ledger.build("f2fs", before, before, [(PhaseOutput(phase, None, None), after)])
     one = entry(found, phase.name)
     assert (one.pad, one.media) == ({"unknown": 50}, {"nvme0n2": 250})
     assert one.media_source == "modelled: H + P, P by the tracer"
     assert one.space == {"live": 60, "garbage": 25, "pad": 15}
-    values = ledger.metrics(found)
+    values = run_metrics.of_ledger(found)
     assert values["run.wa_pad"].value == 250 / 200
     assert values["run.sa_host"].value == 225 / 200
     # With more live bytes than the zones hold, some of them are elsewhere.
-    elsewhere = replace(after, snapshot=replace(last, database_bytes=90))
-    found = ledger.build("f2fs", before, before, [(Told(phase, None, None), elsewhere)])
+    elsewhere = replace(after, counters=replace(last, database_bytes=90))
+    found = ledger.build("f2fs", before, before, [(PhaseOutput(phase, None, None), elsewhere)])
     assert entry(found, phase.name).space == {"pad": 15}
-    assert ledger.metrics(found)["run.sa_host"].value is None
+    assert run_metrics.of_ledger(found)["run.sa_host"].value is None
 
 
 @pytest.mark.parametrize(("other", "media"), [(7, {"both": 130}), (8, {"nvme0n2": None})])
@@ -709,7 +647,8 @@ def test_media_bytes_are_measured_where_the_drive_was_ours_alone(
     assert closures.media(first, last) == (media if other == 7 else {})
     nothing = LevelUsage(None, None, None, "")
     points = [
-        Point(replace(one, read=dict.fromkeys(BOTH, 0)), nothing, None) for one in (first, last)
+        BarrierSnapshot(replace(one, read=dict.fromkeys(BOTH, 0)), nothing, None)
+        for one in (first, last)
     ]
     found = entry(ledger.build("f2fs", *points, []), "cold")
     assert found.media == media

@@ -1,4 +1,4 @@
-"""A plan refuses a value that only mkfs or mount would, after everything is gone."""
+"""A plan refuses values that mkfs or mount would refuse only after the device is wiped."""
 
 import re
 from pathlib import Path
@@ -7,11 +7,11 @@ import pytest
 
 from harness.errors import ConfigError
 from harness.levels import LEVELS
-from harness.levels.base import LevelContext
+from harness.levels.level import LevelContext
 from harness.levels.options import OneOf, Option, Switch, Whole, finish_remaining_pct, is_on
 from harness.levels.xfs import mount_options
 from harness.store.spec import Scalar
-from tests.unit.test_levels import ZONED
+from tests.fixtures.level_host import ZONED
 
 POLICY = Path(__file__).parents[2] / "harness/native/zlfs/alloc/policy.h"
 
@@ -44,7 +44,7 @@ def test_a_value_that_the_level_does_not_take(
     assert (caught.value.hint, caught.value.code) == (accepted, "bad-option")
 
 
-def test_dm_zap_asks_what_its_table_needs() -> None:
+def test_dm_zap_checks_the_values_of_its_table() -> None:
     for options in ({"nr_conv_zones": 3}, {"split_sectors": 5}, {"class_0_optimal": 126}):
         with pytest.raises(ConfigError):
             LEVELS["dm-zap"].check_options(options)
@@ -53,7 +53,7 @@ def test_dm_zap_asks_what_its_table_needs() -> None:
 
 @pytest.mark.parametrize("level", ["zlfs", "zenfs"])
 def test_one_convention_of_a_threshold(level: str) -> None:
-    with pytest.raises(ConfigError, match="say the same"):
+    with pytest.raises(ConfigError, match="exclude each other"):
         LEVELS[level].check_options({"finish_remaining_pct": 10, "finish_occupancy_pct": 90})
     assert finish_remaining_pct({"finish_occupancy_pct": 90}) == 10
     assert finish_remaining_pct({"finish_remaining_pct": 90}) == 90
@@ -65,14 +65,14 @@ def test_one_convention_of_a_threshold(level: str) -> None:
     [("off", "nolifetime"), (False, "nolifetime"), ("on", "lifetime"), (True, "lifetime")],
 )
 def test_off_is_a_word_and_still_off(value: Scalar, mounted: str) -> None:
-    """Our YAML reads ``off`` as a word, and words are true."""
+    """zonelab's YAML reads ``off`` as a string, and non-empty strings are true."""
     options = {"lifetime": value}
     context = LevelContext(ZONED, None, options, Path("/scratch"), "zl-0", lambda: None)
     assert mount_options(Path("/dev/z"), context) == f"rtdev=/dev/z,{mounted}"
     assert is_on(value) is (mounted == "lifetime")
 
 
-def test_zlfs_takes_what_its_mkfs_takes() -> None:
+def test_zlfs_accepts_the_options_of_its_mkfs() -> None:
     """The fields of policy.h: names, ranges and words."""
     text = POLICY.read_text()
     words = {
@@ -83,9 +83,11 @@ def test_zlfs_takes_what_its_mkfs_takes() -> None:
         r'\{"(\w+)",\s*"[^"]*",\s*&Policy::\w+, (\d+),\s*(\d+)(?:,\s*(\w+))?\}', text
     )
     found: dict[str, Option] = {
-        name: Switch() if named == "kSwitchNames"
-        else OneOf(words[named]) if named
+        name: Switch()
+        if named == "kSwitchNames"
+        else OneOf(words[named])
+        if named
         else Whole(int(least), int(most))
         for name, least, most, named in fields
-    }  # fmt: skip
+    }
     assert found == dict(LEVELS["zlfs"].options)

@@ -13,6 +13,8 @@ from pathlib import Path
 import pytest
 import yaml
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parents[2]
 RECAP = re.compile(r"changed=(\d+) +unreachable=0 +failed=(\d+)")
 # Logs what it was called with. insmod makes the target appear, make what was to be compiled.
@@ -46,9 +48,12 @@ class Host:
         play = {"name": "Level", "hosts": "all", "gather_facts": False, "roles": [role]}
         (self.folder / "play.yml").write_text(yaml.safe_dump([play]))
         given = {
-            "zonelab_root": str(ROOT), "zonelab_become": False, "zonelab_lib": str(self.lib),
-            "ansible_python_interpreter": sys.executable, **variables,
-        }  # fmt: skip
+            "zonelab_root": str(ROOT),
+            "zonelab_become": False,
+            "zonelab_lib": str(self.lib),
+            "ansible_python_interpreter": sys.executable,
+            **variables,
+        }
         playbook = str(Path(sys.executable).with_name("ansible-playbook"))
         argv = [playbook, "-i", "localhost,", "-c", "local", str(self.folder / "play.yml")]
         argv += ["-e", f"@{ROOT / 'ansible/group_vars/all.yml'}", "-e", json.dumps(given)]
@@ -72,7 +77,7 @@ def host(tmp_path: Path) -> Host:
 
 
 @pytest.mark.parametrize("role", ["dm_zap", "zenfs"])
-def test_where_nothing_is_named_nothing_is_done(host: Host, role: str) -> None:
+def test_without_settings_the_role_does_nothing(host: Host, role: str) -> None:
     assert host.play(role)[:2] == (0, 0)
     assert not host.log.exists()
     assert not host.lib.exists()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -11,173 +10,30 @@ from typing import Any
 import pytest
 
 from harness.errors import ConfigError, GuardRefused, ToolFailed
-from harness.levels.base import LevelContext, LevelUp
 from harness.levels.btrfs import Btrfs
 from harness.levels.conventional import ConventionalExt4, ConventionalXfs
 from harness.levels.f2fs import F2fs, slice_sizes
 from harness.levels.filesystem import FileSystemLevel
+from harness.levels.level import LevelUp
 from harness.observe.gauges import Reader
-from harness.store.spec import Bytes, Device, DeviceIdentity, DeviceKind
-from harness.tools import coldfill, dmsetup, proc, zone_reset
+from harness.store.spec import Bytes
+from harness.tools import coldfill, proc
 from harness.tools.kernel import Kernel
-from harness.tools.proc import Completed
-
-FIXTURES = Path(__file__).parents[1] / "fixtures" / "levels"
-MIB = 1 << 20
-UUID = "11111111-2222-3333-4444-555555555555"
-
-ZONED = Device(
-    path="/dev/nvme0n3", identity=DeviceIdentity("", "", "", "s", 3), kind=DeviceKind.EMULATED,
-    model="m", size=Bytes(384 * 8 * MIB), logical_block_size=4096, zoned=True,
-    zone_size=Bytes(8 * MIB), zone_capacity=Bytes(6 * MIB), zones=384,
-    max_open_zones=14, max_active_zones=14, scheduler="none", schedulers=("none",),
-)  # fmt: skip
-CONVENTIONAL = replace(
-    ZONED, path="/dev/nvme0n1", zoned=False, size=Bytes(4096 * MIB), zone_size=None,
-    zone_capacity=None, zones=None, max_open_zones=None, max_active_zones=None,
-)  # fmt: skip
-
-
-class Host:
-    """Programs of a host as far as levels use them; mounts show up in its mountinfo."""
-
-    def __init__(self, root: Path) -> None:
-        self.root = root
-        self.calls: list[list[str]] = []
-        self.slices: dict[str, int] = {}
-        self.label = "zonelab-r01"
-        self.fail: dict[str, str] = {}  # program -> what it says when it fails
-        self.smallest_f2fs = 48 * MIB
-        self.f2fs_tells = False
-        self.targets = "linear           v1.4.0\n"
-        self.mkfs_xfs = "mkfs.xfs version 7.2.0\n"
-        (root / "proc/self").mkdir(parents=True)
-        (root / "proc/filesystems").write_text("\text4\n\txfs\n\tf2fs\n\tbtrfs\n")
-        self.boot("6.18.0-synthetic")
-        self.mounts: list[tuple[str, str, str]] = []
-        self._write()
-
-    def boot(self, release: str) -> None:
-        file = self.root / "proc/sys/kernel/osrelease"
-        file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_text(release + "\n")
-
-    def run(self, argv: Sequence[str | Path], *, check: bool = True, **_: Any) -> Completed:
-        args = [str(arg) for arg in argv]
-        self.calls.append(args)
-        stdout, problem = "", self.fail.get(args[0], "")
-        if not problem:
-            stdout, problem = self._act(args)
-        done = Completed(tuple(args), 1 if problem else 0, None, 0.0, stdout, problem)
-        if check and problem:
-            raise proc.failure(done)
-        return done
-
-    def programs(self) -> list[str]:
-        return [call[0] if call[0] != "dmsetup" else " ".join(call[:2]) for call in self.calls]
-
-    def _act(self, args: list[str]) -> tuple[str, str]:
-        program = args[0]
-        if program == "mount":
-            self.mounts.append((args[-2], args[-1], args[2]))
-        elif program == "umount":
-            self.mounts = [mount for mount in self.mounts if mount[1] != args[1]]
-        elif (
-            program == "mkfs.f2fs" and self.slices.get(Path(args[-1]).name, 0) < self.smallest_f2fs
-        ):
-            return self._refuse_slice(args[-1])
-        elif program == "dmsetup":
-            return self._dmsetup(args[1:]), ""
-        elif args[1:2] == ["-V"]:
-            return self.mkfs_xfs, ""
-        elif args[:2] == ["dmzadm", "--start"]:
-            self.slices[self.label] = 0
-        self._write()
-        return "", ""
-
-    def _refuse_slice(self, node: str) -> tuple[str, str]:
-        """As f2fs-tools 1.16 does, or as something that does not say how much is missing."""
-        reason = "Device size is not sufficient for F2FS volume"
-        if self.f2fs_tells:
-            lacking = (self.smallest_f2fs - self.slices[Path(node).name]) // MIB
-            reason = f"Conventional device {node} is too small, ({lacking} MiB needed)."
-        end = "\tError: Could not format the device!!!\n"
-        return f"Info: Segments per section = 4\n\tError: {reason}\n{end}", "exit 255"
-
-    def _dmsetup(self, args: list[str]) -> str:
-        if args[0] == "create":
-            self.slices[args[1]] = int(args[3].split()[1]) * 512
-        elif args[0] == "remove":
-            del self.slices[args[1]]
-        elif args[0] == "targets":
-            return self.targets
-        if not self.slices:
-            return "No devices found\n"
-        return "".join(f"{name}\t(253:0)\n" for name in self.slices)
-
-    def _write(self) -> None:
-        lines = [
-            f"50 1 253:0 / {target} rw,relatime shared:1 - {kind} {source} rw,discard\n"
-            for source, target, kind in self.mounts
-        ]
-        (self.root / "proc/self/mountinfo").write_text("".join(lines))
-
-
-@pytest.fixture
-def host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Host:
-    fake = Host(tmp_path / "root")
-    monkeypatch.setattr(proc, "run", fake.run)
-    monkeypatch.setattr(proc, "which", lambda program: Path("/sbin", program))
-    monkeypatch.setattr(dmsetup, "node", lambda name: tmp_path if name in fake.slices else Path())
-    monkeypatch.setattr(dmsetup, "create", _create)
-    monkeypatch.setattr(dmsetup, "map_to", _map_to)
-    monkeypatch.setattr(
-        zone_reset, "reset_all", lambda device, _: fake.calls.append(["reset", str(device)])
-    )
-    return fake
-
-
-def _create(name: str, device: Path, size: Bytes) -> Path:
-    proc.run(dmsetup.create_argv(name, device, size))
-    return Path("/dev/mapper", name)
-
-
-def _map_to(name: str, size: Bytes, target: str, arguments: str) -> Path:
-    proc.run(dmsetup.map_argv(name, size, target, arguments))
-    return Path("/dev/mapper", name)
-
-
-def context(host: Host, tmp_path: Path, **options: str | int) -> LevelContext:
-    return LevelContext(
-        ZONED, CONVENTIONAL, options, tmp_path / "scratch", "zonelab-r01",
-        lambda: host.calls.append(["check_devices"]),
-    )  # fmt: skip
+from tests.fixtures.level_host import (
+    CONVENTIONAL,
+    FIXTURES,
+    MIB,
+    UUID,
+    ZONED,
+    Host,
+    assert_up_and_down_leave_nothing,
+    context,
+)
 
 
 @pytest.mark.parametrize("kind", [ConventionalExt4, ConventionalXfs, F2fs, Btrfs])
 def test_up_and_down_leave_nothing(kind: type[FileSystemLevel], host: Host, tmp_path: Path) -> None:
-    level = kind(Kernel(host.root))
-    assert level.probe(ZONED, CONVENTIONAL) is None
-    up = level.up(context(host, tmp_path))
-    assert up.db is not None
-    assert up.db.is_dir()
-    assert up.mount_options == "rw,relatime,discard"
-    assert [d.zoned for d in up.devices] == [True] * level.uses_zoned + [
-        False
-    ] * level.needs_conventional
-    calls = [call for call in host.calls if call[1:2] != ["-V"]]  # a look at the version
-    programs = [call[0] for call in calls]
-    assert programs.index("check_devices") < programs.index(level.programs[0])
-    assert ("reset" in programs) == level.uses_zoned
-    if level.uses_zoned:  # mkfs may leave write pointers where they were
-        assert programs.index("reset") < programs.index(level.programs[0])
-    up.db.rmdir()
-    (up.db.parent / "cold").rmdir()
-    for _ in range(2):  # the second time there is nothing left to take down
-        level.down(up)
-        assert host.mounts == []
-        assert host.slices == {}
-        assert not up.db.parent.exists()
+    assert_up_and_down_leave_nothing(kind, host, tmp_path)
 
 
 def test_conventional_is_cut_to_the_zoned_capacity(host: Host, tmp_path: Path) -> None:
@@ -221,7 +77,7 @@ def test_f2fs_searches_once_for_a_device(host: Host, tmp_path: Path) -> None:
     assert tries == [4, 1, 2]
 
 
-def test_f2fs_says_why_no_slice_works(host: Host, tmp_path: Path) -> None:
+def test_f2fs_reports_why_no_slice_works(host: Host, tmp_path: Path) -> None:
     host.smallest_f2fs = 1 << 40
     with pytest.raises(ToolFailed, match="Device size is not sufficient"):
         F2fs(Kernel(host.root)).up(context(host, tmp_path))
@@ -359,7 +215,7 @@ def test_f2fs_counters_of_a_captured_tree(tmp_path: Path) -> None:
     assert (usage.gc_events, usage.gc_bytes) == (10, 10 * 4096)
 
 
-def test_f2fs_without_counters_says_so(tmp_path: Path) -> None:
+def test_f2fs_without_counters_gives_a_reason(tmp_path: Path) -> None:
     kernel = captured("f2fs", tmp_path)
     kernel.sys("fs/f2fs/dm-0/moved_blocks_background").unlink()
     usage = F2fs(kernel).gc(UP)
@@ -391,7 +247,7 @@ def test_series_are_the_counters(tmp_path: Path) -> None:
         reader.close()
 
 
-def test_btrfs_without_counters_says_so(tmp_path: Path) -> None:
+def test_btrfs_without_counters_gives_a_reason(tmp_path: Path) -> None:
     kernel = captured("btrfs", tmp_path)
     kernel.sys(f"fs/btrfs/{UUID}/allocation/metadata/reclaim_count").unlink()
     usage = Btrfs(kernel).gc(UP)
@@ -410,7 +266,7 @@ def test_btrfs_free_bytes_are_of_capacity(tmp_path: Path, monkeypatch: pytest.Mo
     assert isinstance(usage.raw["statvfs.f_bavail_bytes"], int)
 
 
-def test_counters_of_what_is_not_mounted(tmp_path: Path) -> None:
+def test_counters_of_a_file_system_that_is_not_mounted(tmp_path: Path) -> None:
     with pytest.raises(ToolFailed, match="not mounted"):
         F2fs(captured("btrfs", tmp_path / "a")).gc(replace(UP, db=Path("/mnt/other/db")))
     other = replace(UP, devices=(replace(ZONED, path="/dev/nvme9n9"),))

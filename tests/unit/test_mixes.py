@@ -1,4 +1,4 @@
-"""Mixes of tenants: what is refused, how a drive is divided, whose a zone was."""
+"""Mixes of tenants: refusals, division of a drive, owners of zones."""
 
 from __future__ import annotations
 
@@ -10,15 +10,16 @@ import pytest
 
 from harness.errors import ConfigError, GuardRefused, HostError, ToolFailed
 from harness.levels import LEVELS
+from harness.machine import scopes
+from harness.machine.host import Host
 from harness.observe.sysfs import Sysfs
-from harness.observe.tenant_trace import activity, merged
-from harness.observe.zone_trace import Transition
+from harness.observe.tracing.tenant_tracer import activity, merged
+from harness.observe.tracing.zone_history import Transition
 from harness.plan import load
 from harness.plan.expand import expand
-from harness.plan.models import Study, Workload
 from harness.plan.reference import RIG
-from harness.run.host import Host
-from harness.run.tenants import units
+from harness.plan.study_models import Study
+from harness.plan.workload_models import Workload
 from harness.store.codec import decode, encode
 from harness.store.spec import (
     Bytes,
@@ -104,9 +105,14 @@ def test_shipped_mixes_fit_the_rig(name: str) -> None:
 
 def test_the_mixes_that_were_promised() -> None:
     assert set(MIXES) >= {
-        "aggressor-victim", "conventional-zlfs", "f2fs-f2fs", "f2fs-shared", "f2fs-zlfs",
-        "four-tenants", "zlfs-zlfs",
-    }  # fmt: skip
+        "aggressor-victim",
+        "conventional-zlfs",
+        "f2fs-f2fs",
+        "f2fs-shared",
+        "f2fs-zlfs",
+        "four-tenants",
+        "zlfs-zlfs",
+    }
 
 
 @pytest.mark.parametrize("name", MIXES)
@@ -118,8 +124,10 @@ def test_a_tenant_is_the_same_alone_and_among_others(name: str) -> None:
         (same,) = alone.tenants
         assert alone.scheduler == shared.scheduler
         assert (same.device, same.zones, same.conventional) == (
-            one.device, one.zones, one.conventional,
-        )  # fmt: skip
+            one.device,
+            one.zones,
+            one.conventional,
+        )
         assert (same.seed, same.options, same.level) == (one.seed, one.options, one.level)
         assert [p for p in shared.phases if one.owns(p)] == list(alone.phases)
 
@@ -190,7 +198,7 @@ def test_a_namespace_used_twice() -> None:
     assert "zones 0 to 229 and zones 192 to 383" in refusal(overlapping).message
 
 
-def test_a_namespace_that_nobody_named() -> None:
+def test_a_missing_namespace_is_refused_with_the_option_to_name_it() -> None:
     error = refusal(a_mix(a_tenant("a", namespace=3)))
     assert error.code == "too-few-namespaces"
     assert "-e device=" in error.hint
@@ -208,7 +216,7 @@ def test_a_namespace_that_nobody_named() -> None:
         (a_mix(a_tenant("a"), {"name": "b", "shares": "a"}), "not-shareable", "zlfs of a"),
         (a_mix(a_tenant("a"), {"name": "b", "shares": "x"}), "bad-field", "shares the file system"),
         (a_mix(a_tenant("a"), a_tenant("a")), "bad-field", "names must differ"),
-        (a_mix({"name": "a"}), "bad-field", "needs a level"),
+        (a_mix({"name": "a"}), "bad-field", "needs either a level or shares"),
         (a_mix(a_tenant("a", slice=["50%", "50%"])), "bad-field", "ends before it begins"),
         (a_mix(a_tenant("a", start=20, duration="20s")), "bad-field", "longer than the mix"),
         (a_mix(a_tenant("a", workload="overhead")), "tenant-workload", "one measured phase"),
@@ -217,7 +225,7 @@ def test_a_namespace_that_nobody_named() -> None:
         ("f2fs-zfls", "unknown-mix", "f2fs-zfls"),
     ],
 )
-def test_what_else_is_refused(mix: Any, code: str, words: str) -> None:
+def test_bad_mixes_are_refused(mix: Any, code: str, words: str) -> None:
     error = refusal(mix)
     assert error.code == code
     assert words in error.message
@@ -263,7 +271,7 @@ def test_databases_in_one_file_system() -> None:
     assert (alone.stack, alone.active, alone.cold) == ("aggressor", 6, victim.cold)
 
 
-def test_run_devices_are_all_that_it_may_touch() -> None:
+def test_run_devices_are_the_devices_of_all_tenants() -> None:
     shared = runs("f2fs-zlfs")["shared"]
     assert [one.path for one in shared.devices] == ["/dev/nvme0n2", "/dev/nvme0n3", "/dev/nvme0n1"]
     assert shared.levels == ("f2fs", "zlfs")
@@ -285,7 +293,9 @@ def device(**changes: Any) -> Device:
         ("conventional-ext4", {}, 0),
     ],
 )
-def test_what_levels_may_open(level: str, options: dict[str, Any], wanted: int) -> None:
+def test_levels_know_how_many_zones_they_open(
+    level: str, options: dict[str, Any], wanted: int
+) -> None:
     assert LEVELS[level].opens(RIG.device, options) == wanted
 
 
@@ -301,10 +311,14 @@ def test_without_a_limit_only_options_limit() -> None:
 
 def test_a_unit_of_its_own() -> None:
     limits = Limits(cpu=1.5, memory=Bytes(512 * MIB), write=Bytes(20 * MIB))
-    argv = units.wrap(["kvmix", "run"], "zonelab-x-a.scope", limits, [RIG.device], systemd=True)
+    argv = scopes.wrap(["kvmix", "run"], "zonelab-x-a.scope", limits, [RIG.device], systemd=True)
     assert argv[:5] == [
-        "systemd-run", "--scope", "--quiet", "--collect", "--unit=zonelab-x-a.scope",
-    ]  # fmt: skip
+        "systemd-run",
+        "--scope",
+        "--quiet",
+        "--collect",
+        "--unit=zonelab-x-a.scope",
+    ]
     assert "--property=CPUQuota=150%" in argv
     assert f"--property=MemoryMax={512 * MIB}" in argv
     assert "--property=MemorySwapMax=0" in argv
@@ -313,9 +327,9 @@ def test_a_unit_of_its_own() -> None:
 
 
 def test_limits_without_systemd_are_refused() -> None:
-    assert units.wrap(["x"], "u", Limits(), [], systemd=False) == ["x"]
-    with pytest.raises(HostError, match="limits cannot be set"):
-        units.wrap(["x"], "u", Limits(cpu=1.0), [], systemd=False)
+    assert scopes.wrap(["x"], "u", Limits(), [], systemd=False) == ["x"]
+    with pytest.raises(HostError, match="the limits of a tenant cannot be set"):
+        scopes.wrap(["x"], "u", Limits(cpu=1.0), [], systemd=False)
 
 
 # --- whose zones --------------------------------------------------------------------------------
@@ -326,7 +340,7 @@ def change(time: float, zone: int | None, action: str, **changes: Any) -> Transi
     return Transition(time=time, zone=zone, action=action, **{**values, **changes})
 
 
-def test_active_zone_seconds_are_those_of_a_tenants_zones() -> None:
+def test_active_zone_seconds_cover_a_tenants_zones() -> None:
     rows = [
         change(9.0, 3, "first-write"),  # before the span: told by `active`
         change(11.0, 1, "first-write"),
@@ -357,8 +371,12 @@ def test_a_reset_of_all_ends_all() -> None:
 def test_timelines_are_merged_by_time() -> None:
     first, second = "t,device\n1.000000,a\n3.000000,a\n", "t,device\n2.000000,b\n10.000000,b\n"
     assert merged([first, second]).splitlines() == [
-        "t,device", "1.000000,a", "2.000000,b", "3.000000,a", "10.000000,b",
-    ]  # fmt: skip
+        "t,device",
+        "1.000000,a",
+        "2.000000,b",
+        "3.000000,a",
+        "10.000000,b",
+    ]
 
 
 def test_a_tenant_owns_its_phases_alone() -> None:
@@ -369,7 +387,7 @@ def test_a_tenant_owns_its_phases_alone() -> None:
 
 
 def test_a_slice_has_no_witness(tmp_path: Path) -> None:
-    """The rig's witness knows namespaces; asked for a slice, it must not be given up for all."""
+    """The rig's witness counts namespaces. A query for a slice must not disable it for all."""
     (tmp_path / "proc").mkdir()
     (tmp_path / "proc" / "cmdline").write_text("quiet zonelab.witness=127.0.0.1:1\n")
     mapped = tmp_path / "sys" / "class" / "block" / "dm-0" / "dm"

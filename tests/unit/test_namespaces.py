@@ -1,4 +1,4 @@
-"""Namespaces: planned from a drive's own data, carried out step by step, resumed, refused."""
+"""Namespaces: planning from a drive's data, execution in steps, resumption, refusals."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ import pytest
 
 import harness.cli.layout as command
 from harness.cli import main as cli
-from harness.drive import facts, layout
+from harness.drive import layout, survey
 from harness.drive.layout import REST, Role, Wanted
 from harness.errors import ConfigError, GuardRefused, ToolFailed
-from harness.observe import nvme
+from harness.observe import nvme_ioctl
 from harness.store.spec import Bytes
 from harness.tools import nvme_cli, proc
 from tests.unit.fake_nvme import GIB, MIB, DriveHost, FakeDrive, Killed, Space
@@ -30,7 +30,7 @@ Make = Callable[..., DriveHost]
 
 @pytest.fixture
 def make(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Make:
-    """Return what makes the machine of a drive as it comes from the factory: two namespaces."""
+    """Return a function that makes a machine whose drive has its factory layout: two namespaces."""
 
     def machine(**changes: Any) -> DriveHost:
         drive = FakeDrive(tmp_path, **changes)
@@ -39,15 +39,15 @@ def make(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Make:
         drive.publish()
         host = DriveHost(drive)
         monkeypatch.setattr(proc, "run", drive.run)
-        monkeypatch.setattr(nvme, "divisible_zones", lambda *_: drive.active_total)
+        monkeypatch.setattr(nvme_ioctl, "divisible_zones", lambda *_: drive.active_total)
         monkeypatch.setattr(command, "Host", lambda: host)
         return host
 
     return machine
 
 
-def read(host: DriveHost) -> facts.Drive:
-    return facts.read(host, str(host.drive.root / "dev/nvme0"))
+def read(host: DriveHost) -> survey.Drive:
+    return survey.read(host, str(host.drive.root / "dev/nvme0"))
 
 
 def zonelab(host: DriveHost, *more: str, arguments: list[str] = ARGUMENTS) -> int:
@@ -79,7 +79,7 @@ def load(name: str) -> Any:
     return json.loads((FIXTURES / name).read_text())
 
 
-def test_what_nvme_cli_prints_is_read() -> None:
+def test_output_of_nvme_cli_is_parsed() -> None:
     controller = nvme_cli.parse_controller(load("id-ctrl.json"))
     assert (controller.serial, controller.model) == ("SYNTHETIC-ZN540", "WZS4C8T1TDSP303")
     assert (controller.total, controller.unallocated) == (904 * ZONE + 4 * GIB, 0)
@@ -89,7 +89,7 @@ def test_what_nvme_cli_prints_is_read() -> None:
     assert (space.size, space.block, space.allocated) == (904 * 2048 * MIB, 4096, 904 * ZONE)
     assert [one.data for one in space.formats] == [512, 4096]
     zoned = nvme_cli.parse_zoned(load("zns-id-ns-2.json"))
-    assert (zoned.most_active, zoned.most_open) == (14, 14)
+    assert zoned.most_active == 14
     assert zoned.zone_blocks == (2048 * MIB // 512, 2048 * MIB // 4096)
     assert nvme_cli.parse_namespace(load("id-ns-common.json")).block == 0
     assert nvme_cli.parse_controllers(load("list-ctrl-2.json")) == (0, 1)
@@ -103,7 +103,7 @@ def test_a_field_that_is_missing_is_no_default(field: str) -> None:
         nvme_cli.parse_controller(data)
 
 
-def test_refusals_are_told_as_the_drive_puts_them(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_refusals_keep_the_drives_reason(monkeypatch: pytest.MonkeyPatch) -> None:
     told = []
     for line in (FIXTURES / "refusals.txt").read_text().splitlines():
         done = proc.Completed(("nvme", "create-ns"), 1, None, 0.0, "", line)
@@ -116,7 +116,7 @@ def test_refusals_are_told_as_the_drive_puts_them(monkeypatch: pytest.MonkeyPatc
     assert "too old" in caught.value.hint
 
 
-def test_an_error_in_json_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_error_in_json_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     """nvme-cli 2.13 on the rig, 2026-11-22: id-ns --force of a zoned namespace of QEMU's."""
     said = '{\n  "error":"unrecognized",\n  "type":"nvme"\n}\n'
     done = proc.Completed(("nvme", "id-ns"), 1, None, 0.0, said, "")
@@ -125,7 +125,7 @@ def test_an_error_in_json_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
         nvme_cli.ask(["nvme", "id-ns"])
 
 
-def test_only_what_is_not_attached_is_asked_for_by_force(
+def test_only_detached_namespaces_are_identified_by_force(
     make: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     host = make()
@@ -208,7 +208,7 @@ def test_other_shares_of_the_active_zones_are_another_layout(make: Make) -> None
         ({"spaces": {}, "common": False}, {"zone_capacity": Bytes(ZONE)}, "no-such-format"),
     ],
 )
-def test_what_cannot_be(
+def test_impossible_layouts_are_refused(
     make: Make, drive: dict[str, Any], wanted: dict[str, Any], code: str
 ) -> None:
     with pytest.raises((ConfigError, GuardRefused)) as caught:
@@ -224,13 +224,13 @@ def test_an_empty_drive_needs_the_capacity_of_its_zones(make: Make) -> None:
     assert [one.zones for one in planned.create] == [None, 100, 804]
 
 
-def test_formats_of_a_drive_that_tells_no_common_ones(make: Make) -> None:
+def test_formats_of_a_drive_without_common_formats(make: Make) -> None:
     planned = layout.plan(read(make(common=False)), WANTED)
     assert planned.create[1].zones == 100
     assert "formats are those of namespace 1" in planned.notes[0]
 
 
-def test_a_drive_that_does_not_tell_what_a_namespace_takes(make: Make) -> None:
+def test_a_drive_that_does_not_report_a_namespaces_use(make: Make) -> None:
     planned = layout.plan(read(make(tells_allocated=False)), WANTED)
     assert [one.zones for one in planned.create] == [None, 100, 804]
 
@@ -272,7 +272,7 @@ def test_the_layout_is_made_once(make: Make, capsys: pytest.CaptureFixture[str])
 
 @pytest.mark.parametrize("how", ["refuse", "before", "after"])
 @pytest.mark.parametrize("step", range(1, 9))
-def test_every_step_may_fail_and_is_resumed(
+def test_layout_resumes_after_a_failure_of_any_step(
     make: Make, step: int, how: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     host = make()
@@ -291,7 +291,7 @@ def test_every_step_may_fail_and_is_resumed(
     assert sorted(host.drive.steps) == sorted(["delete-ns"] * 2 + ["create-ns", "attach-ns"] * 3)
 
 
-def test_a_drive_without_room_says_so(make: Make, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_drive_without_room_is_refused(make: Make, capsys: pytest.CaptureFixture[str]) -> None:
     host = make(total=904 * ZONE + 4 * GIB)
     host.drive.total += 10 * ZONE
     assert layout.plan(read(host), WANTED).create[2].zones == 814
@@ -304,7 +304,7 @@ def test_a_drive_without_room_says_so(make: Make, capsys: pytest.CaptureFixture[
     assert "Insufficient Capacity" in capsys.readouterr().err
 
 
-def test_what_the_drive_made_is_read_back(make: Make, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_new_namespaces_are_read_back(make: Make, capsys: pytest.CaptureFixture[str]) -> None:
     assert apply(make(rounds=True)) == 4
     assert "size is" in capsys.readouterr().err
 
@@ -319,7 +319,7 @@ def test_an_nvme_cli_that_cannot_divide_is_found_out_before_anything_is_deleted(
 
 
 def hold(host: DriveHost, kind: str) -> tuple[str, ...]:
-    """Make the drive one that must not be touched; return further arguments."""
+    """Put the drive into a state in which it must not be touched; return further arguments."""
     node = host.drive.root / "dev/nvme0n2"
     if kind == "busy":
         host.busy = {"nvme0n2"}
@@ -366,7 +366,7 @@ def hold(host: DriveHost, kind: str) -> tuple[str, ...]:
         ("shared", "another controller"),
     ],
 )
-def test_what_must_not_be_touched(
+def test_namespaces_that_must_not_be_touched_are_refused(
     make: Make, kind: str, code: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     host = make()
@@ -377,7 +377,7 @@ def test_what_must_not_be_touched(
     assert host.drive.steps == []
 
 
-def test_what_came_into_use_meanwhile_is_not_deleted(make: Make) -> None:
+def test_a_namespace_that_came_into_use_is_not_deleted(make: Make) -> None:
     host = make()
     host.drive.fail = (2, "before")  # the first is gone, the second not yet
     with pytest.raises(Killed):
@@ -405,7 +405,7 @@ def test_another_drive_in_its_place(make: Make, capsys: pytest.CaptureFixture[st
     assert host.drive.steps == ["delete-ns"]
 
 
-def test_erase_names_what_else_may_go(make: Make) -> None:
+def test_erase_names_further_namespaces_to_delete(make: Make) -> None:
     host = make()
     hold(host, "filled")
     assert apply(host, "--erase", "eui.001b448b4a000002") == 0

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.run import numa
+from harness.machine import numa
 from tests.runner.fakes import FakeHost, make_machine, write_tree
 
 
@@ -30,9 +30,12 @@ def host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FakeHost:
     ],
 )
 def test_binding(
-    host: FakeHost, node: str | None, bound: set[int] | None, words: str,
+    host: FakeHost,
+    node: str | None,
+    bound: set[int] | None,
+    words: str,
     monkeypatch: pytest.MonkeyPatch,
-) -> None:  # fmt: skip
+) -> None:
     if node is not None:
         write_tree(host.root / "sys/devices/nvme0/device", {"numa_node": node})
     calls: list[set[int]] = []

@@ -1,4 +1,4 @@
-"""sysfs, zone reports, diskstats and the kernel log, on what a rig's guest showed."""
+"""sysfs, zone reports, diskstats and the kernel log, on files captured in a rig's guest."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 
 from harness.errors import GuardRefused, HostError, ToolFailed
-from harness.observe import diskstats, zones
+from harness.observe import diskstats, zone_reports
 from harness.observe.kmsg import KernelLog
 from harness.observe.sampler import Sampler, disks
 from harness.observe.sysfs import Sysfs
-from harness.observe.zones import Zone, ZoneCondition, ZoneType
+from harness.observe.zone_reports import Zone, ZoneCondition, ZoneType
 from harness.store.spec import DeviceKind
 
 CAPTURE = Path(__file__).parents[1] / "fixtures" / "observe" / "rig-guest.json"
@@ -109,7 +109,7 @@ def test_scheduler_that_is_not_there(sysfs: Sysfs) -> None:
 
 def test_scheduler_that_is_not_taken(sysfs: Sysfs, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sysfs, "write", lambda *_: None)
-    with pytest.raises(HostError, match="did not take"):
+    with pytest.raises(HostError, match="ignored scheduler"):
         sysfs.set_scheduler("nvme0n3", "mq-deadline")
 
 
@@ -133,7 +133,7 @@ def test_hardware_and_null_blk(sysfs: Sysfs, tmp_path: Path) -> None:
 
 
 def test_zone_report_of_the_kernel(capture: dict[str, Any]) -> None:
-    found = zones.parse_report(base64.b64decode(capture["zone_report_first4"]))
+    found = zone_reports.parse_report(base64.b64decode(capture["zone_report_first4"]))
     assert [zone.start for zone in found] == [0, 8 * MIB, 16 * MIB, 24 * MIB]
     assert {(zone.size, zone.capacity) for zone in found} == {(8 * MIB, 6 * MIB)}
     assert {zone.type for zone in found} == {ZoneType.SEQUENTIAL_REQUIRED}
@@ -152,15 +152,15 @@ def test_zone_counts() -> None:
         zone(ZoneCondition.CLOSED, 8192),
         zone(ZoneCondition.READ_ONLY),
     ]
-    counts = zones.count(report)
+    counts = zone_reports.count(report)
     assert (counts.empty, counts.active, counts.full) == (1, 3, 1)
     assert counts.allocated == 6 * MIB + 4096 + 8192
 
 
 def test_digest_sees_a_write() -> None:
     before, after = [zone(ZoneCondition.CLOSED, 4096)], [zone(ZoneCondition.CLOSED, 8192)]
-    assert zones.digest(before) == zones.digest(list(before))
-    assert zones.digest(before) != zones.digest(after)
+    assert zone_reports.digest(before) == zone_reports.digest(list(before))
+    assert zone_reports.digest(before) != zone_reports.digest(after)
 
 
 def test_diskstats(capture: dict[str, Any]) -> None:

@@ -18,7 +18,7 @@ BUSY = "import os, time\nwhile time.process_time() < 0.3: pass"
 
 @pytest.fixture
 def group() -> Iterator[Path]:
-    """A cgroup of our own, where the kernel lets us have one."""
+    """A new cgroup; the test is skipped where the kernel refuses it."""
     for line in Path("/proc/self/mounts").read_text().splitlines():
         _, root, kind, *_ = line.split()
         if kind == "cgroup2":
@@ -34,12 +34,13 @@ def group() -> Iterator[Path]:
 
 
 def burn(group: Path | None) -> None:
-    """Use 0.3 s of CPU, in the group."""
+    """Use 0.3 s of CPU time in the group."""
     enter = f"open('{group}/cgroup.procs', 'w').write('0')\n" if group else ""
     subprocess.run([sys.executable, "-c", enter + BUSY], check=True)
 
 
-def test_only_what_runs_in_the_group_counts(group: Path) -> None:
+@pytest.mark.slow
+def test_only_processes_in_the_group_are_counted(group: Path) -> None:
     counter = perf.count(group, SOFTWARE, TASK_CLOCK)
     if counter is None:
         pytest.skip("perf_event_open is not allowed here")
@@ -57,7 +58,7 @@ def test_only_what_runs_in_the_group_counts(group: Path) -> None:
     counter.close()
 
 
-def test_no_counter_where_there_is_none(tmp_path: Path) -> None:
+def test_without_a_cgroup_there_is_no_counter(tmp_path: Path) -> None:
     assert perf.instructions(None) is None
     assert perf.instructions(tmp_path) is None  # not a cgroup
     assert perf.count(tmp_path / "none", SOFTWARE, TASK_CLOCK) is None

@@ -1,4 +1,4 @@
-"""Every shipped study, workload and tuning: schema, flags upstream knows, fits the rig."""
+"""Every shipped study, workload and tuning: schema, upstream flags, fit to the rig."""
 
 import json
 import re
@@ -13,15 +13,16 @@ from harness.levels import LEVELS
 from harness.plan import load
 from harness.plan.devices import zone_sizes
 from harness.plan.expand import expand
-from harness.plan.models import Study, Tuning, Workload
 from harness.plan.predict import TIMEOUT_FACTOR
-from harness.plan.probe_models import ZONES
 from harness.plan.reference import with_zones_of
 from harness.plan.schemas import MODELS, schema_text
+from harness.plan.study_models import Study
+from harness.plan.tuning_models import Tuning
+from harness.plan.workload_models import BARE_WORKLOADS, Workload
 from harness.store.codec import decode
 from harness.store.spec import Inspection, OtherDevice, PhaseRole
 from harness.tools import kvmix
-from harness.workloads.db_bench import RESERVED
+from harness.workloads import PROGRAMS
 
 FIXTURES = Path(__file__).parents[1] / "fixtures" / "plan"
 FILES = sorted(
@@ -40,7 +41,7 @@ OF_DATABASES = [name for name in STUDIES if isinstance(load.load_study(name)[1],
 
 
 def rig(study: Study | None = None) -> Inspection:
-    """Return the default rig, or for a study that varies zone sizes a drive of each."""
+    """Return the default rig, or one drive per zone size for a study that varies zone sizes."""
     if study is not None and zone_sizes(study):
         return with_zones_of(zone_sizes(study))
     found = decode(Inspection, json.loads((FIXTURES / "synthetic-rig.json").read_text()))
@@ -65,7 +66,7 @@ def test_generated_schemas_are_up_to_date(name: str) -> None:
 @pytest.mark.parametrize(("kind", "path"), FILES, ids=lambda v: getattr(v, "name", v))
 def test_shipped_files_validate_against_their_schema(kind: str, path: Path) -> None:
     data = yaml.safe_load(path.read_text())
-    kind = "probe-workload" if kind == "workload" and ZONES in data else kind
+    kind = "probe-workload" if kind == "workload" and BARE_WORKLOADS.keys() & data.keys() else kind
     schema = json.loads((load.CONFIGS / "schema" / f"{kind}.json").read_text())
     jsonschema.Draft202012Validator(schema).validate(data)
     with pytest.raises(jsonschema.ValidationError, match="surprise"):
@@ -89,11 +90,11 @@ def test_every_flag_exists_upstream_and_none_is_the_runners(name: str, version: 
         if phase.program == kvmix.PROGRAM:  # its own flags stay what they are
             used -= kvmix.MIX_FLAGS
         assert used <= known_flags(version)
-        assert not used & RESERVED
+        assert not used & PROGRAMS["db_bench"].reserved
 
 
 @pytest.mark.parametrize("name", OF_DATABASES)
-def test_every_flag_of_a_workload_says_why(name: str) -> None:
+def test_every_flag_of_a_workload_has_a_reason(name: str) -> None:
     _, workload = load.load_study(name)
     own = load.CONFIGS / "workloads" / f"{workload.name}.yml"
     base = yaml.safe_load(own.read_text()).get("extends")
@@ -127,14 +128,16 @@ def test_shipped_studies_fit_the_rig_and_reach_their_utilisation(name: str) -> N
         assert achieved == pytest.approx(run.cold.target_utilisation, abs=run.cold.tolerance / 4)
 
 
-def test_the_default_study_is_the_one_promised() -> None:
+def test_the_default_study_is_as_documented() -> None:
     study, workload = load.load_study("integration-levels")
     assert {e.name for e in study.entries} == {
         name for name, level in LEVELS.items() if level.takes_database
     }  # a row or a reason for each
     assert (study.repetitions, study.target_utilisation, study.baseline) == (
-        3, 0.8, "conventional-ext4",
-    )  # fmt: skip
+        3,
+        0.8,
+        "conventional-ext4",
+    )
     run = expand(study, workload, [("rig", rig())], "c").hosts[0].runs[0]
     overwrite = next(p for p in run.phases if p.name == "overwrite")
     free = run.device.capacity - run.predicted.live_bytes
@@ -162,7 +165,7 @@ MEASURED = [
 
 
 @pytest.mark.parametrize(("study", "phase", "micros"), MEASURED)
-def test_phases_take_about_what_is_predicted(study: str, phase: str, micros: int) -> None:
+def test_phases_take_about_the_predicted_time(study: str, phase: str, micros: int) -> None:
     known, workload = load.load_study(study)
     # without its own least timeout, a phase's timeout is a multiple of its prediction
     phases = tuple(each.model_copy(update={"timeout": 1}) for each in workload.phases)

@@ -11,8 +11,9 @@ from harness.errors import ConfigError
 from harness.plan import load
 from harness.plan.derive import USABLE_SHARE, derive
 from harness.plan.expand import block_order, expand
-from harness.plan.models import Study
+from harness.plan.phases import phase_spec
 from harness.plan.reference import LEVELS, RIG
+from harness.plan.study_models import Study
 from harness.store.files import dumps
 from harness.store.spec import Bytes, Device
 
@@ -56,7 +57,7 @@ def devices(draw: st.DrawFn) -> Device:
     )
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(studies, st.integers(1, 3))
 def test_expansion_is_complete_and_balanced(study: Study, hosts: int) -> None:
     plan = expand(study, WORKLOAD, [(f"h{i}", RIG) for i in range(hosts)], "c")
@@ -73,7 +74,8 @@ def test_expansion_is_complete_and_balanced(study: Study, hosts: int) -> None:
     assert all(0 < run.seed < 2**32 for _, run in runs)
 
 
-@settings(max_examples=40, deadline=None)
+@pytest.mark.slow
+@settings(max_examples=40)
 @given(studies)
 def test_the_same_study_gives_the_same_bytes(study: Study) -> None:
     again = Study.model_validate_json(study.model_dump_json())
@@ -91,7 +93,7 @@ def test_blocks_are_not_all_in_one_order() -> None:
     assert len(orders) > 1
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(devices(), st.floats(0.05, 0.9), st.floats(0.01, 0.3))
 def test_whatever_is_planned_fits_the_capacity(device: Device, target: float, share: float) -> None:
     workload = WORKLOAD.model_copy(update={"database_share": share, "largest_file": 64 * MIB})
@@ -127,3 +129,19 @@ def test_file_size_comes_from_capacity_and_never_from_size(device: Device) -> No
         except ConfigError as error:
             results.append(error.message)
     assert results[0] == results[1]
+
+
+@settings(max_examples=40)
+@given(st.integers(1, 5000), st.integers(1, 64))
+def test_threads_do_at_least_the_requested_operations(count: int, threads: int) -> None:
+    """db_bench takes operations per thread: a remainder is rounded up, never dropped."""
+    phase = WORKLOAD.phases[-1]
+    operations = type(phase.operations)(count=count)
+    flags = {**phase.flags, "threads": threads}
+    asked = phase.model_copy(update={"operations": operations, "flags": flags})
+    workload = WORKLOAD.model_copy(update={"phases": (*WORKLOAD.phases[:-1], asked)})
+    spec = phase_spec(workload, asked, derive(workload, RIG.device, 0.5, cold=True))
+    per_thread = spec.flags.get("writes", spec.flags.get("reads"))
+    assert isinstance(per_thread, int)
+    assert spec.operations == per_thread * threads
+    assert count <= spec.operations < count + threads

@@ -1,11 +1,11 @@
-"""Sizes, times and shares: what is accepted, and what the error says."""
+"""Sizes, times and shares: accepted values and error messages."""
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from harness.errors import ConfigError
-from harness.plan.units import format_size, parse_seconds, parse_share, parse_size
+from harness.plan.fields import format_size, parse_seconds, parse_share, parse_size
 
 
 @pytest.mark.parametrize(

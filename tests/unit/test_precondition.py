@@ -1,4 +1,4 @@
-"""Preconditioning writes what it says, where it may; unhealthy and hot drives are not measured."""
+"""Preconditioning writes the planned bytes to allowed devices; unhealthy drives are refused."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from harness.cli import main as cli
 from harness.drive import health, precondition
 from harness.drive.precondition import Preconditioning
 from harness.errors import GuardRefused, HostError
-from harness.run.bench import Paths
-from harness.run.guard import Guard
-from harness.run.journal import Event, Journal
+from harness.machine.guard import Guard
+from harness.machine.journal import Event, Journal
+from harness.machine.paths import Paths
 from harness.store.spec import Device
 from tests.runner.fakes import (
     MIB,
@@ -35,7 +35,7 @@ HEALTHY = {"critical_warning": 0, "percentage_used": 3, "temperature_kelvin": 30
 
 
 class Host(FakeHost):
-    """Notes which zones are reset, and is as warm as it is told."""
+    """A host that records resets of zones and has a given temperature."""
 
     def __init__(self, root: Path) -> None:
         super().__init__(root)
@@ -64,7 +64,7 @@ class Host(FakeHost):
 
 @contextmanager
 def plainly(device: Device) -> Iterator[int]:
-    """A file takes no O_DIRECT on every file system."""
+    """Not every file system supports O_DIRECT for files."""
     fd = os.open(device.path, os.O_RDWR)
     try:
         yield fd
@@ -90,7 +90,7 @@ def paths(host: Host) -> Paths:
 
 
 class Watched(Preconditioning):
-    """Keeps what the device holds right before the last purge."""
+    """A host that keeps the device's content from before the last purge."""
 
     seen: bytes = b""
 
@@ -104,6 +104,7 @@ def work(host: Host, name: str, said: list[str]) -> Watched:
     return Watched(host, paths(host), guard, host.device(name), said.append)
 
 
+@pytest.mark.slow
 def test_every_byte_of_capacity_is_written_and_zones_are_empty_again(host: Host) -> None:
     own = work(host, "nvme0n2", [])
     done = own.run(2, seed=7)
@@ -124,6 +125,7 @@ def test_every_byte_of_capacity_is_written_and_zones_are_empty_again(host: Host)
     assert Guard(host, journal).examine(host.device("nvme0n2")) == []
 
 
+@pytest.mark.slow
 def test_the_order_follows_the_seed(host: Host) -> None:
     orders = []
     for seed in (1, 1, 2):
@@ -164,7 +166,7 @@ def test_it_is_recorded_and_not_done_twice(host: Host, capsys: pytest.CaptureFix
 FULL = dict.fromkeys(range(ZONES), ZONE_CAPACITY)
 
 
-def test_what_is_kept_counts_as_the_rest_of_the_drive(
+def test_kept_bytes_count_as_the_rest_of_the_drive(
     host: Host, capsys: pytest.CaptureFixture[str]
 ) -> None:
     beside, rest = host.device("nvme0n1"), host.device("nvme0n2")
@@ -194,13 +196,13 @@ def test_what_is_kept_counts_as_the_rest_of_the_drive(
 
 
 @pytest.mark.parametrize("words", [("nvme0n2", "--keep"), ("nvme0n1", "--passes", "1", "--keep")])
-def test_what_cannot_be_kept(host: Host, words: tuple[str, ...]) -> None:
+def test_impossible_amounts_to_keep_are_refused(host: Host, words: tuple[str, ...]) -> None:
     assert zonelab(host, *words) == 2
     assert not paths(host).journal.exists()
 
 
 @pytest.mark.parametrize("what", ["signature", "zones", "busy"])
-def test_what_is_somebodys_stays(host: Host, what: str) -> None:
+def test_foreign_data_is_not_overwritten(host: Host, what: str) -> None:
     if what == "signature":
         put_btrfs(host.root / "dev/nvme0n2", "home")
     elif what == "zones":
@@ -214,7 +216,7 @@ def test_what_is_somebodys_stays(host: Host, what: str) -> None:
     assert not paths(host).journal.exists()
 
 
-def test_a_kill_leaves_nothing_that_passes_for_ours(host: Host) -> None:
+def test_after_a_kill_no_zone_passes_as_zonelabs(host: Host) -> None:
     own = work(host, "nvme0n2", [])
     journal = Journal(paths(host).journal)
     own._note(Event.CLAIM, "as it was before")
@@ -258,7 +260,9 @@ def test_another_device_in_its_place_between_two_passes(
         ({"percentage_used": 100}, ["100 % of its rated life"]),
     ],
 )
-def test_what_a_drive_says_against_itself(changes: dict[str, int], words: Sequence[str]) -> None:
+def test_health_warnings_of_a_drive_are_listed(
+    changes: dict[str, int], words: Sequence[str]
+) -> None:
     found = health.faults(HEALTHY | changes)
     assert len(found) == len(words)
     assert all(word in text for word, text in zip(words, found, strict=True))

@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from analysis import published
-from analysis.compare import compare
-from analysis.load import load
-from analysis.published import Agreement, Direction
-from analysis.report import write_report
+from analysis.judge import published
+from analysis.judge.compare import compare
+from analysis.judge.published import Agreement, Relation
+from analysis.read.load import load
+from analysis.show.report import write_report
 from harness.errors import ConfigError
 from harness.store.result import Metric, Result
 from harness.store.spec import DeviceKind
@@ -22,9 +22,13 @@ HEAD = (
 
 
 def campaign(
-    folder: Path, factor: float, *, metric: str = "overwrite.throughput", unit: str = "ops/s",
+    folder: Path,
+    factor: float,
+    *,
+    metric: str = "overwrite.throughput",
+    unit: str = "ops/s",
     kind: DeviceKind = DeviceKind.HARDWARE,
-) -> Path:  # fmt: skip
+) -> Path:
     """Write a campaign in which f2fs has ``factor`` times the metric of xfs, within 1 %."""
 
     def change(result: Result) -> Result:
@@ -65,7 +69,7 @@ def test_a_ratio_needs_its_direction_and_its_band(
     tmp_path: Path, factor: float, outcome: Agreement, why: str
 ) -> None:
     folder = campaign(tmp_path / "c", factor)
-    (held,), others = published.hold(load(folder), point(tmp_path, RATIO))
+    (held,), others = published.judge(load(folder), point(tmp_path, RATIO))
     assert (held.agreement, others) == (outcome, 0), held.why
     assert held.why.startswith(why), held.why
 
@@ -85,26 +89,26 @@ def test_a_direction_is_of_the_numbers_whatever_is_better(
     folder = campaign(tmp_path / "c", factor, metric="overwrite.device_written", unit="B")
     text = RATIO.replace("throughput", "device_written")
     text = text.replace("ratio = 1.42", f'direction = "{direction}"')
-    (held,), _ = published.hold(load(folder), point(tmp_path, text))
+    (held,), _ = published.judge(load(folder), point(tmp_path, text))
     assert held.agreement is outcome, held.why
 
 
 def test_on_an_emulated_device_bytes_are_judged_and_times_are_not(tmp_path: Path) -> None:
     folder = campaign(tmp_path / "c", 1.4, kind=DeviceKind.EMULATED)
-    (held,), _ = published.hold(load(folder), point(tmp_path, RATIO))
+    (held,), _ = published.judge(load(folder), point(tmp_path, RATIO))
     assert held.agreement is Agreement.NOT_SHOWN
     assert held.why == "a time, on an emulated device"
     text = RATIO.replace("throughput", "device_written")
     folder = campaign(
         tmp_path / "b", 1.4, metric="overwrite.device_written", unit="B", kind=DeviceKind.EMULATED
     )
-    (held,), _ = published.hold(load(folder), point(tmp_path, text))
+    (held,), _ = published.judge(load(folder), point(tmp_path, text))
     assert held.agreement is Agreement.AGREES
 
 
 def test_points_about_other_levels_are_counted_only(tmp_path: Path) -> None:
     folder = campaign(tmp_path / "c", 1.4)
-    held, others = published.hold(load(folder))
+    held, others = published.judge(load(folder))
     assert {one.sides for one in held} == {"f2fs / conventional-xfs"}
     assert len(held) + others == sum(len(one.point) for one in published.references())
 
@@ -126,15 +130,16 @@ def test_wrong_references_are_refused(tmp_path: Path, text: str) -> None:
         published.references(point(tmp_path, text))
 
 
-def test_what_ships_says_where_it_is_from() -> None:
+def test_shipped_data_states_its_source() -> None:
     shipped = published.references()
     assert len(shipped) >= 2
     for one in shipped:
         assert all((one.title, one.hardware, one.caveats, one.studies))
     points = [p for one in shipped for p in one.point]
-    assert {Direction.MORE, Direction.LESS} <= {p.expected for p in points}
+    assert {Relation.MORE, Relation.LESS} <= {p.expected for p in points}
 
 
+@pytest.mark.slow
 def test_the_page_has_a_section_where_there_is_something_to_say(tmp_path: Path) -> None:
     folder = campaign(tmp_path / "c", 1.4)
     page = write_report(compare(load(folder)), tmp_path / "out", 0.01)[0].read_text()

@@ -1,17 +1,17 @@
-"""docs/troubleshooting.md has every refusal of the code, in its words, each with a cure."""
+"""docs/troubleshooting.md has every refusal of the code, verbatim, each with a cure."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
-from harness.rules import refusals
-from harness.rules.refusals import Refusal
+from harness.docs import refusals
+from harness.docs.refusals import Refusal
 
 PAGE = Path(__file__).parents[2] / "docs" / "troubleshooting.md"
 FOUND = refusals.collect()
 
 
-def test_the_page_is_what_the_code_says() -> None:
+def test_the_page_matches_the_code() -> None:
     assert PAGE.read_text() == refusals.page(FOUND), "run `make docs`"
 
 
@@ -19,23 +19,34 @@ def test_each_refusal_has_a_cure() -> None:
     assert [f"{one.file}: {one.message}" for one in FOUND if not one.cure] == []
 
 
-def test_what_the_guard_may_say_is_there() -> None:
-    """Counted by hand in harness/run/guard.py: a reason that the reader misses would be no row."""
-    guard = {one.code for one in FOUND if one.file == "run/guard.py"}
+def test_the_guards_refusals_are_on_the_page() -> None:
+    """Counted by hand in harness/machine/guard.py: the page must list every reason."""
+    guard = {one.code for one in FOUND if one.file == "machine/guard.py"}
     assert {
-        "root", "mounted", "swap", "partitioned", "held", "read-only", "busy", "identity-changed",
-        "foreign-signature", "not-empty", "not-blank", "conventional-zoned", "no-conventional",
-    } <= guard  # fmt: skip
+        "root",
+        "mounted",
+        "swap",
+        "partitioned",
+        "held",
+        "read-only",
+        "busy",
+        "identity-changed",
+        "foreign-signature",
+        "not-empty",
+        "not-blank",
+        "conventional-zoned",
+        "no-conventional",
+    } <= guard
 
 
 def module(folder: Path, text: str) -> list[Refusal]:
-    (folder / "run").mkdir()
-    (folder / "run" / "guard.py").write_text(text)
+    (folder / "machine").mkdir()
+    (folder / "machine" / "guard.py").write_text(text)
     (folder / "analysis.py").write_text('def f():\n    raise HostError("elsewhere")\n')
     return refusals.collect(folder)
 
 
-def test_words_are_read_where_they_stand(tmp_path: Path) -> None:
+def test_messages_are_read_from_the_call(tmp_path: Path) -> None:
     found = module(
         tmp_path,
         "def f(device, error):\n"
@@ -45,8 +56,8 @@ def test_words_are_read_where_they_stand(tmp_path: Path) -> None:
         "    raise HostError(error.message, hint=error.hint)\n",
     )
     assert found == [
-        Refusal("run/guard.py", "gone", "… is | gone", "type this"),
-        Refusal("run/guard.py", "bad", "no … <here>", "look at …"),
+        Refusal("machine/guard.py", "gone", "… is | gone", "type this"),
+        Refusal("machine/guard.py", "bad", "no … <here>", "look at …"),
     ]
     assert "| `gone` | … is \\| gone | type this |" in refusals.page(found)
     assert "| `bad` | no … &lt;here> | look at … |" in refusals.page(found)

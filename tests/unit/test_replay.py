@@ -6,23 +6,26 @@ import csv
 import io
 import json
 import lzma
+import shutil
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from analysis.compare import compare
-from analysis.load import load, load_pool
-from analysis.render import render
+from analysis.judge.compare import compare
+from analysis.read.load import load, load_pool
+from analysis.show.render import render
 from harness.cli.main import main
 from harness.errors import HostError, ToolFailed, UsageError
 from harness.replay import grid, sources
-from harness.run import recompute, replayed
+from harness.run import replayed
 from harness.store import checksums, rundir
 from harness.store.campaign import CampaignPaths
 from harness.store.result import Status
 from harness.store.spec import DeviceKind
 from harness.tools import zlfs_replay
+from harness.verify import recompute
+from tests.fixtures.example import unpacked
 
 FIXTURES = Path(__file__).parents[1] / "fixtures" / "zlfs_replay"
 TRACE = FIXTURES / "trace"
@@ -62,7 +65,7 @@ def captured(name: str) -> zlfs_replay.Replayed:
     return zlfs_replay.parse((FIXTURES / f"{name}.json").read_text())
 
 
-def test_metrics_are_those_of_the_recorded_ledger() -> None:
+def test_metrics_equal_the_recorded_ledgers() -> None:
     ledger = json.loads((FIXTURES / "info.json").read_text())["mounts"][0]["recorded"]
     found = {key: metric.value for key, metric in replayed.metrics(captured("recorded")).items()}
     assert found["run.pad_threshold"] == ledger["finishes"]["threshold"]["given_up"] > 0
@@ -98,12 +101,12 @@ def test_cold_mounts_count_in_sa_host_and_wear_alone() -> None:
 def test_an_infeasible_setting_has_arithmetic_and_no_metrics() -> None:
     one = captured("full")
     assert replayed.metrics(one) == {}
-    (why,) = grid.sentence(one)
+    why = grid.why_infeasible(one)
     space = (one.infeasible or {})["space"]
     kinds = ("live", "pad", "garbage", "given_up", "free")
     assert sum(space[kind] for kind in kinds) == space["capacity"]
     assert f"{space['capacity'] / 2**20:.0f} MiB = {space['live'] / 2**20:.1f} live" in why
-    assert next(grid.sentence(captured("few"))) == "12 zones of 2 MiB; zlfs needs 16"
+    assert grid.why_infeasible(captured("few")) == "12 zones of 2 MiB; zlfs needs 16"
 
 
 def test_differences_from_the_ledger_are_named() -> None:
@@ -140,9 +143,10 @@ def test_own_rules_are_not_called_recorded(capsys: pytest.CaptureFixture[str]) -
     assert (code, json.loads(out)[0]["label"]) == (0, "own-rules")
 
 
-GRID = ("--finish_occupancy_pct", "0,70", "--zone_capacity", "512KiB,2MiB", "--jobs", "2")
+GRID = ("--finish-occupancy-pct", "0,70", "--zone-capacity", "512KiB,2MiB", "--jobs", "2")
 
 
+@pytest.mark.slow
 def test_a_grid_in_order_infeasible_settings_included(capsys: pytest.CaptureFixture[str]) -> None:
     code, out, _ = run(capsys, str(TRACE), *GRID, "--format", "csv")
     assert code == 0
@@ -157,6 +161,7 @@ def test_a_grid_in_order_infeasible_settings_included(capsys: pytest.CaptureFixt
     assert "0.5 MiB" in out
 
 
+@pytest.mark.slow
 def test_a_campaign_is_labelled_and_verified(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
@@ -188,6 +193,7 @@ def test_a_campaign_is_labelled_and_verified(
     assert (code, "exists already" in err) == (2, True)
 
 
+@pytest.mark.slow
 def test_replays_and_runs_are_never_mixed_unseen(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
@@ -210,13 +216,16 @@ def test_replays_and_runs_are_never_mixed_unseen(
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (("nowhere",), "neither a trace nor a run's directory"),
-        ((str(TRACE), "--finish_occupancy_pct", "a"), "--finish_occupancy_pct 'a'"),
-        ((str(TRACE), "--finish_occupancy_pct", "1,1"), "there twice"),
-        ((str(TRACE), "--zone_capacity", "5 parsecs"), "--zone_capacity"),
+        (("nowhere",), "neither a trace nor a run directory"),
+        ((str(TRACE), "--finish-occupancy-pct", "a"), "--finish-occupancy-pct: 'a'"),
+        ((str(TRACE), "--finish-occupancy-pct", "1,1"), "repeats a value"),
+        ((str(TRACE), "--zone-capacity", "5 parsecs"), "--zone-capacity"),
         ((str(TRACE), "--jobs", "0"), "--jobs 0"),
         ((str(TRACE), "--campaign", "a/b"), "cannot name a campaign"),
-        ((str(TRACE), "--finish_occupancy_pct", "1", "--finish_remaining_pct", "2"), "one thing"),
+        (
+            (str(TRACE), "--finish-occupancy-pct", "1", "--finish-remaining-pct", "2"),
+            "the same threshold",
+        ),
     ],
 )
 def test_bad_input_is_one_line_and_a_hint(
@@ -239,11 +248,10 @@ def test_a_damaged_trace_is_refused_in_its_words(
     assert "zonelab: zlfs-replay: unfinished" in err
 
 
-def test_a_run_without_a_trace_says_so(tmp_path: Path) -> None:
-    example = Path(__file__).parents[2] / "results" / "example" / "hosts"
-    folder = next(example.glob("*/runs/zlfs*"))
-    if (folder / f"{sources.TRACE}.xz").exists():
-        pytest.skip("the example campaign has traces by now")
+def test_a_run_without_a_trace_is_refused(tmp_path: Path) -> None:
+    recorded = next(unpacked().glob("hosts/*/runs/zlfs*"))
+    folder = shutil.copytree(recorded, tmp_path / recorded.name)
+    (folder / f"{sources.TRACE}.xz").unlink(missing_ok=True)
     with (
         pytest.raises(UsageError, match=r"has no raw/allocations\.trace"),
         sources.opened([folder]),

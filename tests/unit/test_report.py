@@ -1,4 +1,4 @@
-"""The report: self-contained, deterministic, complete, and honest about what is missing."""
+"""The report: self-contained, deterministic, complete, with a note for each missing part."""
 
 import re
 from html.parser import HTMLParser
@@ -7,17 +7,20 @@ from xml.etree import ElementTree
 
 import pytest
 
-from analysis.compare import WATERMARK, compare
-from analysis.groups import PALETTE, groups_of
-from analysis.load import load
-from analysis.report import write_report
+from analysis.judge.compare import WATERMARK, compare
+from analysis.read.load import load
+from analysis.show import sections
+from analysis.show.groups import PALETTE, groups_of
+from analysis.show.report import write_report
 from harness.cli.main import main
 from harness.store import checksums
 from harness.store.files import dumps
 from harness.store.result import Status
 from harness.store.spec import DeviceKind, Reason
 from tests.fixtures.campaigns import with_status, write_campaign
-from tests.unit.test_ledger import ZLFS, build
+from tests.fixtures.ledgers import ZLFS, build
+
+pytestmark = pytest.mark.slow
 
 ROOT = Path(__file__).parents[2]
 SKIPPED = {"xfs": Reason("kernel-too-old", "the kernel has no <zoned> xfs")}
@@ -30,6 +33,12 @@ def report(tmp_path: Path, name: str = "out", **options: object) -> Path:
     return write_report(compare(load(folder)), tmp_path / name, 0.01)[0].parent
 
 
+@pytest.fixture(scope="module")
+def standard(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The report of a campaign of three levels with series; one more level was skipped."""
+    return report(tmp_path_factory.mktemp("standard"), skipped=SKIPPED)
+
+
 def test_same_campaign_gives_the_same_bytes(tmp_path: Path) -> None:
     one, two = report(tmp_path, "one", skipped=SKIPPED), report(tmp_path, "two")
     files = sorted(p.relative_to(one) for p in one.rglob("*") if p.is_file())
@@ -39,18 +48,20 @@ def test_same_campaign_gives_the_same_bytes(tmp_path: Path) -> None:
         assert (one / name).read_bytes() == (two / name).read_bytes(), name
 
 
-def test_page_loads_nothing_and_nests_properly(tmp_path: Path) -> None:
-    page = (report(tmp_path, skipped=SKIPPED) / "index.html").read_text()
+def test_page_loads_nothing_and_nests_properly(standard: Path) -> None:
+    page = (standard / "index.html").read_text()
     stack: list[str] = []
     loaded: list[str] = []
 
     class Checker(HTMLParser):
         def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
             loaded.extend(
-                value or "" for name, value in attrs
-                if name in ("src", "srcset", "href", "xlink:href") and tag != "a"
+                value or ""
+                for name, value in attrs
+                if name in ("src", "srcset", "href", "xlink:href")
+                and tag != "a"
                 and not (value or "").startswith("#")
-            )  # fmt: skip
+            )
             if tag not in ("meta", "br", "img"):
                 stack.append(tag)
 
@@ -69,8 +80,8 @@ def test_page_loads_nothing_and_nests_properly(tmp_path: Path) -> None:
     assert not re.search(r"\b(fetch|import|XMLHttpRequest)\b\s*\(", page)
 
 
-def test_every_link_leads_somewhere_and_every_id_is_one(tmp_path: Path) -> None:
-    page = (report(tmp_path, skipped=SKIPPED) / "index.html").read_text()
+def test_every_link_leads_somewhere_and_every_id_is_one(standard: Path) -> None:
+    page = (standard / "index.html").read_text()
     ids = re.findall(r'\bid="([^"]+)"', page)
     assert len(ids) == len(set(ids))
     links = set(re.findall(r'<a href="([^"]*)"', page))
@@ -80,12 +91,12 @@ def test_every_link_leads_somewhere_and_every_id_is_one(tmp_path: Path) -> None:
     assert inside <= set(ids)
     assert outside
     for link in outside:
-        assert (tmp_path / "out" / link).resolve().is_file(), link
+        assert (standard / link).resolve().is_file(), link
 
 
-def test_from_a_number_to_its_raw_file_and_formula_in_two_clicks(tmp_path: Path) -> None:
+def test_from_a_number_to_its_raw_file_and_formula_in_two_clicks(standard: Path) -> None:
     """Verdict → every run's values → file of the run; metric → formula → methods."""
-    page = (report(tmp_path) / "index.html").read_text()
+    page = (standard / "index.html").read_text()
     first = re.search(r'<a href="#(values-overwrite\.throughput)">', page)
     assert first
     place = page.index(f'id="{first[1]}"')
@@ -96,8 +107,8 @@ def test_from_a_number_to_its_raw_file_and_formula_in_two_clicks(tmp_path: Path)
     assert f'<tr id="{formula[1]}"><td>throughput</td>' in page
 
 
-def test_page_says_what_a_reader_must_know(tmp_path: Path) -> None:
-    page = (report(tmp_path, skipped=SKIPPED) / "index.html").read_text()
+def test_page_has_the_facts_that_a_reader_must_know(standard: Path) -> None:
+    page = (standard / "index.html").read_text()
     assert "emulated device: times are not a result" in page
     assert "the kernel has no &lt;zoned&gt; xfs" in page
     assert "zonelab report results/c" in page
@@ -113,8 +124,8 @@ def test_hardware_has_no_watermark(tmp_path: Path) -> None:
     assert "emulated: not a result" not in page
 
 
-def test_figures_are_stand_alone_svg_with_every_point(tmp_path: Path) -> None:
-    figures = report(tmp_path) / "figures"
+def test_figures_are_stand_alone_svg_with_every_point(standard: Path) -> None:
+    figures = standard / "figures"
     for path in figures.glob("*.svg"):
         root = ElementTree.fromstring(path.read_text())  # noqa: S314 - we wrote it
         assert root.tag.endswith("svg"), path
@@ -128,10 +139,25 @@ def test_figures_are_stand_alone_svg_with_every_point(tmp_path: Path) -> None:
 def test_tables_hold_every_run(tmp_path: Path) -> None:
     tables = report(tmp_path) / "tables"
     assert {p.stem for p in tables.glob("*.csv")} == {
-        "bottlenecks", "cells", "closures", "costs", "differences", "drift", "environment",
-        "issues", "ledger", "lsm", "metrics", "recorded", "rounds", "runs", "skipped", "steady",
-        "utilisation", "verdicts",
-    }  # fmt: skip
+        "bottlenecks",
+        "cells",
+        "closures",
+        "costs",
+        "differences",
+        "drift",
+        "environment",
+        "issues",
+        "ledger",
+        "lsm",
+        "metrics",
+        "recorded",
+        "rounds",
+        "runs",
+        "skipped",
+        "steady",
+        "utilisation",
+        "verdicts",
+    }
     assert len((tables / "runs.csv").read_text().splitlines()) == 1 + 9
 
 
@@ -190,7 +216,7 @@ def test_rocksdbs_levels_are_shown_as_it_printed_them(tmp_path: Path) -> None:
 
 
 def test_the_ledger_of_a_run_and_its_closures_are_shown(tmp_path: Path) -> None:
-    """The ledger is that of a recorded run of zlfs; a broken closure is not folded away."""
+    """The ledger comes from a recorded run of zlfs; a broken closure is not folded away."""
     folder = write_campaign(tmp_path / "c", series=False)
     run = folder / "hosts/rig/runs/f2fs--r01"
     ledger = build(ZLFS)
@@ -214,17 +240,20 @@ def test_the_ledger_of_a_run_and_its_closures_are_shown(tmp_path: Path) -> None:
     assert '<td class="bad">broken</td>' in page
 
 
-def test_without_ledgers_there_is_no_section(tmp_path: Path) -> None:
-    assert 'id="ledger"' not in (report(tmp_path) / "index.html").read_text()
+def test_without_ledgers_there_is_no_section(standard: Path) -> None:
+    assert 'id="ledger"' not in (standard / "index.html").read_text()
 
 
 def test_levels_that_did_not_run_take_no_colour(tmp_path: Path) -> None:
-    """The default study has nine levels and eight colours; those that ran are told apart."""
+    """The default study has nine levels and eight colours; all levels that ran look different."""
     broken = [f"level{i}" for i in range(len(PALETTE) - 1)]
     write_campaign(
-        tmp_path / "c", levels=("conventional-ext4", *broken, "zlfs"), repetitions=1, series=False,
+        tmp_path / "c",
+        levels=("conventional-ext4", *broken, "zlfs"),
+        repetitions=1,
+        series=False,
         change=lambda one: with_status(one, Status.FAILED) if one.level in broken else one,
-    )  # fmt: skip
+    )
     groups = groups_of(compare(load(tmp_path / "c")))
     assert [group.label for group in groups] == ["conventional-ext4", "zlfs"]
     assert [group.color for group in groups] == list(PALETTE[:2])
@@ -236,3 +265,22 @@ def test_groups_of_one_colour_have_other_markers(tmp_path: Path, count: int) -> 
     write_campaign(tmp_path / "c", levels=levels, repetitions=1, series=False)
     looks = {(group.color, group.marker) for group in groups_of(compare(load(tmp_path / "c")))}
     assert len(looks) == count
+
+
+TOY_SECTION = """
+from analysis.show.parts import ReportData, Section, Text
+
+ORDER = 15
+
+
+def section(data: ReportData) -> Section:
+    return Section("toy", "Toy", [Text(f"{len(data.groups)} groups")])
+"""
+
+
+def test_a_section_is_one_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "toy_section.py").write_text(TOY_SECTION)
+    monkeypatch.setattr(sections, "__path__", [*sections.__path__, str(tmp_path)])
+    page = (report(tmp_path) / "index.html").read_text()
+    assert "<p>3 groups</p>" in page
+    assert re.findall(r'<h2 id="([^"]+)"', page)[:2] == ["toy", "verdicts"]

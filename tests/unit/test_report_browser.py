@@ -16,30 +16,34 @@ from typing import Any
 
 import pytest
 
-from analysis.compare import compare
-from analysis.load import load
-from analysis.report import write_report
+from analysis.judge.compare import compare
+from analysis.read.load import load
+from analysis.show.report import write_report
 from harness.store.spec import Reason
 from tests.fixtures.campaigns import write_campaign
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
-pytestmark = pytest.mark.skipif(not CHROMIUM, reason="no Chromium here (make setup-dev)")
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(not CHROMIUM, reason="no Chromium here (make setup-dev)"),
+]
 
 
 @pytest.fixture(scope="module")
 def page(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("campaign")
     write_campaign(
-        folder / "c", levels=("conventional-ext4", "conventional-xfs", "f2fs", "btrfs"),
+        folder / "c",
+        levels=("conventional-ext4", "conventional-xfs", "f2fs", "btrfs"),
         skipped={"xfs": Reason("kernel-too-old", "the kernel has no zoned xfs")},
-    )  # fmt: skip
+    )
     return write_report(compare(load(folder / "c")), folder / "c/report", 0.01)[0]
 
 
 def look(
     page: Path, probe: str, *, width: int = 1200, dark: bool = False, fragment: str = ""
 ) -> Any:
-    """Open the page at a width in pixels and return what the probe's expression says."""
+    """Open the page at a width in pixels and return the value of the probe's expression."""
     probe = f"parent.postMessage(JSON.stringify(await (async () => {{{probe}}})()), '*');"
     copy, frame = page.with_name("probed.html"), page.with_name("frame.html")
     text = page.read_text(encoding="utf-8")
@@ -53,10 +57,18 @@ def look(
     )
     theme = ["--blink-settings=preferredColorScheme=0"] if dark else []
     arguments = [
-        str(CHROMIUM), "--headless", "--no-sandbox", "--disable-gpu", "--no-first-run",
-        f"--user-data-dir={page.parents[2] / 'chromium'}", "--window-size=1300,900",
-        "--virtual-time-budget=3000", *theme, "--dump-dom", f"file://{frame}",
-    ]  # fmt: skip
+        str(CHROMIUM),
+        "--headless",
+        "--no-sandbox",
+        "--disable-gpu",
+        "--no-first-run",
+        f"--user-data-dir={page.parents[2] / 'chromium'}",
+        "--window-size=1300,900",
+        "--virtual-time-budget=3000",
+        *theme,
+        "--dump-dom",
+        f"file://{frame}",
+    ]
     done = subprocess.run(arguments, capture_output=True, text=True, timeout=120, check=True)
     found = re.search(r'data-found="([^"]*)"', done.stdout)
     assert found, done.stderr[-2000:]

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from analysis import latex
+from analysis.show import latex
 from harness.cli.main import main
 from harness.store.spec import DeviceKind, Reason
 from tests.fixtures.campaigns import write_campaign
@@ -90,6 +90,6 @@ def test_every_special_character_is_escaped() -> None:
     )
 
 
-def test_output_belongs_to_the_page(tmp_path: Path) -> None:
+def test_output_is_an_option_of_the_page(tmp_path: Path) -> None:
     folder = write_campaign(tmp_path / "c", repetitions=1, series=False)
     assert main(["report", str(folder), "--format", "md", "--output", str(tmp_path / "x")]) == 2

@@ -1,4 +1,4 @@
-"""A box: the rig's disk with a login and something that starts it."""
+"""A box: the rig's disk with a login and the files that start it."""
 
 from __future__ import annotations
 
@@ -46,6 +46,7 @@ def test_the_kernel_gets_a_rigs_command_line() -> None:
     assert not any(word.startswith("zonelab.witness=") for word in words)  # nobody answers there
 
 
+@pytest.mark.slow
 @needs_tools
 def test_a_box_is_whole(tmp_path: Path) -> None:
     image = Image(tmp_path / "image")
@@ -98,7 +99,7 @@ def test_a_disk_without_the_rigs_folders_is_noticed(tmp_path: Path) -> None:
     assert list((tmp_path / "boxes").iterdir()) == []
 
 
-def test_a_host_without_grub_is_told_the_package(
+def test_a_host_without_grub_gets_the_packages_name(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(box, "GRUB", tmp_path)
@@ -106,3 +107,31 @@ def test_a_host_without_grub_is_told_the_package(
     with pytest.raises(HostError) as caught:
         box.write(DEFAULT, Image(tmp_path), tmp_path / "x.box", Talk(quiet=True))
     assert "grub-pc-bin" in caught.value.hint
+
+
+def test_a_box_is_removed_from_vagrant_and_from_libvirt(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = tmp_path / "log"
+    volumes = "zonelab-VAGRANTSLASH-xfs_vagrant_box_image_0_box.img"
+    (tmp_path / "vagrant").write_text(
+        f'#!/bin/sh\necho "vagrant $*" >>{log}\n'
+        'case $2 in list) echo "zonelab/xfs (libvirt, 0)"; echo "zonelab/xfs2 (libvirt)";; esac\n'
+    )
+    (tmp_path / "virsh").write_text(
+        f'#!/bin/sh\necho "virsh $4 $5 $6 $7" >>{log}\n'
+        f'case $4 in vol-list) echo " {volumes} /p"; echo " other.img /q"; echo;; esac\n'
+    )
+    for name in ("vagrant", "virsh"):
+        (tmp_path / name).chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+    box.remove("zonelab/xfs")
+    assert log.read_text().splitlines() == [
+        "vagrant box list",
+        "vagrant box remove --force zonelab/xfs",
+        "virsh vol-list default  ",
+        f"virsh vol-delete --pool default {volumes}",
+    ]
+    log.unlink()
+    box.remove("zonelab/default")
+    assert log.read_text().splitlines() == ["vagrant box list", "virsh vol-list default  "]

@@ -1,4 +1,4 @@
-"""No QEMU is left behind, whatever ends ``zonelab rig``. QEMU is a fake that only sleeps."""
+"""``zonelab rig`` leaves no QEMU behind, however it ends. QEMU is a fake that only sleeps."""
 
 from __future__ import annotations
 
@@ -6,26 +6,28 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
 
 from harness.rig import process
+from tests.fixtures.waiting import until
+
+pytestmark = pytest.mark.slow
 
 # The real command with the slow parts replaced: no image, no guest, a QEMU that writes its pid.
 DRIVER = """
 import sys
 from pathlib import Path
 from harness.cli import main
-from harness.rig import guest, host, life, model, qemu, state
+from harness.rig import control, guest, model, prerequisites, qemu, state
 from harness.rig.recipe import Image
 
 here = Path(sys.argv[1])
 state.BUILD = here
 image = Image(here / "image")
-life.build = lambda *_: (image, False)
-host.check_run = lambda *_: None
+control.build = lambda *_: (image, False)
+prerequisites.check_run = lambda *_: None
 guest.wait = lambda *_: None
 guest.devices = lambda *_: ()
 qemu.argv = lambda *_, **__: ["sh", "-c", "echo $$ > qemu.pid; exec sleep 120"]
@@ -55,10 +57,7 @@ def start(here: Path, *words: str) -> subprocess.Popen[str]:
 
 
 def wait_for(path: Path) -> None:
-    deadline = time.monotonic() + 20
-    while not path.exists():
-        assert time.monotonic() < deadline, f"{path} never came"
-        time.sleep(0.05)
+    until(path.exists, str(path), seconds=20)
 
 
 def qemu_of(here: Path) -> process.Process:

@@ -1,4 +1,4 @@
-"""What a host must have: each lack is refused with a hint before anything is written."""
+"""Requirements of a host: each missing one is refused with a hint before any write."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from harness.errors import HostError
-from harness.rig import apt, host
+from harness.rig import apt, prerequisites
 
 FIXTURES = Path(__file__).parents[1] / "fixtures" / "rig"
 
@@ -29,42 +29,42 @@ def test_kvm_needs_the_cpu_and_the_device(
     kvm = tmp_path / "kvm"
     if kvm_exists:
         kvm.touch()
-    assert host.accelerator(flags, kvm) == expected
+    assert prerequisites.accelerator(flags, kvm) == expected
 
 
 def test_a_present_kvm_without_cpu_support_is_not_used(tmp_path: Path) -> None:
     (tmp_path / "kvm").touch()
     cpuinfo = (FIXTURES / "cpuinfo-no-virtualisation.txt").read_text()
-    assert host.accelerator(cpuinfo, tmp_path / "kvm") == "tcg"
+    assert prerequisites.accelerator(cpuinfo, tmp_path / "kvm") == "tcg"
 
 
 def test_missing_programs_give_the_line_to_type() -> None:
     needed = {"a-tool": "a-package", "b-tool": "b-package", "sh": "dash"}
     with pytest.raises(HostError) as caught:
-        host.check_programs(needed, lambda name: Path("/bin/sh") if name == "sh" else None)
+        prerequisites.check_programs(needed, lambda name: Path("/bin/sh") if name == "sh" else None)
     assert caught.value.message == "not installed: a-tool, b-tool"
     assert caught.value.hint.endswith("apt-get install --no-install-recommends a-package b-package")
 
 
 def test_a_full_disk_is_refused_with_both_numbers(tmp_path: Path) -> None:
     with pytest.raises(HostError, match=r"an image needs 1048576\.0 GiB in .*GiB are free"):
-        host.check_space(tmp_path / "not" / "yet", 1 << 50, "an image")
-    host.check_space(tmp_path, 1, "an image")
+        prerequisites.check_space(tmp_path / "not" / "yet", 1 << 50, "an image")
+    prerequisites.check_space(tmp_path, 1, "an image")
 
 
 def test_short_memory_is_refused(tmp_path: Path) -> None:
     meminfo = tmp_path / "meminfo"
     meminfo.write_text("MemTotal:  8000000 kB\nMemAvailable:  1048576 kB\n")  # synthetic
-    host.check_memory(1 << 30, "rig x", meminfo)
+    prerequisites.check_memory(1 << 30, "rig x", meminfo)
     with pytest.raises(HostError, match=r"rig x needs 2\.0 GiB of memory, 1\.0 GiB are available"):
-        host.check_memory(2 << 30, "rig x", meminfo)
+        prerequisites.check_memory(2 << 30, "rig x", meminfo)
 
 
 def test_a_missing_keyring_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(host, "check_programs", lambda _needed: None)
+    monkeypatch.setattr(prerequisites, "check_programs", lambda _needed: None)
     monkeypatch.setattr(apt, "KEYRING", tmp_path / "none.gpg")
     with pytest.raises(HostError, match=r"no keyring at .*none\.gpg") as caught:
-        host.check_build(tmp_path)
+        prerequisites.check_build(tmp_path)
     assert "debian-archive-keyring" in caught.value.hint
 
 
@@ -79,7 +79,7 @@ def test_other_hosts_leave_the_mirror_to_mmdebstrap() -> None:
     assert apt.parse_mirror("") is None
 
 
-def test_proxy_and_dates_are_handed_on_and_nothing_else() -> None:
+def test_only_proxy_and_dates_are_handed_on() -> None:
     text = (FIXTURES / "apt-config-debian12.txt").read_text()
     assert apt.parse_options(text) == (
         'Acquire::Check-Valid-Until "false"',

@@ -14,7 +14,7 @@ import yaml
 
 from harness.cli import rig as cli
 from harness.errors import ConfigError, HostError, TimedOut, ToolFailed, UsageError
-from harness.rig import guest, host, life, model, process, qemu, state
+from harness.rig import control, guest, model, prerequisites, process, qemu, state
 from harness.rig.recipe import Image
 from harness.rig.state import GuestDevice, State
 from harness.rig.talk import Talk
@@ -115,9 +115,9 @@ def test_state_is_read_back_and_forgotten_when_qemu_is_gone(build: Path) -> None
     assert state.read("default") is None
 
 
-def test_a_rig_that_is_down_says_what_to_type(build: Path) -> None:
+def test_a_rig_that_is_down_has_a_hint_to_start_it(build: Path) -> None:
     with pytest.raises(HostError, match="rig default is down") as caught:
-        life.counters("default")
+        control.counters("default")
     assert caught.value.hint == "zonelab rig up default"
 
 
@@ -131,6 +131,7 @@ def test_a_damaged_state_is_named(build: Path, text: str, message: str) -> None:
         state.read("default")
 
 
+@pytest.mark.needs("ssh")
 def test_access_files_pin_the_host_key(build: Path) -> None:
     image = Image(build / "image")
     image.folder.mkdir()
@@ -209,7 +210,7 @@ def test_a_qemu_that_ends_while_booting_is_named(build: Path) -> None:
 
 @pytest.fixture
 def button(build: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """A rig that is up; what its QEMU is told to do."""
+    """A rig that is up; returns the commands sent to its QEMU."""
     told: list[str] = []
 
     class Button:
@@ -228,7 +229,7 @@ def button(build: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     me = process.identify(os.getpid())
     assert me is not None
     monkeypatch.setattr(state, "require", lambda _name: a_state(me))
-    monkeypatch.setattr(life, "Qmp", Button)
+    monkeypatch.setattr(control, "Qmp", Button)
     return told
 
 
@@ -241,7 +242,7 @@ def test_a_machine_that_hangs_after_its_reset_is_reset_again(
 
     monkeypatch.setattr(guest, "wait", answers_the_second_time)
     monkeypatch.setattr(guest, "wait_for_devices", lambda _running: None)
-    life.reset("default", QUIET)
+    control.reset("default", QUIET)
     assert button == ["system_reset"] * 2
 
 
@@ -258,7 +259,7 @@ def test_a_machine_without_its_drives_is_reset_again(
 
     monkeypatch.setattr(guest, "wait", lambda *_args: None)
     monkeypatch.setattr(guest, "run", sees_them_the_second_time)
-    life.reset("default", QUIET)
+    control.reset("default", QUIET)
     assert button == ["system_reset"] * 2
     assert asked == ["udevadm wait --settle --timeout=60 /dev/x"] * 2
 
@@ -271,18 +272,19 @@ def test_a_machine_that_never_comes_back_is_given_up(
 
     monkeypatch.setattr(guest, "wait", never)
     with pytest.raises(TimedOut, match="did not answer"):
-        life.reset("default", QUIET)
-    assert button == ["system_reset"] * life.RESET_PRESSES
+        control.reset("default", QUIET)
+    assert button == ["system_reset"] * control.RESET_PRESSES
 
 
+@pytest.mark.needs("ssh-keygen")
 def test_a_qemu_that_cannot_start_leaves_nothing_behind(
     build: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(life, "build", lambda *_a: (Image(build / "image"), False))
-    monkeypatch.setattr(host, "check_run", lambda *_a: None)
+    monkeypatch.setattr(control, "build", lambda *_a: (Image(build / "image"), False))
+    monkeypatch.setattr(prerequisites, "check_run", lambda *_a: None)
     monkeypatch.setattr(qemu, "argv", lambda *_a, **_k: ["sh", "-c", "echo qemu: bad luck; exit 1"])
     with pytest.raises(ToolFailed, match="QEMU did not start: qemu: bad luck"):
-        life.up(model.load("default"), QUIET)
+        control.up(model.load("default"), QUIET)
     here = build / "default"
     assert not list(here.glob("*.img"))
     assert not (here / "state.json").exists()
@@ -297,5 +299,5 @@ def test_durations(text: str, seconds: int) -> None:
 
 @pytest.mark.parametrize("text", ["", "0h", "-1", "1.5h", "6 h", "soon", "1w"])
 def test_no_durations(text: str) -> None:
-    with pytest.raises(UsageError, match="is no duration"):
+    with pytest.raises(UsageError, match="is not a duration"):
         cli.parse_duration(text)

@@ -1,4 +1,4 @@
-"""Rig files: what is accepted, and that each mistake is named in one line."""
+"""Rig files: accepted values, and one line for each mistake."""
 
 from __future__ import annotations
 
@@ -71,8 +71,12 @@ def test_shipped_rigs_are_what_the_levels_need(name: str) -> None:
 def test_the_rig_of_dm_zoned_has_room_for_its_slice() -> None:
     conventional, zoned, _ = model.load("dm-zoned").namespaces
     assert zoned.zone_size is not None
-    device = replace(RIG.device, zones=zoned.zones, zone_size=Bytes(zoned.zone_size),
-                     zone_capacity=Bytes(zoned.zone_size))  # fmt: skip
+    device = replace(
+        RIG.device,
+        zones=zoned.zones,
+        zone_size=Bytes(zoned.zone_size),
+        zone_capacity=Bytes(zoned.zone_size),
+    )
     assert DmZoned().minimum_conventional(device) < conventional.capacity
 
 
@@ -103,7 +107,7 @@ def test_shipped_rigs_share_no_identity() -> None:
         ("eui64: 0x2", "eui64: 0x1", "two namespaces have the same eui64"),
         ("nsid: 2", "nsid: 1", "two namespaces share an nsid"),
         ("eui64: 0x2", "eui64: 0", "eui64: "),
-        ("zone_size: 8M", "zone_size: 7M", "no power of two"),
+        ("zone_size: 8M", "zone_size: 7M", "not a power of two"),
         ("zone_capacity: 6M", "zone_capacity: 9M", "exceeds zoned.zone_size"),
         ("max_open: 4", "max_open: 6", "zoned.max_open exceeds zoned.max_active"),
         ("max_active: 5", "max_active: 33", "exceeds zones 32"),
@@ -112,8 +116,8 @@ def test_shipped_rigs_share_no_identity() -> None:
         ("zones: 32\n", "\n", "a zoned namespace needs zones"),
         ("000000000002", "2", "expected a lower-case UUID"),
         ("smp: 2", "smp: [", "is not YAML: "),
-        ("smp: 2", "smp: 2\nsmp: 4", "line 5 is not YAML: 'smp' is there twice"),
-        ("zones: 32", "zones: 32\n        nsid: 3", "line 15 is not YAML: 'nsid' is there twice"),
+        ("smp: 2", "smp: 2\nsmp: 4", "line 5 is not YAML: 'smp' is repeated"),
+        ("zones: 32", "zones: 32\n        nsid: 3", "line 15 is not YAML: 'nsid' is repeated"),
         (GOOD, "just text", "must be a mapping"),
     ],
 )

@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from harness.errors import HostError, ToolFailed
-from harness.rig import model, qemu, qmp, witness
+from harness.rig import model, qemu, qmp, witness_server
 from harness.rig.recipe import Image
 
 FIXTURES = Path(__file__).parents[1] / "fixtures" / "rig"
@@ -57,9 +57,10 @@ def test_a_drive_in_a_subsystem_follows_it() -> None:
     assert [d.split(",")[2] for d in devices if d.startswith("nvme-subsys")] == [
         f"nqn={drive.serial}" for drive in rig.nvme
     ]
-    assert not any("subsys" in device for device in qemu.argv(
-        DEFAULT, Image(Path("/c")), port=1, accelerator="tcg"
-    ))  # fmt: skip
+    assert not any(
+        "subsys" in device
+        for device in qemu.argv(DEFAULT, Image(Path("/c")), port=1, accelerator="tcg")
+    )
 
 
 def test_the_guest_is_reached_on_loopback_only_and_reaches_the_witness_alone() -> None:
@@ -164,7 +165,7 @@ def test_counters_come_by_drive(serve: Serve) -> None:
     assert stats["nvme0n2"].wr_bytes == raw["wr_bytes"] == 0
 
 
-def test_a_refused_command_says_why(serve: Serve) -> None:
+def test_a_refused_command_reports_the_reason(serve: Serve) -> None:
     path = serve({"bad": '{"error": {"class": "CommandNotFound", "desc": "no such command"}}'})
     with qmp.Qmp(path, timeout=5) as client, pytest.raises(ToolFailed, match="no such command"):
         client.execute("bad")
@@ -181,7 +182,7 @@ def test_garbage_is_an_error(serve: Serve) -> None:
         client.execute("x")
 
 
-def test_nobody_listening_is_an_error(tmp_path: Path) -> None:
+def test_a_socket_without_listener_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(HostError, match="does not answer"):
         qmp.Qmp(tmp_path / "qmp.sock")
 
@@ -192,14 +193,14 @@ def test_missing_counters_are_an_error_and_not_zero() -> None:
 
 
 def test_the_witness_is_a_line_of_json_and_nothing_else(serve: Serve) -> None:
-    """As QEMU starts it: beside its socket, with a command line that it takes apart itself."""
+    """The program as QEMU starts it: beside its socket, with a command line to parse itself."""
     answer = json.loads((FIXTURES / "query-blockstats.json").read_text())
     for number, drive in enumerate(answer, 1):
         drive["stats"]["wr_bytes"] = 4096 * number  # nothing was written when it was captured
     path = serve({"query-blockstats": json.dumps({"return": answer})})
     drives = [("nvme0n2", "zonelab0", 2), ("nvme0n1", "zonelab0", 1)]
     done = subprocess.run(
-        shlex.split(witness.command(path.name, drives)),
+        shlex.split(witness_server.command(path.name, drives)),
         cwd=path.parent,
         env={},
         stdin=subprocess.DEVNULL,
@@ -221,5 +222,5 @@ def test_the_witness_is_a_line_of_json_and_nothing_else(serve: Serve) -> None:
 def test_a_drive_that_qemu_does_not_have(serve: Serve) -> None:
     answer = (FIXTURES / "query-blockstats.json").read_text()
     path = serve({"query-blockstats": json.dumps({"return": json.loads(answer)})})
-    with pytest.raises(ToolFailed, match="QEMU counts nothing for nvme7n1"):
-        witness.answer(path, ["nvme7n1=zonelab7:1"])
+    with pytest.raises(ToolFailed, match="QEMU has no counters for nvme7n1"):
+        witness_server.answer(path, ["nvme7n1=zonelab7:1"])

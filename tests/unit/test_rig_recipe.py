@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -10,10 +11,13 @@ from typing import Any
 import pytest
 
 from harness import levels
-from harness.errors import ToolFailed
-from harness.rig import apt, host, image, recipe
-from harness.rig.native import source_hash
+from harness.errors import ConfigError, ToolFailed
+from harness.rig import apt, image, prerequisites, recipe
+from harness.rig.native import LISTS, packages, source_hash
+from harness.rig.suites import suites
 from harness.rig.talk import Talk
+
+ROOT = Path(__file__).parents[2]
 
 
 @pytest.fixture
@@ -55,7 +59,37 @@ def test_suites_differ_and_debian_12_uses_its_own_kernel() -> None:
     assert "dm-zoned-tools" not in bookworm.packages
 
 
-def test_what_levels_need_is_in_the_image() -> None:
+def test_a_release_is_one_file_of_configs() -> None:
+    for name, suite in suites().items():
+        made = recipe.recipe(name)
+        assert made.packages[0] == f"linux-image-amd64/{suite.pocket}"
+        assert suite.lacks <= set(levels.packages())
+        assert suite.lacks.isdisjoint(made.packages)
+    files = [ROOT / "Makefile", ROOT / "Vagrantfile"]
+    for folder, pattern in (("harness", "*.py"), ("roles", "*.yml"), ("ansible", "*.yml")):
+        files += (ROOT / folder).rglob(pattern)
+    words = re.compile(rf"\b({'|'.join(suites())})\b")
+    assert [file for file in files if words.search(file.read_text())] == []
+
+
+def test_a_release_with_a_wrong_field_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "next.yml").write_text("pocket: next\nkernel: 7\n")
+    with pytest.raises(ConfigError, match=r"next.yml: rocksdb: Field required"):
+        suites(tmp_path)
+
+
+def test_packages_of_the_native_programs_are_listed_once() -> None:
+    made = recipe.recipe("trixie")
+    assert made.build_packages == (*packages("native"), *packages("native-test"))
+    lists = sorted(path.stem for path in LISTS.glob("*.txt"))
+    assert {"native", "native-test", "dev"} <= set(lists)
+    named = [name for one in ("native", "native-test", "dev") for name in packages(one)]
+    assert len(named) == len(set(named))
+    makefile = (ROOT / "Makefile").read_text()
+    assert not [name for name in named if f"{name} " in makefile and name.startswith("lib")]
+
+
+def test_the_image_has_the_levels_packages() -> None:
     assert set(levels.packages()) <= set(recipe.recipe("trixie").packages)
     assert set(levels.packages()) - set(recipe.recipe("bookworm").packages) == {"dm-zoned-tools"}
 
@@ -68,8 +102,12 @@ def test_packages_of_another_suite_are_pinned_one_by_one() -> None:
     backports, suite, pins = [arg for arg in argv if arg.startswith("--setup-hook")]
     assert "trixie-backports main" in backports
     assert "forky main" in suite
-    run = subprocess.run(["sh", "-c", pins.partition("&& ")[2].partition(" >")[0]],
-                         capture_output=True, text=True, check=True)  # fmt: skip
+    run = subprocess.run(
+        ["sh", "-c", pins.partition("&& ")[2].partition(" >")[0]],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
     assert run.stdout.split("\n\n") == [
         "Package: *\nPin: release n=forky\nPin-Priority: 100",
         "Package: nvme-cli xfsprogs\nPin: release n=forky\nPin-Priority: 990",
@@ -78,8 +116,9 @@ def test_packages_of_another_suite_are_pinned_one_by_one() -> None:
     sources = "deb http://m.example/debian trixie main\n"
     for hook in (backports, suite):
         edit = hook.removeprefix("--setup-hook=").replace("-Ei", "-E").split(' "$1')[0]
-        sources = subprocess.run(["sh", "-c", edit], input=sources, capture_output=True,
-                                 text=True, check=True).stdout  # fmt: skip
+        sources = subprocess.run(
+            ["sh", "-c", edit], input=sources, capture_output=True, text=True, check=True
+        ).stdout
     suites = [line.split()[2] for line in sources.splitlines()]
     assert sorted(suites) == ["forky", "trixie", "trixie-backports"]
 
@@ -127,7 +166,7 @@ def test_the_build_takes_mirror_and_settings_from_the_host() -> None:
 
 def test_a_failed_build_leaves_no_image(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    monkeypatch.setattr(host, "check_build", lambda _cache: None)
+    monkeypatch.setattr(prerequisites, "check_build", lambda _cache: None)
     monkeypatch.setattr(apt, "mirror", lambda: None)
     monkeypatch.setattr(apt, "options", lambda: ())
     monkeypatch.setattr(

@@ -1,4 +1,4 @@
-"""What the rig's zlfs tests are made of, without a rig: reading a trace, and the reset campaign."""
+"""The parts of the rig's zlfs tests, without a rig: parsing a trace, and the reset campaign."""
 
 from __future__ import annotations
 
@@ -33,8 +33,12 @@ TRACE = """# tracer: nop
 
 def test_commands_of_a_trace_are_counted() -> None:
     assert zone_commands.parse(TRACE) == {
-        "flush": 1, "finish": 1, "reset": 2, "open": 0, "close": 0,
-    }  # fmt: skip
+        "flush": 1,
+        "finish": 1,
+        "reset": 2,
+        "open": 0,
+        "close": 0,
+    }
 
 
 @pytest.mark.parametrize(
@@ -47,7 +51,7 @@ def test_commands_of_a_trace_are_counted() -> None:
         ("# entries-in-buffer", "# nothing"),
     ],
 )
-def test_a_trace_that_does_not_tell_all_is_refused(was: str, becomes: str) -> None:
+def test_an_incomplete_trace_is_refused(was: str, becomes: str) -> None:
     with pytest.raises(AssertionError):
         zone_commands.parse(TRACE.replace(was, becomes))
 
@@ -56,7 +60,7 @@ DF = {"gc": {"copied_bytes": 7}, "finishes": 2, "resets": 3}
 
 
 class FakeGuest(zlfs_resets.Guest):
-    """A load that counts up, and a judge that is satisfied; both are shell scripts."""
+    """A load that counts up, and a judge that accepts everything; both are shell scripts."""
 
     def __init__(self, load: str = "", judge: int = 0) -> None:
         self.name = "fake"
@@ -79,7 +83,7 @@ class FakeGuest(zlfs_resets.Guest):
         return self.program
 
     def reset(self) -> None:
-        """Come after the end of a load that ends by itself, however slow the machine is."""
+        """Reset after the load has ended by itself, however slow the machine is."""
         self.log.append("reset")
         while self.ends and self.program is not None and not self.program.ended:
             time.sleep(0.01)

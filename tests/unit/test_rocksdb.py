@@ -1,4 +1,4 @@
-"""What RocksDB tells of itself: tickers, table of levels, LOG (tests/fixtures/db_bench)."""
+"""RocksDB's own counters: tickers, table of levels, LOG (tests/fixtures/db_bench)."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from harness.errors import ToolFailed
@@ -19,8 +19,9 @@ from harness.store import rundir
 from harness.store.spec import PhaseRole, PhaseSpec
 from harness.tools import rocksdb_log, rocksdb_stats
 from harness.tools.rocksdb_log import Log
-from harness.workloads import db_bench, rocksdb
-from harness.workloads.db_bench import Parsed
+from harness.workloads import rocksdb
+from harness.workloads.db_bench import DbBench
+from harness.workloads.load_program import Parsed
 from harness.workloads.rocksdb import Below
 
 ROOT = Path(__file__).parents[2]
@@ -42,7 +43,7 @@ def captured(version: str, name: str) -> tuple[str, str]:
 
 def parsed(version: str, name: str) -> tuple[PhaseSpec, Parsed]:
     spec = phase(name.rpartition("-")[2], statistics=True)
-    return spec, db_bench.parse(spec, *captured(version, name))
+    return spec, DbBench().parse(spec, *captured(version, name))
 
 
 def log(path: Path) -> Log:
@@ -108,14 +109,14 @@ def test_stall_share_is_the_tickers_and_agrees_with_the_cumulative_stall(version
     assert micros / 1e6 == pytest.approx(told, abs=0.001)
 
 
-def test_stalls_of_the_log_are_those_rocksdb_counts() -> None:
+def test_stalls_in_the_log_equal_rocksdbs_count() -> None:
     out, _ = captured("9.10", "tree-overwrite")
     told = {
         name: int(count)
-        for name, count in re.findall(r"([\w-]+-(?:delays|stops)): (\d+)", printed(
-            out, r"^(Write Stall \(count\): cf-.*)$"
-        ))
-    }  # fmt: skip
+        for name, count in re.findall(
+            r"([\w-]+-(?:delays|stops)): (\d+)", printed(out, r"^(Write Stall \(count\): cf-.*)$")
+        )
+    }
     stalls = log(tree("9.10")).stalls
     assert (
         stalls["level0"] == told["l0-file-count-limit-delays"] + told["l0-file-count-limit-stops"]
@@ -140,7 +141,7 @@ def test_the_table_of_levels(version: str) -> None:
     assert sum(row.jobs for row in own) == total.jobs == 11
     assert total.size == round(11.15 * 2**20)
     assert values(version, "tree-overwrite")["lsm_bytes"] == total.size
-    assert db_bench.parse(phase("overwrite"), *captured(version, "overwrite")).levels is None
+    assert DbBench().parse(phase("overwrite"), *captured(version, "overwrite")).levels is None
 
 
 @pytest.mark.parametrize("version", VERSIONS)
@@ -189,7 +190,7 @@ def test_the_tree_over_time() -> None:
     assert points[-1].files[0] == int(printed(text, r"(?s).*files\[(\d+) [\d ]+\] max score"))
 
 
-def test_the_older_rocksdb_does_not_tell_pending_bytes() -> None:
+def test_the_older_rocksdb_does_not_report_pending_bytes() -> None:
     points = log(tree("7.8")).points
     assert len(points) > 5
     assert {point.pending for point in points} == {None}
@@ -197,12 +198,12 @@ def test_the_older_rocksdb_does_not_tell_pending_bytes() -> None:
 
 
 def test_the_share_of_reads_that_no_device_was_asked_for() -> None:
-    """Direct reads of a recorded overwrite on f2fs, and what a warm page cache would show."""
+    """Direct reads of a recorded overwrite on f2fs, and the same with a warm page cache."""
     run = ROOT / "tests/fixtures/ledger/f2fs_disable_wal-0--r01"
     stored = rundir.load_result(run)
     spec = next(one for one in rundir.load_spec(run).phases if one.name == "overwrite")
     out, err = ((run / "raw" / f"overwrite.{kind}").read_text() for kind in ("stdout", "stderr"))
-    got = db_bench.parse(spec, out, err)
+    got = DbBench().parse(spec, out, err)
     device = stored.metrics["overwrite.device_read"].value
     moved = stored.metrics["overwrite.gc_bytes"].value
     assert device is not None
@@ -220,9 +221,9 @@ def test_the_share_of_reads_that_no_device_was_asked_for() -> None:
     assert share(None) is None
 
 
-def test_without_statistics_there_is_none_of_their_metrics() -> None:
+def test_without_statistics_their_metrics_are_absent() -> None:
     spec = phase("fillrandom")
-    got = db_bench.parse(spec, *captured("7.8", "fillrandom"))
+    got = DbBench().parse(spec, *captured("7.8", "fillrandom"))
     found = rocksdb.metrics(spec, got, log(NO_WAL), Below(1))
     assert {"flush_bytes", "rocksdb_sum", "stalls_level0"} <= set(found)
     assert not {"wal_bytes", "wa_lsm", "stall_share", "cache_hit_share"} & set(found)
@@ -239,19 +240,19 @@ def test_without_statistics_there_is_none_of_their_metrics() -> None:
 def test_a_missing_count_is_an_error_and_never_zero(cut: str, missing: str) -> None:
     spec, (out, err) = phase("overwrite", statistics=True), captured("7.8", "statistics-overwrite")
     with pytest.raises(ToolFailed, match=f"no {missing}"):
-        db_bench.parse(spec, out.partition(cut)[0], err)
+        DbBench().parse(spec, out.partition(cut)[0], err)
 
 
-def test_a_phase_that_did_not_finish_wrote_nobody_knows_how_much() -> None:
+def test_bytes_written_by_an_unfinished_phase_are_unknown() -> None:
     spec, (out, err) = phase("overwrite", statistics=True), captured("7.8", "statistics-overwrite")
-    got = db_bench.parse(spec, out.partition("overwrite ")[0], err)
+    got = DbBench().parse(spec, out.partition("overwrite ")[0], err)
     assert got.summaries == 0
     found = rocksdb.metrics(spec, got, log(NO_WAL), Below(1))
     assert (found["wal_bytes"], found["wa_lsm"], found["stall_share"]) == (None, None, None)
     assert found["flush_bytes"]
 
 
-def test_tables_of_the_log_include_those_of_the_close() -> None:
+def test_tables_written_at_close_are_counted() -> None:
     tables = log(NO_WAL).tables
     out, _ = captured("7.8", "statistics-overwrite")
     flushed = int(printed(out, r"^rocksdb.flush.write.bytes COUNT : (\d+)$"))
@@ -298,7 +299,7 @@ def test_an_event_of_more_files_than_a_line_holds_is_still_a_compaction() -> Non
     assert whole == rocksdb_log.parse(cut.splitlines(keepends=True))
 
 
-def test_an_empty_log_says_nothing() -> None:
+def test_an_empty_log_gives_no_metrics() -> None:
     assert rocksdb_log.parse([]) is None
 
 
@@ -308,9 +309,9 @@ def test_a_table_of_levels_that_is_cut_is_refused(version: str, cut: str) -> Non
     out, err = captured(version, "tree-overwrite")
     end = out.index(cut)
     short = out[: end + len(cut) + 20]
-    assert db_bench.parse(phase("overwrite"), out, err).levels
+    assert DbBench().parse(phase("overwrite"), out, err).levels
     with pytest.raises(ToolFailed, match="table of levels"):
-        db_bench.parse(phase("overwrite"), short, err)
+        DbBench().parse(phase("overwrite"), short, err)
 
 
 def test_a_row_of_another_shape_is_named_by_its_line() -> None:
@@ -327,7 +328,7 @@ OUTPUTS = [captured(version, "tree-overwrite")[0] for version in VERSIONS]
 
 
 def refusal(call: Callable[[], object]) -> str:
-    """Return why text was refused, '' where it could be read; nothing else may be raised."""
+    """Return why the text was refused, '' if it was parsed; other exceptions are not caught."""
     try:
         call()
     except ToolFailed as failure:
@@ -335,7 +336,7 @@ def refusal(call: Callable[[], object]) -> str:
     return ""
 
 
-@settings(deadline=None)
+@pytest.mark.slow
 @given(st.sampled_from(sorted(TEXTS)), st.data())
 def test_foreign_text_in_a_log_is_read_or_refused(path: Path, data: st.DataObject) -> None:
     text = TEXTS[path]
@@ -347,7 +348,7 @@ def test_foreign_text_in_a_log_is_read_or_refused(path: Path, data: st.DataObjec
     assert re.match(r"$|line \d+ of RocksDB's LOG is damaged|RocksDB's LOG does not", message)
 
 
-@settings(deadline=None)
+@pytest.mark.slow
 @given(st.sampled_from(OUTPUTS), st.data())
 def test_foreign_text_on_stdout_is_read_or_refused(text: str, data: st.DataObject) -> None:
     at = data.draw(st.integers(0, len(text) - 1))
@@ -355,7 +356,7 @@ def test_foreign_text_on_stdout_is_read_or_refused(text: str, data: st.DataObjec
     damaged = text[:at] + data.draw(st.text(max_size=40)) + text[end:]
     spec = phase("overwrite", statistics=True)
     message = refusal(
-        lambda: rocksdb.metrics(spec, db_bench.parse(spec, damaged, ""), None, Below(1))
+        lambda: rocksdb.metrics(spec, DbBench().parse(spec, damaged, ""), None, Below(1))
     )
     assert re.match(r"$|phase p: db_bench's output is damaged: ", message)
 
@@ -364,9 +365,13 @@ MEASURE = """
 import resource, sys
 from pathlib import Path
 from harness.tools import rocksdb_log
-from harness.workloads import db_bench, rocksdb
-from tests.unit import test_rocksdb as given
-spec, got = given.parsed("9.10", "tree-overwrite")
+from harness.workloads import rocksdb
+from harness.workloads.db_bench import DbBench
+from harness.store.spec import PhaseRole, PhaseSpec
+flags = {"statistics": True}
+spec = PhaseSpec("p", "overwrite", PhaseRole.MEASURED, flags, 20_000, 416, False, 60)
+out, err = (Path(sys.argv[2] + end).read_text() for end in (".out", ".err"))
+got = DbBench().parse(spec, out, err)
 before = resource.getrusage(resource.RUSAGE_SELF)
 with open(sys.argv[1], encoding="utf-8", errors="replace", newline="\\n") as lines:
     found = rocksdb.metrics(spec, got, rocksdb_log.parse(lines), rocksdb.Below(1))
@@ -377,6 +382,7 @@ print(cpu, peak, found["flush_bytes"])
 """
 
 
+@pytest.mark.slow
 def test_fifty_megabytes_of_log_take_two_seconds_and_200_mib_at_most(tmp_path: Path) -> None:
     """Generated: the events of a captured LOG over and over, as hours of overwriting leave them."""
     text = tree("9.10").read_text()
@@ -390,10 +396,8 @@ def test_fifty_megabytes_of_log_take_two_seconds_and_200_mib_at_most(tmp_path: P
             file.write(body)
     assert big.stat().st_size >= 50_000_000
     # CPU time, and in a process of its own: others on this machine are not what is asked for.
-    done = subprocess.run(
-        [sys.executable, "-c", MEASURE, str(big)], capture_output=True, text=True, cwd=ROOT,
-        check=True,
-    )  # fmt: skip
+    argv = [sys.executable, "-c", MEASURE, str(big), str(tree("9.10").with_suffix(""))]
+    done = subprocess.run(argv, capture_output=True, text=True, cwd=ROOT, check=True)
     seconds, kib, flushed = done.stdout.split()
     one = log(tree("9.10")).tables
     assert int(flushed) == one.flush * copies

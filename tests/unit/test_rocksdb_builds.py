@@ -1,4 +1,4 @@
-"""Builds of RocksDB: source packages, build ids, patches that apply, what a db_bench is."""
+"""Builds of RocksDB: source packages, build ids, patches, recognition of a db_bench."""
 
 import json
 import os
@@ -12,6 +12,7 @@ from harness.cli.main import main
 from harness.errors import ToolFailed, UsageError
 from harness.observe import rocksdb_build
 from harness.rig import apt
+from harness.rig.suites import suites
 from harness.store.files import dumps
 from harness.tools import apt_source, db_bench, rocksdb_source, trees
 from harness.tools.rocksdb_source import SourceFacts, Tree
@@ -48,7 +49,7 @@ def test_a_package_that_is_not_installed_has_no_version(capsys: pytest.CaptureFi
         apt_source.installed_version("no-such-package")
 
 
-def test_an_archive_that_is_not_there_is_told_and_leaves_nothing(tmp_path: Path) -> None:
+def test_a_missing_archive_is_reported_and_leaves_nothing(tmp_path: Path) -> None:
     sources = {"x.list": f"deb-src [trusted=yes] file:{tmp_path}/nowhere s main\n"}
     with pytest.raises(ToolFailed, match="apt-get failed") as caught:
         apt_source.download("rocksdb", tmp_path, sources)
@@ -56,7 +57,7 @@ def test_an_archive_that_is_not_there_is_told_and_leaves_nothing(tmp_path: Path)
     assert list(tmp_path.iterdir()) == []
 
 
-def test_the_digest_of_a_tree_is_that_of_its_visible_files(tmp_path: Path) -> None:
+def test_the_digest_of_a_tree_covers_its_visible_files(tmp_path: Path) -> None:
     (tmp_path / "deep").mkdir()
     (tmp_path / "deep" / "a.cc").write_text("one")
     before = trees.digest(tmp_path)
@@ -107,7 +108,8 @@ def test_versions_without_patches_are_built_as_they_are() -> None:
     assert rocksdb_source.series(None, FACTS) == ()
 
 
-def test_flags_decide_what_the_compiler_says_of_itself() -> None:
+@pytest.mark.needs("g++")
+def test_flags_change_the_compilers_description() -> None:
     def target(flags: str, *options: str) -> str:
         source = STAND_IN / "source"
         return rocksdb_source.describe(
@@ -119,21 +121,21 @@ def test_flags_decide_what_the_compiler_says_of_itself() -> None:
     assert target("") == target("-march=native", "PORTABLE=ON")
 
 
-def test_what_is_no_rocksdb_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="is no RocksDB source tree"):
+def test_a_tree_without_rocksdb_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="is not a RocksDB source tree"):
         rocksdb_source.version_of(tmp_path)
     header = tmp_path / rocksdb_source.VERSION_HEADER
     header.parent.mkdir(parents=True)
     header.write_text("#define ROCKSDB_MAJOR 7\n")
     with pytest.raises(UsageError, match="does not define RocksDB's version"):
         rocksdb_source.version_of(tmp_path)
-    with pytest.raises(UsageError, match=r"plug-in toy: .* is no folder"):
+    with pytest.raises(UsageError, match=r"plug-in toy: .* is not a folder"):
         rocksdb_source.describe(
             STAND_IN / "source", {"toy": tmp_path / "no"}, cxxflags="", cmake_options=()
         )
 
 
-def test_plumbing_refuses_what_it_cannot_read(
+def test_plumbing_refuses_bad_arguments_and_bad_input(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     assert main(["rocksdb", "describe", str(tmp_path), "--plugin", "zenfs"]) == 2
@@ -143,13 +145,13 @@ def test_plumbing_refuses_what_it_cannot_read(
     with text.open() as stdin:
         monkeypatch.setattr("sys.stdin", stdin)
         assert main(["rocksdb", "identify"]) == 2
-    assert "not what `zonelab rocksdb describe` prints" in capsys.readouterr().err
+    assert "not the output of `zonelab rocksdb describe`" in capsys.readouterr().err
 
 
 def tree_of(folder: Path, package: str, sources: dict[str, str]) -> Path:
-    """Return upstream's tree of a version in an archive; skip where that cannot be reached."""
+    """Return an archive of upstream's tree of a version; skip if it cannot be downloaded."""
     try:
-        files = apt_source.download(package, folder, sources, tar_only=True)
+        files = apt_source.download(package, folder, sources)
     except ToolFailed as error:
         pytest.skip(f"the archive of source packages cannot be reached: {error.message}")
     (archive,) = (file for file in files if ".orig.tar" in file.name)
@@ -173,6 +175,7 @@ def applies(tree: Path) -> None:
         subprocess.run(argv, cwd=tree, check=True, capture_output=True)
 
 
+@pytest.mark.slow
 def test_patches_apply_to_this_distributions_source(tmp_path: Path) -> None:
     version = apt_source.installed_version("rocksdb-tools")
     try:
@@ -184,8 +187,9 @@ def test_patches_apply_to_this_distributions_source(tmp_path: Path) -> None:
     applies(tmp_path / "tree")
 
 
-@pytest.mark.parametrize(("suite", "series"), [("bookworm", "7.8"), ("trixie", "9.10")])
-def test_patches_apply_to_what_debian_ships(tmp_path: Path, suite: str, series: str) -> None:
+@pytest.mark.slow
+@pytest.mark.parametrize(("suite", "series"), [(n, s.rocksdb) for n, s in suites().items()])
+def test_patches_apply_to_debians_source(tmp_path: Path, suite: str, series: str) -> None:
     mirror = apt.mirror()
     if mirror is None or not apt.KEYRING.is_file():
         pytest.skip("this host is no Debian and has no mirror of it")
@@ -195,7 +199,7 @@ def test_patches_apply_to_what_debian_ships(tmp_path: Path, suite: str, series: 
     applies(tree)
 
 
-def test_each_patch_says_why_and_what_upstream_thinks() -> None:
+def test_each_patch_states_its_reason_and_upstream_status() -> None:
     files = sorted(PATCHES.rglob("*.patch"))
     assert {file.parent.name for file in files} == {"7.8", "9.10"}
     for file in files:
@@ -212,7 +216,7 @@ def program(folder: Path, text: str = "#!/bin/sh\n") -> Path:
     return file
 
 
-def test_a_build_of_ours_is_known_by_its_record(tmp_path: Path) -> None:
+def test_a_build_by_zonelab_is_recognised_by_its_record(tmp_path: Path) -> None:
     built = program(tmp_path / "7.8.3-0123")
     record = rocksdb_source.identify(FACTS, ())
     (tmp_path / "7.8.3-0123" / "build.json").write_text(dumps(record))
@@ -257,7 +261,7 @@ def test_the_linked_db_bench_is_found_before_the_one_on_path(
         db_bench.find()
 
 
-def test_fetch_of_what_is_there_does_nothing(
+def test_fetch_of_a_present_archive_does_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(apt_source, "installed_version", lambda _: "7.8.3-2")

@@ -11,6 +11,8 @@ from typing import Any
 
 import pytest
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parents[2]
 FIXTURE = ROOT / "tests" / "fixtures" / "rocksdb"
 RECAP = re.compile(r"changed=(\d+) +unreachable=0 +failed=(\d+)")

@@ -1,4 +1,4 @@
-"""Each validity rule fires on what it is for, and on nothing else (facts are synthetic)."""
+"""Each validity rule fires on its own problem only (facts are synthetic)."""
 
 from __future__ import annotations
 
@@ -11,23 +11,24 @@ from typing import Any
 import pytest
 
 from harness.cli.main import main
-from harness.levels.base import DirectIo, LevelUsage
+from harness.levels.level import DirectIo
 from harness.observe.diskstats import DiskCounters
-from harness.observe.zone_trace import Traced
-from harness.rules import RULES, PhaseFacts, RunFacts, bandwidth, judge
-from harness.rules.facts import TenantFacts
-from harness.run import phases
+from harness.observe.tracing.zone_history import Traced
+from harness.rules import RULES, bandwidth, judge
+from harness.rules.facts import PhaseFacts, RunFacts, TenantFacts
+from harness.run import phase_metrics
 from harness.store.ledger import Closure, Entry, Ledger, State
 from harness.store.result import Issue, Severity, Utilisation
 from harness.store.spec import DeviceKind, PhaseRole, Reason, Tracing
 from harness.tools import db_bench
+from harness.tools.db_bench import Summary
 from harness.tools.rocksdb_log import CAUSES, Log, TableBytes
 from harness.tools.rocksdb_stats import Statistics
-from harness.workloads.db_bench import READ_TICKERS, Parsed, Summary
-from tests.runner.conftest import Machine
+from harness.workloads.db_bench import READ_TICKERS
+from harness.workloads.load_program import Parsed
+from tests.fixtures.run_facts import MIB, disk, parsed, plain, usage
 from tests.runner.fakes import phase
 
-MIB = 1 << 20
 ROOT = Path(__file__).parents[2]
 FIXTURES = ROOT / "tests" / "fixtures" / "db_bench"
 BROKEN = Closure("kernel", "device", State.BROKEN, above=9, below=8, low=9, high=9)
@@ -35,26 +36,15 @@ BROKEN = Closure("kernel", "device", State.BROKEN, above=9, below=8, low=9, high
 
 # One write too few: the kernel counts ten (``disk``).
 SEEN = Traced(
-    zoned="nvme0n2", conventional=None, commands={("nvme0n2", "write", 0): 9}, bytes={},
-    finishes=0, pad={}, problems=(), kernel_seconds=None,
-)  # fmt: skip
-
-
-def disk(written: int) -> DiskCounters:
-    return DiskCounters(0, 0, 10, written, 0)
-
-
-def parsed(**changes: Any) -> Parsed:
-    summary = Summary("overwrite", 10.0, 100_000, 0.2, 20_000, 1.0)
-    values: dict[str, Any] = {
-        "summary": summary,
-        "summaries": 1,
-        "histograms": {},
-        "warnings": (),
-        "skipped": False,
-        "assertions": False,
-    }
-    return Parsed(**(values | changes))
+    zoned="nvme0n2",
+    conventional=None,
+    commands={("nvme0n2", "write", 0): 9},
+    bytes={},
+    finishes=0,
+    pad={},
+    problems=(),
+    kernel_seconds=None,
+)
 
 
 def debug_build() -> Parsed:
@@ -63,44 +53,6 @@ def debug_build() -> Parsed:
     output = db_bench.parse(file.read_text(), "")
     assert len(output.warnings) == 1
     return parsed(warnings=output.warnings, assertions=output.assertions)
-
-
-def usage(events: int | None) -> LevelUsage:
-    return LevelUsage(1, events, None, "a counter")
-
-
-def plain() -> PhaseFacts:
-    return PhaseFacts(
-        spec=phase("overwrite", PhaseRole.MEASURED),
-        parsed=parsed(),
-        parse_error="",
-        exit_code=0,
-        signal=None,
-        timed_out=False,
-        stalled=False,
-        output="",
-        database_log="",
-        zoned=disk(100 * MIB),
-        conventional=disk(MIB),
-        before=usage(1),
-        after=usage(4),
-        zones=None,
-        load_seconds=1.0,
-        harness_seconds=0.01,
-    )
-
-
-@pytest.fixture
-def good(tmp_path: Path) -> RunFacts:
-    return RunFacts(
-        spec=Machine(tmp_path).plan.hosts[0].runs[0],
-        uses_zoned=True,
-        phases=(plain(),),
-        kernel_log="1.0 nvme0n2: ready\n",
-        utilisation=Utilisation(0.8, 0.02, 0.81, None, 1, 1, 1, 1, 1, 0.9),
-        idle_written={"nvme0n2": 0},
-        clock_jump=0.01,
-    )
 
 
 def with_phase(run: RunFacts, **changes: Any) -> RunFacts:
@@ -174,6 +126,11 @@ RUN_CASES: list[tuple[dict[str, Any], str, Severity]] = [
         "utilisation-missed",
         Severity.ERROR,
     ),
+    (  # a device that is too full is as wrong as one that is too empty
+        {"utilisation": Utilisation(0.8, 0.02, 0.83, None, 1, 1, 1, 1, 1, 0.9)},
+        "utilisation-missed",
+        Severity.ERROR,
+    ),
     ({"clock_jump": -3.0}, "clock-jump", Severity.WARNING),
     ({"idle_written": {"nvme0n2": 4096}}, "other-io", Severity.ERROR),
     ({"tenants": TenantFacts(died="tenant a ended with signal 9")}, "tenant-died", Severity.ERROR),
@@ -193,7 +150,7 @@ def test_a_level_that_buffers_by_design_is_warned_of(good: RunFacts) -> None:
     assert (found.code, found.severity) == ("zoned-share-low", Severity.WARNING)
 
 
-def test_what_a_level_says_of_itself_travels_with_the_run(good: RunFacts) -> None:
+def test_a_levels_caveats_are_recorded_with_the_run(good: RunFacts) -> None:
     caveat = Issue("mapping-volatile", Severity.INFO, "it forgets")
     assert judge(replace(good, caveats=(caveat,))) == (caveat,)
 
@@ -215,9 +172,15 @@ def test_fill_phases_do_not_count_for_the_share(good: RunFacts) -> None:
 
 @pytest.mark.parametrize(
     ("limit", "stored", "warned"),
-    [(-1, 500, False), (110, 99 * 8 + 1, False), (109, 99 * 8 + 1, True), (0, 8, True),
-     (5000, 8, False), (10, None, False)],
-)  # fmt: skip
+    [
+        (-1, 500, False),
+        (110, 99 * 8 + 1, False),
+        (109, 99 * 8 + 1, True),
+        (0, 8, True),
+        (5000, 8, False),
+        (10, None, False),
+    ],
+)
 def test_tables_that_cannot_all_be_open(
     good: RunFacts, limit: int, stored: int | None, *, warned: bool
 ) -> None:
@@ -253,7 +216,7 @@ def reading(read: int) -> PhaseFacts:
 
 
 def closing(**changes: Any) -> Ledger:
-    """A ledger of one interval, in which kernel and device agree unless told otherwise."""
+    """A ledger of one interval, in which kernel and device agree by default."""
     closure = Closure("kernel", "device", State.EXACT, above=9, below=9, low=9, high=9)
     values: dict[str, Any] = dict.fromkeys(Entry.__slots__)
     values |= {"name": "overwrite", "settled": True, "witness": "", "witness_failed": False}
@@ -263,12 +226,14 @@ def closing(**changes: Any) -> Ledger:
 
 @pytest.fixture
 def observed(good: RunFacts) -> RunFacts:
-    """A good run on a known drive of which everything was observed, so that every rule looks."""
+    """A good, completely observed run on a known drive, so that every rule applies."""
     flags = {"open_files": 100, "target_file_size_base": MIB, **DIRECT}
     writing = replace(
-        good.phases[0], spec=replace(good.phases[0].spec, flags=flags), seconds=0.25,
+        good.phases[0],
+        spec=replace(good.phases[0].spec, flags=flags),
+        seconds=0.25,
         parsed=parsed(levels=()),
-    )  # fmt: skip
+    )
     run = drive(good, "WZS4C8T1TDSP303")
     return replace(
         run,
@@ -278,7 +243,7 @@ def observed(good: RunFacts) -> RunFacts:
     )
 
 
-def test_a_good_run_that_was_wholly_observed_has_no_issues(observed: RunFacts) -> None:
+def test_a_good_run_that_was_completely_observed_has_no_issues(observed: RunFacts) -> None:
     assert judge(observed) == ()
 
 
@@ -287,42 +252,86 @@ def emulated(run: RunFacts) -> RunFacts:
 
 
 CASES: list[tuple[Callable[[RunFacts], RunFacts], str, Severity]] = [
-        (lambda run: replace(run, direct_io=replace(run.direct_io, reads=False)),
-         "direct-reads-buffered", Severity.WARNING),
-        (lambda run: replace(run, direct_io=replace(run.direct_io, writes=False)),
-         "direct-writes-buffered", Severity.WARNING),
-        (lambda run: replace(run, utilisation=replace(run.utilisation, database_bytes=91 * MIB)),
-         "open-files-few", Severity.WARNING),
-        (lambda run: replace(run, phases=(run.phases[0], reading(READS // 2 - MIB))),
-         "cache-served", Severity.WARNING),
-        # 101 MiB of writes and 1155 MiB/s: 0.087 s of 0.3 s.
-        (lambda run: with_phase(run, seconds=0.3), "bandwidth-low", Severity.WARNING),
-        (lambda run: drive(run, "a drive nobody measured"), "bandwidth-unknown", Severity.INFO),
-        (lambda run: replace(run, untraced=Reason("program-missing", "no bpftrace")),
-         "not-traced", Severity.INFO),
-        (lambda run: replace(run, spec=replace(run.spec, tracing=Tracing.ALL)),
-         "every-command-kept", Severity.WARNING),
-        (lambda run: with_phase(run, traced=replace(SEEN, problems=("lost 3 lines",))),
-         "trace-incomplete", Severity.ERROR),
-        (lambda run: with_phase(run, traced=SEEN), "closure-driver-commands", Severity.ERROR),
-        (lambda run: replace(run, ledger=closing(closures=(BROKEN,))),
-         "closure-broken", Severity.ERROR),
-        (lambda run: replace(run, ledger=closing(settled=False)),
-         "barrier-unsettled", Severity.WARNING),
-        (lambda run: replace(run, ledger=closing(witness="no answer", witness_failed=True)),
-         "witness-missing", Severity.WARNING),
-        *((lambda run, code=code, severity=severity: replace(
-            run, caveats=(Issue(code, severity, "as the level says"),)), code, severity)
-          for code, severity in (
-              ("fsck", Severity.ERROR), ("mapping-volatile", Severity.INFO),
-              ("own-db-bench", Severity.WARNING), ("commands-lost", Severity.ERROR),
-               ("active-limit-ignored", Severity.WARNING),
-              ("active-limit-ignored", Severity.INFO))),
-        *((lambda run, changes=changes: with_phase(run, **changes), code, severity)
-          for changes, code, severity in PHASE_CASES),
-        *((lambda run, changes=changes: replace(run, **changes), code, severity)
-          for changes, code, severity in RUN_CASES),
-    ]  # fmt: skip
+    (
+        lambda run: replace(run, direct_io=replace(run.direct_io, reads=False)),
+        "direct-reads-buffered",
+        Severity.WARNING,
+    ),
+    (
+        lambda run: replace(run, direct_io=replace(run.direct_io, writes=False)),
+        "direct-writes-buffered",
+        Severity.WARNING,
+    ),
+    (
+        lambda run: replace(run, utilisation=replace(run.utilisation, database_bytes=91 * MIB)),
+        "open-files-few",
+        Severity.WARNING,
+    ),
+    (
+        lambda run: replace(run, phases=(run.phases[0], reading(READS // 2 - MIB))),
+        "cache-served",
+        Severity.WARNING,
+    ),
+    # 101 MiB of writes and 1155 MiB/s: 0.087 s of 0.3 s.
+    (lambda run: with_phase(run, seconds=0.3), "bandwidth-low", Severity.WARNING),
+    (lambda run: drive(run, "a drive nobody measured"), "bandwidth-unknown", Severity.INFO),
+    (
+        lambda run: replace(run, untraced=Reason("program-missing", "no bpftrace")),
+        "not-traced",
+        Severity.INFO,
+    ),
+    (
+        lambda run: replace(run, spec=replace(run.spec, tracing=Tracing.ALL)),
+        "every-command-kept",
+        Severity.WARNING,
+    ),
+    (
+        lambda run: with_phase(run, traced=replace(SEEN, problems=("lost 3 lines",))),
+        "trace-incomplete",
+        Severity.ERROR,
+    ),
+    (lambda run: with_phase(run, traced=SEEN), "closure-driver-commands", Severity.ERROR),
+    (
+        lambda run: replace(run, ledger=closing(closures=(BROKEN,))),
+        "closure-broken",
+        Severity.ERROR,
+    ),
+    (
+        lambda run: replace(run, ledger=closing(settled=False)),
+        "barrier-unsettled",
+        Severity.WARNING,
+    ),
+    (
+        lambda run: replace(run, ledger=closing(witness="no answer", witness_failed=True)),
+        "witness-missing",
+        Severity.WARNING,
+    ),
+    *(
+        (
+            lambda run, code=code, severity=severity: replace(
+                run, caveats=(Issue(code, severity, "as the level says"),)
+            ),
+            code,
+            severity,
+        )
+        for code, severity in (
+            ("fsck", Severity.ERROR),
+            ("mapping-volatile", Severity.INFO),
+            ("own-db-bench", Severity.WARNING),
+            ("commands-lost", Severity.ERROR),
+            ("active-limit-ignored", Severity.WARNING),
+            ("active-limit-ignored", Severity.INFO),
+        )
+    ),
+    *(
+        (lambda run, changes=changes: with_phase(run, **changes), code, severity)
+        for changes, code, severity in PHASE_CASES
+    ),
+    *(
+        (lambda run, changes=changes: replace(run, **changes), code, severity)
+        for changes, code, severity in RUN_CASES
+    ),
+]
 
 
 @pytest.mark.parametrize(("change", "code", "severity"), CASES)
@@ -331,25 +340,25 @@ def test_each_issue_fires_for_its_own_rule(
 ) -> None:
     run = change(observed)
     assert (code, severity) in {(issue.code, issue.severity) for issue in judge(run)}
-    (rule,) = (rule for rule, codes in RULES.items() if code in {one.name for one in codes})
+    (rule,) = (rule for rule in RULES if code in {declared.code for declared in rule.issues})
     assert {issue.code for issue in rule(run)} == {code}
-    (declared,) = (one for one in RULES[rule] if one.name == code)
+    (declared,) = (one for one in rule.issues if one.code == code)
     assert severity in declared.severities
 
 
 def test_each_issue_of_the_registry_has_a_case() -> None:
     declared = {
-        (code.name, severity)
-        for codes in RULES.values()
-        for code in codes
-        for severity in code.severities
+        (declared.code, severity)
+        for rule in RULES
+        for declared in rule.issues
+        for severity in declared.severities
     }
     assert {case[1:] for case in CASES} == declared
 
 
 def test_every_issue_that_code_can_raise_is_in_the_registry() -> None:
-    """What is raised elsewhere (levels, the runner) travels with ``devices.level_caveats``."""
-    known = {code.name for codes in RULES.values() for code in codes}
+    """Issues raised elsewhere (levels, the runner) are in ``devices.level_caveats``."""
+    known = {declared.code for rule in RULES for declared in rule.issues}
     raised = set()
     for file in sorted((ROOT / "harness").rglob("*.py")):
         for text in re.findall(r'\b[iI]ssue\(\s*f?"([^"]+)"', file.read_text()):
@@ -370,8 +379,8 @@ def test_the_page_of_rules_is_up_to_date(capsys: pytest.CaptureFixture[str]) -> 
 @pytest.mark.parametrize(
     ("serial", "expected"), [("fake0", (100 + 1) / 1155 / 0.25), ("another", 100 / 1155 / 0.25)]
 )
-def test_bandwidth_is_that_of_the_drive(observed: RunFacts, serial: str, expected: float) -> None:
-    """A sibling's bytes are the same drive's; another drive's are not."""
+def test_bandwidth_counts_the_whole_drive(observed: RunFacts, serial: str, expected: float) -> None:
+    """Bytes of a sibling namespace belong to the drive; bytes of another drive do not."""
     device = observed.spec.device
     sibling = replace(device, identity=replace(device.identity, serial=serial))
     spec = replace(observed.spec, conventional=sibling)
@@ -391,11 +400,13 @@ def test_level_write_amplification_is_device_bytes_over_rocksdbs(
         lsm=Log(TableBytes(told // 4, told // 4), dict.fromkeys(CAUSES, 0), ()),
     )
     # 100 MiB to the zoned device and 1 MiB to the conventional one.
-    found = {name.partition(".")[2]: one.value for name, one in phases.metrics(facts).items()}
+    found = {
+        name.partition(".")[2]: one.value for name, one in phase_metrics.metrics(facts).items()
+    }
     assert found["level_write_amplification"] == expected
     assert found["rocksdb_written"] == told
     assert (found["wal_bytes"], found["flush_bytes"]) == (told // 2, told // 4)
-    without = phases.metrics(replace(facts, lsm=None))
+    without = phase_metrics.metrics(replace(facts, lsm=None))
     assert without["overwrite.rocksdb_written"].value is None
     assert without["overwrite.level_write_amplification"].value is None
-    assert "overwrite.level_write_amplification" not in phases.metrics(good.phases[0])
+    assert "overwrite.level_write_amplification" not in phase_metrics.metrics(good.phases[0])

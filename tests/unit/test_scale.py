@@ -15,12 +15,13 @@ from typing import Any
 
 import pytest
 
-from analysis import drawing, figures, parallel
-from analysis.compare import compare
-from analysis.drawing import MOST_POINTS, by_rank
-from analysis.load import load
-from analysis.report import write_report
-from analysis.series import read_columns
+from analysis.judge.compare import compare
+from analysis.read import parallel
+from analysis.read.load import load
+from analysis.read.series import read_columns
+from analysis.show import drawing
+from analysis.show.drawing import MOST_POINTS, by_rank
+from analysis.show.report import write_report
 from harness.errors import RunFailed
 from harness.store import checksums
 from harness.store.spec import DeviceKind
@@ -44,7 +45,7 @@ sys.addaudithook(_hook)  # there is no way to remove it
 
 @contextmanager
 def opened() -> Iterator[list[str]]:
-    """Note every file that is opened."""
+    """Record every file that is opened."""
     global _opened  # noqa: PLW0603
     _opened = []
     try:
@@ -76,11 +77,13 @@ def report(campaign: Path, folder: Path) -> Path:
 
 def made(folder: Path, repetitions: int, cells: int = 1) -> Path:
     factors = tuple({"threads": n} for n in range(1, cells + 1)) if cells > 1 else ({},)
-    return write_campaign(folder, levels=LEVELS, repetitions=repetitions, factors=factors,
-                          kind=DeviceKind.HARDWARE)  # fmt: skip
+    return write_campaign(
+        folder, levels=LEVELS, repetitions=repetitions, factors=factors, kind=DeviceKind.HARDWARE
+    )
 
 
-def test_each_file_of_a_run_is_read_for_its_checksum_and_once_for_what_is_in_it(
+@pytest.mark.slow
+def test_each_file_of_a_run_is_read_once_for_its_checksum_and_once_for_its_content(
     tmp_path: Path,
 ) -> None:
     campaign = made(tmp_path / "c", 3)
@@ -94,8 +97,12 @@ def test_each_file_of_a_run_is_read_for_its_checksum_and_once_for_what_is_in_it(
     assert sum(counts.values()) <= 18 * 6
 
 
-@pytest.mark.parametrize("sizes", [[(4, 1), (8, 1), (16, 1)], [(2, 2), (2, 4), (2, 8)]],
-                         ids=["more repetitions", "more cells"])  # fmt: skip
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "sizes",
+    [[(4, 1), (8, 1), (16, 1)], [(2, 2), (2, 4), (2, 8)]],
+    ids=["more repetitions", "more cells"],
+)
 def test_twice_the_runs_are_at_most_twice_the_calls(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, sizes: Sequence[tuple[int, int]]
 ) -> None:
@@ -115,6 +122,7 @@ def test_twice_the_runs_are_at_most_twice_the_calls(
     assert third - second <= MOST_CALLS * runs, counts[2].most_common(5)
 
 
+@pytest.mark.slow
 def test_other_processes_find_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     campaign = made(tmp_path / "c", 3)
     alone = report(campaign, tmp_path / "alone")
@@ -145,14 +153,14 @@ def test_many_points_are_drawn_by_rank() -> None:
     assert by_rank(values[:MOST_POINTS]) == values[:MOST_POINTS]
 
 
-def test_a_page_of_many_runs_says_what_it_does_not_draw(
+@pytest.mark.slow
+def test_a_page_of_many_runs_states_which_runs_it_does_not_draw(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     campaign = made(tmp_path / "c", 6)
     assert "evenly by rank" not in report(campaign, tmp_path / "all").read_text()
-    monkeypatch.setattr("analysis.drawing.MOST_POINTS", 4)
-    monkeypatch.setattr(figures, "MOST_POINTS", 4)
-    monkeypatch.setattr(figures, "MOST_RUNS", 4)
+    monkeypatch.setattr("analysis.show.drawing.MOST_POINTS", 4)
+    monkeypatch.setattr(drawing, "MOST_RUNS", 4)
     text = report(campaign, tmp_path / "few").read_text()
     assert "evenly by rank" in text
     assert "The first 4 of 6 runs are drawn." in text
@@ -174,7 +182,7 @@ def test_a_page_of_many_runs_says_what_it_does_not_draw(
         ("", []),
     ],
 )
-def test_series_whole_or_not(tmp_path: Path, text: str, rows: list[list[float]]) -> None:
+def test_rows_of_a_series_are_read(tmp_path: Path, text: str, rows: list[list[float]]) -> None:
     path = tmp_path / "one.csv"
     path.write_bytes(text.encode())
     header, found = read_columns(path)

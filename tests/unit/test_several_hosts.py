@@ -1,4 +1,4 @@
-"""Blocks are dealt to several hosts: alike, or declared to differ; never averaged in silence."""
+"""Blocks are assigned to several hosts, which are alike or declared to differ."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from typing import Any
 
 import pytest
 
-from analysis.compare import Comparison, compare
-from analysis.load import load
-from analysis.render import render
-from analysis.stats import Method, Verdict
+from analysis.judge.compare import Comparison, compare
+from analysis.judge.stats import Method, Verdict
+from analysis.read.load import load
+from analysis.show.render import render
 from harness.cli.main import main
 from harness.plan.hosts import differences
 from harness.plan.reference import RIG
@@ -36,7 +36,7 @@ def host(number: int, **device: Any) -> Inspection:
 
 
 class Planner:
-    """Plans a study for hosts of which each is an inspection."""
+    """Plans a study for several hosts, one inspection each."""
 
     def __init__(self, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
         self.folder = folder
@@ -77,10 +77,12 @@ def test_drives_of_one_kind_are_alike() -> None:
         (replace(host(2), conventional=RIG.device), "conventional.size: a None, b "),
     ],
 )
-def test_what_differs_is_refused_with_its_name(plan: Planner, other: Inspection, fact: str) -> None:
+def test_a_difference_between_hosts_is_refused_by_name(
+    plan: Planner, other: Inspection, fact: str
+) -> None:
     code, said = plan({"a": host(1), "b": other})
     assert code == 2
-    assert "the hosts are not alike" in said
+    assert "the hosts differ" in said
     assert fact in said or "more" in said
     assert any(line.startswith(fact) for line in differences([("a", host(1)), ("b", other)]))
     assert "different_hosts=true" in said
@@ -149,19 +151,27 @@ PLAYBOOK = """
 """
 
 
+@pytest.mark.slow
 def test_two_drives_of_one_machine_take_turns(tmp_path: Path) -> None:
-    """Both lines are the machine that runs the test."""
+    """Both lines describe the machine that runs the test."""
     local = {"ansible_connection": "local", "ansible_python_interpreter": sys.executable}
     inventory = {"all": {"hosts": {"left": local, "right": local}}}
     (tmp_path / "inventory.yml").write_text(json.dumps(inventory))
     (tmp_path / "play.yml").write_text(PLAYBOOK)
     done = subprocess.run(
-        [ROOT / ".venv/bin/ansible-playbook", "-i", "inventory.yml", "play.yml"], cwd=tmp_path,
-        env={"PATH": os.environ["PATH"], "HOME": str(tmp_path),
-             "ANSIBLE_ROLES_PATH": str(ROOT / "roles")},
-        capture_output=True, text=True, check=False, timeout=120,
-    )  # fmt: skip
+        [ROOT / ".venv/bin/ansible-playbook", "-i", "inventory.yml", "play.yml"],
+        cwd=tmp_path,
+        env={
+            "PATH": os.environ["PATH"],
+            "HOME": str(tmp_path),
+            "ANSIBLE_ROLES_PATH": str(ROOT / "roles"),
+        },
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+    )
     assert done.returncode == 2, done.stdout + done.stderr
     text = " ".join((done.stdout + done.stderr).split())
     for name in ("left", "right"):
-        assert f"{name} is the same machine as another line of the inventory" in text
+        assert f"{name} is the same machine as another host of the inventory" in text

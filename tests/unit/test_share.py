@@ -1,4 +1,4 @@
-"""The share done of a phase, and when it has stalled."""
+"""The completed share of a phase, and detection of a stall."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.run.share import ShareDone
+from harness.run.stall import PhaseProgress
 from harness.store.spec import PhaseRole, PhaseSpec
 
 
@@ -22,27 +22,27 @@ def report(path: Path, *operations: int) -> Path:
 
 
 def test_the_share_is_of_the_operations_wanted(tmp_path: Path) -> None:
-    share = ShareDone(report(tmp_path / "r", 10, 15), spec())
-    assert not share.stalled(2)
-    assert share.read(2) == 0.25
+    progress = PhaseProgress(report(tmp_path / "r", 10, 15), spec())
+    assert not progress.stalled(2)
+    assert progress.share(2) == 0.25
 
 
 def test_a_timed_phase_goes_by_its_time(tmp_path: Path) -> None:
-    share = ShareDone(tmp_path / "none", spec(None, duration=30))
-    assert share.read(15) == 0.5
+    progress = PhaseProgress(tmp_path / "none", spec(None, duration=30))
+    assert progress.share(15) == 0.5
 
 
 def test_no_operation_for_too_long_is_a_stall(tmp_path: Path) -> None:
-    share = ShareDone(report(tmp_path / "r", 10), spec())
-    assert [share.stalled(second) for second in (1, 11, 12)] == [False, False, True]
+    progress = PhaseProgress(report(tmp_path / "r", 10), spec())
+    assert [progress.stalled(second) for second in (1, 11, 12)] == [False, False, True]
 
 
 def test_one_operation_is_enough_to_go_on(tmp_path: Path) -> None:
-    share = ShareDone(report(tmp_path / "r", 10), spec())
-    assert not share.stalled(1)
+    progress = PhaseProgress(report(tmp_path / "r", 10), spec())
+    assert not progress.stalled(1)
     report(tmp_path / "r", 10, 0, 1)
-    assert not share.stalled(12)
-    assert share.stalled(23)
+    assert not progress.stalled(12)
+    assert progress.stalled(23)
 
 
 @pytest.mark.parametrize(
@@ -52,6 +52,6 @@ def test_one_operation_is_enough_to_go_on(tmp_path: Path) -> None:
 )
 def test_that_is_no_stall(tmp_path: Path, operations: tuple[int, ...], wanted: PhaseSpec) -> None:
     path = report(tmp_path / "r", *operations) if operations else tmp_path / "none"
-    share = ShareDone(path, wanted)
-    assert not share.stalled(2)
-    assert not share.stalled(500)
+    progress = PhaseProgress(path, wanted)
+    assert not progress.stalled(2)
+    assert not progress.stalled(500)

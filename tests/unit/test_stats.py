@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats as scipy_stats
 
-from analysis import stats
-from analysis.stats import Method, Verdict
+from analysis.judge import stats
+from analysis.judge.stats import Method, Verdict
 from harness.metrics import Better
 
 
@@ -78,7 +78,7 @@ def test_counts_that_do_not_vary_are_exact() -> None:
 
 
 def test_two_runs_a_side_are_not_enough_for_exact() -> None:
-    """Two values by chance look so in 2 / 4^n of all comparisons."""
+    """By chance, two values look like this in 2 / 4^n of all comparisons."""
     for n, exact in ((2, False), (3, True)):
         draws = np.random.default_rng(n).integers(0, 2, (20_000, 2, n))
         constant = (np.ptp(draws, axis=-1) == 0).all(axis=-1)

@@ -1,4 +1,4 @@
-"""Steady state: labels of made-up series with known answers, and of the example's real ones."""
+"""Steady state: labels of synthetic series with known answers, and of the example's real series."""
 
 from __future__ import annotations
 
@@ -7,18 +7,20 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from analysis import steady
-from analysis.compare import compare
-from analysis.load import Pool, load
-from analysis.render import render
-from analysis.report import write_report
-from analysis.steady import Curve, Label, Load, judge
+from analysis.judge.compare import compare
+from analysis.read import steady
+from analysis.read.load import load
+from analysis.read.steady import Curve, Label, Progress, judge
+from analysis.show.render import render
+from analysis.show.report import write_report
+from harness.store import packed
 from tests.fixtures.campaigns import write_campaign
+from tests.fixtures.example import unpacked
 
-EXAMPLE = Path(__file__).parents[2] / "results" / "example"
+EXAMPLE = unpacked()
 MIB = 2**20
 CAPACITY = 1000 * MIB
 PAYLOAD = 1000
@@ -32,17 +34,20 @@ def curve(values: list[float]) -> Curve:
 
 def load_of(
     rates: list[float], *, wa: float = 3.0, pending: Curve | None = None, before: float = 1.0
-) -> Load:
+) -> Progress:
     """Seconds with these rates; ``before``: share of the capacity written before the phase."""
     done = [0.0]
     for rate in rates:
         done.append(done[-1] + rate)
     written = tuple(before * CAPACITY + wa * PAYLOAD * ops for ops in done)
     times = tuple(float(t) for t in range(len(done)))
-    return Load(
-        Curve(times, tuple(done)), Curve((-1.0, *times), (0.0, *written)),
-        pending or curve([5e6] * len(done)), PAYLOAD, CAPACITY,
-    )  # fmt: skip
+    return Progress(
+        Curve(times, tuple(done)),
+        Curve((-1.0, *times), (0.0, *written)),
+        pending or curve([5e6] * len(done)),
+        PAYLOAD,
+        CAPACITY,
+    )
 
 
 def test_a_flat_phase_is_steady_and_shows_its_window() -> None:
@@ -92,7 +97,7 @@ def test_write_amplification_that_grows_is_not_steady() -> None:
     assert "throughput range 0%" in found.why
 
 
-def test_a_backlog_that_grows_is_not_steady_and_one_that_swings_is() -> None:
+def test_a_growing_backlog_is_not_steady_and_a_swinging_backlog_is() -> None:
     # 10 MB/s of user bytes, so 2 MB/s more to compact is a fifth of them.
     grows = curve([2e6 * t for t in range(SECONDS + 1)])
     assert judge(load_of([RATE] * SECONDS, pending=grows)).label is Label.NOT_STEADY
@@ -100,7 +105,7 @@ def test_a_backlog_that_grows_is_not_steady_and_one_that_swings_is() -> None:
     assert judge(load_of([RATE] * SECONDS, pending=swings)).label is Label.STEADY
 
 
-def test_what_is_not_recorded_is_not_called_steady() -> None:
+def test_unrecorded_series_are_not_called_steady() -> None:
     found = judge(replace(load_of([RATE] * SECONDS), pending=None))
     assert found.label is Label.NOT_STEADY
     assert "pending compaction bytes are not recorded" in found.why
@@ -138,7 +143,6 @@ def test_reads_have_rounds_of_time() -> None:
 rates = st.lists(st.floats(0, 1e6), min_size=1, max_size=200)
 
 
-@settings(deadline=None)
 @given(rates, st.floats(0.1, 10), st.booleans())
 def test_any_series_has_a_label(found: list[float], wa: float, known: bool) -> None:
     load_ = load_of(found, wa=wa)
@@ -151,7 +155,6 @@ def test_any_series_has_a_label(found: list[float], wa: float, known: bool) -> N
         assert result.rounds == 5
 
 
-@settings(deadline=None)
 @given(rates)
 def test_the_inverse_of_a_curve_that_rises(values: list[float]) -> None:
     rising = load_of(values).operations
@@ -170,6 +173,7 @@ def test_the_mean_of_a_value_that_holds() -> None:
     assert held.mean(21, 22) == 5
 
 
+@pytest.mark.slow
 def test_the_label_is_in_every_form_and_in_the_report(tmp_path: Path) -> None:
     comparison = compare(load(write_campaign(tmp_path / "c")), metrics=["overwrite.*"])
     assert all(row.steady == ("too short x3", "too short x3") for row in comparison.rows)
@@ -193,13 +197,14 @@ def test_without_series_the_label_is_there_too(tmp_path: Path) -> None:
 
 
 def test_real_series_of_the_example() -> None:
-    """Of an emulated device (results/example): no result, but real ups and downs."""
+    """Series of an emulated device (results/example): not a result, but real fluctuations."""
     campaign = load(EXAMPLE)
     wanted = [run for run in campaign.runs if run.name == "f2fs--r01"]
-    labels = {one.phase: one.steady for one in steady.of_runs(Pool((campaign,)), wanted)}
+    labels = {one.phase: one.steady for one in steady.label_phases(wanted)}
     assert set(labels) == {"overwrite", "readrandom"}
     overwrite = labels["overwrite"]
     assert (overwrite.label, overwrite.rounds) == (Label.NOT_STEADY, 5)
-    assert overwrite.end == 86.906  # the last line of series/overwrite.csv
-    assert "throughput range 40%" in overwrite.why
+    series = packed.text(wanted[0].path / "series/overwrite.csv")
+    assert overwrite.end == float(series.splitlines()[-1].partition(",")[0])
+    assert "throughput range 70%" in overwrite.why
     assert labels["readrandom"].label is Label.TOO_SHORT

@@ -1,4 +1,4 @@
-"""Journal, lock, run directories and progress: what a crash may leave, and what it may not."""
+"""Journal, lock, run directories and progress, also after a crash."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from analysis.series import read_columns
+from analysis.read.series import read_columns
 from harness.errors import ConfigError, HostError, RunFailed
-from harness.run.journal import Entry, Event, Journal
-from harness.run.lock import exclusive, is_held
+from harness.machine.journal import Entry, Event, Journal
+from harness.machine.lock import exclusive, is_held
 from harness.run.progress import Progress, announce, human_seconds, load
 from harness.store import checksums, packed, rundir
 from harness.store.files import write_atomic
@@ -70,7 +70,7 @@ def test_run_directory_appears_whole_or_not_at_all(tmp_path: Path) -> None:
     assert rundir.completed(tmp_path) == []
     final = writer.commit()
     assert rundir.completed(tmp_path) == [final]
-    with pytest.raises(RunFailed, match="nothing is ever overwritten"):
+    with pytest.raises(RunFailed, match="exists already and is never overwritten"):
         RunWriter(tmp_path, "x--r01")
 
 
@@ -113,7 +113,7 @@ def test_attempts_in_order(tmp_path: Path) -> None:
         (tmp_path / name).mkdir()
     found = [path.name for path in attempts(tmp_path, "x--r01")]
     assert found == ["x--r01", "x--r01.a2", "x--r01.a10"]
-    with pytest.raises(ConfigError, match="is not the name of a run"):
+    with pytest.raises(ConfigError, match="is not a run name"):
         split_attempt("lost+found")
 
 

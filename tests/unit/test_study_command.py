@@ -1,10 +1,13 @@
-"""``make study`` and the report role: what is shown, what comes last, and how it ends."""
+"""``zonelab study`` and the report role: output, order of steps, exit codes."""
 
 from __future__ import annotations
 
+import json
 import os
+import re
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +15,10 @@ import pytest
 import yaml
 
 from harness.cli import main as cli
+from harness.cli import study
+from harness.errors import TimedOut
+from harness.rig import control, model, prerequisites
+from harness.store import overview
 from harness.store.result import Result, Status
 from tests.fixtures.campaigns import with_status, write_campaign
 
@@ -22,136 +29,232 @@ BIN = Path(sys.executable).parent
 def run(argv: list[str], folder: Path, **environment: str) -> subprocess.CompletedProcess[str]:
     env = {name: value for name, value in os.environ.items() if not name.startswith("MAKE")}
     return subprocess.run(
-        argv, cwd=folder, env=env | environment, capture_output=True, text=True, check=False,
+        argv,
+        cwd=folder,
+        env=env | environment,
+        capture_output=True,
+        text=True,
+        check=False,
         timeout=120,
-    )  # fmt: skip
-
-
-def study(
-    folder: Path,
-    play: int,
-    check: int,
-    *words: str,
-    rigs: str = "",
-    refused: str = "-",
-    smaller: str = "",
-) -> subprocess.CompletedProcess[str]:
-    """Run the target with a ``zonelab`` whose rig and status end with these codes.
-
-    ``rigs`` are those that the study names, ``smaller`` what it becomes here; the play on
-    rig ``refused`` gets no plan. Plays that end with 0 or 2 have reported.
-    """
-    program = folder / ".venv/bin/zonelab"
-    program.parent.mkdir(parents=True)
-    program.write_text(
-        "#!/bin/sh\n"
-        'case "$1 $3" in\n'
-        f'"status --check") echo "$2" >asked; echo a table; exit {check};;\n'
-        '"plan --for-rig") echo "${SMALLER:-$2}";;\n'
-        f'"plan --rigs") echo "$@" >named; printf "{rigs}";;\n'
-        '*) echo "$@" >>played;'
-        f' case "$3" in {refused}) exit 2;; esac;'
-        " mkdir -p results/c;"
-        ' for word in "$@"; do case "$PLAYED $word" in'
-        ' "yes report_word="*) touch "${word#report_word=}"; echo "$word" >word;; esac; done;'
-        f" exit {play};;\n"
-        "esac\n"
     )
-    program.chmod(0o755)
-    done = ["confirm-study", "setup", "rig-image"]
-    argv = ["make", "-f", str(ROOT / "Makefile"), *(f"--old-file={name}" for name in done)]
-    reported = "yes" if play in (0, 2) else "no"
-    made = [*argv, "study", "CAMPAIGN=c", *words]
-    return run(made, folder, PLAYED=reported, SMALLER=smaller)
+
+
+class Study:
+    """``zonelab study`` with a fake rig, whose plays return the given codes."""
+
+    def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.folder = folder
+        self.plays: list[tuple[str, dict[str, str]]] = []
+        self.codes: dict[str, int] = {}
+        self.refused: set[str] = set()
+        self.runs: list[str] = []  # statuses of the campaign's runs
+        self.asked = False
+        self.words: list[Path] = []
+        monkeypatch.chdir(folder)
+        monkeypatch.setattr(model, "PROJECT", folder)
+        monkeypatch.setattr(study, "_set_up", lambda _rig: 0)
+        monkeypatch.setattr(control, "execute", self._execute)
+        monkeypatch.setattr(overview, "states", self._states)
+        monkeypatch.setattr(prerequisites, "accelerator", lambda _cpuinfo: "tcg")
+
+    def _execute(self, rig: model.Rig, command: Sequence[str], _talk: object) -> int:
+        given = json.loads(command[-1])
+        assert list(command[1:-1]) == ["ansible/site.yml", "-e"]
+        word = Path(given.pop("report_word"))
+        self.words.append(word)
+        assert word.parent.is_dir()
+        self.plays.append((rig.name, given))
+        if rig.name in self.refused:
+            return 2  # before there is a plan
+        (self.folder / "results/c").mkdir(parents=True, exist_ok=True)
+        code = self.codes.get(rig.name, 0)
+        if code == -2:
+            raise KeyboardInterrupt
+        if code == 124:
+            raise TimedOut(f"rig {rig.name} did not answer")
+        if code in (0, 2):
+            word.touch()
+        return code
+
+    def _states(self, _campaign: object) -> list[overview.RunState]:
+        self.asked = True
+        return [overview.RunState("rig", f"r{i}", "f2fs", s, "") for i, s in enumerate(self.runs)]
+
+    def __call__(self, name: str = "integration-levels", *more: str) -> int:
+        return cli.main(["study", name, "--yes", "--campaign", "c", *more])
+
+    @property
+    def rigs(self) -> list[tuple[str, str]]:
+        """(rig, part) of each play, in order."""
+        return [(rig, given["study_rig"]) for rig, given in self.plays]
+
+
+@pytest.fixture
+def command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Study:
+    return Study(tmp_path, monkeypatch)
+
+
+PARTS = ["default", "dm-zoned", "xfs"]  # the rigs that levels-all names
 
 
 @pytest.mark.parametrize(
-    ("play", "check", "code"),
-    [(0, 0, 0), (2, 4, 4), (2, 0, 2), (130, 4, 130)],
-    ids=["good", "runs failed", "the play failed", "interrupted"],
+    ("play", "status", "code"),
+    [(0, "ok", 0), (2, "failed", 4), (2, "skipped", 2), (130, "failed", 130), (124, "ok", 124)],
+    ids=["good", "runs failed", "the play failed", "interrupted", "the rig did not boot"],
 )
 def test_the_folder_comes_last_however_it_ends(
-    tmp_path: Path, play: int, check: int, code: int
+    command: Study, capsys: pytest.CaptureFixture[str], play: int, status: str, code: int
 ) -> None:
-    done = study(tmp_path, play, check)
-    shown = [line for line in done.stdout.splitlines() if "results/c" in line]
-    report = ["report: results/c/report/index.html"] if play in (0, 2) else []
-    assert shown == [*report, "results/c"]
-    assert done.stdout.splitlines()[-1] == "results/c"
-    assert (f"Error {code}" in done.stderr) == (code != 0), done.stderr
-    assert (done.returncode == 0) == (code == 0)
-    assert (tmp_path / "asked").exists() == (play == 2)
-    assert "-e campaign=c" in (tmp_path / "played").read_text()
-    assert rigs_played(tmp_path) == [("default", "")]
+    command.codes["default"] = play
+    command.runs = ["ok", status]
+    assert command() == code
+    reported = play in (0, 2)
+    report = ["report: results/c/report/index.html"] if reported else []
+    assert capsys.readouterr().out.splitlines() == [*report, "results/c"]
+    assert command.asked == (play == 2)
+    assert command.plays[0][1]["campaign"] == "c"
+    assert command.rigs == [("default", "")]
 
 
-def test_a_refusal_before_there_is_a_campaign_prints_no_folder(tmp_path: Path) -> None:
-    done = study(tmp_path, 0, 0, refused="default")
-    assert "Error 2" in done.stderr
-    assert "results/c" not in done.stdout
+def test_a_refusal_before_there_is_a_campaign_prints_no_folder(
+    command: Study, capsys: pytest.CaptureFixture[str]
+) -> None:
+    command.refused = {"default"}
+    assert command() == 2
+    assert capsys.readouterr().out == ""
 
 
-def test_a_refused_plan_is_no_reason_to_show_the_old_report(tmp_path: Path) -> None:
-    """Nor to say that runs failed, where some of an earlier call did."""
+def test_a_refused_plan_is_no_reason_to_show_the_old_report(
+    command: Study, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Failed runs of an earlier call do not cause exit code 4 either."""
     old = tmp_path / "results/c/report/index.html"
     old.parent.mkdir(parents=True)
     old.touch()
-    done = study(tmp_path, 0, 4, refused="default")
-    assert "Error 2" in done.stderr
-    assert "report:" not in done.stdout
-    assert done.stdout.splitlines()[-1] == "results/c"
-    assert not (tmp_path / "asked").exists()
+    command.refused, command.runs = {"default"}, ["failed"]
+    assert command() == 2
+    assert capsys.readouterr().out.splitlines() == ["results/c"]
+    assert not command.asked
 
 
-def test_a_part_that_is_refused_hides_no_report_of_another(tmp_path: Path) -> None:
-    done = study(tmp_path, 2, 4, rigs="default\\nxfs\\n", refused="default")
-    assert [rig for rig, _ in rigs_played(tmp_path)] == ["default", "xfs"]
-    assert "Error 2" in done.stderr  # the set-up is what to mend first
-    assert done.stdout.splitlines()[-2:] == ["report: results/c/report/index.html", "results/c"]
+def test_a_part_that_is_refused_hides_no_report_of_another(
+    command: Study, capsys: pytest.CaptureFixture[str]
+) -> None:
+    command.refused, command.runs = {"default"}, ["failed"]
+    command.codes = {"dm-zoned": 2, "xfs": 2}
+    assert command("levels-all") == 2  # the set-up is what to mend first
+    assert [rig for rig, _ in command.rigs] == PARTS
+    shown = capsys.readouterr().out.splitlines()
+    assert shown == ["report: results/c/report/index.html", "results/c"]
 
 
-def test_nothing_is_left_of_the_word(tmp_path: Path) -> None:
-    study(tmp_path, 0, 0)
-    assert not Path((tmp_path / "word").read_text().strip().partition("=")[2]).exists()
+def test_the_temporary_folder_is_removed(command: Study) -> None:
+    command()
+    assert not command.words[0].parent.exists()
 
 
-def rigs_played(folder: Path) -> list[tuple[str, str]]:
-    """Return (rig, part) of each play, in order."""
-    plays = [line.split() for line in (folder / "played").read_text().splitlines()]
-    return [
-        (words[2], next(w for w in words if w.startswith("study_rig="))[10:]) for words in plays
-    ]
+def test_a_study_runs_on_its_rigs_in_order(
+    command: Study, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert command("levels-all", "--levels", "f2fs, xfs") == 0
+    assert command.rigs == [("default", "default"), ("xfs", "xfs")]
+    assert all(given["levels"] == "f2fs, xfs" for _, given in command.plays)
+    assert capsys.readouterr().out.splitlines()[-1] == "results/c"
 
 
-def test_a_study_takes_the_rigs_that_it_names_one_after_the_other(tmp_path: Path) -> None:
-    done = study(tmp_path, 0, 0, "LEVELS=f2fs,xfs", rigs="default\\nxfs\\n")
-    assert (tmp_path / "named").read_text().split()[2:] == ["--rigs", "--levels", "f2fs,xfs"]
-    assert rigs_played(tmp_path) == [("default", "default"), ("xfs", "xfs")]
-    assert done.stdout.splitlines()[-1] == "results/c"
+def test_without_kvm_a_smaller_study_runs(
+    command: Study, capsys: pytest.CaptureFixture[str]
+) -> None:
+    command("finish-thresholds")
+    assert [given["study"] for _, given in command.plays] == ["finish-thresholds-small"]
+    assert "no usable KVM" in capsys.readouterr().err
 
 
-def test_a_study_may_become_a_smaller_one(tmp_path: Path) -> None:
-    study(tmp_path, 0, 0, "STUDY=large", rigs="tiny\\n", smaller="small")
-    assert (tmp_path / "named").read_text().split() == ["plan", "small", "--rigs"]
-    assert "-e study=small " in (tmp_path / "played").read_text()
+def test_a_rig_that_is_named_gets_the_study_unchanged(command: Study) -> None:
+    command("finish-thresholds", "--rig", "xfs")
+    assert [given["study"] for _, given in command.plays] == ["finish-thresholds"]
+    command("levels-all", "--rig", "xfs")
+    assert command.rigs == [("xfs", ""), ("xfs", "")]
 
 
-def test_a_rig_that_is_named_gets_the_study_as_it_is(tmp_path: Path) -> None:
-    study(tmp_path, 0, 0, "STUDY=large", "RIG=xfs", smaller="small")
-    assert "-e study=large " in (tmp_path / "played").read_text()
+@pytest.mark.parametrize("code", [2, 4])
+def test_a_rig_whose_runs_failed_does_not_stop_the_next_one(command: Study, code: int) -> None:
+    command.codes, command.runs = dict.fromkeys(PARTS, code), ["invalid"]
+    assert command("levels-all") == 4
+    assert [rig for rig, _ in command.rigs] == PARTS
 
 
-def test_a_rig_whose_runs_failed_does_not_stop_the_next_one(tmp_path: Path) -> None:
-    done = study(tmp_path, 2, 4, rigs="default\\nxfs\\n")
-    assert [rig for rig, _ in rigs_played(tmp_path)] == ["default", "xfs"]
-    assert "Error 4" in done.stderr
+@pytest.mark.parametrize("code", [130, -2, 124])
+def test_an_interrupt_stops_them_all(
+    command: Study, capsys: pytest.CaptureFixture[str], code: int
+) -> None:
+    command.codes["default"] = code
+    assert command("levels-all") == (130 if code == -2 else code)
+    assert command.rigs == [("default", "default")]
+    assert capsys.readouterr().out.splitlines() == ["results/c"]
 
 
-def test_fields_of_the_study_are_handed_on(tmp_path: Path) -> None:
-    study(tmp_path, 0, 0, "SET=mix=four-tenants seed=7")
-    assert "-e settings='mix=four-tenants seed=7' " in (tmp_path / "played").read_text()
+def test_options_are_handed_on_as_text(command: Study) -> None:
+    words = ["--set", "mix=four-tenants seed=7", "--set", "metrics=[run.utilisation]"]
+    command("tenants", *words, "--repetitions", "1", "--retry", "failed,invalid")
+    _, given = command.plays[0]
+    assert given["settings"] == "mix=four-tenants seed=7 metrics=[run.utilisation]"
+    assert (given["repetitions"], given["retry"], given["levels"]) == ("1", "failed,invalid", "")
 
 
+def test_a_campaign_is_named_by_study_and_time(command: Study) -> None:
+    cli.main(["study", "smoke", "--yes"])
+    assert re.fullmatch(r"smoke-\d{8}-\d{6}", command.plays[0][1]["campaign"])
+
+
+def test_an_unknown_study_or_rig_boots_nothing(
+    command: Study, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert command("smok") == 2
+    assert command("smoke", "--rig", "nowhere") == 2
+    assert "unknown rig 'nowhere'" in capsys.readouterr().err
+    assert command.plays == []
+
+
+@pytest.mark.parametrize(("answer", "goes_on"), [("y", True), ("Yes", True), ("", False)])
+def test_it_asks_on_a_terminal(
+    command: Study,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    answer: str,
+    goes_on: bool,
+) -> None:
+    monkeypatch.delenv("YES", raising=False)
+    monkeypatch.setattr(sys.stdin, "isatty", lambda: True, raising=False)
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True, raising=False)
+    monkeypatch.setattr("builtins.input", lambda _question: answer)
+    assert cli.main(["study", "smoke"]) == (0 if goes_on else 130)
+    assert bool(command.plays) == goes_on
+    shown = capsys.readouterr()
+    assert shown.out.startswith("This will run the study smoke on the emulated rig")
+    for word in ("installs", "downloads", "touches   no drive of this machine"):
+        assert f"  {word}" in shown.out
+    assert ("nothing was done" in shown.err) == (not goes_on)
+
+
+def test_it_does_not_ask_without_a_terminal(command: Study) -> None:
+    assert cli.main(["study", "smoke"]) == 0
+    assert command.plays
+
+
+def test_make_announces_sets_up_and_runs_the_command() -> None:
+    """The Makefile's part of ``make study``."""
+    make = ["make", "-f", str(ROOT / "Makefile"), "--dry-run", "study", "STUDY=s", "SET=a=1 b=2"]
+    shown = run([*make, "LEVELS=x,y", "RIG=xfs"], ROOT).stdout
+    assert "-m harness.cli.confirm study s xfs" in shown
+    line = next(line for line in shown.splitlines() if line.startswith("zonelab study"))
+    assert "zonelab study s --yes --rig 'xfs' --campaign '' --levels 'x,y'" in line
+    assert "--set 'a=1 b=2'" in line
+    line = run(make, ROOT).stdout
+    assert "--rig ''" in line
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("settings", "flags"),
     [("", []), ("mix=four-tenants seed=7", ["--set=mix=four-tenants", "--set=seed=7"])],
@@ -165,41 +268,45 @@ def test_the_plan_role_sets_them(tmp_path: Path, settings: str, flags: list[str]
     program.chmod(0o755)
     asked = dict.fromkeys(
         (
-            "study_rig", "different_hosts", "levels", "repetitions", "retry",
-            "rated_endurance", "endurance_limit",
-        ), "",
-    )  # fmt: skip
+            "study_rig",
+            "different_hosts",
+            "levels",
+            "repetitions",
+            "retry",
+            "rated_endurance",
+            "endurance_limit",
+        ),
+        "",
+    )
     same = {"changed": False}
     done = role(
-        "plan", tmp_path, **asked, study="tenants", settings=settings,
-        zonelab_command=str(program), zonelab_build=str(tmp_path / "build"),
-        preflight_inspected={"stdout": "{}"}, packages_installed=same, native_built=same,
-    )  # fmt: skip
+        "plan",
+        tmp_path,
+        **asked,
+        study="tenants",
+        settings=settings,
+        zonelab_command=str(program),
+        zonelab_build=str(tmp_path / "build"),
+        preflight_inspected={"stdout": "{}"},
+        packages_installed=same,
+        native_built=same,
+    )
     assert done.returncode == 0, done.stdout
     planned = (tmp_path / "planned").read_text().split()
     assert planned[:2] == ["plan", "tenants"]
     assert [word for word in planned if word.startswith("--set")] == flags
 
 
-def test_an_interrupt_stops_them_all(tmp_path: Path) -> None:
-    done = study(tmp_path, 130, 0, rigs="default\\nxfs\\n")
-    assert [rig for rig, _ in rigs_played(tmp_path)] == ["default"]
-    assert "Error 130" in done.stderr
-
-
-def test_a_rig_that_is_named_has_the_whole_study(tmp_path: Path) -> None:
-    study(tmp_path, 0, 0, "RIG=xfs", rigs="default\\nxfs\\n")
-    assert rigs_played(tmp_path) == [("xfs", "")]
-    assert not (tmp_path / "named").exists()
-
-
 def role(name: str, folder: Path, **more: Any) -> subprocess.CompletedProcess[str]:
     """Play a role alone, on this machine, with this checkout's ``zonelab``."""
     play = {"name": name, "hosts": "localhost", "connection": "local", "gather_facts": False}
     variables = {
-        "campaign": "c", "zonelab_results": str(folder), "zonelab_root": str(ROOT),
-        "zonelab_command": str(BIN / "zonelab"), "ansible_python_interpreter": sys.executable,
-    }  # fmt: skip
+        "campaign": "c",
+        "zonelab_results": str(folder),
+        "zonelab_root": str(ROOT),
+        "zonelab_command": str(BIN / "zonelab"),
+        "ansible_python_interpreter": sys.executable,
+    }
     variables |= more
     (folder / "play.yml").write_text(yaml.safe_dump([play | {"vars": variables, "roles": [name]}]))
     argv = [str(BIN / "ansible-playbook"), "-i", "localhost,", str(folder / "play.yml")]
@@ -213,18 +320,23 @@ def report(folder: Path, **more: str) -> subprocess.CompletedProcess[str]:
 
 
 def campaign(folder: Path, bad: str = "") -> Path:
-    """Write four runs, of which f2fs--r01 is as ``bad`` says."""
+    """Write four runs; ``bad`` changes f2fs--r01."""
 
     def change(result: Result) -> Result:
         broken = result.run == "f2fs--r01" and bad in ("failed", "invalid")
         return with_status(result, Status(bad)) if broken else result
 
     return write_campaign(
-        folder, levels=("conventional-ext4", "f2fs"), repetitions=2, series=False,
-        change=change, drop=lambda spec: bad == "missing" and spec.run == "f2fs--r01",
-    )  # fmt: skip
+        folder,
+        levels=("conventional-ext4", "f2fs"),
+        repetitions=2,
+        series=False,
+        change=change,
+        drop=lambda spec: bad == "missing" and spec.run == "f2fs--r01",
+    )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("bad", ["", "failed"])
 def test_the_report_role_shows_the_table_once_and_fails_behind_it(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], bad: str

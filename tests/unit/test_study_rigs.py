@@ -1,4 +1,4 @@
-"""A study that names several rigs: planned one by one into one campaign, and compared as one."""
+"""A study with several rigs: planned one by one into one campaign, and compared as one."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from analysis.compare import Comparison, compare
-from analysis.load import load
-from analysis.render import render
-from analysis.stats import Verdict
+from analysis.judge.compare import Comparison, compare
+from analysis.judge.stats import Verdict
+from analysis.read.load import load
+from analysis.show.render import render
 from harness.cli.main import main
 from harness.errors import ConfigError
 from harness.plan import load as configs
@@ -40,8 +40,10 @@ def inspection(rig: str) -> Inspection:
     identity = DeviceIdentity(f"52540000000000{len(rig):02x}", "", "", rig, 2)
     levels = tuple(
         LevelProbe(p.level, False, Reason("x", f"{p.level} cannot run on {rig}", "hint"))
-        if p.level in CANNOT[rig] else p for p in RIG.levels
-    )  # fmt: skip
+        if p.level in CANNOT[rig]
+        else p
+        for p in RIG.levels
+    )
     device = replace(RIG.device, identity=identity, **DEVICES[rig])
     return replace(RIG, device=device, levels=levels)
 
@@ -59,8 +61,16 @@ class Campaign:
         file = self.folder / f"{rig}.json"
         file.write_text(dumps(of or inspection(rig)))
         given = ["--rig", rig, "--inspection", f"{HOSTS[rig]}={file}"]
-        return ["plan", "levels-all", *given, "--results", str(self.results), "--campaign", "all",
-                *more]  # fmt: skip
+        return [
+            "plan",
+            "levels-all",
+            *given,
+            "--results",
+            str(self.results),
+            "--campaign",
+            "all",
+            *more,
+        ]
 
     def plan(self, *rigs: str) -> Plan:
         for rig in rigs:
@@ -69,7 +79,7 @@ class Campaign:
         return load_plan(self.root / "plan.json")
 
     def run(self) -> None:
-        """Write what the runner would: a synthetic result for each planned run."""
+        """Write a synthetic result for each planned run, as the runner does."""
         for host in load_plan(self.root / "plan.json").hosts:
             for spec in host.runs:
                 result = replace(make_result(spec, host.host), phases=())
@@ -97,7 +107,7 @@ def test_each_rig_gives_its_levels_with_all_repetitions(campaign: Campaign) -> N
 
 
 def test_the_drives_of_its_rigs_hold_the_same_in_as_many_zones() -> None:
-    """Else files and amounts differ, and rows of such a rig are not comparable."""
+    """Otherwise files and amounts differ, and the rig's rows are not comparable."""
     study, _ = configs.load_study("levels-all")
     drives = [namespace for rig in study.rigs for namespace in model.load(rig).namespaces]
     assert len({(drive.zones, drive.zone_capacity) for drive in drives if drive.zoned}) == 1
@@ -116,7 +126,7 @@ def test_the_order_of_planning_does_not_matter_and_again_changes_nothing(
     assert other.plan("xfs", "dm-zoned", "default") == forward
 
 
-def test_a_part_that_is_there_stays_as_it_was_planned(campaign: Campaign) -> None:
+def test_an_existing_part_keeps_its_plan(campaign: Campaign) -> None:
     campaign.plan("default")
     path = campaign.root / "plan.json"
     path.write_text(path.read_text().replace('"position": 1,', '"position": 77,'))
@@ -130,7 +140,7 @@ def test_a_changed_rig_is_refused_and_the_others_are_not_looked_at(
     campaign.plan("default", "dm-zoned")
     other = replace(inspection("dm-zoned"), host=replace(RIG.host, kernel="9.9.9"))
     message = refused(2, *campaign.words("dm-zoned", of=other), keeps=campaign.results)
-    assert "continuing on a changed host is refused: rig-dm-zoned: kernel" in message
+    assert "the campaign cannot continue on a changed host: rig-dm-zoned: kernel" in message
 
 
 def test_another_study_or_a_whole_campaign_is_not_continued(
@@ -146,11 +156,11 @@ def test_another_study_or_a_whole_campaign_is_not_continued(
 def test_a_rig_that_the_study_does_not_name(campaign: Campaign, refused: Refused) -> None:
     words = campaign.words("xfs")
     words[words.index("--rig") + 1] = "xsf"
-    assert "study levels-all has no part for rig 'xsf'" in refused(2, *words)
+    assert "study levels-all has no levels for rig 'xsf'" in refused(2, *words)
     words[1] = "smoke"
-    assert "study smoke has no part for rig 'xsf'" in refused(2, *words)
+    assert "study smoke has no levels for rig 'xsf'" in refused(2, *words)
     more = f"--inspection=b={campaign.folder / 'xfs.json'}"
-    assert "--rig is one host" in refused(2, *campaign.words("xfs", more))
+    assert "--rig needs exactly one inspection" in refused(2, *campaign.words("xfs", more))
 
 
 def test_the_rigs_are_listed_in_their_order(capsys: pytest.CaptureFixture[str]) -> None:
@@ -171,8 +181,11 @@ def test_shipped_studies_name_rigs_that_there_are() -> None:
 @pytest.mark.parametrize(
     ("rigs", "message"),
     [
-        ({"a": ["f2fs"]}, "level 'conventional-ext4' is on 0 rigs"),
-        ({"a": ["f2fs", "conventional-ext4", "zlfs"], "b": ["zlfs"]}, "level 'zlfs' is on 2 rigs"),
+        ({"a": ["f2fs"]}, "level 'conventional-ext4' is named under 0 rigs"),
+        (
+            {"a": ["f2fs", "conventional-ext4", "zlfs"], "b": ["zlfs"]},
+            "level 'zlfs' is named under 2 rigs",
+        ),
         ({"a": ["f2fs", "conventional-ext4", "zlfs", "xfs"]}, "the study has no level 'xfs'"),
         ({"a": []}, "rigs.a"),
     ],
@@ -183,13 +196,13 @@ def test_rigs_that_make_no_sense(rigs: dict[str, list[str]], message: str) -> No
     assert message in caught.value.message
 
 
-def test_status_and_verify_know_what_is_to_come(
+def test_status_and_verify_count_the_parts_to_come(
     campaign: Campaign, capsys: pytest.CaptureFixture[str]
 ) -> None:
     campaign.plan("default", "dm-zoned")
     campaign.run()
     assert main(["status", str(campaign.root), "--check"]) == 0
-    assert "rig xfs: its part is not planned yet" in capsys.readouterr().out
+    assert "rig xfs: not planned yet" in capsys.readouterr().out
     assert main(["status", str(campaign.root), "--format", "json"]) == 0
     assert json.loads(capsys.readouterr().out)["rigs_to_come"] == ["xfs"]
     assert main(["verify", str(campaign.root)]) == 4
@@ -199,6 +212,7 @@ def test_status_and_verify_know_what_is_to_come(
     assert "not there yet: the part of rig xfs" in capsys.readouterr().out
 
 
+@pytest.mark.slow
 def test_every_command_works_on_a_whole_campaign_of_rigs(
     campaign: Campaign, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -220,7 +234,7 @@ def test_every_command_works_on_a_whole_campaign_of_rigs(
     assert "8.00 MiB" in page
 
 
-def test_a_level_is_not_skipped_for_what_another_rig_lacks(campaign: Campaign) -> None:
+def test_a_level_is_not_skipped_because_another_rig_lacks_it(campaign: Campaign) -> None:
     campaign.plan("default", "dm-zoned", "xfs")  # nothing has run, and the default rig has no xfs
     reasons = {row: reason.message for row, reason in load(campaign.root).skipped().items()}
     assert reasons == {
@@ -257,16 +271,21 @@ def test_a_declared_geometry_is_a_footnote_and_no_reason_against_a_verdict(tmp_p
 
 
 def test_another_name_at_another_boot_is_no_difference(tmp_path: Path) -> None:
-    """The devices of two rigs meet by what they are; what is theirs by nature is not listed."""
+    """Devices of two rigs are matched by their roles; differences due to the rig are not listed."""
 
     def on_another_node(result: Result) -> Result:
         rig = result.level == "btrfs"
         node, other = ("nvme0n3", "nvme0n1") if rig else ("nvme0n2", "nvme0n3")
         devices = [
-            {"path": f"/dev/{node}", "zoned": True, "key": node, "zone_size": 4 if rig else 8,
-             "queue": {node: {"scheduler": "none", "nr_requests": "64" if rig else "1023"}}},
+            {
+                "path": f"/dev/{node}",
+                "zoned": True,
+                "key": node,
+                "zone_size": 4 if rig else 8,
+                "queue": {node: {"scheduler": "none", "nr_requests": "64" if rig else "1023"}},
+            },
             {"path": f"/dev/{other}", "zoned": False, "queue": {other: {"scheduler": "none"}}},
-        ]  # fmt: skip
+        ]
         manifest = {**result.manifest, "host": {**result.manifest["host"], "devices": devices}}
         return replace(result, manifest=manifest)
 
@@ -275,7 +294,7 @@ def test_another_name_at_another_boot_is_no_difference(tmp_path: Path) -> None:
     assert listed == {"manifest.devices.zoned.queue.own.nr_requests"}
 
 
-def test_a_geometry_that_nobody_declared_blocks_the_verdict(tmp_path: Path) -> None:
+def test_an_undeclared_geometry_blocks_the_verdict(tmp_path: Path) -> None:
     folder = rigs(tmp_path).campaign.path
     path = folder / "plan.json"
     plan = json.loads(path.read_text())
@@ -291,8 +310,8 @@ def test_a_geometry_that_nobody_declared_blocks_the_verdict(tmp_path: Path) -> N
     assert verdict(comparison, "f2fs")[0] is Verdict.WORSE
 
 
-def test_another_device_than_the_planned_one_is_not_declared(tmp_path: Path) -> None:
-    """The declaration is of the rigs as planned, not of whatever stood in for one."""
+def test_a_device_that_differs_from_the_plan_is_not_declared(tmp_path: Path) -> None:
+    """The declaration covers the planned rigs, not their replacements."""
 
     def halved(result: Result) -> Result:
         if (result.level, result.repetition) != ("btrfs", 2):
@@ -305,7 +324,7 @@ def test_another_device_than_the_planned_one_is_not_declared(tmp_path: Path) -> 
     assert "zone capacity 6.00 MiB vs 3.00 MiB or 6.00 MiB" in notes
 
 
-def test_what_matters_besides_geometry_still_blocks_between_rigs(tmp_path: Path) -> None:
+def test_differences_besides_geometry_still_block_between_rigs(tmp_path: Path) -> None:
     changes = {"rig-dm": {"rocksdb": "8.0"}}
 
     def older(result: Result) -> Result:

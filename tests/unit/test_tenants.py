@@ -1,4 +1,4 @@
-"""Tenants of a mix: what they lose, how fairly, what is theirs, who is named (SYNTHETIC runs)."""
+"""Tenants of a mix: slowdown, fairness, ownership of zones, attribution (SYNTHETIC runs)."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from analysis import render
-from analysis.compare import compare
-from analysis.load import RunRecord, load
-from analysis.report import write_report
+from analysis.judge.compare import compare
+from analysis.read.load import RunRecord, load
+from analysis.show import render
+from analysis.show.report import write_report
 from analysis.tenants import aligned, attribution, fairness, recovery, usage
 from analysis.tenants.aligned import Line
 from analysis.tenants.attribution import Observed, Peak
@@ -90,7 +90,7 @@ def test_numbers_of_the_whole_mix(tmp_path: Path) -> None:
     assert [one.n for one in (maximum, index, worth, device)] == [3] * 4
 
 
-def test_who_is_meant_to_have_less_may_have_less(tmp_path: Path) -> None:
+def test_a_tenant_with_a_smaller_weight_is_not_treated_unfairly(tmp_path: Path) -> None:
     made = (Made("a", (0, 192), slowdown=1.5, weight=2.0), Made("b", (192, 192), slowdown=3.0))
     assert fairness.indexes(mix_of(write_tenants(tmp_path / "c", made, noise=0.0)))[
         1
@@ -108,32 +108,47 @@ def test_a_block_without_one_of_its_runs_is_left_out(tmp_path: Path) -> None:
     changed(folder, failed, "hosts/rig/runs/zlfs-mix-solo-victim--r02")
     mix = mix_of(folder)
     assert [one.n for one in fairness.indexes(mix)] == [2] * 4
-    (slow,) = [one for one in fairness.slowdowns(mix)
-               if (one.tenant, one.column) == ("victim", "throughput")]  # fmt: skip
+    (slow,) = [
+        one
+        for one in fairness.slowdowns(mix)
+        if (one.tenant, one.column) == ("victim", "throughput")
+    ]
     assert (slow.estimate.n_base, slow.estimate.n_level) == (3, 2)
 
 
-def test_open_loops_count_from_the_intended_start(tmp_path: Path) -> None:
-    folder = write_tenants(tmp_path / "c", noise=0.0)
+def with_intended_latency(folder: Path, *, alone: bool) -> Path:
+    """Add the victim's latency from the intended start to shared runs, and to ``alone`` ones."""
     for run in sorted(folder.glob("hosts/rig/runs/*")):
 
         def intend(path: Path) -> None:
             result = json.loads((path / "result.json").read_text())
             shared = "shared" in path.name
-            if "victim.overwrite.latency_p99" in result["metrics"]:
-                result["metrics"]["victim.overwrite.intended_latency_p99"] = {
-                    "value": 9000.0 if shared else 1000.0, "unit": "us",
-                }  # fmt: skip
+            if "victim.overwrite.latency_p99" in result["metrics"] and (shared or alone):
+                value = 9000.0 if shared else 1000.0
+                metric = {"value": value, "unit": "us"}
+                result["metrics"]["victim.overwrite.intended_latency_p99"] = metric
             (path / "result.json").write_text(json.dumps(result))
 
         changed(folder, intend, str(run.relative_to(folder)))
+    return folder
+
+
+def test_open_loops_count_from_the_intended_start(tmp_path: Path) -> None:
+    folder = with_intended_latency(write_tenants(tmp_path / "c", noise=0.0), alone=True)
     found = {(one.tenant, one.column): one for one in fairness.slowdowns(mix_of(folder))}
     assert found["victim", "p99"].metric == "intended_latency_p99"
     assert found["victim", "p99"].estimate.center == pytest.approx(9.0)
     assert found["aggressor", "p99"].metric == "latency_p99"
 
 
-def test_commands_belong_to_who_has_the_zone(tmp_path: Path) -> None:
+def test_an_intended_start_on_one_side_only_is_not_used(tmp_path: Path) -> None:
+    """Both sides of a slowdown must count from the same start."""
+    folder = with_intended_latency(write_tenants(tmp_path / "c", noise=0.0), alone=False)
+    found = {(one.tenant, one.column): one for one in fairness.slowdowns(mix_of(folder))}
+    assert found["victim", "p99"].metric == "latency_p99"
+
+
+def test_commands_belong_to_the_owner_of_the_zone(tmp_path: Path) -> None:
     folder = write_tenants(tmp_path / "c", effect=0.0)
     end = BEGAN + 60
     mib = 1024**2
@@ -174,7 +189,7 @@ def test_a_device_of_its_own_is_counted_by_the_kernel(tmp_path: Path) -> None:
     assert victim.written is None  # no such column: not 0
 
 
-def test_of_two_in_one_file_system_nobody_can_tell(tmp_path: Path) -> None:
+def test_tenants_in_one_file_system_cannot_be_told_apart(tmp_path: Path) -> None:
     run = retold(write_tenants(tmp_path / "c"), zones=[None, None])
     assert [(one.written, one.finishes, one.resets) for one in usage.uses(run)] == [(None,) * 3] * 2
     together = read(run)
@@ -192,13 +207,13 @@ def test_an_untraced_run_has_no_counts(tmp_path: Path) -> None:
 def test_the_last_part_of_an_interval_is_no_sample(tmp_path: Path) -> None:
     path = tmp_path / "a.csv"
     path.write_text("t,operations\n1.0,100\n2.0,100\n3.0,90\n3.2,20\n")
-    found = aligned.series(path, "a")
+    found = aligned.read_series(path, "a")
     assert found is not None
     assert list(found.throughput) == [100, 100, 90]
     assert found.latency[2] == pytest.approx(1e6 / 90)
     assert found.source == "time per operation"
     path.write_text("t,operations\n1.0,100\n")
-    assert aligned.series(path, "a") is None
+    assert aligned.read_series(path, "a") is None
 
 
 def series(rates: list[float]) -> Line:
@@ -206,7 +221,7 @@ def series(rates: list[float]) -> Line:
     return Line("a", np.arange(1.0, len(rates) + 1), rate, 1e6 / np.maximum(rate, 1), "")
 
 
-def test_bursts_are_what_is_between_quiet_times() -> None:
+def test_bursts_lie_between_quiet_times() -> None:
     one = series([0, 0, 90, 100, 80, 0, 0, 0, 95, 100, 90])
     assert recovery.bursts(one, ended=20.0) == [Burst(2.0, 5.0), Burst(8.0, 11.0)]
     assert recovery.bursts(one, ended=11.0) == [Burst(2.0, 5.0)]  # busy until all ended
@@ -215,9 +230,9 @@ def test_bursts_are_what_is_between_quiet_times() -> None:
 
 
 @pytest.mark.parametrize(
-    ("after", "seconds"), [([100] * 6, 0.0), ([50, 50, 100, 100, 100, 100, 100], 2.0),
-                           ([50] * 8, None)]
-)  # fmt: skip
+    ("after", "seconds"),
+    [([100] * 6, 0.0), ([50, 50, 100, 100, 100, 100, 100], 2.0), ([50] * 8, None)],
+)
 def test_recovery_is_until_it_stays_back(after: list[float], seconds: float | None) -> None:
     one = series([100] * 5 + [40] * 5 + after)
     lost, found = recovery.recover(one, Burst(5.0, 10.0), 100.0)
@@ -239,7 +254,7 @@ def steps(n: int, *high: int) -> np.ndarray:
     return values
 
 
-def test_peaks_are_excursions_and_drift_is_none() -> None:
+def test_peaks_are_excursions_and_drift_is_not() -> None:
     values = steps(60, 10, 30, 31)
     values[31] *= 2
     assert attribution.peaks(values) == [Peak(10, 10), Peak(30, 31)]
@@ -261,12 +276,22 @@ def test_events_before_peaks_are_named_and_others_are_not() -> None:
     quiet = Observed(np.full(90, 5.0), {"guilty": {"reset": before}, "innocent": {}})
     found = {
         one.name: one
-        for one in attribution.attribute({
-            "victim": [Observed(latency, {"guilty": {"reset": before, "gc": elsewhere},
-                                          "innocent": {"reset": elsewhere}})] * 2,
-            "idle": [quiet] * 2,
-        })
-    }  # fmt: skip
+        for one in attribution.attribute(
+            {
+                "victim": [
+                    Observed(
+                        latency,
+                        {
+                            "guilty": {"reset": before, "gc": elsewhere},
+                            "innocent": {"reset": elsewhere},
+                        },
+                    )
+                ]
+                * 2,
+                "idle": [quiet] * 2,
+            }
+        )
+    }
     (one,) = [one for one in found["guilty"].findings if one.tenant == "victim"]
     assert found["guilty"].named
     assert (one.kind, one.peaks, one.with_events, one.named) == ("reset", 12, 12, True)
@@ -276,20 +301,21 @@ def test_events_before_peaks_are_named_and_others_are_not() -> None:
     assert (idle.peaks, idle.p_value, idle.named) == (0, None, False)
 
 
-def test_without_events_nobody_is_tested() -> None:
+def test_without_events_no_tenant_is_tested() -> None:
     (one,) = attribution.attribute({"a": [Observed(steps(60, 5, 20, 40), {"b": {}})]})
     assert (one.named, one.whole.p_value, one.whole.peaks) == (False, None, 3)
     assert attribution.attribute({"a": [], "b": []}) == []
 
 
-def test_the_report_says_it_in_words_and_numbers(tmp_path: Path) -> None:
+@pytest.mark.slow
+def test_the_report_has_the_finding_in_words_and_numbers(tmp_path: Path) -> None:
     folder = write_tenants(tmp_path / "c")
     page, _ = write_report(compare(load(folder)), tmp_path / "out", 0.01)
     text = page.read_text()
     assert '<h2 id="tenants">Tenants</h2>' in text
-    assert "victim loses most: its throughput alone is" in text
-    assert "aggressor is named:" in text
-    assert "come with its zone resets" in text
+    assert "victim loses most: alone, its throughput is" in text
+    assert "aggressor is named for latency peaks of others:" in text
+    assert "coincide with its zone resets" in text
     assert {path.stem for path in (tmp_path / "out/tables").glob("tenants-*")} == {
         f"tenants-{name}" for name in ("fairness", "slowdown", "use", "recovery", "blame")
     }
@@ -298,10 +324,11 @@ def test_the_report_says_it_in_words_and_numbers(tmp_path: Path) -> None:
     assert not write_report(compare(load(folder)), tmp_path / "out", 0.01)[1]  # the same bytes
 
 
+@pytest.mark.slow
 def test_emulated_times_are_not_a_result(tmp_path: Path) -> None:
     folder = write_tenants(tmp_path / "c", kind=DeviceKind.EMULATED)
     page, _ = write_report(compare(load(folder)), tmp_path / "out", 0.01)
-    assert "Times on an emulated device are not a result; what they would say:" in page.read_text()
+    assert "Times on an emulated device are not a result. They would mean:" in page.read_text()
     rows = (tmp_path / "out/tables/tenants-slowdown.csv").read_text().splitlines()[1:]
     assert rows
     assert all(row.endswith(",not a result") for row in rows)
@@ -311,39 +338,44 @@ def test_emulated_times_are_not_a_result(tmp_path: Path) -> None:
         )
 
 
+@pytest.mark.slow
 def test_a_fair_mix_is_called_none_of_it(tmp_path: Path) -> None:
     made = (Made("a", (0, 192)), Made("b", (192, 192)))
     folder = write_tenants(tmp_path / "c", made, effect=0.0, noise=0.001)
     page, _ = write_report(compare(load(folder)), tmp_path / "out", 0.01)
     text = page.read_text()
     assert "a: no loss of throughput shown" in text
-    assert "Nobody is named" in text
-    assert "loses" not in text[text.index('id="tenants"') :].split("<h2")[0]
+    assert "No tenant is named" in text
+    section = text[text.index('id="tenants"') :].split("<h2")[0]
+    assert not re.search(r"\b(loses|gains)\b", section)
 
 
+@pytest.mark.slow
 def test_tenants_are_held_against_themselves_alone(tmp_path: Path) -> None:
-    """Not against whatever cell is the baseline, which lacks the other tenants' metrics."""
+    """Tenants are not compared with the baseline's cell, which lacks the other tenants' metrics."""
     comparison = compare(load(write_tenants(tmp_path / "c")))
     page, _ = write_report(comparison, tmp_path / "out", 0.01)
     text = page.read_text(encoding="utf-8")
-    assert "Each tenant is held against itself alone." in text
+    assert "Each tenant is compared with itself running alone." in text
     assert 'id="verdicts"' not in text
     table = render.to_table(comparison)
     assert re.search(r"slowdown of victim, p99: [\d.]+ \([\d.]+ \.\. [\d.]+\), n \d", table)
     assert "NOT COMPARABLE" not in table
 
 
-def test_a_mix_that_never_shared_says_that_nothing_could_be_compared(tmp_path: Path) -> None:
+def test_a_mix_without_shared_runs_cannot_be_compared(tmp_path: Path) -> None:
     campaign = load(write_tenants(tmp_path / "c", blocks=1))
     failed = tuple(
         replace(run, result=with_status(run.result, Status.FAILED))
-        if run.result.factors["mix"] == "shared" else run
+        if run.result.factors["mix"] == "shared"
+        else run
         for run in campaign.runs
-    )  # fmt: skip
+    )
     table = render.to_table(compare(replace(campaign, runs=failed)))
     assert "Nothing could be compared: no run in which tenants share a drive is ok." in table
 
 
+@pytest.mark.slow
 def test_other_campaigns_have_no_such_section(tmp_path: Path) -> None:
     folder = write_campaign(tmp_path / "c", repetitions=2)
     page, _ = write_report(compare(load(folder)), tmp_path / "out", 0.01)
@@ -362,13 +394,18 @@ def test_without_series_there_are_sentences(tmp_path: Path) -> None:
     page, _ = write_report(compare(load(folder)), tmp_path / "out", 0.01)
     text = page.read_text()
     assert "No shared run has a series of any tenant." in text
-    assert "in too few blocks." in text
+    assert "too few blocks for a verdict." in text
 
 
 @pytest.mark.parametrize(
-    "text", ["{", "[]", '{"schema_version": 9, "began": 1, "ended": 2, "tenants": []}',
-             '{"schema_version": 1, "began": 1, "ended": 2, "tenants": [{"name": "a"}]}']
-)  # fmt: skip
+    "text",
+    [
+        "{",
+        "[]",
+        '{"schema_version": 9, "began": 1, "ended": 2, "tenants": []}',
+        '{"schema_version": 1, "began": 1, "ended": 2, "tenants": [{"name": "a"}]}',
+    ],
+)
 def test_a_damaged_list_of_tenants_is_named(tmp_path: Path, text: str) -> None:
     folder = write_tenants(tmp_path / "c", blocks=1)
     changed(folder, lambda path: (path / "raw/tenants.json").write_text(text) and None)

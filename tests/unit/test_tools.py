@@ -45,8 +45,12 @@ def test_mkfs_argument_lists() -> None:
 
 def test_mount_argument_list() -> None:
     assert mount.argv(DEVICE, Path("/m"), "btrfs", "") == [
-        "mount", "-t", "btrfs", "/dev/nvme0n3", "/m",
-    ]  # fmt: skip
+        "mount",
+        "-t",
+        "btrfs",
+        "/dev/nvme0n3",
+        "/m",
+    ]
     assert "-o noatime" in " ".join(mount.argv(DEVICE, Path("/m"), "btrfs", "noatime"))
 
 
@@ -77,6 +81,7 @@ def script(folder: Path, name: str, body: str) -> Path:
     return path
 
 
+@pytest.mark.slow
 def test_busy_is_tried_again(tmp_path: Path) -> None:
     counter = tmp_path / "n"
     program = script(
@@ -135,19 +140,27 @@ def native(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_coldfill_reports_progress_and_result(native: Path) -> None:
-    script(native, "coldfill", """
+    script(
+        native,
+        "coldfill",
+        """
 echo '{"bytes": 4096, "seconds": 1.000}' >&2
-echo "{\\"bytes\\": $5, \\"seconds\\": 2.5, \\"direct\\": true, \\"errno\\": 0}" """)  # fmt: skip
+echo "{\\"bytes\\": $5, \\"seconds\\": 2.5, \\"direct\\": true, \\"errno\\": 0}" """,
+    )
     told: list[int] = []
     stored = coldfill.write(Path("/m/cold/cold"), 8192, -1, told.append)
     assert stored == coldfill.Stored(8192, 2.5, direct=True, full=False)
     assert told == [4096]
 
 
-def test_coldfill_on_a_full_file_system_tells_what_is_stored(native: Path) -> None:
-    script(native, "coldfill", """
+def test_coldfill_on_a_full_file_system_reports_the_stored_bytes(native: Path) -> None:
+    script(
+        native,
+        "coldfill",
+        """
 echo 'coldfill: write /m/cold: No space left on device' >&2
-echo '{"bytes": 4096, "seconds": 0.5, "direct": false, "errno": 28}'; exit 28""")  # fmt: skip
+echo '{"bytes": 4096, "seconds": 0.5, "direct": false, "errno": 28}'; exit 28""",
+    )
     assert coldfill.write(Path("/m/cold"), 8192, 1, print) == coldfill.Stored(
         4096, 0.5, direct=False, full=True
     )
@@ -189,8 +202,10 @@ def test_mounts_of_a_captured_mountinfo() -> None:
     found = Kernel(FIXTURES / "f2fs").mount_at(Path("/mnt/lv"))
     assert found is not None
     assert (found.source, found.filesystem, found.device) == (
-        "/dev/mapper/zonelab-lvtest", "f2fs", "253:0",
-    )  # fmt: skip
+        "/dev/mapper/zonelab-lvtest",
+        "f2fs",
+        "253:0",
+    )
     assert found.options.startswith("rw,relatime,lazytime,background_gc=on")
     assert Kernel(FIXTURES / "f2fs").mount_at(Path("/mnt")) is None
 

@@ -14,12 +14,12 @@ from pathlib import Path
 import pytest
 
 from harness.errors import HostError, ToolFailed
-from harness.observe import tracefs_trace
-from harness.observe.bpf_answers import Answers, Maps, grouped
-from harness.observe.trace_program import Watched, program
-from harness.observe.tracer import Tracer
-from harness.observe.zone_trace import Totals, Traced, traced
-from harness.observe.zones import Zone, ZoneCondition, ZoneType
+from harness.observe.tracing import tracefs_source
+from harness.observe.tracing.bpf_answers import Answers, Maps, grouped
+from harness.observe.tracing.bpf_program import Watched, program
+from harness.observe.tracing.tracer import Tracer
+from harness.observe.tracing.zone_history import Totals, Traced, traced
+from harness.observe.zone_reports import Zone, ZoneCondition, ZoneType
 from harness.store.ledger import Snapshot, Trace
 from harness.tools import bpftrace
 
@@ -43,7 +43,7 @@ SEED = [zone(number, 64 * KIB if number == 7 else 0) for number in range(384)]
 
 
 class Replay:
-    """A source that answers what was captured."""
+    """A source that returns the captured answers."""
 
     name = "replay"
     names = (NAME,)
@@ -82,7 +82,7 @@ def captured() -> list[Maps]:
 
 
 def from_bpftrace() -> list[Totals]:
-    """What the captured answers add up to, but the last one's append."""
+    """The totals of the captured answers, without the append of the last answer."""
     answers, found = Answers([NAME]), []
     for maps in captured()[:3]:
         answers.take(maps)
@@ -103,7 +103,7 @@ def tracefs(tmp_path: Path) -> Path:
 
 
 def from_tracefs(tracing: Path) -> list[Totals]:
-    source = tracefs_trace.TracefsTrace([DEVICE], tracing)
+    source = tracefs_source.TracefsSource([DEVICE], tracing)
     found = [source.snapshot()]
     lines = (FIXTURES / "trace_pipe.txt").read_text().splitlines(keepends=True)
     # The reset of all zones came behind the second snapshot, an append behind the third.
@@ -130,9 +130,19 @@ def snapshots(answers: Sequence[Totals]) -> tuple[Tracer, list[Trace]]:
 
 def barrier(trace: Trace) -> Snapshot:
     return Snapshot(
-        settled=True, zoned=NAME, conventional="", written={}, read={}, busy_ms={}, zeroing=(),
-        witness=None, witness_note="", cold_bytes=0, database_bytes=0, trace=trace,
-    )  # fmt: skip
+        settled=True,
+        zoned=NAME,
+        conventional="",
+        written={},
+        read={},
+        busy_ms={},
+        zeroing=(),
+        witness=None,
+        witness_note="",
+        cold_bytes=0,
+        database_bytes=0,
+        trace=trace,
+    )
 
 
 def between(earlier: Trace, later: Trace) -> Traced:
@@ -153,7 +163,7 @@ def check(seen: Traced) -> None:
     assert seen.problems == ()
 
 
-def test_what_bpftrace_counted() -> None:
+def test_bpftraces_counts_are_read() -> None:
     _, (idle, behind, reset) = snapshots(from_bpftrace())
     check(between(idle, behind))
     later = between(behind, reset)
@@ -163,13 +173,13 @@ def test_what_bpftrace_counted() -> None:
     assert (behind.pad_held, reset.pad_held) == (4 * MIB - 68 * KIB, 0)
 
 
-def test_what_the_trace_buffer_showed(tracefs: Path) -> None:
+def test_the_trace_buffer_is_read(tracefs: Path) -> None:
     _, (idle, behind, reset) = snapshots(from_tracefs(tracefs))
     check(between(idle, behind))
     assert between(behind, reset).done(NAME, "reset-all") == 1
 
 
-def test_both_ways_tell_the_same_of_each_zone(tracefs: Path, tmp_path: Path) -> None:
+def test_both_sources_agree_on_each_zone(tracefs: Path, tmp_path: Path) -> None:
     one, other = from_bpftrace()[-1], from_tracefs(tracefs)[-1]
     assert one.zones == other.zones
     tables: list[dict[str, str]] = []
@@ -187,7 +197,7 @@ def test_both_ways_tell_the_same_of_each_zone(tracefs: Path, tmp_path: Path) -> 
 
 
 def test_an_append_is_counted() -> None:
-    """By pass-through, so that the kernel's own statistics have nothing of it."""
+    """The append uses pass-through, so the kernel's own statistics do not count it."""
     answers = Answers([NAME])
     for maps in captured():
         answers.take(maps)
@@ -196,8 +206,8 @@ def test_an_append_is_counted() -> None:
     assert (found.problems, found.answers) == ((), 4)
 
 
-def test_what_was_counted_before_a_run_is_not_the_runs() -> None:
-    """bpftrace goes on from run to run: here the second begins behind the sequence."""
+def test_counts_from_before_a_run_are_subtracted() -> None:
+    """bpftrace runs on between runs: here the second run begins after the sequence."""
     answers = Answers([NAME])
     for maps in captured()[1:]:
         answers.take(maps)
@@ -207,7 +217,7 @@ def test_what_was_counted_before_a_run_is_not_the_runs() -> None:
     assert found.problems == ()
 
 
-def test_what_a_full_map_left_out_is_a_problem() -> None:
+def test_a_full_map_is_a_problem() -> None:
     answers, maps = Answers([NAME]), captured()[:2]
     maps[1]["@zones"].popitem()
     maps[1]["@changes"] = {key: told for key, told in maps[1]["@changes"].items() if told[4] == 0}
@@ -219,7 +229,7 @@ def test_what_a_full_map_left_out_is_a_problem() -> None:
 
 
 def test_a_loss_in_the_trace_buffer_is_a_problem(tracefs: Path) -> None:
-    source = tracefs_trace.TracefsTrace([DEVICE], tracefs)
+    source = tracefs_source.TracefsSource([DEVICE], tracefs)
     assert source.snapshot().problems == ()
     source.take("CPU:1 [LOST 12 EVENTS]")
     (tracefs / "instances/zonelab/per_cpu/cpu0/stats").write_text("overrun: 3\n")
@@ -227,7 +237,7 @@ def test_a_loss_in_the_trace_buffer_is_a_problem(tracefs: Path) -> None:
 
 
 def test_a_line_that_cannot_be_read_is_a_problem(tracefs: Path) -> None:
-    source = tracefs_trace.TracefsTrace([DEVICE], tracefs)
+    source = tracefs_source.TracefsSource([DEVICE], tracefs)
     source.take("something else")
     (problem,) = source.snapshot().problems
     assert "something else" in problem
@@ -235,7 +245,7 @@ def test_a_line_that_cannot_be_read_is_a_problem(tracefs: Path) -> None:
 
 def test_other_drivers_need_bpftrace(tracefs: Path) -> None:
     with pytest.raises(HostError, match="only NVMe"):
-        tracefs_trace.TracefsTrace([replace(DEVICE, nsid=0)], tracefs)
+        tracefs_source.TracefsSource([replace(DEVICE, nsid=0)], tracefs)
 
 
 def test_a_zone_full_before_tracing_has_no_known_bytes() -> None:

@@ -1,4 +1,4 @@
-"""The rules about tracing: each fires on one difference (facts are synthetic), and on no other."""
+"""The rules about tracing: each fires on its own difference only (facts are synthetic)."""
 
 from __future__ import annotations
 
@@ -8,10 +8,11 @@ from typing import Any
 
 import pytest
 
-from harness.levels.base import LevelUsage
+from harness.levels.level import LevelUsage
 from harness.observe.diskstats import DiskCounters
-from harness.observe.zone_trace import Traced
-from harness.rules import PhaseFacts, RunFacts, tracing
+from harness.observe.tracing.zone_history import Traced
+from harness.rules import tracing
+from harness.rules.facts import PhaseFacts, RunFacts
 from harness.store.result import Severity
 from harness.store.spec import PhaseRole, Reason, Tracing
 from tests.runner.conftest import Machine
@@ -107,11 +108,11 @@ def test_numbers_with_a_loss_are_compared_with_nothing(good: RunFacts) -> None:
     assert codes(run) == [("trace-incomplete", Severity.ERROR)]
 
 
-def test_what_was_not_traced(good: RunFacts) -> None:
+def test_an_untraced_run_has_an_info_issue(good: RunFacts) -> None:
     run = replace(with_phase(good, traced=None), untraced=Reason("program-missing", "no bpftrace"))
     assert codes(run) == [("not-traced", Severity.INFO)]
 
 
-def test_runs_in_which_every_command_is_kept_say_so(good: RunFacts) -> None:
+def test_runs_that_keep_every_command_have_a_warning(good: RunFacts) -> None:
     run = replace(good, spec=replace(good.spec, tracing=Tracing.ALL))
     assert codes(run) == [("every-command-kept", Severity.WARNING)]

@@ -1,4 +1,4 @@
-"""dm-zoned, dm-zap: what they refuse, the order of steps, what they say of themselves."""
+"""dm-zoned and dm-zap: refusals, order of steps, status."""
 
 from __future__ import annotations
 
@@ -15,13 +15,17 @@ from harness.levels.filesystem import TranslatedLevel
 from harness.store.spec import Bytes
 from harness.tools import dm_zap, dmsetup
 from harness.tools.kernel import Kernel
-from tests.unit import test_levels
-from tests.unit.test_levels import CONVENTIONAL, FIXTURES, MIB, ZONED, Host, context
+from tests.fixtures.level_host import CONVENTIONAL, FIXTURES, MIB, ZONED, Host, context
 
-host = test_levels.host  # the fixture
 # Zones that hold as much as they are large.
-WHOLE = replace(ZONED, size=Bytes(384 * 4 * MIB), zone_size=Bytes(4 * MIB),
-                zone_capacity=Bytes(4 * MIB), max_open_zones=0, max_active_zones=0)  # fmt: skip
+WHOLE = replace(
+    ZONED,
+    size=Bytes(384 * 4 * MIB),
+    zone_size=Bytes(4 * MIB),
+    zone_capacity=Bytes(4 * MIB),
+    max_open_zones=0,
+    max_active_zones=0,
+)
 
 
 @pytest.fixture
@@ -166,7 +170,11 @@ def test_dm_zap_need_not_split(
     ],
 )
 def test_dm_zap_options_out_of_range(
-    levels: dict[str, TranslatedLevel], host: Host, tmp_path: Path, option: str, value: str | int
+    levels: dict[str, TranslatedLevel],
+    host: Host,
+    tmp_path: Path,
+    option: str,
+    value: str | int,
 ) -> None:
     with pytest.raises(ConfigError):
         levels["dm-zap"].up(replace(context(host, tmp_path, **{option: value}), device=WHOLE))
@@ -175,8 +183,11 @@ def test_dm_zap_options_out_of_range(
     assert host.slices == {}
 
 
-def test_dm_zap_counts_what_was_traced(
-    levels: dict[str, TranslatedLevel], host: Host, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_dm_zap_counts_come_from_the_trace(
+    levels: dict[str, TranslatedLevel],
+    host: Host,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(dmsetup, "status", lambda _: "")
     up = levels["dm-zap"].up(replace(context(host, tmp_path), device=WHOLE))

@@ -1,4 +1,4 @@
-"""``docs/traps.md`` is held to the code: each code can be said, each test is there."""
+"""``docs/traps.md`` matches the code: each code is in use, each test exists."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def test_the_table_is_read() -> None:
 
 
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: row[0][:40])
-def test_each_trap_has_an_answer_a_code_that_is_said_and_a_test(row: list[str]) -> None:
+def test_each_trap_has_an_answer_a_code_in_use_and_a_test(row: list[str]) -> None:
     _, answer, codes, tests = row
     assert answer
     for code in quoted(codes):

@@ -12,6 +12,8 @@ from pathlib import Path
 import pytest
 import yaml
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parents[2]
 RECAP = re.compile(r"ok=\d+ +changed=(\d+) +unreachable=0 +failed=(\d+)")
 # Each keeps its state in files beside it: areas in use, timers at work, and what was asked.
@@ -59,7 +61,7 @@ class Machine:
         self.saved = folder / "state" / "saved"
 
     def state(self) -> tuple[list[str], list[str], str, str]:
-        """Return swap areas, timers and the two settings as they are."""
+        """Return the present swap areas, timers and the two settings."""
         lists = sorted(self.swaps.read_text().split()), sorted(self.timers.read_text().split())
         return *lists, self.value.read_text().strip(), self.words.read_text().strip()
 
@@ -122,7 +124,7 @@ def test_none_changes_nothing(machine: Machine) -> None:
     assert not machine.saved.exists()
 
 
-def test_what_came_back_by_itself_is_no_fault(machine: Machine) -> None:
+def test_swap_and_timers_that_a_reboot_restored_are_accepted(machine: Machine) -> None:
     """A reboot uses swap areas again and starts timers; the settings are then put back on top."""
     machine.play()
     machine.swaps.write_text("/swapfile\n/dev/sda2\n")

@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from harness.errors import HostError
-from harness.run import unit
-from harness.run.bench import Paths
-from harness.run.cgroups import cgroups
-from harness.run.lock import exclusive
+from harness.machine.cgroups import cgroups
+from harness.machine.lock import exclusive
+from harness.machine.paths import Paths
+from harness.run import service
 from harness.run.progress import load
 from harness.tools import proc
 
@@ -29,16 +29,18 @@ def started(monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
     return calls
 
 
-def test_detach_starts_itself_without_detach(tmp_path: Path, started: list[list[str]]) -> None:
+def test_detach_restarts_the_command_without_the_flag(
+    tmp_path: Path, started: list[list[str]]
+) -> None:
     paths = Paths(tmp_path / "state", tmp_path / "run")
-    line = unit.detach(["run", "--plan", "p.json", "--detach", "--host", "h"], paths, "c")
+    line = service.detach(["run", "--plan", "p.json", "--detach", "--host", "h"], paths, "c")
     assert line.startswith("started zonelab-run.service")
     argv = started[-1]
     assert argv[0] == "systemd-run"
     assert "--property=Delegate=yes" in argv
     own = argv[argv.index("--") + 1 :]
     assert own[-5:] == ["run", "--plan", "p.json", "--host", "h"]
-    assert own[: len(unit.self_command())] == unit.self_command()
+    assert own[: len(service.self_command())] == service.self_command()
     post = next(arg for arg in argv if arg.startswith("--property=ExecStopPost="))
     assert post.endswith(f'"status" "--settle" "{paths.campaign("c")}"')
     assert load(paths.progress("c")).state == "running"  # a poller never sees an older end
@@ -47,26 +49,27 @@ def test_detach_starts_itself_without_detach(tmp_path: Path, started: list[list[
 def test_detach_while_one_is_running(tmp_path: Path, started: list[list[str]]) -> None:
     paths = Paths(tmp_path / "state", tmp_path / "run")
     with exclusive(paths.lock, "campaign c"):
-        assert unit.detach(["run"], paths, "c").startswith("already running: campaign c")
+        assert service.detach(["run"], paths, "c").startswith("already running: campaign c")
     assert started == []
 
 
 def test_detach_while_another_campaign_is_running(tmp_path: Path, started: list[list[str]]) -> None:
-    """Waiting for the progress of a campaign that nobody runs would never end."""
+    """Nothing would ever write the progress of a campaign that does not run."""
     paths = Paths(tmp_path / "state", tmp_path / "run")
     with (
         exclusive(paths.lock, "campaign c2"),
         pytest.raises(HostError, match="another run is under way: campaign c2"),
     ):
-        unit.detach(["run"], paths, "c")
+        service.detach(["run"], paths, "c")
     assert started == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("ends", ["before the look", "after the look", ""])
 def test_detach_while_an_earlier_unit_is_on_its_way(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ends: str
 ) -> None:
-    """It is about to take the lock (then it is the one), or gone in a moment (then start anew)."""
+    """The unit is about to take the lock (then follow it), or to end (then start a new one)."""
     paths = Paths(tmp_path / "state", tmp_path / "run")
     held = ExitStack()
     tries: list[str] = []
@@ -83,18 +86,19 @@ def test_detach_while_an_earlier_unit_is_on_its_way(
 
     monkeypatch.setattr(proc, "run", run)
     with held:
-        line = unit.detach(["run"], paths, "c")
+        line = service.detach(["run"], paths, "c")
     assert line.startswith("started" if ends else "already running: campaign c")
     assert len(tries) == (2 if ends else 1)
     assert load(paths.progress("c")).state == "running"
 
 
+@pytest.mark.slow
 def test_detach_without_systemd(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     failed = proc.completed(("systemd-run",), 1, 0.0, "", "System has not been booted with systemd")
     monkeypatch.setattr(proc, "run", lambda *_, **__: failed)
     paths = Paths(tmp_path / "state", tmp_path / "run")
     with pytest.raises(HostError, match="has not been booted"):
-        unit.detach(["run"], paths, "c")
+        service.detach(["run"], paths, "c")
     assert load(paths.progress("c")).state == "failed"
 
 
@@ -112,7 +116,7 @@ def test_cpu_is_accounted_by_cgroup(tmp_path: Path) -> None:
 
 
 def test_memory_and_io_are_counted_per_group_while_it_lasts(tmp_path: Path) -> None:
-    """A group with controllers may hold no process, so they go before the runner comes back."""
+    """A group with controllers must not hold processes: remove them before the runner returns."""
     own = tmp_path / "unit"
     own.mkdir()
     with cgroups(tmp_path, "0::/unit\n") as groups:
@@ -137,7 +141,7 @@ def test_memory_of_the_load_is_limited_and_given_back(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("membership", ["", "0::/unit\n"], ids=["no cgroups", "no controller"])
-def test_a_limit_that_cannot_be_set_is_said(tmp_path: Path, membership: str) -> None:
+def test_a_limit_that_cannot_be_set_is_reported(tmp_path: Path, membership: str) -> None:
     (tmp_path / "unit").mkdir()
     with cgroups(tmp_path, membership) as groups:
         groups.limit_memory(None)

@@ -1,4 +1,4 @@
-"""The Vagrantfile describes the rigs of configs/rigs, with the devices that QEMU gets elsewhere."""
+"""The Vagrantfile describes the rigs of configs/rigs with the same devices as ``zonelab rig``."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from harness.quantities import parse_qemu_size
 from harness.rig import box, model, qemu
 from harness.rig.recipe import Image
 
@@ -56,15 +57,18 @@ def told(tmp_path_factory: pytest.TempPathFactory) -> list[Call]:
 def run_stub(stub: Path, env: dict[str, str]) -> list[Call]:
     done = subprocess.run(
         [str(RUBY), str(stub), str(ROOT / "Vagrantfile")],
-        env={"PATH": os.environ["PATH"], **env}, capture_output=True, text=True, check=False,
-    )  # fmt: skip
+        env={"PATH": os.environ["PATH"], **env},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     assert done.returncode == 0, done.stderr
     found: list[Call] = json.loads(done.stdout)
     return found
 
 
 def machines(told: list[Call]) -> dict[str, list[Call]]:
-    """Return what was said of each machine, by its name."""
+    """Return the settings of each machine by its name."""
     return {values[0]: inner for name, values, inner in told if name == "define"}
 
 
@@ -95,7 +99,7 @@ def properties(text: str) -> tuple[str, dict[str, str]]:
 def number(text: str) -> str:
     if re.fullmatch(r"0x[0-9a-f]+", text):
         return str(int(text, 16))
-    return str(model.parse_size(text)) if re.fullmatch(r"\d+[KMGT]?", text) else text
+    return str(parse_qemu_size(text)) if re.fullmatch(r"\d+[KMGT]?", text) else text
 
 
 @needs_ruby
@@ -107,7 +111,7 @@ def test_every_rig_is_a_machine(told: list[Call]) -> None:
 
 @needs_ruby
 @pytest.mark.parametrize("name", model.names())
-def test_its_devices_are_those_of_the_rig(told: list[Call], name: str) -> None:
+def test_its_devices_equal_the_rigs(told: list[Call], name: str) -> None:
     rig = model.load(name)
     ours = qemu.argv(rig, Image(Path("/c")), port=1, accelerator="tcg")
     wanted = [properties(v) for o, v in pairwise(ours) if o == "-device" and v.startswith("nvme")]
@@ -126,7 +130,7 @@ def test_its_devices_are_those_of_the_rig(told: list[Call], name: str) -> None:
 
 @needs_ruby
 @pytest.mark.parametrize("name", model.names())
-def test_under_emulation_its_processors_are_those_of_the_rig(told: list[Call], name: str) -> None:
+def test_under_emulation_its_processors_equal_the_rigs(told: list[Call], name: str) -> None:
     ours = qemu.argv(model.load(name), Image(Path("/c")), port=1, accelerator="tcg")
     words = qemu_words(machines(told)[name])
     (wanted,) = [value for option, value in pairwise(ours) if option == "-smp"]
@@ -151,7 +155,7 @@ def test_its_files_are_as_long_as_the_namespaces(told: list[Call], name: str) ->
 
 
 @needs_ruby
-def test_what_it_knows_of_the_machine_is_the_rigs(told: list[Call]) -> None:
+def test_its_machine_settings_come_from_the_rig(told: list[Call]) -> None:
     for name, calls in machines(told).items():
         rig = model.load(name)
         set_to = {key.removesuffix("="): v[0] for key, v, _ in provider(calls) if key.endswith("=")}
@@ -198,19 +202,28 @@ def test_it_is_provisioned_by_the_same_pipeline(told: list[Call]) -> None:
 
 
 def has_plugin() -> bool:
-    """Whether the distribution's plug-in is there (asking Vagrant would take a second)."""
+    """Whether the distribution's plug-in is installed (asking Vagrant would take a second)."""
     gems = Path("/usr/share/rubygems-integration/all/gems")
     return shutil.which("vagrant") is not None and any(gems.glob("vagrant-libvirt-*"))
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not has_plugin(), reason="vagrant-libvirt is not installed (make test-vagrant)")
 def test_vagrant_and_its_plugin_accept_it(tmp_path: Path) -> None:
     dotfiles = tmp_path / "dotfiles"
     done = subprocess.run(
-        ["vagrant", "validate"], cwd=ROOT, capture_output=True, text=True, check=False, timeout=120,
-        env={"PATH": os.environ["PATH"],
-             "HOME": str(tmp_path), "VAGRANT_DOTFILE_PATH": str(dotfiles)},
-    )  # fmt: skip
+        ["vagrant", "validate"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+        env={
+            "PATH": os.environ["PATH"],
+            "HOME": str(tmp_path),
+            "VAGRANT_DOTFILE_PATH": str(dotfiles),
+        },
+    )
     assert (done.returncode, done.stdout) == (0, "Vagrantfile validated successfully.\n"), (
         done.stderr
     )

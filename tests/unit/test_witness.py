@@ -1,4 +1,4 @@
-"""What devices accepted by their own count: the rig's witness, and SMART (synthetic answers)."""
+"""The devices' own counts of written bytes: the rig's witness, and SMART (synthetic answers)."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from harness.errors import ToolFailed
-from harness.observe import nvme
+from harness.observe import nvme_ioctl
 from harness.store.ledger import Witness
 from tests.runner.fakes import FakeHost, make_machine
 
@@ -34,7 +34,7 @@ def host(tmp_path: Path) -> FakeHost:
 
 @pytest.fixture
 def listen() -> Iterator[Listen]:
-    """A server that sends its text to whoever connects, and closes."""
+    """A server that sends its text to each client and closes."""
     server = socket.create_server(("127.0.0.1", 0))
     threads = []
 
@@ -63,9 +63,11 @@ def test_the_rigs_witness_knows_devices_by_serial_and_number(
 ) -> None:
     named(host, listen(json.dumps({"drives": DRIVES}).encode() + b"\n"))
     assert host.witness(["nvme0n2", "nvme0n1"]) == Witness(
-        "QEMU query-blockstats wr_bytes", 0, {"nvme0n2": 20, "nvme0n1": 10},
+        "QEMU query-blockstats wr_bytes",
+        0,
+        {"nvme0n2": 20, "nvme0n1": 10},
         {"nvme0n2": ("nvme0n2",), "nvme0n1": ("nvme0n1",)},
-    )  # fmt: skip
+    )
 
 
 @pytest.mark.parametrize(
@@ -78,7 +80,7 @@ def test_the_rigs_witness_knows_devices_by_serial_and_number(
         (b'{"drives": [{"serial": "fake0", "nsid": 2}]}\n', "does not know nvme0n2"),
     ],
 )
-def test_a_witness_that_says_nothing_of_use(
+def test_a_witness_without_usable_counters(
     host: FakeHost, listen: Listen, text: bytes, message: str
 ) -> None:
     named(host, listen(text))
@@ -157,7 +159,7 @@ def test_smart_of_a_drive_covers_all_its_namespaces(
     assert one.asked == [0xFFFFFFFF]
 
 
-def test_a_drive_that_counts_nothing_is_no_witness(
+def test_a_drive_without_counters_is_not_a_witness(
     host: FakeHost, drive: Callable[[Drive], Drive]
 ) -> None:
     drive(Drive(by_namespace=True, written={1: 3, 2: 0}))
@@ -166,7 +168,7 @@ def test_a_drive_that_counts_nothing_is_no_witness(
 
 def test_no_witness_on_other_devices(host: FakeHost) -> None:
     assert host.witness(["nvme0n2"]) is None  # there is no /dev/nvme0
-    assert nvme.data_written("sda", None, host.sysfs.dev) is None
+    assert nvme_ioctl.data_written("sda", None, host.sysfs.dev) is None
 
 
 def test_devices_that_take_write_zeroes(host: FakeHost) -> None:
@@ -187,7 +189,7 @@ def test_devices_that_take_write_zeroes(host: FakeHost) -> None:
         ("c5af1028eabff2a49c4f6f7cc914d5af", 12345, "QEMU NVMe Ctrl", False),
     ],
 )
-def test_what_a_drive_wrote_to_its_media(
+def test_media_bytes_come_from_the_drives_log(
     host: FakeHost,
     drive: Callable[[Drive], Drive],
     guid: str,

@@ -9,16 +9,22 @@ from pathlib import Path
 import pytest
 
 from harness.errors import ToolFailed
-from harness.levels.base import LevelUp
+from harness.levels.level import LevelUp
 from harness.levels.xfs import Xfs
 from harness.observe.gauges import Reader
 from harness.store.spec import Bytes
 from harness.tools import mkfs_xfs, xfs_stats
 from harness.tools.kernel import Kernel
-from tests.unit import test_levels
-from tests.unit.test_levels import CONVENTIONAL, FIXTURES, MIB, ZONED, Host, context
+from tests.fixtures.level_host import (
+    CONVENTIONAL,
+    FIXTURES,
+    MIB,
+    ZONED,
+    Host,
+    assert_up_and_down_leave_nothing,
+    context,
+)
 
-host = test_levels.host  # the fixture
 STATS = (FIXTURES / "xfs-stats.txt").read_text()
 
 
@@ -68,7 +74,7 @@ def test_the_kernel_needs_realtime_devices(
         assert reason.hint == "boot a kernel that has CONFIG_XFS_RT=y"
 
 
-def test_a_damaged_configuration_tells_nothing(host: Host) -> None:
+def test_a_damaged_configuration_is_ignored(host: Host) -> None:
     packed = gzip.compress(NOT_SET.encode() * 100)
     for damaged in (b"no gzip", packed[:-20], packed[:12] + b"\xff\xff\xff" + packed[15:]):
         (host.root / "proc/config.gz").write_bytes(damaged)
@@ -90,7 +96,7 @@ def test_the_size_follows_from_the_capacity(
 
 
 def test_up_and_down_leave_nothing(host: Host, tmp_path: Path) -> None:
-    test_levels.test_up_and_down_leave_nothing(Xfs, host, tmp_path)
+    assert_up_and_down_leave_nothing(Xfs, host, tmp_path)
 
 
 def test_versions_as_captured() -> None:
@@ -120,7 +126,7 @@ def test_the_collectors_threshold_is_set(host: Host, tmp_path: Path) -> None:
     assert "rtdev=/dev/nvme0n3,lifetime" in host.calls[-3] + host.calls[-2]
 
 
-def test_a_kernel_without_the_threshold_says_so(host: Host, tmp_path: Path) -> None:
+def test_a_kernel_without_the_threshold_gives_a_reason(host: Host, tmp_path: Path) -> None:
     with pytest.raises(ToolFailed, match="cannot set zonegc_low_space to 20"):
         Xfs(Kernel(host.root)).up(context(host, tmp_path, zonegc_low_space=20))
     assert host.slices == {}
@@ -146,12 +152,17 @@ def test_counters(mounted: tuple[Xfs, LevelUp, Path]) -> None:
     usage = level.gc(up)
     assert (usage.gc_events, usage.gc_bytes) == (11, MIB)
     assert usage.raw == {
-        "gc_read_calls": 12, "gc_write_calls": 11, "gc_zone_reset_calls": 4, "gc_bytes": MIB,
-        "max_open_zones": 13, "nr_open_zones": 2, "zonegc_low_space": 0,
-    }  # fmt: skip
+        "gc_read_calls": 12,
+        "gc_write_calls": 11,
+        "gc_zone_reset_calls": 4,
+        "gc_bytes": MIB,
+        "max_open_zones": 13,
+        "nr_open_zones": 2,
+        "zonegc_low_space": 0,
+    }
 
 
-def test_a_kernel_without_counters_tells_nothing(mounted: tuple[Xfs, LevelUp, Path]) -> None:
+def test_a_kernel_without_counters_gives_no_counts(mounted: tuple[Xfs, LevelUp, Path]) -> None:
     level, up, stats = mounted
     lines = STATS.splitlines()
     stats.write_text("\n".join(line for line in lines if line[:2] not in ("zo", "gc")) + "\n")

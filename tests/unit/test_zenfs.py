@@ -10,9 +10,10 @@ from typing import Any
 
 import pytest
 
+from harness import levels
 from harness.errors import ConfigError, HostError, ToolFailed
-from harness.levels.base import LevelContext
-from harness.levels.zenfs import ZenFs
+from harness.levels.level import LevelContext
+from harness.levels.zenfs import SIGNATURE, ZenFs
 from harness.observe import signatures
 from harness.plan import reference
 from harness.plan.requirements import choose_scheduler
@@ -20,27 +21,47 @@ from harness.store.spec import Device
 from harness.tools import ldd, proc, zenfs, zone_reset
 from harness.tools.kernel import Kernel
 from harness.tools.proc import Completed
-from tests.unit.test_levels import FIXTURES, MIB, ZONED
+from tests.fixtures.level_host import FIXTURES, MIB, ZONED
 
 CAPTURED = FIXTURES / "zenfs"
 DEVICE = replace(ZONED, schedulers=("none", "mq-deadline"))
 # Synthetic, in the form of the captured beginning.
 DUMP = {
     "zones": {
-        "meta": [{"start": 0, "capacity": 1, "max_capacity": 1, "wp": 0, "lifetime": 0,
-                  "used_capacity": 0}],
+        "meta": [
+            {
+                "start": 0,
+                "capacity": 1,
+                "max_capacity": 1,
+                "wp": 0,
+                "lifetime": 0,
+                "used_capacity": 0,
+            }
+        ],
         "io": [
-            {"start": 0, "capacity": 0, "max_capacity": 100, "wp": 0, "lifetime": 3,
-             "used_capacity": 60},
-            {"start": 0, "capacity": 40, "max_capacity": 100, "wp": 0, "lifetime": 0,
-             "used_capacity": 50},
+            {
+                "start": 0,
+                "capacity": 0,
+                "max_capacity": 100,
+                "wp": 0,
+                "lifetime": 3,
+                "used_capacity": 60,
+            },
+            {
+                "start": 0,
+                "capacity": 40,
+                "max_capacity": 100,
+                "wp": 0,
+                "lifetime": 0,
+                "used_capacity": 50,
+            },
         ],
     },
     "files": [
         {"id": 57, "size": 70, "hint": 3, "filename": ["/db/000050.sst"], "extents": []},
         {"id": 3, "size": 40, "hint": 3, "filename": ["/cold/000004.sst"], "extents": []},
     ],
-}  # fmt: skip
+}
 
 
 def test_captured_output_is_read() -> None:
@@ -48,8 +69,10 @@ def test_captured_output_is_read() -> None:
     assert info["ZenFS Version"] == "v2.1.0-65-g919c2eb"
     assert (info["Finish Threshold"], info["Superblock Version"]) == ("10", "2")
     assert zenfs.parse_df((CAPTURED / "df.txt").read_text()) == {
-        "df.free": 2042 * MIB, "df.used": 504 * MIB, "df.reclaimable": 348 * MIB,
-    }  # fmt: skip
+        "df.free": 2042 * MIB,
+        "df.used": 504 * MIB,
+        "df.reclaimable": 348 * MIB,
+    }
 
 
 def test_the_dump_has_the_captured_fields() -> None:
@@ -68,9 +91,15 @@ def test_sizes_come_from_the_dump() -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["", "{}", '{"zones":{"io":[]},"files":[]}', '{"zones":{"io":[{}]},"files":[]}',
-             json.dumps({**DUMP, "files": [{"size": 1, "filename": "x"}]})],
-)  # fmt: skip
+    "text",
+    [
+        "",
+        "{}",
+        '{"zones":{"io":[]},"files":[]}',
+        '{"zones":{"io":[{}]},"files":[]}',
+        json.dumps({**DUMP, "files": [{"size": 1, "filename": "x"}]}),
+    ],
+)
 def test_another_dump_is_an_error(text: str) -> None:
     with pytest.raises(ToolFailed, match="zenfs dump"):
         zenfs.parse_dump(text)
@@ -84,7 +113,7 @@ def test_other_output_is_an_error() -> None:
 
 
 class Programs:
-    """The user's parts in a folder, and a db_bench that ends as told."""
+    """The user's parts in a folder, and a db_bench with a given exit status."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -134,7 +163,7 @@ def programs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Programs:
 
 def test_all_parts_are_there(programs: Programs) -> None:
     assert programs.reason() is None
-    assert programs.level().probe_program(Path("/usr/bin/db_bench")) is None
+    assert programs.level().probe_program(Path("/usr/bin/db_bench"), "db_bench") is None
 
 
 def test_missing_parts(programs: Programs) -> None:
@@ -147,7 +176,7 @@ def test_missing_parts(programs: Programs) -> None:
 
 
 @pytest.mark.parametrize("holder", ["db_bench", "librocksdb.so"])
-def test_all_levels_db_bench_may_have_it_inside(
+def test_the_plugin_can_be_in_the_common_db_bench(
     programs: Programs, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, holder: str
 ) -> None:
     for name in (zenfs.PLUGIN, zenfs.DB_BENCH):
@@ -156,9 +185,9 @@ def test_all_levels_db_bench_may_have_it_inside(
         (tmp_path / name).write_bytes(b"\x7fELF " + (b"zenfs://" if name == holder else b""))
     monkeypatch.setattr(ldd, "rocksdb", lambda _: tmp_path / "librocksdb.so")
     assert programs.reason() is None
-    assert programs.level().probe_program(tmp_path / "db_bench") is None
+    assert programs.level().probe_program(tmp_path / "db_bench", "db_bench") is None
     (tmp_path / holder).write_bytes(b"\x7fELF")
-    reason = programs.level().probe_program(tmp_path / "db_bench")
+    reason = programs.level().probe_program(tmp_path / "db_bench", "db_bench")
     assert reason is not None
     assert reason.code == "zenfs-missing"
 
@@ -166,7 +195,7 @@ def test_all_levels_db_bench_may_have_it_inside(
 def test_a_db_bench_without_it_is_never_started(programs: Programs) -> None:
     (programs.folder / zenfs.PLUGIN).unlink()
     (programs.folder / zenfs.DB_BENCH).write_bytes(b"\x7fELF rocksdb")
-    reason = programs.level().probe_program(Path("/usr/bin/db_bench"))
+    reason = programs.level().probe_program(Path("/usr/bin/db_bench"), "db_bench")
     assert reason is not None
     assert reason.code == "zenfs-missing"
     assert programs.calls == []
@@ -176,7 +205,7 @@ def test_a_plug_in_of_another_rocksdb_is_never_started(
     programs: Programs, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(ldd, "rocksdb", lambda file: Path("/usr/lib", file.name))
-    reason = programs.level().probe_program(Path("/usr/bin/db_bench"))
+    reason = programs.level().probe_program(Path("/usr/bin/db_bench"), "db_bench")
     assert reason is not None
     assert reason.code == "rocksdb-differs"
     assert programs.calls == []
@@ -193,7 +222,7 @@ def test_a_db_bench_that_does_not_know_the_scheme(
     programs: Programs, ended: Completed, how: str
 ) -> None:
     programs.probe = ended
-    reason = programs.level().probe_program(Path("/usr/bin/db_bench"))
+    reason = programs.level().probe_program(Path("/usr/bin/db_bench"), "db_bench")
     assert reason is not None
     assert reason.code == "zenfs-not-registered"
     assert how in reason.message
@@ -229,17 +258,28 @@ def test_up_records_versions_and_builds(programs: Programs, tmp_path: Path) -> N
         programs.calls.append(("check",))
 
     context = LevelContext(
-        DEVICE, None, {"finish_occupancy_pct": 90, "gc": True}, tmp_path / "run", "zl-0123abcd",
-        check, Path("/usr/bin/db_bench"),
-    )  # fmt: skip
+        DEVICE,
+        None,
+        {"finish_occupancy_pct": 90, "gc": True},
+        tmp_path / "run",
+        "zl-0123abcd",
+        check,
+        Path("/usr/bin/db_bench"),
+    )
     up = programs.level().up(context)
     aux = tmp_path / "run/aux/zl-0123abcd"
     assert programs.calls[:3] == [
         ("check",),
         ("reset",),
-        (str(programs.folder / "zenfs"), "mkfs", "--zbd=nvme0n3", f"--aux_path={aux}",
-         "--finish_threshold=10", "--enable_gc"),
-    ]  # fmt: skip
+        (
+            str(programs.folder / "zenfs"),
+            "mkfs",
+            "--zbd=nvme0n3",
+            f"--aux_path={aux}",
+            "--finish_threshold=10",
+            "--enable_gc",
+        ),
+    ]
     assert up.fs_uri == "zenfs://dev:nvme0n3"
     assert up.program == programs.folder / "db_bench"
     assert up.environment == {"LD_PRELOAD": str(programs.folder / "libzenfs.so")}
@@ -278,9 +318,9 @@ def test_its_superblock_carries_the_runs_label(zone: int) -> None:
     at = zone * 8 * MIB
     content[at + 8 : at + 12] = b"FNEZ"
     path = b"/run/zonelab/zenfs--r01/aux/zl-0123abcd/"
-    begin = at + signatures.ZENFS.label_offset
+    begin = at + SIGNATURE.label_offset
     content[begin : begin + len(path)] = path
-    found = signatures.find(lambda o, n: bytes(content[o : o + n]), 8 * MIB)
+    found = signatures.find(lambda o, n: bytes(content[o : o + n]), 8 * MIB, levels.signatures())
     assert found == [signatures.Signature("zenfs", "zl-0123abcd")]
 
 
@@ -290,5 +330,5 @@ def test_dm_zoned_carries_the_runs_label() -> None:
     head[:4] = b"DBZD"
     head[48:59] = b"zl-0123abcd"
     for zone_size in (None, 2 * MIB):
-        found = signatures.find(lambda o, n: bytes(head[o : o + n]), zone_size)
+        found = signatures.find(lambda o, n: bytes(head[o : o + n]), zone_size, levels.signatures())
         assert found == [signatures.Signature("dm-zoned", "zl-0123abcd")]

@@ -12,15 +12,16 @@ from typing import Any
 
 import pytest
 
+from harness import levels
 from harness.errors import ConfigError, GuardRefused, ToolFailed
 from harness.levels import zlfs as level
-from harness.levels.base import LevelContext
+from harness.levels.level import LevelContext
 from harness.levels.zlfs import Zlfs
 from harness.observe import signatures
 from harness.store.spec import Bytes
 from harness.tools import ldd, native, proc, zlfs, zone_reset
 from harness.tools.proc import Completed
-from tests.unit.test_levels import MIB, ZONED
+from tests.fixtures.level_host import MIB, ZONED
 
 FIXTURES = Path(__file__).parents[1] / "fixtures" / "levels" / "ldd"
 PROGRAM = Path("/x/bin/zlfs")
@@ -28,45 +29,82 @@ DEVICE = Path("/dev/nvme0n3")
 AUX = Path("/run/z/aux")
 
 COUNTS = {
-    "block_size": 4096, "zone_size": 8 * MIB, "zone_capacity": 6 * MIB, "zones": 384,
-    "capacity_bytes": 384 * 6 * MIB, "free_bytes": 369 * 6 * MIB, "live_bytes": 0,
-    "garbage_bytes": 0, "pad_bytes": 0, "metadata_bytes": 8192, "reserve_bytes": 15 * 6 * MIB,
-    "files": 0, "zones_empty": 383, "zones_active": 1, "zones_full": 0, "max_active": 14,
-    "finish_remaining_pct": 20, "finish_occupancy_pct": 80, "finishes": 0, "resets": 0,
-}  # fmt: skip
+    "block_size": 4096,
+    "zone_size": 8 * MIB,
+    "zone_capacity": 6 * MIB,
+    "zones": 384,
+    "capacity_bytes": 384 * 6 * MIB,
+    "free_bytes": 369 * 6 * MIB,
+    "live_bytes": 0,
+    "garbage_bytes": 0,
+    "pad_bytes": 0,
+    "metadata_bytes": 8192,
+    "reserve_bytes": 15 * 6 * MIB,
+    "files": 0,
+    "zones_empty": 383,
+    "zones_active": 1,
+    "zones_full": 0,
+    "max_active": 14,
+    "finish_remaining_pct": 20,
+    "finish_occupancy_pct": 80,
+    "finishes": 0,
+    "resets": 0,
+}
 DF: dict[str, Any] = {
-    "schema_version": 1, "identity": "eui.1", "label": "zl-12345678", **COUNTS,
+    "schema_version": 1,
+    "identity": "eui.1",
+    "label": "zl-12345678",
+    **COUNTS,
     "gc": {"copied_bytes": 4096, "zones_reclaimed": 3},
-}  # fmt: skip
+}
 
 
 def test_argument_lists() -> None:
     assert zlfs.mkfs_argv(
         PROGRAM, DEVICE, aux=AUX, label="zl-1", policies={"gc_victim": "garbage", "gc": False}
     ) == [
-        "/x/bin/zlfs", "mkfs", "--device=/dev/nvme0n3", "--aux=/run/z/aux", "--label=zl-1",
-        "--gc-victim=garbage", "--gc=off",
-    ]  # fmt: skip
+        "/x/bin/zlfs",
+        "mkfs",
+        "--device=/dev/nvme0n3",
+        "--aux=/run/z/aux",
+        "--label=zl-1",
+        "--gc-victim=garbage",
+        "--gc=off",
+    ]
     assert zlfs.read_argv(PROGRAM, "df", DEVICE) == [
-        "/x/bin/zlfs", "df", "--device=/dev/nvme0n3", "--format=json",
-    ]  # fmt: skip
+        "/x/bin/zlfs",
+        "df",
+        "--device=/dev/nvme0n3",
+        "--format=json",
+    ]
     trace = AUX / "t"
     assert zlfs.import_argv(
         PROGRAM, DEVICE, aux=AUX, trace=trace, name="/cold", size=8192, seed=-1
     ) == [
-        "/x/bin/zlfs", "import", "--device=/dev/nvme0n3", "--aux=/run/z/aux",
-        "--trace=/run/z/aux/t", "--name=/cold", "--size=8192", f"--seed={2**64 - 1}", "--progress",
-    ]  # fmt: skip
+        "/x/bin/zlfs",
+        "import",
+        "--device=/dev/nvme0n3",
+        "--aux=/run/z/aux",
+        "--trace=/run/z/aux/t",
+        "--name=/cold",
+        "--size=8192",
+        f"--seed={2**64 - 1}",
+        "--progress",
+    ]
 
 
-def test_df_is_read_whole() -> None:
+def test_every_field_of_df_is_read() -> None:
     space = zlfs.parse_df(json.dumps({**DF, "given_up_bytes": 7}))
     assert (space.label, space.free_bytes) == ("zl-12345678", 369 * 6 * MIB)
     assert (space.gc_copied_bytes, space.gc_zones_reclaimed) == (4096, 3)
     assert space.facts == {
-        "identity": "eui.1", "label": "zl-12345678", **COUNTS, "gc.copied_bytes": 4096,
-        "gc.zones_reclaimed": 3, "given_up_bytes": 7,
-    }  # fmt: skip
+        "identity": "eui.1",
+        "label": "zl-12345678",
+        **COUNTS,
+        "gc.copied_bytes": 4096,
+        "gc.zones_reclaimed": 3,
+        "given_up_bytes": 7,
+    }
 
 
 @pytest.mark.parametrize("name", sorted(DF))
@@ -86,8 +124,9 @@ def test_other_output_is_refused(text: str) -> None:
 def test_files_and_violations() -> None:
     files = [{"name": "/cold", "size": 4096, "zones": [2]}, {"name": "/db/1.sst", "size": 70}]
     assert zlfs.parse_list(json.dumps({"schema_version": 1, "files": files})) == [
-        zlfs.File("/cold", 4096), zlfs.File("/db/1.sst", 70),
-    ]  # fmt: skip
+        zlfs.File("/cold", 4096),
+        zlfs.File("/db/1.sst", 70),
+    ]
     broken = {"schema_version": 1, "violations": [{"invariant": 5, "what": "zone 7 twice"}]}
     assert zlfs.parse_fsck(json.dumps(broken)) == [zlfs.Violation(5, "zone 7 twice")]
     with pytest.raises(ToolFailed, match="no size"):
@@ -101,7 +140,7 @@ def test_import_ends_with_its_bytes() -> None:
 
 
 class Programs:
-    """What the level starts, and what that says."""
+    """The programs that the level starts, and their output."""
 
     def __init__(self) -> None:
         self.calls: list[str] = []
@@ -181,17 +220,19 @@ def test_unknown_options_are_refused(programs: Programs, tmp_path: Path) -> None
         ),
         (
             "zlfs: no hint\n",
-            ToolFailed("zlfs mkfs: no hint", hint=f"{PROGRAM} mkfs --device={DEVICE}",
-                       code="zlfs-failed"),
+            ToolFailed(
+                "zlfs mkfs: no hint", hint=f"{PROGRAM} mkfs --device={DEVICE}", code="zlfs-failed"
+            ),
         ),
         (
             "terminate called\n",
-            ToolFailed("zlfs failed (exit 4): terminate called",
-                       hint=f"{PROGRAM} mkfs --device={DEVICE}"),
+            ToolFailed(
+                "zlfs failed (exit 4): terminate called", hint=f"{PROGRAM} mkfs --device={DEVICE}"
+            ),
         ),
     ],
-)  # fmt: skip
-def test_what_zlfs_says_is_passed_on(
+)
+def test_messages_of_zlfs_are_passed_on(
     programs: Programs, tmp_path: Path, stderr: str, error: ToolFailed
 ) -> None:
     programs.fail("mkfs", 4, stderr)
@@ -287,7 +328,7 @@ def test_ldd_of_captures() -> None:
         ldd.parse("\tlibzbd.so.2 is nowhere\n")
 
 
-def test_ldd_of_what_is_not_dynamic(tmp_path: Path) -> None:
+def test_ldd_of_a_static_program(tmp_path: Path) -> None:
     script = tmp_path / "db_bench"
     script.write_text("#!/bin/sh\n")
     assert ldd.libraries(script) == {}
@@ -313,7 +354,7 @@ def test_program_and_plugin_share_one_rocksdb(
         )
 
     monkeypatch.setattr(ldd, "libraries", libraries)
-    reason = Zlfs().probe_program(Path("/usr/bin/db_bench"))
+    reason = Zlfs().probe_program(Path("/usr/bin/db_bench"), "db_bench")
     assert (reason is None) == same
     assert same or (reason is not None and reason.code == "rocksdb-differs")
 
@@ -323,7 +364,7 @@ def test_an_ldd_that_fails_is_a_reason(programs: Programs, monkeypatch: pytest.M
         raise ToolFailed("ldd failed (exit 1): cannot read")
 
     monkeypatch.setattr(ldd, "libraries", libraries)
-    reason = Zlfs().probe_program(Path("/usr/bin/db_bench"))
+    reason = Zlfs().probe_program(Path("/usr/bin/db_bench"), "db_bench")
     assert reason is not None
     assert "cannot read" in reason.message
 
@@ -334,20 +375,22 @@ def test_zones_that_can_be_filled(zones: int, usable: int) -> None:
 
 
 def disk(*zones: int) -> signatures.Read:
-    """A device of 8 MiB zones with a labelled superblock at the start of those named."""
+    """A device of 8 MiB zones; the given zones start with a labelled superblock."""
     content = bytearray(16 * MIB)
     for zone in zones:
         at = zone * 8 * MIB
         content[at : at + 8] = b"ZLFSSB01"
-        label = at + signatures.ZLFS.label_offset
+        label = at + level.SIGNATURE.label_offset
         content[label : label + 4] = b"zl-1"
     return lambda offset, length: bytes(content[offset : offset + length])
 
 
 @pytest.mark.parametrize("zones", [(0,), (1,), (0, 1)])
 def test_the_superblock_is_in_either_metadata_zone(zones: tuple[int, ...]) -> None:
-    assert signatures.find(disk(*zones), 8 * MIB) == [signatures.Signature("zlfs", "zl-1")]
+    assert signatures.find(disk(*zones), 8 * MIB, levels.signatures()) == [
+        signatures.Signature("zlfs", "zl-1")
+    ]
 
 
 def test_a_conventional_device_has_no_zlfs() -> None:
-    assert signatures.find(disk(0, 1)) == []
+    assert signatures.find(disk(0, 1), None, levels.signatures()) == []

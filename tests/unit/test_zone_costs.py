@@ -19,7 +19,7 @@ MIB = 1 << 20
 
 
 def points(curve: str) -> list[tuple[float, float, float]]:
-    """Return (occupancy in %, seconds, tolerance as a share) of what was published."""
+    """Return the published (occupancy in %, seconds, tolerance as a share)."""
     found = []
     for row in csv.DictReader(POINTS.open()):
         share = re.fullmatch(r"(\d+)%", row["tolerance"])
@@ -98,7 +98,7 @@ def test_a_timeline_adds_up() -> None:
     assert values["modelled_cost_share"] == pytest.approx(modelled / (modelled + 10 / 1155))
 
 
-def test_what_nobody_knows_is_null() -> None:
+def test_unknown_costs_are_null() -> None:
     rows = timeline("0.5,d,2,finish,1000,0,x,,", "0.6,d,2,reset,1000,0,x,,")
     found = zone_costs.read(rows, 4 * MIB)
     assert found.modelled_finish is None

@@ -1,4 +1,4 @@
-"""zoneprobe: its plan, its output, the metrics of it, its label (tests/fixtures/zoneprobe)."""
+"""zoneprobe: plan, output, metrics, label (tests/fixtures/zoneprobe)."""
 
 from __future__ import annotations
 
@@ -10,18 +10,19 @@ from typing import Any
 
 import pytest
 
+from harness import levels
 from harness.errors import ConfigError, ToolFailed
 from harness.levels import LEVELS
-from harness.levels.base import LevelUp
+from harness.levels.level import LevelUp
 from harness.metrics import Kind, lookup
 from harness.observe import signatures
-from harness.plan import load, probe
+from harness.plan import bare, load
 from harness.plan.expand import expand
-from harness.plan.probe_models import ProbeWorkload, ZoneProbe
 from harness.plan.reference import RIG, with_zones_of
+from harness.plan.workload_models import BareWorkload
 from harness.store.spec import Bytes, DeviceKind
 from harness.tools import zoneprobe as tool
-from harness.workloads import zoneprobe
+from harness.workloads.zoneprobe import ProbeSizes, Report, ZoneProbe, Zoneprobe, quantile
 
 FIXTURES = Path(__file__).parents[1] / "fixtures" / "zoneprobe"
 STDOUT = (FIXTURES / "probe.stdout").read_text()
@@ -39,35 +40,36 @@ CAPTURED_ZONE = 96 << 10
 
 
 def made(**changes: Any) -> ZoneProbe:
-    return load.build(ZoneProbe, CAPTURED | changes, "test")
+    made: ZoneProbe = load.build(type(shipped().work), CAPTURED | changes, "test")
+    return made
 
 
-def shipped() -> ProbeWorkload:
+def shipped() -> BareWorkload:
     workload = load.load_study("reset-history")[1]
-    assert isinstance(workload, ProbeWorkload)
+    assert isinstance(workload, BareWorkload)
     return workload
 
 
 # --- plan ----------------------------------------------------------------------------------------
 
 
-def test_the_plan_tells_what_the_program_wrote() -> None:
+def test_the_plan_predicts_the_programs_bytes() -> None:
     device = replace(RIG.device, zone_capacity=Bytes(CAPTURED_ZONE), zones=12)
-    work = probe.work(made(), device, 300)
+    work = bare.work(Zoneprobe(), made(), device, 300)
     summary = tool.parse(STDOUT)
     assert summary is not None
     assert work.predicted.bytes_written == summary.bytes_written
     assert work.phases[0].operations == summary.operations
-    assert isinstance(work.sizes, probe.ProbeSizes)
+    assert isinstance(work.sizes, ProbeSizes)
     assert work.sizes.finishes == sum(len(one.finishes) for one in summary.treatments)
 
 
 def test_the_program_knows_every_flag_of_a_phase() -> None:
     known = set(re.findall(r"--(\w+)", (FIXTURES / "help.txt").read_text()))
-    flags = set(probe.work(shipped().zones, RIG.device, 300).phases[0].flags)
+    flags = set(bare.work(Zoneprobe(), shipped().work, RIG.device, 300).phases[0].flags)
     assert flags <= known
-    assert known >= zoneprobe.RESERVED
-    assert not flags & zoneprobe.RESERVED
+    assert known >= Zoneprobe.reserved
+    assert not flags & Zoneprobe.reserved
 
 
 def test_a_drive_takes_as_long_as_its_finishes() -> None:
@@ -78,7 +80,7 @@ def test_a_drive_takes_as_long_as_its_finishes() -> None:
         zone_size=Bytes(2048 << 20),
         zone_capacity=Bytes(1077 << 20),
     )
-    work = probe.work(shipped().zones, drive, 300)
+    work = bare.work(Zoneprobe(), shipped().work, drive, 300)
     # 20 x (906 + 850 + 793 + 681 + 455 + 4 ms) and 78 zones at half of what it can: 74 s and 145 s.
     assert 225 < work.predicted.seconds < 250
     assert work.phases[0].timeout_seconds > 4 * work.predicted.seconds
@@ -98,7 +100,7 @@ def test_a_drive_takes_as_long_as_its_finishes() -> None:
         ({"surprise": 1}, "surprise"),
     ],
 )
-def test_what_cannot_be_asked_for(changes: dict[str, Any], words: str) -> None:
+def test_impossible_probes_are_refused(changes: dict[str, Any], words: str) -> None:
     with pytest.raises(ConfigError, match=words):
         made(**changes)
 
@@ -113,12 +115,12 @@ def test_what_cannot_be_asked_for(changes: dict[str, Any], words: str) -> None:
 )
 def test_devices_on_which_it_cannot_be_done(device: dict[str, Any], code: str) -> None:
     with pytest.raises(ConfigError) as refused:
-        probe.work(made(), replace(RIG.device, **device), 300)
+        bare.work(Zoneprobe(), made(), replace(RIG.device, **device), 300)
     assert refused.value.code == code
     assert refused.value.hint
 
 
-def test_levels_and_workloads_belong_together() -> None:
+def test_levels_and_workloads_must_match() -> None:
     study, workload = load.load_study("reset-history")
     other, database = load.load_study("smoke")
     for wrong, work in ((other, workload), (study, database)):
@@ -148,13 +150,19 @@ def test_zone_sizes_have_devices_of_their_own() -> None:
 # --- output --------------------------------------------------------------------------------------
 
 
-def test_every_treatment_is_told() -> None:
+def test_every_treatment_is_reported() -> None:
     summary = tool.parse(STDOUT)
     assert summary is not None
     assert [one.name for one in summary.treatments] == [
-        "fresh", "reset-0", "reset-block", "reset-50", "reset-100",
-        "finish-0", "finish-50", "finish-all-but-block",
-    ]  # fmt: skip
+        "fresh",
+        "reset-0",
+        "reset-block",
+        "reset-50",
+        "reset-100",
+        "finish-0",
+        "finish-50",
+        "finish-all-but-block",
+    ]
     assert [one.occupied for one in summary.treatments[3:6]] == [48 << 10, 96 << 10, 0]
     assert summary.zone_capacity == CAPTURED_ZONE
 
@@ -209,8 +217,10 @@ def test_ledgers_add_up() -> None:
 
 
 def phase_metrics() -> dict[str, float | int | None]:
-    spec = probe.work(made(), replace(RIG.device, zone_capacity=Bytes(CAPTURED_ZONE)), 9).phases[0]
-    parsed = zoneprobe.parse(spec, STDOUT, "")
+    spec = bare.work(
+        Zoneprobe(), made(), replace(RIG.device, zone_capacity=Bytes(CAPTURED_ZONE)), 9
+    ).phases[0]
+    parsed = Zoneprobe().parse(spec, STDOUT, "")
     return {key: metric.value for key, metric in parsed.more.items()}
 
 
@@ -229,24 +239,24 @@ def test_metrics_are_of_each_treatment() -> None:
     assert found["finish-50.later_write_latency_p50"] == (later[2] + later[3]) / 2000
 
 
-def test_what_was_not_done_has_no_metric() -> None:
+def test_treatments_that_did_not_run_have_no_metric() -> None:
     found = phase_metrics()
     assert not [key for key in found if key.startswith("fresh.reset")]
     assert not [key for key in found if key.startswith("reset-50.finish")]
 
 
 def test_all_of_it_is_time() -> None:
-    """So that none of it is a result on an emulated device."""
+    """An emulated device gives no results."""
     assert {lookup(f"probe.{key}").kind for key in phase_metrics()} == {Kind.TIME}
 
 
 def test_a_tail_needs_samples_above_it() -> None:
     samples = list(range(1000, 10_001_000, 1000))
-    assert zoneprobe.quantile(samples, 0.99, least_above=100) == pytest.approx(9900.01)
-    assert zoneprobe.quantile(samples[:-1], 0.99, least_above=100) is None
-    assert zoneprobe.quantile([], 0.5) is None
-    assert zoneprobe.quantile([3000], 0.5) == 3
-    assert zoneprobe.quantile([1000, 2000], 0.5) == 1.5
+    assert quantile(samples, 0.99, least_above=100) == pytest.approx(9900.01)
+    assert quantile(samples[:-1], 0.99, least_above=100) is None
+    assert quantile([], 0.5) is None
+    assert quantile([3000], 0.5) == 3
+    assert quantile([1000, 2000], 0.5) == 1.5
 
 
 # --- level and argv ------------------------------------------------------------------------------
@@ -259,19 +269,27 @@ def up(tmp_path: Path, **changes: Any) -> LevelUp:
 
 
 def arguments(up: LevelUp, **flags: Any) -> list[str]:
-    spec = probe.work(made(), RIG.device, 9).phases[0]
+    spec = bare.work(Zoneprobe(), made(), RIG.device, 9).phases[0]
     spec = replace(spec, flags={**spec.flags, **flags})
-    report = zoneprobe.Report(Path("/x/report.csv"))
-    return zoneprobe.argv(spec, up, 7, first=True, program=Path("/bin/zoneprobe"), report=report)
+    report = Report(Path("/x/report.csv"))
+    return Zoneprobe().argv(spec, up, 7, first=True, program=Path("/bin/zoneprobe"), report=report)
 
 
 def test_the_argument_list(tmp_path: Path) -> None:
     assert arguments(up(tmp_path)) == [
-        "/bin/zoneprobe", "run", "--device=/dev/nvme0n2", "--seed=7",
-        f"--ledger_file={tmp_path}/aux/zoneprobe.jsonl", "--report_file=/x/report.csv",
-        "--occupancies=0,block,50,100", "--finish_occupancies=0,50,all-but-block",
-        "--repeats=3", "--first_writes=4", "--write_size=4096", "--fill_size=131072",
-    ]  # fmt: skip
+        "/bin/zoneprobe",
+        "run",
+        "--device=/dev/nvme0n2",
+        "--seed=7",
+        f"--ledger_file={tmp_path}/aux/zoneprobe.jsonl",
+        "--report_file=/x/report.csv",
+        "--occupancies=0,block,50,100",
+        "--finish_occupancies=0,50,all-but-block",
+        "--repeats=3",
+        "--first_writes=4",
+        "--write_size=4096",
+        "--fill_size=131072",
+    ]
 
 
 def test_only_bare_zones_and_no_flag_of_the_runner(tmp_path: Path) -> None:
@@ -283,7 +301,9 @@ def test_only_bare_zones_and_no_flag_of_the_runner(tmp_path: Path) -> None:
 
 def test_the_label_is_recognised() -> None:
     block = b"ZLPROBE1zl-0123abcd" + bytes(4096)
-    found = signatures.find(lambda offset, length: block[offset : offset + length], 1 << 20)
+    found = signatures.find(
+        lambda offset, length: block[offset : offset + length], 1 << 20, levels.signatures()
+    )
     assert found == [signatures.Signature("zoneprobe", "zl-0123abcd")]
 
 

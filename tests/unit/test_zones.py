@@ -1,4 +1,4 @@
-"""The timeline of zones: what each was when, on a captured one and on made-up ones."""
+"""The timeline of zone states, on captured and on synthetic commands."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from analysis import zones
-from analysis.compare import compare
-from analysis.load import RunRecord, load
-from analysis.report import write_report
-from analysis.zones import Change, Span, State
+from analysis.judge.compare import compare
+from analysis.read import zones
+from analysis.read.load import RunRecord, load
+from analysis.read.zones import Change, Span, State
+from analysis.show.report import write_report
 from harness.errors import RunFailed
 from harness.store import checksums
 from tests.fixtures.campaigns import write_campaign
@@ -50,9 +50,11 @@ def test_a_captured_timeline(folder: Path) -> None:
     # Every zone was reset before it was written again, so each command but the resets of empty
     # zones (all of them twice, and zone 1) changed one.
     assert zones.count(found) == {
-        State.ACTIVE: counted["first-write"], State.FULL: counted["last-write"],
-        State.FINISHED: counted["finish"], State.EMPTY: counted["reset"] - 1,
-    }  # fmt: skip
+        State.ACTIVE: counted["first-write"],
+        State.FULL: counted["last-write"],
+        State.FINISHED: counted["finish"],
+        State.EMPTY: counted["reset"] - 1,
+    }
     spans = zones.spans(found)
     (finished,) = (span for span in spans if span.state is State.FINISHED)
     assert (finished.zone, finished.begin) == (297, 8.673336)
@@ -65,26 +67,39 @@ def test_a_captured_timeline(folder: Path) -> None:
     assert 1 <= sum(span.state is State.ACTIVE for span in open_at_end) <= 14  # the device's limit
 
 
-def test_what_changed_nothing_is_no_change(folder: Path) -> None:
-    text = HEADER + "".join((
-        row(1, "", "reset-all"),
-        row(2, 0, "first-write"), row(2.5, 0, "open"), row(3, 0, "last-write"),
-        row(4, 0, "finish"),  # full already
-        row(5, 1, "open"), row(6, 1, "close"), row(7, 1, "finish"),
-        row(8, 2, "first-write", status=1),  # refused
-        row(9, 1, "reset"), row(9.5, 1, "reset"),
-        row(10, "", "reset-all"),
-        "11,nvme0n2,2,first-wr",  # the runner was killed here
-    ))  # fmt: skip
+def test_commands_without_effect_are_not_changes(folder: Path) -> None:
+    text = HEADER + "".join(
+        (
+            row(1, "", "reset-all"),
+            row(2, 0, "first-write"),
+            row(2.5, 0, "open"),
+            row(3, 0, "last-write"),
+            row(4, 0, "finish"),  # full already
+            row(5, 1, "open"),
+            row(6, 1, "close"),
+            row(7, 1, "finish"),
+            row(8, 2, "first-write", status=1),  # refused
+            row(9, 1, "reset"),
+            row(9.5, 1, "reset"),
+            row(10, "", "reset-all"),
+            "11,nvme0n2,2,first-wr",  # the runner was killed here
+        )
+    )
     found = zones.read_changes(trace(folder, text, zones_there=3))
     assert found == (
-        Change(2, 0, State.ACTIVE), Change(3, 0, State.FULL), Change(5, 1, State.ACTIVE),
-        Change(7, 1, State.FINISHED), Change(9, 1, State.EMPTY), Change(10, 0, State.EMPTY),
-    )  # fmt: skip
+        Change(2, 0, State.ACTIVE),
+        Change(3, 0, State.FULL),
+        Change(5, 1, State.ACTIVE),
+        Change(7, 1, State.FINISHED),
+        Change(9, 1, State.EMPTY),
+        Change(10, 0, State.EMPTY),
+    )
     assert zones.spans(found) == [
-        Span(0, State.ACTIVE, 2, 3), Span(1, State.ACTIVE, 5, 7), Span(1, State.FINISHED, 7, 9),
+        Span(0, State.ACTIVE, 2, 3),
+        Span(1, State.ACTIVE, 5, 7),
+        Span(1, State.FINISHED, 7, 9),
         Span(0, State.FULL, 3, 10),
-    ]  # fmt: skip
+    ]
 
 
 @pytest.mark.parametrize(
@@ -96,7 +111,8 @@ def test_a_damaged_timeline_is_named(folder: Path, text: str) -> None:
         zones.read_changes(run)
 
 
-def test_the_report_draws_it_and_says_where_there_is_none(folder: Path) -> None:
+@pytest.mark.slow
+def test_the_report_draws_the_timeline_and_notes_a_missing_one(folder: Path) -> None:
     trace(folder, CAPTURED.read_text())
     page, _ = write_report(compare(load(folder)), folder.parent / "out", 0.01)
     text = page.read_text()
@@ -108,6 +124,7 @@ def test_the_report_draws_it_and_says_where_there_is_none(folder: Path) -> None:
     assert not (page.parent / "figures/zones-btrfs.svg").exists()
 
 
+@pytest.mark.slow
 def test_without_any_timeline_there_is_no_section(folder: Path) -> None:
     page, _ = write_report(compare(load(folder)), folder.parent / "out", 0.01)
     assert 'id="zones"' not in page.read_text()

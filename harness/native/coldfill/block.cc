@@ -9,7 +9,7 @@ static_assert(std::endian::native == std::endian::little, "blocks are stored lit
 
 enum Word : std::size_t { kMagicAt, kSeedAt, kNumberAt, kTotalAt, kChecksumAt, kFillerAt };
 
-// Finaliser of SplitMix64 (Steele, Lea, Flood 2014).
+// The finalizer of SplitMix64 (Steele, Lea, Flood 2014).
 std::uint64_t Mix(std::uint64_t word) {
   word = (word ^ (word >> 30)) * 0xbf58476d1ce4e5b9ULL;
   word = (word ^ (word >> 27)) * 0x94d049bb133111ebULL;

@@ -1,14 +1,14 @@
-// The 4 KiB blocks that cold data consists of.
+// The 4 KiB blocks of cold data.
 //
 // On disk, little-endian:
 //   offset  0  magic     "ZLCOLD01"
 //           8  seed      of the fill
 //          16  number    of the block in its file, from 0
-//          24  total     number of blocks the fill was asked for
+//          24  total     number of blocks in the complete fill
 //          32  checksum  over the four fields above and the filler
 //          40  filler    pseudo-random words, incompressible
 //
-// The checksum is folded over the words in order, so it needs nothing but the block itself.
+// The checksum folds the words of the block in order and depends on no other data.
 
 #pragma once
 
@@ -22,26 +22,26 @@ namespace coldfill {
 
 inline constexpr std::size_t kBlockSize = 4096;
 inline constexpr std::size_t kBlockWords = kBlockSize / sizeof(std::uint64_t);
-inline constexpr std::uint64_t kMagic = 0x313044'4c4f434c5aULL;  // "ZLCOLD01" read as little-endian
+inline constexpr std::uint64_t kMagic = 0x313044'4c4f434c5aULL;  // "ZLCOLD01" in little-endian
 
 using Block = std::span<std::uint64_t, kBlockWords>;
 using ConstBlock = std::span<const std::uint64_t, kBlockWords>;
 
-// What a block says of itself once its magic and checksum are right.
+// The header of a block whose magic and checksum are correct.
 struct Header {
   std::uint64_t seed;
   std::uint64_t number;
   std::uint64_t total;
 };
 
-// A run of blocks that is filled with random words once and stamped anew for each write: under
-// software emulation generating fresh words would take longer than writing them. Blocks therefore
-// repeat their filler every `blocks` blocks and differ in their headers.
+// A buffer of blocks, filled with random words once and stamped with new headers before each write.
+// Under software emulation, generating new words takes longer than writing them. The filler
+// therefore repeats with every buffer; only the headers differ.
 class Pattern {
  public:
   Pattern(std::uint64_t seed, std::uint64_t total, std::span<std::uint64_t> words);
 
-  // Gives the blocks of the buffer the numbers first, first + 1, ...
+  // Numbers the blocks of the buffer first, first + 1, ...
   void Stamp(std::uint64_t first);
 
  private:
@@ -51,7 +51,7 @@ class Pattern {
   std::vector<std::uint64_t> filler_sums_;
 };
 
-// Returns the header of a block that is whole, nothing otherwise.
+// Returns the header of an intact block, otherwise nullopt.
 std::optional<Header> Check(ConstBlock block);
 
 }  // namespace coldfill

@@ -36,7 +36,7 @@ class File {
   int fd_;
 };
 
-// Page-aligned words, as O_DIRECT wants them.
+// Words aligned for O_DIRECT.
 class Buffer {
  public:
   explicit Buffer(std::size_t bytes)
@@ -74,7 +74,7 @@ class Ticker {
 };
 
 int OpenForWrite(const WriteOptions& options, bool* direct) {
-  // O_EXCL: never overwrites, and so never a block device either.
+  // O_EXCL: never overwrites a file or a block device.
   constexpr int kFlags = O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC;
   const char* path = options.file.c_str();
   if (options.direct) {
@@ -83,20 +83,20 @@ int OpenForWrite(const WriteOptions& options, bool* direct) {
       *direct = fd >= 0;
       return fd;
     }
-    ::unlink(path);  // open(2) may leave the file behind when only O_DIRECT was refused
+    ::unlink(path);  // open(2) may create the file even if it rejects O_DIRECT
   }
   *direct = false;
   return ::open(path, kFlags, 0600);
 }
 
-// Takes O_DIRECT off an open file; true when it was on and is off now.
+// Clears O_DIRECT on an open file. Returns true if it was set and is now cleared.
 bool DropDirect(int fd, bool* direct) {
   if (!*direct) return false;
   *direct = false;
   return ::fcntl(fd, F_SETFL, 0) == 0;
 }
 
-// Writes all of `data` at `offset`; returns bytes written, errno says why it is less.
+// Writes `data` at `offset`. Returns the bytes written; if not all are, errno holds the cause.
 std::size_t WriteAll(int fd, std::span<const std::byte> data, std::uint64_t offset, bool* direct) {
   std::size_t done = 0;
   while (done < data.size()) {
@@ -120,7 +120,7 @@ void Fail(WriteResult* result, const char* step) {
   result->step = step;
 }
 
-// What a full file system really holds: delayed allocation may find out only while syncing.
+// The bytes that a full file system really stores. Delayed allocation may fail only at the sync.
 std::uint64_t AllocatedBytes(int fd, std::uint64_t written) {
   struct stat status {};
   if (::fstat(fd, &status) != 0) return 0;
@@ -128,7 +128,8 @@ std::uint64_t AllocatedBytes(int fd, std::uint64_t written) {
   return std::min(written, allocated) / kBlockSize * kBlockSize;
 }
 
-// Returns why the block at `number` is not the one that was written there, or nullptr.
+// Returns nullptr if block `number` is intact and in its place, otherwise a description of the
+// fault.
 const char* Complaint(ConstBlock block, std::uint64_t number, std::uint64_t seed) {
   const auto header = Check(block);
   if (!header) return "damaged: magic or checksum is wrong";
@@ -137,7 +138,7 @@ const char* Complaint(ConstBlock block, std::uint64_t number, std::uint64_t seed
   return nullptr;
 }
 
-// Fills `data` from the file; returns bytes read, less only at the end of the file, or -1.
+// Fills `data` from the file. Returns the bytes read, fewer only at the end of the file, or -1.
 ssize_t ReadAll(int fd, std::span<std::byte> data) {
   std::size_t done = 0;
   while (done < data.size()) {
@@ -176,7 +177,7 @@ WriteResult Write(const WriteOptions& options, const Progress& progress) {
     ticker.Tick(written);
   }
   if (::fdatasync(file.fd()) != 0) Fail(&result, "fdatasync");
-  // Cold data must not warm the page cache of what is measured next; advice may be ignored.
+  // Drop cold data from the page cache before the next measurement. The advice may be ignored.
   (void)::posix_fadvise(file.fd(), 0, 0, POSIX_FADV_DONTNEED);
   result.bytes = result.error == 0 ? written : AllocatedBytes(file.fd(), written);
   result.seconds = ticker.Seconds();

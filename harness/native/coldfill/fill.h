@@ -1,4 +1,4 @@
-// Writing and verifying a file of cold data.
+// Writes and verifies a file of cold data.
 
 #pragma once
 
@@ -14,32 +14,32 @@ struct WriteOptions {
   std::uint64_t bytes = 0;  // a multiple of 4 KiB
   std::uint64_t seed = 0;
   std::uint64_t block_size = 1 << 20;  // bytes per write call, a multiple of 4 KiB
-  bool direct = false;                 // O_DIRECT where the file system takes it
+  bool direct = false;                 // use O_DIRECT if the file system supports it
 };
 
 struct WriteResult {
-  std::uint64_t bytes = 0;  // stored, whole blocks
+  std::uint64_t bytes = 0;  // stored bytes, in whole blocks
   double seconds = 0;
   bool direct = false;  // every byte was written with O_DIRECT
-  int error = 0;        // errno, 0 when all was stored
-  std::string step;     // the call that failed
+  int error = 0;        // errno; 0: all bytes are stored
+  std::string step;     // the failed call
 };
 
 struct VerifyOptions {
   std::string file;
   std::uint64_t seed = 0;
-  std::optional<std::uint64_t> bytes;  // expected length; default: what the blocks say
+  std::optional<std::uint64_t> bytes;  // expected length; default: the total in the blocks' headers
 };
 
 struct VerifyResult {
-  std::uint64_t blocks = 0;  // good ones before the first bad one
+  std::uint64_t blocks = 0;  // good blocks before the first bad one
   double seconds = 0;
   std::optional<std::uint64_t> first_bad_block;
-  std::string what;  // why that block is bad
-  int error = 0;     // errno when the file could not be read
+  std::string what;  // the fault of that block
+  int error = 0;     // errno if the file cannot be read
 };
 
-// Called about once a second with the bytes done and the seconds gone.
+// Called about once per second with the bytes done and the elapsed seconds.
 using Progress = std::function<void(std::uint64_t bytes, double seconds)>;
 
 WriteResult Write(const WriteOptions& options, const Progress& progress);

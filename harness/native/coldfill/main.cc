@@ -1,7 +1,7 @@
 // coldfill: writes and verifies the cold data that ages an integration level.
 //
-// Progress goes to stderr as one JSON object a second, the result to stdout as one JSON object.
-// Exit: 0 done, 1 failed or verification found a bad block, 2 usage, 28 (ENOSPC) file system full.
+// It prints progress to stderr as one JSON object per second, and the result to stdout as one JSON
+// object. Exit: 0 done, 1 failed or bad block, 2 usage, 28 (ENOSPC) file system full.
 
 #include <getopt.h>
 
@@ -20,7 +20,7 @@ namespace {
 
 constexpr int kFailed = 1;
 constexpr int kUsage = 2;
-constexpr int kFull = 28;  // errno ENOSPC, whatever the platform calls it
+constexpr int kFull = 28;  // ENOSPC on Linux; fixed as part of the interface
 
 constexpr const char* kHelp =
     "usage: coldfill write --file F --bytes N --seed S [--block-size B] [--direct]\n"
@@ -52,7 +52,8 @@ std::optional<std::uint64_t> Number(std::string_view text) {
   return value;
 }
 
-// Reads the options after the sub-command; nothing when one is wrong (getopt or we said so).
+// Parses the options after the subcommand. Returns nullopt for an invalid option, after a message
+// on stderr.
 std::optional<Arguments> Parse(int argc, char** argv) {
   static constexpr option kOptions[] = {
       {"file", required_argument, nullptr, 'f'}, {"bytes", required_argument, nullptr, 'n'},

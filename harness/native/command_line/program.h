@@ -1,5 +1,5 @@
-// What the command line programs that stand on zlfs' parts share: options that mean the same in
-// each, and how a program ends. stdout is data, stderr is talk: what is wrong, and what helps.
+// Shared parts of the command line programs that use zlfs: common options, error messages and exit
+// statuses. Data goes to stdout; errors and hints go to stderr.
 
 #pragma once
 
@@ -20,7 +20,7 @@ namespace command_line {
 enum Exit : int { kDone = 0, kUsage = 2, kRefused = 3, kFailed = 4 };
 
 struct Meaning {
-  std::string_view name;  // which a status' message begins with
+  std::string_view name;  // prefix of the status's message
   Exit exit;
   const char* hint;
 };
@@ -28,9 +28,9 @@ struct Meaning {
 struct Program {
   const char* name;
   const char* what;
-  const char* help;                   // the hint for a command line that cannot be understood
-  std::span<const Meaning> meanings;  // the last one's name is empty: it is that of all others
-  bool on_one_line = false;           // the hint in brackets
+  const char* help;                   // the hint after a usage error
+  std::span<const Meaning> meanings;  // the last one has an empty name and matches any message
+  bool on_one_line = false;           // print the hint in brackets after the message
 };
 
 inline Exit Complain(const Program& program, Exit exit, const std::string& text, const char* hint) {
@@ -39,7 +39,7 @@ inline Exit Complain(const Program& program, Exit exit, const std::string& text,
   return exit;
 }
 
-// `add` adds options and sub-commands, whose callbacks do the work and set the status.
+// `add` adds options and subcommands. Their callbacks do the work and set the status.
 inline int Main(const Program& program, int argc, char** argv,
                 const std::function<void(CLI::App* app, zlfs::IOStatus* status)>& add) {
   CLI::App app(program.what, program.name);
@@ -70,7 +70,8 @@ inline void AddDevice(CLI::App* command, std::string* device) {
       });
 }
 
-// Policies are named as in URIs, but with hyphens. Without `except`, if that is one of them.
+// Adds one option per policy except `except`. Options have the names of the URI's policies, with
+// hyphens.
 inline void AddPolicies(CLI::App* command, zlfs::OptionMap* policies,
                         std::string_view except = "") {
   for (const zlfs::PolicyField& field : zlfs::kPolicyFields) {

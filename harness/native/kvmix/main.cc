@@ -1,4 +1,4 @@
-// kvmix: a mix of operations on a RocksDB database, on any file system. docs/kvmix.md describes it.
+// kvmix: runs a mix of operations on a RocksDB database on any file system. See docs/kvmix.md.
 
 #include <CLI/CLI.hpp>
 #include <atomic>
@@ -50,7 +50,7 @@ Exit Complain(const std::string& what, Exit exit) {
 
 // -- flags ----------------------------------------------------------------------------------------
 
-// A negative number would otherwise be read as one near 2^64.
+// Rejects negative numbers, which would otherwise be parsed as numbers near 2^64.
 template <typename T>
 void AddCount(CLI::App* app, const std::string& name, T* value, const std::string& text) {
   app->add_option(name, *value, text)->check(CLI::NonNegativeNumber);
@@ -92,7 +92,7 @@ void AddMix(CLI::App* app, Flags* flags) {
   keys->add_option("--compression_ratio", mix.compression_ratio,
                    "what compression leaves of a value, as a share (0.5)")
       ->check(CLI::Range(0.0, 1.0));
-  mix.compression_ratio = 0.5;  // db_bench's
+  mix.compression_ratio = 0.5;  // db_bench's default
   keys->add_option("--threads", mix.keys.slices, "each has a part of the key space (1)")
       ->check(CLI::Range(1, 1024));
   AddCount(keys, "--seed", &mix.seed, "of operations and arrivals (0)");
@@ -153,7 +153,7 @@ void AddDatabase(CLI::App* app, Flags* flags) {
   }
 }
 
-// Puts what was given as text into place, and checks what belongs together.
+// Converts text flags to their options and checks that all flags are consistent.
 std::optional<std::string> Settle(Flags* flags) {
   MixOptions& mix = flags->mix;
   double& present = mix.weights[Index(Kind::kQuery)];
@@ -184,7 +184,7 @@ Exit OpenDatabase(const Flags& flags, std::unique_ptr<Database>* database) {
   return Complain(status.ToString(), status.IsInvalidArgument() ? kUsage : kFailed);
 }
 
-// Runs the sources, one thread each, and prints the summary unless something went wrong.
+// Runs each source in its own thread and prints the summary unless the run fails.
 Exit Measure(const char* command, const Flags& flags, const std::vector<Source*>& sources) {
   std::unique_ptr<Database> database;
   if (!flags.dry_run) {
@@ -245,7 +245,7 @@ Exit Replay(Flags* flags) {
   return Measure("replay", *flags, {source.get()});
 }
 
-// The operations of all threads in turn, as text.
+// Writes the operations as text, taking one from each thread in turn.
 Exit Generate(Flags* flags) {
   if (const auto fault = Settle(flags)) return Complain(*fault, kUsage);
   if (flags->mix.operations == 0) return Complain("--operations is needed", kUsage);
@@ -281,7 +281,7 @@ Exit Generate(Flags* flags) {
 
 }  // namespace
 
-// Outside the unnamed namespace, for main below.
+// Outside the unnamed namespace, because main calls it.
 static int RunProgram(int argc, char** argv) {
   CLI::App app("A mix of operations on a RocksDB database, seeded, measured and verified.",
                "kvmix");
@@ -341,7 +341,7 @@ int main(int argc, char** argv) {
   sigaction(SIGTERM, &action, nullptr);
   try {
     return kvmix::RunProgram(argc, argv);
-  } catch (const std::exception& error) {  // of the libraries: nothing of ours throws
+  } catch (const std::exception& error) {  // only libraries throw
     std::fprintf(stderr, "kvmix: %s\n", error.what());
     return 4;
   }

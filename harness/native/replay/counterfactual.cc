@@ -36,7 +36,7 @@ void CounterfactualPlayer::Begin(const Mount& mount) {
   model_->ForgetCounts();
 }
 
-// A file that no earlier mount of the trace wrote: one after the other into zones of its lifetime.
+// Places a file that the trace's earlier mounts did not write, in zones of its lifetime.
 void CounterfactualPlayer::LayOut(const FileEvent& file) {
   Writer writer;
   writer.ask = {.subject = file.file,
@@ -114,7 +114,7 @@ void CounterfactualPlayer::Take(const StepEvent& event) {
     case Step::kReclaim:
       Reclaim(event.detail != 0, event.subject);
       return;
-    default:  // decided anew
+    default:  // the replay makes its own decision
       return;
   }
 }
@@ -123,8 +123,8 @@ void CounterfactualPlayer::Of(const StepEvent& event) {
   Writer& writer = writers_[event.subject];
   const auto step = static_cast<Step>(event.step);
   if (writer.blocked) {
-    // What follows may depend on a table: inputs of a compaction go once its tables are written. A
-    // WAL that waits only keeps its users waiting, unless they never get another one.
+    // Later events may depend on a table: a compaction deletes its inputs after writing its tables.
+    // A blocked WAL only delays its users. The replay fails if a later WAL is closed before it.
     const bool log = writer.ask.kind == FileKind::kLog;
     if (writer.starved && step == Step::kLeft && !log) Fail(writer);
     writer.steps.push_back(event);
@@ -188,7 +188,7 @@ void CounterfactualPlayer::Complete(Writer* writer) {
   if (model_->allocator().LowSpace()) Pay(grant.size);
 }
 
-// All writes under way are done. Whether there were any.
+// Completes all writes in progress. Returns whether there were any.
 bool CounterfactualPlayer::Settle() {
   bool some = false;
   for (auto& [id, writer] : writers_) {
@@ -216,14 +216,14 @@ void CounterfactualPlayer::Wake() {
         if (!is_ask) Of(*step++);
       }
       changed_ = true;
-      if (!writers_.contains(file)) break;  // it is gone, and with it the place in the loop
+      if (!writers_.contains(file)) break;  // the writer is erased: the loop's iterator is invalid
     }
   }
 }
 
-// The recorded volume could free its oldest `entries` and reset what that left empty.
+// Frees the files that the recorded volume freed, its oldest `entries`, and resets empty zones.
 void CounterfactualPlayer::Reclaim(bool hard, std::uint64_t entries) {
-  std::set<std::uint64_t> files = {0};  // moved: a commit has followed
+  std::set<std::uint64_t> files = {0};  // 0: moved by the collector and already committed
   for (; entries > 0 && !recorded_freed_.empty(); --entries) {
     files.insert(recorded_freed_.front());
     recorded_freed_.pop_front();
@@ -243,7 +243,7 @@ void CounterfactualPlayer::Reclaim(bool hard, std::uint64_t entries) {
 bool CounterfactualPlayer::ResetZones(bool hard) {
   bool some = false;
   for (const std::uint32_t zone : model_->allocator().Resettable(hard)) {
-    // The end of a log zone is committed first: the next one to commit resets it.
+    // A log zone's end must be committed before its reset. The next commit resets the zone.
     if (!hard && log_zones_.contains(zone) && ending_.insert(zone).second) continue;
     log_zones_.erase(zone);
     ending_.erase(zone);

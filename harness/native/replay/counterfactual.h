@@ -1,6 +1,6 @@
-// Replays mounts at a setting of one's own. What was written, deleted and synced, and in which
-// order, is as it was recorded; where it goes, what is finished, reset and collected is decided
-// anew. What depended on threads and readers follows rules instead (docs/replay.md).
+// Replays mounts at a chosen setting. Writes, deletions and syncs keep their recorded order.
+// Placement, finishes, resets and garbage collection are decided again. Fixed rules replace the
+// effects of threads and readers (docs/replay.md).
 
 #pragma once
 
@@ -16,11 +16,11 @@
 
 namespace zlfs::replay {
 
-// Why a setting cannot hold the data.
+// The first request that found no space at a setting.
 struct Infeasible {
-  std::uint64_t event = 0;    // of the mount
+  std::uint64_t event = 0;    // index in the mount's events
   std::uint64_t written = 0;  // bytes since the mount
-  std::string cause;          // who found no room, as the ledger names it
+  std::string cause;          // cause of the request, named as in the ledger
   std::uint64_t asked = 0;    // bytes
   SpaceUse space;
 };
@@ -29,28 +29,28 @@ class CounterfactualPlayer {
  public:
   explicit CounterfactualPlayer(Model* model) : model_(model) {}
 
-  // Mounts in their order, all with the same zones.
+  // Replays one mount. Replay all mounts in their order; every setting must have the same zones.
   std::optional<Infeasible> Play(const Mount& mount, const Setting& setting);
 
  private:
-  // A file's writer.
+  // The writer of one file.
   struct Writer {
     AskEvent ask;
-    std::uint64_t left = 0;           // content that nothing was granted for yet
-    std::uint64_t recorded_left = 0;  // content that the recorded writer asks for once more
-    std::optional<Decision> grant;    // being written
+    std::uint64_t left = 0;           // bytes of content without a grant
+    std::uint64_t recorded_left = 0;  // bytes that the recorded writer requests again
+    std::optional<Decision> grant;    // the write in progress
     bool blocked = false;
-    bool starved = false;         // blocked, and nothing can be collected
-    std::deque<StepEvent> steps;  // what it does once it is not blocked any more …
+    bool starved = false;         // blocked, and no space can be collected
+    std::deque<StepEvent> steps;  // steps and asks postponed while the writer is blocked
     std::deque<AskEvent> asks;
-    std::deque<bool> is_ask;  // … in this order
+    std::deque<bool> is_ask;  // the order of `steps` and `asks`
   };
 
   void Begin(const Mount& mount);
   void LayOut(const FileEvent& file);
   void Take(const AskEvent& ask);
   void Take(const StepEvent& event);
-  void Of(const StepEvent& event);  // of a file
+  void Of(const StepEvent& event);  // a step of a file
   void Try(Writer* writer);
   void Complete(Writer* writer);
   void WriteAll(Writer* writer);
@@ -68,13 +68,13 @@ class CounterfactualPlayer {
   Setting setting_;
   bool begun_ = false;
   std::map<std::uint64_t, Writer> writers_;
-  std::deque<std::uint64_t> recorded_freed_;  // files as they went, 0: moved by the collector
+  std::deque<std::uint64_t> recorded_freed_;  // files in recorded order; 0: moved by the collector
   std::set<std::uint32_t> log_zones_;
-  std::set<std::uint32_t> ending_;  // log zones whose end would be in the metadata log
+  std::set<std::uint32_t> ending_;  // log zones whose end is committed
   std::size_t next_run_ = 0;
   bool collecting_ = false;
-  bool changed_ = false;   // somebody wrote, left or was given something
-  bool returned_ = false;  // somebody left, or space came back
+  bool changed_ = false;   // a blocked writer may proceed
+  bool returned_ = false;  // space was freed, or a writer left its zone
   std::uint64_t event_ = 0;
   std::optional<Infeasible> infeasible_;
 };

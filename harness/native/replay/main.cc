@@ -1,5 +1,5 @@
-// zlfs-replay: plays a recorded trace of allocations at the recorded setting or at another one, and
-// prints what zlfs's ledger would say. docs/replay.md.
+// zlfs-replay: replays a recorded trace of allocations at the recorded setting or at another one,
+// and prints the resulting ledger of zlfs. See docs/replay.md.
 
 #include <cstdio>
 #include <nlohmann/json.hpp>
@@ -68,13 +68,13 @@ Json SettingJson(const Setting& setting) {
   json["block_size"] = setting.block_size;
   json["zone_capacity"] = setting.zone_capacity;
   json["zones"] = setting.zones;
-  // The device's limit: two more are the metadata log's.
+  // The device's limit includes the zones of the metadata log.
   json["max_active"] = setting.active_budget == 0 ? 0 : setting.active_budget + kMetadataZones;
   return json;
 }
 
-// The recorded setting as the arguments change it: as many bytes of capacity, unless they say how
-// many zones there are.
+// Applies the arguments to the recorded setting. A new zone capacity keeps the total capacity,
+// unless --zones sets the number of zones.
 IOStatus Apply(const Arguments& arguments, Setting* setting) {
   RETURN_IF_ERROR(ChangePolicy(arguments.policy, &setting->policy));
   if (arguments.zone_capacity) {
@@ -106,7 +106,7 @@ Json SpaceJson(const SpaceUse& space) {
   return json;
 }
 
-// What of the ledger is replayed and differs from what was recorded.
+// Returns the ledger's fields that the replay computes and that differ from the recorded values.
 std::vector<std::string> Differences(const Json& replayed, const Json& recorded) {
   std::vector<std::string> names;
   const auto compare = [&](const char* pointer) {
@@ -125,7 +125,7 @@ std::vector<std::string> Differences(const Json& replayed, const Json& recorded)
   return names;
 }
 
-// The model's counts as a line of the ledger. What the metadata log did is as it was recorded.
+// The model's counts as a line of the ledger. The metadata log's counts are copied from the record.
 Json MountJson(const Model& model, const Mount& mount, bool recorded_rules) {
   Json line = LedgerCounts(model.totals(), model.collected_zones(), SpaceOf(model.allocator()),
                            model.retired());
@@ -217,7 +217,8 @@ void AddOptions(CLI::App* app, Arguments* arguments) {
                   "bytes; there are as many zones as fit into the recorded capacity");
   app->add_option("--zones", arguments->zones, "number of zones")->check(CLI::Range(1U, 1U << 24));
   app->add_option("--max-active", arguments->max_active, "limit of active zones, 0: none");
-  // Drive and policy limit one budget of active zones.
+  // --max-active above replaces the policy's max_active: both limit the same budget of active
+  // zones.
   command_line::AddPolicies(app, &arguments->policy, "max_active");
 }
 

@@ -9,7 +9,7 @@
 namespace zlfs::replay {
 namespace {
 
-// Space is looked at each time that so much was written.
+// Bytes written between two samples of the space.
 constexpr std::uint64_t kSampleBytes = 16 << 20;
 
 std::uint64_t Head(FileKind kind) { return kind == FileKind::kLog ? kHeaderSize : 0; }

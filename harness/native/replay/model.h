@@ -1,5 +1,5 @@
-// A volume without bytes and without a device: zlfs's own allocator, the extents of its files, and
-// the counts that its ledger would show.
+// A volume without data or a device: zlfs's own allocator, the extents of its files, and the counts
+// of its ledger.
 
 #pragma once
 
@@ -21,10 +21,10 @@ struct Setting {
   Policy policy;
   std::uint64_t block_size = 0;
   std::uint64_t zone_capacity = 0;
-  std::uint32_t zones = 0;  // the metadata log's, too
+  std::uint32_t zones = 0;  // including the metadata log's
   std::uint32_t active_budget = 0;
 };
-// Of the first mount. Zones are alike.
+// The setting of a recorded mount. All zones have the capacity of the first data zone.
 Setting SettingOf(const Mount& mount);
 
 struct Sample {
@@ -34,14 +34,14 @@ struct Sample {
 
 class Model {
  public:
-  // What was freed and is garbage once a record of it is durable.
+  // Freed extents. They become garbage when their record is durable.
   struct Freed {
     std::uint64_t file = 0;  // 0: the collector moved it
     std::vector<Extent> extents;
   };
 
-  // Begins a mount: files stay where they are, all else is forgotten. `zones`: capacity, written
-  // and use.
+  // Begins a mount: keeps the files in place and drops all other state. Each zone needs its
+  // capacity, written bytes and use.
   void Begin(const Setting& setting, std::vector<ZoneSpace> zones);
 
   Allocator& allocator() { return *allocator_; }
@@ -50,17 +50,17 @@ class Model {
   std::deque<Freed>& freed() { return freed_; }
   std::vector<Run>& runs() { return runs_; }
 
-  // Asks the allocator for room for the last `content` bytes of what `ask` was about.
+  // Asks the allocator for space for the last `content` bytes of the request.
   Decision Ask(const AskEvent& ask, std::uint64_t content);
-  // The grant is written: to the file, or as the run's copy. How much content it took.
+  // Writes the grant to the file, or to the run's copy. Returns the bytes of content written.
   std::uint64_t Write(const AskEvent& ask, const Decision& grant, std::uint64_t content);
   void Finish(std::uint32_t zone, FinishCause cause);
-  void Reset(std::uint32_t zone);  // done; begun by the caller
+  void Reset(std::uint32_t zone);  // completes a reset that the caller began
   void Delete(std::uint64_t file);
   void Gone(std::uint64_t file);
   void Free(const Freed& freed);
   bool ChooseVictim();
-  // The victim's files are in their new places. Whether that leaves garbage.
+  // Moves the victim's files to their copies. Returns whether this leaves garbage.
   bool Move();
   void Abandon();
   std::optional<std::uint32_t> victim() const { return victim_; }
@@ -69,7 +69,7 @@ class Model {
   std::uint64_t collected_zones() const { return collected_zones_; }
   const std::vector<Retirement>& retired() const { return retired_; }
   const std::vector<Sample>& samples() const { return samples_; }
-  const std::vector<std::uint64_t>& wear() const { return wear_; }  // resets of zones, all mounts
+  const std::vector<std::uint64_t>& wear() const { return wear_; }  // resets by zone, all mounts
   void ForgetCounts();
 
  private:

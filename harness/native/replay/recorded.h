@@ -1,5 +1,5 @@
-// Replays a mount at the setting it was recorded with: the allocator is asked what it was asked
-// then, in that order, and has to decide the same each time.
+// Replays a mount at its recorded setting. The allocator gets the recorded requests in their order
+// and must repeat every recorded decision.
 
 #pragma once
 
@@ -15,7 +15,7 @@ class RecordedPlayer {
  public:
   explicit RecordedPlayer(Model* model) : model_(model) {}
 
-  // Errors: "diverged", with the event and both decisions.
+  // Errors: "diverged", with the number of the event.
   IOStatus Play(const Mount& mount);
 
  private:
@@ -35,7 +35,7 @@ class RecordedPlayer {
   Model* const model_;
   std::map<std::pair<bool, std::uint64_t>, Pending> pending_;  // by (a copy?, subject)
   std::map<std::uint32_t, FinishCause> finishing_;
-  bool hard_ = true;  // the reclaiming that is under way
+  bool hard_ = true;  // whether the last reclaim was a hard one
 };
 
 }  // namespace zlfs::replay

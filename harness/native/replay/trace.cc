@@ -16,7 +16,7 @@ IOStatus Bad(std::uint64_t offset, const std::string& what) {
   return IOStatus::Corruption("bad-trace", "byte " + std::to_string(offset) + ": " + what);
 }
 
-// Puts events into the mount that they belong to. False: they are out of order.
+// Appends each event to its mount. Returns false if the events are out of order.
 struct Sorter {
   std::vector<Mount>* mounts;
   bool open = false;
@@ -75,7 +75,7 @@ IOStatus ReadTrace(const std::string& path, std::vector<Mount>* mounts) {
     const std::size_t size = kHeaderSize + header.size;
     if (at + size > all.size()) return IOStatus::Corruption("unfinished", "a chunk is torn");
     if (!ContentIsRight(all.substr(at, size), header)) return Bad(at, "wrong checksum");
-    if (!sorter.open) number = previous = 0;  // each mount counts for itself
+    if (!sorter.open) number = previous = 0;  // chunk numbers start again at each mount
     if (header.number != ++number || header.previous != previous) {
       return header.number == 1 ? IOStatus::Corruption("unfinished", "a mount has no end")
                                 : Bad(at, "a chunk is missing");

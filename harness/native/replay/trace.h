@@ -12,7 +12,7 @@
 
 namespace zlfs::replay {
 
-// One mount, from its beginning to its end.
+// One recorded mount.
 struct Mount {
   std::uint64_t block_size = 0;
   std::uint32_t active_budget = 0;
@@ -20,7 +20,7 @@ struct Mount {
   std::vector<ZoneEvent> zones;
   std::vector<FileEvent> files;
   std::vector<Event> events;  // AskEvent and StepEvent
-  std::string ledger;         // its last line
+  std::string ledger;         // the last line of the mount's ledger
 };
 
 // Errors: "missing", "bad-trace", "newer-trace", "unfinished", "device-trouble".

@@ -12,7 +12,7 @@ namespace {
 constexpr std::string_view kBlockName = "block";
 constexpr std::string_view kAllButBlockName = "all-but-block";
 
-// What is drawn for zones never moves what is drawn for the order.
+// Separate streams keep the draws for zones and for the order independent.
 enum Stream : std::uint64_t { kZones, kOrder };
 
 template <typename T>
@@ -45,7 +45,7 @@ std::optional<Occupancy> ParseOccupancy(std::string_view text) {
   const char* const last = text.data() + text.size();
   const auto [end, error] =
       std::from_chars(text.data(), last, found.percent, std::chars_format::fixed);
-  // Not negated: NaN is refused, too.
+  // This form also rejects NaN.
   const bool in_range = found.percent >= 0 && found.percent <= 100;
   if (error != std::errc() || end != last || !in_range) return std::nullopt;
   return found;

@@ -1,11 +1,10 @@
-// Whose device it is, for whoever finds it after a crash.
+// The label identifies the owner of a device, also after a crash.
 //
 // The first block of zone 0, little-endian and zero-padded:
 //   offset  0  magic  "ZLPROBE1"
 //           8  label  at most 31 bytes and a zero
 //
-// Zone 0 is finished behind it, so that it takes none of the device's active zones, and is not
-// touched again.
+// Zone 0 is then finished, so that it does not count as an active zone. It is never written again.
 
 #pragma once
 
@@ -17,12 +16,12 @@ namespace zoneprobe {
 
 inline constexpr char kMagic[] = "ZLPROBE1";
 inline constexpr std::size_t kLabelAt = 8;
-inline constexpr std::size_t kLabelSize = 32;  // with its zero
+inline constexpr std::size_t kLabelSize = 32;  // including the terminating zero
 
-// Zone 0 must be empty.
+// Writes the label and finishes zone 0, which must be empty.
 zlfs::IOStatus WriteLabel(zlfs::ZonedDevice* device, const std::string& label);
 
-// Whether the device carries a label of this kind, and zone 0 is full.
+// Returns the error `not-labelled` unless zone 0 is full and holds a label.
 zlfs::IOStatus CheckLabel(zlfs::ZonedDevice* device);
 
 }  // namespace zoneprobe

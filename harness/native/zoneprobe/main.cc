@@ -1,7 +1,7 @@
-// zoneprobe: what resets, finishes and first writes cost by what a zone went through before.
+// zoneprobe: measures how resets, finishes and first writes depend on the history of a zone.
 //
-// `label` marks a device whose zones are all empty as given to us; `run` refuses any other. Only
-// empty zones are used, and are empty again behind it.
+// `label` marks an empty device for zoneprobe; `run` refuses devices without a label. `run` uses
+// only empty zones and leaves them empty.
 
 #include <cerrno>
 #include <cstdio>
@@ -57,7 +57,7 @@ struct Close {
 };
 using File = std::unique_ptr<std::FILE, Close>;
 
-// Null where no name was given.
+// Leaves `file` null if `name` is empty.
 IOStatus Open(const std::string& name, const char* mode, File* file) {
   if (name.empty()) return IOStatus::OK();
   file->reset(std::fopen(name.c_str(), mode));
@@ -97,7 +97,7 @@ IOStatus Run(Arguments* arguments) {
   RETURN_IF_ERROR(probe.Prepare());
   Report report(probe.treatments(), csv.get());
   const IOStatus status = probe.Run([&report](const Sample& sample) { report.Add(sample); });
-  // Also of a run that failed: these bytes are on the device.
+  // A failed run is recorded too: the device was written.
   if (ledger) std::fprintf(ledger.get(), "%s\n", Counts(*device).dump().c_str());
   RETURN_IF_ERROR(status);
   std::printf("%s\n", report.Summary(probe, *device).dump().c_str());

@@ -13,8 +13,8 @@ using zlfs::DeviceError;
 using zlfs::IOStatus;
 using zlfs::ZoneCondition;
 
-// A timed write has to be one command, which every driver takes up to here
-// (zoned/kernel_device.cc).
+// A timed write must be a single command. Every driver accepts commands up to this size
+// (zlfs/zoned/kernel_device.cc).
 constexpr std::uint64_t kLargestWrite = 128 << 10;
 constexpr std::uint64_t kLargestFill = 16 << 20;
 
@@ -48,7 +48,7 @@ IOStatus Probe::Prepare() {
   lives_.assign(device_->geometry().zone_count, 0);
   const std::size_t size = std::max(options_.fill_size, options_.write_size);
   buffer_ = zlfs::AllocateAligned(size);
-  // Drives that compress or know zeros shall find neither.
+  // Random data defeats compression and zero detection in the drive.
   kvmix::Random random(options_.seed, 2);
   for (std::size_t i = 0; i < size; ++i) buffer_[i] = static_cast<char>(random.Next());
   return IOStatus::OK();
@@ -80,7 +80,7 @@ IOStatus Probe::FindZones(std::vector<std::uint32_t>* usable) {
     if (zone == 0 || gone || condition == ZoneCondition::kNoWritePointer) continue;
     const std::string name = device_->geometry().path + ", zone " + std::to_string(zone);
     if (condition != ZoneCondition::kEmpty) return zlfs::MakeError("not-empty", name);
-    // One more block, so that the last write does not fill the zone.
+    // One spare block, so that the last write does not fill the zone.
     const std::uint64_t block = device_->geometry().block_size;
     if (options_.first_writes * options_.write_size + block > zones[zone].capacity) {
       return Wrong(name + ": the first writes do not fit");
@@ -133,7 +133,7 @@ IOStatus Probe::Fill(Sample* sample, std::uint64_t bytes) {
       RETURN_IF_ERROR(device_->Write(sample->zone, done, zlfs::Slice(buffer_.get(), size)));
       done += size;
     }
-    return device_->Flush();  // what comes next finds the bytes on the media
+    return device_->Flush();  // the data must be on the media before the next command
   });
   sample->bytes = 0;
   return status;

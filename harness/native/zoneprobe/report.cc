@@ -5,7 +5,7 @@
 namespace zoneprobe {
 namespace {
 
-// In the order of Command.
+// Indexed by Command.
 constexpr const char* kCommands[] = {"fill", "finish", "reset", "write", "cleanup"};
 
 }  // namespace

@@ -1,11 +1,12 @@
-// What zoneprobe tells: a line of CSV per command while it works, one line of JSON at its end.
+// zoneprobe's output: one CSV line per command during the run, and one line of JSON at the end.
 //
-// The JSON has every timed latency, so that whoever reads it needs no quantiles of ours:
+// The JSON holds every latency of finishes, resets and first writes, so that readers can compute
+// their own quantiles:
 //
 //   {"program": "zoneprobe", "schema_version": 1, "seconds": s, "cycles": n, "block_size": b,
 //    "zone_capacity": c, "bytes_written": b, "finishes": n, "pad_bytes": b, "resets": n,
 //    "treatments": [{"name": …, "finish": bool, "occupied": bytes,
-//                    "finish_ns": […], "reset_ns": […], "write_ns": [[…] of each cycle]}]}
+//                    "finish_ns": […], "reset_ns": […], "write_ns": [[…] per cycle]}]}
 
 #pragma once
 
@@ -22,11 +23,11 @@ inline constexpr char kHeader[] =
 
 class Report {
  public:
-  // `csv` may be null; it is flushed behind each cycle, for whoever watches.
+  // `csv` may be null. It is flushed after each cycle, so that readers can follow the run.
   Report(const std::vector<Treatment>& treatments, std::FILE* csv);
 
   void Add(const Sample& sample);
-  // `counters` are the device's since it was opened.
+  // The summary includes Counts(device).
   nlohmann::ordered_json Summary(const Probe& probe, const zlfs::ZonedDevice& device) const;
 
  private:
@@ -42,7 +43,7 @@ class Report {
   double end_ = 0;            // seconds
 };
 
-// What the device accepted since it was opened, as one line for a ledger.
+// The device's counters since it was opened, as one line of a ledger.
 nlohmann::ordered_json Counts(const zlfs::ZonedDevice& device);
 
 }  // namespace zoneprobe

@@ -1,4 +1,4 @@
-// zoneprobe on emulated devices: what it plans, does, leaves behind, refuses and prints.
+// Tests of zoneprobe on emulated devices: plan, commands, final state, refusals and output.
 
 #include <sys/wait.h>
 
@@ -165,7 +165,7 @@ TEST_F(Program, ListsEveryCommandOnce) {
   EXPECT_EQ(line, "seconds,cycle,zone,life,treatment,command,index,bytes,nanoseconds");
   std::map<std::string, int> commands;
   std::uint64_t bytes = 0;
-  std::set<std::string> used_up;  // zones of cycles before
+  std::set<std::string> used_up;  // zones of earlier cycles
   double last = 0;
   while (std::getline(csv, line)) {
     std::vector<std::string> field;

@@ -46,7 +46,7 @@ class RocksSession : public Target {
 
   Status DeleteRange(const Operation& operation) {
     if (operation.last < operation.key) return Status::OK();
-    // RocksDB's ranges are open at the end; nothing is between a key and the same with a zero byte.
+    // RocksDB's ranges exclude their end. The last key plus a zero byte is its direct successor.
     end_.assign(operation.last);
     end_.push_back('\0');
     return db_->DeleteRange(write_, db_->DefaultColumnFamily(), ToSlice(operation.key), end_);
@@ -85,7 +85,7 @@ class RocksSession : public Target {
   std::string end_;
 };
 
-// RocksDB reports these as what they are to it; to the user both are wrong flags.
+// Replaces two of RocksDB's messages: both errors come from a wrong --use_existing_db.
 Status Explain(const Status& status, const DatabaseOptions& given) {
   const std::string text = status.ToString();
   if (!given.use_existing_db && text.find("exists (error_if_exists") != std::string::npos) {
@@ -108,7 +108,7 @@ Status Database::Open(const DatabaseOptions& options, std::unique_ptr<Database>*
   if (!options.fs_uri.empty()) {
     rocksdb::Env* env = nullptr;
     rocksdb::ConfigOptions strict;
-    strict.ignore_unsupported_options = false;  // else an unknown scheme is "OK", without any Env
+    strict.ignore_unsupported_options = false;  // else an unknown scheme is OK but sets no Env
     const Status status =
         rocksdb::Env::CreateFromUri(strict, "", options.fs_uri, &env, &made->guard_);
     if (!status.ok()) {
@@ -136,7 +136,7 @@ std::string Database::Sweep(const std::vector<Source*>& sources) {
   const std::unique_ptr<rocksdb::Iterator> at(db_->NewIterator(rocksdb::ReadOptions()));
   at->SeekToFirst();
   std::string fault;
-  // Longer than any key: every source takes it for the end of its own part.
+  // Sorts after every key, so each source clamps it to the end of its own slice.
   const std::string end(1024, '\xff');
   for (Source* const source : sources) {
     source->ExpectedRange("", end, [&](std::string_view key, std::string_view value) {

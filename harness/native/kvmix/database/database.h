@@ -1,4 +1,4 @@
-// A RocksDB database on any file system, and one thread's sessions with it.
+// A RocksDB database on any file system. Each thread opens its own session.
 
 #pragma once
 
@@ -16,20 +16,21 @@ namespace kvmix {
 
 class Database {
  public:
-  // InvalidArgument: what was asked for is wrong; anything else: it did not open.
+  // Returns InvalidArgument for a wrong option, any other error if the database does not open.
   static rocksdb::Status Open(const DatabaseOptions& options, std::unique_ptr<Database>* database);
   ~Database();
   Database(const Database&) = delete;
   Database& operator=(const Database&) = delete;
 
-  // The database outlives its sessions.
+  // The database must outlive its sessions.
   std::unique_ptr<Target> Session();
 
-  // Compares all entries with what the sources must have left, slice by slice. Empty: they agree.
+  // Compares all entries with the contents that the sources expect, slice by slice. Returns the
+  // first difference, or an empty string.
   std::string Sweep(const std::vector<Source*>& sources);
 
-  // `version`, `stats` (the property rocksdb.stats), and with statistics `tickers` and `histograms`
-  // ([number, sum] of samples).
+  // Returns `version` and `stats` (the property rocksdb.stats). With statistics enabled, it adds
+  // `tickers` and `histograms` ([count, sum] of the samples).
   nlohmann::ordered_json Told() const;
 
   rocksdb::Status Close();
@@ -37,7 +38,7 @@ class Database {
  private:
   Database() = default;
 
-  // Outlives the database, which is on it.
+  // Owns the Env. Declared before db_, which uses it until its destruction.
   std::shared_ptr<rocksdb::Env> guard_;
   rocksdb::Options options_;
   rocksdb::WriteOptions write_;

@@ -13,7 +13,7 @@ namespace {
 
 using rocksdb::Status;
 
-// db_bench's names of the algorithms, and RocksDB's.
+// Maps db_bench's names of the compression algorithms to RocksDB's.
 const std::map<std::string, rocksdb::CompressionType>& Compressions() {
   static const std::map<std::string, rocksdb::CompressionType> names = {
       {"none", rocksdb::kNoCompression},       {"snappy", rocksdb::kSnappyCompression},

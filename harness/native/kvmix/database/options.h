@@ -1,4 +1,4 @@
-// RocksDB's options as flags: the names and the defaults are those of db_bench.
+// RocksDB's options as flags, with the names and defaults of db_bench.
 
 #pragma once
 
@@ -12,12 +12,12 @@
 
 namespace kvmix {
 
-// A flag that RocksDB itself reads, by its own name.
+// A flag whose value RocksDB parses itself.
 struct RocksFlag {
-  const char* name;      // db_bench's
-  const char* option;    // RocksDB's
-  const char* fallback;  // db_bench's default; written down where RocksDB's own changed
-  bool of_database;      // else of the column family
+  const char* name;      // in db_bench
+  const char* option;    // in RocksDB
+  const char* fallback;  // db_bench's default; RocksDB's own default may differ
+  bool of_database;      // a database option; otherwise a column family option
 };
 const std::vector<RocksFlag>& RocksFlags();
 
@@ -29,15 +29,16 @@ struct DatabaseOptions {
   bool sync = false;
   bool disable_wal = false;
   std::string compression_type = "snappy";
-  std::int64_t cache_size = 32 << 20;  // 0: no block cache
+  std::int64_t cache_size = 32 << 20;  // bytes; 0: no block cache
   std::uint64_t block_size = 4096;
   double bloom_bits = -1;  // 0 or less: no filter
   int checksum_type = 4;   // rocksdb::ChecksumType: 0 none, …, 3 XXH64, 4 XXH3
-  // Given values by flag name.
+  // Values from the command line, by flag name.
   std::map<std::string, std::string> flags;
 };
 
-// Turns them into RocksDB's. InvalidArgument: a value is none; its message names the flag.
+// Converts the options to RocksDB's. Returns InvalidArgument for an invalid value; the message
+// names the flag.
 rocksdb::Status ToRocks(const DatabaseOptions& given, rocksdb::Options* options);
 
 }  // namespace kvmix

@@ -1,4 +1,4 @@
-// Verification: does the database give what the operations so far must have left in it?
+// Verification: compares reads with the contents that the operations so far must have produced.
 
 #pragma once
 
@@ -11,10 +11,10 @@ namespace kvmix {
 
 class Checker {
  public:
-  // `thorough`: values and ranges too; otherwise only whether keys are found that must be.
+  // `thorough` also compares values and ranges. Otherwise only the presence of keys is checked.
   explicit Checker(bool thorough) : thorough_(thorough) {}
 
-  // Looks at a read that was made behind the source's last operation; ignores writes.
+  // Checks a read. It must be the source's last operation. Writes are ignored.
   void Check(const Operation& operation, const Outcome& outcome, Source* source);
 
   [[nodiscard]] std::uint64_t checked() const { return checked_; }
@@ -30,7 +30,7 @@ class Checker {
   bool thorough_;
   std::uint64_t checked_ = 0;
   std::uint64_t wrong_ = 0;
-  std::string first_;  // the first fault in words
+  std::string first_;  // description of the first fault
 };
 
 }  // namespace kvmix

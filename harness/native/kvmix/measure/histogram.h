@@ -1,4 +1,4 @@
-// Log-linear histograms of times.
+// Log-linear latency histograms.
 
 #pragma once
 
@@ -9,9 +9,10 @@
 
 namespace kvmix {
 
-// Nanoseconds in buckets (low, high]. Up to 64 ns each value has its own; above, every doubling is
-// cut into 32 equal parts, so a bucket is at most 1/32 (3.1 %) of its values wide. What a quantile
-// needs is thereby known to that much, in 15 KiB, and recording is a shift and an addition.
+// Nanoseconds in buckets (low, high]. Up to 64 ns each value has its own bucket. Above, every power
+// of two is divided into 32 equal buckets. A bucket is therefore at most 1/32 (3.1 %) of its values
+// wide, which bounds the error of quantiles. A histogram takes 15 KiB; recording is a shift and an
+// addition.
 class Histogram {
  public:
   void Record(std::uint64_t nanoseconds) {
@@ -33,12 +34,12 @@ class Histogram {
     std::uint64_t high;
     std::uint64_t count;
   };
-  // Those that hold something, in order.
+  // Returns the non-empty buckets in ascending order.
   [[nodiscard]] std::vector<Bucket> Buckets() const;
 
-  // Which bucket holds a value, and the largest value of a bucket.
+  // The index of a value's bucket, and the largest value of a bucket.
   static constexpr std::size_t BucketOf(std::uint64_t value) {
-    const std::uint64_t x = value == 0 ? 0 : value - 1;  // buckets are open below
+    const std::uint64_t x = value == 0 ? 0 : value - 1;  // buckets exclude their lower bound
     if (x < 2 * kParts) return x;
     const auto doubling = static_cast<unsigned>(std::bit_width(x)) - kPartBits - 1;
     return doubling * kParts + (x >> doubling);

@@ -21,11 +21,11 @@ namespace {
 using Clock = std::chrono::steady_clock;
 using std::chrono::nanoseconds;
 
-// A thread that waits for its next operation looks this often whether it shall stop.
+// A thread that waits for its next operation checks for a stop this often.
 constexpr auto kLongestSleep = std::chrono::milliseconds(100);
-// How often it is looked whether the file that starts all is there.
+// Poll interval for the start file.
 constexpr auto kLook = std::chrono::milliseconds(1);
-// Beside the streams of operations: source/mix.cc.
+// Stream 0 of each thread draws operations: see source/mix.cc.
 constexpr std::uint64_t kArrivalStream = 1;
 constexpr std::uint64_t kStreams = 2;
 
@@ -37,14 +37,14 @@ Clock::duration Seconds(double seconds) {
   return std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(seconds));
 }
 
-// Intended starts of one thread's operations, in seconds since the run began.
+// Intended start times of one thread's operations, in seconds since the start of the run.
 class Schedule {
  public:
   Schedule(const RunOptions& options, std::size_t thread, std::size_t threads)
       : random_(options.seed, kArrivalStream + kStreams * thread),
         poisson_(options.arrivals == Arrivals::kPoisson),
         step_(static_cast<double>(threads) / options.rate),
-        // Threads take turns, so that all of them together arrive evenly.
+        // Threads take turns, so that the arrivals of all threads are evenly spaced.
         next_(static_cast<double>(thread) / options.rate) {}
 
   double Next() {
@@ -53,7 +53,7 @@ class Schedule {
     if (poisson_) {
       next_ += -std::log1p(-random_.Share()) * step_;
     } else {
-      next_ = first_ + static_cast<double>(count_) * step_;  // sums would drift
+      next_ = first_ + static_cast<double>(count_) * step_;  // repeated addition would drift
     }
     return now;
   }
@@ -67,7 +67,7 @@ class Schedule {
   std::uint64_t count_ = 0;
 };
 
-// What threads tell each other.
+// State shared by all threads of a run.
 struct Shared {
   Shared(const RunOptions& run_options, const std::atomic<bool>& stop_flag, std::size_t threads)
       : options(run_options), stop(stop_flag), running(threads) {}
@@ -79,7 +79,7 @@ struct Shared {
   std::mutex mutex;
   std::condition_variable ended;
   std::size_t running;  // guarded by mutex
-  std::string problem;  // guarded by mutex; the first one
+  std::string problem;  // guarded by mutex; only the first problem is kept
 
   [[nodiscard]] bool Stopping() const {
     return failed.load(std::memory_order_relaxed) || stop.load(std::memory_order_relaxed);
@@ -115,7 +115,7 @@ class Thread {
         break;
       }
       const Clock::time_point issued = Clock::now();
-      // Looked at before the operation: what is issued in time is counted whole.
+      // Checked before the operation: an operation issued in time counts in full.
       if (!schedule_ && shared->Over(issued)) break;
       if (!worker_.target->Apply(operation, &outcome_, &problem)) {
         shared->Fail(std::string(kKindNames[Index(operation.kind)]) + ": " + problem);
@@ -132,7 +132,7 @@ class Thread {
     return done_[kind].load(std::memory_order_relaxed);
   }
 
-  // The longest operation since the last call, in ns, and the time of all operations so far.
+  // The longest operation since the last call, and the total time of all operations, in ns.
   std::uint64_t TakeLongest() { return longest_.exchange(0, std::memory_order_relaxed); }
   [[nodiscard]] std::uint64_t Spent() const { return spent_.load(std::memory_order_relaxed); }
 
@@ -172,12 +172,12 @@ class Thread {
     kind.found += outcome_.found ? 1 : 0;
     kind.entries += outcome_.entries;
     kind.bytes_read += outcome_.bytes_read;
-    // Only this thread writes it: no need for an addition that is atomic as a whole.
+    // Only this thread writes the counter, so a load and a store replace an atomic addition.
     std::atomic<std::uint64_t>& done = done_[Index(operation.kind)];
     done.store(done.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
     const std::uint64_t took = Nanoseconds(ended - intended);
     spent_.store(spent_.load(std::memory_order_relaxed) + took, std::memory_order_relaxed);
-    // A reader may take the longest in between: it is then told of one interval or of the next.
+    // If the reader resets longest_ in between, the value counts in either interval.
     if (took > longest_.load(std::memory_order_relaxed)) {
       longest_.store(took, std::memory_order_relaxed);
     }
@@ -192,14 +192,14 @@ class Thread {
   Outcome outcome_;
   std::array<KindResult, kKinds> kinds_;
   std::array<std::atomic<std::uint64_t>, kKinds> done_{};
-  std::atomic<std::uint64_t> longest_{0};  // ns, of one operation since it was last taken
-  std::atomic<std::uint64_t> spent_{0};    // ns, of all operations
+  std::atomic<std::uint64_t> longest_{0};  // ns, longest operation since the last TakeLongest
+  std::atomic<std::uint64_t> spent_{0};    // ns, sum over all operations
   Clock::time_point ended_;
 };
 
 using Threads = std::vector<std::unique_ptr<Thread>>;
 
-// One line per interval: seconds since the beginning, operations in it, and those of each kind.
+// Writes one CSV line per interval: seconds since the start, operations in total and by kind.
 class Report {
  public:
   explicit Report(const RunOptions& options)
@@ -219,7 +219,7 @@ class Report {
 
   [[nodiscard]] const std::string& problem() const { return problem_; }
 
-  // Writes a line an interval until all threads have ended, and one for what is left then.
+  // Writes one line per interval until all threads end, then one for the last partial interval.
   void Follow(const Threads& threads, Shared* shared) {
     std::unique_lock lock(shared->mutex);
     const auto all_ended = [shared] { return shared->running == 0; };
@@ -256,7 +256,7 @@ class Report {
     before_ = now;
   }
 
-  // Empty fields where no operation ended.
+  // Writes empty fields if no operation ended in the interval.
   void Latency(const Threads& threads, std::uint64_t operations) {
     std::uint64_t spent = 0;
     std::uint64_t longest = 0;
@@ -281,7 +281,7 @@ class Report {
   };
   double interval_;
   bool latency_;
-  std::uint64_t spent_ = 0;  // ns, up to the last line
+  std::uint64_t spent_ = 0;  // ns, total at the last line
   std::unique_ptr<std::FILE, Close> file_;
   std::string problem_;
   std::array<std::uint64_t, kKinds> before_{};
@@ -304,7 +304,7 @@ std::uint64_t RunResult::UserBytes() const {
 bool WaitForStart(const RunOptions& options, const std::atomic<bool>& stop) {
   if (options.wait_for.empty()) return true;
   std::fputs("kvmix: ready\n", stderr);
-  std::error_code ignored;  // a file that cannot be seen is not there yet
+  std::error_code ignored;  // an inaccessible file counts as absent
   while (!std::filesystem::exists(options.wait_for, ignored)) {
     if (stop) return false;
     std::this_thread::sleep_for(kLook);

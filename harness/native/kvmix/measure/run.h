@@ -1,4 +1,4 @@
-// Runs a workload in threads and measures it.
+// Runs a workload in several threads and measures it.
 
 #pragma once
 
@@ -19,27 +19,27 @@ namespace kvmix {
 enum class Arrivals { kFixed, kPoisson };
 
 struct RunOptions {
-  // Operations per second of all threads, 0: each as soon as the one before it ended. An operation
-  // that comes late does not move those behind it: how long it took from its intended start is
-  // recorded beside how long it took itself, so waiting is never left out of the picture.
+  // Operations per second of all threads together. 0: closed loop, each operation starts when the
+  // previous one ends. In an open loop a late operation does not delay the schedule. Latency is
+  // recorded from the intended start and from the issue, so that waiting time is not omitted.
   double rate = 0;
   Arrivals arrivals = Arrivals::kFixed;
-  double duration = 0;     // seconds, 0: to the end of the sources
-  std::uint64_t seed = 0;  // of arrival times
+  double duration = 0;     // seconds; 0: until the sources end
+  std::uint64_t seed = 0;  // for arrival times
   bool verify = false;
   double interval = 1;           // seconds between two lines of the report
-  std::string report_file = {};  // CSV, empty: none
-  // Two more columns in it: mean and longest time of an interval's operations, from the intended
-  // start in open loops.
+  std::string report_file = {};  // CSV; empty: no report
+  // Adds two columns to the report: mean and maximum latency of the interval. Open loops measure
+  // latency from the intended start.
   bool report_latency = false;
-  // The clock begins once this file is there, empty: at once.
+  // The run starts when this file exists. Empty: it starts at once.
   std::string wait_for = {};
 };
 
-// What was counted of one kind.
+// Counters of one kind of operation.
 struct KindResult {
-  Histogram service;   // ns from issue to end
-  Histogram intended;  // ns from intended start to end; empty in a closed loop
+  Histogram service;   // ns from the issue to the end
+  Histogram intended;  // ns from the intended start to the end; empty in a closed loop
   std::uint64_t user_bytes = 0;
   std::uint64_t found = 0;    // point queries
   std::uint64_t entries = 0;  // scans
@@ -52,7 +52,7 @@ struct RunResult {
   std::uint64_t checked = 0;
   std::uint64_t wrong = 0;
   std::string first_wrong;
-  std::string problem;  // why it ended early; empty: it did not
+  std::string problem;  // why the run ended early; empty: it did not
   bool interrupted = false;
 
   [[nodiscard]] std::uint64_t Operations() const;
@@ -64,11 +64,12 @@ struct Worker {
   std::unique_ptr<Target> target;
 };
 
-// Says `ready` on stderr and waits for the file `wait_for`; false when `stop` was set meanwhile.
+// Prints `kvmix: ready` on stderr and waits for the file `wait_for`. Returns false if `stop` is set
+// while it waits.
 bool WaitForStart(const RunOptions& options, const std::atomic<bool>& stop);
 
-// Runs one thread per worker until the sources end, the time is over, an operation fails, or `stop`
-// is set from outside (interrupted).
+// Runs one thread per worker until the sources end, the duration is over, an operation fails, or
+// `stop` is set. In the last case the result is marked as interrupted.
 RunResult RunWorkload(std::vector<Worker> workers, const RunOptions& options,
                       const std::atomic<bool>& stop);
 

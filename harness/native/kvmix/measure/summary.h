@@ -1,4 +1,4 @@
-// The result as JSON, which the program prints last.
+// The result as JSON. It is the program's last output.
 
 #pragma once
 
@@ -8,8 +8,9 @@
 
 namespace kvmix {
 
-// `operations`, `seconds`, `user_bytes`, `kinds` (by name, those that occurred, each with its
-// `service` and, in an open loop, `intended` histogram in ns), `verified`, `interrupted`.
+// Returns `operations`, `seconds`, `user_bytes`, `kinds`, `verified` and `interrupted`. `kinds`
+// holds only the kinds that occurred, by name. Each has a `service` histogram in ns and, in an open
+// loop, an `intended` one.
 nlohmann::ordered_json Summary(const RunResult& result);
 
 }  // namespace kvmix

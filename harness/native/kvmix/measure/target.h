@@ -1,4 +1,4 @@
-// What operations are applied to.
+// The interface that operations are applied to.
 
 #pragma once
 
@@ -11,29 +11,29 @@
 
 namespace kvmix {
 
-// What an operation gave. Kept by its thread and used again, so that nothing is allocated anew.
+// The result of an operation. Each thread reuses one Outcome, so that operations do not allocate.
 struct Outcome {
   bool found = false;                                        // point queries
   std::string value;                                         // only if `keep`
-  std::uint64_t entries = 0;                                 // that a scan saw
+  std::uint64_t entries = 0;                                 // scans
   std::uint64_t bytes_read = 0;                              // keys and values
-  bool keep = false;                                         // what was read is to be verified
+  bool keep = false;                                         // store the data for verification
   std::vector<std::pair<std::string, std::string>> scanned;  // only if `keep`
 };
 
-// One thread's way to the database.
+// One thread's connection to the database.
 class Target {
  public:
   virtual ~Target() = default;
-  // False when the operation failed; `problem` then says how. An absent key is no failure.
+  // Returns false and sets `problem` if the operation fails. An absent key is not a failure.
   virtual bool Apply(const Operation& operation, Outcome* outcome, std::string* problem) = 0;
 };
 
-// Does nothing: for how fast operations are made.
+// Discards operations: measures how fast the source generates them.
 class NoTarget : public Target {
  public:
   bool Apply(const Operation& operation, Outcome* outcome, std::string* /*problem*/) override {
-    outcome->found = operation.kind == Kind::kQuery;  // as if all were well
+    outcome->found = operation.kind == Kind::kQuery;  // the expected answer
     return true;
   }
 };

@@ -18,7 +18,7 @@ double Sum(std::uint64_t n, double theta) {
 
 double Zeta(std::uint64_t n, double theta) {
   if (n <= kSummed) return Sum(n, theta);
-  thread_local double of = -1;  // the head is the same for all n
+  thread_local double of = -1;  // theta of the cached head, which is the same for all n
   thread_local double head = 0;
   if (of != theta) {
     head = Sum(kSummed, theta);
@@ -38,7 +38,7 @@ Zipfian::Zipfian(double theta)
 void Zipfian::Prepare(std::uint64_t n) {
   n_ = n;
   zeta_ = Zeta(n, theta_);
-  // With two items or fewer only the exact branches of Next are taken.
+  // For n <= 2, Next takes only its exact branches and does not use eta_.
   eta_ =
       n <= 2 ? 0 : (1 - std::pow(2.0 / static_cast<double>(n), 1 - theta_)) / (1 - second_ / zeta_);
 }

@@ -1,4 +1,4 @@
-// Which of n items is asked for: uniform, zipfian, or the latest ones most.
+// Chooses one of n items: uniform, zipfian, or skewed to the latest items.
 
 #pragma once
 
@@ -11,19 +11,19 @@ namespace kvmix {
 enum class Distribution { kUniform, kZipfian, kLatest };
 
 // The generalised harmonic number H(n, theta) = sum of i^-theta for i = 1 … n, 0 < theta < 1.
-// The first thousand terms are added up; beyond, the Euler-Maclaurin formula is exact to about
-// 1e-13, and n may be as large as it likes.
+// The first thousand terms are summed. The Euler-Maclaurin formula covers the rest with an error of
+// about 1e-13, so the cost does not depend on n.
 double Zeta(std::uint64_t n, double theta);
 
-// Ranks with zipfian frequencies, rank 0 most often. The formula of YCSB (Cooper et al., SoCC
-// 2010), which is that of Gray et al., "Quickly generating billion-record synthetic databases",
-// SIGMOD 1994: ranks 0 and 1 are exact, the others an approximation of them by one power function.
-// The number of items may change from one draw to the next.
+// Draws ranks with zipfian frequencies; rank 0 is the most frequent. YCSB (Cooper et al., SoCC
+// 2010) uses the same formula. It comes from Gray et al., "Quickly generating billion-record
+// synthetic databases", SIGMOD 1994. Ranks 0 and 1 are exact; one power function approximates the
+// others. The number of items may change between draws.
 class Zipfian {
  public:
   explicit Zipfian(double theta);
 
-  // A rank in [0, n), n > 0.
+  // Returns a rank in [0, n), n > 0.
   std::uint64_t Next(Random* random, std::uint64_t n);
 
  private:
@@ -37,12 +37,13 @@ class Zipfian {
   double eta_ = 0;
 };
 
-// Draws positions in a list that is ordered by age, oldest first.
+// Draws positions in a list that is sorted by age, oldest first.
 class Chooser {
  public:
   Chooser(Distribution distribution, double theta) : distribution_(distribution), ranks_(theta) {}
 
-  // A position in [0, n), n > 0. Zipfian: the oldest are the hottest; latest: the newest.
+  // Returns a position in [0, n), n > 0. The hottest items are the oldest for kZipfian and the
+  // newest for kLatest.
   std::uint64_t Next(Random* random, std::uint64_t n) {
     switch (distribution_) {
       case Distribution::kZipfian:

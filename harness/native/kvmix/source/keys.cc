@@ -9,13 +9,13 @@
 namespace kvmix {
 namespace {
 
-// Smaller spaces would make the permutation a poor one.
+// The permutation mixes smaller spaces poorly.
 constexpr unsigned kFewestBits = 8;
-// Below this many ids a list of them is not worth its upkeep.
+// With fewer ids, a compacted list costs more than it saves.
 constexpr std::uint64_t kFewestToCompact = 1024;
 
-// The inverse of an odd number modulo 2^64, by Newton's iteration: each step doubles the bits that
-// are right, and an odd number is its own inverse modulo 8.
+// The inverse of an odd number modulo 2^64, by Newton's iteration. An odd number is its own inverse
+// modulo 8, and each step doubles the number of correct bits.
 std::uint64_t Inverse(std::uint64_t odd) {
   std::uint64_t inverse = odd;
   for (int step = 0; step < 5; ++step) inverse *= 2 - odd * inverse;
@@ -79,7 +79,7 @@ void Slice::Compact() {
       kept.push_back(word * 64 + static_cast<std::uint64_t>(std::countr_zero(rest)));
     }
   }
-  // An empty list means that there is none: keep a dead id in it.
+  // An empty ids_ means that no list exists. Keep one dead id, so that it is not empty.
   if (kept.empty()) kept.push_back(next_ - 1);
   ids_ = std::move(kept);
 }
@@ -117,7 +117,8 @@ void Slice::Write(std::uint64_t position, std::string* key) const {
 std::uint64_t Slice::Read(std::string_view key) const {
   std::uint64_t number = 0;
   const auto error = std::from_chars(key.data(), key.data() + key.size(), number).ec;
-  // What is no number here sorts before all digits (nothing) or behind them.
+  // Numbers that are too large, and texts that sort after all digits, give the last position. Other
+  // texts that are not numbers give the first.
   const bool behind = error == std::errc::result_out_of_range ||
                       (!key.empty() && static_cast<unsigned char>(key[0]) > '9');
   if (behind) number = ~std::uint64_t{0};

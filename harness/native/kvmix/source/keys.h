@@ -1,4 +1,4 @@
-// Keys: how they are numbered, written, spread over the key space, and which of them are live.
+// Keys: their numbers, their text form, their spread over the key space, and which are live.
 
 #pragma once
 
@@ -12,11 +12,11 @@
 
 namespace kvmix {
 
-// A permutation of [0, 2^bits) and its inverse, different for each seed. Keys that are inserted one
-// after another lie anywhere, yet what lies between two keys can be told without an index.
+// A permutation of [0, 2^bits) and its inverse, different for each seed. It scatters consecutive
+// keys over the key space. The inverse finds the keys between two others without an index.
 //
 // Multiplication by an odd number and x ^= x >> s with 2 s >= bits are both invertible on `bits`
-// bits; two rounds of each spread neighbours over the whole space.
+// bits. A few rounds of both spread neighbours over the whole space.
 class Permutation {
  public:
   Permutation(unsigned bits, std::uint64_t seed);
@@ -46,22 +46,23 @@ class Permutation {
 
 struct KeyOptions {
   unsigned key_size = 16;       // bytes
-  std::uint64_t existing = 0;   // keys that are in the database already
-  std::uint64_t key_space = 0;  // keys that can ever be inserted
+  std::uint64_t existing = 0;   // keys already in the database
+  std::uint64_t key_space = 0;  // maximum number of keys ever inserted
   std::uint64_t key_seed = 0;   // the same in all phases over one database
-  bool sequential = false;      // keys ascend as they are inserted
-  unsigned slices = 1;          // as many as there are threads
+  bool sequential = false;      // insert keys in ascending order
+  unsigned slices = 1;          // number of threads
 };
 
-// Bits of a position in a slice: half of the positions are of keys, half of keys that never are.
+// Bits of a position in a slice. Half of the positions are for keys, half for keys that are never
+// inserted.
 unsigned PositionBits(const KeyOptions& options);
 
-// The part of the key space that belongs to one thread: a contiguous range of key numbers, so that
-// no operation, not even on a range, meets a key of another thread. What the database holds after a
-// thread's n-th operation therefore does not depend on how threads are scheduled.
+// One thread's part of the key space: a contiguous range of key numbers. No operation, not even on
+// a range, touches a key of another thread. The slice's contents after the thread's n-th operation
+// therefore do not depend on thread scheduling.
 //
-// Inserted keys have ids 0, 1, 2, … An id's position in the slice is Permutation(2 id), that of
-// the absent key with this id Permutation(2 id + 1).
+// Inserted keys have the ids 0, 1, 2, … The key with id i is at position Permutation(2 i). The
+// absent key with id i is at position Permutation(2 i + 1).
 class Slice {
  public:
   Slice(const KeyOptions& options, unsigned index);
@@ -71,9 +72,10 @@ class Slice {
   [[nodiscard]] std::uint64_t Live() const { return live_; }
   std::uint64_t Insert();
   void Delete(std::uint64_t id);
-  // A live one; there must be one. Draws again where a dead one is hit: at least half are live.
+  // Returns a live id; at least one must exist. Repeats the draw if it hits a dead id. At least
+  // half of the ids are live, except in small slices.
   std::uint64_t Pick(Chooser* chooser, Random* random);
-  // Deletes all ids of the closed range of positions.
+  // Deletes all ids in the closed range of positions.
   void DeleteRange(std::uint64_t first, std::uint64_t last);
   [[nodiscard]] bool IsLive(std::uint64_t id) const {
     return id < next_ && (bits_[id / 64] >> (id % 64) & 1) != 0;
@@ -85,18 +87,19 @@ class Slice {
   [[nodiscard]] std::uint64_t Positions() const { return positions_; }
   [[nodiscard]] std::uint64_t Position(std::uint64_t id) const { return At(2 * id); }
   [[nodiscard]] std::uint64_t AbsentPosition(std::uint64_t id) const { return At(2 * id + 1); }
-  // The live id at a position, else kAbsent.
+  // Returns the live id at a position, or kAbsent.
   [[nodiscard]] std::uint64_t LiveAt(std::uint64_t position) const {
     const std::uint64_t x = sequential_ ? position : permutation_.Inverse(position);
     return x % 2 == 0 && IsLive(x / 2) ? x / 2 : kAbsent;
   }
-  // The last position of a range that begins at `first` and spans `keys` live keys on average.
+  // Returns the last position of a range that starts at `first` and holds `keys` live keys on
+  // average.
   [[nodiscard]] std::uint64_t RangeEnd(std::uint64_t first, std::uint64_t keys) const;
 
   // -- texts -------------------------------------------------------------------------------------
-  // Decimal, with leading zeros up to the key size: texts sort as numbers do.
+  // Writes a decimal number with leading zeros up to the key size, so that keys sort like numbers.
   void Write(std::uint64_t position, std::string* key) const;
-  // Positions from texts; a text of another slice becomes this one's first or last position.
+  // Converts a key to its position. A key of another slice gives the first or last position.
   [[nodiscard]] std::uint64_t Read(std::string_view key) const;
 
  private:
@@ -114,9 +117,9 @@ class Slice {
   Permutation permutation_;
   std::uint64_t next_;
   std::uint64_t live_;
-  std::vector<std::uint64_t> bits_;  // by id, whether it is live
-  // Ids by age, among them dead ones. Empty: all ids below next_, which costs no memory until half
-  // of them are dead for the first time.
+  std::vector<std::uint64_t> bits_;  // one bit per id: 1 if it is live
+  // Ids by age, including some dead ones. Empty stands for all ids below next_: the list takes no
+  // memory until half of the ids are dead.
   std::vector<std::uint64_t> ids_;
 };
 

@@ -10,13 +10,13 @@ namespace {
 
 using Weights = std::array<double, kKinds>;
 
-// Streams of random numbers; each thread has one of each.
+// Streams of random numbers; each thread has its own.
 constexpr std::uint64_t kOperationStream = 0;
-constexpr std::uint64_t kStreams = 2;  // the other is of arrival times: see measure/worker.cc
+constexpr std::uint64_t kStreams = 2;  // the other one draws arrival times: see measure/run.cc
 
 bool NeedsLiveKey(Kind kind) { return kind != Kind::kInsert && kind != Kind::kAbsentQuery; }
 
-// Every operation is drawn anew with the same probabilities.
+// Draws every operation independently, with constant probabilities.
 class Stationary : public KindChooser {
  public:
   explicit Stationary(const Weights& weights) {
@@ -29,7 +29,7 @@ class Stationary : public KindChooser {
     }
   }
 
-  // Where a live key is needed and there is none, a key is inserted: a mix may begin with nothing.
+  // Inserts a key if the operation needs a live key and none exists: a mix may start empty.
   std::optional<Kind> Next(Random* random, std::uint64_t live) override {
     const double share = random->Share();
     std::size_t kind = 0;
@@ -40,21 +40,20 @@ class Stationary : public KindChooser {
 
  private:
   Weights limits_{};
-  std::size_t last_ = 0;  // kind that has a weight: rounding never goes beyond
+  std::size_t last_ = 0;  // last kind with a weight; guards against rounding
 };
 
-// The interleaving of the public K-V-Workload-Generator, whose mix is not stationary: the number
-// of operations of each kind is fixed, the next kind is drawn in proportion to what is left of
-// each, and a kind that may not come yet gives way to the one before it in the order I, U, D, R, Q,
-// S. Updates and deletes may come when a tenth of the inserts is done, queries when four tenths
-// are.
+// The order of the public K-V-Workload-Generator, which is not stationary. The number of operations
+// of each kind is fixed. The next kind is drawn in proportion to the remaining operations. A kind
+// that is not allowed yet is replaced by its predecessor in the order I, U, D, R, Q, S. Updates and
+// deletes need a tenth of the inserts to be done, queries four tenths.
 class Gated : public KindChooser {
  public:
   explicit Gated(const Weights& weights, std::uint64_t operations) {
     const double total = std::accumulate(weights.begin(), weights.end(), 0.0);
     double sum = 0;
     std::uint64_t given = 0;
-    for (std::size_t kind = 0; kind < kKinds; ++kind) {  // sums are rounded, so that they add up
+    for (std::size_t kind = 0; kind < kKinds; ++kind) {  // rounding the sums keeps the total exact
       sum += weights[kind];
       const auto upto =
           static_cast<std::uint64_t>(std::llround(sum / total * static_cast<double>(operations)));
@@ -70,7 +69,7 @@ class Gated : public KindChooser {
     std::uint64_t draw = random->Below(total);
     std::size_t kind = 0;
     while (draw >= left_[kind]) draw -= left_[kind++];
-    // Down to the inserts and then, were they done, round again from the other end.
+    // Search down to the inserts, then wrap around to the last kind.
     for (std::size_t step = 0; step < kKinds; ++step) {
       const std::size_t candidate = (kind + kKinds - step) % kKinds;
       if (!May(static_cast<Kind>(candidate), live)) continue;
@@ -92,7 +91,7 @@ class Gated : public KindChooser {
     return 10 * done >= (writes ? 1 : 4) * inserts_;
   }
 
-  // Whether operations are left that would find nothing if the last key went.
+  // Whether the remaining operations need the last live key.
   [[nodiscard]] bool Wanted() const {
     return left_[Index(Kind::kInsert)] == 0 &&
            left_[Index(Kind::kUpdate)] + left_[Index(Kind::kQuery)] + left_[Index(Kind::kScan)] > 0;
@@ -176,7 +175,7 @@ bool MixSource::Next(Operation* operation) {
       operation->value = values_.Make(tag);
       break;
     }
-    case Kind::kDelete: {  // any key, as the public generator does
+    case Kind::kDelete: {  // uniform, like the public generator
       const std::uint64_t id = slice_.Pick(&any_, &random_);
       slice_.Delete(id);
       Key(slice_.Position(id));

@@ -17,7 +17,7 @@ namespace kvmix {
 
 struct MixOptions {
   KeyOptions keys;
-  // Relative weights by kind; absent queries are given as a share of the point queries.
+  // Relative weights by kind. Point queries of present and absent keys have separate weights.
   std::array<double, kKinds> weights{};
   Distribution distribution = Distribution::kUniform;
   double theta = 0.99;  // YCSB's default
@@ -25,23 +25,23 @@ struct MixOptions {
   double compression_ratio = 1.0;
   std::uint64_t range_keys = 100;  // live keys in a range, on average
   std::uint64_t seed = 0;
-  std::uint64_t operations = 0;  // of all threads together; 0: without end
+  std::uint64_t operations = 0;  // of all threads together; 0: no limit
   // Counts are exact, and kinds wait for a share of the inserts: see Gated in mix.cc.
   bool gated = false;
-  bool remember = false;  // keep what verification needs: 8 bytes per key ever inserted
+  bool remember = false;  // keep data for verification: 8 bytes per key ever inserted
 };
 
-// What is wrong with options, in words; nothing: they can be run.
+// Describes the first fault in the options; nullopt if they are valid.
 std::optional<std::string> Fault(const MixOptions& options);
 
-// How many operations of its total a thread does.
+// One thread's share of the operations.
 std::uint64_t OperationsOf(const MixOptions& options, unsigned thread);
 
-// Decides which kind comes next.
+// Chooses the kind of the next operation.
 class KindChooser {
  public:
   virtual ~KindChooser() = default;
-  // Nothing: there is none left that can be done. `live`: keys there are.
+  // Returns nullopt if no possible operation is left. `live` is the number of live keys.
   virtual std::optional<Kind> Next(Random* random, std::uint64_t live) = 0;
 };
 
@@ -61,7 +61,7 @@ class MixSource : public Source {
   bool Insert(Operation* operation);
   void Range(Operation* operation, std::uint64_t* first, std::uint64_t* last);
   void Key(std::uint64_t position);
-  // Of a live key; its tag is that of its insertion unless it was updated since.
+  // The tag of a live key's value: the tag of its last update, or InsertTag if there was none.
   [[nodiscard]] std::uint64_t Tag(std::uint64_t id) const;
   [[nodiscard]] std::uint64_t InsertTag(std::uint64_t id) const;
 
@@ -74,9 +74,9 @@ class MixSource : public Source {
   std::unique_ptr<KindChooser> kinds_;
   ValueMaker values_;
   ValueMaker expected_;
-  std::uint64_t left_;  // operations to come
+  std::uint64_t left_;  // remaining operations
   std::uint64_t done_ = 0;
-  std::vector<std::uint64_t> tags_;  // by id, of updates; 0: as inserted. Empty unless `remember`.
+  std::vector<std::uint64_t> tags_;  // update tags by id; 0: not updated. Empty unless `remember`.
   std::string key_;
   std::string last_;
   std::string scratch_;

@@ -1,4 +1,4 @@
-// What a workload consists of.
+// The operations of a workload, and the interface of their sources.
 
 #pragma once
 
@@ -12,7 +12,7 @@
 
 namespace kvmix {
 
-// Point queries are two kinds: one of an absent key costs something else, and is counted apart.
+// Point queries have two kinds: a query of an absent key has a different cost and is counted apart.
 enum class Kind : std::uint8_t {
   kInsert,
   kUpdate,
@@ -28,15 +28,15 @@ inline constexpr std::array<std::string_view, kKinds> kKindNames = {
 
 constexpr std::size_t Index(Kind kind) { return static_cast<std::size_t>(kind); }
 
-// Views into buffers of the source, valid until its next operation. Ranges are closed: `last` is
-// part of them, whether there is such a key or not.
+// Views into buffers of the source, valid until its next operation. Ranges are closed: they include
+// `last`, even if no such key exists.
 struct Operation {
   Kind kind = Kind::kInsert;
   std::string_view key;
-  std::string_view last;   // of ranges
-  std::string_view value;  // of inserts and updates
+  std::string_view last;   // for ranges
+  std::string_view value;  // for inserts and updates
 
-  // What the user hands over to be written: U of docs/methods.md.
+  // The bytes that the user writes: U in docs/methods.md.
   [[nodiscard]] std::uint64_t UserBytes() const {
     switch (kind) {
       case Kind::kInsert:
@@ -52,19 +52,19 @@ struct Operation {
   }
 };
 
-// A sequence of operations, and what the database must hold once they are applied in this order.
-// The expectations are those behind the operation that was given last.
+// A sequence of operations, and the database contents that they must produce. The expected contents
+// include the operation that Next returned last.
 class Source {
  public:
   virtual ~Source() = default;
 
-  // False at the end, and when there cannot be another operation: then Problem says why.
+  // Returns false at the end or on a fault. Problem describes the fault and is empty at the end.
   virtual bool Next(Operation* operation) = 0;
   [[nodiscard]] virtual const std::string& Problem() const = 0;
 
-  // The value that the key must have; nothing: it must be absent. For verification only.
+  // Returns the expected value of a key; nullopt if the key must be absent. For verification only.
   virtual std::optional<std::string_view> Expected(std::string_view key) = 0;
-  // Every entry that must be between the two keys, in order; stops when `entry` returns false.
+  // Calls `entry` for every expected entry of the closed range, in order, until it returns false.
   using Entry = std::function<bool(std::string_view key, std::string_view value)>;
   virtual void ExpectedRange(std::string_view first, std::string_view last, const Entry& entry) = 0;
 };

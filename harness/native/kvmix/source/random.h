@@ -1,4 +1,4 @@
-// Pseudo-random numbers that are the same on every machine and with every standard library.
+// Pseudo-random numbers that are identical on every machine and with every standard library.
 
 #pragma once
 
@@ -7,7 +7,7 @@
 
 namespace kvmix {
 
-// The finalizer of SplitMix64 (Steele, Lea, Flood 2014): every input bit reaches every output bit.
+// The finalizer of SplitMix64 (Steele, Lea, Flood 2014): every input bit affects every output bit.
 constexpr std::uint64_t Mix64(std::uint64_t x) {
   x += 0x9e3779b97f4a7c15ULL;
   x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9ULL;
@@ -15,8 +15,8 @@ constexpr std::uint64_t Mix64(std::uint64_t x) {
   return x ^ (x >> 31);
 }
 
-// xoshiro256++ (Blackman, Vigna 2019), seeded through SplitMix64. One per thread and purpose, so
-// that what one draws never moves another one's sequence.
+// xoshiro256++ (Blackman, Vigna 2019), seeded with SplitMix64. Each thread and purpose has its own
+// generator, so that draws from one do not change the sequence of another.
 class Random {
  public:
   Random(std::uint64_t seed, std::uint64_t stream) {
@@ -36,7 +36,7 @@ class Random {
     return result;
   }
 
-  // Uniform in [0, n), n > 0. Off by less than n / 2^64 (Lemire 2019, without the rejection).
+  // Uniform in [0, n), n > 0. The bias is less than n / 2^64 (Lemire 2019, without rejection).
   std::uint64_t Below(std::uint64_t n) {
     return static_cast<std::uint64_t>((static_cast<unsigned __int128>(Next()) * n) >> 64);
   }

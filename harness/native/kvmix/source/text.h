@@ -4,8 +4,8 @@
 //   U key value     update            Q key           point query
 //   D key           delete            S first last    range query
 //
-// One operation a line, fields separated by one blank (a blank at the end is allowed). Ranges are
-// closed, as in the public K-V-Workload-Generator: it takes `last` from the keys that are there.
+// One operation per line. One blank separates fields; a trailing blank is allowed. Ranges are
+// closed, as in the public K-V-Workload-Generator, which picks `last` from the existing keys.
 
 #pragma once
 
@@ -21,14 +21,14 @@
 
 namespace kvmix {
 
-// Puts an operation in its textual form behind what `text` holds.
+// Appends the text form of an operation to `text`.
 void AppendText(const Operation& operation, std::string* text);
 
-// Reads the text of one operation; views point into the line. Nothing: it is damaged. Point queries
-// come out as kQuery: whether the key is there is not written.
+// Parses one operation; its views point into the line. Returns nullopt for an invalid line. Point
+// queries become kQuery, because the format does not record whether the key exists.
 std::optional<Operation> ParseText(std::string_view line);
 
-// Replays a file. Keys that must be there are kept in memory, with their values if `remember`.
+// Replays a file. Keeps the live keys in memory, with their values if `remember` is set.
 class TraceSource : public Source {
  public:
   static std::unique_ptr<TraceSource> Open(const std::string& path, bool remember,

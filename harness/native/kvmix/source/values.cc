@@ -23,7 +23,7 @@ ValueMaker::ValueMaker(std::size_t size, double compression_ratio) : value_(size
   const double wanted = std::round(static_cast<double>(size) * compression_ratio);
   const auto random = static_cast<std::size_t>(std::max(0.0, wanted));
   random_ = std::min(tail, random - std::min(random, kTagLength));
-  // Long enough for a value to begin anywhere in the first kTextBytes of it.
+  // Long enough for a value to start anywhere in the first kTextBytes.
   text_.resize(kTextBytes + random_);
   Random source(0x6b766d6978, 0);  // the text is the same in every run
   for (char& letter : text_) letter = kLetters[source.Next() >> 58];

@@ -1,4 +1,4 @@
-// Values that can be computed again: what a value must be follows from its tag alone.
+// Reproducible values: a value depends only on its tag.
 
 #pragma once
 
@@ -7,10 +7,10 @@
 
 namespace kvmix {
 
-// Printable, without white space, so that values can stand in a line of text. A value begins with
-// its tag in hexadecimal (as much of it as there is room for). The rest is a slice of one fixed
-// random text, which does not repeat within 1 MiB, up to the share that shall be left after
-// compression; then one character again and again.
+// Values are printable and without white space, so that they fit in a line of text. A value starts
+// with its tag in hexadecimal, truncated to the value's size. Then comes a slice of a fixed random
+// text, which does not repeat within 1 MiB. Its length sets the compression ratio. One repeated
+// character fills the rest.
 class ValueMaker {
  public:
   ValueMaker(std::size_t size, double compression_ratio);

@@ -1,4 +1,4 @@
-// Mixes on a real database, verified, and what verification finds when the database lies.
+// Verified mixes on a real database, and the faults that verification detects.
 
 #include "kvmix/database/database.h"
 
@@ -23,7 +23,7 @@ class DatabaseTest : public testing::Test {
     std::filesystem::remove_all(path_);
     options_.db = path_;
     options_.compression_type = "none";
-    // Small enough for flushes and compactions to happen.
+    // Small enough to trigger flushes and compactions.
     options_.flags["write_buffer_size"] = "65536";
     options_.flags["target_file_size_base"] = "65536";
     options_.flags["max_bytes_for_level_base"] = "262144";
@@ -120,7 +120,7 @@ TEST_F(DatabaseTest, WhatSomebodyElseDidIsFound) {
   const std::string more = "~more";
   ASSERT_TRUE(other->Apply({.kind = Kind::kInsert, .key = more, .last = {}, .value = "v"}, &outcome,
                            &problem));
-  // The reads of a phase find it as well.
+  // The reads of a phase detect it too.
   mix_.keys.existing = 20'000;
   mix_.weights = {0, 0, 0, 0, 1, 0, 1};
   mix_.operations = 100'000;
@@ -149,7 +149,7 @@ TEST_F(DatabaseTest, RangesAreClosed) {
   ASSERT_TRUE(session->Apply({.kind = Kind::kRangeDelete, .key = "b", .last = "c", .value = {}},
                              &outcome, &problem));
   EXPECT_EQ(scan(), 2U);
-  // The wrong way round is an empty range.
+  // A range whose end precedes its start is empty.
   ASSERT_TRUE(session->Apply({.kind = Kind::kRangeDelete, .key = "d", .last = "a", .value = {}},
                              &outcome, &problem));
   EXPECT_EQ(scan(), 2U);
@@ -198,7 +198,7 @@ TEST_F(DatabaseTest, WrongOptionsAreNamed) {
   EXPECT_NE(fault([](auto* o) { o->fs_uri = "nowhere://x"; }).find("fs_uri"), std::string::npos);
 }
 
-// Every flag must be known to this version of RocksDB, and its default be one that it takes.
+// This version of RocksDB must know every flag and accept its default.
 TEST(RocksOptions, AllFlagsAreKnown) {
   rocksdb::Options options;
   const rocksdb::Status status = ToRocks({}, &options);

@@ -1,4 +1,4 @@
-// Do keys come as often as they should? Fixed seeds: these tests pass always, or never.
+// Tests the frequencies of keys. The seeds are fixed, so the results are deterministic.
 
 #include "kvmix/source/distribution.h"
 
@@ -14,8 +14,8 @@ namespace {
 
 constexpr double kTheta = 0.99;
 
-// Pearson's statistic over its degrees of freedom, in standard deviations above its expectation
-// (Wilson and Hilferty 1931). Beyond 4 such data are as good as impossible.
+// Pearson's chi-square statistic in standard deviations above its expectation (approximation by
+// Wilson and Hilferty 1931). Values above 4 are practically impossible by chance.
 double Surprise(const std::vector<double>& expected, const std::vector<std::uint64_t>& found) {
   double statistic = 0;
   for (std::size_t i = 0; i < expected.size(); ++i) {
@@ -35,7 +35,7 @@ TEST(Random, IsTheSameEverywhere) {
   EXPECT_NE(first, Random(2, 0).Next());
 }
 
-// Reference values of SplitMix64 for seed 1234567, as its public implementations print them.
+// Reference values of SplitMix64 for seed 1234567, from its public implementations.
 TEST(Random, MixIsSplitMix64) {
   std::uint64_t state = 1234567;
   for (const std::uint64_t wanted :
@@ -54,7 +54,7 @@ TEST(Uniform, PassesChiSquare) {
   for (std::uint64_t i = 0; i < kDraws; ++i) ++found[chooser.Next(&random, kCells)];
   const std::vector<double> expected(kCells, double{kDraws} / kCells);
   EXPECT_LT(std::abs(Surprise(expected, found)), 4);
-  // The test sees a defect of six per cent in a tenth of the cells.
+  // The test detects a defect of six per cent in a tenth of the cells.
   for (std::size_t cell = 900; cell < kCells; ++cell) found[cell] += 60;
   EXPECT_GT(Surprise(expected, found), 4);
 }
@@ -85,11 +85,11 @@ TEST(Zeta, AgreesWithTheSum) {
   }
 }
 
-// YCSB carries this number in its source as ScrambledZipfianGenerator.ZETAN.
+// The constant ScrambledZipfianGenerator.ZETAN in YCSB's source.
 TEST(Zeta, AgreesWithYcsb) { EXPECT_NEAR(Zeta(10'000'000'000, kTheta), 26.46902820178302, 1e-9); }
 
-// Shares of ranks [0], [1], [2, 4), [4, 8), … by YCSB's formula: the least share of the generator's
-// uniform number that gives a rank of at least k.
+// Shares of the ranks [0], [1], [2, 4), [4, 8), … by YCSB's formula. `below(k)` is the smallest
+// uniform number for which the generator returns a rank of at least k.
 std::vector<double> FormulaShares(std::uint64_t n) {
   const double items = static_cast<double>(n);
   const double zeta = Zeta(n, kTheta);
@@ -119,7 +119,7 @@ TEST(Zipfian, FollowsYcsbsFormula) {
   EXPECT_LT(std::abs(Surprise(expected, found)), 4);
 }
 
-// The formula is an approximation: its octaves are within a fifth of the true distribution.
+// The formula is an approximation: each octave is within a fifth of the true distribution.
 TEST(Zipfian, IsNearlyZipfian) {
   constexpr std::uint64_t kItems = 1'000'000;
   const std::vector<double> shares = FormulaShares(kItems);

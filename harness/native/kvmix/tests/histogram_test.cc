@@ -33,7 +33,7 @@ TEST(Histogram, EveryTimeHasItsBucket) {
     }
   }
   Histogram histogram;
-  histogram.Record(~std::uint64_t{0});  // the last bucket there is
+  histogram.Record(~std::uint64_t{0});  // falls into the last bucket
   EXPECT_EQ(histogram.Buckets().size(), 1U);
 }
 

@@ -33,8 +33,8 @@ TEST(Permutation, InvertsLargeNumbersToo) {
   }
 }
 
-// Keys that follow one another must not lie in a pattern: each 64th of the space gets its share of
-// any thousand of them.
+// Consecutive keys must not form a pattern: each 64th of the space gets its share of any 6400
+// consecutive keys.
 TEST(Permutation, SpreadsNeighbours) {
   for (const std::uint64_t seed : {1ULL, 2ULL, 3ULL}) {
     const Permutation permutation(20, seed);
@@ -116,7 +116,7 @@ TEST(Slice, TextsSortAsPositionsDo) {
   EXPECT_EQ(slice.Read("99999999999999999999999999"), slice.Positions() - 1);
 }
 
-// Against a set, through many deletions: which keys are live, and that each is drawn equally often.
+// Compares the live keys with a set after many deletions, and checks that draws are uniform.
 TEST(Slice, DrawsEveryLiveKeyAlike) {
   Slice slice(Options(0, 20'000), 0);
   std::set<std::uint64_t> live;
@@ -172,7 +172,7 @@ TEST(Slice, RangesHoldAsManyKeysAsAskedFor) {
     const std::uint64_t last = slice.RangeEnd(first, 50);
     for (std::uint64_t at = first; at <= last; ++at) seen += slice.LiveAt(at) != Slice::kAbsent;
   }
-  EXPECT_NEAR(seen / 1000, 50, 1.5);  // a range is cut at the end of the space
+  EXPECT_NEAR(seen / 1000, 50, 1.5);  // ranges are truncated at the end of the space
 }
 
 TEST(Slice, DeletedRangesAreGone) {

@@ -49,14 +49,14 @@ TEST(Mix, IsReproducibleToTheByte) {
   other = options;
   other.keys.key_seed = 2;
   EXPECT_NE(text, Text(other));
-  // Verification remembers more, and changes nothing.
+  // Verification keeps more data but does not change the operations.
   other = options;
   other.remember = false;
   EXPECT_EQ(text, Text(other));
 }
 
-// What a seed gives is part of what a study says: it may not change unnoticed. The digest is FNV-1a
-// of the text, recorded when this test was written.
+// Studies record seeds, so a seed must always produce the same operations. The expected value is
+// the FNV-1a digest of their text.
 TEST(Mix, ASeedGivesWhatItAlwaysGave) {
   std::uint64_t digest = 0xcbf29ce484222325;
   for (const char letter : Text(AllKinds(10'000))) {
@@ -83,7 +83,7 @@ TEST(Mix, WeightsAreKept) {
   EXPECT_LT(statistic, 16.3);  // chi-square with 3 degrees of freedom: 0.1 %
 }
 
-// Each tenth of a stationary mix is like any other.
+// Every tenth of a stationary mix has the same share of inserts.
 TEST(Mix, IsStationary) {
   MixSource source(Options(100'000), 0);
   Operation operation;
@@ -154,7 +154,7 @@ TEST(Mix, SaysWhyItCannotGoOn) {
   EXPECT_NE(full.Problem().find("key space"), std::string::npos);
 }
 
-// A map that the operations are applied to must be what the source expects after each of them.
+// Applies each operation to a map and compares the map with the source's expected contents.
 TEST(Mix, ExpectsWhatItsOperationsLeave) {
   MixOptions options = AllKinds(30'000);
   options.keys.existing = 500;

@@ -1,4 +1,4 @@
-// The program as its users see it: exit statuses, stdout and stderr.
+// Tests of the kvmix program: exit statuses, stdout and stderr.
 
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -72,7 +72,7 @@ TEST_F(Program, RunsInPhases) {
   EXPECT_EQ(summary["verified"]["wrong"], 0);
   EXPECT_EQ(summary["verified"]["whole"], true);
   EXPECT_GT(summary["rocksdb"]["tickers"]["rocksdb.wal.bytes"], 0);
-  // The keys of another seed are others: the phase finds that the database is not its own.
+  // A different seed gives different keys, so the phase detects the wrong database.
   ended = Call("run --use_existing_db --existing=5000 --operations=100 --key_seed=1 --query=1" +
                common);
   EXPECT_EQ(ended.status, 4);

@@ -1,4 +1,4 @@
-// Threads, pacing, time limits and reports, on targets that are no database.
+// Threads, pacing, time limits and reports, on targets without a database.
 
 #include "kvmix/measure/run.h"
 
@@ -21,7 +21,7 @@ using std::chrono::milliseconds;
 
 const std::atomic<bool> kNever{false};
 
-// Takes its time, once, at the n-th operation.
+// Stalls once, at operation `at`.
 class StallingTarget : public NoTarget {
  public:
   StallingTarget(int at, milliseconds pause) : left_(at), pause_(pause) {}
@@ -43,7 +43,7 @@ class FailingTarget : public NoTarget {
   }
 };
 
-// Loses what it is asked for.
+// Finds no key.
 class ForgetfulTarget : public NoTarget {
  public:
   bool Apply(const Operation&, Outcome* outcome, std::string*) override {
@@ -81,7 +81,7 @@ TEST(Run, CountsEveryOperationOfEveryThread) {
   const KindResult& inserts = result.kinds[Index(Kind::kInsert)];
   EXPECT_EQ(inserts.user_bytes, inserts.service.count() * 116);
   EXPECT_EQ(result.UserBytes(), inserts.user_bytes);
-  EXPECT_EQ(inserts.intended.count(), 0U);  // a closed loop has none
+  EXPECT_EQ(inserts.intended.count(), 0U);  // empty in a closed loop
   EXPECT_EQ(result.checked, result.kinds[Index(Kind::kQuery)].service.count());
   EXPECT_EQ(result.wrong, 0U);
 }
@@ -94,8 +94,8 @@ TEST(Run, AnOpenLoopKeepsItsRate) {
   EXPECT_LT(result.seconds, 2);
 }
 
-// A pause of the target delays all operations that were to start in it. Their own times do not show
-// it; the times from their intended starts do: half of the pause on average for each of them.
+// A stall of the target delays all operations whose intended start lies in it. Service times do not
+// show the delay. The times from the intended starts do: on average half of the stall.
 TEST(Run, AnOpenLoopOmitsNothing) {
   const auto sources = Sources(1000, 1);
   const RunResult result =
@@ -107,7 +107,7 @@ TEST(Run, AnOpenLoopOmitsNothing) {
     intended += static_cast<double>(kind.intended.sum());
   }
   EXPECT_GE(service, 0.4e9);
-  EXPECT_GE(intended, 0.4 * 400 / 2 * 1e9);  // 400 of them, 0.2 s each
+  EXPECT_GE(intended, 0.4 * 400 / 2 * 1e9);  // 400 operations, 0.2 s each
   EXPECT_GT(intended, 20 * service);
 }
 
@@ -149,7 +149,7 @@ TEST(Run, StopsWhenTold) {
     std::this_thread::sleep_for(milliseconds(50));
     stop = true;
   });
-  // One operation in a thousand seconds: it must not wait for the next.
+  // One operation per thousand seconds: the stop must not wait for the next one.
   const RunResult result = RunWorkload(Workers<NoTarget>(sources), {.rate = 0.001}, stop);
   EXPECT_TRUE(result.interrupted);
   EXPECT_LT(result.seconds, 10);
@@ -187,7 +187,7 @@ TEST(Run, TheReportTellsLatencies) {
   const std::string path = testing::TempDir() + "kvmix-latency-" + std::to_string(getpid());
   const auto sources = Sources(500, 1);
   std::vector<Worker> workers;
-  // 0.25 s in, for 0.2 s: those behind it come late by up to that much.
+  // A stall of 0.2 s after 0.25 s delays the following operations by up to 0.2 s.
   workers.push_back({sources[0].get(), std::make_unique<StallingTarget>(250, milliseconds(200))});
   const RunResult result = RunWorkload(
       std::move(workers),
@@ -202,7 +202,7 @@ TEST(Run, TheReportTellsLatencies) {
     std::vector<std::string> fields;
     std::stringstream parts(line);
     for (std::string field; std::getline(parts, field, ',');) fields.push_back(field);
-    if (fields.size() < 11) continue;  // nothing ended: the last fields are empty
+    if (fields.size() < 11) continue;  // no operation ended: the last fields are empty
     ASSERT_EQ(fields.size(), 11U) << line;
     EXPECT_LE(std::stod(fields[9]), std::stod(fields[10])) << line;
     spent += std::stod(fields[9]) * std::stod(fields[1]);

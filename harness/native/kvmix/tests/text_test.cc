@@ -9,7 +9,7 @@
 namespace kvmix {
 namespace {
 
-// Lines as public generators write them: a blank may follow the last field.
+// Lines in the format of public generators: a blank may follow the last field.
 constexpr std::string_view kTrace =
     "I k1 v1\nI k2 v2\nI k3 v3\nU k2 new\nQ k2\nQ none\nS k1 k2\nD k1 \nQ k1\nR k2 k3\nS k1 k9\n";
 
@@ -70,7 +70,7 @@ TEST_F(Trace, TellsWhatReadsMustFind) {
     scanned += '|';
   }
   EXPECT_EQ(source->Problem(), "");
-  EXPECT_EQ(kinds, "00014562536");  // queries of absent keys are of their own kind
+  EXPECT_EQ(kinds, "00014562536");  // queries of absent keys have their own kind
   EXPECT_EQ(scanned, "k1v1;k2new;||");
 }
 

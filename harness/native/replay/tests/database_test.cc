@@ -1,5 +1,5 @@
-// A real database, written by several threads on the back end that lives in a file, over several
-// mounts: the replay at the recorded setting is the ledger, at each of them.
+// Several threads write a real database over several mounts of a file-backed device. For each
+// mount, the replay at the recorded setting must equal the ledger.
 
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -25,7 +25,7 @@ namespace {
 constexpr int kThreads = 4;
 constexpr int kKeys = 6000;
 
-// Writes every key once, each thread its own; opens and closes the database.
+// Opens the database, writes every key once from several threads, and closes the database.
 void Write(const std::string& uri, int round) {
   std::unique_ptr<rocksdb::FileSystem> fs;
   const IOStatus opened = OpenFileSystem(uri, &fs);
@@ -92,7 +92,7 @@ TEST(ReplayOfADatabase, EqualsTheLedgerOfEachMount) {
     EXPECT_GT(model.totals().finishes[0].count, 0U);
     EXPECT_GT(model.totals().resets_data, 0U);
   }
-  // By the rules of other settings, all mounts one after the other: what users wrote stays.
+  // Replays all mounts at another setting. The user's bytes must not change.
   Model other;
   CounterfactualPlayer anew(&other);
   for (const Mount& mount : mounts) {

@@ -1,6 +1,6 @@
-// Other settings, replayed and lived through: the writes, closes, deletions and syncs of a trace
-// are given to a mounted volume on an emulated device, one after the other, at settings that were
-// not the recorded one. The replay has to come close to what that volume's ledger says.
+// Compares counterfactual replays with real volumes. The writes, closes, deletions and syncs of a
+// trace are applied one by one to a volume on an emulated device. The volume has another setting
+// than the recorded one. Replay and volume must have equal counts.
 
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -21,7 +21,7 @@
 namespace zlfs::replay {
 namespace {
 
-// Gives the events of a mount to a volume.
+// Applies the events of a mount to a volume.
 class Puppeteer {
  public:
   Puppeteer(Volume* volume, const Mount& mount) : volume_(volume), mount_(mount) {}
@@ -37,7 +37,7 @@ class Puppeteer {
   struct Writing {
     std::shared_ptr<File> file;
     std::string name;
-    std::uint64_t again = 0;  // content that the recorded writer asks for once more
+    std::uint64_t again = 0;  // bytes that the recorded writer requests again
   };
 
   void Take(const AskEvent& ask) {
@@ -54,9 +54,9 @@ class Puppeteer {
     const std::uint64_t head = ask.kind == FileKind::kLog ? kHeaderSize : 0;
     const bool granted = static_cast<Decision::Kind>(ask.decision) == Decision::Kind::kGrant;
     writing.again = ask.content - (granted ? std::min(ask.content, ask.size - head) : 0);
-    if (again) return;  // the volume has all of it
+    if (again) return;  // the volume already has all the content
     ASSERT_OK(volume_->Append(writing.file.get(), std::string(ask.content, 'x')));
-    // What was not written because the buffer was full was written by a sync.
+    // Writes the rest, which stays in the buffer until a sync.
     ASSERT_OK(volume_->Sync(writing.file.get()));
   }
 
@@ -82,7 +82,7 @@ class Puppeteer {
   std::map<std::uint64_t, Writing> files_;
 };
 
-// Tables of a sixth of a zone to one and a half, so many of them alive at a time.
+// Records tables of 0.15 to 1.3 zones, with at most `alive` of them at a time.
 void Record(const std::string& trace, std::size_t alive) {
   const auto device = MakeDevice("zones=66&zone_size=256K&max_active=12");
   ASSERT_OK(Mkfs(device.get(), Policy{}, ""));
@@ -156,7 +156,7 @@ Counts Lived(const Mount& mount, const Setting& setting) {
   return Counts(volume->totals());
 }
 
-// Alive files, and the lowest thresholds that leave room for them.
+// Parameters: the number of live files, and finish thresholds that leave space for them.
 class ReplayAndLife : public testing::TestWithParam<std::pair<std::size_t, std::vector<int>>> {};
 
 TEST_P(ReplayAndLife, AreEqualAtOtherSettings) {
@@ -180,7 +180,7 @@ TEST_P(ReplayAndLife, AreEqualAtOtherSettings) {
       collected += lived.collected;
     }
   }
-  EXPECT_EQ(collected > 0, GetParam().first > 50);  // the fuller device has to collect
+  EXPECT_EQ(collected > 0, GetParam().first > 50);  // only the fuller device needs to collect
 }
 
 INSTANTIATE_TEST_SUITE_P(Fills, ReplayAndLife,

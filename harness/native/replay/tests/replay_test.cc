@@ -1,5 +1,5 @@
-// A recorded load of several threads, with garbage collection beneath them, replays to the byte;
-// the trace is refused when it is damaged, and other settings do what they have to.
+// A load of several threads with garbage collection replays to the byte. Damaged traces are
+// refused. Replays at other settings change the counts as expected.
 
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -34,7 +34,7 @@ using rocksdb::IOOptions;
 constexpr const char* kShape = "zones=48&zone_size=256K&zone_capacity=192K&max_active=14";
 constexpr int kWriters = 3;
 constexpr int kFilesEach = 300;
-constexpr std::size_t kKept = 30;  // files of each writer: two thirds of the device
+constexpr std::size_t kKept = 30;  // live files per writer; two thirds of the device
 constexpr std::size_t kMaxFile = 128 << 10;
 
 void WriteFile(FileSystem* fs, const std::string& name, std::size_t size, std::mt19937_64* random) {
@@ -106,13 +106,13 @@ class ReplayTest : public testing::Test {
   }
   void TearDown() override { std::filesystem::remove_all(folder_); }
 
-  // Mounts the device, lets `load` work on it, and ends the mount.
+  // Mounts the device, runs `load` on it, and unmounts it.
   void Record(EmulatedDevice* device, const std::string& identity, OptionMap options,
               const std::function<void(FileSystem*)>& load) {
     options["aux"] = folder_ + "/aux";
     options["trace"] = trace_;
     std::unique_ptr<FileSystem> fs;
-    // Shared, so that the device outlives the mount.
+    // The empty deleter lets the device outlive the mount.
     const std::shared_ptr<EmulatedDevice> shared(device, [](EmulatedDevice*) {});
     ASSERT_OK(
         OpenFileSystem(std::make_unique<HookedDevice>(shared, identity, [] {}), options, &fs));
@@ -177,7 +177,7 @@ TEST_F(ReplayTest, EqualsTheLedgerOfSeveralThreads) {
       ASSERT_OK(player.Play(mount)) << limit;
       ExpectEqual(model, mount.ledger);
       EXPECT_GT(model.totals().finishes[0].count, 0U);
-      EXPECT_GT(model.totals().resets_data, 48U);  // each zone more than once
+      EXPECT_GT(model.totals().resets_data, 48U);  // more than one reset per zone
       EXPECT_GT(model.collected_zones(), 0U);
     }
   }
@@ -211,7 +211,7 @@ TEST_F(ReplayTest, OtherThresholdsGiveUpMore) {
     const std::uint64_t given_up = model.totals().finishes[0].given_up;
     EXPECT_EQ(given_up > before, remaining > 0);
     before = given_up;
-    // What users wrote is what users wrote.
+    // The user's bytes must not change.
     EXPECT_EQ(model.totals().written[static_cast<std::size_t>(Cause::kWal)].payload,
               nlohmann::json::parse(mounts_[0].ledger)["written"]["wal"]["payload"]);
   }

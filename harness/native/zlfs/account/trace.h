@@ -1,4 +1,4 @@
-// Records what an allocator is asked and told, so that other settings can be tried on it.
+// Records the calls of an allocator, so that they can be replayed with other settings.
 
 #pragma once
 
@@ -12,19 +12,19 @@
 
 namespace zlfs {
 
-// The caller serialises the calls: with the lock under which the allocator is called, or the
-// trace's order is not that of its decisions. A trace that cannot be written has no end, and is
-// refused when it is read; whoever is recorded notices nothing.
+// The caller serialises the calls. It uses the lock that guards the allocator, so that the trace
+// has the order of the decisions. A write error does not reach the caller: the trace then lacks its
+// last event, and readers refuse it.
 class AllocationTrace {
  public:
-  // Appends to the file. Until then nothing is recorded, and nothing happens below.
+  // Starts recording: appends to the file. Before this call, Add and End do nothing.
   IOStatus Open(const std::string& path);
   bool on() const { return file_.is_open(); }
   void Add(const Event& event);
   void Add(Step step, std::uint64_t subject, std::uint64_t detail = 0) {
     Add(StepEvent{static_cast<std::uint32_t>(step), subject, detail});
   }
-  // With the ledger's last line.
+  // `ledger` is the ledger's last line.
   void End(const std::string& ledger);
 
  private:

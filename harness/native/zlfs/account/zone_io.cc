@@ -29,7 +29,7 @@ IOStatus ZoneIo::Read(std::uint32_t zone, std::uint64_t offset, std::size_t size
   }
   const std::uint64_t from = offset / unit * unit;
   const std::size_t span = RoundUp(offset + size - from, unit);
-  // One buffer per thread: point reads are too many to allocate for each.
+  // One buffer per thread: an allocation for each point read costs too much.
   thread_local AlignedBuffer bounce;
   thread_local std::size_t bounce_size = 0;
   if (bounce_size < span) {
@@ -44,7 +44,7 @@ IOStatus ZoneIo::Read(std::uint32_t zone, std::uint64_t offset, std::size_t size
 IOStatus ZoneIo::Flush() {
   const std::uint64_t ticket = ++arrived_;
   const std::lock_guard lock(flush_mutex_);
-  if (covered_ >= ticket || !failed_.ok()) return failed_;  // one began while this call waited
+  if (covered_ >= ticket || !failed_.ok()) return failed_;  // another flush covers this call
   covered_ = arrived_;
   failed_ = device_->Flush();
   const std::lock_guard totals_lock(totals_mutex_);
@@ -53,7 +53,7 @@ IOStatus ZoneIo::Flush() {
 }
 
 IOStatus ZoneIo::Finish(FinishCause cause, std::uint32_t zone, std::uint64_t given_up) {
-  // A finished zone's write pointer says nothing about what was lost with the device's cache.
+  // The write pointer of a finished zone does not show which data the device's cache lost.
   RETURN_IF_ERROR(Flush());
   RETURN_IF_ERROR(device_->FinishZone(zone));
   const std::lock_guard lock(totals_mutex_);

@@ -1,5 +1,4 @@
-// The one door to the device: each command that goes through it is counted, and concurrent flushes
-// share one command.
+// The only path to the device. It counts each command and merges concurrent flushes.
 
 #pragma once
 
@@ -15,7 +14,7 @@
 
 namespace zlfs {
 
-// Counts of everything zlfs asked the device to do, by cause: what the ledger reports.
+// Counts of the device commands by cause. The ledger reports them.
 inline constexpr std::string_view kCauseNames[] = {"wal",    "flush", "compaction", "other",
                                                    "import", "gc",    "metadata"};
 
@@ -48,14 +47,14 @@ class ZoneIo {
 
   Totals totals() const;
 
-  // `buffer` has whole blocks, `payload` of its bytes are content. `written`: by how much the write
-  // pointer moved, also after an error.
+  // `buffer` consists of whole blocks; `payload` of its bytes are content. `written` is set to the
+  // number of bytes by which the write pointer moved, also after an error.
   IOStatus Write(Cause cause, std::uint32_t zone, std::uint64_t offset, const Slice& buffer,
                  std::uint64_t payload, std::uint64_t* written);
-  // Any alignment: `offset` is relative to the zone.
+  // Accepts any alignment. `offset` is relative to the zone.
   IOStatus Read(std::uint32_t zone, std::uint64_t offset, std::size_t size, char* to);
-  // Makes everything written before the call durable. A flush that failed fails all later ones:
-  // nobody knows any more what was lost.
+  // Makes everything written before the call durable. After a failed flush all later ones fail,
+  // because the extent of the loss is unknown.
   IOStatus Flush();
   IOStatus Finish(FinishCause cause, std::uint32_t zone, std::uint64_t given_up);
   IOStatus Reset(std::uint32_t zone, bool metadata);
@@ -67,8 +66,8 @@ class ZoneIo {
   Totals totals_;  // guarded by totals_mutex_
 
   std::atomic<std::uint64_t> arrived_ = 0;  // calls of Flush
-  std::mutex flush_mutex_;                  // held during each flush; guards what follows
-  std::uint64_t covered_ = 0;               // of those calls, by flushes that began after them
+  std::mutex flush_mutex_;                  // held during each flush; guards the members below
+  std::uint64_t covered_ = 0;               // calls covered by a flush that began after them
   IOStatus failed_;
 };
 

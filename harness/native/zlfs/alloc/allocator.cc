@@ -8,19 +8,19 @@
 namespace zlfs {
 namespace {
 
-// Empty zones that flushes leave: one for the collector, one for the MANIFEST.
+// Empty zones that flushes must leave: one for the collector, one for the MANIFEST.
 constexpr std::uint32_t kFlushKeeps = 2;
-// More that all but flushes leave: one for the WAL that a database begins when it is opened, one
-// for what tables are larger by than WALs.
+// Additional empty zones that all other causes must leave. One is for the WAL that opening a
+// database begins. The other is needed because tables are larger than the WALs they replace.
 constexpr std::uint32_t kOpeningKeeps = 2;
-// One zone in so many, but at least this many, are left to compactions and to the deletions of a
-// full database when WALs get none any more.
+// One zone in kSpareShare, but at least kLeastSpare, is reserved for compactions and for the
+// deletions of a full database, when WALs get no zone.
 constexpr std::uint32_t kSpareShare = 100;
 constexpr std::uint32_t kLeastSpare = 2;
-// Collecting begins this many empty zones before writes have to wait for it.
+// Collecting begins this many empty zones before writes must wait for it.
 constexpr std::uint32_t kCollectAhead = 2;
-// A victim has to gain at least a 32nd of its zone: collecting nearly full zones moves 31 bytes to
-// gain one, and the device is as good as full.
+// A victim must gain at least 1/32 of its zone. Below that, collecting moves 31 bytes to gain one,
+// and the device is practically full.
 constexpr std::uint64_t kMinGain = 32;
 
 }  // namespace
@@ -42,8 +42,8 @@ Allocator::Allocator(AllocatorSetup setup)
   gc_start_ = usable * policy_.gc_start_pct / 100;
 }
 
-// Opening a database flushes all WALs and begins a new one, so everything else leaves the zones
-// that this takes. Tables are larger than what the WALs held, by indexes and filters.
+// Opening a database flushes all WALs and begins a new one. Everything else must leave enough zones
+// for that. Tables are larger than the WALs' content because of indexes and filters.
 std::uint32_t Allocator::KeepsWithLogs(std::uint64_t room) const {
   const std::uint64_t content = log_bytes_ + room;
   const std::uint64_t to_flush = (content + content / 8 + capacity_ - 1) / capacity_;
@@ -51,7 +51,7 @@ std::uint32_t Allocator::KeepsWithLogs(std::uint64_t room) const {
 }
 
 std::uint32_t Allocator::Keeps(Cause cause) const {
-  // What the first WAL zone of a mount holds finds room in kOpeningKeeps.
+  // kOpeningKeeps covers the content of a mount's first WAL zone.
   const auto log = current_.find(Cause::kWal);
   const bool counts = log != current_.end() && log_zones_ > 1;
   const ZoneSpace* const zone = counts ? &zones_[log->second] : nullptr;
@@ -67,8 +67,8 @@ std::uint32_t Allocator::Keeps(Cause cause) const {
       return KeepsWithLogs(room);
     default:
       if (log_zones_ > 0) return KeepsWithLogs(room + capacity_) + spare_;
-      // The WAL that a database begins while it is opened, before it deletes the old ones; or the
-      // one in which a full database says what it deletes.
+      // With old WALs: the WAL that opening a database begins before it deletes them. Otherwise the
+      // WAL in which a full database logs deletions.
       return log_bytes_ > 0 ? kFlushKeeps : KeepsWithLogs(0);
   }
 }
@@ -124,7 +124,7 @@ Decision Allocator::AllocateShared(const Request& request) {
   if (space && MayOpen(cause)) {
     taken = OpenEmpty(lifetime);
   } else {
-    // After a mount all active zones may be other causes' leftovers, or data's by now.
+    // After a mount, all active zones can be leftovers of other causes or belong to data writers.
     taken = NearestActive(lifetime, Of::kUnowned);
     if (!taken) taken = NearestActive(lifetime, Of::kIdle);
     if (log && taken && log_zones_ > 0 && empty_ < KeepsWithLogs(zones_[*taken].room())) {
@@ -175,7 +175,7 @@ Decision Allocator::AllocateData(const Request& request) {
 
 Decision Allocator::WaitOrNoSpace(bool space) const {
   if (!space) return {};
-  // Zones that were granted to their last block stay active until that is written.
+  // A fully granted zone stays active until its last block is written.
   const bool soon = std::ranges::any_of(zones_, [](const ZoneSpace& zone) {
     return zone.active && (zone.in_flight != 0 || zone.use == ZoneUse::kFinishing ||
                            zone.use == ZoneUse::kResetting);
@@ -248,7 +248,7 @@ void Allocator::MakeFull(ZoneSpace* zone) {
   zone->use = ZoneUse::kFull;
 }
 
-// The zone takes no more writes: nobody's zone any longer.
+// Removes the zone from its writer and from its shared cause.
 void Allocator::Detach(ZoneSpace* zone) {
   if (zone->owner != 0) writers_.at(zone->owner).zone.reset();
   zone->owner = 0;
@@ -294,7 +294,7 @@ void Allocator::BeginReset(std::uint32_t index) {
   ZoneSpace& zone = zones_[index];
   assert(zone.kept.held == 0 && zone.in_flight == 0);
   Detach(&zone);
-  zone.use = ZoneUse::kResetting;  // an active zone stays active until the reset is done
+  zone.use = ZoneUse::kResetting;  // an active zone stays active until ResetDone
 }
 
 void Allocator::ResetDone(std::uint32_t index) {
@@ -306,7 +306,7 @@ void Allocator::ResetDone(std::uint32_t index) {
 
 void Allocator::Retire(std::uint32_t index) {
   ZoneSpace& zone = zones_[index];
-  Detach(&zone);  // an active one stays so on the device
+  Detach(&zone);  // an active zone stays active on the device
   if (zone.use == ZoneUse::kEmpty) --empty_;
   zone.use = ZoneUse::kUnusable;
 }

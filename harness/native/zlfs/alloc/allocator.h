@@ -1,8 +1,8 @@
-// Decides which zone takes the next bytes, which zones are finished, reset and collected.
+// Decides which zone takes the next bytes, and which zones are finished, reset and collected.
 //
-// A pure state machine: no I/O, clock, thread or lock. Its decisions are a function of its
-// construction and the sequence of calls alone, so that a recorded sequence can be replayed. The
-// caller carries decisions out and reports back; it also serialises the calls.
+// A pure state machine: no I/O, clock, thread or lock. Its decisions depend only on its setup and
+// the sequence of calls, so that a recorded sequence can be replayed. The caller carries out the
+// decisions, reports the results and serialises the calls.
 
 #pragma once
 
@@ -18,19 +18,19 @@
 
 namespace zlfs {
 
-// Why bytes are written: decides where they go, and how many empty zones have to be left.
+// The reason for a write. It decides the zone and the number of empty zones that must remain.
 enum class Cause : std::uint8_t {
-  kWal,         // what is new
-  kFlush,       // lets WALs go; opening a database flushes all of them
-  kCompaction,  // gives back more than it takes
-  kOther,       // MANIFEST, CURRENT, OPTIONS: little, and without them no database opens
-  kImport,      // what is new
-  kGc,          // frees more than it takes: may use the last zone
-  kMetadata,    // zones of its own
+  kWal,         // new data
+  kFlush,       // makes WALs obsolete; opening a database flushes all of them
+  kCompaction,  // frees more than it writes
+  kOther,       // MANIFEST, CURRENT, OPTIONS: small, but no database opens without them
+  kImport,      // new data
+  kGc,          // frees more than it writes, so it can use the last zone
+  kMetadata,    // has its own zones
 };
 
-// These fill one zone at a time and always find an active zone left. All others are data: each
-// writer has a zone to itself where the limits allow it.
+// A shared cause fills one zone at a time, and an active zone is reserved for it. All other causes
+// are data: each writer has its own zone if the limits allow it.
 constexpr bool IsShared(Cause cause) {
   return cause == Cause::kWal || cause == Cause::kOther || cause == Cause::kGc;
 }
@@ -40,16 +40,16 @@ enum class ZoneUse : std::uint8_t {
   kUnusable,  // metadata, read-only, offline
   kEmpty,
   kActive,
-  kFinishing,  // being finished by the caller
+  kFinishing,  // the caller finishes it
   kFull,
-  kResetting,  // being reset by the caller
+  kResetting,  // the caller resets it
 };
 
-// What content keeps of a zone, in bytes.
+// Bytes of a zone that are in use.
 struct Kept {
-  std::uint64_t live = 0;    // of files
-  std::uint64_t held = 0;    // in blocks that cannot be garbage: headers and padding included
-  std::uint64_t packed = 0;  // in blocks that a copy of it takes: a WAL's pieces need less
+  std::uint64_t live = 0;    // content of files
+  std::uint64_t held = 0;    // blocks with live content, including headers and padding
+  std::uint64_t packed = 0;  // blocks that a copy takes: fewer for the pieces of a WAL
 
   Kept& operator+=(const Kept& other) {
     live += other.live;
@@ -68,16 +68,16 @@ struct Kept {
 
 struct ZoneSpace {
   std::uint64_t capacity = 0;
-  std::uint64_t written = 0;    // write pointer: completed writes
+  std::uint64_t written = 0;    // write pointer after the completed writes
   std::uint64_t in_flight = 0;  // granted, not completed
   Kept kept = {};
-  std::uint8_t lifetime = 0;  // of the first writer since it was empty
+  std::uint8_t lifetime = 0;  // of the first writer since the last reset
   std::uint64_t opened = 0;   // clock() when it became active
   std::uint64_t last_write = 0;
-  std::uint64_t owner = 0;                        // writer of data, 0: none
+  std::uint64_t owner = 0;                        // the data writer; 0: none
   std::optional<Cause> shared_by = std::nullopt;  // the shared cause that fills it now
   ZoneUse use = ZoneUse::kEmpty;
-  bool broken = false;  // a write failed: takes no more, but is active until it is reset
+  bool broken = false;  // a write failed: no more writes, but active until its reset
   bool active = false;  // counts against the device's limit
 
   std::uint64_t room() const { return capacity - written - in_flight; }
@@ -87,39 +87,40 @@ struct AllocatorSetup {
   Policy policy;
   std::uint32_t block_size = 0;
   std::uint32_t active_budget = 0;    // active zones for data; 0: no limit
-  std::vector<ZoneSpace> zones = {};  // capacity, written, kept, lifetime and use count
+  std::vector<ZoneSpace> zones = {};  // uses capacity, written, kept, lifetime and use
   std::uint64_t log_bytes = 0;        // content of WALs
 };
 
-// What a writer says about its bytes.
+// A writer's description of its bytes.
 struct Placement {
   Cause cause = Cause::kOther;
-  // Data of a flush or compaction. These end by themselves, others when a user pleases: compactions
-  // wait for no other writer, flushes only for compactions, and no job for space without end.
+  // Data of a flush or compaction. Jobs end by themselves; the user ends all other writers.
+  // Compactions wait for no other writer, flushes wait only for compactions, and no job waits for
+  // space forever.
   bool job = false;
   std::uint8_t lifetime = 0;  // Env::WriteLifeTimeHint
 };
 
 struct Request {
   Placement placement;
-  std::uint64_t writer = 0;  // of data: not 0
+  std::uint64_t writer = 0;  // a data writer has a nonzero number
   std::uint64_t size = 0;    // whole blocks
 };
 
 struct Decision {
   enum class Kind : std::uint8_t {
-    kGrant,    // write `size` bytes (at most what was asked) to `zone`, then call Written or Failed
-    kFinish,   // finish `zone`, call Finished, ask again
-    kWait,     // ask again when a writer left its zone, or something was done to a zone
-    kNoSpace,  // free something, ask again
+    kGrant,    // write `size` bytes (at most the request) to `zone`, then call Written or Failed
+    kFinish,   // finish `zone`, call Finished, then repeat the request
+    kWait,     // repeat the request after a writer left its zone or a zone changed
+    kNoSpace,  // free space, then repeat the request
   };
   Kind kind = Kind::kNoSpace;
   std::uint32_t zone = 0;
   std::uint64_t size = 0;
 };
 
-// What a writer of `written` bytes moves of the victim: by the time it has filled what the victim's
-// garbage takes, the victim is free.
+// Bytes of the victim to process for a writer of `written` bytes. When the writer has filled as
+// many bytes as the victim's garbage, the victim is free.
 inline std::uint64_t PriceOf(const ZoneSpace& victim, std::uint64_t written) {
   const std::uint64_t gain = std::max<std::uint64_t>(victim.capacity - victim.kept.packed, 1);
   return written + written * victim.kept.packed / gain;
@@ -130,38 +131,38 @@ class Allocator {
   explicit Allocator(AllocatorSetup setup);
 
   Decision Allocate(const Request& request);
-  // A granted write is done.
+  // Completes a granted write.
   void Written(std::uint32_t zone, const Kept& kept);
-  // It failed after `written` bytes: the zone takes no more.
+  // Reports a granted write that failed after `written` bytes. The zone takes no more writes.
   void Failed(std::uint32_t zone, std::uint64_t size, std::uint64_t written);
-  // The writer will ask no more. Returns a zone to finish (it is kFinishing then): with `finish`
-  // the writer's, whatever room it has.
+  // Ends a writer. Returns its zone if it is to be finished; that zone is then kFinishing. With
+  // `finish` the zone is finished however much room it has.
   std::optional<std::uint32_t> Leave(std::uint64_t writer, bool finish = false);
   void Finished(std::uint32_t zone);
-  // The fullest active zone that nobody writes and that is not in `spared`, to be finished (it is
-  // kFinishing then).
+  // Returns the fullest active zone without a writer that is not in `spared`. It is then
+  // kFinishing, and the caller finishes it.
   std::optional<std::uint32_t> TakeFullest(const std::vector<bool>& spared = {});
 
-  // What kept that much is garbage now.
+  // Turns this much of the zone's content into garbage.
   void Freed(std::uint32_t zone, const Kept& kept);
-  // WALs got longer, or one was deleted: opening the database would flush that much more or less.
+  // The WALs' size changed, and with it the size of the flush that opening the database causes.
   void LogsGrew(std::uint64_t bytes) { log_bytes_ += bytes; }
   void LogsShrank(std::uint64_t bytes) { log_bytes_ -= bytes; }
 
-  // Zones without live bytes that may be reset: full ones; with `hard` active ones that nobody
-  // writes.
+  // Zones without live bytes that can be reset: full zones, and with `hard` also active zones
+  // without a writer.
   std::vector<std::uint32_t> Resettable(bool hard) const;
   void BeginReset(std::uint32_t zone);
   void ResetDone(std::uint32_t zone);
-  // Never written again, and not reset either.
+  // Excludes the zone from all later writes and resets.
   void Retire(std::uint32_t zone);
 
-  // A job that writes has not left yet. It will, and may give back more than it took: log and other
-  // small files can wait for that.
+  // Whether a job is still writing. Its end can free space, so WALs and other small files can wait
+  // for it.
   bool JobsWrite() const;
-  // Few empty zones are left: collecting should go on.
+  // Whether few empty zones are left, so that collecting must go on.
   bool LowSpace() const;
-  // The full zone that is best collected, if any gains enough.
+  // The best full zone to collect, if any gains enough.
   std::optional<std::uint32_t> PickVictim() const;
 
   const std::vector<ZoneSpace>& zones() const { return zones_; }
@@ -171,34 +172,34 @@ class Allocator {
   std::uint32_t active_zones() const {
     return static_cast<std::uint32_t>(std::ranges::count(zones_, true, &ZoneSpace::active));
   }
-  // Empty zones that what is new leaves alone.
+  // Empty zones reserved from new data.
   std::uint32_t kept_zones() const { return Keeps(Cause::kImport); }
-  // Bytes written so far: the only time there is.
+  // Bytes written so far; the allocator has no other clock.
   std::uint64_t clock() const { return clock_; }
 
  private:
   struct Writer {
     Placement placement;
-    std::optional<std::uint32_t> zone = std::nullopt;  // its own
+    std::optional<std::uint32_t> zone = std::nullopt;  // owned by this writer
   };
 
   Decision AllocateShared(const Request& request);
   Decision AllocateData(const Request& request);
   Decision Grant(std::uint32_t zone, std::uint64_t size);
-  // Empty zones that have to be left.
+  // Empty zones that the cause must leave.
   std::uint32_t Keeps(Cause cause) const;
-  // The same for WALs that get `room` bytes more to fill.
+  // The same, if WALs can grow by `room` bytes.
   std::uint32_t KeepsWithLogs(std::uint64_t room) const;
   bool MayOpen(Cause cause) const;
   bool CompactionsOwn() const;
   std::uint32_t OpenEmpty(std::uint8_t lifetime);
   bool Writable(const ZoneSpace& zone) const;
   enum class Of : std::uint8_t { kUnowned, kIdle, kAny };
-  // An active zone that no shared cause fills, and that is not in `spared`. Nearest lifetime first,
-  // if that matters, then the fullest.
+  // An active zone that no shared cause fills and that is not in `spared`. Prefers the nearest
+  // lifetime, if one is given, then the fullest zone.
   std::optional<std::uint32_t> NearestActive(std::optional<std::uint8_t> lifetime, Of of,
                                              const std::vector<bool>& spared = {}) const;
-  // No zone to be had: is there about to be one?
+  // Decides between waiting and no space when no zone is available.
   Decision WaitOrNoSpace(bool space) const;
   void FillIfFull(std::uint32_t zone);
   void MakeFull(ZoneSpace* zone);
@@ -208,15 +209,15 @@ class Allocator {
   const std::uint32_t block_size_;
   const std::uint32_t active_budget_;
   std::vector<ZoneSpace> zones_;
-  std::unordered_map<std::uint64_t, Writer> writers_;  // of data, that have not left
-  std::map<Cause, std::uint32_t> current_;             // zones that shared causes fill
+  std::unordered_map<std::uint64_t, Writer> writers_;  // data writers that have not left
+  std::map<Cause, std::uint32_t> current_;             // the zone that each shared cause fills
   std::uint32_t empty_ = 0;
-  std::uint32_t spare_ = 0;      // empty zones that only what is new leaves alone
-  std::uint32_t gc_start_ = 0;   // empty zones
+  std::uint32_t spare_ = 0;      // empty zones reserved from new data only
+  std::uint32_t gc_start_ = 0;   // empty zones below which collecting starts
   std::uint64_t capacity_ = 1;   // of the smallest zone
   std::uint64_t log_bytes_ = 0;  // content of WALs
-  std::uint32_t log_zones_ = 0;  // that WALs began to fill since the mount
-  std::uint32_t cursor_ = 0;     // empty zones are taken in turn, so that they wear alike
+  std::uint32_t log_zones_ = 0;  // zones that WALs began to fill since the mount
+  std::uint32_t cursor_ = 0;     // empty zones are taken in turn for even wear
   std::uint64_t clock_ = 0;
 };
 

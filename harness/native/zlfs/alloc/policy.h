@@ -1,4 +1,4 @@
-// What an experiment can choose about the allocator.
+// Settings of the allocator that an experiment can choose.
 
 #pragma once
 
@@ -11,21 +11,21 @@ namespace zlfs {
 enum OnActiveLimit : std::uint8_t { kShare, kFinish, kWait };
 enum Victim : std::uint8_t { kGarbage, kCostBenefit };
 
-// A byte each, in the order of the superblock.
+// One byte per field, in the order of the superblock.
 struct Policy {
-  // A zone that its writer leaves with less than this share of its capacity free is finished.
+  // Finish a zone when its writer leaves it with less than this share of its capacity free.
   std::uint8_t finish_remaining_pct = 0;
-  // The same as papers state it, 100 less that: when more than this share is occupied.
+  // The complement, as in papers: finish when more than this share is occupied.
   std::uint8_t finish_occupancy_pct = 100;
-  // Space is low when fewer than this share of the data zones is empty. Later is cheaper: zones
-  // that RocksDB empties by itself need no copying.
+  // Collect when less than this share of the data zones is empty. A lower value is cheaper: zones
+  // that RocksDB empties itself need no copying.
   std::uint8_t gc_start_pct = 5;
   std::uint8_t on_active_limit = OnActiveLimit::kShare;
   std::uint8_t gc_victim = Victim::kGarbage;
   std::uint8_t gc = 1;
   std::uint8_t lifetimes = 1;  // honour write-lifetime hints
-  // Zones of the namespace that may be active here, the metadata log's among them; 0: all that the
-  // device allows. Who shares a namespace has to leave some to the others.
+  // Limit of active zones in the namespace, including the metadata log's; 0: the device's limit.
+  // Volumes that share a namespace must divide its active zones.
   std::uint8_t max_active = 0;
 
   bool operator==(const Policy&) const = default;
@@ -35,10 +35,10 @@ inline constexpr std::string_view kOnActiveLimitNames[] = {"share", "finish", "w
 inline constexpr std::string_view kVictimNames[] = {"garbage", "cost-benefit"};
 inline constexpr std::string_view kSwitchNames[] = {"off", "on"};
 
-// A policy by its name: a number in a range, or one of some words.
+// A named field of Policy: a number in a range, or one of a list of words.
 struct PolicyField {
   std::string_view name;
-  std::string_view what;  // and its default
+  std::string_view what;  // description and default
   std::uint8_t Policy::*value;
   std::uint8_t least;
   std::uint8_t most;

@@ -1,4 +1,4 @@
-// Processes of a campaign: forked from a parent without threads, so that they may start some.
+// Child processes of a campaign. The parent has no threads, so that children can start threads.
 
 #pragma once
 
@@ -17,18 +17,19 @@
 
 namespace zlfs::crash {
 
-// Longest life of a child: whoever takes longer hangs, and is killed by SIGALRM.
+// Time limit of a child. SIGALRM kills a child that exceeds it.
 inline constexpr unsigned kChildSeconds = 120;
 
-// Memory that parent and children share.
+// Allocates memory that the parent and its children share.
 inline Progress* ShareProgress() {
   void* const memory =
       mmap(nullptr, sizeof(Progress), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
   return memory == MAP_FAILED ? nullptr : new (memory) Progress{};
 }
 
-// Runs `body`, which returns a rocksdb::Status, in a child that exits with 0 when it is ok; when
-// not, the status is printed. Destructors of the parent's objects do not run in it.
+// Runs `body` in a child. If the rocksdb::Status that it returns is ok, the child exits with 0.
+// Otherwise the child prints the status and exits with 1. No destructors of the parent's objects
+// run.
 template <typename Body>
 pid_t Fork(const std::string& name, Body body) {
   std::fflush(nullptr);
@@ -41,7 +42,7 @@ pid_t Fork(const std::string& name, Body body) {
   _exit(status.ok() ? 0 : 1);
 }
 
-// How a child ended: "" when its body was ok, "killed" by SIGKILL, or what went wrong.
+// The end of a child: "" if its body was ok, "killed" after SIGKILL, otherwise the error.
 inline std::string EndOf(int wait_status) {
   if (WIFEXITED(wait_status)) {
     return WEXITSTATUS(wait_status) == 0 ? "" : "exit " + std::to_string(WEXITSTATUS(wait_status));

@@ -15,8 +15,8 @@ namespace {
 using rocksdb::Slice;
 using rocksdb::Status;
 
-// Kept in the default column family, before all other keys: how many operations of a writer took
-// place, written by the operations themselves, and where its rounds begin.
+// Bookkeeping keys in the default column family; they sort before all other keys. Each operation
+// updates its writer's operation count. The second key holds the starts of the writer's rounds.
 std::string CountKey(std::uint32_t writer) { return "!" + std::to_string(writer); }
 std::string RoundsKey(std::uint32_t writer) { return CountKey(writer) + ".rounds"; }
 
@@ -30,7 +30,7 @@ rocksdb::ColumnFamilyOptions FamilyOptions(std::uint32_t family) {
   options.target_file_size_base = 48 << 10;
   options.max_bytes_for_level_base = 128 << 10;
   options.max_bytes_for_level_multiplier = 4;
-  // One family with large values beside the tables.
+  // One family stores large values in blob files.
   options.enable_blob_files = family == 1;
   options.min_blob_size = 400;
   options.blob_file_size = 64 << 10;
@@ -38,7 +38,7 @@ rocksdb::ColumnFamilyOptions FamilyOptions(std::uint32_t family) {
   options.blob_garbage_collection_age_cutoff = 1.0;
   options.blob_garbage_collection_force_threshold = 0.5;
   rocksdb::BlockBasedTableOptions table;
-  table.no_block_cache = true;  // what is verified comes from the device
+  table.no_block_cache = true;  // verification must read from the device
   options.table_factory.reset(rocksdb::NewBlockBasedTableFactory(table));
   return options;
 }
@@ -50,10 +50,10 @@ rocksdb::DBOptions Options(rocksdb::Env* env) {
   options.create_missing_column_families = true;
   options.paranoid_checks = true;
   options.max_background_jobs = 3;
-  options.max_open_files = 32;           // files are opened and closed all the time
-  options.max_file_opening_threads = 1;  // many would be most of the cost of opening
+  options.max_open_files = 32;           // causes frequent opening and closing of files
+  options.max_file_opening_threads = 1;  // more threads would dominate the cost of opening
   options.max_total_wal_size = 192 << 10;
-  options.max_manifest_file_size = 16 << 10;  // CURRENT is replaced now and then
+  options.max_manifest_file_size = 16 << 10;  // causes replacements of CURRENT
   options.avoid_flush_during_recovery = false;
   options.stats_dump_period_sec = 0;
   options.stats_persist_period_sec = 0;
@@ -128,7 +128,7 @@ Status Database::Verify(std::span<const std::uint64_t> synced) {
 
 Status Database::VerifyFamily(std::uint32_t family, const std::vector<Model>& models) {
   const std::unique_ptr<rocksdb::Iterator> at(db_->NewIterator({}, families_[family]));
-  at->Seek("w");  // behind the bookkeeping
+  at->Seek("w");  // skips the bookkeeping keys
   const auto where = [family](const std::string& key) {
     return key + " of family " + std::to_string(family);
   };
@@ -212,7 +212,7 @@ Status Database::Do(std::uint32_t writer, std::uint64_t number, Progress* progre
   if (Status status = batch.Put(CountKey(writer), std::to_string(number)); !status.ok()) {
     return status;
   }
-  // What was acknowledged before a sync begins is durable when it ends, whoever wrote it.
+  // A sync makes all writers' operations durable that were acknowledged before it began.
   std::array<std::uint64_t, kMaxWriters> before;
   const auto look = [this, &before] {
     std::transform(writers_.begin(), writers_.end(), before.begin(),

@@ -1,5 +1,5 @@
-// The database under torture: several column families on a zlfs, small enough that flushes,
-// compactions and garbage collection happen all the time.
+// The database under test: several column families on zlfs. It is so small that flushes,
+// compactions and garbage collection happen constantly.
 
 #pragma once
 
@@ -19,12 +19,12 @@
 
 namespace zlfs::crash {
 
-// Shared by the processes of a campaign; survives the death of those that write it.
+// Shared by the processes of a campaign. It survives the death of a process.
 struct Progress {
   // Operations of each writer that RocksDB acknowledged as durable.
   std::array<std::atomic<std::uint64_t>, kMaxWriters> synced;
   std::atomic<std::uint64_t> operations;                         // acknowledged, durable or not
-  std::atomic<std::uint64_t> writes, flushes, finishes, resets;  // of the device
+  std::atomic<std::uint64_t> writes, flushes, finishes, resets;  // device commands
   std::atomic<std::uint64_t> collected;  // bytes the garbage collection copied in closed mounts
 };
 
@@ -34,11 +34,11 @@ class Database {
                               const LoadShape& shape, std::unique_ptr<Database>* database);
   ~Database();
 
-  // Whether each writer's operations are there up to some number, at least the one that was synced,
-  // and nothing else is. Corruption says what is wrong.
+  // Checks that the database contains exactly a prefix of each writer's operations, and that each
+  // prefix includes all synced operations. Otherwise returns Corruption.
   rocksdb::Status Verify(std::span<const std::uint64_t> synced);
 
-  // Goes on where Verify found the writers, in a new round: `operations` of each writer.
+  // Starts a new round after the operations that Verify found. Runs `operations` per writer.
   rocksdb::Status Run(std::uint64_t operations, Progress* progress);
 
  private:

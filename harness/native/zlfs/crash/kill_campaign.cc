@@ -14,14 +14,15 @@ namespace {
 
 using rocksdb::Status;
 
-// Commands after which a writer dies. Mounting and opening the database takes about 40.
+// Limits for the random number of commands before a kill. Mounting and opening the database takes
+// about 40 commands.
 constexpr std::uint32_t kMostCommands = 1500;
 constexpr std::uint32_t kRecoveryCommands = 40;
 constexpr std::uint32_t kMostMilliseconds = 400;
 
-// Kills this process instead of the n-th command, before or after its effect.
+// Kills this process at the n-th command, before or after the command takes effect.
 TappedDevice::Tap KillingAt(std::uint64_t n, bool before, Progress* progress) {
-  // Outlives the device: the process ends by the kill.
+  // Never freed: the kill ends the process.
   auto* const commands = new std::atomic<std::uint64_t>(0);
   return [=, count = Counting(progress)](ZonedDevice* inner, const Command& command) {
     const bool last = ++*commands == n;
@@ -69,7 +70,7 @@ class Campaign {
     return status.ok();
   }
 
-  // One writer that is killed, and sometimes another one while it recovers.
+  // Kills one process, and sometimes also the next one during its recovery.
   bool Kill(std::uint32_t point) {
     bool killed = KillOne(point, 1 + Below(kMostCommands), Below(2) == 0);
     if (killed && Below(6) == 0) {
@@ -128,7 +129,7 @@ class Campaign {
   Progress* const progress_;
   std::mt19937_64 random_;
   const std::string image_ = setup_.folder + "/device";
-  const std::string crashed_ = setup_.folder + "/crashed";  // as the last crash left the image
+  const std::string crashed_ = setup_.folder + "/crashed";  // the image after the last crash
   const Place place_{.device = "file:" + image_, .aux = setup_.folder + "/aux", .identity = ""};
   std::string crashed_synced_;
   std::uint32_t in_recovery_ = 0;

@@ -1,4 +1,4 @@
-// Sudden death: a process that writes to a device in a shared file is killed at random points.
+// Sudden death: kills a process at random points while it writes to a device in a shared file.
 
 #pragma once
 
@@ -12,12 +12,12 @@ namespace zlfs::crash {
 struct KillCampaign {
   LoadShape shape;
   std::string device = "zones=56&zone_size=128K&zone_capacity=96K&max_active=8";
-  std::string folder;  // for images, empty and on fast storage
+  std::string folder;  // for images; empty, on fast storage
   std::uint32_t points = 200;
   std::uint32_t points_per_volume = 25;
 };
 
-// Returns the exit code. Its summary goes to stdout, progress and failures to stderr.
+// Returns the exit code. Prints the summary to stdout, progress and failures to stderr.
 int RunKillCampaign(const KillCampaign& campaign);
 
 }  // namespace zlfs::crash

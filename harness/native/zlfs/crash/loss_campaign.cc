@@ -21,7 +21,7 @@ namespace {
 using rocksdb::Status;
 
 constexpr int kMostFailures = 5;
-constexpr std::uint64_t kLastOperations = 400;  // of each writer in the last life
+constexpr std::uint64_t kLastOperations = 400;  // per writer in the last process
 
 class Campaign {
  public:
@@ -49,13 +49,13 @@ class Campaign {
     return status.ok();
   }
 
-  // Lives of a process that end by a kill, until enough writes were recorded.
+  // Runs processes that end with a kill, until the trace has enough writes.
   bool RecordAll() {
     const std::string image = setup_.folder + "/recorded";
     const Place blank{.device = "file:" + image + "?" + setup_.device, .aux = "", .identity = ""};
     const Place place{
         .device = "file:" + image, .aux = setup_.folder + "/recorded.aux", .identity = ""};
-    // The format is part of every state that is looked at, and durable.
+    // Every examined state contains the format, and the format is durable.
     {
       std::unique_ptr<ZonedDevice> device;
       if (!Report(OpenPlace(blank, &device), "image")) return false;
@@ -71,7 +71,7 @@ class Campaign {
       const std::uint64_t commands = 1 + random() % (2 * setup_.commands_per_life);
       if (!RecordLife(place, kUntilKilled, commands, "killed")) return false;
     }
-    // The last one ends well, and tells what its garbage collection did.
+    // The last process ends cleanly and reports its garbage collection.
     if (!RecordLife(place, kLastOperations, kUntilKilled, "")) return false;
     CountCollected(place.aux, progress_);
     return true;
@@ -106,7 +106,7 @@ class Campaign {
     std::unique_ptr<ZonedDevice> device;
     if (!Report(OpenDevice(spec, Access::kReadWrite, nullptr, &device), "device")) return false;
     device_.reset(dynamic_cast<EmulatedDevice*>(device.release()));
-    // What was recorded begins with the superblock.
+    // The trace begins with the superblock.
     Superblock superblock;
     if (!Report(DecodeSuperblock(trace_.data(0), &superblock), "trace")) return false;
     identity_ = superblock.identity();
@@ -114,14 +114,14 @@ class Campaign {
     for (std::size_t i = 0; i < trace_.size() && failures_ < kMostFailures; ++i) {
       const TraceEntry& entry = trace_.entry(i);
       if (!Report(trace_.Replay(i, device_.get()), "replay")) return false;
-      // Before the first mount there is no file system to lose anything.
+      // Before mkfs has finished there is no file system to test.
       formatted |= entry.kind == CommandKind::kReset;  // the last command of mkfs
       resets_ += entry.kind == CommandKind::kReset ? 1 : 0;
-      // A flush leaves what a kill would leave, and nothing to lose: the writes are what matters.
+      // After a flush the cache is empty, so there is nothing to lose.
       if (entry.kind == CommandKind::kFlush) continue;
       if (!formatted || i < setup_.first || i > setup_.last) continue;
       (entry.kind == CommandKind::kWrite ? writes_ : others_) += 1;
-      // The next command was given when these had been acknowledged.
+      // These operations were acknowledged before the next command was issued.
       const auto& synced = trace_.entry(std::min(i + 1, trace_.size() - 1)).synced;
       LoseAll(i, synced);
       if ((i + 1) % 500 == 0) {
@@ -133,15 +133,15 @@ class Campaign {
     return failures_ == 0;
   }
 
-  // Every way to lose the cache after command i.
+  // Tests the losses of the cache after command i: the whole loss and the tears.
   void LoseAll(std::size_t i, const std::array<std::uint64_t, kMaxWriters>& synced) {
     const std::vector<CachedWrite> cached = device_->cached();
     Lose(i, synced, "whole", {});
-    if (cached.empty()) return;  // a tear would be the same
+    if (cached.empty()) return;  // a tear would lose the same data
     std::mt19937_64 random(setup_.shape.seed * 1000003 + i);
     for (std::uint32_t tear = 0; tear < setup_.tears; ++tear) {
       std::vector<std::uint64_t> kept;
-      // In order, up to a torn write; or each zone's writes torn somewhere.
+      // Either keeps the writes in order up to a torn write, or tears each write independently.
       const bool in_order = tear % 2 == 0;
       const std::size_t torn = random() % cached.size();
       for (std::size_t k = 0; k < cached.size(); ++k) {
@@ -163,7 +163,7 @@ class Campaign {
     ++losses_;
     const std::string name = std::string(how) + " after command " + std::to_string(i);
     const pid_t child = Fork(name, [&] {
-      // A copy of the parent's device, which the child may do with as it likes.
+      // The child's memory holds its own copy of the device, so it can change it.
       device_->PowerLoss(kept);
       device_.reset();
       Progress progress{};
@@ -205,7 +205,7 @@ class Campaign {
   const LossCampaign setup_;
   const std::string trace_path_;
   const std::string name_ = "replayed";
-  std::string identity_;  // of the recorded device
+  std::string identity_;  // identity of the recorded device
   Progress* const progress_;
   Trace trace_;
   std::unique_ptr<EmulatedDevice> device_;
@@ -213,7 +213,7 @@ class Campaign {
   std::map<pid_t, Running> running_;
   std::uint64_t losses_ = 0;
   std::uint64_t torn_ = 0;
-  std::uint64_t writes_ = 0;  // after which the power was lost
+  std::uint64_t writes_ = 0;  // writes after which the power was lost
   std::uint64_t others_ = 0;
   std::uint64_t resets_ = 0;
   int failures_ = 0;

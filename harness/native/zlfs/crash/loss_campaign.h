@@ -1,5 +1,5 @@
-// Loss of power at every command of a recorded load: of what the device's volatile cache holds,
-// nothing survives, or a torn part.
+// Loss of power after every command of a recorded load. Of the device's volatile cache either
+// nothing survives or a torn part.
 
 #pragma once
 
@@ -13,17 +13,17 @@ namespace zlfs::crash {
 struct LossCampaign {
   LoadShape shape;
   std::string device = "zones=56&zone_size=128K&zone_capacity=96K&max_active=8";
-  std::string folder;           // for trace and auxiliary directories, empty and on fast storage
-  std::string trace;            // an earlier trace instead of a new one
-  std::uint64_t writes = 5000;  // at least so many are recorded
-  std::uint64_t commands_per_life = 900;  // then the recorded process dies, and another recovers
-  std::uint64_t first = 0;                // commands to look at
+  std::string folder;           // for the trace and auxiliary directories; empty, on fast storage
+  std::string trace;            // replays this trace instead of recording a new one
+  std::uint64_t writes = 5000;  // minimum to record
+  std::uint64_t commands_per_life = 900;  // then the process is killed and the next one recovers
+  std::uint64_t first = 0;                // first and last command to test
   std::uint64_t last = ~std::uint64_t{0};
-  std::uint32_t tears = 2;  // seeded ones at each command, beside the whole loss
+  std::uint32_t tears = 2;  // seeded tears per command, besides the whole loss
   std::uint32_t jobs = 2;
 };
 
-// Returns the exit code. Its summary goes to stdout, progress and failures to stderr.
+// Returns the exit code. Prints the summary to stdout, progress and failures to stderr.
 int RunLossCampaign(const LossCampaign& campaign);
 
 }  // namespace zlfs::crash

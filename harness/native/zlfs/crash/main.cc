@@ -1,6 +1,6 @@
-// zlfs-torture: does a database on zlfs keep what it acknowledged, whenever it dies?
+// zlfs-torture: tests that a database on zlfs keeps acknowledged data after a crash at any time.
 //
-// Exit: 0 yes, 1 no, 2 usage.
+// Exit status: 0 no data lost, 1 failure, 2 usage error.
 
 #include <unistd.h>
 
@@ -19,7 +19,7 @@
 namespace zlfs::crash {
 namespace {
 
-// A folder of this process in memory, removed at its end unless something is to be looked at.
+// A folder for this process. The destructor removes it unless a failure needs inspection.
 class Folder {
  public:
   explicit Folder(const std::string& parent)
@@ -42,7 +42,8 @@ class Folder {
   bool kept_ = false;
 };
 
-// Says on stdout, ten times a second, what is durable. Whoever reads it may cut the power.
+// Prints the durable operation counts to stdout ten times a second. After each line the reader can
+// cut the power.
 [[noreturn]] void TellForever(const LoadShape& shape, const Progress* progress) {
   for (;;) {
     std::this_thread::sleep_for(std::chrono::milliseconds(100));
@@ -65,7 +66,7 @@ int Write(const Place& place, const LoadShape& shape, Progress* progress) {
   }
   std::fprintf(stderr, "zlfs-torture: %s\n", status.ToString().c_str());
   std::fflush(nullptr);
-  _exit(1);  // the load ends by an error only, and the other thread does not end
+  _exit(1);  // the load ends only with an error, and the other thread never ends
 }
 
 int JudgeOnce(const Place& place, const LoadShape& shape, Progress* progress) {

@@ -7,7 +7,7 @@
 namespace zlfs::crash {
 namespace {
 
-// SplitMix64 (Steele, Lea, Flood 2014): cheap to start anew for each operation.
+// SplitMix64 (Steele, Lea, Flood 2014): cheap to seed for each operation.
 class Random {
  public:
   explicit Random(std::uint64_t state) : state_(state) {}

@@ -1,5 +1,5 @@
-// What a torture load does, as a function of its seed: operation i of a writer in a round is always
-// the same, so that whoever knows how many operations took place knows every key and every value.
+// The operations of a test load. They depend only on seed, writer, round and operation number, so
+// that the number of completed operations determines every key and every value.
 
 #pragma once
 
@@ -15,11 +15,11 @@ struct LoadShape {
   std::uint64_t seed = 1;
   std::uint32_t writers = 2;  // at most kMaxWriters
   std::uint32_t families = 3;
-  std::uint32_t keys = 800;         // of each writer in each column family
+  std::uint32_t keys = 800;         // per writer in each column family
   std::uint32_t value_bytes = 600;  // largest value; the mean is half of it
 };
 
-// What a writer does after the batch of an operation.
+// The action after an operation's batch.
 enum class After : std::uint8_t { kNothing, kSyncWal, kFlushFamilies, kCompact };
 
 struct Change {
@@ -35,12 +35,12 @@ struct Operation {
   After after = After::kNothing;
 };
 
-// Operations are numbered from 1. A round begins whenever the load goes on after a crash, so that
-// an operation that was lost is not done again but replaced by another one.
+// Operations are numbered from 1. A new round begins when the load continues after a crash. A lost
+// operation is therefore replaced by a different one, not repeated.
 Operation MakeOperation(const LoadShape& shape, std::uint32_t writer, std::uint64_t round,
                         std::uint64_t number);
 
-// Keys of a writer sort by number, and those of a writer before those of the next one.
+// Keys sort by writer, then by number.
 std::string KeyName(std::uint32_t writer, std::uint32_t key);
 std::string MakeValue(const LoadShape& shape, std::uint32_t writer, std::uint32_t family,
                       std::uint32_t key, std::uint64_t round, std::uint64_t number);
@@ -49,7 +49,7 @@ std::string MakeValue(const LoadShape& shape, std::uint32_t writer, std::uint32_
 class Model {
  public:
   struct Slot {
-    std::uint64_t number = 0;  // of the operation that wrote it; 0: the key does not exist
+    std::uint64_t number = 0;  // operation that wrote the key; 0: the key does not exist
     std::uint64_t round = 0;
   };
   // rounds[r] is the number of the first operation of round r.

@@ -1,5 +1,5 @@
-// Mounting a zlfs, running the load on it, and judging what is left after a crash. Every function
-// here starts threads: campaigns call them in processes of their own.
+// Mounts a zlfs, runs the load on it, and checks its state after a crash. Every function here
+// starts threads, so campaigns call them in child processes.
 
 #pragma once
 
@@ -14,40 +14,41 @@
 
 namespace zlfs::crash {
 
-// Where things are.
+// A device with its auxiliary directory.
 struct Place {
-  std::string device;    // as in a zlfs URI, without the options of the mount
+  std::string device;    // as in a zlfs URI, without the mount options
   std::string aux;       // auxiliary directory
-  std::string identity;  // what the device pretends to be; empty: itself
+  std::string identity;  // identity that the device reports; empty: its own
 };
 
 // Opens the device of `place` for writing.
 IOStatus OpenPlace(const Place& place, std::unique_ptr<ZonedDevice>* device);
 
-// Makes an empty zlfs on the device of `place`, which is blank.
+// Makes an empty zlfs on the blank device of `place`.
 IOStatus Format(const Place& place);
 
-// Carries out commands and counts them in `progress`.
+// Returns a tap that carries out commands and counts them in `progress`.
 TappedDevice::Tap Counting(Progress* progress);
 
 inline constexpr std::uint64_t kUntilKilled = ~std::uint64_t{0};
 
-// Mounts the device, verifies the database against `progress`, and runs `operations` of each
-// writer through the tap. Corruption: something is not as it has to be.
+// Mounts the device through the tap, verifies the database against `progress`, and runs
+// `operations` per writer. Returns Corruption if the verification fails.
 rocksdb::Status RunLoad(std::unique_ptr<ZonedDevice> device, const std::string& aux,
                         const LoadShape& shape, std::uint64_t operations, TappedDevice::Tap tap,
                         Progress* progress);
 
-// Adds what the garbage collection copied in the mount that ended last.
+// Adds the bytes that garbage collection copied during the last mount.
 void CountCollected(const std::string& aux, Progress* progress);
 
 struct Judgement {
-  std::uint64_t operations = 0;  // that each writer adds
-  bool twice = false;            // verify again after the clean end
+  std::uint64_t operations = 0;  // added by each writer
+  bool twice = false;            // verify again after the clean close
 };
 
-// After a crash: every invariant holds, the database opens, nothing synced is lost, every key and
-// value is right, it can be written to, and after a clean end every invariant still holds.
+// Checks the state after a crash: every invariant holds, the database opens, no synced operation is
+// lost, and all keys and values are correct. Then checks that the database accepts writes, and that
+// every invariant holds after a clean close.
 rocksdb::Status Judge(const Place& place, const LoadShape& shape, const Judgement& judgement,
                       Progress* progress);
 

@@ -1,5 +1,5 @@
-// A device that hands each command that changes something to a function, which decides when, and
-// whether, the device behind it gets it.
+// A device that passes each modifying command to a function. The function decides when and whether
+// the inner device receives it.
 
 #pragma once
 
@@ -18,11 +18,10 @@ enum class CommandKind : std::uint8_t { kWrite, kFlush, kOpen, kClose, kFinish, 
 struct Command {
   CommandKind kind = CommandKind::kFlush;
   std::uint32_t zone = 0;
-  std::uint64_t offset = 0;  // of a write, as is the content
+  std::uint64_t offset = 0;  // offset and content are set for writes only
   Slice content = {};
 };
 
-// Carries out a command on a device.
 inline IOStatus Execute(ZonedDevice* device, const Command& command) {
   switch (command.kind) {
     case CommandKind::kWrite:
@@ -46,7 +45,7 @@ class TappedDevice final : public ForwardingDevice {
   using Tap = std::function<IOStatus(ZonedDevice* inner, const Command& command)>;
   TappedDevice(std::unique_ptr<ZonedDevice> inner, Tap tap)
       : ForwardingDevice(inner.get()), owned_(std::move(inner)), tap_(std::move(tap)) {}
-  // Pretends to be another device, of which `inner` is a copy.
+  // Reports the identity of another device, of which `inner` is a copy.
   TappedDevice(std::unique_ptr<ZonedDevice> inner, const std::string& identity)
       : TappedDevice(std::move(inner), Execute) {
     geometry_.identity = identity;

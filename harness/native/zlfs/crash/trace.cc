@@ -26,7 +26,7 @@ IOStatus Recorder::Record(ZonedDevice* inner, const Command& command) {
   const std::lock_guard lock(mutex_);
   if (recorded_++ == commands_) raise(SIGKILL);
   TraceEntry entry;
-  // Bytes between the members go to the file, too.
+  // The padding is also written to the file, so it must be zero.
   std::memset(static_cast<void*>(&entry), 0, sizeof(entry));
   entry.kind = command.kind;
   entry.zone = command.zone;

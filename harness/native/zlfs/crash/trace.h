@@ -1,5 +1,5 @@
-// A recorded load: every command that changed the device, in the order in which the device carried
-// them out, and what was acknowledged as durable before each.
+// A recorded load: every modifying command, in the order of its execution by the device. Each entry
+// holds the operations that were acknowledged as durable before the command.
 
 #pragma once
 
@@ -15,19 +15,19 @@
 
 namespace zlfs::crash {
 
-// In the file: this, then `size` bytes of data for a write. Traces stay on the machine that made
-// them, so it is stored as it is.
+// In the file, `size` bytes of data follow the entry of a write. Traces stay on one machine, so the
+// entry is stored in its memory layout.
 struct TraceEntry {
   CommandKind kind = CommandKind::kFlush;
   std::uint32_t zone = 0;
   std::uint64_t offset = 0;
   std::uint64_t size = 0;
-  // Operations of each writer that were acknowledged as durable before the command was given.
+  // Operations of each writer that were acknowledged as durable before the command was issued.
   std::array<std::uint64_t, kMaxWriters> synced = {};
 };
 
-// Appends to a trace, one command at a time. The process is killed instead of giving the device
-// command number `commands`, so that a trace can consist of many lives.
+// Appends commands to a trace. Instead of passing on command number `commands`, it kills the
+// process, so that a trace can span many processes.
 class Recorder {
  public:
   static rocksdb::IOStatus Open(const std::string& path, std::uint64_t commands, Progress* progress,
@@ -45,7 +45,7 @@ class Recorder {
   const int fd_;
   const std::uint64_t commands_;
   Progress* const progress_;
-  std::mutex mutex_;  // guards what follows, the file, and the order of commands
+  std::mutex mutex_;  // guards recorded_, the file and the order of commands
   std::uint64_t recorded_ = 0;
 };
 
@@ -56,12 +56,12 @@ class Trace {
   std::size_t size() const { return entries_.size(); }
   const TraceEntry& entry(std::size_t i) const { return entries_[i]; }
   const std::string& data(std::size_t i) const { return data_[i]; }
-  // Gives command i to the device.
+  // Executes command i on the device.
   rocksdb::IOStatus Replay(std::size_t i, ZonedDevice* device) const;
 
  private:
   std::vector<TraceEntry> entries_;
-  std::vector<std::string> data_;  // of each entry
+  std::vector<std::string> data_;  // one per entry
 };
 
 }  // namespace zlfs::crash

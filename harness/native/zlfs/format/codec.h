@@ -2,7 +2,7 @@
 
 #pragma once
 
-#define XXH_INLINE_ALL  // librocksdb exports an XXH3 of its own under other names
+#define XXH_INLINE_ALL  // librocksdb exports its own XXH3 under other names
 #include <xxhash.h>
 
 #include <cstdint>
@@ -17,7 +17,7 @@ inline std::uint64_t Checksum(std::string_view data) {
   return XXH3_64bits(data.data(), data.size());
 }
 
-// Seven bits a byte, lowest first, the top bit says that more follow.
+// Seven bits per byte, lowest first. The top bit is set if more bytes follow.
 inline void PutVarint(std::string* to, std::uint64_t value) {
   for (; value >= 0x80; value >>= 7) to->push_back(static_cast<char>(value | 0x80));
   to->push_back(static_cast<char>(value));
@@ -28,8 +28,8 @@ inline void PutString(std::string* to, std::string_view value) {
   to->append(value);
 }
 
-// Takes values from the front of a buffer. Once something was missing or malformed, ok() is false
-// and all further values are zero.
+// Reads values from the front of a buffer. After a missing or malformed value, ok() is false and
+// all further values are zero.
 class Decoder {
  public:
   explicit Decoder(std::string_view input) : input_(input) {}

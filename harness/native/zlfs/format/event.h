@@ -1,5 +1,5 @@
-// Events of an allocation trace (docs/replay.md): what an allocator's decisions depend on, in the
-// order in which they were made, and what was decided. Encoded like records.
+// Events of an allocation trace (docs/replay.md): the inputs and the results of the allocator's
+// decisions, in order. Events are encoded like records.
 //
 // A trace is a file of sealed chunks (format/sealed.h: subject and position 0, `generation` the
 // format's version, numbered from 1 on in each mount) of these events. A mount begins with
@@ -29,7 +29,7 @@ struct MountEvent {
   static auto Fields(auto& r) { return std::tie(r.block_size, r.active_budget, r.policy); }
 };
 
-// A zone of the device when it was mounted: all are said, in order.
+// State of one zone at mount. A trace lists all zones in order.
 struct ZoneEvent {
   std::uint64_t capacity = 0;
   std::uint64_t written = 0;
@@ -38,7 +38,7 @@ struct ZoneEvent {
   static auto Fields(auto& r) { return std::tie(r.capacity, r.written, r.use); }
 };
 
-// A file that there was when the device was mounted.
+// A file that existed when the device was mounted.
 struct FileEvent {
   std::uint64_t file = 0;
   FileKind kind = FileKind::kData;
@@ -48,9 +48,9 @@ struct FileEvent {
   static auto Fields(auto& r) { return std::tie(r.file, r.kind, r.lifetime, r.extents); }
 };
 
-// The allocator was asked for room for that much content, and decided.
+// A request for space and the allocator's decision.
 struct AskEvent {
-  std::uint64_t subject = 0;  // the file; of the collector's copies the number of the run
+  std::uint64_t subject = 0;  // file id; for copies of the collector, the number of its run
   FileKind kind = FileKind::kData;
   std::uint8_t cause = 0;
   std::uint8_t job = 0;
@@ -67,18 +67,18 @@ struct AskEvent {
 };
 
 enum class Step : std::uint32_t {  // subject, detail
-  kWrote,                          // as in AskEvent, cause: what was granted is written
-  kLeft,                           // file, 1 to finish its zone anyway: its writer is done
+  kWrote,                          // as in AskEvent, cause: the granted space is written
+  kLeft,                           // file, 1 to finish its zone anyway: its writer closed
   kFinished,                       // zone
-  kDeleted,                        // file: it lost its name
-  kGone,                           // file, 1 if it held something: nobody has it open either
+  kDeleted,                        // file: its name was removed
+  kGone,                           // file, 1 if it held data: deleted and no longer open
   kReclaim,                        // of what was gone or moved so many are garbage now, 1 if hard
-  kReset,                          // zone: begun
+  kReset,                          // zone: the reset begins
   kResetDone,                      // zone
-  kVictim,                         // zone: the collector chose it
+  kVictim,                         // zone: chosen by the collector
   kMoved,                          // 1 if that leaves garbage: the victim's files are elsewhere
-  kAbandoned,                      // the collector gave up its copies
-  kTrouble,                        // zone: what happened to it cannot be replayed
+  kAbandoned,                      // the collector discarded its copies
+  kTrouble,                        // zone: an event that cannot be replayed
 };
 
 struct StepEvent {
@@ -99,7 +99,7 @@ struct CloseEvent {
 using Event = std::variant<MountEvent, ZoneEvent, FileEvent, AskEvent, StepEvent, CloseEvent>;
 
 void AppendEvent(const Event& event, std::string* to);
-// All events of a chunk. False: malformed.
+// Decodes all events of a chunk. Returns false if the chunk is malformed.
 bool DecodeEvents(std::string_view body, std::vector<Event>* events);
 
 }  // namespace zlfs

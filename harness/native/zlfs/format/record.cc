@@ -51,8 +51,8 @@ struct Reader {
   }
 };
 
-// Decodes the fields into a record of the type, a place among `Kinds`. False: malformed, or no such
-// type.
+// Decodes the fields into a record. The type is an index into `Kinds`. Returns false if the fields
+// are malformed or the type is unknown.
 template <typename... Kinds>
 bool Decode(std::uint64_t type, std::string_view fields, std::variant<Kinds...>* record) {
   Decoder decoder(fields);

@@ -1,6 +1,6 @@
-// Records: the changes of the name space that frames carry. A record is its type (one varint: its
-// place in `Record`, from 1 on), the size of what follows, and its fields (`Fields` names them in
-// order) as varints and length-prefixed strings.
+// Records: namespace changes, stored in frames. A record consists of its type (a varint: its index
+// in `Record`, starting at 1), the size of the rest, and its fields as varints and length-prefixed
+// strings. `Fields` lists the fields in order.
 
 #pragma once
 
@@ -13,7 +13,7 @@
 
 namespace zlfs {
 
-// Where a part of a file lies. `offset` is relative to the start of the zone, in bytes.
+// Location of a part of a file. `offset` is in bytes from the start of the zone.
 struct Extent {
   std::uint32_t zone = 0;
   std::uint64_t offset = 0;
@@ -28,14 +28,14 @@ enum class FileKind : std::uint8_t {
   kLog,   // written in pieces
 };
 
-// Ids from `next_file` on were never used. First record of a snapshot.
+// First record of a snapshot. Ids from `next_file` upwards have never been used.
 struct StateRecord {
   std::uint64_t next_file = 0;
 
   static auto Fields(auto& r) { return std::tie(r.next_file); }
 };
 
-// A new, empty file; one that has the name so far is deleted.
+// Creates an empty file. An existing file with this name is deleted.
 struct CreateRecord {
   std::uint64_t file = 0;
   FileKind kind = FileKind::kData;
@@ -45,7 +45,7 @@ struct CreateRecord {
   static auto Fields(auto& r) { return std::tie(r.file, r.kind, r.modified, r.name); }
 };
 
-// Behind byte `from` the file consists of these extents and nothing else.
+// From byte `from`, the file consists of exactly these extents.
 struct ExtentsRecord {
   std::uint64_t file = 0;
   std::uint64_t from = 0;
@@ -55,7 +55,7 @@ struct ExtentsRecord {
   static auto Fields(auto& r) { return std::tie(r.file, r.from, r.lifetime, r.extents); }
 };
 
-// Another name; a file that has it so far is deleted.
+// Renames a file. An existing file with the new name is deleted.
 struct RenameRecord {
   std::uint64_t file = 0;
   std::string name;
@@ -69,7 +69,7 @@ struct DeleteRecord {
   static auto Fields(auto& r) { return std::tie(r.file); }
 };
 
-// Every name that begins with `from`/ begins with `to`/ from now on.
+// Replaces the prefix `from`/ of every name by `to`/.
 struct RenameDirRecord {
   std::string from;
   std::string to;
@@ -77,7 +77,7 @@ struct RenameDirRecord {
   static auto Fields(auto& r) { return std::tie(r.from, r.to); }
 };
 
-// From `offset` on the zone consists of pieces.
+// From `offset`, the zone consists of pieces.
 struct LogZoneRecord {
   std::uint32_t zone = 0;
   std::uint64_t offset = 0;
@@ -85,7 +85,7 @@ struct LogZoneRecord {
   static auto Fields(auto& r) { return std::tie(r.zone, r.offset); }
 };
 
-// The zone is no log zone any more; what is alive in it was said by extents records.
+// The zone is no longer a log zone. Extents records already describe its live data.
 struct LogZoneEndRecord {
   std::uint32_t zone = 0;
 
@@ -104,12 +104,12 @@ struct TotalsRecord {
   }
 };
 
-// Types are added at the end: devices have these numbers.
+// Add new types at the end: these numbers are stored on devices.
 using Record = std::variant<StateRecord, CreateRecord, ExtentsRecord, RenameRecord, DeleteRecord,
                             RenameDirRecord, LogZoneRecord, LogZoneEndRecord, TotalsRecord>;
 
 void AppendRecord(const Record& record, std::string* to);
-// All records of a frame. False: malformed.
+// Decodes all records of a frame. Returns false if the frame is malformed.
 bool DecodeRecords(std::string_view body, std::vector<Record>* records);
 
 }  // namespace zlfs

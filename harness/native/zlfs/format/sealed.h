@@ -1,6 +1,6 @@
-// Sealed blocks: what zones consist of. A frame carries records of the metadata log; a piece
-// carries content and says itself which file it belongs to. WALs are written in pieces, so that a
-// sync needs no metadata record.
+// Sealed blocks: checksummed blocks with a header. A frame carries records of the metadata log. A
+// piece carries content, and its header names the file. WALs are written in pieces, so that a sync
+// needs no metadata record.
 //
 //   offset  0  magic             u32: "ZFRM" frame, "ZPCE" piece
 //           4  size              u32, bytes of content
@@ -15,9 +15,9 @@
 //          56  checksum          u64, of the 56 bytes above
 //          64  content, then zeros up to a whole block
 //
-// Each vouches for what lies before it: what was changed together with its own checksum does not
-// fit what follows. The header has a checksum of its own so that torn blocks (the write pointer
-// lies within them) can be told from corrupt ones.
+// `previous` chains the headers of a zone: a block altered together with its checksum no longer
+// matches its successor. The header has a separate checksum to distinguish torn blocks (the write
+// pointer lies within them) from corrupt ones.
 
 #pragma once
 
@@ -45,22 +45,22 @@ static_assert(sizeof(SealedHeader) == kHeaderSize);
 inline constexpr std::uint32_t kFrameMagic = 0x4d52465a;
 inline constexpr std::uint32_t kPieceMagic = 0x4543505a;
 
-// What a frame's records are: changes, the state when the generation began, the end of that.
+// Kind of a frame: changes, state at the start of the generation, or the end of that state.
 enum class FrameKind : std::uint64_t { kRecords, kSnapshot, kSnapshotEnd };
-// A snapshot is cut into frames of about this many bytes of records. A frame is larger when a
-// single record is: what one record says takes effect as a whole.
+// A snapshot is split into frames of about this many bytes of records. A single larger record
+// makes a larger frame, because a record must take effect as a whole.
 inline constexpr std::size_t kFrameContent = 256 << 10;
 
-// Whole blocks for that much content.
+// Size in whole blocks of a sealed block with this much content.
 constexpr std::size_t SealedSize(std::size_t content, std::size_t block_size) {
   return RoundUp(kHeaderSize + content, block_size);
 }
-// Puts the header in front of the content: `blocks` has room for it, then header.size bytes of
-// content. Fills up with zeros, computes both checksums and returns the header's.
+// Writes the header in front of the content. `blocks` holds space for the header, then header.size
+// bytes of content. Pads with zeros, computes both checksums and returns the header's checksum.
 std::uint64_t Seal(SealedHeader header, char* blocks, std::size_t size);
-// `start` has at least kHeaderSize bytes. False: this is no such header.
+// `start` must have at least kHeaderSize bytes. Returns false if the header is not valid.
 bool ReadHeader(std::string_view start, std::uint32_t magic, SealedHeader* header);
-// `blocks` are whole, `header` was read from them.
+// `blocks` must be whole blocks, and `header` must have been read from them.
 bool ContentIsRight(std::string_view blocks, const SealedHeader& header);
 
 }  // namespace zlfs

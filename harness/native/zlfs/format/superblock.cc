@@ -48,7 +48,7 @@ IOStatus DecodeSuperblock(std::string_view block, Superblock* superblock) {
       superblock->label_bytes.back() != 0) {
     return corrupt("a name is too long");
   }
-  // What has no meaning is zero, and the two thresholds agree.
+  // Unused fields must be zero, and the two thresholds must agree.
   Superblock same = *superblock;
   same.version = right.version;
   same.zeros = right.zeros;

@@ -14,18 +14,18 @@
 namespace zlfs {
 
 inline constexpr std::uint32_t kFormatVersion = 1;
-// Zones of the metadata log: the first ones of the device.
+// The metadata log uses the first zones of the device.
 inline constexpr std::uint32_t kMetadataZones = 2;
 inline constexpr std::size_t kMaxLabel = 31;
 inline constexpr std::size_t kSuperblockChecksumOffset = 16;
 
-// As it lies on the device, followed by zeros up to a whole block.
+// On-disk layout. Zeros pad it to a whole block.
 struct Superblock {
   std::array<char, 8> magic = {'Z', 'L', 'F', 'S', 'S', 'B', '0', '1'};
   std::uint32_t version = kFormatVersion;  // of the whole format
   std::uint32_t block_size = 0;
   std::uint64_t checksum = 0;        // of the block with this field zero; zero in memory
-  std::uint64_t generation = 0;      // one higher in each roll-over
+  std::uint64_t generation = 0;      // incremented by each roll-over
   std::array<char, 16> volume = {};  // random, made by mkfs
   std::uint64_t zone_size = 0;
   std::uint32_t zone_count = 0;
@@ -42,9 +42,9 @@ struct Superblock {
 };
 static_assert(sizeof(Superblock) == 360 && std::has_unique_object_representations_v<Superblock>);
 
-// One block, ready to be written.
+// Returns one block, ready to write.
 std::string EncodeSuperblock(const Superblock& superblock);
-// `block` is a whole block. Errors: "wrong-magic", "newer-version", "corrupt-superblock".
+// `block` must be a whole block. Errors: "wrong-magic", "newer-version", "corrupt-superblock".
 IOStatus DecodeSuperblock(std::string_view block, Superblock* superblock);
 
 }  // namespace zlfs

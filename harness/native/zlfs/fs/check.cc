@@ -9,7 +9,7 @@
 
 namespace zlfs {
 
-// Which invariant recovery's refusals belong to: their messages begin with these names.
+// Maps recovery errors to invariants. Each error message starts with its name.
 constexpr std::pair<std::string_view, int> kRefusals[] = {
     {"wrong-magic", 1},    {"newer-version", 1}, {"corrupt-superblock", 1}, {"wrong-device", 1},
     {"corrupt-frame", 2},  {"corrupt-size", 2},  {"corrupt-record", 3},     {"corrupt-extent", 4},
@@ -101,7 +101,7 @@ IOStatus Import(Volume* volume, const std::string& name, const Source& next) {
   if (volume->Exists(name)) return IOStatus::InvalidArgument("exists", name);
   std::shared_ptr<File> file;
   RETURN_IF_ERROR(volume->Create(name, FileKind::kData, &file));
-  // Cold data: it outlives everything else.
+  // Imported data is cold: it outlives all other data.
   volume->SetPlacement(file.get(),
                        {.cause = Cause::kImport, .lifetime = rocksdb::Env::WLTH_EXTREME});
   IOStatus status;
@@ -109,11 +109,11 @@ IOStatus Import(Volume* volume, const std::string& name, const Source& next) {
     status = volume->Append(file.get(), part);
   }
   if (status.ok()) status = volume->Sync(file.get());
-  // No zone stays active for data that will never grow.
+  // Imported files never grow, so finish the zone instead of leaving it active.
   const IOStatus finished = volume->FinishWriting(file.get(), true);
   if (status.ok()) status = finished;
   file.reset();
-  // Half a file is of no use, and what it takes may be needed.
+  // Delete a partial file to free its space.
   if (!status.ok() && volume->Delete(name).ok()) volume->SyncNames().PermitUncheckedError();
   return status;
 }

@@ -1,4 +1,4 @@
-// What the zlfs tool does beside mounting: check, dump, import.
+// Functions of the zlfs tool: check, dump, import.
 
 #pragma once
 
@@ -15,18 +15,19 @@ struct Violation {
   std::string what;
 };
 
-// Checks every invariant without changing anything. The status is an error only if the device
-// could not be read; an empty list means that everything holds.
+// Checks all invariants; does not change the device. Returns an error only if the device cannot be
+// read. An empty list means that all invariants hold.
 IOStatus Check(ZonedDevice* device, std::vector<Violation>* violations);
 
-// Superblock, files with their extents, and zones, as one JSON object. Volumes may be read-only.
+// Returns the superblock, the files with their extents, and the zones as one JSON object. Also
+// works with a read-only mount.
 std::string DumpJson(Volume* volume);
 
-// Gives the next part of a file's content; an empty one at its end.
+// Returns the next part of a file's content. An empty part marks the end.
 using Source = std::function<IOStatus(Slice* part)>;
 
-// Makes a file that does not exist yet ("exists") of that content, durably, and finishes the zone
-// that it filled last. Counted as cause `import`.
+// Creates a durable file from the source and finishes the last zone that it uses. Fails with
+// "exists" if the file exists. The ledger counts the writes under cause `import`.
 IOStatus Import(Volume* volume, const std::string& name, const Source& next);
 
 }  // namespace zlfs

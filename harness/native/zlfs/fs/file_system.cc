@@ -26,16 +26,17 @@ constexpr const char* kAuxRoot = "/var/lib/zlfs";
 
 std::string Parent(const std::string& name) { return name.substr(0, name.rfind('/')); }
 
-// Files that live in the auxiliary directory: the lock, which has to be one of the operating
-// system's, and info logs, which nobody needs to survive a loss of power.
+// Returns whether the file belongs in the auxiliary directory. The lock file needs a lock of the
+// operating system. Info logs do not have to survive a power loss.
 bool IsAuxiliary(const std::string& name) {
   const std::string base = name.substr(name.rfind('/') + 1);
   return base == "LOCK" || base == "LOG" || base.starts_with("LOG.old") || base.ends_with("_LOG") ||
          base.find("_LOG.old.") != std::string::npos;
 }
 
-// What is not overridden is not supported (hard links: RocksDB copies instead; writing on at the
-// end of a closed file: it does without), or made by the base class from what is.
+// Methods that are not overridden are unsupported or use the implementation of the base class.
+// Hard links are unsupported, so RocksDB copies files. RocksDB does not need to reopen a file for
+// writing.
 class ZonedFileSystem final : public FileSystem {
  public:
   ZonedFileSystem(std::unique_ptr<Volume> volume, std::string aux)
@@ -71,7 +72,7 @@ class ZonedFileSystem final : public FileSystem {
     const std::string name = Canonical(path);
     if (IsAuxiliary(name)) return host_->NewWritableFile(aux_ + name, options, result, debug);
     std::shared_ptr<File> file;
-    // WALs are written in pieces.
+    // WALs use kind kLog: their content is written in pieces.
     const FileKind kind = name.ends_with(".log") ? FileKind::kLog : FileKind::kData;
     RETURN_IF_ERROR(volume_->Create(name, kind, &file));
     *result = std::make_unique<WritableFile>(volume_.get(), std::move(file), name, options);
@@ -209,8 +210,8 @@ class ZonedFileSystem final : public FileSystem {
 
  private:
   const std::unique_ptr<Volume> volume_;
-  const std::string aux_;                                           // names are appended
-  const std::shared_ptr<FileSystem> host_ = FileSystem::Default();  // the auxiliary directory's
+  const std::string aux_;                                           // auxiliary directory
+  const std::shared_ptr<FileSystem> host_ = FileSystem::Default();  // for the auxiliary directory
 };
 
 }  // namespace
@@ -239,14 +240,14 @@ IOStatus OpenFileSystem(std::unique_ptr<ZonedDevice> device, OptionMap uri_optio
   options.trace_path = take("trace", "");
   options.policy = std::move(uri_options);
   if (device->geometry().kind != DeviceKind::kKernel) {
-    // Refuses all but blank ones; mounting says whether that was right.
+    // Mkfs fails if the device is not blank. Ignore the error: Mount reports an unusable device.
     Mkfs(device.get(), {}, "").PermitUncheckedError();
   }
   RETURN_IF_ERROR(MakePath(aux));
   std::unique_ptr<Volume> volume;
   RETURN_IF_ERROR(Volume::Mount(std::move(device), options, &volume));
-  // Directories live in the auxiliary directory. It may be a new one, or a crash may have separated
-  // it from the names.
+  // Directories exist only in the auxiliary directory. It may be new, or incomplete after a crash,
+  // so create the parents of all files.
   for (const FileInfo& file : volume->Files()) RETURN_IF_ERROR(MakePath(aux + Parent(file.name)));
   *file_system = std::make_unique<ZonedFileSystem>(std::move(volume), std::move(aux));
   return IOStatus::OK();

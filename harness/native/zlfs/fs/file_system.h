@@ -1,4 +1,4 @@
-// RocksDB's FileSystem over a mounted volume and an auxiliary directory.
+// Implements RocksDB's FileSystem with a mounted volume and an auxiliary directory.
 
 #pragma once
 
@@ -10,15 +10,15 @@
 
 namespace zlfs {
 
-// Makes the directory and those above it, unless they exist.
+// Creates the directory and its parents if they do not exist.
 IOStatus MakePath(const std::string& path);
 
-// "zlfs://dev:nvme0n2?option=value&…": opens the device, mounts it, and gives the file system. An
-// emulated device that is blank is formatted first. Errors name what is wrong (docs/zlfs.md).
+// Opens and mounts a device given as "zlfs://dev:nvme0n2?option=value&…". Formats a blank emulated
+// device first. docs/zlfs.md lists the errors.
 rocksdb::IOStatus OpenFileSystem(const std::string& uri,
                                  std::unique_ptr<rocksdb::FileSystem>* file_system);
 
-// The same for a device that was opened for writing, with the options that are not the device's.
+// Mounts a device that is already open for writing. `options` excludes the device options.
 rocksdb::IOStatus OpenFileSystem(std::unique_ptr<ZonedDevice> device, OptionMap options,
                                  std::unique_ptr<rocksdb::FileSystem>* file_system);
 

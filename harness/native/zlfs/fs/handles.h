@@ -1,4 +1,4 @@
-// The objects that RocksDB holds: files and directories.
+// File and directory objects for RocksDB.
 
 #pragma once
 
@@ -12,7 +12,7 @@
 #include "rocksdb/version.h"
 #include "zlfs/fs/volume.h"
 
-// zlfs compiles with 7.8 to 9.10.
+// zlfs supports RocksDB 7.8 to 9.10.
 #define ZLFS_ROCKSDB_AT_LEAST(major, minor) \
   (ROCKSDB_MAJOR > (major) || (ROCKSDB_MAJOR == (major) && ROCKSDB_MINOR >= (minor)))
 
@@ -21,7 +21,8 @@ namespace zlfs {
 using rocksdb::IODebugContext;
 using rocksdb::IOOptions;
 
-// Whether RocksDB says that it compacts, or that it flushes. Up to 8.0 it does not say.
+// Returns true for a compaction, false for a flush, and nothing if the activity is unknown. RocksDB
+// up to 8.0 does not report its activity.
 inline std::optional<bool> Compacts([[maybe_unused]] const IOOptions& options) {
 #if ZLFS_ROCKSDB_AT_LEAST(8, 1)
   if (options.io_activity == rocksdb::Env::IOActivity::kFlush) return false;
@@ -42,7 +43,7 @@ class WritableFile final : public rocksdb::FSWritableFile {
 
   using FSWritableFile::Append;
   IOStatus Append(const Slice& data, const IOOptions& options, IODebugContext*) override {
-    // RocksDB tells lifetime and priority after it made the file and before it appends.
+    // RocksDB sets the lifetime and priority after it creates the file and before the first append.
     if (!std::exchange(placed_, true)) {
       volume_->SetPlacement(file_.get(), PlacementFor(options));
     }
@@ -56,7 +57,7 @@ class WritableFile final : public rocksdb::FSWritableFile {
     if (std::exchange(closed_, true)) return IOStatus::OK();
     return volume_->FinishWriting(file_.get());
   }
-  // Readers see the buffer, so there is nothing to do.
+  // No-op: readers already see buffered data.
   IOStatus Flush(const IOOptions&, IODebugContext*) override { return IOStatus::OK(); }
   IOStatus Sync(const IOOptions&, IODebugContext*) override { return volume_->Sync(file_.get()); }
   bool IsSyncThreadSafe() const override { return true; }
@@ -70,12 +71,12 @@ class WritableFile final : public rocksdb::FSWritableFile {
       return {.cause = Cause::kWal, .lifetime = rocksdb::Env::WLTH_SHORT};
     }
     if (!table_) return {};
-    // Flushes run at high priority and compactions at low. When writers are stalled both rise to
-    // user priority; then only compactions preallocate.
+    // Flushes run at high priority and compactions at low priority. During a write stall, both run
+    // at user priority; in that case only compactions preallocate.
     const bool compaction = Compacts(options).value_or(
         io_priority_ == rocksdb::Env::IO_LOW ||
         (io_priority_ != rocksdb::Env::IO_HIGH && preallocation_block_size() > 0));
-    // What users write by SstFileWriter, or copy, has no priority.
+    // Files that users copy or write with SstFileWriter have no priority.
     const bool user = io_priority_ == rocksdb::Env::IO_TOTAL && !compaction;
     return {.cause = compaction ? Cause::kCompaction : Cause::kFlush,
             .job = !user,

@@ -1,4 +1,4 @@
-// What a volume is made of: the device, policies as options, a first superblock.
+// Checks devices, parses policy options and formats volumes.
 
 #include <random>
 #include <string_view>
@@ -8,7 +8,7 @@
 namespace zlfs {
 namespace {
 
-// Gives the field the value that its option stands for, if it is there.
+// Removes the field's option from the map, if present, and sets the field.
 IOStatus Take(OptionMap* options, const PolicyField& field, Policy* policy) {
   const auto option = options->extract(std::string(field.name));
   if (option.empty()) return IOStatus::OK();
@@ -95,7 +95,7 @@ IOStatus Mkfs(ZonedDevice* device, const Policy& policy, const std::string& eras
                         .zone_count = geometry.zone_count,
                         .policy = policy};
   superblock.SetNames(geometry.identity, label);
-  RETURN_IF_ERROR(ChangePolicy({}, &superblock.policy));  // both thresholds
+  RETURN_IF_ERROR(ChangePolicy({}, &superblock.policy));  // makes both thresholds consistent
   std::random_device random;
   for (char& byte : superblock.volume) byte = static_cast<char>(random());
   ZoneIo io(device);

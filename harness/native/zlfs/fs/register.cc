@@ -1,4 +1,4 @@
-// Registers the scheme zlfs:// with RocksDB when this object is loaded.
+// Registers the zlfs:// scheme with RocksDB when this object file is loaded.
 
 #include "rocksdb/utilities/object_registry.h"
 #include "zlfs/fs/file_system.h"

@@ -1,4 +1,4 @@
-// Mounting, names, and the records that describe them.
+// Mounting, file names, and their metadata records.
 
 #include "zlfs/fs/volume.h"
 
@@ -12,14 +12,14 @@ namespace {
 
 IOStatus Missing(const std::string& name) { return IOStatus::PathNotFound("no such file", name); }
 
-// Zones that may be active for data: the lowest limit that there is, less the metadata log's.
+// Returns the limit of active data zones: the lowest limit minus the metadata zones. 0: no limit.
 std::uint32_t ActiveBudget(const Geometry& geometry, const Policy& policy) {
   std::uint32_t lowest = 0;
   for (const std::uint32_t limit :
        {geometry.max_active, geometry.max_open, std::uint32_t{policy.max_active}}) {
     if (limit != 0 && (lowest == 0 || limit < lowest)) lowest = limit;
   }
-  // Devices and options below that are refused; a superblock is only as good as who wrote it.
+  // A read-only mount does not check the device, so the limit can be below the minimum.
   return lowest == 0 ? 0 : std::max(lowest, kMinActiveZones) - kMetadataZones;
 }
 
@@ -99,7 +99,7 @@ IOStatus Volume::Load(Recovered recovered) {
 }
 
 IOStatus Volume::BeginLog(const Recovered& recovered) {
-  // What was read may not have been flushed by the one who wrote it.
+  // The previous mount may not have flushed the data that recovery read.
   RETURN_IF_ERROR(io_.Flush());
   const std::uint32_t zone = recovered.metadata_zone;
   const std::uint32_t other = 1 - zone;
@@ -112,16 +112,19 @@ IOStatus Volume::BeginLog(const Recovered& recovered) {
   return Reclaim(true);
 }
 
-// A loss of power turns zones that were filled since the last flush back into active ones, and a
-// device can lower its limits: then the log could not roll over. In order of harm: zones that hold
-// nothing are reset, others are finished, then the metadata zone, which is given back soon anyway,
-// and only then those whose write pointer recovery would need once more if it was interrupted.
+// Frees active zones so that the log can roll over. A mount can find too many active zones: a power
+// loss reactivates zones that were filled since the last flush, and a device can lower its limits.
+// The steps, in order of increasing harm:
+// 1. Reset zones without live data.
+// 2. Finish data zones that are not fragile.
+// 3. Finish the metadata zone, which is reset soon anyway.
+// 4. Finish fragile zones. If the mount is interrupted, recovery needs their write pointers again.
 IOStatus Volume::LimitActive(const Recovered& recovered) {
   const std::uint32_t budget = ActiveBudget(io_.geometry(), superblock_.policy);
   const std::uint32_t metadata = recovered.metadata_zone;
   const ZoneInfo& info = recovered.zones[metadata];
   bool metadata_active = IsActive(info.condition);
-  // The budget leaves two zones to the metadata log: this one, and the next generation's.
+  // The budget reserves two zones for the metadata log: the current one and the next generation.
   const auto exceeded = [this, budget, &metadata_active] {
     return budget != 0 && allocator_->active_zones() + metadata_active > budget + 1;
   };
@@ -152,7 +155,7 @@ IOStatus Volume::LimitActive(const Recovered& recovered) {
 IOStatus Volume::Close() {
   if (std::exchange(closed_, true)) return IOStatus::OK();
   const IOStatus status = log_ == nullptr ? IOStatus::OK() : EndLog();
-  ledger_thread_ = {};  // once it has stopped
+  ledger_thread_ = {};  // stops and joins the thread
   if (ledger_.is_open() || trace_.on()) {
     const std::string line = LedgerLine("close");
     ledger_ << line << std::endl;
@@ -187,7 +190,7 @@ void Volume::Describe(std::vector<Record>* records) {
 
 std::uint64_t Volume::Change(const Record& record) {
   const std::uint64_t position = log_->Append(record);
-  space_.Apply(record, 0).PermitUncheckedError();  // callers looked whether it fits
+  space_.Apply(record, 0).PermitUncheckedError();  // callers ensure that the record is valid
   return position;
 }
 
@@ -229,7 +232,7 @@ void Volume::Forget(const std::shared_ptr<File>& file) {
   trace_.Add(Step::kGone, file->id, file->extents.empty() ? 0 : 1);
   ForgetMap(file.get());
   if (!file->extents.empty()) {
-    // The record that ended the file was appended before.
+    // The log already contains the record that removed the file, so this position covers it.
     freed_.push_back({.position = log_->appended(), .extents = std::move(file->extents)});
     ++returns_;
     changed_.notify_all();

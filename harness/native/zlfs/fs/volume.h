@@ -1,12 +1,12 @@
 // A mounted zlfs.
 //
-// Locks, in the order in which they are taken:
+// Lock order:
 //   File::tail_mutex        a writer's buffer
-//   collecting_             one thread collects or makes room at a time
-//   zone lock               one outstanding write per zone
+//   collecting_             only one thread collects garbage or makes room
+//   zone lock               one write, finish or reset at a time per zone
 //   MetaLog's write mutex
 //   state_                  names, extents, allocator
-//   File::map_mutex, and the small mutexes of ledger, device and log
+//   File::map_mutex and the internal mutexes of totals, device and log
 
 #pragma once
 
@@ -33,65 +33,66 @@
 
 namespace zlfs {
 
-// The metadata log takes two (two while it rolls over); WALs, other files and the collector one
-// each, and one is left for data.
+// The metadata log needs two active zones during a roll-over. Each shared cause needs one, and data
+// needs at least one.
 inline constexpr std::uint32_t kMinActiveZones = kMetadataZones + kSharedCauses + 1;
-// Metadata, one zone per cause, those kept empty, and some to turn over.
+// Enough for the metadata, one zone per cause, the reserved empty zones, and some zones to reuse.
 inline constexpr std::uint32_t kMinZones = 16;
 
-// Whether zlfs can be on a device with these zones, which it asks for. Errors: "too-few-zones",
+// Reads the zone report and checks that zlfs supports the device. Errors: "too-few-zones",
 // "limits-too-small", "conventional-zone".
 IOStatus CheckDevice(ZonedDevice* device, std::vector<ZoneInfo>* zones);
 
-// Makes an empty zlfs. Refuses zones that are not empty ("not-empty") unless `erase` is the
-// device's identity; then it resets them.
+// Formats the device. If `erase` equals the device's identity, resets zones that hold data.
+// Otherwise such zones are an error ("not-empty").
 IOStatus Mkfs(ZonedDevice* device, const Policy& policy, const std::string& erase,
               const std::string& label = "");
 
-// Changes the policy as the options say (docs/zlfs.md). Errors: "bad-option" with the values that
-// are allowed, "unknown-option".
+// Applies the options to the policy (docs/zlfs.md). Errors: "bad-option" with the allowed values,
+// "unknown-option".
 IOStatus ChangePolicy(OptionMap options, Policy* policy);
 
 struct MountOptions {
   bool read_only = false;
-  OptionMap policy = {};         // changes to the policies of the superblock
+  OptionMap policy = {};         // overrides the policy in the superblock
   std::string ledger_path = {};  // empty: no ledger file
-  std::string trace_path = {};   // of allocations, empty: none
+  std::string trace_path = {};   // allocation trace; empty: no trace
 };
 
 class Volume {
  public:
-  // Recovers what is on the device. Read-write: the device must have been opened so.
+  // Recovers the volume from the device. A read-write mount needs a device opened with kReadWrite.
   static IOStatus Mount(std::unique_ptr<ZonedDevice> device, const MountOptions& options,
                         std::unique_ptr<Volume>* volume);
   ~Volume();
-  // Makes all names durable, writes the last line of the ledger. Files must not be used any more.
+  // Makes all names durable and writes the last line of the ledger. Files must not be used after
+  // this call.
   IOStatus Close();
 
-  // Names are canonical (IsCanonical). Create and Open give a handle; the last copy of it takes the
-  // volume's lock when it goes, and a file without a name is gone with its last handle.
+  // Names must be canonical (IsCanonical). Create and Open return a handle. Releasing the last copy
+  // of a handle locks state_. A deleted file is removed with its last handle.
   IOStatus Create(const std::string& name, FileKind kind, std::shared_ptr<File>* file);
   IOStatus Open(const std::string& name, std::shared_ptr<File>* file);
   IOStatus Delete(const std::string& name);
   IOStatus Rename(const std::string& from, const std::string& to);
   void RenameDirectory(const std::string& from, const std::string& to);
   bool Exists(const std::string& name);
-  // Names directly in the directory.
+  // Returns the names of the files directly in the directory.
   std::vector<std::string> List(const std::string& directory);
   bool HasFilesBelow(const std::string& directory);
-  // Makes what was done to names durable.
+  // Makes all creations, deletions and renames durable.
   IOStatus SyncNames();
 
-  // One thread at a time appends to a file; sync and reads may run beside it.
+  // Only one thread at a time may append to a file. Syncs and reads may run concurrently.
   void SetPlacement(File* file, const Placement& placement);
   IOStatus Append(File* file, Slice data);
-  // Everything appended is durable when it returns.
+  // Makes all appended data durable.
   IOStatus Sync(File* file);
-  // The writer is done: writes its buffer, without making it durable. With `finish_zone` its zone
-  // is finished whatever room it has.
+  // Ends writing: writes the buffer, but does not make it durable. `finish_zone` finishes the
+  // writer's zone even if it has room left.
   IOStatus FinishWriting(File* file, bool finish_zone = false);
   std::uint64_t Size(File* file);
-  // Fewer bytes than asked for at the end of the file.
+  // Reads fewer than `size` bytes only at the end of the file.
   IOStatus Read(File* file, std::uint64_t offset, std::size_t size, Slice* read, char* to);
 
   SpaceUse Space();
@@ -104,19 +105,19 @@ class Volume {
 
  private:
   struct LogZone {
-    std::uint64_t offset = 0;    // where pieces begin
-    std::uint64_t position = 0;  // of its record in the log
-    std::uint64_t end = 0;       // position of the record that ends it, 0: none yet
+    std::uint64_t offset = 0;    // start of the pieces in the zone
+    std::uint64_t position = 0;  // log position of the LogZoneRecord
+    std::uint64_t end = 0;       // log position of the LogZoneEndRecord; 0: not appended yet
   };
-  // Extents that are garbage once the log is durable up to `position`.
+  // Extents that become garbage when the log is durable up to `position`.
   struct Freed {
     std::uint64_t position = 0;
     std::vector<Extent> extents;
   };
   struct ZoneLock {
-    // Held during each write, finish and reset: nobody else changes the zone's write pointer.
+    // Held during each write, finish and reset, so that only one thread moves the write pointer.
     std::mutex mutex;
-    std::uint64_t last_piece = 0;  // its header's checksum; guarded by mutex
+    std::uint64_t last_piece = 0;  // header checksum of the last piece; guarded by mutex
   };
 
   Volume(std::unique_ptr<ZonedDevice> device, bool read_only);
@@ -124,57 +125,61 @@ class Volume {
   IOStatus BeginLog(const Recovered& recovered);
   IOStatus EndLog();
   IOStatus LimitActive(const Recovered& recovered);
-  void Describe(std::vector<Record>* records);  // state_ is held
-  // What the file (number of the run, of the collector's) is given, if need be once others are
-  // done. `state` holds state_.
+  void Describe(std::vector<Record>* records);  // requires state_
+  // Returns the allocator's decision; waits while the decision is kWait. `subject` is the file id,
+  // or the run index during garbage collection. `state` holds state_.
   Decision Allocate(std::unique_lock<std::mutex>* state, const Request& request,
                     std::uint64_t subject, FileKind kind, std::uint64_t content);
-  // Does what the record says, and appends it to the log; its position there. state_ is held.
+  // Applies the record and appends it to the log. Returns its log position. Requires state_.
   std::uint64_t Change(const Record& record);
 
-  std::shared_ptr<File> Handle(const std::shared_ptr<File>& file);  // state_ is held
+  std::shared_ptr<File> Handle(const std::shared_ptr<File>& file);  // requires state_
   std::shared_ptr<const ExtentMap> Map(File* file);
   void ForgetMap(File* file);
-  void RecordFrom(File* file, std::uint64_t from);  // all bytes, from this one on; state_ is held
-  void Forget(const std::shared_ptr<File>& file);   // state_ is held: its name is gone
+  // Appends a record of all extents from offset `from` on. Requires state_.
+  void RecordFrom(File* file, std::uint64_t from);
+  // Handles a file without a name: frees its extents when no handle is left. Requires state_.
+  void Forget(const std::shared_ptr<File>& file);
 
-  // Writes the buffer. After an error the file's writer gets it ever after, and what was not
-  // written is gone: bytes whose sync failed must not become durable later. tail_mutex is held.
+  // Writes the buffer. An error is permanent for the file and discards the unwritten bytes: bytes
+  // whose sync failed must not become durable later. Requires tail_mutex.
   IOStatus WriteTail(File* file);
   IOStatus WriteOut(File* file);
-  // Writes the buffer, which begins with a piece's header if it is a log's, and then calls
-  // `written` with state_ held.
+  // Writes the buffer to the granted zone, then calls `written` with state_ held. The buffer of a
+  // log file starts with space for a piece header.
   using Written = std::function<void(const Extent& extent)>;
   IOStatus WriteGranted(const Decision& grant, Cause cause, std::uint64_t subject, char* buffer,
                         std::size_t content, const File* log, const Written& written);
-  void Free(const std::vector<Extent>& extents);  // state_ is held
+  void Free(const std::vector<Extent>& extents);  // requires state_
   // Reserves room for up to `size` bytes.
   IOStatus Reserve(File* file, std::uint64_t size, Decision* grant);
-  // Waits until returns_ is another one. False: there is no hope for it.
+  // Waits until returns_ differs from `returns`. Returns false if no space is likely to return.
   bool SpaceReturns(Cause cause, std::uint64_t returns);
   IOStatus FinishZone(std::uint32_t zone, FinishCause cause);
   IOStatus ReadExtents(const ExtentMap& map, std::uint64_t offset, std::size_t size, char* to);
 
-  // Makes the log durable up to `position`, then resets what that made free.
+  // Makes the log durable up to `position`, then resets the zones that this freed.
   IOStatus Commit(std::uint64_t position);
-  // Resets zones that hold nothing; with `hard` also the active ones, and commits what is needed
-  // for it. `reset`: whether there were any.
+  // Resets zones without live data. With `hard`, also resets active zones and commits the log as
+  // needed. Sets `*reset` to true if a zone was reset.
   IOStatus Reclaim(bool hard, bool* reset = nullptr);
   void ResetZone(std::uint32_t zone);
-  // Whether the zone may be reset as far as readers and the log are concerned. state_ is held.
+  // Returns whether readers and the log allow a reset of the zone. Sets `*needs_commit` to true if
+  // the zone waits for a log commit. Requires state_.
   bool MayReset(std::uint32_t zone, bool* needs_commit);
 
-  // While space is low: moves as much as writing `written` bytes has to be paid with. Does nothing
-  // when another thread is collecting.
+  // Copies victim content in proportion to `written` bytes (PriceOf); writers call it while space
+  // is low. Does nothing if another thread is collecting.
   IOStatus Pay(std::uint64_t written);
-  // Called by a writer that found no zone: frees at least one, or returns NoSpace.
+  // Frees at least one zone or returns NoSpace. A writer calls it when no zone is available.
   IOStatus MakeRoom();
-  bool ChooseVictim();  // collecting_ is held, as for what follows
+  // The next four functions require collecting_.
+  bool ChooseVictim();
   IOStatus Collect(std::uint64_t bytes);
   IOStatus CopyRun(Run* run);
   IOStatus MoveRuns();
 
-  // Writes a line of the ledger once a second.
+  // Writes one ledger line per second.
   void KeepLedger(const std::stop_token& stop);
   std::string LedgerLine(const char* event);
 
@@ -190,26 +195,26 @@ class Volume {
   std::atomic<bool> low_space_ = false;
   bool closed_ = false;
 
-  std::mutex state_;                 // guards what follows
-  std::condition_variable changed_;  // a writer left its zone, or something was done to a zone
-  std::uint64_t returns_ = 0;        // writers and files that are gone, zones that were reset
-  Namespace space_;                  // keeps deleted files that are in use; totals up to the mount
+  std::mutex state_;                 // guards the members up to pins_
+  std::condition_variable changed_;  // signals that a writer left its zone or a zone changed
+  std::uint64_t returns_ = 0;        // counts closed writers, removed files and reset zones
+  Namespace space_;                  // includes deleted files in use; totals as of the mount
   std::unique_ptr<Allocator> allocator_;
   AllocationTrace trace_;
   std::map<std::uint32_t, LogZone> log_zones_;
   std::vector<Freed> freed_;
-  std::vector<Retirement> retired_;              // since the ledger's last line
-  std::vector<std::weak_ptr<const void>> pins_;  // by zone, of maps that lead there
+  std::vector<Retirement> retired_;              // since the last ledger line
+  std::vector<std::weak_ptr<const void>> pins_;  // per zone; expired if no extent map uses it
 
   std::unique_ptr<MetaLog> log_;
 
-  std::mutex collecting_;  // guards what follows
+  std::mutex collecting_;  // guards the members up to run_buffer_
   std::optional<std::uint32_t> victim_;
-  std::vector<Run> runs_;     // of the victim's content
-  std::size_t next_run_ = 0;  // the first that was not copied
+  std::vector<Run> runs_;     // live content of the victim
+  std::size_t next_run_ = 0;  // first run that is not copied yet
   AlignedBuffer run_buffer_;
 
-  std::ofstream ledger_;  // the thread's, while it runs
+  std::ofstream ledger_;  // used only by ledger_thread_ while it runs
   std::jthread ledger_thread_;
 };
 

@@ -1,4 +1,4 @@
-// Content of files: the way down from a writer's buffer, and back up to a reader.
+// File content: appends, syncs and reads.
 
 #include <algorithm>
 #include <cstring>
@@ -9,13 +9,13 @@
 namespace zlfs {
 namespace {
 
-// A writer's buffer. Large enough that device commands are not what costs, small enough for
+// Size of a writer's buffer: large enough to amortize the cost of device commands, small enough for
 // hundreds of open files.
 constexpr std::size_t kTailBytes = 1 << 20;
 
-// RocksDB deletes what a compaction replaced a while after the last of its files was written, and
-// begins the next one when it has a thread for it. A device is full when for so long nobody wrote,
-// left or gave anything back.
+// RocksDB deletes a compaction's input files some time after it writes the last output file. It
+// starts the next compaction when a thread is free. If nothing is written, closed or freed for this
+// long, the device is full.
 constexpr auto kPatience = std::chrono::seconds(1);
 
 std::size_t HeadSize(const File& file) { return file.kind == FileKind::kLog ? kHeaderSize : 0; }
@@ -73,7 +73,7 @@ IOStatus Volume::WriteOut(File* file) {
     const std::size_t content = std::min<std::size_t>(file->tail_size, grant.size - head);
     RETURN_IF_ERROR(
         WriteGranted(grant, file->placement.cause, file->id, buffer, content, log, written));
-    // The zone had less room: the rest goes to another one.
+    // If the zone has less room, the rest goes to another zone.
     file->tail_size -= content;
     std::memmove(buffer + head, buffer + head + content, file->tail_size);
     if (low_space_.load(std::memory_order_relaxed)) RETURN_IF_ERROR(Pay(grant.size));
@@ -179,7 +179,8 @@ IOStatus Volume::Sync(File* file) {
   const std::uint64_t position = file->position;
   lock.unlock();
   tail.unlock();
-  // A user waits for a log: zones are reset by the next sync of another file, or for lack of space.
+  // Users wait for WAL syncs, so do not reset zones here. The next sync of another file resets
+  // them, or a writer that runs out of space.
   return file->kind == FileKind::kLog ? log_->Commit(position) : Commit(position);
 }
 
@@ -236,8 +237,8 @@ IOStatus Volume::Read(File* file, std::uint64_t offset, std::size_t size, Slice*
   std::uint64_t end = offset + size;
   std::unique_lock tail(file->tail_mutex, std::defer_lock);
   if (end > map->size) {
-    // The end of the file, which may still be in the writer's buffer. The writer may be waiting for
-    // readers to let go of a zone.
+    // The end of the file may still be in the writer's buffer. Release the map before locking: the
+    // writer may be waiting for readers to unpin a zone.
     map.reset();
     tail.lock();
     map = Map(file);

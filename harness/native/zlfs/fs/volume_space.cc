@@ -1,6 +1,6 @@
-// Zones at the end of their lives: finished, collected, reset; and what the ledger says.
+// Finish, reset and garbage collection of zones; the ledger.
 //
-// Garbage is collected in bounded steps: live content moves out of zones that are mostly garbage.
+// Garbage collection copies live content out of zones that are mostly garbage, in bounded steps.
 
 #include <pthread.h>
 
@@ -14,7 +14,7 @@
 
 namespace zlfs {
 
-// How often a writer without space looks whether readers let go of zones that are empty otherwise.
+// Polling interval of a writer that waits for readers to unpin zones without live data.
 constexpr auto kLook = std::chrono::milliseconds(1);
 
 IOStatus Volume::Commit(std::uint64_t position) {
@@ -23,12 +23,13 @@ IOStatus Volume::Commit(std::uint64_t position) {
 }
 
 IOStatus Volume::Reclaim(bool hard, bool* reset) {
-  // Ending a log zone takes a second commit, after the one that made its last piece garbage.
+  // A log zone needs two commits: one makes its last piece garbage, the other makes its end
+  // durable.
   constexpr int kCommits = 2;
   for (int commits = 0;; ++commits) {
     std::vector<std::uint32_t> zones;
     std::unique_lock lock(state_);
-    // In the order of their positions.
+    // freed_ is sorted by position.
     const std::uint64_t durable = log_->durable();
     auto freed = freed_.begin();
     for (; freed != freed_.end() && freed->position <= durable; ++freed) Free(freed->extents);
@@ -75,7 +76,7 @@ void Volume::ResetZone(std::uint32_t zone) {
   log_zones_.erase(zone);
   changed_.notify_all();
   if (!status.ok()) {
-    // The device is one zone smaller, which is no reason to fail whoever gave the zone back.
+    // Retire the zone, but do not fail the caller: only capacity is lost.
     allocator_->Retire(zone);
     trace_.Add(Step::kTrouble, zone);
     return;
@@ -112,7 +113,7 @@ IOStatus Volume::Pay(std::uint64_t written) {
   const ZoneSpace victim = allocator_->zone(*victim_);
   state.unlock();
   const IOStatus status = Collect(PriceOf(victim, written));
-  // The writer's own bytes are written; whoever needs the space will see the error.
+  // Ignore NoSpace: the writer's own bytes are written. A later write that needs space reports it.
   return status.IsNoSpace() ? IOStatus::OK() : status;
 }
 
@@ -130,7 +131,7 @@ IOStatus Volume::MakeRoom() {
       const std::lock_guard state(state_);
       if (allocator_->Resettable(true).empty()) break;
     }
-    std::this_thread::sleep_for(kLook);  // they are being read, and a read waits for nobody
+    std::this_thread::sleep_for(kLook);  // readers pin the zones and do not signal when they finish
   }
   return IOStatus::NoSpace("no-space", "nothing is left to collect");
 }
@@ -165,7 +166,7 @@ IOStatus Volume::Collect(std::uint64_t bytes) {
 IOStatus Volume::CopyRun(Run* run) {
   if (run_buffer_ == nullptr) run_buffer_ = AllocateAligned(kRunBytes);
   const std::shared_ptr<const ExtentMap> map = Map(run->file.get());
-  // Nothing, if the file was deleted meanwhile.
+  // If the file was deleted in the meantime, copy nothing.
   const std::size_t filled = map->size == 0 ? 0 : run->end - run->begin;
   RETURN_IF_ERROR(ReadExtents(*map, run->begin, filled, run_buffer_.get()));
   const std::size_t size = RoundUp(filled, io_.geometry().block_size);
@@ -188,8 +189,7 @@ IOStatus Volume::CopyRun(Run* run) {
 }
 
 IOStatus Volume::MoveRuns() {
-  // The content was synced before. It has to be durable in its new place before a record says
-  // that it is there.
+  // The original may already be durable, so the copy must be durable before a record refers to it.
   RETURN_IF_ERROR(io_.Flush());
   const std::lock_guard state(state_);
   std::map<std::uint64_t, std::pair<File*, std::uint64_t>> moved;  // id -> first byte that moved
@@ -197,7 +197,7 @@ IOStatus Volume::MoveRuns() {
   for (const Run& run : runs_) {
     File* const file = run.file.get();
     if (!space_.files.contains(file->id)) {
-      Free(run.to);  // deleted meanwhile; its old extents were freed then
+      Free(run.to);  // the file was deleted, which already freed its old extents
       continue;
     }
     for (const Extent& extent : run.Replace()) garbage.push_back(extent);
@@ -205,8 +205,8 @@ IOStatus Volume::MoveRuns() {
   }
   for (const auto& [id, change] : moved) {
     File* const file = change.first;
-    // Copies of recorded and unrecorded bytes may share a block now: both are recorded. Pieces say
-    // nothing of those before them, so a log file's record has to say everything.
+    // Copies of recorded and unrecorded bytes may share a block, so record both. A piece does not
+    // describe the bytes before it, so the record of a log file covers the whole file.
     const std::uint64_t known = file->kind == FileKind::kLog ? 0 : file->recorded;
     RecordFrom(file, std::min(known, change.second));
     ForgetMap(file);
@@ -242,7 +242,7 @@ std::vector<ZoneSpace> Volume::Zones() {
 }
 
 void Volume::KeepLedger(const std::stop_token& stop) {
-  pthread_setname_np(pthread_self(), "zlfs-ledger");  // so that its cost can be measured
+  pthread_setname_np(pthread_self(), "zlfs-ledger");  // allows measuring its CPU time
   std::mutex mutex;
   std::condition_variable_any never;
   std::unique_lock lock(mutex);

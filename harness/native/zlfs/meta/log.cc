@@ -46,7 +46,7 @@ IOStatus MetaLog::WriteRecords(std::uint64_t position, Mark* written) {
     const std::uint64_t end = appended_;
     lock.unlock();
     if (offset_ + SealedSize(records.size(), superblock_.block_size) > capacity_) {
-      broken_ = RollOverLocked();  // the snapshot says what these records say
+      broken_ = RollOverLocked();  // the snapshot includes these records
     } else {
       broken_ = WriteFrame(FrameKind::kRecords, records);
       written_ = {.position = end, .frame = frame_};
@@ -85,7 +85,8 @@ IOStatus MetaLog::RollOverLocked() {
     body.clear();
   }
   RETURN_IF_ERROR(io_->Flush());
-  // Only now: a WAL's piece of a generation that recovery does not find is taken for corruption.
+  // Publish the generation only after the flush. Recovery treats a WAL piece of a generation that
+  // it does not find as corruption.
   generation_.store(superblock_.generation, std::memory_order_release);
   RETURN_IF_ERROR(io_->Reset(old, true));
   written_ = {.position = end, .frame = frame_};
@@ -116,7 +117,7 @@ IOStatus MetaLog::WriteBlocks(const std::string& blocks, std::size_t payload) {
   const Slice buffer(aligned.get(), blocks.size());
   std::uint64_t written = 0;
   IOStatus status = io_->Write(Cause::kMetadata, zone_, offset_, buffer, payload, &written);
-  offset_ += written;  // short of all of it, nothing is written any more
+  offset_ += written;  // after a partial write, the caller marks the log as broken
   return status;
 }
 

@@ -1,8 +1,7 @@
-// The writing end of the metadata log.
+// Writer of the metadata log.
 //
-// Appending a record is cheap and happens under the mutex of the state that the record describes,
-// so that records are in the order of the changes. Commit writes all appended records as one frame
-// and flushes.
+// Append is cheap. The caller holds the mutex of the described state, so that records are in the
+// order of the changes. Commit writes all appended records as one frame and flushes.
 
 #pragma once
 
@@ -20,38 +19,38 @@
 
 namespace zlfs {
 
-// Bytes after which the log rolls over although its zone has room: bounds the time of a mount.
+// The log rolls over at this size even if its zone has room. This bounds the mount time.
 inline constexpr std::uint64_t kMaxLogBytes = 64 << 20;
 
 class MetaLog {
  public:
-  // Describes the whole state in records. Called with the state's mutex held.
+  // Appends records that describe the complete state. Called with the state mutex held.
   using Describe = std::function<void(std::vector<Record>*)>;
 
-  // `state` is the mutex of what `describe` describes. `zone` is the metadata zone that is valid
-  // now; `last_frame` the last number that was used.
+  // `state` is the mutex of the state that `describe` describes. `zone` is the current metadata
+  // zone, `last_frame` the last frame number in use.
   MetaLog(ZoneIo* io, std::mutex* state, Describe describe, Superblock superblock,
           std::uint32_t zone, std::uint64_t last_frame, std::uint64_t capacity);
 
-  // Writes the state into the other metadata zone as the next generation. The first call begins
-  // the log. Call without the state's mutex.
+  // Writes the state to the other metadata zone as the next generation. The first call starts the
+  // log. The caller must not hold the state mutex.
   IOStatus RollOver();
 
-  // Returns the record's position. The caller holds the state's mutex.
+  // Returns the record's position. The caller holds the state mutex.
   std::uint64_t Append(const Record& record);
   // Position of the last record.
   std::uint64_t appended() const { return appended_.load(std::memory_order_relaxed); }
 
-  // Makes records up to `position` durable, and everything written to the device before. Call
-  // without the state's mutex. An error that leaves the log undefined is returned ever after.
+  // Makes the records up to `position` durable, and all earlier writes to the device. The caller
+  // must not hold the state mutex. An error that leaves the log undefined is permanent.
   IOStatus Commit(std::uint64_t position);
 
-  // Everything up to here survives a loss of power.
+  // Records up to this position survive a power loss.
   std::uint64_t durable() const { return durable_.load(std::memory_order_acquire); }
   std::uint64_t generation() const { return generation_.load(std::memory_order_relaxed); }
 
  private:
-  // What was written: the last record, and the frame that it is in.
+  // The last written record and its frame.
   struct Mark {
     std::uint64_t position = 0;
     std::uint64_t frame = 0;
@@ -68,22 +67,22 @@ class MetaLog {
   const Describe describe_;
   const std::uint64_t capacity_;
 
-  std::string pending_;                      // records; guarded by *state_
-  std::atomic<std::uint64_t> appended_ = 0;  // changed with *state_ held
+  std::string pending_;                      // encoded records; guarded by *state_
+  std::atomic<std::uint64_t> appended_ = 0;  // changes only with *state_ held
 
-  std::mutex write_;  // taken before *state_; guards what follows
+  std::mutex write_;  // lock order: before *state_; guards the members up to written_
   Superblock superblock_;
   std::uint32_t zone_;
   std::uint64_t offset_ = 0;
   std::uint64_t frame_;         // number of the last frame
-  std::uint64_t previous_ = 0;  // checksum of what was written last
+  std::uint64_t previous_ = 0;  // checksum of the last frame or superblock
   IOStatus broken_;
 
   Mark written_;
 
-  std::mutex flushed_;                            // guards changes of the next two
-  std::atomic<std::uint64_t> durable_ = 0;        // position
-  std::atomic<std::uint64_t> flushed_frame_ = 0;  // number
+  std::mutex flushed_;                            // guards changes of the next two members
+  std::atomic<std::uint64_t> durable_ = 0;        // record position
+  std::atomic<std::uint64_t> flushed_frame_ = 0;  // frame number
   std::atomic<std::uint64_t> generation_;
 };
 

@@ -23,7 +23,7 @@ struct Applier {
       space->files.erase(file->id);
     }
   }
-  // Gives the file the name and drops the one that has it so far.
+  // Assigns the name to the file and drops the previous file with this name.
   void Name(const std::shared_ptr<File>& file, const std::string& name) {
     std::shared_ptr<File> before = std::exchange(space->names[name], file);
     if (before != nullptr && before != file) Drop(std::move(before));
@@ -147,7 +147,8 @@ void File::Append(const Extent& extent, std::uint64_t frame) {
 }
 
 std::vector<Extent> Run::Replace() const {
-  // The file is append-only and nobody else moves content: the run's bytes are where they were.
+  // Files are append-only and only garbage collection moves content, so [begin, end) is still
+  // valid.
   const std::vector<Extent> old = std::move(file->extents);
   file->extents = Part(old, 0, begin);
   for (const Extent& extent : to) Join(&file->extents, extent);
@@ -161,7 +162,7 @@ std::vector<Run> RunsIn(const Files& files, std::uint32_t zone) {
     std::uint64_t at = 0;
     for (const Extent& extent : file->extents) {
       const std::uint64_t next = at + extent.length;
-      // Cut at multiples of a block, so that both parts keep whole blocks.
+      // Split at block boundaries, so that both parts keep whole blocks.
       for (; extent.zone == zone && at < next; at = runs.back().end) {
         const std::uint64_t end = std::min(next, at + kRunBytes);
         const bool joins = !runs.empty() && runs.back().file == file && runs.back().end == at &&

@@ -1,5 +1,5 @@
-// Files and their names: replayed from the metadata log, completed from the pieces of log zones,
-// and then changed by a mounted volume, which writes the same records.
+// Files and their names. Recovery replays the metadata log and adds the pieces of log zones. A
+// mounted volume applies and logs the same records.
 
 #pragma once
 
@@ -19,25 +19,26 @@
 
 namespace zlfs {
 
-// The part of a file from offset `from` to `to`.
+// Returns the extents of the file range [from, to).
 std::vector<Extent> Part(const std::vector<Extent>& extents, std::uint64_t from, std::uint64_t to);
-// Adds an extent, joined with the last one if it continues it.
+// Adds an extent. Merges it with the last one if they are adjacent.
 void Join(std::vector<Extent>* extents, const Extent& extent);
 
-// What an extent keeps: all blocks it touches. Extents never share a block, and only the content of
-// a piece begins within one; a copy of it needs no header and, with the next pieces, no padding.
+// Returns the space that an extent keeps: all blocks it touches. Extents never share a block. Only
+// the content of a piece starts inside a block. A copy of it needs no header, and no padding if the
+// next pieces follow.
 inline Kept KeptBy(const Extent& extent, std::uint64_t block) {
   const std::uint64_t held = RoundUp(extent.end(), block) - extent.offset / block * block;
   const bool piece = extent.offset % block != 0;
   return {.live = extent.length, .held = held, .packed = piece ? extent.length : held};
 }
 
-// Where a file lies, at one moment. Immutable: a reader keeps it while it reads.
+// An immutable snapshot of a file's extents. A reader holds it during a read.
 struct ExtentMap {
   std::vector<Extent> extents;
   std::vector<std::uint64_t> starts;  // file offset of each extent
   std::uint64_t size = 0;
-  std::vector<std::shared_ptr<const void>> pins;  // of its zones, which are not reset meanwhile
+  std::vector<std::shared_ptr<const void>> pins;  // prevent a reset of its zones
 };
 
 struct FileInfo {
@@ -50,44 +51,44 @@ struct FileInfo {
   std::vector<Extent> extents = {};
 };
 
-// What it inherits is guarded by the volume's state mutex, but for id and kind, which never change.
+// The volume's state mutex guards the inherited members, except id and kind, which never change.
 struct File : FileInfo {
   explicit File(FileInfo info) : FileInfo(std::move(info)) {}
 
-  // While recovering.
-  std::vector<std::uint64_t> frames;  // that said so, of each extent; pieces: 0
-  void Cut(std::uint64_t new_size);   // keeps the first bytes
+  // Used only during recovery.
+  std::vector<std::uint64_t> frames;  // per extent: the frame that records it, 0 for a piece
+  void Cut(std::uint64_t new_size);   // truncates the file
   void Append(const Extent& extent, std::uint64_t frame);
 
   // Guarded by the volume's state mutex.
-  std::uint64_t recorded = 0;  // the first bytes that records or pieces describe
-  std::uint64_t position = 0;  // in the metadata log: the last record that this file needs
+  std::uint64_t recorded = 0;  // length of the prefix that records or pieces describe
+  std::uint64_t position = 0;  // log position of the last record that this file needs
   int handles = 0;
   bool deleted = false;
 
-  // The writer's unwritten bytes, behind those in extents. Readers see them, too.
-  std::mutex tail_mutex;  // taken before the state mutex; guards what follows
-  AlignedBuffer tail;     // a piece's header goes before the content
+  // The writer's unwritten bytes, which follow the bytes in extents. Readers see them too.
+  std::mutex tail_mutex;  // lock order: before the state mutex; guards the members up to placement
+  AlignedBuffer tail;     // for a log file, starts with space for a piece header
   std::size_t tail_size = 0;
-  IOStatus failed;  // why a write failed: the file takes nothing any more
+  IOStatus failed;  // first write error; all later appends fail with it
   Placement placement;
 
-  std::mutex map_mutex;                  // taken last; guards what follows
-  std::shared_ptr<const ExtentMap> map;  // null: to be made from `extents`
+  std::mutex map_mutex;                  // lock order: last; guards map
+  std::shared_ptr<const ExtentMap> map;  // null: rebuilt from `extents` on the next read
 };
 
-// Consecutive content of a file in a zone that is being collected, and where it was copied.
+// A contiguous range of a file in the victim zone of garbage collection, and its copy.
 struct Run {
   std::shared_ptr<File> file;
-  std::uint64_t begin = 0;  // in the file
+  std::uint64_t begin = 0;  // file offset
   std::uint64_t end = 0;
   std::vector<Extent> to = {};
 
-  // The file consists of the copy now. What it consisted of so far.
+  // Replaces the range in the file with its copy. Returns the old extents.
   std::vector<Extent> Replace() const;
 };
 
-// Says where the first `recorded` bytes lie, from byte `from` on.
+// Creates a record of the extents in [from, recorded).
 inline ExtentsRecord RecordOf(const File& file, std::uint64_t from) {
   return {.file = file.id,
           .from = from,
@@ -96,28 +97,28 @@ inline ExtentsRecord RecordOf(const File& file, std::uint64_t from) {
 }
 
 using Files = std::map<std::uint64_t, std::shared_ptr<File>>;
-// All content in the zone, in runs that a copy of kRunBytes at most takes.
 inline constexpr std::size_t kRunBytes = 1 << 20;
+// Returns all file content in the zone as runs of at most kRunBytes.
 std::vector<Run> RunsIn(const Files& files, std::uint32_t zone);
 
 struct Namespace {
-  bool whole = false;  // all of the snapshot was replayed
+  bool whole = false;  // the snapshot was replayed completely
   std::uint64_t next_file = 1;
   TotalsRecord totals;
-  Files files;  // also deleted ones that `gone` keeps
+  Files files;  // includes deleted files that `gone` keeps
   std::map<std::string, std::shared_ptr<File>> names;
-  std::map<std::uint32_t, std::uint64_t> log_zones;  // zone -> offset where the pieces begin
+  std::map<std::uint32_t, std::uint64_t> log_zones;  // zone -> offset of the first piece
 
-  // Gets files that lose their name; without it they are forgotten.
+  // Called for each file that loses its name. If not set, such files are removed.
   std::function<void(const std::shared_ptr<File>&)> gone;
 
-  // Errors: "corrupt-record", with what is wrong.
+  // Errors: "corrupt-record", "corrupt-id".
   IOStatus Apply(const Record& record, std::uint64_t frame);
 };
 
-// "/a//b/" and "a/./b" are both "/a/b".
+// Normalizes a path: "/a//b/" and "a/./b" both become "/a/b".
 std::string Canonical(const std::string& path);
-// A name in the name space: absolute, no empty, "." or ".." component, no slash at the end.
+// Returns whether the name is absolute, has no empty, "." or ".." component, and no trailing slash.
 bool IsCanonical(const std::string& name);
 
 }  // namespace zlfs

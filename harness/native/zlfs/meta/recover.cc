@@ -19,7 +19,7 @@ IOStatus Corrupt(const std::string& name, std::uint32_t zone, std::uint64_t offs
       name, "zone " + std::to_string(zone) + " offset " + std::to_string(offset) + ": " + what);
 }
 
-// Reads a zone of sealed blocks up to its write pointer, through a window of its own.
+// Reads a zone of sealed blocks up to its write pointer. Buffers a window of the zone.
 class SealedZone {
  public:
   SealedZone(ZonedDevice* device, std::uint32_t zone, const ZoneInfo& info)
@@ -29,10 +29,11 @@ class SealedZone {
         limit_(info.write_pointer),
         finished_(info.condition == ZoneCondition::kFull) {}
 
-  // Bytes [offset, offset + size) of the zone, below the write pointer. Valid until the next call.
+  // Returns the bytes [offset, offset + size) of the zone, which must lie below the write pointer.
+  // They are valid until the next call.
   IOStatus Get(std::uint64_t offset, std::size_t size, std::string_view* bytes) {
     if (offset < from_ || offset + size > to_) {
-      from_ = to_ = offset / block_ * block_;  // nothing yet
+      from_ = to_ = offset / block_ * block_;  // empty if the read fails
       // The write pointer is a multiple of the block size.
       const std::uint64_t end =
           std::min(limit_, RoundUp(std::max(from_ + kWindow, offset + size), block_));
@@ -44,8 +45,8 @@ class SealedZone {
     return IOStatus::OK();
   }
 
-  // Calls `visit` for each that is whole, from `offset` on; `previous` is what the first one has to
-  // vouch for. Errors: those of `visit`, "corrupt-size", `error`.
+  // Calls `visit` for each complete sealed block, starting at `offset`. `previous` is the checksum
+  // that the first header must contain. Errors: `error`, "corrupt-size", and errors from `visit`.
   using Visit = std::function<IOStatus(std::uint64_t offset, const SealedHeader& header,
                                        std::string_view content)>;
   IOStatus Read(std::uint32_t magic, const char* error, std::uint64_t offset,
@@ -78,8 +79,9 @@ class SealedZone {
  private:
   static constexpr std::size_t kWindow = 1 << 20;
 
-  // A mount that finds too many active zones finishes some; if it dies before its roll-over, these
-  // end in torn blocks, and zeros.
+  // Returns whether the zone is finished and has only zeros from `offset` on. A mount that finds
+  // too many active zones finishes some. If it crashes before its roll-over, such a zone may end
+  // with a torn block and zeros.
   bool EndsAt(std::uint64_t offset) {
     for (std::uint64_t size; finished_ && offset < limit_; offset += size) {
       size = std::min(kWindow, limit_ - offset);
@@ -90,7 +92,7 @@ class SealedZone {
     return finished_;
   }
 
-  // What is torn is the last that was written. If its size is wrong, others follow.
+  // Only the last sealed block can be torn. If a later one follows, the size is corrupt.
   IOStatus Torn(std::uint64_t offset, const SealedHeader& torn) {
     for (std::uint64_t at = offset + block_; at < limit_; at += block_) {
       std::string_view bytes;
@@ -113,7 +115,7 @@ class SealedZone {
   std::uint64_t to_ = 0;
 };
 
-// The records of one frame.
+// Applies the records of one frame.
 IOStatus ApplyFrame(std::uint32_t zone, std::uint64_t offset, const SealedHeader& header,
                     std::string_view content, Generation* result) {
   const auto kind = static_cast<FrameKind>(header.subject);
@@ -167,10 +169,10 @@ IOStatus ReadMetadataZone(ZonedDevice* device, std::uint32_t zone, const ZoneInf
       });
 }
 
-// File, offset in it, and where the content lies.
+// File id, file offset, and extent of the content.
 using Piece = std::tuple<std::uint64_t, std::uint64_t, Extent>;
 
-// All pieces of a log zone. A torn last one is left out.
+// Reads all pieces of a log zone, except a torn last piece.
 IOStatus ReadPieces(ZonedDevice* device, std::uint32_t zone, std::uint64_t start,
                     Recovered* recovered, std::vector<Piece>* pieces) {
   const auto add = [&](std::uint64_t offset, const SealedHeader& header, std::string_view) {
@@ -178,7 +180,7 @@ IOStatus ReadPieces(ZonedDevice* device, std::uint32_t zone, std::uint64_t start
       return Corrupt("corrupt-piece", zone, offset, "out of order");
     }
     recovered->last_piece = std::max(recovered->last_piece, header.number);
-    // Ids are never used twice, also not those of which only pieces are left.
+    // File ids are never reused, even if only pieces of the file remain.
     recovered->space.next_file = std::max(recovered->space.next_file, header.subject + 1);
     pieces->emplace_back(header.subject, header.position,
                          Extent{zone, offset + kHeaderSize, header.size});
@@ -208,8 +210,8 @@ IOStatus AddPieces(ZonedDevice* device, Recovered* recovered) {
     if (file.kind != FileKind::kLog) {
       return Corrupt("corrupt-piece", extent.zone, extent.offset, "of a data file");
     }
-    if (offset > file.size) continue;  // what lies before it was lost, it was never synced
-    if (offset + extent.length <= file.size) continue;  // said by a record already
+    if (offset > file.size) continue;  // never synced: the bytes before this piece were lost
+    if (offset + extent.length <= file.size) continue;  // a record already covers it
     if (offset != file.size) {
       return Corrupt("corrupt-piece", extent.zone, extent.offset, "overlaps another");
     }
@@ -219,7 +221,7 @@ IOStatus AddPieces(ZonedDevice* device, Recovered* recovered) {
 }
 
 std::uint64_t Covered(const ZoneInfo& zone) {
-  // The write pointers of such zones are meaningless; what is lost shows when it is read.
+  // The write pointer of such a zone is undefined. Reads detect lost data.
   const bool unknown =
       zone.condition == ZoneCondition::kReadOnly || zone.condition == ZoneCondition::kOffline;
   return unknown ? zone.capacity : zone.write_pointer;
@@ -229,7 +231,7 @@ IOStatus CutAtWritePointers(Recovered* recovered) {
   for (const auto& [id, entry] : recovered->space.files) {
     File& file = *entry;
     std::uint64_t before = 0;
-    std::optional<std::uint64_t> keep;  // bytes in front of the first one that is not covered
+    std::optional<std::uint64_t> keep;  // file offset of the first byte that is not covered
     for (std::size_t i = 0; i < file.extents.size(); ++i) {
       const Extent& extent = file.extents[i];
       const std::string name = "file " + std::to_string(id);
@@ -263,7 +265,7 @@ IOStatus CutAtWritePointers(Recovered* recovered) {
   return IOStatus::OK();
 }
 
-// No block belongs to two extents.
+// Checks that no two extents share a block.
 IOStatus CheckBlocks(const Recovered& recovered) {
   const std::uint64_t block = recovered.superblock.block_size;
   std::vector<std::tuple<std::uint32_t, std::uint64_t, std::uint64_t>> blocks;  // zone, first, end
@@ -300,7 +302,7 @@ IOStatus RecoverOnce(ZonedDevice* device, Recovered* recovered) {
   const bool both = found[0].space.whole && found[1].space.whole;
   const std::uint32_t newest = both ? number(1) > number(0) : found[1].space.whole;
   const std::uint32_t other = 1 - newest;
-  // What is not whole is the roll-over that was under way.
+  // An incomplete generation comes from an interrupted roll-over.
   if (found[other].started && number(other) != (both ? number(newest) - 1 : number(newest) + 1)) {
     return IOStatus::Corruption("corrupt-log", "generations of the metadata zones do not fit");
   }

@@ -1,4 +1,4 @@
-// Reading what is on the device, without changing it: the metadata log, then the pieces.
+// Recovers the state of a volume from the metadata log and the pieces. Does not change the device.
 
 #pragma once
 
@@ -11,28 +11,29 @@
 
 namespace zlfs {
 
-// What a metadata zone says.
+// The content of a metadata zone.
 struct Generation {
-  bool started = false;  // has a superblock
+  bool started = false;  // the zone has a valid superblock
   Superblock superblock;
   std::uint64_t last_frame = 0;
-  std::uint64_t flushed_frame = 0;  // the last one that is known to have been flushed
+  std::uint64_t flushed_frame = 0;  // the last frame known to be flushed
   Namespace space;
 };
 
-struct Recovered : Generation {  // the newest whole one, its files completed and cut
+// The newest complete generation. Files include their pieces and are cut at the write pointers.
+struct Recovered : Generation {
   std::uint32_t metadata_zone = 0;
   std::uint64_t last_piece = 0;
-  // Zones whose write pointer says where a file or the pieces end: they must not be finished before
-  // a new snapshot says so.
+  // Zones whose write pointer marks the end of a file or of the pieces. They must not be finished
+  // before a new snapshot records this end.
   std::vector<bool> fragile;
-  std::vector<ZoneInfo> zones;  // as reported before anything was read
+  std::vector<ZoneInfo> zones;  // zone report from before the first read
 };
 
-// Works while somebody else is writing: tries again when what was read makes no sense, because a
-// zone was reset meanwhile.
+// Works while another process writes to the device. If the data is inconsistent, retries: a zone
+// may have been reset during the read.
 //
-// Errors: "wrong-magic", "newer-version", "wrong-device", "corrupt-…", or the device's.
+// Errors: "wrong-magic", "newer-version", "wrong-device", "corrupt-…", or device errors.
 IOStatus Recover(ZonedDevice* device, Recovered* recovered);
 
 }  // namespace zlfs

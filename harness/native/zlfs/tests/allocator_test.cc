@@ -26,10 +26,10 @@ Request Data(std::uint64_t writer, std::uint8_t lifetime, std::uint64_t blocks) 
           .size = blocks * kBlock};
 }
 
-// Blocks that are all content.
+// Blocks that contain only content.
 Kept Whole(std::uint64_t size) { return {.live = size, .held = size, .packed = size}; }
 
-// Grants and completes a write.
+// Expects a grant and completes the write.
 Decision Write(Allocator* allocator, const Request& request) {
   const Decision decision = allocator->Allocate(request);
   EXPECT_EQ(decision.kind, Decision::Kind::kGrant);
@@ -44,7 +44,7 @@ TEST(Allocator, GivesEachWriterAZoneOfItsOwn) {
   EXPECT_NE(first.zone, second.zone);
   EXPECT_EQ(Write(&allocator, Data(1, 3, 1)).zone, first.zone);
   allocator.Leave(1);
-  // The next writer of that lifetime fills it up, one of another lifetime does not.
+  // Only a writer with the same lifetime continues in the zone.
   EXPECT_NE(Write(&allocator, Data(3, 5, 1)).zone, first.zone);
   EXPECT_EQ(Write(&allocator, Data(4, 3, 1)).zone, first.zone);
 }
@@ -112,7 +112,8 @@ TEST(Allocator, WaitsForAZoneWhoseLastBlocksAreBeingWritten) {
 }
 
 TEST(Allocator, SharedCausesTakeOverAnIdleWritersZone) {
-  // Mounted with leftovers up to the limit, which writers took before the log needed one.
+  // The mount finds as many active zones as the limit allows. Data writers take all of them before
+  // the log needs one.
   AllocatorSetup setup = Blank(40, 4);
   for (std::uint32_t zone = 0; zone < 4; ++zone) {
     setup.zones[zone].use = ZoneUse::kActive;
@@ -171,10 +172,10 @@ TEST(Allocator, KeepsEmptyZonesForWhatFreesSpace) {
   EXPECT_EQ(collector, 0U);
 }
 
-// Zones and blocks written there, of one kind of content.
+// Zones and the bytes written there, for one kind of content.
 using Places = std::vector<std::pair<std::uint32_t, std::uint64_t>>;
 
-// Writes as much of `size` as it may, and says whether that was all.
+// Writes as much of `size` as the allocator grants. Returns whether it wrote everything.
 bool WriteAll(Allocator* allocator, Request request, std::uint64_t size, Places* places) {
   for (request.size = size; request.size > 0;) {
     const Decision decision = allocator->Allocate(request);
@@ -187,7 +188,7 @@ bool WriteAll(Allocator* allocator, Request request, std::uint64_t size, Places*
   return true;
 }
 
-// Frees the oldest ones.
+// Frees the `count` oldest places.
 void FreeFirst(Allocator* allocator, std::size_t count, Places* places) {
   for (std::size_t i = 0; i < count; ++i) {
     allocator->Freed((*places)[i].first, Whole((*places)[i].second));
@@ -195,7 +196,8 @@ void FreeFirst(Allocator* allocator, std::size_t count, Places* places) {
   places->erase(places->begin(), places->begin() + static_cast<std::ptrdiff_t>(count));
 }
 
-// Whether a database that dies now can be opened: on what a mount finds all WALs can be flushed.
+// Whether a database that dies now can be opened: the zones that a mount finds must have space to
+// flush all WALs.
 bool CanOpen(const Allocator& dead, std::uint32_t budget, std::uint64_t logs) {
   AllocatorSetup setup = Blank(dead.zone_count(), budget);
   setup.log_bytes = logs;
@@ -248,7 +250,7 @@ TEST(Allocator, WhatIsInWalsCanBeFlushedWhenTheDatabaseIsOpened) {
       }
     }
   }
-  EXPECT_GT(refused, 10000);  // it was full
+  EXPECT_GT(refused, 10000);  // proves that the device was full
 }
 
 TEST(Allocator, ChoosesVictims) {
@@ -286,12 +288,13 @@ TEST(Allocator, APieceCountsByItsContentWhenAVictimIsChosen) {
     allocator.Written(zone, {.live = 100, .held = kBlock, .packed = 100});
   }
   const auto data = Write(&allocator, Data(1, 3, 16));
-  allocator.Freed(data.zone, Whole(8 * kBlock));  // half of it is garbage, of the log zone nothing
+  // Half of the data zone is garbage, but nothing of the log zone.
+  allocator.Freed(data.zone, Whole(8 * kBlock));
   EXPECT_EQ(allocator.PickVictim(), zone);
   EXPECT_TRUE(allocator.Resettable(true).empty());
 }
 
-// A long arbitrary sequence of calls. Returns the decisions as text.
+// Makes a long random sequence of calls. Returns the decisions as text.
 std::string RandomRun(const Policy& policy, std::uint32_t budget, std::uint64_t seed) {
   Allocator allocator(Blank(48, budget, policy));
   std::mt19937_64 random(seed);

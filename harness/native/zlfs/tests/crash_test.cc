@@ -1,10 +1,10 @@
-// Power loss and sudden death of the process after every command to the device: nothing that was
-// synced is lost, and every invariant holds, before and after recovery.
+// Power loss and sudden death of the process after every device command. No synced data is lost,
+// and every invariant holds before and after recovery.
 //
-// A seeded load runs on a small device with a volatile cache. After each command the device is
-// cloned and loses its cache: all of it, none of it (the process was killed), all but a torn write,
-// or an arbitrary part of each zone's writes. ZLFS_CRASH_STRIDE=1 looks at every command, the
-// default at every 16th; ZLFS_CRASH_STEPS sets the length of the load.
+// A seeded load runs on a small device with a volatile cache. After a command the test clones the
+// device. The clone loses its whole cache, nothing (a killed process), everything but a torn write,
+// or a random part of each zone's writes. ZLFS_CRASH_STRIDE=1 tests every command; the default is
+// every 16th. ZLFS_CRASH_STEPS sets the length of the load.
 
 #include <gtest/gtest.h>
 
@@ -25,12 +25,12 @@ std::uint64_t FromEnvironment(const char* name, std::uint64_t otherwise) {
   return value == nullptr ? otherwise : std::strtoull(value, nullptr, 10);
 }
 
-// What the load did to one file.
+// The expected state of one file.
 struct Expected {
   std::uint64_t seed = 0;
   std::uint64_t appended = 0;
   std::uint64_t synced = 0;
-  bool must_exist = false;  // created durably and neither deleted nor replaced since
+  bool must_exist = false;  // durably created, and not deleted or replaced since
 };
 
 class CrashTest : public testing::TestWithParam<const char*> {
@@ -77,7 +77,7 @@ class CrashTest : public testing::TestWithParam<const char*> {
     ASSERT_OK(inner_->Clone(std::string("crashed-") + GetParam(), &clone));
     fail(clone.get());
     const std::shared_ptr<EmulatedDevice> crashed = std::move(clone);
-    // Recovery is interrupted as well, at one of its commands.
+    // Recovery crashes too, at one of its commands.
     std::uint64_t left = random_() % 8;
     Recover(crashed, [this, &crashed, &left] {
       if (left-- != 0) return;
@@ -106,8 +106,8 @@ class CrashTest : public testing::TestWithParam<const char*> {
     ASSERT_EQ(Violations(raw), "");
   }
 
-  // What was synced is there. Behind it the file ends anywhere; where a zone that lost its content
-  // has no active zone left to be, the device calls it full and it reads as zeros.
+  // Synced content must be present; the file can end anywhere after it. A zone that lost content
+  // becomes full if the active limit is reached, and the lost content then reads as zeros.
   static bool Matches(const std::string& content, const Expected& one) {
     const std::string wanted = Content(one.seed, 0, content.size());
     for (std::size_t i = 0; i < content.size(); ++i) {
@@ -140,7 +140,7 @@ class CrashTest : public testing::TestWithParam<const char*> {
 
   void Create(const std::string& name, FileKind kind, const Placement& placement) {
     std::vector<Expected>& possible = expected_[name];
-    // Until the new name is durable the old file may come back.
+    // The old file can reappear until the new name is durable.
     for (Expected& old : possible) old.must_exist = false;
     possible.push_back({.seed = ++seed_});
     std::shared_ptr<File> file;
@@ -161,7 +161,7 @@ class CrashTest : public testing::TestWithParam<const char*> {
     Expected& one = expected_[name].back();
     one.synced = one.appended;
     one.must_exist = true;
-    expected_[name] = {one};  // what had the name before is gone for good
+    expected_[name] = {one};  // earlier files of this name can no longer reappear
   }
 
   void Finish(const std::string& name) {
@@ -174,7 +174,7 @@ class CrashTest : public testing::TestWithParam<const char*> {
     ASSERT_OK(volume_->Delete(name));
   }
 
-  // As RocksDB replaces CURRENT.
+  // Replaces a file in the way RocksDB replaces CURRENT.
   void Replace(const std::string& from, const std::string& to) {
     Create(from, FileKind::kData, {});
     Append(from, 1 + Random(300));
@@ -199,7 +199,7 @@ class CrashTest : public testing::TestWithParam<const char*> {
     return sum;
   }
 
-  // One of the things a database does.
+  // Runs one random operation of a database.
   void Step() {
     ++step_;
     const std::uint64_t choice = Random(100);
@@ -269,7 +269,7 @@ class CrashTest : public testing::TestWithParam<const char*> {
 };
 
 TEST_P(CrashTest, NothingSyncedIsLost) {
-  live_limit_ = volume_->Space().capacity / 3;  // beside it live WALs, padding, and reserves
+  live_limit_ = volume_->Space().capacity / 3;  // WALs, padding and reserves need the rest
   const std::uint64_t steps = FromEnvironment("ZLFS_CRASH_STEPS", 700);
   while (step_ < steps && !HasFailure()) Step();
   const Totals totals = volume_->totals();
@@ -278,7 +278,7 @@ TEST_P(CrashTest, NothingSyncedIsLost) {
   std::printf("%lu commands, %lu crashes, %lu bytes collected, %lu data and %lu metadata resets\n",
               commands_, crashes_, totals.written[static_cast<std::size_t>(Cause::kGc)].payload,
               totals.resets_data, totals.resets_metadata);
-  // The load is worth nothing if it leaves out what is difficult.
+  // The load must have covered the difficult cases.
   EXPECT_GT(totals.resets_data, 0U);
   EXPECT_GT(totals.resets_metadata, 2U);
 }

@@ -1,5 +1,5 @@
-// What RocksDB does with a file system, through its public API: many small files, names replaced,
-// copies instead of hard links, compactions beneath iterators, a device nearly and entirely full.
+// RocksDB on zlfs, through RocksDB's public API. Covers many small files, replaced names, copies
+// instead of hard links, compactions during iteration, and nearly or completely full devices.
 
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -41,7 +41,7 @@ std::string Value(std::uint64_t i, std::uint64_t version) {
   return Content(i * 1000003 + version, 0, kValueBytes);
 }
 
-// A small database on a device in memory that outlives mounts.
+// A small database on a device in memory. The device outlives mounts.
 class DatabaseTest : public testing::Test {
  protected:
   void Make(const std::string& shape) {
@@ -62,7 +62,7 @@ class DatabaseTest : public testing::Test {
     env_ = rocksdb::NewCompositeEnv(file_system_);
   }
 
-  // Ends the mount. The last line of its ledger, which agrees with the device.
+  // Ends the mount. Returns the last line of its ledger, which must agree with the device.
   nlohmann::json Unmount() {
     env_.reset();
     file_system_.reset();
@@ -95,12 +95,12 @@ class DatabaseTest : public testing::Test {
     options.write_buffer_size = memtable_;
     options.target_file_size_base = table_;
     options.max_bytes_for_level_base = 1 << 20;
-    options.level_compaction_dynamic_level_bytes = true;  // little more than the live data
+    options.level_compaction_dynamic_level_bytes = true;  // keeps little more than the live data
     options.level0_file_num_compaction_trigger = 2;
-    options.level0_slowdown_writes_trigger = slowdown_;  // or writers outrun compactions
+    options.level0_slowdown_writes_trigger = slowdown_;  // otherwise writers outrun compactions
     options.level0_stop_writes_trigger = slowdown_ + 2;
     options.max_background_jobs = 4;
-    options.info_log_level = rocksdb::ERROR_LEVEL;  // the log counts as utilisation
+    options.info_log_level = rocksdb::ERROR_LEVEL;  // the info log would add to the utilisation
     options.disable_auto_compactions = !compacts_;
     options.keep_log_file_num = 1;
     return options;
@@ -119,7 +119,7 @@ class DatabaseTest : public testing::Test {
     }
   }
 
-  // Every key of the model and no other.
+  // Checks that the database contains exactly the model's keys.
   void Verify(const std::vector<std::uint64_t>& versions) {
     const std::unique_ptr<rocksdb::Iterator> at(db_->NewIterator(ReadOptions()));
     at->SeekToFirst();
@@ -173,7 +173,7 @@ TEST_F(DatabaseTest, ManySmallFilesAndReplacedNames) {
     ASSERT_OK(rocksdb::WriteStringToFile(env_.get(), Content(static_cast<std::uint64_t>(i), 0, 100),
                                          "/many/" + std::to_string(i), i % 50 == 0));
   }
-  // Each file of the second half takes the name of one of the first.
+  // Renames each file of the second half to the name of a file of the first half.
   for (int i = 0; i < kFiles / 2; ++i) {
     ASSERT_OK(
         env_->RenameFile("/many/" + std::to_string(i + kFiles / 2), "/many/" + std::to_string(i)));
@@ -191,7 +191,7 @@ TEST_F(DatabaseTest, ManySmallFilesAndReplacedNames) {
   for (int i = 0; i < kFiles / 2; ++i) {
     std::string content;
     ASSERT_OK(rocksdb::ReadFileToString(env_.get(), "/many/" + std::to_string(i), &content));
-    // Those that nothing made durable may have been lost, but a clean end loses none.
+    // A crash could lose renames that are not durable; a clean end loses none.
     ASSERT_EQ(content, Content(static_cast<std::uint64_t>(i + kFiles / 2), 0, 100));
   }
   EXPECT_TRUE(env_->LinkFile("/many/1", "/many/link").IsNotSupported());
@@ -208,7 +208,7 @@ TEST_F(DatabaseTest, CompactionsBeneathIterators) {
   for (int reader = 0; reader < 2; ++reader) {
     readers.emplace_back([&] {
       while (!stop) {
-        // All keys, each whole, of one version or another.
+        // All keys are present, each with an intact value of any version.
         const std::unique_ptr<rocksdb::Iterator> at(db_->NewIterator(ReadOptions()));
         std::uint64_t i = 0;
         for (at->SeekToFirst(); at->Valid(); at->Next(), ++i) {
@@ -260,7 +260,7 @@ TEST_F(DatabaseTest, CheckpointAndBackupAreCopies) {
   db_.reset();
   ASSERT_OK(backup->RestoreDBFromLatestBackup("/restored", "/restored"));
   backup.reset();
-  Unmount();  // the ledger has all of it
+  Unmount();  // compares the ledger with the device
   Mount();
   for (const char* const name : {"/db", "/checkpoint", "/restored"}) {
     ASSERT_OK(Open(name)) << name;
@@ -272,8 +272,8 @@ TEST_F(DatabaseTest, KeepsRunningAtNinetyPercent) {
   Make("zones=160&zone_size=1M&zone_capacity=896K&max_active=10");
   ASSERT_OK(Open());
   std::vector<std::uint64_t> versions;
-  // Compacted as it grows, so that what is there is live. Overwriting adds the upper levels, up to
-  // a tenth and more, and what compactions write before they delete.
+  // Compacts while filling, so that all data is live. Overwriting later adds at least a tenth for
+  // the upper levels, and the outputs of compactions before their inputs are deleted.
   while (Utilisation() < 0.805) {
     const std::uint64_t from = versions.size();
     Fill(from, from + 250, 0);
@@ -281,7 +281,7 @@ TEST_F(DatabaseTest, KeepsRunningAtNinetyPercent) {
     ASSERT_OK(db_->Flush({}));
     WaitForCompactions();
   }
-  // A twentieth of the keys is hot, the rest hardly ever changes.
+  // A twentieth of the keys is hot; the rest rarely changes.
   std::mt19937_64 random(5);
   double most = 0;
   for (std::uint64_t i = 1; i <= 12000; ++i) {
@@ -290,7 +290,7 @@ TEST_F(DatabaseTest, KeepsRunningAtNinetyPercent) {
     ASSERT_OK(db_->Put(WriteOptions(), Key(key), Value(key, i))) << i << " at " << Utilisation();
     versions[key] = i;
     if (i % 50 == 0) most = std::max(most, Utilisation());
-    // Or what a slow machine has yet to compact fills the device: at 0.96 there is no space left.
+    // Otherwise the backlog of compactions on a slow machine fills the device. It is full at 0.96.
     if (i % 250 == 0) WaitForCompactions();
   }
   std::printf("utilisation at most %.3f\n", most);
@@ -306,7 +306,7 @@ TEST_F(DatabaseTest, KeepsRunningAtNinetyPercent) {
 struct Full {
   const char* shape;
   std::size_t memtable;
-  bool shuffled;  // neighbouring keys come in another order, so that compactions have work
+  bool shuffled;  // keys arrive out of order, so that compactions have work
 };
 
 class FullDatabase : public DatabaseTest, public testing::WithParamInterface<Full> {
@@ -315,7 +315,7 @@ class FullDatabase : public DatabaseTest, public testing::WithParamInterface<Ful
     return GetParam().shuffled ? i / 256 * 256 + i * 37 % 256 : i;
   }
 
-  // Until there is no space. Keys below the returned number are durable.
+  // Writes until there is no space. Keys below `*synced` are durable.
   std::uint64_t FillUp(std::uint64_t from, std::uint64_t version, std::uint64_t* synced) {
     Status status;
     std::uint64_t i = from;
@@ -325,7 +325,7 @@ class FullDatabase : public DatabaseTest, public testing::WithParamInterface<Ful
       if (status.ok() && durable.sync) *synced = i + 1;
       EXPECT_LT(i * kValueBytes, 96U << 20) << "more than the device holds";
     }
-    // When it waits for a flush that had no space RocksDB calls that incomplete.
+    // The status can be Incomplete if RocksDB was waiting for a flush that found no space.
     EXPECT_NE(status.ToString().find("No space left"), std::string::npos) << status.ToString();
     return i;
   }
@@ -342,7 +342,7 @@ class FullDatabase : public DatabaseTest, public testing::WithParamInterface<Ful
 TEST_P(FullDatabase, SaysSoAndOpensAgain) {
   memtable_ = GetParam().memtable;
   table_ = std::min<std::size_t>(memtable_, 64 << 10);
-  slowdown_ = 1000;  // or RocksDB itself makes writers wait until there is space for a compaction
+  slowdown_ = 1000;  // otherwise RocksDB stalls writers until a compaction has space
   Make(GetParam().shape);
   ASSERT_OK(Open());
   std::uint64_t synced = 0;
@@ -350,9 +350,9 @@ TEST_P(FullDatabase, SaysSoAndOpensAgain) {
   ASSERT_FALSE(HasFailure());
   std::printf("full at %.3f with %lu keys\n", Utilisation(), written);
 
-  // As if it had been killed now: on a copy of the device.
+  // Simulates a kill: opens a copy of the device.
   std::unique_ptr<EmulatedDevice> killed;
-  // A copy takes its time; what compactions write meanwhile would be in it by halves.
+  // Compactions pause, because the copy would contain only part of their concurrent writes.
   ASSERT_OK(db_->PauseBackgroundWork());
   ASSERT_OK(device_->Clone(identity_ + "-killed", &killed));
   ASSERT_OK(db_->ContinueBackgroundWork());
@@ -368,9 +368,9 @@ TEST_P(FullDatabase, SaysSoAndOpensAgain) {
     Unmount();
   }
 
-  // And as it was closed. It goes on once something is deleted, and can be filled up again.
+  // Opens the cleanly closed device. It accepts writes after a deletion and can be filled again.
   device_ = closed;
-  compacts_ = false;  // a compaction that has no space would make RocksDB refuse the one below
+  compacts_ = false;  // a background compaction without space would make the manual one below fail
   Mount();
   ASSERT_OK(Open());
   VerifyUpTo(synced);

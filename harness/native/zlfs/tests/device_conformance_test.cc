@@ -1,6 +1,8 @@
-// What every zoned device has to do: the emulated back ends in many shapes, the kernel back end on
-// a faked kernel and, when ZLFS_TEST_DEVICE names a zoned block device, on that one. The tests
-// erase the device: all of its zones have to be empty, or ZLFS_TEST_ERASE has to be its identity.
+// Requirements for every zoned device. The tests run on the emulated back ends in many shapes and
+// on the kernel back end with a fake kernel.
+//
+// If ZLFS_TEST_DEVICE names a zoned block device, the tests also run on it and erase it. All of its
+// zones must be empty, or ZLFS_TEST_ERASE must be its identity.
 
 #include <gtest/gtest.h>
 
@@ -24,8 +26,8 @@ struct Limits {
   std::uint32_t open;
 };
 
-// What the test is called, a scheme, and options of the device. Scheme dev is the device of the
-// environment, scheme fake the kernel back end on a faked kernel.
+// A device under test. Scheme dev is the device in ZLFS_TEST_DEVICE; scheme fake is the kernel back
+// end with a fake kernel.
 struct Subject {
   std::string name;
   std::string scheme;
@@ -40,7 +42,7 @@ std::vector<Subject> Subjects() {
       for (const bool smaller : {false, true}) {
         for (const Limits limits : {Limits{0, 0}, {6, 6}, {14, 14}, {14, 6}, {0, 6}}) {
           const std::uint64_t size = 64 * block;
-          // A capacity that is no power of two, nor a multiple of 4096 with small blocks.
+          // The smaller capacity is no power of two and, with small blocks, no multiple of 4096.
           const std::uint64_t capacity = smaller ? 37 * block : size;
           subjects.push_back(
               {.name = std::string(scheme) + "_b" + number(block) + (smaller ? "_less" : "_equal") +
@@ -76,7 +78,7 @@ class Conformance : public testing::TestWithParam<Subject> {
     if (subject.options.empty()) spec_.pop_back();
     ASSERT_OK(Open(Access::kReadWrite, &device_));
     ASSERT_NO_FATAL_FAILURE(Erase());
-    // Counters start with the test.
+    // Reopens the device, so that its counters start at zero.
     device_.reset();
     ASSERT_OK(Open(Access::kReadWrite, &device_));
     geometry_ = device_->geometry();
@@ -98,7 +100,7 @@ class Conformance : public testing::TestWithParam<Subject> {
     return OpenDevice(spec_, access, nullptr, device);
   }
 
-  // Makes every sequential zone empty, if that is allowed, and lists them in zones_.
+  // Empties all sequential zones, if that is allowed, and lists them in zones_.
   void Erase() {
     std::vector<ZoneInfo> report;
     ASSERT_OK(device_->Report(0, device_->geometry().zone_count, &report));
@@ -305,8 +307,8 @@ TEST_P(Conformance, AFinishGivesTheRestOfTheZoneUp) {
   EXPECT_EQ(device_->counters().bytes_written, 4ULL * geometry_.block_size);
   EXPECT_EQ(ReadZone(*device_, zone, 0, 4ULL * geometry_.block_size), Make(4).view());
   EXPECT_ERROR(WriteBlocks(zone, 4, 1), DeviceError::kZoneFull);
-  ASSERT_OK(device_->FinishZone(zone));  // and nothing is given up twice
-  // Also a zone in which nothing was written.
+  ASSERT_OK(device_->FinishZone(zone));  // a second finish must not count the given-up space again
+  // An empty zone can be finished too.
   ASSERT_OK(device_->FinishZone(zones_[4]));
   EXPECT_EQ(ConditionOf(zones_[4]), ZoneCondition::kFull);
   EXPECT_EQ(device_->counters().pad_bytes, 2 * capacity - 4ULL * geometry_.block_size);
@@ -318,7 +320,8 @@ TEST_P(Conformance, AResetZoneTakesOtherBytes) {
   ASSERT_OK(device_->ResetZone(zone));
   ASSERT_OK(WriteBlocks(zone, 0, 2, 2));
   EXPECT_EQ(ReadZone(*device_, zone, 0, 2ULL * geometry_.block_size), Make(2, 2).view());
-  if (geometry_.kind != DeviceKind::kKernel) {  // what lies above is the device's affair elsewhere
+  // A real device can return any bytes above the write pointer.
+  if (geometry_.kind != DeviceKind::kKernel) {
     const std::string zeros(2ULL * geometry_.block_size, '\0');
     EXPECT_EQ(ReadZone(*device_, zone, 2ULL * geometry_.block_size, zeros.size()), zeros);
   }
@@ -332,11 +335,11 @@ TEST_P(Conformance, NoMoreZonesAreActiveThanAllowed) {
   EXPECT_ERROR(WriteBlocks(extra, 0, 1), DeviceError::kActiveLimit);
   EXPECT_EQ(ConditionOf(extra), ZoneCondition::kEmpty);
   EXPECT_ERROR(device_->OpenZone(extra), DeviceError::kActiveLimit);
-  // A closed zone is active still, and stays writable.
+  // A closed zone is still active and writable.
   ASSERT_OK(device_->CloseZone(zones_[0]));
   EXPECT_ERROR(WriteBlocks(extra, 0, 1), DeviceError::kActiveLimit);
   ASSERT_OK(WriteBlocks(zones_[0], 1, 1));
-  // Finished, reset and filled zones are not.
+  // Finished, reset and filled zones are not active.
   ASSERT_OK(device_->FinishZone(zones_[0]));
   ASSERT_OK(WriteBlocks(extra, 0, 1));
   ASSERT_OK(device_->ResetZone(zones_[1]));
@@ -414,7 +417,7 @@ TEST_P(Conformance, ZonesOutliveTheHandle) {
   EXPECT_EQ(ReadZone(*device_, zones_[0], 0, 3ULL * geometry_.block_size), Make(3, 4).view());
   EXPECT_EQ(ConditionOf(zones_[1]), ZoneCondition::kFull);
   EXPECT_EQ(device_->counters().bytes_written, 0U);
-  // Also the new handle knows where to go on.
+  // The new handle also knows the write pointers.
   ASSERT_OK(WriteBlocks(zones_[0], 3, 1));
   EXPECT_ERROR(WriteBlocks(zones_[1], 0, 1), DeviceError::kZoneFull);
 }
@@ -444,7 +447,7 @@ TEST_P(Conformance, ThreadsWriteZonesOfTheirOwn) {
   EXPECT_EQ(counters.writes, kThreads * kRounds);
   EXPECT_EQ(counters.bytes_written, kThreads * kRounds * geometry_.block_size);
   EXPECT_EQ(counters.finishes, kThreads);
-  // No active zone is left behind.
+  // No zone stays active, so that the whole limit is available.
   for (std::uint32_t i = 0; i < std::max(geometry_.max_active, 1U); ++i) {
     EXPECT_OK(device_->OpenZone(zones_[kThreads + i % (zones_.size() - kThreads)])) << i;
     if (geometry_.max_open != 0 && i + 1 >= geometry_.max_open) break;

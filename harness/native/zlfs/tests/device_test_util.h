@@ -23,7 +23,7 @@ inline testing::AssertionResult IsOk(const rocksdb::Status& status) {
 #define ASSERT_OK(expression) ASSERT_TRUE(IsOk(expression))
 #define EXPECT_OK(expression) EXPECT_TRUE(IsOk(expression))
 
-// The first word of a status' message, which names the error.
+// The first word of a status message: the error's name.
 inline std::string ErrorOf(const IOStatus& status) {
   const std::string text = status.getState() == nullptr ? "" : status.getState();
   return text.substr(0, text.find(':'));
@@ -35,7 +35,7 @@ inline testing::AssertionResult FailsWith(const IOStatus& status, DeviceError::N
 }
 #define EXPECT_ERROR(expression, error) EXPECT_TRUE(FailsWith(expression, error))
 
-// Blocks whose bytes tell which block of which write they are.
+// Blocks whose bytes identify the block and its write.
 class Blocks {
  public:
   Blocks(std::uint64_t count, std::uint32_t block_size, unsigned char salt)
@@ -62,7 +62,7 @@ inline ZoneInfo InfoOf(ZonedDevice& device, std::uint32_t zone) {
   return zones.empty() ? ZoneInfo{} : zones[0];
 }
 
-// `size` bytes of a zone from `offset` on; empty after an error.
+// Reads `size` bytes of a zone from `offset`. Returns an empty string after an error.
 inline std::string ReadZone(ZonedDevice& device, std::uint32_t zone, std::uint64_t offset,
                             std::size_t size) {
   const AlignedBuffer buffer = AllocateAligned(size);
@@ -71,7 +71,7 @@ inline std::string ReadZone(ZonedDevice& device, std::uint32_t zone, std::uint64
   return status.ok() ? std::string(buffer.get(), size) : std::string();
 }
 
-// A folder that is gone at the end of the test.
+// A folder that the destructor removes.
 class TemporaryFolder {
  public:
   TemporaryFolder() {

@@ -1,5 +1,5 @@
-// What the emulated device can do beyond a zoned device: shrink, break, lose power, outlive a kill,
-// be copied.
+// Features of the emulated device that real zoned devices lack: shrinking and broken zones, power
+// loss, survival of a killed process, and cloning.
 
 #include "zlfs/zoned/emulated_device.h"
 
@@ -110,7 +110,7 @@ TEST_F(EmulatedDeviceTest, BrokenZonesSayWhatTheyAre) {
     EXPECT_ERROR(device_->FinishZone(zone), error);
     EXPECT_ERROR(device_->ResetZone(zone), error);
   }
-  // They are not active any more.
+  // The broken zones are no longer active.
   ASSERT_OK(WriteBlocks(*device_, 4, 0, 1));
   ASSERT_OK(WriteBlocks(*device_, 5, 0, 1));
   EXPECT_ERROR(WriteBlocks(*device_, 6, 0, 1), DeviceError::kActiveLimit);
@@ -129,7 +129,7 @@ TEST_F(EmulatedDeviceTest, WithoutACacheAPowerLossClosesZonesOnly) {
 }
 
 TEST_F(EmulatedDeviceTest, PowerLossTearsAtEachBlockOfEachWrite) {
-  // Three blocks flushed, then five writes of 1, 2, 3, 1 and 4 blocks to two zones.
+  // Flushes three blocks, then writes 1, 2, 3, 1 and 4 blocks to two zones.
   struct Step {
     std::uint32_t zone;
     std::uint64_t first;
@@ -170,7 +170,7 @@ TEST_F(EmulatedDeviceTest, WritesToDifferentZonesAreLostIndependently) {
   ASSERT_OK(WriteBlocks(*device_, 0, 0, 2));
   ASSERT_OK(WriteBlocks(*device_, 1, 0, 2));
   ASSERT_OK(WriteBlocks(*device_, 0, 2, 2));
-  // The first write is torn, so the third cannot survive, whatever is asked.
+  // The first write is torn, so the third cannot survive although the arguments keep it.
   device_->PowerLoss(std::vector<std::uint64_t>{1, 2, 2});
   EXPECT_EQ(WrittenBlocks(*device_, 0), 1U);
   EXPECT_EQ(WrittenBlocks(*device_, 1), 2U);
@@ -238,7 +238,7 @@ TEST_F(EmulatedDeviceTest, ACloneGoesItsOwnWay) {
   ASSERT_OK(device_->Flush());
   ASSERT_OK(WriteBlocks(*device_, 0, 2, 2, 2));
   ASSERT_OK(device_->OpenZone(1));
-  for (int round = 0; round < 2; ++round) {  // the second into the image of the first
+  for (int round = 0; round < 2; ++round) {  // the second clone replaces the image of the first
     std::unique_ptr<EmulatedDevice> clone;
     ASSERT_OK(device_->Clone("clone", &clone));
     EXPECT_EQ(clone->cached().size(), 1U);
@@ -258,7 +258,7 @@ TEST_F(EmulatedDeviceTest, ACloneGoesItsOwnWay) {
   EXPECT_ERROR(device_->Clone("test", &used), DeviceError::kBusy);
 }
 
-// Random commands against the rules written down a second time, in the simplest way.
+// Compares random commands with a second, minimal implementation of the zone rules.
 TEST_F(EmulatedDeviceTest, AgreesWithAModelOfTheRules) {
   struct Model {
     ZoneCondition condition = ZoneCondition::kEmpty;
@@ -328,7 +328,7 @@ class FileDeviceTest : public testing::Test {
     return OpenFile(folder_ / "device", Shape(), access, &device_);
   }
 
-  // Overwrites some bytes of the file.
+  // Overwrites bytes of the image file.
   void Poke(std::uint64_t offset, const std::string& bytes) {
     device_.reset();
     std::fstream file(folder_ / "device", std::ios::in | std::ios::out | std::ios::binary);
@@ -357,8 +357,8 @@ TEST_F(FileDeviceTest, EveryDamageOfTheHeaderIsNoticed) {
     std::uint64_t offset;
     std::string bytes;
   };
-  // Magic, version, block size, zones, zone size, capacity, limits that contradict each other, then
-  // the state and the durable state of a zone: an unknown condition, too many blocks.
+  // Header: magic, version, block size, zones, zone size, capacity, contradictory limits. Then the
+  // state and the durable state of a zone: an unknown condition, too many blocks.
   for (const Damage& damage : std::vector<Damage>{{0, "x"},
                                                   {8, std::string("\2", 1)},
                                                   {8, std::string("\0", 1)},
@@ -403,7 +403,7 @@ TEST_F(FileDeviceTest, AFileThatWasCutShortIsNoticed) {
   EXPECT_ERROR(Open(), DeviceError::kBadImage);
 }
 
-// Writes until it is killed: each block tells its zone, place and round.
+// Writes until it is killed. Each block contains its zone, position and round.
 [[noreturn]] void WriteForever(const std::string& path, int ready) {
   std::unique_ptr<EmulatedDevice> device;
   if (!OpenFile(path, {}, Access::kReadWrite, &device).ok()) _exit(3);
@@ -442,7 +442,7 @@ TEST_F(FileDeviceTest, AKillLeavesWholeZones) {
     for (std::uint32_t zone = 0; zone < kMaxActive; ++zone) {
       const std::uint64_t written = WrittenBlocks(*device_, zone);
       EXPECT_EQ(written % 2, 0U) << "half a write";
-      // A zone may be open with nothing in it: its first write began and did not take place.
+      // An open zone can be empty if the kill interrupted its first write.
       const ZoneCondition condition = InfoOf(*device_, zone).condition;
       EXPECT_EQ(condition == ZoneCondition::kFull, written == kCapacityBlocks);
       EXPECT_EQ(condition == ZoneCondition::kEmpty, written == 0 && !IsActive(condition));

@@ -1,4 +1,4 @@
-// What tests do to an emulated device: it shrinks, breaks, loses power, is copied.
+// Test-only functions of the emulated device: shrink or break zones, lose power, clone the device.
 
 #include <algorithm>
 #include <cstring>
@@ -27,7 +27,7 @@ void EmulatedDevice::PowerLoss(std::size_t whole, std::uint64_t blocks) {
 }
 
 void EmulatedDevice::PowerLoss(std::span<const std::uint64_t> kept) {
-  // What survives of each zone grows write by write, until one of its writes is torn.
+  // Adds the surviving writes of each zone in order, up to its first torn write.
   std::vector<std::uint64_t> survives;
   for (std::uint32_t zone = 0; zone < geometry_.zone_count; ++zone) {
     survives.push_back(image_->Durable(zone).written);
@@ -37,9 +37,8 @@ void EmulatedDevice::PowerLoss(std::span<const std::uint64_t> kept) {
     if (survives[zone] == first) survives[zone] += std::min(kept[i], blocks);
   }
   cached_.clear();
-  // Zones that were not full first: they only give active zones back. A zone that was filled is as
-  // active as its surviving bytes make it, if the device has an active zone left: no device reports
-  // more than its limit.
+  // Handles zones that were not full first, because they can only release active zones. A full zone
+  // that lost bytes becomes active again only if the device's limit allows it.
   for (const bool full : {false, true}) {
     for (std::uint32_t zone = 0; zone < geometry_.zone_count; ++zone) {
       const ZoneCondition before = image_->State(zone).condition;

@@ -40,15 +40,15 @@ FakeKernel* Find(int fd) {
   return found == descriptors.end() ? nullptr : found->second.kernel;
 }
 
-// The library's own function. It is opened by name: a linker may leave it out, as nothing of it is
-// missing here.
+// Returns libzbd's own function. Uses dlopen, because this file defines the symbols itself and the
+// linker can therefore drop the library.
 template <typename Function>
 Function* Real(const char* name) {
   static void* const library = dlopen(ZLFS_LIBZBD, RTLD_NOW | RTLD_LOCAL);
   return reinterpret_cast<Function*>(dlsym(library, name));
 }
 
-// What Linux makes of a device's answer.
+// The errno that Linux returns for a device error.
 int ErrnoOf(const IOStatus& status) {
   constexpr std::pair<DeviceError::Name, int> kErrnos[] = {
       {DeviceError::kActiveLimit, EOVERFLOW}, {DeviceError::kOpenLimit, ETOOMANYREFS},
@@ -92,7 +92,7 @@ FakeKernel::FakeKernel(const std::string& shape) {
   const Geometry& geometry = device_->geometry();
   block_size = geometry.block_size;
   std::ofstream(path()).put('\0');
-  // Linux with NVMe multipath: the head node has no limits.
+  // With NVMe multipath, the head node in Linux has no limits.
   PutAttribute("nvme5n1", "queue/max_active_zones", "0");
   PutAttribute("nvme5n1", "queue/max_open_zones", "0");
   PutAttribute("nvme5c0n1", "queue/max_active_zones", std::to_string(geometry.max_active));
@@ -202,7 +202,7 @@ int zbd_report_zones(int fd, off_t offset, off_t length, zbd_report_option optio
     zones[i].start = (first + i) * size;
     zones[i].len = size;
     zones[i].capacity = zone.capacity;
-    // NVMe leaves the write pointer of a full zone undefined; Linux puts it at the zone's end.
+    // NVMe leaves the write pointer of a full zone undefined; Linux reports the zone's end.
     const bool full = zone.condition == zlfs::ZoneCondition::kFull;
     zones[i].wp = zones[i].start + (full ? size : zone.write_pointer);
     zones[i].type = ZBD_ZONE_TYPE_SWR;
@@ -255,7 +255,7 @@ ssize_t pread(int fd, void* buffer, std::size_t size, off_t offset) noexcept(fal
   if (kernel == nullptr) return syscall(SYS_pread64, fd, buffer, size, offset);
   if (zlfs::Interrupted(*kernel)) return -1;
   const std::size_t block = kernel->faults().geometry().block_size;
-  // What O_DIRECT asks for.
+  // O_DIRECT requires this alignment.
   if ((static_cast<std::uint64_t>(offset) | size | reinterpret_cast<std::uintptr_t>(buffer)) %
           block !=
       0) {

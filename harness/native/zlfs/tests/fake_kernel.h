@@ -1,6 +1,6 @@
-// A kernel without a zoned device that pretends to have one: the calls that the kernel back end
-// makes for a FakeKernel's path (libzbd, pwrite, pread, fdatasync) are answered by an emulated
-// device, with the errors of Linux. Calls for anything else go where they always went.
+// A fake kernel with a zoned device. It redirects the kernel back end's calls for a FakeKernel's
+// path (libzbd, pwrite, pread, fdatasync) to an emulated device and returns Linux errors. All other
+// calls go to the real functions.
 
 #pragma once
 
@@ -19,7 +19,7 @@ namespace zlfs {
 
 class FakeKernel {
  public:
-  // `shape` are the options of a device in memory, which is made anew.
+  // Makes a new device in memory with the options in `shape`.
   explicit FakeKernel(const std::string& shape);
   FakeKernel(const FakeKernel&) = delete;
   FakeKernel& operator=(const FakeKernel&) = delete;
@@ -30,19 +30,19 @@ class FakeKernel {
   void PutAttribute(const std::string& device, const std::string& attribute,
                     const std::string& text) const;
   EmulatedDevice& device() { return *device_; }
-  FaultyDevice& faults() { return *faults_; }  // what the calls really go to
+  FaultyDevice& faults() { return *faults_; }  // the device that receives the calls
 
-  // What fits into one request: little, so that writes are split often. Tells the driver, too.
+  // Sets a low request size limit, so that writes are split often. Publishes it in sysfs.
   void LimitRequests(std::uint64_t kilobytes, std::uint64_t segments);
   bool OneRequest(const Slice& buffer) const;
 
-  // How the faked system calls misbehave, and what they saw.
+  // Faults of the fake system calls, and their observations.
   bool exclusively_open = false;
-  std::uint32_t block_size = 0;      // what the kernel says
-  bool tells_geometry = true;        // whether libzbd learns it
-  std::uint32_t missing_zones = 0;   // left out at the end of each zone report
-  int interruptions = 0;             // so many calls fail with EINTR
-  bool short_transfers = false;      // calls transfer half of what they could
+  std::uint32_t block_size = 0;      // as the kernel reports it
+  bool tells_geometry = true;        // whether libzbd reports the geometry
+  std::uint32_t missing_zones = 0;   // omitted at the end of each zone report
+  int interruptions = 0;             // number of calls that fail with EINTR
+  bool short_transfers = false;      // calls transfer half of the requested bytes
   std::uint64_t split_requests = 0;  // writes that did not fit into one request
 
  private:

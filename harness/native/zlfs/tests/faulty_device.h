@@ -1,4 +1,4 @@
-// A device whose commands fail when a test says so.
+// A device whose commands fail on request of a test.
 
 #pragma once
 
@@ -15,7 +15,7 @@ namespace zlfs {
 
 enum class Operation : std::uint8_t { kRead, kWrite, kFlush, kOpen, kClose, kFinish, kReset };
 
-// Makes commands of one kind fail: the next `after` of them succeed, then `times` fail.
+// Makes commands of one kind fail: the next `after` commands succeed, then `times` commands fail.
 struct Fault {
   static constexpr std::uint64_t kForever = std::numeric_limits<std::uint64_t>::max();
 
@@ -23,12 +23,12 @@ struct Fault {
   std::uint64_t after = 0;
   std::uint64_t times = 1;
   DeviceError::Name error = DeviceError::kIo;
-  std::uint64_t landed_blocks = 0;  // of a failing write: they reach the zone
+  std::uint64_t landed_blocks = 0;  // blocks of a failing write that reach the zone
 };
 
 class FaultyDevice final : public ForwardingDevice {
  public:
-  // The device that really carries commands out, which outlives this one.
+  // `inner` carries out the commands. It must outlive this device.
   explicit FaultyDevice(ZonedDevice* inner) : ForwardingDevice(inner) {}
 
   void Inject(const Fault& fault) {

@@ -1,4 +1,4 @@
-// On-disk structures: what is written is read again, and a change of any byte is noticed.
+// On-disk structures: encoding and decoding round-trip, and a change of any byte is detected.
 
 #include <gtest/gtest.h>
 
@@ -135,7 +135,7 @@ TEST(Record, CutOffAnywhereIsMalformedOrShorter) {
   for (std::size_t size = 0; size < body.size(); ++size) {
     std::vector<Record> read;
     if (DecodeRecords(std::string_view(body).substr(0, size), &read)) {
-      EXPECT_EQ(Encode(read).size(), size);  // at the end of a record
+      EXPECT_EQ(Encode(read).size(), size);  // the cut is between two records
     }
   }
 }

@@ -1,4 +1,4 @@
-// A device that hands each command to another one: what devices that misbehave derive from.
+// A device that forwards each command to another device. Base class of the misbehaving devices.
 
 #pragma once
 
@@ -11,7 +11,7 @@ namespace zlfs {
 
 class ForwardingDevice : public ZonedDevice {
  public:
-  // `inner` outlives this one.
+  // `inner` must outlive this device.
   explicit ForwardingDevice(ZonedDevice* inner, Access access = Access::kReadWrite)
       : ZonedDevice(access), inner_(inner) {
     SetGeometry(inner->geometry());

@@ -1,4 +1,4 @@
-// The kernel back end where the kernel misbehaves, on a faked one.
+// The kernel back end with a misbehaving fake kernel.
 
 #include <gtest/gtest.h>
 
@@ -88,7 +88,7 @@ TEST_F(KernelDeviceTest, NamesWhatTheKernelSays) {
   const Counters counters = device_->counters();
   EXPECT_EQ(counters.writes, 1U);
   EXPECT_EQ(counters.resets + counters.flushes, 0U);
-  // And nothing of it stays.
+  // The faults leave no effect.
   ASSERT_OK(WriteBlocks(0, 1, 1));
   ASSERT_OK(device_->Flush());
 }
@@ -107,7 +107,7 @@ TEST_F(KernelDeviceTest, ZonesThatTheDeviceGivesUpAreNamed) {
     EXPECT_ERROR(device_->FinishZone(zone), error);
     EXPECT_ERROR(device_->ResetZone(zone), error);
   }
-  // A handle that finds them so.
+  // A new handle finds the zones in these conditions.
   ASSERT_OK(Open());
   EXPECT_ERROR(WriteBlocks(0, 0, 1), DeviceError::kZoneReadOnly);
   EXPECT_ERROR(WriteBlocks(1, 0, 1), DeviceError::kZoneOffline);
@@ -118,7 +118,7 @@ TEST_F(KernelDeviceTest, GoesOnWhereAFailedWriteEnded) {
   kernel_.LimitRequests(1024, request);
   ASSERT_OK(Open());
   ASSERT_OK(WriteBlocks(0, 0, 2));
-  // The first request of the write succeeds, the second lands one of its blocks.
+  // The first request of the write succeeds; the second writes one block and fails.
   kernel_.faults().Inject({.after = 1, .landed_blocks = 1});
   EXPECT_ERROR(WriteBlocks(0, 2, 12), DeviceError::kIo);
   const std::uint64_t now = 2 + request + 1;

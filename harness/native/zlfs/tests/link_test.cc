@@ -1,4 +1,4 @@
-// A program that links zlfs opens zlfs:// through RocksDB's own registry.
+// A program that links zlfs opens zlfs:// through RocksDB's registry.
 
 #include <gtest/gtest.h>
 #include <rocksdb/convenience.h>
@@ -12,7 +12,7 @@ namespace {
 rocksdb::Status Load(const std::string& uri) {
   rocksdb::ConfigOptions options;
   options.ignore_unsupported_options =
-      false;  // or an unknown scheme is no error, and no file system
+      false;  // otherwise an unknown scheme returns OK without a file system
   std::shared_ptr<rocksdb::FileSystem> fs;
   return rocksdb::FileSystem::CreateFromString(options, uri, &fs);
 }

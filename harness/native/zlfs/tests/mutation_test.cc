@@ -1,8 +1,8 @@
-// Every field of every on-disk structure is changed, with checksums that fit the change and
-// without: the check reports each, none passes silently.
+// Changes every field of every on-disk structure, with and without matching checksums. The check
+// must report every change.
 //
-// The tables below name every byte of the fixed structures, and every member of the records: a new
-// member fails to compile here, a new kind of record fails the test until the volume has one.
+// The tables below name every byte of the fixed structures and every member of the records. A new
+// member breaks the compilation; a new kind of record fails the test until the volume contains one.
 
 #include <gtest/gtest.h>
 
@@ -30,7 +30,7 @@ constexpr std::size_t kBlock = 512;
 constexpr const char* kShape =
     "zones=24&zone_size=64K&zone_capacity=48K&max_active=8&block_size=512";
 
-// A device of which one zone holds something else.
+// A device with replaced content in one zone.
 class PatchedDevice final : public ForwardingDevice {
  public:
   PatchedDevice(EmulatedDevice* inner, std::uint32_t zone, const std::string* content)
@@ -99,7 +99,7 @@ constexpr bool Tiles(std::span<const Field> fields, std::size_t size) {
 static_assert(Tiles(kSuperblockFields, kBlock));
 static_assert(Tiles(kSealedFields, kHeaderSize));
 
-// One more, lowest and highest bit flipped, all ones, zero.
+// Changed values: incremented, lowest and highest bit flipped, all ones, zero.
 std::vector<std::string> ChangedBytes(const std::string& bytes) {
   std::set<std::string> changed;
   std::string next = bytes;
@@ -132,7 +132,7 @@ std::vector<Integer> Changed(Integer value) {
   return {changed.begin(), changed.end()};
 }
 
-// Calls `check(name)` with each changed value in place, then restores it.
+// Sets each changed value, calls `check(name)`, then restores the original.
 struct Changer {
   const std::function<void(const std::string&)>& check;
 
@@ -168,7 +168,7 @@ struct Changer {
     }
   }
 
-  // The members of each kind: a new one does not compile.
+  // The members of each kind. A structured binding does not compile if a member is missing.
   void operator()(StateRecord* r) const {
     auto& [next_file] = *r;
     (*this)("state next_file", &next_file);
@@ -219,7 +219,7 @@ struct Changer {
   }
 };
 
-// A volume that has everything, as a killed program leaves it.
+// A volume with every kind of content, in the state that a killed program leaves.
 class Mutation : public testing::Test {
  protected:
   void SetUp() override {
@@ -231,7 +231,8 @@ class Mutation : public testing::Test {
     Write("/d/2.sst", 5000, DataPlacement());
     Write("/d/2.log", 3000, LogPlacement());
     ASSERT_OK(volume_->Delete("/d/1.log"));
-    for (int i = 0; i < 3; ++i) ASSERT_OK(volume_->SyncNames());  // the log zone is ended and reset
+    // Ends and resets the zone of the deleted WAL.
+    for (int i = 0; i < 3; ++i) ASSERT_OK(volume_->SyncNames());
     ASSERT_OK(volume_->Rename("/d/2.sst", "/d/3.sst"));
     volume_->RenameDirectory("/d", "/e");
     ASSERT_OK(volume_->SyncNames());
@@ -272,7 +273,7 @@ class Mutation : public testing::Test {
     EXPECT_NE(Violations(&patched), "") << what;
   }
 
-  // Every field of the structure at `at` of the zone's content; `seal` makes its checksums fit.
+  // Changes every field of the structure at `at` in `content`. `seal` updates its checksums.
   void ChangeFields(std::uint32_t zone, const std::string& content, std::size_t at,
                     std::span<const Field> fields, const std::function<void(char*)>& seal) {
     for (const Field& field : fields) {
@@ -292,13 +293,13 @@ class Mutation : public testing::Test {
   std::shared_ptr<EmulatedDevice> device_;
   std::unique_ptr<Volume> volume_;
   std::uint32_t meta_ = 0;
-  std::string content_;  // of the metadata zone
+  std::string content_;  // content of the metadata zone
   std::vector<std::pair<std::size_t, SealedHeader>> frames_;
   std::map<std::uint32_t, std::uint64_t> log_zones_;
   int mutations_ = 0;
 };
 
-// Makes the header's own checksum fit.
+// Updates the header's checksum.
 void SealHeader(char* blocks) {
   constexpr std::size_t kAt = offsetof(SealedHeader, checksum);
   const std::uint64_t checksum = Checksum({blocks, kAt});
@@ -313,8 +314,8 @@ TEST_F(Mutation, Superblock) {
   });
 }
 
-// The last frame has none behind it that vouches for it: what changes it together with its checksum
-// is a frame that could have been written.
+// Skips the last frame: no later frame confirms it. With a matching checksum, its changed version
+// is a valid frame.
 TEST_F(Mutation, FrameHeaders) {
   for (std::size_t i = 0; i + 1 < frames_.size(); ++i) {
     ChangeFields(meta_, content_, frames_[i].first, kSealedFields, SealHeader);
@@ -342,7 +343,7 @@ TEST_F(Mutation, RecordsOfEveryKind) {
       kinds.insert(record.index());
       std::visit([&](auto& kind) { Changer{check}(&kind); }, record);
     }
-    // Body and padding without a checksum that fits.
+    // Changes body and padding without updating the checksum.
     for (std::size_t byte = kHeaderSize; byte < SealedSize(header.size, kBlock); byte += 7) {
       std::string changed = content_;
       changed[at + byte] = static_cast<char>(changed[at + byte] ^ 4);
@@ -361,7 +362,7 @@ TEST_F(Mutation, Pieces) {
   for (std::size_t at = start, size; at < content.size(); at += size, ++pieces) {
     ASSERT_TRUE(ReadHeader(std::string_view(content).substr(at), kPieceMagic, &header));
     size = SealedSize(header.size, kBlock);
-    if (at + size == content.size()) break;  // as for the last frame
+    if (at + size == content.size()) break;  // skipped like the last frame
     ChangeFields(zone, content, at, kSealedFields, SealHeader);
     for (std::size_t byte = kHeaderSize; byte < size; byte += 31) {
       std::string changed = content;

@@ -10,7 +10,7 @@
 namespace zlfs {
 namespace {
 
-// Synthetic trees, shaped like those of the tests of harness/observe/sysfs.py.
+// Synthetic sysfs trees with the same layout as in the tests of harness/observe/sysfs.py.
 class SysfsTest : public testing::Test {
  protected:
   void Put(const std::string& device, const std::string& attribute, const std::string& text) {

@@ -1,5 +1,5 @@
-// RocksDB's FileSystem interface driven from many threads at once, on a device so full that garbage
-// is collected beneath them. Correct under ThreadSanitizer (preset tsan, label threads).
+// Calls RocksDB's FileSystem interface from many threads, on a device so full that garbage
+// collection runs concurrently. Runs under ThreadSanitizer (preset tsan, label threads).
 
 #include <gtest/gtest.h>
 
@@ -26,9 +26,9 @@ using rocksdb::IOOptions;
 
 constexpr const char* kShape = "zones=48&zone_size=256K&zone_capacity=192K&max_active=14";
 constexpr int kWriters = 3;
-constexpr int kFilesEach = 500;  // made by each writer
+constexpr int kFilesEach = 500;  // files that each writer creates
 constexpr std::size_t kKept =
-    30;  // of them at a time: 3 * 30 * 64 KiB are two thirds of the device
+    30;  // files kept at a time: 3 * 30 * 64 KiB are two thirds of the device
 constexpr std::size_t kMaxFile = 128 << 10;
 
 struct Kept {
@@ -42,7 +42,7 @@ IOStatus Fill(FileSystem* fs, const Kept& file, std::mt19937_64* random) {
   IOStatus status = fs->NewWritableFile(file.name, FileOptions(), &writer, nullptr);
   if (!status.ok()) return status;
   writer->SetWriteLifeTimeHint(static_cast<rocksdb::Env::WriteLifeTimeHint>(2 + file.seed % 3));
-  writer->SetIOPriority(rocksdb::Env::IO_HIGH);  // as flushes have
+  writer->SetIOPriority(rocksdb::Env::IO_HIGH);  // the priority of flushes
   for (std::size_t done = 0; status.ok() && done < file.size;) {
     const std::size_t n = std::min<std::size_t>(file.size - done, 1 + (*random)() % 20000);
     status = writer->Append(Content(file.seed, done, n), IOOptions(), nullptr);
@@ -54,7 +54,7 @@ IOStatus Fill(FileSystem* fs, const Kept& file, std::mt19937_64* random) {
   return status.ok() ? closed : status;
 }
 
-// Reads all of it in parts. The file may be deleted while it is read.
+// Reads the whole file in parts. Another thread can delete the file meanwhile.
 IOStatus Verify(FileSystem* fs, const Kept& file) {
   std::unique_ptr<rocksdb::FSRandomAccessFile> reader;
   IOStatus status = fs->NewRandomAccessFile(file.name, FileOptions(), &reader, nullptr);
@@ -68,7 +68,7 @@ IOStatus Verify(FileSystem* fs, const Kept& file) {
   return status;
 }
 
-// Makes, renames, reads and deletes files of its own.
+// Creates, renames, reads and deletes this thread's files.
 void WriteFiles(FileSystem* fs, int number, std::deque<Kept>* kept) {
   std::mt19937_64 random(static_cast<std::uint64_t>(number));
   const std::string directory = "/" + std::to_string(number);
@@ -90,7 +90,7 @@ void WriteFiles(FileSystem* fs, int number, std::deque<Kept>* kept) {
   }
 }
 
-// A WAL after the other, synced after each record; the one before is deleted.
+// Writes one WAL after another with a sync after each record. Deletes the previous WAL.
 void WriteLogs(FileSystem* fs, const std::atomic<bool>* stop) {
   for (int i = 0; !*stop; ++i) {
     const std::string name = "/log/" + std::to_string(i) + ".log";
@@ -105,7 +105,7 @@ void WriteLogs(FileSystem* fs, const std::atomic<bool>* stop) {
   }
 }
 
-// What iterators and monitors do: lists everything, and reads the files of all writers.
+// Behaves like iterators and monitors: lists all directories and reads the files of all writers.
 void Look(FileSystem* fs, const std::atomic<bool>* stop) {
   for (unsigned round = 0; !*stop; ++round) {
     const std::string directory = "/" + std::to_string(round % kWriters);
@@ -151,7 +151,7 @@ TEST(Threads, WriteReadRenameDeleteAndListWhileGarbageIsCollected) {
   fs.reset();
   EXPECT_EQ(Violations(device.get()), "");
 
-  // Without collecting this would not have been a test of it; and it is all in the ledger.
+  // Garbage collection must have run, and the ledger must contain it.
   std::string line;
   std::string last;
   std::ifstream ledger((aux / "aux") / "ledger.jsonl");

@@ -1,4 +1,4 @@
-// The program `zlfs` itself: what it prints, what it refuses and with which exit status.
+// The program `zlfs`: output, refusals and exit status.
 
 #include <gtest/gtest.h>
 #include <sys/wait.h>
@@ -30,7 +30,7 @@ std::string Contents(const std::filesystem::path& path) {
 
 class Tool : public testing::Test {
  protected:
-  // Arguments must not need quoting, device specifications are quoted.
+  // Quotes the device specification. The other arguments must not need quoting.
   int Run(const std::string& command, const std::string& device, const std::string& more = "") {
     const std::string line = std::string(ZLFS_TOOL) + " " + command +
                              (device.empty() ? " " : " '--device=" + device + "' ") + more + " >" +
@@ -41,7 +41,7 @@ class Tool : public testing::Test {
     return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
   }
 
-  // A refusal: one line that begins with the error's name, one line with a hint, nothing else.
+  // Expects exactly two lines: one that begins with the error's name, and a hint.
   void ExpectRefused(int exit, const std::string& name, const std::string& command,
                      const std::string& device, const std::string& more = "") {
     EXPECT_EQ(Run(command, device, more), exit) << command << ": " << err_;
@@ -91,7 +91,7 @@ TEST_F(Tool, MakesFillsAndShows) {
   EXPECT_EQ(df["capacity_bytes"], 40 * (96 << 10));
   EXPECT_EQ(df["live_bytes"], 409600);
   EXPECT_EQ(df["free_bytes"], (38 - 4) * (96 << 10) - 409600);
-  EXPECT_EQ(df["zones_active"], 1);  // of the metadata: cold data keeps none active
+  EXPECT_EQ(df["zones_active"], 1);  // the metadata zone; cold data keeps no zone active
   EXPECT_EQ(df["zones_full"], 5);
   EXPECT_EQ(df["zones_empty"], 34);
   EXPECT_EQ(df["finish_remaining_pct"], 20);
@@ -110,7 +110,7 @@ TEST_F(Tool, MakesFillsAndShows) {
     ASSERT_EQ(Run(reading, spec), 0) << err_;
     EXPECT_NE(out_, "");
   }
-  // The import is in the ledger, with what the finished zone gave up.
+  // The ledger contains the import and the capacity that the finished zone gave up.
   const auto ledger = nlohmann::json::parse(Contents(aux + "/ledger.jsonl"));
   EXPECT_EQ(ledger["written"]["import"]["payload"], 409600);
   EXPECT_EQ(ledger["finishes"]["import"]["given_up"], 5 * (96 << 10) - 409600);
@@ -244,7 +244,7 @@ TEST_F(Tool, ZonesThatTheDeviceGaveUp) {
     const auto device = Open(spec);
     dynamic_cast<EmulatedDevice&>(*device).BreakZone(zone, condition);
   };
-  give_up(20, ZoneCondition::kReadOnly);  // empty: nobody misses it
+  give_up(20, ZoneCondition::kReadOnly);  // empty: no data is lost
   EXPECT_EQ(Run("fsck", spec), 0) << out_;
   give_up(2, ZoneCondition::kOffline);
   EXPECT_EQ(Run("df", spec), 0) << err_;

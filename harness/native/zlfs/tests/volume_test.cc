@@ -1,4 +1,4 @@
-// A mounted volume without RocksDB: content, names, space, refusals and failures of the device.
+// A mounted volume without RocksDB: content, names, space, refusals and device failures.
 
 #include "zlfs/fs/volume.h"
 
@@ -22,7 +22,7 @@ namespace {
 
 constexpr const char* kSmall = "zones=40&zone_size=128K&zone_capacity=96K&max_active=8";
 
-// A device that survives its volume.
+// A device that outlives its volume.
 struct Rig {
   explicit Rig(const std::string& options = kSmall, const Policy& policy = {})
       : device(MakeDevice(options)) {
@@ -33,7 +33,7 @@ struct Rig {
   std::unique_ptr<Volume> Mount(const MountOptions& options = {}) {
     return MountOk(std::make_unique<HookedDevice>(device, [] {}), options);
   }
-  // On a device that fails when `faulty` is told so, until the next mount.
+  // Mounts a device that fails as injected into `faulty`, until the next mount.
   std::unique_ptr<Volume> MountFaulty() {
     auto failing = std::make_unique<FaultyDevice>(device.get());
     faulty = failing.get();
@@ -240,7 +240,7 @@ TEST(Volume, IsFullCleanlyAndOpensAgain) {
   }
   EXPECT_TRUE(status.IsNoSpace()) << status.ToString();
   EXPECT_GT(stored, 70U);
-  // What lets a database go on, or open again, still has room.
+  // The files that a database needs to continue or to reopen still have room.
   ASSERT_OK(Put(volume.get(), "/MANIFEST", "small", {}));
   volume = nullptr;
   EXPECT_EQ(Violations(rig.device.get()), "");
@@ -258,8 +258,7 @@ TEST(Volume, ThePaddingOfALogIsCollected) {
   const auto volume = rig.Mount();
   auto log = Create(volume.get(), "/x.log", FileKind::kLog, LogPlacement());
   std::string content;
-  for (std::uint64_t i = 0; i < 240;
-       ++i) {  // ten zones of pieces that are hardly more than padding
+  for (std::uint64_t i = 0; i < 240; ++i) {  // ten zones of pieces that are mostly padding
     content += Content(i, 0, 100);
     ASSERT_OK(volume->Append(log.get(), Content(i, 0, 100)));
     ASSERT_OK(volume->Sync(log.get()));
@@ -284,7 +283,7 @@ TEST(Volume, ALogWithoutSpaceWaitsForJobsAndForNothingElse) {
   Rig rig("zones=40&zone_size=128K&zone_capacity=96K&max_active=14");
   const auto volume = rig.Mount();
   std::vector<std::shared_ptr<File>> compactions;
-  // More than the log takes over before there is no space for it.
+  // Opens more zones than the log can take over before it runs out of space.
   for (const char* const name : {"/1", "/2", "/3", "/4", "/5", "/6", "/7", "/8"}) {
     compactions.push_back(Create(volume.get(), name, FileKind::kData, DataPlacement()));
     ASSERT_OK(volume->Append(compactions.back().get(), Content(1, 0, 8192)));
@@ -324,7 +323,7 @@ TEST(Volume, WhatIsDeletedAMomentLaterIsNotFullYet) {
     return Put(volume.get(), "/" + std::to_string(++count), Content(1, 0, 98304));
   };
   while (volume->Space().empty_zones > 8) ASSERT_OK(fill());
-  // A compaction's inputs go after its last output is there, and nothing tells of them before.
+  // A compaction deletes its inputs only after its last output; zlfs cannot know them earlier.
   std::atomic<int> deleted = 0;
   std::jthread deleter([&](const std::stop_token& stop) {
     while (!stop.stop_requested()) {
@@ -357,7 +356,7 @@ TEST(Volume, AReaderKeepsAZoneFromBeingReset) {
       }
     });
   }
-  // Interleaved with the cold content, so that collecting has to move it.
+  // Interleaves writes with the cold content, so that garbage collection must move it.
   for (std::uint64_t i = 0; i < 600 || reads < 10; ++i) {
     ASSERT_OK(Put(volume.get(), "/hot" + std::to_string(i % 50), Content(i, 0, 40000)));
   }
@@ -462,7 +461,7 @@ TEST(Volume, FinishesByThreshold) {
   policy.finish_remaining_pct = 50;
   Rig rig(kSmall, policy);
   const auto volume = rig.Mount();
-  ASSERT_OK(Put(volume.get(), "/a", Content(1, 0, 60000)));  // of 96 KiB
+  ASSERT_OK(Put(volume.get(), "/a", Content(1, 0, 60000)));  // the zone's capacity is 96 KiB
   const Totals totals = volume->totals();
   const auto& finishes = totals.finishes[static_cast<std::size_t>(FinishCause::kThreshold)];
   EXPECT_EQ(finishes.count, 1U);
@@ -498,7 +497,7 @@ TEST(Refusal, MountOfSomethingElse) {
   EXPECT_EQ(Violations(blank.get()).substr(0, 2), "1:");
 }
 
-// Changes the bytes of a zone behind zlfs's back.
+// Changes the bytes of a zone without zlfs.
 void Rewrite(EmulatedDevice* device, std::uint32_t zone, const std::string& content) {
   ASSERT_OK(device->ResetZone(zone));
   const AlignedBuffer buffer = AllocateAligned(content.size());
@@ -637,7 +636,7 @@ TEST(Failure, OfflineAndReadOnlyZones) {
   EXPECT_ERROR(volume->Read(file.get(), 0, 1, &read, &byte), DeviceError::kZoneOffline);
 }
 
-// Two tenants of one namespace divide its active zones between them.
+// Two tenants of one namespace divide its active zones.
 TEST(Policy, KeepsToItsShareOfTheActiveZones) {
   Policy policy;
   ASSERT_OK(ChangePolicy({{"max_active", "8"}}, &policy));

@@ -1,5 +1,5 @@
-// Shared by the tests of the file system: small emulated devices, a device that calls back, and
-// files whose bytes tell what they are.
+// Shared by the tests of the file system: small emulated devices, a device with callbacks, and
+// files with reproducible content.
 
 #pragma once
 
@@ -30,18 +30,18 @@ inline std::unique_ptr<EmulatedDevice> MakeDevice(const std::string& options) {
   return std::unique_ptr<EmulatedDevice>(dynamic_cast<EmulatedDevice*>(device.release()));
 }
 
-// Forwards to another device and calls back before and after each command that changes something.
+// Forwards to another device. Calls a hook before and after each modifying command.
 class HookedDevice final : public ForwardingDevice {
  public:
   using Hook = std::function<void()>;
   HookedDevice(std::shared_ptr<EmulatedDevice> inner, Hook hook)
       : ForwardingDevice(inner.get()), owned_(std::move(inner)), hook_(std::move(hook)) {}
-  // Pretends to be the device that `inner` is a clone of.
+  // Reports the identity of the device of which `inner` is a clone.
   HookedDevice(std::shared_ptr<EmulatedDevice> inner, const std::string& identity, Hook hook)
       : HookedDevice(std::move(inner), std::move(hook)) {
     geometry_.identity = identity;
   }
-  // What the device is found to allow when it is opened.
+  // Sets the limits that the device reports when it is opened.
   void SetLimits(std::uint32_t max_active, std::uint32_t max_open) {
     geometry_.max_active = max_active;
     geometry_.max_open = max_open;
@@ -65,7 +65,7 @@ class HookedDevice final : public ForwardingDevice {
   const Hook hook_;
 };
 
-// Byte `i` of a file with this seed.
+// Byte `i` of a file with the given seed.
 inline char ContentByte(std::uint64_t seed, std::uint64_t i) {
   const std::uint64_t mixed = (seed * 0x9e3779b97f4a7c15ULL) ^ ((i >> 3) * 0xff51afd7ed558ccdULL);
   return static_cast<char>(mixed >> (8 * (i & 7)));
@@ -117,7 +117,7 @@ inline std::uint64_t BytesWritten(const Totals& totals) {
   return sum;
 }
 
-// The ledger and the device's own counters agree on everything.
+// Expects the ledger and the device's counters to agree.
 inline void ExpectLedgerIsDevice(const Totals& totals, const Counters& before,
                                  const Counters& after) {
   EXPECT_EQ(BytesWritten(totals), after.bytes_written - before.bytes_written);

@@ -1,4 +1,4 @@
-// zlfs: makes, fills and inspects volumes. docs/zlfs.md describes what they are.
+// zlfs: creates, fills and inspects volumes. docs/zlfs.md describes their format.
 
 #include <algorithm>
 #include <cerrno>
@@ -26,7 +26,7 @@ using Json = nlohmann::ordered_json;
 using Clock = std::chrono::steady_clock;
 using enum command_line::Exit;
 
-// What the command line says; each command looks at its own options.
+// The options of all commands; each command uses its own subset.
 struct Arguments {
   std::string device;  // "dev:…", "mem:…" or "file:…"
   std::string format = "table";
@@ -37,14 +37,14 @@ struct Arguments {
   OptionMap policy;
   std::string name;
   std::string from;
-  std::optional<std::uint64_t> size;  // as is the seed, where there is no `from`
+  std::optional<std::uint64_t> size;  // size and seed replace `from`
   std::optional<std::uint64_t> seed;
   bool progress = false;
 
-  bool violated = false;  // what fsck found
+  bool violated = false;  // fsck found a violation
 };
 
-// Also the unit in which coldfill repeats its pattern: the same size gives the same bytes.
+// Equals the length of coldfill's pattern, so that the same size and seed give the same bytes.
 constexpr std::size_t kPart = 1 << 20;
 
 IOStatus FromFile(const std::string& path, Source* source) {
@@ -58,7 +58,7 @@ IOStatus FromFile(const std::string& path, Source* source) {
   return IOStatus::OK();
 }
 
-// What `coldfill write --bytes=SIZE --seed=SEED` writes.
+// The bytes that `coldfill write --bytes=SIZE --seed=SEED` writes.
 IOStatus FromSeed(std::uint64_t size, std::uint64_t seed, Source* source) {
   if (size % coldfill::kBlockSize != 0) {
     return IOStatus::InvalidArgument("bad-option", "--size is no multiple of 4096");
@@ -81,7 +81,7 @@ IOStatus MountToRead(const Arguments& arguments, std::unique_ptr<Volume>* volume
   return Volume::Mount(std::move(device), {.read_only = true}, volume);
 }
 
-// The commands that write: they want the device for themselves.
+// Commands that write. They open the device exclusively.
 
 IOStatus RunMkfs(Arguments* arguments) {
   OptionMap options;
@@ -126,7 +126,7 @@ IOStatus RunImport(Arguments* arguments) {
   return IOStatus::OK();
 }
 
-// The commands that change nothing, and work beside a running database.
+// Read-only commands. They also work while a database is running.
 
 IOStatus RunDf(Arguments* arguments) {
   std::unique_ptr<Volume> volume;
@@ -282,7 +282,7 @@ void AddImport(CLI::App* command, Arguments* arguments) {
 struct Command {
   const char* name;
   const char* what;
-  const char* example;  // options beside the device
+  const char* example;  // options after the device
   IOStatus (*run)(Arguments*);
   void (*add_options)(CLI::App*, Arguments*);
 };

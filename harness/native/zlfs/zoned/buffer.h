@@ -1,4 +1,4 @@
-// Memory that O_DIRECT accepts.
+// Buffers aligned for O_DIRECT.
 
 #pragma once
 
@@ -10,7 +10,7 @@
 
 namespace zlfs {
 
-// At least as strict as any block size.
+// The largest supported block size.
 inline constexpr std::size_t kBufferAlignment = 4096;
 
 constexpr std::size_t RoundUp(std::size_t value, std::size_t unit) {

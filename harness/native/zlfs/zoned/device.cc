@@ -9,10 +9,10 @@
 namespace zlfs {
 namespace {
 
-// Everything else is kIo.
+// All other errno values map to kIo.
 constexpr std::pair<int, DeviceError::Name> kErrnos[] = {
-    {EOVERFLOW, DeviceError::kActiveLimit},   // of Linux' block layer
-    {ETOOMANYREFS, DeviceError::kOpenLimit},  // this one, too
+    {EOVERFLOW, DeviceError::kActiveLimit},   // Linux block layer
+    {ETOOMANYREFS, DeviceError::kOpenLimit},  // Linux block layer
     {ENOSPC, DeviceError::kNoSpace},
     {EFBIG, DeviceError::kNoSpace},
     {EBUSY, DeviceError::kBusy},

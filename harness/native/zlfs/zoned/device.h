@@ -1,6 +1,6 @@
-// A zoned device: what every part of zlfs that touches storage is written against.
+// The zoned device interface. All storage access in zlfs uses it.
 //
-// Offsets and sizes are bytes. A zone is named by its number; zone z occupies the device bytes
+// Offsets and sizes are in bytes. Zones are numbered from 0; zone z occupies the device bytes
 // [z * zone_size, z * zone_size + capacity). Write pointers are relative to the start of the zone.
 
 #pragma once
@@ -22,21 +22,22 @@ using rocksdb::Slice;
 
 enum class DeviceKind : std::uint8_t { kKernel, kMemory, kFile };
 
-// kReadWrite is exclusive: a second one is refused with kBusy. kReadOnly works beside it.
+// kReadWrite is exclusive: a second read-write open fails with kBusy. kReadOnly opens still
+// succeed.
 enum class Access : std::uint8_t { kReadOnly, kReadWrite };
 
 struct Geometry {
   std::uint32_t block_size = 0;  // 512 or 4096: unit and alignment of writes
-  // Alignment of offset, length and address of reads. block_size where the kernel is read with
-  // O_DIRECT; 1 where the back end is memory, so that readers need no bounce buffer.
+  // Alignment of the offset, length and address of reads. It is block_size for kernel devices,
+  // which use O_DIRECT. It is 1 for emulated devices, so that readers need no bounce buffer.
   std::uint32_t read_alignment = 1;
   std::uint64_t zone_size = 0;
   std::uint32_t zone_count = 0;
   std::uint32_t max_active = 0;  // 0: no limit
   std::uint32_t max_open = 0;    // 0: no limit
   DeviceKind kind = DeviceKind::kKernel;
-  std::string identity;  // survives renumbering; the harness forms the same string
-  std::string path;      // for messages only
+  std::string identity;  // stable when devices are renumbered; the harness derives the same string
+  std::string path;      // used in messages only
 };
 
 enum class ZoneCondition : std::uint8_t {
@@ -57,81 +58,82 @@ constexpr bool IsActive(ZoneCondition c) { return IsOpen(c) || c == ZoneConditio
 
 struct ZoneInfo {
   std::uint64_t capacity = 0;       // writable bytes, <= zone_size
-  std::uint64_t write_pointer = 0;  // from the zone's start; == capacity when full, however little
-                                    // was written; meaningless in read-only and offline zones
+  std::uint64_t write_pointer = 0;  // relative to the zone start; equals capacity in a full zone,
+                                    // undefined in read-only and offline zones
   ZoneCondition condition = ZoneCondition::kEmpty;
 };
 
-// What the device accepted through this handle. Refused commands count nowhere; of a write that
-// failed half way, the bytes by which it moved the write pointer count as written.
+// Commands that the device accepted through this handle. Rejected commands are not counted. A write
+// that fails part way counts the bytes by which it moved the write pointer.
 struct Counters {
   std::uint64_t bytes_written = 0;
   std::uint64_t writes = 0;
   std::uint64_t flushes = 0;
   std::uint64_t finishes = 0;
-  std::uint64_t pad_bytes = 0;  // capacity given up by finishes: capacity less write pointer
+  std::uint64_t pad_bytes = 0;  // capacity lost to finishes: capacity minus write pointer
   std::uint64_t resets = 0;
 };
 
-// Thread safety: every method may be called from any thread at any time. Commands on one zone
-// are carried out one after the other (a lock per zone), commands on different zones in parallel.
-// What the device can not know is the caller's: writes to one zone have to be issued in order (a
-// write that is not at the write pointer is refused), and a zone must not be reset while somebody
-// still reads it (reads take no lock; such a read returns old, new or zero bytes).
+// Thread safety: all methods are thread-safe. A lock per zone serializes the commands on that zone;
+// commands on different zones run in parallel. The caller has two duties:
+// - It issues the writes to a zone in order. A write that is not at the write pointer fails.
+// - It does not reset a zone during a read. Reads take no lock, so such a read returns old, new or
+//   zero bytes.
 //
-// A command is checked, carried out under its zone's lock, and counted, here and nowhere else; the
-// kernel's and the emulated devices carry it out. A status that is not ok is made by MakeError
-// (zoned/errors.h): its message starts with the error's name.
+// This class checks commands, takes the zone's lock and updates the counters. Subclasses execute
+// the commands. MakeError (zoned/errors.h) creates all error statuses, so each message starts with
+// the error name.
 class ZonedDevice {
  public:
   ZonedDevice(const ZonedDevice&) = delete;
   ZonedDevice& operator=(const ZonedDevice&) = delete;
   virtual ~ZonedDevice() = default;
 
-  // Constant while the device is open.
+  // Does not change while the device is open.
   const Geometry& geometry() const { return geometry_; }
 
-  // Replaces `zones` by the state of `count` zones from zone `first` on.
+  // Replaces the contents of `zones` with the state of `count` zones, starting at zone `first`.
   IOStatus Report(std::uint32_t first, std::uint32_t count, std::vector<ZoneInfo>* zones);
 
-  // Writes the buffer at `offset` of the zone, which must be its write pointer. Address and length
-  // of the buffer are multiples of block_size. Opens the zone implicitly when it is empty or
-  // closed. The bytes may be in a volatile cache until Flush. `written`: by how much the write
-  // pointer moved; after an error it may have moved by whole blocks.
+  // Writes the buffer at `offset` of the zone, which must equal the write pointer. The address and
+  // length of the buffer are multiples of block_size. An empty or closed zone is opened implicitly.
+  // The data may stay in a volatile cache until Flush. `written` receives the distance by which the
+  // write pointer moved; after an error it may be any number of whole blocks.
   IOStatus Write(std::uint32_t zone, std::uint64_t offset, const Slice& buffer,
                  std::uint64_t* written = nullptr);
 
-  // Reads exactly `size` bytes at `offset` of the zone, within its capacity. Bytes at and above the
-  // write pointer are unspecified (zeros on the emulated device).
+  // Reads exactly `size` bytes at `offset` of the zone, within its capacity. Bytes at or above the
+  // write pointer are unspecified; the emulated device returns zeros.
   IOStatus Read(std::uint32_t zone, std::uint64_t offset, std::size_t size, char* buffer);
 
-  // Every write accepted before this call survives a loss of power once it returns.
+  // After this call returns, all writes accepted before it survive a power loss.
   IOStatus Flush();
 
   // Zone management. Opening an open zone, closing a closed one, finishing a full one and resetting
-  // an empty one succeed without effect; other transitions that ZNS does not know are refused. A
-  // reset is durable at once, and what the zone held is gone. So is a finish, but not the bytes
-  // before it: after a loss of power a full zone may hold zeros above what was flushed.
+  // an empty one succeed without effect. Transitions that ZNS does not define fail.
+  //
+  // A reset is durable at once and discards the zone's data. A finish is also durable at once, but
+  // earlier writes are not: after a power loss, unflushed data in a full zone may read as zeros.
   IOStatus OpenZone(std::uint32_t zone) { return ChangeZone(zone, ZoneCondition::kExplicitlyOpen); }
   IOStatus CloseZone(std::uint32_t zone) { return ChangeZone(zone, ZoneCondition::kClosed); }
   IOStatus FinishZone(std::uint32_t zone) { return ChangeZone(zone, ZoneCondition::kFull); }
   IOStatus ResetZone(std::uint32_t zone) { return ChangeZone(zone, ZoneCondition::kEmpty); }
-  // One of these four, named by the condition that it brings the zone to.
+  // Performs one of these four operations, selected by the target condition.
   IOStatus ChangeZone(std::uint32_t zone, ZoneCondition to);
 
   Counters counters() const;
 
  protected:
   explicit ZonedDevice(Access access) : access_(access) {}
-  // Before the first command.
+  // Must be called before the first command.
   void SetGeometry(const Geometry& geometry);
 
-  virtual std::uint64_t Capacity(std::uint32_t zone) const = 0;  // of an existing zone
-  // The state of a zone as far as this handle knows without asking. Needs the zone's lock.
+  virtual std::uint64_t Capacity(std::uint32_t zone) const = 0;  // `zone` must exist
+  // The state of a zone as this handle tracks it, without a query. Requires the zone's lock.
   virtual ZoneInfo Known(std::uint32_t zone) const = 0;
 
-  // The commands themselves, with arguments that are in range and aligned. DoWrite and DoChange
-  // come under the zone's lock, with a write pointer and a condition that allow them.
+  // Execute the commands. Arguments are in range and aligned. DoWrite and DoChange are called with
+  // the zone's lock held, when the tracked write pointer and condition allow the command.
   virtual IOStatus DoReport(std::uint32_t first, std::uint32_t count,
                             std::vector<ZoneInfo>* zones) = 0;
   virtual IOStatus DoWrite(std::uint32_t zone, std::uint64_t offset, const Slice& buffer,
@@ -142,17 +144,17 @@ class ZonedDevice {
   virtual IOStatus DoChange(std::uint32_t zone, ZoneCondition to) = 0;
 
   IOStatus Fail(DeviceError::Name error, std::uint32_t zone, std::string_view detail) const;
-  // Whether a zone of this condition may be brought to condition `to`, and still works at all.
+  // Fails if the zone is read-only or offline, or if the transition is not allowed.
   IOStatus CheckChange(std::uint32_t zone, ZoneCondition from, ZoneCondition to) const;
 
   const Access access_;
-  Geometry geometry_;  // set once, while the device is opened
+  Geometry geometry_;  // set once, when the device is opened
 
  private:
   IOStatus CheckAccess() const;
   IOStatus CheckRange(std::uint32_t first, std::uint32_t count) const;
 
-  std::unique_ptr<std::mutex[]> zone_mutexes_;  // order the commands on each zone
+  std::unique_ptr<std::mutex[]> zone_mutexes_;  // serialize the commands on each zone
   mutable std::mutex counters_mutex_;
   Counters counters_;  // guarded by counters_mutex_
 };

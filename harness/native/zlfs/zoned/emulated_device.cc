@@ -61,7 +61,8 @@ IOStatus EmulatedDevice::DoWrite(std::uint32_t zone, std::uint64_t offset, const
       RETURN_IF_ERROR(MakeOpen(zone, ZoneCondition::kImplicitlyOpen));
     }
   }
-  // Nobody else moves this zone's write pointer meanwhile; other zones go on.
+  // Copy without state_mutex_, so that other zones can proceed. The zone's lock is held, so the
+  // write pointer does not move.
   std::memcpy(image_->Data(zone) + offset, buffer.data(), buffer.size());
 
   const std::lock_guard lock(state_mutex_);
@@ -107,7 +108,7 @@ IOStatus EmulatedDevice::DoChange(std::uint32_t zone, ZoneCondition to) {
   const std::uint64_t durable = image_->Durable(zone).written;
   image_->SetState(zone, {.condition = to, .written = reset ? 0 : image_->State(zone).written});
   if (to == ZoneCondition::kClosed) return IOStatus::OK();
-  // Empty, or full with what was durable of its bytes, for good.
+  // Resets and finishes are durable at once, but a finish does not make cached data durable.
   image_->SetDurable(zone, {.condition = to, .written = reset ? 0 : durable});
   for (CachedWrite& write : cached_) {
     if (reset && write.zone == zone) write.blocks = 0;
@@ -115,7 +116,7 @@ IOStatus EmulatedDevice::DoChange(std::uint32_t zone, ZoneCondition to) {
   return IOStatus::OK();
 }
 
-// Opens an empty or closed zone within the limits, or makes an open one explicitly open.
+// Brings a zone to the wanted open condition, within the limits.
 IOStatus EmulatedDevice::MakeOpen(std::uint32_t zone, ZoneCondition wanted) {
   ZoneState state = image_->State(zone);
   if (!IsActive(state.condition) && Exhausted(max_active_, IsActive)) {
@@ -129,7 +130,7 @@ IOStatus EmulatedDevice::MakeOpen(std::uint32_t zone, ZoneCondition wanted) {
   return IOStatus::OK();
 }
 
-// Whether the device has as many zones of the kind as it may have.
+// Returns whether the number of zones in the given conditions has reached the limit.
 bool EmulatedDevice::Exhausted(std::uint32_t limit, bool (*counts)(ZoneCondition)) const {
   std::uint32_t count = 0;
   for (std::uint32_t zone = 0; limit != 0 && zone < geometry_.zone_count; ++zone) {
@@ -138,7 +139,7 @@ bool EmulatedDevice::Exhausted(std::uint32_t limit, bool (*counts)(ZoneCondition
   return limit != 0 && count >= limit;
 }
 
-// A device that is out of open zones closes one that it opened by itself.
+// Closes an implicitly open zone to free an open slot, as ZNS devices do.
 bool EmulatedDevice::CloseAnother() {
   for (std::uint32_t zone = 0; zone < geometry_.zone_count; ++zone) {
     const ZoneState state = image_->State(zone);

@@ -1,5 +1,5 @@
-// A zoned device in memory or in a file that behaves as NVMe ZNS says, down to its errors, as fast
-// as memory can be copied. Tests make it shrink, break and lose power.
+// An emulated zoned device in memory or in a file. It follows the NVMe ZNS specification, including
+// its errors. Tests can lower its limits, break zones and simulate a power loss.
 
 #pragma once
 
@@ -16,7 +16,7 @@
 
 namespace zlfs {
 
-// A write that was accepted since the last flush. Its length is 0 once its zone was reset.
+// A write accepted since the last flush. A reset of its zone sets the length to 0.
 struct CachedWrite {
   std::uint32_t zone = 0;
   std::uint64_t first = 0;   // block in the zone
@@ -25,29 +25,29 @@ struct CachedWrite {
 
 class EmulatedDevice final : public ZonedDevice {
  public:
-  // `name` is the path of a kFile, and any word for a kMemory.
+  // `name` is the file path for kFile and an arbitrary name for kMemory.
   static IOStatus Open(DeviceKind kind, const std::string& name, const ShapeRequest& request,
                        Access access, std::unique_ptr<EmulatedDevice>* device);
   ~EmulatedDevice() override;
 
-  // For tests, and defined among them (tests/emulated_faults.cc). None of these may run beside
-  // another command of the same device.
+  // Fault injection for tests, defined in tests/emulated_faults.cc. These methods must not run
+  // concurrently with other commands on the same device.
 
-  // Changes what the device enforces; geometry() stays as it was. Active zones stay active.
+  // Changes the enforced limits, but not geometry(). Active zones stay active.
   void SetLimits(std::uint32_t max_active, std::uint32_t max_open);
-  // kReadOnly or kOffline: the device gives the zone up.
+  // Sets the zone to kReadOnly or kOffline, as a failing device does.
   void BreakZone(std::uint32_t zone, ZoneCondition condition);
 
-  // Writes accepted since the last flush, oldest first (cache=volatile only).
+  // The writes accepted since the last flush, oldest first. Empty unless cache=volatile.
   const std::vector<CachedWrite>& cached() const { return cached_; }
-  // The power fails and comes back. Of cached()[i] the first kept[i] blocks survive, where every
-  // earlier write to the same zone survived whole; open zones come back closed. Finishes and resets
-  // are durable: a finished zone stays full, and what it lost reads as zeros.
+  // Simulates a power loss. The first kept[i] blocks of cached()[i] survive if all earlier writes
+  // to the same zone survive completely. Open zones become closed. Finishes and resets are durable:
+  // a finished zone stays full, and its lost data reads as zeros.
   void PowerLoss(std::span<const std::uint64_t> kept);
-  // The first `whole` cached writes survive, then `blocks` blocks of the next one.
+  // As above: the first `whole` cached writes survive, and `blocks` blocks of the next one.
   void PowerLoss(std::size_t whole, std::uint64_t blocks);
-  // A copy in memory, cache included, whose handle is independent of this one. An unused in-memory
-  // image of that name and shape is overwritten, which is cheaper than fresh memory.
+  // Creates an independent in-memory copy, including the cache. An unused in-memory image with the
+  // same name and shape is overwritten, because this is cheaper than new memory.
   IOStatus Clone(const std::string& name, std::unique_ptr<EmulatedDevice>* clone) const;
 
  private:
@@ -67,15 +67,15 @@ class EmulatedDevice final : public ZonedDevice {
   IOStatus DoFlush() override;
   IOStatus DoChange(std::uint32_t zone, ZoneCondition to) override;
 
-  // These need state_mutex_.
+  // These require state_mutex_.
   IOStatus MakeOpen(std::uint32_t zone, ZoneCondition wanted);
   bool CloseAnother();
   bool Exhausted(std::uint32_t limit, bool (*counts)(ZoneCondition)) const;
 
   const std::shared_ptr<Image> image_;
 
-  // Guards what follows and every change of a zone's state; reading a state needs no lock. Taken
-  // after a zone's lock.
+  // Guards the members below and all changes of zone states. Reading a state needs no lock. Lock
+  // order: after a zone's lock.
   std::mutex state_mutex_;
   std::uint32_t max_active_ = 0;
   std::uint32_t max_open_ = 0;

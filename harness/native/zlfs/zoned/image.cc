@@ -24,7 +24,7 @@ static_assert(std::endian::native == std::endian::little, "images are stored lit
 constexpr std::uint64_t kMagic = 0x31304c554d454c5a;  // ZLEMUL01
 constexpr std::uint64_t kVersion = 1;
 constexpr std::uint64_t kPageSize = 4096;
-constexpr std::uint64_t kMaxSize = std::uint64_t{1} << 46;  // of an address space's 2^47
+constexpr std::uint64_t kMaxSize = std::uint64_t{1} << 46;  // half of the 2^47 address space
 
 // In-memory images by name.
 std::mutex memory_mutex;  // guards Memory()
@@ -37,7 +37,7 @@ bool Makes(const ShapeRequest& request) {
   return request.contains("zones") && request.contains("zone_size");
 }
 
-// Whether there can be such a device.
+// Checks that the shape is valid.
 IOStatus CheckShape(const EmulatedShape& shape) {
   constexpr std::uint64_t kMost = std::numeric_limits<std::uint32_t>::max();
   const std::uint64_t block = shape.block_size == 512 ? 512 : 4096;
@@ -56,7 +56,7 @@ IOStatus CheckShape(const EmulatedShape& shape) {
                    "max_active, and all zones have to fit into the address space");
 }
 
-// The shape of a device that is to be made.
+// Computes the shape of a new device.
 IOStatus Complete(const ShapeRequest& request, EmulatedShape* shape) {
   if (!Makes(request)) {
     return MakeError(DeviceError::kMissing, "no such device; zones= and zone_size= make one");
@@ -102,13 +102,13 @@ void Image::ForgetMemory(const std::string& name) {
 IOStatus Image::OpenFile(const std::string& path, const ShapeRequest& request, Access access,
                          std::shared_ptr<Image>* image) {
   const bool writes = access == Access::kReadWrite;
-  // Without a shape there is nothing to make, and an empty file would only confuse.
+  // An image cannot be created without a shape, so do not create an empty file.
   const bool makes = writes && Makes(request);
   const int flags = (writes ? O_RDWR : O_RDONLY) | (makes ? O_CREAT : 0) | O_CLOEXEC;
   const int fd = open(path.c_str(), flags, 0644);
   if (fd < 0) return MakeSystemError(errno, path);
   std::shared_ptr<Image> opened(new Image(fd));
-  // Locked before the first look, so that nobody attaches to a device that is being made.
+  // Lock before reading the size, so that no second writer attaches to an incomplete image.
   struct stat file = {};
   if ((writes && flock(fd, LOCK_EX | LOCK_NB) != 0) || fstat(fd, &file) != 0) {
     return MakeSystemError(errno, path);
@@ -121,7 +121,7 @@ IOStatus Image::OpenFile(const std::string& path, const ShapeRequest& request, A
 
 Image::~Image() {
   if (base_ != nullptr) munmap(base_, size_);
-  if (fd_ >= 0) close(fd_);  // gives the lock back
+  if (fd_ >= 0) close(fd_);  // also releases the file lock
 }
 
 IOStatus Image::Make(const std::string& name, const ShapeRequest& request) {
@@ -129,7 +129,7 @@ IOStatus Image::Make(const std::string& name, const ShapeRequest& request) {
   RETURN_IF_ERROR(Complete(request, &shape));
   SetShape(shape);
   if (fd_ >= 0) {
-    // A store to a mapping whose file system is full kills the process, so look before.
+    // Check the free space first: a store to a mapped file on a full file system kills the process.
     struct statvfs fs = {};
     if (fstatvfs(fd_, &fs) != 0 || fs.f_bavail * fs.f_frsize < size_) {
       return MakeError(DeviceError::kNoSpace, name + ": needs " + std::to_string(size_) + " bytes");
@@ -139,7 +139,7 @@ IOStatus Image::Make(const std::string& name, const ShapeRequest& request) {
   RETURN_IF_ERROR(Map(Access::kReadWrite));
   std::random_device random;
   const std::uint64_t id = std::uint64_t{random()} << 32 | random();
-  // All else is 0: every zone is empty.
+  // The rest of the image is zero, so all zones are empty.
   *header() = {.magic = kMagic, .version = kVersion, .id = id, .shape = shape};
   return IOStatus::OK();
 }

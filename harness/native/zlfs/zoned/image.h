@@ -1,15 +1,14 @@
-// The bytes of an emulated device: in anonymous memory shared by this process's handles, or in a
-// file that outlives the process and may be mapped by several.
+// The storage of an emulated device. A memory image is anonymous memory that all handles in this
+// process share. A file image outlives the process, and several processes can map it.
 //
-// Layout of the file, little-endian, identical in memory:
+// Layout, little-endian, identical in file and memory:
 //   offset 0      ImageHeader
 //   offset 4096   one ZoneRecord per zone
-//   data_offset   one region of `stride` bytes per zone, data_offset a multiple of 4096, stride the
-//                 zone capacity rounded up to 4096
+//   data_offset   one region of `stride` bytes per zone; data_offset is a multiple of 4096, stride
+//                 is the zone capacity rounded up to 4096
 //
-// A zone's state is one 64-bit word that is stored atomically, and data is copied before the word
-// that covers it is stored. Whoever maps the file after a kill -9 sees every zone whole: a write
-// took place or it did not.
+// A zone's state is one 64-bit word that is stored atomically. The data is copied before the word
+// that covers it is stored. Each write is therefore atomic, even if the process is killed.
 
 #pragma once
 
@@ -32,12 +31,12 @@ struct EmulatedShape {
   std::uint64_t zone_capacity = 0;
   std::uint64_t max_active = 0;
   std::uint64_t max_open = 0;
-  std::uint64_t cache = 0;  // 1: volatile
+  std::uint64_t cache = 0;  // index into kCacheNames
 };
 
 inline constexpr std::string_view kCacheNames[] = {"none", "volatile"};
 
-// The fields of a shape by the names that options and messages use.
+// Maps the names of options to the fields of a shape.
 struct ShapeField {
   const char* name;
   std::uint64_t EmulatedShape::*value;
@@ -49,20 +48,20 @@ inline constexpr ShapeField kShapeFields[] = {
     {"max_active", &EmulatedShape::max_active},   {"max_open", &EmulatedShape::max_open},
     {"cache", &EmulatedShape::cache, kCacheNames}};
 
-// What somebody asks of a shape, by field name: a device that is made takes it with the defaults of
-// zlfs/zoned/open.h, a device that exists has to agree with it.
+// Requested shape values by field name. A new device uses them and the defaults of
+// zlfs/zoned/open.h. An existing device must match them.
 using ShapeRequest = std::map<std::string, std::uint64_t>;
 
 struct ImageHeader {
   std::uint64_t magic;
   std::uint64_t version;
-  std::uint64_t id;  // random, part of a file's identity
+  std::uint64_t id;  // random, part of a file image's identity
   EmulatedShape shape;
 };
 static_assert(sizeof(ImageHeader) == 80);
 
-// `written` is what was really written: the write pointer of a full zone is its capacity all the
-// same, but reads above `written` give zeros.
+// `written` counts the blocks that were written. A finished zone reports its capacity as write
+// pointer, but reads above `written` return zeros.
 struct ZoneState {
   ZoneCondition condition = ZoneCondition::kEmpty;
   std::uint64_t written = 0;  // blocks
@@ -73,7 +72,7 @@ struct ZoneState {
   }
 };
 
-// Packed states: as it is now, and what a loss of power leaves of it.
+// Packed states: the current one, and the one that survives a power loss.
 struct ZoneRecord {
   std::atomic<std::uint64_t> state;
   std::atomic<std::uint64_t> durable;
@@ -82,13 +81,13 @@ static_assert(sizeof(ZoneRecord) == 16 && std::atomic<std::uint64_t>::is_always_
 
 class Image {
  public:
-  // Opens the in-memory image of that name, and makes it when it is new.
+  // Opens the in-memory image with this name. Creates it if it does not exist.
   static IOStatus OpenMemory(const std::string& name, const ShapeRequest& request,
                              std::shared_ptr<Image>* image);
-  // Forgets an in-memory image: its memory is freed with the last handle.
+  // Removes the name of an in-memory image. The last handle frees its memory.
   static void ForgetMemory(const std::string& name);
-  // Maps the file; a new or empty one is made when access allows it. Each call is a mapping of its
-  // own, and a writing one holds the file's lock.
+  // Maps the file. With read-write access, creates the image if the file is missing or empty. Each
+  // call creates a separate mapping. A read-write image holds the file lock.
   static IOStatus OpenFile(const std::string& path, const ShapeRequest& request, Access access,
                            std::shared_ptr<Image>* image);
 
@@ -108,7 +107,7 @@ class Image {
     if (shape_.cache == 0) SetDurable(zone, state);
   }
 
-  // One writer at a time: false when there is one already.
+  // Registers the only writer. Returns false if the image already has one.
   bool Claim() { return !claimed_.exchange(true); }
   void Release() { claimed_ = false; }
 
@@ -128,10 +127,10 @@ class Image {
   static constexpr std::uint64_t kRecordsOffset = 4096;
 
   EmulatedShape shape_;
-  const int fd_;  // -1: memory
+  const int fd_;  // -1 for a memory image
   std::uint64_t data_offset_ = 0;
   std::uint64_t stride_ = 0;
-  std::uint64_t size_ = 0;  // of the mapping
+  std::uint64_t size_ = 0;  // size of the mapping
   char* base_ = nullptr;
   std::atomic<bool> claimed_ = false;
 };

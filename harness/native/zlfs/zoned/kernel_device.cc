@@ -14,13 +14,13 @@
 namespace zlfs {
 namespace {
 
-// libzbd keeps its per-device information in an array of this many file descriptors and does not
-// check the index when it opens.
+// libzbd indexes an array of this size with the file descriptor, and zbd_open does not check the
+// index.
 constexpr int kLibzbdDescriptors = 1024;
 constexpr std::uint64_t kPageSize = 4096;
 
 ZoneCondition ConditionOf(unsigned condition) {
-  // In the order of ZoneCondition.
+  // Same order as ZoneCondition.
   constexpr unsigned kConditions[] = {
       ZBD_ZONE_COND_EMPTY, ZBD_ZONE_COND_IMP_OPEN, ZBD_ZONE_COND_EXP_OPEN, ZBD_ZONE_COND_CLOSED,
       ZBD_ZONE_COND_FULL,  ZBD_ZONE_COND_READONLY, ZBD_ZONE_COND_OFFLINE,  ZBD_ZONE_COND_NOT_WP};
@@ -40,7 +40,7 @@ class KernelDevice final : public ZonedDevice {
   KernelDevice(int fd, Access access) : ZonedDevice(access), fd_(fd) {}
   ~KernelDevice() override { zbd_close(fd_); }
 
-  // Reads geometry, limits and zones of the open device.
+  // Reads the geometry, limits and zone states of the open device.
   IOStatus Learn(const std::filesystem::path& path, const Sysfs& sysfs) {
     zbd_info info = {};
     if (zbd_get_info(fd_, &info) != 0) {
@@ -80,13 +80,14 @@ class KernelDevice final : public ZonedDevice {
     const auto length = static_cast<off_t>(count * geometry_.zone_size);
     const int result = zbd_report_zones(fd_, start, length, ZBD_RO_ALL, reported.data(), &got);
     if (result != 0) {
-      const int number = result < -1 ? -result : errno;  // -1 or a negative errno, by version
+      // Depending on its version, libzbd returns -1 or a negative errno.
+      const int number = result < -1 ? -result : errno;
       return MakeSystemError(number, geometry_.path + ": zone report");
     }
     if (got != count) return Fail(DeviceError::kIo, first + got, "missing in the zone report");
     for (const zbd_zone& zone : reported) {
       ZoneInfo info = {.capacity = zone.capacity, .condition = ConditionOf(zone.cond)};
-      // Elsewhere the kernel's write pointer is undefined, or behind the capacity.
+      // In other conditions, the kernel's write pointer is undefined or beyond the capacity.
       if (IsActive(info.condition)) info.write_pointer = zone.wp - zone.start;
       if (info.condition == ZoneCondition::kFull) info.write_pointer = zone.capacity;
       zones->push_back(info);
@@ -108,7 +109,7 @@ class KernelDevice final : public ZonedDevice {
       if (done < 0 && errno == EINTR) continue;
       if (done <= 0) {
         IOStatus status = Explain(done < 0 ? errno : EIO, zone, &known);
-        // Some of the failed command may have landed; the device knows.
+        // The failed command may have written some blocks; the zone report shows how many.
         const bool landed = IsActive(known.condition) && known.write_pointer > end;
         if (landed) *written = known.write_pointer - offset;
         return status;
@@ -147,7 +148,7 @@ class KernelDevice final : public ZonedDevice {
     const auto length = static_cast<off_t>(geometry_.zone_size);
     if (zbd_zones_operation(fd_, OperationOf(to), start, length) != 0) {
       IOStatus status = Explain(errno, zone, &known);
-      // The kernel says EIO to a change that the zone's state does not allow.
+      // The kernel returns EIO for a transition that the zone's state does not allow.
       IOStatus allowed = CheckChange(zone, known.condition, to);
       return allowed.ok() ? status : allowed;
     }
@@ -157,12 +158,13 @@ class KernelDevice final : public ZonedDevice {
     return IOStatus::OK();
   }
 
-  // Names what an errno means, asking the zone where it says too little; gives the zone's state
-  // when it could be asked. Needs no lock.
+  // Creates the status for an errno value. Reports a read-only or offline zone instead of a generic
+  // error. Updates `info` if the zone report succeeds. Needs no lock.
   IOStatus Explain(int error, std::uint32_t zone, ZoneInfo* info) {
     std::vector<ZoneInfo> zones;
     if (Report(zone, 1, &zones).ok()) {
-      info->condition = zones[0].condition;  // its capacity is constant, and read without a lock
+      // Do not store the capacity: it is constant, and other threads read it without a lock.
+      info->condition = zones[0].condition;
       info->write_pointer = zones[0].write_pointer;
     }
     RETURN_IF_ERROR(CheckChange(zone, info->condition, info->condition));
@@ -170,13 +172,13 @@ class KernelDevice final : public ZonedDevice {
   }
 
   const int fd_;
-  // What fits into one request of the device's queue. A write that is one request cannot be
-  // reordered, whatever the scheduler. A buffer is contiguous in virtual memory only, so each of
-  // its pages may be a segment of the request. The defaults are what every driver takes.
+  // The limits of one request of the device's queue. A write that fits into one request cannot be
+  // reordered by any scheduler. A buffer is contiguous only in virtual memory, so each of its pages
+  // may be a separate segment. All drivers support the defaults.
   std::uint64_t most_bytes_ = 128 << 10;
   std::uint64_t most_pages_ = 32;
-  // A zone changes through this handle only (O_EXCL), so it is asked when opened and after errors.
-  // Guarded by the zones' locks; capacities are constant.
+  // Zone states. O_EXCL guarantees that they change only through this handle, so they are read only
+  // on open and after errors. Guarded by the zones' locks; capacities are constant.
   std::vector<ZoneInfo> known_;
 };
 

@@ -14,7 +14,7 @@ namespace {
 
 IOStatus Bad(const std::string& why) { return MakeError(DeviceError::kBadSpec, why); }
 
-// Takes the options of emulated devices out of the map.
+// Moves the options of emulated devices from the map to `request`.
 IOStatus TakeShape(OptionMap* options, ShapeRequest* request) {
   for (const ShapeField& field : kShapeFields) {
     const auto node = options->extract(field.name);

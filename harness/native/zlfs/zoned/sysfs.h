@@ -1,4 +1,4 @@
-// What /sys tells of a block device. Tests hand in a tree of their own.
+// Reads block device attributes from /sys. Tests supply their own directory tree.
 
 #pragma once
 
@@ -12,17 +12,18 @@ class Sysfs {
  public:
   explicit Sysfs(std::filesystem::path root = "/sys") : root_(std::move(root)) {}
 
-  // An attribute's text without white space around it; empty when it is absent.
+  // Returns an attribute's text without surrounding white space; empty if it is missing.
   std::string Text(const std::string& device, const std::string& attribute) const;
-  // An attribute as number; 0 when it is absent or not a number.
+  // Returns an attribute as a number; 0 if it is missing or not a number.
   std::uint64_t Number(const std::string& device, const std::string& attribute) const;
 
-  // A limit of the device's queue. With NVMe multipath the head node says 0 and the path nodes
-  // (nvme2c0n1 of nvme2n1) know; 0 when none of them has a limit.
+  // Returns a limit of the device's queue; 0 means no limit. With NVMe multipath, the head node
+  // (nvme2n1) reports 0, so the path nodes (nvme2c0n1) are read too.
   std::uint64_t QueueLimit(const std::string& device, const std::string& attribute) const;
 
-  // The name that survives renumbering, formed as harness/observe/sysfs.py does: the first that is
-  // set of eui.…, nguid.…, uuid.… and serial:nsid, with the kernel name where there is no serial.
+  // Returns an identity that is stable when devices are renumbered: the first available one of
+  // eui.…, nguid.…, uuid.… and serial:nsid. Without a serial, the kernel name replaces it.
+  // harness/observe/sysfs.py must derive the same string.
   std::string Identity(const std::string& device) const;
 
  private:

@@ -1,0 +1,1 @@
+"""Compares runs: statistics, comparability, verdicts, claims."""

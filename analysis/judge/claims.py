@@ -1,0 +1,268 @@
+"""Judges claims on a campaign: pass, fail or not shown.
+
+Claims are declared in the study before the first run, or in a ``claims.toml``:
+
+    [[claim]]
+    id = "zlfs-writes-less"
+    metric = "overwrite.level_write_amplification"
+    level = "zlfs"
+    baseline = "f2fs"
+    oracle = "better"          # or worse, different; Holm-corrected over the file
+    where = {disable_wal = 1}  # optional: only these runs
+
+    [[claim]]
+    id = "published-ratio"
+    metric = "overwrite.throughput"
+    level = "zenfs"
+    baseline = "f2fs"
+    oracle = "band"            # the ratio to the baseline
+    low = 1.1
+    high = 2.0
+    tolerance = 0.1            # optional: the band is 10 % wider on both sides
+    source = "a publication"   # optional
+"""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from pathlib import Path
+from typing import Any
+
+from analysis.judge import columns, stats
+from analysis.judge.compare import compare
+from analysis.judge.rows import Row
+from analysis.judge.stats import Verdict
+from analysis.read.load import CampaignData
+from harness.errors import ConfigError, UsageError
+from harness.metrics import CATALOGUE
+from harness.store.spec import Plan
+
+
+class Oracle(StrEnum):
+    """The claimed relation of a level to its baseline."""
+
+    BETTER = "better"
+    WORSE = "worse"
+    DIFFERENT = "different"
+    BAND = "band"
+
+
+class Outcome(StrEnum):
+    """The result of a claim."""
+
+    PASS = "pass"  # noqa: S105 - no password
+    FAIL = "fail"
+    NOT_SHOWN = "not shown"
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """A claim. ``low`` and ``high`` bound the ratio; they are None unless the oracle is a band."""
+
+    id: str
+    metric: str
+    level: str
+    baseline: str
+    oracle: Oracle
+    low: float | None = None
+    high: float | None = None
+    tolerance: float = 0.0
+    where: Mapping[str, str] = field(default_factory=dict)
+    source: str = ""
+
+    @property
+    def expected(self) -> str:
+        """The oracle for people."""
+        if self.low is None or self.high is None:
+            return self.oracle.value
+        wider = f" ±{100 * self.tolerance:g} %" if self.tolerance else ""
+        return f"{self.low:g} .. {self.high:g}{wider}"
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """A claim with its outcome and reason; ``found`` is the ratio and interval for people."""
+
+    claim: Claim
+    outcome: Outcome
+    found: str
+    why: str
+
+
+def of_plan(plan: Plan) -> tuple[Claim, ...]:
+    """Return the claims of the study. They are all ordinal."""
+    return tuple(
+        Claim(one.id, one.metric, one.level, one.baseline, Oracle(one.expect))
+        for one in plan.claims
+    )
+
+
+def read(path: Path) -> tuple[Claim, ...]:
+    """Read a ``claims.toml``.
+
+    Raises:
+        ConfigError: the file is missing or not TOML, or a claim is incomplete or has unknown keys.
+    """
+    try:
+        document = tomllib.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise ConfigError(f"{path}: {error}", hint="see docs/methods.md, Claims") from None
+    tables = document.pop("claim", None)
+    if document or not isinstance(tables, list) or not tables:
+        raise ConfigError(
+            f"{path}: needs [[claim]] tables and nothing else", hint="see docs/methods.md, Claims"
+        )
+    claims = tuple(_claim(path, table) for table in tables)
+    ids = [claim.id for claim in claims]
+    if len(set(ids)) != len(ids):
+        raise _wrong(path, next(i for i in ids if ids.count(i) > 1), "this id occurs twice")
+    return claims
+
+
+def judge(campaign: CampaignData, claims: Sequence[Claim]) -> tuple[Judged, ...]:
+    """Judge claims on a campaign. Ordinal claims are Holm-corrected together.
+
+    If a claim has several strata, all must agree. One that fails makes the claim fail.
+    """
+    rows = [_rows(campaign, claim) for claim in claims]
+    tested = {
+        (index, place): row.estimate.p_value
+        for index, claim in enumerate(claims)
+        if claim.oracle is not Oracle.BAND
+        for place, row in enumerate(rows[index][0])
+        if row.verdict not in _SILENT and row.estimate.p_value is not None
+    }
+    adjusted = dict(zip(tested, stats.holm(list(tested.values())), strict=True))
+    judged = []
+    for index, (claim, (found, why)) in enumerate(zip(claims, rows, strict=True)):
+        each = [
+            _judge(claim, row, adjusted.get((index, place))) for place, row in enumerate(found)
+        ] or [Judged(claim, Outcome.NOT_SHOWN, "", why)]
+        judged.append(max(each, key=lambda one: _WORST.index(one.outcome)))
+    return tuple(judged)
+
+
+_SILENT = (
+    Verdict.NOT_A_RESULT,
+    Verdict.NOT_COMPARABLE,
+    Verdict.TOO_FEW,
+    Verdict.SKIPPED,
+)
+_WORST = (Outcome.PASS, Outcome.NOT_SHOWN, Outcome.FAIL)
+_OPPOSITE = {Oracle.BETTER: Verdict.WORSE, Oracle.WORSE: Verdict.BETTER}
+
+
+def _rows(campaign: CampaignData, claim: Claim) -> tuple[list[Row], str]:
+    """Return the claim's rows, one per stratum, and the reason if there are none."""
+    try:
+        comparison = compare(
+            campaign,
+            baseline=claim.baseline,
+            against=[claim.level],
+            metrics=[claim.metric],
+            where=claim.where,
+        )
+    except UsageError as error:
+        return [], error.message
+    rows = [row for row in comparison.rows if row.metric == claim.metric]
+    reasons = [comparison.skipped.get(claim.level), *comparison.skipped.values()]
+    return rows, next(filter(None, reasons), "not measured in any ok run")
+
+
+def _judge(claim: Claim, row: Row, p_holm: float | None) -> Judged:
+    found = f"{columns.ratio(row)} ({columns.interval(row)})" + (
+        f", {row.stratum}" if row.stratum else ""
+    )
+    if row.verdict in _SILENT:
+        return Judged(claim, Outcome.NOT_SHOWN, found, f"{row.verdict}: {'; '.join(row.notes)}")
+    outcome, why = (
+        _in_band(claim, row) if claim.oracle is Oracle.BAND else _order(claim, row, p_holm)
+    )
+    return Judged(claim, outcome, found, why)
+
+
+def _order(claim: Claim, row: Row, p_holm: float | None) -> tuple[Outcome, str]:
+    word = stats.verdict(row.estimate, row.info.better, noise_floor=row.floor, p_value=p_holm)
+    why = f"{word}" + ("" if p_holm is None else f", Holm p {p_holm:.2g}")
+    if word is _OPPOSITE.get(claim.oracle):
+        return Outcome.FAIL, why
+    wanted = (
+        (Verdict.BETTER, Verdict.WORSE)
+        if claim.oracle is Oracle.DIFFERENT
+        else (Verdict(claim.oracle.value),)
+    )
+    return (Outcome.PASS if word in wanted else Outcome.NOT_SHOWN), why
+
+
+def _in_band(claim: Claim, row: Row) -> tuple[Outcome, str]:
+    """Pass if the whole interval lies in the band, fail if none of it does."""
+    found = row.estimate
+    low, high = found.bounds
+    if not found.is_ratio or low is None or high is None or claim.low is None or claim.high is None:
+        return Outcome.NOT_SHOWN, "there is no interval of a ratio"
+    floor, ceiling = claim.low * (1 - claim.tolerance), claim.high * (1 + claim.tolerance)
+    if floor <= low and high <= ceiling:
+        return Outcome.PASS, "the whole interval is inside"
+    if high < floor or low > ceiling:
+        return Outcome.FAIL, "the whole interval is outside"
+    return Outcome.NOT_SHOWN, "the interval reaches over an edge: more repetitions"
+
+
+_TEXTS = ("id", "metric", "level", "baseline", "oracle")
+_NUMBERS = ("low", "high", "tolerance")
+
+
+def _claim(path: Path, table: Any) -> Claim:
+    if not isinstance(table, dict):
+        raise ConfigError(f"{path}: a claim is a table", hint="[[claim]]")
+    name = str(table.get("id", "without an id"))
+    problem = _of_keys(table) or _of_names(table) or _of_band(table)
+    if problem:
+        raise _wrong(path, name, problem)
+    values = dict(table)
+    where = {key: str(value) for key, value in values.pop("where", {}).items()}
+    return Claim(**values | {"oracle": Oracle(values["oracle"]), "where": where})
+
+
+def _of_keys(table: Mapping[str, Any]) -> str:
+    """Return the first problem of keys and types; empty if there is none."""
+    unknown = set(table) - {*_TEXTS, *_NUMBERS, "where", "source"}
+    if unknown:
+        return f"unknown key {min(unknown)!r}"
+    for key in _TEXTS:
+        if not isinstance(table.get(key), str) or not table[key]:
+            return f"needs a text {key!r}"
+    for key in _NUMBERS:
+        if key in table and not _positive(table[key]):
+            return f"{key!r} is not a positive number"
+    return "" if isinstance(table.get("where", {}), dict) else "'where' is a table of factors"
+
+
+def _of_names(table: Mapping[str, Any]) -> str:
+    if table.get("oracle") not in [oracle.value for oracle in Oracle]:
+        return f"no oracle {table.get('oracle')!r}"
+    metric = str(table.get("metric"))
+    return "" if metric.rpartition(".")[2] in CATALOGUE else f"no metric {metric!r}"
+
+
+def _of_band(table: Mapping[str, Any]) -> str:
+    if table.get("oracle") != Oracle.BAND:
+        stray = set(_NUMBERS) & set(table)
+        return "low, high and tolerance belong to the oracle 'band'" if stray else ""
+    if not {"low", "high"} <= set(table):
+        return "the oracle 'band' needs low and high"
+    empty = table["low"] > table["high"] or table.get("tolerance", 0) >= 1
+    return "the band is empty, or its tolerance 100 % or more" if empty else ""
+
+
+def _positive(value: Any) -> bool:
+    is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
+    return is_number and 0 <= value < float("inf")
+
+
+def _wrong(path: Path, name: str, what: str) -> ConfigError:
+    oracles = ", ".join(oracle.value for oracle in Oracle)
+    return ConfigError(f"{path}: claim {name}: {what}", hint=f"oracles: {oracles}; docs/methods.md")

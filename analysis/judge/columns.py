@@ -1,0 +1,195 @@
+"""Columns of the comparison table.
+
+One entry of :data:`COLUMNS` is one column of terminal tables, Markdown, CSV, JSON, LaTeX, the page
+and the summary for pull requests.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from analysis import numbers
+from analysis.judge import power, stats
+from analysis.judge.rows import Row
+from analysis.judge.stats import Method, Verdict
+
+_LAST = 99
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A column of the comparison table.
+
+    Attributes:
+        name: key in JSON and CSV.
+        value: raw value of a row, in JSON and CSV.
+        text: cell for people; None: only JSON and CSV have the column.
+        title: heading for people; ``{contrast}`` is replaced by the contrasted factor.
+        label: short title for narrow screens; empty: none.
+        rank: position where the verdict comes before its numbers (page, pull requests).
+        is_number: right-aligned.
+    """
+
+    name: str
+    value: Callable[[Row], Any]
+    text: Callable[[Row], str] | None = None
+    title: str = ""
+    label: str = ""
+    rank: int = _LAST - 1
+    is_number: bool = False
+
+    def cell(self, row: Row) -> str:
+        """Return the cell for people."""
+        return self.text(row) if self.text else str(self.value(row))
+
+    def heading(self, contrast: str) -> str:
+        """Return the heading for people."""
+        return self.title.format(contrast=contrast)
+
+
+def shown() -> list[Column]:
+    """Return the columns for people."""
+    return [column for column in COLUMNS if column.text is not None]
+
+
+def ranked() -> list[Column]:
+    """Return the columns for people, the verdict before its numbers."""
+    return sorted(shown(), key=lambda column: column.rank)
+
+
+def narrow(columns: list[Column]) -> list[Column]:
+    """Return the columns without the notes, which are too wide for some tables."""
+    return [column for column in columns if column.name != "notes"]
+
+
+def record(row: Row) -> dict[str, Any]:
+    """Return a row's raw values by column name."""
+    return {column.name: column.value(row) for column in COLUMNS}
+
+
+def level(row: Row) -> str:
+    """Return the level and its stratum."""
+    return row.level + (f" ({row.stratum})" if row.stratum else "")
+
+
+def ratio(row: Row) -> str:
+    """Return the ratio, or the difference where a value is zero."""
+    estimate = row.estimate
+    if estimate.is_ratio:
+        return numbers.ratio(estimate.center)
+    return f"diff {numbers.human(estimate.center, row.info.unit)}"
+
+
+def interval(row: Row) -> str:
+    """Return the interval; ``exact`` where values do not vary, a dash where there is none."""
+    estimate = row.estimate
+    if estimate.method is Method.EXACT:
+        return "exact"
+    if estimate.method is Method.NONE:
+        return numbers.DASH
+    if estimate.is_ratio:
+        return f"{numbers.ratio(estimate.low)} .. {numbers.ratio(estimate.high)}"
+    unit = row.info.unit
+    return f"{numbers.human(estimate.low, unit)} .. {numbers.human(estimate.high, unit)}"
+
+
+def share(value: float) -> str:
+    """Return a relative difference: a percentage below 100 %, else a factor."""
+    return f"{100 * value:.2g} %" if value < 1 else f"x{1 + value:.2g}"
+
+
+def _runs(row: Row) -> str:
+    base, level = row.estimate.n_base, row.estimate.n_level
+    return str(level) if base == level else f"{base}/{level}"
+
+
+def notes(row: Row) -> str:
+    """Return everything that a reader must know about a row."""
+    return "; ".join((*_claim_notes(row), *_power_notes(row), *row.notes))
+
+
+def _claim_notes(row: Row) -> tuple[str, ...]:
+    """Return the expectation of a primary claim and its adjusted p value."""
+    if row.claim is None:
+        return ()
+    adjusted = "" if row.p_holm is None else f", Holm p {row.p_holm:.2g}"
+    return (f"claim {row.claim}: expected {row.expect}{adjusted}",)
+
+
+def _power_notes(row: Row) -> tuple[str, ...]:
+    """Return the smallest difference that could have been shown, where none was."""
+    smallest = power.detectable(row.estimate)
+    if row.verdict is not Verdict.NO_DIFFERENCE or smallest is None:
+        return ()
+    return (f"detectable: {share(max(smallest, row.floor))}",)
+
+
+def _finite(value: float | None) -> float | None:
+    return value if value is not None and math.isfinite(value) else None
+
+
+COLUMNS = (
+    Column("metric", lambda row: row.metric, lambda row: row.metric, "metric", rank=1),
+    Column("unit", lambda row: row.info.unit),
+    Column("kind", lambda row: row.info.kind.value),
+    Column("better", lambda row: row.info.better.value),
+    Column("stratum", lambda row: row.stratum),
+    Column("baseline", lambda row: row.baseline),
+    Column("level", lambda row: row.level, level, "{contrast}", rank=0),
+    Column(
+        "baseline_mean",
+        lambda row: row.values[0],
+        lambda row: numbers.human(row.values[0], row.info.unit),
+        "baseline",
+        "baseline",
+        rank=6,
+        is_number=True,
+    ),
+    Column(
+        "level_mean",
+        lambda row: row.values[1],
+        lambda row: numbers.human(row.values[1], row.info.unit),
+        "value",
+        "value",
+        rank=5,
+        is_number=True,
+    ),
+    Column("is_ratio", lambda row: row.estimate.is_ratio),
+    Column(
+        "center",
+        lambda row: _finite(row.estimate.center),
+        ratio,
+        "ratio",
+        "ratio",
+        rank=3,
+        is_number=True,
+    ),
+    Column(
+        "low",
+        lambda row: _finite(row.estimate.low),
+        interval,
+        f"{100 * stats.CONFIDENCE:.0f} % interval",
+        "in",
+        rank=4,
+        is_number=True,
+    ),
+    Column("high", lambda row: _finite(row.estimate.high)),
+    Column("p_value", lambda row: row.estimate.p_value),
+    Column("p_holm", lambda row: row.p_holm),
+    Column("n_baseline", lambda row: row.estimate.n_base),
+    Column("n_level", lambda row: row.estimate.n_level, _runs, "n", "n", rank=7, is_number=True),
+    Column("method", lambda row: row.estimate.method.value),
+    Column(
+        "verdict", lambda row: row.verdict.value, lambda row: row.verdict.value, "verdict", rank=2
+    ),
+    Column("claim", lambda row: row.claim),
+    Column("expect", lambda row: row.expect),
+    Column("steady_baseline", lambda row: row.steady[0]),
+    Column("steady_level", lambda row: row.steady[1]),
+    Column("noise_floor", lambda row: row.floor),
+    Column("detectable", lambda row: power.detectable(row.estimate)),
+    Column("notes", lambda row: "; ".join(row.notes), notes, "notes", rank=_LAST),
+)

@@ -1,0 +1,270 @@
+"""Compares every selected metric of every level with the baseline."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from analysis.judge import comparability, drift, noise, stats
+from analysis.judge.cells import (
+    NO_OK_RUN,
+    CellStatus,
+    absent_strata,
+    cell_statuses,
+    skipped_values,
+)
+from analysis.judge.comparability import Difference
+from analysis.judge.drift import Drift
+from analysis.judge.noise import Floor
+from analysis.judge.rows import Row, judge_row
+from analysis.judge.select import (
+    choose_baseline,
+    choose_values,
+    label,
+    only_where,
+    select_metrics,
+    strata,
+    stratum_of,
+    values_of,
+    varying_factors,
+)
+from analysis.judge.side import Side
+from analysis.judge.stats import Verdict
+from analysis.read import steady
+from analysis.read.load import CampaignData, Pool, RunRecord
+from analysis.read.steady import PhaseSteady
+
+WATERMARK = "emulated device: times are not a result"
+REPLAYED = "replayed from a recorded trace: computed by the allocator, not run on a device"
+
+_JUDGED = (Verdict.BETTER, Verdict.WORSE, Verdict.NO_DIFFERENCE)
+
+
+def watermark(pool: Pool) -> str:
+    """Return the warning that every view of these campaigns shows; '' if there is none."""
+    replayed = [campaign.replayed for campaign in pool.campaigns]
+    live = Pool(tuple(campaign for campaign in pool.campaigns if not campaign.replayed))
+    return "; ".join([REPLAYED] * any(replayed) + [WATERMARK] * live.emulated)
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """Everything that ``zonelab compare`` prints.
+
+    Attributes:
+        runs: the latest attempts that were compared.
+        varying: the factors that distinguish strata.
+        skipped: value without any ok run → why.
+        absent: the entries of ``skipped`` whose counterparts with the baseline's value are ok.
+        unmeasured: selected metrics that are null in every ok run.
+        steady: every measured phase of every ok run.
+    """
+
+    pool: Pool
+    runs: tuple[RunRecord, ...]
+    varying: tuple[str, ...]
+    contrast: str
+    baseline: str
+    values: tuple[str, ...]
+    rows: tuple[Row, ...]
+    cells: tuple[CellStatus, ...]
+    skipped: dict[str, str]
+    absent: tuple[str, ...]
+    unmeasured: tuple[str, ...]
+    differences: dict[str, tuple[Difference, ...]]
+    steady: tuple[PhaseSteady, ...]
+    floors: dict[str, Floor]
+    drifts: tuple[Drift, ...]
+
+    @property
+    def campaign(self) -> CampaignData:
+        """The campaign whose study sets the contrast and the metrics."""
+        return self.pool.first
+
+    @property
+    def any_ok(self) -> bool:
+        """Whether any run is ok."""
+        return any(run.ok for run in self.runs)
+
+    @property
+    def any_judged(self) -> bool:
+        """Whether any row has a verdict."""
+        return any(row.verdict in _JUDGED for row in self.rows)
+
+    @property
+    def mixed_builds(self) -> tuple[str, ...]:
+        """One phrase per group that is not judged because RocksDB builds differ."""
+        return tuple(
+            f"{group}: {difference.base} vs {difference.level}"
+            for group, found in self.differences.items()
+            for difference in found
+            if difference.key == comparability.BUILD
+        )
+
+    def regressions(self, threshold: float) -> tuple[Row, ...]:
+        """Return the rows judged ``worse`` by more than ``threshold`` (0.05: 5 %)."""
+        return tuple(
+            row
+            for row in self.rows
+            if row.verdict is Verdict.WORSE and abs(stats.relative_change(row.estimate)) > threshold
+        )
+
+
+def compare(
+    source: CampaignData | Pool,
+    *,
+    baseline: str | None = None,
+    contrast: str | None = None,
+    metrics: Sequence[str] = (),
+    noise_floor: float = stats.NOISE_FLOOR,
+    against: Sequence[str] = (),
+    where: Mapping[str, str] | None = None,
+) -> Comparison:
+    """Compare values of the contrasted factor with the baseline value.
+
+    Args:
+        source: a campaign, or several.
+        baseline: the value to compare with; the study's by default.
+        contrast: a factor, ``level``, ``cell``, ``host`` or ``campaign``; the study's by default,
+            or ``campaign`` where there are several.
+        metrics: names or patterns; the study's by default.
+        noise_floor: relative difference that a verdict must exceed; twins can raise it.
+        against: the values to compare with the baseline; all others by default.
+        where: only runs with these values of factors.
+
+    Raises:
+        UsageError: a factor, a value or a metric does not exist in the campaign.
+    """
+    pool = source if isinstance(source, Pool) else Pool((source,))
+    contrast = contrast or ("campaign" if pool.several else pool.first.plan.contrast)
+    values = values_of(pool, contrast)
+    baseline = choose_baseline(pool, contrast, values, baseline)
+    values = choose_values(contrast, values, baseline, against)
+    selected = select_metrics(pool, metrics)
+    runs = only_where(pool, pool.latest, where or {})
+    keys = [key for key in selected if any(r.ok and r.value(key) is not None for r in runs)]
+    floors = noise.floors(runs, keys, noise_floor)
+    rows: list[Row] = []
+    found: dict[str, tuple[Difference, ...]] = {}
+    compared = [run for run in runs if label(run, contrast) in values]
+    labels = steady.label_phases([run for run in compared if run.ok])
+    labels_of: dict[RunRecord, list[PhaseSteady]] = defaultdict(list)
+    for phase in labels:
+        labels_of[phase.run].append(phase)
+    groups = strata(compared, contrast)
+    for stratum, members in groups.items():
+        sides = {value: Side(value, pool) for value in values}
+        for run in members:
+            side = sides[label(run, contrast)]
+            side.runs.append(run)
+            side.labels.extend(labels_of[run])
+        base = sides[baseline]
+        for value, level in sides.items():
+            if value == baseline or not level.ok:
+                continue
+            diff = _differences(contrast, base, level)
+            if diff:
+                found[f"{value}{f' ({stratum})' if stratum else ''}"] = diff
+            # Twins are not judged by the floor that they set.
+            twins = noise.are_twins(base.ok, level.ok)
+            rows += [
+                judge_row(
+                    key,
+                    stratum,
+                    base,
+                    level,
+                    pool=pool,
+                    contrast=contrast,
+                    diff=diff,
+                    floor=noise_floor if twins else floors[key].floor,
+                )
+                for key in keys
+            ]
+    order = {key: index for index, key in enumerate(keys)}
+    rows.sort(key=lambda row: order[row.metric])
+    chosen = bool(where or against)
+    skipped = skipped_values(pool, contrast, values, compared, chosen=chosen)
+    absent = {
+        name: why
+        for name, why in absent_strata(contrast, baseline, values, groups).items()
+        if skipped.get(name, "").startswith(NO_OK_RUN) or name not in skipped
+    }
+    return Comparison(
+        pool=pool,
+        runs=tuple(compared),
+        varying=tuple(varying_factors(compared, contrast)),
+        contrast=contrast,
+        baseline=baseline,
+        values=tuple(values),
+        rows=tuple(_claims(pool, contrast, rows)),
+        cells=tuple(cell_statuses(pool, compared, chosen=chosen)),
+        skipped=absent | skipped,
+        absent=tuple(absent),
+        unmeasured=tuple(key for key in selected if key not in keys),
+        differences=found,
+        steady=labels,
+        floors=floors,
+        drifts=drift.find_drifts(runs, keys),
+    )
+
+
+def group_label(run: RunRecord, comparison: Comparison) -> tuple[str, str]:
+    """Return (value of the contrasted factor, stratum) of a run, as the rows name them."""
+    return label(run, comparison.contrast), stratum_of(run, comparison.varying)
+
+
+def _differences(contrast: str, base: Side, level: Side) -> tuple[Difference, ...]:
+    if not base.ok:
+        return ()
+    contrasted = {contrast}
+    if contrast == "cell":
+        names = {"level", *(n for run in (*base.ok, *level.ok) for n in run.result.factors)}
+        contrasted = {
+            n for n in names if {label(r, n) for r in base.ok} != {label(r, n) for r in level.ok}
+        }
+    left, right = base.once(_recorded), level.once(_recorded)
+    declared = base.once(_declared) and level.once(_declared)
+    return comparability.differences(left, right, contrasted, declared=declared)
+
+
+def _recorded(side: Side) -> dict[str, set[str]]:
+    prints = (comparability.fingerprint(side.pool.campaign_of(run), run) for run in side.ok)
+    return comparability.gathered(prints)
+
+
+def _declared(side: Side) -> bool:
+    return not side.pool.several and comparability.declared(side.pool.first, side.ok)
+
+
+def _claims(pool: Pool, contrast: str, rows: Sequence[Row]) -> list[Row]:
+    """Mark the rows of primary claims. They are judged by Holm-adjusted p values."""
+    campaign = pool.first
+    if pool.several or contrast != campaign.plan.contrast:
+        return list(rows)
+    claims = {(claim.metric, claim.level, claim.baseline): claim for claim in campaign.plan.claims}
+    primary = [
+        index for index, row in enumerate(rows) if (row.metric, row.level, row.baseline) in claims
+    ]
+    judged = [
+        index
+        for index in primary
+        if rows[index].estimate.p_value is not None
+        and rows[index].verdict not in (Verdict.NOT_A_RESULT, Verdict.NOT_COMPARABLE)
+    ]
+    adjusted = stats.holm([rows[index].estimate.p_value or 0.0 for index in judged])
+    p_holm = dict(zip(judged, adjusted, strict=True))
+    marked = list(rows)
+    for index in primary:
+        row = rows[index]
+        claim = claims[(row.metric, row.level, row.baseline)]
+        word = row.verdict
+        if index in p_holm:
+            word = stats.verdict(
+                row.estimate, row.info.better, noise_floor=row.floor, p_value=p_holm[index]
+            )
+        marked[index] = dataclasses.replace(
+            row, verdict=word, claim=claim.id, expect=claim.expect, p_holm=p_holm.get(index)
+        )
+    return marked

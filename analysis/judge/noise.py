@@ -1,0 +1,87 @@
+"""Measures the difference between identical cells (A/A). Smaller differences get no verdict.
+
+A study gets identical cells if it lists a level twice with the same options, once as a variant:
+``levels: [f2fs, {name: f2fs, variant: again}]``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from typing import NamedTuple
+
+from analysis.judge import stats
+from analysis.judge.select import by_block, metric_info
+from analysis.read.load import RunRecord
+from harness.metrics import Kind
+
+
+@dataclass(frozen=True, slots=True)
+class Floor:
+    """The noise floor of a metric: the relative difference that a verdict must exceed.
+
+    ``twins`` has the measured pairs of identical cells with their differences as text.
+    """
+
+    metric: str
+    floor: float
+    twins: tuple[str, ...] = ()
+
+
+class Twins(NamedTuple):
+    """The runs of two identical cells of one campaign, on any hosts."""
+
+    name: str
+    left: list[RunRecord]
+    right: list[RunRecord]
+
+
+def find_twins(runs: Sequence[RunRecord]) -> list[Twins]:
+    """Return the pairs of cells that differ only in the name of their variant."""
+    cells: dict[str, dict[str, list[RunRecord]]] = {}
+    for run in runs:
+        spec = run.spec
+        same = (
+            run.campaign,
+            spec.level,
+            sorted(spec.level_options.items()),
+            sorted(spec.factors.items()),
+        )
+        cells.setdefault(repr(same), {}).setdefault(run.cell, []).append(run)
+    return [
+        Twins(f"{one} and {other}", members[one], members[other])
+        for members in cells.values()
+        for one, other in combinations(sorted(members), 2)
+    ]
+
+
+def are_twins(base: Sequence[RunRecord], level: Sequence[RunRecord]) -> bool:
+    """Return whether two groups are identical cells."""
+    if {run.cell for run in base} & {run.cell for run in level}:
+        return False
+    return bool(base and level) and bool(find_twins([*base, *level]))
+
+
+def floors(runs: Sequence[RunRecord], keys: Sequence[str], default: float) -> dict[str, Floor]:
+    """Return the noise floor of each metric: the largest difference of twins or ``default``.
+
+    The difference is |ratio of geometric means - 1|, paired where blocks are the same. Twins are
+    few, so this is a floor and not an interval.
+    """
+    pairs = find_twins([run for run in runs if run.ok])
+    return {key: _floor(key, pairs, default) for key in keys}
+
+
+def _floor(key: str, pairs: Sequence[Twins], default: float) -> Floor:
+    exact = metric_info(key).kind is not Kind.TIME
+    largest = default
+    measured = []
+    for pair in pairs:
+        left, right = by_block(pair.left, key, "level"), by_block(pair.right, key, "level")
+        estimate = stats.estimate(left, right, exact_allowed=exact)
+        if estimate.n >= stats.MINIMUM_RUNS:
+            difference = abs(stats.relative_change(estimate))
+            largest = max(largest, difference)
+            measured.append(f"{pair.name}: {difference:.2%}")
+    return Floor(key, largest, tuple(measured))

@@ -1,0 +1,161 @@
+"""One row of a comparison: a metric of a level against the baseline."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from analysis.judge import cache, stats, wal
+from analysis.judge.comparability import Difference
+from analysis.judge.select import metric_info
+from analysis.judge.side import Side
+from analysis.judge.stats import Estimate, Method, Verdict
+from analysis.read import percentiles, steady
+from analysis.read.load import Pool
+from harness.metrics import Kind, MetricInfo
+from harness.store.result import Severity
+from harness.tools import histogram
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One metric of one level against the baseline, within one stratum of the other factors.
+
+    Attributes:
+        stratum: values of the other factors; empty if none varies.
+        steady: counted labels of the phase for the baseline's and the level's runs; empty if the
+            metric belongs to no measured phase.
+        floor: the relative difference that a verdict must exceed.
+        shown: both sides' values if they are not means over runs: percentiles come from merged
+            histograms.
+    """
+
+    metric: str
+    info: MetricInfo
+    stratum: str
+    baseline: str
+    level: str
+    estimate: Estimate
+    verdict: Verdict
+    notes: tuple[str, ...]
+    steady: tuple[str, str] = ("", "")
+    claim: str | None = None
+    expect: str | None = None
+    p_holm: float | None = None
+    floor: float = stats.NOISE_FLOOR
+    shown: tuple[float | None, float | None] | None = None
+
+    @property
+    def values(self) -> tuple[float | None, float | None]:
+        """The baseline's and the level's value, for people."""
+        return self.shown or (self.estimate.base_mean, self.estimate.mean)
+
+
+def judge_row(
+    key: str,
+    stratum: str,
+    base: Side,
+    level: Side,
+    *,
+    pool: Pool,
+    contrast: str,
+    diff: Sequence[Difference],
+    floor: float,
+) -> Row:
+    """Compare a metric of a level with the baseline within a stratum."""
+    info = metric_info(key)
+    left, right = base.by_block(key, contrast), level.by_block(key, contrast)
+    found = stats.estimate(left, right, exact_allowed=info.kind is not Kind.TIME)
+    notes = _notes(key, base, level, found)
+    if any(d.declared for d in diff):
+        notes = (*notes, "on another rig, as declared (below)")
+    if (base.emulated or level.emulated) and info.kind is Kind.TIME:
+        word = Verdict.NOT_A_RESULT
+    elif reasons := (*_obstacles(key, info, base, level, diff), *_pooled(pool, contrast, found)):
+        word = Verdict.NOT_COMPARABLE
+        notes = (*notes, *reasons)
+    else:
+        word = stats.verdict(found, info.better, noise_floor=floor)
+        if warning := wal.uncounted(key, info, base, level):
+            notes = (*notes, warning)
+    phase = key.rpartition(".")[0]
+    states = (base.once(_steady, phase), level.once(_steady, phase))
+    notes += tuple(
+        f"{side.name}: {text}" for side, text in zip((base, level), states, strict=True) if text
+    )
+    shown = None
+    if percentiles.per_myriad(info.name) is not None:
+        left_whole, right_whole = base.once(_histogram, phase), level.once(_histogram, phase)
+        shown = (
+            percentiles.percentile(left_whole, info.name),
+            percentiles.percentile(right_whole, info.name),
+        )
+    return Row(
+        key,
+        info,
+        stratum,
+        base.name,
+        level.name,
+        found,
+        word,
+        notes,
+        states,
+        floor=floor,
+        shown=shown,
+    )
+
+
+def _obstacles(
+    key: str, info: MetricInfo, base: Side, level: Side, diff: Sequence[Difference]
+) -> list[str]:
+    """Return the reasons against a verdict, as phrases for the notes."""
+    if not base.ok:
+        return [f"{base.name} has no ok run"]
+    if blocking := [d.label for d in diff if d.blocking]:
+        return blocking
+    guards = (cache.unlike, wal.unlike)
+    return [reason for guard in guards if (reason := guard(key, info, base, level))]
+
+
+def _pooled(pool: Pool, contrast: str, found: Estimate) -> list[str]:
+    """Return why runs of different hosts cannot be compared: some blocks are incomplete."""
+    differ = any(campaign.plan.hosts_differ for campaign in pool.campaigns)
+    if not differ or contrast == "host" or found.method is not Method.WELCH:
+        return []
+    return ["hosts differ, and not the same blocks are there"]
+
+
+def _steady(side: Side, phase: str) -> str:
+    """Count the labels of a phase over a side's runs."""
+    return steady.count_labels([one for one in side.labels if one.phase == phase])
+
+
+def _histogram(side: Side, phase: str) -> histogram.Histogram | None:
+    return percentiles.together(side.ok, phase)
+
+
+def _warned(side: Side, phase: str) -> Counter[str]:
+    return Counter(
+        issue.code
+        for run in side.ok
+        for issue in run.result.issues
+        if issue.severity is not Severity.INFO and issue.phase in (None, phase)
+    )
+
+
+def _notes(key: str, base: Side, level: Side, found: Estimate) -> tuple[str, ...]:
+    notes = []
+    for side in (base, level):
+        nulls = side.nulls(key)
+        if nulls:
+            notes.append(f"{side.name}: {nulls} null")
+    if not found.is_ratio and found.center is not None:
+        notes.append("has zeros: difference of means")
+    if found.method is Method.NONE and found.n >= stats.MINIMUM_RUNS:
+        notes.append("no spread: an exact verdict needs 3 runs a side")
+    if found.method is Method.WELCH:
+        notes.append("not the same blocks: Welch t")
+    warned = level.once(_warned, key.rpartition(".")[0])
+    notes += [f"{code} x{count}" for code, count in sorted(warned.items())]
+    return tuple(notes)

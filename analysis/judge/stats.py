@@ -1,0 +1,273 @@
+"""Statistics of a comparison: pure functions on numbers. docs/methods.md has the formulas.
+
+The unit of replication is the run. Logs are natural. All intervals are two-sided.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import stats as scipy_stats
+
+from harness.metrics import Better
+
+CONFIDENCE = 0.95
+# Smallest relative difference that gets a verdict. Bytes written of A/A cells on a quiet machine
+# differ by about this much. The option --noise-floor changes it.
+NOISE_FLOOR = 0.01
+MINIMUM_RUNS = 2  # fewer runs have no spread, so no interval and no verdict
+# A count with two random values looks constant and different on both sides in at most 2 / 4^n of
+# all comparisons: 12.5 % with 2 runs a side, 3.1 % with 3.
+MINIMUM_EXACT = 3
+# With fewer runs Satterthwaite's degrees of freedom are too high: 95 % intervals cover 90 %
+# (docs/methods.md, "Coverage").
+MINIMUM_SATTERTHWAITE = 3
+
+FloatArray = NDArray[np.float64]
+
+
+class Verdict(StrEnum):
+    """The verdict of a row."""
+
+    BETTER = "better"
+    WORSE = "worse"
+    NO_DIFFERENCE = "no difference shown"
+    NOT_A_RESULT = "not a result"
+    NOT_COMPARABLE = "not comparable"
+    TOO_FEW = "too few"
+    DESCRIPTIVE = "descriptive"
+    SKIPPED = "skipped"
+
+
+class Method(StrEnum):
+    """The method of an interval."""
+
+    PAIRED = "paired t"
+    WELCH = "Welch t"
+    EXACT = "exact"
+    NONE = "none"
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """A level against its baseline.
+
+    ``center`` is a ratio of geometric means if ``is_ratio``, else a difference of means in the
+    metric's unit. ``low`` and ``high`` bound it; None without an interval. ``error`` is the
+    standard error of the mean log ratio or of the difference, ``df`` its degrees of freedom.
+    """
+
+    is_ratio: bool
+    center: float | None
+    low: float | None
+    high: float | None
+    p_value: float | None
+    n_base: int
+    n_level: int
+    method: Method
+    base_mean: float | None
+    mean: float | None
+    error: float | None = None
+    df: float | None = None
+
+    @property
+    def bounds(self) -> tuple[float | None, float | None]:
+        """The interval's ends; both are the center of an exact estimate."""
+        exact = self.method is Method.EXACT
+        return (self.center, self.center) if exact else (self.low, self.high)
+
+    @property
+    def n(self) -> int:
+        """Runs of the smaller side; the number of blocks when paired."""
+        return min(self.n_base, self.n_level)
+
+
+def estimate(
+    base: Mapping[str, float],
+    level: Mapping[str, float],
+    *,
+    exact_allowed: bool,
+    confidence: float = CONFIDENCE,
+) -> Estimate:
+    """Compare two groups of runs, given as block → value.
+
+    Equal sets of blocks get a paired t on within-block log ratios, others Welch's t on logs. If a
+    value is zero or negative, the same tests on the raw values give a difference. Values that do
+    not vary are exact from three runs a side. With fewer runs, and for times, there is no interval.
+
+    Args:
+        base: values of the baseline's runs.
+        level: values of the other level's runs.
+        exact_allowed: whether values that do not vary are exact (bytes, counts).
+        confidence: nominal coverage of the interval.
+    """
+    blocks = sorted(base)
+    x, y = _values(base, blocks), _values(level, sorted(level))
+    is_ratio = bool(np.all(x > 0) and np.all(y > 0))
+    paired = base.keys() == level.keys()
+    base_mean, mean = _mean(x, is_ratio), _mean(y, is_ratio)
+    center = None
+    if base_mean is not None and mean is not None:
+        center = mean / base_mean if is_ratio else mean - base_mean
+
+    def result(method: Method, found: Interval | None = None, p: float | None = None) -> Estimate:
+        bounds: tuple[float | None, float | None] = (None, None)
+        if found is not None:
+            edges = float(found.low), float(found.high)
+            bounds = (_exp(edges[0]), _exp(edges[1])) if is_ratio else edges
+            p = float(found.p)
+        return Estimate(
+            is_ratio,
+            center,
+            *bounds,
+            p,
+            len(x),
+            len(y),
+            method,
+            base_mean,
+            mean,
+            float(found.error) if found else None,
+            float(found.df) if found else None,
+        )
+
+    smaller = min(len(x), len(y))
+    if smaller < MINIMUM_RUNS:
+        return result(Method.NONE)
+    if exact_allowed and smaller >= MINIMUM_EXACT and np.ptp(x) == 0 and np.ptp(y) == 0:
+        return result(Method.EXACT, p=0.0 if x[0] != y[0] else 1.0)
+    if is_ratio:
+        x, y = np.log(x), np.log(y)
+    found = paired_t(y - x, confidence) if paired else welch_t(x, y, confidence)
+    if found.error == 0 and found.center != 0:
+        return result(Method.NONE)  # without spread the uncertainty is unknown
+    return result(Method.PAIRED if paired else Method.WELCH, found)
+
+
+class Interval(NamedTuple):
+    """Bounds of a mean, p of its being zero, standard error and degrees of freedom.
+
+    Arrays have the leading axes of the input: one entry per experiment.
+    """
+
+    center: FloatArray
+    low: FloatArray
+    high: FloatArray
+    p: FloatArray
+    error: FloatArray
+    df: FloatArray
+
+
+def paired_t(differences: FloatArray, confidence: float = CONFIDENCE) -> Interval:
+    """Return Student's t on differences, shape (..., n), n >= 2.
+
+    Source: Student 1908; mean ± t(1-a/2, n-1)·s/√n.
+    """
+    n = differences.shape[-1]
+    error = np.std(differences, axis=-1, ddof=1) / math.sqrt(n)
+    df = np.full_like(error, n - 1)
+    return t_interval(np.mean(differences, axis=-1), error, df, confidence)
+
+
+def welch_t(x: FloatArray, y: FloatArray, confidence: float = CONFIDENCE) -> Interval:
+    """Return Welch's t of mean(y) - mean(x), shapes (..., n) and (..., m), n, m >= 2.
+
+    Source: Welch 1947, degrees of freedom after Satterthwaite 1946. If a side has only two
+    values, the degrees of freedom are those of the smaller side. This is conservative (Welch 1938:
+    they lie between min(n, m) - 1 and n + m - 2).
+    """
+    n, m = x.shape[-1], y.shape[-1]
+    vx, vy = np.var(x, axis=-1, ddof=1) / n, np.var(y, axis=-1, ddof=1) / m
+    df = np.full_like(vx, min(n, m) - 1)
+    if min(n, m) >= MINIMUM_SATTERTHWAITE:
+        spread = vx**2 / (n - 1) + vy**2 / (m - 1)
+        np.divide((vx + vy) ** 2, spread, out=df, where=spread > 0)
+    return t_interval(np.mean(y, axis=-1) - np.mean(x, axis=-1), np.sqrt(vx + vy), df, confidence)
+
+
+def t_interval(
+    center: FloatArray, error: FloatArray, df: FloatArray, confidence: float = CONFIDENCE
+) -> Interval:
+    """Return center ± t(1-a/2, df)·error. If the error is 0, p is 1 for a center of 0, else 0."""
+    half = scipy_stats.t.ppf((1 + confidence) / 2, df) * error
+    size = np.abs(center)
+    quotient = np.divide(size, error, out=np.where(size > 0, np.inf, 0.0), where=error > 0)
+    p = np.asarray(2 * scipy_stats.t.sf(quotient, df), dtype=np.float64)
+    return Interval(center, center - half, center + half, p, error, df)
+
+
+def geometric_mean(values: Sequence[float] | FloatArray) -> float:
+    """Return exp(mean(log v)) of positive values."""
+    return float(np.exp(np.mean(np.log(np.asarray(values, dtype=np.float64)))))
+
+
+def holm(p_values: Sequence[float]) -> list[float]:
+    """Return Holm-adjusted p values in the order given (Holm 1979, step-down)."""
+    count = len(p_values)
+    adjusted = [0.0] * count
+    running = 0.0
+    for rank, index in enumerate(sorted(range(count), key=lambda i: p_values[i])):
+        running = max(running, min(1.0, (count - rank) * p_values[index]))
+        adjusted[index] = running
+    return adjusted
+
+
+def verdict(
+    found: Estimate,
+    better: Better,
+    *,
+    noise_floor: float = NOISE_FLOOR,
+    p_value: float | None = None,
+    confidence: float = CONFIDENCE,
+) -> Verdict:
+    """Turn an estimate into a word.
+
+    A difference is shown if it exceeds the noise floor and its p value is below 1 - ``confidence``:
+    the interval then excludes equality. ``p_value`` replaces it by a Holm-adjusted value.
+    """
+    if found.method is Method.NONE or found.center is None:
+        return Verdict.TOO_FEW
+    if better is Better.NONE:
+        return Verdict.DESCRIPTIVE
+    p = found.p_value if p_value is None else p_value
+    if p is None or p >= 1 - confidence or abs(relative_change(found)) <= noise_floor:
+        return Verdict.NO_DIFFERENCE
+    rises = found.center > (1.0 if found.is_ratio else 0.0)
+    return Verdict.BETTER if rises == (better is Better.HIGHER) else Verdict.WORSE
+
+
+def relative_change(found: Estimate) -> float:
+    """Return (level - baseline) / baseline; infinite if the baseline's mean is zero."""
+    if found.center is None or found.base_mean is None:
+        return 0.0
+    if found.is_ratio:
+        return found.center - 1.0
+    if found.center == 0:
+        return 0.0
+    return (
+        found.center / abs(found.base_mean)
+        if found.base_mean
+        else math.copysign(math.inf, found.center)
+    )
+
+
+def _values(group: Mapping[str, float], blocks: Sequence[str]) -> FloatArray:
+    return np.array([group[block] for block in blocks], dtype=np.float64)
+
+
+def _mean(values: FloatArray, geometric: bool) -> float | None:
+    if len(values) == 0:
+        return None
+    if geometric:
+        # exp(log v) is off by an ulp: values that do not vary are returned unchanged.
+        return float(values[0]) if np.ptp(values) == 0 else geometric_mean(values)
+    return float(np.mean(values))
+
+
+def _exp(value: float) -> float:
+    return math.exp(value) if value < math.log(1e300) else math.inf

@@ -1,0 +1,55 @@
+"""Formats numbers for people. JSON and CSV carry the raw values instead."""
+
+from __future__ import annotations
+
+import math
+
+_BINARY = ("B", "KiB", "MiB", "GiB", "TiB")
+DASH = "-"
+_SMALL, _LARGE = 1e-3, 1000
+
+
+def human(value: float | None, unit: str) -> str:
+    """Format a value with its unit; None is a dash.
+
+    Bytes are scaled by powers of 1024, rates by powers of 1000.
+    """
+    if value is None:
+        return DASH
+    if not math.isfinite(value):
+        return "∞" if value > 0 else "-∞" if value < 0 else DASH
+    factor, name = scale(abs(value), unit)
+    return f"{digits(value / factor)} {name}".rstrip()
+
+
+def scale(largest: float, unit: str) -> tuple[float, str]:
+    """Return the divisor and unit name that make ``largest`` readable. Plot axes use it too."""
+    if unit in ("B", "B/s"):
+        power = min(len(_BINARY) - 1, int(math.log2(largest) // 10)) if largest >= 1 else 0
+        return float(1024**power), _BINARY[power] + unit[1:]
+    if unit == "ops/s":
+        return _decimal(largest, ((1e6, "Mops/s"), (1e3, "Kops/s")), "ops/s")
+    if unit == "us":
+        return _decimal(largest, ((1e6, "s"), (1e3, "ms")), "µs")
+    return 1.0, "" if unit == "1" else unit
+
+
+def digits(value: float) -> str:
+    """Format with about three significant digits. Only values below 0.001 may get an exponent."""
+    size = abs(value)
+    if value == 0 or (size >= _LARGE and value == int(value)):
+        return f"{value:,.0f}"
+    if size < _SMALL:
+        return f"{value:.2g}"
+    return f"{value:,.{max(0, 2 - math.floor(math.log10(size)))}f}"
+
+
+def ratio(value: float | None) -> str:
+    """Format a ratio: three decimals below 10, else three significant digits."""
+    if value is None or not math.isfinite(value):
+        return DASH if value is None else "∞"
+    return f"{value:.3f}" if value < 10 else digits(value)  # noqa: PLR2004 - layout only
+
+
+def _decimal(largest: float, steps: tuple[tuple[float, str], ...], base: str) -> tuple[float, str]:
+    return next(((f, name) for f, name in steps if largest >= f), (1.0, base))

@@ -1,0 +1,1 @@
+"""Reads a campaign's files into typed records and series."""

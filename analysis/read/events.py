@@ -1,0 +1,45 @@
+"""Events below the workload, for the strip under a run's series."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from itertools import pairwise
+
+from analysis.read import zones
+from analysis.read.load import RunRecord
+from analysis.read.series import read_columns
+from analysis.read.zones import State
+
+# Columns of series/level.csv that count garbage collections, for levels that report them.
+_COLLECTIONS = ("gc_foreground_calls", "gc_background_calls", "collected_zones", "reclaim_count")
+_ZONE_EVENTS = {"finishes": State.FINISHED, "resets": State.EMPTY}
+
+
+def read_events(run: RunRecord) -> Mapping[str, tuple[float, ...]]:
+    """Return kind of event → times in seconds since the run began, without empty kinds.
+
+    Flushes and compactions come from RocksDB. Collections come from the level, with the second in
+    which its counter changed. Finishes and resets come from the tracer.
+
+    Raises:
+        RunFailed: a series is damaged.
+    """
+    events = {
+        "flush, compaction": tuple(
+            row[0]
+            for phase in run.result.phases
+            for row in read_columns(run.path / "series" / f"{phase.name}.lsm.csv")[1]
+        ),
+        "level's GC": _collections(run),
+    }
+    changes = zones.read_changes(run)
+    for name, state in _ZONE_EVENTS.items():
+        events[name] = tuple(change.t for change in changes if change.state is state)
+    return {name: times for name, times in events.items() if times}
+
+
+def _collections(run: RunRecord) -> tuple[float, ...]:
+    header, rows = read_columns(run.path / "series" / "level.csv")
+    columns = [index for index, name in enumerate(header) if name.endswith(_COLLECTIONS)]
+    counted = [(row[0], sum(row[index] for index in columns)) for row in rows]
+    return tuple(t for (_, before), (t, after) in pairwise(counted) if after > before)

@@ -1,0 +1,287 @@
+"""Loads a campaign folder into typed records. Only complete run directories are read."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from analysis.read import parallel
+from harness.errors import RunFailed, UsageError
+from harness.store import checksums, rundir
+from harness.store.campaign import load_plan
+from harness.store.result import Result, Status
+from harness.store.spec import (
+    DeviceKind,
+    HostPlan,
+    Inspection,
+    PhaseRole,
+    PhaseSpec,
+    Plan,
+    Reason,
+    RunSpec,
+    Scalar,
+)
+
+
+@dataclass(frozen=True, slots=True, eq=False, weakref_slot=True)
+class RunRecord:
+    """One stored attempt of a run.
+
+    Records are compared and hashed by identity, so that :mod:`analysis.read.memo` can refer to
+    them. ``campaign`` is the campaign's label; it is empty when only one campaign is loaded.
+    """
+
+    host: str
+    path: Path
+    spec: RunSpec
+    result: Result
+    campaign: str = ""
+
+    @property
+    def name(self) -> str:
+        """Directory name, unique on its host."""
+        return self.path.name
+
+    def block_key(self, contrast: str) -> str:
+        """Name the run's block: its campaign, host, block, repetition and seed.
+
+        The contrasted factor is left out, so that the runs to compare share a key.
+        """
+        parts = {
+            "campaign": "" if contrast == "cell" else self.campaign,
+            "host": self.host,
+            "block": self.result.block,
+            "repetition": self.result.repetition,
+            "seed": self.result.seed,
+        }
+        return "/".join(str(part) for name, part in parts.items() if name != contrast)
+
+    @property
+    def cell(self) -> str:
+        """The cell, prefixed with the campaign's label if it has one."""
+        return f"{self.campaign}/{self.result.cell}" if self.campaign else self.result.cell
+
+    @property
+    def ok(self) -> bool:
+        """Whether the run's numbers enter a comparison."""
+        return self.result.status is Status.OK
+
+    @property
+    def measured(self) -> tuple[PhaseSpec, ...]:
+        """The measured phases that the run began."""
+        begun = self.result.begun(self.spec.phases)
+        return tuple(phase for phase in begun if phase.role is PhaseRole.MEASURED)
+
+    def factor(self, name: str) -> Scalar | None:
+        """Return the value of a factor. Level, cell, host and campaign count as factors."""
+        identity = {
+            "level": self.spec.row,
+            "cell": self.cell,
+            "host": self.host,
+            "campaign": self.campaign,
+        }
+        return identity[name] if name in identity else self.result.factors.get(name)
+
+    def value(self, key: str) -> float | None:
+        """Return a metric, or None if it is null, missing or not finite."""
+        metric = self.result.metrics.get(key)
+        if metric is None or metric.value is None or not math.isfinite(metric.value):
+            return None
+        return float(metric.value)
+
+
+@dataclass(frozen=True, slots=True)
+class Planned:
+    """A planned run without a complete directory."""
+
+    host: str
+    spec: RunSpec
+
+
+@dataclass(frozen=True, slots=True)
+class CampaignData:
+    """A loaded campaign. ``label`` tells it from other campaigns in the same comparison."""
+
+    path: Path
+    plan: Plan
+    runs: tuple[RunRecord, ...]
+    missing: tuple[Planned, ...]
+    label: str = ""
+
+    @property
+    def emulated(self) -> bool:
+        """Whether any device is not hardware. Times are not a result then."""
+        devices = [run.result.device for run in self.runs]
+        devices += [host.inspection.device for host in self.plan.hosts]
+        return any(device.kind is not DeviceKind.HARDWARE for device in devices)
+
+    @property
+    def replayed(self) -> bool:
+        """Whether any run is a replay of a recorded trace."""
+        return any(run.result.device.kind is DeviceKind.REPLAYED for run in self.runs)
+
+    @property
+    def latest(self) -> tuple[RunRecord, ...]:
+        """The last attempt of each host, cell and repetition."""
+        last: dict[tuple[str, str, int], RunRecord] = {}
+        for run in self.runs:
+            key = (run.host, run.result.cell, run.result.repetition)
+            if key not in last or run.result.attempt > last[key].result.attempt:
+                last[key] = run
+        return tuple(last.values())
+
+    def inspection(self, host: str) -> Inspection | None:
+        """Return the inspection of a host from the plan."""
+        plan = self.host_plan(host)
+        return plan.inspection if plan else None
+
+    def host_plan(self, name: str) -> HostPlan | None:
+        """Return the plan of a host."""
+        return next((host for host in self.plan.hosts if host.host == name), None)
+
+    def level_order(self, row: str) -> tuple[int, str]:
+        """Return a sort key: the host's order of levels, because the plan shuffles its runs."""
+        known = [probe.level for host in self.plan.hosts for probe in host.inspection.levels]
+        level = next((spec.level for spec in self._specs if spec.row == row), row)
+        return (known.index(level) if level in known else len(known), row)
+
+    def skipped(self) -> dict[str, Reason]:
+        """Return planned level → why it never ran: from skipped runs, then from the probes."""
+        ran = {run.spec.row for run in self.runs if run.result.status is not Status.SKIPPED}
+        reasons: dict[str, Reason] = {}
+        for run in self.runs:
+            if run.spec.row not in ran and run.result.reason is not None:
+                reasons.setdefault(run.spec.row, run.result.reason)
+        for host in self.plan.hosts:
+            planned = {spec.row: spec.level for spec in host.runs}  # other rigs have other levels
+            for probe in host.inspection.levels:
+                for row, level in planned.items():
+                    if probe.reason and probe.level == level and row not in ran:
+                        reasons.setdefault(row, probe.reason)
+        return reasons
+
+    @property
+    def _specs(self) -> list[RunSpec]:
+        return [spec for host in self.plan.hosts for spec in host.runs]
+
+
+@dataclass(frozen=True, slots=True)
+class Pool:
+    """The campaigns of one comparison. If there are several, their labels differ."""
+
+    campaigns: tuple[CampaignData, ...]
+
+    @property
+    def first(self) -> CampaignData:
+        """The campaign whose study sets the contrast and the metrics."""
+        return self.campaigns[0]
+
+    @property
+    def several(self) -> bool:
+        """Whether there is more than one campaign."""
+        return len(self.campaigns) > 1
+
+    @property
+    def runs(self) -> tuple[RunRecord, ...]:
+        """All attempts of all runs."""
+        return tuple(run for campaign in self.campaigns for run in campaign.runs)
+
+    @property
+    def latest(self) -> tuple[RunRecord, ...]:
+        """The last attempt of every run."""
+        return tuple(run for campaign in self.campaigns for run in campaign.latest)
+
+    @property
+    def emulated(self) -> bool:
+        """Whether any device is not hardware. Times are not a result then."""
+        return any(campaign.emulated for campaign in self.campaigns)
+
+    def campaign_of(self, run: RunRecord) -> CampaignData:
+        """Return the campaign of a run."""
+        return next(campaign for campaign in self.campaigns if campaign.label == run.campaign)
+
+
+def load_pool(paths: Sequence[Path]) -> Pool:
+    """Load campaigns. Several get their folder names as labels, or paths if names are equal.
+
+    Raises:
+        ConfigError: a file has an unknown schema version.
+        RunFailed: a run directory is corrupt.
+        UsageError: a campaign is named twice.
+    """
+    folders = [path.resolve() for path in paths]
+    if len(set(folders)) != len(folders):
+        raise UsageError("a campaign is named twice", hint="name each campaign once", code="twice")
+    if len(folders) == 1:
+        return Pool((load(paths[0]),))
+    names = [path.name for path in folders]
+    labels = names if len(set(names)) == len(names) else [str(path) for path in paths]
+    return Pool(tuple(load(path, label) for path, label in zip(paths, labels, strict=True)))
+
+
+def load(path: Path, label: str = "") -> CampaignData:
+    """Load a campaign. Its runs carry ``label``.
+
+    Raises:
+        ConfigError: a file has an unknown schema version.
+        RunFailed: a run directory is corrupt.
+    """
+    plan = load_plan(path / "plan.json")
+    runs = list(_runs(path, label))
+    order = {
+        (host.host, spec.cell, spec.repetition): index
+        for host in plan.hosts
+        for index, spec in enumerate(host.runs)
+    }
+    runs.sort(
+        key=lambda r: (
+            r.host,
+            order.get((r.host, r.result.cell, r.result.repetition), len(order)),
+            r.result.cell,
+            r.result.repetition,
+            r.result.attempt,
+        ),
+    )
+    done = {(run.host, run.result.cell, run.result.repetition) for run in runs}
+    missing = tuple(
+        Planned(host.host, spec)
+        for host in plan.hosts
+        for spec in host.runs
+        if (host.host, spec.cell, spec.repetition) not in done
+    )
+    return CampaignData(path, plan, tuple(runs), missing, label)
+
+
+def _runs(campaign: Path, label: str) -> Iterator[RunRecord]:
+    # A `.<run>.partial` folder belongs to a run that never completed. It is not an error.
+    folders = [
+        folder
+        for host in sorted(campaign.glob("hosts/*/runs"))
+        for folder in rundir.completed(host)
+    ]
+    # Checksums take as long as parsing. Worker processes compute them ahead of this loop.
+    for folder, problems in zip(folders, parallel.each(checksums.problems, folders), strict=True):
+        yield _run(campaign, folder, problems, label)
+
+
+def corrupt(what: str) -> RunFailed:
+    """Return the error for a damaged file; ``what`` names the file and the damage."""
+    return RunFailed(
+        f"corrupt run directory: {what}",
+        hint="check the campaign with: zonelab verify",
+        code=rundir.CORRUPT,
+    )
+
+
+def _run(campaign: Path, folder: Path, problems: Sequence[str], label: str) -> RunRecord:
+    if problems:
+        where = folder.relative_to(campaign).as_posix()
+        raise RunFailed(
+            f"corrupt run directory: {where}: {problems[0]}",
+            hint=f"list all problems with: zonelab verify {campaign}",
+            code=rundir.CORRUPT,
+        )
+    spec, result = rundir.load_spec(folder), rundir.load_result(folder)
+    return RunRecord(folder.parent.parent.name, folder, spec, result, label)

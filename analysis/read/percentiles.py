@@ -1,0 +1,59 @@
+"""Percentiles of a cell, from the merged histograms of its runs. Percentiles are never averaged."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Sequence
+from fnmatch import fnmatchcase
+from pathlib import Path
+
+from analysis.read.load import RunRecord, corrupt
+from harness.tools import histogram
+from harness.tools.histogram import Histogram
+
+_NAME = re.compile(r"latency_p(\d+(?:_\d+)?)")
+
+
+def per_myriad(name: str) -> int | None:
+    """Return the quantile in a metric's name in 1/10,000 (``latency_p99_9``: 9990), or None."""
+    found = _NAME.fullmatch(name)
+    return round(float(found[1].replace("_", ".")) * 100) if found else None
+
+
+def percentile(whole: Histogram | None, name: str) -> float | None:
+    """Return the percentile ``latency_p…`` of a histogram in microseconds.
+
+    None without a histogram, or if too few samples lie above the percentile.
+    """
+    wanted = per_myriad(name)
+    return histogram.quantile(whole, wanted) if whole and wanted is not None else None
+
+
+def together(runs: Sequence[RunRecord], phase: str) -> Histogram | None:
+    """Return the merged histogram of a phase's operations in all runs.
+
+    None if a run has no histogram, or if all are empty.
+
+    Raises:
+        RunFailed: a histogram is damaged.
+    """
+    parts = []
+    for run in runs:
+        own = _histograms(run.path, phase)
+        if not own:
+            return None
+        parts += own
+    return histogram.merge(parts)
+
+
+def _histograms(folder: Path, phase: str) -> list[Histogram]:
+    try:
+        paths = sorted((folder / "histograms").iterdir())
+    except (FileNotFoundError, NotADirectoryError):
+        return []
+    own = [path for path in paths if fnmatchcase(path.name, f"{phase}.*.json")]
+    try:
+        return [json.loads(path.read_text(encoding="utf-8")) for path in own]
+    except ValueError:
+        raise corrupt(f"{folder.name}: a histogram of {phase} is not JSON") from None

@@ -1,0 +1,109 @@
+"""A run's time series, reduced to the points that the report draws."""
+
+from __future__ import annotations
+
+import csv
+import io
+from dataclasses import dataclass
+from itertools import repeat
+from pathlib import Path
+
+from analysis.read.load import RunRecord, corrupt
+from harness.store import packed
+
+# More points make the page larger but no more precise.
+_MOST_POINTS = 300
+
+
+@dataclass(frozen=True, slots=True)
+class Series:
+    """One line: seconds since the run began, and values of equal length."""
+
+    name: str
+    t: tuple[float, ...]
+    values: tuple[float, ...]
+
+
+def read_bytes_written(run: RunRecord) -> tuple[Series, ...]:
+    """Return bytes written since the run began, to the zoned and to the conventional devices."""
+    header, columns = read_by_column(run.path / "series" / "diskstats.csv")
+    zoned = Path(run.result.device.path).name
+    found = []
+    for name in ("zoned", "conventional"):
+        own = [
+            values
+            for column, values in zip(header, columns, strict=True)
+            if column.endswith(".write_bytes")
+            and (column.split(".")[0] == zoned) == (name == "zoned")
+        ]
+        totals = [sum(values) for values in zip(*own, strict=True)]
+        if totals and totals[-1] > totals[0]:
+            first = totals[0]
+            found.append(_thinned(name, columns[0], [v - first for v in totals]))
+    return tuple(found)
+
+
+def read_throughput(run: RunRecord) -> tuple[Series, ...]:
+    """Return operations per second over time (db_bench reports each second), one per phase."""
+    found = []
+    for phase in run.result.phases:
+        path = run.path / "series" / f"{phase.name}.csv"
+        header, columns = read_by_column(path)
+        if "operations" in header and columns[0]:
+            found.append(_thinned(phase.name, columns[0], columns[header.index("operations")]))
+    return tuple(found)
+
+
+def read_columns(path: Path) -> tuple[list[str], list[list[float]]]:
+    """Read a numeric CSV as (header, rows); both are empty without the file.
+
+    Incomplete lines are left out: the last line of a killed run, and lines with an empty cell.
+
+    Raises:
+        RunFailed: a cell is not a number.
+    """
+    header, columns = read_by_column(path)
+    return header, [list(row) for row in zip(*columns, strict=True)]
+
+
+def read_by_column(path: Path) -> tuple[list[str], list[list[float]]]:
+    """Read a numeric CSV as (header, columns), with the rules of :func:`read_columns`."""
+    text = packed.text(path)
+    if not text:
+        return [], []
+    try:
+        return _regular(text) or _any(text)
+    except ValueError:
+        raise corrupt(f"{path.parent.parent.name}/series/{path.name} is not numeric") from None
+
+
+def _regular(text: str) -> tuple[list[str], list[list[float]]] | None:
+    """Read a file with only complete lines, in a fifth of the time; None for other files.
+
+    Raises:
+        ValueError: a cell is not a number.
+    """
+    if '"' in text or "\r" in text or ",," in text or not text.endswith("\n"):
+        return None
+    head, *lines = text[:-1].split("\n")
+    commas = head.count(",")
+    if set(map(str.count, lines, repeat(","))) != {commas}:  # also without lines
+        return None
+    cells = ",".join(lines).split(",")
+    if "" in cells:
+        return None
+    values = list(map(float, cells))
+    return head.split(","), [values[i :: commas + 1] for i in range(commas + 1)]
+
+
+def _any(text: str) -> tuple[list[str], list[list[float]]]:
+    header, *lines = list(csv.reader(io.StringIO(text, newline="\n"))) or [[]]
+    rows = [
+        [float(cell) for cell in line] for line in lines if len(line) == len(header) and all(line)
+    ]
+    return header, [[row[i] for row in rows] for i in range(len(header))]
+
+
+def _thinned(name: str, t: list[float], values: list[float]) -> Series:
+    step = -(-len(t) // _MOST_POINTS)
+    return Series(name, tuple(t[::step]), tuple(values[::step]))

@@ -1,0 +1,1 @@
+"""Renders comparisons: text, tables, figures and the report."""

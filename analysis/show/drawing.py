@@ -1,0 +1,199 @@
+"""Parts that all figures share: colours, axes, legends, watermark, conversion to SVG text."""
+
+from __future__ import annotations
+
+import dataclasses
+import io
+import math
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from typing import Any
+
+import matplotlib as mpl
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from analysis import numbers
+from analysis.judge.compare import Comparison
+from analysis.show.groups import Group
+from harness.metrics import Kind
+
+Look = dict[str, Any]  # keyword arguments of matplotlib
+# Placeholders that become CSS after drawing, so that one SVG serves light and dark pages.
+INK, GRID = "#010203", "#020304"
+WIDTH = 4.6  # inches; narrow enough for a phone at full width
+SECONDS = "seconds since the run began"
+# More points or lines of a group than this overlap and take megabytes.
+MOST_POINTS, MOST_RUNS = 200, 50
+_WATERMARK = {True: "emulated: not a result", False: "emulated device"}
+
+_STYLE: Any = {
+    "svg.fonttype": "none",
+    "font.size": 9,
+    "font.family": "DejaVu Sans",
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.edgecolor": INK,
+    "axes.labelcolor": INK,
+    "text.color": INK,
+    "xtick.color": INK,
+    "ytick.color": INK,
+    "axes.grid": True,
+    "grid.color": GRID,
+    "grid.linewidth": 0.6,
+    "axes.axisbelow": True,
+    "legend.frameon": False,
+    "figure.facecolor": "none",
+    "axes.facecolor": "none",
+    "hatch.linewidth": 0.8,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Plot:
+    """A figure and its caption; without ``svg``, ``sentence`` gives the reason."""
+
+    name: str
+    title: str
+    sentence: str = ""
+    svg: str | None = None
+
+    def captioned(self, sentence: str) -> Plot:
+        """Return the figure with another caption."""
+        return dataclasses.replace(self, sentence=sentence)
+
+
+def style() -> AbstractContextManager[None]:
+    """Return the context in which all figures are drawn."""
+    return mpl.rc_context(_STYLE)
+
+
+def canvas(height: float) -> tuple[Figure, Axes]:
+    """Return an empty figure with one pair of axes; ``height`` in inches."""
+    figure, (axes,) = panels(height, 1)
+    return figure, axes
+
+
+def panels(
+    height: float, count: int, ratios: Sequence[float] | None = None
+) -> tuple[Figure, list[Axes]]:
+    """Return an empty figure with axes below each other that share the horizontal axis."""
+    figure = Figure(figsize=(WIDTH, height), layout="constrained")
+    axes = figure.subplots(count, 1, sharex=True, squeeze=False, height_ratios=ratios)
+    return figure, list(axes[:, 0])
+
+
+def name_rows(axes: Axes, labels: Sequence[str], **text: Any) -> None:
+    """Label rows 0, 1, … on the vertical axis, the first on top."""
+    axes.set_yticks(range(len(labels)), labels, **text)
+    axes.set_ylim(len(labels) - 0.4, -0.6)
+    axes.grid(visible=False, axis="y")
+    axes.tick_params(axis="y", length=0)
+
+
+def latency_axis(axes: Axes) -> None:
+    """Label a vertical axis of microseconds with readable units."""
+    axes.yaxis.set_major_formatter(lambda value, _: numbers.human(value, "us"))
+    axes.yaxis.set_minor_formatter(lambda _value, _: "")
+
+
+def dots(
+    axes: Axes, x: Sequence[float], y: Sequence[float], marker: str, color: str, **look: Any
+) -> None:
+    """Draw points, with a line between them when ``marker`` contains a line style."""
+    look = {"markersize": 5, "alpha": 0.75, "markeredgewidth": 0} | look
+    axes.plot(x, y, marker, color=color, **look)
+
+
+def stacked_bar(axes: Axes, y: float, parts: Iterable[tuple[float, Mapping[str, Any]]]) -> float:
+    """Draw (width, look) parts of a bar from left to right; return the bar's end."""
+    end = 0.0
+    for width, look in parts:
+        axes.barh(y, width, 0.65, left=end, linewidth=0, **look)
+        end += width
+    return end
+
+
+def legend(axes: Axes) -> None:
+    """Put the legend above the axes."""
+    axes.legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=2, fontsize=8, borderaxespad=0.2)
+
+
+def shared_legend(figure: Figure) -> None:
+    """Put one legend for all panels above the figure."""
+    figure.legend(loc="outside upper left", ncols=3, fontsize=8, borderaxespad=0.2)
+
+
+def finish(comparison: Comparison, figure: Figure, plot: Plot, kind: Kind) -> Plot:
+    """Add the campaign's watermark and convert the figure to SVG text."""
+    return stamped(figure, plot, kind, mark=mark_of(comparison, kind))
+
+
+def mark_of(comparison: Comparison, kind: Kind) -> str:
+    """Return the watermark of a figure of this campaign, '' for none."""
+    if comparison.campaign.replayed:
+        return "replayed, not run"
+    return _WATERMARK[kind is Kind.TIME] if comparison.campaign.emulated else ""
+
+
+def stamped(figure: Figure, plot: Plot, kind: Kind, *, mark: str) -> Plot:
+    """Write a watermark over the figure, large over times, and convert it to SVG text."""
+    if mark:
+        size, rotation = (15, 16) if kind is Kind.TIME else (9, 0)
+        centre: Look = {"ha": "center", "va": "center"}
+        figure.text(0.56, 0.5, mark, alpha=0.2, fontsize=size, rotation=rotation, **centre)
+    out = io.StringIO()
+    # One salt per figure: ids on a page never clash and stay the same between runs.
+    with mpl.rc_context({"svg.hashsalt": f"zonelab {plot.name}"}):
+        figure.savefig(out, format="svg", metadata={"Date": None, "Creator": None})
+    return dataclasses.replace(plot, svg=_themed(out.getvalue(), plot.title))
+
+
+def _themed(svg: str, title: str) -> str:
+    """Give ink the page's text colour; remove what only a stand-alone file needs."""
+    svg = svg[svg.index("<svg") :]
+    svg = svg.replace(INK, "currentColor").replace(GRID, "var(--grid, #dddddd)")
+    svg = re.sub(r"<metadata>.*?</metadata>\s*", "", svg, flags=re.DOTALL)
+    svg = re.sub(r'<g id="[^"]*"(/?)>', r"<g\1>", svg)  # matplotlib repeats them in each figure
+    return svg.replace("<svg ", f'<svg role="img" aria-label="{title}" ', 1)
+
+
+def joined(
+    lines: Sequence[tuple[Sequence[float], Sequence[float]]],
+) -> tuple[list[float], list[float]]:
+    """Return many lines as one with gaps: one artist per line would take seconds."""
+    xs: list[float] = []
+    ys: list[float] = []
+    for x, y in lines:
+        xs += [*x, math.nan]
+        ys += [*y, math.nan]
+    return xs, ys
+
+
+def by_rank(values: Sequence[float]) -> list[float]:
+    """Return at most MOST_POINTS values, evenly by rank with both ends, in their given order."""
+    if len(values) <= MOST_POINTS:
+        return list(values)
+    order = sorted(range(len(values)), key=values.__getitem__)
+    last, steps = len(values) - 1, MOST_POINTS - 1
+    chosen = sorted(order[round(step * last / steps)] for step in range(MOST_POINTS))
+    return [values[index] for index in chosen]
+
+
+def by_rank_note(groups: Sequence[Group]) -> str:
+    """Return the caption's sentence about omitted points, '' when all are drawn."""
+    if all(len(group.runs) <= MOST_POINTS for group in groups):
+        return ""
+    return f" Larger groups show {MOST_POINTS} runs, evenly by rank, including both ends."
+
+
+def mean(values: Sequence[float]) -> float:
+    """Return the mean, 0 for an empty sequence."""
+    return sum(values) / len(values) if values else 0.0
+
+
+def slug(key: str) -> str:
+    """Return ``key`` as a valid file name."""
+    return re.sub(r"[^A-Za-z0-9_]+", "-", key).strip("-")

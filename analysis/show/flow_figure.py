@@ -1,0 +1,151 @@
+"""Bytes from the user to the media, layer by layer, one panel per group."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from matplotlib.axes import Axes
+
+from analysis import numbers
+from analysis.judge.compare import Comparison
+from analysis.read.flow import read_flows
+from analysis.show.drawing import (
+    INK,
+    Look,
+    Plot,
+    by_rank,
+    by_rank_note,
+    finish,
+    mean,
+    name_rows,
+    panels,
+    shared_legend,
+    stacked_bar,
+)
+from analysis.show.groups import PALETTE, Group
+from harness.metrics import Kind
+from harness.nulls import total
+from harness.store.ledger import Entry
+
+TITLE = "All measured and fill phases: bytes from user to media"
+# Origin of a layer's bytes → colour and hatch.
+_LOOKS: dict[str, Look] = {
+    "user": {"color": PALETTE[6]},
+    "WAL": {"color": PALETTE[5]},
+    "flush": {"color": PALETTE[0]},
+    "compaction": {"color": PALETTE[2]},
+    "from above": {"color": "#B8B8B8"},
+    "garbage collection": {"color": PALETTE[3]},
+    "metadata, filling": {"color": PALETTE[4]},
+    "pad": {"color": PALETTE[1], "hatch": "////"},
+    "inside the drive": {"color": PALETTE[3], "hatch": "////"},
+    "not told apart": {"color": PALETTE[7]},
+}
+_BAR, _HEAD = 0.2, 0.4  # inches: one layer's bar; a group's name and axis
+
+
+@dataclass(frozen=True, slots=True)
+class Layer:
+    """One layer: bytes by origin, null where they were not counted."""
+
+    name: str
+    parts: Mapping[str, float] | None
+
+    @property
+    def size(self) -> float:
+        """Sum of its bytes."""
+        return sum(self.parts.values()) if self.parts else 0.0
+
+
+def layers(entry: Entry) -> tuple[Layer, ...]:
+    """Return the layers of a ledger entry from top to bottom, in bytes."""
+    submitted, accepted = sum(entry.submitted.values()), sum(entry.accepted.values())
+    above = {"WAL": entry.wal, "flush": entry.flush, "compaction": entry.compaction}
+    known = {name: float(size) for name, size in above.items() if size is not None}
+    return (
+        Layer("user", None if entry.user is None else {"user": float(entry.user)}),
+        Layer("RocksDB", known if len(known) == len(above) else None),
+        Layer("kernel", _submitted(entry, submitted)),
+        Layer("device", {"from above": float(accepted)} if entry.accepted else None),
+        Layer("media", _media(entry, submitted)),
+    )
+
+
+def from_user_to_media(comparison: Comparison, groups: Sequence[Group]) -> Plot:
+    """Draw one panel per group and one bar per layer: mean over runs, a dot per run."""
+    name = "user-to-media"
+    entries = [
+        [flow.whole for flow in read_flows(group.runs) if flow.whole is not None]
+        for group in groups
+    ]
+    shown = [
+        (group, [layers(entry) for entry in own])
+        for group, own in zip(groups, entries, strict=True)
+        if own
+    ]
+    if not shown:
+        return Plot(name, TITLE, "No ok run has a ledger.")
+    every = [layer for _, runs in shown for run in runs for layer in run]
+    most = max(layer.size for layer in every)
+    factor, unit = numbers.scale(most, "B")
+    names = [layer.name for layer in shown[0][1][0]]
+    figure, stack = panels(0.6 + len(shown) * (len(names) * _BAR + _HEAD), len(shown))
+    for axes, (group, runs) in zip(stack, shown, strict=True):
+        user = mean([run[0].size for run in runs])
+        for y in range(len(names)):
+            _bar(axes, y, [run[y] for run in runs], user=user, factor=factor)
+        axes.set_title(group.label, loc="left", fontsize=9, fontweight="bold", pad=2)
+        name_rows(axes, names)
+    stack[-1].set_xlim(0, 1.14 * most / factor or 1)  # leaves space for the multiple of U
+    stack[-1].set_xlabel(unit)
+    for part, look in _LOOKS.items():
+        if any(part in (layer.parts or ()) for layer in every):
+            stack[0].barh(0, 0, label=part, linewidth=0, **look)
+    shared_legend(figure)
+    sentence = (
+        "Bars: mean over runs; dots: each run; numbers: multiple of the user's bytes (U). "
+        "The cold fill is not included. A layer without a bar was not counted. "
+        "If a drive does not report its media bytes, they are modelled as written bytes plus pad."
+        f"{by_rank_note(groups)}"
+    )
+    without = [group.label for group, own in zip(groups, entries, strict=True) if not own]
+    if without:
+        sentence += f" No ledger: {', '.join(without)}."
+    return finish(comparison, figure, Plot(name, TITLE, sentence), Kind.BYTES)
+
+
+def _submitted(entry: Entry, submitted: int) -> Mapping[str, float]:
+    own = {"garbage collection": entry.gc, "metadata, filling": entry.overhead}
+    known = {name: float(size) for name, size in own.items() if size is not None}
+    # The rest includes the metadata of a level that does not count its own.
+    rest = "from above" if entry.overhead is not None else "not told apart"
+    return {rest: submitted - sum(known.values()), **known}
+
+
+def _media(entry: Entry, submitted: int) -> Mapping[str, float] | None:
+    media = total(entry.media.values()) if entry.media else None
+    if media is None:
+        return None
+    more = "pad" if entry.media_source.startswith("modelled") else "inside the drive"
+    return {"from above": float(min(media, submitted)), more: float(max(media - submitted, 0))}
+
+
+def _bar(axes: Axes, y: int, runs: Sequence[Layer], *, user: float, factor: float) -> None:
+    known = [layer for layer in runs if layer.parts is not None]
+    if not known:
+        axes.text(0, y, " not counted", va="center", fontsize=8, style="italic", alpha=0.7)
+        return
+    names = dict.fromkeys(name for layer in known for name in layer.parts or ())
+    parts = [
+        (mean([(layer.parts or {}).get(name, 0.0) for layer in known]) / factor, _LOOKS[name])
+        for name in names
+    ]
+    end = stacked_bar(axes, y, parts)
+    sizes = [layer.size / factor for layer in known]
+    shown = by_rank(sizes)
+    axes.plot(shown, [y] * len(shown), "o", color=INK, markersize=2.2)
+    if user and y:
+        place: Look = {"xytext": (4, 0), "textcoords": "offset points", "va": "center"}
+        text = f"{end * factor / user:.2f} U"
+        axes.annotate(text, (max(end, *sizes), y), fontsize=7.5, **place)

@@ -1,0 +1,90 @@
+"""The sentences below a comparison table: what is skipped, what differs, how sure it is."""
+
+from __future__ import annotations
+
+from analysis.judge import stats
+from analysis.judge.compare import Comparison, group_label
+from analysis.read import steady
+from analysis.read.steady import Label, PhaseSteady
+from analysis.tenants import mix
+
+_WORST = (Label.NOT_STEADY, Label.TOO_SHORT, Label.STEADY)
+# First words of a line by the consequence of the differences in it.
+_CONSEQUENCES = {"no verdict": "NOT COMPARABLE", "declared": "declared", "listed": "also differs"}
+
+
+def footer(comparison: Comparison) -> list[str]:
+    """Return one line per fact that qualifies the table."""
+    plan = comparison.campaign.plan
+    has_tenants = comparison.contrast == mix.FACTOR
+    lines = [f"skipped: {level}: {why}" for level, why in comparison.skipped.items()]
+    if comparison.unmeasured and comparison.any_ok:
+        lines.append(f"not measured in any ok run: {', '.join(comparison.unmeasured)}")
+    # The cells of a mix differ by design. Each tenant is the same in all of its own runs.
+    lines += [] if has_tenants else _difference_lines(comparison)
+    lines += [f"not there yet: the part of rig {rig}" for rig in plan.rigs_to_come]
+    if plan.hosts_differ:
+        differ = "; ".join(plan.hosts_differ)
+        lines.append(f"hosts differ, as declared; blocks are compared within a host: {differ}")
+    lines += _noise_lines(comparison)
+    lines += _drift_lines(comparison)
+    lines += _steady_lines(comparison)
+    if comparison.rows and not has_tenants:
+        confidence = f"{100 * stats.CONFIDENCE:.0f} %"
+        lines.append(
+            f"ratio = geometric mean of the level / of the baseline; {confidence} interval by "
+            "paired t on within-block log ratios (Welch t where blocks are missing); "
+            "exact = does not vary; detectable = smallest difference these n runs would show in 4 "
+            "of 5 campaigns. n = runs. See docs/methods.md."
+        )
+    return lines
+
+
+def _difference_lines(comparison: Comparison) -> list[str]:
+    """Return one line per group and consequence."""
+    lines = []
+    for group, differences in comparison.differences.items():
+        for consequence, word in _CONSEQUENCES.items():
+            labels = [one.label for one in differences if one.consequence == consequence]
+            if labels:
+                lines.append(f"{word}: {group} vs {comparison.baseline}: {'; '.join(labels)}")
+    return lines
+
+
+def _noise_lines(comparison: Comparison) -> list[str]:
+    """Return one line per metric whose identical cells raise its noise floor."""
+    return [
+        f"identical cells: {floor.metric}: {'; '.join(floor.twins)}: verdicts need more than "
+        f"{floor.floor:.2%}"
+        for floor in comparison.floors.values()
+        if floor.twins
+    ]
+
+
+def _drift_lines(comparison: Comparison) -> list[str]:
+    """Return one line per metric that drifted over the campaign, or that none did."""
+    if not comparison.drifts:
+        return []
+    lines = [
+        f"drift: {drift.metric} moved by {drift.change:+.1%} ({drift.low:+.1%} .. "
+        f"{drift.high:+.1%}) from first run to last, whatever the {comparison.contrast} "
+        f"(Holm p {drift.p_holm:.2g}): blocks even it out in ratios, not in values"
+        for drift in comparison.drifts
+        if drift.shown
+    ]
+    return lines or [f"drift over the campaign: none shown in {len(comparison.drifts)} metrics"]
+
+
+def _steady_lines(comparison: Comparison) -> list[str]:
+    """Return one line per group and measured phase: its labels, and the window of the worst."""
+    groups: dict[tuple[str, str, str], list[PhaseSteady]] = {}
+    for phase in comparison.steady:
+        value, stratum = group_label(phase.run, comparison)
+        groups.setdefault((phase.phase, value, stratum), []).append(phase)
+    lines = []
+    for (name, value, stratum), phases in sorted(groups.items()):
+        group = f"{name} of {value}{f' ({stratum})' if stratum else ''}"
+        worst = min(phases, key=lambda phase: _WORST.index(phase.steady.label))
+        where = f"{worst.run.name}: {steady.window(worst.steady)}"
+        lines.append(f"steady state: {group}: {steady.count_labels(phases)}; {where}")
+    return lines

@@ -1,0 +1,61 @@
+"""The report for a pull request: verdicts and their evidence, details folded."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from analysis.judge import columns
+from analysis.judge.columns import Column
+from analysis.judge.compare import Comparison, watermark
+from analysis.judge.rows import Row
+from analysis.show import headline, page
+from analysis.show.tables import tables_of
+from harness import tables as text_tables
+
+_FOLDED = ("issues", "differences", "steady", "cells", "environment")
+
+
+def markdown(comparison: Comparison) -> str:
+    """Return Markdown for GitHub, GitLab and Gitea, newline-terminated."""
+    plan = comparison.campaign.plan
+    parts = [f"## {plan.question}"]
+    if mark := watermark(comparison.pool):
+        parts.append(f"> **{mark}**")
+    parts.append(page.summary(comparison))
+    answers = [
+        f"- {line.level}, `{line.metric}`: **{line.word}** {_escaped(line.text)}"
+        for line in headline.lines(comparison)
+    ]
+    parts.append("\n".join(answers))
+    shown = columns.narrow(columns.ranked())
+    header = [column.heading(comparison.contrast) for column in shown]
+    rows = [[_marked_up(column, row) for column in shown] for row in comparison.rows]
+    parts.append(_table(header, rows))
+    parts += [f"- skipped: {name}: {_escaped(why)}" for name, why in comparison.skipped.items()]
+    tables = tables_of(comparison)
+    for name in _FOLDED:
+        table = tables[name]
+        if table.rows:
+            title = f"<details><summary>{name}: {len(table.rows)}</summary>"
+            parts += [title, _table(*table), "</details>"]
+    command = f"zonelab report results/{plan.campaign} --format md"
+    parts.append(f"Campaign `{plan.campaign}`, written by `{command}`.")
+    return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def _marked_up(column: Column, row: Row) -> str:
+    return f"`{row.metric}`" if column.name == "metric" else column.cell(row)
+
+
+def _table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    if not rows:
+        return ""
+    return text_tables.markdown(header, [[_on_one_line(cell) for cell in row] for row in rows])
+
+
+def _escaped(text: str) -> str:
+    return _on_one_line(text).replace("|", "\\|")
+
+
+def _on_one_line(text: str) -> str:
+    return text.replace("<", "&lt;").replace("\n", " ")

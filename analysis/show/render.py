@@ -1,0 +1,246 @@
+"""A comparison as text: ``table`` and ``md`` for people, ``json`` and ``csv`` with raw numbers."""
+
+from __future__ import annotations
+
+import json
+import math
+import textwrap
+from collections.abc import Callable
+from itertools import groupby
+from typing import Any
+
+from analysis.judge import columns, power
+from analysis.judge.cells import REPORTED_STATUSES, CellStatus
+from analysis.judge.columns import Column
+from analysis.judge.compare import Comparison, watermark
+from analysis.judge.rows import Row
+from analysis.show.footer import footer
+from analysis.tenants import mix, words
+from harness.metrics import Better
+from harness.store.codec import SCHEMA_VERSION
+from harness.store.result import Status
+from harness.tables import Table, align, aligned, csv_text, markdown, tabulate, widths
+
+_WIDTH = 110
+_DIRECTION = {
+    Better.HIGHER: "higher is better",
+    Better.LOWER: "lower is better",
+    Better.NONE: "descriptive",
+}
+
+
+def render(comparison: Comparison, form: str, effect: float | None = None) -> str:
+    """Return the comparison as ``table``, ``md``, ``json`` or ``csv``, newline-terminated.
+
+    ``effect`` is a relative difference. Tables for people then list the repetitions to show it.
+    """
+    if form == "json":
+        return to_json(comparison)
+    if form == "csv":
+        return to_csv(comparison)
+    text = to_markdown(comparison) if form == "md" else to_table(comparison)
+    return text + "".join(f"{line}\n" for line in _repetition_lines(comparison, effect))
+
+
+def _repetition_lines(comparison: Comparison, effect: float | None) -> list[str]:
+    """Return one line per row with an interval: the repetitions that would show ``effect``."""
+    lines = []
+    for row in comparison.rows if effect else ():
+        if row.estimate.error is not None:
+            needed = power.repetitions(row.estimate, effect or 0.0)
+            count = f"more than {power.MOST_REPETITIONS}" if needed is None else str(needed)
+            lines.append(
+                f"- to show {columns.share(effect or 0)}: {row.metric}, {columns.level(row)}: "
+                f"{count} repetitions"
+            )
+    return lines
+
+
+def records(comparison: Comparison) -> list[dict[str, Any]]:
+    """Return one flat record per row with raw numbers, skipped levels last."""
+    nothing = dict.fromkeys(column.name for column in columns.COLUMNS)
+    rows = [columns.record(row) for row in comparison.rows]
+    rows += [
+        nothing | {"level": level, "verdict": "skipped", "notes": reason}
+        for level, reason in comparison.skipped.items()
+    ]
+    return rows
+
+
+def to_json(comparison: Comparison) -> str:
+    """Return the whole comparison."""
+    plan = comparison.campaign.plan
+    document = {
+        "schema_version": SCHEMA_VERSION,
+        "campaign": plan.campaign,
+        "study": plan.study,
+        "question": plan.question,
+        "contrast": comparison.contrast,
+        "campaigns": [str(campaign.path) for campaign in comparison.pool.campaigns],
+        "baseline": comparison.baseline,
+        "emulated": comparison.pool.emulated,
+        "watermark": watermark(comparison.pool) or None,
+        "rows": records(comparison),
+        "cells": [
+            {
+                "cell": cell.cell,
+                "level": cell.level,
+                "counts": cell.counts,
+                "missing": cell.missing,
+                "earlier_attempts": cell.earlier_attempts,
+                "issues": cell.issues,
+            }
+            for cell in comparison.cells
+        ],
+        "unmeasured": comparison.unmeasured,
+        "differences": {
+            group: [
+                {
+                    "key": difference.key,
+                    "baseline": difference.base,
+                    "level": difference.level,
+                    "blocking": difference.blocking,
+                    "declared": difference.declared,
+                }
+                for difference in differences
+            ]
+            for group, differences in comparison.differences.items()
+        },
+        "noise_floors": [
+            {"metric": floor.metric, "floor": floor.floor, "twins": floor.twins}
+            for floor in comparison.floors.values()
+        ],
+        "drift": [
+            {
+                "metric": drift.metric,
+                "change": drift.change,
+                "low": drift.low if math.isfinite(drift.low) else None,
+                "high": drift.high if math.isfinite(drift.high) else None,
+                "runs": drift.runs,
+                "p_value": drift.p_value,
+                "p_holm": drift.p_holm,
+                "shown": drift.shown,
+            }
+            for drift in comparison.drifts
+        ],
+        "steady": [
+            {
+                "run": phase.run.name,
+                "host": phase.run.host,
+                "phase": phase.phase,
+                "label": phase.steady.label.value,
+                "begin": phase.steady.begin,
+                "end": phase.steady.end,
+                "rounds": phase.steady.rounds,
+                "why": phase.steady.why,
+            }
+            for phase in comparison.steady
+        ],
+    }
+    return json.dumps(document, indent=2, allow_nan=False) + "\n"
+
+
+def to_csv(comparison: Comparison) -> str:
+    """Return one line per row, with raw numbers; null is an empty cell."""
+    names = [column.name for column in columns.COLUMNS]
+    words = {True: "true", False: "false"}
+    rows = (
+        [words[value] if isinstance(value, bool) else value for value in record.values()]
+        for record in records(comparison)
+    )
+    return csv_text(names, rows)
+
+
+def to_markdown(comparison: Comparison) -> str:
+    """Return Markdown: a table of verdicts, a table of cells, lists of skips and differences."""
+    parts = [f"# {_title(comparison)}", comparison.campaign.plan.question]
+    if mark := watermark(comparison.pool):
+        parts.append(f"**{mark}**")
+    shown = columns.shown()
+    header = [column.heading(comparison.contrast) for column in shown]
+    rows = [[_marked_up(column, row) for column in shown] for row in comparison.rows]
+    parts += [markdown(header, rows)] if rows else []
+    cells = cells_table(comparison)
+    parts += [markdown(*cells)] if cells.rows else []
+    parts += [f"- {line}" for line in footer(comparison)]
+    return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def _marked_up(column: Column, row: Row) -> str:
+    return f"`{row.metric}`" if column.name == "metric" else column.cell(row)
+
+
+def to_table(comparison: Comparison) -> str:
+    """Return a terminal table, about 110 columns wide, grouped by metric."""
+    lines = [f"{_title(comparison)}: {comparison.campaign.plan.question}"]
+    if mark := watermark(comparison.pool):
+        lines.append(f"!! {mark} !!")
+    lines += _mix_lines(comparison) or _verdict_lines(comparison)
+    lines += ["", *aligned(*cells_table(comparison)), ""]
+    for line in footer(comparison):
+        lines += textwrap.wrap(line, _WIDTH, subsequent_indent="    ")
+    return "\n".join(line.rstrip() for line in lines).rstrip() + "\n"
+
+
+def _mix_lines(comparison: Comparison) -> list[str]:
+    """Return each tenant's loss against itself alone; empty if tenants are not compared."""
+    if comparison.contrast != mix.FACTOR:
+        return []
+    lines = words.lines(comparison.runs, emulated=comparison.pool.emulated)
+    lines = lines or ["Nothing could be compared: no run in which tenants share a drive is ok."]
+    wrapped = [textwrap.wrap(line, _WIDTH, subsequent_indent="    ") for line in lines]
+    return ["", *(line for lines in wrapped for line in lines)]
+
+
+def _verdict_lines(comparison: Comparison) -> list[str]:
+    """Return one block of rows per metric. Notes are too wide for a column: they get lines."""
+    shown = [column for column in columns.narrow(columns.shown()) if column.name != "metric"]
+    header = [column.heading(comparison.contrast) for column in shown]
+    cells = [[column.cell(row) for column in shown] for row in comparison.rows]
+    right = [index for index, column in enumerate(shown) if column.is_number]
+    head, *body = align([header, *cells], widths([header, *cells]), right)
+    lines: list[str] = []
+    for _, group in groupby(zip(comparison.rows, body, strict=True), lambda pair: pair[0].metric):
+        pairs = list(group)
+        lines += ["", heading(pairs[0][0]), f"  {head}"]
+        for row, line in pairs:
+            notes = textwrap.wrap(columns.notes(row), _WIDTH - 6)
+            lines += [f"  {line}", *(f"      {note}" for note in notes)]
+    return lines or ["", "No level could be compared."]
+
+
+def _title(comparison: Comparison) -> str:
+    return " and ".join(
+        campaign.label or campaign.plan.campaign for campaign in comparison.pool.campaigns
+    )
+
+
+def heading(row: Row) -> str:
+    """Return the headline of a metric."""
+    unit = "" if row.info.unit == "1" else f" [{row.info.unit}]"
+    return f"{row.metric}{unit}, {_DIRECTION[row.info.better]}, baseline {row.baseline}"
+
+
+def cells_table(comparison: Comparison) -> Table:
+    """Return one row per cell: how its runs ended, and their issues."""
+    return tabulate(_CELLS, comparison.cells)
+
+
+def _count(status: Status) -> Callable[[CellStatus], str]:
+    return lambda cell: str(cell.counts.get(status, 0) or ".")
+
+
+def _issues(cell: CellStatus) -> str:
+    issues = ", ".join(f"{code} x{count}" for code, count in cell.issues.items())
+    if cell.earlier_attempts:
+        plural = "s" if cell.earlier_attempts > 1 else ""
+        issues = f"{issues} (+{cell.earlier_attempts} earlier attempt{plural})".strip()
+    return issues
+
+
+_CELLS: dict[str, Callable[[CellStatus], str]] = {
+    "cell": lambda cell: cell.cell,
+    **{status.value: _count(status) for status in REPORTED_STATUSES},
+    "missing": lambda cell: str(cell.missing or "."),
+    "issues": _issues,
+}

@@ -1,0 +1,97 @@
+"""``zonelab report``: one self-contained page, its tables as CSV and its figures as SVG.
+
+Output depends neither on the clock nor on the campaign's path: one campaign gives the same bytes.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+from analysis.judge.compare import Comparison
+from analysis.show import drawing, page, render
+from analysis.show.groups import groups_of
+from analysis.show.links import Links
+from analysis.show.parts import ReportData
+from analysis.show.sections import sections_of
+from analysis.show.tables import metrics_csv, tables_of
+from harness.store.rundir import full_disk_is_clear
+from harness.tables import csv_text
+
+_FOLDERS = ("tables", "figures")
+
+
+def write_report(comparison: Comparison, folder: Path, noise_floor: float) -> tuple[Path, bool]:
+    """Write ``index.html``, ``tables/*.csv`` and ``figures/*.svg``; remove stale ones.
+
+    Other files in ``folder`` stay. An existing report stays complete until all new files are on
+    the disk.
+
+    Returns:
+        The page's path, and whether any file was written or removed.
+
+    Raises:
+        HostError: the disk is full; no file has changed.
+    """
+    files = _files(comparison, folder, noise_floor)
+    changed = {name: text for name, text in files.items() if not _holds(folder / name, text)}
+    stale = [
+        path
+        for name in _FOLDERS
+        for path in folder.glob(f"{name}/*")
+        if f"{name}/{path.name}" not in files
+    ]
+    if changed or stale:
+        with _staged(folder, changed) as partial:
+            for path in stale:
+                path.unlink()
+            for name in changed:  # the page is last, so that its links lead to existing files
+                (partial / name).replace(folder / name)
+    return folder / "index.html", bool(changed or stale)
+
+
+def _holds(path: Path, text: str) -> bool:
+    return path.is_file() and path.read_text(encoding="utf-8") == text
+
+
+@contextmanager
+def _staged(folder: Path, files: Mapping[str, str]) -> Iterator[Path]:
+    """Write files into a temporary folder on the same file system, ready to be renamed."""
+    partial = folder / ".partial"
+    existed = folder.exists()
+    try:
+        shutil.rmtree(partial, ignore_errors=True)  # a killed command leaves it behind
+        with full_disk_is_clear(folder):
+            for name in _FOLDERS:
+                (folder / name).mkdir(parents=True, exist_ok=True)
+                (partial / name).mkdir(parents=True)
+            for name, text in files.items():
+                (partial / name).write_text(text, encoding="utf-8")
+    except BaseException:
+        shutil.rmtree(partial if existed else folder, ignore_errors=True)
+        raise
+    try:
+        yield partial
+    finally:
+        shutil.rmtree(partial, ignore_errors=True)
+
+
+def _files(comparison: Comparison, folder: Path, noise_floor: float) -> dict[str, str]:
+    """Return the text of every file by its path inside the report's folder; the page is last."""
+    tables = tables_of(comparison)
+    data = ReportData(comparison, tuple(groups_of(comparison)), tables, noise_floor)
+    with drawing.style():
+        sections = sections_of(data)
+    files = {f"tables/{name}.csv": csv_text(*table) for name, table in tables.items()}
+    for section in sections:
+        for grid in section.grids:
+            files[f"tables/{grid.name}.csv"] = csv_text(grid.header, grid.rows)
+        for plot in section.plots:
+            if plot.svg:
+                files[f"figures/{plot.name}.svg"] = plot.svg
+    files["tables/verdicts.csv"] = render.to_csv(comparison)
+    files["tables/metrics.csv"] = metrics_csv(comparison.campaign)
+    files["index.html"] = page.html(comparison, sections, Links.of(comparison.campaign, folder))
+    return files

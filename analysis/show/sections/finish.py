@@ -1,0 +1,227 @@
+"""Finish threshold and zone size, for studies that vary a threshold."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+from analysis import numbers
+from analysis.judge import directions
+from analysis.judge.compare import Comparison
+from analysis.judge.directions import Setting, SettingValue
+from analysis.read import zones
+from analysis.read.load import RunRecord
+from analysis.show import finish_figures
+from analysis.show.drawing import Plot, mark_of
+from analysis.show.finish_figures import Axis, Label
+from analysis.show.parts import Grid, Heading, Part, Plots, ReportData, Section, Text
+from harness.metrics import Kind
+from harness.run import replayed
+from harness.store.result import Status
+from harness.store.spec import TRADES_ROOM, DeviceKind, RunSpec
+from harness.tables import tabulate
+
+ORDER = 30
+ID, TITLE = "finish", "Finish threshold"
+METHOD = "finish-threshold-and-zone-size"
+FACTOR = "finish_occupancy_pct"
+_ABOUT = (
+    "Published directions, tested with Page's test for ordered alternatives. A block is one "
+    "repetition at one value of the other factor."
+)
+_ABOUT_COSTS = (
+    "Means over runs. Measured: seconds in these commands at the driver, not a result on an "
+    "emulated device. Modelled: time of the same commands on a ZN540. The share relates to the "
+    "modelled time of these commands and of the writes."
+)
+_PAD = Axis("run.pad_bytes", "pad", "B")
+_SA = Axis("run.sa_host", "sa_host", "1", Kind.RATIO)
+_RUN_AXES = (
+    Axis("run.space_amplification", "allocated / live", "1", Kind.RATIO),
+    Axis("run.gc_bytes", "bytes moved by collection", "B"),
+    Axis("run.modelled_cost_share", "modelled: share of finishes and resets", "1", Kind.RATIO),
+)
+_PHASE_AXES = (
+    ("bandwidth", "user bandwidth", "B/s"),
+    ("latency_p99", "p99 latency", "us"),
+    ("latency_p99_9", "p99.9 latency", "us"),
+)
+_DIRECTIONS = ("level", "published direction", "verdict", "p", "blocks", "evidence: means")
+_INFEASIBLE = ("cell", "runs", "why it cannot hold the data")
+
+
+@dataclass(frozen=True, slots=True)
+class _Costs:
+    """The ok runs of a level at one setting."""
+
+    level: str
+    setting: Setting
+    runs: tuple[RunRecord, ...]
+
+    def mean(self, key: str) -> float | None:
+        """Return the mean of a metric over the runs that have it."""
+        return _mean([run.value(key) for run in self.runs])
+
+    def mean_sum(self, name: str) -> float | None:
+        """Return the mean over runs of a metric's sum over all phases."""
+        sums = []
+        for run in self.runs:
+            values = [run.value(f"{phase.name}.{name}") for phase in run.spec.phases]
+            sums.append(None if None in values else sum(value or 0 for value in values))
+        return _mean(sums)
+
+    @property
+    def measured_seconds(self) -> float | None:
+        """Seconds in finishes and resets at the driver."""
+        finish, reset = (self.mean(f"run.{command}_seconds") for command in ("finish", "reset"))
+        return None if finish is None or reset is None else finish + reset
+
+    @property
+    def modelled_percent(self) -> float | None:
+        """Share of modelled time in finishes and resets."""
+        share = self.mean("run.modelled_cost_share")
+        return None if share is None else 100 * share
+
+
+def section(data: ReportData) -> Section | None:
+    """Return verdicts, figures and costs of each level; None for a study without the factor."""
+    comparison = data.comparison
+    planned = [run for run in comparison.runs if FACTOR in run.spec.factors]
+    if not planned:
+        return None
+    by_row: dict[str, list[RunRecord]] = defaultdict(list)
+    for run in planned:
+        if run.ok:
+            by_row[run.spec.row].append(run)
+    tested = [line for row, runs in by_row.items() for line in _test(row, runs)]
+    plots = [p for row, runs in by_row.items() for p in _plots(comparison, row, runs, planned)]
+    costs = [cost for row, runs in by_row.items() for cost in _costs(row, runs)]
+    parts: list[Part] = [
+        Text(_ABOUT),
+        Grid("directions", _DIRECTIONS, tested, method=METHOD),
+        Plots(plots),
+    ]
+    if full := _infeasible(planned):
+        parts += [
+            Heading("infeasible", "Settings that cannot hold the data"),
+            Grid("infeasible", _INFEASIBLE, full, method=METHOD),
+        ]
+    parts += [
+        Heading("finish-costs", "Cost of finishes and resets"),
+        Text(_ABOUT_COSTS),
+        Grid("finish_costs", *tabulate(_COSTS, costs), source="", method=METHOD),
+    ]
+    return Section(ID, TITLE, parts)
+
+
+def points_of(runs: Sequence[RunRecord]) -> list[SettingValue]:
+    """Return every metric of the runs as points; adds U / seconds of each phase as bandwidth."""
+    points = []
+    for run in runs:
+        values = {key: run.value(key) for key in run.result.metrics}
+        for phase in run.spec.phases:
+            user, seconds = (values.get(f"{phase.name}.{of}") for of in ("user_bytes", "seconds"))
+            if user and seconds:
+                values[f"{phase.name}.bandwidth"] = user / seconds
+        block = f"{run.host}/{run.result.repetition}"
+        points += [
+            SettingValue(*setting_of(run.spec), key, value, block)
+            for key, value in values.items()
+            if value is not None
+        ]
+    return points
+
+
+def setting_of(spec: RunSpec) -> Setting:
+    """Return zone size and threshold of a run."""
+    return spec.device.zone_size or 0, float(spec.factors[FACTOR])
+
+
+def _test(row: str, runs: Sequence[RunRecord]) -> Iterator[tuple[str, ...]]:
+    for tested in directions.judge_all(points_of(runs)):
+        p = "-" if tested.p is None else f"{tested.p:.2g}"
+        direction, word = tested.direction.text, tested.word.value
+        yield row, direction, word, p, str(tested.blocks), tested.evidence
+
+
+def _plots(
+    comparison: Comparison, row: str, runs: Sequence[RunRecord], planned: Sequence[RunRecord]
+) -> list[Plot]:
+    points = points_of(runs)
+    label = Label(row, mark_of(comparison, Kind.BYTES), mark_of(comparison, Kind.TIME))
+    full = {setting_of(run.spec) for run in planned if run.spec.row == row and _is_full(run)}
+    phase = next((phase.name for run in runs for phase in run.measured), "")
+    axes = (
+        Axis(f"{phase}.{metric}", f"{phase}: {name}", unit, Kind.TIME)
+        for metric, name, unit in (_PHASE_AXES if phase else ())
+    )
+    draw = partial(finish_figures.against_threshold, points, label=label, infeasible=full)
+    samples: dict[Setting, list[float]] = defaultdict(list)
+    for run in runs:
+        samples[setting_of(run.spec)] += _occupancies(run)
+    return [
+        draw(axis=_PAD),
+        draw(axis=_SA),
+        finish_figures.pareto(points, _PAD, _SA, label),
+        *(draw(axis=axis) for axis in (*_RUN_AXES, *axes)),
+        finish_figures.occupancies(samples, label),
+        finish_figures.wear(points, label),
+    ]
+
+
+def _occupancies(run: RunRecord) -> list[float]:
+    """Return how full each zone was when it was finished, in %."""
+    if run.result.device.kind is DeviceKind.REPLAYED:
+        return replayed.occupancies_of(run.path)
+    return [*zones.read_occupancies(run)]
+
+
+def _costs(row: str, runs: Sequence[RunRecord]) -> list[_Costs]:
+    """Return the runs by setting: large zones first, then by threshold."""
+    by_setting: dict[Setting, list[RunRecord]] = defaultdict(list)
+    for run in runs:
+        by_setting[setting_of(run.spec)].append(run)
+    ordered = sorted(by_setting, key=lambda setting: (-setting[0], setting[1]))
+    return [_Costs(row, setting, tuple(by_setting[setting])) for setting in ordered]
+
+
+def _infeasible(runs: Sequence[RunRecord]) -> list[tuple[str, ...]]:
+    counts = Counter(
+        (run.cell, run.result.reason.message)
+        for run in runs
+        if _is_full(run) and run.result.reason is not None
+    )
+    return [(cell, str(count), why) for (cell, why), count in counts.items()]
+
+
+def _is_full(run: RunRecord) -> bool:
+    reason = run.result.reason
+    full = reason is not None and reason.code == "infeasible"
+    return run.result.status is Status.SKIPPED and full and bool(TRADES_ROOM & {*run.spec.factors})
+
+
+def _mean(values: Sequence[float | None]) -> float | None:
+    known = [value for value in values if value is not None]
+    return sum(known) / len(known) if known else None
+
+
+def _number(value: float | None, unit: str = "") -> str:
+    return numbers.DASH if value is None else f"{numbers.digits(value)}{unit}"
+
+
+_COSTS: dict[str, Callable[[_Costs], str]] = {
+    "level": lambda costs: costs.level,
+    "zone size": lambda costs: numbers.human(costs.setting[0], "B"),
+    "occupancy %": lambda costs: f"{costs.setting[1]:g}",
+    "remaining %": lambda costs: f"{100 - costs.setting[1]:g}",
+    "finishes": lambda costs: _number(costs.mean_sum("zone_finishes")),
+    "at finish (median)": lambda costs: _number(costs.mean("run.finish_occupancy_p50"), " %"),
+    "pad": lambda costs: numbers.human(costs.mean("run.pad_bytes"), "B"),
+    "resets": lambda costs: _number(costs.mean_sum("zone_resets")),
+    "measured finish + reset": lambda costs: _number(costs.measured_seconds, " s"),
+    "modelled finish": lambda costs: _number(costs.mean("run.modelled_finish_seconds"), " s"),
+    "modelled reset": lambda costs: _number(costs.mean("run.modelled_reset_seconds"), " s"),
+    "modelled share": lambda costs: _number(costs.modelled_percent, " %"),
+}

@@ -1,0 +1,41 @@
+"""Latency of resets, finishes and first writes by the history of the zone."""
+
+from __future__ import annotations
+
+from analysis.judge import zone_history
+from analysis.show import zone_history_figure
+from analysis.show.parts import Grid, Plots, ReportData, Section, Text
+
+ORDER = 60
+_EMULATED = (
+    "Times of an emulated device are not a result. They show the behaviour of the emulator only."
+)
+_HARDWARE = "The lines and the column ZN540 show published values of that drive, not a verdict."
+
+
+def section(data: ReportData) -> Section | None:
+    """Return figures, directions and every latency; None for campaigns without zoneprobe."""
+    comparison = data.comparison
+    runs = zone_history.probed(comparison)
+    if not runs:
+        return None
+    emulated = comparison.campaign.emulated
+    directions = Grid(
+        "history-directions",
+        *zone_history.order_table(runs, emulated=emulated),
+        source="raw/probe.stdout",
+        method="prior-history",
+    )
+    every = Grid(
+        "history",
+        *zone_history.latency_table(runs),
+        source="raw/probe.stdout",
+        method="prior-history",
+        folded="Every run, treatment and command",
+    )
+    plots = [
+        zone_history_figure.by_occupancy(comparison, runs),
+        zone_history_figure.behind_resets(comparison, runs),
+    ]
+    text = Text(_EMULATED if emulated else _HARDWARE)
+    return Section("history", "Zone history", [text, Plots(plots), directions, every])

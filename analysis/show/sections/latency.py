@@ -1,0 +1,37 @@
+"""Latency of operations, and their cost in CPU time."""
+
+from __future__ import annotations
+
+from analysis.judge.compare import WATERMARK
+from analysis.show import figures
+from analysis.show.parts import (
+    Grid,
+    Heading,
+    Part,
+    Plots,
+    ReportData,
+    Section,
+    Text,
+    without_runs,
+)
+
+ORDER = 50
+ID, TITLE = "latency", "Latency"
+
+
+def section(data: ReportData) -> Section:
+    """Return one figure per phase, and the table of costs where there is one."""
+    if none := without_runs(ID, TITLE, data):
+        return none
+    comparison = data.comparison
+    plots = [figures.percentiles(comparison, data.groups, phase) for phase in data.phases]
+    parts: list[Part] = [Plots(plots)]
+    costs = Grid("costs", *data.tables["costs"], folded="Every run and phase", method="cpu")
+    if costs.rows:
+        note = f"; {WATERMARK}" if comparison.campaign.emulated else ""
+        text = (
+            f"Per phase{note}. Reads get no verdict when caches served different shares on the two "
+            "sides."
+        )
+        parts += [Heading("costs", "CPU time, caches, bandwidth"), Text(text, soft=True), costs]
+    return Section(ID, TITLE, parts)

@@ -1,0 +1,43 @@
+"""Agreement of the campaign with published results."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from analysis.judge import published
+from analysis.judge.compare import watermark
+from analysis.show.parts import Grid, Part, ReportData, Section, Text
+
+ORDER = 100
+_HEADER = ("source", "metric", "level / baseline", "published", "here", "outcome", "why")
+
+
+def section(data: ReportData) -> Section | None:
+    """Return the table; None when no published point has this campaign's levels and phases."""
+    held, others = published.judge(data.comparison.campaign)
+    if not held:
+        return None
+    counts = Counter(point.agreement.value for point in held)
+    outcomes = ", ".join(f"{count} {word}" for word, count in counts.most_common())
+    parts: list[Part] = [
+        Text(f"This campaign measured what {len(held)} published points report: {outcomes}.")
+    ]
+    if mark := watermark(data.comparison.pool):
+        parts.append(Text(f"{mark}: only bytes and counts are judged.", soft=True))
+    rows = [_row(point) for point in held]
+    parts.append(Grid("published", _HEADER, rows, method="published-results"))
+    parts += [
+        Text(f"{source.title}. Hardware: {source.hardware}. Caveats: {source.caveats}.", soft=True)
+        for source in dict.fromkeys(point.reference for point in held)
+    ]
+    if others:
+        text = f"{others} more concern levels or phases that this campaign does not have."
+        parts.append(Text(text, soft=True))
+    return Section("published", "Published results", parts)
+
+
+def _row(held: published.JudgedResult) -> tuple[str, ...]:
+    point = held.point
+    value = f"{point.ratio:g}" if point.ratio is not None else point.expected.value
+    source = held.reference.title.split(",")[0]
+    return (source, point.metric, held.sides, value, held.found, held.agreement.value, held.why)

@@ -1,0 +1,59 @@
+"""Announce what a long command installs, downloads and uses, and ask whether to continue.
+
+``make`` runs this module with the system's Python before there is a .venv; it uses nothing newer
+than Python 3.7 and nothing of zonelab.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+
+INTERRUPTED = 130
+_STUDY_MINUTES = "at most 30 minutes on two cores (the default study), of which set-up at most 8"
+_TEST_MINUTES = "45 to 50 minutes on two cores"
+_COSTS = """\
+  installs  QEMU, mmdebstrap and an ssh client with apt (as root)
+            Python packages into .venv (0.7 GB)
+  downloads about 0.6 GB of distribution and Python packages, the first time
+  uses      6 GB of disk while building, 3 GB for the image in ~/.cache/zonelab
+            5 GB of memory while running
+  touches   no drive of this machine
+"""
+
+
+def announce_study(study: str, rig: str) -> None:
+    """Describe a study; ``rig`` is empty when the study's own rigs are used."""
+    where = f"on the emulated rig {rig or 'default, or on the rigs that it names'}"
+    _announce(f"run the study {study} {where}", _STUDY_MINUTES)
+
+
+def agreed() -> bool:
+    """Ask on a terminal, unless ``YES`` is set in the environment; elsewhere return True."""
+    if os.environ.get("YES") or not (sys.stdin.isatty() and sys.stdout.isatty()):
+        return True
+    try:
+        answer = input("Continue? [y/N] ")
+    except EOFError:
+        answer = ""
+    if answer.lower().startswith("y"):
+        return True
+    print("zonelab: nothing was done", file=sys.stderr)
+    return False
+
+
+def _announce(what: str, takes: str) -> None:
+    print(f"This will {what}. It takes {takes}, and:\n{_COSTS}", end="", flush=True)
+
+
+def main(words: list[str]) -> int:
+    """Announce ``study NAME [RIG]`` or ``test``; return 130 when the answer is no."""
+    if words[0] == "study":
+        announce_study(words[1], "".join(words[2:]))
+    else:
+        _announce("run every test, those on the emulated rig too", _TEST_MINUTES)
+    return 0 if agreed() else INTERRUPTED
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

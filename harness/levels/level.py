@@ -1,0 +1,258 @@
+"""The interface of an integration level: ``probe``, ``up``, ``usage``, ``down``, and hooks.
+
+A level is a concrete subclass of ``Level`` in a module of this folder. No list names it.
+"""
+
+from __future__ import annotations
+
+import os
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from enum import IntEnum
+from pathlib import Path
+from typing import ClassVar
+
+from harness.levels import options as level_options
+from harness.levels.options import Option
+from harness.observe.gauges import Gauge
+from harness.observe.signatures import Probe
+from harness.store.ledger import OwnCounts, OwnTotals
+from harness.store.result import Issue, IssueInfo
+from harness.store.spec import Bytes, Device, Reason, Scalar
+
+Progress = Callable[[int, int], None]  # bytes done, bytes wanted
+
+# Folder of the database on a level that --fs_uri addresses.
+DB_IN_URI = "db"
+# Folder in the run's scratch directory, for a level's files on an ordinary file system.
+AUX = "aux"
+
+
+class Kind(IntEnum):
+    """The layer where a level integrates; tables list levels in this order."""
+
+    BASELINE = 0
+    BLOCK = 1
+    FILE_SYSTEM = 2
+    APPLICATION = 3
+    RAW = 4  # nothing is integrated
+
+
+@dataclass(frozen=True, slots=True)
+class Needs:
+    """The fewest zones and active zones that a level works with, and the reason."""
+
+    zones: int
+    active: int
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class DirectIo:
+    """Whether O_DIRECT bypasses the page cache; null: unknown. ``source`` is the evidence."""
+
+    reads: bool | None
+    writes: bool | None
+    source: str
+    facts: Mapping[str, Scalar] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class LevelContext:
+    """Input of ``up``. ``scratch`` is an empty directory of this run, for mount points.
+
+    ``check_devices`` proves the identity of every device again; call it before each destructive
+    step. ``program`` is the run's db_bench, null where there is none.
+    """
+
+    device: Device
+    conventional: Device | None
+    options: Mapping[str, Scalar]
+    scratch: Path
+    label: str
+    check_devices: Callable[[], None]
+    program: Path | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class LevelUp:
+    """A level that is up. One of ``db`` (a path) and ``fs_uri`` is set, neither on bare zones.
+
+    ``devices`` are all block devices that it writes to; the ledger counts them. ``mount_options``
+    are the kernel's. ``cold_dir`` holds the cold files, null for application-level integrations.
+    ``database_log`` is RocksDB's LOG. ``records`` are the level's own log files; the run keeps
+    them, packed. ``mapped`` are device-mapper names to remove in ``down``, topmost first.
+    ``program`` is the level's own db_bench, null where it uses the run's. ``facts`` go to the
+    run's manifest: versions, builds, sizes that the level chose.
+    """
+
+    db: Path | None
+    fs_uri: str | None
+    cold_dir: Path | None
+    devices: tuple[Device, ...]
+    environment: Mapping[str, str] = field(default_factory=dict)
+    mount_options: str = ""
+    database_log: Path | None = None
+    records: tuple[Path, ...] = ()
+    mapped: tuple[str, ...] = ()
+    program: Path | None = None
+    facts: Mapping[str, Scalar] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class LevelUsage:
+    """The level's own counters; null: it has none.
+
+    ``gc_events`` and ``gc_bytes`` are cumulative since ``up``. ``raw`` keeps every counter read.
+    ``own`` is set where the level counts each byte that it writes.
+    """
+
+    free_bytes: int | None
+    gc_events: int | None
+    gc_bytes: int | None
+    gc_source: str
+    raw: Mapping[str, Scalar] = field(default_factory=dict)
+    own: OwnCounts | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """A program that prints the level's state while a phase runs. It only reads.
+
+    Its answers become ``series/<name>.csv``: time and cost of asking, then ``columns``. ``read``
+    parses the output into these columns (ToolFailed: it cannot).
+    """
+
+    name: str
+    argv: tuple[str, ...]
+    columns: tuple[str, ...]
+    read: Callable[[str], tuple[int, ...]]
+
+
+class Level(ABC):
+    """An integration level. Instances hold no state of a run; that lives in LevelUp.
+
+    A level implements ``probe``, ``up``, ``usage`` and ``down``. Every other method and attribute
+    is a hook with a default.
+    """
+
+    # Name and place in tables.
+    name: ClassVar[str]
+    summary: ClassVar[str]
+    kind: ClassVar[Kind]
+
+    # Requirements: host programs, their packages, devices, schedulers (empty: any). Below 16 zones
+    # every file system here spends most of them on reserves.
+    programs: ClassVar[tuple[str, ...]] = ()
+    packages: ClassVar[tuple[str, ...]] = ()
+    needs: ClassVar[Needs] = Needs(16, 3, "data, metadata and journal each keep a zone active")
+    needs_conventional: ClassVar[bool] = False
+    schedulers: ClassVar[tuple[str, ...]] = ()
+
+    # Use of the devices. ``buffers_conventional``: writes go to the conventional device first by
+    # design, so a small share of bytes on zones is no fault. ``metadata_zones`` at the start are
+    # left out where zones are counted by condition. ``takes_database``: RocksDB can run on it.
+    uses_zoned: ClassVar[bool] = True
+    buffers_conventional: ClassVar[bool] = False
+    metadata_zones: ClassVar[int] = 0
+    own_ledger: ClassVar[str] = ""  # file of a level with OwnCounts; ``own_totals`` reads it
+    takes_database: ClassVar[bool] = True
+
+    # Options of a study. ``active_option`` limits the active zones; '' if no option does.
+    options: ClassVar[Mapping[str, Option]] = {}
+    active_option: ClassVar[str] = ""
+
+    # Traces that it leaves: signatures by which the guard knows its data, a regular expression of
+    # its errors in the kernel log, and the issues of its caveats and its checker.
+    signatures: ClassVar[tuple[Probe, ...]] = ()
+    kernel_errors: ClassVar[str] = ""
+    issues: ClassVar[tuple[IssueInfo, ...]] = ()
+
+    # --- the interface ------------------------------------------------------------------------
+
+    @abstractmethod
+    def probe(self, device: Device, conventional: Device | None) -> Reason | None:
+        """Return why this level cannot run on this host and device, or None when it can."""
+
+    @abstractmethod
+    def up(self, context: LevelContext) -> LevelUp:
+        """Format and mount. Destroys all data on the devices.
+
+        Raises:
+            ToolFailed: a formatting or mounting program failed.
+            GuardRefused: a device's identity differs from the plan.
+        """
+
+    @abstractmethod
+    def usage(self, up: LevelUp) -> LevelUsage:
+        """Return the level's own counters. Cheap enough to call at 1 Hz."""
+
+    @abstractmethod
+    def down(self, up: LevelUp) -> None:
+        """Unmount and detach. Safe to call on a level that is half up."""
+
+    # --- hooks of the planner -----------------------------------------------------------------
+
+    def probe_program(self, program: Path, name: str) -> Reason | None:  # noqa: ARG002
+        """Return why this program cannot load a database here; ``name`` is PhaseSpec.program."""
+        return None
+
+    def check_options(self, options: Mapping[str, Scalar]) -> None:
+        """Refuse unknown options and bad values (ConfigError), in the plan and again in ``up``."""
+        level_options.check(self.name, self.options, options)
+
+    def caveats(self, device: Device) -> tuple[Issue, ...]:  # noqa: ARG002
+        """Return issues that every run on this device has."""
+        return ()
+
+    def room(self, device: Device) -> Bytes | None:  # noqa: ARG002
+        """Return the room for cold data and database; None: only the formatted level knows."""
+        return None
+
+    def opens(self, device: Device, options: Mapping[str, Scalar]) -> int | None:
+        """Return the largest number of active zones; None: no limit is known."""
+        if not self.uses_zoned:
+            return 0
+        limits = [limit for limit in (device.max_active_zones, device.max_open_zones) if limit]
+        chosen = options.get(self.active_option) if self.active_option else None
+        return min([*limits, *([int(chosen)] if chosen else [])], default=None)
+
+    # --- hooks of a run, in their order --------------------------------------------------------
+
+    def own_totals(self, lines: Iterable[str], device: Device) -> OwnTotals:
+        """Add up the level's own ledger; ToolFailed: it is damaged."""
+        raise NotImplementedError
+
+    def direct_io(self, up: LevelUp) -> DirectIo | None:  # noqa: ARG002
+        """Find out whether O_DIRECT works; may write a little. None: it cannot be found out."""
+        return None
+
+    def fill_cold(self, up: LevelUp, size: int, seed: int, progress: Progress) -> int:  # noqa: ARG002
+        """Store up to ``size`` bytes of cold data, synced; return the bytes really stored."""
+        return 0
+
+    def gauges(self, up: LevelUp) -> tuple[Gauge, ...]:  # noqa: ARG002
+        """Return files whose numbers are sampled once a second while phases run."""
+        return ()
+
+    def questions(self, up: LevelUp) -> tuple[Question, ...]:  # noqa: ARG002
+        """Return programs to run in turn during measured phases, one a second."""
+        return ()
+
+    def sync(self, up: LevelUp) -> None:  # noqa: B027
+        """Write everything that the level holds back to the devices (a barrier)."""
+
+    def database_bytes(self, up: LevelUp) -> int:
+        """Return the lengths of the database's files, without blocks; 0 without a directory."""
+        total = 0
+        for folder, _, files in os.walk(up.db) if up.db else ():
+            for name in files:
+                with suppress(FileNotFoundError):  # RocksDB has deleted it
+                    total += Path(folder, name).lstat().st_size
+        return total
+
+    def check(self, up: LevelUp) -> tuple[Issue, ...]:  # noqa: ARG002
+        """Return the faults that the level's own checker finds after the last phase."""
+        return ()

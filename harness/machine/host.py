@@ -1,0 +1,247 @@
+"""The machine under test as one object, so that tests can replace it."""
+
+from __future__ import annotations
+
+import datetime
+import errno
+import os
+import time
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from harness.errors import GuardRefused, HostError, ToolFailed
+from harness.observe import diskstats, nvme_ioctl, signatures, witness, zone_reports
+from harness.observe.kmsg import KernelLog
+from harness.observe.sysfs import SECTOR, Sysfs
+from harness.observe.zone_reports import Zone
+from harness.observe.zone_states import ZoneStates
+from harness.store.ledger import Witness
+from harness.store.spec import Bytes, Device, DeviceIdentity, Scalar
+from harness.tools import zone_reset
+
+
+class Host:
+    """The real machine. Methods that write to a device are in a section of their own."""
+
+    def __init__(self, sysfs: Sysfs | None = None, proc: Path = Path("/proc")) -> None:
+        self.sysfs = sysfs or Sysfs()
+        self.proc = proc
+        self.cgroups = Path("/sys/fs/cgroup")
+        self.tracing = Path("/sys/kernel/tracing")
+        self._witness_failed: ToolFailed | None = None
+
+    # --- time -------------------------------------------------------------------------------
+
+    def monotonic(self) -> float:
+        """Return seconds on a clock that never jumps."""
+        return time.monotonic()
+
+    def realtime(self) -> float:
+        """Return seconds since 1970."""
+        return time.time()
+
+    def now(self) -> str:
+        """Return the time in UTC, ISO 8601."""
+        return datetime.datetime.fromtimestamp(self.realtime(), datetime.UTC).isoformat(
+            timespec="seconds"
+        )
+
+    # --- text files -------------------------------------------------------------------------
+
+    def proc_text(self, name: str) -> str:
+        """Return a file below /proc, '' if it is absent."""
+        try:
+            return (self.proc / name).read_text(errors="replace")
+        except OSError:
+            return ""
+
+    def boot_id(self) -> str:
+        """Return the kernel's ID of this boot."""
+        return self.proc_text("sys/kernel/random/boot_id").strip()
+
+    def kernel_log(self) -> KernelLog:
+        """Return a reader of the kernel log from now on."""
+        return KernelLog()
+
+    def disk_counters(self, names: Iterable[str]) -> dict[str, diskstats.DiskCounters]:
+        """Return the kernel's counters of the named devices."""
+        return diskstats.parse(self.proc_text("diskstats"), names)
+
+    def zone_states(self, device: Device) -> ZoneStates:
+        """Return a counter of a device's zones by state."""
+        return ZoneStates(Path(device.path), device.zones or 0)
+
+    def witness(self, names: Sequence[str]) -> Witness | None:
+        """Return the bytes that the devices accepted by their own count; null without one.
+
+        Raises:
+            ToolFailed: the witness of the rig does not answer. It is not asked again.
+        """
+        if any(self.sysfs.text(name, "dm/name") for name in names):
+            return None  # a mapped part of a drive has no count of its own
+        if self._witness_failed is not None:
+            raise self._witness_failed
+        try:
+            return witness.find(self.proc_text("cmdline"), self.sysfs, names)
+        except ToolFailed as failure:
+            self._witness_failed = failure
+            raise
+
+    def media(self, names: Sequence[str]) -> Witness | None:
+        """Return the bytes that the drives wrote to their media; null if they do not report it."""
+        return witness.media(self.sysfs, names)
+
+    def zeroes(self, name: str) -> bool:
+        """Whether a conventional device accepts Write Zeroes, so that the kernel can send them."""
+        whole = self.sysfs.parent(name) or name
+        if self.sysfs.text(whole, "queue/zoned") == "host-managed":
+            return False
+        return bool(self.sysfs.number(whole, "queue/write_zeroes_max_bytes"))
+
+    # --- devices, reading -------------------------------------------------------------------
+
+    def device(self, path: str) -> Device:
+        """Inspect a block device.
+
+        Raises:
+            GuardRefused: there is none (code ``missing``).
+            HostError: it may not be opened (not root).
+        """
+        name = self.sysfs.resolve(path)
+        node = str(self.sysfs.dev / name)
+        zoned = self.sysfs.text(name, "queue/zoned") == "host-managed"
+        number = self.sysfs.number(name, "queue/nr_zones")
+        scheduler, schedulers = self.sysfs.schedulers(self.sysfs.parent(name) or name)
+        block = self.sysfs.number(self.sysfs.parent(name) or name, "queue/logical_block_size")
+        return Device(
+            path=node,
+            identity=self.sysfs.identity(name),
+            kind=self.sysfs.kind(name),
+            model=self.sysfs.model(name),
+            size=Bytes((self.sysfs.number(name, "size") or 0) * SECTOR),
+            logical_block_size=block or SECTOR,
+            zoned=zoned,
+            zone_size=Bytes((self.sysfs.number(name, "queue/chunk_sectors") or 0) * SECTOR)
+            if zoned
+            else None,
+            zone_capacity=Bytes(self.zones(node, 1)[0].capacity) if zoned else None,
+            zones=number if zoned else None,
+            max_open_zones=self.sysfs.limit(name, "max_open_zones") if zoned else None,
+            max_active_zones=self.sysfs.limit(name, "max_active_zones") if zoned else None,
+            scheduler=scheduler,
+            schedulers=schedulers,
+        )
+
+    def find(self, planned: Device) -> Device:
+        """Return the device with the planned identity, whatever its name is now.
+
+        Raises:
+            GuardRefused: no device has it (code ``missing``), or its namespace was created again
+                with another geometry (``not-zoned``, ``geometry-changed``).
+        """
+        here = Path(planned.path).name
+        for name in [here, *self.sysfs.names()]:
+            if self.sysfs.block(name).is_dir() and self.identity(name).key == planned.identity.key:
+                found = self.device(str(self.sysfs.dev / name))
+                _require_geometry(planned, found)
+                return found
+        raise GuardRefused(
+            f"no device has the identity {planned.identity.key} ({planned.path} when planned)",
+            hint="plan again for the device that is there now",
+            code="missing",
+        )
+
+    def identity(self, name: str) -> DeviceIdentity:
+        """Return a device's current identity from sysfs."""
+        return self.sysfs.identity(name)
+
+    def zones(self, path: str, limit: int | None = None) -> list[Zone]:
+        """Return the zone report."""
+        return zone_reports.report(path, limit)
+
+    def read(self, path: str, offset: int, length: int) -> bytes:
+        """Read from a device; the result is shorter at the end of the device."""
+        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            return os.pread(fd, length, offset)
+        except OSError as error:
+            if (
+                error.errno == errno.EIO
+            ):  # a zoned device can refuse to read beyond the write pointer
+                return b""
+            raise
+        finally:
+            os.close(fd)
+
+    def is_busy(self, path: str) -> bool:
+        """Whether the device is open exclusively: mounted, held, or used by a program."""
+        try:
+            os.close(os.open(path, os.O_RDONLY | os.O_EXCL | os.O_CLOEXEC))
+        except OSError as error:
+            if error.errno == errno.EBUSY:
+                return True
+            raise HostError(f"{path}: {error.strerror}", hint="run as root") from None
+        return False
+
+    def smart(self, name: str) -> dict[str, int] | None:
+        """Return the drive's SMART log; null if it has none."""
+        return nvme_ioctl.smart(name, None, self.sysfs.dev)
+
+    def drive_capacity(self, name: str) -> int | None:
+        """Return the whole drive's capacity in bytes; null if unknown."""
+        return nvme_ioctl.total_capacity(name, self.sysfs.dev)
+
+    def endurance(self, name: str) -> int | None:
+        """Return the drive's rated endurance in bytes; null if unknown."""
+        return nvme_ioctl.endurance(name, self.sysfs.number(name, "nsid") or 0, self.sysfs.dev)
+
+    def warning_temperature(self, name: str) -> int | None:
+        """Return the drive's warning temperature in kelvin; null if unknown."""
+        return nvme_ioctl.warning_temperature(name, self.sysfs.dev)
+
+    # --- devices, writing -------------------------------------------------------------------
+
+    def reset_zones(self, device: Device) -> None:
+        """Reset all zones. Destroys everything on the device."""
+        zone_reset.reset_all(Path(device.path), device.size)
+
+    def reset_zone(self, handle: int, start: int, length: int) -> None:
+        """Reset one zone of a device that is open for writing. Destroys its contents."""
+        zone_reset.reset(handle, start, length)
+
+    def wipe(self, device: Device) -> None:
+        """Zero every place of a signature. Destroys the contents of the device."""
+        fd = os.open(device.path, os.O_WRONLY | os.O_EXCL | os.O_CLOEXEC)
+        try:
+            for offset, length in signatures.wipe_spots(device.size):
+                os.pwrite(fd, bytes(length), offset)
+            os.fsync(fd)
+        finally:
+            os.close(fd)
+
+
+def facts_of(device: Device) -> dict[str, Scalar]:
+    """Return the properties of a device for tables."""
+    facts: dict[str, Scalar] = {"path": device.path, "identity": device.identity.key}
+    facts |= {"model": device.model, "kind": device.kind.value, "size": device.size}
+    facts |= {"block size": device.logical_block_size, "scheduler": device.scheduler}
+    if device.zoned:
+        facts |= {"zones": device.zones or 0, "zone size": device.zone_size or 0}
+        facts |= {"zone capacity": device.zone_capacity or 0, "capacity": device.capacity}
+        facts |= {"max open zones": device.max_open_zones or 0}
+        facts |= {"max active zones": device.max_active_zones or 0}
+    return facts
+
+
+def _require_geometry(planned: Device, found: Device) -> None:
+    """Refuse a namespace that was created again with the same identity but another geometry."""
+    hint = "plan again for the device as it is now"
+    if planned.zoned and not found.zoned:
+        raise GuardRefused(f"{found.path} is not a zoned block device", hint=hint, code="not-zoned")
+    was = (planned.zoned, planned.size, planned.zone_size, planned.zone_capacity)
+    if was != (found.zoned, found.size, found.zone_size, found.zone_capacity):
+        raise GuardRefused(
+            f"{found.path} is {planned.identity.key} with another geometry than planned",
+            hint=hint,
+            code="geometry-changed",
+        )

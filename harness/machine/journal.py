@@ -1,0 +1,111 @@
+"""Ownership journal: one entry per claim and release, synced before the first write to a device."""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import Any
+
+from harness.errors import ConfigError, HostError
+from harness.store.codec import decode, encode
+from harness.store.files import sync
+
+
+class Event(StrEnum):
+    """An event in the life of a run, in this order: claim, up, release."""
+
+    CLAIM = "claim"
+    UP = "up"  # formatted: the level's label is on the device from now on
+    RELEASE = "release"
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One line of the journal. ``fingerprint`` is the device's digest; null once it is formatted.
+
+    ``partner`` is the identity of the other device of the same run, '' if there is none. Some
+    levels write their label to that device only.
+    """
+
+    event: Event
+    identity: str
+    campaign: str
+    run: str
+    level: str
+    label: str
+    partner: str
+    fingerprint: str | None
+    time: str
+    boot_id: str
+
+
+class Journal:
+    """An append-only file. The last entry of an identity is the valid one."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    def append(self, entry: Entry) -> None:
+        """Add an entry; it is on stable storage when this returns."""
+        self._path.parent.mkdir(parents=True, exist_ok=True)
+        line = json.dumps(encode(entry)) + "\n"
+        fd = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        try:
+            # A crash during an append leaves an incomplete line, which has no effect.
+            os.ftruncate(fd, _whole_lines(self._path.read_bytes()))
+            os.lseek(fd, 0, os.SEEK_END)
+            os.write(fd, line.encode())
+            os.fsync(fd)
+        finally:
+            os.close(fd)
+        sync(self._path.parent)
+
+    def entries(self) -> list[Entry]:
+        """Return all entries, oldest first.
+
+        Raises:
+            HostError: a line is damaged, so ownership cannot be proved.
+        """
+        try:
+            data = self._path.read_bytes()
+        except FileNotFoundError:
+            return []
+        lines = data[: _whole_lines(data)].decode("utf-8", errors="replace").splitlines()
+        return [_parse(line, f"{self._path}:{number}") for number, line in enumerate(lines, 1)]
+
+    def last(self, identity: str) -> Entry | None:
+        """Return the newest entry of a device; null if zonelab never wrote to it."""
+        entries = [entry for entry in self.entries() if entry.identity == identity]
+        return entries[-1] if entries else None
+
+    def unfinished(self) -> list[Entry]:
+        """Return the last entry of each device of the newest run; [] if the run ended cleanly.
+
+        A run releases all of its devices at once, so one release entry is enough.
+        """
+        entries = self.entries()
+        if not entries:
+            return []
+        newest = entries[-1]
+        last = {entry.identity: entry for entry in entries}
+        run = [e for e in last.values() if (e.campaign, e.run) == (newest.campaign, newest.run)]
+        return [] if any(entry.event is Event.RELEASE for entry in run) else run
+
+
+def _whole_lines(data: bytes) -> int:
+    return data.rfind(b"\n") + 1
+
+
+def _parse(line: str, where: str) -> Entry:
+    try:
+        data: Any = json.loads(line)
+        return decode(Entry, data, where)
+    except (ValueError, ConfigError) as error:
+        raise HostError(
+            f"{where} is damaged: {error}",
+            hint="move the journal away; devices that are not empty then need -e erase=<identity>",
+            code="journal-damaged",
+        ) from None

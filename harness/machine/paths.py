@@ -1,0 +1,41 @@
+"""Folders of zonelab on the machine under test (docs/architecture.md)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+
+@dataclass(frozen=True, slots=True)
+class Paths:
+    """Folders: ``state`` survives a reboot, ``runtime`` does not."""
+
+    state: Path
+    runtime: Path
+
+    @property
+    def journal(self) -> Path:
+        """The ownership journal."""
+        return self.state / "journal.jsonl"
+
+    @property
+    def lock(self) -> Path:
+        """The lock of the runner."""
+        return self.state / "lock"
+
+    @property
+    def schedulers(self) -> Path:
+        """Schedulers to restore after a kill."""
+        return self.state / "schedulers.json"
+
+    def campaign(self, name: str) -> Path:
+        """The folder of a campaign."""
+        return self.state / "campaigns" / name
+
+    def progress(self, campaign: str) -> Path:
+        """The progress file of a campaign."""
+        return self.campaign(campaign) / "progress.json"
+
+    def runs(self, campaign: str) -> Path:
+        """The run directories of a campaign."""
+        return self.campaign(campaign) / "runs"

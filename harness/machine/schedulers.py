@@ -1,0 +1,52 @@
+"""The I/O scheduler of a run: saved, set, verified, and restored afterwards, also after a kill."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from harness.errors import HostError
+from harness.machine.host import Host
+from harness.machine.paths import Paths
+from harness.machine.signals import Stop
+from harness.store.files import dumps, read_json, write_atomic
+from harness.store.spec import Device
+
+
+@contextmanager
+def schedulers(
+    host: Host, paths: Paths, stop: Stop, devices: Sequence[Device], wanted: str
+) -> Iterator[None]:
+    """Use the scheduler ``wanted`` on every device inside the block; '' changes nothing.
+
+    Raises:
+        HostError: the kernel does not offer the scheduler for one of them.
+    """
+    sysfs = host.sysfs
+    names = [sysfs.parent(Path(d.path).name) or Path(d.path).name for d in devices]
+    before = {name: sysfs.schedulers(name)[0] for name in names}
+    if not wanted or all(current == wanted for current in before.values()):
+        yield
+        return
+    write_atomic(paths.schedulers, dumps(before))
+    try:
+        for name in names:
+            sysfs.set_scheduler(name, wanted)
+        yield
+    finally:
+        with stop.deferred():
+            restore(host, paths)
+
+
+def restore(host: Host, paths: Paths) -> None:
+    """Restore saved schedulers, if any; devices that are gone are left out."""
+    if not paths.schedulers.exists():
+        return
+    for name, scheduler in read_json(paths.schedulers).items():
+        if host.sysfs.block(name).is_dir():
+            try:
+                host.sysfs.set_scheduler(name, scheduler)
+            except HostError:
+                continue  # after a reboot the module may not be loaded, but the default is restored
+    paths.schedulers.unlink()

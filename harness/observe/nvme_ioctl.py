@@ -1,0 +1,165 @@
+"""NVMe admin commands by ioctl, for data that sysfs lacks: capacity, endurance, SMART.
+
+All commands only read. Offsets and codes are those of the NVMe base specification.
+"""
+
+from __future__ import annotations
+
+import array
+import fcntl
+import os
+import re
+import struct
+from pathlib import Path
+
+_NVME_IOCTL_ADMIN_CMD = 0xC0484E41  # _IOWR('N', 0x41, struct nvme_passthru_cmd)
+_COMMAND = struct.Struct("<BBHIIIQQIIIIIIIIII")  # linux/nvme_ioctl.h, 72 bytes
+_NAMESPACE = re.compile(r"^(?P<controller>nvme\d+)(n\d+)?")
+
+_IDENTIFY = 0x06
+_CONTROLLER = 1  # CNS of Identify Controller
+_IDENTIFY_SIZE = 4096
+_LPA = 261  # log page attributes; bit 0: SMART per namespace
+_TNVMCAP = slice(280, 296)
+# "I/O Command Set specific Identify Controller" of the Zoned Namespace Command Set: total active
+# resources, which only newer versions of nvme-cli print. Bits 31:24 of word 11: the command set.
+_ZONED_CONTROLLER = 6
+_ZONED_SET = 2 << 24
+_TAR = slice(8, 12)
+
+# "Identify Namespace": ENDGID, the endurance group; 0: none.
+_NAMESPACE_DATA = 0
+_ENDGID = slice(102, 104)
+_WCTEMP = slice(266, 268)  # of Identify Controller: warning composite temperature, kelvin
+
+_GET_LOG_PAGE = 0x02
+# "Endurance Group Information": bits 31:16 of word 11 are the group. The Endurance Estimate is the
+# bytes that may be written over the whole life, in units of 10^9; 0: not reported.
+_ENDURANCE = 0x09
+_ENDURANCE_ESTIMATE = slice(32, 48)
+_BILLION = 10**9
+_SMART = 0x02
+_SMART_SIZE = 512
+_ALL_NAMESPACES = 0xFFFFFFFF
+_SMART_FIELDS = {  # bytes of the log
+    "critical_warning": slice(0, 1),
+    "temperature_kelvin": slice(1, 3),
+    "available_spare_pct": slice(3, 4),
+    "percentage_used": slice(5, 6),
+    "data_units_read": slice(32, 48),
+    "data_units_written": slice(48, 64),
+    "host_reads": slice(64, 80),
+    "host_writes": slice(80, 96),
+    "controller_busy_minutes": slice(96, 112),
+    "power_on_hours": slice(128, 144),
+    "media_errors": slice(160, 176),
+    "error_log_entries": slice(176, 192),
+}
+
+# "SMART / Health Information Extended" of the OCP Datacenter NVMe SSD Specification: bytes written
+# to the media, the controller's own included, and the GUID that identifies this log.
+_OCP_SMART = 0xC0
+_MEDIA_WRITTEN = slice(0, 16)
+_OCP_GUID = slice(496, 512)
+_IS_OCP = 0xAFD514C97C6F4F9CA4F2BFEA2810AFC5
+# "Data Units Written … in thousands of units of 512 bytes, rounded up".
+DATA_UNIT = 512_000
+
+
+def total_capacity(name: str, dev: Path = Path("/dev")) -> int | None:
+    """Return the drive's capacity (TNVMCAP) in bytes, or None if it reports none."""
+    data = _identify(name, dev)
+    return int.from_bytes(data[_TNVMCAP], "little") or None if data else None
+
+
+def divisible_zones(name: str, dev: Path = Path("/dev")) -> int | None:
+    """Return the active zones that a drive can divide between namespaces, or None."""
+    data = _identify(name, dev, _ZONED_CONTROLLER, _ZONED_SET)
+    return int.from_bytes(data[_TAR], "little") or None if data else None
+
+
+def endurance(name: str, nsid: int, dev: Path = Path("/dev")) -> int | None:
+    """Return the bytes that may be written in the drive's life, or None if it reports none."""
+    data = _admin(name, dev, _IDENTIFY, _NAMESPACE_DATA, _IDENTIFY_SIZE, nsid=nsid)
+    group = int.from_bytes(data[_ENDGID], "little") if data else 0
+    log = _log_page(name, dev, _ENDURANCE, 0, group << 16) if group else b""
+    return int.from_bytes(log[_ENDURANCE_ESTIMATE], "little") * _BILLION or None if log else None
+
+
+def warning_temperature(name: str, dev: Path = Path("/dev")) -> int | None:
+    """Return the drive's warning temperature in kelvin, or None if it reports none."""
+    data = _identify(name, dev)
+    return int.from_bytes(data[_WCTEMP], "little") or None if data else None
+
+
+def smart_by_namespace(name: str, dev: Path = Path("/dev")) -> bool:
+    """Whether the drive has a SMART log per namespace."""
+    data = _identify(name, dev)
+    return bool(data) and bool(data[_LPA] & 1)
+
+
+def smart(name: str, nsid: int | None = None, dev: Path = Path("/dev")) -> dict[str, int] | None:
+    """Return the SMART log of a namespace, or of the whole drive for None.
+
+    None for other drivers and if the drive refuses. Data units are ``DATA_UNIT`` bytes.
+    """
+    log = _log_page(name, dev, _SMART, _ALL_NAMESPACES if nsid is None else nsid)
+    if not log:
+        return None
+    return {field: int.from_bytes(log[where], "little") for field, where in _SMART_FIELDS.items()}
+
+
+def data_written(name: str, nsid: int | None, dev: Path = Path("/dev")) -> int | None:
+    """Return SMART's Data Units Written in bytes; arguments as for ``smart``.
+
+    None for other drivers and if the drive does not count (0 units).
+    """
+    log = smart(name, nsid, dev)
+    return log["data_units_written"] * DATA_UNIT or None if log else None
+
+
+def media_written(name: str, dev: Path = Path("/dev")) -> int | None:
+    """Return the bytes that the whole drive wrote to its media, or None if it reports none."""
+    log = _log_page(name, dev, _OCP_SMART, _ALL_NAMESPACES)
+    if not log or int.from_bytes(log[_OCP_GUID], "little") != _IS_OCP:
+        return None
+    return int.from_bytes(log[_MEDIA_WRITTEN], "little") or None
+
+
+def _log_page(name: str, dev: Path, page: int, nsid: int, word11: int = 0) -> bytes:
+    """Return a log page of 512 bytes, or b'' like ``_admin``."""
+    # NUMDL (dwords, counted from 0) is above the identifier of the log page.
+    dwords = (_SMART_SIZE // 4 - 1) << 16 | page
+    return _admin(name, dev, _GET_LOG_PAGE, dwords, _SMART_SIZE, nsid=nsid, word11=word11)
+
+
+def _identify(name: str, dev: Path, cns: int = _CONTROLLER, word11: int = 0) -> bytes:
+    return _admin(name, dev, _IDENTIFY, cns, _IDENTIFY_SIZE, word11=word11)
+
+
+def _admin(
+    name: str, dev: Path, opcode: int, word10: int, size: int, *, nsid: int = 0, word11: int = 0
+) -> bytes:
+    """Return the data of a read-only command, or b'' if the drive refuses it or is not NVMe."""
+    match = _NAMESPACE.match(name)
+    if match is None:
+        return b""
+    buffer = array.array("B", bytes(size))
+    address, _ = buffer.buffer_info()
+    command = bytearray(
+        _COMMAND.pack(
+            opcode, 0, 0, nsid, 0, 0, 0, address, 0, size, word10, word11, 0, 0, 0, 0, 0, 0
+        )
+    )
+    try:
+        fd = os.open(dev / match["controller"], os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
+        return b""
+    try:
+        # A positive result is the drive's own status.
+        refused = fcntl.ioctl(fd, _NVME_IOCTL_ADMIN_CMD, command)
+    except OSError:
+        return b""
+    finally:
+        os.close(fd)
+    return b"" if refused else buffer.tobytes()

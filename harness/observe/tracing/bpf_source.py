@@ -1,0 +1,232 @@
+"""Counting with bpftrace: one process per campaign, which answers at barriers."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import signal
+import subprocess
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from harness.errors import TimedOut, ToolFailed
+from harness.observe.tracing.bpf_answers import Answers, Grouping, Maps
+from harness.observe.tracing.bpf_program import Watched, program
+from harness.observe.tracing.zone_history import Totals
+from harness.tools import bpftrace, proc
+from harness.tools.bpftrace import Lost, Printed
+
+# Compiling and attaching takes 3 to 5 s on the rig, ten times as long as on hardware.
+_START_SECONDS = 90.0
+_ANSWER_SECONDS = 30.0
+_STOP_SECONDS = 10.0
+_LOOK_SECONDS = 0.05
+# Commands may still be in flight when a snapshot is requested; at a barrier they end soon.
+_TRIES = 10
+
+PROGRAM, OUTPUT, MESSAGES = "trace.bt", "trace.jsonl", "trace.stderr"
+
+_RUN_TIME = re.compile(r"^run_time_ns:\s*(\d+)$", re.MULTILINE)
+_RUN_COUNT = re.compile(r"^run_cnt:\s*(\d+)$", re.MULTILINE)
+
+
+class BpfSource:
+    """Counts inside the kernel, for one run after the other.
+
+    bpftrace is stopped (SIGSTOP) between snapshots, because it polls ten times a second. Its
+    programs in the kernel continue.
+
+    Args:
+        path: the bpftrace program.
+        devices: devices to trace.
+        keys: capacity of each map. Between two barriers a zone takes one key per life (reset to
+            reset), a transition one.
+        folder: working folder with ``trace.bt`` (the program), ``trace.jsonl`` (its output) and
+            ``trace.stderr``.
+        proc_root: where /proc is mounted.
+    """
+
+    name = "bpftrace"
+
+    def __init__(
+        self,
+        path: Path,
+        devices: Sequence[Watched],
+        keys: int,
+        *,
+        folder: Path,
+        proc_root: Path = Path("/proc"),
+    ) -> None:
+        self.devices = tuple(devices)
+        self.keys = keys
+        self._folder = folder
+        self._proc = proc_root
+        self._position = self._messages_from = 0
+        self._grouping = Grouping()
+        self._answers = Answers(self.names)
+        self._lost = 0
+        self._ready = False
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / PROGRAM).write_text(program(devices), encoding="utf-8")
+        argv = bpftrace.argv(path, folder / PROGRAM, keys)
+        for name in (OUTPUT, MESSAGES):
+            (folder / name).unlink(missing_ok=True)
+        # Opened for appending, so that output after a truncation starts at offset 0.
+        with (folder / OUTPUT).open("ab") as out, (folder / MESSAGES).open("ab") as err:
+            self._child: subprocess.Popen[bytes] = proc.spawn(
+                ["setpriv", "--pdeathsig", "KILL", "--", *argv], stdout=out, stderr=err
+            )
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The devices, in the order in which the program numbers them."""
+        return tuple(device.name for device in self.devices)
+
+    @property
+    def alive(self) -> bool:
+        """Whether bpftrace is still running."""
+        return self._child.poll() is None
+
+    def wait(self) -> None:
+        """Wait until its probes are attached.
+
+        Raises:
+            ToolFailed: bpftrace ended; the message is its own.
+            TimedOut: it did not attach in time.
+        """
+        if self._ready:
+            return
+        deadline = time.monotonic() + _START_SECONDS
+        while not any(record == Printed("ready") for record in self._new()):
+            self._require_alive()
+            self._sleep(deadline, "attach")
+        self._child.send_signal(signal.SIGSTOP)
+        self._ready = True
+
+    def begin(self) -> None:
+        """Start counting for another run. Raises the errors of ``snapshot``."""
+        os.truncate(self._folder / OUTPUT, 0)
+        self._position = self._lost = 0
+        self._messages_from = (self._folder / MESSAGES).stat().st_size
+        self._answers = Answers(self.names)
+        self._require_alive()
+        self._child.send_signal(signal.SIGCONT)
+        self._ask()
+        self._child.send_signal(signal.SIGSTOP)
+
+    def tick(self) -> None:
+        """Do nothing: the kernel counts."""
+
+    def snapshot(self) -> Totals:
+        """Return the counts since the run began, after commands in flight have completed.
+
+        Raises:
+            ToolFailed: bpftrace ended or printed unexpected output.
+            TimedOut: it did not answer in time.
+        """
+        self._require_alive()
+        self._child.send_signal(signal.SIGCONT)
+        maps = self._ask()
+        for _ in range(_TRIES):
+            if not maps.get("@flight"):
+                break
+            time.sleep(_LOOK_SECONDS)
+            maps = self._ask()
+        self._child.send_signal(signal.SIGSTOP)
+        totals = replace(self._answers.totals(), kernel_seconds=self._kernel_seconds())
+        return replace(totals, problems=self._problems(totals, len(maps.get("@flight", {}))))
+
+    def end(self, raw: Path) -> None:
+        """Store the program, its output and its messages of this run; bpftrace keeps running."""
+        for name in (PROGRAM, OUTPUT):
+            shutil.copyfile(self._folder / name, raw / name)
+        messages = self._messages()
+        if messages:
+            (raw / MESSAGES).write_text(messages, encoding="utf-8")
+
+    def stop(self) -> None:
+        """Stop bpftrace and remove its working folder."""
+        if self.alive:
+            self._child.send_signal(signal.SIGCONT)
+            self._child.send_signal(signal.SIGINT)
+        try:
+            self._child.wait(timeout=_STOP_SECONDS)
+        except subprocess.TimeoutExpired:
+            self._child.kill()
+            self._child.wait()
+        shutil.rmtree(self._folder, ignore_errors=True)
+
+    def _ask(self) -> Maps:
+        """Request all maps and add the answer; empty maps are not printed."""
+        self._require_alive()
+        self._child.send_signal(signal.SIGUSR1)
+        deadline = time.monotonic() + _ANSWER_SECONDS
+        while True:
+            for record in self._new():
+                maps = self._grouping.take(record)
+                if maps is not None:
+                    self._answers.take(maps)
+                    return maps
+            self._require_alive()
+            self._sleep(deadline, "answer")
+
+    def _new(self) -> list[bpftrace.Record]:
+        """Return the records printed since the last call; lost events are only counted."""
+        with (self._folder / OUTPUT).open("rb") as file:
+            file.seek(self._position)
+            data = file.read()
+        whole = data[: data.rfind(b"\n") + 1]
+        self._position += len(whole)
+        kept: list[bpftrace.Record] = []
+        for record in bpftrace.parse(whole.decode("utf-8", errors="replace").splitlines()):
+            if isinstance(record, Lost):
+                self._lost += record.events
+            else:
+                kept.append(record)
+        return kept
+
+    def _problems(self, totals: Totals, in_flight: int) -> tuple[str, ...]:
+        """Return the reasons why the counts may be too low."""
+        problems = []
+        if self._lost:
+            problems.append(f"bpftrace lost {self._lost} lines")
+        if in_flight:
+            problems.append(f"{in_flight} commands never completed")
+        messages = self._messages()
+        if messages:
+            problems.append(f"bpftrace complained: {messages.splitlines()[0][:200]}")
+        return (*problems, *totals.problems)
+
+    def _kernel_seconds(self) -> float | None:
+        """Return the CPU time of the BPF programs; null unless kernel.bpf_stats_enabled is set."""
+        nanoseconds = runs = 0
+        try:
+            for path in (self._proc / str(self._child.pid) / "fdinfo").iterdir():
+                text = path.read_text(errors="replace")
+                nanoseconds += sum(map(int, _RUN_TIME.findall(text)))
+                runs += sum(map(int, _RUN_COUNT.findall(text)))
+        except OSError:
+            return None  # it ended
+        return nanoseconds / 1e9 if runs else None
+
+    def _messages(self) -> str:
+        """Return its messages on stderr since the run began."""
+        with (self._folder / MESSAGES).open("rb") as file:
+            file.seek(self._messages_from)
+            return file.read().decode("utf-8", errors="replace").strip()
+
+    def _require_alive(self) -> None:
+        code = self._child.poll()
+        if code is None:
+            return
+        messages = self._messages()
+        last = messages.splitlines()[-1] if messages else f"exit status {code}"
+        raise ToolFailed(f"bpftrace ended: {last[:200]}", code="tracer-ended")
+
+    def _sleep(self, deadline: float, what: str) -> None:
+        if time.monotonic() > deadline:
+            raise TimedOut(f"bpftrace did not {what} in time", code="tracer-slow")
+        time.sleep(_LOOK_SECONDS)

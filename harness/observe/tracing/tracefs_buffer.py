@@ -1,0 +1,39 @@
+"""Instances of the kernel's trace buffer (tracefs)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from harness.errors import HostError
+
+_LOST = re.compile(r"^(?:overrun|commit overrun|dropped events): (\d+)$", re.MULTILINE)
+
+
+@contextmanager
+def prepared(instance: Path, kilobytes: int) -> Iterator[None]:
+    """Make an empty instance with ``kilobytes`` per processor; the body enables events in it.
+
+    Raises:
+        HostError: the instance cannot be made, or the kernel refuses a setting.
+    """
+    try:
+        instance.mkdir(exist_ok=True)
+        (instance / "trace").write_text("")  # what a killed run left
+        (instance / "buffer_size_kb").write_text(str(kilobytes))
+        (instance / "trace_clock").write_text("mono")
+        yield
+    except OSError as error:
+        raise HostError(
+            f"commands cannot be traced: {error.filename}: {error.strerror}",
+            hint="run as root",
+            code="tracing-missing",
+        ) from None
+
+
+def lost_events(instance: Path) -> int:
+    """Return the number of events that the buffers of all processors lost."""
+    stats = (path.read_text() for path in instance.glob("per_cpu/cpu*/stats"))
+    return sum(int(number) for text in stats for number in _LOST.findall(text))

@@ -1,0 +1,103 @@
+"""Planning of workloads without a database."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from harness import levels
+from harness.errors import ConfigError
+from harness.plan.devices import ZONE_SIZE
+from harness.plan.fields import Flag
+from harness.plan.load import build, nearest
+from harness.plan.predict import RATES, TIMEOUT_FACTOR
+from harness.plan.study_models import Study
+from harness.plan.workload_models import BARE_WORKLOADS, AnyWorkload, BareWorkload, Workload
+from harness.store.spec import Bytes, ColdSpec, Device, PhaseRole, PhaseSpec, Prediction, Reason
+from harness.workloads.load_program import LoadProgram
+from harness.workloads.planning import Numbers
+
+_STUDY_FACTORS = ("scheduler", ZONE_SIZE)
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """Part of a run that comes from the workload."""
+
+    sizes: Numbers
+    cold: ColdSpec
+    phases: tuple[PhaseSpec, ...]
+    predicted: Prediction
+    timeout_seconds: int
+    infeasible: Reason | None = None
+
+
+def check_level(level: str, workload: AnyWorkload) -> None:
+    """Refuse a workload that does not match the level.
+
+    Raises:
+        ConfigError: a database on bare zones, or zone commands on a level with a database.
+    """
+    module = levels.LEVELS.get(level)
+    takes_database = module is None or module.takes_database
+    if takes_database == isinstance(workload, Workload):
+        return
+    bare = ", ".join(name for name, one in levels.LEVELS.items() if not one.takes_database)
+    fields = " or ".join(f"`{field}`" for field in BARE_WORKLOADS)
+    raise ConfigError(
+        f"workload {workload.name} is not for level {level}",
+        hint=f"{bare} takes workloads with {fields}, every other level those with phases",
+        code="level-and-workload",
+    )
+
+
+def with_factors(study: Study, workload: BareWorkload, factors: Mapping[str, Flag]) -> Any:
+    """Return the work of a cell.
+
+    Raises:
+        ConfigError: a factor is unknown or out of range.
+    """
+    known = workload.program.factors
+    changes = {name: value for name, value in factors.items() if name not in _STUDY_FACTORS}
+    for name in changes:
+        if name not in known:
+            raise ConfigError(
+                f"study {study.name} varies an unknown factor {name!r}",
+                hint=nearest(name, (*known, *_STUDY_FACTORS)),
+                code="unknown-factor",
+            )
+    fields = workload.work.model_dump(mode="json") | changes
+    return build(type(workload.work), fields, f"study {study.name}, factors {dict(factors)}")
+
+
+def work(program: LoadProgram, value: Any, device: Device, timeout: int) -> Work:
+    """Size the value of a program's field for a device.
+
+    Raises:
+        ConfigError: the device does not suit it.
+    """
+    phase = program.plan_bare(value, device)
+    rates = RATES[device.kind]
+    seconds = phase.written_bytes / rates.file_bytes_per_second + rates.phase
+    seconds += phase.synchronous_writes * rates.read + phase.command_seconds
+    limit = max(timeout, math.ceil(TIMEOUT_FACTOR * seconds))
+    spec = PhaseSpec(
+        name=phase.name,
+        benchmark=phase.derived.benchmark,
+        role=PhaseRole.MEASURED,
+        flags=phase.derived.flags,
+        operations=phase.derived.operations,
+        user_bytes_per_operation=phase.derived.user_bytes_per_operation,
+        expects_gc=False,
+        timeout_seconds=limit,
+        program=program.name,
+    )
+    return Work(
+        sizes=phase.numbers,
+        cold=ColdSpec(target_utilisation=0.0, tolerance=1.0, bytes=Bytes(0)),
+        phases=(spec,),
+        predicted=Prediction(Bytes(phase.written_bytes), Bytes(0), round(rates.setup + seconds, 1)),
+        timeout_seconds=max(300, math.ceil(TIMEOUT_FACTOR * rates.setup)) + limit,
+    )

@@ -1,0 +1,203 @@
+"""Cells of a study: levels x factors, sized for the device of a host."""
+
+from __future__ import annotations
+
+import itertools
+import re
+from dataclasses import dataclass, replace
+
+from harness.errors import ConfigError
+from harness.plan import bare, devices, tenant_runs
+from harness.plan.bare import Work
+from harness.plan.derive import DOES_NOT_FIT, Derived, check_fits, cold_spec, measure
+from harness.plan.factors import apply_factors, with_options
+from harness.plan.fields import Flag
+from harness.plan.level_entry import LevelEntry
+from harness.plan.load import nearest
+from harness.plan.phases import phase_spec
+from harness.plan.predict import predict
+from harness.plan.requirements import (
+    check_level,
+    check_memory,
+    check_options,
+    check_room,
+    choose_scheduler,
+    is_available,
+)
+from harness.plan.study_models import Study
+from harness.plan.workload_models import AnyWorkload, BareWorkload, Workload
+from harness.store.spec import (
+    TRADES_ROOM,
+    Bytes,
+    Device,
+    Inspection,
+    Reason,
+    RunSpec,
+    Tracing,
+)
+from harness.workloads.planning import Numbers
+
+# The folder of a run adds repetition and attempt to the cell; store.campaign.NAME allows 200.
+_LONGEST_CELL = 180
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """A cell, sized for the device of one host."""
+
+    name: str
+    level: LevelEntry
+    factors: dict[str, Flag]
+    scheduler: str
+    derived: Numbers
+    template: RunSpec
+
+
+def cell_name(level: str, factors: dict[str, Flag]) -> str:
+    """Return a cell's slug: the level, then ``_factor-value`` for each factor."""
+    parts = [level, *(f"{name}-{value}" for name, value in factors.items())]
+    return re.sub(r"[^a-z0-9._-]+", "-", "_".join(parts).lower())
+
+
+def cells_of(
+    study: Study, workload: AnyWorkload, inspection: Inspection, campaign: str
+) -> list[Cell]:
+    """Return the cells for one host, sized for its device, in the study's order.
+
+    Raises:
+        ConfigError: a level or factor is unknown, or a cell does not fit the device.
+    """
+    if study.mix is not None:
+        return _tenant_cells(study, workload, inspection, campaign)
+    devices.check(study, inspection)
+    known = [probe.level for probe in inspection.levels]
+    cells = []
+    for level in study.entries:
+        if level.name not in known:
+            raise ConfigError(
+                f"there is no level {level.name!r}",
+                hint=nearest(level.name, known),
+                code="unknown-level",
+            )
+        bare.check_level(level.name, workload)
+        for values in itertools.product(*study.factors.values()):
+            factors = dict(zip(study.factors, values, strict=True))
+            cells.append(_cell(study, workload, inspection, campaign, level=level, factors=factors))
+    if len({cell.name for cell in cells}) != len(cells):
+        raise ConfigError("two cells have the same name", hint="factor values must differ")
+    longest = max((cell.name for cell in cells), key=len)
+    if len(longest) > _LONGEST_CELL:
+        raise ConfigError(
+            f"the cell name {longest[:40]}… is too long for a folder", hint="use fewer factors"
+        )
+    return cells
+
+
+def _tenant_cells(
+    study: Study, workload: AnyWorkload, inspection: Inspection, campaign: str
+) -> list[Cell]:
+    """Return each tenant alone and all tenants together, with the sizes of the first tenant."""
+    cells = []
+    for value, (run, tenants) in tenant_runs.runs_of(study, workload, inspection, campaign).items():
+        factors: dict[str, Flag] = {"mix": value}
+        name = cell_name(run.level, factors)
+        level = LevelEntry(name=run.level)
+        template = replace(run, cell=name)
+        cells.append(Cell(name, level, factors, run.scheduler, tenants[0].derived, template))
+    return cells
+
+
+def _cell(
+    study: Study,
+    workload: AnyWorkload,
+    inspection: Inspection,
+    campaign: str,
+    *,
+    level: LevelEntry,
+    factors: dict[str, Flag],
+) -> Cell:
+    placed = devices.place(inspection, factors)
+    level = with_options(level, factors)
+    # A level that this host cannot run is skipped. It is not checked against the device.
+    able = is_available(level.name, placed)
+    if able:
+        check_level(level.name, placed.device)
+    check_options(level)
+    runnable = level.name if able else None
+    work = _work(study, workload, inspection, placed.device, factors, level=runnable)
+    wanted = factors.get("scheduler")
+    scheduler = choose_scheduler(runnable, None if wanted is None else str(wanted), placed)
+    name = cell_name(level.label, factors)
+    predicted = work.predicted
+    if not able or work.infeasible is not None:
+        predicted = replace(predicted, bytes_written=Bytes(0), seconds=0.0)
+    template = RunSpec(
+        campaign=campaign,
+        study=study.name,
+        run="",
+        cell=name,
+        level=level.name,
+        factors=factors,
+        level_options=level.options,
+        repetition=0,
+        attempt=1,
+        block=0,
+        position=0,
+        seed=0,
+        device=placed.device,
+        conventional=placed.conventional,
+        scheduler=scheduler,
+        cold=work.cold,
+        phases=work.phases,
+        predicted=predicted,
+        timeout_seconds=work.timeout_seconds,
+        variant=level.variant or "",
+        tracing=Tracing(study.tracing),
+        memory_limit=None if study.memory_limit is None else Bytes(study.memory_limit),
+        infeasible=work.infeasible,
+    )
+    if able:
+        check_memory(study.memory_limit, inspection.host, template)
+    return Cell(name, level, factors, scheduler, work.sizes, template)
+
+
+def _work(
+    study: Study,
+    workload: AnyWorkload,
+    inspection: Inspection,
+    device: Device,
+    factors: dict[str, Flag],
+    *,
+    level: str | None,
+) -> Work:
+    """Return the work of a cell on its device; ``level`` is null for a skipped level."""
+    if isinstance(workload, BareWorkload):
+        work = bare.with_factors(study, workload, factors)
+        return bare.work(workload.program, work, device, workload.timeout)
+    sized, target = apply_factors(study, workload, factors)
+    sized = devices.same_files(study, sized, inspection)
+    derived = measure(sized, device, target, cold=study.cold)
+    infeasible = _infeasible(study, sized, derived, device, level=level)
+    specs = tuple(phase_spec(sized, phase, derived) for phase in sized.phases)
+    predicted, phases, timeout = predict(sized, derived, specs, device.kind)
+    cold = cold_spec(derived, target, study.tolerance)
+    return Work(derived, cold, phases, predicted, timeout, infeasible)
+
+
+def _infeasible(
+    study: Study, workload: Workload, derived: Derived, device: Device, *, level: str | None
+) -> Reason | None:
+    """Return why a cell cannot hold the data, if the study varies what its room depends on.
+
+    Raises:
+        ConfigError: the data does not fit, and no factor of the study trades room.
+    """
+    try:
+        check_fits(workload, device, derived)
+        if level is not None:
+            check_room(level, device, derived)
+    except ConfigError as error:
+        if error.code != DOES_NOT_FIT or not TRADES_ROOM & study.factors.keys():
+            raise
+        return Reason("infeasible", error.message, error.hint)
+    return None

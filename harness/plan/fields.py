@@ -1,0 +1,80 @@
+"""Types of fields in configuration files: names, flags, sizes, times and shares."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema
+
+from harness.errors import ConfigError
+from harness.quantities import (
+    LARGEST,
+    SIZES,
+    TIMES,
+    format_size,
+    parse_seconds,
+    parse_share,
+    parse_size,
+)
+
+__all__ = [
+    "LARGEST",
+    "FieldError",
+    "Flag",
+    "FlagName",
+    "Model",
+    "Name",
+    "Seconds",
+    "Share",
+    "Size",
+    "format_size",
+    "parse_seconds",
+    "parse_share",
+    "parse_size",
+    "validated_by",
+]
+
+
+Flag = str | bool | int | float
+Name = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9._-]*$", max_length=64)]
+FlagName = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]*$")]
+
+
+class Model(BaseModel):
+    """Base of all models: unknown fields are errors, and no value is converted silently."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
+
+
+class FieldError(ValueError):
+    """A wrong value in a configuration file. The loader adds file and field to the message."""
+
+    def __init__(self, message: str, hint: str = "") -> None:
+        super().__init__(message)
+        self.hint = hint
+
+
+def validated_by(parse: Any) -> BeforeValidator:
+    """Return a pydantic validator that parses a field and reports its ConfigError."""
+
+    def validate(value: object) -> Any:
+        try:
+            return parse(value)
+        except ConfigError as error:
+            raise FieldError(error.message, error.hint) from None
+
+    return BeforeValidator(validate)
+
+
+def _schema(kind: str, units: str) -> WithJsonSchema:
+    pattern = rf"^\s*\d+(\.\d+)?\s*({units})?\s*$"
+    return WithJsonSchema({"anyOf": [{"type": kind}, {"type": "string", "pattern": pattern}]})
+
+
+Size = Annotated[int, validated_by(parse_size), Field(ge=0), _schema("integer", "|".join(SIZES))]
+Seconds = Annotated[
+    int, validated_by(parse_seconds), Field(gt=0), _schema("integer", "|".join(TIMES))
+]
+Share = Annotated[float, validated_by(parse_share), Field(ge=0, le=1), _schema("number", "%")]
+# Can exceed 1: 150% is one and a half processors.
+Processors = Annotated[float, validated_by(parse_share), Field(gt=0), _schema("number", "%")]

@@ -1,0 +1,264 @@
+"""Stores replays as a campaign whose device has the kind ``replayed``."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
+
+from harness import __version__
+from harness.errors import UsageError
+from harness.plan.cells import cell_name
+from harness.plan.host_changes import host_digest
+from harness.replay import grid
+from harness.replay.grid import Job
+from harness.run import replayed as counts
+from harness.store.campaign import NAME, NAME_HINT, Campaign, CampaignPaths
+from harness.store.files import dumps, write_atomic
+from harness.store.result import Issue, Result, Severity, Status
+from harness.store.rundir import RunWriter, full_disk_is_clear
+from harness.store.spec import (
+    Bytes,
+    Device,
+    DeviceIdentity,
+    DeviceKind,
+    HostFacts,
+    HostPlan,
+    Inspection,
+    LevelProbe,
+    Plan,
+    Prediction,
+    Reason,
+    RunSpec,
+    Scalar,
+    Tracing,
+)
+from harness.tools.zlfs_replay import Replayed
+
+STUDY = "replay"
+HOST = "replayed"
+_LEVEL = "zlfs"
+_OCCUPANCY = "finish_occupancy_pct"
+# Factors that describe the device; all other factors are options of the level.
+_GEOMETRY = frozenset({"zone_size", "zones", "max_active"})
+_METRICS = (
+    "run.pad_bytes",
+    "run.sa_host",
+    "run.space_amplification",
+    "run.gc_bytes",
+    "run.zone_resets",
+    "run.wear_max",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """A job and its result."""
+
+    job: Job
+    replayed: Replayed
+
+    @property
+    def factors(self) -> dict[str, Scalar]:
+        """The changed settings, and always the threshold: it is the x axis of the figures."""
+        changes = {
+            "zone_size" if name == "zone_capacity" else name: value
+            for name, value in self.job.changes.items()
+        }
+        return {_OCCUPANCY: self.replayed.setting[_OCCUPANCY], **changes}
+
+    @property
+    def label(self) -> str:
+        """``recorded``, ``own-rules`` or ``counterfactual`` (docs/replay.md)."""
+        if self.replayed.counterfactual:
+            return "counterfactual"
+        return "recorded" if self.replayed.rules == "recorded" else "own-rules"
+
+
+def check_name(name: str, results: Path) -> None:
+    """Refuse a name that is invalid or taken.
+
+    Raises:
+        UsageError: the name is not a folder name, or the campaign exists.
+    """
+    if not NAME.fullmatch(name):
+        raise UsageError(f"{name!r} cannot name a campaign", hint=NAME_HINT, code="campaign-name")
+    if (results / name).exists():
+        raise UsageError(
+            f"{results / name} exists already and is not overwritten",
+            hint="choose another --campaign",
+            code="campaign-name",
+        )
+
+
+def save(name: str, outcomes: Sequence[Outcome], results: Path, command: Sequence[str]) -> Path:
+    """Write the campaign and return its folder.
+
+    Raises:
+        UsageError: the name is invalid or taken.
+        HostError: the disk is full.
+    """
+    check_name(name, results)
+    specs = list(_specs(name, outcomes))
+    inspection = _inspection(specs[0].device)
+    digest = hashlib.sha256(
+        json.dumps(
+            [[o.job.source.digest, dict(o.replayed.setting)] for o in outcomes], sort_keys=True
+        ).encode()
+    ).hexdigest()
+    recorded = str(outcomes[0].job.source.recorded.settings[0][_OCCUPANCY])
+    thresholds = [str(outcome.factors[_OCCUPANCY]) for outcome in outcomes]
+    plan = Plan(
+        campaign=name,
+        study=STUDY,
+        question="What would other settings have done with what was recorded?",
+        study_digest=digest,
+        baseline=recorded if recorded in thresholds else thresholds[-1],
+        contrast=_OCCUPANCY,
+        claims=(),
+        metrics=_METRICS,
+        hosts=(HostPlan(HOST, inspection, tuple(specs)),),
+        zonelab_version=__version__,
+    )
+    paths = CampaignPaths(results / name)
+    now = datetime.now(tz=UTC).isoformat(timespec="seconds")
+    with full_disk_is_clear(results):
+        paths.runs(HOST).mkdir(parents=True)
+        write_atomic(paths.host(HOST) / "host.json", dumps(inspection))
+        record = Campaign(
+            campaign=name,
+            study=STUDY,
+            study_digest=digest,
+            host_digest=host_digest([(HOST, inspection)]),
+            created=now,
+            command=tuple(command),
+            zonelab_version=__version__,
+        )
+        write_atomic(paths.record, dumps(record))
+        write_atomic(paths.plan, dumps(plan))
+    for spec, outcome in zip(specs, outcomes, strict=True):
+        writer = RunWriter(paths.runs(HOST), spec.run)
+        writer.write("run.json", spec)
+        writer.write(counts.DOCUMENT, outcome.replayed.document)
+        writer.write("result.json", _result(spec, outcome, now))
+        writer.commit()
+    return paths.root
+
+
+def _specs(campaign: str, outcomes: Sequence[Outcome]) -> Iterator[RunSpec]:
+    for position, outcome in enumerate(outcomes, 1):
+        base = outcome.job.source.spec
+        cell = cell_name(_LEVEL, outcome.factors)
+        policies: Mapping[str, Scalar] = base.level_options if base else {}
+        yield RunSpec(
+            campaign=campaign,
+            study=STUDY,
+            run=f"{cell}--r{outcome.job.repetition:02d}",
+            cell=cell,
+            level=_LEVEL,
+            factors=outcome.factors,
+            level_options={
+                **{k: v for k, v in policies.items() if not k.startswith("finish_")},
+                **{k: v for k, v in outcome.factors.items() if k not in _GEOMETRY},
+            },
+            repetition=outcome.job.repetition,
+            attempt=1,
+            block=outcome.job.repetition,
+            position=position,
+            seed=base.seed if base else outcome.job.repetition,
+            device=_device(outcome),
+            conventional=None,
+            scheduler="",
+            cold=None,
+            phases=(),
+            predicted=Prediction(Bytes(0), Bytes(0), 0.0),
+            timeout_seconds=0,
+            tracing=Tracing.OFF,
+        )
+
+
+def _device(outcome: Outcome) -> Device:
+    setting = outcome.replayed.setting
+    capacity, zones = int(setting["zone_capacity"]), int(setting["zones"])
+    limit = int(setting["max_active"])
+    source = outcome.job.source
+    recorded = source.spec.device if source.spec else None
+    device = Device(
+        path="",
+        identity=DeviceIdentity("", "", "", f"trace.{source.digest[:16]}", 1),
+        kind=DeviceKind.REPLAYED,
+        model=f"replayed from {recorded.model.strip() or recorded.path}"
+        if recorded
+        else "replayed",
+        size=Bytes(capacity * zones),
+        logical_block_size=int(setting["block_size"]),
+        zoned=True,
+        zone_size=Bytes(capacity),
+        zone_capacity=Bytes(capacity),
+        zones=zones,
+        max_open_zones=limit,
+        max_active_zones=limit,
+        scheduler="",
+        schedulers=(),
+    )
+    if recorded is not None and recorded.zone_capacity == capacity:
+        device = replace(device, zone_size=recorded.zone_size)
+    return device
+
+
+def _inspection(device: Device) -> Inspection:
+    return Inspection(
+        host=HostFacts(HOST, "", "", 0, Bytes(0), ""),
+        device=device,
+        conventional=None,
+        conventional_reason=None,
+        drive_capacity=None,
+        refusals=(),
+        levels=(LevelProbe(_LEVEL, available=True, reason=None),),
+    )
+
+
+def _result(spec: RunSpec, outcome: Outcome, now: str) -> Result:
+    source, replayed = outcome.job.source, outcome.replayed
+    why = grid.why_infeasible(replayed)
+    setting = "a changed setting" if replayed.counterfactual else "the recorded setting"
+    origin = f"replayed from {source.name} ({source.digest[:16]}) with {setting}"
+    return Result(
+        status=Status.SKIPPED if why else Status.OK,
+        level=spec.level,
+        cell=spec.cell,
+        repetition=spec.repetition,
+        metrics=counts.metrics(replayed),
+        issues=(Issue(outcome.label, Severity.INFO, origin),),
+        reason=Reason(
+            "infeasible", why, "use a larger device, or a threshold that gives up less capacity"
+        )
+        if why
+        else None,
+        campaign=spec.campaign,
+        study=spec.study,
+        run=spec.run,
+        factors=spec.factors,
+        attempt=spec.attempt,
+        block=spec.block,
+        position=spec.position,
+        seed=spec.seed,
+        device=spec.device,
+        started=now,
+        finished=now,
+        seconds=0.0,
+        utilisation=None,
+        phases=(),
+        manifest={
+            "replay": {
+                "label": outcome.label,
+                "rules": replayed.rules,
+                "trace": source.name,
+                "trace_sha256": source.digest,
+                "recorded": dict(source.recorded.settings[0]),
+            }
+        },
+    )

@@ -1,0 +1,79 @@
+"""What a run works with: the context of its campaign, and its level once it is up."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from harness.levels.level import Level, LevelUp
+from harness.machine.cgroups import Cgroups
+from harness.machine.claim import Claim
+from harness.machine.guard import Guard
+from harness.machine.host import Host
+from harness.machine.journal import Journal
+from harness.machine.paths import Paths
+from harness.machine.signals import Stop
+from harness.observe.tracing.tracer import Tracing
+from harness.run.kept_tracer import KeptTracer
+from harness.run.progress import Progress
+from harness.store.rundir import RunWriter
+from harness.store.spec import Device, RunSpec
+
+
+@dataclass(frozen=True, slots=True)
+class RunContext:
+    """Everything a run needs beyond its specification."""
+
+    host: Host
+    levels: Mapping[str, Level]
+    program: Path
+    paths: Paths
+    journal: Journal
+    guard: Guard
+    stop: Stop
+    progress: Progress
+    cgroups: Cgroups
+    tracer: KeptTracer
+    conventional_named: bool
+    say: Callable[[str], None]
+
+    def claim(self, spec: RunSpec, devices: Sequence[Device]) -> Claim:
+        """Return the claim of a run on its devices."""
+        return Claim(
+            spec,
+            devices,
+            host=self.host,
+            guard=self.guard,
+            journal=self.journal,
+            stop=self.stop,
+            conventional_named=self.conventional_named,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class RunningLevel:
+    """A level that is up. ``began`` is the start of the run on the monotonic clock."""
+
+    level: Level
+    up: LevelUp
+    device: Device
+    conventional: Device | None
+    writer: RunWriter
+    began: float
+    tracer: Tracing | None = None
+
+    @property
+    def zoned_name(self) -> str | None:
+        """Kernel name of the zoned device; null if the level does not use it."""
+        return Path(self.device.path).name if self.level.uses_zoned else None
+
+    @property
+    def conventional_name(self) -> str | None:
+        """Kernel name of the conventional device; null if the level does not use one."""
+        return Path(self.conventional.path).name if self.conventional else None
+
+    @property
+    def names(self) -> list[str]:
+        """Kernel names of the devices in use."""
+        return [name for name in (self.zoned_name, self.conventional_name) if name]

@@ -1,0 +1,108 @@
+"""A phase's program as a process: its own process group and cgroup, ticks, a time limit."""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from harness.tools import proc
+
+_GRACE_SECONDS = 5  # from SIGTERM to SIGKILL
+_TICK_SECONDS = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class ProgramExit:
+    """How a program ended. ``signal`` is set if one killed it.
+
+    ``timed_out``: killed at its time limit. ``stalled``: killed because it made no progress.
+    """
+
+    exit_code: int | None
+    signal: int | None
+    seconds: float
+    timed_out: bool
+    stalled: bool
+
+
+def command(argv: Sequence[str], env: Mapping[str, str]) -> list[str]:
+    """Return a command that dies with this process, even if SIGKILL ends this process.
+
+    ``env`` sets the variables after setpriv. A library to preload is then loaded once, by the
+    program itself, which is in its own cgroup by then.
+    """
+    variables = [f"{name}={value}" for name, value in env.items()]
+    return ["setpriv", "--pdeathsig", "KILL", "--", "env", *variables, *argv]
+
+
+def run_program(
+    argv: Sequence[str],
+    *,
+    env: Mapping[str, str],
+    stdout: Path,
+    stderr: Path,
+    timeout: float,
+    started: Callable[[int], None],
+    tick: Callable[[float], None],
+    stalled: Callable[[float], bool],
+    clock: Callable[[], float],
+) -> ProgramExit:
+    """Run a program to its end, or kill its process group at the time limit or after a stall.
+
+    Args:
+        argv: argument list.
+        env: variables beyond the whitelisted environment.
+        stdout: file for its output.
+        stderr: file for its messages.
+        timeout: seconds.
+        started: called once with the process id.
+        tick: called about once a second with the seconds so far.
+        stalled: called as often with the same value; True ends the program.
+        clock: monotonic seconds.
+
+    Raises:
+        HostError: it is not installed.
+    """
+    begin = clock()
+    with stdout.open("wb") as out, stderr.open("wb") as err:
+        child = proc.spawn(command(argv, env), stdout=out, stderr=err)
+    timed_out = gave_up = False
+    try:
+        started(child.pid)
+        descriptor = os.pidfd_open(child.pid)  # waits without the polling of Popen.wait(timeout)
+        try:
+            waiter = select.poll()
+            waiter.register(descriptor, select.POLLIN)
+            while not waiter.poll(_TICK_SECONDS * 1000):
+                seconds = clock() - begin
+                timed_out, gave_up = seconds > timeout, stalled(seconds)
+                if timed_out or gave_up:
+                    break
+                tick(seconds)
+        finally:
+            os.close(descriptor)
+    finally:
+        if child.poll() is None:
+            _kill(child.pid)
+        code = child.wait()
+    exit_code, number = (code, None) if code >= 0 else (None, -code)
+    return ProgramExit(exit_code, number, clock() - begin, timed_out, gave_up)
+
+
+def _kill(pid: int) -> None:
+    """End a process group: SIGTERM first, then SIGKILL."""
+    descriptor = os.pidfd_open(pid)
+    try:
+        os.killpg(pid, signal.SIGTERM)
+        waiter = select.poll()
+        waiter.register(descriptor, select.POLLIN)
+        waiter.poll(_GRACE_SECONDS * 1000)
+        os.killpg(pid, signal.SIGKILL)
+    except ProcessLookupError:
+        return  # it has just ended
+    finally:
+        os.close(descriptor)

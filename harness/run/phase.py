@@ -1,0 +1,288 @@
+"""One phase: its program between two barriers, and the facts collected about it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from harness.errors import TimedOut, ToolFailed, ZonelabError
+from harness.nulls import difference
+from harness.observe.diskstats import delta
+from harness.observe.tracing.zone_history import traced
+from harness.rules.facts import PhaseFacts
+from harness.run import barrier, phase_files
+from harness.run.asker import Asker
+from harness.run.barrier import Barrier
+from harness.run.context import RunContext, RunningLevel
+from harness.run.ledger import BarrierSnapshot
+from harness.run.load_process import ProgramExit, run_program
+from harness.run.progress import ReadShare
+from harness.run.stall import PhaseProgress
+from harness.run.tenant import Tenant
+from harness.store.codec import encode
+from harness.store.result import PhaseResult
+from harness.store.spec import TRADES_ROOM, PhaseRole, PhaseSpec, Reason, RunSpec
+from harness.workloads import load_program, program_of
+from harness.workloads.load_program import text
+
+_SEED_STEP = 100
+# As RocksDB and the C library print it.
+_FULL = ("No space left", "NoSpace", "ENOSPC")
+_MIB = 2**20
+
+
+class Infeasible(Exception):
+    """The level cannot reach the wanted state; the run is skipped."""
+
+    def __init__(self, reason: Reason) -> None:
+        super().__init__(reason.message)
+        self.reason = reason
+
+
+@dataclass(frozen=True, slots=True)
+class CpuUse:
+    """CPU use of the program and of the harness; null without cgroups.
+
+    Instructions are null too without a performance counter for them.
+    """
+
+    load_seconds: float | None
+    harness_seconds: float | None
+    load_instructions: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class PreparedPhase:
+    """A phase's program: its argument list and the files for its output."""
+
+    spec: PhaseSpec
+    argv: tuple[str, ...]
+    report: load_program.Report
+    stdout: Path
+    stderr: Path
+
+
+@dataclass(frozen=True, slots=True)
+class PhaseExecution:
+    """How a phase's program ran.
+
+    ``offset`` is its start on the time axis of the run. ``shift`` turns seconds since the epoch
+    into seconds on that axis.
+    """
+
+    exit: ProgramExit
+    cpu: CpuUse
+    started: str
+    offset: float
+    shift: float
+
+
+def seed(base_seed: int, phases: Sequence[PhaseSpec], phase: PhaseSpec) -> int:
+    """Return the seed of a phase: with one seed for all, overwrite would replay the fill's order.
+
+    db_bench adds the thread number to it, so phases are 100 apart (and blocks 10,000).
+    """
+    return base_seed + _SEED_STEP * phases.index(phase)
+
+
+def prepare(context: RunContext, tenant: Tenant, spec: PhaseSpec) -> PreparedPhase:
+    """Return the command of a tenant's next phase."""
+    running = tenant.running
+    raw = running.writer.path / "raw"
+    stderr = raw / f"{spec.name}.stderr"
+    load = program_of(spec)
+    report = load.report(running.up, raw / f"{spec.name}.report.csv", stderr)
+    argv = load.argv(
+        spec,
+        running.up,
+        seed(tenant.seed, tenant.phases, spec),
+        first=not tenant.facts,
+        program=load.path(running.up.program or context.program),
+        report=report,
+        key_seed=tenant.seed,
+    )
+    return PreparedPhase(spec, tuple(argv), report, raw / f"{spec.name}.stdout", stderr)
+
+
+def execute(
+    context: RunContext,
+    tenant: Tenant,
+    spec: PhaseSpec,
+    *,
+    seconds_left: float,
+    tick: Callable[[ReadShare], None],
+) -> PhaseFacts:
+    """Run a phase's program once and add the phase to the tenant."""
+    running, host = tenant.running, context.host
+    prepared = prepare(context, tenant, spec)
+    started, offset = host.now(), host.monotonic() - running.began
+    shift = offset - host.realtime()
+    progress = PhaseProgress(prepared.report.path, spec)
+    questions = running.level.questions(running.up) if spec.role is PhaseRole.MEASURED else ()
+    # Not at the barriers: CPU time of the harness between phases does not disturb a program.
+    before = _cpu(context)
+    with Asker(questions, running.writer.path, clock=host.monotonic, began=running.began) as asker:
+
+        def on_tick(seconds: float) -> None:
+            asker.tick()
+            tick(lambda: progress.share(seconds))
+
+        exited = run_program(
+            prepared.argv,
+            env=running.up.environment,
+            stdout=prepared.stdout,
+            stderr=prepared.stderr,
+            timeout=min(spec.timeout_seconds, seconds_left),
+            started=context.cgroups.enter_load,
+            tick=on_tick,
+            stalled=progress.stalled,
+            clock=host.monotonic,
+        )
+    cpu = _since(before, _cpu(context))
+    return conclude(context, tenant, prepared, PhaseExecution(exited, cpu, started, offset, shift))
+
+
+def conclude(
+    context: RunContext, tenant: Tenant, prepared: PreparedPhase, execution: PhaseExecution
+) -> PhaseFacts:
+    """Take the barrier after a phase, store its files, and add it to the tenant."""
+    running, spec, exited = tenant.running, prepared.spec, execution.exit
+    before, after = tenant.barrier, barrier.take(context, running, spec.name, tenant.cold)
+    writer = running.writer
+    writer.write(f"raw/{spec.name}.process.json", encode(exited) | encode(execution.cpu))
+    facts = _facts(running, spec, exited, before=before, after=after, cpu=execution.cpu)
+    phase_files.write_series(writer, spec, prepared.report, execution.offset)
+    phase_files.write_tree(writer, spec, facts.lsm, execution.shift)
+    phase_files.keep_options(running, f"raw/{spec.name}.OPTIONS.xz")
+    histogram = phase_files.write_histograms(writer, spec, facts)
+    summary = facts.parsed.summary if facts.parsed else None
+    result = PhaseResult(
+        name=spec.name,
+        benchmark=spec.benchmark,
+        role=spec.role.value,
+        argv=prepared.argv,
+        started=execution.started,
+        seconds=round(exited.seconds, 3),
+        exit_code=exited.exit_code,
+        signal=exited.signal,
+        operations_requested=spec.operations,
+        operations_done=summary.operations if summary else None,
+        stdout=f"raw/{spec.name}.stdout",
+        stderr=f"raw/{spec.name}.stderr",
+        histogram=histogram,
+    )
+    tenant.barrier = after
+    tenant.facts.append(facts)
+    tenant.results.append(result)
+    tenant.snapshots.append(after.snapshot)
+    return facts
+
+
+def failure(facts: PhaseFacts) -> ZonelabError:
+    """Return the error of a phase that failed."""
+    if facts.timed_out:
+        return TimedOut(
+            f"phase {facts.spec.name} did not end within {facts.spec.timeout_seconds} s",
+            hint="raise its timeout_seconds, or lower the number of operations",
+            code="phase-timeout",
+        )
+    if facts.stalled:
+        return TimedOut(
+            f"phase {facts.spec.name} made no progress for {facts.spec.stall_seconds} s"
+            + _last_warning(facts.database_log),
+            hint="give the database more room, or raise the phase's stall_timeout",
+            code="phase-stalled",
+        )
+    how = f"exit status {facts.exit_code}" if facts.signal is None else f"signal {facts.signal}"
+    lines = [line for line in facts.output.splitlines() if line.strip()]
+    return ZonelabError(
+        f"{facts.spec.program} ended with {how} in phase {facts.spec.name}"
+        + (f": {lines[-1].strip()[:200]}" if lines else ""),
+        hint=f"see raw/{facts.spec.name}.stderr",
+        code=program_of(facts.spec).failure_code,
+    )
+
+
+def full(spec: RunSpec, facts: PhaseFacts, after: BarrierSnapshot) -> Reason | None:
+    """Return why this setting cannot hold the data; null if the phase failed for another reason."""
+    output = facts.output + facts.database_log
+    if not TRADES_ROOM & spec.factors.keys() or not any(word in output for word in _FULL):
+        return None
+    own = after.usage.own
+    capacity = spec.device.capacity
+    if own is None:
+        spent = f"{(sum(after.allocated or ())) / _MIB:.0f} MiB are allocated"
+    else:
+        kinds = {"live": "live", "given up by finishing": "pad", "garbage": "garbage"}
+        known = {words: own.space.get(kind, 0) for words, kind in kinds.items()}
+        known["empty, reserved, being filled or metadata"] = capacity - sum(known.values())
+        spent = " + ".join(f"{size / _MIB:.0f} MiB {words}" for words, size in known.items())
+    return Reason(
+        "infeasible",
+        f"{spec.level} has no room left in phase {facts.spec.name}: {spent} of "
+        f"{capacity / _MIB:.0f} MiB",
+        "use a higher finish_occupancy_pct, which gives up less, or a lower target_utilisation",
+    )
+
+
+def _last_warning(log: str) -> str:
+    """Return the last warning in RocksDB's LOG; most often there is no room."""
+    lines = [line for line in log.splitlines() if "[WARN]" in line or "[ERROR]" in line]
+    return f"; RocksDB: {lines[-1].split('] ', 2)[-1][:200]}" if lines else ""
+
+
+def _cpu(context: RunContext) -> CpuUse:
+    groups = context.cgroups
+    return CpuUse(groups.load_seconds(), groups.harness_seconds(), groups.load_instructions())
+
+
+def _since(before: CpuUse, after: CpuUse) -> CpuUse:
+    return CpuUse(
+        difference(before.load_seconds, after.load_seconds),
+        difference(before.harness_seconds, after.harness_seconds),
+        difference(before.load_instructions, after.load_instructions),
+    )
+
+
+def _facts(
+    running: RunningLevel,
+    spec: PhaseSpec,
+    exited: ProgramExit,
+    *,
+    before: Barrier,
+    after: Barrier,
+    cpu: CpuUse,
+) -> PhaseFacts:
+    raw = running.writer.path / "raw"
+    stdout, stderr = text(raw / f"{spec.name}.stdout"), text(raw / f"{spec.name}.stderr")
+    parsed, lsm, error = None, None, ""
+    try:
+        lsm = phase_files.read_log(running.up.database_log)
+        parsed = program_of(spec).parse(spec, stdout, stderr)
+    except ToolFailed as failed:
+        error = failed.message
+    log = phase_files.keep_log(running, f"raw/{spec.name}.LOG.xz")
+    disks = delta(before.disks, after.disks)
+    return PhaseFacts(
+        spec=spec,
+        parsed=parsed,
+        parse_error=error,
+        exit_code=exited.exit_code,
+        signal=exited.signal,
+        timed_out=exited.timed_out,
+        stalled=exited.stalled,
+        output=f"{stdout}\n{stderr}",
+        database_log=log,
+        zoned=disks[running.zoned_name] if running.zoned_name else None,
+        conventional=disks[running.conventional_name] if running.conventional_name else None,
+        before=before.usage,
+        after=after.usage,
+        zones=after.zones,
+        seconds=exited.seconds,
+        load_seconds=cpu.load_seconds,
+        harness_seconds=cpu.harness_seconds,
+        load_instructions=cpu.load_instructions,
+        lsm=lsm,
+        traced=traced(before.snapshot.counters, after.snapshot.counters),
+    )

@@ -1,0 +1,91 @@
+"""Metrics of one phase, computed from its facts."""
+
+from __future__ import annotations
+
+from harness.metrics import CATALOGUE
+from harness.nulls import ratio
+from harness.rules.facts import PhaseFacts
+from harness.store.result import Metric
+from harness.store.spec import PhaseSpec
+from harness.tools.rocksdb_log import Log
+from harness.workloads import load_program, rocksdb
+from harness.workloads.load_program import Parsed
+from harness.workloads.rocksdb import Below
+
+Value = int | float | None
+
+_ZONES = ("zone_resets", "reset_rate", "zone_finishes", "zone_opens", "zone_closes", "appended")
+# The only metrics of a phase, beside those of its program, that do not need device counters.
+_WITHOUT_DEVICES = ("cpu_seconds", "cpu_per_operation")
+
+
+def metrics(facts: PhaseFacts) -> dict[str, Metric]:
+    """Return ``<phase>.<metric>`` for everything known about a phase; unknown values are null."""
+    disks = [disk for disk in (facts.zoned, facts.conventional) if disk]
+    zoned = facts.zoned.write_bytes if facts.zoned else None
+    total = facts.below.written
+    values = program_metrics(facts.spec, facts.parsed, facts.lsm, facts.below)
+    user, operations = (
+        values[name].value if name in values else None for name in ("user_bytes", "operations")
+    )
+    spent = facts.load_seconds
+    more: dict[str, Value] = {
+        "zoned_written": zoned,
+        "conventional_written": facts.conventional.write_bytes if facts.conventional else None,
+        "device_written": total,
+        "device_read": sum(disk.read_bytes for disk in disks) if disks else None,
+        "write_amplification": ratio(total, user),
+        "zoned_share": ratio(zoned, total),
+        "gc_bytes": facts.gc_bytes,
+        "gc_events": facts.gc_events,
+        "zones_full": facts.zones.full if facts.zones else None,
+        "zones_active": facts.zones.active if facts.zones else None,
+        "device_busy_share": (
+            max(disk.busy_ms for disk in disks) / (1000 * facts.seconds)
+            if disks and facts.seconds
+            else None
+        ),
+        "cpu_seconds": spent,
+        "cpu_per_operation": 1e6 * spent / operations if operations and spent is not None else None,
+        "instructions": facts.load_instructions,
+        "instructions_per_operation": ratio(facts.load_instructions, operations),
+        **_zone_commands(facts),
+    }
+    values |= {name: Metric(value, CATALOGUE[name].unit) for name, value in more.items()}
+    return {f"{facts.spec.name}.{name}": value for name, value in values.items()}
+
+
+def metrics_without_devices(facts: PhaseFacts) -> dict[str, Metric]:
+    """Return the metrics that stay valid when other tenants use the same devices."""
+    name = facts.spec.name
+    program = program_metrics(facts.spec, facts.parsed, facts.lsm, Below())
+    every = metrics(facts)
+    return {f"{name}.{key}": metric for key, metric in program.items()} | {
+        f"{name}.{key}": every[f"{name}.{key}"] for key in _WITHOUT_DEVICES
+    }
+
+
+def program_metrics(
+    spec: PhaseSpec, parsed: Parsed | None, lsm: Log | None, below: Below
+) -> dict[str, Metric]:
+    """Return the metrics of a phase's program and of RocksDB, by catalogue name."""
+    database = rocksdb.metrics(spec, parsed, lsm, below)
+    values = load_program.metrics(spec, parsed) if parsed else {}
+    return values | {name: Metric(value, CATALOGUE[name].unit) for name, value in database.items()}
+
+
+def _zone_commands(facts: PhaseFacts) -> dict[str, Value]:
+    """Return counts of zone commands; null unless all commands were traced."""
+    seen = facts.traced
+    if seen is None or seen.zoned is None or not seen.complete:
+        return dict.fromkeys(_ZONES)
+    device = seen.zoned
+    resets = seen.done(device, "reset", "reset-all")
+    return {
+        "zone_resets": resets,
+        "reset_rate": ratio(resets, facts.seconds),
+        "zone_finishes": seen.finishes,
+        "zone_opens": seen.done(device, "open"),
+        "zone_closes": seen.done(device, "close"),
+        "appended": seen.appended(device),
+    }

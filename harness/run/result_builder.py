@@ -1,0 +1,229 @@
+"""The record of a run: what belongs to no single tenant, and the ``result.json`` at its end."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from harness import workloads
+from harness.drive import precondition
+from harness.errors import TimedOut
+from harness.machine.manifest import manifest, packages
+from harness.metrics import CATALOGUE
+from harness.nulls import total
+from harness.rules import judge
+from harness.rules.facts import RunFacts, TenantFacts
+from harness.run import run_metrics
+from harness.run.context import RunContext
+from harness.run.tenant import Tenant
+from harness.store.ledger import Ledger
+from harness.store.result import Issue, Metric, Result, Severity, Status
+from harness.store.rundir import RunWriter
+from harness.store.spec import Device, Reason, RunSpec
+
+Value = int | float | None
+
+
+class ResultBuilder:
+    """Collects facts about a run; ``result`` judges them."""
+
+    def __init__(self, context: RunContext, spec: RunSpec, devices: Sequence[Device]) -> None:
+        self._context = context
+        self._spec = spec
+        self._devices = devices
+        self._manifest: dict[str, Any] | None = None
+        self._started = context.host.now()
+        self._began_real = context.host.realtime()
+        self._log = context.host.kernel_log()
+        self.began = context.host.monotonic()
+        self.idle_written: dict[str, int] = {}
+        self.tracing: dict[str, Any] = {}  # as in the manifest of the level
+        self.findings: tuple[Issue, ...] = ()
+        self.untraced: Reason | None = None
+        self.together = TenantFacts()
+        self.window_harness_seconds: float | None = None
+
+    def seconds(self) -> float:
+        """Return the duration of the run so far."""
+        return self._context.host.monotonic() - self.began
+
+    def seconds_left(self) -> float:
+        """Return how long the run may still take.
+
+        Raises:
+            TimedOut: its time is over.
+        """
+        left = self._spec.timeout_seconds - self.seconds()
+        if left <= 0:
+            raise TimedOut(
+                f"the run did not end within {self._spec.timeout_seconds} s",
+                hint="raise timeout_seconds, or lower the number of operations",
+                code="run-timeout",
+            )
+        return left
+
+    def note_host(self) -> None:
+        """Read the manifest, with every setting as during the measurement."""
+        host, state = self._context.host, self._context.paths.state
+        devices = [host.device(device.path) for device in self._devices]
+        installed = packages(workloads.packages())
+        self._manifest = manifest(host, devices, self._context.program, installed)
+        for record, device in zip(self._manifest["devices"], devices, strict=True):
+            record["preconditioned"] = precondition.summary(state, device)
+        self._manifest["remainder_bytes"] = precondition.kept_bytes(
+            host, state, devices[0], [device.identity.key for device in devices]
+        )
+
+    def result(
+        self, status: Status, reason: Reason | None, tenants: Sequence[Tenant], writer: RunWriter
+    ) -> Result:
+        """Judge the run, and store the kernel log and the ledgers."""
+        seconds = self.seconds()
+        log = self._log.read() if self._log.available else None
+        self._log.close()
+        writer.write("raw/kernel.log", log or "")
+        ledgers = [tenant.ledger() for tenant in tenants]
+        metrics: dict[str, Metric] = {}
+        for tenant, ledger in zip(tenants, ledgers, strict=True):
+            metrics |= run_metrics.of_tenant(
+                tenant.spec.name, tenant.facts, ledger, alone=tenant.alone
+            )
+            if ledger is not None:
+                writer.write(tenant.name("ledger.json"), ledger)
+        if self._spec.tenants:
+            metrics |= self._metrics_of_tenants(tenants)
+        else:
+            metrics |= self._metrics_of_plain_run(tenants[0], ledgers[0], writer)
+        metrics["run.harness_memory_peak"] = Metric(_memory_peak(), "B")
+        issues: tuple[Issue, ...] = ()
+        if status is not Status.SKIPPED:
+            issues = self._judge(log, seconds, tenants, ledgers)
+        if status is Status.OK and any(issue.severity is Severity.ERROR for issue in issues):
+            status = Status.INVALID
+        if self._manifest is None:
+            self.note_host()
+        return replace(
+            self._frame(status, reason, seconds),
+            metrics=metrics,
+            issues=issues,
+            utilisation=None if self._spec.tenants else tenants[0].utilisation,
+            phases=tuple(result for tenant in tenants for result in tenant.results),
+            manifest={"host": self._manifest, "level": self._level_manifest(tenants)},
+        )
+
+    def _level_manifest(self, tenants: Sequence[Tenant]) -> dict[str, Any]:
+        if self._spec.tenants:
+            return self.tracing | {tenant.spec.name: tenant.manifest for tenant in tenants}
+        return self.tracing | tenants[0].manifest
+
+    def _metrics_of_plain_run(
+        self, tenant: Tenant, ledger: Ledger | None, writer: RunWriter
+    ) -> dict[str, Metric]:
+        costs: dict[str, Metric] = {}
+        if ledger is not None:
+            costs = run_metrics.of_zone_costs(
+                writer.path,
+                self._spec,
+                ledger,
+                metadata_zones=tenant.level.metadata_zones,
+                snapshots=tenant.snapshots,
+                facts=tenant.facts,
+            )
+        return costs | run_metrics.of_plain_run(self._spec, tenant.facts, tenant.utilisation)
+
+    def _metrics_of_tenants(self, tenants: Sequence[Tenant]) -> dict[str, Metric]:
+        own = self.window_harness_seconds
+        spent = [tenant.facts[-1].load_seconds for tenant in tenants if tenant.facts]
+        load = total(spent) if spent else None
+        share = own / (own + load) if own is not None and load else None
+        metrics = {"run.harness_cpu_share": Metric(share, "1")}
+        for tenant in tenants:
+            metrics |= {
+                f"{tenant.measured[0].name}.{name}": Metric(value, CATALOGUE[name].unit)
+                for name, value in _zone_use(tenant).items()
+            }
+        return metrics
+
+    def _judge(
+        self,
+        log: str | None,
+        seconds: float,
+        tenants: Sequence[Tenant],
+        ledgers: Sequence[Ledger | None],
+    ) -> tuple[Issue, ...]:
+        """Judge a plain run at once; otherwise first the run as a whole, then each tenant."""
+        run = RunFacts(
+            spec=self._spec,
+            uses_zoned=False,
+            phases=(),
+            kernel_log=log,
+            utilisation=None,
+            idle_written=self.idle_written,
+            clock_jump=self._context.host.realtime() - self._began_real - seconds,
+            untraced=self.untraced,
+            caveats=self.findings,
+        )
+        if not self._spec.tenants:
+            return judge(tenants[0].run_facts(run, ledgers[0]))
+        issues = [*judge(replace(run, tenants=self.together))]
+        neutral = replace(
+            run, kernel_log="", idle_written={}, clock_jump=0.0, untraced=None, caveats=()
+        )
+        for tenant, ledger in zip(tenants, ledgers, strict=True):
+            issues += [
+                issue
+                if issue.phase
+                else replace(issue, message=f"{tenant.spec.name}: {issue.message}")
+                for issue in judge(tenant.run_facts(neutral, ledger))
+            ]
+        return tuple(issues)
+
+    def _frame(self, status: Status, reason: Reason | None, seconds: float) -> Result:
+        """Return a result that identifies the run and holds no measurement."""
+        spec = self._spec
+        return Result(
+            status=status,
+            level=spec.level,
+            cell=spec.cell,
+            repetition=spec.repetition,
+            metrics={},
+            issues=(),
+            reason=reason,
+            campaign=spec.campaign,
+            study=spec.study,
+            run=spec.run,
+            factors=spec.factors,
+            attempt=spec.attempt,
+            block=spec.block,
+            position=spec.position,
+            seed=spec.seed,
+            device=spec.device,
+            started=self._started,
+            finished=self._context.host.now(),
+            seconds=round(seconds, 3),
+            utilisation=None,
+            phases=(),
+        )
+
+
+def _zone_use(tenant: Tenant) -> dict[str, Value]:
+    """Return how a tenant used its zones in its measured phase."""
+    seen, used = tenant.activity, tenant.utilisation
+    values: dict[str, Value] = {
+        "active_zone_seconds": round(seen.active_seconds, 6) if seen else None,
+        "denied_opens": tenant.denied_opens,
+        "utilisation": used.u_ns if used else None,
+        "max_utilisation": tenant.max_utilisation,
+    }
+    if seen is not None:
+        values |= {"zone_resets": seen.resets, "zone_finishes": seen.finishes}
+    return values
+
+
+def _memory_peak() -> int | None:
+    """Return this process's peak RSS in bytes; getrusage would include the parent's before exec."""
+    match = re.search(r"^VmHWM:\s+(\d+) kB", Path("/proc/self/status").read_text(), re.MULTILINE)
+    return int(match[1]) * 1024 if match else None

@@ -1,0 +1,56 @@
+"""Progress of a phase, from the report of its program, and detection of a stall."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from harness.store.spec import PhaseSpec
+from harness.workloads import program_of
+
+
+class PhaseProgress:
+    """Follows the report file of one phase."""
+
+    def __init__(self, report: Path, spec: PhaseSpec) -> None:
+        self._report = report
+        self._operations_in = program_of(spec).operations_in
+        self._wanted = spec.operations
+        self._duration = float(spec.flags.get("duration", 0) or 0)
+        self._patience = spec.stall_seconds
+        self._position = 0
+        self._operations = 0
+        self._moved: float | None = None
+
+    def share(self, seconds: float) -> float | None:
+        """Return the share done after ``seconds``; null if unknown."""
+        if not self._wanted:
+            return seconds / self._duration if self._duration else None
+        return self._operations / self._wanted
+
+    def stalled(self, seconds: float) -> bool:
+        """Whether no operation ended for longer than the stall timeout.
+
+        Time before the first operation does not count, as opening a large database takes time. Nor
+        does time after the last one, when the database is closed.
+        """
+        done = self._new_operations()
+        self._operations += done
+        if done:
+            self._moved = seconds
+        if not self._patience or self._moved is None:
+            return False
+        if self._wanted and self._operations >= self._wanted:
+            return False
+        return seconds - self._moved > self._patience
+
+    def _new_operations(self) -> int:
+        try:
+            with self._report.open("rb") as file:
+                file.seek(self._position)
+                text = file.read()
+        except OSError:
+            return 0
+        complete = text[: text.rfind(b"\n") + 1]
+        self._position += len(complete)
+        lines = complete.decode("utf-8", errors="replace").splitlines()
+        return sum(self._operations_in(line) for line in lines)

@@ -1,0 +1,169 @@
+"""A tenant of a run: its level, its phases, and everything measured so far.
+
+A plain run has one tenant without a name. Names of its files and metrics have no prefix then.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from harness.levels.level import DirectIo, Level
+from harness.observe.tracing.tenant_tracer import Activity
+from harness.rules.facts import PhaseFacts, RunFacts
+from harness.run import ledger
+from harness.run.barrier import Barrier
+from harness.run.context import RunningLevel
+from harness.run.ledger import BarrierSnapshot
+from harness.store.ledger import Ledger
+from harness.store.result import Issue, PhaseResult, Utilisation
+from harness.store.spec import Device, Limits, PhaseRole, PhaseSpec, RunSpec, TenantSpec
+
+
+def tenants_of(run: RunSpec) -> tuple[TenantSpec, ...]:
+    """Return the tenants of a run; a plain run has one without a name."""
+    if run.tenants:
+        return run.tenants
+    plain = TenantSpec(
+        name="",
+        level=run.level,
+        options=run.level_options,
+        stack="",
+        device=run.device,
+        zones=None,
+        conventional=None,
+        active=None,
+        cold=run.cold,
+        limits=Limits(),
+        weight=1.0,
+        start_offset=0.0,
+        duration=0.0,
+        seed=0,
+    )
+    return (plain,)
+
+
+def phases_of(tenant: TenantSpec, phases: Sequence[PhaseSpec]) -> tuple[PhaseSpec, ...]:
+    """Return the phases that belong to a tenant."""
+    return tuple(phase for phase in phases if not tenant.name or tenant.owns(phase))
+
+
+def prefixed(tenant: str, name: str) -> str:
+    """Return ``<tenant>.<name>``, or the name alone in a plain run."""
+    return f"{tenant}.{name}" if tenant else name
+
+
+def has_devices_alone(tenant: TenantSpec, tenants: Sequence[TenantSpec]) -> bool:
+    """Whether no other tenant uses the same file system."""
+    return sum(other.stack == tenant.stack for other in tenants) == 1
+
+
+@dataclass(slots=True)
+class Tenant:
+    """A tenant while its run goes on.
+
+    ``device`` and ``conventional`` are its own slices once these are mapped. ``running`` is set
+    when its level is up. ``snapshots`` are its barriers: level up, cold data, each phase.
+    ``stopped``: the runner ended its measured phase because another tenant died.
+    """
+
+    run: RunSpec
+    spec: TenantSpec
+    level: Level
+    device: Device
+    conventional: Device | None
+    alone: bool
+    phases: tuple[PhaseSpec, ...] = field(init=False)
+    running: RunningLevel = field(init=False)
+    facts: list[PhaseFacts] = field(default_factory=list)
+    results: list[PhaseResult] = field(default_factory=list)
+    snapshots: list[BarrierSnapshot] = field(default_factory=list)
+    barrier: Barrier = field(init=False)
+    cold: int = 0
+    max_utilisation: float | None = None
+    direct_io: DirectIo | None = None
+    utilisation: Utilisation | None = None
+    findings: tuple[Issue, ...] = ()
+    manifest: dict[str, Any] = field(default_factory=dict)
+    activity: Activity | None = None
+    denied_opens: int | None = None
+    stopped: bool = False
+
+    def __post_init__(self) -> None:
+        """Select its phases."""
+        self.phases = phases_of(self.spec, self.run.phases)
+
+    @property
+    def seed(self) -> int:
+        """Its seed, the same alone and among other tenants."""
+        return self.run.seed + self.spec.seed
+
+    @property
+    def owns_file_system(self) -> bool:
+        """Whether it does not use another tenant's file system."""
+        return self.spec.stack == self.spec.name
+
+    @property
+    def fills(self) -> list[PhaseSpec]:
+        """Its fill phases."""
+        return [phase for phase in self.phases if phase.role is PhaseRole.FILL]
+
+    @property
+    def measured(self) -> list[PhaseSpec]:
+        """Its measured phases."""
+        return [phase for phase in self.phases if phase.role is PhaseRole.MEASURED]
+
+    @property
+    def as_plain_run(self) -> RunSpec:
+        """The run as this tenant alone would see it."""
+        if not self.spec.name:
+            return self.run
+        return replace(
+            self.run,
+            level=self.spec.level,
+            level_options=self.spec.options,
+            device=self.device,
+            conventional=self.conventional,
+            cold=self.spec.cold,
+            phases=self.phases,
+            tenants=(),
+        )
+
+    def name(self, text: str) -> str:
+        """Return ``<tenant>.<text>``, or the text alone in a plain run."""
+        return prefixed(self.spec.name, text)
+
+    def title(self, step: str) -> str:
+        """Return a step of the run for the progress line."""
+        return f"{step}: {self.spec.name}" if self.spec.name else step
+
+    def ledger(self) -> Ledger | None:
+        """Return its ledger; null before the cold fill, or if others share its devices."""
+        if not self.alone or len(self.snapshots) < 2:  # noqa: PLR2004 - up and cold
+            return None
+        return ledger.of_phases(self.spec.level, self.snapshots, self.facts)
+
+    def run_facts(self, shared: RunFacts, ledger: Ledger | None) -> RunFacts:
+        """Return what the rules judge: ``shared`` facts of the run, and the tenant's own.
+
+        Device counters of a shared file system do not belong to one tenant. The phase that the
+        runner stopped is not judged.
+        """
+        facts = [one for one in self.facts if not (self.stopped and one.measured)]
+        if not self.alone:
+            facts = [
+                replace(one, zoned=None, conventional=None, traced=None, zones=None)
+                for one in facts
+            ]
+        return replace(
+            shared,
+            spec=self.as_plain_run,
+            uses_zoned=self.level.uses_zoned,
+            phases=tuple(facts),
+            utilisation=self.utilisation,
+            direct_io=self.direct_io,
+            caveats=(*self.level.caveats(self.device), *self.findings, *shared.caveats),
+            buffers_conventional=self.level.buffers_conventional,
+            ledger=None if self.stopped else ledger,
+        )

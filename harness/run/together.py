@@ -1,0 +1,181 @@
+"""Tenants measured together: their programs in one window, and what each did in it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+from harness.machine import scopes
+from harness.machine.claim import run_label
+from harness.nulls import difference
+from harness.observe.tracing.tenant_tracer import TenantTracer, activity
+from harness.observe.zone_reports import ACTIVE
+from harness.rules.facts import TenantFacts
+from harness.run import barrier, phase
+from harness.run.context import RunContext
+from harness.run.load_process import command
+from harness.run.phase import CpuUse, PhaseExecution
+from harness.run.progress import ReadShare
+from harness.run.result_builder import ResultBuilder
+from harness.run.tenant import Tenant
+from harness.run.window import TenantProgram, Window, WindowOutcome
+from harness.store.codec import SCHEMA_VERSION
+from harness.store.spec import Device, RunSpec
+from harness.tools.kernel import Kernel
+from harness.workloads import program_of
+
+TENANTS = "raw/tenants.json"
+# blk_types.h: BLK_STS_ZONE_OPEN_RESOURCE and BLK_STS_ZONE_ACTIVE_RESOURCE. Linux 6.10 removed a
+# status before them, so both are one less since.
+_DENIED, _DENIED_BEFORE, _DENIED_CHANGED = (14, 15), (15, 16), (6, 10)
+
+
+class Together:
+    """Runs the measured phases of all tenants in one window.
+
+    The tenants are filled already. ``tracer`` is null if the run is not traced. ``tick`` is called
+    about once a second.
+    """
+
+    def __init__(
+        self,
+        context: RunContext,
+        spec: RunSpec,
+        record: ResultBuilder,
+        tenants: Sequence[Tenant],
+        *,
+        zoned: Sequence[Device],
+        tracer: TenantTracer | None,
+        tick: Callable[[ReadShare], None],
+    ) -> None:
+        self._context = context
+        self._spec = spec
+        self._record = record
+        self._tenants = tuple(tenants)
+        self._zoned = tuple(zoned)
+        self._tracer = tracer
+        self._tick = tick
+
+    def run(self) -> None:
+        """Start all programs, wait for their end, and add the phases to the tenants."""
+        context, record = self._context, self._record
+        context.progress.phase("barrier")
+        for tenant in self._tenants:
+            name = tenant.name("start")
+            tenant.barrier = barrier.take(context, tenant.running, name, tenant.cold)
+            # What a level did while others filled belongs to its own fill.
+            tenant.snapshots[-1] = tenant.barrier.snapshot
+        active = {Path(device.path).name: self._active(device) for device in self._zoned}
+        systemd = record.together.units
+        programs = [self._program(tenant, systemd=systemd) for tenant in self._tenants]
+        context.progress.phase("mix" if len(programs) > 1 else programs[0].prepared.spec.name)
+        before = context.cgroups.harness_seconds()
+        try:
+            outcome = Window(context.host, programs, lambda share: self._tick(lambda: share)).run()
+        finally:
+            for program in programs:
+                if program.gate is not None:
+                    program.gate.unlink(missing_ok=True)
+        record.together = TenantFacts(outcome.died, units=systemd, spread=outcome.spread)
+        record.window_harness_seconds = difference(before, context.cgroups.harness_seconds())
+        for tenant, program in zip(self._tenants, programs, strict=True):
+            self._conclude(tenant, program)
+        self._note_activity(outcome, active)
+        self._write(outcome)
+        context.stop.check()
+
+    def _program(self, tenant: Tenant, *, systemd: bool) -> TenantProgram:
+        running = tenant.running
+        spec = tenant.measured[0]
+        prepared = phase.prepare(self._context, tenant, spec)
+        argv, gate = list(prepared.argv), None
+        start_gate = program_of(spec).start_gate
+        if start_gate is not None:
+            gate = self._context.paths.runtime / f"{self._spec.run}.{tenant.spec.name}.go"
+            gate.unlink(missing_ok=True)
+            argv.append(f"--{start_gate.flag}={gate}")
+        unit = scopes.name(run_label(self._spec), tenant.spec.name)
+        devices = [device for device in (running.device, running.conventional) if device]
+        used = devices if running.level.uses_zoned else devices[1:]
+        wrapped = scopes.wrap(
+            command(argv, running.up.environment), unit, tenant.spec.limits, used, systemd=systemd
+        )
+        tenant.manifest["unit"] = unit if systemd else ""
+        return TenantProgram(tenant.spec, prepared, wrapped, gate)
+
+    def _conclude(self, tenant: Tenant, program: TenantProgram) -> None:
+        if program.exit is None:
+            return
+        host, began = self._context.host, self._record.began
+        released = program.released if program.released is not None else host.monotonic()
+        execution = PhaseExecution(
+            exit=program.exit,
+            cpu=CpuUse(program.cpu_seconds, None, None),
+            started=program.started,
+            offset=released - began,
+            shift=host.monotonic() - began - host.realtime(),
+        )
+        phase.conclude(self._context, tenant, program.prepared, execution)
+        tenant.stopped = program.stopped
+        tenant.manifest |= {
+            "released": round(released - began, 6),
+            "ended": round((program.ended_at or released) - began, 6),
+        }
+
+    def _note_activity(self, outcome: WindowOutcome, active: Mapping[str, frozenset[int]]) -> None:
+        """Attribute zone commands to tenants by the zones that belong to them."""
+        if self._tracer is None or self._tracer.trouble:
+            return
+        denied = _DENIED if Kernel().version() >= _DENIED_CHANGED else _DENIED_BEFORE
+        for tenant in self._tenants:
+            device = Path(tenant.spec.device.path).name
+            if not tenant.alone or not tenant.level.uses_zoned or device not in active:
+                continue
+            zones = tenant.spec.zones
+            first, count = (zones.first, zones.count) if zones else (0, tenant.device.zones or 0)
+            tenant.activity = activity(
+                self._tracer.transitions,
+                device,
+                range(first, first + count),
+                active[device],
+                (outcome.began, outcome.ended),
+            )
+            seen = tenant.facts[-1].traced
+            if zones is None and seen is not None:
+                tenant.denied_opens = sum(
+                    commands
+                    for (name, _, status), commands in seen.commands.items()
+                    if name == device and status in denied
+                )
+
+    def _active(self, device: Device) -> frozenset[int]:
+        report = self._context.host.zones(device.path)
+        return frozenset(number for number, zone in enumerate(report) if zone.condition in ACTIVE)
+
+    def _write(self, outcome: WindowOutcome) -> None:
+        """Store the window and the place of each tenant, for the analysis."""
+        began = self._record.began
+        content = {
+            "schema_version": SCHEMA_VERSION,
+            "began": round(outcome.began - began, 6),
+            "ended": round(outcome.ended - began, 6),
+            "tenants": [_place(tenant) for tenant in self._tenants],
+        }
+        writer = self._tenants[0].running.writer
+        writer.write(TENANTS, json.dumps(content, indent=1) + "\n")
+
+
+def _place(tenant: Tenant) -> dict[str, object]:
+    spec, companion = tenant.spec, tenant.running.conventional
+    device = spec.device if tenant.level.uses_zoned or companion is None else companion
+    return {
+        "name": spec.name,
+        "level": spec.level,
+        "phase": tenant.measured[0].name.partition(".")[2],
+        "weight": spec.weight,
+        "device": Path(device.path).name,
+        "zones": [spec.zones.first, spec.zones.count] if spec.zones else None,
+        "start_offset": spec.start_offset,
+        "unit": tenant.manifest.get("unit", ""),
+    }

@@ -1,0 +1,144 @@
+"""A stored run read back from its raw files: barriers and facts of phases."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from harness.errors import ConfigError, ToolFailed
+from harness.levels import LEVELS
+from harness.levels.level import LevelUsage
+from harness.observe import zone_reports
+from harness.observe.diskstats import DiskCounters
+from harness.observe.tracing.zone_history import traced
+from harness.observe.zone_reports import Zone, ZoneCounts
+from harness.rules.facts import PhaseFacts
+from harness.run.ledger import BarrierSnapshot
+from harness.run.tenant import phases_of, prefixed
+from harness.store import packed
+from harness.store.codec import decode
+from harness.store.files import load_record, read_json
+from harness.store.ledger import Snapshot
+from harness.store.spec import PhaseRole, PhaseSpec, TenantSpec
+from harness.tools import rocksdb_log
+from harness.tools.rocksdb_log import Log
+from harness.workloads import program_of
+from harness.workloads.load_program import Parsed, text
+
+
+@dataclass(frozen=True, slots=True)
+class StoredTenant:
+    """Barriers (level up, cold data, each phase) and facts of a tenant.
+
+    ``filled`` is the barrier after the last fill phase. ``metadata_zones`` as in ``Level``.
+    """
+
+    snapshots: tuple[BarrierSnapshot, ...]
+    facts: tuple[PhaseFacts, ...]
+    filled: BarrierSnapshot
+    metadata_zones: int
+
+
+def read_tenant(raw: Path, tenant: TenantSpec, begun: Sequence[PhaseSpec]) -> StoredTenant | None:
+    """Read a tenant; null if the run ended before its cold data was written.
+
+    Raises:
+        ZonelabError: a raw file is missing or damaged.
+    """
+    own = phases_of(tenant, begun)
+    if not own and not (raw / f"{prefixed(tenant.name, 'cold')}.counters.json").is_file():
+        return None
+    level = LEVELS.get(tenant.level)
+    skip = level.metadata_zones if level else 0
+    snapshots = [read_barrier(raw, prefixed(tenant.name, name))[0] for name in ("up", "cold")]
+    filled = snapshots[-1]
+    facts: list[PhaseFacts] = []
+    for phase in own:
+        if phase.role is PhaseRole.MEASURED and tenant.name:
+            # The window has a barrier of its own, after all tenants are filled.
+            snapshots[-1] = read_barrier(raw, prefixed(tenant.name, "start"))[0]
+        after, report = read_barrier(raw, phase.name)
+        counted = zone_reports.count(report, skip=skip) if report else None
+        facts.append(read_phase(raw, phase, snapshots[-1], after, counted))
+        snapshots.append(after)
+        if phase.role is PhaseRole.FILL:
+            filled = after
+    return StoredTenant(tuple(snapshots), tuple(facts), filled, skip)
+
+
+def read_barrier(raw: Path, name: str) -> tuple[BarrierSnapshot, Sequence[Zone]]:
+    """Return a barrier and its zone report, which is empty if the level uses no zones."""
+    usage = decode(LevelUsage, read_json(raw / f"{name}.usage.json"), f"raw/{name}.usage.json")
+    csv = packed.text(raw / f"{name}.zones.csv")
+    report = zone_reports.from_csv(csv) if csv else []
+    allocated = tuple(zone.allocated for zone in report) if report else None
+    counters = load_record(Snapshot, raw / f"{name}.counters.json")
+    return BarrierSnapshot(counters, usage, allocated), report
+
+
+def read_phase(
+    raw: Path,
+    spec: PhaseSpec,
+    before: BarrierSnapshot,
+    after: BarrierSnapshot,
+    counted: ZoneCounts | None,
+) -> PhaseFacts:
+    """Return the facts of a phase; ZonelabError if a raw file is missing or damaged."""
+    process = read_json(raw / f"{spec.name}.process.json")
+    parsed, lsm, error = None, None, ""
+    try:
+        lsm = _log(raw, spec)
+        parsed = _output(raw, spec)
+    except (ToolFailed, ConfigError) as failure:
+        error = str(failure)  # as in the runner: no number comes from this output
+    return PhaseFacts(
+        spec=spec,
+        parsed=parsed,
+        parse_error=error,
+        exit_code=process.get("exit_code"),
+        signal=process.get("signal"),
+        timed_out=bool(process.get("timed_out")),
+        stalled=bool(process.get("stalled")),
+        output="",
+        database_log="",
+        zoned=_delta(before, after, after.counters.zoned),
+        conventional=_delta(before, after, after.counters.conventional),
+        before=before.usage,
+        after=after.usage,
+        zones=counted,
+        load_seconds=process.get("load_seconds"),
+        harness_seconds=process.get("harness_seconds"),
+        load_instructions=process.get("load_instructions"),
+        lsm=lsm,
+        seconds=process.get("seconds"),
+        traced=traced(before.counters, after.counters),
+    )
+
+
+def _log(raw: Path, spec: PhaseSpec) -> Log | None:
+    opened = packed.opened(raw / f"{spec.name}.LOG")
+    if opened is None:
+        return None
+    with opened as lines:
+        return rocksdb_log.parse(lines)
+
+
+def _output(raw: Path, spec: PhaseSpec) -> Parsed:
+    stdout, stderr = (text(raw / f"{spec.name}.{kind}") for kind in ("stdout", "stderr"))
+    return program_of(spec).parse(spec, stdout, stderr)
+
+
+def _delta(before: BarrierSnapshot, after: BarrierSnapshot, name: str) -> DiskCounters | None:
+    """Return the bytes of a device between two barriers. Numbers of requests are not stored."""
+    if not name:
+        return None
+    first, last = before.counters, after.counters
+    return DiskCounters(
+        reads=0,
+        read_bytes=last.read[name] - first.read[name],
+        writes=0,
+        write_bytes=last.written[name] - first.written[name],
+        in_flight=0,
+        busy_ms=last.busy_ms[name] - first.busy_ms[name],
+    )

@@ -1,0 +1,270 @@
+"""The interface of a phase's program, and the metrics that all programs share."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, ClassVar, Protocol
+
+from harness.levels.level import LevelUp
+from harness.metrics import CATALOGUE
+from harness.store import packed
+from harness.store.result import Metric
+from harness.store.spec import Device, PhaseSpec, Scalar
+from harness.tools import histogram
+from harness.tools.histogram import Histogram
+from harness.tools.rocksdb_stats import LevelRow, Statistics
+from harness.workloads.planning import (
+    BarePhase,
+    Cost,
+    Database,
+    DerivedPhase,
+    PlannedPhase,
+    StartGate,
+)
+
+_OUTPUT_LIMIT = 4 * 1024 * 1024  # programs print tens of KiB; more is a fault, kept in raw/
+
+# Seconds since the program began, and the other columns of a series as CSV.
+Rows = list[tuple[float, str]]
+
+# Metric name and quantile in 1/10,000.
+_QUANTILES = (
+    ("latency_p50", 5_000),
+    ("latency_p99", 9_900),
+    ("latency_p99_9", 9_990),
+    ("latency_p99_99", 9_999),
+)
+
+
+class Summary(Protocol):
+    """The program's own summary: ``operations`` done in ``seconds``."""
+
+    @property
+    def seconds(self) -> float: ...  # noqa: D102
+    @property
+    def operations(self) -> int: ...  # noqa: D102
+
+
+@dataclass(frozen=True, slots=True)
+class Parsed:
+    """A phase's parsed output. ``summary`` is null unless there is exactly one, of this benchmark.
+
+    ``summaries`` counts all summary lines; ``histograms`` by operation (write, read, update, …);
+    ``skipped``: db_bench refused to fill an existing database; ``assertions``: a debug build.
+    ``statistics`` are null unless requested, ``levels`` where ``stats`` printed nothing.
+    ``user_bytes`` is U where the program counts it itself. ``intended`` are histograms from the
+    intended start of operations (open loops only). ``wrong_reads`` counts reads that returned wrong
+    data; null where the program does not verify them. ``more`` are metrics of this program alone,
+    by their name after the phase's.
+    """
+
+    summary: Summary | None
+    summaries: int
+    histograms: dict[str, Histogram]
+    warnings: tuple[str, ...]
+    skipped: bool
+    assertions: bool
+    statistics: Statistics | None = None
+    levels: tuple[LevelRow, ...] | None = None
+    user_bytes: int | None = None
+    intended: dict[str, Histogram] = field(default_factory=dict)
+    wrong_reads: int | None = None
+    more: Mapping[str, Metric] = field(default_factory=dict)
+
+    @property
+    def stored(self) -> dict[str, Histogram]:
+        """Histograms by the name under which they are stored."""
+        late = {f"{name}-intended": histogram for name, histogram in self.intended.items()}
+        return {**self.histograms, **late}
+
+
+class Report(Protocol):
+    """The report of operations per second that a program writes while it runs."""
+
+    @property
+    def path(self) -> Path:
+        """The file that grows line by line."""
+
+    @property
+    def flags(self) -> dict[str, Scalar]:
+        """The program's flags that turn the report on."""
+
+    @property
+    def columns(self) -> str:
+        """Names of the columns after the time; the first is ``operations``."""
+
+    def rows(self, text: str) -> Rows:
+        """Return seconds and these columns; ToolFailed where the report is damaged."""
+
+
+@dataclass(frozen=True, slots=True)
+class FileReport:
+    """A report that a program writes to a CSV file on the host's own disk."""
+
+    csv: Path
+
+    @property
+    def path(self) -> Path:
+        """The file that grows line by line."""
+        return self.csv
+
+
+class LoadProgram(ABC):
+    """A program that runs phases: a concrete subclass in a module of this folder.
+
+    The planner calls ``check``, ``payload``, ``growth``, ``derive``, ``cost`` and ``with_rate``
+    with ``work``, the value of the program's field; the runner calls the other methods. For a
+    program without a database it calls ``plan_bare`` instead.
+    """
+
+    name: ClassVar[str]  # PhaseSpec.program
+    field: ClassVar[str]  # the field of a phase in a workload file that selects this program
+    work: ClassVar[Any]  # type of that field: a Literal, or a frozen dataclass
+    digest_field: ClassVar[str] = ""  # name of the field in study digests, where it differs
+    reserved: ClassVar[frozenset[str]]  # flags that zonelab sets: workloads must not
+    packages: ClassVar[tuple[str, ...]] = ()  # distribution packages
+    uses_database: ClassVar[bool] = True
+    # Programs without a database: the schema of their workload files, and the numbers of ``work``
+    # that a study can vary.
+    file_schema: ClassVar[str] = ""
+    factors: ClassVar[tuple[str, ...]] = ()
+    start_gate: ClassVar[StartGate | None] = None  # how tenants start it together
+    failure_code: ClassVar[str] = "load-failed"  # reason code of a failed fill
+
+    @abstractmethod
+    def path(self, db_bench: Path) -> Path:
+        """Return the program's file; ``db_bench`` is the run's. HostError: it is missing."""
+
+    @abstractmethod
+    def report(self, up: LevelUp, csv: Path, stderr: Path) -> Report:
+        """Return where the program will report."""
+
+    @abstractmethod
+    def argv(
+        self,
+        spec: PhaseSpec,
+        up: LevelUp,
+        seed: int,
+        *,
+        first: bool,
+        program: Path,
+        report: Report,
+        key_seed: int = 0,
+    ) -> list[str]:
+        """Return the argument list; the ``first`` phase makes the database.
+
+        ``seed`` is the phase's. ``key_seed`` is the same in all phases of a run, so that their keys
+        are the same.
+
+        Raises:
+            ConfigError: the workload sets a reserved flag, or the level does not suit the program.
+        """
+
+    @abstractmethod
+    def parse(self, phase: PhaseSpec, stdout: str, stderr: str) -> Parsed:
+        """Read a phase's output. An unfinished phase has no summary and raises nothing.
+
+        Raises:
+            ToolFailed: the output is damaged, or requested statistics are missing.
+        """
+
+    @abstractmethod
+    def operations_in(self, line: str) -> int:
+        """Return the operations of a complete line of the report, 0 for other lines."""
+
+    @abstractmethod
+    def kept_rows(self, raw: Path, name: str) -> Rows:
+        """Return the rows of a finished phase's report; ToolFailed: it is missing or damaged."""
+
+    def check(self, phases: Sequence[PlannedPhase]) -> None:  # noqa: B027
+        """Refuse phases of a workload that do not fit together (ConfigError)."""
+
+    def payload(self, work: Any, key_size: int, value_size: int) -> float:  # noqa: ARG002
+        """Return the average user bytes of an operation, for phases that count by free space."""
+        return float(key_size + value_size)
+
+    def growth(self, work: Any) -> float:  # noqa: ARG002
+        """Return the keys that an operation adds on average; below 0: it removes some."""
+        return 0.0
+
+    def derive(self, phases: Sequence[PlannedPhase], at: int, database: Database) -> DerivedPhase:
+        """Return the flags of phase ``at`` of a workload.
+
+        Raises:
+            ConfigError: a flag is reserved, unknown or out of range, or the phase is impossible.
+        """
+        raise NotImplementedError
+
+    def cost(self, work: Any) -> Cost:
+        """Return the cost of the average operation."""
+        raise NotImplementedError
+
+    def plan_bare(self, work: Any, device: Device) -> BarePhase:
+        """Return the only phase of a workload without a database.
+
+        Raises:
+            ConfigError: the device does not suit the work.
+        """
+        raise NotImplementedError
+
+    def with_rate(self, work: Any, rate: float) -> Any | None:  # noqa: ARG002
+        """Return the work as an open loop (operations per second); None: it has none."""
+        return None
+
+
+def user_bytes(phase: PhaseSpec, parsed: Parsed | None) -> int | None:
+    """Return U of a phase in bytes, null when it did not finish."""
+    if parsed is None or parsed.summary is None:
+        return None
+    if parsed.user_bytes is not None:
+        return parsed.user_bytes
+    return parsed.summary.operations * phase.user_bytes_per_operation
+
+
+def metrics(phase: PhaseSpec, parsed: Parsed) -> dict[str, Metric]:
+    """Return the phase's metrics by catalogue name; null where the output lacks them.
+
+    Latencies cover all operations of the phase; the run also stores a histogram per operation.
+    """
+    summary = parsed.summary
+    seconds = summary.seconds if summary else None
+    done = summary.operations if summary else None
+    values: dict[str, int | float | None] = {
+        # db_bench cuts its own ops/sec to an integer; the quotient keeps slow phases exact.
+        "throughput": done / seconds if done is not None and seconds else None,
+        "seconds": seconds,
+        "operations": done,
+        "user_bytes": user_bytes(phase, parsed),
+    }
+    values.update(_latencies(parsed.histograms.values() if summary else ()))
+    if parsed.intended:
+        late = _latencies(parsed.intended.values() if summary else ())
+        values.update({f"intended_{name}": value for name, value in late.items()})
+    known = {name: Metric(value, CATALOGUE[name].unit) for name, value in values.items()}
+    return known | dict(parsed.more)
+
+
+def missing(found: Statistics | None, tickers: Iterable[str], times: Iterable[str]) -> list[str]:
+    """Return the names of RocksDB's statistics that the output lacks."""
+    printed_tickers = found.tickers if found else {}
+    printed_times = found.histograms if found else {}
+    return [name for name in tickers if name not in printed_tickers] + [
+        name for name in times if name not in printed_times
+    ]
+
+
+def text(path: Path) -> str:
+    """Return the first 4 MiB of a program's output; '' where there is none."""
+    return packed.text(path, _OUTPUT_LIMIT)
+
+
+def _latencies(histograms: Iterable[Histogram]) -> dict[str, int | float | None]:
+    merged = histogram.merge(histograms)
+    return {
+        "latency_mean": histogram.mean(merged) if merged else None,
+        **{name: histogram.quantile(merged, q) if merged else None for name, q in _QUANTILES},
+        "latency_max": merged["max"] if merged else None,
+    }

@@ -1,0 +1,145 @@
+"""A run's claim on two devices: the checks before the first wipe, and its release."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from harness.errors import GuardRefused
+from harness.machine.claim import Claim, clear
+from harness.machine.guard import Guard
+from harness.machine.journal import Entry, Event, Journal
+from harness.machine.signals import Stop
+from harness.store.spec import Device
+from tests.runner.conftest import Machine
+from tests.runner.fakes import FakeHost, make_machine, namespace, put_btrfs, set_zones
+
+MIB = 1 << 20
+
+
+class Lab:
+    """A zoned device and its conventional companion, both with data of the run."""
+
+    def __init__(self, root: Path) -> None:
+        make_machine(root)
+        self.root = root
+        self.host = FakeHost(root)
+        self.journal = Journal(root / "journal.jsonl")
+        self.guard = Guard(self.host, self.journal)
+        self.zoned = self.host.device("nvme0n2")
+        self.conventional = self.host.device("nvme0n1")
+
+    def claim(self) -> Claim:
+        run = Machine(self.root / "plan").plan.hosts[0].runs[0]
+        return Claim(
+            run,
+            [self.zoned, self.conventional],
+            host=self.host,
+            guard=self.guard,
+            journal=self.journal,
+            stop=Stop(),
+            conventional_named=True,
+        )
+
+    def contents(self) -> tuple[str, bytes, bytes]:
+        nodes = [(self.root / "dev" / name).read_bytes() for name in ("nvme0n1", "nvme0n2")]
+        return (self.root / "zones.json").read_text(), nodes[0], nodes[1]
+
+    def replace_by_another_drive(self, name: str) -> None:
+        (self.root / "sys/class/block" / name / "eui").write_text("52 54 00 00 00 00 00 77")
+
+
+@pytest.fixture
+def lab(tmp_path: Path) -> Lab:
+    return Lab(tmp_path)
+
+
+@pytest.mark.parametrize("changed", ["nvme0n1", "nvme0n2"])
+def test_every_identity_is_proved_before_the_first_wipe(lab: Lab, changed: str) -> None:
+    set_zones(lab.root, {5: 4096})
+    put_btrfs(lab.root / "dev/nvme0n1", "precious")
+    before = lab.contents()
+    lab.replace_by_another_drive(changed)
+    with pytest.raises(GuardRefused) as caught:
+        clear(lab.host, lab.guard, [lab.zoned, lab.conventional])
+    assert caught.value.code == "identity-changed"
+    assert lab.contents() == before
+
+
+@pytest.mark.parametrize("busy", ["nvme0n1", "nvme0n2"])
+def test_one_busy_device_keeps_the_claim_on_both(lab: Lab, busy: str) -> None:
+    with lab.claim().held():
+        set_zones(lab.root, {5: 4096})
+        (lab.root / f"busy-{busy}").touch()
+        before = lab.contents()
+    assert lab.contents() == before
+    assert {entry.event for entry in lab.journal.entries()} == {Event.CLAIM}
+
+
+def test_the_claim_is_released_on_both_when_none_is_busy(lab: Lab) -> None:
+    with lab.claim().held():
+        set_zones(lab.root, {5: 4096})
+    assert [entry.event for entry in lab.journal.entries()] == [
+        Event.CLAIM,
+        Event.CLAIM,
+        Event.RELEASE,
+        Event.RELEASE,
+    ]
+    assert lab.contents()[0] == "{}"
+
+
+def test_a_label_proves_ownership_only_on_the_partner_of_the_claim(lab: Lab) -> None:
+    """A third device with the same label is not the device that the run formatted."""
+    namespace(lab.root, 3, {"queue/zoned": "none", "size": str(32 * MIB // 512)})
+    third = lab.host.device("nvme0n3")
+    set_zones(lab.root, {5: 4096})
+    entry = _entry(lab.zoned, lab.conventional)
+    lab.journal.append(entry)
+    put_btrfs(lab.root / "dev/nvme0n3", entry.label)
+    assert [one.code for one in lab.guard.examine(lab.zoned, third)] == ["not-empty"]
+    put_btrfs(lab.root / "dev/nvme0n1", entry.label)
+    assert lab.guard.examine(lab.zoned, lab.conventional) == []
+
+
+def test_nothing_is_written_before_the_claim_is_journalled(
+    lab: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    steps: list[str] = []
+    spy(monkeypatch, lab.journal, "append", lambda: steps.append("journal"))
+    spy(monkeypatch, lab.host, "reset_zones", lambda: steps.append("reset"))
+    spy(monkeypatch, lab.host, "wipe", lambda: steps.append("wipe"))
+    claim = lab.claim()
+    with claim.held():
+        claim.clear()
+    assert steps[:2] == ["journal", "journal"]
+    assert {"reset", "wipe"} <= set(steps)
+
+
+def spy(
+    monkeypatch: pytest.MonkeyPatch, owner: object, name: str, note: Callable[[], None]
+) -> None:
+    """Call ``note`` before each call of a method."""
+    method = getattr(owner, name)
+
+    def noted(*arguments: object) -> object:
+        note()
+        return method(*arguments)
+
+    monkeypatch.setattr(owner, name, noted)
+
+
+def _entry(device: Device, partner: Device) -> Entry:
+    return Entry(
+        Event.UP,
+        device.identity.key,
+        "c",
+        "r",
+        "fake",
+        "zl-1",
+        partner.identity.key,
+        None,
+        "t",
+        "b",
+    )

@@ -1,0 +1,152 @@
+"""The conditions that forbid a verdict, listed by hand so that the test notices a removed entry."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from analysis.judge.comparability import (
+    AMOUNTS,
+    BLOCKING,
+    GEOMETRY,
+    NOT_RECORDED,
+    differences,
+    gathered,
+)
+from analysis.judge.compare import Comparison, Row, compare
+from analysis.judge.stats import Verdict
+from analysis.read.load import load
+from harness.store.result import Result
+from harness.store.spec import Claim
+from tests.fixtures.campaigns import with_metric, write_campaign
+
+WRITTEN = "overwrite.device_written"
+BASE = "conventional-ext4"
+
+# Each key with two values that make a comparison of levels unfair.
+BLOCKS: dict[str, tuple[str, str]] = {
+    "host.cpus": ("2", "4"),
+    "host.memory_bytes": ("1000000", "1200000"),
+    "host.rocksdb": ("9.10.0", "7.8.3"),
+    "flags.target_file_size_base": ("4194304", "67108864"),
+    "flags.use_direct_reads": ("1", "0"),
+    "flags.use_direct_io_for_flush_and_compaction": ("1", "0"),
+    "flags.sync": ("0", "1"),
+    "flags.disable_wal": ("0", "1"),
+    "device.kind": ("hardware", "emulated"),
+    "cold.target_utilisation": ("0.8", "0.4"),
+    "workload.phases": ("['fillrandom', 'overwrite']", "['fillrandom']"),
+    "memory_limit": ("536870912", "none"),
+    "flags.num": ("1000", "2000"),
+    "flags.writes": ("1000", "2000"),
+    "flags.reads": ("1000", "2000"),
+    "flags.duration": ("30", "60"),
+    "flags.key_size": ("16", "20"),
+    "flags.value_size": ("400", "800"),
+    "flags.threads": ("1", "8"),
+    "flags.compression_type": ("snappy", "none"),
+    "geometry.zones": ("384", "192"),
+    "geometry.zone_size": ("8388608", "4194304"),
+    "geometry.zone_capacity": ("4194304", "8388608"),
+    "geometry.max_open_zones": ("14", "0"),
+    "geometry.max_active_zones": ("14", "0"),
+    "geometry.logical_block_size": ("4096", "512"),
+}
+
+
+def diff(key: str, base: set[str], level: set[str], contrasted: str = "level") -> list[bool]:
+    """Return for each difference found whether it blocks the verdict."""
+    return [one.blocking for one in differences({key: base}, {key: level}, {contrasted})]
+
+
+@pytest.mark.parametrize("key", BLOCKS)
+def test_a_difference_blocks_the_verdict(key: str) -> None:
+    one, other = BLOCKS[key]
+    assert diff(key, {one}, {other}) == [True]
+    assert diff(key, {one}, {one}) == []
+
+
+@pytest.mark.parametrize("key", BLOCKS)
+def test_differences_within_one_side_block_too(key: str) -> None:
+    one, other = BLOCKS[key]
+    assert diff(key, {one, other}, {one}) == [True]
+    assert diff(key, {one}, {one, other}) == [True]
+
+
+def test_every_entry_has_a_case() -> None:
+    entries = {*BLOCKING, *GEOMETRY, *(f"flags.{name}" for name in AMOUNTS)}
+    assert entries == set(BLOCKS)
+
+
+@pytest.mark.parametrize(
+    ("other", "expected"),
+    [("1019000", []), ("1021000", [True]), ("1200000", [True]), ("800000", [True])],
+)
+def test_memory_is_allowed_to_differ_by_two_percent(other: str, expected: list[bool]) -> None:
+    assert diff("host.memory_bytes", {"1000000"}, {other}) == expected
+
+
+def test_a_key_that_only_some_runs_recorded_is_a_difference() -> None:
+    some = gathered([{"flags.sync": "0", "x": "1"}, {"x": "1"}])
+    all_of_them = gathered([{"flags.sync": "0", "x": "1"}])
+    assert some["flags.sync"] == {"0", NOT_RECORDED}
+    found = differences(all_of_them, some, {"level"})
+    assert [(one.key, one.blocking) for one in found] == [("flags.sync", True)]
+    assert [one.key for one in differences({}, all_of_them, {"level"})] == ["flags.sync", "x"]
+
+
+def test_a_contrasted_factor_changes_only_its_own_conditions() -> None:
+    assert diff("cold.target_utilisation", {"0.8"}, {"0.4"}, "target_utilisation") == []
+    assert diff("flags.sync", {"0"}, {"1"}, "sync") == []
+    assert diff("flags.disable_wal", {"0"}, {"1"}, "sync") == [True]
+    assert diff("host.cpus", {"2"}, {"4"}, "host") == [False]  # listed where hosts are compared
+
+
+def made(tmp_path: Path, **options: Any) -> Comparison:
+    return compare(load(write_campaign(tmp_path / "c", series=False, **options)))
+
+
+def claimed(comparison: Comparison, level: str) -> Row:
+    return next(r for r in comparison.rows if (r.metric, r.level) == (WRITTEN, level))
+
+
+def test_a_claim_does_not_override_not_comparable(tmp_path: Path) -> None:
+    """The difference is large and certain, but the sides had different numbers of CPUs."""
+
+    def other_cpus(result: Result) -> Result:
+        if result.level != "f2fs":
+            return result
+        manifest = dict(result.manifest)
+        manifest["host"] = {**(manifest.get("host") or {}), "cpus": 64}
+        return dataclasses.replace(result, manifest=manifest)
+
+    claims = (Claim("C1", WRITTEN, "f2fs", BASE, "worse"),)
+    fair = claimed(made(tmp_path / "fair", claims=claims), "f2fs")
+    assert (fair.verdict, fair.claim) == (Verdict.WORSE, "C1")
+    unfair = claimed(made(tmp_path / "unfair", claims=claims, change=other_cpus), "f2fs")
+    assert unfair.estimate.p_value is not None
+    assert (unfair.verdict, unfair.claim) == (Verdict.NOT_COMPARABLE, "C1")
+    assert unfair.p_holm is None
+
+
+def slightly_more(factor: float) -> Callable[[Result], Result]:
+    """Give f2fs ``factor`` times the baseline's bytes, with a spread that is much smaller."""
+
+    def change(result: Result) -> Result:
+        is_level = result.level == "f2fs"
+        spread = 1 + 1e-5 * result.repetition ** (2 if is_level else 1)
+        return with_metric(result, WRITTEN, 1e9 * spread * (factor if is_level else 1.0))
+
+    return change
+
+
+def test_a_claim_does_not_override_the_noise_floor(tmp_path: Path) -> None:
+    claims = (Claim("C1", WRITTEN, "f2fs", BASE, "worse"),)
+    below = claimed(made(tmp_path / "a", claims=claims, change=slightly_more(1.005)), "f2fs")
+    assert below.verdict is Verdict.NO_DIFFERENCE
+    above = claimed(made(tmp_path / "b", claims=claims, change=slightly_more(1.02)), "f2fs")
+    assert above.verdict is Verdict.WORSE

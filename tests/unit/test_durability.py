@@ -1,0 +1,78 @@
+"""Data that must survive a power cut is synced, in the order that recovery relies on."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from harness.machine.journal import Entry, Event, Journal
+from harness.store.files import write_atomic
+from harness.store.rundir import RunWriter
+
+
+class Disk:
+    """Records syncs and renames as ``("sync" | "rename", path)``, in order."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.steps: list[tuple[str, Path]] = []
+        fsync, rename, replace = os.fsync, Path.rename, Path.replace
+
+        def noted_fsync(fd: int) -> None:
+            self.steps.append(("sync", Path(f"/proc/self/fd/{fd}").readlink()))
+            fsync(fd)
+
+        def noted_rename(path: Path, target: Path) -> Path:
+            self.steps.append(("rename", Path(target)))
+            return rename(path, target)
+
+        def noted_replace(path: Path, target: Path) -> Path:
+            self.steps.append(("rename", Path(target)))
+            return replace(path, target)
+
+        monkeypatch.setattr(os, "fsync", noted_fsync)
+        monkeypatch.setattr(Path, "rename", noted_rename)
+        monkeypatch.setattr(Path, "replace", noted_replace)
+
+    def at(self, step: str, path: Path) -> int:
+        """Return the position of a step; ValueError when it is missing."""
+        return self.steps.index((step, path))
+
+
+@pytest.fixture
+def disk(monkeypatch: pytest.MonkeyPatch) -> Disk:
+    return Disk(monkeypatch)
+
+
+def test_a_journal_entry_is_synced_before_append_returns(tmp_path: Path, disk: Disk) -> None:
+    path = tmp_path / "journal.jsonl"
+    entry = Entry(Event.CLAIM, "eui.1", "c", "r", "fake", "zl-1", "", None, "t", "b")
+    for number in (1, 2):
+        disk.steps.clear()
+        Journal(path).append(entry)
+        assert disk.at("sync", path) < disk.at("sync", tmp_path)
+        assert len(Journal(path).entries()) == number
+
+
+def test_an_atomic_file_is_synced_before_and_after_its_rename(tmp_path: Path, disk: Disk) -> None:
+    path = tmp_path / "plan.json"
+    write_atomic(path, "{}")
+    synced = disk.at("sync", tmp_path / ".plan.json.new")
+    assert synced < disk.at("rename", path) < disk.at("sync", tmp_path)
+
+
+def test_every_file_of_a_run_is_synced_before_the_run_gets_its_name(
+    tmp_path: Path, disk: Disk
+) -> None:
+    writer = RunWriter(tmp_path, "f2fs--r01")
+    writer.write("result.json", {"schema_version": 1})
+    writer.write("raw/overwrite.stdout", "x" * 9000)
+    writer.write("series/level.csv", "t\n")
+    final = writer.commit()
+    renamed = disk.at("rename", final)
+    before = {path for step, path in disk.steps[:renamed] if step == "sync"}
+    for file in final.rglob("*"):
+        assert writer.path / file.relative_to(final) in before, file
+    assert writer.path in before
+    assert ("sync", tmp_path) in disk.steps[renamed:]
