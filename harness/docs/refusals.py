@@ -17,7 +17,8 @@ ROOT = Path(__file__).parents[1]
 
 # Who refuses → in which files; the first match decides. What is in none of them is no refusal to
 # a user: faults of programs that ran, damaged files, zonelab's own tools.
-_GUARD = ("machine/guard.py", "machine/claim.py", "observe/")
+_GUARD_FILES = ("guard", "contents", "in_use", "claim")
+_GUARD = (*(f"machine/{name}.py" for name in _GUARD_FILES), "observe/")
 _CHAPTERS = (
     ("The device", "exit 3, nothing was written", _GUARD),
     ("The drive's namespaces", "exit 3, or what firmware said", ("drive/",)),

@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 import re
 from collections.abc import Collection
 from pathlib import Path
 
-from harness import levels
 from harness.errors import GuardRefused
+from harness.machine.contents import Contents
 from harness.machine.host import Host
-from harness.machine.journal import Event, Journal
-from harness.observe import signatures, zone_reports
+from harness.machine.journal import Journal
 from harness.store.spec import Device, Reason
-
-_SAMPLE = 1 << 20  # bytes read at the start of each conventional zone
 
 
 class Guard:
@@ -29,7 +25,7 @@ class Guard:
 
     def __init__(self, host: Host, journal: Journal, erase: Collection[str] = ()) -> None:
         self._host = host
-        self._journal = journal
+        self._contents = Contents(host, journal)
         self.erase = frozenset(erase)
 
     def examine(
@@ -47,9 +43,9 @@ class Guard:
         if reasons:
             return reasons  # the contents of a device in use always belong to its user
         key = device.identity.key
-        if key in self.erase or self._is_ours(device, partner):
+        if key in self.erase or self._contents.are_ours(device, partner):
             return []
-        return self._contents(device, named=named)
+        return self._contents.refusals(device, named=named)
 
     def require(self, device: Device, partner: Device | None = None, *, named: bool = True) -> None:
         """Raise GuardRefused with the first reason against ``device``."""
@@ -65,7 +61,7 @@ class Guard:
         """
         if any(self._in_use(device, Path(device.path).name) for device in devices):
             return False
-        return {s.label for device in devices for s in self._signatures(device)} == {label}
+        return {s.label for device in devices for s in self._contents.signatures(device)} == {label}
 
     def check_identity(self, device: Device) -> None:
         """Check again, right before a destructive step, that the node is the planned device.
@@ -83,14 +79,8 @@ class Guard:
             )
 
     def fingerprint(self, device: Device) -> str:
-        """Return a digest that changes with a write: of the zone report, or of signature areas."""
-        if device.zoned:
-            return zone_reports.digest(self._host.zones(device.path))
-        hasher = hashlib.sha256()
-        # Also between the wiped areas: data without a signature can begin anywhere.
-        for offset, length in signatures.zero_spots(device.size):
-            hasher.update(self._host.read(device.path, offset, length))
-        return hasher.hexdigest()
+        """Return a digest that changes with a write."""
+        return self._contents.fingerprint(device)
 
     # --- in use -----------------------------------------------------------------------------
 
@@ -175,82 +165,6 @@ class Guard:
             for line in lines
             if line.strip()
         )
-
-    # --- contents ---------------------------------------------------------------------------
-
-    def _contents(self, device: Device, *, named: bool) -> list[Reason]:
-        key = device.identity.key
-        erase = f"if nothing on it is needed: -e erase={key} (zonelab: --erase {key})"
-        found = self._signatures(device)
-        if found:
-            kind = found[0].kind
-            label = f" labelled {found[0].label!r}" if found[0].label else ""
-            return [
-                Reason(
-                    "foreign-signature",
-                    f"{device.path} carries {kind}{label} that zonelab did not write",
-                    erase,
-                )
-            ]
-        if device.zoned:
-            counts = zone_reports.count(self._host.zones(device.path))
-            if counts.allocated or counts.full or counts.active:
-                return [
-                    Reason(
-                        "not-empty",
-                        f"{device.path} has {counts.full + counts.active} zones that are not empty"
-                        " and that zonelab did not write",
-                        erase,
-                    )
-                ]
-            if self._conventional_zones_hold(device):
-                return [
-                    Reason(
-                        "not-blank",
-                        f"{device.path} has conventional zones, and data in them",
-                        erase,
-                    )
-                ]
-        elif not named and not signatures.is_blank(self._reader(device), device.size):
-            return [
-                Reason(
-                    "not-blank",
-                    f"{device.path} is not blank, so it is not used unless you name it",
-                    f"-e conventional_device={device.path}",
-                )
-            ]
-        return []
-
-    def _conventional_zones_hold(self, device: Device) -> bool:
-        """Whether zones without a write pointer hold data, which no zone report shows."""
-        kinds = self._host.zones(device.path)
-        plain = [zone for zone in kinds if zone.type is zone_reports.ZoneType.CONVENTIONAL]
-        return any(self._host.read(device.path, z.start, _SAMPLE).strip(b"\0") for z in plain)
-
-    def _is_ours(self, device: Device, partner: Device | None) -> bool:
-        last = self._journal.last(device.identity.key)
-        if last is None:
-            return False
-        if last.fingerprint is not None and last.fingerprint == self.fingerprint(device):
-            return True  # unchanged since a clean end or since the claim
-        if last.event is Event.RELEASE:
-            return False
-        found = self._signatures(device)
-        if any(s.label != last.label for s in found):
-            return False
-        if found:
-            return True
-        return (
-            partner is not None
-            and partner.identity.key == last.partner
-            and any(s.label == last.label for s in self._signatures(partner))
-        )
-
-    def _signatures(self, device: Device) -> list[signatures.Signature]:
-        return signatures.find(self._reader(device), device.zone_size, levels.signatures())
-
-    def _reader(self, device: Device) -> signatures.Read:
-        return lambda offset, length: self._host.read(device.path, offset, length)
 
 
 def companion(
