@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import os
-import re
 from collections.abc import Collection
 from pathlib import Path
 
 from harness.errors import GuardRefused
+from harness.machine import in_use
 from harness.machine.contents import Contents
 from harness.machine.host import Host
 from harness.machine.journal import Journal
@@ -38,8 +37,7 @@ class Guard:
             partner: the other device of the same run; some levels write their label only there.
             named: the user named it. Otherwise it must be blank or written by zonelab.
         """
-        name = Path(device.path).name
-        reasons = self._in_use(device, name)
+        reasons = in_use.reasons(self._host, device)
         if reasons:
             return reasons  # the contents of a device in use always belong to its user
         key = device.identity.key
@@ -59,7 +57,7 @@ class Guard:
 
         That means: one carries ``label``, none carries another signature, none is in use.
         """
-        if any(self._in_use(device, Path(device.path).name) for device in devices):
+        if any(in_use.reasons(self._host, device) for device in devices):
             return False
         return {s.label for device in devices for s in self._contents.signatures(device)} == {label}
 
@@ -81,90 +79,6 @@ class Guard:
     def fingerprint(self, device: Device) -> str:
         """Return a digest that changes with a write."""
         return self._contents.fingerprint(device)
-
-    # --- in use -----------------------------------------------------------------------------
-
-    def _in_use(self, device: Device, name: str) -> list[Reason]:
-        sysfs = self._host.sysfs
-        # A user of the whole disk uses each of its partitions.
-        parent = sysfs.parent(name)
-        disk_users = sysfs.holders(parent) if parent else []
-        family = [*sysfs.family(name), *([parent] if parent else [])]
-        family += [one for user in disk_users for one in sysfs.family(user)]
-        mounts = self._mounts(family)
-        if "/" in mounts:
-            return [Reason("root", f"{device.path} carries the running system")]
-        if mounts:
-            return [
-                Reason("mounted", f"{device.path} is mounted on {mounts[0]}", f"umount {mounts[0]}")
-            ]
-        if self._swap(family):
-            return [Reason("swap", f"{device.path} is used as swap", f"swapoff {device.path}")]
-        reasons = []
-        if sysfs.partitions(name):
-            reasons.append(
-                Reason(
-                    "partitioned",
-                    f"{device.path} has partitions ({', '.join(sysfs.partitions(name))})",
-                    "name another device, or remove the partitions yourself",
-                )
-            )
-        holders = sysfs.holders(name) + disk_users
-        if holders:
-            names = ", ".join(sysfs.text(h, "dm/name") or h for h in holders)
-            reasons.append(Reason("held", f"{device.path} is held by {names}", "dmsetup ls --tree"))
-        if sysfs.number(name, "ro"):
-            reasons.append(Reason("read-only", f"{device.path} is read-only"))
-        twins = [other for other in self._same_identity(device) if other != name]
-        if twins:
-            reasons.append(
-                Reason(
-                    "identity-ambiguous",
-                    f"{device.path} and {', '.join(twins)} are both {device.identity.key}",
-                    "a second path to one drive, or copied identifiers: keep only one of them",
-                )
-            )
-        if not reasons and self._host.is_busy(device.path):
-            reasons.append(
-                Reason(
-                    "busy",
-                    f"{device.path} is opened exclusively by a program",
-                    "lsof shows the program",
-                )
-            )
-        return reasons
-
-    def _same_identity(self, device: Device) -> list[str]:
-        """Return the devices with this identity. Nodes of NVMe paths are not devices."""
-        sysfs = self._host.sysfs
-        key = device.identity.key
-        partition = sysfs.parent(Path(device.path).name) is not None
-        names = sysfs.names() if partition else sysfs.whole_devices()
-        return [name for name in names if self._host.identity(name).key == key]
-
-    def _mounts(self, family: Collection[str]) -> list[str]:
-        """Return mount points on any device of the family, by number and by source.
-
-        btrfs shows an anonymous device number, so the source is compared as well.
-        """
-        numbers = {self._host.sysfs.text(name, "dev") for name in family}
-        found = []
-        for line in self._host.proc_text("self/mountinfo").splitlines():
-            left, _, right = line.partition(" - ")
-            fields, source = left.split(), right.split()[1:2]
-            node = _unescape(source[0]) if source else ""
-            same = node.startswith("/") and Path(os.path.realpath(node)).name in family
-            if len(fields) > 4 and (fields[2] in numbers or same):  # noqa: PLR2004
-                found.append(_unescape(fields[4]))
-        return sorted(found)
-
-    def _swap(self, family: Collection[str]) -> bool:
-        lines = self._host.proc_text("swaps").splitlines()[1:]
-        return any(
-            Path(os.path.realpath(_unescape(line.split()[0]))).name in family
-            for line in lines
-            if line.strip()
-        )
 
 
 def companion(
@@ -194,7 +108,3 @@ def companion(
     return None, refused or Reason(
         "no-conventional", "no conventional device was named and none is beside the zoned one", hint
     )
-
-
-def _unescape(text: str) -> str:
-    return re.sub(r"\\([0-7]{3})", lambda octal: chr(int(octal[1], 8)), text)
