@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import hashlib
-import os
 import shutil
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import ClassVar
 
-from harness.errors import HostError, ToolFailed, ZonelabError
+from harness.errors import HostError, ToolFailed
+from harness.levels import zenfs_programs
 from harness.levels.level import (
     AUX,
     DB_IN_URI,
@@ -28,7 +27,7 @@ from harness.levels.options import FINISH, Option, Switch, finish_remaining_pct,
 from harness.observe.signatures import Probe
 from harness.store.result import Issue, IssueInfo, Severity
 from harness.store.spec import Device, Reason, Scalar
-from harness.tools import db_bench, ldd, proc, zenfs, zone_reset
+from harness.tools import db_bench, proc, zenfs, zone_reset
 from harness.tools.kernel import Kernel
 
 _COLD = "cold"
@@ -93,36 +92,8 @@ class ZenFs(Level):
 
     def probe_program(self, program: Path, name: str) -> Reason | None:
         """Check that the program can use ZenFS."""
-        return self._probe_db_bench(program) if name == "db_bench" else _probe_plugin(program)
-
-    def _probe_db_bench(self, program: Path) -> Reason | None:
-        """Check that db_bench knows ZenFS. A db_bench without it crashes: look before starting."""
-        plugin, program = zenfs.find(zenfs.PLUGIN), zenfs.find(zenfs.DB_BENCH) or program
-        try:
-            if plugin is not None and ldd.rocksdb(plugin) != ldd.rocksdb(program):
-                return Reason(
-                    "rocksdb-differs",
-                    f"{plugin} and {program} do not use one and the same librocksdb.so",
-                    "build the plug-in against the RocksDB that db_bench is linked with",
-                )
-            inside = [plugin] if plugin else [program, ldd.rocksdb(program)]
-            if not any(zenfs.mentions(file) for file in inside if file):
-                return Reason(
-                    "zenfs-missing",
-                    f"{plugin or program} has no ZenFS inside",
-                    "build it in (docs/builds.md), or -e zenfs_plugin= or -e zenfs_db_bench=",
-                )
-            ended = zenfs.knows(program, plugin)
-        except ZonelabError as error:
-            return Reason(error.code, error.message, error.hint)
-        if ended is None:
-            return None
-        how = f"signal {ended.signal}" if ended.signal else f"exit status {ended.exit_code}"
-        return Reason(
-            "zenfs-not-registered",
-            f"{program} does not know zenfs:// ({how})",
-            "build plug-in and db_bench from one RocksDB, with RTTI",
-        )
+        check = zenfs_programs.probe_db_bench if name == "db_bench" else zenfs_programs.probe_plugin
+        return check(program)
 
     def caveats(self, device: Device) -> tuple[Issue, ...]:  # noqa: ARG002 - the same everywhere
         """Warn of a db_bench of its own: its RocksDB may be another build."""
@@ -167,8 +138,8 @@ class ZenFs(Level):
             facts = {
                 "finish_remaining_pct": threshold,
                 "finish_occupancy_pct": 100 - threshold,
-                **_builds(),
-                **_version(device.name),
+                **zenfs_programs.builds(),
+                **zenfs_programs.versions(device.name),
             }
         except BaseException:
             self.down(up)
@@ -281,28 +252,6 @@ class ZenFs(Level):
             )
 
 
-def _probe_plugin(program: Path) -> Reason | None:
-    """Check that there is a plug-in to preload, and that it shares the program's RocksDB."""
-    plugin = zenfs.find(zenfs.PLUGIN)
-    if plugin is None:
-        return Reason(
-            "zenfs-built-in",
-            f"ZenFS is built into the user's db_bench, so {program} cannot use it",
-            "give it as a plug-in: -e zenfs_plugin=",
-        )
-    try:
-        same = ldd.rocksdb(plugin) == ldd.rocksdb(program)
-    except ZonelabError as error:
-        return Reason(error.code, error.message, error.hint)
-    if same:
-        return None
-    return Reason(
-        "rocksdb-differs",
-        f"{plugin} and {program} do not use one and the same librocksdb.so",
-        "build plug-in and harness/native against one RocksDB",
-    )
-
-
 def cold_flags(uri: str, entries: int, seed: int) -> dict[str, Scalar]:
     """Return db_bench's flags that write cold data: no log, no compaction, nothing compressed."""
     return {
@@ -333,27 +282,6 @@ def _dump_row(stdout: str) -> tuple[int, ...]:
     dump = zenfs.parse_dump(stdout)
     bytes_ = (dump.free_bytes, dump.live_bytes, dump.garbage_bytes)
     return (*bytes_, dump.empty, dump.full, len(dump.files))
-
-
-def _builds() -> dict[str, Scalar]:
-    """Return path and SHA-256 of each part that the user supplied."""
-    facts: dict[str, Scalar] = {}
-    for key, path in (
-        ("zenfs_tool", zenfs.tool()),
-        ("zenfs_plugin", zenfs.find(zenfs.PLUGIN)),
-        ("zenfs_db_bench", zenfs.find(zenfs.DB_BENCH)),
-    ):
-        if path is not None:
-            facts[key] = os.path.realpath(path)
-            facts[f"{key}_sha256"] = hashlib.sha256(path.read_bytes()).hexdigest()
-    return facts
-
-
-def _version(device: str) -> dict[str, Scalar]:
-    """Return the versions in the superblock; older tools cannot print them."""
-    info = zenfs.fs_info(device)
-    wanted = {"ZenFS Version": "zenfs_version", "Superblock Version": "superblock_version"}
-    return {key: info[field] for field, key in wanted.items() if field in info}
 
 
 def _under(files: Mapping[str, int], folder: str) -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -33,9 +34,11 @@ _DF = re.compile(
     r"Free: (\d+) MB\s+Used: (\d+) MB\s+Reclaimable: (\d+) MB\s+Space amplification: (\d+)%\s*"
 )
 _INFO = re.compile(r"^(?P<name>[A-Z][^:\[]*?)(?: \[[^\]]*\])?:\t+(?P<value>.*)$", re.MULTILINE)
-# A malformed URI: ZenFS refuses it with its own message before it opens anything.
+# A malformed URI: ZenFS refuses it before it opens anything.
 PROBE_URI = "zenfs://probe:x"
-_PROBED = "Malformed URI"
+# RocksDB's registry says "Invalid argument" when the plug-in refuses the URI, and "Not implemented"
+# when no plug-in has the scheme.
+_REFUSED_BY_PLUGIN = re.compile(rf"\bInvalid argument: .*{re.escape(PROBE_URI)}")
 _NO_SUCH_COMMAND = "Subcommand not recognized"
 
 
@@ -159,20 +162,23 @@ def fs_info(device: str) -> dict[str, str]:
     return parse_info(done.stdout)
 
 
-def knows(program: Path, plugin: Path | None) -> proc.Completed | None:
-    """Start db_bench on a URI that ZenFS refuses; None if it did, else how db_bench ended.
+def probe(program: Path, plugin: Path | None) -> proc.Completed | None:
+    """Start db_bench on PROBE_URI; None if ZenFS refused it, else how db_bench ended.
 
-    A db_bench without ZenFS crashes on the URI, so check ``mentions`` first.
+    Most releases of db_bench crash on an unknown scheme.
+
+    Raises:
+        TimedOut: db_bench did not end; it was killed.
     """
-    argv = [str(program), "--benchmarks=fillseq", "--num=1", f"--fs_uri={PROBE_URI}"]
     env = {"LD_PRELOAD": str(plugin)} if plugin else None
-    done = proc.run(argv, timeout=_PROBE_TIMEOUT_SECONDS, env=env, check=False)
-    return None if done.exit_code == 1 and _PROBED in done.stdout + done.stderr else done
-
-
-def mentions(file: Path) -> bool:
-    """Whether a program or library contains ZenFS: the URI scheme is among its strings."""
-    return b"zenfs://" in file.read_bytes()
+    with tempfile.TemporaryDirectory(prefix="zonelab-probe-") as folder:  # a core file goes there
+        argv = [str(program), "--benchmarks=fillseq", "--num=1"]
+        argv += [f"--fs_uri={PROBE_URI}", f"--db={folder}/db"]
+        done = proc.run(
+            argv, timeout=_PROBE_TIMEOUT_SECONDS, env=env, cwd=Path(folder), check=False
+        )
+    refused = done.exit_code == 1 and _REFUSED_BY_PLUGIN.search(done.stdout + done.stderr)
+    return None if refused else done
 
 
 def parse_df(stdout: str) -> dict[str, int]:

@@ -25,6 +25,19 @@ from tests.fixtures.level_host import FIXTURES, MIB, ZONED
 
 CAPTURED = FIXTURES / "zenfs"
 DEVICE = replace(ZONED, schedulers=("none", "mq-deadline"))
+# Captured with db_bench and librocksdb 7.8.3-2 of Debian 12. INSIDE: with plugin-toy, which uses
+# ZenFS's words. UNKNOWN: the status of Env::CreateFromUri, after the words of db_bench with our
+# patch; without the patch db_bench prints nothing and is killed by signal 11.
+INSIDE = "Failed creating env: Invalid argument: Malformed URI: zenfs://probe:x\n"
+UNKNOWN = "Failed creating env: Not implemented: Could not load FileSystem: zenfs://probe:x\n"
+NOT_PRELOADED = (
+    "ERROR: ld.so: object '/tmp/nosuch.so' from LD_PRELOAD cannot be preloaded "
+    "(cannot open shared object file): ignored.\n"
+)
+# Captured with --env_uri, which this db_bench ignores.
+IGNORED = (
+    "fillseq      :    5072.000 micros/op 194 ops/sec 0.005 seconds 1 operations;    0.0 MB/s\n"
+)
 # Synthetic, in the form of the captured beginning.
 DUMP = {
     "zones": {
@@ -118,10 +131,10 @@ class Programs:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.calls: list[tuple[str, ...]] = []
-        self.probe = Completed((), 1, None, 0.0, "", "Invalid argument: Malformed URI: zenfs://")
+        self.probe = Completed((), 1, None, 0.0, "", INSIDE)
         folder.mkdir()
         for name in (zenfs.PROGRAM, zenfs.PLUGIN, zenfs.DB_BENCH):
-            (folder / name).write_bytes(b"\x7fELF zenfs:// ")
+            (folder / name).write_bytes(b"\x7fELF")
         self.block = folder.parent / "sys/class/block/nvme0n3/queue"
         self.block.mkdir(parents=True)
         (self.block / "scheduler").write_text("none [mq-deadline]\n")
@@ -175,30 +188,15 @@ def test_missing_parts(programs: Programs) -> None:
         zenfs.tool()
 
 
-@pytest.mark.parametrize("holder", ["db_bench", "librocksdb.so"])
-def test_the_plugin_can_be_in_the_common_db_bench(
-    programs: Programs, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, holder: str
-) -> None:
+def test_the_plugin_can_be_in_the_common_db_bench(programs: Programs) -> None:
     for name in (zenfs.PLUGIN, zenfs.DB_BENCH):
         (programs.folder / name).unlink()
-    for name in ("db_bench", "librocksdb.so"):
-        (tmp_path / name).write_bytes(b"\x7fELF " + (b"zenfs://" if name == holder else b""))
-    monkeypatch.setattr(ldd, "rocksdb", lambda _: tmp_path / "librocksdb.so")
-    assert programs.reason() is None
-    assert programs.level().probe_program(tmp_path / "db_bench", "db_bench") is None
-    (tmp_path / holder).write_bytes(b"\x7fELF")
-    reason = programs.level().probe_program(tmp_path / "db_bench", "db_bench")
+    level = programs.level()
+    assert level.probe_program(Path("/usr/bin/db_bench"), "db_bench") is None
+    programs.probe = Completed((), None, 11, 0.0, "", "")
+    reason = level.probe_program(Path("/usr/bin/db_bench"), "db_bench")
     assert reason is not None
-    assert reason.code == "zenfs-missing"
-
-
-def test_a_db_bench_without_it_is_never_started(programs: Programs) -> None:
-    (programs.folder / zenfs.PLUGIN).unlink()
-    (programs.folder / zenfs.DB_BENCH).write_bytes(b"\x7fELF rocksdb")
-    reason = programs.level().probe_program(Path("/usr/bin/db_bench"), "db_bench")
-    assert reason is not None
-    assert reason.code == "zenfs-missing"
-    assert programs.calls == []
+    assert (reason.code, "signal 11" in reason.message) == ("zenfs-missing", True)
 
 
 def test_a_plug_in_of_another_rocksdb_is_never_started(
@@ -211,11 +209,21 @@ def test_a_plug_in_of_another_rocksdb_is_never_started(
     assert programs.calls == []
 
 
+@pytest.mark.parametrize("words", ["Malformed URI", "No such device"])
+def test_a_plug_in_that_refuses_the_address_is_there(programs: Programs, words: str) -> None:
+    """The words of the refusal are the plug-in's; "Invalid argument" is RocksDB's."""
+    programs.probe = Completed((), 1, None, 0.0, "", INSIDE.replace("Malformed URI", words))
+    assert programs.level().probe_program(Path("/usr/bin/db_bench"), "db_bench") is None
+
+
 @pytest.mark.parametrize(
     ("ended", "how"),
     [
         (Completed((), None, 11, 0.0, "", ""), "signal 11"),
-        (Completed((), 1, None, 0.0, "", "Failed to open zoned block device"), "exit status 1"),
+        (Completed((), None, 11, 0.0, "", NOT_PRELOADED), "cannot be preloaded"),
+        (Completed((), 1, None, 0.0, "", UNKNOWN), "Could not load FileSystem"),
+        (Completed((), 0, None, 0.0, IGNORED, ""), "exit status 0"),
+        (Completed((), None, 6, 0.0, "", INSIDE), "signal 6"),
     ],
 )
 def test_a_db_bench_that_does_not_know_the_scheme(

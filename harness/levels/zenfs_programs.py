@@ -1,0 +1,90 @@
+"""The programs of ZenFS that the user supplies: which of them work, and what they are."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from pathlib import Path
+
+from harness.errors import ZonelabError
+from harness.store.spec import Reason, Scalar
+from harness.tools import ldd, proc, zenfs
+
+
+def probe_db_bench(program: Path) -> Reason | None:
+    """Check that db_bench knows ZenFS: start it on a URI that ZenFS refuses."""
+    plugin, own = zenfs.find(zenfs.PLUGIN), zenfs.find(zenfs.DB_BENCH)
+    program = own or program
+    try:
+        if plugin is not None and ldd.rocksdb(plugin) != ldd.rocksdb(program):
+            return Reason(
+                "rocksdb-differs",
+                f"{plugin} and {program} do not use one and the same librocksdb.so",
+                "build the plug-in against the RocksDB that db_bench is linked with",
+            )
+        ended = zenfs.probe(program, plugin)
+    except ZonelabError as error:
+        return Reason(error.code, error.message, error.hint)
+    if ended is None:
+        return None
+    if plugin is None and own is None:
+        return Reason(
+            "zenfs-missing",
+            f"{program} does not know zenfs:// ({_ending(ended)})",
+            "build it in (docs/builds.md), or -e zenfs_plugin= or -e zenfs_db_bench=",
+        )
+    return Reason(
+        "zenfs-not-registered",
+        f"{program}{f' with {plugin}' if plugin else ''} does not know zenfs:// ({_ending(ended)})",
+        "build plug-in and db_bench from one RocksDB, with RTTI",
+    )
+
+
+def probe_plugin(program: Path) -> Reason | None:
+    """Check that there is a plug-in to preload, and that it shares the program's RocksDB."""
+    plugin = zenfs.find(zenfs.PLUGIN)
+    if plugin is None:
+        return Reason(
+            "zenfs-built-in",
+            f"ZenFS is built into the user's db_bench, so {program} cannot use it",
+            "give it as a plug-in: -e zenfs_plugin=",
+        )
+    try:
+        same = ldd.rocksdb(plugin) == ldd.rocksdb(program)
+    except ZonelabError as error:
+        return Reason(error.code, error.message, error.hint)
+    if same:
+        return None
+    return Reason(
+        "rocksdb-differs",
+        f"{plugin} and {program} do not use one and the same librocksdb.so",
+        "build plug-in and harness/native against one RocksDB",
+    )
+
+
+def builds() -> dict[str, Scalar]:
+    """Return path and SHA-256 of each part that the user supplied."""
+    facts: dict[str, Scalar] = {}
+    for key, path in (
+        ("zenfs_tool", zenfs.tool()),
+        ("zenfs_plugin", zenfs.find(zenfs.PLUGIN)),
+        ("zenfs_db_bench", zenfs.find(zenfs.DB_BENCH)),
+    ):
+        if path is not None:
+            facts[key] = os.path.realpath(path)
+            facts[f"{key}_sha256"] = hashlib.sha256(path.read_bytes()).hexdigest()
+    return facts
+
+
+def versions(device: str) -> dict[str, Scalar]:
+    """Return the versions in the superblock; older tools cannot print them."""
+    info = zenfs.fs_info(device)
+    wanted = {"ZenFS Version": "zenfs_version", "Superblock Version": "superblock_version"}
+    return {key: info[field] for field, key in wanted.items() if field in info}
+
+
+def _ending(done: proc.Completed) -> str:
+    """Return how db_bench ended, and its last line."""
+    how = f"signal {done.signal}" if done.signal else f"exit status {done.exit_code}"
+    lines = (done.stderr.strip() or done.stdout.strip()).splitlines()
+    return f"{how}: {lines[-1].strip()}" if lines else how
