@@ -21,6 +21,17 @@ class DiskCounters:
     in_flight: int
     busy_ms: int = 0  # milliseconds with anything in flight
 
+    def __add__(self, other: DiskCounters) -> DiskCounters:
+        """Return the sum."""
+        return DiskCounters(
+            self.reads + other.reads,
+            self.read_bytes + other.read_bytes,
+            self.writes + other.writes,
+            self.write_bytes + other.write_bytes,
+            self.in_flight + other.in_flight,
+            self.busy_ms + other.busy_ms,
+        )
+
     def __sub__(self, earlier: DiskCounters) -> DiskCounters:
         """Return the difference to ``earlier``; ``in_flight`` stays the current value."""
         return DiskCounters(

@@ -23,7 +23,10 @@ _BARRIER_TRIES = 5
 
 @dataclass(frozen=True, slots=True)
 class Barrier:
-    """Counters of one moment. ``snapshot`` is the part that the ledger needs."""
+    """Counters of one moment. ``snapshot`` is the part that the ledger needs.
+
+    ``disks`` are without the reads of the barriers' own tools, such as ``zlfs df``.
+    """
 
     disks: Mapping[str, DiskCounters]
     snapshot: BarrierSnapshot
@@ -41,19 +44,22 @@ def take(context: RunContext, running: RunningLevel, name: str, cold: int) -> Ba
     Reading takes a while, and a level may write at any time: f2fs collects garbage when it is
     idle. If a device was written to meanwhile, everything is read again.
 
+    The level's tools read from the device. Their reads come after the counters of the phase that
+    ended, and are noted, so that the next phase is not charged with them either.
+
     The files are ``raw/<name>.*``; ``cold`` is the size of the cold data in bytes.
     """
     running.level.sync(running.up)
     for _ in range(_BARRIER_TRIES):
         disks, settled = _settle(context, running)
-        barrier = _read(context, running, name, disks, settled=settled, cold=cold)
-        if not settled or _writes(context.host.disk_counters(running.names)) == _writes(disks):
+        barrier, after = _read(context, running, name, disks, settled=settled, cold=cold)
+        if not settled or _writes(after) == _writes(disks):
             return barrier
-    return _read(context, running, name, disks, settled=False, cold=cold)
+    return _read(context, running, name, disks, settled=False, cold=cold)[0]
 
 
 def _writes(disks: Mapping[str, DiskCounters]) -> dict[str, int]:
-    """Return the writes of each device. Reads do not count: ``zlfs df`` itself reads."""
+    """Return the writes of each device. Reads do not count: the barrier's tools read."""
     return {name: disk.writes for name, disk in disks.items()}
 
 
@@ -78,7 +84,9 @@ def _read(
     *,
     settled: bool,
     cold: int,
-) -> Barrier:
+) -> tuple[Barrier, dict[str, DiskCounters]]:
+    """Return the barrier, and the devices' counters after all tools have run."""
+    for_run = {disk: counted - running.tools.of(disk) for disk, counted in disks.items()}
     counters = _counters(context, running, disks, settled=settled, cold=cold)
     running.writer.write(f"raw/{name}.counters.json", counters)
     usage = running.level.usage(running.up)
@@ -91,7 +99,11 @@ def _read(
         allocated = tuple(zone.allocated for zone in report)
     smart = {disk: context.host.smart(disk) for disk in running.names}
     running.writer.write(f"raw/{name}.smart.json", dumps(smart))
-    return Barrier(disks, BarrierSnapshot(counters, usage, allocated), counts)
+    after = context.host.disk_counters(running.names)
+    if any(disk.in_flight for disk in after.values()):
+        after, _ = _settle(context, running)  # a tool that ended can leave a read-ahead behind
+    running.tools.add(disks, after)
+    return Barrier(for_run, BarrierSnapshot(counters, usage, allocated), counts), after
 
 
 def _counters(
@@ -126,4 +138,6 @@ def _counters(
         database_bytes=running.level.database_bytes(running.up),
         trace=trace,
         media=media,
+        tools_read={name: running.tools.of(name).read_bytes for name in disks},
+        tools_busy_ms={name: running.tools.of(name).busy_ms for name in disks},
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from harness.levels.level import Level, LevelUp
@@ -14,6 +14,7 @@ from harness.machine.host import Host
 from harness.machine.journal import Journal
 from harness.machine.paths import Paths
 from harness.machine.signals import Stop
+from harness.observe.diskstats import DiskCounters, Snapshot, delta
 from harness.observe.tracing.tracer import Tracing
 from harness.run.kept_tracer import KeptTracer
 from harness.run.progress import Progress
@@ -51,9 +52,28 @@ class RunContext:
         )
 
 
+class ToolReads:
+    """What the tools of barriers have read from the devices of a run, by kernel name."""
+
+    def __init__(self) -> None:
+        self._sums: dict[str, DiskCounters] = {}
+
+    def add(self, before: Snapshot, after: Snapshot) -> None:
+        """Add what a barrier's tools read between two readings of the counters."""
+        for name, disk in delta(before, after).items():
+            self._sums[name] = self.of(name) + replace(disk, writes=0, write_bytes=0, in_flight=0)
+
+    def of(self, name: str) -> DiskCounters:
+        """Return the sums of a device."""
+        return self._sums.get(name, DiskCounters(0, 0, 0, 0, 0))
+
+
 @dataclass(frozen=True, slots=True)
 class RunningLevel:
-    """A level that is up. ``began`` is the start of the run on the monotonic clock."""
+    """A level that is up. ``began`` is the start of the run on the monotonic clock.
+
+    ``tools`` is shared by the tenants of a run, because they can share a device.
+    """
 
     level: Level
     up: LevelUp
@@ -62,6 +82,7 @@ class RunningLevel:
     writer: RunWriter
     began: float
     tracer: Tracing | None = None
+    tools: ToolReads = field(default_factory=ToolReads)
 
     @property
     def zoned_name(self) -> str | None:

@@ -133,7 +133,9 @@ def _entry(level: str, up: BarrierSnapshot, interval: _Interval) -> Entry:
         compaction=interval.compaction,
         other=own.payload.get("other", 0) if own else None,
         submitted=submitted,
-        read={name: last.read[name] - before.counters.read[name] for name in last.used},
+        read={
+            name: last.read_for_run(name) - before.counters.read_for_run(name) for name in last.used
+        },
         accepted=closures.accepted(before.counters, last),
         witness=last.witness.source if last.witness else last.witness_note,
         gc=gc,

@@ -17,7 +17,7 @@ from harness.machine.claim import run_label
 from harness.machine.schedulers import schedulers
 from harness.observe.tracing.tenant_tracer import TenantTracer
 from harness.observe.tracing.tracer import Tracing
-from harness.run.context import RunContext, RunningLevel
+from harness.run.context import RunContext, RunningLevel, ToolReads
 from harness.run.measure import Measurement
 from harness.run.phase import Infeasible
 from harness.run.result_builder import ResultBuilder
@@ -74,6 +74,7 @@ class Life:
             for one in tenants
         ]
         self._joined: list[Tenant] = []
+        self._tools = ToolReads()
 
     def execute(self) -> Status:
         """Run, judge, and commit the directory.
@@ -306,6 +307,7 @@ class Life:
             self._writer,
             self._record.began,
             tracer,
+            self._tools,
         )
         self._joined.append(tenant)
 

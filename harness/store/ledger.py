@@ -107,12 +107,24 @@ class Snapshot:
     database_bytes: int  # live database files (part of V)
     trace: Trace | None = None  # null: not traced, or something was in flight
     media: Witness | None = None  # what the drives wrote to their media; null unless all report it
+    # What the tools of barriers have read before, as part of ``read`` and ``busy_ms``. No interval
+    # is charged with it. Empty in records of before 2026-11-24.
+    tools_read: Mapping[str, int] = field(default_factory=dict)
+    tools_busy_ms: Mapping[str, int] = field(default_factory=dict)
     schema_version: int = SCHEMA_VERSION  # of this file
 
     @property
     def used(self) -> tuple[str, ...]:
         """The devices that the level uses."""
         return tuple(name for name in (self.zoned, self.conventional) if name)
+
+    def read_for_run(self, name: str) -> int:
+        """Return the bytes read from a device, without those of the tools of barriers."""
+        return self.read[name] - self.tools_read.get(name, 0)
+
+    def busy_for_run(self, name: str) -> int:
+        """Return the busy milliseconds of a device, without those of the tools of barriers."""
+        return self.busy_ms[name] - self.tools_busy_ms.get(name, 0)
 
 
 class State(StrEnum):

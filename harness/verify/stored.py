@@ -136,9 +136,9 @@ def _delta(before: BarrierSnapshot, after: BarrierSnapshot, name: str) -> DiskCo
     first, last = before.counters, after.counters
     return DiskCounters(
         reads=0,
-        read_bytes=last.read[name] - first.read[name],
+        read_bytes=last.read_for_run(name) - first.read_for_run(name),
         writes=0,
         write_bytes=last.written[name] - first.written[name],
         in_flight=0,
-        busy_ms=last.busy_ms[name] - first.busy_ms[name],
+        busy_ms=last.busy_for_run(name) - first.busy_for_run(name),
     )

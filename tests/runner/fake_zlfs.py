@@ -20,12 +20,16 @@ CAPACITY = 16 * ZONE
 BLOCK = 4096
 
 
-def count(size: int) -> None:
-    """Let the kernel count bytes written to the device."""
+READ, WRITTEN = 5, 9  # fields of /proc/diskstats
+METADATA_READ = 3 * BLOCK  # by each sub-command that only looks
+
+
+def count(size: int, field: int = WRITTEN) -> None:
+    """Let the kernel count bytes written to the device, or read from it."""
     stats = root / "proc" / "diskstats"
     lines = stats.read_text().splitlines()
     fields = lines[1].split()
-    fields[9] = str(int(fields[9]) + size // 512)
+    fields[field] = str(int(fields[field]) + size // 512)
     stats.write_text("\n".join([lines[0], " ".join(fields)]) + "\n")
 
 
@@ -42,6 +46,8 @@ def lay_out(size: int) -> None:
 if refuse.exists() and refuse.read_text() == command:
     sys.stderr.write(f"zlfs: {device} is opened by another program\nhint: lsof {device}\n")
     sys.exit(3)
+if command in ("df", "list", "fsck"):
+    count(METADATA_READ, READ)
 # A kill may have torn what was there before mkfs.
 fresh = {"files": {}, "collected": 0, "flags": sys.argv[2:]}
 state = fresh if command == "mkfs" else json.loads(store.read_text())

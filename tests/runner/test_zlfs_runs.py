@@ -12,12 +12,15 @@ from harness.levels import zlfs
 from harness.store.files import load_record
 from harness.store.ledger import Entry, Ledger, State
 from harness.store.result import Severity, Status
+from harness.verify import recompute
 from tests.runner.conftest import COLD, DATABASE
 from tests.runner.zlfs_machine import Zoned
 
 pytestmark = pytest.mark.slow  # every test starts the runner
 
 RUN = ("--only", "zlfs--r01")
+READ = 80 * 512  # fake_db_bench.py, by each benchmark
+METADATA_READ = 3 * 4096  # fake_zlfs.py, by each df and list
 
 
 @pytest.fixture
@@ -94,6 +97,20 @@ def test_the_ledger_closes(zoned: Zoned) -> None:
     live = COLD // 4096 * 4096 + DATABASE
     assert metrics["overwrite.live_bytes"].value == live
     assert metrics["overwrite.space_amplification"].value == (live + 4096) / live
+
+
+def test_reads_of_zlfs_df_belong_to_no_phase(zoned: Zoned) -> None:
+    assert zoned.run().returncode == 0
+    zone_device = "nvme0n2"
+    for phase in zoned.result.phases:
+        assert entry(zoned, phase.name).read[zone_device] == READ
+        assert zoned.result.metrics[f"{phase.name}.device_read"].value == READ
+    assert entry(zoned, "run").read[zone_device] == READ * len(zoned.result.phases)
+    assert entry(zoned, "cold").read[zone_device] == 0
+    last = json.loads((zoned.folder / "raw" / "overwrite.counters.json").read_text())
+    # df and list at each earlier barrier: level up, cold data, fill.
+    assert last["tools_read"] == {zone_device: 3 * 2 * METADATA_READ}
+    assert recompute.of_run(zoned.folder) == []
 
 
 def test_a_byte_between_two_layers_makes_the_run_invalid(zoned: Zoned) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -9,13 +10,15 @@ from typing import Any, cast
 import pytest
 
 from harness.levels.level import LevelUsage
-from harness.observe.diskstats import DiskCounters
+from harness.observe.diskstats import DiskCounters, delta
 from harness.run import barrier as barriers
+from harness.run.barrier import Barrier
 from harness.run.context import RunContext, RunningLevel
 from harness.store.ledger import Snapshot
 from harness.store.rundir import RunWriter
 
 NAME, SECTION = "nvme0n2", 4 << 20
+TOOL_READS, READ_AHEAD = 12_288, 4096
 
 
 class Host:
@@ -24,15 +27,24 @@ class Host:
     def __init__(self, times: int) -> None:
         self._left = times
         self.moved = 0
+        self.read = 0
+        self.late = 0  # bytes of a read-ahead that ends only after the tool that caused it
 
     def disk_counters(self, names: list[str]) -> dict[str, DiskCounters]:
-        return {name: DiskCounters(0, 0, self.moved, self.moved * SECTION, 0, 0) for name in names}
+        read, moved = self.read, self.moved
+        disk = DiskCounters(read, read, moved, moved * SECTION, int(bool(self.late)), read)
+        self.read, self.late = read + self.late, 0
+        return dict.fromkeys(names, disk)
 
     def witness(self, names: list[str]) -> Any:
         if self._left:
             self._left -= 1
             self.moved += 1
         return None
+
+    def writes_during(self, times: int) -> None:
+        """Let the next ``times`` readings of a barrier be disturbed."""
+        self._left = times
 
     def media(self, names: list[str]) -> None:
         return None
@@ -45,18 +57,29 @@ class Host:
 
 
 def barrier(host: Host, folder: Path) -> Snapshot:
+    return take(host, run(host, folder)).snapshot.counters
+
+
+def run(host: Host, folder: Path) -> RunningLevel:
+    """Return a level whose tools read from the device, a part of it ahead."""
+
+    def usage(_: Any) -> LevelUsage:
+        host.read += TOOL_READS
+        host.late += READ_AHEAD
+        return LevelUsage(1, 0, 0, "")
+
     level = SimpleNamespace(
-        uses_zoned=False,
-        sync=lambda _: None,
-        database_bytes=lambda _: 0,
-        usage=lambda _: LevelUsage(1, 0, 0, ""),
+        uses_zoned=False, sync=lambda _: None, database_bytes=lambda _: 0, usage=usage
     )
     device = SimpleNamespace(path=f"/dev/{NAME}")
     up = SimpleNamespace()
     writer = RunWriter(folder, "x--r01")
-    running = RunningLevel(*(cast("Any", one) for one in (level, up, device, device)), writer, 0.0)
+    return RunningLevel(*(cast("Any", one) for one in (level, up, device, device)), writer, 0.0)
+
+
+def take(host: Host, running: RunningLevel, name: str = "overwrite") -> Barrier:
     context = cast("RunContext", SimpleNamespace(host=host))
-    return barriers.take(context, running, "overwrite", 0).snapshot.counters
+    return barriers.take(context, running, name, 0)
 
 
 @pytest.fixture(autouse=True)
@@ -74,3 +97,35 @@ def test_a_device_written_to_meanwhile_is_read_again(tmp_path: Path, times: int)
 
 def test_a_device_that_never_rests_is_recorded_as_unsettled(tmp_path: Path) -> None:
     assert not barrier(Host(1000), tmp_path).settled
+
+
+@pytest.mark.parametrize("repeated", [0, 2])
+def test_no_phase_is_charged_with_reads_of_the_barriers_tools(
+    tmp_path: Path, repeated: int
+) -> None:
+    host = Host(0)
+    running = run(host, tmp_path)
+    before = take(host, running, "fill")
+    host.read += 5 * SECTION  # the phase
+    host.writes_during(repeated)
+    after = take(host, running)
+    assert delta(before.disks, after.disks)[NAME].read_bytes == 5 * SECTION
+    assert delta(before.disks, after.disks)[NAME].busy_ms == 5 * SECTION
+    first, last = before.snapshot.counters, after.snapshot.counters
+    assert last.read_for_run(NAME) - first.read_for_run(NAME) == 5 * SECTION
+    assert last.busy_for_run(NAME) - first.busy_for_run(NAME) == 5 * SECTION
+    # The counters themselves stay in the record.
+    runs_of_tools = 1 + repeated
+    assert last.read == {NAME: 5 * SECTION + runs_of_tools * (TOOL_READS + READ_AHEAD)}
+    assert last.tools_read == {NAME: runs_of_tools * (TOOL_READS + READ_AHEAD)}
+
+
+def test_tenants_on_one_device_are_not_charged_with_each_others_barriers(tmp_path: Path) -> None:
+    host = Host(0)
+    one = run(host, tmp_path)
+    other = replace(one)
+    before = take(host, one, "one")
+    take(host, other, "other")
+    host.read += SECTION
+    after = take(host, one, "end")
+    assert delta(before.disks, after.disks)[NAME].read_bytes == SECTION
