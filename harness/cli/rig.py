@@ -13,7 +13,7 @@ from pathlib import Path
 from harness.cli.output import add_format, print_records
 from harness.errors import ExitCode, UsageError
 from harness.rig import box, control, guest, model, state
-from harness.rig.recipe import image_of, recipe
+from harness.rig.recipe import image_of, recipe_of
 from harness.rig.state import State
 from harness.rig.talk import Talk
 
@@ -83,7 +83,7 @@ def _list(arguments: argparse.Namespace, _talk: Talk) -> int:
     rows = []
     for name in model.names():
         rig = model.load(name)
-        built = image_of(recipe(rig.suite, newer=rig.newer)).complete
+        built = image_of(recipe_of(rig)).complete
         rows.append(
             {
                 "rig": name,

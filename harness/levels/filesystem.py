@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import ClassVar
 
 from harness.errors import HostError, ToolFailed
+from harness.levels.bring_up import bring_up
 from harness.levels.level import (
     DirectIo,
     Kind,
@@ -85,7 +86,7 @@ class FileSystemLevel(Level):
         """Format and mount; on a failure, take everything down again."""
         self.check_options(context.options)
         up = self._describe(context)
-        try:
+        with bring_up(self, context, up):
             self.mount_point(up).mkdir(parents=True, exist_ok=True)
             self.make(context, self.mount_point(up))
             mounted = self.kernel.mount_at(self.mount_point(up))
@@ -95,9 +96,6 @@ class FileSystemLevel(Level):
                 if folder is not None:
                     folder.mkdir()
             self.sync(up)
-        except BaseException:
-            self.down(up)
-            raise
         return replace(up, mount_options=mounted.options)
 
     @abstractmethod

@@ -17,6 +17,7 @@ from typing import ClassVar
 from harness.levels import options as level_options
 from harness.levels.options import Option
 from harness.observe.gauges import Gauge
+from harness.observe.kmsg import KernelLog
 from harness.observe.signatures import Probe
 from harness.store.ledger import OwnCounts, OwnTotals
 from harness.store.result import Issue, IssueInfo
@@ -64,7 +65,8 @@ class LevelContext:
     """Input of ``up``. ``scratch`` is an empty directory of this run, for mount points.
 
     ``check_devices`` proves the identity of every device again; call it before each destructive
-    step. ``program`` is the run's db_bench, null where there is none.
+    step. ``program`` is the run's db_bench, null where there is none. ``kernel_log`` returns a
+    reader of the kernel log from now on.
     """
 
     device: Device
@@ -74,6 +76,7 @@ class LevelContext:
     label: str
     check_devices: Callable[[], None]
     program: Path | None = None
+    kernel_log: Callable[[], KernelLog] = KernelLog
 
 
 @dataclass(frozen=True, slots=True)

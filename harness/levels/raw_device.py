@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import ClassVar
 
 from harness.errors import HostError
+from harness.levels.bring_up import bring_up
 from harness.levels.level import (
     AUX,
     DirectIo,
@@ -69,15 +70,12 @@ class RawDevice(Level):
             records=(aux / self.own_ledger,),
         )
         self.down(up)  # remove the remains of a killed run of this name
-        try:
+        with bring_up(self, context, up):
             aux.mkdir(parents=True)
             up.records[0].touch()
             context.check_devices()
             zone_reset.reset_all(device, context.device.size)
             zoneprobe.label(device, context.label)
-        except BaseException:
-            self.down(up)
-            raise
         return up
 
     def usage(self, up: LevelUp) -> LevelUsage:

@@ -10,6 +10,7 @@ from typing import ClassVar
 
 from harness.errors import HostError, ToolFailed
 from harness.levels import zenfs_programs
+from harness.levels.bring_up import bring_up
 from harness.levels.level import (
     AUX,
     DB_IN_URI,
@@ -128,7 +129,7 @@ class ZenFs(Level):
             program=zenfs.find(zenfs.DB_BENCH) or context.program,
         )
         self.down(up)  # remove the remains of a killed run of this name
-        try:
+        with bring_up(self, context, up):
             self._require_scheduler(device.name)
             aux.mkdir(parents=True)
             context.check_devices()
@@ -141,9 +142,6 @@ class ZenFs(Level):
                 **zenfs_programs.builds(),
                 **zenfs_programs.versions(device.name),
             }
-        except BaseException:
-            self.down(up)
-            raise
         return replace(up, facts=facts)
 
     def fill_cold(self, up: LevelUp, size: int, seed: int, progress: Progress) -> int:

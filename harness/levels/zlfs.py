@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import ClassVar
 
 from harness.errors import HostError, ZonelabError
+from harness.levels.bring_up import bring_up
 from harness.levels.level import (
     AUX,
     DB_IN_URI,
@@ -132,14 +133,11 @@ class Zlfs(Level):
             records=(aux / self.own_ledger, aux / _TRACE),
         )
         self.down(up)  # remove the remains of a killed run of this name
-        try:
+        with bring_up(self, context, up):
             aux.mkdir(parents=True)
             context.check_devices()
             zone_reset.reset_all(device, context.device.size)
             zlfs.mkfs(device, aux=aux, label=context.label, policies=context.options)
-        except BaseException:
-            self.down(up)
-            raise
         return up
 
     def fill_cold(self, up: LevelUp, size: int, seed: int, progress: Progress) -> int:

@@ -16,7 +16,7 @@ from harness.errors import HostError, TimedOut, ToolFailed, ZonelabError
 from harness.rig import guest, image, prerequisites, process, qemu, state
 from harness.rig.model import Rig
 from harness.rig.qmp import DriveStats, Qmp
-from harness.rig.recipe import Image, recipe
+from harness.rig.recipe import Image, recipe_of
 from harness.rig.state import State
 from harness.rig.talk import Talk
 from harness.tools import proc
@@ -29,7 +29,7 @@ RESET_PRESSES = 3
 
 def build(rig: Rig, talk: Talk) -> tuple[Image, bool]:
     """Return a rig's image and whether it had to be built."""
-    return image.ensure(recipe(rig.suite, newer=rig.newer), talk)
+    return image.ensure(recipe_of(rig), talk)
 
 
 def up(

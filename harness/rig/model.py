@@ -143,6 +143,9 @@ class Rig(_Data):
         default_factory=dict,
         description="maps to apt pins: packages by the other suite they come from",
     )
+    packages: tuple[str, ...] = Field(
+        default=(), description="maps to mmdebstrap --include: more packages in this rig's image"
+    )
     machine: Literal["q35"] = Field(default="q35", description="maps to -machine")
     smp: int = Field(ge=1, le=64, description="maps to -smp")
     memory: Size = Field(alias="m", description="maps to -m")

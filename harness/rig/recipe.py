@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from harness import levels, workloads
-from harness.rig.model import PROJECT
+from harness.rig.model import PROJECT, Rig
 from harness.rig.native import packages, source_hash
 from harness.rig.suites import suites
 
@@ -76,25 +76,33 @@ def recipe(
     guest: Path = GUEST,
     *,
     newer: Mapping[str, tuple[str, ...]] | None = None,
+    more: tuple[str, ...] = (),
 ) -> Recipe:
     """Return the recipe of a suite's image for the current checkout.
 
-    ``newer`` maps another suite to the packages that come from it.
+    ``newer`` maps another suite to the packages that come from it. ``more`` are further packages.
     """
     chosen = suites()[suite]
     pairs = sorted((other, name) for other, names in (newer or {}).items() for name in names)
     own = [name for name in levels.packages() if name not in chosen.lacks]
     common = [name for name in _COMMON if name not in own]
+    # setup.sh purges the packages of the build.
+    build = [name for name in (*packages("native"), *packages("native-test")) if name not in more]
     has_native = (native / "CMakeLists.txt").is_file()
     return Recipe(
         suite=suite,
         pocket=chosen.pocket,
-        packages=(f"linux-image-amd64/{chosen.pocket}", *common, *own),
+        packages=(f"linux-image-amd64/{chosen.pocket}", *common, *own, *more),
         newer=tuple(pairs),
-        build_packages=(*packages("native"), *packages("native-test")) if has_native else (),
+        build_packages=tuple(build) if has_native else (),
         guest_files=source_hash(guest),
         native_source=source_hash(native) if has_native else "",
     )
+
+
+def recipe_of(rig: Rig) -> Recipe:
+    """Return the recipe of a rig's image."""
+    return recipe(rig.suite, newer=rig.newer, more=rig.packages)
 
 
 def cache() -> Path:

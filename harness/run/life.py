@@ -272,6 +272,7 @@ class Life:
                     label=run_label(self._spec),
                     check_devices=self._claim.check,
                     program=context.program,
+                    kernel_log=context.host.kernel_log,
                 )
             )
         except BaseException:

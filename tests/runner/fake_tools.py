@@ -57,6 +57,10 @@ def dmsetup(command: str, name: str = "", *more: str) -> None:
         sys.stdout.write(f"{zoned}\n" if name.startswith("zl-") else "0 8 zap \n")
     elif command == "create":
         _, sectors, target, *arguments = more[1].split()
+        if (root / f"refuse-{target}").exists():  # the kernel's record of the refusal
+            with (root / "kmsg").open("a") as kernel_log:
+                kernel_log.write((root / f"refuse-{target}").read_text())
+            sys.exit("device-mapper: reload ioctl failed: Invalid argument\nCommand failed.")
         lower = next(Path(word).name for word in arguments if word.startswith("/"))
         room = int(sectors) * (100 - int(arguments[2])) // 100 if target == "zap" else int(sectors)
         map_to(name, room, lower)

@@ -121,6 +121,18 @@ def test_without_the_module_it_is_skipped(whole: Whole) -> None:
     assert not (whole.root / "started").exists()
 
 
+def test_a_refused_table_fails_with_the_reason_of_the_kernel(whole: Whole) -> None:
+    reason = "device-mapper: table: 254:1: zoned model is not consistent across all devices"
+    (whole.root / "refuse-striped").write_text(f"3,9,28000000,-;{reason}\n")
+    assert whole.run().returncode == 4
+    found = whole.result
+    assert found.status is Status.FAILED
+    assert found.reason is not None
+    assert found.reason.message == f"dmsetup failed (exit 1): Command failed.; kernel: {reason}"
+    assert found.reason.hint.startswith("dmsetup create zonelab-split-nvme0n2 ")
+    assert list((whole.root / "dev/mapper").iterdir()) == []
+
+
 def test_too_small_zones_are_skipped(whole: Whole) -> None:
     sysfs = whole.root / "sys/class/block/nvme0n2"
     (sysfs / "queue/chunk_sectors").write_text(str(fakes.ZONE_SIZE // 512))

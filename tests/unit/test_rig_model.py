@@ -61,10 +61,10 @@ def test_shipped_rigs_are_what_the_levels_need(name: str) -> None:
         assert namespace.zones >= 384
         assert namespace.zone_capacity is not None
         assert namespace.zone_capacity % (2 << 20) == 0, "f2fs loses space otherwise"
-        # dm-zoned refuses zones that hold less than their size, xfs those that hold half of it.
-        whole = name in {"dm-zoned", "xfs"}
+        # dm-zoned and dm-zap refuse zones that hold less than their size, xfs those that hold half.
+        whole = name in {"dm-zap", "dm-zoned", "xfs"}
         assert (namespace.capacity == namespace.length) is whole
-        limits = 0 if name == "dm-zoned" else 14  # which it ignores
+        limits = 0 if name in {"dm-zap", "dm-zoned"} else 14  # which they ignore
         assert namespace.max_active == namespace.max_open == limits
 
 

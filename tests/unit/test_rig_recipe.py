@@ -9,10 +9,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from harness import levels
 from harness.errors import ConfigError, ToolFailed
-from harness.rig import apt, image, prerequisites, recipe
+from harness.rig import apt, image, model, prerequisites, recipe
 from harness.rig.native import LISTS, packages, source_hash
 from harness.rig.suites import suites
 from harness.rig.talk import Talk
@@ -92,6 +93,25 @@ def test_packages_of_the_native_programs_are_listed_once() -> None:
 def test_the_image_has_the_levels_packages() -> None:
     assert set(levels.packages()) <= set(recipe.recipe("trixie").packages)
     assert set(levels.packages()) - set(recipe.recipe("bookworm").packages) == {"dm-zoned-tools"}
+
+
+def test_packages_of_one_rig_do_not_change_the_images_of_others() -> None:
+    plain, more = recipe.recipe("bookworm"), recipe.recipe("bookworm", more=("make", "gcc"))
+    assert recipe.recipe_of(model.load("debian12")).digest == plain.digest
+    assert more.packages == (*plain.packages, "make", "gcc")
+    # setup.sh purges the packages of the build, make among them.
+    assert set(plain.build_packages) - set(more.build_packages) == {"make"}
+
+
+def test_the_rig_of_dm_zap_can_build_it() -> None:
+    """A guest has no network: what the role asks for is in the image."""
+    made = recipe.recipe_of(model.load("dm-zap"))
+    defaults = yaml.safe_load((ROOT / "roles/dm_zap/defaults/main.yml").read_text())
+    assert {*defaults["dm_zap_packages"], "linux-headers-amd64"} <= set(made.packages)
+    assert set(made.build_packages).isdisjoint(made.packages)
+    zoned = [one for one in model.load("dm-zap").namespaces if one.zoned]
+    assert zoned
+    assert all(one.zone_size == one.zone_capacity for one in zoned)
 
 
 def test_packages_of_another_suite_are_pinned_one_by_one() -> None:

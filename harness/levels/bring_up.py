@@ -1,0 +1,42 @@
+"""The block in which a level formats and mounts: what happens when it fails."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from harness.errors import TimedOut, ToolFailed, ZonelabError
+from harness.levels.level import Level, LevelContext, LevelUp
+from harness.observe.kmsg import KernelLog
+
+# The kernel gives its reason last. Results have the whole log in raw/kernel.log.
+_LINES = 4
+
+
+@contextmanager
+def bring_up(level: Level, context: LevelContext, up: LevelUp) -> Iterator[None]:
+    """On a failure of the block, quote the kernel's last lines and take the level down again.
+
+    A program such as dmsetup prints only "Command failed."; the reason is in the kernel log.
+    """
+    log = context.kernel_log()
+    try:
+        yield
+    except BaseException as error:
+        if isinstance(error, ToolFailed | TimedOut):
+            _quote(error, log)  # before the kernel logs the unmount
+        try:
+            level.down(up)
+        except ZonelabError as second:
+            if not isinstance(error, ZonelabError):
+                raise
+            error.message += f"; taking the level down failed too: {second}"
+        raise
+    finally:
+        log.close()
+
+
+def _quote(error: ToolFailed | TimedOut, log: KernelLog) -> None:
+    lines = [line.partition(" ")[2] for line in log.read().splitlines() if line[:1] != "#"]
+    if lines:
+        error.message += f"; kernel: {' | '.join(lines[-_LINES:])}"
