@@ -1,31 +1,34 @@
-"""``zonelab rocksdb``: fetch and identify a RocksDB source tree; for roles/rocksdb."""
+"""``zonelab rocksdb``: fetch and identify a RocksDB source tree, build a plug-in."""
 
 from __future__ import annotations
 
 import argparse
 import json
+import os
 import sys
 from pathlib import Path
 
 from harness.errors import ConfigError, ExitCode, UsageError
-from harness.observe.rocksdb_build import PACKAGE
-from harness.store.codec import decode
+from harness.observe import rocksdb_build
+from harness.store.codec import decode, encode
 from harness.store.files import dumps
-from harness.tools import apt_source, rocksdb_source
+from harness.tools import apt_source, db_bench, rocksdb_plugin, rocksdb_source
 from harness.tools.rocksdb_source import SourceFacts
 
-SUMMARY = "fetch and identify a RocksDB source tree that is to be built"
+SUMMARY = "fetch and identify a RocksDB source tree; build a plug-in to preload"
 GROUP = "playbooks"
 SHIPPED = True
-HELP = """Fetch RocksDB's source package, describe a source tree, and give its build an id.
+HELP = """Fetch RocksDB's source package, describe a source tree, give its build an id,
+build a plug-in.
 
 examples:
   zonelab rocksdb fetch /usr/local/lib/zonelab/rocksdb/source
   zonelab rocksdb describe TREE --plugin zenfs=/src/zenfs --cxxflags=-O3 --option WITH_LZ4=ON
   zonelab rocksdb identify --patches patches/rocksdb < description.json
+  zonelab rocksdb plugin zenfs=/src/zenfs --into /usr/local/lib/zonelab/rocksdb
 
 Each step prints JSON: fetch {path, fetched}; describe the description that identify reads; identify
-the content of build.json."""
+the content of build.json; plugin {id, path, new, library, tool}."""
 
 _SOURCE = "rocksdb"
 
@@ -42,6 +45,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     describe.add_argument("--option", action="append", default=[], metavar="NAME=VALUE")
     identify = commands.add_parser("identify", help="print the build's id (where the patches are)")
     identify.add_argument("--patches", type=Path, metavar="FOLDER", help="contains VERSION/*.patch")
+    plugin = commands.add_parser(
+        "plugin", help="build a plug-in that this host's db_bench preloads"
+    )
+    plugin.add_argument("plugin", metavar="NAME=FOLDER")
+    plugin.add_argument("--into", type=Path, required=True, metavar="FOLDER")
+    plugin.add_argument("--source", type=Path, metavar="TREE", help="default: db_bench's own")
+    plugin.add_argument("--program-path", type=Path, metavar="DB_BENCH")
+    plugin.add_argument("--cxxflags", default="", metavar="FLAGS")
+    plugin.add_argument("--jobs", type=int, default=0, help="compilers; 0: one per processor")
 
 
 def execute(arguments: argparse.Namespace) -> int:
@@ -54,6 +66,8 @@ def execute(arguments: argparse.Namespace) -> int:
             arguments.source, plugins, cxxflags=arguments.cxxflags, cmake_options=arguments.option
         )
         print(dumps(facts), end="")
+    elif arguments.step == "plugin":
+        print(json.dumps(encode(_build(arguments))))
     else:
         facts = _facts(sys.stdin.read())
         patches = rocksdb_source.series(arguments.patches, facts)
@@ -62,12 +76,40 @@ def execute(arguments: argparse.Namespace) -> int:
 
 
 def _fetch(folder: Path) -> dict[str, str | bool]:
-    version = apt_source.installed_version(PACKAGE)
+    version = apt_source.installed_version(rocksdb_build.PACKAGE)
     tree = folder / f"{_SOURCE}-{version}"
     wanted = not tree.is_dir()
     if wanted:
         apt_source.fetch(_SOURCE, version, tree)
     return {"path": str(tree), "fetched": wanted}
+
+
+def _build(arguments: argparse.Namespace) -> rocksdb_plugin.Built:
+    name, folder = _plugin(arguments.plugin)
+    program = db_bench.find(arguments.program_path)
+    into = arguments.into.absolute()
+    tree = (arguments.source or _tree(program, into)).absolute()
+    return rocksdb_plugin.build(
+        name,
+        folder,
+        rocksdb=rocksdb_plugin.rocksdb_of(program, tree),
+        into=into / "plugins",
+        cxxflags=arguments.cxxflags,
+        jobs=arguments.jobs or len(os.sched_getaffinity(0)),
+    )
+
+
+def _tree(program: Path, into: Path) -> Path:
+    """Return the source of the RocksDB that a db_bench was built from."""
+    build = rocksdb_build.of_program(program)
+    if build["kind"] == "source":
+        return Path(build["build"]["facts"]["source"]["path"])
+    if build["kind"] == "package":
+        return Path(str(_fetch(into / "source")["path"]))
+    raise UsageError(
+        f"the source of {program} is unknown",
+        hint="-e rocksdb_source= names the source tree of this db_bench",
+    )
 
 
 def _plugin(text: str) -> tuple[str, Path]:

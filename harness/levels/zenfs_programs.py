@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 from pathlib import Path
 
 from harness.errors import ZonelabError
+from harness.store import checksums
 from harness.store.spec import Reason, Scalar
-from harness.tools import ldd, proc, zenfs
+from harness.tools import ldd, proc, rocksdb_plugin, zenfs
 
 
 def probe_db_bench(program: Path) -> Reason | None:
@@ -20,7 +20,7 @@ def probe_db_bench(program: Path) -> Reason | None:
             return Reason(
                 "rocksdb-differs",
                 f"{plugin} and {program} do not use one and the same librocksdb.so",
-                "build the plug-in against the RocksDB that db_bench is linked with",
+                "build the plug-in again: -e zenfs_source=FOLDER",
             )
         ended = zenfs.probe(program, plugin)
     except ZonelabError as error:
@@ -31,12 +31,12 @@ def probe_db_bench(program: Path) -> Reason | None:
         return Reason(
             "zenfs-missing",
             f"{program} does not know zenfs:// ({_ending(ended)})",
-            "build it in (docs/builds.md), or -e zenfs_plugin= or -e zenfs_db_bench=",
+            "build it: -e zenfs_source=FOLDER (docs/levels.md)",
         )
     return Reason(
         "zenfs-not-registered",
         f"{program}{f' with {plugin}' if plugin else ''} does not know zenfs:// ({_ending(ended)})",
-        "build plug-in and db_bench from one RocksDB, with RTTI",
+        "build the plug-in for this db_bench: -e zenfs_source=FOLDER",
     )
 
 
@@ -63,7 +63,7 @@ def probe_plugin(program: Path) -> Reason | None:
 
 
 def builds() -> dict[str, Scalar]:
-    """Return path and SHA-256 of each part that the user supplied."""
+    """Return path and SHA-256 of each part that the user supplied, and what it was built from."""
     facts: dict[str, Scalar] = {}
     for key, path in (
         ("zenfs_tool", zenfs.tool()),
@@ -72,7 +72,14 @@ def builds() -> dict[str, Scalar]:
     ):
         if path is not None:
             facts[key] = os.path.realpath(path)
-            facts[f"{key}_sha256"] = hashlib.sha256(path.read_bytes()).hexdigest()
+            facts[f"{key}_sha256"] = checksums.digest(path)
+    plugin = zenfs.find(zenfs.PLUGIN)
+    build = rocksdb_plugin.recorded(plugin) if plugin else None
+    if build is not None:
+        facts["zenfs_build"] = build.id
+        facts["zenfs_source_sha256"] = build.facts.source.sha256
+        facts["zenfs_source_version"] = build.facts.version or "unknown"
+        facts["zenfs_flags"] = build.facts.flags
     return facts
 
 

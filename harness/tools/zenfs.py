@@ -101,7 +101,7 @@ def tool() -> Path:
     if program is None:
         raise HostError(
             "zenfs is not installed",
-            hint="name yours with -e zenfs_tool=FILE (docs/levels.md)",
+            hint="build it: -e zenfs_source=FOLDER, or name yours: -e zenfs_tool=FILE",
             code="program-missing",
         )
     return program

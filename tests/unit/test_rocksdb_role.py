@@ -149,7 +149,8 @@ def test_the_users_own_db_bench_is_linked_and_the_distributions_is_not(
 
 
 def test_variables_that_would_be_ignored_are_refused(host: Host) -> None:
-    for wrong in ({"rocksdb_build": "package"}, {"rocksdb_db_bench": "/usr/bin/db_bench"}):
+    package = {"rocksdb_build": "package", "rocksdb_plugins": {}}
+    for wrong in (package, {"rocksdb_db_bench": "/usr/bin/db_bench"}):
         _, failed, output = host.play(**wrong)
         assert failed == 1
-        assert "need -e rocksdb_build=source" in output
+        assert "need -e rocksdb_build=source or a plug-in" in output

@@ -12,15 +12,19 @@ import pytest
 
 from harness import levels
 from harness.errors import ConfigError, HostError, ToolFailed
+from harness.levels import zenfs_programs
 from harness.levels.level import LevelContext
 from harness.levels.zenfs import SIGNATURE, ZenFs
 from harness.observe import signatures
 from harness.plan import reference
 from harness.plan.requirements import choose_scheduler
+from harness.store.files import dumps
 from harness.store.spec import Device
-from harness.tools import ldd, proc, zenfs, zone_reset
+from harness.tools import ldd, proc, rocksdb_plugin, zenfs, zone_reset
 from harness.tools.kernel import Kernel
 from harness.tools.proc import Completed
+from harness.tools.rocksdb_plugin import PluginFacts
+from harness.tools.rocksdb_source import Tree
 from tests.fixtures.level_host import FIXTURES, MIB, ZONED
 
 CAPTURED = FIXTURES / "zenfs"
@@ -302,6 +306,32 @@ def test_up_records_versions_and_builds(programs: Programs, tmp_path: Path) -> N
     for _ in range(2):
         programs.level().down(up)
         assert not (tmp_path / "run/aux").exists()
+
+
+def test_a_build_of_zonelab_is_recorded(programs: Programs, tmp_path: Path) -> None:
+    home = tmp_path / "plugins/zenfs-0123"
+    (home / "lib").mkdir(parents=True)
+    library = home / "lib/libzenfs.so"
+    library.write_bytes(b"\x7fELF")
+    (programs.folder / zenfs.PLUGIN).unlink()
+    (programs.folder / zenfs.PLUGIN).symlink_to(library)
+    assert "zenfs_build" not in zenfs_programs.builds()
+    facts = PluginFacts(
+        name="zenfs",
+        version="v2.1.4",
+        source=Tree("/src/zenfs", "aa"),
+        rocksdb="7.8.3",
+        headers=Tree("/src/rocksdb", "bb"),
+        library=Tree("/usr/lib/librocksdb.so.7.8.3", "cc"),
+        flags="-O2",
+        compiler="g++ 12",
+    )
+    record = rocksdb_plugin.identify(facts)
+    (home / "build.json").write_text(dumps(record))
+    told = zenfs_programs.builds()
+    assert told["zenfs_plugin"] == str(library)
+    assert (told["zenfs_build"], told["zenfs_source_sha256"]) == (record.id, "aa")
+    assert (told["zenfs_source_version"], told["zenfs_flags"]) == ("v2.1.4", "-O2")
 
 
 def test_nothing_is_formatted_under_another_scheduler(programs: Programs, tmp_path: Path) -> None:
