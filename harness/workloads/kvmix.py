@@ -11,10 +11,10 @@ from typing import Annotated, Any, ClassVar, Literal
 from harness.errors import ConfigError, ToolFailed
 from harness.levels.level import DB_IN_URI, LevelUp
 from harness.store.spec import PhaseRole, PhaseSpec, Scalar
-from harness.tools import db_bench, kvmix, native, rocksdb_stats
+from harness.tools import db_bench, kvmix, rocksdb_stats
 from harness.workloads import load_program
 from harness.workloads.db_bench import STATISTICS, TABLE_OPEN, TICKERS, WRITE_AMPLIFICATION
-from harness.workloads.load_program import FileReport, LoadProgram, Parsed, Rows, missing, text
+from harness.workloads.load_program import FileReport, NativeProgram, Parsed, Rows, missing, text
 from harness.workloads.planning import (
     Cost,
     Database,
@@ -109,10 +109,11 @@ class Report(FileReport):
         return list(kvmix.intervals(csv))
 
 
-class Kvmix(LoadProgram):
+class Kvmix(NativeProgram):
     """Our own generator of database operations."""
 
     name: ClassVar[str] = kvmix.PROGRAM
+    report_type: ClassVar[type[FileReport]] = Report
     field: ClassVar[str] = "operation_mix"
     work: ClassVar[Any] = OperationMix
     # Recorded campaigns have the field's first name in their digests.
@@ -139,21 +140,9 @@ class Kvmix(LoadProgram):
         "wait_for", kvmix.READY, {"report_latency": True}
     )
 
-    def path(self, db_bench: Path) -> Path:  # noqa: ARG002
-        """Return kvmix; HostError: it is not installed."""
-        return native.program(kvmix.PROGRAM)
-
-    def report(self, up: LevelUp, csv: Path, stderr: Path) -> Report:  # noqa: ARG002
-        """Return where kvmix will report."""
-        return Report(csv)
-
     def operations_in(self, line: str) -> int:
         """Return the operations of a line of the report."""
         return kvmix.operations_in(line)
-
-    def kept_rows(self, raw: Path, name: str) -> Rows:
-        """Return the rows of the report; ToolFailed: it is missing or damaged."""
-        return Report(raw).rows(text(raw / f"{name}.report.csv"))
 
     def argv(
         self,

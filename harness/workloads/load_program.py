@@ -13,7 +13,7 @@ from harness.metrics import CATALOGUE
 from harness.store import packed
 from harness.store.result import Metric
 from harness.store.spec import Device, PhaseSpec, Scalar
-from harness.tools import histogram
+from harness.tools import histogram, native
 from harness.tools.histogram import Histogram
 from harness.tools.rocksdb_stats import LevelRow, Statistics
 from harness.workloads.planning import (
@@ -101,7 +101,7 @@ class Report(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class FileReport:
+class FileReport(Report):
     """A report that a program writes to a CSV file on the host's own disk."""
 
     csv: Path
@@ -213,6 +213,24 @@ class LoadProgram(ABC):
     def with_rate(self, work: Any, rate: float) -> Any | None:  # noqa: ARG002
         """Return the work as an open loop (operations per second); None: it has none."""
         return None
+
+
+class NativeProgram(LoadProgram):
+    """A program of harness/native that reports to a CSV file."""
+
+    report_type: ClassVar[type[FileReport]]
+
+    def path(self, db_bench: Path) -> Path:  # noqa: ARG002
+        """Return the installed program; HostError: it is not installed."""
+        return native.program(self.name)
+
+    def report(self, up: LevelUp, csv: Path, stderr: Path) -> Report:  # noqa: ARG002
+        """Return where the program will report."""
+        return self.report_type(csv)
+
+    def kept_rows(self, raw: Path, name: str) -> Rows:
+        """Return the rows of the report; ToolFailed: it is missing or damaged."""
+        return self.report_type(raw).rows(text(raw / f"{name}.report.csv"))
 
 
 def user_bytes(phase: PhaseSpec, parsed: Parsed | None) -> int | None:

@@ -13,11 +13,11 @@ from harness.metrics import CATALOGUE
 from harness.quantities import format_size
 from harness.store.result import Metric
 from harness.store.spec import Device, DeviceKind, PhaseSpec, Scalar
-from harness.tools import native, zoneprobe
+from harness.tools import zoneprobe
 from harness.tools.histogram import SAMPLES_ABOVE
 from harness.tools.zoneprobe import LABEL_ZONES, Treatment
 from harness.workloads import load_program
-from harness.workloads.load_program import FileReport, LoadProgram, Parsed, Rows, text
+from harness.workloads.load_program import FileReport, NativeProgram, Parsed, Rows
 from harness.workloads.planning import BarePhase, DerivedPhase, Limits, Size, refuse_flags
 
 _NS_PER_US = 1000
@@ -105,10 +105,11 @@ class Report(FileReport):
         return zoneprobe.cycles(csv)
 
 
-class Zoneprobe(LoadProgram):
+class Zoneprobe(NativeProgram):
     """Our own program that times writes, resets and finishes of zones."""
 
     name: ClassVar[str] = zoneprobe.PROGRAM
+    report_type: ClassVar[type[FileReport]] = Report
     field: ClassVar[str] = "zones"
     work: ClassVar[Any] = ZoneProbe
     reserved: ClassVar[frozenset[str]] = frozenset({"device", "seed", "report_file", "ledger_file"})
@@ -116,21 +117,9 @@ class Zoneprobe(LoadProgram):
     file_schema: ClassVar[str] = "probe-workload"
     factors: ClassVar[tuple[str, ...]] = ("repeats", "first_writes", "write_size", "fill_size")
 
-    def path(self, db_bench: Path) -> Path:  # noqa: ARG002
-        """Return zoneprobe; HostError: it is not installed."""
-        return native.program(zoneprobe.PROGRAM)
-
-    def report(self, up: LevelUp, csv: Path, stderr: Path) -> Report:  # noqa: ARG002
-        """Return where zoneprobe will report."""
-        return Report(csv)
-
     def operations_in(self, line: str) -> int:
         """Return the cycles of a line of the report."""
         return zoneprobe.operations_in(line)
-
-    def kept_rows(self, raw: Path, name: str) -> Rows:
-        """Return the rows of the report; ToolFailed: it is missing or damaged."""
-        return Report(raw).rows(text(raw / f"{name}.report.csv"))
 
     def argv(
         self,
