@@ -88,6 +88,26 @@ class TimedOut(ZonelabError):
     default_code = "timeout"
 
 
+class Hung(ZonelabError):
+    """A process does not end after SIGKILL, because it waits in the kernel for a device.
+
+    ``stacks`` is the text of its threads' kernel stacks. ``pid`` and ``start`` (clock ticks since
+    boot, as in proc_pid_stat(5)) identify the process.
+    """
+
+    default_code = "hung"
+
+    def __init__(self, message: str, *, stacks: str, pid: int, start: int) -> None:
+        super().__init__(
+            message,
+            hint="zonelab keeps its claim; see raw/hung.txt and the kernel log, mend the drive, "
+            "reboot if the process stays, and repeat the command",
+        )
+        self.stacks = stacks
+        self.pid = pid
+        self.start = start
+
+
 class Interrupted(ZonelabError):
     """The command was interrupted by SIGINT or SIGTERM."""
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from harness.errors import TimedOut, ToolFailed, ZonelabError
+from harness import cleanup
+from harness.errors import Hung, TimedOut, ToolFailed
 from harness.levels.level import Level, LevelContext, LevelUp
 from harness.observe.kmsg import KernelLog
 
@@ -23,20 +24,15 @@ def bring_up(level: Level, context: LevelContext, up: LevelUp) -> Iterator[None]
     try:
         yield
     except BaseException as error:
-        if isinstance(error, ToolFailed | TimedOut):
+        if isinstance(error, ToolFailed | TimedOut | Hung):
             _quote(error, log)  # before the kernel logs the unmount
-        try:
-            level.down(up)
-        except ZonelabError as second:
-            if not isinstance(error, ZonelabError):
-                raise
-            error.message += f"; taking the level down failed too: {second}"
+        cleanup.after(error, lambda: level.down(up))
         raise
     finally:
         log.close()
 
 
-def _quote(error: ToolFailed | TimedOut, log: KernelLog) -> None:
+def _quote(error: ToolFailed | TimedOut | Hung, log: KernelLog) -> None:
     lines = [line.partition(" ")[2] for line in log.read().splitlines() if line[:1] != "#"]
     if lines:
         error.message += f"; kernel: {' | '.join(lines[-_LINES:])}"

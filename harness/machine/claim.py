@@ -6,6 +6,7 @@ import hashlib
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
+from harness import cleanup
 from harness.errors import GuardRefused
 from harness.machine.guard import Guard
 from harness.machine.host import Host
@@ -77,8 +78,9 @@ class Claim:
     def held(self) -> Iterator[None]:
         """Claim before the block; clear and release after it, however the run ended.
 
-        The claim stays if a device is still in use (taking the level down failed) or its identity
-        differs from the plan. The next start can then finish the work.
+        The claim stays if a device is still in use (taking the level down failed), if a process
+        hangs on it, or if its identity differs from the plan. The next start can then finish the
+        work.
         """
         self._claim()
         try:
@@ -86,8 +88,8 @@ class Claim:
             yield
         except GuardRefused:
             raise
-        except BaseException:
-            self._release()
+        except BaseException as error:
+            cleanup.after(error, self._release)
             raise
         self._release()
 

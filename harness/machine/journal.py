@@ -49,15 +49,26 @@ class Journal:
         self._path = path
 
     def append(self, entry: Entry) -> None:
-        """Add an entry; it is on stable storage when this returns."""
+        """Add an entry; it is on stable storage when this returns.
+
+        Raises:
+            HostError: the disk took a part of the entry only; the part is removed again.
+        """
         self._path.parent.mkdir(parents=True, exist_ok=True)
-        line = json.dumps(encode(entry)) + "\n"
+        line = (json.dumps(encode(entry)) + "\n").encode()
         fd = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
         try:
             # A crash during an append leaves an incomplete line, which has no effect.
-            os.ftruncate(fd, _whole_lines(self._path.read_bytes()))
-            os.lseek(fd, 0, os.SEEK_END)
-            os.write(fd, line.encode())
+            whole = _whole_lines(self._path.read_bytes())
+            os.ftruncate(fd, whole)
+            written = os.pwrite(fd, line, whole)
+            if written != len(line):
+                os.ftruncate(fd, whole)
+                raise HostError(
+                    f"{self._path} took {written} of the {len(line)} bytes of an entry",
+                    hint="free space on its disk and repeat the command; completed runs are kept",
+                    code="disk-full",
+                )
             os.fsync(fd)
         finally:
             os.close(fd)

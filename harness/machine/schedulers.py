@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
+from harness import cleanup
 from harness.errors import HostError
 from harness.machine.host import Host
 from harness.machine.paths import Paths
@@ -30,13 +31,15 @@ def schedulers(
         yield
         return
     write_atomic(paths.schedulers, dumps(before))
-    try:
+
+    def put_back() -> None:
+        with stop.deferred():
+            restore(host, paths)
+
+    with cleanup.cleaned(put_back):
         for name in names:
             sysfs.set_scheduler(name, wanted)
         yield
-    finally:
-        with stop.deferred():
-            restore(host, paths)
 
 
 def restore(host: Host, paths: Paths) -> None:

@@ -143,6 +143,11 @@ def direct_io(run: RunFacts) -> Iterator[Issue]:
         "`tracing: all` missed commands",
         "the list of commands has gaps",
     ),
+    error(
+        "clean-up",
+        "a step of the clean-up failed after the run's first error",
+        "the machine may not be as before the run",
+    ),
 )
 def level_caveats(run: RunFacts) -> Iterator[Issue]:
     """Hand on the level's own caveats and what its checker found."""

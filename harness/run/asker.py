@@ -73,8 +73,7 @@ class Asker(AbstractContextManager["Asker"]):
 
     def __exit__(self, *_: object) -> None:
         if not self._collect() and self._asked is not None:
-            self._asked.child.kill()
-            self._asked.child.wait()
+            proc.end(self._asked.child)
             self._forget()
 
     def _collect(self) -> bool:

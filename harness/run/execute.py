@@ -5,12 +5,16 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
+from harness import cleanup
+from harness.cleanup import after
 from harness.errors import (
     ConfigError,
     GuardRefused,
     HostError,
+    Hung,
     Interrupted,
     UsageError,
     ZonelabError,
@@ -23,6 +27,7 @@ from harness.machine.journal import Journal
 from harness.machine.lock import exclusive
 from harness.machine.paths import Paths
 from harness.machine.signals import Stop
+from harness.run import hung
 from harness.run.context import RunContext
 from harness.run.kept_tracer import closing_tracer
 from harness.run.life import Life
@@ -80,6 +85,7 @@ def execute_plan(
         GuardRefused: a device must not be used; earlier runs of this call are kept.
         HostError: another run is active, or the disk is full.
         Interrupted: SIGINT, SIGTERM or SIGHUP; the host was restored.
+        Hung: a process cannot be killed; the claim is kept.
     """
     runs = selected(plan, request.host_name, request.only, levels)
     paths, stop = request.paths, Stop()
@@ -130,16 +136,25 @@ def execute_plan(
                     _execute_one(context, plan.campaign, spec)
             progress.finish()
         except ZonelabError as error:
-            state = "aborted" if isinstance(error, Interrupted) else "failed"
-            announce(paths.progress(plan.campaign), plan.campaign, state, error.message, host.now())
+            after(error, partial(_announce, plan, paths, host, error), although_hung=True)
             raise
     new = {spec.run for spec in pending}
     return [_outcome(paths.runs(plan.campaign), run, new) for run in runs]
 
 
+def _announce(plan: Plan, paths: Paths, host: Host, error: ZonelabError) -> None:
+    """Write how the campaign ended, for those who wait."""
+    state = "aborted" if isinstance(error, Interrupted) else "failed"
+    announce(paths.progress(plan.campaign), plan.campaign, state, error.message, host.now())
+    hang = cleanup.hung(error)
+    if hang is not None:
+        hung.note(host, paths, hang)
+
+
 def _prepare(plan: Plan, paths: Paths, host: Host, say: Callable[[str], None]) -> None:
     """Create the campaign's folder, and clean up after a killed runner."""
     paths.runs(plan.campaign).mkdir(parents=True, exist_ok=True)
+    hung.require_gone(host, paths)
     for line in recover(host, paths):
         say(line)
     _adopt_plan(plan, paths.campaign(plan.campaign) / "plan.json")
@@ -152,11 +167,12 @@ def _execute_one(context: RunContext, campaign: str, spec: RunSpec) -> None:
     context.progress.begin(spec)
     try:
         status = Life(context, spec, writer).execute()
-    except (GuardRefused, HostError):
-        writer.discard()
+    except (GuardRefused, HostError) as error:
+        after(error, writer.discard, although_hung=True)
         raise
-    except Interrupted:
-        context.progress.end(Status.ABORTED.value)
+    except (Interrupted, Hung) as error:
+        status = Status.ABORTED if isinstance(error, Interrupted) else Status.FAILED
+        after(error, lambda: context.progress.end(status.value), although_hung=True)
         raise
     context.progress.end(status.value)
     left = context.progress.eta()

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from harness.cleanup import cleaned
 from harness.errors import GuardRefused, ZonelabError
 from harness.machine.host import Host
 from harness.observe.tracing import tracer
@@ -85,10 +86,8 @@ class KeptTracer:
 def closing_tracer(host: Host, folder: Path, runs: Sequence[RunSpec]) -> Iterator[KeptTracer]:
     """Return the tracer of these runs, and stop it after the block."""
     found = KeptTracer(host, folder, runs)
-    try:
+    with cleaned(found.stop, although_hung=True):
         yield found
-    finally:
-        found.stop()
 
 
 def is_whole(host: Host, device: Device) -> bool:

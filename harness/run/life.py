@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import time
-import traceback
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 
+from harness.cleanup import cleaned
 from harness.drive import health
-from harness.errors import HostError, Interrupted, ZonelabError
+from harness.errors import HostError, ZonelabError
 from harness.levels import budget
 from harness.levels.level import LevelContext, LevelUp
 from harness.machine.claim import run_label
@@ -18,13 +18,14 @@ from harness.machine.schedulers import schedulers
 from harness.observe.tracing.tenant_tracer import TenantTracer
 from harness.observe.tracing.tracer import Tracing
 from harness.run.context import RunContext, RunningLevel, ToolReads
+from harness.run.ending import Ending, and_then, of_error, reason_of
 from harness.run.measure import Measurement
 from harness.run.phase import Infeasible
 from harness.run.result_builder import ResultBuilder
 from harness.run.slices import mapped
 from harness.run.tenant import Tenant, has_devices_alone, tenants_of
 from harness.run.tracing import tenants_traced, traced
-from harness.store.result import Status
+from harness.store.result import Result, Status
 from harness.store.rundir import RunWriter, full_disk_is_clear
 from harness.store.spec import Reason, RunSpec
 from harness.workloads import PROGRAMS
@@ -83,31 +84,39 @@ class Life:
             GuardRefused: a device must not be used; nothing was written to it.
             HostError: the disk that holds results is full.
             Interrupted: the run was taken down and stored as ``aborted``.
+            Hung: a process cannot be killed; the run is stored, and its claim is kept.
         """
-        interrupted: Interrupted | None = None
-        try:
-            status, reason = self._attempt()
-        except Interrupted as error:
-            interrupted = error
-            status, reason = Status.ABORTED, _reason(error)
+        ending = self._attempt()
         with self._context.stop.deferred():
-            # A plain run is judged even if its level never came up.
-            tenants = self._joined if self._spec.tenants else self._tenants
-            result = self._record.result(status, reason, tenants, self._writer)
+            result = self._result(ending)
             self._writer.write("run.json", self._spec)
             self._writer.write("result.json", result)
             self._writer.commit()
-        if interrupted is not None:
-            raise interrupted
+        ending.raise_last()
         return result.status
 
-    def _attempt(self) -> tuple[Status, Reason | None]:
-        """Return the status of the run. All levels are down again by then."""
+    def _result(self, ending: Ending) -> Result:
+        """Judge the run. A run that cannot be judged keeps its first error as the reason."""
+        for message in ending.later:
+            self._context.say(f"{self._spec.run}: clean-up: {message}")
+        self._record.findings += ending.issues
+        # A plain run is judged even if its level never came up.
+        tenants = self._joined if self._spec.tenants else self._tenants
+        try:
+            result = self._record.result(ending, tenants, self._writer)
+        except Exception as error:
+            ending = and_then(ending, error)
+            result = self._record.unjudged(ending)
+        ending.store(self._writer)
+        return result
+
+    def _attempt(self) -> Ending:
+        """Return how the run ended. All levels are down again by then."""
         if self._spec.infeasible is not None:
-            return Status.SKIPPED, self._spec.infeasible
+            return Ending(Status.SKIPPED, self._spec.infeasible)
         reason = self._probe()
         if reason is not None:
-            return Status.SKIPPED, reason
+            return Ending(Status.SKIPPED, reason)
         self._claim.require_allowed()
         self._require_fit()
         devices, c = self._claim.devices, self._context
@@ -118,19 +127,9 @@ class Life:
                 schedulers(c.host, c.paths, c.stop, devices, self._spec.scheduler),
             ):
                 self._live()
-        except Infeasible as skip:
-            return Status.SKIPPED, skip.reason
-        except Interrupted:
-            raise
-        except ZonelabError as error:
-            if isinstance(error, HostError) and error.code == "disk-full":
-                raise
-            return Status.FAILED, _reason(error)
         except Exception as error:
-            self._writer.write("raw/traceback.txt", traceback.format_exc())
-            text = f"{type(error).__name__}: {error}"
-            return Status.FAILED, Reason("internal", text, "see raw/traceback.txt; report it")
-        return Status.OK, None
+            return of_error(error)
+        return Ending(Status.OK)
 
     # --- before anything is claimed -----------------------------------------------------------
 
@@ -139,7 +138,7 @@ class Life:
         try:
             budget.check(self._spec.tenants, self._context.levels)
         except ZonelabError as error:
-            return _reason(error)
+            return reason_of(error)
         for tenant in self._tenants:
             reason = None
             if not _is_sliced(tenant):
@@ -158,7 +157,7 @@ class Life:
             try:
                 reason = level.probe_program(PROGRAMS[name].path(program), name)
             except HostError as error:
-                return _reason(error)
+                return reason_of(error)
             if reason is not None:
                 return reason
         return None
@@ -279,17 +278,20 @@ class Life:
             with suppress(OSError):  # if something is left, the next start removes it
                 scratch.rmdir()
             raise
-        try:
+        with cleaned(lambda: self._level_down(tenant, up, scratch)):
             yield up
-        finally:
-            with context.stop.deferred():
-                context.progress.phase("level down")
-                try:
-                    for record in up.records:
-                        self._writer.pack(record, f"raw/{tenant.name(record.name)}.xz")
-                finally:
-                    level.down(up)
-                    scratch.rmdir()
+
+    def _level_down(self, tenant: Tenant, up: LevelUp, scratch: Path) -> None:
+        """Keep the level's records, and take it down."""
+
+        def down() -> None:
+            tenant.level.down(up)
+            scratch.rmdir()
+
+        with self._context.stop.deferred(), cleaned(down):
+            self._context.progress.phase("level down")
+            for record in up.records:
+                self._writer.pack(record, f"raw/{tenant.name(record.name)}.xz")
 
     def _join(self, tenant: Tenant, up: LevelUp, tracer: Tracing | TenantTracer | None) -> None:
         """Give a tenant its database on a file system that is up."""
@@ -315,8 +317,3 @@ class Life:
 
 def _is_sliced(tenant: Tenant) -> bool:
     return tenant.spec.zones is not None or tenant.spec.conventional is not None
-
-
-def _reason(error: ZonelabError) -> Reason:
-    """Return an error as results store it."""
-    return Reason(error.code, error.message, error.hint)

@@ -5,10 +5,12 @@ from __future__ import annotations
 import os
 import select
 import signal
+import subprocess
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from harness.cleanup import cleaned
 from harness.tools import proc
 
 _GRACE_SECONDS = 5  # from SIGTERM to SIGKILL
@@ -27,6 +29,11 @@ class ProgramExit:
     seconds: float
     timed_out: bool
     stalled: bool
+
+    @property
+    def well(self) -> bool:
+        """Whether the program ended by itself with status 0."""
+        return self.exit_code == 0 and not (self.timed_out or self.stalled)
 
 
 def command(argv: Sequence[str], env: Mapping[str, str]) -> list[str]:
@@ -66,12 +73,13 @@ def run_program(
 
     Raises:
         HostError: it is not installed.
+        Hung: it was killed and does not end.
     """
     begin = clock()
     with stdout.open("wb") as out, stderr.open("wb") as err:
         child = proc.spawn(command(argv, env), stdout=out, stderr=err)
     timed_out = gave_up = False
-    try:
+    with cleaned(lambda: _end(child), although_hung=True):
         started(child.pid)
         descriptor = os.pidfd_open(child.pid)  # waits without the polling of Popen.wait(timeout)
         try:
@@ -85,12 +93,16 @@ def run_program(
                 tick(seconds)
         finally:
             os.close(descriptor)
-    finally:
-        if child.poll() is None:
-            _kill(child.pid)
-        code = child.wait()
+    code = child.wait()
     exit_code, number = (code, None) if code >= 0 else (None, -code)
     return ProgramExit(exit_code, number, clock() - begin, timed_out, gave_up)
+
+
+def _end(child: subprocess.Popen[bytes]) -> None:
+    """End a program and its process group, unless it has ended; Hung if that fails."""
+    if child.poll() is None:
+        _kill(child.pid)
+        proc.require_end(child)
 
 
 def _kill(pid: int) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import Any
 
+from harness.cleanup import cleaned
 from harness.drive import precondition
 from harness.levels.level import DirectIo
 from harness.machine import scopes
@@ -73,7 +74,7 @@ class Measurement:
             ZonelabError: a program failed. In a common window this makes the run invalid instead.
         """
         self._context.cgroups.limit_memory(self._spec.memory_limit)
-        try:
+        with cleaned(self._sampler.close, although_hung=True):
             for tenant in self._tenants:
                 self._note_level(tenant)
             for tenant in self._tenants:
@@ -96,8 +97,6 @@ class Measurement:
             else:
                 for spec in self._tenants[0].measured:
                     self._phase(self._tenants[0], spec)
-        finally:
-            self._sampler.close()
 
     def _note_level(self, tenant: Tenant) -> None:
         """Take the first barrier and describe the level in the manifest."""
@@ -169,7 +168,7 @@ class Measurement:
             self._record.seconds_left()  # the time limit of the run is the better reason
             if reason := phase.full(tenant.as_plain_run, facts, tenant.snapshots[-1]):
                 raise Infeasible(reason)
-            raise phase.failure(facts)
+            raise phase.failure(spec, facts, facts.output, facts.database_log)
 
     def _note_utilisation(self, tenant: Tenant) -> None:
         """Note V and A after the fill phases."""

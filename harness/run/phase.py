@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from harness.cleanup import first_of
 from harness.errors import TimedOut, ToolFailed, ZonelabError
 from harness.nulls import difference
 from harness.observe.diskstats import delta
@@ -140,7 +141,14 @@ def execute(
             clock=host.monotonic,
         )
     cpu = _since(before, _cpu(context))
-    return conclude(context, tenant, prepared, PhaseExecution(exited, cpu, started, offset, shift))
+    execution = PhaseExecution(exited, cpu, started, offset, shift)
+    try:
+        return conclude(context, tenant, prepared, execution)
+    except Exception as error:
+        # A program that failed can leave a level on which the barrier fails too.
+        output = text(prepared.stdout) + "\n" + text(prepared.stderr)
+        first = None if exited.well else failure(spec, exited, output, "")
+        raise first_of(first, error) from None
 
 
 def conclude(
@@ -179,28 +187,29 @@ def conclude(
     return facts
 
 
-def failure(facts: PhaseFacts) -> ZonelabError:
-    """Return the error of a phase that failed."""
-    if facts.timed_out:
+def failure(
+    spec: PhaseSpec, ended: ProgramExit | PhaseFacts, output: str, log: str
+) -> ZonelabError:
+    """Return the error of a phase that failed; ``log`` is the end of RocksDB's LOG."""
+    if ended.timed_out:
         return TimedOut(
-            f"phase {facts.spec.name} did not end within {facts.spec.timeout_seconds} s",
+            f"phase {spec.name} did not end within {spec.timeout_seconds} s",
             hint="raise its timeout_seconds, or lower the number of operations",
             code="phase-timeout",
         )
-    if facts.stalled:
+    if ended.stalled:
         return TimedOut(
-            f"phase {facts.spec.name} made no progress for {facts.spec.stall_seconds} s"
-            + _last_warning(facts.database_log),
+            f"phase {spec.name} made no progress for {spec.stall_seconds} s" + _last_warning(log),
             hint="give the database more room, or raise the phase's stall_timeout",
             code="phase-stalled",
         )
-    how = f"exit status {facts.exit_code}" if facts.signal is None else f"signal {facts.signal}"
-    lines = [line for line in facts.output.splitlines() if line.strip()]
+    how = f"exit status {ended.exit_code}" if ended.signal is None else f"signal {ended.signal}"
+    lines = [line for line in output.splitlines() if line.strip()]
     return ZonelabError(
-        f"{facts.spec.program} ended with {how} in phase {facts.spec.name}"
+        f"{spec.program} ended with {how} in phase {spec.name}"
         + (f": {lines[-1].strip()[:200]}" if lines else ""),
-        hint=f"see raw/{facts.spec.name}.stderr",
-        code=program_of(facts.spec).failure_code,
+        hint=f"see raw/{spec.name}.stderr",
+        code=program_of(spec).failure_code,
     )
 
 

@@ -18,6 +18,7 @@ from harness.rules import judge
 from harness.rules.facts import RunFacts, TenantFacts
 from harness.run import run_metrics
 from harness.run.context import RunContext
+from harness.run.ending import Ending
 from harness.run.tenant import Tenant
 from harness.store.ledger import Ledger
 from harness.store.result import Issue, Metric, Result, Severity, Status
@@ -67,20 +68,24 @@ class ResultBuilder:
 
     def note_host(self) -> None:
         """Read the manifest, with every setting as during the measurement."""
+        self._describe(self._devices)
+
+    def _describe(self, used: Sequence[Device]) -> None:
+        """Read the manifest; reading a device that hangs would never end."""
         host, state = self._context.host, self._context.paths.state
-        devices = [host.device(device.path) for device in self._devices]
+        devices = [host.device(device.path) for device in used]
         installed = packages(workloads.packages())
         self._manifest = manifest(host, devices, self._context.program, installed)
         for record, device in zip(self._manifest["devices"], devices, strict=True):
             record["preconditioned"] = precondition.summary(state, device)
-        self._manifest["remainder_bytes"] = precondition.kept_bytes(
-            host, state, devices[0], [device.identity.key for device in devices]
+        keys = [device.identity.key for device in devices]
+        self._manifest["remainder_bytes"] = (
+            precondition.kept_bytes(host, state, devices[0], keys) if devices else None
         )
 
-    def result(
-        self, status: Status, reason: Reason | None, tenants: Sequence[Tenant], writer: RunWriter
-    ) -> Result:
+    def result(self, ending: Ending, tenants: Sequence[Tenant], writer: RunWriter) -> Result:
         """Judge the run, and store the kernel log and the ledgers."""
+        status = ending.status
         seconds = self.seconds()
         log = self._log.read() if self._log.available else None
         self._log.close()
@@ -104,14 +109,22 @@ class ResultBuilder:
         if status is Status.OK and any(issue.severity is Severity.ERROR for issue in issues):
             status = Status.INVALID
         if self._manifest is None:
-            self.note_host()
+            self._describe(() if ending.hung else self._devices)
         return replace(
-            self._frame(status, reason, seconds),
+            self._frame(status, ending.reason, seconds),
             metrics=metrics,
             issues=issues,
             utilisation=None if self._spec.tenants else tenants[0].utilisation,
             phases=tuple(result for tenant in tenants for result in tenant.results),
             manifest={"host": self._manifest, "level": self._level_manifest(tenants)},
+        )
+
+    def unjudged(self, ending: Ending) -> Result:
+        """Return the result of a run whose files cannot be judged."""
+        return replace(
+            self._frame(ending.status, ending.reason, self.seconds()),
+            issues=ending.issues,
+            manifest={"host": self._manifest, "level": {}},
         )
 
     def _level_manifest(self, tenants: Sequence[Tenant]) -> dict[str, Any]:

@@ -7,6 +7,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from harness.cleanup import cleaned
 from harness.errors import HostError
 from harness.machine.host import Host
 from harness.store.spec import Bytes, Device, Extent, TenantSpec
@@ -59,9 +60,7 @@ def _slice(host: Host, name: str, device: Device, extent: Extent) -> Iterator[De
     mapping = dmsetup.PREFIX + name
     start = extent.first // dmsetup.SECTOR
     node = dmsetup.map_to(mapping, Bytes(extent.count), "linear", f"{device.path} {start}")
-    try:
+    with cleaned(lambda: dmsetup.remove(mapping)):
         part = host.device(str(Path(node).resolve()))
         # The mapper has no kind or model of its own: the drive decides whether times are real.
         yield replace(part, kind=device.kind, model=device.model)
-    finally:
-        dmsetup.remove(mapping)

@@ -6,6 +6,8 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
+from harness.cleanup import cleaned, first_of
+from harness.errors import ZonelabError
 from harness.machine import scopes
 from harness.machine.claim import run_label
 from harness.nulls import difference
@@ -71,19 +73,31 @@ class Together:
         programs = [self._program(tenant, systemd=systemd) for tenant in self._tenants]
         context.progress.phase("mix" if len(programs) > 1 else programs[0].prepared.spec.name)
         before = context.cgroups.harness_seconds()
+        window = Window(context.host, programs, lambda share: self._tick(lambda: share))
         try:
-            outcome = Window(context.host, programs, lambda share: self._tick(lambda: share)).run()
-        finally:
-            for program in programs:
-                if program.gate is not None:
-                    program.gate.unlink(missing_ok=True)
-        record.together = TenantFacts(outcome.died, units=systemd, spread=outcome.spread)
-        record.window_harness_seconds = difference(before, context.cgroups.harness_seconds())
-        for tenant, program in zip(self._tenants, programs, strict=True):
-            self._conclude(tenant, program)
+            outcome = self._run(window, programs)
+            record.together = TenantFacts(outcome.died, units=systemd, spread=outcome.spread)
+            after = context.cgroups.harness_seconds()
+            record.window_harness_seconds = difference(before, after)
+            for tenant, program in zip(self._tenants, programs, strict=True):
+                self._conclude(tenant, program)
+        except Exception as error:
+            died = ZonelabError(window.died, code="tenant-died") if window.died else None
+            raise first_of(died, error) from None
         self._note_activity(outcome, active)
         self._write(outcome)
         context.stop.check()
+
+    def _run(self, window: Window, programs: Sequence[TenantProgram]) -> WindowOutcome:
+        """Run the window, and remove the gates behind it."""
+
+        def remove_gates() -> None:
+            for program in programs:
+                if program.gate is not None:
+                    program.gate.unlink(missing_ok=True)
+
+        with cleaned(remove_gates, although_hung=True):
+            return window.run()
 
     def _program(self, tenant: Tenant, *, systemd: bool) -> TenantProgram:
         running = tenant.running

@@ -7,6 +7,7 @@ from contextlib import ExitStack, contextmanager
 from functools import partial
 from pathlib import Path
 
+from harness.cleanup import cleaned
 from harness.errors import ZonelabError
 from harness.observe.tracing import tracer
 from harness.observe.tracing.bpf_program import Watched
@@ -47,10 +48,8 @@ def traced(
             metadata_zones=context.levels[spec.level].metadata_zones,
             began=record.began,
         )
-        try:
+        with cleaned(lambda: found.end(writer.path / "raw", writer.write), although_hung=True):
             yield found
-        finally:
-            found.end(writer.path / "raw", writer.write)
 
 
 @contextmanager
@@ -81,10 +80,8 @@ def tenants_traced(
             metadata_zones=metadata_zones,
             began=record.began,
         )
-        try:
+        with cleaned(lambda: found.end(writer.path / "raw", writer.write), although_hung=True):
             yield found
-        finally:
-            found.end(writer.path / "raw", writer.write)
 
 
 @contextmanager
@@ -114,7 +111,7 @@ def _source(
         if source is None:
             try:
                 buffer = tracer.start_tracefs(watched, host.tracing)
-                stack.callback(buffer.stop)
+                stack.enter_context(cleaned(buffer.stop, although_hung=True))
                 source = buffer
             except ZonelabError as error:
                 record.untraced = record.untraced or Reason(error.code, error.message, error.hint)
@@ -135,10 +132,12 @@ def _every_command(
 ) -> Iterator[None]:
     """Store every command in ``raw/commands.txt.xz``; a gap makes the run invalid."""
     full = CommandLog(devices, tracing, writer.path / "raw" / "commands.txt")
-    try:
-        yield
-    finally:
+
+    def stop() -> None:
         lost = full.stop()
         if lost:
             text = f"{lost} events are missing in raw/commands.txt"
             record.findings += (Issue("commands-lost", Severity.ERROR, text, actual=lost),)
+
+    with cleaned(stop, although_hung=True):
+        yield

@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from harness.cleanup import cleaned
 from harness.errors import TimedOut
 from harness.machine.host import Host
 from harness.run.load_process import ProgramExit
@@ -94,22 +95,26 @@ class Window:
         self._length = max(program.planned_end for program in programs)
         self._died = ""
 
+    @property
+    def died(self) -> str:
+        """The first tenant that failed and how, '' so far."""
+        return self._died
+
     def run(self) -> WindowOutcome:
         """Start, release and wait for all programs. None is left running, whatever happens.
 
         Raises:
             TimedOut: a tenant did not open its database in time.
             HostError: a program is not installed.
+            Hung: a program was killed and does not end.
         """
-        try:
+        with cleaned(self._stop, although_hung=True):
             for program in self._programs:
                 if program.gate is not None:
                     self._start(program)
             self._wait_ready()
             began = self._host.monotonic()
             self._follow(began)
-        finally:
-            self._stop()
         last = [one for one in self._programs if one.planned_end == self._length]
         ends = [one.ended_at for one in last if one.ended_at is not None]
         unforced = [one.ended_at for one in last if one.ended_at is not None and not one.stopped]
@@ -230,6 +235,7 @@ class Window:
                 _signal(program, signal.SIGKILL)
         for program in left:
             if program.running and program.child is not None:
+                proc.require_end(program.child)
                 _, status, usage = os.wait4(program.child.pid, 0)
                 cpu = usage.ru_utime + usage.ru_stime
                 self._note_exit(program, os.waitstatus_to_exitcode(status), cpu)

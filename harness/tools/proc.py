@@ -3,21 +3,28 @@
 from __future__ import annotations
 
 import os
+import re
+import select
 import shutil
 import signal
 import subprocess
-import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
-from harness.errors import HostError, TimedOut, ToolFailed
+from harness import cleanup
+from harness.errors import HostError, Hung, TimedOut, ToolFailed
+from harness.tools import kernel_stack
 
 # Variables that a child inherits. LC_ALL makes output independent of the host's language.
 _INHERIT = ("PATH", "HOME", "TERM", "SSH_AUTH_SOCK", "XDG_CACHE_HOME", "TMPDIR")
 _SBIN = "/usr/local/sbin:/usr/sbin:/sbin"
+# From SIGKILL to the end. The NVMe driver gives a command up after 30 s, aborts it and resets the
+# controller, each with its own 30 s; the kernel calls a task hung after 120 s.
+_END_SECONDS = 120.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,28 +73,21 @@ def run(
     Raises:
         HostError: the program is not installed.
         TimedOut: it did not end within ``timeout`` seconds and was killed.
+        Hung: it was killed and does not end.
         ToolFailed: it exited non-zero or was killed by a signal, and ``check`` is set.
     """
     args = tuple(str(arg) for arg in argv)
     begin = time.monotonic()
+    child = _start(args, env=env, cwd=cwd, stdin=None if stdin is None else subprocess.PIPE)
     try:
-        done = subprocess.run(  # noqa: S603 - argument list, no shell, whitelisted environment
-            args,
-            input=stdin,
-            stdin=subprocess.DEVNULL if stdin is None else None,
-            capture_output=True,
-            text=True,
-            errors="replace",
-            timeout=timeout,
-            env=environment(env),
-            cwd=cwd,
-            check=False,
-        )
-    except FileNotFoundError:
-        raise _not_installed(args[0]) from None
+        out, err = child.communicate(stdin, timeout=timeout)
     except subprocess.TimeoutExpired:
-        raise TimedOut(f"{args[0]} did not end within {timeout:g} s: {' '.join(args)}") from None
-    result = completed(args, done.returncode, time.monotonic() - begin, done.stdout, done.stderr)
+        end(child)
+        raise _late(args, timeout) from None
+    except BaseException as error:
+        cleanup.after(error, lambda: end(child), although_hung=True)
+        raise
+    result = completed(args, child.returncode, time.monotonic() - begin, out, err)
     if check and not result.ok:
         raise failure(result)
     return result
@@ -108,39 +108,108 @@ def stream(
     Raises:
         HostError: the program is not installed.
         TimedOut: it did not end within ``timeout`` seconds and was killed.
+        Hung: it was killed and does not end.
     """
     args = tuple(str(arg) for arg in argv)
     begin = time.monotonic()
     lines: list[str] = []
+    child = _start(args, env=env)
     try:
-        child = subprocess.Popen(  # noqa: S603 - as in run()
+        assert child.stderr is not None  # noqa: S101 - a pipe
+        for line in _lines(child.stderr.fileno(), begin + timeout):
+            lines.append(line)
+            on_line(line)
+        stdout, _ = child.communicate(timeout=max(begin + timeout - time.monotonic(), 0))
+    except subprocess.TimeoutExpired:
+        end(child)
+        raise _late(args, timeout) from None
+    except BaseException as error:
+        cleanup.after(error, lambda: end(child), although_hung=True)
+        raise
+    seconds = time.monotonic() - begin
+    return completed(args, child.returncode, seconds, stdout, "".join(f"{x}\n" for x in lines))
+
+
+def _lines(descriptor: int, deadline: float) -> Iterator[str]:
+    """Yield the lines that a pipe brings; subprocess.TimeoutExpired at the deadline."""
+    waiter = select.poll()
+    waiter.register(descriptor, select.POLLIN)
+    rest = b""
+    while (left := deadline - time.monotonic()) > 0 and waiter.poll(left * 1000):
+        data = os.read(descriptor, 1 << 16)
+        *whole, rest = re.split(rb"\r\n?|\n", rest + data)
+        for line in whole if data or not rest else [*whole, rest]:
+            yield line.decode(errors="replace")
+        if not data:
+            return
+    raise subprocess.TimeoutExpired("", 0)
+
+
+def _start(
+    args: Sequence[str],
+    *,
+    env: Mapping[str, str] | None,
+    cwd: Path | None = None,
+    stdin: int | None = None,
+) -> subprocess.Popen[str]:
+    """Start a program with pipes for its output."""
+    try:
+        return subprocess.Popen(  # noqa: S603 - argument list, no shell, whitelisted environment
             args,
-            stdin=subprocess.DEVNULL,
+            stdin=subprocess.DEVNULL if stdin is None else stdin,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
             errors="replace",
             env=environment(env),
+            cwd=cwd,
         )
     except FileNotFoundError:
         raise _not_installed(args[0]) from None
-    watchdog = threading.Timer(timeout, child.kill)
-    watchdog.start()
+
+
+def end(child: subprocess.Popen[Any]) -> None:
+    """Kill a program, wait for its end and close its pipes.
+
+    Raises:
+        Hung: it does not end.
+    """
+    child.kill()
+    require_end(child)
+    child.wait()
+    for pipe in (child.stdin, child.stdout, child.stderr):
+        if pipe is not None:
+            with suppress(OSError):
+                pipe.close()
+
+
+def require_end(child: subprocess.Popen[Any]) -> None:
+    """Wait until a killed program has ended; the caller still has to reap it.
+
+    SIGKILL does not end a process that waits uninterruptibly in the kernel, for example for a
+    drive that does not answer.
+
+    Raises:
+        Hung: it has not ended after two minutes.
+    """
+    if child.returncode is not None:
+        return
+    descriptor = os.pidfd_open(child.pid)
     try:
-        assert child.stdout is not None and child.stderr is not None  # noqa: S101, PT018 - pipes
-        for line in child.stderr:
-            lines.append(line)
-            on_line(line.rstrip("\n"))
-        stdout = child.stdout.read()
-        returncode = child.wait()
+        waiter = select.poll()
+        waiter.register(descriptor, select.POLLIN)
+        if waiter.poll(_END_SECONDS * 1000):
+            return
     finally:
-        expired = not watchdog.is_alive()
-        watchdog.cancel()
-        child.kill()
-        child.communicate()
-    if expired:
-        raise TimedOut(f"{args[0]} did not end within {timeout:g} s: {' '.join(args)}")
-    return completed(args, returncode, time.monotonic() - begin, stdout, "".join(lines))
+        os.close(descriptor)
+    stacks = kernel_stack.stacks(child.pid)
+    raise Hung(
+        f"{kernel_stack.name(child.pid)} (pid {child.pid}) does not end after SIGKILL: it waits in "
+        f"the kernel ({kernel_stack.waits(stacks) or 'where is unknown'})",
+        stacks=stacks,
+        pid=child.pid,
+        start=kernel_stack.start(child.pid),
+    )
 
 
 def spawn(
@@ -172,6 +241,10 @@ def _not_installed(program: str) -> HostError:
     return HostError(
         f"{program} is not installed", hint="run the packages role", code="program-missing"
     )
+
+
+def _late(args: Sequence[str], timeout: float | None) -> TimedOut:
+    return TimedOut(f"{args[0]} did not end within {timeout:g} s: {' '.join(args)}")
 
 
 def completed(

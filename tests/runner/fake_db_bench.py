@@ -5,10 +5,11 @@ With ``--fs_uri`` it does what libzlfs.so would do in it: files on the zones of 
 and ledger in the auxiliary directory.
 
 ``$FAKE_ROOT/behave.json`` maps a benchmark to a way of going wrong: crash, hang, truncate, enospc,
-full, exit, kernel-error, elsewhere (bytes go to the conventional device), slow (long enough for
-samples), lost-bytes (zlfs' ledger lacks one).
+full, exit, kernel-error, stuck, elsewhere (bytes go to the conventional device), slow (long enough
+for samples), lost-bytes (zlfs' ledger lacks one).
 """
 
+import ctypes
 import json
 import os
 import signal
@@ -77,7 +78,10 @@ if not uri:
     (database / "OPTIONS-000007").write_text(OPTIONS)
 
 output = (fixtures / f"{benchmark}.out").read_text()
-if mode == "hang":
+if mode == "stuck":  # as in an uninterruptible wait: it outlives its parent, and SIGTERM
+    ctypes.CDLL(None).prctl(1, 0)  # PR_SET_PDEATHSIG
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+if mode in ("hang", "stuck"):
     sys.stdout.write(output[:200])
     sys.stdout.flush()
     with (database / "LOG").open("a") as log:

@@ -11,6 +11,7 @@ import shutil
 from pathlib import Path
 from typing import Any, ClassVar
 
+from harness.errors import ToolFailed
 from harness.levels.level import Level, LevelContext, LevelUp, LevelUsage, Progress
 from harness.machine.host import Host
 from harness.observe.kmsg import KernelLog
@@ -199,6 +200,9 @@ class FakeLevel(Level):
         return sum(path.stat().st_size for path in up.db.iterdir())
 
     def sync(self, up: LevelUp) -> None:
+        fails = self.root / "sync-fails"
+        if fails.exists() and fails.read_text() in _text(self.root / "started"):
+            raise ToolFailed("sync failed (exit 1): Input/output error")
         if (self.root / "enospc").exists():
             raise OSError(errno.ENOSPC, "No space left on device")
 
@@ -206,6 +210,8 @@ class FakeLevel(Level):
         assert up.db is not None
         shutil.rmtree(up.db.parent, ignore_errors=True)
         (self.root / "downs").open("a").write("down\n")
+        if (self.root / "down-fails").exists():
+            raise ToolFailed("umount failed (exit 32): target is busy")
 
 
 class FakeBaseline(FakeLevel):
@@ -214,6 +220,10 @@ class FakeBaseline(FakeLevel):
     name: ClassVar[str] = "baseline"
     uses_zoned: ClassVar[bool] = False
     environment: ClassVar[dict[str, str]] = {"FAKE_BASELINE": "1"}
+
+
+def _text(path: Path) -> str:
+    return path.read_text() if path.exists() else ""
 
 
 def put_btrfs(node: Path, label: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
 
@@ -9,8 +10,8 @@ import harness.cli.run as command
 from harness import levels as room
 from harness import rules, workloads
 from harness.cli import main as entry
-from harness.run import barrier, life
-from harness.tools import dmsetup, zone_reset
+from harness.run import barrier, life, load_process, result_builder
+from harness.tools import dmsetup, proc, zone_reset
 from harness.tools.kernel import Kernel
 from tests.runner.fakes import FakeBaseline, FakeHost, FakeLevel
 
@@ -34,6 +35,17 @@ if __name__ == "__main__":
     for module, name in ((life, "_IDLE_SECONDS"), (barrier, "_SETTLE_SECONDS")):
         assert name in vars(module), name
         vars(module)[name] = 0.01
+    if (root / "no-judge").exists():
+
+        def no_judge(*_: object) -> None:
+            raise RuntimeError("no judge")
+
+        vars(result_builder).update(judge=no_judge)
+    if (root / "unkillable").exists():
+        vars(os).update(killpg=lambda *_: None)
+        for module, name in ((proc, "_END_SECONDS"), (load_process, "_GRACE_SECONDS")):
+            assert name in vars(module), name
+            vars(module)[name] = 0.2
     options = ["--state-dir", str(root / "state"), "--runtime-dir", str(root / "run")]
     options += ["--program-path", str(Path(__file__).parent / "fake_db_bench.py")]
     sys.exit(

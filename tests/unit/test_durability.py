@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
+import resource
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
+from harness.errors import HostError
 from harness.machine.journal import Entry, Event, Journal
 from harness.store.files import write_atomic
 from harness.store.rundir import RunWriter
@@ -53,6 +58,35 @@ def test_a_journal_entry_is_synced_before_append_returns(tmp_path: Path, disk: D
         Journal(path).append(entry)
         assert disk.at("sync", path) < disk.at("sync", tmp_path)
         assert len(Journal(path).entries()) == number
+
+
+@contextmanager
+def a_disk_with_room_for(size: int) -> Iterator[None]:
+    """Let files grow to ``size`` bytes only: the kernel then writes a part, as on a full disk."""
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+
+
+def test_a_short_write_of_the_journal_is_an_error_and_leaves_no_trace(tmp_path: Path) -> None:
+    path = tmp_path / "journal.jsonl"
+    claim = Entry(Event.CLAIM, "eui.1", "c", "r", "fake", "zl-1", "", None, "t", "b")
+    up = dataclasses.replace(claim, event=Event.UP)
+    Journal(path).append(claim)
+    before = path.read_bytes()
+    with (
+        a_disk_with_room_for(len(before) + 40),
+        pytest.raises(HostError, match="took 40 of the ") as caught,
+    ):
+        Journal(path).append(up)
+    assert caught.value.code == "disk-full"
+    assert path.read_bytes() == before
+    assert Journal(path).last("eui.1") == claim
+    Journal(path).append(up)
+    assert Journal(path).entries() == [claim, up]
 
 
 def test_an_atomic_file_is_synced_before_and_after_its_rename(tmp_path: Path, disk: Disk) -> None:

@@ -319,6 +319,7 @@ CASES: list[tuple[Callable[[RunFacts], RunFacts], str, Severity]] = [
             ("mapping-volatile", Severity.INFO),
             ("own-db-bench", Severity.WARNING),
             ("commands-lost", Severity.ERROR),
+            ("clean-up", Severity.ERROR),
             ("active-limit-ignored", Severity.WARNING),
             ("active-limit-ignored", Severity.INFO),
         )

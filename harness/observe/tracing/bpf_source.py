@@ -155,8 +155,7 @@ class BpfSource:
         try:
             self._child.wait(timeout=_STOP_SECONDS)
         except subprocess.TimeoutExpired:
-            self._child.kill()
-            self._child.wait()
+            proc.end(self._child)
         shutil.rmtree(self._folder, ignore_errors=True)
 
     def _ask(self) -> Maps:

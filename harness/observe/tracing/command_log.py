@@ -62,8 +62,7 @@ class CommandLog:
                 break
             size = self._output.stat().st_size
             time.sleep(_DRAIN_SECONDS)
-        self._child.terminate()
-        self._child.wait()
+        proc.end(self._child)  # `cat`: what it has read is in the file
         lost = lost_events(self._instance)
         self._instance.rmdir()
         return lost

@@ -6,6 +6,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from harness.cleanup import cleaned
 from harness.errors import ZonelabError
 from harness.observe.tracing.tracer import TIMELINE, Source
 from harness.observe.tracing.zone_history import History, Totals, Transition, record
@@ -69,10 +70,8 @@ class TenantTracer:
 
     def end(self, raw: Path, write: Callable[[str, str], None]) -> None:
         """Store zones, timeline and tables; ``raw`` gets the source's own output."""
-        try:
+        with cleaned(lambda: self._source.end(raw), although_hung=True):
             self.snapshot(History("", ()))
-        finally:
-            self._source.end(raw)
         for name, seed in self._seeds.items():
             write(f"raw/{name}.traced.zones.csv", as_csv(seed))
         if self.trouble:

@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Protocol
 
+from harness.cleanup import cleaned
 from harness.errors import HostError, ZonelabError
 from harness.observe.sysfs import SECTOR, Sysfs
 from harness.observe.tracing.bpf_program import Watched
@@ -123,10 +124,8 @@ class Tracer:
 
     def end(self, raw: Path, write: Callable[[str, str], None]) -> None:
         """Store the zones, the timeline and the table; ``raw`` gets the source's own output."""
-        try:
+        with cleaned(lambda: self._source.end(raw), although_hung=True):
             self.snapshot()
-        finally:
-            self._source.end(raw)
         if self.seed:
             write(SEED, as_csv(self.seed))
         if not self._trouble:

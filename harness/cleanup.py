@@ -1,0 +1,69 @@
+"""Clean-up after an error: a later error never replaces the first one.
+
+The first error is raised. It carries the later ones, and :func:`later` returns them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from harness.errors import Hung, Interrupted
+
+_LATER = "zonelab_later"
+
+
+@contextmanager
+def cleaned(action: Callable[[], object], *, although_hung: bool = False) -> Iterator[None]:
+    """Run ``action`` after the block, however the block ended. The arguments are of ``after``."""
+    try:
+        yield
+    except BaseException as error:
+        after(error, action, although_hung=although_hung)
+        raise
+    action()
+
+
+def after(
+    first: BaseException, action: Callable[[], object], *, although_hung: bool = False
+) -> None:
+    """Run ``action`` after an error, which the caller raises again; an error of it is added.
+
+    A hung device blocks every program that uses it. ``although_hung`` marks an action that uses no
+    device: only such an action runs after a hang.
+    """
+    if hung(first) is not None and not although_hung:
+        return
+    try:
+        action()
+    except Interrupted:
+        raise  # the user's wish is no fault of the clean-up
+    except Exception as error:
+        add(first, error)
+
+
+def add(first: BaseException, error: Exception) -> None:
+    """Add a later error, with its own later errors, to the first one."""
+    vars(first)[_LATER] = (*later(first), error, *later(error))
+
+
+def first_of(first: Exception | None, error: Exception) -> Exception:
+    """Return ``first`` with ``error`` as a later error; ``error`` itself if nothing came first.
+
+    A stop by the user stays an error of its own: nothing more is to be done.
+    """
+    if first is None or isinstance(error, Interrupted):
+        return error
+    add(first, error)
+    return first
+
+
+def later(first: BaseException | None) -> tuple[Exception, ...]:
+    """Return the later errors, in their order."""
+    errors: tuple[Exception, ...] = vars(first).get(_LATER, ()) if first is not None else ()
+    return errors
+
+
+def hung(first: BaseException | None) -> Hung | None:
+    """Return the hang among an error and its later errors; null: nothing hangs."""
+    return next((error for error in (first, *later(first)) if isinstance(error, Hung)), None)
