@@ -11,7 +11,7 @@ from harness.levels.level import Level, LevelContext, LevelUp
 from harness.observe.kmsg import KernelLog
 
 # The kernel gives its reason last. Results have the whole log in raw/kernel.log.
-_LINES = 4
+_LINES = 5
 
 
 @contextmanager

@@ -7,18 +7,19 @@ from dataclasses import replace
 from pathlib import Path
 from typing import ClassVar
 
-from harness.errors import ConfigError
+from harness.errors import ConfigError, HostError, ToolFailed
 from harness.levels.filesystem import TranslatedLevel
 from harness.levels.level import LevelContext, LevelUp, LevelUsage
 from harness.levels.options import Option, Whole
 from harness.store.result import Issue, IssueInfo, Severity
-from harness.store.spec import Bytes, Device, Scalar
+from harness.store.spec import Bytes, Device, Reason, Scalar
 from harness.tools import dm_zap, dmsetup, zone_reset
 
 # Upstream's target fails writes that cross a zone, unless they come in blocks of its own size.
 _BLOCK_SECTORS = 8
-# A checksum of the sources, by modpost.
-_BUILD = ("module", "dm_zap", "srcversion")
+_MODULE = "dm_zap"  # in sysfs
+# Upstream's constructor makes it and its destructor keeps it: patches/dm-zap has the cure.
+_FOLDER = ("kernel", "zap")
 _TRACE = ("kernel", "tracing", "trace")
 
 
@@ -49,6 +50,32 @@ class DmZap(TranslatedLevel):
         super().check_options(options)
         dm_zap.values(options)
         split_sectors(options)
+
+    def probe_target(self) -> Reason | None:
+        """Check the target, then the folder in sysfs that the module allows once at a time."""
+        reason = super().probe_target()
+        if reason is None and self.kernel.sys(*_FOLDER).is_dir():
+            return self._folder_is_taken()
+        return reason
+
+    def _folder_is_taken(self) -> Reason:
+        try:
+            mapped = dmsetup.mapped_to(self.target)
+        except (HostError, ToolFailed):
+            mapped = []
+        if mapped:
+            return Reason(
+                "target-in-use",
+                f"{mapped[0]} is mapped to zap, and dm-zap works for one device at a time",
+                f"if nothing needs it: dmsetup remove {mapped[0]}",
+            )
+        return Reason(
+            "reboot-needed",
+            "dm-zap was mapped before in this boot and kept /sys/kernel/zap, so the kernel refuses"
+            " to map it again",
+            "reboot this host; -e dm_zap_source=FOLDER builds a module that releases the folder"
+            " (docs/levels.md)",
+        )
 
     def where_from(self) -> str:
         """Only the user can supply it."""
@@ -91,11 +118,8 @@ class DmZap(TranslatedLevel):
     def up(self, context: LevelContext) -> LevelUp:
         """Record the build of the loaded module, where the kernel shows it."""
         up = super().up(context)
-        try:
-            build = self.kernel.sys(*_BUILD).read_text(encoding="ascii").strip()
-        except OSError:
-            return up
-        return replace(up, facts={**up.facts, "module_srcversion": build})
+        build = self.kernel.module_build_id(_MODULE)
+        return replace(up, facts={**up.facts, "module_build_id": build}) if build else up
 
     def gc(self, up: LevelUp) -> LevelUsage:
         """Read the counters that the module traces every five seconds, and its status."""

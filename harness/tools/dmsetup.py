@@ -68,18 +68,32 @@ def names() -> list[str]:
     return parse_names(proc.run(["dmsetup", "ls"], timeout=_TIMEOUT_SECONDS).stdout)
 
 
+def mapped_to(target: str) -> list[str]:
+    """Return the names of all devices mapped to a target, whoever made them.
+
+    Raises:
+        ToolFailed: dmsetup failed or printed unexpected output.
+    """
+    argv = ["dmsetup", "ls", "--target", target]
+    return _parse_ls(proc.run(argv, timeout=_TIMEOUT_SECONDS).stdout)
+
+
 def parse_names(stdout: str) -> list[str]:
+    """Return zonelab's own names in ``dmsetup ls``."""
+    return [name for name in _parse_ls(stdout) if is_ours(name)]
+
+
+def _parse_ls(stdout: str) -> list[str]:
     """Parse ``dmsetup ls`` (``name<TAB>(major:minor)`` or "No devices found")."""
     if stdout.strip() == "No devices found":
         return []
-    ours = []
+    found = []
     for line in stdout.splitlines():
         name, tab, numbers = line.partition("\t")
         if not tab or not numbers.startswith("("):
             raise ToolFailed(f"dmsetup ls printed {line!r}", code="output-malformed")
-        if is_ours(name):
-            ours.append(name)
-    return ours
+        found.append(name)
+    return found
 
 
 def targets() -> dict[str, str]:

@@ -11,6 +11,8 @@ from pathlib import Path
 
 from harness.tools import proc
 
+_NOTE_HEADER = 16
+
 
 @dataclass(frozen=True, slots=True)
 class Mount:
@@ -74,6 +76,17 @@ class Kernel:
         if proc.which("modprobe") is None:
             return False
         return proc.run(["modprobe", "-n", "-q", name], timeout=30, check=False).ok
+
+    def module_build_id(self, name: str) -> str | None:
+        """Return the linker's hash of a loaded module (hexadecimal), or None if it has none.
+
+        The file is an ELF note: three lengths and types of 4 bytes, "GNU", then the hash.
+        """
+        try:
+            note = self.sys("module", name, "notes", ".note.gnu.build-id").read_bytes()
+        except OSError:
+            return None
+        return note[_NOTE_HEADER:].hex() or None
 
     def mounts(self) -> list[Mount]:
         """Return all mounts, oldest first."""

@@ -49,6 +49,8 @@ def dmzadm(command: str, source: str, zoned: str, *flags: str) -> None:
 def dmsetup(command: str, name: str = "", *more: str) -> None:
     if command == "targets":
         sys.stdout.write((root / "targets").read_text())
+    elif command == "ls" and name == "--target":
+        sys.stdout.write("No devices found\n")
     elif command == "ls":
         names = sorted(node.name for node in mapper.glob("*"))
         sys.stdout.write("".join(f"{n}\t(253:0)\n" for n in names) or "No devices found\n")

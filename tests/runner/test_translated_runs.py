@@ -10,6 +10,7 @@ import pytest
 from harness.machine.claim import run_label
 from harness.store.result import Result, Severity, Status
 from harness.store.rundir import load_result
+from tests.fixtures.level_host import FIXTURES
 from tests.runner import fakes
 from tests.runner.conftest import Machine
 
@@ -122,15 +123,27 @@ def test_without_the_module_it_is_skipped(whole: Whole) -> None:
 
 
 def test_a_refused_table_fails_with_the_reason_of_the_kernel(whole: Whole) -> None:
-    reason = "device-mapper: table: 254:1: zoned model is not consistent across all devices"
-    (whole.root / "refuse-striped").write_text(f"3,9,28000000,-;{reason}\n")
+    captured = (FIXTURES / "dm-zap-refused.kmsg").read_text().splitlines(keepends=True)
+    (whole.root / "refuse-striped").write_text("".join(captured[1:]))
+    reason = "device-mapper: table: 253:1: zoned model is not consistent across all devices"
     assert whole.run().returncode == 4
     found = whole.result
     assert found.status is Status.FAILED
     assert found.reason is not None
-    assert found.reason.message == f"dmsetup failed (exit 1): Command failed.; kernel: {reason}"
+    quoted = f"dmsetup failed (exit 1): Command failed.; kernel: {reason}"
+    assert found.reason.message.startswith(quoted)
     assert found.reason.hint.startswith("dmsetup create zonelab-split-nvme0n2 ")
     assert list((whole.root / "dev/mapper").iterdir()) == []
+
+
+def test_a_second_bring_up_of_an_unpatched_module_is_refused_before_it(whole: Whole) -> None:
+    (whole.root / "sys/kernel/zap").mkdir(parents=True)
+    assert whole.run().returncode == 0
+    reason = whole.result.reason
+    assert whole.result.status is Status.SKIPPED
+    assert reason is not None
+    assert reason.code == "reboot-needed"
+    assert not [line for line in whole.tools("dmsetup") if line.startswith("create")]
 
 
 def test_too_small_zones_are_skipped(whole: Whole) -> None:

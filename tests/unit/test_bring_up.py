@@ -78,7 +78,9 @@ def test_the_last_lines_are_enough_and_losses_are_no_line(host: Host, tmp_path: 
     )
     with pytest.raises(ToolFailed) as caught, bring_up(Silent(), given, UP):
         raise ToolFailed("dmsetup failed")
-    assert caught.value.message == "dmsetup failed; kernel: line 5 | line 6 | line 7 | line 8"
+    assert (
+        caught.value.message == "dmsetup failed; kernel: line 4 | line 5 | line 6 | line 7 | line 8"
+    )
 
 
 def test_a_silent_kernel_adds_nothing(host: Host, tmp_path: Path) -> None:

@@ -30,6 +30,13 @@ esac
 """
 
 
+def patched_source(patch: Path, without: str) -> str:
+    """Return a source of the hunks' lines alone, without those that begin with a sign."""
+    hunks = re.split(r"^@@ .*\n", patch.read_text(), flags=re.MULTILINE)[1:]
+    lines = ["".join(f"{s[1:]}\n" for s in h.splitlines() if s[0] != without) for h in hunks]
+    return "\n\n" + "\n\n\n".join(lines) + "\n\n"
+
+
 class Host:
     """This machine as the roles see it: programs of its own, and a folder instead of /usr/local."""
 
@@ -114,9 +121,41 @@ def test_a_source_is_built_with_our_header_in_front(host: Host, tmp_path: Path) 
     assert "-include $(src)/zonelab-compat.h" in kbuild
     # The compiler and the headers of the kernel that runs are asked for.
     asked = [line.split() for line in host.log.read_text().splitlines()]
-    assert ["gcc", "make", f"linux-headers-{release}"] in asked  # the format ends with a newline
+    assert [
+        "gcc",
+        "make",
+        "patch",
+        f"linux-headers-{release}",
+    ] in asked  # the format ends with a newline
     assert host.play("dm_zap", dm_zap_source=str(source))[:2] == (0, 0)
     assert not (source / "Kbuild").exists()  # the user's folder stays as it is
+
+
+@pytest.mark.needs("patch")
+def test_patches_that_fit_change_the_copy_and_the_others_are_named(
+    host: Host, tmp_path: Path
+) -> None:
+    model, folder = sorted((ROOT / "patches/dm-zap").glob("*.patch"))
+    text = patched_source(model, without="+")
+    source = tmp_path / "source"
+    source.mkdir()
+    (source / "dm-zap-target.c").write_text(text)
+    changed, failed, output = host.play("dm_zap", dm_zap_source=str(source))
+    assert failed == 0, output
+    assert changed > 0
+    copy = host.lib / "dm-zap-build/dm-zap-target.c"
+    assert copy.read_text() == patched_source(model, without="-")
+    assert (source / "dm-zap-target.c").read_text() == text
+    assert f"{folder.name} does not fit this source" in output
+    assert f"{model.name} does not fit" not in output
+    assert host.calls("insmod")  # the module is built without it
+    # Another source in its place: nothing of the last build is left.
+    host.targets.write_text("linear           v1.4.0\n")
+    (source / "dm-zap-target.c").write_text(patched_source(folder, without="+"))
+    _, failed, output = host.play("dm_zap", dm_zap_source=str(source))
+    assert failed == 0, output
+    assert copy.read_text() == patched_source(folder, without="-")
+    assert f"{model.name} does not fit this source" in output
 
 
 def test_a_build_that_fails_stops_the_play(host: Host, tmp_path: Path) -> None:

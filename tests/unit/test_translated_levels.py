@@ -17,6 +17,7 @@ from harness.tools import dm_zap, dmsetup
 from harness.tools.kernel import Kernel
 from tests.fixtures.level_host import CONVENTIONAL, FIXTURES, MIB, ZONED, Host, context
 
+BUILD_ID = "a5884a19a3283be6aa31f9959f6ff337f930454e"  # in levels/dm-zap-build-id.note
 # Zones that hold as much as they are large.
 WHOLE = replace(
     ZONED,
@@ -128,9 +129,9 @@ def test_dm_zap_up_and_down(levels: dict[str, TranslatedLevel], host: Host, tmp_
     size = host.root / "sys/class/block/zonelab-zap-nvme0n3/size"
     size.parent.mkdir(parents=True)
     size.write_text(f"{270 * 4 * MIB // 512}\n")  # what is left of 384 zones at 30 %
-    build = host.root / "sys/module/dm_zap/srcversion"
-    build.parent.mkdir(parents=True)
-    build.write_text("0123456789ABCDEF\n")
+    note = host.root / "sys/module/dm_zap/notes/.note.gnu.build-id"
+    note.parent.mkdir(parents=True)
+    note.write_bytes((FIXTURES / "dm-zap-build-id.note").read_bytes())
     options = {"filesystem": "xfs", "overprovisioning_rate": 30, "victim_selection_method": 2}
     up = levels["dm-zap"].up(replace(context(host, tmp_path), device=WHOLE, options=options))
     tables = [call[4] for call in host.calls if call[:2] == ["dmsetup", "create"]]
@@ -139,7 +140,7 @@ def test_dm_zap_up_and_down(levels: dict[str, TranslatedLevel], host: Host, tmp_
         f"0 {270 * 4 * MIB // 512} striped 1 8 /dev/mapper/zonelab-zap-nvme0n3 0",
     ]
     assert "mkfs.xfs" in host.programs()
-    assert up.facts == {"module_srcversion": "0123456789ABCDEF"}
+    assert up.facts == {"module_build_id": BUILD_ID}
     assert host.mounts[0][0] == "/dev/mapper/zonelab-split-nvme0n3"
     assert up.db is not None
     up.db.rmdir()
@@ -147,6 +148,49 @@ def test_dm_zap_up_and_down(levels: dict[str, TranslatedLevel], host: Host, tmp_
     levels["dm-zap"].down(up)
     removed = [call[2] for call in host.calls if call[:2] == ["dmsetup", "remove"]]
     assert removed == ["zonelab-split-nvme0n3", "zonelab-zap-nvme0n3"]
+
+
+def test_dm_zap_without_a_build_id(
+    levels: dict[str, TranslatedLevel], host: Host, tmp_path: Path
+) -> None:
+    """As on Linux 6.1: /sys/module/dm_zap has no srcversion, and a module may have no note."""
+    (host.root / "sys/module/dm_zap/sections").mkdir(parents=True)
+    assert levels["dm-zap"].up(replace(context(host, tmp_path), device=WHOLE)).facts == {}
+
+
+def test_dm_zap_is_not_mapped_twice_in_one_boot(
+    levels: dict[str, TranslatedLevel], host: Host
+) -> None:
+    """Without our patch the folder stays: the kernel would refuse it, and dm-zap goes wrong."""
+    folder = host.root / "sys/kernel/zap"
+    folder.mkdir(parents=True)
+    reason = levels["dm-zap"].probe(WHOLE, CONVENTIONAL)
+    assert reason is not None
+    assert reason.code == "reboot-needed"
+    assert "mapped before in this boot" in reason.message
+    assert reason.hint.startswith("reboot this host")
+    host.fail["dmsetup"] = "/dev/mapper/control: open failed: Permission denied"
+    reason = levels["dm-zap"].probe(WHOLE, CONVENTIONAL)
+    assert reason is not None
+    assert reason.code == "reboot-needed"
+    folder.rmdir()  # as with the patch, when the target is gone
+    del host.fail["dmsetup"]
+    assert levels["dm-zap"].probe(WHOLE, CONVENTIONAL) is None
+    (host.root / "sys/kernel/zap").mkdir()
+    assert levels["dm-zoned"].probe(WHOLE, CONVENTIONAL) is None
+
+
+def test_dm_zap_that_somebody_else_uses_is_named(
+    levels: dict[str, TranslatedLevel], host: Host
+) -> None:
+    (host.root / "sys/kernel/zap").mkdir(parents=True)
+    host.targets_of["zap"] = (FIXTURES / "dmsetup-ls-target.txt").read_text()
+    reason = levels["dm-zap"].probe(WHOLE, CONVENTIONAL)
+    assert reason is not None
+    assert (reason.code, reason.hint) == (
+        "target-in-use",
+        "if nothing needs it: dmsetup remove zonelab-zap-x",
+    )
 
 
 def test_dm_zap_need_not_split(
