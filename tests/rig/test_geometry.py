@@ -36,7 +36,7 @@ ADVISED_OPEN = 128  # block/blk-zoned.c: BLK_ZONE_WPLUG_DEFAULT_POOL_SIZE
 
 @dataclass(frozen=True)
 class Machine:
-    """A booted rig with the runner, and stubs of ZenFS that nothing ever starts."""
+    """A booted rig with the runner, and a stub of ZenFS's tool that nothing ever starts."""
 
     rig: RigHandle
 
@@ -62,8 +62,8 @@ def machine(
     with booted(request.param) as rig:
         plays.install(rig, tmp_path_factory.mktemp("geometry"), ZIPAPP)
         plays.copy(rig, SCRIPT, f"/root/{SCRIPT.name}")
-        stubs = f"printf '#!/bin/false\\n' | tee {STUBS}/zenfs > {STUBS}/db_bench"
-        rig.ssh(f"mkdir -p {STUBS} && {stubs} && chmod +x {STUBS}/*")
+        stub = f"printf '#!/bin/false\\n' > {STUBS}/zenfs && chmod +x {STUBS}/zenfs"
+        rig.ssh(f"mkdir -p {STUBS} && {stub}")
         yield Machine(rig)
 
 
