@@ -245,7 +245,7 @@ def _make(work: Path, facts: PluginFacts, jobs: int, *, has_tool: bool) -> None:
         lines = [line for line in done.stderr.splitlines() if _WRONG.search(line)]
         raise ToolFailed(
             f"plug-in {facts.name} does not build: {(lines or ['make failed'])[0].strip()}",
-            hint=f"the compiler's output is in {log}",
+            hint=f"make's output is in {log}",
             code="plugin-build",
         )
 

@@ -88,6 +88,8 @@ def test_one_variable_builds_zenfs_and_links_it(host: Host) -> None:
     links = {link.name: link.resolve() for link in (host.lib / "zenfs").iterdir()}
     assert links.keys() == {"zenfs", "libzenfs.so"}
     assert host.lib / "rocksdb/plugins" in links["zenfs"].parents
+    tool = proc.run([host.lib / "zenfs/zenfs"])  # through the link, as the runner starts it
+    assert tool.stdout == "zenfs\n"
     program = proc.which("db_bench")
     assert program is not None
     assert zenfs.probe(program, links["libzenfs.so"]) is None

@@ -72,8 +72,8 @@ def test_a_plug_in_and_its_tool_are_built_from_its_mk(toy: Path, tree: Path) -> 
     built = build("toy", toy, tree)
     assert built.new
     assert accepted(built.library)
-    said = subprocess.run([built.tool], check=True, capture_output=True, text=True).stdout
-    assert said == "zenfs\n"
+    printed = subprocess.run([built.tool], check=True, capture_output=True, text=True).stdout
+    assert printed == "zenfs\n"
     record = rocksdb_plugin.recorded(Path(built.library))
     assert record is not None
     assert (record.id, record.facts.version) == (built.id, "v3")

@@ -328,10 +328,10 @@ def test_a_build_of_zonelab_is_recorded(programs: Programs, tmp_path: Path) -> N
     )
     record = rocksdb_plugin.identify(facts)
     (home / "build.json").write_text(dumps(record))
-    told = zenfs_programs.builds()
-    assert told["zenfs_plugin"] == str(library)
-    assert (told["zenfs_build"], told["zenfs_source_sha256"]) == (record.id, "aa")
-    assert (told["zenfs_source_version"], told["zenfs_flags"]) == ("v2.1.4", "-O2")
+    recorded = zenfs_programs.builds()
+    assert recorded["zenfs_plugin"] == str(library)
+    assert (recorded["zenfs_build"], recorded["zenfs_source_sha256"]) == (record.id, "aa")
+    assert (recorded["zenfs_source_version"], recorded["zenfs_flags"]) == ("v2.1.4", "-O2")
 
 
 def test_nothing_is_formatted_under_another_scheduler(programs: Programs, tmp_path: Path) -> None:
