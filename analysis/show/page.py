@@ -14,6 +14,8 @@ from analysis.show import headline
 from analysis.show.links import Links
 from analysis.show.parts import Grid, Section
 from analysis.tenants import mix
+from harness.store.campaign import CampaignPaths
+from harness.store.root import root_hash
 
 TEMPLATES = Path(__file__).parent / "templates"
 # Browsers cannot scroll a page with longer tables; the CSV has all rows.
@@ -51,6 +53,7 @@ def html(comparison: Comparison, sections: Sequence[Section], links: Links) -> s
         watermark=watermark(comparison.pool),
         summary=summary(comparison),
         began=min((run.result.started for run in campaign.runs), default=""),
+        root=root_hash(CampaignPaths(campaign.path)),
         ended=max((run.result.finished for run in campaign.runs), default=""),
     )
 

@@ -10,16 +10,19 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from harness import __version__
+from harness.cli.verify import problems
 from harness.errors import ExitCode, RunFailed, UsageError
 from harness.metrics import CATALOGUE
+from harness.plan.derived_again import study_digest
 from harness.plan.host_changes import host_digest
 from harness.plan.load import CONFIGS
 from harness.plan.yaml_files import read_yaml
-from harness.store import bundle, checksums, identities, overview, packed, rundir
+from harness.store import bundle, checksums, identities, packed, rundir
 from harness.store.campaign import CampaignPaths, find_campaign, load_campaign, load_plan
 from harness.store.codec import SCHEMA_VERSION
 from harness.store.files import dumps, read_json
-from harness.verify import recompute
+from harness.store.root import SIGNATURE, message, root_hash
+from harness.tools import ssh_keygen
 
 SUMMARY = "pack a campaign into one archive that verify accepts elsewhere"
 GROUP = "users"
@@ -33,8 +36,12 @@ ARCHIVE" checks it on any machine. The same campaign always gives the same bytes
 and machine ids with hashes, in all files and file names, and updates the checksums. A hash hides a
 name from readers, but a guessed name can be confirmed.
 
+--sign KEY signs the root hash, on which every byte of plan and runs depends. Publish the root hash
+elsewhere too: it shows that a bundle was not replaced as a whole.
+
 examples:
   zonelab bundle results/first
+  zonelab bundle first --sign ~/.ssh/id_ed25519
   zonelab bundle first --hash-identities --output /tmp/artefact.tar.xz
   zonelab verify /tmp/artefact.tar.xz
 
@@ -51,6 +58,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--hash-identities",
         action="store_true",
         help="replace host names and drive identifiers with hashes",
+    )
+    parser.add_argument(
+        "--sign",
+        type=Path,
+        metavar="KEY",
+        help="sign the root hash with this SSH key, by ssh-keygen; a public key means ssh-agent",
     )
     parser.add_argument(
         "--no-report", action="store_true", help="leave the report out; readers can make it"
@@ -80,7 +93,11 @@ def execute(arguments: argparse.Namespace) -> int:
         folder = Path(staging) / name
         with rundir.full_disk_is_clear(output.parent):
             stage(paths, folder, masks, report=not arguments.no_report)
+        root = root_hash(CampaignPaths(folder))
+        if arguments.sign is not None:
+            (folder / SIGNATURE).write_text(ssh_keygen.sign(arguments.sign, message(root)))
         bundle.pack(folder, output)
+    print(f"zonelab: root hash: {root}", file=sys.stderr)
     print(output)
     return ExitCode.OK
 
@@ -117,6 +134,7 @@ def stage(
         "campaign": plan.campaign,
         "zonelab_version": __version__,
         "identities_hashed": masks is not None,
+        "root": root_hash(copy),
     }
     (folder / bundle.RECORD).write_text(dumps(record), encoding="utf-8")
 
@@ -150,9 +168,7 @@ def _require_as_good(paths: CampaignPaths, copy: CampaignPaths) -> None:
     Raises:
         UsageError: masking has changed a word that the records need.
     """
-    before, after = (
-        len([*overview.problems(one), *recompute.problems(one)]) for one in (paths, copy)
-    )
+    before, after = (len(problems(one)[0]) for one in (paths, copy))
     if after > before:
         raise _refused("the name of a host or drive is a word that the records need")
 
@@ -163,7 +179,8 @@ def _refused(why: str) -> UsageError:
 
 def _sources(paths: CampaignPaths) -> Iterator[Path]:
     """Return the files of a campaign without its report and unfinished runs."""
-    left_out = (paths.report, paths.root / checksums.NAME, paths.root / bundle.RECORD)
+    own = (checksums.NAME, bundle.RECORD, SIGNATURE)
+    left_out = (paths.report, *(paths.root / name for name in own))
     for path in sorted(paths.root.rglob("*")):
         inside = path.relative_to(paths.root)
         if any(part.startswith(".") for part in inside.parts):
@@ -192,11 +209,15 @@ def _masked(source: Path, target: Path, masks: identities.Masks) -> None:
 
 
 def _new_digest(paths: CampaignPaths) -> None:
-    """Update the digest of the hosts in the campaign record to the masked hosts."""
+    """Update the digests of hosts and devices to the masked identities."""
     plan, record = load_plan(paths.plan), load_campaign(paths.record)
     digest = host_digest([(host.host, host.inspection) for host in plan.hosts])
-    text = read_json(paths.record) | {"host_digest": digest}
-    if record.host_digest != digest:
+    study = study_digest(plan) or plan.study_digest
+    if study != plan.study_digest:
+        text = read_json(paths.plan) | {"study_digest": study}
+        paths.plan.write_text(dumps(text), encoding="utf-8")
+    if (record.host_digest, record.study_digest) != (digest, study):
+        text = read_json(paths.record) | {"host_digest": digest, "study_digest": study}
         paths.record.write_text(dumps(text), encoding="utf-8")
 
 

@@ -11,26 +11,31 @@ from harness.cli.output import add_format, print_records
 from harness.errors import ExitCode, HostError
 from harness.store import bundle, overview
 from harness.store.campaign import CampaignPaths, find_campaign
-from harness.verify import recompute
+from harness.verify import agreement, recompute, signatures, unchecked
 
 SUMMARY = "check a campaign: checksums, schemas, completeness, claims"
 GROUP = "users"
 SHIPPED = True
 HELP = """\
-Check a campaign: checksums, schemas, missing runs, and every number, which is computed again from
-raw/. Prints one line per problem, or "whole".
+Check a campaign: checksums, schemas, missing runs, and every number, issue and status, which are
+computed again from raw/. The plan is derived again from the study inside it. Prints one line per
+problem, or "whole" and the root hash, on which every byte of plan and runs depends. Compare it with
+a root hash that was published elsewhere (docs/methods.md, "What verify proves").
 
 examples:
   zonelab verify results/first
   zonelab verify example.tar.xz                    # an archive of zonelab bundle
   zonelab verify example --claims                  # claims.toml of the campaign, or of its study
   zonelab verify mine --claims results/first/claims.toml
+  zonelab verify signed.tar.xz --signers allowed_signers   # who signed, by ssh-keygen
 
 --claims then judges each claim: pass, fail or not shown, with the reason (docs/methods.md,
 "Claims").
 
 --format json prints a list of {problem}, which is empty for a whole campaign; with --claims, a list
 of claims.
+
+Parts that could not be checked, as in campaigns of older releases, are named on stderr.
 
 exit: 0 whole, 1 a claim fails, 4 the campaign has problems"""
 
@@ -48,6 +53,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="FILE",
         help="also judge claims: from FILE, else from the campaign's claims.toml or its study",
     )
+    parser.add_argument(
+        "--signers",
+        type=Path,
+        metavar="FILE",
+        help="names and keys of allowed signers, as in ssh-keygen(1); the signature must be theirs",
+    )
     add_format(parser)
 
 
@@ -62,14 +73,34 @@ def execute(arguments: argparse.Namespace) -> int:
     return _verify(find_campaign(arguments.campaign), arguments, [])
 
 
+def problems(campaign: CampaignPaths) -> tuple[list[str], list[str]]:
+    """Return the problems of a campaign, and notes on what could not be checked."""
+    found = [
+        *overview.problems(campaign),
+        *agreement.problems(campaign),
+        *recompute.problems(campaign),
+    ]
+    notes = unchecked.notes(campaign)
+    try:
+        from harness.cli import planned  # noqa: PLC0415 - not in the runner
+    except ImportError:
+        return found, [*notes, "the plan is not derived again: the planner is not here"]
+    return [*found, *planned.problems(campaign)], [*notes, *planned.notes(campaign)]
+
+
 def _verify(campaign: CampaignPaths, arguments: argparse.Namespace, found: list[str]) -> int:
-    found += [*overview.problems(campaign), *recompute.problems(campaign)]
+    more, notes = problems(campaign)
+    signature = signatures.check(campaign, arguments.signers)
+    found += [*more, *signature.problems]
+    for note in [*notes, *signature.notes]:
+        print(f"zonelab: not checked: {note}", file=sys.stderr)
     if arguments.claims is not None and not found:
         return _claims(campaign, arguments.claims, arguments.format)
     if arguments.claims is not None:
         print("zonelab: claims are judged only for a whole campaign", file=sys.stderr)
     if arguments.format == "table":
-        print("\n".join(found) if found else f"{arguments.campaign}: whole")
+        whole = [f"{arguments.campaign}: whole", f"root hash: {signature.root}"]
+        print("\n".join(found or [*whole, *signature.lines]))
     else:
         print_records([{"problem": line} for line in found], arguments.format, ["problem"])
     return ExitCode.RUNS_FAILED if found else ExitCode.OK

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import ClassVar
 
-from harness.levels.filesystem import XFS_ERRORS, XFS_SIGNATURE, FileSystemLevel, text
+from harness.levels.filesystem import XFS_ERRORS, XFS_MOUNTED, XFS_SIGNATURE, FileSystemLevel, text
 from harness.levels.level import Kind, LevelContext, LevelUp, LevelUsage
 from harness.levels.options import Option, Text
 from harness.observe.signatures import Probe
@@ -53,6 +53,7 @@ class ConventionalExt4(Conventional):
     programs: ClassVar[tuple[str, ...]] = (mkfs_ext4.PROGRAM, "dmsetup")
     signatures: ClassVar[tuple[Probe, ...]] = (Probe("ext", 0x438, b"\x53\xef", 0x478, 16),)
     kernel_errors: ClassVar[str] = r"EXT4-fs error"
+    kernel_mounted: ClassVar[str] = r"EXT4-fs .*mounted filesystem"
     packages: ClassVar[tuple[str, ...]] = ("e2fsprogs", "dmsetup")
     options: ClassVar[Mapping[str, Option]] = {"O": Text(), "mount_options": Text()}
 
@@ -70,6 +71,7 @@ class ConventionalXfs(Conventional):
     programs: ClassVar[tuple[str, ...]] = (mkfs_xfs.PROGRAM, "dmsetup")
     signatures: ClassVar[tuple[Probe, ...]] = (XFS_SIGNATURE,)
     kernel_errors: ClassVar[str] = XFS_ERRORS
+    kernel_mounted: ClassVar[str] = XFS_MOUNTED
     packages: ClassVar[tuple[str, ...]] = ("xfsprogs", "dmsetup")
     options: ClassVar[Mapping[str, Option]] = {"m": Text(), "mount_options": Text()}
 

@@ -60,6 +60,7 @@ class F2fs(FileSystemLevel):
         Probe("f2fs", 0x400, b"\x10\x20\xf5\xf2", 0x47C, 1024, utf16=True),
     )
     kernel_errors: ClassVar[str] = r"F2FS-fs .*(?:error|shutdown)"
+    kernel_mounted: ClassVar[str] = r"F2FS-fs .*Mounted with checkpoint"
     packages: ClassVar[tuple[str, ...]] = ("f2fs-tools", "dmsetup")
     options: ClassVar[Mapping[str, Option]] = {
         "o": Text(),

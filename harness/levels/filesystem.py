@@ -35,6 +35,7 @@ _MKFS_TIMEOUT_SECONDS = 600.0
 
 # xfs and conventional-xfs make the same file system.
 XFS_SIGNATURE = Probe("xfs", 0, b"XFSB", 108, 12)
+XFS_MOUNTED = r"XFS .*Mounting V\d Filesystem"
 XFS_ERRORS = r"XFS .*(?:Corruption|shutdown)"
 
 

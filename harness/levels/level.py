@@ -171,6 +171,7 @@ class Level(ABC):
     # its errors in the kernel log, and the issues of its caveats and its checker.
     signatures: ClassVar[tuple[Probe, ...]] = ()
     kernel_errors: ClassVar[str] = ""
+    kernel_mounted: ClassVar[str] = ""  # what the kernel logs at each mount; '': not known
     issues: ClassVar[tuple[IssueInfo, ...]] = ()
 
     # --- the interface ------------------------------------------------------------------------

@@ -11,6 +11,7 @@ from harness.errors import ToolFailed
 from harness.levels.filesystem import (
     MIB,
     XFS_ERRORS,
+    XFS_MOUNTED,
     XFS_SIGNATURE,
     FileSystemLevel,
     text,
@@ -45,6 +46,7 @@ class Xfs(FileSystemLevel):
     programs: ClassVar[tuple[str, ...]] = (mkfs_xfs.PROGRAM, "dmsetup")
     signatures: ClassVar[tuple[Probe, ...]] = (XFS_SIGNATURE,)
     kernel_errors: ClassVar[str] = XFS_ERRORS
+    kernel_mounted: ClassVar[str] = XFS_MOUNTED
     packages: ClassVar[tuple[str, ...]] = ("xfsprogs", "dmsetup")
     options: ClassVar[Mapping[str, Option]] = {
         "max_open_zones": Whole(1),

@@ -12,8 +12,15 @@ from harness.store.spec import DeviceIdentity, DeviceKind
 SECTOR = 512  # the unit of every size in sysfs, whatever the device's block size
 
 _EMULATED_NAMES = re.compile(r"^(nullb|zloop|loop|ram|zram|sd[a-z]+_tcmu)")
+_EMULATED_MODEL = "QEMU"
 _HEAD = re.compile(r"^nvme(\d+)n(\d+)$")
 _PATH_NODE = re.compile(r"^nvme\d+c\d+n\d+$")
+
+
+def kind_of(name: str, model: str) -> DeviceKind:
+    """Return the kind of a disk by its kernel name and its controller's model."""
+    emulated = _EMULATED_NAMES.match(name) or model.startswith(_EMULATED_MODEL)
+    return DeviceKind.EMULATED if emulated else DeviceKind.HARDWARE
 
 
 class Sysfs:
@@ -181,9 +188,7 @@ class Sysfs:
 
     def kind(self, name: str) -> DeviceKind:
         """Return the kind of the device: whether times measured on it mean anything."""
-        name = self.parent(name) or name
-        emulated = _EMULATED_NAMES.match(name) or self.model(name).startswith("QEMU")
-        return DeviceKind.EMULATED if emulated else DeviceKind.HARDWARE
+        return kind_of(self.parent(name) or name, self.model(name))
 
     def model(self, name: str) -> str:
         """Return the controller's model, or the driver's name if there is none."""

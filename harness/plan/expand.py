@@ -7,6 +7,7 @@ import json
 import random
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 from harness import __version__
 from harness.errors import ConfigError
@@ -40,6 +41,7 @@ def expand(
     plans = []
     study_digest = digest(study, workload, () if rig else hosts)
     rigs = tuple(study.rigs) if rig else ()
+    definition = definition_of(study, workload)
     if rig:
         study = part_of(study, rig)
     for index, (host, inspection) in enumerate(hosts):
@@ -65,6 +67,7 @@ def expand(
         zonelab_version=__version__,
         rigs=rigs,
         hosts_differ=differences(hosts),
+        definition=definition,
     )
 
 
@@ -98,6 +101,17 @@ def digest(study: Study, workload: AnyWorkload, hosts: Sequence[tuple[str, Inspe
         "devices": {host: device_facts(inspection) for host, inspection in hosts},
     }
     return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
+
+
+def definition_of(study: Study, workload: AnyWorkload) -> dict[str, Any]:
+    """Return study and workload as plain data, for ``Plan.definition``.
+
+    Unlike in ``digest``, fields have the names that the loader reads.
+    """
+    return {
+        "study": study.model_dump(mode="json", exclude_defaults=True),
+        "workload": workload.model_dump(mode="json", exclude_defaults=True),
+    }
 
 
 def block_seed(study: Study, repetition: int) -> int:

@@ -106,7 +106,7 @@ class Life:
             result = self._record.result(ending, tenants, self._writer)
         except Exception as error:
             ending = and_then(ending, error)
-            result = self._record.unjudged(ending)
+            result = self._record.unjudged(ending, self._writer)
         ending.store(self._writer)
         return result
 

@@ -158,8 +158,9 @@ def conclude(
     running, spec, exited = tenant.running, prepared.spec, execution.exit
     before, after = tenant.barrier, barrier.take(context, running, spec.name, tenant.cold)
     writer = running.writer
-    writer.write(f"raw/{spec.name}.process.json", encode(exited) | encode(execution.cpu))
     facts = _facts(running, spec, exited, before=before, after=after, cpu=execution.cpu)
+    process = encode(exited) | encode(execution.cpu) | {"requests": _requests(facts)}
+    writer.write(f"raw/{spec.name}.process.json", process)
     phase_files.write_series(writer, spec, prepared.report, execution.offset)
     phase_files.write_tree(writer, spec, facts.lsm, execution.shift)
     phase_files.keep_options(running, f"raw/{spec.name}.OPTIONS.xz")
@@ -185,6 +186,12 @@ def conclude(
     tenant.results.append(result)
     tenant.snapshots.append(after.snapshot)
     return facts
+
+
+def _requests(facts: PhaseFacts) -> dict[str, list[int]]:
+    """Return the numbers of reads and writes of each device. Barriers store bytes only."""
+    disks = {"zoned": facts.zoned, "conventional": facts.conventional}
+    return {name: [disk.reads, disk.writes] for name, disk in disks.items() if disk}
 
 
 def failure(

@@ -15,7 +15,7 @@ from harness.tools.rocksdb_log import Log, LsmShape
 from harness.workloads import load_program
 from harness.workloads.load_program import text
 
-_LOG_TAIL = 256 * 1024  # the end of RocksDB's LOG holds the error that stopped it
+LOG_TAIL = 256 * 1024  # the end of RocksDB's LOG holds the error that stopped it
 
 
 def read_log(log: Path | None) -> Log | None:
@@ -38,7 +38,7 @@ def keep_log(running: RunningLevel, name: str) -> str:
     running.writer.pack(path, name)
     try:
         with path.open("rb") as file:
-            file.seek(max(path.stat().st_size - _LOG_TAIL, 0))
+            file.seek(max(path.stat().st_size - LOG_TAIL, 0))
             return file.read().decode("utf-8", errors="replace")
     except OSError:
         return ""

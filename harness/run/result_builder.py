@@ -14,13 +14,15 @@ from harness.errors import TimedOut
 from harness.machine.manifest import manifest, packages
 from harness.metrics import CATALOGUE
 from harness.nulls import total
-from harness.rules import judge
+from harness.rules import RULES, judge
 from harness.rules.facts import RunFacts, TenantFacts
 from harness.run import run_metrics
 from harness.run.context import RunContext
 from harness.run.ending import Ending
 from harness.run.tenant import Tenant
 from harness.store.ledger import Ledger
+from harness.store.observed import NAME as OBSERVED
+from harness.store.observed import Observed
 from harness.store.result import Issue, Metric, Result, Severity, Status
 from harness.store.rundir import RunWriter
 from harness.store.spec import Device, Reason, RunSpec
@@ -46,6 +48,8 @@ class ResultBuilder:
         self.untraced: Reason | None = None
         self.together = TenantFacts()
         self.window_harness_seconds: float | None = None
+        self._clock_jump = 0.0
+        self._log_lines: int | None = None
 
     def seconds(self) -> float:
         """Return the duration of the run so far."""
@@ -90,6 +94,10 @@ class ResultBuilder:
         log = self._log.read() if self._log.available else None
         self._log.close()
         writer.write("raw/kernel.log", log or "")
+        self._log_lines = None if log is None else log.count("\n")
+        self._clock_jump = self._context.host.realtime() - self._began_real - seconds
+        codes = tuple(info.code for rule in RULES for info in rule.issues)
+        writer.write(OBSERVED, self._observed(ending, codes, tenants))
         ledgers = [tenant.ledger() for tenant in tenants]
         metrics: dict[str, Metric] = {}
         for tenant, ledger in zip(tenants, ledgers, strict=True):
@@ -105,7 +113,7 @@ class ResultBuilder:
         metrics["run.harness_memory_peak"] = Metric(_memory_peak(), "B")
         issues: tuple[Issue, ...] = ()
         if status is not Status.SKIPPED:
-            issues = self._judge(log, seconds, tenants, ledgers)
+            issues = self._judge(log, tenants, ledgers)
         if status is Status.OK and any(issue.severity is Severity.ERROR for issue in issues):
             status = Status.INVALID
         if self._manifest is None:
@@ -119,8 +127,9 @@ class ResultBuilder:
             manifest={"host": self._manifest, "level": self._level_manifest(tenants)},
         )
 
-    def unjudged(self, ending: Ending) -> Result:
+    def unjudged(self, ending: Ending, writer: RunWriter) -> Result:
         """Return the result of a run whose files cannot be judged."""
+        writer.write(OBSERVED, self._observed(ending, (), ()))
         return replace(
             self._frame(ending.status, ending.reason, self.seconds()),
             issues=ending.issues,
@@ -163,7 +172,6 @@ class ResultBuilder:
     def _judge(
         self,
         log: str | None,
-        seconds: float,
         tenants: Sequence[Tenant],
         ledgers: Sequence[Ledger | None],
     ) -> tuple[Issue, ...]:
@@ -175,7 +183,7 @@ class ResultBuilder:
             kernel_log=log,
             utilisation=None,
             idle_written=self.idle_written,
-            clock_jump=self._context.host.realtime() - self._began_real - seconds,
+            clock_jump=self._clock_jump,
             untraced=self.untraced,
             caveats=self.findings,
         )
@@ -193,6 +201,22 @@ class ResultBuilder:
                 for issue in judge(tenant.run_facts(neutral, ledger))
             ]
         return tuple(issues)
+
+    def _observed(
+        self, ending: Ending, codes: tuple[str, ...], tenants: Sequence[Tenant]
+    ) -> Observed:
+        """Return the inputs of the rules that no other raw file holds."""
+        findings = [issue for tenant in tenants for issue in tenant.findings]
+        return Observed(
+            ended=ending.status,
+            reason=ending.reason,
+            rules=codes,
+            kernel_log_lines=self._log_lines,
+            idle_written=self.idle_written,
+            clock_jump=self._clock_jump,
+            untraced=self.untraced,
+            findings=(*findings, *self.findings),
+        )
 
     def _frame(self, status: Status, reason: Reason | None, seconds: float) -> Result:
         """Return a result that identifies the run and holds no measurement."""

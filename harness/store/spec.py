@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import NewType
+from typing import Any, NewType
 
 from harness.store.codec import SCHEMA_VERSION
 
@@ -319,6 +319,8 @@ class Plan:
     zonelab_version: str  # release that planned it
     rigs: tuple[str, ...] = ()  # rigs that contribute a part each, in order
     hosts_differ: tuple[str, ...] = ()  # facts in which hosts may differ: compare per host only
+    # The resolved study and workload, from which verify derives the plan again; null: not recorded.
+    definition: Mapping[str, Any] | None = None
     schema_version: int = SCHEMA_VERSION  # of this file
 
     @property

@@ -140,6 +140,11 @@ def parse(stdout: str, stderr: str) -> Output:
     )
 
 
+def summaries(stdout: str) -> list[Summary]:
+    """Return every summary line of an output."""
+    return [_summary(match) for match in map(_SUMMARY.match, stdout.splitlines()) if match]
+
+
 def intervals(csv: str) -> list[tuple[int, int]]:
     """Parse ``--report_file``: (seconds since the benchmark began, operations in that interval).
 

@@ -19,6 +19,7 @@ from harness.errors import ToolFailed
 _HEADER = "RocksDB version: "
 _HEADER_WITHIN = 10
 _EVENT = "EVENT_LOG_v1 "
+_OPTION = re.compile(r" Options\.(\w+): (\S+)$", re.MULTILINE)
 _CREATED = '"event": "table_file_creation"'
 _COMPACTION = '"event": "compaction_started"'
 _COMPACTED = '"event": "compaction_finished"'
@@ -70,6 +71,7 @@ class Log:
     tables: TableBytes
     stalls: Mapping[str, int]  # how often writers were slowed or stopped, by cause
     points: tuple[LsmShape, ...]
+    contradictions: tuple[str, ...] = ()  # compactions whose files do not add up to their total
 
 
 def parse(lines: Iterable[str]) -> Log | None:
@@ -95,6 +97,11 @@ def parse(lines: Iterable[str]) -> Log | None:
     return reader.log() if number else None
 
 
+def options(text: str) -> dict[str, str]:
+    """Return the options that RocksDB prints at the beginning of its LOG, by their name."""
+    return dict(_OPTION.findall(text))
+
+
 class _Reader:
     """The state of parsing; ``begun`` is set once the version line was seen."""
 
@@ -104,6 +111,8 @@ class _Reader:
         self._flushed = 0
         self._created: dict[int, int] = {}  # bytes of completed files, by job of the compaction
         self._totals: dict[int, int] = {}  # bytes as the compaction reports them at its end
+        self._files: Counter[int] = Counter()  # completed files, by job of the compaction
+        self._reported: dict[int, object] = {}  # files as the compaction reports them at its end
         self._stalls: Counter[str] = Counter()
         self._points: list[LsmShape] = []
 
@@ -126,7 +135,22 @@ class _Reader:
             TableBytes(self._flushed, sum(self._compacted(job) for job in self._created)),
             {cause: self._stalls[cause] for cause in CAUSES},
             tuple(self._points),
+            tuple(self._contradictions()),
         )
+
+    def _contradictions(self) -> Iterable[str]:
+        """Yield compactions whose total is not that of their files.
+
+        Only an aborted compaction has more bytes, because it reports a file that it did not end.
+        """
+        for job, total in self._totals.items():
+            created = self._created.get(job, 0)
+            same_files = self._reported[job] == self._files[job]
+            if total < created or (total != created and same_files):
+                yield (
+                    f"job {job}: total_output_size is {total}, "
+                    f"its {self._files[job]} files have {created} B"
+                )
 
     def _event(self, text: str, number: int) -> None:
         time = _TIME.match(text)
@@ -136,12 +160,14 @@ class _Reader:
             job, size = (_number(event, name, number) for name in ("job", "file_size"))
             if job in self._created:
                 self._created[job] += size
+                self._files[job] += 1
             else:
                 self._flushed += size
         elif _COMPACTED in text:
             event = _parse(text, number)
             job, size = (_number(event, name, number) for name in ("job", "total_output_size"))
             self._totals[job] = size
+            self._reported[job] = event.get("num_output_files")
         elif _COMPACTION in text:
             match = _JOB.search(text)
             if match is None:

@@ -1,1 +1,1 @@
-"""Computes the numbers of stored runs again from their raw files, for ``zonelab verify``."""
+"""Computes numbers, issues and status of stored runs again, for ``zonelab verify``."""

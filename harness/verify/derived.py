@@ -29,12 +29,12 @@ def differences(folder: Path, facts: PhaseFacts) -> Iterator[str]:
         path = f"histograms/{name}.{operation}.json"
         if packed.text(folder / path) != dumps(histogram):
             yield f"{path}: differs from raw/{name}.stdout"
-    yield from series(folder, f"series/{name}.csv", _operations(folder / "raw", facts))
+    yield from series(folder, f"series/{name}.csv", operations(folder / "raw", facts))
     tree = phase_files.tree_rows(facts.lsm.points) if facts.lsm else None
     yield from series(folder, f"series/{name}.lsm.csv", tree)
 
 
-def _operations(raw: Path, facts: PhaseFacts) -> Rows | None:
+def operations(raw: Path, facts: PhaseFacts) -> Rows | None:
     """Return operations per second of the benchmark; null if its program reported none."""
     try:
         return program_of(facts.spec).kept_rows(raw, facts.spec.name)

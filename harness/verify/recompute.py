@@ -8,17 +8,15 @@ from pathlib import Path
 
 from harness import levels
 from harness.errors import ZonelabError
-from harness.rules import closures
-from harness.run import ledger, replayed, run_metrics, zone_costs
-from harness.run.ledger import BarrierSnapshot
-from harness.run.tenant import has_devices_alone, prefixed, tenants_of
+from harness.run import ledger, phase, replayed, run_metrics, zone_costs
+from harness.run.tenant import has_devices_alone, phases_of, prefixed, tenants_of
 from harness.store import packed, rundir
 from harness.store.campaign import CampaignPaths
 from harness.store.files import load_record
 from harness.store.ledger import Ledger, OwnCounts
-from harness.store.result import Issue, Metric, Result, Utilisation
-from harness.store.spec import DeviceKind, RunSpec, TenantSpec
-from harness.verify import derived, retrace
+from harness.store.result import Metric, Result, Utilisation
+from harness.store.spec import DeviceKind, PhaseSpec, RunSpec, TenantSpec
+from harness.verify import derived, judged, outputs, retrace, sampled, zone_bytes
 from harness.verify.stored import StoredTenant, read_tenant
 
 # Runs of before 2026-11-22 lack these metrics, but have the files to compute them.
@@ -88,6 +86,7 @@ def numbers(folder: Path, spec: RunSpec, result: Result, tenant: TenantSpec) -> 
 
 def _differences(folder: Path, spec: RunSpec, result: Result) -> Iterator[str]:
     metrics: dict[str, Metric] = {}
+    alone: Numbers | None = None
     for tenant in tenants_of(spec):
         again = numbers(folder, spec, result, tenant)
         if again is None:
@@ -102,8 +101,17 @@ def _differences(folder: Path, spec: RunSpec, result: Result) -> Iterator[str]:
             if facts.parse_error and f"{name}.operations" in result.metrics:
                 yield f"raw/ of phase {name} cannot be read: {facts.parse_error}"
             yield from derived.differences(folder, facts)
+            yield from outputs.differences(folder, facts, _seed(spec, tenant, facts.spec))
         if not spec.tenants:
-            yield from _of_plain_run(folder, result, again)
+            alone = again
+            yield from _of_plain_run(folder, spec, result, again)
+    yield from judged.differences(
+        folder,
+        spec,
+        result,
+        facts=alone.stored.facts if alone else None,
+        ledger=alone.ledger if alone else None,
+    )
     if spec.tenants:
         metrics = {
             key: metric
@@ -113,13 +121,18 @@ def _differences(folder: Path, spec: RunSpec, result: Result) -> Iterator[str]:
     yield from metric_differences(result.metrics, metrics)
 
 
-def _of_plain_run(folder: Path, result: Result, again: Numbers) -> Iterator[str]:
+def _seed(spec: RunSpec, tenant: TenantSpec, phase_: PhaseSpec) -> int:
+    """Return the seed of a phase's program."""
+    return phase.seed(spec.seed + tenant.seed, phases_of(tenant, spec.phases), phase_)
+
+
+def _of_plain_run(folder: Path, spec: RunSpec, result: Result, again: Numbers) -> Iterator[str]:
     """Compare what only a run without tenants stores."""
     stored = again.stored
-    if again.ledger is not None:
-        yield from _issues(result.issues, tuple(closures.check_ledger(again.ledger)))
     if result.utilisation is not None:
-        yield from _utilisation(result.utilisation, stored.filled)
+        yield from _utilisation(result.utilisation, stored, spec.device.capacity)
+    yield from sampled.differences(folder, result, stored)
+    yield from zone_bytes.differences(folder, spec.device, stored)
     counters = [snapshot.counters for snapshot in stored.snapshots]
     yield from retrace.differences(folder, counters, stored.metadata_zones)
     yield from _own_counts(folder / "raw", stored.snapshots[-1].usage.own, result)
@@ -148,27 +161,27 @@ def metric_differences(stored: Mapping[str, Metric], again: Mapping[str, Metric]
             yield f"{key}: result.json has {stored[key].value}, raw/ gives {again[key].value}"
 
 
-def _issues(stored: tuple[Issue, ...], again: tuple[Issue, ...]) -> Iterator[str]:
-    found = [issue for issue in stored if issue.code in closures.CODES]
-    for issue in again:
-        if issue not in found:
-            yield f"result.json lacks the issue {issue.code}: {issue.message}"
-    for issue in found:
-        if issue not in again:
-            yield f"result.json has an issue that raw/ does not give, {issue.code}: {issue.message}"
-
-
-def _utilisation(stored: Utilisation, filled: BarrierSnapshot) -> Iterator[str]:
+def _utilisation(used: Utilisation, stored: StoredTenant, capacity: int) -> Iterator[str]:
     """V and A are measured at the barrier after the last fill phase."""
+    filled, free = stored.filled, stored.snapshots[0].usage.free_bytes
     live = filled.counters.cold_bytes + filled.counters.database_bytes
     allocated = sum(filled.allocated) if filled.allocated is not None else None
     for name, value, wanted in (
-        ("live_bytes", stored.live_bytes, live),
-        ("allocated_bytes", stored.allocated_bytes, allocated),
-        ("u_ns", stored.u_ns, live / stored.capacity_bytes),
+        ("live_bytes", used.live_bytes, live),
+        ("cold_bytes", used.cold_bytes, filled.counters.cold_bytes),
+        ("database_bytes", used.database_bytes, filled.counters.database_bytes),
+        ("allocated_bytes", used.allocated_bytes, allocated),
+        ("capacity_bytes", used.capacity_bytes, capacity),
+        ("u_ns", used.u_ns, live / capacity),
+        ("max_utilisation", used.max_utilisation, _share(free, capacity)),
     ):
         if value != wanted:
             yield f"utilisation.{name}: result.json has {value}, raw/ gives {wanted}"
+
+
+def _share(free: int | None, capacity: int) -> float | None:
+    """Return the largest utilisation of a fresh level."""
+    return None if free is None else min(free / capacity, 1.0)
 
 
 def _own_counts(raw: Path, stored: OwnCounts | None, result: Result) -> Iterator[str]:

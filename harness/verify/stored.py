@@ -15,6 +15,7 @@ from harness.observe.tracing.zone_history import traced
 from harness.observe.zone_reports import Zone, ZoneCounts
 from harness.rules.facts import PhaseFacts
 from harness.run.ledger import BarrierSnapshot
+from harness.run.phase_files import LOG_TAIL
 from harness.run.tenant import phases_of, prefixed
 from harness.store import packed
 from harness.store.codec import decode
@@ -86,8 +87,10 @@ def read_phase(
 ) -> PhaseFacts:
     """Return the facts of a phase; ZonelabError if a raw file is missing or damaged."""
     process = read_json(raw / f"{spec.name}.process.json")
-    parsed, lsm, error = None, None, ""
+    requests = process.get("requests") or {}
+    parsed, lsm, error, database_log = None, None, "", ""
     try:
+        database_log = packed.text(raw / f"{spec.name}.LOG")[-LOG_TAIL:]
         lsm = _log(raw, spec)
         parsed = _output(raw, spec)
     except (ToolFailed, ConfigError) as failure:
@@ -100,10 +103,12 @@ def read_phase(
         signal=process.get("signal"),
         timed_out=bool(process.get("timed_out")),
         stalled=bool(process.get("stalled")),
-        output="",
-        database_log="",
-        zoned=_delta(before, after, after.counters.zoned),
-        conventional=_delta(before, after, after.counters.conventional),
+        output="\n".join(_texts(raw, spec)),
+        database_log=database_log,
+        zoned=_delta(before, after, after.counters.zoned, requests.get("zoned")),
+        conventional=_delta(
+            before, after, after.counters.conventional, requests.get("conventional")
+        ),
         before=before.usage,
         after=after.usage,
         zones=counted,
@@ -125,19 +130,27 @@ def _log(raw: Path, spec: PhaseSpec) -> Log | None:
 
 
 def _output(raw: Path, spec: PhaseSpec) -> Parsed:
+    return program_of(spec).parse(spec, *_texts(raw, spec))
+
+
+def _texts(raw: Path, spec: PhaseSpec) -> tuple[str, str]:
+    """Return what the program printed on stdout and stderr."""
     stdout, stderr = (text(raw / f"{spec.name}.{kind}") for kind in ("stdout", "stderr"))
-    return program_of(spec).parse(spec, stdout, stderr)
+    return stdout, stderr
 
 
-def _delta(before: BarrierSnapshot, after: BarrierSnapshot, name: str) -> DiskCounters | None:
-    """Return the bytes of a device between two barriers. Numbers of requests are not stored."""
+def _delta(
+    before: BarrierSnapshot, after: BarrierSnapshot, name: str, requests: Sequence[int] | None
+) -> DiskCounters | None:
+    """Return the bytes of a device between two barriers; older runs store no requests."""
     if not name:
         return None
     first, last = before.counters, after.counters
+    reads, writes = requests or (0, 0)
     return DiskCounters(
-        reads=0,
+        reads=reads,
         read_bytes=last.read_for_run(name) - first.read_for_run(name),
-        writes=0,
+        writes=writes,
         write_bytes=last.written[name] - first.written[name],
         in_flight=0,
         busy_ms=last.busy_for_run(name) - first.busy_for_run(name),

@@ -12,6 +12,7 @@ for samples), lost-bytes (zlfs' ledger lacks one).
 import ctypes
 import json
 import os
+import re
 import signal
 import sys
 import time
@@ -77,7 +78,19 @@ elif benchmark == "fillrandom" and not uri:
 if not uri:
     (database / "OPTIONS-000007").write_text(OPTIONS)
 
-output = (fixtures / f"{benchmark}.out").read_text()
+
+def quick(match: re.Match[str]) -> str:
+    """Return the summary line of a machine that is 100 times as fast, as this program is."""
+    seconds = float(match[2]) / 100
+    count = int(match[3])
+    return (
+        f"{match[1]} {1e6 * seconds / count:.3f} micros/op {count / seconds:.0f} ops/sec"
+        f" {seconds:.5f} seconds {count} operations;"
+    )
+
+
+SUMMARY = r"(?m)^(\w+ +:) +[\d.]+ micros/op \d+ ops/sec ([\d.]+) seconds (\d+) operations;.*$"
+output = re.sub(SUMMARY, quick, (fixtures / f"{benchmark}.out").read_text())
 if mode == "stuck":  # as in an uninterruptible wait: it outlives its parent, and SIGTERM
     ctypes.CDLL(None).prctl(1, 0)  # PR_SET_PDEATHSIG
     signal.signal(signal.SIGTERM, signal.SIG_IGN)

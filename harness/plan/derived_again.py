@@ -1,0 +1,139 @@
+"""Derives a stored plan again from the study inside it, for ``zonelab verify``.
+
+A changed seed, flag, claim or baseline and a removed run differ from what the study gives.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from harness import __version__
+from harness.errors import ConfigError
+from harness.plan.expand import definition_of, digest, expand
+from harness.plan.host_changes import host_digest
+from harness.plan.load import build
+from harness.plan.study_models import Study
+from harness.plan.workload_models import BARE_WORKLOADS, AnyWorkload, Workload
+from harness.store.campaign import CampaignPaths, load_campaign, load_plan
+from harness.store.differences import differences
+from harness.store.spec import HostPlan, Plan, RunSpec
+
+# Fields of a plan that the study alone decides.
+_OF_STUDY = ("study", "question", "study_digest", "baseline", "contrast", "claims", "metrics")
+# What a run is, whatever release sized it.
+_IDENTITY = ("cell", "level", "factors", "level_options", "repetition", "block", "position", "seed")
+
+
+def problems(paths: CampaignPaths) -> list[str]:
+    """Return one line per difference between a plan and the study in it, and per wrong digest."""
+    plan = load_plan(paths.plan)
+    return [*_digest(paths, plan), *of_plan(plan)]
+
+
+def of_plan(plan: Plan) -> list[str]:
+    """Return one line per difference between a plan and the study in it; none without a study."""
+    if plan.definition is None:
+        return []
+    try:
+        return [*_problems(plan, *_models(plan.definition))]
+    except ConfigError as error:
+        return [f"plan.json: definition: the study cannot be planned again: {error.message}"]
+
+
+def _digest(paths: CampaignPaths, plan: Plan) -> Iterator[str]:
+    digest = host_digest([(host.host, host.inspection) for host in plan.hosts])
+    try:
+        stored = load_campaign(paths.record).host_digest
+    except ConfigError:
+        return  # the overview reports it
+    yield from differences(
+        "campaign.json: host_digest", stored, digest, source="the hosts of plan.json give"
+    )
+
+
+def notes(plan: Plan) -> list[str]:
+    """Return what ``problems`` could not check."""
+    if plan.definition is None:
+        return ["plan.json holds no study: claims, baseline, seeds and runs are not derived again"]
+    if plan.zonelab_version != __version__:
+        return [
+            f"zonelab {plan.zonelab_version} planned this campaign, this is {__version__}: "
+            "sizes in the plan are not derived again"
+        ]
+    return []
+
+
+def study_digest(plan: Plan) -> str | None:
+    """Return the digest of the study inside a plan and of its devices; null without a study."""
+    if plan.definition is None:
+        return None
+    study, workload = _models(plan.definition)
+    hosts = [(host.host, host.inspection) for host in plan.hosts]
+    return digest(study, workload, () if plan.rigs else hosts)
+
+
+def _models(definition: Any) -> tuple[Study, AnyWorkload]:
+    """Return the study and workload of a plan.
+
+    Raises:
+        ConfigError: a field is missing, unknown or wrong.
+    """
+    parts = {name: definition.get(name) for name in ("study", "workload")}
+    for name, part in parts.items():
+        if not isinstance(part, dict):
+            raise ConfigError(f"it has no {name}", hint="restore plan.json from a copy")
+    study = build(Study, parts["study"], "definition.study")
+    models = [bare for field, bare in BARE_WORKLOADS.items() if field in parts["workload"]]
+    model: type[AnyWorkload] = models[0] if models else Workload
+    return study, build(model, parts["workload"], "definition.workload")
+
+
+def _problems(plan: Plan, study: Study, workload: AnyWorkload) -> Iterator[str]:
+    if definition_of(study, workload) != plan.definition:
+        yield "plan.json: definition: is not in the form that the planner writes"
+    hosts = [(host.host, host.inspection) for host in plan.hosts]
+    if plan.rigs:
+        parts = [
+            expand(study, workload, [(host.host, host.inspection)], plan.campaign, host.rig)
+            for host in plan.hosts
+        ]
+    else:
+        parts = [expand(study, workload, hosts, plan.campaign)]
+    if not parts:
+        return
+    for name in (*_OF_STUDY, "rigs"):
+        yield from differences(f"plan.json: {name}", getattr(plan, name), getattr(parts[0], name))
+    again = [host for part in parts for host in part.hosts]
+    for stored, derived in zip(plan.hosts, again, strict=True):
+        same_release = plan.zonelab_version == __version__
+        yield from _host(stored, derived, same_release=same_release)
+
+
+def _host(stored: HostPlan, derived: HostPlan, *, same_release: bool) -> Iterator[str]:
+    where = f"plan.json: {stored.host}"
+    names = [run.run for run in stored.runs]
+    wanted = [run.run for run in derived.runs]
+    yield from (
+        f"{where}: {name}: the study has this run, the plan has not"
+        for name in _without(wanted, names)
+    )
+    yield from (f"{where}: {name}: the study has no such run" for name in _without(names, wanted))
+    if sorted(names) == sorted(wanted) and names != wanted:
+        yield f"{where}: the order of its runs is not the order that the study gives"
+    runs = {run.run: run for run in derived.runs}
+    for run in stored.runs:
+        if run.run in runs:
+            yield from _run(f"{where}: {run.run}", run, runs[run.run], same_release=same_release)
+
+
+def _run(where: str, stored: RunSpec, derived: RunSpec, *, same_release: bool) -> Iterator[str]:
+    if same_release:
+        yield from differences(where, stored, derived)
+        return
+    for name in _IDENTITY:
+        yield from differences(f"{where}: {name}", getattr(stored, name), getattr(derived, name))
+
+
+def _without(names: Sequence[str], others: Sequence[str]) -> list[str]:
+    return sorted(set(names) - set(others))

@@ -1,0 +1,27 @@
+"""``raw/observed.json``: what the rules judge and no other raw file holds."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from harness.store.codec import SCHEMA_VERSION
+from harness.store.result import Issue, Status
+from harness.store.spec import Reason
+
+NAME = "raw/observed.json"
+
+
+@dataclass(frozen=True, slots=True)
+class Observed:
+    """Inputs of the rules, so that ``zonelab verify`` can judge the run again."""
+
+    ended: Status  # how the run ended, before the rules judged it
+    reason: Reason | None  # why it failed or was skipped
+    rules: tuple[str, ...]  # codes of the issues that were looked for
+    kernel_log_lines: int | None  # lines of raw/kernel.log; null: it could not be read
+    idle_written: Mapping[str, int]  # bytes that other programs wrote right before the run
+    clock_jump: float  # drift of real time against monotonic time, in seconds
+    untraced: Reason | None  # why commands were not traced
+    findings: tuple[Issue, ...]  # what the checkers of levels and the tracer found
+    schema_version: int = SCHEMA_VERSION  # of this file

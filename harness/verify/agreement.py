@@ -1,0 +1,243 @@
+"""Holds the records of a campaign against each other: plan, host.json, run.json, result.json."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from harness.errors import ZonelabError
+from harness.observe.sysfs import kind_of
+from harness.run.phase import seed
+from harness.run.tenant import phases_of, tenants_of
+from harness.store import rundir
+from harness.store.campaign import CampaignPaths, load_campaign, load_inspection, load_plan
+from harness.store.differences import differences
+from harness.store.files import read_json
+from harness.store.result import PhaseResult, Result, Status
+from harness.store.spec import Device, DeviceKind, HostPlan, Inspection, PhaseSpec, RunSpec
+from harness.tools.db_bench import flag
+
+# The runner finds devices by identity: names and schedulers can differ from the plan.
+_FOUND = ("path", "scheduler", "schedulers")
+# Fields of a run that the runner sets itself.
+_OWN = ("run", "attempt", "conventional", "schema_version")
+_COPIED = (
+    *("level", "cell", "repetition", "campaign", "study", "factors"),
+    *("attempt", "block", "position", "seed", "device"),
+)
+_MANIFEST = ("kernel", "os", "cpus")
+# Clocks of the campaign have seconds.
+_SECONDS = 2.0
+
+
+def problems(paths: CampaignPaths) -> list[str]:
+    """Return one line per contradiction between the records of a campaign."""
+    plan = load_plan(paths.plan)
+    lines: list[str] = []
+    try:
+        record = load_campaign(paths.record)
+        for name in ("campaign", "study", "zonelab_version"):
+            lines += differences(
+                f"campaign.json: {name}",
+                getattr(record, name),
+                getattr(plan, name),
+                source="plan.json has",
+            )
+    except ZonelabError:
+        pass  # the overview reports it
+    for host in plan.hosts:
+        lines += [f"{host.host}: {line}" for line in _host(paths, host)]
+    return lines
+
+
+def _host(paths: CampaignPaths, host: HostPlan) -> Iterator[str]:
+    try:
+        stored = load_inspection(paths.host(host.host) / "host.json")
+        yield from differences("host.json", stored, host.inspection, source="plan.json has")
+    except ZonelabError:
+        pass
+    yield from _kinds("plan.json", host.inspection)
+    planned = {run.run: run for run in host.runs}
+    yield from _attempts(paths, host)
+    for folder in rundir.completed(paths.runs(host.host)):
+        try:
+            result, spec = rundir.load_result(folder), rundir.load_spec(folder)
+            base = rundir.split_attempt(folder.name)[0]
+        except ZonelabError:
+            continue
+        lines = [*of_run(folder, spec, result)]
+        if base in planned:
+            lines += _planned(spec, planned[base])
+        if result.status is not Status.SKIPPED:
+            lines += _manifest(result, spec, host.inspection)
+        yield from (f"{folder.name}: {line}" for line in lines)
+
+
+def _attempts(paths: CampaignPaths, host: HostPlan) -> Iterator[str]:
+    """An attempt follows the one before, which stays."""
+    for run in host.runs:
+        there = {folder.name for folder in rundir.attempts(paths.runs(host.host), run.run)}
+        for number in range(1, len(there) + 1):
+            name = rundir.attempt_name(run.run, number)
+            if name not in there:
+                yield f"{name}: is missing, a later attempt is there"
+
+
+def _kinds(where: str, inspection: Inspection) -> Iterator[str]:
+    """The kind of a device follows from its name and model."""
+    conventional = [inspection.conventional] if inspection.conventional else []
+    for device in (*inspection.devices, *conventional):
+        yield from _kind(where, device)
+
+
+def _kind(where: str, device: Device) -> Iterator[str]:
+    wanted = kind_of(Path(device.path).name, device.model)
+    if device.kind is not DeviceKind.REPLAYED and device.kind is not wanted:
+        yield (
+            f"{where}: device.kind: {device.path} has {device.kind.value}, "
+            f"its model {device.model!r} means {wanted.value}"
+        )
+
+
+def _planned(spec: RunSpec, planned: RunSpec) -> Iterator[str]:
+    """A run is executed as planned."""
+    own = {name: getattr(planned, name) for name in _OWN}
+    yield from differences(
+        "run.json", replace(spec, **own), planned, source="plan.json has", without=_FOUND
+    )
+    # The scheduler of the run is planned; the scheduler of a device is what it had.
+    yield from differences(
+        "run.json: scheduler", spec.scheduler, planned.scheduler, source="plan.json has"
+    )
+    if spec.conventional is not None:
+        yield from differences(
+            "run.json: conventional", spec.conventional, planned.conventional,
+            source="plan.json has", without=_FOUND,
+        )  # fmt: skip
+
+
+def of_run(folder: Path, spec: RunSpec, result: Result) -> Iterator[str]:
+    """Yield one line per contradiction between run.json, result.json and what raw/ says of it."""
+    for name in _COPIED:
+        yield from differences(
+            f"result.json: {name}",
+            getattr(result, name),
+            getattr(spec, name),
+            source="run.json has",
+        )
+    for device in spec.devices:
+        yield from _kind("run.json", device)
+    if result.device.kind is DeviceKind.REPLAYED:
+        return
+    yield from _phases(folder, spec, result)
+    yield from _utilisation(spec, result)
+
+
+def _phases(folder: Path, spec: RunSpec, result: Result) -> Iterator[str]:
+    planned = {phase.name: phase for phase in spec.phases}
+    seeds = {
+        phase.name: seed(spec.seed + tenant.seed, phases_of(tenant, spec.phases), phase)
+        for tenant in tenants_of(spec)
+        for phase in phases_of(tenant, spec.phases)
+    }
+    spent = 0.0
+    for phase in result.phases:
+        where = f"result.json: phases: {phase.name}"
+        if phase.name not in planned:
+            yield f"{where}: run.json has no such phase"
+            continue
+        yield from _phase(where, phase, planned[phase.name], seeds[phase.name])
+        yield from _process(where, phase, folder / "raw" / f"{phase.name}.process.json")
+        spent += phase.seconds
+    if not spec.tenants and spent > result.seconds + _SECONDS:
+        yield f"result.json: seconds: has {result.seconds}, its phases took {spent:.3f}"
+    yield from _times(result)
+    names = [phase.name for phase in result.phases]
+    if not spec.tenants and names != [phase.name for phase in spec.phases][: len(names)]:
+        yield f"result.json: phases: has {', '.join(names)}, which is not the order of run.json"
+
+
+def _times(result: Result) -> Iterator[str]:
+    """Times of the clock agree with the duration, which comes from another clock."""
+    if any(issue.code == "clock-jump" for issue in result.issues):
+        return
+    try:
+        begun, ended = (datetime.fromisoformat(t) for t in (result.started, result.finished))
+        took = (ended - begun).total_seconds()
+    except (ValueError, TypeError):
+        yield f"result.json: started: {result.started!r} or finished is no time"
+        return
+    if abs(took - result.seconds) > _SECONDS + 1:
+        yield f"result.json: seconds: has {result.seconds}, started and finished give {took:.0f}"
+
+
+def _phase(where: str, phase: PhaseResult, spec: PhaseSpec, seed_: int) -> Iterator[str]:
+    for name, wanted in (
+        ("benchmark", spec.benchmark),
+        ("role", spec.role.value),
+        ("operations_requested", spec.operations),
+    ):
+        value = getattr(phase, name)
+        yield from differences(f"{where}: {name}", value, wanted, source="run.json has")
+    if spec.program != "db_bench":
+        return
+    used = {argument.partition("=")[0]: argument for argument in phase.argv}
+    for name, value in (*spec.flags.items(), ("seed", seed_)):
+        argument = flag(name, value)
+        if used.get(f"--{name}") != argument:
+            yield f"{where}: argv: has {used.get(f'--{name}')}, run.json gives {argument}"
+
+
+def _process(where: str, phase: PhaseResult, file: Path) -> Iterator[str]:
+    try:
+        process = read_json(file)
+    except ZonelabError:
+        return  # reading the barrier reports it
+    wanted = {name: process.get(name) for name in ("exit_code", "signal")}
+    seconds = process.get("seconds")
+    if isinstance(seconds, (int, float)):
+        wanted["seconds"] = round(seconds, 3)
+    for name, value in wanted.items():
+        yield from differences(
+            f"{where}: {name}", getattr(phase, name), value, source=f"raw/{file.name} has"
+        )
+
+
+def _utilisation(spec: RunSpec, result: Result) -> Iterator[str]:
+    used = result.utilisation
+    if used is None:
+        return
+    wanted: dict[str, Any] = {}
+    if spec.cold is not None:
+        wanted = {"target": spec.cold.target_utilisation, "tolerance": spec.cold.tolerance}
+    for name, value in wanted.items():
+        yield from differences(
+            f"result.json: utilisation.{name}", getattr(used, name), value, source="run.json has"
+        )
+
+
+def _manifest(result: Result, spec: RunSpec, inspection: Inspection) -> Iterator[str]:
+    """The host of the run is the host of the plan, with the same devices."""
+    host = result.manifest.get("host")
+    if not isinstance(host, Mapping):
+        return
+    for name in _MANIFEST:
+        if host.get(name) is not None:
+            yield from differences(
+                f"result.json: manifest.host.{name}", host[name], getattr(inspection.host, name),
+                source="host.json has",
+            )  # fmt: skip
+    devices = {device.identity.key: device for device in spec.devices}
+    for record in host.get("devices") or ():
+        device = devices.get(record.get("key"))
+        if device is None:
+            yield f"result.json: manifest.host.devices: {record.get('key')}: is not in run.json"
+            continue
+        for name in ("kind", "model", "size", "zoned", "zone_size", "zone_capacity", "zones"):
+            yield from differences(
+                f"result.json: manifest.host.devices: {record['key']}: {name}",
+                record.get(name), getattr(device, name), source="run.json has",
+            )  # fmt: skip

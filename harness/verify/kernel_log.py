@@ -1,0 +1,35 @@
+"""Holds the stored kernel log against the run: its times, and the mounts that it must show."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from itertools import pairwise
+
+from harness.levels.level import Level
+from harness.store.result import Result, Status
+
+FILE = "raw/kernel.log"
+_MISSING = "kernel-log-missing"
+_TIME = re.compile(r"^\s*(\d+\.\d+) ", re.MULTILINE)
+# The log is opened right before the run begins and read right after its end.
+_SLACK = 10.0
+# Processors stamp their own messages, which can be stored in another order.
+_DISORDER = 1.0
+
+
+def differences(log: str, level: Level | None, result: Result) -> Iterator[str]:
+    """Yield one line per contradiction; none if the log could not be read."""
+    if any(issue.code == _MISSING for issue in result.issues):
+        return
+    times = [float(t) for t in _TIME.findall(log)]
+    if any(late < early - _DISORDER for early, late in pairwise(times)):
+        yield f"{FILE}: its times fall"
+    if times and max(times) - min(times) > result.seconds + _SLACK:
+        yield (
+            f"{FILE}: spans {max(times) - min(times):.0f} s, the run took {result.seconds:.0f} s"
+        )
+    came_up = result.status in (Status.OK, Status.INVALID)
+    mounted = level.kernel_mounted if level else ""
+    if came_up and mounted and not re.search(mounted, log):
+        yield f"{FILE}: has no line {mounted!r}, the kernel logs each mount of {result.level}"

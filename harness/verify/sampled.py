@@ -1,0 +1,226 @@
+"""Holds the sampled series against the barriers of the ledger, for ``zonelab verify``.
+
+A sample lies between the barriers around it: counters only grow. So every value of
+``series/diskstats.csv`` is bound to two entries of the ledger.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+from harness.observe.diskstats import COLUMNS
+from harness.observe.sysfs import SECTOR
+from harness.rules.facts import PhaseFacts
+from harness.run.ledger import BarrierSnapshot
+from harness.store import packed
+from harness.store.result import Result
+from harness.verify import derived
+from harness.verify.stored import StoredTenant
+
+DISKSTATS = "series/diskstats.csv"
+# Other series are sampled at the times of diskstats, some of them.
+OTHERS = ("system", "level", "zones")
+# A sample is taken each second; the machine can be busy for longer.
+_LONGEST_GAP = 10.0
+# Times in series have milliseconds. A sample at the very edge of a phase belongs to either side.
+_EDGE = 0.05
+# Columns that only grow, and what the barrier calls them.
+_BYTES = {"read_bytes": "read", "write_bytes": "written"}
+_COUNTS = {"read_bytes": "reads", "write_bytes": "writes"}
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """A series: times, and one row of texts by column for each."""
+
+    times: tuple[float, ...]
+    rows: tuple[Mapping[str, str], ...]
+
+    def numbers(self, column: str) -> list[int]:
+        """Return a column; ValueError if a value is no integer."""
+        return [int(row[column]) for row in self.rows]
+
+    def known(self, columns: Sequence[str]) -> Table:
+        """Return the samples in which these columns could be read."""
+        kept = [
+            (t, row)
+            for t, row in zip(self.times, self.rows, strict=True)
+            if all(row[column] for column in columns)
+        ]
+        return Table(tuple(t for t, _ in kept), tuple(row for _, row in kept))
+
+
+def read(folder: Path, name: str) -> Table | None:
+    """Return a series; null if it was not sampled. ValueError if it is damaged."""
+    lines = packed.text(folder / name).splitlines()
+    if not lines:
+        return None
+    header = lines[0].split(",")
+    rows = [dict(zip(header, line.split(","), strict=True)) for line in lines[1:]]
+    return Table(tuple(float(row["t"]) for row in rows), tuple(rows))
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """A phase on the time axis of the run, between the barriers before and after it."""
+
+    name: str
+    begin: float
+    end: float
+    before: BarrierSnapshot
+    after: BarrierSnapshot
+
+
+def windows(folder: Path, stored: StoredTenant) -> list[Window]:
+    """Return the phases whose start is known; the series of a phase begins with it."""
+    found = []
+    for facts, before, after in zip(
+        stored.facts, stored.snapshots[1:], stored.snapshots[2:], strict=False
+    ):
+        begin = _begin(folder, facts)
+        if begin is not None and facts.seconds is not None:
+            found.append(Window(facts.spec.name, begin, begin + facts.seconds, before, after))
+    return found
+
+
+def _begin(folder: Path, facts: PhaseFacts) -> float | None:
+    rows = derived.operations(folder / "raw", facts)
+    stored = packed.text(folder / f"series/{facts.spec.name}.csv").splitlines()[1:2]
+    if not rows or not stored:
+        return None
+    return float(stored[0].partition(",")[0]) - rows[0][0]
+
+
+def differences(folder: Path, result: Result, stored: StoredTenant) -> Iterator[str]:
+    """Yield one line per series that contradicts the barriers, or that is not complete."""
+    try:
+        disks = read(folder, DISKSTATS)
+        if disks is None or not disks.rows:
+            if stored.facts:
+                yield f"{DISKSTATS}: has no samples"
+            return
+        phases = windows(folder, stored)
+        yield from (f"{DISKSTATS}: {text}" for text in _complete(disks, phases, result))
+        for device in {
+            stored.snapshots[0].counters.zoned,
+            stored.snapshots[0].counters.conventional,
+        }:
+            if f"{device}.write_bytes" in disks.rows[0]:
+                known = disks.known([f"{device}.{column}" for column in COLUMNS])
+                lines = _device(known, device, phases, stored, _limits(result, device))
+                yield from (f"{DISKSTATS}: {text}" for text in lines)
+        yield from _others(folder, disks)
+    except (ValueError, KeyError) as error:
+        yield f"series/: a sampled series is damaged: {error}"
+
+
+def _complete(disks: Table, phases: Sequence[Window], result: Result) -> Iterator[str]:
+    if any(late <= early for early, late in pairwise(disks.times)):
+        yield "its times do not grow"
+    if disks.times[0] < 0 or disks.times[-1] > result.seconds:
+        yield f"has times outside the run, which took {result.seconds} s"
+    for phase in phases:
+        inside = [t for t in disks.times if phase.begin <= t <= phase.end]
+        for early, late in pairwise([phase.begin, *inside, phase.end]):
+            if late - early > _LONGEST_GAP:
+                yield f"has no sample from {early:.1f} s to {late:.1f} s, in phase {phase.name}"
+
+
+def _device(
+    disks: Table,
+    device: str,
+    phases: Sequence[Window],
+    stored: StoredTenant,
+    limits: tuple[int, int],
+) -> Iterator[str]:
+    block, largest = limits
+    first, last = stored.snapshots[0], stored.snapshots[-1]
+    for column, barrier in _BYTES.items():
+        name = f"{device}.{column}"
+        values = disks.numbers(name)
+        if any(late < early for early, late in pairwise(values)):
+            yield f"{name}: falls; a counter only grows"
+        if odd := [value for value in values if value % block]:
+            yield f"{name}: has {odd[0]}, which is no multiple of {block} B"
+        yield from _requests(disks, device, column, largest)
+        for t, value in zip(disks.times, values, strict=True):
+            low, high = _between(t, phases, first, last)
+            floor, ceiling = (getattr(one.counters, barrier)[device] for one in (low, high))
+            if not floor <= value <= ceiling:
+                yield f"{name}: has {value} at {t:.3f} s, the barriers give {floor} to {ceiling}"
+                break
+
+
+def _between(
+    t: float, phases: Sequence[Window], first: BarrierSnapshot, last: BarrierSnapshot
+) -> tuple[BarrierSnapshot, BarrierSnapshot]:
+    """Return the last barrier before a time and the first one after it."""
+    low, high = first, last
+    for phase in phases:
+        if t >= phase.begin + _EDGE:
+            low = phase.before
+        if t > phase.end + _EDGE:
+            continue
+        if t <= phase.begin - _EDGE:
+            high = phase.before
+        elif t <= phase.end - _EDGE:
+            high = phase.after
+        break
+    return low, high
+
+
+def _requests(disks: Table, device: str, column: str, largest: int) -> Iterator[str]:
+    """A request carries a limited number of bytes, so bytes need requests."""
+    sizes = disks.numbers(f"{device}.{column}")
+    counts = disks.numbers(f"{device}.{_COUNTS[column]}")
+    flying = disks.numbers(f"{device}.in_flight")
+    if any(late < early for early, late in pairwise(counts)):
+        yield f"{device}.{_COUNTS[column]}: falls; a counter only grows"
+    if not largest:
+        return
+    steps = zip(pairwise(sizes), pairwise(counts), pairwise(flying), disks.times[1:], strict=True)
+    for (size, next_size), (count, next_count), (now, then), t in steps:
+        requests = next_count - count + now + then
+        if next_size - size > requests * largest:
+            yield (
+                f"{device}.{column}: grows by {next_size - size} B up to {t:.3f} s, "
+                f"{requests} requests carry at most {requests * largest} B"
+            )
+            return
+
+
+def _limits(result: Result, device: str) -> tuple[int, int]:
+    """Return the block size of a device, and the largest request; 0 where it is unknown."""
+    for record in _devices(result.manifest.get("host")):
+        for name, queue in (record.get("queue") or {}).items():
+            if name == device:
+                sizes = [queue.get(key) for key in ("max_sectors_kb", "max_hw_sectors_kb")]
+                largest = max((int(size) for size in sizes if size), default=0)
+                return int(record["logical_block_size"]), 1024 * largest
+    return SECTOR, 0
+
+
+def _devices(host: Any) -> Sequence[Mapping[str, Any]]:
+    return host.get("devices") or () if isinstance(host, Mapping) else ()
+
+
+def _others(folder: Path, disks: Table) -> Iterator[str]:
+    """Every series is sampled at times of the first one, and the first time with it."""
+    for name in OTHERS:
+        file = f"series/{name}.csv"
+        table = read(folder, file)
+        if table is None:
+            continue
+        if not table.rows and disks.rows:
+            yield f"{file}: has no samples"
+            continue
+        if table.times[:1] != disks.times[:1]:
+            yield f"{file}: does not begin with {DISKSTATS}"
+        if extra := set(table.times) - set(disks.times):
+            yield f"{file}: has a sample at {min(extra):.3f} s, {DISKSTATS} has none"
+        if any(late <= early for early, late in pairwise(table.times)):
+            yield f"{file}: its times do not grow"

@@ -1,0 +1,37 @@
+"""What the files of a campaign do not allow ``zonelab verify`` to check."""
+
+from __future__ import annotations
+
+from harness.errors import ZonelabError
+from harness.levels import LEVELS
+from harness.store import rundir
+from harness.store.campaign import CampaignPaths
+from harness.store.observed import NAME
+from harness.store.result import Status
+from harness.store.spec import DeviceKind
+
+
+def notes(paths: CampaignPaths) -> list[str]:
+    """Return one line per kind of check that was left out, with the number of runs."""
+    old = tenants = unknown = 0
+    for host in paths.hosts():
+        for folder in rundir.completed(paths.runs(host)):
+            try:
+                result, spec = rundir.load_result(folder), rundir.load_spec(folder)
+            except ZonelabError:
+                continue
+            if result.device.kind is DeviceKind.REPLAYED or result.status is Status.SKIPPED:
+                continue
+            tenants += bool(spec.tenants)
+            unknown += not spec.tenants and spec.level not in LEVELS
+            old += not (folder / NAME).is_file()
+    texts = (
+        (
+            old,
+            f"without {NAME}: idle devices, clock, tracing, the levels' own checks, and the number"
+            " of lines of the kernel log",
+        ),
+        (tenants, "with tenants: issues of the rules, and series"),
+        (unknown, "of levels that this zonelab does not have: issues of the rules"),
+    )
+    return [f"{count} runs {text}" for count, text in texts if count]

@@ -1,0 +1,138 @@
+"""Holds ``series/diskstats.csv`` against the zones: bytes in zones were written by someone.
+
+Bytes written = bytes in zones + bytes in zones that were reset - bytes that a finish gave up. Three
+independent sources agree in this: the kernel's counters, zone reports, and the trace of commands.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import accumulate, pairwise
+from pathlib import Path
+
+from harness.observe.tracing import tracer
+from harness.store.spec import Device
+from harness.verify.sampled import DISKSTATS, Table, read
+from harness.verify.stored import StoredTenant
+
+ZONES = "series/zones.csv"
+_STATES = ("empty", "implicit_open", "explicit_open", "closed", "full", "read_only", "offline")
+_TENTHS = range(0, 100, 10)
+# Commands and samples have times of two clocks.
+_SKEW = 0.25
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """A reset or finish: bytes that it took out of the zones (negative: that it filled in)."""
+
+    t: float
+    taken: int
+
+
+@dataclass(frozen=True, slots=True)
+class Tables:
+    """The two series that are compared."""
+
+    zones: Table
+    disks: Table
+
+
+def differences(folder: Path, device: Device, stored: StoredTenant) -> Iterator[str]:
+    """Yield one line if diskstats and zones contradict each other."""
+    name = stored.snapshots[0].counters.zoned
+    capacity = device.zone_capacity
+    try:
+        zones, disks = read(folder, ZONES), read(folder, DISKSTATS)
+        if not name or capacity is None or zones is None or disks is None:
+            return
+        zones = zones.known([*_STATES, *(f"occupied_{tenth}" for tenth in _TENTHS)])
+        disks = disks.known([f"{name}.write_bytes"])
+        for row in zones.rows:
+            known = sum(int(row[state]) for state in _STATES)
+            if known != device.zones:
+                yield f"{ZONES}: has {known} zones at {row['t']} s, the device has {device.zones}"
+                return
+        events = _events(folder, name)
+        if disks.times and events is not None and _is_exact(name, stored, events, disks.times[-1]):
+            yield from _compared(name, capacity, stored, Tables(zones, disks), events)
+    except (ValueError, KeyError) as error:
+        yield f"{ZONES}: is damaged: {error}"
+
+
+def _events(folder: Path, name: str) -> list[Event] | None:
+    """Return resets and finishes in their order; null where they were not all traced."""
+    table = read(folder, tracer.TIMELINE)
+    if table is None:
+        return None
+    events, padded = [], dict[str, int]()
+    for t, row in zip(table.times, table.rows, strict=True):
+        if row["device"] != name:
+            continue
+        if row["action"] == "reset" and row["written"]:
+            events.append(Event(t, int(row["written"]) + padded.pop(row["zone"], 0)))
+        elif row["action"] == "finish" and row["unwritten"]:
+            padded[row["zone"]] = int(row["unwritten"])
+            events.append(Event(t, -padded[row["zone"]]))
+        elif row["action"] in ("reset", "finish"):
+            return None
+    return events
+
+
+def _is_exact(name: str, stored: StoredTenant, events: Sequence[Event], last_t: float) -> bool:
+    """Whether the relation holds to the byte from the first barrier to the last.
+
+    It does not hold on levels that write beside the block layer. Zones that are reset while the
+    level goes down count for no barrier.
+    """
+    first, last = stored.snapshots[0], stored.snapshots[-1]
+    if first.allocated is None or last.allocated is None:
+        return False
+    written = last.counters.written[name] - first.counters.written[name]
+    taken = written - sum(last.allocated) + sum(first.allocated)
+    sums = list(accumulate((event.taken for event in events), initial=0))
+    return taken in sums[sum(event.t <= last_t for event in events) :]
+
+
+def _compared(
+    name: str, capacity: int, stored: StoredTenant, tables: Tables, events: Sequence[Event]
+) -> Iterator[str]:
+    first, last = stored.snapshots[0], stored.snapshots[-1]
+    column = f"{name}.write_bytes"
+    written = [*tables.disks.numbers(column), last.counters.written[name]]
+    after = dict(zip(tables.disks.times, pairwise(written), strict=True))
+    following = dict(pairwise([*tables.disks.times, tables.disks.times[-1] + 1]))
+    base = first.counters.written[name] - sum(first.allocated or ())
+    for t, row in zip(tables.zones.times, tables.zones.rows, strict=True):
+        if t not in after:
+            continue
+        taken = _taken(events, t - _SKEW, following[t] + _SKEW)
+        low, high = (
+            base + bytes_ + part for bytes_, part in zip(_inside(row, capacity), taken, strict=True)
+        )
+        # Zones are read after diskstats, and before the next sample of these.
+        if low > after[t][1] or high < after[t][0]:
+            yield (
+                f"{DISKSTATS}: {column}: has {after[t][0]} at {t:.3f} s, "
+                f"{ZONES} and {tracer.TIMELINE} give {low} to {high}"
+            )
+            return
+
+
+def _taken(events: Sequence[Event], begin: float, end: float) -> tuple[int, int]:
+    """Return the least and the most that events had taken out of zones at a time in between."""
+    total = sum(event.taken for event in events if event.t <= begin)
+    sums = list(
+        accumulate((event.taken for event in events if begin < event.t <= end), initial=total)
+    )
+    return min(sums), max(sums)
+
+
+def _inside(row: Mapping[str, str], capacity: int) -> tuple[int, int]:
+    """Return the least and the most that the zones of a sample can hold."""
+    full = int(row["full"]) * capacity
+    active = [(int(row[f"occupied_{tenth}"]), tenth) for tenth in _TENTHS]
+    low = sum(count * capacity * tenth // 100 for count, tenth in active)
+    high = sum(count * capacity * (tenth + 10) // 100 for count, tenth in active)
+    return full + low, full + high
