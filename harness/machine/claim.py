@@ -5,14 +5,20 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 
 from harness import cleanup
 from harness.errors import GuardRefused
+from harness.machine import in_use
 from harness.machine.guard import Guard
+from harness.machine.hold import Hold
 from harness.machine.host import Host
 from harness.machine.journal import Entry, Event, Journal
 from harness.machine.signals import Stop
 from harness.store.spec import Device, RunSpec
+
+# Long enough for a writer at 1 Hz to show, short against a run of a minute.
+LISTEN_SECONDS = 1.0
 
 
 def run_label(spec: RunSpec) -> str:
@@ -20,20 +26,21 @@ def run_label(spec: RunSpec) -> str:
     return "zl-" + hashlib.sha256(f"{spec.campaign}/{spec.run}".encode()).hexdigest()[:8]
 
 
-def clear(host: Host, guard: Guard, devices: Sequence[Device]) -> None:
-    """Reset zones and wipe signatures, each after a last check of the identity.
+def clear(host: Host, guard: Guard, devices: Sequence[Device], hold: Hold | None = None) -> None:
+    """Reset zones and wipe signatures, each after a last look at identity and use.
 
     A run lists its zoned devices first. If only the conventional device has the label, the label
     stays until no other device needs it as proof.
     """
-    for device in devices:
-        guard.check_identity(device)  # check all before the first write
-    for device in devices:
-        guard.check_identity(device)
+    held = [hold.node(device) if hold else None for device in devices]
+    for device, node in zip(devices, held, strict=True):
+        guard.require_unused(device, node)  # look at all before the first write
+    for device, node in zip(devices, held, strict=True):
+        guard.check_identity(device, node)
         if device.zoned:
-            host.reset_zones(device)
+            host.reset_zones(device, node)
         else:
-            host.wipe(device)
+            host.wipe(device, node)
 
 
 class Claim:
@@ -57,22 +64,59 @@ class Claim:
         self._journal = journal
         self._stop = stop
         self._conventional_named = conventional_named
+        self._hold = Hold(host)
+        self._written: dict[str, int] = {}  # by the kernel's count, when zonelab last wrote
+        self._contents: dict[str, str] = {}  # fingerprints of the same moment
 
     def require_allowed(self) -> None:
         """Ask the guard about every device; GuardRefused if one must not be overwritten."""
+        self._listen()
         for device in self.devices:
-            named = device.zoned or self._conventional_named
-            self._guard.require(device, self._partner(device), named=named)
+            self._require(device, held=False)
 
-    def check(self) -> None:
-        """Check every identity again; called before each destructive step."""
+    @contextmanager
+    def exclusively(self) -> Iterator[None]:
+        """Hold the devices inside the block, listen to them, and ask the guard again.
+
+        Minutes can pass behind ``require_allowed``: a warm drive gets time to cool.
+
+        Raises:
+            GuardRefused: as ``require_allowed``, or somebody wrote to a device.
+        """
         for device in self.devices:
             self._guard.check_identity(device)
+        with self._hold.taken(self.devices):
+            self._host.pause(LISTEN_SECONDS)
+            # Before the guard looks: a write behind this line is noticed by ``clear``.
+            self._note_contents()
+            for device in self.devices:
+                self._guard.check_identity(device, self._hold.node(device))
+                self._require(device, held=True)
+                self._require_quiet(device)
+            yield
 
     def clear(self) -> None:
         """Empty the devices, so that every run starts alike: zones reset, signatures wiped."""
-        clear(self._host, self._guard, self.devices)
+        for device in self.devices:
+            self._require_as_seen(device)
+        clear(self._host, self._guard, self.devices, self._hold)
+        self._listen()
+        self._note_contents()
         self._claim()
+
+    def check(self, devices: Sequence[Device] | None = None) -> None:
+        """Look again right before ``devices`` (null: all) are formatted; then let go of them.
+
+        The tools of levels open them exclusively themselves. A slice is a device of its own.
+        """
+        for device in self.devices:
+            self._guard.check_identity(device, self._hold.node(device))
+        for device in self.devices if devices is None else devices:
+            if self._hold.node(device) is not None:
+                self._require_as_seen(device)
+            else:
+                self._guard.require_unused(device)
+            self._hold.release(device)
 
     @contextmanager
     def held(self) -> Iterator[None]:
@@ -84,7 +128,6 @@ class Claim:
         """
         self._claim()
         try:
-            self.check()
             yield
         except GuardRefused:
             raise
@@ -105,15 +148,54 @@ class Claim:
         the devices need ``-e erase=``.
         """
         for device in self.devices:
-            self._write(Event.CLAIM, device, self._guard.fingerprint(device))
+            self._write(Event.CLAIM, device, self._contents[device.identity.key])
 
     def _release(self) -> None:
         with self._stop.deferred():
-            if any(self._host.is_busy(device.path) for device in self.devices):
+            for device in self.devices:
+                self._hold.release(device)
+            if any(in_use.reasons(self._host, device) for device in self.devices):
                 return
             clear(self._host, self._guard, self.devices)
             for device in self.devices:
                 self._write(Event.RELEASE, device, self._guard.fingerprint(device))
+
+    def _require(self, device: Device, *, held: bool) -> None:
+        named = device.zoned or self._conventional_named
+        self._guard.require(device, self._partner(device), named=named, held=held)
+
+    def _require_as_seen(self, device: Device) -> None:
+        """Refuse a device that somebody uses, wrote to or exchanged since the last look."""
+        self._guard.require_unused(device, self._hold.node(device))
+        self._require_quiet(device)
+        if self._guard.fingerprint(device) != self._contents[device.identity.key]:
+            raise GuardRefused(
+                f"the contents of {device.path} changed after the guard had looked",
+                hint="another program writes to it: end it and repeat the command",
+                code="contents-changed",
+            )
+
+    def _require_quiet(self, device: Device) -> None:
+        name = Path(device.path).name
+        written = self._counters()[name] - self._written[name]
+        if written:
+            raise GuardRefused(
+                f"another program wrote {written} B to {device.path} while the guard looked",
+                hint="end that program: lsof and blktrace show it",
+                code="written-by-others",
+            )
+
+    def _listen(self) -> None:
+        self._written = self._counters()
+
+    def _counters(self) -> dict[str, int]:
+        counters = self._host.disk_counters(Path(device.path).name for device in self.devices)
+        return {name: counter.write_bytes for name, counter in counters.items()}
+
+    def _note_contents(self) -> None:
+        self._contents = {
+            device.identity.key: self._guard.fingerprint(device) for device in self.devices
+        }
 
     def _partner(self, device: Device) -> Device | None:
         return next((other for other in self.devices if other is not device), None)

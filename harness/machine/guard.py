@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from pathlib import Path
 
 from harness.errors import GuardRefused
 from harness.machine import in_use
 from harness.machine.contents import Contents
-from harness.machine.host import Host
+from harness.machine.host import Host, require_geometry
 from harness.machine.journal import Journal
 from harness.store.spec import Device, Reason
 
@@ -28,7 +28,12 @@ class Guard:
         self.erase = frozenset(erase)
 
     def examine(
-        self, device: Device, partner: Device | None = None, *, named: bool = True
+        self,
+        device: Device,
+        partner: Device | None = None,
+        *,
+        named: bool = True,
+        held: bool = False,
     ) -> list[Reason]:
         """Return every reason against using ``device``; empty if it can be overwritten.
 
@@ -36,8 +41,9 @@ class Guard:
             device: a zoned device, or a conventional companion.
             partner: the other device of the same run; some levels write their label only there.
             named: the user named it. Otherwise it must be blank or written by zonelab.
+            held: this process has it open exclusively.
         """
-        reasons = in_use.reasons(self._host, device)
+        reasons = in_use.reasons(self._host, device, held=held)
         if reasons:
             return reasons  # the contents of a device in use always belong to its user
         key = device.identity.key
@@ -45,12 +51,24 @@ class Guard:
             return []
         return self._contents.refusals(device, named=named)
 
-    def require(self, device: Device, partner: Device | None = None, *, named: bool = True) -> None:
+    def require(
+        self,
+        device: Device,
+        partner: Device | None = None,
+        *,
+        named: bool = True,
+        held: bool = False,
+    ) -> None:
         """Raise GuardRefused with the first reason against ``device``."""
-        reasons = self.examine(device, partner, named=named)
-        if reasons:
-            first = reasons[0]
-            raise GuardRefused(first.message, hint=first.hint, code=first.code)
+        _refuse(self.examine(device, partner, named=named, held=held))
+
+    def require_unused(self, device: Device, held: Path | None = None) -> None:
+        """Look again right before a destructive step: the planned device, and nobody uses it.
+
+        ``held`` is its node if this process has it open exclusively.
+        """
+        self.check_identity(device, held)
+        _refuse(in_use.reasons(self._host, device, held=held is not None))
 
     def proves(self, label: str, devices: Collection[Device]) -> bool:
         """Whether the devices of a run are still as that run left them.
@@ -61,11 +79,12 @@ class Guard:
             return False
         return {s.label for device in devices for s in self._contents.signatures(device)} == {label}
 
-    def check_identity(self, device: Device) -> None:
-        """Check again, right before a destructive step, that the node is the planned device.
+    def check_identity(self, device: Device, held: Path | None = None) -> None:
+        """Check again that the node is the planned device; ``held`` as for require_unused.
 
         Raises:
-            GuardRefused: the device is gone, or another device has its name.
+            GuardRefused: the device is gone or has another geometry, another device has its name,
+                or the node has another number.
         """
         name = Path(device.path).name
         found = self._host.identity(name).key if self._host.sysfs.block(name).is_dir() else "gone"
@@ -75,10 +94,25 @@ class Guard:
                 hint="plan again for the device that is there now",
                 code="identity-changed",
             )
+        require_geometry(device, self._host.device(device.path))
+        (number,) = in_use.nodes([self._host.sysfs.text(name, "dev")], block=True)
+        nodes = [Path(device.path), *([held] if held else [])]
+        if any(self._host.node(node) != number for node in nodes):
+            raise GuardRefused(
+                f"{device.path} is not the node of {name} any more; nothing was written",
+                hint=f"compare ls -l {device.path} with /sys/class/block/{name}/dev",
+                code="node-changed",
+            )
 
     def fingerprint(self, device: Device) -> str:
         """Return a digest that changes with a write."""
         return self._contents.fingerprint(device)
+
+
+def _refuse(reasons: Sequence[Reason]) -> None:
+    if reasons:
+        first = reasons[0]
+        raise GuardRefused(first.message, hint=first.hint, code=first.code)
 
 
 def companion(

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from harness.errors import GuardRefused, HostError, ToolFailed
-from harness.observe import diskstats, nvme_ioctl, signatures, witness, zone_reports
+from harness.observe import diskstats, loops, nvme_ioctl, openers, signatures, witness, zone_reports
 from harness.observe.kmsg import KernelLog
 from harness.observe.sysfs import SECTOR, Sysfs
 from harness.observe.zone_reports import Zone
@@ -39,6 +39,10 @@ class Host:
     def realtime(self) -> float:
         """Return seconds since 1970."""
         return time.time()
+
+    def pause(self, seconds: float) -> None:
+        """Do nothing for a while."""
+        time.sleep(seconds)
 
     def now(self) -> str:
         """Return the time in UTC, ISO 8601."""
@@ -143,7 +147,7 @@ class Host:
         for name in [here, *self.sysfs.names()]:
             if self.sysfs.block(name).is_dir() and self.identity(name).key == planned.identity.key:
                 found = self.device(str(self.sysfs.dev / name))
-                _require_geometry(planned, found)
+                require_geometry(planned, found)
                 return found
         raise GuardRefused(
             f"no device has the identity {planned.identity.key} ({planned.path} when planned)",
@@ -175,13 +179,29 @@ class Host:
 
     def is_busy(self, path: str) -> bool:
         """Whether the device is open exclusively: mounted, held, or used by a program."""
+        handle = self.open_exclusively(path)
+        if handle is None:
+            return True
+        os.close(handle)
+        return False
+
+    def open_exclusively(self, path: str) -> int | None:
+        """Open a device for reading and keep other exclusive users away; null if there is one."""
         try:
-            os.close(os.open(path, os.O_RDONLY | os.O_EXCL | os.O_CLOEXEC))
+            return os.open(path, os.O_RDONLY | os.O_EXCL | os.O_CLOEXEC)
         except OSError as error:
             if error.errno == errno.EBUSY:
-                return True
+                return None
             raise HostError(f"{path}: {error.strerror}", hint="run as root") from None
-        return False
+
+    def node(self, path: Path) -> openers.Node | None:
+        """Return the device number of a node; null if it is none."""
+        return openers.node_of(path)
+
+    def loop_source(self, name: str) -> openers.Node | None:
+        """Return the block device below a loop device; null if a file is below it, or nothing."""
+        number = loops.source(self.sysfs.dev / name)
+        return openers.Node(block=True, number=number) if number else None
 
     def smart(self, name: str) -> dict[str, int] | None:
         """Return the drive's SMART log; null if it has none."""
@@ -201,17 +221,21 @@ class Host:
 
     # --- devices, writing -------------------------------------------------------------------
 
-    def reset_zones(self, device: Device) -> None:
-        """Reset all zones. Destroys everything on the device."""
-        zone_reset.reset_all(Path(device.path), device.size)
+    def reset_zones(self, device: Device, held: Path | None = None) -> None:
+        """Reset all zones. Destroys everything on the device.
+
+        ``held`` is its node if this process has it open exclusively.
+        """
+        zone_reset.reset_all(Path(device.path), device.size, held)
 
     def reset_zone(self, handle: int, start: int, length: int) -> None:
         """Reset one zone of a device that is open for writing. Destroys its contents."""
         zone_reset.reset(handle, start, length)
 
-    def wipe(self, device: Device) -> None:
-        """Zero every place of a signature. Destroys the contents of the device."""
-        fd = os.open(device.path, os.O_WRONLY | os.O_EXCL | os.O_CLOEXEC)
+    def wipe(self, device: Device, held: Path | None = None) -> None:
+        """Zero every place of a signature. Destroys the contents; ``held`` as for reset_zones."""
+        exclusive = os.O_EXCL if held is None else 0
+        fd = os.open(held or device.path, os.O_WRONLY | exclusive | os.O_CLOEXEC)
         try:
             for offset, length in signatures.wipe_spots(device.size):
                 os.pwrite(fd, bytes(length), offset)
@@ -233,7 +257,7 @@ def facts_of(device: Device) -> dict[str, Scalar]:
     return facts
 
 
-def _require_geometry(planned: Device, found: Device) -> None:
+def require_geometry(planned: Device, found: Device) -> None:
     """Refuse a namespace that was created again with the same identity but another geometry."""
     hint = "plan again for the device as it is now"
     if planned.zoned and not found.zoned:

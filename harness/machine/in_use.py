@@ -1,4 +1,9 @@
-"""Who uses a device: mounts, swap, partitions, holders, a second path, an exclusive opener."""
+"""Who uses a device: mounts, swap, partitions, holders, a second path, programs that opened it.
+
+A program that opened the device, its disk or a partition for reading only is no user: its data is
+judged by contents. Neither are readers of the drive's controller, such as smartd. Every opener of
+the namespace's character node is a user: root writes through it whatever the mode is.
+"""
 
 from __future__ import annotations
 
@@ -8,11 +13,33 @@ from collections.abc import Collection
 from pathlib import Path
 
 from harness.machine.host import Host
+from harness.observe import openers
 from harness.store.spec import Device, Reason
 
+# A program that only looks, such as smartctl, is gone within this time.
+_LOOKS = 5
+_PAUSE_SECONDS = 1.0
 
-def reasons(host: Host, device: Device) -> list[Reason]:
-    """Return every use of ``device`` by somebody else; empty if nobody uses it."""
+
+def reasons(host: Host, device: Device, *, held: bool = False) -> list[Reason]:
+    """Return every use of ``device`` by somebody else; empty if nobody uses it.
+
+    ``held``: this process has the device open exclusively, so nobody else can have it.
+    """
+    refusals = _standing(host, device)
+    if refusals:
+        return refusals
+    for look in range(_LOOKS):
+        if look:
+            host.pause(_PAUSE_SECONDS)
+        refusals = _opened(host, device, held=held)
+        if not refusals:
+            break
+    return refusals
+
+
+def _standing(host: Host, device: Device) -> list[Reason]:
+    """Return the uses that the kernel lists."""
     name, sysfs = Path(device.path).name, host.sysfs
     # A user of the whole disk uses each of its partitions.
     parent = sysfs.parent(name)
@@ -52,15 +79,83 @@ def reasons(host: Host, device: Device) -> list[Reason]:
                 "a second path to one drive, or copied identifiers: keep only one of them",
             )
         )
-    if not refusals and host.is_busy(device.path):
+    exported = [f"loop device {name}" for name in _loops(host, device)]
+    exported += [f"the NVMe target ({path})" for path in _targets(host, device)]
+    if exported:
         refusals.append(
             Reason(
-                "busy",
-                f"{device.path} is opened exclusively by a program",
-                "lsof shows the program",
+                "exported",
+                f"{device.path} is used by {', '.join(exported)}",
+                "losetup --detach, or nvmetcli clear",
             )
         )
     return refusals
+
+
+def _opened(host: Host, device: Device, *, held: bool) -> list[Reason]:
+    """Return why a program may write to the device now."""
+    if not held and host.is_busy(device.path):
+        return [
+            Reason(
+                "busy",
+                f"{device.path} is opened exclusively by a program, or mounted elsewhere",
+                "lsof shows the program, lsns -t mnt other mount namespaces",
+            )
+        ]
+    if not openers.sees_all(host.proc):
+        return [
+            Reason(
+                "openers-unknown",
+                f"who has {device.path} open is unknown: /proc does not show all processes",
+                "run zonelab outside of containers, or with the PID namespace of the machine",
+            )
+        ]
+    name, sysfs = Path(device.path).name, host.sysfs
+    watched = dict.fromkeys(nodes(sysfs.block_nodes(name), block=True), False)
+    watched |= dict.fromkeys(nodes(sysfs.controller_nodes(name), block=False), False)
+    watched |= dict.fromkeys(nodes(sysfs.namespace_nodes(name), block=False), True)
+    found = openers.find(host.proc, watched, host.node)
+    if found.seen:
+        by = ", ".join(f"{opener.command} (pid {opener.pid})" for opener in found.seen)
+        return [
+            Reason(
+                "opened",
+                f"{found.seen[0].path} is open for writing by {by}",
+                f"it can write to {device.path}: end the program",
+            )
+        ]
+    if found.unreadable:
+        return [
+            Reason(
+                "openers-unknown",
+                f"who has {device.path} open is unknown: {found.unreadable} processes cannot be"
+                " looked at",
+                "run as root",
+            )
+        ]
+    return []
+
+
+def nodes(numbers: Collection[str], *, block: bool) -> list[openers.Node]:
+    """Return devices of ``major:minor``."""
+    pairs = [number.split(":") for number in numbers]
+    return [openers.Node(block, os.makedev(int(major), int(minor))) for major, minor in pairs]
+
+
+def _loops(host: Host, device: Device) -> list[str]:
+    """Return loop devices on the device; no exclusive lock shows them."""
+    own = nodes(host.sysfs.block_nodes(Path(device.path).name), block=True)
+    return [
+        name
+        for name in host.sysfs.names()
+        if host.sysfs.text(name, "loop/backing_file") and host.loop_source(name) in own
+    ]
+
+
+def _targets(host: Host, device: Device) -> list[str]:
+    """Return the paths under which the device is exported; no exclusive lock shows them either."""
+    own = nodes(host.sysfs.block_nodes(Path(device.path).name), block=True)
+    return [path for path in host.sysfs.nvme_targets() if host.node(Path(path)) in own]
 
 
 def _same_identity(host: Host, device: Device) -> list[str]:

@@ -60,10 +60,7 @@ class Sysfs:
 
     def text(self, name: str, attribute: str) -> str:
         """Return the stripped text of an attribute, or '' if it is absent."""
-        try:
-            return (self.block(name) / attribute).read_text(errors="replace").strip()
-        except OSError:
-            return ""
+        return _read(self.block(name) / attribute)
 
     def number(self, name: str, attribute: str) -> int | None:
         """Return an attribute as an integer, or None if it is absent or not a number."""
@@ -127,6 +124,34 @@ class Sysfs:
         """Return the partitions of a device."""
         folder = self.block(name)
         return sorted(p.name for p in folder.iterdir() if (p / "partition").exists())
+
+    def block_nodes(self, name: str) -> list[str]:
+        """Return the numbers (major:minor) of a device, its partitions, and the disk it is on."""
+        parent = self.parent(name)
+        family = [name, *self.partitions(name), *([parent] if parent else [])]
+        return [number for member in family if (number := self.text(member, "dev"))]
+
+    def namespace_nodes(self, name: str) -> list[str]:
+        """Return the numbers of NVMe's character nodes of a namespace (``/dev/ng0n1``)."""
+        head = _HEAD.match(self.parent(name) or name)
+        generic = self.root / "class" / "nvme-generic" / f"ng{head[1]}n{head[2]}" if head else None
+        return _numbers([generic / "dev"] if generic else [])
+
+    def controller_nodes(self, name: str) -> list[str]:
+        """Return the numbers of the drive's character nodes: NVMe controllers, sg and bsg."""
+        device = self.block(self.parent(name) or name) / "device"
+        patterns = ("nvme*/dev", "scsi_generic/*/dev", "bsg/*/dev")
+        return _numbers(
+            [device / "dev", *(file for pattern in patterns for file in device.glob(pattern))]
+        )
+
+    def nvme_targets(self) -> list[str]:
+        """Return the paths of the devices that this machine exports as an NVMe target."""
+        folder = self.root / "kernel" / "config" / "nvmet" / "subsystems"
+        spaces = [
+            space for space in folder.glob("*/namespaces/*") if _read(space / "enable") == "1"
+        ]
+        return [_read(space / "device_path") for space in spaces]
 
     def holders(self, name: str) -> list[str]:
         """Return the devices stacked directly on this device (device mapper, md)."""
@@ -194,3 +219,14 @@ class Sysfs:
         """Return the controller's model, or the driver's name if there is none."""
         name = self.parent(name) or name
         return self.text(name, "device/model") or re.sub(r"\d+$", "", name)
+
+
+def _read(file: Path) -> str:
+    try:
+        return file.read_text(errors="replace").strip()
+    except OSError:
+        return ""
+
+
+def _numbers(files: list[Path]) -> list[str]:
+    return [number for file in files if (number := _read(file))]

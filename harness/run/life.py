@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import replace
@@ -30,9 +29,6 @@ from harness.store.rundir import RunWriter, full_disk_is_clear
 from harness.store.spec import Reason, RunSpec
 from harness.workloads import PROGRAMS
 from harness.workloads.db_bench import DbBench
-
-# Long enough for a writer at 1 Hz to show, short against a run of a minute.
-_IDLE_SECONDS = 1.0
 
 
 class Life:
@@ -119,6 +115,11 @@ class Life:
             return Ending(Status.SKIPPED, reason)
         self._claim.require_allowed()
         self._require_fit()
+        with self._claim.exclusively():
+            return self._claimed()
+
+    def _claimed(self) -> Ending:
+        """Return how the run ended. The guard allows its devices, and they are held."""
         devices, c = self._claim.devices, self._context
         try:
             with (
@@ -172,7 +173,6 @@ class Life:
     # --- while devices are claimed ------------------------------------------------------------
 
     def _live(self) -> None:
-        self._note_idle_writes()
         record, spec = self._record, self._spec
         with ExitStack() as stack:
             tracer: Tracing | TenantTracer | None = None
@@ -222,22 +222,14 @@ class Life:
                 if tenant.owns_file_system:
                     tenant.findings = tenant.level.check(tenant.running.up)
 
-    def _note_idle_writes(self) -> None:
-        """Note what other programs write to the devices."""
-        names = [Path(device.path).name for device in self._claim.devices]
-        before = self._context.host.disk_counters(names)
-        time.sleep(_IDLE_SECONDS)
-        after = self._context.host.disk_counters(names)
-        self._record.idle_written = {
-            name: after[name].write_bytes - before[name].write_bytes for name in names
-        }
-
     def _map_slices(self, stack: ExitStack) -> None:
         """Map the slices of each file system, and probe them.
 
         A tenant that runs alone may be one that shares the file system of another tenant. The
         slices are its own then.
         """
+        if any(_is_sliced(tenant) for tenant in self._tenants):
+            self._claim.check()
         owners: dict[str, Tenant] = {}
         for tenant in self._tenants:
             owner = owners.setdefault(tenant.spec.stack, tenant)
@@ -261,6 +253,8 @@ class Life:
         folder = f"{self._spec.run}.{tenant.spec.name}" if tenant.spec.name else self._spec.run
         scratch = context.paths.runtime / folder
         scratch.mkdir(parents=True, exist_ok=True)
+        used = [tenant.device] if level.uses_zoned else []
+        used += [tenant.conventional] if tenant.conventional else []
         try:
             up = level.up(
                 LevelContext(
@@ -269,7 +263,7 @@ class Life:
                     options=tenant.spec.options,
                     scratch=scratch,
                     label=run_label(self._spec),
-                    check_devices=self._claim.check,
+                    check_devices=lambda: self._claim.check(used),
                     program=context.program,
                     kernel_log=context.host.kernel_log,
                 )

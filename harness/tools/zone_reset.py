@@ -15,16 +15,18 @@ _BLKRESETZONE = 0x40101283
 _SECTOR = 512
 
 
-def reset_all(device: Path, size: Bytes) -> None:
+def reset_all(device: Path, size: Bytes, held: Path | None = None) -> None:
     """Reset every zone, which destroys all data on the device.
 
-    The device is opened exclusively, so the kernel refuses a mounted or held device.
+    The device is opened exclusively, so the kernel refuses a mounted or held device. A caller that
+    holds it so already names its node in ``held``.
 
     Raises:
         ToolFailed: the device is in use, or the kernel refused.
     """
     try:
-        handle = os.open(device, os.O_RDWR | os.O_EXCL | os.O_CLOEXEC)
+        lock = os.O_EXCL if held is None else 0
+        handle = os.open(held or device, os.O_RDWR | lock | os.O_CLOEXEC)
         try:
             reset(handle, 0, size)
         finally:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import errno
 import json
+import os
 import shutil
 from pathlib import Path
 from typing import Any, ClassVar
@@ -15,6 +16,7 @@ from harness.errors import ToolFailed
 from harness.levels.level import Level, LevelContext, LevelUp, LevelUsage, Progress
 from harness.machine.host import Host
 from harness.observe.kmsg import KernelLog
+from harness.observe.openers import Node
 from harness.observe.sysfs import Sysfs
 from harness.observe.zone_reports import Zone, ZoneCondition, ZoneType
 from harness.store.spec import Device, PhaseRole, PhaseSpec, Reason
@@ -55,6 +57,7 @@ def make_machine(root: Path) -> None:
             "filesystems": "\text4\n\txfs\n",
         },
     )
+    show_all_processes(root / "proc")
     (root / "kmsg").write_text("")
     set_zones(root, {})
     set_diskstats(root, 0, 0)
@@ -88,6 +91,12 @@ def write_tree(folder: Path, files: dict[str, str]) -> None:
         path.write_text(text)
 
 
+def show_all_processes(proc: Path) -> None:
+    """Be outside of containers: in the PID namespace of the machine's first process."""
+    (proc / "self/ns").mkdir(parents=True, exist_ok=True)
+    (proc / "self/ns/pid").symlink_to("pid:[4026531836]")
+
+
 def set_zones(root: Path, written: dict[int, int]) -> None:
     """Set the bytes written in each zone, by the zone's number."""
     (root / "zones.json").write_text(json.dumps(written))
@@ -112,7 +121,9 @@ class FakeSysfs(Sysfs):
 
 
 class FakeHost(Host):
-    """The machine below ``root``."""
+    """The machine below ``root``. Its pauses take no time."""
+
+    pauses = 0
 
     def __init__(self, root: Path) -> None:
         super().__init__(FakeSysfs(root / "sys", root / "dev"), root / "proc")
@@ -125,14 +136,31 @@ class FakeHost(Host):
         zones = [_zone(index, written.get(str(index), 0)) for index in range(ZONES)]
         return zones[:limit]
 
-    def reset_zones(self, device: Device) -> None:
+    def reset_zones(self, device: Device, held: Path | None = None) -> None:
         set_zones(self.root, {})
         with Path(device.path).open("r+b") as file:
             file.truncate(0)
             file.truncate(device.size)
 
-    def is_busy(self, path: str) -> bool:
-        return (self.root / f"busy-{Path(path).name}").exists()
+    def pause(self, seconds: float) -> None:
+        self.pauses += 1
+
+    def node(self, path: Path) -> Node | None:
+        """A plain file stands for a node: of a block device, or as ``<file>.node`` says."""
+        file = Path(os.path.realpath(path))
+        marker = file.with_name(f"{file.name}.node")
+        if marker.exists():
+            kind, number = marker.read_text().split()
+        else:
+            kind, number = "b", self.sysfs.text(file.name, "dev")
+            if not number or file.parent != self.sysfs.dev:
+                return None
+        major, minor = number.split(":")
+        return Node(kind == "b", os.makedev(int(major), int(minor)))
+
+    def open_exclusively(self, path: str) -> int | None:
+        busy = (self.root / f"busy-{Path(path).name}").exists()
+        return None if busy else super().open_exclusively(path)
 
     def kernel_log(self) -> KernelLog:
         return KernelLog(self.root / "kmsg")

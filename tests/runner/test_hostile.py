@@ -2,7 +2,8 @@
 
 A situation arises before the campaign is planned (``plan``), between plan and run (``run``), while
 a killed run's claim is in the journal and its label on the device (``resume``) or not yet there
-(``formatting``), or behind the guard's approval, right before the first write (``claimed``).
+(``formatting``), while a warm drive cools behind the guard's first look (``cooling``), or behind
+its second one, right before the first write (``claimed``).
 Write counters are those of the node (its modification time, set to the epoch beforehand), the
 zones' write pointers and the calls that write. The machine is synthetic (tests/runner/fakes.py);
 tests/rig/test_guard.py asks a real kernel.
@@ -17,9 +18,9 @@ from pathlib import Path
 
 import pytest
 
+from harness.drive import health
 from harness.errors import GuardRefused
 from harness.levels.level import Level
-from harness.machine import guard as guarding
 from harness.machine.claim import run_label
 from harness.machine.guard import Guard, companion
 from harness.machine.journal import Entry, Event, Journal
@@ -42,24 +43,28 @@ class CountingHost(fakes.FakeHost):
 
     writes = 0
 
-    def reset_zones(self, device: Device) -> None:
+    def reset_zones(self, device: Device, held: Path | None = None) -> None:
         self.writes += 1
-        super().reset_zones(device)
+        super().reset_zones(device, held)
 
-    def wipe(self, device: Device) -> None:
+    def wipe(self, device: Device, held: Path | None = None) -> None:
         self.writes += 1
-        super().wipe(device)
+        super().wipe(device, held)
 
 
 @dataclass(frozen=True)
 class Hostile:
-    """A case: the change to a device, and the code of the refusal."""
+    """A case: the change to a device, and the code of the refusal.
+
+    ``behind`` is the code once a device was found as planned: identity or contents have changed.
+    """
 
     name: str
     do: Callable[[Machine, str], None]
     code: str
     nodes: Sequence[str] = BOTH
     moments: Sequence[str] = MOMENTS
+    behind: str = ""
 
 
 def block(machine: Machine, name: str) -> Path:
@@ -197,6 +202,8 @@ def another_size(machine: Machine, node: str) -> None:
 
 
 LATER = ("run", "resume", "formatting")
+CHANGED = "identity-changed"
+CONTENTS = frozenset({"foreign-signature", "not-empty", "not-blank"})
 TABLE = (
     Hostile("mounted", mounted, "mounted"),
     Hostile("mounted-by-source", mounted_by_source, "mounted"),
@@ -231,27 +238,25 @@ TABLE = (
         nodes=(COMPANION,),
         moments=("plan", "run", "formatting"),
     ),
-    Hostile("gone", gone, "missing"),
-    Hostile("wrong-eui", other_eui, "missing", moments=LATER),
-    Hostile("wrong-serial", other_serial, "missing", moments=LATER),
-    Hostile("another-device-of-that-name", names_swapped, "missing", moments=LATER),
+    Hostile("gone", gone, "missing", behind=CHANGED),
+    Hostile("wrong-eui", other_eui, "missing", moments=LATER, behind=CHANGED),
+    Hostile("wrong-serial", other_serial, "missing", moments=LATER, behind=CHANGED),
+    Hostile("another-device-of-that-name", names_swapped, "missing", moments=LATER, behind=CHANGED),
     Hostile("no-zones-any-more", zones_gone, "not-zoned", nodes=(ZONED,)),
     Hostile("another-geometry", another_size, "geometry-changed", moments=LATER),
 )
-# Behind the guard's approval only the identity can be looked at again before each destructive step;
-# mounts and holders are refused by the kernel then (O_EXCL), which tests/rig holds.
-SWITCHED = ("wrong-eui", "gone", "another-device-of-that-name")
-
 CASES = [
     pytest.param(line, node, moment, id=f"{line.name}-{node}-{moment}")
     for line in TABLE
     for node in line.nodes
     for moment in line.moments
 ] + [
-    pytest.param(line, node, "claimed", id=f"{line.name}-{node}-claimed")
+    pytest.param(line, node, moment, id=f"{line.name}-{node}-{moment}")
     for line in TABLE
-    if line.name in SWITCHED
-    for node in BOTH
+    for node in line.nodes
+    for moment in ("cooling", "claimed")
+    # The runner has it open exclusively then, so that nobody else can.
+    if (line.name, moment) != ("opened-exclusively", "claimed")
 ]
 
 
@@ -342,41 +347,50 @@ def test_nothing_is_written(
     bed = Bed(machine, named=line.code != "not-blank")
     if moment in ("resume", "formatting"):
         bed.killed(formatted=moment == "resume")
-    if moment == "claimed":
-        monkeypatch.setattr(guarding.Guard, "fingerprint", once(lambda: line.do(machine, node)))
-    else:
+    late = {"cooling": (health, "wait_cool"), "claimed": (Journal, "append")}
+
+    def happens() -> None:
         line.do(machine, node)
-    bed.arm()
+        if moment == "claimed" and node == ZONED and line.code in CONTENTS:
+            fakes.set_zones(machine.root, {0: 4096})  # any write to a zone moves its pointer
+        bed.arm()
+
+    if moment in late:
+        before_first(monkeypatch, *late[moment], happens)
+    else:
+        happens()
     with pytest.raises(GuardRefused) as caught:
         bed.look() if moment == "plan" else bed.run()
     if (line.name, moment) == ("gone", "claimed"):
         assert caught.value.code == "missing"
-    elif moment == "claimed":  # this run tells what happened; the next one finds no device
-        assert caught.value.code == "missing"
+    elif moment == "claimed":  # this run tells what happened; the next one is refused
         reason = load_result(machine.runs / "fake--r01").reason
         assert reason is not None
-        assert reason.code == "identity-changed"
+        changed = "contents-changed" if line.code in CONTENTS else line.code
+        assert reason.code == (line.behind or changed)
     else:
-        assert caught.value.code == line.code
+        assert caught.value.code == ((moment == "cooling" and line.behind) or line.code)
     assert caught.value.exit_code == 3
     assert caught.value.hint or line.code in ("root", "read-only")
     assert bed.written() == []
 
 
-def once(do: Callable[[], None]) -> Callable[[Guard, Device], str]:
-    """Return a replacement for a claim's fingerprint function, which first runs an action."""
-    waiting = [do]
+def before_first(
+    monkeypatch: pytest.MonkeyPatch, owner: object, name: str, do: Callable[[], None]
+) -> None:
+    """Run an action before the first call of a function."""
+    waiting, function = [do], getattr(owner, name)
 
-    def fingerprint(guard: Guard, device: Device) -> str:
+    def first(*arguments: object) -> object:
         while waiting:
             waiting.pop()()
-        return "as claimed"
+        return function(*arguments)
 
-    return fingerprint
+    monkeypatch.setattr(owner, name, first)
 
 
 def test_the_table_is_as_large_as_promised() -> None:
-    assert len({param.id for param in CASES}) == len(CASES) >= 40
+    assert len({param.id for param in CASES}) == len(CASES) >= 250
 
 
 @pytest.mark.slow

@@ -16,7 +16,7 @@ from harness.observe.sysfs import Sysfs
 from harness.observe.zone_reports import Zone, ZoneCondition, ZoneType
 from harness.tools.nvme_cli import COMMON, ZNS
 from harness.tools.proc import Completed
-from tests.runner.fakes import write_tree
+from tests.runner.fakes import show_all_processes, write_tree
 
 MIB, GIB = 1 << 20, 1 << 30
 MESSAGES = {
@@ -228,6 +228,7 @@ class DriveHost(Host):
 
     def __init__(self, drive: FakeDrive) -> None:
         super().__init__(Sysfs(drive.root / "sys", drive.root / "dev"), drive.root / "proc")
+        show_all_processes(self.proc)
         self.drive = drive
         self.filled: set[str] = set()
         self.busy: set[str] = set()

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -14,7 +16,14 @@ from harness.machine.journal import Entry, Event, Journal
 from harness.machine.signals import Stop
 from harness.store.spec import Device
 from tests.runner.conftest import Machine
-from tests.runner.fakes import FakeHost, make_machine, namespace, put_btrfs, set_zones
+from tests.runner.fakes import (
+    FakeHost,
+    make_machine,
+    namespace,
+    put_btrfs,
+    set_diskstats,
+    set_zones,
+)
 
 MIB = 1 << 20
 
@@ -43,6 +52,14 @@ class Lab:
             conventional_named=True,
         )
 
+    @contextmanager
+    def taken(self) -> Iterator[Claim]:
+        """Go as far as a run that formats next."""
+        claim = self.claim()
+        claim.require_allowed()
+        with claim.exclusively(), claim.held():
+            yield claim
+
     def contents(self) -> tuple[str, bytes, bytes]:
         nodes = [(self.root / "dev" / name).read_bytes() for name in ("nvme0n1", "nvme0n2")]
         return (self.root / "zones.json").read_text(), nodes[0], nodes[1]
@@ -70,7 +87,7 @@ def test_every_identity_is_proved_before_the_first_wipe(lab: Lab, changed: str) 
 
 @pytest.mark.parametrize("busy", ["nvme0n1", "nvme0n2"])
 def test_one_busy_device_keeps_the_claim_on_both(lab: Lab, busy: str) -> None:
-    with lab.claim().held():
+    with lab.taken():
         set_zones(lab.root, {5: 4096})
         (lab.root / f"busy-{busy}").touch()
         before = lab.contents()
@@ -79,7 +96,7 @@ def test_one_busy_device_keeps_the_claim_on_both(lab: Lab, busy: str) -> None:
 
 
 def test_the_claim_is_released_on_both_when_none_is_busy(lab: Lab) -> None:
-    with lab.claim().held():
+    with lab.taken():
         set_zones(lab.root, {5: 4096})
     assert [entry.event for entry in lab.journal.entries()] == [
         Event.CLAIM,
@@ -110,8 +127,7 @@ def test_nothing_is_written_before_the_claim_is_journalled(
     spy(monkeypatch, lab.journal, "append", lambda: steps.append("journal"))
     spy(monkeypatch, lab.host, "reset_zones", lambda: steps.append("reset"))
     spy(monkeypatch, lab.host, "wipe", lambda: steps.append("wipe"))
-    claim = lab.claim()
-    with claim.held():
+    with lab.taken() as claim:
         claim.clear()
     assert steps[:2] == ["journal", "journal"]
     assert {"reset", "wipe"} <= set(steps)
@@ -143,3 +159,85 @@ def _entry(device: Device, partner: Device) -> Entry:
         "t",
         "b",
     )
+
+
+@pytest.mark.parametrize("devices", [(4096, 0), (0, 4096)])
+def test_a_writer_that_was_seen_stops_the_format(
+    lab: Lab, monkeypatch: pytest.MonkeyPatch, devices: tuple[int, int]
+) -> None:
+    """Its bytes are counted from the first look to the last one."""
+    claim = lab.claim()
+    claim.require_allowed()
+    before = lab.contents()
+    monkeypatch.setattr(lab.host, "pause", lambda _: set_diskstats(lab.root, *devices))
+    with pytest.raises(GuardRefused, match="wrote 4096 B to") as caught, claim.exclusively():
+        raise AssertionError("the devices are not quiet")
+    assert caught.value.code == "written-by-others"
+    assert (lab.contents(), lab.journal.entries()) == (before, [])
+
+
+def test_a_write_between_clearing_and_formatting_is_noticed(lab: Lab) -> None:
+    with lab.taken() as claim:
+        claim.clear()
+        set_diskstats(lab.root, 0, 4096)
+        with pytest.raises(GuardRefused) as caught:
+            claim.check()
+    assert caught.value.code == "written-by-others"
+
+
+def test_contents_that_change_between_clearing_and_formatting_are_noticed(lab: Lab) -> None:
+    """Commands through a character node are in no counter of the kernel."""
+    with lab.taken() as claim:
+        claim.clear()
+        set_zones(lab.root, {3: 4096})
+        with pytest.raises(GuardRefused) as caught:
+            claim.check()
+    assert caught.value.code == "contents-changed"
+
+
+def test_the_descriptors_are_kept_from_the_guard_to_the_format(
+    lab: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    both = {lab.zoned.path, lab.conventional.path}
+    written: list[Path | None] = []
+    spy(monkeypatch, lab.journal, "append", lambda: held.append(open_nodes(lab)))
+    for name in ("reset_zones", "wipe"):
+        method = getattr(lab.host, name)
+        monkeypatch.setattr(
+            lab.host, name, lambda d, h=None, m=method: (written.append(h), m(d, h))
+        )
+    held: list[set[str]] = []
+    with lab.taken() as claim:
+        claim.clear()
+        assert open_nodes(lab) == both
+        claim.check([lab.zoned])
+        assert open_nodes(lab) == {lab.conventional.path}
+        claim.check([lab.conventional])
+        assert open_nodes(lab) == set()
+    assert held[:2] == [both, both]
+    through_descriptors = [str(path).startswith("/proc/self/fd/") for path in written]
+    assert through_descriptors == [True, True, False, False]  # at the end nothing is held
+
+
+def test_a_node_with_another_number_is_not_the_device(lab: Lab) -> None:
+    """Somebody made the node again, for another drive."""
+    Path(f"{lab.zoned.path}.node").write_text("b 8:16")
+    with pytest.raises(GuardRefused) as caught:
+        lab.guard.check_identity(lab.zoned)
+    assert caught.value.code == "node-changed"
+
+
+def test_a_user_keeps_the_claim_though_the_lock_is_free(lab: Lab) -> None:
+    """The holder of a partition, or a mount, is no exclusive opener of the fake machine."""
+    with lab.taken():
+        set_zones(lab.root, {5: 4096})
+        (lab.root / "sys/class/block/nvme0n1/holders/dm-7").mkdir()
+        before = lab.contents()
+    assert lab.contents() == before
+    assert {entry.event for entry in lab.journal.entries()} == {Event.CLAIM}
+
+
+def open_nodes(lab: Lab) -> set[str]:
+    """Return the fake nodes that this process has open."""
+    paths = [os.path.realpath(link) for link in Path("/proc/self/fd").iterdir()]
+    return {path for path in paths if path.startswith(f"{lab.root}/dev/")}

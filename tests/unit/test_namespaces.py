@@ -337,7 +337,7 @@ def hold(host: DriveHost, kind: str) -> tuple[str, ...]:
     elif kind == "mounted":
         proc_files = {"self/mountinfo": "9 1 259:1 / /srv rw - ext4 /dev/x rw\n"}
         for name, text in proc_files.items():
-            (host.drive.root / "proc" / name).parent.mkdir(parents=True)
+            (host.drive.root / "proc" / name).parent.mkdir(parents=True, exist_ok=True)
             (host.drive.root / "proc" / name).write_text(text)
     elif kind == "detached":
         host.drive.spaces[2].attached = False
