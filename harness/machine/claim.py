@@ -128,6 +128,8 @@ class Claim:
         """
         self._claim()
         try:
+            for device in self.devices:
+                self._guard.check_identity(device, self._hold.node(device))
             yield
         except GuardRefused:
             raise
