@@ -129,11 +129,11 @@ def judge(campaign: CampaignData, claims: Sequence[Claim]) -> tuple[Judged, ...]
     """
     rows = [_rows(campaign, claim) for claim in claims]
     tested = {
-        (index, place): row.estimate.p_value
+        (index, place): p
         for index, claim in enumerate(claims)
         if claim.oracle is not Oracle.BAND
         for place, row in enumerate(rows[index][0])
-        if row.verdict not in _SILENT and row.estimate.p_value is not None
+        if row.verdict not in _SILENT and (p := stats.p_beyond(row.estimate, row.floor)) is not None
     }
     adjusted = dict(zip(tested, stats.holm(list(tested.values())), strict=True))
     judged = []

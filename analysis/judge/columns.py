@@ -121,10 +121,10 @@ def _claim_notes(row: Row) -> tuple[str, ...]:
 
 def _power_notes(row: Row) -> tuple[str, ...]:
     """Return the smallest difference that could have been shown, where none was."""
-    smallest = power.detectable(row.estimate)
+    smallest = power.detectable(row.estimate, row.floor)
     if row.verdict is not Verdict.NO_DIFFERENCE or smallest is None:
         return ()
-    return (f"detectable: {share(max(smallest, row.floor))}",)
+    return (f"detectable: {share(smallest)}",)
 
 
 def _finite(value: float | None) -> float | None:
@@ -190,6 +190,6 @@ COLUMNS = (
     Column("steady_baseline", lambda row: row.steady[0]),
     Column("steady_level", lambda row: row.steady[1]),
     Column("noise_floor", lambda row: row.floor),
-    Column("detectable", lambda row: power.detectable(row.estimate)),
+    Column("detectable", lambda row: power.detectable(row.estimate, row.floor)),
     Column("notes", lambda row: "; ".join(row.notes), notes, "notes", rank=_LAST),
 )

@@ -247,23 +247,20 @@ def _claims(pool: Pool, contrast: str, rows: Sequence[Row]) -> list[Row]:
     primary = [
         index for index, row in enumerate(rows) if (row.metric, row.level, row.baseline) in claims
     ]
-    judged = [
-        index
+    judged = {
+        index: p
         for index in primary
-        if rows[index].estimate.p_value is not None
-        and rows[index].verdict not in (Verdict.NOT_A_RESULT, Verdict.NOT_COMPARABLE)
-    ]
-    adjusted = stats.holm([rows[index].estimate.p_value or 0.0 for index in judged])
-    p_holm = dict(zip(judged, adjusted, strict=True))
+        if rows[index].verdict not in (Verdict.NOT_A_RESULT, Verdict.NOT_COMPARABLE)
+        and (p := stats.p_beyond(rows[index].estimate, rows[index].floor)) is not None
+    }
+    p_holm = dict(zip(judged, stats.holm(list(judged.values())), strict=True))
     marked = list(rows)
     for index in primary:
         row = rows[index]
         claim = claims[(row.metric, row.level, row.baseline)]
         word = row.verdict
         if index in p_holm:
-            word = stats.verdict(
-                row.estimate, row.info.better, noise_floor=row.floor, p_value=p_holm[index]
-            )
+            word = stats.verdict(row.estimate, row.info.better, p_value=p_holm[index])
         marked[index] = dataclasses.replace(
             row, verdict=word, claim=claim.id, expect=claim.expect, p_holm=p_holm.get(index)
         )

@@ -36,28 +36,30 @@ def shift_needed(df: float) -> float:
     return float(optimize.brentq(lambda shift: power(shift, df) - POWER, 0.0, _FAR, xtol=1e-6))
 
 
-def detectable(found: Estimate) -> float | None:
+def detectable(found: Estimate, floor: float = 0.0) -> float | None:
     """Return the smallest relative difference that these runs would show with POWER.
 
-    exp(shift · standard error) - 1 for ratios. None without an interval or without a ratio.
+    (1 + floor) · exp(shift · standard error) - 1 for ratios, as the whole interval must lie beyond
+    the noise floor. None without an interval or without a ratio.
     """
     if found.error is None or found.df is None or not found.is_ratio or found.error == 0:
         return None
-    return math.expm1(min(shift_needed(round(found.df, 2)) * found.error, 50.0))
+    shift = math.log1p(floor) + shift_needed(round(found.df, 2)) * found.error
+    return math.expm1(min(shift, 50.0))
 
 
-def repetitions(found: Estimate, effect: float) -> int | None:
+def repetitions(found: Estimate, effect: float, floor: float = 0.0) -> int | None:
     """Return the smallest n with which a relative difference of ``effect`` is shown with POWER.
 
     The spread of one within-block log ratio is s = error·√n. For Welch's t, n is the harmonic mean
-    of both sides, with 2n - 2 degrees of freedom. None if the spread is not known or n would exceed
-    MOST_REPETITIONS.
+    of both sides, with 2n - 2 degrees of freedom. None if the spread is not known, the effect is
+    within the noise floor, or n would exceed MOST_REPETITIONS.
     """
-    if found.error is None or not found.is_ratio or effect <= 0:
+    if found.error is None or not found.is_ratio or effect <= floor:
         return None
     paired = found.method is Method.PAIRED
     n = 2 * found.n_base * found.n_level / (found.n_base + found.n_level)
-    spread, wanted = found.error * math.sqrt(n), math.log1p(effect)
+    spread, wanted = found.error * math.sqrt(n), math.log1p(effect) - math.log1p(floor)
 
     def enough(n: int) -> bool:
         df = n - 1 if paired else 2 * n - 2

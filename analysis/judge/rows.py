@@ -67,7 +67,7 @@ def judge_row(
     info = metric_info(key)
     left, right = base.by_block(key, contrast), level.by_block(key, contrast)
     found = stats.estimate(left, right, exact_allowed=info.kind is not Kind.TIME)
-    notes = _notes(key, base, level, found)
+    notes = _notes(key, base, level, found, alone=len(left.keys() ^ right.keys()))
     if any(d.declared for d in diff):
         notes = (*notes, "on another rig, as declared (below)")
     if (base.emulated or level.emulated) and info.kind is Kind.TIME:
@@ -119,11 +119,11 @@ def _obstacles(
 
 
 def _pooled(pool: Pool, contrast: str, found: Estimate) -> list[str]:
-    """Return why runs of different hosts cannot be compared: some blocks are incomplete."""
+    """Return why runs of different hosts cannot be compared: few blocks are common."""
     differ = any(campaign.plan.hosts_differ for campaign in pool.campaigns)
     if not differ or contrast == "host" or found.method is not Method.WELCH:
         return []
-    return ["hosts differ, and not the same blocks are there"]
+    return ["hosts differ, and few blocks are common"]
 
 
 def _steady(side: Side, phase: str) -> str:
@@ -144,7 +144,7 @@ def _warned(side: Side, phase: str) -> Counter[str]:
     )
 
 
-def _notes(key: str, base: Side, level: Side, found: Estimate) -> tuple[str, ...]:
+def _notes(key: str, base: Side, level: Side, found: Estimate, *, alone: int) -> tuple[str, ...]:
     notes = []
     for side in (base, level):
         nulls = side.nulls(key)
@@ -155,7 +155,9 @@ def _notes(key: str, base: Side, level: Side, found: Estimate) -> tuple[str, ...
     if found.method is Method.NONE and found.n >= stats.MINIMUM_RUNS:
         notes.append("no spread: an exact verdict needs 3 runs a side")
     if found.method is Method.WELCH:
-        notes.append("not the same blocks: Welch t")
+        notes.append("few common blocks: Welch t")
+    elif found.method is Method.PAIRED and alone:
+        notes.append(f"{found.n} common blocks; without a partner: {alone}")
     warned = level.once(_warned, key.rpartition(".")[0])
     notes += [f"{code} x{count}" for code, count in sorted(warned.items())]
     return tuple(notes)

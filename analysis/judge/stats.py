@@ -97,9 +97,11 @@ def estimate(
 ) -> Estimate:
     """Compare two groups of runs, given as block → value.
 
-    Equal sets of blocks get a paired t on within-block log ratios, others Welch's t on logs. If a
-    value is zero or negative, the same tests on the raw values give a difference. Values that do
-    not vary are exact from three runs a side. With fewer runs, and for times, there is no interval.
+    Blocks that both sides have get a paired t on within-block log ratios; other runs are then
+    left out. If fewer than half of the larger side have a partner, all runs get Welch's t on logs.
+    If a value is zero or negative, the same tests on the raw values give a difference. Values that
+    do not vary are exact from three runs a side. With fewer runs, and for times, there is no
+    interval.
 
     Args:
         base: values of the baseline's runs.
@@ -107,10 +109,14 @@ def estimate(
         exact_allowed: whether values that do not vary are exact (bytes, counts).
         confidence: nominal coverage of the interval.
     """
-    blocks = sorted(base)
-    x, y = _values(base, blocks), _values(level, sorted(level))
+    x, y = _values(base, sorted(base)), _values(level, sorted(level))
+    smaller = min(len(x), len(y))
+    exact = exact_allowed and smaller >= MINIMUM_EXACT and np.ptp(x) == np.ptp(y) == 0
+    common = sorted(base.keys() & level.keys())
+    paired = len(common) >= max(MINIMUM_RUNS, max(len(x), len(y)) / 2)
+    if paired and not exact:
+        x, y = _values(base, common), _values(level, common)
     is_ratio = bool(np.all(x > 0) and np.all(y > 0))
-    paired = base.keys() == level.keys()
     base_mean, mean = _mean(x, is_ratio), _mean(y, is_ratio)
     center = None
     if base_mean is not None and mean is not None:
@@ -136,10 +142,9 @@ def estimate(
             float(found.df) if found else None,
         )
 
-    smaller = min(len(x), len(y))
     if smaller < MINIMUM_RUNS:
         return result(Method.NONE)
-    if exact_allowed and smaller >= MINIMUM_EXACT and np.ptp(x) == 0 and np.ptp(y) == 0:
+    if exact:
         return result(Method.EXACT, p=0.0 if x[0] != y[0] else 1.0)
     if is_ratio:
         x, y = np.log(x), np.log(y)
@@ -227,18 +232,49 @@ def verdict(
 ) -> Verdict:
     """Turn an estimate into a word.
 
-    A difference is shown if it exceeds the noise floor and its p value is below 1 - ``confidence``:
-    the interval then excludes equality. ``p_value`` replaces it by a Holm-adjusted value.
+    A difference is shown if its whole interval lies beyond the noise floor. ``p_value`` replaces
+    the p value beyond the floor by a Holm-adjusted one.
     """
     if found.method is Method.NONE or found.center is None:
         return Verdict.TOO_FEW
     if better is Better.NONE:
         return Verdict.DESCRIPTIVE
-    p = found.p_value if p_value is None else p_value
-    if p is None or p >= 1 - confidence or abs(relative_change(found)) <= noise_floor:
+    p = p_beyond(found, noise_floor) if p_value is None else p_value
+    if p is None or p >= 1 - confidence:
         return Verdict.NO_DIFFERENCE
     rises = found.center > (1.0 if found.is_ratio else 0.0)
     return Verdict.BETTER if rises == (better is Better.HIGHER) else Verdict.WORSE
+
+
+def p_beyond(found: Estimate, floor: float) -> float | None:
+    """Return p of a true difference within the noise floor, null without an interval.
+
+    For ratios, logs are compared and the floor is log(1 + floor).
+    """
+    if found.method is Method.NONE or found.center is None or found.base_mean is None:
+        return None
+    if found.is_ratio:
+        center, floor = math.log(found.center), math.log1p(floor)
+    else:
+        center, floor = found.center, floor * abs(found.base_mean)
+    if not found.error or found.df is None:  # exact
+        return 0.0 if abs(center) > floor else 1.0
+    return float(minimum_effect(np.float64(center), found.error, found.df, floor))
+
+
+def minimum_effect(
+    center: FloatArray | float,
+    error: FloatArray | float,
+    df: FloatArray | float,
+    floor: FloatArray | float,
+) -> FloatArray:
+    """Return p of |true center| <= floor: 2 * P(T > (|center| - floor) / error), at most 1.
+
+    It is below 0.05 exactly if the 95 % interval lies beyond the floor. Shapes are those of center.
+    Source: minimum-effect test, Murphy and Myors 1999.
+    """
+    beyond = (np.abs(center) - floor) / error
+    return np.asarray(np.minimum(1.0, 2 * scipy_stats.t.sf(beyond, df)))
 
 
 def relative_change(found: Estimate) -> float:

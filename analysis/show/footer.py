@@ -33,7 +33,7 @@ def footer(comparison: Comparison) -> list[str]:
         confidence = f"{100 * stats.CONFIDENCE:.0f} %"
         lines.append(
             f"ratio = geometric mean of the level / of the baseline; {confidence} interval by "
-            "paired t on within-block log ratios (Welch t where blocks are missing); "
+            "paired t on log ratios within common blocks (Welch t where these are few); "
             "exact = does not vary; detectable = smallest difference these n runs would show in 4 "
             "of 5 campaigns. n = runs. See docs/methods.md."
         )
@@ -54,7 +54,7 @@ def _difference_lines(comparison: Comparison) -> list[str]:
 def _noise_lines(comparison: Comparison) -> list[str]:
     """Return one line per metric whose identical cells raise its noise floor."""
     return [
-        f"identical cells: {floor.metric}: {'; '.join(floor.twins)}: verdicts need more than "
+        f"identical cells: {floor.metric}: {'; '.join(floor.twins)}: the interval must lie beyond "
         f"{floor.floor:.2%}"
         for floor in comparison.floors.values()
         if floor.twins

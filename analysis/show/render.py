@@ -47,7 +47,7 @@ def _repetition_lines(comparison: Comparison, effect: float | None) -> list[str]
     lines = []
     for row in comparison.rows if effect else ():
         if row.estimate.error is not None:
-            needed = power.repetitions(row.estimate, effect or 0.0)
+            needed = power.repetitions(row.estimate, effect or 0.0, row.floor)
             count = f"more than {power.MOST_REPETITIONS}" if needed is None else str(needed)
             lines.append(
                 f"- to show {columns.share(effect or 0)}: {row.metric}, {columns.level(row)}: "

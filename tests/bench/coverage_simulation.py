@@ -10,10 +10,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from analysis.judge import stats
 from analysis.judge.stats import FloatArray
+from harness.metrics import Better
 
 EXPERIMENTS = 20_000
 # Of identical cells: a share of 5 % is known to 0.03 percentage points.
@@ -102,7 +102,7 @@ def false_share(noise: Noise, n: int, *, paired: bool) -> float:
     """Return the share of A/A experiments that would be called better or worse."""
     x, y = experiments(noise, n, n, 0.0, paired=paired, count=IDENTICAL)
     found = stats.paired_t(y - x) if paired else stats.welch_t(x, y)
-    return float(np.mean(_called(found.p, found, stats.NOISE_FLOOR)))
+    return float(np.mean(_beyond(found, stats.NOISE_FLOOR) < 1 - stats.CONFIDENCE))
 
 
 def false_shares() -> str:
@@ -124,7 +124,8 @@ def false_share_beside_twins(noise: Noise, n: int) -> float:
     one, other = experiments(noise, n, n, 0.0, paired=False)
     twins = np.abs(np.expm1(np.mean(other - one, axis=-1)))
     found = stats.paired_t(y - x)
-    return float(np.mean(_called(found.p, found, np.maximum(twins, stats.NOISE_FLOOR))))
+    floors = np.maximum(twins, stats.NOISE_FLOOR)
+    return float(np.mean(_beyond(found, floors) < 1 - stats.CONFIDENCE))
 
 
 def false_share_of_claims(noise: Noise, n: int, claims: int = 5) -> float:
@@ -133,12 +134,37 @@ def false_share_of_claims(noise: Noise, n: int, claims: int = 5) -> float:
     count = EXPERIMENTS // 2  # Holm's procedure runs once per campaign
     base = noise(rng, (count, 1, n))
     found = stats.paired_t(noise(rng, (count, claims, n)) - base)
-    adjusted = np.array([stats.holm(list(row)) for row in found.p])
-    return float(np.mean(_called(adjusted, found, stats.NOISE_FLOOR).any(axis=-1)))
+    adjusted = np.array([stats.holm(list(row)) for row in _beyond(found, stats.NOISE_FLOOR)])
+    return float(np.mean((adjusted < 1 - stats.CONFIDENCE).any(axis=-1)))
 
 
-def _called(p: FloatArray, found: stats.Interval, floor: float | FloatArray) -> NDArray[np.bool_]:
-    return (p < 1 - stats.CONFIDENCE) & (np.abs(np.expm1(found.center)) > floor)
+def _beyond(found: stats.Interval, floor: float | FloatArray) -> FloatArray:
+    return stats.minimum_effect(found.center, found.error, found.df, np.log1p(floor))
+
+
+def verdict_share_at_floor(noise: Noise, n: int) -> float:
+    """Return the share of verdicts if the true ratio is exactly a floor of 50 %."""
+    floor = 0.5
+    x, y = experiments(noise, n, n, math.log1p(floor), paired=True)
+    return float(np.mean(_beyond(stats.paired_t(y - x), floor) < 1 - stats.CONFIDENCE))
+
+
+def power_with_a_lost_run(n: int, *, effect: float = 0.10, campaigns: int = 1000) -> float:
+    """Return the share of campaigns that show ``effect`` although one run of the level is lost.
+
+    Blocks deviate by 30 %, runs by 2 %.
+    """
+    rng = np.random.default_rng([SEED, n])
+    block = 0.3 * rng.normal(size=(campaigns, n))
+    sides = block + 0.02 * rng.normal(size=(2, campaigns, n))
+    base, level = np.exp(sides[0]), np.exp(sides[1] + math.log1p(effect))
+    shown = 0
+    for left, right in zip(base, level, strict=True):
+        values = [{str(i): float(value) for i, value in enumerate(side)} for side in (left, right)]
+        del values[1]["0"]
+        found = stats.estimate(values[0], values[1], exact_allowed=False)
+        shown += stats.verdict(found, Better.HIGHER) is stats.Verdict.BETTER
+    return shown / campaigns
 
 
 def table() -> str:

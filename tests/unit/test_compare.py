@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from analysis.judge import stats
 from analysis.judge.comparability import differences, fingerprint, gathered
 from analysis.judge.compare import Comparison, compare
 from analysis.judge.rows import Row
@@ -125,7 +126,8 @@ def test_failed_run_is_left_out_and_counted(tmp_path: Path) -> None:
     change = if_run("f2fs", 2, lambda r: with_status(r, Status.FAILED, "benchmark-failed"))
     comparison = made(tmp_path, change=change)
     found = row(comparison, WRITTEN, "f2fs")
-    assert (found.estimate.method, found.estimate.n_level) == (Method.WELCH, 2)
+    assert (found.estimate.method, found.estimate.n) == (Method.PAIRED, 2)
+    assert "2 common blocks; without a partner: 1" in found.notes
     cell = next(c for c in comparison.cells if c.level == "f2fs")
     assert cell.counts == {"ok": 2, "failed": 1}
     assert cell.issues == {"benchmark-failed": 1}
@@ -322,7 +324,7 @@ def test_claims_are_holm_corrected(tmp_path: Path) -> None:
     )
     comparison = made(tmp_path, claims=claims)
     first, second, third = (row(comparison, claim.metric, claim.level) for claim in claims)
-    p = sorted(r.estimate.p_value or 0 for r in (first, second))
+    p = sorted(stats.p_beyond(r.estimate, r.floor) or 0 for r in (first, second))
     assert sorted(r.p_holm or 0 for r in (first, second)) == pytest.approx(
         sorted([2 * p[0], max(2 * p[0], p[1])])
     )

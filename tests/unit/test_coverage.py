@@ -74,6 +74,16 @@ def test_five_claims_together_are_wrong_in_at_most_5_percent(n: int) -> None:
     assert share <= 0.05 + margin(coverage_simulation.EXPERIMENTS)
 
 
+@pytest.mark.parametrize("name", NOISES)
+def test_a_true_ratio_at_the_noise_floor_gets_a_verdict_in_at_most_2_5_percent(name: str) -> None:
+    share = coverage_simulation.verdict_share_at_floor(coverage_simulation.NOISES[name], 5)
+    assert share <= 0.025 + margin(coverage_simulation.EXPERIMENTS)
+
+
+def test_a_lost_run_leaves_95_percent_of_the_power() -> None:
+    assert coverage_simulation.power_with_a_lost_run(5) >= 0.95
+
+
 @pytest.mark.slow
 def test_the_table_in_the_methods_is_this_simulations() -> None:
     assert coverage_simulation.table() in METHODS.read_text()
@@ -99,6 +109,10 @@ def test_repetitions_and_the_detectable_difference_agree(method: Method) -> None
     assert power.repetitions(found, smallest * 1.001) == 5
     assert power.repetitions(found, smallest * 0.97) == 6
     assert power.repetitions(found, 1e-6) is None
+    beyond_floor = power.detectable(found, 0.02)
+    assert beyond_floor == pytest.approx(1.02 * (1 + smallest) - 1)
+    assert power.repetitions(found, beyond_floor * 1.001, 0.02) == 5
+    assert power.repetitions(found, 0.02, 0.02) is None
 
 
 def test_without_spread_nothing_is_promised() -> None:

@@ -135,12 +135,23 @@ def test_broken_blocks_are_pooled_among_hosts_that_are_alike_only(
     tmp_path: Path, differ: tuple[str, ...], verdict: Verdict
 ) -> None:
     comparison = compared(
-        tmp_path, differ, drop=lambda spec: spec.level == "f2fs" and spec.repetition == 2
+        tmp_path, differ, drop=lambda spec: spec.level == "f2fs" and spec.repetition > 1
     )
     found = next(r for r in comparison.rows if (r.metric, r.level) == (WRITTEN, "f2fs"))
     assert found.estimate.method is Method.WELCH
     assert found.verdict is verdict
-    assert ("hosts differ, and not the same blocks are there" in found.notes) == bool(differ)
+    assert ("hosts differ, and few blocks are common" in found.notes) == bool(differ)
+
+
+def test_a_lost_run_leaves_the_other_blocks_of_declared_hosts(tmp_path: Path) -> None:
+    comparison = compared(
+        tmp_path,
+        ("cpus: a 2, b 64",),
+        drop=lambda spec: spec.level == "f2fs" and spec.repetition == 2,
+    )
+    found = next(r for r in comparison.rows if (r.metric, r.level) == (WRITTEN, "f2fs"))
+    assert (found.estimate.method, found.estimate.n) == (Method.PAIRED, 4)
+    assert found.verdict is Verdict.WORSE
 
 
 PLAYBOOK = """

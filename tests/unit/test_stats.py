@@ -32,15 +32,53 @@ def test_paired_interval_is_scipys_on_log_ratios() -> None:
     assert found.p_value == pytest.approx(expected.pvalue)
 
 
-def test_missing_block_falls_back_to_welch_on_logs() -> None:
+def test_blocks_without_a_partner_are_left_out() -> None:
+    base = {"b1": 10.0, "b2": 12.0, "b3": 11.0, "b4": 99.0}
+    found = estimate(base, {"b1": 13.0, "b2": 15.5, "b3": 14.1})
+    complete = estimate(
+        {block: base[block] for block in ("b1", "b2", "b3")}, {"b1": 13.0, "b2": 15.5, "b3": 14.1}
+    )
+    assert found == complete
+    assert (found.method, found.n_base, found.n_level) == (Method.PAIRED, 3, 3)
+
+
+def test_few_common_blocks_get_welch_on_logs() -> None:
     base, level = [10.0, 12.0, 11.0, 10.5], [13.0, 15.5, 14.1]
-    found = estimate(group(*base), group(*level))
+    found = estimate(group(*base), {"b0": level[0], "x": level[1], "y": level[2]})
     expected = scipy_stats.ttest_ind(np.log(level), np.log(base), equal_var=False)
     low, high = expected.confidence_interval(0.95)
     assert found.method is Method.WELCH
     assert (found.n_base, found.n_level, found.n) == (4, 3, 3)
     assert (found.low, found.high) == pytest.approx((math.exp(low), math.exp(high)))
     assert found.p_value == pytest.approx(expected.pvalue)
+
+
+@pytest.mark.parametrize(("common", "method"), [(2, Method.PAIRED), (1, Method.WELCH)])
+def test_half_of_the_larger_side_needs_a_partner(common: int, method: Method) -> None:
+    base = {f"b{i}": 10.0 + i for i in range(4)}
+    level = {f"b{i}" if i < common else f"x{i}": 12.0 + i**2 for i in range(3)}
+    assert estimate(base, level).method is method
+
+
+@pytest.mark.parametrize("floor", [0.0, 0.01, 0.2])
+def test_a_verdict_needs_the_whole_interval_beyond_the_floor(floor: float) -> None:
+    found = estimate(group(10.0, 12.0, 11.0, 9.5), group(13.0, 15.5, 13.9, 12.0))
+    assert found.low is not None
+    edge = found.low - 1
+    assert edge > floor
+    for each, word in ((edge - 1e-6, Verdict.BETTER), (edge + 1e-6, Verdict.NO_DIFFERENCE)):
+        assert stats.verdict(found, Better.HIGHER, noise_floor=each) is word
+    assert stats.verdict(found, Better.HIGHER, noise_floor=floor) is Verdict.BETTER
+
+
+def test_a_difference_needs_its_interval_beyond_the_floor_too() -> None:
+    found = estimate(group(0.0, 10.0, 20.0), group(8.0, 18.1, 27.9))
+    assert not found.is_ratio
+    assert found.low is not None
+    assert found.base_mean == 10
+    edge = found.low / 10
+    assert stats.verdict(found, Better.LOWER, noise_floor=edge - 1e-6) is Verdict.WORSE
+    assert stats.verdict(found, Better.LOWER, noise_floor=edge + 1e-6) is Verdict.NO_DIFFERENCE
 
 
 def test_welch_with_two_runs_on_a_side_takes_the_fewest_degrees_of_freedom() -> None:

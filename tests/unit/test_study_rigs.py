@@ -265,7 +265,7 @@ def test_a_declared_geometry_is_a_footnote_and_no_reason_against_a_verdict(tmp_p
     word, notes = verdict(comparison, "btrfs")
     assert word is Verdict.WORSE
     assert "on another rig, as declared (below)" in notes
-    assert "not the same blocks: Welch t" in notes
+    assert "few common blocks: Welch t" in notes
     assert not any("declared" in note for note in verdict(comparison, "f2fs")[1])
     table = " ".join(render(comparison, "table").split())
     assert "declared: btrfs vs conventional-ext4: active zones allowed 14 vs any number;" in table

@@ -113,7 +113,7 @@ def test_a_block_without_one_of_its_runs_is_left_out(tmp_path: Path) -> None:
         for one in fairness.slowdowns(mix)
         if (one.tenant, one.column) == ("victim", "throughput")
     ]
-    assert (slow.estimate.n_base, slow.estimate.n_level) == (3, 2)
+    assert (slow.estimate.n_base, slow.estimate.n_level) == (2, 2)
 
 
 def with_intended_latency(folder: Path, *, alone: bool) -> Path:
