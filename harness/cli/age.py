@@ -7,7 +7,7 @@ import json
 import sys
 from pathlib import Path
 
-from harness.cli.output import add_erase, add_format, add_state_dir, print_table
+from harness.cli.output import add_erase, add_format, add_state_dir, print_table, say_on_stderr
 from harness.drive.precondition import Condition, Preconditioning, last
 from harness.errors import ExitCode, UsageError
 from harness.machine import lock
@@ -76,12 +76,10 @@ def execute(arguments: argparse.Namespace) -> int:
         arguments.unless_done and _still_holds(done, arguments, host, device)
     ):
         with lock.exclusive(paths.lock, f"preconditioning of {device.path}"):
-            guard = Guard(host, Journal(paths.journal), arguments.erase)
+            guard = Guard(host, Journal(paths.journal), arguments.erase, say_on_stderr)
             size = format_size(arguments.passes * device.capacity)
             print(f"{device.path}: {size} will be written", file=sys.stderr)
-            work = Preconditioning(
-                host, paths, guard, device, lambda line: print(line, file=sys.stderr, flush=True)
-            )
+            work = Preconditioning(host, paths, guard, device, say_on_stderr)
             done = work.run(arguments.passes, arguments.seed, keep=arguments.keep)
         print("changed", file=sys.stderr)
     if arguments.format == "json":

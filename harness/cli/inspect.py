@@ -10,7 +10,14 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from harness.cli.output import add_erase, add_format, add_state_dir, print_records, print_table
+from harness.cli.output import (
+    add_erase,
+    add_format,
+    add_state_dir,
+    print_records,
+    print_table,
+    say_on_stderr,
+)
 from harness.errors import ExitCode, GuardRefused
 from harness.levels import LEVELS
 from harness.machine.guard import Guard
@@ -62,7 +69,7 @@ def execute(arguments: argparse.Namespace) -> int:
     journal = Journal(Paths(arguments.state_dir, Path("/run/zonelab")).journal)
     inspection = inspect(
         host,
-        Guard(host, journal, arguments.erase),
+        Guard(host, journal, arguments.erase, say_on_stderr),
         LEVELS,
         path=arguments.device[0],
         others=arguments.device[1:],

@@ -7,7 +7,13 @@ import json
 import sys
 from pathlib import Path
 
-from harness.cli.output import add_erase, add_format, add_state_dir, print_records
+from harness.cli.output import (
+    add_erase,
+    add_format,
+    add_state_dir,
+    print_records,
+    say_on_stderr,
+)
 from harness.drive import apply, layout, survey
 from harness.drive.apply import Execution, Progress
 from harness.drive.layout import REST, Layout, Wanted
@@ -87,7 +93,7 @@ def execute(arguments: argparse.Namespace) -> int:
         cold_active=arguments.cold_active,
     )
     device = survey.controller_of(host, arguments.device)
-    guard = Guard(host, Journal(paths.journal), arguments.erase)
+    guard = Guard(host, Journal(paths.journal), arguments.erase, say_on_stderr)
     if arguments.apply:
         with lock.exclusive(paths.lock, f"namespaces of {device}"):
             return _apply(arguments, host, guard, device, wanted)
@@ -118,7 +124,7 @@ def _apply(
             guard,
             device,
             arguments.state_dir,
-            lambda line: print(line, file=sys.stderr, flush=True),
+            say_on_stderr,
         )
         drive = execution.run(progress)
     done = Layout(drive.controller.serial, (), (), progress.layout.notes)

@@ -17,6 +17,11 @@ from harness.tables import aligned, csv_text, markdown
 FORMATS = ("table", "json", "csv", "md")
 
 
+def say_on_stderr(line: str) -> None:
+    """Print a line of progress."""
+    print(line, file=sys.stderr, flush=True)
+
+
 def add_format(parser: argparse.ArgumentParser) -> None:
     """Declare ``--format``."""
     parser.add_argument("--format", choices=FORMATS, default="table", help="default: table")

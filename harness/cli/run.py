@@ -6,7 +6,14 @@ import argparse
 import sys
 from pathlib import Path
 
-from harness.cli.output import add_erase, add_format, add_retry, add_state_dir, print_records
+from harness.cli.output import (
+    add_erase,
+    add_format,
+    add_retry,
+    add_state_dir,
+    print_records,
+    say_on_stderr,
+)
 from harness.errors import ExitCode
 from harness.levels import LEVELS
 from harness.machine import numa
@@ -101,7 +108,7 @@ def execute(arguments: argparse.Namespace) -> int:
         request,
         host=host,
         levels=LEVELS,
-        say=lambda line: print(line, file=sys.stderr, flush=True),
+        say=say_on_stderr,
     )
     print_records([encode(outcome) for outcome in outcomes], arguments.format)
     bad = {Status.FAILED.value, Status.INVALID.value}

@@ -2,91 +2,103 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
+from collections.abc import Callable
+from pathlib import Path
 
 from harness import levels
 from harness.machine.host import Host
 from harness.machine.journal import Event, Journal
-from harness.observe import signatures, zone_reports
-from harness.observe.signatures import Read, Signature
+from harness.observe import foreign, signatures, zone_reports
+from harness.observe.direct_reads import Range
+from harness.observe.signatures import Signature
+from harness.observe.zone_reports import Zone, ZoneCondition, ZoneType
+from harness.quantities import format_size
 from harness.store.spec import Device, Reason
 
-_SAMPLE = 1 << 20  # bytes read at the start of each conventional zone
+Say = Callable[[str], None]
+
+_FORM = "2"  # of fingerprints; entries of older forms are no proof
+_BLOCK = 4096
+_MOST_ZONES = 4096  # of which blocks are read for a fingerprint
+_TELL_SECONDS = 10.0
 
 
 class Contents:
-    """Reads devices, and the journal of what zonelab wrote."""
+    """Reads devices, and the journal of what zonelab wrote.
 
-    def __init__(self, host: Host, journal: Journal) -> None:
+    Args:
+        host: the machine.
+        journal: devices that zonelab wrote to.
+        say: receives the progress of long reads.
+    """
+
+    def __init__(self, host: Host, journal: Journal, say: Say = lambda _: None) -> None:
         self._host = host
         self._journal = journal
-
-    def fingerprint(self, device: Device) -> str:
-        """Return a digest that changes with a write: of the zone report, or of signature areas."""
-        if device.zoned:
-            return zone_reports.digest(self._host.zones(device.path))
-        hasher = hashlib.sha256()
-        # Also between the wiped areas: data without a signature can begin anywhere.
-        for offset, length in signatures.zero_spots(device.size):
-            hasher.update(self._host.read(device.path, offset, length))
-        return hasher.hexdigest()
+        self._say = say
+        self._blank: dict[str, str] = {}  # identity → fingerprint when it was read whole
 
     def refusals(self, device: Device, *, named: bool) -> list[Reason]:
-        """Return every reason why the contents of a device forbid its use."""
-        key = device.identity.key
-        erase = f"if nothing on it is needed: -e erase={key} (zonelab: --erase {key})"
-        found = self.signatures(device)
-        if found:
-            kind = found[0].kind
-            label = f" labelled {found[0].label!r}" if found[0].label else ""
-            return [
-                Reason(
-                    "foreign-signature",
-                    f"{device.path} carries {kind}{label} that zonelab did not write",
-                    erase,
-                )
-            ]
-        if device.zoned:
-            counts = zone_reports.count(self._host.zones(device.path))
-            if counts.allocated or counts.full or counts.active:
-                return [
-                    Reason(
-                        "not-empty",
-                        f"{device.path} has {counts.full + counts.active} zones that are not empty"
-                        " and that zonelab did not write",
-                        erase,
-                    )
-                ]
-            if self._conventional_zones_hold(device):
-                return [
-                    Reason(
-                        "not-blank",
-                        f"{device.path} has conventional zones, and data in them",
-                        erase,
-                    )
-                ]
-        elif not named and not signatures.is_blank(self._reader(device), device.size):
-            return [
-                Reason(
-                    "not-blank",
-                    f"{device.path} is not blank, so it is not used unless you name it",
-                    f"-e conventional_device={device.path}",
-                )
-            ]
-        return []
+        """Return every reason why the contents of a device forbid its use; none if it is blank.
 
-    def _conventional_zones_hold(self, device: Device) -> bool:
-        """Whether zones without a write pointer hold data, which no zone report shows."""
-        kinds = self._host.zones(device.path)
-        plain = [zone for zone in kinds if zone.type is zone_reports.ZoneType.CONVENTIONAL]
-        return any(self._host.read(device.path, z.start, _SAMPLE).strip(b"\0") for z in plain)
+        Args:
+            device: a device that is not proved to be ours.
+            named: the user named it, so another device is no answer to the refusal.
+        """
+        try:
+            return self._foreign(device, named=named)
+        except OSError as error:
+            key, why = device.identity.key, error.strerror or error
+            return [
+                Reason(
+                    "unreadable",
+                    f"{device.path} cannot be read ({why}), so its contents are unknown",
+                    f"if nothing on it is needed: -e erase={key} (zonelab: --erase {key})",
+                )
+            ]
 
     def are_ours(self, device: Device, partner: Device | None) -> bool:
         """Whether the journal and the contents prove that zonelab wrote the device last."""
+        try:
+            return self._are_ours(device, partner)
+        except OSError:
+            return False  # what cannot be read proves nothing
+
+    def signatures(self, device: Device) -> list[Signature]:
+        """Return the signatures on a device: those that zonelab knows, then libblkid's."""
+
+        def read(offset: int, length: int) -> bytes:
+            return self._read(device, offset, length)
+
+        found = foreign.signatures(read, device.zone_size, levels.signatures(), device.size)
+        return found + [Signature(m.kind, m.label) for m in self._host.magics(device.path)]
+
+    def fingerprint(self, device: Device) -> str:
+        """Return a digest of the contents, and the boot and its counters of writes."""
+        writes = self._host.write_count(Path(device.path).name)
+        return f"{_FORM}:{self.digest(device)}:{self._host.boot_id()}:{writes}"
+
+    def digest(self, device: Device) -> str:
+        """Return a digest of samples: of a zoned device, the zone report and data in zones."""
+        hasher = hashlib.sha256()
+        spots = signatures.samples(device.size)
+        if device.zoned:
+            zones = self._host.zones(device.path)
+            hasher.update(zone_reports.digest(zones).encode())
+            spots = self._zone_samples(zones)
+        for data in self._host.read_each(device.path, spots):
+            hasher.update(data)
+        return hasher.hexdigest()
+
+    # --- ours -------------------------------------------------------------------------------
+
+    def _are_ours(self, device: Device, partner: Device | None) -> bool:
         last = self._journal.last(device.identity.key)
         if last is None:
             return False
-        if last.fingerprint is not None and last.fingerprint == self.fingerprint(device):
+        if last.fingerprint is not None and _same(last.fingerprint, self.fingerprint(device)):
             return True  # unchanged since a clean end or since the claim
         if last.event is Event.RELEASE:
             return False
@@ -101,9 +113,109 @@ class Contents:
             and any(s.label == last.label for s in self.signatures(partner))
         )
 
-    def signatures(self, device: Device) -> list[Signature]:
-        """Return the signatures on a device, of the levels and of other programs."""
-        return signatures.find(self._reader(device), device.zone_size, levels.signatures())
+    def _zone_samples(self, zones: list[Zone]) -> list[Range]:
+        """Return both ends of the data in each zone; of some zones if there are very many."""
+        filled = [(zone.start, _end(zone)) for zone in zones if _end(zone) > zone.start]
+        step = -(-len(filled) // _MOST_ZONES) or 1
+        return [
+            (offset, min(_BLOCK, end - offset))
+            for start, end in filled[::step]
+            for offset in (start, max(end - _BLOCK, start))
+        ]
 
-    def _reader(self, device: Device) -> Read:
-        return lambda offset, length: self._host.read(device.path, offset, length)
+    # --- foreign ----------------------------------------------------------------------------
+
+    def _foreign(self, device: Device, *, named: bool) -> list[Reason]:
+        key = device.identity.key
+        erase = f"if nothing on it is needed: -e erase={key} (zonelab: --erase {key})"
+        found = self.signatures(device)
+        if found:
+            kind = found[0].kind
+            label = f" labelled {found[0].label!r}" if found[0].label else ""
+            return [
+                Reason(
+                    "foreign-signature",
+                    f"{device.path} carries {kind}{label} that zonelab did not write",
+                    erase,
+                )
+            ]
+        if not device.zoned:
+            other = "" if named else "-e conventional_device=<device> names another one, or "
+            data = Reason(
+                "not-blank", f"{device.path} holds data that zonelab did not write", other + erase
+            )
+            return [] if self._is_blank(device, [(0, device.size)]) else [data]
+        zones = self._host.zones(device.path)
+        counts = zone_reports.count(zones)
+        if counts.allocated or counts.full or counts.active:
+            return [
+                Reason(
+                    "not-empty",
+                    f"{device.path} has {counts.full + counts.active} zones that are not empty"
+                    " and that zonelab did not write",
+                    erase,
+                )
+            ]
+        # No zone report shows whether a zone without a write pointer holds data.
+        plain = [(zone.start, zone.size) for zone in zones if _has_no_pointer(zone)]
+        if plain and not self._is_blank(device, plain):
+            return [
+                Reason(
+                    "not-blank", f"{device.path} has conventional zones, and data in them", erase
+                )
+            ]
+        return []
+
+    def _is_blank(self, device: Device, ranges: list[Range]) -> bool:
+        """Whether every byte is zero. A whole read counts until the fingerprint changes."""
+        fingerprint = self.fingerprint(device)
+        if self._blank.get(device.identity.key) == fingerprint:
+            return True
+        if self._first_data(device, ranges) is not None:
+            return False
+        if self._host.write_count(Path(device.path).name) is not None:
+            self._blank[device.identity.key] = fingerprint
+        return True
+
+    def _first_data(self, device: Device, ranges: list[Range]) -> int | None:
+        whole = format_size(sum(length for _, length in ranges))
+        told = self._host.monotonic()
+
+        def progress(done: int) -> None:
+            nonlocal told
+            if self._host.monotonic() - told >= _TELL_SECONDS:
+                told = self._host.monotonic()
+                self._say(f"{device.path}: {format_size(done)} of {whole} read, all blank")
+
+        return self._host.first_data(device.path, ranges, progress)
+
+    def _read(self, device: Device, offset: int, length: int) -> bytes:
+        """Read; a zoned device may refuse to read beyond a write pointer, where nothing is."""
+        try:
+            return self._host.read(device.path, offset, length)
+        except OSError as error:
+            if not device.zoned or error.errno != errno.EIO:
+                raise
+        zones = self._host.zones(device.path)
+        zone = next((z for z in zones if z.start <= offset < z.start + z.size), None)
+        end = _end(zone) if zone else 0
+        return (
+            self._host.read(device.path, offset, min(length, end - offset)) if end > offset else b""
+        )
+
+
+def _end(zone: Zone) -> int:
+    """Return the end of what a zone may hold."""
+    return zone.start + (zone.size if _has_no_pointer(zone) else zone.allocated)
+
+
+def _has_no_pointer(zone: Zone) -> bool:
+    return zone.type is ZoneType.CONVENTIONAL or zone.condition is ZoneCondition.NOT_WRITE_POINTER
+
+
+def _same(recorded: str, now: str) -> bool:
+    """Whether a fingerprint still holds. Counters of writes compare within one boot."""
+    was, present = recorded.split(":"), now.split(":")
+    if was[0] != _FORM or len(was) != len(present):
+        return False
+    return was[1] == present[1] and (was[2] != present[2] or was[3] == present[3])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 
 from harness.errors import GuardRefused
@@ -20,11 +20,18 @@ class Guard:
         host: the machine.
         journal: devices that zonelab wrote to.
         erase: identities that the user named with ``-e erase=``; each permits one device.
+        say: receives the progress of long reads.
     """
 
-    def __init__(self, host: Host, journal: Journal, erase: Collection[str] = ()) -> None:
+    def __init__(
+        self,
+        host: Host,
+        journal: Journal,
+        erase: Collection[str] = (),
+        say: Callable[[str], None] = lambda _: None,
+    ) -> None:
         self._host = host
-        self._contents = Contents(host, journal)
+        self._contents = Contents(host, journal, say)
         self.erase = frozenset(erase)
 
     def examine(
@@ -40,7 +47,7 @@ class Guard:
         Args:
             device: a zoned device, or a conventional companion.
             partner: the other device of the same run; some levels write their label only there.
-            named: the user named it. Otherwise it must be blank or written by zonelab.
+            named: the user named it.
             held: this process has it open exclusively.
         """
         reasons = in_use.reasons(self._host, device, held=held)

@@ -6,18 +6,28 @@ import datetime
 import errno
 import os
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from harness.errors import GuardRefused, HostError, ToolFailed
-from harness.observe import diskstats, loops, nvme_ioctl, openers, signatures, witness, zone_reports
+from harness.observe import (
+    direct_reads,
+    diskstats,
+    loops,
+    nvme_ioctl,
+    openers,
+    signatures,
+    witness,
+    zone_reports,
+)
+from harness.observe.direct_reads import Progress, Range
 from harness.observe.kmsg import KernelLog
 from harness.observe.sysfs import SECTOR, Sysfs
 from harness.observe.zone_reports import Zone
 from harness.observe.zone_states import ZoneStates
 from harness.store.ledger import Witness
 from harness.store.spec import Bytes, Device, DeviceIdentity, Scalar
-from harness.tools import zone_reset
+from harness.tools import wipefs, zone_reset
 
 
 class Host:
@@ -164,18 +174,32 @@ class Host:
         return zone_reports.report(path, limit)
 
     def read(self, path: str, offset: int, length: int) -> bytes:
-        """Read from a device; the result is shorter at the end of the device."""
-        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-        try:
-            return os.pread(fd, length, offset)
-        except OSError as error:
-            if (
-                error.errno == errno.EIO
-            ):  # a zoned device can refuse to read beyond the write pointer
-                return b""
-            raise
-        finally:
-            os.close(fd)
+        """Read from a device, past the page cache; the result is shorter at the device's end.
+
+        Raises:
+            OSError: the device cannot be read there.
+        """
+        return direct_reads.read(path, offset, length)
+
+    def read_each(self, path: str, ranges: Iterable[Range]) -> Iterator[bytes]:
+        """Read several parts of a device, as ``read`` does."""
+        return direct_reads.each(path, ranges)
+
+    def first_data(self, path: str, ranges: Sequence[Range], progress: Progress) -> int | None:
+        """Return where the first piece lies that is not all zeros; null without one.
+
+        Raises:
+            OSError: a part of the device cannot be read.
+        """
+        return direct_reads.first_data(path, ranges, progress)
+
+    def magics(self, path: str) -> list[wipefs.Magic]:
+        """Return the signatures that libblkid knows."""
+        return wipefs.read(path)
+
+    def write_count(self, name: str) -> int | None:
+        """Return a count that grows with each write of this host since boot; null without one."""
+        return diskstats.changes(self.proc_text("diskstats"), self.sysfs.queue_nodes(name))
 
     def is_busy(self, path: str) -> bool:
         """Whether the device is open exclusively: mounted, held, or used by a program."""

@@ -73,6 +73,18 @@ def parse(text: str, names: Iterable[str]) -> dict[str, DiskCounters]:
     return counters
 
 
+def changes(text: str, names: Iterable[str]) -> int | None:
+    """Return a count that grows with each write and discard; null if no device has a line.
+
+    Commands that a program sends past the block layer are not counted.
+    """
+    wanted = set(names)
+    lines = [fields for fields in map(str.split, text.splitlines()) if fields[2] in wanted]
+    # Writes and their sectors, discards and their sectors; old kernels lack the latter.
+    counts = [sum(int(fields[i]) for i in (7, 9, 14, 16) if i < len(fields)) for fields in lines]
+    return sum(counts) if counts else None
+
+
 def delta(earlier: Snapshot, later: Snapshot) -> dict[str, DiskCounters]:
     """Return the difference per device."""
     return {name: later[name] - earlier[name] for name in later if name in earlier}

@@ -1,7 +1,7 @@
 """Whose data is on a device: signatures at their offsets, and the label inside, if any.
 
-Levels declare their own signatures; this module has those of other programs. Offsets are those of
-libblkid's probes (util-linux, libblkid/src). This module only reads.
+Levels declare their own signatures; ``harness/observe/foreign.py`` has those of other programs.
+libblkid knows more formats (``harness/tools/wipefs.py``). This module only reads.
 """
 
 from __future__ import annotations
@@ -13,8 +13,11 @@ Read = Callable[[int, int], bytes]  # offset, length -> bytes (short at the end 
 
 KIB = 1024
 MIB = 1024 * KIB
-HEAD = 2 * MIB  # every signature at the start of a device lies within
+HEAD = 4 * MIB  # every signature at the start of a device lies within; VMFS has one at 2 MiB
+TAIL = 2 * MIB  # every signature at the end lies within; Promise's RAID begins 1.5 MiB before it
 _ANYWHERE = 64 * KIB
+_SAMPLE = 4 * KIB
+_MOST_SAMPLES = 4096
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +34,9 @@ class Probe:
 
     A format with ``zones`` has a log of superblocks: the signature is at the start of one of that
     many first zones, and the label is the last component of a path. ``anywhere``: magic numbers
-    that prove the format (without a label) anywhere in the first 64 KiB.
+    that prove the format (without a label) anywhere in the first 64 KiB. ``count``: the magic can
+    be at that many places, ``step`` apart. ``back``: ``offset`` counts from a place near the end:
+    that many bytes before the size, which is rounded down to a multiple of ``align``.
     """
 
     kind: str
@@ -42,68 +47,55 @@ class Probe:
     utf16: bool = False
     zones: int = 0
     anywhere: tuple[bytes, ...] = ()
+    count: int = 1
+    step: int = 0
+    back: int = 0
+    align: int = 1
 
 
-FOREIGN = (
-    Probe("lvm2", 0x200, b"LABELONE"),
-    Probe("lvm2", 0, b"LABELONE"),
-    Probe("luks", 0, b"LUKS\xba\xbe"),
-    Probe("md", 0, b"\xfc\x4e\x2b\xa9"),
-    Probe("md", 0x1000, b"\xfc\x4e\x2b\xa9"),
-    Probe("gpt", 512, b"EFI PART"),
-    Probe("gpt", 4096, b"EFI PART"),
-    Probe("swap", 4086, b"SWAPSPACE2"),
-    Probe("swap", 4086, b"SWAP-SPACE"),
-    Probe("zfs", 0x20000 + 0x400, b"\x0c\xb1\xba\x00"),
-    Probe("bcachefs", 0x1018, b"\xc6\x85\x73\xf6\x4e\x1a\x45\xca"),
-    Probe("bluestore", 0, b"bluestore block device"),
-)
-# File systems carry the boot-sector mark too, so it counts only where nothing else is found.
-_BOOT_SECTOR = Probe("mbr", 510, b"\x55\xaa")
-
-
-def find(read: Read, zone_size: int | None, probes: Iterable[Probe]) -> list[Signature]:
-    """Return the signatures at the start of a device, each kind once, logs of superblocks first.
+def find(
+    read: Read, zone_size: int | None, probes: Iterable[Probe], size: int = 0
+) -> list[Signature]:
+    """Return the signatures of a device, each kind once, logs of superblocks first.
 
     Args:
         read: reads the device.
         zone_size: zone size of a zoned device in bytes; null for a conventional one.
-        probes: signatures of the levels; ``FOREIGN`` is always looked for.
+        probes: the formats to look for.
+        size: size of the device. Without it the end of the device is not looked at.
     """
-    probes = sorted((*probes, *FOREIGN), key=lambda probe: not probe.zones)
+    probes = sorted(probes, key=lambda probe: not probe.zones)
     head = read(0, HEAD)
+    tail_start = max(size - TAIL, 0)
+    tail = read(tail_start, TAIL) if size else b""
     signatures: dict[str, Signature] = {}
     for probe in probes:
-        for start in _starts(probe, head, read, zone_size):
-            if _matches(probe, start):
-                signatures.setdefault(probe.kind, Signature(probe.kind, _label(probe, start)))
-    if not signatures and _matches(_BOOT_SECTOR, head):
-        signatures[_BOOT_SECTOR.kind] = Signature(_BOOT_SECTOR.kind, "")
+        if probe.back:
+            start = size // probe.align * probe.align - probe.back - tail_start
+            places: Iterable[bytes] = (tail[start:],) if tail and start >= 0 else ()
+        else:
+            places = _starts(probe, head, read, zone_size)
+        for place in places:
+            if _matches(probe, place):
+                signatures.setdefault(probe.kind, Signature(probe.kind, _label(probe, place)))
     for probe in probes:
         if any(magic in head[:_ANYWHERE] for magic in probe.anywhere):
             signatures.setdefault(probe.kind, Signature(probe.kind, ""))
     return list(signatures.values())
 
 
-def zero_spots(size: int) -> list[tuple[int, int]]:
-    """Return the (offset, length) ranges that read as zeros on a blank device.
+def samples(size: int) -> list[tuple[int, int]]:
+    """Return the (offset, length) ranges that stand for the contents of a conventional device.
 
-    The first 2 MiB, the last MiB (md 0.90/1.0, backup GPT) and 64 places of 4 KiB between them.
+    Both ends, and 4 KiB of each MiB between them; at most 4096 places.
     """
-    step = max(size // 65, 4 * KIB)
-    spots = [(0, min(HEAD, size)), (max(size - MIB, 0), min(MIB, size))]
-    spots += [(place // (4 * KIB) * 4 * KIB, 4 * KIB) for place in range(step, size - step, step)]
-    return spots
+    step = max(-(-size // _MOST_SAMPLES) // _SAMPLE * _SAMPLE, MIB)
+    return [*wipe_spots(size), *((place, _SAMPLE) for place in range(step, size - step, step))]
 
 
 def wipe_spots(size: int) -> list[tuple[int, int]]:
     """Return the (offset, length) ranges to zero so that no signature is left."""
-    return [(0, min(HEAD, size)), (max(size - MIB, 0), min(MIB, size))]
-
-
-def is_blank(read: Read, size: int) -> bool:
-    """Return whether every sampled range reads as zeros."""
-    return not any(read(offset, length).strip(b"\0") for offset, length in zero_spots(size))
+    return [(0, min(HEAD, size)), (max(size - TAIL, 0), min(TAIL, size))]
 
 
 def _starts(probe: Probe, head: bytes, read: Read, zone_size: int | None) -> Iterator[bytes]:
@@ -117,7 +109,8 @@ def _starts(probe: Probe, head: bytes, read: Read, zone_size: int | None) -> Ite
 
 
 def _matches(probe: Probe, start: bytes) -> bool:
-    return start[probe.offset : probe.offset + len(probe.magic)] == probe.magic
+    offsets = (probe.offset + number * probe.step for number in range(probe.count))
+    return any(start[o : o + len(probe.magic)] == probe.magic for o in offsets)
 
 
 def _label(probe: Probe, start: bytes) -> str:

@@ -107,7 +107,7 @@ def execute_plan(
                 now=host.now,
             )
             journal = Journal(paths.journal)
-            guard = Guard(host, journal, request.erase)
+            guard = Guard(host, journal, request.erase, say)
             if pending:
                 with stop.deferred():
                     for line in release(host, journal, guard, _devices(runs)):

@@ -43,9 +43,9 @@ class Situation:
 
 
 SITUATIONS = (
-    Situation("ext4", "mkfs.ext4 -qF {c}", "wipefs -qa {c}", companion="foreign-signature"),
-    Situation("xfs", "mkfs.xfs -qf {c}", "wipefs -qa {c}", companion="foreign-signature"),
-    Situation("f2fs", "mkfs.f2fs -qf {c}", "wipefs -qa {c}", companion="foreign-signature"),
+    Situation("ext4", "mkfs.ext4 -qF {c}", "blkdiscard -zf {c}", companion="foreign-signature"),
+    Situation("xfs", "mkfs.xfs -qf {c}", "blkdiscard -zf {c}", companion="foreign-signature"),
+    Situation("f2fs", "mkfs.f2fs -qf {c}", "blkdiscard -zf {c}", companion="foreign-signature"),
     Situation(
         "btrfs",
         "mkfs.btrfs -qf -O zoned -m single -d single {z}",
@@ -56,11 +56,11 @@ SITUATIONS = (
         "mounted",
         # read-only, so that the file system writes nothing of its own accord
         "mkfs.ext4 -qF {c} && mkdir -p /run/there && mount -o ro,noload {c} /run/there",
-        "umount /run/there; wipefs -qa {c}",
+        "umount /run/there; blkdiscard -zf {c}",
         companion="mounted",
     ),
     Situation(
-        "swap", "mkswap -q {c} && swapon {c}", "swapoff {c}; wipefs -qa {c}", companion="swap"
+        "swap", "mkswap -q {c} && swapon {c}", "swapoff {c}; blkdiscard -zf {c}", companion="swap"
     ),
     Situation(
         "device-mapper",
@@ -69,9 +69,22 @@ SITUATIONS = (
         companion="held",
     ),
     Situation(
+        "data-in-the-middle",
+        "dd if=/dev/urandom of={c} bs=4096 seek=100001 count=1 oflag=direct status=none",
+        "blkdiscard -zf {c}",
+        companion="not-blank",
+    ),
+    Situation(
+        "zfs-label-at-the-end",
+        "printf '\\014\\261\\272\\000\\000\\000\\000\\000' | dd of={c} bs=1 status=none"
+        " seek=$(( $(blockdev --getsize64 {c}) - 131072 ))",
+        "blkdiscard -zf {c}",
+        companion="foreign-signature",
+    ),
+    Situation(
         "partition-table",
         f'python3 -c "{MBR}" {{c}} && blockdev --rereadpt {{c}}',
-        "wipefs -qa {c}; blockdev --rereadpt {c}",
+        "blkdiscard -zf {c}; blockdev --rereadpt {c}",
         companion="partitioned",
     ),
     Situation(

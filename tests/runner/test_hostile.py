@@ -168,7 +168,7 @@ def filled_zones(machine: Machine, node: str) -> None:
 def data_in_the_middle(machine: Machine, node: str) -> None:
     size = machine.host.device(node).size
     poke(0, bytes(signatures.HEAD))(machine, node)  # a label of ours is gone
-    poke(signatures.zero_spots(size)[20][0], b"\1")(machine, node)
+    poke(signatures.samples(size)[20][0], b"\1")(machine, node)
 
 
 def other_eui(machine: Machine, node: str) -> None:

@@ -17,7 +17,15 @@ from harness.observe.zone_reports import ZoneCondition, ZoneType
 from harness.run.inspection import inspect, require_zoned
 from harness.run.recover import release
 from harness.store.spec import Device
-from tests.runner.fakes import FakeHost, FakeLevel, make_machine, put_btrfs, set_zones, write_tree
+from tests.runner.fakes import (
+    FakeHost,
+    FakeLevel,
+    make_machine,
+    put_btrfs,
+    set_diskstats,
+    set_zones,
+    write_tree,
+)
 
 
 class Lab:
@@ -29,6 +37,7 @@ class Lab:
         self.guard = Guard(self.host, self.journal)
         self.device = self.host.device("nvme0n2")
         self.conventional = self.host.device("nvme0n1")
+        self.written = 0
 
     def code(self, device: Device | None = None, **options: bool) -> str | None:
         reasons = self.guard.examine(device or self.device, None, **options)
@@ -44,6 +53,8 @@ class Lab:
         with (self.root / "dev" / name).open("r+b") as file:
             file.seek(offset)
             file.write(data)
+        self.written += 4096
+        set_diskstats(self.root, self.written, self.written)
 
 
 @pytest.fixture
@@ -210,7 +221,7 @@ def test_data_without_a_signature_counts_after_a_clean_release(lab: Lab) -> None
             "b",
         )
     )
-    spots = signatures.zero_spots(device.size)
+    spots = signatures.samples(device.size)
     assert lab.code(device, named=False) is None
     lab.poke("nvme0n1", spots[30][0], b"precious")
     assert lab.code(device, named=False) == "not-blank"
@@ -342,13 +353,16 @@ def test_blank_sibling_is_taken_unasked(lab: Lab) -> None:
 
 def test_sibling_with_anything_on_it_is_not(lab: Lab) -> None:
     size = lab.conventional.size
-    lab.poke("nvme0n1", signatures.zero_spots(size)[20][0], b"\1")
+    lab.poke("nvme0n1", signatures.samples(size)[20][0], b"\1")
     found, reason = companion(lab.host, lab.guard, lab.device, None)
     assert found is None
     assert reason is not None
     assert reason.code == "not-blank"
     assert reason.hint.startswith("-e conventional_device=")
-    assert companion(lab.host, lab.guard, lab.device, "nvme0n1") == (lab.conventional, None)
+    found, reason = companion(lab.host, lab.guard, lab.device, "nvme0n1")
+    assert found is None
+    assert reason is not None
+    assert (reason.code, "erase=" in reason.hint) == ("not-blank", True)
 
 
 def test_named_companion_with_a_signature_is_refused(lab: Lab) -> None:

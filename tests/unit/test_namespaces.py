@@ -330,9 +330,7 @@ def hold(host: DriveHost, kind: str) -> tuple[str, ...]:
             file.write(b"XFSB")
     elif kind == "conventional-data":
         with (host.drive.root / "dev/nvme0n1").open("r+b") as file:
-            file.seek(GIB // 4096 * 4096)
-            file.write(bytes(1))
-            file.seek(0)
+            file.seek(GIB + 12345)
             file.write(b"something")
     elif kind == "mounted":
         proc_files = {"self/mountinfo": "9 1 259:1 / /srv rw - ext4 /dev/x rw\n"}
@@ -360,7 +358,7 @@ def hold(host: DriveHost, kind: str) -> tuple[str, ...]:
         ("busy", "opened exclusively"),
         ("filled", "not empty"),
         ("signature", "carries xfs"),
-        ("conventional-data", "is not blank"),
+        ("conventional-data", "holds data that zonelab did not write"),
         ("mounted", "is mounted on /srv"),
         ("detached", "is not attached"),
         ("shared", "another controller"),

@@ -1,0 +1,303 @@
+"""Blank means that every byte was read; ours means that the contents prove it."""
+
+from __future__ import annotations
+
+import errno
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+
+from harness.errors import HostError, ToolFailed
+from harness.machine.guard import companion
+from harness.machine.journal import Event
+from harness.observe import direct_reads, diskstats, signatures
+from harness.observe.zone_reports import ZoneType
+from harness.tools import proc, wipefs
+from tests.fixtures.captures import images
+from tests.runner.fakes import ZONE_CAPACITY, ZONE_SIZE, put_btrfs, set_zones
+from tests.unit.test_hostile_contents import MIB, ZONED, Lab
+
+SIZE = 32 * MIB
+
+
+@pytest.fixture
+def lab(tmp_path: Path) -> Lab:
+    return Lab(tmp_path, SIZE)
+
+
+# --- blank -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("offset", [0, 4095, 2 * MIB, 5 * MIB + 12345, 17 * MIB - 1, SIZE - 1])
+def test_one_byte_anywhere_is_data(lab: Lab, offset: int) -> None:
+    assert lab.code() is None
+    lab.poke(offset, b"\x01")
+    assert lab.code() == "not-blank"
+    found, reason = companion(lab.host, lab.guard, lab.zoned, None)
+    assert found is None
+    assert reason is not None
+    assert (reason.code, "conventional_device" in reason.hint) == ("not-blank", True)
+
+
+def test_sixty_mebibytes_behind_the_head_are_data(tmp_path: Path) -> None:
+    lab = Lab(tmp_path, 4096 * MIB)
+    lab.poke(2 * MIB, bytes(MIB) + b"precious" * 1000)
+    assert lab.code() == "not-blank"
+
+
+@pytest.mark.parametrize("bad", [0, 20 * MIB, SIZE - 4096])
+def test_what_cannot_be_read_is_not_blank(lab: Lab, bad: int) -> None:
+    lab.host.bad = (bad, 512)
+    (reason,) = lab.guard.examine(lab.companion)
+    assert reason.code == "unreadable"
+    assert "Input/output error" in reason.message
+    found, _ = companion(lab.host, lab.guard, lab.zoned, None)
+    assert found is None
+
+
+def test_what_cannot_be_read_is_not_ours(lab: Lab) -> None:
+    lab.record(lab.companion)
+    lab.host.bad = (3 * MIB, 512)
+    assert lab.code() == "unreadable"
+
+
+def test_a_device_shorter_than_its_size_is_not_blank(lab: Lab) -> None:
+    with lab.node.open("r+b") as file:
+        file.truncate(SIZE - MIB)
+    assert lab.code() == "unreadable"
+
+
+def test_a_zoned_device_may_refuse_reads_beyond_write_pointers(lab: Lab) -> None:
+    lab.host.bad = (0, ZONE_SIZE)
+    assert lab.code(lab.zoned) is None
+    set_zones(lab.root, {0: 4096})
+    assert lab.code(lab.zoned) == "unreadable"
+    lab.host.bad = (4096, ZONE_SIZE)
+    assert lab.code(lab.zoned) == "not-empty"
+    put_btrfs(lab.root / "dev" / ZONED, "theirs")  # before the write pointer
+    assert lab.code(lab.zoned) == "foreign-signature"
+
+
+@pytest.mark.parametrize("offset", [0, MIB + 4096, ZONE_SIZE - 1])
+def test_conventional_zones_are_read_whole(lab: Lab, offset: int) -> None:
+    lab.host.kinds = (ZoneType.CONVENTIONAL, ZoneType.CONVENTIONAL)
+    assert lab.code(lab.zoned) is None
+    lab.poke(ZONE_SIZE + offset, b"\x01", ZONED)
+    assert lab.code(lab.zoned) == "not-blank"
+
+
+def test_conventional_zones_that_cannot_be_read_are_not_blank(lab: Lab) -> None:
+    lab.host.kinds = (ZoneType.CONVENTIONAL,)
+    lab.host.bad = (MIB, 512)
+    assert lab.code(lab.zoned) == "unreadable"
+
+
+def whole_reads(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    reads: list[str] = []
+    real = direct_reads.first_data
+
+    def counted(path: str, *rest: object) -> int | None:
+        reads.append(path)
+        return real(path, *rest)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(direct_reads, "first_data", counted)
+    return reads
+
+
+def test_a_whole_read_counts_until_the_next_write(
+    lab: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reads = whole_reads(lab, monkeypatch)
+    assert [lab.code(), lab.code()] == [None, None]
+    assert len(reads) == 1
+    lab.poke(0, b"\0")  # the kernel counted a write, whatever it wrote
+    assert lab.code() is None
+    assert len(reads) == 2
+    lab.poke(7 * MIB + 8192, b"\x01")
+    assert lab.code() == "not-blank"
+
+
+def test_without_counters_each_look_reads_the_whole_device(
+    lab: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reads = whole_reads(lab, monkeypatch)
+    (lab.root / "proc/diskstats").write_text("")
+    assert [lab.code(), lab.code()] == [None, None]
+    assert len(reads) == 2
+
+
+def test_a_long_read_tells_its_progress(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(
+        lab.host, "first_data", lambda _, __, tell: [tell(n * MIB) for n in (1, 8, 9, 30)] and None
+    )
+    clock = iter([0.0, 1.0, 11.0, 11.0, 12.0, 25.0, 25.0])
+    monkeypatch.setattr(lab.host, "monotonic", lambda: next(clock))
+    assert lab.code() is None
+    node = lab.node
+    assert lab.said == [
+        f"{node}: 8192.0 KiB of 32.0 MiB read, all blank",
+        f"{node}: 30.0 MiB of 32.0 MiB read, all blank",
+    ]
+
+
+# --- reads past the page cache -------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("length", [512, MIB, MIB + 512, 9 * MIB + 4096])
+def test_the_last_byte_of_any_length_is_read(tmp_path: Path, length: int) -> None:
+    path = tmp_path / "device"
+    path.write_bytes(bytes(length))
+    assert direct_reads.first_data(str(path), [(0, length)], lambda _: None) is None
+    path.write_bytes(bytes(length - 1) + b"\x01")
+    found = direct_reads.first_data(str(path), [(0, length)], lambda _: None)
+    assert found == (length - 1) // MIB * MIB
+    assert direct_reads.first_data(str(path), [(0, length - 512)], lambda _: None) is None
+
+
+def test_only_the_given_ranges_are_read(tmp_path: Path) -> None:
+    path = tmp_path / "device"
+    path.write_bytes(bytes(4096) + b"\x01" * 4096 + bytes(8192))
+    assert direct_reads.first_data(str(path), [(0, 4096), (8192, 8192)], lambda _: None) is None
+    assert direct_reads.first_data(str(path), [(0, 4096), (4096, 4096)], lambda _: None) == 4096
+
+
+def test_a_device_that_ends_early_is_an_error(tmp_path: Path) -> None:
+    path = tmp_path / "device"
+    path.write_bytes(bytes(3 * MIB))
+    with pytest.raises(OSError, match="ends early") as caught:
+        direct_reads.first_data(str(path), [(0, 4 * MIB)], lambda _: None)
+    assert caught.value.errno == errno.EIO
+
+
+def test_parts_of_any_place_are_read(tmp_path: Path) -> None:
+    path, data = tmp_path / "device", bytes(range(256)) * 64
+    path.write_bytes(data)
+    ranges = [(0, 10), (4090, 20), (8192, 8192), (16380, 100), (100, 0)]
+    assert list(direct_reads.each(str(path), ranges)) == [data[o : o + n] for o, n in ranges]
+
+
+# --- ours --------------------------------------------------------------------------------------
+
+
+def leave_data(lab: Lab) -> None:
+    """Leave what a file system of ours leaves behind its wiped ends."""
+    lab.poke(4 * MIB, b"".join(number.to_bytes(4096, "little") for number in range(1, 6657)))
+
+
+def test_leavings_of_a_clean_release_are_ours(lab: Lab) -> None:
+    leave_data(lab)
+    assert lab.code() == "not-blank"
+    lab.record(lab.companion)
+    assert lab.code() is None
+
+
+@pytest.mark.parametrize("offset", [4 * MIB, 9 * MIB + 100, 9 * MIB + 300_000, 20 * MIB - 1])
+def test_any_write_after_a_release_is_somebodys(lab: Lab, offset: int) -> None:
+    leave_data(lab)
+    lab.record(lab.companion)
+    lab.poke(offset, b"precious")
+    assert lab.code() == "not-blank"
+
+
+@pytest.mark.parametrize("offset", [4 * MIB, 12 * MIB - 4096, 20 * MIB + 4096])
+def test_a_mebibyte_written_before_a_restart_is_noticed(lab: Lab, offset: int) -> None:
+    leave_data(lab)
+    lab.record(lab.companion)
+    lab.poke(offset, b"p" * MIB)
+    lab.reboot()
+    assert lab.code() == "not-blank"
+
+
+def test_a_restart_alone_changes_nothing(lab: Lab) -> None:
+    leave_data(lab)
+    lab.record(lab.companion)
+    lab.reboot()
+    assert lab.code() is None
+
+
+def test_equal_zone_reports_with_other_data_are_not_ours(lab: Lab) -> None:
+    set_zones(lab.root, dict.fromkeys(range(16), ZONE_CAPACITY))
+    for zone in range(16):
+        lab.poke(zone * ZONE_SIZE, b"ours", ZONED)
+    lab.record(lab.zoned)
+    lab.reboot()
+    assert lab.code(lab.zoned) is None
+    for place in (0, ZONE_CAPACITY - 1):
+        lab.poke(9 * ZONE_SIZE + place, b"\xff", ZONED)
+        lab.reboot()
+        assert lab.code(lab.zoned) == "not-empty"
+        lab.poke(9 * ZONE_SIZE + place, b"o" if not place else b"\0", ZONED)
+        lab.reboot()
+        assert lab.code(lab.zoned) is None
+
+
+def test_a_zone_written_again_in_one_boot_is_not_ours(lab: Lab) -> None:
+    set_zones(lab.root, {3: ZONE_CAPACITY})
+    lab.record(lab.zoned)
+    assert lab.code(lab.zoned) is None
+    lab.poke(3 * ZONE_SIZE + MIB, b"precious", ZONED)  # between the samples
+    assert lab.code(lab.zoned) == "not-empty"
+
+
+@pytest.mark.parametrize("event", [Event.CLAIM, Event.RELEASE])
+def test_fingerprints_of_older_releases_prove_nothing(lab: Lab, event: Event) -> None:
+    set_zones(lab.root, {5: 4096})
+    digest = lab.guard.fingerprint(lab.zoned).split(":")[1]
+    for old in (digest, f"1:{digest}", f"3:{digest}:b:0", "", ":::"):
+        lab.record(lab.zoned, event, old or "-")
+        (reason,) = lab.guard.examine(lab.zoned)
+        assert reason.code == "not-empty"
+        assert "erase=" in reason.hint
+
+
+def test_the_samples_cover_both_ends_and_each_mebibyte() -> None:
+    for size in (MIB, 5 * MIB, SIZE, 4096 * MIB, 4 << 40):
+        spots = signatures.samples(size)
+        assert all(0 <= offset < offset + length <= size for offset, length in spots)
+        assert spots[0][0] == 0
+        assert max(offset + length for offset, length in spots) == size
+        assert len(spots) <= 4098
+        steps = {later[0] - one[0] for one, later in pairwise(spots[2:])}
+        assert steps <= {max(MIB, size >> 12)}
+
+
+def test_writes_and_discards_count() -> None:
+    line = " 259 1 nvme0n1 1 0 8 0 {} 0 {} 0 0 0 0 {} 0 {} 0 0 0"
+
+    def count(*numbers: int) -> int | None:
+        return diskstats.changes(line.format(*numbers) + "\n 259 2 x 1 0\n", ["nvme0n1"])
+
+    before = count(5, 40, 3, 24)
+    for later in ((6, 40, 3, 24), (5, 48, 3, 24), (5, 40, 4, 24), (5, 40, 3, 32)):
+        assert count(*later) != before
+    assert diskstats.changes(line, ["sda"]) is None
+
+
+# --- wipefs --------------------------------------------------------------------------------------
+
+
+@pytest.mark.needs("wipefs")
+def test_libblkid_names_format_label_and_place(tmp_path: Path) -> None:
+    image = next(one for one in images() if one.name == "ext4")
+    node = tmp_path / "device"
+    with node.open("wb") as file:
+        file.truncate(image.size)
+    assert wipefs.read(str(node)) == []
+    image.write(node)
+    assert wipefs.read(str(node)) == [wipefs.Magic("ext4", "home", 0x438)]
+
+
+@pytest.mark.parametrize(
+    "text", ["{}", "[]", '{"signatures": [{}]}', '{"signatures": [{"type": "x"}]}', "sda"]
+)
+def test_other_output_of_wipefs_is_an_error(text: str) -> None:
+    assert wipefs.parse("") == []
+    with pytest.raises(ToolFailed, match="wipefs printed"):
+        wipefs.parse(text)
+
+
+def test_without_wipefs_nothing_is_overwritten(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(proc, "environment", lambda *_: {"PATH": "/nonexistent"})
+    with pytest.raises(HostError, match="wipefs is not installed"):
+        lab.guard.require(lab.companion)
