@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from harness import cleanup
 from harness.errors import Hung, TimedOut, ToolFailed
 from harness.levels.level import Level, LevelContext, LevelUp
+from harness.observe import kmsg
 from harness.observe.kmsg import KernelLog
 
 # The kernel gives its reason last. Results have the whole log in raw/kernel.log.
@@ -33,6 +34,7 @@ def bring_up(level: Level, context: LevelContext, up: LevelUp) -> Iterator[None]
 
 
 def _quote(error: ToolFailed | TimedOut | Hung, log: KernelLog) -> None:
-    lines = [line.partition(" ")[2] for line in log.read().splitlines() if line[:1] != "#"]
+    log.drain()
+    lines = [line.partition(" ")[2] for line in kmsg.parse(log.text(())).lines]
     if lines:
         error.message += f"; kernel: {' | '.join(lines[-_LINES:])}"

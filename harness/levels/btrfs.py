@@ -56,7 +56,7 @@ class Btrfs(FileSystemLevel):
         Probe("btrfs", 0x10040, b"_BHRfS_M", 0x1012B, 256),
         Probe("btrfs", 0x40, b"_BHRfS_M", 0x12B, 256),  # zoned: the log of superblocks is at 0
     )
-    kernel_errors: ClassVar[str] = r"BTRFS (?:error|critical)"
+    kernel_errors: ClassVar[str] = r"BTRFS:? (?:error|critical)"
     packages: ClassVar[tuple[str, ...]] = ("btrfs-progs",)
     options: ClassVar[Mapping[str, Option]] = {
         "bg_reclaim_threshold": PERCENT,

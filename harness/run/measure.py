@@ -188,6 +188,7 @@ class Measurement:
 
     def _tick(self, share: ReadShare) -> None:
         self._record.seconds_left()
+        self._record.drain_kernel_log()
         self._sampler.tick()
         if tracer := self._tenants[0].running.tracer:  # tenants share one source
             tracer.tick()

@@ -14,6 +14,7 @@ from harness.errors import TimedOut
 from harness.machine.manifest import manifest, packages
 from harness.metrics import CATALOGUE
 from harness.nulls import total
+from harness.observe import kernel_names
 from harness.rules import RULES, judge
 from harness.rules.facts import RunFacts, TenantFacts
 from harness.run import run_metrics
@@ -41,6 +42,7 @@ class ResultBuilder:
         self._started = context.host.now()
         self._began_real = context.host.realtime()
         self._log = context.host.kernel_log()
+        self._named: set[str] = set()  # names of the devices in the kernel log
         self.began = context.host.monotonic()
         self.idle_written: dict[str, int] = {}
         self.tracing: dict[str, Any] = {}  # as in the manifest of the level
@@ -70,6 +72,10 @@ class ResultBuilder:
             )
         return left
 
+    def drain_kernel_log(self) -> None:
+        """Collect the kernel's records before it overwrites them."""
+        self._log.drain()
+
     def note_host(self) -> None:
         """Read the manifest, with every setting as during the measurement."""
         self._describe(self._devices)
@@ -79,6 +85,7 @@ class ResultBuilder:
         host, state = self._context.host, self._context.paths.state
         devices = [host.device(device.path) for device in used]
         installed = packages(workloads.packages())
+        self._note_names()
         self._manifest = manifest(host, devices, self._context.program, installed)
         for record, device in zip(self._manifest["devices"], devices, strict=True):
             record["preconditioned"] = precondition.summary(state, device)
@@ -91,8 +98,7 @@ class ResultBuilder:
         """Judge the run, and store the kernel log and the ledgers."""
         status = ending.status
         seconds = self.seconds()
-        log = self._log.read() if self._log.available else None
-        self._log.close()
+        log = self._read_kernel_log()
         writer.write("raw/kernel.log", log or "")
         self._log_lines = None if log is None else log.count("\n")
         self._clock_jump = self._context.host.realtime() - self._began_real - seconds
@@ -135,6 +141,20 @@ class ResultBuilder:
             issues=ending.issues,
             manifest={"host": self._manifest, "level": {}},
         )
+
+    def _note_names(self) -> None:
+        """Note how the kernel log calls the devices. Mapped devices exist while levels are up."""
+        for device in self._devices:
+            name = Path(device.path).name
+            self._named |= kernel_names.of_device(self._context.host.sysfs, name)
+
+    def _read_kernel_log(self) -> str | None:
+        if not self._log.available:
+            return None
+        self._note_names()
+        self._log.drain()
+        self._log.close()
+        return self._log.text(self._named)
 
     def _level_manifest(self, tenants: Sequence[Tenant]) -> dict[str, Any]:
         if self._spec.tenants:

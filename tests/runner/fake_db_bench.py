@@ -5,8 +5,9 @@ With ``--fs_uri`` it does what libzlfs.so would do in it: files on the zones of 
 and ledger in the auxiliary directory.
 
 ``$FAKE_ROOT/behave.json`` maps a benchmark to a way of going wrong: crash, hang, truncate, enospc,
-full, exit, kernel-error, stuck, elsewhere (bytes go to the conventional device), slow (long enough
-for samples), lost-bytes (zlfs' ledger lacks one).
+full, exit, kernel-error, kernel-error-elsewhere (of another device), kernel-overwrites (an error,
+which the kernel then overwrites), stuck, elsewhere (bytes go to the conventional device), slow
+(long enough for samples), lost-bytes (zlfs' ledger lacks one).
 """
 
 import ctypes
@@ -118,6 +119,16 @@ if mode == "enospc":
 if mode == "kernel-error":
     with (root / "kmsg").open("a") as log:
         log.write("3,1,1000000,-;nvme0n2: I/O Error (sct 0x1 / sc 0xbd) MORE\n")
+if mode == "kernel-error-elsewhere":
+    with (root / "kmsg").open("a") as log:
+        log.write("3,1,1000000,-;I/O error, dev sdz, sector 0 op 0x1:(WRITE) flags 0x0\n")
+if mode == "kernel-overwrites":
+    with (root / "kmsg").open("a") as log:
+        log.write("3,1,1000000,-;Oops: 0002 [#1] SMP NOPTI\n")
+    size, patience = (root / "kmsg").stat().st_size, time.monotonic() + 20
+    while int((root / "kmsg-read").read_text() or 0) < size and time.monotonic() < patience:
+        time.sleep(0.01)
+    (root / "kmsg").write_text("")
 if benchmark == "overwrite" and mode != "no-gc":
     events = root / "gc-events"
     events.write_text(str((int(events.read_text()) if events.exists() else 0) + 5))

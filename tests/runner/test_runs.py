@@ -154,6 +154,7 @@ def test_crash_then_retry(machine: Machine) -> None:
         ("truncate", Status.INVALID, "summary-count"),
         ("enospc", Status.INVALID, "no-space"),
         ("kernel-error", Status.INVALID, "io-errors"),
+        ("kernel-overwrites", Status.INVALID, "kernel-oops"),
         ("elsewhere", Status.INVALID, "zoned-share-low"),
         ("no-gc", Status.OK, "gc-never-ran"),
     ],
@@ -168,6 +169,15 @@ def test_bad_phases(machine: Machine, mode: str, status: Status, code: str) -> N
     assert found.status is status
     assert code in codes(found)
     assert_put_back(machine)
+
+
+def test_an_error_of_another_device_is_no_issue(machine: Machine) -> None:
+    behave(machine, overwrite="kernel-error-elsewhere")
+    assert machine.run("--only", "fake--r01").returncode == 0
+    assert "io-errors" not in codes(result(machine))
+    log = (machine.runs / "fake--r01" / "raw" / "kernel.log").read_text()
+    assert "dev sdz" in log
+    assert "# devices of the run: 259:2 nvme0 nvme0n2\n" in log
 
 
 def test_hang_is_killed(machine: Machine) -> None:

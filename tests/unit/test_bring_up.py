@@ -69,12 +69,13 @@ def test_a_timeout_quotes_the_kernel_and_a_refusal_does_not(host: Host, tmp_path
 
 
 def test_the_last_lines_are_enough_and_losses_are_no_line(host: Host, tmp_path: Path) -> None:
-    class Long(KernelLog):
-        def read(self) -> str:
-            return "".join(f"1.0 line {n}\n" for n in range(9)) + "# records were overwritten\n"
+    records = [f"6,{n if n < 8 else n + 5},1000000,-;line {n}\n".encode() for n in range(9)]
+
+    def read(_: int, __: int) -> bytes:
+        return records.pop(0) if records else b""
 
     given: LevelContext = replace(
-        context(host, tmp_path), kernel_log=lambda: Long(host.root / "kmsg")
+        context(host, tmp_path), kernel_log=lambda: KernelLog(host.root / "kmsg", read)
     )
     with pytest.raises(ToolFailed) as caught, bring_up(Silent(), given, UP):
         raise ToolFailed("dmsetup failed")

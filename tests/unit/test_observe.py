@@ -11,7 +11,6 @@ import pytest
 
 from harness.errors import GuardRefused, HostError, ToolFailed
 from harness.observe import diskstats, zone_reports
-from harness.observe.kmsg import KernelLog
 from harness.observe.sampler import Sampler, disks
 from harness.observe.sysfs import Sysfs
 from harness.observe.zone_reports import Zone, ZoneCondition, ZoneType
@@ -199,20 +198,3 @@ def test_sampler_writes_one_line_a_second(tmp_path: Path, capture: dict[str, Any
     assert [int(value) for value in rows[0].split(",")[1:]] == [
         getattr(found, column) for column in diskstats.COLUMNS
     ]
-
-
-def test_kernel_log_gives_only_what_is_new(tmp_path: Path) -> None:
-    path = tmp_path / "kmsg"
-    path.write_text("6,1,1000000,-;old\n")
-    log = KernelLog(path)
-    with path.open("a") as file:
-        file.write("3,2,2500000,-;nvme0n2: I/O Error\n SUBSYSTEM=block\n")
-    assert log.read() == "2.500000 nvme0n2: I/O Error\n"
-    assert log.read() == ""
-    log.close()
-
-
-def test_kernel_log_without_permission(tmp_path: Path) -> None:
-    log = KernelLog(tmp_path / "absent")
-    assert not log.available
-    assert log.read() == ""

@@ -55,6 +55,11 @@ def debug_build() -> Parsed:
     return parsed(warnings=output.warnings, assertions=output.assertions)
 
 
+def on(run: RunFacts, kind: DeviceKind) -> RunFacts:
+    device = replace(run.spec.device, kind=kind)
+    return replace(run, spec=replace(run.spec, device=device))
+
+
 def with_phase(run: RunFacts, **changes: Any) -> RunFacts:
     return replace(run, phases=(replace(run.phases[0], **changes), *run.phases[1:]))
 
@@ -104,6 +109,8 @@ def test_phase_rules(
     assert [(i.code, i.severity) for i in judge(with_phase(good, **changes))] == [(code, severity)]
 
 
+LOCKUP = "9.1 watchdog: BUG: soft lockup - CPU#2 stuck for 23s! [kworker/2:1:25629]\n"
+HUNG = "9.1 INFO: task kworker/u8:0:5 blocked for more than 120 seconds.\n"
 RUN_CASES: list[tuple[dict[str, Any], str, Severity]] = [
     ({"kernel_log": None}, "kernel-log-missing", Severity.WARNING),
     (
@@ -120,6 +127,28 @@ RUN_CASES: list[tuple[dict[str, Any], str, Severity]] = [
         {"kernel_log": "9.1 nvme0n2: open zones exceeded error\n"},
         "open-zones-exceeded",
         Severity.ERROR,
+    ),
+    ({"kernel_log": "# records lost here: 3\n"}, "kernel-log-lost", Severity.WARNING),
+    (
+        {"kernel_log": "9.1 device-mapper: zap: (nvme0n2): write failed! bi_status 10\n"},
+        "kernel-write-failed",
+        Severity.ERROR,
+    ),
+    ({"kernel_log": "9.1 Oops: 0002 [#1] SMP NOPTI\n"}, "kernel-oops", Severity.ERROR),
+    (
+        {"kernel_log": "9.1 mce: [Hardware Error]: Machine check events logged\n"},
+        "machine-check",
+        Severity.WARNING,
+    ),
+    (
+        {"kernel_log": "9.1 EDAC MC0: 1 UE memory read error on CPU_SrcID#0_Ha#0\n"},
+        "machine-check",
+        Severity.ERROR,
+    ),
+    (
+        {"kernel_log": "9.1 CPU0: Core temperature above threshold, cpu clock throttled\n"},
+        "cpu-throttled",
+        Severity.WARNING,
     ),
     (
         {"utilisation": Utilisation(0.8, 0.02, 0.77, None, 1, 1, 1, 1, 1, 0.9)},
@@ -331,6 +360,14 @@ CASES: list[tuple[Callable[[RunFacts], RunFacts], str, Severity]] = [
     *(
         (lambda run, changes=changes: replace(run, **changes), code, severity)
         for changes, code, severity in RUN_CASES
+    ),
+    *(
+        (lambda run, kind=kind, log=log: replace(on(run, kind), kernel_log=log), code, severity)
+        for kind, severity in (
+            (DeviceKind.HARDWARE, Severity.ERROR),
+            (DeviceKind.EMULATED, Severity.WARNING),
+        )
+        for code, log in (("kernel-lockup", LOCKUP), ("hung-task", HUNG))
     ),
 ]
 
