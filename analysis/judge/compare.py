@@ -206,7 +206,7 @@ def compare(
         differences=found,
         steady=labels,
         floors=floors,
-        drifts=drift.find_drifts(runs, keys),
+        drifts=drift.find_drifts(runs, {key: floor.floor for key, floor in floors.items()}),
     )
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Self
@@ -19,12 +19,15 @@ from analysis.judge import stats
 from analysis.judge.stats import FloatArray, Interval
 from analysis.read.load import RunRecord
 
+_ROUNDING = 1e-12
+
 
 @dataclass(frozen=True, slots=True)
 class Drift:
     """Relative change of a metric from a campaign's first run to its last, with its interval.
 
-    ``p_holm`` is adjusted over all tested metrics.
+    ``p_value`` is that of a change within the metric's noise floor; ``p_holm`` is adjusted over all
+    tested metrics.
     """
 
     metric: str
@@ -37,26 +40,25 @@ class Drift:
 
     @property
     def shown(self) -> bool:
-        """Whether the drift is significant."""
+        """Whether the drift exceeds the noise floor."""
         return self.p_holm < 1 - stats.CONFIDENCE
 
 
-def slope(groups: Sequence[str], x: FloatArray, y: FloatArray) -> Interval | None:
-    """Return the common slope of y on x within groups; all have shape (n,).
+def slope(
+    cells: Sequence[str], blocks: Sequence[str], x: FloatArray, y: FloatArray
+) -> Interval | None:
+    """Return the common slope of y on x within cells and blocks; all have shape (n,).
 
-    Least squares: b = Σ(x - x̄_g)(y - ȳ_g) / Σ(x - x̄_g)², s² = RSS / (n - groups - 1),
-    t on n - groups - 1 degrees of freedom (analysis of covariance, Fisher 1932). None without
-    degrees of freedom, or if x does not vary within any group.
+    Least squares of y = cell + block + b·x with s² = RSS / df and t on df = n - rank degrees of
+    freedom (analysis of covariance, Fisher 1932). Without block terms, differences between blocks
+    would count as drift. None without degrees of freedom, or if cell and block determine x.
     """
-    within_x, within_y = x.copy(), y.copy()
-    names, index = np.unique(np.array(groups), return_inverse=True)
-    ends = np.cumsum(np.bincount(index))
-    for here in np.split(np.argsort(index, kind="stable"), ends[:-1]):
-        within_x[here] -= x[here].mean()
-        within_y[here] -= y[here].mean()
+    design = np.column_stack([_indicators(cells), _indicators(blocks)])
+    fitted, _, rank, _ = np.linalg.lstsq(design, np.column_stack([x, y]), rcond=None)
+    within_x, within_y = (np.column_stack([x, y]) - design @ fitted).T
     square = float(within_x @ within_x)
-    df = len(x) - len(names) - 1
-    if df < 1 or square <= 0:
+    df = len(x) - int(rank) - 1
+    if df < 1 or square <= _ROUNDING * float(x @ x):
         return None
     b = float(within_x @ within_y) / square
     rest = within_y - b * within_x
@@ -64,10 +66,22 @@ def slope(groups: Sequence[str], x: FloatArray, y: FloatArray) -> Interval | Non
     return stats.t_interval(np.array(b), np.array(error), np.array(float(df)))
 
 
-def find_drifts(runs: Sequence[RunRecord], keys: Sequence[str]) -> tuple[Drift, ...]:
-    """Return the drift of every metric that enough runs measured, Holm-adjusted."""
+def _indicators(names: Sequence[str]) -> FloatArray:
+    """Return shape (n, different names): 1 where a run has the name."""
+    different, index = np.unique(np.array(names), return_inverse=True)
+    return np.eye(len(different))[index]
+
+
+def find_drifts(runs: Sequence[RunRecord], floors: Mapping[str, float]) -> tuple[Drift, ...]:
+    """Return the drift of every metric that enough runs measured, Holm-adjusted.
+
+    Args:
+        runs: all runs of the campaigns.
+        floors: metric → noise floor.
+    """
     ok = [_Started.of(run) for run in runs if run.ok]
-    drifts = [drift for key in keys if (drift := _find_drift(ok, key)) is not None]
+    found = [_find_drift(ok, key, floor) for key, floor in floors.items()]
+    drifts = [drift for drift in found if drift is not None]
     adjusted = stats.holm([drift.p_value for drift in drifts])
     return tuple(
         dataclasses.replace(drift, p_holm=p) for drift, p in zip(drifts, adjusted, strict=True)
@@ -76,31 +90,35 @@ def find_drifts(runs: Sequence[RunRecord], keys: Sequence[str]) -> tuple[Drift, 
 
 @dataclass(frozen=True, slots=True)
 class _Started:
-    """A run with its campaign, its cell on its host, and its start."""
+    """A run with its campaign, its cell and block on its host, and its start."""
 
     run: RunRecord
     campaign: str
     cell: str
+    block: str
     at: float
 
     @classmethod
     def of(cls, run: RunRecord) -> Self:
         at = datetime.fromisoformat(run.result.started).timestamp()
-        return cls(run, run.campaign, f"{run.host}/{run.cell}", at)
+        block = f"{run.campaign}/{run.host}/{run.result.block}"
+        return cls(run, run.campaign, f"{run.host}/{run.cell}", block, at)
 
 
-def _find_drift(runs: Sequence[_Started], key: str) -> Drift | None:
+def _find_drift(runs: Sequence[_Started], key: str, floor: float) -> Drift | None:
     values = {one: value for one in runs if (value := one.run.value(key)) is not None and value > 0}
     if not values:
         return None
     logs = np.log(np.array([*values.values()], dtype=np.float64))
-    fit = slope([one.cell for one in values], _relative_starts([*values]), logs)
+    cells, blocks = [one.cell for one in values], [one.block for one in values]
+    fit = slope(cells, blocks, _relative_starts([*values]), logs)
     if fit is None or float(fit.error) == 0:
         return None
     change, low, high = (
         math.expm1(min(float(edge), 50.0)) for edge in (fit.center, fit.low, fit.high)
     )
-    return Drift(key, change, low, high, len(values), float(fit.p))
+    p = stats.minimum_effect(fit.center, fit.error, fit.df, math.log1p(floor))
+    return Drift(key, change, low, high, len(values), float(p))
 
 
 def _relative_starts(runs: Sequence[_Started]) -> FloatArray:

@@ -13,7 +13,7 @@ import pytest
 
 from analysis.judge import drift, rounds, stats
 from analysis.judge.compare import Comparison, compare
-from analysis.judge.stats import Verdict
+from analysis.judge.stats import FloatArray, Verdict
 from analysis.read import percentiles
 from analysis.read.load import load
 from analysis.show.render import render
@@ -68,10 +68,13 @@ def test_quiet_twins_leave_the_default(tmp_path: Path) -> None:
 
 
 def drifting(rate: float) -> Callable[[Result], Result]:
-    """Let a metric grow with the run's place in the campaign, beside a noise of 1 %."""
+    """Let a metric grow with the run's place in the campaign, beside a noise of 1 %.
+
+    The order of levels differs between blocks.
+    """
 
     def change(result: Result) -> Result:
-        place = (result.block - 1) * 3 + result.position
+        place = (result.block - 1) * 3 + (result.position + result.block) % 3
         noise = np.random.default_rng([result.block, result.position]).normal(0, 0.01)
         value = {"f2fs": 5e8, "btrfs": 6e8}.get(result.level, 4e8)
         began = (START + timedelta(minutes=place)).isoformat()
@@ -104,35 +107,56 @@ def test_absence_of_drift_is_reported(tmp_path: Path) -> None:
 
 def test_slope_equals_a_fit_with_dummy_variables() -> None:
     rng = np.random.default_rng(5)
-    groups = ["a"] * 4 + ["b"] * 5 + ["c"] * 3
+    cells, blocks = ["a", "b", "c"] * 4, [f"b{i // 3}" for i in range(12)]
     x, y = rng.random(12), rng.normal(size=12)
-    design = np.array([[g == name for name in "abc"] + [v] for g, v in zip(groups, x, strict=True)])
+    design = np.array(
+        [
+            [cell == name for name in "abc"] + [block == f"b{i}" for i in range(1, 4)] + [v]
+            for cell, block, v in zip(cells, blocks, x, strict=True)
+        ]
+    )
     design = design.astype(float)
     beta, residual, *_ = np.linalg.lstsq(design, y, rcond=None)
-    error = math.sqrt(residual[0] / 8 * np.linalg.inv(design.T @ design)[3, 3])
-    found = drift.slope(groups, x, y)
+    error = math.sqrt(residual[0] / 5 * np.linalg.inv(design.T @ design)[6, 6])
+    found = drift.slope(cells, blocks, x, y)
     assert found is not None
     assert (float(found.center), float(found.error), float(found.df)) == pytest.approx(
-        (beta[3], error, 8)
+        (beta[6], error, 5)
     )
 
 
-@pytest.mark.slow
-def test_drift_is_called_falsely_in_5_percent() -> None:
-    rng, groups = np.random.default_rng(6), ["a", "b", "c"] * 3
-    x = np.arange(9.0)
-    shown = [
-        float(found.p) < 0.05
-        for _ in range(2000)
-        if (found := drift.slope(groups, x, rng.normal(size=9))) is not None
-    ]
-    assert len(shown) == 2000
+def in_random_order(rng: np.random.Generator) -> tuple[list[str], list[str], FloatArray]:
+    """Return cells, blocks and places of five blocks of four runs."""
+    cells = [name for _ in range(5) for name in rng.permutation(["a", "b", "c", "d"])]
+    return cells, [str(i // 4) for i in range(20)], np.arange(20.0)
+
+
+@pytest.mark.parametrize("block_sd", [0.0, 0.3])
+def test_drift_is_called_falsely_in_5_percent(block_sd: float) -> None:
+    rng = np.random.default_rng(6)
+    shown = []
+    for _ in range(2000):
+        cells, blocks, x = in_random_order(rng)
+        y = np.repeat(rng.normal(0, block_sd, size=5), 4) + rng.normal(0, 0.02, size=20)
+        found = drift.slope(cells, blocks, x, y)
+        assert found is not None
+        shown.append(float(found.p) < 0.05)
     assert 0.035 < np.mean(shown) < 0.065
 
 
+def test_a_drift_within_the_noise_floor_is_not_shown(tmp_path: Path) -> None:
+    folder = write_campaign(
+        tmp_path / "c", series=False, repetitions=5, change=drifting(0.3), metrics=(WRITTEN,)
+    )
+    assert not compare(load(folder), noise_floor=0.36).drifts[0].shown
+
+
 def test_order_without_room_for_a_test() -> None:
-    assert drift.slope(["a", "b"], np.array([0.0, 1.0]), np.array([1.0, 2.0])) is None
-    assert drift.slope(["a"] * 4, np.zeros(4), np.arange(4.0)) is None
+    two = np.array([0.0, 1.0])
+    assert drift.slope(["a", "b"], ["1", "1"], two, two) is None
+    assert drift.slope(["a"] * 4, ["1"] * 4, np.zeros(4), np.arange(4.0)) is None
+    always_the_same_order = np.arange(6.0)
+    assert drift.slope(["a", "b"] * 3, list("112233"), always_the_same_order, np.ones(6)) is None
 
 
 def test_components_equal_a_worked_example() -> None:
