@@ -8,12 +8,15 @@ from __future__ import annotations
 import os
 import shutil
 import sys
+import tempfile
 from pathlib import Path
 from typing import Any
 
 import hypothesis
 import pytest
 from xdist.scheduler import LoadScopeScheduling
+
+from harness.machine import paths
 
 RIG = Path(__file__).parent / "rig"
 # A test on an emulated CPU boots, plays and waits; 340 s were measured on a busy machine.
@@ -26,6 +29,9 @@ if worker := os.environ.get("PYTEST_XDIST_WORKER"):
 # Tests start hundreds of Python programs; each would compile the package again.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
+# Tests do not take the machine's lock: each process has its own.
+_LOCKS = tempfile.TemporaryDirectory(prefix="zonelab-lock-")
+vars(paths).update(LOCK=Path(_LOCKS.name, "lock", "machine"))
 # Other tests use the same cores: the time of one example says nothing about the code.
 hypothesis.settings.register_profile("zonelab", deadline=None)
 hypothesis.settings.load_profile("zonelab")

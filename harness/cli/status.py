@@ -11,6 +11,7 @@ from pathlib import Path
 from harness.cli.output import add_format, add_retry, print_records
 from harness.errors import ExitCode, UsageError
 from harness.machine import lock
+from harness.machine import paths as machine_paths
 from harness.run import progress
 from harness.store import overview
 from harness.store.campaign import CampaignPaths, find_campaign, load_plan
@@ -97,7 +98,7 @@ def _show(campaign: CampaignPaths, states: Sequence[RunState], left: int, format
 
 def _show_live(path: Path, format_: str, *, settle: bool) -> None:
     record = progress.load(path)
-    held = lock.is_held(path.parent.parent.parent / "lock")
+    held = lock.is_held(machine_paths.LOCK)
     if record.state == "running" and not held:
         line = f"{record.campaign}: the runner is gone after {record.runs_done} of"
         line += f" {record.runs_total} runs; run again to resume"

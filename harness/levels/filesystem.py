@@ -140,9 +140,9 @@ class FileSystemLevel(Level):
         target = self.mount_point(up)
         while self.kernel.mount_at(target) is not None:
             mount.umount(target)
-        present = dmsetup.names() if up.mapped else []
         for name in up.mapped:
-            if name in present:
+            uuid = self.kernel.mapped().get(name)
+            if uuid is not None and dmsetup.is_ours(name, uuid, up.mapped):
                 dmsetup.remove(name)
         if target.exists():
             target.rmdir()

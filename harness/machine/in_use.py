@@ -70,6 +70,14 @@ def _standing(host: Host, device: Device) -> list[Reason]:
         refusals.append(Reason("held", f"{device.path} is held by {names}", "dmsetup ls --tree"))
     if sysfs.number(name, "ro"):
         refusals.append(Reason("read-only", f"{device.path} is read-only"))
+    if not device.identity.stable:
+        refusals.append(
+            Reason(
+                "identity-unstable",
+                f"{device.path} has no name but the kernel's, which another drive can have later",
+                "use a drive with a WWID or serial number; a virtual disk can be given one",
+            )
+        )
     twins = [other for other in _same_identity(host, device) if other != name]
     if twins:
         refusals.append(

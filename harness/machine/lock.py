@@ -5,11 +5,18 @@ from __future__ import annotations
 import fcntl
 import json
 import os
+import shlex
+import stat
+import struct
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 from harness.errors import HostError
+
+_FLOCK = struct.Struct("@hhqqi4x")  # struct flock of fcntl(2): type, whence, start, length, pid
+_WHOLE_FILE = (0, 0, 0, 0)
 
 
 @contextmanager
@@ -19,11 +26,10 @@ def exclusive(path: Path, what: str) -> Iterator[None]:
     Raises:
         HostError: another process holds it; the message names that process.
     """
-    path.parent.mkdir(parents=True, exist_ok=True)
-    fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    fd = _open(path)
     try:
         try:
-            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.fcntl(fd, fcntl.F_OFD_SETLK, _FLOCK.pack(fcntl.F_WRLCK, *_WHOLE_FILE))
         except BlockingIOError:
             raise HostError(
                 f"another run is under way: {holder(path) or 'unknown'}",
@@ -31,31 +37,53 @@ def exclusive(path: Path, what: str) -> Iterator[None]:
                 code="locked",
             ) from None
         os.ftruncate(fd, 0)
-        os.write(fd, json.dumps({"pid": os.getpid(), "what": what}).encode())
+        record = {"pid": os.getpid(), "what": what, "command": shlex.join(sys.orig_argv)}
+        os.write(fd, json.dumps(record).encode())
         yield
     finally:
         os.close(fd)
 
 
 def is_held(path: Path) -> bool:
-    """Return whether a live process holds the lock."""
+    """Return whether a live process holds the lock. It is asked for and never taken.
+
+    Only root can ask; to others it counts as held, so that no work is reported as lost.
+    """
     try:
         fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    except PermissionError:
+        return True
     except OSError:
         return False
     try:
-        fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return True
+        answer = fcntl.fcntl(fd, fcntl.F_OFD_GETLK, _FLOCK.pack(fcntl.F_WRLCK, *_WHOLE_FILE))
+        return bool(_FLOCK.unpack(answer)[0] != fcntl.F_UNLCK)
     finally:
         os.close(fd)
-    return False
 
 
 def holder(path: Path) -> str:
     """Return the last holder of the lock, '' if unknown."""
     try:
         data = json.loads(path.read_text(encoding="utf-8"))
-        return f"{data['what']} (pid {data['pid']})"
+        return f"{data['what']} (pid {data['pid']}: {data['command']})"
     except (OSError, ValueError, KeyError, TypeError):
         return ""
+
+
+def _open(path: Path) -> int:
+    """Open the file of the lock. Who can open it can also lock it, so only root may."""
+    try:
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+    except OSError as error:
+        raise HostError(f"{path}: {error.strerror}", hint="run as root") from None
+    for status in (path.parent.lstat(), os.fstat(fd)):
+        if status.st_uid != os.geteuid() or stat.S_IMODE(status.st_mode) & 0o077:
+            os.close(fd)
+            raise HostError(
+                f"others can open {path}, and so hold the lock of this machine",
+                hint=f"rm -r {path.parent} while no zonelab runs",
+                code="lock-open",
+            )
+    return fd

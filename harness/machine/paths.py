@@ -5,6 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+# One per machine, not per state folder. Its folder is entered by root only (machine/lock.py).
+LOCK = Path("/run/zonelab-lock/machine")
+
 
 @dataclass(frozen=True, slots=True)
 class Paths:
@@ -20,8 +23,8 @@ class Paths:
 
     @property
     def lock(self) -> Path:
-        """The lock of the runner."""
-        return self.state / "lock"
+        """The lock of the runner, the same whatever the folders are."""
+        return LOCK
 
     @property
     def schedulers(self) -> Path:

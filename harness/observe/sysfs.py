@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Callable
 from pathlib import Path
 
 from harness.errors import GuardRefused, HostError
-from harness.store.spec import DeviceIdentity, DeviceKind
+from harness.observe import vpd
+from harness.store.spec import UNSTABLE, DeviceIdentity, DeviceKind
 
 SECTOR = 512  # the unit of every size in sysfs, whatever the device's block size
 
@@ -195,21 +197,39 @@ class Sysfs:
         """Return the names that survive renumbering.
 
         A partition has the identity of its disk plus its number. A device without any identifier
-        (null_blk) is identified by its kernel name.
+        (null_blk, loop) has one that is not stable.
         """
         parent = self.parent(name)
         if parent is not None:
             number = self.text(name, "partition")
             return DeviceIdentity("", "", "", f"{self.identity(parent).key}-part{number}", 0)
         nsid = self.number(name, "nsid") or 0
-        serial = self.text(name, "device/serial") or self.text(name, "serial")
         return DeviceIdentity(
             eui64=re.sub(r"[\s-]", "", self.text(name, "eui")).lower(),
             nguid=self.text(name, "nguid").lower(),
             uuid=self.text(name, "uuid").lower(),
-            serial=serial or self.text(name, "dm/uuid") or name,
+            serial=self._stable_name(name) or UNSTABLE + name,
             nsid=nsid,
         )
+
+    def _stable_name(self, name: str) -> str:
+        """Return the WWID or serial number of a drive, or the UUID of a stacked device."""
+        sources: tuple[Callable[[], str], ...] = (
+            lambda: self.text(name, "device/wwid"),  # SCSI and ATA: best designator of page 83h
+            lambda: vpd.name(self._page(name, "vpd_pg83")),
+            lambda: vpd.serial(self._page(name, "vpd_pg80")),
+            lambda: self.text(name, "device/serial"),  # NVMe
+            lambda: self.text(name, "serial"),  # virtio
+            lambda: self.text(name, "dm/uuid"),
+            lambda: self.text(name, "md/uuid"),
+        )
+        return next((found for source in sources if (found := vpd.usable(source()))), "")
+
+    def _page(self, name: str, page: str) -> bytes:
+        try:
+            return (self.block(name) / "device" / page).read_bytes()
+        except OSError:
+            return b""
 
     def kind(self, name: str) -> DeviceKind:
         """Return the kind of the device: whether times measured on it mean anything."""

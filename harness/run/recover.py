@@ -24,14 +24,14 @@ from harness.tools import dmsetup, mount
 def recover(host: Host, paths: Paths) -> list[str]:
     """Unmount, unmap, restore schedulers, remove half-written runs; return a line for each.
 
-    Only mounts below the runtime folder and device-mapper names with zonelab's prefix are touched.
+    Only mounts below the runtime folder and devices mapped by zonelab are touched.
     :func:`release` deals with the contents of devices.
     """
     done = []
     for target in reversed(mounts_below(host, paths.runtime)):
         mount.umount(target)
         done.append(f"unmounted {target}")
-    for name in mapped(host):
+    for name in mapped(host, Journal(paths.journal)):
         dmsetup.remove(name)
         done.append(f"removed device-mapper {name}")
     if paths.schedulers.exists():
@@ -96,10 +96,15 @@ def mounts_below(host: Host, folder: Path) -> list[Path]:
     return found
 
 
-def mapped(host: Host) -> list[str]:
+def mapped(host: Host, journal: Journal) -> list[str]:
     """Return zonelab's device-mapper names from sysfs, upper devices before lower ones."""
+    labels = {entry.label for entry in journal.unfinished()}
     named = {name: host.sysfs.text(name, "dm/name") for name in host.sysfs.names()}
-    own = [name for name, mapped_as in named.items() if dmsetup.is_ours(mapped_as)]
+    own = [
+        name
+        for name, mapped_as in named.items()
+        if mapped_as and dmsetup.is_ours(mapped_as, host.sysfs.text(name, "dm/uuid"), labels)
+    ]
     return [named[name] for name in sorted(own, key=lambda name: len(host.sysfs.family(name)))]
 
 

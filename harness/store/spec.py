@@ -19,6 +19,10 @@ Scalar = str | int | float | bool
 TRADES_ROOM = frozenset({"finish_occupancy_pct", "zone_size"})
 
 
+# In place of a serial number where a device has no name but the kernel's.
+UNSTABLE = "kernel-name."
+
+
 class DeviceKind(StrEnum):
     """Kind of device. Only times on ``hardware`` are real; ``replayed`` runs have no device."""
 
@@ -60,6 +64,11 @@ class DeviceIdentity:
     uuid: str  # UUID of the namespace
     serial: str  # serial number of the drive, or another stable name
     nsid: int  # namespace number; 0 without NVMe
+
+    @property
+    def stable(self) -> bool:
+        """Whether another device cannot have this key after a reboot."""
+        return not self.key.startswith(UNSTABLE)
 
     @property
     def key(self) -> str:

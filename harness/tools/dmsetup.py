@@ -1,8 +1,9 @@
-"""dmsetup: create and remove mapped devices; their names show that zonelab made them."""
+"""dmsetup: create and remove mapped devices; their UUIDs show that zonelab made them."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Collection
 from pathlib import Path
 
 from harness.errors import ToolFailed
@@ -12,8 +13,8 @@ from harness.tools.mount import retry
 
 PREFIX = "zonelab-"
 SECTOR = 512
-# dmzadm names a target after its label, which is the label of the run.
-_LABEL = re.compile(r"zl-[0-9a-f]{8}")
+# dmzadm names a target after its label, which is the label of the run, and sets such a UUID.
+_DMZADM = "dmz-"
 _TIMEOUT_SECONDS = 60.0
 
 
@@ -22,9 +23,12 @@ def name_for(device: Path) -> str:
     return PREFIX + device.name
 
 
-def is_ours(name: str) -> bool:
-    """Whether zonelab made a mapped device of this name."""
-    return name.startswith(PREFIX) or _LABEL.fullmatch(name) is not None
+def is_ours(name: str, uuid: str, labels: Collection[str]) -> bool:
+    """Whether zonelab made a mapped device; ``labels`` are those of its own runs.
+
+    A name proves nothing: anybody can use one that begins like ours.
+    """
+    return uuid.startswith(PREFIX) or (uuid.startswith(_DMZADM) and name in labels)
 
 
 def node(name: str) -> Path:
@@ -39,7 +43,10 @@ def create_argv(name: str, device: Path, size: Bytes) -> list[str]:
 
 def map_argv(name: str, size: Bytes, target: str, arguments: str) -> list[str]:
     """Return the argument list that maps ``size`` bytes to a target."""
-    return ["dmsetup", "create", name, "--table", f"0 {size // SECTOR} {target} {arguments}"]
+    if not name.startswith(PREFIX):
+        raise ValueError(f"{name} is also the UUID, which begins with {PREFIX}")
+    table = f"0 {size // SECTOR} {target} {arguments}"
+    return ["dmsetup", "create", name, "--uuid", name, "--table", table]
 
 
 def create(name: str, device: Path, size: Bytes) -> Path:
@@ -59,15 +66,6 @@ def map_to(name: str, size: Bytes, target: str, arguments: str) -> Path:
     return node(name)
 
 
-def names() -> list[str]:
-    """Return the names of the mapped devices that zonelab made.
-
-    Raises:
-        ToolFailed: dmsetup failed or printed unexpected output.
-    """
-    return parse_names(proc.run(["dmsetup", "ls"], timeout=_TIMEOUT_SECONDS).stdout)
-
-
 def mapped_to(target: str) -> list[str]:
     """Return the names of all devices mapped to a target, whoever made them.
 
@@ -75,15 +73,10 @@ def mapped_to(target: str) -> list[str]:
         ToolFailed: dmsetup failed or printed unexpected output.
     """
     argv = ["dmsetup", "ls", "--target", target]
-    return _parse_ls(proc.run(argv, timeout=_TIMEOUT_SECONDS).stdout)
+    return parse_ls(proc.run(argv, timeout=_TIMEOUT_SECONDS).stdout)
 
 
-def parse_names(stdout: str) -> list[str]:
-    """Return zonelab's own names in ``dmsetup ls``."""
-    return [name for name in _parse_ls(stdout) if is_ours(name)]
-
-
-def _parse_ls(stdout: str) -> list[str]:
+def parse_ls(stdout: str) -> list[str]:
     """Parse ``dmsetup ls`` (``name<TAB>(major:minor)`` or "No devices found")."""
     if stdout.strip() == "No devices found":
         return []

@@ -103,12 +103,24 @@ class Kernel:
         """Return the kernel's name of a block device, such as dm-0 for /dev/mapper/x."""
         return Path(os.path.realpath(self.root / path.relative_to("/"))).name
 
+    def mapped(self) -> dict[str, str]:
+        """Return the UUID of each mapped device, by its name in device mapper."""
+        folders = [file.parent for file in self.sys("class", "block").glob("*/dm/name")]
+        return {_line(folder / "name"): _line(folder / "uuid") for folder in folders}
+
     def counter(self, *parts: str) -> int | None:
         """Return the number in a sysfs file, or None if this kernel has no such file."""
         try:
             return int(self.sys(*parts).read_text(encoding="ascii").split()[0])
         except FileNotFoundError:
             return None
+
+
+def _line(file: Path) -> str:
+    try:
+        return file.read_text(encoding="utf-8").strip()
+    except FileNotFoundError:
+        return ""
 
 
 def _mount(line: str) -> Mount:

@@ -32,8 +32,8 @@ def rig() -> Iterator[RigHandle]:
 
 
 def mapped(rig: RigHandle) -> list[str]:
-    """Return the mapped devices with zonelab's names, sorted by name."""
-    return sorted(dmsetup.parse_names(rig.ssh("dmsetup ls").stdout))
+    """Return the names of all mapped devices, sorted."""
+    return sorted(dmsetup.parse_ls(rig.ssh("dmsetup ls").stdout))
 
 
 def said(rig: RigHandle) -> str:

@@ -20,8 +20,10 @@ with (root / "tools.log").open("a") as log:
     log.write(f"{program.name} {' '.join(args)}\n")
 
 
-def map_to(name: str, sectors: int, *lower: str) -> None:
+def map_to(name: str, uuid: str, sectors: int, *lower: str) -> None:
     (blocks / name / "dm").mkdir(parents=True)
+    (blocks / name / "dm/uuid").write_text(uuid)
+    (blocks / name / "dev").write_text(f"253:{len(list(blocks.glob('*/dm')))}")
     (blocks / name / "dm/name").write_text(name)
     (blocks / name / "size").write_text(f"{sectors}\n")
     (blocks / name / "holders").mkdir()
@@ -43,7 +45,7 @@ def dmzadm(command: str, source: str, zoned: str, *flags: str) -> None:
     else:
         label = Path(zoned).read_bytes()[48:80].rstrip(b"\0").decode()
         sectors = int((blocks / Path(zoned).name / "size").read_text())
-        map_to(label, sectors, piece, Path(zoned).name)
+        map_to(label, f"dmz-of-{label}", sectors, piece, Path(zoned).name)
 
 
 def dmsetup(command: str, name: str = "", *more: str) -> None:
@@ -58,14 +60,15 @@ def dmsetup(command: str, name: str = "", *more: str) -> None:
         zoned = (captured / "dm-zoned-status.txt").read_text().splitlines()[0]
         sys.stdout.write(f"{zoned}\n" if name.startswith("zl-") else "0 8 zap \n")
     elif command == "create":
-        _, sectors, target, *arguments = more[1].split()
+        assert more[0] == "--uuid"
+        _, sectors, target, *arguments = more[3].split()
         if (root / f"refuse-{target}").exists():  # the kernel's record of the refusal
             with (root / "kmsg").open("a") as kernel_log:
                 kernel_log.write((root / f"refuse-{target}").read_text())
             sys.exit("device-mapper: reload ioctl failed: Invalid argument\nCommand failed.")
         lower = next(Path(word).name for word in arguments if word.startswith("/"))
         room = int(sectors) * (100 - int(arguments[2])) // 100 if target == "zap" else int(sectors)
-        map_to(name, room, lower)
+        map_to(name, more[1], room, lower)
     elif command == "remove":
         if any((blocks / name / "holders").iterdir()):
             sys.exit("device-mapper: remove ioctl failed: Device or resource busy")

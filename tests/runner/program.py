@@ -10,6 +10,7 @@ import harness.cli.run as command
 from harness import levels as room
 from harness import rules, workloads
 from harness.cli import main as entry
+from harness.machine import paths
 from harness.run import barrier, load_process, result_builder
 from harness.tools import dmsetup, proc, zone_reset
 from harness.tools.kernel import Kernel
@@ -27,6 +28,7 @@ if __name__ == "__main__":
     for level in levels.values():
         vars(level).update({"kernel": Kernel(root)} if hasattr(level, "kernel") else {})
     vars(command).update(Host=lambda: FakeHost(root), LEVELS=levels)
+    vars(paths).update(LOCK=root / "lock" / "machine")
     vars(dmsetup).update(node=lambda name: root / "dev" / "mapper" / name)
     # The real one asks the kernel, which knows no zones in a file.
     device = FakeHost(root).device("nvme0n2")

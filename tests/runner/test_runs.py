@@ -368,10 +368,10 @@ def test_fault_in_a_level_does_not_end_the_campaign(machine: Machine) -> None:
 
 
 def test_lock_held(machine: Machine) -> None:
-    with exclusive(machine.root / "state" / "lock", "campaign other"):
+    with exclusive(machine.root / "lock" / "machine", "campaign other"):
         done = machine.run()
     assert done.returncode == 2
-    assert f"another run is under way: campaign other (pid {os.getpid()})" in done.stderr
+    assert f"another run is under way: campaign other (pid {os.getpid()}: " in done.stderr
 
 
 def test_other_schema_version(machine: Machine) -> None:

@@ -128,7 +128,8 @@ def test_hardware_and_null_blk(sysfs: Sysfs, tmp_path: Path) -> None:
     assert sysfs.kind("nvme0n3") is DeviceKind.HARDWARE
     (sysfs.block("nullb0") / "queue").mkdir(parents=True)
     assert sysfs.kind("nullb0") is DeviceKind.EMULATED
-    assert sysfs.identity("nullb0").key == "nullb0:0"
+    assert sysfs.identity("nullb0").key == "kernel-name.nullb0:0"
+    assert not sysfs.identity("nullb0").stable
 
 
 def test_zone_report_of_the_kernel(capture: dict[str, Any]) -> None:

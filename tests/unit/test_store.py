@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import errno
+import fcntl
 import os
+import stat
 from pathlib import Path
 
 import pytest
@@ -12,6 +14,7 @@ from analysis.read.series import read_columns
 from harness.errors import ConfigError, HostError, RunFailed
 from harness.machine.journal import Entry, Event, Journal
 from harness.machine.lock import exclusive, is_held
+from harness.machine.paths import Paths
 from harness.run.progress import Progress, announce, human_seconds, load
 from harness.store import checksums, packed, rundir
 from harness.store.files import write_atomic
@@ -52,16 +55,41 @@ def test_damaged_journal_is_no_proof(tmp_path: Path) -> None:
 
 
 def test_lock_names_its_holder(tmp_path: Path) -> None:
-    path = tmp_path / "lock"
+    path = tmp_path / "lock" / "machine"
     assert not is_held(path)
     with exclusive(path, "campaign c"):
         assert is_held(path)
         with (
-            pytest.raises(HostError, match=rf"campaign c \(pid {os.getpid()}\)"),
+            pytest.raises(HostError, match=rf"campaign c \(pid {os.getpid()}: .*python"),
             exclusive(path, "campaign d"),
         ):
             pass
     assert not is_held(path)
+
+
+def test_a_reader_cannot_hold_the_lock(tmp_path: Path) -> None:
+    """Neither through the file's mode, nor by asking who holds it."""
+    path = tmp_path / "lock" / "machine"
+    with exclusive(path, "campaign c"):
+        assert stat.S_IMODE(path.stat().st_mode) == 0o600
+        assert stat.S_IMODE(path.parent.stat().st_mode) == 0o700
+    with path.open("rb") as reader:
+        fcntl.flock(reader, fcntl.LOCK_SH)
+        assert not is_held(path)
+        with exclusive(path, "campaign d"):
+            assert is_held(path)
+    for shared, mode in ((path, 0o644), (path.parent, 0o755)):
+        old = stat.S_IMODE(shared.stat().st_mode)
+        shared.chmod(mode)
+        with pytest.raises(HostError) as caught, exclusive(path, "campaign e"):
+            pass
+        assert caught.value.code == "lock-open"
+        shared.chmod(old)
+
+
+def test_the_lock_is_the_machines(tmp_path: Path) -> None:
+    folders = [Paths(tmp_path / "a", tmp_path / "r"), Paths(tmp_path / "b", tmp_path / "s")]
+    assert len({one.lock for one in folders}) == 1
 
 
 def test_run_directory_appears_whole_or_not_at_all(tmp_path: Path) -> None:

@@ -56,21 +56,19 @@ def test_mount_argument_list() -> None:
 
 def test_dmsetup_slice_is_in_sectors() -> None:
     argv = dmsetup.create_argv("zonelab-x", DEVICE, Bytes(48 << 20))
-    assert argv[-1] == "0 98304 linear /dev/nvme0n3 0"
+    assert argv[-4:] == ["--uuid", "zonelab-x", "--table", "0 98304 linear /dev/nvme0n3 0"]
+    with pytest.raises(ValueError, match="is also the UUID"):
+        dmsetup.create_argv("x", DEVICE, Bytes(48 << 20))
 
 
 def test_dmsetup_ls_of_captures() -> None:
-    assert dmsetup.parse_names((FIXTURES / "dmsetup-ls.txt").read_text()) == ["zonelab-lvtest"]
-    assert dmsetup.parse_names((FIXTURES / "dmsetup-ls-none.txt").read_text()) == []
-
-
-def test_dmsetup_ls_knows_only_ours() -> None:
-    assert dmsetup.parse_names("vg-root\t(254:0)\nzonelab-a\t(254:1)\n") == ["zonelab-a"]
+    assert dmsetup.parse_ls((FIXTURES / "dmsetup-ls.txt").read_text()) == ["zonelab-lvtest"]
+    assert dmsetup.parse_ls((FIXTURES / "dmsetup-ls-none.txt").read_text()) == []
 
 
 def test_dmsetup_ls_of_another_form_is_refused() -> None:
     with pytest.raises(ToolFailed, match="dmsetup ls printed"):
-        dmsetup.parse_names("zonelab-a 254 1\n")
+        dmsetup.parse_ls("zonelab-a 254 1\n")
 
 
 def script(folder: Path, name: str, body: str) -> Path:

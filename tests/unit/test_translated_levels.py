@@ -134,7 +134,7 @@ def test_dm_zap_up_and_down(levels: dict[str, TranslatedLevel], host: Host, tmp_
     note.write_bytes((FIXTURES / "dm-zap-build-id.note").read_bytes())
     options = {"filesystem": "xfs", "overprovisioning_rate": 30, "victim_selection_method": 2}
     up = levels["dm-zap"].up(replace(context(host, tmp_path), device=WHOLE, options=options))
-    tables = [call[4] for call in host.calls if call[:2] == ["dmsetup", "create"]]
+    tables = [call[6] for call in host.calls if call[:2] == ["dmsetup", "create"]]
     assert tables == [
         f"0 {WHOLE.size // 512} zap /dev/nvme0n3 0 30 125 25 2 10 30",
         f"0 {270 * 4 * MIB // 512} striped 1 8 /dev/mapper/zonelab-zap-nvme0n3 0",
@@ -267,8 +267,30 @@ def test_targets_and_status() -> None:
 
 
 def test_names_that_are_ours() -> None:
-    ours = ["zonelab-nvme0n1", "zonelab-zap-nvme0n2", "zl-0123abcd"]
-    assert all(map(dmsetup.is_ours, ours))
-    assert not any(
-        map(dmsetup.is_ours, ["zl-home", "zl-0123abcdef", "vg-zonelab-x", "dmz-nvme0n1"])
-    )
+    labels = {"zl-0123abcd"}
+    assert dmsetup.is_ours("any", "zonelab-nvme0n1", ())
+    assert dmsetup.is_ours("zl-0123abcd", "dmz-a07c", labels)
+    for name, uuid in (
+        ("zonelab-nvme0n1", ""),
+        ("zonelab-nvme0n1", "LVM-zonelab-"),
+        ("zl-0123abcd", ""),
+        ("zl-0123abcd", "CRYPT-LUKS2-1"),
+        ("zl-0123abce", "dmz-a07c"),  # of a run that is not in the journal
+    ):
+        assert not dmsetup.is_ours(name, uuid, labels)
+
+
+def test_a_mapping_of_that_name_by_somebody_else_stays(
+    levels: dict[str, TranslatedLevel], host: Host, tmp_path: Path
+) -> None:
+    """dmsetup refuses to make it twice, and taking the level down must not remove it."""
+    level = levels["dm-zoned"]
+    up = level.up(replace(context(host, tmp_path), device=WHOLE))
+    for name in up.mapped:
+        host.uuids[name] = "LVM-theirs"
+    host.show_mapped()
+    assert up.db is not None
+    up.db.rmdir()
+    (up.db.parent / "cold").rmdir()
+    level.down(up)
+    assert sorted(host.slices) == sorted(up.mapped)
