@@ -79,7 +79,8 @@ def indexes(mix: Mix) -> list[Index]:
     shares = by_block(mix)
     weights = {tenant.name: tenant.weight for tenant in mix.tenants}
     fair = {
-        b: jain([x[name] / weight for name, weight in weights.items()]) for b, x in shares.items()
+        b: jain([x[name] / share for name, share in entitled(x, weights).items()])
+        for b, x in shares.items()
     }
     return [
         _ratio(MAXIMUM, {block: 1 / min(x.values()) for block, x in shares.items()}),
@@ -98,6 +99,20 @@ def by_block(mix: Mix) -> dict[str, dict[str, float]]:
             if alone[block] > 0 and shared[block] > 0:
                 shares[block][tenant.name] = shared[block] / alone[block]
     return {block: x for block, x in shares.items() if len(x) == len(mix.tenants)}
+
+
+def entitled(shares: Mapping[str, float], weights: Mapping[str, float]) -> dict[str, float]:
+    """Return the shares of a fair division of what the tenants got together.
+
+    Tenants divide the sum of ``shares`` by weight, but none gets more than alone (1). What one
+    cannot use goes to the others (weighted max-min fairness, Bertsekas & Gallager 1992, 6.5.2).
+    """
+    left, waiting, fair = sum(shares.values()), dict(weights), {}
+    for name in sorted(weights, key=lambda name: -weights[name]):  # the heaviest is full first
+        fair[name] = min(1.0, left * waiting[name] / sum(waiting.values()))
+        left -= fair[name]
+        del waiting[name]
+    return fair
 
 
 def jain(shares: Sequence[float]) -> float:

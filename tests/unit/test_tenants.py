@@ -97,6 +97,32 @@ def test_a_tenant_with_a_smaller_weight_is_not_treated_unfairly(tmp_path: Path) 
     ].center == pytest.approx(1.0)
 
 
+@pytest.mark.parametrize(
+    ("shares", "weights", "fair"),
+    [
+        ((1.0, 1.0), (2.0, 1.0), (1.0, 1.0)),  # no contention: weights do not matter
+        ((0.5, 0.5), (2.0, 1.0), (2 / 3, 1 / 3)),
+        ((0.9, 0.6), (9.0, 1.0), (1.0, 0.5)),  # the heavy tenant can use no more than 1
+        ((0.4, 0.5, 1.0), (1.0, 1.0, 8.0), (0.45, 0.45, 1.0)),
+        ((1.1, 0.95), (1.0, 1.0), (1.0, 1.0)),  # noise above 1
+    ],
+)
+def test_a_fair_division_gives_no_tenant_more_than_alone(
+    shares: tuple[float, ...], weights: tuple[float, ...], fair: tuple[float, ...]
+) -> None:
+    names = "abc"[: len(shares)]
+    found = fairness.entitled(
+        dict(zip(names, shares, strict=True)), dict(zip(names, weights, strict=True))
+    )
+    assert tuple(found[name] for name in names) == pytest.approx(fair)
+
+
+def test_weights_are_not_unfair_without_contention(tmp_path: Path) -> None:
+    made = (Made("a", (0, 192), slowdown=1.0, weight=2.0), Made("b", (192, 192), slowdown=1.0))
+    index = fairness.indexes(mix_of(write_tenants(tmp_path / "c", made, noise=0.0)))[1]
+    assert index.center == pytest.approx(1.0)
+
+
 def test_a_block_without_one_of_its_runs_is_left_out(tmp_path: Path) -> None:
     folder = write_tenants(tmp_path / "c")
 
