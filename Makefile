@@ -81,7 +81,7 @@ lint: .venv/dev ## ruff, mypy, ansible-lint; shellcheck and clang-format where t
 test-fast: .venv/dev ## All unit and runner tests (at most 6 minutes; no root, no rig)
 	@$(BIN)/pytest -n auto tests/unit tests/runner
 
-test-all: test test-crash test-zlfs-long test-geometry test-dm-zoned test-amplification test-two-hosts test-vagrant test-debian12 ## make test, then every slow target below (hours)
+test-all: test test-crash test-zlfs-long test-geometry test-dm-zoned test-dm-zap test-amplification test-two-hosts test-vagrant test-debian12 ## make test, then every slow target below (hours)
 
 test-native: test-native-sanitize test-native-threads test-native-crash ## Native tests: under AddressSanitizer and UBSan, those with threads under ThreadSanitizer, crash campaigns
 
@@ -123,6 +123,10 @@ test-geometry: setup-dev rig-image ## Every level's probe on six geometries, two
 
 test-dm-zoned: setup-dev rig-image ## A runner killed on dm-zoned's own rig, and the campaign resumed (about 3 minutes)
 	@ZONELAB_SLOW=1 $(BIN)/pytest -m rig tests/rig/test_dm_zoned.py
+
+test-dm-zap: setup-dev ## dm-zap's own rig: the guest builds a module; with DM_ZAP_SOURCE=FOLDER your dm-zap runs twice in one boot (image 12 minutes, then up to 20)
+	@$(MAKE) rig-image RIG=dm-zap
+	@ZONELAB_SLOW=1 DM_ZAP_SOURCE='$(DM_ZAP_SOURCE)' $(BIN)/pytest -m rig tests/rig/test_dm_zap.py
 
 test-amplification: setup-dev rig-image ## f2fs and zlfs at 80 % in one campaign: zlfs writes no more (about 5 minutes)
 	@ZONELAB_SLOW=1 $(BIN)/pytest -m rig tests/rig/test_amplification.py

@@ -247,6 +247,14 @@ def test_dm_zap_counts_come_from_the_trace(
     assert usage.raw["user_written_bytes"] == 133464 * 512
 
 
+def test_dm_zap_traces_with_and_without_the_capacity() -> None:
+    """Two sources, both on Linux 6.1.0-50: the last line counts, and its end differs."""
+    running = (FIXTURES / "dm-zap-trace-running.txt").read_text()
+    assert dm_zap.parse_trace(running) == dm_zap.Written(353952 * 512, 0)
+    short = "User written sectors: 1922864, GC written sectors: 0, vsm: 0\n"
+    assert dm_zap.parse_trace(short) == dm_zap.Written(1922864 * 512, 0)
+
+
 def test_dm_zap_begins_with_an_empty_trace(tmp_path: Path) -> None:
     trace = tmp_path / "trace"
     trace.write_text((FIXTURES / "dm-zap-trace.txt").read_text())
