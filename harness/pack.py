@@ -1,18 +1,22 @@
 """Build ``zonelab.pyz``, the runner as one file: ``python -m harness.pack build/zonelab.pyz``.
 
-It contains only packages that import nothing but the standard library. The archive is reproducible
-(fixed timestamps, sorted names), so an unchanged runner is never copied to a host twice.
+It contains only packages that import nothing but the standard library, and the commit of the tree.
+The archive is reproducible (fixed timestamps, sorted names), so an unchanged runner is never copied
+to a host twice.
 """
 
 from __future__ import annotations
 
 import io
+import json
 import sys
 import zipfile
 from pathlib import Path
 
 from harness.cli import commands
 from harness.errors import UsageError
+from harness.machine import code
+from harness.tools import proc
 
 ROOMS = (
     "drive",
@@ -27,6 +31,7 @@ ROOMS = (
     "workloads",
 )
 _SHARED = ("__init__", "commands", "main", "output")  # of harness/cli, beside shipped commands
+_GIT_SECONDS = 60.0
 _EPOCH = (1980, 1, 1, 0, 0, 0)  # the oldest date a ZIP file can carry
 
 
@@ -48,7 +53,32 @@ def archive(package: Path) -> bytes:
         _add(bundle, "__main__.py", (package / "__main__.py").read_bytes())
         for file in sources(package):
             _add(bundle, str(file.relative_to(package.parent)), file.read_bytes())
+        _add(bundle, code.STAMP, json.dumps(stamp(package)).encode())
     return buffer.getvalue()
+
+
+def stamp(package: Path) -> dict[str, str | bool | None]:
+    """Return the commit, and whether the harness folder differs from it; null without git.
+
+    A tree inside a foreign repository has no commit of its own.
+    """
+    top = _git(package, "rev-parse", "--show-toplevel")
+    if top is None or Path(top.strip()) != package.parent.resolve():
+        return {"commit": None, "uncommitted": None}
+    commit = _git(package, "rev-parse", "HEAD")
+    changes = _git(package, "status", "--porcelain", "--", ".")
+    return {
+        "commit": commit.strip() if commit else None,
+        "uncommitted": bool(changes) if commit and changes is not None else None,
+    }
+
+
+def _git(folder: Path, *arguments: str) -> str | None:
+    if proc.which("git") is None:
+        return None
+    argv = ["git", "--no-optional-locks", "-C", str(folder), *arguments]
+    done = proc.run(argv, timeout=_GIT_SECONDS, check=False)
+    return done.stdout if done.ok else None
 
 
 def _add(bundle: zipfile.ZipFile, name: str, content: bytes) -> None:

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from analysis import numbers
+from analysis.judge import code
 from analysis.read.load import CampaignData, RunRecord
 from analysis.read.memo import Memo
 from harness.store.codec import encode
@@ -95,7 +96,7 @@ class Difference:
     @property
     def what(self) -> str:
         """A name for people, or else the key."""
-        return BLOCKING.get(self.key) or GEOMETRY.get(self.key) or self.key
+        return BLOCKING.get(self.key) or GEOMETRY.get(self.key) or code.name(self.key)
 
     @property
     def texts(self) -> tuple[str, str]:
@@ -154,6 +155,7 @@ def _fingerprint(campaign: CampaignData, run: RunRecord) -> dict[str, str]:
         found["rig"] = planned.rig
     if run.spec.cold:
         found["cold"] = {"target_utilisation": run.spec.cold.target_utilisation}
+    found["code"] = code.fingerprint(recorded.pop("code", None))
     recorded["devices"] = _devices(recorded.get("devices"))
     # The rest of the level's record are counters, which differ between any two runs.
     found["manifest"] = recorded | {
@@ -207,6 +209,7 @@ def differences(
     contrasted: Collection[str],
     *,
     declared: bool = False,
+    different_code: bool = False,
 ) -> tuple[Difference, ...]:
     """Return the differences between two gathered groups beyond the contrasted factor.
 
@@ -215,18 +218,23 @@ def differences(
         level: the level's values by key.
         contrasted: the factors in which the groups differ on purpose.
         declared: differences between rigs were declared for both groups. They do not block then.
+        different_code: the user wants verdicts although different code produced the runs.
 
-    A mix of RocksDB builds blocks even if both sides have the same mix.
+    A mix of RocksDB builds or of code blocks even if both sides have the same mix.
     """
     found = []
     none = (NOT_RECORDED,)
     rigs = {*base.get("rig", none), *level.get("rig", none)}
     for key in sorted({*base, *level}):
         left, right = (sorted(group.get(key, none)) for group in (base, level))
-        same = left == right and (key != BUILD or len(left) == 1)
+        one = len(left) == 1 or not (key == BUILD or code.is_code(key))
+        same = left == right and one
         if same or _owned(key, contrasted) or _close(key, left + right):
             continue
         last = key.rpartition(".")[2]
+        recorded = [{*group.get(key, ())} - {NOT_RECORDED} for group in (base, level)]
+        if key.startswith(code.PROGRAMS) and not all(recorded):
+            continue  # one side does not use the program, or recorded no code: see code.runner
         if key.startswith("manifest.devices."):
             declared_field = declared and len(rigs) > 1 and last in _OF_DEVICE
             # A level that does not use a device has no record of it.
@@ -236,6 +244,7 @@ def differences(
         blocking = _blocks(key, contrasted) or (key in GEOMETRY and not declared)
         # Levels treat O_DIRECT differently. Within one level the effect must be the same.
         blocking |= key.startswith(EFFECTIVE) and NOT_RECORDED not in left + right
+        blocking |= not different_code and code.blocks(key, recorded[0], recorded[1], contrasted)
         # Per-phase flags repeat the merged flag. They are kept only where phases differ.
         if key.startswith("phase.") and "by phase" not in base.get(f"flags.{last}", none):
             continue

@@ -121,6 +121,7 @@ def compare(
     noise_floor: float = stats.NOISE_FLOOR,
     against: Sequence[str] = (),
     where: Mapping[str, str] | None = None,
+    different_code: bool = False,
 ) -> Comparison:
     """Compare values of the contrasted factor with the baseline value.
 
@@ -133,6 +134,7 @@ def compare(
         noise_floor: relative difference that a verdict must exceed; twins can raise it.
         against: the values to compare with the baseline; all others by default.
         where: only runs with these values of factors.
+        different_code: give verdicts although different code produced the runs.
 
     Raises:
         UsageError: a factor, a value or a metric does not exist in the campaign.
@@ -164,7 +166,7 @@ def compare(
         for value, level in sides.items():
             if value == baseline or not level.ok:
                 continue
-            diff = _differences(contrast, base, level)
+            diff = _differences(contrast, base, level, different_code=different_code)
             if diff:
                 found[f"{value}{f' ({stratum})' if stratum else ''}"] = diff
             # Twins are not judged by the floor that they set.
@@ -215,18 +217,26 @@ def group_label(run: RunRecord, comparison: Comparison) -> tuple[str, str]:
     return label(run, comparison.contrast), stratum_of(run, comparison.varying)
 
 
-def _differences(contrast: str, base: Side, level: Side) -> tuple[Difference, ...]:
+def _differences(
+    contrast: str, base: Side, level: Side, *, different_code: bool
+) -> tuple[Difference, ...]:
     if not base.ok:
         return ()
     contrasted = {contrast}
     if contrast == "cell":
-        names = {"level", *(n for run in (*base.ok, *level.ok) for n in run.result.factors)}
+        names = {
+            "level",
+            "campaign",
+            *(n for run in (*base.ok, *level.ok) for n in run.result.factors),
+        }
         contrasted = {
             n for n in names if {label(r, n) for r in base.ok} != {label(r, n) for r in level.ok}
         }
     left, right = base.once(_recorded), level.once(_recorded)
     declared = base.once(_declared) and level.once(_declared)
-    return comparability.differences(left, right, contrasted, declared=declared)
+    return comparability.differences(
+        left, right, contrasted, declared=declared, different_code=different_code
+    )
 
 
 def _recorded(side: Side) -> dict[str, set[str]]:

@@ -33,8 +33,8 @@ examples:
   zonelab compare example --effect 5                   # how many repetitions would show 5 %?
 
 The records of both sides are diffed first. A row is "not comparable" if a difference matters
-(CPUs, memory, builds, sizes, direct I/O, the WAL's bytes that reached a device); its notes give the
-reason.
+(CPUs, memory, builds, code, sizes, direct I/O, the WAL's bytes that reached a device); its notes
+give the reason.
 
 --format csv prints one line per metric, level and stratum. json has these as "rows", and also the
 watermark, noise floors, drift and the status of each cell's runs.
@@ -74,6 +74,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default=[],
         metavar="FACTOR=VALUE",
         help="only runs with this value of a factor; repeatable",
+    )
+    parser.add_argument(
+        "--different-code",
+        action="store_true",
+        help="give verdicts although different builds of zonelab produced the runs",
     )
     add_format(parser)
     parser.add_argument(
@@ -122,6 +127,7 @@ def execute(arguments: argparse.Namespace) -> int:
         noise_floor=arguments.noise_floor / 100,
         against=arguments.against,
         where=dict(_pair(text) for text in arguments.where),
+        different_code=arguments.different_code,
     )
     effect = arguments.effect / 100 if arguments.effect else None
     sys.stdout.write(render(comparison, arguments.format, effect))

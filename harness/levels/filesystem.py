@@ -23,7 +23,7 @@ from harness.levels.level import (
 from harness.levels.options import OneOf, Option, Text
 from harness.observe.signatures import Probe
 from harness.store.spec import Bytes, Device, Reason, Scalar
-from harness.tools import coldfill, direct_io, dmsetup, mkfs_ext4, mkfs_xfs, mount, proc
+from harness.tools import coldfill, direct_io, dmsetup, mkfs_ext4, mkfs_xfs, mount, native, proc
 from harness.tools.kernel import Kernel
 
 MIB = 1 << 20
@@ -106,6 +106,10 @@ class FileSystemLevel(Level):
     @abstractmethod
     def gc(self, up: LevelUp) -> LevelUsage:
         """Return the level's garbage-collection counters; ``free_bytes`` is filled in later."""
+
+    def own_files(self) -> tuple[Path, ...]:
+        """Return coldfill."""
+        return (native.program(coldfill.PROGRAM),)
 
     def fill_cold(self, up: LevelUp, size: int, seed: int, progress: Progress) -> int:
         """Write one cold file, synced; less than ``size`` when the file system is full."""

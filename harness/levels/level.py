@@ -225,6 +225,10 @@ class Level(ABC):
 
     # --- hooks of a run, in their order --------------------------------------------------------
 
+    def own_files(self) -> tuple[Path, ...]:
+        """Return zonelab's native programs that the level runs; HostError: one is missing."""
+        return ()
+
     def own_totals(self, lines: Iterable[str], device: Device) -> OwnTotals:
         """Add up the level's own ledger; ToolFailed: it is damaged."""
         raise NotImplementedError

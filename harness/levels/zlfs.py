@@ -114,6 +114,10 @@ class Zlfs(Level):
             "build harness/native against the RocksDB that db_bench is linked with",
         )
 
+    def own_files(self) -> tuple[Path, ...]:
+        """Return the tool and the plug-in."""
+        return native.program(zlfs.PROGRAM), native.library(zlfs.LIBRARY)
+
     def room(self, device: Device) -> Bytes:
         """Return the capacity of the zones beside those it keeps for itself."""
         return Bytes(usable_zones(device.zones or 0) * (device.zone_capacity or 0))

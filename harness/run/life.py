@@ -206,9 +206,9 @@ class Life:
                         writer=self._writer,
                     )
                 )
-            record.note_host()
             for tenant in self._tenants:
                 self._join(tenant, ups[tenant.spec.stack], tracer)
+            record.note_host(self._joined)
             Measurement(
                 self._context,
                 spec,

@@ -11,13 +11,14 @@ from typing import Any
 from harness import workloads
 from harness.drive import precondition
 from harness.errors import TimedOut
+from harness.machine import code
 from harness.machine.manifest import manifest, packages
 from harness.metrics import CATALOGUE
 from harness.nulls import total
 from harness.observe import kernel_names
 from harness.rules import RULES, judge
 from harness.rules.facts import RunFacts, TenantFacts
-from harness.run import run_metrics
+from harness.run import programs, run_metrics
 from harness.run.context import RunContext
 from harness.run.ending import Ending
 from harness.run.tenant import Tenant
@@ -42,6 +43,7 @@ class ResultBuilder:
         self._started = context.host.now()
         self._began_real = context.host.realtime()
         self._log = context.host.kernel_log()
+        self._code = code.runner()
         self._named: set[str] = set()  # names of the devices in the kernel log
         self.began = context.host.monotonic()
         self.idle_written: dict[str, int] = {}
@@ -76,11 +78,11 @@ class ResultBuilder:
         """Collect the kernel's records before it overwrites them."""
         self._log.drain()
 
-    def note_host(self) -> None:
+    def note_host(self, tenants: Sequence[Tenant]) -> None:
         """Read the manifest, with every setting as during the measurement."""
-        self._describe(self._devices)
+        self._describe(self._devices, tenants)
 
-    def _describe(self, used: Sequence[Device]) -> None:
+    def _describe(self, used: Sequence[Device], tenants: Sequence[Tenant] = ()) -> None:
         """Read the manifest; reading a device that hangs would never end."""
         host, state = self._context.host, self._context.paths.state
         devices = [host.device(device.path) for device in used]
@@ -90,6 +92,8 @@ class ResultBuilder:
         for record, device in zip(self._manifest["devices"], devices, strict=True):
             record["preconditioned"] = precondition.summary(state, device)
         keys = [device.identity.key for device in devices]
+        files = programs.used(tenants, self._context.program)
+        self._manifest["code"] = {"runner": self._code, "programs": code.programs(files)}
         self._manifest["remainder_bytes"] = (
             precondition.kept_bytes(host, state, devices[0], keys) if devices else None
         )

@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 
 from harness.levels import zlfs
+from harness.machine import code
+from harness.store import checksums
 from harness.store.files import load_record
 from harness.store.ledger import Entry, Ledger, State
 from harness.store.result import Severity, Status
@@ -50,6 +52,21 @@ def test_a_run(zoned: Zoned) -> None:
         assert f"--fs_uri={uri}" in phase.argv
     flags = json.loads((zoned.root / "zlfs.json").read_text())["flags"]
     assert {"--finish-remaining-pct=20", "--gc=off", f"--aux={aux}"} < set(flags)
+
+
+def test_the_code_that_made_the_run_is_recorded(zoned: Zoned) -> None:
+    assert zoned.run().returncode == 0
+    found = zoned.result.manifest["host"]["code"]
+    assert set(found["programs"]) == {
+        "fake_db_bench.py",
+        "fake_zlfs.py",
+        "libzlfs.so",
+        "librocksdb.so.9.10",
+    }
+    library = zoned.lib / "librocksdb.so.9.10"
+    recorded = found["programs"][library.name]
+    assert recorded == {"path": str(library), "sha256": checksums.digest(library), "source": None}
+    assert found["runner"] == dict(code.runner())
 
 
 def test_the_levels_files_are_kept_and_nothing_else_is_left(zoned: Zoned) -> None:

@@ -77,6 +77,67 @@ def test_differences_within_one_side_block_too(key: str) -> None:
     assert diff(key, {one}, {one, other}) == [True]
 
 
+RUNNER, KVMIX = "code.runner", "code.programs.kvmix"
+ONE, OTHER = "0123456789ab", "ba9876543210"
+
+
+@pytest.mark.parametrize(
+    ("key", "base", "level", "expected"),
+    [
+        (RUNNER, {ONE}, {ONE}, []),
+        (RUNNER, {ONE}, {OTHER}, [True]),
+        (RUNNER, {ONE, OTHER}, {ONE, OTHER}, [True]),  # the same mix on both sides
+        (RUNNER, {ONE, OTHER}, {ONE}, [True]),
+        (RUNNER, {NOT_RECORDED}, {NOT_RECORDED}, []),  # old campaigns: nothing is claimed
+        (RUNNER, {NOT_RECORDED}, {ONE}, [False]),
+        (RUNNER, {NOT_RECORDED, ONE}, {ONE}, [False]),
+        (RUNNER, {NOT_RECORDED, ONE}, {OTHER}, [True]),
+        (KVMIX, {ONE}, {OTHER}, [True]),
+        (KVMIX, {ONE, OTHER}, {ONE, OTHER}, [True]),
+        (KVMIX, {NOT_RECORDED}, {ONE}, []),  # one side does not use it
+        (KVMIX, {f"{ONE} of source {ONE}"}, {f"{OTHER} of source {ONE}"}, [False]),  # two compilers
+        (KVMIX, {f"{ONE} of source {ONE}"}, {f"{ONE} of source {OTHER}"}, [False]),  # equal bytes
+        (KVMIX, {f"{ONE} of source {ONE}"}, {f"{OTHER} of source {OTHER}"}, [True]),
+        (KVMIX, {f"{ONE} of source {ONE}"}, {OTHER}, [True]),  # not known to be the same
+        # The build's identity decides about RocksDB (host.rocksdb).
+        ("code.programs.db_bench", {ONE}, {OTHER}, [False]),
+        ("code.programs.librocksdb.so.9.10.0", {ONE}, {OTHER}, [False]),
+        ("code.programs./opt/zenfs/db_bench", {ONE}, {OTHER}, [False]),
+        ("code.commit", {ONE}, {OTHER}, [False]),
+        ("code.uncommitted", {"false"}, {"true"}, [False]),
+    ],
+)
+def test_different_code(key: str, base: set[str], level: set[str], expected: list[bool]) -> None:
+    assert diff(key, base, level) == expected
+    assert diff(key, level, base) == expected
+    allowed = differences({key: base}, {key: level}, {"level"}, different_code=True)
+    assert [one.blocking for one in allowed] == [False] * len(expected)
+
+
+@pytest.mark.parametrize("key", [RUNNER, KVMIX])
+def test_two_campaigns_may_have_different_code_but_not_a_mix(key: str) -> None:
+    assert diff(key, {ONE}, {OTHER}, "campaign") == [False]
+    assert diff(key, {ONE, OTHER}, {OTHER}, "campaign") == [True]
+    assert diff(key, {OTHER}, {ONE, OTHER}, "campaign") == [True]
+
+
+def test_runs_of_one_cell_by_different_code_give_no_verdict(tmp_path: Path) -> None:
+    def coded(result: Result) -> Result:
+        source = "a" * 64 if result.repetition == 1 else "b" * 64
+        code = {"runner": {"source": source, "commit": None}, "programs": {}}
+        host = {**(result.manifest.get("host") or {}), "code": code}
+        return dataclasses.replace(result, manifest={**result.manifest, "host": host})
+
+    campaign = load(write_campaign(tmp_path / "c", change=coded))
+    mixed = compare(campaign, metrics=[WRITTEN])
+    assert {row.verdict for row in mixed.rows} == {Verdict.NOT_COMPARABLE}
+    labels = [one.label for found in mixed.differences.values() for one in found]
+    both = "aaaaaaaaaaaa or bbbbbbbbbbbb"
+    assert set(labels) == {f"source of the runner {both} vs {both}"}
+    allowed = compare(campaign, metrics=[WRITTEN], different_code=True)
+    assert Verdict.NOT_COMPARABLE not in {row.verdict for row in allowed.rows}
+
+
 def test_every_entry_has_a_case() -> None:
     entries = {*BLOCKING, *GEOMETRY, *(f"flags.{name}" for name in AMOUNTS)}
     assert entries == set(BLOCKS)

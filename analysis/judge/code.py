@@ -1,0 +1,72 @@
+"""Whether different code produced two groups of runs.
+
+Keys are those of a fingerprint. What a run did not record is never held against it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import Any
+
+RUNNER = "code.runner"
+PROGRAMS = "code.programs."
+_OF_SOURCE = " of source "
+_DIGITS = 12
+# The identity of the RocksDB build decides about these. Two builds of it can differ in bytes.
+_ROCKSDB = ("db_bench", "librocksdb")
+
+
+def fingerprint(recorded: Any) -> dict[str, Any]:
+    """Return a manifest's record of code: the runner's source, its commit, and the programs."""
+    if not isinstance(recorded, Mapping):
+        return {}
+    runner, programs = recorded.get("runner"), recorded.get("programs")
+    found: dict[str, Any] = {}
+    if isinstance(runner, Mapping):
+        found["runner"] = str(runner.get("source"))[:_DIGITS]
+        found["commit"], found["uncommitted"] = runner.get("commit"), runner.get("uncommitted")
+    if isinstance(programs, Mapping):
+        found["programs"] = {name: _identity(one) for name, one in programs.items()}
+    return found
+
+
+def is_code(key: str) -> bool:
+    """Whether a key is of code that can block a verdict."""
+    if not key.startswith(PROGRAMS):
+        return key == RUNNER
+    return not key.removeprefix(PROGRAMS).rpartition("/")[2].startswith(_ROCKSDB)
+
+
+def blocks(
+    key: str, base: Collection[str], level: Collection[str], contrasted: Collection[str]
+) -> bool:
+    """Whether different code produced the runs.
+
+    Two campaigns that are compared with each other can differ, if each is the same throughout.
+    """
+    if not is_code(key):
+        return False
+    groups = [base, level] if "campaign" in contrasted else [{*base, *level}]
+    return any(_differ(group) for group in groups)
+
+
+def name(key: str) -> str:
+    """Return a name for people."""
+    if key.startswith(PROGRAMS):
+        return f"program {key.removeprefix(PROGRAMS)}"
+    return "source of the runner" if key == RUNNER else key
+
+
+def _identity(program: Any) -> str:
+    if not isinstance(program, Mapping):
+        return str(program)
+    source = program.get("source")
+    sha256 = str(program.get("sha256"))[:_DIGITS]
+    return f"{sha256}{_OF_SOURCE}{source[:_DIGITS]}" if source else sha256
+
+
+def _differ(values: Collection[str]) -> bool:
+    """Whether values are of different code: a program is the same by its bytes or its source."""
+    pairs = [value.partition(_OF_SOURCE)[::2] for value in values]
+    bytes_, sources = {pair[0] for pair in pairs}, {pair[1] for pair in pairs}
+    return len(bytes_) > 1 and (len(sources) > 1 or sources == {""})
