@@ -52,6 +52,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--conventional", metavar="DEV", help="conventional device for levels that need one"
     )
+    parser.add_argument(
+        "--remainder", metavar="DEV", help="other namespace, filled or purged before the runs"
+    )
     add_erase(parser)
     add_state_dir(parser, "journal, lock and runs")
     parser.add_argument(
@@ -74,6 +77,7 @@ def execute(arguments: argparse.Namespace) -> int:
         path=arguments.device[0],
         others=arguments.device[1:],
         conventional=arguments.conventional,
+        remainder=arguments.remainder,
         host_name=arguments.host_name,
     )
     if arguments.format == "json":
@@ -116,6 +120,9 @@ def _show(inspection: Inspection, format_: str) -> None:
         for level in inspection.levels
     ]
     print_records(rows, format_)
+    if inspection.remainder is not None:
+        print()
+        _show_facts("remainder", inspection.remainder)
     for other in inspection.others:
         print()
         _show_facts("further device", other.device)

@@ -68,6 +68,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="SHARE",
         help="refuse a campaign that uses more than this share of the endurance (default: 1%%)",
     )
+    parser.add_argument(
+        "--precondition-passes",
+        type=int,
+        default=0,
+        metavar="N",
+        help="passes of preconditioning before the runs, for the wear of the drives (default: 0)",
+    )
+    parser.add_argument(
+        "--remainder-full",
+        action="store_true",
+        help="the remainder of the inspection is filled before the runs; counts as wear",
+    )
     parser.add_argument("--campaign", metavar="NAME", help="default: <study>-<date>")
     parser.add_argument(
         "--results", type=Path, default=Path("results"), metavar="DIR", help="default: results"
@@ -226,11 +238,12 @@ def for_rig(study: Study) -> str:
 
 def _wear(arguments: argparse.Namespace, plan: Plan) -> list[Wear]:
     """Return the wear of each drive by the campaign."""
-    from harness.plan.endurance import wear  # noqa: PLC0415
+    from harness.plan.endurance import Conditioning, wear  # noqa: PLC0415
     from harness.quantities import parse_size  # noqa: PLC0415
 
     rated = arguments.rated_endurance
-    return wear(plan, Bytes(parse_size(rated)) if rated else None)
+    before = Conditioning(arguments.precondition_passes, arguments.remainder_full)
+    return wear(plan, Bytes(parse_size(rated)) if rated else None, before)
 
 
 def _require_endurance(arguments: argparse.Namespace, wear: Sequence[Wear], campaign: str) -> None:

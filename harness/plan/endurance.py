@@ -1,5 +1,7 @@
 """Wear of a drive by a campaign, predicted and checked before anything is written.
 
+It counts the runs, the passes of preconditioning, and the fill of the drive's other namespace.
+
 The rated endurance comes from the user (``--rated-endurance``, from the data sheet) or from the
 drive: the Endurance Estimate in NVMe's Endurance Group Information log. If neither is known, the
 number of full drive writes is limited.
@@ -20,13 +22,22 @@ FULL_WRITES = 5.0
 
 
 @dataclass(frozen=True, slots=True)
+class Conditioning:
+    """What is written to each drive before the runs."""
+
+    passes: int = 0  # of preconditioning: how often the device under test is written
+    remainder_full: bool = False  # the drive's other namespace is filled
+
+
+@dataclass(frozen=True, slots=True)
 class Wear:
     """Wear of one host's drive. ``share`` is null if the endurance is unknown."""
 
     host: str
-    written: Bytes
-    seconds: float
-    full_writes: float
+    written: Bytes  # by the runs
+    conditioning: Bytes  # before the runs
+    seconds: float  # of the runs
+    full_writes: float  # of both, as multiples of the drive's capacity
     share: float | None
 
     @property
@@ -34,13 +45,19 @@ class Wear:
         """The wear in one line of text."""
         life = "of unknown endurance" if self.share is None else f"{self.share:.2%} of its life"
         bytes_and_time = f"{format_size(self.written)} in about {minutes(self.seconds)}"
+        if self.conditioning:
+            bytes_and_time += f" after {format_size(self.conditioning)} of preconditioning"
         return f"{self.host}: {bytes_and_time}, {self.full_writes:.1f} full writes, {life}\n"
 
 
-def wear(plan: Plan, rated: Bytes | None) -> list[Wear]:
-    """Return the wear of each host's drive; emulated drives are omitted."""
+def wear(plan: Plan, rated: Bytes | None, before: Conditioning) -> list[Wear]:
+    """Return the wear of each host's drive; emulated drives are omitted.
+
+    Raises:
+        ConfigError: the remainder shall be filled, and an inspection has none (code ``remainder``).
+    """
     real = [host for host in plan.hosts if host.inspection.device.kind is DeviceKind.HARDWARE]
-    return [_wear(host, rated) for host in real]
+    return [_wear(host, rated, before) for host in real]
 
 
 def require_allowed(wears: Sequence[Wear], limit: float) -> None:
@@ -66,17 +83,34 @@ def require_allowed(wears: Sequence[Wear], limit: float) -> None:
             )
 
 
-def _wear(host: HostPlan, rated: Bytes | None) -> Wear:
+def _wear(host: HostPlan, rated: Bytes | None, before: Conditioning) -> Wear:
     missing = {probe.level for probe in host.inspection.levels if not probe.available}
     runs = [run.predicted for run in host.runs if run.level not in missing]
     written = sum(run.bytes_written for run in runs)
+    conditioning = _conditioning(host, before)
+    total = written + conditioning
     inspection = host.inspection
     capacity = inspection.drive_capacity or inspection.device.capacity
     life = rated or inspection.endurance
     return Wear(
         host=host.host,
         written=Bytes(written),
+        conditioning=conditioning,
         seconds=sum(run.seconds for run in runs),
-        full_writes=written / capacity,
-        share=written / life if life else None,
+        full_writes=total / capacity,
+        share=total / life if life else None,
     )
+
+
+def _conditioning(host: HostPlan, before: Conditioning) -> Bytes:
+    """Return the bytes written before the runs, as if no earlier campaign had written them."""
+    written = before.passes * host.inspection.device.capacity
+    if before.remainder_full:
+        if host.inspection.remainder is None:
+            raise ConfigError(
+                f"the inspection of {host.host} has no remainder, so its bytes are unknown",
+                hint="zonelab inspect DEVICE --remainder DEVICE --format json",
+                code="remainder",
+            )
+        written += host.inspection.remainder.capacity
+    return Bytes(written)

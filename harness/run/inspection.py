@@ -34,8 +34,11 @@ def inspect(
     conventional: str | None,
     host_name: str,
     others: Sequence[str] = (),
+    remainder: str | None = None,
 ) -> Inspection:
     """Inspect a zoned device, its conventional companion, and further devices; write nothing.
+
+    ``remainder`` is the namespace that is filled or purged before the runs.
 
     Raises:
         GuardRefused: a device is missing, not zoned, or named twice.
@@ -44,6 +47,7 @@ def inspect(
     device = host.device(path)
     require_zoned(device)
     more = _further(host, device, others)
+    rest = host.device(remainder) if remainder else None
     name = Path(device.path).name
     capacity, endurance = host.drive_capacity(name), host.endurance(name)
     partner, reason = companion(host, guard, device, conventional)
@@ -53,8 +57,9 @@ def inspect(
         conventional=partner,
         conventional_reason=reason,
         drive_capacity=None if capacity is None else Bytes(capacity),
-        refusals=tuple(guard.examine(device, partner)),
+        refusals=(*guard.examine(device, partner), *(guard.examine(rest) if rest else ())),
         levels=tuple(probe(level, device, partner, reason) for level in levels.values()),
+        remainder=rest,
         endurance=None if endurance is None else Bytes(endurance),
         others=tuple(_other(guard, levels, one, partner, reason) for one in more),
     )

@@ -153,6 +153,7 @@ class Inspection:
     levels: tuple[LevelProbe, ...]  # which levels can run
     others: tuple[OtherDevice, ...] = ()  # for studies that vary the device, and for tenants
     endurance: Bytes | None = None  # bytes that may be written in the drive's life, by its estimate
+    remainder: Device | None = None  # the drive's other namespace, if it is filled or purged first
     schema_version: int = SCHEMA_VERSION  # of this file
 
     @property

@@ -61,6 +61,33 @@ def test_an_emulated_drive_pays_nothing(zonelab: Planner) -> None:
     assert "full writes" not in zonelab.out
 
 
+def test_preconditioning_and_the_remainder_wear_the_drive(zonelab: Planner) -> None:
+    drive = replace(rig("zn540"), endurance=Bytes(1000 * TB))
+    rest = replace(drive.device, path="/dev/nvme2n3", zones=4000)
+    whole = drive.drive_capacity or drive.device.capacity
+
+    def full_writes(*words: str) -> float:
+        inspection = replace(drive, remainder=rest)
+        check = ("integration-levels", "--repetitions", "1", "--check", *words)
+        assert zonelab(*check, inspection=inspection) == 0
+        return float(written(zonelab.out)[1].partition(" ")[0])
+
+    runs = full_writes()
+    two = 2 * drive.device.capacity
+    assert full_writes("--precondition-passes", "2") == pytest.approx(runs + two / whole, abs=0.1)
+    assert "GiB of preconditioning" in zonelab.out or "TiB of preconditioning" in zonelab.out
+    fill = rest.capacity / whole
+    assert full_writes("--precondition-passes", "2", "--remainder-full") == pytest.approx(
+        runs + two / whole + fill, abs=0.1
+    )
+    words = ("integration-levels", "--repetitions", "1", "--endurance-limit", "5%")
+    error = zonelab.refused(*words, "--precondition-passes", "1000", inspection=drive)
+    assert "of its life: more than 5.00%" in error
+    error = zonelab.refused(*words, "--remainder-full", inspection=drive)
+    assert "has no remainder" in error
+    assert zonelab(*words, inspection=drive) == 0
+
+
 def test_the_drives_own_estimate(monkeypatch: pytest.MonkeyPatch) -> None:
     """Offsets of the base specification: ENDGID at 102 of the namespace, the estimate at 32."""
     asked = []

@@ -16,16 +16,22 @@ pytestmark = pytest.mark.slow
 
 ROOT = Path(__file__).parents[2]
 RECAP = re.compile(r"ok=\d+ +changed=(\d+) +unreachable=0 +failed=(\d+)")
-# Each keeps its state in files beside it: areas in use, timers at work, and what was asked.
+# Each keeps its state in files beside it: areas in use with their priorities, and timers at work.
+# swapon is like that of util-linux 2.38 on Linux 6.1: areas get -2, -3, ... in order of activation.
 FAKES = {
-    "swapon": 'case "$1" in --show=NAME) cat {0}/swaps;; '
-    '*) grep -qx "$1" {0}/swaps && exit 255; echo "$1" >>{0}/swaps;; esac',
-    "swapoff": 'grep -vx "$1" {0}/swaps >{0}/new; mv {0}/new {0}/swaps',
+    "swapon": 'case "$1" in --show=NAME,PRIO) cat {0}/swaps; exit;; '
+    "--priority) priority=$2; shift 2;; *) priority=$((-2 - $(grep -c ' -' {0}/swaps)));; esac; "
+    'grep -q "^$1 " {0}/swaps && exit 255; echo "$1 $priority" >>{0}/swaps',
+    "swapoff": 'grep -v "^$1 " {0}/swaps >{0}/new; mv {0}/new {0}/swaps',
     "systemctl": 'case "$1" in list-units) shift 4; for t in "$@"; do '
     'grep -x "$t" {0}/timers; done | sed "s/$/ loaded active waiting/";; '
     'stop) grep -vx "$2" {0}/timers >{0}/new; mv {0}/new {0}/timers;; '
     'start) grep -qx "$2" {0}/timers || echo "$2" >>{0}/timers;; esac; true',
 }
+
+
+# As the kernel lists them: in order of slots, not of priorities.
+AREAS = ["/dev/sda2 -3", "/dev/zram0 100", "/swapfile -2"]
 
 
 class Machine:
@@ -43,7 +49,7 @@ class Machine:
             program.write_text(f"#!/bin/sh\n{body.format(folder)}\n")
             program.chmod(0o755)
         self.swaps, self.timers = folder / "swaps", folder / "timers"
-        self.swaps.write_text("/dev/sda2\n/swapfile\n")
+        self.swaps.write_text("".join(f"{area}\n" for area in AREAS))
         self.timers.write_text("man-db.timer\nother.timer\n")
         self.value, self.words = folder / "value", folder / "words"
         self.value.write_text("60\n")
@@ -62,7 +68,10 @@ class Machine:
 
     def state(self) -> tuple[list[str], list[str], str, str]:
         """Return the present swap areas, timers and the two settings."""
-        lists = sorted(self.swaps.read_text().split()), sorted(self.timers.read_text().split())
+        lists = (
+            sorted(self.swaps.read_text().splitlines()),
+            sorted(self.timers.read_text().splitlines()),
+        )
         return *lists, self.value.read_text().strip(), self.words.read_text().strip()
 
     def play(self, *, restore: bool = False) -> int:
@@ -100,7 +109,7 @@ def machine(tmp_path: Path) -> Machine:
     return Machine(tmp_path)
 
 
-BEFORE = (["/dev/sda2", "/swapfile"], ["man-db.timer", "other.timer"], "60")
+BEFORE = (AREAS, ["man-db.timer", "other.timer"], "60")
 
 
 def test_everything_is_saved_changed_and_put_back(machine: Machine) -> None:
@@ -110,7 +119,8 @@ def test_everything_is_saved_changed_and_put_back(machine: Machine) -> None:
     assert machine.play() > 0
     assert machine.state()[:3] == ([], ["other.timer"], "0")
     stopped = json.loads((machine.saved / "stopped.json").read_text())
-    assert stopped == {"swaps": ["/dev/sda2", "/swapfile"], "timers": ["man-db.timer"]}
+    areas = [["/dev/zram0", "100"], ["/swapfile", "-2"], ["/dev/sda2", "-3"]]
+    assert stopped == {"swaps": areas, "timers": ["man-db.timer"]}
     assert machine.play(restore=True) > 0
     assert machine.state() == (*BEFORE, "madvise")
     assert list(machine.saved.iterdir()) == []
@@ -127,7 +137,15 @@ def test_none_changes_nothing(machine: Machine) -> None:
 def test_swap_and_timers_that_a_reboot_restored_are_accepted(machine: Machine) -> None:
     """A reboot uses swap areas again and starts timers; the settings are then put back on top."""
     machine.play()
-    machine.swaps.write_text("/swapfile\n/dev/sda2\n")
+    machine.swaps.write_text("".join(f"{area}\n" for area in reversed(AREAS)))
     machine.timers.write_text("man-db.timer\nother.timer\n")
     machine.play(restore=True)
     assert machine.state()[:3] == BEFORE
+
+
+def test_areas_that_an_earlier_release_saved_are_enabled(machine: Machine) -> None:
+    machine.swaps.write_text("")
+    machine.saved.mkdir(parents=True)
+    (machine.saved / "stopped.json").write_text('{"swaps": ["/dev/sda2"], "timers": []}')
+    machine.play(restore=True)
+    assert machine.swaps.read_text() == "/dev/sda2 -2\n"
