@@ -7,7 +7,14 @@ import json
 import sys
 from pathlib import Path
 
-from harness.cli.output import add_erase, add_format, add_state_dir, print_table, say_on_stderr
+from harness.cli.output import (
+    add_erase,
+    add_format,
+    add_state_dir,
+    print_notices,
+    print_table,
+    say_on_stderr,
+)
 from harness.drive.precondition import Condition, Preconditioning, last
 from harness.errors import ExitCode, UsageError
 from harness.machine import lock
@@ -35,7 +42,7 @@ examples:
 
 The drive's health is checked before the first write, its temperature every 32 GiB. The state folder
 keeps a record, which becomes part of the manifest of each later run. A killed command leaves zones
-that are not empty: repeat it with --erase IDENTITY.
+that are not empty: the next one is refused, and its hint has the consent to type (--erase).
 
 exit: 0 done, 2 the drive is unhealthy or too hot, 3 the guard refused"""
 
@@ -81,6 +88,7 @@ def execute(arguments: argparse.Namespace) -> int:
             print(f"{device.path}: {size} will be written", file=sys.stderr)
             work = Preconditioning(host, paths, guard, device, say_on_stderr)
             done = work.run(arguments.passes, arguments.seed, keep=arguments.keep)
+        print_notices(guard.notices([device.identity.key]))
         print("changed", file=sys.stderr)
     if arguments.format == "json":
         print(json.dumps(encode(done), indent=1))

@@ -14,6 +14,8 @@ from harness.cli.output import (
     add_erase,
     add_format,
     add_state_dir,
+    print_contents,
+    print_notices,
     print_records,
     print_table,
     say_on_stderr,
@@ -32,7 +34,8 @@ SUMMARY = "show a device, the guard's verdict, and the levels that can run on it
 GROUP = "users"
 SHIPPED = True
 HELP = """Show a zoned device, whether the guard would allow zonelab to use it, and which
-integration levels can run on it, with the reason for each that cannot. Nothing is written.
+integration levels can run on it, with the reason for each that cannot. Show what runs destroy, and
+the consent (--erase) that data of others needs. Nothing is written.
 
 examples:
   zonelab inspect nvme0n2
@@ -70,9 +73,11 @@ def execute(arguments: argparse.Namespace) -> int:
     """Print the inspection."""
     host = Host()
     journal = Journal(Paths(arguments.state_dir, Path("/run/zonelab")).journal)
+    # Playbooks run this over ssh with a terminal, where stderr would be part of the JSON record.
+    say = (lambda _: None) if arguments.format == "json" else say_on_stderr
     inspection = inspect(
         host,
-        Guard(host, journal, arguments.erase, say_on_stderr),
+        Guard(host, journal, arguments.erase, say),
         LEVELS,
         path=arguments.device[0],
         others=arguments.device[1:],
@@ -127,6 +132,8 @@ def _show(inspection: Inspection, format_: str) -> None:
         print()
         _show_facts("further device", other.device)
         _show_refusals(other.refusals)
+    print_contents(inspection.contents)
+    print_notices(inspection.notices)
 
 
 def _show_facts(title: str, device: Device) -> None:

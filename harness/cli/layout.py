@@ -5,12 +5,14 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 from harness.cli.output import (
     add_erase,
     add_format,
     add_state_dir,
+    print_contents,
     print_records,
     say_on_stderr,
 )
@@ -26,7 +28,7 @@ from harness.machine.journal import Journal
 from harness.machine.paths import Paths
 from harness.quantities import format_size, parse_size
 from harness.store.codec import encode
-from harness.store.spec import Bytes
+from harness.store.spec import Bytes, DeviceContents
 
 SUMMARY = "plan the namespaces of a drive from its own data, and create them"
 GROUP = "playbooks"
@@ -41,8 +43,9 @@ examples:
   zonelab layout nvme2 --experiment rest --apply --recreate SERIAL
 
 --apply DELETES ALL NAMESPACES OF THE DRIVE unless the layout is already the wanted one. It refuses
-while a namespace is in use or holds data that zonelab did not write (allow one with --erase).
---format json prints {drive, layout, commands, unfinished}.
+while a namespace is in use or holds data that zonelab did not write. Without --apply the output
+has the text to type for such data (--erase).
+--format json prints {drive, layout, commands, contents, unfinished}.
 
 exit: 0 done or nothing to do, 2 does not fit, 3 refused, 4 the drive's firmware refused a step
 (repeat the command to continue)"""
@@ -93,18 +96,27 @@ def execute(arguments: argparse.Namespace) -> int:
         cold_active=arguments.cold_active,
     )
     device = survey.controller_of(host, arguments.device)
-    guard = Guard(host, Journal(paths.journal), arguments.erase, say_on_stderr)
+    journal = Journal(paths.journal)
+    guard = Guard(host, journal, arguments.erase, say_on_stderr)
     if arguments.apply:
         with lock.exclusive(paths.lock, f"namespaces of {device}"):
-            return _apply(arguments, host, guard, device, wanted)
+            return _apply(arguments, host, guard, journal=journal, device=device, wanted=wanted)
     drive = survey.read(host, device)
     progress = _progress(arguments.state_dir, drive, wanted)
-    _show(drive, progress.layout, arguments.format, unfinished=any(s.begun for s in progress.steps))
+    contents = apply.contents(host, guard, drive, progress.layout)
+    begun = any(step.begun for step in progress.steps)
+    _show(drive, progress.layout, contents, arguments.format, unfinished=begun)
     return ExitCode.OK
 
 
 def _apply(
-    arguments: argparse.Namespace, host: Host, guard: Guard, device: str, wanted: Wanted
+    arguments: argparse.Namespace,
+    host: Host,
+    guard: Guard,
+    *,
+    journal: Journal,
+    device: str,
+    wanted: Wanted,
 ) -> int:
     drive = survey.read(host, device)
     progress = _progress(arguments.state_dir, drive, wanted)
@@ -122,13 +134,14 @@ def _apply(
         execution = Execution(
             host,
             guard,
-            device,
-            arguments.state_dir,
-            say_on_stderr,
+            journal,
+            device=device,
+            state=arguments.state_dir,
+            say=say_on_stderr,
         )
         drive = execution.run(progress)
     done = Layout(drive.controller.serial, (), (), progress.layout.notes)
-    _show(drive, done, arguments.format, unfinished=False)
+    _show(drive, done, (), arguments.format, unfinished=False)
     print("changed" if progress.steps else "unchanged", file=sys.stderr)
     return ExitCode.OK
 
@@ -149,11 +162,18 @@ def _progress(state: Path, drive: Drive, wanted: Wanted) -> Progress:
     return left
 
 
-def _show(drive: Drive, planned: Layout, format_: str, *, unfinished: bool) -> None:
+def _show(
+    drive: Drive,
+    planned: Layout,
+    contents: Sequence[DeviceContents],
+    format_: str,
+    *,
+    unfinished: bool,
+) -> None:
     commands = [f"delete namespace {nsid}" for nsid in planned.delete]
     commands += [" ".join(apply.create_argv(drive.device, one)) for one in planned.create]
     if format_ == "json":
-        record = {"drive": drive, "layout": planned, "commands": commands}
+        record = {"drive": drive, "layout": planned, "commands": commands, "contents": contents}
         print(json.dumps(encode(record | {"unfinished": unfinished}), indent=1))
         return
     rows = [
@@ -187,6 +207,8 @@ def _show(drive: Drive, planned: Layout, format_: str, *, unfinished: bool) -> N
         for one in planned.create
     ]
     print_records(rows, format_)
+    if format_ != "csv":
+        print_contents(contents)
     for note in planned.notes:
         print(f"note: {note}", file=sys.stderr)
     if unfinished:

@@ -11,7 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from harness.errors import UsageError
+from harness.machine import consent
 from harness.store.result import Status
+from harness.store.spec import DeviceContents
 from harness.tables import aligned, csv_text, markdown
 
 FORMATS = ("table", "json", "csv", "md")
@@ -28,14 +30,41 @@ def add_format(parser: argparse.ArgumentParser) -> None:
 
 
 def add_erase(parser: argparse.ArgumentParser) -> None:
-    """Declare ``--erase``."""
+    """Declare ``--erase``; its value is a list of consents."""
     parser.add_argument(
         "--erase",
-        action="append",
+        action="extend",
+        type=consent.parse,
         default=[],
-        metavar="ID",
-        help="identity of a device that may be wiped",
+        metavar="ID@DIGEST,…",
+        help="contents that may be destroyed once; the refusal and `inspect` print the text",
     )
+
+
+def print_contents(contents: Sequence[DeviceContents]) -> None:
+    """Print what a wipe of each device destroys, and the consent that it needs."""
+    for seen in contents:
+        rows = [
+            ("identity", seen.identity),
+            ("model", seen.model),
+            ("serial", seen.serial),
+            ("size", f"{seen.size} B"),
+            ("signatures", ", ".join(seen.signatures) or "none"),
+            ("first 4 KiB", f"sha256 {seen.first_block}" if seen.first_block else "unknown"),
+        ]
+        if seen.zones_not_empty is not None:
+            rows.append(("zones not empty", str(seen.zones_not_empty)))
+        needed = f"-e erase={seen.consent}" if seen.consent else "none needed"
+        print()
+        print_table(
+            (f"destroyed on {seen.path or seen.identity}", ""), [*rows, ("consent", needed)]
+        )
+
+
+def print_notices(lines: Sequence[str]) -> None:
+    """Print lines about consents without effect to stderr."""
+    for line in lines:
+        print(f"note: {line}", file=sys.stderr)
 
 
 def add_state_dir(parser: argparse.ArgumentParser, content: str) -> None:

@@ -15,16 +15,21 @@ from pathlib import Path
 
 from harness.drive import survey
 from harness.drive.layout import Layout, Planned, Role, Wanted
-from harness.drive.survey import Drive
+from harness.drive.survey import Drive, Namespace
 from harness.errors import GuardRefused, ToolFailed
+from harness.machine.consent import Consent
 from harness.machine.guard import Guard
 from harness.machine.host import Host
+from harness.machine.journal import Entry, Event, Journal
 from harness.store.codec import SCHEMA_VERSION
 from harness.store.files import dumps, load_record, write_atomic
+from harness.store.spec import DeviceContents
 from harness.tools import nvme_cli
 
 # Time in which udev and the kernel create the node of a namespace.
 _NODE_SECONDS = 30.0
+# Label in journal entries. No signature contains it, so it proves no ownership.
+_LABEL = "zl-namespaces"
 
 
 class Act(StrEnum):
@@ -87,13 +92,13 @@ def unfinished(state: Path, serial: str) -> Progress | None:
     return None if progress.finished else progress
 
 
-def require_unused(host: Host, guard: Guard, drive: Drive, layout: Layout) -> None:
-    """Ask the guard about each namespace that is to be deleted.
+def require_unused(host: Host, guard: Guard, drive: Drive, layout: Layout) -> list[Consent]:
+    """Ask the guard about each namespace that is to be deleted; return the consents it needs.
 
     Raises:
-        GuardRefused: a namespace is in use, or holds foreign data and ``-e erase=`` does not name
-            it.
+        GuardRefused: a namespace is in use, or holds foreign data without a consent.
     """
+    consents = []
     for nsid in layout.delete:
         space = drive.namespace(nsid)
         if space is None:
@@ -106,13 +111,33 @@ def require_unused(host: Host, guard: Guard, drive: Drive, layout: Layout) -> No
                 code="shared",
             )
         if space.node:
-            guard.require(host.device(space.node), named=False)
-        elif f"{layout.serial}:{nsid}" not in guard.erase:
-            raise GuardRefused(
-                f"namespace {nsid} of {layout.serial} is not attached: its contents are unknown",
-                hint=f"attach it to have it checked, or -e erase={layout.serial}:{nsid}",
-                code="not-attached",
-            )
+            consents.append(guard.require(host.device(space.node), named=False))
+        else:
+            consents.append(guard.require_unattached(f"{layout.serial}:{nsid}", space.size))
+    return [consent for consent in consents if consent is not None]
+
+
+def contents(host: Host, guard: Guard, drive: Drive, layout: Layout) -> list[DeviceContents]:
+    """Return what the deletion of each namespace destroys."""
+    spaces = [drive.namespace(nsid) for nsid in layout.delete]
+    return [_contents(host, guard, drive, space) for space in spaces if space is not None]
+
+
+def _contents(host: Host, guard: Guard, drive: Drive, space: Namespace) -> DeviceContents:
+    if space.node:
+        return guard.seen(host.device(space.node), named=False)
+    consent = guard.unattached(f"{drive.controller.serial}:{space.nsid}", space.size)
+    return DeviceContents(
+        path="",
+        identity=consent.identity,
+        model=drive.controller.model,
+        serial=drive.controller.serial,
+        size=space.size,
+        signatures=("unknown, because it is not attached",),
+        first_block="",
+        zones_not_empty=None,
+        consent=str(consent),
+    )
 
 
 class Execution:
@@ -121,16 +146,25 @@ class Execution:
     Args:
         host: the machine.
         guard: must allow each deletion.
+        journal: records each consent that a deletion uses.
         device: node of the controller.
         state: folder of the progress file.
         say: receives a line per step.
     """
 
     def __init__(
-        self, host: Host, guard: Guard, device: str, state: Path, say: Callable[[str], None]
+        self,
+        host: Host,
+        guard: Guard,
+        journal: Journal,
+        *,
+        device: str,
+        state: Path,
+        say: Callable[[str], None],
     ) -> None:
         self._host = host
         self._guard = guard
+        self._journal = journal
         self._device = device
         self._state = state
         self._say = say
@@ -196,10 +230,26 @@ class Execution:
             self._say(f"attached namespace {step.nsid}")
         else:
             alone = replace(layout, delete=(step.nsid,))
-            require_unused(self._host, self._guard, drive, alone)
+            for consent in require_unused(self._host, self._guard, drive, alone):
+                self._journal.append(self._use_of(consent))
             nvme_cli.delete(self._device, step.nsid)
             self._say(f"deleted namespace {step.nsid}")
         return step
+
+    def _use_of(self, consent: Consent) -> Entry:
+        return Entry(
+            event=Event.ERASE,
+            identity=consent.identity,
+            campaign="",
+            run="namespaces",
+            level="",
+            label=_LABEL,
+            partner="",
+            fingerprint=None,
+            time=self._host.now(),
+            boot_id=self._host.boot_id(),
+            consent=consent.digest,
+        )
 
     def _found(self, step: Step, drive: Drive, layout: Layout) -> Step:
         """Recognise a namespace that was created just before a kill: it is new and has the size."""

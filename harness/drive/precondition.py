@@ -122,9 +122,13 @@ class Preconditioning:
         """
         self._guard.require(self._device)
         health.require_healthy(self._host, self._name)
+        consent = self._guard.require(self._device)
         before, began = self._host.smart(self._name), self._host.monotonic()
         started = self._host.now()
-        self._note(Event.CLAIM, self._guard.fingerprint(self._device))
+        if consent is None:
+            self._note(Event.CLAIM, self._guard.fingerprint(self._device))
+        else:  # a claim here would make data of others count as zonelab's after a kill
+            self._note(Event.ERASE, None, consent.digest)
         self._purge()
         written = 0
         for number in range(passes):
@@ -197,7 +201,7 @@ class Preconditioning:
         if kelvin is not None:
             self._hottest = max(kelvin, self._hottest or 0)
 
-    def _note(self, event: Event, fingerprint: str) -> None:
+    def _note(self, event: Event, fingerprint: str | None, consent: str = "") -> None:
         Journal(self._paths.journal).append(
             Entry(
                 event=event,
@@ -210,6 +214,7 @@ class Preconditioning:
                 fingerprint=fingerprint,
                 time=self._host.now(),
                 boot_id=self._host.boot_id(),
+                consent=consent,
             )
         )
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from harness import cleanup
 from harness.errors import GuardRefused
 from harness.machine import in_use
+from harness.machine.consent import Consent
 from harness.machine.guard import Guard
 from harness.machine.hold import Hold
 from harness.machine.host import Host
@@ -36,11 +37,15 @@ def clear(host: Host, guard: Guard, devices: Sequence[Device], hold: Hold | None
     for device, node in zip(devices, held, strict=True):
         guard.require_unused(device, node)  # look at all before the first write
     for device, node in zip(devices, held, strict=True):
-        guard.check_identity(device, node)
-        if device.zoned:
-            host.reset_zones(device, node)
-        else:
-            host.wipe(device, node)
+        _empty(host, guard, device, node)
+
+
+def _empty(host: Host, guard: Guard, device: Device, node: Path | None) -> None:
+    guard.check_identity(device, node)
+    if device.zoned:
+        host.reset_zones(device, node)
+    else:
+        host.wipe(device, node)
 
 
 class Claim:
@@ -67,6 +72,8 @@ class Claim:
         self._hold = Hold(host)
         self._written: dict[str, int] = {}  # by the kernel's count, when zonelab last wrote
         self._contents: dict[str, str] = {}  # fingerprints of the same moment
+        self._consents: dict[str, Consent] = {}  # that permit wiping these contents
+        self._cleared = False
 
     def require_allowed(self) -> None:
         """Ask the guard about every device; GuardRefused if one must not be overwritten."""
@@ -91,15 +98,25 @@ class Claim:
             self._note_contents()
             for device in self.devices:
                 self._guard.check_identity(device, self._hold.node(device))
-                self._require(device, held=True)
+                consent = self._require(device, held=True)
+                if consent is not None:
+                    self._consents[consent.identity] = consent
                 self._require_quiet(device)
             yield
 
     def clear(self) -> None:
-        """Empty the devices, so that every run starts alike: zones reset, signatures wiped."""
+        """Empty the devices, so that every run starts alike: zones reset, signatures wiped.
+
+        A consent is recorded as used before the wipe that it permits.
+        """
         for device in self.devices:
             self._require_as_seen(device)
-        clear(self._host, self._guard, self.devices, self._hold)
+        for device in self.devices:
+            consent = self._consents.get(device.identity.key)
+            if consent is not None:
+                self._write(Event.ERASE, device, consent=consent.digest)
+            _empty(self._host, self._guard, device, self._hold.node(device))
+        self._cleared = True
         self._listen()
         self._note_contents()
         self._claim()
@@ -122,9 +139,10 @@ class Claim:
     def held(self) -> Iterator[None]:
         """Claim before the block; clear and release after it, however the run ended.
 
-        The claim stays if a device is still in use (taking the level down failed), if a process
-        hangs on it, or if its identity differs from the plan. The next start can then finish the
-        work.
+        Without ``clear`` in the block nothing is cleared: an interrupt can come before the first
+        write, and data of others is then still there. The claim stays if a device is still in use
+        (taking the level down failed), if a process hangs on it, or if its identity differs from
+        the plan. The next start can then finish the work.
         """
         self._claim()
         try:
@@ -146,25 +164,32 @@ class Claim:
     def _claim(self) -> None:
         """Record fingerprints, which prove ownership until the next write.
 
-        During formatting neither a fingerprint nor a label proves it. After a kill at that time
-        the devices need ``-e erase=``.
+        A device that only a consent permits is not claimed before it is cleared. Otherwise a kill
+        in between would make data of others count as zonelab's.
+
+        During formatting neither a fingerprint nor a label proves ownership. After a kill at that
+        time the devices need ``-e erase=``.
         """
         for device in self.devices:
+            if device.identity.key in self._consents and not self._cleared:
+                continue
             self._write(Event.CLAIM, device, self._contents[device.identity.key])
 
     def _release(self) -> None:
         with self._stop.deferred():
             for device in self.devices:
                 self._hold.release(device)
+            if not self._cleared:
+                return
             if any(in_use.reasons(self._host, device) for device in self.devices):
                 return
             clear(self._host, self._guard, self.devices)
             for device in self.devices:
                 self._write(Event.RELEASE, device, self._guard.fingerprint(device))
 
-    def _require(self, device: Device, *, held: bool) -> None:
+    def _require(self, device: Device, *, held: bool) -> Consent | None:
         named = device.zoned or self._conventional_named
-        self._guard.require(device, self._partner(device), named=named, held=held)
+        return self._guard.require(device, self._partner(device), named=named, held=held)
 
     def _require_as_seen(self, device: Device) -> None:
         """Refuse a device that somebody uses, wrote to or exchanged since the last look."""
@@ -202,7 +227,9 @@ class Claim:
     def _partner(self, device: Device) -> Device | None:
         return next((other for other in self.devices if other is not device), None)
 
-    def _write(self, event: Event, device: Device, fingerprint: str | None = None) -> None:
+    def _write(
+        self, event: Event, device: Device, fingerprint: str | None = None, *, consent: str = ""
+    ) -> None:
         partner = self._partner(device)
         self._journal.append(
             Entry(
@@ -216,5 +243,6 @@ class Claim:
                 fingerprint=fingerprint,
                 time=self._host.now(),
                 boot_id=self._host.boot_id(),
+                consent=consent,
             )
         )

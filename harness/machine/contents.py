@@ -5,9 +5,11 @@ from __future__ import annotations
 import errno
 import hashlib
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 from harness import levels
+from harness.machine.consent import Consent, digest_of
 from harness.machine.host import Host
 from harness.machine.journal import Event, Journal
 from harness.observe import foreign, signatures, zone_reports
@@ -15,7 +17,7 @@ from harness.observe.direct_reads import Range
 from harness.observe.signatures import Signature
 from harness.observe.zone_reports import Zone, ZoneCondition, ZoneType
 from harness.quantities import format_size
-from harness.store.spec import Device, Reason
+from harness.store.spec import Device, DeviceContents, Reason
 
 Say = Callable[[str], None]
 
@@ -23,6 +25,7 @@ _FORM = "2"  # of fingerprints; entries of older forms are no proof
 _BLOCK = 4096
 _MOST_ZONES = 4096  # of which blocks are read for a fingerprint
 _TELL_SECONDS = 10.0
+_UNREADABLE = "unreadable"
 
 
 class Contents:
@@ -50,12 +53,12 @@ class Contents:
         try:
             return self._foreign(device, named=named)
         except OSError as error:
-            key, why = device.identity.key, error.strerror or error
+            text, why = self.consent(device), error.strerror or error
             return [
                 Reason(
                     "unreadable",
                     f"{device.path} cannot be read ({why}), so its contents are unknown",
-                    f"if nothing on it is needed: -e erase={key} (zonelab: --erase {key})",
+                    f"if nothing on it is needed: -e erase={text} (zonelab: --erase {text})",
                 )
             ]
 
@@ -92,6 +95,45 @@ class Contents:
             hasher.update(data)
         return hasher.hexdigest()
 
+    # --- consent ----------------------------------------------------------------------------
+
+    def seen(self, device: Device) -> DeviceContents:
+        """Return what is on a device, as a consent names it."""
+        counts = zone_reports.count(self._host.zones(device.path)) if device.zoned else None
+        labelled, first_block = [_UNREADABLE], _UNREADABLE
+        with suppress(OSError):
+            found = self.signatures(device)
+            labelled = [f"{s.kind} labelled {s.label!r}" if s.label else s.kind for s in found]
+            first_block = hashlib.sha256(self._read(device, 0, _BLOCK)).hexdigest()
+        return DeviceContents(
+            path=device.path,
+            identity=device.identity.key,
+            model=device.model,
+            serial=device.identity.serial,
+            size=device.size,
+            signatures=tuple(dict.fromkeys(labelled)),
+            first_block=first_block,
+            zones_not_empty=counts.full + counts.active if counts else None,
+        )
+
+    def consent(self, device: Device) -> Consent:
+        """Return the consent to destroy what is on a device now."""
+        seen, contents = self.seen(device), _UNREADABLE
+        with suppress(OSError):
+            contents = self.digest(device)
+        wipes = len(self._journal.erasures(seen.identity))
+        named = (seen.identity, seen.size, seen.signatures, seen.first_block, contents)
+        return Consent(seen.identity, digest_of(*named, wipes=wipes))
+
+    def unattached(self, identity: str, size: int) -> Consent:
+        """Return the consent to destroy a namespace that no host can read."""
+        wipes = len(self._journal.erasures(identity))
+        return Consent(identity, digest_of(identity, size, "not attached", wipes=wipes))
+
+    def was_used(self, consent: Consent) -> bool:
+        """Whether an earlier wipe used this consent."""
+        return consent.digest in self._journal.erasures(consent.identity)
+
     # --- ours -------------------------------------------------------------------------------
 
     def _are_ours(self, device: Device, partner: Device | None) -> bool:
@@ -100,7 +142,7 @@ class Contents:
             return False
         if last.fingerprint is not None and _same(last.fingerprint, self.fingerprint(device)):
             return True  # unchanged since a clean end or since the claim
-        if last.event is Event.RELEASE:
+        if last.event in (Event.RELEASE, Event.ERASE):
             return False
         found = self.signatures(device)
         if any(s.label != last.label for s in found):
@@ -126,8 +168,8 @@ class Contents:
     # --- foreign ----------------------------------------------------------------------------
 
     def _foreign(self, device: Device, *, named: bool) -> list[Reason]:
-        key = device.identity.key
-        erase = f"if nothing on it is needed: -e erase={key} (zonelab: --erase {key})"
+        text = self.consent(device)
+        erase = f"if nothing on it is needed: -e erase={text} (zonelab: --erase {text})"
         found = self.signatures(device)
         if found:
             kind = found[0].kind

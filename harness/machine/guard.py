@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from harness.errors import GuardRefused
 from harness.machine import in_use
+from harness.machine.consent import Consent, notices
 from harness.machine.contents import Contents
 from harness.machine.host import Host, require_geometry
 from harness.machine.journal import Journal
-from harness.store.spec import Device, Reason
+from harness.store.spec import Device, DeviceContents, Reason
 
 
 class Guard:
@@ -19,7 +21,7 @@ class Guard:
     Args:
         host: the machine.
         journal: devices that zonelab wrote to.
-        erase: identities that the user named with ``-e erase=``; each permits one device.
+        erase: consents that the user gave with ``-e erase=``; each permits one wipe of one device.
         say: receives the progress of long reads.
     """
 
@@ -27,12 +29,13 @@ class Guard:
         self,
         host: Host,
         journal: Journal,
-        erase: Collection[str] = (),
+        erase: Collection[Consent] = (),
         say: Callable[[str], None] = lambda _: None,
     ) -> None:
         self._host = host
         self._contents = Contents(host, journal, say)
-        self.erase = frozenset(erase)
+        self._erase = tuple(erase)
+        self._needed: set[Consent] = set()
 
     def examine(
         self,
@@ -50,13 +53,7 @@ class Guard:
             named: the user named it.
             held: this process has it open exclusively.
         """
-        reasons = in_use.reasons(self._host, device, held=held)
-        if reasons:
-            return reasons  # the contents of a device in use always belong to its user
-        key = device.identity.key
-        if key in self.erase or self._contents.are_ours(device, partner):
-            return []
-        return self._contents.refusals(device, named=named)
+        return self._examine(device, partner, named=named, held=held)[0]
 
     def require(
         self,
@@ -65,9 +62,77 @@ class Guard:
         *,
         named: bool = True,
         held: bool = False,
-    ) -> None:
-        """Raise GuardRefused with the first reason against ``device``."""
-        _refuse(self.examine(device, partner, named=named, held=held))
+    ) -> Consent | None:
+        """Return the consent that permits overwriting ``device``; None if none is needed.
+
+        Raises:
+            GuardRefused: with the first reason against the device.
+        """
+        reasons, consent = self._examine(device, partner, named=named, held=held)
+        _refuse(reasons)
+        return consent
+
+    def require_unattached(self, identity: str, size: int) -> Consent:
+        """Return the consent to delete a namespace that is not attached.
+
+        Raises:
+            GuardRefused: there is none, and nobody can see what the namespace holds.
+        """
+        consent = self.unattached(identity, size)
+        if consent not in self._erase:
+            raise GuardRefused(
+                f"namespace {identity} is not attached: its contents are unknown",
+                hint=f"attach it to have it checked, or -e erase={consent}",
+                code="not-attached",
+            )
+        self._needed.add(consent)
+        return consent
+
+    def unattached(self, identity: str, size: int) -> Consent:
+        """Return the consent to delete a namespace that is not attached."""
+        return self._contents.unattached(identity, size)
+
+    def _examine(
+        self, device: Device, partner: Device | None, *, named: bool, held: bool
+    ) -> tuple[list[Reason], Consent | None]:
+        reasons = in_use.reasons(self._host, device, held=held)
+        if reasons:
+            return reasons, None  # the contents of a device in use always belong to its user
+        if self._contents.are_ours(device, partner):
+            return [], None
+        reasons = self._contents.refusals(device, named=named)
+        given = [consent for consent in self._erase if consent.identity == device.identity.key]
+        if not reasons or not given:
+            return reasons, None
+        self._needed.update(given)
+        consent = self._contents.consent(device)
+        if consent in given:
+            return [], consent
+        return [self._mismatch(reasons[0], consent, given)], None
+
+    def _mismatch(self, reason: Reason, consent: Consent, given: Collection[Consent]) -> Reason:
+        """Return why the given consents do not permit what is on the device now."""
+        erase = f"if nothing on it is needed now: -e erase={consent} (zonelab: --erase {consent})"
+        if any(self._contents.was_used(other) for other in given):
+            message = f"{reason.message}; an earlier wipe has used the consent"
+            return Reason("consent-used", message, erase)
+        message = f"{reason.message}; the consent names other contents"
+        return Reason("consent-differs", message, erase)
+
+    def seen(
+        self, device: Device, partner: Device | None = None, *, named: bool = True
+    ) -> DeviceContents:
+        """Return what is on a device, with the consent to type if a wipe needs it."""
+        seen = self._contents.seen(device)
+        if in_use.reasons(self._host, device) or self._contents.are_ours(device, partner):
+            return seen
+        if not self._contents.refusals(device, named=named):
+            return seen
+        return replace(seen, consent=str(self._contents.consent(device)))
+
+    def notices(self, identities: Collection[str]) -> list[str]:
+        """Return a line about each given consent that had no effect on these devices."""
+        return notices(self._erase, self._needed, identities)
 
     def require_unused(self, device: Device, held: Path | None = None) -> None:
         """Look again right before a destructive step: the planned device, and nobody uses it.

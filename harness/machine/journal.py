@@ -15,9 +15,10 @@ from harness.store.files import sync
 
 
 class Event(StrEnum):
-    """An event in the life of a run, in this order: claim, up, release."""
+    """An event in the life of a run, in this order: claim, erase, up, release."""
 
     CLAIM = "claim"
+    ERASE = "erase"  # a consent is used: data of others is destroyed next
     UP = "up"  # formatted: the level's label is on the device from now on
     RELEASE = "release"
 
@@ -40,6 +41,7 @@ class Entry:
     fingerprint: str | None
     time: str
     boot_id: str
+    consent: str = ""  # digest of the consent that an erase uses
 
 
 class Journal:
@@ -91,6 +93,11 @@ class Journal:
         """Return the newest entry of a device; null if zonelab never wrote to it."""
         entries = [entry for entry in self.entries() if entry.identity == identity]
         return entries[-1] if entries else None
+
+    def erasures(self, identity: str) -> list[str]:
+        """Return the digests of the consents that were used for a device, oldest first."""
+        mine = [entry for entry in self.entries() if entry.identity == identity]
+        return [entry.consent for entry in mine if entry.event is Event.ERASE]
 
     def unfinished(self) -> list[Entry]:
         """Return the last entry of each device of the newest run; [] if the run ended cleanly.

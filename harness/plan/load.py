@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import json
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -151,10 +152,12 @@ def load_inspection(text: str) -> tuple[str, Inspection]:
     if not NAME.fullmatch(host):
         raise UsageError(f"{host!r} cannot name a host", hint=NAME_HINT, code="host-name")
     try:
-        return host, read_inspection(Path(file))
+        inspection = read_inspection(Path(file))
     except ConfigError as error:
         hint = error.hint if error.code == "schema-version" else _INSPECT
         raise ConfigError(error.message, hint=hint, code=error.code) from None
+    # What others left on the devices is not part of a campaign, which is published.
+    return host, replace(inspection, contents=(), notices=())
 
 
 def _load(model: type[M], kind: str, name: str, configs: Path, settings: Mapping[str, Any]) -> M:

@@ -21,6 +21,7 @@ from harness.errors import (
 )
 from harness.levels.level import Level
 from harness.machine.cgroups import cgroups
+from harness.machine.consent import Consent
 from harness.machine.guard import Guard
 from harness.machine.host import Host
 from harness.machine.journal import Journal
@@ -52,7 +53,7 @@ class Request:
     paths: Paths
     retry: frozenset[str] = frozenset()
     only: tuple[str, ...] = ()
-    erase: tuple[str, ...] = ()
+    erase: tuple[Consent, ...] = ()
     conventional: str | None = None
 
 
@@ -135,6 +136,9 @@ def execute_plan(
                     stop.check()
                     _execute_one(context, plan.campaign, spec)
             progress.finish()
+            if pending:
+                for line in guard.notices({device.identity.key for device in _devices(runs)}):
+                    say(f"note: {line}")
         except ZonelabError as error:
             after(error, partial(_announce, plan, paths, host, error), although_hung=True)
             raise

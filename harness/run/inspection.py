@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from harness.errors import GuardRefused, HostError, ZonelabError
@@ -49,9 +50,10 @@ def inspect(
     more = _further(host, device, others)
     rest = host.device(remainder) if remainder else None
     name = Path(device.path).name
+    used = [device, *more, *([rest] if rest else [])]
     capacity, endurance = host.drive_capacity(name), host.endurance(name)
     partner, reason = companion(host, guard, device, conventional)
-    return Inspection(
+    inspection = Inspection(
         host=host_facts(host, host_name, _program()),
         device=device,
         conventional=partner,
@@ -63,6 +65,12 @@ def inspect(
         endurance=None if endurance is None else Bytes(endurance),
         others=tuple(_other(guard, levels, one, partner, reason) for one in more),
     )
+    contents = [guard.seen(one, partner) for one in used]
+    beside = partner or (host.device(conventional) if conventional else None)
+    if beside is not None and not beside.zoned:
+        contents.append(guard.seen(beside, device, named=conventional is not None))
+    identities = [seen.identity for seen in contents]
+    return replace(inspection, contents=tuple(contents), notices=tuple(guard.notices(identities)))
 
 
 def _further(host: Host, device: Device, paths: Sequence[str]) -> list[Device]:

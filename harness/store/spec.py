@@ -141,6 +141,21 @@ class OtherDevice:
 
 
 @dataclass(frozen=True, slots=True)
+class DeviceContents:
+    """What a wipe of a device destroys."""
+
+    path: str  # device node
+    identity: str  # key of the identity
+    model: str  # controller model, or the driver's name
+    serial: str  # serial number of the drive
+    size: Bytes  # addressable bytes
+    signatures: tuple[str, ...]  # formats that are recognised, with their labels
+    first_block: str  # SHA-256 of the first 4 KiB
+    zones_not_empty: int | None  # null on a conventional device
+    consent: str = ""  # value of erase= that permits the wipe; empty: none is needed
+
+
+@dataclass(frozen=True, slots=True)
 class Inspection:
     """Output of ``zonelab inspect <device> --format json``: input of plan, guard and preflight."""
 
@@ -154,6 +169,8 @@ class Inspection:
     others: tuple[OtherDevice, ...] = ()  # for studies that vary the device, and for tenants
     endurance: Bytes | None = None  # bytes that may be written in the drive's life, by its estimate
     remainder: Device | None = None  # the drive's other namespace, if it is filled or purged first
+    contents: tuple[DeviceContents, ...] = ()  # what runs destroy; not stored in campaigns
+    notices: tuple[str, ...] = ()  # about consents without effect; not stored in campaigns
     schema_version: int = SCHEMA_VERSION  # of this file
 
     @property

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from harness.rig.native import source_hash
 from harness.rig.recipe import NATIVE
 
@@ -99,3 +101,10 @@ def programs_are_there(rig: RigHandle) -> None:
         assert rig.ssh(f"{prefix}/{program} --help", check=False).stdout, program
     for tool in TOOLS:
         rig.ssh(f"command -v {tool}")
+
+
+def consent_in(text: str, eui64: str) -> str:
+    """Return the consent for a namespace that a refusal or a play prints."""
+    found = re.search(rf"erase=(eui\.{eui64}@[0-9a-f]{{8}})", text)
+    assert found, text
+    return found[1]

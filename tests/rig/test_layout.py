@@ -45,7 +45,9 @@ def test_drive_reports_its_namespaces(rig: RigHandle, layout: str) -> None:
 def test_a_refused_layout_is_reported_and_changes_nothing(rig: RigHandle, layout: str) -> None:
     for device in (rig.zoned, rig.tenants):
         rig.ssh(f"zbd reset {device.path}")
-    erase = " ".join(f"--erase eui.{one.eui64}" for one in rig.state.devices)
+    shown = json.loads(rig.ssh(f"{layout} {SMALL} --format json").stdout)
+    consents = [seen["consent"] for seen in shown["contents"] if seen["consent"]]
+    erase = f"--erase {','.join(consents)}" if consents else ""
     before = plays.written(rig), nodes(rig)
     unnamed = rig.ssh(f"{layout} {SMALL} --apply {erase}", check=False)
     assert unnamed.exit_code == 3
@@ -81,7 +83,8 @@ def test_the_playbook_shows_the_layout_and_the_drives_refusal(
     assert re.search(
         r"^experiment +created +zoned +512\.0 MiB +256\.0 MiB +64 ", shown.text, re.MULTILINE
     )
-    allowed = ["-e", "recreate_namespaces=zonelab0", "-e", f"erase=eui.{rig.conventional.eui64}"]
+    consents = re.findall(r"erase=(eui\.[0-9a-f]{16}@[0-9a-f]{8})", shown.text)
+    allowed = ["-e", "recreate_namespaces=zonelab0", "-e", json.dumps({"erase": consents})]
     refused = played(rig, tmp_path, *allowed)
     assert refused.code == 2, refused.text
     assert "nvme list-ctrl: Invalid Field in Command" in refused.fatal

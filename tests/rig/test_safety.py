@@ -8,17 +8,18 @@ from pathlib import Path
 import yaml
 
 from . import plays
+from .checks import consent_in
 from .conftest import RigHandle
 from .plays import ROOT, Played, Plays
 
 ANSIBLE = ROOT / "ansible"
 
 
-def refused(rig: RigHandle, tmp_path: Path, device: str) -> Played:
+def refused(rig: RigHandle, tmp_path: Path, device: str, *more: str) -> Played:
     """Play with a device that must not be used; nothing must be written anywhere."""
     own = Plays(rig, tmp_path, campaign="refused")
     before = plays.written(rig), plays.guest_files(rig)
-    played = own.play(ROOT, ["ansible-playbook", "site.yml", "-e", f"device={device}"])
+    played = own.play(ROOT, ["ansible-playbook", "site.yml", "-e", f"device={device}", *more])
     assert played.code == 2, played.text
     assert (plays.written(rig), plays.guest_files(rig)) == before
     assert not own.results.exists()
@@ -33,7 +34,10 @@ def test_zones_with_foreign_data_are_refused(rig: RigHandle, tmp_path: Path) -> 
         message = refused(rig, tmp_path, node).fatal
         assert f"/dev/{node} has 1 zones that are not empty" in message
         assert "that zonelab did not write" in message
-        assert f"-e erase=eui.{rig.tenants.eui64}" in message
+        assert consent_in(message, rig.tenants.eui64)
+        checked = refused(rig, tmp_path, node, "--check")
+        assert '"zones_not_empty": 1' in checked.text
+        assert consent_in(checked.text, rig.tenants.eui64) in message
     finally:
         rig.ssh(f"zbd reset /dev/{node}")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from dataclasses import replace
@@ -29,6 +30,12 @@ ROOT = Path(__file__).parents[2]
 CAPACITY = fakes.ZONES * fakes.ZONE_CAPACITY
 DATABASE = 20 * fakes.MIB
 COLD = int(CAPACITY * 0.8) - DATABASE
+
+
+def consent_in(text: str) -> str:
+    """Return the consent that the hint of a refusal tells to type."""
+    (consent,) = re.findall(r"--erase (eui\.[0-9a-f]{16}@[0-9a-f]{8})", text)
+    return str(consent)
 
 
 class Machine:

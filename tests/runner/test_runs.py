@@ -21,7 +21,7 @@ from harness.store.rundir import load_result, problems
 from harness.verify import recompute
 from tests.fixtures.waiting import until
 from tests.runner import fakes
-from tests.runner.conftest import CAPACITY, COLD, DATABASE, ROOT, Machine
+from tests.runner.conftest import CAPACITY, COLD, DATABASE, ROOT, Machine, consent_in
 
 pytestmark = pytest.mark.slow  # every test starts the runner
 
@@ -301,9 +301,34 @@ def test_foreign_data_after_a_kill_is_refused(machine: Machine) -> None:
     done = machine.run()
     assert done.returncode == 3
     assert "labelled 'precious'" in done.stderr
-    assert "erase=eui.5254000000000002" in done.stderr
     assert (machine.root / "dev" / "nvme0n2").read_bytes() == content
-    assert machine.run("--erase", "eui.5254000000000002").returncode == 0
+    assert machine.run("--erase", consent_in(done.stderr)).returncode == 0
+
+
+def test_a_consent_is_used_by_the_first_run(machine: Machine) -> None:
+    node, zones = machine.root / "dev" / "nvme0n2", machine.root / "zones.json"
+
+    def foreign() -> None:
+        fakes.put_btrfs(node, "precious")
+        fakes.set_zones(machine.root, {3: 4096})
+
+    foreign()
+    bare = machine.run("--erase", "eui.5254000000000002")
+    assert (bare.returncode, zones.read_text()) == (2, '{"3": 4096}')
+    assert "is not IDENTITY@DIGEST" in bare.stderr
+    consent = consent_in(machine.run().stderr)
+    other = "eui.5254000000000009@00000000"
+    done = machine.run("--only", "fake--r01", "--erase", f"{consent},{other}")
+    assert done.returncode == 0, done.stderr
+    assert f"note: erase={other} names no device of this command" in done.stderr
+
+    foreign()
+    done = machine.run("--erase", consent)
+    assert done.returncode == 3
+    assert "an earlier wipe has used the consent" in done.stderr
+    assert zones.read_text() == '{"3": 4096}'
+    assert machine.run("--erase", consent, "--erase", consent_in(done.stderr)).returncode == 0
+    assert names(machine) == ["fake--r01", "fake--r02"]
 
 
 def test_guard_refuses_before_anything_is_written(machine: Machine) -> None:

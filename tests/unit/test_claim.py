@@ -87,7 +87,8 @@ def test_every_identity_is_proved_before_the_first_wipe(lab: Lab, changed: str) 
 
 @pytest.mark.parametrize("busy", ["nvme0n1", "nvme0n2"])
 def test_one_busy_device_keeps_the_claim_on_both(lab: Lab, busy: str) -> None:
-    with lab.taken():
+    with lab.taken() as claim:
+        claim.clear()
         set_zones(lab.root, {5: 4096})
         (lab.root / f"busy-{busy}").touch()
         before = lab.contents()
@@ -96,11 +97,11 @@ def test_one_busy_device_keeps_the_claim_on_both(lab: Lab, busy: str) -> None:
 
 
 def test_the_claim_is_released_on_both_when_none_is_busy(lab: Lab) -> None:
-    with lab.taken():
+    with lab.taken() as claim:
+        claim.clear()
         set_zones(lab.root, {5: 4096})
     assert [entry.event for entry in lab.journal.entries()] == [
-        Event.CLAIM,
-        Event.CLAIM,
+        *[Event.CLAIM] * 4,
         Event.RELEASE,
         Event.RELEASE,
     ]
@@ -229,7 +230,8 @@ def test_a_node_with_another_number_is_not_the_device(lab: Lab) -> None:
 
 def test_a_user_keeps_the_claim_though_the_lock_is_free(lab: Lab) -> None:
     """The holder of a partition, or a mount, is no exclusive opener of the fake machine."""
-    with lab.taken():
+    with lab.taken() as claim:
+        claim.clear()
         set_zones(lab.root, {5: 4096})
         (lab.root / "sys/class/block/nvme0n1/holders/dm-7").mkdir()
         before = lab.contents()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -14,12 +15,13 @@ from harness.cli.main import main
 from harness.levels import LEVELS
 from harness.levels.filesystem import FileSystemLevel
 from harness.levels.zenfs import ZenFs
+from harness.plan.load import load_inspection
 from harness.store.codec import decode
 from harness.store.spec import Inspection
 from harness.tools import proc
 from harness.tools.kernel import Kernel
 from tests.runner.conftest import Machine
-from tests.runner.fakes import FakeHost, FakeLevel
+from tests.runner.fakes import FakeHost, FakeLevel, put_btrfs
 
 Asked = list[str]
 
@@ -83,6 +85,33 @@ def test_tables_for_programs_have_the_codes(
 
 
 def test_nothing_is_written(asked: Asked, tmp_path: Path) -> None:
-    before = {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*")}
+    before = {path: path.lstat().st_mtime_ns for path in tmp_path.rglob("*")}
     assert main(asked) == 0
-    assert {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*")} == before
+    assert {path: path.lstat().st_mtime_ns for path in tmp_path.rglob("*")} == before
+
+
+def test_a_campaign_does_not_store_what_others_left_on_the_devices(
+    asked: Asked, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    put_btrfs(tmp_path / "machine/dev/nvme0n2", "home-of-alice")
+    assert main([*asked, "--format", "json", "--erase", "eui.0@00000000"]) == 0
+    text = capsys.readouterr().out
+    found = decode(Inspection, json.loads(text))
+    assert found.contents[0].signatures == ("btrfs labelled 'home-of-alice'",)
+    assert found.contents[0].consent in found.refusals[0].hint
+    assert "names no device" in found.notices[0]
+    (tmp_path / "h.json").write_text(text)
+    _, stored = load_inspection(f"h={tmp_path / 'h.json'}")
+    assert (stored.contents, stored.notices) == ((), ())
+
+
+def test_people_see_what_is_destroyed(
+    asked: Asked, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    put_btrfs(tmp_path / "machine/dev/nvme0n2", "home")
+    assert main([*asked, "--conventional", "nvme0n1"]) == 0
+    _, shown, companion = capsys.readouterr().out.split("destroyed on ")
+    lines = dict(line.split("  ", 1) for line in shown.splitlines() if "  " in line)
+    assert lines["signatures"].strip() == "btrfs labelled 'home'"
+    assert re.search(r"-e erase=eui\.[0-9a-f]{16}@[0-9a-f]{8}\n", shown)
+    assert "none needed" in companion

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -15,6 +16,7 @@ from harness.cli import main as cli
 from harness.drive import layout, survey
 from harness.drive.layout import REST, Role, Wanted
 from harness.errors import ConfigError, GuardRefused, ToolFailed
+from harness.machine.journal import Event, Journal
 from harness.observe import nvme_ioctl
 from harness.store.spec import Bytes
 from harness.tools import nvme_cli, proc
@@ -403,14 +405,47 @@ def test_another_drive_in_its_place(make: Make, capsys: pytest.CaptureFixture[st
     assert host.drive.steps == ["delete-ns"]
 
 
-def test_erase_names_further_namespaces_to_delete(make: Make) -> None:
+def test_consents_name_further_namespaces_to_delete(
+    make: Make, capsys: pytest.CaptureFixture[str]
+) -> None:
     host = make()
+
+    def consents(*arguments: str) -> list[str]:
+        capsys.readouterr()
+        assert zonelab(host, "--format", "json", arguments=list(arguments)) == 0
+        contents = json.loads(capsys.readouterr().out)["contents"]
+        return [seen["consent"] for seen in contents if seen["consent"]]
+
     hold(host, "filled")
-    assert apply(host, "--erase", "eui.001b448b4a000002") == 0
+    (consent,) = consents(*ARGUMENTS)
+    assert consent.startswith("eui.001b448b4a000002@")
+    assert apply(host, "--erase", consent) == 0
+    entries = Journal(host.drive.root / "state/journal.jsonl").entries()
+    assert [(entry.event, entry.consent) for entry in entries] == [
+        (Event.ERASE, consent.rpartition("@")[2])
+    ]
+
     host.drive.spaces[3].attached = False
     host.drive.publish()
     other = ["--experiment", "rest", "--conventional", "8GiB"]
     host.filled = set()
-    assert zonelab(host, "--apply", "--recreate", "SYNTHETIC", arguments=other) == 3
-    erase = ["--erase", "SYNTHETIC:3"]
-    assert zonelab(host, "--apply", "--recreate", "SYNTHETIC", *erase, arguments=other) == 0
+    again = ("--apply", "--recreate", "SYNTHETIC")
+    assert zonelab(host, *again, arguments=other) == 3
+    (unattached,) = consents(*other)
+    assert unattached.startswith("SYNTHETIC:3@")
+    assert zonelab(host, *again, "--erase", consent, arguments=other) == 3
+    assert zonelab(host, *again, "--erase", f"{consent},{unattached}", arguments=other) == 0
+
+
+def test_a_consent_is_used_by_one_deletion(make: Make, capsys: pytest.CaptureFixture[str]) -> None:
+    host = make()
+    hold(host, "filled")
+    assert apply(host) == 3
+    consent = re.findall(r"--erase (\S+@[0-9a-f]{8})", capsys.readouterr().err)[0]
+    host.drive.fail = (2, "before")
+    with pytest.raises(Killed):
+        apply(host, "--erase", consent)
+    host.drive.fail = None
+    assert apply(host, "--erase", consent) == 3
+    assert "an earlier wipe has used the consent" in capsys.readouterr().err
+    assert 2 in host.drive.spaces

@@ -174,8 +174,12 @@ def test_kept_bytes_count_as_the_rest_of_the_drive(
     def kept(*besides: str) -> int:
         return precondition.kept_bytes(host, paths(host).state, beside, besides)
 
+    def erase() -> tuple[str, ...]:
+        consent = Guard(host, Journal(paths(host).journal)).seen(rest).consent
+        return ("--erase", consent) if consent else ()
+
     def keep() -> str:
-        words = ("--passes", "1", "--keep", "--unless-done", "--erase", rest.identity.key)
+        words = ("--passes", "1", "--keep", "--unless-done", *erase())
         assert zonelab(host, "nvme0n2", *words) == 0
         return capsys.readouterr().err
 
@@ -191,7 +195,7 @@ def test_kept_bytes_count_as_the_rest_of_the_drive(
     assert kept() == 0
     assert "changed" in keep()
     set_zones(host.root, FULL)
-    assert zonelab(host, "nvme0n2", "--unless-done", "--erase", rest.identity.key) == 0  # emptied
+    assert zonelab(host, "nvme0n2", "--unless-done", *erase()) == 0  # emptied
     assert kept() == 0
 
 
@@ -214,6 +218,45 @@ def test_foreign_data_is_not_overwritten(host: Host, what: str) -> None:
     assert zonelab(host, "nvme0n2", "--passes", "1") == 3
     assert node.stat().st_mtime_ns == 0
     assert not paths(host).journal.exists()
+
+
+def test_a_consent_is_used_by_the_first_purge(
+    host: Host, capsys: pytest.CaptureFixture[str]
+) -> None:
+    device, journal = host.device("nvme0n2"), Journal(paths(host).journal)
+
+    def foreign() -> None:
+        put_btrfs(host.root / "dev/nvme0n2", "home")
+        set_zones(host.root, {3: 4096})
+
+    foreign()
+    consent = Guard(host, journal).seen(device).consent
+    assert zonelab(host, "nvme0n2", "--erase", "eui.0000000000000000@00000000") == 3
+    assert zonelab(host, "nvme0n2", "--erase", consent) == 0
+    assert [entry.event for entry in journal.entries()] == [Event.ERASE, Event.RELEASE]
+    capsys.readouterr()
+    assert zonelab(host, "nvme0n2", "--erase", consent) == 0
+    assert f"note: erase={consent} was not needed" in capsys.readouterr().err
+    foreign()
+    assert zonelab(host, "nvme0n2", "--erase", consent) == 3
+    assert "an earlier wipe has used the consent" in capsys.readouterr().err
+    assert json.loads((host.root / "zones.json").read_text()) == {"3": 4096}
+
+
+def test_a_kill_before_the_purge_proves_nothing(
+    host: Host, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    device, journal = host.device("nvme0n2"), Journal(paths(host).journal)
+    set_zones(host.root, {3: 4096})
+    consent = Guard(host, journal).seen(device).consent
+
+    def killed(_: Device) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(host, "reset_zones", killed)
+    assert zonelab(host, "nvme0n2", "--erase", consent) == 130
+    reasons = Guard(host, journal).examine(device)
+    assert [reason.code for reason in reasons] == ["not-empty"]
 
 
 def test_after_a_kill_no_zone_passes_as_zonelabs(host: Host) -> None:

@@ -1,5 +1,9 @@
 """Every role: argument spec and defaults agree in keys and values; names carry the prefix."""
 
+import json
+import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -33,3 +37,39 @@ def test_the_two_ansible_configurations_differ_in_paths_only() -> None:
     outer = (ROOT / "ansible.cfg").read_text()
     moved = inner.replace("= inventory/", "= ansible/inventory/").replace("= ../roles", "= roles")
     assert moved.replace("= callback_plugins", "= ansible/callback_plugins") == outer
+
+
+@pytest.mark.slow
+def test_several_consents_come_as_text_or_as_a_list(tmp_path: Path) -> None:
+    """Each role hands them to the runner as the text of one option."""
+    forms = [
+        "",
+        "eui.a@0123abcd",
+        "eui.a@0123abcd,S:3@ffffffff",
+        ["eui.a@0123abcd", "S:3@ffffffff"],
+    ]
+    tasks = [
+        {"debug": {"msg": "given: <{{ zonelab_erase }}>"}, "vars": {"erase": form}}
+        for form in forms
+    ]
+    (tmp_path / "play.yml").write_text(
+        json.dumps([{"hosts": "all", "gather_facts": False, "tasks": tasks}])
+    )
+    playbook = str(Path(sys.executable).with_name("ansible-playbook"))
+    # A variable of a task wins over one of a group.
+    (tmp_path / "group_vars").mkdir()
+    (tmp_path / "group_vars/all.yml").write_text((ROOT / "ansible/group_vars/all.yml").read_text())
+    (tmp_path / "inventory.yml").write_text("all: {hosts: {localhost: {}}}")
+    argv = [playbook, "-i", str(tmp_path / "inventory.yml"), "-c", "local"]
+    done = subprocess.run(
+        [*argv, str(tmp_path / "play.yml")],
+        cwd=ROOT / "ansible",
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    two = "eui.a@0123abcd,S:3@ffffffff"
+    assert re.findall("given: <(.*)>", done.stdout) == ["", "eui.a@0123abcd", two, two]
+    for role in ("preflight", "namespaces", "precondition", "run"):
+        defaults = yaml.safe_load((ROOT / "roles" / role / "defaults/main.yml").read_text())
+        assert defaults[f"{role}_erase"] == "{{ zonelab_erase }}"

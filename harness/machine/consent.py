@@ -1,0 +1,75 @@
+"""Consent to destroy data of others: the identity of a device, and a digest of what is on it.
+
+The digest binds a consent to what the user saw, and to the number of earlier wipes by consent. So
+it permits one wipe of these contents, and nothing else.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+
+from harness.errors import UsageError
+
+_DIGITS = 8
+_DIGEST = re.compile(rf"[0-9a-f]{{{_DIGITS}}}")
+
+
+@dataclass(frozen=True, slots=True)
+class Consent:
+    """``IDENTITY@DIGEST``: the contents of this device may be destroyed once."""
+
+    identity: str
+    digest: str
+
+    def __str__(self) -> str:
+        """Return the text to type."""
+        return f"{self.identity}@{self.digest}"
+
+
+def parse(text: str) -> tuple[Consent, ...]:
+    """Return the consents of a list with commas.
+
+    Raises:
+        UsageError: a part is not ``IDENTITY@DIGEST``.
+    """
+    consents = []
+    for part in filter(None, (part.strip() for part in text.split(","))):
+        identity, _, digits = part.rpartition("@")
+        if not identity or not _DIGEST.fullmatch(digits):
+            raise UsageError(
+                f"erase={part} is not IDENTITY@DIGEST",
+                hint="the refusal and `zonelab inspect` print the complete text, with the digest",
+                code="consent-form",
+            )
+        consents.append(Consent(identity, digits))
+    return tuple(consents)
+
+
+def digest_of(*seen: str | int | Sequence[str], wipes: int) -> str:
+    """Return the digest of what is on a device after a number of wipes by consent."""
+    text = json.dumps([wipes, *seen])
+    return hashlib.sha256(text.encode()).hexdigest()[:_DIGITS]
+
+
+def notices(
+    given: Collection[Consent], needed: Collection[Consent], identities: Collection[str]
+) -> list[str]:
+    """Return a line about each consent that had no effect.
+
+    Args:
+        given: what the user typed.
+        needed: those of them that permitted something, or that were refused.
+        identities: of the devices that the command uses.
+    """
+    lines = []
+    for consent in given:
+        if consent.identity not in identities:
+            devices = ", ".join(sorted(identities)) or "none"
+            lines.append(f"erase={consent} names no device of this command ({devices})")
+        elif consent not in needed:
+            lines.append(f"erase={consent} was not needed: no data of others is destroyed there")
+    return lines
