@@ -28,7 +28,8 @@ _COPIED = (
     *("level", "cell", "repetition", "campaign", "study", "factors"),
     *("attempt", "block", "position", "seed", "device"),
 )
-_MANIFEST = ("kernel", "os", "cpus")
+# Not the processors: the runner can be restricted to those of one NUMA node.
+_MANIFEST = ("kernel", "os")
 # Clocks of the campaign have seconds.
 _SECONDS = 2.0
 

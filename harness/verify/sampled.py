@@ -100,7 +100,7 @@ def differences(folder: Path, result: Result, stored: StoredTenant) -> Iterator[
     try:
         disks = read(folder, DISKSTATS)
         if disks is None or not disks.rows:
-            if stored.facts:
+            if sum(facts.seconds or 0.0 for facts in stored.facts) > _LONGEST_GAP:
                 yield f"{DISKSTATS}: has no samples"
             return
         phases = windows(folder, stored)

@@ -65,6 +65,10 @@ def read_tenant(raw: Path, tenant: TenantSpec, begun: Sequence[PhaseSpec]) -> St
         snapshots.append(after)
         if phase.role is PhaseRole.FILL:
             filled = after
+    start = prefixed(tenant.name, "start")
+    in_window = any(phase.role is PhaseRole.MEASURED for phase in own)
+    if tenant.name and not in_window and (raw / f"{start}.counters.json").is_file():
+        snapshots[-1] = read_barrier(raw, start)[0]  # the window's barrier, before a failed start
     return StoredTenant(tuple(snapshots), tuple(facts), filled, skip)
 
 

@@ -11,11 +11,12 @@ from typing import Any
 
 import pytest
 
+from harness.machine.manifest import host_facts
+from harness.plan.host_changes import host_digest
 from harness.store.campaign import Campaign, CampaignPaths
 from harness.store.files import dumps
 from harness.store.spec import (
     ColdSpec,
-    HostFacts,
     HostPlan,
     Inspection,
     PhaseRole,
@@ -90,7 +91,9 @@ class Machine:
         folder = self.root / "results" / "c"
         paths = CampaignPaths(folder)
         paths.host("h").mkdir(parents=True)
-        record = Campaign("c", "s", self.plan.study_digest, "x", "now", (), "0")
+        hosts = [(host.host, host.inspection) for host in self.plan.hosts]
+        digest = host_digest(hosts)
+        record = Campaign("c", "s", self.plan.study_digest, digest, "now", (), "0")
         paths.record.write_text(dumps(record))
         paths.plan.write_text(dumps(self.plan))
         (paths.host("h") / "host.json").write_text(dumps(self.plan.hosts[0].inspection))
@@ -162,7 +165,7 @@ class Machine:
             timeout_seconds=120,
         )
         second = replace(run, run="fake--r02", repetition=2, block=2, seed=8)
-        facts = HostFacts("h", "k", "o", 2, 1, "9.10")  # type: ignore[arg-type]
+        facts = replace(host_facts(self.host, "h", None), rocksdb="9.10")
         inspection = Inspection(facts, device, None, None, None, (), ())
         return Plan(
             campaign="c",

@@ -232,6 +232,7 @@ def test_limits_need_a_unit(shared: Machine) -> None:
     found = result(shared)
     assert found.reason is not None
     assert found.reason.code == "tenant-limits"
+    assert recompute.of_run(shared.runs / found.run) == []
 
 
 def test_a_foreign_namespace_is_refused(shared: Machine) -> None:

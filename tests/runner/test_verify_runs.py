@@ -80,6 +80,14 @@ def test_a_run_with_a_conventional_device_is(machine: Machine) -> None:
     assert recompute.of_run(folder) == []
 
 
+FINDING = {
+    "code": "fsck",
+    "severity": "error",
+    "message": "a block is lost",
+    "phase": None,
+    "expected": None,
+    "actual": None,
+}
 CHANGES: list[tuple[str, Edit, str]] = [
     (
         "result.json",
@@ -144,6 +152,36 @@ CHANGES: list[tuple[str, Edit, str]] = [
         "overwrite.cpu_seconds: result.json has None, raw/ gives 3.0",
     ),
     ("raw/cold.counters.json", lambda record: record.clear(), "schema_version"),
+    (
+        "raw/observed.json",
+        put("kernel_log_lines", value=2),
+        "raw/kernel.log: has 0 lines, raw/observed.json has 2",
+    ),
+    (
+        "raw/observed.json",
+        put("idle_written", value={"nvme0n2": 4096}),
+        "result.json lacks the issue other-io: another program wrote 4096 B to nvme0n2",
+    ),
+    (
+        "raw/observed.json",
+        put("ended", value="failed"),
+        "result.json: status: has ok, raw/ gives failed",
+    ),
+    (
+        "raw/observed.json",
+        put("findings", value=[FINDING]),
+        "result.json lacks the issue fsck: a block is lost",
+    ),
+    (
+        "raw/observed.json",
+        put("untraced", value=None),
+        "result.json has an issue that raw/ does not give, not-traced",
+    ),
+    (
+        "result.json",
+        put("reason", value={"code": "hung", "message": "x", "hint": ""}),
+        "result.json: reason: has {'code': 'hung', 'message': 'x', 'hint': ''}, raw/observed.json",
+    ),
 ]
 
 
