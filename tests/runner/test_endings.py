@@ -12,6 +12,7 @@ import pytest
 from harness.machine.journal import Event, Journal
 from harness.store.result import Result, Severity, Status
 from harness.store.rundir import load_result, problems
+from harness.verify import recompute
 from tests.fixtures.waiting import until
 from tests.runner.conftest import Machine
 
@@ -88,6 +89,7 @@ def test_a_run_that_cannot_be_judged_keeps_its_first_error(machine: Machine) -> 
         assert later(found) == ["RuntimeError: no judge"]
         assert "no judge" in (machine.runs / run / "raw" / "traceback.txt").read_text()
         assert problems(machine.runs / run) == []
+        assert recompute.of_run(machine.runs / run) == []
 
 
 def test_a_process_that_cannot_be_killed_keeps_the_claim(machine: Machine) -> None:
