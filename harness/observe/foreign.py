@@ -46,7 +46,7 @@ PROBES = (
     # volume managers, RAID, encryption
     Probe("lvm2", 0, b"LABELONE", count=4, step=512),
     Probe("luks", 0, b"LUKS\xba\xbe"),
-    *(Probe("luks", 16 * KIB << power, b"SKUL\xba\xbe") for power in range(9)),  # second header
+    *(Probe("luks", 16 * KIB << power, b"SKUL\xba\xbe") for power in range(8)),  # second header
     Probe("bitlocker", 3, b"-FVE-FS-"),
     Probe("md", 0, _MD),
     Probe("md", 4 * KIB, _MD),

@@ -16,7 +16,6 @@ sys.path.insert(0, sys.argv[1])
 
 from harness.levels import LEVELS
 from harness.levels.level import LevelContext
-from harness.machine.host import Host
 from harness.run.phase import seed
 from harness.store.campaign import load_plan
 from harness.tools import proc
@@ -50,8 +49,9 @@ def main() -> None:
             speeds[phase.name] = load_program.metrics(phase, parsed)["throughput"].value
     finally:
         level.down(up)
-        # As the runner leaves it, or its guard would refuse what it does not know.
-        Host().wipe(spec.conventional)
+        # The guard would refuse data that no journal knows.
+        blank = ["blkdiscard", "--force", "--zeroout", spec.conventional.path]
+        subprocess.run(blank, check=True)
     print(json.dumps(speeds))  # noqa: T201
 
 

@@ -87,7 +87,6 @@ def under_runner(
     guest.ssh(
         "systemd-run --quiet --wait --pipe --collect --property=Delegate=yes -- /usr/bin/python3",
         f"{GUEST}/zonelab.pyz run --plan {GUEST}/plan.json --host {guest.name} --only {run}",
-        # Named: what a run by hand leaves on it is data to the guard.
         f"--state-dir {GUEST}/state --conventional {companion}",
     )
     result = json.loads(

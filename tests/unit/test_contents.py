@@ -240,6 +240,44 @@ def test_a_zone_written_again_in_one_boot_is_not_ours(lab: Lab) -> None:
     assert lab.code(lab.zoned) == "not-empty"
 
 
+@pytest.mark.parametrize(
+    ("event", "label", "code"),
+    [
+        (Event.CLAIM, "zl-1", None),
+        (Event.UP, "zl-1", None),
+        (Event.UP, "zl-2", "foreign-signature"),
+        (Event.RELEASE, "zl-1", "foreign-signature"),  # the run wiped its label
+    ],
+)
+def test_a_label_counts_until_the_release(
+    lab: Lab, event: Event, label: str, code: str | None
+) -> None:
+    lab.record(lab.companion, event, "none")
+    lab.poke(0x10040, b"_BHRfS_M")
+    lab.poke(0x1012B, label.encode() + b"\0")
+    assert lab.code() == code
+
+
+def test_a_label_on_the_partner_covers_only_that_partner(lab: Lab) -> None:
+    set_zones(lab.root, {5: 4096})
+    lab.record(lab.zoned, Event.UP, "none")
+    lab.poke(0x10040, b"_BHRfS_M")
+    lab.poke(0x1012B, b"zl-1\0")
+    reasons = lab.guard.examine(lab.zoned, lab.companion)
+    assert [reason.code for reason in reasons] == ["not-empty"]  # the journal names no partner
+    lab.record(lab.zoned, Event.UP, "none", lab.companion.identity.key)
+    assert lab.guard.examine(lab.zoned, lab.companion) == []
+    lab.poke(0x1012B, b"zl-2\0")
+    reasons = lab.guard.examine(lab.zoned, lab.companion)
+    assert [reason.code for reason in reasons] == ["not-empty"]
+
+
+@pytest.mark.parametrize("written", [4096, ZONE_CAPACITY])
+def test_one_zone_that_is_not_empty_is_enough(lab: Lab, written: int) -> None:
+    set_zones(lab.root, {15: written})
+    assert lab.code(lab.zoned) == "not-empty"
+
+
 @pytest.mark.parametrize("event", [Event.CLAIM, Event.RELEASE])
 def test_fingerprints_of_older_releases_prove_nothing(lab: Lab, event: Event) -> None:
     set_zones(lab.root, {5: 4096})

@@ -95,10 +95,16 @@ class Lab:
         boot.write_text("00000000-0000-0000-0000-000000000002\n")
         fakes.set_diskstats(self.root, 0, 0)
 
-    def record(self, device: Device, event: Event = Event.RELEASE, fingerprint: str = "") -> None:
+    def record(
+        self,
+        device: Device,
+        event: Event = Event.RELEASE,
+        fingerprint: str = "",
+        partner: str = "",
+    ) -> None:
         """Add a journal entry of a run that ended."""
         text = fingerprint or self.guard.fingerprint(device)
-        entry = Entry(event, device.identity.key, "c", "r", "fake", "zl-1", "", text, "t", "b")
+        entry = Entry(event, device.identity.key, "c", "r", "fake", "zl-1", partner, text, "t", "b")
         self.journal.append(entry)
 
     def code(self, device: Device | None = None) -> str | None:
