@@ -238,6 +238,13 @@ TABLE = (
         nodes=(COMPANION,),
         moments=("plan", "run", "formatting"),
     ),
+    Hostile(
+        "data-unnamed",
+        data_in_the_middle,
+        "not-blank",
+        nodes=(COMPANION,),
+        moments=("plan", "run", "formatting"),
+    ),
     Hostile("gone", gone, "missing", behind=CHANGED),
     Hostile("wrong-eui", other_eui, "missing", moments=LATER, behind=CHANGED),
     Hostile("wrong-serial", other_serial, "missing", moments=LATER, behind=CHANGED),
@@ -265,7 +272,7 @@ class Bed:
 
     Args:
         machine: the fake machine.
-        named: whether the user names the companion; one that is taken unasked has to be blank.
+        named: whether the user names the companion; it has to be blank in both cases.
     """
 
     def __init__(self, machine: Machine, *, named: bool) -> None:
@@ -336,15 +343,11 @@ class Bed:
         execute_plan(self.machine.plan, request, host=self.host, levels=levels, say=lambda _: None)
 
 
-def unnamed(line: Hostile) -> bool:
-    return line.code == "not-blank"
-
-
 @pytest.mark.parametrize(("line", "node", "moment"), CASES)
 def test_nothing_is_written(
     machine: Machine, line: Hostile, node: str, moment: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    bed = Bed(machine, named=line.code != "not-blank")
+    bed = Bed(machine, named=line.name != "data-unnamed")
     if moment in ("resume", "formatting"):
         bed.killed(formatted=moment == "resume")
     late = {"cooling": (health, "wait_cool"), "claimed": (Journal, "append")}

@@ -282,8 +282,8 @@ def test_one_zone_that_is_not_empty_is_enough(lab: Lab, written: int) -> None:
 def test_fingerprints_of_older_releases_prove_nothing(lab: Lab, event: Event) -> None:
     set_zones(lab.root, {5: 4096})
     digest = lab.guard.fingerprint(lab.zoned).split(":")[1]
-    for old in (digest, f"1:{digest}", f"3:{digest}:b:0", "", ":::"):
-        lab.record(lab.zoned, event, old or "-")
+    for old in (digest, f"1:{digest}", f"3:{digest}:b:0", f"2:{digest}", ":::"):
+        lab.record(lab.zoned, event, old)
         (reason,) = lab.guard.examine(lab.zoned)
         assert reason.code == "not-empty"
         assert "erase=" in reason.hint
