@@ -124,7 +124,7 @@ test-geometry: setup-dev rig-image ## Every level's probe on six geometries, two
 test-dm-zoned: setup-dev rig-image ## A runner killed on dm-zoned's own rig, and the campaign resumed (about 3 minutes)
 	@ZONELAB_SLOW=1 $(BIN)/pytest -m rig tests/rig/test_dm_zoned.py
 
-test-dm-zap: setup-dev ## dm-zap's own rig: the guest builds a module; with DM_ZAP_SOURCE=FOLDER your dm-zap runs twice in one boot (image 12 minutes, then up to 20)
+test-dm-zap: setup-dev ## dm-zap's own rig: the guest builds a module; with DM_ZAP_SOURCE=FOLDER your dm-zap runs twice in one boot (image 12 minutes, then 10, or 26 with your source)
 	@$(MAKE) rig-image RIG=dm-zap
 	@ZONELAB_SLOW=1 DM_ZAP_SOURCE='$(DM_ZAP_SOURCE)' $(BIN)/pytest -m rig tests/rig/test_dm_zap.py
 

@@ -250,7 +250,7 @@ def test_dm_zap_counts_come_from_the_trace(
 def test_dm_zap_traces_with_and_without_the_capacity() -> None:
     """Two sources, both on Linux 6.1.0-50: the last line counts, and its end differs."""
     running = (FIXTURES / "dm-zap-trace-running.txt").read_text()
-    assert dm_zap.parse_trace(running) == dm_zap.Written(353952 * 512, 0)
+    assert dm_zap.parse_trace(running) == dm_zap.Written(648488 * 512, 6544 * 512)
     short = "User written sectors: 1922864, GC written sectors: 0, vsm: 0\n"
     assert dm_zap.parse_trace(short) == dm_zap.Written(1922864 * 512, 0)
 
