@@ -36,6 +36,7 @@ data, purge it again. ALL DATA ON IT IS LOST. The guard checks the device as it 
 
 examples:
   zonelab age nvme2n2                     purge only: reset every zone
+  zonelab age nvme2n1                     conventional: discard or zero all of it, and read it back
   zonelab age nvme2n2 --passes 2          write the capacity twice, with zones shuffled in pass 2
   zonelab age nvme2n3 --passes 1 --keep   fill the rest of a drive and leave it full
   zonelab age nvme2n2 --show              show the last preconditioning

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from harness.drive import health
+from harness.drive.purge import purge
 from harness.machine.guard import Guard
 from harness.machine.host import Host
 from harness.machine.journal import Entry, Event, Journal
@@ -163,7 +164,7 @@ class Preconditioning:
         if self._device.zoned:
             self._host.reset_zones(self._device)
         else:
-            self._host.wipe(self._device)
+            purge(self._host, self._device, self._say)
 
     def _write_all(self, source: random.Random, *, shuffled: bool) -> int:
         extents = list(self._extents())

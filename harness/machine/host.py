@@ -27,7 +27,7 @@ from harness.observe.zone_reports import Zone
 from harness.observe.zone_states import ZoneStates
 from harness.store.ledger import Witness
 from harness.store.spec import Bytes, Device, DeviceIdentity, Scalar
-from harness.tools import wipefs, zone_reset
+from harness.tools import discard, wipefs, zone_reset
 
 
 class Host:
@@ -251,6 +251,14 @@ class Host:
         ``held`` is its node if this process has it open exclusively.
         """
         zone_reset.reset_all(Path(device.path), device.size, held)
+
+    def discard(self, handle: int, start: int, length: int) -> bool:
+        """Discard a range of a device that is open for writing; False if it cannot."""
+        return discard.discard(handle, start, length)
+
+    def zero(self, handle: int, start: int, length: int) -> None:
+        """Zero a range of a device that is open for writing."""
+        discard.zero(handle, start, length)
 
     def reset_zone(self, handle: int, start: int, length: int) -> None:
         """Reset one zone of a device that is open for writing. Destroys its contents."""

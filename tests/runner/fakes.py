@@ -164,6 +164,13 @@ class FakeHost(Host):
         busy = (self.root / f"busy-{Path(path).name}").exists()
         return None if busy else super().open_exclusively(path)
 
+    def discard(self, handle: int, start: int, length: int) -> bool:
+        os.pwrite(handle, bytes(length), start)
+        return True
+
+    def zero(self, handle: int, start: int, length: int) -> None:
+        os.pwrite(handle, bytes(length), start)
+
     def kernel_log(self) -> KernelLog:
         return KernelLog(self.root / "kmsg", self._read_kmsg)
 

@@ -15,6 +15,7 @@ import harness.cli.age as command
 from harness.cli import main as cli
 from harness.drive import health, precondition
 from harness.drive.precondition import Preconditioning
+from harness.drive.purge import purge
 from harness.errors import GuardRefused, HostError
 from harness.machine.guard import Guard
 from harness.machine.journal import Event, Journal
@@ -141,6 +142,56 @@ def test_a_conventional_device(host: Host) -> None:
     assert done.bytes == host.device("nvme0n1").size
     assert own.seen.count(bytes(MIB)) == 0
     assert host.resets == []
+
+
+class Stubborn(Host):
+    """A host whose drive can ignore discards and zeroing."""
+
+    def __init__(self, root: Path, *, discards: bool | None, zeros: bool) -> None:
+        super().__init__(root)
+        self._discards = discards  # null: the drive has no discard
+        self._zeros = zeros
+
+    def discard(self, handle: int, start: int, length: int) -> bool:
+        if self._discards:
+            super().discard(handle, start, length)
+        return self._discards is not None
+
+    def zero(self, handle: int, start: int, length: int) -> None:
+        if self._zeros:
+            super().zero(handle, start, length)
+
+
+@pytest.mark.parametrize(
+    ("discards", "zeros", "how"),
+    [(True, False, "discarded"), (False, True, "zeroed"), (None, True, "zeroed")],
+)
+def test_a_purged_conventional_device_is_zero(
+    host: Host, *, discards: bool | None, zeros: bool, how: str
+) -> None:
+    device, said = host.device("nvme0n1"), list[str]()
+    with Path(device.path).open("r+b") as file:
+        file.seek(device.size // 2)  # far from every signature
+        file.write(b"precious")
+    purge(Stubborn(host.root, discards=discards, zeros=zeros), device, said.append)
+    assert Path(device.path).read_bytes() == bytes(device.size)
+    assert said == [f"{device.path} was {how}, and every byte was read back as zero"]
+
+
+def test_data_that_remains_after_a_purge_is_reported(host: Host) -> None:
+    device, said = host.device("nvme0n1"), list[str]()
+    with Path(device.path).open("r+b") as file:
+        file.seek(device.size - 1)
+        file.write(b"x")
+    with pytest.raises(HostError, match="still has data") as caught:
+        purge(Stubborn(host.root, discards=False, zeros=False), device, said.append)
+    assert (caught.value.code, said) == ("purge-incomplete", [])
+
+
+def test_the_command_purges_a_conventional_device_whole(host: Host) -> None:
+    assert zonelab(host, "nvme0n1", "--passes", "1") == 0
+    node = Path(host.device("nvme0n1").path)
+    assert not node.read_bytes().strip(b"\0")
 
 
 def test_it_is_recorded_and_not_done_twice(host: Host, capsys: pytest.CaptureFixture[str]) -> None:

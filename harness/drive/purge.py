@@ -1,0 +1,53 @@
+"""Purge a conventional device: discard it, and read all of it back.
+
+A drive may return old data after a discard. The device is then zeroed and read again.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+
+from harness.errors import HostError
+from harness.machine.host import Host
+from harness.store.spec import Device
+
+_STEP = 1 << 30  # bytes of one command: an interrupt waits for at most these
+
+Say = Callable[[str], None]
+
+
+def purge(host: Host, device: Device, say: Say) -> None:
+    """Make every byte of a conventional device zero.
+
+    Raises:
+        HostError: data remains (code ``purge-incomplete``).
+        OSError: the device is in use, or it cannot be written or read.
+    """
+    handle = os.open(device.path, os.O_WRONLY | os.O_EXCL | os.O_CLOEXEC)
+    try:
+        # Every part is tried: a drive can refuse a part.
+        discarded = [host.discard(handle, *part) for part in _parts(device.size)]
+        if _data(host, device) is not None:
+            for part in _parts(device.size):
+                host.zero(handle, *part)
+            os.fsync(handle)
+            discarded = []
+            if (offset := _data(host, device)) is not None:
+                raise HostError(
+                    f"{device.path} still has data at byte {offset} after it was zeroed",
+                    hint="the drive does not erase: nvme format --ses=1, or another drive",
+                    code="purge-incomplete",
+                )
+    finally:
+        os.close(handle)
+    how = "discarded" if discarded and all(discarded) else "zeroed"
+    say(f"{device.path} was {how}, and every byte was read back as zero")
+
+
+def _data(host: Host, device: Device) -> int | None:
+    return host.first_data(device.path, [(0, device.size)], lambda _: None)
+
+
+def _parts(size: int) -> list[tuple[int, int]]:
+    return [(start, min(_STEP, size - start)) for start in range(0, size, _STEP)]
