@@ -9,14 +9,15 @@ from pathlib import Path
 import pytest
 
 from harness.errors import HostError, ToolFailed
+from harness.machine.contents import Contents
 from harness.machine.guard import companion
 from harness.machine.journal import Event
-from harness.observe import direct_reads, diskstats, signatures
+from harness.observe import direct_reads, diskstats, foreign, signatures
 from harness.observe.zone_reports import ZoneType
 from harness.tools import proc, wipefs
 from tests.fixtures.captures import images
 from tests.runner.fakes import ZONE_CAPACITY, ZONE_SIZE, put_btrfs, set_zones
-from tests.unit.test_hostile_contents import MIB, ZONED, Lab
+from tests.unit.test_hostile_contents import COMPANION, MIB, ZONED, Lab
 
 SIZE = 32 * MIB
 
@@ -296,8 +297,42 @@ def test_the_samples_cover_both_ends_and_each_mebibyte() -> None:
         assert spots[0][0] == 0
         assert max(offset + length for offset, length in spots) == size
         assert len(spots) <= 4098
+        assert size == MIB or spots[2][0] == max(MIB, size >> 12)
         steps = {later[0] - one[0] for one, later in pairwise(spots[2:])}
         assert steps <= {max(MIB, size >> 12)}
+
+
+def test_places_at_the_end_are_rounded_down() -> None:
+    """An md superblock of version 0.90 on a device whose size is no multiple of 64 KiB."""
+    size = 8 * MIB + 5 * 4096
+    disk = bytearray(size)
+    disk[8 * MIB - 65536 : 8 * MIB - 65532] = b"\xfc\x4e\x2b\xa9"
+    found = foreign.signatures(lambda o, n: bytes(disk[o : o + n]), None, (), size)
+    assert [one.kind for one in found] == ["md"]
+
+
+@pytest.mark.parametrize(("node", "number"), [(ZONED, errno.ENODEV), (COMPANION, errno.EIO)])
+def test_only_a_zoned_device_may_refuse_a_read(
+    lab: Lab, monkeypatch: pytest.MonkeyPatch, node: str, number: int
+) -> None:
+    def fail(*_: object) -> bytes:
+        raise OSError(number, "no")
+
+    monkeypatch.setattr(lab.host, "read", fail)
+    with pytest.raises(OSError, match="no") as caught:
+        Contents(lab.host, lab.journal).signatures(lab.host.device(node))
+    assert caught.value.errno == number
+
+
+def test_data_of_conventional_zones_is_in_the_fingerprint(lab: Lab) -> None:
+    lab.host.kinds = (ZoneType.CONVENTIONAL,)
+    lab.poke(0, b"ours", ZONED)
+    lab.record(lab.zoned)
+    lab.reboot()
+    assert lab.code(lab.zoned) is None
+    lab.poke(0, b"them", ZONED)
+    lab.reboot()
+    assert lab.code(lab.zoned) == "not-blank"
 
 
 def test_writes_and_discards_count() -> None:
