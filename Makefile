@@ -118,6 +118,10 @@ test-crash: setup-dev rig-image build/native-test ## zlfs: 300 kills, every powe
 test-zlfs-long: setup-dev build/native-release ## 10 M keys on zlfs: filled, verified, counted, checked
 	@$(BIN)/python tests/native/zlfs_long_fill.py
 
+test-guard: setup-dev rig-image ## Devices that must not be overwritten: every situation, simulated and on a rig; no byte is written
+	@$(BIN)/pytest -m "" -n 2 tests/unit/test_guard.py tests/unit/test_claim.py tests/unit/test_identity.py tests/unit/test_hostile_*.py tests/runner/test_hostile.py
+	@$(BIN)/pytest -m rig tests/rig/test_guard.py
+
 test-geometry: setup-dev rig-image ## Every level's probe on six geometries, two rigs one after the other; levels that say yes come up; a campaign of btrfs
 	@ZONELAB_SLOW=1 $(BIN)/pytest -m rig tests/rig/test_geometry.py tests/rig/test_btrfs.py
 

@@ -133,7 +133,7 @@ class Preconditioning:
         self._purge()
         written = 0
         for number in range(passes):
-            self._guard.check_identity(self._device)
+            self._guard.require_unused(self._device)
             if number and self._device.zoned:
                 self._say(f"pass {number + 1} of {passes}: zone by zone, reset and written again")
             written += self._write_all(random.Random(f"{seed}/{number}"), shuffled=number > 0)  # noqa: S311
@@ -160,7 +160,7 @@ class Preconditioning:
         return done
 
     def _purge(self) -> None:
-        self._guard.check_identity(self._device)
+        self._guard.require_unused(self._device)
         if self._device.zoned:
             self._host.reset_zones(self._device)
         else:

@@ -138,7 +138,7 @@ def _opened(host: Host, device: Device, *, held: bool) -> list[Reason]:
                 "openers-unknown",
                 f"who has {device.path} open is unknown: {found.unreadable} processes cannot be"
                 " looked at",
-                "run as root",
+                "run as root, with all capabilities",
             )
         ]
     return []

@@ -128,6 +128,7 @@ class FakeHost(Host):
     def __init__(self, root: Path) -> None:
         super().__init__(FakeSysfs(root / "sys", root / "dev"), root / "proc")
         self.root = root
+        self._exclusive: dict[str, int] = {}
         self.cgroups = root / "no-cgroups"
         self.tracing = root / "tracing"  # a test that traces makes it
 
@@ -161,8 +162,15 @@ class FakeHost(Host):
         return Node(kind == "b", os.makedev(int(major), int(minor)))
 
     def open_exclusively(self, path: str) -> int | None:
-        busy = (self.root / f"busy-{Path(path).name}").exists()
-        return None if busy else super().open_exclusively(path)
+        """The kernel gives a device to one exclusive opener at a time; files know no such lock."""
+        holder = Path(f"/proc/self/fd/{self._exclusive.get(path, -1)}")
+        held = os.path.realpath(holder) == os.path.realpath(path)
+        if held or (self.root / f"busy-{Path(path).name}").exists():
+            return None
+        handle = super().open_exclusively(path)
+        if handle is not None:
+            self._exclusive[path] = handle
+        return handle
 
     def discard(self, handle: int, start: int, length: int) -> bool:
         os.pwrite(handle, bytes(length), start)

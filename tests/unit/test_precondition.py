@@ -310,6 +310,19 @@ def test_a_kill_before_the_purge_proves_nothing(
     assert [reason.code for reason in reasons] == ["not-empty"]
 
 
+def test_a_user_that_comes_between_two_passes_stops_the_next(host: Host) -> None:
+    guard = Guard(host, Journal(paths(host).journal))
+    device = host.device("nvme0n1")
+
+    def mount(_: str) -> None:
+        line = f"9 1 {host.sysfs.text('nvme0n1', 'dev')} / /srv rw - ext4 /dev/x rw\n"
+        (host.root / "proc/self/mountinfo").write_text(line)
+
+    with pytest.raises(GuardRefused) as caught:
+        Preconditioning(host, paths(host), guard, device, mount).run(2, seed=7)
+    assert caught.value.code == "mounted"
+
+
 def test_after_a_kill_no_zone_passes_as_zonelabs(host: Host) -> None:
     own = work(host, "nvme0n2", [])
     journal = Journal(paths(host).journal)
