@@ -38,7 +38,8 @@ class CallbackModule(Default):
     def v2_runner_retry(self, result) -> None:  # noqa: ANN001 - Ansible's private TaskResult
         """Show the progress line of a poll; fall back to the default for other tasks."""
         try:
-            line = json.loads(result._result.get("stdout", ""))["line"]
+            text = result._result.get("stdout", "")
+            line = json.loads(text[text.index("{") :])["line"]  # behind boot id and uptime
         except (ValueError, KeyError, TypeError):
             super().v2_runner_retry(result)
             return

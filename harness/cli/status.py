@@ -111,5 +111,5 @@ def _show_live(path: Path, format_: str, *, settle: bool) -> None:
         print(record.line)
     else:
         row = encode(record)
-        del row["counts"], row["schema_version"]
+        del row["counts"], row["heartbeat"], row["schema_version"]
         print_records([row | dict(record.counts)], format_)

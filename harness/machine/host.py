@@ -46,6 +46,10 @@ class Host:
         """Return seconds on a clock that never jumps."""
         return time.monotonic()
 
+    def uptime(self) -> float:
+        """Return seconds since boot, as /proc/uptime counts them."""
+        return time.clock_gettime(time.CLOCK_BOOTTIME)
+
     def realtime(self) -> float:
         """Return seconds since 1970."""
         return time.time()

@@ -32,7 +32,8 @@ from harness.run import hung
 from harness.run.context import RunContext
 from harness.run.kept_tracer import closing_tracer
 from harness.run.life import Life
-from harness.run.progress import Progress, announce, human_seconds
+from harness.run.progress import Progress, announcement, human_seconds
+from harness.run.pulse import Pulse, pulse
 from harness.run.recover import recover, release
 from harness.store.campaign import load_plan
 from harness.store.files import dumps, write_atomic
@@ -90,9 +91,15 @@ def execute_plan(
     """
     runs = selected(plan, request.host_name, request.only, levels)
     paths, stop = request.paths, Stop()
-    with exclusive(paths.lock, f"campaign {plan.campaign}"), stop.installed():
+    with (
+        exclusive(paths.lock, f"campaign {plan.campaign}"),
+        stop.installed(),
+        pulse(paths.progress(plan.campaign), host) as own,
+    ):
         try:
             with full_disk_is_clear(paths.state):
+                paths.runs(plan.campaign).mkdir(parents=True, exist_ok=True)
+                own.publish(announcement(own.path, plan.campaign, "running", "starting"))
                 _prepare(plan, paths, host, say)
             done = {run.run: _newest(paths.runs(plan.campaign), run) for run in runs}
             pending = [
@@ -100,12 +107,11 @@ def execute_plan(
             ]
             kept = [r.status.value for r in done.values() if r and not _due(r, request)]
             progress = Progress(
-                paths.progress(plan.campaign),
+                own.publish,
                 plan.campaign,
                 kept,
                 pending,
                 clock=host.monotonic,
-                now=host.now,
             )
             journal = Journal(paths.journal)
             guard = Guard(host, journal, request.erase, say)
@@ -140,16 +146,20 @@ def execute_plan(
                 for line in guard.notices({device.identity.key for device in _devices(runs)}):
                     say(f"note: {line}")
         except ZonelabError as error:
-            after(error, partial(_announce, plan, paths, host, error), although_hung=True)
+            after(
+                error,
+                partial(_announce, plan.campaign, paths, host, own, error),
+                although_hung=True,
+            )
             raise
     new = {spec.run for spec in pending}
     return [_outcome(paths.runs(plan.campaign), run, new) for run in runs]
 
 
-def _announce(plan: Plan, paths: Paths, host: Host, error: ZonelabError) -> None:
+def _announce(campaign: str, paths: Paths, host: Host, own: Pulse, error: ZonelabError) -> None:
     """Write how the campaign ended, for those who wait."""
     state = "aborted" if isinstance(error, Interrupted) else "failed"
-    announce(paths.progress(plan.campaign), plan.campaign, state, error.message, host.now())
+    own.publish(announcement(own.path, campaign, state, error.message))
     hang = cleanup.hung(error)
     if hang is not None:
         hung.note(host, paths, hang)
@@ -157,7 +167,6 @@ def _announce(plan: Plan, paths: Paths, host: Host, error: ZonelabError) -> None
 
 def _prepare(plan: Plan, paths: Paths, host: Host, say: Callable[[str], None]) -> None:
     """Create the campaign's folder, and clean up after a killed runner."""
-    paths.runs(plan.campaign).mkdir(parents=True, exist_ok=True)
     hung.require_gone(host, paths)
     for line in recover(host, paths):
         say(line)

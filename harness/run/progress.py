@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from harness.errors import ConfigError
+from harness.run.heartbeat import Heartbeat
 from harness.store.codec import SCHEMA_VERSION, check_version, decode, encode
 from harness.store.files import read_json, write_atomic
 from harness.store.spec import RunSpec
@@ -23,7 +24,10 @@ _TELLING_SHARE = 0.05
 
 @dataclass(frozen=True, slots=True)
 class ProgressRecord:
-    """``progress.json`` (docs/architecture.md). ``phase_done`` is a share of the phase, 0 to 1."""
+    """``progress.json`` (docs/architecture.md). ``phase_done`` is a share of the phase, 0 to 1.
+
+    ``heartbeat`` is null in files of older releases.
+    """
 
     campaign: str
     state: str
@@ -36,6 +40,7 @@ class ProgressRecord:
     counts: Mapping[str, int]
     updated: str
     line: str
+    heartbeat: Heartbeat | None = None
     schema_version: int = field(default=SCHEMA_VERSION)
 
 
@@ -46,40 +51,43 @@ def load(path: Path) -> ProgressRecord:
     return decode(ProgressRecord, data, str(path))
 
 
-def announce(path: Path, campaign: str, state: str, message: str, now: str) -> None:
-    """Write a state from outside a run (starting, failed, aborted) and keep the counts."""
+def write(path: Path, record: ProgressRecord) -> None:
+    """Replace a progress file."""
+    # Without indentation json uses its C encoder.
+    write_atomic(path, json.dumps(encode(record)) + "\n", durable=False)
+
+
+def announcement(path: Path, campaign: str, state: str, message: str) -> ProgressRecord:
+    """Return a state from outside a run (starting, failed, aborted), with the counts so far."""
     try:
         known = load(path)
     except ConfigError:
-        known = ProgressRecord(campaign, state, 0, 0, "", "", 0.0, None, {}, now, "")
+        known = ProgressRecord(campaign, state, 0, 0, "", "", 0.0, None, {}, "", "")
     line = f"{campaign}: {state}, {known.runs_done}/{known.runs_total} runs: {message}"
-    record = replace(known, state=state, line=line, eta_seconds=None, updated=now)
-    _replace(path, record)
+    return replace(known, state=state, line=line, eta_seconds=None)
 
 
 class Progress:
-    """Keeps the file up to date.
+    """Publishes the record of a campaign.
 
     ``done`` has the statuses of complete runs, ``pending`` the runs to come, in order.
     """
 
     def __init__(
         self,
-        path: Path,
+        publish: Callable[[ProgressRecord], None],
         campaign: str,
         done: Sequence[str],
         pending: Sequence[RunSpec],
         *,
         clock: Callable[[], float],
-        now: Callable[[], str],
     ) -> None:
-        self._path = path
+        self._publish = publish
         self._campaign = campaign
         self._counts = Counter(done)
         self._pending = list(pending)
         self._total = len(done) + len(pending)
         self._clock = clock
-        self._now = now
         self._began = clock()
         self._run_began = self._began
         self._last = float("-inf")
@@ -168,15 +176,10 @@ class Progress:
             phase_done=round(self._share, 4),
             eta_seconds=round(self.eta(), 1) if state == "running" else None,
             counts=dict(self._counts),
-            updated=self._now(),
+            updated="",  # at the time of writing
             line=self.line(state),
         )
-        _replace(self._path, record)
-
-
-def _replace(path: Path, record: ProgressRecord) -> None:
-    # Without indentation json uses its C encoder.
-    write_atomic(path, json.dumps(encode(record)) + "\n", durable=False)
+        self._publish(record)
 
 
 def human_seconds(seconds: float) -> str:

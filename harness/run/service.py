@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import datetime
 import os
 import sys
 import time
@@ -12,8 +11,10 @@ from pathlib import Path
 import harness
 from harness.errors import ConfigError, HostError
 from harness.machine import lock
+from harness.machine.host import Host
 from harness.machine.paths import Paths
 from harness.run import progress
+from harness.run.pulse import Pulse
 from harness.tools import proc
 
 UNIT = "zonelab-run"
@@ -36,9 +37,10 @@ def detach(arguments: Sequence[str], paths: Paths, campaign: str) -> str:
     folder = paths.campaign(campaign)
     folder.mkdir(parents=True, exist_ok=True)
 
+    pulse = Pulse(paths.progress(campaign), Host())
+
     def announce(state: str, message: str) -> None:
-        now = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
-        progress.announce(paths.progress(campaign), campaign, state, message, now)
+        pulse.publish(progress.announcement(pulse.path, campaign, state, message))
 
     proc.run(["systemctl", "reset-failed", UNIT], timeout=60, check=False)
     settle = [*self_command(), "status", "--settle", str(folder)]

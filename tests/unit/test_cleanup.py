@@ -272,7 +272,7 @@ def test_a_refusal_stays_the_refusal_when_the_progress_file_cannot_be_written(
 ) -> None:
     machine = Machine(tmp_path)
     (tmp_path / "zones.json").write_text('{"3": 4096}')
-    monkeypatch.setattr(execute, "announce", fail)
+    monkeypatch.setattr(execute, "_announce", fail)
     request = execute.Request("h", tmp_path, Paths(tmp_path / "state", tmp_path / "run"))
     with pytest.raises(GuardRefused, match="not empty") as caught:
         execute.execute_plan(

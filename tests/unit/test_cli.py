@@ -51,6 +51,7 @@ def test_help_lists_every_command_in_its_group(capsys: pytest.CaptureFixture[str
         "collect",
         "layout",
         "rocksdb",
+        "running",
     }
 
 

@@ -6,6 +6,7 @@ import errno
 import fcntl
 import os
 import stat
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -15,7 +16,7 @@ from harness.errors import ConfigError, HostError, RunFailed
 from harness.machine.journal import Entry, Event, Journal
 from harness.machine.lock import exclusive, is_held
 from harness.machine.paths import Paths
-from harness.run.progress import Progress, announce, human_seconds, load
+from harness.run.progress import Progress, announcement, human_seconds, load, write
 from harness.store import checksums, packed, rundir
 from harness.store.files import write_atomic
 from harness.store.rundir import RunWriter, attempts, split_attempt
@@ -171,7 +172,7 @@ def test_eta_follows_what_runs_really_took(tmp_path: Path) -> None:
     runs = Machine(tmp_path).plan.hosts[0].runs  # two runs, 10 s predicted each
     now = [0.0]
     path = tmp_path / "progress.json"
-    progress = Progress(path, "c", ["ok"], runs, clock=lambda: now[0], now=lambda: "t")
+    progress = Progress(partial(write, path), "c", ["ok"], runs, clock=lambda: now[0])
     assert progress.eta() == 20
     progress.begin(runs[0])
     now[0] = 4.0
@@ -182,7 +183,7 @@ def test_eta_follows_what_runs_really_took(tmp_path: Path) -> None:
     record = load(path)
     assert (record.runs_total, record.runs_done, record.state) == (3, 2, "running")
     assert record.line == "c: running, 2/3 runs (2 ok), about 30s left"
-    announce(path, "c", "failed", "no space", "t")
+    write(path, announcement(path, "c", "failed", "no space"))
     assert load(path).line == "c: failed, 2/3 runs: no space"
 
 
@@ -192,7 +193,7 @@ def test_eta_follows_a_phase_that_is_slower_than_predicted(tmp_path: Path) -> No
     runs = Machine(tmp_path).plan.hosts[0].runs  # two runs, 10 s predicted each
     now = [0.0]
     path = tmp_path / "progress.json"
-    progress = Progress(path, "c", [], runs, clock=lambda: now[0], now=lambda: "t")
+    progress = Progress(partial(write, path), "c", [], runs, clock=lambda: now[0])
     progress.begin(runs[0])
     now[0] = 3.0
     progress.phase("overwrite")

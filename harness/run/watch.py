@@ -1,0 +1,62 @@
+"""Judges a campaign on another machine by its progress file: is it over, is its runner alive."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+
+from harness.errors import ConfigError
+from harness.run.heartbeat import Heartbeat
+from harness.run.progress import ProgressRecord
+from harness.store.codec import check_version, decode
+
+_AGAIN = "repeat the command: complete runs are kept, and it resumes"
+
+
+@dataclass(frozen=True, slots=True)
+class Watched:
+    """``over``: nothing more is to be waited for. ``error``: why the campaign is given up."""
+
+    over: bool
+    line: str
+    error: str = ""
+
+
+def judge(text: str, silent_seconds: float) -> Watched:
+    """Judge what a host printed: its boot id, its /proc/uptime and the progress file."""
+    boot_id, _, rest = text.lstrip().partition("\n")
+    uptime, _, content = rest.partition("\n")
+    try:
+        data = json.loads(content)
+        check_version(data, "progress.json")
+        record = decode(ProgressRecord, data, "progress.json")
+        now = float(uptime.split()[0])
+    except (ValueError, IndexError, ConfigError):
+        return Watched(True, "", f"the host has no readable progress.json; {_AGAIN}")
+    if record.state != "running":
+        return Watched(True, record.line)
+    error = ""
+    if record.heartbeat is not None:
+        error = _error(record.heartbeat, boot_id.strip(), now, silent_seconds)
+    return Watched(bool(error), record.line, error)
+
+
+def _error(beat: Heartbeat, boot_id: str, now: float, silent_seconds: float) -> str:
+    if beat.boot_id != boot_id:
+        return (
+            f"the host rebooted during the campaign (boot id {beat.boot_id}, now {boot_id}); "
+            f"{_AGAIN}. A panic is in the log of the boot before: journalctl --boot=-1 --dmesg"
+        )
+    who = f"pid {beat.pid}" + (f", {beat.unit}" if beat.unit else "")
+    silent = now - beat.uptime
+    if silent > silent_seconds:
+        return (
+            f"the runner ({who}) has not reported for {silent:.0f} s; look at systemctl status "
+            f"zonelab-run and at the disk of its state folder, then {_AGAIN}"
+        )
+    if beat.blocked_seconds > silent_seconds:
+        return (
+            f"the runner ({who}) hangs in the kernel for {beat.blocked_seconds:.0f} s; see "
+            f"/proc/{beat.pid}/stack and the kernel log, reboot the host, then {_AGAIN}"
+        )
+    return ""

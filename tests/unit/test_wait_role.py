@@ -1,0 +1,263 @@
+"""The playbook's wait and its second call, played with Ansible against this machine."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from harness.cli.main import main
+from harness.machine import paths
+from harness.machine.lock import exclusive
+from harness.plan.reference import RIG
+from harness.run import progress
+from harness.run.heartbeat import Heartbeat
+from harness.run.progress import ProgressRecord
+from harness.store.files import dumps
+
+pytestmark = pytest.mark.slow  # every test starts Ansible
+ROOT = Path(__file__).parents[2]
+CAMPAIGN = "c"
+BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
+RECORD = ProgressRecord(CAMPAIGN, "running", 2, 0, "r", "p", 0.5, 9.0, {}, "t", "c: half way")
+
+
+def heartbeat(**changes: Any) -> Heartbeat:
+    now = time.clock_gettime(time.CLOCK_BOOTTIME)
+    return replace(Heartbeat(BOOT_ID.read_text().strip(), now, 1, ""), **changes)
+
+
+def running(folder: Path, name: str, beat: Heartbeat) -> Path:
+    """Write the progress of a host; return its file."""
+    path = folder / name / "campaigns" / CAMPAIGN / "progress.json"
+    path.parent.mkdir(parents=True)
+    progress.write(path, replace(RECORD, heartbeat=beat))
+    return path
+
+
+@dataclass(frozen=True)
+class Played:
+    code: int
+    text: str  # one line, as Ansible folds long ones
+
+    def failure(self, host: str) -> str:
+        """Return the one message with which a host failed."""
+        assert self.text.count(f"fatal: [{host}]") == 1, self.text
+        return self.text.partition(f"fatal: [{host}]")[2].partition("}")[0]
+
+
+# Holds the lock as a runner does, while a program runs.
+HOLD = """
+import subprocess, sys
+from harness.machine import lock, paths
+with lock.exclusive(paths.LOCK, sys.argv[1]):
+    sys.exit(subprocess.run(sys.argv[2:]).returncode)
+"""
+AS_ROOT = pytest.mark.skipif(os.geteuid() != 0, reason="a machine of its own needs root")
+
+
+class Lab:
+    """An inventory of names for this machine; each has a state folder of its own."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.hosts: dict[str, dict[str, Any]] = {}
+        (folder / "group_vars").mkdir()
+        (folder / "group_vars/all.yml").symlink_to(ROOT / "ansible/group_vars/all.yml")
+
+    def add(self, name: str, **variables: Any) -> None:
+        self.hosts[name] = {
+            "ansible_connection": "local",
+            "ansible_python_interpreter": sys.executable,
+            "zonelab_root": str(ROOT),
+            "zonelab_become": False,
+            "zonelab_state": str(self.folder / name),
+            "zonelab_lib": str(self.folder / "lib"),
+            "zonelab_results": str(self.folder / "results"),
+            "zonelab_build": str(self.folder / "build"),
+            "campaign": CAMPAIGN,
+            "run_poll_seconds": 1,
+        } | variables
+
+    def play(self, book: str | Path, *more: str, holder: str = "") -> Played:
+        """Play; ``holder`` holds the lock of a machine of its own meanwhile: an empty /run."""
+        inventory = self.folder / "inventory.yml"
+        inventory.write_text(json.dumps({"all": {"hosts": self.hosts}}))
+        argv = [f"{ROOT}/.venv/bin/ansible-playbook", "-i", str(inventory), str(book), *more]
+        if holder:
+            alone = 'mount -t tmpfs tmpfs /run && exec "$@"'
+            argv = [sys.executable, "-c", HOLD, holder, *argv]
+            argv = ["unshare", "--mount", "sh", "-c", alone, "sh", *argv]
+        done = subprocess.run(
+            argv,
+            cwd=ROOT,
+            env={"PATH": f"{ROOT}/.venv/bin:{os.environ['PATH']}", "HOME": str(self.folder)},
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=300,
+        )
+        return Played(done.returncode, " ".join((done.stdout + done.stderr).split()))
+
+    def wait(self) -> Played:
+        """Play the wait of the run role alone, with the variables of the pipeline."""
+        book = self.folder / "wait.yml"
+        book.write_text(
+            "- hosts: all\n"
+            "  gather_facts: false\n"
+            "  strategy: host_pinned\n"
+            "  tasks: [{ansible.builtin.include_role: {name: run}}]\n"
+        )
+        return self.play(book, "-e", "run_attached=true")
+
+
+@pytest.fixture
+def lab(tmp_path: Path) -> Lab:
+    return Lab(tmp_path)
+
+
+def test_each_host_fails_with_its_cause_and_the_healthy_one_ends(lab: Lab) -> None:
+    for name in ("rebooted", "silent", "hangs", "damaged", "healthy", "gone"):
+        lab.add(name)
+    running(lab.folder, "rebooted", heartbeat(boot_id="11c1f6f0-9f61-4d2c-8f0a-6a0f1a7c9e02"))
+    running(lab.folder, "silent", heartbeat(uptime=heartbeat().uptime - 500))
+    running(lab.folder, "hangs", heartbeat(blocked_seconds=300.0))
+    running(lab.folder, "damaged", heartbeat()).write_text("{")
+    healthy = running(lab.folder, "healthy", heartbeat())
+    # Nothing listens on port 1: the host does not answer.
+    lab.hosts["gone"] |= {
+        "ansible_connection": "ssh",
+        "ansible_host": "127.0.0.1",
+        "ansible_port": 1,
+        "run_unreachable_seconds": 1,
+    }
+    ender = subprocess.Popen(
+        ["sh", "-c", f"sleep 8; sed -i 's/running/done/' {healthy}"], stdin=subprocess.DEVNULL
+    )
+    begin = time.monotonic()
+    played = lab.wait()
+    seconds = time.monotonic() - begin
+    ender.wait()
+    assert played.code == 2
+    assert "the host rebooted during the campaign (boot id 11c1f6f0" in played.failure("rebooted")
+    assert "has not reported for 50" in played.failure("silent")
+    assert "hangs in the kernel for 300 s" in played.failure("hangs")
+    assert "no readable progress.json" in played.failure("damaged")
+    for name in ("rebooted", "silent", "hangs", "damaged"):
+        assert "repeat the command" in played.failure(name)
+    assert "unreachable for 1 s" in played.text
+    assert "Repeat the command when the host answers" in played.text
+    assert "fatal: [healthy]" not in played.text
+    assert "ok: [healthy] => c: half way" in played.text.replace("=> {", "=>"), played.text
+    assert seconds < 120, "the wait of 72 hours was not cut short"
+
+
+@pytest.mark.parametrize("stuck", [False, True], ids=["longer", "stuck"])
+def test_a_campaign_that_goes_on_keeps_its_settings(lab: Lab, *, stuck: bool) -> None:
+    """``stuck``: a disk that does not answer; nobody ever writes to the named pipe."""
+    lab.add("long", run_timeout_hours=2 / 3600, run_answer_seconds=2)
+    file = running(lab.folder, "long", heartbeat())
+    if stuck:
+        file.unlink()
+        os.mkfifo(file)
+    book = lab.folder / "long.yml"
+    book.write_text(
+        "- hosts: all\n"
+        "  gather_facts: false\n"
+        "  tasks:\n"
+        "    - block: [{ansible.builtin.import_role: {name: run}}]\n"
+        "      always: [{ansible.builtin.debug: {msg: 'goes on: {{ run_goes_on }}'}}]\n"
+    )
+    played = lab.play(book, "-e", "run_attached=true")
+    os.close(os.open(file, os.O_RDWR | os.O_NONBLOCK))  # ends a `cat` that still waits
+    assert played.code == 2
+    cause = "reading progress.json took longer than 2 s" if stuck else "did not end within 0.000"
+    assert cause in played.text
+    assert "The runs go on there. Repeat the command" in played.text
+    assert "goes on: True" in played.text
+    assert "when: not (run_goes_on | default(false))" in (ROOT / "ansible/site.yml").read_text()
+
+
+# --- a second call --------------------------------------------------------------------------------
+
+
+def tree(folder: Path) -> dict[str, float]:
+    return {str(path): path.stat().st_mtime for path in sorted(folder.rglob("*"))}
+
+
+def planned(lab: Lab, capsys: pytest.CaptureFixture[str]) -> None:
+    """Plan the campaign as the first call did."""
+    (lab.folder / "h.json").write_text(dumps(RIG))
+    words = ["plan", "smoke", "--campaign", CAMPAIGN, f"--inspection=h={lab.folder}/h.json"]
+    assert main([*words, "--results", str(lab.folder / "results")]) == 0, capsys.readouterr().err
+
+
+@AS_ROOT
+def test_a_second_call_only_waits(lab: Lab, capsys: pytest.CaptureFixture[str]) -> None:
+    lab.add("h", device="nvme0n2", study="smoke")
+    planned(lab, capsys)
+    file = running(lab.folder, "h", heartbeat())
+    before = tree(lab.folder / "h")
+    ender = subprocess.Popen(["sh", "-c", f"sleep 20; sed -i 's/running/done/' {file}"])
+    played = lab.play("site.yml", holder=f"campaign {CAMPAIGN}")
+    ender.wait()
+    after = tree(lab.folder / "h")
+    assert "c: half way" in played.text
+    # The report on the controller is written; it is "[h -> localhost]".
+    assert "changed: [h]" not in played.text, played.text
+    assert not (lab.folder / "lib").exists()
+    del before[str(file)], after[str(file)]
+    folder = str(file.parent)  # sed replaced the file in it
+    assert before | {folder: 0} == after | {folder: 0}
+    # What is missing is told by the report, as after any campaign.
+    assert "f2fs--r01" not in played.text.partition("TASK [Check")[0]
+
+
+@AS_ROOT
+def test_a_call_for_another_campaign_is_refused_before_any_change(lab: Lab) -> None:
+    lab.add("h", device="nvme0n2", study="smoke", campaign="mine")
+    running(lab.folder, "h", heartbeat())
+    before = tree(lab.folder / "h")
+    played = lab.play("site.yml", holder=f"campaign {CAMPAIGN}")
+    assert tree(lab.folder / "h") == before
+    assert played.code == 2
+    assert "h runs campaign c (pid " in played.failure("h")
+    assert "-e campaign=NAME" in played.failure("h")
+    assert "changed=0" in played.text
+    assert not (lab.folder / "lib").exists()
+
+
+@AS_ROOT
+def test_a_campaign_of_another_checkout_is_refused(lab: Lab) -> None:
+    lab.add("h", device="nvme0n2", study="smoke")
+    running(lab.folder, "h", heartbeat())
+    played = lab.play("site.yml", holder=f"campaign {CAMPAIGN}")
+    assert played.code == 2
+    assert "it was started from" in played.text.replace(
+        "was started from another", "it was started from"
+    )
+    assert "hosts/h/host.json does not exist" in played.text
+
+
+def test_running_names_the_holder(capsys: pytest.CaptureFixture[str]) -> None:
+    def asked() -> Any:
+        assert main(["running", "--format", "json"]) == 0
+        return json.loads(capsys.readouterr().out)
+
+    assert asked() == []
+    with exclusive(paths.LOCK, "campaign first"):
+        (record,) = asked()
+        assert record["campaign"] == "first"
+        assert record["holder"].startswith(f"campaign first (pid {os.getpid()}")
+    with exclusive(paths.LOCK, "preconditioning of /dev/nvme0n2"):
+        (record,) = asked()
+        assert record["campaign"] == ""
+        assert record["holder"].startswith("preconditioning of /dev/nvme0n2 (pid ")
+    assert asked() == []
