@@ -52,6 +52,7 @@ def test_a_failed_clean_up_is_an_issue_beside_the_first_error(machine: Machine) 
         Severity.ERROR
     }
     assert "fake--r01: clean-up: umount failed (exit 32): target is busy" in done.stderr
+    assert recompute.of_run(machine.runs / "fake--r01") == []
     # The steps behind the failed one are done.
     assert machine.host.sysfs.schedulers("nvme0n2")[0] == "none"
     assert last_event(machine) is Event.RELEASE
@@ -76,6 +77,7 @@ def test_a_barrier_that_fails_does_not_hide_the_program_before_it(machine: Machi
     assert "ended with signal 11 in phase overwrite" in found.reason.message
     assert later(found) == ["sync failed (exit 1): Input/output error"]
     assert problems(machine.runs / "fake--r01") == []
+    assert recompute.of_run(machine.runs / "fake--r01") == []
 
 
 def test_a_run_that_cannot_be_judged_keeps_its_first_error(machine: Machine) -> None:
@@ -108,6 +110,7 @@ def test_a_process_that_cannot_be_killed_keeps_the_claim(machine: Machine) -> No
         assert (found.status, found.reason.code) == (Status.FAILED, "hung")
         assert f"thread {pid} (" in (machine.runs / "fake--r01/raw/hung.txt").read_text()
         assert problems(machine.runs / "fake--r01") == []
+        assert recompute.of_run(machine.runs / "fake--r01") == []
         # Nothing was cleared, released, taken down or started after it.
         assert last_event(machine) is Event.UP
         assert json.loads(zones.read_text()) != {}

@@ -98,7 +98,7 @@ def test_a_stop_by_the_user_passes() -> None:
 @contextmanager
 def claim_release(machine: Machine, patch: pytest.MonkeyPatch) -> Iterator[None]:
     lab = Lab(machine.root / "lab")
-    with lab.claim().held():
+    with lab.taken():
         patch.setattr(lab.host, "reset_zones", fail)
         yield
 
