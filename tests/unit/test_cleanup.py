@@ -17,6 +17,7 @@ from harness.levels.btrfs import Btrfs
 from harness.levels.level import Level, LevelContext
 from harness.levels.raw_device import RawDevice
 from harness.levels.zlfs import Zlfs
+from harness.machine import claim
 from harness.machine.paths import Paths
 from harness.machine.schedulers import schedulers
 from harness.machine.signals import Stop
@@ -99,7 +100,7 @@ def test_a_stop_by_the_user_passes() -> None:
 def claim_release(machine: Machine, patch: pytest.MonkeyPatch) -> Iterator[None]:
     lab = Lab(machine.root / "lab")
     with lab.taken():
-        patch.setattr(lab.host, "reset_zones", fail)
+        patch.setattr(claim, "clear", fail)
         yield
 
 
