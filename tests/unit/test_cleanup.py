@@ -99,7 +99,8 @@ def test_a_stop_by_the_user_passes() -> None:
 @contextmanager
 def claim_release(machine: Machine, patch: pytest.MonkeyPatch) -> Iterator[None]:
     lab = Lab(machine.root / "lab")
-    with lab.taken():
+    with lab.taken() as own:
+        own.clear()
         patch.setattr(claim, "clear", fail)
         yield
 
