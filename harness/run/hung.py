@@ -39,8 +39,10 @@ def require_gone(host: Host, paths: Paths) -> None:
         return
     known = load_record(HungProcess, _file(paths))
     started = kernel_stack.start(known.pid, host.proc)
-    if known.boot_id == host.boot_id() and started and started == known.start:
-        waits = kernel_stack.waits(kernel_stack.stacks(known.pid, host.proc))
+    stacks = kernel_stack.stacks(known.pid, host.proc)
+    same = known.boot_id == host.boot_id() and started == known.start
+    if same and kernel_stack.alive(stacks):
+        waits = kernel_stack.waits(stacks)
         raise HostError(
             f"{kernel_stack.name(known.pid, host.proc)} (pid {known.pid}) of an earlier run still "
             f"hangs in the kernel ({waits or 'where is unknown'})",

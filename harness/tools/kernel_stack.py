@@ -27,6 +27,11 @@ def waits(text: str) -> str:
     return ", ".join(dict.fromkeys(re.findall(r": state D, in (\S+)$", text, re.MULTILINE)))
 
 
+def alive(text: str) -> bool:
+    """Whether a thread has not ended, from ``stacks``: the first one can be a zombie before it."""
+    return re.search(r"^thread \d+ \(.*\): state [^ZX],", text, re.MULTILINE) is not None
+
+
 def name(pid: int, proc: Path = PROC) -> str:
     """Return the name of a process."""
     return _name_and_state(_text(proc / str(pid) / "stat"))[0]

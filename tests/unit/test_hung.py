@@ -146,6 +146,18 @@ def test_stacks_name_thread_state_and_place(tmp_path: Path) -> None:
     assert kernel_stack.start(11487, tmp_path) == 166432
 
 
+def test_a_process_is_gone_when_all_of_its_threads_have_ended(tmp_path: Path) -> None:
+    """An orphan stays as a zombie until init reaps it."""
+    threads = captured(tmp_path) / "11487/task"
+    assert kernel_stack.alive(kernel_stack.stacks(11487, tmp_path))
+    (threads / "11487/stat").write_text(STAT.replace(") D", ") Z"))
+    assert not kernel_stack.alive(kernel_stack.stacks(11487, tmp_path))
+    (threads / "11488").mkdir()
+    (threads / "11488/stat").write_text(STAT.replace("11487 (", "11488 ("))
+    assert kernel_stack.alive(kernel_stack.stacks(11487, tmp_path))
+    assert not kernel_stack.alive(kernel_stack.stacks(4, tmp_path))
+
+
 def test_threads_that_sleep_are_no_cause(tmp_path: Path) -> None:
     stat = captured(tmp_path) / "11487/task/11487/stat"
     stat.write_text(STAT.replace(") D", ") S"))
