@@ -19,7 +19,7 @@ from harness.tools import db_bench, native, proc, zenfs
 from harness.tools.kernel import Kernel
 from tests.fixtures.geometry import GEOMETRIES, KERNEL, Geometry, uncovered
 from tests.fixtures.level_host import Host
-from tests.runner.fakes import FakeHost, write_tree
+from tests.runner.fakes import FakeHost, show_all_processes, write_tree
 
 EACH = pytest.mark.parametrize("case", GEOMETRIES, ids=[case.name for case in GEOMETRIES])
 
@@ -43,6 +43,7 @@ class Drive(FakeHost):
                 "filesystems": "\text4\n\txfs\n\tf2fs\n\tbtrfs\n",
             },
         )
+        show_all_processes(root / "proc")
 
     def zones(self, path: str, limit: int | None = None) -> list[Zone]:
         zone = self.case.zoned
