@@ -128,4 +128,5 @@ def test_two_hosts(lab: Lab) -> None:
     assert code == 0, text
     assert lab.statuses() == {(A, 1): {Status.OK}, (B, 2): {Status.OK}}
     verified = zonelab("verify", lab.campaign)
-    assert (verified.exit_code, verified.stdout) == (0, f"{lab.campaign}: whole\n")
+    assert verified.exit_code == 0
+    assert verified.stdout.startswith(f"{lab.campaign}: whole\n")
