@@ -25,6 +25,18 @@ OPEN = (
     "import os,sys,time; os.open(sys.argv[1], os.O_RDONLY | os.O_EXCL);"
     " open(sys.argv[2], 'w'); time.sleep(300)"
 )
+# Opens a device without a lock: argv is node, flags of open(2), and whether to keep a mapping only.
+LOOSE = (
+    "import mmap,os,sys,time; fd = os.open(sys.argv[1], int(sys.argv[3]));"
+    " kept = mmap.mmap(fd, 4096) if sys.argv[4:] else None; kept and os.close(fd);"
+    " open(sys.argv[2], 'w'); time.sleep(300)"
+)
+LOOSELY = (
+    f'python3 -c "{LOOSE}" {{node}} /run/held {{how}} </dev/null >/dev/null 2>&1 &'
+    " echo $! >/run/holder; until test -e /run/held; do sleep 0.1; done"
+)
+RDONLY, WRONLY, RDWR, MAPPED = "0", "1", "2", "2 mapped"
+LET_GO = "kill $(cat /run/holder); rm -f /run/held /run/holder"
 HOLD = 'python3 -c "{code}" {node} /run/held </dev/null >/dev/null 2>&1 & echo $! >/run/holder'
 
 
@@ -40,6 +52,7 @@ class Situation:
     undo: str
     zoned: str = ""
     companion: str = ""
+    run: bool = True  # start the campaign as well, which takes longer than a look
 
 
 SITUATIONS = (
@@ -99,6 +112,58 @@ SITUATIONS = (
         "zbd reset {z}",
         zoned="foreign-signature",
     ),
+    Situation("writer", LOOSELY.format(node="{z}", how=WRONLY), LET_GO, zoned="opened"),
+    Situation(
+        "writer-through-another-node",
+        "mknod /dev/lab-node b $(stat -c '0x%t 0x%T' {c}); "
+        + LOOSELY.format(node="/dev/lab-node", how=RDWR),
+        f"{LET_GO}; rm /dev/lab-node",
+        companion="opened",
+        run=False,
+    ),
+    Situation(
+        "writer-through-a-bind-mount",
+        "touch /run/node; mount --bind {c} /run/node; "
+        + LOOSELY.format(node="/run/node", how=WRONLY),
+        f"{LET_GO}; umount /run/node; rm /run/node",
+        companion="opened",
+        run=False,
+    ),
+    Situation(
+        "mapping-without-a-descriptor",
+        LOOSELY.format(node="{c}", how=MAPPED),
+        LET_GO,
+        companion="opened",
+    ),
+    Situation(
+        "reader-of-the-generic-node",
+        LOOSELY.format(node="{g}", how=RDONLY),
+        LET_GO,
+        zoned="opened",
+    ),
+    Situation(
+        "writer-of-the-controller",
+        LOOSELY.format(node="{n}", how=RDWR),
+        LET_GO,
+        zoned="opened",
+        companion="opened",
+        run=False,
+    ),
+    Situation(
+        "loop-device",
+        "modprobe loop; losetup --find --show {c} >/run/loop",
+        "losetup -d $(cat /run/loop)",
+        companion="exported",
+    ),
+    Situation(
+        "mounted-in-another-namespace",
+        "mkfs.ext4 -qF {c} && mkdir -p /run/there; unshare --mount sh -c 'mount -o ro,noload {c}"
+        " /run/there && touch /run/held && exec sleep 300' </dev/null >/dev/null 2>&1 &"
+        " echo $! >/run/holder; until test -e /run/held; do sleep 0.1; done",
+        f"{LET_GO}; sleep 1; blkdiscard -zf {{c}}",
+        companion="busy",
+        run=False,
+    ),
     Situation(
         "opened-exclusively",
         HOLD.format(code=OPEN, node="{z}") + "; until test -e /run/held; do sleep 0.1; done",
@@ -123,12 +188,17 @@ def campaign(rig: RigHandle, tmp_path_factory: pytest.TempPathFactory) -> Iterat
 @pytest.mark.parametrize("situation", SITUATIONS, ids=lambda one: one.name)
 def test_nothing_is_written(rig: RigHandle, campaign: GuestRunner, situation: Situation) -> None:
     nodes = {"z": f"/dev/{rig.node(rig.zoned)}", "c": f"/dev/{rig.node(rig.conventional)}"}
+    number = rig.node(rig.zoned).removeprefix("nvme")
+    nodes |= {"g": f"/dev/ng{number}", "n": f"/dev/nvme{number.partition('n')[0]}"}
     try:
         rig.ssh(situation.do.format(**nodes))
         rig.ssh("sync; udevadm settle")
         before = plays.written(rig), journal(rig)
         seen = inspected(rig, nodes)
         assert seen == (situation.zoned, situation.companion)
+        if not situation.run:
+            assert (plays.written(rig), journal(rig)) == before
+            return
         only = "f2fs--r01" if situation.zoned else "conventional-ext4--r01"
         named = f"--conventional {nodes['c']}"
         done = rig.ssh(f"{campaign.command} {named} --only {only}", check=False)
@@ -152,6 +222,107 @@ def test_another_device_than_was_planned_for(rig: RigHandle, campaign: GuestRunn
         assert (plays.written(rig), journal(rig)) == before
     finally:
         rig.ssh(f"mv {plan}.kept {plan}")
+
+
+def test_readers_are_allowed(rig: RigHandle, campaign: GuestRunner) -> None:
+    """Of the devices, and of the controller: what udev and smartd do."""
+    nodes = {"z": f"/dev/{rig.node(rig.zoned)}", "c": f"/dev/{rig.node(rig.conventional)}"}
+    controller = nodes["z"].rpartition("n")[0]
+    try:
+        for number, node in enumerate((*nodes.values(), controller)):
+            rig.ssh(f"sleep 300 <{node} >/dev/null 2>&1 & echo $! >/run/reader{number}")
+        assert inspected(rig, nodes) == ("", "")
+    finally:
+        rig.ssh("kill $(cat /run/reader?); rm /run/reader?", check=False)
+
+
+def test_a_node_of_another_drive(rig: RigHandle, campaign: GuestRunner) -> None:
+    """The name is the planned one, the drive behind it is the tenants'."""
+    node, other = f"/dev/{rig.node(rig.conventional)}", f"/dev/{rig.node(rig.tenants)}"
+    try:
+        before = plays.written(rig), journal(rig)
+        rig.ssh(f"mv {node} /run/kept && mknod {node} b $(stat -c '0x%t 0x%T' {other})")
+        named = f"--conventional {node}"
+        done = rig.ssh(f"{campaign.command} {named} --only conventional-ext4--r01", check=False)
+        assert done.exit_code == 3, done.stderr
+        assert (plays.written(rig), journal(rig)) == before
+    finally:
+        rig.ssh(f"rm {node}; mv /run/kept {node}", check=False)
+
+
+# A companion that cannot be trusted: how it is made, its node, how to undo it, the refusal.
+UNTRUSTED = {
+    "error": (
+        "dmsetup create bad --uuid lab-bad --table '0 262144 error'",
+        "/dev/mapper/bad",
+        "dmsetup remove bad",
+        "unreadable",
+    ),
+    "flakey": (
+        "modprobe dm-flakey && dmsetup create bad --uuid lab-bad"
+        " --table '0 262144 flakey {c} 0 0 600'",
+        "/dev/mapper/bad",
+        "dmsetup remove bad",
+        "unreadable",
+    ),
+    "without-a-name": (
+        "modprobe loop; truncate -s 64M /run/file && losetup /dev/loop0 /run/file",
+        "/dev/loop0",
+        "losetup -d /dev/loop0; rm /run/file",
+        "identity-unstable",
+    ),
+    "two-paths": (
+        "modprobe scsi_debug dev_size_mb=64 add_host=2 vpd_use_hostno=0 && udevadm settle",
+        "{s}",
+        "modprobe -r scsi_debug",
+        "identity-ambiguous",
+    ),
+    "one-path": (
+        "modprobe scsi_debug dev_size_mb=64 && udevadm settle",
+        "{s}",
+        "modprobe -r scsi_debug",
+        "",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", UNTRUSTED)
+def test_a_companion_that_cannot_be_trusted(
+    rig: RigHandle,
+    campaign: GuestRunner,
+    name: str,
+) -> None:
+    do, node, undo, code = UNTRUSTED[name]
+    zoned, companion = f"/dev/{rig.node(rig.zoned)}", f"/dev/{rig.node(rig.conventional)}"
+    before = plays.written(rig)
+    try:
+        rig.ssh(do.format(c=companion))
+        if node == "{s}":
+            node = rig.ssh("ls -d /sys/block/sd* | head -n 1 | sed s,/sys/block,/dev,").stdout
+            assert node.startswith("/dev/sd")
+        assert inspected(rig, {"z": zoned, "c": node.strip()}) == ("", code)
+        assert plays.written(rig) == before
+    finally:
+        rig.ssh(undo, check=False)
+
+
+def test_the_kernels_own_page_names_the_drive(
+    rig: RigHandle,
+    campaign: GuestRunner,
+) -> None:
+    """zonelab reads the page that a kernel without the attribute ``wwid`` has as well."""
+    script = (
+        "import sys; sys.path.insert(0, sys.argv[1]); from harness.observe import vpd;"
+        " from pathlib import Path; folder = next(Path('/sys/block').glob('sd*')) / 'device';"
+        " print(vpd.name((folder / 'vpd_pg83').read_bytes()), (folder / 'wwid').read_text())"
+    )
+    try:
+        rig.ssh("modprobe scsi_debug dev_size_mb=8 && udevadm settle")
+        ours, kernels = rig.ssh(f'python3 -c "{script}" {ZIPAPP}').stdout.split()
+        assert ours == kernels
+        assert ours.startswith("naa.")
+    finally:
+        rig.ssh("modprobe -r scsi_debug", check=False)
 
 
 def test_without_hostility_something_is_written(rig: RigHandle, campaign: GuestRunner) -> None:

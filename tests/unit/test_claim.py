@@ -228,6 +228,18 @@ def test_a_node_with_another_number_is_not_the_device(lab: Lab) -> None:
     assert caught.value.code == "node-changed"
 
 
+def test_the_held_node_is_the_device_as_well(lab: Lab) -> None:
+    """A drive that is pulled and put back has its name again, but the descriptor is the old one."""
+    node = Path(lab.zoned.path)
+    with lab.taken() as claim:
+        claim.clear()
+        node.rename(lab.root / "pulled")
+        node.write_bytes((lab.root / "pulled").read_bytes())
+        with pytest.raises(GuardRefused) as caught:
+            claim.check()
+    assert caught.value.code == "node-changed"
+
+
 def test_a_user_keeps_the_claim_though_the_lock_is_free(lab: Lab) -> None:
     """The holder of a partition, or a mount, is no exclusive opener of the fake machine."""
     with lab.taken() as claim:

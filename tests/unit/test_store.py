@@ -79,13 +79,25 @@ def test_a_reader_cannot_hold_the_lock(tmp_path: Path) -> None:
         assert not is_held(path)
         with exclusive(path, "campaign d"):
             assert is_held(path)
-    for shared, mode in ((path, 0o644), (path.parent, 0o755)):
+    for shared, mode in ((path, 0o604), (path, 0o640), (path.parent, 0o755)):
         old = stat.S_IMODE(shared.stat().st_mode)
         shared.chmod(mode)
         with pytest.raises(HostError) as caught, exclusive(path, "campaign e"):
             pass
         assert caught.value.code == "lock-open"
         shared.chmod(old)
+
+
+def test_a_lock_of_another_user_is_not_used(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "lock" / "machine"
+    with exclusive(path, "campaign c"):
+        pass
+    monkeypatch.setattr(os, "geteuid", lambda: path.stat().st_uid + 1)
+    with pytest.raises(HostError) as caught, exclusive(path, "campaign d"):
+        pass
+    assert caught.value.code == "lock-open"
 
 
 def test_the_lock_is_the_machines(tmp_path: Path) -> None:
