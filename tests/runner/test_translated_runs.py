@@ -102,8 +102,10 @@ def test_a_run(whole: Whole) -> None:
     device = f"{whole.root}/dev/nvme0n2"
     mapped = f"{whole.root}/dev/mapper/zonelab-zap-nvme0n2"
     assert create == [
-        f"create zonelab-zap-nvme0n2 --table 0 {sectors} zap {device} 0 25 125 25 1 10 30",
-        f"create zonelab-split-nvme0n2 --table 0 {sectors * 75 // 100} striped 1 8 {mapped} 0",
+        "create zonelab-zap-nvme0n2 --uuid zonelab-zap-nvme0n2 --table"
+        f" 0 {sectors} zap {device} 0 25 125 25 1 10 30",
+        "create zonelab-split-nvme0n2 --uuid zonelab-split-nvme0n2 --table"
+        f" 0 {sectors * 75 // 100} striped 1 8 {mapped} 0",
     ]
     assert found.manifest["level"]["direct_io"]["requested"] == {"reads": False, "writes": False}
     assert found.manifest["level"]["gc_source"].endswith("nothing was traced")

@@ -155,7 +155,7 @@ CHANGES: list[tuple[str, Edit, str]] = [
     (
         "raw/observed.json",
         put("kernel_log_lines", value=2),
-        "raw/kernel.log: has 0 lines, raw/observed.json has 2",
+        "raw/kernel.log: has 1 lines, raw/observed.json has 3",
     ),
     (
         "raw/observed.json",
@@ -189,7 +189,8 @@ CHANGES: list[tuple[str, Edit, str]] = [
 @pytest.mark.parametrize(("file", "change", "message"), CHANGES)
 def test_whatever_was_changed_is_found(run: Path, file: str, change: Edit, message: str) -> None:
     edit(run / file, change)
-    assert any(message in line for line in recompute.of_run(run))
+    found = recompute.of_run(run)
+    assert any(message in line for line in found), found
 
 
 @pytest.mark.parametrize(

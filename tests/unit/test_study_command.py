@@ -275,6 +275,7 @@ def test_the_plan_role_sets_them(tmp_path: Path, settings: str, flags: list[str]
             "retry",
             "rated_endurance",
             "endurance_limit",
+            "remainder",
         ),
         "",
     )
@@ -288,6 +289,7 @@ def test_the_plan_role_sets_them(tmp_path: Path, settings: str, flags: list[str]
         zonelab_command=str(program),
         zonelab_build=str(tmp_path / "build"),
         preflight_inspected={"stdout": "{}"},
+        zonelab_attached=False,
         packages_installed=same,
         native_built=same,
     )
