@@ -186,7 +186,8 @@ lock: ## Re-resolve requirements/*.in into pinned, hashed files (needs uv)
 schemas: setup ## Regenerate configs/schema from the models
 	@zonelab plan --schemas
 
-docs: setup ## Regenerate docs/rules.md from the rules, docs/troubleshooting.md from what the code refuses
+docs: setup ## Regenerate docs/rules.md from the rules, docs/troubleshooting.md from what the code refuses, harness/zn540.py from points
+	@$(BIN)/python -m analysis.model.runner_constants > harness/zn540.py.new && mv harness/zn540.py.new harness/zn540.py
 	@zonelab rules --format md > docs/rules.md.new && mv docs/rules.md.new docs/rules.md
 	@$(BIN)/python -m harness.docs.refusals > docs/troubleshooting.md.new && mv docs/troubleshooting.md.new docs/troubleshooting.md
 

@@ -1,47 +1,42 @@
 """Measured latencies of a Western Digital ZN540 (1 TB, zones of 1077 MiB), in ms.
 
 Source: data of Doekemeijer et al. 2023, *Performance Characterization of NVMe Flash Devices with
-Zoned Namespaces (ZNS)* (github.com/stonet-research/NVMeBenchmarks, commit 01f40f1c, MIT): means of
-their partial_reset and partial_finish runs, computed again from the raw samples.
+Zoned Namespaces (ZNS)* (github.com/stonet-research/NVMeBenchmarks, commit 01f40f1c, MIT), in
+``analysis/references/points/zn540.csv``.
 """
 
 from __future__ import annotations
+
+from analysis.read import points
 
 # Percent of the capacity written, milliseconds.
 Curve = tuple[tuple[float, float], ...]
 
 # 4 KiB of 1077 MiB.
 _BLOCK = 0.0004
+_US_PER_MS = 1000
 
-RESET: Curve = (
-    (0, 1.077),
-    (_BLOCK, 1.686),
-    (6.25, 5.154),
-    (12.5, 6.316),
-    (25, 8.144),
-    (50, 11.608),
-    (100, 16.187),
-)
-RESET_AFTER_FINISH: Curve = (
-    (0, 1.591),
-    (_BLOCK, 1.674),
-    (6.25, 2.513),
-    (12.5, 3.356),
-    (25, 5.074),
-    (50, 8.523),
-    (100 - _BLOCK, 15.372),
-)
-FINISH: Curve = (
-    (0, 0.01355),
-    (_BLOCK, 907.507),
-    (6.25, 848.266),
-    (12.5, 792.699),
-    (25, 681.053),
-    (50, 456.759),
-    (100 - _BLOCK, 3.072),
-)
+_POINTS = points.load(points.FOLDER / "zn540.csv")
+
+
+def _means(curve: str) -> Curve:
+    return tuple(
+        (point.x, point.value / _US_PER_MS)
+        for point in _POINTS
+        if (point.curve, point.statistic) == (curve, "mean")
+    )
+
+
+def _write(curve: str, x: float) -> float:
+    return dict(_means(curve))[x]
+
+
+RESET = _means("reset_unfinished")
+RESET_AFTER_FINISH = _means("reset_after_finish")
+FINISH = tuple(sorted(_means("finish")))
 # A write of 4 KiB that opens its zone, and one to an open zone.
-FIRST_WRITE, LATER_WRITE = 13.64e-3, 11.36e-3
+FIRST_WRITE = _write("first_write_implicit_open_4k", 0)
+LATER_WRITE = _write("spdk_write_qd1", 4)
 
 
 def at(curve: Curve, percent: float) -> float | None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 
+from harness import zn540
 from harness.plan.derive import Derived
 from harness.plan.workload_models import Phase, Workload
 from harness.store.spec import Bytes, DeviceKind, PhaseSpec, Prediction
@@ -39,14 +40,19 @@ class Rates:
     phase: float
 
 
+_BANDWIDTH = zn540.WRITE_BYTES_PER_SECOND
+_HALF_BANDWIDTH = _BANDWIDTH // MIB // 2 * MIB
+
 RATES = {
     # Two cores without KVM, measured on the default rig: 1.3 GiB of cold data in 33 s; fillseq and
     # fillrandom of 116 B entries 42 and 72 us an entry, readrandom 268 us, readseq 13 us; file
     # writes are bound by the emulated CPU.
     DeviceKind.EMULATED: Rates(40 * MIB, 160 * MIB, 40e-6, 20e-6, 300e-6, 15e-6, 6.0, 2.0),
-    # ZN540: 1,155 MiB/s write bandwidth; half of it for a mix of flush and compaction; some 100 us
+    # ZN540: write bandwidth; half of it for a mix of flush and compaction; some 100 us
     # for a read that reaches the flash; the rest as one thread of db_bench does it.
-    DeviceKind.HARDWARE: Rates(1155 * MIB, 577 * MIB, 5e-6, 2e-6, 100e-6, 1e-6, 10.0, 2.0),
+    DeviceKind.HARDWARE: Rates(
+        _BANDWIDTH, _BANDWIDTH // MIB // 2 * MIB, 5e-6, 2e-6, 100e-6, 1e-6, 10.0, 2.0
+    ),
 }
 
 

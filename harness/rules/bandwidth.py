@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from harness import zn540
 from harness.rules.facts import PhaseFacts, RunFacts
 from harness.rules.rule import info, issue, rule, warning
 from harness.store.result import Issue, Severity
 from harness.store.spec import Device, DeviceKind, RunSpec
 
-MIB = 1 << 20
 # A study whose device was nearly idle found no difference between any two levels.
 _LEAST = 0.3
 
@@ -23,9 +23,8 @@ class Cap:
     read: int
 
 
-# By the model name that the controller reports. Doekemeijer et al. 2023, "Performance
-# characterization of NVMe flash devices with ZNS": Western Digital's ZN540 of 1 TB, 904 zones.
-CAPS = {"WZS4C8T1TDSP303": Cap(1155 * MIB, 2507 * MIB)}
+# By the model name that the controller reports.
+CAPS = {zn540.MODEL: Cap(zn540.WRITE_BYTES_PER_SECOND, zn540.READ_BYTES_PER_SECOND)}
 
 
 @rule(

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
 
+from harness import zn540
 from harness.errors import ToolFailed
 from harness.metrics import CATALOGUE
 from harness.nulls import ratio, total
@@ -23,23 +24,6 @@ from harness.store import packed
 from harness.store.ledger import Ledger
 from harness.store.result import Metric
 from harness.store.spec import Device
-
-# Western Digital ZN540 1 TB, zones of 1,077 MiB: linear fits and means of public measurements
-# (tests/fixtures/zn540 has the points and their source). o is the share written, in %.
-ZN540_CAPACITY = 1077 * 2**20
-_FINISH_FULL_MS, _FINISH_MS_PER_PERCENT = 3.8, 9.025  # 906.3 - 9.025 o, seen from the full end
-_FINISH_EMPTY_MS = 0.014
-_RESET_FINISHED_MS = (1.656, 0.137)  # at 0 %, and per %
-_RESET_MS = (
-    (0.0, 1.08),
-    (0.0004, 1.69),
-    (6.25, 5.15),
-    (12.5, 6.32),
-    (25.0, 8.14),
-    (50.0, 11.61),
-    (100.0, 16.19),
-)
-_WRITE_BYTES_PER_SECOND = 1155 * 2**20
 
 NAMES = (
     "wear_min",
@@ -65,9 +49,9 @@ def finish_seconds(written: int, capacity: int) -> float:
     1 % of 1,077 MiB. For zones of another capacity this is an extrapolation.
     """
     if written <= 0:
-        return _FINISH_EMPTY_MS / 1000
-    left = 100 * (capacity - written) / ZN540_CAPACITY
-    return (_FINISH_FULL_MS + _FINISH_MS_PER_PERCENT * left) / 1000
+        return zn540.FINISH_EMPTY_MS / 1000
+    left = 100 * (capacity - written) / zn540.ZONE_CAPACITY
+    return (zn540.FINISH_FULL_MS + zn540.FINISH_MS_PER_PERCENT * left) / 1000
 
 
 def reset_seconds(written: int, *, finished: bool) -> float:
@@ -76,14 +60,14 @@ def reset_seconds(written: int, *, finished: bool) -> float:
     Published points are interpolated, also by bytes: the share refers to 1,077 MiB, whatever the
     capacity of the zone. For a finished zone the bytes before its finish count.
     """
-    share = min(max(100 * written / ZN540_CAPACITY, 0.0), 100.0)
+    share = min(max(100 * written / zn540.ZONE_CAPACITY, 0.0), 100.0)
     if finished:
-        at_zero, per_percent = _RESET_FINISHED_MS
-        return (at_zero + per_percent * share) / 1000
-    for (low, first), (high, last) in pairwise(_RESET_MS):
+        growth = zn540.RESET_FINISHED_MS_PER_PERCENT * share
+        return (zn540.RESET_FINISHED_AT_ZERO_MS + growth) / 1000
+    for (low, first), (high, last) in pairwise(zn540.RESET_MS):
         if share <= high:
             return (first + (last - first) * (share - low) / (high - low)) / 1000
-    return _RESET_MS[-1][1] / 1000
+    return zn540.RESET_MS[-1][1] / 1000
 
 
 @dataclass(slots=True)
@@ -219,7 +203,7 @@ def metrics(
     values: dict[str, int | float | None] = dict.fromkeys(NAMES)
     if costs is not None:
         modelled = total((costs.modelled_finish, costs.modelled_reset))
-        writing = None if written is None else written / _WRITE_BYTES_PER_SECOND
+        writing = None if written is None else written / zn540.WRITE_BYTES_PER_SECOND
         values |= _wear([costs.resets[zone] for zone in costs.resets], zones)
         values |= _deciles(costs.occupancies)
         values |= {

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal
 
+from harness import zn540
 from harness.errors import ConfigError
 from harness.levels.level import LevelUp
 from harness.metrics import CATALOGUE
@@ -29,10 +30,10 @@ _LARGEST_FILL = 16 * 2**20
 # The program prints each timed write as a number on one line, of which up to 4 MiB are read.
 _MOST_WRITES = 300_000
 
-# The longest command of a ZN540, in seconds by percent of the capacity written: finish = 906.3 -
-# 9.025 o ms, reset at most 16.2 ms (docs/methods.md). Emulators change a flag.
-_FINISH = (0.9063, -0.009025)
-_COMMAND = {DeviceKind.EMULATED: 1e-3, DeviceKind.HARDWARE: 16.2e-3}
+# A finish of a ZN540: seconds for an empty zone, and for each percent of the capacity written.
+_FINISH = (zn540.FINISH_AT_ZERO_MS / 1000, -zn540.FINISH_MS_PER_PERCENT / 1000)
+# The longest reset of a ZN540. Emulators change a flag.
+_COMMAND = {DeviceKind.EMULATED: 1e-3, DeviceKind.HARDWARE: round(zn540.RESET_MS[-1][1], 1) / 1000}
 
 Occupancy = Literal["block", "all-but-block"] | Annotated[float, Limits(ge=0, le=100)]
 Count = Annotated[int, Limits(ge=1, lt=2**31)]

@@ -2,30 +2,26 @@
 
 from __future__ import annotations
 
-import csv
-import re
-from pathlib import Path
-
 import pytest
 
+from analysis.read import points as measured
+from harness import zn540
 from harness.errors import ToolFailed
 from harness.metrics import CATALOGUE
 from harness.run import zone_costs
 
-POINTS = Path(__file__).parents[1] / "fixtures" / "zn540" / "targets.csv"
-CAPACITY = zone_costs.ZN540_CAPACITY
+CAPACITY = zn540.ZONE_CAPACITY
 HEADER = "t,device,zone,action,latency_us,status,by,written,unwritten"
 MIB = 1 << 20
 
 
 def points(curve: str) -> list[tuple[float, float, float]]:
     """Return the published (occupancy in %, seconds, tolerance as a share)."""
-    found = []
-    for row in csv.DictReader(POINTS.open()):
-        share = re.fullmatch(r"(\d+)%", row["tolerance"])
-        if row["curve"] == curve and share:
-            found.append((float(row["x"]), float(row["y"]) / 1000, int(share[1]) / 100))
-    return found
+    return [
+        (point.x, point.value / 1e6, point.tolerance)
+        for point in measured.load(measured.FOLDER / "zn540.csv")
+        if (point.curve, point.statistic) == (curve, "mean") and point.tolerance
+    ]
 
 
 def test_a_finish_takes_what_a_zn540_took() -> None:

@@ -1,0 +1,1 @@
+"""Holds models of drives against measured points."""
