@@ -76,9 +76,11 @@ def level(row: Row) -> str:
 
 
 def ratio(row: Row) -> str:
-    """Return the ratio, or the difference where a value is zero."""
+    """Return the ratio, or the difference where a value is zero; a dash for no result."""
+    if row.verdict is Verdict.NOT_A_RESULT:
+        return numbers.DASH
     estimate = row.estimate
-    if estimate.is_ratio:
+    if estimate.is_ratio or estimate.center is None:
         return numbers.ratio(estimate.center)
     return f"diff {numbers.human(estimate.center, row.info.unit)}"
 
@@ -88,7 +90,7 @@ def interval(row: Row) -> str:
     estimate = row.estimate
     if estimate.method is Method.EXACT:
         return "exact"
-    if estimate.method is Method.NONE:
+    if estimate.method is Method.NONE or row.verdict is Verdict.NOT_A_RESULT:
         return numbers.DASH
     if estimate.is_ratio:
         return f"{numbers.ratio(estimate.low)} .. {numbers.ratio(estimate.high)}"
@@ -108,7 +110,12 @@ def _runs(row: Row) -> str:
 
 def notes(row: Row) -> str:
     """Return everything that a reader must know about a row."""
-    return "; ".join((*_claim_notes(row), *_power_notes(row), *row.notes))
+    return "; ".join(part for part in (own_notes(row), *row.notes) if part)
+
+
+def own_notes(row: Row) -> str:
+    """Return the notes about this row alone: its claim, and the difference it could have shown."""
+    return "; ".join((*_claim_notes(row), *_power_notes(row)))
 
 
 def _claim_notes(row: Row) -> tuple[str, ...]:

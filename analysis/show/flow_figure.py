@@ -89,14 +89,15 @@ def from_user_to_media(comparison: Comparison, groups: Sequence[Group]) -> Plot:
     every = [layer for _, runs in shown for run in runs for layer in run]
     most = max(layer.size for layer in every)
     factor, unit = numbers.scale(most, "B")
-    names = [layer.name for layer in shown[0][1][0]]
-    figure, stack = panels(0.6 + len(shown) * (len(names) * _BAR + _HEAD), len(shown))
-    for axes, (group, runs) in zip(stack, shown, strict=True):
+    bars = [_counted(runs) for _, runs in shown]
+    heights = [len(own) * _BAR + _HEAD for own in bars]
+    figure, stack = panels(0.6 + sum(heights), len(shown), heights)
+    for axes, (group, runs), own in zip(stack, shown, bars, strict=True):
         user = mean([run[0].size for run in runs])
-        for y in range(len(names)):
-            _bar(axes, y, [run[y] for run in runs], user=user, factor=factor)
+        for y, members in enumerate(own.values()):
+            _bar(axes, y, members, user=user, factor=factor)
         axes.set_title(group.label, loc="left", fontsize=9, fontweight="bold", pad=2)
-        name_rows(axes, names)
+        name_rows(axes, list(own))
     stack[-1].set_xlim(0, 1.14 * most / factor or 1)  # leaves space for the multiple of U
     stack[-1].set_xlabel(unit)
     for part, look in _LOOKS.items():
@@ -105,14 +106,37 @@ def from_user_to_media(comparison: Comparison, groups: Sequence[Group]) -> Plot:
     shared_legend(figure)
     sentence = (
         "Bars: mean over runs; dots: each run; numbers: multiple of the user's bytes (U). "
-        "The cold fill is not included. A layer without a bar was not counted. "
-        "If a drive does not report its media bytes, they are modelled as written bytes plus pad."
-        f"{by_rank_note(groups)}"
+        "The cold fill is not included. If a drive does not report its media bytes, they are "
+        "modelled as written bytes plus pad."
+        f"{_uncounted(shown, bars)}{by_rank_note(groups)}"
     )
     without = [group.label for group, own in zip(groups, entries, strict=True) if not own]
     if without:
         sentence += f" No ledger: {', '.join(without)}."
     return finish(comparison, figure, Plot(name, TITLE, sentence), Kind.BYTES)
+
+
+def _counted(runs: Sequence[Sequence[Layer]]) -> dict[str, list[Layer]]:
+    """Return the layers that at least one run counted, by name, from top to bottom."""
+    by_name = {members[0].name: list(members) for members in zip(*runs, strict=True)}
+    return {
+        name: known
+        for name, members in by_name.items()
+        if (known := [layer for layer in members if layer.parts is not None])
+    }
+
+
+def _uncounted(
+    shown: Sequence[tuple[Group, Sequence[Sequence[Layer]]]], bars: Sequence[Mapping[str, object]]
+) -> str:
+    """Return the caption's sentence about layers that are not drawn, '' for none."""
+    missing: dict[str, list[str]] = {}
+    for (group, runs), own in zip(shown, bars, strict=True):
+        for layer in runs[0]:
+            if layer.name not in own:
+                missing.setdefault(layer.name, []).append(group.label)
+    parts = [f"{name} of {', '.join(labels)}" for name, labels in missing.items()]
+    return f" Not drawn, because no counter reports it: {'; '.join(parts)}." if parts else ""
 
 
 def _submitted(entry: Entry, submitted: int) -> Mapping[str, float]:
@@ -132,17 +156,13 @@ def _media(entry: Entry, submitted: int) -> Mapping[str, float] | None:
 
 
 def _bar(axes: Axes, y: int, runs: Sequence[Layer], *, user: float, factor: float) -> None:
-    known = [layer for layer in runs if layer.parts is not None]
-    if not known:
-        axes.text(0, y, " not counted", va="center", fontsize=8, style="italic", alpha=0.7)
-        return
-    names = dict.fromkeys(name for layer in known for name in layer.parts or ())
+    names = dict.fromkeys(name for layer in runs for name in layer.parts or ())
     parts = [
-        (mean([(layer.parts or {}).get(name, 0.0) for layer in known]) / factor, _LOOKS[name])
+        (mean([(layer.parts or {}).get(name, 0.0) for layer in runs]) / factor, _LOOKS[name])
         for name in names
     ]
     end = stacked_bar(axes, y, parts)
-    sizes = [layer.size / factor for layer in known]
+    sizes = [layer.size / factor for layer in runs]
     shown = by_rank(sizes)
     axes.plot(shown, [y] * len(shown), "o", color=INK, markersize=2.2)
     if user and y:

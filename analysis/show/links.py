@@ -32,21 +32,26 @@ def _relative(folder: Path, to: Path) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Links:
-    """Relative links from the report's folder to files of the campaign, percent-encoded."""
+    """Relative links from the report's folder to files of the campaign, percent-encoded.
 
-    folder: Path
+    Without a folder all links are empty: the campaign's files do not stay.
+    """
+
+    folder: Path | None
     runs: Mapping[str, Sequence[RunRecord]]
 
     @classmethod
-    def of(cls, campaign: CampaignData, folder: Path) -> Links:
+    def of(cls, campaign: CampaignData, folder: Path | None) -> Links:
         """Return the links of a campaign's report in ``folder``."""
         runs: dict[str, list[RunRecord]] = {}
         for run in campaign.runs:
             runs.setdefault(run.name, []).append(run)
-        return cls(folder.resolve(), runs)
+        return cls(folder and folder.resolve(), runs)
 
     def to(self, path: Path) -> str:
-        """Return the link to a file."""
+        """Return the link to a file, '' without a folder."""
+        if self.folder is None:
+            return ""
         return quote(f"{_relative(path.parent, self.folder)}/{path.name}")
 
     def of_row(self, name: str, values: Mapping[str, str], source: str) -> str:

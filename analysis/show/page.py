@@ -10,7 +10,7 @@ import jinja2
 
 from analysis.judge.compare import Comparison, watermark
 from analysis.judge.stats import Verdict
-from analysis.show import headline
+from analysis.show.answers import answers
 from analysis.show.links import Links
 from analysis.show.parts import Grid, Section
 from analysis.tenants import mix
@@ -47,7 +47,7 @@ def html(comparison: Comparison, sections: Sequence[Section], links: Links) -> s
     return environment.get_template("report.html.j2").render(
         plan=campaign.plan,
         sections=sections,
-        headline=headline.lines(comparison),
+        answers=[] if comparison.contrast == mix.FACTOR else answers(comparison),
         css=_asset("report.css"),
         js=_asset("report.js"),
         watermark=watermark(comparison.pool),

@@ -8,8 +8,10 @@ from analysis.judge import columns
 from analysis.judge.columns import Column
 from analysis.judge.compare import Comparison, watermark
 from analysis.judge.rows import Row
-from analysis.show import headline, page
+from analysis.show import page
+from analysis.show.answers import answers
 from analysis.show.tables import tables_of
+from analysis.tenants import mix
 from harness import tables as text_tables
 
 _FOLDED = ("issues", "differences", "steady", "cells", "environment")
@@ -22,11 +24,9 @@ def markdown(comparison: Comparison) -> str:
     if mark := watermark(comparison.pool):
         parts.append(f"> **{mark}**")
     parts.append(page.summary(comparison))
-    answers = [
-        f"- {line.level}, `{line.metric}`: **{line.word}** {_escaped(line.text)}"
-        for line in headline.lines(comparison)
-    ]
-    parts.append("\n".join(answers))
+    if comparison.contrast != mix.FACTOR:
+        lines = [f"- **{item.topic}.** {_escaped(item.text)}" for item in answers(comparison)]
+        parts.append("\n".join(lines))
     shown = columns.narrow(columns.ranked())
     header = [column.heading(comparison.contrast) for column in shown]
     rows = [[_marked_up(column, row) for column in shown] for row in comparison.rows]

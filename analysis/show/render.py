@@ -15,6 +15,7 @@ from analysis.judge.columns import Column
 from analysis.judge.compare import Comparison, watermark
 from analysis.judge.rows import Row
 from analysis.show.footer import footer
+from analysis.show.footnotes import Footnotes
 from analysis.tenants import mix, words
 from harness.metrics import Better
 from harness.store.codec import SCHEMA_VERSION
@@ -158,16 +159,17 @@ def to_markdown(comparison: Comparison) -> str:
         parts.append(f"**{mark}**")
     shown = columns.shown()
     header = [column.heading(comparison.contrast) for column in shown]
-    rows = [[_marked_up(column, row) for column in shown] for row in comparison.rows]
-    parts += [markdown(header, rows)] if rows else []
+    footnotes = Footnotes(comparison.rows)
+    rows = [[_marked_up(column, row, footnotes) for column in shown] for row in comparison.rows]
+    parts += [markdown(header, rows), "\n".join(f"- {line}" for line in footnotes.lines)]
     cells = cells_table(comparison)
     parts += [markdown(*cells)] if cells.rows else []
     parts += [f"- {line}" for line in footer(comparison)]
     return "\n\n".join(part for part in parts if part) + "\n"
 
 
-def _marked_up(column: Column, row: Row) -> str:
-    return f"`{row.metric}`" if column.name == "metric" else column.cell(row)
+def _marked_up(column: Column, row: Row, footnotes: Footnotes) -> str:
+    return f"`{row.metric}`" if column.name == "metric" else footnotes.cell(column, row)
 
 
 def to_table(comparison: Comparison) -> str:
@@ -193,7 +195,8 @@ def _mix_lines(comparison: Comparison) -> list[str]:
 
 
 def _verdict_lines(comparison: Comparison) -> list[str]:
-    """Return one block of rows per metric. Notes are too wide for a column: they get lines."""
+    """Return one block of rows per metric, and the notes that the rows name by number."""
+    footnotes = Footnotes(comparison.rows)
     shown = [column for column in columns.narrow(columns.shown()) if column.name != "metric"]
     header = [column.heading(comparison.contrast) for column in shown]
     cells = [[column.cell(row) for column in shown] for row in comparison.rows]
@@ -204,8 +207,11 @@ def _verdict_lines(comparison: Comparison) -> list[str]:
         pairs = list(group)
         lines += ["", heading(pairs[0][0]), f"  {head}"]
         for row, line in pairs:
-            notes = textwrap.wrap(columns.notes(row), _WIDTH - 6)
-            lines += [f"  {line}", *(f"      {note}" for note in notes)]
+            own = textwrap.wrap(columns.own_notes(row), _WIDTH - 6)
+            lines += [f"  {line} {footnotes.marks(row)}", *(f"      {note}" for note in own)]
+    lines += [""] if footnotes.lines else []
+    for note in footnotes.lines:
+        lines += textwrap.wrap(note, _WIDTH, subsequent_indent="    ")
     return lines or ["", "No level could be compared."]
 
 

@@ -23,11 +23,13 @@ from harness.tables import csv_text
 _FOLDERS = ("tables", "figures")
 
 
-def write_report(comparison: Comparison, folder: Path, noise_floor: float) -> tuple[Path, bool]:
+def write_report(
+    comparison: Comparison, folder: Path, noise_floor: float, *, linked: bool = True
+) -> tuple[Path, bool]:
     """Write ``index.html``, ``tables/*.csv`` and ``figures/*.svg``; remove stale ones.
 
     Other files in ``folder`` stay. An existing report stays complete until all new files are on
-    the disk.
+    the disk. Without ``linked`` the page has no links to the campaign's files.
 
     Returns:
         The page's path, and whether any file was written or removed.
@@ -35,7 +37,8 @@ def write_report(comparison: Comparison, folder: Path, noise_floor: float) -> tu
     Raises:
         HostError: the disk is full; no file has changed.
     """
-    files = _files(comparison, folder, noise_floor)
+    links = Links.of(comparison.campaign, folder if linked else None)
+    files = _files(comparison, links, noise_floor)
     changed = {name: text for name, text in files.items() if not _holds(folder / name, text)}
     stale = [
         path
@@ -78,7 +81,7 @@ def _staged(folder: Path, files: Mapping[str, str]) -> Iterator[Path]:
         shutil.rmtree(partial, ignore_errors=True)
 
 
-def _files(comparison: Comparison, folder: Path, noise_floor: float) -> dict[str, str]:
+def _files(comparison: Comparison, links: Links, noise_floor: float) -> dict[str, str]:
     """Return the text of every file by its path inside the report's folder; the page is last."""
     tables = tables_of(comparison)
     data = ReportData(comparison, tuple(groups_of(comparison)), tables, noise_floor)
@@ -93,5 +96,5 @@ def _files(comparison: Comparison, folder: Path, noise_floor: float) -> dict[str
                 files[f"figures/{plot.name}.svg"] = plot.svg
     files["tables/verdicts.csv"] = render.to_csv(comparison)
     files["tables/metrics.csv"] = metrics_csv(comparison.campaign)
-    files["index.html"] = page.html(comparison, sections, Links.of(comparison.campaign, folder))
+    files["index.html"] = page.html(comparison, sections, links)
     return files

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Self
 
 from matplotlib.axes import Axes
@@ -11,12 +12,14 @@ from matplotlib.axes import Axes
 from analysis import numbers
 from analysis.judge.compare import Comparison
 from analysis.read.events import read_events
+from analysis.read.load import RunRecord
 from analysis.read.series import Series, read_bytes_written, read_throughput
 from analysis.show import drawing
-from analysis.show.drawing import INK, SECONDS, Plot, finish, joined, name_rows, panels, slug
+from analysis.show.drawing import GRID, INK, SECONDS, Plot, finish, joined, name_rows, panels, slug
 from analysis.show.groups import Group
 from harness.metrics import Kind
 
+_SHADES = (0.35, 0.8)  # of neighbouring phases
 _MARKS = 400  # more marks overlap on the width of a figure
 
 
@@ -69,9 +72,11 @@ def series(comparison: Comparison, group: Group, lines: Lines, limits: Limits) -
     _draw(upper, lines.speed, (limits.speed, "ops/s"), group.color, {})
     _draw(lower, lines.written, (limits.written, "B"), group.color, {"conventional": "--"})
     lower.set_xlim(0, limits.seconds or 1)
+    _shade_phases(upper, lower, group.runs[0])
     sentence = (
         "Top: operations per interval. Below: bytes written to the zoned device (solid) and "
-        "the conventional device (dashed). One line per run."
+        "the conventional device (dashed). One line per run. Shaded: phases of "
+        f"{group.runs[0].name}."
     )
     if len(group.runs) > drawing.MOST_RUNS:
         sentence += f" The first {drawing.MOST_RUNS} of {len(group.runs)} runs are drawn."
@@ -80,6 +85,19 @@ def series(comparison: Comparison, group: Group, lines: Lines, limits: Limits) -
         sentence += f" Marks: events of {group.runs[0].name}."
     (rest or [lower])[-1].set_xlabel(SECONDS)
     return finish(comparison, figure, Plot(name, title, sentence), Kind.TIME)
+
+
+def _shade_phases(upper: Axes, lower: Axes, run: RunRecord) -> None:
+    """Shade every second phase of a run, and write the names above the upper panel."""
+    began = datetime.fromisoformat(run.result.started)
+    for index, phase in enumerate(run.result.phases):
+        begin = (datetime.fromisoformat(phase.started) - began).total_seconds()
+        for axes in (upper, lower):
+            axes.axvspan(begin, begin + phase.seconds, color=GRID, alpha=_SHADES[index % 2])
+        place = upper.get_xaxis_transform()
+        upper.text(
+            begin, 1.02 + 0.13 * (index % 2), phase.name, transform=place, fontsize=7, va="bottom"
+        )
 
 
 def _draw(

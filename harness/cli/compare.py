@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import argparse
 import sys
+from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
 from harness.cli.output import add_format
 from harness.errors import ExitCode, UsageError
-from harness.store.campaign import find_campaign
+from harness.store import bundle
 
 if TYPE_CHECKING:
     from analysis.judge.compare import Comparison
+    from analysis.read.load import Pool
 
 SUMMARY = "compare levels with the baseline: ratio, interval and verdict"
 GROUP = "users"
@@ -31,6 +33,7 @@ examples:
   zonelab compare before after --threshold 5          # is "after" worse by more than 5 %?
   zonelab compare before after --contrast cell --baseline before/f2fs --against after/zlfs
   zonelab compare example --effect 5                   # how many repetitions would show 5 %?
+  zonelab compare example.tar.xz --format csv          # an archive of zonelab bundle
 
 The records of both sides are diffed first. A row is "not comparable" if a difference matters
 (CPUs, memory, builds, code, sizes, direct I/O, the WAL's bytes that reached a device); its notes
@@ -46,7 +49,10 @@ with --threshold also 4 if nothing could be judged or runs are missing on one si
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's arguments."""
     parser.add_argument(
-        "campaign", nargs="+", metavar="CAMPAIGN", help="folder, or name under ./results"
+        "campaign",
+        nargs="+",
+        metavar="CAMPAIGN",
+        help="folder, name under ./results, or archive of zonelab bundle",
     )
     parser.add_argument("--baseline", metavar="VALUE", help="compare with this (study's choice)")
     parser.add_argument(
@@ -108,9 +114,7 @@ def execute(arguments: argparse.Namespace) -> int:
     Raises:
         UsageError: an option is wrong, or RocksDB builds differ. All other rows are printed first.
     """
-    from analysis.judge.compare import compare  # noqa: PLC0415 - heavy libraries, only when used
-    from analysis.read.load import load_pool  # noqa: PLC0415
-    from analysis.show.render import render  # noqa: PLC0415
+    from analysis.read.load import load_pool  # noqa: PLC0415 - heavy libraries, only when used
 
     for name in ("threshold", "noise_floor", "effect"):
         value = getattr(arguments, name)
@@ -119,8 +123,17 @@ def execute(arguments: argparse.Namespace) -> int:
                 f"--{name.replace('_', '-')} {value:g} is not a percentage of 0 or more",
                 hint="for example 5, which is 5 %",
             )
+    with ExitStack() as stack:
+        campaigns = [stack.enter_context(bundle.opened(name)) for name in arguments.campaign]
+        return _print(load_pool([campaign.root for campaign in campaigns]), arguments)
+
+
+def _print(pool: Pool, arguments: argparse.Namespace) -> int:
+    from analysis.judge.compare import compare  # noqa: PLC0415 - heavy libraries, only when used
+    from analysis.show.render import render  # noqa: PLC0415
+
     comparison = compare(
-        load_pool([find_campaign(name).root for name in arguments.campaign]),
+        pool,
         baseline=arguments.baseline,
         contrast=arguments.contrast,
         metrics=arguments.metric,

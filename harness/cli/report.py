@@ -7,7 +7,8 @@ import sys
 from pathlib import Path
 
 from harness.errors import ExitCode, UsageError
-from harness.store.campaign import find_campaign
+from harness.store import bundle
+from harness.store.campaign import CampaignPaths
 
 SUMMARY = "write a campaign's page, figures and tables"
 GROUP = "users"
@@ -20,39 +21,51 @@ request) and tex (tables for a paper, with booktabs) print the report and write 
 examples:
   zonelab report results/first
   zonelab report example --output /tmp/example-report
+  zonelab report example.tar.xz                    # writes ./example-report
   zonelab report example --format md | gh pr comment --body-file -
   zonelab report example --format tex > paper/tables.tex"""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's arguments."""
-    parser.add_argument("campaign", metavar="CAMPAIGN", help="folder, or name under ./results")
     parser.add_argument(
-        "--output", type=Path, metavar="FOLDER", help="folder of the page (CAMPAIGN/report)"
+        "campaign", metavar="CAMPAIGN", help="folder, name under ./results, or archive"
+    )
+    parser.add_argument(
+        "--output",
+        type=Path,
+        metavar="FOLDER",
+        help="folder of the page (CAMPAIGN/report; of an archive ./CAMPAIGN-report)",
     )
     parser.add_argument("--format", choices=("html", "md", "tex"), default="html")
 
 
 def execute(arguments: argparse.Namespace) -> int:
     """Write the report and print its path; exit 4 when no run is ok."""
+    with bundle.opened(arguments.campaign) as campaign:
+        return _report(campaign, arguments)
+
+
+def _report(campaign: CampaignPaths, arguments: argparse.Namespace) -> int:
     from analysis.judge.compare import compare  # noqa: PLC0415
     from analysis.judge.stats import NOISE_FLOOR  # noqa: PLC0415
     from analysis.read.load import load  # noqa: PLC0415
     from analysis.show import latex, pull_request  # noqa: PLC0415
     from analysis.show.report import write_report  # noqa: PLC0415
 
-    path = find_campaign(arguments.campaign).root
     if arguments.output and arguments.format != "html":
         raise UsageError(
             f"--format {arguments.format} prints to stdout; --output applies to html only",
             hint="redirect with > FILE",
         )
-    output = arguments.output or path / "report"
+    from_archive = Path(arguments.campaign).is_file()
+    own = Path(f"{campaign.root.name}-report") if from_archive else campaign.report
+    output = arguments.output or own
     if output.exists() and not output.is_dir():
         raise UsageError(f"{output} is a file, not a folder", hint="choose another --output")
-    comparison = compare(load(path))
+    comparison = compare(load(campaign.root))
     if arguments.format == "html":
-        page, changed = write_report(comparison, output, NOISE_FLOOR)
+        page, changed = write_report(comparison, output, NOISE_FLOOR, linked=not from_archive)
         print(page)
         if not changed:
             print("unchanged", file=sys.stderr)

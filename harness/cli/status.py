@@ -13,8 +13,8 @@ from harness.errors import ExitCode, UsageError
 from harness.machine import lock
 from harness.machine import paths as machine_paths
 from harness.run import progress
-from harness.store import overview
-from harness.store.campaign import CampaignPaths, find_campaign, load_plan
+from harness.store import bundle, overview
+from harness.store.campaign import CampaignPaths, load_plan
 from harness.store.codec import encode
 from harness.store.files import dumps, write_atomic
 from harness.store.overview import RunState
@@ -43,7 +43,9 @@ _BAD = frozenset({Status.FAILED.value, Status.INVALID.value})
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare options."""
     parser.add_argument(
-        "campaign", metavar="CAMPAIGN", help="folder, name under ./results, or progress.json"
+        "campaign",
+        metavar="CAMPAIGN",
+        help="folder, name under ./results, archive, or progress.json",
     )
     parser.add_argument("--host", help="show only this host")
     add_retry(parser, "count runs with these statuses as pending")
@@ -65,7 +67,11 @@ def execute(arguments: argparse.Namespace) -> int:
     if live.is_file():
         _show_live(live, arguments.format, settle=arguments.settle)
         return ExitCode.OK
-    campaign = find_campaign(arguments.campaign)
+    with bundle.opened(arguments.campaign) as campaign:
+        return _show_campaign(campaign, arguments)
+
+
+def _show_campaign(campaign: CampaignPaths, arguments: argparse.Namespace) -> int:
     states = overview.states(campaign, arguments.host)
     if arguments.host and not states:
         raise UsageError(

@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import lzma
 import tarfile
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
 
 from harness.errors import RunFailed, UsageError
 from harness.store import checksums
+from harness.store.campaign import CampaignPaths, find_campaign
 from harness.store.rundir import full_disk_is_clear
 
 RECORD = "bundle.json"
@@ -102,3 +104,29 @@ def unpacked(archive: Path, into: Path) -> Iterator[tuple[Path, list[str]]]:
     with full_disk_is_clear(into):
         folder = unpack(archive, into)
     yield folder, checksums.problems(folder)
+
+
+@contextmanager
+def opened(name: str) -> Iterator[CampaignPaths]:
+    """Yield the paths of a campaign, named by folder, by name below ``results`` or by archive.
+
+    An archive is unpacked into a temporary folder, which is removed at the end.
+
+    Raises:
+        UsageError: there is no such campaign, or the file is not an archive of one.
+        RunFailed: a file of the archive differs from its checksum.
+    """
+    if not Path(name).is_file():
+        yield find_campaign(name)
+        return
+    with (
+        tempfile.TemporaryDirectory(prefix="zonelab-") as folder,
+        unpacked(Path(name), Path(folder)) as (root, differing),
+    ):
+        if differing:
+            raise RunFailed(
+                f"{name} differs from its checksums: {differing[0]}",
+                hint=f"zonelab verify {name} lists all differences",
+                code=_DAMAGED,
+            )
+        yield CampaignPaths(root)

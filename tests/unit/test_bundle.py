@@ -5,6 +5,7 @@ The campaign is results/example.tar.xz, measured on the rig.
 
 import io
 import lzma
+import re
 import shutil
 import tarfile
 from pathlib import Path
@@ -159,3 +160,38 @@ def test_bad_archives_and_outputs(archives: tuple[Path, Path], tmp_path: Path) -
     assert main(["verify", str(tmp_path / "up.tar")]) == 2
     assert main(["bundle", str(EXAMPLE), "--output", str(tmp_path / "none")]) == 2
     assert main(["bundle", str(EXAMPLE), "--output", str(tmp_path / "no/such/b.tar.xz")]) == 2
+
+
+def test_views_take_an_archive(
+    archives: tuple[Path, Path],
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for command in (["compare", "--format", "csv"], ["status", "--format", "json"]):
+        name, *options = command
+        assert main([name, str(EXAMPLE), *options]) == 0
+        of_folder = capsys.readouterr().out
+        assert main([name, str(archives[0]), *options]) == 0
+        assert capsys.readouterr().out == of_folder
+    assert main(["report", str(archives[0])]) == 0
+    assert capsys.readouterr().out == "example-report/index.html\n"
+    page = (tmp_path / "example-report/index.html").read_text()
+    assert "zlfs--r01" in page
+    assert 'href=""' not in page
+    assert "result.json" not in re.findall(r'href="([^"]*)"', page)  # no links to removed files
+    assert "zonelab-" not in page  # nor the temporary folder
+    assert [path.name for path in tmp_path.iterdir()] == ["example-report"]
+
+
+@pytest.mark.parametrize("command", ["compare", "status", "report"])
+def test_views_refuse_an_edited_archive(
+    archives: tuple[Path, Path],
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    command: str,
+) -> None:
+    edited = rewritten(archives[0], tmp_path / "x.tar.xz", "example/plan.json", b"{}")
+    assert main([command, str(edited)]) == 4
+    assert "differs from its checksums" in capsys.readouterr().err

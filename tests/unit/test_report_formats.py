@@ -38,7 +38,7 @@ def test_markdown_has_the_answer_first_and_whole_tables(
     folder = write_campaign(tmp_path / "c", skipped=SKIPPED)
     text = printed(folder, "md", capsys)
     assert text.startswith("## Which integration level writes least")
-    assert text.index("**better**") < text.index("| level |")
+    assert text.index("- **Which.** ") < text.index("| level |")
     assert "> **emulated device: times are not a result**" in text
     assert "the kernel has no &lt;zoned> xfs \\| yet" in text
     for table in re.findall(r"(?:^\|.*\n?)+", text, flags=re.MULTILINE):

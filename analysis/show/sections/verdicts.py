@@ -9,8 +9,9 @@ from analysis.judge import columns
 from analysis.judge.compare import watermark
 from analysis.judge.rows import Row
 from analysis.judge.stats import Verdict
-from analysis.show import render
-from analysis.show.parts import Grid, Heading, Part, ReportData, Section, Special, Text
+from analysis.show import forest_figure, render
+from analysis.show.footnotes import Footnotes
+from analysis.show.parts import Grid, Heading, Part, Plots, ReportData, Section, Special, Text
 from analysis.tenants import mix
 
 ORDER = 20
@@ -29,9 +30,12 @@ def section(data: ReportData) -> Section | None:
     if mark := watermark(comparison.pool):
         parts.append(Text(mark, soft=True))
     if comparison.rows or comparison.skipped:
+        footnotes = Footnotes(comparison.rows)
+        parts.append(Plots([forest_figure.forest(comparison)]))
         values = {
             "contrast": comparison.contrast,
-            "metrics": _metrics(comparison.rows),
+            "metrics": _metrics(comparison.rows, footnotes),
+            "notes": footnotes.texts,
             "skipped": comparison.skipped,
             "columns": [column for column in columns.ranked() if column.name != "metric"],
         }
@@ -58,17 +62,22 @@ def _fairness(data: ReportData) -> list[Part]:
     ]
 
 
-def _metrics(rows: tuple[Row, ...]) -> list[dict[str, Any]]:
+def _metrics(rows: tuple[Row, ...], footnotes: Footnotes) -> list[dict[str, Any]]:
     metrics = []
     for metric, group in groupby(rows, key=lambda row: row.metric):
         members = list(group)
         about = render.heading(members[0]).removeprefix(metric).lstrip(", ")
         formula = members[0].info.name
-        lines = [_row(row) for row in members]
+        lines = [_row(row, footnotes) for row in members]
         metrics.append({"name": metric, "formula": formula, "about": about, "rows": lines})
     return metrics
 
 
-def _row(row: Row) -> dict[str, Any]:
+def _row(row: Row, footnotes: Footnotes) -> dict[str, Any]:
     cells = {column.name: column.cell(row) for column in columns.shown()}
-    return {"cells": cells, "css": _CSS_CLASS.get(row.verdict, "none")}
+    cells["notes"] = columns.own_notes(row)
+    return {
+        "cells": cells,
+        "notes": footnotes.numbers(row),
+        "css": _CSS_CLASS.get(row.verdict, "none"),
+    }

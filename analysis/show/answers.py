@@ -1,0 +1,163 @@
+"""The answer of a campaign in five sentences, generated from the rows of its comparison."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from analysis import numbers
+from analysis.judge import columns
+from analysis.judge.compare import Comparison, watermark
+from analysis.judge.rows import Row
+from analysis.judge.stats import Method, Verdict
+from harness.metrics import Better
+from harness.store.result import Status
+
+_UNJUDGED = (
+    Verdict.NOT_A_RESULT,
+    Verdict.NOT_COMPARABLE,
+    Verdict.TOO_FEW,
+    Verdict.DESCRIPTIVE,
+    Verdict.SKIPPED,
+)
+_MOST = 4  # names in one sentence
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """One sentence; ``topic`` is its question, ``metric`` names the row that proves it, or ''."""
+
+    topic: str
+    text: str
+    metric: str = ""
+
+
+def answers(comparison: Comparison) -> list[Answer]:
+    """Return which value is best, how much, how sure, at what cost, and what is not shown.
+
+    The metric is that of the first claim with a verdict, else that of the first row with a verdict.
+    """
+    judged = [row for row in comparison.rows if row.verdict not in _UNJUDGED]
+    gaps = Answer("What it does not show", _gaps(comparison, judged))
+    if not judged:
+        return [Answer("Which", f"No {comparison.contrast} has a verdict."), gaps]
+    metric = next((row for row in judged if row.claim is not None), judged[0]).metric
+    rows = [row for row in judged if row.metric == metric]
+    best = max(rows, key=_gain)
+    return [
+        Answer("Which", _which(comparison, rows, best), metric),
+        Answer("How much", _how_much(rows), metric),
+        Answer("How sure", _how_sure(rows), metric),
+        _cost(comparison, judged, best),
+        gaps,
+    ]
+
+
+def is_better(row: Row) -> bool:
+    """Return whether a difference in favour of the row's level is shown."""
+    return _differs(row) and _gain(row) > 0
+
+
+def is_worse(row: Row) -> bool:
+    """Return whether a difference against the row's level is shown."""
+    return _differs(row) and _gain(row) < 0
+
+
+def _differs(row: Row) -> bool:
+    return row.verdict not in (*_UNJUDGED, Verdict.NO_DIFFERENCE)
+
+
+def _gain(row: Row) -> float:
+    """Return the difference, positive where it favours the level."""
+    estimate = row.estimate
+    change = (estimate.center or 0.0) - (1.0 if estimate.is_ratio else 0.0)
+    return change if row.info.better is Better.HIGHER else -change
+
+
+def _which(comparison: Comparison, rows: Sequence[Row], best: Row) -> str:
+    name = in_words(best.metric)
+    if is_better(best):
+        base, value = (numbers.human(mean, best.info.unit) for mean in best.values)
+        extreme = "highest" if best.info.better is Better.HIGHER else "lowest"
+        return (
+            f"{columns.level(best)} has the {extreme} {name}: {value}, against {base} "
+            f"of {best.baseline}."
+        )
+    if any(is_worse(row) for row in rows):
+        return f"No {comparison.contrast} is better than {best.baseline} in {name}."
+    return f"No {comparison.contrast} differs from {best.baseline} in {name}."
+
+
+def _how_much(rows: Sequence[Row]) -> str:
+    parts = [f"{columns.level(row)} {columns.ratio(row)}" for row in _by_gain(rows)]
+    word = "Ratios to" if all(row.estimate.is_ratio for row in rows) else "Differences from"
+    return f"{word} {rows[0].baseline}: {_listed(parts)}."
+
+
+def _how_sure(rows: Sequence[Row]) -> str:
+    parts = []
+    for row in _by_gain(rows):
+        exact = row.estimate.method is Method.EXACT
+        shown = "does not vary" if exact else columns.interval(row)
+        parts.append(f"{columns.level(row)} {shown}")
+    runs = sorted({row.estimate.n for row in rows})
+    count = " or ".join(str(n) for n in runs)
+    floor = max(row.floor for row in rows)
+    return (
+        f"The 95 % intervals of these ratios: {_listed(parts)}, from {count} runs a side. "
+        f"Differences up to {columns.share(floor)} get no verdict."
+    )
+
+
+def _cost(comparison: Comparison, judged: Sequence[Row], best: Row) -> Answer:
+    own = [row for row in judged if (row.level, row.stratum) == (best.level, best.stratum)]
+    worse = [row for row in own if is_worse(row)]
+    label = columns.level(best)
+    if not is_better(best):
+        text = f"{comparison.baseline} stays the choice, so there is no cost."
+        return Answer("What it costs", text, best.metric)
+    if worse:
+        parts = [f"{in_words(row.metric)} ({columns.ratio(row)})" for row in worse]
+        return Answer("What it costs", f"{label} is worse in {_listed(parts)}.", worse[0].metric)
+    count = len(own)
+    plural = "" if count == 1 else "s"
+    text = f"{label} is worse in none of the {count} metric{plural} with a verdict."
+    return Answer("What it costs", text, best.metric)
+
+
+def _gaps(comparison: Comparison, judged: Sequence[Row]) -> str:
+    parts = [mark] if (mark := watermark(comparison.pool)) else []
+    silent = [row for row in comparison.rows if row.verdict is Verdict.NOT_COMPARABLE]
+    if silent:
+        parts.append(f"{len(silent)} rows are not comparable")
+    few = [row for row in comparison.rows if row.verdict is Verdict.TOO_FEW]
+    if few:
+        parts.append(f"{len(few)} rows have too few values")
+    if comparison.skipped:
+        parts.append(f"not compared: {_listed(list(comparison.skipped))}")
+    unsteady = sum(phase.steady.label.value != "steady" for phase in comparison.steady)
+    if unsteady:
+        parts.append(f"{unsteady} of {len(comparison.steady)} measured phases are not steady")
+    lost = sum(not run.ok and run.result.status is not Status.SKIPPED for run in comparison.runs)
+    if lost:
+        parts.append(f"{lost} runs are not ok")
+    if not parts:
+        return f"All {len(judged)} rows have a verdict, and all measured phases are steady."
+    text = "; ".join(parts)
+    return f"{text[0].upper()}{text[1:]}."
+
+
+def _by_gain(rows: Sequence[Row]) -> list[Row]:
+    return sorted(rows, key=_gain, reverse=True)
+
+
+def _listed(parts: Sequence[str]) -> str:
+    more = len(parts) - _MOST
+    return ", ".join([*parts[:_MOST], *([f"{more} more"] if more > 0 else [])])
+
+
+def in_words(metric: str) -> str:
+    """Return a metric's key as words, for example ``write amplification in overwrite``."""
+    phase, _, name = metric.rpartition(".")
+    words = name.replace("_", " ")
+    return words if phase in ("", "run") else f"{words} in {phase}"

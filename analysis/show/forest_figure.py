@@ -1,0 +1,81 @@
+"""Forest plot: the ratio and interval of every judged row, one line per row."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from itertools import groupby
+
+from matplotlib.axes import Axes
+from matplotlib.ticker import FuncFormatter, MaxNLocator
+
+from analysis.judge import columns
+from analysis.judge.compare import Comparison
+from analysis.judge.rows import Row
+from analysis.judge.stats import Verdict
+from analysis.show.drawing import GRID, INK, Plot, canvas, finish, name_rows
+from analysis.show.groups import MARKERS, PALETTE
+from harness.metrics import Kind
+
+_HIDDEN = (Verdict.NOT_A_RESULT, Verdict.NOT_COMPARABLE, Verdict.DESCRIPTIVE, Verdict.SKIPPED)
+MOST_ROWS = 30  # more rows are not readable at the width of a page
+NAME, TITLE = "forest", "Ratios with intervals"
+
+
+def forest(comparison: Comparison) -> Plot:
+    """Draw the ratios to the baseline with their intervals on a logarithmic axis.
+
+    Rows without a ratio or an interval are left out. Claims come first when rows are too many.
+    """
+    rows = [row for row in comparison.rows if row.verdict not in _HIDDEN and _ends(row)]
+    if not rows:
+        return Plot(NAME, TITLE, "No row has a ratio with an interval.")
+    claims_first = sorted(rows, key=lambda row: row.claim is None)[:MOST_ROWS]
+    chosen = [row for row in rows if row in claims_first]
+    figure, axes = canvas(0.9 + 0.24 * len(chosen))
+    _band(axes, chosen)
+    levels = list(dict.fromkeys(row.level for row in comparison.rows))
+    for y, row in enumerate(chosen):
+        index = levels.index(row.level)
+        low, high = _ends(row) or (0.0, 0.0)
+        color = PALETTE[(index + 1) % len(PALETTE)]  # the first colour is the baseline's
+        axes.plot([low, high], [y, y], "-", color=color, linewidth=2, solid_capstyle="butt")
+        marker = MARKERS[(index + 1) % len(MARKERS)]
+        axes.plot([math.log(row.estimate.center or 1.0)], [y], marker, color=color, markersize=5)
+    axes.axvline(0, color=INK, linewidth=1)
+    name_rows(axes, _names(chosen), fontsize=7.5)
+    axes.xaxis.set_major_locator(MaxNLocator(5))
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{math.exp(value):.3g}"))
+    axes.set_xlabel(f"ratio to {comparison.baseline}")
+    sentence = (
+        f"Marks: ratio of geometric means to {comparison.baseline}; lines: 95 % interval; band: "
+        "differences that get no verdict."
+    )
+    if len(chosen) < len(rows):
+        sentence += f" {len(rows) - len(chosen)} more rows are in the table."
+    return finish(comparison, figure, Plot(NAME, TITLE, sentence), Kind.RATIO)
+
+
+def _ends(row: Row) -> tuple[float, float] | None:
+    """Return the logarithms of the interval's ends; None without them."""
+    low, high = row.estimate.bounds
+    if not row.estimate.is_ratio or not row.estimate.center or not low or not high:
+        return None
+    return (math.log(low), math.log(high)) if math.isfinite(high) else None
+
+
+def _band(axes: Axes, rows: Sequence[Row]) -> None:
+    """Shade each row's noise floor."""
+    for y, row in enumerate(rows):
+        width = 2 * math.log1p(row.floor)
+        axes.barh(y, width, 1.0, left=-width / 2, color=GRID, alpha=0.9, linewidth=0)
+
+
+def _names(rows: Sequence[Row]) -> list[str]:
+    """Return one label per row; the metric stands on the first row of its group only."""
+    labels = []
+    for metric, group in groupby(rows, key=lambda row: row.metric):
+        for index, row in enumerate(group):
+            label = columns.level(row)
+            labels.append(f"{metric}  {label}" if index == 0 else label)
+    return labels

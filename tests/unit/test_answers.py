@@ -1,0 +1,167 @@
+"""The five sentences, the footnotes and the forest plot of a comparison."""
+
+import re
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from analysis.judge import columns
+from analysis.judge.compare import Comparison, compare
+from analysis.judge.rows import Row
+from analysis.judge.stats import Estimate, Method, Verdict
+from analysis.read.load import load
+from analysis.show import drawing
+from analysis.show.answers import answers
+from analysis.show.footnotes import Footnotes
+from analysis.show.forest_figure import MOST_ROWS, forest
+from analysis.show.render import to_table
+from analysis.show.report import write_report
+from harness.metrics import CATALOGUE, Better
+from harness.store.spec import DeviceKind, Reason
+from tests.fixtures.campaigns import write_campaign
+
+BYTES = CATALOGUE["write_amplification"]
+SPEED = CATALOGUE["throughput"]
+
+
+@pytest.fixture(scope="module")
+def comparison(tmp_path_factory: pytest.TempPathFactory) -> Comparison:
+    """A synthetic campaign on hardware; one more level was skipped."""
+    folder = tmp_path_factory.mktemp("answers") / "c"
+    skipped = {"xfs": Reason("kernel-too-old", "the kernel has no zoned xfs")}
+    write_campaign(folder, kind=DeviceKind.HARDWARE, skipped=skipped, series=False)
+    return compare(load(folder))
+
+
+def made(
+    level: str,
+    ratio: float,
+    verdict: Verdict,
+    metric: str = "overwrite.write_amplification",
+    claim: str | None = None,
+) -> Row:
+    """Return a row with a ratio and an interval of one per cent."""
+    low, high = ratio / 1.01, ratio * 1.01
+    estimate = Estimate(True, ratio, low, high, 0.01, 3, 3, Method.PAIRED, 2.0, 2.0 * ratio)
+    info = SPEED if metric.endswith("throughput") else BYTES
+    assert info.better is (Better.HIGHER if info is SPEED else Better.LOWER)
+    return Row(metric, info, "", "ext4", level, estimate, verdict, (), claim=claim, floor=0.01)
+
+
+def text(comparison: Comparison, *rows: Row) -> dict[str, str]:
+    return {item.topic: item.text for item in answers(replace(comparison, rows=rows))}
+
+
+def test_the_best_level_is_named_with_its_ratio_and_its_cost(comparison: Comparison) -> None:
+    found = text(
+        comparison,
+        made("f2fs", 1.2, Verdict.WORSE),
+        made("zlfs", 0.8, Verdict.BETTER),
+        made("zenfs", 0.9, Verdict.BETTER),
+        made("zlfs", 0.7, Verdict.WORSE, "overwrite.throughput"),
+        made("f2fs", 0.6, Verdict.WORSE, "overwrite.throughput"),
+    )
+    assert found["Which"].startswith("zlfs has the lowest write amplification in overwrite: 1.60,")
+    assert found["How much"] == "Ratios to ext4: zlfs 0.800, zenfs 0.900, f2fs 1.200."
+    assert "zlfs 0.792 .. 0.808" in found["How sure"]
+    assert "3 runs a side" in found["How sure"]
+    assert found["What it costs"] == "zlfs is worse in throughput in overwrite (0.700)."
+
+
+def test_higher_is_better_where_the_metric_says_so(comparison: Comparison) -> None:
+    rows = [
+        made("f2fs", 1.2, Verdict.BETTER, "overwrite.throughput"),
+        made("zlfs", 0.8, Verdict.WORSE, "overwrite.throughput"),
+    ]
+    assert text(comparison, *rows)["Which"].startswith("f2fs has the highest throughput")
+
+
+def test_a_claim_leads(comparison: Comparison) -> None:
+    rows = [
+        made("f2fs", 0.5, Verdict.BETTER),
+        made("zlfs", 1.3, Verdict.BETTER, "fill.throughput", claim="fast"),
+    ]
+    assert "throughput in fill" in text(comparison, *rows)["Which"]
+
+
+@pytest.mark.parametrize(
+    ("ratio", "verdict", "sentence"),
+    [
+        (1.2, Verdict.WORSE, "No level is better than ext4 in write amplification in overwrite."),
+        (0.7, Verdict.NO_DIFFERENCE, "No level differs from ext4 in write amplification"),
+        (0.7, Verdict.NOT_COMPARABLE, "No level has a verdict."),
+        (0.7, Verdict.NOT_A_RESULT, "No level has a verdict."),
+        (0.7, Verdict.TOO_FEW, "No level has a verdict."),
+    ],
+)
+def test_without_a_verdict_no_level_is_praised(
+    comparison: Comparison, ratio: float, verdict: Verdict, sentence: str
+) -> None:
+    found = text(comparison, made("zlfs", ratio, verdict))
+    assert found["Which"].startswith(sentence)
+    assert "zlfs is worse" not in found.get("What it costs", "")
+
+
+def test_gaps_name_what_has_no_verdict(comparison: Comparison) -> None:
+    rows = [made("zlfs", 0.8, Verdict.BETTER), made("f2fs", 0.7, Verdict.NOT_COMPARABLE)]
+    gaps = text(comparison, *rows)["What it does not show"]
+    assert "1 rows are not comparable" in gaps
+    assert "ot compared: xfs" in gaps
+
+
+def test_a_shared_note_is_printed_once(comparison: Comparison) -> None:
+    note = "f2fs: not steady x3"
+    rows = [replace(made("f2fs", 1.2, Verdict.WORSE), notes=(note, f"{n}")) for n in range(3)]
+    table = to_table(replace(comparison, rows=tuple(rows)))
+    assert table.count(note) == 1
+    assert table.count("[1]") == 1 + len(rows)
+    footnotes = Footnotes(rows)
+    assert [footnotes.texts[number - 1] for number in footnotes.numbers(rows[2])] == [note, "2"]
+
+
+def test_no_result_shows_values_and_no_ratio() -> None:
+    row = made("f2fs", 1.2, Verdict.NOT_A_RESULT)
+    cells = {column.name: column.cell(row) for column in columns.shown()}
+    assert (cells["center"], cells["low"]) == ("-", "-")
+    assert (cells["baseline_mean"], cells["level_mean"]) == ("2.00", "2.40")
+    assert columns.record(row)["center"] == 1.2  # machines still get it
+
+
+def test_the_forest_has_one_line_per_judged_row(comparison: Comparison) -> None:
+    rows = [
+        made("f2fs", 1.2, Verdict.WORSE),
+        made("zlfs", 0.8, Verdict.NOT_A_RESULT),
+        made("zenfs", 0.9, Verdict.NO_DIFFERENCE),
+    ]
+    with drawing.style():
+        svg = forest(replace(comparison, rows=tuple(rows))).svg or ""
+    texts = re.findall(r"<text[^>]*>([^<]*)</text>", svg)
+    assert "zenfs" in texts
+    assert "overwrite.write_amplification  f2fs" in texts
+    assert not any("zlfs" in label for label in texts)
+
+
+def test_a_crowded_forest_keeps_the_claims(comparison: Comparison) -> None:
+    rows = [made(f"level{n}", 1.2, Verdict.WORSE) for n in range(MOST_ROWS + 5)]
+    rows.append(made("claimed", 0.8, Verdict.BETTER, claim="bytes"))
+    with drawing.style():
+        plot = forest(replace(comparison, rows=tuple(rows)))
+    assert "claimed" in (plot.svg or "")
+    assert plot.sentence.endswith("6 more rows are in the table.")
+
+
+def test_a_forest_without_rows_gives_the_reason(comparison: Comparison) -> None:
+    assert forest(replace(comparison, rows=())).sentence == "No row has a ratio with an interval."
+
+
+def test_the_page_links_each_sentence_to_its_row(tmp_path: Path) -> None:
+    folder = write_campaign(tmp_path / "c", series=False, kind=DeviceKind.HARDWARE)
+    page, _ = write_report(compare(load(folder)), tmp_path / "out", 0.01)
+    html = page.read_text()
+    targets = re.findall(r'<li><b><a href="#(row-[^"]+)">', html)
+    assert len(targets) >= 3
+    for target in targets:
+        assert f'id="{target}"' in html
+    for number in re.findall(r'href="#note-(\d+)"', html):
+        assert f'id="note-{number}"' in html
