@@ -134,7 +134,7 @@ const char* Complaint(ConstBlock block, std::uint64_t number, std::uint64_t seed
   const auto header = Check(block);
   if (!header) return "damaged: magic or checksum is wrong";
   if (header->seed != seed) return "written with another seed";
-  if (header->number != number) return "belongs at another place";
+  if (header->number != number) return "belongs to another place";
   return nullptr;
 }
 

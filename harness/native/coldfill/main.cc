@@ -25,9 +25,9 @@ constexpr int kFull = 28;  // ENOSPC on Linux; fixed as part of the interface
 constexpr const char* kHelp =
     "usage: coldfill write --file F --bytes N --seed S [--block-size B] [--direct]\n"
     "       coldfill verify --file F --seed S [--bytes N]\n"
-    "  --bytes       multiple of 4096 (verify: expected length, default what the blocks say)\n"
+    "  --bytes       multiple of 4096 (verify: expected length, default: from the headers)\n"
     "  --block-size  bytes per write, multiple of 4096, at most 1 GiB (default 1048576)\n"
-    "  --direct      O_DIRECT where the file system takes it; the result says whether it did\n"
+    "  --direct      use O_DIRECT if the file system supports it; the result shows the effect\n"
     "exit: 0 done, 1 failed or bad block, 2 usage, 28 file system full\n";
 
 constexpr std::uint64_t kLargestBlockSize = 1ULL << 30;
@@ -60,20 +60,20 @@ std::optional<Arguments> Parse(int argc, char** argv) {
       {"seed", required_argument, nullptr, 's'}, {"block-size", required_argument, nullptr, 'b'},
       {"direct", no_argument, nullptr, 'd'},     {nullptr, 0, nullptr, 0}};
   Arguments arguments;
-  int which = 0;
-  while ((which = ::getopt_long(argc, argv, "", kOptions, nullptr)) != -1) {
-    if (which == '?') return std::nullopt;
-    if (which == 'f') arguments.file = optarg;
-    if (which == 'd') arguments.direct = true;
-    if (which == 'f' || which == 'd') continue;
+  int option_letter = 0;
+  while ((option_letter = ::getopt_long(argc, argv, "", kOptions, nullptr)) != -1) {
+    if (option_letter == '?') return std::nullopt;
+    if (option_letter == 'f') arguments.file = optarg;
+    if (option_letter == 'd') arguments.direct = true;
+    if (option_letter == 'f' || option_letter == 'd') continue;
     const auto number = Number(optarg);
     if (!number) {
-      std::fprintf(stderr, "coldfill: '%s' is no number\n", optarg);
+      std::fprintf(stderr, "coldfill: '%s' is not a number\n", optarg);
       return std::nullopt;
     }
-    if (which == 'n') arguments.bytes = number;
-    if (which == 's') arguments.seed = number;
-    if (which == 'b') arguments.block_size = *number;
+    if (option_letter == 'n') arguments.bytes = number;
+    if (option_letter == 's') arguments.seed = number;
+    if (option_letter == 'b') arguments.block_size = *number;
   }
   if (optind != argc) {
     std::fprintf(stderr, "coldfill: unexpected argument '%s'\n", argv[optind]);
@@ -137,9 +137,10 @@ int main(int argc, char** argv) {
     std::fputs(kHelp, stdout);
     return 0;
   }
-  if (command != "write" && command != "verify") return Usage("write or verify?");
+  if (command != "write" && command != "verify")
+    return Usage("the command must be write or verify");
   const auto arguments = Parse(argc - 1, argv + 1);
-  if (!arguments) return Usage("bad arguments");
+  if (!arguments) return Usage("invalid arguments");
   if (arguments->file.empty() || !arguments->seed) return Usage("--file and --seed are needed");
   return command == "write" ? RunWrite(*arguments) : RunVerify(*arguments);
 }

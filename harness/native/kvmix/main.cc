@@ -43,8 +43,8 @@ struct Flags {
   std::string trace;
 };
 
-Exit Complain(const std::string& what, Exit exit) {
-  std::fprintf(stderr, "kvmix: %s\n", what.c_str());
+Exit Complain(const std::string& message, Exit exit) {
+  std::fprintf(stderr, "kvmix: %s\n", message.c_str());
   return exit;
 }
 
@@ -58,92 +58,99 @@ void AddCount(CLI::App* app, const std::string& name, T* value, const std::strin
 
 void AddMix(CLI::App* app, Flags* flags) {
   MixOptions& mix = flags->mix;
-  CLI::App* const what = app->add_option_group("Mix", "Weights are relative to their sum.");
+  CLI::App* const group = app->add_option_group("Mix", "Weights are relative to their sum.");
   const auto weight = [&](const char* name, Kind kind, const char* text) {
-    what->add_option(name, mix.weights[Index(kind)], text);
+    group->add_option(name, mix.weights[Index(kind)], text);
   };
   weight("--insert", Kind::kInsert, "weight of inserts of new keys (0)");
-  weight("--update", Kind::kUpdate, "weight of new values of keys that are there (0)");
-  weight("--delete", Kind::kDelete, "weight of deletes of one key, any that is there (0)");
-  weight("--range_delete", Kind::kRangeDelete, "weight of deletes of a range (0)");
+  weight("--update", Kind::kUpdate, "weight of updates of live keys (0)");
+  weight("--delete", Kind::kDelete, "weight of deletes of one live key (0)");
+  weight("--range_delete", Kind::kRangeDelete, "weight of range deletes (0)");
   weight("--query", Kind::kQuery, "weight of point queries (0)");
   weight("--scan", Kind::kScan, "weight of range queries (0)");
-  what->add_option("--absent_share", flags->absent_share,
-                   "share of the point queries that ask for a key that never was (0)")
+  group
+      ->add_option("--absent_share", flags->absent_share,
+                   "share of point queries for keys that never existed (0)")
       ->check(CLI::Range(0.0, 1.0));
-  AddCount(what, "--range_keys", &mix.range_keys, "keys in a range, on average (100)");
-  AddCount(what, "--operations", &mix.operations, "of all threads together (0: no limit)");
-  what->add_flag("--gated", mix.gated,
-                 "the public generator's interleaving: exact counts, updates and deletes once a "
-                 "tenth of the inserts is done, queries once four tenths are (false)");
+  AddCount(group, "--range_keys", &mix.range_keys, "keys in a range, on average (100)");
+  AddCount(group, "--operations", &mix.operations, "operations of all threads (0: no limit)");
+  group->add_flag(
+      "--gated", mix.gated,
+      "exact counts, interleaved as by K-V-Workload-Generator: updates and deletes start "
+      "after 10 % of the inserts, queries after 40 % (false)");
   CLI::App* const keys = app->add_option_group("Keys and values");
   AddCount(keys, "--key_size", &mix.keys.key_size, "bytes (16)");
   AddCount(keys, "--value_size", &mix.value_size, "bytes (100)");
   AddCount(keys, "--existing", &mix.keys.existing, "keys that earlier phases inserted (0)");
   AddCount(keys, "--key_space", &mix.keys.key_space,
-           "keys that can ever be inserted, by all phases (existing + operations)");
+           "largest number of keys that all phases insert (existing + operations)");
   keys->add_option("--key_order", flags->key_order, "random or sequential (random)")
       ->check(CLI::IsMember({"random", "sequential"}));
   keys->add_option("--distribution", flags->distribution,
-                   "which keys updates and queries want: uniform, zipfian (the oldest most) or "
-                   "latest (the newest most) (uniform)")
+                   "keys of updates and queries: uniform, zipfian (oldest keys most often) or "
+                   "latest (newest keys most often) (uniform)")
       ->check(CLI::IsMember({"uniform", "zipfian", "latest"}));
   keys->add_option("--theta", mix.theta, "skew of zipfian and latest, below 1 (0.99)");
   keys->add_option("--compression_ratio", mix.compression_ratio,
-                   "what compression leaves of a value, as a share (0.5)")
+                   "compressed size of a value / its size (0.5)")
       ->check(CLI::Range(0.0, 1.0));
   mix.compression_ratio = 0.5;  // db_bench's default
-  keys->add_option("--threads", mix.keys.slices, "each has a part of the key space (1)")
+  keys->add_option("--threads", mix.keys.slices,
+                   "number of threads, each with its part of the key space (1)")
       ->check(CLI::Range(1, 1024));
-  AddCount(keys, "--seed", &mix.seed, "of operations and arrivals (0)");
+  AddCount(keys, "--seed", &mix.seed, "seed of operations and arrivals (0)");
   AddCount(keys, "--key_seed", &mix.keys.key_seed,
-           "of the order of keys: equal in all phases over one database (0)");
+           "seed of the key order; use the same in all phases over one database (0)");
 }
 
 void AddRun(CLI::App* app, Flags* flags) {
   RunOptions& run = flags->run;
-  CLI::App* const how = app->add_option_group("Measuring");
-  how->add_option("--rate", run.rate,
-                  "operations per second of all threads, each with an intended start; 0: as fast "
-                  "as they end (0)")
+  CLI::App* const group = app->add_option_group("Measuring");
+  group
+      ->add_option("--rate", run.rate,
+                   "operations per second of all threads, each with an intended start; 0: closed "
+                   "loop (0)")
       ->check(CLI::NonNegativeNumber);
-  how->add_option("--arrivals", flags->arrivals, "fixed or poisson, with --rate (fixed)")
+  group->add_option("--arrivals", flags->arrivals, "fixed or poisson, with --rate (fixed)")
       ->check(CLI::IsMember({"fixed", "poisson"}));
-  how->add_option("--duration", run.duration, "seconds, 0: until all operations are done (0)")
+  group->add_option("--duration", run.duration, "seconds; 0: until all operations end (0)")
       ->check(CLI::NonNegativeNumber);
-  how->add_flag("--verify", run.verify,
-                "check every value and range that is read, and at the end the whole database "
-                "(false: only whether keys are found that must be)");
-  how->add_option("--report_file", run.report_file, "CSV of operations per interval (none)");
-  how->add_option("--report_interval_seconds", run.interval, "(1)")->check(CLI::PositiveNumber);
-  how->add_flag("--report_latency", run.report_latency,
-                "mean and longest time of an interval's operations in it, from the intended start "
-                "with --rate (false)");
-  how->add_option("--wait_for", run.wait_for,
-                  "file: open the database, say `ready` on stderr, and begin once it is there "
-                  "(none)");
-  how->add_flag("--dry_run", flags->dry_run, "make the operations and throw them away (false)");
+  group->add_flag(
+      "--verify", run.verify,
+      "check every value and range, and the whole database at the end (false: check only "
+      "that keys exist)");
+  group->add_option("--report_file", run.report_file, "CSV of operations per interval (none)");
+  group->add_option("--report_interval_seconds", run.interval, "(1)")->check(CLI::PositiveNumber);
+  group->add_flag(
+      "--report_latency", run.report_latency,
+      "add mean and maximum latency of each interval to the report, with --rate from the "
+      "intended start (false)");
+  group->add_option("--wait_for", run.wait_for,
+                    "open the database, print `ready` on stderr, and start when this file exists "
+                    "(none)");
+  group->add_flag("--dry_run", flags->dry_run, "generate operations without a database (false)");
 }
 
 void AddDatabase(CLI::App* app, Flags* flags) {
   DatabaseOptions& database = flags->database;
   CLI::App* const group = app->add_option_group("Database", "Names and defaults are db_bench's.");
-  group->add_option("--db", database.db, "folder of the database, on the file system of --fs_uri");
+  group->add_option("--db", database.db, "folder of the database on the file system of --fs_uri");
   group->add_option("--fs_uri", database.fs_uri, "file system; its library may be preloaded");
   group->add_flag("--use_existing_db", database.use_existing_db,
-                  "go on with one, instead of making one (false)");
+                  "use the database in --db instead of creating it (false)");
   group->add_flag("--statistics", database.statistics, "RocksDB's tickers and histograms (false)");
   group->add_flag("--sync", database.sync, "sync every write (false)");
   group->add_flag("--disable_wal", database.disable_wal, "(false)");
   group->add_option("--compression_type", database.compression_type,
                     "none, snappy, zlib, bzip2, lz4, lz4hc or zstd (snappy)");
   group->add_option("--cache_size", database.cache_size,
-                    "bytes of block cache, 0: none (33554432)");
+                    "bytes of the block cache; 0: none (33554432)");
   AddCount(group, "--block_size", &database.block_size, "bytes (4096)");
-  group->add_option("--bloom_bits", database.bloom_bits, "per key, 0 or less: no filter (-1)");
+  group->add_option("--bloom_bits", database.bloom_bits,
+                    "filter bits per key; 0 or less: no filter (-1)");
   group
       ->add_option("--checksum_type", database.checksum_type,
-                   "of a table's blocks: 0 none, 1 CRC32c, 2 XXH32, 3 XXH64, 4 XXH3 (4)")
+                   "checksum of table blocks: 0 none, 1 CRC32c, 2 XXH32, 3 XXH64, 4 XXH3 (4)")
       ->check(CLI::Range(0, 4));
   for (const RocksFlag& flag : RocksFlags()) {
     group->add_option_function<std::string>(
@@ -168,7 +175,7 @@ std::optional<std::string> Settle(Flags* flags) {
     return "--operations or --duration is needed";
   if (mix.keys.key_space == 0) {
     if (mix.operations == 0 && mix.weights[Index(Kind::kInsert)] > 0) {
-      return "--key_space is needed where inserts have no limit";
+      return "inserts without a limit need --key_space";
     }
     mix.keys.key_space = mix.keys.existing + mix.operations;
   }
@@ -203,7 +210,7 @@ Exit Measure(const char* command, const Flags& flags, const std::vector<Source*>
                                  {"seed", flags.mix.seed}, {"rate", flags.run.rate}};
   summary.update(Summary(result));
   if (database != nullptr) {
-    summary["rocksdb"] = database->Told();
+    summary["rocksdb"] = database->Statistics();
     if (flags.run.verify) {
       const std::string fault = database->Sweep(sources);
       summary["verified"]["whole"] = fault.empty();
@@ -214,7 +221,7 @@ Exit Measure(const char* command, const Flags& flags, const std::vector<Source*>
     }
   }
   std::cout << summary.dump() << std::endl;
-  if (!std::cout) return Complain("stdout cannot be written", kFailed);
+  if (!std::cout) return Complain("cannot write to stdout", kFailed);
   if (result.first_wrong.empty()) return kDone;
   return Complain("verification: " + result.first_wrong, kFailed);
 }
@@ -291,7 +298,7 @@ static int RunProgram(int argc, char** argv) {
       "JSON (run, replay); histograms are in ns, buckets are [low, high, count] of (low, high].");
   Flags flags;
   Exit exit = kDone;
-  CLI::App* const run = app.add_subcommand("run", "make a mix of operations and apply it");
+  CLI::App* const run = app.add_subcommand("run", "apply a mix of operations to a database");
   AddMix(run, &flags);
   AddRun(run, &flags);
   AddDatabase(run, &flags);
@@ -305,7 +312,7 @@ static int RunProgram(int argc, char** argv) {
       "--operations=1000\n"
       "  kvmix run --db=/mnt/db --use_existing_db --existing=1000000 --query=1 --rate=5000 \\\n"
       "    --duration=60 --distribution=zipfian --threads=8\n"
-      "  kvmix run --dry_run --insert=1 --operations=10000000   # how fast operations are made");
+      "  kvmix run --dry_run --insert=1 --operations=10000000   # measures the generator alone");
   run->callback([&] { exit = RunMix(&flags); });
   CLI::App* const replay = app.add_subcommand("replay", "apply the operations of a text file");
   replay->add_option("--trace", flags.trace, "the file: I k v, U k v, D k, R a b, Q k, S a b")
@@ -315,7 +322,7 @@ static int RunProgram(int argc, char** argv) {
   replay->footer("Example:\n  kvmix replay --trace=workload.txt --db=/mnt/db --verify");
   replay->callback([&] { exit = Replay(&flags); });
   CLI::App* const generate = app.add_subcommand("generate", "write the operations to a text file");
-  generate->add_option("--out", flags.out, "the file, - is stdout")->required();
+  generate->add_option("--out", flags.out, "output file; - is stdout")->required();
   AddMix(generate, &flags);
   generate->footer(
       "Example:\n  kvmix generate --out=workload.txt --gated --insert=50 --update=25 --delete=10 "

@@ -40,16 +40,17 @@ constexpr command_line::Meaning kMeanings[] = {
     {"unknown-option", kUsage, "docs/zlfs.md lists the options"},
     {"bad-setting", kUsage, "see zlfs-replay --help"},
     {"missing", kRefused, "name a trace that zlfs recorded (option trace of its URI)"},
-    {"bad-trace", kRefused, "the file is damaged, or no trace of zlfs"},
-    {"newer-trace", kRefused, "it was recorded by a newer zlfs: use its zlfs-replay"},
+    {"bad-trace", kRefused, "the file is damaged, or is not a trace of zlfs"},
+    {"newer-trace", kRefused, "a newer zlfs recorded it: use the zlfs-replay of that version"},
     {"unfinished", kRefused, "the recorded program was killed: record again"},
-    {"device-trouble", kRefused, "only what a sound device did can be replayed"},
-    {"diverged", kFailed, "it was recorded by another version of the allocator: record again"},
+    {"device-trouble", kRefused,
+     "the device failed during the recording: record again on a sound device"},
+    {"diverged", kFailed, "another version of the allocator recorded it: record again"},
     {"", kFailed, "this is a defect"}};
 
 constexpr command_line::Program kProgram = {
     .name = "zlfs-replay",
-    .what = "Plays a recorded trace of zlfs's allocations at any setting; JSON on stdout.",
+    .what = "Replays a recorded trace of zlfs's allocations at any setting. Prints JSON.",
     .help = "zlfs-replay --help",
     .meanings = kMeanings};
 
@@ -80,7 +81,7 @@ IOStatus Apply(const Arguments& arguments, Setting* setting) {
   if (arguments.zone_capacity) {
     const std::uint64_t capacity = *arguments.zone_capacity;
     if (capacity == 0 || capacity % setting->block_size != 0) {
-      return IOStatus::InvalidArgument("bad-setting", "a zone capacity has to be whole blocks of " +
+      return IOStatus::InvalidArgument("bad-setting", "a zone capacity must be a multiple of " +
                                                           std::to_string(setting->block_size));
     }
     const std::uint64_t total = setting->zone_capacity * setting->zones;
@@ -147,14 +148,14 @@ Json MountJson(const Model& model, const Mount& mount, bool recorded_rules) {
 }
 
 IOStatus Info(const std::vector<Mount>& mounts) {
-  Json told = {{"schema_version", 1}, {"mounts", Json::array()}};
+  Json result = {{"schema_version", 1}, {"mounts", Json::array()}};
   for (const Mount& mount : mounts) {
-    Json one = SettingJson(SettingOf(mount));
-    one["events"] = mount.events.size();
-    one["recorded"] = Json::parse(mount.ledger);
-    told["mounts"].push_back(std::move(one));
+    Json entry = SettingJson(SettingOf(mount));
+    entry["events"] = mount.events.size();
+    entry["recorded"] = Json::parse(mount.ledger);
+    result["mounts"].push_back(std::move(entry));
   }
-  std::puts(told.dump().c_str());
+  std::puts(result.dump().c_str());
   return IOStatus::OK();
 }
 
@@ -163,7 +164,7 @@ IOStatus Run(const Arguments& arguments) {
   RETURN_IF_ERROR(ReadTrace(arguments.trace, &mounts));
   for (const Mount& mount : mounts) {
     if (mount.zones.size() < kMinZones) {
-      return IOStatus::Corruption("bad-trace", "a device of too few zones");
+      return IOStatus::Corruption("bad-trace", "the device has too few zones");
     }
   }
   if (arguments.info) return Info(mounts);
@@ -210,13 +211,13 @@ void AddOptions(CLI::App* app, Arguments* arguments) {
   app->footer(
       "Example:\n  zlfs-replay trace.alc --zone-capacity=33554432 --finish-occupancy-pct=80");
   app->add_option("trace", arguments->trace, "file that zlfs recorded")->required();
-  app->add_flag("--info", arguments->info, "say what was recorded, and play nothing");
+  app->add_flag("--info", arguments->info, "print the recorded settings and replay nothing");
   app->add_flag("--own-rules", arguments->own_rules,
-                "play as other settings are played, although it is the recorded one");
+                "replay the recorded setting by the rules for other settings");
   app->add_option("--zone-capacity", arguments->zone_capacity,
-                  "bytes; there are as many zones as fit into the recorded capacity");
+                  "bytes; the number of zones follows from the recorded capacity");
   app->add_option("--zones", arguments->zones, "number of zones")->check(CLI::Range(1U, 1U << 24));
-  app->add_option("--max-active", arguments->max_active, "limit of active zones, 0: none");
+  app->add_option("--max-active", arguments->max_active, "limit of active zones; 0: no limit");
   // --max-active above replaces the policy's max_active: both limit the same budget of active
   // zones.
   command_line::AddPolicies(app, &arguments->policy, "max_active");

@@ -15,11 +15,12 @@ void RecordedPlayer::Begin(const Mount& mount) {
                      .use = static_cast<ZoneUse>(zone.use)});
   }
   model_->files().clear();
-  for (const FileEvent& told : mount.files) {
-    const auto file = std::make_shared<File>(FileInfo{.id = told.file, .kind = told.kind});
-    file->lifetime = told.lifetime;
-    for (const Extent& extent : told.extents) file->Append(extent, 0);
-    model_->files()[told.file] = file;
+  for (const FileEvent& recorded_file : mount.files) {
+    const auto file =
+        std::make_shared<File>(FileInfo{.id = recorded_file.file, .kind = recorded_file.kind});
+    file->lifetime = recorded_file.lifetime;
+    for (const Extent& extent : recorded_file.extents) file->Append(extent, 0);
+    model_->files()[recorded_file.file] = file;
   }
   model_->Begin(SettingOf(mount), std::move(zones));
   pending_.clear();
@@ -31,8 +32,9 @@ IOStatus RecordedPlayer::Play(const Mount& mount) {
   Begin(mount);
   for (std::size_t i = 0; i < mount.events.size(); ++i) {
     if (!std::visit([this](const auto& event) { return Take(event); }, mount.events[i])) {
-      return IOStatus::Corruption(
-          "diverged", "event " + std::to_string(i) + ": the allocator decides otherwise now");
+      return IOStatus::Corruption("diverged",
+                                  "event " + std::to_string(i) +
+                                      ": the allocator's decision differs from the recorded one");
     }
   }
   return IOStatus::OK();

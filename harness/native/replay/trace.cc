@@ -12,8 +12,8 @@
 namespace zlfs::replay {
 namespace {
 
-IOStatus Bad(std::uint64_t offset, const std::string& what) {
-  return IOStatus::Corruption("bad-trace", "byte " + std::to_string(offset) + ": " + what);
+IOStatus Bad(std::uint64_t offset, const std::string& message) {
+  return IOStatus::Corruption("bad-trace", "byte " + std::to_string(offset) + ": " + message);
 }
 
 // Appends each event to its mount. Returns false if the events are out of order.
@@ -93,7 +93,7 @@ IOStatus ReadTrace(const std::string& path, std::vector<Mount>* mounts) {
   if (mounts->empty()) return Bad(0, "it is empty");
   if (sorter.open) return IOStatus::Corruption("unfinished", "the last mount has no end");
   if (sorter.trouble) {
-    return IOStatus::NotSupported("device-trouble", "zones failed, or were finished at a mount");
+    return IOStatus::NotSupported("device-trouble", "zones failed, or a mount finished zones");
   }
   return IOStatus::OK();
 }

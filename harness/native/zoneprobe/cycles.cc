@@ -33,48 +33,52 @@ std::uint64_t Occupancy::Bytes(std::uint64_t capacity, std::uint64_t block) cons
 }
 
 std::optional<Occupancy> ParseOccupancy(std::string_view text) {
-  Occupancy found{.name = std::string(text)};
+  Occupancy occupancy{.name = std::string(text)};
   if (text == kBlockName) {
-    found.kind = Occupancy::Kind::kBlock;
-    return found;
+    occupancy.kind = Occupancy::Kind::kBlock;
+    return occupancy;
   }
   if (text == kAllButBlockName) {
-    found.kind = Occupancy::Kind::kAllButBlock;
-    return found;
+    occupancy.kind = Occupancy::Kind::kAllButBlock;
+    return occupancy;
   }
   const char* const last = text.data() + text.size();
   const auto [end, error] =
-      std::from_chars(text.data(), last, found.percent, std::chars_format::fixed);
+      std::from_chars(text.data(), last, occupancy.percent, std::chars_format::fixed);
   // This form also rejects NaN.
-  const bool in_range = found.percent >= 0 && found.percent <= 100;
+  const bool in_range = occupancy.percent >= 0 && occupancy.percent <= 100;
   if (error != std::errc() || end != last || !in_range) return std::nullopt;
-  return found;
+  return occupancy;
 }
 
 std::optional<std::vector<Occupancy>> ParseOccupancies(const std::string& text) {
-  std::vector<Occupancy> found;
+  std::vector<Occupancy> occupancies;
   for (std::size_t begin = 0; !text.empty() && begin <= text.size();) {
     const std::size_t end = std::min(text.find(',', begin), text.size());
-    const auto one = ParseOccupancy(std::string_view(text).substr(begin, end - begin));
-    if (!one) return std::nullopt;
-    const auto same = [&one](const Occupancy& other) { return other.name == one->name; };
-    if (std::any_of(found.begin(), found.end(), same)) return std::nullopt;
-    found.push_back(*one);
+    const auto occupancy = ParseOccupancy(std::string_view(text).substr(begin, end - begin));
+    if (!occupancy) return std::nullopt;
+    const auto same = [&occupancy](const Occupancy& other) {
+      return other.name == occupancy->name;
+    };
+    if (std::any_of(occupancies.begin(), occupancies.end(), same)) return std::nullopt;
+    occupancies.push_back(*occupancy);
     begin = end + 1;
   }
-  return found;
+  return occupancies;
 }
 
 std::vector<Treatment> Treatments(std::span<const Occupancy> resets,
                                   std::span<const Occupancy> finishes) {
-  std::vector<Treatment> found = {{.name = "fresh", .fresh = true, .occupancy = {.name = "0"}}};
-  for (const Occupancy& one : resets) {
-    found.push_back({.name = "reset-" + one.name, .occupancy = one});
+  std::vector<Treatment> treatments = {
+      {.name = "fresh", .fresh = true, .occupancy = {.name = "0"}}};
+  for (const Occupancy& occupancy : resets) {
+    treatments.push_back({.name = "reset-" + occupancy.name, .occupancy = occupancy});
   }
-  for (const Occupancy& one : finishes) {
-    found.push_back({.name = "finish-" + one.name, .finish = true, .occupancy = one});
+  for (const Occupancy& occupancy : finishes) {
+    treatments.push_back(
+        {.name = "finish-" + occupancy.name, .finish = true, .occupancy = occupancy});
   }
-  return found;
+  return treatments;
 }
 
 std::vector<Cycle> MakeCycles(std::span<const Treatment> treatments, std::uint32_t repeats,
@@ -82,8 +86,8 @@ std::vector<Cycle> MakeCycles(std::span<const Treatment> treatments, std::uint32
   if (zones.size() <= repeats) return {};
   Shuffle(&zones, seed, kZones);
   std::vector<Cycle> cycles;
-  for (std::uint32_t which = 0; which < treatments.size(); ++which) {
-    cycles.insert(cycles.end(), repeats, Cycle{.treatment = which});
+  for (std::uint32_t treatment = 0; treatment < treatments.size(); ++treatment) {
+    cycles.insert(cycles.end(), repeats, Cycle{.treatment = treatment});
   }
   Shuffle(&cycles, seed, kOrder);
   std::size_t fresh = 0;

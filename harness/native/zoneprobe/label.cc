@@ -12,7 +12,7 @@ using zlfs::IOStatus;
 
 IOStatus WriteLabel(zlfs::ZonedDevice* device, const std::string& label) {
   if (label.empty() || label.size() >= kLabelSize) {
-    return zlfs::MakeError(DeviceError::kBadSpec, "a label has 1 to 31 bytes");
+    return zlfs::MakeError(DeviceError::kBadSpec, "a label must have 1 to 31 bytes");
   }
   const std::size_t size = device->geometry().block_size;
   const zlfs::AlignedBuffer block = zlfs::AllocateAligned(size);
@@ -33,7 +33,8 @@ IOStatus CheckLabel(zlfs::ZonedDevice* device) {
   const bool labelled = zones[0].condition == zlfs::ZoneCondition::kFull &&
                         std::memcmp(block.get(), kMagic, kLabelAt) == 0;
   if (labelled) return IOStatus::OK();
-  return zlfs::MakeError("not-labelled", device->geometry().path + ": it was not given to us");
+  return zlfs::MakeError("not-labelled",
+                         device->geometry().path + ": zone 0 holds no label of zoneprobe");
 }
 
 }  // namespace zoneprobe

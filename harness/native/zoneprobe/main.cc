@@ -24,15 +24,16 @@ using command_line::kRefused;
 using command_line::kUsage;
 
 constexpr command_line::Meaning kMeanings[] = {
-    {"bad-spec", kUsage, "zoneprobe run --help tells names, units and limits"},
+    {"bad-spec", kUsage, "zoneprobe run --help lists names, units and limits"},
     {"unknown-option", kUsage, "name a device as nvme0n2, /dev/nvme0n2, file:PATH?… or mem:NAME?…"},
-    {"missing", kRefused, "check the name"},
+    {"missing", kRefused, "check the name of the device"},
     {"not-zoned", kRefused, "name a zoned namespace: lsblk -o NAME,ZONED"},
-    {"busy", kRefused, "somebody else uses the device"},
+    {"busy", kRefused, "another program uses the device"},
     {"permission", kRefused, "run as root, or give yourself access to the device"},
-    {"not-empty", kRefused, "nothing is erased: reset its zones if nobody needs them"},
+    {"not-empty", kRefused,
+     "zoneprobe erases nothing: reset the zones yourself if their data is not needed"},
     {"not-labelled", kRefused, "zoneprobe label marks an empty device"},
-    {"too-few-zones", kRefused, "fewer repeats, or a namespace of more zones"},
+    {"too-few-zones", kRefused, "use fewer repeats, or a namespace with more zones"},
     {"", kFailed, "see the kernel's log"}};
 
 constexpr command_line::Program kProgram = {
@@ -81,8 +82,9 @@ IOStatus Run(Arguments* arguments) {
   const auto resets = ParseOccupancies(arguments->resets);
   const auto finishes = ParseOccupancies(arguments->finishes);
   if (!resets || !finishes) {
-    return zlfs::MakeError(zlfs::DeviceError::kBadSpec,
-                           "an occupancy is block, all-but-block or 0 to 100, each once");
+    return zlfs::MakeError(
+        zlfs::DeviceError::kBadSpec,
+        "an occupancy must be block, all-but-block or 0 to 100, and may occur once");
   }
   arguments->options.resets = *resets;
   arguments->options.finishes = *finishes;
@@ -107,28 +109,29 @@ IOStatus Run(Arguments* arguments) {
 void AddRunOptions(CLI::App* run, Arguments* arguments) {
   Options& options = arguments->options;
   run->add_option("--occupancies", arguments->resets,
-                  "of zones before their reset: percent of capacity, block, all-but-block");
+                  "occupancies before a reset: percent of capacity, block, all-but-block");
   run->add_option("--finish_occupancies", arguments->finishes,
-                  "of zones before they are finished, and then reset");
+                  "occupancies before a finish and a reset");
   run->add_option("--repeats", options.repeats, "cycles of each treatment")->required();
-  run->add_option("--first_writes", options.first_writes, "timed writes behind each reset")
+  run->add_option("--first_writes", options.first_writes, "timed writes after each reset")
       ->required();
-  run->add_option("--write_size", options.write_size, "of those, in bytes (a block)");
-  run->add_option("--fill_size", options.fill_size, "of the writes of a fill, in bytes (131072)");
-  run->add_option("--seed", options.seed, "of the order of zones and treatments")->required();
-  run->add_option("--report_file", arguments->report_file, "CSV, a line per command");
+  run->add_option("--write_size", options.write_size, "bytes of a timed write (one block)");
+  run->add_option("--fill_size", options.fill_size, "bytes of a write of a fill (131072)");
+  run->add_option("--seed", options.seed, "seed of the order of zones and treatments")->required();
+  run->add_option("--report_file", arguments->report_file, "CSV file with one line per command");
   run->add_option("--ledger_file", arguments->ledger_file,
-                  "gets one more line of JSON: what the device accepted");
+                  "JSON file; one line with the device's counters is appended");
 }
 
 void AddCommands(CLI::App* app, Arguments* arguments, IOStatus* status) {
   app->require_subcommand(1);
   CLI::App* const label =
-      app->add_subcommand("label", "mark an empty device as ours, in its first zone");
+      app->add_subcommand("label", "write a label to the first zone of an empty device");
   command_line::AddDevice(label, &arguments->device);
   label->add_option("--label", arguments->label, "at most 31 bytes")->required();
   label->callback([arguments, status] { *status = Label(*arguments); });
-  CLI::App* const run = app->add_subcommand("run", "use empty zones of a marked device");
+  CLI::App* const run =
+      app->add_subcommand("run", "measure on the empty zones of a labelled device");
   command_line::AddDevice(run, &arguments->device);
   AddRunOptions(run, arguments);
   run->callback([arguments, status] { *status = Run(arguments); });

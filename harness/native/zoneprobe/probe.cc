@@ -24,7 +24,9 @@ std::int64_t Now() {
       .count();
 }
 
-IOStatus Wrong(const std::string& what) { return zlfs::MakeError(DeviceError::kBadSpec, what); }
+IOStatus BadSpec(const std::string& message) {
+  return zlfs::MakeError(DeviceError::kBadSpec, message);
+}
 
 }  // namespace
 
@@ -41,9 +43,9 @@ IOStatus Probe::Prepare() {
   RETURN_IF_ERROR(FindZones(&usable));
   cycles_ = MakeCycles(treatments_, options_.repeats, usable, options_.seed);
   if (cycles_.empty()) {
-    return zlfs::MakeError("too-few-zones",
-                           device_->geometry().path + ": " + std::to_string(usable.size()) +
-                               " can be used, and more than the repeats are needed");
+    return zlfs::MakeError("too-few-zones", device_->geometry().path + ": " +
+                                                std::to_string(usable.size()) +
+                                                " zones are usable; the repeats need more");
   }
   lives_.assign(device_->geometry().zone_count, 0);
   const std::size_t size = std::max(options_.fill_size, options_.write_size);
@@ -57,14 +59,14 @@ IOStatus Probe::Prepare() {
 IOStatus Probe::CheckSizes() const {
   const std::uint64_t block = device_->geometry().block_size;
   if (options_.repeats == 0 || options_.first_writes == 0) {
-    return Wrong("repeats and first_writes are at least 1");
+    return BadSpec("repeats and first_writes must be at least 1");
   }
   if (options_.write_size % block != 0 || options_.write_size > kLargestWrite) {
-    return Wrong("write_size is a multiple of the block size, at most 128 KiB");
+    return BadSpec("write_size must be a multiple of the block size, at most 128 KiB");
   }
   if (options_.fill_size == 0 || options_.fill_size % block != 0 ||
       options_.fill_size > kLargestFill) {
-    return Wrong("fill_size is a multiple of the block size, at most 16 MiB");
+    return BadSpec("fill_size must be a multiple of the block size, at most 16 MiB");
   }
   return IOStatus::OK();
 }
@@ -83,7 +85,7 @@ IOStatus Probe::FindZones(std::vector<std::uint32_t>* usable) {
     // One spare block, so that the last write does not fill the zone.
     const std::uint64_t block = device_->geometry().block_size;
     if (options_.first_writes * options_.write_size + block > zones[zone].capacity) {
-      return Wrong(name + ": the first writes do not fit");
+      return BadSpec(name + ": the first writes do not fit");
     }
     usable->push_back(zone);
   }
@@ -153,12 +155,12 @@ IOStatus Probe::FirstWrites(Sample* sample) {
   return IOStatus::OK();
 }
 
-IOStatus Probe::Timed(Sample* sample, Command what, const std::function<IOStatus()>& command) {
+IOStatus Probe::Timed(Sample* sample, Command kind, const std::function<IOStatus()>& command) {
   const std::int64_t begin = Now();
   const IOStatus status = command();
   const std::int64_t end = Now();
   if (!status.ok()) return status;
-  sample->command = what;
+  sample->command = kind;
   sample->seconds = static_cast<double>(begin - began_) * 1e-9;
   sample->nanoseconds = static_cast<std::uint64_t>(end - begin);
   record_(*sample);

@@ -29,17 +29,17 @@ constexpr std::uint64_t kCapacity = 96 << 10;
 constexpr const char* kShape = "?zones=12&zone_size=128K&zone_capacity=96K&max_active=1";
 
 std::vector<Occupancy> Parsed(const std::string& text) {
-  const auto found = ParseOccupancies(text);
-  EXPECT_TRUE(found) << text;
-  return found.value_or(std::vector<Occupancy>());
+  const auto parsed = ParseOccupancies(text);
+  EXPECT_TRUE(parsed) << text;
+  return parsed.value_or(std::vector<Occupancy>());
 }
 
 TEST(Occupancies, AreWholeBlocks) {
-  const auto found = Parsed("0,block,6.25,50,all-but-block,100");
+  const auto parsed = Parsed("0,block,6.25,50,all-but-block,100");
   const std::uint64_t wanted[] = {0, kBlock, kBlock, 48 << 10, kCapacity - kBlock, kCapacity};
-  ASSERT_EQ(found.size(), std::size(wanted));
-  for (std::size_t i = 0; i < found.size(); ++i) {
-    EXPECT_EQ(found[i].Bytes(kCapacity, kBlock), wanted[i]) << found[i].name;
+  ASSERT_EQ(parsed.size(), std::size(wanted));
+  for (std::size_t i = 0; i < parsed.size(); ++i) {
+    EXPECT_EQ(parsed[i].Bytes(kCapacity, kBlock), wanted[i]) << parsed[i].name;
   }
   EXPECT_TRUE(Parsed("").empty());
 }
@@ -133,17 +133,17 @@ class Program : public testing::Test {
 TEST_F(Program, DoesWhatItSaysWithinOneActiveZone) {
   ASSERT_EQ(Label(), 0) << err_;
   ASSERT_EQ(Probe(), 0) << err_;
-  const auto told = nlohmann::json::parse(out_);
+  const auto summary = nlohmann::json::parse(out_);
   const std::uint64_t fills = kBlock + kCapacity / 2 + kCapacity + kCapacity / 2;
   const std::uint64_t writes = 7 * 4 * kBlock;  // fresh, four resets, two finishes
-  EXPECT_EQ(told["bytes_written"], 3 * (fills + writes));
-  EXPECT_EQ(told["finishes"], 6);
-  EXPECT_EQ(told["pad_bytes"], 3 * (kCapacity + kCapacity / 2));
-  EXPECT_EQ(told["resets"], 3 * (6 + 7));
-  EXPECT_EQ(told["cycles"], 21);
-  EXPECT_EQ(told["zone_capacity"], kCapacity);
-  ASSERT_EQ(told["treatments"].size(), 7U);
-  for (const auto& one : told["treatments"]) {
+  EXPECT_EQ(summary["bytes_written"], 3 * (fills + writes));
+  EXPECT_EQ(summary["finishes"], 6);
+  EXPECT_EQ(summary["pad_bytes"], 3 * (kCapacity + kCapacity / 2));
+  EXPECT_EQ(summary["resets"], 3 * (6 + 7));
+  EXPECT_EQ(summary["cycles"], 21);
+  EXPECT_EQ(summary["zone_capacity"], kCapacity);
+  ASSERT_EQ(summary["treatments"].size(), 7U);
+  for (const auto& one : summary["treatments"]) {
     const bool fresh = one["name"] == "fresh";
     EXPECT_EQ(one["reset_ns"].size(), fresh ? 0U : 3U) << one["name"];
     EXPECT_EQ(one["finish_ns"].size(), one["finish"] ? 3U : 0U) << one["name"];
@@ -152,7 +152,7 @@ TEST_F(Program, DoesWhatItSaysWithinOneActiveZone) {
   }
   const auto ledger = nlohmann::json::parse(Contents("ledger"));
   for (const char* name : {"bytes_written", "finishes", "pad_bytes", "resets"}) {
-    EXPECT_EQ(ledger[name], told[name]) << name;
+    EXPECT_EQ(ledger[name], summary[name]) << name;
   }
 }
 

@@ -66,16 +66,16 @@ class RocksSession : public Target {
 
   Status Scan(const Operation& operation, Outcome* outcome) {
     outcome->scanned.clear();
-    const std::unique_ptr<rocksdb::Iterator> at(db_->NewIterator(read_));
-    for (at->Seek(ToSlice(operation.key)); at->Valid(); at->Next()) {
-      if (at->key().compare(ToSlice(operation.last)) > 0) break;
+    const std::unique_ptr<rocksdb::Iterator> iterator(db_->NewIterator(read_));
+    for (iterator->Seek(ToSlice(operation.key)); iterator->Valid(); iterator->Next()) {
+      if (iterator->key().compare(ToSlice(operation.last)) > 0) break;
       ++outcome->entries;
-      outcome->bytes_read += at->key().size() + at->value().size();
+      outcome->bytes_read += iterator->key().size() + iterator->value().size();
       if (outcome->keep) {
-        outcome->scanned.emplace_back(at->key().ToString(), at->value().ToString());
+        outcome->scanned.emplace_back(iterator->key().ToString(), iterator->value().ToString());
       }
     }
-    return at->status();
+    return iterator->status();
   }
 
   rocksdb::DB* db_;
@@ -89,13 +89,13 @@ class RocksSession : public Target {
 Status Explain(const Status& status, const DatabaseOptions& given) {
   const std::string text = status.ToString();
   if (!given.use_existing_db && text.find("exists (error_if_exists") != std::string::npos) {
-    return Status::InvalidArgument("there is a database in " + given.db + " already",
-                                   "--use_existing_db goes on with it; kvmix removes none");
+    return Status::InvalidArgument(given.db + " already holds a database",
+                                   "use it with --use_existing_db, or remove it yourself");
   }
   if (given.use_existing_db &&
       text.find("does not exist (create_if_missing") != std::string::npos) {
-    return Status::InvalidArgument("there is no database in " + given.db,
-                                   "without --use_existing_db one is made");
+    return Status::InvalidArgument(given.db + " holds no database",
+                                   "omit --use_existing_db to create it");
   }
   return status;
 }
@@ -103,26 +103,26 @@ Status Explain(const Status& status, const DatabaseOptions& given) {
 }  // namespace
 
 Status Database::Open(const DatabaseOptions& options, std::unique_ptr<Database>* database) {
-  std::unique_ptr<Database> made(new Database());
-  if (Status status = ToRocks(options, &made->options_); !status.ok()) return status;
+  std::unique_ptr<Database> result(new Database());
+  if (Status status = ToRocks(options, &result->options_); !status.ok()) return status;
   if (!options.fs_uri.empty()) {
     rocksdb::Env* env = nullptr;
     rocksdb::ConfigOptions strict;
     strict.ignore_unsupported_options = false;  // else an unknown scheme is OK but sets no Env
     const Status status =
-        rocksdb::Env::CreateFromUri(strict, "", options.fs_uri, &env, &made->guard_);
+        rocksdb::Env::CreateFromUri(strict, "", options.fs_uri, &env, &result->guard_);
     if (!status.ok()) {
       return Status::InvalidArgument("--fs_uri=" + options.fs_uri, status.ToString());
     }
-    made->options_.env = env;
+    result->options_.env = env;
   }
-  made->write_.sync = options.sync;
-  made->write_.disableWAL = options.disable_wal;
+  result->write_.sync = options.sync;
+  result->write_.disableWAL = options.disable_wal;
   rocksdb::DB* opened = nullptr;
-  const Status status = rocksdb::DB::Open(made->options_, options.db, &opened);
+  const Status status = rocksdb::DB::Open(result->options_, options.db, &opened);
   if (!status.ok()) return Explain(status, options);
-  made->db_.reset(opened);
-  *database = std::move(made);
+  result->db_.reset(opened);
+  *database = std::move(result);
   return status;
 }
 
@@ -133,47 +133,47 @@ std::unique_ptr<Target> Database::Session() {
 }
 
 std::string Database::Sweep(const std::vector<Source*>& sources) {
-  const std::unique_ptr<rocksdb::Iterator> at(db_->NewIterator(rocksdb::ReadOptions()));
-  at->SeekToFirst();
+  const std::unique_ptr<rocksdb::Iterator> iterator(db_->NewIterator(rocksdb::ReadOptions()));
+  iterator->SeekToFirst();
   std::string fault;
   // Sorts after every key, so each source clamps it to the end of its own slice.
   const std::string end(1024, '\xff');
   for (Source* const source : sources) {
     source->ExpectedRange("", end, [&](std::string_view key, std::string_view value) {
-      if (!at->Valid() || at->key().compare(ToSlice(key)) > 0) {
+      if (!iterator->Valid() || iterator->key().compare(ToSlice(key)) > 0) {
         fault = "key " + std::string(key) + " is missing";
-      } else if (at->key() != ToSlice(key)) {
-        fault = "key " + at->key().ToString() + " is there, and should not be";
-      } else if (at->value() != ToSlice(value)) {
+      } else if (iterator->key() != ToSlice(key)) {
+        fault = "key " + iterator->key().ToString() + " exists but should not";
+      } else if (iterator->value() != ToSlice(value)) {
         fault = "key " + std::string(key) + " has another value";
       } else {
-        at->Next();
+        iterator->Next();
       }
       return fault.empty();
     });
     if (!fault.empty()) return fault;
   }
-  if (at->Valid()) return "key " + at->key().ToString() + " is there, and should not be";
-  return at->status().ok() ? "" : at->status().ToString();
+  if (iterator->Valid()) return "key " + iterator->key().ToString() + " exists but should not";
+  return iterator->status().ok() ? "" : iterator->status().ToString();
 }
 
-nlohmann::ordered_json Database::Told() const {
+nlohmann::ordered_json Database::Statistics() const {
   std::string stats;
   db_->GetProperty(rocksdb::DB::Properties::kStats, &stats);
-  nlohmann::ordered_json told{{"version", rocksdb::GetRocksVersionAsString()},
+  nlohmann::ordered_json json{{"version", rocksdb::GetRocksVersionAsString()},
                               {"stats", std::move(stats)}};
-  if (options_.statistics == nullptr) return told;
+  if (options_.statistics == nullptr) return json;
   std::map<std::string, std::uint64_t> tickers;
   options_.statistics->getTickerMap(&tickers);
-  told["tickers"] = tickers;
+  json["tickers"] = tickers;
   auto histograms = nlohmann::ordered_json::object();
   for (const auto& [type, name] : rocksdb::HistogramsNameMap) {
     rocksdb::HistogramData data;
     options_.statistics->histogramData(type, &data);
     histograms[name] = {data.count, data.sum};
   }
-  told["histograms"] = std::move(histograms);
-  return told;
+  json["histograms"] = std::move(histograms);
+  return json;
 }
 
 Status Database::Close() {

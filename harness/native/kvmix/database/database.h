@@ -31,7 +31,7 @@ class Database {
 
   // Returns `version` and `stats` (the property rocksdb.stats). With statistics enabled, it adds
   // `tickers` and `histograms` ([count, sum] of the samples).
-  nlohmann::ordered_json Told() const;
+  nlohmann::ordered_json Statistics() const;
 
   rocksdb::Status Close();
 

@@ -26,12 +26,12 @@ const std::map<std::string, rocksdb::CompressionType>& Compressions() {
 Status Set(const RocksFlag& flag, const std::string& value, rocksdb::Options* options) {
   rocksdb::ConfigOptions strict;
   strict.ignore_unknown_options = false;
-  const std::unordered_map<std::string, std::string> one = {{flag.option, value}};
+  const std::unordered_map<std::string, std::string> setting = {{flag.option, value}};
   const Status status =
       flag.of_database
-          ? rocksdb::GetDBOptionsFromMap(strict, rocksdb::DBOptions(*options), one, options)
+          ? rocksdb::GetDBOptionsFromMap(strict, rocksdb::DBOptions(*options), setting, options)
           : rocksdb::GetColumnFamilyOptionsFromMap(strict, rocksdb::ColumnFamilyOptions(*options),
-                                                   one, options);
+                                                   setting, options);
   if (status.ok()) return status;
   return Status::InvalidArgument(std::string("--") + flag.name + "=" + value, status.ToString());
 }
@@ -74,8 +74,8 @@ const std::vector<RocksFlag>& RocksFlags() {
 
 Status ToRocks(const DatabaseOptions& given, rocksdb::Options* options) {
   for (const RocksFlag& flag : RocksFlags()) {
-    const auto found = given.flags.find(flag.name);
-    const std::string value = found == given.flags.end() ? flag.fallback : found->second;
+    const auto entry = given.flags.find(flag.name);
+    const std::string value = entry == given.flags.end() ? flag.fallback : entry->second;
     if (const Status status = Set(flag, value, options); !status.ok()) return status;
   }
   const auto compression = Compressions().find(given.compression_type);

@@ -24,13 +24,13 @@ void Checker::Check(const Operation& operation, const Outcome& outcome, Source* 
 std::string Checker::Point(const Operation& operation, const Outcome& outcome,
                            Source* source) const {
   const std::string key(operation.key);
-  const bool there = operation.kind == Kind::kQuery;
-  if (outcome.found != there) {
-    return "key " + key + (there ? " is missing" : " is there, and should not be");
+  const bool must_exist = operation.kind == Kind::kQuery;
+  if (outcome.found != must_exist) {
+    return "key " + key + (must_exist ? " is missing" : " exists but should not");
   }
-  if (!there || !thorough_) return "";
-  const auto wanted = source->Expected(operation.key);
-  return wanted && *wanted == outcome.value ? "" : "key " + key + " has another value";
+  if (!must_exist || !thorough_) return "";
+  const auto expected = source->Expected(operation.key);
+  return expected && *expected == outcome.value ? "" : "key " + key + " has another value";
 }
 
 std::string Checker::Range(const Operation& operation, const Outcome& outcome, Source* source) {
@@ -38,9 +38,9 @@ std::string Checker::Range(const Operation& operation, const Outcome& outcome, S
   std::size_t at = 0;
   source->ExpectedRange(operation.key, operation.last, [&](auto key, auto value) {
     if (at == outcome.scanned.size() || outcome.scanned[at].first > key) {
-      fault = "key " + std::string(key) + " is missing in a range";
+      fault = "key " + std::string(key) + " is missing from a range";
     } else if (outcome.scanned[at].first < key) {
-      fault = "key " + outcome.scanned[at].first + " is in a range, and should not be";
+      fault = "key " + outcome.scanned[at].first + " is in a range but should not exist";
     } else if (outcome.scanned[at].second != value) {
       fault = "key " + std::string(key) + " has another value in a range";
     }
@@ -48,7 +48,7 @@ std::string Checker::Range(const Operation& operation, const Outcome& outcome, S
     return fault.empty();
   });
   if (fault.empty() && at < outcome.scanned.size()) {
-    fault = "key " + outcome.scanned[at].first + " is in a range, and should not be";
+    fault = "key " + outcome.scanned[at].first + " is in a range but should not exist";
   }
   return fault;
 }

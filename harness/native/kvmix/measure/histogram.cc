@@ -15,12 +15,12 @@ void Histogram::Add(const Histogram& other) {
 }
 
 std::vector<Histogram::Bucket> Histogram::Buckets() const {
-  std::vector<Bucket> found;
+  std::vector<Bucket> buckets;
   for (std::size_t bucket = 0; bucket < kBuckets; ++bucket) {
     if (counts_[bucket] == 0) continue;
-    found.push_back({bucket == 0 ? 0 : Largest(bucket - 1), Largest(bucket), counts_[bucket]});
+    buckets.push_back({bucket == 0 ? 0 : Largest(bucket - 1), Largest(bucket), counts_[bucket]});
   }
-  return found;
+  return buckets;
 }
 
 }  // namespace kvmix

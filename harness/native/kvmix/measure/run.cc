@@ -87,9 +87,9 @@ struct Shared {
   [[nodiscard]] bool Over(Clock::time_point time) const {
     return options.duration > 0 && time >= began + Seconds(options.duration);
   }
-  void Fail(const std::string& what) {
+  void Fail(const std::string& message) {
     const std::scoped_lock lock(mutex);
-    if (!failed.exchange(true)) problem = what;
+    if (!failed.exchange(true)) problem = message;
   }
 };
 

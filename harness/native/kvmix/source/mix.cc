@@ -113,20 +113,20 @@ std::optional<std::string> Fault(const MixOptions& options) {
   const double total = std::accumulate(options.weights.begin(), options.weights.end(), 0.0);
   if (std::any_of(options.weights.begin(), options.weights.end(), [](double w) { return w < 0; }) ||
       total <= 0 || !std::isfinite(total)) {
-    return "weights of operations are 0 or more, and one at least is more";
+    return "weights must not be negative, and at least one must be positive";
   }
   if (!(options.theta > 0 && options.theta < 1)) return "theta must lie between 0 and 1";
-  if (options.value_size < 1) return "a value has one byte at least";
-  if (options.range_keys < 1) return "a range has one key at least";
-  if (keys.slices < 1) return "one thread is needed at least";
-  if (keys.existing > keys.key_space) return "the key space is smaller than what is in it already";
-  if (options.gated && options.operations == 0) return "gated mixes need a number of operations";
+  if (options.value_size < 1) return "value_size must be at least 1";
+  if (options.range_keys < 1) return "range_keys must be at least 1";
+  if (keys.slices < 1) return "threads must be at least 1";
+  if (keys.existing > keys.key_space) return "key_space must be at least as large as existing";
+  if (options.gated && options.operations == 0) return "gated mixes need --operations";
   const unsigned bits = PositionBits(keys);
   const double numbers = std::ldexp(static_cast<double>(keys.slices), static_cast<int>(bits));
   if (numbers > 0x1p63) return "the key space is too large";
   const std::size_t digits = std::to_string(static_cast<std::uint64_t>(numbers) - 1).size();
   if (digits > keys.key_size) {
-    return "keys of this key space have " + std::to_string(digits) + " digits, more than key_size";
+    return "key_size must be at least " + std::to_string(digits) + " for this key space";
   }
   return std::nullopt;
 }

@@ -77,13 +77,13 @@ bool TraceSource::ReadLine() {
 bool TraceSource::Next(Operation* operation) {
   if (!problem_.empty() || !ReadLine()) return false;
   ++number_;
-  const std::optional<Operation> found = ParseText(line_);
-  if (!found) {
+  const std::optional<Operation> parsed = ParseText(line_);
+  if (!parsed) {
     problem_ =
-        path_ + ", line " + std::to_string(number_) + ": no operation: " + line_.substr(0, 60);
+        path_ + ", line " + std::to_string(number_) + ": not an operation: " + line_.substr(0, 60);
     return false;
   }
-  *operation = *found;
+  *operation = *parsed;
   Apply(operation);
   return true;
 }
@@ -96,8 +96,8 @@ void TraceSource::Apply(Operation* operation) {
                                 std::string(remember_ ? operation->value : std::string_view()));
       break;
     case Kind::kDelete:
-      if (const auto found = entries_.find(operation->key); found != entries_.end()) {
-        entries_.erase(found);
+      if (const auto entry = entries_.find(operation->key); entry != entries_.end()) {
+        entries_.erase(entry);
       }
       break;
     case Kind::kRangeDelete:
@@ -114,9 +114,9 @@ void TraceSource::Apply(Operation* operation) {
 }
 
 std::optional<std::string_view> TraceSource::Expected(std::string_view key) {
-  const auto found = entries_.find(key);
-  if (found == entries_.end()) return std::nullopt;
-  return found->second;
+  const auto entry = entries_.find(key);
+  if (entry == entries_.end()) return std::nullopt;
+  return entry->second;
 }
 
 void TraceSource::ExpectedRange(std::string_view first, std::string_view last, const Entry& entry) {

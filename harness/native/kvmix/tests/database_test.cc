@@ -161,12 +161,12 @@ TEST_F(DatabaseTest, TellsWhatRocksDbTells) {
   Open();
   mix_.weights = {1, 0, 0, 0, 0, 0, 0};
   Mix();
-  const auto told = database_->Told();
-  EXPECT_GT(told["tickers"]["rocksdb.bytes.written"].get<std::uint64_t>(), 20'000U * 116);
-  EXPECT_NE(told["stats"].get<std::string>().find("** Compaction Stats [default] **"),
+  const auto statistics = database_->Statistics();
+  EXPECT_GT(statistics["tickers"]["rocksdb.bytes.written"].get<std::uint64_t>(), 20'000U * 116);
+  EXPECT_NE(statistics["stats"].get<std::string>().find("** Compaction Stats [default] **"),
             std::string::npos);
-  EXPECT_TRUE(told["histograms"].contains("rocksdb.table.open.io.micros"));
-  EXPECT_NE(told["version"], "");
+  EXPECT_TRUE(statistics["histograms"].contains("rocksdb.table.open.io.micros"));
+  EXPECT_NE(statistics["version"], "");
   Close();
 }
 

@@ -247,8 +247,9 @@ TEST(Mix, FaultsAreNamed) {
   EXPECT_NE(fault([](MixOptions* o) { o->weights[0] = -1; }).find("weights"), std::string::npos);
   EXPECT_NE(fault([](MixOptions* o) { o->theta = 1; }).find("theta"), std::string::npos);
   EXPECT_NE(fault([](MixOptions* o) { o->value_size = 0; }).find("value"), std::string::npos);
-  EXPECT_NE(fault([](MixOptions* o) { o->keys.existing = 11; }).find("smaller"), std::string::npos);
-  EXPECT_NE(fault([](MixOptions* o) { o->keys.key_size = 2; }).find("digits"), std::string::npos);
+  EXPECT_NE(fault([](MixOptions* o) { o->keys.existing = 11; }).find("existing"),
+            std::string::npos);
+  EXPECT_NE(fault([](MixOptions* o) { o->keys.key_size = 2; }).find("key_size"), std::string::npos);
   EXPECT_NE(fault([](MixOptions* o) { o->keys.key_space = ~0ULL; }).find("too large"),
             std::string::npos);
 }
@@ -264,7 +265,7 @@ TEST(Values, FollowFromTheirTag) {
   EXPECT_EQ(ValueMaker(5, 1.0).Make(0xabcdef0123456789), "abcde");
 }
 
-TEST(Values, HaveTheShareThatCompresses) {
+TEST(Values, HaveTheCompressedShare) {
   const std::string half = ValueMaker(1000, 0.5).Make(3);
   EXPECT_EQ(half.substr(500), std::string(500, '.'));
   EXPECT_EQ(half.substr(0, 500).find('.'), std::string::npos);

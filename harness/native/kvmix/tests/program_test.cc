@@ -103,7 +103,7 @@ TEST_F(Program, DryRunsNeedNoDatabase) {
   EXPECT_FALSE(json::parse(ended.out).contains("rocksdb"));
 }
 
-TEST_F(Program, SaysWhatIsWrongWithItsFlags) {
+TEST_F(Program, NamesTheWrongFlag) {
   const auto refused = [this](const std::string& arguments, const std::string& about) {
     const Ended ended = Call(arguments);
     EXPECT_EQ(ended.status, 2) << arguments;

@@ -142,7 +142,7 @@ TEST(Run, AKeyThatIsMissingIsFoundWithoutVerification) {
   EXPECT_NE(result.first_wrong.find("is missing"), std::string::npos);
 }
 
-TEST(Run, StopsWhenTold) {
+TEST(Run, StopsOnRequest) {
   const auto sources = Sources(0, 1);
   std::atomic<bool> stop{false};
   std::jthread later([&stop] {

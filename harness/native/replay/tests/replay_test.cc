@@ -235,7 +235,7 @@ TEST_F(ReplayTest, SmallerDevicesCannotHoldTheData) {
 TEST_F(ReplayTest, IsDeterministic) {
   Record({});
   Read();
-  std::vector<std::string> told;
+  std::vector<std::string> ledgers;
   for (int i = 0; i < 2; ++i) {
     Setting setting = SettingOf(mounts_[0]);
     setting.zone_capacity /= 2;
@@ -243,11 +243,11 @@ TEST_F(ReplayTest, IsDeterministic) {
     Model model;
     CounterfactualPlayer player(&model);
     ASSERT_FALSE(player.Play(mounts_[0], setting));
-    told.push_back(LedgerCounts(model.totals(), model.collected_zones(), SpaceOf(model.allocator()),
-                                model.retired())
-                       .dump());
+    ledgers.push_back(LedgerCounts(model.totals(), model.collected_zones(),
+                                   SpaceOf(model.allocator()), model.retired())
+                          .dump());
   }
-  EXPECT_EQ(told[0], told[1]);
+  EXPECT_EQ(ledgers[0], ledgers[1]);
 }
 
 TEST_F(ReplayTest, DamageIsRefused) {
