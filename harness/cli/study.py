@@ -62,9 +62,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default=[],
         dest="settings",
         metavar="FIELD=VALUE",
-        help="replace a field of the study; repeatable",
+        help="replace a field of the study; repeatable; several are separated by spaces",
     )
-    parser.add_argument("--retry", default="", metavar="A,B", help="repeat runs that are so")
+    parser.add_argument(
+        "--retry", default="", metavar="A,B", help="repeat runs with these statuses"
+    )
     parser.add_argument("--yes", action="store_true", help="do not announce, do not ask")
 
 

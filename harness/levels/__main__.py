@@ -1,4 +1,4 @@
-"""``python -m harness.levels``: the distribution packages that levels need, for roles/packages."""
+"""``python -m harness.levels``: the distribution packages of all levels, for roles/packages."""
 
 from __future__ import annotations
 

@@ -236,7 +236,7 @@ class Kvmix(NativeProgram):
         unknown = sorted(own.keys() - kvmix.DATABASE_FLAGS - kvmix.MIX_FLAGS)
         if unknown:
             raise ConfigError(
-                f"phase {phase.name} sets --{unknown[0]}, which kvmix does not know",
+                f"phase {phase.name} sets --{unknown[0]}, which is not a flag of kvmix",
                 hint="kvmix run --help lists its flags",
                 code="unknown-flag",
             )

@@ -209,8 +209,7 @@ class Zoneprobe(NativeProgram):
             finishes=work.repeats * len(finished),
             formulas={
                 "cycles": f"{work.treatments} treatments x {work.repeats} repeats",
-                "written_bytes": "repeats x (what treatments fill + treatments x first_writes x "
-                "write_size)",
+                "written_bytes": "repeats x (fills + treatments x first_writes x write_size)",
                 "finishes": "repeats x finish_occupancies",
             },
         )

@@ -13,6 +13,8 @@ from pathlib import Path
 import pytest
 import yaml
 
+from harness import levels, workloads
+
 pytestmark = pytest.mark.slow
 
 ROOT = Path(__file__).parents[2]
@@ -184,3 +186,18 @@ def test_parts_of_zenfs_are_links_and_go_when_they_are_named_no_longer(
     changed, failed, _ = host.play("zenfs", zenfs_tool=str(tool))
     assert (changed > 0, failed) == (True, 0)
     assert [link.name for link in (host.lib / "zenfs").iterdir()] == ["zenfs"]
+
+
+def test_packages_of_a_campaign_come_from_programs_and_levels(host: Host) -> None:
+    changed, failed, output = host.play("packages", packages_of_campaign=True)
+    assert (changed, failed) == (0, 0), output
+    queried = {word for line in host.log.read_text().splitlines() for word in line.split()}
+    assert {*workloads.packages(), *levels.packages(), "bpftrace"} <= queried
+    host.log.unlink()
+    host.play("packages", packages_names=["bpftrace"])
+    assert not {*workloads.packages(), *levels.packages()} & set(host.log.read_text().split())
+
+
+def test_the_packages_role_repeats_no_package_of_programs_and_levels() -> None:
+    defaults = yaml.safe_load((ROOT / "roles/packages/defaults/main.yml").read_text())
+    assert not {*workloads.packages(), *levels.packages()} & set(defaults["packages_names"])

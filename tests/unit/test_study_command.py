@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shlex
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -244,12 +245,13 @@ def test_it_does_not_ask_without_a_terminal(command: Study) -> None:
 
 def test_make_announces_sets_up_and_runs_the_command() -> None:
     """The Makefile's part of ``make study``."""
-    make = ["make", "-f", str(ROOT / "Makefile"), "--dry-run", "study", "STUDY=s", "SET=a=1 b=2"]
-    shown = run([*make, "LEVELS=x,y", "RIG=xfs"], ROOT).stdout
+    make = ["make", "-f", str(ROOT / "Makefile"), "--dry-run", "study", "STUDY=s"]
+    shown = run([*make, "LEVELS=x,y", "RIG=xfs", "SET=a=it's two words b=2"], ROOT).stdout
     assert "-m harness.cli.confirm study s xfs" in shown
     line = next(line for line in shown.splitlines() if line.startswith("zonelab study"))
     assert "zonelab study s --yes --rig 'xfs' --campaign '' --levels 'x,y'" in line
-    assert "--set 'a=1 b=2'" in line
+    words = shlex.split(line)
+    assert words[words.index("--set") + 1] == "a=it's two words b=2"
     line = run(make, ROOT).stdout
     assert "--rig ''" in line
 
@@ -257,13 +259,22 @@ def test_make_announces_sets_up_and_runs_the_command() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("settings", "flags"),
-    [("", []), ("mix=four-tenants seed=7", ["--set=mix=four-tenants", "--set=seed=7"])],
+    [
+        ("", []),
+        ("mix=four-tenants seed=7", ["--set=mix=four-tenants", "--set=seed=7"]),
+        (
+            " question=Is it so?  workload.value_size=4 KiB ",
+            ["--set=question=Is it so?", "--set=workload.value_size=4 KiB"],
+        ),
+    ],
 )
 def test_the_plan_role_sets_them(tmp_path: Path, settings: str, flags: list[str]) -> None:
     program = tmp_path / "zonelab"
     program.write_text(
         "#!/bin/sh\n"
-        f'case "$1" in plan) echo "$@" >{tmp_path}/planned;; *) echo \'{{"pending": 0}}\';; esac\n'
+        'case "$1" in\n'
+        f"plan) printf '%s\\n' \"$@\" >{tmp_path}/planned;;\n"
+        "*) echo '{\"pending\": 0}';;\nesac\n"
     )
     program.chmod(0o755)
     asked = dict.fromkeys(
@@ -294,7 +305,7 @@ def test_the_plan_role_sets_them(tmp_path: Path, settings: str, flags: list[str]
         native_built=same,
     )
     assert done.returncode == 0, done.stdout
-    planned = (tmp_path / "planned").read_text().split()
+    planned = (tmp_path / "planned").read_text().splitlines()
     assert planned[:2] == ["plan", "tenants"]
     assert [word for word in planned if word.startswith("--set")] == flags
 
