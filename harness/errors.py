@@ -100,7 +100,7 @@ class Hung(ZonelabError):
     def __init__(self, message: str, *, stacks: str, pid: int, start: int) -> None:
         super().__init__(
             message,
-            hint="zonelab keeps its claim; see raw/hung.txt and the kernel log, mend the drive, "
+            hint="zonelab keeps its claim; see raw/hung.txt and the kernel log, repair the drive, "
             "reboot if the process stays, and repeat the command",
         )
         self.stacks = stacks

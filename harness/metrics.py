@@ -197,11 +197,11 @@ _ENTRIES = (
     _bytes("pad_threshold", _LOWER, "of P: finish threshold", _LEDGER),
     _bytes("pad_active_limit", _LOWER, "of P: limit of active zones", _LEDGER),
     _bytes("pad_metadata_roll", _LOWER, "of P: metadata log", _LEDGER),
-    _bytes("pad_explicit", _LOWER, "of P: behind cold data", _LEDGER),
+    _bytes("pad_explicit", _LOWER, "of P: after cold data", _LEDGER),
     _count("finishes_threshold", _LOWER, "finishes by the threshold", _LEDGER),
     _count("finishes_active_limit", _LOWER, "by the limit of zones", _LEDGER),
     _count("finishes_metadata_roll", _LOWER, "of the metadata log", _LEDGER),
-    _count("finishes_explicit", _LOWER, "behind cold data", _LEDGER),
+    _count("finishes_explicit", _LOWER, "after cold data", _LEDGER),
     _bytes("media_bytes", _LOWER, "M, modelled as H + P on zones", _LEDGER, includes_wal=True),
     _ratio("wa_pad", _LOWER, "(H + P) / H", _LEDGER),
     _ratio("wa_dev", _LOWER, "M / H, device to media", _LEDGER),
@@ -283,7 +283,7 @@ _ENTRIES = (
         for command, what in (
             ("reset", "resets of a treatment's zones, zoneprobe"),
             ("finish", "finishes of a treatment's zones, zoneprobe"),
-            ("first_write", "first writes behind a reset, or to a fresh zone, zoneprobe"),
+            ("first_write", "first writes after a reset, or to a fresh zone, zoneprobe"),
         )
         for part, which in (
             ("mean", "mean"),
@@ -296,7 +296,7 @@ _ENTRIES = (
         "later_write_latency_p50",
         "us",
         _LOWER,
-        "median of the second half of the writes behind a reset, zoneprobe",
+        "median of the second half of the writes after a reset, zoneprobe",
         _PROGRAM,
     ),
     _ratio(

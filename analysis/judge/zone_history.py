@@ -167,19 +167,19 @@ ORDERS = (
         _published(zn540.RESET, 0.1, zn540.RESET, 0),
     ),
     LatencyOrder(
-        "finishing a zone with a block in it takes longer than one that is half full",
+        "finishing a zone with one block takes longer than finishing a half-full zone",
         Timing("finish-block", "finish"),
         Timing("finish-50", "finish"),
         _published(zn540.FINISH, 0.1, zn540.FINISH, 50),
     ),
     LatencyOrder(
-        "resetting a half-full zone takes longer than one that was finished half full",
+        "resetting a half-full zone takes longer than resetting a zone that was finished half full",
         Timing("reset-50", "reset"),
         Timing("finish-50", "reset"),
         _published(zn540.RESET, 50, zn540.RESET_AFTER_FINISH, 50),
     ),
     LatencyOrder(
-        "the first write behind the reset of a full zone takes longer than that to a fresh one",
+        "the first write after the reset of a full zone takes longer than one to a fresh zone",
         Timing("reset-100", "first write"),
         Timing("fresh", "first write"),
         None,

@@ -40,7 +40,7 @@ _LOOKS: dict[str, Look] = {
     "metadata, filling": {"color": PALETTE[4]},
     "pad": {"color": PALETTE[1], "hatch": "////"},
     "inside the drive": {"color": PALETTE[3], "hatch": "////"},
-    "not told apart": {"color": PALETTE[7]},
+    "not separated": {"color": PALETTE[7]},
 }
 _BAR, _HEAD = 0.2, 0.4  # inches: one layer's bar; a group's name and axis
 
@@ -143,7 +143,7 @@ def _submitted(entry: Entry, submitted: int) -> Mapping[str, float]:
     own = {"garbage collection": entry.gc, "metadata, filling": entry.overhead}
     known = {name: float(size) for name, size in own.items() if size is not None}
     # The rest includes the metadata of a level that does not count its own.
-    rest = "from above" if entry.overhead is not None else "not told apart"
+    rest = "from above" if entry.overhead is not None else "not separated"
     return {rest: submitted - sum(known.values()), **known}
 
 

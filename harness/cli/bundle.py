@@ -86,7 +86,7 @@ def execute(arguments: argparse.Namespace) -> int:
     output = arguments.output or Path(f"{name}.tar.xz")
     if output.exists() or not output.parent.is_dir():
         raise UsageError(
-            f"{output} exists" if output.exists() else f"{output.parent} is no folder",
+            f"{output} exists" if output.exists() else f"{output.parent} is not a folder",
             hint="name another file with --output",
         )
     with tempfile.TemporaryDirectory(prefix=".bundle-", dir=output.parent) as staging:
@@ -188,7 +188,7 @@ def _sources(paths: CampaignPaths) -> Iterator[Path]:
         if path in left_out or paths.report in path.parents or inside.parts[0] == "configs":
             continue
         if path.is_symlink() or not (path.is_dir() or path.is_file()):
-            raise UsageError(f"{path} is no plain file or folder", hint="move it away")
+            raise UsageError(f"{path} is not a plain file or folder", hint="move it away")
         if path.is_file():
             yield path
 

@@ -33,9 +33,10 @@ from harness.store.spec import Device, Inspection, Reason
 SUMMARY = "show a device, the guard's verdict, and the levels that can run on it"
 GROUP = "users"
 SHIPPED = True
-HELP = """Show a zoned device, whether the guard would allow zonelab to use it, and which
-integration levels can run on it, with the reason for each that cannot. Show what runs destroy, and
-the consent (--erase) that data of others needs. Nothing is written.
+HELP = """\
+Show a zoned device, the guard's verdict, and the integration levels that can run on it, with a
+reason for each other level. Show the data that runs destroy, and the consent (--erase) that data of
+others needs. Nothing is written.
 
 examples:
   zonelab inspect nvme0n2

@@ -151,7 +151,7 @@ def _internal_error(error: Exception) -> ZonelabError:
     text = " ".join(str(error).split())
     return ZonelabError(
         f"internal error: {type(error).__name__}: {text}",
-        hint="this is a bug: repeat it with ZONELAB_TRACEBACK=1 and report what it prints",
+        hint="this is a bug: repeat it with ZONELAB_TRACEBACK=1 and report the output",
         code="internal",
     )
 

@@ -9,7 +9,7 @@ from harness.errors import ExitCode
 from harness.machine import lock
 from harness.machine import paths as machine_paths
 
-SUMMARY = "print what runs on this machine, and of which campaign"
+SUMMARY = "print the runs in progress on this machine, with their campaigns"
 GROUP = "playbooks"
 SHIPPED = True
 HELP = """\

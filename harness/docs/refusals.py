@@ -1,8 +1,7 @@
 """docs/troubleshooting.md: every refusal of zonelab and its cure, generated from the code.
 
-``python -m harness.docs.refusals`` prints the page; `make docs` writes it and a test holds it to
-the code. Messages and hints are read from the source, where they stand beside what raises them, so
-the page has each of them, in the words that people see, and none that is gone.
+``python -m harness.docs.refusals`` prints the page, `make docs` writes it, and a test compares it
+with the code. Messages and hints are read from the calls that raise them.
 """
 
 from __future__ import annotations
@@ -15,13 +14,13 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 
-# Who refuses → in which files; the first match decides. What is in none of them is no refusal to
-# a user: faults of programs that ran, damaged files, zonelab's own tools.
+# Title, consequence and files of each chapter; the first match decides. Errors in other files are
+# no refusals: failures of programs, damaged files, zonelab's own tools.
 _GUARD_FILES = ("guard", "contents", "in_use", "claim")
 _GUARD = (*(f"machine/{name}.py" for name in _GUARD_FILES), "observe/")
 _CHAPTERS = (
     ("The device", "exit 3, nothing was written", _GUARD),
-    ("The drive's namespaces", "exit 3, or what firmware said", ("drive/",)),
+    ("The drive's namespaces", "exit 3, or an error of the firmware", ("drive/",)),
     ("The host", "exit 2", ("run/", "machine/")),
     ("Integration levels", "the level is skipped, the others run", ("levels/",)),
     ("Study, workload and plan", "exit 2, before anything is written", ("plan/", "cli/plan.py")),
@@ -30,29 +29,29 @@ _CHAPTERS = (
 _RAISED = frozenset({"GuardRefused", "HostError", "ConfigError", "UsageError"})
 _GAP = "…"
 
-# For what says no cure itself, because there is one sentence for it only.
+# Cures of codes whose messages have no hint.
 _CURES = {
-    "root": "name another device: this one has the running system",
-    "read-only": "`blockdev --setrw` it if that was meant, or name another one",
-    "scheduler-lost": "stop what else sets schedulers on this host (udev rules, tuned)",
+    "root": "name another device",
+    "read-only": "`blockdev --setrw` makes it writable; or name another one",
+    "scheduler-lost": "stop other programs that set schedulers on this host (udev rules, tuned)",
     "tracing-missing": "`tracing: off` in the study, or a kernel with the probes (docs/runner.md)",
     "kernel-target": "load the module, or boot a kernel that has it",
     "bad-option": "give `finish_occupancy_pct` or `finish_remaining_pct`, one of them, 0 to 100",
     "kernel": "the inspection is damaged: inspect again",
     "inspection": "name each host once",
 }
-# The same for messages that share a code with others.
-_BY_WORDS = {
+# Cures of messages that share their code with others, by the start of the message.
+_CURES_BY_START = {
     "rigs need an x86-64 host": "run it on an x86-64 machine",
-    "QEMU does not answer": "`zonelab rig down`, then `up`; docs/rigs.md says where its log is",
-    "cannot start": "what is behind `--` must be a program on this host",
+    "QEMU does not answer": "`zonelab rig down`, then `up`; docs/rigs.md names its log",
+    "cannot start": "the command after `--` must be a program on this host",
     "no study named": "`zonelab plan --list` names them",
 }
 
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """What is said, `…` for what differs each time, and what helps."""
+    """A message and its hint. `…` stands for the parts that vary."""
 
     file: str
     code: str
@@ -61,19 +60,19 @@ class Refusal:
 
     @property
     def cure(self) -> str:
-        """The hint, or the sentence kept here; empty when there is neither."""
-        words = (cure for start, cure in _BY_WORDS.items() if self.message.startswith(start))
-        return self.hint or next(words, "") or _CURES.get(self.code, "")
+        """The hint, or the cure in this file; empty when there is neither."""
+        cures = (cure for start, cure in _CURES_BY_START.items() if self.message.startswith(start))
+        return self.hint or next(cures, "") or _CURES.get(self.code, "")
 
 
 def collect(root: Path = ROOT) -> list[Refusal]:
-    """Return every refusal in the source, by file and place."""
-    found = []
+    """Return every refusal in the source, by file and line."""
+    refusals = []
     for path in sorted(root.rglob("*.py")):
         file = str(path.relative_to(root))
         if chapter_of(file):
-            found += list(_of_module(ast.parse(path.read_text()), file))
-    return found
+            refusals += list(_of_module(ast.parse(path.read_text()), file))
+    return refusals
 
 
 def chapter_of(file: str) -> str:
@@ -88,9 +87,9 @@ def page(refusals: Iterable[Refusal]) -> str:
         "",
         "<!-- Generated from the messages in harness/ by `make docs`. -->",
         "",
-        "What zonelab refuses, in its own words, and what helps; `…` stands for a name or number.",
-        "Where the cure is `…`, the message's own hint names what there is. `code` is what results",
-        "and `--format json` call it. Issues of runs that ended are in [rules.md](rules.md).",
+        "Each message with which zonelab refuses a command, and its cure. `…` stands for a name or",
+        "number. Where the cure is `…`, the hint of the message lists the choices. Results and",
+        "`--format json` contain the code. Issues of completed runs are in [rules.md](rules.md).",
     ]
     rows = tuple(refusals)
     for title, ends, _ in _CHAPTERS:
@@ -102,39 +101,41 @@ def page(refusals: Iterable[Refusal]) -> str:
                 "",
                 f"({ends})",
                 "",
-                "| code | says | cure |",
+                "| code | message | cure |",
                 "|---|---|---|",
             ]
-            lines += [f"| `{code}` | {_cell(says)} | {_cell(cure)} |" for code, says, cure in own]
+            lines += [
+                f"| `{code}` | {_cell(message)} | {_cell(cure)} |" for code, message, cure in own
+            ]
     return "\n".join(lines) + "\n"
 
 
 def _of_module(tree: ast.Module, file: str) -> Iterator[Refusal]:
-    """Yield a module's refusals; names are looked up among the literals of the same function."""
+    """Yield the refusals of a module. Names stand for literals of the module or the function."""
     texts = _literals(tree.body)
     for function in ast.walk(tree):
         if isinstance(function, ast.FunctionDef):
             inner = texts | _literals(function.body)
             for node in ast.walk(function):
-                if isinstance(node, ast.Call) and (one := _refusal(node, inner, file)):
-                    yield one
+                if isinstance(node, ast.Call) and (refusal := _refusal(node, inner, file)):
+                    yield refusal
 
 
 def _refusal(call: ast.Call, texts: dict[str, str], file: str) -> Refusal | None:
     name = call.func.id if isinstance(call.func, ast.Name) else ""
-    more = {word.arg: _text(word.value, texts) for word in call.keywords}
-    given = [_text(value, texts) for value in call.args]
-    if name == "Reason" and len(given) + len(more) > 1:
+    keywords = {word.arg: _text(word.value, texts) for word in call.keywords}
+    arguments = [_text(value, texts) for value in call.args]
+    if name == "Reason" and len(arguments) + len(keywords) > 1:
         code, message, hint = (
-            *given,
-            *(more.get(k, "") for k in ("code", "message", "hint")[len(given) :]),
+            *arguments,
+            *(keywords.get(k, "") for k in ("code", "message", "hint")[len(arguments) :]),
         )
-    elif name in _RAISED and given:
-        message, hint = given[0], more.get("hint", "")
-        code = more.get("code") or _DEFAULT[name]
+    elif name in _RAISED and arguments:
+        message, hint = arguments[0], keywords.get("hint", "")
+        code = keywords.get("code") or _DEFAULT[name]
     else:
         return None
-    # Handed on from elsewhere: it is found where it comes from.
+    # The call passes an error on; the original call is listed.
     if not message.strip(f"{_GAP} :;") or not code.strip(_GAP):
         return None
     return Refusal(file, code, message, hint)
@@ -149,34 +150,34 @@ _DEFAULT = {
 
 
 def _literals(body: Iterable[ast.stmt]) -> dict[str, str]:
-    """Return names that are given a text, among these statements and those inside them."""
-    found: dict[str, str] = {}
+    """Return the names with an assigned text in these statements, at any depth."""
+    texts: dict[str, str] = {}
     for statement in body:
         for node in ast.walk(statement):
             if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
-                text = _text(node.value, found)
+                text = _text(node.value, texts)
                 if text != _GAP:
-                    found.setdefault(node.targets[0].id, text)
-    return found
+                    texts.setdefault(node.targets[0].id, text)
+    return texts
 
 
 def _text(node: ast.expr, texts: Mapping[str, str]) -> str:
-    """Return a literal with a gap for whatever is computed; ``texts`` are those of names."""
-    found = _GAP
+    """Return a literal, with a gap for each computed part. ``texts`` maps names to texts."""
+    result = _GAP
     match node:
         case ast.Constant(value=str(text)):
-            found = text
+            result = text
         case ast.JoinedStr(values=parts):
-            found = "".join(_text(part, {}) for part in parts)
+            result = "".join(_text(part, {}) for part in parts)
         case ast.BinOp(op=ast.Add(), left=left, right=right):
-            found = _text(left, texts) + _text(right, texts)
-        case ast.IfExp(body=one, orelse=other):
-            found = " / ".join(text for text in (_text(one, texts), _text(other, texts)) if text)
+            result = _text(left, texts) + _text(right, texts)
+        case ast.IfExp(body=body, orelse=other):
+            result = " / ".join(text for text in (_text(body, texts), _text(other, texts)) if text)
         case ast.BoolOp(values=[*_, last]):
-            found = _text(last, texts)
+            result = _text(last, texts)
         case ast.Name(id=name):
-            found = texts.get(name, _GAP)
-    return found
+            result = texts.get(name, _GAP)
+    return result
 
 
 def _cell(text: str) -> str:

@@ -146,7 +146,7 @@ def _formats(device: str, nsids: list[int]) -> tuple[tuple[Format, ...], Mapping
         formats = nvme_cli.namespace(device, COMMON).formats
     except nvme_cli.Refused as error:
         formats = nvme_cli.namespace(device, nsids[0]).formats if nsids else ()
-        note = f"formats are those of namespace {nsids[0]}: {error.message}" if nsids else ""
+        note = f"formats come from namespace {nsids[0]}: {error.message}" if nsids else ""
     for nsid in (COMMON, *nsids):
         try:
             blocks = nvme_cli.zoned(device, nsid).zone_blocks

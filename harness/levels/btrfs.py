@@ -90,7 +90,7 @@ class Btrfs(FileSystemLevel):
             return Reason(
                 "zones-too-small",
                 f"btrfs on Linux 7.0 and newer fails fsync with EAGAIN on zones of "
-                f"{capacity // MIB} MiB: they cap what its metadata may reserve",
+                f"{capacity // MIB} MiB: they limit the reservations of its metadata",
                 "use a namespace with zones of more than 256 MiB, or a kernel before 7.0",
             )
         return None

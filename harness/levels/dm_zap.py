@@ -154,7 +154,7 @@ def split_sectors(options: Mapping[str, Scalar]) -> int:
     sectors = int(options.get("split_sectors", _BLOCK_SECTORS))
     if sectors < 0 or sectors % _BLOCK_SECTORS:
         raise ConfigError(
-            f"split_sectors {sectors} is no multiple of {_BLOCK_SECTORS}",
+            f"split_sectors {sectors} is not a multiple of {_BLOCK_SECTORS}",
             hint="8 splits at 4 KiB; 0 does not split, for modules that do it themselves",
             code="unknown-level-option",
         )

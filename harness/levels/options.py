@@ -116,7 +116,7 @@ def check(level: str, known: Mapping[str, Option], options: Mapping[str, Scalar]
         if option is None:
             raise ConfigError(
                 f"level {level} has no option {name!r}",
-                hint=f"it knows: {', '.join(known) or 'none'}",
+                hint=f"it has: {', '.join(known) or 'none'}",
                 code="unknown-level-option",
             )
         if not option.takes(value):

@@ -64,8 +64,8 @@ class Xfs(FileSystemLevel):
         if 1 << (capacity - 1).bit_length() != device.zone_size:
             return Reason(
                 "zone-size",
-                f"xfs takes a zone that holds {capacity // MIB} MiB for as long as the next power "
-                f"of two, {device.path} has zones of {(device.zone_size or 0) // MIB} MiB",
+                f"xfs rounds the zone capacity of {capacity // MIB} MiB up to a power of two, not "
+                f"to the zone size of {(device.zone_size or 0) // MIB} MiB",
                 "use a namespace whose capacity is more than half of the zone size; the rig xfs "
                 "has one",
             )
@@ -73,7 +73,7 @@ class Xfs(FileSystemLevel):
             major, minor = self.kernel.version()
             return Reason(
                 "kernel-too-old",
-                f"xfs knows zones from Linux 6.15 on, this is {major}.{minor}",
+                f"xfs supports zones from Linux 6.15 on, this is {major}.{minor}",
                 "boot a kernel from 6.15 on",
             )
         if self.kernel.configured(_REALTIME) is False:  # unknown: mount fails if it is missing
@@ -87,7 +87,7 @@ class Xfs(FileSystemLevel):
         if version < _SINCE:
             return Reason(
                 "xfsprogs-too-old",
-                f"mkfs.xfs knows zones from version 6.15 on, this is {version[0]}.{version[1]}",
+                f"mkfs.xfs supports zones from version 6.15 on, this is {version[0]}.{version[1]}",
                 "install xfsprogs 6.15 or newer; the rig xfs has one",
             )
         return None

@@ -222,13 +222,13 @@ class ZenFs(Level):
             return Reason(
                 "multipath-head",
                 f"{device.path} hides its {'zone limits' if hidden else 'scheduler'} from ZenFS, "
-                "as heads of NVMe multipath do",
+                "because it is a head of NVMe multipath",
                 "boot with nvme_core.multipath=N",
             )
         if zenfs.SCHEDULER not in device.schedulers:
             return Reason(
                 "scheduler-missing",
-                f"ZenFS insists on {zenfs.SCHEDULER}, {device.path} does not offer it",
+                f"ZenFS needs {zenfs.SCHEDULER}, {device.path} does not offer it",
                 f"modprobe {zenfs.SCHEDULER}",
             )
         return None

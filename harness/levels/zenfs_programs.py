@@ -19,7 +19,7 @@ def probe_db_bench(program: Path) -> Reason | None:
         if plugin is not None and ldd.rocksdb(plugin) != ldd.rocksdb(program):
             return Reason(
                 "rocksdb-differs",
-                f"{plugin} and {program} do not use one and the same librocksdb.so",
+                f"{plugin} and {program} use different copies of librocksdb.so",
                 "build the plug-in again: -e zenfs_source=FOLDER",
             )
         ended = zenfs.probe(program, plugin)
@@ -30,12 +30,13 @@ def probe_db_bench(program: Path) -> Reason | None:
     if plugin is None and own is None:
         return Reason(
             "zenfs-missing",
-            f"{program} does not know zenfs:// ({_ending(ended)})",
+            f"{program} does not recognise zenfs:// ({_ending(ended)})",
             "build it: -e zenfs_source=FOLDER (docs/levels.md)",
         )
     return Reason(
         "zenfs-not-registered",
-        f"{program}{f' with {plugin}' if plugin else ''} does not know zenfs:// ({_ending(ended)})",
+        f"{program}{f' with {plugin}' if plugin else ''} does not recognise zenfs:// "
+        f"({_ending(ended)})",
         "build the plug-in for this db_bench: -e zenfs_source=FOLDER",
     )
 
@@ -57,7 +58,7 @@ def probe_plugin(program: Path) -> Reason | None:
         return None
     return Reason(
         "rocksdb-differs",
-        f"{plugin} and {program} do not use one and the same librocksdb.so",
+        f"{plugin} and {program} use different copies of librocksdb.so",
         "build plug-in and harness/native against one RocksDB",
     )
 

@@ -197,7 +197,7 @@ class Claim:
         self._require_quiet(device)
         if self._guard.fingerprint(device) != self._contents[device.identity.key]:
             raise GuardRefused(
-                f"the contents of {device.path} changed after the guard had looked",
+                f"the contents of {device.path} changed after the guard's check",
                 hint="another program writes to it: end it and repeat the command",
                 code="contents-changed",
             )
@@ -207,7 +207,7 @@ class Claim:
         written = self._counters()[name] - self._written[name]
         if written:
             raise GuardRefused(
-                f"another program wrote {written} B to {device.path} while the guard looked",
+                f"another program wrote {written} B to {device.path} during the guard's check",
                 hint="end that program: lsof and blktrace show it",
                 code="written-by-others",
             )

@@ -163,7 +163,7 @@ class Guard:
         if found != device.identity.key:
             raise GuardRefused(
                 f"{device.path} was {device.identity.key}, now it is {found}; nothing was written",
-                hint="plan again for the device that is there now",
+                hint="plan again for the present device",
                 code="identity-changed",
             )
         require_geometry(device, self._host.device(device.path))
@@ -212,5 +212,5 @@ def companion(
             return candidate, None
         refused = Reason(reasons[0].code, reasons[0].message, reasons[0].hint or hint)
     return None, refused or Reason(
-        "no-conventional", "no conventional device was named and none is beside the zoned one", hint
+        "no-conventional", "no conventional device was named, and the drive has none", hint
     )

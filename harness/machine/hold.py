@@ -61,7 +61,7 @@ class Hold:
             if handle is not None:
                 return handle
         raise GuardRefused(
-            f"{device.path} was opened exclusively by a program just now",
+            f"{device.path} is now opened exclusively by another program",
             hint="lsof shows the program",
             code="busy",
         )

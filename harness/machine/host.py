@@ -165,7 +165,7 @@ class Host:
                 return found
         raise GuardRefused(
             f"no device has the identity {planned.identity.key} ({planned.path} when planned)",
-            hint="plan again for the device that is there now",
+            hint="plan again for the present device",
             code="missing",
         )
 
@@ -295,7 +295,7 @@ def facts_of(device: Device) -> dict[str, Scalar]:
 
 def require_geometry(planned: Device, found: Device) -> None:
     """Refuse a namespace that was created again with the same identity but another geometry."""
-    hint = "plan again for the device as it is now"
+    hint = "plan again for the present device"
     if planned.zoned and not found.zoned:
         raise GuardRefused(f"{found.path} is not a zoned block device", hint=hint, code="not-zoned")
     was = (planned.zoned, planned.size, planned.zone_size, planned.zone_capacity)

@@ -48,7 +48,7 @@ def _standing(host: Host, device: Device) -> list[Reason]:
     family += [member for user in disk_users for member in sysfs.family(user)]
     mounts = _mounts(host, family)
     if "/" in mounts:
-        return [Reason("root", f"{device.path} carries the running system")]
+        return [Reason("root", f"{device.path} holds the running system")]
     if mounts:
         return [
             Reason("mounted", f"{device.path} is mounted on {mounts[0]}", f"umount {mounts[0]}")
@@ -114,7 +114,7 @@ def _opened(host: Host, device: Device, *, held: bool) -> list[Reason]:
         return [
             Reason(
                 "openers-unknown",
-                f"who has {device.path} open is unknown: /proc does not show all processes",
+                f"the openers of {device.path} are unknown: /proc does not show all processes",
                 "run zonelab outside of containers, or with the PID namespace of the machine",
             )
         ]
@@ -136,8 +136,8 @@ def _opened(host: Host, device: Device, *, held: bool) -> list[Reason]:
         return [
             Reason(
                 "openers-unknown",
-                f"who has {device.path} open is unknown: {found.unreadable} processes cannot be"
-                " looked at",
+                f"the openers of {device.path} are unknown: {found.unreadable} processes cannot be"
+                " examined",
                 "run as root, with all capabilities",
             )
         ]

@@ -67,7 +67,7 @@ class Journal:
             if written != len(line):
                 os.ftruncate(fd, whole)
                 raise HostError(
-                    f"{self._path} took {written} of the {len(line)} bytes of an entry",
+                    f"only {written} of {len(line)} bytes of an entry fit into {self._path}",
                     hint="free space on its disk and repeat the command; completed runs are kept",
                     code="disk-full",
                 )

@@ -82,7 +82,7 @@ def _open(path: Path) -> int:
         if status.st_uid != os.geteuid() or stat.S_IMODE(status.st_mode) & 0o077:
             os.close(fd)
             raise HostError(
-                f"others can open {path}, and so hold the lock of this machine",
+                f"other users can open {path} and hold the lock of this machine",
                 hint=f"rm -r {path.parent} while no zonelab runs",
                 code="lock-open",
             )

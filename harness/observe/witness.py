@@ -58,7 +58,7 @@ def of_rig(answer: Mapping[str, Any], sysfs: Sysfs, names: Sequence[str]) -> Wit
             )
         except (StopIteration, KeyError, TypeError, ValueError):
             raise ToolFailed(
-                f"the rig's witness does not know {name} ({identity.serial}:{identity.nsid})",
+                f"the rig's witness does not list {name} ({identity.serial}:{identity.nsid})",
                 hint=_HINT,
                 code="witness",
             ) from None

@@ -114,7 +114,7 @@ def save(name: str, outcomes: Sequence[Outcome], results: Path, command: Sequenc
     plan = Plan(
         campaign=name,
         study=STUDY,
-        question="What would other settings have done with what was recorded?",
+        question="How do other settings behave on the recorded requests?",
         study_digest=digest,
         baseline=recorded if recorded in thresholds else thresholds[-1],
         contrast=_OCCUPANCY,

@@ -46,7 +46,7 @@ def require_gone(host: Host, paths: Paths) -> None:
         raise HostError(
             f"{kernel_stack.name(known.pid, host.proc)} (pid {known.pid}) of an earlier run still "
             f"hangs in the kernel ({waits or 'where is unknown'})",
-            hint="mend the drive or reboot this machine, and repeat the command",
+            hint="repair the drive or reboot this machine, and repeat the command",
             code="hung",
         )
     _file(paths).unlink()

@@ -101,7 +101,7 @@ def read(lines: Iterable[str], capacity: int, metadata_zones: int = 0) -> Costs:
                 reader.take(row)
     except (KeyError, ValueError, TypeError) as error:
         raise ToolFailed(
-            f"series/zone_commands.csv is no timeline of zones: {error}", code="output-malformed"
+            f"series/zone_commands.csv is not a timeline of zones: {error}", code="output-malformed"
         ) from None
     return reader.costs
 

@@ -73,7 +73,7 @@ def summary(
 def whole(value: object) -> int:
     """Return a count from parsed JSON; TypeError if it is not an integer."""
     if not isinstance(value, int) or isinstance(value, bool):
-        raise TypeError(f"{value!r} is no count")
+        raise TypeError(f"{value!r} is not a count")
     return value
 
 

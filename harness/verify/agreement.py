@@ -169,7 +169,7 @@ def _times(result: Result) -> Iterator[str]:
         begun, ended = (datetime.fromisoformat(t) for t in (result.started, result.finished))
         took = (ended - begun).total_seconds()
     except (ValueError, TypeError):
-        yield f"result.json: started: {result.started!r} or finished is no time"
+        yield f"result.json: started: {result.started!r} or finished is not a time"
         return
     if abs(took - result.seconds) > _SECONDS + 1:
         yield f"result.json: seconds: has {result.seconds}, started and finished give {took:.0f}"

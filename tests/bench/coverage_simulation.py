@@ -1,6 +1,6 @@
 """Coverage of the confidence intervals, by simulation with known true values.
 
-``python -m tests.bench.coverage_simulation`` prints both tables of docs/methods.md, "Coverage".
+``python -m tests.bench.coverage_simulation`` prints both tables of docs/simulations.md.
 """
 
 from __future__ import annotations
@@ -168,7 +168,7 @@ def power_with_a_lost_run(n: int, *, effect: float = 0.10, campaigns: int = 1000
 
 
 def table() -> str:
-    """Return the Markdown table of docs/methods.md."""
+    """Return the Markdown table of docs/simulations.md."""
     lines = [
         "| noise of a run | n | paired t | ± | Welch t | ± |",
         "|---|---|---|---|---|---|",

@@ -1,6 +1,6 @@
 """Synthetic mixes for the test of attribution: autocorrelated latencies and bursty events.
 
-``python -m tests.bench.mix_simulation`` prints the table of docs/methods.md.
+``python -m tests.bench.mix_simulation`` prints the table of docs/simulations.md.
 """
 
 from __future__ import annotations
@@ -113,7 +113,7 @@ def shares(shape: Shape, trials: int = TRIALS) -> tuple[float, float]:
 
 
 def table(trials: int = TRIALS) -> str:
-    """Return the Markdown table of docs/methods.md."""
+    """Return the Markdown table of docs/simulations.md."""
     lines = ["| mix | aggressor named | anyone else named |", "|---|---|---|"]
     lines += [
         f"| no aggressor: {name} | | {100 * shares(shape, trials)[1]:.1f} % |"

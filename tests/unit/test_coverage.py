@@ -10,7 +10,7 @@ from analysis.judge import power, stats
 from analysis.judge.stats import Estimate, Method
 from tests.bench import coverage_simulation
 
-METHODS = Path(__file__).parents[2] / "docs/methods.md"
+PAGE = Path(__file__).parents[2] / "docs/simulations.md"
 NOISES = ("normal", "lognormal", "contaminated", "stragglers")
 
 
@@ -49,7 +49,7 @@ def test_satterthwaite_alone_would_not(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_with_a_straggling_level_the_typical_ratio_is_covered_not_the_mean(n: int) -> None:
     mean, median = coverage_simulation.straggling_level(n)
     assert median.share >= 0.93
-    assert mean.share < 0.93  # what docs/methods.md warns of; when it is no longer so, say so there
+    assert mean.share < 0.93  # docs/methods.md warns of this
 
 
 @pytest.mark.slow
@@ -60,7 +60,7 @@ def test_identical_cells_differ_falsely_in_at_most_5_percent() -> None:
     assert len(each) == 2 * len(NOISES) * len(coverage_simulation.SIZES)
     assert max(each) <= 0.05 + margin(coverage_simulation.IDENTICAL)
     assert together <= 0.05
-    assert table in METHODS.read_text()
+    assert table in PAGE.read_text()
 
 
 @pytest.mark.parametrize("n", coverage_simulation.SIZES)
@@ -85,8 +85,8 @@ def test_a_lost_run_leaves_95_percent_of_the_power() -> None:
 
 
 @pytest.mark.slow
-def test_the_table_in_the_methods_is_this_simulations() -> None:
-    assert coverage_simulation.table() in METHODS.read_text()
+def test_the_table_on_the_page_is_this_simulations() -> None:
+    assert coverage_simulation.table() in PAGE.read_text()
 
 
 def estimate(n: int, error: float, method: Method = Method.PAIRED) -> Estimate:

@@ -41,7 +41,7 @@ def test_the_layers_of_zlfs_equal_its_ledger() -> None:
 def test_bytes_hidden_by_a_file_system_are_not_split() -> None:
     _, _, kernel, _, media = layers(entry(build(F2FS), "overwrite"))
     assert kernel.parts == {
-        "not told apart": 1_693_937_664 + 9_981_952 - 113_897_472,
+        "not separated": 1_693_937_664 + 9_981_952 - 113_897_472,
         "garbage collection": 113_897_472,
     }
     assert media.parts is None

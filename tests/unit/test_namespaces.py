@@ -229,7 +229,7 @@ def test_an_empty_drive_needs_the_capacity_of_its_zones(make: Make) -> None:
 def test_formats_of_a_drive_without_common_formats(make: Make) -> None:
     planned = layout.plan(read(make(common=False)), WANTED)
     assert planned.create[1].zones == 100
-    assert "formats are those of namespace 1" in planned.notes[0]
+    assert "formats come from namespace 1" in planned.notes[0]
 
 
 def test_a_drive_that_does_not_report_a_namespaces_use(make: Make) -> None:

@@ -13,7 +13,7 @@ from analysis.show.parts import Part, ReportData, Section, Special, Text
 
 ORDER = 140
 _MOST_RUNS = 200
-_ABOUT = "The values behind each verdict, run by run, with the files that they are computed from."
+_ABOUT = "The values of each verdict, run by run, with their source files."
 
 
 def section(data: ReportData) -> Section | None:

@@ -1,0 +1,53 @@
+"""Pages written by hand are short, and so are their sentences."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+GENERATED = {"rules.md", "simulations.md", "troubleshooting.md"}
+PAGES = [
+    *(ROOT / name for name in ("README.md", "CONTRIBUTING.md")),
+    *sorted(page for page in (ROOT / "docs").glob("*.md") if page.name not in GENERATED),
+]
+MOST_WORDS = 20_000
+MOST_WORDS_OF_A_SENTENCE = 30
+# A new block: a list item, a row of a table, a heading, a quotation or an empty line.
+BLOCK = re.compile(r"\n(?=\s*(?:[-|#>]|\d+\.|\n))")
+END = re.compile(r"(?<=[.:;?!])\s+")
+
+
+def words(text: str) -> list[str]:
+    return [word for word in text.split() if re.search(r"\w", word)]
+
+
+def sentences(text: str) -> list[str]:
+    """Return the sentences of a page without code, tables and headings."""
+    text = re.sub(r"```.*?```", "\n\n", text, flags=re.DOTALL)
+    text = re.sub(r"!?\[([^]]*)\]\([^)]*\)", r"\1", re.sub(r"`[^`]*`", "CODE", text))
+    blocks = [" ".join(block.replace("**", "").split()) for block in BLOCK.split(text)]
+    prose = [block for block in blocks if block and block[0] not in "|#"]
+    return [sentence for block in prose for sentence in END.split(block)]
+
+
+def test_sentences_are_found() -> None:
+    page = (
+        "# Title\n\nOne `a b` [two](x).\nThree\nfour!\n\n| a | b |\n- five\n- six\n\n```\nc\n```\n"
+    )
+    assert sentences(page) == ["One CODE two.", "Three four!", "- five", "- six"]
+    assert words("- a | `b` 1.") == ["a", "`b`", "1."]
+
+
+def test_the_pages_are_short() -> None:
+    assert sum(len(words(page.read_text())) for page in PAGES) <= MOST_WORDS
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_sentences_are_short(page: Path) -> None:
+    found = sentences(page.read_text())
+    assert [line for line in found if len(words(line)) > MOST_WORDS_OF_A_SENTENCE] == []
+
+
+def test_the_readme_fits_on_a_few_screens() -> None:
+    assert len((ROOT / "README.md").read_text().splitlines()) <= 120
