@@ -15,14 +15,14 @@ if [ -f /usr/src/zonelab/native/CMakeLists.txt ]; then
   cmake -S /usr/src/zonelab/native -B /usr/src/zonelab/build \
     -DCMAKE_BUILD_TYPE=Release -DBUILD_TESTING=ON -DCMAKE_CXX_FLAGS=-Wno-error=restrict \
     -DCMAKE_INSTALL_PREFIX=/usr/local/lib/zonelab/native
-  # What is installed, and of the tests only those that need zones of a kernel or a machine to reset.
+  # The installed programs, and the tests that need zones of a kernel or a machine to reset.
   cmake --build /usr/src/zonelab/build --parallel 2 \
     --target coldfill kvmix zlfs zlfs_tool zoneprobe zlfs_zoned_test zlfs-torture
   cmake --install /usr/src/zonelab/build
   install -D -t /usr/local/lib/zonelab/native/test \
     /usr/src/zonelab/build/zlfs/zlfs_zoned_test /usr/src/zonelab/build/zlfs/crash/zlfs-torture
   printf '%s\n' "$SOURCE_HASH" > /usr/local/lib/zonelab/native/SOURCE_HASH
-  # The libraries the programs link must outlive the development packages that brought them in.
+  # Keep the libraries of the programs when the development packages are purged.
   find /usr/local/lib/zonelab/native -type f -exec ldd {} + 2> /dev/null |
     awk '$2 == "=>" && $3 ~ /^\// { print $3 }' | sort -u |
     while read -r library; do readlink -f "$library"; done |
@@ -32,7 +32,7 @@ if [ -f /usr/src/zonelab/native/CMakeLists.txt ]; then
 fi
 rm -rf /usr/src/zonelab
 
-# -- start-up: only what a system under test needs; every unit costs seconds under emulation --------
+# -- start-up: every unit costs seconds under emulation, so units without a use are masked ----------
 for unit in \
   apt-daily.timer apt-daily-upgrade.timer dpkg-db-backup.timer e2scrub_all.timer e2scrub_reap.service \
   fstrim.timer man-db.timer logrotate.timer systemd-tmpfiles-clean.timer xfs_scrub_all.timer \
@@ -69,7 +69,7 @@ done
 echo '/dev/vda / ext4 rw,noatime 0 0' > /etc/fstab
 echo zonelab-rig > /etc/hostname
 printf '127.0.0.1 localhost\n127.0.1.1 zonelab-rig\n' > /etc/hosts
-# Drivers of the machine's furniture, which udev would load one by one while the drive waits.
+# Drivers without a use on a rig. udev would load them one by one and delay the drive.
 for module in ahci ccp evdev i2c_i801 iTCO_wdt kvm kvm_amd kvm_intel lpc_ich pcspkr powernow_k8 \
   psmouse serio_raw button; do
   echo "install $module /bin/false"
@@ -99,4 +99,4 @@ rm -rf "$tree" /usr/share/zonelab
 cp "/boot/vmlinuz-$kernel" "$out/vmlinuz"
 dpkg-query -W -f '${Package} ${Version}\n' > "$out/packages.txt"
 cp /etc/ssh/ssh_host_ed25519_key.pub "$out/host_key.pub"
-rm -f /boot/initrd.img-* # never booted: the one above is
+rm -f /boot/initrd.img-* # the initrd above replaces it
