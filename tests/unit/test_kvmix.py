@@ -363,7 +363,7 @@ def test_the_programs_keys_are_not_mixed() -> None:
 
 @pytest.mark.parametrize(
     ("flags", "about"),
-    [({"num": 5}, "does not know"), ({"key_space": 5}, "zonelab sets"), ({"seed": 5}, "sets")],
+    [({"num": 5}, "not a flag of kvmix"), ({"key_space": 5}, "zonelab sets"), ({"seed": 5}, "sets")],
 )
 def test_flags_of_a_mix_are_kvmixs(flags: dict[str, int], about: str) -> None:
     sized = workload(flags={"compression_type": "none", **flags})

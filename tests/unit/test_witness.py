@@ -76,8 +76,8 @@ def test_the_rigs_witness_knows_devices_by_serial_and_number(
         (b"", "does not answer"),
         (b"Traceback (most recent call last):\n", "does not answer"),
         (b"[]\n", r"answered \[\]"),
-        (b'{"drives": []}\n', r"does not know nvme0n2 \(fake0:2\)"),
-        (b'{"drives": [{"serial": "fake0", "nsid": 2}]}\n', "does not know nvme0n2"),
+        (b'{"drives": []}\n', r"does not list nvme0n2 \(fake0:2\)"),
+        (b'{"drives": [{"serial": "fake0", "nsid": 2}]}\n', "does not list nvme0n2"),
     ],
 )
 def test_a_witness_without_usable_counters(
