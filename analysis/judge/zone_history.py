@@ -155,13 +155,13 @@ def _published(curve: Curve, percent: float, other: Curve, against: float) -> fl
 
 ORDERS = (
     LatencyOrder(
-        "resetting a full zone takes longer than one with a block in it",
+        "resetting a full zone takes longer than resetting a zone with one block",
         Timing("reset-100", "reset"),
         Timing("reset-block", "reset"),
         _published(zn540.RESET, 100, zn540.RESET, 0.1),
     ),
     LatencyOrder(
-        "resetting a zone with a block in it takes longer than an empty one",
+        "resetting a zone with one block takes longer than resetting an empty zone",
         Timing("reset-block", "reset"),
         Timing("reset-0", "reset"),
         _published(zn540.RESET, 0.1, zn540.RESET, 0),

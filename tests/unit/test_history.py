@@ -84,7 +84,7 @@ def test_directions_on_a_drive(tmp_path: Path, full: float, word: str) -> None:
     assert found[FULLER] == word
     assert found["the first write to a fresh zone takes longer than later ones"] == "holds"
     # The captured run had no treatment finish-block.
-    missing = next(text for text in found if text.startswith("finishing a zone with a block"))
+    missing = next(text for text in found if text.startswith("finishing a zone with one block"))
     assert found[missing] == "too few"
 
 
