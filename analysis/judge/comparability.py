@@ -313,7 +313,7 @@ def _node(device: Mapping[str, Any]) -> str:
 
 
 def _without_names(device: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the device with its queues keyed by role: its own, or that of a path."""
+    """Return the device with its queues keyed by role: its own queue, or the queue of a path."""
     queues = _record(device.get("queue"))
     named = {"own" if name == _node(device) else "path": queue for name, queue in queues.items()}
     return {**device, "queue": named}

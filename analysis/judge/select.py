@@ -1,4 +1,4 @@
-"""Selects what is compared: metrics, values of the contrasted factor, strata."""
+"""Selects the parts of a comparison: metrics, values of the contrasted factor, strata."""
 
 from __future__ import annotations
 

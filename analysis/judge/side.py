@@ -1,4 +1,4 @@
-"""One side of a comparison. Rows share what is computed from it."""
+"""One side of a comparison. Rows share its computed values."""
 
 from __future__ import annotations
 

@@ -102,7 +102,7 @@ class Planned:
 
 @dataclass(frozen=True, slots=True)
 class CampaignData:
-    """A loaded campaign. ``label`` tells it from other campaigns in the same comparison."""
+    """A loaded campaign. ``label`` is unique within a comparison."""
 
     path: Path
     plan: Plan

@@ -1,4 +1,4 @@
-"""The sentences below a comparison table: what is skipped, what differs, how sure it is."""
+"""The sentences below a comparison table: skipped rows, differences, certainty."""
 
 from __future__ import annotations
 

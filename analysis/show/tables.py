@@ -1,4 +1,4 @@
-"""The report's tables: what ran, on what it ran, what went wrong."""
+"""The report's tables: runs, hosts and devices, issues."""
 
 from __future__ import annotations
 

@@ -57,7 +57,11 @@ def slowdown_matrix(comparison: Comparison, mix: Mix, slowdowns: Sequence[Slowdo
 def blame_matrix(comparison: Comparison, mix: Mix, suspects: Sequence[Suspect]) -> Plot:
     """Draw tenants by tenants: latency peaks that coincide with events, expected count and p."""
     plot = _plot("blame", "Latency peaks and others' events", mix)
-    cells = {(one.tenant, one.suspect): one for who in suspects for one in who.findings}
+    cells = {
+        (finding.tenant, finding.suspect): finding
+        for suspect in suspects
+        for finding in suspect.findings
+    }
     if not cells:
         return plot.captioned(
             "No shared run has a series of every tenant, so peaks are not tested."

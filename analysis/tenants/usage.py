@@ -1,7 +1,7 @@
 """Bytes, finishes and resets of each tenant while all tenants measured.
 
 Kernel workers submit much of the I/O, so the zone or a tenant's own device identifies the tenant.
-Two tenants in one file system cannot be told apart.
+The bytes of two tenants in one file system cannot be separated.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ def device_rate(run: RunRecord) -> float | None:
 
 
 def against_best_solo(mix: Mix) -> dict[str, float]:
-    """Return block → bytes per second of the shared run / those of the fastest tenant alone."""
+    """Return block → bytes per second of the shared run, over the fastest tenant alone."""
     alone: dict[str, list[float]] = {}
     for runs in mix.solo.values():
         for run in runs:

@@ -42,7 +42,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         print("zonelab: interrupted", file=sys.stderr)
         return ExitCode.INTERRUPTED
     except BrokenPipeError:
-        # The reader closed the pipe (`| head`): discard what is still buffered.
+        # The reader closed the pipe (`| head`): discard the rest of the buffer.
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
         return ExitCode.OK
     except OSError as error:

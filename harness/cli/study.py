@@ -173,7 +173,7 @@ def _play(rig: str, variables: dict[str, str]) -> tuple[int, bool]:
 
 
 def _outcome(campaign: CampaignPaths) -> int:
-    """Tell a playbook that failed because of its runs (4) from one that failed otherwise (2)."""
+    """Return 4 if a playbook failed because of its runs, and 2 if it failed otherwise."""
     try:
         runs = overview.states(campaign)
     except ZonelabError as error:

@@ -25,7 +25,7 @@ from harness.store.spec import Device, Reason
 from harness.tools import native as programs
 from harness.tools import zone_reset, zoneprobe
 
-# One for the label, one that stays empty, one for all others.
+# A zone for the label, a zone that stays empty, and a zone to measure.
 _MIN_ZONES = 3
 
 

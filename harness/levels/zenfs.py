@@ -1,4 +1,4 @@
-"""zenfs: upstream's RocksDB plug-in, for users who have it (roles/zenfs links their files)."""
+"""zenfs: the RocksDB plug-in, built by the user (roles/zenfs links the files)."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _COLD = "cold"
 # key, value, sequence number, lengths, and its part of block trailer and index.
 _COLD_KEY, _COLD_VALUE, _COLD_EXTRA = 16, 8000, 70
 _NEVER = 1 << 30  # files in level 0 before writers would wait
-# Bytes, and data zones: those of metadata are not in ``dump``'s list.
+# Bytes, and data zones: ``dump`` does not list metadata zones.
 _DF_COLUMNS = ("free", "used", "reclaimable")
 _DUMP_COLUMNS = ("free", "live", "garbage", "zones_empty", "zones_full", "files")
 # The slowest device worth measuring, as for coldfill.

@@ -192,7 +192,7 @@ class Claim:
         return self._guard.require(device, self._partner(device), named=named, held=held)
 
     def _require_as_seen(self, device: Device) -> None:
-        """Refuse a device that somebody uses, wrote to or exchanged since the last look."""
+        """Refuse a device in use, and one written to or exchanged since the last check."""
         self._guard.require_unused(device, self._hold.node(device))
         self._require_quiet(device)
         if self._guard.fingerprint(device) != self._contents[device.identity.key]:

@@ -1,4 +1,4 @@
-"""Consent to destroy data of others: the identity of a device, and a digest of what is on it.
+"""Consent to destroy data of others: the identity of a device, and a digest of its contents.
 
 The digest binds a consent to what the user saw, and to the number of earlier wipes by consent. So
 it permits one wipe of these contents, and nothing else.
@@ -50,7 +50,7 @@ def parse(text: str) -> tuple[Consent, ...]:
 
 
 def digest_of(*seen: str | int | Sequence[str], wipes: int) -> str:
-    """Return the digest of what is on a device after a number of wipes by consent."""
+    """Return the digest of a device's contents after a number of wipes by consent."""
     text = json.dumps([wipes, *seen])
     return hashlib.sha256(text.encode()).hexdigest()[:_DIGITS]
 

@@ -98,7 +98,7 @@ class Contents:
     # --- consent ----------------------------------------------------------------------------
 
     def seen(self, device: Device) -> DeviceContents:
-        """Return what is on a device, as a consent names it."""
+        """Return the contents of a device, as a consent covers them."""
         counts = zone_reports.count(self._host.zones(device.path)) if device.zoned else None
         labelled, first_block = [_UNREADABLE], _UNREADABLE
         with suppress(OSError):
@@ -117,7 +117,7 @@ class Contents:
         )
 
     def consent(self, device: Device) -> Consent:
-        """Return the consent to destroy what is on a device now."""
+        """Return the consent to destroy the present contents of a device."""
         seen, contents = self.seen(device), _UNREADABLE
         with suppress(OSError):
             contents = self.digest(device)
@@ -221,12 +221,12 @@ class Contents:
 
     def _first_data(self, device: Device, ranges: list[Range]) -> int | None:
         whole = format_size(sum(length for _, length in ranges))
-        told = self._host.monotonic()
+        last_report = self._host.monotonic()
 
         def progress(done: int) -> None:
-            nonlocal told
-            if self._host.monotonic() - told >= _TELL_SECONDS:
-                told = self._host.monotonic()
+            nonlocal last_report
+            if self._host.monotonic() - last_report >= _TELL_SECONDS:
+                last_report = self._host.monotonic()
                 self._say(f"{device.path}: {format_size(done)} of {whole} read, all blank")
 
         return self._host.first_data(device.path, ranges, progress)

@@ -111,7 +111,7 @@ class Guard:
         return [self._mismatch(reasons[0], consent, given)], None
 
     def _mismatch(self, reason: Reason, consent: Consent, given: Collection[Consent]) -> Reason:
-        """Return why the given consents do not permit what is on the device now."""
+        """Return why the given consents do not permit to destroy the present contents."""
         erase = f"if nothing on it is needed now: -e erase={consent} (zonelab: --erase {consent})"
         if any(self._contents.was_used(other) for other in given):
             message = f"{reason.message}; an earlier wipe has used the consent"
@@ -122,7 +122,7 @@ class Guard:
     def seen(
         self, device: Device, partner: Device | None = None, *, named: bool = True
     ) -> DeviceContents:
-        """Return what is on a device, with the consent to type if a wipe needs it."""
+        """Return the contents of a device, with the consent that a wipe needs."""
         seen = self._contents.seen(device)
         if in_use.reasons(self._host, device) or self._contents.are_ours(device, partner):
             return seen
@@ -135,7 +135,7 @@ class Guard:
         return notices(self._erase, self._needed, identities)
 
     def require_unused(self, device: Device, held: Path | None = None) -> None:
-        """Look again right before a destructive step: the planned device, and nobody uses it.
+        """Check again right before a destructive step: the planned device, not in use.
 
         ``held`` is its node if this process has it open exclusively.
         """

@@ -21,7 +21,7 @@ _PAUSE_SECONDS = 1.0
 
 
 class Hold:
-    """Descriptors by identity. While one is open, nobody else can mount, map or format."""
+    """Descriptors by identity. An open descriptor prevents mounts, mappings and formats."""
 
     def __init__(self, host: Host) -> None:
         self._host = host

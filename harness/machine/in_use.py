@@ -22,7 +22,7 @@ _PAUSE_SECONDS = 1.0
 
 
 def reasons(host: Host, device: Device, *, held: bool = False) -> list[Reason]:
-    """Return every use of ``device`` by somebody else; empty if nobody uses it.
+    """Return every use of ``device`` by others; empty if it is not in use.
 
     ``held``: this process has the device open exclusively, so nobody else can have it.
     """

@@ -14,7 +14,7 @@ _TRANSPORT = re.compile(r"^(?:ata\d+|\d+:\d+:\d+:\d+)$")  # port, and SCSI addre
 
 
 def of_device(sysfs: Sysfs, name: str) -> set[str]:
-    """Return the names of a device, its partitions, what is stacked on it, and its controllers.
+    """Return the names of a device, its partitions, devices stacked on it, and its controllers.
 
     A partition also has the names of its disk, whose driver logs its errors.
     """

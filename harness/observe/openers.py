@@ -65,7 +65,7 @@ def find(
 
     Args:
         proc: where procfs is mounted.
-        watched: devices; whether those who opened one for reading only count as well.
+        watched: devices; the value is true when read-only openers count as well.
         node: returns the device of a path.
     """
     seen: list[Opener] = []

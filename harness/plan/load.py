@@ -197,7 +197,7 @@ def _read(kind: str, name: str, configs: Path) -> tuple[Path, dict[str, Any]]:
 
 
 def _extended(path: Path, data: dict[str, Any], configs: Path) -> dict[str, Any]:
-    """Return the fields of a workload merged into those of the workload that it extends.
+    """Return the fields of a workload, merged into the fields of the extended workload.
 
     Only one level is allowed, so that a reader needs at most two files.
     """

@@ -17,7 +17,7 @@ from harness.rig.suites import suites
 NATIVE = PROJECT / "harness" / "native"
 GUEST = Path(__file__).parent / "image_files"
 
-_FORMAT = 2  # raise when image.py changes what it makes of the same recipe
+_FORMAT = 2  # raise when image.py makes another image of the same recipe
 ROOT_SIZE = "6G"  # sparse; a full study leaves well under 1 GiB on it
 
 # In addition to the packages of levels. Their order is part of the image's identity.

@@ -157,7 +157,7 @@ def execute_plan(
 
 
 def _announce(campaign: str, paths: Paths, host: Host, own: Pulse, error: ZonelabError) -> None:
-    """Write how the campaign ended, for those who wait."""
+    """Write the end of the campaign, for processes that wait."""
     state = "aborted" if isinstance(error, Interrupted) else "failed"
     own.publish(announcement(own.path, campaign, state, error.message))
     hang = cleanup.hung(error)

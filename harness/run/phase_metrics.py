@@ -15,7 +15,7 @@ from harness.workloads.rocksdb import Below
 Value = int | float | None
 
 _ZONES = ("zone_resets", "reset_rate", "zone_finishes", "zone_opens", "zone_closes", "appended")
-# The only metrics of a phase, beside those of its program, that do not need device counters.
+# The metrics of a phase that need neither its program nor device counters.
 _WITHOUT_DEVICES = ("cpu_seconds", "cpu_per_operation")
 
 

@@ -23,7 +23,7 @@ def used(tenants: Iterable[Tenant], db_bench: Path) -> list[Path]:
 def _of_tenant(tenant: Tenant, db_bench: Path) -> Iterator[Path]:
     program = tenant.running.up.program or db_bench
     for name in sorted({phase.program for phase in tenant.phases}):
-        with suppress(ZonelabError):  # a missing program ends its phase, which says so
+        with suppress(ZonelabError):  # a missing program fails its phase with a message
             path = PROGRAMS[name].path(program)
             yield path
             if library := ldd.rocksdb(path):

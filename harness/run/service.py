@@ -51,7 +51,7 @@ def detach(arguments: Sequence[str], paths: Paths, campaign: str) -> str:
         "--no-block",
         "--property=Delegate=yes",
         "--property=TimeoutStopSec=300",
-        # The runner ends its programs itself; systemd ends only what is left.
+        # The runner ends its programs itself; systemd ends the rest.
         "--property=KillMode=mixed",
         # A runner killed by SIGKILL cannot report it.
         f"--property=ExecStopPost={_quoted(settle)}",

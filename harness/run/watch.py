@@ -47,16 +47,16 @@ def _error(beat: Heartbeat, boot_id: str, now: float, silent_seconds: float) -> 
             f"the host rebooted during the campaign (boot id {beat.boot_id}, now {boot_id}); "
             f"{_AGAIN}. A panic is in the log of the boot before: journalctl --boot=-1 --dmesg"
         )
-    who = f"pid {beat.pid}" + (f", {beat.unit}" if beat.unit else "")
+    runner = f"pid {beat.pid}" + (f", {beat.unit}" if beat.unit else "")
     silent = now - beat.uptime
     if silent > silent_seconds:
         return (
-            f"the runner ({who}) has not reported for {silent:.0f} s; look at systemctl status "
+            f"the runner ({runner}) has not reported for {silent:.0f} s; look at systemctl status "
             f"zonelab-run and at the disk of its state folder, then {_AGAIN}"
         )
     if beat.blocked_seconds > silent_seconds:
         return (
-            f"the runner ({who}) hangs in the kernel for {beat.blocked_seconds:.0f} s; see "
+            f"the runner ({runner}) hangs in the kernel for {beat.blocked_seconds:.0f} s; see "
             f"/proc/{beat.pid}/stack and the kernel log, reboot the host, then {_AGAIN}"
         )
     return ""

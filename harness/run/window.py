@@ -187,7 +187,7 @@ class Window:
                 os.close(descriptor)
 
     def _reap(self) -> None:
-        """Note programs that have ended; one that failed has died."""
+        """Record programs that have ended; a failed program has died."""
         for program in self._programs:
             if program.child is None or program.exit is not None:
                 continue

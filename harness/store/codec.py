@@ -80,7 +80,7 @@ def _reader(kind: Any) -> _Reader:
 
 
 def _of_union(options: Sequence[_Reader]) -> _Reader:
-    """Return a reader of the first option that fits; its error is that of the first option."""
+    """Return a reader of the first option that fits. If none fits, it raises the first error."""
 
     def read(data: Any, where: _Place) -> Any:
         problem = None

@@ -119,11 +119,11 @@ class Snapshot:
         return tuple(name for name in (self.zoned, self.conventional) if name)
 
     def read_for_run(self, name: str) -> int:
-        """Return the bytes read from a device, without those of the tools of barriers."""
+        """Return the bytes read from a device, without the reads of barrier tools."""
         return self.read[name] - self.tools_read.get(name, 0)
 
     def busy_for_run(self, name: str) -> int:
-        """Return the busy milliseconds of a device, without those of the tools of barriers."""
+        """Return the busy milliseconds of a device, without the reads of barrier tools."""
         return self.busy_ms[name] - self.tools_busy_ms.get(name, 0)
 
 

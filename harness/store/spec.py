@@ -284,8 +284,10 @@ class RunSpec:
     phases: tuple[PhaseSpec, ...]  # in order; of all tenants
     predicted: Prediction  # what the planner expects
     timeout_seconds: int  # the run is aborted after this time
-    variant: str = ""  # tells runs of one level with other options apart; empty: only one
-    tracing: Tracing = Tracing.ZONES  # what is traced
+    variant: str = (
+        ""  # distinguishes runs of one level with different options; empty: one set of options
+    )
+    tracing: Tracing = Tracing.ZONES  # the traced commands
     memory_limit: Bytes | None = None  # of the load program and its page cache; null: none
     infeasible: Reason | None = None  # why the setting cannot hold the data: a result, not run
     tenants: tuple[TenantSpec, ...] = ()  # empty: a run of one workload

@@ -139,7 +139,7 @@ class _Reader:
         )
 
     def _contradictions(self) -> Iterable[str]:
-        """Yield compactions whose total is not that of their files.
+        """Yield compactions whose total differs from the sum of their files.
 
         Only an aborted compaction has more bytes, because it reports a file that it did not end.
         """
@@ -175,7 +175,7 @@ class _Reader:
             self._created[int(match[1])] = 0
 
     def _compacted(self, job: int) -> int:
-        """Return the bytes that a compaction wrote; if it never ended, those of completed files."""
+        """Return the bytes that a compaction wrote, in completed files only if it never ended."""
         return max(self._created[job], self._totals.get(job, 0))
 
     def _state(self, line: str, number: int) -> None:

@@ -25,7 +25,7 @@ _FLAGS = ("-O2", "-fPIC", "-DOS_LINUX", "-DROCKSDB_PLATFORM_POSIX", "-DROCKSDB_L
 _ASSERTS = re.compile(r"\b__assert_fail\b")
 _WRONG = re.compile(r"fatal:|error:|undefined reference|\*\*\*|not found")
 
-# The variables of a plug-in's .mk are those of RocksDB's own Makefile (plugin/README.md there).
+# A plug-in's .mk uses the variables of RocksDB's Makefile (its plugin/README.md).
 _MAKEFILE = """\
 include plugin/$(NAME)/$(NAME).mk
 

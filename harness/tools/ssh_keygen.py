@@ -32,7 +32,7 @@ def sign(key: Path, message: str) -> str:
 
 
 def key_of(signature: Path, message: str) -> str:
-    """Return type and fingerprint of the key that signed a message. It says nothing about names.
+    """Return type and fingerprint of the key that signed a message. A name is not checked.
 
     Raises:
         HostError: ssh-keygen is not installed.

@@ -36,8 +36,8 @@ _DF = re.compile(
 _INFO = re.compile(r"^(?P<name>[A-Z][^:\[]*?)(?: \[[^\]]*\])?:\t+(?P<value>.*)$", re.MULTILINE)
 # A malformed URI: ZenFS refuses it before it opens anything.
 PROBE_URI = "zenfs://probe:x"
-# RocksDB's registry says "Invalid argument" when the plug-in refuses the URI, and "Not implemented"
-# when no plug-in has the scheme.
+# RocksDB's registry prints "Invalid argument" when the plug-in refuses the URI, and "Not
+# implemented" when no plug-in has the scheme.
 _REFUSED_BY_PLUGIN = re.compile(rf"\bInvalid argument: .*{re.escape(PROBE_URI)}")
 _NO_SUCH_COMMAND = "Subcommand not recognized"
 

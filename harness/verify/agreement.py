@@ -28,7 +28,7 @@ _COPIED = (
     *("level", "cell", "repetition", "campaign", "study", "factors"),
     *("attempt", "block", "position", "seed", "device"),
 )
-# Not the processors: the runner can be restricted to those of one NUMA node.
+# Not the processors: the runner can be restricted to one NUMA node.
 _MANIFEST = ("kernel", "os")
 # Clocks of the campaign have seconds.
 _SECONDS = 2.0
@@ -121,7 +121,7 @@ def _planned(spec: RunSpec, planned: RunSpec) -> Iterator[str]:
 
 
 def of_run(folder: Path, spec: RunSpec, result: Result) -> Iterator[str]:
-    """Yield one line per contradiction between run.json, result.json and what raw/ says of it."""
+    """Yield one line per contradiction between run.json, result.json and raw/."""
     for name in _COPIED:
         yield from differences(
             f"result.json: {name}",

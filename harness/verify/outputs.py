@@ -97,7 +97,7 @@ def _summary(summary: Summary, facts: PhaseFacts) -> Iterator[str]:
 
 
 def _report(raw: Path, facts: PhaseFacts) -> Iterator[str]:
-    """The operations of all seconds are at most those of the phase, and reach to its end."""
+    """All seconds together have at most the operations of the phase, and reach to its end."""
     summary = facts.parsed.summary if facts.parsed else None
     if summary is None:
         return

@@ -1,4 +1,4 @@
-"""Checks the root hash in a bundle's record, and who signed it."""
+"""Checks the root hash in a bundle's record, and its signature."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from harness.tools import ssh_keygen
 
 @dataclass(frozen=True, slots=True)
 class Signature:
-    """The root hash, what is wrong with record or signature, and who signed."""
+    """The root hash, problems of record or signature, and the signer."""
 
     root: str
     problems: tuple[str, ...] = ()

@@ -1,4 +1,4 @@
-"""What a program tells the planner: its field of a phase, its flags and its cost."""
+"""The planner's view of a program: its field of a phase, its flags and its cost."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What RocksDB did in a phase: its own bytes, stalls, table opens and cache (docs/methods.md)."""
+"""RocksDB's metrics of a phase: bytes, stalls, table opens, cache (docs/methods.md)."""
 
 from __future__ import annotations
 
@@ -55,20 +55,20 @@ def metrics(
 def _of_the_log(log: Log | None) -> dict[str, Value]:
     flush = log.tables.flush if log else None
     compaction = log.tables.compaction if log else None
-    told = [point.pending for point in log.points if point.pending is not None] if log else []
+    pending = [point.pending for point in log.points if point.pending is not None] if log else []
     return {
         "flush_bytes": flush,
         "compaction_bytes": compaction,
         "rocksdb_sum": (flush + compaction) / flush if flush and compaction is not None else None,
         **{f"stalls_{cause}": log.stalls[cause] if log else None for cause in CAUSES},
-        "pending_compaction_bytes": told[-1] if told else None,
+        "pending_compaction_bytes": pending[-1] if pending else None,
     }
 
 
 def _bytes(
     phase: PhaseSpec, finished: Parsed | None, log: Log | None, device: float | None
 ) -> dict[str, Value]:
-    """Return L and what is made of it."""
+    """Return L and the metrics computed from it."""
     wal = _ticker(finished, "rocksdb.wal.bytes")
     above = written(wal, log)
     user = user_bytes(phase, finished)

@@ -80,7 +80,7 @@ def _grid(
     columns: Mapping[str, Callable[[Record], str]],
     records: Iterable[Record],
 ) -> Grid:
-    """Return a table; ``title`` is empty for one that is always open."""
+    """Return a table; an empty ``title`` makes it always open."""
     suffix = f"-{slug(mix.label)}" if mix.label else ""
     table = tabulate(columns, records)
     source = "raw/tenants.json" if "run" in columns else "result.json"

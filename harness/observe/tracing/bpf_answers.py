@@ -103,7 +103,7 @@ class Answers:
         )
 
     def _missing(self) -> Iterator[str]:
-        """Yield what is missing by zone or in the timeline, because a map was full."""
+        """Yield losses in the zones or the timeline, because a map was full."""
         for device in sorted({device for device, *_ in self._zones}):
             by_zone = sum(size for (name, *_), size in self._zones.items() if name == device)
             written = sum(

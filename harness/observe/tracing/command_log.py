@@ -62,7 +62,7 @@ class CommandLog:
                 break
             size = self._output.stat().st_size
             time.sleep(_DRAIN_SECONDS)
-        proc.end(self._child)  # `cat`: what it has read is in the file
+        proc.end(self._child)  # `cat` has written all that it read
         lost = lost_events(self._instance)
         self._instance.rmdir()
         return lost
