@@ -46,8 +46,8 @@ def rate(distribution: str, seed: int) -> float:
         f"--seed={seed}",
     ]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
-    told = json.loads(done.stdout)
-    return float(told["operations"] / told["seconds"])
+    summary = json.loads(done.stdout)
+    return float(summary["operations"] / summary["seconds"])
 
 
 def main() -> int:

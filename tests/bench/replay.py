@@ -157,13 +157,13 @@ def main() -> int:
     try:
         uri = f"mem:large?{DEVICE}&finish_occupancy_pct=70"
         trace = TRACE or load(work / "large", uri, OPERATIONS, 24 << 20)
-        told = subprocess.run(
+        done = subprocess.run(
             [str(NATIVE / "replay/zlfs-replay"), str(trace), "--info"],
             capture_output=True,
             text=True,
             check=True,
         )
-        (mount,) = json.loads(told.stdout)["mounts"]
+        (mount,) = json.loads(done.stdout)["mounts"]
         written = sum(
             part["payload"] + part["pad"] for part in mount["recorded"]["written"].values()
         )

@@ -15,7 +15,7 @@ root = Path(sys.argv[0]).parents[1]
 mode = (root / "trace-mode").read_text() if (root / "trace-mode").exists() else ""
 MIB = 1 << 20
 FINISH, RESET = 0x79 | 2 << 8, 0x79 | 4 << 8
-answers = told = 0
+answers = reported = 0
 
 
 def say(kind: str, data: object) -> None:
@@ -24,7 +24,7 @@ def say(kind: str, data: object) -> None:
 
 
 def answer(*_: object) -> None:
-    global answers, told  # noqa: PLW0603 - a script
+    global answers, reported  # noqa: PLW0603 - a script
     answers += 1
     if mode == "die" and answers > 2:
         sys.exit(0)
@@ -44,8 +44,8 @@ def answer(*_: object) -> None:
         say("map", {"@commands": commands})
         say("map", {"@bytes": {"1,1,0": written}})
         zones = {"1,0,0,0,1": MIB, "1,1,0,0,1": written - MIB}
-        say("map", {"@zones": zones if answers == 2 else {"1,1,0,0,1": written - told}})
-        told = written
+        say("map", {"@zones": zones if answers == 2 else {"1,1,0,0,1": written - reported}})
+        reported = written
     if answers == 2 and mode != "conventional":
         finish = [1, FINISH, 0, 0, 250000, 0, "rocksdb:low"]
         reset = [1, RESET, 0, 0, 50000, 0, "db_bench"]

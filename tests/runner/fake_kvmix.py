@@ -63,9 +63,9 @@ output = (fixtures / f"{phase}.out").read_text()
 if mode == "truncate":
     output = output[: len(output) // 2]
 if mode == "wrong":
-    told = json.loads(output)
-    told["verified"]["wrong"] = 2
-    output = json.dumps(told)
+    summary = json.loads(output)
+    summary["verified"]["wrong"] = 2
+    output = json.dumps(summary)
 sys.stdout.write(output)
 sys.stdout.flush()
 if mode == "wrong":

@@ -33,8 +33,8 @@ if mode == "hang":
 if mode == "exit":
     sys.exit("zoneprobe: active-limit: nvme0n2, zone 7 (see the kernel's log)")
 output = (fixtures / "probe.stdout").read_text()
-told = json.loads(output)
-counts = {name: told[name] for name in ("bytes_written", "finishes", "pad_bytes", "resets")}
+summary = json.loads(output)
+counts = {name: summary[name] for name in ("bytes_written", "finishes", "pad_bytes", "resets")}
 with Path(flags["ledger_file"]).open("a") as ledger:
     ledger.write(json.dumps(counts) + "\n")
 written = counts["bytes_written"] + (512 if mode == "lost-bytes" else 0)

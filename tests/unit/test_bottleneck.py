@@ -68,7 +68,7 @@ def test_a_planted_bottleneck_is_distinguished_from_the_others(name: str) -> Non
     assert found.evidence.startswith(
         f"{first.sign.what} {first.share:.0%} ({first.sign.limit:.0%})"
     )
-    # What made the label is what it hangs on.
+    # The label depends on its sign only.
     held = [sign for sign in found.signs if sign.holds]
     assert held[0] == first
     assert first.share < 1.05

@@ -88,7 +88,7 @@ def test_reads_that_another_cache_served_get_no_verdict(tmp_path: Path) -> None:
     rate = row(comparison, "readrandom.throughput", "f2fs")
     assert rate.verdict is Verdict.NOT_COMPARABLE
     assert "caches served 2% of conventional-ext4's reads, 60% of f2fs's" in rate.notes
-    # Neither another level's, nor what is written.
+    # Neither the option of another level, nor the bytes written.
     for metric, level in (("readrandom.throughput", "btrfs"), (RATE, "f2fs"), (WRITTEN, "f2fs")):
         assert row(comparison, metric, level).verdict is not Verdict.NOT_COMPARABLE
 
@@ -240,9 +240,9 @@ def test_a_level_of_another_build_is_refused_and_the_others_are_judged(
     assert "RocksDB build 7.8.3-aaaa vs 7.8.3-bbbb" in found.notes
     assert row(comparison, WRITTEN, "btrfs").verdict is not Verdict.NOT_COMPARABLE
     assert main(["compare", str(comparison.campaign.path)]) == 2
-    told = capsys.readouterr()
-    assert "f2fs: 7.8.3-aaaa vs 7.8.3-bbbb" in told.err
-    assert WRITTEN in told.out
+    output = capsys.readouterr()
+    assert "f2fs: 7.8.3-aaaa vs 7.8.3-bbbb" in output.err
+    assert WRITTEN in output.out
 
 
 def test_builds_that_are_mixed_alike_on_both_sides_are_refused_too(tmp_path: Path) -> None:

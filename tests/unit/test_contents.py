@@ -136,7 +136,7 @@ def test_a_long_read_tells_its_progress(lab: Lab, monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(lab.host, "monotonic", lambda: next(clock))
     assert lab.code() is None
     node = lab.node
-    assert lab.said == [
+    assert lab.messages == [
         f"{node}: 8192.0 KiB of 32.0 MiB read, all blank",
         f"{node}: 30.0 MiB of 32.0 MiB read, all blank",
     ]

@@ -15,7 +15,7 @@ NOISES = ("normal", "lognormal", "contaminated", "stragglers")
 
 
 def margin(experiments: int) -> float:
-    """Return three standard errors of a share of 5 %, that of the simulation itself."""
+    """Return three standard errors of a share of 5 %, the error of the simulation itself."""
     return 3 * math.sqrt(0.05 * 0.95 / experiments)
 
 

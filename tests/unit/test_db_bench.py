@@ -250,16 +250,16 @@ def test_merge_adds_bucket_by_bucket() -> None:
     assert histogram.merge([]) is None
 
 
-@pytest.mark.parametrize(("count", "told"), [(199, False), (200, True)])
-def test_a_median_needs_a_hundred_samples_above_it(count: int, told: bool) -> None:
+@pytest.mark.parametrize(("count", "enough"), [(199, False), (200, True)])
+def test_a_median_needs_a_hundred_samples_above_it(count: int, enough: bool) -> None:
     one = histogram.make(count, 1.0, 1, 2, [[1, 2, count]])
-    assert (histogram.quantile(one, 5_000) is not None) == told
+    assert (histogram.quantile(one, 5_000) is not None) == enough
 
 
-@pytest.mark.parametrize(("count", "told"), [(999_999, False), (1_000_000, True)])
-def test_p99_99_needs_a_million_samples(count: int, told: bool) -> None:
+@pytest.mark.parametrize(("count", "enough"), [(999_999, False), (1_000_000, True)])
+def test_p99_99_needs_a_million_samples(count: int, enough: bool) -> None:
     one = histogram.make(count, 1.0, 1, 2, [[1, 2, count]])
-    assert (histogram.quantile(one, 9_999) is not None) == told
+    assert (histogram.quantile(one, 9_999) is not None) == enough
 
 
 def test_quantiles_stay_within_the_samples() -> None:

@@ -54,8 +54,8 @@ def test_pad_is_on_the_media_alone_and_an_unknown_wal_hides_its_layer() -> None:
     _, rocksdb, kernel, _, last = layers(padded)
     assert rocksdb.parts is None
     assert last.parts == {"from above": kernel.size, "pad": 500}
-    told = layers(replace(padded, media_source="SMART"))[-1]
-    assert told.parts == {"from above": kernel.size, "inside the drive": 500}
+    drive_layer = layers(replace(padded, media_source="SMART"))[-1]
+    assert drive_layer.parts == {"from above": kernel.size, "inside the drive": 500}
 
 
 @pytest.mark.slow

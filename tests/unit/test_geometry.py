@@ -180,6 +180,6 @@ def test_the_set_covers_every_pair_and_no_more() -> None:
 
 
 def test_every_code_of_the_table_is_explained() -> None:
-    told = Path(__file__).parents[2].joinpath("docs/levels.md").read_text()
+    page = Path(__file__).parents[2].joinpath("docs/levels.md").read_text()
     codes = {code for case in GEOMETRIES for code in case.in_guest.values() if code}
-    assert {code for code in codes if f"`{code}`" not in told} == set()
+    assert {code for code in codes if f"`{code}`" not in page} == set()

@@ -36,8 +36,8 @@ PHASE = PhaseSpec(
 
 def output(rng: random.Random, *, full: float) -> str:
     """Return captured output with invented latencies: a full zone's reset takes ``full`` times."""
-    told = json.loads(CAPTURED)
-    for one in told["treatments"]:
+    summary = json.loads(CAPTURED)
+    for one in summary["treatments"]:
         slow = full if one["name"] == "reset-100" else 1.0
         one["reset_ns"] = [_noisy(rng, 2e6 * slow) for _ in one["reset_ns"]]
         one["finish_ns"] = [_noisy(rng, 4e8) for _ in one["finish_ns"]]
@@ -45,7 +45,7 @@ def output(rng: random.Random, *, full: float) -> str:
             [_noisy(rng, 14e3 if i == 0 else 11e3) for i, _ in enumerate(cycle)]
             for cycle in one["write_ns"]
         ]
-    return json.dumps(told)
+    return json.dumps(summary)
 
 
 def _noisy(rng: random.Random, size: float) -> int:

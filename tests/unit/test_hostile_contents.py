@@ -75,8 +75,8 @@ class Lab:
         (root / f"sys/class/block/{COMPANION}/size").write_text(str(size // 512))
         self.host = DriveHost(root)
         self.journal = Journal(root / "journal.jsonl")
-        self.said: list[str] = []
-        self.guard = Guard(self.host, self.journal, say=self.said.append)
+        self.messages: list[str] = []
+        self.guard = Guard(self.host, self.journal, say=self.messages.append)
         self.companion = self.host.device(COMPANION)
         self.zoned = self.host.device(ZONED)
         self.written = 0

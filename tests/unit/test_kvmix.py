@@ -60,15 +60,15 @@ def parsed(name: str = "mix") -> load_program.Parsed:
 
 
 def damaged(change: Any) -> str:
-    told = json.loads(text("mix.out"))
-    change(told)
-    return json.dumps(told)
+    summary = json.loads(text("mix.out"))
+    change(summary)
+    return json.dumps(summary)
 
 
 def test_flags_equal_the_programs() -> None:
-    told = set(re.findall(r"^ +--(\w+)", text("help.txt"), re.MULTILINE))
-    assert told == tool.MIX_FLAGS | tool.DATABASE_FLAGS
-    assert told > kvmix.reserved
+    flags = set(re.findall(r"^ +--(\w+)", text("help.txt"), re.MULTILINE))
+    assert flags == tool.MIX_FLAGS | tool.DATABASE_FLAGS
+    assert flags > kvmix.reserved
 
 
 def test_argv_on_a_file_system() -> None:
@@ -134,11 +134,11 @@ def test_metrics_have_both_latencies() -> None:
     assert values["operations"] == 20_000
     assert values["user_bytes"] == 6_242_928
     assert values["throughput"] == pytest.approx(20_000 / 1.333402684)
-    told = json.loads(text("mix.out"))["kinds"].values()
+    kinds = json.loads(text("mix.out"))["kinds"].values()
     for prefix, name in (("", "service"), ("intended_", "intended")):
-        total = sum(kind[name]["sum"] for kind in told) / 1000
+        total = sum(kind[name]["sum"] for kind in kinds) / 1000
         assert values[f"{prefix}latency_mean"] == pytest.approx(total / 20_000)
-        assert values[f"{prefix}latency_max"] == max(kind[name]["max"] for kind in told) / 1000
+        assert values[f"{prefix}latency_max"] == max(kind[name]["max"] for kind in kinds) / 1000
         assert values[f"{prefix}latency_p50"] is not None
         assert values[f"{prefix}latency_p99_99"] is None  # two samples are not a hundred
     assert not any(
@@ -164,16 +164,16 @@ def test_nothing_printed_is_an_unfinished_mix() -> None:
 @pytest.mark.parametrize(
     "change",
     [
-        lambda told: told.pop("operations"),
-        lambda told: told.update(operations=19_999),
-        lambda told: told.update(operations=True),
-        lambda told: told.update(schema_version=2),
-        lambda told: told.update(program="other"),
-        lambda told: told["kinds"].update(odd=told["kinds"]["insert"]),
-        lambda told: told["kinds"]["insert"]["service"]["buckets"].pop(),
-        lambda told: told["kinds"]["insert"]["service"].update(unit="us"),
-        lambda told: told["rocksdb"]["tickers"].pop("rocksdb.wal.bytes"),
-        lambda told: told["rocksdb"].pop("tickers"),
+        lambda summary: summary.pop("operations"),
+        lambda summary: summary.update(operations=19_999),
+        lambda summary: summary.update(operations=True),
+        lambda summary: summary.update(schema_version=2),
+        lambda summary: summary.update(program="other"),
+        lambda summary: summary["kinds"].update(odd=summary["kinds"]["insert"]),
+        lambda summary: summary["kinds"]["insert"]["service"]["buckets"].pop(),
+        lambda summary: summary["kinds"]["insert"]["service"].update(unit="us"),
+        lambda summary: summary["rocksdb"]["tickers"].pop("rocksdb.wal.bytes"),
+        lambda summary: summary["rocksdb"].pop("tickers"),
     ],
 )
 def test_damage_is_no_number(change: Any) -> None:
@@ -188,7 +188,7 @@ def test_a_truncated_summary_is_damage(cut: int) -> None:
 
 
 def test_wrong_reads_are_counted() -> None:
-    wrong = damaged(lambda told: told["verified"].update(wrong=3, whole=False))
+    wrong = damaged(lambda summary: summary["verified"].update(wrong=3, whole=False))
     assert kvmix.parse(phase(), wrong, "").wrong_reads == 4
 
 
@@ -363,7 +363,11 @@ def test_the_programs_keys_are_not_mixed() -> None:
 
 @pytest.mark.parametrize(
     ("flags", "about"),
-    [({"num": 5}, "not a flag of kvmix"), ({"key_space": 5}, "zonelab sets"), ({"seed": 5}, "sets")],
+    [
+        ({"num": 5}, "not a flag of kvmix"),
+        ({"key_space": 5}, "zonelab sets"),
+        ({"seed": 5}, "sets"),
+    ],
 )
 def test_flags_of_a_mix_are_kvmixs(flags: dict[str, int], about: str) -> None:
     sized = workload(flags={"compression_type": "none", **flags})

@@ -241,9 +241,9 @@ def test_series_are_the_counters(tmp_path: Path) -> None:
         reader = Reader(found.gauges(UP))
         row = dict(zip(reader.columns, reader.read(), strict=True))
         raw = {key.replace(separator or "_", "_"): value for key, value in found.gc(UP).raw.items()}
-        told = {key: value for key, value in row.items() if value is not None}
-        assert told == {key: raw[key] for key in told}
-        assert len(told) > 4
+        present = {key: value for key, value in row.items() if value is not None}
+        assert present == {key: raw[key] for key in present}
+        assert len(present) > 4
         reader.close()
 
 
@@ -292,9 +292,9 @@ def test_cold_fill_writes_whole_blocks_and_syncs(
         return coldfill.Stored(8192, 0.1, direct=True, full=True)
 
     monkeypatch.setattr(coldfill, "write", write)
-    told: list[tuple[int, int]] = []
-    stored = Btrfs(Kernel(host.root)).fill_cold(UP, 12_300, 9, lambda a, b: told.append((a, b)))
-    assert stored == 8192  # the file system was full: what is really there
+    progress: list[tuple[int, int]] = []
+    stored = Btrfs(Kernel(host.root)).fill_cold(UP, 12_300, 9, lambda a, b: progress.append((a, b)))
+    assert stored == 8192  # the file system was full: the stored bytes
     assert asked == [(Path("/mnt/lv/cold/cold"), 12_288, 9)]
-    assert told == [(4096, 12_300)]
+    assert progress == [(4096, 12_300)]
     assert host.calls[-1][0] == "sync"

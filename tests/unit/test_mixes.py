@@ -342,7 +342,7 @@ def change(time: float, zone: int | None, action: str, **changes: Any) -> Transi
 
 def test_active_zone_seconds_cover_a_tenants_zones() -> None:
     rows = [
-        change(9.0, 3, "first-write"),  # before the span: told by `active`
+        change(9.0, 3, "first-write"),  # before the span: `active` shows it
         change(11.0, 1, "first-write"),
         change(12.0, 1, "open"),  # is active already
         change(13.0, 1, "last-write"),
@@ -350,7 +350,7 @@ def test_active_zone_seconds_cover_a_tenants_zones() -> None:
         change(14.0, 3, "finish"),
         change(15.0, 3, "reset"),
         change(16.0, 4, "first-write"),
-        change(16.5, 20, "first-write"),  # somebody else's
+        change(16.5, 20, "first-write"),  # of another tenant
         change(17.0, 5, "first-write", device="n3"),
         change(25.0, 4, "finish"),  # behind the span
     ]

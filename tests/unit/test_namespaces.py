@@ -106,22 +106,22 @@ def test_a_field_that_is_missing_is_no_default(field: str) -> None:
 
 
 def test_refusals_keep_the_drives_reason(monkeypatch: pytest.MonkeyPatch) -> None:
-    told = []
+    reported = []
     for line in (FIXTURES / "refusals.txt").read_text().splitlines():
         done = proc.Completed(("nvme", "create-ns"), 1, None, 0.0, "", line)
         monkeypatch.setattr(proc, "run", lambda *_, done=done, **__: done)
         with pytest.raises(nvme_cli.Refused) as caught:
             nvme_cli.create(["nvme", "create-ns"])
-        told.append((caught.value.status, caught.value.exit_code))
+        reported.append((caught.value.status, caught.value.exit_code))
         assert str(caught.value).startswith("nvme create-ns: ")
-    assert told == [(0x400B, 4), (0x2115, 4), (0x2116, 4), (0x2118, 4), (0x2128, 4), (0, 4)]
+    assert reported == [(0x400B, 4), (0x2115, 4), (0x2116, 4), (0x2118, 4), (0x2128, 4), (0, 4)]
     assert "too old" in caught.value.hint
 
 
 def test_an_error_in_json_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     """nvme-cli 2.13 on the rig, 2026-11-22: id-ns --force of a zoned namespace of QEMU's."""
-    said = '{\n  "error":"unrecognized",\n  "type":"nvme"\n}\n'
-    done = proc.Completed(("nvme", "id-ns"), 1, None, 0.0, said, "")
+    stdout = '{\n  "error":"unrecognized",\n  "type":"nvme"\n}\n'
+    done = proc.Completed(("nvme", "id-ns"), 1, None, 0.0, stdout, "")
     monkeypatch.setattr(proc, "run", lambda *_, **__: done)
     with pytest.raises(nvme_cli.Refused, match="nvme id-ns: unrecognized"):
         nvme_cli.ask(["nvme", "id-ns"])
@@ -301,7 +301,7 @@ def test_a_drive_without_room_is_refused(make: Make, capsys: pytest.CaptureFixtu
     with pytest.raises(Killed):
         apply(host)
     host.drive.fail = None
-    host.drive.total -= 10 * ZONE  # it told more than it has
+    host.drive.total -= 10 * ZONE  # it reported more than it has
     assert apply(host) == 4
     assert "Insufficient Capacity" in capsys.readouterr().err
 
@@ -371,9 +371,9 @@ def test_namespaces_that_must_not_be_touched_are_refused(
 ) -> None:
     host = make()
     assert apply(host, *hold(host, kind)) == 3
-    told = capsys.readouterr().err
-    assert code in told
-    assert "hint: " in told
+    reported = capsys.readouterr().err
+    assert code in reported
+    assert "hint: " in reported
     assert host.drive.steps == []
 
 

@@ -146,7 +146,7 @@ def zone(condition: ZoneCondition, written: int = 0) -> Zone:
 def test_zone_counts() -> None:
     report = [
         zone(ZoneCondition.EMPTY),
-        zone(ZoneCondition.FULL, 8 * MIB),  # a full zone's write pointer tells nothing
+        zone(ZoneCondition.FULL, 8 * MIB),  # a full zone's write pointer has no meaning
         zone(ZoneCondition.IMPLICIT_OPEN, 4096),
         zone(ZoneCondition.EXPLICIT_OPEN),
         zone(ZoneCondition.CLOSED, 8192),

@@ -211,7 +211,7 @@ def test_a_qemu_that_ends_while_booting_is_named(build: Path) -> None:
 @pytest.fixture
 def button(build: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """A rig that is up; returns the commands sent to its QEMU."""
-    told: list[str] = []
+    commands: list[str] = []
 
     class Button:
         def __init__(self, _socket: Path) -> None:
@@ -224,13 +224,13 @@ def button(build: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
             pass
 
         def execute(self, command: str) -> None:
-            told.append(command)
+            commands.append(command)
 
     me = process.identify(os.getpid())
     assert me is not None
     monkeypatch.setattr(state, "require", lambda _name: a_state(me))
     monkeypatch.setattr(control, "Qmp", Button)
-    return told
+    return commands
 
 
 def test_a_machine_that_hangs_after_its_reset_is_reset_again(

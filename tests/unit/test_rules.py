@@ -427,23 +427,23 @@ def test_bandwidth_counts_the_whole_drive(observed: RunFacts, serial: str, expec
     assert judge(emulated(observed)) == ()
 
 
-@pytest.mark.parametrize(("told", "expected"), [(50 * MIB, 2.02), (0, None)])
+@pytest.mark.parametrize(("written_bytes", "expected"), [(50 * MIB, 2.02), (0, None)])
 def test_level_write_amplification_is_device_bytes_over_rocksdbs(
-    good: RunFacts, told: int, expected: float | None
+    good: RunFacts, written_bytes: int, expected: float | None
 ) -> None:
     facts = replace(
         good.phases[0],
         spec=replace(good.phases[0].spec, flags={"statistics": True}),
-        parsed=parsed(statistics=Statistics({"rocksdb.wal.bytes": told // 2}, {})),
-        lsm=Log(TableBytes(told // 4, told // 4), dict.fromkeys(CAUSES, 0), ()),
+        parsed=parsed(statistics=Statistics({"rocksdb.wal.bytes": written_bytes // 2}, {})),
+        lsm=Log(TableBytes(written_bytes // 4, written_bytes // 4), dict.fromkeys(CAUSES, 0), ()),
     )
     # 100 MiB to the zoned device and 1 MiB to the conventional one.
     found = {
         name.partition(".")[2]: one.value for name, one in phase_metrics.metrics(facts).items()
     }
     assert found["level_write_amplification"] == expected
-    assert found["rocksdb_written"] == told
-    assert (found["wal_bytes"], found["flush_bytes"]) == (told // 2, told // 4)
+    assert found["rocksdb_written"] == written_bytes
+    assert (found["wal_bytes"], found["flush_bytes"]) == (written_bytes // 2, written_bytes // 4)
     without = phase_metrics.metrics(replace(facts, lsm=None))
     assert without["overwrite.rocksdb_written"].value is None
     assert without["overwrite.level_write_amplification"].value is None

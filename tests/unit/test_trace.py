@@ -220,7 +220,9 @@ def test_counts_from_before_a_run_are_subtracted() -> None:
 def test_a_full_map_is_a_problem() -> None:
     answers, maps = Answers([NAME]), captured()[:2]
     maps[1]["@zones"].popitem()
-    maps[1]["@changes"] = {key: told for key, told in maps[1]["@changes"].items() if told[4] == 0}
+    maps[1]["@changes"] = {
+        key: value for key, value in maps[1]["@changes"].items() if value[4] == 0
+    }
     for one in maps:
         answers.take(one)
     less, missing = answers.totals().problems

@@ -83,7 +83,7 @@ def test_dm_zoned_up_and_down(
     (up.db.parent / "cold").rmdir()
     level.down(up)
     removed = [call[2] for call in host.calls if call[:2] == ["dmsetup", "remove"]]
-    assert removed == ["zonelab-r01", "zonelab-nvme0n1"]  # the target before what it lies on
+    assert removed == ["zonelab-r01", "zonelab-nvme0n1"]  # the target before the device below it
     assert host.slices == {}
 
 
@@ -128,7 +128,7 @@ def test_another_status_is_an_error(text: str) -> None:
 def test_dm_zap_up_and_down(levels: dict[str, TranslatedLevel], host: Host, tmp_path: Path) -> None:
     size = host.root / "sys/class/block/zonelab-zap-nvme0n3/size"
     size.parent.mkdir(parents=True)
-    size.write_text(f"{270 * 4 * MIB // 512}\n")  # what is left of 384 zones at 30 %
+    size.write_text(f"{270 * 4 * MIB // 512}\n")  # 70 % of 384 zones
     note = host.root / "sys/module/dm_zap/notes/.note.gnu.build-id"
     note.parent.mkdir(parents=True)
     note.write_bytes((FIXTURES / "dm-zap-build-id.note").read_bytes())

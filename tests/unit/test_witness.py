@@ -181,7 +181,7 @@ def test_devices_that_take_write_zeroes(host: FakeHost) -> None:
 
 
 @pytest.mark.parametrize(
-    ("guid", "count", "model", "told"),
+    ("guid", "count", "model", "reported"),
     [
         ("c5af1028eabff2a49c4f6f7cc914d5af", 12345, "WZS4C8T1TDSP303", True),
         ("00af1028eabff2a49c4f6f7cc914d5af", 12345, "WZS4C8T1TDSP303", False),  # a vendor's own
@@ -196,7 +196,7 @@ def test_media_bytes_come_from_the_drives_log(
     count: int,
     model: str,
     *,
-    told: bool,
+    reported: bool,
 ) -> None:
     one = drive(Drive(by_namespace=True, written={}))
     one.guid, one.media = guid, count
@@ -206,4 +206,4 @@ def test_media_bytes_come_from_the_drives_log(
     expected = Witness(
         "OCP physical media units written", 1, {both: 12345}, {both: ("nvme0n1", "nvme0n2")}
     )
-    assert host.media(["nvme0n2"]) == (expected if told else None)
+    assert host.media(["nvme0n2"]) == (expected if reported else None)

@@ -298,7 +298,7 @@ def test_up_records_versions_and_builds(programs: Programs, tmp_path: Path) -> N
     assert up.facts["zenfs_version"] == "v2.1.0-65-g919c2eb"
     assert (up.facts["finish_remaining_pct"], up.facts["finish_occupancy_pct"]) == (10, 90)
     assert len(str(up.facts["zenfs_plugin_sha256"])) == 64
-    assert not aux.exists()  # mkfs makes it, and refuses one that is there
+    assert not aux.exists()  # mkfs creates it, and refuses an existing one
     usage = programs.level().usage(up)
     assert (usage.free_bytes, usage.gc_events, usage.gc_bytes) == (40, None, None)
     assert (usage.raw["garbage_bytes"], usage.raw["df.used"]) == (50, 504 * MIB)

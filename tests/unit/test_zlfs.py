@@ -275,10 +275,10 @@ def test_cold_fill_imports_whole_blocks(
 
     monkeypatch.setattr(proc, "stream", stream)
     up = Zlfs().up(context(programs, tmp_path))
-    told: list[tuple[int, int]] = []
-    assert Zlfs().fill_cold(up, 12_300, 9, lambda a, b: told.append((a, b))) == 12_288
+    progress: list[tuple[int, int]] = []
+    assert Zlfs().fill_cold(up, 12_300, 9, lambda a, b: progress.append((a, b))) == 12_288
     assert {"--size=12288", "--seed=9", "--name=/cold"} < set(asked)
-    assert told == [(4096, 12_300), (12_288, 12_300)]
+    assert progress == [(4096, 12_300), (12_288, 12_300)]
     assert Zlfs().fill_cold(up, 4095, 9, print) == 0
 
 

@@ -225,8 +225,8 @@ def phase_metrics() -> dict[str, float | int | None]:
 
 
 def test_metrics_are_of_each_treatment() -> None:
-    found, told = phase_metrics(), json.loads(STDOUT)
-    (half,) = [one for one in told["treatments"] if one["name"] == "finish-50"]
+    found, summary = phase_metrics(), json.loads(STDOUT)
+    (half,) = [one for one in summary["treatments"] if one["name"] == "finish-50"]
     for command in ("reset", "finish"):
         samples = half[f"{command}_ns"]
         key = f"finish-50.{command}_latency"
