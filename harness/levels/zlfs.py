@@ -37,7 +37,7 @@ MIN_ACTIVE_ZONES = 6
 _MIN_ZONE_CAPACITY = 1 << 20
 # alloc/allocator.cc: compactions leave kFlushKeeps + kOpeningKeeps zones empty, and those of the
 # WALs. The size of the WALs depends on the workload: 3 % and at least 2 zones are assumed.
-_METADATA_ZONES = 2
+_METADATA_ZONES = 3
 _KEPT_ZONES = 4
 _RESERVE_PERCENT = 3
 _MIN_RESERVE = 2
@@ -46,8 +46,8 @@ _MIN_RESERVE = 2
 _COLD_BLOCK = 4096
 _COLD_NAME = "/cold"
 
-# harness/native/zlfs/format/superblock.h. The metadata log alternates between two zones.
-SIGNATURE = Probe("zlfs", 0, b"ZLFSSB01", 328, 32, zones=2)
+# harness/native/zlfs/format/superblock.h. The metadata log uses three zones in turn.
+SIGNATURE = Probe("zlfs", 0, b"ZLFSSB01", 328, 32, zones=_METADATA_ZONES)
 
 # Input of zonelab replay (docs/replay.md).
 _TRACE = "allocations.trace"

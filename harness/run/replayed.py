@@ -19,7 +19,7 @@ from harness.tools import zlfs_replay
 from harness.tools.zlfs_replay import Replayed
 
 DOCUMENT = "raw/replay.json"
-_METADATA_ZONES = 2
+_OLD_METADATA_ZONES = 2  # of replays that do not record their number
 _CAUSES = {
     "threshold": "threshold",
     "active_limit": "active_limit",
@@ -49,7 +49,7 @@ def metrics(replayed: Replayed) -> dict[str, Metric]:
     counted = _counts(measured, replayed.mounts)
     found = {f"run.{name}": Metric(value, CATALOGUE[name].unit) for name, value in counted.items()}
     costs = _costs(replayed)
-    zones = int(replayed.setting["zones"]) - _METADATA_ZONES
+    zones = int(replayed.setting["zones"]) - _metadata_zones(replayed)
     modelled = zone_costs.metrics(costs, zones, _written(replayed.mounts), None)
     unknown = {f"run.{name}" for name in _MEASURED}
     return found | {key: metric for key, metric in modelled.items() if key not in unknown}
@@ -101,13 +101,16 @@ def _counts(mounts: Mounts, all_mounts: Mounts) -> dict[str, int | float | None]
     }
 
 
+def _metadata_zones(replayed: Replayed) -> int:
+    return int(replayed.setting.get("metadata_zones", _OLD_METADATA_ZONES))
+
+
 def _costs(replayed: Replayed) -> Costs:
     """Add up the events of data zones in their order."""
     capacity = int(replayed.setting["zone_capacity"])
     costs = Costs()
-    costs.resets.update(
-        {zone: count for zone, count in enumerate(replayed.wear) if zone >= _METADATA_ZONES}
-    )
+    first = _metadata_zones(replayed)
+    costs.resets.update({zone: count for zone, count in enumerate(replayed.wear) if zone >= first})
     finished: dict[int, int] = {}  # zone: bytes at its finish
     modelled_finish = modelled_reset = 0.0
     for mount in replayed.mounts:

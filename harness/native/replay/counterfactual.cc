@@ -12,9 +12,9 @@ namespace zlfs::replay {
 
 void CounterfactualPlayer::Begin(const Mount& mount) {
   std::vector<ZoneSpace> zones(setting_.zones, ZoneSpace{.capacity = setting_.zone_capacity});
-  for (std::uint32_t i = 0; i < kMetadataZones; ++i) zones[i].use = ZoneUse::kUnusable;
+  for (std::uint32_t i = 0; i < setting_.metadata_zones; ++i) zones[i].use = ZoneUse::kUnusable;
   if (begun_) {
-    for (std::uint32_t i = kMetadataZones; i < zones.size(); ++i) {
+    for (std::uint32_t i = setting_.metadata_zones; i < zones.size(); ++i) {
       const ZoneSpace& before = model_->allocator().zone(i);
       zones[i].written = before.written;
       zones[i].use = before.use;

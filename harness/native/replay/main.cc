@@ -69,8 +69,9 @@ Json SettingJson(const Setting& setting) {
   json["block_size"] = setting.block_size;
   json["zone_capacity"] = setting.zone_capacity;
   json["zones"] = setting.zones;
+  json["metadata_zones"] = setting.metadata_zones;
   // The device's limit includes the zones of the metadata log.
-  json["max_active"] = setting.active_budget == 0 ? 0 : setting.active_budget + kMetadataZones;
+  json["max_active"] = setting.active_budget == 0 ? 0 : setting.active_budget + kMetadataActive;
   return json;
 }
 
@@ -96,7 +97,7 @@ IOStatus Apply(const Arguments& arguments, Setting* setting) {
           "bad-setting",
           "zlfs needs " + std::to_string(kMinActiveZones) + " active zones, or no limit (0)");
     }
-    setting->active_budget = limit == 0 ? 0 : limit - kMetadataZones;
+    setting->active_budget = limit == 0 ? 0 : limit - kMetadataActive;
   }
   return IOStatus::OK();
 }

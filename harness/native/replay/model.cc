@@ -17,11 +17,15 @@ std::uint64_t Head(FileKind kind) { return kind == FileKind::kLog ? kHeaderSize 
 }  // namespace
 
 Setting SettingOf(const Mount& mount) {
+  // Traces of format 1 have two metadata zones.
+  const std::uint32_t metadata_zones = mount.version > 1 ? kMetadataZones : 2;
   return {.policy = mount.policy,
           .block_size = mount.block_size,
-          .zone_capacity = mount.zones.at(kMetadataZones).capacity,
+          .zone_capacity = mount.zones.at(metadata_zones).capacity,
           .zones = static_cast<std::uint32_t>(mount.zones.size()),
-          .active_budget = mount.active_budget};
+          .active_budget = mount.active_budget,
+          .skip_released = mount.version > 1,
+          .metadata_zones = metadata_zones};
 }
 
 void Model::Begin(const Setting& setting, std::vector<ZoneSpace> zones) {
@@ -41,7 +45,8 @@ void Model::Begin(const Setting& setting, std::vector<ZoneSpace> zones) {
                      .block_size = static_cast<std::uint32_t>(block_size_),
                      .active_budget = setting.active_budget,
                      .zones = std::move(zones),
-                     .log_bytes = log_bytes});
+                     .log_bytes = log_bytes,
+                     .skip_released = setting.skip_released});
   freed_.clear();
   victim_.reset();
   runs_.clear();
@@ -114,12 +119,19 @@ void Model::Delete(std::uint64_t id) {
 void Model::Gone(std::uint64_t id) {
   const auto file = files_.extract(id);
   if (file.empty() || file.mapped()->extents.empty()) return;
+  Release(file.mapped()->extents);
   freed_.push_back({.file = id, .extents = std::move(file.mapped()->extents)});
 }
 
-void Model::Free(const Freed& freed) {
-  for (const Extent& extent : freed.extents) {
-    allocator_->Freed(extent.zone, KeptBy(extent, block_size_));
+void Model::Release(const std::vector<Extent>& extents) {
+  for (const Extent& extent : extents) {
+    allocator_->Released(extent.zone, KeptBy(extent, block_size_));
+  }
+}
+
+void Model::Free(const std::vector<Extent>& extents, bool released) {
+  for (const Extent& extent : extents) {
+    allocator_->Freed(extent.zone, KeptBy(extent, block_size_), released);
   }
 }
 
@@ -133,13 +145,14 @@ bool Model::Move() {
   Freed garbage;
   for (const Run& run : runs_) {
     if (!files_.contains(run.file->id)) {
-      Free({.extents = run.to});
+      Free(run.to, false);
       continue;
     }
     for (const Extent& extent : run.Replace()) garbage.extents.push_back(extent);
   }
   ++collected_zones_;
   const bool some = !garbage.extents.empty();
+  Release(garbage.extents);
   if (some) freed_.push_back(std::move(garbage));
   runs_.clear();
   victim_.reset();
@@ -147,7 +160,7 @@ bool Model::Move() {
 }
 
 void Model::Abandon() {
-  for (const Run& run : runs_) Free({.extents = run.to});
+  for (const Run& run : runs_) Free(run.to, false);
   runs_.clear();
   victim_.reset();
 }

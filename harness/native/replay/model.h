@@ -12,6 +12,7 @@
 
 #include "replay/trace.h"
 #include "zlfs/alloc/allocator.h"
+#include "zlfs/format/superblock.h"
 #include "zlfs/fs/ledger.h"
 #include "zlfs/meta/namespace.h"
 
@@ -23,6 +24,8 @@ struct Setting {
   std::uint64_t zone_capacity = 0;
   std::uint32_t zones = 0;  // including the metadata log's
   std::uint32_t active_budget = 0;
+  bool skip_released = true;                      // as in AllocatorSetup
+  std::uint32_t metadata_zones = kMetadataZones;  // at the start
 };
 // The setting of a recorded mount. All zones have the capacity of the first data zone.
 Setting SettingOf(const Mount& mount);
@@ -58,7 +61,7 @@ class Model {
   void Reset(std::uint32_t zone);  // completes a reset that the caller began
   void Delete(std::uint64_t file);
   void Gone(std::uint64_t file);
-  void Free(const Freed& freed);
+  void Free(const Freed& freed) { Free(freed.extents, true); }
   bool ChooseVictim();
   // Moves the victim's files to their copies. Returns whether this leaves garbage.
   bool Move();
@@ -73,6 +76,9 @@ class Model {
   void ForgetCounts();
 
  private:
+  void Release(const std::vector<Extent>& extents);
+  void Free(const std::vector<Extent>& extents, bool released);
+
   std::uint64_t block_size_ = 0;
   std::unique_ptr<Allocator> allocator_;
   Files files_;

@@ -87,6 +87,7 @@ IOStatus ReadTrace(const std::string& path, std::vector<Mount>* mounts) {
     }
     for (Event& event : events) {
       if (!std::visit(sorter, event)) return Bad(at, "events are out of order");
+      mounts->back().version = header.generation;
     }
     at += size;
   }

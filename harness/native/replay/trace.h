@@ -14,6 +14,7 @@ namespace zlfs::replay {
 
 // One recorded mount.
 struct Mount {
+  std::uint64_t version = 0;  // of the trace's format
   std::uint64_t block_size = 0;
   std::uint32_t active_budget = 0;
   Policy policy;

@@ -6,6 +6,7 @@
 #include "rocksdb/convenience.h"
 #include "rocksdb/statistics.h"
 #include "rocksdb/version.h"
+#include "rocksdb_api/open.h"
 
 namespace kvmix {
 namespace {
@@ -118,10 +119,8 @@ Status Database::Open(const DatabaseOptions& options, std::unique_ptr<Database>*
   }
   result->write_.sync = options.sync;
   result->write_.disableWAL = options.disable_wal;
-  rocksdb::DB* opened = nullptr;
-  const Status status = rocksdb::DB::Open(result->options_, options.db, &opened);
+  const Status status = rocksdb_api::Open(&result->db_, result->options_, options.db);
   if (!status.ok()) return Explain(status, options);
-  result->db_.reset(opened);
   *database = std::move(result);
   return status;
 }

@@ -16,6 +16,7 @@
 #include "replay/trace.h"
 #include "rocksdb/db.h"
 #include "rocksdb/env.h"
+#include "rocksdb_api/open.h"
 #include "zlfs/fs/file_system.h"
 #include "zlfs/fs/ledger.h"
 
@@ -41,10 +42,9 @@ void Write(const std::string& uri, int round) {
   options.max_bytes_for_level_base = 2 << 20;
   options.max_background_jobs = 4;
   options.max_subcompactions = 2;
-  rocksdb::DB* raw = nullptr;
-  const rocksdb::Status status = rocksdb::DB::Open(options, "/db", &raw);
+  std::unique_ptr<rocksdb::DB> db;
+  const rocksdb::Status status = rocksdb_api::Open(&db, options, std::string("/db"));
   ASSERT_TRUE(status.ok()) << status.ToString();
-  const std::unique_ptr<rocksdb::DB> db(raw);
   std::vector<std::thread> threads;
   for (int thread = 0; thread < kThreads; ++thread) {
     threads.emplace_back([&db, thread, round] {

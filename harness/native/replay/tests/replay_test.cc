@@ -228,7 +228,7 @@ TEST_F(ReplayTest, SmallerDevicesCannotHoldTheData) {
   const auto infeasible = player.Play(mounts_[0], setting);
   ASSERT_TRUE(infeasible);
   const SpaceUse& space = infeasible->space;
-  EXPECT_EQ(space.capacity, 22U * (192 << 10));
+  EXPECT_EQ(space.capacity, (24U - kMetadataZones) * (192 << 10));
   EXPECT_EQ(space.capacity, space.live + space.pad + space.garbage + space.given_up + space.free);
 }
 

@@ -22,6 +22,8 @@ constexpr std::uint32_t kCollectAhead = 2;
 // A victim must gain at least 1/32 of its zone. Below that, collecting moves 31 bytes to gain one,
 // and the device is practically full.
 constexpr std::uint64_t kMinGain = 32;
+// A zone is not used again after this many failed commands.
+constexpr std::uint8_t kMostFailures = 3;
 
 }  // namespace
 
@@ -29,6 +31,7 @@ Allocator::Allocator(AllocatorSetup setup)
     : policy_(setup.policy),
       block_size_(setup.block_size),
       active_budget_(setup.active_budget),
+      skip_released_(setup.skip_released),
       zones_(std::move(setup.zones)),
       log_bytes_(setup.log_bytes) {
   std::uint32_t usable = 0;
@@ -233,7 +236,24 @@ void Allocator::Failed(std::uint32_t index, std::uint64_t size, std::uint64_t wr
   zone.in_flight -= size;
   zone.written += written;
   zone.broken = true;
-  FillIfFull(index);
+  ++zone.failures;
+}
+
+void Allocator::Canceled(std::uint32_t index, std::uint64_t size) {
+  zones_[index].in_flight -= size;
+}
+
+void Allocator::Settled(std::uint32_t index, After after) {
+  ZoneSpace& zone = zones_[index];
+  zone.broken = true;
+  if (after == After::kLost) {
+    Retire(index);
+    zone.active = false;
+  } else if (after == After::kClosed) {
+    MakeFull(&zone);
+  } else {
+    zone.use = ZoneUse::kActive;
+  }
 }
 
 void Allocator::FillIfFull(std::uint32_t index) {
@@ -275,7 +295,10 @@ void Allocator::Finished(std::uint32_t index) {
   MakeFull(&zones_[index]);
 }
 
-void Allocator::Freed(std::uint32_t index, const Kept& kept) { zones_[index].kept -= kept; }
+void Allocator::Freed(std::uint32_t index, const Kept& kept, bool released) {
+  zones_[index].kept -= kept;
+  if (released) zones_[index].released -= kept;
+}
 
 std::vector<std::uint32_t> Allocator::Resettable(bool hard) const {
   std::vector<std::uint32_t> zones;
@@ -300,8 +323,10 @@ void Allocator::BeginReset(std::uint32_t index) {
 void Allocator::ResetDone(std::uint32_t index) {
   ZoneSpace& zone = zones_[index];
   assert(zone.use == ZoneUse::kResetting);
-  zone = {.capacity = zone.capacity};
+  const std::uint8_t failures = zone.failures;
+  zone = {.capacity = zone.capacity, .failures = failures};
   ++empty_;
+  if (failures >= kMostFailures) Retire(index);
 }
 
 void Allocator::Retire(std::uint32_t index) {
@@ -316,10 +341,13 @@ std::optional<std::uint32_t> Allocator::PickVictim() const {
   double most = 0;
   for (std::uint32_t i = 0; i < zone_count(); ++i) {
     const ZoneSpace& zone = zones_[i];
-    if (zone.use != ZoneUse::kFull || zone.kept.held == 0) continue;
-    const std::uint64_t gain = zone.capacity - zone.kept.packed;
+    if (zone.use != ZoneUse::kFull || zone.unreadable) continue;
+    Kept kept = zone.kept;
+    if (skip_released_) kept -= zone.released;
+    if (kept.held == 0) continue;  // the next durable log frees the zone without a copy
+    const std::uint64_t gain = zone.capacity - kept.packed;
     if (gain < zone.capacity / kMinGain || gain < block_size_) continue;
-    const double used = static_cast<double>(zone.kept.packed) / static_cast<double>(zone.capacity);
+    const double used = static_cast<double>(kept.packed) / static_cast<double>(zone.capacity);
     double score = 1 - used;
     if (policy_.gc_victim == Victim::kCostBenefit) {
       score = (1 - used) / (1 + used) * static_cast<double>(clock_ - zone.last_write + 1);

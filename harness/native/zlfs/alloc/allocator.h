@@ -71,14 +71,17 @@ struct ZoneSpace {
   std::uint64_t written = 0;    // write pointer after the completed writes
   std::uint64_t in_flight = 0;  // granted, not completed
   Kept kept = {};
+  Kept released = {};         // part of `kept` that becomes garbage when the log is durable
   std::uint8_t lifetime = 0;  // of the first writer since the last reset
   std::uint64_t opened = 0;   // clock() when it became active
   std::uint64_t last_write = 0;
   std::uint64_t owner = 0;                        // the data writer; 0: none
   std::optional<Cause> shared_by = std::nullopt;  // the shared cause that fills it now
   ZoneUse use = ZoneUse::kEmpty;
-  bool broken = false;  // a write failed: no more writes, but active until its reset
-  bool active = false;  // counts against the device's limit
+  bool broken = false;        // a command failed: no more writes before the next reset
+  bool unreadable = false;    // a read failed: not collected before the next mount
+  bool active = false;        // counts against the device's limit
+  std::uint8_t failures = 0;  // failed commands since the mount, also across resets
 
   std::uint64_t room() const { return capacity - written - in_flight; }
 };
@@ -89,6 +92,8 @@ struct AllocatorSetup {
   std::uint32_t active_budget = 0;    // active zones for data; 0: no limit
   std::vector<ZoneSpace> zones = {};  // uses capacity, written, kept, lifetime and use
   std::uint64_t log_bytes = 0;        // content of WALs
+  // Whether a victim's score leaves out released content. False replays an old trace.
+  bool skip_released = true;
 };
 
 // A writer's description of its bytes.
@@ -122,8 +127,9 @@ struct Decision {
 // Bytes of the victim to process for a writer of `written` bytes. When the writer has filled as
 // many bytes as the victim's garbage, the victim is free.
 inline std::uint64_t PriceOf(const ZoneSpace& victim, std::uint64_t written) {
-  const std::uint64_t gain = std::max<std::uint64_t>(victim.capacity - victim.kept.packed, 1);
-  return written + written * victim.kept.packed / gain;
+  const std::uint64_t packed = victim.kept.packed - victim.released.packed;
+  const std::uint64_t gain = std::max<std::uint64_t>(victim.capacity - packed, 1);
+  return written + written * packed / gain;
 }
 
 class Allocator {
@@ -135,6 +141,15 @@ class Allocator {
   void Written(std::uint32_t zone, const Kept& kept);
   // Reports a granted write that failed after `written` bytes. The zone takes no more writes.
   void Failed(std::uint32_t zone, std::uint64_t size, std::uint64_t written);
+  // Returns a grant that was not written.
+  void Canceled(std::uint32_t zone, std::uint64_t size);
+  // State of a zone on the device after a failed command.
+  enum class After : std::uint8_t {
+    kActive,  // still active, but it takes no more writes
+    kClosed,  // full, or empty: its next reset makes it usable again
+    kLost,    // read-only or offline
+  };
+  void Settled(std::uint32_t zone, After after);
   // Ends a writer. Returns its zone if it is to be finished; that zone is then kFinishing. With
   // `finish` the zone is finished however much room it has.
   std::optional<std::uint32_t> Leave(std::uint64_t writer, bool finish = false);
@@ -143,8 +158,10 @@ class Allocator {
   // kFinishing, and the caller finishes it.
   std::optional<std::uint32_t> TakeFullest(const std::vector<bool>& spared = {});
 
-  // Turns this much of the zone's content into garbage.
-  void Freed(std::uint32_t zone, const Kept& kept);
+  // No file needs this much of the zone's content, but the log still refers to it.
+  void Released(std::uint32_t zone, const Kept& kept) { zones_[zone].released += kept; }
+  // Turns this much of the zone's content into garbage. `released`: Released announced it.
+  void Freed(std::uint32_t zone, const Kept& kept, bool released = false);
   // The WALs' size changed, and with it the size of the flush that opening the database causes.
   void LogsGrew(std::uint64_t bytes) { log_bytes_ += bytes; }
   void LogsShrank(std::uint64_t bytes) { log_bytes_ -= bytes; }
@@ -162,6 +179,8 @@ class Allocator {
   bool JobsWrite() const;
   // Whether few empty zones are left, so that collecting must go on.
   bool LowSpace() const;
+  // Excludes a zone whose content cannot be read from collection.
+  void Unreadable(std::uint32_t zone) { zones_[zone].unreadable = true; }
   // The best full zone to collect, if any gains enough.
   std::optional<std::uint32_t> PickVictim() const;
 
@@ -208,6 +227,7 @@ class Allocator {
   const Policy policy_;
   const std::uint32_t block_size_;
   const std::uint32_t active_budget_;
+  const bool skip_released_;
   std::vector<ZoneSpace> zones_;
   std::unordered_map<std::uint64_t, Writer> writers_;  // data writers that have not left
   std::map<Cause, std::uint32_t> current_;             // the zone that each shared cause fills

@@ -8,6 +8,7 @@
 #include "rocksdb/options.h"
 #include "rocksdb/table.h"
 #include "rocksdb/write_batch.h"
+#include "rocksdb_api/open.h"
 
 namespace zlfs::crash {
 namespace {
@@ -92,10 +93,8 @@ Status Database::Open(std::shared_ptr<rocksdb::FileSystem> file_system, const Lo
         family == 0 ? rocksdb::kDefaultColumnFamilyName : "family" + std::to_string(family),
         FamilyOptions(family));
   }
-  rocksdb::DB* db = nullptr;
-  const Status status =
-      rocksdb::DB::Open(Options(opened->env_.get()), "/db", families, &opened->families_, &db);
-  opened->db_.reset(db);
+  const Status status = rocksdb_api::Open(&opened->db_, Options(opened->env_.get()),
+                                          std::string("/db"), families, &opened->families_);
   if (status.ok()) *database = std::move(opened);
   return status;
 }

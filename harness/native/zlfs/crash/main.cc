@@ -14,6 +14,7 @@
 #include "zlfs/crash/child.h"
 #include "zlfs/crash/kill_campaign.h"
 #include "zlfs/crash/loss_campaign.h"
+#include "zlfs/crash/schedule.h"
 #include "zlfs/crash/session.h"
 
 namespace zlfs::crash {
@@ -75,6 +76,42 @@ int JudgeOnce(const Place& place, const LoadShape& shape, Progress* progress) {
   return status.ok() ? 0 : 1;
 }
 
+struct FaultCampaign {
+  std::uint64_t first = 1;
+  std::uint64_t schedules = 5000;
+  std::uint64_t seconds = 0;  // 0: no limit
+};
+
+// Runs random schedules until one fails.
+int RunFaultCampaign(const FaultCampaign& campaign) {
+  const auto start = std::chrono::steady_clock::now();
+  ScheduleCounts counts;
+  std::uint64_t seed = campaign.first;
+  for (; seed < campaign.first + campaign.schedules; ++seed) {
+    if (campaign.seconds != 0 &&
+        std::chrono::steady_clock::now() - start >= std::chrono::seconds(campaign.seconds)) {
+      break;
+    }
+    const std::string problem = RunSchedule(seed, &counts);
+    if (problem.empty()) continue;
+    std::fprintf(stderr,
+                 "faults: FAILED, schedule %llu: %s\n"
+                 "again: zlfs-torture faults --first=%llu --schedules=1\n",
+                 static_cast<unsigned long long>(seed), problem.c_str(),
+                 static_cast<unsigned long long>(seed));
+    return 1;
+  }
+  std::printf(
+      "faults: seeds %llu to %llu: %llu mounts, %llu failed commands, %llu failed zones, "
+      "%llu kills, %llu losses of power, %llu losses named, 0 unnamed\n",
+      static_cast<unsigned long long>(campaign.first), static_cast<unsigned long long>(seed - 1),
+      static_cast<unsigned long long>(counts.mounts),
+      static_cast<unsigned long long>(counts.faults), static_cast<unsigned long long>(counts.zones),
+      static_cast<unsigned long long>(counts.kills), static_cast<unsigned long long>(counts.losses),
+      static_cast<unsigned long long>(counts.named));
+  return 0;
+}
+
 int Main(int argc, char** argv) {
   CLI::App app("Does a database on zlfs keep what it acknowledged, whenever it dies?");
   app.require_subcommand(1);
@@ -108,6 +145,12 @@ int Main(int argc, char** argv) {
   loss->add_option("--first", losing.first, "first command to look at");
   loss->add_option("--last", losing.last, "last command to look at");
   loss->add_option("--jobs", losing.jobs, "processes at a time")->check(CLI::Range(1, 64));
+  FaultCampaign failing;
+  CLI::App* const faults = app.add_subcommand(
+      "faults", "campaign: random schedules of device failures, kills and losses of power");
+  faults->add_option("--first", failing.first, "seed of the first schedule");
+  faults->add_option("--schedules", failing.schedules, "how many");
+  faults->add_option("--seconds", failing.seconds, "end after this time");
   kill->add_option("--shape", killing.device, "of the device, as in its specification");
   loss->add_option("--shape", losing.device, "of the device, as in its specification");
   for (CLI::App* const command : {kill, loss}) {
@@ -126,6 +169,7 @@ int Main(int argc, char** argv) {
     }
     return *write ? Write(place, shape, progress) : JudgeOnce(place, shape, progress);
   }
+  if (*faults) return RunFaultCampaign(failing);
   Folder work(folder);
   killing.shape = losing.shape = shape;
   killing.folder = losing.folder = work.path();

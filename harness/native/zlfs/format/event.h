@@ -19,7 +19,8 @@
 namespace zlfs {
 
 inline constexpr std::uint32_t kTraceMagic = 0x4352545a;  // "ZTRC"
-inline constexpr std::uint64_t kTraceVersion = 1;
+// 1: victims also counted content that was released, but not durably (Allocator::Released).
+inline constexpr std::uint64_t kTraceVersion = 2;
 
 struct MountEvent {
   std::uint64_t block_size = 0;

@@ -104,9 +104,19 @@ struct TotalsRecord {
   }
 };
 
+// The file has pieces in the log zone. If the zone cannot be read, recovery knows whose end is
+// lost.
+struct LogFileRecord {
+  std::uint64_t file = 0;
+  std::uint32_t zone = 0;
+
+  static auto Fields(auto& r) { return std::tie(r.file, r.zone); }
+};
+
 // Add new types at the end: these numbers are stored on devices.
-using Record = std::variant<StateRecord, CreateRecord, ExtentsRecord, RenameRecord, DeleteRecord,
-                            RenameDirRecord, LogZoneRecord, LogZoneEndRecord, TotalsRecord>;
+using Record =
+    std::variant<StateRecord, CreateRecord, ExtentsRecord, RenameRecord, DeleteRecord,
+                 RenameDirRecord, LogZoneRecord, LogZoneEndRecord, TotalsRecord, LogFileRecord>;
 
 void AppendRecord(const Record& record, std::string* to);
 // Decodes all records of a frame. Returns false if the frame is malformed.

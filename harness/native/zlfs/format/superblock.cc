@@ -33,6 +33,15 @@ IOStatus DecodeSuperblock(std::string_view block, Superblock* superblock) {
                                                        ", this zlfs knows " +
                                                        std::to_string(right.version));
   }
+  // A changed version without a matching checksum is no older volume.
+  Superblock sealed = *superblock;
+  sealed.checksum = 0;
+  if (superblock->version + 1 == right.version && superblock->block_size == block.size() &&
+      EncodeSuperblock(sealed) == block) {
+    return IOStatus::NotSupported("older-version", "format " + std::to_string(superblock->version) +
+                                                       ", this zlfs knows " +
+                                                       std::to_string(right.version));
+  }
   const auto corrupt = [](const char* why) {
     return IOStatus::Corruption("corrupt-superblock", why);
   };

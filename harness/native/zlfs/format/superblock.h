@@ -13,9 +13,11 @@
 
 namespace zlfs {
 
-inline constexpr std::uint32_t kFormatVersion = 1;
-// The metadata log uses the first zones of the device.
-inline constexpr std::uint32_t kMetadataZones = 2;
+inline constexpr std::uint32_t kFormatVersion = 2;
+// The metadata log uses the first zones of the device in turn. A zone that fails is left out.
+inline constexpr std::uint32_t kMetadataZones = 3;
+// Active zones of the log during a roll-over: the old generation and the new one.
+inline constexpr std::uint32_t kMetadataActive = 2;
 inline constexpr std::size_t kMaxLabel = 31;
 inline constexpr std::size_t kSuperblockChecksumOffset = 16;
 
@@ -44,7 +46,8 @@ static_assert(sizeof(Superblock) == 360 && std::has_unique_object_representation
 
 // Returns one block, ready to write.
 std::string EncodeSuperblock(const Superblock& superblock);
-// `block` must be a whole block. Errors: "wrong-magic", "newer-version", "corrupt-superblock".
+// `block` must be a whole block. Errors: "wrong-magic", "newer-version",
+// "older-version", "corrupt-superblock".
 IOStatus DecodeSuperblock(std::string_view block, Superblock* superblock);
 
 }  // namespace zlfs

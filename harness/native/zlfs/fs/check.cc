@@ -11,11 +11,34 @@ namespace zlfs {
 
 // Maps recovery errors to invariants. Each error message starts with its name.
 constexpr std::pair<std::string_view, int> kRefusals[] = {
-    {"wrong-magic", 1},    {"newer-version", 1}, {"corrupt-superblock", 1}, {"wrong-device", 1},
-    {"corrupt-frame", 2},  {"corrupt-size", 2},  {"corrupt-record", 3},     {"corrupt-extent", 4},
-    {"corrupt-blocks", 5}, {"lost-data", 6},     {"corrupt-piece", 7},      {"corrupt-id", 8},
-    {"corrupt-log", 9},
+    {"wrong-magic", 1},    {"newer-version", 1},  {"older-version", 1}, {"corrupt-superblock", 1},
+    {"wrong-device", 1},   {"corrupt-frame", 2},  {"corrupt-size", 2},  {"corrupt-record", 3},
+    {"corrupt-extent", 4}, {"corrupt-blocks", 5}, {"lost-data", 6},     {"corrupt-piece", 7},
+    {"corrupt-id", 8},     {"corrupt-log", 9},
 };
+
+namespace {
+
+// Reports the ranges of a file that cannot be read. Only zones that the device gave up are read.
+void FindLosses(ZonedDevice* device, const FileInfo& file, const std::vector<ZoneInfo>& zones,
+                std::vector<Violation>* violations) {
+  ZoneIo io(device);
+  std::uint64_t at = 0;
+  for (const Extent& extent : file.extents) {
+    const std::uint64_t begin = std::exchange(at, at + extent.length);
+    const ZoneCondition condition = zones[extent.zone].condition;
+    if (condition != ZoneCondition::kOffline && condition != ZoneCondition::kReadOnly) continue;
+    std::string content(extent.length, '\0');
+    if (io.Read(extent.zone, extent.offset, content.size(), content.data()).ok()) continue;
+    const bool offline = condition == ZoneCondition::kOffline;
+    violations->push_back({10, file.name + ": bytes " + std::to_string(begin) + " to " +
+                                   std::to_string(at) + " lie in zone " +
+                                   std::to_string(extent.zone) + ", which is " +
+                                   (offline ? "offline" : "read-only and cannot be read")});
+  }
+}
+
+}  // namespace
 
 IOStatus Check(ZonedDevice* device, std::vector<Violation>* violations) {
   violations->clear();
@@ -29,11 +52,19 @@ IOStatus Check(ZonedDevice* device, std::vector<Violation>* violations) {
   }
   if (!status.ok()) return status;
   for (const auto& [id, file] : recovered.space.files) {
-    for (const Extent& extent : file->extents) {
-      if (recovered.zones[extent.zone].condition != ZoneCondition::kOffline) continue;
-      violations->push_back({10, "file " + std::to_string(id) + " lies in zone " +
-                                     std::to_string(extent.zone) + ", which is offline"});
+    FindLosses(device, *file, recovered.zones, violations);
+    if (!file->lost_zone) continue;
+    violations->push_back({10, file->name + ": the end from byte " + std::to_string(file->size) +
+                                   " on may lie in zone " + std::to_string(*file->lost_zone) +
+                                   ", which cannot be read"});
+  }
+  for (std::uint32_t zone = 0; zone < kMetadataZones; ++zone) {
+    const ZoneCondition condition = recovered.zones[zone].condition;
+    if (condition != ZoneCondition::kReadOnly && !recovered.unreadable_metadata.contains(zone)) {
+      continue;
     }
+    violations->push_back({10, "metadata zone " + std::to_string(zone) + " cannot be " +
+                                   (condition == ZoneCondition::kReadOnly ? "written" : "read")});
   }
   const std::uint32_t limit = device->geometry().max_active;
   const auto active = std::ranges::count_if(recovered.zones, IsActive, &ZoneInfo::condition);

@@ -44,9 +44,7 @@ class WritableFile final : public rocksdb::FSWritableFile {
   using FSWritableFile::Append;
   IOStatus Append(const Slice& data, const IOOptions& options, IODebugContext*) override {
     // RocksDB sets the lifetime and priority after it creates the file and before the first append.
-    if (!std::exchange(placed_, true)) {
-      volume_->SetPlacement(file_.get(), PlacementFor(options));
-    }
+    Place(options);
     return volume_->Append(file_.get(), data);
   }
   IOStatus Truncate(std::uint64_t size, const IOOptions& options, IODebugContext* debug) override {
@@ -57,8 +55,17 @@ class WritableFile final : public rocksdb::FSWritableFile {
     if (std::exchange(closed_, true)) return IOStatus::OK();
     return volume_->FinishWriting(file_.get());
   }
-  // No-op: readers already see buffered data.
-  IOStatus Flush(const IOOptions&, IODebugContext*) override { return IOStatus::OK(); }
+  // RocksDB acknowledges an unsynced write after the flush of the WAL. Such a write survives the
+  // end of the process. All other files are synced before RocksDB needs them.
+  IOStatus Flush(const IOOptions&, IODebugContext*) override {
+    if (file_->kind != FileKind::kLog) return IOStatus::OK();
+    Place({});
+    return volume_->WriteBuffer(file_.get());
+  }
+  IOStatus RangeSync(std::uint64_t, std::uint64_t, const IOOptions& options,
+                     IODebugContext* debug) override {
+    return Flush(options, debug);
+  }
   IOStatus Sync(const IOOptions&, IODebugContext*) override { return volume_->Sync(file_.get()); }
   bool IsSyncThreadSafe() const override { return true; }
   std::uint64_t GetFileSize(const IOOptions&, IODebugContext*) override {
@@ -66,6 +73,11 @@ class WritableFile final : public rocksdb::FSWritableFile {
   }
 
  private:
+  void Place(const IOOptions& options) {
+    if (!std::exchange(placed_, true)) {
+      volume_->SetPlacement(file_.get(), PlacementFor(options));
+    }
+  }
   Placement PlacementFor(const IOOptions& options) {
     if (file_->kind == FileKind::kLog) {
       return {.cause = Cause::kWal, .lifetime = rocksdb::Env::WLTH_SHORT};

@@ -20,7 +20,7 @@ std::uint32_t ActiveBudget(const Geometry& geometry, const Policy& policy) {
     if (limit != 0 && (lowest == 0 || limit < lowest)) lowest = limit;
   }
   // A read-only mount does not check the device, so the limit can be below the minimum.
-  return lowest == 0 ? 0 : std::max(lowest, kMinActiveZones) - kMetadataZones;
+  return lowest == 0 ? 0 : std::max(lowest, kMinActiveZones) - kMetadataActive;
 }
 
 ZoneUse UseOf(ZoneCondition condition) {
@@ -75,8 +75,13 @@ IOStatus Volume::Load(Recovered recovered) {
                            .written = info.write_pointer,
                            .use = metadata ? ZoneUse::kUnusable : UseOf(info.condition)});
   }
+  for (const std::uint32_t zone : recovered.kept_logs) {
+    setup.zones[zone].use = ZoneUse::kUnusable;
+    log_zones_[zone] = {.offset = space_.log_zones.at(zone)};
+  }
   for (const auto& [id, file] : space_.files) {
     file->recorded = file->size;
+    if (!file->lost_zone) file->log_zones.clear();  // the snapshot describes all content
     for (const Extent& extent : file->extents) {
       ZoneSpace& zone = setup.zones[extent.zone];
       zone.kept += KeptBy(extent, geometry.block_size);
@@ -101,13 +106,26 @@ IOStatus Volume::Load(Recovered recovered) {
 IOStatus Volume::BeginLog(const Recovered& recovered) {
   // The previous mount may not have flushed the data that recovery read.
   RETURN_IF_ERROR(io_.Flush());
-  const std::uint32_t zone = recovered.metadata_zone;
-  const std::uint32_t other = 1 - zone;
-  if (recovered.zones[other].write_pointer != 0) RETURN_IF_ERROR(io_.Reset(other, true));
+  const std::uint32_t current = recovered.metadata_zone;
+  std::uint64_t capacity = recovered.zones[current].capacity;
+  for (std::uint32_t zone = 0; zone < kMetadataZones; ++zone) {
+    // Only a remainder of a roll-over is there. If the reset fails, another zone takes its turn.
+    if (zone != current && recovered.zones[zone].write_pointer != 0) {
+      io_.Reset(zone, true).PermitUncheckedError();
+    }
+    capacity = std::min(capacity, recovered.zones[zone].capacity);
+  }
+  for (const std::uint32_t zone : recovered.kept_logs) {
+    // The allocator does not know these zones, so none of them may stay active.
+    const ZoneInfo& info = recovered.zones[zone];
+    if (!IsActive(info.condition)) continue;
+    io_.Finish(FinishCause::kActiveLimit, zone, info.capacity - info.write_pointer)
+        .PermitUncheckedError();
+  }
   RETURN_IF_ERROR(LimitActive(recovered));
   log_ = std::make_unique<MetaLog>(
-      &io_, &state_, [this](std::vector<Record>* records) { Describe(records); }, superblock_, zone,
-      recovered.last_frame, std::min(recovered.zones[0].capacity, recovered.zones[1].capacity));
+      &io_, &state_, [this](std::vector<Record>* records) { Describe(records); }, superblock_,
+      current, recovered.last_frame, capacity);
   RETURN_IF_ERROR(log_->RollOver());
   return Reclaim(true);
 }
@@ -138,11 +156,12 @@ IOStatus Volume::LimitActive(const Recovered& recovered) {
   while (exceeded()) {
     if (const auto zone = allocator_->TakeFullest(spared)) {
       trace_.Add(Step::kTrouble, *zone);
-      RETURN_IF_ERROR(FinishZone(*zone, FinishCause::kActiveLimit));
+      FinishZone(*zone, FinishCause::kActiveLimit);
     } else if (metadata_active) {
       metadata_active = false;
-      RETURN_IF_ERROR(
-          io_.Finish(FinishCause::kMetadata, metadata, info.capacity - info.write_pointer));
+      // If the zone cannot be finished, the roll-over tells whether the device takes one more.
+      io_.Finish(FinishCause::kMetadata, metadata, info.capacity - info.write_pointer)
+          .PermitUncheckedError();
     } else if (!spared.empty()) {
       spared.clear();
     } else {
@@ -184,6 +203,11 @@ void Volume::Describe(std::vector<Record>* records) {
   for (const auto& [zone, log_zone] : log_zones_) {
     if (log_zone.end == 0) {
       records->emplace_back(LogZoneRecord{.zone = zone, .offset = log_zone.offset});
+    }
+  }
+  for (const auto& [name, file] : space_.names) {
+    for (const std::uint32_t zone : file->log_zones) {
+      if (log_zones_.at(zone).end == 0) records->emplace_back(LogFileRecord{file->id, zone});
     }
   }
 }
@@ -232,8 +256,7 @@ void Volume::Forget(const std::shared_ptr<File>& file) {
   trace_.Add(Step::kGone, file->id, file->extents.empty() ? 0 : 1);
   ForgetMap(file.get());
   if (!file->extents.empty()) {
-    // The log already contains the record that removed the file, so this position covers it.
-    freed_.push_back({.position = log_->appended(), .extents = std::move(file->extents)});
+    FreeLater(std::move(file->extents));
     ++returns_;
     changed_.notify_all();
   }

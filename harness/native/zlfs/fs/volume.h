@@ -35,7 +35,7 @@ namespace zlfs {
 
 // The metadata log needs two active zones during a roll-over. Each shared cause needs one, and data
 // needs at least one.
-inline constexpr std::uint32_t kMinActiveZones = kMetadataZones + kSharedCauses + 1;
+inline constexpr std::uint32_t kMinActiveZones = kMetadataActive + kSharedCauses + 1;
 // Enough for the metadata, one zone per cause, the reserved empty zones, and some zones to reuse.
 inline constexpr std::uint32_t kMinZones = 16;
 
@@ -86,6 +86,8 @@ class Volume {
   // Only one thread at a time may append to a file. Syncs and reads may run concurrently.
   void SetPlacement(File* file, const Placement& placement);
   IOStatus Append(File* file, Slice data);
+  // Hands all appended data to the device, so that it survives the end of the process.
+  IOStatus WriteBuffer(File* file);
   // Makes all appended data durable.
   IOStatus Sync(File* file);
   // Ends writing: writes the buffer, but does not make it durable. `finish_zone` finishes the
@@ -141,21 +143,30 @@ class Volume {
   // Handles a file without a name: frees its extents when no handle is left. Requires state_.
   void Forget(const std::shared_ptr<File>& file);
 
-  // Writes the buffer. An error is permanent for the file and discards the unwritten bytes: bytes
-  // whose sync failed must not become durable later. Requires tail_mutex.
+  // Writes the buffer. After a failed write, it goes on in another zone. If several zones in a row
+  // fail, the error is permanent for the file and discards the unwritten bytes: bytes whose sync
+  // failed must not become durable later. Requires tail_mutex.
   IOStatus WriteTail(File* file);
   IOStatus WriteOut(File* file);
   // Writes the buffer to the granted zone, then calls `written` with state_ held. The buffer of a
-  // log file starts with space for a piece header.
+  // log file starts with space for a piece header. After an error, the zone takes no more writes.
+  // "Aborted": another write to the zone failed first, so nothing was written.
   using Written = std::function<void(const Extent& extent)>;
   IOStatus WriteGranted(const Decision& grant, Cause cause, std::uint64_t subject, char* buffer,
                         std::size_t content, const File* log, const Written& written);
-  void Free(const std::vector<Extent>& extents);  // requires state_
+  // Requires state_. `released`: the extents come from `freed_`.
+  void Free(const std::vector<Extent>& extents, bool released);
+  // Makes the extents garbage as soon as the log is durable. Requires state_.
+  void FreeLater(std::vector<Extent> extents);
   // Reserves room for up to `size` bytes.
   IOStatus Reserve(File* file, std::uint64_t size, Decision* grant);
   // Waits until returns_ differs from `returns`. Returns false if no space is likely to return.
   bool SpaceReturns(Cause cause, std::uint64_t returns);
-  IOStatus FinishZone(std::uint32_t zone, FinishCause cause);
+  // A failed finish costs only the zone's room, so it is no error of the caller.
+  void FinishZone(std::uint32_t zone, FinishCause cause);
+  // Asks the device for the state of a zone after a failed command, and frees its active slot.
+  // Requires the zone's lock.
+  void Settle(std::uint32_t zone);
   IOStatus ReadExtents(const ExtentMap& map, std::uint64_t offset, std::size_t size, char* to);
 
   // Makes the log durable up to `position`, then resets the zones that this freed.
@@ -170,7 +181,7 @@ class Volume {
 
   // Copies victim content in proportion to `written` bytes (PriceOf); writers call it while space
   // is low. Does nothing if another thread is collecting.
-  IOStatus Pay(std::uint64_t written);
+  void Pay(std::uint64_t written);
   // Frees at least one zone or returns NoSpace. A writer calls it when no zone is available.
   IOStatus MakeRoom();
   // The next four functions require collecting_.

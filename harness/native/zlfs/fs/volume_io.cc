@@ -18,6 +18,10 @@ constexpr std::size_t kTailBytes = 1 << 20;
 // long, the device is full.
 constexpr auto kPatience = std::chrono::seconds(1);
 
+// Zones in which a write is tried before its file fails. Errors of a zone, of a namespace that
+// comes back, and of a lost device differ in nothing else.
+constexpr int kWriteAttempts = 4;
+
 std::size_t HeadSize(const File& file) { return file.kind == FileKind::kLog ? kHeaderSize : 0; }
 
 }  // namespace
@@ -46,7 +50,10 @@ IOStatus Volume::Append(File* file, Slice data) {
 }
 
 IOStatus Volume::WriteTail(File* file) {
-  if (file->failed.ok()) file->failed = WriteOut(file);
+  if (file->failed.ok()) {
+    file->failed = WriteOut(file);
+    if (file->failed.IsIOError()) file->failed.SetRetryable(true);  // other files can be written
+  }
   if (!file->failed.ok()) file->tail_size = 0;
   return file->failed;
 }
@@ -63,7 +70,7 @@ IOStatus Volume::WriteOut(File* file) {
     }
     ForgetMap(file);
   };
-  while (file->tail_size > 0) {
+  for (int failures = 0; file->tail_size > 0;) {
     char* const buffer = file->tail.get();
     const std::size_t used = head + file->tail_size;
     const std::size_t size = RoundUp(used, io_.geometry().block_size);
@@ -71,12 +78,16 @@ IOStatus Volume::WriteOut(File* file) {
     Decision grant;
     RETURN_IF_ERROR(Reserve(file, size, &grant));
     const std::size_t content = std::min<std::size_t>(file->tail_size, grant.size - head);
-    RETURN_IF_ERROR(
-        WriteGranted(grant, file->placement.cause, file->id, buffer, content, log, written));
+    const IOStatus status =
+        WriteGranted(grant, file->placement.cause, file->id, buffer, content, log, written);
+    if (status.IsAborted()) continue;
+    if (!status.ok() && ++failures == kWriteAttempts) return status;
+    if (!status.ok()) continue;
+    failures = 0;
     // If the zone has less room, the rest goes to another zone.
     file->tail_size -= content;
     std::memmove(buffer + head, buffer + head + content, file->tail_size);
-    if (low_space_.load(std::memory_order_relaxed)) RETURN_IF_ERROR(Pay(grant.size));
+    if (low_space_.load(std::memory_order_relaxed)) Pay(grant.size);
   }
   return IOStatus::OK();
 }
@@ -97,13 +108,18 @@ IOStatus Volume::Reserve(File* file, std::uint64_t size, Decision* grant) {
         zone.position = log_->Append(LogZoneRecord{.zone = grant->zone, .offset = zone.offset});
       }
       file->position = std::max(file->position, zone.position);
+      if (!file->deleted && file->log_zones.insert(grant->zone).second) {
+        file->position = log_->Append(LogFileRecord{.file = file->id, .zone = grant->zone});
+      }
       return IOStatus::OK();
     }
     const std::uint64_t returns = returns_;
     lock.unlock();
-    const bool finish = grant->kind == Decision::Kind::kFinish;
-    const IOStatus status =
-        finish ? FinishZone(grant->zone, FinishCause::kActiveLimit) : MakeRoom();
+    if (grant->kind == Decision::Kind::kFinish) {
+      FinishZone(grant->zone, FinishCause::kActiveLimit);
+      continue;
+    }
+    const IOStatus status = MakeRoom();
     if (status.ok()) continue;
     if (!status.IsNoSpace() || !SpaceReturns(cause, returns)) return status;
   }
@@ -142,33 +158,56 @@ IOStatus Volume::WriteGranted(const Decision& grant, Cause cause, std::uint64_t 
                               const Written& written) {
   ZoneLock& zone = zone_locks_[grant.zone];
   const std::lock_guard zone_lock(zone.mutex);
+  if (allocator_->zone(grant.zone).broken) {
+    // A piece behind the failed one would chain to a piece that may not be there.
+    const std::lock_guard lock(state_);
+    allocator_->Canceled(grant.zone, grant.size);
+    changed_.notify_all();
+    return IOStatus::Aborted("broken-zone");
+  }
   const std::uint64_t at = allocator_->zone(grant.zone).written;
+  std::uint64_t piece = 0;
   if (log != nullptr) {
-    zone.last_piece = Seal({.magic = kPieceMagic,
-                            .size = static_cast<std::uint32_t>(content),
-                            .subject = log->id,
-                            .position = log->size,  // only this thread changes it
-                            .generation = log_->generation(),
-                            .number = ++piece_number_,
-                            .previous = zone.last_piece},
-                           buffer, grant.size);
+    piece = Seal({.magic = kPieceMagic,
+                  .size = static_cast<std::uint32_t>(content),
+                  .subject = log->id,
+                  .position = log->size,  // only this thread changes it
+                  .generation = log_->generation(),
+                  .number = ++piece_number_,
+                  .previous = zone.last_piece},
+                 buffer, grant.size);
   }
   std::uint64_t written_bytes = 0;
   IOStatus status =
       io_.Write(cause, grant.zone, at, Slice(buffer, grant.size), content, &written_bytes);
-  const std::lock_guard lock(state_);
+  std::unique_lock lock(state_);
   changed_.notify_all();
   if (!status.ok()) {
     allocator_->Failed(grant.zone, grant.size, written_bytes);
     trace_.Add(Step::kTrouble, grant.zone);
+    lock.unlock();
+    Settle(grant.zone);
     return status;
   }
+  if (log != nullptr) zone.last_piece = piece;
   const std::size_t head = log != nullptr ? kHeaderSize : 0;
   const Extent extent{.zone = grant.zone, .offset = at + head, .length = content};
   allocator_->Written(grant.zone, KeptBy(extent, io_.geometry().block_size));
   written(extent);
   trace_.Add(Step::kWrote, subject, static_cast<std::uint64_t>(cause));
   return status;
+}
+
+IOStatus Volume::WriteBuffer(File* file) {
+  std::unique_lock tail(file->tail_mutex);
+  RETURN_IF_ERROR(WriteTail(file));
+  std::unique_lock lock(state_);
+  RecordFrom(file, file->recorded);
+  const std::uint64_t position = file->position;
+  lock.unlock();
+  tail.unlock();
+  // Recovery finds pieces only in log zones, and of files, that the log names.
+  return position <= log_->durable() ? IOStatus::OK() : log_->Commit(position);
 }
 
 IOStatus Volume::Sync(File* file) {
@@ -196,8 +235,10 @@ IOStatus Volume::FinishWriting(File* file, bool finish_zone) {
   lock.unlock();
   tail.unlock();
   changed_.notify_all();
-  if (!status.ok() || !to_finish) return status;
-  return FinishZone(*to_finish, finish_zone ? FinishCause::kImport : FinishCause::kThreshold);
+  if (to_finish) {
+    FinishZone(*to_finish, finish_zone ? FinishCause::kImport : FinishCause::kThreshold);
+  }
+  return status;
 }
 
 std::uint64_t Volume::Size(File* file) {
@@ -242,6 +283,12 @@ IOStatus Volume::Read(File* file, std::uint64_t offset, std::size_t size, Slice*
     map.reset();
     tail.lock();
     map = Map(file);
+    if (file->lost_zone) {
+      const std::lock_guard lock(state_);  // guards the name
+      return IOStatus::IOError(
+          "lost-content", file->name + " from byte " + std::to_string(map->size) + " on: zone " +
+                              std::to_string(*file->lost_zone) + " cannot be read");
+    }
     end = std::min(end, map->size + file->tail_size);
   }
   if (offset >= end) return IOStatus::OK();

@@ -16,6 +16,8 @@ namespace zlfs {
 
 // Polling interval of a writer that waits for readers to unpin zones without live data.
 constexpr auto kLook = std::chrono::milliseconds(1);
+// Zones in which the collector tries to write a copy.
+constexpr int kCopyAttempts = 4;
 
 IOStatus Volume::Commit(std::uint64_t position) {
   RETURN_IF_ERROR(log_->Commit(position));
@@ -32,7 +34,7 @@ IOStatus Volume::Reclaim(bool hard, bool* reset) {
     // freed_ is sorted by position.
     const std::uint64_t durable = log_->durable();
     auto freed = freed_.begin();
-    for (; freed != freed_.end() && freed->position <= durable; ++freed) Free(freed->extents);
+    for (; freed != freed_.end() && freed->position <= durable; ++freed) Free(freed->extents, true);
     trace_.Add(Step::kReclaim, static_cast<std::uint64_t>(freed - freed_.begin()), hard);
     freed_.erase(freed_.begin(), freed);
     bool needs_commit = !freed_.empty();
@@ -51,10 +53,18 @@ IOStatus Volume::Reclaim(bool hard, bool* reset) {
   }
 }
 
-void Volume::Free(const std::vector<Extent>& extents) {
+void Volume::Free(const std::vector<Extent>& extents, bool released) {
   for (const Extent& extent : extents) {
-    allocator_->Freed(extent.zone, KeptBy(extent, io_.geometry().block_size));
+    allocator_->Freed(extent.zone, KeptBy(extent, io_.geometry().block_size), released);
   }
+}
+
+void Volume::FreeLater(std::vector<Extent> extents) {
+  for (const Extent& extent : extents) {
+    allocator_->Released(extent.zone, KeptBy(extent, io_.geometry().block_size));
+  }
+  // The log already contains the record that released the extents, so this position covers it.
+  freed_.push_back({.position = log_->appended(), .extents = std::move(extents)});
 }
 
 bool Volume::MayReset(std::uint32_t zone, bool* needs_commit) {
@@ -73,7 +83,9 @@ void Volume::ResetZone(std::uint32_t zone) {
   const std::lock_guard lock(zone_lock.mutex);
   const IOStatus status = io_.Reset(zone, false);
   const std::lock_guard state(state_);
-  log_zones_.erase(zone);
+  if (log_zones_.erase(zone) != 0) {
+    for (const auto& [id, file] : space_.files) file->log_zones.erase(zone);
+  }
   changed_.notify_all();
   if (!status.ok()) {
     // Retire the zone, but do not fail the caller: only capacity is lost.
@@ -88,33 +100,47 @@ void Volume::ResetZone(std::uint32_t zone) {
   ++returns_;
 }
 
-IOStatus Volume::FinishZone(std::uint32_t zone, FinishCause cause) {
+void Volume::FinishZone(std::uint32_t zone, FinishCause cause) {
   const std::lock_guard lock(zone_locks_[zone].mutex);
   const ZoneSpace& space = allocator_->zone(zone);
-  const IOStatus status = io_.Finish(cause, zone, space.capacity - space.written);
+  if (!io_.Finish(cause, zone, space.capacity - space.written).ok()) {
+    Settle(zone);
+    return;
+  }
   const std::lock_guard state(state_);
   changed_.notify_all();
-  if (!status.ok()) {
-    allocator_->Retire(zone);
-    trace_.Add(Step::kTrouble, zone);
-    return status;
-  }
   retired_.push_back(RetirementOf(*allocator_, zone, "finish"));
   allocator_->Finished(zone);
   trace_.Add(Step::kFinished, zone);
-  return IOStatus::OK();
 }
 
-IOStatus Volume::Pay(std::uint64_t written) {
-  if (!superblock_.policy.gc) return IOStatus::OK();
+void Volume::Settle(std::uint32_t zone) {
+  using After = Allocator::After;
+  const ZoneSpace& space = allocator_->zone(zone);
+  std::vector<ZoneInfo> report;
+  After after = After::kActive;  // also if the device does not answer
+  if (device_->Report(zone, 1, &report).ok() && !IsActive(report[0].condition)) {
+    const ZoneCondition condition = report[0].condition;
+    const bool usable = condition == ZoneCondition::kFull || condition == ZoneCondition::kEmpty;
+    after = usable ? After::kClosed : After::kLost;
+  } else if (io_.Finish(FinishCause::kActiveLimit, zone, space.capacity - space.written).ok()) {
+    after = After::kClosed;
+  }
+  const std::lock_guard state(state_);
+  changed_.notify_all();
+  allocator_->Settled(zone, after);
+  trace_.Add(Step::kTrouble, zone);
+}
+
+void Volume::Pay(std::uint64_t written) {
+  if (!superblock_.policy.gc) return;
   const std::unique_lock lock(collecting_, std::try_to_lock);
-  if (!lock.owns_lock() || (!victim_ && !ChooseVictim())) return IOStatus::OK();
+  if (!lock.owns_lock() || (!victim_ && !ChooseVictim())) return;
   std::unique_lock state(state_);
   const ZoneSpace victim = allocator_->zone(*victim_);
   state.unlock();
-  const IOStatus status = Collect(PriceOf(victim, written));
-  // Ignore NoSpace: the writer's own bytes are written. A later write that needs space reports it.
-  return status.IsNoSpace() ? IOStatus::OK() : status;
+  // Ignore errors: the writer's own bytes are written. A later write that needs space reports it.
+  Collect(PriceOf(victim, written)).PermitUncheckedError();
 }
 
 IOStatus Volume::MakeRoom() {
@@ -124,7 +150,9 @@ IOStatus Volume::MakeRoom() {
     RETURN_IF_ERROR(Reclaim(true, &reset));
     if (reset) return IOStatus::OK();
     if (superblock_.policy.gc && (victim_ || ChooseVictim())) {
-      RETURN_IF_ERROR(Collect(std::numeric_limits<std::uint64_t>::max()));
+      const IOStatus status = Collect(std::numeric_limits<std::uint64_t>::max());
+      // CopyRun excludes a victim that cannot be read, so the next choice is another one.
+      if (!status.ok() && !status.IsAborted()) return status;
       continue;
     }
     {
@@ -156,7 +184,7 @@ IOStatus Volume::Collect(std::uint64_t bytes) {
   if (status.ok() && next_run_ == runs_.size()) status = MoveRuns();
   if (status.ok()) return status;
   const std::lock_guard state(state_);
-  for (const Run& run : runs_) Free(run.to);
+  for (const Run& run : runs_) Free(run.to, false);
   trace_.Add(Step::kAbandoned, 0);
   runs_.clear();
   victim_.reset();
@@ -168,9 +196,15 @@ IOStatus Volume::CopyRun(Run* run) {
   const std::shared_ptr<const ExtentMap> map = Map(run->file.get());
   // If the file was deleted in the meantime, copy nothing.
   const std::size_t filled = map->size == 0 ? 0 : run->end - run->begin;
-  RETURN_IF_ERROR(ReadExtents(*map, run->begin, filled, run_buffer_.get()));
+  if (!ReadExtents(*map, run->begin, filled, run_buffer_.get()).ok()) {
+    const std::lock_guard state(state_);
+    allocator_->Unreadable(*victim_);
+    trace_.Add(Step::kTrouble, *victim_);
+    return IOStatus::Aborted("unreadable-victim");
+  }
   const std::size_t size = RoundUp(filled, io_.geometry().block_size);
   std::memset(run_buffer_.get() + filled, 0, size - filled);
+  int failures = 0;
   for (std::size_t done = 0; done < size;) {
     std::unique_lock state(state_);
     const Decision grant = Allocate(
@@ -180,10 +214,11 @@ IOStatus Volume::CopyRun(Run* run) {
     state.unlock();
     if (grant.kind != Decision::Kind::kGrant) return IOStatus::NoSpace("no-space", "to collect");
     const std::uint64_t content = std::min<std::uint64_t>(grant.size, filled - done);
-    RETURN_IF_ERROR(WriteGranted(grant, Cause::kGc, next_run_, run_buffer_.get() + done, content,
-                                 nullptr,
-                                 [run](const Extent& extent) { run->to.push_back(extent); }));
-    done += grant.size;
+    const IOStatus status =
+        WriteGranted(grant, Cause::kGc, next_run_, run_buffer_.get() + done, content, nullptr,
+                     [run](const Extent& extent) { run->to.push_back(extent); });
+    if (status.ok()) done += grant.size;
+    if (!status.ok() && !status.IsAborted() && ++failures == kCopyAttempts) return status;
   }
   return IOStatus::OK();
 }
@@ -197,7 +232,7 @@ IOStatus Volume::MoveRuns() {
   for (const Run& run : runs_) {
     File* const file = run.file.get();
     if (!space_.files.contains(file->id)) {
-      Free(run.to);  // the file was deleted, which already freed its old extents
+      Free(run.to, false);  // the file was deleted, which already freed its old extents
       continue;
     }
     for (const Extent& extent : run.Replace()) garbage.push_back(extent);
@@ -213,9 +248,7 @@ IOStatus Volume::MoveRuns() {
   }
   ++collected_zones_;
   trace_.Add(Step::kMoved, garbage.empty() ? 0 : 1);
-  if (!garbage.empty()) {
-    freed_.push_back({.position = log_->appended(), .extents = std::move(garbage)});
-  }
+  if (!garbage.empty()) FreeLater(std::move(garbage));
   runs_.clear();
   victim_.reset();
   return IOStatus::OK();

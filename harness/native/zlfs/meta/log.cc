@@ -48,8 +48,9 @@ IOStatus MetaLog::WriteRecords(std::uint64_t position, Mark* written) {
     if (offset_ + SealedSize(records.size(), superblock_.block_size) > capacity_) {
       broken_ = RollOverLocked();  // the snapshot includes these records
     } else {
-      broken_ = WriteFrame(FrameKind::kRecords, records);
+      const IOStatus status = WriteFrame(FrameKind::kRecords, records);
       written_ = {.position = end, .frame = frame_};
+      if (!status.ok()) broken_ = RollOverLocked();
     }
   }
   *written = written_;
@@ -70,12 +71,38 @@ IOStatus MetaLog::RollOverLocked() {
   const std::uint64_t end = appended_;
   lock.unlock();
   const std::uint32_t old = zone_;
-  zone_ = 1 - zone_;
+  IOStatus status;
+  for (std::uint32_t next = 1; next < kMetadataZones; ++next) {
+    status = WriteGeneration((old + next) % kMetadataZones, records);
+    if (status.ok() || status.IsNoSpace()) break;
+    io_->Reset(zone_, true).PermitUncheckedError();  // frees its active slot
+  }
+  if (status.IsNoSpace()) return status;
+  if (!status.ok()) return IOStatus::IOError("no-metadata-zone", status.ToString());
+  RETURN_IF_ERROR(io_->Flush());
+  // Publish the generation only after the flush. Recovery treats a WAL piece of a generation that
+  // it does not find as corruption.
+  generation_.store(superblock_.generation, std::memory_order_release);
+  // An old generation does no harm. The zone is reset again before its next turn.
+  io_->Reset(old, true).PermitUncheckedError();
+  written_ = {.position = end, .frame = frame_};
+  Flushed(written_);
+  return IOStatus::OK();
+}
+
+IOStatus MetaLog::WriteGeneration(std::uint32_t zone, const std::vector<Record>& records) {
+  zone_ = zone;
   offset_ = 0;
   ++superblock_.generation;
   const std::string superblock = EncodeSuperblock(superblock_);
   std::memcpy(&previous_, superblock.data() + kSuperblockChecksumOffset, sizeof(previous_));
-  RETURN_IF_ERROR(WriteBlocks(superblock, superblock.size()));
+  IOStatus status = WriteBlocks(superblock, superblock.size());
+  if (!status.ok() && offset_ == 0) {
+    // An earlier reset of the zone may have failed.
+    RETURN_IF_ERROR(io_->Reset(zone, true));
+    status = WriteBlocks(superblock, superblock.size());
+  }
+  RETURN_IF_ERROR(status);
   std::string body;
   for (std::size_t i = 0; i < records.size(); ++i) {
     AppendRecord(records[i], &body);
@@ -84,13 +111,6 @@ IOStatus MetaLog::RollOverLocked() {
     RETURN_IF_ERROR(WriteFrame(last ? FrameKind::kSnapshotEnd : FrameKind::kSnapshot, body));
     body.clear();
   }
-  RETURN_IF_ERROR(io_->Flush());
-  // Publish the generation only after the flush. Recovery treats a WAL piece of a generation that
-  // it does not find as corruption.
-  generation_.store(superblock_.generation, std::memory_order_release);
-  RETURN_IF_ERROR(io_->Reset(old, true));
-  written_ = {.position = end, .frame = frame_};
-  Flushed(written_);
   return IOStatus::OK();
 }
 

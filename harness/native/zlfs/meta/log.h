@@ -32,8 +32,8 @@ class MetaLog {
   MetaLog(ZoneIo* io, std::mutex* state, Describe describe, Superblock superblock,
           std::uint32_t zone, std::uint64_t last_frame, std::uint64_t capacity);
 
-  // Writes the state to the other metadata zone as the next generation. The first call starts the
-  // log. The caller must not hold the state mutex.
+  // Writes the state to another metadata zone as the next generation. The first call starts the
+  // log. The caller must not hold the state mutex. "no-metadata-zone": none can be written.
   IOStatus RollOver();
 
   // Returns the record's position. The caller holds the state mutex.
@@ -42,7 +42,8 @@ class MetaLog {
   std::uint64_t appended() const { return appended_.load(std::memory_order_relaxed); }
 
   // Makes the records up to `position` durable, and all earlier writes to the device. The caller
-  // must not hold the state mutex. An error that leaves the log undefined is permanent.
+  // must not hold the state mutex. If a write fails, the log goes on in another metadata zone. An
+  // error that leaves the log undefined is permanent.
   IOStatus Commit(std::uint64_t position);
 
   // Records up to this position survive a power loss.
@@ -59,6 +60,7 @@ class MetaLog {
   IOStatus WriteRecords(std::uint64_t position, Mark* written);
   void Flushed(const Mark& mark);
   IOStatus RollOverLocked();
+  IOStatus WriteGeneration(std::uint32_t zone, const std::vector<Record>& records);
   IOStatus WriteFrame(FrameKind kind, const std::string& records);
   IOStatus WriteBlocks(const std::string& blocks, std::size_t payload);
 

@@ -91,7 +91,14 @@ struct Applier {
                ? IOStatus::OK()
                : Corrupt("zone " + std::to_string(r.zone) + " is a log zone already");
   }
+  IOStatus operator()(const LogFileRecord& r) {
+    const auto file = space->files.find(r.file);
+    if (file == space->files.end()) return Corrupt("a log zone of missing " + Id(r.file));
+    file->second->log_zones.insert(r.zone);
+    return IOStatus::OK();
+  }
   IOStatus operator()(const LogZoneEndRecord& r) {
+    for (const auto& [id, file] : space->files) file->log_zones.erase(r.zone);
     return space->log_zones.erase(r.zone) == 1
                ? IOStatus::OK()
                : Corrupt("zone " + std::to_string(r.zone) + " is no log zone");

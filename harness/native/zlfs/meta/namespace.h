@@ -8,6 +8,8 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -65,6 +67,10 @@ struct File : FileInfo {
   std::uint64_t position = 0;  // log position of the last record that this file needs
   int handles = 0;
   bool deleted = false;
+  std::set<std::uint32_t> log_zones;  // log zones with pieces of this file
+
+  // A log zone that cannot be read and may hold the content behind `size`. Set by recovery only.
+  std::optional<std::uint32_t> lost_zone;
 
   // The writer's unwritten bytes, which follow the bytes in extents. Readers see them too.
   std::mutex tail_mutex;  // lock order: before the state mutex; guards the members up to placement

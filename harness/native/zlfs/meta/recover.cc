@@ -7,6 +7,7 @@
 #include <string>
 #include <string_view>
 #include <tuple>
+#include <utility>
 
 #include "zlfs/format/sealed.h"
 
@@ -19,15 +20,25 @@ IOStatus Corrupt(const std::string& name, std::uint32_t zone, std::uint64_t offs
       name, "zone " + std::to_string(zone) + " offset " + std::to_string(offset) + ": " + what);
 }
 
-// Reads a zone of sealed blocks up to its write pointer. Buffers a window of the zone.
+// A read that fails this many times does not fail because of a short disturbance.
+constexpr int kReadAttempts = 3;
+
+// The device reports no write pointer for such a zone.
+bool NoWritePointer(ZoneCondition condition) {
+  return condition == ZoneCondition::kReadOnly || condition == ZoneCondition::kOffline;
+}
+
+// Reads a zone of sealed blocks up to its write pointer, or to the capacity if there is none.
+// Buffers a window of the zone.
 class SealedZone {
  public:
   SealedZone(ZonedDevice* device, std::uint32_t zone, const ZoneInfo& info)
       : device_(device),
         zone_(zone),
         block_(device->geometry().block_size),
-        limit_(info.write_pointer),
-        finished_(info.condition == ZoneCondition::kFull) {}
+        blind_(NoWritePointer(info.condition)),
+        limit_(blind_ ? info.capacity : info.write_pointer),
+        finished_(blind_ || info.condition == ZoneCondition::kFull) {}
 
   // Returns the bytes [offset, offset + size) of the zone, which must lie below the write pointer.
   // They are valid until the next call.
@@ -35,10 +46,16 @@ class SealedZone {
     if (offset < from_ || offset + size > to_) {
       from_ = to_ = offset / block_ * block_;  // empty if the read fails
       // The write pointer is a multiple of the block size.
-      const std::uint64_t end =
+      std::uint64_t end =
           std::min(limit_, RoundUp(std::max(from_ + kWindow, offset + size), block_));
       window_ = AllocateAligned(end - from_);
-      RETURN_IF_ERROR(device_->Read(zone_, from_, end - from_, window_.get()));
+      IOStatus status = device_->Read(zone_, from_, end - from_, window_.get());
+      if (!status.ok()) {
+        // A window can reach blocks that cannot be read, or that were never written.
+        end = std::min(limit_, RoundUp(offset + size, block_));
+        status = device_->Read(zone_, from_, end - from_, window_.get());
+      }
+      RETURN_IF_ERROR(status);
       to_ = end;
     }
     *bytes = std::string_view(window_.get() + (offset - from_), size);
@@ -81,12 +98,12 @@ class SealedZone {
 
   // Returns whether the zone is finished and has only zeros from `offset` on. A mount that finds
   // too many active zones finishes some. If it crashes before its roll-over, such a zone may end
-  // with a torn block and zeros.
+  // with a torn block and zeros. Without a write pointer, reads behind the content may fail.
   bool EndsAt(std::uint64_t offset) {
     for (std::uint64_t size; finished_ && offset < limit_; offset += size) {
       size = std::min(kWindow, limit_ - offset);
       std::string_view bytes;
-      if (!Get(offset, size, &bytes).ok()) return false;
+      if (!Get(offset, size, &bytes).ok()) return blind_;
       if (bytes.find_first_not_of('\0') != std::string_view::npos) return false;
     }
     return finished_;
@@ -108,6 +125,7 @@ class SealedZone {
   ZonedDevice* const device_;
   const std::uint32_t zone_;
   const std::uint64_t block_;
+  const bool blind_;  // without a write pointer
   const std::uint64_t limit_;
   const bool finished_;
   AlignedBuffer window_;
@@ -139,16 +157,15 @@ IOStatus ApplyFrame(std::uint32_t zone, std::uint64_t offset, const SealedHeader
   return IOStatus::OK();
 }
 
+// Reads the generation in a metadata zone.
 IOStatus ReadMetadataZone(ZonedDevice* device, std::uint32_t zone, const ZoneInfo& info,
                           Generation* result) {
-  if (info.condition == ZoneCondition::kNoWritePointer ||
-      info.condition == ZoneCondition::kOffline) {
-    return IOStatus::IOError("unusable-metadata-zone", "zone " + std::to_string(zone));
-  }
-  if (info.write_pointer == 0) return IOStatus::OK();
+  const bool blind = NoWritePointer(info.condition);
+  if (info.write_pointer == 0 && !blind) return IOStatus::OK();
   SealedZone frames(device, zone, info);
   std::string_view bytes;
   RETURN_IF_ERROR(frames.Get(0, device->geometry().block_size, &bytes));
+  if (blind && bytes.find_first_not_of('\0') == std::string_view::npos) return IOStatus::OK();
   RETURN_IF_ERROR(DecodeSuperblock(bytes, &result->superblock));
   const Superblock& superblock = result->superblock;
   const Geometry& geometry = device->geometry();
@@ -169,8 +186,30 @@ IOStatus ReadMetadataZone(ZonedDevice* device, std::uint32_t zone, const ZoneInf
       });
 }
 
-// File id, file offset, and extent of the content.
-using Piece = std::tuple<std::uint64_t, std::uint64_t, Extent>;
+// The same, and again after a short disturbance.
+IOStatus ReadGeneration(ZonedDevice* device, std::uint32_t zone, const ZoneInfo& info,
+                        Generation* result) {
+  IOStatus status;
+  for (int attempt = 0; attempt < kReadAttempts; ++attempt) {
+    *result = {};
+    status = ReadMetadataZone(device, zone, info, result);
+    if (!status.IsIOError()) break;
+  }
+  return status;
+}
+
+struct Piece {
+  std::uint64_t file = 0;
+  std::uint64_t offset = 0;  // in the file
+  std::uint64_t number = 0;
+  Extent extent;      // of the content
+  bool last = false;  // nothing follows in its zone
+
+  // The newest of several pieces for the same offset comes first.
+  bool operator<(const Piece& other) const {
+    return std::tie(file, offset, other.number) < std::tie(other.file, other.offset, number);
+  }
+};
 
 // Reads all pieces of a log zone, except a torn last piece.
 IOStatus ReadPieces(ZonedDevice* device, std::uint32_t zone, std::uint64_t start,
@@ -182,16 +221,40 @@ IOStatus ReadPieces(ZonedDevice* device, std::uint32_t zone, std::uint64_t start
     recovered->last_piece = std::max(recovered->last_piece, header.number);
     // File ids are never reused, even if only pieces of the file remain.
     recovered->space.next_file = std::max(recovered->space.next_file, header.subject + 1);
-    pieces->emplace_back(header.subject, header.position,
-                         Extent{zone, offset + kHeaderSize, header.size});
+    pieces->push_back({.file = header.subject,
+                       .offset = header.position,
+                       .number = header.number,
+                       .extent = {zone, offset + kHeaderSize, header.size}});
     return IOStatus::OK();
   };
-  return SealedZone(device, zone, recovered->zones[zone])
-      .Read(kPieceMagic, "corrupt-piece", start, 0, add);
+  const std::size_t before = pieces->size();
+  IOStatus status;
+  for (int attempt = 0; attempt < kReadAttempts; ++attempt) {
+    pieces->resize(before);
+    status = SealedZone(device, zone, recovered->zones[zone])
+                 .Read(kPieceMagic, "corrupt-piece", start, 0, add);
+    if (!status.IsIOError()) break;
+  }
+  if (pieces->size() > before) pieces->back().last = true;
+  return status;
+}
+
+// Finds the files whose end may lie in a log zone that cannot be read.
+void MarkLostEnds(const std::set<std::uint32_t>& unreadable, Recovered* recovered) {
+  recovered->kept_logs = unreadable;
+  for (const auto& [id, file] : recovered->space.files) {
+    for (const std::uint32_t zone : file->log_zones) {
+      if (unreadable.contains(zone)) file->lost_zone = zone;
+    }
+    // The pieces behind the lost ones remain readable for a later mount.
+    if (file->lost_zone)
+      recovered->kept_logs.insert(file->log_zones.begin(), file->log_zones.end());
+  }
 }
 
 IOStatus AddPieces(ZonedDevice* device, Recovered* recovered) {
   std::vector<Piece> pieces;
+  std::set<std::uint32_t> unreadable;
   for (const auto& [zone, start] : recovered->space.log_zones) {
     if (zone >= recovered->zones.size() || zone < kMetadataZones) {
       return IOStatus::Corruption("corrupt-record", "no log zone " + std::to_string(zone));
@@ -200,10 +263,18 @@ IOStatus AddPieces(ZonedDevice* device, Recovered* recovered) {
       return Corrupt("corrupt-piece", zone, start, "no log zone can begin there");
     }
     recovered->fragile[zone] = true;
-    RETURN_IF_ERROR(ReadPieces(device, zone, start, recovered, &pieces));
+    const IOStatus status = ReadPieces(device, zone, start, recovered, &pieces);
+    if (status.IsIOError()) {
+      unreadable.insert(zone);
+    } else {
+      RETURN_IF_ERROR(status);
+    }
   }
   std::sort(pieces.begin(), pieces.end());
-  for (const auto& [id, offset, extent] : pieces) {
+  std::uint64_t file_before = 0;
+  bool last_before = false;  // whether the piece before in the file is the last of its zone
+  for (const auto& [id, offset, number, extent, last] : pieces) {
+    if (std::exchange(file_before, id) != id) last_before = false;
     const auto entry = recovered->space.files.find(id);
     if (entry == recovered->space.files.end()) continue;  // deleted, or its creation was lost
     File& file = *entry->second;
@@ -213,18 +284,22 @@ IOStatus AddPieces(ZonedDevice* device, Recovered* recovered) {
     if (offset > file.size) continue;  // never synced: the bytes before this piece were lost
     if (offset + extent.length <= file.size) continue;  // a record already covers it
     if (offset != file.size) {
+      // A failed write can leave a whole piece. It ends its zone, and its content is written again
+      // in other zones, perhaps divided in another way. No sync covers a piece without the one
+      // before.
+      if (last || last_before) continue;
       return Corrupt("corrupt-piece", extent.zone, extent.offset, "overlaps another");
     }
     file.Append(extent, 0);
+    last_before = last;
   }
+  MarkLostEnds(unreadable, recovered);
   return IOStatus::OK();
 }
 
 std::uint64_t Covered(const ZoneInfo& zone) {
-  // The write pointer of such a zone is undefined. Reads detect lost data.
-  const bool unknown =
-      zone.condition == ZoneCondition::kReadOnly || zone.condition == ZoneCondition::kOffline;
-  return unknown ? zone.capacity : zone.write_pointer;
+  // Reads detect lost data.
+  return NoWritePointer(zone.condition) ? zone.capacity : zone.write_pointer;
 }
 
 IOStatus CutAtWritePointers(Recovered* recovered) {
@@ -289,25 +364,43 @@ IOStatus RecoverOnce(ZonedDevice* device, Recovered* recovered) {
   const Geometry& geometry = device->geometry();
   if (geometry.zone_count <= kMetadataZones) return IOStatus::InvalidArgument("too-few-zones");
   RETURN_IF_ERROR(device->Report(0, geometry.zone_count, &recovered->zones));
-  Generation found[kMetadataZones];
+  IOStatus unreadable;
+  Generation* newest = nullptr;
+  std::vector<Generation> generations(kMetadataZones);
+  bool started = false;
   for (std::uint32_t zone = 0; zone < kMetadataZones; ++zone) {
-    RETURN_IF_ERROR(ReadMetadataZone(device, zone, recovered->zones[zone], &found[zone]));
+    Generation& generation = generations[zone];
+    const IOStatus status = ReadGeneration(device, zone, recovered->zones[zone], &generation);
+    // Only an offline zone is left out. Behind any other read error can be the newest generation.
+    if (status.IsIOError() && recovered->zones[zone].condition == ZoneCondition::kOffline) {
+      unreadable = status;
+      recovered->unreadable_metadata.insert(zone);
+      continue;
+    }
+    RETURN_IF_ERROR(status);
+    started = started || generation.started;
+    // An incomplete generation comes from an interrupted roll-over.
+    if (!generation.space.whole) continue;
+    const std::uint64_t number = generation.superblock.generation;
+    if (newest != nullptr && newest->superblock.generation == number) {
+      return IOStatus::Corruption("corrupt-log", "two zones have the same generation");
+    }
+    if (newest != nullptr && newest->superblock.generation > number) continue;
+    newest = &generation;
+    recovered->metadata_zone = zone;
   }
-  const auto number = [&found](std::uint32_t zone) { return found[zone].superblock.generation; };
-  if (!found[0].space.whole && !found[1].space.whole) {
-    const bool started = found[0].started || found[1].started;
+  if (newest == nullptr) {
+    RETURN_IF_ERROR(unreadable);
     return started ? IOStatus::Corruption("corrupt-log", "no metadata zone has a whole snapshot")
                    : IOStatus::Corruption("wrong-magic", "the metadata zones are empty");
   }
-  const bool both = found[0].space.whole && found[1].space.whole;
-  const std::uint32_t newest = both ? number(1) > number(0) : found[1].space.whole;
-  const std::uint32_t other = 1 - newest;
-  // An incomplete generation comes from an interrupted roll-over.
-  if (found[other].started && number(other) != (both ? number(newest) - 1 : number(newest) + 1)) {
-    return IOStatus::Corruption("corrupt-log", "generations of the metadata zones do not fit");
+  const bool stale = NoWritePointer(recovered->zones[recovered->metadata_zone].condition);
+  if (stale && !unreadable.ok()) {
+    // A read-only zone cannot be reset, so it also keeps old generations.
+    return IOStatus::IOError(
+        "lost-log", "an offline zone may hold a newer generation: " + unreadable.ToString());
   }
-  static_cast<Generation&>(*recovered) = std::move(found[newest]);
-  recovered->metadata_zone = newest;
+  static_cast<Generation&>(*recovered) = std::move(*newest);
   recovered->fragile.assign(geometry.zone_count, false);
   RETURN_IF_ERROR(AddPieces(device, recovered));
   RETURN_IF_ERROR(CutAtWritePointers(recovered));

@@ -19,6 +19,7 @@
 #include "rocksdb/env.h"
 #include "rocksdb/utilities/backup_engine.h"
 #include "rocksdb/utilities/checkpoint.h"
+#include "rocksdb_api/open.h"
 #include "zlfs/fs/file_system.h"
 #include "zlfs/tests/volume_test_util.h"
 
@@ -106,12 +107,7 @@ class DatabaseTest : public testing::Test {
     return options;
   }
 
-  Status Open(const std::string& name = "/db") {
-    rocksdb::DB* db = nullptr;
-    Status status = rocksdb::DB::Open(Options(), name, &db);
-    db_.reset(db);
-    return status;
-  }
+  Status Open(const std::string& name = "/db") { return rocksdb_api::Open(&db_, Options(), name); }
 
   void Fill(std::uint64_t from, std::uint64_t to, std::uint64_t version) {
     for (std::uint64_t i = from; i < to; ++i) {

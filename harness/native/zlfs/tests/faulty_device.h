@@ -1,10 +1,13 @@
-// A device whose commands fail on request of a test.
+// A device that fails on request of a test: commands fail, zones shrink, the process dies.
 
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <limits>
+#include <map>
 #include <mutex>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -35,33 +38,70 @@ class FaultyDevice final : public ForwardingDevice {
     const std::lock_guard lock(mutex_);
     faults_.push_back(fault);
   }
+  // All writes to the zone fail.
+  void FailZone(std::uint32_t zone) {
+    const std::lock_guard lock(mutex_);
+    failing_zones_.insert(zone);
+  }
+  // The zone takes only `capacity` bytes. The write that exceeds them is cut off, and the device
+  // then makes the zone full.
+  void Shrink(std::uint32_t zone, std::uint64_t capacity) {
+    const std::lock_guard lock(mutex_);
+    shrunk_[zone] = capacity;
+  }
+  // After this many modifying commands, no command reaches the inner device: its writer is dead.
+  void DieAfter(std::uint64_t commands) {
+    const std::lock_guard lock(mutex_);
+    life_ = commands;
+  }
   void ClearFaults() {
     const std::lock_guard lock(mutex_);
     faults_.clear();
+    failing_zones_.clear();
+    shrunk_.clear();
   }
 
  private:
   IOStatus DoWrite(std::uint32_t zone, std::uint64_t offset, const Slice& buffer,
                    std::uint64_t* written) override {
+    RETURN_IF_ERROR(Live());
     Fault fault;
+    std::uint64_t limit = Fault::kForever;
+    {
+      const std::lock_guard lock(mutex_);
+      if (failing_zones_.contains(zone)) return MakeError(DeviceError::kIo, "injected");
+      if (const auto shrunk = shrunk_.find(zone); shrunk != shrunk_.end()) limit = shrunk->second;
+    }
+    if (offset + buffer.size() > limit) {
+      const std::size_t landed = limit - std::min(limit, offset);
+      if (landed > 0) {
+        RETURN_IF_ERROR(inner_->Write(zone, offset, Slice(buffer.data(), landed), written));
+      }
+      RETURN_IF_ERROR(inner_->FinishZone(zone));
+      return MakeError(DeviceError::kZoneFull, "injected");
+    }
     if (!Take(Operation::kWrite, &fault)) return inner_->Write(zone, offset, buffer, written);
     if (fault.landed_blocks > 0) {
-      const std::size_t landed = fault.landed_blocks * geometry_.block_size;
+      const std::size_t landed =
+          std::min<std::size_t>(fault.landed_blocks * geometry_.block_size, buffer.size());
       RETURN_IF_ERROR(inner_->Write(zone, offset, Slice(buffer.data(), landed), written));
     }
     return MakeError(fault.error, "injected");
   }
   IOStatus DoRead(std::uint32_t zone, std::uint64_t offset, std::size_t size,
                   char* buffer) override {
+    if (Dead()) return MakeError(DeviceError::kIo, "dead");
     Fault fault;
     return Take(Operation::kRead, &fault) ? MakeError(fault.error, "injected")
                                           : inner_->Read(zone, offset, size, buffer);
   }
   IOStatus DoFlush() override {
+    RETURN_IF_ERROR(Live());
     Fault fault;
     return Take(Operation::kFlush, &fault) ? MakeError(fault.error, "injected") : inner_->Flush();
   }
   IOStatus DoChange(std::uint32_t zone, ZoneCondition to) override {
+    RETURN_IF_ERROR(Live());
     const Operation operation = to == ZoneCondition::kExplicitlyOpen ? Operation::kOpen
                                 : to == ZoneCondition::kClosed       ? Operation::kClose
                                 : to == ZoneCondition::kFull         ? Operation::kFinish
@@ -69,6 +109,18 @@ class FaultyDevice final : public ForwardingDevice {
     Fault fault;
     return Take(operation, &fault) ? MakeError(fault.error, "injected")
                                    : inner_->ChangeZone(zone, to);
+  }
+
+  bool Dead() {
+    const std::lock_guard lock(mutex_);
+    return life_ == 0;
+  }
+  // Counts a modifying command.
+  IOStatus Live() {
+    const std::lock_guard lock(mutex_);
+    if (life_ == 0) return MakeError(DeviceError::kIo, "dead");
+    if (life_ != Fault::kForever) --life_;
+    return IOStatus::OK();
   }
 
   bool Take(Operation operation, Fault* taken) {
@@ -87,8 +139,11 @@ class FaultyDevice final : public ForwardingDevice {
     return took;
   }
 
-  std::mutex mutex_;  // guards faults_
+  std::mutex mutex_;  // guards the members below
   std::vector<Fault> faults_;
+  std::set<std::uint32_t> failing_zones_;
+  std::map<std::uint32_t, std::uint64_t> shrunk_;  // zone -> bytes that it takes
+  std::uint64_t life_ = Fault::kForever;           // modifying commands until death
 };
 
 }  // namespace zlfs

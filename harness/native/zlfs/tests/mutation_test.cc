@@ -210,6 +210,11 @@ struct Changer {
     auto& [zone] = *r;
     (*this)("log-zone-end zone", &zone);
   }
+  void operator()(LogFileRecord* r) const {
+    auto& [file, zone] = *r;
+    (*this)("log-file file", &file);
+    (*this)("log-file zone", &zone);
+  }
   void operator()(TotalsRecord* r) const {
     auto& [collected_bytes, collected_zones, finishes, resets] = *r;
     (*this)("totals collected_bytes", &collected_bytes);

@@ -246,14 +246,15 @@ TEST_F(Tool, ZonesThatTheDeviceGaveUp) {
   };
   give_up(20, ZoneCondition::kReadOnly);  // empty: no data is lost
   EXPECT_EQ(Run("fsck", spec), 0) << out_;
-  give_up(2, ZoneCondition::kOffline);
+  give_up(kMetadataZones, ZoneCondition::kOffline);
   EXPECT_EQ(Run("df", spec), 0) << err_;
   EXPECT_EQ(Run("fsck", spec, "--format=json"), 1);
   EXPECT_EQ(Json()["violations"][0]["invariant"], 10);
   give_up(0, ZoneCondition::kOffline);
   give_up(1, ZoneCondition::kOffline);
-  ExpectRefused(4, "unusable-metadata-zone", "df", spec);
-  ExpectRefused(4, "unusable-metadata-zone", "import", spec, "--name=/b --size=4096 --seed=1");
+  give_up(2, ZoneCondition::kOffline);
+  ExpectRefused(4, "zone-offline", "df", spec);
+  ExpectRefused(4, "zone-offline", "import", spec, "--name=/b --size=4096 --seed=1");
 }
 
 }  // namespace

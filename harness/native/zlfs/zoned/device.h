@@ -59,7 +59,7 @@ constexpr bool IsActive(ZoneCondition c) { return IsOpen(c) || c == ZoneConditio
 struct ZoneInfo {
   std::uint64_t capacity = 0;       // writable bytes, <= zone_size
   std::uint64_t write_pointer = 0;  // relative to the zone start; equals capacity in a full zone,
-                                    // undefined in read-only and offline zones
+                                    // 0 in read-only and offline zones, where Linux reports none
   ZoneCondition condition = ZoneCondition::kEmpty;
 };
 

@@ -41,8 +41,13 @@ EmulatedDevice::~EmulatedDevice() {
 ZoneInfo EmulatedDevice::Known(std::uint32_t zone) const {
   const ZoneState state = image_->State(zone);
   const bool full = state.condition == ZoneCondition::kFull;
+  // A kernel device knows no write pointer of such a zone either (kernel_device.cc).
+  const bool lost =
+      state.condition == ZoneCondition::kReadOnly || state.condition == ZoneCondition::kOffline;
   return {.capacity = Capacity(zone),
-          .write_pointer = full ? Capacity(zone) : state.written * geometry_.block_size,
+          .write_pointer = full   ? Capacity(zone)
+                           : lost ? 0
+                                  : state.written * geometry_.block_size,
           .condition = state.condition};
 }
 

@@ -1,0 +1,429 @@
+#include "zlfs/crash/schedule.h"
+
+#include <algorithm>
+#include <map>
+#include <memory>
+#include <random>
+#include <set>
+#include <utility>
+#include <vector>
+
+#include "zlfs/fs/check.h"
+#include "zlfs/fs/volume.h"
+#include "zlfs/tests/faulty_device.h"
+#include "zlfs/zoned/emulated_device.h"
+#include "zlfs/zoned/image.h"
+#include "zlfs/zoned/open.h"
+
+namespace zlfs::crash {
+namespace {
+
+constexpr const char* kShapes[] = {
+    "zones=32&zone_size=64K&zone_capacity=48K&max_active=6",
+    "zones=40&zone_size=64K&max_active=14",
+    "zones=28&zone_size=64K&zone_capacity=50K&block_size=512&max_active=8",
+};
+constexpr std::size_t kMostBrokenZones = 3;
+constexpr std::size_t kMostOpen = 4;
+
+struct Entry {
+  FileKind kind = FileKind::kData;
+  std::string content;  // everything that was appended
+  std::uint64_t synced = 0;
+  std::uint64_t handed = 0;              // bytes that survive the end of the process
+  bool must_exist = false;               // durably created
+  bool deleted = false;                  // perhaps durably
+  bool gone = false;                     // durably deleted, or a mount did not find it
+  bool failed = false;                   // an operation failed: its effect is unknown
+  std::shared_ptr<File> file = nullptr;  // open for writing
+};
+
+class Schedule {
+ public:
+  Schedule(std::uint64_t seed, ScheduleCounts* counts)
+      : random_(seed), name_("schedule-" + std::to_string(seed)), counts_(counts) {}
+  Schedule(const Schedule&) = delete;
+  Schedule& operator=(const Schedule&) = delete;
+  ~Schedule() {
+    CloseFiles();
+    volume_.reset();
+    device_.reset();
+    Image::ForgetMemory(name_);
+  }
+
+  std::string Run() {
+    ++counts_->schedules;
+    Format();
+    const std::uint64_t lives = 2 + Below(4);
+    for (std::uint64_t life = 0; life < lives && problem_.empty(); ++life) {
+      Mount(Below(4) == 0);
+      const std::uint64_t steps = 10 + Below(70);
+      if (Below(2) == 0) faulty_->DieAfter(Below(3 * steps));
+      for (std::uint64_t i = 0; i < steps && problem_.empty() && !hopeless_; ++i) Step();
+      End();
+    }
+    if (problem_.empty()) Mount(false);
+    return problem_;
+  }
+
+ private:
+  std::uint64_t Below(std::uint64_t n) { return random_() % n; }
+
+  void Fail(const std::string& problem) {
+    if (problem_.empty()) problem_ = problem;
+  }
+
+  void Format() {
+    const std::string spec = "mem:" + name_ + "?cache=volatile&" + kShapes[Below(3)];
+    std::unique_ptr<ZonedDevice> device;
+    IOStatus status = OpenDevice(spec, Access::kReadWrite, nullptr, &device);
+    if (!status.ok()) return Fail("device: " + status.ToString());
+    device_.reset(dynamic_cast<EmulatedDevice*>(device.release()));
+    constexpr std::uint8_t kThresholds[] = {0, 10, 50, 90};
+    Policy policy;
+    policy.finish_remaining_pct = kThresholds[Below(4)];
+    policy.finish_occupancy_pct = static_cast<std::uint8_t>(100 - policy.finish_remaining_pct);
+    policy.on_active_limit = static_cast<std::uint8_t>(Below(3));
+    policy.gc_start_pct = Below(2) == 0 ? 5 : 60;
+    policy.gc_victim = static_cast<std::uint8_t>(Below(2));
+    policy.lifetimes = static_cast<std::uint8_t>(Below(2));
+    policy.gc = Below(4) != 0;
+    status = Mkfs(device_.get(), policy, "");
+    if (!status.ok()) Fail("mkfs: " + status.ToString());
+  }
+
+  // Checks the device, mounts it and compares it with the model. `disturbed`: commands of the first
+  // mount can fail.
+  void Mount(bool disturbed) {
+    if (!problem_.empty()) return;
+    ++counts_->mounts;
+    hopeless_ = false;
+    FindNamed();
+    if (disturbed) {
+      auto device = std::make_unique<FaultyDevice>(device_.get());
+      for (int i = 0; i < 2; ++i) InjectInto(device.get());
+      if (Volume::Mount(std::move(device), {}, &volume_).ok()) Verify(true);
+      volume_.reset();
+    }
+    auto device = std::make_unique<FaultyDevice>(device_.get());
+    faulty_ = device.get();
+    const IOStatus status = Volume::Mount(std::move(device), {}, &volume_);
+    if (!status.ok()) return Fail("mount: " + status.ToString());
+    Verify(false);
+  }
+
+  // Runs fsck. Only losses in zones that the device gave up may be found.
+  void FindNamed() {
+    std::vector<Violation> violations;
+    const IOStatus status = Check(device_.get(), &violations);
+    if (!status.ok()) return Fail("fsck: " + status.ToString());
+    named_.clear();
+    for (const Violation& violation : violations) {
+      if (violation.invariant != 10) Fail("fsck: " + violation.what);
+      named_.insert(violation.what.substr(0, violation.what.find(':')));
+    }
+    counts_->named += named_.size();
+    if (!named_.empty() && broken_.empty()) Fail("fsck: " + violations.front().what);
+  }
+
+  void Verify(bool disturbed) {
+    for (auto& [name, entry] : entries_) {
+      if (problem_.empty()) VerifyOne(name, &entry, disturbed);
+    }
+    for (const FileInfo& file : volume_->Files()) {
+      if (!entries_.contains(file.name)) Fail(file.name + " was never created");
+    }
+  }
+
+  void VerifyOne(const std::string& name, Entry* entry, bool disturbed) {
+    std::shared_ptr<File> file;
+    if (!volume_->Open(name, &file).ok()) {
+      if (entry->must_exist && !entry->deleted) Fail(name + " is lost");
+      if (!disturbed) entry->gone = true;
+      return;
+    }
+    if (entry->gone) return Fail(name + " came back");
+    if (!disturbed) {  // the mount made durable what it found
+      entry->must_exist = true;
+      entry->deleted = false;
+    }
+    const bool excused = disturbed || named_.contains(name);
+    std::string content(volume_->Size(file.get()), '\0');
+    Slice read;
+    IOStatus status = volume_->Read(file.get(), 0, content.size(), &read, content.data());
+    if (!status.ok()) {
+      if (!excused) Fail(name + ": " + status.ToString());
+      return;
+    }
+    char beyond;
+    status = volume_->Read(file.get(), content.size(), 1, &read, &beyond);
+    const bool cut = !status.ok();
+    if (cut && !excused) return Fail(name + ": " + status.ToString());
+    if (content.size() < entry->synced && !cut) {
+      return Fail(name + " has " + std::to_string(content.size()) + " bytes, synced were " +
+                  std::to_string(entry->synced));
+    }
+    if (content.size() > entry->content.size()) return Fail(name + " is too long");
+    for (std::size_t i = 0; i < content.size(); ++i) {
+      if (content[i] == entry->content[i]) continue;
+      // A full zone that lost its last unflushed blocks reads as zeros there.
+      if (i >= entry->synced && content[i] == '\0') continue;
+      return Fail(name + " differs at byte " + std::to_string(i));
+    }
+    if (disturbed || cut) return;
+    entry->content = content;
+    entry->synced = content.size();
+    entry->failed = false;
+  }
+
+  void CloseFiles() {
+    for (auto& [name, entry] : entries_) entry.file.reset();
+    open_.clear();
+    logs_[0].clear();
+    logs_[1].clear();
+  }
+
+  // Ends the mount: a kill, a loss of power, or a clean end.
+  void End() {
+    const std::uint64_t how = Below(3);
+    if (volume_ != nullptr) {
+      counts_->collected += volume_->totals().written[static_cast<std::size_t>(Cause::kGc)].payload;
+    }
+    if (how != 0) faulty_->DieAfter(0);
+    if (how == 0) faulty_->ClearFaults();
+    CloseFiles();
+    const bool clean = volume_ != nullptr && volume_->Close().ok();
+    volume_.reset();
+    if (how == 1) ++counts_->kills;
+    const bool lost = how == 2 || (how == 0 && !clean);
+    if (lost) LosePower();
+    for (auto& [name, entry] : entries_) {
+      const std::uint64_t handed = std::exchange(entry.handed, 0);
+      if (lost || handed == 0) continue;
+      entry.synced = std::max(entry.synced, handed);
+      entry.must_exist = true;
+    }
+  }
+
+  void LosePower() {
+    ++counts_->losses;
+    std::vector<std::uint64_t> kept;
+    const bool all = Below(3) == 0;
+    for (const CachedWrite& write : device_->cached()) {
+      kept.push_back(all ? 0 : Below(2) == 0 ? write.blocks : Below(write.blocks + 1));
+    }
+    device_->PowerLoss(kept);
+  }
+
+  void InjectInto(FaultyDevice* device) {
+    ++counts_->faults;
+    constexpr Operation kOperations[] = {Operation::kRead,  Operation::kWrite, Operation::kWrite,
+                                         Operation::kWrite, Operation::kFlush, Operation::kFinish,
+                                         Operation::kReset};
+    constexpr std::uint64_t kTimes[] = {1, 1, 1, 2, 5, 20, Fault::kForever};
+    device->Inject({.operation = kOperations[Below(std::size(kOperations))],
+                    .after = Below(12),
+                    .times = kTimes[Below(std::size(kTimes))],
+                    .landed_blocks = Below(4)});
+  }
+
+  void DisturbZone() {
+    const std::uint32_t count = device_->geometry().zone_count;
+    const auto zone = static_cast<std::uint32_t>(kMetadataZones + Below(count - kMetadataZones));
+    ++counts_->zones;
+    if (Below(8) == 0) return DisturbMetadata();
+    const std::uint64_t how = Below(4);
+    if (how < 2 && broken_.size() < kMostBrokenZones) {
+      device_->BreakZone(zone, how == 0 ? ZoneCondition::kReadOnly : ZoneCondition::kOffline);
+      broken_.insert(zone);
+    } else if (how == 2) {
+      device_->FinishZone(zone).PermitUncheckedError();  // a broken zone cannot be finished
+    } else {
+      faulty_->Shrink(zone, 16 << 10);
+    }
+  }
+
+  // One zone of the metadata log becomes read-only, or offline if it is empty.
+  void DisturbMetadata() {
+    for (std::uint32_t zone = 0; zone < kMetadataZones; ++zone) {
+      if (broken_.contains(zone)) return;
+    }
+    const auto zone = static_cast<std::uint32_t>(Below(kMetadataZones));
+    std::vector<ZoneInfo> info;
+    if (!device_->Report(zone, 1, &info).ok()) return Fail("report");
+    const bool empty = info[0].condition == ZoneCondition::kEmpty;
+    device_->BreakZone(zone,
+                       empty && Below(2) == 0 ? ZoneCondition::kOffline : ZoneCondition::kReadOnly);
+    broken_.insert(zone);
+  }
+
+  std::string NewFile(FileKind kind) {
+    const bool log = kind == FileKind::kLog;
+    const std::string name = "/" + std::to_string(entries_.size()) + (log ? ".log" : ".sst");
+    Entry& entry = entries_[name];
+    entry.kind = kind;
+    if (!volume_->Create(name, kind, &entry.file).ok()) {
+      entry.failed = true;
+      return name;
+    }
+    // Flushes wait for compactions under one policy, and this load has one thread.
+    const Placement table{.cause = Cause::kCompaction,
+                          .job = true,
+                          .lifetime = static_cast<std::uint8_t>(2 + Below(4))};
+    volume_->SetPlacement(entry.file.get(),
+                          log ? Placement{.cause = Cause::kWal, .lifetime = 2} : table);
+    return name;
+  }
+
+  void Append(Entry* entry, std::uint64_t size) {
+    std::string more(size, '\0');
+    for (char& byte : more) byte = static_cast<char>(1 + Below(255));
+    entry->content += more;
+    Note(entry, volume_->Append(entry->file.get(), more));
+  }
+
+  void Sync(Entry* entry) {
+    const IOStatus status = volume_->Sync(entry->file.get());
+    Note(entry, status);
+    if (!status.ok()) return;
+    entry->synced = entry->content.size();
+    entry->must_exist = true;
+  }
+
+  // A file whose operation failed takes no more data. RocksDB continues with other files.
+  void Note(Entry* entry, const IOStatus& status) {
+    if (status.ok()) return;
+    entry->failed = true;
+    ++failures_;
+    hopeless_ = status.IsNoSpace() || failures_ > 12;
+  }
+
+  void Finish(Entry* entry) {
+    if (entry->file != nullptr) Note(entry, volume_->FinishWriting(entry->file.get()));
+    entry->file.reset();
+  }
+
+  void StepLog() {
+    std::string& log = logs_[Below(2)];  // of two databases
+    if (!log.empty() && (entries_[log].failed || entries_[log].content.size() > 40000)) {
+      Finish(&entries_[log]);
+      log.clear();
+    }
+    if (log.empty()) log = NewFile(FileKind::kLog);
+    Entry& entry = entries_[log];
+    if (entry.failed) return;
+    Append(&entry, 1 + Below(6000));
+    const std::uint64_t choice = Below(4);
+    if (!entry.failed && choice < 2) Sync(&entry);
+    if (!entry.failed && choice == 2) Hand(&entry);
+  }
+
+  void Hand(Entry* entry) {
+    const IOStatus status = volume_->WriteBuffer(entry->file.get());
+    Note(entry, status);
+    if (status.ok()) entry->handed = entry->content.size();
+  }
+
+  void StepTable() {
+    if (open_.size() < kMostOpen && Below(3) == 0) open_.push_back(NewFile(FileKind::kData));
+    if (open_.empty()) return;
+    const std::size_t index = Below(open_.size());
+    Entry& entry = entries_[open_[index]];
+    const std::uint64_t choice = Below(4);
+    if (!entry.failed && choice < 2) Append(&entry, 1 + Below(15000));
+    if (!entry.failed && choice == 2) Sync(&entry);
+    if (entry.failed || choice == 3) {
+      Finish(&entry);
+      open_.erase(open_.begin() + static_cast<std::ptrdiff_t>(index));
+    }
+  }
+
+  void StepDelete() {
+    std::vector<std::string> candidates;
+    for (const auto& [name, entry] : entries_) {
+      if (entry.file == nullptr && !entry.deleted && !entry.gone) candidates.push_back(name);
+    }
+    if (candidates.empty()) return;
+    const std::string& name = candidates[Below(candidates.size())];
+    entries_[name].deleted = true;
+    volume_->Delete(name).PermitUncheckedError();  // the file may be lost already
+  }
+
+  void StepNames() {
+    if (!volume_->SyncNames().ok()) {
+      ++failures_;
+      return;
+    }
+    for (auto& [name, entry] : entries_) {
+      if (entry.deleted) entry.gone = true;
+    }
+  }
+
+  // Readers see everything that was appended, synced or not.
+  void StepRead() {
+    if (entries_.empty()) return;
+    auto at = entries_.begin();
+    std::advance(at, static_cast<std::ptrdiff_t>(Below(entries_.size())));
+    const auto& [name, entry] = *at;
+    if (entry.failed || entry.deleted || entry.gone || named_.contains(name)) return;
+    std::shared_ptr<File> file;
+    if (!volume_->Open(name, &file).ok()) return Fail(name + " cannot be opened");
+    if (volume_->Size(file.get()) != entry.content.size()) return Fail(name + ": wrong size");
+    std::string content(entry.content.size(), '\0');
+    Slice read;
+    const IOStatus status = volume_->Read(file.get(), 0, content.size(), &read, content.data());
+    if (status.ok() && content != entry.content) Fail(name + " reads as something else");
+  }
+
+  std::uint64_t LiveBytes() const {
+    std::uint64_t sum = 0;
+    for (const auto& [name, entry] : entries_) {
+      if (!entry.deleted && !entry.gone) sum += entry.content.size();
+    }
+    return sum;
+  }
+
+  void Step() {
+    const std::uint64_t choice = Below(100);
+    const bool full = LiveBytes() > volume_->Space().capacity / 5;
+    if (full || choice < 8) {
+      StepDelete();
+      if (full) StepNames();
+    } else if (choice < 45) {
+      StepLog();
+    } else if (choice < 80) {
+      StepTable();
+    } else if (choice < 84) {
+      StepNames();
+    } else if (choice < 92) {
+      StepRead();
+    } else if (choice < 97) {
+      InjectInto(faulty_);
+    } else {
+      DisturbZone();
+    }
+  }
+
+  std::mt19937_64 random_;
+  const std::string name_;
+  ScheduleCounts* const counts_;
+  std::unique_ptr<EmulatedDevice> device_;
+  FaultyDevice* faulty_ = nullptr;
+  std::unique_ptr<Volume> volume_;
+  std::map<std::string, Entry> entries_;
+  std::vector<std::string> open_;  // tables
+  std::string logs_[2];
+  std::set<std::uint32_t> broken_;  // read-only and offline zones
+  std::set<std::string> named_;     // files whose loss fsck names
+  int failures_ = 0;
+  bool hopeless_ = false;
+  std::string problem_;
+};
+
+}  // namespace
+
+std::string RunSchedule(std::uint64_t seed, ScheduleCounts* counts) {
+  return Schedule(seed, counts).Run();
+}
+
+}  // namespace zlfs::crash

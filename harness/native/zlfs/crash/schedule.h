@@ -1,0 +1,28 @@
+// Random schedules of a load, failures of the device, kills and losses of power, against a model.
+//
+// After each mount the model checks three things. What was synced is there, or its loss is named.
+// No other file is affected. Nothing is there that was never written.
+
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+namespace zlfs::crash {
+
+// What the schedules contained.
+struct ScheduleCounts {
+  std::uint64_t schedules = 0;
+  std::uint64_t mounts = 0;
+  std::uint64_t faults = 0;  // injected command failures
+  std::uint64_t zones = 0;   // zones that became read-only, offline, full or smaller
+  std::uint64_t kills = 0;
+  std::uint64_t losses = 0;  // of power
+  std::uint64_t named = 0;   // files whose loss fsck named
+  std::uint64_t collected = 0;
+};
+
+// Runs the schedule of this seed. Returns the problem, or "" if there is none.
+std::string RunSchedule(std::uint64_t seed, ScheduleCounts* counts);
+
+}  // namespace zlfs::crash

@@ -1,0 +1,28 @@
+// A bounded part of the random schedules. `zlfs-torture faults` runs more.
+
+#include "zlfs/crash/schedule.h"
+
+#include <gtest/gtest.h>
+
+#include <cstdio>
+
+namespace zlfs::crash {
+namespace {
+
+TEST(Schedules, LoseNothingUnnamed) {
+  ScheduleCounts counts;
+  for (std::uint64_t seed = 1; seed <= 300; ++seed) {
+    ASSERT_EQ(RunSchedule(seed, &counts), "") << "again: zlfs-torture faults --first=" << seed;
+  }
+  std::printf("%lu mounts, %lu faults, %lu zones, %lu kills, %lu losses, %lu named\n",
+              counts.mounts, counts.faults, counts.zones, counts.kills, counts.losses,
+              counts.named);
+  // The schedules must have covered the difficult cases.
+  EXPECT_GT(counts.kills, 100U);
+  EXPECT_GT(counts.losses, 100U);
+  EXPECT_GT(counts.named, 0U);
+  EXPECT_GT(counts.collected, 0U);
+}
+
+}  // namespace
+}  // namespace zlfs::crash
