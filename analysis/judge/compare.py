@@ -7,7 +7,7 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from analysis.judge import comparability, drift, noise, stats
+from analysis.judge import comparability, drift, family, noise, one_number, stats
 from analysis.judge.cells import (
     NO_OK_RUN,
     CellStatus,
@@ -17,8 +17,10 @@ from analysis.judge.cells import (
 )
 from analysis.judge.comparability import Difference
 from analysis.judge.drift import Drift
+from analysis.judge.family import Judged
 from analysis.judge.noise import Floor
-from analysis.judge.rows import Row, judge_row
+from analysis.judge.pairs import Judge
+from analysis.judge.rows import Row
 from analysis.judge.select import (
     choose_baseline,
     choose_values,
@@ -39,7 +41,13 @@ from analysis.read.steady import PhaseSteady
 WATERMARK = "emulated device: times are not a result"
 REPLAYED = "replayed from a recorded trace: computed by the allocator, not run on a device"
 
-_JUDGED = (Verdict.BETTER, Verdict.WORSE, Verdict.NO_DIFFERENCE)
+_JUDGED = (
+    Verdict.BETTER,
+    Verdict.WORSE,
+    Verdict.LOWER,
+    Verdict.HIGHER,
+    Verdict.NO_DIFFERENCE,
+)
 
 
 def watermark(pool: Pool) -> str:
@@ -104,11 +112,11 @@ class Comparison:
         )
 
     def regressions(self, threshold: float) -> tuple[Row, ...]:
-        """Return the rows judged ``worse`` by more than ``threshold`` (0.05: 5 %)."""
+        """Return the rows that lose by more than ``threshold`` (0.05: 5 %)."""
         return tuple(
             row
             for row in self.rows
-            if row.verdict is Verdict.WORSE and abs(stats.relative_change(row.estimate)) > threshold
+            if row.is_loss and abs(stats.relative_change(row.estimate)) > threshold
         )
 
 
@@ -147,8 +155,12 @@ def compare(
     selected = select_metrics(pool, metrics)
     runs = only_where(pool, pool.latest, where or {})
     keys = [key for key in selected if any(r.ok and r.value(key) is not None for r in runs)]
-    floors = noise.floors(runs, keys, noise_floor)
-    rows: list[Row] = []
+    measured = frozenset(keys)
+    claimed = [claim.metric for claim in pool.first.plan.claims]
+    # All runs set the floor, so that it does not depend on the view.
+    floors = noise.floors(pool.latest, [*keys, *claimed], noise_floor)
+    judge = Judge(pool, contrast, floors, noise_floor, different_code)
+    judged: list[Judged] = []
     found: dict[str, tuple[Difference, ...]] = {}
     compared = [run for run in runs if label(run, contrast) in values]
     labels = steady.label_phases([run for run in compared if run.ok])
@@ -156,6 +168,8 @@ def compare(
     for phase in labels:
         labels_of[phase.run].append(phase)
     groups = strata(compared, contrast)
+    one = one_number.others_of(keys, groups, claimed)
+    keys = list(one)
     for stratum, members in groups.items():
         sides = {value: Side(value, pool) for value in values}
         for run in members:
@@ -166,24 +180,13 @@ def compare(
         for value, level in sides.items():
             if value == baseline or not level.ok:
                 continue
-            diff = _differences(contrast, base, level, different_code=different_code)
+            diff = judge.differences(base, level)
             if diff:
                 found[f"{value}{f' ({stratum})' if stratum else ''}"] = diff
-            # Twins are not judged by the floor that they set.
-            twins = noise.are_twins(base.ok, level.ok)
-            rows += [
-                judge_row(
-                    key,
-                    stratum,
-                    base,
-                    level,
-                    pool=pool,
-                    contrast=contrast,
-                    diff=diff,
-                    floor=noise_floor if twins else floors[key].floor,
-                )
-                for key in keys
+            judged += [
+                Judged.of(row, base, level) for row in judge.rows(keys, stratum, base, level, diff)
             ]
+    rows = [_also(row, one[row.metric]) for row in family.mark(judge, judged)]
     order = {key: index for index, key in enumerate(keys)}
     rows.sort(key=lambda row: order[row.metric])
     chosen = bool(where or against)
@@ -200,78 +203,24 @@ def compare(
         contrast=contrast,
         baseline=baseline,
         values=tuple(values),
-        rows=tuple(_claims(pool, contrast, rows)),
+        rows=tuple(rows),
         cells=tuple(cell_statuses(pool, compared, chosen=chosen)),
         skipped=absent | skipped,
         absent=tuple(absent),
-        unmeasured=tuple(key for key in selected if key not in keys),
+        unmeasured=tuple(key for key in selected if key not in measured),
         differences=found,
         steady=labels,
-        floors=floors,
-        drifts=drift.find_drifts(runs, {key: floor.floor for key, floor in floors.items()}),
+        floors={key: floors[key] for key in keys},
+        drifts=drift.find_drifts(runs, {key: floors[key].floor for key in keys}),
     )
+
+
+def _also(row: Row, others: Sequence[str]) -> Row:
+    """Name the metrics that are the same number."""
+    note = f"the same number: {', '.join(others)}"
+    return dataclasses.replace(row, notes=(*row.notes, note)) if others else row
 
 
 def group_label(run: RunRecord, comparison: Comparison) -> tuple[str, str]:
     """Return (value of the contrasted factor, stratum) of a run, as the rows name them."""
     return label(run, comparison.contrast), stratum_of(run, comparison.varying)
-
-
-def _differences(
-    contrast: str, base: Side, level: Side, *, different_code: bool
-) -> tuple[Difference, ...]:
-    if not base.ok:
-        return ()
-    contrasted = {contrast}
-    if contrast == "cell":
-        names = {
-            "level",
-            "campaign",
-            *(n for run in (*base.ok, *level.ok) for n in run.result.factors),
-        }
-        contrasted = {
-            n for n in names if {label(r, n) for r in base.ok} != {label(r, n) for r in level.ok}
-        }
-    left, right = base.once(_recorded), level.once(_recorded)
-    declared = base.once(_declared) and level.once(_declared)
-    return comparability.differences(
-        left, right, contrasted, declared=declared, different_code=different_code
-    )
-
-
-def _recorded(side: Side) -> dict[str, set[str]]:
-    prints = (comparability.fingerprint(side.pool.campaign_of(run), run) for run in side.ok)
-    return comparability.gathered(prints)
-
-
-def _declared(side: Side) -> bool:
-    return not side.pool.several and comparability.declared(side.pool.first, side.ok)
-
-
-def _claims(pool: Pool, contrast: str, rows: Sequence[Row]) -> list[Row]:
-    """Mark the rows of primary claims. They are judged by Holm-adjusted p values."""
-    campaign = pool.first
-    if pool.several or contrast != campaign.plan.contrast:
-        return list(rows)
-    claims = {(claim.metric, claim.level, claim.baseline): claim for claim in campaign.plan.claims}
-    primary = [
-        index for index, row in enumerate(rows) if (row.metric, row.level, row.baseline) in claims
-    ]
-    judged = {
-        index: p
-        for index in primary
-        if rows[index].verdict not in (Verdict.NOT_A_RESULT, Verdict.NOT_COMPARABLE)
-        and (p := stats.p_beyond(rows[index].estimate, rows[index].floor)) is not None
-    }
-    p_holm = dict(zip(judged, stats.holm(list(judged.values())), strict=True))
-    marked = list(rows)
-    for index in primary:
-        row = rows[index]
-        claim = claims[(row.metric, row.level, row.baseline)]
-        word = row.verdict
-        if index in p_holm:
-            word = stats.verdict(row.estimate, row.info.better, p_value=p_holm[index])
-        marked[index] = dataclasses.replace(
-            row, verdict=word, claim=claim.id, expect=claim.expect, p_holm=p_holm.get(index)
-        )
-    return marked

@@ -13,7 +13,7 @@ from analysis.judge.side import Side
 from analysis.judge.stats import Estimate, Method, Verdict
 from analysis.read import percentiles, steady
 from analysis.read.load import Pool
-from harness.metrics import Kind, MetricInfo
+from harness.metrics import Better, Kind, MetricInfo
 from harness.store.result import Severity
 from harness.tools import histogram
 
@@ -47,6 +47,12 @@ class Row:
     shown: tuple[float | None, float | None] | None = None
 
     @property
+    def is_loss(self) -> bool:
+        """Whether a difference is shown and its direction is the worse one."""
+        losing = Verdict.LOWER if self.info.better is Better.HIGHER else Verdict.HIGHER
+        return self.verdict in (Verdict.WORSE, losing)
+
+    @property
     def values(self) -> tuple[float | None, float | None]:
         """The baseline's and the level's value, for people."""
         return self.shown or (self.estimate.base_mean, self.estimate.mean)
@@ -76,7 +82,7 @@ def judge_row(
         word = Verdict.NOT_COMPARABLE
         notes = (*notes, *reasons)
     else:
-        word = stats.verdict(found, info.better, noise_floor=floor)
+        word = stats.verdict(found, info.better, noise_floor=floor, claimed=False)
         if warning := wal.uncounted(key, info, base, level):
             notes = (*notes, warning)
     phase = key.rpartition(".")[0]

@@ -33,10 +33,12 @@ FloatArray = NDArray[np.float64]
 
 
 class Verdict(StrEnum):
-    """The verdict of a row."""
+    """The verdict of a row. Only declared claims are better or worse; other rows have no victor."""
 
     BETTER = "better"
     WORSE = "worse"
+    LOWER = "lower"
+    HIGHER = "higher"
     NO_DIFFERENCE = "no difference shown"
     NOT_A_RESULT = "not a result"
     NOT_COMPARABLE = "not comparable"
@@ -228,12 +230,14 @@ def verdict(
     *,
     noise_floor: float = NOISE_FLOOR,
     p_value: float | None = None,
+    claimed: bool = True,
     confidence: float = CONFIDENCE,
 ) -> Verdict:
     """Turn an estimate into a word.
 
     A difference is shown if its whole interval lies beyond the noise floor. ``p_value`` replaces
-    the p value beyond the floor by a Holm-adjusted one.
+    the p value beyond the floor by a Holm-adjusted one. Rows that are not claims are lower or
+    higher.
     """
     if found.method is Method.NONE or found.center is None:
         return Verdict.TOO_FEW
@@ -243,6 +247,8 @@ def verdict(
     if p is None or p >= 1 - confidence:
         return Verdict.NO_DIFFERENCE
     rises = found.center > (1.0 if found.is_ratio else 0.0)
+    if not claimed:
+        return Verdict.HIGHER if rises else Verdict.LOWER
     return Verdict.BETTER if rises == (better is Better.HIGHER) else Verdict.WORSE
 
 

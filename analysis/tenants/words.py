@@ -49,7 +49,7 @@ def word(slowdown: Slowdown, *, emulated: bool) -> str:
     """Return the verdict on a slowdown; times of an emulated device get none."""
     if emulated:
         return Verdict.NOT_A_RESULT.value
-    return _verdict(slowdown).value
+    return stats.verdict(slowdown.estimate, Better.LOWER, claimed=False).value
 
 
 def _losses(mix: Mix, slowdowns: Sequence[Slowdown]) -> Iterable[str]:

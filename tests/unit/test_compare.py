@@ -50,14 +50,14 @@ def if_run(
 def test_times_are_no_result_on_an_emulated_device_but_bytes_are(tmp_path: Path) -> None:
     comparison = made(tmp_path)
     assert row(comparison, RATE, "btrfs").verdict is Verdict.NOT_A_RESULT
-    assert row(comparison, WRITTEN, "f2fs").verdict is Verdict.WORSE
+    assert row(comparison, WRITTEN, "f2fs").verdict is Verdict.HIGHER
     for form in ("table", "md", "json"):
         assert "emulated device: times are not a result" in render(comparison, form)
 
 
 def test_times_get_verdicts_on_hardware(tmp_path: Path) -> None:
     comparison = made(tmp_path, kind=DeviceKind.HARDWARE)
-    assert row(comparison, RATE, "btrfs").verdict is Verdict.WORSE
+    assert row(comparison, RATE, "btrfs").verdict is Verdict.LOWER
     assert "emulated" not in render(comparison, "table")
 
 
@@ -179,7 +179,7 @@ def test_unfair_flags_block_the_verdict(
     found = row(comparison, WRITTEN, "f2fs")
     assert found.verdict is Verdict.NOT_COMPARABLE
     assert any(note.startswith(word) for note in found.notes)
-    assert row(comparison, WRITTEN, "btrfs").verdict is Verdict.WORSE
+    assert row(comparison, WRITTEN, "btrfs").verdict is Verdict.HIGHER
 
 
 def test_another_memory_limit_blocks(tmp_path: Path) -> None:
@@ -194,7 +194,7 @@ def test_another_memory_limit_blocks(tmp_path: Path) -> None:
 
 def test_harmless_difference_is_listed_and_does_not_block(tmp_path: Path) -> None:
     comparison = made(tmp_path, flags={"f2fs": {"max_background_jobs": 8}})
-    assert row(comparison, WRITTEN, "f2fs").verdict is Verdict.WORSE
+    assert row(comparison, WRITTEN, "f2fs").verdict is Verdict.HIGHER
     assert [(d.key, d.blocking) for d in comparison.differences["f2fs"]] == [
         ("flags.max_background_jobs", False)
     ]
@@ -256,7 +256,7 @@ def test_builds_that_are_mixed_alike_on_both_sides_are_refused_too(tmp_path: Pat
 
 def test_one_build_for_all_is_compared(tmp_path: Path) -> None:
     comparison = made(tmp_path, change=lambda result: with_build(result, "7.8.3-aaaa"))
-    assert row(comparison, WRITTEN, "f2fs").verdict is Verdict.WORSE
+    assert row(comparison, WRITTEN, "f2fs").verdict is Verdict.HIGHER
     assert main(["compare", str(comparison.campaign.path)]) == 0
 
 
@@ -267,7 +267,7 @@ def test_other_host_differences_are_listed_without_blocking(tmp_path: Path) -> N
         return dataclasses.replace(result, manifest={**result.manifest, "host": host})
 
     comparison = made(tmp_path, change=change)
-    assert row(comparison, WRITTEN, "f2fs").verdict is Verdict.WORSE
+    assert row(comparison, WRITTEN, "f2fs").verdict is Verdict.HIGHER
     # Neither the level's own mount options nor the boot id count as differences.
     assert [d.key for d in comparison.differences["f2fs"]] == ["manifest.governor"]
 
@@ -283,7 +283,7 @@ def test_a_small_difference_in_memory_is_allowed(tmp_path: Path) -> None:
 
     assert (
         row(made(tmp_path / "a", change=changed_by(0.001)), WRITTEN, "f2fs").verdict
-        is Verdict.WORSE
+        is Verdict.HIGHER
     )
     far = row(made(tmp_path / "b", change=changed_by(0.5)), WRITTEN, "f2fs")
     assert far.verdict is Verdict.NOT_COMPARABLE

@@ -56,7 +56,7 @@ def test_two_campaigns_are_paired_by_their_runs_other_factors(tmp_path: Path) ->
     f2fs, btrfs = row(comparison, "f2fs"), row(comparison, "btrfs")
     assert (f2fs.estimate.method, f2fs.estimate.n) == (Method.PAIRED, 3)
     assert f2fs.estimate.center == pytest.approx(1.2, rel=1e-6)
-    assert f2fs.verdict is Verdict.WORSE
+    assert f2fs.verdict is Verdict.HIGHER
     assert btrfs.verdict is Verdict.NO_DIFFERENCE
     assert not comparison.differences
     assert {cell.cell for cell in comparison.cells} >= {"before/f2fs", "after/f2fs"}
@@ -67,7 +67,7 @@ def test_campaigns_with_other_seeds_are_not_paired(tmp_path: Path) -> None:
         tmp_path, lambda r: dataclasses.replace(grown(1.2)(r), seed=r.seed + 7)
     )
     found = row(compare(load_pool([before, after])), "f2fs")
-    assert (found.estimate.method, found.verdict) == (Method.WELCH, Verdict.WORSE)
+    assert (found.estimate.method, found.verdict) == (Method.WELCH, Verdict.HIGHER)
 
 
 def test_a_campaign_can_be_the_gate_of_a_change(

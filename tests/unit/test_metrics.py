@@ -61,7 +61,7 @@ def test_a_metric_is_one_entry(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     )
     comparison = compare(load(folder), metrics=["toy"])
     row = next(row for row in comparison.rows if row.level == "f2fs")
-    assert (row.info, row.verdict.value) == (toy, "worse")
+    assert (row.info, row.verdict.value) == (toy, "higher")
     page = write_report(comparison, tmp_path / "out", 0.01)[0].read_text()
     assert "<td>the toy&#39;s formula</td>" in page
     assert "series/overwrite.csv</a>" in page

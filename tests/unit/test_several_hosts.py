@@ -122,14 +122,14 @@ def test_blocks_of_declared_hosts_are_compared_within_each(tmp_path: Path) -> No
     comparison = compared(tmp_path, ("cpus: a 2, b 64",))
     found = next(r for r in comparison.rows if (r.metric, r.level) == (WRITTEN, "f2fs"))
     assert (found.estimate.method, found.estimate.n) == (Method.PAIRED, 6)
-    assert found.verdict is Verdict.WORSE
+    assert found.verdict is Verdict.HIGHER
     text = " ".join(render(comparison, "table").split())
     assert "hosts differ, as declared; blocks are compared within a host: cpus: a 2, b 64" in text
 
 
 @pytest.mark.parametrize(
     ("differ", "verdict"),
-    [((), Verdict.WORSE), (("cpus: a 2, b 64",), Verdict.NOT_COMPARABLE)],
+    [((), Verdict.HIGHER), (("cpus: a 2, b 64",), Verdict.NOT_COMPARABLE)],
 )
 def test_broken_blocks_are_pooled_among_hosts_that_are_alike_only(
     tmp_path: Path, differ: tuple[str, ...], verdict: Verdict
@@ -151,7 +151,7 @@ def test_a_lost_run_leaves_the_other_blocks_of_declared_hosts(tmp_path: Path) ->
     )
     found = next(r for r in comparison.rows if (r.metric, r.level) == (WRITTEN, "f2fs"))
     assert (found.estimate.method, found.estimate.n) == (Method.PAIRED, 4)
-    assert found.verdict is Verdict.WORSE
+    assert found.verdict is Verdict.HIGHER
 
 
 PLAYBOOK = """

@@ -54,7 +54,7 @@ def test_identical_cells_raise_the_threshold_of_a_verdict(tmp_path: Path) -> Non
     assert comparison.floors[WRITTEN].floor == pytest.approx(0.05, rel=0.01)
     words = {row.level: row.verdict for row in comparison.rows}
     assert words["btrfs"] is Verdict.NO_DIFFERENCE  # 3 % is less than what twins are apart
-    assert words["f2fs-again"] is Verdict.WORSE  # and that they are apart is said
+    assert words["f2fs-again"] is Verdict.HIGHER  # and that they are apart is said
     assert "identical cells: overwrite.device_written: f2fs and f2fs-again" in " ".join(
         render(comparison, "table").split()
     )
@@ -64,7 +64,7 @@ def test_quiet_twins_leave_the_default(tmp_path: Path) -> None:
     comparison = twins(tmp_path, apart=0.001)
     assert comparison.floors[WRITTEN].floor == stats.NOISE_FLOOR
     words = {row.level: row.verdict for row in comparison.rows}
-    assert words == {"btrfs": Verdict.WORSE, "f2fs-again": Verdict.NO_DIFFERENCE}
+    assert words == {"btrfs": Verdict.HIGHER, "f2fs-again": Verdict.NO_DIFFERENCE}
 
 
 def drifting(rate: float) -> Callable[[Result], Result]:

@@ -263,7 +263,7 @@ def verdict(comparison: Comparison, level: str) -> tuple[Verdict, tuple[str, ...
 def test_a_declared_geometry_is_a_footnote_and_no_reason_against_a_verdict(tmp_path: Path) -> None:
     comparison = rigs(tmp_path)
     word, notes = verdict(comparison, "btrfs")
-    assert word is Verdict.WORSE
+    assert word is Verdict.HIGHER
     assert "on another rig, as declared (below)" in notes
     assert "few common blocks: Welch t" in notes
     assert not any("declared" in note for note in verdict(comparison, "f2fs")[1])
@@ -310,7 +310,7 @@ def test_an_undeclared_geometry_blocks_the_verdict(tmp_path: Path) -> None:
     assert word is Verdict.NOT_COMPARABLE
     assert "zone size 8.00 MiB vs 4.00 MiB" in notes
     assert "NOT COMPARABLE: btrfs vs conventional-ext4" in render(comparison, "md")
-    assert verdict(comparison, "f2fs")[0] is Verdict.WORSE
+    assert verdict(comparison, "f2fs")[0] is Verdict.HIGHER
 
 
 def test_a_device_that_differs_from_the_plan_is_not_declared(tmp_path: Path) -> None:

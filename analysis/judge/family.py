@@ -1,0 +1,113 @@
+"""Judges the claims that a study declared. They are one family, whatever a view shows.
+
+The Holm correction always covers every claim in every stratum of the whole campaign. A row is a
+claim if it compares the same runs as the declared claim.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+from analysis.judge import stats
+from analysis.judge.pairs import Judge
+from analysis.judge.rows import Row
+from analysis.judge.select import label, strata
+from analysis.judge.side import Side
+from analysis.judge.stats import Verdict
+from analysis.read.load import RunRecord
+from harness.store.spec import Claim
+
+
+class Key(NamedTuple):
+    """The identity of a comparison: a metric and the runs of both sides."""
+
+    metric: str
+    base: frozenset[RunRecord]
+    level: frozenset[RunRecord]
+
+
+class Judged(NamedTuple):
+    """A row with the runs that it compares."""
+
+    key: Key
+    row: Row
+
+    @classmethod
+    def of(cls, row: Row, base: Side, level: Side) -> Judged:
+        """Return a row of two sides."""
+        return cls(Key(row.metric, frozenset(base.runs), frozenset(level.runs)), row)
+
+
+class _Claimed(NamedTuple):
+    claim: Claim
+    p_holm: float | None
+
+
+def mark(judge: Judge, rows: Sequence[Judged]) -> list[Row]:
+    """Return the rows; those of declared claims get words of victory by Holm-adjusted p values."""
+    declared = _declared(judge)
+    return [_marked(one.row, declared.get(one.key)) for one in rows]
+
+
+def _marked(row: Row, claimed: _Claimed | None) -> Row:
+    if claimed is None:
+        return row
+    word, p_holm = row.verdict, claimed.p_holm
+    if p_holm is not None and word in _TESTED:
+        word = stats.verdict(row.estimate, row.info.better, p_value=p_holm)
+    else:
+        p_holm = None
+    claim = claimed.claim
+    return dataclasses.replace(
+        row, verdict=word, claim=claim.id, expect=claim.expect, p_holm=p_holm
+    )
+
+
+_TESTED = (Verdict.LOWER, Verdict.HIGHER, Verdict.NO_DIFFERENCE)
+
+
+def _declared(judge: Judge) -> dict[Key, _Claimed]:
+    """Return every comparison that a claim declares, with its adjusted p value.
+
+    A claim without a test counts in the family with p = 1. A time on an emulated device does not
+    count: it was known before the first run that it has no verdict.
+    """
+    campaign = judge.pool.first
+    if judge.pool.several or judge.contrast != campaign.plan.contrast:
+        return {}
+    claims: dict[Key, Claim] = {}
+    p_values: dict[Key | str, float] = {}
+    for claim in campaign.plan.claims:
+        found = list(_rows(judge, claim))
+        for one in found:
+            claims[one.key] = claim
+            if one.row.verdict is not Verdict.NOT_A_RESULT:
+                p = stats.p_beyond(one.row.estimate, one.row.floor)
+                tested = one.row.verdict in _TESTED and p is not None
+                p_values[one.key] = p if p is not None and tested else 1.0
+        if not found:
+            p_values[claim.id] = 1.0
+    adjusted = dict(zip(p_values, stats.holm(list(p_values.values())), strict=True))
+    return {key: _Claimed(claim, adjusted.get(key)) for key, claim in claims.items()}
+
+
+def _rows(judge: Judge, claim: Claim) -> Iterable[Judged]:
+    """Return the claim's rows in the whole campaign, one per stratum."""
+    if claim.metric not in judge.floors:
+        return
+    runs = [
+        run
+        for run in judge.pool.latest
+        if label(run, judge.contrast) in (claim.baseline, claim.level)
+    ]
+    for stratum, members in strata(runs, judge.contrast).items():
+        base, level = Side(claim.baseline, judge.pool), Side(claim.level, judge.pool)
+        for run in members:
+            side = base if label(run, judge.contrast) == claim.baseline else level
+            side.runs.append(run)
+        if level.ok:
+            diff = judge.differences(base, level)
+            for row in judge.rows([claim.metric], stratum, base, level, diff):
+                yield Judged.of(row, base, level)

@@ -1,0 +1,81 @@
+"""Claims are one family whatever a view shows; rows that are no claims have no victor."""
+
+from pathlib import Path
+
+import pytest
+
+from analysis.judge.compare import compare
+from analysis.judge.stats import Verdict
+from analysis.read.load import CampaignData, load
+from harness.store.result import Result
+from harness.store.spec import Claim
+from tests.fixtures.campaigns import with_metric, write_campaign
+
+BASE = "conventional-ext4"
+WRITTEN = "overwrite.device_written"
+AMPLIFICATION = "overwrite.write_amplification"
+CLAIMS = (
+    Claim("C1", WRITTEN, "f2fs", BASE, "worse"),
+    Claim("C2", WRITTEN, "btrfs", BASE, "worse"),
+)
+
+
+@pytest.fixture
+def campaign(tmp_path: Path) -> CampaignData:
+    return load(write_campaign(tmp_path / "c", series=False, claims=CLAIMS))
+
+
+def p_of(campaign: CampaignData, **view: object) -> float | None:
+    comparison = compare(campaign, **view)  # type: ignore[arg-type]
+    return next(row.p_holm for row in comparison.rows if row.claim == "C1")
+
+
+def test_a_narrower_view_does_not_change_the_p_of_a_claim(campaign: CampaignData) -> None:
+    whole = p_of(campaign)
+    assert whole is not None
+    assert p_of(campaign, against=["f2fs"]) == whole
+    assert p_of(campaign, against=["f2fs"], metrics=[WRITTEN]) == whole
+
+
+def test_a_claim_that_could_not_be_tested_counts_in_the_family(tmp_path: Path) -> None:
+    missing = (*CLAIMS, Claim("C3", "overwrite.pad_bytes", "f2fs", BASE, "worse"))
+    two, three = (
+        load(write_campaign(tmp_path / str(len(claims)), series=False, claims=claims))
+        for claims in (CLAIMS, missing)
+    )
+    few, many = p_of(two), p_of(three)
+    assert few is not None
+    assert many is not None
+    assert many == pytest.approx(min(1, 1.5 * few), rel=0.01)
+
+
+def test_part_of_the_runs_is_not_the_declared_claim(tmp_path: Path) -> None:
+    options = {"series": False, "claims": CLAIMS, "hosts": ("one", "two")}
+    campaign = load(write_campaign(tmp_path / "c", **options))  # type: ignore[arg-type]
+    part = compare(campaign, where={"host": "one"})
+    assert all(row.claim is None for row in part.rows)
+    assert not {row.verdict for row in part.rows} & {Verdict.BETTER, Verdict.WORSE}
+    assert any(row.claim for row in compare(campaign).rows)
+
+
+def test_only_claims_have_a_victor(campaign: CampaignData) -> None:
+    for row in compare(campaign).rows:
+        victory = row.verdict in (Verdict.BETTER, Verdict.WORSE)
+        assert not victory or row.claim is not None
+    free = compare(campaign, metrics=["fillrandom.device_written"])
+    assert {row.verdict for row in free.rows} == {Verdict.HIGHER}
+    assert free.regressions(0.05)  # a gate still sees a loss
+
+
+def test_one_number_is_one_row(campaign: CampaignData, tmp_path: Path) -> None:
+    both = compare(campaign, metrics=[AMPLIFICATION, WRITTEN])
+    # The claim stays, although the other metric comes first.
+    assert {row.metric for row in both.rows} == {WRITTEN}
+    assert all(f"the same number: {AMPLIFICATION}" in row.notes for row in both.rows)
+
+    def apart(result: Result) -> Result:
+        return with_metric(result, AMPLIFICATION, 2.0 + 0.01 * result.repetition)
+
+    other = load(write_campaign(tmp_path / "d", series=False, change=apart))
+    two = compare(other, metrics=[AMPLIFICATION, WRITTEN])
+    assert {row.metric for row in two.rows} == {WRITTEN, AMPLIFICATION}
