@@ -148,6 +148,7 @@ def judge(campaign: CampaignData, claims: Sequence[Claim]) -> tuple[Judged, ...]
 _SILENT = (
     Verdict.NOT_A_RESULT,
     Verdict.NOT_COMPARABLE,
+    Verdict.NOTHING,
     Verdict.TOO_FEW,
     Verdict.SKIPPED,
 )

@@ -37,6 +37,11 @@ def is_code(key: str) -> bool:
     return not key.removeprefix(PROGRAMS).rpartition("/")[2].startswith(_ROCKSDB)
 
 
+def is_of_code(key: str) -> bool:
+    """Whether a key is a record of code."""
+    return key.startswith("code.")
+
+
 def blocks(
     key: str, base: Collection[str], level: Collection[str], contrasted: Collection[str]
 ) -> bool:

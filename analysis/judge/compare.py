@@ -130,6 +130,7 @@ def compare(
     against: Sequence[str] = (),
     where: Mapping[str, str] | None = None,
     different_code: bool = False,
+    may_differ: Sequence[str] = (),
 ) -> Comparison:
     """Compare values of the contrasted factor with the baseline value.
 
@@ -143,6 +144,7 @@ def compare(
         against: the values to compare with the baseline; all others by default.
         where: only runs with these values of factors.
         different_code: give verdicts although different code produced the runs.
+        may_differ: beginnings of recorded keys whose difference is no obstacle.
 
     Raises:
         UsageError: a factor, a value or a metric does not exist in the campaign.
@@ -159,7 +161,7 @@ def compare(
     claimed = [claim.metric for claim in pool.first.plan.claims]
     # All runs set the floor, so that it does not depend on the view.
     floors = noise.floors(pool.latest, [*keys, *claimed], noise_floor)
-    judge = Judge(pool, contrast, floors, noise_floor, different_code)
+    judge = Judge(pool, contrast, floors, noise_floor, different_code, tuple(may_differ))
     judged: list[Judged] = []
     found: dict[str, tuple[Difference, ...]] = {}
     compared = [run for run in runs if label(run, contrast) in values]

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from analysis.judge import comparability, noise
+from analysis.judge import comparability, noise, owned
 from analysis.judge.comparability import Difference
+from analysis.judge.fingerprint import fingerprint
 from analysis.judge.noise import Floor
 from analysis.judge.rows import Row, judge_row
 from analysis.judge.select import label
 from analysis.judge.side import Side
-from analysis.read.load import Pool
+from analysis.read.load import Pool, RunRecord
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,6 +20,7 @@ class Judge:
     """The settings of a comparison.
 
     ``floors`` has the noise floor by metric, ``default_floor`` the one without twins.
+    ``may_differ`` has beginnings of recorded keys that the user declares to be no obstacle.
     """
 
     pool: Pool
@@ -26,6 +28,7 @@ class Judge:
     floors: Mapping[str, Floor]
     default_floor: float
     different_code: bool
+    may_differ: tuple[str, ...] = ()
 
     def differences(self, base: Side, level: Side) -> tuple[Difference, ...]:
         """Return the recorded differences of two sides beyond the contrasted factor."""
@@ -43,11 +46,16 @@ class Judge:
                 for n in names
                 if {label(r, n) for r in base.ok} != {label(r, n) for r in level.ok}
             }
-        left, right = base.once(_recorded), level.once(_recorded)
         declared = base.once(_declared) and level.once(_declared)
-        return comparability.differences(
-            left, right, contrasted, declared=declared, different_code=self.different_code
+        found = comparability.differences(
+            base.once(_recorded),
+            level.once(_recorded),
+            contrasted,
+            declared=declared,
+            different_code=self.different_code,
+            owned=(*self.may_differ, *owned.by_levels((*base.ok, *level.ok))),
         )
+        return (*found, *_drive(base, level, contrasted))
 
     def rows(
         self,
@@ -76,9 +84,27 @@ class Judge:
 
 
 def _recorded(side: Side) -> dict[str, set[str]]:
-    prints = (comparability.fingerprint(side.pool.campaign_of(run), run) for run in side.ok)
+    prints = (fingerprint(side.pool.campaign_of(run), run) for run in side.ok)
     return comparability.gathered(prints)
 
 
 def _declared(side: Side) -> bool:
     return not side.pool.several and comparability.declared(side.pool.first, side.ok)
+
+
+# The planner's tolerance of a utilisation (harness/plan/study_models.py).
+_SAME_UTILISATION = 0.02
+
+
+def _drive(base: Side, level: Side, contrasted: set[str]) -> tuple[Difference, ...]:
+    """Compare the utilisation of the whole drive: an empty remainder is free over-provisioning."""
+    if contrasted & {"target_utilisation", "host"}:
+        return ()
+    left, right = base.mean(_u_drive, ""), level.mean(_u_drive, "")
+    if left is None or right is None or abs(left - right) <= _SAME_UTILISATION:
+        return ()
+    return (Difference("utilisation.u_drive", f"{left:.1%}", f"{right:.1%}", blocking=True),)
+
+
+def _u_drive(run: RunRecord, _: str) -> float | None:
+    return run.result.utilisation.u_drive if run.result.utilisation else None

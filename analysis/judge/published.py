@@ -27,6 +27,7 @@ FOLDER = Path(__file__).parents[1] / "references"
 _SILENT = {
     Verdict.NOT_A_RESULT: "a time, on an emulated device",
     Verdict.NOT_COMPARABLE: "not comparable",
+    Verdict.NOTHING: "nothing to compare",
     Verdict.TOO_FEW: "too few runs",
     Verdict.SKIPPED: "skipped",
 }

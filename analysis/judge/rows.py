@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from analysis.judge import cache, stats, wal
+from analysis.judge import cache, stats, wal, worked
 from analysis.judge.comparability import Difference
 from analysis.judge.select import metric_info
 from analysis.judge.side import Side
@@ -78,8 +78,11 @@ def judge_row(
         notes = (*notes, "on another rig, as declared (below)")
     if (base.emulated or level.emulated) and info.kind is Kind.TIME:
         word = Verdict.NOT_A_RESULT
-    elif reasons := (*_obstacles(key, info, base, level, diff), *_pooled(pool, contrast, found)):
+    elif reasons := [*_obstacles(key, info, base, level, diff), *_pooled(pool, contrast, found)]:
         word = Verdict.NOT_COMPARABLE
+        notes = (*notes, *reasons)
+    elif info.better is not Better.NONE and (reasons := worked.idle(key, base, level)):
+        word = Verdict.NOTHING
         notes = (*notes, *reasons)
     else:
         word = stats.verdict(found, info.better, noise_floor=floor, claimed=False)

@@ -42,6 +42,7 @@ class Verdict(StrEnum):
     NO_DIFFERENCE = "no difference shown"
     NOT_A_RESULT = "not a result"
     NOT_COMPARABLE = "not comparable"
+    NOTHING = "nothing to compare"
     TOO_FEW = "too few"
     DESCRIPTIVE = "descriptive"
     SKIPPED = "skipped"

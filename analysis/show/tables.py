@@ -10,6 +10,7 @@ from analysis.judge import bottleneck, comparability, rounds
 from analysis.judge.comparability import Difference
 from analysis.judge.compare import Comparison, group_label
 from analysis.judge.drift import Drift
+from analysis.judge.fingerprint import fingerprint
 from analysis.judge.rounds import Components
 from analysis.read.flow import read_flows
 from analysis.read.load import CampaignData, RunRecord
@@ -179,9 +180,7 @@ def _environment(campaign: CampaignData) -> Table:
 
 def _recorded(campaign: CampaignData) -> Table:
     """Return every fingerprint key with all values of the ok runs."""
-    found = comparability.gathered(
-        comparability.fingerprint(campaign, run) for run in campaign.latest if run.ok
-    )
+    found = comparability.gathered(fingerprint(campaign, run) for run in campaign.latest if run.ok)
     rows: list[tuple[str, ...]] = [(key, " | ".join(sorted(found[key]))) for key in sorted(found)]
     return Table(("key", "values of the ok runs"), rows)
 

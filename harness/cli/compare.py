@@ -35,9 +35,8 @@ examples:
   zonelab compare example --effect 5                   # how many repetitions would show 5 %?
   zonelab compare example.tar.xz --format csv          # an archive of zonelab bundle
 
-The records of both sides are diffed first. A row is "not comparable" if a difference matters
-(CPUs, memory, builds, code, sizes, direct I/O, the WAL's bytes that reached a device); its notes
-give the reason.
+The records of both sides are diffed first. A row is "not comparable" if any recorded condition
+differs that neither the contrasted factor nor the level owns; its notes give the reason.
 
 --format csv prints one line per metric, level and stratum. json has these as "rows", and also the
 watermark, noise floors, drift and the status of each cell's runs.
@@ -85,6 +84,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--different-code",
         action="store_true",
         help="give verdicts although different builds of zonelab produced the runs",
+    )
+    parser.add_argument(
+        "--may-differ",
+        action="append",
+        default=[],
+        metavar="KEY",
+        help="give verdicts although this recorded condition differs, e.g. host.kernel; repeatable",
     )
     add_format(parser)
     parser.add_argument(
@@ -141,6 +147,7 @@ def _print(pool: Pool, arguments: argparse.Namespace) -> int:
         against=arguments.against,
         where=dict(_pair(text) for text in arguments.where),
         different_code=arguments.different_code,
+        may_differ=arguments.may_differ,
     )
     effect = arguments.effect / 100 if arguments.effect else None
     sys.stdout.write(render(comparison, arguments.format, effect))

@@ -27,6 +27,8 @@ class DmZap(TranslatedLevel):
     """``dmsetup create`` with the target ``zap``, then ext4 or xfs on the mapped device."""
 
     name: ClassVar[str] = "dm-zap"
+    # It builds against few kernels.
+    owns: ClassVar[tuple[str, ...]] = ("host.kernel", "host.os", "manifest.packages.")
     summary: ClassVar[str] = "ext4 or xfs over dm-zap, an out-of-tree research module"
     target: ClassVar[str] = dm_zap.TARGET
     module: ClassVar[str] = "dm-zap"

@@ -153,6 +153,9 @@ class Level(ABC):
     needs: ClassVar[Needs] = Needs(16, 3, "data, metadata and journal each keep a zone active")
     needs_conventional: ClassVar[bool] = False
     schedulers: ClassVar[tuple[str, ...]] = ()
+    # Recorded conditions that are part of the level: beginnings of keys as ``compare`` lists them.
+    # They may differ from the baseline's.
+    owns: ClassVar[tuple[str, ...]] = ()
 
     # Use of the devices. ``buffers_conventional``: writes go to the conventional device first by
     # design, so a small share of bytes on zones is no fault. ``metadata_zones`` at the start are

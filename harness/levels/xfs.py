@@ -39,6 +39,8 @@ class Xfs(FileSystemLevel):
     """``mkfs.xfs -r rtdev=<zoned> <slice>``, mounted by the slice."""
 
     name: ClassVar[str] = "xfs"
+    # It needs a newer kernel and xfsprogs than other levels have.
+    owns: ClassVar[tuple[str, ...]] = ("host.kernel", "host.os", "manifest.packages.")
     summary: ClassVar[str] = "xfs on the zoned device with a small conventional slice for metadata"
     filesystem: ClassVar[str] = "xfs"
     needs: ClassVar[Needs] = Needs(16, 2, "XFS_MIN_OPEN_ZONES: one for data, one for the collector")

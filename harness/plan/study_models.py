@@ -38,6 +38,9 @@ class Study(Model):
     ``tracing: all`` keeps every command of every run and labels the runs. ``memory_limit`` applies
     to db_bench and its page cache, so that every level has the same cache.
 
+    ``turnover`` is the least that each run must write after the cold data, in multiples of the
+    capacity; levels of runs that wrote less are not compared.
+
     A study with a ``mix`` of tenants has no levels and no factors. Its cells are each tenant alone
     and all tenants together, and ``contrast`` is ``mix``.
 
@@ -57,6 +60,7 @@ class Study(Model):
     tracing: Literal["off", "zones", "all"] = "zones"
     target_utilisation: Share
     tolerance: Share = 0.02
+    turnover: Annotated[float, Field(gt=0)] | None = None
     baseline: str
     contrast: str = "level"
     metrics: Annotated[tuple[str, ...], Field(min_length=1)]

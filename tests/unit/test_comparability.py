@@ -9,15 +9,9 @@ from typing import Any
 
 import pytest
 
-from analysis.judge.comparability import (
-    AMOUNTS,
-    BLOCKING,
-    GEOMETRY,
-    NOT_RECORDED,
-    differences,
-    gathered,
-)
+from analysis.judge.comparability import NAMED, NOT_RECORDED, differences, gathered
 from analysis.judge.compare import Comparison, Row, compare
+from analysis.judge.fingerprint import GEOMETRY
 from analysis.judge.stats import Verdict
 from analysis.read.load import load
 from harness.store.result import Result
@@ -55,6 +49,20 @@ BLOCKS: dict[str, tuple[str, str]] = {
     "geometry.max_open_zones": ("14", "0"),
     "geometry.max_active_zones": ("14", "0"),
     "geometry.logical_block_size": ("4096", "512"),
+    "host.kernel": ("6.12.0", "6.19.0"),
+    "host.os": ("Debian 12", "Debian 13"),
+    "manifest.governor": ("performance", "powersave"),
+    "manifest.remainder_bytes": ("0", "1000000"),
+    "utilisation.u_drive": ("45 %", "80 %"),
+    # Nobody has to think of a flag or a setting before it counts.
+    "flags.write_buffer_size": ("16777216", "22369621"),
+    "flags.cache_size": ("33554432", "8589934592"),
+    "flags.max_background_jobs": ("2", "16"),
+    "flags.invented_tomorrow": ("0", "1"),
+    "manifest.swappiness": ("60", "0"),
+    "manifest.nvme_multipath": ("Y", "N"),
+    "manifest.devices.zoned.preconditioned.passes": ("2", "0"),
+    "manifest.devices.zoned.queue.own.wbt_lat_usec": ("2000", "0"),
 }
 
 
@@ -139,8 +147,29 @@ def test_runs_of_one_cell_by_different_code_give_no_verdict(tmp_path: Path) -> N
 
 
 def test_every_entry_has_a_case() -> None:
-    entries = {*BLOCKING, *GEOMETRY, *(f"flags.{name}" for name in AMOUNTS)}
-    assert entries == set(BLOCKS)
+    assert {*NAMED, *GEOMETRY} <= set(BLOCKS)
+
+
+def test_a_level_owns_what_it_declares_and_nothing_else() -> None:
+    def listed(key: str, *owned: str) -> list[tuple[bool, bool]]:
+        found = differences({key: {"a"}}, {key: {"b"}}, {"level"}, owned=owned)
+        return [(one.blocking, one.declared) for one in found]
+
+    assert listed("host.kernel", "host.kernel") == [(False, True)]
+    assert listed("host.kernel", "manifest.packages.") == [(True, False)]
+    assert listed("host.rocksdb", "host.") == [(True, False)]  # no level owns RocksDB itself
+    assert diff("manifest.level.mount_options", {"a"}, {"b"}) == []
+
+
+def test_derived_flags_may_follow_a_factor_but_not_a_level() -> None:
+    assert diff("flags.write_buffer_size", {"1"}, {"2"}, "value_size") == [False]
+    assert diff("flags.use_direct_reads", {"1"}, {"0"}, "value_size") == [True]
+    assert diff("manifest.governor", {"a"}, {"b"}, "value_size") == [True]
+
+
+def test_what_one_side_did_not_record_is_listed() -> None:
+    assert diff("manifest.governor", {NOT_RECORDED}, {"powersave"}) == [False]
+    assert diff("flags.max_background_jobs", {NOT_RECORDED}, {"16"}) == [True]
 
 
 @pytest.mark.parametrize(

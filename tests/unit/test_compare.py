@@ -11,8 +11,9 @@ from typing import Any
 import pytest
 
 from analysis.judge import stats
-from analysis.judge.comparability import differences, fingerprint, gathered
+from analysis.judge.comparability import differences, gathered
 from analysis.judge.compare import Comparison, compare
+from analysis.judge.fingerprint import fingerprint
 from analysis.judge.rows import Row
 from analysis.judge.stats import Method, Verdict
 from analysis.read.load import load
@@ -192,13 +193,15 @@ def test_another_memory_limit_blocks(tmp_path: Path) -> None:
     assert found.label == "memory limit none vs 512 MiB"
 
 
-def test_harmless_difference_is_listed_and_does_not_block(tmp_path: Path) -> None:
+def test_a_flag_that_nobody_named_blocks_and_the_user_can_let_it_differ(tmp_path: Path) -> None:
     comparison = made(tmp_path, flags={"f2fs": {"max_background_jobs": 8}})
-    assert row(comparison, WRITTEN, "f2fs").verdict is Verdict.HIGHER
-    assert [(d.key, d.blocking) for d in comparison.differences["f2fs"]] == [
+    assert row(comparison, WRITTEN, "f2fs").verdict is Verdict.NOT_COMPARABLE
+    assert row(comparison, WRITTEN, "btrfs").verdict is Verdict.HIGHER
+    allowed = compare(comparison.campaign, may_differ=["flags.max_background_jobs"])
+    assert row(allowed, WRITTEN, "f2fs").verdict is Verdict.HIGHER
+    assert [(d.key, d.blocking) for d in allowed.differences["f2fs"]] == [
         ("flags.max_background_jobs", False)
     ]
-    assert "also differs: f2fs" in render(comparison, "table")
 
 
 @pytest.mark.parametrize(
@@ -260,16 +263,56 @@ def test_one_build_for_all_is_compared(tmp_path: Path) -> None:
     assert main(["compare", str(comparison.campaign.path)]) == 0
 
 
-def test_other_host_differences_are_listed_without_blocking(tmp_path: Path) -> None:
+def test_another_governor_blocks(tmp_path: Path) -> None:
     def change(result: Result) -> Result:
         governor = "powersave" if result.level == "f2fs" else "performance"
         host = {**result.manifest["host"], "governor": governor}
         return dataclasses.replace(result, manifest={**result.manifest, "host": host})
 
     comparison = made(tmp_path, change=change)
-    assert row(comparison, WRITTEN, "f2fs").verdict is Verdict.HIGHER
+    assert row(comparison, WRITTEN, "f2fs").verdict is Verdict.NOT_COMPARABLE
     # Neither the level's own mount options nor the boot id count as differences.
     assert [d.key for d in comparison.differences["f2fs"]] == ["manifest.governor"]
+
+
+def test_an_emptier_drive_blocks(tmp_path: Path) -> None:
+    def change(result: Result) -> Result:
+        assert result.utilisation is not None
+        u_drive = 0.4 if result.level == "f2fs" else 0.8
+        return dataclasses.replace(
+            result, utilisation=dataclasses.replace(result.utilisation, u_drive=u_drive)
+        )
+
+    found = row(made(tmp_path, change=change), WRITTEN, "f2fs")
+    assert found.verdict is Verdict.NOT_COMPARABLE
+    assert "utilisation of the drive 80.0% vs 40.0%" in found.notes
+
+
+def test_levels_that_never_collected_have_nothing_to_compare(tmp_path: Path) -> None:
+    issue = Issue("gc-never-ran", Severity.WARNING, "no GC", "overwrite")
+    change = if_run("f2fs", 1, lambda r: dataclasses.replace(r, issues=(issue,)))
+    comparison = made(tmp_path, change=change)
+    assert row(comparison, WRITTEN, "f2fs").verdict is Verdict.NOTHING
+    assert row(comparison, WRITTEN, "btrfs").verdict is Verdict.HIGHER
+    assert row(comparison, "fillrandom.device_written", "f2fs").verdict is Verdict.HIGHER
+
+
+@pytest.mark.parametrize(("turnover", "word"), [(0.1, Verdict.HIGHER), (0.5, Verdict.NOTHING)])
+def test_less_than_the_declared_turnover_has_nothing_to_compare(
+    tmp_path: Path, turnover: float, word: Verdict
+) -> None:
+    """The synthetic device has a capacity of 2304 MiB; f2fs writes 524 MiB."""
+    folder = write_campaign(
+        tmp_path / "c",
+        series=False,
+        change=lambda r: with_metric(r, "run.device_written", r.metrics[WRITTEN].value),
+    )
+    plan = json.loads((folder / "plan.json").read_text())
+    plan["definition"] = {"study": {"turnover": turnover}, "workload": {}}
+    (folder / "plan.json").write_text(json.dumps(plan))
+    found = row(compare(load(folder)), WRITTEN, "f2fs")
+    assert found.verdict is word
+    assert any("the study declares 0.5" in note for note in found.notes) == (turnover == 0.5)
 
 
 def test_a_small_difference_in_memory_is_allowed(tmp_path: Path) -> None:
@@ -337,7 +380,8 @@ def test_warnings_of_ok_runs_travel_with_their_phase(tmp_path: Path) -> None:
     change = if_run("f2fs", 1, lambda r: dataclasses.replace(r, issues=(issue,)))
     comparison = made(tmp_path, change=change)
     assert "gc-never-ran x1" in row(comparison, WRITTEN, "f2fs").notes
-    assert not row(comparison, "fillrandom.device_written", "f2fs").notes
+    fill = row(comparison, "fillrandom.device_written", "f2fs")
+    assert not any("gc-never-ran" in note for note in fill.notes)
 
 
 def test_csv_and_json_carry_raw_numbers(tmp_path: Path) -> None:

@@ -1,0 +1,61 @@
+"""Checks that levels had the work to do in which they differ.
+
+Levels look alike while none collects garbage, and while the device still has empty zones.
+"""
+
+from __future__ import annotations
+
+from analysis.judge.side import Side
+from harness.store.result import Issue
+
+_GC_NEVER_RAN = "gc-never-ran"
+
+
+def idle(key: str, base: Side, level: Side) -> list[str]:
+    """Return why two levels did not do the work in which they differ; empty if they did."""
+    if base.once(_levels) == level.once(_levels):
+        return []
+    phase = key.rpartition(".")[0]
+    found = [
+        f"{side.name}: garbage collection never ran in {count} runs"
+        for side in (base, level)
+        if (count := side.once(_without_collection, phase))
+    ]
+    for side in (base, level):
+        wanted, least = side.once(_declared), side.once(_turnover)
+        if wanted is not None and least is not None and least < wanted:
+            found.append(
+                f"{side.name}: wrote {least:.2f} times the capacity, the study declares {wanted:g}"
+            )
+    return found
+
+
+def _levels(side: Side) -> set[str]:
+    return {run.spec.level for run in side.ok}
+
+
+def _without_collection(side: Side, phase: str) -> int:
+    """Count the runs without a collection in the phase; of the whole run, in any phase."""
+
+    def matters(issue: Issue) -> bool:
+        return issue.code == _GC_NEVER_RAN and (phase == "run" or issue.phase in (None, phase))
+
+    return sum(any(matters(issue) for issue in run.result.issues) for run in side.ok)
+
+
+def _turnover(side: Side) -> float | None:
+    """Return the smallest multiple of the capacity that a run wrote after the cold fill."""
+    written = [
+        value / run.result.device.capacity
+        for run in side.ok
+        if (value := run.value("run.device_written")) is not None
+    ]
+    return min(written) if written else None
+
+
+def _declared(side: Side) -> float | None:
+    """Return the turnover that the studies of a side declare; None where none does."""
+    campaigns = {run.campaign: side.pool.campaign_of(run) for run in side.ok}
+    studies = [(one.plan.definition or {}).get("study", {}) for one in campaigns.values()]
+    found = [float(study["turnover"]) for study in studies if "turnover" in study]
+    return max(found) if found else None
