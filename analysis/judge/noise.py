@@ -6,12 +6,13 @@ A study gets identical cells if it lists a level twice with the same options, on
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from typing import NamedTuple
 
-from analysis.judge import stats
+from analysis.judge import between_cells, stats
+from analysis.judge.between_cells import CellSpread
 from analysis.judge.select import by_block, metric_info
 from analysis.read.load import RunRecord
 from harness.metrics import Kind
@@ -21,12 +22,14 @@ from harness.metrics import Kind
 class Floor:
     """The noise floor of a metric: the relative difference that a verdict must exceed.
 
-    ``twins`` has the measured pairs of identical cells with their differences as text.
+    ``twins`` has the measured pairs of identical cells with their differences as text, ``cells``
+    the spread between identical cells.
     """
 
     metric: str
     floor: float
     twins: tuple[str, ...] = ()
+    cells: CellSpread | None = None
 
 
 class Twins(NamedTuple):
@@ -39,6 +42,15 @@ class Twins(NamedTuple):
 
 def find_twins(runs: Sequence[RunRecord]) -> list[Twins]:
     """Return the pairs of cells that differ only in the name of their variant."""
+    return [
+        Twins(f"{one} and {other}", members[one], members[other])
+        for members in identical_cells(runs)
+        for one, other in combinations(sorted(members), 2)
+    ]
+
+
+def identical_cells(runs: Sequence[RunRecord]) -> list[dict[str, list[RunRecord]]]:
+    """Return the groups of cells that differ only in the name of their variant: cell → runs."""
     cells: dict[str, dict[str, list[RunRecord]]] = {}
     for run in runs:
         spec = run.spec
@@ -49,11 +61,7 @@ def find_twins(runs: Sequence[RunRecord]) -> list[Twins]:
             sorted(spec.factors.items()),
         )
         cells.setdefault(repr(same), {}).setdefault(run.cell, []).append(run)
-    return [
-        Twins(f"{one} and {other}", members[one], members[other])
-        for members in cells.values()
-        for one, other in combinations(sorted(members), 2)
-    ]
+    return [members for members in cells.values() if len(members) > 1]
 
 
 def are_twins(base: Sequence[RunRecord], level: Sequence[RunRecord]) -> bool:
@@ -69,11 +77,17 @@ def floors(runs: Sequence[RunRecord], keys: Sequence[str], default: float) -> di
     The difference is |ratio of geometric means - 1|, paired where blocks are the same. Twins are
     few, so this is a floor and not an interval.
     """
-    pairs = find_twins([run for run in runs if run.ok])
-    return {key: _floor(key, pairs, default) for key in keys}
+    ok = [run for run in runs if run.ok]
+    pairs, groups = find_twins(ok), identical_cells(ok)
+    return {key: _floor(key, pairs, groups, default) for key in keys}
 
 
-def _floor(key: str, pairs: Sequence[Twins], default: float) -> Floor:
+def _floor(
+    key: str,
+    pairs: Sequence[Twins],
+    groups: Sequence[Mapping[str, list[RunRecord]]],
+    default: float,
+) -> Floor:
     exact = metric_info(key).kind is not Kind.TIME
     largest = default
     measured = []
@@ -84,4 +98,5 @@ def _floor(key: str, pairs: Sequence[Twins], default: float) -> Floor:
             difference = abs(stats.relative_change(estimate))
             largest = max(largest, difference)
             measured.append(f"{pair.name}: {difference:.2%}")
-    return Floor(key, largest, tuple(measured))
+    cells = [[by_block(runs, key, "level") for runs in group.values()] for group in groups]
+    return Floor(key, largest, tuple(measured), between_cells.measure(cells))

@@ -78,6 +78,7 @@ class Judge:
                 contrast=self.contrast,
                 diff=diff,
                 floor=self.default_floor if twins else self.floors[key].floor,
+                cells=None if twins else self.floors[key].cells,
             )
             for key in keys
         ]

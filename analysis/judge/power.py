@@ -57,13 +57,18 @@ def repetitions(found: Estimate, effect: float, floor: float = 0.0) -> int | Non
     """
     if found.error is None or not found.is_ratio or effect <= floor:
         return None
+    cells = found.between_cells  # more repetitions do not reduce it
     paired = found.method is Method.PAIRED
     n = 2 * found.n_base * found.n_level / (found.n_base + found.n_level)
-    spread, wanted = found.error * math.sqrt(n), math.log1p(effect) - math.log1p(floor)
+    spread = math.sqrt(max(0.0, found.error**2 - cells) * n)
+    wanted = math.log1p(effect) - math.log1p(floor)
 
     def enough(n: int) -> bool:
-        df = n - 1 if paired else 2 * n - 2
-        return spread == 0 or power(wanted * math.sqrt(n) / spread, df) >= POWER
+        df: float = n - 1 if paired else 2 * n - 2
+        if cells and found.df is not None:
+            df = min(df, found.df)
+        error = math.sqrt(spread**2 / n + cells)
+        return error == 0 or power(wanted / error, df) >= POWER
 
     low, high = 2, MOST_REPETITIONS
     if not enough(high):

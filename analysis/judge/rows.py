@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from analysis.judge import cache, stats, wal, worked
+from analysis.judge import between_cells, cache, stats, wal, worked
+from analysis.judge.between_cells import CellSpread
 from analysis.judge.comparability import Difference
 from analysis.judge.select import metric_info
 from analysis.judge.side import Side
@@ -68,11 +70,13 @@ def judge_row(
     contrast: str,
     diff: Sequence[Difference],
     floor: float,
+    cells: CellSpread | None = None,
 ) -> Row:
     """Compare a metric of a level with the baseline within a stratum."""
     info = metric_info(key)
     left, right = base.by_block(key, contrast), level.by_block(key, contrast)
     found = stats.estimate(left, right, exact_allowed=info.kind is not Kind.TIME)
+    found = between_cells.widened(found, cells)
     notes = _notes(key, base, level, found, alone=len(left.keys() ^ right.keys()))
     if any(d.declared for d in diff):
         notes = (*notes, "on another rig, as declared (below)")
@@ -167,6 +171,8 @@ def _notes(key: str, base: Side, level: Side, found: Estimate, *, alone: int) ->
         notes.append("few common blocks: Welch t")
     elif found.method is Method.PAIRED and alone:
         notes.append(f"{found.n} common blocks; without a partner: {alone}")
+    if found.between_cells:
+        notes.append(f"cells differ by {math.sqrt(found.between_cells / 2):.2%} without a level")
     warned = level.once(_warned, key.rpartition(".")[0])
     notes += [f"{code} x{count}" for code, count in sorted(warned.items())]
     return tuple(notes)

@@ -54,6 +54,7 @@ class Method(StrEnum):
     PAIRED = "paired t"
     WELCH = "Welch t"
     EXACT = "exact"
+    CELLS = "identical cells"
     NONE = "none"
 
 
@@ -64,6 +65,7 @@ class Estimate:
     ``center`` is a ratio of geometric means if ``is_ratio``, else a difference of means in the
     metric's unit. ``low`` and ``high`` bound it; None without an interval. ``error`` is the
     standard error of the mean log ratio or of the difference, ``df`` its degrees of freedom.
+    ``between_cells`` is the part of error² that more repetitions do not reduce.
     """
 
     is_ratio: bool
@@ -78,6 +80,7 @@ class Estimate:
     mean: float | None
     error: float | None = None
     df: float | None = None
+    between_cells: float = 0.0
 
     @property
     def bounds(self) -> tuple[float | None, float | None]:

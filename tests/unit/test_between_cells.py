@@ -1,0 +1,92 @@
+"""Cells differ for reasons that are not the level; identical cells measure how much."""
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from analysis.judge import between_cells, power, stats
+from analysis.judge.stats import Method, Verdict
+from harness.cli.main import main
+from harness.metrics import Better
+from tests.fixtures.campaigns import write_campaign
+from tests.unit.test_spread import WRITTEN, twins
+
+CAMPAIGNS = 1000
+BLOCKS = 5
+
+
+def cell(
+    rng: np.random.Generator, blocks: np.ndarray, *, cells: float, runs: float
+) -> Mapping[str, float]:
+    """Return block → value of a cell with its own shift."""
+    logs = blocks + rng.normal(0, cells) + rng.normal(0, runs, len(blocks))
+    return {str(block): float(np.exp(value)) for block, value in enumerate(logs)}
+
+
+def shown(*, cells: float, runs: float, effect: float = 0.0, twin: bool = True) -> float:
+    """Return the share of simulated campaigns in which a level differs from the baseline."""
+    rng = np.random.default_rng(22)
+    count = 0
+    for _ in range(CAMPAIGNS):
+        blocks = rng.normal(0, 0.3, BLOCKS)
+        base, again, level = (cell(rng, blocks, cells=cells, runs=runs) for _ in range(3))
+        level = {block: value * (1 + effect) for block, value in level.items()}
+        found = stats.estimate(base, level, exact_allowed=False)
+        spread = between_cells.measure([[base, again]]) if twin else None
+        wide = between_cells.widened(found, spread)
+        count += stats.verdict(wide, Better.LOWER) in (Verdict.BETTER, Verdict.WORSE)
+    return count / CAMPAIGNS
+
+
+def test_cells_that_differ_give_few_false_verdicts() -> None:
+    assert shown(cells=0.02, runs=0.003, twin=False) > 0.4  # without the component
+    assert shown(cells=0.02, runs=0.003) <= 0.05
+
+
+def test_cells_that_do_not_differ_cost_little_power() -> None:
+    assert shown(cells=0.0, runs=0.003, effect=0.05) >= 0.6
+    assert shown(cells=0.0, runs=0.003) <= 0.05
+
+
+def test_exact_counts_of_cells_that_differ_are_not_exact() -> None:
+    """Runs do not vary, but identical cells differ by 1 %."""
+    base, again, level = ({str(b): value for b in range(3)} for value in (100.0, 101.0, 103.0))
+    found = stats.estimate(base, level, exact_allowed=True)
+    assert found.method is Method.EXACT
+    wide = between_cells.widened(found, between_cells.measure([[base, again]]))
+    assert wide.method is Method.CELLS
+    assert stats.verdict(wide, Better.LOWER) is Verdict.NO_DIFFERENCE
+    assert wide.df == pytest.approx(1)
+    assert wide.error == pytest.approx(np.log(1.01))
+
+
+def test_repetitions_do_not_reduce_the_part_between_cells() -> None:
+    rng = np.random.default_rng(1)
+    blocks = np.zeros(BLOCKS)
+    base, again, level = (cell(rng, blocks, cells=0.05, runs=0.001) for _ in range(3))
+    found = stats.estimate(base, level, exact_allowed=False)
+    assert power.repetitions(found, 0.02) is not None
+    wide = between_cells.widened(found, between_cells.measure([[base, again]]))
+    assert power.repetitions(wide, 0.02) is None
+
+
+def test_the_component_enters_every_interval_but_that_of_the_twins(tmp_path: Path) -> None:
+    comparison = twins(tmp_path, apart=0.05)
+    rows = {row.level: row for row in comparison.rows if row.metric == WRITTEN}
+    assert rows["btrfs"].estimate.between_cells > 0
+    assert any(note.startswith("cells differ by") for note in rows["btrfs"].notes)
+    assert rows["f2fs-again"].estimate.between_cells == 0
+
+
+def test_aa_prints_the_floor(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = twins(tmp_path, apart=0.05).campaign.path
+    assert main(["aa", str(folder), "--metric", WRITTEN, "--format", "csv"]) == 0
+    header, line = capsys.readouterr().out.splitlines()[:2]
+    assert header == "metric,identical cells,cell_sd,floor"
+    assert line.startswith(f"{WRITTEN},f2fs and f2fs-again: ")
+    assert float(line.split(",")[-1].rstrip("%")) == pytest.approx(5, rel=0.02)
+    alone = write_campaign(tmp_path / "alone", series=False)
+    assert main(["aa", str(alone)]) == 2
+    assert "no identical cells" in capsys.readouterr().err
