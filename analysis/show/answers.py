@@ -16,6 +16,7 @@ from harness.store.result import Status
 _UNJUDGED = (
     Verdict.NOT_A_RESULT,
     Verdict.NOT_COMPARABLE,
+    Verdict.NOTHING,
     Verdict.TOO_FEW,
     Verdict.DESCRIPTIVE,
     Verdict.SKIPPED,
@@ -130,6 +131,9 @@ def _gaps(comparison: Comparison, judged: Sequence[Row]) -> str:
     silent = [row for row in comparison.rows if row.verdict is Verdict.NOT_COMPARABLE]
     if silent:
         parts.append(f"{len(silent)} rows are not comparable")
+    idle = [row for row in comparison.rows if row.verdict is Verdict.NOTHING]
+    if idle:
+        parts.append(f"{len(idle)} rows have nothing to compare")
     few = [row for row in comparison.rows if row.verdict is Verdict.TOO_FEW]
     if few:
         parts.append(f"{len(few)} rows have too few values")

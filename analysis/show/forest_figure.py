@@ -17,7 +17,13 @@ from analysis.show.drawing import GRID, INK, Plot, canvas, finish, name_rows
 from analysis.show.groups import MARKERS, PALETTE
 from harness.metrics import Kind
 
-_HIDDEN = (Verdict.NOT_A_RESULT, Verdict.NOT_COMPARABLE, Verdict.DESCRIPTIVE, Verdict.SKIPPED)
+_HIDDEN = (
+    Verdict.NOT_A_RESULT,
+    Verdict.NOT_COMPARABLE,
+    Verdict.NOTHING,
+    Verdict.DESCRIPTIVE,
+    Verdict.SKIPPED,
+)
 MOST_ROWS = 30  # more rows are not readable at the width of a page
 NAME, TITLE = "forest", "Ratios with intervals"
 

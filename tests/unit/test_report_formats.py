@@ -70,7 +70,7 @@ def test_latex_is_balanced_and_escaped(tmp_path: Path, capsys: pytest.CaptureFix
         for line in body.split(r"\end{tabular}")[0].splitlines():
             if line.endswith(r"\\"):
                 assert len(re.findall(r"(?<!\\)&", line)) == len(columns) - 1, line
-    assert r"overwrite.write\_amplification" in text
+    assert r"overwrite.device\_written" in text
     assert "tab:c-verdicts" in text
     uncommented = re.sub(r"^% .*$", "", text, flags=re.MULTILINE)
     assert not re.search(r"(?<!\\)[%#_$](?!\\)", uncommented.replace("$-$", ""))
