@@ -266,9 +266,9 @@ class Schedule {
       entry.failed = true;
       return name;
     }
-    // Flushes wait for compactions under one policy, and this load has one thread.
+    // Flushes wait for compactions under one policy, and WALs wait for the end of jobs. This load
+    // has one thread, so nothing ends while it waits.
     const Placement table{.cause = Cause::kCompaction,
-                          .job = true,
                           .lifetime = static_cast<std::uint8_t>(2 + Below(4))};
     volume_->SetPlacement(entry.file.get(),
                           log ? Placement{.cause = Cause::kWal, .lifetime = 2} : table);
