@@ -106,7 +106,7 @@ build/native-test:
 
 build/native-release:
 	@cmake -S harness/native -B $@ --preset release >/dev/null
-	@cmake --build $@ -j2 >/dev/null
+	@cmake --build $@ -j2 --target all zonemodel >/dev/null
 
 test-crash: setup-dev rig-image build/native-test ## zlfs: 300 kills, every power loss of three recorded loads, 50 resets of a rig (these alone 41 minutes)
 	@build/native-test/zlfs/crash/zlfs-torture kill --points=300 --seed=11

@@ -1,0 +1,380 @@
+#include "model/drive.h"
+
+#include <algorithm>
+
+namespace zonemodel {
+namespace {
+
+constexpr std::uint32_t kNoTag = ~std::uint32_t{0};
+constexpr std::uint64_t kStream = 2;  // of random numbers
+
+}  // namespace
+
+Drive::Drive(const Parameters& parameters, std::uint64_t seed, EventQueue* events)
+    : parameters_(parameters),
+      events_(events),
+      random_(seed, kStream),
+      front_(parameters.front),
+      buffer_(parameters.buffer),
+      dies_(parameters.flash, seed, events),
+      under_way_(kMostTags) {
+  if (parameters.zones) {
+    zones_.emplace(*parameters.zones, parameters.flash);
+    waits_for_fill_.assign(parameters.zones->count, kNoTag);
+    waits_for_erase_.assign(parameters.zones->count, kNoTag);
+    fills_.assign(parameters.zones->count, 0);
+  }
+  if (parameters.ftl) ftl_.emplace(*parameters.ftl, parameters.flash);
+}
+
+Status Drive::Prepare(std::uint32_t number, ZoneState state, Bytes written, bool finished,
+                      bool stale) {
+  if (number >= zones_->count()) return Status::kOutOfRange;
+  Zone& zone = zones_->at(number);
+  buffer_.Release(zone.buffered - zone.sent);
+  const Status status = zones_->Prepare(number, state, written, finished, stale);
+  const Bytes whole = finished ? written : written - written % parameters_.flash.program_unit;
+  zone.sent = zone.programmed = whole;
+  buffer_.Force(zone.buffered - zone.sent);
+  return status;
+}
+
+void Drive::PrepareConventional(bool random, std::uint32_t times, kvmix::Random* draw) {
+  Ftl::Work work;
+  const std::uint32_t pages = ftl_->pages();
+  for (std::uint32_t round = 0; round < times; ++round) {
+    for (std::uint32_t i = 0; i < pages; ++i) {
+      ftl_->Write(random ? static_cast<std::uint32_t>(draw->Below(pages)) : i, &work);
+      work.units.clear();
+      work.erased.clear();
+    }
+  }
+  ftl_->ForgetErases();
+}
+
+void Drive::Submit(Time arrival, std::uint32_t tag, const Command& command) {
+  UnderWay& way = under_way_[tag];
+  way.command = command;
+  way.result = {};
+  way.parts = 0;
+  way.done = 0;
+  switch (command.operation) {
+    case Operation::kRead:
+      return Read(arrival, tag);
+    case Operation::kWrite:
+    case Operation::kAppend:
+      return Write(arrival, tag);
+    case Operation::kFlush:  // the buffer outlives a loss of power
+      return Done(arrival + front_.parameters().flush + front_.format(), tag);
+    case Operation::kReport:
+      return Done(arrival + front_.parameters().report + front_.format(), tag);
+    case Operation::kOpen:
+      return Open(arrival, tag);
+    case Operation::kClose:
+      return Close(arrival, tag);
+    case Operation::kFinish:
+      return Finish(arrival, tag);
+    case Operation::kReset:
+      return Reset(arrival, tag);
+    case Operation::kTrim: {
+      const Bytes page = ftl_->page_bytes();
+      if (command.offset + command.bytes > ftl_->pages() * page) {
+        return Fail(arrival, tag, Status::kOutOfRange);
+      }
+      const Bytes end = (command.offset + command.bytes) / page;
+      for (Bytes at = (command.offset + page - 1) / page; at < end; ++at) {
+        ftl_->Trim(static_cast<std::uint32_t>(at));
+      }
+      return Done(arrival + front_.parameters().trim + front_.format(), tag);
+    }
+  }
+}
+
+// A refused command passes the front end only.
+void Drive::Fail(Time arrival, std::uint32_t tag, Status status) {
+  under_way_[tag].result.status = status;
+  Done(arrival + front_.parameters().write + front_.format(), tag);
+}
+
+// One of the command's parts is done.
+void Drive::Part(Time time, std::uint32_t tag) {
+  UnderWay& way = under_way_[tag];
+  way.done = std::max(way.done, time);
+  if (--way.parts == 0) Done(way.done, tag);
+}
+
+// A command takes time from the reset that the core runs.
+void Drive::Interrupt(Time cost) {
+  if (!core_queue_.empty() && !core_queue_.front().exclusive) core_end_ += cost;
+}
+
+void Drive::Read(Time arrival, std::uint32_t tag) {
+  UnderWay& way = under_way_[tag];
+  const Command& command = way.command;
+  const Bytes end = command.offset + command.bytes;
+  if (command.conventional) {
+    if (end > ftl_->pages() * ftl_->page_bytes()) return Fail(arrival, tag, Status::kOutOfRange);
+  } else {
+    const Status status = zones_->Read(command.zone, command.offset, command.bytes);
+    if (status != Status::kOk) return Fail(arrival, tag, status);
+    Interrupt(parameters_.zones->manage_read);
+  }
+  const Time entered = front_.EnterRead(arrival);
+  if (command.conventional) {
+    ReadConventional(entered, tag);
+  } else {
+    ReadZone(entered, tag);
+  }
+  if (way.parts == 0) {
+    const Time ready = entered + front_.parameters().read + front_.format();
+    return Done(front_.Leave(arrival, ready, command.bytes), tag);
+  }
+  way.part = (command.bytes + way.parts - 1) / way.parts;
+}
+
+// Reads a page of flash at a time. What is in the buffer, or was never written, costs no read.
+void Drive::ReadZone(Time entered, std::uint32_t tag) {
+  UnderWay& way = under_way_[tag];
+  const Command& command = way.command;
+  const Bytes page = parameters_.flash.page;
+  const Bytes end = std::min(command.offset + command.bytes, zones_->at(command.zone).programmed);
+  for (Bytes at = command.offset; at < end;) {
+    const Bytes next = std::min(end, (at / page + 1) * page);
+    ++way.parts;
+    dies_.Read(zones_->DieOf(command.zone, at / parameters_.flash.program_unit), entered, next - at,
+               tag);
+    at = next;
+  }
+}
+
+void Drive::ReadConventional(Time entered, std::uint32_t tag) {
+  UnderWay& way = under_way_[tag];
+  const Command& command = way.command;
+  const Bytes page = ftl_->page_bytes();
+  Ftl::Place last{};
+  Bytes bytes = 0;  // of the flash page `last`
+  const auto read = [&] {
+    if (bytes == 0) return;
+    ++way.parts;
+    dies_.Read(last.die, entered, bytes, tag);
+    bytes = 0;
+  };
+  for (Bytes at = command.offset / page; at * page < command.offset + command.bytes; ++at) {
+    Ftl::Place place{};
+    if (!ftl_->Find(static_cast<std::uint32_t>(at), &place)) continue;
+    if (place.flash_page != last.flash_page) read();
+    last = place;
+    bytes += page;
+  }
+  read();
+}
+
+void Drive::Write(Time arrival, std::uint32_t tag) {
+  UnderWay& way = under_way_[tag];
+  Command& command = way.command;
+  const bool append = command.operation == Operation::kAppend;
+  Time more = 0;
+  if (command.conventional) {
+    if (command.offset + command.bytes > ftl_->pages() * ftl_->page_bytes()) {
+      return Fail(arrival, tag, Status::kOutOfRange);
+    }
+  } else {
+    const ZoneParameters& zones = *parameters_.zones;
+    if (append && command.zone < zones_->count()) {
+      command.offset = zones_->at(command.zone).written;
+      way.result.offset = command.offset;
+    }
+    const Status status =
+        zones_->Write(command.zone, command.offset, command.bytes, append, &way.result.opened);
+    if (status != Status::kOk) return Fail(arrival, tag, status);
+    if (way.result.opened) more = append ? zones.implicit_open_append : zones.implicit_open;
+    Interrupt(append ? zones.manage_append : zones.manage_write);
+  }
+  const Time entered = front_.EnterWrite(arrival, command.bytes, append);
+  const Time ready = entered + front_.WriteLatency(command.bytes, append) + more;
+  way.parts = 1;
+  if (way.result.opened && zones_->at(command.zone).stale) {
+    ++way.parts;
+    EraseZone(arrival, command.zone, tag);
+  }
+  if (!buffer_.Enter({.tag = tag, .ready = ready, .bytes = command.bytes})) return;
+  Accept(arrival, command);
+  Part(ready, tag);
+}
+
+// Data is in the write buffer: whole units go to the dies.
+void Drive::Accept(Time now, const Command& command) {
+  media_.host += command.bytes;
+  if (command.conventional) {
+    AcceptConventional(now, command.offset, command.bytes);
+  } else {
+    AcceptZone(now, command.zone, command.bytes);
+  }
+}
+
+void Drive::AcceptZone(Time now, std::uint32_t number, Bytes bytes) {
+  Zone& zone = zones_->at(number);
+  const Bytes unit = parameters_.flash.program_unit;
+  zone.buffered += bytes;
+  while (zone.buffered - zone.sent >= unit) {
+    dies_.Add(zones_->DieOf(number, zone.sent / unit), now,
+              {Task::Kind::kProgram, 1, number, unit, 0});
+    zone.sent += unit;
+  }
+}
+
+void Drive::AcceptConventional(Time now, Bytes offset, Bytes bytes) {
+  const Bytes page = ftl_->page_bytes();
+  Ftl::Work work;
+  for (Bytes at = offset / page; at * page < offset + bytes; ++at) {
+    ftl_->Write(static_cast<std::uint32_t>(at), &work);
+  }
+  const Bytes unit = parameters_.flash.program_unit;
+  const Bytes moved = work.moved * page;
+  media_.moved += moved;
+  buffer_.Force(moved);
+  for (const Ftl::Unit& whole : work.units) {
+    const Task::Kind kind = whole.moved > 0 ? Task::Kind::kMove : Task::Kind::kProgram;
+    dies_.Add(whole.die, now, {kind, 1, kNoTag, unit, whole.reads * parameters_.flash.read_page});
+  }
+  for (std::size_t i = 0; i < work.erased.size(); ++i) {
+    for (std::uint32_t die = 0; die < ftl_->dies(); ++die) {
+      dies_.Add(die, now, {Task::Kind::kErase, 1, kNoTag, 0, 0});
+    }
+    media_.erases += ftl_->dies();
+  }
+}
+
+void Drive::Open(Time arrival, std::uint32_t tag) {
+  const Status status = zones_->Open(under_way_[tag].command.zone);
+  if (status != Status::kOk) return Fail(arrival, tag, status);
+  Done(arrival + parameters_.zones->open + front_.format(), tag);
+}
+
+void Drive::Close(Time arrival, std::uint32_t tag) {
+  const Status status = zones_->Close(under_way_[tag].command.zone);
+  if (status != Status::kOk) return Fail(arrival, tag, status);
+  Done(arrival + parameters_.zones->close + front_.format(), tag);
+}
+
+// The rest of the zone is programmed without data from the host. Units that wait in the buffer for
+// the rest of their data go with it.
+void Drive::Finish(Time arrival, std::uint32_t tag) {
+  const ZoneParameters& parameters = *parameters_.zones;
+  const std::uint32_t number = under_way_[tag].command.zone;
+  Bytes rest = 0;
+  const bool empty = number < zones_->count() && zones_->at(number).written == 0;
+  const Status status = zones_->Finish(number, &rest);
+  if (status != Status::kOk) return Fail(arrival, tag, status);
+  if (empty || rest == 0) {
+    return Done(arrival + parameters.finish_empty + front_.format(), tag);
+  }
+  Zone& zone = zones_->at(number);
+  const Bytes unit = parameters_.flash.program_unit;
+  media_.pad += rest;
+  waits_for_fill_[number] = tag;
+  std::vector<std::uint32_t> programs(parameters_.flash.dies(), 0);
+  const Bytes first = zone.sent / unit;
+  for (Bytes at = first; at < parameters.capacity / unit; ++at) {
+    ++programs[zones_->DieOf(number, at)];
+    ++fills_[number];
+  }
+  // The first unit also holds what waits in the buffer.
+  const std::uint32_t die = zones_->DieOf(number, first);
+  --programs[die];
+  dies_.Add(die, arrival, {Task::Kind::kFill, 1, number, zone.buffered - zone.sent, 0});
+  zone.sent = zone.buffered;
+  for (std::uint32_t i = 0; i < programs.size(); ++i) {
+    if (programs[i] > 0) dies_.Add(i, arrival, {Task::Kind::kFill, programs[i], number, 0, 0});
+  }
+}
+
+void Drive::Reset(Time arrival, std::uint32_t tag) {
+  const ZoneParameters& parameters = *parameters_.zones;
+  const std::uint32_t number = under_way_[tag].command.zone;
+  if (number >= zones_->count()) return Fail(arrival, tag, Status::kOutOfRange);
+  const Zone& zone = zones_->at(number);
+  Time cost = (zone.finished ? parameters.reset_finished : parameters.reset)
+                  .At(zone.written, parameters.capacity);
+  // Uniform in cost +- spread.
+  const auto spread =
+      static_cast<Time>(static_cast<unsigned __int128>(cost) * parameters.reset_spread / kWhole);
+  cost += random_.Below(2 * spread + 1) - spread;
+  buffer_.Release(zone.buffered - zone.sent);
+  zones_->Reset(number);
+  const bool exclusive = random_.Below(kWhole) < parameters.reset_exclusive;
+  core_queue_.push_back({.tag = tag, .cost = cost, .exclusive = exclusive});
+  if (core_queue_.size() == 1) BeginReset(arrival);
+}
+
+void Drive::BeginReset(Time now) {
+  const Section& section = core_queue_.front();
+  core_end_ = now + section.cost;
+  if (section.exclusive) front_.Block(core_end_);
+  events_->Add(core_end_, EventKind::kReset, 0, section.tag);
+}
+
+// The section of firmware of the first reset in the queue may have ended.
+void Drive::EndReset(Time now, std::uint32_t tag) {
+  if (core_end_ > now) return events_->Add(core_end_, EventKind::kReset, 0, tag);
+  core_queue_.pop_front();
+  if (!core_queue_.empty()) BeginReset(now);
+  const std::uint32_t number = under_way_[tag].command.zone;
+  under_way_[tag].parts = 1;
+  if (parameters_.zones->erase_at == EraseAt::kReset && zones_->at(number).stale) {
+    return EraseZone(now, number, tag);
+  }
+  Part(now + front_.format(), tag);
+}
+
+// Erases a block on each die of the zone; the command waits for them.
+void Drive::EraseZone(Time now, std::uint32_t number, std::uint32_t tag) {
+  Zone& zone = zones_->at(number);
+  zone.stale = false;
+  ++zone.erases;
+  const std::uint32_t dies = parameters_.zones->dies();
+  media_.erases += dies;
+  if (parameters_.zones->erase_at == EraseAt::kNone) return Part(now, tag);
+  waits_for_erase_[number] = tag;
+  under_way_[tag].parts += dies - 1;
+  for (std::uint32_t i = 0; i < dies; ++i) {
+    dies_.Add(zones_->DieOf(number, i), now, {Task::Kind::kErase, 1, number, 0, 0});
+  }
+}
+
+void Drive::Handle(const Event& event) {
+  const std::uint32_t tag = event.tag();
+  if (event.kind() == EventKind::kPageRead) {
+    const UnderWay& way = under_way_[tag];
+    const Time ready = dies_.Transfer(event.die(), event.time, way.part) +
+                       front_.parameters().read + front_.format();
+    return Part(front_.Leave(event.time, ready, way.part), tag);
+  }
+  if (event.kind() == EventKind::kReset) return EndReset(event.time, tag);
+  Task ended{};
+  if (dies_.Advance(event.die(), event.time, &ended)) Ended(event.time, ended);
+}
+
+void Drive::Ended(Time now, const Task& task) {
+  if (task.kind == Task::Kind::kErase) {
+    if (task.owner != kNoTag) Part(now, waits_for_erase_[task.owner]);
+    return;
+  }
+  media_.programmed += parameters_.flash.program_unit;
+  if (task.owner != kNoTag) {
+    Zone& zone = zones_->at(task.owner);  // it may have been reset meanwhile
+    zone.programmed = std::min(zone.programmed + task.buffered, zone.sent);
+    if (task.kind == Task::Kind::kFill && --fills_[task.owner] == 0) {
+      Done(now + parameters_.zones->finish + front_.format(), waits_for_fill_[task.owner]);
+    }
+  }
+  if (task.buffered == 0) return;
+  buffer_.Release(task.buffered);
+  Buffer::Waiter write{};
+  while (buffer_.Admit(&write)) {
+    Accept(now, under_way_[write.tag].command);
+    Part(std::max(write.ready, now), write.tag);
+  }
+}
+
+}  // namespace zonemodel

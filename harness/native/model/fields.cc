@@ -1,0 +1,113 @@
+#include "model/fields.h"
+
+#include <cmath>
+
+namespace zonemodel {
+
+bool IsCount(const Json& value) {
+  return value.is_number_unsigned() ||
+         (value.is_number_integer() && value.get<std::int64_t>() >= 0);
+}
+
+std::uint64_t ShareOf(const Json& number) {
+  if (!number.is_number()) throw BadInput("a share is no number", "shares are numbers in %");
+  const double share = number.get<double>() * (static_cast<double>(kWhole) / 100);
+  if (!(share >= 0) || share > 1e13) throw BadInput("a share is out of range", "0 or more %");
+  return static_cast<std::uint64_t>(std::llround(share));
+}
+
+Fields::Fields(const Json& object, std::string where) : object_(&object), where_(std::move(where)) {
+  if (!object.is_object()) {
+    throw BadInput(where_ + " is no group of fields", "see the tables of docs/model.md");
+  }
+}
+
+const Json& Fields::Get(const std::string& name) {
+  read_.insert(name);
+  const auto found = object_->find(name);
+  if (found == object_->end()) {
+    throw BadInput(where_ + "." + name + " is missing", "add the field, see docs/model.md");
+  }
+  if (!found->is_object() || !found->contains("value")) return *found;
+  for (const auto& [field, value] : found->items()) {
+    if (field != "value" && field != "origin" && field != "source") {
+      throw Refuse(name, "has the unknown field '" + field + "'", "value, origin, source");
+    }
+  }
+  return found->at("value");
+}
+
+namespace {
+
+template <typename Parse>
+auto Text(const Fields& fields, const std::string& name, const Json& value, Parse parse) {
+  if (!value.is_string()) {
+    throw fields.Refuse(name, "has no unit", "write number and unit as text, as \"12us\"");
+  }
+  try {
+    return parse(value.get<std::string>());
+  } catch (const BadInput& bad) {
+    throw fields.Refuse(name, std::string(": ") + bad.what(), bad.hint);
+  }
+}
+
+}  // namespace
+
+Time Fields::GetTime(const std::string& name) { return Text(*this, name, Get(name), ParseTime); }
+
+Bytes Fields::GetBytes(const std::string& name) { return Text(*this, name, Get(name), ParseBytes); }
+
+std::uint64_t Fields::GetBandwidth(const std::string& name) {
+  return Text(*this, name, Get(name), ParseBandwidth);
+}
+
+std::uint64_t Fields::GetCount(const std::string& name, std::uint64_t least, std::uint64_t most) {
+  const Json& value = Get(name);
+  if (!IsCount(value) || value.get<std::uint64_t>() < least ||
+      value.get<std::uint64_t>() > most) {
+    throw Refuse(name, "is no count in range",
+                 "a whole number from " + std::to_string(least) + " to " + std::to_string(most));
+  }
+  return value.get<std::uint64_t>();
+}
+
+std::string Fields::GetText(const std::string& name) {
+  const Json& value = Get(name);
+  if (!value.is_string()) throw Refuse(name, "is no text", "write it in quotes");
+  return value.get<std::string>();
+}
+
+bool Fields::GetBool(const std::string& name) {
+  const Json& value = Get(name);
+  if (!value.is_boolean()) throw Refuse(name, "is neither true nor false", "true or false");
+  return value.get<bool>();
+}
+
+std::uint64_t Fields::GetShare(const std::string& name, std::uint64_t most) {
+  const Json& value = Get(name);
+  std::uint64_t share = 0;
+  try {
+    share = ShareOf(value);
+  } catch (const BadInput& bad) {
+    throw Refuse(name, std::string(": ") + bad.what(), bad.hint);
+  }
+  if (share > most) {
+    throw Refuse(name, "is too large", "at most " + std::to_string(most * 100 / kWhole) + " %");
+  }
+  return share;
+}
+
+void Fields::Finish() const {
+  for (const auto& [name, value] : object_->items()) {
+    if (!read_.contains(name)) {
+      throw Refuse(name, "is no field", "check the spelling, see docs/model.md");
+    }
+  }
+}
+
+BadInput Fields::Refuse(const std::string& name, const std::string& why,
+                        const std::string& hint) const {
+  return {where_ + "." + name + (why.starts_with(':') ? why : " " + why), hint};
+}
+
+}  // namespace zonemodel

@@ -1,0 +1,65 @@
+// Reads the fields of a JSON object, with units. Each refusal names the field.
+
+#pragma once
+
+#include <nlohmann/json.hpp>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "model/units.h"
+
+namespace zonemodel {
+
+using Json = nlohmann::ordered_json;
+
+constexpr std::uint64_t kWhole = 1'000'000'000;  // shares are whole numbers of 1 / kWhole
+
+class Fields {
+ public:
+  // `where` names the object in messages, as "flash" or "client reader".
+  Fields(const Json& object, std::string where);
+
+  [[nodiscard]] bool Has(const std::string& name) const { return object_->contains(name); }
+  // The value of a required field. A value with an origin counts without the origin.
+  const Json& Get(const std::string& name);
+
+  Time GetTime(const std::string& name);
+  Bytes GetBytes(const std::string& name);
+  std::uint64_t GetBandwidth(const std::string& name);
+  std::uint64_t GetCount(const std::string& name, std::uint64_t least = 0,
+                         std::uint64_t most = std::uint64_t{1} << 32);
+  std::string GetText(const std::string& name);
+  bool GetBool(const std::string& name);
+  // A share in units of 1 / kWhole.
+  std::uint64_t GetShare(const std::string& name, std::uint64_t most = kWhole);
+
+  // The field's value, or `otherwise` where it is missing.
+  Time GetTime(const std::string& name, Time otherwise) {
+    return Has(name) ? GetTime(name) : otherwise;
+  }
+  Bytes GetBytes(const std::string& name, Bytes otherwise) {
+    return Has(name) ? GetBytes(name) : otherwise;
+  }
+  bool GetBool(const std::string& name, bool otherwise) {
+    return Has(name) ? GetBool(name) : otherwise;
+  }
+
+  // Refuses fields that nothing has read.
+  void Finish() const;
+  [[nodiscard]] BadInput Refuse(const std::string& name, const std::string& why,
+                                const std::string& hint) const;
+
+ private:
+  const Json* object_;
+  std::string where_;
+  std::set<std::string> read_;
+};
+
+// Whether a value is a whole number that is not negative.
+bool IsCount(const Json& value);
+// A share in % as a JSON number, in units of 1 / kWhole.
+std::uint64_t ShareOf(const Json& number);
+
+}  // namespace zonemodel

@@ -1,0 +1,68 @@
+// Dies on channels: reads, one-shot programs that reads may pause, and erases.
+//
+// A die works on one task (program or erase) or one read at a time. Jobs wait in the order of their
+// arrival. Reads go first: they wait for other reads, and pause the current task a bounded number
+// of times. The end of the last read that arrived is known at its arrival, which needs no event; a
+// task that is paused only moves its end.
+
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <vector>
+
+#include "kvmix/source/random.h"
+#include "model/events.h"
+#include "model/parameters.h"
+
+namespace zonemodel {
+
+struct Task {
+  enum class Kind : std::uint8_t { kProgram, kFill, kMove, kErase };
+  Kind kind;
+  std::uint32_t count;  // as many in succession; other tasks of the die come between
+  std::uint32_t owner;  // the zone, or the superblock
+  Bytes buffered;       // bytes that leave the write buffer at the end
+  Time reads;           // kMove: time to read what is moved
+};
+
+class Dies {
+ public:
+  Dies(const FlashParameters& flash, std::uint64_t seed, EventQueue* events);
+
+  // A read of `bytes` within a page arrives; `tag` is of the event at which the die has the data.
+  void Read(std::uint32_t die, Time arrival, Bytes bytes, std::uint32_t tag);
+  // Sends data that a read of `die` returned to the controller. Returns when it is there.
+  Time Transfer(std::uint32_t die, Time now, Bytes bytes) {
+    return Send(die, now, Duration(bytes, flash_.channel_read_rate));
+  }
+
+  void Add(std::uint32_t die, Time now, const Task& task);
+  // An event of a die. Returns whether a task ended, and which; one of several that end in
+  // succession counts as a task.
+  bool Advance(std::uint32_t die, Time now, Task* ended);
+
+ private:
+  struct Die {
+    Time reads_end = 0;    // the die has finished all reads that arrived
+    Time pause_begin = 0;  // of the current task's last pause
+    Time task_end = 0;     // 0: no current task
+    std::uint32_t pauses = 0;
+    bool waits = false;      // an event will begin the next task
+    std::deque<Task> tasks;  // the first is the current one, if any
+  };
+
+  Time Send(std::uint32_t die, Time now, Time cost);
+  void Begin(std::uint32_t die, Time now);
+  Time Cost(std::uint32_t die, Time now, const Task& task);
+  Time Uniform(Time low, Time high) { return low + random_.Below(high - low + 1); }
+
+  const FlashParameters flash_;
+  kvmix::Random random_;
+  EventQueue* events_;
+  std::vector<Die> dies_;
+  std::vector<Time> channels_;  // free from this time
+};
+
+}  // namespace zonemodel

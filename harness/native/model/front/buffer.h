@@ -1,0 +1,56 @@
+// The write buffer. A write completes when its data is in the buffer; programs empty it. Writes
+// that find it full wait in the order of their arrival.
+
+#pragma once
+
+#include <cstdint>
+#include <deque>
+
+#include "model/units.h"
+
+namespace zonemodel {
+
+class Buffer {
+ public:
+  struct Waiter {
+    std::uint32_t tag;
+    Time ready;  // the earliest completion
+    Bytes bytes;
+  };
+
+  explicit Buffer(Bytes size) : size_(size) {}
+
+  // Takes `bytes` if nothing waits and there is space; else the write waits.
+  bool Enter(const Waiter& write) {
+    if (!waiters_.empty() || !Fits(write.bytes)) {
+      waiters_.push_back(write);
+      return false;
+    }
+    used_ += write.bytes;
+    return true;
+  }
+  // Data that must go in whatever the space, as of garbage collection.
+  void Force(Bytes bytes) { used_ += bytes; }
+  void Release(Bytes bytes) { used_ -= bytes; }
+
+  // Takes the first waiting write out of the queue if there is space for it now.
+  bool Admit(Waiter* write) {
+    if (waiters_.empty() || !Fits(waiters_.front().bytes)) return false;
+    *write = waiters_.front();
+    waiters_.pop_front();
+    used_ += write->bytes;
+    return true;
+  }
+
+  [[nodiscard]] Bytes used() const { return used_; }
+  [[nodiscard]] Bytes size() const { return size_; }
+
+ private:
+  [[nodiscard]] bool Fits(Bytes bytes) const { return used_ + bytes <= size_; }
+
+  const Bytes size_;
+  Bytes used_ = 0;
+  std::deque<Waiter> waiters_;
+};
+
+}  // namespace zonemodel

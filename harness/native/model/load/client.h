@@ -1,0 +1,62 @@
+// One client of a job: which commands it sends, and where to. Times are the simulation's.
+
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "kvmix/source/random.h"
+#include "model/drive.h"
+#include "model/load/job.h"
+
+namespace zonemodel {
+
+class Client {
+ public:
+  Client(const ClientJob& job, const Parameters& parameters, Drive* drive);
+
+  // The next command of a slot. Returns false when the client has no more.
+  bool Next(std::uint32_t slot, Command* command);
+
+  // The zones that are written side by side. Writes that wait in the host for their turn count as
+  // queued.
+  struct Lane {
+    std::uint32_t zone;  // index in the job's range
+    Bytes queued = 0;
+  };
+  Lane& LaneOf(std::uint32_t slot) { return lanes_[slot % lanes_.size()]; }
+
+  // When the n-th command is due, for a client with a rate.
+  [[nodiscard]] Time Due(std::uint64_t number) const;
+  [[nodiscard]] const ClientJob& job() const { return job_; }
+
+ private:
+  Operation Choose();
+  bool NextOfSequence(Command* command);
+  bool NextWrite(std::uint32_t slot, Command* command);
+  void NextAddress(Command* command);
+  std::uint64_t NextIndex();
+  std::uint64_t RandomIndex();
+  void Refill(std::uint32_t zone);
+  [[nodiscard]] std::uint32_t zone_count() const { return job_.zones.end - job_.zones.first; }
+
+  const ClientJob job_;
+  const Bytes zone_capacity_;
+  const Bytes block_;
+  Drive* drive_;
+  kvmix::Random random_;
+  std::vector<std::pair<std::uint64_t, Operation>> choice_;  // cumulative weights
+  std::vector<Lane> lanes_;
+  std::uint64_t addresses_ = 0;  // of commands side by side in the client's range
+  std::uint64_t hot_ = 0;        // of those, hot
+  Bytes per_zone_ = 0;           // addresses of a zone
+  std::uint64_t address_ = 0;    // next of a sequential run
+  std::uint64_t run_left_ = 0;
+  std::uint32_t cursor_ = 0;  // zone of the next command to a whole zone
+  std::size_t step_ = 0;      // of the sequence
+  std::uint32_t times_ = 0;   // that the step was played
+  std::uint64_t sent_ = 0;
+  Bytes sent_bytes_ = 0;
+};
+
+}  // namespace zonemodel

@@ -1,0 +1,114 @@
+// zonemodel: plays jobs on a model of a drive, in virtual time. See README.md.
+
+#include <CLI/CLI.hpp>
+#include <cstdio>
+#include <exception>
+#include <fstream>
+#include <iostream>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "model/run.h"
+
+namespace zonemodel {
+namespace {
+
+enum Exit : int { kDone = 0, kUsage = 2, kFailed = 4 };
+
+struct Arguments {
+  std::string model;
+  std::vector<std::string> jobs;
+  std::vector<std::string> set;
+  unsigned threads = 1;
+};
+
+Json ReadFile(const std::string& name) {
+  Json json;
+  if (name == "-") {
+    json = Json::parse(std::cin, nullptr, false);
+  } else {
+    std::ifstream file(name);
+    if (!file) throw BadInput("cannot read " + name, "check the name");
+    json = Json::parse(file, nullptr, false);
+  }
+  if (json.is_discarded()) throw BadInput(name + " is no JSON", "zonelab converts YAML");
+  return json;
+}
+
+std::vector<Json> ReadJobs(const std::vector<std::string>& names) {
+  std::vector<Json> jobs;
+  for (const std::string& name : names) {
+    const Json json = ReadFile(name);
+    if (json.is_array()) {
+      jobs.insert(jobs.end(), json.begin(), json.end());
+    } else {
+      jobs.push_back(json);
+    }
+  }
+  return jobs;
+}
+
+Json ReadModel(const Arguments& arguments) {
+  Json model = ReadFile(arguments.model);
+  for (const std::string& assignment : arguments.set) Set(assignment, &model);
+  return model;
+}
+
+void AddInputs(CLI::App* command, Arguments* arguments) {
+  command->add_option("--model", arguments->model, "JSON of the model; - reads stdin")->required();
+  command->add_option("--job", arguments->jobs, "JSON of a job or of an array of jobs; repeatable")
+      ->required()
+      ->take_all();
+  command->add_option("--set", arguments->set, "group.field=value: another value; repeatable")
+      ->take_all();
+}
+
+void AddCommands(CLI::App* app, Arguments* arguments) {
+  app->require_subcommand(1);
+  app->footer(
+      "Examples:\n"
+      "  zonemodel run --model zn540-1tb.json --job randread-4k.json\n"
+      "  zonemodel run --model m.json --job a.json --job b.json --threads 2\n"
+      "  zonemodel run --model m.json --job a.json --set flash.program=2.5ms\n"
+      "  zonemodel check --model m.json --job a.json");
+  CLI::App* run = app->add_subcommand("run", "play jobs, each on a new drive; JSON on stdout");
+  AddInputs(run, arguments);
+  run->add_option("--threads", arguments->threads, "jobs that are played at the same time")
+      ->check(CLI::Range(1U, 64U));
+  run->callback([arguments] {
+    const Json model = ReadModel(*arguments);
+    std::puts(RunJobs(model, ReadJobs(arguments->jobs), arguments->threads).dump().c_str());
+  });
+  CLI::App* check = app->add_subcommand("check", "read model and jobs, and play nothing");
+  AddInputs(check, arguments);
+  check->callback([arguments] { CheckJobs(ReadModel(*arguments), ReadJobs(arguments->jobs)); });
+}
+
+int Complain(Exit exit, const std::string& message, const std::string& hint) {
+  std::fprintf(stderr, "zonemodel: %s\nhint: %s\n", message.c_str(), hint.c_str());
+  return exit;
+}
+
+int Main(int argc, char** argv) {
+  CLI::App app("Plays jobs on a model of a drive, in virtual time.", "zonemodel");
+  Arguments arguments;
+  try {
+    AddCommands(&app, &arguments);
+    app.parse(argc, argv);
+  } catch (const CLI::Success& done) {
+    return app.exit(done);
+  } catch (const CLI::ParseError& error) {
+    return Complain(kUsage, error.what(), "see zonemodel --help");
+  } catch (const BadInput& bad) {
+    return Complain(kUsage, bad.what(), bad.hint);
+  } catch (const std::exception& error) {
+    return Complain(kFailed, error.what(), "this is a defect");
+  }
+  return kDone;
+}
+
+}  // namespace
+}  // namespace zonemodel
+
+int main(int argc, char** argv) { return zonemodel::Main(argc, argv); }

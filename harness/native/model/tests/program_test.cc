@@ -1,0 +1,123 @@
+// What the program refuses, with one line, a hint and exit code 2.
+
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <cstdio>
+#include <fstream>
+
+#include "model/tests/small_drive.h"
+
+namespace zonemodel {
+namespace {
+
+struct Done {
+  int exit;
+  std::string output;
+};
+
+Done Zonemodel(const std::string& arguments) {
+  std::FILE* pipe = popen((std::string(ZONEMODEL) + " " + arguments + " 2>&1").c_str(), "r");
+  std::string output;
+  std::array<char, 4096> piece{};
+  while (std::fgets(piece.data(), piece.size(), pipe) != nullptr) output += piece.data();
+  return {WEXITSTATUS(pclose(pipe)), output};
+}
+
+class ProgramTest : public testing::Test {
+ protected:
+  Done Check(const std::string& command = "check") {
+    const std::string folder = testing::TempDir() + std::to_string(getpid());
+    std::ofstream(folder + "m.json") << model_;
+    std::ofstream(folder + "j.json") << job_;
+    return Zonemodel(command + " --model " + folder + "m.json --job " + folder + "j.json");
+  }
+  void Refuses(const std::string& message) {
+    const Done done = Check("run");
+    EXPECT_EQ(done.exit, 2);
+    EXPECT_NE(done.output.find(message), std::string::npos) << done.output;
+    EXPECT_NE(done.output.find("\nhint: "), std::string::npos) << done.output;
+  }
+
+  Json model_ = SmallDrive();
+  Json job_ = OneClient({{"mix", {{"write", 1}}}, {"zones", {0, 4}}, {"commands", 10}});
+};
+
+TEST_F(ProgramTest, PlaysAJob) {
+  EXPECT_EQ(Check().exit, 0);
+  const Done done = Check("run");
+  EXPECT_EQ(done.exit, 0);
+  EXPECT_EQ(Json::parse(done.output)["results"][0]["clients"][0]["commands"]["write"]["count"], 10);
+  EXPECT_EQ(Zonemodel("--help").exit, 0);
+}
+
+TEST_F(ProgramTest, SetReplacesAValueWithOrWithoutOrigin) {
+  model_["front"]["write"] = {{"value", "10us"}, {"origin", "measured"}, {"source", "here"}};
+  const Done done = Check("run --set front.write=20us");
+  EXPECT_EQ(Json::parse(done.output)["results"][0]["clients"][0]["commands"]["write"]["min_ns"],
+            20'000);
+  EXPECT_EQ(Check("run --set front.wrote=20us").exit, 2);
+}
+
+TEST_F(ProgramTest, RefusesModels) {
+  const Json good = model_;
+  const auto with = [&](const char* group, const char* field, const Json& value) {
+    model_ = good;
+    model_[group][field] = value;
+  };
+  with("flash", "programm", "1ms");
+  Refuses("flash.programm is no field");
+  with("flash", "program", 1);
+  Refuses("flash.program has no unit");
+  with("flash", "program", "-1ms");
+  Refuses("flash.program: '-1ms' does not begin with a number");
+  with("zones", "capacity", "1000KiB");
+  Refuses("zones.capacity is no whole number of stripes");
+  with("zones", "max_active", 17);
+  Refuses("max_active or max_open is above count");
+  with("zones", "channels", 3);
+  Refuses("zones.channels");
+  with("ftl", "over_provisioning_pct", 0.1);
+  Refuses("over-provisioning");
+  with("buffer", "size", "64KiB");
+  Refuses("buffer is too small");
+  model_ = good;
+  model_["front"].erase("write");
+  Refuses("front.write is missing");
+  model_ = good;
+  model_["schema_version"] = 2;
+  Refuses("newer than this program");
+}
+
+TEST_F(ProgramTest, RefusesJobs) {
+  const Json good = job_;
+  const auto with = [&](const char* field, const Json& value) {
+    job_ = good;
+    job_["clients"][0][field] = value;
+  };
+  with("zones", {0, 17});
+  Refuses("zones is beyond the drive");
+  with("size", "6KiB");
+  Refuses("size is no size of commands");
+  with("depth", 5);
+  Refuses("depth is above the zones that are written at a time");
+  with("mix", {{"trim", 1}});
+  Refuses("command of the other namespace");
+  with("mix", {{"scan", 1}});
+  Refuses("unknown command 'scan'");
+  with("stack", "spdk");
+  Refuses("stack is not in the model");
+  with("sizes", "4KiB");
+  Refuses("sizes is no field");
+  job_ = good;
+  job_["clients"][0].erase("commands");
+  Refuses("duration or a limit is missing");
+  job_ = good;
+  job_["prepare"] = {{{"zones", {0, 5}}, {"fill_pct", 50}}};
+  Refuses("limits of active or open zones");
+}
+
+}  // namespace
+}  // namespace zonemodel

@@ -1,0 +1,147 @@
+#include "model/zones/zones.h"
+
+#include <numeric>
+
+namespace zonemodel {
+
+Zones::Zones(const ZoneParameters& parameters, const FlashParameters& flash)
+    : parameters_(parameters),
+      channels_(flash.channels),
+      groups_(flash.dies() / parameters.dies()),
+      zones_(parameters.count) {
+  // Zones begin far apart (by the golden ratio), so that zones written side by side do not meet.
+  const std::uint32_t dies = parameters.dies();
+  stride_ = dies * 618 / 1000 + 1;
+  while (std::gcd(stride_, dies) != 1) ++stride_;
+}
+
+// Takes what an open zone needs. Where the open limit is reached, the oldest implicitly opened zone
+// is closed, as the specification allows.
+Status Zones::TakeOpen(std::uint32_t number, ZoneState state) {
+  Zone& zone = zones_[number];
+  const bool active = zone.active();
+  if (!active && parameters_.max_active != 0 && active_ == parameters_.max_active) {
+    return Status::kTooManyActive;
+  }
+  if (!zone.open() && parameters_.max_open != 0 && open_ == parameters_.max_open) {
+    while (!implicit_.empty() && zones_[implicit_.front()].state != ZoneState::kImplicit) {
+      implicit_.pop_front();
+    }
+    if (implicit_.empty()) return Status::kTooManyOpen;
+    zones_[implicit_.front()].state = ZoneState::kClosed;
+    implicit_.pop_front();
+    --open_;
+  }
+  if (!active) ++active_;
+  if (!zone.open()) ++open_;
+  zone.state = state;
+  if (state == ZoneState::kImplicit && parameters_.max_open != 0) implicit_.push_back(number);
+  return Status::kOk;
+}
+
+void Zones::Leave(std::uint32_t number, ZoneState state) {
+  Zone& zone = zones_[number];
+  if (zone.open()) --open_;
+  if (zone.active() && state != ZoneState::kClosed) --active_;
+  zone.state = state;
+}
+
+Status Zones::Write(std::uint32_t number, Bytes offset, Bytes bytes, bool append, bool* opened) {
+  *opened = false;
+  if (number >= zones_.size()) return Status::kOutOfRange;
+  Zone& zone = zones_[number];
+  if (zone.state == ZoneState::kFull) return Status::kFull;
+  if (!append && offset != zone.written) return Status::kInvalidWrite;
+  if (zone.written + bytes > parameters_.capacity) return Status::kBoundary;
+  if (!zone.open()) {
+    const bool empty = zone.state == ZoneState::kEmpty;
+    const Status status = TakeOpen(number, ZoneState::kImplicit);
+    if (status != Status::kOk) return status;
+    *opened = empty;
+  }
+  zone.written += bytes;
+  if (zone.written == parameters_.capacity) Leave(number, ZoneState::kFull);
+  return Status::kOk;
+}
+
+Status Zones::Read(std::uint32_t number, Bytes offset, Bytes bytes) const {
+  if (number >= zones_.size()) return Status::kOutOfRange;
+  return offset + bytes > parameters_.capacity ? Status::kBoundary : Status::kOk;
+}
+
+Status Zones::Open(std::uint32_t number) {
+  if (number >= zones_.size()) return Status::kOutOfRange;
+  if (zones_[number].state == ZoneState::kFull) return Status::kInvalidTransition;
+  return TakeOpen(number, ZoneState::kExplicit);
+}
+
+Status Zones::Close(std::uint32_t number) {
+  if (number >= zones_.size()) return Status::kOutOfRange;
+  if (!zones_[number].active()) return Status::kInvalidTransition;
+  if (zones_[number].open()) Leave(number, ZoneState::kClosed);
+  return Status::kOk;
+}
+
+Status Zones::Finish(std::uint32_t number, Bytes* rest) {
+  *rest = 0;
+  if (number >= zones_.size()) return Status::kOutOfRange;
+  Zone& zone = zones_[number];
+  if (zone.state == ZoneState::kFull) return Status::kOk;
+  // An empty zone passes through the states of a zone with data.
+  if (zone.state == ZoneState::kEmpty) {
+    const Status status = TakeOpen(number, ZoneState::kExplicit);
+    if (status != Status::kOk) return status;
+  }
+  *rest = parameters_.capacity - zone.written;
+  zone.finished = true;
+  Leave(number, ZoneState::kFull);
+  return Status::kOk;
+}
+
+Status Zones::Reset(std::uint32_t number) {
+  if (number >= zones_.size()) return Status::kOutOfRange;
+  Zone& zone = zones_[number];
+  if (zone.written > 0 || zone.finished) {
+    zone.stale = true;
+    ++zone.resets;
+  }
+  Leave(number, ZoneState::kEmpty);
+  zone.finished = false;
+  zone.written = zone.buffered = zone.sent = zone.programmed = 0;
+  return Status::kOk;
+}
+
+std::uint32_t Zones::DieOf(std::uint32_t zone, std::uint64_t unit) const {
+  // Dies are numbered across channels first. A zone has neighbouring channels, and the same ways of
+  // each.
+  const std::uint32_t parallel = parameters_.dies();
+  const std::uint32_t group = zone % groups_;
+  const auto place =
+      static_cast<std::uint32_t>((unit + std::uint64_t{zone / groups_} * stride_) % parallel);
+  const std::uint32_t columns = channels_ / parameters_.channels;  // groups beside each other
+  const std::uint32_t channel =
+      group % columns * parameters_.channels + place % parameters_.channels;
+  const std::uint32_t way = group / columns * parameters_.ways + place / parameters_.channels;
+  return way * channels_ + channel;
+}
+
+Status Zones::Prepare(std::uint32_t number, ZoneState state, Bytes written, bool finished,
+                      bool stale) {
+  if (number >= zones_.size()) return Status::kOutOfRange;
+  Leave(number, ZoneState::kEmpty);
+  Zone& zone = zones_[number];
+  if (state == ZoneState::kFull) zone.state = state;
+  if (state == ZoneState::kExplicit || state == ZoneState::kImplicit ||
+      state == ZoneState::kClosed) {
+    const Status status =
+        TakeOpen(number, state == ZoneState::kClosed ? ZoneState::kExplicit : state);
+    if (status != Status::kOk) return status;
+    if (state == ZoneState::kClosed) Leave(number, ZoneState::kClosed);
+  }
+  zone.finished = finished;
+  zone.stale = stale;
+  zone.written = zone.buffered = zone.sent = zone.programmed = written;
+  return Status::kOk;
+}
+
+}  // namespace zonemodel
