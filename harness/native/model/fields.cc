@@ -63,8 +63,7 @@ std::uint64_t Fields::GetBandwidth(const std::string& name) {
 
 std::uint64_t Fields::GetCount(const std::string& name, std::uint64_t least, std::uint64_t most) {
   const Json& value = Get(name);
-  if (!IsCount(value) || value.get<std::uint64_t>() < least ||
-      value.get<std::uint64_t>() > most) {
+  if (!IsCount(value) || value.get<std::uint64_t>() < least || value.get<std::uint64_t>() > most) {
     throw Refuse(name, "is no count in range",
                  "a whole number from " + std::to_string(least) + " to " + std::to_string(most));
   }

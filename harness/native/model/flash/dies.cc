@@ -24,6 +24,9 @@ void Dies::Read(std::uint32_t number, Time arrival, Bytes bytes, std::uint32_t t
   // Pages of three kinds take different times: fast, medium, slow.
   cost = cost + random_.Below(3) * flash_.read_spread - flash_.read_spread;
 
+  // The die is free when its data has left; a wait for the channel is not counted.
+  const Time hold = Duration(bytes, flash_.channel_read_rate);
+
   Time begin = std::max(arrival, die.reads_end);
   if (arrival < die.task_end) {
     const bool in_pause = begin < die.task_end && die.reads_end > arrival && die.pauses > 0 &&
@@ -31,7 +34,7 @@ void Dies::Read(std::uint32_t number, Time arrival, Bytes bytes, std::uint32_t t
     const bool joins =
         in_pause && (flash_.read_burst == 0 || arrival < die.pause_begin + flash_.read_burst);
     if (joins) {
-      die.task_end += cost;
+      die.task_end += cost + hold;
     } else if (begin < die.task_end && die.pauses < flash_.max_suspends) {
       const Time paused = begin + Uniform(flash_.suspend_min, flash_.suspend_max);
       if (paused >= die.task_end) {
@@ -40,14 +43,14 @@ void Dies::Read(std::uint32_t number, Time arrival, Bytes bytes, std::uint32_t t
         begin = paused;
         ++die.pauses;
         die.pause_begin = paused;
-        die.task_end += cost + flash_.resume;
+        die.task_end += cost + hold + flash_.resume;
       }
     } else {
       begin = std::max(begin, die.task_end);
     }
   }
-  die.reads_end = begin + cost;
-  events_->Add(die.reads_end, EventKind::kPageRead, number, tag);
+  die.reads_end = begin + cost + hold;
+  events_->Add(begin + cost, EventKind::kPageRead, number, tag);
 }
 
 // Takes the next turn on the die's channel. Returns its end.

@@ -21,8 +21,8 @@ Operation OperationOf(const std::string& name, const Fields& fields, const std::
 
 ZoneRange ReadRange(Fields* fields, const ZoneParameters& zones) {
   const Json& value = fields->Get("zones");
-  if (!value.is_array() || value.size() != 2 || !IsCount(value[0]) ||
-      !IsCount(value[1]) || value[0] >= value[1]) {
+  if (!value.is_array() || value.size() != 2 || !IsCount(value[0]) || !IsCount(value[1]) ||
+      value[0] >= value[1]) {
     throw fields->Refuse("zones", "is no range", "[first, end], end is not part of it");
   }
   if (value[1].get<std::uint64_t>() > zones.count) {
