@@ -1,0 +1,113 @@
+// Write amplification of the translation layer against closed forms and published results.
+
+#include "model/ftl/ftl.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "kvmix/source/random.h"
+
+namespace zonemodel {
+namespace {
+
+constexpr std::uint32_t kBlocks = 2048;  // logical, of 64 pages
+
+Ftl Make(double percent, Collection collection, bool separation) {
+  FlashParameters flash{};
+  flash.channels = flash.ways = 1;
+  flash.program_unit = flash.page = 16 << 10;
+  const FtlParameters parameters{.capacity = Bytes{kBlocks} * 64 * 4096,
+                                 .map_unit = 4096,
+                                 .over_provisioning = static_cast<std::uint64_t>(percent * 1e7),
+                                 .block_units = 16,
+                                 .dies = 1,
+                                 .reserve = 3,
+                                 .collection = collection,
+                                 .hot_cold_separation = separation};
+  return {parameters, flash};
+}
+
+// Overwrites until the amplification is steady, then returns the mean of a further two rounds.
+template <typename Draw>
+double Amplification(Ftl* ftl, int warm, Draw draw) {
+  Ftl::Work work;
+  const auto write = [&](std::uint32_t page) {
+    ftl->Write(page, &work);
+    work.units.clear();
+    work.erased.clear();
+  };
+  for (std::uint32_t page = 0; page < ftl->pages(); ++page) write(page);
+  for (std::uint64_t i = 0; i < std::uint64_t{ftl->pages()} * static_cast<unsigned>(warm); ++i) {
+    write(draw());
+  }
+  work.moved = 0;
+  const std::uint64_t measured = std::uint64_t{ftl->pages()} * 2;
+  for (std::uint64_t i = 0; i < measured; ++i) write(draw());
+  return 1 + static_cast<double>(work.moved) / static_cast<double>(measured);
+}
+
+double Uniform(double percent, Collection collection) {
+  Ftl ftl = Make(percent, collection, false);
+  kvmix::Random random(7, 7);
+  return Amplification(&ftl, 4,
+                       [&] { return static_cast<std::uint32_t>(random.Below(ftl.pages())); });
+}
+
+// Desnoyers, SYSTOR 2012: FIFO (LRU) cleaning under uniform writes. `alpha` is physical / logical.
+double ClosedForm(double alpha) {
+  double w = -0.5;  // Lambert's W of -alpha e^-alpha, the branch above -1
+  const double x = -alpha * std::exp(-alpha);
+  for (int i = 0; i < 100; ++i) {
+    w -= (w * std::exp(w) - x) / (std::exp(w) * (w + 1));
+  }
+  return alpha / (alpha + w);
+}
+
+class Theory : public testing::TestWithParam<double> {};
+
+TEST_P(Theory, UniformOverwritesUnderFifoMeetTheClosedForm) {
+  const double expected = ClosedForm(1 + GetParam() / 100);
+  EXPECT_NEAR(Uniform(GetParam(), Collection::kFifo) / expected, 1, 0.03) << expected;
+}
+
+TEST_P(Theory, GreedyIsBetterThanFifoButNotMuch) {
+  const double fifo = ClosedForm(1 + GetParam() / 100);
+  const double greedy = Uniform(GetParam(), Collection::kGreedy);
+  EXPECT_LT(greedy, fifo);
+  EXPECT_GT(greedy, 0.8 * fifo);
+}
+
+INSTANTIATE_TEST_SUITE_P(OverProvisioning, Theory, testing::Values(7.0, 12.5, 20.0, 28.0, 50.0));
+
+TEST(Ftl, SeparationHelpsWhereHotDataIsOverwritten) {
+  const auto hot = [](bool separation) {
+    Ftl ftl = Make(20, Collection::kGreedy, separation);
+    kvmix::Random random(8, 8);
+    const std::uint32_t few = ftl.pages() / 10;
+    return Amplification(&ftl, 4, [&] {
+      const bool is_hot = random.Below(10) < 9;
+      return static_cast<std::uint32_t>(is_hot ? random.Below(few)
+                                               : few + random.Below(ftl.pages() - few));
+    });
+  };
+  EXPECT_LT(hot(true), hot(false));
+}
+
+TEST(Ftl, TrimmedPagesAreNotMoved) {
+  Ftl ftl = Make(7, Collection::kGreedy, false);
+  Ftl::Work work;
+  for (std::uint32_t page = 0; page < ftl.pages(); ++page) ftl.Write(page, &work);
+  const std::uint32_t half = ftl.pages() / 2;
+  for (std::uint32_t page = half; page < ftl.pages(); ++page) ftl.Trim(page);
+  for (int round = 0; round < 3; ++round) {
+    for (std::uint32_t page = 0; page < half; ++page) ftl.Write(page, &work);
+  }
+  EXPECT_EQ(work.moved, 0U);
+  Ftl::Place place{};
+  EXPECT_TRUE(ftl.Find(0, &place));
+  EXPECT_FALSE(ftl.Find(half, &place));
+}
+
+}  // namespace
+}  // namespace zonemodel
