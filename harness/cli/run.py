@@ -68,9 +68,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     add_erase(parser)
     parser.add_argument(
-        "--conventional", metavar="DEV", help="conventional device for levels that need one"
-    )
-    parser.add_argument(
         "--numa",
         choices=("drive", "none"),
         default="none",
@@ -96,7 +93,6 @@ def execute(arguments: argparse.Namespace) -> int:
         retry=arguments.retry,
         only=tuple(arguments.only),
         erase=tuple(arguments.erase),
-        conventional=arguments.conventional,
     )
     host = Host()
     if arguments.numa == "drive":

@@ -111,8 +111,8 @@ def page(refusals: Iterable[Refusal]) -> str:
 
 
 def _of_module(tree: ast.Module, file: str) -> Iterator[Refusal]:
-    """Yield the refusals of a module. Names stand for literals of the module or the function."""
-    texts = _literals(tree.body)
+    """Yield the refusals of a module. Names and calls stand for texts of the module."""
+    texts = _returned(tree) | _literals(tree.body)
     for function in ast.walk(tree):
         if isinstance(function, ast.FunctionDef):
             inner = texts | _literals(function.body)
@@ -149,6 +149,18 @@ _DEFAULT = {
 }
 
 
+def _returned(tree: ast.Module) -> dict[str, str]:
+    """Return by ``name()`` the texts that functions of a module return at their end."""
+    return {
+        f"{function.name}()": text
+        for function in ast.walk(tree)
+        if isinstance(function, ast.FunctionDef)
+        and isinstance(last := function.body[-1], ast.Return)
+        and last.value is not None
+        and (text := _text(last.value, {})) != _GAP
+    }
+
+
 def _literals(body: Iterable[ast.stmt]) -> dict[str, str]:
     """Return the names with an assigned text in these statements, at any depth."""
     texts: dict[str, str] = {}
@@ -177,6 +189,8 @@ def _text(node: ast.expr, texts: Mapping[str, str]) -> str:
             result = _text(last, texts)
         case ast.Name(id=name):
             result = texts.get(name, _GAP)
+        case ast.Call(func=ast.Name(id=name) | ast.Attribute(attr=name)):
+            result = texts.get(f"{name}()", _GAP)
     return result
 
 

@@ -111,7 +111,7 @@ def require_unused(host: Host, guard: Guard, drive: Drive, layout: Layout) -> li
                 code="shared",
             )
         if space.node:
-            consents.append(guard.require(host.device(space.node), named=False))
+            consents.append(guard.require(host.device(space.node)))
         else:
             consents.append(guard.require_unattached(f"{layout.serial}:{nsid}", space.size))
     return [consent for consent in consents if consent is not None]
@@ -125,7 +125,7 @@ def contents(host: Host, guard: Guard, drive: Drive, layout: Layout) -> list[Dev
 
 def _contents(host: Host, guard: Guard, drive: Drive, space: Namespace) -> DeviceContents:
     if space.node:
-        return guard.seen(host.device(space.node), named=False)
+        return guard.seen(host.device(space.node))
     consent = guard.unattached(f"{drive.controller.serial}:{space.nsid}", space.size)
     return DeviceContents(
         path="",

@@ -60,7 +60,6 @@ class Claim:
         guard: Guard,
         journal: Journal,
         stop: Stop,
-        conventional_named: bool,
     ) -> None:
         self.devices = tuple(devices)
         self._spec = spec
@@ -68,7 +67,6 @@ class Claim:
         self._guard = guard
         self._journal = journal
         self._stop = stop
-        self._conventional_named = conventional_named
         self._hold = Hold(host)
         self._written: dict[str, int] = {}  # by the kernel's count, when zonelab last wrote
         self._contents: dict[str, str] = {}  # fingerprints of the same moment
@@ -188,8 +186,7 @@ class Claim:
                 self._write(Event.RELEASE, device, self._guard.fingerprint(device))
 
     def _require(self, device: Device, *, held: bool) -> Consent | None:
-        named = device.zoned or self._conventional_named
-        return self._guard.require(device, self._partner(device), named=named, held=held)
+        return self._guard.require(device, self._partner(device), held=held)
 
     def _require_as_seen(self, device: Device) -> None:
         """Refuse a device in use, and one written to or exchanged since the last check."""

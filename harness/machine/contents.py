@@ -43,22 +43,20 @@ class Contents:
         self._say = say
         self._blank: dict[str, str] = {}  # identity → fingerprint when it was read whole
 
-    def refusals(self, device: Device, *, named: bool) -> list[Reason]:
-        """Return every reason why the contents of a device forbid its use; none if it is blank.
+    def refusals(self, device: Device) -> list[Reason]:
+        """Return why the contents of a device forbid its use; nothing if it is blank.
 
-        Args:
-            device: a device that is not proved to be ours.
-            named: the user named it, so another device is no answer to the refusal.
+        The device is not proved to be ours.
         """
         try:
-            return self._foreign(device, named=named)
+            return self._foreign(device)
         except OSError as error:
-            text, why = self.consent(device), error.strerror or error
+            why = error.strerror or error
             return [
                 Reason(
                     "unreadable",
                     f"{device.path} cannot be read ({why}), so its contents are unknown",
-                    f"if nothing on it is needed: -e erase={text} (zonelab: --erase {text})",
+                    self._hint(device),
                 )
             ]
 
@@ -167,9 +165,12 @@ class Contents:
 
     # --- foreign ----------------------------------------------------------------------------
 
-    def _foreign(self, device: Device, *, named: bool) -> list[Reason]:
+    def _hint(self, device: Device) -> str:
+        """Return the hint of a refusal. Its consent reads the device, so only refusals make it."""
         text = self.consent(device)
-        erase = f"if nothing on it is needed: -e erase={text} (zonelab: --erase {text})"
+        return f"if nothing on it is needed: -e erase={text} (zonelab: --erase {text})"
+
+    def _foreign(self, device: Device) -> list[Reason]:
         found = self.signatures(device)
         if found:
             kind = found[0].kind
@@ -178,15 +179,19 @@ class Contents:
                 Reason(
                     "foreign-signature",
                     f"{device.path} carries {kind}{label} that zonelab did not write",
-                    erase,
+                    self._hint(device),
                 )
             ]
         if not device.zoned:
-            other = "" if named else "-e conventional_device=<device> names another one, or "
-            data = Reason(
-                "not-blank", f"{device.path} holds data that zonelab did not write", other + erase
-            )
-            return [] if self._is_blank(device, [(0, device.size)]) else [data]
+            if self._is_blank(device, [(0, device.size)]):
+                return []
+            return [
+                Reason(
+                    "not-blank",
+                    f"{device.path} holds data that zonelab did not write",
+                    self._hint(device),
+                )
+            ]
         zones = self._host.zones(device.path)
         counts = zone_reports.count(zones)
         if counts.allocated or counts.full or counts.active:
@@ -195,7 +200,7 @@ class Contents:
                     "not-empty",
                     f"{device.path} has {counts.full + counts.active} zones that are not empty"
                     " and that zonelab did not write",
-                    erase,
+                    self._hint(device),
                 )
             ]
         # No zone report shows whether a zone without a write pointer holds data.
@@ -203,7 +208,9 @@ class Contents:
         if plain and not self._is_blank(device, plain):
             return [
                 Reason(
-                    "not-blank", f"{device.path} has conventional zones, and data in them", erase
+                    "not-blank",
+                    f"{device.path} has conventional zones, and data in them",
+                    self._hint(device),
                 )
             ]
         return []

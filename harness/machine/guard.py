@@ -42,7 +42,6 @@ class Guard:
         device: Device,
         partner: Device | None = None,
         *,
-        named: bool = True,
         held: bool = False,
     ) -> list[Reason]:
         """Return every reason against using ``device``; empty if it can be overwritten.
@@ -50,17 +49,15 @@ class Guard:
         Args:
             device: a zoned device, or a conventional companion.
             partner: the other device of the same run; some levels write their label only there.
-            named: the user named it.
             held: this process has it open exclusively.
         """
-        return self._examine(device, partner, named=named, held=held)[0]
+        return self._examine(device, partner, held=held)[0]
 
     def require(
         self,
         device: Device,
         partner: Device | None = None,
         *,
-        named: bool = True,
         held: bool = False,
     ) -> Consent | None:
         """Return the consent that permits overwriting ``device``; None if none is needed.
@@ -68,7 +65,7 @@ class Guard:
         Raises:
             GuardRefused: with the first reason against the device.
         """
-        reasons, consent = self._examine(device, partner, named=named, held=held)
+        reasons, consent = self._examine(device, partner, held=held)
         _refuse(reasons)
         return consent
 
@@ -93,14 +90,14 @@ class Guard:
         return self._contents.unattached(identity, size)
 
     def _examine(
-        self, device: Device, partner: Device | None, *, named: bool, held: bool
+        self, device: Device, partner: Device | None, *, held: bool
     ) -> tuple[list[Reason], Consent | None]:
         reasons = in_use.reasons(self._host, device, held=held)
         if reasons:
             return reasons, None  # the contents of a device in use always belong to its user
         if self._contents.are_ours(device, partner):
             return [], None
-        reasons = self._contents.refusals(device, named=named)
+        reasons = self._contents.refusals(device)
         given = [consent for consent in self._erase if consent.identity == device.identity.key]
         if not reasons or not given:
             return reasons, None
@@ -119,14 +116,12 @@ class Guard:
         message = f"{reason.message}; the consent names other contents"
         return Reason("consent-differs", message, erase)
 
-    def seen(
-        self, device: Device, partner: Device | None = None, *, named: bool = True
-    ) -> DeviceContents:
-        """Return the contents of a device, with the consent that a wipe needs."""
+    def seen(self, device: Device, partner: Device | None = None) -> DeviceContents:
+        """Return what is on a device, with the consent to type if a wipe needs it."""
         seen = self._contents.seen(device)
         if in_use.reasons(self._host, device) or self._contents.are_ours(device, partner):
             return seen
-        if not self._contents.refusals(device, named=named):
+        if not self._contents.refusals(device):
             return seen
         return replace(seen, consent=str(self._contents.consent(device)))
 
@@ -196,6 +191,7 @@ def companion(
         The device, or the reason why there is none, with a hint what to type.
     """
     hint = "-e conventional_device=<device> names one; its contents will be destroyed"
+    other = "-e conventional_device=<device> names another one"
     if named is not None:
         found = host.device(named)
         if found.zoned:
@@ -207,10 +203,11 @@ def companion(
         if host.sysfs.text(name, "queue/zoned") not in ("none", ""):
             continue
         candidate = host.device(str(host.sysfs.dev / name))
-        reasons = guard.examine(candidate, device, named=False)
+        reasons = guard.examine(candidate, device)
         if not reasons:
             return candidate, None
-        refused = Reason(reasons[0].code, reasons[0].message, reasons[0].hint or hint)
+        why = reasons[0]
+        refused = Reason(why.code, why.message, f"{other}, or {why.hint}" if why.hint else other)
     return None, refused or Reason(
         "no-conventional", "no conventional device was named, and the drive has none", hint
     )

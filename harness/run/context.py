@@ -36,7 +36,6 @@ class RunContext:
     progress: Progress
     cgroups: Cgroups
     tracer: KeptTracer
-    conventional_named: bool
     say: Callable[[str], None]
 
     def claim(self, spec: RunSpec, devices: Sequence[Device]) -> Claim:
@@ -48,7 +47,6 @@ class RunContext:
             guard=self.guard,
             journal=self.journal,
             stop=self.stop,
-            conventional_named=self.conventional_named,
         )
 
 

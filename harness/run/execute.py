@@ -55,7 +55,6 @@ class Request:
     retry: frozenset[str] = frozenset()
     only: tuple[str, ...] = ()
     erase: tuple[Consent, ...] = ()
-    conventional: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,7 +133,6 @@ def execute_plan(
                     progress=progress,
                     cgroups=groups,
                     tracer=tracer,
-                    conventional_named=bool(pending) and _is_named(plan, request, host),
                     say=say,
                 )
                 tracer.prepare()
@@ -270,21 +268,6 @@ def _outcome(runs: Path, run: RunSpec, new: Collection[str]) -> Outcome:
         seconds=result.seconds,
         new=result.run in new,
     )
-
-
-def _is_named(plan: Plan, request: Request, host: Host) -> bool:
-    """Whether the user named the planned conventional device.
-
-    A sibling namespace can be chosen automatically; any other device was named.
-    """
-    inspection = _host_plan(plan, request.host_name).inspection
-    planned = inspection.conventional
-    if planned is None:
-        return False
-    if request.conventional is not None:
-        return host.device(request.conventional).identity.key == planned.identity.key
-    siblings = host.sysfs.siblings(Path(host.find(inspection.device).path).name)
-    return Path(host.find(planned).path).name not in siblings
 
 
 def _require_space(runs: Path) -> None:

@@ -68,7 +68,7 @@ def inspect(
     contents = [guard.seen(one, partner) for one in used]
     beside = partner or (host.device(conventional) if conventional else None)
     if beside is not None and not beside.zoned:
-        contents.append(guard.seen(beside, device, named=conventional is not None))
+        contents.append(guard.seen(beside, device))
     identities = [seen.identity for seen in contents]
     return replace(inspection, contents=tuple(contents), notices=tuple(guard.notices(identities)))
 

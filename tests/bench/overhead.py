@@ -80,14 +80,12 @@ def plan(guest: Guest, work: Path) -> Path:
     return work / "overhead/plan.json"
 
 
-def under_runner(
-    guest: Guest, run: str, companion: str
-) -> tuple[dict[str, float], float, float, int]:
+def under_runner(guest: Guest, run: str) -> tuple[dict[str, float], float, float, int]:
     """Execute one run of the plan; ops/s by phase, CPU of harness and of tracer, peak memory."""
     guest.ssh(
         "systemd-run --quiet --wait --pipe --collect --property=Delegate=yes -- /usr/bin/python3",
         f"{GUEST}/zonelab.pyz run --plan {GUEST}/plan.json --host {guest.name} --only {run}",
-        f"--state-dir {GUEST}/state --conventional {companion}",
+        f"--state-dir {GUEST}/state",
     )
     result = json.loads(
         guest.ssh("cat", f"{GUEST}/state/campaigns/overhead/runs/{run}/result.json")
@@ -134,7 +132,6 @@ def main() -> int:
     guest.copy(plan_file)
     planned = json.loads(plan_file.read_text())["hosts"][0]["runs"]
     runs = [run["run"] for run in planned]
-    companion = planned[0]["conventional"]["path"]
     logs: list[float] = []
     shares: list[float] = []
     tracing: list[float] = []
@@ -144,9 +141,9 @@ def main() -> int:
         # Which side goes first alternates, so that a drift of the machine cancels out.
         if index % 2:
             hand = by_hand(guest, run)
-            harness, share, tracer, peak = under_runner(guest, run, companion)
+            harness, share, tracer, peak = under_runner(guest, run)
         else:
-            harness, share, tracer, peak = under_runner(guest, run, companion)
+            harness, share, tracer, peak = under_runner(guest, run)
             hand = by_hand(guest, run)
         logs.append(log_ratio(harness, hand))
         shares.append(share)

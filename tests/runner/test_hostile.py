@@ -337,7 +337,6 @@ class Bed:
             host_name="h",
             program=Path(fakes.__file__).parent / "fake_db_bench.py",
             paths=Paths(self.machine.root / "state", self.machine.root / "run"),
-            conventional=str(self.machine.root / "dev" / COMPANION) if self.named else None,
         )
         levels: dict[str, Level] = {"fake": fakes.FakeLevel(self.machine.root)}
         execute_plan(self.machine.plan, request, host=self.host, levels=levels, say=lambda _: None)

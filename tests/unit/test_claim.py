@@ -49,7 +49,6 @@ class Lab:
             guard=self.guard,
             journal=self.journal,
             stop=Stop(),
-            conventional_named=True,
         )
 
     @contextmanager

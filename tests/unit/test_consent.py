@@ -62,7 +62,7 @@ class Lab:
         nodes = [(self.root / "dev" / name).read_bytes() for name in ("nvme0n1", "nvme0n2")]
         return (self.root / "zones.json").read_text(), nodes[0], nodes[1]
 
-    def claim(self, *consents: Consent, named: bool = True) -> Claim:
+    def claim(self, *consents: Consent) -> Claim:
         return Claim(
             self.spec,
             [self.zoned, self.conventional],
@@ -70,7 +70,6 @@ class Lab:
             guard=self.guard(*consents),
             journal=self.journal,
             stop=Stop(),
-            conventional_named=named,
         )
 
     @contextmanager
@@ -297,10 +296,10 @@ def test_an_unnamed_companion_with_data_needs_a_consent_too(lab: Lab) -> None:
     poke(lab, "nvme0n1", 9 << 20)
     consent = lab.consent(lab.zoned)
     with pytest.raises(GuardRefused) as caught:
-        lab.claim(consent, named=False).require_allowed()
+        lab.claim(consent).require_allowed()
     assert caught.value.code == "not-blank"
-    seen = lab.guard().seen(lab.conventional, lab.zoned, named=False)
-    lab.claim(consent, *parse(seen.consent), named=False).require_allowed()
+    seen = lab.guard().seen(lab.conventional, lab.zoned)
+    lab.claim(consent, *parse(seen.consent)).require_allowed()
 
 
 def test_an_interrupt_before_the_first_write_destroys_nothing(lab: Lab) -> None:

@@ -106,6 +106,28 @@ def whole_reads(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return reads
 
 
+def test_only_a_refusal_makes_a_consent(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A consent samples the contents and asks libblkid; a blank device needs none."""
+    asked: list[str] = []
+    monkeypatch.setattr(Contents, "consent", lambda _, device: asked.append(device.path))
+    assert (lab.code(), lab.code(lab.zoned), asked) == (None, None, [])
+    lab.poke(9 * MIB, b"\x01")
+    set_zones(lab.root, {0: 4096})
+    assert (lab.code(), lab.code(lab.zoned)) == ("not-blank", "not-empty")
+    assert asked == [lab.companion.path, lab.zoned.path]
+
+
+def test_a_sibling_with_data_is_refused_with_both_ways_out(lab: Lab) -> None:
+    lab.poke(9 * MIB, b"\x01")
+    _, reason = companion(lab.host, lab.guard, lab.zoned, None)
+    (same,) = lab.guard.examine(lab.companion)
+    assert reason is not None
+    assert reason.hint == f"-e conventional_device=<device> names another one, or {same.hint}"
+    assert "-e erase=" in same.hint
+    _, reason = companion(lab.host, lab.guard, lab.zoned, COMPANION)
+    assert reason == same  # another device is no answer to a user who named this one
+
+
 def test_a_whole_read_counts_until_the_next_write(
     lab: Lab, monkeypatch: pytest.MonkeyPatch
 ) -> None:

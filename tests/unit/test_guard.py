@@ -39,8 +39,8 @@ class Lab:
         self.conventional = self.host.device("nvme0n1")
         self.written = 0
 
-    def code(self, device: Device | None = None, **options: bool) -> str | None:
-        reasons = self.guard.examine(device or self.device, None, **options)
+    def code(self, device: Device | None = None) -> str | None:
+        reasons = self.guard.examine(device or self.device)
         return reasons[0].code if reasons else None
 
     def write(self, event: Event, label: str = "zl-1", fingerprint: str | None = None) -> None:
@@ -208,9 +208,9 @@ def test_data_without_a_signature_counts_after_a_clean_release(lab: Lab) -> None
         )
     )
     spots = signatures.samples(device.size)
-    assert lab.code(device, named=False) is None
+    assert lab.code(device) is None
     lab.poke("nvme0n1", spots[30][0], b"precious")
-    assert lab.code(device, named=False) == "not-blank"
+    assert lab.code(device) == "not-blank"
 
 
 def test_conventional_zones_with_data(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:

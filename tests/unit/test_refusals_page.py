@@ -63,6 +63,21 @@ def test_messages_are_read_from_the_call(tmp_path: Path) -> None:
     assert "| `bad` | no … &lt;here> | look at … |" in refusals.page(found)
 
 
+def test_a_hint_that_a_method_makes_is_read_from_its_return(tmp_path: Path) -> None:
+    found = module(
+        tmp_path,
+        "class C:\n"
+        "    def _hint(self, device):\n"
+        "        text = self.consent(device)\n"
+        '        return f"type {text}"\n'
+        "    def f(self, device):\n"
+        '        return Reason("bad", f"{device} is bad", self._hint(device))\n'
+        "    def g(self, device):\n"
+        '        return Reason("worse", f"{device} is worse", self._other(device))\n',
+    )
+    assert [(one.code, one.hint) for one in found] == [("bad", "type …"), ("worse", "…")]
+
+
 def test_a_refusal_without_a_cure_is_noticed(tmp_path: Path) -> None:
     (found,) = module(tmp_path, 'def f():\n    raise GuardRefused("no", code="new")\n')
     assert (found.code, found.cure) == ("new", "")
