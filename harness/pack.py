@@ -18,18 +18,6 @@ from harness.errors import UsageError
 from harness.machine import code
 from harness.tools import proc
 
-ROOMS = (
-    "drive",
-    "levels",
-    "machine",
-    "observe",
-    "rules",
-    "run",
-    "store",
-    "tools",
-    "verify",
-    "workloads",
-)
 _SHARED = ("__init__", "commands", "main", "output")  # of harness/cli, beside shipped commands
 _GIT_SECONDS = 60.0
 _EPOCH = (1980, 1, 1, 0, 0, 0)  # the oldest date a ZIP file can carry
@@ -38,7 +26,7 @@ _EPOCH = (1980, 1, 1, 0, 0, 0)  # the oldest date a ZIP file can carry
 def sources(package: Path) -> list[Path]:
     """Return the runner's files below ``package``, the harness folder, sorted."""
     files = list(package.glob("*.py"))
-    for room in ROOMS:
+    for room in code.ROOMS:
         files += package.glob(f"{room}/**/*.py")
     shipped = [name for name, command in commands.discover().items() if command.shipped]
     files += [package / "cli" / f"{name}.py" for name in (*_SHARED, *shipped)]

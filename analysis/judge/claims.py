@@ -122,12 +122,14 @@ def read(path: Path) -> tuple[Claim, ...]:
     return claims
 
 
-def judge(campaign: CampaignData, claims: Sequence[Claim]) -> tuple[Judged, ...]:
+def judge(
+    campaign: CampaignData, claims: Sequence[Claim], *, different_code: bool = False
+) -> tuple[Judged, ...]:
     """Judge claims on a campaign. Ordinal claims are Holm-corrected together.
 
     If a claim has several strata, all must agree. One that fails makes the claim fail.
     """
-    rows = [_rows(campaign, claim) for claim in claims]
+    rows = [_rows(campaign, claim, different_code=different_code) for claim in claims]
     tested = {
         (index, place): p
         for index, claim in enumerate(claims)
@@ -156,7 +158,7 @@ _WORST = (Outcome.PASS, Outcome.NOT_SHOWN, Outcome.FAIL)
 _OPPOSITE = {Oracle.BETTER: Verdict.WORSE, Oracle.WORSE: Verdict.BETTER}
 
 
-def _rows(campaign: CampaignData, claim: Claim) -> tuple[list[Row], str]:
+def _rows(campaign: CampaignData, claim: Claim, *, different_code: bool) -> tuple[list[Row], str]:
     """Return the claim's rows, one per stratum, and the reason if there are none."""
     try:
         comparison = compare(
@@ -165,6 +167,7 @@ def _rows(campaign: CampaignData, claim: Claim) -> tuple[list[Row], str]:
             against=[claim.level],
             metrics=[claim.metric],
             where=claim.where,
+            different_code=different_code,
         )
     except UsageError as error:
         return [], error.message

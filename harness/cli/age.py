@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 from harness.cli.output import (
@@ -27,18 +28,20 @@ from harness.quantities import format_size
 from harness.store.codec import encode
 from harness.store.spec import Device
 
-SUMMARY = "precondition a device: purge it, write all of it, purge it again"
+SUMMARY = "precondition devices: purge it, write all of it, purge it again"
 GROUP = "playbooks"
 SHIPPED = True
 HELP = """\
-Precondition a device: purge it, write its whole capacity a number of times with incompressible
-data, purge it again. ALL DATA ON IT IS LOST. The guard checks the device as it does for a run.
+Precondition devices, one after the other: purge each, write its whole capacity a number of times
+with incompressible data, purge it again. ALL DATA IS LOST. The guard checks all devices, as for a
+run, before the first is written.
 
 examples:
   zonelab age nvme2n2                     purge only: reset every zone
   zonelab age nvme2n1                     conventional: discard or zero all of it, and read it back
   zonelab age nvme2n2 --passes 2          write the capacity twice, with zones shuffled in pass 2
   zonelab age nvme2n3 --passes 1 --keep   fill the rest of a drive and leave it full
+  zonelab age nvme2n2 nvme2n3 --passes 1  one after the other; all are checked first
   zonelab age nvme2n2 --show              show the last preconditioning
 
 The drive's health is checked before the first write, its temperature every 32 GiB. The state folder
@@ -50,7 +53,9 @@ exit: 0 done, 2 the drive is unhealthy or too hot, 3 the guard refused"""
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare options."""
-    parser.add_argument("device", help="nvme2n2, /dev/nvme2n2 or /dev/disk/by-id/…")
+    parser.add_argument(
+        "device", nargs="+", help="nvme2n2, /dev/nvme2n2 or /dev/disk/by-id/…; repeatable"
+    )
     parser.add_argument(
         "--passes", type=int, default=0, metavar="N", help="times to write (default: 0)"
     )
@@ -76,29 +81,55 @@ def execute(arguments: argparse.Namespace) -> int:
     if arguments.keep and not arguments.passes:
         raise UsageError("--keep needs a pass that writes", hint="--keep --passes 1")
     host, paths = Host(), Paths(arguments.state_dir, Path("/run/zonelab"))
-    device = host.device(arguments.device)
-    if arguments.keep and not device.zoned:
-        raise UsageError(f"{device.path} has no zones", hint="--keep is for zoned namespaces")
-    done = last(paths.state, device)
-    if not arguments.show and not (
-        arguments.unless_done and _still_holds(done, arguments, host, device)
-    ):
-        with lock.exclusive(paths.lock, f"preconditioning of {device.path}"):
-            guard = Guard(host, Journal(paths.journal), arguments.erase, say_on_stderr)
+    devices = [host.device(name) for name in arguments.device]
+    if len({device.identity.key for device in devices}) < len(devices):
+        raise UsageError("a device is named twice", hint="name each device once")
+    for device in devices:
+        if arguments.keep and not device.zoned:
+            raise UsageError(f"{device.path} has no zones", hint="--keep is for zoned namespaces")
+    if not arguments.show:
+        _precondition(arguments, host, paths, devices)
+    _print([last(paths.state, device) for device in devices], arguments.format)
+    return ExitCode.OK
+
+
+def _precondition(
+    arguments: argparse.Namespace, host: Host, paths: Paths, devices: Sequence[Device]
+) -> None:
+    """Precondition the devices that need it."""
+    due = [
+        device
+        for device in devices
+        if not arguments.unless_done
+        or not _still_holds(last(paths.state, device), arguments, host, device)
+    ]
+    if not due:
+        return
+    names = ", ".join(device.path for device in due)
+    with lock.exclusive(paths.lock, f"preconditioning of {names}"):
+        guard = Guard(host, Journal(paths.journal), arguments.erase, say_on_stderr)
+        for device in due:  # a refusal of the second must not find the first one purged
+            guard.require(device)
+        for device in due:
             size = format_size(arguments.passes * device.capacity)
             print(f"{device.path}: {size} will be written", file=sys.stderr)
             work = Preconditioning(host, paths, guard, device, say_on_stderr)
-            done = work.run(arguments.passes, arguments.seed, keep=arguments.keep)
-        print_notices(guard.notices([device.identity.key]))
-        print("changed", file=sys.stderr)
-    if arguments.format == "json":
-        print(json.dumps(encode(done), indent=1))
-    elif done is None:
-        print("never preconditioned by zonelab", file=sys.stderr)
-    else:
+            work.run(arguments.passes, arguments.seed, keep=arguments.keep)
+    print_notices(guard.notices([device.identity.key for device in devices]))
+    print("changed", file=sys.stderr)
+
+
+def _print(records: Sequence[Condition | None], format_: str) -> None:
+    """Print the last preconditioning of each device; JSON is a list."""
+    if format_ == "json":
+        print(json.dumps(encode(records), indent=1))
+        return
+    for done in records:
+        if done is None:
+            print("never preconditioned by zonelab", file=sys.stderr)
+            continue
         rows = [(name, str(value)) for name, value in encode(done).items()]
         print_table(("preconditioning", ""), rows)
-    return ExitCode.OK
 
 
 def _still_holds(

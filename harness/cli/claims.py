@@ -13,10 +13,13 @@ from harness.errors import UsageError
 OF_CAMPAIGN = "claims.toml"
 
 
-def print_outcomes(campaign: Path, file: Path | None, format_: str) -> bool:
+def print_outcomes(
+    campaign: Path, file: Path | None, format_: str, *, different_code: bool = False
+) -> bool:
     """Print one record per claim and return whether none failed.
 
     Claims come from ``file``, or else from the campaign's ``claims.toml``, or else from its study.
+    ``different_code``: they are judged although different code produced the runs.
 
     Raises:
         UsageError: there are no claims.
@@ -29,7 +32,7 @@ def print_outcomes(campaign: Path, file: Path | None, format_: str) -> bool:
         raise UsageError(
             f"the study {data.plan.study} claims nothing", hint="give a file: --claims claims.toml"
         )
-    judged = claims.judge(data, wanted)
+    judged = claims.judge(data, wanted, different_code=different_code)
     print_records([_record(one) for one in judged], format_)
     return not any(one.outcome is Outcome.FAIL for one in judged)
 

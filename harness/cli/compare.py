@@ -7,7 +7,7 @@ import sys
 from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
-from harness.cli.output import add_format
+from harness.cli.output import add_different_code, add_format
 from harness.errors import ExitCode, UsageError
 from harness.store import bundle
 
@@ -80,11 +80,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="FACTOR=VALUE",
         help="only runs with this value of a factor; repeatable",
     )
-    parser.add_argument(
-        "--different-code",
-        action="store_true",
-        help="give verdicts although different builds of zonelab produced the runs",
-    )
+    add_different_code(parser)
     parser.add_argument(
         "--may-differ",
         action="append",

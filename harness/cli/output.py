@@ -24,6 +24,15 @@ def say_on_stderr(line: str) -> None:
     print(line, file=sys.stderr, flush=True)
 
 
+def add_different_code(parser: argparse.ArgumentParser) -> None:
+    """Declare ``--different-code``."""
+    parser.add_argument(
+        "--different-code",
+        action="store_true",
+        help="give verdicts although different builds of zonelab produced the runs",
+    )
+
+
 def add_format(parser: argparse.ArgumentParser) -> None:
     """Declare ``--format``."""
     parser.add_argument("--format", choices=FORMATS, default="table", help="default: table")

@@ -6,6 +6,7 @@ import argparse
 import sys
 from pathlib import Path
 
+from harness.cli.output import add_different_code
 from harness.errors import ExitCode, UsageError
 from harness.store import bundle
 from harness.store.campaign import CampaignPaths
@@ -37,6 +38,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="FOLDER",
         help="folder of the page (CAMPAIGN/report; of an archive ./CAMPAIGN-report)",
     )
+    add_different_code(parser)
     parser.add_argument("--format", choices=("html", "md", "tex"), default="html")
 
 
@@ -63,7 +65,7 @@ def _report(campaign: CampaignPaths, arguments: argparse.Namespace) -> int:
     output = arguments.output or own
     if output.exists() and not output.is_dir():
         raise UsageError(f"{output} is a file, not a folder", hint="choose another --output")
-    comparison = compare(load(campaign.root))
+    comparison = compare(load(campaign.root), different_code=arguments.different_code)
     if arguments.format == "html":
         page, changed = write_report(comparison, output, NOISE_FLOOR, linked=not from_archive)
         print(page)

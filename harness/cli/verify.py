@@ -7,8 +7,8 @@ import sys
 import tempfile
 from pathlib import Path
 
-from harness.cli.output import add_format, print_records
-from harness.errors import ExitCode, HostError
+from harness.cli.output import add_different_code, add_format, print_records
+from harness.errors import ExitCode, HostError, UsageError
 from harness.store import bundle, overview
 from harness.store.campaign import CampaignPaths, find_campaign
 from harness.verify import agreement, recompute, signatures, unchecked
@@ -53,6 +53,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="FILE",
         help="also judge claims: from FILE, else from the campaign's claims.toml or its study",
     )
+    add_different_code(parser)
     parser.add_argument(
         "--signers",
         type=Path,
@@ -64,6 +65,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def execute(arguments: argparse.Namespace) -> int:
     """Print the problems, or the judged claims of a whole campaign."""
+    if arguments.different_code and arguments.claims is None:
+        raise UsageError(
+            "--different-code is for claims", hint="add --claims; without it nothing is compared"
+        )
     if Path(arguments.campaign).is_file():
         with (
             tempfile.TemporaryDirectory(prefix="zonelab-") as folder,
@@ -95,7 +100,7 @@ def _verify(campaign: CampaignPaths, arguments: argparse.Namespace, found: list[
     for note in [*notes, *signature.notes]:
         print(f"zonelab: not checked: {note}", file=sys.stderr)
     if arguments.claims is not None and not found:
-        return _claims(campaign, arguments.claims, arguments.format)
+        return _claims(campaign, arguments)
     if arguments.claims is not None:
         print("zonelab: claims are judged only for a whole campaign", file=sys.stderr)
     if arguments.format == "table":
@@ -106,7 +111,7 @@ def _verify(campaign: CampaignPaths, arguments: argparse.Namespace, found: list[
     return ExitCode.RUNS_FAILED if found else ExitCode.OK
 
 
-def _claims(campaign: CampaignPaths, file: Path, format_: str) -> ExitCode:
+def _claims(campaign: CampaignPaths, arguments: argparse.Namespace) -> ExitCode:
     try:
         from harness.cli.claims import print_outcomes  # noqa: PLC0415 - not in the runner
     except ModuleNotFoundError as error:
@@ -115,5 +120,8 @@ def _claims(campaign: CampaignPaths, file: Path, format_: str) -> ExitCode:
             hint="run it from a checkout: make setup, then .venv/bin/zonelab",
             code="module-missing",
         ) from error
-    named = file if file != Path() else None
-    return ExitCode.OK if print_outcomes(campaign.root, named, format_) else ExitCode.REGRESSION
+    file = arguments.claims if arguments.claims != Path() else None
+    held = print_outcomes(
+        campaign.root, file, arguments.format, different_code=arguments.different_code
+    )
+    return ExitCode.OK if held else ExitCode.REGRESSION

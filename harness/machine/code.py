@@ -16,6 +16,19 @@ from harness.store import checksums
 
 # In the zipapp: commit and state of the tree from which it was packed.
 STAMP = "source.json"
+# The rooms of the runner, which the zipapp carries.
+ROOMS = (
+    "drive",
+    "levels",
+    "machine",
+    "observe",
+    "rules",
+    "run",
+    "store",
+    "tools",
+    "verify",
+    "workloads",
+)
 # roles/native writes it beside the folders bin and lib of our programs.
 NATIVE_SOURCE = "SOURCE_HASH"
 
@@ -25,19 +38,51 @@ def runner() -> Mapping[str, Any]:
     """Return version, SHA-256 of the zipapp and of its source, commit and state of the tree.
 
     Null: a runner that was started from a source tree is no zipapp, and a tree without git has no
-    commit. ``uncommitted``: the source differs from the commit.
+    commit. ``uncommitted``: the source differs from the commit. The source is that of ``ROOMS``, so
+    a tree and the zipapp that was packed from it have the same.
     """
+    files = _files()
     loader = harness.__loader__
     if not isinstance(loader, zipimporter):
-        package = Path(harness.__file__).parent
-        found = {str(p.relative_to(package.parent)): p.read_bytes() for p in package.rglob("*.py")}
-        return _record(None, found, {})
-    archive = Path(loader.archive)
-    with zipfile.ZipFile(archive) as bundle:
-        names = bundle.namelist()
-        found = {name: bundle.read(name) for name in names if name.endswith(".py")}
-        stamp = json.loads(bundle.read(STAMP)) if STAMP in names else {}
-    return _record(checksums.digest(archive), found, stamp)
+        return _record(None, _part(files, ROOMS), {})
+    stamp = json.loads(files[STAMP]) if STAMP in files else {}
+    return _record(checksums.digest(Path(loader.archive)), _part(files, ROOMS), stamp)
+
+
+@cache
+def planner() -> str:
+    """Return the SHA-256 of the source that plans a campaign."""
+    return digest(_part(_files(), (*ROOMS, "plan")))
+
+
+def recorded(manifest: Mapping[str, Any]) -> str | None:
+    """Return the source of the runner that a result's manifest records; null in old results."""
+    value: Any = manifest
+    for key in ("host", "code", "runner", "source"):
+        value = value.get(key) if isinstance(value, Mapping) else None
+    return value if isinstance(value, str) else None
+
+
+def _files() -> dict[str, bytes]:
+    """Return the files of the package harness by name, from the zipapp or the source tree."""
+    loader = harness.__loader__
+    if isinstance(loader, zipimporter):
+        with zipfile.ZipFile(loader.archive) as bundle:
+            return {name: bundle.read(name) for name in bundle.namelist()}
+    package = Path(harness.__file__).parent
+    return {str(p.relative_to(package.parent)): p.read_bytes() for p in package.rglob("*.py")}
+
+
+def _part(files: Mapping[str, bytes], rooms: Iterable[str]) -> dict[str, bytes]:
+    """Return the source of some rooms and of the package itself, without ``pack.py``."""
+    folders = tuple(f"harness/{room}/" for room in rooms)
+    return {
+        name: content
+        for name, content in files.items()
+        if name.endswith(".py")
+        and (name.startswith(folders) or (Path(name).parent == Path("harness")))
+        and name != "harness/pack.py"
+    }
 
 
 def digest(files: Mapping[str, bytes]) -> str:

@@ -9,6 +9,7 @@ import shlex
 import stat
 import struct
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -38,6 +39,7 @@ def exclusive(path: Path, what: str) -> Iterator[None]:
             ) from None
         os.ftruncate(fd, 0)
         record = {"pid": os.getpid(), "what": what, "command": shlex.join(sys.orig_argv)}
+        record |= {"host": os.uname().nodename, "since": _seconds()}
         os.write(fd, json.dumps(record).encode())
         yield
     finally:
@@ -63,12 +65,19 @@ def is_held(path: Path) -> bool:
 
 
 def holder(path: Path) -> str:
-    """Return the last holder of the lock, '' if unknown."""
+    """Return what held the lock last: process, host, and the time since it began; '' if unknown."""
     try:
         data = json.loads(path.read_text(encoding="utf-8"))
-        return f"{data['what']} (pid {data['pid']}: {data['command']})"
+        minutes = int(_seconds() - data["since"]) // 60
+        span = f"{minutes // 60} h {minutes % 60} min"
+        return f"{data['what']} (pid {data['pid']} on {data['host']} for {span}: {data['command']})"
     except (OSError, ValueError, KeyError, TypeError):
         return ""
+
+
+def _seconds() -> float:
+    """Return seconds since boot; the file of the lock is gone after one."""
+    return time.clock_gettime(time.CLOCK_BOOTTIME)
 
 
 def _open(path: Path) -> int:

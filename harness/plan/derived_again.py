@@ -1,6 +1,7 @@
 """Derives a stored plan again from the study inside it, for ``zonelab verify``.
 
-A changed seed, flag, claim or baseline and a removed run differ from what the study gives.
+A changed seed, flag, claim or baseline and a removed run differ from what the study gives. Other
+code can derive other sizes from the same study: such differences are notes.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from typing import Any
 
 from harness import __version__
 from harness.errors import ConfigError
+from harness.machine import code
 from harness.plan.expand import definition_of, digest, expand
 from harness.plan.host_changes import host_digest
 from harness.plan.load import build
@@ -56,12 +58,31 @@ def notes(plan: Plan) -> list[str]:
     """Return what ``problems`` could not check."""
     if plan.definition is None:
         return ["plan.json holds no study: claims, baseline, seeds and runs are not derived again"]
-    if plan.zonelab_version != __version__:
-        return [
-            f"zonelab {plan.zonelab_version} planned this campaign, this is {__version__}: "
-            "sizes in the plan are not derived again"
-        ]
-    return []
+    if all(_same_code(plan, host) for host in plan.hosts):
+        return []
+    try:
+        return [*_of_other_code(plan)]
+    except ConfigError:
+        return []  # a problem
+
+
+def _of_other_code(plan: Plan) -> Iterator[str]:
+    assert plan.definition is not None  # noqa: S101 - the caller looked
+    for stored, derived in _hosts(plan, _expanded(plan, *_models(plan.definition))):
+        if not _same_code(plan, stored):
+            lines = [line for run in _pairs(stored, derived) for line in differences(*run)]
+            if lines:
+                yield (
+                    f"{stored.host} was planned by other code (zonelab {plan.zonelab_version}): "
+                    f"{len(lines)} derived values differ. The first: {lines[0]}"
+                )
+
+
+def _same_code(plan: Plan, host: HostPlan) -> bool:
+    """Whether this code planned the runs of a host; plans without its digest have a release."""
+    if host.source is None:
+        return plan.zonelab_version == __version__
+    return host.source == code.planner()
 
 
 def study_digest(plan: Plan) -> str | None:
@@ -92,25 +113,32 @@ def _models(definition: Any) -> tuple[Study, AnyWorkload]:
 def _problems(plan: Plan, study: Study, workload: AnyWorkload) -> Iterator[str]:
     if definition_of(study, workload) != plan.definition:
         yield "plan.json: definition: is not in the form that the planner writes"
-    hosts = [(host.host, host.inspection) for host in plan.hosts]
-    if plan.rigs:
-        parts = [
-            expand(study, workload, [(host.host, host.inspection)], plan.campaign, host.rig)
-            for host in plan.hosts
-        ]
-    else:
-        parts = [expand(study, workload, hosts, plan.campaign)]
+    parts = _expanded(plan, study, workload)
     if not parts:
         return
     for name in (*_OF_STUDY, "rigs"):
         yield from differences(f"plan.json: {name}", getattr(plan, name), getattr(parts[0], name))
+    for stored, derived in _hosts(plan, parts):
+        yield from _host(stored, derived, same_code=_same_code(plan, stored))
+
+
+def _expanded(plan: Plan, study: Study, workload: AnyWorkload) -> list[Plan]:
+    """Return the plans that the study gives: of each rig, or of all hosts."""
+    hosts = [(host.host, host.inspection) for host in plan.hosts]
+    if not plan.rigs:
+        return [expand(study, workload, hosts, plan.campaign)]
+    return [
+        expand(study, workload, [(host.host, host.inspection)], plan.campaign, host.rig)
+        for host in plan.hosts
+    ]
+
+
+def _hosts(plan: Plan, parts: Sequence[Plan]) -> Iterator[tuple[HostPlan, HostPlan]]:
     again = [host for part in parts for host in part.hosts]
-    for stored, derived in zip(plan.hosts, again, strict=True):
-        same_release = plan.zonelab_version == __version__
-        yield from _host(stored, derived, same_release=same_release)
+    return zip(plan.hosts, again, strict=True)
 
 
-def _host(stored: HostPlan, derived: HostPlan, *, same_release: bool) -> Iterator[str]:
+def _host(stored: HostPlan, derived: HostPlan, *, same_code: bool) -> Iterator[str]:
     where = f"plan.json: {stored.host}"
     names = [run.run for run in stored.runs]
     wanted = [run.run for run in derived.runs]
@@ -121,18 +149,20 @@ def _host(stored: HostPlan, derived: HostPlan, *, same_release: bool) -> Iterato
     yield from (f"{where}: {name}: the study has no such run" for name in _without(names, wanted))
     if sorted(names) == sorted(wanted) and names != wanted:
         yield f"{where}: the order of its runs is not the order that the study gives"
+    for run, one, other in _pairs(stored, derived):
+        if same_code:
+            yield from differences(run, one, other)
+            continue
+        for name in _IDENTITY:
+            yield from differences(f"{run}: {name}", getattr(one, name), getattr(other, name))
+
+
+def _pairs(stored: HostPlan, derived: HostPlan) -> Iterator[tuple[str, RunSpec, RunSpec]]:
+    """Yield the runs that both plans have, each with its place in plan.json."""
     runs = {run.run: run for run in derived.runs}
     for run in stored.runs:
         if run.run in runs:
-            yield from _run(f"{where}: {run.run}", run, runs[run.run], same_release=same_release)
-
-
-def _run(where: str, stored: RunSpec, derived: RunSpec, *, same_release: bool) -> Iterator[str]:
-    if same_release:
-        yield from differences(where, stored, derived)
-        return
-    for name in _IDENTITY:
-        yield from differences(f"{where}: {name}", getattr(stored, name), getattr(derived, name))
+            yield f"plan.json: {stored.host}: {run.run}", run, runs[run.run]
 
 
 def _without(names: Sequence[str], others: Sequence[str]) -> list[str]:

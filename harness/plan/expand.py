@@ -11,6 +11,7 @@ from typing import Any
 
 from harness import __version__
 from harness.errors import ConfigError
+from harness.machine import code
 from harness.plan.cells import Cell, cells_of
 from harness.plan.fields import format_size
 from harness.plan.host_changes import device_facts
@@ -52,7 +53,7 @@ def expand(
             for repetition in blocks
             for position, name in enumerate(block_order(study, list(cells), repetition), start=1)
         )
-        plans.append(HostPlan(host, inspection, runs, rig))
+        plans.append(HostPlan(host, inspection, runs, rig, code.planner()))
     _check_limits(study, [run for plan in plans for run in plan.runs])
     return Plan(
         campaign=campaign,

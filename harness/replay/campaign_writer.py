@@ -18,7 +18,7 @@ from harness.replay.grid import Job
 from harness.run import replayed as counts
 from harness.store.campaign import NAME, NAME_HINT, Campaign, CampaignPaths
 from harness.store.files import dumps, write_atomic
-from harness.store.result import Issue, Result, Severity, Status
+from harness.store.result import Issue, Result, Severity, Status, empty
 from harness.store.rundir import RunWriter, full_disk_is_clear
 from harness.store.spec import (
     Bytes,
@@ -226,32 +226,22 @@ def _result(spec: RunSpec, outcome: Outcome, now: str) -> Result:
     why = grid.why_infeasible(replayed)
     setting = "a changed setting" if replayed.counterfactual else "the recorded setting"
     origin = f"replayed from {source.name} ({source.digest[:16]}) with {setting}"
-    return Result(
-        status=Status.SKIPPED if why else Status.OK,
-        level=spec.level,
-        cell=spec.cell,
-        repetition=spec.repetition,
-        metrics=counts.metrics(replayed),
-        issues=(Issue(outcome.label, Severity.INFO, origin),),
+    result = empty(
+        spec,
+        Status.SKIPPED if why else Status.OK,
         reason=Reason(
             "infeasible", why, "use a larger device, or a threshold that gives up less capacity"
         )
         if why
         else None,
-        campaign=spec.campaign,
-        study=spec.study,
-        run=spec.run,
-        factors=spec.factors,
-        attempt=spec.attempt,
-        block=spec.block,
-        position=spec.position,
-        seed=spec.seed,
-        device=spec.device,
         started=now,
         finished=now,
         seconds=0.0,
-        utilisation=None,
-        phases=(),
+    )
+    return replace(
+        result,
+        metrics=counts.metrics(replayed),
+        issues=(Issue(outcome.label, Severity.INFO, origin),),
         manifest={
             "replay": {
                 "label": outcome.label,

@@ -25,7 +25,7 @@ from harness.run.tenant import Tenant
 from harness.store.ledger import Ledger
 from harness.store.observed import NAME as OBSERVED
 from harness.store.observed import Observed
-from harness.store.result import Issue, Metric, Result, Severity, Status
+from harness.store.result import Issue, Metric, Result, Severity, Status, empty
 from harness.store.rundir import RunWriter
 from harness.store.spec import Device, Reason, RunSpec
 
@@ -129,7 +129,8 @@ class ResultBuilder:
         if self._manifest is None:
             self._describe(() if ending.hung else self._devices)
         return replace(
-            self._frame(status, ending.reason, seconds),
+            self._frame(ending, seconds),
+            status=status,
             metrics=metrics,
             issues=issues,
             utilisation=None if self._spec.tenants else tenants[0].utilisation,
@@ -141,7 +142,7 @@ class ResultBuilder:
         """Return the result of a run whose files cannot be judged."""
         writer.write(OBSERVED, self._observed(ending, (), ()))
         return replace(
-            self._frame(ending.status, ending.reason, self.seconds()),
+            self._frame(ending, self.seconds()),
             issues=ending.issues,
             manifest={"host": self._manifest, "level": {}},
         )
@@ -242,31 +243,15 @@ class ResultBuilder:
             findings=(*findings, *self.findings),
         )
 
-    def _frame(self, status: Status, reason: Reason | None, seconds: float) -> Result:
-        """Return a result that identifies the run and holds no measurement."""
-        spec = self._spec
-        return Result(
-            status=status,
-            level=spec.level,
-            cell=spec.cell,
-            repetition=spec.repetition,
-            metrics={},
-            issues=(),
-            reason=reason,
-            campaign=spec.campaign,
-            study=spec.study,
-            run=spec.run,
-            factors=spec.factors,
-            attempt=spec.attempt,
-            block=spec.block,
-            position=spec.position,
-            seed=spec.seed,
-            device=spec.device,
+    def _frame(self, ending: Ending, seconds: float) -> Result:
+        """Return the result of the run without measurements."""
+        return empty(
+            self._spec,
+            ending.status,
+            reason=ending.reason,
             started=self._started,
             finished=self._context.host.now(),
             seconds=round(seconds, 3),
-            utilisation=None,
-            phases=(),
         )
 
 

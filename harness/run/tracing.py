@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from functools import partial
 from pathlib import Path
 
@@ -38,17 +38,16 @@ def traced(
     traceable = [device for device in devices if is_whole(context.host, device)]
     zoned = next((Path(device.path).name for device in traceable if device.zoned), None)
     with _source(context, spec, traceable, record=record, writer=writer) as source:
-        if source is None:
-            yield None
-            return
-        found = Tracer(
-            source,
-            zoned=zoned,
-            report=lambda: context.host.zones(spec.device.path),
-            metadata_zones=context.levels[spec.level].metadata_zones,
-            began=record.began,
-        )
-        with cleaned(lambda: found.end(writer.path / "raw", writer.write), although_hung=True):
+        found = None
+        if source is not None:
+            found = Tracer(
+                source,
+                zoned=zoned,
+                report=lambda: context.host.zones(spec.device.path),
+                metadata_zones=context.levels[spec.level].metadata_zones,
+                began=record.began,
+            )
+        with _stored(found, writer):
             yield found
 
 
@@ -69,19 +68,26 @@ def tenants_traced(
         if tenant.zones is None
     }
     with _source(context, spec, devices, record=record, writer=writer) as source:
-        if source is None:
-            yield None
-            return
-        found = TenantTracer(
-            source,
-            reports={
-                Path(device.path).name: partial(context.host.zones, device.path) for device in zoned
-            },
-            metadata_zones=metadata_zones,
-            began=record.began,
-        )
-        with cleaned(lambda: found.end(writer.path / "raw", writer.write), although_hung=True):
+        found = None
+        if source is not None:
+            found = TenantTracer(
+                source,
+                reports={
+                    Path(device.path).name: partial(context.host.zones, device.path)
+                    for device in zoned
+                },
+                metadata_zones=metadata_zones,
+                began=record.began,
+            )
+        with _stored(found, writer):
             yield found
+
+
+def _stored(found: Tracer | TenantTracer | None, writer: RunWriter) -> AbstractContextManager[None]:
+    """End the trace behind the block, and store it."""
+    if found is None:
+        return nullcontext()
+    return cleaned(lambda: found.end(writer.path / "raw", writer.write), although_hung=True)
 
 
 @contextmanager

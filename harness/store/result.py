@@ -8,7 +8,13 @@ from enum import StrEnum
 from typing import Any
 
 from harness.store.codec import SCHEMA_VERSION
-from harness.store.spec import Device, PhaseSpec, Reason, Scalar
+from harness.store.spec import Device, PhaseSpec, Reason, RunSpec, Scalar
+
+# What a result copies from the run as it was planned.
+COPIED = (
+    *("level", "cell", "repetition", "campaign", "study", "factors"),
+    *("attempt", "block", "position", "seed", "device"),
+)
 
 
 class Status(StrEnum):
@@ -126,3 +132,29 @@ class Result:
         """Return the planned phases that the run began, in order."""
         names = {phase.name for phase in self.phases}
         return tuple(phase for phase in planned if phase.name in names)
+
+
+def empty(
+    spec: RunSpec,
+    status: Status,
+    *,
+    started: str,
+    finished: str,
+    seconds: float,
+    reason: Reason | None = None,
+) -> Result:
+    """Return a result that identifies the run and holds no measurement."""
+    copied: dict[str, Any] = {name: getattr(spec, name) for name in COPIED}
+    return Result(
+        **copied,
+        run=spec.run,
+        status=status,
+        reason=reason,
+        metrics={},
+        issues=(),
+        started=started,
+        finished=finished,
+        seconds=seconds,
+        utilisation=None,
+        phases=(),
+    )

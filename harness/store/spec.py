@@ -319,6 +319,7 @@ class HostPlan:
     inspection: Inspection  # what the plan was made from
     runs: tuple[RunSpec, ...]  # in the order of execution
     rig: str = ""  # rig of the study that these runs belong to; empty: the host has whole blocks
+    source: str | None = None  # SHA-256 of the planner's source; null: not recorded
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,7 @@ from harness.store import rundir
 from harness.store.campaign import CampaignPaths, load_campaign, load_inspection, load_plan
 from harness.store.differences import differences
 from harness.store.files import read_json
-from harness.store.result import PhaseResult, Result, Status
+from harness.store.result import COPIED, PhaseResult, Result, Status
 from harness.store.spec import Device, DeviceKind, HostPlan, Inspection, PhaseSpec, RunSpec
 from harness.tools.db_bench import flag
 
@@ -24,10 +24,6 @@ from harness.tools.db_bench import flag
 _FOUND = ("path", "scheduler", "schedulers")
 # Fields of a run that the runner sets itself.
 _OWN = ("run", "attempt", "conventional", "schema_version")
-_COPIED = (
-    *("level", "cell", "repetition", "campaign", "study", "factors"),
-    *("attempt", "block", "position", "seed", "device"),
-)
 # Not the processors: the runner can be restricted to one NUMA node.
 _MANIFEST = ("kernel", "os")
 # Clocks of the campaign have seconds.
@@ -122,7 +118,7 @@ def _planned(spec: RunSpec, planned: RunSpec) -> Iterator[str]:
 
 def of_run(folder: Path, spec: RunSpec, result: Result) -> Iterator[str]:
     """Yield one line per contradiction between run.json, result.json and raw/."""
-    for name in _COPIED:
+    for name in COPIED:
         yield from differences(
             f"result.json: {name}",
             getattr(result, name),

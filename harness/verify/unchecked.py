@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from harness.errors import ZonelabError
 from harness.levels import LEVELS
+from harness.machine import code
 from harness.store import rundir
 from harness.store.campaign import CampaignPaths
 from harness.store.observed import NAME
@@ -13,7 +14,7 @@ from harness.store.spec import DeviceKind
 
 def notes(paths: CampaignPaths) -> list[str]:
     """Return one line per kind of check that was left out, with the number of runs."""
-    old = tenants = unknown = 0
+    old = tenants = unknown = other = 0
     for host in paths.hosts():
         for folder in rundir.completed(paths.runs(host)):
             try:
@@ -23,6 +24,7 @@ def notes(paths: CampaignPaths) -> list[str]:
             if result.device.kind is DeviceKind.REPLAYED or result.status is Status.SKIPPED:
                 continue
             tenants += bool(spec.tenants)
+            other += code.recorded(result.manifest) != code.runner()["source"]
             unknown += not spec.tenants and spec.level not in LEVELS
             old += not (folder / NAME).is_file()
     texts = (
@@ -32,6 +34,7 @@ def notes(paths: CampaignPaths) -> list[str]:
             " of lines of the kernel log",
         ),
         (tenants, "with tenants: issues of the rules, and series"),
+        (other, "by other code than this zonelab: the wording of issues"),
         (unknown, "of levels that this zonelab does not have: issues of the rules"),
     )
     return [f"{count} runs {text}" for count, text in texts if count]

@@ -86,12 +86,36 @@ def test_the_zipapp_knows_itself(tmp_path: Path) -> None:
     files = unpacked(archive)
     sources = {name: content for name, content in files.items() if name.endswith(".py")}
     assert len(sources) == len(pack.sources(PACKAGE)) + 1  # and __main__.py at the top
+    runner = {
+        name: content
+        for name, content in sources.items()
+        if name != "__main__.py" and not name.startswith("harness/cli/")
+    }
     assert found == {
         "version": found["version"],
         "zipapp": hashlib.sha256(archive.read_bytes()).hexdigest(),
-        "source": code.digest(sources),
+        "source": code.digest(runner),
         **json.loads(files[code.STAMP]),
     }
+
+
+def test_a_tree_and_its_zipapp_have_one_source(tmp_path: Path) -> None:
+    """Otherwise a checkout could never know that its own code produced a run."""
+    archive = tmp_path / "zonelab.pyz"
+    archive.write_bytes(pack.archive(PACKAGE))
+    of_archive = {
+        name: content
+        for name, content in unpacked(archive).items()
+        if name.endswith(".py") and not name.startswith(("harness/cli/", "__main__"))
+    }
+    assert code.runner()["source"] == code.digest(of_archive)
+    assert code.recorded({"host": {"code": {"runner": code.runner()}}}) == code.digest(of_archive)
+    assert code.planner() != code.digest(of_archive)  # the planner stays on the controller
+
+
+@pytest.mark.parametrize("manifest", [{}, {"host": None}, {"host": {"code": []}}])
+def test_an_old_manifest_has_no_source(manifest: dict[str, Any]) -> None:
+    assert code.recorded(manifest) is None
 
 
 def test_the_stamp_is_no_source(tmp_path: Path) -> None:

@@ -14,6 +14,8 @@ from analysis.judge.compare import Comparison, Row, compare
 from analysis.judge.fingerprint import GEOMETRY
 from analysis.judge.stats import Verdict
 from analysis.read.load import load
+from harness.cli import verify
+from harness.cli.main import main
 from harness.store.result import Result
 from harness.store.spec import Claim
 from tests.fixtures.campaigns import with_metric, write_campaign
@@ -129,13 +131,15 @@ def test_two_campaigns_may_have_different_code_but_not_a_mix(key: str) -> None:
     assert diff(key, {OTHER}, {ONE, OTHER}, "campaign") == [True]
 
 
-def test_runs_of_one_cell_by_different_code_give_no_verdict(tmp_path: Path) -> None:
-    def coded(result: Result) -> Result:
-        source = "a" * 64 if result.repetition == 1 else "b" * 64
-        code = {"runner": {"source": source, "commit": None}, "programs": {}}
-        host = {**(result.manifest.get("host") or {}), "code": code}
-        return dataclasses.replace(result, manifest={**result.manifest, "host": host})
+def coded(result: Result) -> Result:
+    """Let another runner have made the first repetition."""
+    source = "a" * 64 if result.repetition == 1 else "b" * 64
+    code = {"runner": {"source": source, "commit": None}, "programs": {}}
+    host = {**(result.manifest.get("host") or {}), "code": code}
+    return dataclasses.replace(result, manifest={**result.manifest, "host": host})
 
+
+def test_runs_of_one_cell_by_different_code_give_no_verdict(tmp_path: Path) -> None:
     campaign = load(write_campaign(tmp_path / "c", change=coded))
     mixed = compare(campaign, metrics=[WRITTEN])
     assert {row.verdict for row in mixed.rows} == {Verdict.NOT_COMPARABLE}
@@ -144,6 +148,37 @@ def test_runs_of_one_cell_by_different_code_give_no_verdict(tmp_path: Path) -> N
     assert set(labels) == {f"source of the runner {both} vs {both}"}
     allowed = compare(campaign, metrics=[WRITTEN], different_code=True)
     assert Verdict.NOT_COMPARABLE not in {row.verdict for row in allowed.rows}
+
+
+@pytest.mark.parametrize("command", ["report", "compare"])
+def test_each_command_judges_different_code_at_the_users_word(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], command: str
+) -> None:
+    claim = Claim("writes-more", WRITTEN, "f2fs", "conventional-ext4", "different")
+    folder = write_campaign(tmp_path / "c", change=coded, claims=(claim,), series=False)
+
+    def printed(*more: str) -> str:
+        words = ["--format", "md"] if command == "report" else ["--metric", WRITTEN]
+        main([command, str(folder), *words, *more])
+        return capsys.readouterr().out
+
+    assert "not comparable" in printed()
+    assert "not comparable" not in printed("--different-code")
+
+
+def test_verify_hands_different_code_to_the_claims(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(verify, "problems", lambda _: ([], []))
+    claim = Claim("writes-more", WRITTEN, "f2fs", "conventional-ext4", "different")
+    folder = write_campaign(tmp_path / "c", change=coded, claims=(claim,), series=False)
+    asked = ["verify", str(folder), "--claims", "--format", "csv"]
+    outcomes = []
+    for more in ([], ["--different-code"]):
+        main([*asked, *more])
+        outcomes.append("not comparable" in capsys.readouterr().out)
+    assert outcomes == [True, False]
+    assert main(["verify", str(folder), "--different-code"]) == 2
 
 
 def test_every_entry_has_a_case() -> None:

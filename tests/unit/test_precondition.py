@@ -194,12 +194,35 @@ def test_the_command_purges_a_conventional_device_whole(host: Host) -> None:
     assert not node.read_bytes().strip(b"\0")
 
 
+def test_several_devices_are_preconditioned_one_after_the_other(
+    host: Host, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert zonelab(host, "nvme0n2", "nvme0n1", "--passes", "1", "--format", "json") == 0
+    told = capsys.readouterr()
+    keys = [host.device(name).identity.key for name in ("nvme0n2", "nvme0n1")]
+    assert [record["identity"] for record in json.loads(told.out)] == keys
+    assert zonelab(host, "nvme0n1", "nvme0n2", "--passes", "1", "--unless-done") == 0
+    assert "changed" not in capsys.readouterr().err
+    assert zonelab(host, "nvme0n1", "/dev/nvme0n1", "--passes", "1") == 2
+
+
+def test_a_refused_device_stops_the_others_before_the_first_write(
+    host: Host, capsys: pytest.CaptureFixture[str]
+) -> None:
+    node = Path(host.device("nvme0n1").path)
+    node.write_bytes(b"precious" + bytes(32 * MIB - 8))
+    assert zonelab(host, "nvme0n2", "nvme0n1", "--passes", "1") == 3
+    assert "nvme0n1 holds data" in capsys.readouterr().err
+    assert (host.resets, node.read_bytes()[:8]) == ([], b"precious")
+    assert not list(Journal(paths(host).journal).entries())
+
+
 def test_it_is_recorded_and_not_done_twice(host: Host, capsys: pytest.CaptureFixture[str]) -> None:
     assert zonelab(host, "nvme0n2", "--show") == 0
     assert "never" in capsys.readouterr().err
     assert zonelab(host, "nvme0n2", "--passes", "1", "--format", "json") == 0
     told = capsys.readouterr()
-    record = json.loads(told.out)
+    (record,) = json.loads(told.out)
     assert (record["passes"], record["bytes"]) == (1, ZONES * ZONE_CAPACITY)
     assert (record["hottest"], record["smart_before"]) == (300, HEALTHY)
     assert "changed" in told.err

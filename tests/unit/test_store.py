@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import errno
 import fcntl
+import json
 import os
+import re
 import stat
 from functools import partial
 from pathlib import Path
@@ -14,7 +16,7 @@ import pytest
 from analysis.read.series import read_columns
 from harness.errors import ConfigError, HostError, RunFailed
 from harness.machine.journal import Entry, Event, Journal
-from harness.machine.lock import exclusive, is_held
+from harness.machine.lock import exclusive, holder, is_held
 from harness.machine.paths import Paths
 from harness.run.progress import Progress, announcement, human_seconds, load, write
 from harness.store import checksums, packed, rundir
@@ -61,10 +63,18 @@ def test_lock_names_its_holder(tmp_path: Path) -> None:
     with exclusive(path, "campaign c"):
         assert is_held(path)
         with (
-            pytest.raises(HostError, match=rf"campaign c \(pid {os.getpid()}: .*python"),
+            pytest.raises(HostError) as caught,
             exclusive(path, "campaign d"),
         ):
             pass
+        assert re.fullmatch(
+            rf"another run is under way: campaign c \(pid {os.getpid()} on {os.uname().nodename} "
+            r"for 0 h 0 min: .*python.*\)",
+            caught.value.message,
+        )
+        record = json.loads(path.read_text())
+        path.write_text(json.dumps(record | {"since": record["since"] - 7500}))
+        assert f"on {os.uname().nodename} for 2 h 5 min: " in holder(path)
     assert not is_held(path)
 
 

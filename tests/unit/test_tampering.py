@@ -16,12 +16,13 @@ from typing import Any
 import pytest
 
 from harness.cli.main import main
+from harness.machine import code
 from harness.plan import derived_again
 from harness.run.tenant import tenants_of
 from harness.store import checksums, overview, rundir
 from harness.store.campaign import CampaignPaths, load_plan
 from harness.store.files import dumps
-from harness.verify import agreement, recompute
+from harness.verify import agreement, recompute, unchecked
 from tests.fixtures.forged import (
     EXT4,
     F2FS,
@@ -126,6 +127,11 @@ def digest_again(root: Path) -> None:
     put("campaign.json", "study_digest", value=digest)(root)
 
 
+def by_other_code(root: Path) -> None:
+    """Write the digest of another planner."""
+    put("plan.json", "hosts", 0, "source", value="0" * 64)(root)
+
+
 def average(values: list[int]) -> list[int]:
     """Smooth a column: the mean of five samples, in blocks of 4 KiB."""
     last = len(values) - 1
@@ -148,6 +154,7 @@ def fewer(code: str) -> Callable[[list[Any]], list[Any]]:
 
 
 RESULT, RUN = f"{F2FS}/result.json", f"{F2FS}/run.json"
+BY_THIS_CODE = {"runner": {"source": code.runner()["source"]}}
 REASON = {"code": "db-bench-failed", "message": "ended", "hint": ""}
 # Name, edit, and part of a line that verify prints.
 TABLE: list[tuple[str, Edit, str]] = [
@@ -354,6 +361,14 @@ TABLE: list[tuple[str, Edit, str]] = [
         "result.json lacks the issue direct-writes-buffered",
     ),
     (
+        "the message of an issue, in a run of this code",
+        both(
+            put(RESULT, "manifest", "host", "code", value=BY_THIS_CODE),
+            put(RESULT, "issues", 0, "message", value="all is well"),
+        ),
+        "has an issue that raw/ does not give, direct-writes-buffered: all is well",
+    ),
+    (
         "an issue invented",
         put(RESULT, "issues", value=lambda issues: [*issues, {**issues[0], "code": "no-space"}]),
         "result.json has an issue that raw/ does not give, no-space",
@@ -504,6 +519,16 @@ TABLE: list[tuple[str, Edit, str]] = [
         "plan.json: baseline: has 'f2fs', the study gives 'conventional-ext4'",
     ),
     (
+        "a size that other code could have derived, with the digest of this code",
+        everywhere(F2FS, "cold", "bytes", value=1 << 30),
+        "plan.json: rig: f2fs--r01: cold.bytes: has 1073741824, the study gives 1249902592",
+    ),
+    (
+        "the level of a run, with the digest of other code",
+        both(by_other_code, everywhere(F2FS, "level", value="btrfs")),
+        "f2fs--r01: level: has 'btrfs', the study gives 'f2fs'",
+    ),
+    (
         "the digest in plan.json and campaign.json",
         both(
             put("plan.json", "study_digest", value="0" * 64),
@@ -559,6 +584,44 @@ def test_verify_names_the_edit(whole: Path, copy: Path, edit: Edit, expected: st
     seal(copy)
     found = problems(copy, whole)
     assert any(expected in problem for problem in found), found
+
+
+def test_a_message_can_change_between_releases(whole: Path, copy: Path) -> None:
+    put(RESULT, "issues", 0, "message", value="in other words")(copy)
+    seal(copy)
+    assert problems(copy, whole) == []
+    assert "3 runs by other code than this zonelab: the wording of issues" in unchecked.notes(
+        CampaignPaths(copy)
+    )
+
+
+def test_other_code_derives_other_sizes(whole: Path, copy: Path) -> None:
+    """A note names the first of them. The same edit without another digest is a problem."""
+    edit = everywhere(F2FS, "timeout_seconds", value=lambda seconds: seconds + 1)
+    edit(copy)
+    assert any("timeout_seconds" in line for line in problems(copy, whole))
+    assert derived_again.notes(load_plan(copy / "plan.json")) == []
+    by_other_code(copy)
+    seal(copy)
+    assert problems(copy, whole) == []
+    (note,) = derived_again.notes(load_plan(copy / "plan.json"))
+    assert note.startswith("rig was planned by other code (zonelab ")
+    assert "1 derived values differ. The first: plan.json: rig: f2fs--r01: timeout_" in note
+
+
+def test_a_plan_of_before_the_digest_has_only_its_release(whole: Path, copy: Path) -> None:
+    put("plan.json", "hosts", 0, "source", value=None)(copy)
+    edit = everywhere(F2FS, "timeout_seconds", value=lambda seconds: seconds + 1)
+    edit(copy)
+    seal(copy)
+    assert any("timeout_seconds" in line for line in problems(copy, whole))
+    for file in ("plan.json", "campaign.json"):
+        put(file, "zonelab_version", value="0.0.1")(copy)
+    assert problems(copy, whole) == []
+    assert (
+        "planned by other code (zonelab 0.0.1)"
+        in derived_again.notes(load_plan(copy / "plan.json"))[0]
+    )
 
 
 def test_names_of_edits_differ() -> None:
