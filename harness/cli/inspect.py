@@ -22,8 +22,9 @@ from harness.cli.output import (
 )
 from harness.errors import ExitCode, GuardRefused
 from harness.levels import LEVELS
+from harness.machine.device_facts import facts_of
 from harness.machine.guard import Guard
-from harness.machine.host import Host, facts_of
+from harness.machine.host import Host
 from harness.machine.journal import Journal
 from harness.machine.paths import Paths
 from harness.run.inspection import inspect

@@ -16,7 +16,7 @@ ROOT = Path(__file__).parents[1]
 
 # Title, consequence and files of each chapter; the first match decides. Errors in other files are
 # no refusals: failures of programs, damaged files, zonelab's own tools.
-_GUARD_FILES = ("guard", "contents", "in_use", "claim")
+_GUARD_FILES = ("guard", "contents", "in_use", "claim", "device_facts")
 _GUARD = (*(f"machine/{name}.py" for name in _GUARD_FILES), "observe/")
 _CHAPTERS = (
     ("The device", "exit 3, nothing was written", _GUARD),

@@ -10,7 +10,8 @@ from harness.errors import GuardRefused
 from harness.machine import in_use
 from harness.machine.consent import Consent, notices
 from harness.machine.contents import Contents
-from harness.machine.host import Host, require_geometry
+from harness.machine.device_facts import require_geometry
+from harness.machine.host import Host
 from harness.machine.journal import Journal
 from harness.store.spec import Device, DeviceContents, Reason
 

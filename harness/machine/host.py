@@ -10,12 +10,14 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from harness.errors import GuardRefused, HostError, ToolFailed
+from harness.machine.device_facts import require_geometry
 from harness.observe import (
     direct_reads,
     diskstats,
     loops,
     nvme_ioctl,
     openers,
+    reservations,
     signatures,
     witness,
     zone_reports,
@@ -26,7 +28,7 @@ from harness.observe.sysfs import SECTOR, Sysfs
 from harness.observe.zone_reports import Zone
 from harness.observe.zone_states import ZoneStates
 from harness.store.ledger import Witness
-from harness.store.spec import Bytes, Device, DeviceIdentity, Scalar
+from harness.store.spec import Bytes, Device, DeviceIdentity
 from harness.tools import discard, wipefs, zone_reset
 
 
@@ -231,6 +233,15 @@ class Host:
         number = loops.source(self.sysfs.dev / name)
         return openers.Node(block=True, number=number) if number else None
 
+    def reservation(self, name: str) -> reservations.Reservation | None:
+        """Return the persistent reservation of the drives below a device; None without one.
+
+        Raises:
+            OSError: a drive does not answer.
+        """
+        found = (reservations.read(drive, self.sysfs.dev) for drive in self.sysfs.drives(name))
+        return next(filter(None, found), None)
+
     def smart(self, name: str) -> dict[str, int] | None:
         """Return the drive's SMART log; null if it has none."""
         return nvme_ioctl.smart(name, None, self.sysfs.dev)
@@ -278,30 +289,3 @@ class Host:
             os.fsync(fd)
         finally:
             os.close(fd)
-
-
-def facts_of(device: Device) -> dict[str, Scalar]:
-    """Return the properties of a device for tables."""
-    facts: dict[str, Scalar] = {"path": device.path, "identity": device.identity.key}
-    facts |= {"model": device.model, "kind": device.kind.value, "size": device.size}
-    facts |= {"block size": device.logical_block_size, "scheduler": device.scheduler}
-    if device.zoned:
-        facts |= {"zones": device.zones or 0, "zone size": device.zone_size or 0}
-        facts |= {"zone capacity": device.zone_capacity or 0, "capacity": device.capacity}
-        facts |= {"max open zones": device.max_open_zones or 0}
-        facts |= {"max active zones": device.max_active_zones or 0}
-    return facts
-
-
-def require_geometry(planned: Device, found: Device) -> None:
-    """Refuse a namespace that was created again with the same identity but another geometry."""
-    hint = "plan again for the present device"
-    if planned.zoned and not found.zoned:
-        raise GuardRefused(f"{found.path} is not a zoned block device", hint=hint, code="not-zoned")
-    was = (planned.zoned, planned.size, planned.zone_size, planned.zone_capacity)
-    if was != (found.zoned, found.size, found.zone_size, found.zone_capacity):
-        raise GuardRefused(
-            f"{found.path} is {planned.identity.key} with another geometry than planned",
-            hint=hint,
-            code="geometry-changed",
-        )

@@ -1,4 +1,4 @@
-"""Who uses a device: mounts, swap, partitions, holders, a second path, programs that opened it.
+"""Who uses a device: mounts, swap, partitions, holders, a second path, programs, other hosts.
 
 A program that opened the device, its disk or a partition for reading only is no user: its data is
 judged by contents. Neither are readers of the drive's controller, such as smartd. Every opener of
@@ -87,6 +87,7 @@ def _standing(host: Host, device: Device) -> list[Reason]:
                 "a second path to one drive, or copied identifiers: keep only one of them",
             )
         )
+    refusals += _reserved(host, device)
     exported = [f"loop device {name}" for name in _loops(host, device)]
     exported += [f"the NVMe target ({path})" for path in _targets(host, device)]
     if exported:
@@ -98,6 +99,30 @@ def _standing(host: Host, device: Device) -> list[Reason]:
             )
         )
     return refusals
+
+
+def _reserved(host: Host, device: Device) -> list[Reason]:
+    """Return why another host may be using the drive. zonelab itself never reserves one."""
+    try:
+        found = host.reservation(Path(device.path).name)
+    except OSError as error:
+        return [
+            Reason(
+                "reservation-unknown",
+                f"whether another host reserved {device.path} is unknown: {error.strerror}",
+                "nvme resv-report, or sg_persist --in --read-keys, shows what the drive answers",
+            )
+        ]
+    if found is None:
+        return []
+    return [
+        Reason(
+            "reserved",
+            f"{device.path} is shared: persistent reservation of type {found.type},"
+            f" {found.registrants} registered hosts",
+            "nvme resv-report, or sg_persist --in --read-full-status, shows the hosts",
+        )
+    ]
 
 
 def _opened(host: Host, device: Device, *, held: bool) -> list[Reason]:

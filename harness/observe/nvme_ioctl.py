@@ -1,4 +1,4 @@
-"""NVMe admin commands by ioctl, for data that sysfs lacks: capacity, endurance, SMART.
+"""NVMe commands by ioctl, for data that sysfs lacks: capacity, endurance, SMART.
 
 All commands only read. Offsets and codes are those of the NVMe base specification.
 """
@@ -12,7 +12,9 @@ import re
 import struct
 from pathlib import Path
 
-_NVME_IOCTL_ADMIN_CMD = 0xC0484E41  # _IOWR('N', 0x41, struct nvme_passthru_cmd)
+# _IOWR('N', 0x41 and 0x43, struct nvme_passthru_cmd), and _IO('N', 0x40)
+ADMIN_COMMAND, IO_COMMAND = 0xC0484E41, 0xC0484E43
+_NVME_IOCTL_ID = 0x4E40
 _COMMAND = struct.Struct("<BBHIIIQQIIIIIIIIII")  # linux/nvme_ioctl.h, 72 bytes
 _NAMESPACE = re.compile(r"^(?P<controller>nvme\d+)(n\d+)?")
 
@@ -144,6 +146,42 @@ def _admin(
     match = _NAMESPACE.match(name)
     if match is None:
         return b""
+    try:
+        status, data = send(
+            dev / match["controller"],
+            ADMIN_COMMAND,
+            opcode=opcode,
+            nsid=nsid,
+            size=size,
+            word10=word10,
+            word11=word11,
+        )
+    except OSError:
+        return b""
+    return b"" if status else data
+
+
+def namespace_of(node: Path) -> int:
+    """Return the number of the namespace that a node stands for.
+
+    Raises:
+        OSError: the node is not of NVMe.
+    """
+    fd = os.open(node, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        return int(fcntl.ioctl(fd, _NVME_IOCTL_ID))
+    finally:
+        os.close(fd)
+
+
+def send(
+    node: Path, request: int, *, opcode: int, nsid: int, size: int, word10: int, word11: int = 0
+) -> tuple[int, bytes]:
+    """Send a command that reads; return the drive's status (0: success) and the data.
+
+    Raises:
+        OSError: the kernel refuses the command, or the node is not of NVMe.
+    """
     buffer = array.array("B", bytes(size))
     address, _ = buffer.buffer_info()
     command = bytearray(
@@ -151,15 +189,9 @@ def _admin(
             opcode, 0, 0, nsid, 0, 0, 0, address, 0, size, word10, word11, 0, 0, 0, 0, 0, 0
         )
     )
+    fd = os.open(node, os.O_RDONLY | os.O_CLOEXEC)
     try:
-        fd = os.open(dev / match["controller"], os.O_RDONLY | os.O_CLOEXEC)
-    except OSError:
-        return b""
-    try:
-        # A positive result is the drive's own status.
-        refused = fcntl.ioctl(fd, _NVME_IOCTL_ADMIN_CMD, command)
-    except OSError:
-        return b""
+        status = fcntl.ioctl(fd, request, command)
     finally:
         os.close(fd)
-    return b"" if refused else buffer.tobytes()
+    return status, buffer.tobytes()

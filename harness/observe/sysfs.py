@@ -155,6 +155,14 @@ class Sysfs:
         ]
         return [_read(space / "device_path") for space in spaces]
 
+    def drives(self, name: str) -> list[str]:
+        """Return the disks below a device: its own, or those that it is mapped to."""
+        folder = self.block(name) / "slaves"
+        below = sorted(p.name for p in folder.iterdir()) if folder.is_dir() else []
+        if not below:
+            return [self.parent(name) or name]
+        return list(dict.fromkeys(drive for part in below for drive in self.drives(part)))
+
     def holders(self, name: str) -> list[str]:
         """Return the devices stacked directly on this device (device mapper, md)."""
         folder = self.block(name) / "holders"

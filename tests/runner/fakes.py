@@ -17,6 +17,7 @@ from harness.levels.level import Level, LevelContext, LevelUp, LevelUsage, Progr
 from harness.machine.host import Host
 from harness.observe.kmsg import KernelLog
 from harness.observe.openers import Node
+from harness.observe.reservations import Reservation
 from harness.observe.sysfs import Sysfs
 from harness.observe.zone_reports import Zone, ZoneCondition, ZoneType
 from harness.store.spec import Device, PhaseRole, PhaseSpec, Reason
@@ -187,6 +188,9 @@ class FakeHost(Host):
         # So that fake_db_bench.py knows what was read.
         (self.root / "kmsg-read").write_text(str(os.lseek(fd, 0, os.SEEK_CUR)))
         return chunk
+
+    def reservation(self, name: str) -> Reservation | None:
+        return None
 
     def drive_capacity(self, name: str) -> int | None:
         return None
