@@ -11,6 +11,7 @@ from harness.observe.diskstats import DiskCounters
 from harness.observe.tracing.zone_history import Traced
 from harness.observe.zone_reports import ZoneCounts
 from harness.store.ledger import Ledger
+from harness.store.observed import TenantFacts
 from harness.store.result import Issue, Utilisation
 from harness.store.spec import PhaseRole, PhaseSpec, Reason, RunSpec
 from harness.tools.rocksdb_log import Log
@@ -76,20 +77,6 @@ class PhaseFacts:
     def ended_well(self) -> bool:
         """Whether the program ended by itself with status 0."""
         return self.exit_code == 0 and not (self.timed_out or self.stalled)
-
-
-@dataclass(frozen=True, slots=True)
-class TenantFacts:
-    """How the tenants of a run got on together.
-
-    ``died`` names the tenant that failed and how, '' if none did. ``units``: each tenant had its
-    own systemd unit. ``spread`` is the time in seconds between the first and the last end of
-    tenants that last to the end.
-    """
-
-    died: str = ""
-    units: bool = True
-    spread: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,6 @@ from harness.observe import host_gauges, rocksdb_build, sampler, zone_states
 from harness.observe.gauges import Gauge, Reader
 from harness.observe.sampler import Sampler, Series
 from harness.observe.tracing.tenant_tracer import TenantTracer
-from harness.rules.facts import TenantFacts
 from harness.rules.level import DIRECT_FLAGS
 from harness.run import barrier, phase
 from harness.run.context import RunContext
@@ -24,6 +23,7 @@ from harness.run.result_builder import ResultBuilder
 from harness.run.tenant import Tenant
 from harness.run.together import Together
 from harness.store.codec import encode
+from harness.store.observed import TenantFacts
 from harness.store.result import Utilisation
 from harness.store.spec import Bytes, ColdSpec, Device, PhaseSpec, Reason, RunSpec
 

@@ -17,14 +17,14 @@ from harness.metrics import CATALOGUE
 from harness.nulls import total
 from harness.observe import kernel_names
 from harness.rules import RULES, judge
-from harness.rules.facts import RunFacts, TenantFacts
+from harness.rules.facts import RunFacts
 from harness.run import programs, run_metrics
 from harness.run.context import RunContext
 from harness.run.ending import Ending
 from harness.run.tenant import Tenant
 from harness.store.ledger import Ledger
 from harness.store.observed import NAME as OBSERVED
-from harness.store.observed import Observed
+from harness.store.observed import Observed, TenantFacts
 from harness.store.result import Issue, Metric, Result, Severity, Status, empty
 from harness.store.rundir import RunWriter
 from harness.store.spec import Device, Reason, RunSpec
@@ -107,7 +107,8 @@ class ResultBuilder:
         self._log_lines = None if log is None else log.count("\n")
         self._clock_jump = self._context.host.realtime() - self._began_real - seconds
         codes = tuple(info.code for rule in RULES for info in rule.issues)
-        writer.write(OBSERVED, self._observed(ending, codes, tenants))
+        samples = _samples(writer.path / "series")
+        writer.write(OBSERVED, replace(self._observed(ending, codes, tenants), samples=samples))
         ledgers = [tenant.ledger() for tenant in tenants]
         metrics: dict[str, Metric] = {}
         for tenant, ledger in zip(tenants, ledgers, strict=True):
@@ -241,6 +242,7 @@ class ResultBuilder:
             clock_jump=self._clock_jump,
             untraced=self.untraced,
             findings=(*findings, *self.findings),
+            together=self.together if self._spec.tenants else None,
         )
 
     def _frame(self, ending: Ending, seconds: float) -> Result:
@@ -253,6 +255,11 @@ class ResultBuilder:
             finished=self._context.host.now(),
             seconds=round(seconds, 3),
         )
+
+
+def _samples(folder: Path) -> dict[str, int]:
+    """Return the lines of each series; a gauge has no other trace of its last samples."""
+    return {file.name: file.read_bytes().count(b"\n") for file in sorted(folder.glob("*.csv"))}
 
 
 def _zone_use(tenant: Tenant) -> dict[str, Value]:

@@ -13,7 +13,6 @@ from harness.machine.claim import run_label
 from harness.nulls import difference
 from harness.observe.tracing.tenant_tracer import TenantTracer, activity
 from harness.observe.zone_reports import ACTIVE
-from harness.rules.facts import TenantFacts
 from harness.run import barrier, phase
 from harness.run.context import RunContext
 from harness.run.load_process import command
@@ -23,6 +22,7 @@ from harness.run.result_builder import ResultBuilder
 from harness.run.tenant import Tenant
 from harness.run.window import TenantProgram, Window, WindowOutcome
 from harness.store.codec import SCHEMA_VERSION
+from harness.store.observed import TenantFacts
 from harness.store.spec import Device, RunSpec
 from harness.tools.kernel import Kernel
 from harness.workloads import program_of

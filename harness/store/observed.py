@@ -13,6 +13,20 @@ NAME = "raw/observed.json"
 
 
 @dataclass(frozen=True, slots=True)
+class TenantFacts:
+    """How the tenants of a run got on together.
+
+    ``died`` names the tenant that failed and how, '' if none did. ``units``: each tenant had its
+    own systemd unit. ``spread`` is the time in seconds between the first and the last end of
+    tenants that last to the end.
+    """
+
+    died: str = ""
+    units: bool = True
+    spread: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
 class Observed:
     """Inputs of the rules, so that ``zonelab verify`` can judge the run again."""
 
@@ -24,4 +38,6 @@ class Observed:
     clock_jump: float  # drift of real time against monotonic time, in seconds
     untraced: Reason | None  # why commands were not traced
     findings: tuple[Issue, ...]  # what the checkers of levels and the tracer found
+    samples: Mapping[str, int] | None = None  # lines of each file in series/; null: not recorded
+    together: TenantFacts | None = None  # of a run with tenants; null: a plain run, or not recorded
     schema_version: int = SCHEMA_VERSION  # of this file

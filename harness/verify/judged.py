@@ -1,7 +1,7 @@
 """Judges a stored run again: all rules on its raw files, and the status that follows.
 
-Issues and status of runs without tenants are computed again. With tenants, the slices of each
-tenant are not stored, so only the status is held against the issues.
+Issues and status are computed again. With tenants, the slices of each tenant are not stored, so
+issues of a single tenant are only held against the status.
 """
 
 from __future__ import annotations
@@ -67,6 +67,11 @@ def differences(
         again = _again(folder, spec, result, facts or (), ledger)
         issues = tuple(issue for issue in again if issue.code in checked)
         yield from _issues(result.issues, issues, checked, worded=worded)
+    if observed is not None and observed.together is not None:
+        again = _of_mix(folder, spec, observed)
+        checked = frozenset(observed.rules) - {issue.code for issue in observed.findings}
+        issues = (*issues, *again)
+        yield from _issues(_of_run(spec, result.issues), again, checked, worded=worded)
     if observed is not None:
         yield from _observed(folder, result, observed)
     log = packed.text(folder / kernel_log.FILE)
@@ -100,6 +105,32 @@ def _again(
             untraced=observed.untraced if observed else None,
         )
     )
+
+
+def _of_mix(folder: Path, spec: RunSpec, observed: Observed) -> tuple[Issue, ...]:
+    """Judge a run with tenants as a whole, as the runner did before it judged each tenant."""
+    log = packed.text(folder / kernel_log.FILE)
+    again = judge(
+        RunFacts(
+            spec=spec,
+            uses_zoned=False,
+            phases=(),
+            kernel_log=None if observed.kernel_log_lines is None else log,
+            utilisation=None,
+            idle_written=observed.idle_written,
+            clock_jump=observed.clock_jump,
+            untraced=observed.untraced,
+            tenants=observed.together,
+        )
+    )
+    found = {issue.code for issue in observed.findings}
+    return tuple(issue for issue in again if issue.code not in found)
+
+
+def _of_run(spec: RunSpec, issues: Sequence[Issue]) -> tuple[Issue, ...]:
+    """Return the issues of a run as a whole; those of a tenant have its phase or its name."""
+    names = tuple(f"{tenant.name}: " for tenant in spec.tenants)
+    return tuple(one for one in issues if not one.phase and not one.message.startswith(names))
 
 
 def _direct_io(manifest: Any) -> DirectIo | None:
@@ -153,6 +184,10 @@ def _observed(folder: Path, result: Result, observed: Observed) -> Iterator[str]
     lines = packed.text(folder / kernel_log.FILE).count("\n")
     if lines != (observed.kernel_log_lines or 0):
         yield f"{kernel_log.FILE}: has {lines} lines, {NAME} has {observed.kernel_log_lines}"
+    for name, wanted in (observed.samples or {}).items():
+        lines = packed.text(folder / "series" / name).count("\n")
+        if lines != wanted:
+            yield f"series/{name}: has {lines} lines, {NAME} has {wanted}"
     yield from compared.differences(
         "result.json: reason", result.reason, observed.reason, source=f"{NAME} has"
     )

@@ -10,11 +10,12 @@ from harness.store.campaign import CampaignPaths
 from harness.store.observed import NAME
 from harness.store.result import Status
 from harness.store.spec import DeviceKind
+from harness.verify.judged import load_observed
 
 
 def notes(paths: CampaignPaths) -> list[str]:
     """Return one line per kind of check that was left out, with the number of runs."""
-    old = tenants = unknown = other = 0
+    old = tenants = unknown = other = mixes = unsampled = 0
     for host in paths.hosts():
         for folder in rundir.completed(paths.runs(host)):
             try:
@@ -26,14 +27,19 @@ def notes(paths: CampaignPaths) -> list[str]:
             tenants += bool(spec.tenants)
             other += code.recorded(result.manifest) != code.runner()["source"]
             unknown += not spec.tenants and spec.level not in LEVELS
-            old += not (folder / NAME).is_file()
+            observed = load_observed(folder)
+            old += observed is None
+            mixes += bool(spec.tenants) and (observed is None or observed.together is None)
+            unsampled += observed is None or observed.samples is None
     texts = (
         (
             old,
             f"without {NAME}: idle devices, clock, tracing, the levels' own checks, and the number"
             " of lines of the kernel log",
         ),
-        (tenants, "with tenants: issues of the rules, and series"),
+        (tenants, "with tenants: issues of single tenants, and values of sampled series"),
+        (mixes, "with tenants, of older releases: all issues of the rules"),
+        (unsampled, "of older releases: the ends of series of gauges"),
         (other, "by other code than this zonelab: the wording of issues"),
         (unknown, "of levels that this zonelab does not have: issues of the rules"),
     )

@@ -197,6 +197,27 @@ def test_one_that_dies_before_it_is_ready(shared: Machine) -> None:
     (died,) = [issue for issue in found.issues if issue.code == "tenant-died"]
     assert "tenant aggressor ended with exit status 4 before it began" in died.message
     assert not (shared.root / "released").exists()
+    run = shared.runs / RUN
+    assert recompute.of_run(run) == []
+    for change, expected in (
+        (lambda issues: [one for one in issues if one["code"] != died.code], "lacks the issue ten"),
+        (
+            lambda issues: [{**one, "message": "x"} for one in issues],
+            "does not give, tenant-died: x",
+        ),
+        (lambda issues: [*issues, {**issues[0], "code": "io-errors"}], "not give, io-errors"),
+    ):
+        stored = (run / "result.json").read_text()
+        record = json.loads(stored)
+        record["issues"] = change(record["issues"])
+        (run / "result.json").write_text(json.dumps(record))
+        assert any(expected in line for line in recompute.of_run(run)), expected
+        (run / "result.json").write_text(stored)
+    series = run / "series" / "system.csv"
+    lines = series.read_text().count("\n")
+    series.write_text(series.read_text() + "9.0\n")
+    wanted = f"series/system.csv: has {lines + 1} lines, raw/observed.json has {lines}"
+    assert wanted in recompute.of_run(run)
 
 
 def test_a_fill_that_fails(shared: Machine) -> None:

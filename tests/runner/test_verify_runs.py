@@ -217,6 +217,24 @@ def test_a_series_that_was_changed_is_found(
     assert line.startswith(f"{file}: {message}")
 
 
+@pytest.mark.parametrize("name", ["system", "level", "zones"])
+def test_a_cut_end_of_a_gauge_is_found(run: Path, name: str) -> None:
+    file = run / "series" / f"{name}.csv"
+    lines = file.read_text().splitlines(keepends=True)
+    assert len(lines) > 2
+    file.write_text("".join(lines[:-1]))
+    wanted = f"series/{name}.csv: has {len(lines) - 1} lines, raw/observed.json has {len(lines)}"
+    assert wanted in recompute.of_run(run)
+    file.unlink()
+    assert any(f"series/{name}.csv: has 0 lines" in line for line in recompute.of_run(run))
+
+
+def test_a_message_of_this_codes_run_is_compared(run: Path) -> None:
+    edit(run / "result.json", put("issues", 0, "message", value="all is well"))
+    found = recompute.of_run(run)
+    assert any("all is well" in line for line in found), found
+
+
 @pytest.mark.slow
 def test_a_broken_closure_is_borne_out_and_cannot_be_taken_away(tmp_path: Path) -> None:
     folder = zlfs_run(tmp_path, '{"overwrite": "lost-bytes"}')

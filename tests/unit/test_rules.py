@@ -15,9 +15,10 @@ from harness.levels.level import DirectIo
 from harness.observe.diskstats import DiskCounters
 from harness.observe.tracing.zone_history import Traced
 from harness.rules import RULES, bandwidth, judge
-from harness.rules.facts import PhaseFacts, RunFacts, TenantFacts
+from harness.rules.facts import PhaseFacts, RunFacts
 from harness.run import phase_metrics
 from harness.store.ledger import Closure, Entry, Ledger, State
+from harness.store.observed import TenantFacts
 from harness.store.result import Issue, Severity, Utilisation
 from harness.store.spec import DeviceKind, PhaseRole, Reason, Tracing
 from harness.tools import db_bench
