@@ -21,6 +21,19 @@ UNIT = "zonelab-run"
 ZIPAPP = "/root/zonelab-under-test.pyz"
 
 
+# By boot: an emulated CPU takes 15 seconds to inspect a device, and a reset can rename it.
+_inspections: dict[str, str] = {}
+
+
+def inspected(rig: RigHandle) -> str:
+    """Return the inspection of the zoned device, as JSON."""
+    boot = rig.ssh("cat /proc/sys/kernel/random/boot_id").stdout
+    if boot not in _inspections:
+        command = f"python3 {ZIPAPP} inspect {rig.zoned.path} --format json --host-name rig"
+        _inspections[boot] = rig.ssh(command).stdout
+    return _inspections[boot]
+
+
 class GuestRunner:
     """One small campaign, planned on this host, run in the guest by the zipapp.
 
@@ -51,8 +64,7 @@ class GuestRunner:
 
     def _plan(self, arguments: Sequence[str]) -> None:
         inspection = self.folder / "inspection.json"
-        asked = f"python3 {ZIPAPP} inspect {self.rig.zoned.path} --format json --host-name rig"
-        inspection.write_text(self.rig.ssh(asked).stdout)
+        inspection.write_text(inspected(self.rig))
         own = ["--inspection", f"rig={inspection}", "--campaign", self.campaign]
         planned = plays.zonelab("plan", self.study, *own, "--results", self.folder, *arguments)
         assert planned.ok, planned.stderr
@@ -93,8 +105,8 @@ class GuestRunner:
 
     def progress(self) -> dict[str, Any]:
         """Return the content of progress.json."""
-        found: dict[str, Any] = json.loads(self.rig.ssh(f"cat {self.there}/progress.json").stdout)
-        return found
+        record: dict[str, Any] = json.loads(self.rig.ssh(f"cat {self.there}/progress.json").stdout)
+        return record
 
     def main_pid(self) -> int:
         """Return the process id of the runner."""

@@ -76,8 +76,12 @@ def test_the_playbook_shows_the_layout_and_the_drives_refusal(
     rig: RigHandle, tmp_path: Path
 ) -> None:
     rig.ssh(f"zbd reset {rig.zoned.path}; zbd reset {rig.tenants.path}")
+    before = plays.guest_files(rig)
     shown = played(rig, tmp_path, "--check")
+    assert shown.code == 0, shown.text
     assert shown.recap["changed"] == 0
+    assert plays.guest_files(rig) == before
+    assert "f2fs--r01" in shown.text  # the plan
     assert "note: active zones are not divided" in shown.text
     assert re.findall(r"^(\d+) +deleted ", shown.text, re.MULTILINE) == ["1", "2", "3"]
     assert re.search(

@@ -1,29 +1,35 @@
-"""The pipeline as a user starts it: ``ansible-playbook site.yml -e device=…``, twice each."""
+"""The pipeline as a user starts it, ``ansible-playbook site.yml -e device=…``, twice.
+
+Every count of bytes and commands in the one campaign: QEMU, kernel, tracer, sysfs, zlfs.
+"""
 
 from __future__ import annotations
 
-import itertools
+import csv
 import json
-import lzma
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from html.parser import HTMLParser
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from harness.store import packed
+from harness.store.files import load_record
+from harness.store.ledger import Ledger, State
 from harness.store.result import Result, Status
 from harness.store.rundir import completed, load_result
+from harness.verify import recompute
 
 from . import plays
 from .conftest import RigHandle
 from .plays import ROOT, Played, Plays
 
-ANSIBLE = ROOT / "ansible"
 # New for each session: a rig that is kept may have finished an equal campaign already.
 STAMP = time.strftime("%m%d%H%M%S")
+ZONED = ("f2fs", "zlfs")
 
 
 class Links(HTMLParser):
@@ -35,8 +41,8 @@ class Links(HTMLParser):
         self.led_to: list[str] = []
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        found = self.led_to if tag == "a" else self.loaded
-        found += [v or "" for k, v in attrs if k in ("src", "href", "xlink:href", "data")]
+        links = self.led_to if tag == "a" else self.loaded
+        links += [v or "" for k, v in attrs if k in ("src", "href", "xlink:href", "data")]
 
 
 def site(rig: RigHandle, *more: str) -> list[str]:
@@ -45,12 +51,17 @@ def site(rig: RigHandle, *more: str) -> list[str]:
 
 @dataclass(frozen=True)
 class Campaign:
-    """A campaign played from the root of the checkout, with the counters around it."""
+    """A campaign played from the root of the checkout.
+
+    Attributes:
+        qemu: the bytes written to each namespace (by its number), as QEMU counts them.
+        guest: the same, as the guest's kernel counts them.
+    """
 
     plays: Plays
     first: Played
-    qemu: list[int]
-    guest: list[int]
+    qemu: dict[int, int]
+    guest: dict[int, int]
 
     @property
     def folder(self) -> Path:
@@ -58,8 +69,29 @@ class Campaign:
 
     @property
     def results(self) -> dict[str, Result]:
-        found = [load_result(path) for path in completed(self.folder / "hosts" / "rig" / "runs")]
-        return {result.level: result for result in found}
+        """The results by level."""
+        loaded = [load_result(path) for path in completed(self.folder / "hosts" / "rig" / "runs")]
+        return {result.level: result for result in loaded}
+
+    @property
+    def zoned(self) -> dict[str, Result]:
+        """The results of the levels that use the zoned device."""
+        return {name: result for name, result in self.results.items() if result.level in ZONED}
+
+    def run(self, result: Result) -> Path:
+        return self.folder / "hosts" / "rig" / "runs" / result.run
+
+    def rows(self, result: Result, name: str) -> list[dict[str, str]]:
+        """Return the rows of a table in a run's folder."""
+        text = packed.text(self.run(result) / name)
+        return list(csv.DictReader(text.splitlines()))
+
+    def mounts(self) -> list[dict[str, Any]]:
+        """Return what zlfs counted at the end of each mount: the import, then each phase."""
+        opened = packed.opened(self.run(self.results["zlfs"]) / "raw" / "ledger.jsonl")
+        assert opened is not None
+        with opened as file:
+            return [line for line in map(json.loads, file) if line["event"] == "close"]
 
 
 @pytest.fixture(scope="module")
@@ -71,20 +103,22 @@ def campaign(rig: RigHandle, tmp_path_factory: pytest.TempPathFactory) -> Iterat
         levels="f2fs,conventional-ext4,zlfs",
         repetitions="1",
     )
+    numbers = [device.nsid for device in rig.state.devices]
     before = plays.written(rig), plays.sectors_written(rig)
     first = own.play(ROOT, site(rig))
     after = plays.written(rig), plays.sectors_written(rig)
-    deltas = [
-        [b - a for a, b in zip(*pair, strict=True)] for pair in zip(before, after, strict=True)
-    ]
-    yield Campaign(own, first, *deltas)
+    qemu, guest = (
+        {nsid: b - a for nsid, a, b in zip(numbers, *pair, strict=True)}
+        for pair in zip(before, after, strict=True)
+    )
+    yield Campaign(own, first, qemu, guest)
     rig.ssh(f"rm -rf /var/lib/zonelab/campaigns/root-{STAMP}")
 
 
 def test_it_goes_through_from_the_root(campaign: Campaign) -> None:
     assert campaign.first.code == 0, campaign.first.text
     assert campaign.first.recap["failed"] == campaign.first.recap["unreachable"] == 0
-    assert {level: found.status for level, found in campaign.results.items()} == {
+    assert {level: result.status for level, result in campaign.results.items()} == {
         "f2fs": Status.OK,
         "conventional-ext4": Status.OK,
         "zlfs": Status.OK,
@@ -129,96 +163,97 @@ def test_the_page_needs_no_other_file_and_its_links_lead_somewhere(campaign: Cam
 
 def test_the_bytes_equal_qemus_count(rig: RigHandle, campaign: Campaign) -> None:
     """Two independent witnesses, over format, fill, runs and clean-up."""
-    of = dict(zip((device.nsid for device in rig.state.devices), campaign.qemu, strict=True))
-    guest = dict(zip((device.nsid for device in rig.state.devices), campaign.guest, strict=True))
-    assert of[rig.zoned.nsid] == guest[rig.zoned.nsid]
-    assert of[rig.tenants.nsid] == guest[rig.tenants.nsid] == 0
+    written = campaign.qemu[rig.zoned.nsid]
+    assert written == campaign.guest[rig.zoned.nsid]
+    assert campaign.qemu[rig.tenants.nsid] == campaign.guest[rig.tenants.nsid] == 0
     ledger = 0.0
-    for level in ("f2fs", "zlfs"):
-        found = campaign.results[level]
-        phases = written_in_phases(found)
+    for result in campaign.zoned.values():
+        phases = written_in_phases(result)
         assert phases["fillrandom"] > 0
         assert phases["overwrite"] > 0
-        assert found.utilisation is not None
-        ledger += sum(phases.values()) + found.utilisation.cold_bytes
-    assert 0 < ledger <= of[rig.zoned.nsid]
-    # What the ledger leaves out is formatting and taking down: little.
-    assert ledger > 0.9 * of[rig.zoned.nsid]
+        assert result.utilisation is not None
+        ledger += sum(phases.values()) + result.utilisation.cold_bytes
+    # The ledger leaves out formatting and taking down, which is little.
+    assert 0.9 * written < ledger <= written
+    assert written > 0
     baseline = campaign.results["conventional-ext4"].metrics
     assert baseline["overwrite.zoned_written"].value is None  # not measured is null, never 0
 
 
-def written_in_phases(found: Result) -> dict[str, float]:
+def written_in_phases(result: Result) -> dict[str, float]:
     """Bytes to the zoned device by phase, from the guest's counters."""
     return {
         name.partition(".")[0]: metric.value or 0
-        for name, metric in found.metrics.items()
+        for name, metric in result.metrics.items()
         if name.endswith(".zoned_written")
     }
 
 
+def test_the_tracer_saw_every_byte(rig: RigHandle, campaign: Campaign) -> None:
+    """Over all runs, from before a level is made until it is taken down."""
+    traced = 0
+    for result in campaign.zoned.values():
+        for row in campaign.rows(result, "raw/zones_traced.csv"):
+            traced += int(row["written"]) + int(row["zeroed"]) + int(row["appended"])
+    assert traced == campaign.qemu[rig.zoned.nsid] > 0
+
+
+def test_no_command_is_lost_and_all_layers_agree(campaign: Campaign) -> None:
+    """The ledger compares bytes with sysfs, and zone commands and pad with zlfs's own counts."""
+    for result in campaign.zoned.values():
+        for entry in load_record(Ledger, campaign.run(result) / "ledger.json").entries:
+            closures = [closure for closure in entry.closures if "driver" in closure.lower]
+            states = {closure.upper: closure.state for closure in closures}
+            used = [f"kernel {name}" for name in entry.submitted]
+            own = [f"zlfs {name}" for name in ("finishes", "resets", "pad")]
+            assert set(states) == {*used, *(own if result.level == "zlfs" else ())}, entry.name
+            assert set(states.values()) == {State.EXACT}, entry.name
+            assert entry.pad is not None
+        assert recompute.of_run(campaign.run(result)) == []
+        assert result.manifest["level"]["tracing"]["source"] == "bpftrace", result.manifest
+        codes = {issue.code for issue in result.issues}
+        assert not [code for code in codes if code.startswith(("closure", "trace", "not-traced"))]
+
+
 def test_zlfs_counts_equal_the_devices_in_each_phase(campaign: Campaign) -> None:
     """Each mount's own count is the kernel's delta between two barriers, to the byte."""
-    (run,) = (campaign.folder / "hosts" / "rig" / "runs").glob("zlfs--r01")
-    with lzma.open(run / "raw" / "ledger.jsonl.xz", "rt") as file:
-        lines = [json.loads(line) for line in file]
-    cold, *mounts = [line for line in lines if line["event"] == "close"]
-    found = campaign.results["zlfs"]
-    assert found.utilisation is not None
-    assert cold["written"]["import"]["payload"] == found.utilisation.cold_bytes
-    told = [
+    cold, *mounts = campaign.mounts()
+    result = campaign.results["zlfs"]
+    assert result.utilisation is not None
+    assert cold["written"]["import"]["payload"] == result.utilisation.cold_bytes
+    counted = [
         sum(part["payload"] + part["pad"] for part in line["written"].values()) for line in mounts
     ]
-    assert told == list(written_in_phases(found).values())
-    assert told[0] > 0
+    assert counted == list(written_in_phases(result).values())
+    assert counted[0] > 0
+
+
+def test_zone_commands_equal_zlfs_ledger(campaign: Campaign) -> None:
+    """Import and each phase mount it once. No ledger counts mkfs, which does one reset."""
+    rows = campaign.rows(campaign.results["zlfs"], "series/zone_commands.csv")
+    mounts = campaign.mounts()
+    done = [row["action"] for row in rows if row["status"] == "0" and row["zone"]]
+    finishes = [cause for line in mounts for cause in line["finishes"].values()]
+    assert done.count("finish") == sum(cause["count"] for cause in finishes) > 0
+    assert done.count("reset") == sum(sum(line["resets"].values()) for line in mounts) + 1
+    given_up = sum(int(row["unwritten"]) for row in rows if row["action"] == "finish")
+    assert given_up == sum(cause["given_up"] for cause in finishes)
+
+
+def test_every_run_has_its_series(campaign: Campaign) -> None:
+    for result in campaign.zoned.values():
+        for name in ("diskstats", "zones", "system", "level"):
+            lines = packed.text(campaign.run(result) / f"series/{name}.csv").splitlines()
+            assert len(lines) > 1, name
+            assert lines[0].count(",") == lines[-1].count(",")
+        states = ("empty", "implicit_open", "explicit_open", "closed", "full")
+        for row in campaign.rows(result, "series/zones.csv"):
+            assert sum(int(row[name]) for name in states) == result.device.zones
 
 
 def test_the_cost_of_watching_is_known(campaign: Campaign) -> None:
-    for found in campaign.results.values():
-        share = found.metrics["run.harness_cpu_share"].value
+    """Of runs of seconds; ``make bench-overhead`` has the real figure."""
+    for result in campaign.results.values():
+        share = result.metrics["run.harness_cpu_share"].value
         assert isinstance(share, float)
         assert 0 < share < 0.25
-
-
-def test_from_the_ansible_folder_with_tuning(rig: RigHandle, tmp_path: Path) -> None:
-    name = f"ansible-{STAMP}"
-    own = Plays(rig, tmp_path, campaign=name, levels="conventional-ext4", tuning_name="bench")
-    swappiness = rig.ssh("cat /proc/sys/vm/swappiness").stdout.strip()
-    assert swappiness != "0"
-    with watched(rig) as seen:
-        first = own.play(ANSIBLE, site(rig))
-    assert first.code == 0, first.text
-    runs = completed(own.results / name / "hosts" / "rig" / "runs")
-    assert [load_result(run).status for run in runs] == [Status.OK]
-    # Changed before db_bench ran, put back behind it.
-    assert [value for value, _ in itertools.groupby(line[0] for line in seen)] == [
-        swappiness,
-        "0",
-        swappiness,
-    ]
-    assert {value for value, working in seen if working != "0"} == {"0"}
-    rig.ssh("test ! -e /var/lib/zonelab/saved/tuning.json")
-
-    before = plays.files(own.results), plays.guest_files(rig), plays.written(rig)
-    again = own.play(ANSIBLE, site(rig))
-    assert again.code == 0, again.text
-    assert again.recap["changed"] == 0, again.text
-    assert (plays.files(own.results), plays.guest_files(rig), plays.written(rig)) == before
-    rig.ssh(f"rm -rf /var/lib/zonelab/campaigns/{name}")
-
-
-@contextmanager
-def watched(rig: RigHandle) -> Iterator[list[tuple[str, str]]]:
-    """Look at swappiness and for db_bench every few seconds; the list is filled at the end."""
-    look = "echo $(cat /proc/sys/vm/swappiness) $(pgrep -xc db_bench)"
-    # A first look while nothing has happened yet.
-    loop = f"({look}; while sleep 4; do {look}; done) > /run/watch-tuning"
-    rig.ssh(f"systemd-run --quiet --collect --unit=watch-tuning sh -c '{loop}'")
-    seen: list[tuple[str, str]] = []
-    try:
-        yield seen
-    finally:
-        text = rig.ssh(
-            f"systemctl stop watch-tuning; {look} >> /run/watch-tuning; cat /run/watch-tuning"
-        )
-        seen += [(line.split()[0], line.split()[1]) for line in text.stdout.splitlines()]

@@ -1,12 +1,17 @@
-"""Preconditioning on a real kernel's zones: QEMU counts the bytes, and the run records it."""
+"""Preconditioning on a real kernel's zones: QEMU counts the bytes, and the run records it.
+
+The campaign is tuned as well, because one campaign can show both.
+"""
 
 from __future__ import annotations
 
+import itertools
 import json
 import re
 import time
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -20,6 +25,7 @@ from .checks import consent_in
 from .conftest import RigHandle
 from .plays import ROOT, Plays
 
+ANSIBLE = ROOT / "ansible"
 ZIPAPP = "/root/zonelab-age.pyz"
 KEPT = "/root/age-state"
 STAMP = time.strftime("%m%d%H%M%S")
@@ -97,15 +103,26 @@ def test_zones_written_before_a_kill_do_not_count_as_empty(rig: RigHandle, age: 
     assert age.written == before  # a purge writes nothing
 
 
-def test_a_campaign_starts_with_preconditioning_and_its_run_records_it(
+def test_a_tuned_campaign_starts_with_preconditioning_and_its_run_records_it(
     rig: RigHandle, age: Age, tmp_path: Path
 ) -> None:
+    """Played from the ansible folder, where ansible.cfg differs in paths."""
     name = f"aged-{STAMP}"
     beside = {"remainder": "full", "remainder_device": rig.node(rig.tenants)}
-    own = Plays(rig, tmp_path, campaign=name, levels="zlfs", precondition_passes="1", **beside)
-    device = f"device={rig.node(rig.zoned)}"
-    played = own.play(ROOT, ["ansible-playbook", "site.yml", "-e", device])
+    once = {"campaign": name, "levels": "zlfs", "precondition_passes": "1"}
+    own = Plays(rig, tmp_path, tuning_name="bench", **once, **beside)
+    site = ["ansible-playbook", "site.yml", "-e", f"device={rig.node(rig.zoned)}"]
+    swappiness = rig.ssh("cat /proc/sys/vm/swappiness").stdout.strip()
+    assert swappiness != "0"
+    with watched(rig) as seen:
+        played = own.play(ANSIBLE, site)
     assert played.code == 0, played.text
+    # Changed before db_bench runs, restored after it.
+    values = [value for value, _ in itertools.groupby(value for value, _ in seen)]
+    assert values == [swappiness, "0", swappiness]
+    assert {value for value, working in seen if working != "0"} == {"0"}
+    rig.ssh("test ! -e /var/lib/zonelab/saved/tuning.json")
+
     (run,) = completed(own.results / name / "hosts" / "rig" / "runs")
     assert load_result(run).status is Status.OK
     host = json.loads((run / "result.json").read_text())["manifest"]["host"]
@@ -117,7 +134,30 @@ def test_a_campaign_starts_with_preconditioning_and_its_run_records_it(
     # The rest of the drive is full, and stays so behind the run.
     assert host["remainder_bytes"] == rig.tenants.capacity
     assert set(age.conditions) == {"fu"}
-    emptied = own.play(ROOT, ["ansible-playbook", "site.yml", "-e", device, "-e", "remainder=both"])
+
+    before = plays.files(own.results), plays.guest_files(rig), plays.written(rig)
+    again = own.play(ANSIBLE, site)
+    assert again.code == 0, again.text
+    assert again.recap["changed"] == 0, again.text
+    emptied = own.play(ANSIBLE, [*site, "-e", "remainder=both"])
     assert emptied.code == REFUSED_BY_ASSERT
     assert "full or empty" in emptied.text
+    assert (plays.files(own.results), plays.guest_files(rig), plays.written(rig)) == before
     rig.ssh(f"rm -rf /var/lib/zonelab/preconditioned /var/lib/zonelab/campaigns/{name}")
+
+
+@contextmanager
+def watched(rig: RigHandle) -> Iterator[list[tuple[str, str]]]:
+    """Look at swappiness and for db_bench every few seconds; the list is filled at the end."""
+    look = "echo $(cat /proc/sys/vm/swappiness) $(pgrep -xc db_bench)"
+    # A first look while nothing has happened yet.
+    loop = f"({look}; while sleep 4; do {look}; done) > /run/watch-tuning"
+    rig.ssh(f"systemd-run --quiet --collect --unit=watch-tuning sh -c '{loop}'")
+    seen: list[tuple[str, str]] = []
+    try:
+        yield seen
+    finally:
+        text = rig.ssh(
+            f"systemctl stop watch-tuning; {look} >> /run/watch-tuning; cat /run/watch-tuning"
+        )
+        seen += [(line.split()[0], line.split()[1]) for line in text.stdout.splitlines()]

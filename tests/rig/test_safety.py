@@ -53,18 +53,6 @@ def test_a_device_without_zones_is_refused(rig: RigHandle, tmp_path: Path) -> No
     assert f"/dev/{node} is not a zoned block device" in message
 
 
-def test_check_shows_the_plan_and_touches_nothing(rig: RigHandle, tmp_path: Path) -> None:
-    own = Plays(rig, tmp_path, campaign="checked")
-    before = plays.written(rig), plays.guest_files(rig)
-    argv = ["ansible-playbook", "site.yml", "-e", f"device={rig.node(rig.zoned)}", "--check"]
-    played = own.play(ROOT, argv)
-    assert played.code == 0, played.text
-    assert played.recap["changed"] == 0
-    assert "f2fs--r01" in played.text
-    assert (plays.written(rig), plays.guest_files(rig)) == before
-    assert not own.results.exists()
-
-
 def test_restore_puts_back_what_an_interrupted_play_changed(rig: RigHandle, tmp_path: Path) -> None:
     # A choice of words; a plain value and a file that is not there are in the pipeline's tests.
     pages = "/sys/kernel/mm/transparent_hugepage/enabled"
