@@ -20,6 +20,8 @@ ONE_RIG := $(if $(filter file,$(origin RIG)),,$(RIG))
 PYTHON ?= python3
 BIN := .venv/bin
 PLAYBOOK := $(BIN)/ansible-playbook
+# Lists the slowest tests at the end, and writes the duration of every test to a file.
+TIMES := --durations=25 --durations-min=1 --junitxml=build/tests.xml
 
 export PYTHON YES
 export PATH := $(CURDIR)/.venv/bin:$(PATH)
@@ -37,7 +39,7 @@ study: ## Run a study on the emulated rig (about 15 minutes, 20 with an empty ca
 test: ## Lint, native, crash, unit, runner and rig tests (45 to 50 minutes); make test-all runs the rest too
 	@$(PYTHON) -m harness.cli.confirm test
 	@$(MAKE) setup-dev rig-image lint
-	@$(BIN)/pytest -m "" -n 2 --no-loadscope-reorder tests/rig tests/native tests/unit tests/runner # the rig's first: they take longest
+	@$(BIN)/pytest -m "" -n 2 --no-loadscope-reorder $(TIMES) tests/rig tests/native tests/unit tests/runner # the rig's first: they take longest
 
 ##@ Set-up
 
@@ -79,7 +81,7 @@ lint: .venv/dev ## ruff, mypy, ansible-lint; shellcheck and clang-format where t
 	@echo "lint: clean"
 
 test-fast: .venv/dev ## All unit and runner tests (at most 6 minutes; no root, no rig)
-	@$(BIN)/pytest -n auto tests/unit tests/runner
+	@$(BIN)/pytest -n auto $(TIMES) tests/unit tests/runner
 
 test-all: test test-crash test-zlfs-long test-geometry test-dm-zoned test-dm-zap test-amplification test-two-hosts test-vagrant test-debian12 ## make test, then every slow target below (hours)
 
