@@ -84,7 +84,7 @@ def test_a_stopped_unit_and_a_second_start(
         assert own.progress()["state"] == "running"
         assert "[none]" in rig.ssh(f"cat {queue}").stdout
 
-        holder = f"campaign {own.campaign} (pid {own.main_pid()}: "
+        holder = f"campaign {own.campaign} (pid {own.main_pid()} on "
         assert f"already running: {holder}" in own.start()
         attached = rig.ssh(own.command, check=False)
         assert (attached.exit_code, holder in attached.stderr) == (2, True), attached.stderr
