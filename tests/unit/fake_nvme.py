@@ -245,6 +245,10 @@ class DriveHost(Host):
         sizes = self.drive.zone_size, self.drive.zone_capacity
         return [Zone(0, *sizes, 0, condition, ZoneType.SEQUENTIAL_REQUIRED)]
 
+    def reservation(self, name: str) -> None:
+        """The drive is a file, which has no reservations."""
+        del name
+
     def is_busy(self, path: str) -> bool:
         return Path(path).name in self.busy
 

@@ -108,5 +108,5 @@ def test_unknown_costs_are_null() -> None:
 
 
 def test_no_timeline_is_refused() -> None:
-    with pytest.raises(ToolFailed, match="no timeline"):
+    with pytest.raises(ToolFailed, match="not a timeline"):
         zone_costs.read(["a,b", "1,2"], 4 * MIB)
