@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated, Any, ClassVar
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema
 
@@ -44,6 +44,7 @@ class Model(BaseModel):
     """Base of all models: unknown fields are errors, and no value is converted silently."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
+    PAGE: ClassVar[str] = "docs/studies.md"  # explains the file; hints name it
 
 
 class FieldError(ValueError):

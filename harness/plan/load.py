@@ -232,7 +232,7 @@ def _explain(
     if loc and loc[0] in given:
         where = "command line"
     cause = first.get("ctx", {}).get("error")
-    wrong, hint = first["msg"], "see docs/studies.md"
+    wrong, hint = first["msg"], f"see {getattr(model, 'PAGE', Model.PAGE)}"
     if loc and loc[-1] in _UNION:
         field = ".".join(loc[:-1])
         wrong = "must be text, a finite number, true or false"

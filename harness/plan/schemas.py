@@ -6,7 +6,10 @@ import json
 from pathlib import Path
 from typing import Any
 
+from harness.plan.curve_models import CurveSet
+from harness.plan.drive_models import DriveModel
 from harness.plan.fields import Model
+from harness.plan.job_models import Job
 from harness.plan.mix_models import TenantMix
 from harness.plan.study_models import Study
 from harness.plan.tuning_models import Tuning
@@ -24,6 +27,9 @@ MODELS: dict[str, type[Model]] = {
     },
     "tuning": Tuning,
     "mix": TenantMix,
+    "model": DriveModel,
+    "job": Job,
+    "curves": CurveSet,
 }
 
 

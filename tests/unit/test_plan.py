@@ -380,6 +380,9 @@ def test_schemas_are_written_where_asked(tmp_path: Path) -> None:
         "probe-workload.json",
         "tuning.json",
         "mix.json",
+        "model.json",
+        "job.json",
+        "curves.json",
     }
 
 

@@ -32,6 +32,9 @@ FILES = sorted(
         ("workloads", "workload"),
         ("tunings", "tuning"),
         ("mixes", "mix"),
+        ("models", "model"),
+        ("models/curves", "curves"),
+        ("jobs", "job"),
     )
     for path in (load.CONFIGS / folder).glob("*.yml")
 )

@@ -1,0 +1,155 @@
+"""Fits the numbers of a model that are marked ``fitted`` to measured points."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import least_squares
+
+from analysis.model import validation
+from analysis.model.validation import CurveError
+from analysis.read.points import Point
+from harness.errors import UsageError
+from harness.plan.curve_models import CurveSet
+from harness.plan.drive_models import DriveModel
+from harness.plan.drive_values import BANDWIDTHS, BYTES, TIMES, number
+from harness.plan.load import build, nearest
+
+Path = tuple[str, ...]
+# A parameter moves by at most this factor; a step of the search is large against rounding to ns.
+_RANGE, _STEP = 4.0, 0.02
+# Errors count in tolerances; an error counts linearly from this many on.
+_SOFT = 2.0
+_US = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class Fitted:
+    """A fitted model: its data, the values before and after, and the errors."""
+
+    data: dict[str, Any]
+    before: dict[str, str]
+    after: dict[str, str]
+    errors: list[CurveError]
+    evaluations: int
+
+
+def parameters(model: DriveModel) -> list[str]:
+    """Return the names of numbers marked ``fitted`` that are times or bandwidths."""
+    return [
+        ".".join(path)
+        for path, leaf in _leaves(model.model_dump(mode="json", exclude_none=True))
+        if leaf["origin"] == "fitted" and _unit(leaf["value"]) is not None
+    ]
+
+
+def fit(
+    model: DriveModel,
+    curves: CurveSet,
+    points: Sequence[Point],
+    *,
+    names: Collection[str],
+    source: str,
+    threads: int,
+    rounds: int,
+    on_progress: Callable[[int, float], None] = lambda _evaluations, _mean: None,
+) -> Fitted:
+    """Change the named numbers so that the points' core curves are met.
+
+    ``source`` is written beside each changed value.
+
+    Raises:
+        UsageError: a name is not a fitted number.
+    """
+    data: dict[str, Any] = model.model_dump(mode="json", exclude_none=True)
+    known = parameters(model)
+    for name in names:
+        if name not in known:
+            raise UsageError(f"{name} is not a fitted number", hint=nearest(name, known))
+    chosen = [leaf for path, leaf in _leaves(data) if ".".join(path) in names]
+    start = [_magnitude(leaf["value"]) for leaf in chosen]
+    core = [p for p in points if _is_core(curves, p)]
+    count = 0
+
+    def residuals(factors: NDArray[np.float64]) -> NDArray[np.float64]:
+        nonlocal count
+        count += 1
+        _set(chosen, start, factors)
+        errors = validation.validate(build(DriveModel, data, model.name), curves, core, threads)
+        on_progress(count, validation.core_mean(errors))
+        return np.array([_residual(one) for curve in errors for one in curve.points])
+
+    before = {name: leaf["value"] for name, leaf in zip(_named(data, names), chosen, strict=True)}
+    solved = least_squares(
+        residuals,
+        np.ones(len(chosen)),
+        bounds=(1 / _RANGE, _RANGE),
+        diff_step=np.full(len(chosen), _STEP),
+        x_scale=1.0,
+        loss="soft_l1",
+        f_scale=_SOFT,
+        max_nfev=rounds,
+    )
+    _set(chosen, start, solved.x)
+    for leaf in chosen:
+        leaf["source"] = source
+    errors = validation.validate(build(DriveModel, data, model.name), curves, points, threads)
+    after = {name: leaf["value"] for name, leaf in zip(before, chosen, strict=True)}
+    return Fitted(data, before, after, errors, count)
+
+
+def _is_core(curves: CurveSet, point: Point) -> bool:
+    curve = curves.curves[point.curve]
+    return point.tolerance is not None and curve.statistics.get(point.statistic) == "core"
+
+
+def _residual(one: validation.Compared) -> float:
+    tolerance = one.point.tolerance or 1.0
+    return (1.0 if one.error is None else one.error) / tolerance
+
+
+def _leaves(data: Any, path: Path = ()) -> Iterator[tuple[Path, dict[str, Any]]]:
+    """Yield each sourced value with its path."""
+    if not isinstance(data, dict):
+        return
+    if data.keys() == {"value", "origin", "source"}:
+        yield path, data
+        return
+    for name, part in data.items():
+        yield from _leaves(part, (*path, name))
+
+
+def _named(data: Any, names: Collection[str]) -> list[str]:
+    return [".".join(path) for path, _ in _leaves(data) if ".".join(path) in names]
+
+
+def _unit(value: Any) -> dict[str, int] | None:
+    if not isinstance(value, str):
+        return None
+    for units in (BANDWIDTHS, TIMES):
+        if any(value.endswith(unit) for unit in units) and not value.endswith(tuple(BYTES)):
+            return units
+    return None
+
+
+def _magnitude(value: str) -> float:
+    units = _unit(value)
+    assert units is not None  # noqa: S101 - only such values are chosen
+    return float(number(value, units, "value"))
+
+
+def _set(
+    leaves: Sequence[dict[str, Any]], start: Sequence[float], factors: NDArray[np.float64]
+) -> None:
+    for leaf, first, factor in zip(leaves, start, factors, strict=True):
+        leaf["value"] = _text(first * float(factor), _unit(leaf["value"]) is BANDWIDTHS)
+
+
+def _text(magnitude: float, bandwidth: bool) -> str:
+    if bandwidth:
+        return f"{magnitude / BANDWIDTHS['MiB/s']:.1f}MiB/s"
+    return f"{round(magnitude) / _US:g}us" if magnitude < 10**9 else f"{round(magnitude)}ns"

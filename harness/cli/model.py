@@ -1,0 +1,295 @@
+"""``zonelab model``: drives in virtual time."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from analysis.model import fit, validation
+from analysis.model.validation import CurveError
+from analysis.read import points
+from analysis.read.points import Point
+from analysis.show import model_figure
+from harness.cli.output import add_format, print_records
+from harness.errors import ConfigError, ExitCode, UsageError
+from harness.plan import drive_files, model_verdicts
+from harness.plan.curve_models import CurveSet
+from harness.plan.drive_files import load_curves, load_job, load_model
+from harness.plan.drive_models import DriveModel
+from harness.plan.load import names
+from harness.plan.model_verdicts import Verdict
+from harness.store.files import write_atomic
+from harness.tools import zonemodel
+from harness.tools.zonemodel import Played
+
+SUMMARY = "play jobs on the model of a drive, and hold the model against measured points"
+GROUP = "users"
+SHIPPED = False
+HELP = """\
+Play jobs on the model of a drive. Time is virtual: the result is the same on every machine. Models
+are files in configs/models, jobs are files in configs/jobs (docs/model.md).
+
+MODEL and JOB are names, or paths that end in .yml.
+
+examples:
+  zonelab model list
+  zonelab model show zn540-1tb
+  zonelab model validate zn540-1tb
+  zonelab model run zn540-1tb --job randread-4k
+  zonelab model run zn540-1tb --job configs/jobs/read-under-write.yml --format json
+  zonelab model fit zn540-1tb --points mine.csv --out configs/models/mine.yml
+
+exit: 0 ok, 2 a model, job, curve or points file is wrong, 4 a core curve fails (validate)"""
+
+_US = 1000
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the actions and their options."""
+    actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
+    add_format(actions.add_parser("list", help="models and what they are of"))
+    show = actions.add_parser("show", help="every number of a model with its origin")
+    validate = actions.add_parser("validate", help="errors against measured points, by curve")
+    run = actions.add_parser("run", help="play jobs")
+    fitting = actions.add_parser("fit", help="change the numbers marked fitted to meet points")
+    for action in (show, validate, run, fitting):
+        action.add_argument("model", metavar="MODEL")
+    for action in (show, validate, run, fitting):
+        add_format(action)
+    run.add_argument("--job", action="append", required=True, metavar="JOB")
+    for action in (validate, fitting):
+        action.add_argument("--points", type=Path, metavar="FILE", help="CSV (default: published)")
+        action.add_argument("--curves", metavar="NAME", help="(default: those that MODEL names)")
+    validate.add_argument("--each", action="store_true", help="a row for each point")
+    validate.add_argument("--figure", type=Path, metavar="FILE.svg", help="draw model and points")
+    validate.add_argument("--save", action="store_true", help="store the result beside MODEL")
+    fitting.add_argument("--out", type=Path, required=True, metavar="FILE.yml")
+    fitting.add_argument(
+        "--parameter", action="append", metavar="NAME", help="(default: all numbers marked fitted)"
+    )
+    fitting.add_argument(
+        "--leave-out", action="append", default=[], metavar="CURVE", help="fit without this curve"
+    )
+    fitting.add_argument("--rounds", type=int, default=4, metavar="N", help="default: 4")
+    for action in (validate, run, fitting):
+        action.add_argument("--threads", type=int, default=os.cpu_count() or 1, metavar="N")
+
+
+def execute(arguments: argparse.Namespace) -> int:
+    """Do the action; 4 when a core curve fails in validate."""
+    if getattr(arguments, "threads", 1) < 1:
+        raise UsageError(f"--threads {arguments.threads} is less than 1", hint="--threads 2")
+    return {
+        "list": _list,
+        "show": _show,
+        "validate": _validate,
+        "run": _run,
+        "fit": _fit,
+    }[arguments.action](arguments)
+
+
+def _list(arguments: argparse.Namespace) -> int:
+    models = [load_model(name) for name in names("models")]
+    print_records(
+        [
+            {
+                "model": model.name,
+                "namespaces": ", ".join(_namespaces(model)),
+                "core": model_verdicts.core(model),
+                "description": model.description,
+            }
+            for model in models
+        ],
+        arguments.format,
+    )
+    return ExitCode.OK
+
+
+def _namespaces(model: DriveModel) -> list[str]:
+    parts = {"zoned": model.zones, "conventional": model.ftl}
+    return [name for name, part in parts.items() if part is not None]
+
+
+def _show(arguments: argparse.Namespace) -> int:
+    model = load_model(arguments.model)
+    print_records(list(_numbers(drive_files.program_input(model))), arguments.format)
+    return ExitCode.OK
+
+
+def _numbers(data: Mapping[str, Any], path: str = "") -> Iterator[dict[str, Any]]:
+    for name, part in data.items():
+        if not isinstance(part, dict):
+            continue
+        if part.keys() == {"value", "origin", "source"}:
+            value = part["value"]
+            text = " ".join(f"{x:g} %: {y}," for x, y in value).rstrip(",")
+            yield {"parameter": path + name, **part} | (
+                {"value": text} if isinstance(value, list) else {}
+            )
+        else:
+            yield from _numbers(part, f"{path}{name}.")
+
+
+def _run(arguments: argparse.Namespace) -> int:
+    model = load_model(arguments.model)
+    jobs = [drive_files.job_input(load_job(job)) for job in arguments.job]
+    played = zonemodel.run(drive_files.program_input(model), jobs, arguments.threads)
+    if arguments.format == "json":
+        core = model_verdicts.core(model)
+        print_records([{**one.document, "core": core} for one in played], "json")
+    else:
+        core = model_verdicts.core(model)
+        rows = [row | {"core": core} for one in played for row in _job_rows(one)]
+        print_records(rows, arguments.format)
+    return ExitCode.OK
+
+
+def _job_rows(played: Played) -> Iterator[dict[str, Any]]:
+    for client, commands in played.clients.items():
+        for command, values in commands.items():
+            yield {
+                "job": played.job,
+                "model": played.model,
+                "client": client,
+                "command": command,
+                "count": values["count"],
+                **{f"{name} us": _us(values.get(f"{name}_ns")) for name in _LATENCIES},
+                "per s": values["per_second"],
+                "MiB/s": values["mib_per_second"],
+                "errors": sum(values["errors"].values()),
+            }
+
+
+_LATENCIES = ("mean", "p50", "p95", "p99", "p99_9")
+
+
+def _us(nanoseconds: float | None) -> float | None:
+    return None if nanoseconds is None else round(nanoseconds / _US, 2)
+
+
+def _measured(
+    arguments: argparse.Namespace, model: DriveModel
+) -> tuple[CurveSet, tuple[Point, ...]]:
+    """Return the curves and the points of a validation or a fit."""
+    named = arguments.curves or model.curves
+    if named is None:
+        raise ConfigError(
+            f"model {model.name} names no curves",
+            hint="give --curves and --points; see configs/models/curves",
+            code="curves",
+        )
+    curves = load_curves(named)
+    path = arguments.points or points.FOLDER / f"{curves.points}.csv"
+    return curves, points.load(path, curves.curves)
+
+
+def _validate(arguments: argparse.Namespace) -> int:
+    model = load_model(arguments.model)
+    errors = validation.validate(model, *_measured(arguments, model), arguments.threads)
+    rows = _point_rows(errors) if arguments.each else _curve_rows(errors)
+    print_records(list(rows), arguments.format)
+    if arguments.figure is not None:
+        write_atomic(arguments.figure, model_figure.draw(model.name, errors))
+    if arguments.save:
+        verdict = Verdict(drive_files.digest(model), tuple(validation.core_failed(errors)))
+        print(f"stored: {model_verdicts.save(model, verdict)}", file=sys.stderr)
+    return _summary(errors)
+
+
+def _summary(errors: Sequence[CurveError]) -> int:
+    failed = validation.core_failed(errors)
+    core = [one for one in errors if one.grade == "core" and one.passed is not None]
+    print(
+        f"core: {len(core) - len(failed)} of {len(core)} curves pass, "
+        f"mean error {validation.core_mean(errors):.1%}; "
+        f"tails: {validation.tails_within(errors):.0%} of points within tolerance",
+        file=sys.stderr,
+    )
+    if failed:
+        print(f"zonelab: core curves fail: {', '.join(failed)}", file=sys.stderr)
+        print("hint: docs/model.md lists known misses", file=sys.stderr)
+    return ExitCode.RUNS_FAILED if failed else ExitCode.OK
+
+
+_RESULT = {True: "pass", False: "fail", None: "not judged"}
+
+
+def _curve_rows(errors: Sequence[CurveError]) -> Iterator[dict[str, Any]]:
+    for one in errors:
+        worst = one.worst
+        yield {
+            "curve": one.curve,
+            "statistic": one.statistic,
+            "grade": one.grade,
+            "points": len(one.points),
+            "mean error %": _percent(one.mean),
+            "largest error %": _percent(worst.error),
+            "at": worst.point.x,
+            "tolerance %": _percent(worst.point.tolerance),
+            "result": _RESULT[one.passed],
+        }
+
+
+def _point_rows(errors: Sequence[CurveError]) -> Iterator[dict[str, Any]]:
+    for curve in errors:
+        for one in curve.points:
+            yield {
+                "curve": curve.curve,
+                "statistic": curve.statistic,
+                "grade": curve.grade,
+                "x": one.point.x,
+                "measured": one.point.value,
+                "modelled": None if one.modelled is None else float(f"{one.modelled:.5g}"),
+                "error %": _percent(one.error),
+                "tolerance %": _percent(one.point.tolerance),
+            }
+
+
+def _percent(share: float | None) -> float | None:
+    return None if share is None else round(100 * share, 1)
+
+
+def _fit(arguments: argparse.Namespace) -> int:
+    if arguments.out.exists():
+        raise UsageError(f"{arguments.out} exists", hint="name a new file")
+    model = load_model(arguments.model)
+    curves, measured = _measured(arguments, model)
+    for curve in arguments.leave_out:
+        if curve not in curves.curves:
+            raise UsageError(f"there is no curve {curve!r}", hint=f"{', '.join(curves.curves)}")
+    chosen = arguments.parameter or fit.parameters(model)
+    if not chosen:
+        raise UsageError(f"model {model.name} has no number marked fitted", hint="see model show")
+    source = f"fit to {arguments.points or curves.points}"
+    result = fit.fit(
+        model,
+        curves,
+        [point for point in measured if point.curve not in arguments.leave_out],
+        names=chosen,
+        source=source,
+        threads=arguments.threads,
+        rounds=arguments.rounds,
+        on_progress=_show_fit,
+    )
+    data = {**result.data, "name": arguments.out.stem}
+    write_atomic(arguments.out, yaml.safe_dump(data, sort_keys=False, allow_unicode=True))
+    print_records(
+        [
+            {"parameter": name, "before": result.before[name], "after": result.after[name]}
+            for name in result.before
+        ],
+        arguments.format,
+    )
+    _summary(result.errors)
+    print(f"written: {arguments.out}", file=sys.stderr)
+    return ExitCode.OK
+
+
+def _show_fit(evaluations: int, mean: float) -> None:
+    print(f"evaluation {evaluations}: core mean error {mean:.2%}", file=sys.stderr)

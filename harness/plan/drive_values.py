@@ -1,0 +1,99 @@
+"""Values of model and job files: times, sizes and rates as text with a unit, and their origin."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from decimal import Decimal
+from typing import Annotated, Generic, Literal, TypeVar
+
+from pydantic import AfterValidator, Field, WithJsonSchema
+
+from harness.plan.fields import FieldError, Model
+
+TIMES = {"ns": 1, "us": 10**3, "ms": 10**6, "s": 10**9}
+BYTES = {"B": 1, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30}
+BANDWIDTHS = {"MiB/s": 2**20, "GiB/s": 2**30}
+RATES = {**BANDWIDTHS, "/s": 1}
+_TEXT = re.compile(r"(\d+(?:\.\d{1,9})?)\s*(\S+)", re.ASCII)
+
+T = TypeVar("T")
+
+
+def number(text: str, units: dict[str, int], what: str) -> Decimal:
+    """Return the number of nanoseconds, bytes or bytes a second that ``text`` stands for.
+
+    Raises:
+        FieldError: not a number of 0 or more with one of ``units``.
+    """
+    match = _TEXT.fullmatch(text)
+    if match is None or match[2] not in units:
+        known = ", ".join(units)
+        raise FieldError(
+            f"{text!r} is not a {what}", hint=f"write a number of 0 or more and a unit: {known}"
+        )
+    return Decimal(match[1]) * units[match[2]]
+
+
+def nanoseconds(text: str) -> float:
+    """Return a time in nanoseconds."""
+    return float(number(text, TIMES, "time"))
+
+
+def size(text: str) -> int:
+    """Return a size in bytes."""
+    return int(number(text, BYTES, "size"))
+
+
+def _text(units: dict[str, int], what: str) -> tuple[AfterValidator, WithJsonSchema]:
+    def check(text: str) -> str:
+        value = number(text, units, what)
+        if units is BYTES and value != int(value):
+            raise FieldError(f"{text!r} is not a whole number of bytes")
+        return text
+
+    pattern = rf"^\d+(\.\d{{1,9}})?\s*({'|'.join(units)})$"
+    return AfterValidator(check), WithJsonSchema({"type": "string", "pattern": pattern})
+
+
+_TIME, _BYTES = _text(TIMES, "time"), _text(BYTES, "size")
+_BANDWIDTH, _RATE = _text(BANDWIDTHS, "bandwidth"), _text(RATES, "rate")
+Time = Annotated[str, _TIME[0], _TIME[1]]
+Bytes = Annotated[str, _BYTES[0], _BYTES[1]]
+Bandwidth = Annotated[str, _BANDWIDTH[0], _BANDWIDTH[1]]
+Rate = Annotated[str, _RATE[0], _RATE[1]]
+Percent = Annotated[float, Field(ge=0, le=100)]
+Count = Annotated[int, Field(ge=0, le=2**32)]
+
+Origin = Literal["measured", "derived", "fitted", "assumed"]
+
+
+class Sourced(Model, Generic[T]):
+    """A value, where it comes from, and its source."""
+
+    value: T
+    origin: Origin
+    source: Annotated[str, Field(min_length=1)]
+
+
+SourcedTime = Sourced[Time]
+SourcedBytes = Sourced[Bytes]
+SourcedBandwidth = Sourced[Bandwidth]
+SourcedPercent = Sourced[Percent]
+SourcedCount = Sourced[Count]
+
+
+def newest(known: int, what: str) -> Callable[[int], int]:
+    """Return a check that refuses a schema version above ``known``."""
+
+    def check(version: int) -> int:
+        if version > known:
+            raise FieldError(
+                f"{version} is newer than {known}",
+                hint=f"a newer zonelab wrote this {what}: use that release",
+            )
+        if version < 1:
+            raise FieldError(f"{version} is no version", hint=f"write {known}")
+        return version
+
+    return check

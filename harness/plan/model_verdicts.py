@@ -1,0 +1,71 @@
+"""What ``zonelab model validate --save`` found, so that every table of a model can say it.
+
+A verdict holds for the values that were validated: a changed number makes it void.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from harness.errors import ConfigError
+from harness.plan.drive_files import digest
+from harness.plan.drive_models import DriveModel
+from harness.plan.load import CONFIGS
+from harness.store.files import write_atomic
+
+_SCHEMA_VERSION = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """Checksum of the validated values, and the core curves that fail."""
+
+    digest: str
+    core_failed: tuple[str, ...]
+
+
+def save(model: DriveModel, verdict: Verdict, configs: Path = CONFIGS) -> Path:
+    """Store a verdict; return its file."""
+    path = _file(model, configs)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    data = {"schema_version": _SCHEMA_VERSION, **asdict(verdict)}
+    write_atomic(path, json.dumps(data, indent=1) + "\n")
+    return path
+
+
+def load(model: DriveModel, configs: Path = CONFIGS) -> Verdict | None:
+    """Return the stored verdict; None without one, or if the model has changed since.
+
+    Raises:
+        ConfigError: the file is damaged or newer.
+    """
+    path = _file(model, configs)
+    if not path.is_file():
+        return None
+    try:
+        data = json.loads(path.read_text(encoding="utf-8"))
+        if data["schema_version"] != _SCHEMA_VERSION:
+            raise ValueError
+        verdict = Verdict(str(data["digest"]), tuple(map(str, data["core_failed"])))
+    except (ValueError, KeyError, TypeError):
+        raise ConfigError(
+            f"{path} is no stored validation",
+            hint=f"zonelab model validate {model.name} --save",
+            code="model",
+        ) from None
+    return verdict if verdict.digest == digest(model) else None
+
+
+def core(model: DriveModel, configs: Path = CONFIGS) -> str:
+    """Return ``passes``, ``fails (n curves)`` or ``not validated``, for tables."""
+    verdict = load(model, configs)
+    if verdict is None:
+        return "not validated"
+    failed = len(verdict.core_failed)
+    return f"fails ({failed} curves)" if failed else "passes"
+
+
+def _file(model: DriveModel, configs: Path) -> Path:
+    return configs / "models" / "validated" / f"{model.name}.json"

@@ -1,0 +1,107 @@
+"""zonemodel, the native program that plays jobs on a model of a drive (docs/model.md)."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from harness.errors import ConfigError, HostError, ToolFailed
+from harness.tools import native, proc
+
+PROGRAM = "zonemodel"
+_SCHEMA_VERSION = 1
+_TIMEOUT_SECONDS = 3600.0
+_BUILT = Path(__file__).parents[2] / "build" / "native-release" / "bin" / PROGRAM
+_BAD_INPUT = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Played:
+    """What a job gave. Times are in ns of virtual time.
+
+    ``clients`` has, by client and command, counts, latencies and rates as the program names them.
+    """
+
+    job: str
+    model: str
+    virtual_ns: int
+    commands: int
+    clients: Mapping[str, Mapping[str, Mapping[str, Any]]]
+    media: Mapping[str, Any]
+    document: Mapping[str, Any]  # the program's output
+
+
+def program() -> Path:
+    """Return the program as for all native ones, else from `make build/native-release`.
+
+    Raises:
+        HostError: it is in neither.
+    """
+    try:
+        return native.program(PROGRAM)
+    except HostError as error:
+        if _BUILT.is_file():
+            return _BUILT
+        hint = "make build/native-release; or set ZONELAB_NATIVE to its folder"
+        raise HostError(error.message, hint=hint, code=error.code) from None
+
+
+def argv(executable: Path, model: Path, jobs: Path, threads: int) -> list[str]:
+    """Return the argument list. ``jobs`` is a file with an array of jobs."""
+    files = ["--model", str(model), "--job", str(jobs)]
+    return [str(executable), "run", *files, "--threads", str(threads)]
+
+
+def run(
+    model: Mapping[str, Any], jobs: Sequence[Mapping[str, Any]], threads: int = 1
+) -> list[Played]:
+    """Play each job on a new drive; results in the order of the jobs.
+
+    Raises:
+        HostError: the program is not installed.
+        ConfigError: the program refuses the model or a job.
+        ToolFailed: the program failed or printed unexpected output.
+    """
+    executable = program()
+    with tempfile.TemporaryDirectory(prefix="zonelab-model-") as folder:
+        files = Path(folder, "model.json"), Path(folder, "jobs.json")
+        for file, data in zip(files, (model, jobs), strict=True):
+            file.write_text(json.dumps(data), encoding="utf-8")
+        done = proc.run(argv(executable, *files, threads), timeout=_TIMEOUT_SECONDS, check=False)
+    if done.ok:
+        return parse(done.stdout)
+    message, hint = native.complaint(PROGRAM, done)
+    if done.exit_code == _BAD_INPUT:
+        raise ConfigError(message, hint=hint or "see docs/model.md", code="model")
+    raise ToolFailed(f"{PROGRAM}: {message}", hint=hint)
+
+
+def parse(stdout: str) -> list[Played]:
+    """Parse the program's output.
+
+    Raises:
+        ToolFailed: the output is unexpected.
+    """
+    try:
+        document = json.loads(stdout)
+        if document["schema_version"] != _SCHEMA_VERSION:
+            raise native.foreign(PROGRAM, stdout)
+        return [_played(result) for result in document["results"]]
+    except (ValueError, KeyError, TypeError):
+        raise native.foreign(PROGRAM, stdout) from None
+
+
+def _played(result: Mapping[str, Any]) -> Played:
+    return Played(
+        job=result["job"],
+        model=result["model"],
+        virtual_ns=native.whole(result["virtual_ns"]),
+        commands=native.whole(result["commands"]),
+        clients={client["name"]: client["commands"] for client in result["clients"]},
+        media=result["media"],
+        document=result,
+    )
