@@ -129,6 +129,12 @@ bool Client::NextWrite(std::uint32_t slot, Command* command) {
       command->bytes = std::min(job_.size, left);
       return true;
     }
+    // The offsets of queued writes are those of this zone: the lane cannot leave it.
+    if (lane.queued > 0) {
+      throw BadInput("client '" + job_.name + "': its merged writes reach the end of zone " +
+                         std::to_string(command->zone),
+                     "a merging stack writes within one zone: shorten duration, or set bytes");
+    }
     const std::uint32_t following = lane.zone + job_.active;
     if (following >= zone_count() && job_.at_full == AtFull::kNext) return false;
     lane.zone = following < zone_count() ? following : following % job_.active;

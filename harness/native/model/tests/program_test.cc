@@ -53,6 +53,18 @@ TEST_F(ProgramTest, PlaysAJob) {
   EXPECT_EQ(Zonemodel("--help").exit, 0);
 }
 
+TEST_F(ProgramTest, MergedWritesEndWithTheirZone) {
+  model_["host"]["stacks"]["merging"] = model_["host"]["stacks"]["passthrough"];
+  model_["host"]["stacks"]["merging"]["merge"] = "64KiB";
+  job_ = OneClient({{"mix", {{"write", 1}}},
+                    {"zones", {0, 1}},
+                    {"depth", 32},
+                    {"size", "4KiB"},
+                    {"stack", "merging"},
+                    {"duration", "1s"}});
+  Refuses("reach the end of zone 0");
+}
+
 TEST_F(ProgramTest, SetReplacesAValueWithOrWithoutOrigin) {
   model_["front"]["write"] = {{"value", "10us"}, {"origin", "measured"}, {"source", "here"}};
   const Done done = Check("run --set front.write=20us");
