@@ -36,7 +36,7 @@ def count(size: int, field: int = WRITTEN) -> None:
 def lay_out(size: int) -> None:
     """Put the files' content into the zones after the metadata, in order."""
     written = {"0": BLOCK}
-    for zone in range(2, 16):
+    for zone in range(3, 16):
         part = min(size, ZONE)
         written |= {str(zone): part} if part else {}
         size -= part

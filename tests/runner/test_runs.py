@@ -396,7 +396,7 @@ def test_lock_held(machine: Machine) -> None:
     with exclusive(machine.root / "lock" / "machine", "campaign other"):
         done = machine.run()
     assert done.returncode == 2
-    assert f"another run is under way: campaign other (pid {os.getpid()}: " in done.stderr
+    assert f"another run is under way: campaign other (pid {os.getpid()} on " in done.stderr
 
 
 def test_other_schema_version(machine: Machine) -> None:

@@ -79,7 +79,7 @@ def test_a_short_write_of_the_journal_is_an_error_and_leaves_no_trace(tmp_path: 
     before = path.read_bytes()
     with (
         a_disk_with_room_for(len(before) + 40),
-        pytest.raises(HostError, match="took 40 of the ") as caught,
+        pytest.raises(HostError, match="only 40 of ") as caught,
     ):
         Journal(path).append(up)
     assert caught.value.code == "disk-full"
