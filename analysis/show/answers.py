@@ -54,14 +54,9 @@ def answers(comparison: Comparison) -> list[Answer]:
     ]
 
 
-def is_better(row: Row) -> bool:
+def _is_better(row: Row) -> bool:
     """Return whether a difference in favour of the row's level is shown."""
     return _differs(row) and _gain(row) > 0
-
-
-def is_worse(row: Row) -> bool:
-    """Return whether a difference against the row's level is shown."""
-    return _differs(row) and _gain(row) < 0
 
 
 def _differs(row: Row) -> bool:
@@ -77,14 +72,14 @@ def _gain(row: Row) -> float:
 
 def _which(comparison: Comparison, rows: Sequence[Row], best: Row) -> str:
     name = in_words(best.metric)
-    if is_better(best):
+    if _is_better(best):
         base, value = (numbers.human(mean, best.info.unit) for mean in best.values)
         extreme = "highest" if best.info.better is Better.HIGHER else "lowest"
         return (
             f"{columns.level(best)} has the {extreme} {name}: {value}, against {base} "
             f"of {best.baseline}."
         )
-    if any(is_worse(row) for row in rows):
+    if any(row.is_loss for row in rows):
         return f"No {comparison.contrast} is better than {best.baseline} in {name}."
     return f"No {comparison.contrast} differs from {best.baseline} in {name}."
 
@@ -112,9 +107,9 @@ def _how_sure(rows: Sequence[Row]) -> str:
 
 def _cost(comparison: Comparison, judged: Sequence[Row], best: Row) -> Answer:
     own = [row for row in judged if (row.level, row.stratum) == (best.level, best.stratum)]
-    worse = [row for row in own if is_worse(row)]
+    worse = [row for row in own if row.is_loss]
     label = columns.level(best)
-    if not is_better(best):
+    if not _is_better(best):
         text = f"{comparison.baseline} stays the choice, so there is no cost."
         return Answer("What it costs", text, best.metric)
     if worse:

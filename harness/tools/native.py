@@ -32,6 +32,21 @@ def program(name: str) -> Path:
     return path
 
 
+def program_or_built(name: str, built: Path) -> Path:
+    """Return a program as :func:`program` does, else ``built`` of `make build/native-release`.
+
+    Raises:
+        HostError: it is in neither.
+    """
+    try:
+        return program(name)
+    except HostError as error:
+        if built.is_file():
+            return built
+        hint = "make build/native-release; or set ZONELAB_NATIVE to its folder"
+        raise HostError(error.message, hint=hint, code=error.code) from None
+
+
 def library(name: str) -> Path:
     """Return a shared object beside the programs, or in ``lib`` beside their ``bin``.
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from harness.errors import HostError, ToolFailed, UsageError
+from harness.errors import ToolFailed, UsageError
 from harness.store.spec import Scalar
 from harness.tools import native, proc
 
@@ -66,13 +66,7 @@ def program() -> Path:
     Raises:
         HostError: it is in neither.
     """
-    try:
-        return native.program(PROGRAM)
-    except HostError as error:
-        if _BUILT.is_file():
-            return _BUILT
-        hint = "make build/native-release; or set ZONELAB_NATIVE to its folder"
-        raise HostError(error.message, hint=hint, code=error.code) from None
+    return native.program_or_built(PROGRAM, _BUILT)
 
 
 def argv(

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from harness.errors import ConfigError, HostError, ToolFailed
+from harness.errors import ConfigError, ToolFailed
 from harness.tools import native, proc
 
 PROGRAM = "zonemodel"
@@ -41,13 +41,7 @@ def program() -> Path:
     Raises:
         HostError: it is in neither.
     """
-    try:
-        return native.program(PROGRAM)
-    except HostError as error:
-        if _BUILT.is_file():
-            return _BUILT
-        hint = "make build/native-release; or set ZONELAB_NATIVE to its folder"
-        raise HostError(error.message, hint=hint, code=error.code) from None
+    return native.program_or_built(PROGRAM, _BUILT)
 
 
 def argv(executable: Path, model: Path, jobs: Path, threads: int) -> list[str]:
