@@ -60,6 +60,8 @@ IOStatus Volume::WriteTail(File* file) {
 
 IOStatus Volume::WriteOut(File* file) {
   const File* const log = file->kind == FileKind::kLog ? file : nullptr;
+  // RocksDB begins a WAL without syncing the one before, and its recovery sees no gap between them.
+  if (log != nullptr && log->size == 0 && log->tail_size > 0) RETURN_IF_ERROR(io_.Flush());
   const std::size_t head = HeadSize(*file);
   const Written written = [this, file](const Extent& extent) {
     Join(&file->extents, extent);
