@@ -28,6 +28,8 @@ void CounterfactualPlayer::Begin(const Mount& mount) {
   model_->Begin(setting_, std::move(zones));
   writers_.clear();
   recorded_freed_.clear();
+  recorded_starved_.clear();
+  postponed_ = 0;
   log_zones_.clear();
   ending_.clear();
   for (const FileEvent& file : mount.files) {
@@ -78,6 +80,12 @@ void CounterfactualPlayer::Fail(const Writer& writer) {
 
 void CounterfactualPlayer::Take(const AskEvent& ask) {
   if (static_cast<Cause>(ask.cause) == Cause::kGc) return;
+  const auto decision = static_cast<Decision::Kind>(ask.decision);
+  if (decision == Decision::Kind::kNoSpace) {
+    recorded_starved_.insert(ask.subject);
+  } else {
+    recorded_starved_.erase(ask.subject);
+  }
   Writer& writer = writers_[ask.subject];
   if (writer.blocked) {
     writer.asks.push_back(ask);
@@ -85,7 +93,7 @@ void CounterfactualPlayer::Take(const AskEvent& ask) {
     return;
   }
   const bool again = writer.recorded_left > 0;
-  const bool granted = static_cast<Decision::Kind>(ask.decision) == Decision::Kind::kGrant;
+  const bool granted = decision == Decision::Kind::kGrant;
   const std::uint64_t head = ask.kind == FileKind::kLog ? kHeaderSize : 0;
   writer.recorded_left = ask.content - (granted ? std::min(ask.content, ask.size - head) : 0);
   if (!again) {
@@ -101,10 +109,14 @@ void CounterfactualPlayer::Take(const StepEvent& event) {
       if (static_cast<Cause>(event.detail) != Cause::kGc) Of(event);
       return;
     case Step::kGone:
+      recorded_starved_.erase(event.subject);
       if (event.detail != 0) recorded_freed_.push_back(event.subject);
       Of(event);
       return;
     case Step::kLeft:
+      recorded_starved_.erase(event.subject);
+      Of(event);
+      return;
     case Step::kDeleted:
       Of(event);
       return;
@@ -112,7 +124,11 @@ void CounterfactualPlayer::Take(const StepEvent& event) {
       if (event.subject != 0) recorded_freed_.push_back(0);
       return;
     case Step::kReclaim:
-      Reclaim(event.detail != 0, event.subject);
+      postponed_ += event.subject;
+      // The recorded volume committed its log because a writer found no space. At this setting the
+      // writer may find space: the replay decides itself (MakeRoom), and frees at the next sync.
+      if (event.detail != 0 && !recorded_starved_.empty()) return;
+      Reclaim(event.detail != 0, std::exchange(postponed_, 0));
       return;
     default:  // the replay makes its own decision
       return;

@@ -69,6 +69,8 @@ class CounterfactualPlayer {
   bool begun_ = false;
   std::map<std::uint64_t, Writer> writers_;
   std::deque<std::uint64_t> recorded_freed_;  // files in recorded order; 0: moved by the collector
+  std::set<std::uint64_t> recorded_starved_;  // files whose last recorded request found no space
+  std::uint64_t postponed_ = 0;               // recorded_freed_ that the next sync frees
   std::set<std::uint32_t> log_zones_;
   std::set<std::uint32_t> ending_;  // log zones whose end is committed
   std::size_t next_run_ = 0;

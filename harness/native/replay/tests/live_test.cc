@@ -84,7 +84,7 @@ class Puppeteer {
 
 // Records tables of 0.15 to 1.3 zones, with at most `alive` of them at a time.
 void Record(const std::string& trace, std::size_t alive) {
-  const auto device = MakeDevice("zones=67&zone_size=256K&max_active=12");
+  const auto device = MakeDevice("zones=66&zone_size=256K&max_active=12");
   ASSERT_OK(Mkfs(device.get(), Policy{}, ""));
   std::unique_ptr<ZonedDevice> handle = std::make_unique<HookedDevice>(
       std::shared_ptr<EmulatedDevice>(device.get(), [](EmulatedDevice*) {}),
