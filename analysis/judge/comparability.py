@@ -16,6 +16,7 @@ from analysis.judge.fingerprint import GEOMETRY, geometry
 from analysis.read.load import CampaignData, RunRecord
 
 BUILD = "host.rocksdb"
+KIND = "device.kind"  # kinds never mix, whatever is contrasted
 # Names for people. No factor of a study changes these by design, unless it has the key's name.
 NAMED = {
     "host.cpus": "CPU count",
@@ -26,7 +27,7 @@ NAMED = {
     "flags.use_direct_io_for_flush_and_compaction": "direct writes",
     "flags.sync": "WAL sync",
     "flags.disable_wal": "WAL",
-    "device.kind": "device kind",
+    KIND: "device kind",
     "cold.target_utilisation": "target utilisation",
     "workload.phases": "phases",
     "memory_limit": "memory limit",
@@ -219,7 +220,8 @@ def _harmless(key: str, contrasted: Collection[str], missing: bool) -> bool:
     """Whether a difference is listed only."""
     if key in _HARMLESS or key.rpartition(".")[2] in _IDENTITY:
         return True
-    if "host" in contrasted and (key.startswith(_OF_HOST) and key != BUILD):
+    of_host = key.startswith(_OF_HOST) and key not in (BUILD, KIND)
+    if "host" in contrasted and of_host:
         return True
     if key.startswith(("flags.", "phase.")):
         return key not in _NO_DESIGN and not NAMES.issuperset(contrasted)

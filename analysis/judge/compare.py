@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from analysis.judge import comparability, drift, family, noise, one_number, stats
@@ -37,8 +37,10 @@ from analysis.judge.stats import Verdict
 from analysis.read import steady
 from analysis.read.load import CampaignData, Pool, RunRecord
 from analysis.read.steady import PhaseSteady
+from harness.store.spec import DeviceKind
 
 WATERMARK = "emulated device: times are not a result"
+MODELLED = "modelled device: times are results of its model and get no verdict"
 REPLAYED = "replayed from a recorded trace: computed by the allocator, not run on a device"
 
 _JUDGED = (
@@ -54,7 +56,14 @@ def watermark(pool: Pool) -> str:
     """Return the warning that every view of these campaigns shows; '' if there is none."""
     replayed = [campaign.replayed for campaign in pool.campaigns]
     live = Pool(tuple(campaign for campaign in pool.campaigns if not campaign.replayed))
-    return "; ".join([REPLAYED] * any(replayed) + [WATERMARK] * live.emulated)
+    return "; ".join([*[REPLAYED] * any(replayed), *times(live.campaigns)])
+
+
+def times(campaigns: Iterable[CampaignData]) -> list[str]:
+    """Return what times on the devices of these campaigns are, unless all are hardware."""
+    kinds = {kind for campaign in campaigns for kind in campaign.kinds} - {DeviceKind.HARDWARE}
+    modelled = DeviceKind.MODELLED in kinds
+    return [WATERMARK] * bool(kinds - {DeviceKind.MODELLED}) + [MODELLED] * modelled
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,7 +25,7 @@ from harness.store.codec import decode
 
 FOLDER = Path(__file__).parents[1] / "references"
 _SILENT = {
-    Verdict.NOT_A_RESULT: "a time, on an emulated device",
+    Verdict.NOT_A_RESULT: "a time, on a device that is not hardware",
     Verdict.NOT_COMPARABLE: "not comparable",
     Verdict.NOTHING: "nothing to compare",
     Verdict.TOO_FEW: "too few runs",

@@ -113,9 +113,14 @@ class CampaignData:
     @property
     def emulated(self) -> bool:
         """Whether any device is not hardware. Times are not a result then."""
+        return bool(self.kinds - {DeviceKind.HARDWARE})
+
+    @property
+    def kinds(self) -> frozenset[DeviceKind]:
+        """The kinds of the devices under test."""
         devices = [run.result.device for run in self.runs]
         devices += [host.inspection.device for host in self.plan.hosts]
-        return any(device.kind is not DeviceKind.HARDWARE for device in devices)
+        return frozenset(device.kind for device in devices)
 
     @property
     def replayed(self) -> bool:

@@ -30,8 +30,9 @@ def table(campaign: CampaignData) -> Table:
 def _bandwidth(phase: _Phase) -> str:
     """Return the share of the device's bandwidth, or why there is none."""
     share = phase.value("bandwidth_share")
-    if share is None and phase.run.result.device.kind is not DeviceKind.HARDWARE:
-        return "null: an emulated device has no cap"
+    kind = phase.run.result.device.kind
+    if share is None and kind is not DeviceKind.HARDWARE:
+        return f"null: a device that is {kind.value} has no cap"
     return "null: the drive's cap is not known" if share is None else _percent(share)
 
 

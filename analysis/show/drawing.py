@@ -19,6 +19,7 @@ from analysis import numbers
 from analysis.judge.compare import Comparison
 from analysis.show.groups import Group
 from harness.metrics import Kind
+from harness.store.spec import DeviceKind
 
 Look = dict[str, Any]  # keyword arguments of matplotlib
 # Placeholders that become CSS after drawing, so that one SVG serves light and dark pages.
@@ -27,7 +28,8 @@ WIDTH = 4.6  # inches; narrow enough for a phone at full width
 SECONDS = "seconds since the run began"
 # More points or lines of a group than this overlap and take megabytes.
 MOST_POINTS, MOST_RUNS = 200, 50
-_WATERMARK = {True: "emulated: not a result", False: "emulated device"}
+_EMULATED = {True: "emulated: not a result", False: "emulated device"}
+_MODELLED = {True: "modelled: no verdict", False: "modelled device"}
 
 _STYLE: Any = {
     "svg.fonttype": "none",
@@ -135,7 +137,10 @@ def mark_of(comparison: Comparison, kind: Kind) -> str:
     """Return the watermark of a figure of this campaign, '' for none."""
     if comparison.campaign.replayed:
         return "replayed, not run"
-    return _WATERMARK[kind is Kind.TIME] if comparison.campaign.emulated else ""
+    if not comparison.campaign.emulated:
+        return ""
+    modelled = comparison.campaign.kinds == {DeviceKind.MODELLED}
+    return (_MODELLED if modelled else _EMULATED)[kind is Kind.TIME]
 
 
 def stamped(figure: Figure, plot: Plot, kind: Kind, *, mark: str) -> Plot:

@@ -41,7 +41,7 @@ def summary(
     """Return sentences on losses, fairness, use of the drive, and coincident events."""
     sentences = [*_losses(mix, slowdowns), *_indexes(mix, indexes), *_blame(suspects)]
     if emulated and sentences:
-        sentences.insert(0, "Times on an emulated device are not a result. They would mean:")
+        sentences.insert(0, "Times on this device get no verdict. On hardware they would mean:")
     return sentences
 
 

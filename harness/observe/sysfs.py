@@ -8,20 +8,28 @@ from collections.abc import Callable
 from pathlib import Path
 
 from harness.errors import GuardRefused, HostError
-from harness.observe import vpd
-from harness.store.spec import UNSTABLE, DeviceIdentity, DeviceKind
+from harness.observe import vpd, zoneblk
+from harness.store.spec import MODELLED, UNSTABLE, DeviceIdentity, DeviceKind
 
 SECTOR = 512  # the unit of every size in sysfs, whatever the device's block size
 
-_EMULATED_NAMES = re.compile(r"^(nullb|zloop|loop|ram|zram|sd[a-z]+_tcmu)")
-_EMULATED_MODEL = "QEMU"
+_EMULATED_NAMES = re.compile(r"^(nullb|zloop|ublkb|loop|ram|zram|sd[a-z]+_tcmu)")
+_EMULATED_MODELS = ("QEMU", f"{zoneblk.SERVER} ")
+_STACKED = " + "  # between the models of the drives below a stacked device
 _HEAD = re.compile(r"^nvme(\d+)n(\d+)$")
 _PATH_NODE = re.compile(r"^nvme\d+c\d+n\d+$")
 
 
 def kind_of(name: str, model: str) -> DeviceKind:
-    """Return the kind of a disk by its kernel name and its controller's model."""
-    emulated = _EMULATED_NAMES.match(name) or model.startswith(_EMULATED_MODEL)
+    """Return the kind of a disk by its kernel name and by what ``Sysfs.model`` returns for it.
+
+    A process serves a ublk device. Its times mean something only if the process is zoneblk.
+    """
+    models = model.split(_STACKED)
+    if all(part.startswith(f"{zoneblk.SERVER} ") for part in models):
+        return DeviceKind.MODELLED
+    emulated = any(part.startswith(_EMULATED_MODELS) for part in models)
+    emulated = emulated or any(_EMULATED_NAMES.match(part) for part in (name, *models))
     return DeviceKind.EMULATED if emulated else DeviceKind.HARDWARE
 
 
@@ -31,11 +39,18 @@ class Sysfs:
     Args:
         root: where sysfs is mounted.
         dev: where device nodes are.
+        servers: where the servers of ublk devices have their sockets.
     """
 
-    def __init__(self, root: Path = Path("/sys"), dev: Path = Path("/dev")) -> None:
+    def __init__(
+        self,
+        root: Path = Path("/sys"),
+        dev: Path = Path("/dev"),
+        servers: Path = zoneblk.FOLDER,
+    ) -> None:
         self.root = root
         self.dev = dev
+        self.servers = servers
 
     def block(self, name: str) -> Path:
         """Return the directory of a block device or partition."""
@@ -221,17 +236,22 @@ class Sysfs:
         )
 
     def _stable_name(self, name: str) -> str:
-        """Return the WWID or serial number of a drive, or the UUID of a stacked device."""
+        """Return the WWID, serial number or UUID of a drive, or the UUID of a stacked device."""
         sources: tuple[Callable[[], str], ...] = (
             lambda: self.text(name, "device/wwid"),  # SCSI and ATA: best designator of page 83h
             lambda: vpd.name(self._page(name, "vpd_pg83")),
             lambda: vpd.serial(self._page(name, "vpd_pg80")),
             lambda: self.text(name, "device/serial"),  # NVMe
             lambda: self.text(name, "serial"),  # virtio
+            lambda: self._modelled(name),
             lambda: self.text(name, "dm/uuid"),
             lambda: self.text(name, "md/uuid"),
         )
         return next((found for source in sources if (found := vpd.usable(source()))), "")
+
+    def _modelled(self, name: str) -> str:
+        drive = zoneblk.served(name, self.servers)
+        return MODELLED + drive.uuid if drive else ""
 
     def _page(self, name: str, page: str) -> bytes:
         try:
@@ -244,9 +264,18 @@ class Sysfs:
         return kind_of(self.parent(name) or name, self.model(name))
 
     def model(self, name: str) -> str:
-        """Return the controller's model, or the driver's name if there is none."""
+        """Return the controller's model, the modelled drive's name, or the driver's name.
+
+        A stacked device has the models of the drives below it.
+        """
+        below = self.drives(name)
+        if below != [self.parent(name) or name]:
+            return _STACKED.join(dict.fromkeys(map(self.model, below)))
         name = self.parent(name) or name
-        return self.text(name, "device/model") or re.sub(r"\d+$", "", name)
+        if text := self.text(name, "device/model"):
+            return text
+        drive = zoneblk.served(name, self.servers)
+        return drive.name if drive else re.sub(r"\d+$", "", name)
 
 
 def _read(file: Path) -> str:

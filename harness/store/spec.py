@@ -21,13 +21,19 @@ TRADES_ROOM = frozenset({"finish_occupancy_pct", "zone_size"})
 
 # In place of a serial number where a device has no name but the kernel's.
 UNSTABLE = "kernel-name."
+# In place of a serial number of a modelled drive; a UUID follows.
+MODELLED = "model."
 
 
 class DeviceKind(StrEnum):
-    """Kind of device. Only times on ``hardware`` are real; ``replayed`` runs have no device."""
+    """Kind of device. Only times on ``hardware`` are real; ``replayed`` runs have no device.
+
+    Times on a ``modelled`` drive are results of its model.
+    """
 
     EMULATED = "emulated"
     HARDWARE = "hardware"
+    MODELLED = "modelled"
     REPLAYED = "replayed"
 
 
@@ -72,14 +78,17 @@ class DeviceIdentity:
 
     @property
     def key(self) -> str:
-        """The first that is set: ``eui.…``, ``nguid.…``, ``uuid.…``, else ``serial:nsid``."""
+        """The first that is set: ``eui.…``, ``nguid.…``, ``uuid.…``, else ``serial:nsid``.
+
+        A modelled drive has ``model.<uuid>``.
+        """
         if self.eui64.strip("0."):
             return f"eui.{self.eui64}"
         if self.nguid.strip("0-"):
             return f"nguid.{self.nguid}"
         if self.uuid.strip("0-"):
             return f"uuid.{self.uuid}"
-        return f"{self.serial}:{self.nsid}"
+        return self.serial if self.serial.startswith(MODELLED) else f"{self.serial}:{self.nsid}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -33,7 +33,12 @@ _MOST_WRITES = 300_000
 # A finish of a ZN540: seconds for an empty zone, and for each percent of the capacity written.
 _FINISH = (zn540.FINISH_AT_ZERO_MS / 1000, -zn540.FINISH_MS_PER_PERCENT / 1000)
 # The longest reset of a ZN540. Emulators change a flag.
-_COMMAND = {DeviceKind.EMULATED: 1e-3, DeviceKind.HARDWARE: round(zn540.RESET_MS[-1][1], 1) / 1000}
+_RESET = round(zn540.RESET_MS[-1][1], 1) / 1000
+_COMMAND = {
+    DeviceKind.EMULATED: 1e-3,
+    DeviceKind.HARDWARE: _RESET,
+    DeviceKind.MODELLED: _RESET,  # in seconds of the model
+}
 
 Occupancy = Literal["block", "all-but-block"] | Annotated[float, Limits(ge=0, le=100)]
 Count = Annotated[int, Limits(ge=1, lt=2**31)]
@@ -195,7 +200,7 @@ class Zoneprobe(NativeProgram):
         writes = cycles * work.first_writes
         written = work.repeats * (sum(reset) + sum(finished)) + writes * work.write_size
         seconds = 2 * cycles * _COMMAND[device.kind]
-        if device.kind is DeviceKind.HARDWARE:
+        if device.kind is not DeviceKind.EMULATED:
             shares = [100 * size / capacity for size in finished if size]  # an empty zone: at once
             seconds += work.repeats * sum(_FINISH[0] + _FINISH[1] * share for share in shares)
         flags: dict[str, Scalar] = {

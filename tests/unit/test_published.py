@@ -97,7 +97,7 @@ def test_on_an_emulated_device_bytes_are_judged_and_times_are_not(tmp_path: Path
     folder = campaign(tmp_path / "c", 1.4, kind=DeviceKind.EMULATED)
     (held,), _ = published.judge(load(folder), point(tmp_path, RATIO))
     assert held.agreement is Agreement.NOT_SHOWN
-    assert held.why == "a time, on an emulated device"
+    assert held.why == "a time, on a device that is not hardware"
     text = RATIO.replace("throughput", "device_written")
     folder = campaign(
         tmp_path / "b", 1.4, metric="overwrite.device_written", unit="B", kind=DeviceKind.EMULATED

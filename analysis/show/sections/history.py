@@ -5,11 +5,13 @@ from __future__ import annotations
 from analysis.judge import zone_history
 from analysis.show import zone_history_figure
 from analysis.show.parts import Grid, Plots, ReportData, Section, Text
+from harness.store.spec import DeviceKind
 
 ORDER = 60
 _EMULATED = (
     "Times of an emulated device are not a result. They show the behaviour of the emulator only."
 )
+_MODELLED = "Times of a modelled device are results of its model and get no verdict."
 _HARDWARE = "The lines and the column ZN540 show published values of that drive, not a verdict."
 
 
@@ -37,5 +39,6 @@ def section(data: ReportData) -> Section | None:
         zone_history_figure.by_occupancy(comparison, runs),
         zone_history_figure.behind_resets(comparison, runs),
     ]
-    text = Text(_EMULATED if emulated else _HARDWARE)
+    modelled = comparison.campaign.kinds == {DeviceKind.MODELLED}
+    text = Text(_MODELLED if modelled else _EMULATED if emulated else _HARDWARE)
     return Section("history", "Zone history", [text, Plots(plots), directions, every])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from analysis.judge.compare import WATERMARK
+from analysis.judge.compare import times
 from analysis.show import figures
 from analysis.show.parts import (
     Grid,
@@ -28,7 +28,7 @@ def section(data: ReportData) -> Section:
     parts: list[Part] = [Plots(plots)]
     costs = Grid("costs", *data.tables["costs"], folded="Every run and phase", method="cpu")
     if costs.rows:
-        note = f"; {WATERMARK}" if comparison.campaign.emulated else ""
+        note = "".join(f"; {text}" for text in times([comparison.campaign]))
         text = (
             f"Per phase{note}. Reads get no verdict when caches served different shares on the two "
             "sides."

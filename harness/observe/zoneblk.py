@@ -1,0 +1,64 @@
+"""What the server of a ublk device reports about it; ``harness/native/zoneblk`` is one server."""
+
+from __future__ import annotations
+
+import json
+import re
+import socket
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+FOLDER = Path("/run/zoneblk")  # one Unix socket for each device, with the device's name
+SERVER = "zoneblk"  # begins the model's name in records
+
+_DEVICE = re.compile(r"^ublkb\d+$")
+_UUID = re.compile(r"^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$")
+_SECONDS = 2.0
+_MOST_BYTES = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Served:
+    """A device that serves a modelled drive."""
+
+    uuid: str  # of the drive; a new one at each start, because contents are new
+    model: str  # name and digest of the parameters
+    dilation: int  # a second of the model takes this many seconds of the kernel's clock
+
+    @property
+    def name(self) -> str:
+        """The drive's model in records. Different parameters or dilations have different names."""
+        return f"{SERVER} {self.model} x{self.dilation}"
+
+
+def report(device: str, folder: Path = FOLDER) -> dict[str, Any] | None:
+    """Return the report of a device's server, or None if no server answers for the device."""
+    if not _DEVICE.match(device):
+        return None
+    try:
+        found = json.loads(_read(folder / device))
+    except (OSError, ValueError):
+        return None
+    return found if isinstance(found, dict) and found.get("device") == device else None
+
+
+def served(device: str, folder: Path = FOLDER) -> Served | None:
+    """Return the modelled drive behind a device, or None if zoneblk does not serve the device."""
+    found = report(device, folder)
+    if found is None or found.get("server") != SERVER:
+        return None
+    uuid, model, dilation = (found.get(name) for name in ("uuid", "model", "dilation"))
+    if not (isinstance(uuid, str) and _UUID.match(uuid) and isinstance(model, str) and model):
+        return None
+    return Served(uuid, model, dilation) if isinstance(dilation, int) and dilation > 0 else None
+
+
+def _read(path: Path) -> bytes:
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as client:
+        client.settimeout(_SECONDS)
+        client.connect(str(path))
+        text = b""
+        while len(text) < _MOST_BYTES and (piece := client.recv(_MOST_BYTES)):
+            text += piece
+    return text

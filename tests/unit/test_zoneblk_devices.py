@@ -1,0 +1,157 @@
+"""ublk devices: never hardware, and modelled only when zoneblk answers for them."""
+
+from __future__ import annotations
+
+import json
+import socket
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from analysis.judge.comparability import differences
+from analysis.judge.compare import MODELLED, WATERMARK, compare
+from analysis.judge.stats import Verdict
+from analysis.read.load import load
+from analysis.show.drawing import mark_of
+from analysis.show.render import render
+from harness.metrics import Kind
+from harness.observe import zoneblk
+from harness.observe.sysfs import Sysfs, kind_of
+from harness.store.spec import DeviceKind
+from tests.fixtures.campaigns import write_campaign
+
+UUID = "7c9e6679-7425-40de-944b-e07fc1f90ae7"
+ANSWER: dict[str, Any] = {
+    "server": "zoneblk",
+    "device": "ublkb0",
+    "uuid": UUID,
+    "model": "zn540-1tb-0123abcd",
+    "dilation": 8,
+}
+
+
+@pytest.fixture
+def sysfs(tmp_path: Path) -> Sysfs:
+    for name in ("ublkb0", "ublkb1"):
+        (tmp_path / "sys/class/block" / name / "queue").mkdir(parents=True)
+    (tmp_path / "run").mkdir()
+    return Sysfs(tmp_path / "sys", tmp_path / "dev", tmp_path / "run")
+
+
+@contextmanager
+def server(path: Path, answer: bytes) -> Iterator[None]:
+    """Answer every connection with these bytes."""
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listening:
+        listening.bind(str(path))
+        listening.listen()
+
+        def serve() -> None:
+            while True:
+                try:
+                    client, _ = listening.accept()
+                except OSError:
+                    return
+                with client:
+                    client.sendall(answer)
+
+        thread = threading.Thread(target=serve, daemon=True)
+        thread.start()
+        try:
+            yield
+        finally:
+            listening.shutdown(socket.SHUT_RDWR)
+            thread.join()
+            path.unlink()
+
+
+def test_a_ublk_device_without_zoneblk_is_emulated(sysfs: Sysfs) -> None:
+    assert sysfs.kind("ublkb0") is DeviceKind.EMULATED
+    assert sysfs.model("ublkb0") == "ublkb"
+    assert not sysfs.identity("ublkb0").stable
+
+
+def test_zoneblk_makes_it_modelled(sysfs: Sysfs) -> None:
+    with server(sysfs.servers / "ublkb0", json.dumps(ANSWER).encode()):
+        assert sysfs.kind("ublkb0") is DeviceKind.MODELLED
+        assert sysfs.model("ublkb0") == "zoneblk zn540-1tb-0123abcd x8"
+        assert sysfs.identity("ublkb0").key == f"model.{UUID}"
+        assert sysfs.identity("ublkb0").stable
+        assert sysfs.kind("ublkb1") is DeviceKind.EMULATED
+    assert sysfs.kind("ublkb0") is DeviceKind.EMULATED
+
+
+def test_stacked_devices_have_the_kind_of_their_drive(sysfs: Sysfs) -> None:
+    for stacked, drive in (("dm-0", "ublkb0"), ("dm-1", "ublkb1")):
+        (sysfs.block(stacked) / "slaves" / drive).mkdir(parents=True)
+    with server(sysfs.servers / "ublkb0", json.dumps(ANSWER).encode()):
+        assert sysfs.kind("dm-0") is DeviceKind.MODELLED
+    assert sysfs.kind("dm-0") is sysfs.kind("dm-1") is DeviceKind.EMULATED
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        b"",
+        b"{",
+        b"[]",
+        b"\xff",
+        *(
+            json.dumps(ANSWER | change).encode()
+            for change in (
+                {"server": "ublksrv"},
+                {"device": "ublkb1"},
+                {"uuid": "7c9e"},
+                {"model": ""},
+                {"dilation": 0},
+                {"dilation": "8"},
+            )
+        ),
+    ],
+)
+def test_other_answers_prove_nothing(sysfs: Sysfs, answer: bytes) -> None:
+    with server(sysfs.servers / "ublkb0", answer):
+        assert sysfs.kind("ublkb0") is DeviceKind.EMULATED
+        assert not sysfs.identity("ublkb0").stable
+
+
+def test_only_names_of_ublk_devices_are_looked_up(sysfs: Sysfs) -> None:
+    with server(sysfs.servers / "sda", json.dumps(ANSWER | {"device": "sda"}).encode()):
+        assert zoneblk.served("sda", sysfs.servers) is None
+
+
+@pytest.mark.parametrize(
+    ("name", "model", "kind"),
+    [
+        ("ublkb0", "ublkb", DeviceKind.EMULATED),
+        ("ublkb0", "WZS4C8T1TDSP303", DeviceKind.EMULATED),
+        ("zl-slice", "zoneblk zn540-1tb x8", DeviceKind.MODELLED),
+        ("dm-0", "zoneblk zn540-1tb x8 + WZS4C8T1TDSP303", DeviceKind.EMULATED),
+        ("dm-0", "nullb + WZS4C8T1TDSP303", DeviceKind.EMULATED),
+        ("nvme0n1", "WZS4C8T1TDSP303", DeviceKind.HARDWARE),
+        ("dm-0", "dm-", DeviceKind.HARDWARE),  # as recorded before stacked devices had models
+    ],
+)
+def test_kinds(name: str, model: str, kind: DeviceKind) -> None:
+    assert kind_of(name, model) is kind
+
+
+@pytest.mark.parametrize("contrasted", [{"level"}, {"host"}, {"scheduler"}])
+def test_kinds_never_mix(contrasted: set[str]) -> None:
+    (found,) = differences({"device.kind": {"modelled"}}, {"device.kind": {"hardware"}}, contrasted)
+    assert found.blocking
+
+
+def test_modelled_times_are_labelled_and_get_no_verdict(tmp_path: Path) -> None:
+    folder = write_campaign(tmp_path / "c", series=False, kind=DeviceKind.MODELLED)
+    comparison = compare(load(folder))
+    (row,) = (r for r in comparison.rows if (r.metric, r.level) == ("overwrite.throughput", "f2fs"))
+    assert row.verdict is Verdict.NOT_A_RESULT
+    for form in ("table", "md", "json"):
+        text = render(comparison, form)
+        assert MODELLED in text
+        assert WATERMARK not in text
+    assert mark_of(comparison, Kind.TIME) == "modelled: no verdict"
