@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import io
 from dataclasses import dataclass
-from itertools import repeat
+from itertools import pairwise, repeat
 from pathlib import Path
 
 from analysis.read.load import RunRecord, corrupt
@@ -44,13 +44,20 @@ def read_bytes_written(run: RunRecord) -> tuple[Series, ...]:
 
 
 def read_throughput(run: RunRecord) -> tuple[Series, ...]:
-    """Return operations per second over time (db_bench reports each second), one per phase."""
+    """Return operations per second over time, one series per phase.
+
+    A rate is over the time since the row before: on levels with their own file system db_bench
+    prints no line in a stall. The first row has no interval and is left out.
+    """
     found = []
     for phase in run.result.phases:
         path = run.path / "series" / f"{phase.name}.csv"
         header, columns = read_by_column(path)
         if "operations" in header and columns[0]:
-            found.append(_thinned(phase.name, columns[0], columns[header.index("operations")]))
+            t, done = columns[0], columns[header.index("operations")]
+            steps = [b - a for a, b in pairwise(t)]
+            rates = [n / dt if dt > 0 else 0.0 for n, dt in zip(done[1:], steps, strict=True)]
+            found.append(_thinned(phase.name, t[1:], rates))
     return tuple(found)
 
 

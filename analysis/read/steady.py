@@ -1,7 +1,7 @@
-"""Labels phases by whether they ended in a steady state, after SNIA's PTS (docs/methods.md).
+"""Labels phases by whether their numbers change while they are measured (docs/methods.md).
 
-The last five rounds are checked: throughput, write amplification and pending compaction. A phase
-is "steady" only if its data show it.
+A phase is cut into blocks of equal device writes. It is "steady" only if its blocks exclude a large
+change of user bytes per device byte, of throughput, and of bytes that wait for compaction.
 """
 
 from __future__ import annotations
@@ -14,24 +14,20 @@ from itertools import accumulate, pairwise
 from pathlib import Path
 from typing import NamedTuple, Self
 
-from analysis.read import parallel
+import numpy as np
+
+from analysis.read import parallel, trend
 from analysis.read.load import RunRecord
 from analysis.read.memo import Memo
 from analysis.read.series import read_by_column
 
-# SNIA Solid State Storage Performance Test Specification, "Steady State": over the last five
-# rounds, max - min within 20 % of the mean, and the linear fit moves by at most 10 % of it.
-ROUNDS = 5
-MOST_RANGE = 0.20
-MOST_SLOPE = 0.10
-# A round is the time in which a tenth of the capacity is written. It takes at least SHORTEST
-# seconds, because series have one sample a second.
-ROUND_SHARE = 0.1
-SHORTEST = 5.0
+# Device writes after the fill, in capacities, before which no phase is steady.
+TURNOVER = 1.0
+SHORTEST = 2.0  # seconds of a block: series have one sample a second
 
 
 class Label(StrEnum):
-    """The state in which a phase ended."""
+    """The state of a phase."""
 
     STEADY = "steady"
     NOT_STEADY = "not steady"
@@ -40,15 +36,15 @@ class Label(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Steady:
-    """A label and its window in seconds since the run began, None without rounds.
+    """A label and its phase in seconds since the run began, None without blocks.
 
-    ``throughputs`` has one value per round of the window, in operations per second.
+    ``throughputs`` has one value per block, in operations per second.
     """
 
     label: Label
     begin: float | None
     end: float | None
-    rounds: int
+    blocks: int
     why: str
     throughputs: tuple[float, ...] = ()
 
@@ -77,13 +73,11 @@ class Curve:
         (a, b), (x, y) = self.t[right - 1 : right + 1], self.values[right - 1 : right + 1]
         return x + (y - x) * (t - a) / (b - a)
 
-    def last_at_most(self, value: float) -> float | None:
-        """Return the last time at which a rising curve is at most ``value``; None if never."""
+    def last_at_most(self, value: float) -> float:
+        """Return the last time at which a rising curve is at most ``value``; at least its first."""
         right = bisect_right(self.values, value)
-        if right == 0:
-            return None
-        if right == len(self.values):
-            return self.t[-1]
+        if right == 0 or right == len(self.values):
+            return self.t[max(right - 1, 0)]
         (a, b), (x, y) = self.t[right - 1 : right + 1], self.values[right - 1 : right + 1]
         return a + (b - a) * (value - x) / (y - x)
 
@@ -106,6 +100,7 @@ class Progress:
         pending: compaction bytes; None if not recorded.
         payload: user bytes per operation; 0 for phases that only read.
         capacity: bytes of the namespace.
+        filled: bytes written to all devices when the fill ended.
     """
 
     operations: Curve
@@ -113,26 +108,43 @@ class Progress:
     pending: Curve | None
     payload: int
     capacity: int
+    filled: float = 0.0
+
+
+class _Check(NamedTuple):
+    """The change of one quantity over the phase."""
+
+    name: str
+    change: trend.Change
+
+    def __str__(self) -> str:
+        return f"{self.name} {float(self.change.center):+.0%} (up to {self.change.largest:.0%})"
 
 
 def judge(progress: Progress) -> Steady:
-    """Label a phase by its last rounds."""
+    """Label a phase by its blocks."""
     cuts = _cuts(progress)
-    rounds = len(cuts) - 1
+    blocks = len(cuts) - 1
     rates = tuple(_rates(progress.operations, cuts))
-    begin, end = (cuts[0], cuts[-1]) if rounds else (None, None)
-    if rounds < ROUNDS:
-        return Steady(Label.TOO_SHORT, begin, end, rounds, f"{rounds} of {ROUNDS} rounds", rates)
-    done = progress.written.at(cuts[-1]) - progress.written.values[0]
-    if progress.payload and done < progress.capacity:
-        share = f"only {done / progress.capacity:.0%} of the capacity written since the run began"
-        return Steady(Label.TOO_SHORT, begin, end, rounds, share, rates)
-    checks = [_check("throughput", rates)]
+    if blocks < trend.FEWEST:
+        begin, end = (cuts[0], cuts[-1]) if blocks else (None, None)
+        why = f"{blocks} of {trend.FEWEST} blocks of {SHORTEST:g} s"
+        return Steady(Label.TOO_SHORT, begin, end, blocks, why, rates)
+    if not all(rates):
+        why = "a block without an operation"
+        return Steady(Label.NOT_STEADY, cuts[0], cuts[-1], blocks, why, rates)
+    checks = [_Check("throughput", _relative(rates))]
     if progress.payload:
-        checks += [_write_amplification(progress, cuts), _pending(progress, cuts)]
-    good = all(passed for passed, _ in checks)
-    why = "; ".join(text for _, text in checks)
-    return Steady(Label.STEADY if good else Label.NOT_STEADY, begin, end, rounds, why, rates)
+        checks += _of_writes(progress, cuts)
+    label, turnover = Label.STEADY, _turnover(progress)
+    if any(bool(check.change.drifts) for check in checks):
+        label = Label.NOT_STEADY
+    elif turnover < TURNOVER or not all(bool(check.change.steady) for check in checks):
+        label = Label.TOO_SHORT
+    why = "; ".join(map(str, checks))
+    if progress.payload:
+        why = f"{turnover:.0%} of the capacity written after the fill; {why}"
+    return Steady(label, cuts[0], cuts[-1], blocks, why, rates)
 
 
 _labels: Memo[tuple[Steady, ...]] = Memo()
@@ -179,7 +191,16 @@ def _compute(runs: Sequence[RunRecord]) -> Iterator[tuple[Steady, ...]]:
 
 def _label_run(job: _Job) -> tuple[Steady, ...]:
     written = _written(job.folder / "series" / "diskstats.csv")
-    return tuple(_label_phase(job, phase, written) for phase in job.phases)
+    found: list[Steady] = []
+    filled: float | None = None
+    for phase in job.phases:
+        operations = _column(job.folder / "series" / f"{phase.name}.csv", "operations")
+        if operations is None or written is None:
+            found.append(Steady(Label.TOO_SHORT, None, None, 0, "no series was recorded"))
+            continue
+        filled = written.at(operations.t[0]) if filled is None else filled
+        found.append(judge(_progress(job, phase, operations, written, filled)))
+    return tuple(found)
 
 
 def count_labels(phases: Sequence[PhaseSteady]) -> str:
@@ -189,21 +210,20 @@ def count_labels(phases: Sequence[PhaseSteady]) -> str:
 
 
 def window(steady: Steady) -> str:
-    """Return the window and its checks in one phrase."""
+    """Return the blocks and their checks in one phrase."""
     if steady.begin is None or steady.end is None:
         return steady.why
-    return f"{steady.rounds} rounds from {steady.begin:.1f} to {steady.end:.1f} s: {steady.why}"
+    return f"{steady.blocks} blocks from {steady.begin:.1f} to {steady.end:.1f} s: {steady.why}"
 
 
-def _label_phase(job: _Job, phase: _Phase, written: Curve | None) -> Steady:
-    series = job.folder / "series"
-    operations = _column(series / f"{phase.name}.csv", "operations")
-    if operations is None or written is None:
-        return Steady(Label.TOO_SHORT, None, None, 0, "no series was recorded")
+def _progress(
+    job: _Job, phase: _Phase, operations: Curve, written: Curve, filled: float
+) -> Progress:
     # The start of the first interval is not recorded: count from its end.
     done = tuple(accumulate((0.0, *operations.values[1:])))
-    pending = _column(series / f"{phase.name}.lsm.csv", "pending_compaction_bytes")
-    return judge(Progress(Curve(operations.t, done), written, pending, phase.payload, job.capacity))
+    pending = _column(job.folder / "series" / f"{phase.name}.lsm.csv", "pending_compaction_bytes")
+    curve = Curve(operations.t, done)
+    return Progress(curve, written, pending, phase.payload, job.capacity, filled)
 
 
 def _column(path: Path, name: str) -> Curve | None:
@@ -226,64 +246,50 @@ def _written(path: Path) -> Curve | None:
 
 
 def _cuts(progress: Progress) -> list[float]:
-    """Return the ends of the last rounds, ascending. There is one more end than rounds."""
+    """Return the edges of blocks: equal device writes, or equal times where nothing is written."""
     first, last = progress.operations.t[0], progress.operations.t[-1]
-    # A phase that writes nothing is cut into tenths of its time.
-    shortest = SHORTEST if progress.payload else max(SHORTEST, (last - first) * ROUND_SHARE)
-    cuts = [last]
-    while len(cuts) <= ROUNDS:
-        cut: float | None = cuts[0] - shortest
-        if progress.payload:
-            wanted = progress.written.at(cuts[0]) - ROUND_SHARE * progress.capacity
-            then = progress.written.last_at_most(wanted)
-            cut = min(then, cuts[0] - shortest) if then is not None else None
-        if cut is None or cut < first:
-            break
-        cuts.insert(0, cut)
-    return cuts
+    count = min(trend.BLOCKS, int((last - first) / SHORTEST))
+    if count < 1:
+        return [last]
+    parts = [index / count for index in range(1, count)]
+    begin, end = progress.written.at(first), progress.written.at(last)
+    if progress.payload and end > begin:
+        inner = [progress.written.last_at_most(begin + part * (end - begin)) for part in parts]
+    else:
+        inner = [first + part * (last - first) for part in parts]
+    cuts = [first, *inner, last]
+    return cuts if all(a < b for a, b in pairwise(cuts)) else [last]
 
 
 def _rates(curve: Curve, cuts: Sequence[float]) -> list[float]:
     return [(curve.at(b) - curve.at(a)) / (b - a) for a, b in pairwise(cuts)]
 
 
-def _write_amplification(progress: Progress, cuts: Sequence[float]) -> tuple[bool, str]:
-    written, done = _rates(progress.written, cuts), _rates(progress.operations, cuts)
-    if not all(done):
-        return False, "a round without a single operation"
-    values = [h / (progress.payload * ops) for h, ops in zip(written, done, strict=True)]
-    return _check("write amplification", values)
+def _turnover(progress: Progress) -> float:
+    """Return the device writes from the fill to the phase's end, in capacities."""
+    if not progress.payload:
+        return TURNOVER
+    return (progress.written.at(progress.operations.t[-1]) - progress.filled) / progress.capacity
 
 
-def _check(name: str, values: Sequence[float]) -> tuple[bool, str]:
-    mean = sum(values) / len(values)
-    if mean <= 0:
-        return False, f"{name}: nothing happened"
-    spread, slope = (max(values) - min(values)) / mean, abs(_rise(values)) / mean
-    text = f"{name} range {spread:.0%}, slope {slope:.0%}"
-    return spread <= MOST_RANGE and slope <= MOST_SLOPE, text
+def _relative(values: Sequence[float], scale: float | None = None) -> trend.Change:
+    """Return the change over all blocks as a share of ``scale``, by default of their mean."""
+    blocks = np.array(values, dtype=np.float64)
+    return trend.change(blocks / (scale or float(blocks.mean())))
 
 
-def _pending(progress: Progress, cuts: Sequence[float]) -> tuple[bool, str]:
-    """Check that pending bytes move by at most a tenth of the user's bytes in the window.
+def _of_writes(progress: Progress, cuts: Sequence[float]) -> Iterator[_Check]:
+    """Yield the checks of a phase that writes.
 
-    Pending bytes can be 0 or change with each compaction, so their own mean is no scale.
+    Blocks have equal device bytes, so their user bytes have the mean 1 / write amplification. The
+    inverse is finite also in a block where the level only collects. Bytes that wait for compaction
+    can be 0, so their scale is the user's bytes.
     """
-    if progress.pending is None:
-        return False, "pending compaction bytes are not recorded"
-    means = [progress.pending.mean(a, b) for a, b in pairwise(cuts)]
-    user = progress.payload * (progress.operations.at(cuts[-1]) - progress.operations.at(cuts[0]))
-    if user <= 0:
-        return False, "pending compaction: the user wrote nothing"
-    share = abs(_rise(means)) / user
-    return share <= MOST_SLOPE, f"pending compaction moves by {share:.0%} of the user's bytes"
-
-
-def _rise(values: Sequence[float]) -> float:
-    """Return the change of the least-squares line from the first value to the last."""
-    n = len(values)
-    middle, mean = (n - 1) / 2, sum(values) / n
-    slope = sum((i - middle) * (value - mean) for i, value in enumerate(values)) / sum(
-        (i - middle) ** 2 for i in range(n)
-    )
-    return slope * (n - 1)
+    user = [
+        progress.payload * (progress.operations.at(b) - progress.operations.at(a))
+        for a, b in pairwise(cuts)
+    ]
+    yield _Check("user bytes per device byte", _relative(user))
+    if progress.pending is not None:
+        means = [progress.pending.mean(a, b) for a, b in pairwise(cuts)]
+        yield _Check("pending compaction of user bytes", _relative(means, sum(user)))

@@ -132,7 +132,7 @@ def to_json(comparison: Comparison) -> str:
                 "label": phase.steady.label.value,
                 "begin": phase.steady.begin,
                 "end": phase.steady.end,
-                "rounds": phase.steady.rounds,
+                "blocks": phase.steady.blocks,
                 "why": phase.steady.why,
             }
             for phase in comparison.steady

@@ -126,7 +126,7 @@ def _issues(campaign: CampaignData) -> Table:
 
 
 def _rounds(comparison: Comparison) -> Table:
-    """Return the spread of throughput between the runs of a group and between a run's rounds."""
+    """Return the spread of throughput between the runs of a group and between a run's blocks."""
     groups: dict[tuple[str, str, str], list[tuple[float, ...]]] = {}
     for phase in comparison.steady:
         value, stratum = group_label(phase.run, comparison)
@@ -141,7 +141,7 @@ def _rounds(comparison: Comparison) -> Table:
         comparison.contrast: lambda row: row.value,
         "stratum": lambda row: row.stratum,
         "runs": lambda row: str(row.components.runs),
-        "rounds": lambda row: str(row.components.rounds),
+        "blocks": lambda row: str(row.components.rounds),
         "spread between runs": lambda row: _spread(row.components, row.components.between),
         "spread within runs": lambda row: _spread(row.components, row.components.within),
         "share of variance between runs": lambda row: _percent(row.components.share_between),
