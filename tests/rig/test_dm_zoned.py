@@ -36,7 +36,7 @@ def mapped(rig: RigHandle) -> list[str]:
     return sorted(dmsetup.parse_ls(rig.ssh("dmsetup ls").stdout))
 
 
-def said(rig: RigHandle) -> str:
+def unit_journal(rig: RigHandle) -> str:
     """Return the runner's lines in its unit's journal."""
     return rig.ssh("journalctl --no-pager --output=cat -u zonelab-run").stdout
 
@@ -58,7 +58,7 @@ def test_a_killed_runner_leaves_a_mapping_that_is_found_as_ours(
     own.start()
     own.wait_end()
     assert mapped(rig) == []
-    lines = said(rig)
+    lines = unit_journal(rig)
     removed = [f"removed device-mapper {name}" for name in (target, piece)]
     assert [line for line in lines.splitlines() if "device-mapper" in line] == removed
     assert f"{RUN} of campaign killed was killed there" in lines

@@ -50,8 +50,8 @@ class Machine:
         """Return the output of ``zonelab inspect`` for a drive in the guest."""
         zoned, _ = self.devices(case)
         asked = f"python3 {ZIPAPP} inspect {zoned.path} --format json --host-name rig"
-        told = self.rig.ssh(f"ZONELAB_ZENFS={STUBS} {asked}").stdout
-        return decode(Inspection, json.loads(told))
+        inspection = self.rig.ssh(f"ZONELAB_ZENFS={STUBS} {asked}").stdout
+        return decode(Inspection, json.loads(inspection))
 
 
 @pytest.fixture(scope="module", params=RIGS)
@@ -114,11 +114,11 @@ def test_available_levels_come_up(machine: Machine, case: Geometry) -> None:
     assert wrong == {}
 
 
-def came_up(level: str, told: dict[str, int]) -> str:
+def came_up(level: str, bytes_by_place: dict[str, int]) -> str:
     """Return the fault in the bytes that a level used, '' if there is none."""
-    zoned = told["zoned_written"]
+    zoned = bytes_by_place["zoned_written"]
     if not LEVELS[level].uses_zoned:
         right = zoned == 0
     else:  # with a companion, some of them may be there
         right = zoned >= COLD or LEVELS[level].needs_conventional
-    return "" if right and told["stored"] == COLD else f"{told}"
+    return "" if right and bytes_by_place["stored"] == COLD else f"{bytes_by_place}"

@@ -30,8 +30,8 @@ def runner(rig: RigHandle, tmp_path: Path) -> Iterator[Callable[..., GuestRunner
         return made[-1]
 
     yield make
-    for one in made:
-        one.remove()
+    for guest in made:
+        guest.remove()
 
 
 def test_a_reset_machine_and_a_killed_runner(
@@ -43,8 +43,8 @@ def test_a_reset_machine_and_a_killed_runner(
     assert own.start().startswith("started zonelab-run.service")
     own.wait_phase(PHASE)
     rig.reset()
-    told = rig.ssh(f"python3 /root/zonelab-under-test.pyz status {own.there}").stdout
-    assert "the runner is gone after 0 of 2 runs" in told
+    status = rig.ssh(f"python3 /root/zonelab-under-test.pyz status {own.there}").stdout
+    assert "the runner is gone after 0 of 2 runs" in status
 
     # It gets as far again, on devices that the machine's reset left as they were.
     own.start()
@@ -75,7 +75,7 @@ def test_a_stopped_unit_and_a_second_start(
     queue = f"/sys/block/{rig.node(rig.zoned)}/queue/scheduler"
     rig.ssh(f"echo mq-deadline > {queue}")
     try:
-        # Both at the same moment: one unit comes of it, and nobody is told that it failed.
+        # Both at the same moment: one unit starts, and neither call reports a failure.
         lines = rig.ssh(f"{own.command} --detach & {own.command} --detach; wait").stdout
         assert lines.count("started zonelab-run.service") == 1, lines
         own.wait_phase("fillrandom")

@@ -98,11 +98,11 @@ def libvirts() -> dict[str, list[str]]:
     The pool itself and the network are made by the first machine, and stay for the next.
     """
     asked = {"domains": ("list", "--all"), "volumes": ("vol-list", "--pool", "default")}
-    said = {
+    listings = {
         what: proc.run([*VIRSH, "--quiet", *words], timeout=60, check=False).stdout
         for what, words in asked.items()
     }
-    return {what: sorted(text.split()) for what, text in said.items()}
+    return {what: sorted(text.split()) for what, text in listings.items()}
 
 
 @pytest.fixture

@@ -99,7 +99,7 @@ def test_the_ledger_matches_the_device(rig: RigHandle, scratch: Scratch) -> None
 
     ledgers = scratch.ledgers()
     assert len(ledgers) == 2, "import and db_bench mount it once each"
-    told = total(ledgers)
+    counted = total(ledgers)
     # Everything that is counted took place, or equality would say little.
     assert ledgers[0]["written"]["import"]["payload"] == COLD
     assert ledgers[0]["finishes"]["import"]["count"] == 1
@@ -109,14 +109,14 @@ def test_the_ledger_matches_the_device(rig: RigHandle, scratch: Scratch) -> None
     assert database["finishes"]["threshold"]["count"] > 0
     assert database["resets"]["data"] > 0
 
-    assert written == told["written"]
+    assert written == counted["written"]
     assert {name: commands[name] for name in ("flush", "finish", "reset")} == {
-        name: told[name] for name in ("flush", "finish", "reset")
+        name: counted[name] for name in ("flush", "finish", "reset")
     }
     assert commands["open"] == commands["close"] == 0, "zones are opened by writing to them"
     # Counts since mkfs, which nobody kept of mkfs itself.
-    assert used["finishes"] == told["finish"]
-    assert used["resets"] == told["reset"]
+    assert used["finishes"] == counted["finish"]
+    assert used["resets"] == counted["reset"]
 
 
 def test_the_distributions_tools_read_it(rig: RigHandle, scratch: Scratch) -> None:

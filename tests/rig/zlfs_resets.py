@@ -2,11 +2,11 @@
 
 ``make test-crash``, or ``zonelab rig exec default -- .venv/bin/python -m tests.rig.zlfs_resets``.
 
-At each point a load writes in the guest and says over ssh what is durable; at a random moment QEMU
-resets the machine, which keeps zones and data and takes everything else. What was said last is a
-lower bound of what was synced. After the boot the same program judges: every invariant of fsck
-holds, no synced key is lost, every value is right, and the volume goes on working. At every n-th
-point the machine is reset once more while that recovery runs. Writes a JSON report.
+At each point a load writes in the guest and reports durable keys over ssh. At a random moment QEMU
+resets the machine. A reset keeps zones and data, and nothing else. The last report is a lower bound
+of the synced keys. After the boot the same program judges: every invariant of fsck holds, no synced
+key is lost, every value is right, and the volume goes on working.
+At every n-th point the machine is reset once more during that recovery. Writes a JSON report.
 """
 
 from __future__ import annotations
@@ -110,7 +110,7 @@ class Program:
 
     def __init__(self, argv: Sequence[str]) -> None:
         self.synced: list[int] = []
-        self.said: list[str] = []
+        self.lines: list[str] = []
         self._process = subprocess.Popen(
             argv,
             stdin=subprocess.DEVNULL,
@@ -139,8 +139,8 @@ class Program:
     def last_words(self) -> str:
         """The last output besides numbers; the whole output after the program ended."""
         if self.ended:
-            self._thread.join(_DRAIN_SECONDS)  # what it said may not have been taken yet
-        return " ".join(self.said[-3:]) or "it said nothing"
+            self._thread.join(_DRAIN_SECONDS)  # its last lines may not have been read yet
+        return " ".join(self.lines[-3:]) or "no output"
 
     def stop(self) -> int:
         """End the connection; 255 or negative unless the program had ended by itself before."""
@@ -156,7 +156,7 @@ class Program:
             if telling:
                 self.synced = [int(number) for number in telling[1].split(",")]
             else:
-                self.said.append(line.strip())
+                self.lines.append(line.strip())
 
 
 class Campaign:
@@ -255,7 +255,7 @@ class Campaign:
         longest = max((one.judge_seconds for one in self._points), default=3.0)
         seconds = self._random.uniform(0, longest)
         try:
-            judge.wait(lambda: _STARTED in judge.said, _LOAD_TIMEOUT)
+            judge.wait(lambda: _STARTED in judge.lines, _LOAD_TIMEOUT)
             time.sleep(seconds)
             if not judge.ended:
                 point.recovery_seconds = seconds

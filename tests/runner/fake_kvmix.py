@@ -2,7 +2,7 @@
 """Prints captured output of kvmix (tests/fixtures/kvmix), and moves the counters.
 
 ``$FAKE_ROOT/behave.json`` maps a phase (fill or mix, or victim.mix of a tenant) to a way of going
-wrong: exit, truncate, wrong (a read that was), crash, hang (until it is told to stop).
+wrong: exit, truncate, wrong (a read that was), crash, hang (until a signal stops it).
 """
 
 import json

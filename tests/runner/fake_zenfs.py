@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """A synthetic ZenFS tool: prints captured output, and keeps its files in ``ROOT/zenfs.json``.
 
-``df`` replays what it said four times while db_bench was at work, one line a call.
+``df`` replays four captured outputs of a running database, one line a call.
 
 Linked as ``ROOT/zenfs/zenfs``. ``refuse`` beside the state makes the sub-command it names fail.
 """

@@ -136,9 +136,9 @@ def test_the_series_has_a_row_for_each_cycle(bare: Bare) -> None:
 def test_changed_output_is_found(bare: Bare) -> None:
     bare.run()
     raw = bare.folder / "raw" / "probe.stdout"
-    told = json.loads(raw.read_text())
-    told["treatments"][3]["reset_ns"][0] += 10**9
-    raw.write_text(json.dumps(told))
+    summary = json.loads(raw.read_text())
+    summary["treatments"][3]["reset_ns"][0] += 10**9
+    raw.write_text(json.dumps(summary))
     problems = recompute.of_run(bare.folder)
     assert any("probe.reset-50.reset_latency_max" in line for line in problems)
 

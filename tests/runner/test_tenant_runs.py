@@ -139,10 +139,10 @@ def test_they_are_released_together(shared: Machine) -> None:
 
 def test_the_window_is_recorded(shared: Machine) -> None:
     shared.run()
-    told = window(shared)
-    assert set(told) == {"schema_version", "began", "ended", "tenants"}
-    assert 0 < told["began"] < told["ended"]
-    assert told["tenants"][1] == {
+    common_time = window(shared)
+    assert set(common_time) == {"schema_version", "began", "ended", "tenants"}
+    assert 0 < common_time["began"] < common_time["ended"]
+    assert common_time["tenants"][1] == {
         "name": "aggressor",
         "level": "fake",
         "phase": "mix",
@@ -154,7 +154,7 @@ def test_the_window_is_recorded(shared: Machine) -> None:
     }
     first = (shared.runs / RUN / "series" / "victim.mix.csv").read_text().splitlines()[1]
     # Series have three decimals; the report's first line is of some time after the release.
-    assert float(first.partition(",")[0]) > told["began"] - 0.002
+    assert float(first.partition(",")[0]) > common_time["began"] - 0.002
 
 
 def test_one_that_begins_late(shared: Machine) -> None:

@@ -72,8 +72,8 @@ def test_versions_of_its_packages_are_recorded(room: Path, monkeypatch: pytest.M
 
     def run(argv: list[str], **_: object) -> proc.Completed:
         asked.extend(argv)
-        told = "toy-tools 1.2-3 installed\nxfsprogs 6.1 config-files\n"
-        return proc.Completed(tuple(argv), 0, None, 0.0, told, "")
+        listing = "toy-tools 1.2-3 installed\nxfsprogs 6.1 config-files\n"
+        return proc.Completed(tuple(argv), 0, None, 0.0, listing, "")
 
     monkeypatch.setattr(proc, "which", lambda name: Path("/usr/bin", name))
     monkeypatch.setattr(proc, "run", run)

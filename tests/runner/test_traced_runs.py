@@ -77,8 +77,8 @@ def test_the_trace_is_verified_against_its_raw_output(traced: Machine) -> None:
     output = folder / "raw/trace.jsonl"
     text = output.read_text()
     output.write_text(text.replace(f'"1,0,0,0,1": {MIB}', f'"1,0,0,0,1": {2 * MIB}'))
-    told = recompute.of_run(folder)
-    assert [line.partition(":")[0] for line in told] == [
+    problems = recompute.of_run(folder)
+    assert [line.partition(":")[0] for line in problems] == [
         *["trace"] * 4,  # pad, at four barriers; its zone was reset
         "raw/zones_traced.csv",
         "series/zone_commands.csv",
@@ -118,8 +118,8 @@ def test_without_any_source_the_numbers_are_null(traced: Machine) -> None:
     result = run(traced, "refuse")
     assert result["status"] == "ok"
     assert result["metrics"]["overwrite.zone_finishes"]["value"] is None
-    (told,) = [issue for issue in result["issues"] if issue["code"] == "not-traced"]
-    assert "ERROR: no such probe" in told["message"]
+    (issue,) = [issue for issue in result["issues"] if issue["code"] == "not-traced"]
+    assert "ERROR: no such probe" in issue["message"]
 
 
 def test_tracing_can_be_left_out(traced: Machine) -> None:

@@ -202,11 +202,11 @@ def test_direct_io_is_recorded_as_requested_and_as_used(
     flags = {"use_direct_reads": reads, "use_direct_io_for_flush_and_compaction": writes}
     buffered.change_phases(flags={"num": 20000, **flags})
     assert buffered.run().returncode == 0
-    told = buffered.result.manifest["level"]["direct_io"]
-    assert told["requested"] == {"reads": reads, "writes": writes}
+    direct_io = buffered.result.manifest["level"]["direct_io"]
+    assert direct_io["requested"] == {"reads": reads, "writes": writes}
     # The probe's own file was on this machine's file system: what it found is not known here.
-    assert told["effective"].keys() == {"reads", "writes"}
-    assert told["source"]
+    assert direct_io["effective"].keys() == {"reads", "writes"}
+    assert direct_io["source"]
 
 
 @pytest.mark.slow
@@ -217,8 +217,8 @@ def test_kill_nine_in_dm_zoned_then_resume(buffered: Buffered) -> None:
     assert {node.name for node in mapper.iterdir()} == {buffered.target, "zonelab-nvme0n1"}
     done = buffered.run()
     assert done.returncode == 0, done.stderr
-    told = [line for line in done.stderr.splitlines() if "device-mapper" in line]
-    assert [line.split()[-1] for line in told] == [buffered.target, "zonelab-nvme0n1"]
+    messages = [line for line in done.stderr.splitlines() if "device-mapper" in line]
+    assert [line.split()[-1] for line in messages] == [buffered.target, "zonelab-nvme0n1"]
     assert f"{buffered.level}--r01 of campaign c was killed there" in done.stderr
     assert buffered.result.status is Status.OK
     assert [path.name for path in buffered.runs.iterdir()] == ["dm-zoned--r01"]

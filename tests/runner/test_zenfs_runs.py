@@ -67,7 +67,7 @@ def test_a_run(zoned: Zoned) -> None:
     assert found.metrics["overwrite.gc_events"].value is None
     level = found.manifest["level"]
     assert level["program"] == f"{zoned.root}/zenfs/db_bench"
-    # A db_bench of the level's own is a build of its own, and said to be.
+    # The level's own db_bench is recorded as another build.
     build = found.manifest["host"]["rocksdb_build"]
     assert (build["kind"], level["rocksdb_build"]["kind"]) == ("program", "program")
     assert level["rocksdb_build"]["id"] != build["id"]
@@ -101,17 +101,17 @@ def test_df_and_dump_are_sampled_while_db_bench_works(zoned: Zoned) -> None:
     header, rows = series(zoned, "zenfs-df")
     assert header == ["t", "seconds", "read_bytes", "free", "used", "reclaimable"]
     captured = [[2805, 58, 0], [2662, 111, 63], [2644, 168, 60], [2639, 179, 101]]
-    told = [[int(field) // fakes.MIB for field in row[3:]] for row in rows]
-    assert told
-    assert all(row in captured for row in told)
+    sampled = [[int(field) // fakes.MIB for field in row[3:]] for row in rows]
+    assert sampled
+    assert all(row in captured for row in sampled)
     header, others = series(zoned, "zenfs-dump")
     assert header[3:] == ["free", "live", "garbage", "zones_empty", "zones_full", "files"]
     # 29 zones of data: what the three of metadata are like is no part of it.
     live = DATABASE + found_cold(zoned)
     full = live // fakes.ZONE_CAPACITY
-    told = [[int(field) for field in row[3:]] for row in others]
+    sampled = [[int(field) for field in row[3:]] for row in others]
     capacity = 29 * fakes.ZONE_CAPACITY
-    assert told == [[capacity - live, live, 0, 29 - full - 1, full, 2]] * len(told)
+    assert sampled == [[capacity - live, live, 0, 29 - full - 1, full, 2]] * len(sampled)
     # One program a second, in turn, and only in the measured phase: fillrandom took as long.
     times = sorted(float(row[0]) for row in rows + others)
     assert rows

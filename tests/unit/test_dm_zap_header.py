@@ -52,8 +52,8 @@ def headers(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
     if platform.machine() != "x86_64" or not all(map(shutil.which, ("gcc", "apt-get", "dpkg"))):
         pytest.skip("needs gcc and Debian's packages for x86-64")
     folder = tmp_path_factory.mktemp("headers")
-    told = run("apt-cache", "depends", "linux-headers-amd64", cwd=folder).stdout
-    found = re.search(r"Depends: (linux-headers-6\.1\.\S+)-amd64", told)
+    listed = run("apt-cache", "depends", "linux-headers-amd64", cwd=folder).stdout
+    found = re.search(r"Depends: (linux-headers-6\.1\.\S+)-amd64", listed)
     if found is None:
         pytest.skip("this distribution's kernel is not Linux 6.1, which the header is for")
     packages = [f"{found[1]}-common", f"{found[1]}-amd64"]
@@ -88,5 +88,5 @@ def test_with_it_everything_is_there(headers: list[Path]) -> None:
 
 def test_each_name_has_its_reason() -> None:
     text = (ROOT / "patches/README.md").read_text().partition("## dm-zap/compat.h")[2]
-    told = {match[1] for match in re.finditer(r"^\| `(\w+)\(\)`", text, re.MULTILINE)}
-    assert told == GONE
+    listed = {match[1] for match in re.finditer(r"^\| `(\w+)\(\)`", text, re.MULTILINE)}
+    assert listed == GONE

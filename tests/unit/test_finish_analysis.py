@@ -59,8 +59,8 @@ def test_falling_and_rising_metrics_are_recognised() -> None:
 
 def test_the_evidence_are_the_means_at_both_ends() -> None:
     pad = table("run.pad_bytes", lambda size, step, _: size if step == 0 else 0.0)
-    told = directions.judge(pad, PAD).evidence.split("; ")
-    assert told == [
+    evidence = directions.judge(pad, PAD).evidence.split("; ")
+    assert evidence == [
         "32.0 MiB: 32.0 MiB at 0 %, 0 B at 100 %",
         "64.0 MiB: 64.0 MiB at 0 %, 0 B at 100 %",
         "128 MiB: 128 MiB at 0 %, 0 B at 100 %",

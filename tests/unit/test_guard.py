@@ -184,7 +184,7 @@ def test_unfinished_claim_with_another_label(lab: Lab) -> None:
 def test_killed_while_formatting(lab: Lab) -> None:
     set_zones(lab.root, {0: 4096})
     lab.write(Event.CLAIM)
-    assert lab.code() == "not-empty"  # nothing proves that it was not somebody else
+    assert lab.code() == "not-empty"  # nothing proves that zonelab wrote it
     lab.write(Event.CLAIM, fingerprint=lab.guard.fingerprint(lab.device))
     assert lab.code() is None  # killed before the first byte
     set_zones(lab.root, {0: 8192})
@@ -278,10 +278,10 @@ def killed(lab: Lab, *, formatted: bool = True) -> None:
 def released(lab: Lab, *planned: Device) -> list[str]:
     """Recover, and check that a recovery without a message writes nothing."""
     entries, contents = lab.journal.entries(), written(lab)
-    said = release(lab.host, lab.journal, lab.guard, planned or (lab.device, lab.conventional))
-    if not said:
+    reasons = release(lab.host, lab.journal, lab.guard, planned or (lab.device, lab.conventional))
+    if not reasons:
         assert (lab.journal.entries(), written(lab)) == (entries, contents)
-    return said
+    return reasons
 
 
 def written(lab: Lab) -> tuple[str, bytes, bytes]:
@@ -306,7 +306,7 @@ def test_what_is_not_proved_ours_is_not_released(lab: Lab) -> None:
     killed(lab, formatted=False)
     assert released(lab) == []  # no label anywhere
     killed(lab)
-    assert released(lab, lab.conventional) == []  # a device that nobody named
+    assert released(lab, lab.conventional) == []  # a device without a name
     moved = replace(lab.device, size=lab.device.size // 2)
     assert released(lab, moved, lab.conventional) == []
     (lab.root / "busy-nvme0n2").touch()

@@ -193,7 +193,7 @@ def test_a_file_system_hides_what_it_does() -> None:
     assert hidden.unexplained < 0
     assert hidden.note == "the page cache dropped files before it wrote them back"
     assert states(found.closures)["user", "RocksDB WAL"] is State.EXACT
-    # Nobody counts what it gave up in zones, nor what the conventional device writes inside.
+    # Neither pad in zones nor the conventional device's inner writes are counted.
     assert (found.pad, found.media_source) == (None, "")
     assert set(found.media.values()) == {None}
     values = run_metrics.of_ledger(build(F2FS))
@@ -211,9 +211,9 @@ def change(points: list[BarrierSnapshot], at: int, **changes: Any) -> list[Barri
     return points
 
 
-def broken(points: list[BarrierSnapshot], told: list[PhaseOutput]) -> list[tuple[str, str, str]]:
+def broken(points: list[BarrierSnapshot], outputs: list[PhaseOutput]) -> list[tuple[str, str, str]]:
     """The layers and phases that the rule names; each must make the run invalid."""
-    found = ledger.build("zlfs", points[0], points[0], list(zip(told, points[1:], strict=True)))
+    found = ledger.build("zlfs", points[0], points[0], list(zip(outputs, points[1:], strict=True)))
     named = []
     for one in rules.check_ledger(found):
         assert (one.code, one.severity) == ("closure-broken", Severity.ERROR)
@@ -223,8 +223,8 @@ def broken(points: list[BarrierSnapshot], told: list[PhaseOutput]) -> list[tuple
 
 
 def test_a_byte_too_few_is_named_with_its_two_layers() -> None:
-    points, told = recorded(ZLFS)
-    assert broken(points, told) == []
+    points, outputs = recorded(ZLFS)
+    assert broken(points, outputs) == []
     own = points[2].usage.own
     assert own is not None
 
@@ -232,7 +232,7 @@ def test_a_byte_too_few_is_named_with_its_two_layers() -> None:
         return {**of, name: of[name] - by}
 
     flush = change(points, 2, payload=less(own.payload, "flush"))
-    assert broken(flush, told) == [
+    assert broken(flush, outputs) == [
         ("overwrite", "RocksDB flush", "zlfs flush"),
         ("overwrite", "zlfs", "kernel"),
         ("run", "zlfs", "kernel"),
@@ -240,21 +240,21 @@ def test_a_byte_too_few_is_named_with_its_two_layers() -> None:
     # Framing leaves the log's own bounds open by a fraction of a per mille, and no more.
     for size, names in ((1, []), (1 << 20, [("overwrite", "RocksDB WAL", "zlfs wal")])):
         moved = {**less(own.payload, "wal", size), "other": own.payload["other"] + size}
-        assert broken(change(points, 2, payload=moved), told) == names
+        assert broken(change(points, 2, payload=moved), outputs) == names
     space = change(points, 2, space=less(own.space, "live"))
     where = [("overwrite", "zlfs space", "zone report"), ("run", "zlfs space", "zone report")]
-    assert broken(space, told) == where
+    assert broken(space, outputs) == where
 
 
 def test_bytes_written_by_the_user_but_not_to_the_log() -> None:
-    points, told = recorded(ZLFS)
-    parsed = told[1].parsed
+    points, outputs = recorded(ZLFS)
+    parsed = outputs[1].parsed
     assert parsed is not None
     assert parsed.statistics is not None
     tickers = {**parsed.statistics.tickers}
     tickers["rocksdb.wal.bytes"] -= 8032  # one operation
     cut = replace(parsed, statistics=Statistics(tickers, parsed.statistics.histograms))
-    found = broken(points, [told[0], replace(told[1], parsed=cut)])
+    found = broken(points, [outputs[0], replace(outputs[1], parsed=cut)])
     assert ("overwrite", "user", "RocksDB WAL") in found
 
 
@@ -396,7 +396,9 @@ def test_a_run_of_hours_is_computed_in_the_same(tmp_path: Path) -> None:
 # --- synthetic from here on --------------------------------------------------------------------
 
 
-def told(operations: int, wal: int, *, benchmark: str = "overwrite", **flags: Any) -> PhaseOutput:
+def phase_output(
+    operations: int, wal: int, *, benchmark: str = "overwrite", **flags: Any
+) -> PhaseOutput:
     spec = PhaseSpec("p", benchmark, PhaseRole.MEASURED, flags, operations, 416, False, 60)
     summary = Summary(benchmark, 1.0, 1, 1.0, operations, None)
     statistics = Statistics({"rocksdb.wal.bytes": wal, "rocksdb.write.wal": operations}, {})
@@ -405,22 +407,22 @@ def told(operations: int, wal: int, *, benchmark: str = "overwrite", **flags: An
 
 
 @pytest.mark.parametrize(
-    ("told", "state"),
+    ("output", "state"),
     [
         # tests/fixtures/db_bench: 20,000 operations of 416 B are 8,640,000 B in the WAL.
-        (told(20_000, 8_640_000, value_size=400), State.EXACT),
-        (told(20_000, 8_639_999, value_size=400), State.BROKEN),
-        (told(20_000, 8_640_001, value_size=400), State.BROKEN),
-        (told(20_000, 8_640_000 - 12 * 19_999, threads=4), State.EXACT),
-        (told(20_000, 8_640_000 - 12 * 19_999 - 1, threads=4), State.BROKEN),
-        (told(20_000, 8_640_001, threads=4), State.BROKEN),
-        (told(20_000, 0, disable_wal=1), State.UNKNOWN),
-        (told(20_000, 1, batch_size=2), State.UNKNOWN),
-        (told(20_000, 1, benchmark="readwhilewriting"), State.UNKNOWN),
+        (phase_output(20_000, 8_640_000, value_size=400), State.EXACT),
+        (phase_output(20_000, 8_639_999, value_size=400), State.BROKEN),
+        (phase_output(20_000, 8_640_001, value_size=400), State.BROKEN),
+        (phase_output(20_000, 8_640_000 - 12 * 19_999, threads=4), State.EXACT),
+        (phase_output(20_000, 8_640_000 - 12 * 19_999 - 1, threads=4), State.BROKEN),
+        (phase_output(20_000, 8_640_001, threads=4), State.BROKEN),
+        (phase_output(20_000, 0, disable_wal=1), State.UNKNOWN),
+        (phase_output(20_000, 1, batch_size=2), State.UNKNOWN),
+        (phase_output(20_000, 1, benchmark="readwhilewriting"), State.UNKNOWN),
     ],
 )
-def test_user_to_wal(told: PhaseOutput, state: State) -> None:
-    assert closures.user_to_wal(told).state is state
+def test_user_to_wal(output: PhaseOutput, state: State) -> None:
+    assert closures.user_to_wal(output).state is state
 
 
 def snapshot(written: int, accepted: int | None, **changes: Any) -> Snapshot:
@@ -488,8 +490,8 @@ def test_zeroing_carries_no_bytes_to_a_conventional_device() -> None:
     [
         (70_000_000, (), State.EXACT),  # 30,000,000 of the 100,000,000 were zeroes
         (70_000_001, (), State.CLOSED),
-        (100_000_000, (), State.BROKEN),  # a device that was told zeroes got no bytes
-        (70_000_000, ("lost",), State.BROKEN),  # who knows how many were
+        (100_000_000, (), State.BROKEN),  # Write Zeroes transfers no bytes
+        (70_000_000, ("lost",), State.BROKEN),  # the number is unknown
         (100_000_000, ("lost",), State.EXACT),
     ],
 )
@@ -584,7 +586,7 @@ def test_kernel_to_driver_is_exact_and_of_devices_that_are_watched() -> None:
     ],
 )
 def test_zone_commands_of_zlfs_equal_the_drivers(changes: dict[str, int], names: list[str]) -> None:
-    points, told = recorded(ZLFS)
+    points, outputs = recorded(ZLFS)
     own = points[1].usage.own
     assert own is not None
     zones = {"finishes": own.finishes + 2, "resets": own.resets + 7}
@@ -607,7 +609,7 @@ def test_zone_commands_of_zlfs_equal_the_drivers(changes: dict[str, int], names:
         replace(point, counters=replace(point.counters, trace=trace))
         for point, trace in zip(points[1:], named, strict=True)
     ]
-    found = ledger.build("zlfs", points[1], points[1], [(told[1], points[2])])
+    found = ledger.build("zlfs", points[1], points[1], [(outputs[1], points[2])])
     lines = [one.message for one in rules.check_ledger(found) if one.phase == "overwrite"]
     assert lines == names
 

@@ -100,9 +100,9 @@ class Watched(Preconditioning):
         super()._purge()
 
 
-def work(host: Host, name: str, said: list[str]) -> Watched:
+def work(host: Host, name: str, messages: list[str]) -> Watched:
     guard = Guard(host, Journal(paths(host).journal))
-    return Watched(host, paths(host), guard, host.device(name), said.append)
+    return Watched(host, paths(host), guard, host.device(name), messages.append)
 
 
 @pytest.mark.slow
@@ -169,23 +169,23 @@ class Stubborn(Host):
 def test_a_purged_conventional_device_is_zero(
     host: Host, *, discards: bool | None, zeros: bool, how: str
 ) -> None:
-    device, said = host.device("nvme0n1"), list[str]()
+    device, messages = host.device("nvme0n1"), list[str]()
     with Path(device.path).open("r+b") as file:
         file.seek(device.size // 2)  # far from every signature
         file.write(b"precious")
-    purge(Stubborn(host.root, discards=discards, zeros=zeros), device, said.append)
+    purge(Stubborn(host.root, discards=discards, zeros=zeros), device, messages.append)
     assert Path(device.path).read_bytes() == bytes(device.size)
-    assert said == [f"{device.path} was {how}, and every byte was read back as zero"]
+    assert messages == [f"{device.path} was {how}, and every byte was read back as zero"]
 
 
 def test_data_that_remains_after_a_purge_is_reported(host: Host) -> None:
-    device, said = host.device("nvme0n1"), list[str]()
+    device, messages = host.device("nvme0n1"), list[str]()
     with Path(device.path).open("r+b") as file:
         file.seek(device.size - 1)
         file.write(b"x")
     with pytest.raises(HostError, match="still has data") as caught:
-        purge(Stubborn(host.root, discards=False, zeros=False), device, said.append)
-    assert (caught.value.code, said) == ("purge-incomplete", [])
+        purge(Stubborn(host.root, discards=False, zeros=False), device, messages.append)
+    assert (caught.value.code, messages) == ("purge-incomplete", [])
 
 
 def test_the_command_purges_a_conventional_device_whole(host: Host) -> None:
@@ -198,9 +198,9 @@ def test_several_devices_are_preconditioned_one_after_the_other(
     host: Host, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert zonelab(host, "nvme0n2", "nvme0n1", "--passes", "1", "--format", "json") == 0
-    told = capsys.readouterr()
+    output = capsys.readouterr()
     keys = [host.device(name).identity.key for name in ("nvme0n2", "nvme0n1")]
-    assert [record["identity"] for record in json.loads(told.out)] == keys
+    assert [record["identity"] for record in json.loads(output.out)] == keys
     assert zonelab(host, "nvme0n1", "nvme0n2", "--passes", "1", "--unless-done") == 0
     assert "changed" not in capsys.readouterr().err
     assert zonelab(host, "nvme0n1", "/dev/nvme0n1", "--passes", "1") == 2
@@ -221,11 +221,11 @@ def test_it_is_recorded_and_not_done_twice(host: Host, capsys: pytest.CaptureFix
     assert zonelab(host, "nvme0n2", "--show") == 0
     assert "never" in capsys.readouterr().err
     assert zonelab(host, "nvme0n2", "--passes", "1", "--format", "json") == 0
-    told = capsys.readouterr()
-    (record,) = json.loads(told.out)
+    output = capsys.readouterr()
+    (record,) = json.loads(output.out)
     assert (record["passes"], record["bytes"]) == (1, ZONES * ZONE_CAPACITY)
     assert (record["hottest"], record["smart_before"]) == (300, HEALTHY)
-    assert "changed" in told.err
+    assert "changed" in output.err
     assert zonelab(host, "nvme0n2", "--passes", "1", "--unless-done") == 0
     assert "changed" not in capsys.readouterr().err
     assert zonelab(host, "nvme0n2", "--passes", "2", "--unless-done") == 0
@@ -258,7 +258,7 @@ def test_kept_bytes_count_as_the_rest_of_the_drive(
         return capsys.readouterr().err
 
     set_zones(host.root, FULL)
-    assert kept() == 0  # somebody's, not a remainder
+    assert kept() == 0  # data of others, not a remainder
     assert "changed" in keep()
     assert (host.root / "dev/nvme0n2").read_bytes()[ZONE_SIZE : ZONE_SIZE + MIB].strip(b"\0")
     set_zones(host.root, FULL)  # as a kernel's zones are by then
@@ -407,12 +407,12 @@ def test_an_unhealthy_drive_is_not_written_to(host: Host) -> None:
 
 
 def test_a_warm_drive_is_waited_for(host: Host) -> None:
-    said: list[str] = []
+    messages: list[str] = []
     pauses: list[float] = []
     host.kelvins = [342, 341, 338]
-    assert health.wait_cool(host, "nvme0n2", said.append, pause=pauses.append) == 338
+    assert health.wait_cool(host, "nvme0n2", messages.append, pause=pauses.append) == 338
     assert len(pauses) == 2
-    assert said == ["nvme0n2 is at 69 degrees C: waiting until it is cooler"]
+    assert messages == ["nvme0n2 is at 69 degrees C: waiting until it is cooler"]
 
 
 def test_a_drive_that_stays_hot_is_given_up(host: Host) -> None:

@@ -141,7 +141,7 @@ def test_a_flipped_byte_of_any_packed_file_is_found(
     file.write_bytes(content)
     code, lines = verify(campaign, capsys)
     assert code == 4
-    assert any(name in line for line in lines)  # its checksum, and who could not read it
+    assert any(name in line for line in lines)  # its checksum, and the code that could not read it
     assert "internal error" not in capsys.readouterr().err
 
 

@@ -30,7 +30,7 @@ from tests.fixtures.example import unpacked
 FIXTURES = Path(__file__).parents[1] / "fixtures" / "zlfs_replay"
 TRACE = FIXTURES / "trace"
 
-# Answers like zlfs-replay from what it printed once; what nobody captured it does not know.
+# Answers with captured outputs of zlfs-replay; other settings fail.
 FAKE = f"""#!/usr/bin/env python3
 import sys
 from pathlib import Path
@@ -214,7 +214,7 @@ def test_replays_and_runs_are_never_mixed_unseen(
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "message"),
     [
         (("nowhere",), "neither a trace nor a run directory"),
         ((str(TRACE), "--finish-occupancy-pct", "a"), "--finish-occupancy-pct: 'a'"),
@@ -229,12 +229,12 @@ def test_replays_and_runs_are_never_mixed_unseen(
     ],
 )
 def test_bad_input_is_one_line_and_a_hint(
-    capsys: pytest.CaptureFixture[str], words: tuple[str, ...], said: str
+    capsys: pytest.CaptureFixture[str], words: tuple[str, ...], message: str
 ) -> None:
     code, out, err = run(capsys, *words)
     assert (code, out) == (2, "")
     assert err.startswith("zonelab: ")
-    assert said in err.splitlines()[0]
+    assert message in err.splitlines()[0]
     assert err.splitlines()[1].startswith("hint: ")
 
 

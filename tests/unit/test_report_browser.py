@@ -124,11 +124,11 @@ def test_a_click_sorts_a_table_by_size_not_by_text(page: Path) -> None:
         const values = document.querySelector("[id='values-overwrite.device_written'] table");
         values?.tHead.rows[0].cells[2].click();
         const sizes = [...(values?.tBodies[0].rows ?? [])].map((row) => row.cells[3].textContent);
-        return {up, down: runs(), sizes, said: heads[column].getAttribute("aria-sort")};""",
+        return {up, down: runs(), sizes, sort: heads[column].getAttribute("aria-sort")};""",
     )
     assert found["up"] == sorted(found["up"])
     assert found["down"] == sorted(found["up"], reverse=True)
-    assert found["said"] == "descending"
+    assert found["sort"] == "descending"
     sizes = [int(size) for size in found["sizes"]]
     assert len(sizes) == 12
     assert all(one < 1.01 * after for one, after in pairwise(sizes))  # they are sorted as shown

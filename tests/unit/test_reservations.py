@@ -102,10 +102,10 @@ class Scsi:
         if isinstance(answer, bytes):
             ctypes.memmove(data, answer, len(answer))
             return 0
-        header[64], told = answer[0], answer[2]
+        header[64], sense_data = answer[0], answer[2]
         struct.pack_into("@H", header, 68, answer[1])
-        assert len(told) <= room
-        ctypes.memmove(sense, told, len(told))
+        assert len(sense_data) <= room
+        ctypes.memmove(sense, sense_data, len(sense_data))
         return 0
 
 

@@ -115,7 +115,7 @@ def test_resets_go_through_volumes_and_recoveries(tmp_path: Path) -> None:
     resets = report["resets"]
     assert isinstance(resets, list)
     last = resets[-1]["synced"]
-    # Each judge is told the last line of the load; a volume begins anew, with a seed of its own.
+    # Each judge gets the last line of the load; a new volume has its own seed.
     assert judged[-1].endswith(f"--seed=1001 --synced={last[0]},{last[1]}")
     assert judged[0].split("--synced=")[0].endswith("--seed=1000 ")
     assert resets[1]["synced"] != resets[0]["synced"]
@@ -134,7 +134,7 @@ def test_a_judge_that_misses_something_ends_it(tmp_path: Path) -> None:
     ("load", "what", "timeout"),
     [
         ("echo 1,1; echo zlfs-torture: IO error; exit 1", "zlfs-torture: IO error", 60),
-        ("echo 0,0; exec sleep 60", "it said nothing|started", 0.5),  # nothing is ever synced
+        ("echo 0,0; exec sleep 60", "no output|started", 0.5),  # nothing is ever synced
         ("echo 12,1 | tr -d '\\n'; exit 1", "started", 60),  # a line cut short is no number
     ],
 )

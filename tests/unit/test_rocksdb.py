@@ -105,13 +105,13 @@ def test_stall_share_is_the_tickers_and_agrees_with_the_cumulative_stall(version
     seconds = float(printed(out, r"ops/sec (\d+\.\d+) seconds"))
     assert micros > 100_000
     assert found["stall_share"] == micros / 1e6 / seconds
-    told = float(printed(out, r"^Cumulative stall: 00:00:(\d+\.\d+) H:M:S"))
-    assert micros / 1e6 == pytest.approx(told, abs=0.001)
+    logged = float(printed(out, r"^Cumulative stall: 00:00:(\d+\.\d+) H:M:S"))
+    assert micros / 1e6 == pytest.approx(logged, abs=0.001)
 
 
 def test_stalls_in_the_log_equal_rocksdbs_count() -> None:
     out, _ = captured("9.10", "tree-overwrite")
-    told = {
+    logged = {
         name: int(count)
         for name, count in re.findall(
             r"([\w-]+-(?:delays|stops)): (\d+)", printed(out, r"^(Write Stall \(count\): cf-.*)$")
@@ -119,10 +119,11 @@ def test_stalls_in_the_log_equal_rocksdbs_count() -> None:
     }
     stalls = log(tree("9.10")).stalls
     assert (
-        stalls["level0"] == told["l0-file-count-limit-delays"] + told["l0-file-count-limit-stops"]
+        stalls["level0"]
+        == logged["l0-file-count-limit-delays"] + logged["l0-file-count-limit-stops"]
     )
     assert stalls["level0"] > 0
-    assert sum(stalls.values()) == told["total-delays"] + told["total-stops"]
+    assert sum(stalls.values()) == logged["total-delays"] + logged["total-stops"]
     old, _ = captured("7.8", "tree-overwrite")
     slow = int(printed(old, r"^Stalls\(count\): (\d+) level0_slowdown"))
     stop = int(printed(old, r", (\d+) level0_numfiles,"))
@@ -179,10 +180,10 @@ def test_no_lookup_is_no_hit_share() -> None:
 def test_the_tree_over_time() -> None:
     text = tree("9.10").read_text()
     points = log(tree("9.10")).points
-    told = re.findall(r"max score [\d.]+, estimated pending compaction bytes (\d+)", text)
-    assert [point.pending for point in points] == [int(value) for value in told]
+    logged = re.findall(r"max score [\d.]+, estimated pending compaction bytes (\d+)", text)
+    assert [point.pending for point in points] == [int(value) for value in logged]
     assert len(points) > 5
-    assert values("9.10", "tree-overwrite")["pending_compaction_bytes"] == int(told[-1])
+    assert values("9.10", "tree-overwrite")["pending_compaction_bytes"] == int(logged[-1])
     times = [point.micros for point in points]
     assert times == sorted(times)
     first = int(printed(text, r'"time_micros": (\d+)'))

@@ -268,5 +268,5 @@ def test_fetch_of_a_present_archive_does_nothing(
     monkeypatch.setattr(apt_source, "fetch", lambda *_: pytest.fail("fetched again"))
     (tmp_path / "rocksdb-7.8.3-2").mkdir()
     assert main(["rocksdb", "fetch", str(tmp_path)]) == 0
-    told = json.loads(capsys.readouterr().out)
-    assert told == {"path": str(tmp_path / "rocksdb-7.8.3-2"), "fetched": False}
+    output = json.loads(capsys.readouterr().out)
+    assert output == {"path": str(tmp_path / "rocksdb-7.8.3-2"), "fetched": False}

@@ -64,9 +64,9 @@ class Host:
         changed, failed, output = self.play(**variables)
         assert (changed > 0, failed) == (True, 0), output
         home = (self.prefix / "db_bench").resolve().parents[1]
-        told: str = json.loads((home / "build.json").read_text())["id"]
-        assert home == self.prefix / told
-        return told
+        identity: str = json.loads((home / "build.json").read_text())["id"]
+        assert home == self.prefix / identity
+        return identity
 
     def say(self) -> list[str]:
         argv = [str(self.prefix / "db_bench")]

@@ -80,12 +80,12 @@ def test_drives_of_one_kind_are_alike() -> None:
 def test_a_difference_between_hosts_is_refused_by_name(
     plan: Planner, other: Inspection, fact: str
 ) -> None:
-    code, said = plan({"a": host(1), "b": other})
+    code, message = plan({"a": host(1), "b": other})
     assert code == 2
-    assert "the hosts differ" in said
-    assert fact in said or "more" in said
+    assert "the hosts differ" in message
+    assert fact in message or "more" in message
     assert any(line.startswith(fact) for line in differences([("a", host(1)), ("b", other)]))
-    assert "different_hosts=true" in said
+    assert "different_hosts=true" in message
     assert not plan.plan.exists()
 
 
@@ -93,9 +93,9 @@ def test_a_declared_difference_is_in_the_plan(plan: Planner) -> None:
     hosts = {"a": host(1), "b": replace(host(2), host=replace(RIG.host, cpus=64))}
     assert plan(hosts, "--different-hosts")[0] == 0
     assert load_plan(plan.plan).hosts_differ == ("cpus: a 2, b 64",)
-    # It is said once: what continues the campaign need not say it again.
-    code, said = plan(hosts)
-    assert (code, "unchanged" in said) == (0, True)
+    # One declaration is enough: a command that continues the campaign needs none.
+    code, message = plan(hosts)
+    assert (code, "unchanged" in message) == (0, True)
 
 
 def test_hosts_that_are_alike_declare_nothing(plan: Planner) -> None:

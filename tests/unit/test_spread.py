@@ -54,7 +54,7 @@ def test_identical_cells_raise_the_threshold_of_a_verdict(tmp_path: Path) -> Non
     assert comparison.floors[WRITTEN].floor == pytest.approx(0.05, rel=0.01)
     words = {row.level: row.verdict for row in comparison.rows}
     assert words["btrfs"] is Verdict.NO_DIFFERENCE  # 3 % is less than what twins are apart
-    assert words["f2fs-again"] is Verdict.HIGHER  # and that they are apart is said
+    assert words["f2fs-again"] is Verdict.HIGHER  # and the footer reports the difference
     assert "identical cells: overwrite.device_written: f2fs and f2fs-again" in " ".join(
         render(comparison, "table").split()
     )

@@ -206,8 +206,8 @@ def test_status_and_verify_count_the_parts_to_come(
     assert main(["status", str(campaign.root), "--format", "json"]) == 0
     assert json.loads(capsys.readouterr().out)["rigs_to_come"] == ["xfs"]
     assert main(["verify", str(campaign.root)]) == 4
-    told = "".join(capsys.readouterr())
-    assert "rig xfs: its part is not planned yet" in told
+    output = "".join(capsys.readouterr())
+    assert "rig xfs: its part is not planned yet" in output
     assert main(["compare", str(campaign.root), "--metric", WRITTEN]) == 0
     assert "not there yet: the part of rig xfs" in capsys.readouterr().out
 
@@ -226,12 +226,12 @@ def test_every_command_works_on_a_whole_campaign_of_rigs(
     assert main(["report", str(campaign.root)]) == 0
     capsys.readouterr()
     assert main(["compare", str(campaign.root), "--format", "json"]) == 0
-    told = json.loads(capsys.readouterr().out)
-    skipped = {row["level"]: row["notes"] for row in told["rows"] if row["verdict"] == "skipped"}
+    output = json.loads(capsys.readouterr().out)
+    skipped = {row["level"]: row["notes"] for row in output["rows"] if row["verdict"] == "skipped"}
     assert skipped.keys() == {"btrfs", "zenfs", "dm-zap"}
-    found = {name: {d["key"] for d in rows} for name, rows in told["differences"].items()}
+    found = {name: {d["key"] for d in rows} for name, rows in output["differences"].items()}
     assert {"rig", "geometry.zone_size", "geometry.max_active_zones"} <= found["dm-zoned"]
-    assert not any(d["blocking"] for rows in told["differences"].values() for d in rows)
+    assert not any(d["blocking"] for rows in output["differences"].values() for d in rows)
     page = (campaign.root / "report/index.html").read_text()
     assert "zone size" in page
     assert "8.00 MiB" in page

@@ -46,10 +46,10 @@ def retold(folder: Path, **fields: object) -> RunRecord:
     """Give the first shared run's tenants other fields, tenant by tenant."""
 
     def change(path: Path) -> None:
-        told = json.loads((path / "raw/tenants.json").read_text())
-        for index, one in enumerate(told["tenants"]):
+        record = json.loads((path / "raw/tenants.json").read_text())
+        for index, one in enumerate(record["tenants"]):
             one.update({name: values[index] for name, values in fields.items()})  # type: ignore[index]
-        (path / "raw/tenants.json").write_text(json.dumps(told))
+        (path / "raw/tenants.json").write_text(json.dumps(record))
 
     return changed(folder, change)
 

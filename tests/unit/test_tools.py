@@ -145,10 +145,10 @@ def test_coldfill_reports_progress_and_result(native: Path) -> None:
 echo '{"bytes": 4096, "seconds": 1.000}' >&2
 echo "{\\"bytes\\": $5, \\"seconds\\": 2.5, \\"direct\\": true, \\"errno\\": 0}" """,
     )
-    told: list[int] = []
-    stored = coldfill.write(Path("/m/cold/cold"), 8192, -1, told.append)
+    progress: list[int] = []
+    stored = coldfill.write(Path("/m/cold/cold"), 8192, -1, progress.append)
     assert stored == coldfill.Stored(8192, 2.5, direct=True, full=False)
-    assert told == [4096]
+    assert progress == [4096]
 
 
 def test_coldfill_on_a_full_file_system_reports_the_stored_bytes(native: Path) -> None:

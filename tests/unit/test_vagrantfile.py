@@ -19,16 +19,16 @@ from harness.rig import box, model, qemu
 from harness.rig.recipe import Image
 
 ROOT = Path(__file__).parents[2]
-# Answers what the Vagrantfile asks of Vagrant, and prints what it was told: machine → calls.
+# Answers what the Vagrantfile asks of Vagrant, and prints its recorded calls: machine → calls.
 STUB = r"""
 require "json"
-class Told
+class Recorder
   def initialize = @calls = []
   attr_reader :calls
   def method_missing(name, *values, **more, &block)
     inner = nil
     if block
-      inner = Told.new
+      inner = Recorder.new
       block.call(inner) unless name == :ruby
     end
     @calls << [name, [*values, more].reject { |v| v == {} }, inner&.calls]
@@ -37,10 +37,10 @@ class Told
   def respond_to_missing?(*) = true
 end
 module Vagrant
-  def self.configure(_) = yield($told = Told.new)
+  def self.configure(_) = yield($recorded = Recorder.new)
 end
 load ARGV.fetch(0)
-puts JSON.generate($told.calls)
+puts JSON.generate($recorded.calls)
 """
 RUBY = shutil.which("ruby")
 needs_ruby = pytest.mark.skipif(RUBY is None, reason="ruby is not installed")
@@ -48,7 +48,7 @@ Call = list[Any]
 
 
 @pytest.fixture(scope="module")
-def told(tmp_path_factory: pytest.TempPathFactory) -> list[Call]:
+def recorded(tmp_path_factory: pytest.TempPathFactory) -> list[Call]:
     stub = tmp_path_factory.mktemp("ruby") / "stub.rb"
     stub.write_text(STUB)
     return run_stub(stub, {"ZONELAB_DRIVER": "qemu"})
@@ -67,14 +67,14 @@ def run_stub(stub: Path, env: dict[str, str]) -> list[Call]:
     return found
 
 
-def machines(told: list[Call]) -> dict[str, list[Call]]:
+def machines(recorded: list[Call]) -> dict[str, list[Call]]:
     """Return the settings of each machine by its name."""
-    return {values[0]: inner for name, values, inner in told if name == "define"}
+    return {values[0]: inner for name, values, inner in recorded if name == "define"}
 
 
-def flat(told: list[Call]) -> list[Call]:
+def flat(recorded: list[Call]) -> list[Call]:
     """Return every call, those inside blocks too."""
-    return [one for call in told for one in (call, *flat(call[2] or []))]
+    return [one for call in recorded for one in (call, *flat(call[2] or []))]
 
 
 def provider(calls: list[Call]) -> list[Call]:
@@ -103,19 +103,19 @@ def number(text: str) -> str:
 
 
 @needs_ruby
-def test_every_rig_is_a_machine(told: list[Call]) -> None:
-    assert sorted(machines(told)) == model.names()
-    (default,) = [v for name, v, _ in told if name == "define" and v[0] == "default"]
+def test_every_rig_is_a_machine(recorded: list[Call]) -> None:
+    assert sorted(machines(recorded)) == model.names()
+    (default,) = [v for name, v, _ in recorded if name == "define" and v[0] == "default"]
     assert default[1] == {"autostart": True, "primary": True}
 
 
 @needs_ruby
 @pytest.mark.parametrize("name", model.names())
-def test_its_devices_equal_the_rigs(told: list[Call], name: str) -> None:
+def test_its_devices_equal_the_rigs(recorded: list[Call], name: str) -> None:
     rig = model.load(name)
     ours = qemu.argv(rig, Image(Path("/c")), port=1, accelerator="tcg")
     wanted = [properties(v) for o, v in pairwise(ours) if o == "-device" and v.startswith("nvme")]
-    words = qemu_words(machines(told)[name])
+    words = qemu_words(machines(recorded)[name])
     found = [properties(v) for o, v in pairwise(words) if o == "-device"]
     # In libvirt's machine they have a fixed place; else they would differ.
     places = [(p.pop("bus"), p.pop("addr")) for kind, p in found if kind == "nvme"]
@@ -130,9 +130,9 @@ def test_its_devices_equal_the_rigs(told: list[Call], name: str) -> None:
 
 @needs_ruby
 @pytest.mark.parametrize("name", model.names())
-def test_under_emulation_its_processors_equal_the_rigs(told: list[Call], name: str) -> None:
+def test_under_emulation_its_processors_equal_the_rigs(recorded: list[Call], name: str) -> None:
     ours = qemu.argv(model.load(name), Image(Path("/c")), port=1, accelerator="tcg")
-    words = qemu_words(machines(told)[name])
+    words = qemu_words(machines(recorded)[name])
     (wanted,) = [value for option, value in pairwise(ours) if option == "-smp"]
     (found,) = [value for option, value in pairwise(words) if option == "-smp"]
     assert found == f"{wanted},sockets=2,cores=1,threads=1"
@@ -143,8 +143,8 @@ def test_under_emulation_its_processors_equal_the_rigs(told: list[Call], name: s
 
 @needs_ruby
 @pytest.mark.parametrize("name", model.names())
-def test_its_files_are_as_long_as_the_namespaces(told: list[Call], name: str) -> None:
-    drives = [v for o, v in pairwise(qemu_words(machines(told)[name])) if o == "-drive"]
+def test_its_files_are_as_long_as_the_namespaces(recorded: list[Call], name: str) -> None:
+    drives = [v for o, v in pairwise(qemu_words(machines(recorded)[name])) if o == "-drive"]
     files = [dict(word.split("=") for word in drive.split(","))["file"] for drive in drives]
     assert [Path(file).name for file in files] == [
         qemu.backing_file(number, ns)
@@ -155,8 +155,8 @@ def test_its_files_are_as_long_as_the_namespaces(told: list[Call], name: str) ->
 
 
 @needs_ruby
-def test_its_machine_settings_come_from_the_rig(told: list[Call]) -> None:
-    for name, calls in machines(told).items():
+def test_its_machine_settings_come_from_the_rig(recorded: list[Call]) -> None:
+    for name, calls in machines(recorded).items():
         rig = model.load(name)
         set_to = {key.removesuffix("="): v[0] for key, v, _ in provider(calls) if key.endswith("=")}
         assert set_to["memory"] == rig.memory >> 20
@@ -182,8 +182,8 @@ def test_kvm_takes_the_rigs_processors(tmp_path: Path) -> None:
 
 
 @needs_ruby
-def test_it_is_provisioned_by_the_same_pipeline(told: list[Call]) -> None:
-    for name, calls in machines(told).items():
+def test_it_is_provisioned_by_the_same_pipeline(recorded: list[Call]) -> None:
+    for name, calls in machines(recorded).items():
         (inner,) = [i for key, v, i in flat(calls) if (key, v) == ("provision", ["ansible"])]
         words = {key: values[0] for key, values, _ in inner}
         assert words["playbook="] == "ansible/site.yml"
@@ -196,8 +196,8 @@ def test_it_is_provisioned_by_the_same_pipeline(told: list[Call]) -> None:
             if ns.zoned
         ]
         assert variables["device"].split(",") == places
-    assert Counter(key for key, _, _ in flat(told))["boot_timeout="] == 1
-    (timeout,) = [values for key, values, _ in flat(told) if key == "boot_timeout="]
+    assert Counter(key for key, _, _ in flat(recorded))["boot_timeout="] == 1
+    (timeout,) = [values for key, values, _ in flat(recorded) if key == "boot_timeout="]
     assert timeout[0] >= 900
 
 

@@ -216,7 +216,7 @@ def test_a_second_call_only_waits(lab: Lab, capsys: pytest.CaptureFixture[str]) 
     del before[str(file)], after[str(file)]
     folder = str(file.parent)  # sed replaced the file in it
     assert before | {folder: 0} == after | {folder: 0}
-    # What is missing is told by the report, as after any campaign.
+    # The report names the missing runs, as after any campaign.
     assert "f2fs--r01" not in played.text.partition("TASK [Check")[0]
 
 

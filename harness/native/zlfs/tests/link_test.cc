@@ -18,8 +18,8 @@ rocksdb::Status Load(const std::string& uri) {
 }
 
 TEST(Link, TheSchemeIsRegistered) {
-  const std::string told = Load("zlfs://dev:/nowhere").ToString();
-  EXPECT_NE(told.find("/nowhere"), std::string::npos) << told;
+  const std::string message = Load("zlfs://dev:/nowhere").ToString();
+  EXPECT_NE(message.find("/nowhere"), std::string::npos) << message;
 }
 
 TEST(Link, AnotherSchemeIsNot) { EXPECT_TRUE(Load("zzfs://dev:/nowhere").IsNotSupported()); }
