@@ -22,6 +22,8 @@ from harness.plan import drive_files, model_verdicts
 from harness.plan.curve_models import CurveSet
 from harness.plan.drive_files import load_curves, load_job, load_model
 from harness.plan.drive_models import DriveModel
+from harness.plan.drive_values import size
+from harness.plan.fields import FieldError
 from harness.plan.load import names
 from harness.plan.model_verdicts import Verdict
 from harness.store.files import write_atomic
@@ -43,6 +45,7 @@ examples:
   zonelab model validate zn540-1tb
   zonelab model run zn540-1tb --job randread-4k
   zonelab model run zn540-1tb --job configs/jobs/read-under-write.yml --format json
+  zonelab model run conventional-7op --capacity 10848MiB --job overwrite-four-times
   zonelab model fit zn540-1tb --points mine.csv --out configs/models/mine.yml
 
 exit: 0 ok, 2 a model, job, curve or points file is wrong, 4 a core curve fails (validate)"""
@@ -63,6 +66,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     for action in (show, validate, run, fitting):
         add_format(action)
     run.add_argument("--job", action="append", required=True, metavar="JOB")
+    run.add_argument("--capacity", metavar="SIZE", help="scale a conventional drive, as 10848MiB")
     for action in (validate, fitting):
         action.add_argument("--points", type=Path, metavar="FILE", help="CSV (default: published)")
         action.add_argument("--curves", metavar="NAME", help="(default: those that MODEL names)")
@@ -138,6 +142,8 @@ def _numbers(data: Mapping[str, Any], path: str = "") -> Iterator[dict[str, Any]
 
 def _run(arguments: argparse.Namespace) -> int:
     model = load_model(arguments.model)
+    if arguments.capacity is not None:
+        model = drive_files.scaled(model, _capacity(arguments.capacity))
     jobs = [drive_files.job_input(load_job(job)) for job in arguments.job]
     played = zonemodel.run(drive_files.program_input(model), jobs, arguments.threads)
     if arguments.format == "json":
@@ -148,6 +154,13 @@ def _run(arguments: argparse.Namespace) -> int:
         rows = [row | {"core": core} for one in played for row in _job_rows(one)]
         print_records(rows, arguments.format)
     return ExitCode.OK
+
+
+def _capacity(text: str) -> int:
+    try:
+        return size(text)
+    except FieldError as error:
+        raise UsageError(f"--capacity {error}", hint=error.hint) from None
 
 
 def _job_rows(played: Played) -> Iterator[dict[str, Any]]:

@@ -10,9 +10,11 @@ from typing import Any, TypeVar
 from harness.errors import ConfigError
 from harness.plan.curve_models import CurveSet
 from harness.plan.drive_models import DriveModel
+from harness.plan.drive_values import nanoseconds, size
 from harness.plan.fields import Model
 from harness.plan.job_models import Job
 from harness.plan.load import CONFIGS, build, names, nearest
+from harness.plan.workload_models import EXTENDS
 from harness.plan.yaml_files import read_yaml
 
 _PAGE = "see docs/model.md"
@@ -37,6 +39,48 @@ def load_job(named: str, configs: Path = CONFIGS) -> Job:
 def load_curves(named: str, configs: Path = CONFIGS) -> CurveSet:
     """Return the curves ``configs/models/curves/<name>.yml``. Raises as above."""
     return _load(CurveSet, "models/curves", named, configs)
+
+
+def scaled(model: DriveModel, capacity: int) -> DriveModel:
+    """Return a conventional drive of another capacity, in bytes, that collects in the same way.
+
+    Superblocks shrink with the drive, so their number stays. Erases shrink with the blocks.
+
+    Raises:
+        ConfigError: the drive has no conventional namespace, or the capacity no whole map units.
+    """
+    ftl, flash = model.ftl, model.flash
+    if ftl is None:
+        raise ConfigError(
+            f"model {model.name} has no conventional namespace",
+            hint="name a model with ftl, as conventional-7op",
+            code="model",
+        )
+    if capacity <= 0 or capacity % size(ftl.map_unit.value):
+        raise ConfigError(
+            f"{capacity} B are no whole number of map units of {ftl.map_unit.value}",
+            hint="write a multiple of the map unit",
+            code="model",
+        )
+    dies = ftl.dies.value if ftl.dies else flash.dies
+    unit = size(flash.program_unit.value)
+    superblock = unit * dies * ftl.block_units.value * capacity // size(ftl.capacity.value)
+    while dies > 1 and unit * dies > superblock:
+        dies //= 2
+    blocks = max(1, round(superblock / (unit * dies)))
+    erase = nanoseconds(flash.erase.value) * blocks // ftl.block_units.value
+
+    def derived(value: Any) -> dict[str, Any]:
+        return {"value": value, "origin": "derived", "source": f"scaled to {capacity} B"}
+
+    data = program_input(model)
+    data["ftl"] |= {
+        "capacity": derived(f"{capacity}B"),
+        "block_units": derived(blocks),
+        "dies": derived(dies),
+    }
+    data["flash"]["erase"] = derived(f"{int(erase)}ns")
+    return build(DriveModel, data, f"{model.name} scaled to {capacity} B")
 
 
 def program_input(model: DriveModel) -> dict[str, Any]:
@@ -70,10 +114,28 @@ def _load(model: type[M], kind: str, named: str, configs: Path) -> M:
         what = kind.rpartition("/")[2].removesuffix("s")
         known = nearest(named, names(kind, configs))
         raise ConfigError(f"there is no {what} {named!r}", hint=known, code=f"unknown-{what}")
-    data = read_yaml(path)
-    if not isinstance(data, dict):
-        raise ConfigError(f"{path} has no fields", hint=_PAGE, code="not-yaml")
-    loaded = build(model, data, str(path))
+    loaded = build(model, _read(path, configs / kind, ()), str(path))
     if not is_path and getattr(loaded, "name", named) != named:
         raise ConfigError(f"{path}: its name is not {named}", hint=f"write name: {named}")
     return loaded
+
+
+def _read(path: Path, folder: Path, below: tuple[Path, ...]) -> dict[str, Any]:
+    """Return the fields of a file, merged group by group into those of the file it extends."""
+    data = read_yaml(path)
+    if not isinstance(data, dict):
+        raise ConfigError(f"{path} has no fields", hint=_PAGE, code="not-yaml")
+    if EXTENDS not in data:
+        return data
+    base = folder / f"{data.pop(EXTENDS)}.yml"
+    if base in (*below, path) or not base.is_file():
+        raise ConfigError(
+            f"{path}: it cannot extend {base.stem}",
+            hint=nearest(base.stem, (file.stem for file in folder.glob("*.yml"))),
+            code="extends",
+        )
+    merged = _read(base, folder, (*below, path))
+    for name, group in data.items():
+        own = merged.get(name)
+        merged[name] = {**own, **group} if isinstance(own, dict) and group is not None else group
+    return merged

@@ -41,6 +41,8 @@ def schema_text(model: type[Model]) -> str:
     }
     if model is Workload:
         _allow_extending(schema)
+    if model is DriveModel:
+        _allow_changes(schema)
     return json.dumps(schema, indent=1, sort_keys=True) + "\n"
 
 
@@ -50,6 +52,14 @@ def _allow_extending(schema: dict[str, Any]) -> None:
     schema["if"] = {"not": {"required": [EXTENDS]}}
     schema["then"] = {"required": schema["required"]}
     schema["required"] = list(OWN_FIELDS)
+
+
+def _allow_changes(schema: dict[str, Any]) -> None:
+    """Make groups and their fields optional: a model that extends another holds its changes."""
+    schema["properties"][EXTENDS] = schema["properties"]["name"] | {"title": "Extends"}
+    schema["required"] = ["schema_version", "name", "description"]
+    for group in ("Flash", "Front", "HostSide", "Zones", "Ftl"):
+        del schema["$defs"][group]["required"]
 
 
 def write_schemas(folder: Path) -> list[Path]:

@@ -75,6 +75,49 @@ def test_a_template_is_filled_with_x_and_whole_blocks() -> None:
     assert (data["clients"][0]["depth"], data["clients"][0]["zones"]) == (14, [0, 14])
 
 
+def test_a_model_extends_another_one_group_by_group() -> None:
+    base, drive = load_model("zn540-1tb"), load_model("conventional-28op")
+    assert (drive.flash, drive.front, drive.host) == (base.flash, base.front, base.host)
+    assert (drive.zones, drive.curves) == (None, None)
+    assert base.zones is not None
+    assert drive.ftl is not None
+    assert size(drive.ftl.capacity.value) == 904 * size(base.zones.capacity.value)
+    assert drive.ftl.over_provisioning_pct.value == 28
+    small = load_model("conventional-7op").ftl
+    assert small is not None
+    assert (
+        small.model_copy(update={"over_provisioning_pct": drive.ftl.over_provisioning_pct})
+        == drive.ftl
+    )
+
+
+@pytest.mark.parametrize("base", ["mine", "nothing"])
+def test_a_model_cannot_extend_itself_or_a_missing_one(base: str, tmp_path: Path) -> None:
+    folder = tmp_path / "models"
+    folder.mkdir()
+    (folder / "mine.yml").write_text(f"schema_version: 1\nname: mine\nextends: {base}\n")
+    with pytest.raises(ConfigError, match=f"cannot extend {base}"):
+        load_model("mine", tmp_path)
+
+
+def test_a_scaled_drive_keeps_the_number_of_its_superblocks() -> None:
+    model = load_model("conventional-7op")
+    for capacity, superblock in ((10848 << 20, 12 << 20), (1536 << 20, 3 << 19)):
+        ftl = drive_files.scaled(model, capacity).ftl
+        assert ftl is not None
+        assert ftl.dies is not None
+        assert ftl.block_units.value * ftl.dies.value * (96 << 10) == superblock
+        assert ftl.over_provisioning_pct.value == 7
+        assert abs(capacity / superblock / 904 - 1) < 0.14
+    assert drive_files.scaled(model, 10848 << 20).flash.erase.value == "38997ns"
+    whole = drive_files.scaled(model, size("973608MiB"))
+    assert whole.flash.erase.value == "3500000ns"
+    with pytest.raises(ConfigError, match="map units"):
+        drive_files.scaled(model, 4097)
+    with pytest.raises(ConfigError, match="no conventional namespace"):
+        drive_files.scaled(load_model("zn540-1tb"), 4096)
+
+
 def edited(path: Path, tmp_path: Path, edit: tuple[str, Any]) -> Path:
     """Return a copy with one value replaced, or removed where it is None."""
     data = yaml.safe_load(path.read_text())
