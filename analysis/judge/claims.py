@@ -34,7 +34,7 @@ from typing import Any
 from analysis.judge import columns, stats
 from analysis.judge.compare import compare
 from analysis.judge.rows import Row
-from analysis.judge.stats import Verdict
+from analysis.judge.verdicts import Verdict
 from analysis.read.load import CampaignData
 from harness.errors import ConfigError, UsageError
 from harness.metrics import CATALOGUE
@@ -135,7 +135,7 @@ def judge(
         for index, claim in enumerate(claims)
         if claim.oracle is not Oracle.BAND
         for place, row in enumerate(rows[index][0])
-        if row.verdict not in _SILENT and (p := stats.p_beyond(row.estimate, row.floor)) is not None
+        if not row.verdict.is_silent and (p := stats.p_beyond(row.estimate, row.floor)) is not None
     }
     adjusted = dict(zip(tested, stats.holm(list(tested.values())), strict=True))
     judged = []
@@ -147,13 +147,6 @@ def judge(
     return tuple(judged)
 
 
-_SILENT = (
-    Verdict.NOT_A_RESULT,
-    Verdict.NOT_COMPARABLE,
-    Verdict.NOTHING,
-    Verdict.TOO_FEW,
-    Verdict.SKIPPED,
-)
 _WORST = (Outcome.PASS, Outcome.NOT_SHOWN, Outcome.FAIL)
 _OPPOSITE = {Oracle.BETTER: Verdict.WORSE, Oracle.WORSE: Verdict.BETTER}
 
@@ -180,7 +173,7 @@ def _judge(claim: Claim, row: Row, p_holm: float | None) -> Judged:
     found = f"{columns.ratio(row)} ({columns.interval(row)})" + (
         f", {row.stratum}" if row.stratum else ""
     )
-    if row.verdict in _SILENT:
+    if row.verdict.is_silent:
         return Judged(claim, Outcome.NOT_SHOWN, found, f"{row.verdict}: {'; '.join(row.notes)}")
     outcome, why = (
         _in_band(claim, row) if claim.oracle is Oracle.BAND else _order(claim, row, p_holm)

@@ -14,9 +14,12 @@ from typing import Any
 from analysis import numbers
 from analysis.judge import power, stats
 from analysis.judge.rows import Row
-from analysis.judge.stats import Method, Verdict
+from analysis.judge.stats import Method
+from analysis.judge.verdicts import Verdict
 
 _LAST = 99
+# These rows show their values only.
+_NO_RATIO = (Verdict.NOT_A_RESULT, Verdict.TIMING_DEPENDENT)
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +80,7 @@ def level(row: Row) -> str:
 
 def ratio(row: Row) -> str:
     """Return the ratio, or the difference where a value is zero; a dash for no result."""
-    if row.verdict is Verdict.NOT_A_RESULT:
+    if row.verdict in _NO_RATIO:
         return numbers.DASH
     estimate = row.estimate
     if estimate.is_ratio or estimate.center is None:
@@ -88,9 +91,9 @@ def ratio(row: Row) -> str:
 def interval(row: Row) -> str:
     """Return the interval; ``exact`` where values do not vary, a dash where there is none."""
     estimate = row.estimate
-    if estimate.method is Method.EXACT:
+    if estimate.method is Method.EXACT and row.verdict not in _NO_RATIO:
         return "exact"
-    if estimate.method is Method.NONE or row.verdict is Verdict.NOT_A_RESULT:
+    if estimate.method is Method.NONE or row.verdict in _NO_RATIO:
         return numbers.DASH
     if estimate.is_ratio:
         return f"{numbers.ratio(estimate.low)} .. {numbers.ratio(estimate.high)}"

@@ -33,7 +33,6 @@ from analysis.judge.select import (
     varying_factors,
 )
 from analysis.judge.side import Side
-from analysis.judge.stats import Verdict
 from analysis.read import steady
 from analysis.read.load import CampaignData, Pool, RunRecord
 from analysis.read.steady import PhaseSteady
@@ -42,14 +41,6 @@ from harness.store.spec import DeviceKind
 WATERMARK = "emulated device: times are not a result"
 MODELLED = "modelled device: times are results of its model and get no verdict"
 REPLAYED = "replayed from a recorded trace: computed by the allocator, not run on a device"
-
-_JUDGED = (
-    Verdict.BETTER,
-    Verdict.WORSE,
-    Verdict.LOWER,
-    Verdict.HIGHER,
-    Verdict.NO_DIFFERENCE,
-)
 
 
 def watermark(pool: Pool) -> str:
@@ -108,7 +99,7 @@ class Comparison:
     @property
     def any_judged(self) -> bool:
         """Whether any row has a verdict."""
-        return any(row.verdict in _JUDGED for row in self.rows)
+        return any(row.verdict.is_judged for row in self.rows)
 
     @property
     def mixed_builds(self) -> tuple[str, ...]:

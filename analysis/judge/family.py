@@ -15,7 +15,7 @@ from analysis.judge.pairs import Judge
 from analysis.judge.rows import Row
 from analysis.judge.select import label, strata
 from analysis.judge.side import Side
-from analysis.judge.stats import Verdict
+from analysis.judge.verdicts import Verdict
 from analysis.read.load import RunRecord
 from harness.store.spec import Claim
 
@@ -40,6 +40,10 @@ class Judged(NamedTuple):
         return cls(Key(row.metric, frozenset(base.runs), frozenset(level.runs)), row)
 
 
+# Words that were known before the first run. Such rows are no part of the family.
+_KNOWN_BEFORE = (Verdict.NOT_A_RESULT, Verdict.TIMING_DEPENDENT)
+
+
 class _Claimed(NamedTuple):
     claim: Claim
     p_holm: float | None
@@ -55,7 +59,7 @@ def _marked(row: Row, claimed: _Claimed | None) -> Row:
     if claimed is None:
         return row
     word, p_holm = row.verdict, claimed.p_holm
-    if p_holm is not None and word in _TESTED:
+    if p_holm is not None and word.is_judged:
         word = stats.verdict(row.estimate, row.info.better, p_value=p_holm)
     else:
         p_holm = None
@@ -65,14 +69,11 @@ def _marked(row: Row, claimed: _Claimed | None) -> Row:
     )
 
 
-_TESTED = (Verdict.LOWER, Verdict.HIGHER, Verdict.NO_DIFFERENCE)
-
-
 def _declared(judge: Judge) -> dict[Key, _Claimed]:
     """Return every comparison that a claim declares, with its adjusted p value.
 
-    A claim without a test counts in the family with p = 1. A time on an emulated device does not
-    count: it was known before the first run that it has no verdict.
+    A claim without a test counts in the family with p = 1. Rows on an emulated device
+    that can have no verdict do not count: this was known before the first run.
     """
     campaign = judge.pool.first
     if judge.pool.several or judge.contrast != campaign.plan.contrast:
@@ -83,9 +84,9 @@ def _declared(judge: Judge) -> dict[Key, _Claimed]:
         found = list(_rows(judge, claim))
         for one in found:
             claims[one.key] = claim
-            if one.row.verdict is not Verdict.NOT_A_RESULT:
+            if one.row.verdict not in _KNOWN_BEFORE:
                 p = stats.p_beyond(one.row.estimate, one.row.floor)
-                tested = one.row.verdict in _TESTED and p is not None
+                tested = one.row.verdict.is_judged and p is not None
                 p_values[one.key] = p if p is not None and tested else 1.0
         if not found:
             p_values[claim.id] = 1.0

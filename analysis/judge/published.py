@@ -17,7 +17,8 @@ from pathlib import Path
 from analysis.judge import columns
 from analysis.judge.compare import compare
 from analysis.judge.rows import Row
-from analysis.judge.stats import Method, Verdict
+from analysis.judge.stats import Method
+from analysis.judge.verdicts import Verdict
 from analysis.read.load import CampaignData
 from harness.errors import ConfigError, UsageError
 from harness.metrics import CATALOGUE
@@ -27,6 +28,7 @@ FOLDER = Path(__file__).parents[1] / "references"
 _SILENT = {
     Verdict.NOT_A_RESULT: "a time, on a device that is not hardware",
     Verdict.NOT_COMPARABLE: "not comparable",
+    Verdict.TIMING_DEPENDENT: "the bytes depend on the guest's speed",
     Verdict.NOTHING: "nothing to compare",
     Verdict.TOO_FEW: "too few runs",
     Verdict.SKIPPED: "skipped",

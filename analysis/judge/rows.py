@@ -7,12 +7,13 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from analysis.judge import between_cells, cache, stats, wal, worked
+from analysis.judge import between_cells, cache, stats, timing, wal, worked
 from analysis.judge.between_cells import CellSpread
 from analysis.judge.comparability import Difference
 from analysis.judge.select import metric_info
 from analysis.judge.side import Side
-from analysis.judge.stats import Estimate, Method, Verdict
+from analysis.judge.stats import Estimate, Method
+from analysis.judge.verdicts import Verdict
 from analysis.read import percentiles, steady
 from analysis.read.load import Pool
 from harness.metrics import Better, Kind, MetricInfo
@@ -88,6 +89,9 @@ def judge_row(
     elif info.better is not Better.NONE and (reasons := worked.idle(key, base, level)):
         word = Verdict.NOTHING
         notes = (*notes, *reasons)
+    elif found.method is not Method.NONE and (levels := timing.dependent(info, base, level)):
+        word = Verdict.TIMING_DEPENDENT
+        notes = (*notes, f"the bytes of {levels} depend on the guest's speed")
     else:
         word = stats.verdict(found, info.better, noise_floor=floor, claimed=False)
         if warning := wal.uncounted(key, info, base, level):

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import stats as scipy_stats
 
+from analysis.judge.verdicts import Verdict
 from harness.metrics import Better
 
 CONFIDENCE = 0.95
@@ -32,22 +33,6 @@ MINIMUM_SATTERTHWAITE = 3
 FloatArray = NDArray[np.float64]
 
 
-class Verdict(StrEnum):
-    """The verdict of a row. Only declared claims are better or worse; other rows have no victor."""
-
-    BETTER = "better"
-    WORSE = "worse"
-    LOWER = "lower"
-    HIGHER = "higher"
-    NO_DIFFERENCE = "no difference shown"
-    NOT_A_RESULT = "not a result"
-    NOT_COMPARABLE = "not comparable"
-    NOTHING = "nothing to compare"
-    TOO_FEW = "too few"
-    DESCRIPTIVE = "descriptive"
-    SKIPPED = "skipped"
-
-
 class Method(StrEnum):
     """The method of an interval."""
 
@@ -55,6 +40,7 @@ class Method(StrEnum):
     WELCH = "Welch t"
     EXACT = "exact"
     CELLS = "identical cells"
+    CAMPAIGNS = "random effects"
     NONE = "none"
 
 

@@ -53,7 +53,7 @@ def read_throughput(run: RunRecord) -> tuple[Series, ...]:
     for phase in run.result.phases:
         path = run.path / "series" / f"{phase.name}.csv"
         header, columns = read_by_column(path)
-        if "operations" in header and columns[0]:
+        if "operations" in header and len(columns[0]) > 1:
             t, done = columns[0], columns[header.index("operations")]
             steps = [b - a for a, b in pairwise(t)]
             rates = [n / dt if dt > 0 else 0.0 for n, dt in zip(done[1:], steps, strict=True)]

@@ -9,18 +9,11 @@ from analysis import numbers
 from analysis.judge import columns
 from analysis.judge.compare import Comparison, watermark
 from analysis.judge.rows import Row
-from analysis.judge.stats import Method, Verdict
+from analysis.judge.stats import Method
+from analysis.judge.verdicts import Verdict
 from harness.metrics import Better
 from harness.store.result import Status
 
-_UNJUDGED = (
-    Verdict.NOT_A_RESULT,
-    Verdict.NOT_COMPARABLE,
-    Verdict.NOTHING,
-    Verdict.TOO_FEW,
-    Verdict.DESCRIPTIVE,
-    Verdict.SKIPPED,
-)
 _MOST = 4  # names in one sentence
 
 
@@ -38,7 +31,7 @@ def answers(comparison: Comparison) -> list[Answer]:
 
     The metric is that of the first claim with a verdict, else that of the first row with a verdict.
     """
-    judged = [row for row in comparison.rows if row.verdict not in _UNJUDGED]
+    judged = [row for row in comparison.rows if row.verdict.is_judged]
     gaps = Answer("What it does not show", _gaps(comparison, judged))
     if not judged:
         return [Answer("Which", f"No {comparison.contrast} has a verdict."), gaps]
@@ -56,11 +49,7 @@ def answers(comparison: Comparison) -> list[Answer]:
 
 def _is_better(row: Row) -> bool:
     """Return whether a difference in favour of the row's level is shown."""
-    return _differs(row) and _gain(row) > 0
-
-
-def _differs(row: Row) -> bool:
-    return row.verdict not in (*_UNJUDGED, Verdict.NO_DIFFERENCE)
+    return row.verdict.differs and _gain(row) > 0
 
 
 def _gain(row: Row) -> float:
@@ -129,6 +118,9 @@ def _gaps(comparison: Comparison, judged: Sequence[Row]) -> str:
     idle = [row for row in comparison.rows if row.verdict is Verdict.NOTHING]
     if idle:
         parts.append(f"{len(idle)} rows have nothing to compare")
+    timed = [row for row in comparison.rows if row.verdict is Verdict.TIMING_DEPENDENT]
+    if timed:
+        parts.append(f"{len(timed)} rows depend on the guest's speed")
     few = [row for row in comparison.rows if row.verdict is Verdict.TOO_FEW]
     if few:
         parts.append(f"{len(few)} rows have too few values")

@@ -12,18 +12,10 @@ from matplotlib.ticker import FuncFormatter, MaxNLocator
 from analysis.judge import columns
 from analysis.judge.compare import Comparison
 from analysis.judge.rows import Row
-from analysis.judge.stats import Verdict
 from analysis.show.drawing import GRID, INK, Plot, canvas, finish, name_rows
 from analysis.show.groups import MARKERS, PALETTE
 from harness.metrics import Kind
 
-_HIDDEN = (
-    Verdict.NOT_A_RESULT,
-    Verdict.NOT_COMPARABLE,
-    Verdict.NOTHING,
-    Verdict.DESCRIPTIVE,
-    Verdict.SKIPPED,
-)
 MOST_ROWS = 30  # more rows are not readable at the width of a page
 NAME, TITLE = "forest", "Ratios with intervals"
 
@@ -33,7 +25,7 @@ def forest(comparison: Comparison) -> Plot:
 
     Rows without a ratio or an interval are left out. Claims come first when rows are too many.
     """
-    rows = [row for row in comparison.rows if row.verdict not in _HIDDEN and _ends(row)]
+    rows = [row for row in comparison.rows if row.verdict.is_judged and _ends(row)]
     if not rows:
         return Plot(NAME, TITLE, "No row has a ratio with an interval.")
     claims_first = sorted(rows, key=lambda row: row.claim is None)[:MOST_ROWS]

@@ -9,7 +9,7 @@ from pathlib import Path
 import jinja2
 
 from analysis.judge.compare import Comparison, watermark
-from analysis.judge.stats import Verdict
+from analysis.judge.verdicts import Verdict
 from analysis.show.answers import answers
 from analysis.show.links import Links
 from analysis.show.parts import Grid, Section

@@ -6,7 +6,8 @@ from collections.abc import Iterable, Sequence
 
 from analysis import numbers
 from analysis.judge import stats
-from analysis.judge.stats import Estimate, Verdict
+from analysis.judge.stats import Estimate
+from analysis.judge.verdicts import Verdict
 from analysis.read.load import RunRecord
 from analysis.tenants import aligned, attribution, fairness
 from analysis.tenants.attribution import Finding, Suspect

@@ -32,6 +32,7 @@ examples:
   zonelab compare lab --contrast host --baseline lab1
   zonelab compare before after --threshold 5          # is "after" worse by more than 5 %?
   zonelab compare before after --contrast cell --baseline before/f2fs --against after/zlfs
+  zonelab compare monday tuesday friday --over campaigns  # one interval over all campaigns
   zonelab compare example --effect 5                   # how many repetitions would show 5 %?
   zonelab compare example.tar.xz --format csv          # an archive of zonelab bundle
 
@@ -88,6 +89,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="KEY",
         help="give verdicts although this recorded condition differs, e.g. host.kernel; repeatable",
     )
+    parser.add_argument(
+        "--over",
+        choices=["campaigns"],
+        help="campaigns: pool the ratios of several campaigns, with the campaign as repetition",
+    )
     add_format(parser)
     parser.add_argument(
         "--threshold",
@@ -132,9 +138,14 @@ def execute(arguments: argparse.Namespace) -> int:
 
 def _print(pool: Pool, arguments: argparse.Namespace) -> int:
     from analysis.judge.compare import compare  # noqa: PLC0415 - heavy libraries, only when used
+    from analysis.judge.over_campaigns import compare_over  # noqa: PLC0415
     from analysis.show.render import render  # noqa: PLC0415
 
-    comparison = compare(
+    if arguments.over and arguments.effect:
+        raise UsageError(
+            "--effect counts repetitions within a campaign", hint="leave out --over", code="effect"
+        )
+    comparison = (compare_over if arguments.over else compare)(
         pool,
         baseline=arguments.baseline,
         contrast=arguments.contrast,

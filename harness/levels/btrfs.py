@@ -45,6 +45,7 @@ class Btrfs(FileSystemLevel):
 
     name: ClassVar[str] = "btrfs"
     summary: ClassVar[str] = "btrfs on the zoned device alone"
+    timed_collection: ClassVar[bool] = True
     filesystem: ClassVar[str] = "btrfs"
     needs: ClassVar[Needs] = Needs(
         16,

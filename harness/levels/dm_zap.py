@@ -30,6 +30,7 @@ class DmZap(TranslatedLevel):
     # It builds against few kernels.
     owns: ClassVar[tuple[str, ...]] = ("host.kernel", "host.os", "manifest.packages.")
     summary: ClassVar[str] = "ext4 or xfs over dm-zap, an out-of-tree research module"
+    timed_collection: ClassVar[bool] = True
     target: ClassVar[str] = dm_zap.TARGET
     module: ClassVar[str] = "dm-zap"
     issues: ClassVar[tuple[IssueInfo, ...]] = (

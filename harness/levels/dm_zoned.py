@@ -29,6 +29,7 @@ class DmZoned(TranslatedLevel):
 
     name: ClassVar[str] = "dm-zoned"
     summary: ClassVar[str] = "ext4 or xfs over dm-zoned, with a conventional slice as its buffer"
+    timed_collection: ClassVar[bool] = True
     target: ClassVar[str] = "zoned"
     module: ClassVar[str] = "dm-zoned"
     needs: ClassVar[Needs] = Needs(16, 0, "dm-zoned keeps no count of active zones")

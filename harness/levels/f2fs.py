@@ -52,6 +52,7 @@ class F2fs(FileSystemLevel):
 
     name: ClassVar[str] = "f2fs"
     summary: ClassVar[str] = "f2fs on the zoned device with a small conventional slice"
+    timed_collection: ClassVar[bool] = True
     filesystem: ClassVar[str] = "f2fs"
     needs: ClassVar[Needs] = Needs(16, _ACTIVE_LOGS, "f2fs keeps six logs open")
     needs_conventional: ClassVar[bool] = True

@@ -156,6 +156,8 @@ class Level(ABC):
     # Recorded conditions that are part of the level: beginnings of keys as ``compare`` lists them.
     # They may differ from the baseline's.
     owns: ClassVar[tuple[str, ...]] = ()
+    # Garbage is collected in the background, so the bytes depend on time.
+    timed_collection: ClassVar[bool] = False
 
     # Use of the devices. ``buffers_conventional``: writes go to the conventional device first by
     # design, so a small share of bytes on zones is no fault. ``metadata_zones`` at the start are

@@ -9,7 +9,8 @@ import pytest
 from analysis.judge import columns
 from analysis.judge.compare import Comparison, compare
 from analysis.judge.rows import Row
-from analysis.judge.stats import Estimate, Method, Verdict
+from analysis.judge.stats import Estimate, Method
+from analysis.judge.verdicts import Verdict
 from analysis.read.load import load
 from analysis.show import drawing
 from analysis.show.answers import answers

@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 
 from analysis.judge import between_cells, power, stats
-from analysis.judge.stats import Method, Verdict
+from analysis.judge.stats import Method
+from analysis.judge.verdicts import Verdict
 from harness.cli.main import main
 from harness.metrics import Better
 from tests.fixtures.campaigns import write_campaign

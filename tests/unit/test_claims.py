@@ -17,6 +17,8 @@ from harness.store.spec import Claim, Reason
 from tests.fixtures.campaigns import write_campaign
 from tests.fixtures.example import unpacked
 
+pytestmark = pytest.mark.usefixtures("collects_on_demand")
+
 WRITTEN = "overwrite.device_written"
 RATE = "overwrite.throughput"
 EXT4 = "conventional-ext4"

@@ -12,13 +12,15 @@ import pytest
 from analysis.judge.comparability import NAMED, NOT_RECORDED, differences, gathered
 from analysis.judge.compare import Comparison, Row, compare
 from analysis.judge.fingerprint import GEOMETRY
-from analysis.judge.stats import Verdict
+from analysis.judge.verdicts import Verdict
 from analysis.read.load import load
 from harness.cli import verify
 from harness.cli.main import main
 from harness.store.result import Result
 from harness.store.spec import Claim
 from tests.fixtures.campaigns import with_metric, write_campaign
+
+pytestmark = pytest.mark.usefixtures("collects_on_demand")
 
 WRITTEN = "overwrite.device_written"
 BASE = "conventional-ext4"

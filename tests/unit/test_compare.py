@@ -15,7 +15,8 @@ from analysis.judge.comparability import differences, gathered
 from analysis.judge.compare import Comparison, compare
 from analysis.judge.fingerprint import fingerprint
 from analysis.judge.rows import Row
-from analysis.judge.stats import Method, Verdict
+from analysis.judge.stats import Method
+from analysis.judge.verdicts import Verdict
 from analysis.read.load import load
 from analysis.show.render import render
 from harness.cli.main import main
@@ -24,6 +25,8 @@ from harness.store import checksums
 from harness.store.result import Issue, Result, Severity, Status
 from harness.store.spec import Bytes, Claim, DeviceKind, Reason
 from tests.fixtures.campaigns import MIB, with_metric, with_status, write_campaign
+
+pytestmark = pytest.mark.usefixtures("collects_on_demand")
 
 WRITTEN = "overwrite.device_written"
 RATE = "overwrite.throughput"

@@ -11,7 +11,8 @@ import pytest
 from analysis.judge import wal
 from analysis.judge.compare import Comparison, compare
 from analysis.judge.rows import Row
-from analysis.judge.stats import Method, Verdict
+from analysis.judge.stats import Method
+from analysis.judge.verdicts import Verdict
 from analysis.read.load import Pool, load, load_pool
 from harness.cli.main import main
 from harness.errors import UsageError
@@ -20,6 +21,8 @@ from harness.store.result import Result, Status
 from harness.store.spec import DeviceKind
 from tests.fixtures.campaigns import MIB, with_metric, with_status, write_campaign
 from tests.fixtures.ledgers import recorded_run
+
+pytestmark = pytest.mark.usefixtures("collects_on_demand")
 
 WRITTEN = "overwrite.device_written"
 RATE = "overwrite.throughput"

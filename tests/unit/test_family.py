@@ -5,11 +5,13 @@ from pathlib import Path
 import pytest
 
 from analysis.judge.compare import compare
-from analysis.judge.stats import Verdict
+from analysis.judge.verdicts import Verdict
 from analysis.read.load import CampaignData, load
 from harness.store.result import Result
 from harness.store.spec import Claim
 from tests.fixtures.campaigns import with_metric, write_campaign
+
+pytestmark = pytest.mark.usefixtures("collects_on_demand")
 
 BASE = "conventional-ext4"
 WRITTEN = "overwrite.device_written"

@@ -15,6 +15,8 @@ from harness.store.result import Metric, Result
 from harness.store.spec import DeviceKind
 from tests.fixtures.campaigns import write_campaign
 
+pytestmark = pytest.mark.usefixtures("collects_on_demand")
+
 LEVELS = ("conventional-xfs", "f2fs")
 HEAD = (
     'title = "T"\nhardware = "H"\ncaveats = "C"\nstudies = ["integration-levels"]\nwithin = 1.5\n'

@@ -14,7 +14,8 @@ from typing import Any
 import pytest
 
 from analysis.judge.compare import Comparison, compare
-from analysis.judge.stats import Method, Verdict
+from analysis.judge.stats import Method
+from analysis.judge.verdicts import Verdict
 from analysis.read.load import load
 from analysis.show.render import render
 from harness.cli.main import main
@@ -24,6 +25,8 @@ from harness.store.campaign import load_plan
 from harness.store.files import dumps, write_atomic
 from harness.store.spec import Bytes, Inspection
 from tests.fixtures.campaigns import write_campaign
+
+pytestmark = pytest.mark.usefixtures("collects_on_demand")
 
 ROOT = Path(__file__).parents[2]
 WRITTEN = "overwrite.device_written"

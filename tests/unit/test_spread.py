@@ -13,7 +13,8 @@ import pytest
 
 from analysis.judge import drift, rounds, stats
 from analysis.judge.compare import Comparison, compare
-from analysis.judge.stats import FloatArray, Verdict
+from analysis.judge.stats import FloatArray
+from analysis.judge.verdicts import Verdict
 from analysis.read import percentiles
 from analysis.read.load import load
 from analysis.show.render import render
@@ -21,6 +22,8 @@ from harness.errors import RunFailed
 from harness.store import checksums
 from harness.store.result import Result
 from tests.fixtures.campaigns import with_metric, write_campaign
+
+pytestmark = pytest.mark.usefixtures("collects_on_demand")
 
 WRITTEN = "overwrite.device_written"
 START = datetime(2026, 1, 1, tzinfo=UTC)

@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 from scipy import stats as scipy_stats
 
 from analysis.judge import stats
-from analysis.judge.stats import Method, Verdict
+from analysis.judge.stats import Method
+from analysis.judge.verdicts import Verdict
 from harness.metrics import Better
 
 

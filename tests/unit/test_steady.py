@@ -243,3 +243,9 @@ def test_real_series_of_the_example() -> None:
     assert overwrite.end == float(series.splitlines()[-1].partition(",")[0])
     assert "of the capacity written after the fill" in overwrite.why
     assert labels["readrandom"].label is Label.TOO_SHORT
+
+
+def test_a_phase_of_one_second_has_no_rate(tmp_path: Path) -> None:
+    run = next(run for run in load(write_campaign(tmp_path / "c")).runs if run.ok)
+    (run.path / "series/overwrite.csv").write_text("t,operations\n1.0,1000\n")
+    assert "overwrite" not in {line.name for line in read_throughput(run)}

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from analysis.judge.compare import Comparison, compare
-from analysis.judge.stats import Verdict
+from analysis.judge.verdicts import Verdict
 from analysis.read.load import load
 from analysis.show.render import render
 from harness.cli.main import main
@@ -24,6 +24,8 @@ from harness.store.result import Result, Status
 from harness.store.spec import Bytes, DeviceIdentity, Inspection, LevelProbe, Plan, Reason
 from tests.fixtures.campaigns import MIB, Part, make_result, with_status, write_rigs, write_run
 from tests.unit.conftest import Refused
+
+pytestmark = pytest.mark.usefixtures("collects_on_demand")
 
 WRITTEN = "overwrite.device_written"
 # What is special about the rigs of levels-all, beside the default one.

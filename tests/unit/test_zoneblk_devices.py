@@ -14,7 +14,7 @@ import pytest
 
 from analysis.judge.comparability import differences
 from analysis.judge.compare import MODELLED, WATERMARK, compare
-from analysis.judge.stats import Verdict
+from analysis.judge.verdicts import Verdict
 from analysis.read.load import load
 from analysis.show.drawing import mark_of
 from analysis.show.render import render

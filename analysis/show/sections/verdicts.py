@@ -8,7 +8,7 @@ from typing import Any
 from analysis.judge import columns
 from analysis.judge.compare import watermark
 from analysis.judge.rows import Row
-from analysis.judge.stats import Verdict
+from analysis.judge.verdicts import Verdict
 from analysis.show import forest_figure, render
 from analysis.show.footnotes import Footnotes
 from analysis.show.parts import Grid, Heading, Part, Plots, ReportData, Section, Special, Text

@@ -1,0 +1,103 @@
+"""Bytes that depend on the speed of an emulated guest.
+
+Some levels collect garbage in the background. How much they collect depends on the time that the
+load leaves them, and an emulated guest has no true time.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from itertools import combinations
+
+from analysis import numbers
+from analysis.judge import stats
+from analysis.judge.select import label
+from analysis.judge.side import Side
+from analysis.judge.stats import Estimate
+from analysis.read.load import Pool
+from harness.levels import LEVELS
+from harness.metrics import Better, Kind, MetricInfo
+from harness.store.spec import DeviceKind
+
+# Two guests have different speeds if the baseline's throughput differs by this factor.
+SPEEDS = 1.25
+# Beginnings of the files that hold bytes of the level and of the device.
+_OF_LEVEL = ("ledger.json", "raw/{phase}.counters", "raw/{phase}.usage", "series/zone_commands")
+
+
+def dependent(info: MetricInfo, base: Side, level: Side) -> str:
+    """Return the levels whose bytes depend on the guest's speed, as a phrase; empty for none."""
+    if info.kind is Kind.TIME or info.better is Better.NONE:
+        return ""
+    if not any(source.startswith(_OF_LEVEL) for source in info.sources):
+        return ""
+    names = {*base.once(_timed), *level.once(_timed)}
+    return ", ".join(sorted(names))
+
+
+def _timed(side: Side) -> tuple[str, ...]:
+    """Return the emulated levels of a side that collect in the background."""
+    return tuple(
+        run.spec.level
+        for run in side.ok
+        if run.result.device.kind is DeviceKind.EMULATED
+        and (known := LEVELS.get(run.spec.level)) is not None
+        and known.timed_collection
+    )
+
+
+def speeds(pool: Pool, contrast: str, baseline: str) -> dict[str, float]:
+    """Return the geometric mean of all throughputs of the baseline, by campaign."""
+    found = {}
+    for campaign in pool.campaigns:
+        values = [
+            value
+            for run in campaign.latest
+            if run.ok and label(run, contrast) == baseline
+            for key in run.result.metrics
+            if key.endswith(".throughput") and (value := run.value(key))
+        ]
+        if values:
+            found[campaign.label] = stats.geometric_mean(values)
+    return found
+
+
+def disagreement(
+    ratios: Mapping[str, Estimate], speeds_of: Mapping[str, float], floor: float
+) -> str:
+    """Return why ratios of campaigns depend on the guest's speed; empty if they are shown not to.
+
+    Two campaigns must differ in speed by SPEEDS. No two that do may have ratios that differ by more
+    than the noise floor with the whole interval of their difference.
+    """
+    known = {name: speeds_of[name] for name in ratios if name in speeds_of}
+    fastest = max(known.values(), default=0.0)
+    pairs = [
+        (one, other)
+        for one, other in combinations(known, 2)
+        if max(known[one], known[other]) >= SPEEDS * min(known[one], known[other])
+    ]
+    if not pairs:
+        return "all campaigns ran at one guest speed"
+    for pair in pairs:
+        if _differ(*(ratios[name] for name in pair), floor=floor):
+            texts = (
+                f"{numbers.ratio(ratios[name].center)} at {known[name] / fastest:.0%}"
+                for name in pair
+            )
+            return f"guest speeds disagree: {', '.join(texts)} of the fastest guest's speed"
+    return ""
+
+
+def _differ(one: Estimate, other: Estimate, *, floor: float) -> bool:
+    """Return whether two log ratios differ by more than the floor, beyond their interval."""
+    if not one.center or not other.center:
+        return True
+    apart = abs(math.log(one.center) - math.log(other.center))
+    error = math.hypot(one.error or 0.0, other.error or 0.0)
+    if error == 0:
+        return apart > math.log1p(floor)
+    df = min(found.df for found in (one, other) if found.df is not None)
+    p = stats.minimum_effect(apart, error, df, math.log1p(floor))
+    return bool(p < 1 - stats.CONFIDENCE)

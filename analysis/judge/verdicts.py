@@ -1,0 +1,37 @@
+"""The words of a verdict."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+
+class Verdict(StrEnum):
+    """The verdict of a row. Only declared claims are better or worse; other rows have no victor."""
+
+    BETTER = "better"
+    WORSE = "worse"
+    LOWER = "lower"
+    HIGHER = "higher"
+    NO_DIFFERENCE = "no difference shown"
+    NOT_A_RESULT = "not a result"
+    TIMING_DEPENDENT = "timing-dependent"
+    NOT_COMPARABLE = "not comparable"
+    NOTHING = "nothing to compare"
+    TOO_FEW = "too few"
+    DESCRIPTIVE = "descriptive"
+    SKIPPED = "skipped"
+
+    @property
+    def differs(self) -> bool:
+        """Whether a difference is shown."""
+        return self in (Verdict.BETTER, Verdict.WORSE, Verdict.LOWER, Verdict.HIGHER)
+
+    @property
+    def is_judged(self) -> bool:
+        """Whether the row was tested: a difference is shown, or not shown."""
+        return self.differs or self is Verdict.NO_DIFFERENCE
+
+    @property
+    def is_silent(self) -> bool:
+        """Whether the row has no ratio with a meaning."""
+        return not self.is_judged and self is not Verdict.DESCRIPTIVE

@@ -1,0 +1,173 @@
+"""One ratio over several campaigns, and bytes that depend on the speed of an emulated guest."""
+
+from __future__ import annotations
+
+import csv
+import io
+import math
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from analysis.judge import campaigns, timing
+from analysis.judge.compare import Comparison, compare
+from analysis.judge.over_campaigns import compare_over
+from analysis.judge.rows import Row
+from analysis.judge.stats import Method
+from analysis.judge.verdicts import Verdict
+from analysis.read.load import load, load_pool
+from harness.cli.main import main
+from harness.store.result import Result
+from harness.store.spec import Claim, DeviceKind
+from tests.bench import campaign_simulation as simulation
+from tests.fixtures.campaigns import with_metric, write_campaign
+
+WRITTEN = "overwrite.device_written"
+EXT4 = "conventional-ext4"
+CLAIM = Claim("C1", WRITTEN, "f2fs", EXT4, "worse")
+
+
+def campaign(
+    folder: Path, ratio: float, *, speed: float = 1.0, kind: DeviceKind = DeviceKind.EMULATED
+) -> Path:
+    """Write a campaign in which f2fs writes ``ratio`` times the bytes of ext4."""
+
+    def change(result: Result) -> Result:
+        bytes_ = 1e9 * (1 + 0.002 * result.repetition)
+        if result.level == "f2fs":
+            bytes_ *= ratio * (1 + 0.0005 * (result.repetition - 2))
+        result = with_metric(result, WRITTEN, bytes_)
+        for key in ("fillrandom.throughput", "overwrite.throughput", "readrandom.throughput"):
+            value = result.metrics[key].value
+            assert value is not None
+            result = with_metric(result, key, value * speed, "ops/s")
+        return result
+
+    return write_campaign(
+        folder, levels=(EXT4, "f2fs"), kind=kind, series=False, change=change, claims=(CLAIM,)
+    )
+
+
+def over(tmp_path: Path, ratios: Sequence[float], speeds: Sequence[float] = ()) -> Comparison:
+    folders = [
+        campaign(tmp_path / f"c{index}", ratio, speed=speed)
+        for index, (ratio, speed) in enumerate(
+            zip(ratios, speeds or [1.0] * len(ratios), strict=True)
+        )
+    ]
+    return compare_over(load_pool(folders), metrics=[WRITTEN])
+
+
+def only(comparison: Comparison) -> Row:
+    (row,) = comparison.rows
+    return row
+
+
+def test_the_interval_is_that_of_the_campaigns(tmp_path: Path) -> None:
+    """The three campaigns of f2fs's bytes: 1.011, 1.046, 1.050. By hand: t(2) = 4.3027."""
+    row = only(over(tmp_path, [1.011, 1.046, 1.050], [1.0, 1.0, 0.5]))
+    logs = np.log([1.011, 1.046, 1.050])
+    half = 4.302653 * logs.std(ddof=1) / math.sqrt(3)
+    assert row.estimate.center == pytest.approx(math.exp(logs.mean()), rel=1e-4)
+    assert row.estimate.low == pytest.approx(math.exp(logs.mean() - half), rel=1e-4)
+    assert row.estimate.high == pytest.approx(math.exp(logs.mean() + half), rel=1e-4)
+    assert (row.estimate.method, row.estimate.n, row.stratum) == (Method.CAMPAIGNS, 3, "")
+    assert "c0 1.011, c1 1.046, c2 1.050" in row.notes[0]
+    assert any("of the variance is between campaigns" in note for note in row.notes)
+
+
+def test_bytes_that_collect_in_the_background_are_no_result_at_one_speed(tmp_path: Path) -> None:
+    alone = compare(load(campaign(tmp_path / "one", 1.2)), metrics=[WRITTEN])
+    row = only(alone)
+    assert row.verdict is Verdict.TIMING_DEPENDENT
+    assert (row.claim, row.p_holm) == ("C1", None)
+    assert "the bytes of f2fs depend on the guest's speed" in row.notes
+    same = only(over(tmp_path, [1.2, 1.2, 1.201]))
+    assert same.verdict is Verdict.TIMING_DEPENDENT
+    assert "all campaigns ran at one guest speed" in same.notes
+
+
+def test_two_speeds_that_agree_give_a_verdict(tmp_path: Path) -> None:
+    row = only(over(tmp_path, [1.200, 1.201, 1.199], [1.0, 0.5, 1.0]))
+    assert row.verdict is Verdict.WORSE
+    assert row.claim == "C1"
+    assert row.p_holm is not None
+    assert row.p_holm < 0.05
+
+
+def test_two_speeds_that_disagree_show_both_values(tmp_path: Path) -> None:
+    row = only(over(tmp_path, [1.20, 1.20, 1.30], [1.0, 1.0, 0.5]))
+    assert row.verdict is Verdict.TIMING_DEPENDENT
+    (note,) = [note for note in row.notes if note.startswith("guest speeds disagree")]
+    assert "1.200 at 100%, 1.300 at 50% of the fastest guest's speed" in note
+
+
+def test_on_hardware_nothing_depends_on_the_guest(tmp_path: Path) -> None:
+    folder = campaign(tmp_path / "c", 1.2, kind=DeviceKind.HARDWARE)
+    assert only(compare(load(folder), metrics=[WRITTEN])).verdict is Verdict.WORSE
+
+
+def test_a_campaign_without_a_usable_row_is_named(tmp_path: Path) -> None:
+    folders = [campaign(tmp_path / f"c{i}", 1.2, speed=1 / (1 + i)) for i in range(2)]
+    folders.append(write_campaign(tmp_path / "c2", levels=(EXT4, "f2fs"), repetitions=1))
+    row = only(compare_over(load_pool(folders), metrics=[WRITTEN]))
+    assert row.estimate.n == 2
+    assert "c2: too few" in row.notes
+    assert row.claim is None  # c2 declares no claim
+
+
+def test_a_single_usable_campaign_is_too_few(tmp_path: Path) -> None:
+    folders = [campaign(tmp_path / "c0", 1.2)]
+    folders.append(write_campaign(tmp_path / "c1", levels=(EXT4, "f2fs"), repetitions=1))
+    row = only(compare_over(load_pool(folders), metrics=[WRITTEN]))
+    assert (row.verdict, row.estimate.low) == (Verdict.TOO_FEW, None)
+
+
+def test_campaigns_that_differ_less_than_their_error_keep_their_error() -> None:
+    found = campaigns.random_effects(np.zeros(4), np.full(4, 0.1)).interval
+    assert float(found.error) == pytest.approx(0.05)
+    assert float(found.df) == 3
+
+
+@pytest.mark.parametrize("between", simulation.BETWEEN)
+@pytest.mark.parametrize("count", simulation.COUNTS)
+def test_the_interval_over_campaigns_covers(count: int, between: float) -> None:
+    found = simulation.shares(count, 3, between, of=5000)
+    assert found.covered >= 0.93
+    assert found.false <= 0.025
+
+
+def test_the_interval_of_one_campaign_does_not_cover() -> None:
+    assert simulation.one_campaign(5, 0.02, of=5000).covered < 0.6
+
+
+def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folders = [str(campaign(tmp_path / f"c{i}", 1.2, speed=1 / (1 + i))) for i in range(3)]
+    words = ["compare", *folders, "--over", "campaigns", "--metric", WRITTEN]
+    assert main([*words, "--format", "csv"]) == 0
+    (line,) = csv.DictReader(io.StringIO(capsys.readouterr().out))
+    assert (line["method"], line["n_level"]) == ("random effects", "3")
+    assert main(words) == 0
+    assert "campaigns: c0 1.200" in " ".join(capsys.readouterr().out.split())
+    assert main(["compare", folders[0], "--over", "campaigns"]) == 2
+    assert "needs at least two campaigns" in capsys.readouterr().err
+    assert main([*words, "--effect", "5"]) == 2
+
+
+def test_speeds_need_every_pair_to_agree(tmp_path: Path) -> None:
+    """Of three speeds the last alone disagrees."""
+    row = only(over(tmp_path, [1.2, 1.2, 1.3], [1.0, 0.7, 0.4]))
+    assert row.verdict is Verdict.TIMING_DEPENDENT
+    assert timing.SPEEDS == 1.25
+
+
+def test_a_campaign_whose_sides_are_not_comparable_is_left_out(tmp_path: Path) -> None:
+    folders = [campaign(tmp_path / f"c{i}", 1.2, speed=1 / (1 + i)) for i in range(2)]
+    unfair = write_campaign(
+        tmp_path / "c2", levels=(EXT4, "f2fs"), series=False, flags={"f2fs": {"sync": True}}
+    )
+    row = only(compare_over(load_pool([*folders, unfair]), metrics=[WRITTEN]))
+    assert row.estimate.n == 2
+    assert "c2: not comparable" in row.notes
