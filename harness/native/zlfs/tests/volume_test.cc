@@ -829,42 +829,47 @@ TEST(Volume, AFlushedLogSurvivesTheEndOfTheProcess) {
   }
 }
 
-// A power loss takes the cached writes of one zone. RocksDB replays a WAL behind the one before, so
-// a log may only have content when nothing is lost of the logs before it.
+// Calls `judge` with a mount after each possible loss of power that takes the cached writes of one
+// zone and no others. Returns the number of losses.
+template <typename Judge>
+std::uint64_t LoseEachZone(const EmulatedDevice& device, const Judge& judge) {
+  std::set<std::uint32_t> zones;
+  for (const CachedWrite& write : device.cached()) zones.insert(write.zone);
+  for (const std::uint32_t lost : zones) {
+    std::unique_ptr<EmulatedDevice> clone;
+    EXPECT_OK(device.Clone("one-zone-lost", &clone));
+    std::vector<std::uint64_t> kept;
+    for (const CachedWrite& write : device.cached()) {
+      kept.push_back(write.zone == lost ? 0 : write.blocks);
+    }
+    clone->PowerLoss(kept);
+    const auto after = MountOk(
+        std::make_unique<HookedDevice>(std::move(clone), device.geometry().identity, [] {}));
+    if (after != nullptr) judge(after.get());
+  }
+  return zones.size();
+}
+
+// RocksDB replays a WAL behind the one before, so a log may only have content when nothing is lost
+// of the logs before it.
 TEST(Volume, APowerLossLeavesNoGapBetweenLogs) {
-  const std::shared_ptr<EmulatedDevice> device =
-      MakeDevice(kSmall + std::string("&cache=volatile"));
-  ASSERT_OK(Mkfs(device.get(), Policy{}, ""));
+  Rig rig(kSmall + std::string("&cache=volatile"));
   std::vector<std::string> contents;
   std::uint64_t losses = 0;
-  const auto lose = [&] {
-    std::set<std::uint32_t> zones;
-    for (const CachedWrite& write : device->cached()) zones.insert(write.zone);
-    for (const std::uint32_t lost : zones) {
-      std::unique_ptr<EmulatedDevice> clone;
-      ASSERT_OK(device->Clone("gap", &clone));
-      std::vector<std::uint64_t> kept;
-      for (const CachedWrite& write : device->cached()) {
-        kept.push_back(write.zone == lost ? 0 : write.blocks);
-      }
-      clone->PowerLoss(kept);
-      ++losses;
-      const auto after = MountOk(
-          std::make_unique<HookedDevice>(std::move(clone), device->geometry().identity, [] {}));
-      bool gap = false;
-      for (std::size_t i = 0; i < contents.size(); ++i) {
-        const std::string name = "/" + std::to_string(i) + ".log";
-        const std::string content = after->Exists(name) ? ReadWhole(after.get(), name) : "";
-        EXPECT_TRUE(!gap || content.empty()) << name << " follows a gap";
-        gap = gap || content != contents[i];
-      }
+  const auto judge = [&](Volume* after) {
+    bool gap = false;
+    for (std::size_t i = 0; i < contents.size(); ++i) {
+      const std::string name = "/" + std::to_string(i) + ".log";
+      const std::string content = after->Exists(name) ? ReadWhole(after, name) : "";
+      EXPECT_TRUE(!gap || content.empty()) << name << " follows a gap";
+      gap = gap || content != contents[i];
     }
   };
-  const auto volume =
-      MountOk(std::make_unique<HookedDevice>(device, device->geometry().identity, lose));
+  const auto volume = MountOk(std::make_unique<HookedDevice>(
+      rig.device, [&] { losses += LoseEachZone(*rig.device, judge); }));
   for (std::uint64_t i = 0; i < 12; ++i) {
-    const auto log =
-        Create(volume.get(), "/" + std::to_string(i) + ".log", FileKind::kLog, LogPlacement());
+    const std::string name = "/" + std::to_string(i) + ".log";
+    const auto log = Create(volume.get(), name, FileKind::kLog, LogPlacement());
     contents.emplace_back();
     for (std::uint64_t piece = 0; piece < 3; ++piece) {
       const std::string more = Content(i, contents.back().size(), 9000);
@@ -875,6 +880,36 @@ TEST(Volume, APowerLossLeavesNoGapBetweenLogs) {
     ASSERT_OK(volume->FinishWriting(log.get()));
   }
   EXPECT_GT(losses, 40U);
+}
+
+// A finished zone has no write pointer that shows what the cache lost, so no content may be in the
+// cache when a zone is finished. Else files would end with zeros that nobody wrote.
+TEST(Volume, APowerLossBehindAFinishInventsNothing) {
+  Policy policy;
+  policy.finish_remaining_pct = 70;
+  Rig rig(kSmall + std::string("&cache=volatile"), policy);
+  std::map<std::string, std::string> contents;
+  std::uint64_t losses = 0;
+  const auto judge = [&](Volume* after) {
+    for (const auto& [name, content] : contents) {
+      const std::string left = after->Exists(name) ? ReadWhole(after, name) : "";
+      EXPECT_TRUE(content.starts_with(left)) << name;
+    }
+  };
+  const auto volume = MountOk(std::make_unique<HookedDevice>(
+      rig.device, [&] { losses += LoseEachZone(*rig.device, judge); }));
+  for (std::uint64_t i = 0; i < 24; ++i) {
+    const std::string name = "/" + std::to_string(i);
+    const auto file = Create(volume.get(), name, FileKind::kData, DataPlacement());
+    contents[name] = Content(i, 0, 40000);
+    ASSERT_OK(volume->Append(file.get(), contents[name]));
+    if (i % 4 == 3) {
+      ASSERT_OK(volume->Sync(file.get()));
+    }
+    ASSERT_OK(volume->FinishWriting(file.get()));
+  }
+  EXPECT_GT(losses, 20U);
+  EXPECT_GT(volume->totals().finishes[static_cast<std::size_t>(FinishCause::kThreshold)].count, 5U);
 }
 
 // A log without its last record in the metadata: the pieces alone tell its size.
