@@ -53,7 +53,7 @@ def read_json(path: Path) -> Any:
         ConfigError: the file is missing, unreadable or not JSON.
     """
     try:
-        return json.loads(path.read_text(encoding="utf-8"))
+        text = path.read_text(encoding="utf-8")
     except FileNotFoundError:
         raise ConfigError(
             f"{path} does not exist", hint="check the path", code="file-missing"
@@ -64,6 +64,19 @@ def read_json(path: Path) -> Any:
             hint="check the path and its permissions",
             code="file-unreadable",
         ) from None
+    except ValueError as error:
+        raise ConfigError(f"{path} is not JSON: {error}", hint=_DAMAGED, code="not-json") from None
+    return parse_json(text, path)
+
+
+def parse_json(text: str, path: Path) -> Any:
+    """Return the parsed JSON of a file's text.
+
+    Raises:
+        ConfigError: it is not JSON.
+    """
+    try:
+        return json.loads(text)
     except (ValueError, RecursionError) as error:
         raise ConfigError(f"{path} is not JSON: {error}", hint=_DAMAGED, code="not-json") from None
 
@@ -74,7 +87,11 @@ def load_record(cls: type[T], path: Path) -> T:
     Raises:
         ConfigError: the file is missing, damaged, or of another schema (code ``schema-version``).
     """
-    data = read_json(path)
+    return to_record(cls, read_json(path), path)
+
+
+def to_record(cls: type[T], data: Any, path: Path) -> T:
+    """Return the record in the data of a file; errors are those of ``load_record``."""
     check_version(data, str(path))
     try:
         return decode(cls, data, str(path))

@@ -19,7 +19,7 @@ from harness.rules import RULES, judge
 from harness.rules.facts import PhaseFacts, RunFacts
 from harness.store import differences as compared
 from harness.store import packed
-from harness.store.files import load_record
+from harness.store.files import parse_json, to_record
 from harness.store.ledger import Ledger
 from harness.store.observed import NAME, Observed
 from harness.store.result import Issue, Result, Severity, Status
@@ -40,9 +40,11 @@ OBSERVED = frozenset(
 
 
 def load_observed(folder: Path) -> Observed | None:
-    """Return what the runner observed; null for runs of before 2026-11-24."""
+    """Return what the runner observed; None for runs of before 2026-11-24."""
     path = folder / NAME
-    return load_record(Observed, path) if path.is_file() else None
+    if packed.find(path) is None:
+        return None
+    return to_record(Observed, parse_json(packed.text(path), path), path)
 
 
 def differences(

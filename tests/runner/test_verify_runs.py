@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from harness.store import packed
 from harness.verify import recompute
 from tests.runner.conftest import Machine
 from tests.runner.zlfs_machine import Zoned
@@ -191,6 +192,18 @@ def test_whatever_was_changed_is_found(run: Path, file: str, change: Edit, messa
     edit(run / file, change)
     found = recompute.of_run(run)
     assert any(message in line for line in found), found
+
+
+@pytest.mark.slow
+def test_a_large_file_of_observations_is_judged_too(run: Path) -> None:
+    observed = run / "raw/observed.json"
+    edit(observed, put("ended", value="failed"))
+    with observed.open("a") as file:
+        file.write(" " * packed.LARGE)
+    packed.large(observed.parent)
+    assert not observed.exists()
+    found = recompute.of_run(run)
+    assert any("result.json: status: has ok, raw/ gives failed" in line for line in found), found
 
 
 @pytest.mark.parametrize(
