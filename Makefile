@@ -36,7 +36,7 @@ study: ## Run a study on the emulated rig (about 15 minutes, 20 with an empty ca
 	@$(MAKE) --silent setup
 	@zonelab study $(STUDY) --yes --rig '$(ONE_RIG)' --campaign '$(CAMPAIGN)' --levels '$(LEVELS)' --repetitions '$(REPETITIONS)' --set '$(subst ','\'',$(SET))' --retry '$(RETRY)'
 
-test: ## Lint, native, crash, unit, runner and rig tests (45 to 50 minutes); make test-all runs the rest too
+test: ## Lint, native, crash, unit, runner and rig tests (about 40 minutes); make test-all runs the rest too
 	@$(PYTHON) -m harness.cli.confirm test
 	@$(MAKE) setup-dev rig-image lint
 	@$(BIN)/pytest -m "" -n 2 --no-loadscope-reorder $(TIMES) tests/rig tests/native tests/unit tests/runner # the rig's first: they take longest

@@ -11,7 +11,7 @@ import sys
 
 INTERRUPTED = 130
 _STUDY_MINUTES = "at most 30 minutes on two cores (the default study), of which set-up at most 8"
-_TEST_MINUTES = "45 to 50 minutes on two cores"
+_TEST_MINUTES = "about 40 minutes on two cores"
 _COSTS = """\
   installs  QEMU, mmdebstrap and an ssh client with apt (as root)
             Python packages into .venv (0.7 GB)
