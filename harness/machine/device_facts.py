@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from harness.errors import GuardRefused
-from harness.store.spec import Device, Scalar
+from harness.observe.sysfs import Sysfs
+from harness.store.spec import Device, Reason, Scalar
 
 
 def facts_of(device: Device) -> dict[str, Scalar]:
@@ -17,6 +18,19 @@ def facts_of(device: Device) -> dict[str, Scalar]:
         facts |= {"max open zones": device.max_open_zones or 0}
         facts |= {"max active zones": device.max_active_zones or 0}
     return facts
+
+
+def suspended(sysfs: Sysfs, name: str) -> Reason | None:
+    """Return why a device must not be read: the read would wait, and no signal ends it."""
+    mapping = sysfs.suspended(name)
+    if mapping is None:
+        return None
+    title = sysfs.text(mapping, "dm/name") or mapping
+    return Reason(
+        "suspended",
+        f"{sysfs.dev / name} is suspended by the device mapper ({title}): a read would never end",
+        f"dmsetup resume {title}, or name another device",
+    )
 
 
 def require_geometry(planned: Device, found: Device) -> None:

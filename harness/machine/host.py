@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from harness.errors import GuardRefused, HostError, ToolFailed
-from harness.machine.device_facts import require_geometry
+from harness.machine.device_facts import require_geometry, suspended
 from harness.observe import (
     direct_reads,
     diskstats,
@@ -124,10 +124,12 @@ class Host:
         """Inspect a block device.
 
         Raises:
-            GuardRefused: there is none (code ``missing``).
+            GuardRefused: there is none (code ``missing``), or a read would hang (``suspended``).
             HostError: it may not be opened (not root).
         """
         name = self.sysfs.resolve(path)
+        if (reason := suspended(self.sysfs, name)) is not None:
+            raise GuardRefused(reason.message, hint=reason.hint, code=reason.code)
         node = str(self.sysfs.dev / name)
         zoned = self.sysfs.text(name, "queue/zoned") == "host-managed"
         number = self.sysfs.number(name, "queue/nr_zones")

@@ -12,6 +12,7 @@ import re
 from collections.abc import Collection
 from pathlib import Path
 
+from harness.machine.device_facts import suspended
 from harness.machine.host import Host
 from harness.observe import openers
 from harness.store.spec import Device, Reason
@@ -26,7 +27,8 @@ def reasons(host: Host, device: Device, *, held: bool = False) -> list[Reason]:
 
     ``held``: this process has the device open exclusively, so nobody else can have it.
     """
-    refusals = _standing(host, device)
+    asleep = suspended(host.sysfs, Path(device.path).name)
+    refusals = [asleep] if asleep else _standing(host, device)
     if refusals:
         return refusals
     for look in range(_LOOKS):

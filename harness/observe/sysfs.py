@@ -172,11 +172,26 @@ class Sysfs:
 
     def drives(self, name: str) -> list[str]:
         """Return the disks below a device: its own, or those that it is mapped to."""
-        folder = self.block(name) / "slaves"
-        below = sorted(p.name for p in folder.iterdir()) if folder.is_dir() else []
+        below = self._below(name)
         if not below:
             return [self.parent(name) or name]
         return list(dict.fromkeys(drive for part in below for drive in self.drives(part)))
+
+    def suspended(self, name: str) -> str | None:
+        """Return the suspended mapping that a device is, or that lies below it; null without one.
+
+        A read of such a device waits until the mapping is resumed. No signal ends it.
+        """
+        if self.text(name, "dm/suspended") == "1":
+            return name
+        parent = self.parent(name)
+        below = [*self._below(name), *([parent] if parent else [])]
+        return next((found for part in below if (found := self.suspended(part))), None)
+
+    def _below(self, name: str) -> list[str]:
+        """Return the devices that a device is mapped to."""
+        folder = self.block(name) / "slaves"
+        return sorted(p.name for p in folder.iterdir()) if folder.is_dir() else []
 
     def holders(self, name: str) -> list[str]:
         """Return the devices stacked directly on this device (device mapper, md)."""

@@ -71,6 +71,12 @@ SITUATIONS = (
         companion="held",
     ),
     Situation(
+        "suspended-mapping-above",
+        "dmsetup create somebody --table '0 2048 linear {c} 0' && dmsetup suspend somebody",
+        "dmsetup resume somebody; dmsetup remove somebody",
+        companion="held",
+    ),
+    Situation(
         "data-in-the-middle",
         "dd if=/dev/urandom of={c} bs=4096 seek=100001 count=1 oflag=direct status=none",
         "blkdiscard -zf {c}",
@@ -194,4 +200,11 @@ UNTRUSTED = {
         "modprobe -r scsi_debug",
         "",
     ),
+}
+
+# A mapping whose reads never end: the table of the mapping, and what lies above it.
+SUSPENDED = {
+    "itself": "ln -s /dev/mapper/slow /run/named",
+    "below": "dmsetup create above --table '0 1024 linear /dev/mapper/slow 0'"
+    " && ln -s /dev/mapper/above /run/named",
 }

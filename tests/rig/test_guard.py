@@ -13,7 +13,7 @@ from . import plays
 from .conftest import RigHandle
 from .guest_commands import Answer, GuestCommands
 from .guest_runner import ZIPAPP, GuestRunner
-from .situations import SITUATIONS, UNTRUSTED, Situation
+from .situations import SITUATIONS, SUSPENDED, UNTRUSTED, Situation
 
 LEVELS = ("--levels", "conventional-ext4,f2fs")
 JOURNAL = "/var/lib/zonelab/journal.jsonl"
@@ -139,6 +139,29 @@ def test_a_companion_that_cannot_be_trusted(guarded: Guarded, name: str) -> None
         assert plays.written(guarded.rig) == before
     finally:
         guarded.rig.ssh(undo, check=False)
+
+
+@pytest.mark.parametrize("where", SUSPENDED)
+def test_a_suspended_mapping_is_not_read(guarded: Guarded, where: str) -> None:
+    """A read would wait until somebody resumes it, and no signal ends the reader."""
+    before = guarded.state()
+    table = "dmsetup create slow --uuid lab-slow --table '0 2048 linear {c} 0'"
+    try:
+        guarded.rig.ssh(f"{table} && {SUSPENDED[where]}".format(**guarded.nodes))
+        guarded.rig.ssh("dmsetup suspend slow")
+        node = guarded.rig.ssh("readlink -f /run/named").stdout.strip()
+        shown = guarded.zonelab(f"inspect {guarded.nodes['z']} --conventional {node}")
+        assert shown.code == 3, shown.stderr
+        assert f"{node} is suspended by the device mapper (slow)" in shown.stderr
+        assert "hint: dmsetup resume slow" in shown.stderr
+        # Another device of the machine may be suspended.
+        assert guarded.inspected() == ("", "held")
+        assert guarded.state() == before
+    finally:
+        guarded.rig.ssh(
+            "dmsetup resume slow; dmsetup remove above; dmsetup remove slow; rm -f /run/named",
+            check=False,
+        )
 
 
 def test_the_kernels_own_page_names_the_drive(guarded: Guarded) -> None:

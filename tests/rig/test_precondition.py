@@ -103,6 +103,32 @@ def test_zones_written_before_a_kill_do_not_count_as_empty(rig: RigHandle, age: 
     assert age.written == before  # a purge writes nothing
 
 
+def test_a_conventional_namespace_is_purged_and_read_back(rig: RigHandle, age: Age) -> None:
+    """Data at its start, in its middle and at its end is gone, also behind the page cache."""
+    node = f"/dev/{rig.node(rig.conventional)}"
+    last = rig.conventional.capacity // 4096 - 1
+    places = (0, last // 2, last)
+    for place in places:
+        rig.ssh(
+            f"dd if=/dev/urandom of={node} bs=4096 seek={place} count=1 oflag=direct status=none"
+        )
+    command = f"python3 {ZIPAPP} age {node} --state-dir {KEPT} --passes 0"
+    try:
+        refused = rig.ssh(command, check=False)
+        assert refused.exit_code == REFUSED, refused.stderr
+        assert f"{node} holds data that zonelab did not write" in refused.stderr
+        consent = consent_in(refused.stderr, rig.conventional.eui64)
+        done = rig.ssh(f"{command} --erase {consent}")
+        assert f"{node} was discarded, and every byte was read back as zero" in done.stderr
+        size = rig.conventional.capacity
+        rig.ssh(f"dd if={node} bs=1M iflag=direct status=none | cmp -n {size} - /dev/zero")
+        journal = rig.ssh(f"cat {KEPT}/journal.jsonl").stdout
+        events = [json.loads(line)["event"] for line in journal.splitlines()]
+        assert events == ["erase", "release"]
+    finally:
+        rig.ssh(f"blkdiscard -f --zeroout {node}", check=False)
+
+
 def test_a_tuned_campaign_starts_with_preconditioning_and_its_run_records_it(
     rig: RigHandle, age: Age, tmp_path: Path
 ) -> None:

@@ -100,6 +100,42 @@ def test_mounted_through_device_mapper(lab: Lab) -> None:
     assert lab.code(lab.conventional) == "mounted"
 
 
+@pytest.mark.parametrize("below", ["", "nvme0n1", "nvme0n1/dm-1"])
+def test_a_suspended_mapping_is_never_read(
+    lab: Lab, below: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The read would wait for ever. The mapping can be the device, or lie below it."""
+    block = lab.root / "sys/class/block"
+    own = {"dm/name": "slow", "dm/suspended": "1", "dev": "253:1"}
+    write_tree(block / "dm-1", own)
+    if below == "":
+        write_tree(block / "nvme0n1", {"dm/name": "slow", "dm/suspended": "1"})
+    else:
+        write_tree(
+            block / "dm-0", {"dm/suspended": "0", "slaves/nvme0n2/x": "", "slaves/dm-1/x": ""}
+        )
+        (block / "nvme0n1/slaves" / below.rpartition("/")[2].replace("nvme0n1", "dm-0")).mkdir(
+            parents=True
+        )
+
+    def read(*_: object) -> bytes:
+        raise AssertionError("the suspended device was read")
+
+    for name in ("read", "read_each", "first_data", "magics"):
+        monkeypatch.setattr(lab.host, name, read)
+    (reason,) = lab.guard.examine(lab.conventional)
+    assert reason.code == "suspended"
+    assert "dmsetup resume slow" in reason.hint
+    with pytest.raises(GuardRefused) as caught:
+        lab.host.device("nvme0n1")
+    assert caught.value.code == "suspended"
+
+
+def test_a_resumed_mapping_is_read(lab: Lab) -> None:
+    write_tree(lab.root / "sys/class/block/nvme0n1", {"dm/name": "slow", "dm/suspended": "0"})
+    assert lab.code(lab.conventional) is None
+
+
 def test_partitioned(lab: Lab) -> None:
     write_tree(lab.root / "sys/class/block/nvme0n1/nvme0n1p1", {"partition": "1"})
     assert lab.code(lab.conventional) == "partitioned"

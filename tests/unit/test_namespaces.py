@@ -9,7 +9,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import jinja2
 import pytest
+import yaml
 
 import harness.cli.layout as command
 from harness.cli import main as cli
@@ -23,6 +25,7 @@ from harness.tools import nvme_cli, proc
 from tests.unit.fake_nvme import GIB, MIB, DriveHost, FakeDrive, Killed, Space
 
 FIXTURES = Path(__file__).parents[1] / "fixtures/nvme/synthetic-zn540"
+LAYOUT = Path(__file__).parents[2] / "roles/namespaces/tasks/layout.yml"
 ZONE = 1077 * MIB
 WANTED = Wanted(Bytes(4 * GIB), Bytes(100 * ZONE), REST, 4096)
 ARGUMENTS = ["--conventional", "4GiB", "--experiment", f"{100 * ZONE}", "--cold", "rest"]
@@ -270,6 +273,33 @@ def test_the_layout_is_made_once(make: Make, capsys: pytest.CaptureFixture[str])
     assert zonelab(host, "--apply") == 0  # nothing to do: no serial number has to be named
     assert host.drive.steps == steps
     assert "unchanged" in capsys.readouterr().err
+
+
+def role_changed(out: str, err: str) -> tuple[bool, bool]:
+    """Return what the role reports: over ssh, where both streams are one, and on this machine."""
+    tasks = yaml.safe_load(LAYOUT.read_text())
+    task = next(one for one in tasks if "register" in one)
+    condition = jinja2.Environment(autoescape=True).compile_expression(task["changed_when"])
+
+    def changed(stdout: str, stderr: str) -> bool:
+        lines = {"stdout_lines": stdout.splitlines(), "stderr_lines": stderr.splitlines()}
+        return bool(condition(**{task["register"]: {"stdout": stdout, "stderr": stderr, **lines}}))
+
+    return changed((out + err).replace("\n", "\r\n"), ""), changed(out, err)
+
+
+def test_the_role_reports_a_change_exactly_if_there_was_one(
+    make: Make, capsys: pytest.CaptureFixture[str]
+) -> None:
+    host = make()
+    steps: list[tuple[Callable[[DriveHost], int], bool]] = [
+        (zonelab, False),  # as with --check
+        (apply, True),
+        (lambda machine: zonelab(machine, "--apply"), False),
+    ]
+    for step, changes in steps:
+        assert step(host) == 0
+        assert role_changed(*capsys.readouterr()) == (changes, changes)
 
 
 @pytest.mark.parametrize("how", ["refuse", "before", "after"])

@@ -1,0 +1,150 @@
+"""The last looks of a claim and of the guard, right before each destructive step."""
+
+from __future__ import annotations
+
+import os
+import signal
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from harness.errors import GuardRefused, HostError, Interrupted
+from harness.machine.claim import clear
+from harness.machine.guard import companion
+from harness.machine.journal import Event
+from harness.machine.lock import exclusive
+from harness.machine.signals import Stop
+from tests.runner.fakes import namespace, put_btrfs, set_diskstats
+from tests.unit.test_claim import MIB, Lab, spy
+
+
+@pytest.fixture
+def lab(tmp_path: Path) -> Lab:
+    return Lab(tmp_path)
+
+
+def test_a_namespace_that_was_created_again_is_not_wiped(lab: Lab) -> None:
+    """Its identity is the old one, its size is not."""
+    size = lab.root / "sys/class/block/nvme0n1/size"
+    size.write_text(str(int(size.read_text()) // 2))
+    put_btrfs(lab.root / "dev/nvme0n1", "precious")
+    before = lab.contents()
+    with pytest.raises(GuardRefused) as caught:
+        clear(lab.host, lab.guard, [lab.zoned, lab.conventional])
+    assert caught.value.code == "geometry-changed"
+    assert lab.contents() == before
+
+
+def test_the_second_device_is_looked_at_again_behind_the_first_wipe(
+    lab: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A reset of many zones takes long enough for another drive to get the name."""
+    put_btrfs(lab.root / "dev/nvme0n1", "precious")
+    precious = (lab.root / "dev/nvme0n1").read_bytes()
+    spy(monkeypatch, lab.host, "reset_zones", lambda: lab.replace_by_another_drive("nvme0n1"))
+    with pytest.raises(GuardRefused) as caught:
+        clear(lab.host, lab.guard, [lab.zoned, lab.conventional])
+    assert caught.value.code == "identity-changed"
+    assert (lab.root / "dev/nvme0n1").read_bytes() == precious
+
+
+def test_bytes_of_the_own_wipe_are_no_writes_by_others(
+    lab: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    spy(monkeypatch, lab.host, "wipe", lambda: set_diskstats(lab.root, 4096, 0))
+    with lab.taken() as claim:
+        claim.clear()
+        claim.check()
+
+
+def test_a_slice_in_use_is_not_formatted(lab: Lab) -> None:
+    """A slice is a device of its own, which the claim does not hold."""
+    namespace(lab.root, 3, {"queue/zoned": "none", "size": str(32 * MIB // 512)})
+    part = lab.host.device("nvme0n3")
+    with lab.taken() as claim:
+        claim.clear()
+        claim.check([part])
+        (lab.root / "busy-nvme0n3").touch()
+        with pytest.raises(GuardRefused) as caught:
+            claim.check([part])
+    assert caught.value.code == "busy"
+
+
+def test_a_refusal_behind_the_clearing_clears_nothing_more(lab: Lab) -> None:
+    """What was refused are the data of others, which came after the clearing."""
+    with pytest.raises(GuardRefused) as caught:
+        refused(lab)
+    assert caught.value.code == "written-by-others"
+    assert b"precious" in lab.contents()[1]
+    assert {entry.event for entry in lab.journal.entries()} == {Event.CLAIM}
+
+
+def refused(lab: Lab) -> None:
+    """Clear the devices; then another program makes a file system."""
+    with lab.taken() as claim:
+        claim.clear()
+        put_btrfs(lab.root / "dev/nvme0n1", "precious")
+        set_diskstats(lab.root, 4096, 0)
+        claim.check()
+
+
+def test_a_signal_during_the_release_does_not_stop_it(
+    lab: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    claim, stop = lab.claim(), Stop()
+    monkeypatch.setattr(claim, "_stop", stop)
+    claim.require_allowed()
+    with stop.installed(), claim.exclusively():
+        with claim.held():
+            claim.clear()
+            spy(
+                monkeypatch,
+                lab.host,
+                "reset_zones",
+                lambda: os.kill(os.getpid(), signal.SIGTERM),
+            )
+        events = [entry.event for entry in lab.journal.entries()]
+        with pytest.raises(Interrupted):
+            stop.check()
+    assert events[-2:] == [Event.RELEASE] * 2
+
+
+def test_one_release_ends_the_run_of_both_devices(lab: Lab) -> None:
+    """A kill between the two entries: both devices were clean before the first one."""
+    with lab.taken() as claim:
+        claim.clear()
+    path = lab.root / "journal.jsonl"
+    path.write_text("".join(path.read_text().splitlines(keepends=True)[:-1]))
+    assert lab.journal.entries()[-1].event is Event.RELEASE
+    assert lab.journal.unfinished() == []
+
+
+def test_only_used_consents_count_as_wipes(lab: Lab) -> None:
+    """Their number is a part of the next consent, which a claim must not change."""
+    with lab.taken() as claim:
+        claim.clear()
+    last = lab.journal.entries()[-1]
+    lab.journal.append(replace(last, event=Event.ERASE, consent="3f9a1c2b"))
+    lab.journal.append(last)
+    assert lab.journal.erasures(last.identity) == ["3f9a1c2b"]
+
+
+def test_a_zoned_companion_is_refused(lab: Lab) -> None:
+    found, reason = companion(lab.host, lab.guard, lab.zoned, "nvme0n2")
+    assert found is None
+    assert reason is not None
+    assert reason.code == "conventional-zoned"
+
+
+def test_the_lock_does_not_follow_a_link(tmp_path: Path) -> None:
+    """Who plants a link there would have a file of root truncated."""
+    target = tmp_path / "target"
+    target.write_text("precious")
+    target.chmod(0o600)
+    path = tmp_path / "lock" / "machine"
+    path.parent.mkdir(mode=0o700)
+    path.symlink_to(target)
+    with pytest.raises(HostError), exclusive(path, "test"):
+        raise AssertionError("the lock was taken")
+    assert target.read_text() == "precious"
