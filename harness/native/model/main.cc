@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "model/media/media.h"
 #include "model/run.h"
 
 namespace zonemodel {
@@ -21,6 +22,9 @@ struct Arguments {
   std::vector<std::string> jobs;
   std::vector<std::string> set;
   unsigned threads = 1;
+  std::vector<std::string> writes;
+  bool ignore_discards = false;
+  std::uint32_t rounds = 4;
 };
 
 Json ReadFile(const std::string& name) {
@@ -85,6 +89,21 @@ void AddCommands(CLI::App* app, Arguments* arguments) {
   check->callback([arguments] { CheckJobs(ReadModel(*arguments), ReadJobs(arguments->jobs)); });
 }
 
+void AddMedia(CLI::App* app, Arguments* arguments) {
+  CLI::App* media = app->add_subcommand(
+      "media", "play recorded writes on one conventional drive, without times; JSON on stdout");
+  media->add_option("--model", arguments->model, "JSON of the model; - reads stdin")->required();
+  media->add_flag("--ignore-discards", arguments->ignore_discards, "discards change nothing");
+  media->add_option("--rounds", arguments->rounds, "random overwrites before the first file")
+      ->check(CLI::Range(0U, 100U));
+  media->add_option("files", arguments->writes, "files of recorded writes, in order")->required();
+  media->callback([arguments] {
+    const Json report = PlayMedia(ReadModel(*arguments), arguments->writes,
+                                  arguments->ignore_discards, arguments->rounds);
+    std::puts(report.dump().c_str());
+  });
+}
+
 int Complain(Exit exit, const std::string& message, const std::string& hint) {
   std::fprintf(stderr, "zonemodel: %s\nhint: %s\n", message.c_str(), hint.c_str());
   return exit;
@@ -95,6 +114,7 @@ int Main(int argc, char** argv) {
   Arguments arguments;
   try {
     AddCommands(&app, &arguments);
+    AddMedia(&app, &arguments);
     app.parse(argc, argv);
   } catch (const CLI::Success& done) {
     return app.exit(done);
