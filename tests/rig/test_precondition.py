@@ -112,7 +112,8 @@ def test_a_conventional_namespace_is_purged_and_read_back(rig: RigHandle, age: A
         rig.ssh(
             f"dd if=/dev/urandom of={node} bs=4096 seek={place} count=1 oflag=direct status=none"
         )
-    command = f"python3 {ZIPAPP} age {node} --state-dir {KEPT} --passes 0"
+    state = f"{KEPT}-conventional"
+    command = f"python3 {ZIPAPP} age {node} --state-dir {state} --passes 0"
     try:
         refused = rig.ssh(command, check=False)
         assert refused.exit_code == REFUSED, refused.stderr
@@ -122,11 +123,11 @@ def test_a_conventional_namespace_is_purged_and_read_back(rig: RigHandle, age: A
         assert f"{node} was discarded, and every byte was read back as zero" in done.stderr
         size = rig.conventional.capacity
         rig.ssh(f"dd if={node} bs=1M iflag=direct status=none | cmp -n {size} - /dev/zero")
-        journal = rig.ssh(f"cat {KEPT}/journal.jsonl").stdout
+        journal = rig.ssh(f"cat {state}/journal.jsonl").stdout
         events = [json.loads(line)["event"] for line in journal.splitlines()]
         assert events == ["erase", "release"]
     finally:
-        rig.ssh(f"blkdiscard -f --zeroout {node}", check=False)
+        rig.ssh(f"blkdiscard -f --zeroout {node}; rm -rf {state}", check=False)
 
 
 def test_a_tuned_campaign_starts_with_preconditioning_and_its_run_records_it(
