@@ -13,23 +13,20 @@ from harness.drive import precondition
 from harness.errors import TimedOut
 from harness.machine import code
 from harness.machine.manifest import manifest, packages
-from harness.metrics import CATALOGUE
-from harness.nulls import total
 from harness.observe import kernel_names
-from harness.rules import RULES, judge
+from harness.rules import RULES
 from harness.rules.facts import RunFacts
-from harness.run import programs, run_metrics
+from harness.run import judging, programs, run_metrics, zone_use
 from harness.run.context import RunContext
 from harness.run.ending import Ending
 from harness.run.tenant import Tenant
+from harness.store import checksums, packed
 from harness.store.ledger import Ledger
 from harness.store.observed import NAME as OBSERVED
 from harness.store.observed import Observed, TenantFacts
 from harness.store.result import Issue, Metric, Result, Severity, Status, empty
 from harness.store.rundir import RunWriter
 from harness.store.spec import Device, Reason, RunSpec
-
-Value = int | float | None
 
 
 class ResultBuilder:
@@ -51,7 +48,6 @@ class ResultBuilder:
         self.findings: tuple[Issue, ...] = ()
         self.untraced: Reason | None = None
         self.together = TenantFacts()
-        self.window_harness_seconds: float | None = None
         self._clock_jump = 0.0
         self._log_lines: int | None = None
 
@@ -107,8 +103,13 @@ class ResultBuilder:
         self._log_lines = None if log is None else log.count("\n")
         self._clock_jump = self._context.host.realtime() - self._began_real - seconds
         codes = tuple(info.code for rule in RULES for info in rule.issues)
-        samples = _samples(writer.path / "series")
-        writer.write(OBSERVED, replace(self._observed(ending, codes, tenants), samples=samples))
+        texts = _texts(writer.path / "series")
+        observed = replace(
+            self._observed(ending, codes, tenants),
+            samples={name: text.count("\n") for name, text in texts.items()},
+            digests={name: checksums.of_text(text) for name, text in texts.items()},
+        )
+        writer.write(OBSERVED, observed)
         ledgers = [tenant.ledger() for tenant in tenants]
         metrics: dict[str, Metric] = {}
         for tenant, ledger in zip(tenants, ledgers, strict=True):
@@ -183,16 +184,16 @@ class ResultBuilder:
         return costs | run_metrics.of_plain_run(self._spec, tenant.facts, tenant.utilisation)
 
     def _metrics_of_tenants(self, tenants: Sequence[Tenant]) -> dict[str, Metric]:
-        own = self.window_harness_seconds
-        spent = [tenant.facts[-1].load_seconds for tenant in tenants if tenant.facts]
-        load = total(spent) if spent else None
-        share = own / (own + load) if own is not None and load else None
-        metrics = {"run.harness_cpu_share": Metric(share, "1")}
+        own = self.together.harness_seconds
+        metrics = {"run.harness_cpu_share": zone_use.cpu_share(own, [t.facts for t in tenants])}
         for tenant in tenants:
-            metrics |= {
-                f"{tenant.measured[0].name}.{name}": Metric(value, CATALOGUE[name].unit)
-                for name, value in _zone_use(tenant).items()
-            }
+            metrics |= zone_use.metrics(
+                tenant.measured[0].name,
+                tenant.activity,
+                tenant.denied_opens,
+                tenant.utilisation,
+                tenant.max_utilisation,
+            )
         return metrics
 
     def _judge(
@@ -201,7 +202,6 @@ class ResultBuilder:
         tenants: Sequence[Tenant],
         ledgers: Sequence[Ledger | None],
     ) -> tuple[Issue, ...]:
-        """Judge a plain run at once; otherwise first the run as a whole, then each tenant."""
         run = RunFacts(
             spec=self._spec,
             uses_zoned=False,
@@ -212,21 +212,10 @@ class ResultBuilder:
             clock_jump=self._clock_jump,
             untraced=self.untraced,
             caveats=self.findings,
+            tenants=self.together if self._spec.tenants else None,
         )
-        if not self._spec.tenants:
-            return judge(tenants[0].run_facts(run, ledgers[0]))
-        issues = [*judge(replace(run, tenants=self.together))]
-        neutral = replace(
-            run, kernel_log="", idle_written={}, clock_jump=0.0, untraced=None, caveats=()
-        )
-        for tenant, ledger in zip(tenants, ledgers, strict=True):
-            issues += [
-                issue
-                if issue.phase
-                else replace(issue, message=f"{tenant.spec.name}: {issue.message}")
-                for issue in judge(tenant.run_facts(neutral, ledger))
-            ]
-        return tuple(issues)
+        judged = [tenant.judged(own) for tenant, own in zip(tenants, ledgers, strict=True)]
+        return judging.issues(run, judged)
 
     def _observed(
         self, ending: Ending, codes: tuple[str, ...], tenants: Sequence[Tenant]
@@ -243,6 +232,11 @@ class ResultBuilder:
             untraced=self.untraced,
             findings=(*findings, *self.findings),
             together=self.together if self._spec.tenants else None,
+            tenants=(
+                {tenant.spec.name: tenant.observed for tenant in tenants}
+                if self._spec.tenants
+                else None
+            ),
         )
 
     def _frame(self, ending: Ending, seconds: float) -> Result:
@@ -257,23 +251,9 @@ class ResultBuilder:
         )
 
 
-def _samples(folder: Path) -> dict[str, int]:
-    """Return the lines of each series; a gauge has no other trace of its last samples."""
-    return {file.name: file.read_bytes().count(b"\n") for file in sorted(folder.glob("*.csv"))}
-
-
-def _zone_use(tenant: Tenant) -> dict[str, Value]:
-    """Return how a tenant used its zones in its measured phase."""
-    seen, used = tenant.activity, tenant.utilisation
-    values: dict[str, Value] = {
-        "active_zone_seconds": round(seen.active_seconds, 6) if seen else None,
-        "denied_opens": tenant.denied_opens,
-        "utilisation": used.u_ns if used else None,
-        "max_utilisation": tenant.max_utilisation,
-    }
-    if seen is not None:
-        values |= {"zone_resets": seen.resets, "zone_finishes": seen.finishes}
-    return values
+def _texts(folder: Path) -> dict[str, str]:
+    """Return each series; a gauge has no other trace of its values."""
+    return {file.name: packed.text(file) for file in sorted(folder.glob("*.csv"))}
 
 
 def _memory_peak() -> int | None:

@@ -6,17 +6,19 @@ A plain run has one tenant without a name. Names of its files and metrics have n
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 from harness.levels.level import DirectIo, Level
 from harness.observe.tracing.tenant_tracer import Activity
-from harness.rules.facts import PhaseFacts, RunFacts
-from harness.run import ledger
+from harness.rules.facts import PhaseFacts
+from harness.run import judging, ledger
 from harness.run.barrier import Barrier
 from harness.run.context import RunningLevel
+from harness.run.judging import JudgedTenant
 from harness.run.ledger import BarrierSnapshot
 from harness.store.ledger import Ledger
+from harness.store.observed import ObservedTenant
 from harness.store.result import Issue, PhaseResult, Utilisation
 from harness.store.spec import Device, Limits, PhaseRole, PhaseSpec, RunSpec, TenantSpec
 
@@ -117,17 +119,13 @@ class Tenant:
     @property
     def as_plain_run(self) -> RunSpec:
         """The run as this tenant alone would see it."""
-        if not self.spec.name:
-            return self.run
-        return replace(
-            self.run,
-            level=self.spec.level,
-            level_options=self.spec.options,
-            device=self.device,
-            conventional=self.conventional,
-            cold=self.spec.cold,
-            phases=self.phases,
-            tenants=(),
+        return judging.plain_run(self.run, self.spec, self.observed)
+
+    @property
+    def observed(self) -> ObservedTenant:
+        """What the rules judge and no other raw file holds."""
+        return ObservedTenant(
+            self.device, self.conventional, self.utilisation, self.stopped, self.findings
         )
 
     def name(self, text: str) -> str:
@@ -144,26 +142,14 @@ class Tenant:
             return None
         return ledger.of_phases(self.spec.level, self.snapshots, self.facts)
 
-    def run_facts(self, shared: RunFacts, ledger: Ledger | None) -> RunFacts:
-        """Return what the rules judge: ``shared`` facts of the run, and the tenant's own.
-
-        Device counters of a shared file system do not belong to one tenant. The phase that the
-        runner stopped is not judged.
-        """
-        facts = [one for one in self.facts if not (self.stopped and one.measured)]
-        if not self.alone:
-            facts = [
-                replace(one, zoned=None, conventional=None, traced=None, zones=None)
-                for one in facts
-            ]
-        return replace(
-            shared,
-            spec=self.as_plain_run,
-            uses_zoned=self.level.uses_zoned,
-            phases=tuple(facts),
-            utilisation=self.utilisation,
+    def judged(self, ledger: Ledger | None) -> JudgedTenant:
+        """Return the tenant as the rules judge it."""
+        return JudgedTenant(
+            self.spec,
+            self.level,
+            self.observed,
+            self.facts,
+            alone=self.alone,
             direct_io=self.direct_io,
-            caveats=(*self.level.caveats(self.device), *self.findings, *shared.caveats),
-            buffers_conventional=self.level.buffers_conventional,
-            ledger=None if self.stopped else ledger,
+            ledger=ledger,
         )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
@@ -13,7 +14,7 @@ from harness.machine.claim import run_label
 from harness.nulls import difference
 from harness.observe.tracing.tenant_tracer import TenantTracer, activity
 from harness.observe.zone_reports import ACTIVE
-from harness.run import barrier, phase
+from harness.run import barrier, phase, zone_use
 from harness.run.context import RunContext
 from harness.run.load_process import command
 from harness.run.phase import CpuUse, PhaseExecution
@@ -24,13 +25,9 @@ from harness.run.window import TenantProgram, Window, WindowOutcome
 from harness.store.codec import SCHEMA_VERSION
 from harness.store.observed import TenantFacts
 from harness.store.spec import Device, RunSpec
-from harness.tools.kernel import Kernel
 from harness.workloads import program_of
 
 TENANTS = "raw/tenants.json"
-# blk_types.h: BLK_STS_ZONE_OPEN_RESOURCE and BLK_STS_ZONE_ACTIVE_RESOURCE. Linux 6.10 removed a
-# status before them, so both are one less since.
-_DENIED, _DENIED_BEFORE, _DENIED_CHANGED = (14, 15), (15, 16), (6, 10)
 
 
 class Together:
@@ -68,6 +65,7 @@ class Together:
             tenant.barrier = barrier.take(context, tenant.running, name, tenant.cold)
             # What a level did while others filled belongs to its own fill.
             tenant.snapshots[-1] = tenant.barrier.snapshot
+        seen = context.host.monotonic()
         active = {Path(device.path).name: self._active(device) for device in self._zoned}
         systemd = record.together.units
         programs = [self._program(tenant, systemd=systemd) for tenant in self._tenants]
@@ -76,15 +74,18 @@ class Together:
         window = Window(context.host, programs, lambda share: self._tick(lambda: share))
         try:
             outcome = self._run(window, programs)
-            record.together = TenantFacts(outcome.died, units=systemd, spread=outcome.spread)
-            after = context.cgroups.harness_seconds()
-            record.window_harness_seconds = difference(before, after)
+            record.together = TenantFacts(
+                outcome.died,
+                units=systemd,
+                spread=outcome.spread,
+                harness_seconds=difference(before, context.cgroups.harness_seconds()),
+            )
             for tenant, program in zip(self._tenants, programs, strict=True):
                 self._conclude(tenant, program)
         except Exception as error:
             died = ZonelabError(window.died, code="tenant-died") if window.died else None
             raise first_of(died, error) from None
-        self._note_activity(outcome, active)
+        self._note_activity(outcome, active, seen)
         self._write(outcome)
         context.stop.check()
 
@@ -137,11 +138,16 @@ class Together:
             "ended": round((program.ended_at or released) - began, 6),
         }
 
-    def _note_activity(self, outcome: WindowOutcome, active: Mapping[str, frozenset[int]]) -> None:
-        """Attribute zone commands to tenants by the zones that belong to them."""
+    def _note_activity(
+        self, outcome: WindowOutcome, active: Mapping[str, frozenset[int]], seen: float
+    ) -> None:
+        """Attribute zone commands to tenants by the zones that belong to them.
+
+        ``active`` are the active zones of each namespace at the time ``seen``.
+        """
         if self._tracer is None or self._tracer.trouble:
             return
-        denied = _DENIED if Kernel().version() >= _DENIED_CHANGED else _DENIED_BEFORE
+        release = os.uname().release
         for tenant in self._tenants:
             device = Path(tenant.spec.device.path).name
             if not tenant.alone or not tenant.level.uses_zoned or device not in active:
@@ -154,14 +160,11 @@ class Together:
                 range(first, first + count),
                 active[device],
                 (outcome.began, outcome.ended),
+                seen=seen,
             )
-            seen = tenant.facts[-1].traced
-            if zones is None and seen is not None:
-                tenant.denied_opens = sum(
-                    commands
-                    for (name, _, status), commands in seen.commands.items()
-                    if name == device and status in denied
-                )
+            counted = tenant.facts[-1].traced
+            if zones is None and counted is not None:
+                tenant.denied_opens = zone_use.denied_opens(release, device, counted)
 
     def _active(self, device: Device) -> frozenset[int]:
         report = self._context.host.zones(device.path)

@@ -14,6 +14,11 @@ def digest(path: Path) -> str:
     return _digest(str(path))
 
 
+def of_text(text: str) -> str:
+    """Return the SHA-256 of a text, as of a file without compression."""
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
 def files(folder: Path) -> list[str]:
     """Return the relative names of all files below ``folder`` but the checksum file, sorted."""
     # Strings, because a campaign has tens of thousands of files and Path objects are slow.

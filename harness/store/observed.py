@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from harness.store.codec import SCHEMA_VERSION
-from harness.store.result import Issue, Status
-from harness.store.spec import Reason
+from harness.store.result import Issue, Status, Utilisation
+from harness.store.spec import Device, Reason
 
 NAME = "raw/observed.json"
 
@@ -24,6 +24,18 @@ class TenantFacts:
     died: str = ""
     units: bool = True
     spread: float = 0.0
+    harness_seconds: float | None = None  # CPU time of the harness in the common time
+
+
+@dataclass(frozen=True, slots=True)
+class ObservedTenant:
+    """A tenant as the rules judge it. ``stopped``: the runner ended it, as another one died."""
+
+    device: Device  # its slice, or the whole device
+    conventional: Device | None  # its slice of the conventional device
+    utilisation: Utilisation | None  # null: the run ended before, or others own the file system
+    stopped: bool
+    findings: tuple[Issue, ...]  # what the checker of its level found
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,5 +51,7 @@ class Observed:
     untraced: Reason | None  # why commands were not traced
     findings: tuple[Issue, ...]  # what the checkers of levels and the tracer found
     samples: Mapping[str, int] | None = None  # lines of each file in series/; null: not recorded
+    digests: Mapping[str, str] | None = None  # SHA-256 of each file in series/; null as samples
     together: TenantFacts | None = None  # of a run with tenants; null: a plain run, or not recorded
+    tenants: Mapping[str, ObservedTenant] | None = None  # those that began; null as ``together``
     schema_version: int = SCHEMA_VERSION  # of this file

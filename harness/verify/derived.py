@@ -6,7 +6,7 @@ its raw file up to one shift of all times.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from harness.errors import ToolFailed
@@ -42,14 +42,25 @@ def operations(raw: Path, facts: PhaseFacts) -> Rows | None:
         return None
 
 
-def series(folder: Path, path: str, wanted: Rows | None) -> Iterator[str]:
-    """Return a line if a series differs from these rows in more than a shift of its times."""
+def series(
+    folder: Path,
+    path: str,
+    wanted: Rows | None,
+    *,
+    key: Callable[[tuple[object, str]], str] | None = None,
+) -> Iterator[str]:
+    """Return a line if a series differs from these rows in more than a shift of its times.
+
+    ``key``: the order in which the stored rows are compared; null is their own.
+    """
     stored = packed.text(folder / path)
     if wanted is None:
         if stored:
             yield f"{path}: raw/ gives no such series"
         return
     found = [line.partition(",")[::2] for line in stored.splitlines()[1:]]
+    if key is not None:
+        found.sort(key=key)
     if [rest for _, rest in found] != [rest for _, rest in wanted]:
         yield f"{path}: has other values than raw/ gives"
     elif not _shifted([t for t, _ in found], [t for t, _ in wanted]):

@@ -1,8 +1,4 @@
-"""Judges a stored run again: all rules on its raw files, and the status that follows.
-
-Issues and status are computed again. With tenants, the slices of each tenant are not stored, so
-issues of a single tenant are only held against the status.
-"""
+"""Judges a stored run again: all rules on its raw files, and the status that follows."""
 
 from __future__ import annotations
 
@@ -15,12 +11,13 @@ from typing import Any
 from harness.levels import LEVELS
 from harness.levels.level import DirectIo
 from harness.machine import code
-from harness.rules import RULES, judge
-from harness.rules.facts import PhaseFacts, RunFacts
+from harness.rules import RULES
+from harness.rules.facts import RunFacts
+from harness.run import judging
+from harness.run.judging import JudgedTenant
+from harness.store import checksums, packed
 from harness.store import differences as compared
-from harness.store import packed
 from harness.store.files import parse_json, to_record
-from harness.store.ledger import Ledger
 from harness.store.observed import NAME, Observed
 from harness.store.result import Issue, Result, Severity, Status
 from harness.store.spec import RunSpec
@@ -48,32 +45,27 @@ def load_observed(folder: Path) -> Observed | None:
 
 
 def differences(
-    folder: Path,
-    spec: RunSpec,
-    result: Result,
-    *,
-    facts: Sequence[PhaseFacts] | None,
-    ledger: Ledger | None,
+    folder: Path, spec: RunSpec, result: Result, tenants: Sequence[JudgedTenant]
 ) -> Iterator[str]:
     """Yield one line per issue that differs from the rules' own, and per wrong status.
 
-    ``facts`` and ``ledger`` are those of a run without tenants; null if it ended before its cold
-    data.
+    ``tenants`` is empty where the inputs of the rules are not stored.
     """
     observed = load_observed(folder)
     issues = result.issues
-    judged = spec.level in LEVELS and not spec.tenants
     worded = code.recorded(result.manifest) == code.runner()["source"]
-    if judged and result.status is not Status.SKIPPED:
+    if tenants and result.status is not Status.SKIPPED:
         checked = _checked(spec, observed)
-        again = _again(folder, spec, result, facts or (), ledger)
+        again = judging.issues(_facts(folder, spec, tenants, observed), tenants)
         issues = tuple(issue for issue in again if issue.code in checked)
-        yield from _issues(result.issues, issues, checked, worded=worded)
-    if observed is not None and observed.together is not None:
-        again = _of_mix(folder, spec, observed)
+        yield from _issues(spec, result.issues, issues, checked, worded=worded)
+    elif observed is not None and observed.together is not None:
+        # Older runs have no inputs of single tenants.
+        again = judging.issues(_facts(folder, spec, (), observed), ())
         checked = frozenset(observed.rules) - {issue.code for issue in observed.findings}
+        again = tuple(issue for issue in again if issue.code in checked)
         issues = (*issues, *again)
-        yield from _issues(_of_run(spec, result.issues), again, checked, worded=worded)
+        yield from _issues(spec, _of_run(spec, result.issues), again, checked, worded=worded)
     if observed is not None:
         yield from _observed(folder, result, observed)
     log = packed.text(folder / kernel_log.FILE)
@@ -81,52 +73,28 @@ def differences(
     yield from _status(folder, spec, result, issues, observed)
 
 
-def _again(
-    folder: Path,
-    spec: RunSpec,
-    result: Result,
-    facts: Sequence[PhaseFacts],
-    ledger: Ledger | None,
-) -> tuple[Issue, ...]:
-    observed = load_observed(folder)
-    level = LEVELS[spec.level]
-    log = packed.text(folder / kernel_log.FILE)
-    return judge(
-        RunFacts(
-            spec=spec,
-            uses_zoned=level.uses_zoned,
-            phases=tuple(facts),
-            kernel_log=None if observed and observed.kernel_log_lines is None else log,
-            utilisation=result.utilisation,
-            idle_written=observed.idle_written if observed else {},
-            clock_jump=observed.clock_jump if observed else 0.0,
-            direct_io=_direct_io(result.manifest.get("level")),
-            caveats=(*level.caveats(spec.device), *(observed.findings if observed else ())),
-            buffers_conventional=level.buffers_conventional,
-            ledger=ledger,
-            untraced=observed.untraced if observed else None,
-        )
+def _facts(
+    folder: Path, spec: RunSpec, tenants: Sequence[JudgedTenant], observed: Observed | None
+) -> RunFacts:
+    """Return the facts of the run as a whole, as the runner had them."""
+    log: str | None = packed.text(folder / kernel_log.FILE)
+    if observed is not None and observed.kernel_log_lines is None:
+        log = None
+    findings = observed.findings if observed is not None else ()
+    # Those of the tenants come first; a plain run has all of them from its only tenant.
+    own = sum(len(tenant.observed.findings) for tenant in tenants)
+    return RunFacts(
+        spec=spec,
+        uses_zoned=False,
+        phases=(),
+        kernel_log=log,
+        utilisation=None,
+        idle_written=observed.idle_written if observed else {},
+        clock_jump=observed.clock_jump if observed else 0.0,
+        caveats=findings[own:],
+        untraced=observed.untraced if observed else None,
+        tenants=observed.together if observed else None,
     )
-
-
-def _of_mix(folder: Path, spec: RunSpec, observed: Observed) -> tuple[Issue, ...]:
-    """Judge a run with tenants as a whole, as the runner did before it judged each tenant."""
-    log = packed.text(folder / kernel_log.FILE)
-    again = judge(
-        RunFacts(
-            spec=spec,
-            uses_zoned=False,
-            phases=(),
-            kernel_log=None if observed.kernel_log_lines is None else log,
-            utilisation=None,
-            idle_written=observed.idle_written,
-            clock_jump=observed.clock_jump,
-            untraced=observed.untraced,
-            tenants=observed.together,
-        )
-    )
-    found = {issue.code for issue in observed.findings}
-    return tuple(issue for issue in again if issue.code not in found)
 
 
 def _of_run(spec: RunSpec, issues: Sequence[Issue]) -> tuple[Issue, ...]:
@@ -135,7 +103,7 @@ def _of_run(spec: RunSpec, issues: Sequence[Issue]) -> tuple[Issue, ...]:
     return tuple(one for one in issues if not one.phase and not one.message.startswith(names))
 
 
-def _direct_io(manifest: Any) -> DirectIo | None:
+def direct_io(manifest: Any) -> DirectIo | None:
     """Return what the manifest of the level has about direct I/O."""
     stored = manifest.get("direct_io") if isinstance(manifest, dict) else None
     if not isinstance(stored, dict) or "source" not in stored:
@@ -156,30 +124,46 @@ def _checked(spec: RunSpec, observed: Observed | None) -> frozenset[str]:
 
 
 def _issues(
-    stored: tuple[Issue, ...], again: tuple[Issue, ...], checked: frozenset[str], *, worded: bool
+    spec: RunSpec,
+    stored: tuple[Issue, ...],
+    again: tuple[Issue, ...],
+    checked: frozenset[str],
+    *,
+    worded: bool,
 ) -> Iterator[str]:
     """Compare issues; their messages only if the same code worded them."""
+    names = tuple(f"{tenant.name}: " for tenant in spec.tenants)
     have = [issue for issue in stored if issue.code in checked]
-    kept = [_facts(issue, worded=worded) for issue in have]
-    given = [_facts(issue, worded=worded) for issue in again]
+    kept, given = (
+        [issue if worded else _unworded(issue, names) for issue in issues]
+        for issues in (have, again)
+    )
+    lacking, extra = Counter(given) - Counter(kept), Counter(kept) - Counter(given)
     for issue, facts in zip(again, given, strict=True):
-        if facts not in kept:
+        if lacking[facts]:
+            lacking[facts] -= 1
             yield f"result.json lacks the issue {issue.code}: {issue.message}"
     for issue, facts in zip(have, kept, strict=True):
-        if facts not in given:
+        if not extra[facts]:
+            continue
+        extra[facts] -= 1
+        if facts in given:
+            yield f"result.json has the issue {issue.code} more often than raw/ gives"
+        else:
             yield f"result.json has an issue that raw/ does not give, {issue.code}: {issue.message}"
-    for name, count in Counter(facts.code for facts in kept if facts in given).items():
-        if count > sum(issue.code == name for issue in again):
-            yield f"result.json has the issue {name} more often than raw/ gives"
     known = {info.code for rule in RULES for info in rule.issues}
     for issue in stored:
         if issue.code not in known:
             yield f"result.json has an issue that no rule raises, {issue.code}: {issue.message}"
 
 
-def _facts(issue: Issue, *, worded: bool) -> Issue:
-    """Return an issue without its message, whose wording can change between releases."""
-    return issue if worded else replace(issue, message="")
+def _unworded(issue: Issue, names: Sequence[str]) -> Issue:
+    """Return an issue without its message, except for the tenant's name.
+
+    The wording can change between releases.
+    """
+    owner = next((name for name in names if issue.message.startswith(name)), "")
+    return replace(issue, message=owner)
 
 
 def _observed(folder: Path, result: Result, observed: Observed) -> Iterator[str]:
@@ -190,6 +174,9 @@ def _observed(folder: Path, result: Result, observed: Observed) -> Iterator[str]
         lines = packed.text(folder / "series" / name).count("\n")
         if lines != wanted:
             yield f"series/{name}: has {lines} lines, {NAME} has {wanted}"
+    for name, wanted_digest in (observed.digests or {}).items():
+        if checksums.of_text(packed.text(folder / "series" / name)) != wanted_digest:
+            yield f"series/{name}: has other bytes than {NAME} recorded"
     yield from compared.differences(
         "result.json: reason", result.reason, observed.reason, source=f"{NAME} has"
     )

@@ -10,7 +10,7 @@ from harness.errors import ZonelabError
 from harness.rules.facts import PhaseFacts
 from harness.store import packed
 from harness.store.spec import Scalar
-from harness.tools import rocksdb_log
+from harness.tools import kvmix, rocksdb_log
 from harness.tools.db_bench import Summary, summaries
 from harness.workloads import program_of
 
@@ -37,6 +37,7 @@ _OPTIONS = frozenset(
         "use_direct_io_for_flush_and_compaction",
     }
 )
+_KINDS = ("operations", *kvmix.KINDS)
 _LOG_HEAD = 65536  # bytes of a LOG that hold its options
 # The report's thread wakes once a second; its last interval is not written.
 _UNREPORTED = 5.0
@@ -51,6 +52,8 @@ def differences(folder: Path, facts: PhaseFacts, seed: int) -> Iterator[str]:
         raw = f"raw/{facts.spec.name}.stdout"
         yield from (f"{raw}: {text}" for text in _db_bench(facts, seed))
         yield from _report(folder / "raw", facts)
+    elif facts.spec.program == kvmix.PROGRAM:
+        yield from _kvmix(folder / "raw", facts)
     yield from _options(folder, facts)
 
 
@@ -115,6 +118,33 @@ def _report(raw: Path, facts: PhaseFacts) -> Iterator[str]:
         yield f"raw/{file}: reaches {last:.0f} s, raw/{name}.stdout has {summary.seconds} s"
     if file.endswith(".csv") and last < summary.seconds - _UNREPORTED:
         yield f"raw/{file}: ends at {last:.0f} s, raw/{name}.stdout has {summary.seconds} s"
+
+
+def _kvmix(raw: Path, facts: PhaseFacts) -> Iterator[str]:
+    """The last interval of kvmix ends with its mix, so the report has every operation."""
+    summary = facts.parsed.summary if facts.parsed else None
+    if facts.parsed is None or summary is None:
+        return
+    name = facts.spec.name
+    text = packed.text(raw / f"{name}.report.csv")
+    try:
+        rows, columns = kvmix.intervals(text), kvmix.columns(text.partition("\n")[0])
+    except ZonelabError as error:
+        yield f"raw/{name}.report.csv: {error.message}"
+        return
+    counts = [[int(cell) for cell in rest.split(",")[: len(_KINDS)]] for _, rest in rows]
+    totals = dict(zip(columns.split(","), map(sum, zip(*counts, strict=True)), strict=False))
+    wanted = {kind: times["count"] for kind, times in facts.parsed.histograms.items()}
+    wanted["operations"] = summary.operations
+    for kind in _KINDS:
+        if totals.get(kind, 0) != wanted.get(kind, 0):
+            yield (
+                f"raw/{name}.report.csv: has {totals.get(kind, 0)} of {kind}, "
+                f"raw/{name}.stdout has {wanted.get(kind, 0)}"
+            )
+    last = rows[-1][0] if rows else 0.0
+    if abs(last - summary.seconds) > _ROUNDING:
+        yield f"raw/{name}.report.csv: ends at {last} s, raw/{name}.stdout has {summary.seconds} s"
 
 
 def _options(folder: Path, facts: PhaseFacts) -> Iterator[str]:

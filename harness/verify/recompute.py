@@ -2,27 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from harness import levels
 from harness.errors import ZonelabError
-from harness.run import ledger, phase, replayed, run_metrics, zone_costs
+from harness.levels import LEVELS
+from harness.observe.tracing.tracer import TIMELINE
+from harness.run import ledger, phase, replayed, run_metrics
+from harness.run.judging import JudgedTenant
 from harness.run.tenant import has_devices_alone, phases_of, prefixed, tenants_of
 from harness.store import packed, rundir
 from harness.store.campaign import CampaignPaths
 from harness.store.files import load_record
-from harness.store.ledger import Ledger, OwnCounts
-from harness.store.result import Metric, Result, Utilisation
-from harness.store.spec import DeviceKind, PhaseSpec, RunSpec, TenantSpec
-from harness.verify import derived, judged, outputs, retrace, sampled, zone_bytes
+from harness.store.ledger import Ledger
+from harness.store.observed import Observed, ObservedTenant
+from harness.store.result import Metric, Result
+from harness.store.spec import DeviceKind, PhaseRole, PhaseSpec, RunSpec, TenantSpec
+from harness.verify import (
+    derived,
+    judged,
+    outputs,
+    retrace,
+    sampled,
+    stored_numbers,
+    tenants,
+    zone_bytes,
+)
+from harness.verify.retrace import TracedBarrier, TracedDevice
+from harness.verify.sampled import SampledTenant
 from harness.verify.stored import StoredTenant, read_tenant
-
-# Runs of before 2026-11-22 lack these metrics, but have the files to compute them.
-_YOUNGER = frozenset({*zone_costs.NAMES, *run_metrics.CAUSES, "reset_rate"})
-# The part of a trace that belongs to one tenant is not stored at its barriers.
-_NOT_STORED_BY_TENANT = frozenset({"zone_resets", "zone_finishes"})
+from harness.verify.tenants import MeasuredTenant
 
 
 def problems(paths: CampaignPaths) -> list[str]:
@@ -43,7 +53,7 @@ def of_run(folder: Path) -> list[str]:
         return []
     try:
         if result.device.kind is DeviceKind.REPLAYED:
-            return [*metric_differences(result.metrics, replayed.of_folder(folder))]
+            return [*stored_numbers.metrics(result.metrics, replayed.of_folder(folder))]
         return [*_differences(folder, spec, result)]
     except ZonelabError as error:
         return [error.message]
@@ -87,42 +97,135 @@ def numbers(folder: Path, spec: RunSpec, result: Result, tenant: TenantSpec) -> 
 def _differences(folder: Path, spec: RunSpec, result: Result) -> Iterator[str]:
     observed = judged.load_observed(folder)
     if observed is not None and not observed.rules:  # the runner could not judge its files either
-        yield from judged.differences(folder, spec, result, facts=None, ledger=None)
+        yield from judged.differences(folder, spec, result, [])
         return
-    metrics: dict[str, Metric] = {}
-    alone: Numbers | None = None
+    found: dict[str, Numbers] = {}
     for tenant in tenants_of(spec):
         again = numbers(folder, spec, result, tenant)
-        if again is None:
-            continue
-        metrics |= again.metrics
-        if again.ledger is not None:
-            name = prefixed(tenant.name, "ledger.json")
-            yield from _ledgers(name, load_record(Ledger, folder / name), again.ledger)
-        for facts in again.stored.facts:
-            name = facts.spec.name
-            # The runner stores no number of a phase whose output it cannot read.
-            if facts.parse_error and f"{name}.operations" in result.metrics:
-                yield f"raw/ of phase {name} cannot be read: {facts.parse_error}"
-            yield from derived.differences(folder, facts)
-            yield from outputs.differences(folder, facts, _seed(spec, tenant, facts.spec))
-        if not spec.tenants:
-            alone = again
-            yield from _of_plain_run(folder, spec, result, again)
-    yield from judged.differences(
-        folder,
-        spec,
-        result,
-        facts=alone.stored.facts if alone else None,
-        ledger=alone.ledger if alone else None,
-    )
+        if again is not None:
+            found[tenant.name] = again
+            yield from _of_tenant(folder, spec, result, tenant, again)
+    metrics = {key: one for again in found.values() for key, one in again.metrics.items()}
     if spec.tenants:
-        metrics = {
-            key: metric
-            for key, metric in metrics.items()
-            if key.rpartition(".")[2] not in _NOT_STORED_BY_TENANT
-        }
-    yield from metric_differences(result.metrics, metrics)
+        measured = _measured(spec, found)
+        known = observed is not None and observed.tenants is not None
+        if observed is not None and known:
+            yield from tenants.differences(folder, result, observed, measured)
+            metrics |= tenants.metrics(folder, result, observed, measured)
+        if not known or packed.find(folder / TIMELINE) is None:
+            metrics = _without_shares(metrics)
+        yield from _traces(folder, measured)
+    elif "" in found:
+        yield from _of_plain_run(folder, spec, result, found[""].stored)
+    yield from _series(folder, spec, result, found)
+    yield from judged.differences(folder, spec, result, _judged(spec, result, observed, found))
+    yield from stored_numbers.metrics(result.metrics, metrics)
+    if observed is not None and (observed.tenants is not None or not spec.tenants):
+        yield from stored_numbers.invented(result.metrics, metrics)
+
+
+def _of_tenant(
+    folder: Path, spec: RunSpec, result: Result, tenant: TenantSpec, again: Numbers
+) -> Iterator[str]:
+    """Compare the ledger of a tenant, and the files of its phases."""
+    if again.ledger is not None:
+        name = prefixed(tenant.name, "ledger.json")
+        yield from stored_numbers.ledgers(name, load_record(Ledger, folder / name), again.ledger)
+    for facts in again.stored.facts:
+        name = facts.spec.name
+        # The runner stores no number of a phase whose output it cannot read.
+        if facts.parse_error and f"{name}.operations" in result.metrics:
+            yield f"raw/ of phase {name} cannot be read: {facts.parse_error}"
+        yield from derived.differences(folder, facts)
+        yield from outputs.differences(folder, facts, _seed(spec, tenant, facts.spec))
+    yield from stored_numbers.own_counts(folder / "raw", again.stored, tenant, result)
+
+
+def _without_shares(metrics: Mapping[str, Metric]) -> dict[str, Metric]:
+    """Leave out what the phases of a tenant count for all tenants of a namespace."""
+    return {
+        key: metric
+        for key, metric in metrics.items()
+        if key.rpartition(".")[2] not in stored_numbers.OF_TENANT
+    }
+
+
+def _measured(spec: RunSpec, found: Mapping[str, Numbers]) -> list[MeasuredTenant]:
+    """Return the tenants of a run with tenants, beside their raw files."""
+    all_ = tenants_of(spec)
+    return [
+        MeasuredTenant(
+            tenant,
+            phase=next(p.name for p in phases_of(tenant, spec.phases) if _is_measured(p)),
+            uses_zoned=LEVELS[tenant.level].uses_zoned if tenant.level in LEVELS else True,
+            alone=has_devices_alone(tenant, all_),
+            skip=LEVELS[tenant.level].metadata_zones if tenant.level in LEVELS else 0,
+            stored=found[tenant.name].stored if tenant.name in found else None,
+        )
+        for tenant in all_
+    ]
+
+
+def _is_measured(phase_: PhaseSpec) -> bool:
+    return phase_.role is PhaseRole.MEASURED
+
+
+def _traces(folder: Path, measured: Sequence[MeasuredTenant]) -> Iterator[str]:
+    barriers = [
+        TracedBarrier(snapshot.counters, one.device if one.uses_zoned else "")
+        for one in measured
+        for snapshot in (one.stored.snapshots if one.stored else ())
+    ]
+    return retrace.differences(folder, barriers, tenants.traced_devices(measured))
+
+
+def _judged(
+    spec: RunSpec, result: Result, observed: Observed | None, found: Mapping[str, Numbers]
+) -> list[JudgedTenant]:
+    """Return the tenants as the rules judge them; [] where their inputs are not stored."""
+    if any(name not in LEVELS for name in spec.levels):
+        return []
+    all_, manifest = tenants_of(spec), result.manifest.get("level") or {}
+    if not spec.tenants:
+        findings = observed.findings if observed else ()
+        plain = ObservedTenant(
+            spec.device, spec.conventional, result.utilisation, stopped=False, findings=findings
+        )
+        records, manifests = {"": plain}, {"": manifest}
+    elif observed is not None and observed.tenants is not None:
+        records, manifests = dict(observed.tenants), manifest
+    else:
+        return []
+    return [
+        JudgedTenant(
+            tenant,
+            LEVELS[tenant.level],
+            records[tenant.name],
+            found[tenant.name].stored.facts if tenant.name in found else (),
+            alone=has_devices_alone(tenant, all_),
+            direct_io=judged.direct_io(manifests.get(tenant.name)),
+            ledger=found[tenant.name].ledger if tenant.name in found else None,
+        )
+        for tenant in all_
+        if tenant.name in records
+    ]
+
+
+def _series(
+    folder: Path, spec: RunSpec, result: Result, found: Mapping[str, Numbers]
+) -> Iterator[str]:
+    """Compare sampled series with the barriers, and with the zones."""
+    known = [tenant for tenant in tenants_of(spec) if tenant.name in found]
+    own = [
+        SampledTenant(tenant.name, Path(tenant.device.path).name, found[tenant.name].stored)
+        for tenant in known
+    ]
+    if own:
+        yield from sampled.differences(folder, result, own)
+    for tenant in known:
+        place = zone_bytes.place(tenant.name, tenant.device, tenant.zones)
+        if place is not None and tenant.stack == tenant.name:
+            yield from zone_bytes.differences(folder, place, found[tenant.name].stored)
 
 
 def _seed(spec: RunSpec, tenant: TenantSpec, phase_: PhaseSpec) -> int:
@@ -130,80 +233,13 @@ def _seed(spec: RunSpec, tenant: TenantSpec, phase_: PhaseSpec) -> int:
     return phase.seed(spec.seed + tenant.seed, phases_of(tenant, spec.phases), phase_)
 
 
-def _of_plain_run(folder: Path, spec: RunSpec, result: Result, again: Numbers) -> Iterator[str]:
+def _of_plain_run(
+    folder: Path, spec: RunSpec, result: Result, stored: StoredTenant
+) -> Iterator[str]:
     """Compare what only a run without tenants stores."""
-    stored = again.stored
     if result.utilisation is not None:
-        yield from _utilisation(result.utilisation, stored, spec.device.capacity)
-    yield from sampled.differences(folder, result, stored)
-    yield from zone_bytes.differences(folder, spec.device, stored)
+        yield from stored_numbers.utilisation(result.utilisation, stored, spec.device.capacity)
     counters = [snapshot.counters for snapshot in stored.snapshots]
-    yield from retrace.differences(folder, counters, stored.metadata_zones)
-    yield from _own_counts(folder / "raw", stored.snapshots[-1].usage.own, result)
-
-
-def _ledgers(name: str, stored: Ledger, again: Ledger) -> Iterator[str]:
-    names = [entry.name for entry in again.entries]
-    if [entry.name for entry in stored.entries] != names:
-        yield f"{name}: its entries are not {', '.join(names)}"
-        return
-    for entry, other in zip(stored.entries, again.entries, strict=True):
-        for field in entry.__slots__:
-            value, wanted = getattr(entry, field), getattr(other, field)
-            if value != wanted:
-                yield f"{name}: {entry.name}.{field}: has {value}, raw/ gives {wanted}"
-
-
-def metric_differences(stored: Mapping[str, Metric], again: Mapping[str, Metric]) -> Iterator[str]:
-    """Return one line per metric that differs from the recomputed one."""
-    for key in sorted(again):
-        if key not in stored:
-            # A metric that is newer than the run is null, unless the raw files give it.
-            if again[key].value is not None and key.rpartition(".")[2] not in _YOUNGER:
-                yield f"{key}: is not in result.json"
-        elif stored[key] != again[key]:
-            yield f"{key}: result.json has {stored[key].value}, raw/ gives {again[key].value}"
-
-
-def _utilisation(used: Utilisation, stored: StoredTenant, capacity: int) -> Iterator[str]:
-    """V and A are measured at the barrier after the last fill phase."""
-    filled, free = stored.filled, stored.snapshots[0].usage.free_bytes
-    live = filled.counters.cold_bytes + filled.counters.database_bytes
-    allocated = sum(filled.allocated) if filled.allocated is not None else None
-    for name, value, wanted in (
-        ("live_bytes", used.live_bytes, live),
-        ("cold_bytes", used.cold_bytes, filled.counters.cold_bytes),
-        ("database_bytes", used.database_bytes, filled.counters.database_bytes),
-        ("allocated_bytes", used.allocated_bytes, allocated),
-        ("capacity_bytes", used.capacity_bytes, capacity),
-        ("u_ns", used.u_ns, live / capacity),
-        ("max_utilisation", used.max_utilisation, _share(free, capacity)),
-    ):
-        if value != wanted:
-            yield f"utilisation.{name}: result.json has {value}, raw/ gives {wanted}"
-
-
-def _share(free: int | None, capacity: int) -> float | None:
-    """Return the largest utilisation of a fresh level."""
-    return None if free is None else min(free / capacity, 1.0)
-
-
-def _own_counts(raw: Path, stored: OwnCounts | None, result: Result) -> Iterator[str]:
-    """Compare a level's own counts at the last barrier with its own ledger."""
-    if stored is None:
-        return
-    level = levels.LEVELS.get(result.level)
-    if level is None:
-        yield f"level {result.level} is unknown: its own counts cannot be computed again"
-        return
-    name = level.own_ledger
-    opened = packed.opened(raw / name)
-    if opened is None:
-        yield f"raw/{name}.xz: is missing"
-        return
-    with opened as lines:
-        totals = level.own_totals(lines, result.device)
-    for part in ("payload", "filling", "given_up", "finishes", "resets"):
-        value, wanted = getattr(stored, part), getattr(totals, part)
-        if value != wanted:
-            yield f"the last usage.json has {part} {value}, raw/{name} gives {wanted}"
+    zoned = counters[-1].zoned
+    barriers = [TracedBarrier(one, zoned) for one in counters]
+    yield from retrace.differences(folder, barriers, [TracedDevice(zoned, stored.metadata_zones)])

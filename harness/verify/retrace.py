@@ -5,7 +5,8 @@ The trace buffer, which replaces a missing bpftrace, leaves only counts. These c
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
 
@@ -13,7 +14,7 @@ from harness.observe import zone_reports
 from harness.observe.tracing import tracer
 from harness.observe.tracing.bpf_answers import Answers, grouped
 from harness.observe.tracing.bpf_source import OUTPUT
-from harness.observe.tracing.zone_history import History, record
+from harness.observe.tracing.zone_history import History, Totals, record
 from harness.store import packed
 from harness.store.ledger import Snapshot, Trace
 from harness.tools import bpftrace
@@ -23,45 +24,83 @@ from harness.verify import derived
 _NUMBERS = ("commands", "finishes", "pad", "pad_held")
 
 
-def differences(folder: Path, snapshots: Sequence[Snapshot], metadata_zones: int) -> Iterator[str]:
-    """Return one line per number that differs from the answers.
+@dataclass(frozen=True, slots=True)
+class TracedDevice:
+    """A zoned namespace in the trace. ``prefix`` begins the names of its files in raw/."""
 
-    ``snapshots`` are in the order of the barriers; ``metadata_zones`` as in ``Level``.
+    name: str
+    metadata_zones: int
+    prefix: str = ""
+
+    def file(self, path: str) -> str:
+        """Return the path of one of its files; ``path`` as in a plain run."""
+        folder, _, name = path.rpartition("/")
+        return f"{folder}/{self.prefix}{name}"
+
+
+@dataclass(frozen=True, slots=True)
+class TracedBarrier:
+    """A barrier, and the zoned namespace whose finishes its trace counts; '' is none."""
+
+    counters: Snapshot
+    zoned: str
+
+
+def differences(
+    folder: Path, barriers: Sequence[TracedBarrier], zoned: Sequence[TracedDevice]
+) -> Iterator[str]:
+    """Return one line per number that differs from the answers.
 
     Raises:
         ToolFailed: an answer is damaged.
     """
-    kept = [one.trace for one in snapshots if one.trace is not None and one.trace.answers]
-    if not kept or kept[-1].problems:
+    traces = [(one.counters.trace, one.zoned) for one in barriers]
+    kept = sorted(
+        [(trace, name) for trace, name in traces if trace is not None and trace.answers],
+        key=lambda item: item[0].answers,
+    )
+    if not kept or kept[-1][0].problems:
         return
     opened = packed.opened(folder / "raw" / OUTPUT)
     if opened is None:
         yield f"raw/{OUTPUT}: is missing"
         return
-    zoned, devices = snapshots[-1].zoned, kept[0].devices
-    seed = packed.text(folder / tracer.SEED)
-    history = History(
-        zoned if zoned in devices else "",
-        zone_reports.from_csv(seed) if seed else (),  # a level without a zoned device has none
-        metadata_zones,
-    )
+    devices = kept[0][0].devices
+    histories = {
+        device.name: History(
+            device.name if device.name in devices else "",
+            _seed(folder, device),
+            device.metadata_zones,
+        )
+        for device in zoned
+    }
     answers = Answers(devices)
     with opened as lines:
         groups = grouped(bpftrace.parse(lines))
-        for stored in kept:
+        for stored, name in kept:
             for maps in islice(groups, stored.answers - answers.taken):
                 answers.take(maps)
-            yield from _counts(stored, _record(devices, answers, history))
+            totals = _taken(answers, histories)
+            own = histories.get(name) or History("", ())
+            yield from _counts(stored, record(devices, totals, own))
         for maps in groups:
             answers.take(maps)
-    _record(devices, answers, history)
-    yield from _tables(folder, history, history.table(answers.totals()))
+    totals = _taken(answers, histories)
+    yield from _tables(folder, zoned, histories, totals)
 
 
-def _record(devices: Sequence[str], answers: Answers, history: History) -> Trace:
+def _seed(folder: Path, device: TracedDevice) -> Sequence[zone_reports.Zone]:
+    csv = packed.text(folder / device.file(tracer.SEED))
+    return zone_reports.from_csv(csv) if csv else ()
+
+
+def _taken(answers: Answers, histories: Mapping[str, History]) -> Totals:
+    """Hand the transitions of new answers to the namespaces."""
     totals = answers.totals()
-    history.extend(totals, began=0.0)
-    return record(devices, totals, history)
+    for name, history in histories.items():
+        own = tuple(item for item in totals.transitions if item.device == name)
+        history.extend(replace(totals, transitions=own), began=0.0)
+    return totals
 
 
 def _counts(stored: Trace, again: Trace) -> Iterator[str]:
@@ -71,11 +110,25 @@ def _counts(stored: Trace, again: Trace) -> Iterator[str]:
             yield f"trace: a barrier has {name} {value}, raw/{OUTPUT} gives {wanted}"
 
 
-def _tables(folder: Path, history: History, table: str) -> Iterator[str]:
-    if not packed.find(folder / tracer.TABLE):
+def _tables(
+    folder: Path,
+    zoned: Sequence[TracedDevice],
+    histories: Mapping[str, History],
+    totals: Totals,
+) -> Iterator[str]:
+    files = {device.name: device.file(tracer.TABLE) for device in zoned}
+    if not any(packed.find(folder / file) for file in files.values()):
         return  # tracing failed after the last barrier, so no table was stored
-    if packed.text(folder / tracer.TABLE) != table:
-        yield f"{tracer.TABLE}: differs from raw/{OUTPUT}"
-    rows = [line.partition(",")[::2] for line in history.timeline().splitlines()[1:]]
-    wanted = [(float(t), rest) for t, rest in rows]
-    yield from derived.series(folder, tracer.TIMELINE, wanted)
+    wanted: list[tuple[float, str]] = []
+    for name, file in files.items():
+        history = histories[name]
+        if packed.text(folder / file) != history.table(totals):
+            yield f"{file}: differs from raw/{OUTPUT}"
+        rows = [line.partition(",")[::2] for line in history.timeline().splitlines()[1:]]
+        wanted += [(float(t), rest) for t, rest in rows]
+    # Commands of two namespaces in the same microsecond have no order.
+    yield from derived.series(folder, tracer.TIMELINE, sorted(wanted, key=_device), key=_device)
+
+
+def _device(row: tuple[object, str]) -> str:
+    return row[1].partition(",")[0]

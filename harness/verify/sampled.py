@@ -1,7 +1,7 @@
 """Holds the sampled series against the barriers of the ledger, for ``zonelab verify``.
 
 A sample lies between the barriers around it: counters only grow. So every value of
-``series/diskstats.csv`` is bound to two entries of the ledger.
+``series/diskstats.csv`` is bound to two entries of the ledger, those of a tenant to its own ledger.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from harness.observe.diskstats import COLUMNS
 from harness.observe.sysfs import SECTOR
 from harness.rules.facts import PhaseFacts
 from harness.run.ledger import BarrierSnapshot
+from harness.run.tenant import prefixed
 from harness.store import packed
 from harness.store.result import Result, Status
 from harness.verify import derived
@@ -23,7 +24,7 @@ from harness.verify.stored import StoredTenant
 
 DISKSTATS = "series/diskstats.csv"
 # Other series are sampled at the times of diskstats, some of them.
-OTHERS = ("system", "level", "zones")
+OTHERS = ("level", "zones")
 # A sample is taken each second; the machine can be busy for longer.
 _LONGEST_GAP = 10.0
 # Times in series have milliseconds. A sample at the very edge of a phase belongs to either side.
@@ -66,24 +67,39 @@ def read(folder: Path, name: str) -> Table | None:
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """A phase on the time axis of the run, between the barriers before and after it."""
+    """A phase on the time axis of the run, between the barriers before and after it.
+
+    ``ready`` is what the counters reach at most before the phase begins. A level of a tenant can
+    write while others fill, and its program opens the database before the common start.
+    """
 
     name: str
     begin: float
     end: float
     before: BarrierSnapshot
+    ready: BarrierSnapshot
     after: BarrierSnapshot
 
 
-def windows(folder: Path, stored: StoredTenant) -> list[Window]:
+@dataclass(frozen=True, slots=True)
+class SampledTenant:
+    """A tenant, or a plain run without a name; ``device`` is the kernel name of its namespace."""
+
+    name: str
+    device: str
+    stored: StoredTenant
+
+
+def windows(folder: Path, tenant: SampledTenant) -> list[Window]:
     """Return the phases whose start is known; the series of a phase begins with it."""
-    found = []
+    found, stored = [], tenant.stored
     for facts, before, after in zip(
         stored.facts, stored.snapshots[1:], stored.snapshots[2:], strict=False
     ):
         begin = _begin(folder, facts)
         if begin is not None and facts.seconds is not None:
-            found.append(Window(facts.spec.name, begin, begin + facts.seconds, before, after))
+            ready, end = after if tenant.name else before, begin + facts.seconds
+            found.append(Window(facts.spec.name, begin, end, before, ready, after))
     return found
 
 
@@ -95,29 +111,50 @@ def _begin(folder: Path, facts: PhaseFacts) -> float | None:
     return float(stored[0].partition(",")[0]) - rows[0][0]
 
 
-def differences(folder: Path, result: Result, stored: StoredTenant) -> Iterator[str]:
+def differences(folder: Path, result: Result, tenants: Sequence[SampledTenant]) -> Iterator[str]:
     """Yield one line per series that contradicts the barriers, or that is not complete."""
     try:
         disks = read(folder, DISKSTATS)
         if disks is None or not disks.rows:
-            if sum(facts.seconds or 0.0 for facts in stored.facts) > _LONGEST_GAP:
+            spent = [facts.seconds or 0.0 for tenant in tenants for facts in tenant.stored.facts]
+            if sum(spent) > _LONGEST_GAP:
                 yield f"{DISKSTATS}: has no samples"
             return
-        phases = windows(folder, stored)
-        stopped = result.status in (Status.ABORTED, Status.FAILED)
-        yield from (f"{DISKSTATS}: {text}" for text in _complete(disks, phases, result))
-        for device in {
-            stored.snapshots[0].counters.zoned,
-            stored.snapshots[0].counters.conventional,
-        }:
-            if f"{device}.write_bytes" in disks.rows[0]:
-                known = disks.known([f"{device}.{column}" for column in COLUMNS])
-                limits = _limits(result, device)
-                lines = _device(known, device, phases, stored, limits, stopped=stopped)
-                yield from (f"{DISKSTATS}: {text}" for text in lines)
-        yield from _others(folder, disks)
+        phases = {tenant.name: windows(folder, tenant) for tenant in tenants}
+        every = [phase for own in phases.values() for phase in own]
+        yield from (f"{DISKSTATS}: {text}" for text in _complete(disks, every, result))
+        for tenant in tenants:
+            lines = _of_tenant(disks, tenant, phases[tenant.name], result)
+            yield from (f"{DISKSTATS}: {text}" for text in lines)
+            yield from _others(folder, disks, tenant)
+        yield from _together(folder, disks, "series/system.csv")
     except (ValueError, KeyError) as error:
         yield f"series/: a sampled series is damaged: {error}"
+
+
+def _of_tenant(
+    disks: Table, tenant: SampledTenant, phases: Sequence[Window], result: Result
+) -> Iterator[str]:
+    """Yield one line per contradiction between a tenant's devices and its barriers."""
+    stored = tenant.stored
+    measured = any(facts.measured for facts in stored.facts)
+    stopped = result.status in (Status.ABORTED, Status.FAILED)
+    first = stored.snapshots[0].counters
+    for device in sorted({first.zoned, first.conventional}):
+        if f"{device}.write_bytes" in disks.rows[0]:
+            known = disks.known([f"{device}.{column}" for column in COLUMNS])
+            block, largest = _limits(result, device)
+            if device == first.zoned:
+                block = _limits(result, tenant.device)[0]  # a slice has the blocks of its drive
+            lines = _device(
+                known,
+                device,
+                phases,
+                stored,
+                (block, largest),
+                stopped=stopped or bool(tenant.name and not measured),
+            )
+            yield from lines
 
 
 def _complete(disks: Table, phases: Sequence[Window], result: Result) -> Iterator[str]:
@@ -172,7 +209,7 @@ def _between(
         if t > phase.end + _EDGE:
             continue
         if t <= phase.begin - _EDGE:
-            high = phase.before
+            high = phase.ready
         elif t <= phase.end - _EDGE:
             high = phase.after
         break
@@ -214,19 +251,23 @@ def _devices(host: Any) -> Sequence[Mapping[str, Any]]:
     return host.get("devices") or () if isinstance(host, Mapping) else ()
 
 
-def _others(folder: Path, disks: Table) -> Iterator[str]:
-    """Every series is sampled at times of the first one, and the first time with it."""
+def _others(folder: Path, disks: Table, tenant: SampledTenant) -> Iterator[str]:
+    """Compare the series of a level, and those of its zones."""
     for name in OTHERS:
-        file = f"series/{name}.csv"
-        table = read(folder, file)
-        if table is None:
-            continue
-        if not table.rows and disks.rows:
-            yield f"{file}: has no samples"
-            continue
-        if table.times[:1] != disks.times[:1]:
-            yield f"{file}: does not begin with {DISKSTATS}"
-        if extra := set(table.times) - set(disks.times):
-            yield f"{file}: has a sample at {min(extra):.3f} s, {DISKSTATS} has none"
-        if any(late <= early for early, late in pairwise(table.times)):
-            yield f"{file}: its times do not grow"
+        yield from _together(folder, disks, f"series/{prefixed(tenant.name, name)}.csv")
+
+
+def _together(folder: Path, disks: Table, file: str) -> Iterator[str]:
+    """Every series is sampled at times of the first one, and the first time with it."""
+    table = read(folder, file)
+    if table is None:
+        return
+    if not table.rows and disks.rows:
+        yield f"{file}: has no samples"
+        return
+    if table.times[:1] != disks.times[:1]:
+        yield f"{file}: does not begin with {DISKSTATS}"
+    if extra := set(table.times) - set(disks.times):
+        yield f"{file}: has a sample at {min(extra):.3f} s, {DISKSTATS} has none"
+    if any(late <= early for early, late in pairwise(table.times)):
+        yield f"{file}: its times do not grow"

@@ -15,7 +15,7 @@ from harness.verify.judged import load_observed
 
 def notes(paths: CampaignPaths) -> list[str]:
     """Return one line per kind of check that was left out, with the number of runs."""
-    old = tenants = unknown = other = mixes = unsampled = 0
+    old = unknown = other = mixes = singles = unsampled = gauges = 0
     for host in paths.hosts():
         for folder in rundir.completed(paths.runs(host)):
             try:
@@ -24,22 +24,25 @@ def notes(paths: CampaignPaths) -> list[str]:
                 continue
             if result.device.kind is DeviceKind.REPLAYED or result.status is Status.SKIPPED:
                 continue
-            tenants += bool(spec.tenants)
             other += code.recorded(result.manifest) != code.runner()["source"]
-            unknown += not spec.tenants and spec.level not in LEVELS
+            unknown += any(name not in LEVELS for name in spec.levels)
             observed = load_observed(folder)
             old += observed is None
-            mixes += bool(spec.tenants) and (observed is None or observed.together is None)
+            if spec.tenants:
+                mixes += observed is None or observed.together is None
+                singles += observed is None or observed.tenants is None
             unsampled += observed is None or observed.samples is None
+            gauges += observed is None or observed.digests is None
     texts = (
         (
             old,
             f"without {NAME}: idle devices, clock, tracing, the levels' own checks, and the number"
             " of lines of the kernel log",
         ),
-        (tenants, "with tenants: issues of single tenants, and values of sampled series"),
         (mixes, "with tenants, of older releases: all issues of the rules"),
+        (singles, "with tenants, of older releases: issues of single tenants, and use of zones"),
         (unsampled, "of older releases: the ends of series of gauges"),
+        (gauges, "of older releases: values of gauges"),
         (other, "by other code than this zonelab: the wording of issues"),
         (unknown, "of levels that this zonelab does not have: issues of the rules"),
     )

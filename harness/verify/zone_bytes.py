@@ -12,11 +12,11 @@ from itertools import accumulate, pairwise
 from pathlib import Path
 
 from harness.observe.tracing import tracer
-from harness.store.spec import Device
+from harness.run.tenant import prefixed
+from harness.store.spec import Device, Extent
 from harness.verify.sampled import DISKSTATS, Table, read
 from harness.verify.stored import StoredTenant
 
-ZONES = "series/zones.csv"
 _STATES = ("empty", "implicit_open", "explicit_open", "closed", "full", "read_only", "offline")
 _TENTHS = range(0, 100, 10)
 # Commands and samples have times of two clocks.
@@ -32,43 +32,68 @@ class Event:
 
 
 @dataclass(frozen=True, slots=True)
-class Tables:
-    """The two series that are compared."""
+class Place:
+    """The zones of a tenant: ``count`` zones of the namespace ``device``, from ``first``.
 
+    ``file`` is the series of their states.
+    """
+
+    file: str
+    device: str
+    first: int
+    count: int
+    capacity: int
+
+
+@dataclass(frozen=True, slots=True)
+class Tables:
+    """The two series that are compared; ``file`` is the name of the first."""
+
+    file: str
     zones: Table
     disks: Table
 
 
-def differences(folder: Path, device: Device, stored: StoredTenant) -> Iterator[str]:
+def place(tenant: str, device: Device, extent: Extent | None) -> Place | None:
+    """Return the zones of a tenant; null without zones. ``device`` is the whole namespace."""
+    if device.zone_capacity is None:
+        return None
+    own = extent or Extent(0, device.zones or 0)
+    file = f"series/{prefixed(tenant, 'zones')}.csv"
+    return Place(file, Path(device.path).name, own.first, own.count, device.zone_capacity)
+
+
+def differences(folder: Path, place: Place, stored: StoredTenant) -> Iterator[str]:
     """Yield one line if diskstats and zones contradict each other."""
     name = stored.snapshots[0].counters.zoned
-    capacity = device.zone_capacity
     try:
-        zones, disks = read(folder, ZONES), read(folder, DISKSTATS)
-        if not name or capacity is None or zones is None or disks is None:
+        zones, disks = read(folder, place.file), read(folder, DISKSTATS)
+        if not name or zones is None or disks is None:
             return
         zones = zones.known([*_STATES, *(f"occupied_{tenth}" for tenth in _TENTHS)])
         disks = disks.known([f"{name}.write_bytes"])
         for row in zones.rows:
             known = sum(int(row[state]) for state in _STATES)
-            if known > (device.zones or 0):  # conventional zones have none of the states
-                yield f"{ZONES}: has {known} zones at {row['t']} s, the device has {device.zones}"
+            if known > place.count:  # conventional zones have none of the states
+                text = f"has {known} zones at {row['t']} s, the device has {place.count}"
+                yield f"{place.file}: {text}"
                 return
-        events = _events(folder, name)
+        events = _events(folder, place)
         if disks.times and events is not None and _is_exact(name, stored, events, disks.times[-1]):
-            yield from _compared(name, capacity, stored, Tables(zones, disks), events)
+            tables = Tables(place.file, zones, disks)
+            yield from _compared(name, place.capacity, stored, tables, events)
     except (ValueError, KeyError) as error:
-        yield f"{ZONES}: is damaged: {error}"
+        yield f"{place.file}: is damaged: {error}"
 
 
-def _events(folder: Path, name: str) -> list[Event] | None:
+def _events(folder: Path, place: Place) -> list[Event] | None:
     """Return resets and finishes in their order; null where they were not all traced."""
     table = read(folder, tracer.TIMELINE)
     if table is None:
         return None
     events, padded = [], dict[str, int]()
     for t, row in zip(table.times, table.rows, strict=True):
-        if row["device"] != name:
+        if row["device"] != place.device or not _is_inside(row["zone"], place):
             continue
         if row["action"] == "reset" and row["written"]:
             events.append(Event(t, int(row["written"]) + padded.pop(row["zone"], 0)))
@@ -78,6 +103,11 @@ def _events(folder: Path, name: str) -> list[Event] | None:
         elif row["action"] in ("reset", "finish"):
             return None
     return events
+
+
+def _is_inside(zone: str, place: Place) -> bool:
+    """Whether a command is for a zone of this place, or for all zones."""
+    return not zone or place.first <= int(zone) < place.first + place.count
 
 
 def _is_exact(name: str, stored: StoredTenant, events: Sequence[Event], last_t: float) -> bool:
@@ -115,7 +145,7 @@ def _compared(
         if low > after[t][1] or high < after[t][0]:
             yield (
                 f"{DISKSTATS}: {column}: has {after[t][0]} at {t:.3f} s, "
-                f"{ZONES} and {tracer.TIMELINE} give {low} to {high}"
+                f"{tables.file} and {tracer.TIMELINE} give {low} to {high}"
             )
             return
 

@@ -354,18 +354,33 @@ def test_active_zone_seconds_cover_a_tenants_zones() -> None:
         change(17.0, 5, "first-write", device="n3"),
         change(25.0, 4, "finish"),  # behind the span
     ]
-    found = activity(rows, "n2", range(10), {3, 12}, (10.0, 20.0))
+    found = activity(rows, "n2", range(10), {3, 12}, (10.0, 20.0), seen=10.0)
     assert found.active_seconds == pytest.approx(2.0 + 4.0 + 4.0)
     assert (found.finishes, found.resets) == (1, 1)
-    other = activity(rows, "n2", range(10, 30), {3, 12}, (10.0, 20.0))
+    other = activity(rows, "n2", range(10, 30), {3, 12}, (10.0, 20.0), seen=10.0)
     assert other.active_seconds == pytest.approx(10.0 + 3.5)
 
 
 def test_a_reset_of_all_ends_all() -> None:
     rows = [change(11.0, 1, "first-write"), change(13.0, None, "reset-all")]
-    found = activity(rows, "n2", range(4), {2}, (10.0, 20.0))
+    found = activity(rows, "n2", range(4), {2}, (10.0, 20.0), seen=10.0)
     assert found.active_seconds == pytest.approx(2.0 + 3.0)
     assert found.resets == 1
+
+
+def test_a_zone_that_a_program_opens_before_the_common_start_is_active() -> None:
+    """Programs open their databases after the zones were read, and before they are released."""
+    rows = [
+        change(7.0, 1, "first-write"),  # before the zones were read: it is not active then
+        change(8.5, 2, "first-write"),
+        change(9.0, 3, "first-write"),
+        change(9.5, 3, "reset"),
+        change(9.6, 4, "finish"),
+        change(15.0, 2, "finish"),
+    ]
+    found = activity(rows, "n2", range(10), {4, 5}, (10.0, 20.0), seen=8.0)
+    assert found.active_seconds == pytest.approx(5.0 + 10.0)  # zones 2 and 5
+    assert (found.finishes, found.resets) == (1, 0)
 
 
 def test_timelines_are_merged_by_time() -> None:

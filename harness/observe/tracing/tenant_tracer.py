@@ -126,6 +126,8 @@ def activity(
     zones: range,
     active: Collection[int],
     span: tuple[float, float],
+    *,
+    seen: float,
 ) -> Activity:
     """Add up the transitions of a tenant's zones.
 
@@ -135,25 +137,27 @@ def activity(
         transitions: in the order of completion.
         device: kernel name of the namespace.
         zones: zones of the tenant.
-        active: zones that were active when the span began.
+        active: zones that were active at the time ``seen``.
         span: start and end, CLOCK_MONOTONIC.
+        seen: not later than the span; programs open their databases in between.
     """
     began, ended = span
     since = {zone: began for zone in active if zone in zones}
     seconds, resets, finishes = 0.0, 0, 0
     for item in transitions:
-        if item.error or item.device != device or not began <= item.time <= ended:
+        if item.error or item.device != device or not seen <= item.time <= ended:
             continue
+        time, inside = max(item.time, began), item.time >= began
         if item.action == "reset-all":
-            seconds += sum(item.time - start for start in since.values())
+            seconds += sum(time - start for start in since.values())
             since.clear()
-            resets += 1
+            resets += inside
         elif item.zone is not None and item.zone in zones:
             if item.action in _BEGINS:
-                since.setdefault(item.zone, item.time)
+                since.setdefault(item.zone, time)
             elif item.action in _ENDS and item.zone in since:
-                seconds += item.time - since.pop(item.zone)
-            resets += item.action == "reset"
-            finishes += item.action == "finish"
+                seconds += time - since.pop(item.zone)
+            resets += inside and item.action == "reset"
+            finishes += inside and item.action == "finish"
     seconds += sum(ended - start for start in since.values())
     return Activity(resets, finishes, seconds)

@@ -1,0 +1,57 @@
+"""How a tenant used its zones while measured; the runner and ``zonelab verify`` compute it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from harness.metrics import CATALOGUE
+from harness.nulls import total
+from harness.observe.tracing.tenant_tracer import Activity
+from harness.observe.tracing.zone_history import Traced
+from harness.rules.facts import PhaseFacts
+from harness.store.result import Metric, Utilisation
+
+# blk_types.h: BLK_STS_ZONE_OPEN_RESOURCE and BLK_STS_ZONE_ACTIVE_RESOURCE. Linux 6.10 removed a
+# status before them, so both are one less since.
+_DENIED, _DENIED_BEFORE, _DENIED_CHANGED = (14, 15), (15, 16), (6, 10)
+
+
+def denied_opens(release: str, device: str, seen: Traced) -> int:
+    """Return how many commands the zone limits refused; ``release`` as uname prints it."""
+    major, minor = re.match(r"(\d+)\.(\d+)", release).groups()  # type: ignore[union-attr]
+    recent = (int(major), int(minor)) >= _DENIED_CHANGED
+    denied = _DENIED if recent else _DENIED_BEFORE
+    return sum(
+        commands
+        for (name, _, status), commands in seen.commands.items()
+        if name == device and status in denied
+    )
+
+
+def metrics(
+    phase: str,
+    activity: Activity | None,
+    denied: int | None,
+    utilisation: Utilisation | None,
+    max_utilisation: float | None,
+) -> dict[str, Metric]:
+    """Return how a tenant used its zones in its measured phase."""
+    values: dict[str, int | float | None] = {
+        "active_zone_seconds": round(activity.active_seconds, 6) if activity else None,
+        "denied_opens": denied,
+        "utilisation": utilisation.u_ns if utilisation else None,
+        "max_utilisation": max_utilisation,
+    }
+    if activity is not None:
+        values |= {"zone_resets": activity.resets, "zone_finishes": activity.finishes}
+    return {
+        f"{phase}.{name}": Metric(value, CATALOGUE[name].unit) for name, value in values.items()
+    }
+
+
+def cpu_share(own: float | None, tenants: Sequence[Sequence[PhaseFacts]]) -> Metric:
+    """Return the harness' share of the CPU time of the common time; ``own`` is its seconds."""
+    spent = [facts[-1].load_seconds for facts in tenants if facts]
+    load = total(spent) if spent else None
+    return Metric(own / (own + load) if own is not None and load else None, "1")

@@ -1,0 +1,102 @@
+"""Compares stored numbers with those that raw files give, for ``zonelab verify``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from harness.levels import LEVELS
+from harness.run import run_metrics, zone_costs
+from harness.run.tenant import prefixed
+from harness.store import packed
+from harness.store.ledger import Ledger
+from harness.store.result import Metric, Result, Utilisation
+from harness.store.spec import TenantSpec
+from harness.verify.stored import StoredTenant
+
+# Runs of before 2026-11-22 lack these metrics, but have the files to compute them.
+_YOUNGER = frozenset({*zone_costs.NAMES, *run_metrics.CAUSES, "reset_rate"})
+# Runs of before 2026-11-24 lack the inputs of these metrics of a tenant.
+OF_TENANT = frozenset({"zone_resets", "zone_finishes"})
+# The memory of the runner at its end, which no file holds.
+_UNCHECKED = frozenset({"run.harness_memory_peak"})
+
+
+def ledgers(name: str, stored: Ledger, again: Ledger) -> Iterator[str]:
+    """Return one line per number of a ledger that differs."""
+    names = [entry.name for entry in again.entries]
+    if [entry.name for entry in stored.entries] != names:
+        yield f"{name}: its entries are not {', '.join(names)}"
+        return
+    for entry, other in zip(stored.entries, again.entries, strict=True):
+        for field in entry.__slots__:
+            value, wanted = getattr(entry, field), getattr(other, field)
+            if value != wanted:
+                yield f"{name}: {entry.name}.{field}: has {value}, raw/ gives {wanted}"
+
+
+def metrics(stored: Mapping[str, Metric], again: Mapping[str, Metric]) -> Iterator[str]:
+    """Return one line per metric that differs from the recomputed one."""
+    for key in sorted(again):
+        if key not in stored:
+            # A metric that is newer than the run is null, unless the raw files give it.
+            if again[key].value is not None and key.rpartition(".")[2] not in _YOUNGER:
+                yield f"{key}: is not in result.json"
+        elif stored[key] != again[key]:
+            yield f"{key}: result.json has {stored[key].value}, raw/ gives {again[key].value}"
+
+
+def utilisation(used: Utilisation, stored: StoredTenant, capacity: int) -> Iterator[str]:
+    """V and A are measured at the barrier after the last fill phase."""
+    filled, free = stored.filled, stored.snapshots[0].usage.free_bytes
+    live = filled.counters.cold_bytes + filled.counters.database_bytes
+    allocated = sum(filled.allocated) if filled.allocated is not None else None
+    for name, value, wanted in (
+        ("live_bytes", used.live_bytes, live),
+        ("cold_bytes", used.cold_bytes, filled.counters.cold_bytes),
+        ("database_bytes", used.database_bytes, filled.counters.database_bytes),
+        ("allocated_bytes", used.allocated_bytes, allocated),
+        ("capacity_bytes", used.capacity_bytes, capacity),
+        ("u_ns", used.u_ns, live / capacity),
+        ("max_utilisation", used.max_utilisation, _share(free, capacity)),
+    ):
+        if value != wanted:
+            yield f"utilisation.{name}: result.json has {value}, raw/ gives {wanted}"
+
+
+def _share(free: int | None, capacity: int) -> float | None:
+    """Return the largest utilisation of a fresh level."""
+    return None if free is None else min(free / capacity, 1.0)
+
+
+def own_counts(
+    raw: Path, measured: StoredTenant, tenant: TenantSpec, result: Result
+) -> Iterator[str]:
+    """Compare a level's own counts at the last barrier with its own ledger."""
+    stored = measured.snapshots[-1].usage.own
+    if stored is None:
+        return
+    level = LEVELS.get(tenant.level)
+    if level is None:
+        yield f"level {tenant.level} is unknown: its own counts cannot be computed again"
+        return
+    name = prefixed(tenant.name, level.own_ledger)
+    opened = packed.opened(raw / name)
+    if opened is None:
+        yield f"raw/{name}.xz: is missing"
+        return
+    device = tenant.device if tenant.name else result.device
+    with opened as lines:
+        totals = level.own_totals(lines, device)
+    for part in ("payload", "filling", "given_up", "finishes", "resets"):
+        value, wanted = getattr(stored, part), getattr(totals, part)
+        if value != wanted:
+            yield f"the last usage.json has {part} {value}, raw/{name} gives {wanted}"
+
+
+def invented(stored: Mapping[str, Metric], again: Mapping[str, Metric]) -> Iterator[str]:
+    """Return one line per metric that raw files do not give."""
+    for key in sorted(stored.keys() - again.keys() - _UNCHECKED):
+        unknown = key.rpartition(".")[2] in OF_TENANT
+        if stored[key].value is not None and not unknown:
+            yield f"{key}: result.json has {stored[key].value}, raw/ gives no such metric"
