@@ -11,7 +11,7 @@ from harness import levels as room
 from harness import rules, workloads
 from harness.cli import main as entry
 from harness.machine import paths
-from harness.run import barrier, load_process, result_builder
+from harness.run import barrier, judging, load_process
 from harness.tools import dmsetup, proc, zone_reset
 from harness.tools.kernel import Kernel
 from tests.runner.fakes import FakeBaseline, FakeHost, FakeLevel
@@ -41,7 +41,8 @@ if __name__ == "__main__":
         def no_judge(*_: object) -> None:
             raise RuntimeError("no judge")
 
-        vars(result_builder).update(judge=no_judge)
+        assert "judge" in vars(judging)
+        vars(judging).update(judge=no_judge)
     if (root / "unkillable").exists():
         vars(os).update(killpg=lambda *_: None)
         for module, name in ((proc, "_END_SECONDS"), (load_process, "_GRACE_SECONDS")):

@@ -277,13 +277,13 @@ TABLE: list[tuple[str, str, Edit, str]] = [
     (
         "a gauge of the level",
         WHOLE,
-        gauge("series/victim.level.csv", "gc_events"),
+        gauge("series/victim.level.csv", "collected_zones"),
         "series/victim.level.csv: has other bytes than raw/observed.json recorded",
     ),
     (
         "a gauge of the machine",
         WHOLE,
-        gauge("series/system.csv", "memory_free"),
+        gauge("series/system.csv", "available"),
         "series/system.csv: has other bytes than raw/observed.json recorded",
     ),
     (
@@ -388,7 +388,7 @@ TABLE: list[tuple[str, str, Edit, str]] = [
         "the zones of a tenant",
         WHOLE,
         put("raw/tenants.json", "tenants", 1, "zones", value=[0, 96]),
-        "raw/tenants.json: aggressor: zones[0]: has 0, run.json has 96",
+        "raw/tenants.json: aggressor: zones: [0]: has 0, run.json has 96",
     ),
     (
         "the slice of a tenant",
@@ -429,12 +429,15 @@ def test_names_of_edits_differ() -> None:
 
 def test_an_older_release_stores_no_tenants(copy: Path) -> None:
     """Nothing is claimed of what it did not record."""
-    file = copy / WHOLE / OBSERVED
-    record = json.loads(file.read_text())
-    for name in ("tenants", "digests"):
-        del record[name]
-    del record["together"]["harness_seconds"]
-    file.write_text(json.dumps(record))
+
+    def older(content: str) -> str:
+        record = json.loads(content)
+        for name in ("tenants", "digests"):
+            del record[name]
+        del record["together"]["harness_seconds"]
+        return json.dumps(record)
+
+    text(OBSERVED, older)(copy / WHOLE)
     metric("victim.mix.active_zone_seconds")(copy / WHOLE)
     assert recompute.of_run(copy / WHOLE) == []
     assert packed.find(copy / WHOLE / "series/zone_commands.csv")
