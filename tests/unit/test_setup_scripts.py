@@ -63,7 +63,7 @@ def test_without_missing_packages_apt_is_not_called(machine: Machine) -> None:
 def test_missing_packages_of_all_lists_are_installed_at_once(machine: Machine) -> None:
     machine.program("cmake")  # a program of the package's name counts, wherever it came from
     done = machine.install("native", "native-test", installed="g++ make libzbd-dev")
-    left = "libcli11-dev librocksdb-dev libxxhash-dev nlohmann-json3-dev libgtest-dev"
+    left = "libcli11-dev librocksdb-dev liburing-dev libxxhash-dev nlohmann-json3-dev libgtest-dev"
     assert done.returncode == 0, done.stderr
     assert machine.calls == [
         "update -qq",

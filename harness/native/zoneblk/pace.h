@@ -1,0 +1,31 @@
+// Two clocks: the model's virtual time, and the kernel's, on which a second of the model takes
+// `dilation` seconds.
+
+#pragma once
+
+#include "model/parameters.h"
+
+namespace zoneblk {
+
+using zonemodel::Bytes;
+using zonemodel::Time;
+
+class Pace {
+ public:
+  Pace(Time start, std::uint64_t dilation) : start_(start), dilation_(dilation) {}
+
+  [[nodiscard]] Time Model(Time clock) const { return (clock - start_) / dilation_; }
+  // The first time at which Model() gives `model`.
+  [[nodiscard]] Time Clock(Time model) const { return start_ + model * dilation_; }
+  [[nodiscard]] std::uint64_t dilation() const { return dilation_; }
+
+ private:
+  Time start_;
+  std::uint64_t dilation_;
+};
+
+// Takes the time that the kernel and the server need for a request off the fixed latencies of the
+// model. Times of resets and finishes stay: they are thousands of times longer.
+void TakeOff(zonemodel::Parameters* parameters, Time overhead);
+
+}  // namespace zoneblk

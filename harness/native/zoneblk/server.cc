@@ -1,0 +1,275 @@
+#include "zoneblk/server.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/mman.h>
+#include <sys/signalfd.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <ctime>
+#include <limits>
+#include <optional>
+#include <system_error>
+
+#include "zoneblk/control.h"
+
+namespace zoneblk {
+namespace {
+
+constexpr unsigned kSectorShift = 9;
+// Names of completions that are not tags.
+constexpr std::uint64_t kSocket = std::uint64_t{1} << 32;
+constexpr std::uint64_t kSignal = kSocket + 1;
+
+[[noreturn]] void Fail(int error, const std::string& what) {
+  throw std::system_error(error, std::generic_category(), what);
+}
+
+std::optional<Op> OpOf(std::uint32_t op_flags) {
+  switch (op_flags & 0xff) {
+    case abi::kRead:
+      return Op::kRead;
+    case abi::kWrite:
+      return Op::kWrite;
+    case abi::kZoneAppend:
+      return Op::kAppend;
+    case abi::kFlush:
+      return Op::kFlush;
+    case abi::kDiscard:
+      return Op::kDiscard;
+    case abi::kReportZones:
+      return Op::kReport;
+    case abi::kZoneOpen:
+      return Op::kOpen;
+    case abi::kZoneClose:
+      return Op::kClose;
+    case abi::kZoneFinish:
+      return Op::kFinish;
+    case abi::kZoneReset:
+      return Op::kReset;
+    case abi::kZoneResetAll:
+      return Op::kResetAll;
+    default:
+      return std::nullopt;
+  }
+}
+
+Request RequestOf(Op op, const abi::Description& description) {
+  const bool data = op == Op::kRead || op == Op::kWrite || op == Op::kAppend || op == Op::kDiscard;
+  return {.op = op,
+          .offset = description.sector << kSectorShift,
+          .bytes = data ? Bytes{description.count} << kSectorShift : 0};
+}
+
+off_t DataOf(std::uint32_t tag, Bytes offset) {
+  return static_cast<off_t>(abi::kDataOffset + (std::uint64_t{tag} << abi::kTagShift) + offset);
+}
+
+// Moves all bytes by `call`, which may move fewer at once.
+template <typename Call, typename Data>
+bool All(Call call, int file, Data* data, Bytes bytes, off_t at) {
+  for (Bytes moved = 0; moved < bytes;) {
+    const ssize_t more = call(file, data + moved, bytes - moved, at + static_cast<off_t>(moved));
+    if (more <= 0) return false;
+    moved += static_cast<Bytes>(more);
+  }
+  return true;
+}
+
+bool Give(int file, std::uint32_t tag, Bytes at, const char* data, Bytes bytes) {
+  return All(pwrite, file, data, bytes, DataOf(tag, at));
+}
+
+bool TooLong(const Request& request) {
+  return request.op != Op::kDiscard && request.bytes > kMostBytes;
+}
+
+}  // namespace
+
+Server::Server(std::uint32_t device, std::uint32_t depth, Disk* disk, const Contents* contents)
+    : disk_(disk), contents_(contents), depth_(depth), broken_(depth) {
+  const std::string name = "/dev/ublkc" + std::to_string(device);
+  file_ = open(name.c_str(), O_RDWR | O_CLOEXEC);
+  if (file_ < 0) Fail(errno, name);
+  void* const begin = mmap(nullptr, depth * sizeof(abi::Description), PROT_READ,
+                           MAP_SHARED | MAP_POPULATE, file_, 0);
+  if (begin == MAP_FAILED) {
+    const int error = errno;
+    close(file_);
+    Fail(error, "map " + name);
+  }
+  descriptions_ = static_cast<const abi::Description*>(begin);
+  const int error = io_uring_queue_init(2 * depth + 8, &ring_,
+                                        IORING_SETUP_SINGLE_ISSUER | IORING_SETUP_DEFER_TASKRUN);
+  if (error < 0) {
+    close(file_);
+    Fail(-error, "io_uring");
+  }
+}
+
+Server::~Server() {
+  io_uring_queue_exit(&ring_);
+  munmap(const_cast<abi::Description*>(descriptions_), depth_ * sizeof(abi::Description));
+  if (signals_ >= 0) close(signals_);
+  close(file_);
+}
+
+Time Server::Now() {
+  timespec now{};
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return static_cast<Time>(now.tv_sec) * zonemodel::kSecond + static_cast<Time>(now.tv_nsec);
+}
+
+void Server::Offer() {
+  for (std::uint32_t tag = 0; tag < depth_; ++tag) {
+    Queue(abi::kFetch,
+          {.queue = 0, .tag = static_cast<std::uint16_t>(tag), .result = 0, .append_sector = 0});
+  }
+  offered_ = depth_;
+  if (const int error = io_uring_submit(&ring_); error < 0) Fail(-error, "offer the queue");
+}
+
+// The ring has room for a command of each place and for both polls.
+io_uring_sqe* Server::NewEntry() {
+  io_uring_sqe* const sqe = io_uring_get_sqe(&ring_);
+  if (sqe == nullptr) Fail(EBUSY, "io_uring");
+  return sqe;
+}
+
+void Server::Queue(std::uint32_t operation, const abi::IoCommand& command) {
+  io_uring_sqe* const sqe = NewEntry();
+  std::memset(sqe, 0, sizeof(*sqe));
+  sqe->opcode = IORING_OP_URING_CMD;
+  sqe->fd = file_;
+  sqe->cmd_op = operation;
+  sqe->user_data = command.tag;
+  std::memcpy(sqe->cmd, &command, sizeof(command));
+}
+
+void Server::Watch(const Socket& socket, const sigset_t& signals) {
+  signals_ = signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK);
+  if (signals_ < 0) Fail(errno, "signalfd");
+  WatchFile(socket.file(), kSocket);
+  WatchFile(signals_, kSignal);
+}
+
+void Server::WatchFile(int file, std::uint64_t name) {
+  io_uring_sqe* const sqe = NewEntry();
+  io_uring_prep_poll_add(sqe, file, POLLIN);
+  sqe->user_data = name;
+}
+
+// Completes what is due, waits, and takes what came. Returns whether to stop.
+bool Server::Turn(const Identity& identity, const Socket& socket, const Pace& pace) {
+  bool stop = false;
+  Complete(pace);
+  Wait(pace);
+  const Time now = pace.Model(Now());
+  io_uring_cqe* cqe = nullptr;
+  while (io_uring_peek_cqe(&ring_, &cqe) == 0) {
+    const std::uint64_t name = cqe->user_data;
+    const int result = cqe->res;
+    io_uring_cqe_seen(&ring_, cqe);
+    if (name == kSocket) {
+      socket.Answer(StatusOf(identity, *disk_, lateness_).dump() + "\n");
+      WatchFile(socket.file(), kSocket);
+    } else if (name == kSignal) {
+      stop = true;
+    } else if (result == 0) {
+      Arrived(static_cast<std::uint32_t>(name), now);
+    } else {
+      --offered_;  // the kernel took the place back
+    }
+  }
+  return stop;
+}
+
+void Server::Complete(const Pace& pace) {
+  const Time now = Now();
+  disk_->Advance(pace.Model(now), &done_);
+  for (const Done& done : done_) {
+    lateness_.Record(now - std::min(now, pace.Clock(done.due)),
+                     (done.due - done.arrival) * pace.dilation(), pace.dilation());
+    Commit(done);
+  }
+  done_.clear();
+}
+
+void Server::Commit(const Done& done) {
+  int result = done.op == Op::kReport ? static_cast<int>(kMostBytes) : static_cast<int>(done.bytes);
+  if (done.op == Op::kDiscard) result = 0;  // its size can exceed the field
+  if (broken_[done.tag]) result = -EIO;
+  if (done.error != 0) result = -done.error;
+  broken_[done.tag] = false;
+  const bool append = done.op == Op::kAppend && result >= 0;
+  Queue(abi::kCommitAndFetch, {.queue = 0,
+                               .tag = static_cast<std::uint16_t>(done.tag),
+                               .result = result,
+                               .append_sector = append ? done.offset >> kSectorShift : 0});
+}
+
+void Server::Waited(int result) {
+  if (result >= 0 || result == -ETIME || result == -EINTR || result == -EAGAIN) return;
+  Fail(-result, "wait for the kernel");
+}
+
+// Hands over what is queued, and sleeps until something comes or the next request is due.
+void Server::Wait(const Pace& pace) {
+  const Time next = disk_->Next();
+  io_uring_cqe* cqe = nullptr;
+  if (next == zonemodel::kNever) return Waited(io_uring_submit_and_wait(&ring_, 1));
+  const Time due = next == 0 ? 0 : pace.Clock(next);
+  const Time now = Now();
+  const Time rest = due > now ? due - now : 0;
+  __kernel_timespec time{.tv_sec = static_cast<std::int64_t>(rest / zonemodel::kSecond),
+                         .tv_nsec = static_cast<long long>(rest % zonemodel::kSecond)};
+  Waited(io_uring_submit_and_wait_timeout(&ring_, &cqe, 1, &time, nullptr));
+}
+
+void Server::Arrived(std::uint32_t tag, Time now) {
+  const abi::Description& description = descriptions_[tag];
+  const std::optional<Op> op = OpOf(description.op_flags);
+  const Request request = op ? RequestOf(*op, description) : Request{};
+  if (!op || !disk_->Supports(*op) || TooLong(request)) {
+    Commit({.tag = tag,
+            .op = Op::kFlush,
+            .error = EOPNOTSUPP,
+            .bytes = 0,
+            .offset = 0,
+            .arrival = now,
+            .due = now});
+    return;
+  }
+  const zoneblk::Move move = disk_->Submit(now, tag, request);
+  const bool moved = *op == Op::kReport ? SendReport(tag, request) : Move(tag, move);
+  broken_[tag] = !moved;
+}
+
+bool Server::Move(std::uint32_t tag, const zoneblk::Move& move) const {
+  static const std::vector<char> kZeros(kMostBytes);
+  char* const data = contents_->At(move.offset);
+  switch (move.way) {
+    case Move::Way::kNone:
+      return true;
+    case Move::Way::kToContents:
+      return All(pread, file_, data, move.bytes, DataOf(tag, 0));
+    case Move::Way::kFromContents:
+      return (move.bytes == 0 || Give(file_, tag, 0, data, move.bytes)) &&
+             (move.zeros == 0 || Give(file_, tag, move.bytes, kZeros.data(), move.zeros));
+    case Move::Way::kDiscard:
+      return contents_->Discard(move.offset, move.bytes);
+  }
+  return false;
+}
+
+// The kernel's buffer is zero behind the zones that it gets.
+bool Server::SendReport(std::uint32_t tag, const Request& request) const {
+  const std::vector<blk_zone> zones = disk_->Report(request.offset, descriptions_[tag].count);
+  const Bytes bytes = zones.size() * sizeof(blk_zone);
+  return zones.empty() || Give(file_, tag, 0, reinterpret_cast<const char*>(zones.data()), bytes);
+}
+
+}  // namespace zoneblk

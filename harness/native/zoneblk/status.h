@@ -1,0 +1,63 @@
+// What a server reports about its device: one JSON object to everyone who connects to its socket.
+
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "model/fields.h"
+#include "model/load/histogram.h"
+#include "zoneblk/disk.h"
+
+namespace zoneblk {
+
+struct Identity {
+  std::string device;  // ublkb0
+  std::string uuid;
+  std::string model;  // its name and a digest of its parameters
+  std::uint64_t dilation;
+  Time overhead;  // on the kernel's clock
+};
+
+// How late completions were, on the kernel's clock.
+class Lateness {
+ public:
+  // `late`: beyond the due time. `latency`: what the model says. Both on the kernel's clock.
+  void Record(Time late, Time latency, std::uint64_t dilation);
+  [[nodiscard]] zonemodel::Json Report() const;
+
+ private:
+  zonemodel::Histogram histogram_;
+  std::uint64_t on_time_ = 0;  // at most 2 % or 1 us of the model too late
+};
+
+zonemodel::Json StatusOf(const Identity& identity, const Disk& disk, const Lateness& lateness);
+
+// The model's name and a digest of all its parameters.
+std::string NameOf(const zonemodel::Json& model);
+std::string NewUuid();
+
+// Devices whose server was killed: their sockets in `folder` have no listener.
+std::vector<std::uint32_t> KilledServers(const std::string& folder);
+std::string SocketOf(const std::string& folder, std::uint32_t device);
+
+// A Unix socket; its folder is made, its file is removed at the end.
+class Socket {
+ public:
+  // Throws std::system_error.
+  explicit Socket(std::string path);
+  ~Socket();
+  Socket(const Socket&) = delete;
+  Socket& operator=(const Socket&) = delete;
+
+  [[nodiscard]] int file() const { return file_; }
+  // Answers one connection.
+  void Answer(const std::string& text) const;
+
+ private:
+  const std::string path_;
+  int file_ = -1;
+};
+
+}  // namespace zoneblk

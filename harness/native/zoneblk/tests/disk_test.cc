@@ -1,0 +1,276 @@
+// Requests of the kernel on a small modelled drive: times, results, states of zones, data to move.
+
+#include "zoneblk/disk.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cerrno>
+
+#include "model/tests/small_drive.h"
+
+namespace zoneblk {
+namespace {
+
+constexpr Time kUs = 1000;
+constexpr Time kMs = 1'000'000;
+constexpr Bytes kKiB = 1024;
+constexpr Bytes kZone = 2048 * kKiB;      // size
+constexpr Bytes kCapacity = 1024 * kKiB;  // of a zone
+constexpr std::uint32_t kDepth = 32;
+
+class DiskTest : public testing::Test {
+ protected:
+  explicit DiskTest(bool zoned = true)
+      : parameters_(zonemodel::ReadParameters(zonemodel::SmallDrive())),
+        disk_(parameters_, zoned, kDepth, 1) {}
+
+  // Submits a request alone, and returns its result.
+  Done Do(Op op, Bytes offset, Bytes bytes = 0) {
+    move_ = disk_.Submit(now_, 0, {.op = op, .offset = offset, .bytes = bytes});
+    std::vector<Done> done;
+    while (done.empty()) {
+      now_ = std::max(now_, disk_.Next());
+      disk_.Advance(now_, &done);
+    }
+    EXPECT_EQ(done.size(), 1U);
+    EXPECT_EQ(disk_.Next(), zonemodel::kNever);
+    now_ += kMs;
+    return done.front();
+  }
+  static Time Latency(const Done& done) { return done.due - done.arrival; }
+  blk_zone Zone(std::size_t number) { return disk_.Report(number * kZone, 1).at(0); }
+
+  const zonemodel::Parameters parameters_;
+  Disk disk_;
+  Time now_ = 5 * kMs;
+  zoneblk::Move move_;
+};
+
+class ConventionalTest : public DiskTest {
+ protected:
+  ConventionalTest() : DiskTest(false) {}
+};
+
+TEST_F(DiskTest, CommandsTakeTheTimesOfTheModel) {
+  EXPECT_EQ(Latency(Do(Op::kWrite, 0, 4 * kKiB)), 12 * kUs);  // opens the zone
+  EXPECT_EQ(Latency(Do(Op::kWrite, 4 * kKiB, 4 * kKiB)), 10 * kUs);
+  EXPECT_EQ(Latency(Do(Op::kAppend, 0, 4 * kKiB)), 13 * kUs);
+  EXPECT_EQ(Latency(Do(Op::kFlush, 0)), 5 * kUs);
+  EXPECT_EQ(Latency(Do(Op::kReport, 0)), 20 * kUs);
+  EXPECT_EQ(Latency(Do(Op::kOpen, kZone)), 9 * kUs);
+  EXPECT_EQ(Latency(Do(Op::kClose, 0)), 11 * kUs);
+  EXPECT_GE(Latency(Do(Op::kFinish, 0)), 500 * kUs);
+  EXPECT_GE(Latency(Do(Op::kReset, 0)), 2 * kMs);
+}
+
+TEST_F(DiskTest, ResultsComeWhenTheyAreDueAndNotBefore) {
+  disk_.Submit(now_, 3, {.op = Op::kWrite, .offset = 0, .bytes = 4 * kKiB});
+  disk_.Submit(now_, 4, {.op = Op::kWrite, .offset = kZone, .bytes = 4 * kKiB});
+  std::vector<Done> done;
+  disk_.Advance(now_ + 12 * kUs - 1, &done);
+  EXPECT_TRUE(done.empty());
+  EXPECT_EQ(disk_.Next(), now_ + 12 * kUs);
+  disk_.Advance(now_ + 12 * kUs, &done);
+  ASSERT_EQ(done.size(), 1U);
+  EXPECT_EQ(done[0].tag, 3U);
+  disk_.Advance(now_ + kMs, &done);  // late
+  ASSERT_EQ(done.size(), 2U);
+  EXPECT_EQ(done[1].tag, 4U);
+  EXPECT_EQ(done[1].due, now_ + 17 * kUs);  // behind the other in the serial stage
+}
+
+TEST_F(DiskTest, NothingIsToBeDoneWhereNothingIsUnderWay) {
+  for (Bytes at = 0; at < 64 * kKiB; at += 4 * kKiB) Do(Op::kWrite, at, 4 * kKiB);
+  // The die still programs what is in the buffer.
+  EXPECT_EQ(disk_.Next(), zonemodel::kNever);
+}
+
+TEST_F(DiskTest, WritesMoveDataToTheirPlace) {
+  Do(Op::kWrite, kZone, 8 * kKiB);
+  EXPECT_EQ(move_.way, Move::Way::kToContents);
+  EXPECT_EQ(move_.offset, kZone);
+  EXPECT_EQ(move_.bytes, 8 * kKiB);
+  const Done done = Do(Op::kAppend, kZone, 4 * kKiB);
+  EXPECT_EQ(done.offset, kZone + 8 * kKiB);
+  EXPECT_EQ(move_.offset, kZone + 8 * kKiB);
+}
+
+TEST_F(DiskTest, ARefusedWriteMovesNothing) {
+  EXPECT_EQ(Do(Op::kWrite, 4 * kKiB, 4 * kKiB).error, EIO);  // not at the write pointer
+  EXPECT_EQ(move_.way, Move::Way::kNone);
+  EXPECT_EQ(disk_.count(Op::kWrite).errors, 1U);
+  EXPECT_EQ(disk_.count(Op::kWrite).bytes, 0U);
+  EXPECT_EQ(Do(Op::kWrite, 0, kCapacity + 4 * kKiB).error, EIO);
+  EXPECT_EQ(Do(Op::kWrite, 16 * kZone, 4 * kKiB).error, EIO);
+  EXPECT_EQ(move_.way, Move::Way::kNone);
+}
+
+TEST_F(DiskTest, ReadsGetZerosWhereNothingIsWritten) {
+  Do(Op::kWrite, 0, 8 * kKiB);
+  EXPECT_EQ(Do(Op::kRead, 4 * kKiB, 16 * kKiB).error, 0);
+  EXPECT_EQ(move_.way, Move::Way::kFromContents);
+  EXPECT_EQ(move_.offset, 4 * kKiB);
+  EXPECT_EQ(move_.bytes, 4 * kKiB);
+  EXPECT_EQ(move_.zeros, 12 * kKiB);
+  // Old data is not seen behind a reset, and a finish adds none.
+  Do(Op::kReset, 0);
+  Do(Op::kRead, 0, 8 * kKiB);
+  EXPECT_EQ(move_.bytes, 0U);
+  EXPECT_EQ(move_.zeros, 8 * kKiB);
+  Do(Op::kWrite, 0, 4 * kKiB);
+  Do(Op::kFinish, 0);
+  Do(Op::kRead, 0, 8 * kKiB);
+  EXPECT_EQ(move_.bytes, 4 * kKiB);
+}
+
+TEST_F(DiskTest, ReadsBeyondTheCapacitySucceed) {
+  EXPECT_EQ(Do(Op::kRead, 16 * kZone - 4 * kKiB, 4 * kKiB).error, 0);
+  EXPECT_EQ(move_.zeros, 4 * kKiB);
+  EXPECT_EQ(Do(Op::kRead, kCapacity - 4 * kKiB, 8 * kKiB).error, 0);
+  EXPECT_EQ(move_.zeros, 8 * kKiB);
+  EXPECT_EQ(Do(Op::kRead, 16 * kZone, 4 * kKiB).error, EIO);
+  EXPECT_EQ(move_.way, Move::Way::kNone);
+}
+
+TEST_F(DiskTest, ReportHasStatesWritePointersAndCapacities) {
+  Do(Op::kWrite, 0, 4 * kKiB);
+  Do(Op::kOpen, kZone);
+  Do(Op::kWrite, 2 * kZone, 8 * kKiB);
+  Do(Op::kClose, 2 * kZone);
+  Do(Op::kFinish, 3 * kZone);
+  const std::vector<blk_zone> zones = disk_.Report(0, 5);
+  ASSERT_EQ(zones.size(), 5U);
+  const std::array conditions = {BLK_ZONE_COND_IMP_OPEN, BLK_ZONE_COND_EXP_OPEN,
+                                 BLK_ZONE_COND_CLOSED, BLK_ZONE_COND_FULL, BLK_ZONE_COND_EMPTY};
+  const std::array<Bytes, 5> pointers = {4 * kKiB, kZone, 2 * kZone + 8 * kKiB, 4 * kZone,
+                                         4 * kZone};
+  for (std::size_t i = 0; i < zones.size(); ++i) {
+    EXPECT_EQ(zones[i].start, i * kZone / 512);
+    EXPECT_EQ(zones[i].len, kZone / 512);
+    EXPECT_EQ(zones[i].capacity, kCapacity / 512);
+    EXPECT_EQ(zones[i].wp, pointers.at(i) / 512) << i;
+    EXPECT_EQ(zones[i].cond, conditions.at(i)) << i;
+    EXPECT_EQ(zones[i].type, BLK_ZONE_TYPE_SEQWRITE_REQ);
+  }
+  EXPECT_EQ(disk_.Report(14 * kZone, 5).size(), 2U);
+}
+
+TEST_F(DiskTest, LimitsHaveTheKernelsErrors) {
+  for (std::size_t zone = 0; zone < 3; ++zone) Do(Op::kOpen, zone * kZone);
+  EXPECT_EQ(Do(Op::kOpen, 3 * kZone).error, ETOOMANYREFS);
+  Do(Op::kWrite, 0, 4 * kKiB);
+  Do(Op::kClose, 0);
+  EXPECT_EQ(Do(Op::kOpen, 3 * kZone).error, 0);
+  Do(Op::kClose, kZone);
+  EXPECT_EQ(Do(Op::kWrite, 4 * kZone, 4 * kKiB).error, EOVERFLOW);
+}
+
+TEST_F(DiskTest, ResetOfAllZonesWaitsForEach) {
+  for (std::size_t zone = 0; zone < 3; ++zone) Do(Op::kWrite, zone * kZone, 512 * kKiB);
+  const Done done = Do(Op::kResetAll, 0);
+  EXPECT_EQ(done.error, 0);
+  EXPECT_GE(Latency(done), 15 * kMs);  // one after the other, 5 ms each
+  for (std::size_t zone = 0; zone < 16; ++zone) {
+    EXPECT_EQ(Zone(zone).cond, BLK_ZONE_COND_EMPTY);
+  }
+  EXPECT_EQ(disk_.count(Op::kResetAll).commands, 1U);
+  EXPECT_EQ(Do(Op::kResetAll, 0).error, 0);  // nothing to reset
+}
+
+TEST_F(DiskTest, AFinishOrResetIsAloneInItsZone) {
+  const Request write{.op = Op::kWrite, .offset = 0, .bytes = 4 * kKiB};
+  const auto error = [&](std::uint32_t tag) {
+    std::vector<Done> done;
+    for (int i = 0; i < 100; ++i) disk_.Advance(now_ += kMs, &done);
+    const auto at = std::ranges::find(done, tag, &Done::tag);
+    return at == done.end() ? -1 : at->error;
+  };
+  for (const Op op : {Op::kFinish, Op::kReset, Op::kResetAll}) {
+    Do(Op::kReset, 0);
+    disk_.Submit(now_, 1, write);
+    disk_.Submit(now_, 2, {.op = op, .offset = 0, .bytes = 0});
+    EXPECT_EQ(error(2), EIO);
+    EXPECT_EQ(Zone(0).wp, 8U);  // the write went on
+    disk_.Submit(now_, 1, {.op = op, .offset = 0, .bytes = 0});
+    disk_.Submit(now_, 2, write);
+    disk_.Submit(now_, 3, {.op = Op::kReset, .offset = 0, .bytes = 0});
+    disk_.Submit(now_, 4, {.op = Op::kWrite, .offset = kZone, .bytes = 4 * kKiB});
+    EXPECT_EQ(error(op == Op::kFinish ? 3 : 2), EIO);
+    EXPECT_EQ(Do(Op::kReset, 0).error, 0);
+    EXPECT_EQ(Do(Op::kReset, kZone).error, 0);
+    EXPECT_EQ(Do(Op::kResetAll, 0).error, 0);
+  }
+}
+
+TEST_F(DiskTest, RefusesZonesThatDoNotFit) {
+  zonemodel::Parameters parameters = parameters_;
+  parameters.zones->size = kZone + kCapacity;
+  EXPECT_THROW(Disk(parameters, true, kDepth, 1), zonemodel::BadInput);
+  parameters.zones->size = kZone;
+  parameters.zones->count = zonemodel::kMostTags - kDepth + 1;
+  EXPECT_THROW(Disk(parameters, true, kDepth, 1), zonemodel::BadInput);
+  EXPECT_NO_THROW(Disk(parameters, false, kDepth, 1));
+}
+
+TEST_F(DiskTest, HasRequestsOfZonesAndNoDiscards) {
+  EXPECT_TRUE(disk_.Supports(Op::kReset));
+  EXPECT_FALSE(disk_.Supports(Op::kDiscard));
+  EXPECT_EQ(disk_.capacity(), 16 * kCapacity);
+}
+
+TEST_F(DiskTest, CountsHoldCommandsAndBytes) {
+  Do(Op::kWrite, 0, 8 * kKiB);
+  Do(Op::kAppend, 0, 4 * kKiB);
+  Do(Op::kRead, 0, 12 * kKiB);
+  EXPECT_EQ(disk_.count(Op::kWrite).bytes, 8 * kKiB);
+  EXPECT_EQ(disk_.count(Op::kAppend).bytes, 4 * kKiB);
+  EXPECT_EQ(disk_.count(Op::kRead).bytes, 12 * kKiB);
+  EXPECT_EQ(disk_.media().host, 12 * kKiB);
+}
+
+TEST_F(ConventionalTest, AcceptsRandomWritesAndDiscards) {
+  EXPECT_EQ(disk_.size(), 65536 * kKiB);
+  EXPECT_EQ(Latency(Do(Op::kWrite, 40 * kKiB, 4 * kKiB)), 10 * kUs);
+  EXPECT_EQ(move_.offset, 40 * kKiB);
+  EXPECT_EQ(Do(Op::kRead, 0, 64 * kKiB).error, 0);
+  EXPECT_EQ(move_.bytes, 64 * kKiB);
+  EXPECT_EQ(Do(Op::kDiscard, 8 * kKiB, 16 * kKiB).error, 0);
+  EXPECT_EQ(move_.way, Move::Way::kDiscard);
+  EXPECT_EQ(Do(Op::kDiscard, disk_.size(), 4 * kKiB).error, EIO);
+  EXPECT_EQ(move_.way, Move::Way::kNone);
+}
+
+TEST_F(ConventionalTest, HasNoZones) {
+  for (const Op op : {Op::kReport, Op::kAppend, Op::kOpen, Op::kReset, Op::kResetAll}) {
+    EXPECT_FALSE(disk_.Supports(op));
+  }
+  EXPECT_TRUE(disk_.Supports(Op::kDiscard));
+  EXPECT_EQ(disk_.capacity(), disk_.size());
+}
+
+TEST(Pace, DilatesTheModelsTime) {
+  const Pace pace(1000, 8);
+  EXPECT_EQ(pace.Model(1000), 0U);
+  EXPECT_EQ(pace.Model(1007), 0U);
+  EXPECT_EQ(pace.Model(1008), 1U);
+  for (const Time model : {0U, 1U, 12'000U}) EXPECT_EQ(pace.Model(pace.Clock(model)), model);
+  EXPECT_EQ(pace.Clock(12'000) - pace.Clock(0), 96'000U);
+}
+
+TEST(Pace, TakesTheOverheadOffFixedLatencies) {
+  zonemodel::Parameters parameters = zonemodel::ReadParameters(zonemodel::SmallDrive());
+  TakeOff(&parameters, 7 * kUs);
+  EXPECT_EQ(parameters.front.write, 3 * kUs);
+  EXPECT_EQ(parameters.front.flush, 0U);
+  // A read has 5 us in the front, the rest comes off the die.
+  EXPECT_EQ(parameters.front.read, 0U);
+  EXPECT_EQ(parameters.flash.read_4k, 48 * kUs);
+  EXPECT_EQ(parameters.zones->open, 2 * kUs);
+  Disk disk(parameters, true, kDepth, 1);
+  disk.Submit(0, 0, {.op = Op::kWrite, .offset = 0, .bytes = 4 * kKiB});
+  EXPECT_EQ(disk.Next(), 5 * kUs);  // 12 us otherwise
+}
+
+}  // namespace
+}  // namespace zoneblk
