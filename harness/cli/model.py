@@ -16,14 +16,13 @@ from analysis.model.validation import CurveError
 from analysis.read import points
 from analysis.read.points import Point
 from analysis.show import model_figure
+from harness.cli import model_devices
 from harness.cli.output import add_format, print_records
 from harness.errors import ConfigError, ExitCode, UsageError
 from harness.plan import drive_files, model_verdicts
 from harness.plan.curve_models import CurveSet
 from harness.plan.drive_files import load_curves, load_job, load_model
 from harness.plan.drive_models import DriveModel
-from harness.plan.drive_values import size
-from harness.plan.fields import FieldError
 from harness.plan.load import names
 from harness.plan.model_verdicts import Verdict
 from harness.store.files import write_atomic
@@ -46,9 +45,11 @@ examples:
   zonelab model run zn540-1tb --job randread-4k
   zonelab model run zn540-1tb --job configs/jobs/read-under-write.yml --format json
   zonelab model run conventional-7op --capacity 10848MiB --job overwrite-four-times
+  zonelab model up zn540-1tb --capacity 8GiB
   zonelab model fit zn540-1tb --points mine.csv --out configs/models/mine.yml
 
-exit: 0 ok, 2 a model, job, curve or points file is wrong, 4 a core curve fails (validate)"""
+exit: 0 ok, 2 a model, job, curve or points file is wrong, or this machine cannot serve devices,
+3 the device is in use (down), 4 a core curve fails (validate)"""
 
 _US = 1000
 
@@ -81,6 +82,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--leave-out", action="append", default=[], metavar="CURVE", help="fit without this curve"
     )
     fitting.add_argument("--rounds", type=int, default=4, metavar="N", help="default: 4")
+    model_devices.add_arguments(actions)
     for action in (validate, run, fitting):
         action.add_argument("--threads", type=int, default=os.cpu_count() or 1, metavar="N")
 
@@ -95,6 +97,7 @@ def execute(arguments: argparse.Namespace) -> int:
         "validate": _validate,
         "run": _run,
         "fit": _fit,
+        **model_devices.functions(),
     }[arguments.action](arguments)
 
 
@@ -143,7 +146,7 @@ def _numbers(data: Mapping[str, Any], path: str = "") -> Iterator[dict[str, Any]
 def _run(arguments: argparse.Namespace) -> int:
     model = load_model(arguments.model)
     if arguments.capacity is not None:
-        model = drive_files.scaled(model, _capacity(arguments.capacity))
+        model = drive_files.scaled(model, model_devices.capacity(arguments.capacity))
     jobs = [drive_files.job_input(load_job(job)) for job in arguments.job]
     played = zonemodel.run(drive_files.program_input(model), jobs, arguments.threads)
     if arguments.format == "json":
@@ -154,13 +157,6 @@ def _run(arguments: argparse.Namespace) -> int:
         rows = [row | {"core": core} for one in played for row in _job_rows(one)]
         print_records(rows, arguments.format)
     return ExitCode.OK
-
-
-def _capacity(text: str) -> int:
-    try:
-        return size(text)
-    except FieldError as error:
-        raise UsageError(f"--capacity {error}", hint=error.hint) from None
 
 
 def _job_rows(played: Played) -> Iterator[dict[str, Any]]:

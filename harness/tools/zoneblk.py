@@ -11,6 +11,7 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -45,6 +46,8 @@ def start(model: Mapping[str, Any], options: Sequence[str]) -> str:
             _wait(child, out)
         except BaseException:
             child.terminate()
+            with suppress(subprocess.TimeoutExpired):
+                child.wait(_STOP_SECONDS)
             raise
         if child.returncode is None:
             device: str = json.loads(out.read_text())["device"]

@@ -3,10 +3,6 @@
 from __future__ import annotations
 
 import json
-import socket
-import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +19,7 @@ from harness.observe import zoneblk
 from harness.observe.sysfs import Sysfs, kind_of
 from harness.store.spec import DeviceKind
 from tests.fixtures.campaigns import write_campaign
+from tests.fixtures.unix_server import server
 
 UUID = "7c9e6679-7425-40de-944b-e07fc1f90ae7"
 ANSWER: dict[str, Any] = {
@@ -40,32 +37,6 @@ def sysfs(tmp_path: Path) -> Sysfs:
         (tmp_path / "sys/class/block" / name / "queue").mkdir(parents=True)
     (tmp_path / "run").mkdir()
     return Sysfs(tmp_path / "sys", tmp_path / "dev", tmp_path / "run")
-
-
-@contextmanager
-def server(path: Path, answer: bytes) -> Iterator[None]:
-    """Answer every connection with these bytes."""
-    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listening:
-        listening.bind(str(path))
-        listening.listen()
-
-        def serve() -> None:
-            while True:
-                try:
-                    client, _ = listening.accept()
-                except OSError:
-                    return
-                with client:
-                    client.sendall(answer)
-
-        thread = threading.Thread(target=serve, daemon=True)
-        thread.start()
-        try:
-            yield
-        finally:
-            listening.shutdown(socket.SHUT_RDWR)
-            thread.join()
-            path.unlink()
 
 
 def test_a_ublk_device_without_zoneblk_is_emulated(sysfs: Sysfs) -> None:

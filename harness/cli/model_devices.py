@@ -1,0 +1,119 @@
+"""``zonelab model up | down | devices``: modelled drives as block devices of this machine."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from harness.cli.output import add_format, print_records
+from harness.errors import ConfigError, ExitCode, UsageError
+from harness.observe import zoneblk as observed
+from harness.plan import drive_files, model_verdicts
+from harness.plan.drive_files import load_model
+from harness.plan.drive_models import DriveModel
+from harness.plan.drive_values import size
+from harness.plan.fields import FieldError
+from harness.tools import zoneblk
+
+_FIELDS = ("device", "model", "dilation", "size", "process", "uuid")
+
+
+def add_arguments(actions: Any) -> None:
+    """Declare the actions and their options."""
+    up = actions.add_parser("up", help="serve a model as a block device (root, Linux >= 6.6)")
+    up.add_argument("model", metavar="MODEL")
+    up.add_argument("--capacity", metavar="SIZE", help="of all zones, as 8GiB (default: MODEL's)")
+    up.add_argument(
+        "--set", action="append", default=[], metavar="FIELD=VALUE", help="as zones.size=8MiB"
+    )
+    up.add_argument("--dilation", type=int, default=1, metavar="K", help="K times slower")
+    up.add_argument("--contents", metavar="FOLDER", help="data in a file (default: in memory)")
+    up.add_argument("--unvalidated", action="store_true", help="also if the core does not pass")
+    down = actions.add_parser("down", help="remove such a device and its data")
+    down.add_argument("device", metavar="DEVICE")
+    devices = actions.add_parser("devices", help="the devices that are up")
+    for action in (up, devices):
+        add_format(action)
+
+
+def functions() -> Mapping[str, Callable[[argparse.Namespace], int]]:
+    """Return the function of each action."""
+    return {"up": _up, "down": _down, "devices": _devices}
+
+
+def _up(arguments: argparse.Namespace) -> int:
+    model = load_model(arguments.model)
+    core = "not validated" if arguments.set else model_verdicts.core(model)
+    if core != "passes" and not arguments.unvalidated:
+        raise ConfigError(
+            f"model {model.name} with these numbers: core {core}",
+            hint="add --unvalidated; its times are results of no drive",
+            code="model",
+        )
+    options = [f"--dilation={arguments.dilation}"]
+    if model.zones is None:
+        options.append("--conventional")
+    if arguments.contents:
+        options.append(f"--contents={arguments.contents}")
+    if arguments.capacity is not None:
+        model, sets = _resized(model, capacity(arguments.capacity))
+        options += sets
+    options += [f"--set={one}" for one in arguments.set]
+    device = zoneblk.start(drive_files.program_input(model), options)
+    _print([device], arguments.format)
+    return ExitCode.OK
+
+
+def _resized(model: DriveModel, wanted: int) -> tuple[DriveModel, list[str]]:
+    """Return a model that holds this many bytes, in whole zones, and changes of its numbers."""
+    if model.zones is None:
+        return drive_files.scaled(model, wanted), []
+    zones = model.zones
+    count = wanted // size(zones.capacity.value)
+    if count == 0:
+        raise ConfigError(
+            f"--capacity {wanted} B is less than a zone of {zones.capacity.value}",
+            hint="name a larger one, or a model with smaller zones",
+            code="model",
+        )
+    limits = {"max_open": zones.max_open.value, "max_active": zones.max_active.value}
+    numbers = {"count": count} | {name: min(limit, count) for name, limit in limits.items()}
+    return model, [f"--set=zones.{name}={number}" for name, number in numbers.items()]
+
+
+def capacity(text: str) -> int:
+    """Return ``--capacity`` in bytes."""
+    try:
+        return size(text)
+    except FieldError as error:
+        raise UsageError(f"--capacity {error}", hint=error.hint) from None
+
+
+def _down(arguments: argparse.Namespace) -> int:
+    device = arguments.device.removeprefix("/dev/")
+    report = observed.report(device, observed.FOLDER)
+    if report is None or observed.served(device, observed.FOLDER) is None:
+        raise UsageError(f"{device} is served by no zoneblk", hint="zonelab model devices")
+    zoneblk.stop(device, int(report["process"]))
+    return ExitCode.OK
+
+
+def _devices(arguments: argparse.Namespace) -> int:
+    sockets = observed.FOLDER.iterdir() if observed.FOLDER.is_dir() else ()
+    _print(sorted(path.name for path in sockets), arguments.format)
+    return ExitCode.OK
+
+
+def _print(devices: Sequence[str], format_: str) -> None:
+    rows = []
+    for device in devices:
+        report = observed.report(device, observed.FOLDER)
+        if report is not None:
+            rows.append({name: report.get(name) for name in _FIELDS} | _lateness(report))
+    print_records(rows, format_, [*_FIELDS, "requests", "on_time"])
+
+
+def _lateness(report: Mapping[str, Any]) -> dict[str, Any]:
+    lateness = report["lateness"]
+    return {"requests": lateness["count"], "on_time": lateness["on_time_share"]}
