@@ -87,6 +87,10 @@ zoneblk.stop(device, process)
     assert python(served.rig, code) == "in-use"
 
 
+def nodes(rig: RigHandle) -> list[str]:
+    return rig.ssh("ls -d /dev/ublkc* /dev/ublkb*", check=False).stdout.split()
+
+
 @pytest.fixture(scope="module")
 def files(rig: RigHandle, tmp_path_factory: pytest.TempPathFactory) -> None:
     folder: Path = tmp_path_factory.mktemp("zoneblk")
@@ -101,7 +105,7 @@ def served(rig: RigHandle, files: None) -> Iterator[Served]:
     found = serve(rig)
     yield found
     stop(found)
-    assert rig.ssh("ls -d /dev/ublkc* /dev/ublkb*", check=False).stdout == ""
+    assert nodes(rig) == []
 
 
 def test_the_kernel_has_the_models_zones_and_data(served: Served) -> None:
@@ -142,12 +146,19 @@ def test_a_zone_above_the_limit_is_refused(served: Served) -> None:
     assert counted == {"count": LIMIT, "bytes": LIMIT * 4096, "errors": 1}
 
 
-def test_a_killed_server_leaves_nothing_behind(served: Served) -> None:
+def test_a_killed_server_leaves_nothing_behind(rig: RigHandle, files: None) -> None:
     """Programs get errors, and the next server deletes what the kernel keeps."""
+    killed = serve(rig)
     read = "while dd if=$d of=/dev/null bs=4k iflag=direct 2>/dev/null; do :; done; echo failed"
-    kill = f"sleep 0.3; kill -KILL {served.status()['process']}"
-    assert "failed" in served(f"({kill}) & export d; timeout 30 sh -c '{read}'; wait")
-    left = served.rig.ssh("ls /dev/ublkc*").stdout
-    assert serve(served.rig) == served
-    assert served.rig.ssh("ls /dev/ublkc*").stdout == left != ""
-    assert served.conditions(1) == [EMPTY]
+    kill = f"sleep 0.3; kill -KILL {killed.status()['process']}"
+    assert "failed" in killed(f"({kill}) & export d; timeout 30 sh -c '{read}'; wait")
+    left = nodes(rig)
+    assert left
+    for _ in range(5):  # the kernel can still be at work when reads fail
+        again = serve(rig)
+        assert again.conditions(1) == [EMPTY]
+        stop(again)
+        left = nodes(rig)
+        if not left:
+            break
+    assert left == []
