@@ -135,10 +135,9 @@ def _numbers(data: Mapping[str, Any], path: str = "") -> Iterator[dict[str, Any]
             continue
         if part.keys() == {"value", "origin", "source"}:
             value = part["value"]
-            text = " ".join(f"{x:g} %: {y}," for x, y in value).rstrip(",")
-            yield {"parameter": path + name, **part} | (
-                {"value": text} if isinstance(value, list) else {}
-            )
+            if isinstance(value, list):
+                value = ", ".join(f"{x:g} %: {y}" for x, y in value)
+            yield {"parameter": path + name, **part, "value": value}
         else:
             yield from _numbers(part, f"{path}{name}.")
 

@@ -1,6 +1,6 @@
-"""Count what the devices accepted: QEMU's own counters on a rig, SMART on a drive.
+"""Count what the devices accepted: zoneblk's or QEMU's own counters on a rig, SMART on a drive.
 
-Both count independently of the kernel, so that F (submitted by the kernel) can be checked.
+All count independently of the kernel, so that F (submitted by the kernel) can be checked.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from harness.errors import ToolFailed
-from harness.observe import nvme_ioctl
+from harness.observe import nvme_ioctl, zoneblk
 from harness.observe.sysfs import Sysfs
-from harness.store.ledger import Witness
+from harness.store.ledger import MODELLED_MEDIA, Witness
 from harness.store.spec import DeviceKind
 
 # Rigs pass the address on the kernel's command line (harness/rig/qemu.py).
@@ -35,6 +35,9 @@ def find(command_line: str, sysfs: Sysfs, names: Sequence[str]) -> Witness | Non
     Raises:
         ToolFailed: the rig's witness does not answer, or not as expected.
     """
+    reports = _reports(sysfs, names)
+    if reports:
+        return Witness("zoneblk write and append bytes", 0, *_each(reports, zoneblk.accepted))
     address = _ADDRESS.search(command_line)
     if address is not None:
         return of_rig(_ask(address["host"], int(address["port"])), sysfs, names)
@@ -82,14 +85,37 @@ def of_drives(sysfs: Sysfs, names: Sequence[str]) -> Witness | None:
 def media(sysfs: Sysfs, names: Sequence[str]) -> Witness | None:
     """Return what the drives wrote to their media, or None unless every drive reports it.
 
-    An emulated drive has no media; its counter is ignored.
+    A modelled drive reports what its model wrote. An emulated drive has no media; its counter is
+    ignored.
     """
+    reports = _reports(sysfs, names)
+    if reports:
+        models = " + ".join(sorted({report["model"] for report in reports.values()}))
+        return Witness(f"{MODELLED_MEDIA} {models}", 0, *_each(reports, zoneblk.media))
 
     def written(disk: str) -> tuple[int | None, bool]:
         count = nvme_ioctl.media_written(disk, sysfs.dev)
         return count if sysfs.kind(disk) is DeviceKind.HARDWARE else None, False
 
     return _of_disks(sysfs, names, "OCP physical media units written", 1, written)
+
+
+def _reports(sysfs: Sysfs, names: Sequence[str]) -> dict[str, dict[str, Any]]:
+    """Return the report of each disk's server by kernel name; {} unless all are modelled drives."""
+    disks = dict.fromkeys(sysfs.parent(name) or name for name in names)
+    found = {disk: zoneblk.report(disk, sysfs.servers) for disk in disks}
+    reports = {disk: report for disk, report in found.items() if report is not None}
+    modelled = all(zoneblk.served(disk, sysfs.servers) for disk in disks)
+    return reports if modelled and len(reports) == len(disks) else {}
+
+
+def _each(
+    reports: Mapping[str, Mapping[str, Any]], count: Callable[[Mapping[str, Any]], int]
+) -> tuple[dict[str, int], dict[str, tuple[str, ...]]]:
+    """Return a count of each disk, and that each counts for itself."""
+    return {disk: count(report) for disk, report in reports.items()}, {
+        disk: (disk,) for disk in reports
+    }
 
 
 def _of_disks(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import socket
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -52,6 +53,21 @@ def served(device: str, folder: Path = FOLDER) -> Served | None:
     if not (isinstance(uuid, str) and _UUID.match(uuid) and isinstance(model, str) and model):
         return None
     return Served(uuid, model, dilation) if isinstance(dilation, int) and dilation > 0 else None
+
+
+def accepted(report: Mapping[str, Any]) -> int:
+    """Return the bytes that a drive accepted for writing since it was started."""
+    commands = report["commands"]
+    return int(commands["write"]["bytes"]) + int(commands["append"]["bytes"])
+
+
+def media(report: Mapping[str, Any]) -> int:
+    """Return the bytes that a drive has written to its media, or will write from its buffer.
+
+    They are those of the host, of collected data, and of the rest of zones that were finished.
+    """
+    counts = report["media"]
+    return sum(int(counts[name]) for name in ("host_bytes", "collected_bytes", "pad_bytes"))
 
 
 def _read(path: Path) -> bytes:

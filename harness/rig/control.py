@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
-from harness.errors import HostError, TimedOut, ToolFailed, ZonelabError
+from harness.errors import HostError, TimedOut, ToolFailed, UsageError, ZonelabError
 from harness.rig import guest, image, prerequisites, process, qemu, state
 from harness.rig.model import Rig
 from harness.rig.qmp import DriveStats, Qmp
@@ -78,10 +78,16 @@ def reset(name: str, talk: Talk, timeout: float = RESET_TIMEOUT) -> None:
     A machine that hangs is reset again (docs/rigs.md).
 
     Raises:
+        UsageError: the rig has modelled drives, which would lose their data.
         TimedOut: the guest did not answer on ssh within ``timeout`` seconds of any reset, or does
             not see its drives.
     """
     running = state.require(name)
+    if any(device.uuid for device in running.devices):
+        raise UsageError(
+            f"rig {name} cannot be reset: its drives are in the guest's memory",
+            hint=f"zonelab rig down {name}; zonelab rig up {name}",
+        )
     guest.close_connections(name)
     for left in reversed(range(RESET_PRESSES)):
         with Qmp(state.folder(name) / qemu.QMP_SOCKET) as qmp:
@@ -109,8 +115,10 @@ def end_on_hangup() -> None:
 
 
 def counters(name: str) -> dict[str, DriveStats]:
-    """Return QEMU's counters by EUI-64."""
+    """Return QEMU's counters by EUI-64; {} for modelled drives, which count themselves."""
     running = state.require(name)
+    if any(device.uuid for device in running.devices):
+        return {}
     with Qmp(state.folder(name) / qemu.QMP_SOCKET) as qmp:
         stats = qmp.blockstats()
     missing = [device.drive for device in running.devices if device.drive not in stats]
@@ -185,7 +193,7 @@ def _boot(
             started=datetime.now(UTC).isoformat(timespec="seconds"),
             boot_seconds=round(time.monotonic() - begin, 1),
             lease_seconds=lease,
-            devices=guest.devices(rig),
+            devices=guest.served(rig, talk) if rig.zoneblk else guest.devices(rig),
         )
         state.write_inventory(running)
         state.write(running)

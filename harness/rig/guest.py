@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shlex
 import socket
@@ -10,8 +11,10 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from harness.errors import TimedOut, ToolFailed
+from harness.plan import drive_files, drive_values
+from harness.plan.drive_models import DriveModel
 from harness.rig import process, qemu, state
-from harness.rig.model import Rig
+from harness.rig.model import ModelledDrive, Rig
 from harness.rig.state import GuestDevice, State
 from harness.rig.talk import Talk
 from harness.tools import proc
@@ -32,6 +35,19 @@ _LIST_DEVICES = (
 # Links that survive renumbering, best first. The kernel hides EUI-64 and UUID of QEMU's drives
 # unless its quirk is off (docs/rigs.md); then a later one is used.
 _LINKS = ("disk/by-id/nvme-eui.", "disk/by-id/nvme-uuid.", "disk/by-path/")
+
+
+# A kernel task takes most of a guest second after boot. Sleeping costs no time of this host.
+_PREPARE = "modprobe ublk_drv && sleep 5"
+# One unit for each drive. It prints its device when it is ready: the last word is that name.
+_SERVE = (
+    "echo {model} > /run/{unit}.json && "
+    "systemd-run --quiet --unit={unit} --property=StandardOutput=file:/run/{unit}.out "
+    "/usr/local/lib/zonelab/native/bin/zoneblk serve --model /run/{unit}.json {options} && "
+    "for _ in $(seq 600); do grep -q device /run/{unit}.out && break; "
+    "systemctl --quiet is-active {unit} || break; sleep 0.1; done; "
+    "grep -o 'ublkb[0-9]*' /run/{unit}.out || {{ journalctl -u {unit} -o cat >&2; exit 1; }}"
+)
 
 
 def ssh_argv(name: str, command: Sequence[str] = ()) -> list[str]:
@@ -123,6 +139,47 @@ def devices(rig: Rig) -> tuple[GuestDevice, ...]:
                 )
             )
     return tuple(found)
+
+
+def served(rig: Rig, talk: Talk) -> tuple[GuestDevice, ...]:
+    """Start the servers of a rig's modelled drives; return the drives in the order of the file.
+
+    Raises:
+        ToolFailed: the guest cannot serve one.
+    """
+    run(rig.name, _PREPARE)
+    found: list[GuestDevice] = []
+    for drive in rig.zoneblk:
+        model = drive.load()
+        talk.say(f"serving {drive.model}, {rig.dilation} times slower")
+        options = ["--uuid", drive.uuid, "--dilation", str(rig.dilation), "--realtime"]
+        if model.zones is None:
+            options.append("--conventional")
+        text = json.dumps(drive_files.program_input(model))
+        command = _SERVE.format(
+            unit=f"zoneblk-{len(found)}", options=shlex.join(options), model=shlex.quote(text)
+        )
+        name = run(rig.name, command).stdout.split()[-1]
+        found.append(_served(drive, model, f"/dev/{name}"))
+    return tuple(found)
+
+
+def _served(drive: ModelledDrive, model: DriveModel, path: str) -> GuestDevice:
+    ftl, zones = model.ftl, model.zones
+    if zones is not None:
+        capacity = zones.count.value * drive_values.size(zones.capacity.value)
+    else:
+        capacity = drive_values.size(ftl.capacity.value) if ftl is not None else 0
+    return GuestDevice(
+        nsid=0,
+        eui64="",
+        path=path,
+        node=path,
+        drive="",
+        zoned=zones is not None,
+        capacity=capacity,
+        uuid=drive.uuid,
+    )
 
 
 def parse_devices(text: str) -> dict[tuple[str, int], tuple[str, str]]:

@@ -17,6 +17,8 @@ from pydantic import (
 )
 
 from harness.errors import ConfigError, UsageError
+from harness.plan import drive_files
+from harness.plan.drive_models import DriveModel
 from harness.plan.fields import validated_by
 from harness.plan.yaml_files import read_yaml
 from harness.quantities import parse_qemu_size
@@ -131,6 +133,20 @@ class Controller(_Data):
     )
 
 
+class ModelledDrive(_Data):
+    """One drive that ``zoneblk`` serves in the guest (docs/model.md).
+
+    It is zoned if its model has zones, else conventional. Its contents are in the guest's memory.
+    """
+
+    model: str = Field(description="a file of configs/models; maps to zoneblk --model")
+    uuid: Uuid = Field(description="maps to zoneblk --uuid: the drive's identity")
+
+    def load(self) -> DriveModel:
+        """Return the drive's model. Raises ConfigError: there is none, or it is wrong."""
+        return drive_files.load_model(self.model)
+
+
 class Rig(_Data):
     """One file of ``configs/rigs``; ``name`` is the file's stem."""
 
@@ -152,7 +168,16 @@ class Rig(_Data):
     append: tuple[str, ...] = Field(
         default=(), description="maps to -append, after root= and console="
     )
-    nvme: tuple[Controller, ...] = Field(min_length=1, description="maps to -device nvme, one each")
+    icount: Literal["shift=0,sleep=off"] | None = Field(
+        default=None, description="maps to -icount: the guest's clock counts instructions"
+    )
+    dilation: int = Field(
+        default=1, ge=1, le=1000, description="guest seconds per second of a modelled drive"
+    )
+    nvme: tuple[Controller, ...] = Field(default=(), description="maps to -device nvme, one each")
+    zoneblk: tuple[ModelledDrive, ...] = Field(
+        default=(), description="modelled drives that the guest serves itself, in this order"
+    )
 
     @property
     def namespaces(self) -> tuple[Namespace, ...]:
@@ -161,6 +186,14 @@ class Rig(_Data):
 
     @model_validator(mode="after")
     def _check(self) -> Self:
+        if bool(self.nvme) == bool(self.zoneblk):
+            raise ValueError("a rig has either nvme or zoneblk: kinds of device never mix")
+        if self.zoneblk and self.icount is None:
+            raise ValueError("zoneblk needs icount: an emulated CPU has no time of its own")
+        if self.icount is not None and self.smp != 1:
+            raise ValueError("icount needs smp: 1")
+        if len({drive.uuid for drive in self.zoneblk}) != len(self.zoneblk):
+            raise ValueError("two modelled drives have the same uuid")
         for what in ("eui64", "uuid"):
             values = [getattr(ns, what) for ns in self.namespaces]
             if len(set(values)) != len(values):

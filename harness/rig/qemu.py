@@ -29,6 +29,13 @@ APPEND = (
 _CPU = {"kvm": ("kvm", "host"), "tcg": ("tcg,thread=multi", "max,erms=off,fsrm=off")}
 
 
+# Instructions that would bring the host's time or random numbers into the guest.
+_REPEATABLE = ",rdrand=off,rdseed=off"
+_ICOUNT_ACCEL = "tcg,thread=single,tb-size=1024"
+# The guest's clocks begin at the same time at every boot.
+_ICOUNT = ("-seed", "1", "-rtc", "base=2026-01-01,clock=vm")
+_ICOUNT_APPEND = "nokaslr"
+
 # With fewer, QEMU before 8.1 omits the guest's memory barriers.
 _LEAST_MAXCPUS = 2
 
@@ -46,16 +53,28 @@ def backing_file(controller: int, namespace: Namespace) -> str:
 def argv(rig: Rig, image: Image, *, port: int, accelerator: str) -> list[str]:
     """Return QEMU's command line; relative names are in the rig's state folder, QEMU's cwd.
 
+    ``accelerator`` is ``tcg`` or ``kvm``; a rig on the instruction clock is always emulated.
+
     All caches are ``unsafe``: nothing has to survive a crash of this host, and times on a rig are
     no results, so there is no reason to wait for the host's disk.
     """
+    if rig.icount is not None:
+        accelerator = "tcg"
     accel, cpu = _CPU[accelerator]
+    if rig.icount is not None:
+        accel, cpu = _ICOUNT_ACCEL, cpu + _REPEATABLE
     args = ["qemu-system-x86_64", "-name", f"zonelab-{rig.name}", "-nodefaults", "-no-user-config"]
     args += ["-machine", f"{rig.machine},sata=off,smbus=off", "-accel", accel, "-cpu", cpu]
     args += ["-smp", _smp(rig, accelerator), "-m", f"{rig.memory >> 20}M", "-display", "none"]
     args += ["-kernel", str(image.kernel), "-initrd", str(image.initrd)]
-    named = f"zonelab.witness={witness_server.ADDRESS}"
-    args += ["-append", " ".join((*APPEND, named, *rig.append))]
+    words = [*APPEND]
+    if rig.nvme:
+        words.append(f"zonelab.witness={witness_server.ADDRESS}")
+    words += rig.append
+    if rig.icount is not None:
+        args += ["-icount", rig.icount, *_ICOUNT]
+        words += [_ICOUNT_APPEND, f"zonelab.dilation={rig.dilation}"]
+    args += ["-append", " ".join(words)]
     args += ["-serial", f"file:{CONSOLE}", "-pidfile", PID_FILE]
     args += ["-qmp", f"unix:{QMP_SOCKET},server=on,wait=off"]
     # the key is passed at boot: one cached image serves all checkouts
@@ -66,10 +85,9 @@ def argv(rig: Rig, image: Image, *, port: int, accelerator: str) -> list[str]:
     args += ["-device", "virtio-blk-pci,drive=root"]
     # restrict: the guest reaches only the witness; the host reaches its ssh, on loopback
     network = f"user,id=net,restrict=on,hostfwd=tcp:127.0.0.1:{port}-:22"
-    args += [
-        "-netdev",
-        f"{network},guestfwd=tcp:{witness_server.ADDRESS}-cmd:{_escape(_witness(rig))}",
-    ]
+    if rig.nvme:
+        network += f",guestfwd=tcp:{witness_server.ADDRESS}-cmd:{_escape(_witness(rig))}"
+    args += ["-netdev", network]
     args += ["-device", "virtio-net-pci,netdev=net"]
     for number, controller in enumerate(rig.nvme):
         nvme = f"nvme,id=nvme{number},serial={controller.serial}"
@@ -90,7 +108,7 @@ def _smp(rig: Rig, accelerator: str) -> str:
     barriers. Its main thread, which reads NVMe doorbells, then sometimes misses one, and the
     command never starts (docs/decisions.md).
     """
-    if accelerator == "kvm":
+    if accelerator == "kvm" or rig.icount is not None:
         return str(rig.smp)
     return f"cpus=1,maxcpus={max(rig.smp, _LEAST_MAXCPUS)}"
 

@@ -23,7 +23,8 @@ BUILD = Path(os.environ.get("ZONELAB_RIGS", PROJECT / "build" / "rigs"))
 class GuestDevice:
     """A namespace as the guest sees it. ``path`` survives renumbering, ``node`` does not.
 
-    ``drive`` is the id of its counters in QMP.
+    ``drive`` is the id of its counters in QMP. A modelled drive has a ``uuid`` instead of
+    ``nsid``, ``eui64`` and ``drive``.
     """
 
     nsid: int
@@ -33,6 +34,7 @@ class GuestDevice:
     drive: str
     zoned: bool
     capacity: int
+    uuid: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,7 +141,10 @@ def write_access(rig: Rig, image: Image, port: int) -> None:
 
 
 def write_inventory(running: State) -> None:
-    """Write an Ansible inventory with this host; its devices are the zoned namespaces."""
+    """Write an Ansible inventory with this host; its devices are the zoned namespaces.
+
+    A modelled drive has no controller by which its conventional companion could be found.
+    """
     here = folder(running.rig)
     name = host_name(running.rig)
     host = {
@@ -153,6 +158,9 @@ def write_inventory(running: State) -> None:
         "zonelab_rig": True,
         "device": ",".join(device.path for device in running.devices if device.zoned),
     }
+    companions = [one.path for one in running.devices if one.uuid and not one.zoned]
+    if companions:
+        host["conventional_device"] = companions[0]
     inventory = {"all": {"hosts": {name: host}}}
     text = "# Written by `zonelab rig up`.\n" + yaml.safe_dump(inventory, sort_keys=False)
     (here / "inventory.yml").write_text(text)

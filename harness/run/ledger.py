@@ -14,10 +14,19 @@ from harness.observe.tracing.zone_history import Traced, traced
 from harness.rules.facts import PhaseFacts
 from harness.run import closures
 from harness.run.closures import PhaseOutput
-from harness.store.ledger import COLD, RUN, Closure, Entry, Ledger, OwnCounts, Snapshot
+from harness.store.ledger import (
+    COLD,
+    MODELLED_MEDIA,
+    RUN,
+    Closure,
+    Entry,
+    Ledger,
+    OwnCounts,
+    Snapshot,
+)
 from harness.workloads import loads_database
 
-MODELLED = "modelled: H + P"
+MODELLED = f"{MODELLED_MEDIA} H + P"
 # Causes of early finishes: a level's name and the name in docs/methods.md.
 _CAUSES = {"active_limit": "active-limit", "metadata": "metadata-roll", "import": "explicit"}
 
@@ -186,7 +195,8 @@ def _media_source(
     last: Snapshot, *, measured: bool, own: OwnCounts | None, pad: Mapping[str, int] | None
 ) -> str:
     if measured and last.media is not None:
-        return f"measured: {last.media.source}"
+        source = last.media.source
+        return source if source.startswith(MODELLED_MEDIA) else f"measured: {source}"
     if not last.zoned or pad is None:
         return ""
     return MODELLED if own is not None else f"{MODELLED}, P by the tracer"

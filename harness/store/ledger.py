@@ -14,6 +14,7 @@ from typing import Protocol
 from harness.store.codec import SCHEMA_VERSION
 
 RUN = "run"  # the entry that adds up all phases
+MODELLED_MEDIA = "modelled:"  # begins the source of M where a model of a drive counted it
 COLD = "cold"  # the entry between "level up" and the first phase
 
 

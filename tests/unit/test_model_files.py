@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -172,6 +173,13 @@ def test_a_wrong_model_is_one_line_with_a_hint(
     assert message in lines[0]
     assert lines[1].startswith("hint: ")
     assert printed.out == ""
+
+
+def test_show_prints_each_number_with_its_origin(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["model", "show", "zn540-1tb", "--format", "json"]) == ExitCode.OK
+    rows = {row["parameter"]: row for row in json.loads(capsys.readouterr().out)}
+    assert (rows["zones.count"]["value"], rows["zones.count"]["origin"]) == (904, "measured")
+    assert rows["zones.reset_finished"]["value"] == "0 %: 1.656ms, 100 %: 15.356ms"
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,7 @@ import pytest
 
 from harness.errors import ConfigError, UsageError
 from harness.levels.dm_zoned import DmZoned
+from harness.plan.drive_values import size
 from harness.plan.reference import RIG
 from harness.rig import model
 from harness.store.spec import Bytes
@@ -48,7 +49,11 @@ def test_a_zoned_namespace_is_as_long_as_its_zones_and_holds_their_capacity(tmp_
 
 # Machines that studies of levels run on; the others have drives of other geometries
 # (test_geometry.py, test_finish_plan.py).
-STUDIED = [name for name in model.names() if not name.startswith(("geometry-", "finish"))]
+STUDIED = [
+    name
+    for name in model.names()
+    if not name.startswith(("geometry-", "finish")) and model.load(name).nvme
+]
 
 
 @pytest.mark.parametrize("name", STUDIED)
@@ -87,7 +92,60 @@ def test_newer_packages_are_named(tmp_path: Path) -> None:
         load(tmp_path, GOOD.replace("smp: 2", "newer: [xfsprogs]\nsmp: 2"))
 
 
+def test_the_timed_rig_has_two_drives_of_one_flash_and_size() -> None:
+    zoned, conventional = (drive.load() for drive in model.load("timed").zoneblk)
+    assert zoned.zones is not None
+    assert conventional.ftl is not None
+    assert zoned.flash == conventional.flash
+    capacity = zoned.zones.count.value * size(zoned.zones.capacity.value)
+    assert capacity == size(conventional.ftl.capacity.value)
+    # Translation layers refuse other zones. Level f2fs needs whole segments.
+    assert zoned.zones.capacity.value == zoned.zones.size.value
+    assert size(zoned.zones.capacity.value) % (2 << 20) == 0
+    # One superblock is as large as a zone.
+    flash = conventional.flash
+    superblock = conventional.ftl.block_units.value * flash.dies * size(flash.program_unit.value)
+    assert superblock == size(zoned.zones.capacity.value)
+
+
+TIMED = """
+description: a test rig
+suite: trixie
+smp: 1
+m: 1G
+icount: shift=0,sleep=off
+dilation: 8
+zoneblk:
+  - {model: zones-4m, uuid: "00000000-0000-4000-8000-000000000001"}
+  - {model: conventional-4m, uuid: "00000000-0000-4000-8000-000000000002"}
+"""
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("smp: 1", "smp: 2", "icount needs smp: 1"),
+        ("icount: shift=0,sleep=off\n", "", "zoneblk needs icount"),
+        ("icount: shift=0,sleep=off", "icount: shift=1", "icount: "),
+        ("dilation: 8", "dilation: 0", "dilation: "),
+        ("000000000002", "000000000001", "two modelled drives have the same uuid"),
+        ("zoneblk:", f"nvme: []\n{GOOD[GOOD.index('nvme:') :]}zoneblk:", "is repeated"),
+        (TIMED[TIMED.index("zoneblk:") :], "", "either nvme or zoneblk"),
+    ],
+)
+def test_a_mistake_in_a_timed_rig_is_named(
+    tmp_path: Path, old: str, new: str, message: str
+) -> None:
+    assert load(tmp_path, TIMED).dilation == 8
+    assert old in TIMED
+    with pytest.raises(ConfigError) as caught:
+        load(tmp_path, TIMED.replace(old, new, 1))
+    assert message in caught.value.message
+
+
 def test_shipped_rigs_share_no_identity() -> None:
+    modelled = [drive.uuid for name in model.names() for drive in model.load(name).zoneblk]
+    assert len(set(modelled)) == len(modelled)
     drives = [drive for name in model.names() for drive in model.load(name).nvme]
     euis = [ns.eui for drive in drives for ns in drive.namespaces]
     assert len(set(euis)) == len(euis)

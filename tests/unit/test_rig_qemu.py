@@ -111,6 +111,22 @@ def test_barriers_are_kept_on_the_smallest_rig() -> None:
     assert options(argv, "-smp") == ["cpus=1,maxcpus=2"]
 
 
+def test_a_timed_rig_counts_instructions() -> None:
+    for accelerator in ("kvm", "tcg"):  # the same machine, whatever the host has
+        argv = qemu.argv(model.load("timed"), Image(Path("/c")), port=1, accelerator=accelerator)
+        assert options(argv, "-icount") == ["shift=0,sleep=off"]
+        assert options(argv, "-accel") == ["tcg,thread=single,tb-size=1024"]
+        assert options(argv, "-cpu") == ["max,erms=off,fsrm=off,rdrand=off,rdseed=off"]
+        assert options(argv, "-smp") == ["1"]
+        assert options(argv, "-rtc") == ["base=2026-01-01,clock=vm"]
+        assert not [device for device in options(argv, "-device") if device.startswith("nvme")]
+        # The servers of the drives are the witness.
+        assert "guestfwd" not in " ".join(argv)
+        words = options(argv, "-append")[0].split()
+        assert {"nokaslr", "zonelab.dilation=8"} <= set(words)
+        assert not any(word.startswith("zonelab.witness") for word in words)
+
+
 Serve = Callable[[dict[str, str]], Path]
 
 

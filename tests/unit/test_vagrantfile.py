@@ -19,6 +19,7 @@ from harness.rig import box, model, qemu
 from harness.rig.recipe import Image
 
 ROOT = Path(__file__).parents[2]
+WITH_NVME = [name for name in model.names() if model.load(name).nvme]
 # Answers what the Vagrantfile asks of Vagrant, and prints its recorded calls: machine → calls.
 STUB = r"""
 require "json"
@@ -104,13 +105,13 @@ def number(text: str) -> str:
 
 @needs_ruby
 def test_every_rig_is_a_machine(recorded: list[Call]) -> None:
-    assert sorted(machines(recorded)) == model.names()
+    assert sorted(machines(recorded)) == WITH_NVME
     (default,) = [v for name, v, _ in recorded if name == "define" and v[0] == "default"]
     assert default[1] == {"autostart": True, "primary": True}
 
 
 @needs_ruby
-@pytest.mark.parametrize("name", model.names())
+@pytest.mark.parametrize("name", WITH_NVME)
 def test_its_devices_equal_the_rigs(recorded: list[Call], name: str) -> None:
     rig = model.load(name)
     ours = qemu.argv(rig, Image(Path("/c")), port=1, accelerator="tcg")
@@ -129,7 +130,7 @@ def test_its_devices_equal_the_rigs(recorded: list[Call], name: str) -> None:
 
 
 @needs_ruby
-@pytest.mark.parametrize("name", model.names())
+@pytest.mark.parametrize("name", WITH_NVME)
 def test_under_emulation_its_processors_equal_the_rigs(recorded: list[Call], name: str) -> None:
     ours = qemu.argv(model.load(name), Image(Path("/c")), port=1, accelerator="tcg")
     words = qemu_words(machines(recorded)[name])
@@ -142,7 +143,7 @@ def test_under_emulation_its_processors_equal_the_rigs(recorded: list[Call], nam
 
 
 @needs_ruby
-@pytest.mark.parametrize("name", model.names())
+@pytest.mark.parametrize("name", WITH_NVME)
 def test_its_files_are_as_long_as_the_namespaces(recorded: list[Call], name: str) -> None:
     drives = [v for o, v in pairwise(qemu_words(machines(recorded)[name])) if o == "-drive"]
     files = [dict(word.split("=") for word in drive.split(","))["file"] for drive in drives]

@@ -15,8 +15,9 @@ from analysis.read.load import load
 from analysis.show.drawing import mark_of
 from analysis.show.render import render
 from harness.metrics import Kind
-from harness.observe import zoneblk
+from harness.observe import witness, zoneblk
 from harness.observe.sysfs import Sysfs, kind_of
+from harness.store.ledger import Witness
 from harness.store.spec import DeviceKind
 from tests.fixtures.campaigns import write_campaign
 from tests.fixtures.unix_server import server
@@ -61,6 +62,38 @@ def test_stacked_devices_have_the_kind_of_their_drive(sysfs: Sysfs) -> None:
     with server(sysfs.servers / "ublkb0", json.dumps(ANSWER).encode()):
         assert sysfs.kind("dm-0") is DeviceKind.MODELLED
     assert sysfs.kind("dm-0") is sysfs.kind("dm-1") is DeviceKind.EMULATED
+
+
+def report(number: int, written: int, **media: int) -> bytes:
+    counts = {"host_bytes": written, "collected_bytes": 0, "pad_bytes": 0} | media
+    commands = {"write": {"bytes": written - 4096}, "append": {"bytes": 4096}}
+    own = {"device": f"ublkb{number}", "commands": commands, "media": counts}
+    return json.dumps(ANSWER | own).encode()
+
+
+def test_the_servers_are_the_witness_and_count_media(sysfs: Sysfs) -> None:
+    zoned, conventional = report(0, 1 << 20, pad_bytes=7), report(1, 1 << 22, collected_bytes=9)
+    names = ("ublkb0", "ublkb1")
+    covers = {name: (name,) for name in names}
+    with (
+        server(sysfs.servers / "ublkb0", zoned),
+        server(sysfs.servers / "ublkb1", conventional),
+    ):
+        assert witness.find("quiet", sysfs, names) == Witness(
+            "zoneblk write and append bytes", 0, {"ublkb0": 1 << 20, "ublkb1": 1 << 22}, covers
+        )
+        assert witness.media(sysfs, names) == Witness(
+            "modelled: zn540-1tb-0123abcd",
+            0,
+            {"ublkb0": (1 << 20) + 7, "ublkb1": (1 << 22) + 9},
+            covers,
+        )
+
+
+def test_a_drive_without_a_server_has_no_witness(sysfs: Sysfs) -> None:
+    with server(sysfs.servers / "ublkb0", report(0, 8192)):
+        assert witness.find("quiet", sysfs, ("ublkb0", "ublkb1")) is None
+        assert witness.media(sysfs, ("ublkb0", "ublkb1")) is None
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,7 @@
 #include <exception>
 #include <fstream>
 #include <iostream>
+#include <regex>
 #include <string>
 #include <thread>
 #include <vector>
@@ -38,6 +39,7 @@ struct Arguments {
   std::string contents;
   std::string sockets = "/run/zoneblk";
   bool realtime = false;
+  std::string uuid;
 };
 
 zonemodel::Json ReadModel(const Arguments& arguments) {
@@ -67,6 +69,12 @@ zonemodel::Parameters ParametersOf(const zonemodel::Json& model, const Arguments
   return parameters;
 }
 
+// Returns what is wrong, in the form of CLI11.
+std::string IsUuid(const std::string& text) {
+  static const std::regex kForm("[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}");
+  return std::regex_match(text, kForm) ? "" : text + " is no UUID in small letters";
+}
+
 sigset_t StopSignals() {
   sigset_t signals;
   sigemptyset(&signals);
@@ -92,7 +100,7 @@ void Run(const Arguments& arguments, const zonemodel::Json& model, std::uint32_t
          Control* control) {
   const std::string device = "ublkb" + std::to_string(number);
   const Identity identity{.device = device,
-                          .uuid = NewUuid(),
+                          .uuid = arguments.uuid.empty() ? NewUuid() : arguments.uuid,
                           .model = NameOf(model),
                           .dilation = arguments.dilation,
                           .overhead = zonemodel::ParseTime(arguments.overhead)};
@@ -158,6 +166,8 @@ void AddOptions(CLI::App* serve, Arguments* arguments) {
       ->check(CLI::Range(1U, 1024U));
   serve->add_option("--contents", arguments->contents, "folder for a sparse file; default: memory");
   serve->add_option("--sockets", arguments->sockets, "folder of the status socket");
+  serve->add_option("--uuid", arguments->uuid, "of the drive; default: a new one")
+      ->check(CLI::Validator(IsUuid, "UUID"));
   serve->add_flag("--realtime", arguments->realtime, "run under SCHED_FIFO");
 }
 
