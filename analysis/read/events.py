@@ -18,6 +18,8 @@ _ZONE_EVENTS = {"finishes": State.FINISHED, "resets": State.EMPTY}
 def read_events(run: RunRecord) -> Mapping[str, tuple[float, ...]]:
     """Return kind of event → times in seconds since the run began, without empty kinds.
 
+    Seconds are on the clock of the drive's model.
+
     Flushes and compactions come from RocksDB. Collections come from the level, with the second in
     which its counter changed. Finishes and resets come from the tracer.
 
@@ -35,7 +37,7 @@ def read_events(run: RunRecord) -> Mapping[str, tuple[float, ...]]:
     changes = zones.read_changes(run)
     for name, state in _ZONE_EVENTS.items():
         events[name] = tuple(change.t for change in changes if change.state is state)
-    return {name: times for name, times in events.items() if times}
+    return {name: tuple(map(run.seconds, times)) for name, times in events.items() if times}
 
 
 def _collections(run: RunRecord) -> tuple[float, ...]:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from analysis.read import parallel
+from analysis.read.clock import model_time
 from harness.errors import RunFailed, UsageError
 from harness.store import checksums, rundir
 from harness.store.campaign import load_plan
@@ -85,11 +86,18 @@ class RunRecord:
         return identity[name] if name in identity else self.result.factors.get(name)
 
     def value(self, key: str) -> float | None:
-        """Return a metric, or None if it is null, missing or not finite."""
+        """Return a metric, or None if it is null, missing or not finite.
+
+        Times of a modelled drive are on the clock of its model.
+        """
         metric = self.result.metrics.get(key)
         if metric is None or metric.value is None or not math.isfinite(metric.value):
             return None
-        return float(metric.value)
+        return model_time(key, float(metric.value), metric.unit, self.result.device.dilation)
+
+    def seconds(self, t: float) -> float:
+        """Return seconds of the run's files on the clock of the drive's model."""
+        return t / self.result.device.dilation
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from fnmatch import fnmatchcase
 from pathlib import Path
 
+from analysis.read.clock import on_model_clock
 from analysis.read.load import RunRecord, corrupt
 from harness.tools import histogram
 from harness.tools.histogram import Histogram
@@ -43,7 +44,7 @@ def together(runs: Sequence[RunRecord], phase: str) -> Histogram | None:
         own = _histograms(run.path, phase)
         if not own:
             return None
-        parts += own
+        parts += [on_model_clock(part, run.result.device.dilation) for part in own]
     return histogram.merge(parts)
 
 

@@ -39,7 +39,8 @@ def read_bytes_written(run: RunRecord) -> tuple[Series, ...]:
         totals = [sum(values) for values in zip(*own, strict=True)]
         if totals and totals[-1] > totals[0]:
             first = totals[0]
-            found.append(_thinned(name, columns[0], [v - first for v in totals]))
+            t = [run.seconds(at) for at in columns[0]]
+            found.append(_thinned(name, t, [v - first for v in totals]))
     return tuple(found)
 
 
@@ -54,7 +55,7 @@ def read_throughput(run: RunRecord) -> tuple[Series, ...]:
         path = run.path / "series" / f"{phase.name}.csv"
         header, columns = read_by_column(path)
         if "operations" in header and len(columns[0]) > 1:
-            t, done = columns[0], columns[header.index("operations")]
+            t, done = [run.seconds(at) for at in columns[0]], columns[header.index("operations")]
             steps = [b - a for a, b in pairwise(t)]
             rates = [n / dt if dt > 0 else 0.0 for n, dt in zip(done[1:], steps, strict=True)]
             found.append(_thinned(phase.name, t[1:], rates))

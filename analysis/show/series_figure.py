@@ -91,9 +91,10 @@ def _shade_phases(upper: Axes, lower: Axes, run: RunRecord) -> None:
     """Shade every second phase of a run, and write the names above the upper panel."""
     began = datetime.fromisoformat(run.result.started)
     for index, phase in enumerate(run.result.phases):
-        begin = (datetime.fromisoformat(phase.started) - began).total_seconds()
+        begin = run.seconds((datetime.fromisoformat(phase.started) - began).total_seconds())
+        end = begin + run.seconds(phase.seconds)
         for axes in (upper, lower):
-            axes.axvspan(begin, begin + phase.seconds, color=GRID, alpha=_SHADES[index % 2])
+            axes.axvspan(begin, end, color=GRID, alpha=_SHADES[index % 2])
         place = upper.get_xaxis_transform()
         upper.text(
             begin, 1.02 + 0.13 * (index % 2), phase.name, transform=place, fontsize=7, va="bottom"

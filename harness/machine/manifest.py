@@ -15,6 +15,8 @@ from harness.store.codec import encode
 from harness.store.spec import Bytes, Device, HostFacts
 from harness.tools import proc
 
+# Rigs on the instruction clock pass it on the kernel's command line (harness/rig/qemu.py).
+_VIRTUAL = "zonelab.dilation="
 # In addition to the packages of programs and levels.
 _PACKAGES = ("nvme-cli",)
 
@@ -61,6 +63,8 @@ def manifest(
         "machine": os.uname().machine,
         "boot_id": host.boot_id(),
         "cmdline": host.proc_text("cmdline").strip(),
+        # The clock counts instructions (docs/rigs.md), so no speed of a host is in any number.
+        "virtual_time": _VIRTUAL in host.proc_text("cmdline"),
         "cpu_model": model[1].strip() if model else None,
         "cpus": len(os.sched_getaffinity(0)),
         "cpus_allowed": _allowed(host),

@@ -55,7 +55,7 @@ def file_size(workload: Workload, device: Device) -> int:
     Without zones, ``largest_file`` takes the place of the zone capacity.
     """
     usable = (device.zone_capacity or workload.largest_file) * workload.zone_fill
-    parts = max(1, math.ceil(usable / workload.largest_file))
+    parts = max(workload.files_per_zone, math.ceil(usable / workload.largest_file))
     return max(PAGE, int(usable / parts) // PAGE * PAGE)
 
 
@@ -119,8 +119,9 @@ def measure(workload: Workload, device: Device, target: float, *, cold: bool) ->
         formulas={
             "keys": f"{share:.3g} x capacity / (entry x fill_share {workload.fill_share:g})",
             "entry_bytes": "key_size + value_size after compression",
-            "target_file_size_base": f"zone capacity x {workload.zone_fill:g} in equal parts of at "
-            f"most {format_size(workload.largest_file)}",
+            "target_file_size_base": f"zone capacity x {workload.zone_fill:g} in "
+            f"{workload.files_per_zone} or more equal parts of at most "
+            f"{format_size(workload.largest_file)}",
             "write_buffer_size": f"target_file_size_base x {workload.write_buffers_per_file:g}",
             "max_bytes_for_level_base": "write_buffer_size x "
             f"{workload.level_base_in_write_buffers:g}",

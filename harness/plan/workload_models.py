@@ -111,10 +111,10 @@ class Workload(Model):
     later phases. Both are measured (docs/studies.md, "Calibration").
 
     ``target_file_size_base`` is ``zone_fill`` x zone capacity, divided by the smallest whole number
-    that brings it to at most ``largest_file``. ``write_buffers_per_file`` and
-    ``level_base_in_write_buffers`` size the memtable and L1 from it. ``compaction_debt`` limits the
-    bytes that wait for compaction, as a share of the capacity. Without this limit the database
-    outgrows its space whenever writes are faster than compaction.
+    from ``files_per_zone`` on that brings it to at most ``largest_file``.
+    ``write_buffers_per_file`` and ``level_base_in_write_buffers`` size the memtable and L1 from it.
+    ``compaction_debt`` limits the bytes that wait for compaction, as a share of the capacity.
+    Without this limit the database outgrows its space whenever writes are faster than compaction.
     """
 
     name: Name
@@ -126,6 +126,7 @@ class Workload(Model):
     peak_share: Annotated[float, Field(gt=0, le=4)]
     zone_fill: Share = 0.95
     largest_file: Size = 64 * 2**20
+    files_per_zone: Annotated[int, Field(ge=1, le=1024)] = 1
     write_buffers_per_file: Annotated[float, Field(gt=0)] = 1.0
     level_base_in_write_buffers: Annotated[float, Field(gt=0)] = 4.0
     compaction_debt: Share

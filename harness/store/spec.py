@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -21,6 +22,8 @@ TRADES_ROOM = frozenset({"finish_occupancy_pct", "zone_size"})
 
 # In place of a serial number where a device has no name but the kernel's.
 UNSTABLE = "kernel-name."
+# Ends the name of a modelled drive (harness/observe/zoneblk.py).
+_DILATION = re.compile(r" x(\d+)$")
 # In place of a serial number of a modelled drive; a UUID follows.
 MODELLED = "model."
 
@@ -116,6 +119,12 @@ class Device:
         if self.zones is None or self.zone_capacity is None:
             return self.size
         return Bytes(self.zones * self.zone_capacity)
+
+    @property
+    def dilation(self) -> int:
+        """Seconds that a second of the drive's model takes; 1 on a drive that is not modelled."""
+        found = _DILATION.search(self.model) if self.kind is DeviceKind.MODELLED else None
+        return int(found[1]) if found else 1
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ the samples in the interval (low, high].
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from harness.store.codec import SCHEMA_VERSION
@@ -19,7 +19,9 @@ Histogram = dict[str, Any]
 SAMPLES_ABOVE = 100
 
 
-def make(count: int, total: float, low: float, high: float, buckets: list[list[int]]) -> Histogram:
+def make(
+    count: int, total: float, low: float, high: float, buckets: Sequence[Sequence[float]]
+) -> Histogram:
     """Return the stored form; ``total`` is the sum of all samples in microseconds."""
     return {
         "schema_version": SCHEMA_VERSION,

@@ -35,12 +35,12 @@ def test_a_plan_is_written_whole(planner: Planner) -> None:
     assert planner("integration-levels") == 0
     plan = planner.plan()
     assert [host.host for host in plan.hosts] == ["rig"]
-    assert len(plan.hosts[0].runs) == 27
+    assert len(plan.hosts[0].runs) == 30
     folder = planner.results / "c"
     assert json.loads((folder / "hosts/rig/host.json").read_text()) == json.loads(dumps(rig()))
     record = decode(Campaign, json.loads((folder / "campaign.json").read_text()))
     assert record.study_digest == plan.study_digest
-    assert "27 runs" in planner.out
+    assert "30 runs" in planner.out
     assert "cold_bytes" in planner.out
 
 
@@ -300,7 +300,7 @@ def test_a_workload_extends_another(tmp_path: Path) -> None:
     configs_with(tmp_path, "workloads", "smoke")
     (configs / "workloads/smoke.yml").write_text(yaml.safe_dump(own))
     _, found = load.load_study("smoke", configs, {"workload.value_size": 4096})
-    _, base = load.load_study("integration-levels", configs)
+    _, base = load.load_study("levels-all", configs)
     assert list(found.flags.items()) == [
         *(base.flags | {"sync": 1}).items(),
         ("verify_checksum", True),

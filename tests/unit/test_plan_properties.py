@@ -94,9 +94,12 @@ def test_blocks_are_not_all_in_one_order() -> None:
 
 
 @settings(max_examples=200)
-@given(devices(), st.floats(0.05, 0.9), st.floats(0.01, 0.3))
-def test_whatever_is_planned_fits_the_capacity(device: Device, target: float, share: float) -> None:
-    workload = WORKLOAD.model_copy(update={"database_share": share, "largest_file": 64 * MIB})
+@given(devices(), st.floats(0.05, 0.9), st.floats(0.01, 0.3), st.integers(1, 16))
+def test_whatever_is_planned_fits_the_capacity(
+    device: Device, target: float, share: float, files: int
+) -> None:
+    changes = {"database_share": share, "largest_file": 64 * MIB, "files_per_zone": files}
+    workload = WORKLOAD.model_copy(update=changes)
     try:
         derived = derive(workload, device, target, cold=True)
     except ConfigError as error:
@@ -111,7 +114,7 @@ def test_whatever_is_planned_fits_the_capacity(device: Device, target: float, sh
     assert derived.cold_bytes >= 0
     assert live + derived.free_bytes == capacity
     assert derived.cold_bytes + derived.peak_bytes <= USABLE_SHARE * capacity
-    assert derived.target_file_size_base <= (device.zone_capacity or 0)
+    assert derived.target_file_size_base * files <= (device.zone_capacity or 0)
     assert derived.target_file_size_base <= workload.largest_file
     assert live / capacity == pytest.approx(target, abs=2 * MIB / capacity + 0.001)
     if capacity >= 1024 * MIB:

@@ -81,7 +81,7 @@ class Study:
         self.asked = True
         return [overview.RunState("rig", f"r{i}", "f2fs", s, "") for i, s in enumerate(self.runs)]
 
-    def __call__(self, name: str = "integration-levels", *more: str) -> int:
+    def __call__(self, name: str = "smoke", *more: str) -> int:
         return cli.main(["study", name, "--yes", "--campaign", "c", *more])
 
     @property

@@ -17,6 +17,7 @@ from analysis.show.render import render
 from harness.metrics import Kind
 from harness.observe import witness, zoneblk
 from harness.observe.sysfs import Sysfs, kind_of
+from harness.run.measure import media
 from harness.store.ledger import Witness
 from harness.store.spec import DeviceKind
 from tests.fixtures.campaigns import write_campaign
@@ -88,6 +89,14 @@ def test_the_servers_are_the_witness_and_count_media(sysfs: Sysfs) -> None:
             {"ublkb0": (1 << 20) + 7, "ublkb1": (1 << 22) + 9},
             covers,
         )
+
+
+def test_media_bytes_are_a_series_of_modelled_drives_only(sysfs: Sysfs) -> None:
+    with server(sysfs.servers / "ublkb1", report(1, 1 << 22, collected_bytes=9)):
+        series = media(["ublkb0", "ublkb1"], sysfs)
+        assert series.columns == ["ublkb1"]
+        assert series.read() == [(1 << 22) + 9]
+    assert series.read() == [None]  # the server is gone
 
 
 def test_a_drive_without_a_server_has_no_witness(sysfs: Sysfs) -> None:

@@ -1,0 +1,82 @@
+"""The timed rig: modelled drives that count their own bytes, and numbers that repeat."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from harness.run.ledger import MODELLED_MEDIA
+from harness.store import packed
+from harness.store.files import load_record
+from harness.store.ledger import RUN, Ledger, State
+from harness.store.result import Result, Status
+from harness.store.rundir import completed, load_result
+from harness.store.spec import DeviceKind
+
+from .conftest import RigHandle, booted
+from .plays import ROOT, Plays, zonelab
+
+CAMPAIGN = "timed"
+LEVELS = ("conventional-ext4", "zlfs")
+
+
+@pytest.fixture(scope="module")
+def timed() -> Iterator[RigHandle]:
+    with booted("timed") as handle:
+        yield handle
+
+
+@pytest.fixture(scope="module")
+def campaign(timed: RigHandle, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A small campaign as the playbook runs it."""
+    own = Plays(
+        timed,
+        tmp_path_factory.mktemp("timed"),
+        campaign=CAMPAIGN,
+        levels=",".join(LEVELS),
+        repetitions="1",
+        settings="workload.database_share=4%",
+    )
+    device = f"device={timed.zoned.path}"
+    played = own.play(ROOT, ["ansible-playbook", "site.yml", "-e", device], timeout=1500)
+    assert played.code == 0, played.text
+    return own.results / CAMPAIGN
+
+
+@pytest.fixture(scope="module")
+def runs(campaign: Path) -> dict[str, tuple[Path, Result, Ledger]]:
+    found = {}
+    for path in completed(campaign / "hosts" / "rig-timed" / "runs"):
+        result = load_result(path)
+        found[result.level] = (path, result, load_record(Ledger, path / "ledger.json"))
+    return found
+
+
+@pytest.mark.parametrize("level", LEVELS)
+def test_the_servers_agree_with_the_kernel_and_count_media(
+    runs: dict[str, tuple[Path, Result, Ledger]], level: str
+) -> None:
+    path, result, ledger = runs[level]
+    assert result.status is Status.OK, (result.reason, result.issues)
+    assert result.device.kind is DeviceKind.MODELLED
+    assert result.manifest["host"]["virtual_time"] is True
+    run = next(entry for entry in ledger.entries if entry.name == RUN)
+    assert run.media_source.startswith(f"{MODELLED_MEDIA} ")
+    assert run.witness == "zoneblk write and append bytes"
+    closures = [one for one in run.closures if one.upper.startswith("kernel")]
+    assert closures
+    assert {one.state for one in closures} == {State.EXACT}
+    (media,) = run.media.values()
+    (accepted,) = run.accepted.values()
+    assert media is not None
+    assert media >= accepted > 0
+    series = packed.text(path / "series" / "media.csv").splitlines()
+    assert series[0].startswith("t,ublkb")
+    assert len(series) > 1
+
+
+def test_the_campaign_is_whole(campaign: Path) -> None:
+    checked = zonelab("verify", campaign)
+    assert checked.ok, checked.stdout + checked.stderr
