@@ -14,7 +14,7 @@ from pathlib import Path
 
 from harness.errors import HostError, TimedOut, ToolFailed, UsageError, ZonelabError
 from harness.rig import guest, image, prerequisites, process, qemu, state
-from harness.rig.model import Rig
+from harness.rig.model import Rig, hosts_of
 from harness.rig.qmp import DriveStats, Qmp
 from harness.rig.recipe import Image, recipe_of
 from harness.rig.state import State
@@ -130,14 +130,18 @@ def counters(name: str) -> dict[str, DriveStats]:
 def execute(rig: Rig, command: Sequence[str], talk: Talk) -> int:
     """Boot a rig, run a command on this host with the rig's inventory, always stop the rig.
 
+    A rig with several hosts is that many machines, with an inventory of all.
+
     Returns:
         The command's exit code, 128 + n when signal n ended it.
     """
-    with held(rig, talk) as running:
+    with contextlib.ExitStack() as machines:
+        booted = [machines.enter_context(held(one, talk)) for one in hosts_of(rig)]
+        inventories = [str(state.folder(one.rig) / "inventory.yml") for one in booted]
         env = {
             **os.environ,
-            "ANSIBLE_INVENTORY": str(state.folder(rig.name) / "inventory.yml"),
-            "ZONELAB_RIG": running.rig,
+            "ANSIBLE_INVENTORY": ",".join(inventories),
+            "ZONELAB_RIG": booted[0].rig,
         }
         try:
             child = subprocess.Popen(list(command), env=env)  # noqa: S603 - the user's own command

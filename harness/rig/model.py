@@ -174,6 +174,9 @@ class Rig(_Data):
     dilation: int = Field(
         default=1, ge=1, le=1000, description="guest seconds per second of a modelled drive"
     )
+    hosts: int = Field(
+        default=1, ge=1, le=8, description="machines that `zonelab study` boots for a campaign"
+    )
     nvme: tuple[Controller, ...] = Field(default=(), description="maps to -device nvme, one each")
     zoneblk: tuple[ModelledDrive, ...] = Field(
         default=(), description="modelled drives that the guest serves itself, in this order"
@@ -185,15 +188,21 @@ class Rig(_Data):
         return tuple(ns for controller in self.nvme for ns in controller.namespaces)
 
     @model_validator(mode="after")
-    def _check(self) -> Self:
+    def _check_machine(self) -> Self:
         if bool(self.nvme) == bool(self.zoneblk):
             raise ValueError("a rig has either nvme or zoneblk: kinds of device never mix")
+        if self.hosts > 1 and self.icount is None:
+            raise ValueError("hosts needs icount: other machines would slow each other down")
         if self.zoneblk and self.icount is None:
             raise ValueError("zoneblk needs icount: an emulated CPU has no time of its own")
         if self.icount is not None and self.smp != 1:
             raise ValueError("icount needs smp: 1")
         if len({drive.uuid for drive in self.zoneblk}) != len(self.zoneblk):
             raise ValueError("two modelled drives have the same uuid")
+        return self
+
+    @model_validator(mode="after")
+    def _check_identities(self) -> Self:
         for what in ("eui64", "uuid"):
             values = [getattr(ns, what) for ns in self.namespaces]
             if len(set(values)) != len(values):
@@ -213,13 +222,18 @@ def names(folder: Path = RIGS) -> list[str]:
 
 
 def load(name: str, folder: Path = RIGS) -> Rig:
-    """Read one rig.
+    """Read one rig; ``<rig>-<n>`` is the n-th machine of a rig with several hosts.
 
     Raises:
         UsageError: there is no such rig.
         ConfigError: the file is not YAML, repeats a key or does not describe a rig; the message
             names the line or the field.
     """
+    base, _, number = name.rpartition("-")
+    if name not in names(folder) and base in names(folder) and number.isdigit():
+        machines = hosts_of(load(base, folder))
+        if (found := next((rig for rig in machines if rig.name == name), None)) is not None:
+            return found
     path = folder / f"{name}.yml"
     if name not in names(folder):
         known = ", ".join(names(folder)) or "none"
@@ -229,6 +243,21 @@ def load(name: str, folder: Path = RIGS) -> Rig:
         return Rig.model_validate({"name": name, **_tuples(read_yaml(path))})
     except ValidationError as error:
         raise ConfigError(f"{path.name}: {_first(error)}", hint="see docs/rigs.md") from None
+
+
+def hosts_of(rig: Rig) -> tuple[Rig, ...]:
+    """Return the machines of a campaign on a rig: other names, and drives of other identities."""
+    if rig.hosts == 1:
+        return (rig,)
+    return tuple(_host(rig, number) for number in range(1, rig.hosts + 1))
+
+
+def _host(rig: Rig, number: int) -> Rig:
+    drives = tuple(
+        drive.model_copy(update={"uuid": f"{drive.uuid[:-4]}{number:02x}{drive.uuid[-2:]}"})
+        for drive in rig.zoneblk
+    )
+    return rig.model_copy(update={"name": f"{rig.name}-{number}", "hosts": 1, "zoneblk": drives})
 
 
 def _tuples(data: object) -> dict[str, object]:

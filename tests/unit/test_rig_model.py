@@ -108,6 +108,21 @@ def test_the_timed_rig_has_two_drives_of_one_flash_and_size() -> None:
     assert superblock == size(zoned.zones.capacity.value)
 
 
+def test_a_rig_with_hosts_is_several_machines_with_their_own_drives() -> None:
+    timed = model.load("timed")
+    machines = model.hosts_of(timed)
+    assert [one.name for one in machines] == ["timed-1", "timed-2"]
+    uuids = [drive.uuid for rig in (timed, *machines) for drive in rig.zoneblk]
+    assert len(set(uuids)) == 6
+    assert {len(uuid) for uuid in uuids} == {36}
+    assert model.load("timed-2") == machines[1]
+    assert model.hosts_of(machines[1]) == (machines[1],)
+    assert model.hosts_of(model.load("default")) == (model.load("default"),)
+    for name in ("timed-3", "timed-0", "default-1", "timed-x"):
+        with pytest.raises(UsageError, match="unknown rig"):
+            model.load(name)
+
+
 TIMED = """
 description: a test rig
 suite: trixie
@@ -128,6 +143,7 @@ zoneblk:
         ("icount: shift=0,sleep=off\n", "", "zoneblk needs icount"),
         ("icount: shift=0,sleep=off", "icount: shift=1", "icount: "),
         ("dilation: 8", "dilation: 0", "dilation: "),
+        ("dilation: 8", "hosts: 0", "hosts: "),
         ("000000000002", "000000000001", "two modelled drives have the same uuid"),
         ("zoneblk:", f"nvme: []\n{GOOD[GOOD.index('nvme:') :]}zoneblk:", "is repeated"),
         (TIMED[TIMED.index("zoneblk:") :], "", "either nvme or zoneblk"),
@@ -160,6 +176,7 @@ def test_shipped_rigs_share_no_identity() -> None:
         ("m: 1G", "m: 1GB", "m: expected a size such as 8M (units K, M, G, T), got '1GB'"),
         ("m: 1G", "m: 1.5", "m: expected a size such as 8M"),
         ("smp: 2", "smp: two", "smp: "),
+        ("smp: 2", "smp: 2\nhosts: 2", "hosts needs icount"),
         ("suite: trixie", "suite: sid", "suite: "),
         ("suite: trixie", "", "suite: Field required"),
         ("eui64: 0x2", "eui64: 0x1", "two namespaces have the same eui64"),
