@@ -17,14 +17,14 @@ _COSTS = """\
             Python packages into .venv (0.7 GB)
   downloads about 0.6 GB of distribution and Python packages, the first time
   uses      6 GB of disk while building, 3 GB for the image in ~/.cache/zonelab
-            5 GB of memory while running
+            7 GB of memory while running
   touches   no drive of this machine
 """
 
 
 def announce_study(study: str, rig: str) -> None:
     """Describe a study; ``rig`` is empty when the study's own rigs are used."""
-    where = f"on the emulated rig {rig or 'default, or on the rigs that it names'}"
+    where = f"on {rig and f"rig {rig}" or "the rigs that it names"}"
     _announce(f"run the study {study} {where}", _STUDY_MINUTES)
 
 

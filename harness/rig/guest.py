@@ -38,7 +38,12 @@ _LINKS = ("disk/by-id/nvme-eui.", "disk/by-id/nvme-uuid.", "disk/by-path/")
 
 
 # A kernel task takes most of a guest second after boot. Sleeping costs no time of this host.
-_PREPARE = "modprobe ublk_drv && sleep 5"
+_PREPARE = (
+    "modprobe ublk_drv && sleep 5 && "
+    "sysctl -qw vm.dirty_expire_centisecs={expire} vm.dirty_writeback_centisecs={writeback}"
+)
+# The kernel's own, in hundredths of a second (Documentation/admin-guide/sysctl/vm.rst).
+_EXPIRE, _WRITEBACK = 3000, 500
 # One unit for each drive. It prints its device when it is ready: the last word is that name.
 _SERVE = (
     "echo {model} > /run/{unit}.json && "
@@ -147,7 +152,8 @@ def served(rig: Rig, talk: Talk) -> tuple[GuestDevice, ...]:
     Raises:
         ToolFailed: the guest cannot serve one.
     """
-    run(rig.name, _PREPARE)
+    slower = {"expire": _EXPIRE * rig.dilation, "writeback": _WRITEBACK * rig.dilation}
+    run(rig.name, _PREPARE.format(**slower))
     found: list[GuestDevice] = []
     for drive in rig.zoneblk:
         model = drive.load()

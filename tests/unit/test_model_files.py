@@ -207,8 +207,8 @@ def test_a_wrong_job_is_refused(edit: tuple[str, Any], message: str, tmp_path: P
 
 
 def test_an_unknown_name_lists_the_known_ones() -> None:
-    with pytest.raises(ConfigError, match="there is no model 'zn540'") as model:
-        load_model("zn540")
+    with pytest.raises(ConfigError, match="there is no model 'zn540-1'") as model:
+        load_model("zn540-1")
     assert "did you mean zn540-1tb" in model.value.hint
     with pytest.raises(ConfigError, match="there is no job 'reads'") as job:
         load_job("reads")
