@@ -91,7 +91,9 @@ def execute(arguments: argparse.Namespace) -> int:
     reported = False
     try:
         for rig in rigs:
-            variables = _variables(arguments, study, campaign) | {"study_rig": rig if parts else ""}
+            # A campaign on one rig may have several hosts. On several rigs, each has one.
+            part = rig if len(parts) > 1 else ""
+            variables = _variables(arguments, study, campaign) | {"study_rig": part}
             ended, wrote = _play(rig, variables)
             reported |= wrote
             if wrote and ended == _PLAY_FAILED:

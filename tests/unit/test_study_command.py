@@ -117,6 +117,13 @@ def test_the_folder_comes_last_however_it_ends(
     assert command.rigs == [("default", "")]
 
 
+def test_a_study_on_one_rig_of_its_own_is_planned_as_a_whole(command: Study) -> None:
+    """Then its hosts can be several."""
+    command.runs = ["ok"]
+    assert command("integration-levels") == 0
+    assert command.rigs == [("timed", "")]
+
+
 def test_a_refusal_before_there_is_a_campaign_prints_no_folder(
     command: Study, capsys: pytest.CaptureFixture[str]
 ) -> None:
