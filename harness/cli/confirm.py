@@ -24,7 +24,7 @@ _COSTS = """\
 
 def announce_study(study: str, rig: str) -> None:
     """Describe a study; ``rig`` is empty when the study's own rigs are used."""
-    where = "on the emulated rig " + rig if rig else "on its emulated rigs"
+    where = "on the emulated rig" + (f" {rig}" if rig else "")
     _announce(f"run the study {study} {where}", _STUDY_MINUTES)
 
 
