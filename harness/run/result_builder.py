@@ -50,6 +50,7 @@ class ResultBuilder:
         self.together = TenantFacts()
         self._clock_jump = 0.0
         self._log_lines: int | None = None
+        self._log_digest: str | None = None
 
     def seconds(self) -> float:
         """Return the duration of the run so far."""
@@ -101,6 +102,7 @@ class ResultBuilder:
         log = self._read_kernel_log()
         writer.write("raw/kernel.log", log or "")
         self._log_lines = None if log is None else log.count("\n")
+        self._log_digest = None if log is None else checksums.of_text(log)
         self._clock_jump = self._context.host.realtime() - self._began_real - seconds
         codes = tuple(info.code for rule in RULES for info in rule.issues)
         texts = _texts(writer.path / "series")
@@ -227,6 +229,7 @@ class ResultBuilder:
             reason=ending.reason,
             rules=codes,
             kernel_log_lines=self._log_lines,
+            kernel_log_digest=self._log_digest,
             idle_written=self.idle_written,
             clock_jump=self._clock_jump,
             untraced=self.untraced,

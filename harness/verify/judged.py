@@ -167,9 +167,12 @@ def _unworded(issue: Issue, names: Sequence[str]) -> Issue:
 
 
 def _observed(folder: Path, result: Result, observed: Observed) -> Iterator[str]:
-    lines = packed.text(folder / kernel_log.FILE).count("\n")
+    log = packed.text(folder / kernel_log.FILE)
+    lines = log.count("\n")
     if lines != (observed.kernel_log_lines or 0):
         yield f"{kernel_log.FILE}: has {lines} lines, {NAME} has {observed.kernel_log_lines}"
+    if observed.kernel_log_digest not in (None, checksums.of_text(log)):
+        yield f"{kernel_log.FILE}: has other bytes than {NAME} recorded"
     for name, wanted in (observed.samples or {}).items():
         lines = packed.text(folder / "series" / name).count("\n")
         if lines != wanted:

@@ -1,12 +1,14 @@
-"""Holds the stored kernel log against the run: its times, and the mounts that it must show."""
+"""Holds the stored kernel log against the run: times, mounts, and the names of its devices."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator
 from itertools import pairwise
+from pathlib import Path
 
 from harness.levels.level import Level
+from harness.observe import kmsg
 from harness.store.result import Result, Status
 
 FILE = "raw/kernel.log"
@@ -33,3 +35,19 @@ def differences(log: str, level: Level | None, result: Result) -> Iterator[str]:
     mounted = level.kernel_mounted if level else ""
     if came_up and mounted and not re.search(mounted, log):
         yield f"{FILE}: has no line {mounted!r}, the kernel logs each mount of {result.level}"
+    yield from _devices(log, result)
+
+
+def _devices(log: str, result: Result) -> Iterator[str]:
+    """The last line decides whose I/O errors count, so it names every device of the manifest.
+
+    Older releases did not write it. Then every error counts.
+    """
+    named = kmsg.parse(log).devices
+    if named is None:
+        return
+    host = result.manifest.get("host") or {}
+    for device in host.get("devices") or ():
+        own = {Path(device["path"]).name, *device.get("queue", ())}
+        for name in sorted(own - named):
+            yield f"{FILE}: its last line does not name {name}, a device of the run"

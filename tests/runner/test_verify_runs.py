@@ -243,6 +243,13 @@ def test_a_cut_end_of_a_gauge_is_found(run: Path, name: str) -> None:
     assert any(f"series/{name}.csv: has 0 lines" in line for line in recompute.of_run(run))
 
 
+def test_a_line_of_the_kernel_log_is_compared(run: Path) -> None:
+    log = run / "raw/kernel.log"
+    log.write_text("x" * log.stat().st_size + "\n")
+    found = recompute.of_run(run)
+    assert "raw/kernel.log: has other bytes than raw/observed.json recorded" in found
+
+
 def test_a_message_of_this_codes_run_is_compared(run: Path) -> None:
     edit(run / "result.json", put("issues", 0, "message", value="all is well"))
     found = recompute.of_run(run)

@@ -7,6 +7,7 @@ aggressor was killed from outside.
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import tarfile
 from collections.abc import Callable
@@ -15,13 +16,14 @@ from typing import Any
 
 import pytest
 
-from harness.store import packed
+from harness.store import checksums, packed
 from harness.verify import recompute
 from tests.fixtures.forged import Edit, both, column, put, rows, swap, text
 
 ARCHIVE = Path(__file__).parents[1] / "fixtures/verify/tenants.tar.xz"
 WHOLE, KILLED = "small_mix-shared--r01", "small_mix-shared--r02"
 OBSERVED, RESULT = "raw/observed.json", "result.json"
+LOG = "raw/kernel.log"
 
 
 @pytest.fixture(scope="module")
@@ -29,12 +31,20 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("tenants")
     with tarfile.open(ARCHIVE) as archive:
         archive.extractall(folder, filter="data")
+    for run in (WHOLE, KILLED):
+        recorded(folder / run)
     return folder
 
 
 @pytest.fixture
 def copy(runs: Path, tmp_path: Path) -> Path:
     return Path(shutil.copytree(runs, tmp_path / "runs"))
+
+
+def recorded(run: Path) -> None:
+    """Add what this release records and the release of the fixture did not."""
+    digest = checksums.of_text(packed.text(run / LOG))
+    put(OBSERVED, "kernel_log_digest", value=digest)(run)
 
 
 def metric(name: str, factor: float = 1.5) -> Edit:
@@ -328,6 +338,22 @@ TABLE: list[tuple[str, str, Edit, str]] = [
         text("series/diskstats.csv", rows(slice(0, 3))),
         "series/diskstats.csv: has ",
     ),
+    # --- the kernel log --------------------------------------------------------------------------
+    (
+        "a line of the kernel log",
+        WHOLE,
+        text(LOG, swap("dm-1 zone resource limits", "dm-1 zone resource limit ")),
+        "raw/kernel.log: has other bytes than raw/observed.json recorded",
+    ),
+    (
+        "the devices whose errors count, and the digest",
+        WHOLE,
+        both(
+            text(LOG, lambda log: re.sub(r"(?<=# devices of the run: ).*", "sdz", log)),
+            recorded,
+        ),
+        "raw/kernel.log: its last line does not name nvme0n2, a device of the run",
+    ),
     # --- the trace -------------------------------------------------------------------------------
     (
         "zone commands cut",
@@ -434,10 +460,12 @@ def test_an_older_release_stores_no_tenants(copy: Path) -> None:
         record = json.loads(content)
         for name in ("tenants", "digests"):
             del record[name]
+        del record["kernel_log_digest"]
         del record["together"]["harness_seconds"]
         return json.dumps(record)
 
     text(OBSERVED, older)(copy / WHOLE)
+    text(LOG, swap("dm-1 using", "dm-1 uses "))(copy / WHOLE)
     metric("victim.mix.active_zone_seconds")(copy / WHOLE)
     assert recompute.of_run(copy / WHOLE) == []
     assert packed.find(copy / WHOLE / "series/zone_commands.csv")
