@@ -46,6 +46,7 @@ class Btrfs(FileSystemLevel):
     name: ClassVar[str] = "btrfs"
     summary: ClassVar[str] = "btrfs on the zoned device alone"
     timed_collection: ClassVar[bool] = True
+    counters: ClassVar[tuple[str, ...]] = tuple(f"{s}.{n}" for s in _SPACES for n in _RECLAIM)
     filesystem: ClassVar[str] = "btrfs"
     needs: ClassVar[Needs] = Needs(
         16,

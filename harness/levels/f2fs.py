@@ -29,13 +29,8 @@ _LARGEST_SLICE = Bytes(64 << 30)
 
 # Moved blocks, not calls of GC: a call without a victim moves nothing.
 _GC_BLOCKS = ("moved_blocks_foreground", "moved_blocks_background")
-_STATE = (
-    "gc_foreground_calls",
-    "gc_background_calls",
-    "free_segments",
-    "dirty_segments",
-    "ovp_segments",
-)
+_GC_CALLS = ("gc_foreground_calls", "gc_background_calls")
+_STATE = (*_GC_CALLS, "free_segments", "dirty_segments", "ovp_segments")
 
 
 def slice_sizes() -> list[Bytes]:
@@ -53,6 +48,7 @@ class F2fs(FileSystemLevel):
     name: ClassVar[str] = "f2fs"
     summary: ClassVar[str] = "f2fs on the zoned device with a small conventional slice"
     timed_collection: ClassVar[bool] = True
+    counters: ClassVar[tuple[str, ...]] = (*_GC_BLOCKS, *_GC_CALLS)
     filesystem: ClassVar[str] = "f2fs"
     needs: ClassVar[Needs] = Needs(16, _ACTIVE_LOGS, "f2fs keeps six logs open")
     needs_conventional: ClassVar[bool] = True

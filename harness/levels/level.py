@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from enum import IntEnum
@@ -165,6 +165,7 @@ class Level(ABC):
     uses_zoned: ClassVar[bool] = True
     buffers_conventional: ClassVar[bool] = False
     metadata_zones: ClassVar[int] = 0
+    counters: ClassVar[tuple[str, ...]] = ()  # gauges that only grow and are in ``usage.raw`` too
     own_ledger: ClassVar[str] = ""  # file of a level with OwnCounts; ``own_totals`` reads it
     takes_database: ClassVar[bool] = True
 
@@ -237,6 +238,10 @@ class Level(ABC):
     def own_totals(self, lines: Iterable[str], device: Device) -> OwnTotals:
         """Add up the level's own ledger; ToolFailed: it is damaged."""
         raise NotImplementedError
+
+    def own_samples(self, lines: Iterable[str]) -> Iterator[Sequence[int | None]]:  # noqa: ARG002
+        """Yield what the gauges show after each line of the level's own ledger, if they read it."""
+        return iter(())
 
     def direct_io(self, up: LevelUp) -> DirectIo | None:  # noqa: ARG002
         """Find out whether O_DIRECT works; may write a little. None: it cannot be found out."""

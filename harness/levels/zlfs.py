@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import ClassVar
 
@@ -193,6 +194,12 @@ class Zlfs(Level):
     def own_totals(self, lines: Iterable[str], device: Device) -> OwnTotals:
         """Return the sums of the plug-in's ledger."""
         return zlfs_ledger.parse(lines, device.zone_capacity or 0)
+
+    def own_samples(self, lines: Iterable[str]) -> Iterator[Sequence[int | None]]:
+        """Yield the columns of each line that has them; the gauge is null after another one."""
+        for line in lines:
+            with suppress(ValueError):
+                yield zlfs.parse_ledger(line.encode())
 
     def down(self, up: LevelUp) -> None:
         """Remove the auxiliary directory; nothing is mounted."""

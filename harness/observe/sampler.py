@@ -14,6 +14,8 @@ from harness.observe.sysfs import SECTOR
 # The share of one processor that a series may use. Where samples cost more, as under software
 # emulation, they are farther apart; column ``t`` shows how far.
 _SHARE = 0.0005
+# Seconds. However expensive a sample is, the next one is due by then: ``verify`` finds holes so.
+LONGEST = 30.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +73,8 @@ class Sampler:
             begin = time.thread_time()
             values = ",".join("" if value is None else str(value) for value in table.read())
             file.write(f"{now - self._began:.3f},{values}\n")
-            self._due[table.name] = now + (time.thread_time() - begin) / _SHARE - 0.05
+            pause = min((time.thread_time() - begin) / _SHARE, LONGEST)
+            self._due[table.name] = now + pause - 0.05
 
     def close(self) -> None:
         """Flush and close the files."""

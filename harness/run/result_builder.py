@@ -13,7 +13,7 @@ from harness.drive import precondition
 from harness.errors import TimedOut
 from harness.machine import code
 from harness.machine.manifest import manifest, packages
-from harness.observe import kernel_names
+from harness.observe import kernel_names, sampler
 from harness.rules import RULES
 from harness.rules.facts import RunFacts
 from harness.run import judging, programs, run_metrics, zone_use
@@ -229,6 +229,7 @@ class ResultBuilder:
             reason=ending.reason,
             rules=codes,
             kernel_log_lines=self._log_lines,
+            longest_gap=sampler.LONGEST,
             kernel_log_digest=self._log_digest,
             idle_written=self.idle_written,
             clock_jump=self._clock_jump,

@@ -52,6 +52,7 @@ class Observed:
     findings: tuple[Issue, ...]  # what the checkers of levels and the tracer found
     samples: Mapping[str, int] | None = None  # lines of each file in series/; null: not recorded
     digests: Mapping[str, str] | None = None  # SHA-256 of each file in series/; null as samples
+    longest_gap: float | None = None  # seconds between samples of a series at most; null as samples
     kernel_log_digest: str | None = None  # SHA-256 of raw/kernel.log; null: not recorded
     together: TenantFacts | None = None  # of a run with tenants; null: a plain run, or not recorded
     tenants: Mapping[str, ObservedTenant] | None = None  # those that began; null as ``together``

@@ -21,6 +21,7 @@ from harness.store.result import Metric, Result
 from harness.store.spec import DeviceKind, PhaseRole, PhaseSpec, RunSpec, TenantSpec
 from harness.verify import (
     derived,
+    gauged,
     judged,
     outputs,
     retrace,
@@ -117,7 +118,7 @@ def _differences(folder: Path, spec: RunSpec, result: Result) -> Iterator[str]:
         yield from _traces(folder, measured)
     elif "" in found:
         yield from _of_plain_run(folder, spec, result, found[""].stored)
-    yield from _series(folder, spec, result, found)
+    yield from _series(folder, spec, result, observed, found)
     yield from judged.differences(folder, spec, result, _judged(spec, result, observed, found))
     yield from stored_numbers.metrics(result.metrics, metrics)
     if observed is not None and (observed.tenants is not None or not spec.tenants):
@@ -212,16 +213,25 @@ def _judged(
 
 
 def _series(
-    folder: Path, spec: RunSpec, result: Result, found: Mapping[str, Numbers]
+    folder: Path,
+    spec: RunSpec,
+    result: Result,
+    observed: Observed | None,
+    found: Mapping[str, Numbers],
 ) -> Iterator[str]:
     """Compare sampled series with the barriers, and with the zones."""
     known = [tenant for tenant in tenants_of(spec) if tenant.name in found]
     own = [
-        SampledTenant(tenant.name, Path(tenant.device.path).name, found[tenant.name].stored)
+        SampledTenant(
+            tenant.name, tenant.level, Path(tenant.device.path).name, found[tenant.name].stored
+        )
         for tenant in known
     ]
     if own:
-        yield from sampled.differences(folder, result, own)
+        yield from sampled.differences(
+            folder, result, own, observed.longest_gap if observed else None
+        )
+        yield from gauged.differences(folder, result, own)
     for tenant in known:
         place = zone_bytes.place(tenant.name, tenant.device, tenant.zones)
         if place is not None and tenant.stack == tenant.name:

@@ -28,7 +28,7 @@ OTHERS = ("level", "zones")
 # A sample is taken each second; the machine can be busy for longer.
 _LONGEST_GAP = 10.0
 # Times in series have milliseconds. A sample at the very edge of a phase belongs to either side.
-_EDGE = 0.05
+EDGE = 0.05
 # Columns that only grow, and what the barrier calls them.
 _BYTES = {"read_bytes": "read", "write_bytes": "written"}
 _COUNTS = {"read_bytes": "reads", "write_bytes": "writes"}
@@ -76,6 +76,7 @@ class Window:
     name: str
     begin: float
     end: float
+    load_seconds: float | None
     before: BarrierSnapshot
     ready: BarrierSnapshot
     after: BarrierSnapshot
@@ -86,6 +87,7 @@ class SampledTenant:
     """A tenant, or a plain run without a name; ``device`` is the kernel name of its namespace."""
 
     name: str
+    level: str
     device: str
     stored: StoredTenant
 
@@ -99,7 +101,9 @@ def windows(folder: Path, tenant: SampledTenant) -> list[Window]:
         begin = _begin(folder, facts)
         if begin is not None and facts.seconds is not None:
             ready, end = after if tenant.name else before, begin + facts.seconds
-            found.append(Window(facts.spec.name, begin, end, before, ready, after))
+            found.append(
+                Window(facts.spec.name, begin, end, facts.load_seconds, before, ready, after)
+            )
     return found
 
 
@@ -111,8 +115,13 @@ def _begin(folder: Path, facts: PhaseFacts) -> float | None:
     return float(stored[0].partition(",")[0]) - rows[0][0]
 
 
-def differences(folder: Path, result: Result, tenants: Sequence[SampledTenant]) -> Iterator[str]:
-    """Yield one line per series that contradicts the barriers, or that is not complete."""
+def differences(
+    folder: Path, result: Result, tenants: Sequence[SampledTenant], gap: float | None
+) -> Iterator[str]:
+    """Yield one line per series that contradicts the barriers, or that is not complete.
+
+    ``gap`` is the longest time in seconds between two samples of a series; null: not recorded.
+    """
     try:
         disks = read(folder, DISKSTATS)
         if disks is None or not disks.rows:
@@ -126,8 +135,8 @@ def differences(folder: Path, result: Result, tenants: Sequence[SampledTenant]) 
         for tenant in tenants:
             lines = _of_tenant(disks, tenant, phases[tenant.name], result)
             yield from (f"{DISKSTATS}: {text}" for text in lines)
-            yield from _others(folder, disks, tenant)
-        yield from _together(folder, disks, "series/system.csv")
+            yield from _others(folder, disks, tenant, gap)
+        yield from _together(folder, disks, "series/system.csv", gap)
     except (ValueError, KeyError) as error:
         yield f"series/: a sampled series is damaged: {error}"
 
@@ -189,7 +198,7 @@ def _device(
             yield f"{name}: has {odd[0]}, which is no multiple of {block} B"
         yield from _requests(disks, device, column, largest)
         for t, value in zip(disks.times, values, strict=True):
-            low, high = _between(t, phases, first, last)
+            low, high = between(t, phases, first, last)
             floor, ceiling = (getattr(one.counters, barrier)[device] for one in (low, high))
             # A run that was stopped has no barrier behind its last writes.
             unbounded = stopped and high is last
@@ -198,19 +207,19 @@ def _device(
                 break
 
 
-def _between(
+def between(
     t: float, phases: Sequence[Window], first: BarrierSnapshot, last: BarrierSnapshot
 ) -> tuple[BarrierSnapshot, BarrierSnapshot]:
     """Return the last barrier before a time and the first one after it."""
     low, high = first, last
     for phase in phases:
-        if t >= phase.begin + _EDGE:
+        if t >= phase.begin + EDGE:
             low = phase.before
-        if t > phase.end + _EDGE:
+        if t > phase.end + EDGE:
             continue
-        if t <= phase.begin - _EDGE:
+        if t <= phase.begin - EDGE:
             high = phase.ready
-        elif t <= phase.end - _EDGE:
+        elif t <= phase.end - EDGE:
             high = phase.after
         break
     return low, high
@@ -251,13 +260,13 @@ def _devices(host: Any) -> Sequence[Mapping[str, Any]]:
     return host.get("devices") or () if isinstance(host, Mapping) else ()
 
 
-def _others(folder: Path, disks: Table, tenant: SampledTenant) -> Iterator[str]:
+def _others(folder: Path, disks: Table, tenant: SampledTenant, gap: float | None) -> Iterator[str]:
     """Compare the series of a level, and those of its zones."""
     for name in OTHERS:
-        yield from _together(folder, disks, f"series/{prefixed(tenant.name, name)}.csv")
+        yield from _together(folder, disks, f"series/{prefixed(tenant.name, name)}.csv", gap)
 
 
-def _together(folder: Path, disks: Table, file: str) -> Iterator[str]:
+def _together(folder: Path, disks: Table, file: str, gap: float | None) -> Iterator[str]:
     """Every series is sampled at times of the first one, and the first time with it."""
     table = read(folder, file)
     if table is None:
@@ -271,3 +280,14 @@ def _together(folder: Path, disks: Table, file: str) -> Iterator[str]:
         yield f"{file}: has a sample at {min(extra):.3f} s, {DISKSTATS} has none"
     if any(late <= early for early, late in pairwise(table.times)):
         yield f"{file}: its times do not grow"
+    elif gap is not None:
+        yield from (f"{file}: {text}" for text in _holes(table, disks, gap))
+
+
+def _holes(table: Table, disks: Table, gap: float) -> Iterator[str]:
+    """A sample that is due is taken with the next one of diskstats."""
+    for early, late in pairwise([*table.times, float("inf")]):
+        due = [t for t in disks.times if early + gap + EDGE <= t < late - EDGE]
+        if due:
+            yield f"has no sample from {early:.1f} s to {due[-1]:.1f} s, they are {gap:g} s apart"
+            return

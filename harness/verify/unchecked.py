@@ -15,7 +15,7 @@ from harness.verify.judged import load_observed
 
 def notes(paths: CampaignPaths) -> list[str]:
     """Return one line per kind of check that was left out, with the number of runs."""
-    old = unknown = other = mixes = singles = unsampled = gauges = 0
+    old = unknown = other = mixes = singles = unsampled = gauges = logs = 0
     for host in paths.hosts():
         for folder in rundir.completed(paths.runs(host)):
             try:
@@ -31,17 +31,18 @@ def notes(paths: CampaignPaths) -> list[str]:
             if spec.tenants:
                 mixes += observed is None or observed.together is None
                 singles += observed is None or observed.tenants is None
-            unsampled += observed is None or observed.samples is None
+            unsampled += observed is None or observed.longest_gap is None
             gauges += observed is None or observed.digests is None
+            logs += observed is None or observed.kernel_log_digest is None
     texts = (
         (
             old,
-            f"without {NAME}: idle devices, clock, tracing, the levels' own checks, and the number"
-            " of lines of the kernel log",
+            f"without {NAME}: clock, tracing, and the levels' own checks",
         ),
         (mixes, "with tenants, of older releases: all issues of the rules"),
         (singles, "with tenants, of older releases: issues of single tenants, and use of zones"),
-        (unsampled, "of older releases: the ends of series of gauges"),
+        (logs, "of older releases: lines of the kernel log"),
+        (unsampled, "of older releases: holes and cut ends of series of gauges"),
         (gauges, "of older releases: values of gauges"),
         (other, "by other code than this zonelab: the wording of issues"),
         (unknown, "of levels that this zonelab does not have: issues of the rules"),

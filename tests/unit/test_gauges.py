@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import itertools
 import json
+import time
 from pathlib import Path
 
 import pytest
@@ -104,6 +105,21 @@ def test_a_series_that_costs_much_is_read_less_often(tmp_path: Path) -> None:
     }
     assert len(lines["cheap"]) == 5
     assert 2 <= len(lines["costly"]) < 4
+
+
+def test_no_sample_is_later_than_the_longest_gap(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cost = itertools.count(0, 3600)
+    monkeypatch.setattr(time, "thread_time", lambda: next(cost))
+    clock = itertools.count(100.0)
+    tables = [Series("cheap", ["n"], lambda: [1]), Series("costly", ["n"], lambda: [1])]
+    sampler = Sampler(tmp_path, tables, clock=lambda: next(clock), began=100)
+    for _ in range(65):
+        sampler.tick()
+    sampler.close()
+    rows = (tmp_path / "costly.csv").read_text().splitlines()[1:]
+    assert [row.split(",")[0] for row in rows] == ["0.000", "30.000", "60.000"]
 
 
 def test_the_last_line_of_a_ledger() -> None:

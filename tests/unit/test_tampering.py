@@ -149,6 +149,17 @@ def line(values: list[int]) -> list[int]:
     return [values[0], *middle, values[-1]]
 
 
+def swapped_values(one: int, other: int) -> Callable[[str], str]:
+    """Exchange the values of two rows; their times stay."""
+
+    def edit(content: str) -> str:
+        lines = [row.split(",", 1) for row in content.splitlines()]
+        lines[one][1], lines[other][1] = lines[other][1], lines[one][1]
+        return "".join(f"{t},{values}\n" for t, values in lines)
+
+    return edit
+
+
 def fewer(code: str) -> Callable[[list[Any]], list[Any]]:
     return lambda issues: [issue for issue in issues if issue["code"] != code]
 
@@ -298,6 +309,37 @@ TABLE: list[tuple[str, Edit, str]] = [
             text(f"{F2FS}/series/zones.csv", column("empty", lambda v: [*v[:-1], v[-1] + 9])),
         ),
         f"series/diskstats.csv: {ZONED}: has ",
+    ),
+    (
+        "a counter of f2fs smoothed",
+        text(f"{F2FS}/series/level.csv", column("moved_blocks_foreground", line)),
+        "series/level.csv: moved_blocks_foreground: has ",
+    ),
+    (
+        "a counter of f2fs above its last barrier",
+        text(
+            f"{F2FS}/series/level.csv",
+            column("gc_background_calls", lambda values: [*values[:-1], values[-1] + 1]),
+        ),
+        "series/level.csv: gc_background_calls: has 31 at 83.789 s, the barriers give 30 to 30",
+    ),
+    (
+        "a gauge of zlfs that its ledger does not have",
+        text(f"{ZLFS}/series/level.csv", swap(",84,0\n", ",85,0\n")),
+        "series/level.csv: has values at 16.062 s that no line of raw/ledger.jsonl gives in this ",
+    ),
+    (
+        "gauges of zlfs in another order",
+        text(f"{ZLFS}/series/level.csv", swapped_values(-1, -2)),
+        "series/level.csv: has values at 65.484 s that no line of raw/ledger.jsonl gives in this ",
+    ),
+    (
+        "the CPU time of db_bench",
+        text(
+            f"{F2FS}/series/system.csv",
+            column("load_user_us", lambda values: [*values[:-2], values[-2] + 10**8, values[-1]]),
+        ),
+        "series/system.csv: load_user_us+load_system_us: ",
     ),
     (
         "zone commands cut",

@@ -47,6 +47,19 @@ def recorded(run: Path) -> None:
     put(OBSERVED, "kernel_log_digest", value=digest)(run)
 
 
+def cut(name: str, keep: slice) -> Edit:
+    """Keep some samples of a series, and record it again; samples are 40 s apart at most."""
+
+    def change(run: Path) -> None:
+        text(f"series/{name}", rows(keep))(run)
+        content = packed.text(run / "series" / name)
+        put(OBSERVED, "samples", name, value=content.count("\n"))(run)
+        put(OBSERVED, "digests", name, value=checksums.of_text(content))(run)
+        put(OBSERVED, "longest_gap", value=40.0)(run)
+
+    return change
+
+
 def metric(name: str, factor: float = 1.5) -> Edit:
     """Multiply a metric of result.json."""
     return put(RESULT, "metrics", name, "value", value=lambda value: value * factor)
@@ -318,6 +331,18 @@ TABLE: list[tuple[str, str, Edit, str]] = [
         "series/aggressor.zones.csv: does not begin with series/diskstats.csv",
     ),
     (
+        "the end of a tenant's zones cut, and recorded again",
+        WHOLE,
+        cut("aggressor.zones.csv", slice(0, 1)),
+        "series/aggressor.zones.csv: has no sample from 64.9 s to 165.9 s, they are 40 s apart",
+    ),
+    (
+        "a hole in the series of a level, recorded again",
+        WHOLE,
+        cut("aggressor.level.csv", slice(0, None, 9)),
+        "series/aggressor.level.csv: has no sample from 64.9 s to 111.5 s, they are 40 s apart",
+    ),
+    (
         "operations per second cut",
         WHOLE,
         text("series/aggressor.mix.csv", rows(slice(0, 2))),
@@ -451,6 +476,15 @@ def test_verify_names_the_edit(copy: Path, run: str, edit: Edit, expected: str) 
 
 def test_names_of_edits_differ() -> None:
     assert len({row[0] for row in TABLE}) == len(TABLE)
+
+
+def test_a_series_without_holes_is_whole(copy: Path) -> None:
+    """The release of the fixture had no bound; two of its series have a longer gap than this."""
+    put(OBSERVED, "longest_gap", value=60.0)(copy / WHOLE)
+    assert [line.partition(":")[0] for line in recompute.of_run(copy / WHOLE)] == [
+        "series/victim.zones.csv",
+        "series/system.csv",
+    ]
 
 
 def test_an_older_release_stores_no_tenants(copy: Path) -> None:

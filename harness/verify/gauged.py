@@ -1,0 +1,103 @@
+"""Holds gauges against other counts of the same thing: barriers, a level's ledger, CPU time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+from pathlib import Path
+
+from harness.levels import LEVELS
+from harness.levels.level import Level
+from harness.run.tenant import prefixed
+from harness.store import packed
+from harness.store.result import Result, Status
+from harness.verify.sampled import EDGE, SampledTenant, Table, Window, between, read, windows
+
+SYSTEM = "series/system.csv"
+_CPU = ("load_user_us", "load_system_us")
+_MICRO = 1_000_000
+
+
+def differences(folder: Path, result: Result, tenants: Sequence[SampledTenant]) -> Iterator[str]:
+    """Yield one line per gauge that contradicts another count."""
+    try:
+        for tenant in tenants:
+            level = LEVELS.get(tenant.level)
+            file = f"series/{prefixed(tenant.name, 'level')}.csv"
+            table = read(folder, file)
+            if level is None or table is None:
+                continue
+            yield from (
+                f"{file}: {text}" for text in _counters(folder, level, table, tenant, result)
+            )
+            yield from (f"{file}: {text}" for text in _ledger(folder, level, table, tenant))
+        table = read(folder, SYSTEM)
+        if table is not None and not tenants[0].name:
+            yield from (f"{SYSTEM}: {text}" for text in _load(table, windows(folder, tenants[0])))
+    except (ValueError, KeyError) as error:
+        yield f"series/: a gauge is damaged: {error}"
+
+
+def _counters(
+    folder: Path, level: Level, table: Table, tenant: SampledTenant, result: Result
+) -> Iterator[str]:
+    """A counter lies between the barriers around it, if no remount set it to zero there."""
+    phases, snapshots = windows(folder, tenant), tenant.stored.snapshots
+    first, last = snapshots[0], snapshots[-1]
+    unbounded = result.status in (Status.ABORTED, Status.FAILED)
+    for name in level.counters:
+        column = name.replace(".", "_")
+        if not table.rows or column not in table.rows[0]:
+            continue
+        known = table.known([column])
+        for t, value in zip(known.times, known.numbers(column), strict=True):
+            low, high = between(t, phases, first, last)
+            floor, ceiling = (one.usage.raw.get(name) for one in (low, high))
+            if not isinstance(floor, int) or not isinstance(ceiling, int) or floor > ceiling:
+                continue
+            if value < floor or (value > ceiling and not (unbounded and high is last)):
+                yield f"{column}: has {value} at {t:.3f} s, the barriers give {floor} to {ceiling}"
+                break
+
+
+def _ledger(folder: Path, level: Level, table: Table, tenant: SampledTenant) -> Iterator[str]:
+    """Gauges that read the level's own ledger show its lines, in their order."""
+    name = prefixed(tenant.name, level.own_ledger)
+    opened = packed.opened(folder / "raw" / name) if level.own_ledger else None
+    if opened is None:
+        return
+    with opened as lines:
+        samples = level.own_samples(lines)
+        sample = next(samples, None)
+        for t, row in zip(table.times, table.rows, strict=True):
+            values = [cell for column, cell in row.items() if column != "t"]
+            if not any(values):
+                continue
+            while sample is not None and [str(value) for value in sample] != values:
+                sample = next(samples, None)
+            if sample is None:
+                yield f"has values at {t:.3f} s that no line of raw/{name} gives in this order"
+                return
+
+
+def _load(table: Table, phases: Sequence[Window]) -> Iterator[str]:
+    """The programs of a phase used as much CPU time as its record has, or less in a part of it."""
+    if not table.rows or _CPU[0] not in table.rows[0]:
+        return
+    known = table.known(_CPU)
+    spent = [sum(pair) for pair in zip(*(known.numbers(column) for column in _CPU), strict=True)]
+    for phase in phases:
+        inside = [
+            value
+            for t, value in zip(known.times, spent, strict=True)
+            if phase.begin + EDGE <= t <= phase.end - EDGE
+        ]
+        if any(late < early for early, late in pairwise(inside)):
+            yield f"{'+'.join(_CPU)}: falls in phase {phase.name}; CPU time only grows"
+        elif inside and phase.load_seconds is not None:
+            most = (phase.load_seconds + EDGE) * _MICRO
+            if inside[-1] - inside[0] > most:
+                yield (
+                    f"{'+'.join(_CPU)}: grows by {inside[-1] - inside[0]} µs in phase "
+                    f"{phase.name}, its process.json has {phase.load_seconds} s"
+                )
