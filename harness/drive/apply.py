@@ -21,9 +21,10 @@ from harness.machine.consent import Consent
 from harness.machine.guard import Guard
 from harness.machine.host import Host
 from harness.machine.journal import Entry, Event, Journal
+from harness.machine.last_looks import LastLooks
 from harness.store.codec import SCHEMA_VERSION
 from harness.store.files import dumps, load_record, write_atomic
-from harness.store.spec import DeviceContents
+from harness.store.spec import Device, DeviceContents
 from harness.tools import nvme_cli
 
 # Time in which udev and the kernel create the node of a namespace.
@@ -229,12 +230,30 @@ class Execution:
             nvme_cli.attach(self._device, step.nsid, drive.controller.number)
             self._say(f"attached namespace {step.nsid}")
         else:
-            alone = replace(layout, delete=(step.nsid,))
-            for consent in require_unused(self._host, self._guard, drive, alone):
-                self._journal.append(self._use_of(consent))
-            nvme_cli.delete(self._device, step.nsid)
+            self._delete(drive, replace(layout, delete=(step.nsid,)), step.nsid)
             self._say(f"deleted namespace {step.nsid}")
         return step
+
+    def _delete(self, drive: Drive, alone: Layout, nsid: int) -> None:
+        """Delete the only namespace of a layout; it is held from the guard's look on."""
+        space = drive.namespace(nsid)
+        node = space.node if space is not None else ""
+        held = [self._host.device(node)] if node else []
+        looks = LastLooks(self._host, self._guard, held)
+        looks.listen()
+        consents = require_unused(self._host, self._guard, drive, alone)
+
+        def require(device: Device) -> None:
+            nonlocal consents
+            consent = self._guard.require(device, held=True)
+            consents = [consent] if consent is not None else []
+
+        with looks.held(require):
+            for device in held:
+                looks.require_as_seen(device)
+            for consent in consents:
+                self._journal.append(self._use_of(consent))
+            nvme_cli.delete(self._device, nsid)
 
     def _use_of(self, consent: Consent) -> Entry:
         return Entry(

@@ -18,9 +18,11 @@ from pathlib import Path
 
 from harness.drive import health
 from harness.drive.purge import purge
+from harness.machine.consent import Consent
 from harness.machine.guard import Guard
 from harness.machine.host import Host
 from harness.machine.journal import Entry, Event, Journal
+from harness.machine.last_looks import LastLooks
 from harness.machine.paths import Paths
 from harness.observe import zone_reports
 from harness.store.codec import SCHEMA_VERSION
@@ -111,32 +113,47 @@ class Preconditioning:
         self._device = device
         self._say = say
         self._name = Path(device.path).name
+        self._looks = LastLooks(host, guard, [device])
+        self._consent: Consent | None = None
         self._hottest: int | None = None
 
     def run(self, passes: int, seed: int, *, keep: bool = False) -> Condition:
         """Purge, write ``passes`` times, purge again unless ``keep`` is set, and record it.
 
+        The device is held from the guard's look to the end.
+
         Raises:
-            GuardRefused: the device must not be overwritten, or its identity has changed.
+            GuardRefused: the device must not be overwritten, its identity has changed, or another
+                program wrote to it.
             HostError: the drive is not healthy, or stays hot.
             OSError: a write failed.
         """
+        self._looks.listen()
         self._guard.require(self._device)
         health.require_healthy(self._host, self._name)
-        consent = self._guard.require(self._device)
+        with self._looks.held(self._require_held):
+            return self._run(passes, seed, keep=keep)
+
+    def _require_held(self, device: Device) -> None:
+        self._consent = self._guard.require(device, held=True)
+
+    def _run(self, passes: int, seed: int, *, keep: bool) -> Condition:
         before, began = self._host.smart(self._name), self._host.monotonic()
         started = self._host.now()
-        if consent is None:
-            self._note(Event.CLAIM, self._guard.fingerprint(self._device))
+        if self._consent is None:
+            self._note(Event.CLAIM, self._looks.fingerprint(self._device))
         else:  # a claim here would make data of others count as zonelab's after a kill
-            self._note(Event.ERASE, None, consent.digest)
+            self._note(Event.ERASE, None, self._consent.digest)
         self._purge()
         written = 0
         for number in range(passes):
-            self._guard.require_unused(self._device)
+            self._looks.require_as_seen(self._device)
             if number and self._device.zoned:
                 self._say(f"pass {number + 1} of {passes}: zone by zone, reset and written again")
-            written += self._write_all(random.Random(f"{seed}/{number}"), shuffled=number > 0)  # noqa: S311
+            own = self._write_all(random.Random(f"{seed}/{number}"), shuffled=number > 0)  # noqa: S311
+            self._looks.require_quiet(self._device, own)
+            self._looks.note()
+            written += own
             self._say(f"pass {number + 1} of {passes} done, {written} B written")
         if not keep:
             self._purge()
@@ -160,11 +177,17 @@ class Preconditioning:
         return done
 
     def _purge(self) -> None:
-        self._guard.require_unused(self._device)
+        self._looks.require_as_seen(self._device)
         if self._device.zoned:
-            self._host.reset_zones(self._device)
+            self._host.reset_zones(self._device, self._node())
         else:
-            purge(self._host, self._device, self._say)
+            purge(self._host, self._device, self._node(), self._say)
+        self._looks.note()
+
+    def _node(self) -> Path:
+        node = self._looks.hold.node(self._device)
+        assert node is not None  # noqa: S101 - held until the end
+        return node
 
     def _write_all(self, source: random.Random, *, shuffled: bool) -> int:
         extents = list(self._extents())
@@ -172,7 +195,7 @@ class Preconditioning:
             source.shuffle(extents)
         data = source.randbytes(_PIECE)
         written, looked = 0, -_LOOK_BYTES
-        with opened(self._device) as fd, mmap.mmap(-1, _PIECE) as buffer:  # page-aligned
+        with opened(self._node()) as fd, mmap.mmap(-1, _PIECE) as buffer:  # page-aligned
             for start, length in extents:
                 if written - looked >= _LOOK_BYTES:
                     self._look()
@@ -221,9 +244,9 @@ class Preconditioning:
 
 
 @contextmanager
-def opened(device: Device) -> Iterator[int]:
-    """Open a device exclusively for direct writes."""
-    fd = os.open(device.path, os.O_WRONLY | os.O_EXCL | os.O_DIRECT | os.O_CLOEXEC)
+def opened(node: Path) -> Iterator[int]:
+    """Open the node of a device that is held for direct writes."""
+    fd = os.open(node, os.O_WRONLY | os.O_DIRECT | os.O_CLOEXEC)
     try:
         yield fd
     finally:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from pathlib import Path
 
 from harness.errors import HostError
 from harness.machine.host import Host
@@ -17,23 +18,25 @@ _STEP = 1 << 30  # bytes of one command: an interrupt waits for at most these
 Say = Callable[[str], None]
 
 
-def purge(host: Host, device: Device, say: Say) -> None:
+def purge(host: Host, device: Device, node: Path, say: Say) -> None:
     """Make every byte of a conventional device zero.
+
+    ``node`` is its node, which this process has open exclusively.
 
     Raises:
         HostError: data remains (code ``purge-incomplete``).
-        OSError: the device is in use, or it cannot be written or read.
+        OSError: the device cannot be written or read.
     """
-    handle = os.open(device.path, os.O_WRONLY | os.O_EXCL | os.O_CLOEXEC)
+    handle = os.open(node, os.O_WRONLY | os.O_CLOEXEC)
     try:
         # Every part is tried: a drive can refuse a part.
         discarded = [host.discard(handle, *part) for part in _parts(device.size)]
-        if _data(host, device) is not None:
+        if _data(host, device, node) is not None:
             for part in _parts(device.size):
                 host.zero(handle, *part)
             os.fsync(handle)
             discarded = []
-            if (offset := _data(host, device)) is not None:
+            if (offset := _data(host, device, node)) is not None:
                 raise HostError(
                     f"{device.path} still has data at byte {offset} after it was zeroed",
                     hint="the drive does not erase: nvme format --ses=1, or another drive",
@@ -45,8 +48,8 @@ def purge(host: Host, device: Device, say: Say) -> None:
     say(f"{device.path} was {how}, and every byte was read back as zero")
 
 
-def _data(host: Host, device: Device) -> int | None:
-    return host.first_data(device.path, [(0, device.size)], lambda _: None)
+def _data(host: Host, device: Device, node: Path) -> int | None:
+    return host.first_data(str(node), [(0, device.size)], lambda _: None)
 
 
 def _parts(size: int) -> list[tuple[int, int]]:

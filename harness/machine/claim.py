@@ -15,11 +15,9 @@ from harness.machine.guard import Guard
 from harness.machine.hold import Hold
 from harness.machine.host import Host
 from harness.machine.journal import Entry, Event, Journal
+from harness.machine.last_looks import LastLooks
 from harness.machine.signals import Stop
 from harness.store.spec import Device, RunSpec
-
-# Long enough for a writer at 1 Hz to show, short against a run of a minute.
-LISTEN_SECONDS = 1.0
 
 
 def run_label(spec: RunSpec) -> str:
@@ -67,15 +65,13 @@ class Claim:
         self._guard = guard
         self._journal = journal
         self._stop = stop
-        self._hold = Hold(host)
-        self._written: dict[str, int] = {}  # by the kernel's count, when zonelab last wrote
-        self._contents: dict[str, str] = {}  # fingerprints of the same moment
+        self._looks = LastLooks(host, guard, self.devices)
         self._consents: dict[str, Consent] = {}  # that permit wiping these contents
         self._cleared = False
 
     def require_allowed(self) -> None:
         """Ask the guard about every device; GuardRefused if one must not be overwritten."""
-        self._listen()
+        self._looks.listen()
         for device in self.devices:
             self._require(device, held=False)
 
@@ -88,18 +84,7 @@ class Claim:
         Raises:
             GuardRefused: as ``require_allowed``, or somebody wrote to a device.
         """
-        for device in self.devices:
-            self._guard.check_identity(device)
-        with self._hold.taken(self.devices):
-            self._host.pause(LISTEN_SECONDS)
-            # Before the guard looks: a write behind this line is noticed by ``clear``.
-            self._note_contents()
-            for device in self.devices:
-                self._guard.check_identity(device, self._hold.node(device))
-                consent = self._require(device, held=True)
-                if consent is not None:
-                    self._consents[consent.identity] = consent
-                self._require_quiet(device)
+        with self._looks.held(self._require_held):
             yield
 
     def clear(self) -> None:
@@ -108,15 +93,14 @@ class Claim:
         A consent is recorded as used before the wipe that it permits.
         """
         for device in self.devices:
-            self._require_as_seen(device)
+            self._looks.require_as_seen(device)
         for device in self.devices:
             consent = self._consents.get(device.identity.key)
             if consent is not None:
                 self._write(Event.ERASE, device, consent=consent.digest)
-            _empty(self._host, self._guard, device, self._hold.node(device))
+            _empty(self._host, self._guard, device, self._looks.hold.node(device))
         self._cleared = True
-        self._listen()
-        self._note_contents()
+        self._looks.note()
         self._claim()
 
     def check(self, devices: Sequence[Device] | None = None) -> None:
@@ -125,13 +109,13 @@ class Claim:
         The tools of levels open them exclusively themselves. A slice is a device of its own.
         """
         for device in self.devices:
-            self._guard.check_identity(device, self._hold.node(device))
+            self._guard.check_identity(device, self._looks.hold.node(device))
         for device in self.devices if devices is None else devices:
-            if self._hold.node(device) is not None:
-                self._require_as_seen(device)
+            if self._looks.hold.node(device) is not None:
+                self._looks.require_as_seen(device)
             else:
                 self._guard.require_unused(device)
-            self._hold.release(device)
+            self._looks.hold.release(device)
 
     @contextmanager
     def held(self) -> Iterator[None]:
@@ -145,7 +129,7 @@ class Claim:
         self._claim()
         try:
             for device in self.devices:
-                self._guard.check_identity(device, self._hold.node(device))
+                self._guard.check_identity(device, self._looks.hold.node(device))
             yield
         except GuardRefused:
             raise
@@ -171,12 +155,12 @@ class Claim:
         for device in self.devices:
             if device.identity.key in self._consents and not self._cleared:
                 continue
-            self._write(Event.CLAIM, device, self._contents[device.identity.key])
+            self._write(Event.CLAIM, device, self._looks.fingerprint(device))
 
     def _release(self) -> None:
         with self._stop.deferred():
             for device in self.devices:
-                self._hold.release(device)
+                self._looks.hold.release(device)
             if not self._cleared:
                 return
             if any(in_use.reasons(self._host, device) for device in self.devices):
@@ -188,38 +172,10 @@ class Claim:
     def _require(self, device: Device, *, held: bool) -> Consent | None:
         return self._guard.require(device, self._partner(device), held=held)
 
-    def _require_as_seen(self, device: Device) -> None:
-        """Refuse a device in use, and one written to or exchanged since the last check."""
-        self._guard.require_unused(device, self._hold.node(device))
-        self._require_quiet(device)
-        if self._guard.fingerprint(device) != self._contents[device.identity.key]:
-            raise GuardRefused(
-                f"the contents of {device.path} changed after the guard's check",
-                hint="another program writes to it: end it and repeat the command",
-                code="contents-changed",
-            )
-
-    def _require_quiet(self, device: Device) -> None:
-        name = Path(device.path).name
-        written = self._counters()[name] - self._written[name]
-        if written:
-            raise GuardRefused(
-                f"another program wrote {written} B to {device.path} during the guard's check",
-                hint="end that program: lsof and blktrace show it",
-                code="written-by-others",
-            )
-
-    def _listen(self) -> None:
-        self._written = self._counters()
-
-    def _counters(self) -> dict[str, int]:
-        counters = self._host.disk_counters(Path(device.path).name for device in self.devices)
-        return {name: counter.write_bytes for name, counter in counters.items()}
-
-    def _note_contents(self) -> None:
-        self._contents = {
-            device.identity.key: self._guard.fingerprint(device) for device in self.devices
-        }
+    def _require_held(self, device: Device) -> None:
+        consent = self._require(device, held=True)
+        if consent is not None:
+            self._consents[consent.identity] = consent
 
     def _partner(self, device: Device) -> Device | None:
         return next((other for other in self.devices if other is not device), None)

@@ -138,12 +138,13 @@ class Guard:
         self.check_identity(device, held)
         _refuse(in_use.reasons(self._host, device, held=held is not None))
 
-    def proves(self, label: str, devices: Collection[Device]) -> bool:
+    def proves(self, label: str, devices: Collection[Device], *, held: bool = False) -> bool:
         """Whether the devices of a run are still as that run left them.
 
         That means: one carries ``label``, none carries another signature, none is in use.
+        ``held`` as for examine.
         """
-        if any(in_use.reasons(self._host, device) for device in devices):
+        if any(in_use.reasons(self._host, device, held=held) for device in devices):
             return False
         return {s.label for device in devices for s in self._contents.signatures(device)} == {label}
 

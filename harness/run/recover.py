@@ -12,6 +12,7 @@ from harness.errors import GuardRefused
 from harness.levels.level import AUX
 from harness.machine.claim import clear
 from harness.machine.guard import Guard
+from harness.machine.hold import Hold
 from harness.machine.host import Host
 from harness.machine.journal import Event, Journal
 from harness.machine.paths import Paths
@@ -69,7 +70,11 @@ def release(host: Host, journal: Journal, guard: Guard, planned: Iterable[Device
     last = next(iter(entries.values()))
     if not guard.proves(last.label, devices):
         return []
-    clear(host, guard, devices)
+    hold = Hold(host)
+    with hold.taken(devices):
+        if not guard.proves(last.label, devices, held=True):
+            return []
+        clear(host, guard, devices, hold)
     for device in devices:
         journal.append(
             replace(

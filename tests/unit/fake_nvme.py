@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from harness.machine.host import Host
 from harness.observe.direct_reads import Progress, Range
+from harness.observe.openers import Node
 from harness.observe.sysfs import Sysfs
 from harness.observe.zone_reports import Zone, ZoneCondition, ZoneType
 from harness.tools import nvme_cli, proc
@@ -210,6 +211,18 @@ class FakeDrive:
             elif not folder.exists():
                 self._appear(nsid, folder, node, space)
 
+        self.count_writes({})
+
+    def count_writes(self, written: Mapping[str, int]) -> None:
+        """Show the bytes written to each namespace since boot."""
+        lines = [
+            f" 259 {nsid} nvme0n{nsid} 1 0 8 0 9 0 {written.get(f'nvme0n{nsid}', 0) // 512}"
+            " 0 0 0 0 0 0 0 0 0 0\n"
+            for nsid in self.spaces
+        ]
+        (self.root / "proc").mkdir(exist_ok=True)
+        (self.root / "proc/diskstats").write_text("".join(lines))
+
     def _appear(self, nsid: int, folder: Path, node: Path, space: Space) -> None:
         attributes = {
             "nsid": str(nsid),
@@ -238,6 +251,7 @@ class DriveHost(Host):
         self.drive = drive
         self.filled: set[str] = set()
         self.busy: set[str] = set()
+        self.paused: Callable[[], None] = lambda: None
 
     def zones(self, path: str, limit: int | None = None) -> list[Zone]:
         full = Path(path).name in self.filled
@@ -249,8 +263,19 @@ class DriveHost(Host):
         """The drive is a file, which has no reservations."""
         del name
 
-    def is_busy(self, path: str) -> bool:
-        return Path(path).name in self.busy
+    def open_exclusively(self, path: str) -> int | None:
+        return None if Path(path).name in self.busy else super().open_exclusively(path)
+
+    def node(self, path: Path) -> Node | None:
+        """A plain file stands for a block device."""
+        number = self.sysfs.text(Path(os.path.realpath(path)).name, "dev")
+        major, _, minor = number.partition(":")
+        return Node(block=True, number=os.makedev(int(major), int(minor))) if number else None
+
+    def pause(self, seconds: float) -> None:
+        """Another program gets its turn."""
+        del seconds
+        self.paused()
 
     def first_data(self, path: str, ranges: Sequence[Range], progress: Progress) -> int | None:
         """Read only what a sparse file holds: to read gigabytes of holes takes a second."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 from collections.abc import Callable
 from dataclasses import replace
@@ -417,6 +418,42 @@ def test_a_namespace_that_came_into_use_is_not_deleted(make: Make) -> None:
     assert apply(host) == 3
     assert 2 in host.drive.spaces
     assert host.drive.spaces[2].attached
+
+
+def test_a_namespace_is_held_while_it_is_deleted(
+    make: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    host = make()
+    held: list[bool] = []
+    delete = nvme_cli.delete
+
+    def spy(device: str, nsid: int) -> None:
+        node = host.drive.root / f"dev/nvme0n{nsid}"
+        fds = [os.path.realpath(fd) for fd in Path("/proc/self/fd").iterdir()]
+        held.append(str(node) in fds)
+        delete(device, nsid)
+
+    monkeypatch.setattr(nvme_cli, "delete", spy)
+    assert apply(host) == 0
+    assert held == [True, True]
+
+
+@pytest.mark.parametrize(("sign", "code"), [("bytes", 3), ("data", 3), ("nothing", 0)])
+def test_a_writer_behind_the_guards_look_keeps_its_namespace(
+    make: Make, sign: str, code: int
+) -> None:
+    host = make()
+
+    def write() -> None:
+        if sign == "bytes":
+            host.drive.count_writes({"nvme0n1": 4096})
+        if sign == "data":
+            with (host.drive.root / "dev/nvme0n1").open("r+b") as file:
+                file.write(b"precious")
+
+    host.paused = write
+    assert apply(host) == code
+    assert len(host.drive.spaces) == (3 if code == 0 else 2)
 
 
 def test_another_drive_in_its_place(make: Make, capsys: pytest.CaptureFixture[str]) -> None:

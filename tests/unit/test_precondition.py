@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -20,7 +20,6 @@ from harness.errors import GuardRefused, HostError
 from harness.machine.guard import Guard
 from harness.machine.journal import Event, Journal
 from harness.machine.paths import Paths
-from harness.store.spec import Device
 from tests.runner.fakes import (
     MIB,
     ZONE_CAPACITY,
@@ -29,6 +28,7 @@ from tests.runner.fakes import (
     FakeHost,
     make_machine,
     put_btrfs,
+    set_diskstats,
     set_zones,
 )
 
@@ -64,9 +64,9 @@ class Host(FakeHost):
 
 
 @contextmanager
-def plainly(device: Device) -> Iterator[int]:
+def plainly(node: Path) -> Iterator[int]:
     """Not every file system supports O_DIRECT for files."""
-    fd = os.open(device.path, os.O_RDWR)
+    fd = os.open(node, os.O_RDWR)
     try:
         yield fd
     finally:
@@ -173,7 +173,12 @@ def test_a_purged_conventional_device_is_zero(
     with Path(device.path).open("r+b") as file:
         file.seek(device.size // 2)  # far from every signature
         file.write(b"precious")
-    purge(Stubborn(host.root, discards=discards, zeros=zeros), device, messages.append)
+    purge(
+        Stubborn(host.root, discards=discards, zeros=zeros),
+        device,
+        Path(device.path),
+        messages.append,
+    )
     assert Path(device.path).read_bytes() == bytes(device.size)
     assert messages == [f"{device.path} was {how}, and every byte was read back as zero"]
 
@@ -184,7 +189,12 @@ def test_data_that_remains_after_a_purge_is_reported(host: Host) -> None:
         file.seek(device.size - 1)
         file.write(b"x")
     with pytest.raises(HostError, match="still has data") as caught:
-        purge(Stubborn(host.root, discards=False, zeros=False), device, messages.append)
+        purge(
+            Stubborn(host.root, discards=False, zeros=False),
+            device,
+            Path(device.path),
+            messages.append,
+        )
     assert (caught.value.code, messages) == ("purge-incomplete", [])
 
 
@@ -324,7 +334,7 @@ def test_a_kill_before_the_purge_proves_nothing(
     set_zones(host.root, {3: 4096})
     consent = Guard(host, journal).seen(device).consent
 
-    def killed(_: Device) -> None:
+    def killed(*_: object) -> None:
         raise KeyboardInterrupt
 
     monkeypatch.setattr(host, "reset_zones", killed)
@@ -344,6 +354,115 @@ def test_a_user_that_comes_between_two_passes_stops_the_next(host: Host) -> None
     with pytest.raises(GuardRefused) as caught:
         Preconditioning(host, paths(host), guard, device, mount).run(2, seed=7)
     assert caught.value.code == "mounted"
+
+
+class Between:
+    """Acts during the first pass, or when the guard has looked and listens."""
+
+    def __init__(self, host: Host, act: Callable[[], None]) -> None:
+        self._act = act
+        host.pause = self.pause  # type: ignore[method-assign]
+
+    def pause(self, seconds: float) -> None:
+        del seconds
+        self._act()
+
+
+def write(host: Host) -> None:
+    with (host.root / "dev/nvme0n1").open("r+b") as file:
+        file.write(b"precious")
+
+
+@pytest.mark.parametrize(
+    ("act", "code"),
+    [
+        (lambda host: set_diskstats(host.root, 4096, 0), "written-by-others"),
+        (write, "not-blank"),
+        (lambda host: (host.root / "dev/nvme0n1").with_name("x").touch(), ""),
+    ],
+)
+def test_a_writer_while_the_guard_listens_stops_the_purge(
+    host: Host, act: Callable[[Host], None], code: str
+) -> None:
+    device, node = host.device("nvme0n1"), host.root / "dev/nvme0n1"
+    Between(host, lambda: act(host))
+    before = node.read_bytes()
+    if not code:
+        work(host, "nvme0n1", []).run(0, seed=1)
+        return
+    with pytest.raises(GuardRefused) as caught:
+        work(host, "nvme0n1", []).run(1, seed=1)
+    assert caught.value.code == code
+    assert len(before) == device.size
+    assert node.read_bytes() == (before if code != "not-blank" else b"precious" + before[8:])
+    assert not paths(host).journal.exists()
+
+
+@pytest.mark.parametrize(
+    ("sign", "code"), [("bytes", "written-by-others"), ("data", "contents-changed")]
+)
+def test_a_writer_between_two_passes_stops_the_next(host: Host, sign: str, code: str) -> None:
+    """The message behind a pass is the time between two passes."""
+    passes: list[str] = []
+
+    def say(message: str) -> None:
+        if not message.startswith("pass"):
+            return
+        passes.append(message)
+        if sign == "bytes":
+            set_diskstats(host.root, 4096, 0)
+        else:
+            write(host)
+
+    own = Preconditioning(
+        host, paths(host), Guard(host, Journal(paths(host).journal)), host.device("nvme0n1"), say
+    )
+    with pytest.raises(GuardRefused) as caught:
+        own.run(3, seed=7)
+    assert (caught.value.code, len(passes)) == (code, 1)
+
+
+def test_more_bytes_than_a_pass_wrote_are_anothers(host: Host) -> None:
+    own = work(host, "nvme0n1", [])
+    write_all, size = own._write_all, host.device("nvme0n1").size
+
+    def count(extra: int) -> None:
+        def passing(*arguments: Any, **options: Any) -> int:
+            written = write_all(*arguments, **options)
+            set_diskstats(host.root, written + extra, 0)
+            return written
+
+        own._write_all = passing  # type: ignore[method-assign]
+
+    count(0)
+    assert own.run(1, seed=7).bytes == size
+    set_diskstats(host.root, 0, 0)
+    count(4096)
+    with pytest.raises(GuardRefused, match="wrote 4096 B"):
+        own.run(1, seed=7)
+
+
+def test_the_device_is_held_between_the_passes(host: Host) -> None:
+    """Nobody mounts it meanwhile, and its node may even get another name."""
+    held: list[bool] = []
+
+    def say(message: str) -> None:
+        if message.startswith("pass"):
+            held.append(host.is_busy(host.device("nvme0n1").path))
+
+    guard = Guard(host, Journal(paths(host).journal))
+    Preconditioning(host, paths(host), guard, host.device("nvme0n1"), say).run(2, seed=7)
+    assert held == [True, True]
+    assert not host.is_busy(host.device("nvme0n1").path)
+
+
+def test_another_node_in_its_place_is_not_written_to(host: Host) -> None:
+    """The same name and identity, and the number of another device."""
+    marker = host.root / "dev/nvme0n1.node"
+    Between(host, lambda: marker.write_text("b 7:7"))
+    with pytest.raises(GuardRefused) as caught:
+        work(host, "nvme0n1", []).run(1, seed=1)
+    assert caught.value.code == "node-changed"
 
 
 def test_after_a_kill_no_zone_passes_as_zonelabs(host: Host) -> None:
