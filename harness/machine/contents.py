@@ -11,7 +11,7 @@ from pathlib import Path
 from harness import levels
 from harness.machine.consent import Consent, digest_of
 from harness.machine.host import Host
-from harness.machine.journal import Event, Journal
+from harness.machine.journal import Entry, Event, Journal
 from harness.observe import foreign, signatures, zone_reports
 from harness.observe.direct_reads import Range
 from harness.observe.signatures import Signature
@@ -42,6 +42,7 @@ class Contents:
         self._journal = journal
         self._say = say
         self._blank: dict[str, str] = {}  # identity → fingerprint when it was read whole
+        self._wholes: dict[str, tuple[str, str]] = {}  # the same, with the digest
 
     def refusals(self, device: Device) -> list[Reason]:
         """Return why the contents of a device forbid its use; nothing if it is blank.
@@ -138,12 +139,19 @@ class Contents:
         last = self._journal.last(device.identity.key)
         if last is None:
             return False
-        if last.fingerprint is not None and _same(last.fingerprint, self.fingerprint(device)):
-            return True  # unchanged since a clean end or since the claim
-        if last.event in (Event.RELEASE, Event.ERASE):
-            return False
+        now = self.fingerprint(device)
+        if last.fingerprint is not None and _same(last.fingerprint, now):
+            # Unchanged since a clean end or since the claim, if the kernel counted all the time.
+            if _boot(last.fingerprint) == _boot(now) or not self._plain(device):
+                return True
+            return bool(last.whole) and last.whole == self.whole(device)
+        ended = last.event in (Event.RELEASE, Event.ERASE)
+        return not ended and self._is_labelled(device, partner, last)
+
+    def _is_labelled(self, device: Device, partner: Device | None, last: Entry) -> bool:
+        """Whether the label of an unfinished run proves it; the partner's counts as well."""
         found = self.signatures(device)
-        if any(s.label != last.label for s in found):
+        if self.is_unproved(device, last.boot_id) or any(s.label != last.label for s in found):
             return False
         if found:
             return True
@@ -152,6 +160,40 @@ class Contents:
             and partner.identity.key == last.partner
             and any(s.label == last.label for s in self.signatures(partner))
         )
+
+    def is_unproved(self, device: Device, boot_id: str) -> bool:
+        """Whether somebody may have written in place since a run that an earlier boot ended.
+
+        A label cannot show it. Zones with a write pointer are not written in place.
+        """
+        return boot_id != self._host.boot_id() and bool(self._plain(device))
+
+    def plain_bytes(self, device: Device) -> int:
+        """Return how much of a device can be written in place."""
+        return sum(length for _, length in self._plain(device))
+
+    def whole(self, device: Device) -> str:
+        """Return a digest of all that can be written in place; '' if that is nothing.
+
+        A read counts until the fingerprint changes.
+        """
+        ranges, fingerprint = self._plain(device), self.fingerprint(device)
+        if not ranges:
+            return ""
+        known, digest = self._wholes.get(device.identity.key, ("", ""))
+        if known != fingerprint:
+            tell = self._progress(device, ranges, "read")
+            digest = self._host.whole_digest(device.path, ranges, tell)
+        if self._host.write_count(Path(device.path).name) is not None:
+            self._wholes[device.identity.key] = (fingerprint, digest)
+        return digest
+
+    def _plain(self, device: Device) -> list[Range]:
+        """Return the parts that can be written in place: a device, or its conventional zones."""
+        if not device.zoned:
+            return [(0, device.size)]
+        zones = self._host.zones(device.path)
+        return [(zone.start, zone.size) for zone in zones if _has_no_pointer(zone)]
 
     def _zone_samples(self, zones: list[Zone]) -> list[Range]:
         """Return both ends of the data in each zone; of some zones if there are very many."""
@@ -173,15 +215,7 @@ class Contents:
     def _foreign(self, device: Device) -> list[Reason]:
         found = self.signatures(device)
         if found:
-            kind = found[0].kind
-            label = f" labelled {found[0].label!r}" if found[0].label else ""
-            return [
-                Reason(
-                    "foreign-signature",
-                    f"{device.path} carries {kind}{label} that zonelab did not write",
-                    self._hint(device),
-                )
-            ]
+            return [self._carries(device, found)]
         if not device.zoned:
             if self._is_blank(device, [(0, device.size)]):
                 return []
@@ -204,7 +238,7 @@ class Contents:
                 )
             ]
         # No zone report shows whether a zone without a write pointer holds data.
-        plain = [(zone.start, zone.size) for zone in zones if _has_no_pointer(zone)]
+        plain = self._plain(device)
         if plain and not self._is_blank(device, plain):
             return [
                 Reason(
@@ -214,6 +248,23 @@ class Contents:
                 )
             ]
         return []
+
+    def _carries(self, device: Device, found: list[Signature]) -> Reason:
+        first, last = found[0], self._journal.last(device.identity.key)
+        label = f" labelled {first.label!r}" if first.label else ""
+        carries = f"{device.path} carries {first.kind}{label}"
+        own = (
+            last is not None and last.event is Event.UP and {s.label for s in found} == {last.label}
+        )
+        if own:
+            return Reason(
+                "unproved",
+                f"{carries} of a run that a restart ended: others may have written to it since",
+                self._hint(device),
+            )
+        return Reason(
+            "foreign-signature", f"{carries} that zonelab did not write", self._hint(device)
+        )
 
     def _is_blank(self, device: Device, ranges: list[Range]) -> bool:
         """Whether every byte is zero. A whole read counts until the fingerprint changes."""
@@ -227,6 +278,10 @@ class Contents:
         return True
 
     def _first_data(self, device: Device, ranges: list[Range]) -> int | None:
+        tell = self._progress(device, ranges, "read, all blank")
+        return self._host.first_data(device.path, ranges, tell)
+
+    def _progress(self, device: Device, ranges: list[Range], what: str) -> Callable[[int], None]:
         whole = format_size(sum(length for _, length in ranges))
         last_report = self._host.monotonic()
 
@@ -234,9 +289,9 @@ class Contents:
             nonlocal last_report
             if self._host.monotonic() - last_report >= _TELL_SECONDS:
                 last_report = self._host.monotonic()
-                self._say(f"{device.path}: {format_size(done)} of {whole} read, all blank")
+                self._say(f"{device.path}: {format_size(done)} of {whole} {what}")
 
-        return self._host.first_data(device.path, ranges, progress)
+        return progress
 
     def _read(self, device: Device, offset: int, length: int) -> bytes:
         """Read; a zoned device may refuse to read beyond a write pointer, where nothing is."""
@@ -260,6 +315,10 @@ def _end(zone: Zone) -> int:
 
 def _has_no_pointer(zone: Zone) -> bool:
     return zone.type is ZoneType.CONVENTIONAL or zone.condition is ZoneCondition.NOT_WRITE_POINTER
+
+
+def _boot(fingerprint: str) -> str:
+    return fingerprint.split(":")[2]
 
 
 def _same(recorded: str, now: str) -> bool:

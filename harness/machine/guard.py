@@ -138,12 +138,29 @@ class Guard:
         self.check_identity(device, held)
         _refuse(in_use.reasons(self._host, device, held=held is not None))
 
-    def proves(self, label: str, devices: Collection[Device], *, held: bool = False) -> bool:
+    def plain_bytes(self, device: Device) -> int:
+        """Return how much of a device can be written in place."""
+        return self._contents.plain_bytes(device)
+
+    def whole(self, device: Device) -> str:
+        """Return a digest of all that can be written in place on a device; '' without that."""
+        return self._contents.whole(device)
+
+    def is_as_left(self, device: Device) -> bool:
+        """Whether a device is proved to be as zonelab left it, and is not in use."""
+        unused = not in_use.reasons(self._host, device)
+        return unused and self._contents.are_ours(device, None)
+
+    def proves(
+        self, label: str, boot_id: str, devices: Collection[Device], *, held: bool = False
+    ) -> bool:
         """Whether the devices of a run are still as that run left them.
 
-        That means: one carries ``label``, none carries another signature, none is in use.
-        ``held`` as for examine.
+        That means: one carries ``label``, none carries another signature, none is in use, and
+        none could be written in place since ``boot_id``. ``held`` as for examine.
         """
+        if any(self._contents.is_unproved(device, boot_id) for device in devices):
+            return False
         if any(in_use.reasons(self._host, device, held=held) for device in devices):
             return False
         return {s.label for device in devices for s in self._contents.signatures(device)} == {label}

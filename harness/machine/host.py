@@ -201,6 +201,10 @@ class Host:
         """
         return direct_reads.first_data(path, ranges, progress)
 
+    def whole_digest(self, path: str, ranges: Sequence[Range], progress: Progress) -> str:
+        """Return a digest of every byte of some parts of a device; errors as of first_data."""
+        return direct_reads.digest(path, ranges, progress)
+
     def magics(self, path: str) -> list[wipefs.Magic]:
         """Return the signatures that libblkid knows."""
         return wipefs.read(path)

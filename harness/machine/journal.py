@@ -42,6 +42,7 @@ class Entry:
     time: str
     boot_id: str
     consent: str = ""  # digest of the consent that an erase uses
+    whole: str = ""  # digest of every byte that can be written anew in place; '': not read
 
 
 class Journal:

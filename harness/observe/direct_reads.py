@@ -7,6 +7,7 @@ as they were. Regular files, which tests use, may refuse such reads and are then
 from __future__ import annotations
 
 import errno
+import hashlib
 import mmap
 import os
 import threading
@@ -16,6 +17,7 @@ from contextlib import ExitStack, contextmanager
 
 _ALIGNMENT = 4096  # a multiple of every logical block size in use
 _PIECE = 1 << 20
+_ZEROS = bytes(_PIECE)
 _READERS = 8  # a flash drive needs several commands at a time
 _LOOK_SECONDS = 1.0
 
@@ -60,48 +62,77 @@ def first_data(path: str, ranges: Sequence[Range], progress: Progress) -> int | 
     Raises:
         OSError: a part cannot be read, or the device is shorter than its size.
     """
-    search = _Search(path, ranges)
-    with ThreadPoolExecutor(_READERS) as pool:
-        readers = [pool.submit(search.work) for _ in range(_READERS)]
-        try:
-            while wait(readers, timeout=_LOOK_SECONDS).not_done:
-                progress(search.done)
-        finally:
-            search.stop.set()
-    for reader in readers:
-        reader.result()
-    return search.found
+    found: list[int] = []
+
+    def look(offset: int, data: bytes) -> bool:
+        if data != _ZEROS[: len(data)]:
+            found.append(offset)
+        return bool(found)
+
+    _Reading(path, ranges, look).run(progress)
+    return found[0] if found else None
 
 
-class _Search:
-    """The pieces that are not read yet, shared by the readers."""
+def digest(path: str, ranges: Sequence[Range], progress: Progress) -> str:
+    """Return a SHA-256 that covers every byte of the ranges; arguments and errors as first_data.
 
-    def __init__(self, path: str, ranges: Sequence[Range]) -> None:
+    It is made of the digests of the pieces. A piece of zeros, the most frequent one, has none.
+    """
+    pieces: dict[int, bytes] = {}
+
+    def look(offset: int, data: bytes) -> bool:
+        if data != _ZEROS[: len(data)]:
+            pieces[offset] = hashlib.sha256(data).digest()
+        return False
+
+    _Reading(path, ranges, look).run(progress)
+    hasher = hashlib.sha256(repr(sorted(ranges)).encode())
+    for offset in sorted(pieces):
+        hasher.update(offset.to_bytes(8, "little") + pieces[offset])
+    return hasher.hexdigest()
+
+
+class _Reading:
+    """Reads pieces with several threads; ``look`` receives each, and ends it with True."""
+
+    def __init__(
+        self, path: str, ranges: Sequence[Range], look: Callable[[int, bytes], bool]
+    ) -> None:
         self._path = path
+        self._look = look
         self._pieces = _pieces(ranges)
         self._lock = threading.Lock()
-        self.stop = threading.Event()
-        self.done = 0
-        self.found: int | None = None
+        self._stop = threading.Event()
+        self._done = 0
 
-    def work(self) -> None:
-        zeros = bytes(_PIECE)
+    def run(self, progress: Progress) -> None:
+        with ThreadPoolExecutor(_READERS) as pool:
+            readers = [pool.submit(self._work) for _ in range(_READERS)]
+            try:
+                while wait(readers, timeout=_LOOK_SECONDS).not_done:
+                    progress(self._done)
+            finally:
+                self._stop.set()
+        for reader in readers:
+            reader.result()
+
+    def _work(self) -> None:
         try:
             with _opened(self._path) as fd, mmap.mmap(-1, _PIECE) as buffer:
                 while (piece := self._next()) is not None:
                     offset, length = piece
                     if _fill(fd, buffer, offset, length) < length:
                         raise OSError(errno.EIO, "the device ends early", self._path)
-                    if buffer[:length] != zeros[:length]:
-                        self.found = offset
-                        return
-        finally:
-            self.stop.set()
+                    if self._look(offset, buffer[:length]):
+                        self._stop.set()
+        except BaseException:
+            self._stop.set()  # the others need not go on
+            raise
 
     def _next(self) -> Range | None:
         with self._lock:
-            piece = None if self.stop.is_set() else next(self._pieces, None)
-            self.done += piece[1] if piece else 0
+            piece = None if self._stop.is_set() else next(self._pieces, None)
+            self._done += piece[1] if piece else 0
             return piece
 
 

@@ -27,6 +27,7 @@ from harness.machine.host import Host
 from harness.machine.journal import Journal
 from harness.machine.lock import exclusive
 from harness.machine.paths import Paths
+from harness.machine.seal import seal
 from harness.machine.signals import Stop
 from harness.run import hung
 from harness.run.context import RunContext
@@ -139,6 +140,8 @@ def execute_plan(
                 for spec in pending:
                     stop.check()
                     _execute_one(context, plan.campaign, spec)
+            if pending:
+                seal(host, guard, journal, _devices(runs))
             progress.finish()
             if pending:
                 for line in guard.notices({device.identity.key for device in _devices(runs)}):

@@ -68,11 +68,11 @@ def release(host: Host, journal: Journal, guard: Guard, planned: Iterable[Device
         return []
     devices.sort(key=lambda device: not device.zoned)
     last = next(iter(entries.values()))
-    if not guard.proves(last.label, devices):
+    if not guard.proves(last.label, last.boot_id, devices):
         return []
     hold = Hold(host)
     with hold.taken(devices):
-        if not guard.proves(last.label, devices, held=True):
+        if not guard.proves(last.label, last.boot_id, devices, held=True):
             return []
         clear(host, guard, devices, hold)
     for device in devices:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -46,8 +47,13 @@ def test_a_reset_machine_and_a_killed_runner(
     status = rig.ssh(f"python3 /root/zonelab-under-test.pyz status {own.there}").stdout
     assert "the runner is gone after 0 of 2 runs" in status
 
-    # It gets as far again, on devices that the machine's reset left as they were.
-    own.start()
+    # It gets as far again, on devices that the machine's reset left as they were. The label does not
+    # prove that nobody wrote to the conventional one in between: it needs a consent.
+    refused = rig.ssh(own.command, check=False)
+    assert (refused.exit_code, "others may have written to it" in refused.stderr) == (3, True)
+    consent = re.search(r"--erase (\S+@[0-9a-f]{8})\)", refused.stderr)
+    assert consent is not None, refused.stderr
+    own.start(f"--erase {consent[1]}")
     own.wait_phase(PHASE)
     own.kill("f2fs--r01")
     assert "zonelab-" in rig.ssh("dmsetup ls").stdout

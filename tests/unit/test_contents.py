@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import errno
+import os
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from harness.errors import HostError, ToolFailed
+from harness.machine import seal as seals
 from harness.machine.contents import Contents
 from harness.machine.guard import companion
 from harness.machine.journal import Event
@@ -235,8 +238,99 @@ def test_a_mebibyte_written_before_a_restart_is_noticed(lab: Lab, offset: int) -
 def test_a_restart_alone_changes_nothing(lab: Lab) -> None:
     leave_data(lab)
     lab.record(lab.companion)
+    lab.seal()
     lab.reboot()
     assert lab.code() is None
+
+
+@pytest.mark.parametrize("offset", [4 * MIB + 4096, 9 * MIB + 100_000, 20 * MIB - 1])
+def test_a_byte_written_between_samples_before_a_restart_is_data(lab: Lab, offset: int) -> None:
+    leave_data(lab)
+    lab.record(lab.companion)
+    lab.seal()
+    lab.poke(offset, b"p")
+    lab.reboot()
+    assert lab.code() == "not-blank"
+
+
+def test_what_was_not_read_whole_is_not_ours_after_a_restart(
+    lab: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    leave_data(lab)
+    lab.record(lab.companion)
+    monkeypatch.setattr(seals, "LARGEST", SIZE - 1)
+    lab.seal()
+    assert lab.code() is None
+    lab.reboot()
+    assert lab.code() == "not-blank"
+
+
+def test_only_what_is_as_it_was_left_is_sealed(lab: Lab) -> None:
+    leave_data(lab)
+    lab.record(lab.companion)
+    lab.poke(9 * MIB + 100, b"precious")
+    lab.seal()
+    assert [entry.whole for entry in lab.journal.entries()] == [""]
+    lab.record(lab.companion)
+    lab.seal()
+    lab.seal()
+    assert [bool(entry.whole) for entry in lab.journal.entries()] == [False, False, True]
+
+
+def test_a_write_during_the_whole_read_is_not_sealed(
+    lab: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    leave_data(lab)
+    lab.record(lab.companion)
+    read = lab.host.whole_digest
+
+    def written(*arguments: Any) -> str:
+        lab.poke(9 * MIB + 100, b"precious")
+        return read(*arguments)
+
+    monkeypatch.setattr(lab.host, "whole_digest", written)
+    lab.seal()
+    assert [entry.whole for entry in lab.journal.entries()] == [""]
+
+
+def test_a_label_proves_no_conventional_data_after_a_restart(lab: Lab) -> None:
+    put_btrfs(lab.node, "zl-1")
+    lab.record(lab.companion, Event.UP, fingerprint="-")
+    assert lab.code() is None
+    lab.poke(9 * MIB + 100, b"precious")
+    lab.reboot()
+    (reason,) = lab.guard.examine(lab.companion)
+    assert (reason.code, "erase=" in reason.hint) == ("unproved", True)
+
+
+def test_a_label_proves_zones_after_a_restart(lab: Lab) -> None:
+    """Nobody writes in place there."""
+    set_zones(lab.root, {0: 8192})
+    put_btrfs(lab.root / "dev" / ZONED, "zl-1")
+    lab.record(lab.zoned, Event.UP, fingerprint="-")
+    lab.reboot()
+    assert lab.code(lab.zoned) is None
+    lab.host.kinds = (ZoneType.CONVENTIONAL,)
+    assert lab.code(lab.zoned) == "unproved"
+
+
+@pytest.mark.parametrize("offset", [0, 3 * MIB + 17, 8 * MIB - 1])
+def test_the_digest_covers_every_byte(tmp_path: Path, offset: int) -> None:
+    path = tmp_path / "device"
+    path.write_bytes(b"x" * 4096 + bytes(8 * MIB - 4096))
+
+    def digest(*ranges: tuple[int, int]) -> str:
+        return direct_reads.digest(str(path), ranges or [(0, 8 * MIB)], lambda _: None)
+
+    before = digest()
+    assert digest() == before
+    with path.open("r+b") as file:
+        file.seek(offset)
+        file.write(b"p")
+    assert digest() != before
+    assert digest((0, MIB), (2 * MIB, MIB)) != digest((0, MIB), (3 * MIB, MIB))
+    with pytest.raises(OSError, match="ends early"):
+        digest((0, 9 * MIB))
 
 
 def test_equal_zone_reports_with_other_data_are_not_ours(lab: Lab) -> None:
@@ -348,11 +442,14 @@ def test_only_a_zoned_device_may_refuse_a_read(
 
 def test_data_of_conventional_zones_is_in_the_fingerprint(lab: Lab) -> None:
     lab.host.kinds = (ZoneType.CONVENTIONAL,)
+    os.truncate(lab.root / "dev" / ZONED, ZONE_SIZE)
+    lab.zoned = lab.host.device(ZONED)
     lab.poke(0, b"ours", ZONED)
     lab.record(lab.zoned)
+    lab.seal()
     lab.reboot()
     assert lab.code(lab.zoned) is None
-    lab.poke(0, b"them", ZONED)
+    lab.poke(MIB, b"them", ZONED)  # no sample is there
     lab.reboot()
     assert lab.code(lab.zoned) == "not-blank"
 

@@ -303,7 +303,7 @@ def killed(lab: Lab, *, formatted: bool = True) -> None:
                     other.identity.key,
                     None,
                     "t",
-                    "b",
+                    lab.host.boot_id(),
                 )
             )
     set_zones(lab.root, {5: 4096})
@@ -335,6 +335,16 @@ def test_data_of_a_killed_run_is_released_only_while_proved_ours(lab: Lab) -> No
     lab.poke("nvme0n1", 0, b"XFSB")  # the next level's own
     assert lab.code() is None
     assert released(lab) == []
+
+
+def test_a_label_releases_no_conventional_device_after_a_restart(lab: Lab) -> None:
+    """Others may have written to it in between, and the label is still there."""
+    killed(lab)
+    boot = lab.root / "proc/sys/kernel/random/boot_id"
+    boot.write_text("00000000-0000-0000-0000-000000000002\n")
+    assert released(lab) == []
+    assert lab.guard.examine(lab.conventional, lab.device)[0].code == "unproved"
+    assert lab.guard.examine(lab.device, lab.conventional) == []
 
 
 @pytest.mark.slow

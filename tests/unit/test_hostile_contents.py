@@ -15,6 +15,7 @@ import pytest
 from harness.errors import GuardRefused
 from harness.machine.guard import Guard, companion
 from harness.machine.journal import Entry, Event, Journal
+from harness.machine.seal import seal
 from harness.observe.direct_reads import Progress, Range
 from harness.observe.zone_reports import Zone, ZoneCondition, ZoneType
 from harness.store.spec import Device
@@ -90,10 +91,11 @@ class Lab:
         fakes.set_diskstats(self.root, self.written, self.written)
 
     def reboot(self) -> None:
-        """Start the counters again."""
+        """Start the counters again, and a new process."""
         boot = self.root / "proc/sys/kernel/random/boot_id"
         boot.write_text("00000000-0000-0000-0000-000000000002\n")
         fakes.set_diskstats(self.root, 0, 0)
+        self.guard = Guard(self.host, self.journal, say=self.messages.append)
 
     def record(
         self,
@@ -104,8 +106,14 @@ class Lab:
     ) -> None:
         """Add a journal entry of a run that ended."""
         text = fingerprint or self.guard.fingerprint(device)
-        entry = Entry(event, device.identity.key, "c", "r", "fake", "zl-1", partner, text, "t", "b")
+        boot = self.host.boot_id()
+        key = device.identity.key
+        entry = Entry(event, key, "c", "r", "fake", "zl-1", partner, text, "t", boot)
         self.journal.append(entry)
+
+    def seal(self) -> None:
+        """Read the devices whole, as at the end of a campaign."""
+        seal(self.host, self.guard, self.journal, [self.companion, self.zoned])
 
     def code(self, device: Device | None = None) -> str | None:
         """Return the refusal of a named device, and check that nothing was written."""

@@ -1,0 +1,42 @@
+"""Records the whole contents of released devices, so that they are known after a restart.
+
+Within one boot the kernel counts every write. Behind a restart only a whole read proves that nobody
+wrote between the samples of a fingerprint.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from contextlib import suppress
+from dataclasses import replace
+
+from harness.errors import GuardRefused
+from harness.machine.guard import Guard
+from harness.machine.host import Host
+from harness.machine.journal import Event, Journal
+from harness.store.spec import Device
+
+# Bytes that a flash drive reads in a minute. A larger device needs a consent after a restart.
+LARGEST = 64 << 30
+
+
+def seal(host: Host, guard: Guard, journal: Journal, planned: Iterable[Device]) -> None:
+    """Add the digest of every byte to the release of each device that is as zonelab left it.
+
+    Zones with a write pointer need none: their fingerprint shows what was written behind it. What
+    cannot be found or read stays as it is: it needs a consent after a restart.
+    """
+    for device in {device.identity.key: device for device in planned}.values():
+        with suppress(GuardRefused, OSError):
+            _seal(host, guard, journal, host.find(device))
+
+
+def _seal(host: Host, guard: Guard, journal: Journal, device: Device) -> None:
+    last = journal.last(device.identity.key)
+    if last is None or last.event is not Event.RELEASE or last.whole:
+        return
+    if not 0 < guard.plain_bytes(device) <= LARGEST or not guard.is_as_left(device):
+        return
+    whole = guard.whole(device)
+    if guard.is_as_left(device):  # nobody wrote during the read
+        journal.append(replace(last, whole=whole, time=host.now()))
