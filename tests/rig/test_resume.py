@@ -47,8 +47,8 @@ def test_a_reset_machine_and_a_killed_runner(
     status = rig.ssh(f"python3 /root/zonelab-under-test.pyz status {own.there}").stdout
     assert "the runner is gone after 0 of 2 runs" in status
 
-    # It gets as far again, on devices that the machine's reset left as they were. The label does not
-    # prove that nobody wrote to the conventional one in between: it needs a consent.
+    # It gets as far again, on devices that the machine's reset left as they were. The label proves
+    # not that nobody wrote to the conventional one in between: it needs a consent.
     refused = rig.ssh(own.command, check=False)
     assert (refused.exit_code, "others may have written to it" in refused.stderr) == (3, True)
     consent = re.search(r"--erase (\S+@[0-9a-f]{8})\)", refused.stderr)
