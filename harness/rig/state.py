@@ -156,6 +156,8 @@ def write_inventory(running: State) -> None:
         "ansible_python_interpreter": "/usr/bin/python3",
         "ansible_ssh_common_args": f"-F '{here / 'ssh_config'}'",
         "zonelab_rig": True,
+        # Under emulation a connection and Python on it can take half a minute on a busy machine.
+        "run_unreachable_seconds": 180,
         "device": ",".join(device.path for device in running.devices if device.zoned),
     }
     companions = [one.path for one in running.devices if one.uuid and not one.zoned]

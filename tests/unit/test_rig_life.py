@@ -161,6 +161,7 @@ def test_the_inventory_names_the_zoned_device(build: Path) -> None:
     config = str(build / "default" / "ssh_config")
     assert config in found["ansible_ssh_common_args"]
     assert found["ansible_port"] > 0
+    assert found["run_unreachable_seconds"] == 180  # emulation is slow
 
 
 def test_the_static_inventory_fits_the_default_rig() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 import time
@@ -12,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from harness.cli.main import main
 from harness.machine import paths
@@ -121,6 +123,18 @@ class Lab:
 @pytest.fixture
 def lab(tmp_path: Path) -> Lab:
     return Lab(tmp_path)
+
+
+@pytest.mark.parametrize("config", ["ansible.cfg", "ansible/ansible.cfg"])
+def test_a_panic_is_noticed_in_about_a_minute(config: str) -> None:
+    """The next look, ssh's keep-alive, and new connections."""
+    ssh = (ROOT / config).read_text()
+    found = [re.search(rf"ServerAlive{name}=(\d+)", ssh) for name in ("Interval", "CountMax")]
+    interval, count = (int(match[1]) for match in found if match)
+    run = yaml.safe_load((ROOT / "roles/run/defaults/main.yml").read_text())
+    waits = run["run_poll_seconds"] + interval * count + run["run_unreachable_seconds"]
+    assert waits <= 75
+    assert interval * count < run["run_answer_seconds"], "a dead host would be a slow disk"
 
 
 def test_each_host_fails_with_its_cause_and_the_healthy_one_ends(lab: Lab) -> None:
