@@ -83,7 +83,7 @@ lint: .venv/dev ## ruff, mypy, ansible-lint; shellcheck and clang-format where t
 test-fast: .venv/dev ## All unit and runner tests (at most 6 minutes; no root, no rig)
 	@$(BIN)/pytest -n auto $(TIMES) tests/unit tests/runner
 
-test-all: test test-crash test-zlfs-long test-geometry test-dm-zoned test-dm-zap test-amplification test-two-hosts test-vagrant test-debian12 ## make test, then every slow target below (hours)
+test-all: test test-crash test-zlfs-long test-geometry test-dm-zoned test-dm-zap test-zenfs test-amplification test-two-hosts test-vagrant test-debian12 ## make test, then every slow target below (hours)
 
 test-native: test-native-sanitize test-native-threads test-native-crash ## Native tests: under AddressSanitizer and UBSan, those with threads under ThreadSanitizer, crash campaigns
 
@@ -121,7 +121,7 @@ test-zlfs-long: setup-dev build/native-release ## 10 M keys on zlfs: filled, ver
 	@$(BIN)/python tests/native/zlfs_long_fill.py
 
 test-guard: setup-dev rig-image ## Devices that must not be overwritten: every situation, simulated and on a rig; no byte is written
-	@$(BIN)/pytest -m "" -n 2 tests/unit/test_guard.py tests/unit/test_claim.py tests/unit/test_identity.py tests/unit/test_hostile_*.py tests/runner/test_hostile.py
+	@$(BIN)/pytest -m "" -n 2 tests/unit/test_guard.py tests/unit/test_claim.py tests/unit/test_last_looks.py tests/unit/test_identity.py tests/unit/test_contents.py tests/unit/test_consent.py tests/unit/test_reservations.py tests/unit/test_precondition.py tests/unit/test_hostile_*.py tests/runner/test_hostile.py
 	@$(BIN)/pytest -m rig tests/rig/test_guard.py
 
 test-geometry: setup-dev rig-image ## Every level's probe on six geometries, two rigs one after the other; levels that say yes come up; a campaign of btrfs
@@ -133,6 +133,10 @@ test-dm-zoned: setup-dev rig-image ## A runner killed on dm-zoned's own rig, and
 test-dm-zap: setup-dev ## dm-zap's own rig: the guest builds a module; with DM_ZAP_SOURCE=FOLDER your dm-zap runs twice in one boot (image 12 minutes, then 10, or 26 with your source)
 	@$(MAKE) rig-image RIG=dm-zap
 	@ZONELAB_SLOW=1 DM_ZAP_SOURCE='$(DM_ZAP_SOURCE)' $(BIN)/pytest -m rig tests/rig/test_dm_zap.py
+
+test-zenfs: setup-dev ## Your ZenFS, ZENFS_SOURCE=FOLDER, is built on its own rig and runs; ROCKSDB_SOURCE=FOLDER is the tree of the rig's RocksDB (not measured)
+	@test -z '$(ZENFS_SOURCE)' || $(MAKE) rig-image RIG=zenfs
+	@ZONELAB_SLOW=1 ZENFS_SOURCE='$(ZENFS_SOURCE)' ROCKSDB_SOURCE='$(ROCKSDB_SOURCE)' $(BIN)/pytest -m rig -rs tests/rig/test_zenfs.py
 
 test-amplification: setup-dev rig-image ## f2fs and zlfs at 80 % in one campaign: zlfs writes no more (about 5 minutes)
 	@ZONELAB_SLOW=1 $(BIN)/pytest -m rig tests/rig/test_amplification.py

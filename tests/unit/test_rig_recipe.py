@@ -114,6 +114,16 @@ def test_the_rig_of_dm_zap_can_build_it() -> None:
     assert all(one.zone_size == one.zone_capacity for one in zoned)
 
 
+def test_the_rig_of_zenfs_can_build_it() -> None:
+    made = recipe.recipe_of(model.load("zenfs"))
+    roles = {
+        name: yaml.safe_load((ROOT / f"roles/{role}/defaults/main.yml").read_text())[name]
+        for role, name in (("zenfs", "zenfs_packages"), ("rocksdb", "rocksdb_plugin_packages"))
+    }
+    assert {*roles["zenfs_packages"], *roles["rocksdb_plugin_packages"]} <= set(made.packages)
+    assert set(made.build_packages).isdisjoint(made.packages)
+
+
 def test_packages_of_another_suite_are_pinned_one_by_one() -> None:
     newer = {"forky": ("xfsprogs", "nvme-cli")}
     made = recipe.recipe("trixie", newer=newer)
