@@ -167,6 +167,51 @@ SITUATIONS = (
     ),
 )
 
+# A drive of the kernel's own SCSI target (LIO), which holds persistent reservations: scsi_debug has
+# no such command. Each port makes a path to it, which the kernel finds as a drive /dev/sd*.
+TARGET_MODULES = "modprobe -a target_core_mod tcm_loop"
+_TARGET = "/sys/kernel/config/target"
+_PORTS = [f"{_TARGET}/loopback/naa.60014050000000a{number}" for number in (1, 3)]
+_BACK = f"{_TARGET}/core/rd_mcp_0/lab"
+_PORT = (
+    "mkdir -p {port}/tpgt_1/lun/lun_0 && echo naa.60014050000000af >{port}/tpgt_1/nexus"
+    f" && ln -s {_BACK} {{port}}/tpgt_1/lun/lun_0/lab && udevadm settle"
+)
+_NO_PORT = (
+    "rm -f {port}/tpgt_1/lun/lun_0/lab; rmdir {port}/tpgt_1/lun/lun_0 {port}/tpgt_1 {port}"
+    " 2>/dev/null; "
+)
+TARGET = (
+    f"{TARGET_MODULES} && mkdir -p {_BACK} && echo rd_pages=16384 >{_BACK}/control"
+    f" && echo 1 >{_BACK}/enable && echo 60014050000000b1 >{_BACK}/wwn/vpd_unit_serial && "
+    + _PORT.format(port=_PORTS[0])
+)
+NO_TARGET = (
+    "".join(_NO_PORT.format(port=port) for port in _PORTS)
+    + f"rmdir {_BACK} {_TARGET}/core/rd_mcp_0; modprobe -r tcm_loop"
+)
+# Registers a key, then reserves (linux/pr.h): argv is node and type, 0 for a key alone.
+RESERVE = (
+    "import fcntl,os,struct,sys; fd = os.open(sys.argv[1], os.O_RDWR); kind = int(sys.argv[2]);"
+    " fcntl.ioctl(fd, 0x401870c8, struct.pack('<QQII', 0, 1, 0, 0));"
+    " kind and fcntl.ioctl(fd, 0x401070c9, struct.pack('<QII', 1, kind, 0))"
+)
+FIRST_PATH = "$(ls -d /sys/block/sd* | head -n 1 | sed s,/sys/block,/dev,)"
+MULTIPATH = (
+    "modprobe -a dm-multipath dm-round-robin && set -- $(cat /sys/block/sd*/dev)"
+    " && dmsetup create lab-paths --uuid lab-paths --table"
+    f' "0 $(blockdev --getsz {FIRST_PATH}) multipath 0 0 1 1 round-robin 0 2 1 $1 1 $2 1"'
+)
+
+# The names of two SCSI drives change places: both are removed, and found again the other way round.
+RENUMBER = (
+    "first=$(basename $(readlink -f /sys/block/sda/device));"
+    " second=$(basename $(readlink -f /sys/block/sdb/device));"
+    " echo 1 >/sys/block/sda/device/delete; echo 1 >/sys/block/sdb/device/delete; udevadm settle;"
+    " for one in $second $first; do IFS=: read host channel target lun <<EOF\n$one\nEOF\n"
+    ' echo "$channel $target $lun" >/sys/class/scsi_host/host$host/scan; udevadm settle; done'
+)
+
 # A companion that cannot be trusted: how it is made, its node, how to undo it, the refusal.
 UNTRUSTED = {
     "error": (
@@ -193,6 +238,25 @@ UNTRUSTED = {
         "{s}",
         "modprobe -r scsi_debug",
         "identity-ambiguous",
+    ),
+    "reserved": (
+        f'{TARGET} && python3 -c "{RESERVE}" {FIRST_PATH} 1',
+        "{s}",
+        NO_TARGET,
+        "reserved",
+    ),
+    "registered": (
+        f'{TARGET} && python3 -c "{RESERVE}" {FIRST_PATH} 0',
+        "{s}",
+        NO_TARGET,
+        "reserved",
+    ),
+    "target-without-reservation": (TARGET, "{s}", NO_TARGET, ""),
+    "path-of-a-multipath-map": (
+        f"{TARGET} && {_PORT.format(port=_PORTS[1])} && {MULTIPATH}",
+        "{s}",
+        f"dmsetup remove lab-paths; {NO_TARGET}",
+        "held",
     ),
     "one-path": (
         "modprobe scsi_debug dev_size_mb=64 && udevadm settle",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -13,7 +14,14 @@ from . import plays
 from .conftest import RigHandle
 from .guest_commands import Answer, GuestCommands
 from .guest_runner import ZIPAPP, GuestRunner
-from .situations import SITUATIONS, SUSPENDED, UNTRUSTED, Situation
+from .situations import (
+    RENUMBER,
+    SITUATIONS,
+    SUSPENDED,
+    TARGET_MODULES,
+    UNTRUSTED,
+    Situation,
+)
 
 LEVELS = ("--levels", "conventional-ext4,f2fs")
 JOURNAL = "/var/lib/zonelab/journal.jsonl"
@@ -128,6 +136,8 @@ def test_a_node_of_another_drive(guarded: Guarded) -> None:
 @pytest.mark.parametrize("name", UNTRUSTED)
 def test_a_companion_that_cannot_be_trusted(guarded: Guarded, name: str) -> None:
     do, node, undo, code = UNTRUSTED[name]
+    if TARGET_MODULES in do and not guarded.rig.ssh(TARGET_MODULES, check=False).ok:
+        pytest.skip("the rig's kernel has no SCSI target")
     before = plays.written(guarded.rig)
     try:
         guarded.rig.ssh(do.format(**guarded.nodes))
@@ -162,6 +172,41 @@ def test_a_suspended_mapping_is_not_read(guarded: Guarded, where: str) -> None:
             "dmsetup resume slow; dmsetup remove above; dmsetup remove slow; rm -f /run/named",
             check=False,
         )
+
+
+# Plans for one path, renumbers, and looks again: argv is the zipapp, the node and the shell lines.
+PLANNED = """
+import subprocess, sys
+from pathlib import Path
+sys.path.insert(0, sys.argv[1])
+from harness.errors import GuardRefused
+from harness.machine.guard import Guard
+from harness.machine.host import Host
+from harness.machine.journal import Journal
+host = Host()
+guard = Guard(host, Journal(Path("/run/lab-journal")))
+planned = host.device(sys.argv[2])
+guard.require_unused(planned)
+subprocess.run(sys.argv[3], shell=True, check=True)
+try:
+    guard.require_unused(planned)
+except GuardRefused as refused:
+    print(refused.code)
+print(host.find(planned).path)
+"""
+
+
+def test_paths_that_change_places(guarded: Guarded) -> None:
+    """Behind the planned name is another drive now; the planned one is found by its identity."""
+    rig = guarded.rig
+    try:
+        rig.ssh("modprobe scsi_debug dev_size_mb=8 max_luns=2 && udevadm settle")
+        words = (ZIPAPP, "/dev/sda", RENUMBER)
+        given = " ".join(shlex.quote(word) for word in words)
+        found = rig.ssh(f"python3 -c {shlex.quote(PLANNED)} {given}").stdout.split()
+        assert found == ["identity-changed", "/dev/sdb"]
+    finally:
+        rig.ssh("modprobe -r scsi_debug", check=False)
 
 
 def test_the_kernels_own_page_names_the_drive(guarded: Guarded) -> None:
