@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from harness.rules.facts import RunFacts
-from harness.rules.rule import error, issue, rule, warning
+from harness.rules.rule import issue, rule, warning
 from harness.store.result import Issue, Severity
 
 # NTP slews by at most 0.5 ms a second, so a second within a run of minutes is a jump.
@@ -29,23 +29,3 @@ def clock(run: RunFacts) -> Iterator[Issue]:
             expected=0,
             actual=round(run.clock_jump, 3),
         )
-
-
-@rule(
-    error(
-        "other-io",
-        "a device received writes in the second before the run",
-        "another program uses the device",
-    )
-)
-def other_io(run: RunFacts) -> Iterator[Issue]:
-    """No other program writes to a device."""
-    for name, written in run.idle_written.items():
-        if written:
-            yield issue(
-                "other-io",
-                Severity.ERROR,
-                f"another program wrote {written} B to {name} right before the run",
-                expected=0,
-                actual=written,
-            )

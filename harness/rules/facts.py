@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 from harness.levels.level import DirectIo, LevelUsage
@@ -83,7 +82,6 @@ class PhaseFacts:
 class RunFacts:
     """A finished run. ``kernel_log`` is null when it could not be read.
 
-    ``idle_written`` has the bytes that others wrote to each device right before the run.
     ``clock_jump`` is the drift of real time against monotonic time in seconds. ``caveats`` are the
     level's own issues, with those of its checker; ``buffers_conventional`` as in ``Level``.
     ``ledger`` is null when the run ended before its first phase. ``untraced`` is the reason why
@@ -96,7 +94,6 @@ class RunFacts:
     phases: tuple[PhaseFacts, ...]
     kernel_log: str | None
     utilisation: Utilisation | None
-    idle_written: Mapping[str, int]
     clock_jump: float
     direct_io: DirectIo | None = None
     caveats: tuple[Issue, ...] = ()

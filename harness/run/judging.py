@@ -60,7 +60,6 @@ def issues(run: RunFacts, tenants: Sequence[JudgedTenant]) -> tuple[Issue, ...]:
     neutral = replace(
         run,
         kernel_log="",
-        idle_written={},
         clock_jump=0.0,
         untraced=None,
         caveats=(),

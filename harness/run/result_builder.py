@@ -43,7 +43,6 @@ class ResultBuilder:
         self._code = code.runner()
         self._named: set[str] = set()  # names of the devices in the kernel log
         self.began = context.host.monotonic()
-        self.idle_written: dict[str, int] = {}
         self.tracing: dict[str, Any] = {}  # as in the manifest of the level
         self.findings: tuple[Issue, ...] = ()
         self.untraced: Reason | None = None
@@ -210,7 +209,6 @@ class ResultBuilder:
             phases=(),
             kernel_log=log,
             utilisation=None,
-            idle_written=self.idle_written,
             clock_jump=self._clock_jump,
             untraced=self.untraced,
             caveats=self.findings,
@@ -231,7 +229,6 @@ class ResultBuilder:
             kernel_log_lines=self._log_lines,
             longest_gap=sampler.LONGEST,
             kernel_log_digest=self._log_digest,
-            idle_written=self.idle_written,
             clock_jump=self._clock_jump,
             untraced=self.untraced,
             findings=(*findings, *self.findings),

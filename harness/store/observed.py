@@ -46,7 +46,6 @@ class Observed:
     reason: Reason | None  # why it failed or was skipped
     rules: tuple[str, ...]  # codes of the issues that were looked for
     kernel_log_lines: int | None  # lines of raw/kernel.log; null: it could not be read
-    idle_written: Mapping[str, int]  # bytes that other programs wrote right before the run
     clock_jump: float  # drift of real time against monotonic time, in seconds
     untraced: Reason | None  # why commands were not traced
     findings: tuple[Issue, ...]  # what the checkers of levels and the tracer found
@@ -56,4 +55,6 @@ class Observed:
     kernel_log_digest: str | None = None  # SHA-256 of raw/kernel.log; null: not recorded
     together: TenantFacts | None = None  # of a run with tenants; null: a plain run, or not recorded
     tenants: Mapping[str, ObservedTenant] | None = None  # those that began; null as ``together``
+    # Bytes that other programs wrote right before the run; null: the claim refuses such a device.
+    idle_written: Mapping[str, int] | None = None
     schema_version: int = SCHEMA_VERSION  # of this file

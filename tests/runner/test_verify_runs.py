@@ -161,7 +161,7 @@ CHANGES: list[tuple[str, Edit, str]] = [
     (
         "raw/observed.json",
         put("idle_written", value={"nvme0n2": 4096}),
-        "result.json lacks the issue other-io: another program wrote 4096 B to nvme0n2",
+        "result.json: issue other-io does not fit raw/observed.json: {'nvme0n2': 4096}",
     ),
     (
         "raw/observed.json",

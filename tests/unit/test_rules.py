@@ -162,7 +162,6 @@ RUN_CASES: list[tuple[dict[str, Any], str, Severity]] = [
         Severity.ERROR,
     ),
     ({"clock_jump": -3.0}, "clock-jump", Severity.WARNING),
-    ({"idle_written": {"nvme0n2": 4096}}, "other-io", Severity.ERROR),
     ({"tenants": TenantFacts(died="tenant a ended with signal 9")}, "tenant-died", Severity.ERROR),
     ({"tenants": TenantFacts(units=False)}, "tenants-without-units", Severity.WARNING),
     ({"tenants": TenantFacts(spread=1.2)}, "tenants-apart", Severity.WARNING),

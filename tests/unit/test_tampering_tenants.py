@@ -363,6 +363,12 @@ TABLE: list[tuple[str, str, Edit, str]] = [
         text("series/diskstats.csv", rows(slice(0, 3))),
         "series/diskstats.csv: has ",
     ),
+    (
+        "an issue of a former rule invented",
+        WHOLE,
+        put(RESULT, "issues", value=issue("other-io")),
+        "result.json: issue other-io does not fit raw/observed.json: {}",
+    ),
     # --- the kernel log --------------------------------------------------------------------------
     (
         "a line of the kernel log",
