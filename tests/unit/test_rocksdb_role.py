@@ -6,6 +6,7 @@ import re
 import shutil
 import subprocess
 import sys
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -124,28 +125,43 @@ def test_a_patch_that_does_not_apply_stops_the_build(host: Host, tmp_path: Path)
     assert not list(prefix.rglob("build.json"))
 
 
-def test_the_users_own_db_bench_is_linked_and_the_distributions_is_not(
-    host: Host, tmp_path: Path
-) -> None:
-    own = tmp_path / "db_bench"
-    own.write_text("#!/bin/sh\n")
-    own.chmod(0o755)
-    prefix = tmp_path / "prefix"
+@dataclass(frozen=True)
+class Own:
+    """A db_bench of the user's, and the variables of the role without it."""
+
+    path: Path
+    link: Path
+    package: dict[str, Any]
+
+
+@pytest.fixture
+def own(tmp_path: Path) -> Own:
+    path, prefix = tmp_path / "db_bench", tmp_path / "prefix"
+    path.write_text("#!/bin/sh\n")
+    path.chmod(0o755)
     package = {
         "rocksdb_build": "package",
         "rocksdb_source": "",
         "rocksdb_plugins": {},
         "rocksdb_prefix": str(prefix),
     }
-    assert host.play(**package, rocksdb_db_bench=str(own))[1] == 0
-    assert (prefix / "db_bench").resolve() == own
-    if shutil.which("db_bench"):
-        assert host.play(**package)[1] == 0
-        assert not (prefix / "db_bench").is_symlink()
-        assert host.play(**package)[:2] == (0, 0)
-    _, failed, output = host.play(**package, rocksdb_db_bench="/nowhere/db_bench")
+    return Own(path, prefix / "db_bench", package)
+
+
+def test_the_users_own_db_bench_is_linked(host: Host, own: Own) -> None:
+    assert host.play(**own.package, rocksdb_db_bench=str(own.path))[1] == 0
+    assert own.link.resolve() == own.path
+    _, failed, output = host.play(**own.package, rocksdb_db_bench="/nowhere/db_bench")
     assert failed == 1
     assert "/nowhere/db_bench is not on this host" in output
+
+
+@pytest.mark.needs("db_bench")
+def test_the_distributions_db_bench_is_not_linked(host: Host, own: Own) -> None:
+    assert host.play(**own.package, rocksdb_db_bench=str(own.path))[1] == 0
+    assert host.play(**own.package)[1] == 0
+    assert not own.link.is_symlink()
+    assert host.play(**own.package)[:2] == (0, 0)
 
 
 def test_variables_that_would_be_ignored_are_refused(host: Host) -> None:
