@@ -73,9 +73,8 @@ class ConventionalXfs(Conventional):
     kernel_errors: ClassVar[str] = XFS_ERRORS
     kernel_mounted: ClassVar[str] = XFS_MOUNTED
     packages: ClassVar[tuple[str, ...]] = ("xfsprogs", "dmsetup")
-    options: ClassVar[Mapping[str, Option]] = {"l": Text(), "m": Text(), "mount_options": Text()}
+    options: ClassVar[Mapping[str, Option]] = {"m": Text(), "mount_options": Text()}
 
     def mkfs(self, source: Path, context: LevelContext) -> list[str]:
         """Return mkfs.xfs's argument list."""
-        own = {name: text(context.options, name) for name in ("l", "m")}
-        return mkfs_xfs.argv(source, label=context.label, **own)
+        return mkfs_xfs.argv(source, label=context.label, m=text(context.options, "m"))

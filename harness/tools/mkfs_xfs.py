@@ -12,13 +12,9 @@ PROGRAM = "mkfs.xfs"
 _TIMEOUT_SECONDS = 60.0
 
 
-def argv(device: Path, *, label: str, l: str = "", m: str = "", r: str = "") -> list[str]:  # noqa: E741 - upstream's name
-    """Return the argument list.
-
-    ``l`` is -l (log section), ``m`` -m (metadata options), ``r`` -r (realtime device).
-    """
-    extra = ["-l", l] if l else []
-    extra += ["-m", m] if m else []
+def argv(device: Path, *, label: str, m: str = "", r: str = "") -> list[str]:
+    """Return the argument list; ``m`` is -m (metadata options), ``r`` -r (realtime device)."""
+    extra = ["-m", m] if m else []
     extra += ["-r", r] if r else []
     return [PROGRAM, "-q", "-f", *extra, "-L", label[:12], str(device)]
 

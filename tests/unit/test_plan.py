@@ -35,12 +35,12 @@ def test_a_plan_is_written_whole(planner: Planner) -> None:
     assert planner("integration-levels") == 0
     plan = planner.plan()
     assert [host.host for host in plan.hosts] == ["rig"]
-    assert len(plan.hosts[0].runs) == 30
+    assert len(plan.hosts[0].runs) == 21
     folder = planner.results / "c"
     assert json.loads((folder / "hosts/rig/host.json").read_text()) == json.loads(dumps(rig()))
     record = decode(Campaign, json.loads((folder / "campaign.json").read_text()))
     assert record.study_digest == plan.study_digest
-    assert "30 runs" in planner.out
+    assert "21 runs" in planner.out
     assert "cold_bytes" in planner.out
 
 

@@ -35,12 +35,6 @@ def test_mkfs_argument_lists() -> None:
     assert " ".join(mkfs_xfs.argv(DEVICE, label=LABEL)) == (
         "mkfs.xfs -q -f -L zonelab-a-lo /dev/nvme0n3"
     )
-    assert mkfs_xfs.argv(DEVICE, label=LABEL, l="size=16m", m="reflink=0")[3:7] == [
-        "-l",
-        "size=16m",
-        "-m",
-        "reflink=0",
-    ]
     assert " ".join(mkfs_btrfs.argv(DEVICE, label=LABEL)) == (
         "mkfs.btrfs -q -f -O zoned -m single -d single -L zonelab-a-long-label /dev/nvme0n3"
     )
