@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from analysis.show import amplification_figure
+from analysis.show import amplification_figure, utilisation_figure
 from analysis.show.parts import Plots, ReportData, Section
 from analysis.tenants import mix
 
@@ -10,7 +10,7 @@ ORDER = 15
 
 
 def section(data: ReportData) -> Section | None:
-    """Return both figures; None for mixes and for campaigns without ledgers."""
+    """Return the figures that the campaign has data for; None for mixes, and without any."""
     comparison, groups = data.comparison, data.groups
     if comparison.contrast == mix.FACTOR:
         return None
@@ -18,6 +18,8 @@ def section(data: ReportData) -> Section | None:
         amplification_figure.over_writes(comparison, groups),
         amplification_figure.by_layer(comparison, groups),
     ]
+    if utilisation_figure.is_varied(groups):
+        plots.append(utilisation_figure.over_utilisation(comparison, groups))
     if not any(plot.svg for plot in plots):
         return None
     return Section("amplification", "Bytes per user byte", [Plots(plots)])
