@@ -51,11 +51,12 @@ def document(comparison: Comparison) -> str:
 def _verdicts(comparison: Comparison) -> str:
     shown = columns.narrow(columns.shown())
     header = [column.heading(comparison.contrast) for column in shown]
-    rows = [[column.cell(row) for column in shown] for row in comparison.rows]
+    rows = [[column.cell(row) for column in shown] for row in comparison.shown]
     caption = (
         f"Every {comparison.contrast} against {comparison.baseline}: ratio of geometric means, "
         "paired t interval on within-block log ratios, n runs per side"
     )
+    caption += f". {comparison.untimed.removesuffix('.')}" * bool(comparison.untimed)
     return _table(comparison, "verdicts", caption, header, rows)
 
 

@@ -19,6 +19,7 @@ from analysis.judge.stats import Method
 from analysis.judge.verdicts import Verdict
 from analysis.read.load import load
 from analysis.show.render import render
+from analysis.show.report import write_report
 from harness.cli.main import main
 from harness.errors import UsageError
 from harness.store import checksums
@@ -407,7 +408,45 @@ def test_table_fits_a_terminal(tmp_path: Path) -> None:
     table = render(made(tmp_path, flags={"f2fs": {"sync": True}}), "table")
     assert max(map(len, table.splitlines())) <= 120
     assert "MiB" in table
-    assert "Kops/s" in table
+    assert "Kops/s" not in table
+    hardware = made(tmp_path / "real", kind=DeviceKind.HARDWARE)
+    assert "Kops/s" in render(hardware, "table")
+
+
+def _metrics_of(text: str) -> set[str]:
+    """Return the metrics that begin a block of rows in a terminal table."""
+    return {
+        line.partition(",")[0].split(" ")[0] for line in text.splitlines() if ", baseline" in line
+    }
+
+
+def test_one_sentence_stands_for_all_times_of_an_emulated_device(tmp_path: Path) -> None:
+    folder = write_campaign(tmp_path / "c", series=False)
+    comparison = compare(load(folder))
+    assert RATE in {row.metric for row in comparison.rows}
+    table = render(comparison, "table")
+    assert WRITTEN in _metrics_of(table)
+    assert RATE not in _metrics_of(table)
+    assert "Times of an emulated device are not a result" in table
+    assert RATE in comparison.untimed
+    for form in ("md", "table"):
+        assert "not a result |" not in render(comparison, form)
+    for form in ("csv", "json"):
+        assert "not a result" in render(comparison, form)
+    page, _ = write_report(comparison, tmp_path / "out", 0.01)
+    assert f'id="row-{RATE}"' not in page.read_text()
+    assert "so these metrics have no row" in page.read_text()
+
+
+def test_times_have_rows_where_the_user_names_them_or_the_device_gives_them(tmp_path: Path) -> None:
+    folder = write_campaign(tmp_path / "c", series=False)
+    named = compare(load(folder), metrics=[RATE])
+    assert RATE in _metrics_of(render(named, "table"))
+    assert not named.untimed
+    for kind in (DeviceKind.HARDWARE, DeviceKind.MODELLED):
+        comparison = made(tmp_path / kind.value, kind=kind)
+        assert RATE in _metrics_of(render(comparison, "table")), kind
+        assert not comparison.untimed
 
 
 class TestCommand:
