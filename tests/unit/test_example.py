@@ -1,11 +1,13 @@
 """The recorded campaigns are complete and small, and the README's excerpts match them."""
 
-import csv
-import io
 from pathlib import Path
 
 import pytest
 
+from analysis import numbers
+from analysis.judge import columns
+from analysis.judge.compare import compare
+from analysis.read.load import load
 from harness.cli.main import main
 from harness.store.files import read_json
 from tests.fixtures.example import RESULTS, unpacked
@@ -29,17 +31,17 @@ def test_campaigns_in_results_are_not_committed() -> None:
     assert (ROOT / ".gitignore").read_text().count("!results/") == 1
 
 
-def test_the_readme_shows_the_examples_numbers(capsys: pytest.CaptureFixture[str]) -> None:
-    metric = "overwrite.write_amplification"
-    assert main(["compare", str(unpacked()), "--metric", metric, "--format", "csv"]) == 0
-    rows = list(csv.DictReader(io.StringIO(capsys.readouterr().out)))
+def test_the_readme_shows_what_compare_prints() -> None:
+    rows = compare(load(unpacked()), metrics=["overwrite.write_amplification"]).rows
     readme = (ROOT / "README.md").read_text()
     assert len(rows) >= 2
     for row in rows:
-        ratio, low, high = (float(row[name]) for name in ("center", "low", "high"))
-        values = f"{float(row['baseline_mean']):.2f} | {float(row['level_mean']):.2f}"
-        line = f"| {row['level']} | {values} | {ratio:.3f} ({low:.3f} to {high:.3f}) |"
-        assert f"{line} {row['verdict']} |" in readme, line
+        base, value = (f"{float(number or 0):.2f}" for number in row.values)
+        shown = columns.ratio(row)
+        if shown != numbers.DASH:
+            shown += f" ({columns.interval(row).replace(' .. ', ' to ')})"
+        line = f"| {row.level} | {base} | {value} | {shown} | {row.verdict} |"
+        assert line in readme, line
 
 
 def test_the_readmes_links_lead_somewhere() -> None:
