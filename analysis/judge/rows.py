@@ -94,6 +94,7 @@ def judge_row(
         notes = (*notes, f"the bytes of {levels} depend on the guest's speed")
     else:
         word = stats.verdict(found, info.better, noise_floor=floor, claimed=False)
+        notes = (*notes, *worked.uncounted(key, base, level))
         if warning := wal.uncounted(key, info, base, level):
             notes = (*notes, warning)
     phase = key.rpartition(".")[0]
