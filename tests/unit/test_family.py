@@ -37,8 +37,17 @@ def test_a_narrower_view_does_not_change_the_p_of_a_claim(campaign: CampaignData
     assert p_of(campaign, against=["zlfs"], metrics=[WRITTEN]) == whole
 
 
-def test_a_claim_that_could_not_be_tested_counts_in_the_family(tmp_path: Path) -> None:
-    missing = (*CLAIMS, Claim("C3", "overwrite.pad_bytes", "zlfs", BASE, "worse"))
+@pytest.mark.parametrize(
+    "untested",
+    [
+        Claim("C3", "overwrite.pad_bytes", "zlfs", BASE, "worse"),  # null in every run
+        Claim("C3", WRITTEN, "dm-zap", BASE, "worse"),  # without a run, so without a row
+    ],
+)
+def test_a_claim_that_could_not_be_tested_counts_in_the_family(
+    tmp_path: Path, untested: Claim
+) -> None:
+    missing = (*CLAIMS, untested)
     two, three = (
         load(write_on_demand(tmp_path / str(len(claims)), series=False, claims=claims))
         for claims in (CLAIMS, missing)

@@ -89,6 +89,21 @@ def test_an_order_that_one_stratum_reverses_depends_on_it() -> None:
     assert interaction.evidence == "32.0 MiB: rises; 64.0 MiB: rises; 128 MiB: falls"
 
 
+def test_a_weaker_order_of_one_sign_is_no_interaction() -> None:
+    """The largest zones follow the order less strictly, in the same direction."""
+    weaker = dict(zip(STEPS, (4, 1, 3, 2, 5), strict=True))
+
+    def value(size: int, step: float, rng: random.Random) -> float:
+        rank = weaker[int(step)] if size == SIZES[0] else 1 + STEPS.index(int(step))
+        return (1 + rank / 10) * rng.uniform(0.9999, 1.0001)
+
+    found = directions.judge(table("run.sa_host", value, repetitions=8), GARBAGE)
+    assert found[-1].p is not None
+    assert found[-1].p < 0.05
+    assert found[-1].word is Word.NOT_SHOWN
+    assert found[0].word is Word.HOLDS
+
+
 def test_repetitions_with_one_seed_are_one_block() -> None:
     pad = table("run.pad_bytes", falling, repetitions=5)
     assert whole(pad, PAD).word is Word.HOLDS
