@@ -12,6 +12,7 @@ from harness import levels
 from harness.machine.host import Host
 from harness.observe import rocksdb_build
 from harness.store.codec import encode
+from harness.store.numbers_version import KEY, NUMBERS
 from harness.store.spec import Bytes, Device, HostFacts
 from harness.tools import proc
 
@@ -60,6 +61,7 @@ def manifest(
     model = re.search(r"^model name\s*:\s*(.+)$", cpuinfo, re.MULTILINE)
     governor = _sys(host, "devices/system/cpu/cpu0/cpufreq/scaling_governor")
     return {
+        KEY: NUMBERS,
         "kernel": os.uname().release,
         "os": _os_name(),
         "machine": os.uname().machine,

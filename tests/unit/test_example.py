@@ -9,6 +9,7 @@ from analysis.judge import columns
 from analysis.judge.compare import compare
 from analysis.read.load import load
 from harness.cli.main import main
+from harness.store import numbers_version
 from harness.store.files import read_json
 from tests.fixtures.example import RESULTS, unpacked
 
@@ -29,6 +30,25 @@ def test_campaigns_in_results_are_not_committed() -> None:
     """.gitignore excludes a user's own campaigns."""
     assert {path.name for path in BUNDLES} >= {"example.tar.xz", "example-thresholds.tar.xz"}
     assert (ROOT / ".gitignore").read_text().count("!results/") == 1
+
+
+def _recorded(name: str) -> set[int]:
+    """Return the versions of numbers that the runs of an example recorded; 0 where none did."""
+    manifests = [run.result.manifest for run in load(unpacked(name)).runs]
+    parts = [one.get("host") or one.get("replay") or {} for one in manifests]
+    return {int(part.get(numbers_version.KEY, 0)) for part in parts}
+
+
+@pytest.mark.parametrize("bundle", BUNDLES, ids=lambda path: path.name)
+def test_an_example_contains_every_change_that_affects_numbers(bundle: Path) -> None:
+    """If this fails: record the examples again; see harness/store/numbers_version.py."""
+    assert _recorded(bundle.name.removesuffix(".tar.xz")) == {numbers_version.NUMBERS}
+
+
+def test_every_change_that_affects_numbers_raises_their_version() -> None:
+    changelog = (ROOT / "CHANGELOG.md").read_text()
+    section = changelog.split("### Changes that affect numbers\n")[1].split("\n### ")[0]
+    assert sum(line.startswith("- ") for line in section.splitlines()) == numbers_version.CHANGES
 
 
 def test_the_readme_shows_what_compare_prints() -> None:
