@@ -20,6 +20,12 @@ from harness.metrics import Better, Kind, MetricInfo
 from harness.store.result import Severity
 from harness.tools import histogram
 
+# The quotient of such values is not the ratio.
+_STATISTIC = (
+    "values: the percentile of all runs' operations together; ratio and interval: the geometric "
+    "mean of each run's own percentile"
+)
+
 
 @dataclass(frozen=True, slots=True)
 class Row:
@@ -109,6 +115,7 @@ def judge_row(
             percentiles.percentile(left_whole, info.name),
             percentiles.percentile(right_whole, info.name),
         )
+        notes = (*notes, _STATISTIC)
     return Row(
         key,
         info,

@@ -64,6 +64,13 @@ def test_times_get_verdicts_on_hardware(tmp_path: Path) -> None:
     assert "emulated" not in render(comparison, "table")
 
 
+def test_a_row_of_percentiles_names_both_statistics(tmp_path: Path) -> None:
+    comparison = made(tmp_path, kind=DeviceKind.HARDWARE)
+    for one in comparison.rows:
+        named = any(note.startswith("values: the percentile of all runs") for note in one.notes)
+        assert named == one.info.name.startswith("latency_p"), one.metric
+
+
 def test_study_metrics_select_and_unknown_ones_are_refused(tmp_path: Path) -> None:
     comparison = made(tmp_path, metrics=("throughput", "overwrite.gc_events"))
     assert list(dict.fromkeys(r.metric for r in comparison.rows)) == [
