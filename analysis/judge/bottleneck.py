@@ -14,16 +14,23 @@ from harness.store.spec import PhaseSpec
 from harness.tables import Table, tabulate
 
 UNCLEAR = "unclear"
+_JOBS = 2  # RocksDB's default of max_background_jobs
+_STALLED = 0.5  # share of the time from which on writers mostly wait
+_CAUSES = ("stalls_level0", "stalls_memtable", "stalls_pending")
 
 
 @dataclass(frozen=True, slots=True)
 class PhaseMetrics:
-    """A phase: its metrics by name (None or absent: not measured), threads and CPUs."""
+    """A phase: its metrics by name (None or absent: not measured), threads and CPUs.
+
+    ``threads`` run operations, ``jobs`` flush and compact.
+    """
 
     values: Mapping[str, float | None]
     reads_only: bool
     threads: int
     cpus: int | None
+    jobs: int = _JOBS
 
     def get(self, name: str) -> float | None:
         """Return a metric."""
@@ -37,6 +44,25 @@ class PhaseMetrics:
     def of_reads(self, name: str) -> float | None:
         """Return a metric of a phase that only reads; None for other phases."""
         return self.get(name) if self.reads_only else None
+
+    @property
+    def stalled(self) -> bool:
+        """Whether writers waited most of the time."""
+        return (self.get("stall_share") or 0.0) >= _STALLED
+
+    @property
+    def workers(self) -> float:
+        """Threads that had work: no stalled writers, and no more than CPUs; 0 if unknown."""
+        if self.cpus is None:
+            return 0.0
+        writing = self.threads * (1 - min(1.0, self.get("stall_share") or 0.0))
+        threads = float(self.threads) if self.reads_only else self.jobs + writing
+        return min(float(self.cpus), threads)
+
+    def of_stalls(self, cause: str) -> float | None:
+        """Return the share of a cause in the stalls of a phase whose writers waited."""
+        total = sum(self.get(name) or 0.0 for name in _CAUSES)
+        return (self.get(cause) or 0.0) / total if self.stalled and total else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +79,8 @@ class Sign:
     why: str
 
 
-# A phase gets the label of the first sign that holds: an earlier sign explains later ones.
+# A phase gets the label of the first sign that holds. Resources come before stalls: a busy device
+# or busy processors make writers wait. A stall without such a cause names what was full.
 SIGNS = (
     Sign(
         "table-open-bound",
@@ -68,13 +95,6 @@ SIGNS = (
         lambda phase: phase.share("gc_bytes", "device_written"),
         0.2,
         "copies are read too, so they take more of the device than their share of the writes",
-    ),
-    Sign(
-        "stall-bound",
-        "writers stalled, of the time",
-        lambda phase: phase.get("stall_share"),
-        0.5,
-        "writers wait for flushes or compactions half of the time",
     ),
     Sign(
         "cache-bound",
@@ -99,19 +119,38 @@ SIGNS = (
     ),
     Sign(
         "cpu-bound",
-        "CPU time, of all CPUs",
-        lambda phase: phase.share("cpu_seconds", "seconds", phase.cpus or 0),
+        "CPU time, of the threads that had work",
+        lambda phase: phase.share("cpu_seconds", "seconds", phase.workers),
         0.9,
-        "CPUs are never quite full",
+        "threads that compute all the time wait for nothing else",
     ),
     Sign(
-        "cpu-bound",
-        "CPU time, of db_bench's threads",
-        lambda phase: (
-            phase.share("cpu_seconds", "seconds", phase.threads) if phase.reads_only else None
-        ),
-        0.9,
-        "threads that only read and compute all the time wait for nothing else",
+        "level0-bound",
+        "stalls by a full level 0",
+        lambda phase: phase.of_stalls("stalls_level0"),
+        0.5,
+        "compactions out of level 0 are one at a time",
+    ),
+    Sign(
+        "flush-bound",
+        "stalls by full memtables",
+        lambda phase: phase.of_stalls("stalls_memtable"),
+        0.5,
+        "the flush threads do not keep up",
+    ),
+    Sign(
+        "compaction-bound",
+        "stalls by bytes that wait for compaction",
+        lambda phase: phase.of_stalls("stalls_pending"),
+        0.5,
+        "the compaction threads do not keep up",
+    ),
+    Sign(
+        "stall-bound",
+        "writers stalled, of the time",
+        lambda phase: phase.get("stall_share"),
+        _STALLED,
+        "writers wait most of the time, and no cause is known",
     ),
 )
 
@@ -192,6 +231,7 @@ def _metrics(run: RunRecord, spec: PhaseSpec) -> PhaseMetrics:
         reads_only=spec.user_bytes_per_operation == 0,
         threads=int(spec.flags.get("threads", 1)),
         cpus=cpus if isinstance(cpus, int) else None,
+        jobs=int(spec.flags.get("max_background_jobs", _JOBS)),
     )
 
 

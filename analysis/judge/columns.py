@@ -18,8 +18,13 @@ from analysis.judge.stats import Method
 from analysis.judge.verdicts import Verdict
 
 _LAST = 99
-# These rows show their values only.
-_NO_RATIO = (Verdict.NOT_A_RESULT, Verdict.TIMING_DEPENDENT)
+# These rows are no result of a comparison: they show their values only.
+_NO_RATIO = (
+    Verdict.NOT_A_RESULT,
+    Verdict.TIMING_DEPENDENT,
+    Verdict.NOT_COMPARABLE,
+    Verdict.NOTHING,
+)
 
 
 @dataclass(frozen=True, slots=True)

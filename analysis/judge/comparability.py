@@ -58,12 +58,14 @@ _DEVICE_FIELDS = """
 _OF_DEVICE = frozenset(_DEVICE_FIELDS.split())
 NOT_RECORDED = "not recorded"
 _OR = " or "  # joins the values of a group whose runs differ
+# A level's own record: how it is mounted, and what follows from that.
+_OF_LEVEL = ("level.mount_options", "level.gc_source", "level.facts.", "level.direct_io.")
 # Keys that a factor changes by design, besides the key with its own name.
 _OWNED_BY = {
-    "level": ("level.", "device."),
+    "level": (*_OF_LEVEL, "device.model"),
     "target_utilisation": ("cold.",),
     "scheduler": ("devices.",),
-    "finish_occupancy_pct": ("level.",),
+    "finish_occupancy_pct": _OF_LEVEL,
     # Without the limits: namespaces with different zone sizes can have the same.
     "zone_size": ("geometry.zone", "devices."),
 }

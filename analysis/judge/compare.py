@@ -33,6 +33,7 @@ from analysis.judge.select import (
     varying_factors,
 )
 from analysis.judge.side import Side
+from analysis.judge.verdicts import Verdict
 from analysis.read import steady
 from analysis.read.load import CampaignData, Pool, RunRecord
 from analysis.read.steady import PhaseSteady
@@ -41,6 +42,10 @@ from harness.store.spec import DeviceKind
 WATERMARK = "emulated device: times are not a result"
 MODELLED = "modelled device: times are results of its model and get no verdict"
 REPLAYED = "replayed from a recorded trace: computed by the allocator, not run on a device"
+
+
+# Kinds of devices whose times mean something.
+_TIMED = frozenset({DeviceKind.HARDWARE, DeviceKind.MODELLED})
 
 
 def watermark(pool: Pool) -> str:
@@ -68,6 +73,7 @@ class Comparison:
         absent: the entries of ``skipped`` whose counterparts with the baseline's value are ok.
         unmeasured: selected metrics that are null in every ok run.
         steady: every measured phase of every ok run.
+        asked: whether the user named the metrics, so that every one is shown.
     """
 
     pool: Pool
@@ -85,6 +91,29 @@ class Comparison:
     steady: tuple[PhaseSteady, ...]
     floors: dict[str, Floor]
     drifts: tuple[Drift, ...]
+    asked: bool = False
+
+    @property
+    def shown(self) -> tuple[Row, ...]:
+        """The rows for people: without times where no device gives times."""
+        return tuple(row for row in self.rows if not self._is_untimed(row))
+
+    @property
+    def untimed(self) -> str:
+        """The sentence that stands for the rows of times that are left out; '' for none."""
+        left_out = dict.fromkeys(row.metric for row in self.rows if self._is_untimed(row))
+        if not left_out:
+            return ""
+        kinds = " or ".join(sorted({kind for one in self.pool.campaigns for kind in one.kinds}))
+        return (
+            f"Times of an {kinds} device are not a result, so these metrics have no row: "
+            f"{', '.join(left_out)}. JSON and CSV have their values."
+        )
+
+    def _is_untimed(self, row: Row) -> bool:
+        if self.asked or row.verdict is not Verdict.NOT_A_RESULT:
+            return False
+        return not any(one.kinds & _TIMED for one in self.pool.campaigns)
 
     @property
     def campaign(self) -> CampaignData:
@@ -214,6 +243,7 @@ def compare(
         steady=labels,
         floors={key: floors[key] for key in keys},
         drifts=drift.find_drifts(runs, {key: floors[key].floor for key in keys}),
+        asked=bool(metrics),
     )
 
 

@@ -1,13 +1,15 @@
 """Judges published directions of the finish threshold and of the zone size.
 
-Page's test for ordered alternatives ranks the settings in each block (a repetition at one value of
-the other factor) and compares the ranks with the expected order. A direction holds if the order is
-shown (p < 0.05) and the ends differ by more than the noise floor. It does not hold if the opposite
-order is shown. Otherwise it is not shown.
+Page's test for ordered alternatives ranks the settings in each block and compares the ranks with
+the expected order. Blocks are seeds: runs with equal keys are not independent. Each value of the
+other factor is a stratum. A direction holds if the order is shown over all strata (p < 0.05) and
+the ends differ by more than the noise floor. It does not hold if the opposite order is shown. It
+depends on the other factor if strata with opposite orders differ. Otherwise it is not shown.
 """
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
@@ -16,15 +18,17 @@ from enum import StrEnum
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.stats import page_trend_test
+from scipy.stats import chi2, page_trend_test, rankdata
 
 from analysis import numbers
-from analysis.judge.stats import CONFIDENCE, NOISE_FLOOR
+from analysis.judge.stats import CONFIDENCE, NOISE_FLOOR, holm
 
 _ALPHA = 1 - CONFIDENCE
 # The fewest settings and blocks for Page's test.
 _SETTINGS, _BLOCKS = 3, 2
+_STRATA = 2  # fewer have no interaction
 
+FloatArray = NDArray[np.float64]
 
 Setting = tuple[int, float]  # zone size in bytes, finish_occupancy_pct
 
@@ -33,7 +37,7 @@ Setting = tuple[int, float]  # zone size in bytes, finish_occupancy_pct
 class SettingValue:
     """The value of a metric at one setting.
 
-    ``occupancy`` is the threshold in %. ``block`` names the repetition.
+    ``occupancy`` is the threshold in %. ``block`` names what is independent: the seed.
     """
 
     zone_size: int
@@ -83,6 +87,11 @@ class Along(StrEnum):
         size, occupancy = point.setting
         return (occupancy, size) if self is Along.THRESHOLD else (size, occupancy)
 
+    @property
+    def other(self) -> Along:
+        """The factor of the strata."""
+        return Along.ZONE_SIZE if self is Along.THRESHOLD else Along.THRESHOLD
+
 
 class Word(StrEnum):
     """The outcome of a published direction."""
@@ -90,6 +99,7 @@ class Word(StrEnum):
     HOLDS = "holds"
     FAILS = "does not hold"
     NOT_SHOWN = "not shown"
+    DEPENDS = "depends"  # on the other factor
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,10 +145,11 @@ PUBLISHED = (
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """The verdict on a direction.
+    """The verdict on a direction: over all strata, in one of them, or on their difference.
 
-    ``p`` belongs to the observed order; None without a test. ``evidence`` has the means at both
-    ends, for each value of the other factor.
+    ``p`` belongs to the observed order; None without a test. In a stratum it is Holm-adjusted over
+    the strata. ``blocks`` are independent. ``evidence`` has the means at both ends, for each value
+    of the other factor. ``where`` names the stratum or the interaction; '' for all strata.
     """
 
     direction: Direction
@@ -146,50 +157,151 @@ class Finding:
     p: float | None
     blocks: int
     evidence: str
+    where: str = ""
+
+    @property
+    def text(self) -> str:
+        """The direction and the stratum."""
+        return f"{self.direction.text}: {self.where}" if self.where else self.direction.text
 
 
 def judge_all(points: Sequence[SettingValue]) -> list[Finding]:
-    """Return a finding for each published direction."""
-    return [judge(points, direction) for direction in PUBLISHED]
+    """Return the findings on each published direction: over all strata, then in detail."""
+    return [found for direction in PUBLISHED for found in judge(points, direction)]
 
 
-def judge(points: Sequence[SettingValue], direction: Direction) -> Finding:
-    """Judge one direction.
+def judge(points: Sequence[SettingValue], direction: Direction) -> list[Finding]:
+    """Judge one direction: over all strata, in each of several strata, and their interaction.
 
     Settings that most blocks lack are not compared: they could not hold the data. Blocks without a
     value at every compared setting are left out.
     """
-    blocks = _blocks((p for p in points if p.metric == direction.metric), direction.along)
+    own = [point for point in points if point.metric == direction.metric]
+    blocks = _blocks(own, direction.along)
     settings = _compared(blocks)
-    table = np.array(
-        [
-            [values[setting] for setting in settings]
-            for values in blocks.values()
-            if values.keys() >= set(settings)
-        ]
-    )
-    evidence = _evidence(points, direction)
-    if len(settings) < _SETTINGS or len(table) < _BLOCKS:
-        return Finding(direction, Word.NOT_SHOWN, None, len(table), evidence)
-    rising, falling = (float(page_trend_test(one).pvalue) for one in (table, -table))
-    rises = rising < falling
-    p, change = min(rising, falling), _change(table)
-    if p >= _ALPHA or abs(change) <= NOISE_FLOOR or (change > 0) != rises:
+    tables = _tables(blocks, settings)
+    whole = _whole(tables, settings, direction, _evidence(own, direction))
+    if len(tables) < _STRATA:
+        return [whole]
+    parts = _in_strata(own, tables, direction)
+    interaction = _interaction(tables, direction)
+    if interaction.word is Word.DEPENDS:
+        whole = dataclasses.replace(whole, word=Word.DEPENDS)
+    return [whole, *parts, interaction]
+
+
+def _tables(
+    blocks: Mapping[tuple[float, str], Mapping[float, float]], settings: Sequence[float]
+) -> dict[float, dict[str, FloatArray]]:
+    """Return stratum → block → values at the settings, of the blocks that have all."""
+    found: dict[float, dict[str, FloatArray]] = defaultdict(dict)
+    for (other, block), values in sorted(blocks.items()):
+        if settings and values.keys() >= set(settings):
+            found[other][block] = np.array([values[setting] for setting in settings])
+    return dict(found)
+
+
+def _whole(
+    tables: Mapping[float, Mapping[str, FloatArray]],
+    settings: Sequence[float],
+    direction: Direction,
+    evidence: str,
+) -> Finding:
+    """Judge all strata together: a block has the mean ranks over its strata."""
+    ranks: dict[str, list[FloatArray]] = defaultdict(list)
+    for stratum in tables.values():
+        for block, values in stratum.items():
+            ranks[block].append(rankdata(values))
+    means = np.array([np.mean(own, axis=0) for own in ranks.values()])
+    values = np.array([row for stratum in tables.values() for row in stratum.values()])
+    if len(settings) < _SETTINGS or len(means) < _BLOCKS:
+        return Finding(direction, Word.NOT_SHOWN, None, len(means), evidence)
+    p, rises = _page(means)
+    return Finding(direction, _word(direction, p, rises, values), p, len(means), evidence)
+
+
+def _in_strata(
+    points: Sequence[SettingValue],
+    tables: Mapping[float, Mapping[str, FloatArray]],
+    direction: Direction,
+) -> list[Finding]:
+    """Judge each stratum by its own blocks, Holm-corrected over the strata."""
+    orders = {}
+    for other, stratum in tables.items():
+        values = np.array(list(stratum.values()))
+        if values.shape[0] >= _BLOCKS and values.shape[1] >= _SETTINGS:
+            orders[other] = _page(values)
+    adjusted = dict(zip(orders, holm([p for p, _ in orders.values()]), strict=True))
+    found = []
+    for other, stratum in tables.items():
+        where = _name(other, direction.along.other)
+        own = [point for point in points if direction.along.sides(point)[1] == other]
+        evidence, p = _evidence(own, direction), adjusted.get(other)
         word = Word.NOT_SHOWN
-    else:
-        word = Word.HOLDS if rises == direction.rises else Word.FAILS
-    return Finding(direction, word, p, len(table), evidence)
+        if p is not None:
+            word = _word(direction, p, orders[other][1], np.array(list(stratum.values())))
+        found.append(Finding(direction, word, p, len(stratum), evidence, f"at {where}"))
+    return found
+
+
+def _interaction(tables: Mapping[float, Mapping[str, FloatArray]], direction: Direction) -> Finding:
+    """Test whether the order depends on the stratum.
+
+    Page's L of each stratum is standardised [Page 1963]. Equal trends give a sum of squares around
+    the mean with at most the chi-square distribution of strata - 1 degrees of freedom.
+    """
+    scores = np.array([_standard(np.array(list(one.values()))) for one in tables.values()])
+    square = float(np.sum((scores - scores.mean()) ** 2))
+    p = float(chi2.sf(square, len(scores) - 1))
+    blocks = len({block for stratum in tables.values() for block in stratum})
+    opposite = bool(scores.min() < 0 < scores.max())
+    shown = p < _ALPHA and opposite and blocks >= _BLOCKS
+    word = Word.DEPENDS if shown else Word.NOT_SHOWN
+    signs = [
+        f"{_name(other, direction.along.other)}: {'rises' if score > 0 else 'falls'}"
+        for other, score in zip(tables, scores, strict=True)
+        if score
+    ]
+    where = f"interaction with {direction.along.other.value}"
+    return Finding(direction, word, p, blocks, "; ".join(signs), where)
+
+
+def _page(table: FloatArray) -> tuple[float, bool]:
+    """Return p of the observed order of columns, and whether it rises."""
+    rising, falling = (float(page_trend_test(one).pvalue) for one in (table, -table))
+    return min(rising, falling), rising < falling
+
+
+def _standard(table: FloatArray) -> float:
+    """Return Page's L, standardised: E = m n (n + 1)² / 4, var = m n² (n + 1) (n² - 1) / 144."""
+    m, n = table.shape
+    ranks = np.array([rankdata(row) for row in table])
+    mean, variance = m * n * (n + 1) ** 2 / 4, m * n**2 * (n + 1) * (n**2 - 1) / 144
+    excess = float(np.sum(ranks * np.arange(1, n + 1))) - mean
+    return excess / math.sqrt(variance) if variance else 0.0
+
+
+def _word(direction: Direction, p: float, rises: bool, table: FloatArray) -> Word:
+    change = _change(table)
+    if p >= _ALPHA or abs(change) <= NOISE_FLOOR or (change > 0) != rises:
+        return Word.NOT_SHOWN
+    return Word.HOLDS if rises == direction.rises else Word.FAILS
 
 
 def _blocks(
     points: Iterable[SettingValue], along: Along
 ) -> dict[tuple[float, str], dict[float, float]]:
-    """Return the value by setting for each block. All else is equal in a block."""
-    found: dict[tuple[float, str], dict[float, float]] = defaultdict(dict)
+    """Return the mean by setting for each stratum and block. All else is equal in a block."""
+    found: dict[tuple[float, str], dict[float, list[float]]] = defaultdict(
+        lambda: defaultdict(list)
+    )
     for point in points:
         mine, other = along.sides(point)
-        found[other, point.block][mine] = point.value
-    return dict(found)
+        found[other, point.block][mine].append(point.value)
+    return {
+        key: {mine: mean(values) for mine, values in by_setting.items()}
+        for key, by_setting in found.items()
+    }
 
 
 def _compared(blocks: Mapping[tuple[float, str], Mapping[float, float]]) -> list[float]:
@@ -198,7 +310,7 @@ def _compared(blocks: Mapping[tuple[float, str], Mapping[float, float]]) -> list
     return sorted(setting for setting, count in counts.items() if 2 * count >= len(blocks))
 
 
-def _change(table: NDArray[np.float64]) -> float:
+def _change(table: FloatArray) -> float:
     """Return the relative change of the mean from the first to the last setting."""
     first, last = float(table[:, 0].mean()), float(table[:, -1].mean())
     if first == last:
@@ -221,7 +333,7 @@ def _evidence(points: Sequence[SettingValue], direction: Direction) -> str:
         ends = [min(found[other]), max(found[other])]
         means = [numbers.human(mean(found[other][end]), direction.unit) for end in ends]
         names = [_name(end, along) for end in ends]
-        where = _name(other, Along.ZONE_SIZE if along is Along.THRESHOLD else Along.THRESHOLD)
+        where = _name(other, along.other)
         parts.append(f"{where}: {means[0]} at {names[0]}, {means[1]} at {names[1]}")
     return "; ".join(parts)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import cache, lru_cache
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -24,8 +24,8 @@ GEOMETRY = {
 }
 # Flags that differ between any two runs and do not affect the comparison.
 _RUN_FLAGS = {"seed", "db", "fs_uri", "wal_dir", "env_uri", "report_file", "histogram"}
-# Compared fields of a level's record. The rest are counters.
-_OF_LEVEL = ("mount_options", "gc_source", "program", "facts")
+# Compared fields of a level's record, besides its direct I/O. The rest are counters.
+_OF_LEVEL = ("mount_options", "gc_source", "program", "facts", "tracing")
 
 
 _fingerprints: Memo[Mapping[str, str]] = Memo()
@@ -138,20 +138,14 @@ def _without_names(device: Mapping[str, Any]) -> dict[str, Any]:
     return {**device, "queue": named}
 
 
-# Keys that differ in every run: clocks, identities of the run, counters.
-_VOLATILE_WORDS = """
-    time date uptime boot_id started finished ended run pid free available loadavg used hostname
-    seconds temperature mount_point
-    """
-_VOLATILE = tuple(_VOLATILE_WORDS.split())
+# Recorded keys that differ between any two runs. Every other key is compared.
+_VOLATILE = ("manifest.boot_id", "manifest.loadavg")
+_VOLATILE_OF_DEVICE = ".preconditioned.ended"  # of each device
 
 
-@cache  # all runs have the same keys
 def _volatile(key: str) -> bool:
-    if not key.startswith("manifest."):
-        return False
-    last = key.rpartition(".")[2]
-    return any(last == word or last.endswith(f"_{word}") for word in _VOLATILE)
+    of_device = key.startswith("manifest.devices.") and key.endswith(_VOLATILE_OF_DEVICE)
+    return of_device or key in _VOLATILE
 
 
 def _flatten(tree: dict[str, Any], prefix: str = "") -> dict[str, str]:

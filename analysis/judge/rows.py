@@ -20,6 +20,12 @@ from harness.metrics import Better, Kind, MetricInfo
 from harness.store.result import Severity
 from harness.tools import histogram
 
+# The quotient of such values is not the ratio.
+_STATISTIC = (
+    "values: the percentile of all runs' operations together; ratio and interval: the geometric "
+    "mean of each run's own percentile"
+)
+
 
 @dataclass(frozen=True, slots=True)
 class Row:
@@ -94,6 +100,7 @@ def judge_row(
         notes = (*notes, f"the bytes of {levels} depend on the guest's speed")
     else:
         word = stats.verdict(found, info.better, noise_floor=floor, claimed=False)
+        notes = (*notes, *worked.uncounted(key, base, level))
         if warning := wal.uncounted(key, info, base, level):
             notes = (*notes, warning)
     phase = key.rpartition(".")[0]
@@ -108,6 +115,7 @@ def judge_row(
             percentiles.percentile(left_whole, info.name),
             percentiles.percentile(right_whole, info.name),
         )
+        notes = (*notes, _STATISTIC)
     return Row(
         key,
         info,

@@ -1,7 +1,8 @@
-"""Bytes that depend on the speed of an emulated guest.
+"""Bytes that depend on the speed of the guest of an emulated or modelled device.
 
 Some levels collect garbage in the background. How much they collect depends on the time that the
-load leaves them, and an emulated guest has no true time.
+load leaves them. An emulated device has no true time. A modelled device has one, but the guest's
+processor keeps up with it only if the time of the whole rig is virtual.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from analysis.judge import stats
 from analysis.judge.select import label
 from analysis.judge.side import Side
 from analysis.judge.stats import Estimate
-from analysis.read.load import Pool
+from analysis.read.load import Pool, RunRecord
 from harness.levels import LEVELS
 from harness.metrics import Better, Kind, MetricInfo
 from harness.store.spec import DeviceKind
@@ -37,14 +38,23 @@ def dependent(info: MetricInfo, base: Side, level: Side) -> str:
 
 
 def _timed(side: Side) -> tuple[str, ...]:
-    """Return the emulated levels of a side that collect in the background."""
+    """Return the levels of a side that collect in the background at a speed without meaning."""
     return tuple(
         run.spec.level
         for run in side.ok
-        if run.result.device.kind is DeviceKind.EMULATED
+        if not _has_time(run)
         and (known := LEVELS.get(run.spec.level)) is not None
         and known.timed_collection
     )
+
+
+def _has_time(run: RunRecord) -> bool:
+    """Return whether the time of a run is true, or repeats."""
+    kind = run.result.device.kind
+    if kind is DeviceKind.MODELLED:
+        host = run.result.manifest.get("host")
+        return isinstance(host, Mapping) and host.get("virtual_time") is True
+    return kind is not DeviceKind.EMULATED
 
 
 def speeds(pool: Pool, contrast: str, baseline: str) -> dict[str, float]:

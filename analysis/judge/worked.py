@@ -8,7 +8,9 @@ from __future__ import annotations
 from analysis.judge.side import Side
 from harness.store.result import Issue
 
-_GC_NEVER_RAN = "gc-never-ran"
+_GC_NEVER_RAN, _GC_UNCOUNTED = "gc-never-ran", "gc-counter-missing"
+# Device writes in capacities from which on a level must have used zones again.
+_REUSED = 1.0
 
 
 def idle(key: str, base: Side, level: Side) -> list[str]:
@@ -19,8 +21,15 @@ def idle(key: str, base: Side, level: Side) -> list[str]:
     found = [
         f"{side.name}: garbage collection never ran in {count} runs"
         for side in (base, level)
-        if (count := side.once(_without_collection, phase))
+        if (count := side.once(_with_issue, phase, _GC_NEVER_RAN))
     ]
+    for side in (base, level):
+        least = side.once(_turnover)
+        if side.once(_with_issue, phase, _GC_UNCOUNTED) and (least is None or least < _REUSED):
+            found.append(
+                f"{side.name}: nothing counts its garbage collection, and it wrote less than the "
+                "capacity"
+            )
     for side in (base, level):
         wanted, least = side.once(_declared), side.once(_turnover)
         if wanted is not None and least is not None and least < wanted:
@@ -30,15 +39,25 @@ def idle(key: str, base: Side, level: Side) -> list[str]:
     return found
 
 
+def uncounted(key: str, base: Side, level: Side) -> list[str]:
+    """Return a note per side whose garbage collection nothing counts."""
+    phase = key.rpartition(".")[0]
+    return [
+        f"{side.name}: nothing counts its garbage collection"
+        for side in (base, level)
+        if side.once(_with_issue, phase, _GC_UNCOUNTED)
+    ]
+
+
 def _levels(side: Side) -> set[str]:
     return {run.spec.level for run in side.ok}
 
 
-def _without_collection(side: Side, phase: str) -> int:
-    """Count the runs without a collection in the phase; of the whole run, in any phase."""
+def _with_issue(side: Side, phase: str, code: str) -> int:
+    """Count the runs with an issue in the phase; of the whole run, in any phase."""
 
     def matters(issue: Issue) -> bool:
-        return issue.code == _GC_NEVER_RAN and (phase == "run" or issue.phase in (None, phase))
+        return issue.code == code and (phase == "run" or issue.phase in (None, phase))
 
     return sum(any(matters(issue) for issue in run.result.issues) for run in side.ok)
 

@@ -29,7 +29,7 @@ def footer(comparison: Comparison) -> list[str]:
     lines += _noise_lines(comparison)
     lines += _drift_lines(comparison)
     lines += _steady_lines(comparison)
-    if comparison.rows and not has_tenants:
+    if comparison.shown and not has_tenants:
         confidence = f"{100 * stats.CONFIDENCE:.0f} %"
         lines.append(
             f"ratio = geometric mean of the level / of the baseline; {confidence} interval by "

@@ -1,8 +1,9 @@
-"""The report's tables for a paper: LaTeX with booktabs, one environment per table."""
+"""The report's tables for a paper: LaTeX with booktabs and siunitx, as wide as the page."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Iterable, Sequence
 
 from analysis.judge import columns
 from analysis.judge.compare import Comparison, watermark
@@ -27,6 +28,21 @@ _SPECIAL = {
     "Σ": r"$\Sigma$",
     "·": r"$\cdot$",
 } | {char: f"\\{char}" for char in "&%$#_{}"}
+# siunitx's names of units. Others are printed as they are.
+_UNITS = {
+    "B": r"\byte",
+    "KiB": r"\kibi\byte",
+    "MiB": r"\mebi\byte",
+    "GiB": r"\gibi\byte",
+    "TiB": r"\tebi\byte",
+    "s": r"\second",
+    "ms": r"\milli\second",
+    "µs": r"\micro\second",
+    "%": r"\percent",
+}
+_PER_SECOND = "/s"
+_RANGE = " .. "
+_NUMBER = re.compile(r"(?P<number>[+-]?\d[\d,.]*(e[+-]?\d+)?)( (?P<unit>[A-Za-z%µ/]+))?")
 _CAPTIONS = {
     "cells": "Runs of each cell by status",
     "environment": "Hosts and devices",
@@ -36,10 +52,13 @@ _CAPTIONS = {
 
 
 def document(comparison: Comparison) -> str:
-    r"""Return all tables, for ``\input`` in a document with ``\usepackage{booktabs}``."""
+    r"""Return all tables, for ``\input`` in a document with booktabs and siunitx 3."""
     campaign = comparison.campaign.plan.campaign
     command = f"zonelab report results/{campaign} --format tex"
-    parts = [f"% {command}\n% needs \\usepackage{{booktabs}}", _verdicts(comparison)]
+    parts = [
+        f"% {command}\n% needs \\usepackage{{booktabs}} and \\usepackage{{siunitx}}",
+        _verdicts(comparison),
+    ]
     tables = tables_of(comparison)
     for name, caption in _CAPTIONS.items():
         header, rows = tables[name]
@@ -51,7 +70,7 @@ def document(comparison: Comparison) -> str:
 def _verdicts(comparison: Comparison) -> str:
     shown = columns.narrow(columns.shown())
     header = [column.heading(comparison.contrast) for column in shown]
-    rows = [[column.cell(row) for column in shown] for row in comparison.rows]
+    rows = [[column.cell(row) for column in shown] for row in comparison.shown]
     caption = (
         f"Every {comparison.contrast} against {comparison.baseline}: ratio of geometric means, "
         "paired t interval on within-block log ratios, n runs per side"
@@ -69,9 +88,9 @@ def _table(
     numeric = numeric_columns(rows)
     columns = "".join("r" if index in numeric else "l" for index in range(len(header)))
     note = f" ({mark})" if (mark := watermark(comparison.pool)) else ""
-    body = [_line(header), r"\midrule", *(_line(row) for row in rows)]
+    body = [_line(map(escape, header)), r"\midrule", *(_line(map(cell, row)) for row in rows)]
     lines = [
-        r"\begin{table}",
+        r"\begin{table*}",
         r"  \centering",
         f"  \\caption{{{escape(caption + note)}}}",
         f"  \\label{{tab:{comparison.campaign.plan.campaign}-{name}}}",
@@ -80,13 +99,35 @@ def _table(
         *(f"    {line}" for line in body),
         r"    \bottomrule",
         r"  \end{tabular}",
-        r"\end{table}",
+        r"\end{table*}",
     ]
     return "\n".join(lines)
 
 
-def _line(cells: Sequence[str]) -> str:
-    return " & ".join(escape(cell) for cell in cells) + r" \\"
+def _line(cells: Iterable[str]) -> str:
+    return " & ".join(cells) + r" \\"
+
+
+def cell(text: str) -> str:
+    """Return a cell: numbers, quantities and ranges in siunitx's commands, other text escaped."""
+    ends = [_NUMBER.fullmatch(part) for part in text.split(_RANGE)]
+    found = [end for end in ends if end is not None]
+    if len(found) != len(ends) or len(found) > 2:  # noqa: PLR2004 - a range has two ends
+        return escape(text)
+    numbers = "".join(f"{{{end['number'].replace(',', '')}}}" for end in found)
+    units = {end["unit"] or "" for end in found}
+    if len(units) > 1:
+        return escape(text)
+    kind = "range" if len(found) > 1 else ""
+    unit = _unit(units.pop())
+    return f"\\qty{kind}{numbers}{{{unit}}}" if unit else f"\\num{kind}{numbers}"
+
+
+def _unit(name: str) -> str:
+    known, per = name.removesuffix(_PER_SECOND), name.endswith(_PER_SECOND)
+    if known in _UNITS:
+        return _UNITS[known] + (r"\per\second" if per else "")
+    return escape(name)
 
 
 def escape(text: str) -> str:

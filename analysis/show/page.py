@@ -34,7 +34,7 @@ def html(comparison: Comparison, sections: Sequence[Section], links: Links) -> s
         undefined=jinja2.StrictUndefined,
         keep_trailing_newline=True,
     )
-    formulas = {row.info.name for row in comparison.rows}
+    formulas = {row.info.name for row in comparison.shown}
     environment.globals |= {
         "links": links,
         "bad": _BAD,
@@ -65,7 +65,7 @@ def summary(comparison: Comparison) -> str:
     text = f"{sum(run.ok for run in runs)} of {planned} runs are ok."
     if comparison.contrast == mix.FACTOR:
         return f"{text} Each tenant is compared with itself running alone."
-    verdicts = [row.verdict for row in comparison.rows]
+    verdicts = [row.verdict for row in comparison.shown]
     counts = [f"{verdicts.count(word)} {word.value}" for word in Verdict if word in verdicts]
     outcome = ", ".join(counts) or "nothing to compare"
     return f"{text} Every {comparison.contrast} against {comparison.baseline}: {outcome}."

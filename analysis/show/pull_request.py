@@ -29,8 +29,8 @@ def markdown(comparison: Comparison) -> str:
         parts.append("\n".join(lines))
     shown = columns.narrow(columns.ranked())
     header = [column.heading(comparison.contrast) for column in shown]
-    rows = [[_marked_up(column, row) for column in shown] for row in comparison.rows]
-    parts.append(_table(header, rows))
+    rows = [[_marked_up(column, row) for column in shown] for row in comparison.shown]
+    parts += [_table(header, rows), comparison.untimed]
     parts += [f"- skipped: {name}: {_escaped(why)}" for name, why in comparison.skipped.items()]
     tables = tables_of(comparison)
     for name in _FOLDED:

@@ -159,9 +159,10 @@ def to_markdown(comparison: Comparison) -> str:
         parts.append(f"**{mark}**")
     shown = columns.shown()
     header = [column.heading(comparison.contrast) for column in shown]
-    footnotes = Footnotes(comparison.rows)
-    rows = [[_marked_up(column, row, footnotes) for column in shown] for row in comparison.rows]
-    parts += [markdown(header, rows), "\n".join(f"- {line}" for line in footnotes.lines)]
+    footnotes = Footnotes(comparison.shown)
+    rows = [[_marked_up(column, row, footnotes) for column in shown] for row in comparison.shown]
+    parts += [markdown(header, rows) if rows else "", comparison.untimed]
+    parts.append("\n".join(f"- {line}" for line in footnotes.lines))
     cells = cells_table(comparison)
     parts += [markdown(*cells)] if cells.rows else []
     parts += [f"- {line}" for line in footer(comparison)]
@@ -196,21 +197,22 @@ def _mix_lines(comparison: Comparison) -> list[str]:
 
 def _verdict_lines(comparison: Comparison) -> list[str]:
     """Return one block of rows per metric, and the notes that the rows name by number."""
-    footnotes = Footnotes(comparison.rows)
+    footnotes = Footnotes(comparison.shown)
     shown = [column for column in columns.narrow(columns.shown()) if column.name != "metric"]
     header = [column.heading(comparison.contrast) for column in shown]
-    cells = [[column.cell(row) for column in shown] for row in comparison.rows]
+    cells = [[column.cell(row) for column in shown] for row in comparison.shown]
     right = [index for index, column in enumerate(shown) if column.is_number]
     head, *body = align([header, *cells], widths([header, *cells]), right)
     lines: list[str] = []
-    for _, group in groupby(zip(comparison.rows, body, strict=True), lambda pair: pair[0].metric):
+    for _, group in groupby(zip(comparison.shown, body, strict=True), lambda pair: pair[0].metric):
         pairs = list(group)
         lines += ["", heading(pairs[0][0]), f"  {head}"]
         for row, line in pairs:
             own = textwrap.wrap(columns.own_notes(row), _WIDTH - 6)
             lines += [f"  {line} {footnotes.marks(row)}", *(f"      {note}" for note in own)]
-    lines += [""] if footnotes.lines else []
-    for note in footnotes.lines:
+    notes = [line for line in (comparison.untimed, *footnotes.lines) if line]
+    lines += [""] if notes else []
+    for note in notes:
         lines += textwrap.wrap(note, _WIDTH, subsequent_indent="    ")
     return lines or ["", "No level could be compared."]
 

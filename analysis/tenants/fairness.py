@@ -6,6 +6,7 @@ Intervals are over blocks.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -14,7 +15,7 @@ import numpy as np
 from analysis.judge import stats
 from analysis.judge.stats import Estimate
 from analysis.tenants import usage
-from analysis.tenants.mix import FACTOR, Mix
+from analysis.tenants.mix import FACTOR, Mix, Tenant
 
 THROUGHPUT = "throughput"
 # Column of the slowdown matrix → metric. The latency of an open loop counts from the intended
@@ -26,7 +27,8 @@ COLUMNS = {
     "p99.9": "latency_p99_9",
 }
 _INTENDED = "intended_"
-MAXIMUM, FAIRNESS = "maximum slowdown (throughput)", "fairness (Jain, weighted)"
+TAIL = "intended_latency_p99"  # the goal of a tenant with a fixed rate
+MAXIMUM, FAIRNESS = "maximum slowdown (by goal)", "fairness (Jain, weighted, by goal)"
 SOLO_RUNS, DEVICE = "throughput, in solo runs", "device against the best solo"
 
 
@@ -74,30 +76,77 @@ def slowdowns(mix: Mix) -> list[Slowdown]:
     return losses
 
 
+def goal(mix: Mix, tenant: Tenant) -> str:
+    """Return the metric that a tenant is there for: its rate, or its p99 where the rate is fixed.
+
+    The program of an open loop measures latency from the intended start, in every run.
+    """
+    return TAIL if all(mix.values(tenant, TAIL)) else THROUGHPUT
+
+
 def indexes(mix: Mix) -> list[Index]:
-    """Return the numbers of the whole mix."""
-    shares = by_block(mix)
+    """Return the numbers of the whole mix; slowdown and fairness by each tenant's goal."""
+    shares = by_block(mix, {tenant.name: goal(mix, tenant) for tenant in mix.tenants})
     weights = {tenant.name: tenant.weight for tenant in mix.tenants}
     fair = {
         b: jain([x[name] / share for name, share in entitled(x, weights).items()])
         for b, x in shares.items()
     }
     return [
-        _ratio(MAXIMUM, {block: 1 / min(x.values()) for block, x in shares.items()}),
+        maximum(shares),
         _jain(fair, len(weights)),
-        _ratio(SOLO_RUNS, {b: sum(x.values()) for b, x in shares.items()}),
+        _ratio(SOLO_RUNS, {b: sum(x.values()) for b, x in by_block(mix).items()}),
         _ratio(DEVICE, usage.against_best_solo(mix)),
     ]
 
 
-def by_block(mix: Mix) -> dict[str, dict[str, float]]:
-    """Return block → tenant → shared / alone, for blocks with values of every tenant."""
+def maximum(shares: Mapping[str, Mapping[str, float]]) -> Index:
+    """Return the largest true slowdown of a tenant.
+
+    The center is the geometric mean of :func:`largest`. The interval has the largest of the lower
+    and of the upper ends of all tenants' intervals, which hold together with 95 % (Bonferroni).
+    """
+    values = largest(shares)
+    if not values:
+        return Index(MAXIMUM, values, None, None, None)
+    names = sorted(next(iter(shares.values())))
+    logs = np.array([[-math.log(own[name]) for own in shares.values()] for name in names])
+    each = stats.paired_t(logs, 1 - (1 - stats.CONFIDENCE) / len(names))
+    center = float(np.mean(np.log(list(values.values()))))
+    low, high = min(center, float(each.low.max())), max(center, float(each.high.max()))
+    return Index(MAXIMUM, values, *(math.exp(edge) for edge in (center, low, high)))
+
+
+def largest(shares: Mapping[str, Mapping[str, float]]) -> dict[str, float]:
+    """Return block → slowdown of the tenant that loses most in the other blocks.
+
+    The largest of noisy values is too large: with its own block left out of the choice, a tenant's
+    value is not the reason why it is chosen. Empty with fewer than two blocks.
+    """
+    logs = {b: {name: -math.log(x) for name, x in own.items()} for b, own in shares.items()}
+    found = {}
+    for block, own in logs.items():
+        others = [other for b, other in logs.items() if b != block]
+        if others:
+            worst = max(own, key=lambda name: sum(other[name] for other in others))
+            found[block] = math.exp(own[worst])
+    return found
+
+
+def by_block(mix: Mix, goals: Mapping[str, str] | None = None) -> dict[str, dict[str, float]]:
+    """Return block → tenant → its share of alone, for blocks with values of every tenant.
+
+    The share is shared / alone of a rate, and alone / shared of a latency. Without ``goals``, of
+    the throughput of every tenant.
+    """
     shares: dict[str, dict[str, float]] = {run.block_key(FACTOR): {} for run in mix.shared}
     for tenant in mix.tenants:
-        alone, shared = mix.values(tenant, THROUGHPUT)
+        metric = (goals or {}).get(tenant.name, THROUGHPUT)
+        alone, shared = mix.values(tenant, metric)
         for block in alone.keys() & shared.keys():
             if alone[block] > 0 and shared[block] > 0:
-                shares[block][tenant.name] = shared[block] / alone[block]
+                ratio = shared[block] / alone[block]
+                shares[block][tenant.name] = ratio if metric == THROUGHPUT else 1 / ratio
     return {block: x for block, x in shares.items() if len(x) == len(mix.tenants)}
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Sequence
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +16,8 @@ from harness.store.spec import Bytes, Inspection, Plan
 if TYPE_CHECKING:
     from harness.plan.endurance import Wear
     from harness.plan.study_models import Study
+
+_EXAMPLE = Path(__file__).parents[2] / "results" / "example.tar.xz"
 
 SUMMARY = "validate a study, expand it into runs, predict bytes and time"
 GROUP = "users"
@@ -30,6 +33,10 @@ examples:
   zonelab plan levels-all --rigs
   zonelab plan finish-thresholds --for-rig
   zonelab plan levels-all --rig xfs --inspection rig-xfs=xfs.json --campaign all
+  zonelab plan integration-levels --inspection lab1=lab1.json --check --earlier results/first
+
+The text ends with the differences that the study can find, by the spread of the runs of --earlier,
+or of the shipped example of the same study.
 
 --format json prints plan.json, --format csv one line per run. With --list: one record per study.
 
@@ -95,6 +102,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         dest="settings",
         metavar="FIELD=VALUE",
         help="replace a field of the study or of its workload (workload.value_size=4KiB)",
+    )
+    parser.add_argument(
+        "--earlier",
+        metavar="CAMPAIGN",
+        help="folder or archive whose runs' spread gives the power (default: the shipped example)",
+    )
+    parser.add_argument(
+        "--effect",
+        type=float,
+        default=5.0,
+        metavar="PCT",
+        help="print the repetitions that would show PCT percent (default: 5)",
     )
     add_format(parser)
     parser.add_argument("--check", action="store_true", help="write nothing")
@@ -202,6 +221,8 @@ def _plan(arguments: argparse.Namespace, configs: Path) -> int:
         cells = [(name, cells_of(own, workload, i, campaign)) for name, i in hosts]
         sys.stdout.write(show.render(part, cells, markdown=arguments.format == "md"))
         sys.stdout.write("".join(drive.line for drive in wear))
+        lines = _power(arguments, part, study.repetitions)
+        sys.stdout.write("".join(f"{line}\n" for line in lines))
     if arguments.check:
         return ExitCode.OK
     _require_endurance(arguments, wear, campaign)
@@ -209,6 +230,58 @@ def _plan(arguments: argparse.Namespace, configs: Path) -> int:
     folder = arguments.results / campaign
     print(f"{folder}: {'planned' if fresh else 'unchanged'}", file=sys.stderr)
     return ExitCode.OK
+
+
+def _power(arguments: argparse.Namespace, plan: Plan, repetitions: int) -> list[str]:
+    """Return what the study can find by the spread of earlier runs; empty without such runs."""
+    if not 0 < arguments.effect < float("inf"):
+        raise UsageError(
+            f"--effect {arguments.effect:g} is not a percentage above 0", hint="for example 5"
+        )
+    earlier = arguments.earlier or str(_EXAMPLE)
+    if not arguments.earlier and not _EXAMPLE.is_file():
+        return []
+    metrics = tuple(claim.metric for claim in plan.claims) or plan.metrics
+    levels = tuple(sorted({run.row for host in plan.hosts for run in host.runs}))
+    longest = max(sum(run.predicted.seconds for run in host.runs) for host in plan.hosts)
+    effect, seconds = arguments.effect / 100, longest / max(1, repetitions)
+    lines = _forecast(
+        earlier,
+        "" if arguments.earlier else plan.study,
+        metrics=metrics,
+        levels=levels,
+        repetitions=repetitions,
+        effect=effect,
+        seconds=seconds,
+    )
+    if not lines and arguments.earlier:
+        return [f"{earlier} has no spread of these metrics and levels: the power is unknown"]
+    return list(lines)
+
+
+@cache
+def _forecast(
+    earlier: str,
+    study: str,
+    *,
+    metrics: tuple[str, ...],
+    levels: tuple[str, ...],
+    repetitions: int,
+    effect: float,
+    seconds: float,
+) -> tuple[str, ...]:
+    """Return the power by the runs of a campaign; empty if it is of another named study."""
+    from analysis.judge import forecast  # noqa: PLC0415 - heavy libraries, only when used
+    from analysis.read.load import load_pool  # noqa: PLC0415
+    from harness.store import bundle  # noqa: PLC0415
+
+    with bundle.opened(earlier) as campaign:
+        pool = load_pool([campaign.root])
+        if study not in ("", pool.first.plan.study):
+            return ()
+        found = forecast.forecast(pool, metrics, levels, repetitions, effect)
+    name = pool.first.plan.campaign
+    return tuple(forecast.lines(found, name, repetitions, effect, seconds))
 
 
 def _require_alike(

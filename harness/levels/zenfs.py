@@ -67,6 +67,7 @@ class ZenFs(Level):
         zenfs.MIN_ZONES, 3, "ZenFS refuses fewer than 32 zones; two active ones are its own"
     )
     schedulers: ClassVar[tuple[str, ...]] = (zenfs.SCHEDULER,)
+    owns: ClassVar[tuple[str, ...]] = ("manifest.level.program",)
     metadata_zones: ClassVar[int] = zenfs.METADATA_ZONES
     signatures: ClassVar[tuple[Probe, ...]] = (SIGNATURE,)
     issues: ClassVar[tuple[IssueInfo, ...]] = (

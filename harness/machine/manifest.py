@@ -12,6 +12,7 @@ from harness import levels
 from harness.machine.host import Host
 from harness.observe import rocksdb_build
 from harness.store.codec import encode
+from harness.store.numbers_version import KEY, NUMBERS
 from harness.store.spec import Bytes, Device, HostFacts
 from harness.tools import proc
 
@@ -19,6 +20,8 @@ from harness.tools import proc
 _VIRTUAL = "zonelab.dilation="
 # In addition to the packages of programs and levels.
 _PACKAGES = ("nvme-cli",)
+# Modules whose parameters change what a level or a modelled device does. Names as in sysfs.
+_MODULES = ("btrfs", "dm_zap", "dm_zoned", "f2fs", "ublk_drv", "xfs")
 
 
 def host_facts(host: Host, name: str, program: Path | None) -> HostFacts:
@@ -58,6 +61,7 @@ def manifest(
     model = re.search(r"^model name\s*:\s*(.+)$", cpuinfo, re.MULTILINE)
     governor = _sys(host, "devices/system/cpu/cpu0/cpufreq/scaling_governor")
     return {
+        KEY: NUMBERS,
         "kernel": os.uname().release,
         "os": _os_name(),
         "machine": os.uname().machine,
@@ -79,11 +83,26 @@ def manifest(
         "memory_bytes": _memory_bytes(host),
         "transparent_hugepage": _sys(host, "kernel/mm/transparent_hugepage/enabled"),
         "nvme_multipath": _sys(host, "module/nvme_core/parameters/multipath"),
+        "modules": modules(host),
         "packages": dict(installed),
         "db_bench": str(program) if program else None,
         "rocksdb_build": rocksdb_build.of_program(program) if program else None,
         "devices": [_device(host, device) for device in devices],
     }
+
+
+def modules(host: Host) -> dict[str, dict[str, str]]:
+    """Return the readable parameters of the loaded modules; built-in ones have a folder too."""
+    found = {}
+    for name in _MODULES:
+        folder = host.sysfs.root / "module" / name
+        if folder.is_dir():
+            values = {
+                path.name: _sys(host, f"module/{name}/parameters/{path.name}")
+                for path in sorted(folder.glob("parameters/*"))
+            }
+            found[name] = {key: value for key, value in values.items() if value is not None}
+    return found
 
 
 def _device(host: Host, device: Device) -> dict[str, Any]:

@@ -18,6 +18,7 @@ from harness.replay.grid import Job
 from harness.run import replayed as counts
 from harness.store.campaign import NAME, NAME_HINT, Campaign, CampaignPaths
 from harness.store.files import dumps, write_atomic
+from harness.store.numbers_version import KEY, NUMBERS
 from harness.store.result import Issue, Result, Severity, Status, empty
 from harness.store.rundir import RunWriter, full_disk_is_clear
 from harness.store.spec import (
@@ -244,6 +245,7 @@ def _result(spec: RunSpec, outcome: Outcome, now: str) -> Result:
         issues=(Issue(outcome.label, Severity.INFO, origin),),
         manifest={
             "replay": {
+                KEY: NUMBERS,
                 "label": outcome.label,
                 "rules": replayed.rules,
                 "trace": source.name,

@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 from harness.cli import main as cli
-from harness.levels import LEVELS
 from harness.rules.facts import RunFacts
 from harness.tools import dmsetup, proc, zone_reset
 from tests.fixtures.campaigns import write_campaign
@@ -46,16 +45,6 @@ def refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Refused:
         return lines[0]
 
     return call
-
-
-@pytest.fixture
-def collects_on_demand(monkeypatch: pytest.MonkeyPatch) -> None:
-    """No level collects in the background: the bytes of emulated levels get verdicts.
-
-    For tests of other rules. tests/unit/test_over_campaigns.py has those of background collection.
-    """
-    for level in LEVELS.values():
-        monkeypatch.setattr(type(level), "timed_collection", False)
 
 
 @pytest.fixture

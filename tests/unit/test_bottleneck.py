@@ -101,6 +101,37 @@ def test_without_its_sign_the_label_is_gone(name: str) -> None:
     assert bottleneck.judge(less).label != sign.sign.label
 
 
+def stalled(**values: float) -> PhaseMetrics:
+    """Return a phase whose single writer waited 80 % of 100 s, on a machine of 64 CPUs."""
+    every = {"stall_share": 0.8, "seconds": 100.0, "cpu_seconds": 50.0, **values}
+    return PhaseMetrics(every, reads_only=False, threads=1, cpus=64, jobs=2)
+
+
+@pytest.mark.parametrize(
+    ("values", "label"),
+    [
+        ({"stalls_level0": 9.0, "stalls_memtable": 2.0}, "level0-bound"),
+        ({"stalls_memtable": 5.0, "stalls_level0": 1.0, "stalls_pending": 1.0}, "flush-bound"),
+        ({"stalls_pending": 3.0}, "compaction-bound"),
+        ({"stalls_pending": 1.0, "stalls_level0": 1.0, "stalls_memtable": 1.0}, "stall-bound"),
+        ({"stalls_level0": 9.0, "device_busy_share": 0.95}, "device-bound"),
+        # Two jobs computed all the time: 2.2 threads had work, not 64.
+        ({"stalls_level0": 9.0, "cpu_seconds": 205.0}, "cpu-bound"),
+        ({"stalls_level0": 9.0, "cpu_seconds": 190.0}, "level0-bound"),
+        ({"stalls_level0": 9.0, "stall_share": 0.4}, UNCLEAR),
+    ],
+)
+def test_a_stall_names_the_resource_that_was_short(values: dict[str, float], label: str) -> None:
+    assert bottleneck.judge(stalled(**values)).label == label
+
+
+def test_the_threads_that_had_work_are_no_more_than_the_cpus() -> None:
+    assert stalled().workers == pytest.approx(2.2)
+    assert replace(stalled(), cpus=1).workers == 1.0
+    assert replace(stalled(), cpus=None).workers == 0.0
+    assert replace(stalled(), reads_only=True, threads=8).workers == 8.0
+
+
 def test_without_data_the_bottleneck_is_unclear() -> None:
     found = bottleneck.judge(PhaseMetrics({}, reads_only=True, threads=1, cpus=None))
     assert (found.label, found.signs, found.evidence) == (UNCLEAR, (), "")

@@ -18,9 +18,7 @@ from harness.cli import verify
 from harness.cli.main import main
 from harness.store.result import Result
 from harness.store.spec import Claim
-from tests.fixtures.campaigns import with_metric, write_campaign
-
-pytestmark = pytest.mark.usefixtures("collects_on_demand")
+from tests.fixtures.campaigns import with_metric, write_on_demand
 
 WRITTEN = "overwrite.device_written"
 BASE = "conventional-ext4"
@@ -142,7 +140,7 @@ def coded(result: Result) -> Result:
 
 
 def test_runs_of_one_cell_by_different_code_give_no_verdict(tmp_path: Path) -> None:
-    campaign = load(write_campaign(tmp_path / "c", change=coded))
+    campaign = load(write_on_demand(tmp_path / "c", change=coded))
     mixed = compare(campaign, metrics=[WRITTEN])
     assert {row.verdict for row in mixed.rows} == {Verdict.NOT_COMPARABLE}
     labels = [one.label for found in mixed.differences.values() for one in found]
@@ -156,8 +154,8 @@ def test_runs_of_one_cell_by_different_code_give_no_verdict(tmp_path: Path) -> N
 def test_each_command_judges_different_code_at_the_users_word(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], command: str
 ) -> None:
-    claim = Claim("writes-more", WRITTEN, "f2fs", "conventional-ext4", "different")
-    folder = write_campaign(tmp_path / "c", change=coded, claims=(claim,), series=False)
+    claim = Claim("writes-more", WRITTEN, "zlfs", "conventional-ext4", "different")
+    folder = write_on_demand(tmp_path / "c", change=coded, claims=(claim,), series=False)
 
     def printed(*more: str) -> str:
         words = ["--format", "md"] if command == "report" else ["--metric", WRITTEN]
@@ -172,8 +170,8 @@ def test_verify_hands_different_code_to_the_claims(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(verify, "problems", lambda _: ([], []))
-    claim = Claim("writes-more", WRITTEN, "f2fs", "conventional-ext4", "different")
-    folder = write_campaign(tmp_path / "c", change=coded, claims=(claim,), series=False)
+    claim = Claim("writes-more", WRITTEN, "zlfs", "conventional-ext4", "different")
+    folder = write_on_demand(tmp_path / "c", change=coded, claims=(claim,), series=False)
     asked = ["verify", str(folder), "--claims", "--format", "csv"]
     outcomes = []
     for more in ([], ["--different-code"]):
@@ -234,7 +232,7 @@ def test_a_contrasted_factor_changes_only_its_own_conditions() -> None:
 
 
 def made(tmp_path: Path, **options: Any) -> Comparison:
-    return compare(load(write_campaign(tmp_path / "c", series=False, **options)))
+    return compare(load(write_on_demand(tmp_path / "c", series=False, **options)))
 
 
 def claimed(comparison: Comparison, level: str) -> Row:
@@ -245,26 +243,26 @@ def test_a_claim_does_not_override_not_comparable(tmp_path: Path) -> None:
     """The difference is large and certain, but the sides had different numbers of CPUs."""
 
     def other_cpus(result: Result) -> Result:
-        if result.level != "f2fs":
+        if result.level != "zlfs":
             return result
         manifest = dict(result.manifest)
         manifest["host"] = {**(manifest.get("host") or {}), "cpus": 64}
         return dataclasses.replace(result, manifest=manifest)
 
-    claims = (Claim("C1", WRITTEN, "f2fs", BASE, "worse"),)
-    fair = claimed(made(tmp_path / "fair", claims=claims), "f2fs")
+    claims = (Claim("C1", WRITTEN, "zlfs", BASE, "worse"),)
+    fair = claimed(made(tmp_path / "fair", claims=claims), "zlfs")
     assert (fair.verdict, fair.claim) == (Verdict.WORSE, "C1")
-    unfair = claimed(made(tmp_path / "unfair", claims=claims, change=other_cpus), "f2fs")
+    unfair = claimed(made(tmp_path / "unfair", claims=claims, change=other_cpus), "zlfs")
     assert unfair.estimate.p_value is not None
     assert (unfair.verdict, unfair.claim) == (Verdict.NOT_COMPARABLE, "C1")
     assert unfair.p_holm is None
 
 
 def slightly_more(factor: float) -> Callable[[Result], Result]:
-    """Give f2fs ``factor`` times the baseline's bytes, with a spread that is much smaller."""
+    """Give zlfs ``factor`` times the baseline's bytes, with a spread that is much smaller."""
 
     def change(result: Result) -> Result:
-        is_level = result.level == "f2fs"
+        is_level = result.level == "zlfs"
         spread = 1 + 1e-5 * result.repetition ** (2 if is_level else 1)
         return with_metric(result, WRITTEN, 1e9 * spread * (factor if is_level else 1.0))
 
@@ -272,8 +270,8 @@ def slightly_more(factor: float) -> Callable[[Result], Result]:
 
 
 def test_a_claim_does_not_override_the_noise_floor(tmp_path: Path) -> None:
-    claims = (Claim("C1", WRITTEN, "f2fs", BASE, "worse"),)
-    below = claimed(made(tmp_path / "a", claims=claims, change=slightly_more(1.005)), "f2fs")
+    claims = (Claim("C1", WRITTEN, "zlfs", BASE, "worse"),)
+    below = claimed(made(tmp_path / "a", claims=claims, change=slightly_more(1.005)), "zlfs")
     assert below.verdict is Verdict.NO_DIFFERENCE
-    above = claimed(made(tmp_path / "b", claims=claims, change=slightly_more(1.02)), "f2fs")
+    above = claimed(made(tmp_path / "b", claims=claims, change=slightly_more(1.02)), "zlfs")
     assert above.verdict is Verdict.WORSE

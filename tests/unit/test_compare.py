@@ -19,21 +19,20 @@ from analysis.judge.stats import Method
 from analysis.judge.verdicts import Verdict
 from analysis.read.load import load
 from analysis.show.render import render
+from analysis.show.report import write_report
 from harness.cli.main import main
 from harness.errors import UsageError
 from harness.store import checksums
 from harness.store.result import Issue, Result, Severity, Status
 from harness.store.spec import Bytes, Claim, DeviceKind, Reason
-from tests.fixtures.campaigns import MIB, with_metric, with_status, write_campaign
-
-pytestmark = pytest.mark.usefixtures("collects_on_demand")
+from tests.fixtures.campaigns import MIB, with_metric, with_status, write_on_demand
 
 WRITTEN = "overwrite.device_written"
 RATE = "overwrite.throughput"
 
 
 def made(tmp_path: Path, **options: Any) -> Comparison:
-    return compare(load(write_campaign(tmp_path / "c", series=False, **options)))
+    return compare(load(write_on_demand(tmp_path / "c", series=False, **options)))
 
 
 def row(comparison: Comparison, metric: str, level: str) -> Row:
@@ -53,16 +52,23 @@ def if_run(
 
 def test_times_are_no_result_on_an_emulated_device_but_bytes_are(tmp_path: Path) -> None:
     comparison = made(tmp_path)
-    assert row(comparison, RATE, "btrfs").verdict is Verdict.NOT_A_RESULT
-    assert row(comparison, WRITTEN, "f2fs").verdict is Verdict.HIGHER
+    assert row(comparison, RATE, "zenfs").verdict is Verdict.NOT_A_RESULT
+    assert row(comparison, WRITTEN, "zlfs").verdict is Verdict.HIGHER
     for form in ("table", "md", "json"):
         assert "emulated device: times are not a result" in render(comparison, form)
 
 
 def test_times_get_verdicts_on_hardware(tmp_path: Path) -> None:
     comparison = made(tmp_path, kind=DeviceKind.HARDWARE)
-    assert row(comparison, RATE, "btrfs").verdict is Verdict.LOWER
+    assert row(comparison, RATE, "zenfs").verdict is Verdict.LOWER
     assert "emulated" not in render(comparison, "table")
+
+
+def test_a_row_of_percentiles_names_both_statistics(tmp_path: Path) -> None:
+    comparison = made(tmp_path, kind=DeviceKind.HARDWARE)
+    for one in comparison.rows:
+        named = any(note.startswith("values: the percentile of all runs") for note in one.notes)
+        assert named == one.info.name.startswith("latency_p"), one.metric
 
 
 def test_study_metrics_select_and_unknown_ones_are_refused(tmp_path: Path) -> None:
@@ -75,25 +81,25 @@ def test_study_metrics_select_and_unknown_ones_are_refused(tmp_path: Path) -> No
     ]
     with pytest.raises(UsageError, match="no metric 'thruput'"):
         compare(comparison.campaign, metrics=["thruput"])
-    with pytest.raises(UsageError, match="no level 'zenfs'"):
-        compare(comparison.campaign, baseline="zenfs")
+    with pytest.raises(UsageError, match="no level 'dm-zap'"):
+        compare(comparison.campaign, baseline="dm-zap")
     with pytest.raises(UsageError, match="no factor 'colour'"):
         compare(comparison.campaign, contrast="colour")
 
 
 def served(share: float | None, base: float | None = 0.02) -> Callable[[Result], Result]:
-    """Set the share of reads served by caches, for f2fs and for all other levels."""
+    """Set the share of reads served by caches, for zlfs and for all other levels."""
     key = "readrandom.cache_served_share"
-    return lambda r: with_metric(r, key, share if r.level == "f2fs" else base)
+    return lambda r: with_metric(r, key, share if r.level == "zlfs" else base)
 
 
 def test_reads_that_another_cache_served_get_no_verdict(tmp_path: Path) -> None:
     comparison = made(tmp_path, kind=DeviceKind.HARDWARE, change=served(0.6))
-    rate = row(comparison, "readrandom.throughput", "f2fs")
+    rate = row(comparison, "readrandom.throughput", "zlfs")
     assert rate.verdict is Verdict.NOT_COMPARABLE
-    assert "caches served 2% of conventional-ext4's reads, 60% of f2fs's" in rate.notes
+    assert "caches served 2% of conventional-ext4's reads, 60% of zlfs's" in rate.notes
     # Neither the option of another level, nor the bytes written.
-    for metric, level in (("readrandom.throughput", "btrfs"), (RATE, "f2fs"), (WRITTEN, "f2fs")):
+    for metric, level in (("readrandom.throughput", "zenfs"), (RATE, "zlfs"), (WRITTEN, "zlfs")):
         assert row(comparison, metric, level).verdict is not Verdict.NOT_COMPARABLE
 
 
@@ -102,47 +108,47 @@ def test_caches_that_served_about_alike_are_no_obstacle(
     tmp_path: Path, share: float | None
 ) -> None:
     comparison = made(tmp_path, kind=DeviceKind.HARDWARE, change=served(share))
-    found = row(comparison, "readrandom.throughput", "f2fs")
+    found = row(comparison, "readrandom.throughput", "zlfs")
     assert found.verdict is not Verdict.NOT_COMPARABLE
     assert "caches served" not in " ".join(found.notes)
 
 
 def test_another_baseline_inverts_the_ratio(tmp_path: Path) -> None:
     comparison = made(tmp_path)
-    other = compare(comparison.campaign, baseline="f2fs")
-    forward = row(comparison, WRITTEN, "f2fs").estimate.center
+    other = compare(comparison.campaign, baseline="zlfs")
+    forward = row(comparison, WRITTEN, "zlfs").estimate.center
     back = row(other, WRITTEN, "conventional-ext4").estimate.center
     assert forward is not None
     assert back == pytest.approx(1 / forward)
 
 
 def test_order_does_not_follow_the_shuffled_plan(tmp_path: Path) -> None:
-    folder = write_campaign(tmp_path / "c", series=False)
+    folder = write_on_demand(tmp_path / "c", series=False)
     plan = json.loads((folder / "plan.json").read_text())
     plan["hosts"][0]["runs"].reverse()
     (folder / "plan.json").write_text(json.dumps(plan))
     comparison = compare(load(folder))
-    assert comparison.values == ("conventional-ext4", "f2fs", "btrfs")
+    assert comparison.values == ("conventional-ext4", "zlfs", "zenfs")
     assert [cell.level for cell in comparison.cells] == list(comparison.values)
 
 
 def test_failed_run_is_left_out_and_counted(tmp_path: Path) -> None:
-    change = if_run("f2fs", 2, lambda r: with_status(r, Status.FAILED, "benchmark-failed"))
+    change = if_run("zlfs", 2, lambda r: with_status(r, Status.FAILED, "benchmark-failed"))
     comparison = made(tmp_path, change=change)
-    found = row(comparison, WRITTEN, "f2fs")
+    found = row(comparison, WRITTEN, "zlfs")
     assert (found.estimate.method, found.estimate.n) == (Method.PAIRED, 2)
     assert "2 common blocks; without a partner: 1" in found.notes
-    cell = next(c for c in comparison.cells if c.level == "f2fs")
+    cell = next(c for c in comparison.cells if c.level == "zlfs")
     assert cell.counts == {"ok": 2, "failed": 1}
     assert cell.issues == {"benchmark-failed": 1}
     assert "benchmark-failed x1" in render(comparison, "table")
 
 
 def test_null_is_excluded_and_counted(tmp_path: Path) -> None:
-    change = if_run("f2fs", 2, lambda r: with_metric(r, WRITTEN, None))
-    found = row(made(tmp_path, change=change), WRITTEN, "f2fs")
+    change = if_run("zlfs", 2, lambda r: with_metric(r, WRITTEN, None))
+    found = row(made(tmp_path, change=change), WRITTEN, "zlfs")
     assert found.estimate.n_level == 2
-    assert "f2fs: 1 null" in found.notes
+    assert "zlfs: 1 null" in found.notes
 
 
 def test_metric_null_everywhere_is_named_not_judged(tmp_path: Path) -> None:
@@ -154,7 +160,7 @@ def test_metric_null_everywhere_is_named_not_judged(tmp_path: Path) -> None:
 
 def test_single_repetition_is_too_few(tmp_path: Path) -> None:
     comparison = made(tmp_path, repetitions=1)
-    assert row(comparison, WRITTEN, "f2fs").verdict is Verdict.TOO_FEW
+    assert row(comparison, WRITTEN, "zlfs").verdict is Verdict.TOO_FEW
 
 
 def test_skipped_level_and_skipped_baseline_are_rows(tmp_path: Path) -> None:
@@ -165,7 +171,7 @@ def test_skipped_level_and_skipped_baseline_are_rows(tmp_path: Path) -> None:
     assert rows[-1]["verdict"] == "skipped"
     other = compare(comparison.campaign, baseline="xfs")
     assert {r.verdict for r in other.rows} == {Verdict.NOT_COMPARABLE, Verdict.NOT_A_RESULT}
-    assert "xfs has no ok run" in row(other, WRITTEN, "f2fs").notes
+    assert "xfs has no ok run" in row(other, WRITTEN, "zlfs").notes
 
 
 @pytest.mark.parametrize(
@@ -179,11 +185,11 @@ def test_skipped_level_and_skipped_baseline_are_rows(tmp_path: Path) -> None:
 def test_unfair_flags_block_the_verdict(
     tmp_path: Path, flag: str, value: object, word: str
 ) -> None:
-    comparison = made(tmp_path, flags={"f2fs": {flag: value}})
-    found = row(comparison, WRITTEN, "f2fs")
+    comparison = made(tmp_path, flags={"zlfs": {flag: value}})
+    found = row(comparison, WRITTEN, "zlfs")
     assert found.verdict is Verdict.NOT_COMPARABLE
     assert any(note.startswith(word) for note in found.notes)
-    assert row(comparison, WRITTEN, "btrfs").verdict is Verdict.HIGHER
+    assert row(comparison, WRITTEN, "zenfs").verdict is Verdict.HIGHER
 
 
 def test_another_memory_limit_blocks(tmp_path: Path) -> None:
@@ -197,12 +203,12 @@ def test_another_memory_limit_blocks(tmp_path: Path) -> None:
 
 
 def test_a_flag_that_nobody_named_blocks_and_the_user_can_let_it_differ(tmp_path: Path) -> None:
-    comparison = made(tmp_path, flags={"f2fs": {"max_background_jobs": 8}})
-    assert row(comparison, WRITTEN, "f2fs").verdict is Verdict.NOT_COMPARABLE
-    assert row(comparison, WRITTEN, "btrfs").verdict is Verdict.HIGHER
+    comparison = made(tmp_path, flags={"zlfs": {"max_background_jobs": 8}})
+    assert row(comparison, WRITTEN, "zlfs").verdict is Verdict.NOT_COMPARABLE
+    assert row(comparison, WRITTEN, "zenfs").verdict is Verdict.HIGHER
     allowed = compare(comparison.campaign, may_differ=["flags.max_background_jobs"])
-    assert row(allowed, WRITTEN, "f2fs").verdict is Verdict.HIGHER
-    assert [(d.key, d.blocking) for d in allowed.differences["f2fs"]] == [
+    assert row(allowed, WRITTEN, "zlfs").verdict is Verdict.HIGHER
+    assert [(d.key, d.blocking) for d in allowed.differences["zlfs"]] == [
         ("flags.max_background_jobs", False)
     ]
 
@@ -215,12 +221,12 @@ def test_a_difference_in_the_host_blocks_the_verdict(
     tmp_path: Path, recorded: dict[str, Any], word: str
 ) -> None:
     def change(result: Result) -> Result:
-        if result.level != "f2fs":
+        if result.level != "zlfs":
             return result
         host = {**result.manifest["host"], **recorded}
         return dataclasses.replace(result, manifest={**result.manifest, "host": host})
 
-    found = row(made(tmp_path, change=change), WRITTEN, "f2fs")
+    found = row(made(tmp_path, change=change), WRITTEN, "zlfs")
     assert found.verdict is Verdict.NOT_COMPARABLE
     assert any(note.startswith(word) for note in found.notes)
 
@@ -238,16 +244,16 @@ def test_a_level_of_another_build_is_refused_and_the_others_are_judged(
 ) -> None:
     def change(result: Result) -> Result:
         result = with_build(result, "7.8.3-aaaa")
-        return with_build(result, "7.8.3-bbbb", own=own) if result.level == "f2fs" else result
+        return with_build(result, "7.8.3-bbbb", own=own) if result.level == "zlfs" else result
 
     comparison = made(tmp_path, change=change)
-    found = row(comparison, WRITTEN, "f2fs")
+    found = row(comparison, WRITTEN, "zlfs")
     assert found.verdict is Verdict.NOT_COMPARABLE
     assert "RocksDB build 7.8.3-aaaa vs 7.8.3-bbbb" in found.notes
-    assert row(comparison, WRITTEN, "btrfs").verdict is not Verdict.NOT_COMPARABLE
+    assert row(comparison, WRITTEN, "zenfs").verdict is not Verdict.NOT_COMPARABLE
     assert main(["compare", str(comparison.campaign.path)]) == 2
     output = capsys.readouterr()
-    assert "f2fs: 7.8.3-aaaa vs 7.8.3-bbbb" in output.err
+    assert "zlfs: 7.8.3-aaaa vs 7.8.3-bbbb" in output.err
     assert WRITTEN in output.out
 
 
@@ -256,56 +262,56 @@ def test_builds_that_are_mixed_alike_on_both_sides_are_refused_too(tmp_path: Pat
         return with_build(result, "7.8.3-aaaa" if result.repetition == 1 else "7.8.3-bbbb")
 
     comparison = made(tmp_path, change=change)
-    assert row(comparison, WRITTEN, "f2fs").verdict is Verdict.NOT_COMPARABLE
+    assert row(comparison, WRITTEN, "zlfs").verdict is Verdict.NOT_COMPARABLE
     assert main(["compare", str(comparison.campaign.path)]) == 2
 
 
 def test_one_build_for_all_is_compared(tmp_path: Path) -> None:
     comparison = made(tmp_path, change=lambda result: with_build(result, "7.8.3-aaaa"))
-    assert row(comparison, WRITTEN, "f2fs").verdict is Verdict.HIGHER
+    assert row(comparison, WRITTEN, "zlfs").verdict is Verdict.HIGHER
     assert main(["compare", str(comparison.campaign.path)]) == 0
 
 
 def test_another_governor_blocks(tmp_path: Path) -> None:
     def change(result: Result) -> Result:
-        governor = "powersave" if result.level == "f2fs" else "performance"
+        governor = "powersave" if result.level == "zlfs" else "performance"
         host = {**result.manifest["host"], "governor": governor}
         return dataclasses.replace(result, manifest={**result.manifest, "host": host})
 
     comparison = made(tmp_path, change=change)
-    assert row(comparison, WRITTEN, "f2fs").verdict is Verdict.NOT_COMPARABLE
+    assert row(comparison, WRITTEN, "zlfs").verdict is Verdict.NOT_COMPARABLE
     # Neither the level's own mount options nor the boot id count as differences.
-    assert [d.key for d in comparison.differences["f2fs"]] == ["manifest.governor"]
+    assert [d.key for d in comparison.differences["zlfs"]] == ["manifest.governor"]
 
 
 def test_an_emptier_drive_blocks(tmp_path: Path) -> None:
     def change(result: Result) -> Result:
         assert result.utilisation is not None
-        u_drive = 0.4 if result.level == "f2fs" else 0.8
+        u_drive = 0.4 if result.level == "zlfs" else 0.8
         return dataclasses.replace(
             result, utilisation=dataclasses.replace(result.utilisation, u_drive=u_drive)
         )
 
-    found = row(made(tmp_path, change=change), WRITTEN, "f2fs")
+    found = row(made(tmp_path, change=change), WRITTEN, "zlfs")
     assert found.verdict is Verdict.NOT_COMPARABLE
     assert "utilisation of the drive 80.0% vs 40.0%" in found.notes
 
 
 def test_levels_that_never_collected_have_nothing_to_compare(tmp_path: Path) -> None:
     issue = Issue("gc-never-ran", Severity.WARNING, "no GC", "overwrite")
-    change = if_run("f2fs", 1, lambda r: dataclasses.replace(r, issues=(issue,)))
+    change = if_run("zlfs", 1, lambda r: dataclasses.replace(r, issues=(issue,)))
     comparison = made(tmp_path, change=change)
-    assert row(comparison, WRITTEN, "f2fs").verdict is Verdict.NOTHING
-    assert row(comparison, WRITTEN, "btrfs").verdict is Verdict.HIGHER
-    assert row(comparison, "fillrandom.device_written", "f2fs").verdict is Verdict.HIGHER
+    assert row(comparison, WRITTEN, "zlfs").verdict is Verdict.NOTHING
+    assert row(comparison, WRITTEN, "zenfs").verdict is Verdict.HIGHER
+    assert row(comparison, "fillrandom.device_written", "zlfs").verdict is Verdict.HIGHER
 
 
 @pytest.mark.parametrize(("turnover", "word"), [(0.1, Verdict.HIGHER), (0.5, Verdict.NOTHING)])
 def test_less_than_the_declared_turnover_has_nothing_to_compare(
     tmp_path: Path, turnover: float, word: Verdict
 ) -> None:
-    """The synthetic device has a capacity of 2304 MiB; f2fs writes 524 MiB."""
-    folder = write_campaign(
+    """The synthetic device has a capacity of 2304 MiB; zlfs writes 524 MiB."""
+    folder = write_on_demand(
         tmp_path / "c",
         series=False,
         change=lambda r: with_metric(r, "run.device_written", r.metrics[WRITTEN].value),
@@ -313,7 +319,7 @@ def test_less_than_the_declared_turnover_has_nothing_to_compare(
     plan = json.loads((folder / "plan.json").read_text())
     plan["definition"] = {"study": {"turnover": turnover}, "workload": {}}
     (folder / "plan.json").write_text(json.dumps(plan))
-    found = row(compare(load(folder)), WRITTEN, "f2fs")
+    found = row(compare(load(folder)), WRITTEN, "zlfs")
     assert found.verdict is word
     assert any("the study declares 0.5" in note for note in found.notes) == (turnover == 0.5)
 
@@ -321,34 +327,34 @@ def test_less_than_the_declared_turnover_has_nothing_to_compare(
 def test_a_small_difference_in_memory_is_allowed(tmp_path: Path) -> None:
     def changed_by(share: float) -> Callable[[Result], Result]:
         def change(result: Result) -> Result:
-            size = int(2048 * MIB * (1 + (share if result.level == "f2fs" else 0)))
+            size = int(2048 * MIB * (1 + (share if result.level == "zlfs" else 0)))
             host = {**result.manifest["host"], "memory_bytes": size}
             return dataclasses.replace(result, manifest={**result.manifest, "host": host})
 
         return change
 
     assert (
-        row(made(tmp_path / "a", change=changed_by(0.001)), WRITTEN, "f2fs").verdict
+        row(made(tmp_path / "a", change=changed_by(0.001)), WRITTEN, "zlfs").verdict
         is Verdict.HIGHER
     )
-    far = row(made(tmp_path / "b", change=changed_by(0.5)), WRITTEN, "f2fs")
+    far = row(made(tmp_path / "b", change=changed_by(0.5)), WRITTEN, "zlfs")
     assert far.verdict is Verdict.NOT_COMPARABLE
 
 
 def test_other_factor_makes_strata_and_can_be_the_contrast(tmp_path: Path) -> None:
     factors = ({"scheduler": "none"}, {"scheduler": "mq-deadline"})
-    comparison = made(tmp_path, factors=factors, levels=("f2fs", "btrfs"))
+    comparison = made(tmp_path, factors=factors, levels=("zlfs", "zenfs"))
     written = [r for r in comparison.rows if r.metric == WRITTEN]
     assert [(r.level, r.stratum) for r in written] == [
-        ("btrfs", "scheduler mq-deadline"),
-        ("btrfs", "scheduler none"),
+        ("zenfs", "scheduler mq-deadline"),
+        ("zenfs", "scheduler none"),
     ]
     assert all(r.estimate.n == 3 and r.estimate.method is Method.PAIRED for r in written)
     other = compare(comparison.campaign, contrast="scheduler", baseline="none")
     written = [r for r in other.rows if r.metric == WRITTEN]
     assert [(r.level, r.stratum) for r in written] == [
-        ("mq-deadline", "btrfs"),
-        ("mq-deadline", "f2fs"),
+        ("mq-deadline", "zenfs"),
+        ("mq-deadline", "zlfs"),
     ]
     assert not other.differences  # the scheduler is the factor, not unfairness
 
@@ -357,16 +363,16 @@ def test_blocks_spread_over_two_hosts_pair_within_their_host(tmp_path: Path) -> 
     comparison = made(
         tmp_path, repetitions=2, hosts=("one", "two"), host_changes={"two": {"cpus": 4}}
     )
-    found = row(comparison, WRITTEN, "f2fs")
+    found = row(comparison, WRITTEN, "zlfs")
     assert (found.estimate.method, found.estimate.n) == (Method.PAIRED, 4)
     assert not comparison.differences  # both sides ran on both hosts
 
 
 def test_claims_are_holm_corrected(tmp_path: Path) -> None:
     claims = (
-        Claim("C1", WRITTEN, "f2fs", "conventional-ext4", "worse"),
-        Claim("C2", WRITTEN, "btrfs", "conventional-ext4", "better"),
-        Claim("C3", RATE, "btrfs", "conventional-ext4", "worse"),  # a time: no result here
+        Claim("C1", WRITTEN, "zlfs", "conventional-ext4", "worse"),
+        Claim("C2", WRITTEN, "zenfs", "conventional-ext4", "better"),
+        Claim("C3", RATE, "zenfs", "conventional-ext4", "worse"),  # a time: no result here
     )
     comparison = made(tmp_path, claims=claims)
     first, second, third = (row(comparison, claim.metric, claim.level) for claim in claims)
@@ -380,20 +386,20 @@ def test_claims_are_holm_corrected(tmp_path: Path) -> None:
 
 def test_warnings_of_ok_runs_travel_with_their_phase(tmp_path: Path) -> None:
     issue = Issue("gc-never-ran", Severity.WARNING, "no GC", "overwrite")
-    change = if_run("f2fs", 1, lambda r: dataclasses.replace(r, issues=(issue,)))
+    change = if_run("zlfs", 1, lambda r: dataclasses.replace(r, issues=(issue,)))
     comparison = made(tmp_path, change=change)
-    assert "gc-never-ran x1" in row(comparison, WRITTEN, "f2fs").notes
-    fill = row(comparison, "fillrandom.device_written", "f2fs")
+    assert "gc-never-ran x1" in row(comparison, WRITTEN, "zlfs").notes
+    fill = row(comparison, "fillrandom.device_written", "zlfs")
     assert not any("gc-never-ran" in note for note in fill.notes)
 
 
 def test_csv_and_json_carry_raw_numbers(tmp_path: Path) -> None:
     comparison = made(tmp_path)
-    found = row(comparison, WRITTEN, "f2fs").estimate
+    found = row(comparison, WRITTEN, "zlfs").estimate
     line = next(
         line
         for line in csv.DictReader(io.StringIO(render(comparison, "csv")))
-        if (line["metric"], line["level"]) == (WRITTEN, "f2fs")
+        if (line["metric"], line["level"]) == (WRITTEN, "zlfs")
     )
     assert float(line["center"]) == found.center
     assert float(line["baseline_mean"]) == found.base_mean
@@ -404,10 +410,48 @@ def test_csv_and_json_carry_raw_numbers(tmp_path: Path) -> None:
 
 
 def test_table_fits_a_terminal(tmp_path: Path) -> None:
-    table = render(made(tmp_path, flags={"f2fs": {"sync": True}}), "table")
+    table = render(made(tmp_path, flags={"zlfs": {"sync": True}}), "table")
     assert max(map(len, table.splitlines())) <= 120
     assert "MiB" in table
-    assert "Kops/s" in table
+    assert "Kops/s" not in table
+    hardware = made(tmp_path / "real", kind=DeviceKind.HARDWARE)
+    assert "Kops/s" in render(hardware, "table")
+
+
+def _metrics_of(text: str) -> set[str]:
+    """Return the metrics that begin a block of rows in a terminal table."""
+    return {
+        line.partition(",")[0].split(" ")[0] for line in text.splitlines() if ", baseline" in line
+    }
+
+
+def test_one_sentence_stands_for_all_times_of_an_emulated_device(tmp_path: Path) -> None:
+    folder = write_on_demand(tmp_path / "c", series=False)
+    comparison = compare(load(folder))
+    assert RATE in {row.metric for row in comparison.rows}
+    table = render(comparison, "table")
+    assert WRITTEN in _metrics_of(table)
+    assert RATE not in _metrics_of(table)
+    assert "Times of an emulated device are not a result" in table
+    assert RATE in comparison.untimed
+    for form in ("md", "table"):
+        assert "not a result |" not in render(comparison, form)
+    for form in ("csv", "json"):
+        assert "not a result" in render(comparison, form)
+    page, _ = write_report(comparison, tmp_path / "out", 0.01)
+    assert f'id="row-{RATE}"' not in page.read_text()
+    assert "so these metrics have no row" in page.read_text()
+
+
+def test_times_have_rows_where_the_user_names_them_or_the_device_gives_them(tmp_path: Path) -> None:
+    folder = write_on_demand(tmp_path / "c", series=False)
+    named = compare(load(folder), metrics=[RATE])
+    assert RATE in _metrics_of(render(named, "table"))
+    assert not named.untimed
+    for kind in (DeviceKind.HARDWARE, DeviceKind.MODELLED):
+        comparison = made(tmp_path / kind.value, kind=kind)
+        assert RATE in _metrics_of(render(comparison, "table")), kind
+        assert not comparison.untimed
 
 
 class TestCommand:
@@ -415,11 +459,11 @@ class TestCommand:
         return main(["compare", *map(str, arguments)])
 
     def test_exit_codes(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-        folder = write_campaign(tmp_path / "c", series=False)
+        folder = write_on_demand(tmp_path / "c", series=False)
         assert self.run(folder) == 0
         assert WRITTEN in capsys.readouterr().out
         assert self.run(folder, "--threshold", 5) == 1
-        assert f"regression: {WRITTEN} of f2fs" in capsys.readouterr().err
+        assert f"regression: {WRITTEN} of zlfs" in capsys.readouterr().err
         assert self.run(folder, "--threshold", 500, "--metric", WRITTEN) == 0
         capsys.readouterr()
         assert self.run(folder, "--threshold", 5, "--metric", RATE) == 4  # not a result
@@ -429,7 +473,7 @@ class TestCommand:
         assert self.run(tmp_path / "nothing") == 2
 
     def test_no_ok_run(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-        folder = write_campaign(
+        folder = write_on_demand(
             tmp_path / "c", series=False, change=lambda r: with_status(r, Status.INVALID)
         )
         assert self.run(folder) == 4
@@ -438,26 +482,26 @@ class TestCommand:
         assert "no run of this campaign is ok" in captured.err
 
     def test_campaign_that_has_not_begun(self, tmp_path: Path) -> None:
-        folder = write_campaign(tmp_path / "c", drop=lambda _: True)
+        folder = write_on_demand(tmp_path / "c", drop=lambda _: True)
         for form in ("table", "json", "csv", "md"):
             assert self.run(folder, "--format", form) == 4
 
 
 def test_variants_of_a_level_are_rows_of_their_own(tmp_path: Path) -> None:
-    folder = write_campaign(
+    folder = write_on_demand(
         tmp_path / "c",
         series=False,
-        levels=("f2fs", "zlfs-gc-on", "zlfs-gc-off"),
-        claims=(Claim("c", WRITTEN, "zlfs-gc-off", "f2fs", "different"),),
+        levels=("zlfs", "zlfs-gc-on", "zlfs-gc-off"),
+        claims=(Claim("c", WRITTEN, "zlfs-gc-off", "zlfs", "different"),),
     )
     for path in folder.rglob("*.json"):
         path.write_text(json.dumps(_with_variants(json.loads(path.read_text()))))
     for path in folder.glob("hosts/*/runs/*"):
         checksums.write(path)
     comparison = compare(load(folder))
-    assert {run.spec.level for run in comparison.campaign.runs} == {"f2fs", "zlfs"}
-    assert set(comparison.values) == {"f2fs", "zlfs-gc-on", "zlfs-gc-off"}
-    assert comparison.values[0] == "f2fs"
+    assert {run.spec.level for run in comparison.campaign.runs} == {"zlfs"}
+    assert set(comparison.values) == {"zlfs", "zlfs-gc-on", "zlfs-gc-off"}
+    assert comparison.values[0] == "zlfs"
     assert row(comparison, WRITTEN, "zlfs-gc-off").claim == "c"
     assert row(comparison, WRITTEN, "zlfs-gc-on").estimate.n == 3
     assert {cell.level for cell in comparison.cells} == set(comparison.values)

@@ -19,10 +19,8 @@ from harness.errors import UsageError
 from harness.store import checksums
 from harness.store.result import Result, Status
 from harness.store.spec import DeviceKind
-from tests.fixtures.campaigns import MIB, with_metric, with_status, write_campaign
+from tests.fixtures.campaigns import MIB, with_metric, with_status, write_on_demand
 from tests.fixtures.ledgers import recorded_run
-
-pytestmark = pytest.mark.usefixtures("collects_on_demand")
 
 WRITTEN = "overwrite.device_written"
 RATE = "overwrite.throughput"
@@ -43,8 +41,8 @@ def grown(factor: float, level: str = "") -> Change:
 
 def campaigns(tmp_path: Path, change: Change, **options: Any) -> list[Path]:
     return [
-        write_campaign(tmp_path / "before", series=False, **options),
-        write_campaign(tmp_path / "after", series=False, change=change, **options),
+        write_on_demand(tmp_path / "before", series=False, **options),
+        write_on_demand(tmp_path / "after", series=False, change=change, **options),
     ]
 
 
@@ -53,34 +51,34 @@ def row(comparison: Comparison, stratum: str, metric: str = WRITTEN) -> Row:
 
 
 def test_two_campaigns_are_paired_by_their_runs_other_factors(tmp_path: Path) -> None:
-    comparison = compare(load_pool(campaigns(tmp_path, grown(1.2, "f2fs"))))
+    comparison = compare(load_pool(campaigns(tmp_path, grown(1.2, "zlfs"))))
     assert (comparison.contrast, comparison.baseline) == ("campaign", "before")
     assert comparison.values == ("before", "after")
-    f2fs, btrfs = row(comparison, "f2fs"), row(comparison, "btrfs")
-    assert (f2fs.estimate.method, f2fs.estimate.n) == (Method.PAIRED, 3)
-    assert f2fs.estimate.center == pytest.approx(1.2, rel=1e-6)
-    assert f2fs.verdict is Verdict.HIGHER
-    assert btrfs.verdict is Verdict.NO_DIFFERENCE
+    zlfs, zenfs = row(comparison, "zlfs"), row(comparison, "zenfs")
+    assert (zlfs.estimate.method, zlfs.estimate.n) == (Method.PAIRED, 3)
+    assert zlfs.estimate.center == pytest.approx(1.2, rel=1e-6)
+    assert zlfs.verdict is Verdict.HIGHER
+    assert zenfs.verdict is Verdict.NO_DIFFERENCE
     assert not comparison.differences
-    assert {cell.cell for cell in comparison.cells} >= {"before/f2fs", "after/f2fs"}
+    assert {cell.cell for cell in comparison.cells} >= {"before/zlfs", "after/zlfs"}
 
 
 def test_campaigns_with_other_seeds_are_not_paired(tmp_path: Path) -> None:
     before, after = campaigns(
         tmp_path, lambda r: dataclasses.replace(grown(1.2)(r), seed=r.seed + 7)
     )
-    found = row(compare(load_pool([before, after])), "f2fs")
+    found = row(compare(load_pool([before, after])), "zlfs")
     assert (found.estimate.method, found.verdict) == (Method.WELCH, Verdict.HIGHER)
 
 
 def test_a_campaign_can_be_the_gate_of_a_change(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    before, after = map(str, campaigns(tmp_path, grown(1.2, "f2fs")))
+    before, after = map(str, campaigns(tmp_path, grown(1.2, "zlfs")))
     gate = ["compare", before, after, "--metric", WRITTEN, "--threshold"]
     assert main([*gate, "5"]) == 1
     assert (
-        "regression: overwrite.device_written of after (f2fs) is worse" in capsys.readouterr().err
+        "regression: overwrite.device_written of after (zlfs) is worse" in capsys.readouterr().err
     )
     assert main([*gate, "25"]) == 0
     assert main(["compare", after, before, *gate[3:], "5"]) == 0  # it became better
@@ -90,14 +88,14 @@ def test_a_gate_does_not_open_for_runs_that_failed(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     def change(result: Result) -> Result:
-        return with_status(result, Status.FAILED) if result.level == "f2fs" else result
+        return with_status(result, Status.FAILED) if result.level == "zlfs" else result
 
     before, after = campaigns(tmp_path, change)
     comparison = compare(load_pool([before, after]))
-    assert comparison.absent == ("after (f2fs)",)
-    assert comparison.skipped["after (f2fs)"] == "no ok run (3 failed)"
+    assert comparison.absent == ("after (zlfs)",)
+    assert comparison.skipped["after (zlfs)"] == "no ok run (3 failed)"
     assert main(["compare", str(before), str(after), "--threshold", "5"]) == 4
-    assert "after (f2fs): no ok run (3 failed)" in capsys.readouterr().err
+    assert "after (zlfs): no ok run (3 failed)" in capsys.readouterr().err
     assert (
         main(
             [
@@ -105,7 +103,7 @@ def test_a_gate_does_not_open_for_runs_that_failed(
                 str(before),
                 str(after),
                 "--where",
-                "level=btrfs",
+                "level=zenfs",
                 "--metric",
                 WRITTEN,
                 "--threshold",
@@ -117,12 +115,12 @@ def test_a_gate_does_not_open_for_runs_that_failed(
 
 
 def test_hosts_are_compared_although_their_hardware_differs(tmp_path: Path) -> None:
-    folder = write_campaign(
+    folder = write_on_demand(
         tmp_path / "c", series=False, hosts=("one", "two"), host_changes={"two": {"cpus": 8}}
     )
 
     comparison = compare(load(folder), contrast="host", baseline="one")
-    found = row(comparison, "f2fs")
+    found = row(comparison, "zlfs")
     assert (found.estimate.method, found.estimate.n) == (Method.PAIRED, 3)
     assert found.verdict is not Verdict.NOT_COMPARABLE
     levels = compare(load(folder))
@@ -131,42 +129,42 @@ def test_hosts_are_compared_although_their_hardware_differs(tmp_path: Path) -> N
 
 def test_any_two_cells(tmp_path: Path) -> None:
     factors = ({"scheduler": "none"}, {"scheduler": "mq-deadline"})
-    pool = load_pool([write_campaign(tmp_path / "c", series=False, factors=factors)])
+    pool = load_pool([write_on_demand(tmp_path / "c", series=False, factors=factors)])
     comparison = compare(
         pool,
         contrast="cell",
-        baseline="f2fs-scheduler-none",
-        against=["btrfs-scheduler-mq-deadline"],
+        baseline="zlfs-scheduler-none",
+        against=["zenfs-scheduler-mq-deadline"],
     )
     (found,) = [r for r in comparison.rows if r.metric == WRITTEN]
-    assert (found.level, found.stratum) == ("btrfs-scheduler-mq-deadline", "")
+    assert (found.level, found.stratum) == ("zenfs-scheduler-mq-deadline", "")
     assert (found.estimate.method, found.estimate.n) == (Method.PAIRED, 3)
     assert not comparison.differences  # level and scheduler are what is compared
     with pytest.raises(UsageError, match="no other cell 'ext4'"):
-        compare(pool, contrast="cell", baseline="f2fs-scheduler-none", against=["ext4"])
+        compare(pool, contrast="cell", baseline="zlfs-scheduler-none", against=["ext4"])
 
 
 def test_cells_of_two_campaigns(tmp_path: Path) -> None:
     comparison = compare(
         load_pool(campaigns(tmp_path, grown(1.1))),
         contrast="cell",
-        baseline="before/f2fs",
-        against=["after/btrfs"],
+        baseline="before/zlfs",
+        against=["after/zenfs"],
     )
-    assert {(r.baseline, r.level) for r in comparison.rows} == {("before/f2fs", "after/btrfs")}
+    assert {(r.baseline, r.level) for r in comparison.rows} == {("before/zlfs", "after/zenfs")}
     assert row(comparison, "").estimate.method is Method.PAIRED
 
 
 def test_campaigns_of_one_name_and_a_campaign_named_twice(tmp_path: Path) -> None:
-    one = write_campaign(tmp_path / "a" / "c", series=False)
-    other = write_campaign(tmp_path / "b" / "c", series=False)
+    one = write_on_demand(tmp_path / "a" / "c", series=False)
+    other = write_on_demand(tmp_path / "b" / "c", series=False)
     assert compare(load_pool([one, other])).values == (str(one), str(other))
     with pytest.raises(UsageError, match="named twice"):
         load_pool([one, one])
 
 
 def test_campaign_is_no_contrast_where_there_is_one(tmp_path: Path) -> None:
-    pool = load_pool([write_campaign(tmp_path / "c", series=False)])
+    pool = load_pool([write_on_demand(tmp_path / "c", series=False)])
     with pytest.raises(UsageError, match="no factor 'campaign'"):
         compare(pool, contrast="campaign")
     with pytest.raises(UsageError, match="no level 'xfs'"):
@@ -197,7 +195,7 @@ def test_campaigns_that_did_other_work_are_not_judged(
 ) -> None:
     before, after = campaigns(tmp_path, grown(1.2))
     with_flag(name, value)(after)
-    found = row(compare(load_pool([before, after])), "f2fs")
+    found = row(compare(load_pool([before, after])), "zlfs")
     assert found.verdict is Verdict.NOT_COMPARABLE
 
 
@@ -213,17 +211,17 @@ def test_direct_writes_that_were_direct_once_only_block_the_verdict(
         return changed
 
     paths = [
-        write_campaign(tmp_path / name, series=False, change=change(effective))
+        write_on_demand(tmp_path / name, series=False, change=change(effective))
         for name, effective in (("before", before), ("after", {"writes": False}))
     ]
     comparison = compare(load_pool(paths))
-    assert (row(comparison, "f2fs").verdict is Verdict.NOT_COMPARABLE) is blocks
-    assert comparison.differences["after (f2fs)"]  # listed in any case
+    assert (row(comparison, "zlfs").verdict is Verdict.NOT_COMPARABLE) is blocks
+    assert comparison.differences["after (zlfs)"]  # listed in any case
 
 
 def test_consequences_of_a_contrasted_factor_do_not_block(tmp_path: Path) -> None:
     factors = ({"value_size": 100}, {"value_size": 8000})
-    folder = write_campaign(tmp_path / "c", series=False, factors=factors)
+    folder = write_on_demand(tmp_path / "c", series=False, factors=factors)
     for path in folder.glob("hosts/*/runs/*/run.json"):
         spec = json.loads(path.read_text())
         for phase in spec["phases"]:
@@ -232,16 +230,16 @@ def test_consequences_of_a_contrasted_factor_do_not_block(tmp_path: Path) -> Non
         path.write_text(json.dumps(spec))
         checksums.write(path.parent)
     comparison = compare(load(folder), contrast="value_size", baseline="100")
-    assert row(comparison, "f2fs").verdict is not Verdict.NOT_COMPARABLE
-    assert [d.blocking for d in comparison.differences["8000 (f2fs)"] if "num" in d.key] == [False]
+    assert row(comparison, "zlfs").verdict is not Verdict.NOT_COMPARABLE
+    assert [d.blocking for d in comparison.differences["8000 (zlfs)"] if "num" in d.key] == [False]
 
 
 def logged(share: float | None, others: float = 1.0) -> Change:
-    """Set how the WAL was written, for f2fs and for all other levels."""
+    """Set how the WAL was written, for zlfs and for all other levels."""
 
     def change(result: Result) -> Result:
         wal_bytes, tables = 200 * MIB, 250 * MIB
-        part = share if result.level == "f2fs" else others
+        part = share if result.level == "zlfs" else others
         for name, value in (("flush_bytes", tables), ("compaction_bytes", tables)):
             result = with_metric(result, f"overwrite.{name}", value)
         known = None if part is None else wal_bytes
@@ -256,21 +254,21 @@ def logged(share: float | None, others: float = 1.0) -> Change:
 
 @pytest.mark.parametrize("key", [WRITTEN, RATE])
 def test_a_log_that_stayed_in_the_page_cache_blocks_the_verdict(tmp_path: Path, key: str) -> None:
-    folder = write_campaign(
+    folder = write_on_demand(
         tmp_path / "c", series=False, change=logged(0.08), kind=DeviceKind.HARDWARE
     )
-    found = next(r for r in compare(load(folder)).rows if (r.metric, r.level) == (key, "f2fs"))
+    found = next(r for r in compare(load(folder)).rows if (r.metric, r.level) == (key, "zlfs"))
     assert found.verdict is Verdict.NOT_COMPARABLE
-    assert "100% of conventional-ext4's WAL reached the devices, 8% of f2fs's" in found.notes
-    btrfs = next(r for r in compare(load(folder)).rows if (r.metric, r.level) == (key, "btrfs"))
-    assert btrfs.verdict is not Verdict.NOT_COMPARABLE
+    assert "100% of conventional-ext4's WAL reached the devices, 8% of zlfs's" in found.notes
+    zenfs = next(r for r in compare(load(folder)).rows if (r.metric, r.level) == (key, "zenfs"))
+    assert zenfs.verdict is not Verdict.NOT_COMPARABLE
 
 
 @pytest.mark.parametrize("share", [0.93, None])
 def test_a_log_that_was_written_alike_or_not_counted_is_no_obstacle(
     tmp_path: Path, share: float | None
 ) -> None:
-    folder = write_campaign(
+    folder = write_on_demand(
         tmp_path / "c", series=False, change=logged(share), kind=DeviceKind.HARDWARE
     )
     found = compare(load(folder)).rows
@@ -278,7 +276,7 @@ def test_a_log_that_was_written_alike_or_not_counted_is_no_obstacle(
 
 
 def test_metrics_above_the_log_are_still_compared(tmp_path: Path) -> None:
-    folder = write_campaign(
+    folder = write_on_demand(
         tmp_path / "c", series=False, change=logged(0.08), kind=DeviceKind.HARDWARE
     )
     rows = compare(load(folder), metrics=["overwrite.flush_bytes", "readrandom.throughput"]).rows
@@ -297,14 +295,14 @@ def test_metrics_above_the_log_are_still_compared(tmp_path: Path) -> None:
 def test_an_uncounted_log_gives_a_warning(
     tmp_path: Path, flags: dict[str, int], warned: bool
 ) -> None:
-    folder = write_campaign(
+    folder = write_on_demand(
         tmp_path / "c",
         series=False,
-        flags=dict.fromkeys(("conventional-ext4", "f2fs", "btrfs"), flags),
+        flags=dict.fromkeys(("conventional-ext4", "zlfs", "zenfs"), flags),
     )
     rows = {(r.metric, r.level): r.notes for r in compare(load(folder)).rows}
-    assert any("WAL not synced" in note for note in rows[WRITTEN, "f2fs"]) is warned
-    assert not any("WAL" in note for note in rows["readrandom.throughput", "f2fs"])
+    assert any("WAL not synced" in note for note in rows[WRITTEN, "zlfs"]) is warned
+    assert not any("WAL" in note for note in rows["readrandom.throughput", "zlfs"])
 
 
 def test_share_of_the_log_equals_recorded_runs() -> None:

@@ -1,12 +1,15 @@
 """The recorded campaigns are complete and small, and the README's excerpts match them."""
 
-import csv
-import io
 from pathlib import Path
 
 import pytest
 
+from analysis import numbers
+from analysis.judge import columns
+from analysis.judge.compare import compare
+from analysis.read.load import load
 from harness.cli.main import main
+from harness.store import numbers_version
 from harness.store.files import read_json
 from tests.fixtures.example import RESULTS, unpacked
 
@@ -29,17 +32,36 @@ def test_campaigns_in_results_are_not_committed() -> None:
     assert (ROOT / ".gitignore").read_text().count("!results/") == 1
 
 
-def test_the_readme_shows_the_examples_numbers(capsys: pytest.CaptureFixture[str]) -> None:
-    metric = "overwrite.write_amplification"
-    assert main(["compare", str(unpacked()), "--metric", metric, "--format", "csv"]) == 0
-    rows = list(csv.DictReader(io.StringIO(capsys.readouterr().out)))
+def _recorded(name: str) -> set[int]:
+    """Return the versions of numbers that the runs of an example recorded; 0 where none did."""
+    manifests = [run.result.manifest for run in load(unpacked(name)).runs]
+    parts = [one.get("host") or one.get("replay") or {} for one in manifests]
+    return {int(part.get(numbers_version.KEY, 0)) for part in parts}
+
+
+@pytest.mark.parametrize("bundle", BUNDLES, ids=lambda path: path.name)
+def test_an_example_contains_every_change_that_affects_numbers(bundle: Path) -> None:
+    """If this fails: record the examples again; see harness/store/numbers_version.py."""
+    assert _recorded(bundle.name.removesuffix(".tar.xz")) == {numbers_version.NUMBERS}
+
+
+def test_every_change_that_affects_numbers_raises_their_version() -> None:
+    changelog = (ROOT / "CHANGELOG.md").read_text()
+    section = changelog.split("### Changes that affect numbers\n")[1].split("\n### ")[0]
+    assert sum(line.startswith("- ") for line in section.splitlines()) == numbers_version.CHANGES
+
+
+def test_the_readme_shows_what_compare_prints() -> None:
+    rows = compare(load(unpacked()), metrics=["overwrite.write_amplification"]).rows
     readme = (ROOT / "README.md").read_text()
     assert len(rows) >= 2
     for row in rows:
-        ratio, low, high = (float(row[name]) for name in ("center", "low", "high"))
-        values = f"{float(row['baseline_mean']):.2f} | {float(row['level_mean']):.2f}"
-        line = f"| {row['level']} | {values} | {ratio:.3f} ({low:.3f} to {high:.3f}) |"
-        assert f"{line} {row['verdict']} |" in readme, line
+        base, value = (f"{float(number or 0):.2f}" for number in row.values)
+        shown = columns.ratio(row)
+        if shown != numbers.DASH:
+            shown += f" ({columns.interval(row).replace(' .. ', ' to ')})"
+        line = f"| {row.level} | {base} | {value} | {shown} | {row.verdict} |"
+        assert line in readme, line
 
 
 def test_the_readmes_links_lead_somewhere() -> None:

@@ -9,22 +9,20 @@ from analysis.judge.verdicts import Verdict
 from analysis.read.load import CampaignData, load
 from harness.store.result import Result
 from harness.store.spec import Claim
-from tests.fixtures.campaigns import with_metric, write_campaign
-
-pytestmark = pytest.mark.usefixtures("collects_on_demand")
+from tests.fixtures.campaigns import with_metric, write_on_demand
 
 BASE = "conventional-ext4"
 WRITTEN = "overwrite.device_written"
 AMPLIFICATION = "overwrite.write_amplification"
 CLAIMS = (
-    Claim("C1", WRITTEN, "f2fs", BASE, "worse"),
-    Claim("C2", WRITTEN, "btrfs", BASE, "worse"),
+    Claim("C1", WRITTEN, "zlfs", BASE, "worse"),
+    Claim("C2", WRITTEN, "zenfs", BASE, "worse"),
 )
 
 
 @pytest.fixture
 def campaign(tmp_path: Path) -> CampaignData:
-    return load(write_campaign(tmp_path / "c", series=False, claims=CLAIMS))
+    return load(write_on_demand(tmp_path / "c", series=False, claims=CLAIMS))
 
 
 def p_of(campaign: CampaignData, **view: object) -> float | None:
@@ -35,14 +33,23 @@ def p_of(campaign: CampaignData, **view: object) -> float | None:
 def test_a_narrower_view_does_not_change_the_p_of_a_claim(campaign: CampaignData) -> None:
     whole = p_of(campaign)
     assert whole is not None
-    assert p_of(campaign, against=["f2fs"]) == whole
-    assert p_of(campaign, against=["f2fs"], metrics=[WRITTEN]) == whole
+    assert p_of(campaign, against=["zlfs"]) == whole
+    assert p_of(campaign, against=["zlfs"], metrics=[WRITTEN]) == whole
 
 
-def test_a_claim_that_could_not_be_tested_counts_in_the_family(tmp_path: Path) -> None:
-    missing = (*CLAIMS, Claim("C3", "overwrite.pad_bytes", "f2fs", BASE, "worse"))
+@pytest.mark.parametrize(
+    "untested",
+    [
+        Claim("C3", "overwrite.pad_bytes", "zlfs", BASE, "worse"),  # null in every run
+        Claim("C3", WRITTEN, "dm-zap", BASE, "worse"),  # without a run, so without a row
+    ],
+)
+def test_a_claim_that_could_not_be_tested_counts_in_the_family(
+    tmp_path: Path, untested: Claim
+) -> None:
+    missing = (*CLAIMS, untested)
     two, three = (
-        load(write_campaign(tmp_path / str(len(claims)), series=False, claims=claims))
+        load(write_on_demand(tmp_path / str(len(claims)), series=False, claims=claims))
         for claims in (CLAIMS, missing)
     )
     few, many = p_of(two), p_of(three)
@@ -53,7 +60,7 @@ def test_a_claim_that_could_not_be_tested_counts_in_the_family(tmp_path: Path) -
 
 def test_part_of_the_runs_is_not_the_declared_claim(tmp_path: Path) -> None:
     options = {"series": False, "claims": CLAIMS, "hosts": ("one", "two")}
-    campaign = load(write_campaign(tmp_path / "c", **options))  # type: ignore[arg-type]
+    campaign = load(write_on_demand(tmp_path / "c", **options))  # type: ignore[arg-type]
     part = compare(campaign, where={"host": "one"})
     assert all(row.claim is None for row in part.rows)
     assert not {row.verdict for row in part.rows} & {Verdict.BETTER, Verdict.WORSE}
@@ -78,6 +85,6 @@ def test_one_number_is_one_row(campaign: CampaignData, tmp_path: Path) -> None:
     def apart(result: Result) -> Result:
         return with_metric(result, AMPLIFICATION, 2.0 + 0.01 * result.repetition)
 
-    other = load(write_campaign(tmp_path / "d", series=False, change=apart))
+    other = load(write_on_demand(tmp_path / "d", series=False, change=apart))
     two = compare(other, metrics=[AMPLIFICATION, WRITTEN])
     assert {row.metric for row in two.rows} == {WRITTEN, AMPLIFICATION}

@@ -46,26 +46,100 @@ def falling(size: int, step: float, rng: random.Random) -> float:
     return size * (101 - step) * rng.uniform(0.98, 1.02)
 
 
+def whole(points: Sequence[SettingValue], direction: Direction) -> Finding:
+    """Return the finding over all strata."""
+    return directions.judge(points, direction)[0]
+
+
 def test_falling_and_rising_metrics_are_recognised() -> None:
     pad = table("run.pad_bytes", falling)
-    found = directions.judge(pad, PAD)
-    assert (found.word, found.blocks) == (Word.HOLDS, 6)
+    found = whole(pad, PAD)
+    assert (found.word, found.blocks) == (Word.HOLDS, 2)  # seeds, not seeds times zone sizes
     assert found.p is not None
     assert found.p < 0.001
-    assert directions.judge(pad, PAD_BY_SIZE).word is Word.HOLDS
-    assert directions.judge(pad, replace(PAD, rises=True)).word is Word.FAILS
-    assert directions.judge(pad, replace(PAD_BY_SIZE, rises=False)).word is Word.FAILS
+    assert whole(pad, PAD_BY_SIZE).word is Word.HOLDS
+    assert whole(pad, replace(PAD, rises=True)).word is Word.FAILS
+    assert whole(pad, replace(PAD_BY_SIZE, rises=False)).word is Word.FAILS
+
+
+def test_every_stratum_is_judged_and_none_differs() -> None:
+    _, *parts, interaction = directions.judge(table("run.pad_bytes", falling), PAD)
+    assert [part.where for part in parts] == ["at 32.0 MiB", "at 64.0 MiB", "at 128 MiB"]
+    assert {part.word for part in parts} == {Word.HOLDS}
+    assert interaction.word is Word.NOT_SHOWN
+    assert interaction.p == pytest.approx(1.0)
+
+
+def reversed_in_large_zones(size: int, step: float, rng: random.Random) -> float:
+    step = 100 - step if size == SIZES[0] else step
+    return (1 + step / 1000) * rng.uniform(0.9999, 1.0001)
+
+
+def test_an_order_that_one_stratum_reverses_depends_on_it() -> None:
+    """The pooled ranks of two of three strata show the published order; the third reverses it."""
+    found, small, middle, large, interaction = directions.judge(
+        table("run.sa_host", reversed_in_large_zones), GARBAGE
+    )
+    assert found.p is not None
+    assert found.p < 0.05
+    assert found.word is Word.DEPENDS
+    assert (small.word, middle.word, large.word) == (Word.HOLDS, Word.HOLDS, Word.FAILS)
+    assert interaction.word is Word.DEPENDS
+    assert interaction.where == "interaction with zone_size"
+    assert interaction.evidence == "32.0 MiB: rises; 64.0 MiB: rises; 128 MiB: falls"
+
+
+def test_a_weaker_order_of_one_sign_is_no_interaction() -> None:
+    """The largest zones follow the order less strictly, in the same direction."""
+    weaker = dict(zip(STEPS, (4, 1, 3, 2, 5), strict=True))
+
+    def value(size: int, step: float, rng: random.Random) -> float:
+        rank = weaker[int(step)] if size == SIZES[0] else 1 + STEPS.index(int(step))
+        return (1 + rank / 10) * rng.uniform(0.9999, 1.0001)
+
+    found = directions.judge(table("run.sa_host", value, repetitions=8), GARBAGE)
+    assert found[-1].p is not None
+    assert found[-1].p < 0.05
+    assert found[-1].word is Word.NOT_SHOWN
+    assert found[0].word is Word.HOLDS
+
+
+def test_repetitions_with_one_seed_are_one_block() -> None:
+    pad = table("run.pad_bytes", falling, repetitions=5)
+    assert whole(pad, PAD).word is Word.HOLDS
+    same = [replace(point, block="7") for point in pad]
+    found = whole(same, PAD)
+    assert (found.word, found.p, found.blocks) == (Word.NOT_SHOWN, None, 1)
+
+
+def test_p_values_of_strata_are_corrected_for_their_number() -> None:
+    values = table("run.pad_bytes", falling, steps=STEPS[:3])
+    _, *parts, _ = directions.judge(values, PAD)
+    # Two blocks of three settings in order: p = 1/36 before Holm over three strata.
+    assert [part.p for part in parts] == pytest.approx([3 / 36] * 3)
+    assert {part.word for part in parts} == {Word.NOT_SHOWN}
+
+
+def test_interactions_of_noise_are_rare() -> None:
+    rng = random.Random(22)  # noqa: S311 - not cryptography
+    found = [
+        directions.judge(
+            [replace(p, value=rng.uniform(1, 2)) for p in table("run.sa_host", falling)], GARBAGE
+        )[-1]
+        for _ in range(300)
+    ]
+    assert sum(one.word is Word.DEPENDS for one in found) <= 0.05 * 300 + 8  # 2 standard errors
 
 
 def test_the_evidence_are_the_means_at_both_ends() -> None:
     pad = table("run.pad_bytes", lambda size, step, _: size if step == 0 else 0.0)
-    evidence = directions.judge(pad, PAD).evidence.split("; ")
+    evidence = whole(pad, PAD).evidence.split("; ")
     assert evidence == [
         "32.0 MiB: 32.0 MiB at 0 %, 0 B at 100 %",
         "64.0 MiB: 64.0 MiB at 0 %, 0 B at 100 %",
         "128 MiB: 128 MiB at 0 %, 0 B at 100 %",
     ]
-    by_size = directions.judge(pad, PAD_BY_SIZE).evidence
+    by_size = whole(pad, PAD_BY_SIZE).evidence
     assert by_size.startswith("0 %: 32.0 MiB at 32.0 MiB, 128 MiB at 128 MiB; 20 %: 0 B")
 
 
@@ -79,17 +153,17 @@ def test_the_evidence_are_the_means_at_both_ends() -> None:
 )
 def test_unclear_directions_are_not_shown(value: Value) -> None:
     found = directions.judge(table("run.sa_host", value), GARBAGE)
-    assert found.word is Word.NOT_SHOWN
+    assert {one.word for one in found} == {Word.NOT_SHOWN}
 
 
 def test_too_little_shows_nothing() -> None:
     points = table("run.pad_bytes", falling, steps=(0, 100))
-    assert directions.judge(points, PAD) == Finding(
-        PAD, Word.NOT_SHOWN, None, 6, directions.judge(points, PAD).evidence
-    )
+    found = whole(points, PAD)
+    assert (found.word, found.p, found.blocks) == (Word.NOT_SHOWN, None, 2)
     one = [p for p in table("run.pad_bytes", falling, repetitions=1) if p.zone_size == SIZES[0]]
-    assert directions.judge(one, PAD).p is None
-    assert directions.judge([], PAD).blocks == 0
+    assert whole(one, PAD).p is None
+    assert len(directions.judge(one, PAD)) == 1  # one stratum has no interaction
+    assert whole([], PAD).blocks == 0
 
 
 def test_settings_that_could_not_hold_the_data_are_left_out() -> None:
@@ -98,8 +172,8 @@ def test_settings_that_could_not_hold_the_data_are_left_out() -> None:
         for p in table("run.pad_bytes", falling)
         if not (p.occupancy == 0 and p.zone_size != SIZES[2])
     ]
-    found = directions.judge(points, PAD)
-    assert (found.word, found.blocks) == (Word.HOLDS, 6)  # over the four steps that all have
+    found = whole(points, PAD)
+    assert (found.word, found.blocks) == (Word.HOLDS, 2)  # over the four steps that all have
 
 
 def test_published_directions_are_about_metrics_that_exist() -> None:
@@ -246,7 +320,8 @@ def test_the_report_has_a_section_for_such_a_study(tmp_path: Path) -> None:
     # Times of an emulated device are marked as none, bytes as of an emulated device.
     assert "emulated: not a result" in section
     rows = (folder / "report/tables/directions.csv").read_text().splitlines()
-    assert len(rows) == 4
+    assert sum("interaction with zone_size" in row for row in rows) == 2
+    assert sum(": at 64.0 MiB," in row for row in rows) == 2
     costs = (folder / "report/tables/finish_costs.csv").read_text()
     assert re.search(r"f2fs,64.0 MiB,0,100,.*2.50 s,0.500 s,12.5 %", costs)
     assert "infeasible" not in (folder / "report/tables/finish_costs.csv").read_text()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import dataclasses
 import io
 import math
 from collections.abc import Sequence
@@ -11,7 +12,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from analysis.judge import campaigns, timing
+from analysis import numbers
+from analysis.judge import campaigns, columns, timing
 from analysis.judge.compare import Comparison, compare
 from analysis.judge.over_campaigns import compare_over
 from analysis.judge.rows import Row
@@ -107,6 +109,45 @@ def test_two_speeds_that_disagree_show_both_values(tmp_path: Path) -> None:
 def test_on_hardware_nothing_depends_on_the_guest(tmp_path: Path) -> None:
     folder = campaign(tmp_path / "c", 1.2, kind=DeviceKind.HARDWARE)
     assert only(compare(load(folder), metrics=[WRITTEN])).verdict is Verdict.WORSE
+
+
+def _modelled(folder: Path, level: str, virtual_time: object) -> Row:
+    """Return the row of a level on a modelled drive, whose rig's time is virtual or not."""
+
+    def change(result: Result) -> Result:
+        host = {**result.manifest["host"], "virtual_time": virtual_time}
+        manifest = {**result.manifest, "host": host}
+        factor = 1.2 if result.level == level else 1.0
+        spread = 1 + 0.0005 * (result.repetition - 2) * (result.level == level)
+        result = dataclasses.replace(result, manifest=manifest)
+        return with_metric(result, WRITTEN, 1e9 * factor * spread)
+
+    write_campaign(
+        folder, levels=(EXT4, level), kind=DeviceKind.MODELLED, series=False, change=change
+    )
+    return only(compare(load(folder), metrics=[WRITTEN]))
+
+
+@pytest.mark.parametrize("level", ["f2fs", "btrfs", "xfs", "dm-zoned", "dm-zap"])
+def test_a_modelled_drive_gives_bytes_of_background_collection_only_in_virtual_time(
+    tmp_path: Path, level: str
+) -> None:
+    for index, real in enumerate((None, False, "true")):
+        row = _modelled(tmp_path / f"real{index}", level, real)
+        assert row.verdict is Verdict.TIMING_DEPENDENT, real
+        assert f"the bytes of {level} depend on the guest's speed" in row.notes
+    assert _modelled(tmp_path / "virtual", level, True).verdict is Verdict.HIGHER
+
+
+@pytest.mark.parametrize("level", ["zlfs", "conventional-xfs", "zenfs"])
+def test_levels_that_collect_on_demand_need_no_virtual_time(tmp_path: Path, level: str) -> None:
+    assert _modelled(tmp_path / "real", level, False).verdict is Verdict.HIGHER
+
+
+def test_a_row_without_a_result_shows_its_values_and_no_ratio(tmp_path: Path) -> None:
+    row = _modelled(tmp_path / "real", "f2fs", False)
+    assert (columns.ratio(row), columns.interval(row)) == (numbers.DASH, numbers.DASH)
+    assert None not in row.values
 
 
 def test_a_campaign_without_a_usable_row_is_named(tmp_path: Path) -> None:

@@ -97,14 +97,14 @@ def test_every_link_leads_somewhere_and_every_id_is_one(standard: Path) -> None:
 def test_from_a_number_to_its_raw_file_and_formula_in_two_clicks(standard: Path) -> None:
     """Verdict → every run's values → file of the run; metric → formula → methods."""
     page = (standard / "index.html").read_text()
-    first = re.search(r'<a href="#(values-overwrite\.throughput)">', page)
+    first = re.search(r'<a href="#(values-overwrite\.device_written)">', page)
     assert first
     place = page.index(f'id="{first[1]}"')
     part = page[place : page.index("</details>", place)]
     assert part.count('<a href="../c/hosts/rig/runs/f2fs--r01/result.json">') >= 1
-    formula = re.search(r'<a href="#(metric-throughput)">formula</a>', part)
+    formula = re.search(r'<a href="#(metric-device_written)">formula</a>', part)
     assert formula
-    assert f'<tr id="{formula[1]}"><td>throughput</td>' in page
+    assert f'<tr id="{formula[1]}"><td>device_written</td>' in page
 
 
 def test_page_has_the_facts_that_a_reader_must_know(standard: Path) -> None:

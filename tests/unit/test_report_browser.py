@@ -154,13 +154,13 @@ def test_a_link_into_a_folded_table_unfolds_it_and_print_unfolds_all(page: Path)
     found = look(
         page,
         """const open = () => document.querySelectorAll("details[open]").length;
-        const one = document.getElementById("values-overwrite.throughput").open;
+        const one = document.getElementById("values-overwrite.device_written").open;
         const before = open();
         dispatchEvent(new Event("beforeprint"));
         const printed = document.querySelectorAll("details:not([open])").length;
         dispatchEvent(new Event("afterprint"));
         return {one, before, printed, after: open()};""",
-        fragment="#values-overwrite.throughput",
+        fragment="#values-overwrite.device_written",
     )
     assert found["one"] is True
     assert found["printed"] == 0

@@ -24,9 +24,7 @@ from harness.plan.reference import RIG
 from harness.store.campaign import load_plan
 from harness.store.files import dumps, write_atomic
 from harness.store.spec import Bytes, Inspection
-from tests.fixtures.campaigns import write_campaign
-
-pytestmark = pytest.mark.usefixtures("collects_on_demand")
+from tests.fixtures.campaigns import write_on_demand
 
 ROOT = Path(__file__).parents[2]
 WRITTEN = "overwrite.device_written"
@@ -115,7 +113,7 @@ def compared(
     folder: Path, differ: tuple[str, ...], drop: Callable[[Any], bool] = lambda _: False
 ) -> Comparison:
     """Return a campaign of two hosts, three blocks each; ``drop`` leaves runs out of both."""
-    path = write_campaign(folder / "c", series=False, hosts=("a", "b"), drop=drop)
+    path = write_on_demand(folder / "c", series=False, hosts=("a", "b"), drop=drop)
     stored = replace(load_plan(path / "plan.json"), hosts_differ=differ)
     write_atomic(path / "plan.json", dumps(stored))
     return compare(load(path))
@@ -123,7 +121,7 @@ def compared(
 
 def test_blocks_of_declared_hosts_are_compared_within_each(tmp_path: Path) -> None:
     comparison = compared(tmp_path, ("cpus: a 2, b 64",))
-    found = next(r for r in comparison.rows if (r.metric, r.level) == (WRITTEN, "f2fs"))
+    found = next(r for r in comparison.rows if (r.metric, r.level) == (WRITTEN, "zlfs"))
     assert (found.estimate.method, found.estimate.n) == (Method.PAIRED, 6)
     assert found.verdict is Verdict.HIGHER
     text = " ".join(render(comparison, "table").split())
@@ -138,9 +136,9 @@ def test_broken_blocks_are_pooled_among_hosts_that_are_alike_only(
     tmp_path: Path, differ: tuple[str, ...], verdict: Verdict
 ) -> None:
     comparison = compared(
-        tmp_path, differ, drop=lambda spec: spec.level == "f2fs" and spec.repetition > 1
+        tmp_path, differ, drop=lambda spec: spec.level == "zlfs" and spec.repetition > 1
     )
-    found = next(r for r in comparison.rows if (r.metric, r.level) == (WRITTEN, "f2fs"))
+    found = next(r for r in comparison.rows if (r.metric, r.level) == (WRITTEN, "zlfs"))
     assert found.estimate.method is Method.WELCH
     assert found.verdict is verdict
     assert ("hosts differ, and few blocks are common" in found.notes) == bool(differ)
@@ -150,9 +148,9 @@ def test_a_lost_run_leaves_the_other_blocks_of_declared_hosts(tmp_path: Path) ->
     comparison = compared(
         tmp_path,
         ("cpus: a 2, b 64",),
-        drop=lambda spec: spec.level == "f2fs" and spec.repetition == 2,
+        drop=lambda spec: spec.level == "zlfs" and spec.repetition == 2,
     )
-    found = next(r for r in comparison.rows if (r.metric, r.level) == (WRITTEN, "f2fs"))
+    found = next(r for r in comparison.rows if (r.metric, r.level) == (WRITTEN, "zlfs"))
     assert (found.estimate.method, found.estimate.n) == (Method.PAIRED, 4)
     assert found.verdict is Verdict.HIGHER
 

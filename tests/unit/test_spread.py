@@ -21,33 +21,31 @@ from analysis.show.render import render
 from harness.errors import RunFailed
 from harness.store import checksums
 from harness.store.result import Result
-from tests.fixtures.campaigns import with_metric, write_campaign
-
-pytestmark = pytest.mark.usefixtures("collects_on_demand")
+from tests.fixtures.campaigns import with_metric, write_on_demand
 
 WRITTEN = "overwrite.device_written"
 START = datetime(2026, 1, 1, tzinfo=UTC)
 
 
 def twins(tmp_path: Path, apart: float) -> Comparison:
-    """Compare a campaign with f2fs twice, its second cell writing ``apart`` more, and btrfs."""
+    """Compare a campaign with zlfs twice, its second cell writing ``apart`` more, and zenfs."""
 
     def change(result: Result) -> Result:
         base = 400e6 * (1 + 0.002 * result.repetition)
-        factor = {"f2fs-again": 1 + apart, "btrfs": 1.03}.get(result.level, 1.0)
+        factor = {"zlfs-again": 1 + apart, "zenfs": 1.03}.get(result.level, 1.0)
         wobble = 1 + 1e-5 * (7 * result.repetition % (2 + len(result.level)))
         return with_metric(result, WRITTEN, base * factor * wobble)
 
-    folder = write_campaign(
+    folder = write_on_demand(
         tmp_path / "c",
         series=False,
-        levels=("f2fs", "f2fs-again", "btrfs"),
+        levels=("zlfs", "zlfs-again", "zenfs"),
         change=change,
         metrics=(WRITTEN,),
     )
-    for path in folder.glob("hosts/*/runs/f2fs-again*/run.json"):
+    for path in folder.glob("hosts/*/runs/zlfs-again*/run.json"):
         spec = json.loads(path.read_text())
-        path.write_text(json.dumps(spec | {"level": "f2fs", "variant": "again"}))
+        path.write_text(json.dumps(spec | {"level": "zlfs", "variant": "again"}))
         checksums.write(path.parent)
     return compare(load(folder))
 
@@ -56,9 +54,9 @@ def test_identical_cells_raise_the_threshold_of_a_verdict(tmp_path: Path) -> Non
     comparison = twins(tmp_path, apart=0.05)
     assert comparison.floors[WRITTEN].floor == pytest.approx(0.05, rel=0.01)
     words = {row.level: row.verdict for row in comparison.rows}
-    assert words["btrfs"] is Verdict.NO_DIFFERENCE  # 3 % is less than what twins are apart
-    assert words["f2fs-again"] is Verdict.HIGHER  # and the footer reports the difference
-    assert "identical cells: overwrite.device_written: f2fs and f2fs-again" in " ".join(
+    assert words["zenfs"] is Verdict.NO_DIFFERENCE  # 3 % is less than what twins are apart
+    assert words["zlfs-again"] is Verdict.HIGHER  # and the footer reports the difference
+    assert "identical cells: overwrite.device_written: zlfs and zlfs-again" in " ".join(
         render(comparison, "table").split()
     )
 
@@ -67,7 +65,7 @@ def test_quiet_twins_leave_the_default(tmp_path: Path) -> None:
     comparison = twins(tmp_path, apart=0.001)
     assert comparison.floors[WRITTEN].floor == stats.NOISE_FLOOR
     words = {row.level: row.verdict for row in comparison.rows}
-    assert words == {"btrfs": Verdict.HIGHER, "f2fs-again": Verdict.NO_DIFFERENCE}
+    assert words == {"zenfs": Verdict.HIGHER, "zlfs-again": Verdict.NO_DIFFERENCE}
 
 
 def drifting(rate: float) -> Callable[[Result], Result]:
@@ -79,7 +77,7 @@ def drifting(rate: float) -> Callable[[Result], Result]:
     def change(result: Result) -> Result:
         place = (result.block - 1) * 3 + (result.position + result.block) % 3
         noise = np.random.default_rng([result.block, result.position]).normal(0, 0.01)
-        value = {"f2fs": 5e8, "btrfs": 6e8}.get(result.level, 4e8)
+        value = {"zlfs": 5e8, "zenfs": 6e8}.get(result.level, 4e8)
         began = (START + timedelta(minutes=place)).isoformat()
         result = with_metric(result, WRITTEN, value * math.exp(rate * place / 14 + noise))
         return dataclasses.replace(result, started=began)
@@ -88,7 +86,7 @@ def drifting(rate: float) -> Callable[[Result], Result]:
 
 
 def test_a_drift_is_found_whatever_the_level(tmp_path: Path) -> None:
-    folder = write_campaign(
+    folder = write_on_demand(
         tmp_path / "c", series=False, repetitions=5, change=drifting(0.3), metrics=(WRITTEN,)
     )
     (found,) = compare(load(folder)).drifts
@@ -100,7 +98,7 @@ def test_a_drift_is_found_whatever_the_level(tmp_path: Path) -> None:
 
 
 def test_absence_of_drift_is_reported(tmp_path: Path) -> None:
-    folder = write_campaign(
+    folder = write_on_demand(
         tmp_path / "c", series=False, repetitions=5, change=drifting(0.0), metrics=(WRITTEN,)
     )
     comparison = compare(load(folder))
@@ -148,7 +146,7 @@ def test_drift_is_called_falsely_in_5_percent(block_sd: float) -> None:
 
 
 def test_a_drift_within_the_noise_floor_is_not_shown(tmp_path: Path) -> None:
-    folder = write_campaign(
+    folder = write_on_demand(
         tmp_path / "c", series=False, repetitions=5, change=drifting(0.3), metrics=(WRITTEN,)
     )
     assert not compare(load(folder), noise_floor=0.36).drifts[0].shown
@@ -216,41 +214,41 @@ def with_histograms(folder: Path, level: str, *parts: dict[str, Any] | None) -> 
 
 def test_percentiles_of_a_cell_are_of_all_its_operations(tmp_path: Path) -> None:
     """98 % of all operations take up to 10 us: the runs' own p99, averaged, would say 340."""
-    folder = write_campaign(tmp_path / "c", series=False)
+    folder = write_on_demand(tmp_path / "c", series=False)
     with_histograms(
         folder,
-        "f2fs",
+        "zlfs",
         histogram(49_000, 9, 10),
         histogram(49_000, 9, 10),
         histogram(2_000, 900, 1000),
     )
     comparison = compare(load(folder), metrics=["overwrite.latency_p50"])
-    row = next(row for row in comparison.rows if row.level == "f2fs")
+    row = next(row for row in comparison.rows if row.level == "zlfs")
     assert row.values[1] == pytest.approx(9.51, abs=0.02)
     assert row.values[0] is None  # the baseline has no histograms: no average instead
-    f2fs = [run for run in load(folder).runs if run.result.level == "f2fs"]
-    p99 = percentiles.percentile(percentiles.together(f2fs, "overwrite"), "latency_p99")
+    zlfs = [run for run in load(folder).runs if run.result.level == "zlfs"]
+    p99 = percentiles.percentile(percentiles.together(zlfs, "overwrite"), "latency_p99")
     assert p99 == pytest.approx(950, abs=1)
 
 
 def test_a_percentile_needs_every_runs_histogram_and_samples_above(tmp_path: Path) -> None:
-    folder = write_campaign(tmp_path / "c", series=False)
-    with_histograms(folder, "f2fs", histogram(500, 9, 10), histogram(500, 9, 10), None)
-    with_histograms(folder, "btrfs", *[histogram(500, 9, 10)] * 3)
+    folder = write_on_demand(tmp_path / "c", series=False)
+    with_histograms(folder, "zlfs", histogram(500, 9, 10), histogram(500, 9, 10), None)
+    with_histograms(folder, "zenfs", *[histogram(500, 9, 10)] * 3)
     runs = load(folder).runs
-    f2fs, btrfs = (
+    zlfs, zenfs = (
         percentiles.together([r for r in runs if r.result.level == name], "overwrite")
-        for name in ("f2fs", "btrfs")
+        for name in ("zlfs", "zenfs")
     )
-    assert percentiles.percentile(f2fs, "latency_p50") is None
-    assert percentiles.percentile(btrfs, "latency_p50") is not None
-    assert percentiles.percentile(btrfs, "latency_p99_9") is None  # 1.5 samples above it
+    assert percentiles.percentile(zlfs, "latency_p50") is None
+    assert percentiles.percentile(zenfs, "latency_p50") is not None
+    assert percentiles.percentile(zenfs, "latency_p99_9") is None  # 1.5 samples above it
 
 
 def test_a_damaged_histogram_is_no_percentile(tmp_path: Path) -> None:
-    folder = write_campaign(tmp_path / "c", series=False)
-    with_histograms(folder, "f2fs", *[histogram(500, 9, 10)] * 3)
-    broken = next(folder.glob("hosts/*/runs/f2fs--*"))
+    folder = write_on_demand(tmp_path / "c", series=False)
+    with_histograms(folder, "zlfs", *[histogram(500, 9, 10)] * 3)
+    broken = next(folder.glob("hosts/*/runs/zlfs--*"))
     (broken / "histograms/overwrite.write.json").write_text("{")
     checksums.write(broken)
     with pytest.raises(RunFailed, match="a histogram of overwrite is not JSON"):

@@ -25,8 +25,6 @@ from harness.store.spec import Bytes, DeviceIdentity, Inspection, LevelProbe, Pl
 from tests.fixtures.campaigns import MIB, Part, make_result, with_status, write_rigs, write_run
 from tests.unit.conftest import Refused
 
-pytestmark = pytest.mark.usefixtures("collects_on_demand")
-
 WRITTEN = "overwrite.device_written"
 # What is special about the rigs of levels-all, beside the default one.
 DEVICES: dict[str, dict[str, Any]] = {
@@ -251,8 +249,8 @@ def test_a_level_is_not_skipped_because_another_rig_lacks_it(campaign: Campaign)
 
 def rigs(tmp_path: Path, **changes: Any) -> Comparison:
     parts = {
-        "rig": Part("default", ("conventional-ext4", "f2fs")),
-        "rig-dm": Part("dm-zoned", ("btrfs",), DEVICES["dm-zoned"]),
+        "rig": Part("default", ("conventional-ext4", "zlfs")),
+        "rig-dm": Part("dm-zoned", ("zenfs",), DEVICES["dm-zoned"]),
     }
     return compare(load(write_rigs(tmp_path / "c", parts, **changes)))
 
@@ -264,13 +262,13 @@ def verdict(comparison: Comparison, level: str) -> tuple[Verdict, tuple[str, ...
 
 def test_a_declared_geometry_is_a_footnote_and_no_reason_against_a_verdict(tmp_path: Path) -> None:
     comparison = rigs(tmp_path)
-    word, notes = verdict(comparison, "btrfs")
+    word, notes = verdict(comparison, "zenfs")
     assert word is Verdict.HIGHER
     assert "on another rig, as declared (below)" in notes
     assert "few common blocks: Welch t" in notes
-    assert not any("declared" in note for note in verdict(comparison, "f2fs")[1])
+    assert not any("declared" in note for note in verdict(comparison, "zlfs")[1])
     table = " ".join(render(comparison, "table").split())
-    assert "declared: btrfs vs conventional-ext4: active zones allowed 14 vs any number;" in table
+    assert "declared: zenfs vs conventional-ext4: active zones allowed 14 vs any number;" in table
     assert "zone size 8.00 MiB vs 4.00 MiB; rig default vs dm-zoned" in table
     assert "NOT COMPARABLE" not in table
 
@@ -279,7 +277,7 @@ def test_another_name_at_another_boot_is_no_difference(tmp_path: Path) -> None:
     """Devices of two rigs are matched by their roles; differences due to the rig are not listed."""
 
     def on_another_node(result: Result) -> Result:
-        rig = result.level == "btrfs"
+        rig = result.level == "zenfs"
         node, other = ("nvme0n3", "nvme0n1") if rig else ("nvme0n2", "nvme0n3")
         devices = [
             {
@@ -287,16 +285,16 @@ def test_another_name_at_another_boot_is_no_difference(tmp_path: Path) -> None:
                 "zoned": True,
                 "key": node,
                 "zone_size": 4 if rig else 8,
-                "queue": {node: {"scheduler": "none", "nr_requests": "64" if rig else "1023"}},
+                "queue": {node: {"scheduler": "none", "nomerges": "64" if rig else "1023"}},
             },
             {"path": f"/dev/{other}", "zoned": False, "queue": {other: {"scheduler": "none"}}},
         ]
         manifest = {**result.manifest, "host": {**result.manifest["host"], "devices": devices}}
         return replace(result, manifest=manifest)
 
-    found = rigs(tmp_path, change=on_another_node).differences["btrfs"]
+    found = rigs(tmp_path, change=on_another_node).differences["zenfs"]
     listed = {d.key for d in found if not d.declared}
-    assert listed == {"manifest.devices.zoned.queue.own.nr_requests"}
+    assert listed == {"manifest.devices.zoned.queue.own.nomerges"}
 
 
 def test_an_undeclared_geometry_blocks_the_verdict(tmp_path: Path) -> None:
@@ -308,23 +306,23 @@ def test_an_undeclared_geometry_blocks_the_verdict(tmp_path: Path) -> None:
         host["rig"] = ""
     path.write_text(json.dumps(plan))
     comparison = compare(load(folder))
-    word, notes = verdict(comparison, "btrfs")
+    word, notes = verdict(comparison, "zenfs")
     assert word is Verdict.NOT_COMPARABLE
     assert "zone size 8.00 MiB vs 4.00 MiB" in notes
-    assert "NOT COMPARABLE: btrfs vs conventional-ext4" in render(comparison, "md")
-    assert verdict(comparison, "f2fs")[0] is Verdict.HIGHER
+    assert "NOT COMPARABLE: zenfs vs conventional-ext4" in render(comparison, "md")
+    assert verdict(comparison, "zlfs")[0] is Verdict.HIGHER
 
 
 def test_a_device_that_differs_from_the_plan_is_not_declared(tmp_path: Path) -> None:
     """The declaration covers the planned rigs, not their replacements."""
 
     def halved(result: Result) -> Result:
-        if (result.level, result.repetition) != ("btrfs", 2):
+        if (result.level, result.repetition) != ("zenfs", 2):
             return result
         device = replace(result.device, zone_capacity=Bytes(3 * MIB))
         return replace(result, device=device)
 
-    word, notes = verdict(rigs(tmp_path, change=halved), "btrfs")
+    word, notes = verdict(rigs(tmp_path, change=halved), "zenfs")
     assert word is Verdict.NOT_COMPARABLE
     assert "zone capacity 6.00 MiB vs 3.00 MiB or 6.00 MiB" in notes
 
@@ -333,12 +331,12 @@ def test_differences_besides_geometry_still_block_between_rigs(tmp_path: Path) -
     changes = {"rig-dm": {"rocksdb": "8.0"}}
 
     def older(result: Result) -> Result:
-        if result.level != "btrfs":
+        if result.level != "zenfs":
             return result
         manifest = json.loads(json.dumps(result.manifest))
         manifest["host"]["packages"] = {"rocksdb-tools": "8.0"}
         return replace(result, manifest=manifest)
 
-    word, notes = verdict(rigs(tmp_path, host_changes=changes, change=older), "btrfs")
+    word, notes = verdict(rigs(tmp_path, host_changes=changes, change=older), "zenfs")
     assert word is Verdict.NOT_COMPARABLE
     assert "RocksDB build 9.10.0 vs 8.0" in notes

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections.abc import Callable
 from dataclasses import replace
@@ -140,6 +141,74 @@ def test_a_block_without_one_of_its_runs_is_left_out(tmp_path: Path) -> None:
         if (one.tenant, one.column) == ("victim", "throughput")
     ]
     assert (slow.estimate.n_base, slow.estimate.n_level) == (2, 2)
+
+
+def test_the_goal_of_an_open_loop_is_its_tail(tmp_path: Path) -> None:
+    """The victim keeps its rate and loses in its p99: its throughput would show no slowdown."""
+    made = (Made("aggressor", (192, 192), slowdown=1.2), Made("victim", (0, 192), slowdown=2.5))
+    folder = write_tenants(tmp_path / "c", made, noise=0.0)
+    rates: dict[str, float] = {}
+
+    def open_loop(path: Path) -> None:
+        result = json.loads((path / "result.json").read_text())
+        metrics = result["metrics"]
+        if "victim.overwrite.latency_p99" in metrics:
+            block = str(result["repetition"])
+            metrics["victim.overwrite.throughput"]["value"] = rates.setdefault(block, 900.0)
+            metrics["victim.overwrite.intended_latency_p99"] = metrics[
+                "victim.overwrite.latency_p99"
+            ]
+        (path / "result.json").write_text(json.dumps(result))
+
+    for run in sorted(folder.glob("hosts/rig/runs/*")):
+        changed(folder, open_loop, str(run.relative_to(folder)))
+    mix = mix_of(folder)
+    aggressor, victim = mix.tenants
+    assert fairness.goal(mix, aggressor) == "throughput"
+    assert fairness.goal(mix, victim) == "intended_latency_p99"
+    maximum, index, worth, _ = fairness.indexes(mix)
+    assert maximum.center == pytest.approx(2.5)
+    assert index.center == pytest.approx(fairness.jain([1 / 1.2, 1 / 2.5]))
+    assert worth.center == pytest.approx(1 / 1.2 + 1.0)  # the work that was done
+
+
+@pytest.mark.parametrize("tenants", [2, 4])
+def test_the_maximum_slowdown_of_noise_is_one(tenants: int) -> None:
+    """Of 2000 mixes without interference the mean is 1, and few intervals exclude 1.
+
+    The largest of each block would be 1.03 to 1.05, and its interval excludes 1 in most mixes.
+    """
+    rng = np.random.default_rng(tenants)
+    names = [str(tenant) for tenant in range(tenants)]
+    found = []
+    for _ in range(2000):
+        logs = 0.05 * rng.normal(size=(5, tenants))
+        shares = {
+            str(block): dict(zip(names, np.exp(own), strict=True)) for block, own in enumerate(logs)
+        }
+        found.append(fairness.maximum(shares))
+    centers = [math.log(index.center or 0.0) for index in found]
+    assert math.exp(np.mean(centers)) == pytest.approx(1.0, abs=0.002)
+    assert sum((index.low or 0.0) > 1 for index in found) / 2000 <= 0.035
+
+
+def test_a_large_slowdown_is_in_its_interval() -> None:
+    rng = np.random.default_rng(1)
+    held = 0
+    for _ in range(500):
+        logs = rng.normal([[-math.log(2.0), 0.0, 0.0]] * 5, 0.05)
+        index = fairness.maximum(
+            {str(b): dict(zip("abc", np.exp(own), strict=True)) for b, own in enumerate(logs)}
+        )
+        assert index.low is not None
+        assert index.high is not None
+        held += index.low <= 2.0 <= index.high
+    assert held / 500 >= 0.95
+
+
+def test_the_maximum_slowdown_needs_two_blocks(tmp_path: Path) -> None:
+    mix = mix_of(write_tenants(tmp_path / "c", blocks=1, noise=0.0))
+    assert fairness.indexes(mix)[0].center is None
 
 
 def with_intended_latency(folder: Path, *, alone: bool) -> Path:

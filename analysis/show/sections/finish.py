@@ -28,8 +28,8 @@ ID, TITLE = "finish", "Finish threshold"
 METHOD = "finish-threshold-and-zone-size"
 FACTOR = "finish_occupancy_pct"
 _ABOUT = (
-    "Published directions, tested with Page's test for ordered alternatives. A block is one "
-    "repetition at one value of the other factor."
+    "Published directions, tested with Page's test for ordered alternatives, over all values of "
+    "the other factor and at each. A block is one seed."
 )
 _ABOUT_COSTS = (
     "Means over runs. Measured: seconds in these commands at the driver, not a result on an "
@@ -125,7 +125,7 @@ def points_of(runs: Sequence[RunRecord]) -> list[SettingValue]:
             user, seconds = (values.get(f"{phase.name}.{of}") for of in ("user_bytes", "seconds"))
             if user and seconds:
                 values[f"{phase.name}.bandwidth"] = user / seconds
-        block = f"{run.host}/{run.result.repetition}"
+        block = str(run.result.seed)
         points += [
             SettingValue(*setting_of(run.spec), key, value, block)
             for key, value in values.items()
@@ -142,7 +142,7 @@ def setting_of(spec: RunSpec) -> Setting:
 def _test(row: str, runs: Sequence[RunRecord]) -> Iterator[tuple[str, ...]]:
     for tested in directions.judge_all(points_of(runs)):
         p = "-" if tested.p is None else f"{tested.p:.2g}"
-        direction, word = tested.direction.text, tested.word.value
+        direction, word = tested.text, tested.word.value
         yield row, direction, word, p, str(tested.blocks), tested.evidence
 
 

@@ -16,7 +16,7 @@ ORDER = 150
 def section(data: ReportData) -> Section:
     """Return the commands, the formula of every metric with a row, and docs/methods.md."""
     campaign = data.comparison.campaign
-    names = {row.info.name for row in data.comparison.rows}
+    names = {row.info.name for row in data.comparison.shown}
     values = {
         "plan": campaign.plan,
         "verify": f"zonelab verify results/{campaign.plan.campaign}",

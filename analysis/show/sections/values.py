@@ -18,7 +18,7 @@ _ABOUT = "The values of each verdict, run by run, with their source files."
 
 def section(data: ReportData) -> Section | None:
     """Return one folded table per metric that has a verdict."""
-    rows = {row.metric: row for row in data.comparison.rows}
+    rows = {row.metric: row for row in data.comparison.shown}
     if not rows or not data.groups:
         return None
     metrics = [_metric(row, data.groups) for row in rows.values()]

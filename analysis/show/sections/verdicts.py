@@ -29,21 +29,23 @@ def section(data: ReportData) -> Section | None:
     parts: list[Part] = []
     if mark := watermark(comparison.pool):
         parts.append(Text(mark, soft=True))
-    if comparison.rows or comparison.skipped:
-        footnotes = Footnotes(comparison.rows)
+    if comparison.shown or comparison.skipped:
+        footnotes = Footnotes(comparison.shown)
         parts.append(Plots([forest_figure.forest(comparison)]))
         values = {
             "contrast": comparison.contrast,
-            "metrics": _metrics(comparison.rows, footnotes),
+            "metrics": _metrics(comparison.shown, footnotes),
             "notes": footnotes.texts,
             "skipped": comparison.skipped,
             "columns": [column for column in columns.ranked() if column.name != "metric"],
         }
         parts.append(Special("verdicts.html.j2", values))
-    else:
+    elif not comparison.rows:
         parts.append(
             Text(f"No {comparison.contrast} could be compared with {comparison.baseline}.")
         )
+    if comparison.untimed:
+        parts.append(Text(comparison.untimed))
     if comparison.unmeasured:
         names = ", ".join(comparison.unmeasured)
         parts.append(Text(f"Not measured in any ok run: {names}.", soft=True))

@@ -1,0 +1,176 @@
+"""Bytes per user byte over device writes, from a run's ledger and its series.
+
+The ledger has the bytes of each phase. Series divide them over the time of the phase, so that the
+last value of a line is the one of the ledger.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from analysis.read.flow import read_flows
+from analysis.read.load import RunRecord
+from analysis.read.series import read_by_column
+from harness.store.ledger import Entry
+
+_STEPS = 20  # points of a line in one capacity of device writes
+_WINDOW = 2  # steps of a window
+
+FloatArray = NDArray[np.float64]
+
+
+class Point(NamedTuple):
+    """Device writes since the first fill in capacities, and bytes below per user byte.
+
+    ``window`` covers the last tenth of the capacity; None without user bytes in it.
+    """
+
+    turnover: float
+    cumulative: float
+    window: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Amplification:
+    """The line of a run.
+
+    Attributes:
+        media: whether the bytes are those of the medium; else those that the devices accepted.
+        points: by rising device writes.
+        ends: phase → device writes at its end, in capacities.
+    """
+
+    media: bool
+    points: tuple[Point, ...]
+    ends: Mapping[str, float]
+
+
+class _Curve(NamedTuple):
+    """A cumulative count over time."""
+
+    t: FloatArray
+    values: FloatArray
+
+
+class _Phase(NamedTuple):
+    """A phase up to the begin of the next one, in seconds since the run began."""
+
+    entry: Entry
+    begin: float
+    end: float
+    operations: _Curve | None
+
+
+def read(run: RunRecord) -> Amplification | None:
+    """Return the line of a run; None without a ledger, series or user bytes, and for tenants.
+
+    Raises:
+        ConfigError: the ledger is damaged.
+        RunFailed: a series is not numeric.
+    """
+    phases = _phases(run)
+    written = _by_device(run, "diskstats.csv", ".write_bytes")
+    if not phases or not written or run.spec.tenants:
+        return None
+    if any(phase.entry.user is None for phase in phases):
+        return None
+    media = written | _by_device(run, "media.csv", "")
+    maps = [phase.entry.media for phase in phases]
+    counted = all(maps) and all(size is not None for sizes in maps for size in sizes.values())
+    every = {t for phase in phases for t in (phase.begin, phase.end)}
+    every |= {float(t) for curve in (*written.values(), *media.values()) for t in curve.t}
+    times = np.array(sorted(t for t in every if phases[0].begin <= t <= phases[-1].end))
+    user, device, medium = (np.zeros_like(times) for _ in range(3))
+    for phase in phases:
+        user += (phase.entry.user or 0) * _share(phase.operations, phase, times)
+        for name, size in phase.entry.submitted.items():
+            device += size * _share(written.get(name), phase, times)
+        for name, part in phase.entry.media.items():
+            medium += (part or 0) * _share(media.get(name), phase, times)
+    capacity = run.result.device.capacity
+    if not capacity or not device[-1] or not user[-1]:
+        return None
+    ends = {
+        phase.entry.name: float(np.interp(phase.end, times, device)) / capacity for phase in phases
+    }
+    below = medium if counted else device
+    return Amplification(counted, tuple(_points(device, user, below, capacity)), ends)
+
+
+def _phases(run: RunRecord) -> list[_Phase]:
+    (flow,) = read_flows([run])
+    entries = {entry.name: entry for entry in flow.entries}
+    began = datetime.fromisoformat(run.result.started)
+    known = [phase for phase in run.result.phases if phase.name in entries]
+    starts = [(datetime.fromisoformat(one.started) - began).total_seconds() for one in known]
+    found = []
+    for index, phase in enumerate(known):
+        begin, end = starts[index], starts[index] + phase.seconds
+        header, columns = read_by_column(run.path / "series" / f"{phase.name}.csv")
+        operations = None
+        if "operations" in header and columns[0]:
+            t, done = columns[0], np.cumsum(columns[header.index("operations")])
+            # Starts have whole seconds. The last operations can lack a row.
+            begin, end = min(begin, t[0]), max(end, t[-1])
+            total = max(float(phase.operations_done or 0), float(done[-1]))
+            operations = _Curve(np.array([begin, *t, end]), np.array([0.0, *done, total]))
+        # Flushed tables are written after the last operation, until the next phase.
+        end = max([end, *starts[index + 1 : index + 2]])
+        found.append(_Phase(entries[phase.name], begin, end, operations))
+    return found
+
+
+def _by_device(run: RunRecord, name: str, suffix: str) -> dict[str, _Curve]:
+    """Return cumulative bytes by device, from columns whose names end in ``suffix``."""
+    header, columns = read_by_column(run.path / "series" / name)
+    return {
+        column.removesuffix(suffix): _Curve(np.array(columns[0]), np.array(values))
+        for column, values in zip(header[1:], columns[1:], strict=True)
+        if column.endswith(suffix) and values
+    }
+
+
+def _share(curve: _Curve | None, phase: _Phase, times: FloatArray) -> FloatArray:
+    """Return the share of a phase's count that was reached at each time; 1 from its end on."""
+    reached = (times >= phase.end).astype(np.float64)
+    if curve is None:
+        return reached
+    first, last = np.interp([phase.begin, phase.end], curve.t, curve.values)
+    if last <= first:
+        return reached
+    inside = (np.interp(times, curve.t, curve.values) - first) / (last - first)
+    return np.where(times >= phase.end, 1.0, np.where(times <= phase.begin, 0.0, inside))
+
+
+def _points(
+    device: FloatArray, user: FloatArray, below: FloatArray, capacity: int
+) -> Iterator[Point]:
+    """Yield points at equal steps of device writes; at least ``_STEPS``."""
+    total = float(device[-1])
+    step = min(capacity, total) / _STEPS
+    places = np.append(step * np.arange(1, int(total / step)), total)
+    rising = np.append(True, np.diff(device) > 0)  # the first time of each count
+    users, bytes_ = (np.interp(places, device[rising], one[rising]) for one in (user, below))
+    # What follows the last device write belongs to the last point.
+    users[-1], bytes_[-1] = user[-1], below[-1]
+    for index, place in enumerate(places):
+        if users[index] <= 0:
+            continue
+        window = None
+        if index >= _WINDOW and users[index] > users[index - _WINDOW]:
+            moved = bytes_[index] - bytes_[index - _WINDOW]
+            window = float(moved / (users[index] - users[index - _WINDOW]))
+        yield Point(float(place / capacity), float(bytes_[index] / users[index]), window)
+
+
+def mean_ends(lines: Sequence[Amplification]) -> dict[str, float]:
+    """Return phase → mean device writes at its end, over the runs that have it."""
+    names = dict.fromkeys(name for line in lines for name in line.ends)
+    found = {name: [line.ends[name] for line in lines if name in line.ends] for name in names}
+    return {name: sum(ends) / len(ends) for name, ends in found.items()}
