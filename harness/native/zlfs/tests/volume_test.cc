@@ -706,8 +706,9 @@ TEST(Volume, CollectsNoZoneOfDeletedFiles) {
   policy.gc_start_pct = 90;
   Rig rig(kSmall, policy);
   const auto volume = rig.Mount();
-  ASSERT_OK(Put(volume.get(), "/x", Content(1, 0, 98304)));  // one zone
-  ASSERT_OK(volume->Delete("/x"));                           // not durable yet
+  ASSERT_OK(Put(volume.get(), "/ballast", Content(1, 0, 6 * 98304)));  // space is low behind it
+  ASSERT_OK(Put(volume.get(), "/x", Content(1, 0, 98304)));            // one zone
+  ASSERT_OK(volume->Delete("/x"));                                     // not durable yet
   const std::uint64_t flushes = volume->totals().flushes;
   const auto file = Create(volume.get(), "/y", FileKind::kData, DataPlacement());
   ASSERT_OK(volume->Append(file.get(), Content(2, 0, 5000)));
@@ -786,6 +787,37 @@ TEST(Metadata, AFailedResetBehindARollOverDoesNoHarm) {
 
 TEST(Metadata, WithoutAWritableZoneTheVolumeCanBeRead) {
   Rig rig;
+TEST(Volume, CountsNoCollectionWhoseFilesAreAllDeletedMeanwhile) {
+  Policy policy;
+  policy.gc_start_pct = 90;
+  Rig rig(kSmall, policy);
+  const auto volume = rig.Mount();
+  ASSERT_OK(Put(volume.get(), "/ballast", Content(1, 0, 6 * 98304)));  // space is low behind it
+  // One zone: garbage, then twelve files of a block, so that a small write pays for two of them.
+  ASSERT_OK(Put(volume.get(), "/garbage", Content(1, 0, 12 * 4096)));
+  for (int i = 0; i < 12; ++i) {
+    ASSERT_OK(Put(volume.get(), "/" + std::to_string(i), Content(2, 0, 4096)));
+  }
+  ASSERT_OK(volume->Delete("/garbage"));
+  ASSERT_OK(volume->SyncNames());
+  const auto collected = [&] {
+    return volume->totals().written[static_cast<std::size_t>(Cause::kGc)].payload;
+  };
+  const auto write = [&](const std::string& name) {
+    const auto file = Create(volume.get(), name, FileKind::kData, DataPlacement());
+    ASSERT_OK(volume->Append(file.get(), "new"));
+    ASSERT_OK(volume->FinishWriting(file.get()));
+  };
+  write("/new");
+  ASSERT_GT(collected(), 0U);
+  ASSERT_LT(collected(), 12 * 4096U);
+  for (int i = 0; i < 12; ++i) ASSERT_OK(volume->Delete("/" + std::to_string(i)));
+  const std::uint64_t flushes = volume->totals().flushes;
+  for (int i = 0; i < 14; ++i) write("/new" + std::to_string(i));
+  EXPECT_EQ(volume->SinceMkfs().collected_zones, 0U);
+  EXPECT_EQ(volume->totals().flushes, flushes);
+}
+
   ASSERT_OK(Put(rig.Mount().get(), "/a", Content(1, 0, 5000)));
   for (std::uint32_t zone = 0; zone < kMetadataZones; ++zone) {
     rig.device->BreakZone(zone, ZoneCondition::kReadOnly);
