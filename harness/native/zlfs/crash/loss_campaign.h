@@ -21,6 +21,7 @@ struct LossCampaign {
   std::uint64_t last = ~std::uint64_t{0};
   std::uint32_t tears = 2;  // seeded tears per command, besides the whole loss
   std::uint32_t jobs = 2;
+  std::uint64_t seconds = 0;  // test no command after this time; 0: no limit
 };
 
 // Returns the exit code. Prints the summary to stdout, progress and failures to stderr.

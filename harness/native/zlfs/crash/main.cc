@@ -16,6 +16,7 @@
 #include "zlfs/crash/loss_campaign.h"
 #include "zlfs/crash/schedule.h"
 #include "zlfs/crash/session.h"
+#include "zlfs/crash/time_limit.h"
 
 namespace zlfs::crash {
 namespace {
@@ -84,14 +85,11 @@ struct FaultCampaign {
 
 // Runs random schedules until one fails.
 int RunFaultCampaign(const FaultCampaign& campaign) {
-  const auto start = std::chrono::steady_clock::now();
+  const TimeLimit limit(campaign.seconds);
   ScheduleCounts counts;
   std::uint64_t seed = campaign.first;
   for (; seed < campaign.first + campaign.schedules; ++seed) {
-    if (campaign.seconds != 0 &&
-        std::chrono::steady_clock::now() - start >= std::chrono::seconds(campaign.seconds)) {
-      break;
-    }
+    if (limit.Over()) break;
     const std::string problem = RunSchedule(seed, &counts);
     if (problem.empty()) continue;
     std::fprintf(stderr,
@@ -150,7 +148,10 @@ int Main(int argc, char** argv) {
       "faults", "campaign: random schedules of device failures, kills and losses of power");
   faults->add_option("--first", failing.first, "seed of the first schedule");
   faults->add_option("--schedules", failing.schedules, "how many");
-  faults->add_option("--seconds", failing.seconds, "end after this time");
+  constexpr const char* kSeconds = "end after this time";
+  kill->add_option("--seconds", killing.seconds, kSeconds);
+  loss->add_option("--seconds", losing.seconds, kSeconds);
+  faults->add_option("--seconds", failing.seconds, kSeconds);
   kill->add_option("--shape", killing.device, "of the device, as in its specification");
   loss->add_option("--shape", losing.device, "of the device, as in its specification");
   for (CLI::App* const command : {kill, loss}) {

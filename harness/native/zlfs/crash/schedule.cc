@@ -13,6 +13,7 @@
 #include "zlfs/tests/faulty_device.h"
 #include "zlfs/zoned/emulated_device.h"
 #include "zlfs/zoned/image.h"
+#include "zlfs/crash/policies.h"
 #include "zlfs/zoned/open.h"
 
 namespace zlfs::crash {
@@ -79,14 +80,7 @@ class Schedule {
     IOStatus status = OpenDevice(spec, Access::kReadWrite, nullptr, &device);
     if (!status.ok()) return Fail("device: " + status.ToString());
     device_.reset(dynamic_cast<EmulatedDevice*>(device.release()));
-    constexpr std::uint8_t kThresholds[] = {0, 10, 50, 90};
-    Policy policy;
-    policy.finish_remaining_pct = kThresholds[Below(4)];
-    policy.finish_occupancy_pct = static_cast<std::uint8_t>(100 - policy.finish_remaining_pct);
-    policy.on_active_limit = static_cast<std::uint8_t>(Below(3));
-    policy.gc_start_pct = Below(2) == 0 ? 5 : 60;
-    policy.gc_victim = static_cast<std::uint8_t>(Below(2));
-    policy.lifetimes = static_cast<std::uint8_t>(Below(2));
+    Policy policy = RandomPolicy([this](std::uint64_t n) { return Below(n); });
     policy.gc = Below(4) != 0;
     status = Mkfs(device_.get(), policy, "");
     if (!status.ok()) Fail("mkfs: " + status.ToString());
