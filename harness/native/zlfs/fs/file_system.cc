@@ -161,12 +161,14 @@ class ZonedFileSystem final : public FileSystem {
     bool directory = false;
     host_->IsDirectory(aux_ + from, options, &directory, debug).PermitUncheckedError();
     if (!directory && !IsAuxiliary(to)) return IOStatus::PathNotFound("no such file", from);
+    if (directory && volume_->read_only() && volume_->HasFilesBelow(from)) {
+      return IOStatus::NotSupported("read-only", from);
+    }
     if (directory && volume_->HasFilesBelow(to)) {
       return IOStatus::IOError("directory is not empty", to);
     }
     RETURN_IF_ERROR(host_->RenameFile(aux_ + from, aux_ + to, options, debug));
-    if (directory) volume_->RenameDirectory(from, to);
-    return IOStatus::OK();
+    return directory ? volume_->RenameDirectory(from, to) : IOStatus::OK();
   }
 
   IOStatus LockFile(const std::string& path, const IOOptions& options, rocksdb::FileLock** lock,
