@@ -101,12 +101,16 @@ int RunFaultCampaign(const FaultCampaign& campaign) {
   }
   std::printf(
       "faults: seeds %llu to %llu: %llu mounts, %llu failed commands, %llu failed zones, "
-      "%llu kills, %llu losses of power, %llu losses named, 0 unnamed\n",
+      "%llu kills, %llu losses of power, %llu reads beside them; %llu losses named, 0 unnamed; "
+      "%llu mounts read-only, %llu volumes repaired, %llu without a newest generation\n",
       static_cast<unsigned long long>(campaign.first), static_cast<unsigned long long>(seed - 1),
       static_cast<unsigned long long>(counts.mounts),
       static_cast<unsigned long long>(counts.faults), static_cast<unsigned long long>(counts.zones),
       static_cast<unsigned long long>(counts.kills), static_cast<unsigned long long>(counts.losses),
-      static_cast<unsigned long long>(counts.named));
+      static_cast<unsigned long long>(counts.reads), static_cast<unsigned long long>(counts.named),
+      static_cast<unsigned long long>(counts.read_only),
+      static_cast<unsigned long long>(counts.repaired),
+      static_cast<unsigned long long>(counts.lost));
   return 0;
 }
 
