@@ -22,6 +22,8 @@ namespace {
 using rocksdb::FileOptions;
 using rocksdb::FileSystem;
 
+constexpr std::size_t kCompactionReadahead = 2 << 20;
+
 constexpr const char* kAuxRoot = "/var/lib/zlfs";
 
 std::string Parent(const std::string& name) { return name.substr(0, name.rfind('/')); }
@@ -77,6 +79,15 @@ class ZonedFileSystem final : public FileSystem {
     RETURN_IF_ERROR(volume_->Create(name, kind, &file));
     *result = std::make_unique<WritableFile>(volume_.get(), std::move(file), name, options);
     return IOStatus::OK();
+  }
+
+  // There is no page cache that reads ahead for compactions.
+  FileOptions OptimizeForCompactionTableRead(
+      const FileOptions& options, const rocksdb::ImmutableDBOptions& database) const override {
+    FileOptions optimized = FileSystem::OptimizeForCompactionTableRead(options, database);
+    optimized.compaction_readahead_size =
+        std::max(optimized.compaction_readahead_size, kCompactionReadahead);
+    return optimized;
   }
 
   IOStatus NewDirectory(const std::string& path, const IOOptions& options,

@@ -11,6 +11,9 @@
 namespace zlfs {
 namespace {
 
+// Reads of one batch that a device gets at a time, besides the one of the calling thread.
+constexpr std::size_t kReadThreads = 15;
+
 // More than the roll-overs of a generation that a repair gives up.
 constexpr std::uint64_t kRepairedGenerations = 1 << 20;
 
@@ -45,6 +48,7 @@ Volume::Volume(std::unique_ptr<ZonedDevice> device, const MountOptions& options)
       salvage_(options.salvage),
       patience_(options.patience),
       io_(device_.get()),
+      read_pool_(kReadThreads),
       zone_locks_(device_->geometry().zone_count),
       pins_(device_->geometry().zone_count) {}
 

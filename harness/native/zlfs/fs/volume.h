@@ -28,6 +28,7 @@
 #include "zlfs/account/trace.h"
 #include "zlfs/fs/ledger.h"
 #include "zlfs/fs/patience.h"
+#include "zlfs/fs/read_pool.h"
 #include "zlfs/meta/log.h"
 #include "zlfs/meta/recover.h"
 #include "zlfs/zoned/open.h"
@@ -102,6 +103,10 @@ class Volume {
   std::uint64_t Size(File* file);
   // Reads fewer than `size` bytes only at the end of the file.
   IOStatus Read(File* file, std::uint64_t offset, std::size_t size, Slice* read, char* to);
+
+  // Calls work(0) to work(count - 1), which read. In parallel if the device answers reads in
+  // parallel; a device in memory is copied from faster by one thread.
+  void ReadMany(std::size_t count, const ReadPool::Work& work);
 
   SpaceUse Space();
   Totals totals() const { return io_.totals(); }
@@ -212,6 +217,7 @@ class Volume {
   const std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
   const std::time_t mounted_ = std::time(nullptr);
   ZoneIo io_;
+  ReadPool read_pool_;
   Superblock superblock_;
   std::vector<ZoneLock> zone_locks_;
   std::atomic<std::uint64_t> piece_number_ = 0;

@@ -300,6 +300,12 @@ IOStatus Volume::Read(File* file, std::uint64_t offset, std::size_t size, Slice*
   return IOStatus::OK();
 }
 
+void Volume::ReadMany(std::size_t count, const ReadPool::Work& work) {
+  if (count > 1 && io_.geometry().kind == DeviceKind::kKernel)
+    return read_pool_.ForEach(count, work);
+  for (std::size_t i = 0; i < count; ++i) work(i);
+}
+
 IOStatus Volume::ReadExtents(const ExtentMap& map, std::uint64_t offset, std::size_t size,
                              char* to) {
   std::size_t index = static_cast<std::size_t>(
