@@ -155,7 +155,9 @@ class Schedule {
     // The state is the newest one: a repair loses nothing.
     if (!status.ok()) return Fail("repair: " + status.ToString());
     ++counts_->repaired;
-    Verify(volume_->read_only() ? Trust::kReads : Trust::kAll);
+    if (volume_->read_only()) return Verify(Trust::kNothing);  // fsck cannot name losses
+    FindNamed();
+    Verify(Trust::kAll);
   }
 
   // Counts the metadata zones that the device gave up, and those of them that are offline.
