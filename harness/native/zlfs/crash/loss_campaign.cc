@@ -14,6 +14,7 @@
 #include "zlfs/crash/trace.h"
 #include "zlfs/format/superblock.h"
 #include "zlfs/fs/volume.h"
+#include "zlfs/tests/emulated_faults.h"
 #include "zlfs/zoned/emulated_device.h"
 #include "zlfs/zoned/open.h"
 
@@ -141,7 +142,7 @@ class Campaign {
 
   // Tests the losses of the cache after command i: the whole loss and the tears.
   void LoseAll(std::size_t i, const std::array<std::uint64_t, kMaxWriters>& synced) {
-    const std::vector<CachedWrite> cached = device_->cached();
+    const std::vector<CachedWrite> cached = EmulatedFaults::Cached(*device_);
     Lose(i, synced, "whole", {});
     if (cached.empty()) return;  // a tear would lose the same data
     std::mt19937_64 random(setup_.shape.seed * 1000003 + i);
@@ -170,7 +171,7 @@ class Campaign {
     const std::string name = std::string(how) + " after command " + std::to_string(i);
     const pid_t child = Fork(name, [&] {
       // The child's memory holds its own copy of the device, so it can change it.
-      device_->PowerLoss(kept);
+      EmulatedFaults::PowerLoss(*device_, kept);
       device_.reset();
       Progress progress{};
       for (std::uint32_t w = 0; w < kMaxWriters; ++w) progress.synced[w] = synced[w];

@@ -17,6 +17,7 @@
 #include "zlfs/fs/check.h"
 #include "zlfs/fs/volume.h"
 #include "zlfs/meta/recover.h"
+#include "zlfs/tests/emulated_faults.h"
 #include "zlfs/tests/faulty_device.h"
 #include "zlfs/zoned/emulated_device.h"
 #include "zlfs/zoned/image.h"
@@ -281,10 +282,10 @@ class Schedule {
     ++counts_->losses;
     std::vector<std::uint64_t> kept;
     const bool all = Below(3) == 0;
-    for (const CachedWrite& write : device_->cached()) {
+    for (const CachedWrite& write : EmulatedFaults::Cached(*device_)) {
       kept.push_back(all ? 0 : Below(2) == 0 ? write.blocks : Below(write.blocks + 1));
     }
-    device_->PowerLoss(kept);
+    EmulatedFaults::PowerLoss(*device_, kept);
   }
 
   void InjectInto(FaultyDevice* device) {
@@ -306,7 +307,8 @@ class Schedule {
     if (Below(8) == 0) return DisturbMetadata();
     const std::uint64_t how = Below(4);
     if (how < 2 && broken_.size() < kMostBrokenZones) {
-      device_->BreakZone(zone, how == 0 ? ZoneCondition::kReadOnly : ZoneCondition::kOffline);
+      EmulatedFaults::BreakZone(*device_, zone,
+                                how == 0 ? ZoneCondition::kReadOnly : ZoneCondition::kOffline);
       broken_.insert(zone);
     } else if (how == 2) {
       device_->FinishZone(zone).PermitUncheckedError();  // a broken zone cannot be finished
@@ -322,7 +324,8 @@ class Schedule {
     if (!device_->Report(zone, 1, &info).ok()) return Fail("report");
     if (info[0].condition > ZoneCondition::kFull) return;
     const bool offline = Below(3) == 0;
-    device_->BreakZone(zone, offline ? ZoneCondition::kOffline : ZoneCondition::kReadOnly);
+    EmulatedFaults::BreakZone(*device_, zone,
+                              offline ? ZoneCondition::kOffline : ZoneCondition::kReadOnly);
     broken_.insert(zone);
     // Until a later state is durable elsewhere, its loss is allowed.
     if (!offline || info[0].write_pointer == 0) return;

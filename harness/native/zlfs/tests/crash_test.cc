@@ -15,6 +15,7 @@
 #include <string>
 #include <vector>
 
+#include "zlfs/tests/emulated_faults.h"
 #include "zlfs/tests/volume_test_util.h"
 
 namespace zlfs {
@@ -61,20 +62,21 @@ class CrashTest : public testing::TestWithParam<Setting> {
   void AfterCommand() {
     if (HasFatalFailure() || HasNonfatalFailure()) return;
     if (++commands_ % stride_ != 0) return;
-    const std::size_t cached = inner_->cached().size();
-    Try("all lost", [](EmulatedDevice* device) { device->PowerLoss(0, 0); });
+    const std::size_t cached = EmulatedFaults::Cached(*inner_).size();
+    Try("all lost", [](EmulatedDevice* device) { EmulatedFaults::PowerLoss(*device, 0, 0); });
     Try("killed", [](EmulatedDevice*) {});
     if (cached == 0) return;
     Try("torn", [this, cached](EmulatedDevice* device) {
       const std::size_t whole = random_() % cached;
-      device->PowerLoss(whole, random_() % (device->cached()[whole].blocks + 1));
+      EmulatedFaults::PowerLoss(*device, whole,
+                                random_() % (EmulatedFaults::Cached(*device)[whole].blocks + 1));
     });
     Try("out of order", [this](EmulatedDevice* device) {
       std::vector<std::uint64_t> kept;
-      for (const CachedWrite& write : device->cached()) {
+      for (const CachedWrite& write : EmulatedFaults::Cached(*device)) {
         kept.push_back(random_() % 2 == 0 ? write.blocks : random_() % (write.blocks + 1));
       }
-      device->PowerLoss(kept);
+      EmulatedFaults::PowerLoss(*device, kept);
     });
   }
 
@@ -83,7 +85,7 @@ class CrashTest : public testing::TestWithParam<Setting> {
     SCOPED_TRACE(std::string(how) + " after command " + std::to_string(commands_) + ", step " +
                  std::to_string(step_));
     std::unique_ptr<EmulatedDevice> clone;
-    ASSERT_OK(inner_->Clone(std::string("crashed-") + GetParam().shape, &clone));
+    ASSERT_OK(EmulatedFaults::Clone(*inner_, std::string("crashed-") + GetParam().shape, &clone));
     fail(clone.get());
     const std::shared_ptr<EmulatedDevice> crashed = std::move(clone);
     // Recovery crashes too, at one of its commands.
@@ -91,11 +93,11 @@ class CrashTest : public testing::TestWithParam<Setting> {
     Recover(crashed, [this, &crashed, &left] {
       if (left-- != 0) return;
       std::unique_ptr<EmulatedDevice> again;
-      ASSERT_OK(crashed->Clone(std::string("again-") + GetParam().shape, &again));
+      ASSERT_OK(EmulatedFaults::Clone(*crashed, std::string("again-") + GetParam().shape, &again));
       std::vector<std::uint64_t> kept;
-      for (const CachedWrite& write : again->cached())
+      for (const CachedWrite& write : EmulatedFaults::Cached(*again))
         kept.push_back(random_() % (write.blocks + 1));
-      again->PowerLoss(kept);
+      EmulatedFaults::PowerLoss(*again, kept);
       SCOPED_TRACE("again");
       Recover(std::move(again), [] {});
     });

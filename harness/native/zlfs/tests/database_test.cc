@@ -24,6 +24,7 @@
 #include "rocksdb/utilities/checkpoint.h"
 #include "rocksdb_api/open.h"
 #include "zlfs/fs/file_system.h"
+#include "zlfs/tests/emulated_faults.h"
 #include "zlfs/tests/volume_test_util.h"
 
 namespace zlfs {
@@ -314,7 +315,7 @@ TEST_F(DatabaseTest, AKillLosesNoAcknowledgedWrite) {
   Fill(0, kKeys, 0);
   ASSERT_OK(db_->PauseBackgroundWork());
   std::unique_ptr<EmulatedDevice> killed;
-  ASSERT_OK(device_->Clone(identity_ + "-killed", &killed));
+  ASSERT_OK(EmulatedFaults::Clone(*device_, identity_ + "-killed", &killed));
   ASSERT_OK(db_->ContinueBackgroundWork());
   db_.reset();
   Unmount();
@@ -332,7 +333,7 @@ TEST_F(DatabaseTest, RangeSyncHandsAWalToTheDevice) {
   ASSERT_OK(log->Append(Content(1, 0, 5000), {}, nullptr));
   ASSERT_OK(log->RangeSync(0, 5000, {}, nullptr));
   std::unique_ptr<EmulatedDevice> killed;
-  ASSERT_OK(device_->Clone(identity_ + "-killed", &killed));
+  ASSERT_OK(EmulatedFaults::Clone(*device_, identity_ + "-killed", &killed));
   const auto after = MountOk(std::make_unique<HookedDevice>(std::move(killed), identity_, [] {}));
   ASSERT_NE(after, nullptr);
   EXPECT_EQ(ReadWhole(after.get(), "/1.log"), Content(1, 0, 5000));
@@ -489,7 +490,7 @@ TEST_P(FullDatabase, SaysSoAndOpensAgain) {
   std::unique_ptr<EmulatedDevice> killed;
   // Compactions pause, because the copy would contain only part of their concurrent writes.
   ASSERT_OK(db_->PauseBackgroundWork());
-  ASSERT_OK(device_->Clone(identity_ + "-killed", &killed));
+  ASSERT_OK(EmulatedFaults::Clone(*device_, identity_ + "-killed", &killed));
   ASSERT_OK(db_->ContinueBackgroundWork());
   db_.reset();
   Unmount();

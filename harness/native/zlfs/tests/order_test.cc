@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "zlfs/meta/recover.h"
+#include "zlfs/tests/emulated_faults.h"
 #include "zlfs/tests/volume_test_util.h"
 
 namespace zlfs {
@@ -100,12 +101,12 @@ TEST(Order, AFlushServesNoCallThatBeganAfterIt) {
 // Loses all cached writes except those of the metadata.
 std::shared_ptr<EmulatedDevice> LoseData(const EmulatedDevice& device) {
   std::unique_ptr<EmulatedDevice> clone;
-  EXPECT_OK(device.Clone("data-lost", &clone));
+  EXPECT_OK(EmulatedFaults::Clone(device, "data-lost", &clone));
   std::vector<std::uint64_t> kept;
-  for (const CachedWrite& write : device.cached()) {
+  for (const CachedWrite& write : EmulatedFaults::Cached(device)) {
     kept.push_back(write.zone < kMetadataZones ? write.blocks : 0);
   }
-  clone->PowerLoss(kept);
+  EmulatedFaults::PowerLoss(*clone, kept);
   return clone;
 }
 
@@ -164,8 +165,8 @@ TEST(Order, ALogZoneIsResetOnlyBehindItsDurableEnd) {
     if (zone < kMetadataZones) return;
     ++resets;
     std::unique_ptr<EmulatedDevice> clone;
-    ASSERT_OK(inner->Clone("before-reset", &clone));
-    clone->PowerLoss({});
+    ASSERT_OK(EmulatedFaults::Clone(*inner, "before-reset", &clone));
+    EmulatedFaults::PowerLoss(*clone, {});
     HookedDevice after(std::move(clone), inner->geometry().identity, [] {});
     Recovered recovered;
     ASSERT_OK(Recover(&after, &recovered));
@@ -197,12 +198,12 @@ TEST(Order, AFileEndsWhereItsDataEnds) {
   // Loses a part of the data, and keeps the records of the whole.
   const auto lose = [&](std::uint64_t landed) {
     std::unique_ptr<EmulatedDevice> clone;
-    ASSERT_OK(inner->Clone("cut", &clone));
+    ASSERT_OK(EmulatedFaults::Clone(*inner, "cut", &clone));
     std::vector<std::uint64_t> kept;
-    for (const CachedWrite& write : inner->cached()) {
+    for (const CachedWrite& write : EmulatedFaults::Cached(*inner)) {
       kept.push_back(write.zone < kMetadataZones ? write.blocks : landed);
     }
-    clone->PowerLoss(kept);
+    EmulatedFaults::PowerLoss(*clone, kept);
     const auto after = MountOk(
         std::make_unique<HookedDevice>(std::move(clone), inner->geometry().identity, [] {}));
     ASSERT_NE(after, nullptr);
@@ -212,7 +213,7 @@ TEST(Order, AFileEndsWhereItsDataEnds) {
   };
   bool watches = false;
   const auto volume = MountOk(std::make_unique<HookedDevice>(inner, [&] {
-    if (!watches || inner->cached().size() != 2) return;  // the data and its frame
+    if (!watches || EmulatedFaults::Cached(*inner).size() != 2) return;  // the data and its frame
     for (std::uint64_t landed = 0; landed <= 3; ++landed) lose(landed);
   }));
   std::shared_ptr<File> file;

@@ -14,6 +14,7 @@
 #include "coldfill/fill.h"
 #include "zlfs/format/codec.h"
 #include "zlfs/format/superblock.h"
+#include "zlfs/tests/emulated_faults.h"
 #include "zlfs/tests/volume_test_util.h"
 
 namespace zlfs {
@@ -242,7 +243,7 @@ TEST_F(Tool, ZonesThatTheDeviceGaveUp) {
   ASSERT_EQ(Run("import", spec, "--name=/a --size=200704 --seed=1"), 0) << err_;
   const auto give_up = [&](std::uint32_t zone, ZoneCondition condition) {
     const auto device = Open(spec);
-    dynamic_cast<EmulatedDevice&>(*device).BreakZone(zone, condition);
+    EmulatedFaults::BreakZone(dynamic_cast<EmulatedDevice&>(*device), zone, condition);
   };
   give_up(20, ZoneCondition::kReadOnly);  // empty: no data is lost
   EXPECT_EQ(Run("fsck", spec), 0) << out_;
@@ -272,7 +273,8 @@ TEST_F(Tool, SalvageCopiesWhatCanBeReadAndNamesTheRest) {
   EXPECT_EQ(Contents(whole + "/db/b").size(), 4096U);
   ExpectRefused(3, "exists", "salvage", spec, "--to=" + whole);
 
-  dynamic_cast<EmulatedDevice&>(*Open(spec)).BreakZone(kMetadataZones + 1, ZoneCondition::kOffline);
+  EmulatedFaults::BreakZone(dynamic_cast<EmulatedDevice&>(*Open(spec)), kMetadataZones + 1,
+                            ZoneCondition::kOffline);
   const std::string part = (folder_ / "part").string();
   EXPECT_EQ(Run("salvage", spec, "--format=json --to=" + part), 1) << err_;
   const nlohmann::json file = Json()["files"][0];

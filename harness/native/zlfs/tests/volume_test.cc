@@ -17,6 +17,7 @@
 #include <thread>
 #include <vector>
 
+#include "zlfs/tests/emulated_faults.h"
 #include "zlfs/tests/faulty_device.h"
 #include "zlfs/tests/volume_test_util.h"
 
@@ -833,7 +834,7 @@ TEST(Metadata, AnyOneZoneCanBecomeReadOnlyAndAnySpareOffline) {
       ASSERT_OK(Put(rig.Mount().get(), "/a", Content(1, 0, 5000)));
       const bool current = zone == CurrentMetadataZone(rig.device.get());
       if (current && condition == ZoneCondition::kOffline) continue;
-      rig.device->BreakZone(zone, condition);
+      EmulatedFaults::BreakZone(*rig.device, zone, condition);
       for (std::uint64_t mount = 0; mount < 4; ++mount) {
         const std::string violations = Violations(rig.device.get());
         EXPECT_EQ(violations.find("10: metadata zone " + std::to_string(zone)), 0U) << violations;
@@ -891,7 +892,7 @@ TEST(Metadata, WithoutAWritableZoneTheVolumeCanBeRead) {
   ASSERT_OK(Put(rig.Mount().get(), "/a", Content(1, 0, 5000)));
   ASSERT_OK(Put(rig.Mount().get(), "/d/a", "a"));
   for (std::uint32_t zone = 0; zone < kMetadataZones; ++zone) {
-    rig.device->BreakZone(zone, ZoneCondition::kReadOnly);
+    EmulatedFaults::BreakZone(*rig.device, zone, ZoneCondition::kReadOnly);
   }
   for (int mount = 0; mount < 2; ++mount) {
     const auto volume = rig.Mount();
@@ -967,7 +968,7 @@ TEST(Metadata, AMarkedGenerationIsNotTakenForTheNewest) {
   Rig rig;
   MakeTwoGenerations(&rig);
   const std::uint32_t newest = CurrentMetadataZone(rig.device.get());
-  rig.device->BreakZone(newest, ZoneCondition::kOffline);
+  EmulatedFaults::BreakZone(*rig.device, newest, ZoneCondition::kOffline);
   std::unique_ptr<Volume> volume;
   EXPECT_ERROR(Volume::Mount(std::make_unique<HookedDevice>(rig.device, [] {}), {}, &volume),
                "lost-log");
@@ -986,7 +987,7 @@ TEST(Metadata, AMarkedGenerationIsNotTakenForTheNewest) {
   ASSERT_NE(volume, nullptr);
   ASSERT_OK(Put(volume.get(), "/c", Content(3, 0, 4000)));
   ASSERT_OK(volume->Close());
-  rig.device->BreakZone(newest, ZoneCondition::kReadOnly);
+  EmulatedFaults::BreakZone(*rig.device, newest, ZoneCondition::kReadOnly);
   volume = rig.Mount();
   ASSERT_NE(volume, nullptr);
   EXPECT_EQ(ReadWhole(volume.get(), "/a"), Content(1, 0, 5000));
@@ -1038,7 +1039,7 @@ TEST(Volume, AFlushedLogSurvivesTheEndOfTheProcess) {
     ASSERT_OK(volume->WriteBuffer(log.get()));
     content += more;
     std::unique_ptr<EmulatedDevice> killed;
-    ASSERT_OK(rig.device->Clone("killed-log", &killed));
+    ASSERT_OK(EmulatedFaults::Clone(*rig.device, "killed-log", &killed));
     const auto after =
         MountOk(std::make_unique<HookedDevice>(std::shared_ptr<EmulatedDevice>(std::move(killed)),
                                                rig.device->geometry().identity, [] {}));
@@ -1052,15 +1053,15 @@ TEST(Volume, AFlushedLogSurvivesTheEndOfTheProcess) {
 template <typename Judge>
 std::uint64_t LoseEachZone(const EmulatedDevice& device, const Judge& judge) {
   std::set<std::uint32_t> zones;
-  for (const CachedWrite& write : device.cached()) zones.insert(write.zone);
+  for (const CachedWrite& write : EmulatedFaults::Cached(device)) zones.insert(write.zone);
   for (const std::uint32_t lost : zones) {
     std::unique_ptr<EmulatedDevice> clone;
-    EXPECT_OK(device.Clone("one-zone-lost", &clone));
+    EXPECT_OK(EmulatedFaults::Clone(device, "one-zone-lost", &clone));
     std::vector<std::uint64_t> kept;
-    for (const CachedWrite& write : device.cached()) {
+    for (const CachedWrite& write : EmulatedFaults::Cached(device)) {
       kept.push_back(write.zone == lost ? 0 : write.blocks);
     }
-    clone->PowerLoss(kept);
+    EmulatedFaults::PowerLoss(*clone, kept);
     const auto after = MountOk(
         std::make_unique<HookedDevice>(std::move(clone), device.geometry().identity, [] {}));
     if (after != nullptr) judge(after.get());
@@ -1146,7 +1147,7 @@ class LostLog : public testing::Test {
       ASSERT_OK(volume_->FinishWriting(log.get()));
     }
     ASSERT_NE(zones_[0], zones_[1]);
-    ASSERT_OK(rig_.device->Clone("lost-log", &clone_));
+    ASSERT_OK(EmulatedFaults::Clone(*rig_.device, "lost-log", &clone_));
     killed_ = std::move(clone_);
   }
   static std::map<std::string, FileInfo> FilesOf(Volume* volume) {
@@ -1172,7 +1173,8 @@ class LostLog : public testing::Test {
 };
 
 TEST_F(LostLog, AReadOnlyZoneIsReadToItsCapacity) {
-  for (const std::uint32_t zone : zones_) killed_->BreakZone(zone, ZoneCondition::kReadOnly);
+  for (const std::uint32_t zone : zones_)
+    EmulatedFaults::BreakZone(*killed_, zone, ZoneCondition::kReadOnly);
   for (int mount = 0; mount < 3; ++mount) {
     EXPECT_EQ(KilledViolations(), "");
     const auto volume = MountKilled();
@@ -1183,7 +1185,7 @@ TEST_F(LostLog, AReadOnlyZoneIsReadToItsCapacity) {
 }
 
 TEST_F(LostLog, AnOfflineZoneIsAnErrorAndNeverAShorterFile) {
-  killed_->BreakZone(zones_[1], ZoneCondition::kOffline);
+  EmulatedFaults::BreakZone(*killed_, zones_[1], ZoneCondition::kOffline);
   for (int mount = 0; mount < 3; ++mount) {
     const std::string violations = KilledViolations();
     EXPECT_EQ(violations.substr(0, 3), "10:");
@@ -1221,13 +1223,13 @@ TEST(Failure, OfflineAndReadOnlyZones) {
     ASSERT_OK(Put(volume.get(), "/a", Content(1, 0, 5000)));
     zone = volume->Files()[0].extents[0].zone;
   }
-  rig.device->BreakZone(zone, ZoneCondition::kReadOnly);
+  EmulatedFaults::BreakZone(*rig.device, zone, ZoneCondition::kReadOnly);
   {
     const auto volume = rig.Mount();
     EXPECT_EQ(ReadWhole(volume.get(), "/a"), Content(1, 0, 5000));
     ASSERT_OK(Put(volume.get(), "/b", Content(2, 0, 5000)));
   }
-  rig.device->BreakZone(zone, ZoneCondition::kOffline);
+  EmulatedFaults::BreakZone(*rig.device, zone, ZoneCondition::kOffline);
   EXPECT_EQ(Violations(rig.device.get()).substr(0, 3), "10:");
   const auto volume = rig.Mount();
   EXPECT_EQ(ReadWhole(volume.get(), "/b"), Content(2, 0, 5000));
@@ -1270,7 +1272,7 @@ TEST(Failure, ADeviceThatLowersItsLimit) {
     files.clear();
     EXPECT_GT(volume->Space().active_zones, 8U);
   }
-  rig.device->SetLimits(7, 7);
+  EmulatedFaults::SetLimits(*rig.device, 7, 7);
   auto smaller = std::make_unique<HookedDevice>(rig.device, [] {});
   smaller->SetLimits(7, 7);
   const auto volume = MountOk(std::move(smaller));
