@@ -126,6 +126,7 @@ class Campaign {
       finishes_ += entry.kind == CommandKind::kFinish ? 1 : 0;
       // After a flush the cache is empty, so there is nothing to lose.
       if (entry.kind == CommandKind::kFlush) continue;
+      if (i % setup_.stride != 0) continue;
       if (!formatted || i < setup_.first || i > setup_.last) continue;
       (entry.kind == CommandKind::kWrite ? writes_ : others_) += 1;
       // These operations were acknowledged before the next command was issued.

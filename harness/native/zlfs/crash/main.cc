@@ -146,6 +146,8 @@ int Main(int argc, char** argv) {
   loss->add_option("--trace", losing.trace, "an earlier trace instead of a new one");
   loss->add_option("--first", losing.first, "first command to look at");
   loss->add_option("--last", losing.last, "last command to look at");
+  loss->add_option("--stride", losing.stride, "look at every n-th command only")
+      ->check(CLI::PositiveNumber);
   loss->add_option("--jobs", losing.jobs, "processes at a time")->check(CLI::Range(1, 64));
   FaultCampaign failing;
   CLI::App* const faults = app.add_subcommand(
