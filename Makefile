@@ -83,9 +83,9 @@ lint: .venv/dev ## ruff, mypy, ansible-lint; shellcheck and clang-format where t
 test-fast: .venv/dev ## All unit and runner tests (at most 6 minutes; no root, no rig)
 	@$(BIN)/pytest -n auto $(TIMES) tests/unit tests/runner
 
-test-all: test test-crash test-zlfs-long test-geometry test-dm-zoned test-dm-zap test-zenfs test-amplification test-two-hosts test-vagrant test-debian12 ## make test, then every slow target below (hours)
+test-all: test test-crash-long test-zlfs-long test-geometry test-dm-zoned test-dm-zap test-zenfs test-amplification test-two-hosts test-vagrant test-debian12 ## make test, then every slow target below (hours)
 
-test-native: test-native-sanitize test-native-threads test-native-crash ## Native tests: under AddressSanitizer and UBSan, those with threads under ThreadSanitizer, crash campaigns
+test-native: test-native-sanitize test-native-threads test-crash ## Native tests: under AddressSanitizer and UBSan, those with threads under ThreadSanitizer, crash campaigns
 
 test-native-sanitize: setup-dev
 	@cmake -S harness/native -B build/native-asan --preset sanitize >/dev/null
@@ -97,9 +97,6 @@ test-native-threads: setup-dev
 	@cmake --build build/native-tsan -j2 --target zlfs_threads_test >/dev/null
 	@ctest --test-dir build/native-tsan --output-on-failure -L threads
 
-test-native-crash: setup-dev build/native-test
-	@ctest --test-dir build/native-test --output-on-failure -L crash
-
 .PHONY: build/native-test build/native-release
 # At full speed, with the crash campaigns: under a sanitizer they would take an hour.
 build/native-test:
@@ -110,11 +107,15 @@ build/native-release:
 	@cmake -S harness/native -B $@ --preset release >/dev/null
 	@cmake --build $@ -j2 --target all zonemodel >/dev/null
 
-test-crash: setup-dev rig-image build/native-test ## zlfs: 300 kills, every power loss of three recorded loads, 50 resets of a rig (these alone 41 minutes)
+test-crash: setup-dev build/native-test ## zlfs: kills, losses of power and failing devices, bounded (at most 10 minutes)
+	@ctest --test-dir build/native-test --output-on-failure -L crash
+
+test-crash-long: setup-dev rig-image build/native-test ## zlfs: 300 kills, every power loss of three recorded loads, 100,000 fault schedules, 50 resets of a rig (two hours)
 	@build/native-test/zlfs/crash/zlfs-torture kill --points=300 --seed=11
 	@build/native-test/zlfs/crash/zlfs-torture loss --seed=12 --tears=4
 	@build/native-test/zlfs/crash/zlfs-torture loss --seed=13 --tears=4
 	@build/native-test/zlfs/crash/zlfs-torture loss --seed=14 --tears=4
+	@build/native-test/zlfs/crash/zlfs-torture faults --first=1 --schedules=100000
 	@zonelab rig exec $(RIG) -- $(BIN)/python -m tests.rig.zlfs_resets --points=50 --seed=15
 
 test-zlfs-long: setup-dev build/native-release ## 10 M keys on zlfs: filled, verified, counted, checked

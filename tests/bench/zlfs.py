@@ -1,9 +1,11 @@
 """``make bench-zlfs``: db_bench on zlfs in memory versus the stock file system on tmpfs.
 
 Alternating pairs of the same db_bench on ``zlfs://mem:`` and on a folder of /dev/shm, both without
-direct I/O (tmpfs has none) and in memory that has been used before, each phase's throughput
-compared, until the 95 % interval of every ratio is at most HALF_WIDTH to either side, at most
-PAIRS. Beside it the cost of the ledger: CPU time of its thread over that of the process. Writes
+direct I/O (tmpfs has none) and in memory that has been used before. Each row is a setting: with the
+WAL, without it, against tmpfs that is mapped into memory, and with a sync of each write. The last
+one is shown and not judged, because a sync of tmpfs does nothing. A row ends when the 95 % interval
+of each phase's ratio is at most HALF_WIDTH to either side, or after PAIRS. ROWS selects rows.
+Beside it the cost of the ledger: CPU time of its thread over that of the process. Writes
 build/bench/zlfs.json.
 """
 
@@ -19,7 +21,9 @@ import sys
 import tempfile
 import threading
 import time
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from paired import interval
 
@@ -30,6 +34,25 @@ HALF_WIDTH = 0.02
 TARGET = 0.95
 LEDGER_TARGET = 0.01
 PHASES = ("fillrandom", "overwrite", "readrandom")
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A setting of both sides."""
+
+    name: str
+    options: tuple[str, ...] = ()  # of both sides
+    tmpfs: tuple[str, ...] = ()  # of the other side alone
+    share: float = 1.0  # of NUM
+    judged: bool = True
+
+
+ROWS = (
+    Row("wal"),
+    Row("no-wal", options=("--disable_wal=1",)),
+    Row("mmap", tmpfs=("--mmap_read=1",)),
+    Row("sync", options=("--sync=1",), share=0.1, judged=False),
+)
 NUM = int(os.environ.get("NUM", "1000000"))
 REFUSED = 3
 LIBRARY = Path(os.environ.get("ZLFS", ROOT / "build/native-release/zlfs/libzlfs.so"))
@@ -44,14 +67,14 @@ WARM_UP = ("fillrandom", "overwrite")
 LINE = re.compile(r"^(\w+)\s*:\s*[\d.]+ micros/op (\d+) ops/sec", re.M)
 
 
-def argv(target: list[str], seed: int) -> list[str]:
+def argv(target: list[str], seed: int, row: Row) -> list[str]:
     """Return the command line; both sides differ in ``target`` only."""
     return [
         "db_bench",
         f"--benchmarks={','.join(WARM_UP + PHASES)}",
         *target,
         f"--seed={seed}",
-        f"--num={NUM}",
+        f"--num={int(NUM * row.share)}",
         "--key_size=16",
         "--value_size=400",
         "--compression_type=none",
@@ -63,6 +86,7 @@ def argv(target: list[str], seed: int) -> list[str]:
         "--max_background_jobs=2",
         "--use_direct_reads=false",
         "--use_direct_io_for_flush_and_compaction=false",
+        *row.options,
     ]
 
 
@@ -94,7 +118,7 @@ class LedgerCost:
         return self.seconds
 
 
-def run(work: Path, side: str, seed: int) -> tuple[dict[str, float], float]:
+def run(work: Path, side: str, seed: int, row: Row) -> tuple[dict[str, float], float]:
     """Run db_bench once; operations per second by phase, and the ledger's share of CPU time."""
     environment = dict(os.environ)
     folder = work / side
@@ -103,10 +127,10 @@ def run(work: Path, side: str, seed: int) -> tuple[dict[str, float], float]:
         environment["LD_PRELOAD"] = str(LIBRARY)
         target = [f"--fs_uri=zlfs://{DEVICE}&aux={folder}", "--db=/bench"]
     else:
-        target = [f"--db={folder}"]
+        target = [f"--db={folder}", *row.tmpfs]
     before = os.times()
     process = subprocess.Popen(
-        argv(target, seed),
+        argv(target, seed, row),
         env=environment,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
@@ -129,64 +153,96 @@ def run(work: Path, side: str, seed: int) -> tuple[dict[str, float], float]:
     return found, ledger / cpu
 
 
+@dataclass(slots=True)
+class Measured:
+    """The pairs of one row."""
+
+    row: Row
+    logs: dict[str, list[float]]
+    rates: dict[str, list[list[float]]]
+    shares: list[float]  # of the ledger
+
+    def ratios(self) -> dict[str, tuple[float, float, float]]:
+        """Return ratio, low and high of each phase."""
+        return {phase: interval(logs) for phase, logs in self.logs.items()}
+
+    def resolved(self) -> bool:
+        """Return whether every interval is narrow enough."""
+        return max((high - low) / 2 for _, low, high in self.ratios().values()) <= HALF_WIDTH
+
+    def report(self) -> dict[str, Any]:
+        """Return the row's figures; the worst phase first."""
+        ratios = self.ratios()
+        worst = min(ratios, key=lambda phase: ratios[phase][0])
+        return {
+            "ratio": ratios[worst][0],
+            "low": ratios[worst][1],
+            "high": ratios[worst][2],
+            "n": len(self.shares),
+            "worst": worst,
+            "phases": {
+                phase: {"ratio": r, "low": lo, "high": hi, "ops_per_second": self.rates[phase]}
+                for phase, (r, lo, hi) in ratios.items()
+            },
+            "resolved": self.resolved(),
+            "judged": self.row.judged,
+            "ledger_cpu_share_max": max(self.shares),
+        }
+
+
+def measure(row: Row) -> Measured:
+    """Run the pairs of a row."""
+    measured = Measured(row, {p: [] for p in PHASES}, {p: [] for p in PHASES}, [])
+    with tempfile.TemporaryDirectory(prefix="zonelab-bench-", dir="/dev/shm") as folder:
+        run(Path(folder), "zlfs", 1, row)  # warms up CPU and memory, counts for nothing
+        run(Path(folder), "tmpfs", 1, row)
+        for pair in range(PAIRS):
+            # Which side goes first alternates, so that a drift of the machine cancels out.
+            sides = ("zlfs", "tmpfs") if pair % 2 else ("tmpfs", "zlfs")
+            results = {side: run(Path(folder), side, pair + 2, row) for side in sides}
+            measured.shares.append(results["zlfs"][1])
+            for phase in PHASES:
+                ours, theirs = results["zlfs"][0][phase], results["tmpfs"][0][phase]
+                measured.logs[phase].append(math.log(ours / theirs))
+                measured.rates[phase].append([ours, theirs])
+            line = ", ".join(
+                f"{p} {r:.3f} [{lo:.3f}, {hi:.3f}]" for p, (r, lo, hi) in measured.ratios().items()
+            )
+            print(  # noqa: T201
+                f"{row.name}, pair {pair + 1}: {line}, ledger {measured.shares[-1]:.3%}",
+                flush=True,
+            )
+            if pair + 1 >= FEWEST_PAIRS and measured.resolved():
+                break
+    return measured
+
+
 def main() -> int:
     """Measure, write the figures, judge them."""
     if not LIBRARY.exists():
         sys.exit(f"zlfs: {LIBRARY} is missing; hint: make bench-zlfs builds it")
-    logs: dict[str, list[float]] = {phase: [] for phase in PHASES}
-    rates: dict[str, list[list[float]]] = {phase: [] for phase in PHASES}
-    shares: list[float] = []
-    ratios: dict[str, tuple[float, float, float]] = {}
-    with tempfile.TemporaryDirectory(prefix="zonelab-bench-", dir="/dev/shm") as folder:
-        run(Path(folder), "zlfs", 1)  # warms up CPU and memory, counts for nothing
-        run(Path(folder), "tmpfs", 1)
-        for pair in range(PAIRS):
-            # Which side goes first alternates, so that a drift of the machine cancels out.
-            sides = ("zlfs", "tmpfs") if pair % 2 else ("tmpfs", "zlfs")
-            results = {side: run(Path(folder), side, pair + 2) for side in sides}
-            shares.append(results["zlfs"][1])
-            for phase in PHASES:
-                ours, theirs = results["zlfs"][0][phase], results["tmpfs"][0][phase]
-                logs[phase].append(math.log(ours / theirs))
-                rates[phase].append([ours, theirs])
-                ratios[phase] = interval(logs[phase])
-            print(  # noqa: T201
-                f"pair {pair + 1}: "
-                + ", ".join(
-                    f"{p} {r:.3f} [{lo:.3f}, {hi:.3f}]" for p, (r, lo, hi) in ratios.items()
-                )
-                + f", ledger {shares[-1]:.3%}",
-                flush=True,
-            )
-            widest = max((high - low) / 2 for _, low, high in ratios.values())
-            if pair + 1 >= FEWEST_PAIRS and widest <= HALF_WIDTH:
-                break
-    worst = min(ratios, key=lambda phase: ratios[phase][0])
+    names = os.environ.get("ROWS", ",".join(row.name for row in ROWS)).split(",")
+    rows = [measure(row) for row in ROWS if row.name in names]
+    if not rows:
+        sys.exit(f"zlfs: ROWS names none of {', '.join(row.name for row in ROWS)}")
     report = {
-        "ratio": ratios[worst][0],
-        "low": ratios[worst][1],
-        "high": ratios[worst][2],
-        "n": len(shares),
-        "worst": worst,
-        "phases": {
-            phase: {"ratio": r, "low": lo, "high": hi, "ops_per_second": rates[phase]}
-            for phase, (r, lo, hi) in ratios.items()
-        },
-        "resolved": widest <= HALF_WIDTH,
-        "ledger_cpu_share_max": max(shares),
+        "rows": {measured.row.name: measured.report() for measured in rows},
         "load_average_after": os.getloadavg()[0],
-        "how": f"db_bench {','.join(PHASES)}, {NUM} keys of 16 B with 400 B, on zlfs over memory"
-        " / on tmpfs; alternating pairs with the same seed; paired t on log ratios; the ledger's"
-        " share is CPU time of its thread over that of the process",
+        "how": f"db_bench {','.join(PHASES)}, {NUM} keys of 16 B with 400 B (a tenth with sync), on"
+        " zlfs over memory / on tmpfs; alternating pairs with the same seed; paired t on log"
+        " ratios; the ledger's share is CPU time of its thread over that of the process",
     }
     output = ROOT / "build/bench/zlfs.json"
     output.parent.mkdir(parents=True, exist_ok=True)
     output.write_text(json.dumps(report, indent=2) + "\n")
-    print(json.dumps({k: v for k, v in report.items() if k != "phases"}, indent=2))  # noqa: T201
-    if max(shares) > LEDGER_TARGET:
+    for measured in rows:
+        shown = {k: v for k, v in measured.report().items() if k != "phases"}
+        print(measured.row.name, json.dumps(shown))  # noqa: T201
+    if max(share for measured in rows for share in measured.shares) > LEDGER_TARGET:
         return REFUSED
     # Slow only where the measurement says so, not where it is merely unsure.
-    return REFUSED if any(high < TARGET for _, _, high in ratios.values()) else 0
+    highs = [high for m in rows if m.row.judged for _, _, high in m.ratios().values()]
+    return REFUSED if any(high < TARGET for high in highs) else 0
 
 
 if __name__ == "__main__":

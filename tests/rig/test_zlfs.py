@@ -155,7 +155,7 @@ def test_the_device_layer_on_zones_of_the_kernel(rig: RigHandle, scratch: Scratc
 
 
 def test_synced_data_survives_a_reset(rig: RigHandle, scratch: Scratch, tmp_path: Path) -> None:
-    """The short form of ``make test-crash``'s campaign: two resets, one more during recovery."""
+    """The campaign of ``make test-crash-long``, in short: two resets, one during recovery."""
     campaign = zlfs_resets.Campaign(
         zlfs_resets.Setup(points=2, seed=1, recovery_every=2, points_per_volume=2),
         zlfs_resets.Guest(rig.name, Talk(quiet=True)),

@@ -1,6 +1,7 @@
 """Does a database on zlfs keep what it acknowledged when the machine is reset under it?
 
-``make test-crash``, or ``zonelab rig exec default -- .venv/bin/python -m tests.rig.zlfs_resets``.
+``make test-crash-long``, or
+``zonelab rig exec default -- .venv/bin/python -m tests.rig.zlfs_resets``.
 
 At each point a load writes in the guest and reports durable keys over ssh. At a random moment QEMU
 resets the machine. A reset keeps zones and data, and nothing else. The last report is a lower bound

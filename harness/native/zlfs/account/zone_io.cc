@@ -1,6 +1,7 @@
 #include "zlfs/account/zone_io.h"
 
 #include <cstring>
+#include <vector>
 
 #include "zlfs/zoned/buffer.h"
 
@@ -8,7 +9,9 @@ namespace zlfs {
 
 Totals ZoneIo::totals() const {
   const std::lock_guard lock(totals_mutex_);
-  return totals_;
+  Totals totals = totals_;
+  totals.flush_calls = arrived_;
+  return totals;
 }
 
 IOStatus ZoneIo::Write(Cause cause, std::uint32_t zone, std::uint64_t offset, const Slice& buffer,
@@ -60,6 +63,13 @@ IOStatus ZoneIo::Finish(FinishCause cause, std::uint32_t zone, std::uint64_t giv
   Totals::Finishes& finishes = totals_.finishes[static_cast<std::size_t>(cause)];
   ++finishes.count;
   finishes.given_up += given_up;
+  return IOStatus::OK();
+}
+
+IOStatus ZoneIo::WritePointer(std::uint32_t zone, std::uint64_t* at) {
+  std::vector<ZoneInfo> info;
+  RETURN_IF_ERROR(device_->Report(zone, 1, &info));
+  *at = info[0].write_pointer;
   return IOStatus::OK();
 }
 

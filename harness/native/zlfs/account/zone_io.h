@@ -36,6 +36,7 @@ struct Totals {
   std::uint64_t resets_data = 0;
   std::uint64_t resets_metadata = 0;
   std::uint64_t flushes = 0;
+  std::uint64_t flush_calls = 0;  // that these flushes served, or will serve
 };
 
 // Safe to call from any thread.
@@ -58,6 +59,8 @@ class ZoneIo {
   IOStatus Flush();
   IOStatus Finish(FinishCause cause, std::uint32_t zone, std::uint64_t given_up);
   IOStatus Reset(std::uint32_t zone, bool metadata);
+  // Asks the device.
+  IOStatus WritePointer(std::uint32_t zone, std::uint64_t* at);
 
  private:
   ZonedDevice* const device_;

@@ -5,14 +5,11 @@
 #include <tuple>
 #include <utility>
 
+#include "zlfs/alloc/reserve.h"
+
 namespace zlfs {
 namespace {
 
-// Empty zones that flushes must leave: one for the collector, one for the MANIFEST.
-constexpr std::uint32_t kFlushKeeps = 2;
-// Additional empty zones that all other causes must leave. One is for the WAL that opening a
-// database begins. The other is needed because tables are larger than the WALs they replace.
-constexpr std::uint32_t kOpeningKeeps = 2;
 // One zone in kSpareShare, but at least kLeastSpare, is reserved for compactions and for the
 // deletions of a full database, when WALs get no zone.
 constexpr std::uint32_t kSpareShare = 100;
@@ -45,36 +42,19 @@ Allocator::Allocator(AllocatorSetup setup)
   gc_start_ = usable * policy_.gc_start_pct / 100;
 }
 
-// Opening a database flushes all WALs and begins a new one. Everything else must leave enough zones
-// for that. Tables are larger than the WALs' content because of indexes and filters.
-std::uint32_t Allocator::KeepsWithLogs(std::uint64_t room) const {
-  const std::uint64_t content = log_bytes_ + room;
-  const std::uint64_t to_flush = (content + content / 8 + capacity_ - 1) / capacity_;
-  return kFlushKeeps + kOpeningKeeps + static_cast<std::uint32_t>(to_flush);
+Reserve Allocator::Reserved() const {
+  Reserve reserve{.zone_capacity = capacity_,
+                  .log_bytes = log_bytes_,
+                  .log_zones = log_zones_,
+                  .spare = spare_};
+  const auto log = current_.find(Cause::kWal);
+  if (log != current_.end() && log_zones_ > 1) {
+    reserve.log_room = zones_[log->second].capacity - zones_[log->second].written;
+  }
+  return reserve;
 }
 
-std::uint32_t Allocator::Keeps(Cause cause) const {
-  // kOpeningKeeps covers the content of a mount's first WAL zone.
-  const auto log = current_.find(Cause::kWal);
-  const bool counts = log != current_.end() && log_zones_ > 1;
-  const ZoneSpace* const zone = counts ? &zones_[log->second] : nullptr;
-  const std::uint64_t room = counts ? zone->capacity - zone->written : 0;
-  switch (cause) {
-    case Cause::kGc:
-      return 0;
-    case Cause::kOther:
-      return 1;
-    case Cause::kFlush:
-      return log_zones_ == 0 ? kFlushKeeps : KeepsWithLogs(room);
-    case Cause::kCompaction:
-      return KeepsWithLogs(room);
-    default:
-      if (log_zones_ > 0) return KeepsWithLogs(room + capacity_) + spare_;
-      // With old WALs: the WAL that opening a database begins before it deletes them. Otherwise the
-      // WAL in which a full database logs deletions.
-      return log_bytes_ > 0 ? kFlushKeeps : KeepsWithLogs(0);
-  }
-}
+std::uint32_t Allocator::Keeps(Cause cause) const { return Reserved().For(cause); }
 
 bool Allocator::LowSpace() const {
   return empty_ < std::max(gc_start_, kept_zones() + kCollectAhead);
@@ -130,7 +110,7 @@ Decision Allocator::AllocateShared(const Request& request) {
     // After a mount, all active zones can be leftovers of other causes or belong to data writers.
     taken = NearestActive(lifetime, Of::kUnowned);
     if (!taken) taken = NearestActive(lifetime, Of::kIdle);
-    if (log && taken && log_zones_ > 0 && empty_ < KeepsWithLogs(zones_[*taken].room())) {
+    if (log && taken && log_zones_ > 0 && empty_ < Reserved().WithLogs(zones_[*taken].room())) {
       taken.reset();
     }
   }

@@ -132,6 +132,8 @@ inline std::uint64_t PriceOf(const ZoneSpace& victim, std::uint64_t written) {
   return written + written * packed / gain;
 }
 
+struct Reserve;
+
 class Allocator {
  public:
   explicit Allocator(AllocatorSetup setup);
@@ -207,8 +209,7 @@ class Allocator {
   Decision Grant(std::uint32_t zone, std::uint64_t size);
   // Empty zones that the cause must leave.
   std::uint32_t Keeps(Cause cause) const;
-  // The same, if WALs can grow by `room` bytes.
-  std::uint32_t KeepsWithLogs(std::uint64_t room) const;
+  Reserve Reserved() const;
   bool MayOpen(Cause cause) const;
   bool CompactionsOwn() const;
   std::uint32_t OpenEmpty(std::uint8_t lifetime);

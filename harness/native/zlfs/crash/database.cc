@@ -225,6 +225,7 @@ Status Database::Do(std::uint32_t writer, std::uint64_t number, Progress* progre
   options.sync = operation.sync;
   if (Status status = db_->Write(options, &batch); !status.ok()) return status;
   self.done = number;
+  Raise(&progress->acknowledged[writer], number);
   ++progress->operations;
   if (operation.sync) {
     before[writer] = number;

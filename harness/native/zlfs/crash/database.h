@@ -23,6 +23,8 @@ namespace zlfs::crash {
 struct Progress {
   // Operations of each writer that RocksDB acknowledged as durable.
   std::array<std::atomic<std::uint64_t>, kMaxWriters> synced;
+  // Operations of each writer that RocksDB acknowledged. A kill loses none of them.
+  std::array<std::atomic<std::uint64_t>, kMaxWriters> acknowledged;
   std::atomic<std::uint64_t> operations;                         // acknowledged, durable or not
   std::atomic<std::uint64_t> writes, flushes, finishes, resets;  // device commands
   std::atomic<std::uint64_t> collected;  // bytes the garbage collection copied in closed mounts

@@ -7,7 +7,9 @@
 #include <thread>
 
 #include "zlfs/crash/child.h"
+#include "zlfs/crash/policies.h"
 #include "zlfs/crash/session.h"
+#include "zlfs/crash/time_limit.h"
 
 namespace zlfs::crash {
 namespace {
@@ -39,7 +41,9 @@ class Campaign {
       : setup_(setup), progress_(ShareProgress()), random_(setup.shape.seed) {}
 
   int Run() {
-    for (std::uint32_t point = 0; point < setup_.points; ++point) {
+    const TimeLimit limit(setup_.seconds);
+    std::uint32_t point = 0;
+    for (; point < setup_.points && !limit.Over(); ++point) {
       if (point % setup_.points_per_volume == 0 && !NewVolume()) return 1;
       if (!Kill(point) || !Survived(point)) return 1;
       if ((point + 1) % 20 == 0) {
@@ -47,10 +51,12 @@ class Campaign {
       }
     }
     std::printf(
-        "kill: %u points, %u of them during recovery, 0 synced keys lost, 0 violations; "
-        "%lu operations, %lu writes, %lu flushes, %lu finishes, %lu resets, %lu bytes collected; "
+        "kill: %u points, %u of them during recovery, 0 acknowledged operations lost, 0 "
+        "violations; "
+        "%lu operations, %lu of them unsynced at a kill, %lu writes, %lu flushes, %lu finishes, "
+        "%lu resets, %lu bytes collected; "
         "seed %lu\n",
-        setup_.points, in_recovery_, progress_->operations.load(), progress_->writes.load(),
+        point, in_recovery_, progress_->operations.load(), unsynced_, progress_->writes.load(),
         progress_->flushes.load(), progress_->finishes.load(), progress_->resets.load(),
         progress_->collected.load(), setup_.shape.seed);
     return 0;
@@ -63,9 +69,11 @@ class Campaign {
     std::filesystem::remove(image_);
     std::filesystem::remove_all(place_.aux);
     for (auto& synced : progress_->synced) synced = 0;
+    for (auto& acknowledged : progress_->acknowledged) acknowledged = 0;
     Place blank = place_;
     blank.device += "?" + setup_.device;
-    const IOStatus status = Format(blank);
+    const Policy policy = RandomPolicy([this](std::uint32_t n) { return Below(n); });
+    const IOStatus status = Format(blank, policy);
     if (!status.ok()) std::fprintf(stderr, "kill: mkfs: %s\n", status.ToString().c_str());
     return status.ok();
   }
@@ -96,8 +104,19 @@ class Campaign {
       kill(child, SIGKILL);
     }
     const std::string end = Wait(child);
+    ExpectAcknowledged();
     if (end == "killed") return true;
     return Failed(point, "the writer was to be killed, but: " + (end.empty() ? "it ended" : end));
+  }
+
+  // The device loses no power, so what was acknowledged is as good as synced.
+  void ExpectAcknowledged() {
+    for (std::uint32_t i = 0; i < kMaxWriters; ++i) {
+      const std::uint64_t acknowledged = progress_->acknowledged[i];
+      if (acknowledged <= progress_->synced[i]) continue;
+      unsynced_ += acknowledged - progress_->synced[i];
+      progress_->synced[i] = acknowledged;
+    }
   }
 
   bool Survived(std::uint32_t point) {
@@ -110,6 +129,7 @@ class Campaign {
       return Judge(place_, setup_.shape, {.operations = 100, .twice = true}, progress_);
     });
     const std::string end = Wait(child);
+    ExpectAcknowledged();
     return end.empty() || Failed(point, "judge: " + end);
   }
 
@@ -133,6 +153,7 @@ class Campaign {
   const Place place_{.device = "file:" + image_, .aux = setup_.folder + "/aux", .identity = ""};
   std::string crashed_synced_;
   std::uint32_t in_recovery_ = 0;
+  std::uint64_t unsynced_ = 0;  // acknowledged without a sync before a kill
 };
 
 }  // namespace

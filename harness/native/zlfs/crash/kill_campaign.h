@@ -15,6 +15,7 @@ struct KillCampaign {
   std::string folder;  // for images; empty, on fast storage
   std::uint32_t points = 200;
   std::uint32_t points_per_volume = 25;
+  std::uint64_t seconds = 0;  // begin no point after this time; 0: no limit
 };
 
 // Returns the exit code. Prints the summary to stdout, progress and failures to stderr.

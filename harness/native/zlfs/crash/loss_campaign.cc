@@ -8,10 +8,13 @@
 #include <vector>
 
 #include "zlfs/crash/child.h"
+#include "zlfs/crash/policies.h"
 #include "zlfs/crash/session.h"
+#include "zlfs/crash/time_limit.h"
 #include "zlfs/crash/trace.h"
 #include "zlfs/format/superblock.h"
 #include "zlfs/fs/volume.h"
+#include "zlfs/tests/emulated_faults.h"
 #include "zlfs/zoned/emulated_device.h"
 #include "zlfs/zoned/open.h"
 
@@ -35,11 +38,12 @@ class Campaign {
     if (setup_.trace.empty() && !RecordAll()) return 1;
     if (!Report(trace_.Load(trace_path_), "trace")) return 1;
     if (!ReplayAll()) return 1;
-    std::printf(
-        "loss: %" PRIu64 " losses of power, after each of %" PRIu64 " writes and %" PRIu64
-        " zone commands, %" PRIu64 " of them torn, 0 synced keys lost, 0 violations; %" PRIu64
-        " resets, %" PRIu64 " bytes collected in the last life; seed %" PRIu64 "\n",
-        losses_, writes_, others_, torn_, resets_, progress_->collected.load(), setup_.shape.seed);
+    std::printf("loss: %" PRIu64 " losses of power, after each of %" PRIu64 " writes and %" PRIu64
+                " zone commands, %" PRIu64
+                " of them torn, 0 synced keys lost, 0 violations; %" PRIu64 " finishes, %" PRIu64
+                " resets, %" PRIu64 " bytes collected in the last life; seed %" PRIu64 "\n",
+                losses_, writes_, others_, torn_, finishes_, resets_, progress_->collected.load(),
+                setup_.shape.seed);
     return 0;
   }
 
@@ -55,6 +59,8 @@ class Campaign {
     const Place blank{.device = "file:" + image + "?" + setup_.device, .aux = "", .identity = ""};
     const Place place{
         .device = "file:" + image, .aux = setup_.folder + "/recorded.aux", .identity = ""};
+    std::mt19937_64 random(setup_.shape.seed);
+    const Policy policy = RandomPolicy([&random](std::uint64_t n) { return random() % n; });
     // Every examined state contains the format, and the format is durable.
     {
       std::unique_ptr<ZonedDevice> device;
@@ -64,9 +70,8 @@ class Campaign {
         return false;
       }
       TappedDevice tapped(std::move(device), RecordTo(recorder.get()));
-      if (!Report(Mkfs(&tapped, Policy{}, ""), "mkfs")) return false;
+      if (!Report(Mkfs(&tapped, policy, ""), "mkfs")) return false;
     }
-    std::mt19937_64 random(setup_.shape.seed);
     while (progress_->writes < setup_.writes) {
       const std::uint64_t commands = 1 + random() % (2 * setup_.commands_per_life);
       if (!RecordLife(place, kUntilKilled, commands, "killed")) return false;
@@ -111,14 +116,17 @@ class Campaign {
     if (!Report(DecodeSuperblock(trace_.data(0), &superblock), "trace")) return false;
     identity_ = superblock.identity();
     bool formatted = false;
-    for (std::size_t i = 0; i < trace_.size() && failures_ < kMostFailures; ++i) {
+    const TimeLimit limit(setup_.seconds);
+    for (std::size_t i = 0; i < trace_.size() && failures_ < kMostFailures && !limit.Over(); ++i) {
       const TraceEntry& entry = trace_.entry(i);
       if (!Report(trace_.Replay(i, device_.get()), "replay")) return false;
       // Before mkfs has finished there is no file system to test.
       formatted |= entry.kind == CommandKind::kReset;  // the last command of mkfs
       resets_ += entry.kind == CommandKind::kReset ? 1 : 0;
+      finishes_ += entry.kind == CommandKind::kFinish ? 1 : 0;
       // After a flush the cache is empty, so there is nothing to lose.
       if (entry.kind == CommandKind::kFlush) continue;
+      if (i % setup_.stride != 0) continue;
       if (!formatted || i < setup_.first || i > setup_.last) continue;
       (entry.kind == CommandKind::kWrite ? writes_ : others_) += 1;
       // These operations were acknowledged before the next command was issued.
@@ -135,7 +143,7 @@ class Campaign {
 
   // Tests the losses of the cache after command i: the whole loss and the tears.
   void LoseAll(std::size_t i, const std::array<std::uint64_t, kMaxWriters>& synced) {
-    const std::vector<CachedWrite> cached = device_->cached();
+    const std::vector<CachedWrite> cached = EmulatedFaults::Cached(*device_);
     Lose(i, synced, "whole", {});
     if (cached.empty()) return;  // a tear would lose the same data
     std::mt19937_64 random(setup_.shape.seed * 1000003 + i);
@@ -164,7 +172,7 @@ class Campaign {
     const std::string name = std::string(how) + " after command " + std::to_string(i);
     const pid_t child = Fork(name, [&] {
       // The child's memory holds its own copy of the device, so it can change it.
-      device_->PowerLoss(kept);
+      EmulatedFaults::PowerLoss(*device_, kept);
       device_.reset();
       Progress progress{};
       for (std::uint32_t w = 0; w < kMaxWriters; ++w) progress.synced[w] = synced[w];
@@ -215,6 +223,7 @@ class Campaign {
   std::uint64_t torn_ = 0;
   std::uint64_t writes_ = 0;  // writes after which the power was lost
   std::uint64_t others_ = 0;
+  std::uint64_t finishes_ = 0;
   std::uint64_t resets_ = 0;
   int failures_ = 0;
 };

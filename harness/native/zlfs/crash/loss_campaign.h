@@ -19,8 +19,10 @@ struct LossCampaign {
   std::uint64_t commands_per_life = 900;  // then the process is killed and the next one recovers
   std::uint64_t first = 0;                // first and last command to test
   std::uint64_t last = ~std::uint64_t{0};
-  std::uint32_t tears = 2;  // seeded tears per command, besides the whole loss
+  std::uint64_t stride = 1;  // test every n-th command
+  std::uint32_t tears = 2;   // seeded tears per command, besides the whole loss
   std::uint32_t jobs = 2;
+  std::uint64_t seconds = 0;  // test no command after this time; 0: no limit
 };
 
 // Returns the exit code. Prints the summary to stdout, progress and failures to stderr.

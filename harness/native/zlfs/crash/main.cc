@@ -16,6 +16,7 @@
 #include "zlfs/crash/loss_campaign.h"
 #include "zlfs/crash/schedule.h"
 #include "zlfs/crash/session.h"
+#include "zlfs/crash/time_limit.h"
 
 namespace zlfs::crash {
 namespace {
@@ -84,14 +85,11 @@ struct FaultCampaign {
 
 // Runs random schedules until one fails.
 int RunFaultCampaign(const FaultCampaign& campaign) {
-  const auto start = std::chrono::steady_clock::now();
+  const TimeLimit limit(campaign.seconds);
   ScheduleCounts counts;
   std::uint64_t seed = campaign.first;
   for (; seed < campaign.first + campaign.schedules; ++seed) {
-    if (campaign.seconds != 0 &&
-        std::chrono::steady_clock::now() - start >= std::chrono::seconds(campaign.seconds)) {
-      break;
-    }
+    if (limit.Over()) break;
     const std::string problem = RunSchedule(seed, &counts);
     if (problem.empty()) continue;
     std::fprintf(stderr,
@@ -103,12 +101,16 @@ int RunFaultCampaign(const FaultCampaign& campaign) {
   }
   std::printf(
       "faults: seeds %llu to %llu: %llu mounts, %llu failed commands, %llu failed zones, "
-      "%llu kills, %llu losses of power, %llu losses named, 0 unnamed\n",
+      "%llu kills, %llu losses of power, %llu reads beside them; %llu losses named, 0 unnamed; "
+      "%llu mounts read-only, %llu volumes repaired, %llu without a newest generation\n",
       static_cast<unsigned long long>(campaign.first), static_cast<unsigned long long>(seed - 1),
       static_cast<unsigned long long>(counts.mounts),
       static_cast<unsigned long long>(counts.faults), static_cast<unsigned long long>(counts.zones),
       static_cast<unsigned long long>(counts.kills), static_cast<unsigned long long>(counts.losses),
-      static_cast<unsigned long long>(counts.named));
+      static_cast<unsigned long long>(counts.reads), static_cast<unsigned long long>(counts.named),
+      static_cast<unsigned long long>(counts.read_only),
+      static_cast<unsigned long long>(counts.repaired),
+      static_cast<unsigned long long>(counts.lost));
   return 0;
 }
 
@@ -144,13 +146,18 @@ int Main(int argc, char** argv) {
   loss->add_option("--trace", losing.trace, "an earlier trace instead of a new one");
   loss->add_option("--first", losing.first, "first command to look at");
   loss->add_option("--last", losing.last, "last command to look at");
+  loss->add_option("--stride", losing.stride, "look at every n-th command only")
+      ->check(CLI::PositiveNumber);
   loss->add_option("--jobs", losing.jobs, "processes at a time")->check(CLI::Range(1, 64));
   FaultCampaign failing;
   CLI::App* const faults = app.add_subcommand(
       "faults", "campaign: random schedules of device failures, kills and losses of power");
   faults->add_option("--first", failing.first, "seed of the first schedule");
   faults->add_option("--schedules", failing.schedules, "how many");
-  faults->add_option("--seconds", failing.seconds, "end after this time");
+  constexpr const char* kSeconds = "end after this time";
+  kill->add_option("--seconds", killing.seconds, kSeconds);
+  loss->add_option("--seconds", losing.seconds, kSeconds);
+  faults->add_option("--seconds", failing.seconds, kSeconds);
   kill->add_option("--shape", killing.device, "of the device, as in its specification");
   loss->add_option("--shape", losing.device, "of the device, as in its specification");
   for (CLI::App* const command : {kill, loss}) {

@@ -1,15 +1,23 @@
 #include "zlfs/crash/schedule.h"
 
 #include <algorithm>
+#include <atomic>
 #include <map>
 #include <memory>
+#include <mutex>
 #include <random>
 #include <set>
+#include <string_view>
+#include <thread>
+#include <tuple>
 #include <utility>
 #include <vector>
 
+#include "zlfs/crash/policies.h"
 #include "zlfs/fs/check.h"
 #include "zlfs/fs/volume.h"
+#include "zlfs/meta/recover.h"
+#include "zlfs/tests/emulated_faults.h"
 #include "zlfs/tests/faulty_device.h"
 #include "zlfs/zoned/emulated_device.h"
 #include "zlfs/zoned/image.h"
@@ -41,10 +49,14 @@ struct Entry {
 class Schedule {
  public:
   Schedule(std::uint64_t seed, ScheduleCounts* counts)
-      : random_(seed), name_("schedule-" + std::to_string(seed)), counts_(counts) {}
+      : random_(seed),
+        name_("schedule-" + std::to_string(seed)),
+        counts_(counts),
+        readers_(seed % 4 == 0) {}
   Schedule(const Schedule&) = delete;
   Schedule& operator=(const Schedule&) = delete;
   ~Schedule() {
+    StopReader();
     CloseFiles();
     volume_.reset();
     device_.reset();
@@ -57,9 +69,12 @@ class Schedule {
     const std::uint64_t lives = 2 + Below(4);
     for (std::uint64_t life = 0; life < lives && problem_.empty(); ++life) {
       Mount(Below(4) == 0);
-      const std::uint64_t steps = 10 + Below(70);
-      if (Below(2) == 0) faulty_->DieAfter(Below(3 * steps));
+      if (volume_ == nullptr) return problem_;
+      if (readers_) StartReader();
+      const std::uint64_t steps = volume_->read_only() ? 0 : 10 + Below(70);
+      if (steps > 0 && Below(2) == 0) faulty_->DieAfter(Below(3 * steps));
       for (std::uint64_t i = 0; i < steps && problem_.empty() && !hopeless_; ++i) Step();
+      StopReader();
       End();
     }
     if (problem_.empty()) Mount(false);
@@ -79,43 +94,93 @@ class Schedule {
     IOStatus status = OpenDevice(spec, Access::kReadWrite, nullptr, &device);
     if (!status.ok()) return Fail("device: " + status.ToString());
     device_.reset(dynamic_cast<EmulatedDevice*>(device.release()));
-    constexpr std::uint8_t kThresholds[] = {0, 10, 50, 90};
-    Policy policy;
-    policy.finish_remaining_pct = kThresholds[Below(4)];
-    policy.finish_occupancy_pct = static_cast<std::uint8_t>(100 - policy.finish_remaining_pct);
-    policy.on_active_limit = static_cast<std::uint8_t>(Below(3));
-    policy.gc_start_pct = Below(2) == 0 ? 5 : 60;
-    policy.gc_victim = static_cast<std::uint8_t>(Below(2));
-    policy.lifetimes = static_cast<std::uint8_t>(Below(2));
+    Policy policy = RandomPolicy([this](std::uint64_t n) { return Below(n); });
     policy.gc = Below(4) != 0;
     status = Mkfs(device_.get(), policy, "");
     if (!status.ok()) Fail("mkfs: " + status.ToString());
   }
 
   // Checks the device, mounts it and compares it with the model. `disturbed`: commands of the first
-  // mount can fail.
+  // mount can fail. Leaves no volume if the newest generation is lost.
   void Mount(bool disturbed) {
     if (!problem_.empty()) return;
     ++counts_->mounts;
     hopeless_ = false;
+    Recovered recovered;
+    const IOStatus found = Recover(device_.get(), &recovered);
+    if (IsLostLog(found)) return MountLost();
     FindNamed();
     if (disturbed) {
-      auto device = std::make_unique<FaultyDevice>(device_.get());
+      auto device = NewDevice();
       for (int i = 0; i < 2; ++i) InjectInto(device.get());
-      if (Volume::Mount(std::move(device), {}, &volume_).ok()) Verify(true);
+      if (Volume::Mount(std::move(device), {}, &volume_).ok()) Verify(Trust::kNothing);
       volume_.reset();
+      // It may have rolled over, and one of its failed commands may have been a reset.
+      if (!Recover(device_.get(), &recovered).ok()) return Fail("a disturbed mount broke the log");
     }
-    auto device = std::make_unique<FaultyDevice>(device_.get());
+    auto device = NewDevice();
     faulty_ = device.get();
     const IOStatus status = Volume::Mount(std::move(device), {}, &volume_);
     if (!status.ok()) return Fail("mount: " + status.ToString());
-    Verify(false);
+    if (!volume_->read_only()) return Verify(Trust::kAll);
+    ++counts_->read_only;
+    const std::size_t broken = BrokenMetadata(nullptr);
+    if (broken < 2 || (broken == 2 && broken_.contains(recovered.metadata_zone))) {
+      Fail("read-only, but a metadata zone can be written");
+    }
+    Verify(Trust::kReads);  // nothing became durable
+  }
+
+  static bool IsLostLog(const IOStatus& status) {
+    return status.getState() != nullptr &&
+           std::string_view(status.getState()).starts_with("lost-log");
+  }
+
+  // The newest generation cannot be read, or it cannot be proved to be the newest.
+  void MountLost() {
+    std::vector<Violation> violations;
+    if (!Check(device_.get(), &violations).ok() || violations.size() != 1)
+      Fail("fsck of a lost log");
+    std::size_t offline = 0;
+    const std::size_t broken = BrokenMetadata(&offline);
+    if (!newest_lost_ && (offline == 0 || broken < 2)) Fail("refused without a reason");
+    auto device = NewDevice();
+    faulty_ = device.get();
+    const IOStatus status = Volume::Mount(std::move(device), {.salvage = true}, &volume_);
+    if (newest_lost_) {
+      ++counts_->lost;
+      volume_.reset();
+      if (!status.ok() && !IsLostLog(status)) Fail("salvage: " + status.ToString());
+      return;
+    }
+    // The state is the newest one: a repair loses nothing.
+    if (!status.ok()) return Fail("repair: " + status.ToString());
+    ++counts_->repaired;
+    if (volume_->read_only()) return Verify(Trust::kNothing);  // fsck cannot name losses
+    FindNamed();
+    Verify(Trust::kAll);
+  }
+
+  // Counts the metadata zones that the device gave up, and those of them that are offline.
+  std::size_t BrokenMetadata(std::size_t* offline) {
+    std::vector<ZoneInfo> zones;
+    if (!device_->Report(0, kMetadataZones, &zones).ok()) Fail("report");
+    std::size_t broken = 0;
+    for (const ZoneInfo& zone : zones) {
+      broken += zone.condition > ZoneCondition::kFull;
+      if (offline != nullptr) *offline += zone.condition == ZoneCondition::kOffline;
+    }
+    return broken;
+  }
+
+  std::unique_ptr<FaultyDevice> NewDevice() {
+    return std::make_unique<FaultyDevice>(device_.get(), capacities_);
   }
 
   // Runs fsck. Only losses in zones that the device gave up may be found.
   void FindNamed() {
     std::vector<Violation> violations;
-    const IOStatus status = Check(device_.get(), &violations);
+    const IOStatus status = Check(NewDevice().get(), &violations);
     if (!status.ok()) return Fail("fsck: " + status.ToString());
     named_.clear();
     for (const Violation& violation : violations) {
@@ -126,24 +191,32 @@ class Schedule {
     if (!named_.empty() && broken_.empty()) Fail("fsck: " + violations.front().what);
   }
 
-  void Verify(bool disturbed) {
+  // What a mount says about the device.
+  enum class Trust : std::uint8_t {
+    kNothing,  // its commands failed
+    kReads,    // it changed nothing, so the next loss of power can take what it found
+    kAll,      // it made durable what it found
+  };
+
+  void Verify(Trust trust) {
     for (auto& [name, entry] : entries_) {
-      if (problem_.empty()) VerifyOne(name, &entry, disturbed);
+      if (problem_.empty()) VerifyOne(name, &entry, trust);
     }
     for (const FileInfo& file : volume_->Files()) {
       if (!entries_.contains(file.name)) Fail(file.name + " was never created");
     }
   }
 
-  void VerifyOne(const std::string& name, Entry* entry, bool disturbed) {
+  void VerifyOne(const std::string& name, Entry* entry, Trust trust) {
+    const bool disturbed = trust == Trust::kNothing;
     std::shared_ptr<File> file;
     if (!volume_->Open(name, &file).ok()) {
       if (entry->must_exist && !entry->deleted) Fail(name + " is lost");
-      if (!disturbed) entry->gone = true;
+      if (trust == Trust::kAll) entry->gone = true;
       return;
     }
     if (entry->gone) return Fail(name + " came back");
-    if (!disturbed) {  // the mount made durable what it found
+    if (trust == Trust::kAll) {
       entry->must_exist = true;
       entry->deleted = false;
     }
@@ -170,7 +243,7 @@ class Schedule {
       if (i >= entry->synced && content[i] == '\0') continue;
       return Fail(name + " differs at byte " + std::to_string(i));
     }
-    if (disturbed || cut) return;
+    if (trust != Trust::kAll || cut) return;
     entry->content = content;
     entry->synced = content.size();
     entry->failed = false;
@@ -209,10 +282,10 @@ class Schedule {
     ++counts_->losses;
     std::vector<std::uint64_t> kept;
     const bool all = Below(3) == 0;
-    for (const CachedWrite& write : device_->cached()) {
+    for (const CachedWrite& write : EmulatedFaults::Cached(*device_)) {
       kept.push_back(all ? 0 : Below(2) == 0 ? write.blocks : Below(write.blocks + 1));
     }
-    device_->PowerLoss(kept);
+    EmulatedFaults::PowerLoss(*device_, kept);
   }
 
   void InjectInto(FaultyDevice* device) {
@@ -234,27 +307,30 @@ class Schedule {
     if (Below(8) == 0) return DisturbMetadata();
     const std::uint64_t how = Below(4);
     if (how < 2 && broken_.size() < kMostBrokenZones) {
-      device_->BreakZone(zone, how == 0 ? ZoneCondition::kReadOnly : ZoneCondition::kOffline);
+      EmulatedFaults::BreakZone(*device_, zone,
+                                how == 0 ? ZoneCondition::kReadOnly : ZoneCondition::kOffline);
       broken_.insert(zone);
     } else if (how == 2) {
       device_->FinishZone(zone).PermitUncheckedError();  // a broken zone cannot be finished
     } else {
-      faulty_->Shrink(zone, 16 << 10);
+      faulty_->ShrinkAtReset(zone, 16 << 10);
     }
   }
 
-  // One zone of the metadata log becomes read-only, or offline if it is empty.
+  // Any zone of the metadata log becomes read-only or offline.
   void DisturbMetadata() {
-    for (std::uint32_t zone = 0; zone < kMetadataZones; ++zone) {
-      if (broken_.contains(zone)) return;
-    }
     const auto zone = static_cast<std::uint32_t>(Below(kMetadataZones));
     std::vector<ZoneInfo> info;
     if (!device_->Report(zone, 1, &info).ok()) return Fail("report");
-    const bool empty = info[0].condition == ZoneCondition::kEmpty;
-    device_->BreakZone(zone,
-                       empty && Below(2) == 0 ? ZoneCondition::kOffline : ZoneCondition::kReadOnly);
+    if (info[0].condition > ZoneCondition::kFull) return;
+    const bool offline = Below(3) == 0;
+    EmulatedFaults::BreakZone(*device_, zone,
+                              offline ? ZoneCondition::kOffline : ZoneCondition::kReadOnly);
     broken_.insert(zone);
+    // Until a later state is durable elsewhere, its loss is allowed.
+    if (!offline || info[0].write_pointer == 0) return;
+    newest_lost_ = true;
+    if (Below(2) == 0) faulty_->DieAfter(0);
   }
 
   std::string NewFile(FileKind kind) {
@@ -300,6 +376,8 @@ class Schedule {
 
   void Finish(Entry* entry) {
     if (entry->file != nullptr) Note(entry, volume_->FinishWriting(entry->file.get()));
+    const std::lock_guard lock(shared_mutex_);
+    if (entry->file != nullptr && !entry->failed) shared_[entry->file->name] = entry->content;
     entry->file.reset();
   }
 
@@ -345,6 +423,10 @@ class Schedule {
     }
     if (candidates.empty()) return;
     const std::string& name = candidates[Below(candidates.size())];
+    {
+      const std::lock_guard lock(shared_mutex_);
+      shared_.erase(name);
+    }
     entries_[name].deleted = true;
     volume_->Delete(name).PermitUncheckedError();  // the file may be lost already
   }
@@ -357,6 +439,64 @@ class Schedule {
     for (auto& [name, entry] : entries_) {
       if (entry.deleted) entry.gone = true;
     }
+    Recovered recovered;
+    if (newest_lost_ && Recover(device_.get(), &recovered).ok()) newest_lost_ = false;
+  }
+
+  // Another thread reads files that no longer change, until it is stopped.
+  void StartReader() {
+    reader_ = std::jthread([this, seed = random_()](const std::stop_token& stop) {
+      std::mt19937_64 random(seed);
+      while (!stop.stop_requested()) {
+        std::string name;
+        std::string content;
+        std::shared_ptr<File> file;
+        {
+          const std::lock_guard lock(shared_mutex_);
+          if (!shared_.empty()) {
+            auto at = shared_.begin();
+            std::advance(at, static_cast<std::ptrdiff_t>(random() % shared_.size()));
+            std::tie(name, content) = *at;
+            volume_->Open(name, &file).PermitUncheckedError();
+          }
+        }
+        if (file == nullptr) {
+          std::this_thread::yield();
+          continue;
+        }
+        std::string read(content.size(), '\0');
+        Slice part;
+        const IOStatus status = volume_->Read(file.get(), 0, read.size(), &part, read.data());
+        if (status.ok() && (part.size() != read.size() || read != content)) {
+          const std::lock_guard lock(shared_mutex_);
+          reader_problem_ = name + " reads as something else in another thread";
+        }
+        ++reads_;
+      }
+    });
+  }
+
+  void StopReader() {
+    if (!reader_.joinable()) return;
+    reader_ = {};
+    counts_->reads += reads_.exchange(0);
+    shared_.clear();
+    if (!reader_problem_.empty()) Fail(reader_problem_);
+  }
+
+  // Latency without a clock: the next commands each wait for some reads of the other thread.
+  void SlowDown() {
+    const std::uint64_t reads = 1 + Below(4);
+    faulty_->SlowDown(1 + Below(6), [this, reads] {
+      for (const std::uint64_t from = reads_; reads_ < from + reads && HasShared();) {
+        std::this_thread::yield();
+      }
+    });
+  }
+
+  bool HasShared() {
+    const std::lock_guard lock(shared_mutex_);
+    return !shared_.empty() && !reader_.get_stop_token().stop_requested();
   }
 
   // Readers see everything that was appended, synced or not.
@@ -398,7 +538,11 @@ class Schedule {
     } else if (choice < 92) {
       StepRead();
     } else if (choice < 97) {
-      InjectInto(faulty_);
+      if (readers_ && Below(3) == 0) {
+        SlowDown();
+      } else {
+        InjectInto(faulty_);
+      }
     } else {
       DisturbZone();
     }
@@ -415,6 +559,17 @@ class Schedule {
   std::string logs_[2];
   std::set<std::uint32_t> broken_;  // read-only and offline zones
   std::set<std::string> named_;     // files whose loss fsck names
+  bool newest_lost_ = false;        // the newest generation may have become unreadable
+  // Zones that a reset made smaller.
+  const std::shared_ptr<std::map<std::uint32_t, std::uint64_t>> capacities_ =
+      std::make_shared<std::map<std::uint32_t, std::uint64_t>>();
+
+  const bool readers_;
+  std::mutex shared_mutex_;                    // guards the next two members
+  std::map<std::string, std::string> shared_;  // files for the other thread
+  std::string reader_problem_;
+  std::atomic<std::uint64_t> reads_ = 0;
+  std::jthread reader_;
   int failures_ = 0;
   bool hopeless_ = false;
   std::string problem_;

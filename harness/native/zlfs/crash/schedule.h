@@ -1,7 +1,11 @@
 // Random schedules of a load, failures of the device, kills and losses of power, against a model.
 //
 // After each mount the model checks three things. What was synced is there, or its loss is named.
-// No other file is affected. Nothing is there that was never written.
+// No other file is affected. Nothing is there that was never written. A mount is refused only if
+// the newest generation of the metadata cannot be read, or cannot be proved to be the newest.
+//
+// Every fourth seed has readers in other threads, and commands that wait for them. Their order is
+// not repeatable.
 
 #pragma once
 
@@ -17,8 +21,12 @@ struct ScheduleCounts {
   std::uint64_t faults = 0;  // injected command failures
   std::uint64_t zones = 0;   // zones that became read-only, offline, full or smaller
   std::uint64_t kills = 0;
-  std::uint64_t losses = 0;  // of power
-  std::uint64_t named = 0;   // files whose loss fsck named
+  std::uint64_t losses = 0;     // of power
+  std::uint64_t named = 0;      // files whose loss fsck named
+  std::uint64_t read_only = 0;  // mounts without a metadata zone to write
+  std::uint64_t repaired = 0;   // volumes that a repair made mountable without a loss
+  std::uint64_t lost = 0;       // volumes whose newest generation became offline
+  std::uint64_t reads = 0;      // by the other threads
   std::uint64_t collected = 0;
 };
 

@@ -56,10 +56,10 @@ IOStatus OpenPlace(const Place& place, std::unique_ptr<ZonedDevice>* device) {
   return IOStatus::OK();
 }
 
-IOStatus Format(const Place& place) {
+IOStatus Format(const Place& place, const Policy& policy) {
   std::unique_ptr<ZonedDevice> device;
   const IOStatus status = OpenPlace(place, &device);
-  return status.ok() ? Mkfs(device.get(), Policy{}, "") : status;
+  return status.ok() ? Mkfs(device.get(), policy, "") : status;
 }
 
 TappedDevice::Tap Counting(Progress* progress) {

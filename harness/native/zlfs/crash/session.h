@@ -9,6 +9,7 @@
 #include <string>
 
 #include "rocksdb/status.h"
+#include "zlfs/alloc/policy.h"
 #include "zlfs/crash/database.h"
 #include "zlfs/crash/tap.h"
 
@@ -25,7 +26,7 @@ struct Place {
 IOStatus OpenPlace(const Place& place, std::unique_ptr<ZonedDevice>* device);
 
 // Makes an empty zlfs on the blank device of `place`.
-IOStatus Format(const Place& place);
+IOStatus Format(const Place& place, const Policy& policy);
 
 // Returns a tap that carries out commands and counts them in `progress`.
 TappedDevice::Tap Counting(Progress* progress);

@@ -45,8 +45,9 @@ static_assert(sizeof(SealedHeader) == kHeaderSize);
 inline constexpr std::uint32_t kFrameMagic = 0x4d52465a;
 inline constexpr std::uint32_t kPieceMagic = 0x4543505a;
 
-// Kind of a frame: changes, state at the start of the generation, or the end of that state.
-enum class FrameKind : std::uint64_t { kRecords, kSnapshot, kSnapshotEnd };
+// Kind of a frame: changes, state at the start of the generation, or the end of that state. The
+// last kind marks a generation that a newer one replaced, if its zone could not be reset.
+enum class FrameKind : std::uint64_t { kRecords, kSnapshot, kSnapshotEnd, kSuperseded };
 // A snapshot is split into frames of about this many bytes of records. A single larger record
 // makes a larger frame, because a record must take effect as a whole.
 inline constexpr std::size_t kFrameContent = 256 << 10;

@@ -14,7 +14,7 @@ constexpr std::pair<std::string_view, int> kRefusals[] = {
     {"wrong-magic", 1},    {"newer-version", 1},  {"older-version", 1}, {"corrupt-superblock", 1},
     {"wrong-device", 1},   {"corrupt-frame", 2},  {"corrupt-size", 2},  {"corrupt-record", 3},
     {"corrupt-extent", 4}, {"corrupt-blocks", 5}, {"lost-data", 6},     {"corrupt-piece", 7},
-    {"corrupt-id", 8},     {"corrupt-log", 9},
+    {"corrupt-id", 8},     {"corrupt-log", 9},    {"lost-log", 9},
 };
 
 namespace {

@@ -22,6 +22,8 @@ namespace {
 using rocksdb::FileOptions;
 using rocksdb::FileSystem;
 
+constexpr std::size_t kCompactionReadahead = 2 << 20;
+
 constexpr const char* kAuxRoot = "/var/lib/zlfs";
 
 std::string Parent(const std::string& name) { return name.substr(0, name.rfind('/')); }
@@ -77,6 +79,15 @@ class ZonedFileSystem final : public FileSystem {
     RETURN_IF_ERROR(volume_->Create(name, kind, &file));
     *result = std::make_unique<WritableFile>(volume_.get(), std::move(file), name, options);
     return IOStatus::OK();
+  }
+
+  // There is no page cache that reads ahead for compactions.
+  FileOptions OptimizeForCompactionTableRead(
+      const FileOptions& options, const rocksdb::ImmutableDBOptions& database) const override {
+    FileOptions optimized = FileSystem::OptimizeForCompactionTableRead(options, database);
+    optimized.compaction_readahead_size =
+        std::max(optimized.compaction_readahead_size, kCompactionReadahead);
+    return optimized;
   }
 
   IOStatus NewDirectory(const std::string& path, const IOOptions& options,
@@ -161,12 +172,14 @@ class ZonedFileSystem final : public FileSystem {
     bool directory = false;
     host_->IsDirectory(aux_ + from, options, &directory, debug).PermitUncheckedError();
     if (!directory && !IsAuxiliary(to)) return IOStatus::PathNotFound("no such file", from);
+    if (directory && volume_->read_only() && volume_->HasFilesBelow(from)) {
+      return IOStatus::NotSupported("read-only", from);
+    }
     if (directory && volume_->HasFilesBelow(to)) {
       return IOStatus::IOError("directory is not empty", to);
     }
     RETURN_IF_ERROR(host_->RenameFile(aux_ + from, aux_ + to, options, debug));
-    if (directory) volume_->RenameDirectory(from, to);
-    return IOStatus::OK();
+    return directory ? volume_->RenameDirectory(from, to) : IOStatus::OK();
   }
 
   IOStatus LockFile(const std::string& path, const IOOptions& options, rocksdb::FileLock** lock,

@@ -111,6 +111,14 @@ class RandomAccessFile final : public rocksdb::FSRandomAccessFile {
                 IODebugContext*) const override {
     return volume_->Read(file_.get(), offset, n, result, scratch);
   }
+  IOStatus MultiRead(rocksdb::FSReadRequest* requests, std::size_t count, const IOOptions&,
+                     IODebugContext*) override {
+    volume_->ReadMany(count, [this, requests](std::size_t i) {
+      rocksdb::FSReadRequest& one = requests[i];
+      one.status = volume_->Read(file_.get(), one.offset, one.len, &one.result, one.scratch);
+    });
+    return IOStatus::OK();
+  }
 
  private:
   Volume* const volume_;

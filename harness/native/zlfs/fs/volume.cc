@@ -5,10 +5,21 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <string_view>
 #include <utility>
 
 namespace zlfs {
 namespace {
+
+// Reads of one batch that a device gets at a time, besides the one of the calling thread.
+constexpr std::size_t kReadThreads = 15;
+
+// More than the roll-overs of a generation that a repair gives up.
+constexpr std::uint64_t kRepairedGenerations = 1 << 20;
+
+bool IsNamed(const IOStatus& status, std::string_view name) {
+  return status.getState() != nullptr && std::string_view(status.getState()).starts_with(name);
+}
 
 IOStatus Missing(const std::string& name) { return IOStatus::PathNotFound("no such file", name); }
 
@@ -31,10 +42,13 @@ ZoneUse UseOf(ZoneCondition condition) {
 
 }  // namespace
 
-Volume::Volume(std::unique_ptr<ZonedDevice> device, bool read_only)
+Volume::Volume(std::unique_ptr<ZonedDevice> device, const MountOptions& options)
     : device_(std::move(device)),
-      read_only_(read_only),
+      read_only_(options.read_only ? "mounted to read" : ""),
+      salvage_(options.salvage),
+      patience_(options.patience),
       io_(device_.get()),
+      read_pool_(kReadThreads),
       zone_locks_(device_->geometry().zone_count),
       pins_(device_->geometry().zone_count) {}
 
@@ -44,9 +58,10 @@ IOStatus Volume::Mount(std::unique_ptr<ZonedDevice> device, const MountOptions& 
                        std::unique_ptr<Volume>* volume) {
   Recovered recovered;
   if (!options.read_only) RETURN_IF_ERROR(CheckDevice(device.get(), &recovered.zones));
-  RETURN_IF_ERROR(Recover(device.get(), &recovered));
+  const Effort effort = options.salvage ? Effort::kSalvage : Effort::kExact;
+  RETURN_IF_ERROR(Recover(device.get(), &recovered, effort));
   RETURN_IF_ERROR(ChangePolicy(options.policy, &recovered.superblock.policy));
-  std::unique_ptr<Volume> mounted(new Volume(std::move(device), options.read_only));
+  std::unique_ptr<Volume> mounted(new Volume(std::move(device), options));
   if (!options.trace_path.empty()) RETURN_IF_ERROR(mounted->trace_.Open(options.trace_path));
   RETURN_IF_ERROR(mounted->Load(std::move(recovered)));
   if (!options.ledger_path.empty() && !options.read_only) {
@@ -62,6 +77,9 @@ IOStatus Volume::Mount(std::unique_ptr<ZonedDevice> device, const MountOptions& 
 
 IOStatus Volume::Load(Recovered recovered) {
   superblock_ = recovered.superblock;
+  losses_ = recovered.losses;
+  // A generation that cannot be read now must stay older if it can be read later.
+  if (salvage_) superblock_.generation += kRepairedGenerations;
   piece_number_ = recovered.last_piece;
   space_ = std::move(recovered.space);
   space_.gone = [this](const std::shared_ptr<File>& file) { Forget(file); };
@@ -100,7 +118,16 @@ IOStatus Volume::Load(Recovered recovered) {
     trace_.Add(FileEvent{id, file->kind, file->lifetime, file->extents});
   }
   allocator_ = std::make_unique<Allocator>(std::move(setup));
-  return read_only_ ? IOStatus::OK() : BeginLog(recovered);
+  if (read_only()) return IOStatus::OK();
+  const IOStatus status = BeginLog(recovered);
+  if (!IsNamed(status, "no-metadata-zone")) return status;
+  read_only_ = status.getState();
+  log_ = nullptr;
+  return IOStatus::OK();
+}
+
+IOStatus Volume::CheckWritable() const {
+  return read_only() ? IOStatus::NotSupported("read-only", read_only_) : IOStatus::OK();
 }
 
 IOStatus Volume::BeginLog(const Recovered& recovered) {
@@ -219,7 +246,7 @@ std::uint64_t Volume::Change(const Record& record) {
 }
 
 IOStatus Volume::Create(const std::string& name, FileKind kind, std::shared_ptr<File>* file) {
-  if (read_only_) return IOStatus::NotSupported("read-only", name);
+  RETURN_IF_ERROR(CheckWritable());
   if (!IsCanonical(name)) return IOStatus::InvalidArgument("bad-name", name);
   file->reset();
   const std::lock_guard lock(state_);
@@ -264,7 +291,7 @@ void Volume::Forget(const std::shared_ptr<File>& file) {
 }
 
 IOStatus Volume::Delete(const std::string& name) {
-  if (read_only_) return IOStatus::NotSupported("read-only", name);
+  RETURN_IF_ERROR(CheckWritable());
   const std::lock_guard lock(state_);
   const auto entry = space_.names.find(name);
   if (entry == space_.names.end()) return Missing(name);
@@ -273,7 +300,7 @@ IOStatus Volume::Delete(const std::string& name) {
 }
 
 IOStatus Volume::Rename(const std::string& from, const std::string& to) {
-  if (read_only_) return IOStatus::NotSupported("read-only", from);
+  RETURN_IF_ERROR(CheckWritable());
   if (!IsCanonical(to)) return IOStatus::InvalidArgument("bad-name", to);
   const std::lock_guard lock(state_);
   const auto entry = space_.names.find(from);
@@ -283,13 +310,15 @@ IOStatus Volume::Rename(const std::string& from, const std::string& to) {
   return IOStatus::OK();
 }
 
-void Volume::RenameDirectory(const std::string& from, const std::string& to) {
-  if (!HasFilesBelow(from)) return;
+IOStatus Volume::RenameDirectory(const std::string& from, const std::string& to) {
+  if (!HasFilesBelow(from)) return IOStatus::OK();
+  RETURN_IF_ERROR(CheckWritable());
   const std::lock_guard lock(state_);
   const std::uint64_t position = Change(RenameDirRecord{.from = from, .to = to});
   for (const auto& [name, file] : space_.names) {
     if (name.starts_with(to + "/")) file->position = position;
   }
+  return IOStatus::OK();
 }
 
 bool Volume::Exists(const std::string& name) {
@@ -315,7 +344,7 @@ bool Volume::HasFilesBelow(const std::string& directory) {
   return entry != space_.names.end() && entry->first.starts_with(directory + "/");
 }
 
-IOStatus Volume::SyncNames() { return read_only_ ? IOStatus::OK() : Commit(log_->appended()); }
+IOStatus Volume::SyncNames() { return read_only() ? IOStatus::OK() : Commit(log_->appended()); }
 
 void Volume::RecordFrom(File* file, std::uint64_t from) {
   if (from == file->size) return;

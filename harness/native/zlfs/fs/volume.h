@@ -27,6 +27,8 @@
 
 #include "zlfs/account/trace.h"
 #include "zlfs/fs/ledger.h"
+#include "zlfs/fs/patience.h"
+#include "zlfs/fs/read_pool.h"
 #include "zlfs/meta/log.h"
 #include "zlfs/meta/recover.h"
 #include "zlfs/zoned/open.h"
@@ -54,14 +56,19 @@ IOStatus ChangePolicy(OptionMap options, Policy* policy);
 
 struct MountOptions {
   bool read_only = false;
+  // Takes the best state that can be read, if the newest cannot. Read-write, this makes the volume
+  // mountable again, and drops what that state does not contain.
+  bool salvage = false;
   OptionMap policy = {};         // overrides the policy in the superblock
   std::string ledger_path = {};  // empty: no ledger file
   std::string trace_path = {};   // allocation trace; empty: no trace
+  std::shared_ptr<Patience> patience = std::make_shared<Patience>();
 };
 
 class Volume {
  public:
   // Recovers the volume from the device. A read-write mount needs a device opened with kReadWrite.
+  // It is read-only if no metadata zone can be written.
   static IOStatus Mount(std::unique_ptr<ZonedDevice> device, const MountOptions& options,
                         std::unique_ptr<Volume>* volume);
   ~Volume();
@@ -75,7 +82,7 @@ class Volume {
   IOStatus Open(const std::string& name, std::shared_ptr<File>* file);
   IOStatus Delete(const std::string& name);
   IOStatus Rename(const std::string& from, const std::string& to);
-  void RenameDirectory(const std::string& from, const std::string& to);
+  IOStatus RenameDirectory(const std::string& from, const std::string& to);
   bool Exists(const std::string& name);
   // Returns the names of the files directly in the directory.
   std::vector<std::string> List(const std::string& directory);
@@ -97,11 +104,18 @@ class Volume {
   // Reads fewer than `size` bytes only at the end of the file.
   IOStatus Read(File* file, std::uint64_t offset, std::size_t size, Slice* read, char* to);
 
+  // Calls work(0) to work(count - 1), which read. In parallel if the device answers reads in
+  // parallel; a device in memory is copied from faster by one thread.
+  void ReadMany(std::size_t count, const ReadPool::Work& work);
+
   SpaceUse Space();
   Totals totals() const { return io_.totals(); }
   TotalsRecord SinceMkfs() const;
   std::vector<FileInfo> Files();
   std::vector<ZoneSpace> Zones();
+  bool read_only() const { return !read_only_.empty(); }
+  // What a salvaged state does not contain.
+  const std::vector<std::string>& losses() const { return losses_; }
   const Superblock& superblock() const { return superblock_; }
   ZonedDevice* device() { return device_.get(); }
 
@@ -122,12 +136,13 @@ class Volume {
     std::uint64_t last_piece = 0;  // header checksum of the last piece; guarded by mutex
   };
 
-  Volume(std::unique_ptr<ZonedDevice> device, bool read_only);
+  Volume(std::unique_ptr<ZonedDevice> device, const MountOptions& options);
   IOStatus Load(Recovered recovered);
   IOStatus BeginLog(const Recovered& recovered);
   IOStatus EndLog();
   IOStatus LimitActive(const Recovered& recovered);
   void Describe(std::vector<Record>* records);  // requires state_
+  IOStatus CheckWritable() const;
   // Returns the allocator's decision; waits while the decision is kWait. `subject` is the file id,
   // or the run index during garbage collection. `state` holds state_.
   Decision Allocate(std::unique_lock<std::mutex>* state, const Request& request,
@@ -195,10 +210,14 @@ class Volume {
   std::string LedgerLine(const char* event);
 
   const std::unique_ptr<ZonedDevice> device_;
-  const bool read_only_;
+  std::string read_only_;  // why; empty: read-write. Constant after the mount
+  const bool salvage_;
+  const std::shared_ptr<Patience> patience_;
+  std::vector<std::string> losses_;
   const std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
   const std::time_t mounted_ = std::time(nullptr);
   ZoneIo io_;
+  ReadPool read_pool_;
   Superblock superblock_;
   std::vector<ZoneLock> zone_locks_;
   std::atomic<std::uint64_t> piece_number_ = 0;

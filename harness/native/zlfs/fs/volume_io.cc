@@ -13,11 +13,6 @@ namespace {
 // hundreds of open files.
 constexpr std::size_t kTailBytes = 1 << 20;
 
-// RocksDB deletes a compaction's input files some time after it writes the last output file. It
-// starts the next compaction when a thread is free. If nothing is written, closed or freed for this
-// long, the device is full.
-constexpr auto kPatience = std::chrono::seconds(1);
-
 // Zones in which a write is tried before its file fails. Errors of a zone, of a namespace that
 // comes back, and of a lost device differ in nothing else.
 constexpr int kWriteAttempts = 4;
@@ -149,7 +144,7 @@ bool Volume::SpaceReturns(Cause cause, std::uint64_t returns) {
   const auto returned = [this, returns] { return returns_ != returns; };
   for (bool hope = true; hope && !returned();) {
     const std::uint64_t before = allocator_->clock();
-    changed_.wait_for(lock, kPatience, returned);
+    patience_->Wait(&lock, &changed_, returned);
     hope = allocator_->clock() != before || (IsShared(cause) && allocator_->JobsWrite());
   }
   return returned();
@@ -303,6 +298,12 @@ IOStatus Volume::Read(File* file, std::uint64_t offset, std::size_t size, Slice*
   }
   *read = Slice(to, end - offset);
   return IOStatus::OK();
+}
+
+void Volume::ReadMany(std::size_t count, const ReadPool::Work& work) {
+  if (count > 1 && io_.geometry().kind == DeviceKind::kKernel)
+    return read_pool_.ForEach(count, work);
+  for (std::size_t i = 0; i < count; ++i) work(i);
 }
 
 IOStatus Volume::ReadExtents(const ExtentMap& map, std::uint64_t offset, std::size_t size,

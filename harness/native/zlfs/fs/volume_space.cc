@@ -224,14 +224,18 @@ IOStatus Volume::CopyRun(Run* run) {
 }
 
 IOStatus Volume::MoveRuns() {
+  const auto lives = [this](const Run& run) { return space_.files.contains(run.file->id); };
+  std::unique_lock state(state_);
+  const bool moves = std::ranges::any_of(runs_, lives);
+  state.unlock();
   // The original may already be durable, so the copy must be durable before a record refers to it.
-  RETURN_IF_ERROR(io_.Flush());
-  const std::lock_guard state(state_);
+  if (moves) RETURN_IF_ERROR(io_.Flush());
+  state.lock();
   std::map<std::uint64_t, std::pair<File*, std::uint64_t>> moved;  // id -> first byte that moved
   std::vector<Extent> garbage;
   for (const Run& run : runs_) {
     File* const file = run.file.get();
-    if (!space_.files.contains(file->id)) {
+    if (!lives(run)) {
       Free(run.to, false);  // the file was deleted, which already freed its old extents
       continue;
     }
@@ -246,7 +250,7 @@ IOStatus Volume::MoveRuns() {
     RecordFrom(file, std::min(known, change.second));
     ForgetMap(file);
   }
-  ++collected_zones_;
+  if (!moved.empty()) ++collected_zones_;
   trace_.Add(Step::kMoved, garbage.empty() ? 0 : 1);
   if (!garbage.empty()) FreeLater(std::move(garbage));
   runs_.clear();

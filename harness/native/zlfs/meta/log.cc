@@ -70,12 +70,14 @@ IOStatus MetaLog::RollOverLocked() {
   pending_.clear();
   const std::uint64_t end = appended_;
   lock.unlock();
-  const std::uint32_t old = zone_;
+  std::vector<Old> old = {{zone_, superblock_.generation, previous_}};
   IOStatus status;
   for (std::uint32_t next = 1; next < kMetadataZones; ++next) {
-    status = WriteGeneration((old + next) % kMetadataZones, records);
+    status = WriteGeneration((old.front().zone + next) % kMetadataZones, records);
     if (status.ok() || status.IsNoSpace()) break;
-    io_->Reset(zone_, true).PermitUncheckedError();  // frees its active slot
+    // The reset frees the zone's active slot. The zone is marked only when a newer generation is
+    // there: until then it may be the newest.
+    if (!io_->Reset(zone_, true).ok()) old.push_back({zone_, superblock_.generation, previous_});
   }
   if (status.IsNoSpace()) return status;
   if (!status.ok()) return IOStatus::IOError("no-metadata-zone", status.ToString());
@@ -83,11 +85,31 @@ IOStatus MetaLog::RollOverLocked() {
   // Publish the generation only after the flush. Recovery treats a WAL piece of a generation that
   // it does not find as corruption.
   generation_.store(superblock_.generation, std::memory_order_release);
-  // An old generation does no harm. The zone is reset again before its next turn.
-  io_->Reset(old, true).PermitUncheckedError();
+  bool reset = true;
+  for (const Old& one : old) reset = Discard(one) && reset;
+  if (!reset) RETURN_IF_ERROR(io_->Flush());  // the marks
   written_ = {.position = end, .frame = frame_};
   Flushed(written_);
   return IOStatus::OK();
+}
+
+bool MetaLog::Discard(const Old& old) {
+  if (io_->Reset(old.zone, true).ok()) return true;
+  const std::size_t size = SealedSize(0, superblock_.block_size);
+  const AlignedBuffer frame = AllocateAligned(size);
+  Seal({.magic = kFrameMagic,
+        .subject = static_cast<std::uint64_t>(FrameKind::kSuperseded),
+        .generation = old.generation,
+        .number = frame_,  // of the newer generation, so it is higher than all of the old one
+        .previous = old.previous},
+       frame.get(), size);
+  std::uint64_t at = 0;
+  std::uint64_t written = 0;
+  if (io_->WritePointer(old.zone, &at).ok() && at > 0) {
+    io_->Write(Cause::kMetadata, old.zone, at, Slice(frame.get(), size), 0, &written)
+        .PermitUncheckedError();
+  }
+  return false;
 }
 
 IOStatus MetaLog::WriteGeneration(std::uint32_t zone, const std::vector<Record>& records) {
@@ -124,8 +146,10 @@ IOStatus MetaLog::WriteFrame(FrameKind kind, const std::string& records) {
                             .generation = superblock_.generation,
                             .number = ++frame_,
                             .previous = previous_};
-  previous_ = Seal(header, frame.data(), frame.size());
-  return WriteBlocks(frame, records.size());
+  const std::uint64_t checksum = Seal(header, frame.data(), frame.size());
+  RETURN_IF_ERROR(WriteBlocks(frame, records.size()));
+  previous_ = checksum;
+  return IOStatus::OK();
 }
 
 IOStatus MetaLog::WriteBlocks(const std::string& blocks, std::size_t payload) {

@@ -59,7 +59,16 @@ class MetaLog {
 
   IOStatus WriteRecords(std::uint64_t position, Mark* written);
   void Flushed(const Mark& mark);
+  // A zone that holds, or may hold, an earlier whole generation.
+  struct Old {
+    std::uint32_t zone = 0;
+    std::uint64_t generation = 0;
+    std::uint64_t previous = 0;  // checksum of its last frame
+  };
   IOStatus RollOverLocked();
+  // Resets the zone. If that fails, marks the generation: recovery must not take it for the newest
+  // one when it cannot read the newest. Returns whether the zone was reset.
+  bool Discard(const Old& old);
   IOStatus WriteGeneration(std::uint32_t zone, const std::vector<Record>& records);
   IOStatus WriteFrame(FrameKind kind, const std::string& records);
   IOStatus WriteBlocks(const std::string& blocks, std::size_t payload);

@@ -137,6 +137,10 @@ class SealedZone {
 IOStatus ApplyFrame(std::uint32_t zone, std::uint64_t offset, const SealedHeader& header,
                     std::string_view content, Generation* result) {
   const auto kind = static_cast<FrameKind>(header.subject);
+  if (kind == FrameKind::kSuperseded && header.generation == result->superblock.generation) {
+    result->superseded = true;
+    return IOStatus::OK();
+  }
   const bool first = result->last_frame == 0;
   if (header.generation != result->superblock.generation || kind > FrameKind::kSnapshotEnd ||
       (!first && header.number != result->last_frame + 1) || header.position >= header.number ||
@@ -212,10 +216,11 @@ struct Piece {
 };
 
 // Reads all pieces of a log zone, except a torn last piece.
-IOStatus ReadPieces(ZonedDevice* device, std::uint32_t zone, std::uint64_t start,
+IOStatus ReadPieces(ZonedDevice* device, std::uint32_t zone, std::uint64_t start, Effort effort,
                     Recovered* recovered, std::vector<Piece>* pieces) {
   const auto add = [&](std::uint64_t offset, const SealedHeader& header, std::string_view) {
-    if (header.generation > recovered->superblock.generation || header.size == 0) {
+    const bool newer = header.generation > recovered->superblock.generation;
+    if ((newer && effort == Effort::kExact) || header.size == 0) {
       return Corrupt("corrupt-piece", zone, offset, "out of order");
     }
     recovered->last_piece = std::max(recovered->last_piece, header.number);
@@ -252,7 +257,7 @@ void MarkLostEnds(const std::set<std::uint32_t>& unreadable, Recovered* recovere
   }
 }
 
-IOStatus AddPieces(ZonedDevice* device, Recovered* recovered) {
+IOStatus AddPieces(ZonedDevice* device, Effort effort, Recovered* recovered) {
   std::vector<Piece> pieces;
   std::set<std::uint32_t> unreadable;
   for (const auto& [zone, start] : recovered->space.log_zones) {
@@ -263,8 +268,8 @@ IOStatus AddPieces(ZonedDevice* device, Recovered* recovered) {
       return Corrupt("corrupt-piece", zone, start, "no log zone can begin there");
     }
     recovered->fragile[zone] = true;
-    const IOStatus status = ReadPieces(device, zone, start, recovered, &pieces);
-    if (status.IsIOError()) {
+    const IOStatus status = ReadPieces(device, zone, start, effort, recovered, &pieces);
+    if (status.IsIOError() || (status.IsCorruption() && effort == Effort::kSalvage)) {
       unreadable.insert(zone);
     } else {
       RETURN_IF_ERROR(status);
@@ -287,7 +292,7 @@ IOStatus AddPieces(ZonedDevice* device, Recovered* recovered) {
       // A failed write can leave a whole piece. It ends its zone, and its content is written again
       // in other zones, perhaps divided in another way. No sync covers a piece without the one
       // before.
-      if (last || last_before) continue;
+      if (last || last_before || effort == Effort::kSalvage) continue;
       return Corrupt("corrupt-piece", extent.zone, extent.offset, "overlaps another");
     }
     file.Append(extent, 0);
@@ -302,7 +307,7 @@ std::uint64_t Covered(const ZoneInfo& zone) {
   return NoWritePointer(zone.condition) ? zone.capacity : zone.write_pointer;
 }
 
-IOStatus CutAtWritePointers(Recovered* recovered) {
+IOStatus CutAtWritePointers(Effort effort, Recovered* recovered) {
   for (const auto& [id, entry] : recovered->space.files) {
     File& file = *entry;
     std::uint64_t before = 0;
@@ -327,8 +332,11 @@ IOStatus CutAtWritePointers(Recovered* recovered) {
       const std::uint64_t covered = Covered(zone);
       if (extent.end() > covered) {
         if (file.frames[i] != 0 && file.frames[i] <= recovered->flushed_frame) {
-          return Corrupt("lost-data", extent.zone, extent.offset,
-                         "flushed content of " + name + " is behind the write pointer");
+          if (effort == Effort::kExact) {
+            return Corrupt("lost-data", extent.zone, extent.offset,
+                           "flushed content of " + name + " is behind the write pointer");
+          }
+          file.lost_zone = extent.zone;
         }
         recovered->fragile[extent.zone] = true;
         if (!keep) keep = before + (covered > extent.offset ? covered - extent.offset : 0);
@@ -360,61 +368,108 @@ IOStatus CheckBlocks(const Recovered& recovered) {
   return IOStatus::OK();
 }
 
-IOStatus RecoverOnce(ZonedDevice* device, Recovered* recovered) {
+// A metadata zone after reading it.
+struct Candidate {
+  Generation generation;
+  IOStatus status;  // of reading it: frames before the error are in `generation`
+
+  std::uint64_t number() const { return generation.superblock.generation; }
+  // An incomplete generation comes from an interrupted roll-over.
+  bool Usable(Effort effort) const {
+    if (!generation.space.whole) return false;
+    return effort == Effort::kSalvage || (status.ok() && !generation.superseded);
+  }
+};
+
+// Returns an error if a zone may hold a newer generation than `newest`. Roll-overs reset or mark
+// the generation before, so another one than the newest is whole and unmarked only if its zone
+// takes no commands. `marks`: the zone of `newest` took commands.
+IOStatus CheckNewest(const std::vector<Candidate>& candidates, std::uint64_t newest, bool marks) {
+  for (std::uint32_t zone = 0; zone < candidates.size(); ++zone) {
+    const Candidate& one = candidates[zone];
+    const bool newer = one.generation.started && one.number() > newest;
+    if (one.status.ok() && !(newer && one.generation.superseded)) continue;
+    if (one.status.IsCorruption() && newer) return one.status;
+    if (newer || (!one.generation.started && !marks)) {
+      return IOStatus::IOError("lost-log",
+                               "metadata zone " + std::to_string(zone) +
+                                   " may hold a newer generation: " + one.status.ToString());
+    }
+  }
+  return IOStatus::OK();
+}
+
+// Without a usable generation.
+IOStatus NoGeneration(const std::vector<Candidate>& candidates) {
+  bool started = false;
+  IOStatus corrupt;
+  for (std::uint32_t zone = 0; zone < candidates.size(); ++zone) {
+    const Candidate& one = candidates[zone];
+    if (one.status.IsIOError()) {
+      return IOStatus::IOError("lost-log", "the newest generation may lie in metadata zone " +
+                                               std::to_string(zone) + ": " + one.status.ToString());
+    }
+    if (!one.status.ok()) corrupt = one.status;
+    started = started || one.generation.started;
+  }
+  RETURN_IF_ERROR(corrupt);
+  return started ? IOStatus::Corruption("corrupt-log", "no metadata zone has a whole snapshot")
+                 : IOStatus::Corruption("wrong-magic", "the metadata zones are empty");
+}
+
+IOStatus ReadNewest(ZonedDevice* device, Effort effort, Recovered* recovered) {
+  std::vector<Candidate> candidates(kMetadataZones);
+  Candidate* newest = nullptr;
+  for (std::uint32_t zone = 0; zone < kMetadataZones; ++zone) {
+    Candidate& one = candidates[zone];
+    one.status = ReadGeneration(device, zone, recovered->zones[zone], &one.generation);
+    if (one.status.IsIOError()) recovered->unreadable_metadata.insert(zone);
+    // A foreign block is no generation of this volume, neither an old nor a new one.
+    if (one.status.IsCorruption() && !one.generation.started && effort == Effort::kExact) {
+      return one.status;
+    }
+    if (!one.Usable(effort)) continue;
+    if (newest != nullptr && newest->number() == one.number() && effort == Effort::kExact) {
+      return IOStatus::Corruption("corrupt-log", "two zones have the same generation");
+    }
+    if (newest != nullptr && newest->number() >= one.number()) continue;
+    newest = &one;
+    recovered->metadata_zone = zone;
+  }
+  if (newest == nullptr) return NoGeneration(candidates);
+  const bool marks = !NoWritePointer(recovered->zones[recovered->metadata_zone].condition);
+  IOStatus status = CheckNewest(candidates, newest->number(), marks);
+  if (status.ok()) status = newest->status;
+  if (!status.ok() && effort == Effort::kExact) return status;
+  static_cast<Generation&>(*recovered) = std::move(newest->generation);
+  if (!status.ok() || recovered->superseded) {
+    recovered->losses.push_back("all changes behind frame " +
+                                std::to_string(recovered->last_frame) + " of generation " +
+                                std::to_string(recovered->superblock.generation) +
+                                (status.ok() ? "" : ": " + status.ToString()));
+  }
+  return IOStatus::OK();
+}
+
+IOStatus RecoverOnce(ZonedDevice* device, Effort effort, Recovered* recovered) {
   const Geometry& geometry = device->geometry();
   if (geometry.zone_count <= kMetadataZones) return IOStatus::InvalidArgument("too-few-zones");
   RETURN_IF_ERROR(device->Report(0, geometry.zone_count, &recovered->zones));
-  IOStatus unreadable;
-  Generation* newest = nullptr;
-  std::vector<Generation> generations(kMetadataZones);
-  bool started = false;
-  for (std::uint32_t zone = 0; zone < kMetadataZones; ++zone) {
-    Generation& generation = generations[zone];
-    const IOStatus status = ReadGeneration(device, zone, recovered->zones[zone], &generation);
-    // Only an offline zone is left out. Behind any other read error can be the newest generation.
-    if (status.IsIOError() && recovered->zones[zone].condition == ZoneCondition::kOffline) {
-      unreadable = status;
-      recovered->unreadable_metadata.insert(zone);
-      continue;
-    }
-    RETURN_IF_ERROR(status);
-    started = started || generation.started;
-    // An incomplete generation comes from an interrupted roll-over.
-    if (!generation.space.whole) continue;
-    const std::uint64_t number = generation.superblock.generation;
-    if (newest != nullptr && newest->superblock.generation == number) {
-      return IOStatus::Corruption("corrupt-log", "two zones have the same generation");
-    }
-    if (newest != nullptr && newest->superblock.generation > number) continue;
-    newest = &generation;
-    recovered->metadata_zone = zone;
-  }
-  if (newest == nullptr) {
-    RETURN_IF_ERROR(unreadable);
-    return started ? IOStatus::Corruption("corrupt-log", "no metadata zone has a whole snapshot")
-                   : IOStatus::Corruption("wrong-magic", "the metadata zones are empty");
-  }
-  const bool stale = NoWritePointer(recovered->zones[recovered->metadata_zone].condition);
-  if (stale && !unreadable.ok()) {
-    // A read-only zone cannot be reset, so it also keeps old generations.
-    return IOStatus::IOError(
-        "lost-log", "an offline zone may hold a newer generation: " + unreadable.ToString());
-  }
-  static_cast<Generation&>(*recovered) = std::move(*newest);
+  RETURN_IF_ERROR(ReadNewest(device, effort, recovered));
   recovered->fragile.assign(geometry.zone_count, false);
-  RETURN_IF_ERROR(AddPieces(device, recovered));
-  RETURN_IF_ERROR(CutAtWritePointers(recovered));
+  RETURN_IF_ERROR(AddPieces(device, effort, recovered));
+  RETURN_IF_ERROR(CutAtWritePointers(effort, recovered));
   return CheckBlocks(*recovered);
 }
 
 }  // namespace
 
-IOStatus Recover(ZonedDevice* device, Recovered* recovered) {
+IOStatus Recover(ZonedDevice* device, Recovered* recovered, Effort effort) {
   constexpr int kAttempts = 5;
   IOStatus status;
   for (int attempt = 0; attempt < kAttempts; ++attempt) {
     *recovered = {};
-    status = RecoverOnce(device, recovered);
+    status = RecoverOnce(device, effort, recovered);
     if (!status.IsCorruption()) break;
   }
   return status;

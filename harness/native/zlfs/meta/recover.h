@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <set>
+#include <string>
 #include <vector>
 
 #include "zlfs/format/superblock.h"
@@ -14,7 +15,8 @@ namespace zlfs {
 
 // The content of a metadata zone.
 struct Generation {
-  bool started = false;  // the zone has a valid superblock
+  bool started = false;     // the zone has a valid superblock
+  bool superseded = false;  // a newer generation replaced it
   Superblock superblock;
   std::uint64_t last_frame = 0;
   std::uint64_t flushed_frame = 0;  // the last frame known to be flushed
@@ -33,13 +35,18 @@ struct Recovered : Generation {
   // Log zones that a later mount reads again: a read failed, or a file with a lost end has pieces
   // there. Nothing may be written to them.
   std::set<std::uint32_t> kept_logs;
+  std::vector<std::string> losses;  // of kSalvage: what the chosen state does not contain
 };
+
+// kSalvage takes the best state that can be read, although it may be older than the newest one. The
+// zones may have changed since: a file can then have the content of another one.
+enum class Effort : std::uint8_t { kExact, kSalvage };
 
 // Works while another process writes to the device. If the data is inconsistent, retries: a zone
 // may have been reset during the read.
 //
-// Errors: "wrong-magic", "newer-version", "older-version", "wrong-device", "corrupt-…", or device
-// errors.
-IOStatus Recover(ZonedDevice* device, Recovered* recovered);
+// Errors: "wrong-magic", "newer-version", "older-version", "wrong-device", "corrupt-…", "lost-log":
+// the newest generation cannot be read, or device errors.
+IOStatus Recover(ZonedDevice* device, Recovered* recovered, Effort effort = Effort::kExact);
 
 }  // namespace zlfs

@@ -15,6 +15,7 @@
 #include <string>
 #include <vector>
 
+#include "zlfs/tests/emulated_faults.h"
 #include "zlfs/tests/volume_test_util.h"
 
 namespace zlfs {
@@ -33,11 +34,20 @@ struct Expected {
   bool must_exist = false;  // durably created, and not deleted or replaced since
 };
 
-class CrashTest : public testing::TestWithParam<const char*> {
+struct Setting {
+  const char* shape;
+  std::uint8_t finish_remaining_pct;
+  OnActiveLimit on_active_limit;
+};
+
+class CrashTest : public testing::TestWithParam<Setting> {
  protected:
   void SetUp() override {
-    inner_ = MakeDevice(std::string(GetParam()) + "&cache=volatile");
-    ASSERT_OK(Mkfs(inner_.get(), Policy{}, ""));
+    inner_ = MakeDevice(std::string(GetParam().shape) + "&cache=volatile");
+    Policy policy;
+    policy.finish_remaining_pct = GetParam().finish_remaining_pct;
+    policy.on_active_limit = GetParam().on_active_limit;
+    ASSERT_OK(Mkfs(inner_.get(), policy, ""));
     ASSERT_OK(inner_->Flush());
     volume_ = MountOk(std::make_unique<HookedDevice>(inner_, [this] { AfterCommand(); }));
     ASSERT_NE(volume_, nullptr);
@@ -52,20 +62,21 @@ class CrashTest : public testing::TestWithParam<const char*> {
   void AfterCommand() {
     if (HasFatalFailure() || HasNonfatalFailure()) return;
     if (++commands_ % stride_ != 0) return;
-    const std::size_t cached = inner_->cached().size();
-    Try("all lost", [](EmulatedDevice* device) { device->PowerLoss(0, 0); });
+    const std::size_t cached = EmulatedFaults::Cached(*inner_).size();
+    Try("all lost", [](EmulatedDevice* device) { EmulatedFaults::PowerLoss(*device, 0, 0); });
     Try("killed", [](EmulatedDevice*) {});
     if (cached == 0) return;
     Try("torn", [this, cached](EmulatedDevice* device) {
       const std::size_t whole = random_() % cached;
-      device->PowerLoss(whole, random_() % (device->cached()[whole].blocks + 1));
+      EmulatedFaults::PowerLoss(*device, whole,
+                                random_() % (EmulatedFaults::Cached(*device)[whole].blocks + 1));
     });
     Try("out of order", [this](EmulatedDevice* device) {
       std::vector<std::uint64_t> kept;
-      for (const CachedWrite& write : device->cached()) {
+      for (const CachedWrite& write : EmulatedFaults::Cached(*device)) {
         kept.push_back(random_() % 2 == 0 ? write.blocks : random_() % (write.blocks + 1));
       }
-      device->PowerLoss(kept);
+      EmulatedFaults::PowerLoss(*device, kept);
     });
   }
 
@@ -74,7 +85,7 @@ class CrashTest : public testing::TestWithParam<const char*> {
     SCOPED_TRACE(std::string(how) + " after command " + std::to_string(commands_) + ", step " +
                  std::to_string(step_));
     std::unique_ptr<EmulatedDevice> clone;
-    ASSERT_OK(inner_->Clone(std::string("crashed-") + GetParam(), &clone));
+    ASSERT_OK(EmulatedFaults::Clone(*inner_, std::string("crashed-") + GetParam().shape, &clone));
     fail(clone.get());
     const std::shared_ptr<EmulatedDevice> crashed = std::move(clone);
     // Recovery crashes too, at one of its commands.
@@ -82,11 +93,11 @@ class CrashTest : public testing::TestWithParam<const char*> {
     Recover(crashed, [this, &crashed, &left] {
       if (left-- != 0) return;
       std::unique_ptr<EmulatedDevice> again;
-      ASSERT_OK(crashed->Clone(std::string("again-") + GetParam(), &again));
+      ASSERT_OK(EmulatedFaults::Clone(*crashed, std::string("again-") + GetParam().shape, &again));
       std::vector<std::uint64_t> kept;
-      for (const CachedWrite& write : again->cached())
+      for (const CachedWrite& write : EmulatedFaults::Cached(*again))
         kept.push_back(random_() % (write.blocks + 1));
-      again->PowerLoss(kept);
+      EmulatedFaults::PowerLoss(*again, kept);
       SCOPED_TRACE("again");
       Recover(std::move(again), [] {});
     });
@@ -281,13 +292,19 @@ TEST_P(CrashTest, NothingSyncedIsLost) {
   // The load must have covered the difficult cases.
   EXPECT_GT(totals.resets_data, 0U);
   EXPECT_GT(totals.resets_metadata, 2U);
+  const auto& finishes = totals.finishes[static_cast<std::size_t>(FinishCause::kThreshold)];
+  EXPECT_EQ(finishes.count > 5, GetParam().finish_remaining_pct > 0) << finishes.count;
 }
 
 INSTANTIATE_TEST_SUITE_P(
     Devices, CrashTest,
-    testing::Values("zones=24&zone_size=128K&zone_capacity=96K&max_active=6",
-                    "zones=40&zone_size=64K&max_active=14",
-                    "zones=24&zone_size=128K&zone_capacity=100K&block_size=512"));
+    testing::Values(Setting{"zones=24&zone_size=128K&zone_capacity=96K&max_active=6", 0,
+                            OnActiveLimit::kShare},
+                    Setting{"zones=40&zone_size=64K&max_active=14", 50, OnActiveLimit::kFinish},
+                    Setting{"zones=24&zone_size=128K&zone_capacity=100K&block_size=512", 0,
+                            OnActiveLimit::kShare},
+                    Setting{"zones=24&zone_size=128K&zone_capacity=96K&max_active=8", 50,
+                            OnActiveLimit::kShare}));
 
 }  // namespace
 }  // namespace zlfs

@@ -4,10 +4,13 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <condition_variable>
 #include <filesystem>
 #include <fstream>
+#include <mutex>
 #include <nlohmann/json.hpp>
 #include <random>
 #include <string>
@@ -21,6 +24,7 @@
 #include "rocksdb/utilities/checkpoint.h"
 #include "rocksdb_api/open.h"
 #include "zlfs/fs/file_system.h"
+#include "zlfs/tests/emulated_faults.h"
 #include "zlfs/tests/volume_test_util.h"
 
 namespace zlfs {
@@ -300,6 +304,138 @@ TEST_F(DatabaseTest, KeepsRunningAtNinetyPercent) {
   Verify(versions);
 }
 
+// --- what a kill leaves of unsynced writes ---
+
+TEST_F(DatabaseTest, AKillLosesNoAcknowledgedWrite) {
+  memtable_ = 256 << 10;  // several WALs
+  compacts_ = false;
+  Make("zones=64&zone_size=1M&max_active=14");
+  ASSERT_OK(Open());
+  constexpr std::uint64_t kKeys = 300;
+  Fill(0, kKeys, 0);
+  ASSERT_OK(db_->PauseBackgroundWork());
+  std::unique_ptr<EmulatedDevice> killed;
+  ASSERT_OK(EmulatedFaults::Clone(*device_, identity_ + "-killed", &killed));
+  ASSERT_OK(db_->ContinueBackgroundWork());
+  db_.reset();
+  Unmount();
+  device_ = std::move(killed);
+  Mount();
+  ASSERT_OK(Open());
+  Verify(std::vector<std::uint64_t>(kKeys, 0));
+}
+
+// RocksDB calls RangeSync for wal_bytes_per_sync, also when manual_wal_flush leaves out Flush.
+TEST_F(DatabaseTest, RangeSyncHandsAWalToTheDevice) {
+  Make("zones=64&zone_size=1M&max_active=14");
+  std::unique_ptr<rocksdb::FSWritableFile> log;
+  ASSERT_OK(file_system_->NewWritableFile("/1.log", {}, &log, nullptr));
+  ASSERT_OK(log->Append(Content(1, 0, 5000), {}, nullptr));
+  ASSERT_OK(log->RangeSync(0, 5000, {}, nullptr));
+  std::unique_ptr<EmulatedDevice> killed;
+  ASSERT_OK(EmulatedFaults::Clone(*device_, identity_ + "-killed", &killed));
+  const auto after = MountOk(std::make_unique<HookedDevice>(std::move(killed), identity_, [] {}));
+  ASSERT_NE(after, nullptr);
+  EXPECT_EQ(ReadWhole(after.get(), "/1.log"), Content(1, 0, 5000));
+  ASSERT_OK(log->Close({}, nullptr));
+}
+
+// --- reads ---
+
+// Counts reads. Can hold reads back until several are there.
+class ReadingDevice final : public ForwardingDevice {
+ public:
+  explicit ReadingDevice(std::shared_ptr<EmulatedDevice> inner)
+      : ForwardingDevice(inner.get()), owned_(std::move(inner)) {
+    geometry_.kind = DeviceKind::kKernel;
+  }
+  void HoldUntil(std::size_t together) {
+    const std::lock_guard lock(mutex_);
+    together_ = together;
+    waiting_ = 0;
+  }
+  std::uint64_t reads() {
+    const std::lock_guard lock(mutex_);
+    return reads_;
+  }
+
+ private:
+  IOStatus DoRead(std::uint32_t zone, std::uint64_t offset, std::size_t size,
+                  char* buffer) override {
+    std::unique_lock lock(mutex_);
+    ++reads_;
+    ++waiting_;
+    changed_.notify_all();
+    changed_.wait(lock, [this] { return waiting_ >= together_; });
+    lock.unlock();
+    return inner_->Read(zone, offset, size, buffer);
+  }
+
+  const std::shared_ptr<EmulatedDevice> owned_;
+  std::mutex mutex_;  // guards the members below
+  std::condition_variable changed_;
+  std::size_t together_ = 0;
+  std::size_t waiting_ = 0;
+  std::uint64_t reads_ = 0;
+};
+
+TEST_F(DatabaseTest, MultiReadReadsInParallel) {
+  Make("zones=64&zone_size=1M&max_active=14");
+  env_.reset();
+  file_system_.reset();
+  auto owned = std::make_unique<ReadingDevice>(device_);
+  ReadingDevice* const device = owned.get();
+  std::unique_ptr<rocksdb::FileSystem> mounted;
+  ASSERT_OK(OpenFileSystem(std::move(owned), {{"aux", aux_}}, &mounted));
+  file_system_ = std::move(mounted);
+  std::unique_ptr<rocksdb::FSWritableFile> writer;
+  ASSERT_OK(file_system_->NewWritableFile("/1.sst", {}, &writer, nullptr));
+  ASSERT_OK(writer->Append(Content(1, 0, 200000), {}, nullptr));
+  ASSERT_OK(writer->Close({}, nullptr));
+  std::unique_ptr<rocksdb::FSRandomAccessFile> reader;
+  ASSERT_OK(file_system_->NewRandomAccessFile("/1.sst", {}, &reader, nullptr));
+  constexpr std::size_t kTogether = 8;  // a serial MultiRead never returns
+  for (int round = 0; round < 20; ++round) {
+    device->HoldUntil(kTogether);
+    std::vector<std::string> buffers(64, std::string(3000, '\0'));
+    std::vector<rocksdb::FSReadRequest> requests(buffers.size());
+    for (std::size_t i = 0; i < requests.size(); ++i) {
+      requests[i].offset = i * 3100;
+      requests[i].len = 3000;
+      requests[i].scratch = buffers[i].data();
+    }
+    ASSERT_OK(reader->MultiRead(requests.data(), requests.size(), {}, nullptr));
+    for (const rocksdb::FSReadRequest& one : requests) {
+      ASSERT_OK(one.status);
+      const std::size_t size = std::min<std::size_t>(3000, 200000 - one.offset);
+      ASSERT_EQ(one.result.ToString(), Content(1, one.offset, size));
+    }
+  }
+  device->HoldUntil(0);
+}
+
+TEST_F(DatabaseTest, CompactionsReadAhead) {
+  compacts_ = false;
+  Make("zones=64&zone_size=1M&max_active=14");
+  env_.reset();
+  file_system_.reset();
+  auto owned = std::make_unique<ReadingDevice>(device_);
+  ReadingDevice* const device = owned.get();
+  std::unique_ptr<rocksdb::FileSystem> mounted;
+  ASSERT_OK(OpenFileSystem(std::move(owned), {{"aux", aux_}}, &mounted));
+  file_system_ = std::move(mounted);
+  env_ = rocksdb::NewCompositeEnv(file_system_);
+  ASSERT_OK(Open());
+  Fill(0, 1000, 0);  // 4 MB
+  ASSERT_OK(db_->Flush({}));
+  Fill(0, 1000, 1);
+  ASSERT_OK(db_->Flush({}));
+  const std::uint64_t before = device->reads();
+  ASSERT_OK(db_->CompactRange({}, nullptr, nullptr));
+  EXPECT_LT(device->reads() - before, 300U);  // of more than 2000 blocks
+  Verify(std::vector<std::uint64_t>(1000, 1));
+}
+
 struct Full {
   const char* shape;
   std::size_t memtable;
@@ -354,7 +490,7 @@ TEST_P(FullDatabase, SaysSoAndOpensAgain) {
   std::unique_ptr<EmulatedDevice> killed;
   // Compactions pause, because the copy would contain only part of their concurrent writes.
   ASSERT_OK(db_->PauseBackgroundWork());
-  ASSERT_OK(device_->Clone(identity_ + "-killed", &killed));
+  ASSERT_OK(EmulatedFaults::Clone(*device_, identity_ + "-killed", &killed));
   ASSERT_OK(db_->ContinueBackgroundWork());
   db_.reset();
   Unmount();

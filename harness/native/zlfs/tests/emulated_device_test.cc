@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "device_test_util.h"
+#include "zlfs/tests/emulated_faults.h"
 
 namespace zlfs {
 namespace {
@@ -82,7 +83,7 @@ class EmulatedDeviceTest : public testing::Test {
 TEST_F(EmulatedDeviceTest, ShrunkenLimitsConcernNewZonesOnly) {
   ASSERT_NO_FATAL_FAILURE(Make());
   for (std::uint32_t zone = 0; zone < 3; ++zone) ASSERT_OK(WriteBlocks(*device_, zone, 0, 1));
-  device_->SetLimits(2, 2);
+  EmulatedFaults::SetLimits(*device_, 2, 2);
   EXPECT_ERROR(WriteBlocks(*device_, 3, 0, 1), DeviceError::kActiveLimit);
   ASSERT_OK(WriteBlocks(*device_, 0, 1, 1));
   ASSERT_OK(device_->FinishZone(0));
@@ -97,8 +98,8 @@ TEST_F(EmulatedDeviceTest, BrokenZonesSayWhatTheyAre) {
   for (std::uint32_t zone = 0; zone < kMaxActive; ++zone) {
     ASSERT_OK(WriteBlocks(*device_, zone, 0, 2));
   }
-  device_->BreakZone(0, ZoneCondition::kReadOnly);
-  device_->BreakZone(1, ZoneCondition::kOffline);
+  EmulatedFaults::BreakZone(*device_, 0, ZoneCondition::kReadOnly);
+  EmulatedFaults::BreakZone(*device_, 1, ZoneCondition::kOffline);
   EXPECT_EQ(ReadBlocks(*device_, 0, 0, 2), Blocks(2, kBlock, 0).view());
   char byte = 0;
   EXPECT_ERROR(device_->Read(1, 0, 1, &byte), DeviceError::kZoneOffline);
@@ -120,8 +121,8 @@ TEST_F(EmulatedDeviceTest, WithoutACacheAPowerLossClosesZonesOnly) {
   ASSERT_NO_FATAL_FAILURE(Make());
   ASSERT_OK(WriteBlocks(*device_, 0, 0, 2));
   ASSERT_OK(device_->OpenZone(1));
-  EXPECT_TRUE(device_->cached().empty());
-  device_->PowerLoss({});
+  EXPECT_TRUE(EmulatedFaults::Cached(*device_).empty());
+  EmulatedFaults::PowerLoss(*device_, {});
   EXPECT_EQ(ConditionOf(0), ZoneCondition::kClosed);
   EXPECT_EQ(WrittenBlocks(*device_, 0), 2U);
   EXPECT_EQ(ConditionOf(1), ZoneCondition::kEmpty);
@@ -149,8 +150,8 @@ TEST_F(EmulatedDeviceTest, PowerLossTearsAtEachBlockOfEachWrite) {
         if (i < whole) expected[step.zone] += step.count;
         if (i == whole) expected[step.zone] += torn;
       }
-      ASSERT_EQ(device_->cached().size(), std::size(kSteps));
-      device_->PowerLoss(whole, torn);
+      ASSERT_EQ(EmulatedFaults::Cached(*device_).size(), std::size(kSteps));
+      EmulatedFaults::PowerLoss(*device_, whole, torn);
       for (const std::uint32_t zone : {0U, 1U}) {
         EXPECT_EQ(WrittenBlocks(*device_, zone), expected[zone]) << whole << " " << torn;
         EXPECT_EQ(ConditionOf(zone),
@@ -159,7 +160,7 @@ TEST_F(EmulatedDeviceTest, PowerLossTearsAtEachBlockOfEachWrite) {
         EXPECT_EQ(ReadBlocks(*device_, zone, expected[zone], lost), Zeros(lost));
       }
       EXPECT_EQ(ReadBlocks(*device_, 0, 0, 3), Blocks(3, kBlock, 1).view());
-      EXPECT_TRUE(device_->cached().empty());
+      EXPECT_TRUE(EmulatedFaults::Cached(*device_).empty());
       ASSERT_OK(WriteBlocks(*device_, 1, expected[1], 1, 3));
     }
   }
@@ -171,7 +172,7 @@ TEST_F(EmulatedDeviceTest, WritesToDifferentZonesAreLostIndependently) {
   ASSERT_OK(WriteBlocks(*device_, 1, 0, 2));
   ASSERT_OK(WriteBlocks(*device_, 0, 2, 2));
   // The first write is torn, so the third cannot survive although the arguments keep it.
-  device_->PowerLoss(std::vector<std::uint64_t>{1, 2, 2});
+  EmulatedFaults::PowerLoss(*device_, std::vector<std::uint64_t>{1, 2, 2});
   EXPECT_EQ(WrittenBlocks(*device_, 0), 1U);
   EXPECT_EQ(WrittenBlocks(*device_, 1), 2U);
 }
@@ -186,8 +187,8 @@ TEST_F(EmulatedDeviceTest, ResetsAndFinishesAreDurable) {
   ASSERT_OK(device_->ResetZone(0));
   ASSERT_OK(WriteBlocks(*device_, 1, 4, 2, 2));
   ASSERT_OK(device_->FinishZone(1));
-  EXPECT_EQ(device_->cached()[0].blocks, 0U) << "the zone was reset since";
-  device_->PowerLoss(0, 0);
+  EXPECT_EQ(EmulatedFaults::Cached(*device_)[0].blocks, 0U) << "the zone was reset since";
+  EmulatedFaults::PowerLoss(*device_, 0, 0);
   EXPECT_EQ(ConditionOf(0), ZoneCondition::kEmpty);
   EXPECT_EQ(ConditionOf(1), ZoneCondition::kFull);
   EXPECT_EQ(ReadBlocks(*device_, 1, 0, 4), Blocks(4, kBlock, 1).view());
@@ -200,7 +201,7 @@ TEST_F(EmulatedDeviceTest, AFilledZoneIsActiveAgainWhenItLosesItsEnd) {
   ASSERT_OK(device_->Flush());
   ASSERT_OK(WriteBlocks(*device_, 0, 4, kCapacityBlocks - 4));
   EXPECT_EQ(ConditionOf(0), ZoneCondition::kFull);
-  device_->PowerLoss(0, 3);
+  EmulatedFaults::PowerLoss(*device_, 0, 3);
   EXPECT_EQ(ConditionOf(0), ZoneCondition::kClosed);
   EXPECT_EQ(WrittenBlocks(*device_, 0), 7U);
 }
@@ -213,7 +214,7 @@ TEST_F(EmulatedDeviceTest, PowerLossNeverLeavesTooManyActiveZones) {
   for (std::uint32_t zone = 1; zone <= kMaxActive; ++zone) {
     ASSERT_OK(WriteBlocks(*device_, zone, 0, 1));
   }
-  device_->PowerLoss(std::vector<std::uint64_t>{2, 1, 1, 1, 1});
+  EmulatedFaults::PowerLoss(*device_, std::vector<std::uint64_t>{2, 1, 1, 1, 1});
   EXPECT_EQ(ConditionOf(0), ZoneCondition::kFull);
   EXPECT_EQ(ReadBlocks(*device_, 0, 3, 1), Zeros(1));
   EXPECT_EQ(ConditionOf(4), ZoneCondition::kClosed);
@@ -228,7 +229,7 @@ TEST_F(EmulatedDeviceTest, TheNextHandleKnowsWhatWasFlushed) {
   device_.reset();
   ASSERT_OK(OpenMemory(true, &device_));
   EXPECT_EQ(WrittenBlocks(*device_, 0), 4U);
-  device_->PowerLoss({});
+  EmulatedFaults::PowerLoss(*device_, {});
   EXPECT_EQ(WrittenBlocks(*device_, 0), 2U);
 }
 
@@ -240,11 +241,11 @@ TEST_F(EmulatedDeviceTest, ACloneGoesItsOwnWay) {
   ASSERT_OK(device_->OpenZone(1));
   for (int round = 0; round < 2; ++round) {  // the second clone replaces the image of the first
     std::unique_ptr<EmulatedDevice> clone;
-    ASSERT_OK(device_->Clone("clone", &clone));
-    EXPECT_EQ(clone->cached().size(), 1U);
+    ASSERT_OK(EmulatedFaults::Clone(*device_, "clone", &clone));
+    EXPECT_EQ(EmulatedFaults::Cached(*clone).size(), 1U);
     EXPECT_EQ(ReadBlocks(*clone, 0, 2, 2), Blocks(2, kBlock, 2).view());
     EXPECT_EQ(InfoOf(*clone, 1).condition, ZoneCondition::kExplicitlyOpen);
-    clone->PowerLoss(0, 1);
+    EmulatedFaults::PowerLoss(*clone, 0, 1);
     EXPECT_EQ(WrittenBlocks(*clone, 0), 3U);
     ASSERT_OK(WriteBlocks(*clone, 0, 3, 1, 9));
     for (std::uint32_t zone = 2; zone < 2 + kMaxActive - 1; ++zone) {
@@ -255,7 +256,7 @@ TEST_F(EmulatedDeviceTest, ACloneGoesItsOwnWay) {
   EXPECT_EQ(WrittenBlocks(*device_, 0), 4U);
   EXPECT_EQ(ReadBlocks(*device_, 0, 2, 2), Blocks(2, kBlock, 2).view());
   std::unique_ptr<EmulatedDevice> used;
-  EXPECT_ERROR(device_->Clone("test", &used), DeviceError::kBusy);
+  EXPECT_ERROR(EmulatedFaults::Clone(*device_, "test", &used), DeviceError::kBusy);
 }
 
 // Compares random commands with a second, minimal implementation of the zone rules.

@@ -4,11 +4,14 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <functional>
 #include <limits>
 #include <map>
+#include <memory>
 #include <mutex>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "zlfs/tests/forwarding_device.h"
@@ -31,8 +34,14 @@ struct Fault {
 
 class FaultyDevice final : public ForwardingDevice {
  public:
+  // Capacities of zones that a reset made smaller. They outlive a mount.
+  using Capacities = std::shared_ptr<std::map<std::uint32_t, std::uint64_t>>;
+
   // `inner` carries out the commands. It must outlive this device.
-  explicit FaultyDevice(ZonedDevice* inner) : ForwardingDevice(inner) {}
+  explicit FaultyDevice(ZonedDevice* inner, Capacities capacities = nullptr)
+      : ForwardingDevice(inner), capacities_(std::move(capacities)) {
+    if (capacities_ != nullptr) shrunk_ = reported_ = *capacities_;
+  }
 
   void Inject(const Fault& fault) {
     const std::lock_guard lock(mutex_);
@@ -43,11 +52,18 @@ class FaultyDevice final : public ForwardingDevice {
     const std::lock_guard lock(mutex_);
     failing_zones_.insert(zone);
   }
-  // The zone takes only `capacity` bytes. The write that exceeds them is cut off, and the device
-  // then makes the zone full.
-  void Shrink(std::uint32_t zone, std::uint64_t capacity) {
+  // From its next reset on, the zone takes only `capacity` bytes. The write that exceeds them is
+  // cut off, and the device then makes the zone full. The kernel reports the new capacity only when
+  // the device is opened again.
+  void ShrinkAtReset(std::uint32_t zone, std::uint64_t capacity) {
     const std::lock_guard lock(mutex_);
-    shrunk_[zone] = capacity;
+    shrinking_[zone] = capacity;
+  }
+  // The next commands call `wait` before they begin.
+  void SlowDown(std::uint64_t commands, std::function<void()> wait) {
+    const std::lock_guard lock(mutex_);
+    slow_ = commands;
+    wait_ = std::move(wait);
   }
   // After this many modifying commands, no command reaches the inner device: its writer is dead.
   void DieAfter(std::uint64_t commands) {
@@ -58,10 +74,30 @@ class FaultyDevice final : public ForwardingDevice {
     const std::lock_guard lock(mutex_);
     faults_.clear();
     failing_zones_.clear();
-    shrunk_.clear();
+    slow_ = 0;
   }
 
  private:
+  std::uint64_t Capacity(std::uint32_t zone) const override {
+    const auto known = reported_.find(zone);
+    return known == reported_.end() ? ForwardingDevice::Capacity(zone) : known->second;
+  }
+  ZoneInfo Known(std::uint32_t zone) const override {
+    return Reported(zone, ForwardingDevice::Known(zone));
+  }
+  ZoneInfo Reported(std::uint32_t zone, ZoneInfo info) const {
+    const auto known = reported_.find(zone);
+    if (known == reported_.end()) return info;
+    info.capacity = known->second;
+    info.write_pointer = std::min(info.write_pointer, info.capacity);
+    return info;
+  }
+  IOStatus DoReport(std::uint32_t first, std::uint32_t count,
+                    std::vector<ZoneInfo>* zones) override {
+    RETURN_IF_ERROR(ForwardingDevice::DoReport(first, count, zones));
+    for (std::uint32_t i = 0; i < count; ++i) (*zones)[i] = Reported(first + i, (*zones)[i]);
+    return IOStatus::OK();
+  }
   IOStatus DoWrite(std::uint32_t zone, std::uint64_t offset, const Slice& buffer,
                    std::uint64_t* written) override {
     RETURN_IF_ERROR(Live());
@@ -107,8 +143,15 @@ class FaultyDevice final : public ForwardingDevice {
                                 : to == ZoneCondition::kFull         ? Operation::kFinish
                                                                      : Operation::kReset;
     Fault fault;
-    return Take(operation, &fault) ? MakeError(fault.error, "injected")
-                                   : inner_->ChangeZone(zone, to);
+    if (Take(operation, &fault)) return MakeError(fault.error, "injected");
+    RETURN_IF_ERROR(inner_->ChangeZone(zone, to));
+    const std::lock_guard lock(mutex_);
+    if (const auto shrinking = shrinking_.find(zone);
+        to == ZoneCondition::kEmpty && shrinking != shrinking_.end()) {
+      shrunk_[zone] = shrinking->second;
+      if (capacities_ != nullptr) (*capacities_)[zone] = shrinking->second;
+    }
+    return IOStatus::OK();
   }
 
   bool Dead() {
@@ -117,7 +160,14 @@ class FaultyDevice final : public ForwardingDevice {
   }
   // Counts a modifying command.
   IOStatus Live() {
-    const std::lock_guard lock(mutex_);
+    std::unique_lock lock(mutex_);
+    if (slow_ > 0) {
+      --slow_;
+      const std::function<void()> wait = wait_;
+      lock.unlock();
+      wait();
+      lock.lock();
+    }
     if (life_ == 0) return MakeError(DeviceError::kIo, "dead");
     if (life_ != Fault::kForever) --life_;
     return IOStatus::OK();
@@ -142,8 +192,14 @@ class FaultyDevice final : public ForwardingDevice {
   std::mutex mutex_;  // guards the members below
   std::vector<Fault> faults_;
   std::set<std::uint32_t> failing_zones_;
-  std::map<std::uint32_t, std::uint64_t> shrunk_;  // zone -> bytes that it takes
-  std::uint64_t life_ = Fault::kForever;           // modifying commands until death
+  std::map<std::uint32_t, std::uint64_t> shrinking_;  // zone -> bytes that it takes after a reset
+  std::map<std::uint32_t, std::uint64_t> shrunk_;     // zone -> bytes that it takes
+  const Capacities capacities_;
+  std::uint64_t slow_ = 0;  // commands that wait
+  std::function<void()> wait_;
+  std::uint64_t life_ = Fault::kForever;  // modifying commands until death
+
+  std::map<std::uint32_t, std::uint64_t> reported_;  // capacities when the device was opened
 };
 
 }  // namespace zlfs

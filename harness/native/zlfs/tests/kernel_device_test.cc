@@ -10,6 +10,7 @@
 
 #include "device_test_util.h"
 #include "fake_kernel.h"
+#include "zlfs/tests/emulated_faults.h"
 #include "zlfs/zoned/open.h"
 
 namespace zlfs {
@@ -96,8 +97,8 @@ TEST_F(KernelDeviceTest, NamesWhatTheKernelSays) {
 TEST_F(KernelDeviceTest, ZonesThatTheDeviceGivesUpAreNamed) {
   ASSERT_OK(Open());
   for (std::uint32_t zone = 0; zone < 2; ++zone) ASSERT_OK(WriteBlocks(zone, 0, 1));
-  kernel_.device().BreakZone(0, ZoneCondition::kReadOnly);
-  kernel_.device().BreakZone(1, ZoneCondition::kOffline);
+  EmulatedFaults::BreakZone(kernel_.device(), 0, ZoneCondition::kReadOnly);
+  EmulatedFaults::BreakZone(kernel_.device(), 1, ZoneCondition::kOffline);
   const AlignedBuffer buffer = AllocateAligned(kBlock);
   EXPECT_OK(device_->Read(0, 0, kBlock, buffer.get()));
   EXPECT_ERROR(device_->Read(1, 0, kBlock, buffer.get()), DeviceError::kZoneOffline);

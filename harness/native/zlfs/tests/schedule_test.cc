@@ -22,6 +22,9 @@ TEST(Schedules, LoseNothingUnnamed) {
   EXPECT_GT(counts.losses, 100U);
   EXPECT_GT(counts.named, 0U);
   EXPECT_GT(counts.collected, 0U);
+  EXPECT_GT(counts.read_only, 0U);
+  EXPECT_GT(counts.lost, 0U);
+  EXPECT_GT(counts.reads, 0U);
 }
 
 }  // namespace

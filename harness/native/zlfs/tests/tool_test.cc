@@ -14,6 +14,7 @@
 #include "coldfill/fill.h"
 #include "zlfs/format/codec.h"
 #include "zlfs/format/superblock.h"
+#include "zlfs/tests/emulated_faults.h"
 #include "zlfs/tests/volume_test_util.h"
 
 namespace zlfs {
@@ -133,7 +134,7 @@ TEST_F(Tool, ImportsWhatColdfillWrites) {
 
 TEST_F(Tool, HelpHasAnExampleForEachCommand) {
   ASSERT_EQ(Run("--help", ""), 0);
-  for (const char* const command : {"mkfs", "import", "df", "list", "dump", "fsck"}) {
+  for (const char* const command : {"mkfs", "import", "df", "list", "dump", "fsck", "salvage"}) {
     ASSERT_EQ(Run(command, "", "--help"), 0);
     EXPECT_NE(out_.find(std::string("  zlfs ") + command + " --device="), std::string::npos);
   }
@@ -242,7 +243,7 @@ TEST_F(Tool, ZonesThatTheDeviceGaveUp) {
   ASSERT_EQ(Run("import", spec, "--name=/a --size=200704 --seed=1"), 0) << err_;
   const auto give_up = [&](std::uint32_t zone, ZoneCondition condition) {
     const auto device = Open(spec);
-    dynamic_cast<EmulatedDevice&>(*device).BreakZone(zone, condition);
+    EmulatedFaults::BreakZone(dynamic_cast<EmulatedDevice&>(*device), zone, condition);
   };
   give_up(20, ZoneCondition::kReadOnly);  // empty: no data is lost
   EXPECT_EQ(Run("fsck", spec), 0) << out_;
@@ -253,8 +254,47 @@ TEST_F(Tool, ZonesThatTheDeviceGaveUp) {
   give_up(0, ZoneCondition::kOffline);
   give_up(1, ZoneCondition::kOffline);
   give_up(2, ZoneCondition::kOffline);
-  ExpectRefused(4, "zone-offline", "df", spec);
-  ExpectRefused(4, "zone-offline", "import", spec, "--name=/b --size=4096 --seed=1");
+  ExpectRefused(4, "lost-log", "df", spec);
+  ExpectRefused(4, "lost-log", "import", spec, "--name=/b --size=4096 --seed=1");
+  ExpectRefused(4, "lost-log", "salvage", spec, "--to=" + (folder_ / "saved").string());
+  EXPECT_EQ(Run("fsck", spec), 1);
+  EXPECT_EQ(out_.rfind(" 9  lost-log", 0), 0U) << out_;
+}
+
+TEST_F(Tool, SalvageCopiesWhatCanBeReadAndNamesTheRest) {
+  const std::string spec = Spec("d");
+  ASSERT_EQ(Run("mkfs", spec), 0) << err_;
+  ASSERT_EQ(Run("import", spec, "--name=/db/a --size=200704 --seed=1"), 0) << err_;
+  ASSERT_EQ(Run("import", spec, "--name=/db/b --size=4096 --seed=2"), 0) << err_;
+  const std::string whole = (folder_ / "whole").string();
+  ASSERT_EQ(Run("salvage", spec, "--format=json --to=" + whole), 0) << err_;
+  const std::string a = Contents(whole + "/db/a");
+  ASSERT_EQ(a.size(), 200704U);
+  EXPECT_EQ(Contents(whole + "/db/b").size(), 4096U);
+  ExpectRefused(3, "exists", "salvage", spec, "--to=" + whole);
+
+  EmulatedFaults::BreakZone(dynamic_cast<EmulatedDevice&>(*Open(spec)), kMetadataZones + 1,
+                            ZoneCondition::kOffline);
+  const std::string part = (folder_ / "part").string();
+  EXPECT_EQ(Run("salvage", spec, "--format=json --to=" + part), 1) << err_;
+  const nlohmann::json file = Json()["files"][0];
+  EXPECT_EQ(file["name"], "/db/a");
+  ASSERT_EQ(file["losses"].size(), 1U);
+  EXPECT_EQ(file["losses"][0].get<std::string>().rfind("bytes 98304 to 196608: ", 0), 0U);
+  const std::string damaged = Contents(part + "/db/a.damaged");
+  ASSERT_EQ(damaged.size(), a.size());
+  EXPECT_EQ(damaged.substr(0, 98304), a.substr(0, 98304));
+  EXPECT_EQ(damaged.substr(196608), a.substr(196608));
+  EXPECT_EQ(Contents(part + "/db/b"), Contents(whole + "/db/b"));
+}
+
+TEST_F(Tool, RepairChangesNoVolumeThatCanBeMounted) {
+  const std::string spec = Spec("d");
+  ASSERT_EQ(Run("mkfs", spec), 0) << err_;
+  ASSERT_EQ(Run("import", spec, "--name=/a --size=4096 --seed=1"), 0) << err_;
+  const std::string before = Contents(folder_ / "d");
+  EXPECT_EQ(Run("fsck", spec, "--repair"), 0) << err_;
+  EXPECT_EQ(Contents(folder_ / "d"), before);
 }
 
 }  // namespace

@@ -5,9 +5,11 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
-#include <chrono>
+#include <condition_variable>
 #include <cstdio>
+#include <functional>
 #include <map>
+#include <mutex>
 #include <nlohmann/json.hpp>
 #include <random>
 #include <set>
@@ -15,6 +17,7 @@
 #include <thread>
 #include <vector>
 
+#include "zlfs/tests/emulated_faults.h"
 #include "zlfs/tests/faulty_device.h"
 #include "zlfs/tests/volume_test_util.h"
 
@@ -280,9 +283,72 @@ TEST(Volume, ThePaddingOfALogIsCollected) {
   EXPECT_EQ(ReadWhole(rig.Mount().get(), "/x.log"), content);
 }
 
+// A patience that ends when the test ends it.
+class TestPatience final : public Patience {
+ public:
+  bool Wait(std::unique_lock<std::mutex>* lock, std::condition_variable* changed,
+            const std::function<bool()>& done) override {
+    {
+      const std::lock_guard mine(mutex_);
+      changed_ = changed;
+      volume_ = lock->mutex();
+      waits_ = true;
+    }
+    awaited_.notify_all();
+    changed->wait(*lock, [this, &done] { return done() || TakeEnd(); });
+    return done();
+  }
+  // Returns when a writer begins to wait for space: true, unless EndAlways was called.
+  bool AwaitWriter() {
+    std::unique_lock lock(mutex_);
+    awaited_.wait(lock, [this] { return waits_ || always_; });
+    waits_ = false;
+    return !always_;
+  }
+  void End() {
+    Change([this] { ++ends_; });
+  }
+  void EndAlways() {
+    Change([this] { always_ = true; });
+  }
+
+ private:
+  bool TakeEnd() {
+    const std::lock_guard lock(mutex_);
+    if (always_) return true;
+    if (ends_ == 0) return false;
+    --ends_;
+    return true;
+  }
+  template <typename Action>
+  void Change(const Action& change) {
+    std::mutex* volume = nullptr;
+    std::condition_variable* changed = nullptr;
+    {
+      const std::lock_guard lock(mutex_);
+      change();
+      volume = volume_;
+      changed = changed_;
+    }
+    awaited_.notify_all();
+    if (volume == nullptr) return;
+    { const std::lock_guard lock(*volume); }  // the writer waits, or looks again
+    changed->notify_all();
+  }
+
+  std::mutex mutex_;  // lock order: behind the volume's; guards all members
+  std::condition_variable awaited_;
+  std::mutex* volume_ = nullptr;
+  std::condition_variable* changed_ = nullptr;
+  bool waits_ = false;
+  int ends_ = 0;
+  bool always_ = false;
+};
+
 TEST(Volume, ALogWithoutSpaceWaitsForJobsAndForNothingElse) {
   Rig rig("zones=40&zone_size=128K&zone_capacity=96K&max_active=14");
-  const auto volume = rig.Mount();
+  const auto patience = std::make_shared<TestPatience>();
+  const auto volume = rig.Mount({.patience = patience});
   std::vector<std::shared_ptr<File>> compactions;
   // Opens more zones than the log can take over before it runs out of space.
   for (const char* const name : {"/1", "/2", "/3", "/4", "/5", "/6", "/7", "/8"}) {
@@ -303,36 +369,41 @@ TEST(Volume, ALogWithoutSpaceWaitsForJobsAndForNothingElse) {
     }
     EXPECT_TRUE(status.IsNoSpace()) << status.ToString();
     full = true;
+    patience->EndAlways();  // wakes the test
   });
-  for (int before = -1; before != logs && !full;) {
-    before = logs;
-    std::this_thread::sleep_for(std::chrono::milliseconds(300));
+  for (int i = 0; i < 3; ++i) {  // the patience ends, and begins again
+    ASSERT_TRUE(patience->AwaitWriter());
+    EXPECT_FALSE(full) << "a compaction could still give space back";
+    patience->End();
   }
-  EXPECT_FALSE(full) << "a compaction could still give space back";
+  ASSERT_TRUE(patience->AwaitWriter());
   for (const auto& file : compactions) {
     ASSERT_OK(volume->FinishWriting(file.get()));
   }
   compactions.clear();
+  patience->EndAlways();
   writer.join();
 }
 
+// A compaction deletes its inputs only after its last output; zlfs cannot know them earlier.
 TEST(Volume, WhatIsDeletedAMomentLaterIsNotFullYet) {
   Rig rig;
-  const auto volume = rig.Mount();
+  const auto patience = std::make_shared<TestPatience>();
+  const auto volume = rig.Mount({.patience = patience});
   int count = 0;
   const auto fill = [&] {
     return Put(volume.get(), "/" + std::to_string(++count), Content(1, 0, 98304));
   };
   while (volume->Space().empty_zones > 8) ASSERT_OK(fill());
-  // A compaction deletes its inputs only after its last output; zlfs cannot know them earlier.
-  std::atomic<int> deleted = 0;
-  std::jthread deleter([&](const std::stop_token& stop) {
-    while (!stop.stop_requested()) {
-      std::this_thread::sleep_for(std::chrono::milliseconds(100));
+  int deleted = 0;
+  std::thread deleter([&] {
+    while (patience->AwaitWriter()) {
       EXPECT_OK(volume->Delete("/" + std::to_string(++deleted)));
     }
   });
-  for (int i = 0; i < 20; ++i) ASSERT_OK(fill()) << i;
+  for (int i = 0; i < 20; ++i) EXPECT_OK(fill()) << i;
+  patience->EndAlways();
+  deleter.join();
   EXPECT_GE(deleted, 12);
 }
 
@@ -706,12 +777,44 @@ TEST(Volume, CollectsNoZoneOfDeletedFiles) {
   policy.gc_start_pct = 90;
   Rig rig(kSmall, policy);
   const auto volume = rig.Mount();
-  ASSERT_OK(Put(volume.get(), "/x", Content(1, 0, 98304)));  // one zone
-  ASSERT_OK(volume->Delete("/x"));                           // not durable yet
+  ASSERT_OK(Put(volume.get(), "/ballast", Content(1, 0, 6 * 98304)));  // space is low behind it
+  ASSERT_OK(Put(volume.get(), "/x", Content(1, 0, 98304)));            // one zone
+  ASSERT_OK(volume->Delete("/x"));                                     // not durable yet
   const std::uint64_t flushes = volume->totals().flushes;
   const auto file = Create(volume.get(), "/y", FileKind::kData, DataPlacement());
   ASSERT_OK(volume->Append(file.get(), Content(2, 0, 5000)));
   ASSERT_OK(volume->FinishWriting(file.get()));
+  EXPECT_EQ(volume->SinceMkfs().collected_zones, 0U);
+  EXPECT_EQ(volume->totals().flushes, flushes);
+}
+
+TEST(Volume, CountsNoCollectionWhoseFilesAreAllDeletedMeanwhile) {
+  Policy policy;
+  policy.gc_start_pct = 90;
+  Rig rig(kSmall, policy);
+  const auto volume = rig.Mount();
+  ASSERT_OK(Put(volume.get(), "/ballast", Content(1, 0, 6 * 98304)));  // space is low behind it
+  // One zone: garbage, then twelve files of a block, so that a small write pays for two of them.
+  ASSERT_OK(Put(volume.get(), "/garbage", Content(1, 0, 12 * 4096)));
+  for (int i = 0; i < 12; ++i) {
+    ASSERT_OK(Put(volume.get(), "/" + std::to_string(i), Content(2, 0, 4096)));
+  }
+  ASSERT_OK(volume->Delete("/garbage"));
+  ASSERT_OK(volume->SyncNames());
+  const auto collected = [&] {
+    return volume->totals().written[static_cast<std::size_t>(Cause::kGc)].payload;
+  };
+  const auto write = [&](const std::string& name) {
+    const auto file = Create(volume.get(), name, FileKind::kData, DataPlacement());
+    ASSERT_OK(volume->Append(file.get(), "new"));
+    ASSERT_OK(volume->FinishWriting(file.get()));
+  };
+  write("/new");
+  ASSERT_GT(collected(), 0U);
+  ASSERT_LT(collected(), 12 * 4096U);
+  for (int i = 0; i < 12; ++i) ASSERT_OK(volume->Delete("/" + std::to_string(i)));
+  const std::uint64_t flushes = volume->totals().flushes;
+  for (int i = 0; i < 14; ++i) write("/new" + std::to_string(i));
   EXPECT_EQ(volume->SinceMkfs().collected_zones, 0U);
   EXPECT_EQ(volume->totals().flushes, flushes);
 }
@@ -731,7 +834,7 @@ TEST(Metadata, AnyOneZoneCanBecomeReadOnlyAndAnySpareOffline) {
       ASSERT_OK(Put(rig.Mount().get(), "/a", Content(1, 0, 5000)));
       const bool current = zone == CurrentMetadataZone(rig.device.get());
       if (current && condition == ZoneCondition::kOffline) continue;
-      rig.device->BreakZone(zone, condition);
+      EmulatedFaults::BreakZone(*rig.device, zone, condition);
       for (std::uint64_t mount = 0; mount < 4; ++mount) {
         const std::string violations = Violations(rig.device.get());
         EXPECT_EQ(violations.find("10: metadata zone " + std::to_string(zone)), 0U) << violations;
@@ -787,15 +890,131 @@ TEST(Metadata, AFailedResetBehindARollOverDoesNoHarm) {
 TEST(Metadata, WithoutAWritableZoneTheVolumeCanBeRead) {
   Rig rig;
   ASSERT_OK(Put(rig.Mount().get(), "/a", Content(1, 0, 5000)));
+  ASSERT_OK(Put(rig.Mount().get(), "/d/a", "a"));
   for (std::uint32_t zone = 0; zone < kMetadataZones; ++zone) {
-    rig.device->BreakZone(zone, ZoneCondition::kReadOnly);
+    EmulatedFaults::BreakZone(*rig.device, zone, ZoneCondition::kReadOnly);
   }
+  for (int mount = 0; mount < 2; ++mount) {
+    const auto volume = rig.Mount();
+    ASSERT_NE(volume, nullptr);
+    EXPECT_TRUE(volume->read_only());
+    EXPECT_EQ(ReadWhole(volume.get(), "/a"), Content(1, 0, 5000));
+    std::shared_ptr<File> file;
+    const IOStatus status = volume->Create("/b", FileKind::kData, &file);
+    EXPECT_TRUE(status.IsNotSupported());
+    EXPECT_NE(status.ToString().find("no-metadata-zone"), std::string::npos) << status.ToString();
+    EXPECT_TRUE(volume->Delete("/a").IsNotSupported());
+    EXPECT_TRUE(volume->Rename("/a", "/b").IsNotSupported());
+    EXPECT_TRUE(volume->RenameDirectory("/d", "/e").IsNotSupported());
+    ASSERT_OK(volume->Close());
+  }
+}
+
+// A device on which parts of zones cannot be read.
+class UnreadableDevice final : public ForwardingDevice {
+ public:
+  explicit UnreadableDevice(EmulatedDevice* inner) : ForwardingDevice(inner) {}
+  void Lose(std::uint32_t zone, std::uint64_t from) { lost_[zone] = from; }
+
+ private:
+  IOStatus DoRead(std::uint32_t zone, std::uint64_t offset, std::size_t size,
+                  char* buffer) override {
+    const auto lost = lost_.find(zone);
+    if (lost != lost_.end() && offset + size > lost->second) {
+      return MakeError(DeviceError::kIo, "unreadable");
+    }
+    return inner_->Read(zone, offset, size, buffer);
+  }
+  IOStatus DoChange(std::uint32_t zone, ZoneCondition to) override {
+    if (to == ZoneCondition::kEmpty) lost_.erase(zone);
+    return inner_->ChangeZone(zone, to);
+  }
+  std::map<std::uint32_t, std::uint64_t> lost_;  // zone -> first byte that cannot be read
+};
+
+// Leaves whole generations in two metadata zones: the reset behind a roll-over fails. Returns the
+// zone of the earlier one.
+std::uint32_t MakeTwoGenerations(Rig* rig) {
+  EXPECT_OK(Put(rig->Mount().get(), "/a", Content(1, 0, 5000)));
+  auto volume = rig->MountFaulty();
+  const std::uint32_t earlier = CurrentMetadataZone(rig->device.get());
+  rig->faulty->Inject({.operation = Operation::kReset, .times = Fault::kForever});
+  // The next frame fails, so the log rolls over.
+  rig->faulty->Inject({.operation = Operation::kWrite, .after = 1});
+  EXPECT_OK(Put(volume.get(), "/b", Content(2, 0, 4000)));
+  EXPECT_EQ(Violations(rig->device.get()), "");
+  EXPECT_NE(earlier, CurrentMetadataZone(rig->device.get()));
+  return earlier;
+}
+
+TEST(Metadata, AReadErrorOfAnEarlierGenerationRefusesNoMount) {
+  for (const std::uint64_t readable : {0U, 4096U}) {
+    Rig rig;
+    const std::uint32_t earlier = MakeTwoGenerations(&rig);
+    auto device = std::make_unique<UnreadableDevice>(rig.device.get());
+    device->Lose(earlier, readable);
+    EXPECT_EQ(Violations(device.get()),
+              "10: metadata zone " + std::to_string(earlier) + " cannot be read\n");
+    const auto volume = MountOk(std::move(device));
+    ASSERT_NE(volume, nullptr);
+    EXPECT_EQ(ReadWhole(volume.get(), "/a"), Content(1, 0, 5000));
+    EXPECT_EQ(ReadWhole(volume.get(), "/b"), Content(2, 0, 4000));
+    ASSERT_OK(volume->Close());
+  }
+}
+
+// An earlier generation is whole, but it is never taken for the newest one.
+TEST(Metadata, AMarkedGenerationIsNotTakenForTheNewest) {
+  Rig rig;
+  MakeTwoGenerations(&rig);
+  const std::uint32_t newest = CurrentMetadataZone(rig.device.get());
+  EmulatedFaults::BreakZone(*rig.device, newest, ZoneCondition::kOffline);
   std::unique_ptr<Volume> volume;
   EXPECT_ERROR(Volume::Mount(std::make_unique<HookedDevice>(rig.device, [] {}), {}, &volume),
-               "no-metadata-zone");
-  MountOptions reads;
-  reads.read_only = true;
-  EXPECT_EQ(ReadWhole(rig.Mount(reads).get(), "/a"), Content(1, 0, 5000));
+               "lost-log");
+  EXPECT_EQ(Violations(rig.device.get()).substr(0, 12), "9: lost-log:");
+
+  // Salvage takes it, and names what is lost.
+  MountOptions salvage{.read_only = true, .salvage = true};
+  volume = rig.Mount(salvage);
+  ASSERT_NE(volume, nullptr);
+  ASSERT_EQ(volume->losses().size(), 1U);
+  EXPECT_EQ(ReadWhole(volume.get(), "/a"), Content(1, 0, 5000));
+  EXPECT_FALSE(volume->Exists("/b"));
+
+  // A repair goes on with it, also if the newest generation comes back.
+  volume = rig.Mount({.salvage = true});
+  ASSERT_NE(volume, nullptr);
+  ASSERT_OK(Put(volume.get(), "/c", Content(3, 0, 4000)));
+  ASSERT_OK(volume->Close());
+  EmulatedFaults::BreakZone(*rig.device, newest, ZoneCondition::kReadOnly);
+  volume = rig.Mount();
+  ASSERT_NE(volume, nullptr);
+  EXPECT_EQ(ReadWhole(volume.get(), "/a"), Content(1, 0, 5000));
+  EXPECT_EQ(ReadWhole(volume.get(), "/c"), Content(3, 0, 4000));
+}
+
+TEST(Metadata, ABrokenEndOfTheNewestGenerationIsSalvaged) {
+  Rig rig;
+  {
+    const auto volume = rig.Mount();
+    for (const char* name : {"/a", "/b", "/c"}) ASSERT_OK(Put(volume.get(), name, name));
+  }
+  const std::uint32_t zone = CurrentMetadataZone(rig.device.get());
+  const std::uint64_t end = InfoOf(*rig.device, zone).write_pointer;
+  const auto broken = [&] {
+    auto device = std::make_unique<UnreadableDevice>(rig.device.get());
+    device->Lose(zone, end - 3 * 4096);  // the frames of /b, /c and of the end
+    return device;
+  };
+  std::unique_ptr<Volume> volume;
+  EXPECT_ERROR(Volume::Mount(broken(), {}, &volume), "lost-log");
+  ASSERT_OK(Volume::Mount(broken(), {.salvage = true}, &volume));
+  EXPECT_EQ(volume->losses().size(), 1U);
+  EXPECT_EQ(ReadWhole(volume.get(), "/a"), "/a");
+  EXPECT_FALSE(volume->Exists("/c"));
+  ASSERT_OK(volume->Close());
+  EXPECT_EQ(Violations(rig.device.get()), "");
 }
 
 TEST(Metadata, AnOlderFormatIsRefusedByName) {
@@ -820,7 +1039,7 @@ TEST(Volume, AFlushedLogSurvivesTheEndOfTheProcess) {
     ASSERT_OK(volume->WriteBuffer(log.get()));
     content += more;
     std::unique_ptr<EmulatedDevice> killed;
-    ASSERT_OK(rig.device->Clone("killed-log", &killed));
+    ASSERT_OK(EmulatedFaults::Clone(*rig.device, "killed-log", &killed));
     const auto after =
         MountOk(std::make_unique<HookedDevice>(std::shared_ptr<EmulatedDevice>(std::move(killed)),
                                                rig.device->geometry().identity, [] {}));
@@ -834,15 +1053,15 @@ TEST(Volume, AFlushedLogSurvivesTheEndOfTheProcess) {
 template <typename Judge>
 std::uint64_t LoseEachZone(const EmulatedDevice& device, const Judge& judge) {
   std::set<std::uint32_t> zones;
-  for (const CachedWrite& write : device.cached()) zones.insert(write.zone);
+  for (const CachedWrite& write : EmulatedFaults::Cached(device)) zones.insert(write.zone);
   for (const std::uint32_t lost : zones) {
     std::unique_ptr<EmulatedDevice> clone;
-    EXPECT_OK(device.Clone("one-zone-lost", &clone));
+    EXPECT_OK(EmulatedFaults::Clone(device, "one-zone-lost", &clone));
     std::vector<std::uint64_t> kept;
-    for (const CachedWrite& write : device.cached()) {
+    for (const CachedWrite& write : EmulatedFaults::Cached(device)) {
       kept.push_back(write.zone == lost ? 0 : write.blocks);
     }
-    clone->PowerLoss(kept);
+    EmulatedFaults::PowerLoss(*clone, kept);
     const auto after = MountOk(
         std::make_unique<HookedDevice>(std::move(clone), device.geometry().identity, [] {}));
     if (after != nullptr) judge(after.get());
@@ -928,7 +1147,7 @@ class LostLog : public testing::Test {
       ASSERT_OK(volume_->FinishWriting(log.get()));
     }
     ASSERT_NE(zones_[0], zones_[1]);
-    ASSERT_OK(rig_.device->Clone("lost-log", &clone_));
+    ASSERT_OK(EmulatedFaults::Clone(*rig_.device, "lost-log", &clone_));
     killed_ = std::move(clone_);
   }
   static std::map<std::string, FileInfo> FilesOf(Volume* volume) {
@@ -954,7 +1173,8 @@ class LostLog : public testing::Test {
 };
 
 TEST_F(LostLog, AReadOnlyZoneIsReadToItsCapacity) {
-  for (const std::uint32_t zone : zones_) killed_->BreakZone(zone, ZoneCondition::kReadOnly);
+  for (const std::uint32_t zone : zones_)
+    EmulatedFaults::BreakZone(*killed_, zone, ZoneCondition::kReadOnly);
   for (int mount = 0; mount < 3; ++mount) {
     EXPECT_EQ(KilledViolations(), "");
     const auto volume = MountKilled();
@@ -965,7 +1185,7 @@ TEST_F(LostLog, AReadOnlyZoneIsReadToItsCapacity) {
 }
 
 TEST_F(LostLog, AnOfflineZoneIsAnErrorAndNeverAShorterFile) {
-  killed_->BreakZone(zones_[1], ZoneCondition::kOffline);
+  EmulatedFaults::BreakZone(*killed_, zones_[1], ZoneCondition::kOffline);
   for (int mount = 0; mount < 3; ++mount) {
     const std::string violations = KilledViolations();
     EXPECT_EQ(violations.substr(0, 3), "10:");
@@ -1003,13 +1223,13 @@ TEST(Failure, OfflineAndReadOnlyZones) {
     ASSERT_OK(Put(volume.get(), "/a", Content(1, 0, 5000)));
     zone = volume->Files()[0].extents[0].zone;
   }
-  rig.device->BreakZone(zone, ZoneCondition::kReadOnly);
+  EmulatedFaults::BreakZone(*rig.device, zone, ZoneCondition::kReadOnly);
   {
     const auto volume = rig.Mount();
     EXPECT_EQ(ReadWhole(volume.get(), "/a"), Content(1, 0, 5000));
     ASSERT_OK(Put(volume.get(), "/b", Content(2, 0, 5000)));
   }
-  rig.device->BreakZone(zone, ZoneCondition::kOffline);
+  EmulatedFaults::BreakZone(*rig.device, zone, ZoneCondition::kOffline);
   EXPECT_EQ(Violations(rig.device.get()).substr(0, 3), "10:");
   const auto volume = rig.Mount();
   EXPECT_EQ(ReadWhole(volume.get(), "/b"), Content(2, 0, 5000));
@@ -1052,7 +1272,7 @@ TEST(Failure, ADeviceThatLowersItsLimit) {
     files.clear();
     EXPECT_GT(volume->Space().active_zones, 8U);
   }
-  rig.device->SetLimits(7, 7);
+  EmulatedFaults::SetLimits(*rig.device, 7, 7);
   auto smaller = std::make_unique<HookedDevice>(rig.device, [] {});
   smaller->SetLimits(7, 7);
   const auto volume = MountOk(std::move(smaller));

@@ -18,6 +18,8 @@
 #include "command_line/program.h"
 #include "zlfs/fs/check.h"
 #include "zlfs/fs/file_system.h"
+#include "zlfs/fs/salvage.h"
+#include "zlfs/meta/recover.h"
 
 namespace zlfs::tool {
 namespace {
@@ -40,8 +42,10 @@ struct Arguments {
   std::optional<std::uint64_t> size;  // size and seed replace `from`
   std::optional<std::uint64_t> seed;
   bool progress = false;
+  bool repair = false;
+  std::string to;  // folder of salvaged files
 
-  bool violated = false;  // fsck found a violation
+  bool violated = false;  // fsck found a violation, or salvage a loss
 };
 
 // Equals the length of coldfill's pattern, so that the same size and seed give the same bytes.
@@ -75,10 +79,11 @@ IOStatus FromSeed(std::uint64_t size, std::uint64_t seed, Source* source) {
   return IOStatus::OK();
 }
 
-IOStatus MountToRead(const Arguments& arguments, std::unique_ptr<Volume>* volume) {
+IOStatus MountToRead(const Arguments& arguments, std::unique_ptr<Volume>* volume,
+                     bool salvage = false) {
   std::unique_ptr<ZonedDevice> device;
   RETURN_IF_ERROR(OpenDevice(arguments.device, Access::kReadOnly, nullptr, &device));
-  return Volume::Mount(std::move(device), {.read_only = true}, volume);
+  return Volume::Mount(std::move(device), {.read_only = true, .salvage = salvage}, volume);
 }
 
 // Commands that write. They open the device exclusively.
@@ -124,6 +129,19 @@ IOStatus RunImport(Arguments* arguments) {
   RETURN_IF_ERROR(closed);
   std::puts(Json({{"name", arguments->name}, {"bytes", bytes}}).dump().c_str());
   return IOStatus::OK();
+}
+
+// Makes a volume mountable again whose newest state cannot be read. Does nothing to other volumes.
+IOStatus Repair(const std::string& spec) {
+  std::unique_ptr<ZonedDevice> device;
+  RETURN_IF_ERROR(OpenDevice(spec, Access::kReadWrite, nullptr, &device));
+  Recovered recovered;
+  if (Recover(device.get(), &recovered).ok()) return IOStatus::OK();
+  std::unique_ptr<Volume> volume;
+  RETURN_IF_ERROR(Volume::Mount(std::move(device), {.salvage = true}, &volume));
+  for (const std::string& loss : volume->losses()) std::fprintf(stderr, "lost: %s\n", loss.c_str());
+  if (volume->read_only()) return IOStatus::IOError("no-metadata-zone", "nothing can be repaired");
+  return volume->Close();
 }
 
 // Read-only commands. They also work while a database is running.
@@ -206,6 +224,7 @@ IOStatus RunDump(Arguments* arguments) {
 IOStatus RunFsck(Arguments* arguments) {
   std::unique_ptr<ZonedDevice> device;
   std::vector<Violation> found;
+  if (arguments->repair) RETURN_IF_ERROR(Repair(arguments->device));
   RETURN_IF_ERROR(OpenDevice(arguments->device, Access::kReadOnly, nullptr, &device));
   RETURN_IF_ERROR(Check(device.get(), &found));
   arguments->violated = !found.empty();
@@ -217,6 +236,33 @@ IOStatus RunFsck(Arguments* arguments) {
   }
   if (!table) std::puts(Json({{"schema_version", 1}, {"violations", violations}}).dump().c_str());
   if (table && found.empty()) std::puts("no violations");
+  return IOStatus::OK();
+}
+
+IOStatus RunSalvage(Arguments* arguments) {
+  std::unique_ptr<Volume> volume;
+  RETURN_IF_ERROR(MountToRead(*arguments, &volume, true));
+  RETURN_IF_ERROR(MakePath(arguments->to));
+  std::vector<Salvaged> salvaged;
+  RETURN_IF_ERROR(Salvage(volume.get(), arguments->to, &salvaged));
+  const bool table = arguments->format == "table";
+  Json files = Json::array();
+  for (const Salvaged& file : salvaged) {
+    arguments->violated |= !file.losses.empty();
+    if (table) std::printf("%15" PRIu64 "  %s\n", file.size, file.name.c_str());
+    for (const std::string& loss : file.losses) {
+      if (table) std::printf("%15s  %s\n", "lost", loss.c_str());
+    }
+    files.push_back({{"name", file.name}, {"size", file.size}, {"losses", file.losses}});
+  }
+  arguments->violated |= !volume->losses().empty();
+  for (const std::string& loss : volume->losses()) {
+    if (table) std::printf("%15s  %s\n", "lost", loss.c_str());
+  }
+  if (!table) {
+    const Json all = {{"schema_version", 1}, {"losses", volume->losses()}, {"files", files}};
+    std::puts(all.dump().c_str());
+  }
   return IOStatus::OK();
 }
 
@@ -245,8 +291,8 @@ constexpr command_line::Meaning kMeanings[] = {
     {"no-space", kFailed, "zlfs df tells what is free; delete something, or import less"},
     {"corrupt-", kFailed, "zlfs fsck tells which invariant does not hold"},
     {"lost-data", kFailed, "the device lost what it had flushed: see its error log"},
-    {"no-metadata-zone", kFailed, "read the files with zlfs list and zlfs dump, then copy them"},
-    {"lost-log", kFailed, "the zone of the newest generation is offline: restore a backup"},
+    {"no-metadata-zone", kFailed, "no metadata zone can be written: zlfs salvage copies the files"},
+    {"lost-log", kFailed, "zlfs salvage copies what can be read; fsck --repair goes on with it"},
     {"lost-content", kFailed, "zlfs fsck names the files and ranges that are lost"},
     {"zone-", kFailed, "the device gave zones up: zlfs df, nvme zns report-zones"},
     {"", kFailed, "see the kernel's log"}};
@@ -283,6 +329,17 @@ void AddImport(CLI::App* command, Arguments* arguments) {
   command->add_flag("--progress", arguments->progress, "bytes done, once a second, on stderr");
 }
 
+void AddFsck(CLI::App* command, Arguments* arguments) {
+  AddFormat(command, arguments);
+  command->add_flag("--repair", arguments->repair,
+                    "if the newest state cannot be read, go on with an older one");
+}
+
+void AddSalvage(CLI::App* command, Arguments* arguments) {
+  AddFormat(command, arguments);
+  command->add_option("--to", arguments->to, "folder that gets the files")->required();
+}
+
 struct Command {
   const char* name;
   const char* what;
@@ -298,7 +355,9 @@ constexpr Command kCommands[] = {
     {"df", "how the space is used", " --format=json", RunDf, AddFormat},
     {"list", "files and their sizes", " --format=json", RunList, AddFormat},
     {"fsck", "check every invariant of docs/zlfs.md; exit status 1: some do not hold",
-     " --format=json", RunFsck, AddFormat},
+     " --format=json", RunFsck, AddFsck},
+    {"salvage", "copy all files that can be read; exit status 1: something is lost",
+     " --to=/backup/db", RunSalvage, AddSalvage},
     {"dump", "superblock, files, extents and zones as JSON", "", RunDump,
      [](CLI::App*, Arguments*) {}}};
 

@@ -1,12 +1,11 @@
 // An emulated zoned device in memory or in a file. It follows the NVMe ZNS specification, including
-// its errors. Tests can lower its limits, break zones and simulate a power loss.
+// its errors.
 
 #pragma once
 
 #include <cstdint>
 #include <memory>
 #include <mutex>
-#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -30,27 +29,8 @@ class EmulatedDevice final : public ZonedDevice {
                        Access access, std::unique_ptr<EmulatedDevice>* device);
   ~EmulatedDevice() override;
 
-  // Fault injection for tests, defined in tests/emulated_faults.cc. These methods must not run
-  // concurrently with other commands on the same device.
-
-  // Changes the enforced limits, but not geometry(). Active zones stay active.
-  void SetLimits(std::uint32_t max_active, std::uint32_t max_open);
-  // Sets the zone to kReadOnly or kOffline, as a failing device does.
-  void BreakZone(std::uint32_t zone, ZoneCondition condition);
-
-  // The writes accepted since the last flush, oldest first. Empty unless cache=volatile.
-  const std::vector<CachedWrite>& cached() const { return cached_; }
-  // Simulates a power loss. The first kept[i] blocks of cached()[i] survive if all earlier writes
-  // to the same zone survive completely. Open zones become closed. Finishes and resets are durable:
-  // a finished zone stays full, and its lost data reads as zeros.
-  void PowerLoss(std::span<const std::uint64_t> kept);
-  // As above: the first `whole` cached writes survive, and `blocks` blocks of the next one.
-  void PowerLoss(std::size_t whole, std::uint64_t blocks);
-  // Creates an independent in-memory copy, including the cache. An unused in-memory image with the
-  // same name and shape is overwritten, because this is cheaper than new memory.
-  IOStatus Clone(const std::string& name, std::unique_ptr<EmulatedDevice>* clone) const;
-
  private:
+  friend struct EmulatedFaults;  // of the tests
   EmulatedDevice(std::shared_ptr<Image> image, Access access)
       : ZonedDevice(access), image_(std::move(image)) {}
 

@@ -1,0 +1,28 @@
+// Policies for campaigns: a campaign with the default policy alone never finishes a zone by its
+// threshold, so no such finish would meet a kill or a loss of power.
+
+#pragma once
+
+#include <cstdint>
+#include <iterator>
+
+#include "zlfs/alloc/policy.h"
+
+namespace zlfs::crash {
+
+// `below(n)` returns a random number below n. The collector stays on: databases of campaigns fill
+// their devices.
+template <typename Below>
+Policy RandomPolicy(const Below& below) {
+  constexpr std::uint8_t kThresholds[] = {0, 10, 50, 90};
+  Policy policy;
+  policy.finish_remaining_pct = kThresholds[below(std::size(kThresholds))];
+  policy.finish_occupancy_pct = static_cast<std::uint8_t>(100 - policy.finish_remaining_pct);
+  policy.on_active_limit = static_cast<std::uint8_t>(below(3));
+  policy.gc_start_pct = below(2) == 0 ? 5 : 60;
+  policy.gc_victim = static_cast<std::uint8_t>(below(2));
+  policy.lifetimes = static_cast<std::uint8_t>(below(2));
+  return policy;
+}
+
+}  // namespace zlfs::crash

@@ -1,0 +1,51 @@
+#include "zlfs/fs/read_pool.h"
+
+#include <deque>
+
+namespace zlfs {
+
+ReadPool::~ReadPool() {
+  {
+    const std::lock_guard lock(mutex_);
+    ends_ = true;
+  }
+  changed_.notify_all();
+  for (std::thread& thread : threads_) thread.join();
+}
+
+void ReadPool::ForEach(std::size_t count, const Work& work) {
+  const auto batch = std::make_shared<Batch>(Batch{.work = &work, .count = count, .left = count});
+  std::unique_lock lock(mutex_);
+  if (threads_.empty()) {
+    for (std::size_t i = 0; i < wanted_; ++i) threads_.emplace_back(&ReadPool::Serve, this);
+  }
+  batches_.push_back(batch);
+  changed_.notify_all();
+  Help(&lock, batch.get());
+  changed_.wait(lock, [&batch] { return batch->left == 0; });
+}
+
+void ReadPool::Serve() {
+  std::unique_lock lock(mutex_);
+  for (;;) {
+    changed_.wait(lock, [this] { return ends_ || !batches_.empty(); });
+    if (ends_) return;
+    const std::shared_ptr<Batch> batch = batches_.front();
+    Help(&lock, batch.get());
+  }
+}
+
+void ReadPool::Help(std::unique_lock<std::mutex>* lock, Batch* batch) {
+  while (batch->next < batch->count) {
+    const std::size_t index = batch->next++;
+    if (batch->next == batch->count) {
+      std::erase_if(batches_, [batch](const auto& other) { return other.get() == batch; });
+    }
+    lock->unlock();
+    (*batch->work)(index);
+    lock->lock();
+    if (--batch->left == 0) changed_.notify_all();
+  }
+}
+
+}  // namespace zlfs

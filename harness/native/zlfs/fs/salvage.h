@@ -1,0 +1,23 @@
+// Copies the files of a volume out of it, as far as they can be read.
+
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "zlfs/fs/volume.h"
+
+namespace zlfs {
+
+struct Salvaged {
+  std::string name;
+  std::uint64_t size = 0;
+  std::vector<std::string> losses = {};  // ranges that cannot be read
+};
+
+// Writes each file to `folder`, which gets the directories of the volume. A file with losses gets
+// the suffix ".damaged", and zeros where it cannot be read. Existing files are an error ("exists").
+IOStatus Salvage(Volume* volume, const std::string& folder, std::vector<Salvaged>* files);
+
+}  // namespace zlfs
