@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -50,6 +51,22 @@ def test_a_core_curve_needs_its_mean_and_every_point(
     found = curve("core", *errors)
     assert found.passed is passed
     assert validation.core_failed([found]) == ([] if passed else ["read_under_write_qd1 mean"])
+
+
+def test_a_wide_tolerance_does_not_widen_the_mean() -> None:
+    assert curve("core", 0.08, tolerance=0.15).passed is False
+    assert curve("core", 0.05, tolerance=0.15).passed is True
+
+
+def test_a_known_miss_is_named_and_stays_within_bounds() -> None:
+    missed = replace(curve("core", 0.08, tolerance=0.15), why="two modes")
+    assert (missed.passed, missed.missed) == (False, True)
+    assert validation.core_failed([missed]) == []
+    assert validation.core_missed([missed]) == ["read_under_write_qd1 mean"]
+    beyond = replace(curve("core", 0.31, tolerance=0.15), why="two modes")
+    assert validation.core_failed([beyond]) == ["read_under_write_qd1 mean"]
+    assert validation.core_missed([beyond]) == []
+    assert not replace(curve("core", 0.01), why="two modes").missed
 
 
 @pytest.mark.parametrize(

@@ -57,6 +57,7 @@ struct MountOptions {
   OptionMap policy = {};         // overrides the policy in the superblock
   std::string ledger_path = {};  // empty: no ledger file
   std::string trace_path = {};   // allocation trace; empty: no trace
+  TracedReads trace_reads = TracedReads::kCompaction;
 };
 
 class Volume {
@@ -96,6 +97,9 @@ class Volume {
   std::uint64_t Size(File* file);
   // Reads fewer than `size` bytes only at the end of the file.
   IOStatus Read(File* file, std::uint64_t offset, std::size_t size, Slice* read, char* to);
+  // Reads, and records the read if the trace holds such reads.
+  IOStatus TracedRead(File* file, bool compaction, std::uint64_t offset, std::size_t size,
+                      Slice* read, char* to);
 
   SpaceUse Space();
   Totals totals() const { return io_.totals(); }
