@@ -259,7 +259,7 @@ _ENTRIES = (
     # Of a replay on a modelled drive (harness/run/replayed_times.py).
     _count("modelled_seconds", _LOWER, "modelled: until all threads end", _REPLAY, unit="s"),
     _count("modelled_turn_seconds", _NONE, "modelled: waits for requests not sent", _REPLAY, "s"),
-    _count("modelled_bandwidth", _HIGHER, "modelled: bytes written / seconds", _REPLAY, "B/s"),
+    _count("modelled_bandwidth", _HIGHER, "modelled: appended, without gc / s", _REPLAY, "B/s"),
     *(
         _count(
             f"modelled_{command}_device_seconds",

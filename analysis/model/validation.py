@@ -102,7 +102,6 @@ class CurveError:
             return near and self._in_bounds
         return sum(one.within() for one in self.judged) >= TAIL_WITHIN * len(self.judged)
 
-
     @property
     def missed(self) -> bool:
         """Whether a core curve fails as known: in its mean only."""

@@ -25,7 +25,8 @@ def _values(times: Mapping[str, Any]) -> Iterator[tuple[str, float | None]]:
     commands = times["commands"]
     yield "modelled_seconds", seconds
     yield "modelled_turn_seconds", times["turns_ns"] / _NS
-    yield "modelled_bandwidth", ratio(commands.get("write", {}).get("bytes", 0), seconds)
+    appended = sum(of["bytes"] for cause, of in times["appends"].items() if cause != "gc")
+    yield "modelled_bandwidth", ratio(appended, seconds)
     for command in _COMMANDS:
         total = commands.get(command, {}).get("total_ns", 0)
         yield f"modelled_{command}_device_seconds", total / _NS

@@ -128,7 +128,7 @@ def test_a_fit_recovers_changed_parameters(monkeypatch: pytest.MonkeyPatch) -> N
         for error in validation.validate(model, curves, chosen, 2)
         for one in error.points
     ]
-    truth = {"front.append": 1.5, "flash.read_4k": 0.8, "flash.suspend_max": 1.3}  # changed by
+    truth = {"front.append": 1.5, "front.read": 3.0, "flash.suspend_max": 1.3}  # changed by
     data = model.model_dump(mode="json", exclude_none=True)
     for name, factor in truth.items():
         group, field = name.split(".")
@@ -136,9 +136,7 @@ def test_a_fit_recovers_changed_parameters(monkeypatch: pytest.MonkeyPatch) -> N
         leaf["value"] = f"{float(number(leaf['value'], TIMES, name)) * factor / 1000:g}us"
     changed = build_data(DriveModel, data, "changed")
     before = validation.core_mean(validation.validate(changed, curves, measured, 2))
-    found = fit.fit(
-        changed, curves, measured, names=[*truth], source="test", threads=2, rounds=8
-    )
+    found = fit.fit(changed, curves, measured, names=[*truth], source="test", threads=2, rounds=8)
     assert before > 0.05
     assert validation.core_mean(found.errors) < 0.005
     original = model.model_dump(mode="json", exclude_none=True)

@@ -45,8 +45,8 @@ _RUN_AXES = (
 )
 # Of replays on a modelled drive.
 _MODELLED_AXES = (
-    Axis("run.modelled_bandwidth", "bandwidth of writes", "B/s", Kind.COUNT),
-    Axis("run.modelled_append_wal_p99_9", "p99.9 of WAL appends", "us", Kind.COUNT),
+    Axis("run.modelled_bandwidth", "bandwidth of appends", "B/s", Kind.COUNT),
+    Axis("run.modelled_append_flush_p99", "p99 of appends by flushes", "us", Kind.COUNT),
     Axis("run.modelled_sync_flush_mean", "mean sync of flushed tables", "us", Kind.COUNT),
     Axis("run.modelled_sync_compaction_mean", "mean sync of compacted tables", "us", Kind.COUNT),
     Axis("run.modelled_finish_device_seconds", "time in finishes", "s", Kind.COUNT),
@@ -276,7 +276,7 @@ _TIMES: dict[str, Callable[[_Costs], str]] = {
     "zone size": lambda costs: numbers.human(costs.setting[0], "B"),
     "occupancy %": lambda costs: f"{costs.setting[1]:g}",
     "seconds": _modelled("seconds", "s"),
-    "written": _modelled("bandwidth", "B/s"),
+    "appended": _modelled("bandwidth", "B/s"),
     "WAL append p50": _modelled("append_wal_p50", "us"),
     "WAL append p99.9": _modelled("append_wal_p99_9", "us"),
     "flush append p99": _modelled("append_flush_p99", "us"),

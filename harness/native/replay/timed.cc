@@ -184,10 +184,12 @@ void TimedPlayer::Begin(std::uint32_t number, Time now) {
   thread.begin = thread.arrived;
   if (IsOrdered(request.kind)) {
     thread.begin = std::max(thread.arrived, zone.sent);
+    if (request.kind == Kind::kReset) thread.begin = std::max(thread.begin, zone.read_sent);
     zone.sent = now;
     times_->turns += thread.begin - thread.arrived;
     thread.sync_begin += thread.begin - thread.arrived;
   }
+  if (request.kind == Kind::kRead) zone.read_sent = now;
   thread.sent = 0;
   if (request.kind == Kind::kCommit) {
     committing_ = true;

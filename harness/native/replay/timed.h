@@ -50,16 +50,17 @@ class TimedPlayer {
     std::uint32_t done = 0;  // commands whose order counts
     std::uint32_t reads_done = 0;
     zonemodel::Time sent = 0;            // time of the last command whose order counts
+    zonemodel::Time read_sent = 0;       // of the last read
     std::vector<std::uint32_t> waiting;  // threads
   };
   struct Thread {
     const std::vector<DeviceRequest>* requests = nullptr;
     std::size_t next = 0;
-    zonemodel::Time arrived = 0;  // the request
-    zonemodel::Time begin = 0;    // its latency counts from here
+    zonemodel::Time arrived = 0;     // the request
+    zonemodel::Time begin = 0;       // its latency counts from here
     zonemodel::Time sync_begin = 0;  // moved by waits for turns
-    std::uint64_t sent = 0;       // bytes
-    std::uint32_t under_way = 0;  // commands
+    std::uint64_t sent = 0;          // bytes
+    std::uint32_t under_way = 0;     // commands
 
     const DeviceRequest& request() const { return (*requests)[next]; }
   };
