@@ -25,12 +25,13 @@ struct Sorter {
   bool trouble = false;
 
   bool operator()(MountEvent& event) {
-    if (open || event.policy.size() != sizeof(Policy) || event.block_size == 0) return false;
+    // Older policies have fewer fields: the rest have their defaults.
+    if (open || event.policy.size() > sizeof(Policy) || event.block_size == 0) return false;
     open = true;
     Mount& mount = mounts->emplace_back();
     mount.block_size = event.block_size;
     mount.active_budget = event.active_budget;
-    std::memcpy(&mount.policy, event.policy.data(), sizeof(Policy));
+    std::memcpy(&mount.policy, event.policy.data(), event.policy.size());
     return true;
   }
   bool operator()(ZoneEvent& event) {

@@ -131,7 +131,7 @@ TEST(Timed, ASyncHoldsItsWritesItsCommitAndItsResets) {
 TEST(Timed, AResetWaitsForReadsAndNoSyncCountsForThat) {
   constexpr std::uint64_t kDeleted = 2;
   Script script;
-  script.Write(1, 1 * kMs, kDeleted, 8192).Do(1, 2 * kMs, Step::kLeft, kDeleted);
+  script.Write(1, 1 * kMs, kDeleted, 1 << 20).Do(1, 2 * kMs, Step::kLeft, kDeleted);
   // The recorded device is slow: 40 ms for a write. Thread 2 reads meanwhile.
   script.Add(1, 3 * kMs,
              AskEvent{.subject = 3,
