@@ -164,7 +164,7 @@ test-debian12: setup-dev ## The rig tests on a Debian 12 guest too (kernel 6.1, 
 
 ##@ Measurements
 
-bench: bench-overhead bench-zlfs bench-statistics bench-kvmix bench-replay ## All benchmarks of zonelab itself
+bench: bench-overhead bench-zlfs bench-statistics bench-kvmix bench-replay bench-model ## All benchmarks of zonelab itself
 
 bench-overhead: setup rig-image ## db_bench under the runner versus by hand, alternating pairs; runner's share of CPU
 	@zonelab rig exec $(RIG) -- $(BIN)/python tests/bench/overhead.py
@@ -183,6 +183,9 @@ bench-scale: setup ## The report of 10,000 synthetic runs: seconds and memory to
 
 bench-replay: setup build/native-release ## zonelab replay: seconds of a grid of 33 settings over a trace of more than 10 GB, and replays beside runs
 	@$(BIN)/python tests/bench/replay.py
+
+bench-model: setup build/native-release ## The model of a drive: commands per second and core, seconds to validate, seconds of 33 replays with times
+	@$(BIN)/python tests/bench/model.py
 
 ##@ Upkeep
 

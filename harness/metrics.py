@@ -69,6 +69,7 @@ _ZONES = ("raw/{phase}.zones.csv",)
 _USAGE = ("raw/{phase}.usage.json",)
 _LEDGER = ("ledger.json", *_USAGE, *_COUNTERS, *_ZONES)
 _TIMELINE = ("series/zone_commands.csv",)
+_REPLAY = ("raw/replay.json",)
 _TRACE = (*_TIMELINE, "raw/trace.jsonl")
 
 
@@ -254,6 +255,40 @@ _ENTRIES = (
         _LOWER,
         "modelled: finishes and resets / (these + H at 1,155 MiB/s)",
         (*_TIMELINE, "ledger.json"),
+    ),
+    # Of a replay on a modelled drive (harness/run/replayed_times.py).
+    _count("modelled_seconds", _LOWER, "modelled: until all threads end", _REPLAY, unit="s"),
+    _count("modelled_turn_seconds", _NONE, "modelled: waits for requests not sent", _REPLAY, "s"),
+    _count("modelled_bandwidth", _HIGHER, "modelled: appended, without gc / s", _REPLAY, "B/s"),
+    *(
+        _count(
+            f"modelled_{command}_device_seconds",
+            _LOWER,
+            f"modelled: sum of the {command} commands' latencies",
+            _REPLAY,
+            unit="s",
+        )
+        for command in ("read", "write", "flush", "finish", "reset")
+    ),
+    *(
+        _count(
+            f"modelled_{what}_{cause}_{part}",
+            _LOWER,
+            f"modelled: {which}, {what}s of {cause}",
+            _REPLAY,
+            unit="us",
+        )
+        for what, causes in (
+            ("append", ("wal", "flush", "compaction", "gc")),
+            ("sync", ("wal", "flush", "compaction")),
+        )
+        for cause in causes
+        for part, which in (
+            ("mean", "mean"),
+            ("p50", "median"),
+            ("p99", "99 %"),
+            ("p99_9", "99.9 %"),
+        )
     ),
     _bytes("appended", _NONE, "bytes of zone appends, tracer", _TRACE),
     _time("device_busy_share", "1", _NONE, "io_ticks / db_bench's time, the busiest", _COUNTERS),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -25,6 +25,13 @@ _RANGE, _STEP = 4.0, 0.02
 # Errors count in tolerances; an error counts linearly from this many on.
 _SOFT = 2.0
 _US = 1000
+# Numbers of which the first is at most the second; the program refuses others.
+_ORDERED = (
+    ("flash.read_spread", "flash.read_4k"),
+    ("flash.read_4k", "flash.read_page"),
+    ("flash.suspend_min", "flash.suspend_max"),
+    ("flash.program_spread", "flash.program"),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +77,8 @@ def fit(
     for name in names:
         if name not in known:
             raise UsageError(f"{name} is not a fitted number", hint=nearest(name, known))
-    chosen = [leaf for path, leaf in _leaves(data) if ".".join(path) in names]
+    leaves = {".".join(path): leaf for path, leaf in _leaves(data)}
+    chosen = [leaf for name, leaf in leaves.items() if name in names]
     start = [_magnitude(leaf["value"]) for leaf in chosen]
     core = [p for p in points if _is_core(curves, p)]
     count = 0
@@ -79,6 +87,7 @@ def fit(
         nonlocal count
         count += 1
         _set(chosen, start, factors)
+        _keep_order(leaves, names)
         errors = validation.validate(build(DriveModel, data, model.name), curves, core, threads)
         on_progress(count, validation.core_mean(errors))
         return np.array([_residual(one) for curve in errors for one in curve.points])
@@ -95,6 +104,7 @@ def fit(
         max_nfev=rounds,
     )
     _set(chosen, start, solved.x)
+    _keep_order(leaves, names)
     for leaf in chosen:
         leaf["source"] = source
     errors = validation.validate(build(DriveModel, data, model.name), curves, points, threads)
@@ -147,6 +157,16 @@ def _set(
 ) -> None:
     for leaf, first, factor in zip(leaves, start, factors, strict=True):
         leaf["value"] = _text(first * float(factor), _unit(leaf["value"]) is BANDWIDTHS)
+
+
+def _keep_order(leaves: Mapping[str, dict[str, Any]], names: Collection[str]) -> None:
+    """Move a number that the search changes to the limit that another one sets."""
+    for low, high in _ORDERED:
+        if low not in leaves or high not in leaves:
+            continue
+        if _magnitude(leaves[low]["value"]) > _magnitude(leaves[high]["value"]):
+            moves, stays = (high, low) if high in names else (low, high)
+            leaves[moves]["value"] = leaves[stays]["value"]
 
 
 def _text(magnitude: float, bandwidth: bool) -> str:

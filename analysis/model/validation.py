@@ -17,8 +17,7 @@ from harness.plan.load import build
 from harness.tools import zonemodel
 from harness.tools.zonemodel import Played
 
-# Largest mean error of a core curve (its tolerance, where that is wider). No point is beyond this
-# factor of its tolerance.
+# Largest mean error of a core curve. No point is beyond this factor of its tolerance.
 CORE_MEAN, CORE_FACTOR = 0.05, 2.0
 # Share of a tail's points that must be within tolerance.
 TAIL_WITHIN = 0.8
@@ -64,12 +63,16 @@ class Compared:
 
 @dataclass(frozen=True, slots=True)
 class CurveError:
-    """Errors of one statistic of a curve. ``passed`` is null where no point is judged."""
+    """Errors of one statistic of a curve. ``passed`` is null where no point is judged.
+
+    ``why`` is the reason of a known miss, '' for none.
+    """
 
     curve: str
     statistic: str
     grade: Grade
     points: tuple[Compared, ...]
+    why: str = ""
 
     @property
     def judged(self) -> tuple[Compared, ...]:
@@ -95,10 +98,18 @@ class CurveError:
         if not any(one.judged for one in self.points):
             return None
         if self.grade == "core":
-            widest = max(one.point.tolerance or 0.0 for one in self.judged)
-            near = self.mean is not None and self.mean <= max(CORE_MEAN, widest)
-            return near and all(one.within(CORE_FACTOR) for one in self.judged)
+            near = self.mean is not None and self.mean <= CORE_MEAN
+            return near and self._in_bounds
         return sum(one.within() for one in self.judged) >= TAIL_WITHIN * len(self.judged)
+
+    @property
+    def missed(self) -> bool:
+        """Whether a core curve fails as known: in its mean only."""
+        return self.passed is False and bool(self.why) and self._in_bounds
+
+    @property
+    def _in_bounds(self) -> bool:
+        return all(one.within(CORE_FACTOR) for one in self.judged)
 
 
 def jobs(curves: CurveSet, points: Sequence[Point], model: DriveModel) -> list[Job]:
@@ -147,7 +158,10 @@ def compare(
     for one in compared:
         key = (one.point.curve, one.point.statistic, one.grade)
         grouped.setdefault(key, []).append(one)
-    return [CurveError(*key, tuple(members)) for key, members in grouped.items()]
+    return [
+        CurveError(*key, tuple(members), curves.curves[key[0]].known_misses.get(key[1], ""))
+        for key, members in grouped.items()
+    ]
 
 
 def value(case: Case, point: Point, played: Played) -> float | None:
@@ -160,12 +174,17 @@ def value(case: Case, point: Point, played: Played) -> float | None:
 
 
 def core_failed(errors: Sequence[CurveError]) -> list[str]:
-    """Return the names of core curves that fail."""
+    """Return the names of core curves that fail, without known misses."""
     return [
         f"{one.curve} {one.statistic}"
         for one in errors
-        if one.grade == "core" and one.passed is False
+        if one.grade == "core" and one.passed is False and not one.missed
     ]
+
+
+def core_missed(errors: Sequence[CurveError]) -> list[str]:
+    """Return the names of core curves that are known misses."""
+    return [f"{one.curve} {one.statistic}" for one in errors if one.grade == "core" and one.missed]
 
 
 def core_mean(errors: Sequence[CurveError]) -> float:

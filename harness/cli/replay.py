@@ -12,6 +12,8 @@ from typing import Any
 from harness.cli.output import add_format, portable, print_records
 from harness.errors import ConfigError, ExitCode, UsageError
 from harness.levels.zlfs import Zlfs
+from harness.plan import model_verdicts
+from harness.plan.drive_files import load_model, program_input
 from harness.plan.fields import parse_size
 from harness.replay import campaign_writer, grid, sources
 from harness.replay.campaign_writer import Outcome
@@ -25,7 +27,7 @@ SHIPPED = False
 HELP = """\
 Play the allocations that level zlfs recorded again, with other finish thresholds, zone sizes and
 policies. The allocator of zlfs decides; no device is needed. The result is deterministic and holds
-bytes and counts, no times.
+bytes and counts. With --model it also holds times: those of a modelled drive (docs/model.md).
 
 With the recorded settings the result must equal the recorded ledger, otherwise the command fails.
 Every other setting is counterfactual: the writes, deletes and syncs stay as they were recorded
@@ -39,6 +41,7 @@ examples:
   zonelab replay results/thresholds/hosts/rig/runs/zlfs--r01 --finish-occupancy-pct 0,50,100
   zonelab replay trace --finish-occupancy-pct 0,10,20,30,40,50,60,70,80,90,100 \\
     --zone-capacity 128MiB,64MiB,32MiB --jobs 2 --campaign thresholds-replayed
+  zonelab replay trace --model zn540-1tb --zone-capacity 128MiB,64MiB,32MiB
   zonelab replay trace --gc on,off --max-active 8,14 --format csv
   zonelab report thresholds-replayed        # figures of the campaign above
 
@@ -77,6 +80,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--campaign", metavar="NAME", help="store the results in ./results/NAME, marked as replayed"
     )
     parser.add_argument(
+        "--model", metavar="MODEL", help="add times on this drive (see: zonelab model list)"
+    )
+    parser.add_argument(
         "--own-rules",
         action="store_true",
         help="play the recorded setting by the rules of the other settings, to check those rules",
@@ -91,20 +97,25 @@ def execute(arguments: argparse.Namespace) -> int:
     if arguments.campaign is not None:
         campaign_writer.check_name(arguments.campaign, RESULTS)
     axes = _axes(arguments)
+    model = None if arguments.model is None else load_model(arguments.model)
     with sources.opened(arguments.source) as traces:
         jobs = grid.jobs(traces, axes)
         played = grid.play(
             jobs,
             at_once=arguments.jobs,
             own_rules=arguments.own_rules,
+            model=None if model is None else program_input(model),
             on_progress=lambda done, seconds: _show_progress(done, len(jobs), seconds),
         )
         outcomes = [Outcome(job, replayed) for job, replayed in zip(jobs, played, strict=True)]
         if arguments.campaign is not None:
             command = portable(sys.argv, Path.cwd())
-            folder = campaign_writer.save(arguments.campaign, outcomes, RESULTS, command)
+            folder = campaign_writer.save(arguments.campaign, outcomes, RESULTS, command, model)
             print(f"stored in {folder}; see: zonelab report {folder}", file=sys.stderr)
     print_records(_rows(outcomes, arguments.format), arguments.format)
+    if model is not None:
+        core = model_verdicts.core(model)
+        print(f"times are modelled: {model.name}, core {core}", file=sys.stderr)
     differences = [line for outcome in outcomes for line in outcome.replayed.differences]
     for line in differences:
         print(f"zonelab: differs from the recorded ledger: {line}", file=sys.stderr)
@@ -182,7 +193,7 @@ def _rows(outcomes: Sequence[Outcome], format_: str) -> list[dict[str, Any]]:
         | {"zone_capacity": f"{int(outcome.replayed.setting['zone_capacity']) / _MIB:g} MiB"}
         | {
             title: None if (value := values.get(name)) is None else write(value)
-            for name, title, write in _COLUMNS
+            for name, title, write in (*_COLUMNS, *(_TIMED if outcome.replayed.modelled else ()))
         }
         | {"why": grid.why_infeasible(outcome.replayed)}
         for outcome, values in pairs
@@ -218,4 +229,14 @@ _COLUMNS: tuple[tuple[str, str, Callable[[float], str]], ...] = (
     ("sa_host", "sa_host", _plain),
     ("finish_occupancy_p50", "at finish %", _plain),
     ("wear_cv", "wear cv", _plain),
+)
+# With --model.
+_TIMED: tuple[tuple[str, str, Callable[[float], str]], ...] = (
+    ("modelled_seconds", "modelled s", _plain),
+    ("modelled_bandwidth", "modelled MiB/s", _mib),
+    ("modelled_append_wal_p99_9", "wal append p99.9 us", _plain),
+    ("modelled_sync_flush_p50", "flush sync p50 us", _plain),
+    ("modelled_sync_compaction_p50", "compaction sync p50 us", _plain),
+    ("modelled_finish_device_seconds", "finish s", _plain),
+    ("modelled_reset_device_seconds", "reset s", _plain),
 )

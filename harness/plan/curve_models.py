@@ -31,11 +31,14 @@ class Case(Model):
 class Curve(Model):
     """A curve: the grade of each statistic, the physics that it shows, its jobs.
 
+    ``known_misses`` names core statistics whose mean error is too large, with the reason.
+
     A case without ``client`` reads the bytes on the medium for each byte of the host.
     """
 
     physics: str
     statistics: Annotated[dict[str, Grade], Field(min_length=1)]
+    known_misses: dict[str, str] = {}
     cases: Annotated[tuple[Case, ...], Field(min_length=1)]
 
     @model_validator(mode="after")
@@ -43,6 +46,13 @@ class Curve(Model):
         for case in self.cases[:-1]:
             if case.x is None:
                 raise FieldError("a case without x is not the last one", hint="write x, or move it")
+        return self
+
+    @model_validator(mode="after")
+    def _misses_are_core(self) -> Curve:
+        for name in self.known_misses:
+            if self.statistics.get(name) != "core":
+                raise FieldError(f"known miss {name} is no core statistic", hint="see statistics")
         return self
 
     def case(self, x: float) -> Case | None:

@@ -8,10 +8,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 from harness import __version__
 from harness.errors import UsageError
+from harness.plan import drive_files, model_verdicts
 from harness.plan.cells import cell_name
+from harness.plan.drive_models import DriveModel
 from harness.plan.host_changes import host_digest
 from harness.replay import grid
 from harness.replay.grid import Job
@@ -95,8 +98,14 @@ def check_name(name: str, results: Path) -> None:
         )
 
 
-def save(name: str, outcomes: Sequence[Outcome], results: Path, command: Sequence[str]) -> Path:
-    """Write the campaign and return its folder.
+def save(
+    name: str,
+    outcomes: Sequence[Outcome],
+    results: Path,
+    command: Sequence[str],
+    model: DriveModel | None = None,
+) -> Path:
+    """Write the campaign and return its folder. ``model`` is the drive that gave times.
 
     Raises:
         UsageError: the name is invalid or taken.
@@ -144,7 +153,7 @@ def save(name: str, outcomes: Sequence[Outcome], results: Path, command: Sequenc
         writer = RunWriter(paths.runs(HOST), spec.run)
         writer.write("run.json", spec)
         writer.write(counts.DOCUMENT, outcome.replayed.document)
-        writer.write("result.json", _result(spec, outcome, now))
+        writer.write("result.json", _result(spec, outcome, now, model))
         writer.commit()
     return paths.root
 
@@ -210,6 +219,15 @@ def _device(outcome: Outcome) -> Device:
     return device
 
 
+def _model(model: DriveModel) -> dict[str, Any]:
+    return {
+        "name": model.name,
+        "digest": drive_files.digest(model),
+        "core": model_verdicts.core(model),
+        "drive": drive_files.program_input(model),
+    }
+
+
 def _inspection(device: Device) -> Inspection:
     return Inspection(
         host=HostFacts(HOST, "", "", 0, Bytes(0), ""),
@@ -222,11 +240,13 @@ def _inspection(device: Device) -> Inspection:
     )
 
 
-def _result(spec: RunSpec, outcome: Outcome, now: str) -> Result:
+def _result(spec: RunSpec, outcome: Outcome, now: str, model: DriveModel | None) -> Result:
     source, replayed = outcome.job.source, outcome.replayed
     why = grid.why_infeasible(replayed)
     setting = "a changed setting" if replayed.counterfactual else "the recorded setting"
     origin = f"replayed from {source.name} ({source.digest[:16]}) with {setting}"
+    if model is not None:
+        origin += f"; times are modelled: {model.name}, core {model_verdicts.core(model)}"
     result = empty(
         spec,
         Status.SKIPPED if why else Status.OK,
@@ -251,6 +271,7 @@ def _result(spec: RunSpec, outcome: Outcome, now: str) -> Result:
                 "trace": source.name,
                 "trace_sha256": source.digest,
                 "recorded": dict(source.recorded.settings[0]),
+                "model": None if model is None else _model(model),
             }
         },
     )

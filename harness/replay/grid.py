@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass
+from typing import Any
 
 from harness.replay.sources import Source
 from harness.store.spec import Scalar
@@ -51,19 +52,30 @@ def play(
     *,
     at_once: int,
     own_rules: bool,
+    model: Mapping[str, Any] | None = None,
     on_progress: Callable[[int, float], None],
 ) -> list[Replayed]:
     """Play all jobs and return their results in the same order.
 
+    ``model`` is a drive, as zonemodel reads it, that gives times.
     ``on_progress`` is called with the number of finished jobs and the seconds since the start.
 
     Raises:
         ToolFailed: the program failed; the remaining jobs are cancelled.
     """
     begin = time.monotonic()
-    with ThreadPoolExecutor(max_workers=at_once) as pool:
+    with (
+        zlfs_replay.model_file(model) as drive,
+        ThreadPoolExecutor(max_workers=at_once) as pool,
+    ):
         futures = [
-            pool.submit(zlfs_replay.replay, job.source.trace, job.changes, own_rules=own_rules)
+            pool.submit(
+                zlfs_replay.replay,
+                job.source.trace,
+                job.changes,
+                own_rules=own_rules,
+                model=drive,
+            )
             for job in todo
         ]
         try:

@@ -1,6 +1,6 @@
 """Metrics of a replayed trace, with the names and formulas of live runs (docs/replay.md).
 
-zlfs' own counts take the place of device counters. There are no times.
+zlfs' own counts take the place of device counters. Times are those of a modelled drive, if any.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Any
 
 from harness.metrics import CATALOGUE
 from harness.nulls import ratio
-from harness.run import zone_costs
+from harness.run import replayed_times, zone_costs
 from harness.run.zone_costs import Costs
 from harness.store import packed
 from harness.store.result import Metric
@@ -52,6 +52,8 @@ def metrics(replayed: Replayed) -> dict[str, Metric]:
     zones = int(replayed.setting["zones"]) - _metadata_zones(replayed)
     modelled = zone_costs.metrics(costs, zones, _written(replayed.mounts), None)
     unknown = {f"run.{name}" for name in _MEASURED}
+    if replayed.modelled is not None:
+        found |= replayed_times.metrics(replayed.modelled)
     return found | {key: metric for key, metric in modelled.items() if key not in unknown}
 
 

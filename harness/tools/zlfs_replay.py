@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from harness.errors import ToolFailed, UsageError
@@ -49,6 +51,7 @@ class Replayed:
     wear: tuple[int, ...]  # resets by zone
     infeasible: Mapping[str, Any] | None  # what did not fit; null: the setting holds the data
     document: str  # the program's output
+    modelled: Mapping[str, Any] | None = None  # times on a modelled drive, in ns
 
     @property
     def differences(self) -> tuple[str, ...]:
@@ -70,11 +73,20 @@ def program() -> Path:
 
 
 def argv(
-    executable: Path, trace: Path, changes: Mapping[str, Scalar], *, own_rules: bool = False
+    executable: Path,
+    trace: Path,
+    changes: Mapping[str, Scalar],
+    *,
+    own_rules: bool = False,
+    model: Path | None = None,
 ) -> list[str]:
     """Return the argument list; ``changes`` are options by name, with underscores."""
     options = [f"--{name.replace('_', '-')}={value}" for name, value in changes.items()]
-    return [str(executable), str(trace), *options, *(["--own-rules"] if own_rules else [])]
+    if own_rules:
+        options.append("--own-rules")
+    if model is not None:
+        options.append(f"--model={model}")
+    return [str(executable), str(trace), *options]
 
 
 def info(trace: Path) -> Recorded:
@@ -97,9 +109,30 @@ def info(trace: Path) -> Recorded:
     )
 
 
-def replay(trace: Path, changes: Mapping[str, Scalar], *, own_rules: bool = False) -> Replayed:
-    """Replay a trace at the recorded setting with ``changes``. Raises the errors of ``info``."""
-    return parse(_run(argv(program(), trace, changes, own_rules=own_rules)))
+def replay(
+    trace: Path,
+    changes: Mapping[str, Scalar],
+    *,
+    own_rules: bool = False,
+    model: Path | None = None,
+) -> Replayed:
+    """Replay a trace at the recorded setting with ``changes``. Raises the errors of ``info``.
+
+    ``model`` is a file with the drive that gives times (:func:`model_file`).
+    """
+    return parse(_run(argv(program(), trace, changes, own_rules=own_rules, model=model)))
+
+
+@contextmanager
+def model_file(model: Mapping[str, Any] | None) -> Iterator[Path | None]:
+    """Write a drive for as long as the context lasts; None without one."""
+    if model is None:
+        yield None
+        return
+    with TemporaryDirectory(prefix="zonelab-replay-") as folder:
+        path = Path(folder, "model.json")
+        path.write_text(json.dumps(model), encoding="utf-8")
+        yield path
 
 
 def parse(stdout: str) -> Replayed:
@@ -118,6 +151,7 @@ def parse(stdout: str) -> Replayed:
             wear=tuple(document["wear"]),
             infeasible=document.get("infeasible"),
             document=stdout,
+            modelled=document.get("modelled"),
         )
     except (KeyError, TypeError):
         raise native.foreign(PROGRAM, stdout) from None

@@ -136,7 +136,7 @@ def against_live(work: Path) -> dict[str, Any]:
                 rows[size, threshold] = row
         recorded = work / f"small{seed}-1" / "trace"
         for size, threshold in SMALL_SETTINGS:
-            options = (f"--zone_capacity={size}MiB", f"--finish_occupancy_pct={threshold}")
+            options = (f"--zone-capacity={size}MiB", f"--finish-occupancy-pct={threshold}")
             (row,) = replay(recorded, *options, "--own-rules")
             ratio = over(row, rows[size, threshold])
             replayed.setdefault((size, threshold), []).append(ratio)
@@ -171,7 +171,7 @@ def main() -> int:
         for _ in range(ROUNDS):
             begin = time.monotonic()
             grid = replay(
-                trace, "--finish_occupancy_pct", THRESHOLDS, "--zone_capacity", SIZES, "--jobs", "2"
+                trace, "--finish-occupancy-pct", THRESHOLDS, "--zone-capacity", SIZES, "--jobs", "2"
             )
             seconds.append(time.monotonic() - begin)
         (exact,) = replay(trace)  # fails unless it is the ledger

@@ -221,6 +221,8 @@ def test_a_stored_verdict_holds_for_the_validated_values_only(tmp_path: Path) ->
     verdict = Verdict(drive_files.digest(model), ("finish mean",))
     path = model_verdicts.save(model, verdict, tmp_path)
     assert model_verdicts.core(model, tmp_path) == "fails (1 curves)"
+    model_verdicts.save(model, Verdict(verdict.digest, (), ("finish mean",)), tmp_path)
+    assert model_verdicts.core(model, tmp_path) == "passes, known misses: 1"
     model_verdicts.save(model, Verdict(verdict.digest, ()), tmp_path)
     assert model_verdicts.core(model, tmp_path) == "passes"
     changed = load_model(str(edited(ZN540, tmp_path, ("flash.program.value", "3ms"))))

@@ -32,7 +32,7 @@ TRACE = FIXTURES / "trace"
 
 # Answers with captured outputs of zlfs-replay; other settings fail.
 FAKE = f"""#!/usr/bin/env python3
-import sys
+import json, sys
 from pathlib import Path
 named = {{
     ("--info",): "info", (): "recorded", ("--own-rules",): "own",
@@ -46,7 +46,13 @@ folder = Path({str(FIXTURES)!r})
 if Path(sys.argv[1]).read_bytes() != (folder / "trace").read_bytes():
     sys.stderr.write((folder / "refused.err").read_text())
     sys.exit(3)
-print((folder / (named[tuple(sys.argv[2:])] + ".json")).read_text(), end="")
+options = tuple(one for one in sys.argv[2:] if not one.startswith("--model="))
+name = named[options]
+if len(options) < len(sys.argv) - 2:
+    model = sys.argv[-1].removeprefix("--model=")
+    assert json.loads(Path(model).read_text())["flash"]["channels"]
+    name = "modelled"
+print((folder / (name + ".json")).read_text(), end="")
 """
 
 
@@ -79,6 +85,29 @@ def test_metrics_equal_the_recorded_ledgers() -> None:
     assert found["run.live_bytes"] == space["live"]
     assert 70 <= (found["run.finish_occupancy_p10"] or 0) <= 100  # none below the threshold
     assert "run.finish_seconds" not in found  # nothing was timed
+
+
+def test_times_are_those_of_the_modelled_drive() -> None:
+    one = captured("modelled")
+    times = one.modelled or {}
+    found = {key: metric.value for key, metric in replayed.metrics(one).items()}
+    assert found["run.modelled_seconds"] == times["modelled_ns"] / 1e9
+    finish = times["commands"]["finish"]
+    assert found["run.modelled_finish_device_seconds"] == finish["total_ns"] / 1e9 > 0
+    assert finish["count"] == found["run.zone_finishes"]
+    wal = times["appends"]["wal"]
+    assert found["run.modelled_append_wal_p99_9"] == wal["p99_9_ns"] / 1e3
+    assert found["run.modelled_append_wal_mean"] == wal["total_ns"] / wal["count"] / 1e3
+    assert found["run.modelled_append_flush_p99"] is None  # too few appends
+    # Bytes are those of the replay, and collection is no bandwidth.
+    part = one.mounts[0]["written"]["wal"]
+    assert wal["bytes"] == part["payload"] + part["pad"]
+    faster = json.loads(one.document)
+    faster["modelled"]["appends"]["gc"] = {**wal, "bytes": 10**12}
+    more = replayed.metrics(zlfs_replay.parse(json.dumps(faster)))
+    assert more["run.modelled_bandwidth"].value == found["run.modelled_bandwidth"]
+    # The others have none.
+    assert not any("append" in key for key in replayed.metrics(captured("recorded")))
 
 
 def test_cold_mounts_count_in_sa_host_and_wear_alone() -> None:
@@ -141,6 +170,42 @@ def test_the_recorded_setting_is_played_without_options(
 def test_own_rules_are_not_called_recorded(capsys: pytest.CaptureFixture[str]) -> None:
     code, out, _ = run(capsys, str(TRACE), "--own-rules", "--format", "json")
     assert (code, json.loads(out)[0]["label"]) == (0, "own-rules")
+
+
+def test_a_model_adds_times_and_is_named(capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, err = run(capsys, str(TRACE), "--model", "zn540-1tb")
+    assert code == 0
+    assert "modelled MiB/s" in out
+    assert "times are modelled: zn540-1tb, core passes, known misses: 1" in err
+    code, out, _ = run(capsys, str(TRACE), "--model", "zn540-1tb", "--format", "json")
+    assert json.loads(out)[0]["modelled_seconds"] > 0
+    code, out, err = run(capsys, str(TRACE), "--model", "zn541")
+    assert (code, out) == (2, "")
+
+
+@pytest.mark.slow
+def test_a_replayed_campaign_names_the_model(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    command = (str(TRACE), "--model", "zn540-1tb", "--campaign", "timed")
+    assert run(capsys, *command)[0] == 0
+    paths = CampaignPaths(tmp_path / "results" / "timed")
+    assert recompute.problems(paths) == []
+    (one,) = load(paths.root).runs
+    stored = one.result.manifest["replay"]["model"]
+    assert (stored["name"], stored["core"]) == ("zn540-1tb", "passes, known misses: 1")
+    assert stored["drive"]["flash"]["channels"]["value"] == 8
+    assert any("times are modelled: zn540-1tb" in issue.message for issue in one.result.issues)
+    assert main(["report", "timed"]) == 0
+    page = (paths.root / "report/index.html").read_text()
+    assert "Times on a modelled drive (zn540-1tb)" in page
+    assert "modelled: zn540-1tb" in page  # over the figures
+    assert "bandwidth of appends against finish threshold" in page
+    # A time that the replay does not bear out is found.
+    result = json.loads((one.path / "result.json").read_text())
+    result["metrics"]["run.modelled_bandwidth"]["value"] *= 2
+    (one.path / "result.json").write_text(json.dumps(result))
+    assert any("run.modelled_bandwidth" in line for line in recompute.problems(paths))
 
 
 GRID = ("--finish-occupancy-pct", "0,70", "--zone-capacity", "512KiB,2MiB", "--jobs", "2")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -42,6 +42,19 @@ _RUN_AXES = (
     Axis("run.space_amplification", "allocated / live", "1", Kind.RATIO),
     Axis("run.gc_bytes", "bytes moved by collection", "B"),
     Axis("run.modelled_cost_share", "modelled: share of finishes and resets", "1", Kind.RATIO),
+)
+# Of replays on a modelled drive.
+_MODELLED_AXES = (
+    Axis("run.modelled_bandwidth", "bandwidth of appends", "B/s", Kind.COUNT),
+    Axis("run.modelled_append_flush_p99", "p99 of appends by flushes", "us", Kind.COUNT),
+    Axis("run.modelled_sync_flush_mean", "mean sync of flushed tables", "us", Kind.COUNT),
+    Axis("run.modelled_sync_compaction_mean", "mean sync of compacted tables", "us", Kind.COUNT),
+    Axis("run.modelled_finish_device_seconds", "time in finishes", "s", Kind.COUNT),
+    Axis("run.modelled_reset_device_seconds", "time in resets", "s", Kind.COUNT),
+)
+_ABOUT_TIMES = (
+    "Times of the replayed requests on a modelled drive: results of the model, not of a drive. "
+    "Means over runs. Device time is the sum of the commands' latencies."
 )
 _PHASE_AXES = (
     ("bandwidth", "user bandwidth", "B/s"),
@@ -113,6 +126,12 @@ def section(data: ReportData) -> Section | None:
         Text(_ABOUT_COSTS),
         Grid("finish_costs", *tabulate(_COSTS, costs), source="", method=METHOD),
     ]
+    if timed := [cost for cost in costs if cost.mean("run.modelled_seconds") is not None]:
+        parts += [
+            Heading("modelled-times", f"Times on a modelled drive ({_models(planned)})"),
+            Text(_ABOUT_TIMES),
+            Grid("modelled_times", *tabulate(_TIMES, timed), source="", method=METHOD),
+        ]
     return Section(ID, TITLE, parts)
 
 
@@ -166,9 +185,30 @@ def _plots(
         draw(axis=_SA),
         finish_figures.pareto(points, _PAD, _SA, label),
         *(draw(axis=axis) for axis in (*_RUN_AXES, *axes)),
+        *_modelled_plots(points, row, runs, full),
         finish_figures.occupancies(samples, label),
         finish_figures.wear(points, label),
     ]
+
+
+def _modelled_plots(
+    points: Sequence[SettingValue], row: str, runs: Sequence[RunRecord], full: set[Setting]
+) -> Iterator[Plot]:
+    """Draw the times of a modelled drive, where the runs have them."""
+    models = _models(runs)
+    if not models:
+        return
+    label = Label(row, f"modelled: {models}")
+    for axis in _MODELLED_AXES:
+        if any(point.metric == axis.metric for point in points):
+            yield finish_figures.against_threshold(points, axis, label, full)
+
+
+def _models(runs: Sequence[RunRecord]) -> str:
+    """Return the modelled drives that gave times to replays, '' for none."""
+    replays = [run.result.manifest.get("replay") for run in runs]
+    models = [replay.get("model") for replay in replays if isinstance(replay, Mapping)]
+    return ", ".join(sorted({model["name"] for model in models if isinstance(model, Mapping)}))
 
 
 def _occupancies(run: RunRecord) -> list[float]:
@@ -224,4 +264,28 @@ _COSTS: dict[str, Callable[[_Costs], str]] = {
     "modelled finish": lambda costs: _number(costs.mean("run.modelled_finish_seconds"), " s"),
     "modelled reset": lambda costs: _number(costs.mean("run.modelled_reset_seconds"), " s"),
     "modelled share": lambda costs: _number(costs.modelled_percent, " %"),
+}
+
+
+def _modelled(metric: str, unit: str) -> Callable[[_Costs], str]:
+    return lambda costs: numbers.human(costs.mean(f"run.modelled_{metric}"), unit)
+
+
+_TIMES: dict[str, Callable[[_Costs], str]] = {
+    "level": lambda costs: costs.level,
+    "zone size": lambda costs: numbers.human(costs.setting[0], "B"),
+    "occupancy %": lambda costs: f"{costs.setting[1]:g}",
+    "seconds": _modelled("seconds", "s"),
+    "appended": _modelled("bandwidth", "B/s"),
+    "WAL append p50": _modelled("append_wal_p50", "us"),
+    "WAL append p99.9": _modelled("append_wal_p99_9", "us"),
+    "flush append p99": _modelled("append_flush_p99", "us"),
+    "compaction append p99": _modelled("append_compaction_p99", "us"),
+    "WAL sync p99": _modelled("sync_wal_p99", "us"),
+    "flush sync": _modelled("sync_flush_mean", "us"),
+    "compaction sync": _modelled("sync_compaction_mean", "us"),
+    "reads": _modelled("read_device_seconds", "s"),
+    "writes": _modelled("write_device_seconds", "s"),
+    "finishes": _modelled("finish_device_seconds", "s"),
+    "resets": _modelled("reset_device_seconds", "s"),
 }

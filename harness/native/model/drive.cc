@@ -221,6 +221,12 @@ void Drive::AcceptZone(Time now, std::uint32_t number, Bytes bytes) {
               {Task::Kind::kProgram, 1, number, unit, 0});
     zone.sent += unit;
   }
+  // A capacity that is no whole number of units ends with a shorter one.
+  const Bytes rest = zone.buffered - zone.sent;
+  if (rest == 0 || zone.buffered < parameters_.zones->capacity) return;
+  dies_.Add(zones_->DieOf(number, zone.sent / unit), now,
+            {Task::Kind::kProgram, 1, number, rest, 0});
+  zone.sent += rest;
 }
 
 void Drive::AcceptConventional(Time now, Bytes offset, Bytes bytes) {
@@ -275,7 +281,7 @@ void Drive::Finish(Time arrival, std::uint32_t tag) {
   waits_for_fill_[number] = tag;
   std::vector<std::uint32_t> programs(parameters_.flash.dies(), 0);
   const Bytes first = zone.sent / unit;
-  for (Bytes at = first; at < parameters.capacity / unit; ++at) {
+  for (Bytes at = first; at < (parameters.capacity + unit - 1) / unit; ++at) {
     ++programs[zones_->DieOf(number, at)];
     ++fills_[number];
   }

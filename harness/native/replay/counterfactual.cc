@@ -35,7 +35,7 @@ void CounterfactualPlayer::Begin(const Mount& mount) {
   for (const FileEvent& file : mount.files) {
     if (!model_->files().contains(file.file)) LayOut(file);
   }
-  model_->ForgetCounts();
+  model_->Start();
 }
 
 // Places a file that the trace's earlier mounts did not write, in zones of its lifetime.
@@ -59,6 +59,7 @@ std::optional<Infeasible> CounterfactualPlayer::Play(const Mount& mount, const S
   Begin(mount);
   for (const Event& event : mount.events) {
     if (infeasible_) return infeasible_;
+    model_->Take(mount, event_);
     if (const auto* const ask = std::get_if<AskEvent>(&event)) Take(*ask);
     if (const auto* const step = std::get_if<StepEvent>(&event)) Take(*step);
     Wake();

@@ -1,7 +1,10 @@
 // zlfs-replay: replays a recorded trace of allocations at the recorded setting or at another one,
 // and prints the resulting ledger of zlfs. See docs/replay.md.
 
+#include <algorithm>
 #include <cstdio>
+#include <fstream>
+#include <iterator>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
@@ -12,6 +15,8 @@
 #include "replay/counterfactual.h"
 #include "replay/model.h"
 #include "replay/recorded.h"
+#include "replay/requests.h"
+#include "replay/timed.h"
 #include "replay/trace.h"
 #include "zlfs/format/superblock.h"
 #include "zlfs/fs/volume.h"
@@ -29,6 +34,7 @@ struct Arguments {
   std::string trace;
   bool info = false;
   bool own_rules = false;
+  std::string model;  // file
   std::optional<std::uint64_t> zone_capacity;
   std::optional<std::uint32_t> zones;
   std::optional<std::uint32_t> max_active;
@@ -45,6 +51,9 @@ constexpr command_line::Meaning kMeanings[] = {
     {"unfinished", kRefused, "the recorded program was killed: record again"},
     {"device-trouble", kRefused,
      "the device failed during the recording: record again on a sound device"},
+    {"bad-model", kUsage, "docs/model.md describes models of drives"},
+    {"no-times", kRefused, "it was recorded without times: record again"},
+    {"model", kFailed, "this is a defect"},
     {"diverged", kFailed, "another version of the allocator recorded it: record again"},
     {"", kFailed, "this is a defect"}};
 
@@ -148,6 +157,29 @@ Json MountJson(const Model& model, const Mount& mount, bool recorded_rules) {
   return line;
 }
 
+IOStatus ReadModel(const std::string& path, zonemodel::Parameters* parameters) {
+  std::ifstream file(path);
+  if (!file) return IOStatus::InvalidArgument("bad-model", path + " cannot be read");
+  try {
+    *parameters = zonemodel::ReadParameters(zonemodel::Json::parse(file));
+  } catch (const zonemodel::BadInput& error) {
+    return IOStatus::InvalidArgument("bad-model", error.what());
+  } catch (const zonemodel::Json::exception& error) {
+    return IOStatus::InvalidArgument("bad-model", error.what());
+  }
+  if (!parameters->zones) return IOStatus::InvalidArgument("bad-model", "the drive has no zones");
+  return IOStatus::OK();
+}
+
+// Whether the mount only imported cold data: its times are not counted.
+bool IsCold(const Mount& mount) {
+  const Json recorded = Json::parse(mount.ledger);
+  const Json& written = recorded["written"];
+  return std::all_of(std::begin(kCauseNames), std::end(kCauseNames), [&](std::string_view cause) {
+    return cause == "metadata" || cause == "import" || written[std::string(cause)]["payload"] == 0;
+  });
+}
+
 IOStatus Info(const std::vector<Mount>& mounts) {
   Json result = {{"schema_version", 1}, {"mounts", Json::array()}};
   for (const Mount& mount : mounts) {
@@ -181,7 +213,19 @@ IOStatus Run(const Arguments& arguments) {
                  {"rules", recorded_rules ? "recorded" : "own"},
                  {"status", "ok"},
                  {"mounts", Json::array()}};
-  Model model;
+  zonemodel::Parameters drive;
+  Requests requests;
+  Times times;
+  const bool timed = !arguments.model.empty();
+  if (timed) {
+    RETURN_IF_ERROR(ReadModel(arguments.model, &drive));
+    for (const Mount& mount : mounts) {
+      if (mount.stamps.size() != mount.events.size()) {
+        return IOStatus::NotSupported("no-times", "version " + std::to_string(mount.version));
+      }
+    }
+  }
+  Model model(timed ? &requests : nullptr);
   RecordedPlayer recorded(&model);
   CounterfactualPlayer counterfactual(&model);
   std::optional<Infeasible> infeasible;
@@ -195,7 +239,12 @@ IOStatus Run(const Arguments& arguments) {
     if (recorded_rules) RETURN_IF_ERROR(recorded.Play(mounts[i]));
     if (!recorded_rules) infeasible = counterfactual.Play(mounts[i], setting);
     result["mounts"].push_back(MountJson(model, mounts[i], recorded_rules));
+    if (timed && !infeasible && !IsCold(mounts[i])) {
+      RETURN_IF_ERROR(TimedPlayer(drive, setting, requests, &times).Play());
+    }
   }
+  if (timed) result["modelled"] = times.Json();
+  if (timed) result["modelled"]["model"] = drive.name;
   result["wear"] = model.wear();
   if (infeasible) {
     result["status"] = "infeasible";
@@ -215,6 +264,8 @@ void AddOptions(CLI::App* app, Arguments* arguments) {
   app->add_flag("--info", arguments->info, "print the recorded settings and replay nothing");
   app->add_flag("--own-rules", arguments->own_rules,
                 "replay the recorded setting by the rules for other settings");
+  app->add_option("--model", arguments->model,
+                  "JSON of a modelled drive: adds times to the result");
   app->add_option("--zone-capacity", arguments->zone_capacity,
                   "bytes; the number of zones follows from the recorded capacity");
   app->add_option("--zones", arguments->zones, "number of zones")->check(CLI::Range(1U, 1U << 24));

@@ -29,6 +29,7 @@ Setting SettingOf(const Mount& mount) {
 }
 
 void Model::Begin(const Setting& setting, std::vector<ZoneSpace> zones) {
+  heard_ = false;
   block_size_ = setting.block_size;
   std::uint64_t log_bytes = 0;
   for (const auto& [id, file] : files_) {
@@ -53,6 +54,16 @@ void Model::Begin(const Setting& setting, std::vector<ZoneSpace> zones) {
   ForgetCounts();
 }
 
+void Model::Start() {
+  ForgetCounts();
+  heard_ = listener_ != nullptr;
+  if (heard_) listener_->Started(*this);
+}
+
+void Model::Take(const Mount& mount, std::size_t event) const {
+  if (heard_) listener_->Comes(*this, mount.events[event], mount.stamps[event]);
+}
+
 void Model::ForgetCounts() {
   totals_ = {};
   collected_zones_ = 0;
@@ -73,6 +84,7 @@ std::uint64_t Model::Write(const AskEvent& ask, const Decision& grant, std::uint
   const std::uint64_t taken = std::min(content, grant.size - head);
   const std::uint64_t at = allocator_->zone(grant.zone).written;
   const Extent extent{.zone = grant.zone, .offset = at + head, .length = taken};
+  if (heard_) Tell(ask, grant, taken);
   allocator_->Written(grant.zone, KeptBy(extent, block_size_));
   Totals::Bytes& bytes = totals_.written[ask.cause];
   bytes.payload += taken;
@@ -94,7 +106,23 @@ std::uint64_t Model::Write(const AskEvent& ask, const Decision& grant, std::uint
   return taken;
 }
 
+void Model::Tell(const AskEvent& ask, const Decision& grant, std::uint64_t content) {
+  if (static_cast<Cause>(ask.cause) == Cause::kGc) {
+    const Run& run = runs_.at(ask.subject);
+    std::uint64_t from = run.begin;
+    for (const Extent& copied : run.to) from += copied.length;
+    for (const Extent& part : Part(run.file->extents, from, from + content)) {
+      listener_->CopyRead(part);
+    }
+  } else if (ask.kind == FileKind::kLog && !files_.contains(ask.subject)) {
+    listener_->Flushed();  // before the first piece of a log
+  }
+  const std::uint64_t at = allocator_->zone(grant.zone).written;
+  listener_->Wrote(ask, {.zone = grant.zone, .offset = at, .length = grant.size});
+}
+
 void Model::Finish(std::uint32_t zone, FinishCause cause) {
+  if (heard_) listener_->Finished(zone);
   const ZoneSpace& space = allocator_->zone(zone);
   Totals::Finishes& finishes = totals_.finishes[static_cast<std::size_t>(cause)];
   ++finishes.count;
@@ -104,6 +132,7 @@ void Model::Finish(std::uint32_t zone, FinishCause cause) {
 }
 
 void Model::Reset(std::uint32_t zone) {
+  if (heard_) listener_->Reset(zone);
   ++totals_.resets_data;
   ++wear_[zone];
   retired_.push_back(RetirementOf(*allocator_, zone, "reset"));
@@ -142,6 +171,7 @@ bool Model::ChooseVictim() {
 }
 
 bool Model::Move() {
+  if (heard_) listener_->Flushed();
   Freed garbage;
   for (const Run& run : runs_) {
     if (!files_.contains(run.file->id)) {

@@ -35,6 +35,21 @@ struct Sample {
   SpaceUse space;
 };
 
+class Model;
+
+// Follows a mount: its events, and what the model gives to the device.
+class Listener {
+ public:
+  virtual ~Listener() = default;
+  virtual void Started(const Model& model) = 0;  // the zones and files are in place
+  virtual void Comes(const Model& model, const Event& event, const Stamp& stamp) = 0;
+  virtual void Wrote(const AskEvent& ask, const Extent& blocks) = 0;
+  virtual void CopyRead(const Extent& content) = 0;  // the collector reads what it writes next
+  virtual void Finished(std::uint32_t zone) = 0;
+  virtual void Reset(std::uint32_t zone) = 0;
+  virtual void Flushed() = 0;
+};
+
 class Model {
  public:
   // Freed extents. They become garbage when their record is durable.
@@ -43,13 +58,22 @@ class Model {
     std::vector<Extent> extents;
   };
 
+  explicit Model(Listener* listener = nullptr) : listener_(listener) {}
+
   // Begins a mount: keeps the files in place and drops all other state. Each zone needs its
   // capacity, written bytes and use.
   void Begin(const Setting& setting, std::vector<ZoneSpace> zones);
 
+  // The mount's files are in place: the listener hears what follows.
+  void Start();
+  // The mount's next event.
+  void Take(const Mount& mount, std::size_t event) const;
+
+  std::uint64_t block_size() const { return block_size_; }
   Allocator& allocator() { return *allocator_; }
   const Allocator& allocator() const { return *allocator_; }
   Files& files() { return files_; }
+  const Files& files() const { return files_; }
   std::deque<Freed>& freed() { return freed_; }
   std::vector<Run>& runs() { return runs_; }
 
@@ -73,12 +97,15 @@ class Model {
   const std::vector<Retirement>& retired() const { return retired_; }
   const std::vector<Sample>& samples() const { return samples_; }
   const std::vector<std::uint64_t>& wear() const { return wear_; }  // resets by zone, all mounts
-  void ForgetCounts();
 
  private:
+  void Tell(const AskEvent& ask, const Decision& grant, std::uint64_t content);
+  void ForgetCounts();
   void Release(const std::vector<Extent>& extents);
   void Free(const std::vector<Extent>& extents, bool released);
 
+  Listener* const listener_;
+  bool heard_ = false;  // the listener hears
   std::uint64_t block_size_ = 0;
   std::unique_ptr<Allocator> allocator_;
   Files files_;

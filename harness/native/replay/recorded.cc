@@ -23,6 +23,7 @@ void RecordedPlayer::Begin(const Mount& mount) {
     model_->files()[recorded_file.file] = file;
   }
   model_->Begin(SettingOf(mount), std::move(zones));
+  model_->Start();
   pending_.clear();
   finishing_.clear();
   hard_ = true;
@@ -31,6 +32,7 @@ void RecordedPlayer::Begin(const Mount& mount) {
 IOStatus RecordedPlayer::Play(const Mount& mount) {
   Begin(mount);
   for (std::size_t i = 0; i < mount.events.size(); ++i) {
+    model_->Take(mount, i);
     if (!std::visit([this](const auto& event) { return Take(event); }, mount.events[i])) {
       return IOStatus::Corruption("diverged",
                                   "event " + std::to_string(i) +

@@ -31,6 +31,8 @@ class RecordedPlayer {
   bool Take(const ZoneEvent&) { return false; }
   bool Take(const FileEvent&) { return false; }
   bool Take(const CloseEvent&) { return false; }
+  bool Take(const SyncEvent&) { return true; }
+  bool Take(const ReadEvent&) { return true; }
 
   Model* const model_;
   std::map<std::pair<bool, std::uint64_t>, Pending> pending_;  // by (a copy?, subject)

@@ -19,16 +19,19 @@ IOStatus Bad(std::uint64_t offset, const std::string& message) {
 // Appends each event to its mount. Returns false if the events are out of order.
 struct Sorter {
   std::vector<Mount>* mounts;
+  Stamp stamp = {};  // of the next event
+  bool stamped = false;
   bool open = false;
   bool trouble = false;
 
   bool operator()(MountEvent& event) {
-    if (open || event.policy.size() != sizeof(Policy) || event.block_size == 0) return false;
+    // Older policies have fewer fields: the rest have their defaults.
+    if (open || event.policy.size() > sizeof(Policy) || event.block_size == 0) return false;
     open = true;
     Mount& mount = mounts->emplace_back();
     mount.block_size = event.block_size;
     mount.active_budget = event.active_budget;
-    std::memcpy(&mount.policy, event.policy.data(), sizeof(Policy));
+    std::memcpy(&mount.policy, event.policy.data(), event.policy.size());
     return true;
   }
   bool operator()(ZoneEvent& event) {
@@ -39,19 +42,24 @@ struct Sorter {
     if (open) mounts->back().files.push_back(std::move(event));
     return open;
   }
-  bool operator()(AskEvent& event) {
-    if (open) mounts->back().events.emplace_back(event);
-    return open;
-  }
+  bool operator()(AskEvent& event) { return Keep(event); }
+  bool operator()(SyncEvent& event) { return Keep(event); }
+  bool operator()(ReadEvent& event) { return event.requests > 0 && Keep(event); }
   bool operator()(StepEvent& event) {
     if (event.step > static_cast<std::uint32_t>(Step::kTrouble)) return false;
     trouble = trouble || event.step == static_cast<std::uint32_t>(Step::kTrouble);
-    if (open) mounts->back().events.emplace_back(event);
-    return open;
+    return Keep(event);
   }
   bool operator()(CloseEvent& event) {
     if (open) mounts->back().ledger = std::move(event.ledger);
     return std::exchange(open, false);
+  }
+
+  bool Keep(const Event& event) {
+    if (!open) return false;
+    mounts->back().events.push_back(event);
+    if (stamped) mounts->back().stamps.push_back(stamp);
+    return true;
   }
 };
 
@@ -63,6 +71,7 @@ IOStatus ReadTrace(const std::string& path, std::vector<Mount>* mounts) {
   const std::string bytes{std::istreambuf_iterator<char>(file), {}};
   const std::string_view all(bytes);
   Sorter sorter{.mounts = mounts};
+  Stamp last;
   std::uint64_t number = 0;
   std::uint64_t previous = 0;
   for (std::size_t at = 0; at < all.size();) {
@@ -75,18 +84,25 @@ IOStatus ReadTrace(const std::string& path, std::vector<Mount>* mounts) {
     const std::size_t size = kHeaderSize + header.size;
     if (at + size > all.size()) return IOStatus::Corruption("unfinished", "a chunk is torn");
     if (!ContentIsRight(all.substr(at, size), header)) return Bad(at, "wrong checksum");
-    if (!sorter.open) number = previous = 0;  // chunk numbers start again at each mount
+    if (!sorter.open) {  // chunk numbers and times start again at each mount
+      number = previous = 0;
+      last = {};
+    }
     if (header.number != ++number || header.previous != previous) {
       return header.number == 1 ? IOStatus::Corruption("unfinished", "a mount has no end")
                                 : Bad(at, "a chunk is missing");
     }
     previous = header.checksum;
     std::vector<Event> events;
-    if (!DecodeEvents(all.substr(at + kHeaderSize, header.size), &events)) {
+    std::vector<Stamp> stamps;
+    if (!DecodeEvents(all.substr(at + kHeaderSize, header.size), header.generation, &last, &events,
+                      &stamps)) {
       return Bad(at, "malformed events");
     }
-    for (Event& event : events) {
-      if (!std::visit(sorter, event)) return Bad(at, "events are out of order");
+    sorter.stamped = !stamps.empty();
+    for (std::size_t i = 0; i < events.size(); ++i) {
+      if (sorter.stamped) sorter.stamp = stamps[i];
+      if (!std::visit(sorter, events[i])) return Bad(at, "events are out of order");
       mounts->back().version = header.generation;
     }
     at += size;

@@ -20,7 +20,8 @@ struct Mount {
   Policy policy;
   std::vector<ZoneEvent> zones;
   std::vector<FileEvent> files;
-  std::vector<Event> events;  // AskEvent and StepEvent
+  std::vector<Event> events;  // AskEvent, StepEvent, SyncEvent and ReadEvent
+  std::vector<Stamp> stamps;  // of the events; empty before version 3
   std::string ledger;         // the last line of the mount's ledger
 };
 

@@ -89,7 +89,12 @@ void Ftl::CollectFor(Work* work) {
   if (victim_ == kNone && (free_.size() >= parameters_.reserve || !ChooseVictim())) return;
   // The victim's invalid pages take as many pages of the host; meanwhile all its pages are scanned.
   owed_ += block_pages_;
-  for (; owed_ >= gain_ && victim_ != kNone; owed_ -= gain_) Scan(work);
+  while (owed_ >= gain_ && victim_ != kNone) {
+    owed_ -= gain_;
+    Scan(work);
+    // A victim without invalid pages (FIFO) frees nothing: the next one is due at once.
+    if (victim_ == kNone && gain_ == 0 && ChooseVictim()) owed_ = block_pages_;
+  }
 }
 
 void Ftl::Scan(Work* work) {
@@ -133,7 +138,7 @@ bool Ftl::ChooseVictim() {
   cursor_ = 0;
   last_read_ = kNone;
   owed_ = 0;
-  gain_ = std::max(1U, block_pages_ - blocks_[victim_].valid);
+  gain_ = block_pages_ - blocks_[victim_].valid;
   return true;
 }
 

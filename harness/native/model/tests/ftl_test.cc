@@ -11,13 +11,14 @@
 namespace zonemodel {
 namespace {
 
-constexpr std::uint32_t kBlocks = 2048;  // logical, of 64 pages
+constexpr std::uint32_t kBlocks = 2048;  // logical
+constexpr std::uint32_t kBlockPages = 64;
 
 Ftl Make(double percent, Collection collection, bool separation) {
   FlashParameters flash{};
   flash.channels = flash.ways = 1;
   flash.program_unit = flash.page = 16 << 10;
-  const FtlParameters parameters{.capacity = Bytes{kBlocks} * 64 * 4096,
+  const FtlParameters parameters{.capacity = Bytes{kBlocks} * kBlockPages * 4096,
                                  .map_unit = 4096,
                                  .over_provisioning = static_cast<std::uint64_t>(percent * 1e7),
                                  .block_units = 16,
@@ -54,14 +55,45 @@ double Uniform(double percent, Collection collection) {
                        [&] { return static_cast<std::uint32_t>(random.Below(ftl.pages())); });
 }
 
-// Desnoyers, SYSTOR 2012: FIFO (LRU) cleaning under uniform writes. `alpha` is physical / logical.
-double ClosedForm(double alpha) {
-  double w = -0.5;  // Lambert's W of -alpha e^-alpha, the branch above -1
-  const double x = -alpha * std::exp(-alpha);
+// A tenth of the pages gets nine tenths of the writes.
+double HotCold(double percent, Collection collection, bool separation) {
+  Ftl ftl = Make(percent, collection, separation);
+  kvmix::Random random(8, 8);
+  const std::uint32_t few = ftl.pages() / 10;
+  return Amplification(&ftl, 8, [&] {
+    const bool is_hot = random.Below(10) < 9;
+    return static_cast<std::uint32_t>(is_hot ? random.Below(few)
+                                             : few + random.Below(ftl.pages() - few));
+  });
+}
+
+// Lambert's W, the branch above -1.
+double Lambert(double x) {
+  double w = -0.5;
   for (int i = 0; i < 100; ++i) {
     w -= (w * std::exp(w) - x) / (std::exp(w) * (w + 1));
   }
-  return alpha / (alpha + w);
+  return w;
+}
+
+// Desnoyers, SYSTOR 2012: FIFO (LRU) cleaning under uniform writes. `alpha` is physical / logical.
+double ClosedForm(double alpha) { return alpha / (alpha + Lambert(-alpha * std::exp(-alpha))); }
+
+// The same, greedy cleaning: blocks of n pages, of which the fullest of those cleaned holds X0.
+double GreedyForm(double alpha, double n) {
+  const double a = (1 + 1 / (2 * n)) * alpha;
+  const double x0 = 0.5 - n / alpha * Lambert(-a * std::exp(-a));
+  return n / (n - (x0 - 1));
+}
+
+// The same, FIFO cleaning: a share of the pages gets a share of the writes, the rest the rest.
+double HotColdForm(double alpha, double pages, double writes) {
+  const auto part = [alpha](double p, double w, double a) {
+    return w / (1 - std::exp(-w / p * alpha / a));
+  };
+  double a = 2;
+  for (int i = 0; i < 1000; ++i) a = part(pages, writes, a) + part(1 - pages, 1 - writes, a);
+  return a;
 }
 
 class Theory : public testing::TestWithParam<double> {};
@@ -71,27 +103,24 @@ TEST_P(Theory, UniformOverwritesUnderFifoMeetTheClosedForm) {
   EXPECT_NEAR(Uniform(GetParam(), Collection::kFifo) / expected, 1, 0.03) << expected;
 }
 
-TEST_P(Theory, GreedyIsBetterThanFifoButNotMuch) {
-  const double fifo = ClosedForm(1 + GetParam() / 100);
+TEST_P(Theory, UniformOverwritesUnderGreedyMeetThePublishedForm) {
+  const double expected = GreedyForm(1 + GetParam() / 100, kBlockPages);
   const double greedy = Uniform(GetParam(), Collection::kGreedy);
-  EXPECT_LT(greedy, fifo);
-  EXPECT_GT(greedy, 0.8 * fifo);
+  EXPECT_NEAR(greedy / expected, 1, 0.03) << expected;
+  EXPECT_LT(greedy, ClosedForm(1 + GetParam() / 100));
+}
+
+TEST_P(Theory, HotAndColdUnderFifoMeetThePublishedForm) {
+  const double expected = HotColdForm(1 + GetParam() / 100, 0.1, 0.9);
+  EXPECT_NEAR(HotCold(GetParam(), Collection::kFifo, false) / expected, 1, 0.03) << expected;
 }
 
 INSTANTIATE_TEST_SUITE_P(OverProvisioning, Theory, testing::Values(7.0, 12.5, 20.0, 28.0, 50.0));
 
 TEST(Ftl, SeparationHelpsWhereHotDataIsOverwritten) {
-  const auto hot = [](bool separation) {
-    Ftl ftl = Make(20, Collection::kGreedy, separation);
-    kvmix::Random random(8, 8);
-    const std::uint32_t few = ftl.pages() / 10;
-    return Amplification(&ftl, 4, [&] {
-      const bool is_hot = random.Below(10) < 9;
-      return static_cast<std::uint32_t>(is_hot ? random.Below(few)
-                                               : few + random.Below(ftl.pages() - few));
-    });
-  };
-  EXPECT_LT(hot(true), hot(false));
+  const double mixed = HotCold(20, Collection::kGreedy, false);
+  const double separate = HotCold(20, Collection::kGreedy, true);
+  EXPECT_LT(separate, mixed);
 }
 
 TEST(Ftl, TrimmedPagesAreNotMoved) {

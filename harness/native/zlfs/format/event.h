@@ -3,7 +3,8 @@
 //
 // A trace is a file of sealed chunks (format/sealed.h: subject and position 0, `generation` the
 // format's version, numbered from 1 on in each mount) of these events. A mount begins with
-// MountEvent, its zones and files, and ends with CloseEvent.
+// MountEvent, its zones and files, and ends with CloseEvent. Since version 3 each event has a
+// stamp.
 
 #pragma once
 
@@ -20,7 +21,15 @@ namespace zlfs {
 
 inline constexpr std::uint32_t kTraceMagic = 0x4352545a;  // "ZTRC"
 // 1: victims also counted content that was released, but not durably (Allocator::Released).
-inline constexpr std::uint64_t kTraceVersion = 2;
+// 2: no stamps, syncs and reads.
+inline constexpr std::uint64_t kTraceVersion = 3;
+
+// When an event came, and of which thread. The encoding follows the event's: the time since the
+// event before, times two, plus one and the thread if that differs from the thread before.
+struct Stamp {
+  std::uint64_t time = 0;  // ns since the mount
+  std::uint32_t thread = 0;
+};
 
 struct MountEvent {
   std::uint64_t block_size = 0;
@@ -90,6 +99,26 @@ struct StepEvent {
   static auto Fields(auto& r) { return std::tie(r.step, r.subject, r.detail); }
 };
 
+// A commit ended.
+struct SyncEvent {
+  std::uint64_t file = 0;  // 0: names
+  std::uint8_t log = 0;    // 1 if the commit writes the metadata log
+  std::uint64_t took = 0;  // ns, with the writes of the file's buffer
+
+  static auto Fields(auto& r) { return std::tie(r.file, r.log, r.took); }
+};
+
+// One or several reads of a thread, each behind the one before it. They ended before the event.
+struct ReadEvent {
+  std::uint64_t file = 0;
+  std::uint64_t offset = 0;
+  std::uint64_t bytes = 0;
+  std::uint64_t requests = 0;
+  std::uint64_t took = 0;  // ns, of all requests
+
+  static auto Fields(auto& r) { return std::tie(r.file, r.offset, r.bytes, r.requests, r.took); }
+};
+
 struct CloseEvent {
   std::string ledger;  // the ledger's last line
 
@@ -97,10 +126,15 @@ struct CloseEvent {
 };
 
 // As in `Record`, an event's place is its type.
-using Event = std::variant<MountEvent, ZoneEvent, FileEvent, AskEvent, StepEvent, CloseEvent>;
+using Event = std::variant<MountEvent, ZoneEvent, FileEvent, AskEvent, StepEvent, CloseEvent,
+                           SyncEvent, ReadEvent>;
 
 void AppendEvent(const Event& event, std::string* to);
-// Decodes all events of a chunk. Returns false if the chunk is malformed.
-bool DecodeEvents(std::string_view body, std::vector<Event>* events);
+// `last` is the stamp before, and becomes this one.
+void AppendStamp(const Stamp& stamp, Stamp* last, std::string* to);
+// Adds all events of a chunk, and their stamps if the chunk's version has them. `last` is the stamp
+// before the chunk, and becomes the chunk's last one. Returns false if the chunk is malformed.
+bool DecodeEvents(std::string_view body, std::uint64_t version, Stamp* last,
+                  std::vector<Event>* events, std::vector<Stamp>* stamps);
 
 }  // namespace zlfs

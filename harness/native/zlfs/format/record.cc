@@ -79,25 +79,49 @@ void Append(const Kinds& record, std::string* to) {
 }
 
 template <typename Kinds>
-bool DecodeAll(std::string_view body, std::vector<Kinds>* records) {
-  Decoder decoder(body);
-  while (!decoder.empty()) {
-    const std::uint64_t type = decoder.Varint();
-    const std::string_view fields = decoder.String();
-    if (!decoder.ok() || !Decode(type, fields, &records->emplace_back())) return false;
+bool DecodeNext(Decoder* decoder, std::vector<Kinds>* records) {
+  const std::uint64_t type = decoder->Varint();
+  const std::string_view fields = decoder->String();
+  return decoder->ok() && Decode(type, fields, &records->emplace_back());
+}
+
+bool DecodeStamp(Decoder* decoder, Stamp* last) {
+  const std::uint64_t after = decoder->Varint();
+  last->time += after / 2;
+  if (after % 2 != 0) {
+    last->thread =
+        static_cast<std::uint32_t>(decoder->Varint(std::numeric_limits<std::uint32_t>::max()));
   }
-  return true;
+  return decoder->ok();
 }
 
 }  // namespace
 
 void AppendRecord(const Record& record, std::string* to) { Append(record, to); }
 void AppendEvent(const Event& event, std::string* to) { Append(event, to); }
-bool DecodeRecords(std::string_view body, std::vector<Record>* records) {
-  return DecodeAll(body, records);
+void AppendStamp(const Stamp& stamp, Stamp* last, std::string* to) {
+  const bool other = stamp.thread != last->thread;
+  PutVarint(to, (stamp.time - last->time) * 2 + (other ? 1 : 0));
+  if (other) PutVarint(to, stamp.thread);
+  *last = stamp;
 }
-bool DecodeEvents(std::string_view body, std::vector<Event>* events) {
-  return DecodeAll(body, events);
+bool DecodeRecords(std::string_view body, std::vector<Record>* records) {
+  Decoder decoder(body);
+  while (!decoder.empty()) {
+    if (!DecodeNext(&decoder, records)) return false;
+  }
+  return true;
+}
+bool DecodeEvents(std::string_view body, std::uint64_t version, Stamp* last,
+                  std::vector<Event>* events, std::vector<Stamp>* stamps) {
+  Decoder decoder(body);
+  while (!decoder.empty()) {
+    if (!DecodeNext(&decoder, events)) return false;
+    if (version < 3) continue;
+    if (!DecodeStamp(&decoder, last)) return false;
+    stamps->push_back(*last);
+  }
+  return true;
 }
 
 }  // namespace zlfs

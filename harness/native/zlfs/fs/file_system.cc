@@ -25,6 +25,7 @@ using rocksdb::FileSystem;
 constexpr std::size_t kCompactionReadahead = 2 << 20;
 
 constexpr const char* kAuxRoot = "/var/lib/zlfs";
+constexpr std::string_view kReads[] = {"compaction", "all", "none"};  // as TracedReads
 
 std::string Parent(const std::string& name) { return name.substr(0, name.rfind('/')); }
 
@@ -251,6 +252,13 @@ IOStatus OpenFileSystem(std::unique_ptr<ZonedDevice> device, OptionMap uri_optio
   }
   options.ledger_path = take("ledger", aux + "/ledger.jsonl");
   options.trace_path = take("trace", "");
+  const std::string reads = take("trace_reads", "compaction");
+  const auto* const word = std::find(std::begin(kReads), std::end(kReads), reads);
+  if (word == std::end(kReads)) {
+    return IOStatus::InvalidArgument("bad-option",
+                                     "trace_reads=" + reads + ": compaction, all or none");
+  }
+  options.trace_reads = static_cast<TracedReads>(word - std::begin(kReads));
   options.policy = std::move(uri_options);
   if (device->geometry().kind != DeviceKind::kKernel) {
     // Mkfs fails if the device is not blank. Ignore the error: Mount reports an unusable device.

@@ -2,6 +2,8 @@
 
 #pragma once
 
+#include <pthread.h>
+
 #include <algorithm>
 #include <memory>
 #include <optional>
@@ -29,6 +31,17 @@ inline std::optional<bool> Compacts([[maybe_unused]] const IOOptions& options) {
   if (options.io_activity == rocksdb::Env::IOActivity::kCompaction) return true;
 #endif
   return std::nullopt;
+}
+
+// Whether the calling thread compacts. RocksDB names its threads, and child threads inherit the
+// name.
+inline bool InCompaction(const IOOptions& options) {
+  thread_local const bool background = [] {
+    std::string name(16, '\0');
+    pthread_getname_np(pthread_self(), name.data(), name.size());
+    return name.starts_with("rocksdb:low") || name.starts_with("rocksdb:bottom");
+  }();
+  return Compacts(options).value_or(background);
 }
 
 class WritableFile final : public rocksdb::FSWritableFile {
@@ -107,9 +120,9 @@ class RandomAccessFile final : public rocksdb::FSRandomAccessFile {
   RandomAccessFile(Volume* volume, std::shared_ptr<File> file)
       : volume_(volume), file_(std::move(file)) {}
 
-  IOStatus Read(std::uint64_t offset, std::size_t n, const IOOptions&, Slice* result, char* scratch,
-                IODebugContext*) const override {
-    return volume_->Read(file_.get(), offset, n, result, scratch);
+  IOStatus Read(std::uint64_t offset, std::size_t n, const IOOptions& options, Slice* result,
+                char* scratch, IODebugContext*) const override {
+    return volume_->TracedRead(file_.get(), InCompaction(options), offset, n, result, scratch);
   }
   IOStatus MultiRead(rocksdb::FSReadRequest* requests, std::size_t count, const IOOptions&,
                      IODebugContext*) override {
@@ -130,9 +143,10 @@ class SequentialFile final : public rocksdb::FSSequentialFile {
   SequentialFile(Volume* volume, std::shared_ptr<File> file)
       : volume_(volume), file_(std::move(file)) {}
 
-  IOStatus Read(std::size_t n, const IOOptions&, Slice* result, char* scratch,
+  IOStatus Read(std::size_t n, const IOOptions& options, Slice* result, char* scratch,
                 IODebugContext*) override {
-    const IOStatus status = volume_->Read(file_.get(), position_, n, result, scratch);
+    const IOStatus status =
+        volume_->TracedRead(file_.get(), InCompaction(options), position_, n, result, scratch);
     position_ += result->size();
     return status;
   }

@@ -52,9 +52,9 @@ nlohmann::json LedgerCounts(const Totals& totals, std::uint64_t collected_zones,
 
 nlohmann::json LedgerZones(const Allocator& allocator) {
   nlohmann::json zones = nlohmann::json::array();
-  for (std::uint32_t i = kMetadataZones; i < allocator.zone_count(); ++i) {
+  for (std::uint32_t i = 0; i < allocator.zone_count(); ++i) {
     const ZoneSpace& zone = allocator.zone(i);
-    if (zone.use == ZoneUse::kEmpty || zone.use == ZoneUse::kUnusable) continue;
+    if (zone.use == ZoneUse::kEmpty || zone.use == ZoneUse::kUnusable) continue;  // also metadata
     zones.push_back({i, zone.written, zone.kept.live, zone.kept.held - zone.kept.live,
                      zone.use == ZoneUse::kFull ? "full" : "active"});
   }

@@ -62,7 +62,8 @@ IOStatus Volume::Mount(std::unique_ptr<ZonedDevice> device, const MountOptions& 
   RETURN_IF_ERROR(Recover(device.get(), &recovered, effort));
   RETURN_IF_ERROR(ChangePolicy(options.policy, &recovered.superblock.policy));
   std::unique_ptr<Volume> mounted(new Volume(std::move(device), options));
-  if (!options.trace_path.empty()) RETURN_IF_ERROR(mounted->trace_.Open(options.trace_path));
+  if (!options.trace_path.empty())
+    RETURN_IF_ERROR(mounted->trace_.Open(options.trace_path, options.trace_reads));
   RETURN_IF_ERROR(mounted->Load(std::move(recovered)));
   if (!options.ledger_path.empty() && !options.read_only) {
     mounted->ledger_.open(options.ledger_path, std::ios::app);
@@ -344,7 +345,15 @@ bool Volume::HasFilesBelow(const std::string& directory) {
   return entry != space_.names.end() && entry->first.starts_with(directory + "/");
 }
 
-IOStatus Volume::SyncNames() { return read_only() ? IOStatus::OK() : Commit(log_->appended()); }
+IOStatus Volume::SyncNames() {
+  if (read_only()) return IOStatus::OK();
+  const std::uint64_t begin = AllocationTrace::Now();
+  const std::uint64_t position = log_->appended();
+  const bool writes = position > log_->durable();
+  const IOStatus status = Commit(position);
+  trace_.AddSync(0, writes, begin);
+  return status;
+}
 
 void Volume::RecordFrom(File* file, std::uint64_t from) {
   if (from == file->size) return;

@@ -63,6 +63,7 @@ struct MountOptions {
   std::string ledger_path = {};  // empty: no ledger file
   std::string trace_path = {};   // allocation trace; empty: no trace
   std::shared_ptr<Patience> patience = std::make_shared<Patience>();
+  TracedReads trace_reads = TracedReads::kCompaction;
 };
 
 class Volume {
@@ -103,6 +104,9 @@ class Volume {
   std::uint64_t Size(File* file);
   // Reads fewer than `size` bytes only at the end of the file.
   IOStatus Read(File* file, std::uint64_t offset, std::size_t size, Slice* read, char* to);
+  // Reads, and records the read if the trace holds such reads.
+  IOStatus TracedRead(File* file, bool compaction, std::uint64_t offset, std::size_t size,
+                      Slice* read, char* to);
 
   // Calls work(0) to work(count - 1), which read. In parallel if the device answers reads in
   // parallel; a device in memory is copied from faster by one thread.

@@ -196,6 +196,7 @@ IOStatus Volume::WriteGranted(const Decision& grant, Cause cause, std::uint64_t 
 }
 
 IOStatus Volume::WriteBuffer(File* file) {
+  const std::uint64_t begin = AllocationTrace::Now();
   std::unique_lock tail(file->tail_mutex);
   RETURN_IF_ERROR(WriteTail(file));
   std::unique_lock lock(state_);
@@ -204,10 +205,14 @@ IOStatus Volume::WriteBuffer(File* file) {
   lock.unlock();
   tail.unlock();
   // Recovery finds pieces only in log zones, and of files, that the log names.
-  return position <= log_->durable() ? IOStatus::OK() : log_->Commit(position);
+  if (position <= log_->durable()) return IOStatus::OK();
+  const IOStatus status = log_->Commit(position);
+  trace_.AddSync(file->id, true, begin);
+  return status;
 }
 
 IOStatus Volume::Sync(File* file) {
+  const std::uint64_t begin = AllocationTrace::Now();
   std::unique_lock tail(file->tail_mutex);
   RETURN_IF_ERROR(WriteTail(file));
   std::unique_lock lock(state_);
@@ -217,7 +222,10 @@ IOStatus Volume::Sync(File* file) {
   tail.unlock();
   // Users wait for WAL syncs, so do not reset zones here. The next sync of another file resets
   // them, or a writer that runs out of space.
-  return file->kind == FileKind::kLog ? log_->Commit(position) : Commit(position);
+  const bool writes = position > log_->durable();
+  const IOStatus status = file->kind == FileKind::kLog ? log_->Commit(position) : Commit(position);
+  trace_.AddSync(file->id, writes, begin);
+  return status;
 }
 
 IOStatus Volume::FinishWriting(File* file, bool finish_zone) {
@@ -304,6 +312,15 @@ void Volume::ReadMany(std::size_t count, const ReadPool::Work& work) {
   if (count > 1 && io_.geometry().kind == DeviceKind::kKernel)
     return read_pool_.ForEach(count, work);
   for (std::size_t i = 0; i < count; ++i) work(i);
+}
+
+IOStatus Volume::TracedRead(File* file, bool compaction, std::uint64_t offset, std::size_t size,
+                            Slice* read, char* to) {
+  if (!trace_.Takes(compaction)) return Read(file, offset, size, read, to);
+  const std::uint64_t begin = AllocationTrace::Now();
+  const IOStatus status = Read(file, offset, size, read, to);
+  if (status.ok()) trace_.AddRead(file->id, offset, read->size(), begin);
+  return status;
 }
 
 IOStatus Volume::ReadExtents(const ExtentMap& map, std::uint64_t offset, std::size_t size,
