@@ -18,7 +18,7 @@ from harness.store.differences import differences
 from harness.store.files import read_json
 from harness.store.result import COPIED, PhaseResult, Result, Status
 from harness.store.spec import Device, DeviceKind, HostPlan, Inspection, PhaseSpec, RunSpec
-from harness.tools.db_bench import flag
+from harness.workloads import program_of
 
 # The runner finds devices by identity: names and schedulers can differ from the plan.
 _FOUND = ("path", "scheduler", "schedulers")
@@ -179,11 +179,10 @@ def _phase(where: str, phase: PhaseResult, spec: PhaseSpec, seed_: int) -> Itera
     ):
         value = getattr(phase, name)
         yield from differences(f"{where}: {name}", value, wanted, source="run.json has")
-    if spec.program != "db_bench":
-        return
+    program = program_of(spec)
     used = {argument.partition("=")[0]: argument for argument in phase.argv}
     for name, value in (*spec.flags.items(), ("seed", seed_)):
-        argument = flag(name, value)
+        argument = program.flag(name, value)
         if used.get(f"--{name}") != argument:
             yield f"{where}: argv: has {used.get(f'--{name}')}, run.json gives {argument}"
 

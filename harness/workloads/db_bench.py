@@ -3,18 +3,25 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
-from harness.errors import ConfigError, ToolFailed
+from harness.errors import ConfigError, ToolFailed, ZonelabError
 from harness.levels.level import DB_IN_URI, LevelUp
 from harness.store import packed
 from harness.store.spec import PhaseRole, PhaseSpec, Scalar
 from harness.tools import db_bench
-from harness.workloads import load_program
-from harness.workloads.load_program import LoadProgram, Parsed, Rows, missing, text
+from harness.workloads import db_bench_contradictions, load_program
+from harness.workloads.load_program import (
+    EndedPhase,
+    LoadProgram,
+    Parsed,
+    Rows,
+    missing,
+    text,
+)
 from harness.workloads.planning import (
     Cost,
     Database,
@@ -155,6 +162,17 @@ class DbBench(LoadProgram):
             else db_bench.stats_intervals(text(raw / f"{name}.stderr"))
         )
         return [(float(second), str(count)) for second, count in points]
+
+    def contradictions(self, raw: Path, phase: EndedPhase, seed: int) -> Iterator[str]:
+        """Hold the output and the report against themselves and each other."""
+        name = phase.spec.name
+        lines = db_bench_contradictions.of_output(phase, seed)
+        yield from (f"raw/{name}.stdout: {line}" for line in lines)
+        try:
+            rows = self.kept_rows(raw, name)
+        except ZonelabError:
+            return  # other checks report a missing or damaged report
+        yield from db_bench_contradictions.of_report(raw, rows, phase)
 
     def argv(
         self,

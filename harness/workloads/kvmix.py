@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal
@@ -12,9 +12,17 @@ from harness.errors import ConfigError, ToolFailed
 from harness.levels.level import DB_IN_URI, LevelUp
 from harness.store.spec import PhaseRole, PhaseSpec, Scalar
 from harness.tools import db_bench, kvmix, rocksdb_stats
-from harness.workloads import load_program
+from harness.workloads import kvmix_contradictions, load_program
 from harness.workloads.db_bench import STATISTICS, TABLE_OPEN, TICKERS, WRITE_AMPLIFICATION
-from harness.workloads.load_program import FileReport, NativeProgram, Parsed, Rows, missing, text
+from harness.workloads.load_program import (
+    EndedPhase,
+    FileReport,
+    NativeProgram,
+    Parsed,
+    Rows,
+    missing,
+    text,
+)
 from harness.workloads.planning import (
     Cost,
     Database,
@@ -143,6 +151,10 @@ class Kvmix(NativeProgram):
     def operations_in(self, line: str) -> int:
         """Return the operations of a line of the report."""
         return kvmix.operations_in(line)
+
+    def contradictions(self, raw: Path, phase: EndedPhase, seed: int) -> Iterator[str]:  # noqa: ARG002
+        """Hold the report against the summary."""
+        yield from kvmix_contradictions.of_report(raw, phase)
 
     def argv(
         self,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar, Protocol
@@ -13,7 +13,7 @@ from harness.metrics import CATALOGUE
 from harness.store import packed
 from harness.store.result import Metric
 from harness.store.spec import Device, PhaseSpec, Scalar
-from harness.tools import histogram, native
+from harness.tools import db_bench, histogram, native
 from harness.tools.histogram import Histogram
 from harness.tools.rocksdb_stats import LevelRow, Statistics
 from harness.workloads.planning import (
@@ -79,6 +79,19 @@ class Parsed:
         """Histograms by the name under which they are stored."""
         late = {f"{name}-intended": histogram for name, histogram in self.intended.items()}
         return {**self.histograms, **late}
+
+
+class EndedPhase(Protocol):
+    """A phase after its end: ``output`` is all that the program printed."""
+
+    @property
+    def spec(self) -> PhaseSpec: ...  # noqa: D102
+    @property
+    def parsed(self) -> Parsed | None: ...  # noqa: D102
+    @property
+    def output(self) -> str: ...  # noqa: D102
+    @property
+    def seconds(self) -> float | None: ...  # noqa: D102
 
 
 class Report(Protocol):
@@ -178,6 +191,22 @@ class LoadProgram(ABC):
     @abstractmethod
     def kept_rows(self, raw: Path, name: str) -> Rows:
         """Return the rows of a finished phase's report; ToolFailed: it is missing or damaged."""
+
+    def flag(self, name: str, value: Scalar) -> str:
+        """Return the argument that sets a flag of a phase."""
+        return db_bench.flag(name, value)
+
+    def contradictions(
+        self,
+        raw: Path,  # noqa: ARG002
+        phase: EndedPhase,  # noqa: ARG002
+        seed: int,  # noqa: ARG002
+    ) -> Iterator[str]:
+        """Yield one line per number of the raw output that contradicts another one there.
+
+        The lines begin with the file's name below the run's folder.
+        """
+        yield from ()
 
     def check(self, phases: Sequence[PlannedPhase]) -> None:  # noqa: B027
         """Refuse phases of a workload that do not fit together (ConfigError)."""
