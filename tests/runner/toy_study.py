@@ -1,4 +1,4 @@
-"""The checks of test_toys.py. They run in a copy of zonelab that has the five toys."""
+"""The checks of test_toys.py. They run in a copy of zonelab that has the toys."""
 
 from __future__ import annotations
 
@@ -10,6 +10,8 @@ from typing import Any
 
 import pytest
 
+from analysis.judge import bottleneck
+from analysis.read import load as campaigns
 from harness import levels, workloads
 from harness.cli.main import main
 from harness.errors import ConfigError
@@ -24,6 +26,7 @@ from harness.plan.reference import RIG
 from harness.plan.schemas import schema_text
 from harness.plan.study_models import Study
 from harness.plan.workload_models import Workload
+from harness.rig import model as rigs
 from harness.rig import recipe
 from harness.run import inspection
 from harness.store.result import Result, Status
@@ -201,5 +204,31 @@ def test_the_column_and_the_metric_are_compared(
     assert rows["toys.toy_batches"]["toy_runs"] == 1
 
 
+def test_the_label_is_given(done: Done) -> None:
+    found = {
+        run.name: bottleneck.label_phases(run)["toys"].label
+        for run in campaigns.load(done.folder).latest
+        if run.ok
+    }
+    assert found == dict.fromkeys(["toy--r02", "fake--r01", "fake--r02"], "toy-bound")
+
+
 def test_the_campaign_verifies(done: Done, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["verify", str(done.folder)]) == 0, capsys.readouterr().out
+
+
+# --- the rig, its release and the sub-command -----------------------------------------------------
+
+
+def test_the_rig_and_its_release_are_found() -> None:
+    rig = rigs.load("toy")
+    assert rig.suite == "toy"
+    assert "toy-backports" in str(recipe.recipe(rig.suite))
+
+
+def test_the_sub_command_runs(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["toy", "--colour", "blue"]) == 0
+    assert capsys.readouterr().out == "a blue toy\n"
+    with pytest.raises(SystemExit):
+        main(["--help"])
+    assert "print a toy" in capsys.readouterr().out
