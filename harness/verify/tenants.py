@@ -82,9 +82,12 @@ def differences(
         wanted = _utilisation(own, tenant.stored, tenant.spec, tenants)
         if own.utilisation is not None or tenant.facts is not None:
             yield from compared(
-                f"{where}: utilisation", own.utilisation, wanted, source="raw/ gives",
+                f"{where}: utilisation",
+                own.utilisation,
+                wanted,
+                source="raw/ gives",
                 without=("u_drive",),
-            )  # fmt: skip
+            )
     yield from _ends(folder, result, observed, tenants)
 
 

@@ -110,6 +110,13 @@ def test_a_room_imports_only_rooms_below_it(file: Path) -> None:
     assert libraries(file) <= ROOMS[room(file)]
 
 
+@pytest.mark.parametrize(
+    ("text", "place"), [("csv.writer(", "harness/tables.py"), ("fmt: skip", "")]
+)
+def test_one_place_writes_csv_and_none_escapes_the_formatter(text: str, place: str) -> None:
+    assert [ident(file) for file in FILES if text in file.read_text()] == [place] * bool(place)
+
+
 def test_no_files_import_each_other_in_a_circle() -> None:
     found = circle({file: imported(file) for file in FILES})
     assert [ident(file) for file in found] == []
