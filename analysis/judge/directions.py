@@ -1,9 +1,10 @@
 """Judges published directions of the finish threshold and of the zone size.
 
-Page's test for ordered alternatives ranks the settings in each block (a repetition at one value of
-the other factor) and compares the ranks with the expected order. A direction holds if the order is
-shown (p < 0.05) and the ends differ by more than the noise floor. It does not hold if the opposite
-order is shown. Otherwise it is not shown.
+Page's test for ordered alternatives ranks the settings in each block and compares the ranks with
+the expected order. A block is a repetition at one value of the other factor.
+
+A direction holds if the order is shown (p < 0.05) and the ends differ by more than the noise floor.
+It does not hold if the opposite order is shown. Otherwise it is not shown.
 """
 
 from __future__ import annotations

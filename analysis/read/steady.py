@@ -1,7 +1,7 @@
 """Labels phases by whether their numbers change while they are measured (docs/methods.md).
 
-A phase is cut into blocks of equal device writes. It is "steady" only if its blocks exclude a large
-change of user bytes per device byte, of throughput, and of bytes that wait for compaction.
+A phase is cut into blocks of equal device writes. It is "steady" only if its blocks exclude
+large changes of user bytes per device byte, of throughput, and of bytes that wait for compaction.
 """
 
 from __future__ import annotations

@@ -95,7 +95,7 @@ def _summary(line: dict[str, Any]) -> Summary:
 def totals(lines: Iterable[str]) -> OwnCounts:
     """Add up the ledger of all invocations; an incomplete line is ignored.
 
-    After each invocation all zones but that of the label are empty again.
+    After each invocation all zones except the label's are empty again.
 
     Raises:
         ToolFailed: a line is malformed.

@@ -92,7 +92,7 @@ def differences(
 
 
 def _devices(spec: TenantSpec, own: ObservedTenant) -> Iterator[str]:
-    """A slice has the place of the plan; a whole device is that of run.json."""
+    """A slice has the place of the plan; a whole device is the one of run.json."""
     size = spec.conventional.count if spec.conventional else None
     if size is not None and own.conventional is not None and own.conventional.size != size:
         yield f"conventional.size: has {own.conventional.size}, run.json has {size}"

@@ -1,9 +1,9 @@
 """``make bench-zlfs``: db_bench on zlfs in memory versus the stock file system on tmpfs.
 
-Alternating pairs of the same db_bench on ``zlfs://mem:`` and on a folder of /dev/shm, both without
-direct I/O (tmpfs has none) and in memory that has been used before, each phase's throughput
-compared, until the 95 % interval of every ratio is at most HALF_WIDTH to either side, at most
-PAIRS. Beside it the cost of the ledger: CPU time of its thread over that of the process. Writes
+Alternating pairs of the same db_bench on ``zlfs://mem:`` and on a folder of /dev/shm. Both are
+without direct I/O (tmpfs has none) and in memory that has been used before. Each phase's throughput
+is compared until the 95 % interval of every ratio is at most HALF_WIDTH to either side, at most
+PAIRS. Beside it the cost of the ledger: CPU time of its thread / CPU time of the process. Writes
 build/bench/zlfs.json.
 """
 
@@ -177,7 +177,7 @@ def main() -> int:
         "load_average_after": os.getloadavg()[0],
         "how": f"db_bench {','.join(PHASES)}, {NUM} keys of 16 B with 400 B, on zlfs over memory"
         " / on tmpfs; alternating pairs with the same seed; paired t on log ratios; the ledger's"
-        " share is CPU time of its thread over that of the process",
+        " share is CPU time of its thread / CPU time of the process",
     }
     output = ROOT / "build/bench/zlfs.json"
     output.parent.mkdir(parents=True, exist_ok=True)
@@ -185,7 +185,7 @@ def main() -> int:
     print(json.dumps({k: v for k, v in report.items() if k != "phases"}, indent=2))  # noqa: T201
     if max(shares) > LEDGER_TARGET:
         return REFUSED
-    # Slow only where the measurement says so, not where it is merely unsure.
+    # Slow only where the measurement shows it, not where it is merely unsure.
     return REFUSED if any(high < TARGET for _, _, high in ratios.values()) else 0
 
 

@@ -338,7 +338,7 @@ CASES: list[tuple[Callable[[RunFacts], RunFacts], str, Severity]] = [
     *(
         (
             lambda run, code=code, severity=severity: replace(
-                run, caveats=(Issue(code, severity, "as the level says"),)
+                run, caveats=(Issue(code, severity, "as the level reports"),)
             ),
             code,
             severity,
