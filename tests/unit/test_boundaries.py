@@ -145,3 +145,12 @@ def test_the_check_sees_circles(tmp_path: Path) -> None:
     files = sorted(tmp_path.glob("*.py"))
     graph = {file: imported(file, tmp_path) for file in files}
     assert [file.name for file in circle(graph)] == ["a.py", "b.py", "c.py"]
+
+
+LIBRARY = re.compile(r"^\s*(?:from|import) .*\btest_\w+", re.MULTILINE)
+
+
+def test_no_test_module_is_the_library_of_another() -> None:
+    files = sorted((ROOT / "tests").rglob("*.py"))
+    found = {ident(file): LIBRARY.findall(file.read_text()) for file in files}
+    assert {name: lines for name, lines in found.items() if lines} == {}

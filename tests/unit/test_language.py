@@ -9,8 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.unit.test_pages import MOST_WORDS_OF_A_SENTENCE, ROOT, sentences, words
+from tests.fixtures.prose import MOST_WORDS_OF_A_SENTENCE, sentences, words
 
+ROOT = Path(__file__).parents[2]
 PYTHON = sorted(
     path for folder in ("harness", "analysis", "tests") for path in (ROOT / folder).rglob("*.py")
 )

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests import upkeep
+from tests.fixtures.prose import MOST_WORDS_OF_A_SENTENCE, sentences, words
 
 ROOT = Path(__file__).parents[2]
 GENERATED = {"rules.md", "troubleshooting.md"}
@@ -15,23 +16,6 @@ PAGES = [
     *sorted(page for page in (ROOT / "docs").glob("*.md") if page.name not in GENERATED),
 ]
 MOST_WORDS = 19_000
-MOST_WORDS_OF_A_SENTENCE = 25
-# A new block: a list item, a row of a table, a heading, a quotation or an empty line.
-BLOCK = re.compile(r"\n(?=\s*(?:[-|#>]|\d+\.|\n))")
-END = re.compile(r"(?<=[.:;?!])\s+")
-
-
-def words(text: str) -> list[str]:
-    return [word for word in text.split() if re.search(r"\w", word)]
-
-
-def sentences(text: str) -> list[str]:
-    """Return the sentences of a page without code, tables and headings."""
-    text = re.sub(r"```.*?```", "\n\n", text, flags=re.DOTALL)
-    text = re.sub(r"!?\[([^]]*)\]\([^)]*\)", r"\1", re.sub(r"`[^`]*`", "CODE", text))
-    blocks = [" ".join(block.replace("**", "").split()) for block in BLOCK.split(text)]
-    prose = [block for block in blocks if block and block[0] not in "|#"]
-    return [sentence for block in prose for sentence in END.split(block)]
 
 
 def test_sentences_are_found() -> None:
