@@ -44,7 +44,7 @@ class Treatment:
 
 
 @dataclass(frozen=True, slots=True)
-class Summary:
+class ProbeSummary:
     """Summary of ``zoneprobe run``."""
 
     operations: int  # cycles
@@ -65,7 +65,7 @@ def label(device: Path, text: str) -> None:
     proc.run(argv, timeout=_LABEL_TIMEOUT_SECONDS)
 
 
-def parse(stdout: str) -> Summary | None:
+def parse(stdout: str) -> ProbeSummary | None:
     """Parse the summary; None without one: a failed run prints nothing.
 
     Raises:
@@ -82,8 +82,8 @@ def parse(stdout: str) -> Summary | None:
     return summary
 
 
-def _summary(line: dict[str, Any]) -> Summary:
-    return Summary(
+def _summary(line: dict[str, Any]) -> ProbeSummary:
+    return ProbeSummary(
         operations=whole(line["cycles"]),
         seconds=float(line["seconds"]),
         bytes_written=whole(line["bytes_written"]),

@@ -77,7 +77,7 @@ TICKERS = (
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
+class DbBenchReport:
     """db_bench's report of operations per second.
 
     With ``--fs_uri``, db_bench writes its report file to the measured device, which costs bytes and
@@ -145,9 +145,9 @@ class DbBench(LoadProgram):
         """Return the run's db_bench."""
         return db_bench
 
-    def report(self, up: LevelUp, csv: Path, stderr: Path) -> Report:
+    def report(self, up: LevelUp, csv: Path, stderr: Path) -> DbBenchReport:
         """Return where db_bench will report on this level."""
-        return Report(up, csv, stderr)
+        return DbBenchReport(up, csv, stderr)
 
     def operations_in(self, line: str) -> int:
         """Return the operations of a line of either kind of report."""
@@ -182,7 +182,7 @@ class DbBench(LoadProgram):
         *,
         first: bool,
         program: Path,
-        report: load_program.Report,
+        report: load_program.ProgramReport,
         key_seed: int = 0,  # noqa: ARG002 - db_bench has one seed
     ) -> list[str]:
         """Return the argument list; the ``first`` phase and fills start with an empty database."""

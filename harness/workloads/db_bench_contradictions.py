@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from harness.store import packed
-from harness.tools.db_bench import Summary, summaries
+from harness.tools.db_bench import BenchmarkSummary, summaries
 from harness.workloads.load_program import EndedPhase, Rows
 
 # db_bench prints three decimals of a second, and starts the clock of a thread a little later.
@@ -39,7 +39,7 @@ def of_output(phase: EndedPhase, seed: int) -> Iterator[str]:
         yield f"has seed {used[1]}, run.json gives {seed}"
 
 
-def _summary(summary: Summary, phase: EndedPhase) -> Iterator[str]:
+def _summary(summary: BenchmarkSummary, phase: EndedPhase) -> Iterator[str]:
     seconds, operations = summary.seconds, summary.operations
     threads = int(phase.spec.flags.get("threads", 1))
     if not operations or not seconds:

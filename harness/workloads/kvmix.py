@@ -24,17 +24,17 @@ from harness.workloads.load_program import (
     text,
 )
 from harness.workloads.planning import (
+    Bounds,
     Cost,
     Database,
     DerivedPhase,
-    Limits,
     PlannedPhase,
     Share,
     StartGate,
     refuse_flags,
 )
 
-Weight = Annotated[float, Limits(ge=0)]
+Weight = Annotated[float, Bounds(ge=0)]
 
 
 @dataclass(frozen=True)
@@ -52,11 +52,11 @@ class OperationMix:
     query: Weight = 0
     scan: Weight = 0
     absent_share: Share = 0.0
-    range_keys: Annotated[int, Limits(gt=0, lt=2**31)] = 100
+    range_keys: Annotated[int, Bounds(gt=0, lt=2**31)] = 100
     distribution: Literal["uniform", "zipfian", "latest"] = "uniform"
-    theta: Annotated[float, Limits(gt=0, lt=1)] = 0.99
+    theta: Annotated[float, Bounds(gt=0, lt=1)] = 0.99
     gated: bool = False
-    rate: Annotated[float, Limits(gt=0)] | None = None
+    rate: Annotated[float, Bounds(gt=0)] | None = None
     arrivals: Literal["fixed", "poisson"] = "fixed"
     verify: bool = False
 
@@ -99,7 +99,7 @@ class OperationMix:
         return (written + (self.delete + 2 * self.range_delete) * key_size) / self.total
 
 
-class Report(FileReport):
+class KvmixReport(FileReport):
     """A report as a file on the host's own disk, also with ``--fs_uri``."""
 
     @property
@@ -121,7 +121,7 @@ class Kvmix(NativeProgram):
     """Our own generator of database operations."""
 
     name: ClassVar[str] = kvmix.PROGRAM
-    report_type: ClassVar[type[FileReport]] = Report
+    report_type: ClassVar[type[FileReport]] = KvmixReport
     field: ClassVar[str] = "operation_mix"
     work: ClassVar[Any] = OperationMix
     # Recorded campaigns have the field's first name in their digests.
@@ -164,7 +164,7 @@ class Kvmix(NativeProgram):
         *,
         first: bool,
         program: Path,
-        report: load_program.Report,
+        report: load_program.ProgramReport,
         key_seed: int = 0,
     ) -> list[str]:
         """Return the argument list; only the ``first`` phase makes the database."""

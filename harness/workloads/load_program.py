@@ -39,7 +39,7 @@ _QUANTILES = (
 )
 
 
-class Summary(Protocol):
+class ProgramSummary(Protocol):
     """The program's own summary: ``operations`` done in ``seconds``."""
 
     @property
@@ -61,7 +61,7 @@ class Parsed:
     by their name after the phase's.
     """
 
-    summary: Summary | None
+    summary: ProgramSummary | None
     summaries: int
     histograms: dict[str, Histogram]
     warnings: tuple[str, ...]
@@ -94,7 +94,7 @@ class EndedPhase(Protocol):
     def seconds(self) -> float | None: ...  # noqa: D102
 
 
-class Report(Protocol):
+class ProgramReport(Protocol):
     """The report of operations per second that a program writes while it runs."""
 
     @property
@@ -114,7 +114,7 @@ class Report(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class FileReport(Report):
+class FileReport(ProgramReport):
     """A report that a program writes to a CSV file on the host's own disk."""
 
     csv: Path
@@ -152,7 +152,7 @@ class LoadProgram(ABC):
         """Return the program's file; ``db_bench`` is the run's. HostError: it is missing."""
 
     @abstractmethod
-    def report(self, up: LevelUp, csv: Path, stderr: Path) -> Report:
+    def report(self, up: LevelUp, csv: Path, stderr: Path) -> ProgramReport:
         """Return where the program will report."""
 
     @abstractmethod
@@ -164,7 +164,7 @@ class LoadProgram(ABC):
         *,
         first: bool,
         program: Path,
-        report: Report,
+        report: ProgramReport,
         key_seed: int = 0,
     ) -> list[str]:
         """Return the argument list; the ``first`` phase makes the database.
@@ -253,7 +253,7 @@ class NativeProgram(LoadProgram):
         """Return the installed program; HostError: it is not installed."""
         return native.program(self.name)
 
-    def report(self, up: LevelUp, csv: Path, stderr: Path) -> Report:  # noqa: ARG002
+    def report(self, up: LevelUp, csv: Path, stderr: Path) -> ProgramReport:  # noqa: ARG002
         """Return where the program will report."""
         return self.report_type(csv)
 
