@@ -4,6 +4,7 @@ import ast
 import re
 import sys
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -32,6 +33,7 @@ FILES = sorted([*(ROOT / "harness").rglob("*.py"), *(ROOT / "analysis").rglob("*
 ENTRY_POINTS = {ROOT / "harness/__main__.py", ROOT / "harness/pack.py"}  # above all rooms
 
 
+@cache  # several checks ask for the same files
 def names(file: Path, root: Path = ROOT) -> set[str]:
     """Return every module that a file imports, at any depth, also for type checking only."""
     found: set[str] = set()
@@ -69,6 +71,7 @@ def path_of(name: str, root: Path = ROOT) -> Path | None:
     return next((path for path in candidates if path.is_file()), None)
 
 
+@cache
 def imported(file: Path, root: Path = ROOT) -> set[Path]:
     """Return the files of this project that a file imports."""
     found = {path for name in names(file, root) if (path := path_of(name, root))}
