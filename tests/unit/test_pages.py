@@ -15,7 +15,7 @@ PAGES = [
     *(ROOT / name for name in ("README.md", "CONTRIBUTING.md")),
     *sorted(page for page in (ROOT / "docs").glob("*.md") if page.name not in GENERATED),
 ]
-MOST_WORDS = 19_000
+MOST_WORDS = 19_500
 
 
 def test_sentences_are_found() -> None:
