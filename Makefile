@@ -26,8 +26,12 @@ TIMES := --durations=25 --durations-min=1 --junitxml=build/tests.xml
 export PYTHON YES
 export PATH := $(CURDIR)/.venv/bin:$(PATH)
 
-# Every target without a slash is a command.
-.PHONY: $(shell sed -n 's/^\([a-z0-9-]*\):.*/\1/p' $(firstword $(MAKEFILE_LIST)))
+.PHONY: study test setup setup-dev rig-image check check-tests lint test-fast test-all test-native \
+    test-native-sanitize test-native-threads test-native-crash test-crash test-zlfs-long \
+    test-guard test-geometry test-dm-zoned test-dm-zap test-amplification test-two-hosts \
+    vagrant-packages vagrant-box vagrant-clean test-vagrant test-debian12 bench bench-overhead \
+    bench-zlfs bench-statistics bench-kvmix bench-scale bench-replay lock schemas docs clean \
+    help
 
 ##@ The two commands
 
@@ -73,12 +77,7 @@ check-tests: .venv/dev
 	@$(BIN)/pytest -m "not slow and not rig" -n auto tests/unit tests/runner
 
 lint: .venv/dev ## ruff, mypy, ansible-lint; shellcheck and clang-format where they are installed
-	@$(BIN)/ruff format --check --quiet . && $(BIN)/ruff check --quiet .
-	@$(BIN)/mypy
-	@ANSIBLE_CONFIG=ansible/ansible.cfg $(BIN)/ansible-lint --offline --profile production -q site.yml ansible roles
-	@! command -v shellcheck >/dev/null || git ls-files '*.sh' .ci/run | xargs -r shellcheck
-	@! command -v clang-format >/dev/null || git ls-files 'harness/native/*.cc' 'harness/native/*.h' | xargs -r clang-format --dry-run --Werror
-	@echo "lint: clean"
+	@$(BIN)/python -m tests.upkeep lint
 
 test-fast: .venv/dev ## All unit and runner tests (at most 6 minutes; no root, no rig)
 	@$(BIN)/pytest -n auto $(TIMES) tests/unit tests/runner
@@ -197,12 +196,10 @@ schemas: setup ## Regenerate configs/schema from the models
 	@zonelab plan --schemas
 
 docs: setup ## Regenerate docs/rules.md from the rules, docs/troubleshooting.md from what the code refuses, harness/zn540.py from points
-	@$(BIN)/python -m analysis.model.runner_constants > harness/zn540.py.new && mv harness/zn540.py.new harness/zn540.py
-	@zonelab rules --format md > docs/rules.md.new && mv docs/rules.md.new docs/rules.md
-	@$(BIN)/python -m harness.docs.refusals > docs/troubleshooting.md.new && mv docs/troubleshooting.md.new docs/troubleshooting.md
+	@$(BIN)/python -m tests.upkeep docs
 
 clean: ## Remove build/ (never results/, never the image cache)
 	@rm -rf build
 
 help: ## This list; durations are of two cores without KVM
-	@awk 'BEGIN {FS = ":.*## "} /^##@/ {printf "\n%s\n", substr($$0, 5)} /^[a-z0-9-]+:.*## / {printf "  %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@$(PYTHON) -m tests.upkeep help

@@ -7,6 +7,8 @@ without a unit is in bytes, in seconds, or a plain share.
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
+from decimal import Decimal
 
 from harness.errors import ConfigError
 
@@ -25,11 +27,38 @@ SIZES = {
 # Prefixes as QEMU and RocksDB write them: always powers of 1024.
 BINARY_PREFIXES = {"K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
 TIMES = {"s": 1, "min": 60, "h": 3600, "d": 86400}
-_QEMU_SIZE = re.compile(r"(\d+)([KMGT]?)", re.ASCII)
-_NUMBER = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([A-Za-z]+|%)?\s*", re.ASCII)
+_NUMBER = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([^\s\d.]\S*)?\s*", re.ASCII)
 
 # No device, file or timeout needs more. Larger numbers are typing errors, and floats round them.
 LARGEST = 2**63
+
+
+def number(value: object, units: Mapping[str, int], what: str) -> Decimal:
+    """Return the number that ``value`` stands for, in the unit whose factor is 1.
+
+    Args:
+        value: an integer, or a number of 0 or more and a unit as text.
+        units: factor of each unit; with an empty name, a number without a unit is accepted.
+        what: for messages, such as ``size``.
+
+    Raises:
+        ConfigError: no such number, or too large.
+    """
+    hint = f"known {what} units: {', '.join(filter(None, units))}"
+    match = _NUMBER.fullmatch(str(value)) if isinstance(value, int | str) else None
+    if match is None or isinstance(value, bool) or (not match[2] and "" not in units):
+        raise ConfigError(f"{value!r} is not a {what}", hint=hint, code="unknown-unit")
+    factor = units.get(match[2] or "")
+    if factor is None:
+        raise ConfigError(f"unknown unit {match[2]!r} in {value!r}", hint=hint, code="unknown-unit")
+    found = Decimal(match[1]) * factor
+    if found >= LARGEST:
+        raise ConfigError(
+            f"{what} {str(value)[:40]} is too large",
+            hint=f"at most {LARGEST - 1}",
+            code="too-large",
+        )
+    return found
 
 
 def parse_size(value: object) -> int:
@@ -38,26 +67,17 @@ def parse_size(value: object) -> int:
     Raises:
         ConfigError: not a number with a known size unit, or not a whole number of bytes.
     """
-    return _parse(value, SIZES, "size")
+    return _whole(value, {"": 1, **SIZES}, "size", "B")
 
 
 def parse_qemu_size(value: object) -> int:
-    """Return a size in bytes as QEMU reads it: ``8M`` is 8 MiB.
-
-    Raises:
-        ConfigError: not a whole number with an optional K, M, G or T.
-    """
-    match = None if isinstance(value, bool) else _QEMU_SIZE.fullmatch(str(value))
-    if match is None:
-        raise ConfigError(
-            f"expected a size such as 8M (units K, M, G, T), got {value!r}", code="unknown-unit"
-        )
-    return int(match[1]) * BINARY_PREFIXES.get(match[2], 1)
+    """Return a size in bytes as QEMU reads it: ``8M`` is 8 MiB. Raises like ``parse_size``."""
+    return _whole(value, {"": 1, **BINARY_PREFIXES}, "size", "B")
 
 
 def parse_seconds(value: object) -> int:
-    """Return a time in seconds. Raises ConfigError like ``parse_size``."""
-    return _parse(value, TIMES, "time")
+    """Return a time in seconds. Raises like ``parse_size``."""
+    return _whole(value, {"": 1, **TIMES}, "time", "s")
 
 
 def parse_share(value: object) -> float:
@@ -74,31 +94,14 @@ def parse_share(value: object) -> float:
     return float(match[1]) / 100 if match[2] else float(match[1])
 
 
-def _parse(value: object, units: dict[str, int], what: str) -> int:
-    if isinstance(value, int) and not isinstance(value, bool):
-        return _bounded(value, value, what)
-    hint = f"known {what} units: {', '.join(units)}"
-    match = _NUMBER.fullmatch(value) if isinstance(value, str) else None
-    if match is None:
-        raise ConfigError(f"{value!r} is not a {what}", hint=hint, code="unknown-unit")
-    unit = match[2] or next(iter(units))
-    if unit not in units:
-        raise ConfigError(f"unknown unit {unit!r} in {value!r}", hint=hint, code="unknown-unit")
-    number = float(match[1]) * units[unit]
-    _bounded(number, value, what)
-    if number != int(number):
-        raise ConfigError(f"{value!r} is not a whole number of {next(iter(units))}", hint=hint)
-    return int(number)
-
-
-def _bounded(number: float, value: object, what: str) -> int:
-    if number >= LARGEST:
+def _whole(value: object, units: Mapping[str, int], what: str, unit: str) -> int:
+    found = number(value, units, what)
+    if found != int(found):
         raise ConfigError(
-            f"{what} {str(value)[:40]} is too large",
-            hint=f"at most {LARGEST - 1}",
-            code="too-large",
+            f"{value!r} is not a whole number of {unit}",
+            hint="use a smaller unit, without a fraction",
         )
-    return int(number)
+    return int(found)
 
 
 def format_size(value: float) -> str:

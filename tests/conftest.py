@@ -32,7 +32,7 @@ sys.dont_write_bytecode = False
 # Tests do not take the machine's lock: each process has its own.
 _LOCKS = tempfile.TemporaryDirectory(prefix="zonelab-lock-")
 vars(paths).update(LOCK=Path(_LOCKS.name, "lock", "machine"))
-# Other tests use the same cores: the time of one example says nothing about the code.
+# Other tests use the same cores: the time of one example is no property of the code.
 hypothesis.settings.register_profile("zonelab", deadline=None)
 hypothesis.settings.load_profile("zonelab")
 
@@ -63,5 +63,5 @@ class FilesTogether(LoadScopeScheduling):
 
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> FilesTogether:
-    """Use it for every ``-n``, whatever ``--dist`` says."""
+    """Use it for every ``-n``, with any ``--dist``."""
     return FilesTogether(config, log)

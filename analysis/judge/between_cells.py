@@ -71,7 +71,7 @@ def widened(found: Estimate, spread: CellSpread | None) -> Estimate:
     """Return an estimate whose error contains the variance between cells.
 
     The variances add; the degrees of freedom are Satterthwaite's [1946] for
-    error² + (variance - runs). Without a spread beyond that of runs the estimate stays.
+    error² + (variance - runs). Without a spread beyond the spread of runs the estimate stays.
     """
     if spread is None or spread.between == 0 or not found.is_ratio or found.center is None:
         return found

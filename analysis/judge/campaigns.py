@@ -23,11 +23,11 @@ class Pooled(NamedTuple):
 def random_effects(centers: FloatArray, errors: FloatArray) -> Pooled:
     """Pool log ratios of campaigns, shape (..., campaigns), at least two.
 
-    Random effects with τ² = max(0, s² - ē²), where s² is the variance of the centers and ē² the
-    mean of the squared errors (Hedges & Olkin 1985, 9.3). Campaigns of one study have equal
-    weights: errors of three runs are too uncertain for weights, and cover 89 % with them. The
-    error is Hartung & Knapp's (2001), not below that of random effects (Röver, Knapp & Friede
-    2015): √(max(s², ē²) / k), with Student's t at k - 1 degrees of freedom.
+    Random effects with τ² = max(0, s² - ē²) (Hedges & Olkin 1985, 9.3). s² is the variance of the
+    centers, ē² the mean of the squared errors. Campaigns of one study have equal weights: errors of
+    three runs are too uncertain for weights, and cover 89 % with them. The error is Hartung &
+    Knapp's (2001), not below the error of random effects (Röver, Knapp & Friede 2015):
+    √(max(s², ē²) / k), with Student's t at k - 1 degrees of freedom.
     """
     count = centers.shape[-1]
     spread = np.var(centers, axis=-1, ddof=1)

@@ -50,7 +50,7 @@ class Oracle(StrEnum):
     BAND = "band"
 
 
-class Outcome(StrEnum):
+class ClaimOutcome(StrEnum):
     """The result of a claim."""
 
     PASS = "pass"  # noqa: S105 - no password
@@ -59,7 +59,7 @@ class Outcome(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Claim:
+class StatedClaim:
     """A claim. ``low`` and ``high`` bound the ratio; they are None unless the oracle is a band."""
 
     id: str
@@ -86,21 +86,21 @@ class Claim:
 class Judged:
     """A claim with its outcome and reason; ``found`` is the ratio and interval for people."""
 
-    claim: Claim
-    outcome: Outcome
+    claim: StatedClaim
+    outcome: ClaimOutcome
     found: str
     why: str
 
 
-def of_plan(plan: Plan) -> tuple[Claim, ...]:
+def of_plan(plan: Plan) -> tuple[StatedClaim, ...]:
     """Return the claims of the study. They are all ordinal."""
     return tuple(
-        Claim(one.id, one.metric, one.level, one.baseline, Oracle(one.expect))
+        StatedClaim(one.id, one.metric, one.level, one.baseline, Oracle(one.expect))
         for one in plan.claims
     )
 
 
-def read(path: Path) -> tuple[Claim, ...]:
+def read(path: Path) -> tuple[StatedClaim, ...]:
     """Read a ``claims.toml``.
 
     Raises:
@@ -123,7 +123,7 @@ def read(path: Path) -> tuple[Claim, ...]:
 
 
 def judge(
-    campaign: CampaignData, claims: Sequence[Claim], *, different_code: bool = False
+    campaign: CampaignData, claims: Sequence[StatedClaim], *, different_code: bool = False
 ) -> tuple[Judged, ...]:
     """Judge claims on a campaign. Ordinal claims are Holm-corrected together.
 
@@ -142,16 +142,18 @@ def judge(
     for index, (claim, (found, why)) in enumerate(zip(claims, rows, strict=True)):
         each = [
             _judge(claim, row, adjusted.get((index, place))) for place, row in enumerate(found)
-        ] or [Judged(claim, Outcome.NOT_SHOWN, "", why)]
+        ] or [Judged(claim, ClaimOutcome.NOT_SHOWN, "", why)]
         judged.append(max(each, key=lambda one: _WORST.index(one.outcome)))
     return tuple(judged)
 
 
-_WORST = (Outcome.PASS, Outcome.NOT_SHOWN, Outcome.FAIL)
+_WORST = (ClaimOutcome.PASS, ClaimOutcome.NOT_SHOWN, ClaimOutcome.FAIL)
 _OPPOSITE = {Oracle.BETTER: Verdict.WORSE, Oracle.WORSE: Verdict.BETTER}
 
 
-def _rows(campaign: CampaignData, claim: Claim, *, different_code: bool) -> tuple[list[Row], str]:
+def _rows(
+    campaign: CampaignData, claim: StatedClaim, *, different_code: bool
+) -> tuple[list[Row], str]:
     """Return the claim's rows, one per stratum, and the reason if there are none."""
     try:
         comparison = compare(
@@ -169,50 +171,52 @@ def _rows(campaign: CampaignData, claim: Claim, *, different_code: bool) -> tupl
     return rows, next(filter(None, reasons), "not measured in any ok run")
 
 
-def _judge(claim: Claim, row: Row, p_holm: float | None) -> Judged:
+def _judge(claim: StatedClaim, row: Row, p_holm: float | None) -> Judged:
     found = f"{columns.ratio(row)} ({columns.interval(row)})" + (
         f", {row.stratum}" if row.stratum else ""
     )
     if row.verdict.is_silent:
-        return Judged(claim, Outcome.NOT_SHOWN, found, f"{row.verdict}: {'; '.join(row.notes)}")
+        return Judged(
+            claim, ClaimOutcome.NOT_SHOWN, found, f"{row.verdict}: {'; '.join(row.notes)}"
+        )
     outcome, why = (
         _in_band(claim, row) if claim.oracle is Oracle.BAND else _order(claim, row, p_holm)
     )
     return Judged(claim, outcome, found, why)
 
 
-def _order(claim: Claim, row: Row, p_holm: float | None) -> tuple[Outcome, str]:
+def _order(claim: StatedClaim, row: Row, p_holm: float | None) -> tuple[ClaimOutcome, str]:
     word = stats.verdict(row.estimate, row.info.better, noise_floor=row.floor, p_value=p_holm)
     why = f"{word}" + ("" if p_holm is None else f", Holm p {p_holm:.2g}")
     if word is _OPPOSITE.get(claim.oracle):
-        return Outcome.FAIL, why
+        return ClaimOutcome.FAIL, why
     wanted = (
         (Verdict.BETTER, Verdict.WORSE)
         if claim.oracle is Oracle.DIFFERENT
         else (Verdict(claim.oracle.value),)
     )
-    return (Outcome.PASS if word in wanted else Outcome.NOT_SHOWN), why
+    return (ClaimOutcome.PASS if word in wanted else ClaimOutcome.NOT_SHOWN), why
 
 
-def _in_band(claim: Claim, row: Row) -> tuple[Outcome, str]:
+def _in_band(claim: StatedClaim, row: Row) -> tuple[ClaimOutcome, str]:
     """Pass if the whole interval lies in the band, fail if none of it does."""
     found = row.estimate
     low, high = found.bounds
     if not found.is_ratio or low is None or high is None or claim.low is None or claim.high is None:
-        return Outcome.NOT_SHOWN, "there is no interval of a ratio"
+        return ClaimOutcome.NOT_SHOWN, "there is no interval of a ratio"
     floor, ceiling = claim.low * (1 - claim.tolerance), claim.high * (1 + claim.tolerance)
     if floor <= low and high <= ceiling:
-        return Outcome.PASS, "the whole interval is inside"
+        return ClaimOutcome.PASS, "the whole interval is inside"
     if high < floor or low > ceiling:
-        return Outcome.FAIL, "the whole interval is outside"
-    return Outcome.NOT_SHOWN, "the interval reaches over an edge: more repetitions"
+        return ClaimOutcome.FAIL, "the whole interval is outside"
+    return ClaimOutcome.NOT_SHOWN, "the interval reaches over an edge: more repetitions"
 
 
 _TEXTS = ("id", "metric", "level", "baseline", "oracle")
 _NUMBERS = ("low", "high", "tolerance")
 
 
-def _claim(path: Path, table: Any) -> Claim:
+def _claim(path: Path, table: Any) -> StatedClaim:
     if not isinstance(table, dict):
         raise ConfigError(f"{path}: a claim is a table", hint="[[claim]]")
     name = str(table.get("id", "without an id"))
@@ -221,7 +225,7 @@ def _claim(path: Path, table: Any) -> Claim:
         raise _wrong(path, name, problem)
     values = dict(table)
     where = {key: str(value) for key, value in values.pop("where", {}).items()}
-    return Claim(**values | {"oracle": Oracle(values["oracle"]), "where": where})
+    return StatedClaim(**values | {"oracle": Oracle(values["oracle"]), "where": where})
 
 
 def _of_keys(table: Mapping[str, Any]) -> str:

@@ -17,7 +17,7 @@ from analysis.read.load import CampaignData, RunRecord
 
 BUILD = "host.rocksdb"
 KIND = "device.kind"  # kinds never mix, whatever is contrasted
-# Names for people. No factor of a study changes these by design, unless it has the key's name.
+# Names for people.
 NAMED = {
     "host.cpus": "CPU count",
     "host.memory_bytes": "memory",
@@ -37,7 +37,17 @@ NAMED = {
     "manifest.remainder_bytes": "bytes on the remainder",
     "utilisation.u_drive": "utilisation of the drive",
 }
-_NO_DESIGN = frozenset(key for key in NAMED if not key.startswith(("host.kernel", "manifest.")))
+# No factor of a study changes these by design, unless it has the key's name.
+NEVER_BY_DESIGN = frozenset(
+    {
+        KIND,
+        "flags.target_file_size_base",
+        "flags.use_direct_reads",
+        "flags.use_direct_io_for_flush_and_compaction",
+        "flags.sync",
+        "flags.disable_wal",
+    }
+)
 # Names rather than factors of a study: they own no setting. The planner derives flags from the
 # values of other factors, so these change flags by design.
 NAMES = frozenset({"level", "host", "campaign"})
@@ -212,7 +222,7 @@ def _readable(key: str, text: str) -> str:
 def _owned(key: str, contrasted: Collection[str]) -> bool:
     if key.rpartition(".")[2] in contrasted:
         return True
-    if key in _NO_DESIGN:
+    if key in NEVER_BY_DESIGN:
         return False
     name = key.removeprefix("manifest.")
     return any(name.startswith(p) for one in contrasted for p in _OWNED_BY.get(one, ()))
@@ -226,7 +236,7 @@ def _harmless(key: str, contrasted: Collection[str], missing: bool) -> bool:
     if "host" in contrasted and of_host:
         return True
     if key.startswith(("flags.", "phase.")):
-        return key not in _NO_DESIGN and not NAMES.issuperset(contrasted)
+        return key not in NEVER_BY_DESIGN and not NAMES.issuperset(contrasted)
     # Nothing is claimed of what a run did not record.
     return missing and key.startswith(("manifest.", "device.", "utilisation.", "rig"))
 

@@ -26,7 +26,7 @@ _ROUNDING = 1e-12
 class Drift:
     """Relative change of a metric from a campaign's first run to its last, with its interval.
 
-    ``p_value`` is that of a change within the metric's noise floor; ``p_holm`` is adjusted over all
+    ``p_value`` tests a change within the metric's noise floor; ``p_holm`` is adjusted over all
     tested metrics.
     """
 

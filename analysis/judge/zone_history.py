@@ -16,7 +16,7 @@ from harness.store import packed
 from harness.tables import Table, tabulate
 from harness.tools import zoneprobe
 from harness.tools.histogram import SAMPLES_ABOVE
-from harness.tools.zoneprobe import Summary, Treatment
+from harness.tools.zoneprobe import ProbeSummary, Treatment
 from harness.workloads.zoneprobe import quantile
 
 _NS_PER_US = 1000
@@ -29,7 +29,7 @@ class Probed:
     """A run of zoneprobe."""
 
     run: RunRecord
-    summary: Summary
+    summary: ProbeSummary
 
     @property
     def block(self) -> str:
@@ -57,12 +57,12 @@ def probed(comparison: Comparison) -> list[Probed]:
     ]
 
 
-def _summary(run: RunRecord, phase: str) -> Summary | None:
+def _summary(run: RunRecord, phase: str) -> ProbeSummary | None:
     return zoneprobe.parse(packed.text(run.path / "raw" / f"{phase}.stdout", _LIMIT))
 
 
 @dataclass(frozen=True, slots=True)
-class Command:
+class ProbedCommand:
     """Latencies of one command of a treatment in a run (ns), and the ZN540's mean (ms)."""
 
     name: str
@@ -75,14 +75,16 @@ class Command:
         return sum(self.samples) / len(self.samples) / _NS_PER_US
 
 
-def commands(one: Probed, treatment: Treatment) -> list[Command]:
+def commands(one: Probed, treatment: Treatment) -> list[ProbedCommand]:
     """Return the timed commands of a treatment."""
     percent = one.percent(treatment)
     reset = zn540.RESET_AFTER_FINISH if treatment.finish else zn540.RESET
     found = [
-        Command("finish", treatment.finishes, zn540.at(zn540.FINISH, percent)),
-        Command("reset", treatment.resets, zn540.at(reset, percent)),
-        Command("first write", tuple(cycle[0] for cycle in treatment.writes), zn540.FIRST_WRITE),
+        ProbedCommand("finish", treatment.finishes, zn540.at(zn540.FINISH, percent)),
+        ProbedCommand("reset", treatment.resets, zn540.at(reset, percent)),
+        ProbedCommand(
+            "first write", tuple(cycle[0] for cycle in treatment.writes), zn540.FIRST_WRITE
+        ),
     ]
     return [command for command in found if command.samples]
 
@@ -92,7 +94,7 @@ class _Timed(NamedTuple):
 
     probed: Probed
     treatment: Treatment
-    command: Command
+    command: ProbedCommand
 
 
 def latency_table(runs: Sequence[Probed]) -> Table:
@@ -108,7 +110,7 @@ def latency_table(runs: Sequence[Probed]) -> Table:
     )
 
 
-def _published_us(command: Command) -> float | None:
+def _published_us(command: ProbedCommand) -> float | None:
     return None if command.published is None else command.published * _US_PER_MS
 
 

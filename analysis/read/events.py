@@ -8,11 +8,11 @@ from itertools import pairwise
 from analysis.read import zones
 from analysis.read.load import RunRecord
 from analysis.read.series import read_columns
-from analysis.read.zones import State
+from analysis.read.zones import ZoneState
 
 # Columns of series/level.csv that count garbage collections, for levels that report them.
 _COLLECTIONS = ("gc_foreground_calls", "gc_background_calls", "collected_zones", "reclaim_count")
-_ZONE_EVENTS = {"finishes": State.FINISHED, "resets": State.EMPTY}
+_ZONE_EVENTS = {"finishes": ZoneState.FINISHED, "resets": ZoneState.EMPTY}
 
 
 def read_events(run: RunRecord) -> Mapping[str, tuple[float, ...]]:

@@ -1,7 +1,7 @@
 """Measured points of drives: one CSV file each, in ``analysis/references/points`` or a user's.
 
 A row is a point of a curve: ``y`` is the statistic ``y_name`` at ``x``, in ``unit``, and
-``tolerance`` says how far a model may be from it. ``source`` names the data set.
+a model may be ``tolerance`` away from it. ``source`` names the data set.
 """
 
 from __future__ import annotations

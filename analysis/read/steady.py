@@ -1,7 +1,7 @@
 """Labels phases by whether their numbers change while they are measured (docs/methods.md).
 
-A phase is cut into blocks of equal device writes. It is "steady" only if its blocks exclude a large
-change of user bytes per device byte, of throughput, and of bytes that wait for compaction.
+A phase is cut into blocks of equal device writes. It is "steady" only if its blocks exclude
+large changes of user bytes per device byte, of throughput, and of bytes that wait for compaction.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ TURNOVER = 1.0
 SHORTEST = 2.0  # seconds of a block: series have one sample a second
 
 
-class Label(StrEnum):
+class SteadyLabel(StrEnum):
     """The state of a phase."""
 
     STEADY = "steady"
@@ -41,7 +41,7 @@ class Steady:
     ``throughputs`` has one value per block, in operations per second.
     """
 
-    label: Label
+    label: SteadyLabel
     begin: float | None
     end: float | None
     blocks: int
@@ -91,7 +91,7 @@ class Curve:
 
 
 @dataclass(frozen=True, slots=True)
-class Progress:
+class PhaseSeries:
     """The recorded progress of a phase.
 
     Attributes:
@@ -121,7 +121,7 @@ class _Check(NamedTuple):
         return f"{self.name} {float(self.change.center):+.0%} (up to {self.change.largest:.0%})"
 
 
-def judge(progress: Progress) -> Steady:
+def judge(progress: PhaseSeries) -> Steady:
     """Label a phase by its blocks."""
     cuts = _cuts(progress)
     blocks = len(cuts) - 1
@@ -129,18 +129,18 @@ def judge(progress: Progress) -> Steady:
     if blocks < trend.FEWEST:
         begin, end = (cuts[0], cuts[-1]) if blocks else (None, None)
         why = f"{blocks} of {trend.FEWEST} blocks of {SHORTEST:g} s"
-        return Steady(Label.TOO_SHORT, begin, end, blocks, why, rates)
+        return Steady(SteadyLabel.TOO_SHORT, begin, end, blocks, why, rates)
     if not all(rates):
         why = "a block without an operation"
-        return Steady(Label.NOT_STEADY, cuts[0], cuts[-1], blocks, why, rates)
+        return Steady(SteadyLabel.NOT_STEADY, cuts[0], cuts[-1], blocks, why, rates)
     checks = [_Check("throughput", _relative(rates))]
     if progress.payload:
         checks += _of_writes(progress, cuts)
-    label, turnover = Label.STEADY, _turnover(progress)
+    label, turnover = SteadyLabel.STEADY, _turnover(progress)
     if any(bool(check.change.drifts) for check in checks):
-        label = Label.NOT_STEADY
+        label = SteadyLabel.NOT_STEADY
     elif turnover < TURNOVER or not all(bool(check.change.steady) for check in checks):
-        label = Label.TOO_SHORT
+        label = SteadyLabel.TOO_SHORT
     why = "; ".join(map(str, checks))
     if progress.payload:
         why = f"{turnover:.0%} of the capacity written after the fill; {why}"
@@ -196,7 +196,7 @@ def _label_run(job: _Job) -> tuple[Steady, ...]:
     for phase in job.phases:
         operations = _column(job.folder / "series" / f"{phase.name}.csv", "operations")
         if operations is None or written is None:
-            found.append(Steady(Label.TOO_SHORT, None, None, 0, "no series was recorded"))
+            found.append(Steady(SteadyLabel.TOO_SHORT, None, None, 0, "no series was recorded"))
             continue
         filled = written.at(operations.t[0]) if filled is None else filled
         found.append(judge(_progress(job, phase, operations, written, filled)))
@@ -204,9 +204,9 @@ def _label_run(job: _Job) -> tuple[Steady, ...]:
 
 
 def count_labels(phases: Sequence[PhaseSteady]) -> str:
-    """Return ``steady x2, not steady x1``, in the order of Label; '' for no phase."""
+    """Return ``steady x2, not steady x1``, in the order of SteadyLabel; '' for no phase."""
     labels = [phase.steady.label for phase in phases]
-    return ", ".join(f"{label} x{labels.count(label)}" for label in Label if label in labels)
+    return ", ".join(f"{label} x{labels.count(label)}" for label in SteadyLabel if label in labels)
 
 
 def window(steady: Steady) -> str:
@@ -218,12 +218,12 @@ def window(steady: Steady) -> str:
 
 def _progress(
     job: _Job, phase: _Phase, operations: Curve, written: Curve, filled: float
-) -> Progress:
+) -> PhaseSeries:
     # The start of the first interval is not recorded: count from its end.
     done = tuple(accumulate((0.0, *operations.values[1:])))
     pending = _column(job.folder / "series" / f"{phase.name}.lsm.csv", "pending_compaction_bytes")
     curve = Curve(operations.t, done)
-    return Progress(curve, written, pending, phase.payload, job.capacity, filled)
+    return PhaseSeries(curve, written, pending, phase.payload, job.capacity, filled)
 
 
 def _column(path: Path, name: str) -> Curve | None:
@@ -245,7 +245,7 @@ def _written(path: Path) -> Curve | None:
     return Curve(tuple(columns[0]), tuple(map(sum, zip(*own, strict=True))))
 
 
-def _cuts(progress: Progress) -> list[float]:
+def _cuts(progress: PhaseSeries) -> list[float]:
     """Return the edges of blocks: equal device writes, or equal times where nothing is written."""
     first, last = progress.operations.t[0], progress.operations.t[-1]
     count = min(trend.BLOCKS, int((last - first) / SHORTEST))
@@ -265,7 +265,7 @@ def _rates(curve: Curve, cuts: Sequence[float]) -> list[float]:
     return [(curve.at(b) - curve.at(a)) / (b - a) for a, b in pairwise(cuts)]
 
 
-def _turnover(progress: Progress) -> float:
+def _turnover(progress: PhaseSeries) -> float:
     """Return the device writes from the fill to the phase's end, in capacities."""
     if not progress.payload:
         return TURNOVER
@@ -278,7 +278,7 @@ def _relative(values: Sequence[float], scale: float | None = None) -> trend.Chan
     return trend.change(blocks / (scale or float(blocks.mean())))
 
 
-def _of_writes(progress: Progress, cuts: Sequence[float]) -> Iterator[_Check]:
+def _of_writes(progress: PhaseSeries, cuts: Sequence[float]) -> Iterator[_Check]:
     """Yield the checks of a phase that writes.
 
     Blocks have equal device bytes, so their user bytes have the mean 1 / write amplification. The

@@ -16,7 +16,7 @@ NAME = "zone_commands.csv"
 T = TypeVar("T")
 
 
-class State(IntEnum):
+class ZoneState(IntEnum):
     """The state of a zone. ``FINISHED``: a finish made it full before all of it was written."""
 
     EMPTY = 0
@@ -27,11 +27,11 @@ class State(IntEnum):
 
 # The state after a command. Opens and closes leave a zone active or make it so.
 _BECOMES = {
-    "first-write": State.ACTIVE,
-    "open": State.ACTIVE,
-    "last-write": State.FULL,
-    "finish": State.FINISHED,
-    "reset": State.EMPTY,
+    "first-write": ZoneState.ACTIVE,
+    "open": ZoneState.ACTIVE,
+    "last-write": ZoneState.FULL,
+    "finish": ZoneState.FINISHED,
+    "reset": ZoneState.EMPTY,
 }
 _ALL = "-all"
 
@@ -42,7 +42,7 @@ class Change:
 
     t: float
     zone: int
-    state: State
+    state: ZoneState
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +50,7 @@ class Span:
     """A zone in one state, in seconds since the run began."""
 
     zone: int
-    state: State
+    state: ZoneState
     begin: float
     end: float
 
@@ -117,19 +117,19 @@ def spans(changes: Sequence[Change]) -> list[Span]:
     return found
 
 
-def count(changes: Sequence[Change]) -> Counter[State]:
+def count(changes: Sequence[Change]) -> Counter[ZoneState]:
     """Return the number of changes to each state."""
     return Counter(change.state for change in changes)
 
 
 def _ended(change: Change | None, end: float) -> list[Span]:
-    if change is None or change.state is State.EMPTY:
+    if change is None or change.state is ZoneState.EMPTY:
         return []
     return [Span(change.zone, change.state, change.t, end)]
 
 
 def _changes(rows: Iterator[dict[str, str]], zones: int) -> Iterator[Change]:
-    now = [State.EMPTY] * zones
+    now = [ZoneState.EMPTY] * zones
     for row in rows:
         if row["written"] is None or row["status"] != "0":  # the last line of a killed run
             continue
@@ -144,8 +144,8 @@ def _changes(rows: Iterator[dict[str, str]], zones: int) -> Iterator[Change]:
                 yield Change(float(row["t"]), zone, state)
 
 
-def _changes_it(now: State, then: State) -> bool:
-    if then is State.ACTIVE:
-        return now is State.EMPTY
-    full = now in (State.FULL, State.FINISHED)
-    return now is not then and not (full and then in (State.FULL, State.FINISHED))
+def _changes_it(now: ZoneState, then: ZoneState) -> bool:
+    if then is ZoneState.ACTIVE:
+        return now is ZoneState.EMPTY
+    full = now in (ZoneState.FULL, ZoneState.FINISHED)
+    return now is not then and not (full and then in (ZoneState.FULL, ZoneState.FINISHED))

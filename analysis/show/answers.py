@@ -29,7 +29,7 @@ class Answer:
 def answers(comparison: Comparison) -> list[Answer]:
     """Return which value is best, how much, how sure, at what cost, and what is not shown.
 
-    The metric is that of the first claim with a verdict, else that of the first row with a verdict.
+    The metric comes from the first claim with a verdict, else from the first row with a verdict.
     """
     judged = [row for row in comparison.rows if row.verdict.is_judged]
     gaps = Answer("What it does not show", _gaps(comparison, judged))

@@ -5,10 +5,10 @@ from __future__ import annotations
 from analysis.judge import stats
 from analysis.judge.compare import Comparison, group_label
 from analysis.read import steady
-from analysis.read.steady import Label, PhaseSteady
+from analysis.read.steady import PhaseSteady, SteadyLabel
 from analysis.tenants import mix
 
-_WORST = (Label.NOT_STEADY, Label.TOO_SHORT, Label.STEADY)
+_WORST = (SteadyLabel.NOT_STEADY, SteadyLabel.TOO_SHORT, SteadyLabel.STEADY)
 # First words of a line by the consequence of the differences in it.
 _CONSEQUENCES = {"no verdict": "NOT COMPARABLE", "declared": "declared", "listed": "also differs"}
 

@@ -41,7 +41,7 @@ class Lines:
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class AxisEnds:
     """Ends of the axes, shared by all groups: seconds, operations per second, bytes."""
 
     seconds: float
@@ -60,7 +60,7 @@ class Limits:
         )
 
 
-def series(comparison: Comparison, group: Group, lines: Lines, limits: Limits) -> Plot:
+def series(comparison: Comparison, group: Group, lines: Lines, limits: AxisEnds) -> Plot:
     """Draw throughput per interval and cumulative device bytes of a group's runs."""
     name, title = f"series-{slug(group.label)}", group.label
     if not lines.speed and not lines.written:

@@ -27,7 +27,7 @@ from analysis.tenants import aligned
 from analysis.tenants.aligned import Events, Line
 from analysis.tenants.attribution import Suspect, peaks
 from analysis.tenants.fairness import COLUMNS, Slowdown
-from analysis.tenants.mix import Mix, Together, read
+from analysis.tenants.mix import Mix, SharedSpan, read
 from harness.metrics import Kind
 
 _STRONGEST = 4.0  # slowdown with the strongest colour
@@ -102,7 +102,7 @@ def timeline(comparison: Comparison, mix: Mix) -> Plot:
 def _timeline(
     comparison: Comparison,
     run: RunRecord,
-    together: Together,
+    together: SharedSpan,
     lines: Mapping[str, Line],
     plot: Plot,
 ) -> Plot:
@@ -125,7 +125,7 @@ def _timeline(
     return finish(comparison, figure, plot.captioned(sentence), Kind.TIME)
 
 
-def _latency(axes: Axes, line: Line, together: Together, color: str) -> None:
+def _latency(axes: Axes, line: Line, together: SharedSpan, color: str) -> None:
     axes.plot(line.t, line.latency, color=color, linewidth=1.1)
     axes.set_yscale("log")
     latency_axis(axes)
@@ -150,7 +150,7 @@ def _ticks(axes: Axes, others: Mapping[str, str], events: Mapping[str, Events]) 
             axes.plot(times, np.full(len(times), height), "|", **look)
 
 
-def _lines(run: RunRecord, together: Together) -> dict[str, Line]:
+def _lines(run: RunRecord, together: SharedSpan) -> dict[str, Line]:
     lines = (aligned.read_line(run, tenant) for tenant in together.tenants)
     return {line.tenant: line for line in lines if line is not None}
 

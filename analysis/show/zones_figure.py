@@ -1,4 +1,4 @@
-"""State of every zone of a run over time, and counts of filled, finished and reset zones."""
+"""The state of every zone of a run over time, and counts of filled, finished and reset zones."""
 
 from __future__ import annotations
 
@@ -12,18 +12,22 @@ from analysis.judge.compare import Comparison
 from analysis.read import zones
 from analysis.read.load import RunRecord
 from analysis.read.series import read_throughput
-from analysis.read.zones import Change, State
+from analysis.read.zones import Change, ZoneState
 from analysis.show.drawing import INK, SECONDS, Look, Plot, finish, panels, shared_legend, slug
 from analysis.show.groups import PALETTE, Group
 from harness.metrics import Kind
 
 _MOMENTS, _MOST_ROWS = 460, 512  # pixels of the picture; more zones share rows
-_COLORS = {State.ACTIVE: PALETTE[3], State.FULL: PALETTE[5], State.FINISHED: PALETTE[1]}
-_NAMES = {State.ACTIVE: "being written", State.FULL: "full", State.FINISHED: "finished early"}
+_COLORS = {ZoneState.ACTIVE: PALETTE[3], ZoneState.FULL: PALETTE[5], ZoneState.FINISHED: PALETTE[1]}
+_NAMES = {
+    ZoneState.ACTIVE: "being written",
+    ZoneState.FULL: "full",
+    ZoneState.FINISHED: "finished early",
+}
 _COUNTED = {
-    State.FULL: ("filled", "-"),
-    State.FINISHED: ("finished", "--"),
-    State.EMPTY: ("reset", ":"),
+    ZoneState.FULL: ("filled", "-"),
+    ZoneState.FINISHED: ("finished", "--"),
+    ZoneState.EMPTY: ("reset", ":"),
 }
 
 
@@ -42,8 +46,8 @@ def timeline(comparison: Comparison, group: Group) -> Plot:
     total = zones.count(changes)
     sentence = (
         f"{run.name}. Top: state of each zone. Below: cumulative number of zones filled "
-        f"({total[State.FULL]}), finished early ({total[State.FINISHED]}) and reset "
-        f"({total[State.EMPTY]}). Thin lines: beginning of a phase."
+        f"({total[ZoneState.FULL]}), finished early ({total[ZoneState.FINISHED]}) and reset "
+        f"({total[ZoneState.EMPTY]}). Thin lines: beginning of a phase."
     )
     return finish(comparison, figure, Plot(name, title, sentence), Kind.TIME)
 
@@ -55,7 +59,7 @@ def _picture(axes: Axes, changes: Sequence[Change], count: int) -> None:
     pixels = np.zeros((-(-count // zones_per_row), _MOMENTS, 4))
     spans = zones.spans(changes)
     # Later states cover earlier ones; short active states cover what lasts.
-    spans.sort(key=lambda span: (span.state is State.ACTIVE, span.begin))
+    spans.sort(key=lambda span: (span.state is ZoneState.ACTIVE, span.begin))
     for span in spans:
         first = int(span.begin / end * (_MOMENTS - 1))
         last = max(first + 1, int(span.end / end * _MOMENTS))

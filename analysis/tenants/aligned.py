@@ -13,7 +13,7 @@ from analysis.judge.stats import FloatArray
 from analysis.read.load import RunRecord
 from analysis.read.series import read_columns
 from analysis.tenants.attribution import Observed
-from analysis.tenants.mix import Mix, Tenant, Together, read
+from analysis.tenants.mix import Mix, SharedSpan, TenantRun, read
 from analysis.tenants.usage import owner, read_commands
 
 # The first of these columns in a series is used, because neighbours affect the tail most.
@@ -65,7 +65,7 @@ class Events:
     times: Mapping[str, FloatArray]
 
 
-def read_line(run: RunRecord, tenant: Tenant) -> Line | None:
+def read_line(run: RunRecord, tenant: TenantRun) -> Line | None:
     """Return a tenant's series of a run, None when there is none."""
     return read_series(run.path / "series" / f"{tenant.name}.{tenant.phase}.csv", tenant.name)
 
@@ -94,7 +94,7 @@ def _whole(table: FloatArray) -> FloatArray:
     return table[:-1] if len(spacing) > 1 and spacing[-1] < _PART * np.median(spacing) else table
 
 
-def events(run: RunRecord, together: Together) -> list[Events]:
+def events(run: RunRecord, together: SharedSpan) -> list[Events]:
     """Return every tenant's events; events of shared or unowned zones are left out."""
     events_of: dict[str, dict[str, list[float]]] = {one.name: {} for one in together.tenants}
     for command in read_commands(run) or ():
@@ -147,7 +147,7 @@ def on_grid(line: Line, grid: FloatArray) -> FloatArray:
     return np.where(there, latency, np.nan)
 
 
-def _grid(together: Together, lines: Sequence[Line]) -> FloatArray | None:
+def _grid(together: SharedSpan, lines: Sequence[Line]) -> FloatArray | None:
     """Return edges of equal intervals while all tenants measured, as wide as the rarest samples."""
     width = max(float(np.median(np.diff(line.t))) for line in lines)
     begin = together.began + WARM_UP
@@ -160,7 +160,7 @@ def _count(times: FloatArray, grid: FloatArray) -> FloatArray:
     return np.histogram(times, bins=grid)[0].astype(np.float64)
 
 
-def _collections(run: RunRecord, tenant: Tenant) -> list[float]:
+def _collections(run: RunRecord, tenant: TenantRun) -> list[float]:
     """Return the times at which a level's garbage-collection counters had risen."""
     header, rows = read_columns(run.path / "series" / f"{tenant.name}.level.csv")
     columns = [index for index, name in enumerate(header) if name in _COLLECTED]

@@ -129,8 +129,8 @@ def attribute(observed: Mapping[str, Sequence[Observed]]) -> list[Suspect]:
 def peaks(latency: FloatArray) -> list[Peak]:
     """Return the peaks of a latency: excursions of its log above the local baseline.
 
-    The baseline is a slope plus the running median over a fifth of the series, so that neither a
-    slow rise nor a step is a peak. Threshold as in Iglewicz & Hoaglin 1993.
+    The baseline is a slope plus the running median over a fifth of the series. So neither a slow
+    rise nor a step is a peak. Threshold as in Iglewicz & Hoaglin 1993.
     """
     there = np.flatnonzero(np.isfinite(latency))
     if len(there) < _LEAST_SAMPLES:

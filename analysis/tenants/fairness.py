@@ -15,7 +15,7 @@ import numpy as np
 from analysis.judge import stats
 from analysis.judge.stats import Estimate
 from analysis.tenants import usage
-from analysis.tenants.mix import FACTOR, Mix, Tenant
+from analysis.tenants.mix import FACTOR, Mix, TenantRun
 
 THROUGHPUT = "throughput"
 # Column of the slowdown matrix → metric. The latency of an open loop counts from the intended
@@ -76,7 +76,7 @@ def slowdowns(mix: Mix) -> list[Slowdown]:
     return losses
 
 
-def goal(mix: Mix, tenant: Tenant) -> str:
+def goal(mix: Mix, tenant: TenantRun) -> str:
     """Return the metric that a tenant is there for: its rate, or its p99 where the rate is fixed.
 
     The program of an open loop measures latency from the intended start, in every run.

@@ -21,7 +21,7 @@ NAME = "raw/tenants.json"
 
 
 @dataclass(frozen=True, slots=True)
-class Tenant:
+class TenantRun:
     """One of several workloads that run at once.
 
     ``zones`` is its part of ``device`` as (first zone, number of zones), null for the whole device.
@@ -52,12 +52,12 @@ class Tenant:
 
 
 @dataclass(frozen=True, slots=True)
-class Together:
+class SharedSpan:
     """``raw/tenants.json``: all measured from ``began`` to ``ended``, in seconds of the run."""
 
     began: float
     ended: float
-    tenants: tuple[Tenant, ...]
+    tenants: tuple[TenantRun, ...]
 
     @property
     def seconds(self) -> float:
@@ -70,7 +70,7 @@ class Mix:
     """Ok runs of a mix; ``label`` has the values of the other factors, '' when none varies."""
 
     label: str
-    tenants: tuple[Tenant, ...]
+    tenants: tuple[TenantRun, ...]
     shared: tuple[RunRecord, ...]
     solo: dict[str, tuple[RunRecord, ...]]
 
@@ -79,13 +79,13 @@ class Mix:
         """Names of the tenants, in order."""
         return tuple(tenant.name for tenant in self.tenants)
 
-    def values(self, tenant: Tenant, metric: str) -> tuple[dict[str, float], dict[str, float]]:
+    def values(self, tenant: TenantRun, metric: str) -> tuple[dict[str, float], dict[str, float]]:
         """Return block → value of a tenant's metric: alone, and shared."""
         key = tenant.key(metric)
         return by_block(self.solo.get(tenant.name, ()), key), by_block(self.shared, key)
 
 
-def read(run: RunRecord) -> Together | None:
+def read(run: RunRecord) -> SharedSpan | None:
     """Return the tenants of a run, None for a run without tenants.
 
     Raises:
@@ -99,7 +99,7 @@ def read(run: RunRecord) -> Together | None:
         if record["schema_version"] != SCHEMA_VERSION:
             raise ValueError("another schema")
         tenants = tuple(_tenant(one) for one in record["tenants"])
-        return Together(float(record["began"]), float(record["ended"]), tenants)
+        return SharedSpan(float(record["began"]), float(record["ended"]), tenants)
     except (KeyError, ValueError, TypeError):
         raise corrupt(f"{run.name}/{NAME} does not list the tenants of the run") from None
 
@@ -136,9 +136,9 @@ def _mix(label: str, runs: Sequence[RunRecord]) -> Mix | None:
     return Mix(label, together.tenants, shared, solo)
 
 
-def _tenant(record: dict[str, Any]) -> Tenant:
+def _tenant(record: dict[str, Any]) -> TenantRun:
     zones = record["zones"]
-    return Tenant(
+    return TenantRun(
         name=str(record["name"]),
         level=str(record["level"]),
         phase=str(record["phase"]),

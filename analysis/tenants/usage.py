@@ -13,7 +13,7 @@ from pathlib import Path
 from analysis.read import zones
 from analysis.read.load import RunRecord
 from analysis.read.series import read_columns
-from analysis.tenants.mix import FACTOR, Mix, Tenant, Together, read
+from analysis.tenants.mix import FACTOR, Mix, SharedSpan, TenantRun, read
 
 _TOTALS = "zones_traced.csv"  # in raw/; several namespaces put their name in front
 _COUNTED = ("written", "zeroed", "appended")
@@ -22,7 +22,7 @@ _BYTES = ("written", "unwritten")
 
 
 @dataclass(frozen=True, slots=True)
-class Command:
+class DoneCommand:
     """A successful command in the tracer's timeline; a null ``zone`` stands for all zones.
 
     ``written``: bytes in the zone at a finish or reset. ``unwritten``: capacity that a finish gave
@@ -47,7 +47,7 @@ class Use:
     resets: int | None
 
 
-def read_commands(run: RunRecord) -> tuple[Command, ...] | None:
+def read_commands(run: RunRecord) -> tuple[DoneCommand, ...] | None:
     """Return the tracer's timeline, None for an untraced run.
 
     Raises:
@@ -56,7 +56,7 @@ def read_commands(run: RunRecord) -> tuple[Command, ...] | None:
     return zones.timeline(run, _commands)
 
 
-def owner(tenants: Sequence[Tenant], device: str, zone: int | None) -> str | None:
+def owner(tenants: Sequence[TenantRun], device: str, zone: int | None) -> str | None:
     """Return the only tenant that owns a zone, None for no tenant or several."""
     names = [tenant.name for tenant in tenants if tenant.owns(device, zone)]
     return names[0] if len(names) == 1 else None
@@ -98,7 +98,7 @@ def against_best_solo(mix: Mix) -> dict[str, float]:
 
 
 def _use(
-    run: RunRecord, together: Together, tenant: Tenant, commands: Sequence[Command] | None
+    run: RunRecord, together: SharedSpan, tenant: TenantRun, commands: Sequence[DoneCommand] | None
 ) -> Use:
     others = [one for one in together.tenants if one is not tenant]
     if any(_overlap(tenant, other) for other in others):
@@ -119,7 +119,7 @@ def _use(
     )
 
 
-def _overlap(one: Tenant, other: Tenant) -> bool:
+def _overlap(one: TenantRun, other: TenantRun) -> bool:
     if one.device != other.device:
         return False
     if one.zones is None or other.zones is None:
@@ -137,7 +137,7 @@ class _Life:
     written: float
 
 
-def _inside(life: _Life, together: Together) -> float:
+def _inside(life: _Life, together: SharedSpan) -> float:
     """Return the bytes written while all measured, assuming an even rate over the life."""
     length = life.end - life.begin
     if length <= 0:
@@ -146,7 +146,7 @@ def _inside(life: _Life, together: Together) -> float:
     return life.written * max(0.0, both) / length
 
 
-def _lives(run: RunRecord, tenant: Tenant, commands: Sequence[Command]) -> list[_Life]:
+def _lives(run: RunRecord, tenant: TenantRun, commands: Sequence[DoneCommand]) -> list[_Life]:
     """Return the lives of a tenant's zones; a last life gets the bytes that the others leave."""
     totals = _totals(run, tenant.device)
     begun: dict[int, float] = {}
@@ -184,7 +184,7 @@ def _totals(run: RunRecord, device: str) -> dict[int, float]:
     return {}
 
 
-def _device_written(run: RunRecord, together: Together, device: str) -> float | None:
+def _device_written(run: RunRecord, together: SharedSpan, device: str) -> float | None:
     header, rows = read_columns(run.path / "series" / "diskstats.csv")
     name = f"{Path(device).name}.write_bytes"
     rate = _rate(together, rows, [header.index(name)] if name in header else [])
@@ -192,7 +192,7 @@ def _device_written(run: RunRecord, together: Together, device: str) -> float | 
 
 
 def _rate(
-    together: Together, rows: Sequence[Sequence[float]], columns: Sequence[int]
+    together: SharedSpan, rows: Sequence[Sequence[float]], columns: Sequence[int]
 ) -> float | None:
     """Return the increase of cumulative columns per second, between samples in the window."""
     inside = [row for row in rows if together.began <= row[0] <= together.ended]
@@ -202,7 +202,7 @@ def _rate(
     return rise / (inside[-1][0] - inside[0][0])
 
 
-def _commands(rows: Iterator[dict[str, str]]) -> Iterator[Command]:
+def _commands(rows: Iterator[dict[str, str]]) -> Iterator[DoneCommand]:
     for row in rows:
         if (
             row["unwritten"] is None or row["status"] != _DONE
@@ -210,4 +210,4 @@ def _commands(rows: Iterator[dict[str, str]]) -> Iterator[Command]:
             continue
         zone = int(row["zone"]) if row["zone"] else None
         held, given_up = (float(row[name]) if row[name] else None for name in _BYTES)
-        yield Command(float(row["t"]), row["device"], zone, row["action"], held, given_up)
+        yield DoneCommand(float(row["t"]), row["device"], zone, row["action"], held, given_up)

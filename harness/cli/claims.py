@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from analysis.judge import claims
-from analysis.judge.claims import Judged, Outcome
+from analysis.judge.claims import ClaimOutcome, Judged
 from analysis.read.load import load
 from harness.cli.output import print_records
 from harness.errors import UsageError
@@ -34,7 +34,7 @@ def print_outcomes(
         )
     judged = claims.judge(data, wanted, different_code=different_code)
     print_records([_record(one) for one in judged], format_)
-    return not any(one.outcome is Outcome.FAIL for one in judged)
+    return not any(one.outcome is ClaimOutcome.FAIL for one in judged)
 
 
 def _record(judged: Judged) -> dict[str, str]:

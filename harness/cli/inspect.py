@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import csv
 import json
 import platform
 import sys
@@ -30,6 +29,7 @@ from harness.machine.paths import Paths
 from harness.run.inspection import inspect
 from harness.store.codec import encode
 from harness.store.spec import Device, Inspection, Reason
+from harness.tables import csv_text
 
 SUMMARY = "show a device, the guard's verdict, and the levels that can run on it"
 GROUP = "users"
@@ -94,7 +94,7 @@ def execute(arguments: argparse.Namespace) -> int:
         rows += [
             [f"level {p.level}", p.reason.code if p.reason else "ok"] for p in inspection.levels
         ]
-        csv.writer(sys.stdout, lineterminator="\n").writerows([["fact", "value"], *rows])
+        sys.stdout.write(csv_text(("fact", "value"), rows))
     else:
         _show(inspection, arguments.format)
     if arguments.require_allowed and inspection.refusals:

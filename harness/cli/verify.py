@@ -11,7 +11,7 @@ from harness.cli.output import add_different_code, add_format, print_records
 from harness.errors import ExitCode, HostError, UsageError
 from harness.store import bundle, overview
 from harness.store.campaign import CampaignPaths, find_campaign
-from harness.verify import agreement, recompute, signatures, unchecked
+from harness.verify import agreement, recompute, signed_root, unchecked
 
 SUMMARY = "check a campaign: checksums, schemas, completeness, claims"
 GROUP = "users"
@@ -95,7 +95,7 @@ def problems(campaign: CampaignPaths) -> tuple[list[str], list[str]]:
 
 def _verify(campaign: CampaignPaths, arguments: argparse.Namespace, found: list[str]) -> int:
     more, notes = problems(campaign)
-    signature = signatures.check(campaign, arguments.signers)
+    signature = signed_root.check(campaign, arguments.signers)
     found += [*more, *signature.problems]
     for note in [*notes, *signature.notes]:
         print(f"zonelab: not checked: {note}", file=sys.stderr)

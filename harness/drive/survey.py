@@ -12,7 +12,7 @@ from harness.observe import nvme_ioctl
 from harness.observe.sysfs import Sysfs
 from harness.store.spec import Bytes
 from harness.tools import nvme_cli
-from harness.tools.nvme_cli import COMMON, Controller, Format
+from harness.tools.nvme_cli import COMMON, ControllerFacts, Format
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +39,7 @@ class Drive:
     """The current state of a drive."""
 
     device: str  # node of the controller
-    controller: Controller
+    controller: ControllerFacts
     formats: tuple[Format, ...]  # LBA formats of new namespaces
     zone_sizes: Mapping[int, Bytes]  # by index of the format; empty: not reported
     namespaces: tuple[Namespace, ...]

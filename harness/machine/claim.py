@@ -123,8 +123,8 @@ class Claim:
 
         Without ``clear`` in the block nothing is cleared: an interrupt can come before the first
         write, and data of others is then still there. The claim stays if a device is still in use
-        (taking the level down failed), if a process hangs on it, or if its identity differs from
-        the plan. The next start can then finish the work.
+        (taking the level down failed) or a process hangs on it. It also stays if a device's
+        identity differs from the plan. The next start can then finish the work.
         """
         self._claim()
         try:

@@ -38,8 +38,8 @@ def runner() -> Mapping[str, Any]:
     """Return version, SHA-256 of the zipapp and of its source, commit and state of the tree.
 
     Null: a runner that was started from a source tree is no zipapp, and a tree without git has no
-    commit. ``uncommitted``: the source differs from the commit. The source is that of ``ROOMS``, so
-    a tree and the zipapp that was packed from it have the same.
+    commit. ``uncommitted``: the source differs from the commit. It covers ``ROOMS``, so a tree
+    and the zipapp that was packed from it have the same.
     """
     files = _files()
     loader = harness.__loader__

@@ -109,7 +109,7 @@ def digest(zones: Iterable[Zone]) -> str:
 
 
 def as_csv(zones: Iterable[Zone]) -> str:
-    """Return a report as CSV; ``allocated`` is that of ``Zone.allocated``."""
+    """Return a report as CSV; ``allocated`` is ``Zone.allocated``."""
     rows = [",".join(_COLUMNS)]
     rows += [f"{i},{z.capacity},{z.allocated},{z.condition.name}" for i, z in enumerate(zones)]
     return "\n".join(rows) + "\n"

@@ -140,9 +140,9 @@ def measure(workload: Workload, device: Device, target: float, *, cold: bool) ->
 def _peak(workload: Workload, all_keys: int, buffer: int, base: int) -> int:
     """Return the largest size of the database while it is overwritten.
 
-    ``peak_share`` covers all keys and their old versions in the sorted levels. To these come the
-    WAL of the memtables, the level-0 files until writes stop, and the output of one compaction of
-    level 0 while its inputs still exist.
+    ``peak_share`` covers all keys and their old versions in the sorted levels. Beside them
+    there are the WAL of the memtables and the level-0 files until writes stop. One compaction of
+    level 0 writes its output while its inputs still exist.
     """
     level0 = int(flag_number(workload.flags, "level0_stop_writes_trigger", _L0_STOP_DEFAULT))
     memtables = int(flag_number(workload.flags, "max_write_buffer_number", _MEMTABLES_DEFAULT))

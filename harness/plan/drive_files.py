@@ -23,7 +23,7 @@ M = TypeVar("M", bound=Model)
 
 
 def load_model(named: str, configs: Path = CONFIGS) -> DriveModel:
-    """Return the model ``configs/models/<name>.yml``, or that of a file ``….yml``.
+    """Return the model ``configs/models/<name>.yml``, or the one in a file ``….yml``.
 
     Raises:
         ConfigError: there is no such model, or a field, unit or limit is wrong.
@@ -32,7 +32,7 @@ def load_model(named: str, configs: Path = CONFIGS) -> DriveModel:
 
 
 def load_job(named: str, configs: Path = CONFIGS) -> Job:
-    """Return the job ``configs/jobs/<name>.yml``, or that of a file ``….yml``. Raises as above."""
+    """Return the job ``configs/jobs/<name>.yml``, or the one in ``….yml``. Raises as above."""
     return _load(Job, "jobs", named, configs)
 
 

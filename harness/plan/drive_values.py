@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from decimal import Decimal
 from typing import Annotated, Generic, Literal, TypeVar
 
 from pydantic import AfterValidator, Field, WithJsonSchema
 
+from harness import quantities
+from harness.errors import ConfigError
 from harness.plan.fields import FieldError, Model
 
 TIMES = {"ns": 1, "us": 10**3, "ms": 10**6, "s": 10**9}
 BYTES = {"B": 1, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30}
 BANDWIDTHS = {"MiB/s": 2**20, "GiB/s": 2**30}
 RATES = {**BANDWIDTHS, "/s": 1}
-_TEXT = re.compile(r"(\d+(?:\.\d{1,9})?)\s*(\S+)", re.ASCII)
 
 T = TypeVar("T")
 
@@ -26,13 +26,10 @@ def number(text: str, units: dict[str, int], what: str) -> Decimal:
     Raises:
         FieldError: not a number of 0 or more with one of ``units``.
     """
-    match = _TEXT.fullmatch(text)
-    if match is None or match[2] not in units:
-        known = ", ".join(units)
-        raise FieldError(
-            f"{text!r} is not a {what}", hint=f"write a number of 0 or more and a unit: {known}"
-        )
-    return Decimal(match[1]) * units[match[2]]
+    try:
+        return quantities.number(text, units, what)
+    except ConfigError as error:
+        raise FieldError(error.message, error.hint) from None
 
 
 def nanoseconds(text: str) -> float:

@@ -14,7 +14,7 @@ from pydantic import Field, create_model, model_validator
 from harness.errors import ConfigError
 from harness.plan.fields import FieldError, Model, Share, Size
 from harness.workloads.load_program import LoadProgram
-from harness.workloads.planning import Limits, Quantity
+from harness.workloads.planning import Bounds, Quantity
 
 M = TypeVar("M", bound=Model)
 
@@ -97,7 +97,7 @@ def _annotation(hint: Any) -> Any:
         for mark in marks:
             if isinstance(mark, Quantity):
                 base = _QUANTITIES[mark]
-            elif isinstance(mark, Limits):
+            elif isinstance(mark, Bounds):
                 limits = {name: at for name, at in asdict(mark).items() if at is not None}
                 base = Annotated[base, Field(**limits)]
         return base

@@ -39,7 +39,7 @@ def places_of(mix: TenantMix, inspection: Inspection) -> dict[str, Place]:
     """Return the place of each tenant that has its own file system, by the tenant's name.
 
     Raises:
-        ConfigError: two tenants write the same zones, a level or namespace is missing, a shared
+        ConfigError: two tenants write the same zones, or a level or namespace is missing. Or a
             file system cannot be shared, or the conventional device is too small.
         GuardRefused: a namespace must not be overwritten.
     """

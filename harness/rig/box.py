@@ -1,8 +1,8 @@
 """A rig's image as a Vagrant box for libvirt: the same disk, made to start by itself.
 
 ``zonelab rig`` passes kernel, key and network to QEMU; a box has to bring its own. Three things are
-added, without root or a mount: debugfs writes the key of Vagrant's first login, GRUB goes behind
-the file system, and GRUB's first sector into the first sector of the disk, which ext4 leaves free.
+added, without root or a mount: debugfs writes the key of Vagrant's first login. GRUB goes behind
+the file system, and GRUB's first sector into the first sector of the disk: ext4 leaves it free.
 """
 
 from __future__ import annotations

@@ -89,7 +89,7 @@ def wait(name: str, port: int, machine: process.Process, talk: Talk, timeout: fl
     console = state.folder(name) / qemu.CONSOLE
     deadline = time.monotonic() + timeout
     next_talk = time.monotonic() + _TALK_EVERY
-    while not _has_banner(port) or not _answers(name):
+    while not has_banner(port) or not _answers(name):
         if not process.alive(machine):
             _print_console(console, talk)
             raise ToolFailed(f"QEMU of rig {name} ended while it booted", hint=_logs(name))
@@ -219,7 +219,7 @@ def _logs(name: str) -> str:
     return f"read {state.folder(name)}/{{console,qemu}}.log"
 
 
-def _has_banner(port: int) -> bool:
+def has_banner(port: int) -> bool:
     """Whether sshd sends its banner; QEMU accepts the connection long before the guest does."""
     try:
         with socket.create_connection(("127.0.0.1", port), timeout=2) as sock:

@@ -55,8 +55,8 @@ def argv(rig: Rig, image: Image, *, port: int, accelerator: str) -> list[str]:
 
     ``accelerator`` is ``tcg`` or ``kvm``; a rig on the instruction clock is always emulated.
 
-    All caches are ``unsafe``: nothing has to survive a crash of this host, and times on a rig are
-    no results, so there is no reason to wait for the host's disk.
+    All caches are ``unsafe``: nothing has to survive a crash of this host. Times on a rig are no
+    results, so there is no reason to wait for the host's disk.
     """
     if rig.icount is not None:
         accelerator = "tcg"

@@ -22,8 +22,8 @@ from harness.workloads.rocksdb import Below
 class PhaseFacts:
     """A finished phase. ``zoned`` and ``conventional`` are the deltas of the devices' counters.
 
-    ``output`` is everything the program printed, ``database_log`` the end of RocksDB's LOG, and
-    ``lsm`` the whole LOG, parsed (null where the level does not show it). ``seconds`` include
+    ``output`` is everything the program printed, ``database_log`` the end of RocksDB's LOG.
+    ``lsm`` is the whole LOG, parsed (null where the level does not show it). ``seconds`` include
     opening and closing the database. ``traced`` counts the driver's commands in the same interval.
     """
 

@@ -10,7 +10,7 @@ from harness.cleanup import cleaned
 from harness.errors import GuardRefused, ZonelabError
 from harness.machine.host import Host
 from harness.observe.tracing import tracer
-from harness.observe.tracing.bpf_program import Watched
+from harness.observe.tracing.bpf_program import WatchedDevice
 from harness.observe.tracing.bpf_source import BpfSource
 from harness.store.spec import Device, RunSpec, Tracing
 
@@ -37,7 +37,7 @@ class KeptTracer:
             with suppress(ZonelabError):
                 self.start((), self._runs[0])
 
-    def start(self, wanted: Sequence[Watched], spec: RunSpec) -> BpfSource:
+    def start(self, wanted: Sequence[WatchedDevice], spec: RunSpec) -> BpfSource:
         """Return an attached bpftrace that watches these devices.
 
         Raises:
@@ -71,7 +71,7 @@ class KeptTracer:
             self._running.stop()
             self._running = None
 
-    def _others(self) -> Iterator[Watched]:
+    def _others(self) -> Iterator[WatchedDevice]:
         """Return the devices of all runs that exist now."""
         for device in dict.fromkeys(one for run in self._runs for one in run.devices):
             try:

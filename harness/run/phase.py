@@ -59,7 +59,7 @@ class PreparedPhase:
 
     spec: PhaseSpec
     argv: tuple[str, ...]
-    report: load_program.Report
+    report: load_program.ProgramReport
     stdout: Path
     stderr: Path
 

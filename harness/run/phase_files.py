@@ -56,7 +56,7 @@ def keep_options(running: RunningLevel, name: str) -> None:
 
 
 def write_series(
-    writer: RunWriter, spec: PhaseSpec, report: load_program.Report, offset: float
+    writer: RunWriter, spec: PhaseSpec, report: load_program.ProgramReport, offset: float
 ) -> None:
     """Store operations per interval on the time axis of the run; nothing without a report."""
     try:

@@ -55,8 +55,8 @@ def release(host: Host, journal: Journal, guard: Guard, planned: Iterable[Device
     Some levels write their label to one of two devices. A later level that uses only this device
     would overwrite the proof of ownership of the other one.
 
-    Nothing happens unless the plan names all devices of that run, they are found as planned, and
-    the label proves that they are as that run left them. The guard decides about other devices.
+    Nothing happens unless the plan names all devices of that run and they are found as planned.
+    The label must prove that they are as that run left them. The guard decides about other devices.
     """
     entries = {entry.identity: entry for entry in journal.unfinished()}
     known = {device.identity.key: device for device in planned}

@@ -10,7 +10,7 @@ from pathlib import Path
 from harness.cleanup import cleaned
 from harness.errors import ZonelabError
 from harness.observe.tracing import tracer
-from harness.observe.tracing.bpf_program import Watched
+from harness.observe.tracing.bpf_program import WatchedDevice
 from harness.observe.tracing.command_log import CommandLog
 from harness.observe.tracing.tenant_tracer import TenantTracer
 from harness.observe.tracing.tracer import Source, Tracer
@@ -134,7 +134,7 @@ def _source(
 
 @contextmanager
 def _every_command(
-    devices: Sequence[Watched], tracing: Path, record: ResultBuilder, writer: RunWriter
+    devices: Sequence[WatchedDevice], tracing: Path, record: ResultBuilder, writer: RunWriter
 ) -> Iterator[None]:
     """Store every command in ``raw/commands.txt.xz``; a gap makes the run invalid."""
     full = CommandLog(devices, tracing, writer.path / "raw" / "commands.txt")

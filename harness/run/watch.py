@@ -14,7 +14,7 @@ _AGAIN = "repeat the command: complete runs are kept, and it resumes"
 
 
 @dataclass(frozen=True, slots=True)
-class Watched:
+class Glance:
     """``over``: nothing more is to be waited for. ``error``: why the campaign is given up."""
 
     over: bool
@@ -22,7 +22,7 @@ class Watched:
     error: str = ""
 
 
-def judge(text: str, silent_seconds: float) -> Watched:
+def judge(text: str, silent_seconds: float) -> Glance:
     """Judge what a host printed: its boot id, its /proc/uptime and the progress file."""
     boot_id, _, rest = text.lstrip().partition("\n")
     uptime, _, content = rest.partition("\n")
@@ -32,13 +32,13 @@ def judge(text: str, silent_seconds: float) -> Watched:
         record = decode(ProgressRecord, data, "progress.json")
         now = float(uptime.split()[0])
     except (ValueError, IndexError, ConfigError):
-        return Watched(True, "", f"the host has no readable progress.json; {_AGAIN}")
+        return Glance(True, "", f"the host has no readable progress.json; {_AGAIN}")
     if record.state != "running":
-        return Watched(True, record.line)
+        return Glance(True, record.line)
     error = ""
     if record.heartbeat is not None:
         error = _error(record.heartbeat, boot_id.strip(), now, silent_seconds)
-    return Watched(bool(error), record.line, error)
+    return Glance(bool(error), record.line, error)
 
 
 def _error(beat: Heartbeat, boot_id: str, now: float, silent_seconds: float) -> str:

@@ -48,7 +48,7 @@ _BUCKET = re.compile(r"^[(\[]\s*(\d+),\s*(\d+) \]\s+(\d+)\s+[\d.]+%\s+[\d.]+% ?#
 
 
 @dataclass(frozen=True, slots=True)
-class Summary:
+class BenchmarkSummary:
     """The summary line of a finished benchmark; ``mb_per_second`` is null if it lacks one."""
 
     benchmark: str
@@ -63,7 +63,7 @@ class Summary:
 class Output:
     """The parsed output of db_bench."""
 
-    summaries: tuple[Summary, ...]
+    summaries: tuple[BenchmarkSummary, ...]
     histograms: Mapping[str, Histogram]  # by operation
     warnings: tuple[str, ...]
     skipped: bool  # a benchmark was skipped because of --use_existing_db
@@ -114,7 +114,7 @@ def parse(stdout: str, stderr: str) -> Output:
     """
     lines = stdout.splitlines()
     levels: tuple[LevelRow, ...] | None = None
-    summaries: list[Summary] = []
+    summaries: list[BenchmarkSummary] = []
     broken: list[str] = []
     for line in lines:
         match = _SUMMARY.match(line)
@@ -140,7 +140,7 @@ def parse(stdout: str, stderr: str) -> Output:
     )
 
 
-def summaries(stdout: str) -> list[Summary]:
+def summaries(stdout: str) -> list[BenchmarkSummary]:
     """Return every summary line of an output."""
     return [_summary(match) for match in map(_SUMMARY.match, stdout.splitlines()) if match]
 
@@ -189,8 +189,8 @@ def operations_in(line: str) -> int:
     return int(match["operations"]) if match else 0
 
 
-def _summary(match: re.Match[str]) -> Summary:
-    return Summary(
+def _summary(match: re.Match[str]) -> BenchmarkSummary:
+    return BenchmarkSummary(
         benchmark=match["benchmark"],
         micros_per_op=float(match["micros"]),
         ops_per_second=int(match["rate"]),

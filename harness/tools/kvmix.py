@@ -54,7 +54,7 @@ _NS_PER_US = 1000
 
 
 @dataclass(frozen=True, slots=True)
-class Summary:
+class MixSummary:
     """Summary of ``kvmix run``; histograms are by kind of operation."""
 
     operations: int
@@ -69,7 +69,7 @@ class Summary:
     stats: str  # RocksDB's property rocksdb.stats
 
 
-def parse(stdout: str) -> Summary | None:
+def parse(stdout: str) -> MixSummary | None:
     """Parse the summary; None without one: a failed mix prints nothing.
 
     Raises:
@@ -119,7 +119,7 @@ def _points(rows: list[str], *, latencies: bool) -> Iterator[tuple[float, str]]:
         yield float(match["seconds"]), match["rest"]
 
 
-def _summary(line: dict[str, Any]) -> Summary:
+def _summary(line: dict[str, Any]) -> MixSummary:
     kinds, rocksdb, verified = line["kinds"], line.get("rocksdb", {}), line["verified"]
     unknown = sorted(set(kinds) - set(KINDS))
     if unknown:
@@ -129,7 +129,7 @@ def _summary(line: dict[str, Any]) -> Summary:
         times = {name: (int(n), int(total)) for name, (n, total) in rocksdb["histograms"].items()}
         tickers = {name: int(count) for name, count in rocksdb["tickers"].items()}
         statistics = Statistics(tickers, times)
-    return Summary(
+    return MixSummary(
         operations=whole(line["operations"]),
         seconds=float(line["seconds"]),
         user_bytes=whole(line["user_bytes"]),

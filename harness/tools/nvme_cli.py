@@ -32,7 +32,7 @@ _CREATED = re.compile(r"created nsid: ?(\d+)")
 
 
 @dataclass(frozen=True, slots=True)
-class Controller:
+class ControllerFacts:
     """Output of ``id-ctrl``."""
 
     serial: str
@@ -83,7 +83,7 @@ class Refused(ToolFailed):
         self.status = status
 
 
-def identify(device: str) -> Controller:
+def identify(device: str) -> ControllerFacts:
     """Identify the controller. Raises the errors of ``ask``."""
     return parse_controller(ask([PROGRAM, "id-ctrl", device, "--output-format=json"]))
 
@@ -186,9 +186,9 @@ def ask(argv: list[str]) -> Any:
         ) from None
 
 
-def parse_controller(data: Any) -> Controller:
+def parse_controller(data: Any) -> ControllerFacts:
     """Read ``id-ctrl``; raises ToolFailed when a field is missing."""
-    return Controller(
+    return ControllerFacts(
         serial=_text(data, "sn"),
         model=_text(data, "mn"),
         number=_number(data, "cntlid"),

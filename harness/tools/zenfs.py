@@ -43,7 +43,7 @@ _NO_SUCH_COMMAND = "Subcommand not recognized"
 
 
 @dataclass(frozen=True, slots=True)
-class Zone:
+class ZenfsZone:
     """A zone in the output of ``dump``; all in bytes."""
 
     capacity: int
@@ -55,7 +55,7 @@ class Zone:
 class Dump:
     """Output of ``zenfs dump``."""
 
-    zones: tuple[Zone, ...]  # data zones, without the three metadata zones
+    zones: tuple[ZenfsZone, ...]  # data zones, without the three metadata zones
     files: dict[str, int]  # size by name
 
     @property
@@ -218,11 +218,11 @@ def _names(file: Any) -> Sequence[str]:
     return names
 
 
-def _zone(record: Any) -> Zone:
+def _zone(record: Any) -> ZenfsZone:
     capacity, left, live = (record[key] for key in ("max_capacity", "capacity", "used_capacity"))
     if not all(isinstance(value, int) for value in (capacity, left, live)):
         raise TypeError
-    return Zone(capacity, left, live)
+    return ZenfsZone(capacity, left, live)
 
 
 def _read(argv: Sequence[str]) -> str:

@@ -44,7 +44,7 @@ class Treatment:
 
 
 @dataclass(frozen=True, slots=True)
-class Summary:
+class ProbeSummary:
     """Summary of ``zoneprobe run``."""
 
     operations: int  # cycles
@@ -65,7 +65,7 @@ def label(device: Path, text: str) -> None:
     proc.run(argv, timeout=_LABEL_TIMEOUT_SECONDS)
 
 
-def parse(stdout: str) -> Summary | None:
+def parse(stdout: str) -> ProbeSummary | None:
     """Parse the summary; None without one: a failed run prints nothing.
 
     Raises:
@@ -82,8 +82,8 @@ def parse(stdout: str) -> Summary | None:
     return summary
 
 
-def _summary(line: dict[str, Any]) -> Summary:
-    return Summary(
+def _summary(line: dict[str, Any]) -> ProbeSummary:
+    return ProbeSummary(
         operations=whole(line["cycles"]),
         seconds=float(line["seconds"]),
         bytes_written=whole(line["bytes_written"]),
@@ -95,7 +95,7 @@ def _summary(line: dict[str, Any]) -> Summary:
 def totals(lines: Iterable[str]) -> OwnCounts:
     """Add up the ledger of all invocations; an incomplete line is ignored.
 
-    After each invocation all zones but that of the label are empty again.
+    After each invocation all zones except the label's are empty again.
 
     Raises:
         ToolFailed: a line is malformed.

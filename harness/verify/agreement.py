@@ -18,7 +18,7 @@ from harness.store.differences import differences
 from harness.store.files import read_json
 from harness.store.result import COPIED, PhaseResult, Result, Status
 from harness.store.spec import Device, DeviceKind, HostPlan, Inspection, PhaseSpec, RunSpec
-from harness.tools.db_bench import flag
+from harness.workloads import program_of
 
 # The runner finds devices by identity: names and schedulers can differ from the plan.
 _FOUND = ("path", "scheduler", "schedulers")
@@ -111,9 +111,12 @@ def _planned(spec: RunSpec, planned: RunSpec) -> Iterator[str]:
     )
     if spec.conventional is not None:
         yield from differences(
-            "run.json: conventional", spec.conventional, planned.conventional,
-            source="plan.json has", without=_FOUND,
-        )  # fmt: skip
+            "run.json: conventional",
+            spec.conventional,
+            planned.conventional,
+            source="plan.json has",
+            without=_FOUND,
+        )
 
 
 def of_run(folder: Path, spec: RunSpec, result: Result) -> Iterator[str]:
@@ -179,11 +182,10 @@ def _phase(where: str, phase: PhaseResult, spec: PhaseSpec, seed_: int) -> Itera
     ):
         value = getattr(phase, name)
         yield from differences(f"{where}: {name}", value, wanted, source="run.json has")
-    if spec.program != "db_bench":
-        return
+    program = program_of(spec)
     used = {argument.partition("=")[0]: argument for argument in phase.argv}
     for name, value in (*spec.flags.items(), ("seed", seed_)):
-        argument = flag(name, value)
+        argument = program.flag(name, value)
         if used.get(f"--{name}") != argument:
             yield f"{where}: argv: has {used.get(f'--{name}')}, run.json gives {argument}"
 
@@ -223,10 +225,8 @@ def _manifest(result: Result, spec: RunSpec, inspection: Inspection) -> Iterator
         return
     for name in _MANIFEST:
         if host.get(name) is not None:
-            yield from differences(
-                f"result.json: manifest.host.{name}", host[name], getattr(inspection.host, name),
-                source="host.json has",
-            )  # fmt: skip
+            where, wanted = f"result.json: manifest.host.{name}", getattr(inspection.host, name)
+            yield from differences(where, host[name], wanted, source="host.json has")
     devices = {device.identity.key: device for device in spec.devices}
     for record in host.get("devices") or ():
         device = devices.get(record.get("key"))
@@ -234,7 +234,6 @@ def _manifest(result: Result, spec: RunSpec, inspection: Inspection) -> Iterator
             yield f"result.json: manifest.host.devices: {record.get('key')}: is not in run.json"
             continue
         for name in ("kind", "model", "size", "zoned", "zone_size", "zone_capacity", "zones"):
-            yield from differences(
-                f"result.json: manifest.host.devices: {record['key']}: {name}",
-                record.get(name), getattr(device, name), source="run.json has",
-            )  # fmt: skip
+            where = f"result.json: manifest.host.devices: {record['key']}: {name}"
+            wanted = getattr(device, name)
+            yield from differences(where, record.get(name), wanted, source="run.json has")

@@ -82,14 +82,17 @@ def differences(
         wanted = _utilisation(own, tenant.stored, tenant.spec, tenants)
         if own.utilisation is not None or tenant.facts is not None:
             yield from compared(
-                f"{where}: utilisation", own.utilisation, wanted, source="raw/ gives",
+                f"{where}: utilisation",
+                own.utilisation,
+                wanted,
+                source="raw/ gives",
                 without=("u_drive",),
-            )  # fmt: skip
+            )
     yield from _ends(folder, result, observed, tenants)
 
 
 def _devices(spec: TenantSpec, own: ObservedTenant) -> Iterator[str]:
-    """A slice has the place of the plan; a whole device is that of run.json."""
+    """A slice has the place of the plan; a whole device is the one of run.json."""
     size = spec.conventional.count if spec.conventional else None
     if size is not None and own.conventional is not None and own.conventional.size != size:
         yield f"conventional.size: has {own.conventional.size}, run.json has {size}"

@@ -3,18 +3,25 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
-from harness.errors import ConfigError, ToolFailed
+from harness.errors import ConfigError, ToolFailed, ZonelabError
 from harness.levels.level import DB_IN_URI, LevelUp
 from harness.store import packed
 from harness.store.spec import PhaseRole, PhaseSpec, Scalar
 from harness.tools import db_bench
-from harness.workloads import load_program
-from harness.workloads.load_program import LoadProgram, Parsed, Rows, missing, text
+from harness.workloads import db_bench_contradictions, load_program
+from harness.workloads.load_program import (
+    EndedPhase,
+    LoadProgram,
+    Parsed,
+    Rows,
+    missing,
+    text,
+)
 from harness.workloads.planning import (
     Cost,
     Database,
@@ -70,7 +77,7 @@ TICKERS = (
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
+class DbBenchReport:
     """db_bench's report of operations per second.
 
     With ``--fs_uri``, db_bench writes its report file to the measured device, which costs bytes and
@@ -138,9 +145,9 @@ class DbBench(LoadProgram):
         """Return the run's db_bench."""
         return db_bench
 
-    def report(self, up: LevelUp, csv: Path, stderr: Path) -> Report:
+    def report(self, up: LevelUp, csv: Path, stderr: Path) -> DbBenchReport:
         """Return where db_bench will report on this level."""
-        return Report(up, csv, stderr)
+        return DbBenchReport(up, csv, stderr)
 
     def operations_in(self, line: str) -> int:
         """Return the operations of a line of either kind of report."""
@@ -156,6 +163,17 @@ class DbBench(LoadProgram):
         )
         return [(float(second), str(count)) for second, count in points]
 
+    def contradictions(self, raw: Path, phase: EndedPhase, seed: int) -> Iterator[str]:
+        """Hold the output and the report against themselves and each other."""
+        name = phase.spec.name
+        lines = db_bench_contradictions.of_output(phase, seed)
+        yield from (f"raw/{name}.stdout: {line}" for line in lines)
+        try:
+            rows = self.kept_rows(raw, name)
+        except ZonelabError:
+            return  # other checks report a missing or damaged report
+        yield from db_bench_contradictions.of_report(raw, rows, phase)
+
     def argv(
         self,
         spec: PhaseSpec,
@@ -164,7 +182,7 @@ class DbBench(LoadProgram):
         *,
         first: bool,
         program: Path,
-        report: load_program.Report,
+        report: load_program.ProgramReport,
         key_seed: int = 0,  # noqa: ARG002 - db_bench has one seed
     ) -> list[str]:
         """Return the argument list; the ``first`` phase and fills start with an empty database."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal
@@ -12,21 +12,29 @@ from harness.errors import ConfigError, ToolFailed
 from harness.levels.level import DB_IN_URI, LevelUp
 from harness.store.spec import PhaseRole, PhaseSpec, Scalar
 from harness.tools import db_bench, kvmix, rocksdb_stats
-from harness.workloads import load_program
+from harness.workloads import kvmix_contradictions, load_program
 from harness.workloads.db_bench import STATISTICS, TABLE_OPEN, TICKERS, WRITE_AMPLIFICATION
-from harness.workloads.load_program import FileReport, NativeProgram, Parsed, Rows, missing, text
+from harness.workloads.load_program import (
+    EndedPhase,
+    FileReport,
+    NativeProgram,
+    Parsed,
+    Rows,
+    missing,
+    text,
+)
 from harness.workloads.planning import (
+    Bounds,
     Cost,
     Database,
     DerivedPhase,
-    Limits,
     PlannedPhase,
     Share,
     StartGate,
     refuse_flags,
 )
 
-Weight = Annotated[float, Limits(ge=0)]
+Weight = Annotated[float, Bounds(ge=0)]
 
 
 @dataclass(frozen=True)
@@ -44,11 +52,11 @@ class OperationMix:
     query: Weight = 0
     scan: Weight = 0
     absent_share: Share = 0.0
-    range_keys: Annotated[int, Limits(gt=0, lt=2**31)] = 100
+    range_keys: Annotated[int, Bounds(gt=0, lt=2**31)] = 100
     distribution: Literal["uniform", "zipfian", "latest"] = "uniform"
-    theta: Annotated[float, Limits(gt=0, lt=1)] = 0.99
+    theta: Annotated[float, Bounds(gt=0, lt=1)] = 0.99
     gated: bool = False
-    rate: Annotated[float, Limits(gt=0)] | None = None
+    rate: Annotated[float, Bounds(gt=0)] | None = None
     arrivals: Literal["fixed", "poisson"] = "fixed"
     verify: bool = False
 
@@ -91,7 +99,7 @@ class OperationMix:
         return (written + (self.delete + 2 * self.range_delete) * key_size) / self.total
 
 
-class Report(FileReport):
+class KvmixReport(FileReport):
     """A report as a file on the host's own disk, also with ``--fs_uri``."""
 
     @property
@@ -113,7 +121,7 @@ class Kvmix(NativeProgram):
     """Our own generator of database operations."""
 
     name: ClassVar[str] = kvmix.PROGRAM
-    report_type: ClassVar[type[FileReport]] = Report
+    report_type: ClassVar[type[FileReport]] = KvmixReport
     field: ClassVar[str] = "operation_mix"
     work: ClassVar[Any] = OperationMix
     # Recorded campaigns have the field's first name in their digests.
@@ -144,6 +152,10 @@ class Kvmix(NativeProgram):
         """Return the operations of a line of the report."""
         return kvmix.operations_in(line)
 
+    def contradictions(self, raw: Path, phase: EndedPhase, seed: int) -> Iterator[str]:  # noqa: ARG002
+        """Hold the report against the summary."""
+        yield from kvmix_contradictions.of_report(raw, phase)
+
     def argv(
         self,
         spec: PhaseSpec,
@@ -152,7 +164,7 @@ class Kvmix(NativeProgram):
         *,
         first: bool,
         program: Path,
-        report: load_program.Report,
+        report: load_program.ProgramReport,
         key_seed: int = 0,
     ) -> list[str]:
         """Return the argument list; only the ``first`` phase makes the database."""

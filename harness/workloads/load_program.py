@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar, Protocol
@@ -13,7 +13,7 @@ from harness.metrics import CATALOGUE
 from harness.store import packed
 from harness.store.result import Metric
 from harness.store.spec import Device, PhaseSpec, Scalar
-from harness.tools import histogram, native
+from harness.tools import db_bench, histogram, native
 from harness.tools.histogram import Histogram
 from harness.tools.rocksdb_stats import LevelRow, Statistics
 from harness.workloads.planning import (
@@ -39,7 +39,7 @@ _QUANTILES = (
 )
 
 
-class Summary(Protocol):
+class ProgramSummary(Protocol):
     """The program's own summary: ``operations`` done in ``seconds``."""
 
     @property
@@ -61,7 +61,7 @@ class Parsed:
     by their name after the phase's.
     """
 
-    summary: Summary | None
+    summary: ProgramSummary | None
     summaries: int
     histograms: dict[str, Histogram]
     warnings: tuple[str, ...]
@@ -81,7 +81,20 @@ class Parsed:
         return {**self.histograms, **late}
 
 
-class Report(Protocol):
+class EndedPhase(Protocol):
+    """A phase after its end: ``output`` is all that the program printed."""
+
+    @property
+    def spec(self) -> PhaseSpec: ...  # noqa: D102
+    @property
+    def parsed(self) -> Parsed | None: ...  # noqa: D102
+    @property
+    def output(self) -> str: ...  # noqa: D102
+    @property
+    def seconds(self) -> float | None: ...  # noqa: D102
+
+
+class ProgramReport(Protocol):
     """The report of operations per second that a program writes while it runs."""
 
     @property
@@ -101,7 +114,7 @@ class Report(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class FileReport(Report):
+class FileReport(ProgramReport):
     """A report that a program writes to a CSV file on the host's own disk."""
 
     csv: Path
@@ -139,7 +152,7 @@ class LoadProgram(ABC):
         """Return the program's file; ``db_bench`` is the run's. HostError: it is missing."""
 
     @abstractmethod
-    def report(self, up: LevelUp, csv: Path, stderr: Path) -> Report:
+    def report(self, up: LevelUp, csv: Path, stderr: Path) -> ProgramReport:
         """Return where the program will report."""
 
     @abstractmethod
@@ -151,7 +164,7 @@ class LoadProgram(ABC):
         *,
         first: bool,
         program: Path,
-        report: Report,
+        report: ProgramReport,
         key_seed: int = 0,
     ) -> list[str]:
         """Return the argument list; the ``first`` phase makes the database.
@@ -178,6 +191,22 @@ class LoadProgram(ABC):
     @abstractmethod
     def kept_rows(self, raw: Path, name: str) -> Rows:
         """Return the rows of a finished phase's report; ToolFailed: it is missing or damaged."""
+
+    def flag(self, name: str, value: Scalar) -> str:
+        """Return the argument that sets a flag of a phase."""
+        return db_bench.flag(name, value)
+
+    def contradictions(
+        self,
+        raw: Path,  # noqa: ARG002
+        phase: EndedPhase,  # noqa: ARG002
+        seed: int,  # noqa: ARG002
+    ) -> Iterator[str]:
+        """Yield one line per number of the raw output that contradicts another one there.
+
+        The lines begin with the file's name below the run's folder.
+        """
+        yield from ()
 
     def check(self, phases: Sequence[PlannedPhase]) -> None:  # noqa: B027
         """Refuse phases of a workload that do not fit together (ConfigError)."""
@@ -224,7 +253,7 @@ class NativeProgram(LoadProgram):
         """Return the installed program; HostError: it is not installed."""
         return native.program(self.name)
 
-    def report(self, up: LevelUp, csv: Path, stderr: Path) -> Report:  # noqa: ARG002
+    def report(self, up: LevelUp, csv: Path, stderr: Path) -> ProgramReport:  # noqa: ARG002
         """Return where the program will report."""
         return self.report_type(csv)
 

@@ -13,8 +13,8 @@ from harness.store.spec import PhaseRole, Scalar
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
-    """Limits of a value in a program's field, as in ``Annotated[int, Limits(gt=0)]``."""
+class Bounds:
+    """Bounds of a value in a program's field, as in ``Annotated[int, Bounds(gt=0)]``."""
 
     gt: float | None = None
     ge: float | None = None

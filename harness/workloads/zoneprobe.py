@@ -19,7 +19,7 @@ from harness.tools.histogram import SAMPLES_ABOVE
 from harness.tools.zoneprobe import LABEL_ZONES, Treatment
 from harness.workloads import load_program
 from harness.workloads.load_program import FileReport, NativeProgram, Parsed, Rows
-from harness.workloads.planning import BarePhase, DerivedPhase, Limits, Size, refuse_flags
+from harness.workloads.planning import BarePhase, Bounds, DerivedPhase, Size, refuse_flags
 
 _NS_PER_US = 1000
 _P99 = 0.99
@@ -40,8 +40,8 @@ _COMMAND = {
     DeviceKind.MODELLED: _RESET,  # in seconds of the model
 }
 
-Occupancy = Literal["block", "all-but-block"] | Annotated[float, Limits(ge=0, le=100)]
-Count = Annotated[int, Limits(ge=1, lt=2**31)]
+Occupancy = Literal["block", "all-but-block"] | Annotated[float, Bounds(ge=0, le=100)]
+Count = Annotated[int, Bounds(ge=1, lt=2**31)]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,7 +54,7 @@ class ZoneProbe:
     ``repeats`` times. After each, ``first_writes`` writes of ``write_size`` are timed.
     """
 
-    occupancies: Annotated[tuple[Occupancy, ...], Limits(min_length=1)]
+    occupancies: Annotated[tuple[Occupancy, ...], Bounds(min_length=1)]
     finish_occupancies: tuple[Occupancy, ...] = ()
     repeats: Count
     first_writes: Count
@@ -93,7 +93,7 @@ class ProbeSizes:
     formulas: Mapping[str, str]
 
 
-class Report(FileReport):
+class ZoneprobeReport(FileReport):
     """zoneprobe's report: a line for each command, in a file on the host's own disk."""
 
     @property
@@ -115,7 +115,7 @@ class Zoneprobe(NativeProgram):
     """Our own program that times writes, resets and finishes of zones."""
 
     name: ClassVar[str] = zoneprobe.PROGRAM
-    report_type: ClassVar[type[FileReport]] = Report
+    report_type: ClassVar[type[FileReport]] = ZoneprobeReport
     field: ClassVar[str] = "zones"
     work: ClassVar[Any] = ZoneProbe
     reserved: ClassVar[frozenset[str]] = frozenset({"device", "seed", "report_file", "ledger_file"})
@@ -135,7 +135,7 @@ class Zoneprobe(NativeProgram):
         *,
         first: bool,  # noqa: ARG002
         program: Path,
-        report: load_program.Report,
+        report: load_program.ProgramReport,
         key_seed: int = 0,  # noqa: ARG002
     ) -> list[str]:
         """Return the argument list.

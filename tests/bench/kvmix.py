@@ -2,8 +2,8 @@
 
 The mix of [S4] with values of 100 B, by distribution of keys, with everything but the call to
 RocksDB: choice of operation and key, key and value as bytes, both clock readings, histogram. The
-``ratio`` is that rate over the million a second that a generator must exceed, which is the core's
-time that is left to the database. Writes build/bench/kvmix.json.
+``ratio`` is that rate over the million a second that a generator must exceed. The rest of the
+core's time is left to the database. Writes build/bench/kvmix.json.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """``make bench-overhead``: what the runner costs db_bench, in a rig that is up.
 
-Alternating pairs of the same run, under the runner and by hand, until the 95 % interval of the
-throughput ratio is at most 1 % to either side, at most PAIRS; beside it the hard figures: the share
-of CPU time that runner and observers took (cgroups), and that of the tracer's programs in the
-kernel (kernel.bpf_stats_enabled). A pair's ratio is the geometric mean over the
+Alternating pairs of the same run, under the runner and by hand. They end when the 95 % interval of
+the throughput ratio is at most 1 % to either side, or after PAIRS. Beside it the hard figures: the
+share of CPU time that runner and observers took (cgroups), and the CPU time of the tracer's
+programs in the kernel (kernel.bpf_stats_enabled). A pair's ratio is the geometric mean over the
 read phases of a run. Writes build/bench/overhead.json.
 """
 

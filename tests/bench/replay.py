@@ -8,7 +8,7 @@ ROUNDS times; ``ratio`` is seconds over the 60 that it may take. Beside it:
 - ``own_rules``: the same by the rules of all other settings, over what was recorded;
 - ``live``: a smaller load, recorded at one setting; others replayed from it and, with the same
   seed, run. Replayed over run by metric: smallest, median, largest of the seeds. Threads differ
-  from run to run, so the recorded setting, run twice, tells how much is that: ``run_over_run``.
+  from run to run, so the recorded setting, run twice, shows how much: ``run_over_run``.
 
 Writes build/bench/replay.json.
 """

@@ -5,7 +5,7 @@ direct I/O (tmpfs has none) and in memory that has been used before. Each row is
 WAL, without it, against tmpfs that is mapped into memory, and with a sync of each write. The last
 one is shown and not judged, because a sync of tmpfs does nothing. A row ends when the 95 % interval
 of each phase's ratio is at most HALF_WIDTH to either side, or after PAIRS. ROWS selects rows.
-Beside it the cost of the ledger: CPU time of its thread over that of the process. Writes
+Beside it the cost of the ledger: CPU time of its thread / CPU time of the process. Writes
 build/bench/zlfs.json.
 """
 
@@ -230,7 +230,7 @@ def main() -> int:
         "load_average_after": os.getloadavg()[0],
         "how": f"db_bench {','.join(PHASES)}, {NUM} keys of 16 B with 400 B (a tenth with sync), on"
         " zlfs over memory / on tmpfs; alternating pairs with the same seed; paired t on log"
-        " ratios; the ledger's share is CPU time of its thread over that of the process",
+        " ratios; the ledger's share is CPU time of its thread / CPU time of the process",
     }
     output = ROOT / "build/bench/zlfs.json"
     output.parent.mkdir(parents=True, exist_ok=True)
@@ -240,7 +240,7 @@ def main() -> int:
         print(measured.row.name, json.dumps(shown))  # noqa: T201
     if max(share for measured in rows for share in measured.shares) > LEDGER_TARGET:
         return REFUSED
-    # Slow only where the measurement says so, not where it is merely unsure.
+    # Slow only where the measurement shows it, not where it is merely unsure.
     highs = [high for m in rows if m.row.judged for _, _, high in m.ratios().values()]
     return REFUSED if any(high < TARGET for high in highs) else 0
 

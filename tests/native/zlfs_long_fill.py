@@ -74,7 +74,7 @@ def main() -> int:
             uri,
             *common,
         )
-        # db_bench says how many operations it did: readseq ends early when keys are missing.
+        # db_bench prints how many operations it did: readseq ends early when keys are missing.
         expect("readseq", number(r"^readseq .* seconds (\d+) operations", out), KEYS)
         out = run("count", "ldb", uri, "--db=/bench", "dump", "--count_only")
         expect("ldb", number(r"^Keys in range: (\d+)", out), KEYS)

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import time
-
 import pytest
 
 from harness.errors import HostError
-from harness.rig import control
+from harness.rig import control, guest
 from harness.rig.talk import Talk
+from tests.fixtures.waiting import until
 
 from . import checks
 from .conftest import RigHandle
@@ -54,7 +53,7 @@ def test_qemu_counts_what_the_guest_wrote_and_a_reset_keeps_it(rig: RigHandle) -
 def test_a_guest_that_panics_starts_anew(rig: RigHandle) -> None:
     boot = rig.ssh("cat /proc/sys/kernel/random/boot_id").stdout
     rig.ssh("(sleep 1; echo c > /proc/sysrq-trigger) >/dev/null 2>&1 </dev/null &")
-    time.sleep(3)  # of the second that the panic takes, and the one before
+    until(lambda: not guest.has_banner(rig.state.port), "the guest no longer answers")
     rig.wait()
     assert rig.ssh("cat /proc/sys/kernel/random/boot_id").stdout != boot
 

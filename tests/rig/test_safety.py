@@ -47,12 +47,6 @@ def test_a_missing_device_is_refused(rig: RigHandle, tmp_path: Path) -> None:
     assert "nvme9n9" in message
 
 
-def test_a_device_without_zones_is_refused(rig: RigHandle, tmp_path: Path) -> None:
-    node = rig.node(rig.conventional)
-    message = refused(rig, tmp_path, node).fatal
-    assert f"/dev/{node} is not a zoned block device" in message
-
-
 def test_restore_puts_back_what_an_interrupted_play_changed(rig: RigHandle, tmp_path: Path) -> None:
     # A choice of words; a plain value and a file that is not there are in the pipeline's tests.
     pages = "/sys/kernel/mm/transparent_hugepage/enabled"

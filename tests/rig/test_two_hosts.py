@@ -111,7 +111,7 @@ def test_two_hosts(lab: Lab) -> None:
     assert recap[A]["failed"] <= 1, text  # the report's verdict on the whole is on the first host
     assert lab.statuses() == {(A, 1): {Status.OK}, (B, 2): {Status.FAILED}}, text
 
-    # Gone altogether: what there is stays, and the play says who did not answer.
+    # Gone altogether: existing runs stay, and the play names the host that did not answer.
     b.ssh("mv /usr/bin/db_bench.kept /usr/bin/db_bench")
     inventory = lab.folder / "inventory.yml"
     kept = inventory.read_text()

@@ -28,7 +28,7 @@ pytestmark = [
 RIG = model.load("default")
 # A name of its own, so that a second call does not find the first one's campaign.
 CAMPAIGN = f"vagrant-{time.strftime('%m%d%H%M%S')}"
-EMPTY = "0x1"  # as `zbd report -csv` says it
+EMPTY = "0x1"  # as `zbd report -csv` prints it
 VIRSH = ("virsh", "--connect", "qemu:///system")
 
 

@@ -36,7 +36,7 @@ class Served:
         return self.rig.ssh(f"set -eo pipefail; d=/dev/{self.name}; {command}").stdout
 
     def status(self) -> dict[str, Any]:
-        """Return the server's report, and what the runner says of the device."""
+        """Return the server's report, and the runner's facts about the device."""
         code = f"""
 import json
 from harness.observe import sysfs, zoneblk

@@ -153,7 +153,7 @@ class Program:
 
     def _read(self) -> None:
         for line in self._process.stdout or ():
-            telling = _TELLING.fullmatch(line)  # a line that was cut short tells nothing
+            telling = _TELLING.fullmatch(line)  # a line that was cut short is no evidence
             if telling:
                 self.synced = [int(number) for number in telling[1].split(",")]
             else:

@@ -34,7 +34,7 @@ COLD = int(CAPACITY * 0.8) - DATABASE
 
 
 def consent_in(text: str) -> str:
-    """Return the consent that the hint of a refusal tells to type."""
+    """Return the consent that the hint of a refusal asks for."""
     (consent,) = re.findall(r"--erase (eui\.[0-9a-f]{16}@[0-9a-f]{8})", text)
     return str(consent)
 

@@ -4,10 +4,14 @@
 With ``--fs_uri`` it does what libzlfs.so would do in it: files on the zones of fake_zlfs.py, LOG
 and ledger in the auxiliary directory.
 
-``$FAKE_ROOT/behave.json`` maps a benchmark to a way of going wrong: crash, hang, truncate, enospc,
-full, exit, kernel-error, kernel-error-elsewhere (of another device), kernel-overwrites (an error,
-which the kernel then overwrites), stuck, elsewhere (bytes go to the conventional device), slow
-(long enough for samples), lost-bytes (zlfs' ledger lacks one).
+``$FAKE_ROOT/behave.json`` maps a benchmark to a way of going wrong:
+
+- crash, hang, stuck, exit, truncate, enospc, full;
+- kernel-error, kernel-error-elsewhere (of another device);
+- kernel-overwrites: an error, which the kernel then overwrites;
+- elsewhere: bytes go to the conventional device;
+- slow: long enough for samples;
+- lost-bytes: zlfs' ledger lacks one.
 """
 
 import ctypes
@@ -37,7 +41,7 @@ uri = flags.get("fs_uri", "")
 device, _, aux = uri.removeprefix("zlfs://dev:").partition("?aux=") if "zlfs" in uri else ("",) * 3
 aux = aux.partition("&trace=")[0]
 database = Path(aux, flags["db"])
-# A level that is a file system says nothing of the fake machine: ROOT/run/<run>/mnt/db.
+# A level that is a file system does not name the fake machine: ROOT/run/<run>/mnt/db.
 elsewhere = os.environ.get("FAKE_ROOT") or str(database.parents[3])
 root = Path(device).parents[1] if device else Path(elsewhere)
 database = Path(flags.get("zenfs_aux", database))

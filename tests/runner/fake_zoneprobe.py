@@ -2,7 +2,7 @@
 """Prints captured output of zoneprobe (tests/fixtures/zoneprobe), and moves the counters.
 
 ``behave`` beside the fake machine names a way of going wrong: exit, truncate, hang, lost-bytes (the
-kernel counts more than it tells) or left-over (a zone stays written).
+kernel counts more than it reports) or left-over (a zone stays written).
 """
 
 import json

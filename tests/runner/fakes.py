@@ -150,7 +150,7 @@ class FakeHost(Host):
         self.pauses += 1
 
     def node(self, path: Path) -> Node | None:
-        """A plain file stands for a node: of a block device, or as ``<file>.node`` says."""
+        """A plain file stands for a node: of a block device, or as ``<file>.node`` describes."""
         file = Path(os.path.realpath(path))
         marker = file.with_name(f"{file.name}.node")
         if marker.exists():

@@ -1,9 +1,13 @@
 """Devices that must not be overwritten: each case at each moment; no byte is written.
 
-A situation arises before the campaign is planned (``plan``), between plan and run (``run``), while
-a killed run's claim is in the journal and its label on the device (``resume``) or not yet there
-(``formatting``), while a warm drive cools behind the guard's first look (``cooling``), or behind
-its second one, right before the first write (``claimed``).
+A situation arises at one of these moments:
+
+- ``plan``: before the campaign is planned; ``run``: between plan and run;
+- ``resume``: a killed run's claim is in the journal and its label on the device;
+- ``formatting``: the same, but its label is not there yet;
+- ``cooling``: behind the guard's first look, while a warm drive cools;
+- ``claimed``: behind its second look, right before the first write.
+
 Write counters are those of the node (its modification time, set to the epoch beforehand), the
 zones' write pointers and the calls that write. The machine is synthetic (tests/runner/fakes.py);
 tests/rig/test_guard.py asks a real kernel.
@@ -365,7 +369,7 @@ def test_nothing_is_written(
         bed.look() if moment == "plan" else bed.run()
     if (line.name, moment) == ("gone", "claimed"):
         assert caught.value.code == "missing"
-    elif moment == "claimed":  # this run tells what happened; the next one is refused
+    elif moment == "claimed":  # this run reports what happened; the next one is refused
         reason = load_result(machine.runs / "fake--r01").reason
         assert reason is not None
         changed = "contents-changed" if line.code in CONTENTS else line.code

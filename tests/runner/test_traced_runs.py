@@ -24,7 +24,7 @@ def traced(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> Machine:
     (machine.root / "bin").mkdir()
     (machine.root / "bin/bpftrace").symlink_to(Path(__file__).parent / "fake_bpftrace.py")
     monkeypatch.setenv("PATH", f"{machine.root / 'bin'}:{os.environ['PATH']}")
-    set_diskstats(machine.root, 0, 16 * MIB)  # more than the fake says of its first zone
+    set_diskstats(machine.root, 0, 16 * MIB)  # more than the fake reports of its first zone
     return machine
 
 

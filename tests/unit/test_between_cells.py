@@ -12,7 +12,7 @@ from analysis.judge.verdicts import Verdict
 from harness.cli.main import main
 from harness.metrics import Better
 from tests.fixtures.campaigns import write_campaign
-from tests.unit.test_spread import WRITTEN, twins
+from tests.fixtures.twins import WRITTEN, twins
 
 CAMPAIGNS = 1000
 BLOCKS = 5

@@ -4,6 +4,7 @@ import ast
 import re
 import sys
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -32,6 +33,7 @@ FILES = sorted([*(ROOT / "harness").rglob("*.py"), *(ROOT / "analysis").rglob("*
 ENTRY_POINTS = {ROOT / "harness/__main__.py", ROOT / "harness/pack.py"}  # above all rooms
 
 
+@cache  # several checks ask for the same files
 def names(file: Path, root: Path = ROOT) -> set[str]:
     """Return every module that a file imports, at any depth, also for type checking only."""
     found: set[str] = set()
@@ -69,6 +71,7 @@ def path_of(name: str, root: Path = ROOT) -> Path | None:
     return next((path for path in candidates if path.is_file()), None)
 
 
+@cache
 def imported(file: Path, root: Path = ROOT) -> set[Path]:
     """Return the files of this project that a file imports."""
     found = {path for name in names(file, root) if (path := path_of(name, root))}
@@ -110,6 +113,13 @@ def test_a_room_imports_only_rooms_below_it(file: Path) -> None:
     assert libraries(file) <= ROOMS[room(file)]
 
 
+@pytest.mark.parametrize(
+    ("text", "place"), [("csv.writer(", "harness/tables.py"), ("fmt: skip", "")]
+)
+def test_one_place_writes_csv_and_none_escapes_the_formatter(text: str, place: str) -> None:
+    assert [ident(file) for file in FILES if text in file.read_text()] == [place] * bool(place)
+
+
 def test_no_files_import_each_other_in_a_circle() -> None:
     found = circle({file: imported(file) for file in FILES})
     assert [ident(file) for file in found] == []
@@ -138,3 +148,12 @@ def test_the_check_sees_circles(tmp_path: Path) -> None:
     files = sorted(tmp_path.glob("*.py"))
     graph = {file: imported(file, tmp_path) for file in files}
     assert [file.name for file in circle(graph)] == ["a.py", "b.py", "c.py"]
+
+
+LIBRARY = re.compile(r"^\s*(?:from|import) .*\btest_\w+", re.MULTILINE)
+
+
+def test_no_test_module_is_the_library_of_another() -> None:
+    files = sorted((ROOT / "tests").rglob("*.py"))
+    found = {ident(file): LIBRARY.findall(file.read_text()) for file in files}
+    assert {name: lines for name, lines in found.items() if lines} == {}

@@ -3,68 +3,22 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
 from harness.errors import GuardRefused
-from harness.machine.claim import Claim, clear
-from harness.machine.guard import Guard
-from harness.machine.journal import Entry, Event, Journal
-from harness.machine.signals import Stop
+from harness.machine.claim import clear
+from harness.machine.journal import Entry, Event
 from harness.store.spec import Device
-from tests.runner.conftest import Machine
+from tests.fixtures.claims import Lab, spy
+from tests.runner import fakes
 from tests.runner.fakes import (
-    FakeHost,
-    make_machine,
     namespace,
     put_btrfs,
     set_diskstats,
     set_zones,
 )
-
-MIB = 1 << 20
-
-
-class Lab:
-    """A zoned device and its conventional companion, both with data of the run."""
-
-    def __init__(self, root: Path) -> None:
-        make_machine(root)
-        self.root = root
-        self.host = FakeHost(root)
-        self.journal = Journal(root / "journal.jsonl")
-        self.guard = Guard(self.host, self.journal)
-        self.zoned = self.host.device("nvme0n2")
-        self.conventional = self.host.device("nvme0n1")
-
-    def claim(self) -> Claim:
-        run = Machine(self.root / "plan").plan.hosts[0].runs[0]
-        return Claim(
-            run,
-            [self.zoned, self.conventional],
-            host=self.host,
-            guard=self.guard,
-            journal=self.journal,
-            stop=Stop(),
-        )
-
-    @contextmanager
-    def taken(self) -> Iterator[Claim]:
-        """Go as far as a run that formats next."""
-        claim = self.claim()
-        claim.require_allowed()
-        with claim.exclusively(), claim.held():
-            yield claim
-
-    def contents(self) -> tuple[str, bytes, bytes]:
-        nodes = [(self.root / "dev" / name).read_bytes() for name in ("nvme0n1", "nvme0n2")]
-        return (self.root / "zones.json").read_text(), nodes[0], nodes[1]
-
-    def replace_by_another_drive(self, name: str) -> None:
-        (self.root / "sys/class/block" / name / "eui").write_text("52 54 00 00 00 00 00 77")
 
 
 @pytest.fixture
@@ -109,7 +63,7 @@ def test_the_claim_is_released_on_both_when_none_is_busy(lab: Lab) -> None:
 
 def test_a_label_proves_ownership_only_on_the_partner_of_the_claim(lab: Lab) -> None:
     """A third device with the same label is not the device that the run formatted."""
-    namespace(lab.root, 3, {"queue/zoned": "none", "size": str(32 * MIB // 512)})
+    namespace(lab.root, 3, {"queue/zoned": "none", "size": str(32 * fakes.MIB // 512)})
     third = lab.host.device("nvme0n3")
     set_zones(lab.root, {5: 4096})
     entry = _entry(lab.zoned, lab.conventional)
@@ -131,19 +85,6 @@ def test_nothing_is_written_before_the_claim_is_journalled(
         claim.clear()
     assert steps[:2] == ["journal", "journal"]
     assert {"reset", "wipe"} <= set(steps)
-
-
-def spy(
-    monkeypatch: pytest.MonkeyPatch, owner: object, name: str, note: Callable[[], None]
-) -> None:
-    """Call ``note`` before each call of a method."""
-    method = getattr(owner, name)
-
-    def noted(*arguments: object) -> object:
-        note()
-        return method(*arguments)
-
-    monkeypatch.setattr(owner, name, noted)
 
 
 def _entry(device: Device, partner: Device) -> Entry:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from analysis.judge import claims
-from analysis.judge.claims import Outcome
+from analysis.judge.claims import ClaimOutcome
 from analysis.read.load import load
 from harness.cli.main import main
 from harness.errors import ConfigError
@@ -42,12 +42,12 @@ def folder(tmp_path: Path) -> Path:
     )
 
 
-Outcomes = Callable[..., dict[str, Outcome]]
+Outcomes = Callable[..., dict[str, ClaimOutcome]]
 
 
 @pytest.fixture
 def outcomes(folder: Path) -> Outcomes:
-    def judged(*tables: str) -> dict[str, Outcome]:
+    def judged(*tables: str) -> dict[str, ClaimOutcome]:
         found = claims.judge(load(folder), claims.read(toml(folder, *tables)))
         return {one.claim.id: one.outcome for one in found}
 
@@ -58,23 +58,23 @@ def outcomes(folder: Path) -> Outcomes:
 @pytest.mark.parametrize(
     ("text", "outcome"),
     [
-        (table("worse"), Outcome.PASS),
-        (table("different"), Outcome.PASS),
-        (table("better"), Outcome.FAIL),
-        (table("better", metric=RATE), Outcome.NOT_SHOWN),  # a time on an emulated device
-        (table("worse", level="xfs"), Outcome.NOT_SHOWN),  # skipped
-        (table("worse", level="dm-zap"), Outcome.NOT_SHOWN),  # not there at all
-        (table("worse", metric="overwrite.pad_bytes"), Outcome.NOT_SHOWN),  # not measured
-        (table("different", metric="fillrandom.user_bytes"), Outcome.NOT_SHOWN),
-        (table("band", more="low = 1.1\nhigh = 1.4"), Outcome.PASS),
-        (table("band", more="low = 1.4\nhigh = 1.5"), Outcome.FAIL),
-        (table("band", more="low = 1.4\nhigh = 1.5\ntolerance = 0.3"), Outcome.PASS),
-        (table("band", more="low = 1.25\nhigh = 1.5"), Outcome.NOT_SHOWN),  # reaches over
-        (table("band", metric=RATE, more="low = 0.1\nhigh = 9"), Outcome.NOT_SHOWN),
-        (table("band", metric="overwrite.user_bytes", more="low = 1\nhigh = 1"), Outcome.PASS),
+        (table("worse"), ClaimOutcome.PASS),
+        (table("different"), ClaimOutcome.PASS),
+        (table("better"), ClaimOutcome.FAIL),
+        (table("better", metric=RATE), ClaimOutcome.NOT_SHOWN),  # a time on an emulated device
+        (table("worse", level="xfs"), ClaimOutcome.NOT_SHOWN),  # skipped
+        (table("worse", level="dm-zap"), ClaimOutcome.NOT_SHOWN),  # not there at all
+        (table("worse", metric="overwrite.pad_bytes"), ClaimOutcome.NOT_SHOWN),  # not measured
+        (table("different", metric="fillrandom.user_bytes"), ClaimOutcome.NOT_SHOWN),
+        (table("band", more="low = 1.1\nhigh = 1.4"), ClaimOutcome.PASS),
+        (table("band", more="low = 1.4\nhigh = 1.5"), ClaimOutcome.FAIL),
+        (table("band", more="low = 1.4\nhigh = 1.5\ntolerance = 0.3"), ClaimOutcome.PASS),
+        (table("band", more="low = 1.25\nhigh = 1.5"), ClaimOutcome.NOT_SHOWN),  # reaches over
+        (table("band", metric=RATE, more="low = 0.1\nhigh = 9"), ClaimOutcome.NOT_SHOWN),
+        (table("band", metric="overwrite.user_bytes", more="low = 1\nhigh = 1"), ClaimOutcome.PASS),
     ],
 )
-def test_outcomes(outcomes: Outcomes, text: str, outcome: Outcome) -> None:
+def test_outcomes(outcomes: Outcomes, text: str, outcome: ClaimOutcome) -> None:
     assert list(outcomes(text).values()) == [outcome]
 
 
@@ -120,7 +120,7 @@ def test_a_claim_can_select_runs(tmp_path: Path) -> None:
         claims.judge(load(folder), claims.read(toml(folder, table("worse", more=more))))[0]
         for more in ("", 'where = {scheduler = "none"}')
     )
-    assert (both.outcome, one.outcome) == (Outcome.PASS, Outcome.PASS)
+    assert (both.outcome, one.outcome) == (ClaimOutcome.PASS, ClaimOutcome.PASS)
     assert "scheduler" in both.found
     assert "scheduler" not in one.found
 
@@ -160,4 +160,4 @@ def test_the_claims_of_a_study(tmp_path: Path) -> None:
     )
     data = load(write_on_demand(tmp_path / "c", series=False, claims=own))
     found = claims.judge(data, claims.of_plan(data.plan))
-    assert [one.outcome for one in found] == [Outcome.PASS, Outcome.FAIL]
+    assert [one.outcome for one in found] == [ClaimOutcome.PASS, ClaimOutcome.FAIL]

@@ -26,9 +26,9 @@ from harness.run.measure import Measurement
 from harness.run.window import Window
 from harness.store.spec import Extent
 from harness.tools import dmsetup, native, zone_reset
+from tests.fixtures.claims import Lab
 from tests.runner.conftest import Machine
 from tests.runner.fakes import FakeLevel
-from tests.unit.test_claim import Lab
 
 HANG = Hung("sync hangs", stacks="", pid=1, start=1)
 

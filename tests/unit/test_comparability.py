@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from analysis.judge.comparability import NAMED, NOT_RECORDED, differences, gathered
+from analysis.judge.comparability import NAMED, NEVER_BY_DESIGN, NOT_RECORDED, differences, gathered
 from analysis.judge.compare import Comparison, Row, compare
 from analysis.judge.fingerprint import GEOMETRY
 from analysis.judge.verdicts import Verdict
@@ -181,8 +181,64 @@ def test_verify_hands_different_code_to_the_claims(
     assert main(["verify", str(folder), "--different-code"]) == 2
 
 
-def test_every_entry_has_a_case() -> None:
-    assert {*NAMED, *GEOMETRY} <= set(BLOCKS)
+# Names for people, copied by hand from docs/methods.md and the report.
+LABELS = {
+    "host.cpus": "CPU count",
+    "host.memory_bytes": "memory",
+    "host.rocksdb": "RocksDB build",
+    "flags.target_file_size_base": "SST size",
+    "flags.use_direct_reads": "direct reads",
+    "flags.use_direct_io_for_flush_and_compaction": "direct writes",
+    "flags.sync": "WAL sync",
+    "flags.disable_wal": "WAL",
+    "device.kind": "device kind",
+    "cold.target_utilisation": "target utilisation",
+    "workload.phases": "phases",
+    "memory_limit": "memory limit",
+    "host.kernel": "kernel",
+    "host.os": "operating system",
+    "manifest.governor": "governor",
+    "manifest.remainder_bytes": "bytes on the remainder",
+    "utilisation.u_drive": "utilisation of the drive",
+    "geometry.zones": "zones",
+    "geometry.zone_size": "zone size",
+    "geometry.zone_capacity": "zone capacity",
+    "geometry.max_open_zones": "open zones allowed",
+    "geometry.max_active_zones": "active zones allowed",
+    "geometry.logical_block_size": "block size",
+}
+
+
+@pytest.mark.parametrize("key", LABELS)
+def test_a_difference_has_a_name_for_people(key: str) -> None:
+    one, other = BLOCKS[key]
+    (found,) = differences({key: {one}}, {key: {other}}, {"level"})
+    assert found.what == LABELS[key]
+
+
+def test_every_name_has_a_case() -> None:
+    assert {*NAMED, *GEOMETRY} == set(LABELS)
+
+
+# A planner derives flags from the values of other factors, but never these.
+NO_FACTOR_CHANGES = {
+    "device.kind": "level",
+    "flags.target_file_size_base": "value_size",
+    "flags.use_direct_reads": "value_size",
+    "flags.use_direct_io_for_flush_and_compaction": "value_size",
+    "flags.sync": "value_size",
+    "flags.disable_wal": "value_size",
+}
+
+
+@pytest.mark.parametrize("key", NO_FACTOR_CHANGES)
+def test_no_other_factor_excuses_it(key: str) -> None:
+    one, other = BLOCKS[key]
+    assert diff(key, {one}, {other}, NO_FACTOR_CHANGES[key]) == [True]
+
+
+def test_each_of_them_has_a_case() -> None:
+    assert set(NO_FACTOR_CHANGES) == NEVER_BY_DESIGN
 
 
 def test_a_level_owns_what_it_declares_and_nothing_else() -> None:

@@ -19,8 +19,8 @@ from harness.observe import direct_reads, diskstats, foreign, signatures
 from harness.observe.zone_reports import ZoneType
 from harness.tools import proc, wipefs
 from tests.fixtures.captures import images
+from tests.fixtures.drives import COMPANION, MIB, ZONED, Lab
 from tests.runner.fakes import ZONE_CAPACITY, ZONE_SIZE, put_btrfs, set_zones
-from tests.unit.test_hostile_contents import COMPANION, MIB, ZONED, Lab
 
 SIZE = 32 * MIB
 

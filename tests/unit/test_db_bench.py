@@ -12,9 +12,9 @@ from harness.levels.level import LevelUp
 from harness.metrics import CATALOGUE
 from harness.store.spec import PhaseRole, PhaseSpec
 from harness.tools import histogram
-from harness.tools.db_bench import Summary
+from harness.tools.db_bench import BenchmarkSummary
 from harness.workloads import load_program
-from harness.workloads.db_bench import DbBench, Report
+from harness.workloads.db_bench import DbBench, DbBenchReport
 
 FIXTURES = Path(__file__).parents[1] / "fixtures" / "db_bench"
 VERSIONS = ("7.8", "9.10")
@@ -40,8 +40,8 @@ def level(db: str | None = "/m/db", fs_uri: str | None = None) -> LevelUp:
     return LevelUp(Path(db) if db else None, fs_uri, None, ())
 
 
-def report(up: LevelUp | None = None) -> Report:
-    return Report(up or level(), CSV, STDERR)
+def report(up: LevelUp | None = None) -> DbBenchReport:
+    return DbBenchReport(up or level(), CSV, STDERR)
 
 
 def test_argv_of_a_first_phase() -> None:
@@ -127,7 +127,7 @@ def test_captured_summaries(
 
 
 def test_summary_fields() -> None:
-    assert parsed("9.10", "fillrandom").summary == Summary(
+    assert parsed("9.10", "fillrandom").summary == BenchmarkSummary(
         "fillrandom", 138.041, 7243, 2.761, 20_000, 2.9
     )
 

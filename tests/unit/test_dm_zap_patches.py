@@ -1,4 +1,4 @@
-"""``patches/dm-zap/*.patch``: each changes what it says, once, and leaves other sources alone.
+"""``patches/dm-zap/*.patch``: each makes its change once, and leaves other sources alone.
 
 The sources here are the patches' own lines: nothing of dm-zap is in this repository.
 """

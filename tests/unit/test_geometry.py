@@ -119,7 +119,7 @@ def complete(host: Host, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setattr(zenfs, "find", lambda name: Path("/lib", name))
     for name in ("zlfs", "zenfs"):  # which RocksDB a program is linked with has tests of its own
         monkeypatch.setattr(type(LEVELS[name]), "probe_program", lambda *_: None)
-    assert proc.which("modprobe") is not None  # and says yes to every module
+    assert proc.which("modprobe") is not None  # and finds every module
     return host.root
 
 

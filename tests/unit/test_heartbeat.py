@@ -12,7 +12,7 @@ import pytest
 
 from harness.run import progress, pulse
 from harness.run.heartbeat import Heart, Heartbeat, unit
-from harness.run.watch import Watched, judge
+from harness.run.watch import Glance, judge
 from harness.store.codec import encode
 from tests.fixtures.waiting import until
 from tests.runner.fakes import FakeHost, make_machine
@@ -26,7 +26,7 @@ RECORD = progress.ProgressRecord(
 SILENT = 120.0
 
 
-def seen(record: Any, *, boot: str = BOOT, uptime: float = 5010.0) -> Watched:
+def seen(record: Any, *, boot: str = BOOT, uptime: float = 5010.0) -> Glance:
     """Judge a record as the wait of the playbook reads it; raw output can end lines with CRLF."""
     content = record if isinstance(record, str) else json.dumps(encode(record)) + "\n"
     text = f"{boot}\n{uptime:.2f} 19876.11\n{content}"
@@ -36,14 +36,14 @@ def seen(record: Any, *, boot: str = BOOT, uptime: float = 5010.0) -> Watched:
 
 
 def test_a_runner_that_reports_is_waited_for() -> None:
-    assert seen(RECORD) == Watched(False, "c: half")
-    assert seen(RECORD, uptime=5000.25 + SILENT - 1) == Watched(False, "c: half")
+    assert seen(RECORD) == Glance(False, "c: half")
+    assert seen(RECORD, uptime=5000.25 + SILENT - 1) == Glance(False, "c: half")
 
 
 @pytest.mark.parametrize("state", ["done", "failed", "aborted"])
 def test_an_end_is_an_end_whatever_the_heartbeat_says(state: str) -> None:
     ended = replace(RECORD, state=state)
-    assert seen(ended, boot=OTHER, uptime=3.0) == Watched(True, "c: half")
+    assert seen(ended, boot=OTHER, uptime=3.0) == Glance(True, "c: half")
 
 
 def test_a_reboot_is_named_at_the_first_look() -> None:
@@ -75,10 +75,10 @@ def test_a_file_that_is_missing_or_damaged_ends_the_wait(content: str) -> None:
 
 
 def test_a_file_without_heartbeat_claims_nothing() -> None:
-    assert seen(replace(RECORD, heartbeat=None), boot=OTHER) == Watched(False, "c: half")
+    assert seen(replace(RECORD, heartbeat=None), boot=OTHER) == Glance(False, "c: half")
     old = encode(RECORD)
     del old["heartbeat"]
-    assert seen(json.dumps(old)) == Watched(False, "c: half")
+    assert seen(json.dumps(old)) == Glance(False, "c: half")
 
 
 # --- making it ------------------------------------------------------------------------------------

@@ -217,7 +217,7 @@ def test_a_loop_device_on_the_device_or_its_partition(
     assert lab.code() == "exported"
 
 
-# Opens or maps a file, says so, and waits for the end of its input.
+# Opens or maps a file, reports it, and waits for the end of its input.
 _CHILD = """
 import mmap, os, sys
 handle = os.open(sys.argv[1], int(sys.argv[2]))
@@ -298,7 +298,7 @@ def child(path: Path, flags: int, kind: str) -> Iterator[int]:
 def test_openers_of_a_real_block_device(
     loop: Path, tmp_path: Path, flags: int, kind: str, *, counts: bool
 ) -> None:
-    """Opened through a node that was made elsewhere: the name tells nothing, the number does."""
+    """Opened through a node that was made elsewhere: the name is no evidence, the number is."""
     number = loop.stat().st_rdev
     node = tmp_path / "node"
     try:

@@ -29,25 +29,32 @@ STACK = """[<0>] hrtimer_nanosleep+0x74/0xf0
 """
 
 
+def group() -> Path:
+    """Return this process's group of the freezer."""
+    return FREEZER / f"zonelab-test-{os.getpid()}"
+
+
 @pytest.fixture
 def stuck(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
     """Return a command that freezes itself; it ends after the test."""
     if not os.access(FREEZER, os.W_OK):
         pytest.skip("no writable cgroup v1 freezer")
-    group = FREEZER / f"zonelab-test-{os.getpid()}"
-    group.mkdir()
+    group().mkdir()
     monkeypatch.setattr(proc, "_END_SECONDS", 0.2)
-    state = group / "freezer.state"
+    processes, state = group() / "cgroup.procs", group() / "freezer.state"
     try:
-        script = f"echo begun >&2; echo $$ > {group}/cgroup.procs; echo FROZEN > {state}; sleep 60"
-        yield ["sh", "-c", script]
+        yield [
+            "sh",
+            "-c",
+            f"echo begun >&2; echo $$ > {processes}; echo FROZEN > {state}; sleep 60",
+        ]
     finally:
-        pids = (group / "cgroup.procs").read_text().split()
+        pids = processes.read_text().split()
         state.write_text("THAWED")
         for pid in map(int, pids):
             os.waitpid(pid, 0)
-        until(lambda: not (group / "cgroup.procs").read_text(), "the group is empty")
-        group.rmdir()
+        until(lambda: not processes.read_text(), "the group is empty")
+        group().rmdir()
 
 
 def run(argv: list[str], _folder: Path) -> None:
@@ -60,7 +67,7 @@ def stream(argv: list[str], _folder: Path) -> None:
 
 def interrupted_stream(argv: list[str], _folder: Path) -> None:
     def on_line(_: str) -> None:
-        time.sleep(0.3)
+        until(lambda: (group() / "freezer.state").read_text() == "FROZEN\n", "it is frozen")
         raise KeyboardInterrupt
 
     proc.stream(argv, on_line, timeout=60)

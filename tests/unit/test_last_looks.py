@@ -15,8 +15,9 @@ from harness.machine.guard import companion
 from harness.machine.journal import Event
 from harness.machine.lock import exclusive
 from harness.machine.signals import Stop
+from tests.fixtures.claims import Lab, spy
+from tests.runner import fakes
 from tests.runner.fakes import namespace, put_btrfs, set_diskstats
-from tests.unit.test_claim import MIB, Lab, spy
 
 
 @pytest.fixture
@@ -60,7 +61,7 @@ def test_bytes_of_the_own_wipe_are_no_writes_by_others(
 
 def test_a_slice_in_use_is_not_formatted(lab: Lab) -> None:
     """A slice is a device of its own, which the claim does not hold."""
-    namespace(lab.root, 3, {"queue/zoned": "none", "size": str(32 * MIB // 512)})
+    namespace(lab.root, 3, {"queue/zoned": "none", "size": str(32 * fakes.MIB // 512)})
     part = lab.host.device("nvme0n3")
     with lab.taken() as claim:
         claim.clear()

@@ -41,7 +41,7 @@ from harness.store.result import Severity
 from harness.store.spec import PhaseRole, PhaseSpec
 from harness.tools import db_bench as tools
 from harness.tools import rocksdb_log, zlfs_ledger
-from harness.tools.db_bench import Summary
+from harness.tools.db_bench import BenchmarkSummary
 from harness.tools.rocksdb_log import CAUSES, Log, TableBytes
 from harness.tools.rocksdb_stats import Statistics
 from harness.verify import recompute
@@ -400,7 +400,7 @@ def phase_output(
     operations: int, wal: int, *, benchmark: str = "overwrite", **flags: Any
 ) -> PhaseOutput:
     spec = PhaseSpec("p", benchmark, PhaseRole.MEASURED, flags, operations, 416, False, 60)
-    summary = Summary(benchmark, 1.0, 1, 1.0, operations, None)
+    summary = BenchmarkSummary(benchmark, 1.0, 1, 1.0, operations, None)
     statistics = Statistics({"rocksdb.wal.bytes": wal, "rocksdb.write.wal": operations}, {})
     parsed = Parsed(summary, 1, {}, (), False, False, statistics)
     return PhaseOutput(spec, parsed, Log(TableBytes(0, 0), dict.fromkeys(CAUSES, 0), ()))

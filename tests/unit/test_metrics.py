@@ -48,6 +48,7 @@ def test_names_in_patterns() -> None:
     assert source_patterns("overwrite.no_such_metric") == ()
 
 
+@pytest.mark.slow
 def test_a_metric_is_one_entry(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A toy metric gets a row, a formula and links from its catalogue entry alone."""
     toy = MetricInfo(
@@ -67,6 +68,7 @@ def test_a_metric_is_one_entry(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     assert "series/overwrite.csv</a>" in page
 
 
+@pytest.mark.slow
 def test_a_column_is_one_entry(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A toy column is in every form of a comparison."""
     toy = columns.Column(

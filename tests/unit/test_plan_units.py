@@ -5,7 +5,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from harness.errors import ConfigError
-from harness.plan.fields import format_size, parse_seconds, parse_share, parse_size
+from harness.quantities import (
+    format_size,
+    parse_qemu_size,
+    parse_seconds,
+    parse_share,
+    parse_size,
+)
 
 
 @pytest.mark.parametrize(
@@ -22,6 +28,22 @@ from harness.plan.fields import format_size, parse_seconds, parse_share, parse_s
 )
 def test_sizes(text: object, size: int) -> None:
     assert parse_size(text) == size
+
+
+@pytest.mark.parametrize(("text", "size"), [("8M", 8 * 2**20), ("1.5K", 1536), (4096, 4096)])
+def test_sizes_as_qemu_writes_them(text: object, size: int) -> None:
+    assert parse_qemu_size(text) == size
+
+
+@pytest.mark.parametrize("text", ["8MiB", "8m", "M", "", None, True, 1.5])
+def test_wrong_sizes_for_qemu_name_its_units(text: object) -> None:
+    with pytest.raises(ConfigError) as caught:
+        parse_qemu_size(text)
+    assert caught.value.hint == "known size units: K, M, G, T"
+
+
+def test_decimal_fractions_are_exact() -> None:
+    assert parse_size("0.07GB") == 70_000_000
 
 
 @pytest.mark.parametrize(("text", "seconds"), [("10min", 600), ("30s", 30), ("2h", 7200), (5, 5)])

@@ -1,8 +1,8 @@
 """The report in headless Chromium: its scripts and style sheets, on a phone, in the dark, printed.
 
-A probe is appended to a copy of the page; it works on the page as a reader would and tells what it
-found. The copy is opened in a frame, because a window cannot be as narrow as a phone; what it found
-is left in an attribute of the frame's page, which ``--dump-dom`` shows.
+A probe is appended to a copy of the page. It works on the page as a reader would and reports its
+findings. The copy is opened in a frame, because a window cannot be as narrow as a phone. The
+findings are left in an attribute of the frame's page, which ``--dump-dom`` shows.
 """
 
 import html

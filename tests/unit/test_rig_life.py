@@ -83,15 +83,20 @@ def test_stop_leaves_a_recycled_pid_alone() -> None:
 
 def test_the_second_waits_for_the_lock(tmp_path: Path) -> None:
     order: list[str] = []
+    waits = threading.Event()
+
+    class Waiting(Talk):
+        def say(self, text: str) -> None:
+            waits.set()
 
     def second() -> None:
-        with process.locked(tmp_path / "lock", QUIET, "x"):
+        with process.locked(tmp_path / "lock", Waiting(), "x"):
             order.append("second")
 
     with process.locked(tmp_path / "lock", QUIET, "x"):
         thread = threading.Thread(target=second)
         thread.start()
-        time.sleep(0.2)
+        assert waits.wait(60)
         order.append("first")
     thread.join(5)
     assert order == ["first", "second"]

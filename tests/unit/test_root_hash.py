@@ -70,6 +70,7 @@ def bundled(whole: Path, target: Path, *options: str) -> Path:
     return target
 
 
+@pytest.mark.slow
 def test_a_bundle_has_the_root_hash_and_verify_compares_it(
     whole: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

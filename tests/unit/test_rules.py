@@ -22,7 +22,7 @@ from harness.store.observed import TenantFacts
 from harness.store.result import Issue, Severity, Utilisation
 from harness.store.spec import DeviceKind, PhaseRole, Reason, Tracing
 from harness.tools import db_bench
-from harness.tools.db_bench import Summary
+from harness.tools.db_bench import BenchmarkSummary
 from harness.tools.rocksdb_log import CAUSES, Log, TableBytes
 from harness.tools.rocksdb_stats import Statistics
 from harness.workloads.db_bench import READ_TICKERS
@@ -82,7 +82,7 @@ PHASE_CASES: list[tuple[dict[str, Any], str, Severity]] = [
         Severity.ERROR,
     ),
     (
-        {"parsed": parsed(summary=Summary("overwrite", 1, 1, 1, 19_999, None))},
+        {"parsed": parsed(summary=BenchmarkSummary("overwrite", 1, 1, 1, 19_999, None))},
         "operations-differ",
         Severity.ERROR,
     ),
@@ -338,7 +338,7 @@ CASES: list[tuple[Callable[[RunFacts], RunFacts], str, Severity]] = [
     *(
         (
             lambda run, code=code, severity=severity: replace(
-                run, caveats=(Issue(code, severity, "as the level says"),)
+                run, caveats=(Issue(code, severity, "as the level reports"),)
             ),
             code,
             severity,

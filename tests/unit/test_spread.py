@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from analysis.judge import drift, rounds, stats
-from analysis.judge.compare import Comparison, compare
+from analysis.judge.compare import compare
 from analysis.judge.stats import FloatArray
 from analysis.judge.verdicts import Verdict
 from analysis.read import percentiles
@@ -22,32 +22,9 @@ from harness.errors import RunFailed
 from harness.store import checksums
 from harness.store.result import Result
 from tests.fixtures.campaigns import with_metric, write_on_demand
+from tests.fixtures.twins import WRITTEN, twins
 
-WRITTEN = "overwrite.device_written"
 START = datetime(2026, 1, 1, tzinfo=UTC)
-
-
-def twins(tmp_path: Path, apart: float) -> Comparison:
-    """Compare a campaign with zlfs twice, its second cell writing ``apart`` more, and zenfs."""
-
-    def change(result: Result) -> Result:
-        base = 400e6 * (1 + 0.002 * result.repetition)
-        factor = {"zlfs-again": 1 + apart, "zenfs": 1.03}.get(result.level, 1.0)
-        wobble = 1 + 1e-5 * (7 * result.repetition % (2 + len(result.level)))
-        return with_metric(result, WRITTEN, base * factor * wobble)
-
-    folder = write_on_demand(
-        tmp_path / "c",
-        series=False,
-        levels=("zlfs", "zlfs-again", "zenfs"),
-        change=change,
-        metrics=(WRITTEN,),
-    )
-    for path in folder.glob("hosts/*/runs/zlfs-again*/run.json"):
-        spec = json.loads(path.read_text())
-        path.write_text(json.dumps(spec | {"level": "zlfs", "variant": "again"}))
-        checksums.write(path.parent)
-    return compare(load(folder))
 
 
 def test_identical_cells_raise_the_threshold_of_a_verdict(tmp_path: Path) -> None:

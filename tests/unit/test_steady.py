@@ -16,7 +16,7 @@ from analysis.judge.compare import compare
 from analysis.read import steady
 from analysis.read.load import load
 from analysis.read.series import read_throughput
-from analysis.read.steady import Curve, Label, Progress, judge
+from analysis.read.steady import Curve, PhaseSeries, SteadyLabel, judge
 from analysis.show.render import render
 from analysis.show.report import write_report
 from harness.store import packed
@@ -38,14 +38,14 @@ def curve(values: list[float]) -> Curve:
 
 def load_of(
     rates: list[float], *, wa: float = 3.0, pending: Curve | None = None, filled: float = 0.0
-) -> Progress:
+) -> PhaseSeries:
     """Seconds with these rates. ``filled``: capacities written before the fill ended."""
     done = [0.0]
     for rate in rates:
         done.append(done[-1] + rate)
     written = tuple(CAPACITY + wa * PAYLOAD * ops for ops in done)
     times = tuple(float(t) for t in range(len(done)))
-    return Progress(
+    return PhaseSeries(
         Curve(times, tuple(done)),
         Curve((-1.0, *times), (0.0, *written)),
         pending or curve([5e6] * len(done)),
@@ -55,7 +55,7 @@ def load_of(
     )
 
 
-def doubling(load_: Progress) -> Progress:
+def doubling(load_: PhaseSeries) -> PhaseSeries:
     """The same operations, while the write amplification rises to twice its begin."""
     total = [CAPACITY * 1.0]
     done = load_.operations.values
@@ -66,7 +66,7 @@ def doubling(load_: Progress) -> Progress:
 
 def test_a_flat_phase_is_steady_and_shows_its_blocks() -> None:
     found = judge(load_of([RATE] * SECONDS))
-    assert (found.label, found.blocks) == (Label.STEADY, 20)
+    assert (found.label, found.blocks) == (SteadyLabel.STEADY, 20)
     assert (found.begin, found.end) == (0.0, 100.0)
     # 100 s at 30 MB/s, and the capacity before
     assert found.why.startswith("386% of the capacity written after the fill; throughput +0%")
@@ -76,20 +76,20 @@ def test_a_flat_phase_is_steady_and_shows_its_blocks() -> None:
 @pytest.mark.parametrize(
     ("rates", "label"),
     [
-        ([RATE * (1 + t / 2 / SECONDS) for t in range(SECONDS)], Label.NOT_STEADY),
-        ([RATE * (1 + 0.08 * t / SECONDS) for t in range(SECONDS)], Label.STEADY),
-        ([RATE * (0.5 + t % 2) for t in range(SECONDS)], Label.STEADY),  # noise, no drift
+        ([RATE * (1 + t / 2 / SECONDS) for t in range(SECONDS)], SteadyLabel.NOT_STEADY),
+        ([RATE * (1 + 0.08 * t / SECONDS) for t in range(SECONDS)], SteadyLabel.STEADY),
+        ([RATE * (0.5 + t % 2) for t in range(SECONDS)], SteadyLabel.STEADY),  # noise, no drift
         # A line describes a step badly: its error is large, so nothing is known.
-        ([RATE] * 50 + [RATE / 2] * 50, Label.TOO_SHORT),
+        ([RATE] * 50 + [RATE / 2] * 50, SteadyLabel.TOO_SHORT),
     ],
 )
-def test_a_drift_of_the_throughput(rates: list[float], label: Label) -> None:
+def test_a_drift_of_the_throughput(rates: list[float], label: SteadyLabel) -> None:
     assert judge(load_of(rates)).label is label
 
 
 def test_a_doubling_that_the_last_rounds_do_not_show_is_not_steady() -> None:
     found = judge(doubling(load_of([RATE] * 600)))
-    assert found.label is Label.NOT_STEADY
+    assert found.label is SteadyLabel.NOT_STEADY
     assert "throughput -0%" in found.why or "throughput +0%" in found.why
 
 
@@ -97,56 +97,60 @@ def test_noise_that_could_hide_a_doubling_is_too_short() -> None:
     rng = np.random.default_rng(3)
     noisy = [float(RATE * rng.lognormal(0, 1.5)) for _ in range(SECONDS)]
     found = judge(replace(load_of(noisy), payload=0, pending=None))
-    assert found.label is Label.TOO_SHORT
+    assert found.label is SteadyLabel.TOO_SHORT
 
 
 def test_a_single_noisy_quantity_is_enough_to_be_too_short() -> None:
     backlog = np.random.default_rng(5).lognormal(22, 1, SECONDS + 1)
     found = judge(load_of([RATE] * SECONDS, pending=curve([float(v) for v in backlog])))
     assert "throughput +0% (up to 0%)" in found.why
-    assert found.label is Label.TOO_SHORT
+    assert found.label is SteadyLabel.TOO_SHORT
 
 
 def test_a_growing_backlog_is_not_steady_and_a_swinging_backlog_is() -> None:
     # 10 MB/s of user bytes, so 2 MB/s more to compact is a fifth of them.
     grows = curve([2e6 * t for t in range(SECONDS + 1)])
-    assert judge(load_of([RATE] * SECONDS, pending=grows)).label is Label.NOT_STEADY
+    assert judge(load_of([RATE] * SECONDS, pending=grows)).label is SteadyLabel.NOT_STEADY
     swings = curve([40e6 * (t % 2) for t in range(SECONDS + 1)])
-    assert judge(load_of([RATE] * SECONDS, pending=swings)).label is Label.STEADY
+    assert judge(load_of([RATE] * SECONDS, pending=swings)).label is SteadyLabel.STEADY
 
 
 def test_pending_bytes_that_no_log_has_are_not_judged() -> None:
     found = judge(replace(load_of([RATE] * SECONDS), pending=None))
-    assert found.label is Label.STEADY
+    assert found.label is SteadyLabel.STEADY
     assert "pending" not in found.why
 
 
 def test_a_phase_of_four_blocks_is_too_short() -> None:
     found = judge(load_of([RATE] * 9))
-    assert (found.label, found.blocks, found.why) == (Label.TOO_SHORT, 4, "4 of 5 blocks of 2 s")
+    assert (found.label, found.blocks, found.why) == (
+        SteadyLabel.TOO_SHORT,
+        4,
+        "4 of 5 blocks of 2 s",
+    )
 
 
 def test_less_than_the_capacity_after_the_fill_is_too_short() -> None:
-    assert judge(load_of([RATE] * 30, filled=1.5)).label is Label.TOO_SHORT
-    assert judge(load_of([RATE] * 30, filled=0.5)).label is Label.STEADY
+    assert judge(load_of([RATE] * 30, filled=1.5)).label is SteadyLabel.TOO_SHORT
+    assert judge(load_of([RATE] * 30, filled=0.5)).label is SteadyLabel.STEADY
 
 
 def test_a_phase_that_stood_still_is_not_steady() -> None:
     load_ = load_of([RATE] * 70 + [0.0] * 30)
     written = Curve(load_.written.t, tuple(1e8 * (t + 20) for t in load_.written.t))
     found = judge(replace(load_, written=written))
-    assert found.label is Label.NOT_STEADY
+    assert found.label is SteadyLabel.NOT_STEADY
     assert found.why == "a block without an operation"
 
 
 def test_reads_have_blocks_of_time() -> None:
     reads = replace(load_of([RATE] * SECONDS), payload=0, pending=None)
     found = judge(reads)
-    assert (found.label, found.begin, found.end) == (Label.STEADY, 0.0, 100.0)
+    assert (found.label, found.begin, found.end) == (SteadyLabel.STEADY, 0.0, 100.0)
     assert found.why.startswith("throughput ")
     assert "capacity" not in found.why
     falls = load_of([RATE * (2 - t / SECONDS) for t in range(SECONDS)])
-    assert judge(replace(falls, payload=0)).label is Label.NOT_STEADY
+    assert judge(replace(falls, payload=0)).label is SteadyLabel.NOT_STEADY
 
 
 # Stationary series with a coefficient of variation of 1, and lines that double over the phase.
@@ -184,10 +188,10 @@ rates = st.lists(st.floats(0, 1e6), min_size=1, max_size=200)
 def test_any_series_has_a_label(found: list[float], wa: float, known: bool) -> None:
     load_ = load_of(found, wa=wa)
     result = judge(load_ if known else replace(load_, pending=None))
-    assert result.label in Label
+    assert result.label in SteadyLabel
     assert result.why
     assert (result.begin is None) == (result.blocks == 0)
-    if result.label is Label.STEADY:
+    if result.label is SteadyLabel.STEADY:
         assert 5 <= result.blocks <= 20
 
 
@@ -228,7 +232,7 @@ def test_without_series_the_label_is_there_too(tmp_path: Path) -> None:
     comparison = compare(load(write_campaign(tmp_path / "c", series=False)))
     assert comparison.steady
     assert {one.steady.why for one in comparison.steady} == {"no series was recorded"}
-    assert {one.steady.label for one in comparison.steady} == {Label.TOO_SHORT}
+    assert {one.steady.label for one in comparison.steady} == {SteadyLabel.TOO_SHORT}
 
 
 def test_real_series_of_the_example() -> None:
@@ -238,11 +242,11 @@ def test_real_series_of_the_example() -> None:
     labels = {one.phase: one.steady for one in steady.label_phases(wanted)}
     assert set(labels) == {"overwrite", "readrandom"}
     overwrite = labels["overwrite"]
-    assert (overwrite.label, overwrite.blocks) == (Label.TOO_SHORT, 20)
+    assert (overwrite.label, overwrite.blocks) == (SteadyLabel.TOO_SHORT, 20)
     series = packed.text(wanted[0].path / "series/overwrite.csv")
     assert overwrite.end == float(series.splitlines()[-1].partition(",")[0])
     assert "of the capacity written after the fill" in overwrite.why
-    assert labels["readrandom"].label is Label.TOO_SHORT
+    assert labels["readrandom"].label is SteadyLabel.TOO_SHORT
 
 
 def test_a_phase_of_one_second_has_no_rate(tmp_path: Path) -> None:

@@ -16,8 +16,8 @@ from typing import Any
 
 import pytest
 
-from harness.store import checksums, packed
-from harness.verify import recompute
+from harness.store import checksums, packed, rundir
+from harness.verify import agreement, recompute
 from tests.fixtures.forged import Edit, both, column, put, rows, swap, text
 
 ARCHIVE = Path(__file__).parents[1] / "fixtures/verify/tenants.tar.xz"
@@ -478,6 +478,24 @@ def test_verify_names_the_edit(copy: Path, run: str, edit: Edit, expected: str) 
     edit(copy / run)
     found = recompute.of_run(copy / run)
     assert any(expected in problem for problem in found), found
+
+
+def contradictions(folder: Path) -> list[str]:
+    return list(agreement.of_run(folder, rundir.load_spec(folder), rundir.load_result(folder)))
+
+
+@pytest.mark.parametrize(
+    ("old", "new"), [("--rate=50.0", "--rate=5.0"), ("--seed=80321", "--seed=1")]
+)
+def test_the_arguments_of_every_program_follow_from_the_plan(
+    copy: Path, old: str, new: str
+) -> None:
+    folder = copy / WHOLE
+    assert contradictions(folder) == []
+    put(RESULT, "phases", "*", "argv", "*", value=lambda has: new if has == old else has)(folder)
+    assert contradictions(folder) == [
+        f"result.json: phases: victim.mix: argv: has {new}, run.json gives {old}"
+    ]
 
 
 def test_names_of_edits_differ() -> None:

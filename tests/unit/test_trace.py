@@ -16,7 +16,7 @@ import pytest
 from harness.errors import HostError, ToolFailed
 from harness.observe.tracing import tracefs_source
 from harness.observe.tracing.bpf_answers import Answers, Maps, grouped
-from harness.observe.tracing.bpf_program import Watched, program
+from harness.observe.tracing.bpf_program import WatchedDevice, program
 from harness.observe.tracing.tracer import Tracer
 from harness.observe.tracing.zone_history import Totals, Traced, traced
 from harness.observe.zone_reports import Zone, ZoneCondition, ZoneType
@@ -26,7 +26,7 @@ from harness.tools import bpftrace
 FIXTURES = Path(__file__).parents[1] / "fixtures" / "trace"
 KIB, MIB = 1 << 10, 1 << 20
 NAME = "nvme0n3"
-DEVICE = Watched(NAME, (NAME,), 3, 4096, 8 * MIB, 4 * MIB)
+DEVICE = WatchedDevice(NAME, (NAME,), 3, 4096, 8 * MIB, 4 * MIB)
 # (device, command, status): what the sequence in the README sends.
 SENT = {"write": 34, "finish": 3, "reset": 1, "open": 1, "close": 1, "flush": 3}
 REFUSED = 6  # writes to a fifteenth zone and on
@@ -280,8 +280,8 @@ def test_output_that_is_not_bpftraces() -> None:
 
 
 def test_the_program_names_each_device_once_per_copy() -> None:
-    other = Watched("nullb0", ("nullb0",), 0, 512, 8 * MIB, 4 * MIB)
-    path = Watched("nvme1n1", ("nvme1c1n1", "nvme1c2n1"), 1, 512, 0, 0)
+    other = WatchedDevice("nullb0", ("nullb0",), 0, 512, 8 * MIB, 4 * MIB)
+    path = WatchedDevice("nvme1n1", ("nvme1c1n1", "nvme1c2n1"), 1, 512, 0, 0)
     text = program([DEVICE, other, path])
     assert text.count('== "nvme0n3") { $device = (uint64)1; $shift = (uint64)11;') == 2
     assert text.count('== "nullb0") { $device = (uint64)2; $shift = (uint64)14;') == 2

@@ -17,7 +17,7 @@ pytestmark = pytest.mark.slow
 ROOT = Path(__file__).parents[2]
 RECAP = re.compile(r"ok=\d+ +changed=(\d+) +unreachable=0 +failed=(\d+)")
 # Each keeps its state in files beside it: areas in use with their priorities, and timers at work.
-# swapon is like that of util-linux 2.38 on Linux 6.1: areas get -2, -3, ... in order of activation.
+# swapon is as in util-linux 2.38 on Linux 6.1: areas get -2, -3, ... in order of activation.
 FAKES = {
     "swapon": 'case "$1" in --show=NAME,PRIO) cat {0}/swaps; exit;; '
     "--priority) priority=$2; shift 2;; *) priority=$((-2 - $(grep -c ' -' {0}/swaps)));; esac; "

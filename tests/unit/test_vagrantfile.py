@@ -121,7 +121,7 @@ def test_its_devices_equal_the_rigs(recorded: list[Call], name: str) -> None:
     # In libvirt's machine they have a fixed place; else they would differ.
     places = [(p.pop("bus"), p.pop("addr")) for kind, p in found if kind == "nvme"]
     assert places == [("pcie.0", str(10 + number)) for number in range(len(rig.nvme))]
-    # Where no limit is given, QEMU's default is what the rig says too.
+    # Without a limit, the rig has QEMU's default too.
     for _, values in wanted:
         for limit in ("zoned.max_open", "zoned.max_active"):
             if values.get(limit) == "0":

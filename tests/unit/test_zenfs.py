@@ -98,7 +98,7 @@ def test_the_dump_has_the_captured_fields() -> None:
     assert captured["zones"]["io"][0].keys() == DUMP["zones"]["io"][0].keys()  # type: ignore[index]
     dump = zenfs.parse_dump(json.dumps({**captured, "files": []}))
     # A zone that is open: what was written is in use, or lost to alignment.
-    assert dump.zones[0] == zenfs.Zone(50331648, 50135040, 7743)
+    assert dump.zones[0] == zenfs.ZenfsZone(50331648, 50135040, 7743)
 
 
 def test_sizes_come_from_the_dump() -> None:

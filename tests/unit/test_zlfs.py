@@ -144,20 +144,20 @@ class Programs:
 
     def __init__(self) -> None:
         self.calls: list[str] = []
-        self.says: dict[str, Completed] = {}
+        self.answers: dict[str, Completed] = {}
 
     def run(self, argv: list[str | Path], **_: Any) -> Completed:
         args = tuple(map(str, argv))
         self.calls.append(args[1] if args[0] == str(PROGRAM) else Path(args[0]).name)
         done = Completed(args, 0, None, 0.0, "", "")
-        return self.says.get(args[1], done)
+        return self.answers.get(args[1], done)
 
     def fail(self, command: str, code: int, stderr: str) -> None:
         argv = (str(PROGRAM), command, f"--device={DEVICE}")
-        self.says[command] = Completed(argv, code, None, 0.0, "", stderr)
+        self.answers[command] = Completed(argv, code, None, 0.0, "", stderr)
 
     def print(self, command: str, stdout: str, code: int = 0) -> None:
-        self.says[command] = Completed((str(PROGRAM), command), code, None, 0.0, stdout, "")
+        self.answers[command] = Completed((str(PROGRAM), command), code, None, 0.0, stdout, "")
 
 
 @pytest.fixture

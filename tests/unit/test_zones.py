@@ -12,7 +12,7 @@ import pytest
 from analysis.judge.compare import compare
 from analysis.read import zones
 from analysis.read.load import RunRecord, load
-from analysis.read.zones import Change, Span, State
+from analysis.read.zones import Change, Span, ZoneState
 from analysis.show.report import write_report
 from harness.errors import RunFailed
 from harness.store import checksums
@@ -50,13 +50,13 @@ def test_a_captured_timeline(folder: Path) -> None:
     # Every zone was reset before it was written again, so each command but the resets of empty
     # zones (all of them twice, and zone 1) changed one.
     assert zones.count(found) == {
-        State.ACTIVE: counted["first-write"],
-        State.FULL: counted["last-write"],
-        State.FINISHED: counted["finish"],
-        State.EMPTY: counted["reset"] - 1,
+        ZoneState.ACTIVE: counted["first-write"],
+        ZoneState.FULL: counted["last-write"],
+        ZoneState.FINISHED: counted["finish"],
+        ZoneState.EMPTY: counted["reset"] - 1,
     }
     spans = zones.spans(found)
-    (finished,) = (span for span in spans if span.state is State.FINISHED)
+    (finished,) = (span for span in spans if span.state is ZoneState.FINISHED)
     assert (finished.zone, finished.begin) == (297, 8.673336)
     last: dict[int, float] = {}
     for span in sorted(spans, key=lambda span: (span.begin, span.end)):
@@ -64,7 +64,9 @@ def test_a_captured_timeline(folder: Path) -> None:
         last[span.zone] = span.end
     open_at_end = [span for span in spans if span.end == found[-1].t]
     assert all(span.begin <= span.end for span in open_at_end)
-    assert 1 <= sum(span.state is State.ACTIVE for span in open_at_end) <= 14  # the device's limit
+    assert (
+        1 <= sum(span.state is ZoneState.ACTIVE for span in open_at_end) <= 14
+    )  # the device's limit
 
 
 def test_commands_without_effect_are_not_changes(folder: Path) -> None:
@@ -87,18 +89,18 @@ def test_commands_without_effect_are_not_changes(folder: Path) -> None:
     )
     found = zones.read_changes(trace(folder, text, zones_there=3))
     assert found == (
-        Change(2, 0, State.ACTIVE),
-        Change(3, 0, State.FULL),
-        Change(5, 1, State.ACTIVE),
-        Change(7, 1, State.FINISHED),
-        Change(9, 1, State.EMPTY),
-        Change(10, 0, State.EMPTY),
+        Change(2, 0, ZoneState.ACTIVE),
+        Change(3, 0, ZoneState.FULL),
+        Change(5, 1, ZoneState.ACTIVE),
+        Change(7, 1, ZoneState.FINISHED),
+        Change(9, 1, ZoneState.EMPTY),
+        Change(10, 0, ZoneState.EMPTY),
     )
     assert zones.spans(found) == [
-        Span(0, State.ACTIVE, 2, 3),
-        Span(1, State.ACTIVE, 5, 7),
-        Span(1, State.FINISHED, 7, 9),
-        Span(0, State.FULL, 3, 10),
+        Span(0, ZoneState.ACTIVE, 2, 3),
+        Span(1, ZoneState.ACTIVE, 5, 7),
+        Span(1, ZoneState.FINISHED, 7, 9),
+        Span(0, ZoneState.FULL, 3, 10),
     ]
 
 

@@ -27,7 +27,7 @@ def section(data: ReportData) -> Section:
         return none
     comparison, groups = data.comparison, data.groups
     lines = [series_figure.Lines.of(group) for group in groups]
-    limits = series_figure.Limits.of(lines)
+    limits = series_figure.AxisEnds.of(lines)
     series = [
         series_figure.series(comparison, group, own, limits)
         for group, own in zip(groups, lines, strict=True)

@@ -13,7 +13,7 @@ from analysis.show.parts import Grid, Heading, Part, Plots, ReportData, Section,
 from analysis.tenants import aligned, attribution, fairness, recovery, usage, words
 from analysis.tenants.attribution import Finding
 from analysis.tenants.fairness import Index, Slowdown
-from analysis.tenants.mix import Mix, Tenant, mixes
+from analysis.tenants.mix import Mix, TenantRun, mixes
 from analysis.tenants.recovery import Recovery
 from analysis.tenants.usage import Use
 from harness.tables import tabulate
@@ -29,7 +29,7 @@ class _RunUse(NamedTuple):
     """What one tenant did in one shared run."""
 
     run: RunRecord
-    tenant: Tenant
+    tenant: TenantRun
     use: Use
 
     def metric(self, name: str) -> str:

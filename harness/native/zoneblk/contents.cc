@@ -14,7 +14,7 @@
 namespace zoneblk {
 namespace {
 
-// What is free in memory or in a folder, if the system says so.
+// What is free in memory or in a folder, if the system knows.
 std::optional<Bytes> Room(const std::string& folder) {
   struct statvfs disk {};
   if (!folder.empty()) {

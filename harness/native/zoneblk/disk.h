@@ -1,5 +1,5 @@
 // A namespace of a modelled drive as the kernel uses it: requests come in, and go out at the
-// model's time with a result. It has no clock, and does not touch data: it says what to move.
+// model's time with a result. It has no clock, and does not touch data: it names what to move.
 
 #pragma once
 

@@ -23,7 +23,7 @@ struct Identity {
 // How late completions were, on the kernel's clock.
 class Lateness {
  public:
-  // `late`: beyond the due time. `latency`: what the model says. Both on the kernel's clock.
+  // `late`: beyond the due time. `latency`: from the model. Both on the kernel's clock.
   void Record(Time late, Time latency, std::uint64_t dilation);
   [[nodiscard]] zonemodel::Json Report() const;
 

@@ -43,7 +43,7 @@ _REQUESTS = (
 
 
 @dataclass(frozen=True, slots=True)
-class Watched:
+class WatchedDevice:
     """A device whose commands are counted."""
 
     name: str  # kernel name
@@ -54,7 +54,7 @@ class Watched:
     zone_capacity: int  # bytes; 0 on conventional devices
 
 
-def program(devices: Sequence[Watched]) -> str:
+def program(devices: Sequence[WatchedDevice]) -> str:
     """Return the program's text; devices are numbered from 1.
 
     The program prints ``ready`` once attached. On SIGUSR1 it prints all counts between the lines
@@ -77,7 +77,7 @@ def program(devices: Sequence[Watched]) -> str:
     return "\n".join(parts)
 
 
-def _which(devices: Sequence[tuple[int, Watched]], also: str) -> str:
+def _which(devices: Sequence[tuple[int, WatchedDevice]], also: str) -> str:
     """Return the statements that set the number and geometry of the request's device."""
     lines = []
     for number, device in devices:

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from harness.errors import TimedOut, ToolFailed
 from harness.observe.tracing.bpf_answers import Answers, Grouping, Maps
-from harness.observe.tracing.bpf_program import Watched, program
+from harness.observe.tracing.bpf_program import WatchedDevice, program
 from harness.observe.tracing.zone_history import Totals
 from harness.tools import bpftrace, proc
 from harness.tools.bpftrace import Lost, Printed
@@ -54,7 +54,7 @@ class BpfSource:
     def __init__(
         self,
         path: Path,
-        devices: Sequence[Watched],
+        devices: Sequence[WatchedDevice],
         keys: int,
         *,
         folder: Path,

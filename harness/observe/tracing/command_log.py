@@ -7,7 +7,7 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from harness.observe.tracing.bpf_program import Watched
+from harness.observe.tracing.bpf_program import WatchedDevice
 from harness.observe.tracing.tracefs_buffer import lost_events, prepared
 from harness.tools import proc
 
@@ -35,7 +35,7 @@ class CommandLog:
         HostError: the kernel's events cannot be enabled.
     """
 
-    def __init__(self, devices: Sequence[Watched], tracing: Path, output: Path) -> None:
+    def __init__(self, devices: Sequence[WatchedDevice], tracing: Path, output: Path) -> None:
         self._output = output
         self._instance = tracing / "instances" / _INSTANCE
         nvme = all(device.nsid for device in devices)

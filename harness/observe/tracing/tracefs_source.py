@@ -15,7 +15,7 @@ from pathlib import Path
 
 from harness.errors import HostError
 from harness.observe.tracing import bpf_program as program
-from harness.observe.tracing.bpf_program import Watched
+from harness.observe.tracing.bpf_program import WatchedDevice
 from harness.observe.tracing.tracefs_buffer import lost_events, prepared
 from harness.observe.tracing.zone_history import (
     ASKED,
@@ -59,7 +59,7 @@ _LOST = re.compile(r"LOST (\d+) EVENTS")  # "CPU:0 [LOST 123 EVENTS]"
 class _Sent:
     """The last command with one id."""
 
-    device: Watched
+    device: WatchedDevice
     name: str
     size: int
     zone: int
@@ -80,7 +80,7 @@ class TracefsSource:
 
     name = "tracefs"
 
-    def __init__(self, devices: Sequence[Watched], tracing: Path) -> None:
+    def __init__(self, devices: Sequence[WatchedDevice], tracing: Path) -> None:
         if not all(device.nsid for device in devices):
             raise HostError("without bpftrace only NVMe can be traced", code="tracing-missing")
         self._devices = {disk: device for device in devices for disk in device.disks}

@@ -11,7 +11,7 @@ from typing import Protocol
 from harness.cleanup import cleaned
 from harness.errors import HostError, ZonelabError
 from harness.observe.sysfs import SECTOR, Sysfs
-from harness.observe.tracing.bpf_program import Watched
+from harness.observe.tracing.bpf_program import WatchedDevice
 from harness.observe.tracing.bpf_source import BpfSource
 from harness.observe.tracing.tracefs_source import TracefsSource
 from harness.observe.tracing.zone_history import History, Totals, record
@@ -48,13 +48,13 @@ class Source(Protocol):
         """Store its output of this run."""
 
 
-def watched(sysfs: Sysfs, device: Device) -> Watched:
+def watched(sysfs: Sysfs, device: Device) -> WatchedDevice:
     """Return the device in the terms of its driver."""
     name = Path(device.path).name
     disk = sysfs.parent(name) or name
     paths = sysfs.queue_nodes(disk)
     nvme = bool(_NVME.match(disk))
-    return Watched(
+    return WatchedDevice(
         name=name,
         disks=tuple(paths[1:] or paths),
         nsid=(sysfs.number(paths[-1], "nsid") or 0) if nvme else 0,
@@ -134,7 +134,7 @@ class Tracer:
 
 
 def start_bpf(
-    devices: Sequence[Watched], keys: int, *, folder: Path, tracing: Path, proc_root: Path
+    devices: Sequence[WatchedDevice], keys: int, *, folder: Path, tracing: Path, proc_root: Path
 ) -> BpfSource:
     """Start bpftrace without waiting for its probes.
 
@@ -160,7 +160,7 @@ def start_bpf(
     return BpfSource(program, devices, keys, folder=folder, proc_root=proc_root)
 
 
-def start_tracefs(devices: Sequence[Watched], tracing: Path) -> TracefsSource:
+def start_tracefs(devices: Sequence[WatchedDevice], tracing: Path) -> TracefsSource:
     """Count with the kernel's trace buffer; HostError also if a device is not NVMe."""
     _require_tracefs(tracing)
     return TracefsSource(devices, tracing)

@@ -14,7 +14,7 @@ from harness.tools import ssh_keygen
 
 
 @dataclass(frozen=True, slots=True)
-class Signature:
+class SignedRoot:
     """The root hash, problems of record or signature, and the signer."""
 
     root: str
@@ -23,7 +23,7 @@ class Signature:
     lines: tuple[str, ...] = ()
 
 
-def check(paths: CampaignPaths, signers: Path | None) -> Signature:
+def check(paths: CampaignPaths, signers: Path | None) -> SignedRoot:
     """Check the record of a bundle, and its signature if there is one.
 
     ``signers`` is a file of allowed signers; null: any key is good, and only the key is named.
@@ -34,18 +34,18 @@ def check(paths: CampaignPaths, signers: Path | None) -> Signature:
     if not file.is_file():
         if signers is not None:
             problems.append(f"{SIGNATURE}: is missing, and --signers names allowed signers")
-        return Signature(root, tuple(problems))
+        return SignedRoot(root, tuple(problems))
     lines: list[str] = []
     try:
         lines.append(f"signed with {ssh_keygen.key_of(file, message(root))}")
         if signers is not None:
             lines.append(f"signed by {ssh_keygen.signer_of(file, message(root), signers)}")
     except HostError as error:
-        return Signature(root, tuple(problems), (f"{SIGNATURE}: {error.message}",))
+        return SignedRoot(root, tuple(problems), (f"{SIGNATURE}: {error.message}",))
     except ZonelabError:
         whose = "of an allowed signer for" if lines else "of"
         problems.append(f"{SIGNATURE}: is no signature {whose} the root hash {root}")
-    return Signature(root, tuple(problems), (), tuple(lines))
+    return SignedRoot(root, tuple(problems), (), tuple(lines))
 
 
 def _record(path: Path, root: str) -> list[str]:
