@@ -28,10 +28,10 @@ export PATH := $(CURDIR)/.venv/bin:$(PATH)
 
 .PHONY: study test setup setup-dev rig-image check check-tests lint test-fast test-all test-native \
     test-native-sanitize test-native-threads test-native-crash test-crash test-zlfs-long \
-    test-guard test-geometry test-dm-zoned test-dm-zap test-amplification test-two-hosts \
-    vagrant-packages vagrant-box vagrant-clean test-vagrant test-debian12 bench bench-overhead \
-    bench-zlfs bench-statistics bench-kvmix bench-scale bench-replay lock schemas docs clean \
-    help
+    test-guard test-geometry test-dm-zoned test-dm-zap test-zenfs test-amplification \
+    test-two-hosts vagrant-packages vagrant-box vagrant-clean test-vagrant test-debian12 bench \
+    bench-overhead bench-zlfs bench-statistics bench-kvmix bench-scale bench-replay lock \
+    schemas docs clean help
 
 ##@ The two commands
 
