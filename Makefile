@@ -27,11 +27,11 @@ export PYTHON YES
 export PATH := $(CURDIR)/.venv/bin:$(PATH)
 
 .PHONY: study test setup setup-dev rig-image check check-tests lint test-fast test-all test-native \
-    test-native-sanitize test-native-threads test-native-crash test-crash test-zlfs-long \
+    test-native-sanitize test-native-threads test-crash test-crash-long test-zlfs-long \
     test-guard test-geometry test-dm-zoned test-dm-zap test-zenfs test-amplification \
     test-two-hosts vagrant-packages vagrant-box vagrant-clean test-vagrant test-debian12 bench \
-    bench-overhead bench-zlfs bench-statistics bench-kvmix bench-scale bench-replay lock \
-    schemas docs clean help
+    bench-overhead bench-zlfs bench-statistics bench-kvmix bench-scale bench-replay \
+    bench-model lock schemas docs clean help
 
 ##@ The two commands
 

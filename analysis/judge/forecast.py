@@ -17,7 +17,7 @@ from analysis.judge.stats import Method
 from analysis.judge.verdicts import Verdict
 from analysis.read.load import Pool
 
-# Words of rows whose spread says nothing about the next campaign.
+# Words of rows whose spread does not predict the next campaign.
 _UNUSABLE = (Verdict.NOT_A_RESULT, Verdict.TOO_FEW)
 
 

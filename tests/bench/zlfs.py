@@ -1,7 +1,7 @@
 """``make bench-zlfs``: db_bench on zlfs in memory versus the stock file system on tmpfs.
 
-Alternating pairs of the same db_bench on ``zlfs://mem:`` and on a folder of /dev/shm, both without
-direct I/O (tmpfs has none) and in memory that has been used before. Each row is a setting: with the
+Alternating pairs of the same db_bench on ``zlfs://mem:`` and on a folder of /dev/shm. Both have no
+direct I/O (tmpfs cannot) and use memory that has been used before. Each row is a setting: with the
 WAL, without it, against tmpfs that is mapped into memory, and with a sync of each write. The last
 one is shown and not judged, because a sync of tmpfs does nothing. A row ends when the 95 % interval
 of each phase's ratio is at most HALF_WIDTH to either side, or after PAIRS. ROWS selects rows.
