@@ -24,8 +24,10 @@ def idle(key: str, base: Side, level: Side) -> list[str]:
         if (count := side.once(_with_issue, phase, _GC_NEVER_RAN))
     ]
     for side in (base, level):
+        if not side.once(_with_issue, phase, _GC_UNCOUNTED):
+            continue
         least = side.once(_turnover)
-        if side.once(_with_issue, phase, _GC_UNCOUNTED) and (least is None or least < _REUSED):
+        if least is None or least < _REUSED:
             found.append(
                 f"{side.name}: nothing counts its garbage collection, and it wrote less than the "
                 "capacity"

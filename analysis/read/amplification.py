@@ -74,11 +74,11 @@ def read(run: RunRecord) -> Amplification | None:
         ConfigError: the ledger is damaged.
         RunFailed: a series is not numeric.
     """
-    phases = _phases(run)
+    phases = [] if run.spec.tenants else _phases(run)
+    if not phases or any(phase.entry.user is None for phase in phases):
+        return None  # without a look at the other series
     written = _by_device(run, "diskstats.csv", ".write_bytes")
-    if not phases or not written or run.spec.tenants:
-        return None
-    if any(phase.entry.user is None for phase in phases):
+    if not written:
         return None
     media = written | _by_device(run, "media.csv", "")
     maps = [phase.entry.media for phase in phases]

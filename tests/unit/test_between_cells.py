@@ -11,7 +11,7 @@ from analysis.judge.stats import Method
 from analysis.judge.verdicts import Verdict
 from harness.cli.main import main
 from harness.metrics import Better
-from tests.fixtures.campaigns import write_campaign
+from tests.fixtures.campaigns import write_on_demand
 from tests.fixtures.twins import WRITTEN, twins
 
 CAMPAIGNS = 1000
@@ -76,9 +76,9 @@ def test_repetitions_do_not_reduce_the_part_between_cells() -> None:
 def test_the_component_enters_every_interval_but_that_of_the_twins(tmp_path: Path) -> None:
     comparison = twins(tmp_path, apart=0.05)
     rows = {row.level: row for row in comparison.rows if row.metric == WRITTEN}
-    assert rows["btrfs"].estimate.between_cells > 0
-    assert any(note.startswith("cells differ by") for note in rows["btrfs"].notes)
-    assert rows["f2fs-again"].estimate.between_cells == 0
+    assert rows["zenfs"].estimate.between_cells > 0
+    assert any(note.startswith("cells differ by") for note in rows["zenfs"].notes)
+    assert rows["zlfs-again"].estimate.between_cells == 0
 
 
 def test_aa_prints_the_floor(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -86,8 +86,8 @@ def test_aa_prints_the_floor(tmp_path: Path, capsys: pytest.CaptureFixture[str])
     assert main(["aa", str(folder), "--metric", WRITTEN, "--format", "csv"]) == 0
     header, line = capsys.readouterr().out.splitlines()[:2]
     assert header == "metric,identical cells,cell_sd,floor"
-    assert line.startswith(f"{WRITTEN},f2fs and f2fs-again: ")
+    assert line.startswith(f"{WRITTEN},zlfs and zlfs-again: ")
     assert float(line.split(",")[-1].rstrip("%")) == pytest.approx(5, rel=0.02)
-    alone = write_campaign(tmp_path / "alone", series=False)
+    alone = write_on_demand(tmp_path / "alone", series=False)
     assert main(["aa", str(alone)]) == 2
     assert "no identical cells" in capsys.readouterr().err
