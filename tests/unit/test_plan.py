@@ -35,12 +35,12 @@ def test_a_plan_is_written_whole(planner: Planner) -> None:
     assert planner("integration-levels") == 0
     plan = planner.plan()
     assert [host.host for host in plan.hosts] == ["rig"]
-    assert len(plan.hosts[0].runs) == 21
+    assert len(plan.hosts[0].runs) == 28
     folder = planner.results / "c"
     assert json.loads((folder / "hosts/rig/host.json").read_text()) == json.loads(dumps(rig()))
     record = decode(Campaign, json.loads((folder / "campaign.json").read_text()))
     assert record.study_digest == plan.study_digest
-    assert "21 runs" in planner.out
+    assert "28 runs" in planner.out
     assert "cold_bytes" in planner.out
 
 
@@ -95,7 +95,7 @@ def test_two_hosts_share_the_blocks(planner: Planner) -> None:
     words = [planner.inspection(rig(), "a"), planner.inspection(rig(), "b")]
     assert planner("integration-levels", *words) == 0
     blocks = {h.host: {run.block for run in h.runs} for h in planner.plan().hosts}
-    assert blocks == {"a": {1, 3}, "b": {2}}
+    assert blocks == {"a": {1, 3}, "b": {2, 4}}
 
 
 def test_a_level_that_cannot_run_stays_in_the_plan(planner: Planner) -> None:

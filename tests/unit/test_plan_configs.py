@@ -139,7 +139,7 @@ def test_the_default_study_is_as_documented() -> None:
         name for name, level in LEVELS.items() if level.takes_database
     }  # a row or a reason for each
     assert (study.repetitions, study.target_utilisation, study.baseline) == (
-        3,
+        4,
         0.8,
         "conventional-ext4",
     )
