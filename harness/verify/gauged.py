@@ -8,12 +8,14 @@ from pathlib import Path
 
 from harness.levels import LEVELS
 from harness.levels.level import Level
+from harness.run.ledger import BarrierSnapshot
 from harness.run.tenant import prefixed
 from harness.store import packed
 from harness.store.result import Result, Status
 from harness.verify.sampled import EDGE, SampledTenant, Table, Window, between, read, windows
 
 SYSTEM = "series/system.csv"
+MEDIA = "series/media.csv"
 _CPU = ("load_user_us", "load_system_us")
 _MICRO = 1_000_000
 
@@ -31,11 +33,44 @@ def differences(folder: Path, result: Result, tenants: Sequence[SampledTenant]) 
                 f"{file}: {text}" for text in _counters(folder, level, table, tenant, result)
             )
             yield from (f"{file}: {text}" for text in _ledger(folder, level, table, tenant))
+        media = read(folder, MEDIA)
+        if media is not None and media.rows and not tenants[0].name:
+            stopped = result.status in (Status.ABORTED, Status.FAILED)
+            yield from (
+                f"{MEDIA}: {text}"
+                for text in media_bytes(
+                    media, windows(folder, tenants[0]), tenants[0].stored.snapshots, stopped=stopped
+                )
+            )
         table = read(folder, SYSTEM)
         if table is not None and not tenants[0].name:
             yield from (f"{SYSTEM}: {text}" for text in _load(table, windows(folder, tenants[0])))
     except (ValueError, KeyError) as error:
         yield f"series/: a gauge is damaged: {error}"
+
+
+def media_bytes(
+    table: Table, phases: Sequence[Window], snapshots: Sequence[BarrierSnapshot], *, stopped: bool
+) -> Iterator[str]:
+    """The media bytes of a modelled drive only grow, and lie between the barriers around them.
+
+    A run that was ``stopped`` has no barrier behind its last writes.
+    """
+    first, last = snapshots[0], snapshots[-1]
+    for name in [column for column in table.rows[0] if column != "t"]:
+        known = table.known([name])
+        values = known.numbers(name)
+        if any(late < early for early, late in pairwise(values)):
+            yield f"{name}: falls; a counter only grows"
+        for t, value in zip(known.times, values, strict=True):
+            low, high = between(t, phases, first, last)
+            counts = [one.counters.media for one in (low, high)]
+            floor, ceiling = (one.accepted.get(name) if one else None for one in counts)
+            if floor is None or ceiling is None:
+                continue
+            if value < floor or (value > ceiling and not (stopped and high is last)):
+                yield f"{name}: has {value} at {t:.3f} s, the barriers give {floor} to {ceiling}"
+                break
 
 
 def _counters(

@@ -136,7 +136,8 @@ def differences(
             lines = _of_tenant(disks, tenant, phases[tenant.name], result)
             yield from (f"{DISKSTATS}: {text}" for text in lines)
             yield from _others(folder, disks, tenant, gap)
-        yield from _together(folder, disks, "series/system.csv", gap)
+        for name in ("system", "media"):
+            yield from _together(folder, disks, f"series/{name}.csv", gap)
     except (ValueError, KeyError) as error:
         yield f"series/: a sampled series is damaged: {error}"
 
