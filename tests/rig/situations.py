@@ -170,6 +170,7 @@ SITUATIONS = (
 # A drive of the kernel's own SCSI target (LIO), which holds persistent reservations: scsi_debug has
 # no such command. Each port makes a path to it, which the kernel finds as a drive /dev/sd*.
 TARGET_MODULES = "modprobe -a target_core_mod tcm_loop"
+_CONFIGFS = "(mountpoint -q /sys/kernel/config || mount -t configfs none /sys/kernel/config)"
 _TARGET = "/sys/kernel/config/target"
 _PORTS = [f"{_TARGET}/loopback/naa.60014050000000a{number}" for number in (1, 3)]
 _BACK = f"{_TARGET}/core/rd_mcp_0/lab"
@@ -182,7 +183,7 @@ _NO_PORT = (
     " 2>/dev/null; "
 )
 TARGET = (
-    f"{TARGET_MODULES} && mkdir -p {_BACK} && echo rd_pages=16384 >{_BACK}/control"
+    f"{TARGET_MODULES} && {_CONFIGFS} && mkdir -p {_BACK} && echo rd_pages=16384 >{_BACK}/control"
     f" && echo 1 >{_BACK}/enable && echo 60014050000000b1 >{_BACK}/wwn/vpd_unit_serial && "
     + _PORT.format(port=_PORTS[0])
 )
