@@ -1,12 +1,11 @@
 """The recorded campaigns are complete and small, and the README's excerpts match them."""
 
+import csv
 from pathlib import Path
 
 import pytest
 
 from analysis import numbers
-from analysis.judge import columns
-from analysis.judge.compare import compare
 from analysis.read.load import load
 from harness.cli.main import main
 from harness.store import numbers_version
@@ -51,16 +50,20 @@ def test_every_change_that_affects_numbers_raises_their_version() -> None:
     assert sum(line.startswith("- ") for line in section.splitlines()) == numbers_version.CHANGES
 
 
-def test_the_readme_shows_what_compare_prints() -> None:
-    rows = compare(load(unpacked()), metrics=["overwrite.write_amplification"]).rows
+def test_the_readme_shows_what_compare_printed() -> None:
+    """The table of the first study; its runs are too large for this repository."""
+    with (ROOT / "docs/figures/first-study.csv").open(newline="", encoding="utf-8") as file:
+        rows = [row for row in csv.DictReader(file) if row["metric"]]
     readme = (ROOT / "README.md").read_text()
-    assert len(rows) >= 2
+    assert len(rows) >= 3
     for row in rows:
-        base, value = (f"{float(number or 0):.2f}" for number in row.values)
-        shown = columns.ratio(row)
-        if shown != numbers.DASH:
-            shown += f" ({columns.interval(row).replace(' .. ', ' to ')})"
-        line = f"| {row.level} | {base} | {value} | {shown} | {row.verdict} |"
+        base, value = (f"{float(row[name]):.1f}" for name in ("baseline_mean", "level_mean"))
+        ratio = numbers.DASH
+        if row["center"]:
+            ratio = f"{float(row['center']):.2f}"
+            if row["low"]:
+                ratio += f" ({float(row['low']):.2f} to {float(row['high']):.2f})"
+        line = f"| {row['level']} | {base} | {value} | {ratio} | {row['verdict']} |"
         assert line in readme, line
 
 

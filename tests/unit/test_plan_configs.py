@@ -147,7 +147,7 @@ def test_the_default_study_is_as_documented() -> None:
     overwrite = next(p for p in run.phases if p.name == "overwrite")
     free = run.device.capacity - run.predicted.live_bytes
     assert overwrite.operations is not None
-    assert overwrite.operations * overwrite.user_bytes_per_operation >= 2 * free
+    assert overwrite.operations * overwrite.user_bytes_per_operation >= free
     assert overwrite.expects_gc
 
 
