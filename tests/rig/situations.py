@@ -189,7 +189,7 @@ TARGET = (
 )
 NO_TARGET = (
     "".join(_NO_PORT.format(port=port) for port in _PORTS)
-    + f"rmdir {_BACK} {_TARGET}/core/rd_mcp_0; modprobe -r tcm_loop"
+    + f"rmdir {_BACK} {_TARGET}/core/rd_mcp_0 {_TARGET}/loopback; modprobe -r tcm_loop"
 )
 # Registers a key, then reserves (linux/pr.h): argv is node and type, 0 for a key alone.
 RESERVE = (
