@@ -136,7 +136,11 @@ def _counters(arguments: argparse.Namespace, _talk: Talk) -> int:
     model.load(arguments.rig)
     stats = control.counters(arguments.rig)
     devices = state.require(arguments.rig).devices
-    rows = [{"nsid": d.nsid, "eui64": d.eui64, **asdict(stats[d.eui64])} for d in devices]
+    rows = [
+        {"nsid": d.nsid, "eui64": d.eui64, **asdict(stats[d.eui64])}
+        for d in devices
+        if d.eui64 in stats
+    ]
     print_records(rows, arguments.format)
     return ExitCode.OK
 

@@ -58,11 +58,9 @@ def argv(rig: Rig, image: Image, *, port: int, accelerator: str) -> list[str]:
     All caches are ``unsafe``: nothing has to survive a crash of this host. Times on a rig are no
     results, so there is no reason to wait for the host's disk.
     """
-    if rig.icount is not None:
-        accelerator = "tcg"
     accel, cpu = _CPU[accelerator]
     if rig.icount is not None:
-        accel, cpu = _ICOUNT_ACCEL, cpu + _REPEATABLE
+        accel, cpu = _ICOUNT_ACCEL, _CPU["tcg"][1] + _REPEATABLE
     args = ["qemu-system-x86_64", "-name", f"zonelab-{rig.name}", "-nodefaults", "-no-user-config"]
     args += ["-machine", f"{rig.machine},sata=off,smbus=off", "-accel", accel, "-cpu", cpu]
     args += ["-smp", _smp(rig, accelerator), "-m", f"{rig.memory >> 20}M", "-display", "none"]
