@@ -1,13 +1,16 @@
 """Ansible's default output with two changes: campaign progress while waiting, and plain tables.
 
 The wait task of the run role polls ``progress.json``; the default callback would print "FAILED -
-RETRYING" for each poll. This one prints the runner's progress line when it changes. A message of
-several lines, which the default prints as a JSON list, is printed line by line.
+RETRYING" for each poll. This one prints the runner's progress line when it changes. The clock of a
+machine on the instruction clock runs at another speed, so the time left is converted to the
+controller's. A message of several lines, which the default prints as a JSON list, is printed line
+by line.
 """
 
 from __future__ import annotations
 
 import json
+import time
 
 from ansible.plugins.callback.default import CallbackModule as Default
 
@@ -23,6 +26,10 @@ extends_documentation_fragment:
   - result_format_callback
 """
 
+# Clocks are compared after this many seconds of the host, and taken as one within this error.
+_TELLING_SECONDS = 5
+_SAME_CLOCK = 0.1
+
 
 class CallbackModule(Default):
     """The default callback with campaign progress and plain text."""
@@ -34,19 +41,34 @@ class CallbackModule(Default):
     def __init__(self) -> None:
         super().__init__()
         self._shown: dict[str, str] = {}
+        self._clocks: dict[str, tuple[float, float]] = {}
 
     def v2_runner_retry(self, result) -> None:  # noqa: ANN001 - Ansible's private TaskResult
         """Show the progress line of a poll; fall back to the default for other tasks."""
         try:
             text = result._result.get("stdout", "")
-            line = json.loads(text[text.index("{") :])["line"]  # behind boot id and uptime
-        except (ValueError, KeyError, TypeError):
+            around, _, _ = text.partition("{")
+            record = json.loads(text[len(around) :])
+            line, left = record["line"], record["eta_seconds"]
+            uptime = float(around.split()[1])  # behind the boot id
+        except (ValueError, KeyError, TypeError, IndexError):
             super().v2_runner_retry(result)
             return
         host = result._host.get_name()
         if self._shown.get(host) != line:
             self._shown[host] = line
-            self._display.display(f"  {host}: {line}")
+            self._display.display(f"  {host}: {self._in_our_time(host, line, left, uptime)}")
+
+    def _in_our_time(self, host: str, line: str, left: float | None, uptime: float) -> str:
+        """Return the line with the seconds that are left on this machine's clock."""
+        now = time.monotonic()
+        first, first_uptime = self._clocks.setdefault(host, (now, uptime))
+        if left is None or uptime - first_uptime < _TELLING_SECONDS:
+            return line
+        pace = (now - first) / (uptime - first_uptime)
+        if abs(pace - 1) < _SAME_CLOCK:
+            return line
+        return f"{line.partition(', about ')[0]}, about {left * pace / 60:.0f} min left"
 
     def _dump_results(self, result, *args, **kwargs) -> str:  # noqa: ANN001, ANN002, ANN003 - theirs
         """Return the lines of a message, or the default's JSON for other results."""
