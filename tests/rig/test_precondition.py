@@ -30,7 +30,6 @@ ZIPAPP = "/root/zonelab-age.pyz"
 KEPT = "/root/age-state"
 STAMP = time.strftime("%m%d%H%M%S")
 REFUSED = 3
-REFUSED_BY_ASSERT = 2
 
 
 class Age:
@@ -166,9 +165,6 @@ def test_a_tuned_campaign_starts_with_preconditioning_and_its_run_records_it(
     again = own.play(ANSIBLE, site)
     assert again.code == 0, again.text
     assert again.recap["changed"] == 0, again.text
-    emptied = own.play(ANSIBLE, [*site, "-e", "remainder=both"])
-    assert emptied.code == REFUSED_BY_ASSERT
-    assert "full or empty" in emptied.text
     assert (plays.files(own.results), plays.guest_files(rig), plays.written(rig)) == before
     rig.ssh(f"rm -rf /var/lib/zonelab/preconditioned /var/lib/zonelab/campaigns/{name}")
 

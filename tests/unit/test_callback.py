@@ -1,4 +1,4 @@
-"""The callback plugin: the progress lines of a wait, with the time left on the controller's clock."""
+"""The callback plugin: progress lines of a wait, with the time left on the controller's clock."""
 
 from __future__ import annotations
 
@@ -20,7 +20,8 @@ class Waited:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         spec = importlib.util.spec_from_file_location("zonelab_callback", PLUGIN)
-        assert spec is not None and spec.loader is not None
+        assert spec is not None
+        assert spec.loader is not None
         module: Any = importlib.util.module_from_spec(spec)
         spec.loader.exec_module(module)
         self.now = 0.0

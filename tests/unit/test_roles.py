@@ -39,6 +39,56 @@ def test_the_two_ansible_configurations_differ_in_paths_only() -> None:
     assert moved.replace("= callback_plugins", "= ansible/callback_plugins") == outer
 
 
+def played(folder: Path, tasks: list[dict[str, object]]) -> str:
+    """Play tasks against this machine with the settings of ansible/; return what is printed."""
+    (folder / "play.yml").write_text(
+        json.dumps([{"hosts": "all", "gather_facts": False, "tasks": tasks}])
+    )
+    (folder / "inventory.yml").write_text("all: {hosts: {localhost: {}}}")
+    playbook = str(Path(sys.executable).with_name("ansible-playbook"))
+    argv = [playbook, "-i", str(folder / "inventory.yml"), "-c", "local"]
+    done = subprocess.run(
+        [*argv, str(folder / "play.yml")],
+        cwd=ROOT / "ansible",
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    return done.stdout
+
+
+@pytest.mark.slow
+def test_a_remainder_that_does_not_fit_is_refused(tmp_path: Path) -> None:
+    device = {"preflight_device": "nvme2n2"}
+    none = {"remainder": "", "remainder_device": ""}
+    cases = [
+        ({**none, "preflight_device": ""}, "no device", "No device named"),
+        ({**none, **device}, "plain", None),
+        ({**device, "remainder": "full", "remainder_device": "nvme2n3"}, "full", None),
+        ({**device, "remainder": "empty", "remainder_device": "nvme2n3"}, "empty", None),
+        ({**device, "remainder": "both", "remainder_device": "nvme2n3"}, "both", "full or empty"),
+        ({**device, "remainder": "full", "remainder_device": ""}, "nowhere", "full or empty"),
+        ({**device, "remainder": "full", "remainder_device": "/dev/nvme2n2"}, "same", "another"),
+        ({**device, "remainder": "", "remainder_device": "nvme2n3"}, "unsaid", "full or empty"),
+    ]
+    role = {"include_role": {"name": "preflight", "tasks_from": "arguments.yml"}}
+    tasks: list[dict[str, object]] = [
+        {
+            "block": [role, {"debug": {"msg": f"<{name} passes>"}}],
+            "rescue": [
+                {"debug": {"msg": f"<{name} refused: {{{{ ansible_failed_result.msg }}}}>"}}
+            ],
+            "vars": values,
+        }
+        for values, name, _ in cases
+    ]
+    text = re.sub(r"\s+", " ", played(tmp_path, tasks))
+    for _, name, message in cases:
+        assert (f"<{name} passes>" in text) == (message is None), name
+        refused = re.search(f"<{name} refused: (.*?)>", text)
+        assert refused is None if message is None else refused and message in refused[1], name
+
+
 @pytest.mark.slow
 def test_several_consents_come_as_text_or_as_a_list(tmp_path: Path) -> None:
     """Each role hands them to the runner as the text of one option."""
@@ -52,24 +102,12 @@ def test_several_consents_come_as_text_or_as_a_list(tmp_path: Path) -> None:
         {"debug": {"msg": "given: <{{ zonelab_erase }}>"}, "vars": {"erase": form}}
         for form in forms
     ]
-    (tmp_path / "play.yml").write_text(
-        json.dumps([{"hosts": "all", "gather_facts": False, "tasks": tasks}])
-    )
-    playbook = str(Path(sys.executable).with_name("ansible-playbook"))
     # A variable of a task wins over one of a group.
     (tmp_path / "group_vars").mkdir()
     (tmp_path / "group_vars/all.yml").write_text((ROOT / "ansible/group_vars/all.yml").read_text())
-    (tmp_path / "inventory.yml").write_text("all: {hosts: {localhost: {}}}")
-    argv = [playbook, "-i", str(tmp_path / "inventory.yml"), "-c", "local"]
-    done = subprocess.run(
-        [*argv, str(tmp_path / "play.yml")],
-        cwd=ROOT / "ansible",
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    text = played(tmp_path, tasks)
     two = "eui.a@0123abcd,S:3@ffffffff"
-    assert re.findall("given: <(.*)>", done.stdout) == ["", "eui.a@0123abcd", two, two]
+    assert re.findall("given: <(.*)>", text) == ["", "eui.a@0123abcd", two, two]
     for role in ("preflight", "namespaces", "precondition", "run"):
         defaults = yaml.safe_load((ROOT / "roles" / role / "defaults/main.yml").read_text())
         assert defaults[f"{role}_erase"] == "{{ zonelab_erase }}"
