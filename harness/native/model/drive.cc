@@ -58,6 +58,7 @@ void Drive::Submit(Time arrival, std::uint32_t tag, const Command& command) {
   way.result = {};
   way.parts = 0;
   way.done = 0;
+  way.last_page = 0;
   switch (command.operation) {
     case Operation::kRead:
       return Read(arrival, tag);
@@ -132,31 +133,33 @@ void Drive::Read(Time arrival, std::uint32_t tag) {
   way.part = (command.bytes + way.parts - 1) / way.parts;
 }
 
+void Drive::ReadPage(std::uint32_t die, Time entered, Bytes bytes, std::uint32_t tag) {
+  UnderWay& way = under_way_[tag];
+  ++way.parts;
+  way.last_page = std::max(way.last_page, dies_.Read(die, entered, bytes, tag));
+}
+
 // Reads a page of flash at a time. What is in the buffer, or was never written, costs no read.
 void Drive::ReadZone(Time entered, std::uint32_t tag) {
-  UnderWay& way = under_way_[tag];
-  const Command& command = way.command;
+  const Command& command = under_way_[tag].command;
   const Bytes page = parameters_.flash.page;
   const Bytes end = std::min(command.offset + command.bytes, zones_->at(command.zone).programmed);
   for (Bytes at = command.offset; at < end;) {
     const Bytes next = std::min(end, (at / page + 1) * page);
-    ++way.parts;
-    dies_.Read(zones_->DieOf(command.zone, at / parameters_.flash.program_unit), entered, next - at,
-               tag);
+    ReadPage(zones_->DieOf(command.zone, at / parameters_.flash.program_unit), entered, next - at,
+             tag);
     at = next;
   }
 }
 
 void Drive::ReadConventional(Time entered, std::uint32_t tag) {
-  UnderWay& way = under_way_[tag];
-  const Command& command = way.command;
+  const Command& command = under_way_[tag].command;
   const Bytes page = ftl_->page_bytes();
   Ftl::Place last{};
   Bytes bytes = 0;  // of the flash page `last`
   const auto read = [&] {
     if (bytes == 0) return;
-    ++way.parts;
-    dies_.Read(last.die, entered, bytes, tag);
+    ReadPage(last.die, entered, bytes, tag);
     bytes = 0;
   };
   for (Bytes at = command.offset / page; at * page < command.offset + command.bytes; ++at) {
@@ -284,6 +287,7 @@ void Drive::Finish(Time arrival, std::uint32_t tag) {
   for (Bytes at = first; at < (parameters.capacity + unit - 1) / unit; ++at) {
     ++programs[zones_->DieOf(number, at)];
     ++fills_[number];
+    ++waited_tasks_;
   }
   // The first unit also holds what waits in the buffer.
   const std::uint32_t die = zones_->DieOf(number, first);
@@ -343,6 +347,7 @@ void Drive::EraseZone(Time now, std::uint32_t number, std::uint32_t tag) {
   if (parameters_.zones->erase_at == EraseAt::kNone) return Part(now, tag);
   waits_for_erase_[number] = tag;
   under_way_[tag].parts += dies - 1;
+  waited_tasks_ += dies;
   for (std::uint32_t i = 0; i < dies; ++i) {
     dies_.Add(zones_->DieOf(number, i), now, {Task::Kind::kErase, 1, number, 0, 0});
   }
@@ -361,17 +366,36 @@ void Drive::Handle(const Event& event) {
   if (dies_.Advance(event.die(), event.time, &ended)) Ended(event.time, ended);
 }
 
+Time Drive::EarliestDone() const {
+  const bool on_dies = waited_tasks_ > 0 || buffer_.has_waiters();
+  Time earliest = kNever;
+  events_->Each([&](const Event& event) {
+    Time time = event.time;
+    if (event.kind() == EventKind::kDie && !on_dies) return;
+    if (event.kind() == EventKind::kPageRead) {
+      const UnderWay& way = under_way_[event.tag()];
+      time = way.last_page + dies_.TransferTime(way.part) + front_.ReadLatency(way.part);
+    }
+    earliest = std::min(earliest, time);
+  });
+  return earliest;
+}
+
 void Drive::Ended(Time now, const Task& task) {
   if (task.kind == Task::Kind::kErase) {
-    if (task.owner != kNoTag) Part(now, waits_for_erase_[task.owner]);
-    return;
+    if (task.owner == kNoTag) return;
+    --waited_tasks_;
+    return Part(now, waits_for_erase_[task.owner]);
   }
   media_.programmed += parameters_.flash.program_unit;
   if (task.owner != kNoTag) {
     Zone& zone = zones_->at(task.owner);  // it may have been reset meanwhile
     zone.programmed = std::min(zone.programmed + task.buffered, zone.sent);
-    if (task.kind == Task::Kind::kFill && --fills_[task.owner] == 0) {
-      Done(now + parameters_.zones->finish + front_.format(), waits_for_fill_[task.owner]);
+    if (task.kind == Task::Kind::kFill) {
+      --waited_tasks_;
+      if (--fills_[task.owner] == 0) {
+        Done(now + parameters_.zones->finish + front_.format(), waits_for_fill_[task.owner]);
+      }
     }
   }
   if (task.buffered == 0) return;

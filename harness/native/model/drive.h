@@ -44,6 +44,9 @@ class Drive {
   void Submit(Time arrival, std::uint32_t tag, const Command& command);
   // Takes an event of the queue that is not of the caller (kDone, kTimer).
   void Handle(const Event& event);
+  // A time before which no command under way can be done, unless another one arrives. kNever
+  // without a command. A caller that sleeps until then can take all events between at once.
+  [[nodiscard]] Time EarliestDone() const;
   [[nodiscard]] const Completion& completion(std::uint32_t tag) const {
     return under_way_[tag].result;
   }
@@ -65,6 +68,7 @@ class Drive {
     std::uint32_t parts = 0;  // of the command that are not done
     Bytes part = 0;           // a read's bytes in each part
     Time done = 0;            // so far
+    Time last_page = 0;       // when the last die has a read's data
   };
 
   struct Section {  // of firmware: a reset
@@ -75,6 +79,7 @@ class Drive {
 
   void Done(Time time, std::uint32_t tag) { events_->Add(time, EventKind::kDone, 0, tag); }
   void Part(Time time, std::uint32_t tag);
+  void ReadPage(std::uint32_t die, Time entered, Bytes bytes, std::uint32_t tag);
   void Fail(Time arrival, std::uint32_t tag, Status status);
 
   void Read(Time arrival, std::uint32_t tag);
@@ -107,6 +112,7 @@ class Drive {
   std::vector<std::uint32_t> waits_for_fill_;   // by zone: tag of the finish, or kNoTag
   std::vector<std::uint32_t> waits_for_erase_;  // by zone: tag of the command, or kNoTag
   std::vector<std::uint32_t> fills_;            // by zone: programs of a finish under way
+  std::uint64_t waited_tasks_ = 0;              // fills and erases that a command waits for
   std::deque<Section> core_queue_;              // the core that runs resets works on the first
   Time core_end_ = 0;                           // of that one
 };

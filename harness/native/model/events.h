@@ -67,6 +67,13 @@ class EventQueue {
     return heap_.front();
   }
 
+  // Calls `visit` with each event, in no order.
+  template <class Visit>
+  void Each(const Visit& visit) {
+    Close();
+    for (const Event& event : heap_) visit(event);
+  }
+
   [[nodiscard]] std::uint64_t taken() const { return taken_; }
 
  private:

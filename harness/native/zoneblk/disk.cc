@@ -281,9 +281,9 @@ void Disk::Advance(Time now, std::vector<Done>* done) {
   done_.clear();
 }
 
-Time Disk::Next() {
+Time Disk::Next() const {
   if (!done_.empty()) return 0;
-  return running_ == 0 || events_.empty() ? zonemodel::kNever : events_.first().time;
+  return running_ == 0 ? zonemodel::kNever : drive_.EarliestDone();
 }
 
 std::vector<blk_zone> Disk::Report(Bytes offset, std::size_t count) const {

@@ -79,8 +79,8 @@ class Disk {
   Move Submit(Time now, std::uint32_t tag, const Request& request);
   // Adds the requests that are done by now, in order.
   void Advance(Time now, std::vector<Done>* done);
-  // When to advance next; kNever if no request is under way.
-  Time Next();
+  // When to advance next: no request is done before. kNever if none is under way.
+  [[nodiscard]] Time Next() const;
 
   // Zones from the one at `offset`, at most `count`.
   [[nodiscard]] std::vector<blk_zone> Report(Bytes offset, std::size_t count) const;

@@ -15,7 +15,7 @@ Dies::Dies(const FlashParameters& flash, std::uint64_t seed, EventQueue* events)
       dies_(flash.dies()),
       channels_(flash.channels, 0) {}
 
-void Dies::Read(std::uint32_t number, Time arrival, Bytes bytes, std::uint32_t tag) {
+Time Dies::Read(std::uint32_t number, Time arrival, Bytes bytes, std::uint32_t tag) {
   Die& die = dies_[number];
   Time cost = flash_.read_4k;
   if (bytes > 4096) {
@@ -25,7 +25,7 @@ void Dies::Read(std::uint32_t number, Time arrival, Bytes bytes, std::uint32_t t
   cost = cost + random_.Below(3) * flash_.read_spread - flash_.read_spread;
 
   // The die is free when its data has left; a wait for the channel is not counted.
-  const Time hold = Duration(bytes, flash_.channel_read_rate);
+  const Time hold = TransferTime(bytes);
 
   Time begin = std::max(arrival, die.reads_end);
   if (arrival < die.task_end) {
@@ -51,6 +51,7 @@ void Dies::Read(std::uint32_t number, Time arrival, Bytes bytes, std::uint32_t t
   }
   die.reads_end = begin + cost + hold;
   events_->Add(begin + cost, EventKind::kPageRead, number, tag);
+  return begin + cost;
 }
 
 // Takes the next turn on the die's channel. Returns its end.

@@ -32,10 +32,14 @@ class Dies {
   Dies(const FlashParameters& flash, std::uint64_t seed, EventQueue* events);
 
   // A read of `bytes` within a page arrives; `tag` is of the event at which the die has the data.
-  void Read(std::uint32_t die, Time arrival, Bytes bytes, std::uint32_t tag);
+  // Returns the time of this event.
+  Time Read(std::uint32_t die, Time arrival, Bytes bytes, std::uint32_t tag);
   // Sends data that a read of `die` returned to the controller. Returns when it is there.
   Time Transfer(std::uint32_t die, Time now, Bytes bytes) {
-    return Send(die, now, Duration(bytes, flash_.channel_read_rate));
+    return Send(die, now, TransferTime(bytes));
+  }
+  [[nodiscard]] Time TransferTime(Bytes bytes) const {
+    return Duration(bytes, flash_.channel_read_rate);
   }
 
   void Add(std::uint32_t die, Time now, const Task& task);

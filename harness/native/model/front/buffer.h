@@ -42,6 +42,7 @@ class Buffer {
     return true;
   }
 
+  [[nodiscard]] bool has_waiters() const { return !waiters_.empty(); }
   [[nodiscard]] Bytes used() const { return used_; }
   [[nodiscard]] Bytes size() const { return size_; }
 

@@ -42,16 +42,24 @@ class Front {
   // Data of a read leaves the controller from `ready` on. Returns when the host has it. The turn on
   // the link is taken now, so that one late transfer does not keep others waiting.
   Time Leave(Time now, Time ready, Bytes bytes) {
-    const Time cost = front_.link_command + Duration(bytes, front_.link_rate);
+    const Time cost = OnLink(bytes);
     const Time begin = std::max(link_, now);
     link_ = begin + cost;
     return std::max(begin, ready) + cost;
+  }
+
+  // The least time from the end of a read of flash until the host has its data.
+  [[nodiscard]] Time ReadLatency(Bytes bytes) const {
+    return front_.read + format_ + OnLink(bytes);
   }
 
   [[nodiscard]] Time format() const { return format_; }
   [[nodiscard]] const FrontParameters& parameters() const { return front_; }
 
  private:
+  [[nodiscard]] Time OnLink(Bytes bytes) const {
+    return front_.link_command + Duration(bytes, front_.link_rate);
+  }
   Time Occupy(Time arrival, Time cost) {
     const Time begin = std::max(stage_, arrival);
     stage_ = begin + cost;

@@ -5,7 +5,9 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
+#include <vector>
 
 #include "model/tests/small_drive.h"
 
@@ -247,6 +249,84 @@ TEST_F(ConventionalTest, HasNoZones) {
   }
   EXPECT_TRUE(disk_.Supports(Op::kDiscard));
   EXPECT_EQ(disk_.capacity(), disk_.size());
+}
+
+// A server sleeps until Next(). Random requests on two equal disks: one is advanced at Next() only,
+// the other one also right before.
+class Sleeps : public testing::TestWithParam<bool> {
+ protected:
+  // Returns a request that needs no order.
+  Request Draw() {
+    const Bytes pages = (GetParam() ? 2 * kCapacity : sleeper_.size()) / (4 * kKiB);
+    const Bytes bytes = (1 + random_.Below(64)) * 4 * kKiB;
+    if (random_.Below(2) == 0) {
+      return {.op = Op::kRead, .offset = random_.Below(pages - 64) * 4 * kKiB, .bytes = bytes};
+    }
+    if (!GetParam()) {
+      return {.op = Op::kWrite, .offset = random_.Below(pages - 64) * 4 * kKiB, .bytes = bytes};
+    }
+    const Bytes zone = random_.Below(3) * kZone;
+    constexpr std::array kOps = {Op::kAppend, Op::kAppend, Op::kAppend, Op::kFinish, Op::kReset};
+    return {.op = kOps.at(random_.Below(kOps.size())), .offset = zone, .bytes = bytes};
+  }
+
+  void Submit(std::uint32_t tag) {
+    Request request = Draw();
+    if (request.op == Op::kFinish || request.op == Op::kReset) request.bytes = 0;
+    sleeper_.Submit(now_, tag, request);
+    watcher_.Submit(now_, tag, request);
+  }
+
+  const zonemodel::Parameters parameters_ = zonemodel::ReadParameters(zonemodel::SmallDrive());
+  Disk sleeper_{parameters_, GetParam(), kDepth, 1};
+  Disk watcher_{parameters_, GetParam(), kDepth, 1};
+  kvmix::Random random_{7, 1};
+  Time now_ = 0;
+};
+
+TEST_P(Sleeps, NoRequestIsDoneBeforeNext) {
+  constexpr int kRequests = 5000;
+  constexpr std::uint32_t kAtOnce = 4;
+  std::vector<std::uint32_t> idle = {0, 1, 2, 3};
+  int submitted = 0;
+  int turns = 0;
+  std::vector<Done> late;
+  std::vector<Done> early;
+  while (submitted < kRequests || idle.size() < kAtOnce) {
+    while (submitted < kRequests && !idle.empty()) {
+      Submit(idle.back());
+      idle.pop_back();
+      ++submitted;
+    }
+    const Time next = sleeper_.Next();
+    ASSERT_NE(next, zonemodel::kNever);
+    if (next > now_) watcher_.Advance(next - 1, &early);
+    ASSERT_TRUE(early.empty()) << "done at " << early.front().due << ", before " << next;
+    now_ = std::max(now_, next);
+    sleeper_.Advance(now_, &late);
+    watcher_.Advance(now_, &early);
+    ASSERT_EQ(late.size(), early.size());
+    for (std::size_t i = 0; i < late.size(); ++i) {
+      ASSERT_EQ(late[i].tag, early[i].tag);
+      ASSERT_EQ(late[i].due, early[i].due);
+      idle.push_back(late[i].tag);
+    }
+    late.clear();
+    early.clear();
+    ++turns;
+  }
+  EXPECT_LT(turns, 4 * kRequests);  // writes that wait for the buffer wake for each program
+}
+
+INSTANTIATE_TEST_SUITE_P(Disk, Sleeps, testing::Bool());
+
+TEST_F(DiskTest, ALargeReadWakesOnce) {
+  Do(Op::kWrite, 0, 256 * kKiB);
+  disk_.Submit(now_, 0, {.op = Op::kRead, .offset = 0, .bytes = 256 * kKiB});
+  std::vector<Done> done;
+  int turns = 0;
+  for (; done.empty(); ++turns) disk_.Advance(disk_.Next(), &done);
+  EXPECT_LE(turns, 2);  // 16 pages on 4 dies
 }
 
 TEST(Pace, DilatesTheModelsTime) {
