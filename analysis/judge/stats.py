@@ -27,7 +27,7 @@ MINIMUM_RUNS = 2  # fewer runs have no spread, so no interval and no verdict
 # all comparisons: 12.5 % with 2 runs a side, 3.1 % with 3.
 MINIMUM_EXACT = 3
 # With fewer runs Satterthwaite's degrees of freedom are too high: 95 % intervals cover 90 %
-# (docs/methods.md, "Coverage").
+# (docs/simulations.md, "Coverage").
 MINIMUM_SATTERTHWAITE = 3
 
 FloatArray = NDArray[np.float64]

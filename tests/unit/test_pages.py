@@ -15,7 +15,7 @@ PAGES = [
     *(ROOT / name for name in ("README.md", "CONTRIBUTING.md")),
     *sorted(page for page in (ROOT / "docs").glob("*.md") if page.name not in GENERATED),
 ]
-MOST_WORDS = 21_300  # the aim is 20,000
+MOST_WORDS = 20_000
 
 
 def test_sentences_are_found() -> None:
