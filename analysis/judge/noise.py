@@ -1,7 +1,7 @@
 """Measures the difference between identical cells (A/A). Smaller differences get no verdict.
 
 A study gets identical cells if it lists a level twice with the same options, once as a variant:
-``levels: [f2fs, {name: f2fs, variant: again}]``.
+``levels: [f2fs, {name: f2fs, variant: twin}]``.
 """
 
 from __future__ import annotations

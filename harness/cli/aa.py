@@ -14,7 +14,7 @@ GROUP = "users"
 SHIPPED = False
 HELP = """\
 Print how much identical cells of a campaign differ, by metric. A study has identical cells if it
-lists a level twice: levels: [f2fs, {name: f2fs, variant: again}]. cell_sd is the standard deviation
+lists a level twice: levels: [f2fs, {name: f2fs, variant: twin}]. cell_sd is the standard deviation
 between cells beyond the spread of runs. Every interval of the campaign contains it. floor is the
 smallest difference that gets a verdict, before the interval.
 
@@ -52,7 +52,7 @@ def execute(arguments: argparse.Namespace) -> int:
     if not noise.find_twins([run for run in pool.latest if run.ok]):
         raise UsageError(
             "this campaign has no identical cells with ok runs",
-            hint="list a level twice: levels: [f2fs, {name: f2fs, variant: again}]",
+            hint="list a level twice: levels: [f2fs, {name: f2fs, variant: twin}]",
             code="no-twins",
         )
     floors = noise.floors(pool.latest, select_metrics(pool, arguments.metric), stats.NOISE_FLOOR)

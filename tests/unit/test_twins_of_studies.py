@@ -7,7 +7,7 @@ import pytest
 from harness.plan.load import load_study
 
 # A twin costs as much as every other level: an hour on a drive, a day where it is filled first.
-WITH_TWINS = ("levels-full", "atc21-rig", "zlfs-collection-needed")
+WITH_TWINS = ("integration-levels", "levels-full", "atc21-rig", "zlfs-collection-needed")
 
 
 @pytest.mark.parametrize("name", WITH_TWINS)
