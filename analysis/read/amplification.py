@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from analysis.read.flow import read_flows
 from analysis.read.load import RunRecord
 from analysis.read.series import read_by_column
-from harness.store.ledger import Entry
+from harness.store.ledger import LedgerEntry
 
 _STEPS = 20  # points of a line in one capacity of device writes
 _WINDOW = 2  # steps of a window
@@ -61,7 +61,7 @@ class _Curve(NamedTuple):
 class _Phase(NamedTuple):
     """A phase up to the begin of the next one, in seconds since the run began."""
 
-    entry: Entry
+    entry: LedgerEntry
     begin: float
     end: float
     operations: _Curve | None

@@ -12,7 +12,7 @@ from analysis.read.load import RunRecord
 from analysis.read.memo import Memo
 from harness.store import packed
 from harness.store.files import load_record
-from harness.store.ledger import RUN, Entry, Ledger
+from harness.store.ledger import RUN, Ledger, LedgerEntry
 from harness.tools import rocksdb_stats
 from harness.tools.rocksdb_stats import LevelRow
 
@@ -29,11 +29,11 @@ class Flow:
     """The ledger entries of a run and the LSM levels after each phase; empty if not recorded."""
 
     run: str
-    entries: tuple[Entry, ...]
+    entries: tuple[LedgerEntry, ...]
     levels: tuple[PhaseLevel, ...]
 
     @property
-    def whole(self) -> Entry | None:
+    def whole(self) -> LedgerEntry | None:
         """The entry of the whole run."""
         return next((entry for entry in self.entries if entry.name == RUN), None)
 

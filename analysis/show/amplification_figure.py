@@ -32,7 +32,7 @@ from analysis.show.drawing import (
 from analysis.show.groups import PALETTE, Group
 from harness.metrics import Kind
 from harness.nulls import total
-from harness.store.ledger import Entry
+from harness.store.ledger import LedgerEntry
 
 OVER_WRITES, BY_LAYER = "amplification", "amplification-by-layer"
 MEDIA_TITLE = "Media bytes per user byte against device writes"
@@ -130,7 +130,7 @@ def by_layer(comparison: Comparison, groups: Sequence[Group]) -> Plot:
     return finish(comparison, figure, Plot(BY_LAYER, _SPLIT_TITLE, sentence), Kind.BYTES)
 
 
-def split_of(entry: Entry) -> dict[str, float] | None:
+def split_of(entry: LedgerEntry) -> dict[str, float] | None:
     """Return what each layer adds to a user byte; None if RocksDB's or the user's are unknown.
 
     The sum is the write amplification of the medium, or of the device where M is unknown. Deleted

@@ -20,7 +20,7 @@ from harness.errors import GuardRefused, ToolFailed
 from harness.machine.consent import Consent
 from harness.machine.guard import Guard
 from harness.machine.host import Host
-from harness.machine.journal import Entry, Event, Journal
+from harness.machine.journal import Journal, JournalEntry, JournalEvent
 from harness.machine.last_looks import LastLooks
 from harness.store.codec import SCHEMA_VERSION
 from harness.store.files import dumps, load_record, write_atomic
@@ -255,9 +255,9 @@ class Execution:
                 self._journal.append(self._use_of(consent))
             nvme_cli.delete(self._device, nsid)
 
-    def _use_of(self, consent: Consent) -> Entry:
-        return Entry(
-            event=Event.ERASE,
+    def _use_of(self, consent: Consent) -> JournalEntry:
+        return JournalEntry(
+            event=JournalEvent.ERASE,
             identity=consent.identity,
             campaign="",
             run="namespaces",

@@ -12,7 +12,7 @@ from harness.errors import GuardRefused, UsageError
 from harness.machine.claim import Claim, run_label
 from harness.machine.consent import Consent, digest_of, notices, parse
 from harness.machine.guard import Guard
-from harness.machine.journal import Entry, Event, Journal
+from harness.machine.journal import Journal, JournalEntry, JournalEvent
 from harness.machine.signals import Stop
 from harness.store.spec import Device
 from tests.runner.conftest import Machine
@@ -80,7 +80,7 @@ class Lab:
         with claim.exclusively(), claim.held():
             yield claim
 
-    def events(self) -> list[tuple[Event, str]]:
+    def events(self) -> list[tuple[JournalEvent, str]]:
         names = {self.zoned.identity.key: "zoned", self.conventional.identity.key: "other"}
         return [(entry.event, names[entry.identity]) for entry in self.journal.entries()]
 
@@ -234,7 +234,7 @@ def test_a_consent_is_recorded_before_the_wipe(lab: Lab, monkeypatch: pytest.Mon
     consents, steps = both(lab), list[str]()
     append, reset, wipe = lab.journal.append, lab.host.reset_zones, lab.host.wipe
 
-    def noted(entry: Entry) -> None:
+    def noted(entry: JournalEntry) -> None:
         steps.append(entry.event.value)
         append(entry)
 
@@ -245,7 +245,7 @@ def test_a_consent_is_recorded_before_the_wipe(lab: Lab, monkeypatch: pytest.Mon
         assert steps == []  # a claim on data of others would make it zonelab's
         claim.clear()
     assert steps[:6] == ["erase", "reset", "erase", "wipe", "claim", "claim"]
-    used = [entry.consent for entry in lab.journal.entries() if entry.event is Event.ERASE]
+    used = [entry.consent for entry in lab.journal.entries() if entry.event is JournalEvent.ERASE]
     assert used == [consent.digest for consent in consents]
 
 
@@ -380,7 +380,9 @@ def test_a_used_consent_never_proves_ownership(lab: Lab) -> None:
     key = lab.zoned.identity.key
     label = run_label(lab.spec)
     lab.journal.append(
-        Entry(Event.ERASE, key, "c", "r", "fake", label, "", None, "t", "b", consents[0].digest)
+        JournalEntry(
+            JournalEvent.ERASE, key, "c", "r", "fake", label, "", None, "t", "b", consents[0].digest
+        )
     )
     put_btrfs(lab.root / "dev/nvme0n2", label)
     assert lab.code(lab.zoned) == "foreign-signature"
