@@ -10,7 +10,7 @@ from matplotlib.ticker import MaxNLocator
 
 from analysis.judge import zn540
 from analysis.judge.compare import Comparison
-from analysis.judge.zn540 import Curve
+from analysis.judge.zn540 import LatencyCurve
 from analysis.judge.zone_history import Probed, commands
 from analysis.show.drawing import GRID, Look, Plot, canvas, dots, finish, latency_axis, legend
 from analysis.show.groups import MARKERS, PALETTE
@@ -21,7 +21,7 @@ _US_PER_MS = 1000
 _NS_PER_US = 1000
 _STEPS = 200
 # Label, command, whether the zone was finished, published curve.
-_CURVES: tuple[tuple[str, str, bool, Curve], ...] = (
+_CURVES: tuple[tuple[str, str, bool, LatencyCurve], ...] = (
     ("reset", "reset", False, zn540.RESET),
     ("reset after finish", "reset", True, zn540.RESET_AFTER_FINISH),
     ("finish", "finish", True, zn540.FINISH),
@@ -93,7 +93,7 @@ def shown(treatments: Sequence[Treatment]) -> list[str]:
     return names
 
 
-def _line(curve: Curve) -> tuple[list[float], list[float]]:
+def _line(curve: LatencyCurve) -> tuple[list[float], list[float]]:
     """Return percents and microseconds, interpolated so that a log axis shows straight segments.
 
     The curve begins at one block: the latency of an empty zone is a jump.

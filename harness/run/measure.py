@@ -12,7 +12,7 @@ from harness.levels.level import DirectIo
 from harness.machine import scopes
 from harness.observe import host_gauges, rocksdb_build, sampler, zone_states, zoneblk
 from harness.observe.gauges import Gauge, Reader
-from harness.observe.sampler import Sampler, Series
+from harness.observe.sampler import SampledSeries, Sampler
 from harness.observe.sysfs import Sysfs
 from harness.observe.tracing.tenant_tracer import TenantTracer
 from harness.rules.level import DIRECT_FLAGS
@@ -214,7 +214,7 @@ def _direct_io_manifest(phases: Sequence[PhaseSpec], effect: DirectIo | None) ->
 
 def observers(
     context: RunContext, tenants: Sequence[Tenant], zoned: Sequence[Device]
-) -> list[Series]:
+) -> list[SampledSeries]:
     """Return the series of a run: devices and machine once, level and zones by tenant."""
     names = [name for tenant in tenants for name in tenant.running.names]
     names += [Path(device.path).name for device in zoned]
@@ -233,12 +233,12 @@ def observers(
         if running.level.uses_zoned:
             states = context.host.zone_states(running.device)
             series.append(
-                Series(tenant.name("zones"), zone_states.COLUMNS, states.read, states.close)
+                SampledSeries(tenant.name("zones"), zone_states.COLUMNS, states.read, states.close)
             )
     return series
 
 
-def media(names: Sequence[str], sysfs: Sysfs) -> Series:
+def media(names: Sequence[str], sysfs: Sysfs) -> SampledSeries:
     """Return the series of the bytes that each modelled drive wrote to its media.
 
     It has no columns, and so no file, on drives that are not modelled.
@@ -250,12 +250,12 @@ def media(names: Sequence[str], sysfs: Sysfs) -> Series:
         reports = [zoneblk.report(disk, sysfs.servers) for disk in modelled]
         return [None if report is None else zoneblk.media(report) for report in reports]
 
-    return Series("media", modelled, read)
+    return SampledSeries("media", modelled, read)
 
 
-def _series(name: str, gauges: Sequence[Gauge]) -> Series:
+def _series(name: str, gauges: Sequence[Gauge]) -> SampledSeries:
     reader = Reader(gauges)
-    return Series(name, reader.columns, reader.read, reader.close)
+    return SampledSeries(name, reader.columns, reader.read, reader.close)
 
 
 def utilisation(

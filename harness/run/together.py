@@ -21,7 +21,7 @@ from harness.run.phase import CpuUse, PhaseExecution
 from harness.run.progress import ReadShare
 from harness.run.result_builder import ResultBuilder
 from harness.run.tenant import Tenant
-from harness.run.window import TenantProgram, Window, WindowOutcome
+from harness.run.window import MeasurementWindow, TenantProgram, WindowOutcome
 from harness.store.codec import SCHEMA_VERSION
 from harness.store.observed import TenantFacts
 from harness.store.spec import Device, RunSpec
@@ -71,7 +71,7 @@ class Together:
         programs = [self._program(tenant, systemd=systemd) for tenant in self._tenants]
         context.progress.phase("mix" if len(programs) > 1 else programs[0].prepared.spec.name)
         before = context.cgroups.harness_seconds()
-        window = Window(context.host, programs, lambda share: self._tick(lambda: share))
+        window = MeasurementWindow(context.host, programs, lambda share: self._tick(lambda: share))
         try:
             outcome = self._run(window, programs)
             record.together = TenantFacts(
@@ -89,7 +89,7 @@ class Together:
         self._write(outcome)
         context.stop.check()
 
-    def _run(self, window: Window, programs: Sequence[TenantProgram]) -> WindowOutcome:
+    def _run(self, window: MeasurementWindow, programs: Sequence[TenantProgram]) -> WindowOutcome:
         """Run the window, and remove the gates behind it."""
 
         def remove_gates() -> None:

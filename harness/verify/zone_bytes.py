@@ -14,7 +14,7 @@ from pathlib import Path
 from harness.observe.tracing import tracer
 from harness.run.tenant import prefixed
 from harness.store.spec import Device, Extent
-from harness.verify.sampled import DISKSTATS, Table, read
+from harness.verify.sampled import DISKSTATS, SeriesTable, read
 from harness.verify.stored import StoredTenant
 
 _STATES = ("empty", "implicit_open", "explicit_open", "closed", "full", "read_only", "offline")
@@ -50,8 +50,8 @@ class Tables:
     """The two series that are compared; ``file`` is the name of the first."""
 
     file: str
-    zones: Table
-    disks: Table
+    zones: SeriesTable
+    disks: SeriesTable
 
 
 def place(tenant: str, device: Device, extent: Extent | None) -> Place | None:
