@@ -24,7 +24,7 @@ from harness.plan.curve_models import CurveSet
 from harness.plan.drive_files import load_curves, load_job, load_model
 from harness.plan.drive_models import DriveModel
 from harness.plan.load import names
-from harness.plan.model_verdicts import Verdict
+from harness.plan.model_verdicts import ModelVerdict
 from harness.store.files import write_atomic
 from harness.tools import zonemodel
 from harness.tools.zonemodel import Played
@@ -205,7 +205,7 @@ def _validate(arguments: argparse.Namespace) -> int:
     if arguments.figure is not None:
         write_atomic(arguments.figure, model_figure.draw(model.name, errors))
     if arguments.save:
-        verdict = Verdict(
+        verdict = ModelVerdict(
             drive_files.digest(model),
             tuple(validation.core_failed(errors)),
             tuple(validation.core_missed(errors)),

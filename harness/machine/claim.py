@@ -46,7 +46,7 @@ def _empty(host: Host, guard: Guard, device: Device, node: Path | None) -> None:
         host.wipe(device, node)
 
 
-class Claim:
+class DeviceClaim:
     """The devices of a run and their entries in the journal."""
 
     def __init__(

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from harness.levels.level import Level, LevelUp
 from harness.machine.cgroups import Cgroups
-from harness.machine.claim import Claim
+from harness.machine.claim import DeviceClaim
 from harness.machine.guard import Guard
 from harness.machine.host import Host
 from harness.machine.journal import Journal
@@ -38,9 +38,9 @@ class RunContext:
     tracer: KeptTracer
     say: Callable[[str], None]
 
-    def claim(self, spec: RunSpec, devices: Sequence[Device]) -> Claim:
+    def claim(self, spec: RunSpec, devices: Sequence[Device]) -> DeviceClaim:
         """Return the claim of a run on its devices."""
-        return Claim(
+        return DeviceClaim(
             spec,
             devices,
             host=self.host,

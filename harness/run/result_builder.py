@@ -23,7 +23,7 @@ from harness.run.tenant import Tenant
 from harness.store import checksums, packed
 from harness.store.ledger import Ledger
 from harness.store.observed import NAME as OBSERVED
-from harness.store.observed import Observed, TenantFacts
+from harness.store.observed import ObservedRun, TenantFacts
 from harness.store.result import Issue, Metric, Result, Severity, Status, empty
 from harness.store.rundir import RunWriter
 from harness.store.spec import Device, Reason, RunSpec
@@ -219,10 +219,10 @@ class ResultBuilder:
 
     def _observed(
         self, ending: Ending, codes: tuple[str, ...], tenants: Sequence[Tenant]
-    ) -> Observed:
+    ) -> ObservedRun:
         """Return the inputs of the rules that no other raw file holds."""
         findings = [issue for tenant in tenants for issue in tenant.findings]
-        return Observed(
+        return ObservedRun(
             ended=ending.status,
             reason=ending.reason,
             rules=codes,

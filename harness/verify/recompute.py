@@ -16,7 +16,7 @@ from harness.store import packed, rundir
 from harness.store.campaign import CampaignPaths
 from harness.store.files import load_record
 from harness.store.ledger import Ledger
-from harness.store.observed import Observed, ObservedTenant
+from harness.store.observed import ObservedRun, ObservedTenant
 from harness.store.result import Metric, Result
 from harness.store.spec import DeviceKind, PhaseRole, PhaseSpec, RunSpec, TenantSpec
 from harness.verify import (
@@ -181,7 +181,7 @@ def _traces(folder: Path, measured: Sequence[MeasuredTenant]) -> Iterator[str]:
 
 
 def _judged(
-    spec: RunSpec, result: Result, observed: Observed | None, found: Mapping[str, Numbers]
+    spec: RunSpec, result: Result, observed: ObservedRun | None, found: Mapping[str, Numbers]
 ) -> list[JudgedTenant]:
     """Return the tenants as the rules judge them; [] where their inputs are not stored."""
     if any(name not in LEVELS for name in spec.levels):
@@ -216,7 +216,7 @@ def _series(
     folder: Path,
     spec: RunSpec,
     result: Result,
-    observed: Observed | None,
+    observed: ObservedRun | None,
     found: Mapping[str, Numbers],
 ) -> Iterator[str]:
     """Compare sampled series with the barriers, and with the zones."""

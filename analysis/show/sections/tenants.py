@@ -11,7 +11,7 @@ from analysis.show import tenant_figures
 from analysis.show.drawing import slug
 from analysis.show.parts import Grid, Heading, Part, Plots, ReportData, Section, Text
 from analysis.tenants import aligned, attribution, fairness, recovery, usage, words
-from analysis.tenants.attribution import Finding
+from analysis.tenants.attribution import CoincidenceTest
 from analysis.tenants.fairness import Index, Slowdown
 from analysis.tenants.mix import Mix, TenantRun, mixes
 from analysis.tenants.recovery import Recovery
@@ -100,7 +100,7 @@ def _p(value: float | None) -> str:
     return numbers.DASH if value is None else f"{value:.2g}"
 
 
-def _named(finding: Finding) -> str:
+def _named(finding: CoincidenceTest) -> str:
     if finding.named:
         return "yes"
     return "not tested" if finding.p_value is None else "not shown"
@@ -139,7 +139,7 @@ _RECOVERIES: dict[str, Callable[[Recovery], str]] = {
     "throughput lost": lambda row: f"{100 * row.lost:.0f} %",
     "back after": lambda row: "not seen" if row.seconds is None else f"{row.seconds:.1f} s",
 }
-_FINDINGS: dict[str, Callable[[Finding], str]] = {
+_FINDINGS: dict[str, Callable[[CoincidenceTest], str]] = {
     "peaks of": lambda finding: finding.tenant or "all others",
     "events of": lambda finding: finding.suspect,
     "peaks": lambda finding: str(finding.peaks),
