@@ -33,7 +33,7 @@ from harness.store.spec import (
     Inspection,
     Reason,
     RunSpec,
-    Tracing,
+    TracingMode,
 )
 from harness.workloads.planning import Numbers
 
@@ -152,7 +152,7 @@ def _cell(
         predicted=predicted,
         timeout_seconds=work.timeout_seconds,
         variant=level.variant or "",
-        tracing=Tracing(study.tracing),
+        tracing=TracingMode(study.tracing),
         memory_limit=None if study.memory_limit is None else Bytes(study.memory_limit),
         infeasible=work.infeasible,
     )

@@ -33,7 +33,7 @@ from harness.store.spec import (
     Prediction,
     RunSpec,
     TenantSpec,
-    Tracing,
+    TracingMode,
 )
 from harness.workloads import program_of
 
@@ -274,7 +274,7 @@ def _run(
         phases=tuple(sorted(phases, key=lambda phase: phase.role is not PhaseRole.FILL)),
         predicted=_predict_cell(mix, tenants, inspection),
         timeout_seconds=sum(tenant.timeout for tenant in tenants),
-        tracing=Tracing(study.tracing),
+        tracing=TracingMode(study.tracing),
         tenants=tuple(tenant.spec for tenant in tenants),
     )
 

@@ -15,7 +15,7 @@ from harness.machine.journal import Journal
 from harness.machine.paths import Paths
 from harness.machine.signals import Stop
 from harness.observe.diskstats import DiskCounters, Snapshot, delta
-from harness.observe.tracing.tracer import Tracing
+from harness.observe.tracing.tracer import PhaseTracer
 from harness.run.kept_tracer import KeptTracer
 from harness.run.progress import Progress
 from harness.store.rundir import RunWriter
@@ -79,7 +79,7 @@ class RunningLevel:
     conventional: Device | None
     writer: RunWriter
     began: float
-    tracer: Tracing | None = None
+    tracer: PhaseTracer | None = None
     tools: ToolReads = field(default_factory=ToolReads)
 
     @property

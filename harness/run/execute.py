@@ -59,7 +59,7 @@ class Request:
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class RunOutcome:
     """The newest attempt of a run; ``new`` if this call executed it."""
 
     run: str
@@ -78,7 +78,7 @@ def execute_plan(
     host: Host,
     levels: Mapping[str, Level],
     say: Callable[[str], None],
-) -> list[Outcome]:
+) -> list[RunOutcome]:
     """Execute the pending runs of one host; return the state of all of its runs.
 
     Raises:
@@ -258,11 +258,11 @@ def _next_attempt(run: RunSpec, result: Result | None) -> RunSpec:
     return replace(run, run=attempt_name(run.run, attempt), attempt=attempt)
 
 
-def _outcome(runs: Path, run: RunSpec, new: Collection[str]) -> Outcome:
+def _outcome(runs: Path, run: RunSpec, new: Collection[str]) -> RunOutcome:
     result = _newest(runs, run)
     if result is None:
-        return Outcome(run.run, run.level, "missing", "", 0, 0.0, new=False)
-    return Outcome(
+        return RunOutcome(run.run, run.level, "missing", "", 0, 0.0, new=False)
+    return RunOutcome(
         run=result.run,
         level=result.level,
         status=result.status.value,

@@ -15,7 +15,7 @@ from harness.levels.level import LevelContext, LevelUp
 from harness.machine.claim import run_label
 from harness.machine.schedulers import schedulers
 from harness.observe.tracing.tenant_tracer import TenantTracer
-from harness.observe.tracing.tracer import Tracing
+from harness.observe.tracing.tracer import PhaseTracer
 from harness.run.context import RunContext, RunningLevel, ToolReads
 from harness.run.ending import Ending, and_then, of_error, reason_of
 from harness.run.measure import Measurement
@@ -175,7 +175,7 @@ class Life:
     def _live(self) -> None:
         record, spec = self._record, self._spec
         with ExitStack() as stack:
-            tracer: Tracing | TenantTracer | None = None
+            tracer: PhaseTracer | TenantTracer | None = None
             if not spec.tenants:
                 tracer = stack.enter_context(
                     traced(
@@ -287,7 +287,7 @@ class Life:
             for record in up.records:
                 self._writer.pack(record, f"raw/{tenant.name(record.name)}.xz")
 
-    def _join(self, tenant: Tenant, up: LevelUp, tracer: Tracing | TenantTracer | None) -> None:
+    def _join(self, tenant: Tenant, up: LevelUp, tracer: PhaseTracer | TenantTracer | None) -> None:
         """Give a tenant its database on a file system that is up."""
         if up.db is not None and not tenant.owns_file_system:
             db = up.db.parent / f"db-{tenant.spec.name}"

@@ -20,7 +20,7 @@ from harness.run import phase_metrics
 from harness.store.ledger import Closure, ClosureState, Ledger, LedgerEntry
 from harness.store.observed import TenantFacts
 from harness.store.result import Issue, Severity, Utilisation
-from harness.store.spec import DeviceKind, PhaseRole, Reason, Tracing
+from harness.store.spec import DeviceKind, PhaseRole, Reason, TracingMode
 from harness.tools import db_bench
 from harness.tools.db_bench import BenchmarkSummary
 from harness.tools.rocksdb_log import CAUSES, Log, TableBytes
@@ -310,7 +310,7 @@ CASES: list[tuple[Callable[[RunFacts], RunFacts], str, Severity]] = [
         Severity.INFO,
     ),
     (
-        lambda run: replace(run, spec=replace(run.spec, tracing=Tracing.ALL)),
+        lambda run: replace(run, spec=replace(run.spec, tracing=TracingMode.ALL)),
         "every-command-kept",
         Severity.WARNING,
     ),

@@ -10,7 +10,7 @@ from harness.errors import ToolFailed
 from harness.observe.tracing.zone_history import (
     ASKED,
     Life,
-    Totals,
+    TraceTotals,
     Transition,
     command_name,
     difference,
@@ -90,10 +90,10 @@ class Answers:
             if item.seconds is not None:
                 self._seen[item.device, item.action, item.error] += 1
 
-    def totals(self) -> Totals:
+    def totals(self) -> TraceTotals:
         """Return the counts, with the transitions since the last call."""
         fresh, self._transitions = tuple(self._transitions), []
-        return Totals(
+        return TraceTotals(
             commands=self._commands,
             bytes=self._bytes,
             zones=dict(self._zones),

@@ -21,7 +21,7 @@ from harness.observe.tracing.zone_history import (
     ASKED,
     WRITES,
     Life,
-    Totals,
+    TraceTotals,
     Transition,
     command_name,
 )
@@ -124,7 +124,7 @@ class TracefsSource:
         elif line.strip():
             self._unread.append(line)
 
-    def snapshot(self) -> Totals:
+    def snapshot(self) -> TraceTotals:
         """Return the counts."""
         self.tick()
         # A failed write is no transition; a failed zone management command is.
@@ -132,7 +132,7 @@ class TracefsSource:
         self._transitions = []
         for sent in self._sent.values():
             sent.transitions.clear()  # they have completed and can no longer fail
-        return Totals(
+        return TraceTotals(
             +self._commands, +self._bytes, +self._zones, transitions, problems=self._problems()
         )
 

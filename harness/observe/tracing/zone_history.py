@@ -53,7 +53,7 @@ class Transition:
 
 
 @dataclass(frozen=True, slots=True)
-class Totals:
+class TraceTotals:
     """Counts since tracing began.
 
     ``commands`` and ``bytes`` are by (device, command, status of the block layer). ``zones`` holds
@@ -71,7 +71,7 @@ class Totals:
 
 @dataclass(frozen=True, slots=True)
 class Traced:
-    """What happened between two barriers; keys as in ``Totals``."""
+    """What happened between two barriers; keys as in ``TraceTotals``."""
 
     zoned: str | None  # traced zoned device of the level
     conventional: str | None  # traced conventional device of the level
@@ -184,7 +184,7 @@ class History:
         """The part of ``pad`` in zones that have not been reset since."""
         return sum(self._in_place.values())
 
-    def extend(self, totals: Totals, began: float) -> None:
+    def extend(self, totals: TraceTotals, began: float) -> None:
         """Add the transitions of a snapshot; ``began`` is the start time of the run."""
         held: dict[tuple[int, Life], int] = {}
         for (device, zone, life, _), count in totals.zones.items():
@@ -202,7 +202,7 @@ class History:
         header = "t,device,zone,action,latency_us,status,by,written,unwritten"
         return "\n".join([header, *self._rows]) + "\n"
 
-    def table(self, totals: Totals) -> str:
+    def table(self, totals: TraceTotals) -> str:
         """Return ``raw/zones_traced.csv``: bytes and commands of each zone that was used."""
         names = ("write", "write-zeroes", "append", "open", "close", "finish", "reset")
         counts: dict[int, dict[str, int]] = {}
@@ -289,7 +289,7 @@ def traced(before: Snapshot, after: Snapshot) -> Traced | None:
     )
 
 
-def record(devices: Sequence[str], totals: Totals, history: History) -> Trace:
+def record(devices: Sequence[str], totals: TraceTotals, history: History) -> Trace:
     """Return the stored record of a snapshot whose transitions ``history`` already has."""
     return Trace(
         devices=tuple(devices),
