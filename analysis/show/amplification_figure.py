@@ -30,7 +30,7 @@ from analysis.show.drawing import (
     stacked_bar,
 )
 from analysis.show.groups import PALETTE, Group
-from harness.metrics import Kind
+from harness.metrics import MetricKind
 from harness.nulls import total
 from harness.store.ledger import LedgerEntry
 
@@ -88,7 +88,7 @@ def over_writes(comparison: Comparison, groups: Sequence[Group]) -> Plot:
         sentence += f" Dashed, device bytes, because media bytes are unknown: {', '.join(without)}."
     if missing := [group.label for group in groups if not lines[group.label]]:
         sentence += f" No line: {', '.join(missing)}."
-    return finish(comparison, figure, Plot(OVER_WRITES, title, sentence), Kind.BYTES)
+    return finish(comparison, figure, Plot(OVER_WRITES, title, sentence), MetricKind.BYTES)
 
 
 def by_layer(comparison: Comparison, groups: Sequence[Group]) -> Plot:
@@ -127,7 +127,7 @@ def by_layer(comparison: Comparison, groups: Sequence[Group]) -> Plot:
         "'+ device': nothing counted or modelled the medium."
         f"{_sources(groups)}{by_rank_note(groups)}"
     )
-    return finish(comparison, figure, Plot(BY_LAYER, _SPLIT_TITLE, sentence), Kind.BYTES)
+    return finish(comparison, figure, Plot(BY_LAYER, _SPLIT_TITLE, sentence), MetricKind.BYTES)
 
 
 def split_of(entry: LedgerEntry) -> dict[str, float] | None:

@@ -18,7 +18,7 @@ from analysis.judge.directions import (
 )
 from analysis.show.drawing import INK, Look, Plot, canvas, dots, legend, panels, slug, stamped
 from analysis.show.groups import MARKERS, PALETTE
-from harness.metrics import Kind
+from harness.metrics import MetricKind
 
 _HEIGHT = 3.1
 
@@ -31,9 +31,9 @@ class Label:
     mark: str = ""
     mark_of_times: str = ""
 
-    def of(self, kind: Kind) -> str:
+    def of(self, kind: MetricKind) -> str:
         """Return the watermark of a figure."""
-        return self.mark_of_times if kind is Kind.TIME else self.mark
+        return self.mark_of_times if kind is MetricKind.TIME else self.mark
 
     def plot(self, name: str, title: str) -> Plot:
         """Return an empty figure with this subject in its name and title."""
@@ -47,7 +47,7 @@ class Axis:
     metric: str
     name: str
     unit: str
-    kind: Kind = Kind.BYTES
+    kind: MetricKind = MetricKind.BYTES
 
     def label(self, unit: str) -> str:
         """Return the axis label with the unit that its values are scaled to."""
@@ -118,7 +118,7 @@ def pareto(points: Sequence[SettingValue], x: Axis, y: Axis, label: Label) -> Pl
         "Means over runs. Numbers: finish threshold in % occupied. On the front, no other setting "
         "costs less in both."
     )
-    return stamped(figure, plot.captioned(sentence), Kind.BYTES, mark=label.mark)
+    return stamped(figure, plot.captioned(sentence), MetricKind.BYTES, mark=label.mark)
 
 
 def front(costs: Mapping[Setting, tuple[float, float]]) -> list[Setting]:
@@ -173,7 +173,7 @@ def occupancies(samples: Mapping[Setting, Sequence[float]], label: Label) -> Plo
         "Boxes: quartiles; whiskers: 1.5 times their distance; numbers: finishes. Below the dotted "
         "line the threshold finishes no zone."
     )
-    return stamped(figure, plot.captioned(sentence), Kind.COUNT, mark=label.mark)
+    return stamped(figure, plot.captioned(sentence), MetricKind.COUNT, mark=label.mark)
 
 
 def wear(points: Sequence[SettingValue], label: Label) -> Plot:
@@ -203,7 +203,7 @@ def wear(points: Sequence[SettingValue], label: Label) -> Plot:
     _threshold_axis(axes)
     legend(axes)
     sentence = "Line: median over data zones; band: from the fewest to the most resets of a zone."
-    return stamped(figure, plot.captioned(sentence), Kind.COUNT, mark=label.mark)
+    return stamped(figure, plot.captioned(sentence), MetricKind.COUNT, mark=label.mark)
 
 
 def _looks(sizes: Sequence[int]) -> Iterable[tuple[int, str, str]]:

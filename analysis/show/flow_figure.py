@@ -24,7 +24,7 @@ from analysis.show.drawing import (
     stacked_bar,
 )
 from analysis.show.groups import PALETTE, Group
-from harness.metrics import Kind
+from harness.metrics import MetricKind
 from harness.nulls import total
 from harness.store.ledger import LedgerEntry
 
@@ -113,7 +113,7 @@ def from_user_to_media(comparison: Comparison, groups: Sequence[Group]) -> Plot:
     without = [group.label for group, own in zip(groups, entries, strict=True) if not own]
     if without:
         sentence += f" No ledger: {', '.join(without)}."
-    return finish(comparison, figure, Plot(name, TITLE, sentence), Kind.BYTES)
+    return finish(comparison, figure, Plot(name, TITLE, sentence), MetricKind.BYTES)
 
 
 def _counted(runs: Sequence[Sequence[Layer]]) -> dict[str, list[Layer]]:

@@ -17,7 +17,7 @@ from analysis.read.series import PlotSeries, read_bytes_written, read_throughput
 from analysis.show import drawing
 from analysis.show.drawing import GRID, INK, SECONDS, Plot, finish, joined, name_rows, panels, slug
 from analysis.show.groups import Group
-from harness.metrics import Kind
+from harness.metrics import MetricKind
 
 _SHADES = (0.35, 0.8)  # of neighbouring phases
 _MARKS = 400  # more marks overlap on the width of a figure
@@ -84,7 +84,7 @@ def series(comparison: Comparison, group: Group, lines: Lines, limits: AxisEnds)
         _events(axes, events)
         sentence += f" Marks: events of {group.runs[0].name}."
     (rest or [lower])[-1].set_xlabel(SECONDS)
-    return finish(comparison, figure, Plot(name, title, sentence), Kind.TIME)
+    return finish(comparison, figure, Plot(name, title, sentence), MetricKind.TIME)
 
 
 def _shade_phases(upper: Axes, lower: Axes, run: RunRecord) -> None:

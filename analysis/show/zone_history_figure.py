@@ -14,7 +14,7 @@ from analysis.judge.zn540 import LatencyCurve
 from analysis.judge.zone_history import Probed, commands
 from analysis.show.drawing import GRID, Look, Plot, canvas, dots, finish, latency_axis, legend
 from analysis.show.groups import MARKERS, PALETTE
-from harness.metrics import Kind
+from harness.metrics import MetricKind
 from harness.tools.zoneprobe import Treatment
 
 _US_PER_MS = 1000
@@ -52,7 +52,7 @@ def by_occupancy(comparison: Comparison, runs: Sequence[Probed]) -> Plot:
     legend(axes)
     sentence = "One point per run: the mean. Dashed: published means of a ZN540."
     plot = Plot("history-commands", "Resets and finishes by written share", sentence)
-    return finish(comparison, figure, plot, Kind.TIME)
+    return finish(comparison, figure, plot, MetricKind.TIME)
 
 
 def behind_resets(comparison: Comparison, runs: Sequence[Probed]) -> Plot:
@@ -78,7 +78,7 @@ def behind_resets(comparison: Comparison, runs: Sequence[Probed]) -> Plot:
         "ZN540."
     )
     plot = Plot("history-writes", "First writes by history of the zone", sentence)
-    return finish(comparison, figure, plot, Kind.TIME)
+    return finish(comparison, figure, plot, MetricKind.TIME)
 
 
 def shown(treatments: Sequence[Treatment]) -> list[str]:

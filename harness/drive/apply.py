@@ -14,7 +14,7 @@ from enum import StrEnum
 from pathlib import Path
 
 from harness.drive import survey
-from harness.drive.layout import Layout, Planned, Role, Wanted
+from harness.drive.layout import Layout, PlannedNamespace, Role, Wanted
 from harness.drive.survey import Drive, Namespace
 from harness.errors import GuardRefused, ToolFailed
 from harness.machine.consent import Consent
@@ -301,7 +301,7 @@ class Execution:
             time.sleep(0.2)
 
 
-def create_argv(device: str, planned: Planned) -> list[str]:
+def create_argv(device: str, planned: PlannedNamespace) -> list[str]:
     """Return the command that creates one namespace.
 
     For a zoned namespace both size and capacity are its size. The drive decides the zone capacity
@@ -328,7 +328,7 @@ def _is_done(step: Step, drive: Drive) -> bool:
     return step.act is Act.ATTACH and space is not None and bool(space.node)
 
 
-def _planned(layout: Layout, step: Step) -> Planned:
+def _planned(layout: Layout, step: Step) -> PlannedNamespace:
     return next(planned for planned in layout.create if planned.role is step.role)
 
 

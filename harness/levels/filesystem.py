@@ -13,9 +13,9 @@ from harness.errors import HostError, ToolFailed
 from harness.levels.bring_up import bring_up
 from harness.levels.level import (
     DirectIo,
-    Kind,
     Level,
     LevelContext,
+    LevelKind,
     LevelUp,
     LevelUsage,
     Progress,
@@ -43,7 +43,7 @@ class FileSystemLevel(Level):
     """A file system mounted below the run's scratch directory: ``mnt/db`` and ``mnt/cold``."""
 
     filesystem: ClassVar[str]
-    kind: ClassVar[Kind] = Kind.FILE_SYSTEM
+    kind: ClassVar[LevelKind] = LevelKind.FILE_SYSTEM
 
     def __init__(self, kernel: Kernel | None = None) -> None:
         self.kernel = kernel or Kernel()
@@ -210,7 +210,7 @@ class FileSystemLevel(Level):
 class TranslatedLevel(FileSystemLevel):
     """ext4 or xfs over a device-mapper target that hides the zones (option ``filesystem``)."""
 
-    kind: ClassVar[Kind] = Kind.BLOCK
+    kind: ClassVar[LevelKind] = LevelKind.BLOCK
     filesystem: ClassVar[str] = "ext4"
     target: ClassVar[str]
     module: ClassVar[str]

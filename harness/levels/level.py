@@ -31,7 +31,7 @@ DB_IN_URI = "db"
 AUX = "aux"
 
 
-class Kind(IntEnum):
+class LevelKind(IntEnum):
     """The layer where a level integrates; tables list levels in this order."""
 
     BASELINE = 0
@@ -144,7 +144,7 @@ class Level(ABC):
     # Name and place in tables.
     name: ClassVar[str]
     summary: ClassVar[str]
-    kind: ClassVar[Kind]
+    kind: ClassVar[LevelKind]
 
     # Requirements: host programs, their packages, devices, schedulers (empty: any). Below 16 zones
     # every file system here spends most of them on reserves.

@@ -15,9 +15,9 @@ from harness.levels.level import (
     AUX,
     DB_IN_URI,
     DirectIo,
-    Kind,
     Level,
     LevelContext,
+    LevelKind,
     LevelUp,
     LevelUsage,
     Needs,
@@ -62,7 +62,7 @@ class ZenFs(Level):
 
     name: ClassVar[str] = "zenfs"
     summary: ClassVar[str] = "RocksDB on the zones themselves, through upstream's ZenFS"
-    kind: ClassVar[Kind] = Kind.APPLICATION
+    kind: ClassVar[LevelKind] = LevelKind.APPLICATION
     needs: ClassVar[Needs] = Needs(
         zenfs.MIN_ZONES, 3, "ZenFS refuses fewer than 32 zones; two active ones are its own"
     )

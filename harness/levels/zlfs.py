@@ -14,9 +14,9 @@ from harness.levels.level import (
     AUX,
     DB_IN_URI,
     DirectIo,
-    Kind,
     Level,
     LevelContext,
+    LevelKind,
     LevelUp,
     LevelUsage,
     Needs,
@@ -59,7 +59,7 @@ class Zlfs(Level):
 
     name: ClassVar[str] = "zlfs"
     summary: ClassVar[str] = "RocksDB on the zones themselves, through our file-system plug-in"
-    kind: ClassVar[Kind] = Kind.APPLICATION
+    kind: ClassVar[LevelKind] = LevelKind.APPLICATION
     own_ledger: ClassVar[str] = "ledger.jsonl"
     needs: ClassVar[Needs] = Needs(
         MIN_ZONES,

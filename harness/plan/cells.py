@@ -35,7 +35,7 @@ from harness.store.spec import (
     RunSpec,
     TracingMode,
 )
-from harness.workloads.planning import Numbers
+from harness.workloads.planning import DerivedNumbers
 
 # The folder of a run adds repetition and attempt to the cell; store.campaign.NAME allows 200.
 _LONGEST_CELL = 180
@@ -49,7 +49,7 @@ class Cell:
     level: LevelEntry
     factors: dict[str, Flag]
     scheduler: str
-    derived: Numbers
+    derived: DerivedNumbers
     template: RunSpec
 
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from harness.plan.cells import Cell
 from harness.plan.fields import format_size
 from harness.store.spec import Inspection, Plan, RunSpec, Scalar
-from harness.workloads.planning import Numbers
+from harness.workloads.planning import DerivedNumbers
 
 Row = Sequence[str]
 
@@ -106,7 +106,7 @@ def _skipped(inspection: Inspection, runs: Sequence[RunSpec]) -> str:
 
 def _derived(host: str, cells: Sequence[Cell], *, markdown: bool) -> list[str]:
     """Return one table per distinct set of derived numbers."""
-    groups: list[tuple[Numbers, list[str]]] = []
+    groups: list[tuple[DerivedNumbers, list[str]]] = []
     for cell in cells:
         found = next((names for derived, names in groups if derived == cell.derived), None)
         if found is None:
@@ -116,7 +116,9 @@ def _derived(host: str, cells: Sequence[Cell], *, markdown: bool) -> list[str]:
     return [_derived_table(host, d, names, markdown=markdown) for d, names in groups]
 
 
-def _derived_table(host: str, derived: Numbers, names: Sequence[str], *, markdown: bool) -> str:
+def _derived_table(
+    host: str, derived: DerivedNumbers, names: Sequence[str], *, markdown: bool
+) -> str:
     rows = []
     for name, formula in derived.formulas.items():
         value = int(getattr(derived, name))

@@ -42,7 +42,7 @@ class _Data(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True, populate_by_name=True)
 
 
-class Namespace(_Data):
+class EmulatedNamespace(_Data):
     """One ``-device nvme-ns`` and the sparse file behind it."""
 
     nsid: int = Field(ge=1, le=256, description="maps to nvme-ns,nsid=")
@@ -128,7 +128,7 @@ class Controller(_Data):
     subsys: bool = Field(
         default=False, description="maps to nvme,subsys= and an nvme-subsys with nqn=<serial>"
     )
-    namespaces: tuple[Namespace, ...] = Field(
+    namespaces: tuple[EmulatedNamespace, ...] = Field(
         min_length=1, alias="nvme-ns", description="maps to -device nvme-ns, one each"
     )
 
@@ -183,7 +183,7 @@ class Rig(_Data):
     )
 
     @property
-    def namespaces(self) -> tuple[Namespace, ...]:
+    def namespaces(self) -> tuple[EmulatedNamespace, ...]:
         """All namespaces in the order of the file."""
         return tuple(ns for controller in self.nvme for ns in controller.namespaces)
 

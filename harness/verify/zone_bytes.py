@@ -32,7 +32,7 @@ class ZoneEvent:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class TenantZones:
     """The zones of a tenant: ``count`` zones of the namespace ``device``, from ``first``.
 
     ``file`` is the series of their states.
@@ -54,16 +54,16 @@ class Tables:
     disks: SeriesTable
 
 
-def place(tenant: str, device: Device, extent: Extent | None) -> Place | None:
+def place(tenant: str, device: Device, extent: Extent | None) -> TenantZones | None:
     """Return the zones of a tenant; null without zones. ``device`` is the whole namespace."""
     if device.zone_capacity is None:
         return None
     own = extent or Extent(0, device.zones or 0)
     file = f"series/{prefixed(tenant, 'zones')}.csv"
-    return Place(file, Path(device.path).name, own.first, own.count, device.zone_capacity)
+    return TenantZones(file, Path(device.path).name, own.first, own.count, device.zone_capacity)
 
 
-def differences(folder: Path, place: Place, stored: StoredTenant) -> Iterator[str]:
+def differences(folder: Path, place: TenantZones, stored: StoredTenant) -> Iterator[str]:
     """Yield one line if diskstats and zones contradict each other."""
     name = stored.snapshots[0].counters.zoned
     try:
@@ -86,7 +86,7 @@ def differences(folder: Path, place: Place, stored: StoredTenant) -> Iterator[st
         yield f"{place.file}: is damaged: {error}"
 
 
-def _events(folder: Path, place: Place) -> list[ZoneEvent] | None:
+def _events(folder: Path, place: TenantZones) -> list[ZoneEvent] | None:
     """Return resets and finishes in their order; null where they were not all traced."""
     table = read(folder, tracer.TIMELINE)
     if table is None:
@@ -105,7 +105,7 @@ def _events(folder: Path, place: Place) -> list[ZoneEvent] | None:
     return events
 
 
-def _is_inside(zone: str, place: Place) -> bool:
+def _is_inside(zone: str, place: TenantZones) -> bool:
     """Whether a command is for a zone of this place, or for all zones."""
     return not zone or place.first <= int(zone) < place.first + place.count
 

@@ -17,7 +17,7 @@ from analysis.show import finish_figures
 from analysis.show.drawing import Plot, mark_of
 from analysis.show.finish_figures import Axis, Label
 from analysis.show.parts import Grid, Heading, Part, Plots, ReportData, Section, Text
-from harness.metrics import Kind
+from harness.metrics import MetricKind
 from harness.run import replayed
 from harness.store.result import Status
 from harness.store.spec import TRADES_ROOM, DeviceKind, RunSpec
@@ -37,20 +37,24 @@ _ABOUT_COSTS = (
     "modelled time of these commands and of the writes."
 )
 _PAD = Axis("run.pad_bytes", "pad", "B")
-_SA = Axis("run.sa_host", "sa_host", "1", Kind.RATIO)
+_SA = Axis("run.sa_host", "sa_host", "1", MetricKind.RATIO)
 _RUN_AXES = (
-    Axis("run.space_amplification", "allocated / live", "1", Kind.RATIO),
+    Axis("run.space_amplification", "allocated / live", "1", MetricKind.RATIO),
     Axis("run.gc_bytes", "bytes moved by collection", "B"),
-    Axis("run.modelled_cost_share", "modelled: share of finishes and resets", "1", Kind.RATIO),
+    Axis(
+        "run.modelled_cost_share", "modelled: share of finishes and resets", "1", MetricKind.RATIO
+    ),
 )
 # Of replays on a modelled drive.
 _MODELLED_AXES = (
-    Axis("run.modelled_bandwidth", "bandwidth of appends", "B/s", Kind.COUNT),
-    Axis("run.modelled_append_flush_p99", "p99 of appends by flushes", "us", Kind.COUNT),
-    Axis("run.modelled_sync_flush_mean", "mean sync of flushed tables", "us", Kind.COUNT),
-    Axis("run.modelled_sync_compaction_mean", "mean sync of compacted tables", "us", Kind.COUNT),
-    Axis("run.modelled_finish_device_seconds", "time in finishes", "s", Kind.COUNT),
-    Axis("run.modelled_reset_device_seconds", "time in resets", "s", Kind.COUNT),
+    Axis("run.modelled_bandwidth", "bandwidth of appends", "B/s", MetricKind.COUNT),
+    Axis("run.modelled_append_flush_p99", "p99 of appends by flushes", "us", MetricKind.COUNT),
+    Axis("run.modelled_sync_flush_mean", "mean sync of flushed tables", "us", MetricKind.COUNT),
+    Axis(
+        "run.modelled_sync_compaction_mean", "mean sync of compacted tables", "us", MetricKind.COUNT
+    ),
+    Axis("run.modelled_finish_device_seconds", "time in finishes", "s", MetricKind.COUNT),
+    Axis("run.modelled_reset_device_seconds", "time in resets", "s", MetricKind.COUNT),
 )
 _ABOUT_TIMES = (
     "Times of the replayed requests on a modelled drive: results of the model, not of a drive. "
@@ -169,11 +173,11 @@ def _plots(
     comparison: Comparison, row: str, runs: Sequence[RunRecord], planned: Sequence[RunRecord]
 ) -> list[Plot]:
     points = points_of(runs)
-    label = Label(row, mark_of(comparison, Kind.BYTES), mark_of(comparison, Kind.TIME))
+    label = Label(row, mark_of(comparison, MetricKind.BYTES), mark_of(comparison, MetricKind.TIME))
     full = {setting_of(run.spec) for run in planned if run.spec.row == row and _is_full(run)}
     phase = next((phase.name for run in runs for phase in run.measured), "")
     axes = (
-        Axis(f"{phase}.{metric}", f"{phase}: {name}", unit, Kind.TIME)
+        Axis(f"{phase}.{metric}", f"{phase}: {name}", unit, MetricKind.TIME)
         for metric, name, unit in (_PHASE_AXES if phase else ())
     )
     draw = partial(finish_figures.against_threshold, points, label=label, infeasible=full)
