@@ -25,7 +25,7 @@ _WINDOW = 2  # steps of a window
 FloatArray = NDArray[np.float64]
 
 
-class Point(NamedTuple):
+class AmplificationPoint(NamedTuple):
     """Device writes since the first fill in capacities, and bytes below per user byte.
 
     ``window`` covers the last tenth of the capacity; None without user bytes in it.
@@ -47,7 +47,7 @@ class Amplification:
     """
 
     media: bool
-    points: tuple[Point, ...]
+    points: tuple[AmplificationPoint, ...]
     ends: Mapping[str, float]
 
 
@@ -150,7 +150,7 @@ def _share(curve: _Curve | None, phase: _Phase, times: FloatArray) -> FloatArray
 
 def _points(
     device: FloatArray, user: FloatArray, below: FloatArray, capacity: int
-) -> Iterator[Point]:
+) -> Iterator[AmplificationPoint]:
     """Yield points at equal steps of device writes; at least ``_STEPS``."""
     total = float(device[-1])
     step = min(capacity, total) / _STEPS
@@ -166,7 +166,9 @@ def _points(
         if index >= _WINDOW and users[index] > users[index - _WINDOW]:
             moved = bytes_[index] - bytes_[index - _WINDOW]
             window = float(moved / (users[index] - users[index - _WINDOW]))
-        yield Point(float(place / capacity), float(bytes_[index] / users[index]), window)
+        yield AmplificationPoint(
+            float(place / capacity), float(bytes_[index] / users[index]), window
+        )
 
 
 def mean_ends(lines: Sequence[Amplification]) -> dict[str, float]:

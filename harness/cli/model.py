@@ -14,7 +14,7 @@ import yaml
 from analysis.model import fit, validation
 from analysis.model.validation import CurveError
 from analysis.read import points
-from analysis.read.points import Point
+from analysis.read.points import MeasuredPoint
 from analysis.show import model_figure
 from harness.cli import model_devices
 from harness.cli.output import add_format, print_records
@@ -183,7 +183,7 @@ def _us(nanoseconds: float | None) -> float | None:
 
 def _measured(
     arguments: argparse.Namespace, model: DriveModel
-) -> tuple[CurveSet, tuple[Point, ...]]:
+) -> tuple[CurveSet, tuple[MeasuredPoint, ...]]:
     """Return the curves and the points of a validation or a fit."""
     named = arguments.curves or model.curves
     if named is None:

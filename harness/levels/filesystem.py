@@ -13,12 +13,12 @@ from harness.errors import HostError, ToolFailed
 from harness.levels.bring_up import bring_up
 from harness.levels.level import (
     DirectIo,
+    FillCallback,
     Level,
     LevelContext,
     LevelKind,
     LevelUp,
     LevelUsage,
-    Progress,
 )
 from harness.levels.options import OneOf, Option, Text
 from harness.observe.signatures import Probe
@@ -111,7 +111,7 @@ class FileSystemLevel(Level):
         """Return coldfill."""
         return (native.program(coldfill.PROGRAM),)
 
-    def fill_cold(self, up: LevelUp, size: int, seed: int, progress: Progress) -> int:
+    def fill_cold(self, up: LevelUp, size: int, seed: int, progress: FillCallback) -> int:
         """Write one cold file, synced; less than ``size`` when the file system is full."""
         if up.cold_dir is None:
             raise ValueError("a file system has a directory for cold data")

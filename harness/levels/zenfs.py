@@ -15,13 +15,13 @@ from harness.levels.level import (
     AUX,
     DB_IN_URI,
     DirectIo,
+    FillCallback,
     Level,
     LevelContext,
     LevelKind,
     LevelUp,
     LevelUsage,
     Needs,
-    Progress,
     Question,
 )
 from harness.levels.options import FINISH, Option, Switch, finish_remaining_pct, is_on
@@ -145,7 +145,7 @@ class ZenFs(Level):
             }
         return replace(up, facts=facts)
 
-    def fill_cold(self, up: LevelUp, size: int, seed: int, progress: Progress) -> int:
+    def fill_cold(self, up: LevelUp, size: int, seed: int, progress: FillCallback) -> int:
         """Fill a second database in order, and never touch it again; return its tables' bytes."""
         if up.program is None:
             raise ToolFailed("no db_bench to write cold data with", code="program-missing")

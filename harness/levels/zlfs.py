@@ -14,13 +14,13 @@ from harness.levels.level import (
     AUX,
     DB_IN_URI,
     DirectIo,
+    FillCallback,
     Level,
     LevelContext,
     LevelKind,
     LevelUp,
     LevelUsage,
     Needs,
-    Progress,
 )
 from harness.levels.options import FINISH, OneOf, Option, Switch, Whole
 from harness.observe.gauges import Gauge
@@ -145,7 +145,7 @@ class Zlfs(Level):
             zlfs.mkfs(device, aux=aux, label=context.label, policies=context.options)
         return up
 
-    def fill_cold(self, up: LevelUp, size: int, seed: int, progress: Progress) -> int:
+    def fill_cold(self, up: LevelUp, size: int, seed: int, progress: FillCallback) -> int:
         """Import one cold file, synced."""
         whole = size - size % _COLD_BLOCK
         if whole == 0:

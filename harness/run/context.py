@@ -17,7 +17,7 @@ from harness.machine.signals import Stop
 from harness.observe.diskstats import DiskCounters, Snapshot, delta
 from harness.observe.tracing.tracer import PhaseTracer
 from harness.run.kept_tracer import KeptTracer
-from harness.run.progress import Progress
+from harness.run.progress import ProgressPublisher
 from harness.store.rundir import RunWriter
 from harness.store.spec import Device, RunSpec
 
@@ -33,7 +33,7 @@ class RunContext:
     journal: Journal
     guard: Guard
     stop: Stop
-    progress: Progress
+    progress: ProgressPublisher
     cgroups: Cgroups
     tracer: KeptTracer
     say: Callable[[str], None]

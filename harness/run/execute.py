@@ -33,7 +33,7 @@ from harness.run import hung
 from harness.run.context import RunContext
 from harness.run.kept_tracer import closing_tracer
 from harness.run.life import Life
-from harness.run.progress import Progress, announcement, human_seconds
+from harness.run.progress import ProgressPublisher, announcement, human_seconds
 from harness.run.pulse import Pulse, pulse
 from harness.run.recover import recover, release
 from harness.store.campaign import load_plan
@@ -106,7 +106,7 @@ def execute_plan(
                 _next_attempt(run, done[run.run]) for run in runs if _due(done[run.run], request)
             ]
             kept = [r.status.value for r in done.values() if r and not _due(r, request)]
-            progress = Progress(
+            progress = ProgressPublisher(
                 own.publish,
                 plan.campaign,
                 kept,

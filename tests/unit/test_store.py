@@ -18,7 +18,7 @@ from harness.errors import ConfigError, HostError, RunFailed
 from harness.machine.journal import Journal, JournalEntry, JournalEvent
 from harness.machine.lock import exclusive, holder, is_held
 from harness.machine.paths import Paths
-from harness.run.progress import Progress, announcement, human_seconds, load, write
+from harness.run.progress import ProgressPublisher, announcement, human_seconds, load, write
 from harness.store import checksums, packed, rundir
 from harness.store.files import write_atomic
 from harness.store.rundir import RunWriter, attempts, split_attempt
@@ -194,7 +194,7 @@ def test_eta_follows_what_runs_really_took(tmp_path: Path) -> None:
     runs = Machine(tmp_path).plan.hosts[0].runs  # two runs, 10 s predicted each
     now = [0.0]
     path = tmp_path / "progress.json"
-    progress = Progress(partial(write, path), "c", ["ok"], runs, clock=lambda: now[0])
+    progress = ProgressPublisher(partial(write, path), "c", ["ok"], runs, clock=lambda: now[0])
     assert progress.eta() == 20
     progress.begin(runs[0])
     now[0] = 4.0
@@ -215,7 +215,7 @@ def test_eta_follows_a_phase_that_is_slower_than_predicted(tmp_path: Path) -> No
     runs = Machine(tmp_path).plan.hosts[0].runs  # two runs, 10 s predicted each
     now = [0.0]
     path = tmp_path / "progress.json"
-    progress = Progress(partial(write, path), "c", [], runs, clock=lambda: now[0])
+    progress = ProgressPublisher(partial(write, path), "c", [], runs, clock=lambda: now[0])
     progress.begin(runs[0])
     now[0] = 3.0
     progress.phase("overwrite")

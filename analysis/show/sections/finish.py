@@ -16,7 +16,7 @@ from analysis.read.load import RunRecord
 from analysis.show import finish_figures
 from analysis.show.drawing import Plot, mark_of
 from analysis.show.finish_figures import Axis, Label
-from analysis.show.parts import Grid, Heading, Part, Plots, ReportData, Section, Text
+from analysis.show.parts import Grid, Heading, Paragraph, Part, Plots, ReportData, Section
 from harness.metrics import MetricKind
 from harness.run import replayed
 from harness.store.result import Status
@@ -116,7 +116,7 @@ def section(data: ReportData) -> Section | None:
     plots = [p for row, runs in by_row.items() for p in _plots(comparison, row, runs, planned)]
     costs = [cost for row, runs in by_row.items() for cost in _costs(row, runs)]
     parts: list[Part] = [
-        Text(_ABOUT),
+        Paragraph(_ABOUT),
         Grid("directions", _DIRECTIONS, tested, method=METHOD),
         Plots(plots),
     ]
@@ -127,13 +127,13 @@ def section(data: ReportData) -> Section | None:
         ]
     parts += [
         Heading("finish-costs", "Cost of finishes and resets"),
-        Text(_ABOUT_COSTS),
+        Paragraph(_ABOUT_COSTS),
         Grid("finish_costs", *tabulate(_COSTS, costs), source="", method=METHOD),
     ]
     if timed := [cost for cost in costs if cost.mean("run.modelled_seconds") is not None]:
         parts += [
             Heading("modelled-times", f"Times on a modelled drive ({_models(planned)})"),
-            Text(_ABOUT_TIMES),
+            Paragraph(_ABOUT_TIMES),
             Grid("modelled_times", *tabulate(_TIMES, timed), source="", method=METHOD),
         ]
     return Section(ID, TITLE, parts)

@@ -9,7 +9,7 @@ from analysis import numbers
 from analysis.read.load import RunRecord
 from analysis.show import tenant_figures
 from analysis.show.drawing import slug
-from analysis.show.parts import Grid, Heading, Part, Plots, ReportData, Section, Text
+from analysis.show.parts import Grid, Heading, Paragraph, Part, Plots, ReportData, Section
 from analysis.tenants import aligned, attribution, fairness, recovery, usage, words
 from analysis.tenants.attribution import CoincidenceTest
 from analysis.tenants.fairness import Index, Slowdown
@@ -63,7 +63,7 @@ def _parts(data: ReportData, mix: Mix) -> list[Part]:
     ]
     recoveries = recovery.recoveries(mix)
     return [
-        *map(Text, sentences),
+        *map(Paragraph, sentences),
         Plots(plots),
         _grid(mix, "fairness", "", _INDEXES, indexes),
         _grid(mix, "slowdown", "Slowdowns", slowdowns, losses),
