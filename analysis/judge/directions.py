@@ -17,18 +17,16 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.stats import chi2, page_trend_test, rankdata
 
 from analysis import numbers
 from analysis.judge.stats import CONFIDENCE, NOISE_FLOOR, holm
+from analysis.read.arrays import FloatArray
 
 _ALPHA = 1 - CONFIDENCE
 # The fewest settings and blocks for Page's test.
 _SETTINGS, _BLOCKS = 3, 2
 _STRATA = 2  # fewer have no interaction
-
-FloatArray = NDArray[np.float64]
 
 Setting = tuple[int, float]  # zone size in bytes, finish_occupancy_pct
 

@@ -12,8 +12,8 @@ from datetime import datetime
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from analysis.read.arrays import FloatArray
 from analysis.read.flow import read_flows
 from analysis.read.load import RunRecord
 from analysis.read.series import read_by_column
@@ -21,8 +21,6 @@ from harness.store.ledger import LedgerEntry
 
 _STEPS = 20  # points of a line in one capacity of device writes
 _WINDOW = 2  # steps of a window
-
-FloatArray = NDArray[np.float64]
 
 
 class AmplificationPoint(NamedTuple):

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import stats as scipy_stats
 
-FloatArray = NDArray[np.float64]
+from analysis.read.arrays import FloatArray
 
 BLOCKS = 20
 FEWEST = 5  # blocks that are left after merging: three degrees of freedom

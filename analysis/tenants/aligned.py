@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from analysis.judge.stats import FloatArray
+from analysis.read.arrays import FloatArray
 from analysis.read.load import RunRecord
 from analysis.read.series import read_columns
 from analysis.tenants.attribution import AlignedRun

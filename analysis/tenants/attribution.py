@@ -11,11 +11,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.ndimage import median_filter
 
 from analysis.judge import stats
-from analysis.judge.stats import FloatArray
+from analysis.read.arrays import FloatArray, IntArray
 
 # At most 5 % of undisturbed mixes should name a tenant. A level of 5 % did so in 2 to 6 % of
 # simulated mixes, because a series has ends and a circle has none. So the level is lower.
@@ -31,8 +30,6 @@ _BEFORE = 1
 _DRAWS = 1999
 _SEED = 7
 _ROUNDING = 1e-9  # sums of equal terms in another order
-
-IntArray = NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)

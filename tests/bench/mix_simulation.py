@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from analysis.judge.stats import FloatArray
+from analysis.read.arrays import FloatArray
 from analysis.tenants.attribution import AlignedRun, attribute
 
 TRIALS = 300
