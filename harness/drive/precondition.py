@@ -11,7 +11,7 @@ from __future__ import annotations
 import mmap
 import os
 import random
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,6 +19,7 @@ from pathlib import Path
 from harness.drive import health
 from harness.drive.purge import purge
 from harness.machine.consent import Consent
+from harness.machine.contents import Say
 from harness.machine.guard import Guard
 from harness.machine.host import Host
 from harness.machine.journal import Journal, JournalEntry, JournalEvent
@@ -38,8 +39,6 @@ _REGION = 4 * MIB
 _LABEL = "zl-preconditioning"
 # Bytes between two checks of the temperature; a ZN540 writes them in half a minute.
 _LOOK_BYTES = 32 << 30
-
-Say = Callable[[str], None]
 
 
 @dataclass(frozen=True, slots=True)
