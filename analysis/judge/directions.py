@@ -28,7 +28,7 @@ _ALPHA = 1 - CONFIDENCE
 _SETTINGS, _BLOCKS = 3, 2
 _STRATA = 2  # fewer have no interaction
 
-Setting = tuple[int, float]  # zone size in bytes, finish_occupancy_pct
+FinishSetting = tuple[int, float]  # zone size in bytes, finish_occupancy_pct
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,26 +45,26 @@ class SettingValue:
     block: str = ""
 
     @property
-    def setting(self) -> Setting:
+    def setting(self) -> FinishSetting:
         """Zone size and threshold."""
         return self.zone_size, self.occupancy
 
 
-def values_of(points: Iterable[SettingValue], metric: str) -> dict[Setting, list[float]]:
+def values_of(points: Iterable[SettingValue], metric: str) -> dict[FinishSetting, list[float]]:
     """Return the values of a metric by setting."""
-    found: dict[Setting, list[float]] = defaultdict(list)
+    found: dict[FinishSetting, list[float]] = defaultdict(list)
     for point in points:
         if point.metric == metric:
             found[point.setting].append(point.value)
     return dict(found)
 
 
-def zone_sizes(values: Mapping[Setting, object]) -> list[int]:
+def zone_sizes(values: Mapping[FinishSetting, object]) -> list[int]:
     """Return the zone sizes, largest first."""
     return sorted({size for size, _ in values}, reverse=True)
 
 
-def thresholds(values: Mapping[Setting, object]) -> list[float]:
+def thresholds(values: Mapping[FinishSetting, object]) -> list[float]:
     """Return the thresholds in ascending order."""
     return sorted({occupancy for _, occupancy in values})
 

@@ -9,7 +9,7 @@ from matplotlib.axes import Axes
 
 from analysis import numbers
 from analysis.judge.directions import (
-    Setting,
+    FinishSetting,
     SettingValue,
     mean,
     thresholds,
@@ -55,7 +55,10 @@ class Axis:
 
 
 def against_threshold(
-    points: Sequence[SettingValue], axis: Axis, label: Label, infeasible: Collection[Setting] = ()
+    points: Sequence[SettingValue],
+    axis: Axis,
+    label: Label,
+    infeasible: Collection[FinishSetting] = (),
 ) -> Plot:
     """Draw a metric against the threshold: a dot per run, a line through means per zone size.
 
@@ -121,7 +124,7 @@ def pareto(points: Sequence[SettingValue], x: Axis, y: Axis, label: Label) -> Pl
     return stamped(figure, plot.captioned(sentence), MetricKind.BYTES, mark=label.mark)
 
 
-def front(costs: Mapping[Setting, tuple[float, float]]) -> list[Setting]:
+def front(costs: Mapping[FinishSetting, tuple[float, float]]) -> list[FinishSetting]:
     """Return the settings that no other equals or beats in both costs."""
 
     def beaten(mine: tuple[float, float]) -> bool:
@@ -132,7 +135,7 @@ def front(costs: Mapping[Setting, tuple[float, float]]) -> list[Setting]:
     return [setting for setting, cost in costs.items() if not beaten(cost)]
 
 
-def occupancies(samples: Mapping[Setting, Sequence[float]], label: Label) -> Plot:
+def occupancies(samples: Mapping[FinishSetting, Sequence[float]], label: Label) -> Plot:
     """Draw how full zones were when finished: boxes by threshold, one row per zone size.
 
     ``samples`` in % of the zone's capacity, all runs of a setting together.
@@ -211,7 +214,9 @@ def _looks(sizes: Sequence[int]) -> Iterable[tuple[int, str, str]]:
     return zip(sizes, PALETTE, MARKERS, strict=False)
 
 
-def _costs(points: Sequence[SettingValue], x: Axis, y: Axis) -> dict[Setting, tuple[float, float]]:
+def _costs(
+    points: Sequence[SettingValue], x: Axis, y: Axis
+) -> dict[FinishSetting, tuple[float, float]]:
     first, second = values_of(points, x.metric), values_of(points, y.metric)
     return {
         setting: (mean(values), mean(second[setting]))

@@ -34,7 +34,7 @@ def _parse_uuid(value: object) -> str:
     return str(value)
 
 
-Size = Annotated[int, validated_by(parse_qemu_size), Field(gt=0)]
+QemuSize = Annotated[int, validated_by(parse_qemu_size), Field(gt=0)]
 Uuid = Annotated[str, BeforeValidator(_parse_uuid)]
 
 
@@ -51,17 +51,17 @@ class EmulatedNamespace(_Data):
     logical_block_size: Literal[512, 4096] = Field(
         default=4096, description="maps to nvme-ns,logical_block_size= and physical_block_size="
     )
-    size: Size | None = Field(
+    size: QemuSize | None = Field(
         default=None, description="conventional only: maps to the length of the backing file"
     )
     zoned: bool = Field(default=False, description="maps to nvme-ns,zoned=")
     zones: int | None = Field(
         default=None, gt=0, description="zoned only: the backing file is zones x zone_size long"
     )
-    zone_size: Size | None = Field(
+    zone_size: QemuSize | None = Field(
         default=None, alias="zoned.zone_size", description="maps to nvme-ns,zoned.zone_size="
     )
-    zone_capacity: Size | None = Field(
+    zone_capacity: QemuSize | None = Field(
         default=None,
         alias="zoned.zone_capacity",
         description="maps to nvme-ns,zoned.zone_capacity=",
@@ -164,7 +164,7 @@ class Rig(_Data):
     )
     machine: Literal["q35"] = Field(default="q35", description="maps to -machine")
     smp: int = Field(ge=1, le=64, description="maps to -smp")
-    memory: Size = Field(alias="m", description="maps to -m")
+    memory: QemuSize = Field(alias="m", description="maps to -m")
     append: tuple[str, ...] = Field(
         default=(), description="maps to -append, after root= and console="
     )

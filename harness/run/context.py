@@ -14,7 +14,7 @@ from harness.machine.host import Host
 from harness.machine.journal import Journal
 from harness.machine.paths import Paths
 from harness.machine.signals import Stop
-from harness.observe.diskstats import DiskCounters, Snapshot, delta
+from harness.observe.diskstats import DiskCounters, DiskSnapshot, delta
 from harness.observe.tracing.tracer import PhaseTracer
 from harness.run.kept_tracer import KeptTracer
 from harness.run.progress import ProgressPublisher
@@ -56,7 +56,7 @@ class ToolReads:
     def __init__(self) -> None:
         self._sums: dict[str, DiskCounters] = {}
 
-    def add(self, before: Snapshot, after: Snapshot) -> None:
+    def add(self, before: DiskSnapshot, after: DiskSnapshot) -> None:
         """Add what a barrier's tools read between two readings of the counters."""
         for name, disk in delta(before, after).items():
             self._sums[name] = self.of(name) + replace(disk, writes=0, write_bytes=0, in_flight=0)

@@ -30,8 +30,8 @@ class Quantity(Enum):
     SHARE = "share"
 
 
-Size = Annotated[int, Quantity.SIZE]
-Share = Annotated[float, Quantity.SHARE]
+SizeQuantity = Annotated[int, Quantity.SIZE]
+ShareQuantity = Annotated[float, Quantity.SHARE]
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from functools import partial
 from analysis import numbers
 from analysis.judge import directions
 from analysis.judge.compare import Comparison
-from analysis.judge.directions import Setting, SettingValue
+from analysis.judge.directions import FinishSetting, SettingValue
 from analysis.read import zones
 from analysis.read.load import RunRecord
 from analysis.show import finish_figures
@@ -74,7 +74,7 @@ class _Costs:
     """The ok runs of a level at one setting."""
 
     level: str
-    setting: Setting
+    setting: FinishSetting
     runs: tuple[RunRecord, ...]
 
     def mean(self, key: str) -> float | None:
@@ -157,7 +157,7 @@ def points_of(runs: Sequence[RunRecord]) -> list[SettingValue]:
     return points
 
 
-def setting_of(spec: RunSpec) -> Setting:
+def setting_of(spec: RunSpec) -> FinishSetting:
     """Return zone size and threshold of a run."""
     return spec.device.zone_size or 0, float(spec.factors[FACTOR])
 
@@ -181,7 +181,7 @@ def _plots(
         for metric, name, unit in (_PHASE_AXES if phase else ())
     )
     draw = partial(finish_figures.against_threshold, points, label=label, infeasible=full)
-    samples: dict[Setting, list[float]] = defaultdict(list)
+    samples: dict[FinishSetting, list[float]] = defaultdict(list)
     for run in runs:
         samples[setting_of(run.spec)] += _occupancies(run)
     return [
@@ -196,7 +196,7 @@ def _plots(
 
 
 def _modelled_plots(
-    points: Sequence[SettingValue], row: str, runs: Sequence[RunRecord], full: set[Setting]
+    points: Sequence[SettingValue], row: str, runs: Sequence[RunRecord], full: set[FinishSetting]
 ) -> Iterator[Plot]:
     """Draw the times of a modelled drive, where the runs have them."""
     models = _models(runs)
@@ -224,7 +224,7 @@ def _occupancies(run: RunRecord) -> list[float]:
 
 def _costs(row: str, runs: Sequence[RunRecord]) -> list[_Costs]:
     """Return the runs by setting: large zones first, then by threshold."""
-    by_setting: dict[Setting, list[RunRecord]] = defaultdict(list)
+    by_setting: dict[FinishSetting, list[RunRecord]] = defaultdict(list)
     for run in runs:
         by_setting[setting_of(run.spec)].append(run)
     ordered = sorted(by_setting, key=lambda setting: (-setting[0], setting[1]))

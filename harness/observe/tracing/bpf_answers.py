@@ -9,9 +9,9 @@ from typing import Any
 from harness.errors import ToolFailed
 from harness.observe.tracing.zone_history import (
     ASKED,
-    Life,
     TraceTotals,
     Transition,
+    ZoneLife,
     command_name,
     difference,
     transition,
@@ -63,7 +63,7 @@ class Answers:
         self._before: tuple[Counts, Counts] | None = None
         self._commands: Counts = {}
         self._bytes: Counts = {}
-        self._zones: Counter[tuple[str, int, Life, str]] = Counter()
+        self._zones: Counter[tuple[str, int, ZoneLife, str]] = Counter()
         self._transitions: list[Transition] = []
         self._seen: Counter[tuple[str, str, int]] = Counter()
         self.taken = 0

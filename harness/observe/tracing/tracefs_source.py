@@ -20,9 +20,9 @@ from harness.observe.tracing.tracefs_buffer import lost_events, prepared
 from harness.observe.tracing.zone_history import (
     ASKED,
     WRITES,
-    Life,
     TraceTotals,
     Transition,
+    ZoneLife,
     command_name,
 )
 
@@ -63,7 +63,7 @@ class _Sent:
     name: str
     size: int
     zone: int
-    life: Life
+    life: ZoneLife
     transitions: list[int]
 
 
@@ -86,7 +86,7 @@ class TracefsSource:
         self._devices = {disk: device for device in devices for disk in device.disks}
         self._commands: Counter[tuple[str, str, int]] = Counter()
         self._bytes: Counter[tuple[str, str, int]] = Counter()
-        self._zones: Counter[tuple[str, int, Life, str]] = Counter()
+        self._zones: Counter[tuple[str, int, ZoneLife, str]] = Counter()
         self._resets: Counter[tuple[str, int]] = Counter()
         self._all_resets = 0
         self._sent: dict[tuple[str, str, str], _Sent] = {}

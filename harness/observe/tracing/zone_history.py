@@ -35,7 +35,7 @@ MANAGEMENT = frozenset({"close", "finish", "open", "reset", "offline"})
 
 ASKED = MANAGEMENT | {name + _ALL for name in MANAGEMENT}
 Key = TypeVar("Key")
-Life = tuple[int, int]  # resets of the zone, resets of all zones
+ZoneLife = tuple[int, int]  # resets of the zone, resets of all zones
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +46,7 @@ class Transition:
     device: str  # kernel name
     zone: int | None  # null: all zones
     action: str  # finish, reset, reset-all, first-write …
-    life: Life  # resets before it
+    life: ZoneLife  # resets before it
     seconds: float | None  # latency; null for writes, and where it was not measured
     error: int  # status of the block layer; 0: success
     by: str  # kernel name of the thread that submitted it
@@ -62,7 +62,7 @@ class TraceTotals:
 
     commands: Mapping[tuple[str, str, int], int] = field(default_factory=dict)
     bytes: Mapping[tuple[str, str, int], int] = field(default_factory=dict)
-    zones: Mapping[tuple[str, int, Life, str], int] = field(default_factory=dict)
+    zones: Mapping[tuple[str, int, ZoneLife, str], int] = field(default_factory=dict)
     transitions: tuple[Transition, ...] = ()  # since the last snapshot
     problems: tuple[str, ...] = ()  # why the counts may be too low; empty: they are exact
     kernel_seconds: float | None = None  # CPU time of the BPF programs; null: not measured
@@ -186,7 +186,7 @@ class History:
 
     def extend(self, totals: TraceTotals, began: float) -> None:
         """Add the transitions of a snapshot; ``began`` is the start time of the run."""
-        held: dict[tuple[int, Life], int] = {}
+        held: dict[tuple[int, ZoneLife], int] = {}
         for (device, zone, life, _), count in totals.zones.items():
             if device == self._device:
                 held[zone, life] = held.get((zone, life), 0) + count
@@ -221,7 +221,7 @@ class History:
         header = "zone,written,zeroed,appended,opens,closes,finishes,resets"
         return "\n".join([header, *rows]) + "\n"
 
-    def _row(self, item: Transition, held: Mapping[tuple[int, Life], int], began: float) -> str:
+    def _row(self, item: Transition, held: Mapping[tuple[int, ZoneLife], int], began: float) -> str:
         written = self._written(item, held)
         given_up = self._given_up(item, written)
         self._follow_reset(item)
@@ -232,7 +232,7 @@ class History:
         cells += ["" if value is None else str(value) for value in (written, given_up)]
         return ",".join(cells)
 
-    def _written(self, item: Transition, held: Mapping[tuple[int, Life], int]) -> int | None:
+    def _written(self, item: Transition, held: Mapping[tuple[int, ZoneLife], int]) -> int | None:
         """Return the bytes in a zone; null if it was already full when tracing began."""
         if item.zone is None or item.action in {"first-write", "last-write"}:
             return None
