@@ -47,7 +47,7 @@ def read_flows(runs: Sequence[RunRecord]) -> list[Flow]:
     Raises:
         ConfigError: a ledger is damaged.
     """
-    return _flows.get(runs, lambda fresh: parallel.each(_read, [_Job.of(run) for run in fresh]))
+    return _flows.get(runs, lambda fresh: parallel.each(_read, [_FlowJob.of(run) for run in fresh]))
 
 
 class _Output(NamedTuple):
@@ -58,7 +58,7 @@ class _Output(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class _Job:
+class _FlowJob:
     """The input of :func:`_read`. It is small, because it is sent to worker processes."""
 
     folder: Path
@@ -70,13 +70,13 @@ class _Job:
         return cls(run.path, tuple(_Output(phase.name, phase.stdout) for phase in phases))
 
 
-def _read(job: _Job) -> Flow:
+def _read(job: _FlowJob) -> Flow:
     path = job.folder / "ledger.json"
     entries = load_record(Ledger, path).entries if path.is_file() else ()
     return Flow(job.folder.name, entries, tuple(_levels(job)))
 
 
-def _levels(job: _Job) -> Iterator[PhaseLevel]:
+def _levels(job: _FlowJob) -> Iterator[PhaseLevel]:
     for output in job.outputs:
         text = packed.text(job.folder / output.file)
         for level in rocksdb_stats.levels(text.splitlines()) or ():

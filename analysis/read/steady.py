@@ -172,7 +172,7 @@ class _Phase(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class _Job:
+class _LabelJob:
     """The input of :func:`_label_run`. It is small, because it is sent to worker processes."""
 
     folder: Path
@@ -186,10 +186,10 @@ class _Job:
 
 
 def _compute(runs: Sequence[RunRecord]) -> Iterator[tuple[Steady, ...]]:
-    return parallel.each(_label_run, [_Job.of(run) for run in runs])
+    return parallel.each(_label_run, [_LabelJob.of(run) for run in runs])
 
 
-def _label_run(job: _Job) -> tuple[Steady, ...]:
+def _label_run(job: _LabelJob) -> tuple[Steady, ...]:
     written = _written(job.folder / "series" / "diskstats.csv")
     found: list[Steady] = []
     filled: float | None = None
@@ -217,7 +217,7 @@ def window(steady: Steady) -> str:
 
 
 def _progress(
-    job: _Job, phase: _Phase, operations: TimeSeries, written: TimeSeries, filled: float
+    job: _LabelJob, phase: _Phase, operations: TimeSeries, written: TimeSeries, filled: float
 ) -> PhaseSeries:
     # The start of the first interval is not recorded: count from its end.
     done = tuple(accumulate((0.0, *operations.values[1:])))

@@ -51,14 +51,14 @@ def parse(lines: Iterable[str], zone_capacity: int) -> ZlfsTotals:
     Raises:
         ToolFailed: a line is malformed; the message names it.
     """
-    reader = _Reader(zone_capacity)
+    reader = _LedgerReader(zone_capacity)
     for number, line in enumerate(lines, 1):
         if line.endswith("\n"):
             reader.take(line, number)
     return reader.totals()
 
 
-class _Reader:
+class _LedgerReader:
     def __init__(self, zone_capacity: int) -> None:
         self._capacity = zone_capacity
         self._open: tuple[str, int] | None = None  # the last line of a mount that has not closed

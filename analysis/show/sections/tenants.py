@@ -22,7 +22,7 @@ ORDER = 10
 ID, TITLE, METHOD = "tenants", "Tenants", "tenants"
 
 
-Record = TypeVar("Record")
+R = TypeVar("R")
 
 
 class _RunUse(NamedTuple):
@@ -77,8 +77,8 @@ def _grid(
     mix: Mix,
     name: str,
     title: str,
-    columns: Mapping[str, Callable[[Record], str]],
-    records: Iterable[Record],
+    columns: Mapping[str, Callable[[R], str]],
+    records: Iterable[R],
 ) -> Grid:
     """Return a table; an empty ``title`` makes it always open."""
     suffix = f"-{slug(mix.label)}" if mix.label else ""

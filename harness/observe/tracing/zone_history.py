@@ -34,7 +34,7 @@ WRITES = frozenset({"write", "write-zeroes", "append"})
 MANAGEMENT = frozenset({"close", "finish", "open", "reset", "offline"})
 
 ASKED = MANAGEMENT | {name + _ALL for name in MANAGEMENT}
-Key = TypeVar("Key")
+K = TypeVar("K")
 ZoneLife = tuple[int, int]  # resets of the zone, resets of all zones
 
 
@@ -312,7 +312,7 @@ def _by_kind(trace: Trace, what: str) -> dict[tuple[str, str, int], int]:
     }
 
 
-def difference(earlier: Mapping[Key, int], later: Mapping[Key, int]) -> dict[Key, int]:
+def difference(earlier: Mapping[K, int], later: Mapping[K, int]) -> dict[K, int]:
     """Return the non-zero differences between two sets of counts."""
     return {
         key: count - earlier.get(key, 0)
