@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 
-class Kind(StrEnum):
+class MetricKind(StrEnum):
     """What a metric measures."""
 
     TIME = "time"  # depends on the speed of the device: not a result on an emulated one
@@ -46,7 +46,7 @@ class MetricInfo:
 
     name: str
     unit: str
-    kind: Kind
+    kind: MetricKind
     better: Better
     formula: str
     sources: tuple[str, ...]
@@ -76,19 +76,19 @@ _TRACE = (*_TIMELINE, "raw/trace.jsonl")
 def _time(
     name: str, unit: str, better: Better, formula: str, sources: tuple[str, ...]
 ) -> MetricInfo:
-    return MetricInfo(name, unit, Kind.TIME, better, formula, sources)
+    return MetricInfo(name, unit, MetricKind.TIME, better, formula, sources)
 
 
 def _bytes(
     name: str, better: Better, formula: str, sources: tuple[str, ...], *, includes_wal: bool = False
 ) -> MetricInfo:
-    return MetricInfo(name, "B", Kind.BYTES, better, formula, sources, includes_wal)
+    return MetricInfo(name, "B", MetricKind.BYTES, better, formula, sources, includes_wal)
 
 
 def _count(
     name: str, better: Better, formula: str, sources: tuple[str, ...], unit: str = "1"
 ) -> MetricInfo:
-    return MetricInfo(name, unit, Kind.COUNT, better, formula, sources)
+    return MetricInfo(name, unit, MetricKind.COUNT, better, formula, sources)
 
 
 def _ratio(
@@ -100,7 +100,7 @@ def _ratio(
     unit: str = "1",
     includes_wal: bool = False,
 ) -> MetricInfo:
-    return MetricInfo(name, unit, Kind.RATIO, better, formula, sources, includes_wal)
+    return MetricInfo(name, unit, MetricKind.RATIO, better, formula, sources, includes_wal)
 
 
 _ENTRIES = (
@@ -139,7 +139,7 @@ _ENTRIES = (
     MetricInfo(
         "device_read",
         "B",
-        Kind.BYTES,
+        MetricKind.BYTES,
         _NONE,
         "sectors read x 512, all devices",
         _COUNTERS,

@@ -7,7 +7,7 @@ import io
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, TypeVar
 
-Record = TypeVar("Record")
+R = TypeVar("R")
 
 
 class Table(NamedTuple):
@@ -22,7 +22,7 @@ class Table(NamedTuple):
         return [row[index] for row in self.rows]
 
 
-def tabulate(columns: Mapping[str, Callable[[Record], str]], records: Iterable[Record]) -> Table:
+def tabulate(columns: Mapping[str, Callable[[R], str]], records: Iterable[R]) -> Table:
     """Return one row per record.
 
     Args:

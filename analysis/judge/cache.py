@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from analysis.judge.side import Side
 from analysis.read.load import RunRecord
-from harness.metrics import Kind, MetricInfo
+from harness.metrics import MetricInfo, MetricKind
 
 # The largest accepted difference between the shares of RocksDB's reads that caches served.
 MARGIN = 0.10
@@ -19,7 +19,7 @@ def unlike(key: str, info: MetricInfo, base: Side, level: Side) -> str | None:
     This concerns times and bytes read from devices. A side without a measured share passes.
     """
     phase = key.rpartition(".")[0]
-    if info.kind is not Kind.TIME and not info.includes_reads:
+    if info.kind is not MetricKind.TIME and not info.includes_reads:
         return None
     if not all(side.once(_only_reads, phase) for side in (base, level)):
         return None

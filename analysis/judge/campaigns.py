@@ -10,7 +10,8 @@ from typing import NamedTuple
 import numpy as np
 
 from analysis.judge import stats
-from analysis.judge.stats import FloatArray, Interval
+from analysis.judge.stats import Interval
+from analysis.read.arrays import FloatArray
 
 
 class Pooled(NamedTuple):

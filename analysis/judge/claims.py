@@ -83,7 +83,7 @@ class StatedClaim:
 
 
 @dataclass(frozen=True, slots=True)
-class Judged:
+class JudgedClaim:
     """A claim with its outcome and reason; ``found`` is the ratio and interval for people."""
 
     claim: StatedClaim
@@ -124,7 +124,7 @@ def read(path: Path) -> tuple[StatedClaim, ...]:
 
 def judge(
     campaign: CampaignData, claims: Sequence[StatedClaim], *, different_code: bool = False
-) -> tuple[Judged, ...]:
+) -> tuple[JudgedClaim, ...]:
     """Judge claims on a campaign. Ordinal claims are Holm-corrected together.
 
     If a claim has several strata, all must agree. One that fails makes the claim fail.
@@ -142,7 +142,7 @@ def judge(
     for index, (claim, (found, why)) in enumerate(zip(claims, rows, strict=True)):
         each = [
             _judge(claim, row, adjusted.get((index, place))) for place, row in enumerate(found)
-        ] or [Judged(claim, ClaimOutcome.NOT_SHOWN, "", why)]
+        ] or [JudgedClaim(claim, ClaimOutcome.NOT_SHOWN, "", why)]
         judged.append(max(each, key=lambda one: _WORST.index(one.outcome)))
     return tuple(judged)
 
@@ -171,18 +171,18 @@ def _rows(
     return rows, next(filter(None, reasons), "not measured in any ok run")
 
 
-def _judge(claim: StatedClaim, row: Row, p_holm: float | None) -> Judged:
+def _judge(claim: StatedClaim, row: Row, p_holm: float | None) -> JudgedClaim:
     found = f"{columns.ratio(row)} ({columns.interval(row)})" + (
         f", {row.stratum}" if row.stratum else ""
     )
     if row.verdict.is_silent:
-        return Judged(
+        return JudgedClaim(
             claim, ClaimOutcome.NOT_SHOWN, found, f"{row.verdict}: {'; '.join(row.notes)}"
         )
     outcome, why = (
         _in_band(claim, row) if claim.oracle is Oracle.BAND else _order(claim, row, p_holm)
     )
-    return Judged(claim, outcome, found, why)
+    return JudgedClaim(claim, outcome, found, why)
 
 
 def _order(claim: StatedClaim, row: Row, p_holm: float | None) -> tuple[ClaimOutcome, str]:

@@ -17,7 +17,7 @@ from analysis.judge.cells import (
 )
 from analysis.judge.comparability import Difference
 from analysis.judge.drift import Drift
-from analysis.judge.family import Judged
+from analysis.judge.family import KeyedRow
 from analysis.judge.noise import Floor
 from analysis.judge.pairs import Judge
 from analysis.judge.rows import Row
@@ -191,7 +191,7 @@ def compare(
     # All runs set the floor, so that it does not depend on the view.
     floors = noise.floors(pool.latest, [*keys, *claimed], noise_floor)
     judge = Judge(pool, contrast, floors, noise_floor, different_code, tuple(may_differ))
-    judged: list[Judged] = []
+    judged: list[KeyedRow] = []
     found: dict[str, tuple[Difference, ...]] = {}
     compared = [run for run in runs if label(run, contrast) in values]
     labels = steady.label_phases([run for run in compared if run.ok])
@@ -215,7 +215,8 @@ def compare(
             if diff:
                 found[f"{value}{f' ({stratum})' if stratum else ''}"] = diff
             judged += [
-                Judged.of(row, base, level) for row in judge.rows(keys, stratum, base, level, diff)
+                KeyedRow.of(row, base, level)
+                for row in judge.rows(keys, stratum, base, level, diff)
             ]
     rows = [_also(row, one[row.metric]) for row in family.mark(judge, judged)]
     order = {key: index for index, key in enumerate(keys)}

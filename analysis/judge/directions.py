@@ -17,20 +17,18 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.stats import chi2, page_trend_test, rankdata
 
 from analysis import numbers
 from analysis.judge.stats import CONFIDENCE, NOISE_FLOOR, holm
+from analysis.read.arrays import FloatArray
 
 _ALPHA = 1 - CONFIDENCE
 # The fewest settings and blocks for Page's test.
 _SETTINGS, _BLOCKS = 3, 2
 _STRATA = 2  # fewer have no interaction
 
-FloatArray = NDArray[np.float64]
-
-Setting = tuple[int, float]  # zone size in bytes, finish_occupancy_pct
+FinishSetting = tuple[int, float]  # zone size in bytes, finish_occupancy_pct
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,26 +45,26 @@ class SettingValue:
     block: str = ""
 
     @property
-    def setting(self) -> Setting:
+    def setting(self) -> FinishSetting:
         """Zone size and threshold."""
         return self.zone_size, self.occupancy
 
 
-def values_of(points: Iterable[SettingValue], metric: str) -> dict[Setting, list[float]]:
+def values_of(points: Iterable[SettingValue], metric: str) -> dict[FinishSetting, list[float]]:
     """Return the values of a metric by setting."""
-    found: dict[Setting, list[float]] = defaultdict(list)
+    found: dict[FinishSetting, list[float]] = defaultdict(list)
     for point in points:
         if point.metric == metric:
             found[point.setting].append(point.value)
     return dict(found)
 
 
-def zone_sizes(values: Mapping[Setting, object]) -> list[int]:
+def zone_sizes(values: Mapping[FinishSetting, object]) -> list[int]:
     """Return the zone sizes, largest first."""
     return sorted({size for size, _ in values}, reverse=True)
 
 
-def thresholds(values: Mapping[Setting, object]) -> list[float]:
+def thresholds(values: Mapping[FinishSetting, object]) -> list[float]:
     """Return the thresholds in ascending order."""
     return sorted({occupancy for _, occupancy in values})
 
@@ -144,7 +142,7 @@ PUBLISHED = (
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class DirectionVerdict:
     """The verdict on a direction: over all strata, in one of them, or on their difference.
 
     ``p`` belongs to the observed order; None without a test. In a stratum it is Holm-adjusted over
@@ -165,12 +163,12 @@ class Finding:
         return f"{self.direction.text}: {self.where}" if self.where else self.direction.text
 
 
-def judge_all(points: Sequence[SettingValue]) -> list[Finding]:
+def judge_all(points: Sequence[SettingValue]) -> list[DirectionVerdict]:
     """Return the findings on each published direction: over all strata, then in detail."""
     return [found for direction in PUBLISHED for found in judge(points, direction)]
 
 
-def judge(points: Sequence[SettingValue], direction: Direction) -> list[Finding]:
+def judge(points: Sequence[SettingValue], direction: Direction) -> list[DirectionVerdict]:
     """Judge one direction: over all strata, in each of several strata, and their interaction.
 
     Settings that most blocks lack are not compared: they could not hold the data. Blocks without a
@@ -206,7 +204,7 @@ def _whole(
     settings: Sequence[float],
     direction: Direction,
     evidence: str,
-) -> Finding:
+) -> DirectionVerdict:
     """Judge all strata together: a block has the mean ranks over its strata."""
     ranks: dict[str, list[FloatArray]] = defaultdict(list)
     for stratum in tables.values():
@@ -215,16 +213,16 @@ def _whole(
     means = np.array([np.mean(own, axis=0) for own in ranks.values()])
     values = np.array([row for stratum in tables.values() for row in stratum.values()])
     if len(settings) < _SETTINGS or len(means) < _BLOCKS:
-        return Finding(direction, Word.NOT_SHOWN, None, len(means), evidence)
+        return DirectionVerdict(direction, Word.NOT_SHOWN, None, len(means), evidence)
     p, rises = _page(means)
-    return Finding(direction, _word(direction, p, rises, values), p, len(means), evidence)
+    return DirectionVerdict(direction, _word(direction, p, rises, values), p, len(means), evidence)
 
 
 def _in_strata(
     points: Sequence[SettingValue],
     tables: Mapping[float, Mapping[str, FloatArray]],
     direction: Direction,
-) -> list[Finding]:
+) -> list[DirectionVerdict]:
     """Judge each stratum by its own blocks, Holm-corrected over the strata."""
     orders = {}
     for other, stratum in tables.items():
@@ -240,11 +238,13 @@ def _in_strata(
         word = Word.NOT_SHOWN
         if p is not None:
             word = _word(direction, p, orders[other][1], np.array(list(stratum.values())))
-        found.append(Finding(direction, word, p, len(stratum), evidence, f"at {where}"))
+        found.append(DirectionVerdict(direction, word, p, len(stratum), evidence, f"at {where}"))
     return found
 
 
-def _interaction(tables: Mapping[float, Mapping[str, FloatArray]], direction: Direction) -> Finding:
+def _interaction(
+    tables: Mapping[float, Mapping[str, FloatArray]], direction: Direction
+) -> DirectionVerdict:
     """Test whether the order depends on the stratum.
 
     Page's L of each stratum is standardised [Page 1963]. Equal trends give a sum of squares around
@@ -263,7 +263,7 @@ def _interaction(tables: Mapping[float, Mapping[str, FloatArray]], direction: Di
         if score
     ]
     where = f"interaction with {direction.along.other.value}"
-    return Finding(direction, word, p, blocks, "; ".join(signs), where)
+    return DirectionVerdict(direction, word, p, blocks, "; ".join(signs), where)
 
 
 def _page(table: FloatArray) -> tuple[float, bool]:

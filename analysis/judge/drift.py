@@ -16,7 +16,8 @@ from typing import Self
 import numpy as np
 
 from analysis.judge import stats
-from analysis.judge.stats import FloatArray, Interval
+from analysis.judge.stats import Interval
+from analysis.read.arrays import FloatArray
 from analysis.read.load import RunRecord
 
 _ROUNDING = 1e-12

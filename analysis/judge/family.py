@@ -28,14 +28,14 @@ class Key(NamedTuple):
     level: frozenset[RunRecord]
 
 
-class Judged(NamedTuple):
+class KeyedRow(NamedTuple):
     """A row with the runs that it compares."""
 
     key: Key
     row: Row
 
     @classmethod
-    def of(cls, row: Row, base: Side, level: Side) -> Judged:
+    def of(cls, row: Row, base: Side, level: Side) -> KeyedRow:
         """Return a row of two sides."""
         return cls(Key(row.metric, frozenset(base.runs), frozenset(level.runs)), row)
 
@@ -49,7 +49,7 @@ class _Claimed(NamedTuple):
     p_holm: float | None
 
 
-def mark(judge: Judge, rows: Sequence[Judged]) -> list[Row]:
+def mark(judge: Judge, rows: Sequence[KeyedRow]) -> list[Row]:
     """Return the rows; those of declared claims get words of victory by Holm-adjusted p values."""
     declared = _declared(judge)
     return [_marked(one.row, declared.get(one.key)) for one in rows]
@@ -94,7 +94,7 @@ def _declared(judge: Judge) -> dict[Key, _Claimed]:
     return {key: _Claimed(claim, adjusted.get(key)) for key, claim in claims.items()}
 
 
-def _rows(judge: Judge, claim: Claim) -> Iterable[Judged]:
+def _rows(judge: Judge, claim: Claim) -> Iterable[KeyedRow]:
     """Return the claim's rows in the whole campaign, one per stratum."""
     if claim.metric not in judge.floors:
         return
@@ -111,4 +111,4 @@ def _rows(judge: Judge, claim: Claim) -> Iterable[Judged]:
         if level.ok:
             diff = judge.differences(base, level)
             for row in judge.rows([claim.metric], stratum, base, level, diff):
-                yield Judged.of(row, base, level)
+                yield KeyedRow.of(row, base, level)

@@ -15,7 +15,7 @@ from analysis.judge import between_cells, stats
 from analysis.judge.between_cells import CellSpread
 from analysis.judge.select import by_block, metric_info
 from analysis.read.load import RunRecord
-from harness.metrics import Kind
+from harness.metrics import MetricKind
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +88,7 @@ def _floor(
     groups: Sequence[Mapping[str, list[RunRecord]]],
     default: float,
 ) -> Floor:
-    exact = metric_info(key).kind is not Kind.TIME
+    exact = metric_info(key).kind is not MetricKind.TIME
     largest = default
     measured = []
     for pair in pairs:

@@ -11,7 +11,7 @@ from collections.abc import Collection, Mapping, Sequence
 
 from analysis.judge.select import metric_info
 from analysis.read.load import RunRecord
-from harness.metrics import Kind
+from harness.metrics import MetricKind
 
 _DIGITS = 9  # digits in which quotients of proportional values agree
 
@@ -45,4 +45,4 @@ def _identity(key: str, strata: Mapping[str, Sequence[RunRecord]]) -> object:
     if len({v for v in rounded if v is not None}) <= 1:
         return None
     info = metric_info(key)
-    return key.rpartition(".")[0], info.kind is Kind.TIME, info.better, rounded
+    return key.rpartition(".")[0], info.kind is MetricKind.TIME, info.better, rounded

@@ -12,7 +12,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from analysis.judge import stats
-from analysis.judge.stats import FloatArray, Interval
+from analysis.judge.stats import Interval
+from analysis.read.arrays import FloatArray
 
 
 @dataclass(frozen=True, slots=True)

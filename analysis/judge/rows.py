@@ -16,7 +16,7 @@ from analysis.judge.stats import Estimate, Method
 from analysis.judge.verdicts import Verdict
 from analysis.read import percentiles, steady
 from analysis.read.load import Pool
-from harness.metrics import Better, Kind, MetricInfo
+from harness.metrics import Better, MetricInfo, MetricKind
 from harness.store.result import Severity
 from harness.tools import histogram
 
@@ -82,12 +82,12 @@ def judge_row(
     """Compare a metric of a level with the baseline within a stratum."""
     info = metric_info(key)
     left, right = base.by_block(key, contrast), level.by_block(key, contrast)
-    found = stats.estimate(left, right, exact_allowed=info.kind is not Kind.TIME)
+    found = stats.estimate(left, right, exact_allowed=info.kind is not MetricKind.TIME)
     found = between_cells.widened(found, cells)
     notes = _notes(key, base, level, found, alone=len(left.keys() ^ right.keys()))
     if any(d.declared for d in diff):
         notes = (*notes, "on another rig, as declared (below)")
-    if (base.emulated or level.emulated) and info.kind is Kind.TIME:
+    if (base.emulated or level.emulated) and info.kind is MetricKind.TIME:
         word = Verdict.NOT_A_RESULT
     elif reasons := [*_obstacles(key, info, base, level, diff), *_pooled(pool, contrast, found)]:
         word = Verdict.NOT_COMPARABLE

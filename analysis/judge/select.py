@@ -7,7 +7,7 @@ from fnmatch import fnmatchcase
 
 from analysis.read.load import CampaignData, Pool, RunRecord
 from harness.errors import UsageError
-from harness.metrics import RESULT, Better, Kind, MetricInfo, lookup
+from harness.metrics import RESULT, Better, MetricInfo, MetricKind, lookup
 from harness.store.spec import Scalar
 
 
@@ -47,7 +47,7 @@ def metric_info(key: str) -> MetricInfo:
         return lookup(key)
     except KeyError:
         name = key.rpartition(".")[2]
-        return MetricInfo(name, "", Kind.TIME, Better.NONE, "not in catalogue", (RESULT,))
+        return MetricInfo(name, "", MetricKind.TIME, Better.NONE, "not in catalogue", (RESULT,))
 
 
 def values_of(pool: Pool, contrast: str) -> list[str]:

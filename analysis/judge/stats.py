@@ -12,10 +12,10 @@ from enum import StrEnum
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import stats as scipy_stats
 
 from analysis.judge.verdicts import Verdict
+from analysis.read.arrays import FloatArray
 from harness.metrics import Better
 
 CONFIDENCE = 0.95
@@ -29,8 +29,6 @@ MINIMUM_EXACT = 3
 # With fewer runs Satterthwaite's degrees of freedom are too high: 95 % intervals cover 90 %
 # (docs/simulations.md, "Coverage").
 MINIMUM_SATTERTHWAITE = 3
-
-FloatArray = NDArray[np.float64]
 
 
 class Method(StrEnum):

@@ -18,7 +18,7 @@ from analysis.judge.side import Side
 from analysis.judge.stats import Estimate
 from analysis.read.load import Pool, RunRecord
 from harness.levels import LEVELS
-from harness.metrics import Better, Kind, MetricInfo
+from harness.metrics import Better, MetricInfo, MetricKind
 from harness.store.spec import DeviceKind
 
 # Two guests have different speeds if the baseline's throughput differs by this factor.
@@ -29,7 +29,7 @@ _OF_LEVEL = ("ledger.json", "raw/{phase}.counters", "raw/{phase}.usage", "series
 
 def dependent(info: MetricInfo, base: Side, level: Side) -> str:
     """Return the levels whose bytes depend on the guest's speed, as a phrase; empty for none."""
-    if info.kind is Kind.TIME or info.better is Better.NONE:
+    if info.kind is MetricKind.TIME or info.better is Better.NONE:
         return ""
     if not any(source.startswith(_OF_LEVEL) for source in info.sources):
         return ""

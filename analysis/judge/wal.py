@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from analysis.judge.side import Side
 from analysis.read.load import RunRecord
-from harness.metrics import Kind, MetricInfo
+from harness.metrics import MetricInfo, MetricKind
 
 # The largest accepted difference between the shares of the log that reached the devices.
 MARGIN = 0.10
@@ -61,7 +61,7 @@ def reached(run: RunRecord, phase: str) -> float | None:
 
 
 def _contains(info: MetricInfo) -> bool:
-    return info.kind is Kind.TIME or info.includes_wal
+    return info.kind is MetricKind.TIME or info.includes_wal
 
 
 def _logs(run: RunRecord, phase: str) -> bool:

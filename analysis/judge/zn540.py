@@ -10,7 +10,7 @@ from __future__ import annotations
 from analysis.read import points
 
 # Percent of the capacity written, milliseconds.
-Curve = tuple[tuple[float, float], ...]
+LatencyCurve = tuple[tuple[float, float], ...]
 
 # 4 KiB of 1077 MiB.
 _BLOCK = 0.0004
@@ -19,7 +19,7 @@ _US_PER_MS = 1000
 _POINTS = points.load(points.FOLDER / "zn540.csv")
 
 
-def _means(curve: str) -> Curve:
+def _means(curve: str) -> LatencyCurve:
     return tuple(
         (point.x, point.value / _US_PER_MS)
         for point in _POINTS
@@ -39,7 +39,7 @@ FIRST_WRITE = _write("first_write_implicit_open_4k", 0)
 LATER_WRITE = _write("spdk_write_qd1", 4)
 
 
-def at(curve: Curve, percent: float) -> float | None:
+def at(curve: LatencyCurve, percent: float) -> float | None:
     """Return milliseconds at a measured point of the curve, else None. Nothing is interpolated.
 
     The share of one block depends on the zone size, so nearly empty and nearly full zones match.

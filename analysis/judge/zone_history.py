@@ -10,7 +10,7 @@ from analysis import numbers
 from analysis.judge import stats, zn540
 from analysis.judge.compare import Comparison
 from analysis.judge.stats import Estimate
-from analysis.judge.zn540 import Curve
+from analysis.judge.zn540 import LatencyCurve
 from analysis.read.load import RunRecord
 from harness.store import packed
 from harness.tables import Table, tabulate
@@ -150,7 +150,9 @@ class LatencyOrder:
     published: float | None
 
 
-def _published(curve: Curve, percent: float, other: Curve, against: float) -> float | None:
+def _published(
+    curve: LatencyCurve, percent: float, other: LatencyCurve, against: float
+) -> float | None:
     above, below = zn540.at(curve, percent), zn540.at(other, against)
     return above / below if above and below else None
 

@@ -12,7 +12,7 @@ from scipy.optimize import least_squares
 
 from analysis.model import validation
 from analysis.model.validation import CurveError
-from analysis.read.points import Point
+from analysis.read.points import MeasuredPoint
 from harness.errors import UsageError
 from harness.plan.curve_models import CurveSet
 from harness.plan.drive_models import DriveModel
@@ -57,7 +57,7 @@ def parameters(model: DriveModel) -> list[str]:
 def fit(
     model: DriveModel,
     curves: CurveSet,
-    points: Sequence[Point],
+    points: Sequence[MeasuredPoint],
     *,
     names: Collection[str],
     source: str,
@@ -112,7 +112,7 @@ def fit(
     return Fitted(data, before, after, errors, count)
 
 
-def _is_core(curves: CurveSet, point: Point) -> bool:
+def _is_core(curves: CurveSet, point: MeasuredPoint) -> bool:
     curve = curves.curves[point.curve]
     return point.tolerance is not None and curve.statistics.get(point.statistic) == "core"
 

@@ -12,7 +12,7 @@ import sys
 from collections.abc import Sequence
 
 from analysis.read import points
-from analysis.read.points import Point
+from analysis.read.points import MeasuredPoint
 
 FILE = points.FOLDER / "zn540.csv"
 # Curves of writes that fill the drive's bandwidth, and the block size of the fastest reads.
@@ -45,7 +45,7 @@ RESET_MS = (
 '''
 
 
-def text(measured: Sequence[Point]) -> str:
+def text(measured: Sequence[MeasuredPoint]) -> str:
     """Return the text of ``harness/zn540.py``."""
     finishes = _means(measured, "finish")
     slope, zero = _line([pair for pair in finishes if pair[0] > 0])
@@ -69,7 +69,7 @@ def text(measured: Sequence[Point]) -> str:
     )
 
 
-def _means(measured: Sequence[Point], curve: str) -> list[tuple[float, float]]:
+def _means(measured: Sequence[MeasuredPoint], curve: str) -> list[tuple[float, float]]:
     """Return (x, mean in ms)."""
     return [(p.x, p.value / 1000) for p in measured if (p.curve, p.statistic) == (curve, "mean")]
 
@@ -80,7 +80,7 @@ def _line(pairs: Sequence[tuple[float, float]]) -> tuple[float, float]:
     return fit.slope, fit.intercept
 
 
-def _highest(measured: Sequence[Point], curve: str, statistic: str) -> float:
+def _highest(measured: Sequence[MeasuredPoint], curve: str, statistic: str) -> float:
     return max(p.y for p in measured if (p.curve, p.statistic) == (curve, statistic))
 
 

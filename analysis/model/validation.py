@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from analysis.read.points import Point
+from analysis.read.points import MeasuredPoint
 from harness.errors import ConfigError
 from harness.plan.curve_models import Case, CurveSet, Grade, job_data, job_name
 from harness.plan.drive_files import job_input, program_input
@@ -40,7 +40,7 @@ _FIELDS: Mapping[str, tuple[str, float]] = {
 class Compared:
     """A point and the model's value; null where the model gave too few samples."""
 
-    point: Point
+    point: MeasuredPoint
     grade: Grade
     modelled: float | None
 
@@ -112,7 +112,7 @@ class CurveError:
         return all(one.within(CORE_FACTOR) for one in self.judged)
 
 
-def jobs(curves: CurveSet, points: Sequence[Point], model: DriveModel) -> list[Job]:
+def jobs(curves: CurveSet, points: Sequence[MeasuredPoint], model: DriveModel) -> list[Job]:
     """Return one job for each x of each curve.
 
     Raises:
@@ -129,7 +129,7 @@ def jobs(curves: CurveSet, points: Sequence[Point], model: DriveModel) -> list[J
 
 
 def validate(
-    model: DriveModel, curves: CurveSet, points: Sequence[Point], threads: int
+    model: DriveModel, curves: CurveSet, points: Sequence[MeasuredPoint], threads: int
 ) -> list[CurveError]:
     """Play every point's job and return the errors by curve and statistic, in the points' order.
 
@@ -143,7 +143,7 @@ def validate(
 
 
 def compare(
-    curves: CurveSet, points: Sequence[Point], played: Mapping[str, Played]
+    curves: CurveSet, points: Sequence[MeasuredPoint], played: Mapping[str, Played]
 ) -> list[CurveError]:
     """Return the errors by curve and statistic; ``played`` is by name of the job."""
     compared = [
@@ -164,8 +164,8 @@ def compare(
     ]
 
 
-def value(case: Case, point: Point, played: Played) -> float | None:
-    """Return the model's value for a point, in the unit of ``Point.value``."""
+def value(case: Case, point: MeasuredPoint, played: Played) -> float | None:
+    """Return the model's value for a point, in the unit of ``MeasuredPoint.value``."""
     if case.client is None or case.command is None:
         return _number(played.media, "write_amplification")
     field, divisor = _FIELDS[point.statistic]
@@ -213,7 +213,7 @@ def _size(one: Compared) -> float:
     return math.inf if one.error is None else abs(one.error)
 
 
-def _case(curves: CurveSet, point: Point) -> Case:
+def _case(curves: CurveSet, point: MeasuredPoint) -> Case:
     curve = curves.curves[point.curve]
     case = curve.case(point.x)
     if case is None or point.statistic not in curve.statistics:

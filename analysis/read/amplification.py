@@ -12,20 +12,18 @@ from datetime import datetime
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from analysis.read.arrays import FloatArray
 from analysis.read.flow import read_flows
 from analysis.read.load import RunRecord
 from analysis.read.series import read_by_column
-from harness.store.ledger import Entry
+from harness.store.ledger import LedgerEntry
 
 _STEPS = 20  # points of a line in one capacity of device writes
 _WINDOW = 2  # steps of a window
 
-FloatArray = NDArray[np.float64]
 
-
-class Point(NamedTuple):
+class AmplificationPoint(NamedTuple):
     """Device writes since the first fill in capacities, and bytes below per user byte.
 
     ``window`` covers the last tenth of the capacity; None without user bytes in it.
@@ -47,7 +45,7 @@ class Amplification:
     """
 
     media: bool
-    points: tuple[Point, ...]
+    points: tuple[AmplificationPoint, ...]
     ends: Mapping[str, float]
 
 
@@ -61,7 +59,7 @@ class _Curve(NamedTuple):
 class _Phase(NamedTuple):
     """A phase up to the begin of the next one, in seconds since the run began."""
 
-    entry: Entry
+    entry: LedgerEntry
     begin: float
     end: float
     operations: _Curve | None
@@ -150,7 +148,7 @@ def _share(curve: _Curve | None, phase: _Phase, times: FloatArray) -> FloatArray
 
 def _points(
     device: FloatArray, user: FloatArray, below: FloatArray, capacity: int
-) -> Iterator[Point]:
+) -> Iterator[AmplificationPoint]:
     """Yield points at equal steps of device writes; at least ``_STEPS``."""
     total = float(device[-1])
     step = min(capacity, total) / _STEPS
@@ -166,7 +164,9 @@ def _points(
         if index >= _WINDOW and users[index] > users[index - _WINDOW]:
             moved = bytes_[index] - bytes_[index - _WINDOW]
             window = float(moved / (users[index] - users[index - _WINDOW]))
-        yield Point(float(place / capacity), float(bytes_[index] / users[index]), window)
+        yield AmplificationPoint(
+            float(place / capacity), float(bytes_[index] / users[index]), window
+        )
 
 
 def mean_ends(lines: Sequence[Amplification]) -> dict[str, float]:

@@ -6,7 +6,7 @@ Files of a run have the times of its machine, on which a second of the drive's m
 
 from __future__ import annotations
 
-from harness.metrics import CATALOGUE, Kind
+from harness.metrics import CATALOGUE, MetricKind
 from harness.tools.histogram import Histogram, make
 
 _DURATIONS = frozenset({"s", "us"})
@@ -18,7 +18,7 @@ def model_time(key: str, value: float, unit: str, dilation: int) -> float:
     Counts, bytes and ratios stay, as do times that are computed from a model's numbers.
     """
     info = CATALOGUE.get(key.rpartition(".")[2])
-    if info is not None and info.kind is not Kind.TIME:
+    if info is not None and info.kind is not MetricKind.TIME:
         return value
     if unit in _DURATIONS:
         return value / dilation

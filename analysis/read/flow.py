@@ -12,7 +12,7 @@ from analysis.read.load import RunRecord
 from analysis.read.memo import Memo
 from harness.store import packed
 from harness.store.files import load_record
-from harness.store.ledger import RUN, Entry, Ledger
+from harness.store.ledger import RUN, Ledger, LedgerEntry
 from harness.tools import rocksdb_stats
 from harness.tools.rocksdb_stats import LevelRow
 
@@ -29,11 +29,11 @@ class Flow:
     """The ledger entries of a run and the LSM levels after each phase; empty if not recorded."""
 
     run: str
-    entries: tuple[Entry, ...]
+    entries: tuple[LedgerEntry, ...]
     levels: tuple[PhaseLevel, ...]
 
     @property
-    def whole(self) -> Entry | None:
+    def whole(self) -> LedgerEntry | None:
         """The entry of the whole run."""
         return next((entry for entry in self.entries if entry.name == RUN), None)
 
@@ -47,7 +47,7 @@ def read_flows(runs: Sequence[RunRecord]) -> list[Flow]:
     Raises:
         ConfigError: a ledger is damaged.
     """
-    return _flows.get(runs, lambda fresh: parallel.each(_read, [_Job.of(run) for run in fresh]))
+    return _flows.get(runs, lambda fresh: parallel.each(_read, [_FlowJob.of(run) for run in fresh]))
 
 
 class _Output(NamedTuple):
@@ -58,7 +58,7 @@ class _Output(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class _Job:
+class _FlowJob:
     """The input of :func:`_read`. It is small, because it is sent to worker processes."""
 
     folder: Path
@@ -70,13 +70,13 @@ class _Job:
         return cls(run.path, tuple(_Output(phase.name, phase.stdout) for phase in phases))
 
 
-def _read(job: _Job) -> Flow:
+def _read(job: _FlowJob) -> Flow:
     path = job.folder / "ledger.json"
     entries = load_record(Ledger, path).entries if path.is_file() else ()
     return Flow(job.folder.name, entries, tuple(_levels(job)))
 
 
-def _levels(job: _Job) -> Iterator[PhaseLevel]:
+def _levels(job: _FlowJob) -> Iterator[PhaseLevel]:
     for output in job.outputs:
         text = packed.text(job.folder / output.file)
         for level in rocksdb_stats.levels(text.splitlines()) or ():

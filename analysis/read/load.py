@@ -101,7 +101,7 @@ class RunRecord:
 
 
 @dataclass(frozen=True, slots=True)
-class Planned:
+class MissingRun:
     """A planned run without a complete directory."""
 
     host: str
@@ -115,7 +115,7 @@ class CampaignData:
     path: Path
     plan: Plan
     runs: tuple[RunRecord, ...]
-    missing: tuple[Planned, ...]
+    missing: tuple[MissingRun, ...]
     label: str = ""
 
     @property
@@ -259,7 +259,7 @@ def load(path: Path, label: str = "") -> CampaignData:
     )
     done = {(run.host, run.result.cell, run.result.repetition) for run in runs}
     missing = tuple(
-        Planned(host.host, spec)
+        MissingRun(host.host, spec)
         for host in plan.hosts
         for spec in host.runs
         if (host.host, spec.cell, spec.repetition) not in done

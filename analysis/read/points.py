@@ -39,7 +39,7 @@ _PERCENT = re.compile(r"(\d+(?:\.\d+)?)%", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
-class Point:
+class MeasuredPoint:
     """A measured point. ``tolerance`` is a share of ``y``; None: the point is not judged."""
 
     curve: str
@@ -57,7 +57,7 @@ class Point:
         return self.y * UNITS[self.statistic][self.unit]
 
 
-def load(path: Path, curves: Collection[str] | None = None) -> tuple[Point, ...]:
+def load(path: Path, curves: Collection[str] | None = None) -> tuple[MeasuredPoint, ...]:
     """Return the points of a file; ``curves`` are the known names, None allows all.
 
     Raises:
@@ -75,7 +75,7 @@ def load(path: Path, curves: Collection[str] | None = None) -> tuple[Point, ...]
 
 def parse(
     lines: Iterable[str], where: str, curves: Collection[str] | None = None
-) -> Iterator[Point]:
+) -> Iterator[MeasuredPoint]:
     """Yield the points of CSV lines; ``where`` names the file in messages. Raises as ``load``."""
     reader = csv.DictReader(lines)
     _check_columns(reader.fieldnames or (), where)
@@ -104,7 +104,7 @@ def _check_columns(found: Collection[str], where: str) -> None:
             )
 
 
-def _point(row: Mapping[str, str | None], at: str, curves: Collection[str] | None) -> Point:
+def _point(row: Mapping[str, str | None], at: str, curves: Collection[str] | None) -> MeasuredPoint:
     if None in row or None in row.values():
         raise _error(f"{at} has not {len(COLUMNS)} cells", 'put text with commas in "quotes"')
     cells = {name: (row[name] or "").strip() for name in COLUMNS}
@@ -116,7 +116,7 @@ def _point(row: Mapping[str, str | None], at: str, curves: Collection[str] | Non
     y = _number(cells["y"], f"{at}: y")
     if y <= 0:
         raise _error(f"{at}: y is {cells['y']}", "a time, rate or ratio is above 0")
-    return Point(
+    return MeasuredPoint(
         curve=curve,
         x_name=cells["x_name"],
         x=_number(cells["x"], f"{at}: x"),

@@ -16,7 +16,7 @@ _MOST_POINTS = 300
 
 
 @dataclass(frozen=True, slots=True)
-class Series:
+class PlotSeries:
     """One line: seconds since the run began, and values of equal length."""
 
     name: str
@@ -24,7 +24,7 @@ class Series:
     values: tuple[float, ...]
 
 
-def read_bytes_written(run: RunRecord) -> tuple[Series, ...]:
+def read_bytes_written(run: RunRecord) -> tuple[PlotSeries, ...]:
     """Return bytes written since the run began, to the zoned and to the conventional devices."""
     header, columns = read_by_column(run.path / "series" / "diskstats.csv")
     zoned = Path(run.result.device.path).name
@@ -44,7 +44,7 @@ def read_bytes_written(run: RunRecord) -> tuple[Series, ...]:
     return tuple(found)
 
 
-def read_throughput(run: RunRecord) -> tuple[Series, ...]:
+def read_throughput(run: RunRecord) -> tuple[PlotSeries, ...]:
     """Return operations per second over time, one series per phase.
 
     A rate is over the time since the row before: on levels with their own file system db_bench
@@ -118,6 +118,6 @@ def _any(text: str) -> tuple[list[str], list[list[float]]]:
     return header, [[row[i] for row in rows] for i in range(len(header))]
 
 
-def _thinned(name: str, t: list[float], values: list[float]) -> Series:
+def _thinned(name: str, t: list[float], values: list[float]) -> PlotSeries:
     step = -(-len(t) // _MOST_POINTS)
-    return Series(name, tuple(t[::step]), tuple(values[::step]))
+    return PlotSeries(name, tuple(t[::step]), tuple(values[::step]))

@@ -59,7 +59,7 @@ class PhaseSteady:
 
 
 @dataclass(frozen=True, slots=True)
-class Curve:
+class TimeSeries:
     """Values over time: ``t`` ascends, in seconds. At least one point; equal lengths."""
 
     t: tuple[float, ...]
@@ -103,9 +103,9 @@ class PhaseSeries:
         filled: bytes written to all devices when the fill ended.
     """
 
-    operations: Curve
-    written: Curve
-    pending: Curve | None
+    operations: TimeSeries
+    written: TimeSeries
+    pending: TimeSeries | None
     payload: int
     capacity: int
     filled: float = 0.0
@@ -115,7 +115,7 @@ class _Check(NamedTuple):
     """The change of one quantity over the phase."""
 
     name: str
-    change: trend.Change
+    change: trend.LinearTrend
 
     def __str__(self) -> str:
         return f"{self.name} {float(self.change.center):+.0%} (up to {self.change.largest:.0%})"
@@ -172,7 +172,7 @@ class _Phase(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class _Job:
+class _LabelJob:
     """The input of :func:`_label_run`. It is small, because it is sent to worker processes."""
 
     folder: Path
@@ -186,10 +186,10 @@ class _Job:
 
 
 def _compute(runs: Sequence[RunRecord]) -> Iterator[tuple[Steady, ...]]:
-    return parallel.each(_label_run, [_Job.of(run) for run in runs])
+    return parallel.each(_label_run, [_LabelJob.of(run) for run in runs])
 
 
-def _label_run(job: _Job) -> tuple[Steady, ...]:
+def _label_run(job: _LabelJob) -> tuple[Steady, ...]:
     written = _written(job.folder / "series" / "diskstats.csv")
     found: list[Steady] = []
     filled: float | None = None
@@ -217,23 +217,23 @@ def window(steady: Steady) -> str:
 
 
 def _progress(
-    job: _Job, phase: _Phase, operations: Curve, written: Curve, filled: float
+    job: _LabelJob, phase: _Phase, operations: TimeSeries, written: TimeSeries, filled: float
 ) -> PhaseSeries:
     # The start of the first interval is not recorded: count from its end.
     done = tuple(accumulate((0.0, *operations.values[1:])))
     pending = _column(job.folder / "series" / f"{phase.name}.lsm.csv", "pending_compaction_bytes")
-    curve = Curve(operations.t, done)
+    curve = TimeSeries(operations.t, done)
     return PhaseSeries(curve, written, pending, phase.payload, job.capacity, filled)
 
 
-def _column(path: Path, name: str) -> Curve | None:
+def _column(path: Path, name: str) -> TimeSeries | None:
     header, columns = read_by_column(path)
     if name not in header or not columns[0]:
         return None
-    return Curve(tuple(columns[0]), tuple(columns[header.index(name)]))
+    return TimeSeries(tuple(columns[0]), tuple(columns[header.index(name)]))
 
 
-def _written(path: Path) -> Curve | None:
+def _written(path: Path) -> TimeSeries | None:
     header, columns = read_by_column(path)
     own = [
         values
@@ -242,7 +242,7 @@ def _written(path: Path) -> Curve | None:
     ]
     if not own or not columns[0]:
         return None
-    return Curve(tuple(columns[0]), tuple(map(sum, zip(*own, strict=True))))
+    return TimeSeries(tuple(columns[0]), tuple(map(sum, zip(*own, strict=True))))
 
 
 def _cuts(progress: PhaseSeries) -> list[float]:
@@ -261,7 +261,7 @@ def _cuts(progress: PhaseSeries) -> list[float]:
     return cuts if all(a < b for a, b in pairwise(cuts)) else [last]
 
 
-def _rates(curve: Curve, cuts: Sequence[float]) -> list[float]:
+def _rates(curve: TimeSeries, cuts: Sequence[float]) -> list[float]:
     return [(curve.at(b) - curve.at(a)) / (b - a) for a, b in pairwise(cuts)]
 
 
@@ -272,7 +272,7 @@ def _turnover(progress: PhaseSeries) -> float:
     return (progress.written.at(progress.operations.t[-1]) - progress.filled) / progress.capacity
 
 
-def _relative(values: Sequence[float], scale: float | None = None) -> trend.Change:
+def _relative(values: Sequence[float], scale: float | None = None) -> trend.LinearTrend:
     """Return the change over all blocks as a share of ``scale``, by default of their mean."""
     blocks = np.array(values, dtype=np.float64)
     return trend.change(blocks / (scale or float(blocks.mean())))

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import stats as scipy_stats
 
-FloatArray = NDArray[np.float64]
+from analysis.read.arrays import FloatArray
 
 BLOCKS = 20
 FEWEST = 5  # blocks that are left after merging: three degrees of freedom
@@ -25,7 +25,7 @@ EXCLUDED = 0.60
 _ONE_SIDED, _TWO_SIDED = 0.95, 0.975
 
 
-class Change(NamedTuple):
+class LinearTrend(NamedTuple):
     """The change of the least-squares line from begin to end, its standard error and its df."""
 
     center: FloatArray
@@ -48,7 +48,7 @@ class Change(NamedTuple):
         return ~self.drifts & (self.largest <= EXCLUDED)
 
 
-def change(blocks: FloatArray) -> Change:
+def change(blocks: FloatArray) -> LinearTrend:
     """Return the change of a series over all its blocks, in units of the values.
 
     Neighbouring blocks are averaged while residuals correlate at lag 1, so that the error holds
@@ -66,7 +66,7 @@ def change(blocks: FloatArray) -> Change:
         error = np.where(correlated, own_error, error)
         df = np.where(correlated, count - 2, df)
         correlated &= memory > 1 / math.sqrt(count)
-    return Change(center, error, df)
+    return LinearTrend(center, error, df)
 
 
 def _line(blocks: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:

@@ -37,7 +37,7 @@ _ALL = "-all"
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class StateChange:
     """A change of a zone's state; ``t`` in seconds since the run began."""
 
     t: float
@@ -55,7 +55,7 @@ class Span:
     end: float
 
 
-def read_changes(run: RunRecord) -> tuple[Change, ...]:
+def read_changes(run: RunRecord) -> tuple[StateChange, ...]:
     """Return a run's zone transitions in order; empty if the run was not traced.
 
     Commands that failed or changed nothing (the finish of a full zone) are left out. All zones are
@@ -104,10 +104,10 @@ def _occupancies(rows: Iterator[dict[str, str]]) -> Iterator[float]:
                 yield 100 * written / (written + unwritten)
 
 
-def spans(changes: Sequence[Change]) -> list[Span]:
+def spans(changes: Sequence[StateChange]) -> list[Span]:
     """Return the time that each zone spent in each state, except empty."""
     end = changes[-1].t if changes else 0.0
-    since: dict[int, Change] = {}
+    since: dict[int, StateChange] = {}
     found = []
     for change in changes:
         found += _ended(since.pop(change.zone, None), change.t)
@@ -117,18 +117,18 @@ def spans(changes: Sequence[Change]) -> list[Span]:
     return found
 
 
-def count(changes: Sequence[Change]) -> Counter[ZoneState]:
+def count(changes: Sequence[StateChange]) -> Counter[ZoneState]:
     """Return the number of changes to each state."""
     return Counter(change.state for change in changes)
 
 
-def _ended(change: Change | None, end: float) -> list[Span]:
+def _ended(change: StateChange | None, end: float) -> list[Span]:
     if change is None or change.state is ZoneState.EMPTY:
         return []
     return [Span(change.zone, change.state, change.t, end)]
 
 
-def _changes(rows: Iterator[dict[str, str]], zones: int) -> Iterator[Change]:
+def _changes(rows: Iterator[dict[str, str]], zones: int) -> Iterator[StateChange]:
     now = [ZoneState.EMPTY] * zones
     for row in rows:
         if row["written"] is None or row["status"] != "0":  # the last line of a killed run
@@ -141,7 +141,7 @@ def _changes(rows: Iterator[dict[str, str]], zones: int) -> Iterator[Change]:
         for zone in meant:
             if _changes_it(now[zone], state):
                 now[zone] = state
-                yield Change(float(row["t"]), zone, state)
+                yield StateChange(float(row["t"]), zone, state)
 
 
 def _changes_it(now: ZoneState, then: ZoneState) -> bool:

@@ -30,9 +30,9 @@ from analysis.show.drawing import (
     stacked_bar,
 )
 from analysis.show.groups import PALETTE, Group
-from harness.metrics import Kind
+from harness.metrics import MetricKind
 from harness.nulls import total
-from harness.store.ledger import Entry
+from harness.store.ledger import LedgerEntry
 
 OVER_WRITES, BY_LAYER = "amplification", "amplification-by-layer"
 MEDIA_TITLE = "Media bytes per user byte against device writes"
@@ -88,7 +88,7 @@ def over_writes(comparison: Comparison, groups: Sequence[Group]) -> Plot:
         sentence += f" Dashed, device bytes, because media bytes are unknown: {', '.join(without)}."
     if missing := [group.label for group in groups if not lines[group.label]]:
         sentence += f" No line: {', '.join(missing)}."
-    return finish(comparison, figure, Plot(OVER_WRITES, title, sentence), Kind.BYTES)
+    return finish(comparison, figure, Plot(OVER_WRITES, title, sentence), MetricKind.BYTES)
 
 
 def by_layer(comparison: Comparison, groups: Sequence[Group]) -> Plot:
@@ -127,10 +127,10 @@ def by_layer(comparison: Comparison, groups: Sequence[Group]) -> Plot:
         "'+ device': nothing counted or modelled the medium."
         f"{_sources(groups)}{by_rank_note(groups)}"
     )
-    return finish(comparison, figure, Plot(BY_LAYER, _SPLIT_TITLE, sentence), Kind.BYTES)
+    return finish(comparison, figure, Plot(BY_LAYER, _SPLIT_TITLE, sentence), MetricKind.BYTES)
 
 
-def split_of(entry: Entry) -> dict[str, float] | None:
+def split_of(entry: LedgerEntry) -> dict[str, float] | None:
     """Return what each layer adds to a user byte; None if RocksDB's or the user's are unknown.
 
     The sum is the write amplification of the medium, or of the device where M is unknown. Deleted

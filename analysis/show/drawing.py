@@ -18,7 +18,7 @@ from matplotlib.figure import Figure
 from analysis import numbers
 from analysis.judge.compare import Comparison
 from analysis.show.groups import Group
-from harness.metrics import Kind
+from harness.metrics import MetricKind
 from harness.store.spec import DeviceKind
 
 Look = dict[str, Any]  # keyword arguments of matplotlib
@@ -128,25 +128,25 @@ def shared_legend(figure: Figure) -> None:
     figure.legend(loc="outside upper left", ncols=3, fontsize=8, borderaxespad=0.2)
 
 
-def finish(comparison: Comparison, figure: Figure, plot: Plot, kind: Kind) -> Plot:
+def finish(comparison: Comparison, figure: Figure, plot: Plot, kind: MetricKind) -> Plot:
     """Add the campaign's watermark and convert the figure to SVG text."""
     return stamped(figure, plot, kind, mark=mark_of(comparison, kind))
 
 
-def mark_of(comparison: Comparison, kind: Kind) -> str:
+def mark_of(comparison: Comparison, kind: MetricKind) -> str:
     """Return the watermark of a figure of this campaign, '' for none."""
     if comparison.campaign.replayed:
         return "replayed, not run"
     if not comparison.campaign.emulated:
         return ""
     modelled = comparison.campaign.kinds == {DeviceKind.MODELLED}
-    return (_MODELLED if modelled else _EMULATED)[kind is Kind.TIME]
+    return (_MODELLED if modelled else _EMULATED)[kind is MetricKind.TIME]
 
 
-def stamped(figure: Figure, plot: Plot, kind: Kind, *, mark: str) -> Plot:
+def stamped(figure: Figure, plot: Plot, kind: MetricKind, *, mark: str) -> Plot:
     """Write a watermark over the figure, large over times, and convert it to SVG text."""
     if mark:
-        size, rotation = (15, 16) if kind is Kind.TIME else (9, 0)
+        size, rotation = (15, 16) if kind is MetricKind.TIME else (9, 0)
         centre: Look = {"ha": "center", "va": "center"}
         figure.text(0.56, 0.5, mark, alpha=0.2, fontsize=size, rotation=rotation, **centre)
     out = io.StringIO()

@@ -31,7 +31,7 @@ from analysis.show.drawing import (
     stacked_bar,
 )
 from analysis.show.groups import PALETTE, Group
-from harness.metrics import Kind
+from harness.metrics import MetricKind
 from harness.tools.histogram import quantile
 
 QUANTILES = (
@@ -105,7 +105,7 @@ def percentiles(comparison: Comparison, groups: Sequence[Group], phase: str) -> 
     )
     if any(len(group.runs) > drawing.MOST_RUNS for group in groups):
         sentence += f" Larger groups show at most {drawing.MOST_RUNS} runs, at equal steps."
-    return finish(comparison, figure, Plot(name, title, sentence), Kind.TIME)
+    return finish(comparison, figure, Plot(name, title, sentence), MetricKind.TIME)
 
 
 def device_bytes(comparison: Comparison, groups: Sequence[Group], phase: str) -> Plot:
@@ -136,7 +136,7 @@ def device_bytes(comparison: Comparison, groups: Sequence[Group], phase: str) ->
         "Bars: mean over runs, stacked by device; dots: total of each run; dashed: user bytes."
         f"{by_rank_note(groups)}"
     )
-    return finish(comparison, figure, Plot(name, title, sentence), Kind.BYTES)
+    return finish(comparison, figure, Plot(name, title, sentence), MetricKind.BYTES)
 
 
 def utilisation(comparison: Comparison, groups: Sequence[Group]) -> Plot:
@@ -160,7 +160,7 @@ def utilisation(comparison: Comparison, groups: Sequence[Group]) -> Plot:
     axes.margins(x=0.15)
     axes.set_xlabel("% of zone capacity")
     sentence = f"One point per run; dashed: target; band: tolerance.{by_rank_note(groups)}"
-    return finish(comparison, figure, Plot(name, title, sentence), Kind.RATIO)
+    return finish(comparison, figure, Plot(name, title, sentence), MetricKind.RATIO)
 
 
 def _nines(per_myriad: int) -> float:

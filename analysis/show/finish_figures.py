@@ -9,7 +9,7 @@ from matplotlib.axes import Axes
 
 from analysis import numbers
 from analysis.judge.directions import (
-    Setting,
+    FinishSetting,
     SettingValue,
     mean,
     thresholds,
@@ -18,7 +18,7 @@ from analysis.judge.directions import (
 )
 from analysis.show.drawing import INK, Look, Plot, canvas, dots, legend, panels, slug, stamped
 from analysis.show.groups import MARKERS, PALETTE
-from harness.metrics import Kind
+from harness.metrics import MetricKind
 
 _HEIGHT = 3.1
 
@@ -31,9 +31,9 @@ class Label:
     mark: str = ""
     mark_of_times: str = ""
 
-    def of(self, kind: Kind) -> str:
+    def of(self, kind: MetricKind) -> str:
         """Return the watermark of a figure."""
-        return self.mark_of_times if kind is Kind.TIME else self.mark
+        return self.mark_of_times if kind is MetricKind.TIME else self.mark
 
     def plot(self, name: str, title: str) -> Plot:
         """Return an empty figure with this subject in its name and title."""
@@ -47,7 +47,7 @@ class Axis:
     metric: str
     name: str
     unit: str
-    kind: Kind = Kind.BYTES
+    kind: MetricKind = MetricKind.BYTES
 
     def label(self, unit: str) -> str:
         """Return the axis label with the unit that its values are scaled to."""
@@ -55,7 +55,10 @@ class Axis:
 
 
 def against_threshold(
-    points: Sequence[SettingValue], axis: Axis, label: Label, infeasible: Collection[Setting] = ()
+    points: Sequence[SettingValue],
+    axis: Axis,
+    label: Label,
+    infeasible: Collection[FinishSetting] = (),
 ) -> Plot:
     """Draw a metric against the threshold: a dot per run, a line through means per zone size.
 
@@ -118,10 +121,10 @@ def pareto(points: Sequence[SettingValue], x: Axis, y: Axis, label: Label) -> Pl
         "Means over runs. Numbers: finish threshold in % occupied. On the front, no other setting "
         "costs less in both."
     )
-    return stamped(figure, plot.captioned(sentence), Kind.BYTES, mark=label.mark)
+    return stamped(figure, plot.captioned(sentence), MetricKind.BYTES, mark=label.mark)
 
 
-def front(costs: Mapping[Setting, tuple[float, float]]) -> list[Setting]:
+def front(costs: Mapping[FinishSetting, tuple[float, float]]) -> list[FinishSetting]:
     """Return the settings that no other equals or beats in both costs."""
 
     def beaten(mine: tuple[float, float]) -> bool:
@@ -132,7 +135,7 @@ def front(costs: Mapping[Setting, tuple[float, float]]) -> list[Setting]:
     return [setting for setting, cost in costs.items() if not beaten(cost)]
 
 
-def occupancies(samples: Mapping[Setting, Sequence[float]], label: Label) -> Plot:
+def occupancies(samples: Mapping[FinishSetting, Sequence[float]], label: Label) -> Plot:
     """Draw how full zones were when finished: boxes by threshold, one row per zone size.
 
     ``samples`` in % of the zone's capacity, all runs of a setting together.
@@ -173,7 +176,7 @@ def occupancies(samples: Mapping[Setting, Sequence[float]], label: Label) -> Plo
         "Boxes: quartiles; whiskers: 1.5 times their distance; numbers: finishes. Below the dotted "
         "line the threshold finishes no zone."
     )
-    return stamped(figure, plot.captioned(sentence), Kind.COUNT, mark=label.mark)
+    return stamped(figure, plot.captioned(sentence), MetricKind.COUNT, mark=label.mark)
 
 
 def wear(points: Sequence[SettingValue], label: Label) -> Plot:
@@ -203,7 +206,7 @@ def wear(points: Sequence[SettingValue], label: Label) -> Plot:
     _threshold_axis(axes)
     legend(axes)
     sentence = "Line: median over data zones; band: from the fewest to the most resets of a zone."
-    return stamped(figure, plot.captioned(sentence), Kind.COUNT, mark=label.mark)
+    return stamped(figure, plot.captioned(sentence), MetricKind.COUNT, mark=label.mark)
 
 
 def _looks(sizes: Sequence[int]) -> Iterable[tuple[int, str, str]]:
@@ -211,7 +214,9 @@ def _looks(sizes: Sequence[int]) -> Iterable[tuple[int, str, str]]:
     return zip(sizes, PALETTE, MARKERS, strict=False)
 
 
-def _costs(points: Sequence[SettingValue], x: Axis, y: Axis) -> dict[Setting, tuple[float, float]]:
+def _costs(
+    points: Sequence[SettingValue], x: Axis, y: Axis
+) -> dict[FinishSetting, tuple[float, float]]:
     first, second = values_of(points, x.metric), values_of(points, y.metric)
     return {
         setting: (mean(values), mean(second[setting]))

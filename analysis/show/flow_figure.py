@@ -24,9 +24,9 @@ from analysis.show.drawing import (
     stacked_bar,
 )
 from analysis.show.groups import PALETTE, Group
-from harness.metrics import Kind
+from harness.metrics import MetricKind
 from harness.nulls import total
-from harness.store.ledger import Entry
+from harness.store.ledger import LedgerEntry
 
 TITLE = "All measured and fill phases: bytes from user to media"
 # Origin of a layer's bytes → colour and hatch.
@@ -58,7 +58,7 @@ class Layer:
         return sum(self.parts.values()) if self.parts else 0.0
 
 
-def layers(entry: Entry) -> tuple[Layer, ...]:
+def layers(entry: LedgerEntry) -> tuple[Layer, ...]:
     """Return the layers of a ledger entry from top to bottom, in bytes."""
     submitted, accepted = sum(entry.submitted.values()), sum(entry.accepted.values())
     above = {"WAL": entry.wal, "flush": entry.flush, "compaction": entry.compaction}
@@ -113,7 +113,7 @@ def from_user_to_media(comparison: Comparison, groups: Sequence[Group]) -> Plot:
     without = [group.label for group, own in zip(groups, entries, strict=True) if not own]
     if without:
         sentence += f" No ledger: {', '.join(without)}."
-    return finish(comparison, figure, Plot(name, TITLE, sentence), Kind.BYTES)
+    return finish(comparison, figure, Plot(name, TITLE, sentence), MetricKind.BYTES)
 
 
 def _counted(runs: Sequence[Sequence[Layer]]) -> dict[str, list[Layer]]:
@@ -139,7 +139,7 @@ def _uncounted(
     return f" Not drawn, because no counter reports it: {'; '.join(parts)}." if parts else ""
 
 
-def _submitted(entry: Entry, submitted: int) -> Mapping[str, float]:
+def _submitted(entry: LedgerEntry, submitted: int) -> Mapping[str, float]:
     own = {"garbage collection": entry.gc, "metadata, filling": entry.overhead}
     known = {name: float(size) for name, size in own.items() if size is not None}
     # The rest includes the metadata of a level that does not count its own.
@@ -147,7 +147,7 @@ def _submitted(entry: Entry, submitted: int) -> Mapping[str, float]:
     return {rest: submitted - sum(known.values()), **known}
 
 
-def _media(entry: Entry, submitted: int) -> Mapping[str, float] | None:
+def _media(entry: LedgerEntry, submitted: int) -> Mapping[str, float] | None:
     media = total(entry.media.values()) if entry.media else None
     if media is None:
         return None

@@ -8,14 +8,14 @@ from typing import NamedTuple
 
 from analysis import numbers
 from analysis.read.flow import Flow
-from harness.store.ledger import Closure, Entry, State
+from harness.store.ledger import Closure, ClosureState, LedgerEntry
 from harness.tables import Table, tabulate
 from harness.tools.rocksdb_stats import LevelRow
 
 
 class _RunEntry(NamedTuple):
     run: str
-    entry: Entry
+    entry: LedgerEntry
 
 
 class _RunClosure(NamedTuple):
@@ -56,14 +56,14 @@ def lsm_levels(flows: Sequence[Flow]) -> Table:
 def count_states(table: Table) -> str:
     """Return how many closures have each state, such as ``5 exact, 1 broken``."""
     counts = Counter(table.column("state"))
-    return ", ".join(f"{counts[state]} {state.value}" for state in State if counts[state])
+    return ", ".join(f"{counts[state]} {state.value}" for state in ClosureState if counts[state])
 
 
-def _bytes(size: Callable[[Entry], int | None]) -> Callable[[_RunEntry], str]:
+def _bytes(size: Callable[[LedgerEntry], int | None]) -> Callable[[_RunEntry], str]:
     return lambda row: numbers.human(size(row.entry), "B")
 
 
-def _media(entry: Entry) -> int | None:
+def _media(entry: LedgerEntry) -> int | None:
     sizes = list(entry.media.values())
     return sum(size or 0 for size in sizes) if sizes and None not in sizes else None
 

@@ -14,7 +14,7 @@ from analysis.judge.compare import Comparison
 from analysis.judge.rows import Row
 from analysis.show.drawing import GRID, INK, Plot, canvas, finish, name_rows
 from analysis.show.groups import MARKERS, PALETTE
-from harness.metrics import Kind
+from harness.metrics import MetricKind
 
 MOST_ROWS = 30  # more rows are not readable at the width of a page
 NAME, TITLE = "forest", "Ratios with intervals"
@@ -51,7 +51,7 @@ def forest(comparison: Comparison) -> Plot:
     )
     if len(chosen) < len(rows):
         sentence += f" {len(rows) - len(chosen)} more rows are in the table."
-    return finish(comparison, figure, Plot(NAME, TITLE, sentence), Kind.RATIO)
+    return finish(comparison, figure, Plot(NAME, TITLE, sentence), MetricKind.RATIO)
 
 
 def _ends(row: Row) -> tuple[float, float] | None:

@@ -12,7 +12,7 @@ from matplotlib.ticker import NullLocator
 from analysis.model.validation import CurveError
 from analysis.show import drawing
 from analysis.show.drawing import Plot
-from harness.metrics import Kind
+from harness.metrics import MetricKind
 
 _COLORS = ("#2a78d6", "#eb6834", "#1b9e77")
 _SIZE = 7.4, 7.0  # inches
@@ -81,7 +81,7 @@ def draw(name: str, errors: Sequence[CurveError]) -> str:
         for panel, axes in zip(PANELS, grid.flat, strict=True):
             _panel(axes, panel, by_name)
         plot = drawing.stamped(
-            figure, Plot(f"model-{name}", f"{name}: model over points"), Kind.COUNT, mark=""
+            figure, Plot(f"model-{name}", f"{name}: model over points"), MetricKind.COUNT, mark=""
         )
     return plot.svg or ""
 

@@ -48,7 +48,7 @@ class Heading:
 
 
 @dataclass(frozen=True, slots=True)
-class Text:
+class Paragraph:
     """A paragraph of plain text; ``soft`` in smaller print."""
 
     text: str
@@ -94,7 +94,7 @@ class Special:
     values: Mapping[str, Any] = field(default_factory=dict)
 
 
-Part = Heading | Text | Plots | Grid | Special
+Part = Heading | Paragraph | Plots | Grid | Special
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,11 +13,11 @@ from analysis import numbers
 from analysis.judge.compare import Comparison
 from analysis.read.events import read_events
 from analysis.read.load import RunRecord
-from analysis.read.series import Series, read_bytes_written, read_throughput
+from analysis.read.series import PlotSeries, read_bytes_written, read_throughput
 from analysis.show import drawing
 from analysis.show.drawing import GRID, INK, SECONDS, Plot, finish, joined, name_rows, panels, slug
 from analysis.show.groups import Group
-from harness.metrics import Kind
+from harness.metrics import MetricKind
 
 _SHADES = (0.35, 0.8)  # of neighbouring phases
 _MARKS = 400  # more marks overlap on the width of a figure
@@ -27,8 +27,8 @@ _MARKS = 400  # more marks overlap on the width of a figure
 class Lines:
     """Series of a group's first runs: operations per interval, and bytes written so far."""
 
-    speed: Sequence[Sequence[Series]]
-    written: Sequence[Sequence[Series]]
+    speed: Sequence[Sequence[PlotSeries]]
+    written: Sequence[Sequence[PlotSeries]]
 
     @classmethod
     def of(cls, group: Group) -> Self:
@@ -84,7 +84,7 @@ def series(comparison: Comparison, group: Group, lines: Lines, limits: AxisEnds)
         _events(axes, events)
         sentence += f" Marks: events of {group.runs[0].name}."
     (rest or [lower])[-1].set_xlabel(SECONDS)
-    return finish(comparison, figure, Plot(name, title, sentence), Kind.TIME)
+    return finish(comparison, figure, Plot(name, title, sentence), MetricKind.TIME)
 
 
 def _shade_phases(upper: Axes, lower: Axes, run: RunRecord) -> None:
@@ -103,14 +103,14 @@ def _shade_phases(upper: Axes, lower: Axes, run: RunRecord) -> None:
 
 def _draw(
     axes: Axes,
-    runs: Sequence[Sequence[Series]],
+    runs: Sequence[Sequence[PlotSeries]],
     top: tuple[float, str],
     color: str,
     styles: Mapping[str, str],
 ) -> None:
     """Draw the series of all runs; ``top`` is the axis' end and its unit."""
     factor, unit = numbers.scale(*top)
-    by_style: dict[str, list[Series]] = {}
+    by_style: dict[str, list[PlotSeries]] = {}
     for line in (line for run in runs for line in run):
         by_style.setdefault(styles.get(line.name, "-"), []).append(line)
     for style, lines in by_style.items():

@@ -28,7 +28,7 @@ from analysis.tenants.aligned import Events, Line
 from analysis.tenants.attribution import Suspect, peaks
 from analysis.tenants.fairness import COLUMNS, Slowdown
 from analysis.tenants.mix import Mix, SharedSpan, read
-from harness.metrics import Kind
+from harness.metrics import MetricKind
 
 _STRONGEST = 4.0  # slowdown with the strongest colour
 _LOSS, _GAIN = PALETTE[3], PALETTE[0]
@@ -51,7 +51,7 @@ def slowdown_matrix(comparison: Comparison, mix: Mix, slowdowns: Sequence[Slowdo
         "Factor lost against running alone. Throughput: alone / shared; latency: shared / alone. "
         "Second line: interval. Above 1, sharing costs."
     )
-    return finish(comparison, figure, plot.captioned(sentence), Kind.TIME)
+    return finish(comparison, figure, plot.captioned(sentence), MetricKind.TIME)
 
 
 def blame_matrix(comparison: Comparison, mix: Mix, suspects: Sequence[Suspect]) -> Plot:
@@ -85,7 +85,7 @@ def blame_matrix(comparison: Comparison, mix: Mix, suspects: Sequence[Suspect]) 
         "Peaks with an event in their window, with the number expected by chance in brackets; "
         "p after Holm. Coloured: more than chance explains."
     )
-    return finish(comparison, figure, plot.captioned(sentence), Kind.TIME)
+    return finish(comparison, figure, plot.captioned(sentence), MetricKind.TIME)
 
 
 def timeline(comparison: Comparison, mix: Mix) -> Plot:
@@ -122,7 +122,7 @@ def _timeline(
         f"{run.name}. Line: {sources}; rings: peaks. Ticks: zone resets, finishes, opens and "
         "closes, and garbage collection of the other tenants, each in its tenant's colour."
     )
-    return finish(comparison, figure, plot.captioned(sentence), Kind.TIME)
+    return finish(comparison, figure, plot.captioned(sentence), MetricKind.TIME)
 
 
 def _latency(axes: Axes, line: Line, together: SharedSpan, color: str) -> None:

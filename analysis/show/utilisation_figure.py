@@ -10,7 +10,7 @@ from analysis.judge.stats import geometric_mean
 from analysis.read.load import RunRecord
 from analysis.show.drawing import MOST_POINTS, Plot, canvas, dots, finish, legend
 from analysis.show.groups import MARKERS, PALETTE, Group
-from harness.metrics import Kind
+from harness.metrics import MetricKind
 from harness.store.spec import PhaseRole
 
 FACTOR = "target_utilisation"
@@ -56,7 +56,7 @@ def over_utilisation(comparison: Comparison, groups: Sequence[Group]) -> Plot:
         f"{_METRICS[metric].capitalize()} in {phase} ({metric}). One point per run, at the "
         "utilisation that it achieved; lines: geometric means at each target."
     )
-    return finish(comparison, figure, Plot(_NAME, title, sentence), Kind.BYTES)
+    return finish(comparison, figure, Plot(_NAME, title, sentence), MetricKind.BYTES)
 
 
 def _achieved(run: RunRecord) -> float | None:

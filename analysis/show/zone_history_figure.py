@@ -10,18 +10,18 @@ from matplotlib.ticker import MaxNLocator
 
 from analysis.judge import zn540
 from analysis.judge.compare import Comparison
-from analysis.judge.zn540 import Curve
+from analysis.judge.zn540 import LatencyCurve
 from analysis.judge.zone_history import Probed, commands
 from analysis.show.drawing import GRID, Look, Plot, canvas, dots, finish, latency_axis, legend
 from analysis.show.groups import MARKERS, PALETTE
-from harness.metrics import Kind
+from harness.metrics import MetricKind
 from harness.tools.zoneprobe import Treatment
 
 _US_PER_MS = 1000
 _NS_PER_US = 1000
 _STEPS = 200
 # Label, command, whether the zone was finished, published curve.
-_CURVES: tuple[tuple[str, str, bool, Curve], ...] = (
+_CURVES: tuple[tuple[str, str, bool, LatencyCurve], ...] = (
     ("reset", "reset", False, zn540.RESET),
     ("reset after finish", "reset", True, zn540.RESET_AFTER_FINISH),
     ("finish", "finish", True, zn540.FINISH),
@@ -52,7 +52,7 @@ def by_occupancy(comparison: Comparison, runs: Sequence[Probed]) -> Plot:
     legend(axes)
     sentence = "One point per run: the mean. Dashed: published means of a ZN540."
     plot = Plot("history-commands", "Resets and finishes by written share", sentence)
-    return finish(comparison, figure, plot, Kind.TIME)
+    return finish(comparison, figure, plot, MetricKind.TIME)
 
 
 def behind_resets(comparison: Comparison, runs: Sequence[Probed]) -> Plot:
@@ -78,7 +78,7 @@ def behind_resets(comparison: Comparison, runs: Sequence[Probed]) -> Plot:
         "ZN540."
     )
     plot = Plot("history-writes", "First writes by history of the zone", sentence)
-    return finish(comparison, figure, plot, Kind.TIME)
+    return finish(comparison, figure, plot, MetricKind.TIME)
 
 
 def shown(treatments: Sequence[Treatment]) -> list[str]:
@@ -93,7 +93,7 @@ def shown(treatments: Sequence[Treatment]) -> list[str]:
     return names
 
 
-def _line(curve: Curve) -> tuple[list[float], list[float]]:
+def _line(curve: LatencyCurve) -> tuple[list[float], list[float]]:
     """Return percents and microseconds, interpolated so that a log axis shows straight segments.
 
     The curve begins at one block: the latency of an empty zone is a jump.

@@ -12,10 +12,10 @@ from analysis.judge.compare import Comparison
 from analysis.read import zones
 from analysis.read.load import RunRecord
 from analysis.read.series import read_throughput
-from analysis.read.zones import Change, ZoneState
+from analysis.read.zones import StateChange, ZoneState
 from analysis.show.drawing import INK, SECONDS, Look, Plot, finish, panels, shared_legend, slug
 from analysis.show.groups import PALETTE, Group
-from harness.metrics import Kind
+from harness.metrics import MetricKind
 
 _MOMENTS, _MOST_ROWS = 460, 512  # pixels of the picture; more zones share rows
 _COLORS = {ZoneState.ACTIVE: PALETTE[3], ZoneState.FULL: PALETTE[5], ZoneState.FINISHED: PALETTE[1]}
@@ -49,10 +49,10 @@ def timeline(comparison: Comparison, group: Group) -> Plot:
         f"({total[ZoneState.FULL]}), finished early ({total[ZoneState.FINISHED]}) and reset "
         f"({total[ZoneState.EMPTY]}). Thin lines: beginning of a phase."
     )
-    return finish(comparison, figure, Plot(name, title, sentence), Kind.TIME)
+    return finish(comparison, figure, Plot(name, title, sentence), MetricKind.TIME)
 
 
-def _picture(axes: Axes, changes: Sequence[Change], count: int) -> None:
+def _picture(axes: Axes, changes: Sequence[StateChange], count: int) -> None:
     """Draw the states; a state shorter than a pixel takes one, so that each is visible."""
     zones_per_row = -(-count // _MOST_ROWS)
     end = changes[-1].t or 1.0
@@ -73,7 +73,7 @@ def _picture(axes: Axes, changes: Sequence[Change], count: int) -> None:
             axes.plot([], [], "s", color=color, label=_NAMES[state])
 
 
-def _counts(axes: Axes, changes: Sequence[Change]) -> None:
+def _counts(axes: Axes, changes: Sequence[StateChange]) -> None:
     end = changes[-1].t
     steps = np.linspace(0, end, _MOMENTS)
     for state, (label, style) in _COUNTED.items():

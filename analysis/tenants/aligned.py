@@ -9,10 +9,10 @@ from pathlib import Path
 
 import numpy as np
 
-from analysis.judge.stats import FloatArray
+from analysis.read.arrays import FloatArray
 from analysis.read.load import RunRecord
 from analysis.read.series import read_columns
-from analysis.tenants.attribution import Observed
+from analysis.tenants.attribution import AlignedRun
 from analysis.tenants.mix import Mix, SharedSpan, TenantRun, read
 from analysis.tenants.usage import owner, read_commands
 
@@ -112,9 +112,9 @@ def events(run: RunRecord, together: SharedSpan) -> list[Events]:
     ]
 
 
-def observe(mix: Mix) -> dict[str, list[Observed]]:
+def observe(mix: Mix) -> dict[str, list[AlignedRun]]:
     """Return tenant → one observation per shared run with a series of every tenant."""
-    observations: dict[str, list[Observed]] = {name: [] for name in mix.names}
+    observations: dict[str, list[AlignedRun]] = {name: [] for name in mix.names}
     for run in mix.shared:
         together = read(run)
         lines = [] if together is None else [read_line(run, tenant) for tenant in together.tenants]
@@ -130,7 +130,7 @@ def observe(mix: Mix) -> dict[str, list[Observed]]:
         for line in lines:
             if line is not None:
                 others = {name: kinds for name, kinds in counted.items() if name != line.tenant}
-                observations[line.tenant].append(Observed(on_grid(line, grid), others))
+                observations[line.tenant].append(AlignedRun(on_grid(line, grid), others))
     return observations
 
 

@@ -11,11 +11,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.ndimage import median_filter
 
 from analysis.judge import stats
-from analysis.judge.stats import FloatArray
+from analysis.read.arrays import FloatArray, IntArray
 
 # At most 5 % of undisturbed mixes should name a tenant. A level of 5 % did so in 2 to 6 % of
 # simulated mixes, because a series has ends and a circle has none. So the level is lower.
@@ -32,8 +31,6 @@ _DRAWS = 1999
 _SEED = 7
 _ROUNDING = 1e-9  # sums of equal terms in another order
 
-IntArray = NDArray[np.int64]
-
 
 @dataclass(frozen=True, slots=True)
 class Peak:
@@ -44,7 +41,7 @@ class Peak:
 
 
 @dataclass(frozen=True, slots=True)
-class Observed:
+class AlignedRun:
     """One run on a grid of equal intervals: a tenant's latency and the others' events.
 
     ``latency`` has shape (n,), positive, in any unit, NaN while the tenant does not run.
@@ -56,7 +53,7 @@ class Observed:
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class CoincidenceTest:
     """One tenant's peaks against another tenant's events, over all runs.
 
     ``with_events`` of ``peaks`` have an event of ``kind`` in their window; chance alone gives
@@ -87,8 +84,8 @@ class Suspect:
     """
 
     name: str
-    whole: Finding
-    findings: tuple[Finding, ...]
+    whole: CoincidenceTest
+    findings: tuple[CoincidenceTest, ...]
 
     @property
     def named(self) -> bool:
@@ -96,7 +93,7 @@ class Suspect:
         return self.whole.named
 
 
-def attribute(observed: Mapping[str, Sequence[Observed]]) -> list[Suspect]:
+def attribute(observed: Mapping[str, Sequence[AlignedRun]]) -> list[Suspect]:
     """Test every tenant's events against the peaks of all others.
 
     The first step tests each tenant against all others together, Holm-corrected over the tenants.
@@ -161,12 +158,12 @@ class _Run:
         return _in_windows(self.peaks, self.events.get(kind, np.zeros(self.length)))
 
 
-def _finding(tenant: str, suspect: str, victims: Mapping[str, Sequence[_Run]]) -> Finding:
+def _finding(tenant: str, suspect: str, victims: Mapping[str, Sequence[_Run]]) -> CoincidenceTest:
     everywhere = [run for runs in victims.values() for run in runs]
     count = sum(len(run.peaks) for run in everywhere)
     kinds = sorted({kind for run in everywhere for kind, n in run.events.items() if n.any()})
     if count < _LEAST_PEAKS or not kinds:
-        return Finding(tenant, suspect, count)
+        return CoincidenceTest(tenant, suspect, count)
     windows = {
         kind: [[run.windows(kind) for run in runs] for runs in victims.values()] for kind in kinds
     }
@@ -186,7 +183,7 @@ def _finding(tenant: str, suspect: str, victims: Mapping[str, Sequence[_Run]]) -
     largest = scores.max(axis=0)
     kind = kinds[int(np.argmax(scores[:, 0]))]
     hits = [table > 0 for tables in windows[kind] for table in tables]
-    return Finding(
+    return CoincidenceTest(
         tenant,
         suspect,
         count,
@@ -242,7 +239,7 @@ def _or_one(p_value: float | None) -> float:
     return 1.0 if p_value is None else p_value
 
 
-def _holm(findings: Sequence[Finding], least: float = 0.0) -> list[Finding]:
+def _holm(findings: Sequence[CoincidenceTest], least: float = 0.0) -> list[CoincidenceTest]:
     """Return the findings with adjusted p values of at least ``least``."""
     tested = [index for index, finding in enumerate(findings) if finding.p_value is not None]
     adjusted = stats.holm([findings[index].p_value or 0.0 for index in tested])

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from analysis.judge.stats import FloatArray
+from analysis.read.arrays import FloatArray
 from analysis.read.load import RunRecord
 from analysis.tenants.aligned import Line, read_line
 from analysis.tenants.mix import Mix, read

@@ -10,7 +10,7 @@ from analysis.judge.stats import Estimate
 from analysis.judge.verdicts import Verdict
 from analysis.read.load import RunRecord
 from analysis.tenants import aligned, attribution, fairness
-from analysis.tenants.attribution import Finding, Suspect
+from analysis.tenants.attribution import CoincidenceTest, Suspect
 from analysis.tenants.fairness import (
     DEVICE,
     FAIRNESS,
@@ -132,7 +132,7 @@ def _blame(suspects: Sequence[Suspect]) -> Iterable[str]:
         )
 
 
-def _coincidence(finding: Finding) -> str:
+def _coincidence(finding: CoincidenceTest) -> str:
     peaks = f"{finding.with_events} of {finding.peaks} peaks"
     if finding.tenant:
         peaks += f" of {finding.tenant}"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from analysis.judge import claims
-from analysis.judge.claims import ClaimOutcome, Judged
+from analysis.judge.claims import ClaimOutcome, JudgedClaim
 from analysis.read.load import load
 from harness.cli.output import print_records
 from harness.errors import UsageError
@@ -37,7 +37,7 @@ def print_outcomes(
     return not any(one.outcome is ClaimOutcome.FAIL for one in judged)
 
 
-def _record(judged: Judged) -> dict[str, str]:
+def _record(judged: JudgedClaim) -> dict[str, str]:
     claim = judged.claim
     return {
         "claim": claim.id,

@@ -17,7 +17,7 @@ from harness.cli.output import (
     say_on_stderr,
 )
 from harness.drive import apply, layout, survey
-from harness.drive.apply import Execution, Progress
+from harness.drive.apply import Execution, LayoutProgress
 from harness.drive.layout import REST, Layout, Wanted
 from harness.drive.survey import Drive
 from harness.errors import ConfigError, ExitCode, GuardRefused
@@ -146,12 +146,12 @@ def _apply(
     return ExitCode.OK
 
 
-def _progress(state: Path, drive: Drive, wanted: Wanted) -> Progress:
+def _progress(state: Path, drive: Drive, wanted: Wanted) -> LayoutProgress:
     """Return the rest of an interrupted change, or a new plan."""
     left = apply.unfinished(state, drive.controller.serial)
     if left is None:
         planned = layout.plan(drive, wanted)
-        return Progress(wanted, planned, apply.steps_of(planned))
+        return LayoutProgress(wanted, planned, apply.steps_of(planned))
     if left.wanted != wanted:
         record = apply.progress_file(state, drive.controller.serial)
         raise ConfigError(

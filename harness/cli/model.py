@@ -14,7 +14,7 @@ import yaml
 from analysis.model import fit, validation
 from analysis.model.validation import CurveError
 from analysis.read import points
-from analysis.read.points import Point
+from analysis.read.points import MeasuredPoint
 from analysis.show import model_figure
 from harness.cli import model_devices
 from harness.cli.output import add_format, print_records
@@ -24,7 +24,7 @@ from harness.plan.curve_models import CurveSet
 from harness.plan.drive_files import load_curves, load_job, load_model
 from harness.plan.drive_models import DriveModel
 from harness.plan.load import names
-from harness.plan.model_verdicts import Verdict
+from harness.plan.model_verdicts import ModelVerdict
 from harness.store.files import write_atomic
 from harness.tools import zonemodel
 from harness.tools.zonemodel import Played
@@ -183,7 +183,7 @@ def _us(nanoseconds: float | None) -> float | None:
 
 def _measured(
     arguments: argparse.Namespace, model: DriveModel
-) -> tuple[CurveSet, tuple[Point, ...]]:
+) -> tuple[CurveSet, tuple[MeasuredPoint, ...]]:
     """Return the curves and the points of a validation or a fit."""
     named = arguments.curves or model.curves
     if named is None:
@@ -205,7 +205,7 @@ def _validate(arguments: argparse.Namespace) -> int:
     if arguments.figure is not None:
         write_atomic(arguments.figure, model_figure.draw(model.name, errors))
     if arguments.save:
-        verdict = Verdict(
+        verdict = ModelVerdict(
             drive_files.digest(model),
             tuple(validation.core_failed(errors)),
             tuple(validation.core_missed(errors)),

@@ -16,7 +16,7 @@ from harness.plan import model_verdicts
 from harness.plan.drive_files import load_model, program_input
 from harness.plan.fields import parse_size
 from harness.replay import campaign_writer, grid, sources
-from harness.replay.campaign_writer import Outcome
+from harness.replay.campaign_writer import ReplayOutcome
 from harness.run import replayed as counts
 from harness.store.campaign import RESULTS
 from harness.store.spec import Scalar
@@ -107,7 +107,9 @@ def execute(arguments: argparse.Namespace) -> int:
             model=None if model is None else program_input(model),
             on_progress=lambda done, seconds: _show_progress(done, len(jobs), seconds),
         )
-        outcomes = [Outcome(job, replayed) for job, replayed in zip(jobs, played, strict=True)]
+        outcomes = [
+            ReplayOutcome(job, replayed) for job, replayed in zip(jobs, played, strict=True)
+        ]
         if arguments.campaign is not None:
             command = portable(sys.argv, Path.cwd())
             folder = campaign_writer.save(arguments.campaign, outcomes, RESULTS, command, model)
@@ -171,7 +173,7 @@ def _show_progress(done: int, total: int, seconds: float) -> None:
         print(line, file=sys.stderr)
 
 
-def _rows(outcomes: Sequence[Outcome], format_: str) -> list[dict[str, Any]]:
+def _rows(outcomes: Sequence[ReplayOutcome], format_: str) -> list[dict[str, Any]]:
     """Return the records to print: every metric for programs, the main ones for people."""
     metrics = [
         {
@@ -200,7 +202,7 @@ def _rows(outcomes: Sequence[Outcome], format_: str) -> list[dict[str, Any]]:
     ]
 
 
-def _setting(outcome: Outcome) -> dict[str, Any]:
+def _setting(outcome: ReplayOutcome) -> dict[str, Any]:
     shown = ("zone_capacity", "zones", "finish_occupancy_pct", "finish_remaining_pct")
     names = dict.fromkeys((*shown, *outcome.job.changes))
     return {

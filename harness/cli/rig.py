@@ -14,7 +14,7 @@ from harness.cli.output import add_format, print_records
 from harness.errors import ExitCode, UsageError
 from harness.rig import box, control, guest, model, state
 from harness.rig.recipe import image_of, recipe_of
-from harness.rig.state import State
+from harness.rig.state import RigState
 from harness.rig.talk import Talk
 
 SUMMARY = "build, boot and stop the emulated machine"
@@ -202,7 +202,7 @@ def _words(words: Sequence[str]) -> list[str]:
     return list(words[1:] if words[:1] == ["--"] else words)
 
 
-def _show(running: State, form: str) -> None:
+def _show(running: RigState, form: str) -> None:
     """Print how to reach a rig: everything as JSON, a row per device otherwise."""
     here = state.folder(running.rig)
     access = {

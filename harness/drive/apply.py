@@ -14,13 +14,13 @@ from enum import StrEnum
 from pathlib import Path
 
 from harness.drive import survey
-from harness.drive.layout import Layout, Planned, Role, Wanted
+from harness.drive.layout import Layout, PlannedNamespace, Role, Wanted
 from harness.drive.survey import Drive, Namespace
 from harness.errors import GuardRefused, ToolFailed
 from harness.machine.consent import Consent
 from harness.machine.guard import Guard
 from harness.machine.host import Host
-from harness.machine.journal import Entry, Event, Journal
+from harness.machine.journal import Journal, JournalEntry, JournalEvent
 from harness.machine.last_looks import LastLooks
 from harness.store.codec import SCHEMA_VERSION
 from harness.store.files import dumps, load_record, write_atomic
@@ -46,7 +46,7 @@ class Act(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class LayoutStep:
     """A step of a layout."""
 
     act: Act
@@ -58,12 +58,12 @@ class Step:
 
 
 @dataclass(frozen=True, slots=True)
-class Progress:
+class LayoutProgress:
     """``namespaces-<serial>.json``: the request, its layout, and the state of each step."""
 
     wanted: Wanted
     layout: Layout
-    steps: tuple[Step, ...]
+    steps: tuple[LayoutStep, ...]
     schema_version: int = SCHEMA_VERSION
 
     @property
@@ -72,10 +72,12 @@ class Progress:
         return all(step.done for step in self.steps)
 
 
-def steps_of(layout: Layout) -> tuple[Step, ...]:
+def steps_of(layout: Layout) -> tuple[LayoutStep, ...]:
     """Return the steps of a layout, in order."""
-    gone = [Step(Act.DELETE, nsid) for nsid in layout.delete]
-    new = [Step(act, role=one.role) for one in layout.create for act in (Act.CREATE, Act.ATTACH)]
+    gone = [LayoutStep(Act.DELETE, nsid) for nsid in layout.delete]
+    new = [
+        LayoutStep(act, role=one.role) for one in layout.create for act in (Act.CREATE, Act.ATTACH)
+    ]
     return (*gone, *new)
 
 
@@ -84,12 +86,12 @@ def progress_file(state: Path, serial: str) -> Path:
     return state / f"namespaces-{re.sub(r'[^A-Za-z0-9._-]', '_', serial)}.json"
 
 
-def unfinished(state: Path, serial: str) -> Progress | None:
+def unfinished(state: Path, serial: str) -> LayoutProgress | None:
     """Return the progress of an interrupted layout, or None."""
     path = progress_file(state, serial)
     if not path.exists():
         return None
-    progress = load_record(Progress, path)
+    progress = load_record(LayoutProgress, path)
     return None if progress.finished else progress
 
 
@@ -170,7 +172,7 @@ class Execution:
         self._state = state
         self._say = say
 
-    def run(self, progress: Progress) -> Drive:
+    def run(self, progress: LayoutProgress) -> Drive:
         """Carry out the remaining steps; return the new state of the drive.
 
         Raises:
@@ -199,7 +201,7 @@ class Execution:
             )
         return drive
 
-    def _do(self, progress: Progress, index: int, drive: Drive) -> Progress:
+    def _do(self, progress: LayoutProgress, index: int, drive: Drive) -> LayoutProgress:
         """Carry out a step unless it is done already: a kill may have followed the command."""
         step = progress.steps[index]
         existing = tuple(namespace.nsid for namespace in drive.namespaces)
@@ -218,7 +220,7 @@ class Execution:
             progress = self._note(progress, index + 1, replace(after, nsid=step.nsid))
         return progress
 
-    def _command(self, step: Step, drive: Drive, layout: Layout) -> Step:
+    def _command(self, step: LayoutStep, drive: Drive, layout: Layout) -> LayoutStep:
         if step.act is Act.CREATE:
             planned = _planned(layout, step)
             argv = create_argv(self._device, planned)
@@ -255,9 +257,9 @@ class Execution:
                 self._journal.append(self._use_of(consent))
             nvme_cli.delete(self._device, nsid)
 
-    def _use_of(self, consent: Consent) -> Entry:
-        return Entry(
-            event=Event.ERASE,
+    def _use_of(self, consent: Consent) -> JournalEntry:
+        return JournalEntry(
+            event=JournalEvent.ERASE,
             identity=consent.identity,
             campaign="",
             run="namespaces",
@@ -270,7 +272,7 @@ class Execution:
             consent=consent.digest,
         )
 
-    def _found(self, step: Step, drive: Drive, layout: Layout) -> Step:
+    def _found(self, step: LayoutStep, drive: Drive, layout: Layout) -> LayoutStep:
         """Recognise a namespace that was created just before a kill: it is new and has the size."""
         planned = _planned(layout, step)
         new = [space for space in drive.namespaces if space.nsid not in step.before]
@@ -279,7 +281,7 @@ class Execution:
         ]
         return replace(step, nsid=match[0].nsid, done=True) if len(match) == 1 else step
 
-    def _note(self, progress: Progress, index: int, step: Step) -> Progress:
+    def _note(self, progress: LayoutProgress, index: int, step: LayoutStep) -> LayoutProgress:
         steps = (*progress.steps[:index], step, *progress.steps[index + 1 :])
         progress = replace(progress, steps=steps)
         self._state.mkdir(parents=True, exist_ok=True)
@@ -287,7 +289,7 @@ class Execution:
         write_atomic(path, dumps(progress))
         return progress
 
-    def _wait_for_nodes(self, progress: Progress) -> None:
+    def _wait_for_nodes(self, progress: LayoutProgress) -> None:
         wanted = {step.nsid for step in progress.steps if step.act is Act.ATTACH}
         deadline = self._host.monotonic() + _NODE_SECONDS
         while not wanted <= survey.block_nodes(self._host, self._device).keys():
@@ -301,7 +303,7 @@ class Execution:
             time.sleep(0.2)
 
 
-def create_argv(device: str, planned: Planned) -> list[str]:
+def create_argv(device: str, planned: PlannedNamespace) -> list[str]:
     """Return the command that creates one namespace.
 
     For a zoned namespace both size and capacity are its size. The drive decides the zone capacity
@@ -318,7 +320,7 @@ def create_argv(device: str, planned: Planned) -> list[str]:
     )
 
 
-def _is_done(step: Step, drive: Drive) -> bool:
+def _is_done(step: LayoutStep, drive: Drive) -> bool:
     """Whether the state of the drive shows that a step is done."""
     if step.nsid is None:
         return False
@@ -328,11 +330,11 @@ def _is_done(step: Step, drive: Drive) -> bool:
     return step.act is Act.ATTACH and space is not None and bool(space.node)
 
 
-def _planned(layout: Layout, step: Step) -> Planned:
+def _planned(layout: Layout, step: LayoutStep) -> PlannedNamespace:
     return next(planned for planned in layout.create if planned.role is step.role)
 
 
-def _check(drive: Drive, progress: Progress) -> None:
+def _check(drive: Drive, progress: LayoutProgress) -> None:
     """Compare the created namespaces with the plan; a drive may round or ignore values."""
     for step in progress.steps:
         if step.act is not Act.CREATE:

@@ -38,7 +38,7 @@ class Wanted:
 
 
 @dataclass(frozen=True, slots=True)
-class Planned:
+class PlannedNamespace:
     """A namespace to be created."""
 
     role: Role
@@ -61,7 +61,7 @@ class Layout:
 
     serial: str  # of the drive
     delete: tuple[int, ...]  # namespace numbers
-    create: tuple[Planned, ...]
+    create: tuple[PlannedNamespace, ...]
     notes: tuple[str, ...]
 
     @property
@@ -95,7 +95,9 @@ def plan(drive: Drive, wanted: Wanted) -> Layout:
     return Layout(drive.controller.serial, delete, planned, notes)
 
 
-def _namespaces(drive: Drive, wanted: Wanted) -> tuple[tuple[Planned, ...], tuple[str, ...]]:
+def _namespaces(
+    drive: Drive, wanted: Wanted
+) -> tuple[tuple[PlannedNamespace, ...], tuple[str, ...]]:
     chosen = _format(drive, wanted.block)
     zone_size = drive.zone_sizes.get(chosen.index)
     if zone_size is None:
@@ -113,7 +115,7 @@ def _namespaces(drive: Drive, wanted: Wanted) -> tuple[tuple[Planned, ...], tupl
     if wanted.conventional:
         size = _up(wanted.conventional, chosen.data)
         planned.append(
-            Planned(Role.CONVENTIONAL, size, size, chosen.index, chosen.data, None, None)
+            PlannedNamespace(Role.CONVENTIONAL, size, size, chosen.index, chosen.data, None, None)
         )
         room -= size
     for role, ask in ((Role.EXPERIMENT, wanted.experiment), (Role.COLD, wanted.cold)):
@@ -130,7 +132,7 @@ def _namespaces(drive: Drive, wanted: Wanted) -> tuple[tuple[Planned, ...], tupl
             )
         else:
             planned.append(
-                Planned(
+                PlannedNamespace(
                     role=role,
                     size=Bytes(zones * zone_size),
                     capacity=Bytes(zones * capacity),
@@ -190,8 +192,8 @@ def _zone(drive: Drive, wanted: Wanted, zone_size: Bytes) -> tuple[Bytes, int]:
 
 
 def _divide(
-    drive: Drive, wanted: Wanted, planned: Sequence[Planned]
-) -> tuple[tuple[Planned, ...], str]:
+    drive: Drive, wanted: Wanted, planned: Sequence[PlannedNamespace]
+) -> tuple[tuple[PlannedNamespace, ...], str]:
     """Give the cold namespace its few active zones, and the experiment all others."""
     total = drive.active_total
     if total is None:
@@ -204,11 +206,11 @@ def _divide(
     return divided, f"{total} active zones: {total - cold} for the experiment, {cold} for cold data"
 
 
-def _is_there(present: Sequence[Namespace], planned: Sequence[Planned]) -> bool:
+def _is_there(present: Sequence[Namespace], planned: Sequence[PlannedNamespace]) -> bool:
     """Whether the attached namespaces are the planned ones, in any order."""
     divided = any(part.active is not None for part in planned)
 
-    def shape(part: Namespace | Planned, zoned: bool) -> tuple[bool, int, int, int]:
+    def shape(part: Namespace | PlannedNamespace, zoned: bool) -> tuple[bool, int, int, int]:
         return zoned, part.size, part.block, (part.active or 0) if divided and zoned else 0
 
     existing = sorted(shape(namespace, namespace.zone_size is not None) for namespace in present)

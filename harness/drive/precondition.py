@@ -11,7 +11,7 @@ from __future__ import annotations
 import mmap
 import os
 import random
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,9 +19,10 @@ from pathlib import Path
 from harness.drive import health
 from harness.drive.purge import purge
 from harness.machine.consent import Consent
+from harness.machine.contents import Say
 from harness.machine.guard import Guard
 from harness.machine.host import Host
-from harness.machine.journal import Entry, Event, Journal
+from harness.machine.journal import Journal, JournalEntry, JournalEvent
 from harness.machine.last_looks import LastLooks
 from harness.machine.paths import Paths
 from harness.observe import zone_reports
@@ -38,8 +39,6 @@ _REGION = 4 * MIB
 _LABEL = "zl-preconditioning"
 # Bytes between two checks of the temperature; a ZN540 writes them in half a minute.
 _LOOK_BYTES = 32 << 30
-
-Say = Callable[[str], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,9 +140,9 @@ class Preconditioning:
         before, began = self._host.smart(self._name), self._host.monotonic()
         started = self._host.now()
         if self._consent is None:
-            self._note(Event.CLAIM, self._looks.fingerprint(self._device))
+            self._note(JournalEvent.CLAIM, self._looks.fingerprint(self._device))
         else:  # a claim here would make data of others count as zonelab's after a kill
-            self._note(Event.ERASE, None, self._consent.digest)
+            self._note(JournalEvent.ERASE, None, self._consent.digest)
         self._purge()
         written = 0
         for number in range(passes):
@@ -157,7 +156,7 @@ class Preconditioning:
             self._say(f"pass {number + 1} of {passes} done, {written} B written")
         if not keep:
             self._purge()
-        self._note(Event.RELEASE, self._guard.fingerprint(self._device))
+        self._note(JournalEvent.RELEASE, self._guard.fingerprint(self._device))
         done = Condition(
             identity=self._device.identity.key,
             passes=passes,
@@ -225,9 +224,9 @@ class Preconditioning:
         if kelvin is not None:
             self._hottest = max(kelvin, self._hottest or 0)
 
-    def _note(self, event: Event, fingerprint: str | None, consent: str = "") -> None:
+    def _note(self, event: JournalEvent, fingerprint: str | None, consent: str = "") -> None:
         Journal(self._paths.journal).append(
-            Entry(
+            JournalEntry(
                 event=event,
                 identity=self._device.identity.key,
                 campaign="",

@@ -6,16 +6,14 @@ A drive may return old data after a discard. The device is then zeroed and read 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
 from pathlib import Path
 
 from harness.errors import HostError
+from harness.machine.contents import Say
 from harness.machine.host import Host
 from harness.store.spec import Device
 
 _STEP = 1 << 30  # bytes of one command: an interrupt waits for at most these
-
-Say = Callable[[str], None]
 
 
 def purge(host: Host, device: Device, node: Path, say: Say) -> None:

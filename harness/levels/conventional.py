@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import ClassVar
 
 from harness.levels.filesystem import XFS_ERRORS, XFS_MOUNTED, XFS_SIGNATURE, FileSystemLevel, text
-from harness.levels.level import Kind, LevelContext, LevelUp, LevelUsage
+from harness.levels.level import LevelContext, LevelKind, LevelUp, LevelUsage
 from harness.levels.options import Option, Text
 from harness.observe.signatures import Probe
 from harness.store.spec import Bytes, Device
@@ -20,7 +20,7 @@ _MKFS_TIMEOUT_SECONDS = 600.0
 class Conventional(FileSystemLevel):
     """A file system without zones; a conventional drive hides its own GC."""
 
-    kind: ClassVar[Kind] = Kind.BASELINE
+    kind: ClassVar[LevelKind] = LevelKind.BASELINE
     needs_conventional: ClassVar[bool] = True
     uses_zoned: ClassVar[bool] = False
 

@@ -13,12 +13,12 @@ from harness.errors import HostError, ToolFailed
 from harness.levels.bring_up import bring_up
 from harness.levels.level import (
     DirectIo,
-    Kind,
+    FillCallback,
     Level,
     LevelContext,
+    LevelKind,
     LevelUp,
     LevelUsage,
-    Progress,
 )
 from harness.levels.options import OneOf, Option, Text
 from harness.observe.signatures import Probe
@@ -43,7 +43,7 @@ class FileSystemLevel(Level):
     """A file system mounted below the run's scratch directory: ``mnt/db`` and ``mnt/cold``."""
 
     filesystem: ClassVar[str]
-    kind: ClassVar[Kind] = Kind.FILE_SYSTEM
+    kind: ClassVar[LevelKind] = LevelKind.FILE_SYSTEM
 
     def __init__(self, kernel: Kernel | None = None) -> None:
         self.kernel = kernel or Kernel()
@@ -111,7 +111,7 @@ class FileSystemLevel(Level):
         """Return coldfill."""
         return (native.program(coldfill.PROGRAM),)
 
-    def fill_cold(self, up: LevelUp, size: int, seed: int, progress: Progress) -> int:
+    def fill_cold(self, up: LevelUp, size: int, seed: int, progress: FillCallback) -> int:
         """Write one cold file, synced; less than ``size`` when the file system is full."""
         if up.cold_dir is None:
             raise ValueError("a file system has a directory for cold data")
@@ -210,7 +210,7 @@ class FileSystemLevel(Level):
 class TranslatedLevel(FileSystemLevel):
     """ext4 or xfs over a device-mapper target that hides the zones (option ``filesystem``)."""
 
-    kind: ClassVar[Kind] = Kind.BLOCK
+    kind: ClassVar[LevelKind] = LevelKind.BLOCK
     filesystem: ClassVar[str] = "ext4"
     target: ClassVar[str]
     module: ClassVar[str]

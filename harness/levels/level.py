@@ -23,7 +23,7 @@ from harness.store.ledger import OwnCounts, OwnTotals
 from harness.store.result import Issue, IssueInfo
 from harness.store.spec import Bytes, Device, Reason, Scalar
 
-Progress = Callable[[int, int], None]  # bytes done, bytes wanted
+FillCallback = Callable[[int, int], None]  # bytes done, bytes wanted
 
 # Folder of the database on a level that --fs_uri addresses.
 DB_IN_URI = "db"
@@ -31,7 +31,7 @@ DB_IN_URI = "db"
 AUX = "aux"
 
 
-class Kind(IntEnum):
+class LevelKind(IntEnum):
     """The layer where a level integrates; tables list levels in this order."""
 
     BASELINE = 0
@@ -144,7 +144,7 @@ class Level(ABC):
     # Name and place in tables.
     name: ClassVar[str]
     summary: ClassVar[str]
-    kind: ClassVar[Kind]
+    kind: ClassVar[LevelKind]
 
     # Requirements: host programs, their packages, devices, schedulers (empty: any). Below 16 zones
     # every file system here spends most of them on reserves.
@@ -247,7 +247,7 @@ class Level(ABC):
         """Find out whether O_DIRECT works; may write a little. None: it cannot be found out."""
         return None
 
-    def fill_cold(self, up: LevelUp, size: int, seed: int, progress: Progress) -> int:  # noqa: ARG002
+    def fill_cold(self, up: LevelUp, size: int, seed: int, progress: FillCallback) -> int:  # noqa: ARG002
         """Store up to ``size`` bytes of cold data, synced; return the bytes really stored."""
         return 0
 

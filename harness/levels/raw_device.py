@@ -12,9 +12,9 @@ from harness.levels.bring_up import bring_up
 from harness.levels.level import (
     AUX,
     DirectIo,
-    Kind,
     Level,
     LevelContext,
+    LevelKind,
     LevelUp,
     LevelUsage,
     Needs,
@@ -34,7 +34,7 @@ class RawDevice(Level):
 
     name: ClassVar[str] = "raw-device"
     summary: ClassVar[str] = "bare zones, without file system or database: measures the device"
-    kind: ClassVar[Kind] = Kind.RAW
+    kind: ClassVar[LevelKind] = LevelKind.RAW
     needs: ClassVar[Needs] = Needs(_MIN_ZONES, 1, "one zone is written at a time")
     takes_database: ClassVar[bool] = False
     signatures: ClassVar[tuple[Probe, ...]] = (Probe("zoneprobe", 0, b"ZLPROBE1", 8, 32),)

@@ -15,13 +15,13 @@ from harness.levels.level import (
     AUX,
     DB_IN_URI,
     DirectIo,
-    Kind,
+    FillCallback,
     Level,
     LevelContext,
+    LevelKind,
     LevelUp,
     LevelUsage,
     Needs,
-    Progress,
     Question,
 )
 from harness.levels.options import FINISH, Option, Switch, finish_remaining_pct, is_on
@@ -62,7 +62,7 @@ class ZenFs(Level):
 
     name: ClassVar[str] = "zenfs"
     summary: ClassVar[str] = "RocksDB on the zones themselves, through upstream's ZenFS"
-    kind: ClassVar[Kind] = Kind.APPLICATION
+    kind: ClassVar[LevelKind] = LevelKind.APPLICATION
     needs: ClassVar[Needs] = Needs(
         zenfs.MIN_ZONES, 3, "ZenFS refuses fewer than 32 zones; two active ones are its own"
     )
@@ -145,7 +145,7 @@ class ZenFs(Level):
             }
         return replace(up, facts=facts)
 
-    def fill_cold(self, up: LevelUp, size: int, seed: int, progress: Progress) -> int:
+    def fill_cold(self, up: LevelUp, size: int, seed: int, progress: FillCallback) -> int:
         """Fill a second database in order, and never touch it again; return its tables' bytes."""
         if up.program is None:
             raise ToolFailed("no db_bench to write cold data with", code="program-missing")

@@ -14,13 +14,13 @@ from harness.levels.level import (
     AUX,
     DB_IN_URI,
     DirectIo,
-    Kind,
+    FillCallback,
     Level,
     LevelContext,
+    LevelKind,
     LevelUp,
     LevelUsage,
     Needs,
-    Progress,
 )
 from harness.levels.options import FINISH, OneOf, Option, Switch, Whole
 from harness.observe.gauges import Gauge
@@ -59,7 +59,7 @@ class Zlfs(Level):
 
     name: ClassVar[str] = "zlfs"
     summary: ClassVar[str] = "RocksDB on the zones themselves, through our file-system plug-in"
-    kind: ClassVar[Kind] = Kind.APPLICATION
+    kind: ClassVar[LevelKind] = LevelKind.APPLICATION
     own_ledger: ClassVar[str] = "ledger.jsonl"
     needs: ClassVar[Needs] = Needs(
         MIN_ZONES,
@@ -145,7 +145,7 @@ class Zlfs(Level):
             zlfs.mkfs(device, aux=aux, label=context.label, policies=context.options)
         return up
 
-    def fill_cold(self, up: LevelUp, size: int, seed: int, progress: Progress) -> int:
+    def fill_cold(self, up: LevelUp, size: int, seed: int, progress: FillCallback) -> int:
         """Import one cold file, synced."""
         whole = size - size % _COLD_BLOCK
         if whole == 0:

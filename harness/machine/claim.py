@@ -14,7 +14,7 @@ from harness.machine.consent import Consent
 from harness.machine.guard import Guard
 from harness.machine.hold import Hold
 from harness.machine.host import Host
-from harness.machine.journal import Entry, Event, Journal
+from harness.machine.journal import Journal, JournalEntry, JournalEvent
 from harness.machine.last_looks import LastLooks
 from harness.machine.signals import Stop
 from harness.store.spec import Device, RunSpec
@@ -46,7 +46,7 @@ def _empty(host: Host, guard: Guard, device: Device, node: Path | None) -> None:
         host.wipe(device, node)
 
 
-class Claim:
+class DeviceClaim:
     """The devices of a run and their entries in the journal."""
 
     def __init__(
@@ -97,7 +97,7 @@ class Claim:
         for device in self.devices:
             consent = self._consents.get(device.identity.key)
             if consent is not None:
-                self._write(Event.ERASE, device, consent=consent.digest)
+                self._write(JournalEvent.ERASE, device, consent=consent.digest)
             _empty(self._host, self._guard, device, self._looks.hold.node(device))
         self._cleared = True
         self._looks.note()
@@ -141,7 +141,7 @@ class Claim:
     def formatted(self) -> None:
         """Record that the devices carry the label from now on."""
         for device in self.devices:
-            self._write(Event.UP, device)
+            self._write(JournalEvent.UP, device)
 
     def _claim(self) -> None:
         """Record fingerprints, which prove ownership until the next write.
@@ -155,7 +155,7 @@ class Claim:
         for device in self.devices:
             if device.identity.key in self._consents and not self._cleared:
                 continue
-            self._write(Event.CLAIM, device, self._looks.fingerprint(device))
+            self._write(JournalEvent.CLAIM, device, self._looks.fingerprint(device))
 
     def _release(self) -> None:
         with self._stop.deferred():
@@ -167,7 +167,7 @@ class Claim:
                 return
             clear(self._host, self._guard, self.devices)
             for device in self.devices:
-                self._write(Event.RELEASE, device, self._guard.fingerprint(device))
+                self._write(JournalEvent.RELEASE, device, self._guard.fingerprint(device))
 
     def _require(self, device: Device, *, held: bool) -> Consent | None:
         return self._guard.require(device, self._partner(device), held=held)
@@ -181,11 +181,16 @@ class Claim:
         return next((other for other in self.devices if other is not device), None)
 
     def _write(
-        self, event: Event, device: Device, fingerprint: str | None = None, *, consent: str = ""
+        self,
+        event: JournalEvent,
+        device: Device,
+        fingerprint: str | None = None,
+        *,
+        consent: str = "",
     ) -> None:
         partner = self._partner(device)
         self._journal.append(
-            Entry(
+            JournalEntry(
                 event=event,
                 identity=device.identity.key,
                 campaign=self._spec.campaign,

@@ -11,7 +11,7 @@ from pathlib import Path
 from harness import levels
 from harness.machine.consent import Consent, digest_of
 from harness.machine.host import Host
-from harness.machine.journal import Entry, Event, Journal
+from harness.machine.journal import Journal, JournalEntry, JournalEvent
 from harness.observe import foreign, signatures, zone_reports
 from harness.observe.direct_reads import Range
 from harness.observe.signatures import Signature
@@ -145,10 +145,10 @@ class Contents:
             if _boot(last.fingerprint) == _boot(now) or not self._plain(device):
                 return True
             return bool(last.whole) and last.whole == self.whole(device)
-        ended = last.event in (Event.RELEASE, Event.ERASE)
+        ended = last.event in (JournalEvent.RELEASE, JournalEvent.ERASE)
         return not ended and self._is_labelled(device, partner, last)
 
-    def _is_labelled(self, device: Device, partner: Device | None, last: Entry) -> bool:
+    def _is_labelled(self, device: Device, partner: Device | None, last: JournalEntry) -> bool:
         """Whether the label of an unfinished run proves it; the partner's counts as well."""
         found = self.signatures(device)
         if self.is_unproved(device, last.boot_id) or any(s.label != last.label for s in found):
@@ -254,7 +254,9 @@ class Contents:
         label = f" labelled {first.label!r}" if first.label else ""
         carries = f"{device.path} carries {first.kind}{label}"
         own = (
-            last is not None and last.event is Event.UP and {s.label for s in found} == {last.label}
+            last is not None
+            and last.event is JournalEvent.UP
+            and {s.label for s in found} == {last.label}
         )
         if own:
             return Reason(

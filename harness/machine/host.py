@@ -22,7 +22,7 @@ from harness.observe import (
     witness,
     zone_reports,
 )
-from harness.observe.direct_reads import Progress, Range
+from harness.observe.direct_reads import Range, ReadCallback
 from harness.observe.kmsg import KernelLog
 from harness.observe.sysfs import SECTOR, Sysfs
 from harness.observe.zone_reports import Zone
@@ -193,7 +193,7 @@ class Host:
         """Read several parts of a device, as ``read`` does."""
         return direct_reads.each(path, ranges)
 
-    def first_data(self, path: str, ranges: Sequence[Range], progress: Progress) -> int | None:
+    def first_data(self, path: str, ranges: Sequence[Range], progress: ReadCallback) -> int | None:
         """Return where the first piece lies that is not all zeros; null without one.
 
         Raises:
@@ -201,7 +201,7 @@ class Host:
         """
         return direct_reads.first_data(path, ranges, progress)
 
-    def whole_digest(self, path: str, ranges: Sequence[Range], progress: Progress) -> str:
+    def whole_digest(self, path: str, ranges: Sequence[Range], progress: ReadCallback) -> str:
         """Return a digest of every byte of some parts of a device; errors as of first_data."""
         return direct_reads.digest(path, ranges, progress)
 

@@ -14,7 +14,7 @@ from harness.store.codec import decode, encode
 from harness.store.files import sync
 
 
-class Event(StrEnum):
+class JournalEvent(StrEnum):
     """An event in the life of a run, in this order: claim, erase, up, release."""
 
     CLAIM = "claim"
@@ -24,14 +24,14 @@ class Event(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class JournalEntry:
     """One line of the journal. ``fingerprint`` is the device's digest; null once it is formatted.
 
     ``partner`` is the identity of the other device of the same run, '' if there is none. Some
     levels write their label to that device only.
     """
 
-    event: Event
+    event: JournalEvent
     identity: str
     campaign: str
     run: str
@@ -51,7 +51,7 @@ class Journal:
     def __init__(self, path: Path) -> None:
         self._path = path
 
-    def append(self, entry: Entry) -> None:
+    def append(self, entry: JournalEntry) -> None:
         """Add an entry; it is on stable storage when this returns.
 
         Raises:
@@ -77,7 +77,7 @@ class Journal:
             os.close(fd)
         sync(self._path.parent)
 
-    def entries(self) -> list[Entry]:
+    def entries(self) -> list[JournalEntry]:
         """Return all entries, oldest first.
 
         Raises:
@@ -90,7 +90,7 @@ class Journal:
         lines = data[: _whole_lines(data)].decode("utf-8", errors="replace").splitlines()
         return [_parse(line, f"{self._path}:{number}") for number, line in enumerate(lines, 1)]
 
-    def last(self, identity: str) -> Entry | None:
+    def last(self, identity: str) -> JournalEntry | None:
         """Return the newest entry of a device; null if zonelab never wrote to it."""
         entries = [entry for entry in self.entries() if entry.identity == identity]
         return entries[-1] if entries else None
@@ -98,9 +98,9 @@ class Journal:
     def erasures(self, identity: str) -> list[str]:
         """Return the digests of the consents that were used for a device, oldest first."""
         mine = [entry for entry in self.entries() if entry.identity == identity]
-        return [entry.consent for entry in mine if entry.event is Event.ERASE]
+        return [entry.consent for entry in mine if entry.event is JournalEvent.ERASE]
 
-    def unfinished(self) -> list[Entry]:
+    def unfinished(self) -> list[JournalEntry]:
         """Return the last entry of each device of the newest run; [] if the run ended cleanly.
 
         A run releases all of its devices at once, so one release entry is enough.
@@ -111,17 +111,17 @@ class Journal:
         newest = entries[-1]
         last = {entry.identity: entry for entry in entries}
         run = [e for e in last.values() if (e.campaign, e.run) == (newest.campaign, newest.run)]
-        return [] if any(entry.event is Event.RELEASE for entry in run) else run
+        return [] if any(entry.event is JournalEvent.RELEASE for entry in run) else run
 
 
 def _whole_lines(data: bytes) -> int:
     return data.rfind(b"\n") + 1
 
 
-def _parse(line: str, where: str) -> Entry:
+def _parse(line: str, where: str) -> JournalEntry:
     try:
         data: Any = json.loads(line)
-        return decode(Entry, data, where)
+        return decode(JournalEntry, data, where)
     except (ValueError, ConfigError) as error:
         raise HostError(
             f"{where} is damaged: {error}",

@@ -13,7 +13,7 @@ from dataclasses import replace
 from harness.errors import GuardRefused
 from harness.machine.guard import Guard
 from harness.machine.host import Host
-from harness.machine.journal import Event, Journal
+from harness.machine.journal import Journal, JournalEvent
 from harness.store.spec import Device
 
 # Bytes that a flash drive reads in a minute. A larger device needs a consent after a restart.
@@ -33,7 +33,7 @@ def seal(host: Host, guard: Guard, journal: Journal, planned: Iterable[Device]) 
 
 def _seal(host: Host, guard: Guard, journal: Journal, device: Device) -> None:
     last = journal.last(device.identity.key)
-    if last is None or last.event is not Event.RELEASE or last.whole:
+    if last is None or last.event is not JournalEvent.RELEASE or last.whole:
         return
     if not 0 < guard.plain_bytes(device) <= LARGEST or not guard.is_as_left(device):
         return

@@ -22,7 +22,7 @@ _READERS = 8  # a flash drive needs several commands at a time
 _LOOK_SECONDS = 1.0
 
 Range = tuple[int, int]  # offset, length
-Progress = Callable[[int], None]  # receives the bytes read so far
+ReadCallback = Callable[[int], None]  # receives the bytes read so far
 
 
 def read(path: str, offset: int, length: int) -> bytes:
@@ -51,7 +51,7 @@ def each(path: str, ranges: Iterable[Range]) -> Iterator[bytes]:
             yield buffer[offset - begin : min(filled, offset - begin + length)]
 
 
-def first_data(path: str, ranges: Sequence[Range], progress: Progress) -> int | None:
+def first_data(path: str, ranges: Sequence[Range], progress: ReadCallback) -> int | None:
     """Return the offset of a piece that is not all zeros; null if every byte is zero.
 
     Args:
@@ -73,7 +73,7 @@ def first_data(path: str, ranges: Sequence[Range], progress: Progress) -> int | 
     return found[0] if found else None
 
 
-def digest(path: str, ranges: Sequence[Range], progress: Progress) -> str:
+def digest(path: str, ranges: Sequence[Range], progress: ReadCallback) -> str:
     """Return a SHA-256 that covers every byte of the ranges; arguments and errors as first_data.
 
     It is made of the digests of the pieces. A piece of zeros, the most frequent one, has none.
@@ -105,7 +105,7 @@ class _Reading:
         self._stop = threading.Event()
         self._done = 0
 
-    def run(self, progress: Progress) -> None:
+    def run(self, progress: ReadCallback) -> None:
         with ThreadPoolExecutor(_READERS) as pool:
             readers = [pool.submit(self._work) for _ in range(_READERS)]
             try:

@@ -45,7 +45,7 @@ class DiskCounters:
 
 
 COLUMNS = ("read_bytes", "write_bytes", "reads", "writes", "in_flight")
-Snapshot = Mapping[str, DiskCounters]
+DiskSnapshot = Mapping[str, DiskCounters]
 
 
 def parse(text: str, names: Iterable[str]) -> dict[str, DiskCounters]:
@@ -85,6 +85,6 @@ def changes(text: str, names: Iterable[str]) -> int | None:
     return sum(counts) if counts else None
 
 
-def delta(earlier: Snapshot, later: Snapshot) -> dict[str, DiskCounters]:
+def delta(earlier: DiskSnapshot, later: DiskSnapshot) -> dict[str, DiskCounters]:
     """Return the difference per device."""
     return {name: later[name] - earlier[name] for name in later if name in earlier}

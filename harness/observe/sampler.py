@@ -19,7 +19,7 @@ LONGEST = 30.0
 
 
 @dataclass(frozen=True, slots=True)
-class Series:
+class SampledSeries:
     """A table ``series/<name>.csv`` with one value per column and sample; null is empty."""
 
     name: str
@@ -43,7 +43,7 @@ class Sampler:
     def __init__(
         self,
         folder: Path,
-        series: Sequence[Series],
+        series: Sequence[SampledSeries],
         *,
         clock: Callable[[], float],
         began: float,
@@ -84,7 +84,7 @@ class Sampler:
         self._open = []
 
 
-def disks(names: Sequence[str], block: Callable[[str], Path]) -> Series:
+def disks(names: Sequence[str], block: Callable[[str], Path]) -> SampledSeries:
     """Return the series of the devices' ``stat`` files, the same numbers as /proc/diskstats.
 
     Args:
@@ -92,7 +92,7 @@ def disks(names: Sequence[str], block: Callable[[str], Path]) -> Series:
         block: returns the sysfs folder of a device.
     """
     reader = Reader([_disk(name, block(name) / "stat") for name in names])
-    return Series("diskstats", reader.columns, reader.read, reader.close)
+    return SampledSeries("diskstats", reader.columns, reader.read, reader.close)
 
 
 def _disk(name: str, path: Path) -> Gauge:

@@ -17,7 +17,7 @@ from harness.plan.study_models import Study
 from harness.plan.workload_models import BARE_WORKLOADS, AnyWorkload, BareWorkload, Workload
 from harness.store.spec import Bytes, ColdSpec, Device, PhaseRole, PhaseSpec, Prediction, Reason
 from harness.workloads.load_program import LoadProgram
-from harness.workloads.planning import Numbers
+from harness.workloads.planning import DerivedNumbers
 
 _STUDY_FACTORS = ("scheduler", ZONE_SIZE)
 
@@ -26,7 +26,7 @@ _STUDY_FACTORS = ("scheduler", ZONE_SIZE)
 class Work:
     """Part of a run that comes from the workload."""
 
-    sizes: Numbers
+    sizes: DerivedNumbers
     cold: ColdSpec
     phases: tuple[PhaseSpec, ...]
     predicted: Prediction

@@ -33,9 +33,9 @@ from harness.store.spec import (
     Inspection,
     Reason,
     RunSpec,
-    Tracing,
+    TracingMode,
 )
-from harness.workloads.planning import Numbers
+from harness.workloads.planning import DerivedNumbers
 
 # The folder of a run adds repetition and attempt to the cell; store.campaign.NAME allows 200.
 _LONGEST_CELL = 180
@@ -49,7 +49,7 @@ class Cell:
     level: LevelEntry
     factors: dict[str, Flag]
     scheduler: str
-    derived: Numbers
+    derived: DerivedNumbers
     template: RunSpec
 
 
@@ -152,7 +152,7 @@ def _cell(
         predicted=predicted,
         timeout_seconds=work.timeout_seconds,
         variant=level.variant or "",
-        tracing=Tracing(study.tracing),
+        tracing=TracingMode(study.tracing),
         memory_limit=None if study.memory_limit is None else Bytes(study.memory_limit),
         infeasible=work.infeasible,
     )

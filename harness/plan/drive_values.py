@@ -56,7 +56,7 @@ def _text(units: dict[str, int], what: str) -> tuple[AfterValidator, WithJsonSch
 _TIME, _BYTES = _text(TIMES, "time"), _text(BYTES, "size")
 _BANDWIDTH, _RATE = _text(BANDWIDTHS, "bandwidth"), _text(RATES, "rate")
 Time = Annotated[str, _TIME[0], _TIME[1]]
-Bytes = Annotated[str, _BYTES[0], _BYTES[1]]
+ByteSize = Annotated[str, _BYTES[0], _BYTES[1]]
 Bandwidth = Annotated[str, _BANDWIDTH[0], _BANDWIDTH[1]]
 Rate = Annotated[str, _RATE[0], _RATE[1]]
 Percent = Annotated[float, Field(ge=0, le=100)]
@@ -74,7 +74,7 @@ class Sourced(Model, Generic[T]):
 
 
 SourcedTime = Sourced[Time]
-SourcedBytes = Sourced[Bytes]
+SourcedBytes = Sourced[ByteSize]
 SourcedBandwidth = Sourced[Bandwidth]
 SourcedPercent = Sourced[Percent]
 SourcedCount = Sourced[Count]

@@ -9,7 +9,7 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import AfterValidator, Field, model_validator
 
-from harness.plan.drive_values import Bytes, Count, Percent, Rate, Time, newest
+from harness.plan.drive_values import ByteSize, Count, Percent, Rate, Time, newest
 from harness.plan.fields import FieldError, Model, Name
 
 SCHEMA_VERSION = 1
@@ -26,7 +26,7 @@ class Fill(Model):
     """State of a zone; ``used``: it was full and reset, and is not erased yet."""
 
     fill_pct: Percent | None = None
-    written: Bytes | None = None
+    written: ByteSize | None = None
     state: Literal["closed", "open", "full", "finished", "empty"] | None = None
     used: bool | None = None
 
@@ -75,22 +75,22 @@ class Client(Model):
     stack: Name | None = None
     mix: dict[Zoned, Weight] | None = None
     sequence: tuple[Zoned | Step, ...] | None = None
-    size: Bytes | None = None
+    size: ByteSize | None = None
     depth: Depth | None = None
     zones: ZoneRange | None = None
     active: Annotated[int, Field(ge=1)] | None = None
     repeat: bool | None = None
     refill: Fill | None = None
     at_full: Literal["reset", "reset-command", "next"] | None = None
-    range: tuple[Bytes, Bytes] | None = None
+    range: tuple[ByteSize, ByteSize] | None = None
     pattern: Literal["random", "sequential"] | None = None
-    run: Bytes | None = None
+    run: ByteSize | None = None
     hot: Hot | None = None
     rate: Rate | None = None
     start: Time | None = None
     duration: Time | None = None
     commands: Annotated[int, Field(ge=1)] | None = None
-    bytes: Bytes | None = None
+    bytes: ByteSize | None = None
     seed: Count | None = None
 
     @model_validator(mode="after")

@@ -10,7 +10,7 @@ from harness.plan.fields import FieldError, Model, Name, Processors, Seconds, Sh
 from harness.plan.level_entry import LevelEntry
 from harness.plan.workload_models import Workload
 
-Rate = Annotated[float, Field(gt=0)]
+OperationRate = Annotated[float, Field(gt=0)]
 
 
 class TenantLimits(Model):
@@ -40,7 +40,7 @@ class Tenant(Model):
     level: Name | LevelEntry | None = None
     instead: Name | LevelEntry | None = None
     workload: Name | Workload | None = None
-    rate: Rate | None = None
+    rate: OperationRate | None = None
     limits: TenantLimits = TenantLimits()
     weight: Annotated[float, Field(gt=0)] = 1.0
     start: Annotated[float, Field(ge=0)] = 0.0

@@ -19,7 +19,7 @@ _SCHEMA_VERSION = 1
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class ModelVerdict:
     """Checksum of the validated values, the core curves that fail, and the known misses."""
 
     digest: str
@@ -27,7 +27,7 @@ class Verdict:
     core_missed: tuple[str, ...] = ()
 
 
-def save(model: DriveModel, verdict: Verdict, configs: Path = CONFIGS) -> Path:
+def save(model: DriveModel, verdict: ModelVerdict, configs: Path = CONFIGS) -> Path:
     """Store a verdict; return its file."""
     path = _file(model, configs)
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -36,7 +36,7 @@ def save(model: DriveModel, verdict: Verdict, configs: Path = CONFIGS) -> Path:
     return path
 
 
-def load(model: DriveModel, configs: Path = CONFIGS) -> Verdict | None:
+def load(model: DriveModel, configs: Path = CONFIGS) -> ModelVerdict | None:
     """Return the stored verdict; None without one, or if the model has changed since.
 
     Raises:
@@ -49,7 +49,7 @@ def load(model: DriveModel, configs: Path = CONFIGS) -> Verdict | None:
         data = json.loads(path.read_text(encoding="utf-8"))
         if data["schema_version"] != _SCHEMA_VERSION:
             raise ValueError
-        verdict = Verdict(
+        verdict = ModelVerdict(
             str(data["digest"]),
             tuple(map(str, data["core_failed"])),
             tuple(map(str, data.get("core_missed", ()))),

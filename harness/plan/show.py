@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from harness.plan.cells import Cell
 from harness.plan.fields import format_size
 from harness.store.spec import Inspection, Plan, RunSpec, Scalar
-from harness.workloads.planning import Numbers
+from harness.workloads.planning import DerivedNumbers
 
-Row = Sequence[str]
+Cells = Sequence[str]
 
 
 def minutes(seconds: float) -> str:
@@ -17,7 +17,7 @@ def minutes(seconds: float) -> str:
     return f"{seconds:.0f} s" if seconds < 180 else f"{seconds / 60:.0f} min"  # noqa: PLR2004
 
 
-def grid(header: Row, rows: Sequence[Row], *, markdown: bool) -> str:
+def grid(header: Cells, rows: Sequence[Cells], *, markdown: bool) -> str:
     """Return rows as an aligned text table or a Markdown one."""
     table = [header, *rows]
     widths = [max(len(row[i]) for row in table) for i in range(len(header))]
@@ -64,7 +64,7 @@ def records(plan: Plan) -> list[dict[str, Scalar]]:
 
 
 def _runs(plan: Plan, *, markdown: bool) -> str:
-    rows: list[Row] = []
+    rows: list[Cells] = []
     for host in plan.hosts:
         missing = {probe.level for probe in host.inspection.levels if not probe.available}
         for run in host.runs:
@@ -106,7 +106,7 @@ def _skipped(inspection: Inspection, runs: Sequence[RunSpec]) -> str:
 
 def _derived(host: str, cells: Sequence[Cell], *, markdown: bool) -> list[str]:
     """Return one table per distinct set of derived numbers."""
-    groups: list[tuple[Numbers, list[str]]] = []
+    groups: list[tuple[DerivedNumbers, list[str]]] = []
     for cell in cells:
         found = next((names for derived, names in groups if derived == cell.derived), None)
         if found is None:
@@ -116,7 +116,9 @@ def _derived(host: str, cells: Sequence[Cell], *, markdown: bool) -> list[str]:
     return [_derived_table(host, d, names, markdown=markdown) for d, names in groups]
 
 
-def _derived_table(host: str, derived: Numbers, names: Sequence[str], *, markdown: bool) -> str:
+def _derived_table(
+    host: str, derived: DerivedNumbers, names: Sequence[str], *, markdown: bool
+) -> str:
     rows = []
     for name, formula in derived.formulas.items():
         value = int(getattr(derived, name))

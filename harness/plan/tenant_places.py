@@ -18,7 +18,7 @@ from harness.store.spec import Bytes, Device, Extent, Inspection
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class TenantPlace:
     """Where a tenant's file system is. ``device`` is the namespace cut to the tenant's zones."""
 
     level: LevelEntry
@@ -35,7 +35,7 @@ class Place:
         return range(self.zones.first, self.zones.first + self.zones.count)
 
 
-def places_of(mix: TenantMix, inspection: Inspection) -> dict[str, Place]:
+def places_of(mix: TenantMix, inspection: Inspection) -> dict[str, TenantPlace]:
     """Return the place of each tenant that has its own file system, by the tenant's name.
 
     Raises:
@@ -55,7 +55,7 @@ def places_of(mix: TenantMix, inspection: Inspection) -> dict[str, Place]:
     return _with_conventional(places, inspection)
 
 
-def _place(mix: TenantMix, tenant: Tenant, inspection: Inspection) -> Place:
+def _place(mix: TenantMix, tenant: Tenant, inspection: Inspection) -> TenantPlace:
     level = _level(tenant, inspection)
     namespace = device = _namespace(mix, tenant, inspection)
     zones = _slice(tenant, namespace)
@@ -65,7 +65,7 @@ def _place(mix: TenantMix, tenant: Tenant, inspection: Inspection) -> Place:
     check_options(level)
     if is_available(level.name, inspection):
         check_level(level.name, device)
-    return Place(level, namespace, device, zones, None)
+    return TenantPlace(level, namespace, device, zones, None)
 
 
 def _level(tenant: Tenant, inspection: Inspection) -> LevelEntry:
@@ -116,7 +116,7 @@ def _check_shareable(tenant: str, owner: str, level: str) -> None:
         )
 
 
-def _check_apart(mix: TenantMix, places: Mapping[str, Place]) -> None:
+def _check_apart(mix: TenantMix, places: Mapping[str, TenantPlace]) -> None:
     """Refuse zones that two tenants would write.
 
     Raises:
@@ -140,7 +140,9 @@ def _check_apart(mix: TenantMix, places: Mapping[str, Place]) -> None:
             )
 
 
-def _with_conventional(places: dict[str, Place], inspection: Inspection) -> dict[str, Place]:
+def _with_conventional(
+    places: dict[str, TenantPlace], inspection: Inspection
+) -> dict[str, TenantPlace]:
     """Divide the conventional device among the tenants that need it.
 
     A baseline gets the capacity of the device that it is compared with; the other tenants share the

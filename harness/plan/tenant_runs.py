@@ -22,7 +22,7 @@ from harness.plan.phases import phase_spec
 from harness.plan.predict import predict
 from harness.plan.requirements import choose_scheduler, is_available
 from harness.plan.study_models import SHARED, SOLO, Study
-from harness.plan.tenant_places import Place, places_of
+from harness.plan.tenant_places import TenantPlace, places_of
 from harness.plan.workload_models import AnyWorkload, Workload
 from harness.store.spec import (
     Bytes,
@@ -33,7 +33,7 @@ from harness.store.spec import (
     Prediction,
     RunSpec,
     TenantSpec,
-    Tracing,
+    TracingMode,
 )
 from harness.workloads import program_of
 
@@ -136,7 +136,7 @@ def _plan_tenant(
     default: Workload,
     inspection: Inspection,
     *,
-    place: Place,
+    place: TenantPlace,
     index: int,
 ) -> PlannedTenant:
     workload = tenant.workload if isinstance(tenant.workload, Workload) else default
@@ -274,7 +274,7 @@ def _run(
         phases=tuple(sorted(phases, key=lambda phase: phase.role is not PhaseRole.FILL)),
         predicted=_predict_cell(mix, tenants, inspection),
         timeout_seconds=sum(tenant.timeout for tenant in tenants),
-        tracing=Tracing(study.tracing),
+        tracing=TracingMode(study.tracing),
         tenants=tuple(tenant.spec for tenant in tenants),
     )
 

@@ -17,7 +17,7 @@ from harness.plan.cells import cell_name
 from harness.plan.drive_models import DriveModel
 from harness.plan.host_changes import host_digest
 from harness.replay import grid
-from harness.replay.grid import Job
+from harness.replay.grid import ReplayJob
 from harness.run import replayed as counts
 from harness.store.campaign import NAME, NAME_HINT, Campaign, CampaignPaths
 from harness.store.files import dumps, write_atomic
@@ -38,7 +38,7 @@ from harness.store.spec import (
     Reason,
     RunSpec,
     Scalar,
-    Tracing,
+    TracingMode,
 )
 from harness.tools.zlfs_replay import Replayed
 
@@ -59,10 +59,10 @@ _METRICS = (
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class ReplayOutcome:
     """A job and its result."""
 
-    job: Job
+    job: ReplayJob
     replayed: Replayed
 
     @property
@@ -100,7 +100,7 @@ def check_name(name: str, results: Path) -> None:
 
 def save(
     name: str,
-    outcomes: Sequence[Outcome],
+    outcomes: Sequence[ReplayOutcome],
     results: Path,
     command: Sequence[str],
     model: DriveModel | None = None,
@@ -158,7 +158,7 @@ def save(
     return paths.root
 
 
-def _specs(campaign: str, outcomes: Sequence[Outcome]) -> Iterator[RunSpec]:
+def _specs(campaign: str, outcomes: Sequence[ReplayOutcome]) -> Iterator[RunSpec]:
     for position, outcome in enumerate(outcomes, 1):
         base = outcome.job.source.spec
         cell = cell_name(_LEVEL, outcome.factors)
@@ -186,11 +186,11 @@ def _specs(campaign: str, outcomes: Sequence[Outcome]) -> Iterator[RunSpec]:
             phases=(),
             predicted=Prediction(Bytes(0), Bytes(0), 0.0),
             timeout_seconds=0,
-            tracing=Tracing.OFF,
+            tracing=TracingMode.OFF,
         )
 
 
-def _device(outcome: Outcome) -> Device:
+def _device(outcome: ReplayOutcome) -> Device:
     setting = outcome.replayed.setting
     capacity, zones = int(setting["zone_capacity"]), int(setting["zones"])
     limit = int(setting["max_active"])
@@ -240,7 +240,7 @@ def _inspection(device: Device) -> Inspection:
     )
 
 
-def _result(spec: RunSpec, outcome: Outcome, now: str, model: DriveModel | None) -> Result:
+def _result(spec: RunSpec, outcome: ReplayOutcome, now: str, model: DriveModel | None) -> Result:
     source, replayed = outcome.job.source, outcome.replayed
     why = grid.why_infeasible(replayed)
     setting = "a changed setting" if replayed.counterfactual else "the recorded setting"

@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass
 from typing import Any
 
-from harness.replay.sources import Source
+from harness.replay.sources import RecordedTrace
 from harness.store.spec import Scalar
 from harness.tools import zlfs_replay
 from harness.tools.zlfs_replay import Replayed
@@ -27,28 +27,28 @@ _SPACE = {
 
 
 @dataclass(frozen=True, slots=True)
-class Job:
+class ReplayJob:
     """One trace with one setting; ``changes`` are the options of zlfs-replay."""
 
-    source: Source
+    source: RecordedTrace
     repetition: int
     changes: Mapping[str, Scalar]
 
 
-def jobs(sources: Sequence[Source], axes: Mapping[str, Sequence[Scalar]]) -> list[Job]:
+def jobs(sources: Sequence[RecordedTrace], axes: Mapping[str, Sequence[Scalar]]) -> list[ReplayJob]:
     """Return the grid; the traces of one setting follow each other."""
     settings = [
         dict(zip(axes, values, strict=True)) for values in itertools.product(*axes.values())
     ]
     return [
-        Job(source, number, changes)
+        ReplayJob(source, number, changes)
         for changes in settings
         for number, source in enumerate(sources, 1)
     ]
 
 
 def play(
-    todo: Sequence[Job],
+    todo: Sequence[ReplayJob],
     *,
     at_once: int,
     own_rules: bool,

@@ -20,7 +20,7 @@ TRACE = "raw/allocations.trace"
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class RecordedTrace:
     """One trace. ``spec`` is null when the trace is a file outside a run directory."""
 
     name: str
@@ -31,7 +31,7 @@ class Source:
 
 
 @contextmanager
-def opened(paths: Sequence[Path]) -> Iterator[list[Source]]:
+def opened(paths: Sequence[Path]) -> Iterator[list[RecordedTrace]]:
     """Unpack the traces for as long as the context lasts.
 
     Raises:
@@ -48,7 +48,7 @@ def opened(paths: Sequence[Path]) -> Iterator[list[Source]]:
         yield sources
 
 
-def _source(path: Path, unpacked: Path) -> Source:
+def _source(path: Path, unpacked: Path) -> RecordedTrace:
     spec = None
     stored = path
     if path.is_dir():
@@ -73,4 +73,6 @@ def _source(path: Path, unpacked: Path) -> Source:
     except packed.UNREADABLE as error:
         raise UsageError(f"{stored} cannot be read: {error}", code="trace") from None
     name = path.name if path.name else path.resolve().name
-    return Source(name, unpacked, checksums.digest(unpacked), zlfs_replay.info(unpacked), spec)
+    return RecordedTrace(
+        name, unpacked, checksums.digest(unpacked), zlfs_replay.info(unpacked), spec
+    )

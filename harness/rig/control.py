@@ -17,7 +17,7 @@ from harness.rig import guest, image, prerequisites, process, qemu, state
 from harness.rig.model import Rig, hosts_of
 from harness.rig.qmp import DriveStats, Qmp
 from harness.rig.recipe import Image, recipe_of
-from harness.rig.state import State
+from harness.rig.state import RigState
 from harness.rig.talk import Talk
 from harness.tools import proc
 
@@ -34,7 +34,7 @@ def build(rig: Rig, talk: Talk) -> tuple[Image, bool]:
 
 def up(
     rig: Rig, talk: Talk, *, lease: int | None = DEFAULT_LEASE, timeout: float = BOOT_TIMEOUT
-) -> tuple[State, bool]:
+) -> tuple[RigState, bool]:
     """Boot a rig and wait until it answers on ssh.
 
     ``lease`` is the number of seconds after which QEMU is stopped. With None QEMU ends together
@@ -156,7 +156,7 @@ def execute(rig: Rig, command: Sequence[str], talk: Talk) -> int:
 
 
 @contextlib.contextmanager
-def held(rig: Rig, talk: Talk) -> Iterator[State]:
+def held(rig: Rig, talk: Talk) -> Iterator[RigState]:
     """Boot a rig for a ``with`` statement; stop it however the statement ends."""
     running, booted = up(rig, talk, lease=None)
     if not booted:
@@ -172,7 +172,7 @@ def held(rig: Rig, talk: Talk) -> Iterator[State]:
 
 def _boot(
     rig: Rig, built: Image, here: Path, talk: Talk, *, lease: int | None, timeout: float
-) -> State:
+) -> RigState:
     begin = time.monotonic()
     port = _free_port()
     accelerator = prerequisites.accelerator(Path("/proc/cpuinfo").read_text())
@@ -187,7 +187,7 @@ def _boot(
         qemu_process = _started(child, here)
         state.write_access(rig, built, port)
         guest.wait(rig.name, port, qemu_process, talk, timeout)
-        running = State(
+        running = RigState(
             rig=rig.name,
             pid=qemu_process.pid,
             began=qemu_process.began,

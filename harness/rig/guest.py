@@ -15,7 +15,7 @@ from harness.plan import drive_files, drive_values
 from harness.plan.drive_models import DriveModel
 from harness.rig import process, qemu, state
 from harness.rig.model import ModelledDrive, Rig
-from harness.rig.state import GuestDevice, State
+from harness.rig.state import GuestDevice, RigState
 from harness.rig.talk import Talk
 from harness.tools import proc
 from harness.tools.proc import Completed
@@ -105,7 +105,7 @@ def wait(name: str, port: int, machine: process.Process, talk: Talk, timeout: fl
         time.sleep(0.2)
 
 
-def wait_for_devices(running: State, timeout: float = 60.0) -> None:
+def wait_for_devices(running: RigState, timeout: float = 60.0) -> None:
     """Wait until each namespace has its node: sshd can start before the kernel has read the zones.
 
     Raises:

@@ -34,7 +34,7 @@ def _parse_uuid(value: object) -> str:
     return str(value)
 
 
-Size = Annotated[int, validated_by(parse_qemu_size), Field(gt=0)]
+QemuSize = Annotated[int, validated_by(parse_qemu_size), Field(gt=0)]
 Uuid = Annotated[str, BeforeValidator(_parse_uuid)]
 
 
@@ -42,7 +42,7 @@ class _Data(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True, populate_by_name=True)
 
 
-class Namespace(_Data):
+class EmulatedNamespace(_Data):
     """One ``-device nvme-ns`` and the sparse file behind it."""
 
     nsid: int = Field(ge=1, le=256, description="maps to nvme-ns,nsid=")
@@ -51,17 +51,17 @@ class Namespace(_Data):
     logical_block_size: Literal[512, 4096] = Field(
         default=4096, description="maps to nvme-ns,logical_block_size= and physical_block_size="
     )
-    size: Size | None = Field(
+    size: QemuSize | None = Field(
         default=None, description="conventional only: maps to the length of the backing file"
     )
     zoned: bool = Field(default=False, description="maps to nvme-ns,zoned=")
     zones: int | None = Field(
         default=None, gt=0, description="zoned only: the backing file is zones x zone_size long"
     )
-    zone_size: Size | None = Field(
+    zone_size: QemuSize | None = Field(
         default=None, alias="zoned.zone_size", description="maps to nvme-ns,zoned.zone_size="
     )
-    zone_capacity: Size | None = Field(
+    zone_capacity: QemuSize | None = Field(
         default=None,
         alias="zoned.zone_capacity",
         description="maps to nvme-ns,zoned.zone_capacity=",
@@ -128,7 +128,7 @@ class Controller(_Data):
     subsys: bool = Field(
         default=False, description="maps to nvme,subsys= and an nvme-subsys with nqn=<serial>"
     )
-    namespaces: tuple[Namespace, ...] = Field(
+    namespaces: tuple[EmulatedNamespace, ...] = Field(
         min_length=1, alias="nvme-ns", description="maps to -device nvme-ns, one each"
     )
 
@@ -164,7 +164,7 @@ class Rig(_Data):
     )
     machine: Literal["q35"] = Field(default="q35", description="maps to -machine")
     smp: int = Field(ge=1, le=64, description="maps to -smp")
-    memory: Size = Field(alias="m", description="maps to -m")
+    memory: QemuSize = Field(alias="m", description="maps to -m")
     append: tuple[str, ...] = Field(
         default=(), description="maps to -append, after root= and console="
     )
@@ -183,7 +183,7 @@ class Rig(_Data):
     )
 
     @property
-    def namespaces(self) -> tuple[Namespace, ...]:
+    def namespaces(self) -> tuple[EmulatedNamespace, ...]:
         """All namespaces in the order of the file."""
         return tuple(ns for controller in self.nvme for ns in controller.namespaces)
 

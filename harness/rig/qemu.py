@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from harness.rig import witness_server
-from harness.rig.model import Namespace, Rig
+from harness.rig.model import EmulatedNamespace, Rig
 from harness.rig.recipe import Image
 
 QMP_SOCKET = "qmp.sock"
@@ -40,12 +40,12 @@ _ICOUNT_APPEND = "nokaslr"
 _LEAST_MAXCPUS = 2
 
 
-def drive_id(controller: int, namespace: Namespace) -> str:
+def drive_id(controller: int, namespace: EmulatedNamespace) -> str:
     """Return the id under which QMP reports a namespace's counters."""
     return f"nvme{controller}n{namespace.nsid}"
 
 
-def backing_file(controller: int, namespace: Namespace) -> str:
+def backing_file(controller: int, namespace: EmulatedNamespace) -> str:
     """Return the name of a namespace's sparse file in the rig's state folder."""
     return f"{drive_id(controller, namespace)}.img"
 
@@ -111,7 +111,7 @@ def _smp(rig: Rig, accelerator: str) -> str:
     return f"cpus=1,maxcpus={max(rig.smp, _LEAST_MAXCPUS)}"
 
 
-def _namespace(controller: int, ns: Namespace) -> list[str]:
+def _namespace(controller: int, ns: EmulatedNamespace) -> list[str]:
     drive = drive_id(controller, ns)
     properties = [
         f"drive={drive}",

@@ -38,7 +38,7 @@ class GuestDevice:
 
 
 @dataclass(frozen=True, slots=True)
-class State:
+class RigState:
     """``state.json``, written when the rig answers on ssh.
 
     ``lease_seconds`` is null for a rig that ends with its supervisor.
@@ -72,7 +72,7 @@ def host_name(name: str) -> str:
     return "rig" if name == "default" else f"rig-{name}"
 
 
-def read(name: str) -> State | None:
+def read(name: str) -> RigState | None:
     """Return the state of a rig, or None when it is down.
 
     Raises:
@@ -86,11 +86,11 @@ def read(name: str) -> State | None:
     except ValueError:
         raise ConfigError(f"{path} is damaged", hint=f"rm {path}, then check for QEMU") from None
     codec.check_version(data, str(path))
-    state = codec.decode(State, data)
+    state = codec.decode(RigState, data)
     return state if alive(state.process) else None
 
 
-def require(name: str) -> State:
+def require(name: str) -> RigState:
     """Return the state of a rig.
 
     Raises:
@@ -102,7 +102,7 @@ def require(name: str) -> State:
     return state
 
 
-def write(state: State) -> None:
+def write(state: RigState) -> None:
     """Write ``state.json`` atomically."""
     path = folder(state.rig) / "state.json"
     partial = path.with_suffix(".partial")
@@ -140,7 +140,7 @@ def write_access(rig: Rig, image: Image, port: int) -> None:
     )
 
 
-def write_inventory(running: State) -> None:
+def write_inventory(running: RigState) -> None:
     """Write an Ansible inventory with this host; its devices are the zoned namespaces.
 
     A modelled drive has no controller by which its conventional companion could be found.

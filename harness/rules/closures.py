@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from harness.rules.facts import RunFacts
 from harness.rules.rule import error, rule, warning
-from harness.store.ledger import RUN, Closure, Entry, Ledger, State
+from harness.store.ledger import RUN, Closure, ClosureState, Ledger, LedgerEntry
 from harness.store.result import Issue, Severity
 
 BROKEN = "closure-broken"
@@ -42,7 +42,7 @@ def check_ledger(ledger: Ledger) -> Iterator[Issue]:
     """Yield the issues of a ledger; ``verify`` reads one from a file."""
     for entry in ledger.entries:
         for closure in entry.closures:
-            if closure.state is State.BROKEN:
+            if closure.state is ClosureState.BROKEN:
                 yield _broken(entry, closure)
         if not entry.settled and entry.name != RUN:
             text = f"the devices were still busy after {_where(entry)}"
@@ -52,7 +52,7 @@ def check_ledger(ledger: Ledger) -> Iterator[Issue]:
         yield Issue(UNWITNESSED, Severity.WARNING, f"F = H was not checked: {failed[0]}")
 
 
-def _broken(entry: Entry, closure: Closure) -> Issue:
+def _broken(entry: LedgerEntry, closure: Closure) -> Issue:
     """Describe two layers that count the same bytes differently."""
     equal = closure.low == closure.high == closure.above
     unit = " B" if closure.unit == "B" else ""
@@ -68,9 +68,9 @@ def _broken(entry: Entry, closure: Closure) -> Issue:
     )
 
 
-def _where(entry: Entry) -> str:
+def _where(entry: LedgerEntry) -> str:
     return "the run" if entry.name == RUN else entry.name
 
 
-def _phase(entry: Entry) -> str | None:
+def _phase(entry: LedgerEntry) -> str | None:
     return None if entry.name == RUN else entry.name

@@ -9,7 +9,7 @@ from harness.observe.tracing.zone_history import Traced
 from harness.rules.facts import PhaseFacts, RunFacts
 from harness.rules.rule import error, info, issue, rule, warning
 from harness.store.result import Issue, Severity
-from harness.store.spec import Tracing
+from harness.store.spec import TracingMode
 
 
 @rule(
@@ -30,7 +30,7 @@ def traced(run: RunFacts) -> Iterator[Issue]:
         yield issue(
             "not-traced", Severity.INFO, f"commands were not traced: {run.untraced.message}"
         )
-    if run.spec.tracing is Tracing.ALL:
+    if run.spec.tracing is TracingMode.ALL:
         yield issue(
             "every-command-kept",
             Severity.WARNING,

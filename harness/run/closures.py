@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from harness.observe.tracing.zone_history import Traced, traced
-from harness.store.ledger import Closure, OwnCounts, Snapshot, State, Witness
+from harness.store.ledger import Closure, ClosureState, OwnCounts, Snapshot, Witness
 from harness.store.spec import PhaseSpec
 from harness.tools.rocksdb_log import Log
 from harness.workloads import rocksdb
@@ -93,7 +93,7 @@ def user_to_wal(output: PhaseOutput) -> Closure:
     spec, user, count = output.spec, output.user, output.operations
     known = spec.benchmark in _ONE_KEY_EACH and not any(name in spec.flags for name in _ODD_FLAGS)
     if not known or not output.wal or user is None or count is None:
-        return Closure(upper, lower, State.UNKNOWN, above=user, below=output.wal)
+        return Closure(upper, lower, ClosureState.UNKNOWN, above=user, below=output.wal)
     key = int(spec.flags.get("key_size", 16))
     lengths = _varint(key) + _varint(spec.user_bytes_per_operation - key)
     high = user + count * (_BATCH_HEADER + _TAG + lengths)
@@ -114,7 +114,7 @@ def rocksdb_to_level(output: PhaseOutput, level: str, payload: Mapping[str, int]
         names = (f"RocksDB {cause}", f"{level} {cause}")
         above, below = by_cause.get(cause), payload.get(cause)
         if above is None or below is None:
-            found.append(Closure(*names, State.UNKNOWN, above=above, below=below))
+            found.append(Closure(*names, ClosureState.UNKNOWN, above=above, below=below))
         else:
             found.append(exact(*names, above, below))
     return [_wal(output, level, payload.get("wal")), *found]
@@ -126,10 +126,10 @@ def hidden(upper: str, lower: str, above: int | None, below: int, *, gc: int | N
     A negative difference: files were deleted before the page cache wrote them back.
     """
     if above is None:
-        return Closure(upper, lower, State.UNKNOWN, below=below)
+        return Closure(upper, lower, ClosureState.UNKNOWN, below=below)
     explained = {"gc": gc} if gc is not None else {}
     left = below - above - sum(explained.values())
-    state = State.EXPLAINED if abs(left) <= _OPEN * below else State.UNEXPLAINED
+    state = ClosureState.EXPLAINED if abs(left) <= _OPEN * below else ClosureState.UNEXPLAINED
     note = "the page cache dropped files before it wrote them back" if left < 0 else ""
     return Closure(
         upper,
@@ -202,7 +202,7 @@ def kernel_to_device(before: Snapshot, after: Snapshot) -> list[Closure]:
     counts, witness = accepted(before, after), after.witness
     if not counts or witness is None:
         why = after.witness_note or before.witness_note or "nobody counts behind the kernel"
-        return [Closure(KERNEL, "device", State.UNKNOWN, note=why)]
+        return [Closure(KERNEL, "device", ClosureState.UNKNOWN, note=why)]
     seen = traced(before, after)
     found = []
     for name, below in counts.items():
@@ -213,7 +213,11 @@ def kernel_to_device(before: Snapshot, after: Snapshot) -> list[Closure]:
         if not (before.settled and after.settled):
             found.append(
                 Closure(
-                    *names, State.UNKNOWN, above=above, below=below, note="counters never settled"
+                    *names,
+                    ClosureState.UNKNOWN,
+                    above=above,
+                    below=below,
+                    note="counters never settled",
                 )
             )
             continue
@@ -222,8 +226,12 @@ def kernel_to_device(before: Snapshot, after: Snapshot) -> list[Closure]:
         one = _between(names, carried, below, (carried - room, carried + room), close=True)
         if zeroes:
             one = replace(one, above=above, explained={_ZEROED: -zeroes}, note=_ZEROES)
-        elif one.state is State.BROKEN and below < above and set(covered) & set(after.zeroing):
-            one = replace(one, state=State.UNEXPLAINED, unexplained=below - above, note=_ZEROES)
+        elif (
+            one.state is ClosureState.BROKEN and below < above and set(covered) & set(after.zeroing)
+        ):
+            one = replace(
+                one, state=ClosureState.UNEXPLAINED, unexplained=below - above, note=_ZEROES
+            )
         found.append(one)
     return found
 
@@ -240,7 +248,7 @@ def _wal(output: PhaseOutput, level: str, below: int | None) -> Closure:
     above, records = output.wal, output.ticker("rocksdb.write.wal")
     recycled = bool(output.spec.flags.get("recycle_log_file_num"))  # longer headers
     if above is None or records is None or below is None or recycled:
-        return Closure(*names, State.UNKNOWN, above=above, below=below)
+        return Closure(*names, ClosureState.UNKNOWN, above=above, below=below)
     framing = records * _LOG_HEADER
     # Threads that are logged as a group share a record.
     low = above + (framing if output.threads == 1 else 0)
@@ -254,11 +262,11 @@ def _between(
     """Compare two counts. ``close``: the bounds are a tolerance, and only equality is exact."""
     low, high = bounds
     if not low <= below <= high:
-        state = State.BROKEN
+        state = ClosureState.BROKEN
     elif close and above != below:
-        state = State.CLOSED
+        state = ClosureState.CLOSED
     else:
-        state = State.EXACT
+        state = ClosureState.EXACT
     return Closure(*names, state, above=above, below=below, low=low, high=high)
 
 

@@ -8,16 +8,16 @@ from pathlib import Path
 
 from harness.levels.level import Level, LevelUp
 from harness.machine.cgroups import Cgroups
-from harness.machine.claim import Claim
+from harness.machine.claim import DeviceClaim
 from harness.machine.guard import Guard
 from harness.machine.host import Host
 from harness.machine.journal import Journal
 from harness.machine.paths import Paths
 from harness.machine.signals import Stop
-from harness.observe.diskstats import DiskCounters, Snapshot, delta
-from harness.observe.tracing.tracer import Tracing
+from harness.observe.diskstats import DiskCounters, DiskSnapshot, delta
+from harness.observe.tracing.tracer import PhaseTracer
 from harness.run.kept_tracer import KeptTracer
-from harness.run.progress import Progress
+from harness.run.progress import ProgressPublisher
 from harness.store.rundir import RunWriter
 from harness.store.spec import Device, RunSpec
 
@@ -33,14 +33,14 @@ class RunContext:
     journal: Journal
     guard: Guard
     stop: Stop
-    progress: Progress
+    progress: ProgressPublisher
     cgroups: Cgroups
     tracer: KeptTracer
     say: Callable[[str], None]
 
-    def claim(self, spec: RunSpec, devices: Sequence[Device]) -> Claim:
+    def claim(self, spec: RunSpec, devices: Sequence[Device]) -> DeviceClaim:
         """Return the claim of a run on its devices."""
-        return Claim(
+        return DeviceClaim(
             spec,
             devices,
             host=self.host,
@@ -56,7 +56,7 @@ class ToolReads:
     def __init__(self) -> None:
         self._sums: dict[str, DiskCounters] = {}
 
-    def add(self, before: Snapshot, after: Snapshot) -> None:
+    def add(self, before: DiskSnapshot, after: DiskSnapshot) -> None:
         """Add what a barrier's tools read between two readings of the counters."""
         for name, disk in delta(before, after).items():
             self._sums[name] = self.of(name) + replace(disk, writes=0, write_bytes=0, in_flight=0)
@@ -79,7 +79,7 @@ class RunningLevel:
     conventional: Device | None
     writer: RunWriter
     began: float
-    tracer: Tracing | None = None
+    tracer: PhaseTracer | None = None
     tools: ToolReads = field(default_factory=ToolReads)
 
     @property

@@ -33,7 +33,7 @@ from harness.run import hung
 from harness.run.context import RunContext
 from harness.run.kept_tracer import closing_tracer
 from harness.run.life import Life
-from harness.run.progress import Progress, announcement, human_seconds
+from harness.run.progress import ProgressPublisher, announcement, human_seconds
 from harness.run.pulse import Pulse, pulse
 from harness.run.recover import recover, release
 from harness.store.campaign import load_plan
@@ -59,7 +59,7 @@ class Request:
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class RunOutcome:
     """The newest attempt of a run; ``new`` if this call executed it."""
 
     run: str
@@ -78,7 +78,7 @@ def execute_plan(
     host: Host,
     levels: Mapping[str, Level],
     say: Callable[[str], None],
-) -> list[Outcome]:
+) -> list[RunOutcome]:
     """Execute the pending runs of one host; return the state of all of its runs.
 
     Raises:
@@ -106,7 +106,7 @@ def execute_plan(
                 _next_attempt(run, done[run.run]) for run in runs if _due(done[run.run], request)
             ]
             kept = [r.status.value for r in done.values() if r and not _due(r, request)]
-            progress = Progress(
+            progress = ProgressPublisher(
                 own.publish,
                 plan.campaign,
                 kept,
@@ -258,11 +258,11 @@ def _next_attempt(run: RunSpec, result: Result | None) -> RunSpec:
     return replace(run, run=attempt_name(run.run, attempt), attempt=attempt)
 
 
-def _outcome(runs: Path, run: RunSpec, new: Collection[str]) -> Outcome:
+def _outcome(runs: Path, run: RunSpec, new: Collection[str]) -> RunOutcome:
     result = _newest(runs, run)
     if result is None:
-        return Outcome(run.run, run.level, "missing", "", 0, 0.0, new=False)
-    return Outcome(
+        return RunOutcome(run.run, run.level, "missing", "", 0, 0.0, new=False)
+    return RunOutcome(
         run=result.run,
         level=result.level,
         status=result.status.value,

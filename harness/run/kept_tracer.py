@@ -12,7 +12,7 @@ from harness.machine.host import Host
 from harness.observe.tracing import tracer
 from harness.observe.tracing.bpf_program import WatchedDevice
 from harness.observe.tracing.bpf_source import BpfSource
-from harness.store.spec import Device, RunSpec, Tracing
+from harness.store.spec import Device, RunSpec, TracingMode
 
 _TRANSITIONS_OF_A_ZONE = 4  # first write, last write, finish or close, reset
 _LEAST_KEYS = 16384
@@ -27,7 +27,7 @@ class KeptTracer:
     def __init__(self, host: Host, folder: Path, runs: Sequence[RunSpec]) -> None:
         self._host = host
         self._folder = folder
-        self._runs = [run for run in runs if run.tracing is not Tracing.OFF]
+        self._runs = [run for run in runs if run.tracing is not TracingMode.OFF]
         self._running: BpfSource | None = None
         self._refused: ZonelabError | None = None
 

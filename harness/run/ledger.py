@@ -19,8 +19,8 @@ from harness.store.ledger import (
     MODELLED_MEDIA,
     RUN,
     Closure,
-    Entry,
     Ledger,
+    LedgerEntry,
     OwnCounts,
     Snapshot,
 )
@@ -122,7 +122,7 @@ def _run(before: BarrierSnapshot, after: BarrierSnapshot, phases: Sequence[_Inte
     )
 
 
-def _entry(level: str, up: BarrierSnapshot, interval: _Interval) -> Entry:
+def _entry(level: str, up: BarrierSnapshot, interval: _Interval) -> LedgerEntry:
     before, after = interval.before, interval.after
     last, own = after.counters, _counted(before, after)
     submitted = _written(before, after)
@@ -134,7 +134,7 @@ def _entry(level: str, up: BarrierSnapshot, interval: _Interval) -> Entry:
     gc = (
         own.payload.get("gc", 0) if own else difference(before.usage.gc_bytes, after.usage.gc_bytes)
     )
-    return Entry(
+    return LedgerEntry(
         name=interval.name,
         user=interval.user,
         wal=interval.wal,

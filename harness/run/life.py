@@ -15,14 +15,14 @@ from harness.levels.level import LevelContext, LevelUp
 from harness.machine.claim import run_label
 from harness.machine.schedulers import schedulers
 from harness.observe.tracing.tenant_tracer import TenantTracer
-from harness.observe.tracing.tracer import Tracing
+from harness.observe.tracing.tracer import PhaseTracer
 from harness.run.context import RunContext, RunningLevel, ToolReads
 from harness.run.ending import Ending, and_then, of_error, reason_of
 from harness.run.measure import Measurement
 from harness.run.phase import Infeasible
 from harness.run.result_builder import ResultBuilder
 from harness.run.slices import mapped
-from harness.run.tenant import Tenant, has_devices_alone, tenants_of
+from harness.run.tenant import RunningTenant, has_devices_alone, tenants_of
 from harness.run.tracing import tenants_traced, traced
 from harness.store.result import Result, Status
 from harness.store.rundir import RunWriter, full_disk_is_clear
@@ -60,7 +60,7 @@ class Life:
         self._claim = context.claim(spec, used)
         self._record = ResultBuilder(context, spec, used)
         self._tenants = [
-            Tenant(
+            RunningTenant(
                 spec,
                 one,
                 levels[one.level],
@@ -70,7 +70,7 @@ class Life:
             )
             for one in tenants
         ]
-        self._joined: list[Tenant] = []
+        self._joined: list[RunningTenant] = []
         self._tools = ToolReads()
 
     def execute(self) -> Status:
@@ -149,7 +149,7 @@ class Life:
                 return reason
         return None
 
-    def _probe_programs(self, tenant: Tenant) -> Reason | None:
+    def _probe_programs(self, tenant: RunningTenant) -> Reason | None:
         program, level = self._context.program, tenant.level
         names = {phase.program for phase in tenant.phases}
         if not tenant.spec.name:
@@ -175,7 +175,7 @@ class Life:
     def _live(self) -> None:
         record, spec = self._record, self._spec
         with ExitStack() as stack:
-            tracer: Tracing | TenantTracer | None = None
+            tracer: PhaseTracer | TenantTracer | None = None
             if not spec.tenants:
                 tracer = stack.enter_context(
                     traced(
@@ -230,7 +230,7 @@ class Life:
         """
         if any(_is_sliced(tenant) for tenant in self._tenants):
             self._claim.check()
-        owners: dict[str, Tenant] = {}
+        owners: dict[str, RunningTenant] = {}
         for tenant in self._tenants:
             owner = owners.setdefault(tenant.spec.stack, tenant)
             if owner is tenant:
@@ -246,7 +246,7 @@ class Life:
             tenant.device, tenant.conventional = owner.device, owner.conventional
 
     @contextmanager
-    def _level_up(self, tenant: Tenant) -> Iterator[LevelUp]:
+    def _level_up(self, tenant: RunningTenant) -> Iterator[LevelUp]:
         """Bring up the level of a tenant, and take it down again whatever happens."""
         context, level = self._context, tenant.level
         context.progress.phase(tenant.title("level up"))
@@ -275,7 +275,7 @@ class Life:
         with cleaned(lambda: self._level_down(tenant, up, scratch)):
             yield up
 
-    def _level_down(self, tenant: Tenant, up: LevelUp, scratch: Path) -> None:
+    def _level_down(self, tenant: RunningTenant, up: LevelUp, scratch: Path) -> None:
         """Keep the level's records, and take it down."""
 
         def down() -> None:
@@ -287,7 +287,9 @@ class Life:
             for record in up.records:
                 self._writer.pack(record, f"raw/{tenant.name(record.name)}.xz")
 
-    def _join(self, tenant: Tenant, up: LevelUp, tracer: Tracing | TenantTracer | None) -> None:
+    def _join(
+        self, tenant: RunningTenant, up: LevelUp, tracer: PhaseTracer | TenantTracer | None
+    ) -> None:
         """Give a tenant its database on a file system that is up."""
         if up.db is not None and not tenant.owns_file_system:
             db = up.db.parent / f"db-{tenant.spec.name}"
@@ -309,5 +311,5 @@ class Life:
         self._joined.append(tenant)
 
 
-def _is_sliced(tenant: Tenant) -> bool:
+def _is_sliced(tenant: RunningTenant) -> bool:
     return tenant.spec.zones is not None or tenant.spec.conventional is not None

@@ -12,7 +12,7 @@ from harness.levels.level import DirectIo
 from harness.machine import scopes
 from harness.observe import host_gauges, rocksdb_build, sampler, zone_states, zoneblk
 from harness.observe.gauges import Gauge, Reader
-from harness.observe.sampler import Sampler, Series
+from harness.observe.sampler import SampledSeries, Sampler
 from harness.observe.sysfs import Sysfs
 from harness.observe.tracing.tenant_tracer import TenantTracer
 from harness.rules.level import DIRECT_FLAGS
@@ -21,7 +21,7 @@ from harness.run.context import RunContext
 from harness.run.phase import Infeasible
 from harness.run.progress import ReadShare
 from harness.run.result_builder import ResultBuilder
-from harness.run.tenant import Tenant
+from harness.run.tenant import RunningTenant
 from harness.run.together import Together
 from harness.store.codec import encode
 from harness.store.observed import TenantFacts
@@ -45,7 +45,7 @@ class Measurement:
         context: RunContext,
         spec: RunSpec,
         record: ResultBuilder,
-        tenants: Sequence[Tenant],
+        tenants: Sequence[RunningTenant],
         *,
         zoned: Sequence[Device],
         tracer: TenantTracer | None,
@@ -99,7 +99,7 @@ class Measurement:
                 for spec in self._tenants[0].measured:
                     self._phase(self._tenants[0], spec)
 
-    def _note_level(self, tenant: Tenant) -> None:
+    def _note_level(self, tenant: RunningTenant) -> None:
         """Take the first barrier and describe the level in the manifest."""
         running = tenant.running
         up, program = running.up, running.up.program
@@ -126,7 +126,7 @@ class Measurement:
         if program not in (None, self._context.program):  # else it is in the host manifest
             tenant.manifest["rocksdb_build"] = rocksdb_build.of_program(program)
 
-    def _fill_cold(self, tenant: Tenant) -> None:
+    def _fill_cold(self, tenant: RunningTenant) -> None:
         cold, running = tenant.spec.cold, tenant.running
         if cold is not None and cold.bytes > 0 and tenant.owns_file_system:
             largest, capacity = tenant.max_utilisation, running.device.capacity
@@ -155,7 +155,7 @@ class Measurement:
         tenant.barrier = barrier.take(self._context, running, tenant.name("cold"), tenant.cold)
         tenant.snapshots.append(tenant.barrier.snapshot)
 
-    def _phase(self, tenant: Tenant, spec: PhaseSpec) -> None:
+    def _phase(self, tenant: RunningTenant, spec: PhaseSpec) -> None:
         self._context.progress.phase(spec.name)
         facts = phase.execute(
             self._context,
@@ -171,7 +171,7 @@ class Measurement:
                 raise Infeasible(reason)
             raise phase.failure(spec, facts, facts.output, facts.database_log)
 
-    def _note_utilisation(self, tenant: Tenant) -> None:
+    def _note_utilisation(self, tenant: RunningTenant) -> None:
         """Note V and A after the fill phases."""
         if tenant.spec.name and tenant.spec.cold is None:
             return
@@ -213,8 +213,8 @@ def _direct_io_manifest(phases: Sequence[PhaseSpec], effect: DirectIo | None) ->
 
 
 def observers(
-    context: RunContext, tenants: Sequence[Tenant], zoned: Sequence[Device]
-) -> list[Series]:
+    context: RunContext, tenants: Sequence[RunningTenant], zoned: Sequence[Device]
+) -> list[SampledSeries]:
     """Return the series of a run: devices and machine once, level and zones by tenant."""
     names = [name for tenant in tenants for name in tenant.running.names]
     names += [Path(device.path).name for device in zoned]
@@ -233,12 +233,12 @@ def observers(
         if running.level.uses_zoned:
             states = context.host.zone_states(running.device)
             series.append(
-                Series(tenant.name("zones"), zone_states.COLUMNS, states.read, states.close)
+                SampledSeries(tenant.name("zones"), zone_states.COLUMNS, states.read, states.close)
             )
     return series
 
 
-def media(names: Sequence[str], sysfs: Sysfs) -> Series:
+def media(names: Sequence[str], sysfs: Sysfs) -> SampledSeries:
     """Return the series of the bytes that each modelled drive wrote to its media.
 
     It has no columns, and so no file, on drives that are not modelled.
@@ -250,16 +250,16 @@ def media(names: Sequence[str], sysfs: Sysfs) -> Series:
         reports = [zoneblk.report(disk, sysfs.servers) for disk in modelled]
         return [None if report is None else zoneblk.media(report) for report in reports]
 
-    return Series("media", modelled, read)
+    return SampledSeries("media", modelled, read)
 
 
-def _series(name: str, gauges: Sequence[Gauge]) -> Series:
+def _series(name: str, gauges: Sequence[Gauge]) -> SampledSeries:
     reader = Reader(gauges)
-    return Series(name, reader.columns, reader.read, reader.close)
+    return SampledSeries(name, reader.columns, reader.read, reader.close)
 
 
 def utilisation(
-    context: RunContext, tenant: Tenant, *, database: int, others: Collection[str]
+    context: RunContext, tenant: RunningTenant, *, database: int, others: Collection[str]
 ) -> Utilisation:
     """Return the utilisation of a tenant's device at its last barrier, beside the wanted one.
 

@@ -20,7 +20,7 @@ from harness.run.ledger import BarrierSnapshot
 from harness.run.load_process import ProgramExit, run_program
 from harness.run.progress import ReadShare
 from harness.run.stall import PhaseProgress
-from harness.run.tenant import Tenant
+from harness.run.tenant import RunningTenant
 from harness.store.codec import encode
 from harness.store.result import PhaseResult
 from harness.store.spec import TRADES_ROOM, PhaseRole, PhaseSpec, Reason, RunSpec
@@ -87,7 +87,7 @@ def seed(base_seed: int, phases: Sequence[PhaseSpec], phase: PhaseSpec) -> int:
     return base_seed + _SEED_STEP * phases.index(phase)
 
 
-def prepare(context: RunContext, tenant: Tenant, spec: PhaseSpec) -> PreparedPhase:
+def prepare(context: RunContext, tenant: RunningTenant, spec: PhaseSpec) -> PreparedPhase:
     """Return the command of a tenant's next phase."""
     running = tenant.running
     raw = running.writer.path / "raw"
@@ -108,7 +108,7 @@ def prepare(context: RunContext, tenant: Tenant, spec: PhaseSpec) -> PreparedPha
 
 def execute(
     context: RunContext,
-    tenant: Tenant,
+    tenant: RunningTenant,
     spec: PhaseSpec,
     *,
     seconds_left: float,
@@ -152,7 +152,7 @@ def execute(
 
 
 def conclude(
-    context: RunContext, tenant: Tenant, prepared: PreparedPhase, execution: PhaseExecution
+    context: RunContext, tenant: RunningTenant, prepared: PreparedPhase, execution: PhaseExecution
 ) -> PhaseFacts:
     """Take the barrier after a phase, store its files, and add it to the tenant."""
     running, spec, exited = tenant.running, prepared.spec, execution.exit

@@ -10,9 +10,7 @@ from harness.store.spec import PhaseSpec
 from harness.tools.rocksdb_log import Log
 from harness.workloads import load_program, rocksdb
 from harness.workloads.load_program import Parsed
-from harness.workloads.rocksdb import Below
-
-Value = int | float | None
+from harness.workloads.rocksdb import Below, MetricValue
 
 _ZONES = ("zone_resets", "reset_rate", "zone_finishes", "zone_opens", "zone_closes", "appended")
 # The metrics of a phase that need neither its program nor device counters.
@@ -29,7 +27,7 @@ def metrics(facts: PhaseFacts) -> dict[str, Metric]:
         values[name].value if name in values else None for name in ("user_bytes", "operations")
     )
     spent = facts.load_seconds
-    more: dict[str, Value] = {
+    more: dict[str, MetricValue] = {
         "zoned_written": zoned,
         "conventional_written": facts.conventional.write_bytes if facts.conventional else None,
         "device_written": total,
@@ -74,7 +72,7 @@ def program_metrics(
     return values | {name: Metric(value, CATALOGUE[name].unit) for name, value in database.items()}
 
 
-def _zone_commands(facts: PhaseFacts) -> dict[str, Value]:
+def _zone_commands(facts: PhaseFacts) -> dict[str, MetricValue]:
     """Return counts of zone commands; null unless all commands were traced."""
     seen = facts.traced
     if seen is None or seen.zoned is None or not seen.complete:

@@ -67,7 +67,7 @@ def announcement(path: Path, campaign: str, state: str, message: str) -> Progres
     return replace(known, state=state, line=line, eta_seconds=None)
 
 
-class Progress:
+class ProgressPublisher:
     """Publishes the record of a campaign.
 
     ``done`` has the statuses of complete runs, ``pending`` the runs to come, in order.

@@ -14,7 +14,7 @@ from harness.machine.claim import clear
 from harness.machine.guard import Guard
 from harness.machine.hold import Hold
 from harness.machine.host import Host
-from harness.machine.journal import Event, Journal
+from harness.machine.journal import Journal, JournalEvent
 from harness.machine.paths import Paths
 from harness.machine.schedulers import restore
 from harness.store.rundir import remove_partials
@@ -79,7 +79,7 @@ def release(host: Host, journal: Journal, guard: Guard, planned: Iterable[Device
         journal.append(
             replace(
                 entries[device.identity.key],
-                event=Event.RELEASE,
+                event=JournalEvent.RELEASE,
                 fingerprint=guard.fingerprint(device),
                 time=host.now(),
                 boot_id=host.boot_id(),

@@ -19,11 +19,11 @@ from harness.rules.facts import RunFacts
 from harness.run import judging, programs, run_metrics, zone_use
 from harness.run.context import RunContext
 from harness.run.ending import Ending
-from harness.run.tenant import Tenant
+from harness.run.tenant import RunningTenant
 from harness.store import checksums, packed
 from harness.store.ledger import Ledger
 from harness.store.observed import NAME as OBSERVED
-from harness.store.observed import Observed, TenantFacts
+from harness.store.observed import ObservedRun, TenantFacts
 from harness.store.result import Issue, Metric, Result, Severity, Status, empty
 from harness.store.rundir import RunWriter
 from harness.store.spec import Device, Reason, RunSpec
@@ -74,11 +74,11 @@ class ResultBuilder:
         """Collect the kernel's records before it overwrites them."""
         self._log.drain()
 
-    def note_host(self, tenants: Sequence[Tenant]) -> None:
+    def note_host(self, tenants: Sequence[RunningTenant]) -> None:
         """Read the manifest, with every setting as during the measurement."""
         self._describe(self._devices, tenants)
 
-    def _describe(self, used: Sequence[Device], tenants: Sequence[Tenant] = ()) -> None:
+    def _describe(self, used: Sequence[Device], tenants: Sequence[RunningTenant] = ()) -> None:
         """Read the manifest; reading a device that hangs would never end."""
         host, state = self._context.host, self._context.paths.state
         devices = [host.device(device.path) for device in used]
@@ -94,7 +94,7 @@ class ResultBuilder:
             precondition.kept_bytes(host, state, devices[0], keys) if devices else None
         )
 
-    def result(self, ending: Ending, tenants: Sequence[Tenant], writer: RunWriter) -> Result:
+    def result(self, ending: Ending, tenants: Sequence[RunningTenant], writer: RunWriter) -> Result:
         """Judge the run, and store the kernel log and the ledgers."""
         status = ending.status
         seconds = self.seconds()
@@ -164,13 +164,13 @@ class ResultBuilder:
         self._log.close()
         return self._log.text(self._named)
 
-    def _level_manifest(self, tenants: Sequence[Tenant]) -> dict[str, Any]:
+    def _level_manifest(self, tenants: Sequence[RunningTenant]) -> dict[str, Any]:
         if self._spec.tenants:
             return self.tracing | {tenant.spec.name: tenant.manifest for tenant in tenants}
         return self.tracing | tenants[0].manifest
 
     def _metrics_of_plain_run(
-        self, tenant: Tenant, ledger: Ledger | None, writer: RunWriter
+        self, tenant: RunningTenant, ledger: Ledger | None, writer: RunWriter
     ) -> dict[str, Metric]:
         costs: dict[str, Metric] = {}
         if ledger is not None:
@@ -184,7 +184,7 @@ class ResultBuilder:
             )
         return costs | run_metrics.of_plain_run(self._spec, tenant.facts, tenant.utilisation)
 
-    def _metrics_of_tenants(self, tenants: Sequence[Tenant]) -> dict[str, Metric]:
+    def _metrics_of_tenants(self, tenants: Sequence[RunningTenant]) -> dict[str, Metric]:
         own = self.together.harness_seconds
         metrics = {"run.harness_cpu_share": zone_use.cpu_share(own, [t.facts for t in tenants])}
         for tenant in tenants:
@@ -200,7 +200,7 @@ class ResultBuilder:
     def _judge(
         self,
         log: str | None,
-        tenants: Sequence[Tenant],
+        tenants: Sequence[RunningTenant],
         ledgers: Sequence[Ledger | None],
     ) -> tuple[Issue, ...]:
         run = RunFacts(
@@ -218,11 +218,11 @@ class ResultBuilder:
         return judging.issues(run, judged)
 
     def _observed(
-        self, ending: Ending, codes: tuple[str, ...], tenants: Sequence[Tenant]
-    ) -> Observed:
+        self, ending: Ending, codes: tuple[str, ...], tenants: Sequence[RunningTenant]
+    ) -> ObservedRun:
         """Return the inputs of the rules that no other raw file holds."""
         findings = [issue for tenant in tenants for issue in tenant.findings]
-        return Observed(
+        return ObservedRun(
             ended=ending.status,
             reason=ending.reason,
             rules=codes,

@@ -11,11 +11,11 @@ from harness.rules import bandwidth
 from harness.rules.facts import PhaseFacts
 from harness.run import phase_metrics, zone_costs
 from harness.run.ledger import BarrierSnapshot
-from harness.run.phase_metrics import Value
 from harness.run.tenant import prefixed
-from harness.store.ledger import COLD, RUN, Entry, Ledger
+from harness.store.ledger import COLD, RUN, Ledger, LedgerEntry
 from harness.store.result import Metric, Utilisation
 from harness.store.spec import RunSpec
+from harness.workloads.rocksdb import MetricValue
 
 # Pad and finishes by cause; null if the causes are unknown.
 CAUSES = {
@@ -93,7 +93,7 @@ def of_ledger(ledger: Ledger) -> dict[str, Metric]:
     }
 
 
-def _ledger_totals(entry: Entry) -> dict[str, Value]:
+def _ledger_totals(entry: LedgerEntry) -> dict[str, MetricValue]:
     """Return for the whole run what single phases have from phase_metrics.py."""
     written = total((entry.wal, entry.flush, entry.compaction))
     device = sum(entry.submitted.values())
@@ -109,7 +109,7 @@ def _ledger_totals(entry: Entry) -> dict[str, Value]:
     }
 
 
-def _ledger_values(entry: Entry) -> dict[str, Value]:
+def _ledger_values(entry: LedgerEntry) -> dict[str, MetricValue]:
     """Return the metrics that only the ledger has."""
     device = sum(entry.submitted.values())
     pad = sum(entry.pad.values()) if entry.pad is not None else None

@@ -62,7 +62,7 @@ def has_devices_alone(tenant: TenantSpec, tenants: Sequence[TenantSpec]) -> bool
 
 
 @dataclass(slots=True)
-class Tenant:
+class RunningTenant:
     """A tenant while its run goes on.
 
     ``device`` and ``conventional`` are its own slices once these are mapped. ``running`` is set

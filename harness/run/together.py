@@ -20,8 +20,8 @@ from harness.run.load_process import command
 from harness.run.phase import CpuUse, PhaseExecution
 from harness.run.progress import ReadShare
 from harness.run.result_builder import ResultBuilder
-from harness.run.tenant import Tenant
-from harness.run.window import TenantProgram, Window, WindowOutcome
+from harness.run.tenant import RunningTenant
+from harness.run.window import MeasurementWindow, TenantProgram, WindowOutcome
 from harness.store.codec import SCHEMA_VERSION
 from harness.store.observed import TenantFacts
 from harness.store.spec import Device, RunSpec
@@ -42,7 +42,7 @@ class Together:
         context: RunContext,
         spec: RunSpec,
         record: ResultBuilder,
-        tenants: Sequence[Tenant],
+        tenants: Sequence[RunningTenant],
         *,
         zoned: Sequence[Device],
         tracer: TenantTracer | None,
@@ -71,7 +71,7 @@ class Together:
         programs = [self._program(tenant, systemd=systemd) for tenant in self._tenants]
         context.progress.phase("mix" if len(programs) > 1 else programs[0].prepared.spec.name)
         before = context.cgroups.harness_seconds()
-        window = Window(context.host, programs, lambda share: self._tick(lambda: share))
+        window = MeasurementWindow(context.host, programs, lambda share: self._tick(lambda: share))
         try:
             outcome = self._run(window, programs)
             record.together = TenantFacts(
@@ -89,7 +89,7 @@ class Together:
         self._write(outcome)
         context.stop.check()
 
-    def _run(self, window: Window, programs: Sequence[TenantProgram]) -> WindowOutcome:
+    def _run(self, window: MeasurementWindow, programs: Sequence[TenantProgram]) -> WindowOutcome:
         """Run the window, and remove the gates behind it."""
 
         def remove_gates() -> None:
@@ -100,7 +100,7 @@ class Together:
         with cleaned(remove_gates, although_hung=True):
             return window.run()
 
-    def _program(self, tenant: Tenant, *, systemd: bool) -> TenantProgram:
+    def _program(self, tenant: RunningTenant, *, systemd: bool) -> TenantProgram:
         running = tenant.running
         spec = tenant.measured[0]
         prepared = phase.prepare(self._context, tenant, spec)
@@ -119,7 +119,7 @@ class Together:
         tenant.manifest["unit"] = unit if systemd else ""
         return TenantProgram(tenant.spec, prepared, wrapped, gate)
 
-    def _conclude(self, tenant: Tenant, program: TenantProgram) -> None:
+    def _conclude(self, tenant: RunningTenant, program: TenantProgram) -> None:
         if program.exit is None:
             return
         host, began = self._context.host, self._record.began
@@ -183,7 +183,7 @@ class Together:
         writer.write(TENANTS, json.dumps(content, indent=1) + "\n")
 
 
-def _place(tenant: Tenant) -> dict[str, object]:
+def _place(tenant: RunningTenant) -> dict[str, object]:
     spec, companion = tenant.spec, tenant.running.conventional
     device = spec.device if tenant.level.uses_zoned or companion is None else companion
     return {

@@ -13,13 +13,13 @@ from harness.observe.tracing import tracer
 from harness.observe.tracing.bpf_program import WatchedDevice
 from harness.observe.tracing.command_log import CommandLog
 from harness.observe.tracing.tenant_tracer import TenantTracer
-from harness.observe.tracing.tracer import Source, Tracer
+from harness.observe.tracing.tracer import Tracer, TraceSource
 from harness.run.context import RunContext
 from harness.run.kept_tracer import is_whole
 from harness.run.result_builder import ResultBuilder
 from harness.store.result import Issue, Severity
 from harness.store.rundir import RunWriter
-from harness.store.spec import Device, Reason, RunSpec, Tracing
+from harness.store.spec import Device, Reason, RunSpec, TracingMode
 
 
 @contextmanager
@@ -98,16 +98,16 @@ def _source(
     *,
     record: ResultBuilder,
     writer: RunWriter,
-) -> Iterator[Source | None]:
+) -> Iterator[TraceSource | None]:
     """Start bpftrace, or the trace buffer where bpftrace is unavailable."""
-    if spec.tracing is Tracing.OFF:
+    if spec.tracing is TracingMode.OFF:
         context.tracer.stop()  # its programs would cost time
         yield None
         return
     host = context.host
     watched = [tracer.watched(host.sysfs, device) for device in devices]
     with ExitStack() as stack:
-        source: Source | None = None
+        source: TraceSource | None = None
         try:
             started = context.tracer.start(watched, spec)
             started.begin()
@@ -127,7 +127,7 @@ def _source(
         }
         if source is not None:
             record.untraced = None
-        if spec.tracing is Tracing.ALL:
+        if spec.tracing is TracingMode.ALL:
             stack.enter_context(_every_command(watched, host.tracing, record, writer))
         yield source
 

@@ -77,7 +77,7 @@ class WindowOutcome:
     spread: float
 
 
-class Window:
+class MeasurementWindow:
     """Runs the programs of all tenants.
 
     Args:

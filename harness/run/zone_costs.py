@@ -94,7 +94,7 @@ def read(lines: Iterable[str], capacity: int, metadata_zones: int = 0) -> Costs:
     Raises:
         ToolFailed: a line does not belong to a timeline.
     """
-    reader = _Reader(capacity, metadata_zones)
+    reader = _TimelineReader(capacity, metadata_zones)
     try:
         for row in csv.DictReader(lines):
             if row["status"] == "0":  # a failed command changes nothing
@@ -106,7 +106,7 @@ def read(lines: Iterable[str], capacity: int, metadata_zones: int = 0) -> Costs:
     return reader.costs
 
 
-class _Reader:
+class _TimelineReader:
     def __init__(self, capacity: int, metadata_zones: int) -> None:
         self.costs = Costs()
         self._capacity = capacity

@@ -57,29 +57,29 @@ _Read = Callable[[Any, _Place], Any]
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class _Reader:
+class _TypeReader:
     """Reads one type. Values whose type is in ``plain_types`` need no call of ``read``."""
 
     read: _Read
     plain_types: frozenset[type] = frozenset()
 
 
-def _reader(kind: Any) -> _Reader:
+def _reader(kind: Any) -> _TypeReader:
     origin = typing.get_origin(kind)
     if kind is Any:
-        return _Reader(lambda data, _: data)
+        return _TypeReader(lambda data, _: data)
     if origin in (typing.Union, types.UnionType):
         return _of_union([_reader(option) for option in typing.get_args(kind)])
     if origin in (tuple, list):
-        return _Reader(_of_list(origin, _reader(typing.get_args(kind)[0])))
+        return _TypeReader(_of_list(origin, _reader(typing.get_args(kind)[0])))
     if origin in (dict, Mapping):
-        return _Reader(_of_mapping(_reader(typing.get_args(kind)[1])))
+        return _TypeReader(_of_mapping(_reader(typing.get_args(kind)[1])))
     if dataclasses.is_dataclass(kind):
-        return _Reader(_of_record(typing.cast("Any", kind)))
+        return _TypeReader(_of_record(typing.cast("Any", kind)))
     return _of_scalar(kind)
 
 
-def _of_union(options: Sequence[_Reader]) -> _Reader:
+def _of_union(options: Sequence[_TypeReader]) -> _TypeReader:
     """Return a reader of the first option that fits. If none fits, it raises the first error."""
 
     def read(data: Any, where: _Place) -> Any:
@@ -98,10 +98,10 @@ def _of_union(options: Sequence[_Reader]) -> _Reader:
             break
         # A float option converts integers unless an int option comes first.
         plain |= option.plain_types - ({int} if float in plain and int not in plain else set())
-    return _Reader(read, frozenset(plain))
+    return _TypeReader(read, frozenset(plain))
 
 
-def _of_list(kind: type, item: _Reader) -> _Read:
+def _of_list(kind: type, item: _TypeReader) -> _Read:
     def read(data: Any, where: _Place) -> Any:
         if not isinstance(data, list):
             raise _mismatch(where, "a list", data)
@@ -116,7 +116,7 @@ def _of_list(kind: type, item: _Reader) -> _Read:
     return read
 
 
-def _of_mapping(item: _Reader) -> _Read:
+def _of_mapping(item: _TypeReader) -> _Read:
     def read(data: Any, where: _Place) -> Any:
         if not isinstance(data, dict):
             raise _mismatch(where, "an object", data)
@@ -159,11 +159,11 @@ def _of_record(kind: Any) -> _Read:
     return read
 
 
-def _of_scalar(kind: Any) -> _Reader:
+def _of_scalar(kind: Any) -> _TypeReader:
     if kind is type(None):
         return _NULL
     if isinstance(kind, type) and issubclass(kind, Enum):
-        return _Reader(_of_enum(kind))
+        return _TypeReader(_of_enum(kind))
     base = getattr(kind, "__supertype__", kind)
 
     def read(data: Any, where: _Place) -> Any:
@@ -173,7 +173,7 @@ def _of_scalar(kind: Any) -> _Reader:
             raise _mismatch(where, base.__name__, data)
         return data
 
-    return _Reader(read, frozenset({base}))
+    return _TypeReader(read, frozenset({base}))
 
 
 def _of_enum(kind: type[Enum]) -> _Read:
@@ -194,7 +194,7 @@ def _null(data: Any, where: _Place) -> None:
         raise _mismatch(where, "null", data)
 
 
-_NULL = _Reader(_null, frozenset({type(None)}))
+_NULL = _TypeReader(_null, frozenset({type(None)}))
 
 
 def _path(where: _Place) -> str:

@@ -128,7 +128,7 @@ class Snapshot:
         return self.busy_ms[name] - self.tools_busy_ms.get(name, 0)
 
 
-class State(StrEnum):
+class ClosureState(StrEnum):
     """Whether two adjacent layers agree."""
 
     EXACT = "exact"  # equal to the byte, or inside bounds that follow from the format
@@ -145,7 +145,7 @@ class Closure:
 
     upper: str  # name of the upper layer
     lower: str  # name of the lower layer
-    state: State  # the result
+    state: ClosureState  # the result
     above: int | None = None  # what the upper layer counted
     below: int | None = None  # what the lower layer counted
     low: int | None = None  # smallest ``below`` that agrees with ``above``
@@ -157,7 +157,7 @@ class Closure:
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class LedgerEntry:
     """An interval between two barriers: a phase, the cold fill, or all phases together."""
 
     name: str  # of the phase, ``cold`` or ``run``
@@ -190,9 +190,9 @@ class Ledger:
     """``ledger.json``: the cold fill, every phase in its order, and the run."""
 
     level: str
-    entries: tuple[Entry, ...]
+    entries: tuple[LedgerEntry, ...]
     schema_version: int = SCHEMA_VERSION
 
-    def entry(self, name: str) -> Entry | None:
+    def entry(self, name: str) -> LedgerEntry | None:
         """Return the entry of that name, or None."""
         return next((entry for entry in self.entries if entry.name == name), None)

@@ -39,7 +39,7 @@ class ObservedTenant:
 
 
 @dataclass(frozen=True, slots=True)
-class Observed:
+class ObservedRun:
     """Inputs of the rules, so that ``zonelab verify`` can judge the run again."""
 
     ended: Status  # how the run ended, before the rules judged it

@@ -40,7 +40,7 @@ class DeviceKind(StrEnum):
     REPLAYED = "replayed"
 
 
-class Tracing(StrEnum):
+class TracingMode(StrEnum):
     """What is traced: ``zones`` counts in the kernel; ``all`` also stores every command (slow)."""
 
     OFF = "off"
@@ -305,7 +305,7 @@ class RunSpec:
     variant: str = (
         ""  # distinguishes runs of one level with different options; empty: one set of options
     )
-    tracing: Tracing = Tracing.ZONES  # the traced commands
+    tracing: TracingMode = TracingMode.ZONES  # the traced commands
     memory_limit: Bytes | None = None  # of the load program and its page cache; null: none
     infeasible: Reason | None = None  # why the setting cannot hold the data: a result, not run
     tenants: tuple[TenantSpec, ...] = ()  # empty: a run of one workload

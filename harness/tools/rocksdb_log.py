@@ -82,7 +82,7 @@ def parse(lines: Iterable[str]) -> Log | None:
     Raises:
         ToolFailed: it is not a LOG, or an event is damaged; the message names the line.
     """
-    reader, number = _Reader(), 0
+    reader, number = _LogReader(), 0
     for number, line in enumerate(lines, 1):
         if number <= _HEADER_WITHIN:
             reader.begun |= _HEADER in line
@@ -102,7 +102,7 @@ def options(text: str) -> dict[str, str]:
     return dict(_OPTION.findall(text))
 
 
-class _Reader:
+class _LogReader:
     """The state of parsing; ``begun`` is set once the version line was seen."""
 
     def __init__(self) -> None:

@@ -19,7 +19,7 @@ _MOUNTED = re.compile(r'"mounted":(\d{1,12})\b')
 
 
 @dataclass(frozen=True, slots=True)
-class Totals:
+class ZlfsTotals:
     """Totals of all mounts so far."""
 
     payload: Mapping[str, int]  # content written, by cause
@@ -31,7 +31,7 @@ class Totals:
     finishes_by: Mapping[str, int]  # by cause
 
 
-def read(path: Path, zone_capacity: int) -> Totals:
+def read(path: Path, zone_capacity: int) -> ZlfsTotals:
     """Parse the ledger of a level that is up; all is zero before the first mount creates it.
 
     Raises:
@@ -43,7 +43,7 @@ def read(path: Path, zone_capacity: int) -> Totals:
         return parse(lines, zone_capacity)
 
 
-def parse(lines: Iterable[str], zone_capacity: int) -> Totals:
+def parse(lines: Iterable[str], zone_capacity: int) -> ZlfsTotals:
     """Add up the last line of every mount; an incomplete line is ignored.
 
     Lines without news are not decoded, so hours of samples cost little.
@@ -51,14 +51,14 @@ def parse(lines: Iterable[str], zone_capacity: int) -> Totals:
     Raises:
         ToolFailed: a line is malformed; the message names it.
     """
-    reader = _Reader(zone_capacity)
+    reader = _LedgerReader(zone_capacity)
     for number, line in enumerate(lines, 1):
         if line.endswith("\n"):
             reader.take(line, number)
     return reader.totals()
 
 
-class _Reader:
+class _LedgerReader:
     def __init__(self, zone_capacity: int) -> None:
         self._capacity = zone_capacity
         self._open: tuple[str, int] | None = None  # the last line of a mount that has not closed
@@ -79,11 +79,11 @@ class _Reader:
             self._add(line, number)
             self._open = None
 
-    def totals(self) -> Totals:
+    def totals(self) -> ZlfsTotals:
         if self._open is not None:
             self._add(*self._open)
             self._open = None
-        return Totals(
+        return ZlfsTotals(
             dict(self._payload),
             dict(self._filling),
             dict(self._given_up),

@@ -12,7 +12,15 @@ from harness.run.ledger import BarrierSnapshot
 from harness.run.tenant import prefixed
 from harness.store import packed
 from harness.store.result import Result, Status
-from harness.verify.sampled import EDGE, SampledTenant, Table, Window, between, read, windows
+from harness.verify.sampled import (
+    EDGE,
+    PhaseWindow,
+    SampledTenant,
+    SeriesTable,
+    between,
+    read,
+    windows,
+)
 
 SYSTEM = "series/system.csv"
 MEDIA = "series/media.csv"
@@ -50,7 +58,11 @@ def differences(folder: Path, result: Result, tenants: Sequence[SampledTenant]) 
 
 
 def media_bytes(
-    table: Table, phases: Sequence[Window], snapshots: Sequence[BarrierSnapshot], *, stopped: bool
+    table: SeriesTable,
+    phases: Sequence[PhaseWindow],
+    snapshots: Sequence[BarrierSnapshot],
+    *,
+    stopped: bool,
 ) -> Iterator[str]:
     """The media bytes of a modelled drive only grow, and lie between the barriers around them.
 
@@ -74,7 +86,7 @@ def media_bytes(
 
 
 def _counters(
-    folder: Path, level: Level, table: Table, tenant: SampledTenant, result: Result
+    folder: Path, level: Level, table: SeriesTable, tenant: SampledTenant, result: Result
 ) -> Iterator[str]:
     """A counter lies between the barriers around it, if no remount set it to zero there."""
     phases, snapshots = windows(folder, tenant), tenant.stored.snapshots
@@ -95,7 +107,7 @@ def _counters(
                 break
 
 
-def _ledger(folder: Path, level: Level, table: Table, tenant: SampledTenant) -> Iterator[str]:
+def _ledger(folder: Path, level: Level, table: SeriesTable, tenant: SampledTenant) -> Iterator[str]:
     """Gauges that read the level's own ledger show its lines, in their order."""
     name = prefixed(tenant.name, level.own_ledger)
     opened = packed.opened(folder / "raw" / name) if level.own_ledger else None
@@ -115,7 +127,7 @@ def _ledger(folder: Path, level: Level, table: Table, tenant: SampledTenant) -> 
                 return
 
 
-def _load(table: Table, phases: Sequence[Window]) -> Iterator[str]:
+def _load(table: SeriesTable, phases: Sequence[PhaseWindow]) -> Iterator[str]:
     """The programs of a phase used as much CPU time as its record has, or less in a part of it."""
     if not table.rows or _CPU[0] not in table.rows[0]:
         return

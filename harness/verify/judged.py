@@ -18,7 +18,7 @@ from harness.run.judging import JudgedTenant
 from harness.store import checksums, packed
 from harness.store import differences as compared
 from harness.store.files import parse_json, to_record
-from harness.store.observed import NAME, Observed
+from harness.store.observed import NAME, ObservedRun
 from harness.store.result import Issue, Result, Severity, Status
 from harness.store.spec import RunSpec
 from harness.verify import kernel_log
@@ -38,12 +38,12 @@ OBSERVED = frozenset(
 _OTHER_IO = "other-io"
 
 
-def load_observed(folder: Path) -> Observed | None:
+def load_observed(folder: Path) -> ObservedRun | None:
     """Return what the runner observed; None for runs of before 2026-11-24."""
     path = folder / NAME
     if packed.find(path) is None:
         return None
-    return to_record(Observed, parse_json(packed.text(path), path), path)
+    return to_record(ObservedRun, parse_json(packed.text(path), path), path)
 
 
 def differences(
@@ -76,7 +76,7 @@ def differences(
 
 
 def _facts(
-    folder: Path, spec: RunSpec, tenants: Sequence[JudgedTenant], observed: Observed | None
+    folder: Path, spec: RunSpec, tenants: Sequence[JudgedTenant], observed: ObservedRun | None
 ) -> RunFacts:
     """Return the facts of the run as a whole, as the runner had them."""
     log: str | None = packed.text(folder / kernel_log.FILE)
@@ -113,7 +113,7 @@ def direct_io(manifest: Any) -> DirectIo | None:
     return DirectIo(effective["reads"], effective["writes"], stored["source"])
 
 
-def _checked(spec: RunSpec, observed: Observed | None) -> frozenset[str]:
+def _checked(spec: RunSpec, observed: ObservedRun | None) -> frozenset[str]:
     """Return the codes that can be judged again."""
     known = {info.code for rule in RULES for info in rule.issues}
     if observed is not None:
@@ -167,7 +167,7 @@ def _unworded(issue: Issue, names: Sequence[str]) -> Issue:
     return replace(issue, message=owner)
 
 
-def _observed(folder: Path, result: Result, observed: Observed) -> Iterator[str]:
+def _observed(folder: Path, result: Result, observed: ObservedRun) -> Iterator[str]:
     log = packed.text(folder / kernel_log.FILE)
     lines = log.count("\n")
     if lines != (observed.kernel_log_lines or 0):
@@ -194,7 +194,7 @@ def _status(
     spec: RunSpec,
     result: Result,
     issues: tuple[Issue, ...],
-    observed: Observed | None,
+    observed: ObservedRun | None,
 ) -> Iterator[str]:
     """The status follows from how the run ended and from its issues."""
     wrong = [issue for issue in (*issues, *result.issues) if issue.severity is Severity.ERROR]

@@ -16,7 +16,7 @@ from harness.store import packed, rundir
 from harness.store.campaign import CampaignPaths
 from harness.store.files import load_record
 from harness.store.ledger import Ledger
-from harness.store.observed import Observed, ObservedTenant
+from harness.store.observed import ObservedRun, ObservedTenant
 from harness.store.result import Metric, Result
 from harness.store.spec import DeviceKind, PhaseRole, PhaseSpec, RunSpec, TenantSpec
 from harness.verify import (
@@ -61,7 +61,7 @@ def of_run(folder: Path) -> list[str]:
 
 
 @dataclass(frozen=True, slots=True)
-class Numbers:
+class RecomputedNumbers:
     """Everything derived from the raw files of a tenant; ``ledger`` is null on shared devices."""
 
     ledger: Ledger | None
@@ -69,7 +69,9 @@ class Numbers:
     stored: StoredTenant
 
 
-def numbers(folder: Path, spec: RunSpec, result: Result, tenant: TenantSpec) -> Numbers | None:
+def numbers(
+    folder: Path, spec: RunSpec, result: Result, tenant: TenantSpec
+) -> RecomputedNumbers | None:
     """Compute the numbers of a tenant with the runner's own functions; null if it has none.
 
     Raises:
@@ -92,7 +94,7 @@ def numbers(folder: Path, spec: RunSpec, result: Result, tenant: TenantSpec) -> 
             snapshots=stored.snapshots,
             facts=stored.facts,
         )
-    return Numbers(again, metrics, stored)
+    return RecomputedNumbers(again, metrics, stored)
 
 
 def _differences(folder: Path, spec: RunSpec, result: Result) -> Iterator[str]:
@@ -100,7 +102,7 @@ def _differences(folder: Path, spec: RunSpec, result: Result) -> Iterator[str]:
     if observed is not None and not observed.rules:  # the runner could not judge its files either
         yield from judged.differences(folder, spec, result, [])
         return
-    found: dict[str, Numbers] = {}
+    found: dict[str, RecomputedNumbers] = {}
     for tenant in tenants_of(spec):
         again = numbers(folder, spec, result, tenant)
         if again is not None:
@@ -126,7 +128,7 @@ def _differences(folder: Path, spec: RunSpec, result: Result) -> Iterator[str]:
 
 
 def _of_tenant(
-    folder: Path, spec: RunSpec, result: Result, tenant: TenantSpec, again: Numbers
+    folder: Path, spec: RunSpec, result: Result, tenant: TenantSpec, again: RecomputedNumbers
 ) -> Iterator[str]:
     """Compare the ledger of a tenant, and the files of its phases."""
     if again.ledger is not None:
@@ -151,7 +153,7 @@ def _without_shares(metrics: Mapping[str, Metric]) -> dict[str, Metric]:
     }
 
 
-def _measured(spec: RunSpec, found: Mapping[str, Numbers]) -> list[MeasuredTenant]:
+def _measured(spec: RunSpec, found: Mapping[str, RecomputedNumbers]) -> list[MeasuredTenant]:
     """Return the tenants of a run with tenants, beside their raw files."""
     all_ = tenants_of(spec)
     return [
@@ -181,7 +183,10 @@ def _traces(folder: Path, measured: Sequence[MeasuredTenant]) -> Iterator[str]:
 
 
 def _judged(
-    spec: RunSpec, result: Result, observed: Observed | None, found: Mapping[str, Numbers]
+    spec: RunSpec,
+    result: Result,
+    observed: ObservedRun | None,
+    found: Mapping[str, RecomputedNumbers],
 ) -> list[JudgedTenant]:
     """Return the tenants as the rules judge them; [] where their inputs are not stored."""
     if any(name not in LEVELS for name in spec.levels):
@@ -216,8 +221,8 @@ def _series(
     folder: Path,
     spec: RunSpec,
     result: Result,
-    observed: Observed | None,
-    found: Mapping[str, Numbers],
+    observed: ObservedRun | None,
+    found: Mapping[str, RecomputedNumbers],
 ) -> Iterator[str]:
     """Compare sampled series with the barriers, and with the zones."""
     known = [tenant for tenant in tenants_of(spec) if tenant.name in found]

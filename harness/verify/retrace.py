@@ -14,7 +14,7 @@ from harness.observe import zone_reports
 from harness.observe.tracing import tracer
 from harness.observe.tracing.bpf_answers import Answers, grouped
 from harness.observe.tracing.bpf_source import OUTPUT
-from harness.observe.tracing.zone_history import History, Totals, record
+from harness.observe.tracing.zone_history import History, TraceTotals, record
 from harness.store import packed
 from harness.store.ledger import Snapshot, Trace
 from harness.tools import bpftrace
@@ -94,7 +94,7 @@ def _seed(folder: Path, device: TracedDevice) -> Sequence[zone_reports.Zone]:
     return zone_reports.from_csv(csv) if csv else ()
 
 
-def _taken(answers: Answers, histories: Mapping[str, History]) -> Totals:
+def _taken(answers: Answers, histories: Mapping[str, History]) -> TraceTotals:
     """Hand the transitions of new answers to the namespaces."""
     totals = answers.totals()
     for name, history in histories.items():
@@ -114,7 +114,7 @@ def _tables(
     folder: Path,
     zoned: Sequence[TracedDevice],
     histories: Mapping[str, History],
-    totals: Totals,
+    totals: TraceTotals,
 ) -> Iterator[str]:
     files = {device.name: device.file(tracer.TABLE) for device in zoned}
     if not any(packed.find(folder / file) for file in files.values()):

@@ -35,7 +35,7 @@ _COUNTS = {"read_bytes": "reads", "write_bytes": "writes"}
 
 
 @dataclass(frozen=True, slots=True)
-class Table:
+class SeriesTable:
     """A series: times, and one row of texts by column for each."""
 
     times: tuple[float, ...]
@@ -45,28 +45,28 @@ class Table:
         """Return a column; ValueError if a value is no integer."""
         return [int(row[column]) for row in self.rows]
 
-    def known(self, columns: Sequence[str]) -> Table:
+    def known(self, columns: Sequence[str]) -> SeriesTable:
         """Return the samples in which these columns could be read."""
         kept = [
             (t, row)
             for t, row in zip(self.times, self.rows, strict=True)
             if all(row[column] for column in columns)
         ]
-        return Table(tuple(t for t, _ in kept), tuple(row for _, row in kept))
+        return SeriesTable(tuple(t for t, _ in kept), tuple(row for _, row in kept))
 
 
-def read(folder: Path, name: str) -> Table | None:
+def read(folder: Path, name: str) -> SeriesTable | None:
     """Return a series; null if it was not sampled. ValueError if it is damaged."""
     lines = packed.text(folder / name).splitlines()
     if not lines:
         return None
     header = lines[0].split(",")
     rows = [dict(zip(header, line.split(","), strict=True)) for line in lines[1:]]
-    return Table(tuple(float(row["t"]) for row in rows), tuple(rows))
+    return SeriesTable(tuple(float(row["t"]) for row in rows), tuple(rows))
 
 
 @dataclass(frozen=True, slots=True)
-class Window:
+class PhaseWindow:
     """A phase on the time axis of the run, between the barriers before and after it.
 
     ``ready`` is what the counters reach at most before the phase begins. A level of a tenant can
@@ -92,7 +92,7 @@ class SampledTenant:
     stored: StoredTenant
 
 
-def windows(folder: Path, tenant: SampledTenant) -> list[Window]:
+def windows(folder: Path, tenant: SampledTenant) -> list[PhaseWindow]:
     """Return the phases whose start is known; the series of a phase begins with it."""
     found, stored = [], tenant.stored
     for facts, before, after in zip(
@@ -102,7 +102,7 @@ def windows(folder: Path, tenant: SampledTenant) -> list[Window]:
         if begin is not None and facts.seconds is not None:
             ready, end = after if tenant.name else before, begin + facts.seconds
             found.append(
-                Window(facts.spec.name, begin, end, facts.load_seconds, before, ready, after)
+                PhaseWindow(facts.spec.name, begin, end, facts.load_seconds, before, ready, after)
             )
     return found
 
@@ -143,7 +143,7 @@ def differences(
 
 
 def _of_tenant(
-    disks: Table, tenant: SampledTenant, phases: Sequence[Window], result: Result
+    disks: SeriesTable, tenant: SampledTenant, phases: Sequence[PhaseWindow], result: Result
 ) -> Iterator[str]:
     """Yield one line per contradiction between a tenant's devices and its barriers."""
     stored = tenant.stored
@@ -167,7 +167,7 @@ def _of_tenant(
             yield from lines
 
 
-def _complete(disks: Table, phases: Sequence[Window], result: Result) -> Iterator[str]:
+def _complete(disks: SeriesTable, phases: Sequence[PhaseWindow], result: Result) -> Iterator[str]:
     if any(late <= early for early, late in pairwise(disks.times)):
         yield "its times do not grow"
     if disks.times[0] < 0 or disks.times[-1] > result.seconds:
@@ -180,9 +180,9 @@ def _complete(disks: Table, phases: Sequence[Window], result: Result) -> Iterato
 
 
 def _device(
-    disks: Table,
+    disks: SeriesTable,
     device: str,
-    phases: Sequence[Window],
+    phases: Sequence[PhaseWindow],
     stored: StoredTenant,
     limits: tuple[int, int],
     *,
@@ -209,7 +209,7 @@ def _device(
 
 
 def between(
-    t: float, phases: Sequence[Window], first: BarrierSnapshot, last: BarrierSnapshot
+    t: float, phases: Sequence[PhaseWindow], first: BarrierSnapshot, last: BarrierSnapshot
 ) -> tuple[BarrierSnapshot, BarrierSnapshot]:
     """Return the last barrier before a time and the first one after it."""
     low, high = first, last
@@ -226,7 +226,7 @@ def between(
     return low, high
 
 
-def _requests(disks: Table, device: str, column: str, largest: int) -> Iterator[str]:
+def _requests(disks: SeriesTable, device: str, column: str, largest: int) -> Iterator[str]:
     """A request carries a limited number of bytes, so bytes need requests."""
     sizes = disks.numbers(f"{device}.{column}")
     counts = disks.numbers(f"{device}.{_COUNTS[column]}")
@@ -261,13 +261,15 @@ def _devices(host: Any) -> Sequence[Mapping[str, Any]]:
     return host.get("devices") or () if isinstance(host, Mapping) else ()
 
 
-def _others(folder: Path, disks: Table, tenant: SampledTenant, gap: float | None) -> Iterator[str]:
+def _others(
+    folder: Path, disks: SeriesTable, tenant: SampledTenant, gap: float | None
+) -> Iterator[str]:
     """Compare the series of a level, and those of its zones."""
     for name in OTHERS:
         yield from _together(folder, disks, f"series/{prefixed(tenant.name, name)}.csv", gap)
 
 
-def _together(folder: Path, disks: Table, file: str, gap: float | None) -> Iterator[str]:
+def _together(folder: Path, disks: SeriesTable, file: str, gap: float | None) -> Iterator[str]:
     """Every series is sampled at times of the first one, and the first time with it."""
     table = read(folder, file)
     if table is None:
@@ -285,7 +287,7 @@ def _together(folder: Path, disks: Table, file: str, gap: float | None) -> Itera
         yield from (f"{file}: {text}" for text in _holes(table, disks, gap))
 
 
-def _holes(table: Table, disks: Table, gap: float) -> Iterator[str]:
+def _holes(table: SeriesTable, disks: SeriesTable, gap: float) -> Iterator[str]:
     """A sample that is due is taken with the next one of diskstats."""
     for early, late in pairwise([*table.times, float("inf")]):
         due = [t for t in disks.times if early + gap + EDGE <= t < late - EDGE]

@@ -17,7 +17,7 @@ from harness.run import zone_use
 from harness.store import packed
 from harness.store.differences import differences as compared
 from harness.store.files import read_json
-from harness.store.observed import NAME, Observed, ObservedTenant, TenantFacts
+from harness.store.observed import NAME, ObservedRun, ObservedTenant, TenantFacts
 from harness.store.result import Metric, Result, Utilisation
 from harness.store.spec import Extent, TenantSpec
 from harness.verify.retrace import TracedDevice
@@ -64,7 +64,7 @@ def traced_devices(tenants: Sequence[MeasuredTenant]) -> list[TracedDevice]:
 
 
 def differences(
-    folder: Path, result: Result, observed: Observed, tenants: Sequence[MeasuredTenant]
+    folder: Path, result: Result, observed: ObservedRun, tenants: Sequence[MeasuredTenant]
 ) -> Iterator[str]:
     """Yield one line per contradiction between raw files and the record of a tenant."""
     known = observed.tenants or {}
@@ -142,7 +142,7 @@ def _max_utilisation(stored: StoredTenant, own: ObservedTenant) -> float | None:
 
 
 def _ends(
-    folder: Path, result: Result, observed: Observed, tenants: Sequence[MeasuredTenant]
+    folder: Path, result: Result, observed: ObservedRun, tenants: Sequence[MeasuredTenant]
 ) -> Iterator[str]:
     """Compare how the tenants ended with their processes and with the common time."""
     known, together = observed.tenants or {}, observed.together or TenantFacts()
@@ -222,7 +222,7 @@ def _window(folder: Path) -> Mapping[str, Any] | None:
 
 
 def metrics(
-    folder: Path, result: Result, observed: Observed, tenants: Sequence[MeasuredTenant]
+    folder: Path, result: Result, observed: ObservedRun, tenants: Sequence[MeasuredTenant]
 ) -> dict[str, Metric]:
     """Return the metrics that only runs with tenants have; the use of zones needs a timeline."""
     own = observed.together.harness_seconds if observed.together else None

@@ -14,7 +14,7 @@ from pathlib import Path
 from harness.observe.tracing import tracer
 from harness.run.tenant import prefixed
 from harness.store.spec import Device, Extent
-from harness.verify.sampled import DISKSTATS, Table, read
+from harness.verify.sampled import DISKSTATS, SeriesTable, read
 from harness.verify.stored import StoredTenant
 
 _STATES = ("empty", "implicit_open", "explicit_open", "closed", "full", "read_only", "offline")
@@ -24,7 +24,7 @@ _SKEW = 0.25
 
 
 @dataclass(frozen=True, slots=True)
-class Event:
+class ZoneEvent:
     """A reset or finish: bytes that it took out of the zones (negative: that it filled in)."""
 
     t: float
@@ -32,7 +32,7 @@ class Event:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class TenantZones:
     """The zones of a tenant: ``count`` zones of the namespace ``device``, from ``first``.
 
     ``file`` is the series of their states.
@@ -50,20 +50,20 @@ class Tables:
     """The two series that are compared; ``file`` is the name of the first."""
 
     file: str
-    zones: Table
-    disks: Table
+    zones: SeriesTable
+    disks: SeriesTable
 
 
-def place(tenant: str, device: Device, extent: Extent | None) -> Place | None:
+def place(tenant: str, device: Device, extent: Extent | None) -> TenantZones | None:
     """Return the zones of a tenant; null without zones. ``device`` is the whole namespace."""
     if device.zone_capacity is None:
         return None
     own = extent or Extent(0, device.zones or 0)
     file = f"series/{prefixed(tenant, 'zones')}.csv"
-    return Place(file, Path(device.path).name, own.first, own.count, device.zone_capacity)
+    return TenantZones(file, Path(device.path).name, own.first, own.count, device.zone_capacity)
 
 
-def differences(folder: Path, place: Place, stored: StoredTenant) -> Iterator[str]:
+def differences(folder: Path, place: TenantZones, stored: StoredTenant) -> Iterator[str]:
     """Yield one line if diskstats and zones contradict each other."""
     name = stored.snapshots[0].counters.zoned
     try:
@@ -86,7 +86,7 @@ def differences(folder: Path, place: Place, stored: StoredTenant) -> Iterator[st
         yield f"{place.file}: is damaged: {error}"
 
 
-def _events(folder: Path, place: Place) -> list[Event] | None:
+def _events(folder: Path, place: TenantZones) -> list[ZoneEvent] | None:
     """Return resets and finishes in their order; null where they were not all traced."""
     table = read(folder, tracer.TIMELINE)
     if table is None:
@@ -96,21 +96,21 @@ def _events(folder: Path, place: Place) -> list[Event] | None:
         if row["device"] != place.device or not _is_inside(row["zone"], place):
             continue
         if row["action"] == "reset" and row["written"]:
-            events.append(Event(t, int(row["written"]) + padded.pop(row["zone"], 0)))
+            events.append(ZoneEvent(t, int(row["written"]) + padded.pop(row["zone"], 0)))
         elif row["action"] == "finish" and row["unwritten"]:
             padded[row["zone"]] = int(row["unwritten"])
-            events.append(Event(t, -padded[row["zone"]]))
+            events.append(ZoneEvent(t, -padded[row["zone"]]))
         elif row["action"] in ("reset", "finish"):
             return None
     return events
 
 
-def _is_inside(zone: str, place: Place) -> bool:
+def _is_inside(zone: str, place: TenantZones) -> bool:
     """Whether a command is for a zone of this place, or for all zones."""
     return not zone or place.first <= int(zone) < place.first + place.count
 
 
-def _is_exact(name: str, stored: StoredTenant, events: Sequence[Event], last_t: float) -> bool:
+def _is_exact(name: str, stored: StoredTenant, events: Sequence[ZoneEvent], last_t: float) -> bool:
     """Whether the relation holds to the byte from the first barrier to the last.
 
     It does not hold on levels that write beside the block layer. Zones that are reset while the
@@ -126,7 +126,7 @@ def _is_exact(name: str, stored: StoredTenant, events: Sequence[Event], last_t: 
 
 
 def _compared(
-    name: str, capacity: int, stored: StoredTenant, tables: Tables, events: Sequence[Event]
+    name: str, capacity: int, stored: StoredTenant, tables: Tables, events: Sequence[ZoneEvent]
 ) -> Iterator[str]:
     first, last = stored.snapshots[0], stored.snapshots[-1]
     column = f"{name}.write_bytes"
@@ -150,7 +150,7 @@ def _compared(
             return
 
 
-def _taken(events: Sequence[Event], begin: float, end: float) -> tuple[int, int]:
+def _taken(events: Sequence[ZoneEvent], begin: float, end: float) -> tuple[int, int]:
     """Return the least and the most that events had taken out of zones at a time in between."""
     total = sum(event.taken for event in events if event.t <= begin)
     sums = list(

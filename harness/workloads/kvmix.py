@@ -29,12 +29,12 @@ from harness.workloads.planning import (
     Database,
     DerivedPhase,
     PlannedPhase,
-    Share,
+    ShareQuantity,
     StartGate,
     refuse_flags,
 )
 
-Weight = Annotated[float, Bounds(ge=0)]
+OperationWeight = Annotated[float, Bounds(ge=0)]
 
 
 @dataclass(frozen=True)
@@ -45,13 +45,13 @@ class OperationMix:
     threads) makes the loop open: each operation has an intended start.
     """
 
-    insert: Weight = 0
-    update: Weight = 0
-    delete: Weight = 0
-    range_delete: Weight = 0
-    query: Weight = 0
-    scan: Weight = 0
-    absent_share: Share = 0.0
+    insert: OperationWeight = 0
+    update: OperationWeight = 0
+    delete: OperationWeight = 0
+    range_delete: OperationWeight = 0
+    query: OperationWeight = 0
+    scan: OperationWeight = 0
+    absent_share: ShareQuantity = 0.0
     range_keys: Annotated[int, Bounds(gt=0, lt=2**31)] = 100
     distribution: Literal["uniform", "zipfian", "latest"] = "uniform"
     theta: Annotated[float, Bounds(gt=0, lt=1)] = 0.99

@@ -30,8 +30,8 @@ class Quantity(Enum):
     SHARE = "share"
 
 
-Size = Annotated[int, Quantity.SIZE]
-Share = Annotated[float, Quantity.SHARE]
+SizeQuantity = Annotated[int, Quantity.SIZE]
+ShareQuantity = Annotated[float, Quantity.SHARE]
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +73,7 @@ class DerivedPhase:
     user_bytes_per_operation: int
 
 
-class Numbers(Protocol):
+class DerivedNumbers(Protocol):
     """Numbers that follow from the device. ``formulas`` explains each of them to the user."""
 
     @property
@@ -90,7 +90,7 @@ class BarePhase:
 
     name: str
     derived: DerivedPhase
-    numbers: Numbers
+    numbers: DerivedNumbers
     written_bytes: int
     synchronous_writes: int
     command_seconds: float

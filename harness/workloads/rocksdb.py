@@ -11,7 +11,7 @@ from harness.tools.rocksdb_stats import Statistics
 from harness.workloads.db_bench import READ_TICKERS, STATISTICS, TABLE_OPEN
 from harness.workloads.load_program import Parsed, user_bytes
 
-Value = int | float | None
+MetricValue = int | float | None
 
 _MICROS = 1_000_000
 
@@ -31,7 +31,7 @@ def written(wal: int | None, log: Log | None) -> int | None:
 
 def metrics(
     phase: PhaseSpec, parsed: Parsed | None, log: Log | None, below: Below
-) -> dict[str, Value]:
+) -> dict[str, MetricValue]:
     """Return the values by catalogue name; null where anything they need is unknown.
 
     What comes from tickers and histograms is there with the flag ``statistics`` only.
@@ -52,7 +52,7 @@ def metrics(
     return values
 
 
-def _of_the_log(log: Log | None) -> dict[str, Value]:
+def _of_the_log(log: Log | None) -> dict[str, MetricValue]:
     flush = log.tables.flush if log else None
     compaction = log.tables.compaction if log else None
     pending = [point.pending for point in log.points if point.pending is not None] if log else []
@@ -67,7 +67,7 @@ def _of_the_log(log: Log | None) -> dict[str, Value]:
 
 def _bytes(
     phase: PhaseSpec, finished: Parsed | None, log: Log | None, device: float | None
-) -> dict[str, Value]:
+) -> dict[str, MetricValue]:
     """Return L and the metrics computed from it."""
     wal = _ticker(finished, "rocksdb.wal.bytes")
     above = written(wal, log)
@@ -80,7 +80,7 @@ def _bytes(
     }
 
 
-def _shares(phase: PhaseSpec, finished: Parsed | None) -> dict[str, Value]:
+def _shares(phase: PhaseSpec, finished: Parsed | None) -> dict[str, MetricValue]:
     summary = finished.summary if finished else None
     micros = summary.seconds * _MICROS if summary and summary.seconds > 0 else None
     threads = phase.flags.get("threads", 1)
@@ -98,7 +98,7 @@ def _shares(phase: PhaseSpec, finished: Parsed | None) -> dict[str, Value]:
     }
 
 
-def _reads(finished: Parsed | None, device: float | None) -> dict[str, Value]:
+def _reads(finished: Parsed | None, device: float | None) -> dict[str, MetricValue]:
     """Return what RocksDB asked its files for, and the share of it that no device was asked for.
 
     Devices read whole blocks and ahead, so the share is a lower bound; it is never below 0.

@@ -19,7 +19,7 @@ from harness.tools.histogram import SAMPLES_ABOVE
 from harness.tools.zoneprobe import LABEL_ZONES, Treatment
 from harness.workloads import load_program
 from harness.workloads.load_program import FileReport, NativeProgram, Parsed, Rows
-from harness.workloads.planning import BarePhase, Bounds, DerivedPhase, Size, refuse_flags
+from harness.workloads.planning import BarePhase, Bounds, DerivedPhase, SizeQuantity, refuse_flags
 
 _NS_PER_US = 1000
 _P99 = 0.99
@@ -41,7 +41,7 @@ _COMMAND = {
 }
 
 Occupancy = Literal["block", "all-but-block"] | Annotated[float, Bounds(ge=0, le=100)]
-Count = Annotated[int, Bounds(ge=1, lt=2**31)]
+PositiveCount = Annotated[int, Bounds(ge=1, lt=2**31)]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,10 +56,10 @@ class ZoneProbe:
 
     occupancies: Annotated[tuple[Occupancy, ...], Bounds(min_length=1)]
     finish_occupancies: tuple[Occupancy, ...] = ()
-    repeats: Count
-    first_writes: Count
-    write_size: Size
-    fill_size: Size
+    repeats: PositiveCount
+    first_writes: PositiveCount
+    write_size: SizeQuantity
+    fill_size: SizeQuantity
 
     def check(self) -> None:
         """Refuse values that do not fit together (ConfigError)."""

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from analysis.judge import campaigns, stats
-from analysis.judge.stats import FloatArray
+from analysis.read.arrays import FloatArray
 
 EXPERIMENTS = 20_000
 SEED = 20_228

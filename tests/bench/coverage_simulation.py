@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from analysis.judge import stats
-from analysis.judge.stats import FloatArray
+from analysis.read.arrays import FloatArray
 from harness.metrics import Better
 
 EXPERIMENTS = 20_000

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from analysis.judge.stats import FloatArray
-from analysis.tenants.attribution import Observed, attribute
+from analysis.read.arrays import FloatArray
+from analysis.tenants.attribution import AlignedRun, attribute
 
 TRIALS = 300
 KINDS = ("reset", "finish", "gc")
@@ -77,17 +77,17 @@ def latency(rng: np.random.Generator, shape: Shape) -> FloatArray:
     return logs + _echo(own) + shape.trend * np.linspace(0, 1, shape.seconds)
 
 
-def mix(rng: np.random.Generator, shape: Shape) -> dict[str, list[Observed]]:
+def mix(rng: np.random.Generator, shape: Shape) -> dict[str, list[AlignedRun]]:
     """Return the runs of a mix; tenant ``t0`` is the aggressor, where there is any effect."""
     names = [f"t{number}" for number in range(shape.tenants)]
-    found: dict[str, list[Observed]] = {name: [] for name in names}
+    found: dict[str, list[AlignedRun]] = {name: [] for name in names}
     for _ in range(shape.runs):
         events = {name: bursts(rng, shape.seconds, shape.trend) for name in names}
         struck = _echo(np.where(events[names[0]]["reset"] > 0, shape.effect, 0.0))
         for name in names:
             logs = latency(rng, shape) + (struck if name != names[0] else 0.0)
             others = {other: events[other] for other in names if other != name}
-            found[name].append(Observed(np.exp(logs), others))
+            found[name].append(AlignedRun(np.exp(logs), others))
     return found
 
 

@@ -10,7 +10,7 @@ import math
 import numpy as np
 
 from analysis.read import trend
-from analysis.read.trend import FloatArray
+from analysis.read.arrays import FloatArray
 
 EXPERIMENTS = 20_000
 SEED = 20_227

@@ -15,7 +15,7 @@ import pytest
 
 from harness.rig import control, guest, model, state
 from harness.rig.qmp import DriveStats
-from harness.rig.state import GuestDevice, State
+from harness.rig.state import GuestDevice, RigState
 from harness.rig.talk import Talk
 from harness.tools.proc import Completed
 
@@ -25,7 +25,7 @@ class RigHandle:
     """A running rig: commands in its guest, its devices and their counters."""
 
     model: model.Rig
-    state: State
+    state: RigState
 
     @property
     def name(self) -> str:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from harness.store.files import load_record
-from harness.store.ledger import Ledger, State
+from harness.store.ledger import ClosureState, Ledger
 from harness.store.result import Status
 
 from .conftest import RigHandle, booted
@@ -46,4 +46,4 @@ def test_every_phase_closes_to_the_byte(rig: RigHandle, tmp_path: Path) -> None:
         for below in ("driver", "device"):
             one = closures[f"kernel {device}", f"{below} {device}"]
             assert one.above == one.below > 0, (entry.name, below, one)
-            assert one.state is State.EXACT
+            assert one.state is ClosureState.EXACT

@@ -18,7 +18,7 @@ import pytest
 
 from harness.store import packed
 from harness.store.files import load_record
-from harness.store.ledger import Ledger, State
+from harness.store.ledger import ClosureState, Ledger
 from harness.store.result import Result, Status
 from harness.store.rundir import completed, load_result
 from harness.verify import recompute
@@ -207,7 +207,7 @@ def test_no_command_is_lost_and_all_layers_agree(campaign: Campaign) -> None:
             used = [f"kernel {name}" for name in entry.submitted]
             own = [f"zlfs {name}" for name in ("finishes", "resets", "pad")]
             assert set(states) == {*used, *(own if result.level == "zlfs" else ())}, entry.name
-            assert set(states.values()) == {State.EXACT}, entry.name
+            assert set(states.values()) == {ClosureState.EXACT}, entry.name
             assert entry.pad is not None
         assert recompute.of_run(campaign.run(result)) == []
         assert result.manifest["level"]["tracing"]["source"] == "bpftrace", result.manifest

@@ -9,7 +9,7 @@ import pytest
 from harness.store import packed
 from harness.store.campaign import load_plan
 from harness.store.files import load_record
-from harness.store.ledger import Ledger, State
+from harness.store.ledger import ClosureState, Ledger
 from harness.store.result import Result, Status
 from harness.tools import zoneprobe
 
@@ -48,7 +48,7 @@ def test_all_layers_agree(runner: GuestRunner, ran: tuple[int, Result]) -> None:
     ledger = load_record(Ledger, folder / "ledger.json")
     for entry in ledger.entries:
         states = {(one.upper, one.lower): one.state for one in entry.closures}
-        assert set(states.values()) == {State.EXACT}, (entry.name, states)
+        assert set(states.values()) == {ClosureState.EXACT}, (entry.name, states)
         uppers = {upper for upper, _ in states}
         assert {f"raw-device {what}" for what in ("finishes", "resets", "pad", "space")} <= uppers
     found = ledger.entry("probe")

@@ -10,7 +10,7 @@ import pytest
 from harness.run.ledger import MODELLED_MEDIA
 from harness.store import packed
 from harness.store.files import load_record
-from harness.store.ledger import RUN, Ledger, State
+from harness.store.ledger import RUN, ClosureState, Ledger
 from harness.store.result import Result, Status
 from harness.store.rundir import completed, load_result
 from harness.store.spec import DeviceKind
@@ -67,7 +67,7 @@ def test_the_servers_agree_with_the_kernel_and_count_media(
     assert run.witness == "zoneblk write and append bytes"
     closures = [one for one in run.closures if one.upper.startswith("kernel")]
     assert closures
-    assert {one.state for one in closures} == {State.EXACT}
+    assert {one.state for one in closures} == {ClosureState.EXACT}
     (media,) = run.media.values()
     (accepted,) = run.accepted.values()
     assert media is not None

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from harness.errors import ToolFailed
-from harness.levels.level import Level, LevelContext, LevelUp, LevelUsage, Progress
+from harness.levels.level import FillCallback, Level, LevelContext, LevelUp, LevelUsage
 from harness.machine.host import Host
 from harness.observe.kmsg import KernelLog
 from harness.observe.openers import Node
@@ -238,7 +238,7 @@ class FakeLevel(Level):
             database_log=mount / "db" / "LOG",
         )
 
-    def fill_cold(self, up: LevelUp, size: int, seed: int, progress: Progress) -> int:
+    def fill_cold(self, up: LevelUp, size: int, seed: int, progress: FillCallback) -> int:
         assert up.cold_dir is not None
         with (up.cold_dir / "cold").open("wb") as file:
             file.truncate(size)

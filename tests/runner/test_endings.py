@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.machine.journal import Event, Journal
+from harness.machine.journal import Journal, JournalEvent
 from harness.store.result import Result, Severity, Status
 from harness.store.rundir import load_result, problems
 from harness.verify import recompute
@@ -33,7 +33,7 @@ def later(found: Result) -> list[str]:
     return [issue.message for issue in found.issues if issue.code == "clean-up"]
 
 
-def last_event(machine: Machine) -> Event:
+def last_event(machine: Machine) -> JournalEvent:
     entry = Journal(machine.root / "state" / "journal.jsonl").last(IDENTITY)
     assert entry is not None
     return entry.event
@@ -55,7 +55,7 @@ def test_a_failed_clean_up_is_an_issue_beside_the_first_error(machine: Machine) 
     assert recompute.of_run(machine.runs / "fake--r01") == []
     # The steps behind the failed one are done.
     assert machine.host.sysfs.schedulers("nvme0n2")[0] == "none"
-    assert last_event(machine) is Event.RELEASE
+    assert last_event(machine) is JournalEvent.RELEASE
 
 
 def test_a_clean_up_that_fails_alone_fails_the_run(machine: Machine) -> None:
@@ -112,7 +112,7 @@ def test_a_process_that_cannot_be_killed_keeps_the_claim(machine: Machine) -> No
         assert problems(machine.runs / "fake--r01") == []
         assert recompute.of_run(machine.runs / "fake--r01") == []
         # Nothing was cleared, released, taken down or started after it.
-        assert last_event(machine) is Event.UP
+        assert last_event(machine) is JournalEvent.UP
         assert json.loads(zones.read_text()) != {}
         assert not (machine.root / "downs").exists()
         assert [path.name for path in machine.runs.iterdir()] == ["fake--r01"]
@@ -135,7 +135,7 @@ def test_a_process_that_cannot_be_killed_keeps_the_claim(machine: Machine) -> No
         if path.name != "hung.json":
             path.rmdir() if path.is_dir() else path.unlink()
     assert machine.run("--retry", "failed").returncode == 0
-    assert last_event(machine) is Event.RELEASE
+    assert last_event(machine) is JournalEvent.RELEASE
     assert not (machine.root / "run" / "hung.json").exists()
 
 
@@ -156,7 +156,7 @@ def test_a_stop_that_meets_a_hung_process_stays_a_stop_and_keeps_the_claim(
         assert found.status is Status.ABORTED
         assert len(later(found)) == 1
         assert "does not end after SIGKILL" in later(found)[0]
-        assert last_event(machine) is Event.UP
+        assert last_event(machine) is JournalEvent.UP
         assert (machine.root / "run" / "hung.json").exists()
     finally:
         os.kill(pid, signal.SIGKILL)

@@ -27,7 +27,7 @@ from harness.errors import GuardRefused
 from harness.levels.level import Level
 from harness.machine.claim import run_label
 from harness.machine.guard import Guard, companion
-from harness.machine.journal import Entry, Event, Journal
+from harness.machine.journal import Journal, JournalEntry, JournalEvent
 from harness.machine.paths import Paths
 from harness.observe import signatures
 from harness.run.execute import Request, execute_plan
@@ -303,11 +303,11 @@ class Bed:
         """Leave the traces of a killed run: claims in the journal, a label on the zoned device."""
         run = self.machine.plan.hosts[0].runs[0]
         pair = [run.device, run.conventional]
-        for event in (Event.CLAIM, Event.UP)[: 1 + formatted]:
+        for event in (JournalEvent.CLAIM, JournalEvent.UP)[: 1 + formatted]:
             for own, other in (pair, pair[::-1]):
                 assert own is not None and other is not None  # noqa: PT018 - as planned above
                 self.journal.append(
-                    Entry(
+                    JournalEntry(
                         event,
                         own.identity.key,
                         "c",

@@ -9,10 +9,10 @@ import pytest
 
 from harness import levels
 from harness.machine.guard import Guard
-from harness.machine.journal import Event, Journal
+from harness.machine.journal import Journal, JournalEvent
 from harness.observe import signatures
 from harness.store.files import load_record
-from harness.store.ledger import Entry, Ledger, State
+from harness.store.ledger import ClosureState, Ledger, LedgerEntry
 from harness.store.result import Result, Status
 from harness.store.rundir import load_result
 from harness.store.spec import Bytes, ColdSpec, PhaseRole
@@ -58,7 +58,7 @@ class Bare(Machine):
         return load_result(self.folder)
 
     @property
-    def entry(self) -> Entry:
+    def entry(self) -> LedgerEntry:
         found = load_record(Ledger, self.folder / "ledger.json").entry("probe")
         assert found is not None
         return found
@@ -95,9 +95,9 @@ def test_its_ledger_closes(bare: Bare) -> None:
     assert bare.run().returncode == 0
     states = {(one.upper, one.lower): one.state for one in bare.entry.closures}
     assert states == {
-        ("raw-device", "kernel"): State.EXACT,
-        ("kernel", "device"): State.UNKNOWN,  # nobody counts behind the fake kernel
-        ("raw-device space", "zone report"): State.EXACT,
+        ("raw-device", "kernel"): ClosureState.EXACT,
+        ("kernel", "device"): ClosureState.UNKNOWN,  # nobody counts behind the fake kernel
+        ("raw-device space", "zone report"): ClosureState.EXACT,
     }
     assert bare.entry.pad == {"explicit": PAD}
 
@@ -164,7 +164,7 @@ def test_a_killed_run_is_known_as_ours(bare: Bare) -> None:
     device = bare.host.device("nvme0n2")
     last = journal.last(device.identity.key)
     assert last is not None
-    assert last.event is Event.UP
+    assert last.event is JournalEvent.UP
     read = lambda offset, length: bare.host.read(device.path, offset, length)  # noqa: E731
     assert signatures.find(read, None, levels.signatures()) == [
         signatures.Signature("zoneprobe", last.label)

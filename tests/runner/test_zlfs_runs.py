@@ -12,7 +12,7 @@ from harness.levels import zlfs
 from harness.machine import code
 from harness.store import checksums
 from harness.store.files import load_record
-from harness.store.ledger import Entry, Ledger, State
+from harness.store.ledger import ClosureState, Ledger, LedgerEntry
 from harness.store.result import Severity, Status
 from harness.verify import recompute
 from tests.runner.conftest import COLD, DATABASE, consent_in
@@ -79,7 +79,7 @@ def test_the_levels_files_are_kept_and_nothing_else_is_left(zoned: Zoned) -> Non
     assert list((zoned.root / "run").iterdir()) == []
 
 
-def entry(zoned: Zoned, name: str) -> Entry:
+def entry(zoned: Zoned, name: str) -> LedgerEntry:
     ledger = load_record(Ledger, zoned.folder / "ledger.json")
     found = ledger.entry(name)
     assert found is not None
@@ -99,13 +99,13 @@ def test_the_ledger_closes(zoned: Zoned) -> None:
     assert run.media == {"nvme0n2": 2 * (written + 4096)}
     found = {(one.upper, one.lower): one.state for one in overwrite.closures}
     assert found == {
-        ("user", "RocksDB WAL"): State.UNKNOWN,  # no statistics were asked for
-        ("RocksDB WAL", "zlfs wal"): State.UNKNOWN,
-        ("RocksDB flush", "zlfs flush"): State.EXACT,
-        ("RocksDB compaction", "zlfs compaction"): State.UNKNOWN,
-        ("zlfs", "kernel"): State.EXACT,
-        ("kernel", "device"): State.UNKNOWN,  # nobody counts behind the fake kernel
-        ("zlfs space", "zone report"): State.EXACT,
+        ("user", "RocksDB WAL"): ClosureState.UNKNOWN,  # no statistics were asked for
+        ("RocksDB WAL", "zlfs wal"): ClosureState.UNKNOWN,
+        ("RocksDB flush", "zlfs flush"): ClosureState.EXACT,
+        ("RocksDB compaction", "zlfs compaction"): ClosureState.UNKNOWN,
+        ("zlfs", "kernel"): ClosureState.EXACT,
+        ("kernel", "device"): ClosureState.UNKNOWN,  # nobody counts behind the fake kernel
+        ("zlfs space", "zone report"): ClosureState.EXACT,
     }
     metrics = zoned.result.metrics
     assert metrics["overwrite.wa_pad"].value == (written + 4096) / written

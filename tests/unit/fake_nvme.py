@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.machine.host import Host
-from harness.observe.direct_reads import Progress, Range
+from harness.observe.direct_reads import Range, ReadCallback
 from harness.observe.openers import Node
 from harness.observe.sysfs import Sysfs
 from harness.observe.zone_reports import Zone, ZoneCondition, ZoneType
@@ -277,7 +277,7 @@ class DriveHost(Host):
         del seconds
         self.paused()
 
-    def first_data(self, path: str, ranges: Sequence[Range], progress: Progress) -> int | None:
+    def first_data(self, path: str, ranges: Sequence[Range], progress: ReadCallback) -> int | None:
         """Read only what a sparse file holds: to read gigabytes of holes takes a second."""
         del ranges
         with Path(path).open("rb") as file:

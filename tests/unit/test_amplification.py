@@ -19,7 +19,7 @@ from analysis.show.groups import groups_of
 from analysis.show.report import write_report
 from harness.store import checksums
 from harness.store.files import dumps
-from harness.store.ledger import RUN, Entry, Ledger
+from harness.store.ledger import RUN, Ledger, LedgerEntry
 from harness.store.result import Result
 from tests.fixtures.campaigns import CAPACITY, write_campaign
 from tests.fixtures.ledgers import ZLFS, build, entry
@@ -38,7 +38,7 @@ def _apart(result: Result) -> Result:
     return dataclasses.replace(result, phases=phases, started="2026-01-01T00:00:00+00:00")
 
 
-def _entry(name: str, written: int, media: int | None, user: int) -> Entry:
+def _entry(name: str, written: int, media: int | None, user: int) -> LedgerEntry:
     template = entry(build(ZLFS), "overwrite")
     return dataclasses.replace(
         template,

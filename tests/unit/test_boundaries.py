@@ -3,7 +3,8 @@
 import ast
 import re
 import sys
-from collections.abc import Iterator
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
 from functools import cache
 from pathlib import Path
 
@@ -148,6 +149,36 @@ def test_the_check_sees_circles(tmp_path: Path) -> None:
     files = sorted(tmp_path.glob("*.py"))
     graph = {file: imported(file, tmp_path) for file in files}
     assert [file.name for file in circle(graph)] == ["a.py", "b.py", "c.py"]
+
+
+def public_types(file: Path) -> Iterator[str]:
+    """Return the public classes and type aliases that a module defines; no type variables."""
+    for node in ast.parse(file.read_text()).body:
+        if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+            yield node.name
+        if isinstance(node, ast.Assign) and not ast.unparse(node.value).startswith("TypeVar("):
+            written = [ast.unparse(target) for target in node.targets]
+            yield from (name for name in written if re.fullmatch("[A-Z]+[a-z][A-Za-z0-9]*", name))
+
+
+def defined_twice(files: Iterable[Path]) -> dict[str, list[str]]:
+    """Return the names of public types that several of the files define, with these files."""
+    found = defaultdict(list)
+    for file in files:
+        for name in public_types(file):
+            found[name].append(str(file))
+    return {name: where for name, where in found.items() if len(where) > 1}
+
+
+def test_the_name_of_a_public_type_is_defined_once() -> None:
+    assert defined_twice(FILES) == {}
+
+
+def test_the_check_sees_a_name_of_two_types(tmp_path: Path) -> None:
+    (tmp_path / "a.py").write_text("class Entry:\n    pass\n\n\nclass _Row:\n    pass\n")
+    (tmp_path / "b.py").write_text("class _Row:\n    pass\n\n\nEntry = tuple[int, str]\n")
+    files = sorted(tmp_path.iterdir())
+    assert defined_twice(files) == {"Entry": list(map(str, files))}
 
 
 LIBRARY = re.compile(r"^\s*(?:from|import) .*\btest_\w+", re.MULTILINE)

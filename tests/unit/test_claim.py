@@ -9,7 +9,7 @@ import pytest
 
 from harness.errors import GuardRefused
 from harness.machine.claim import clear
-from harness.machine.journal import Entry, Event
+from harness.machine.journal import JournalEntry, JournalEvent
 from harness.store.spec import Device
 from tests.fixtures.claims import Lab, spy
 from tests.runner import fakes
@@ -46,7 +46,7 @@ def test_one_busy_device_keeps_the_claim_on_both(lab: Lab, busy: str) -> None:
         (lab.root / f"busy-{busy}").touch()
         before = lab.contents()
     assert lab.contents() == before
-    assert {entry.event for entry in lab.journal.entries()} == {Event.CLAIM}
+    assert {entry.event for entry in lab.journal.entries()} == {JournalEvent.CLAIM}
 
 
 def test_the_claim_is_released_on_both_when_none_is_busy(lab: Lab) -> None:
@@ -54,9 +54,9 @@ def test_the_claim_is_released_on_both_when_none_is_busy(lab: Lab) -> None:
         claim.clear()
         set_zones(lab.root, {5: 4096})
     assert [entry.event for entry in lab.journal.entries()] == [
-        *[Event.CLAIM] * 4,
-        Event.RELEASE,
-        Event.RELEASE,
+        *[JournalEvent.CLAIM] * 4,
+        JournalEvent.RELEASE,
+        JournalEvent.RELEASE,
     ]
     assert lab.contents()[0] == "{}"
 
@@ -87,9 +87,9 @@ def test_nothing_is_written_before_the_claim_is_journalled(
     assert {"reset", "wipe"} <= set(steps)
 
 
-def _entry(device: Device, partner: Device) -> Entry:
-    return Entry(
-        Event.UP,
+def _entry(device: Device, partner: Device) -> JournalEntry:
+    return JournalEntry(
+        JournalEvent.UP,
         device.identity.key,
         "c",
         "r",
@@ -188,7 +188,7 @@ def test_a_user_keeps_the_claim_though_the_lock_is_free(lab: Lab) -> None:
         (lab.root / "sys/class/block/nvme0n1/holders/dm-7").mkdir()
         before = lab.contents()
     assert lab.contents() == before
-    assert {entry.event for entry in lab.journal.entries()} == {Event.CLAIM}
+    assert {entry.event for entry in lab.journal.entries()} == {JournalEvent.CLAIM}
 
 
 def open_nodes(lab: Lab) -> set[str]:

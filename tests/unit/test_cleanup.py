@@ -23,7 +23,7 @@ from harness.machine.schedulers import schedulers
 from harness.machine.signals import Stop
 from harness.run import execute, kept_tracer, load_process, slices, together, tracing
 from harness.run.measure import Measurement
-from harness.run.window import Window
+from harness.run.window import MeasurementWindow
 from harness.store.spec import Extent
 from harness.tools import dmsetup, native, zone_reset
 from tests.fixtures.claims import Lab
@@ -233,9 +233,9 @@ def test_a_window_keeps_its_error_and_the_gates_are_removed(
     program: Any = SimpleNamespace(
         gate=gate, planned_end=1.0, prepared=SimpleNamespace(spec=SimpleNamespace(name="p"))
     )
-    window = Window(SimpleNamespace(), [program], lambda _: None)  # type: ignore[arg-type]
-    monkeypatch.setattr(Window, "_start", raise_first)
-    monkeypatch.setattr(Window, "_stop", fail)
+    window = MeasurementWindow(SimpleNamespace(), [program], lambda _: None)  # type: ignore[arg-type]
+    monkeypatch.setattr(MeasurementWindow, "_start", raise_first)
+    monkeypatch.setattr(MeasurementWindow, "_stop", fail)
     with pytest.raises(ToolFailed, match="the first error") as caught:
         together.Together.__new__(together.Together)._run(window, [program])
     assert messages(caught.value) == ["an error of the clean-up"]

@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from harness.errors import GuardRefused, UsageError
-from harness.machine.claim import Claim, run_label
+from harness.machine.claim import DeviceClaim, run_label
 from harness.machine.consent import Consent, digest_of, notices, parse
 from harness.machine.guard import Guard
-from harness.machine.journal import Entry, Event, Journal
+from harness.machine.journal import Journal, JournalEntry, JournalEvent
 from harness.machine.signals import Stop
 from harness.store.spec import Device
 from tests.runner.conftest import Machine
@@ -62,8 +62,8 @@ class Lab:
         nodes = [(self.root / "dev" / name).read_bytes() for name in ("nvme0n1", "nvme0n2")]
         return (self.root / "zones.json").read_text(), nodes[0], nodes[1]
 
-    def claim(self, *consents: Consent) -> Claim:
-        return Claim(
+    def claim(self, *consents: Consent) -> DeviceClaim:
+        return DeviceClaim(
             self.spec,
             [self.zoned, self.conventional],
             host=self.host,
@@ -73,14 +73,14 @@ class Lab:
         )
 
     @contextmanager
-    def taken(self, *consents: Consent) -> Iterator[Claim]:
+    def taken(self, *consents: Consent) -> Iterator[DeviceClaim]:
         """Go as far as a run that clears its devices next."""
         claim = self.claim(*consents)
         claim.require_allowed()
         with claim.exclusively(), claim.held():
             yield claim
 
-    def events(self) -> list[tuple[Event, str]]:
+    def events(self) -> list[tuple[JournalEvent, str]]:
         names = {self.zoned.identity.key: "zoned", self.conventional.identity.key: "other"}
         return [(entry.event, names[entry.identity]) for entry in self.journal.entries()]
 
@@ -234,7 +234,7 @@ def test_a_consent_is_recorded_before_the_wipe(lab: Lab, monkeypatch: pytest.Mon
     consents, steps = both(lab), list[str]()
     append, reset, wipe = lab.journal.append, lab.host.reset_zones, lab.host.wipe
 
-    def noted(entry: Entry) -> None:
+    def noted(entry: JournalEntry) -> None:
         steps.append(entry.event.value)
         append(entry)
 
@@ -245,7 +245,7 @@ def test_a_consent_is_recorded_before_the_wipe(lab: Lab, monkeypatch: pytest.Mon
         assert steps == []  # a claim on data of others would make it zonelab's
         claim.clear()
     assert steps[:6] == ["erase", "reset", "erase", "wipe", "claim", "claim"]
-    used = [entry.consent for entry in lab.journal.entries() if entry.event is Event.ERASE]
+    used = [entry.consent for entry in lab.journal.entries() if entry.event is JournalEvent.ERASE]
     assert used == [consent.digest for consent in consents]
 
 
@@ -331,7 +331,7 @@ def kill_at(lab: Lab, step: int, monkeypatch: pytest.MonkeyPatch) -> tuple[Conse
         patch.setattr(lab.journal, "append", counted(lab.journal.append))
         patch.setattr(lab.host, "reset_zones", counted(lab.host.reset_zones))
         patch.setattr(lab.host, "wipe", counted(lab.host.wipe))
-        patch.setattr(Claim, "_release", lambda _: None)
+        patch.setattr(DeviceClaim, "_release", lambda _: None)
         with pytest.raises(Killed), lab.taken(*consents) as claim:
             claim.clear()
     return consents
@@ -366,7 +366,9 @@ def test_a_kill_needs_no_second_consent_where_ownership_is_proved(
 def test_a_labelled_format_needs_no_second_consent(
     lab: Lab, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(Claim, "_release", lambda _: None)  # a kill leaves the device as it is
+    monkeypatch.setattr(
+        DeviceClaim, "_release", lambda _: None
+    )  # a kill leaves the device as it is
     with lab.taken(*both(lab)) as claim:
         claim.clear()
     put_btrfs(lab.root / "dev/nvme0n2", run_label(lab.spec))
@@ -380,7 +382,9 @@ def test_a_used_consent_never_proves_ownership(lab: Lab) -> None:
     key = lab.zoned.identity.key
     label = run_label(lab.spec)
     lab.journal.append(
-        Entry(Event.ERASE, key, "c", "r", "fake", label, "", None, "t", "b", consents[0].digest)
+        JournalEntry(
+            JournalEvent.ERASE, key, "c", "r", "fake", label, "", None, "t", "b", consents[0].digest
+        )
     )
     put_btrfs(lab.root / "dev/nvme0n2", label)
     assert lab.code(lab.zoned) == "foreign-signature"

@@ -14,7 +14,7 @@ from harness.errors import HostError, ToolFailed
 from harness.machine import seal as seals
 from harness.machine.contents import Contents
 from harness.machine.guard import companion
-from harness.machine.journal import Event
+from harness.machine.journal import JournalEvent
 from harness.observe import direct_reads, diskstats, foreign, signatures
 from harness.observe.zone_reports import ZoneType
 from harness.tools import proc, wipefs
@@ -295,7 +295,7 @@ def test_a_write_during_the_whole_read_is_not_sealed(
 
 def test_a_label_proves_no_conventional_data_after_a_restart(lab: Lab) -> None:
     put_btrfs(lab.node, "zl-1")
-    lab.record(lab.companion, Event.UP, fingerprint="-")
+    lab.record(lab.companion, JournalEvent.UP, fingerprint="-")
     assert lab.code() is None
     lab.poke(9 * MIB + 100, b"precious")
     lab.reboot()
@@ -307,7 +307,7 @@ def test_a_label_proves_zones_after_a_restart(lab: Lab) -> None:
     """Nobody writes in place there."""
     set_zones(lab.root, {0: 8192})
     put_btrfs(lab.root / "dev" / ZONED, "zl-1")
-    lab.record(lab.zoned, Event.UP, fingerprint="-")
+    lab.record(lab.zoned, JournalEvent.UP, fingerprint="-")
     lab.reboot()
     assert lab.code(lab.zoned) is None
     lab.host.kinds = (ZoneType.CONVENTIONAL,)
@@ -360,14 +360,14 @@ def test_a_zone_written_again_in_one_boot_is_not_ours(lab: Lab) -> None:
 @pytest.mark.parametrize(
     ("event", "label", "code"),
     [
-        (Event.CLAIM, "zl-1", None),
-        (Event.UP, "zl-1", None),
-        (Event.UP, "zl-2", "foreign-signature"),
-        (Event.RELEASE, "zl-1", "foreign-signature"),  # the run wiped its label
+        (JournalEvent.CLAIM, "zl-1", None),
+        (JournalEvent.UP, "zl-1", None),
+        (JournalEvent.UP, "zl-2", "foreign-signature"),
+        (JournalEvent.RELEASE, "zl-1", "foreign-signature"),  # the run wiped its label
     ],
 )
 def test_a_label_counts_until_the_release(
-    lab: Lab, event: Event, label: str, code: str | None
+    lab: Lab, event: JournalEvent, label: str, code: str | None
 ) -> None:
     lab.record(lab.companion, event, "none")
     lab.poke(0x10040, b"_BHRfS_M")
@@ -377,12 +377,12 @@ def test_a_label_counts_until_the_release(
 
 def test_a_label_on_the_partner_covers_only_that_partner(lab: Lab) -> None:
     set_zones(lab.root, {5: 4096})
-    lab.record(lab.zoned, Event.UP, "none")
+    lab.record(lab.zoned, JournalEvent.UP, "none")
     lab.poke(0x10040, b"_BHRfS_M")
     lab.poke(0x1012B, b"zl-1\0")
     reasons = lab.guard.examine(lab.zoned, lab.companion)
     assert [reason.code for reason in reasons] == ["not-empty"]  # the journal names no partner
-    lab.record(lab.zoned, Event.UP, "none", lab.companion.identity.key)
+    lab.record(lab.zoned, JournalEvent.UP, "none", lab.companion.identity.key)
     assert lab.guard.examine(lab.zoned, lab.companion) == []
     lab.poke(0x1012B, b"zl-2\0")
     reasons = lab.guard.examine(lab.zoned, lab.companion)
@@ -395,8 +395,8 @@ def test_one_zone_that_is_not_empty_is_enough(lab: Lab, written: int) -> None:
     assert lab.code(lab.zoned) == "not-empty"
 
 
-@pytest.mark.parametrize("event", [Event.CLAIM, Event.RELEASE])
-def test_fingerprints_of_older_releases_prove_nothing(lab: Lab, event: Event) -> None:
+@pytest.mark.parametrize("event", [JournalEvent.CLAIM, JournalEvent.RELEASE])
+def test_fingerprints_of_older_releases_prove_nothing(lab: Lab, event: JournalEvent) -> None:
     set_zones(lab.root, {5: 4096})
     digest = lab.guard.fingerprint(lab.zoned).split(":")[1]
     for old in (digest, f"1:{digest}", f"3:{digest}:b:0", f"2:{digest}", ":::"):

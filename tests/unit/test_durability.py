@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from harness.errors import HostError
-from harness.machine.journal import Entry, Event, Journal
+from harness.machine.journal import Journal, JournalEntry, JournalEvent
 from harness.store.files import write_atomic
 from harness.store.rundir import RunWriter
 
@@ -52,7 +52,7 @@ def disk(monkeypatch: pytest.MonkeyPatch) -> Disk:
 
 def test_a_journal_entry_is_synced_before_append_returns(tmp_path: Path, disk: Disk) -> None:
     path = tmp_path / "journal.jsonl"
-    entry = Entry(Event.CLAIM, "eui.1", "c", "r", "fake", "zl-1", "", None, "t", "b")
+    entry = JournalEntry(JournalEvent.CLAIM, "eui.1", "c", "r", "fake", "zl-1", "", None, "t", "b")
     for number in (1, 2):
         disk.steps.clear()
         Journal(path).append(entry)
@@ -73,8 +73,8 @@ def a_disk_with_room_for(size: int) -> Iterator[None]:
 
 def test_a_short_write_of_the_journal_is_an_error_and_leaves_no_trace(tmp_path: Path) -> None:
     path = tmp_path / "journal.jsonl"
-    claim = Entry(Event.CLAIM, "eui.1", "c", "r", "fake", "zl-1", "", None, "t", "b")
-    up = dataclasses.replace(claim, event=Event.UP)
+    claim = JournalEntry(JournalEvent.CLAIM, "eui.1", "c", "r", "fake", "zl-1", "", None, "t", "b")
+    up = dataclasses.replace(claim, event=JournalEvent.UP)
     Journal(path).append(claim)
     before = path.read_bytes()
     with (

@@ -12,7 +12,14 @@ import pytest
 
 from analysis.judge import directions
 from analysis.judge.compare import compare
-from analysis.judge.directions import PUBLISHED, Along, Direction, Finding, SettingValue, Word
+from analysis.judge.directions import (
+    PUBLISHED,
+    Along,
+    Direction,
+    DirectionVerdict,
+    SettingValue,
+    Word,
+)
 from analysis.read.load import load
 from analysis.show import drawing, finish_figures
 from analysis.show.finish_figures import Axis, Label
@@ -46,7 +53,7 @@ def falling(size: int, step: float, rng: random.Random) -> float:
     return size * (101 - step) * rng.uniform(0.98, 1.02)
 
 
-def whole(points: Sequence[SettingValue], direction: Direction) -> Finding:
+def whole(points: Sequence[SettingValue], direction: Direction) -> DirectionVerdict:
     """Return the finding over all strata."""
     return directions.judge(points, direction)[0]
 

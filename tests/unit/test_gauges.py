@@ -12,7 +12,7 @@ import pytest
 
 from harness.observe import host_gauges, zone_reports, zone_states
 from harness.observe.gauges import Reader, devices_io, number
-from harness.observe.sampler import Sampler, Series
+from harness.observe.sampler import SampledSeries, Sampler
 from harness.observe.zone_states import COLUMNS
 from harness.tools import zlfs
 
@@ -92,10 +92,13 @@ def test_a_series_that_costs_much_is_read_less_often(tmp_path: Path) -> None:
     def expensive() -> list[int]:
         return [sum(itertools.repeat(1, 5_000_000))]
 
-    cheap = Series("cheap", ["n"], lambda: [1])
+    cheap = SampledSeries("cheap", ["n"], lambda: [1])
     clock = itertools.count(100.0)
     sampler = Sampler(
-        tmp_path, [cheap, Series("costly", ["n"], expensive)], clock=lambda: next(clock), began=0
+        tmp_path,
+        [cheap, SampledSeries("costly", ["n"], expensive)],
+        clock=lambda: next(clock),
+        began=0,
     )
     for _ in range(4):
         sampler.tick()
@@ -113,7 +116,10 @@ def test_no_sample_is_later_than_the_longest_gap(
     cost = itertools.count(0, 3600)
     monkeypatch.setattr(time, "thread_time", lambda: next(cost))
     clock = itertools.count(100.0)
-    tables = [Series("cheap", ["n"], lambda: [1]), Series("costly", ["n"], lambda: [1])]
+    tables = [
+        SampledSeries("cheap", ["n"], lambda: [1]),
+        SampledSeries("costly", ["n"], lambda: [1]),
+    ]
     sampler = Sampler(tmp_path, tables, clock=lambda: next(clock), began=100)
     for _ in range(65):
         sampler.tick()

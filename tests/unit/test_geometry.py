@@ -12,7 +12,7 @@ from harness.levels.zenfs import ZenFs
 from harness.machine.guard import Guard
 from harness.machine.journal import Journal
 from harness.observe.zone_reports import Zone, ZoneCondition, ZoneType
-from harness.rig.model import Namespace
+from harness.rig.model import EmulatedNamespace
 from harness.run.inspection import inspect
 from harness.store.spec import Inspection
 from harness.tools import db_bench, native, proc, zenfs
@@ -54,7 +54,7 @@ class Drive(FakeHost):
         ]
         return found[:limit]
 
-    def _namespace(self, ns: Namespace, controller: Path) -> None:
+    def _namespace(self, ns: EmulatedNamespace, controller: Path) -> None:
         """Write a node, and for a head (as captured under Linux 7.2) its path node."""
         name = f"nvme0n{ns.nsid}"
         queue = {"zoned": "none", "logical_block_size": str(ns.logical_block_size)}

@@ -11,7 +11,7 @@ import pytest
 from harness import levels
 from harness.errors import GuardRefused
 from harness.machine.guard import Guard, companion
-from harness.machine.journal import Entry, Event, Journal
+from harness.machine.journal import Journal, JournalEntry, JournalEvent
 from harness.observe import signatures
 from harness.observe.zone_reports import ZoneCondition, ZoneType
 from harness.run.inspection import inspect, require_zoned
@@ -43,10 +43,12 @@ class Lab:
         reasons = self.guard.examine(device or self.device)
         return reasons[0].code if reasons else None
 
-    def write(self, event: Event, label: str = "zl-1", fingerprint: str | None = None) -> None:
+    def write(
+        self, event: JournalEvent, label: str = "zl-1", fingerprint: str | None = None
+    ) -> None:
         key, partner = self.device.identity.key, self.conventional.identity.key
         self.journal.append(
-            Entry(event, key, "c", "r", "fake", label, partner, fingerprint, "t", "b")
+            JournalEntry(event, key, "c", "r", "fake", label, partner, fingerprint, "t", "b")
         )
 
     def poke(self, name: str, offset: int, data: bytes) -> None:
@@ -206,22 +208,22 @@ def test_unfinished_claim_with_our_label(lab: Lab) -> None:
     set_zones(lab.root, {0: 4096, 5: 4096})
     put_btrfs(lab.root / "dev/nvme0n2", "zl-1")
     assert lab.code() == "foreign-signature"
-    lab.write(Event.CLAIM)
-    lab.write(Event.UP)
+    lab.write(JournalEvent.CLAIM)
+    lab.write(JournalEvent.UP)
     assert lab.code() is None
 
 
 def test_unfinished_claim_with_another_label(lab: Lab) -> None:
     put_btrfs(lab.root / "dev/nvme0n2", "theirs")
-    lab.write(Event.CLAIM)
+    lab.write(JournalEvent.CLAIM)
     assert lab.code() == "foreign-signature"
 
 
 def test_killed_while_formatting(lab: Lab) -> None:
     set_zones(lab.root, {0: 4096})
-    lab.write(Event.CLAIM)
+    lab.write(JournalEvent.CLAIM)
     assert lab.code() == "not-empty"  # nothing proves that zonelab wrote it
-    lab.write(Event.CLAIM, fingerprint=lab.guard.fingerprint(lab.device))
+    lab.write(JournalEvent.CLAIM, fingerprint=lab.guard.fingerprint(lab.device))
     assert lab.code() is None  # killed before the first byte
     set_zones(lab.root, {0: 8192})
     assert lab.code() == "not-empty"
@@ -230,8 +232,8 @@ def test_killed_while_formatting(lab: Lab) -> None:
 def test_data_without_a_signature_counts_after_a_clean_release(lab: Lab) -> None:
     key, device = lab.conventional.identity.key, lab.conventional
     lab.journal.append(
-        Entry(
-            Event.RELEASE,
+        JournalEntry(
+            JournalEvent.RELEASE,
             key,
             "c",
             "r",
@@ -272,8 +274,8 @@ def test_a_partition_of_a_disk_that_is_used_as_a_whole(lab: Lab) -> None:
 
 def test_label_on_the_partner_proves_ownership(lab: Lab) -> None:
     set_zones(lab.root, {5: 4096})  # f2fs data: no signature on the zoned device
-    lab.write(Event.CLAIM)
-    lab.write(Event.UP)
+    lab.write(JournalEvent.CLAIM)
+    lab.write(JournalEvent.UP)
     assert lab.guard.examine(lab.device, lab.conventional)[0].code == "not-empty"
     put_btrfs(lab.root / "dev/nvme0n1", "zl-1")
     assert lab.guard.examine(lab.device, lab.conventional) == []
@@ -282,7 +284,7 @@ def test_label_on_the_partner_proves_ownership(lab: Lab) -> None:
 
 def test_a_clean_release_counts_until_the_device_is_written(lab: Lab) -> None:
     set_zones(lab.root, {5: 4096})
-    lab.write(Event.RELEASE, fingerprint=lab.guard.fingerprint(lab.device))
+    lab.write(JournalEvent.RELEASE, fingerprint=lab.guard.fingerprint(lab.device))
     assert lab.code() is None
     set_zones(lab.root, {5: 8192})
     assert lab.code() == "not-empty"
@@ -290,10 +292,10 @@ def test_a_clean_release_counts_until_the_device_is_written(lab: Lab) -> None:
 
 def killed(lab: Lab, *, formatted: bool = True) -> None:
     """Leave the traces of a killed run on two devices: data on one, the label on the other."""
-    for event in (Event.CLAIM, Event.UP)[: 1 + formatted]:
+    for event in (JournalEvent.CLAIM, JournalEvent.UP)[: 1 + formatted]:
         for own, other in ((lab.device, lab.conventional), (lab.conventional, lab.device)):
             lab.journal.append(
-                Entry(
+                JournalEntry(
                     event,
                     own.identity.key,
                     "c",
@@ -331,7 +333,7 @@ def test_data_of_a_killed_run_is_released_only_while_proved_ours(lab: Lab) -> No
     assert released(lab) == [
         f"wiped {lab.device.path} and {lab.conventional.path}: r of campaign c was killed there"
     ]
-    assert [entry.event for entry in lab.journal.entries()[-2:]] == [Event.RELEASE] * 2
+    assert [entry.event for entry in lab.journal.entries()[-2:]] == [JournalEvent.RELEASE] * 2
     lab.poke("nvme0n1", 0, b"XFSB")  # the next level's own
     assert lab.code() is None
     assert released(lab) == []
@@ -361,7 +363,7 @@ def test_what_is_not_proved_ours_is_not_released(lab: Lab) -> None:
     put_btrfs(lab.root / "dev/nvme0n2", "precious")
     assert released(lab) == []
     put_btrfs(lab.root / "dev/nvme0n2", "zl-1")
-    lab.write(Event.RELEASE, fingerprint="x")  # the run put itself down, then others wrote
+    lab.write(JournalEvent.RELEASE, fingerprint="x")  # the run put itself down, then others wrote
     assert released(lab) == []
 
 

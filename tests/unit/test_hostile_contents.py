@@ -12,7 +12,7 @@ import pytest
 
 from harness.errors import GuardRefused
 from harness.machine.guard import companion
-from harness.machine.journal import Event
+from harness.machine.journal import JournalEvent
 from tests.fixtures.captures import Image, images, snapshot
 from tests.fixtures.drives import COMPANION, Lab
 
@@ -97,7 +97,7 @@ BESIDE = [i for i in IMAGES if not i.at_end and i.name not in (*NAMELESS, *BOOT_
 def test_a_label_of_ours_does_not_cover_another_format(lab: Lab, image: Image) -> None:
     """A killed run's claim, its btrfs label, and what another program wrote beside it."""
     lab.host.libblkid = False
-    lab.record(lab.companion, Event.UP, "none")
+    lab.record(lab.companion, JournalEvent.UP, "none")
     lab.poke(0x10040, b"_BHRfS_M")
     lab.poke(0x1012B, b"zl-1\0")
     assert lab.code() is None

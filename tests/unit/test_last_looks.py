@@ -12,7 +12,7 @@ import pytest
 from harness.errors import GuardRefused, HostError, Interrupted
 from harness.machine.claim import clear
 from harness.machine.guard import companion
-from harness.machine.journal import Event
+from harness.machine.journal import JournalEvent
 from harness.machine.lock import exclusive
 from harness.machine.signals import Stop
 from tests.fixtures.claims import Lab, spy
@@ -78,7 +78,7 @@ def test_a_refusal_behind_the_clearing_clears_nothing_more(lab: Lab) -> None:
         refused(lab)
     assert caught.value.code == "written-by-others"
     assert b"precious" in lab.contents()[1]
-    assert {entry.event for entry in lab.journal.entries()} == {Event.CLAIM}
+    assert {entry.event for entry in lab.journal.entries()} == {JournalEvent.CLAIM}
 
 
 def refused(lab: Lab) -> None:
@@ -108,7 +108,7 @@ def test_a_signal_during_the_release_does_not_stop_it(
         events = [entry.event for entry in lab.journal.entries()]
         with pytest.raises(Interrupted):
             stop.check()
-    assert events[-2:] == [Event.RELEASE] * 2
+    assert events[-2:] == [JournalEvent.RELEASE] * 2
 
 
 def test_one_release_ends_the_run_of_both_devices(lab: Lab) -> None:
@@ -117,7 +117,7 @@ def test_one_release_ends_the_run_of_both_devices(lab: Lab) -> None:
         claim.clear()
     path = lab.root / "journal.jsonl"
     path.write_text("".join(path.read_text().splitlines(keepends=True)[:-1]))
-    assert lab.journal.entries()[-1].event is Event.RELEASE
+    assert lab.journal.entries()[-1].event is JournalEvent.RELEASE
     assert lab.journal.unfinished() == []
 
 
@@ -126,7 +126,7 @@ def test_only_used_consents_count_as_wipes(lab: Lab) -> None:
     with lab.taken() as claim:
         claim.clear()
     last = lab.journal.entries()[-1]
-    lab.journal.append(replace(last, event=Event.ERASE, consent="3f9a1c2b"))
+    lab.journal.append(replace(last, event=JournalEvent.ERASE, consent="3f9a1c2b"))
     lab.journal.append(last)
     assert lab.journal.erasures(last.identity) == ["3f9a1c2b"]
 

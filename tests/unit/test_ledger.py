@@ -30,10 +30,10 @@ from harness.store import packed, rundir
 from harness.store.files import dumps, load_record
 from harness.store.ledger import (
     Closure,
+    ClosureState,
     Commands,
     Ledger,
     Snapshot,
-    State,
     Trace,
     Witness,
 )
@@ -60,7 +60,7 @@ from tests.fixtures.ledgers import (
 ROOT = Path(__file__).parents[2]
 
 
-def states(closures: Iterable[Closure]) -> dict[tuple[str, str], State]:
+def states(closures: Iterable[Closure]) -> dict[tuple[str, str], ClosureState]:
     return {(one.upper, one.lower): one.state for one in closures}
 
 
@@ -68,13 +68,13 @@ def states(closures: Iterable[Closure]) -> dict[tuple[str, str], State]:
 def test_every_layer_of_a_run_of_zlfs_agrees_to_the_byte(phase: str) -> None:
     found = entry(build(ZLFS), phase)
     assert states(found.closures) == {
-        ("user", "RocksDB WAL"): State.EXACT,
-        ("RocksDB WAL", "zlfs wal"): State.EXACT,
-        ("RocksDB flush", "zlfs flush"): State.EXACT,
-        ("RocksDB compaction", "zlfs compaction"): State.EXACT,
-        ("zlfs", "kernel"): State.EXACT,
-        ("kernel", "device"): State.UNKNOWN,  # QEMU was not asked then
-        ("zlfs space", "zone report"): State.EXACT,
+        ("user", "RocksDB WAL"): ClosureState.EXACT,
+        ("RocksDB WAL", "zlfs wal"): ClosureState.EXACT,
+        ("RocksDB flush", "zlfs flush"): ClosureState.EXACT,
+        ("RocksDB compaction", "zlfs compaction"): ClosureState.EXACT,
+        ("zlfs", "kernel"): ClosureState.EXACT,
+        ("kernel", "device"): ClosureState.UNKNOWN,  # QEMU was not asked then
+        ("zlfs space", "zone report"): ClosureState.EXACT,
     }
     # A compaction was cut short in this fillrandom, and its last file never completed.
     (compaction,) = (one for one in found.closures if one.upper == "RocksDB compaction")
@@ -112,13 +112,13 @@ def test_the_examples_layers_agree_to_the_byte(run: Path) -> None:
 
 def test_every_layer_of_the_example_that_can_be_counted_agrees() -> None:
     """Kernel = device = driver on every level, by a rig's real counters."""
-    states: dict[str, set[State]] = {}
+    states: dict[str, set[ClosureState]] = {}
     for file in EXAMPLE.glob("*/ledger.json"):
         for found in load_record(Ledger, file).entries:
             for one in found.closures:
                 states.setdefault(one.lower.partition(" ")[0], set()).add(one.state)
-    assert states["device"] == states["driver"] == {State.EXACT}
-    assert State.BROKEN not in set().union(*states.values())
+    assert states["device"] == states["driver"] == {ClosureState.EXACT}
+    assert ClosureState.BROKEN not in set().union(*states.values())
 
 
 def test_the_ledger_of_a_phase() -> None:
@@ -187,12 +187,12 @@ def test_a_file_system_hides_what_it_does() -> None:
     assert hidden.above == 648_407_296 + 604_580_859 + 933_995_639
     assert hidden.below == 1_693_937_664 + 9_981_952
     assert hidden.explained == {"gc": 113_897_472}
-    assert hidden.state is State.UNEXPLAINED
+    assert hidden.state is ClosureState.UNEXPLAINED
     # Most of the log never left the page cache: its files were deleted before.
     assert hidden.unexplained == hidden.below - hidden.above - 113_897_472
     assert hidden.unexplained < 0
     assert hidden.note == "the page cache dropped files before it wrote them back"
-    assert states(found.closures)["user", "RocksDB WAL"] is State.EXACT
+    assert states(found.closures)["user", "RocksDB WAL"] is ClosureState.EXACT
     # Neither pad in zones nor the conventional device's inner writes are counted.
     assert (found.pad, found.media_source) == (None, "")
     assert set(found.media.values()) == {None}
@@ -410,18 +410,18 @@ def phase_output(
     ("output", "state"),
     [
         # tests/fixtures/db_bench: 20,000 operations of 416 B are 8,640,000 B in the WAL.
-        (phase_output(20_000, 8_640_000, value_size=400), State.EXACT),
-        (phase_output(20_000, 8_639_999, value_size=400), State.BROKEN),
-        (phase_output(20_000, 8_640_001, value_size=400), State.BROKEN),
-        (phase_output(20_000, 8_640_000 - 12 * 19_999, threads=4), State.EXACT),
-        (phase_output(20_000, 8_640_000 - 12 * 19_999 - 1, threads=4), State.BROKEN),
-        (phase_output(20_000, 8_640_001, threads=4), State.BROKEN),
-        (phase_output(20_000, 0, disable_wal=1), State.UNKNOWN),
-        (phase_output(20_000, 1, batch_size=2), State.UNKNOWN),
-        (phase_output(20_000, 1, benchmark="readwhilewriting"), State.UNKNOWN),
+        (phase_output(20_000, 8_640_000, value_size=400), ClosureState.EXACT),
+        (phase_output(20_000, 8_639_999, value_size=400), ClosureState.BROKEN),
+        (phase_output(20_000, 8_640_001, value_size=400), ClosureState.BROKEN),
+        (phase_output(20_000, 8_640_000 - 12 * 19_999, threads=4), ClosureState.EXACT),
+        (phase_output(20_000, 8_640_000 - 12 * 19_999 - 1, threads=4), ClosureState.BROKEN),
+        (phase_output(20_000, 8_640_001, threads=4), ClosureState.BROKEN),
+        (phase_output(20_000, 0, disable_wal=1), ClosureState.UNKNOWN),
+        (phase_output(20_000, 1, batch_size=2), ClosureState.UNKNOWN),
+        (phase_output(20_000, 1, benchmark="readwhilewriting"), ClosureState.UNKNOWN),
     ],
 )
-def test_user_to_wal(output: PhaseOutput, state: State) -> None:
+def test_user_to_wal(output: PhaseOutput, state: ClosureState) -> None:
     assert closures.user_to_wal(output).state is state
 
 
@@ -453,17 +453,17 @@ BOTH = ("nvme0n1", "nvme0n2")
 @pytest.mark.parametrize(
     ("written", "accepted", "state"),
     [
-        (100_000_000, 100_000_000, State.EXACT),
-        (100_000_000, 101_512_000, State.CLOSED),
-        (100_000_000, 98_488_000, State.CLOSED),
-        (100_000_000, 101_512_001, State.BROKEN),
-        (100_000_000, 98_487_999, State.BROKEN),
-        (0, 512_000, State.CLOSED),
-        (0, 512_001, State.BROKEN),
+        (100_000_000, 100_000_000, ClosureState.EXACT),
+        (100_000_000, 101_512_000, ClosureState.CLOSED),
+        (100_000_000, 98_488_000, ClosureState.CLOSED),
+        (100_000_000, 101_512_001, ClosureState.BROKEN),
+        (100_000_000, 98_487_999, ClosureState.BROKEN),
+        (0, 512_000, ClosureState.CLOSED),
+        (0, 512_001, ClosureState.BROKEN),
     ],
 )
 def test_kernel_to_device_within_a_per_cent_and_a_quantum(
-    written: int, accepted: int, state: State
+    written: int, accepted: int, state: ClosureState
 ) -> None:
     (found,) = closures.kernel_to_device(snapshot(5, 1000), snapshot(5 + written, 1000 + accepted))
     assert found.state is state
@@ -474,29 +474,29 @@ def test_kernel_to_device_within_a_per_cent_and_a_quantum(
 def test_zeroing_carries_no_bytes_to_a_conventional_device() -> None:
     """The kernel's count can exceed the device's count, but is never below it."""
 
-    def state(accepted: int, zeroing: tuple[str, ...]) -> State:
+    def state(accepted: int, zeroing: tuple[str, ...]) -> ClosureState:
         last = snapshot(100_000_000, accepted, zeroing=zeroing)
         (found,) = closures.kernel_to_device(snapshot(0, 0), last)
         return found.state
 
-    assert state(70_000_000, ("nvme0n1",)) is State.UNEXPLAINED
-    assert state(70_000_000, ("nvme7n1",)) is State.BROKEN
-    assert state(130_000_000, ("nvme0n1",)) is State.BROKEN
-    assert state(100_000_000, ("nvme0n1",)) is State.EXACT
+    assert state(70_000_000, ("nvme0n1",)) is ClosureState.UNEXPLAINED
+    assert state(70_000_000, ("nvme7n1",)) is ClosureState.BROKEN
+    assert state(130_000_000, ("nvme0n1",)) is ClosureState.BROKEN
+    assert state(100_000_000, ("nvme0n1",)) is ClosureState.EXACT
 
 
 @pytest.mark.parametrize(
     ("accepted", "problems", "state"),
     [
-        (70_000_000, (), State.EXACT),  # 30,000,000 of the 100,000,000 were zeroes
-        (70_000_001, (), State.CLOSED),
-        (100_000_000, (), State.BROKEN),  # Write Zeroes transfers no bytes
-        (70_000_000, ("lost",), State.BROKEN),  # the number is unknown
-        (100_000_000, ("lost",), State.EXACT),
+        (70_000_000, (), ClosureState.EXACT),  # 30,000,000 of the 100,000,000 were zeroes
+        (70_000_001, (), ClosureState.CLOSED),
+        (100_000_000, (), ClosureState.BROKEN),  # Write Zeroes transfers no bytes
+        (70_000_000, ("lost",), ClosureState.BROKEN),  # the number is unknown
+        (100_000_000, ("lost",), ClosureState.EXACT),
     ],
 )
 def test_traced_zeroes_are_no_bytes_to_any_device(
-    accepted: int, problems: tuple[str, ...], state: State
+    accepted: int, problems: tuple[str, ...], state: ClosureState
 ) -> None:
     """dm-zoned fills gaps in zones with them; recorded on a rig: 28,958,720 B of 336,650,240."""
     commands = (
@@ -527,7 +527,7 @@ def test_no_closure_without_a_witness_and_rest(
     before: Snapshot, after: Snapshot, note: str
 ) -> None:
     (found,) = closures.kernel_to_device(before, after)
-    assert (found.state, found.note) == (State.UNKNOWN, note)
+    assert (found.state, found.note) == (ClosureState.UNKNOWN, note)
 
 
 def small(after: Snapshot) -> Ledger:
@@ -566,13 +566,13 @@ def seen(pad: int = 0, held: int = 0, **done: int) -> Trace:
 
 
 def test_kernel_to_driver_is_exact_and_of_devices_that_are_watched() -> None:
-    def state(written: int, trace: Trace | None) -> list[tuple[str, State]]:
+    def state(written: int, trace: Trace | None) -> list[tuple[str, ClosureState]]:
         first = snapshot(5, 0, conventional="nvme0n1", trace=seen(write=7))
         last = snapshot(5 + written, 0, conventional="nvme0n1", trace=trace)
         return [(one.lower, one.state) for one in closures.kernel_to_driver(first, last)]
 
-    assert state(100, seen(write=107)) == [("driver nvme0n2", State.EXACT)]
-    assert state(99, seen(write=107)) == [("driver nvme0n2", State.BROKEN)]
+    assert state(100, seen(write=107)) == [("driver nvme0n2", ClosureState.EXACT)]
+    assert state(99, seen(write=107)) == [("driver nvme0n2", ClosureState.BROKEN)]
     assert state(99, None) == state(99, replace(seen(write=107), problems=("lost",))) == []
 
 

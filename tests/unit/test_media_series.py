@@ -8,7 +8,7 @@ from harness.levels.level import LevelUsage
 from harness.run.ledger import BarrierSnapshot
 from harness.store.ledger import Snapshot, Witness
 from harness.verify.gauged import media_bytes
-from harness.verify.sampled import Table, Window
+from harness.verify.sampled import PhaseWindow, SeriesTable
 
 DISK = "ublkb1"
 
@@ -33,13 +33,13 @@ def barrier(media: int) -> BarrierSnapshot:
 
 
 UP, COLD, AFTER = barrier(100), barrier(200), barrier(900)
-PHASE = Window("overwrite", 10.0, 20.0, None, COLD, COLD, AFTER)
+PHASE = PhaseWindow("overwrite", 10.0, 20.0, None, COLD, COLD, AFTER)
 
 
-def table(*values: int) -> Table:
+def table(*values: int) -> SeriesTable:
     times = tuple(11.0 + index for index in range(len(values)))
     rows = ({"t": str(t), DISK: str(v)} for t, v in zip(times, values, strict=True))
-    return Table(times, tuple(rows))
+    return SeriesTable(times, tuple(rows))
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from analysis.read.load import load
 from analysis.show import latex, links, pull_request, render
 from analysis.show.report import write_report
 from harness import metrics
-from harness.metrics import CATALOGUE, RESULT, Better, Kind, MetricInfo, source_patterns
+from harness.metrics import CATALOGUE, RESULT, Better, MetricInfo, MetricKind, source_patterns
 from harness.store import packed
 from tests.fixtures.campaigns import with_metric, write_campaign
 from tests.fixtures.example import unpacked
@@ -52,7 +52,7 @@ def test_names_in_patterns() -> None:
 def test_a_metric_is_one_entry(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A toy metric gets a row, a formula and links from its catalogue entry alone."""
     toy = MetricInfo(
-        "toy", "B", Kind.BYTES, Better.LOWER, "the toy's formula", ("series/{phase}.csv",)
+        "toy", "B", MetricKind.BYTES, Better.LOWER, "the toy's formula", ("series/{phase}.csv",)
     )
     monkeypatch.setitem(metrics.CATALOGUE, "toy", toy)
     size = {"conventional-ext4": 100, "f2fs": 300, "btrfs": 200}

@@ -19,7 +19,7 @@ from harness.plan.curve_models import job_data
 from harness.plan.drive_files import load_curves, load_job, load_model
 from harness.plan.drive_values import size
 from harness.plan.load import CONFIGS, names
-from harness.plan.model_verdicts import Verdict
+from harness.plan.model_verdicts import ModelVerdict
 
 ZN540 = CONFIGS / "models" / "zn540-1tb.yml"
 JOB = CONFIGS / "jobs" / "randread-4k.yml"
@@ -218,12 +218,12 @@ def test_an_unknown_name_lists_the_known_ones() -> None:
 def test_a_stored_verdict_holds_for_the_validated_values_only(tmp_path: Path) -> None:
     model = load_model("zn540-1tb")
     assert model_verdicts.core(model, tmp_path) == "not validated"
-    verdict = Verdict(drive_files.digest(model), ("finish mean",))
+    verdict = ModelVerdict(drive_files.digest(model), ("finish mean",))
     path = model_verdicts.save(model, verdict, tmp_path)
     assert model_verdicts.core(model, tmp_path) == "fails (1 curves)"
-    model_verdicts.save(model, Verdict(verdict.digest, (), ("finish mean",)), tmp_path)
+    model_verdicts.save(model, ModelVerdict(verdict.digest, (), ("finish mean",)), tmp_path)
     assert model_verdicts.core(model, tmp_path) == "passes, known misses: 1"
-    model_verdicts.save(model, Verdict(verdict.digest, ()), tmp_path)
+    model_verdicts.save(model, ModelVerdict(verdict.digest, ()), tmp_path)
     assert model_verdicts.core(model, tmp_path) == "passes"
     changed = load_model(str(edited(ZN540, tmp_path, ("flash.program.value", "3ms"))))
     assert model_verdicts.core(changed, tmp_path) == "not validated"

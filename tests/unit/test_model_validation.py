@@ -11,7 +11,7 @@ import pytest
 from analysis.model import fit, validation
 from analysis.model.validation import Compared, CurveError
 from analysis.read import points
-from analysis.read.points import Point
+from analysis.read.points import MeasuredPoint
 from analysis.show import model_figure
 from harness.cli.main import main
 from harness.errors import ExitCode, ToolFailed
@@ -23,8 +23,12 @@ from harness.tools import zonemodel
 CAPTURE = Path(__file__).parents[1] / "fixtures" / "zonemodel" / "read-under-write.json"
 
 
-def point(x: float, y: float, tolerance: float | None = 0.05, statistic: str = "mean") -> Point:
-    return Point("read_under_write_qd1", "write_MiB_s", x, statistic, y, "us", tolerance, "test")
+def point(
+    x: float, y: float, tolerance: float | None = 0.05, statistic: str = "mean"
+) -> MeasuredPoint:
+    return MeasuredPoint(
+        "read_under_write_qd1", "write_MiB_s", x, statistic, y, "us", tolerance, "test"
+    )
 
 
 def curve(grade: Grade, *errors: float | None, tolerance: float | None = 0.05) -> CurveError:

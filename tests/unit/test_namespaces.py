@@ -19,7 +19,7 @@ from harness.cli import main as cli
 from harness.drive import layout, survey
 from harness.drive.layout import REST, Role, Wanted
 from harness.errors import ConfigError, GuardRefused, ToolFailed
-from harness.machine.journal import Event, Journal
+from harness.machine.journal import Journal, JournalEvent
 from harness.observe import nvme_ioctl
 from harness.store.spec import Bytes
 from harness.tools import nvme_cli, proc
@@ -489,7 +489,7 @@ def test_consents_name_further_namespaces_to_delete(
     assert apply(host, "--erase", consent) == 0
     entries = Journal(host.drive.root / "state/journal.jsonl").entries()
     assert [(entry.event, entry.consent) for entry in entries] == [
-        (Event.ERASE, consent.rpartition("@")[2])
+        (JournalEvent.ERASE, consent.rpartition("@")[2])
     ]
 
     host.drive.spaces[3].attached = False

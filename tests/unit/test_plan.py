@@ -13,7 +13,7 @@ from harness.plan import load
 from harness.store.campaign import Campaign
 from harness.store.codec import decode
 from harness.store.files import dumps
-from harness.store.spec import Bytes, LevelProbe, Plan, Reason, Tracing
+from harness.store.spec import Bytes, LevelProbe, Plan, Reason, TracingMode
 from tests.fixtures.planner import Planner, rig
 
 MIB = 2**20
@@ -407,7 +407,7 @@ def test_the_recorded_command_names_no_folder_of_this_machine() -> None:
 def test_off_is_a_word(planner: Planner) -> None:
     """YAML 1.1 reads it as false."""
     assert planner("smoke", "--set", "tracing=off") == 0
-    assert {run.tracing for run in planner.plan().hosts[0].runs} == {Tracing.OFF}
+    assert {run.tracing for run in planner.plan().hosts[0].runs} == {TracingMode.OFF}
 
 
 TWICE = "levels=[f2fs, {name: zlfs, variant: lazy, options: {gc: off}}, zlfs]"

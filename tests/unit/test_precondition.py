@@ -18,7 +18,7 @@ from harness.drive.precondition import Preconditioning
 from harness.drive.purge import purge
 from harness.errors import GuardRefused, HostError
 from harness.machine.guard import Guard
-from harness.machine.journal import Event, Journal
+from harness.machine.journal import Journal, JournalEvent
 from harness.machine.paths import Paths
 from tests.runner.fakes import (
     MIB,
@@ -122,7 +122,10 @@ def test_every_byte_of_capacity_is_written_and_zones_are_empty_again(host: Host)
     assert host.resets != list(range(ZONES))
     assert json.loads((host.root / "zones.json").read_text()) == {}
     journal = Journal(paths(host).journal)
-    assert [entry.event for entry in journal.entries()] == [Event.CLAIM, Event.RELEASE]
+    assert [entry.event for entry in journal.entries()] == [
+        JournalEvent.CLAIM,
+        JournalEvent.RELEASE,
+    ]
     assert Guard(host, journal).examine(host.device("nvme0n2")) == []
 
 
@@ -317,7 +320,10 @@ def test_a_consent_is_used_by_the_first_purge(
     consent = Guard(host, journal).seen(device).consent
     assert zonelab(host, "nvme0n2", "--erase", "eui.0000000000000000@00000000") == 3
     assert zonelab(host, "nvme0n2", "--erase", consent) == 0
-    assert [entry.event for entry in journal.entries()] == [Event.ERASE, Event.RELEASE]
+    assert [entry.event for entry in journal.entries()] == [
+        JournalEvent.ERASE,
+        JournalEvent.RELEASE,
+    ]
     capsys.readouterr()
     assert zonelab(host, "nvme0n2", "--erase", consent) == 0
     assert f"note: erase={consent} was not needed" in capsys.readouterr().err
@@ -468,7 +474,7 @@ def test_another_node_in_its_place_is_not_written_to(host: Host) -> None:
 def test_after_a_kill_no_zone_passes_as_zonelabs(host: Host) -> None:
     own = work(host, "nvme0n2", [])
     journal = Journal(paths(host).journal)
-    own._note(Event.CLAIM, "as it was before")
+    own._note(JournalEvent.CLAIM, "as it was before")
     set_zones(host.root, {0: 4096})
     reasons = Guard(host, journal).examine(host.device("nvme0n2"))
     assert [reason.code for reason in reasons] == ["not-empty"]

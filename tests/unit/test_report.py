@@ -268,13 +268,13 @@ def test_groups_of_one_colour_have_other_markers(tmp_path: Path, count: int) -> 
 
 
 TOY_SECTION = """
-from analysis.show.parts import ReportData, Section, Text
+from analysis.show.parts import Paragraph, ReportData, Section
 
 ORDER = 15
 
 
 def section(data: ReportData) -> Section:
-    return Section("toy", "Toy", [Text(f"{len(data.groups)} groups")])
+    return Section("toy", "Toy", [Paragraph(f"{len(data.groups)} groups")])
 """
 
 

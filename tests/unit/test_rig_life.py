@@ -16,7 +16,7 @@ from harness.cli import rig as cli
 from harness.errors import ConfigError, HostError, TimedOut, ToolFailed, UsageError
 from harness.rig import control, guest, model, prerequisites, process, qemu, state
 from harness.rig.recipe import Image
-from harness.rig.state import GuestDevice, State
+from harness.rig.state import GuestDevice, RigState
 from harness.rig.talk import Talk
 from harness.tools.proc import Completed
 
@@ -39,9 +39,9 @@ def build(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def a_state(found: process.Process) -> State:
+def a_state(found: process.Process) -> RigState:
     device = GuestDevice(2, "5254005a4c000002", "/dev/x", "/dev/nvme0n2", "nvme0n2", True, 1 << 20)
-    return State("default", found.pid, found.began, 2022, "tcg", "/i", "t", 12.0, 60, (device,))
+    return RigState("default", found.pid, found.began, 2022, "tcg", "/i", "t", 12.0, 60, (device,))
 
 
 def test_a_recycled_pid_is_another_process() -> None:

@@ -57,7 +57,7 @@ def tree(version: str) -> Path:
     return FIXTURES / version / "tree-overwrite.LOG"
 
 
-def values(version: str, name: str) -> dict[str, rocksdb.Value]:
+def values(version: str, name: str) -> dict[str, rocksdb.MetricValue]:
     spec, got = parsed(version, name)
     path = FIXTURES / version / f"{name}.LOG"
     found = rocksdb.metrics(
@@ -210,7 +210,7 @@ def test_the_share_of_reads_that_no_device_was_asked_for() -> None:
     assert device is not None
     assert moved is not None
 
-    def share(read: float | None) -> rocksdb.Value:
+    def share(read: float | None) -> rocksdb.MetricValue:
         return rocksdb.metrics(spec, got, None, Below(1, read))["cache_served_share"]
 
     asked = 1_467_401_669

@@ -17,10 +17,10 @@ from harness.observe.tracing.zone_history import Traced
 from harness.rules import RULES, bandwidth, judge
 from harness.rules.facts import PhaseFacts, RunFacts
 from harness.run import phase_metrics
-from harness.store.ledger import Closure, Entry, Ledger, State
+from harness.store.ledger import Closure, ClosureState, Ledger, LedgerEntry
 from harness.store.observed import TenantFacts
 from harness.store.result import Issue, Severity, Utilisation
-from harness.store.spec import DeviceKind, PhaseRole, Reason, Tracing
+from harness.store.spec import DeviceKind, PhaseRole, Reason, TracingMode
 from harness.tools import db_bench
 from harness.tools.db_bench import BenchmarkSummary
 from harness.tools.rocksdb_log import CAUSES, Log, TableBytes
@@ -32,7 +32,7 @@ from tests.runner.fakes import phase
 
 ROOT = Path(__file__).parents[2]
 FIXTURES = ROOT / "tests" / "fixtures" / "db_bench"
-BROKEN = Closure("kernel", "device", State.BROKEN, above=9, below=8, low=9, high=9)
+BROKEN = Closure("kernel", "device", ClosureState.BROKEN, above=9, below=8, low=9, high=9)
 
 
 # One write too few: the kernel counts ten (``disk``).
@@ -246,11 +246,11 @@ def reading(read: int) -> PhaseFacts:
 
 def closing(**changes: Any) -> Ledger:
     """A ledger of one interval, in which kernel and device agree by default."""
-    closure = Closure("kernel", "device", State.EXACT, above=9, below=9, low=9, high=9)
-    values: dict[str, Any] = dict.fromkeys(Entry.__slots__)
+    closure = Closure("kernel", "device", ClosureState.EXACT, above=9, below=9, low=9, high=9)
+    values: dict[str, Any] = dict.fromkeys(LedgerEntry.__slots__)
     values |= {"name": "overwrite", "settled": True, "witness": "", "witness_failed": False}
     values |= {"closures": (closure,)} | changes
-    return Ledger("f2fs", (Entry(**values),))
+    return Ledger("f2fs", (LedgerEntry(**values),))
 
 
 @pytest.fixture
@@ -310,7 +310,7 @@ CASES: list[tuple[Callable[[RunFacts], RunFacts], str, Severity]] = [
         Severity.INFO,
     ),
     (
-        lambda run: replace(run, spec=replace(run.spec, tracing=Tracing.ALL)),
+        lambda run: replace(run, spec=replace(run.spec, tracing=TracingMode.ALL)),
         "every-command-kept",
         Severity.WARNING,
     ),

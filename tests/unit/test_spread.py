@@ -13,9 +13,9 @@ import pytest
 
 from analysis.judge import drift, rounds, stats
 from analysis.judge.compare import compare
-from analysis.judge.stats import FloatArray
 from analysis.judge.verdicts import Verdict
 from analysis.read import percentiles
+from analysis.read.arrays import FloatArray
 from analysis.read.load import load
 from analysis.show.render import render
 from harness.errors import RunFailed

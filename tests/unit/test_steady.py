@@ -16,7 +16,7 @@ from analysis.judge.compare import compare
 from analysis.read import steady
 from analysis.read.load import load
 from analysis.read.series import read_throughput
-from analysis.read.steady import Curve, PhaseSeries, SteadyLabel, judge
+from analysis.read.steady import PhaseSeries, SteadyLabel, TimeSeries, judge
 from analysis.show.render import render
 from analysis.show.report import write_report
 from harness.store import packed
@@ -32,12 +32,12 @@ RATE = 10_000.0  # operations per second
 SECONDS = 100
 
 
-def curve(values: list[float]) -> Curve:
-    return Curve(tuple(float(t) for t in range(len(values))), tuple(values))
+def curve(values: list[float]) -> TimeSeries:
+    return TimeSeries(tuple(float(t) for t in range(len(values))), tuple(values))
 
 
 def load_of(
-    rates: list[float], *, wa: float = 3.0, pending: Curve | None = None, filled: float = 0.0
+    rates: list[float], *, wa: float = 3.0, pending: TimeSeries | None = None, filled: float = 0.0
 ) -> PhaseSeries:
     """Seconds with these rates. ``filled``: capacities written before the fill ended."""
     done = [0.0]
@@ -46,8 +46,8 @@ def load_of(
     written = tuple(CAPACITY + wa * PAYLOAD * ops for ops in done)
     times = tuple(float(t) for t in range(len(done)))
     return PhaseSeries(
-        Curve(times, tuple(done)),
-        Curve((-1.0, *times), (0.0, *written)),
+        TimeSeries(times, tuple(done)),
+        TimeSeries((-1.0, *times), (0.0, *written)),
         pending or curve([5e6] * len(done)),
         PAYLOAD,
         CAPACITY,
@@ -61,7 +61,7 @@ def doubling(load_: PhaseSeries) -> PhaseSeries:
     done = load_.operations.values
     for a, b in pairwise(done):
         total.append(total[-1] + 3 * PAYLOAD * (b - a) * (1 + b / done[-1]))
-    return replace(load_, written=Curve(load_.operations.t, tuple(total)))
+    return replace(load_, written=TimeSeries(load_.operations.t, tuple(total)))
 
 
 def test_a_flat_phase_is_steady_and_shows_its_blocks() -> None:
@@ -137,7 +137,7 @@ def test_less_than_the_capacity_after_the_fill_is_too_short() -> None:
 
 def test_a_phase_that_stood_still_is_not_steady() -> None:
     load_ = load_of([RATE] * 70 + [0.0] * 30)
-    written = Curve(load_.written.t, tuple(1e8 * (t + 20) for t in load_.written.t))
+    written = TimeSeries(load_.written.t, tuple(1e8 * (t + 20) for t in load_.written.t))
     found = judge(replace(load_, written=written))
     assert found.label is SteadyLabel.NOT_STEADY
     assert found.why == "a block without an operation"
@@ -205,7 +205,7 @@ def test_the_inverse_of_a_curve_that_rises(values: list[float]) -> None:
 
 
 def test_the_mean_of_a_value_that_holds() -> None:
-    held = Curve((0.0, 10.0, 20.0), (1.0, 3.0, 5.0))
+    held = TimeSeries((0.0, 10.0, 20.0), (1.0, 3.0, 5.0))
     assert held.mean(0, 20) == 2
     assert held.mean(5, 15) == 2
     assert held.mean(-5, 5) == 1

@@ -15,38 +15,38 @@ import pytest
 
 from analysis.read.series import read_columns
 from harness.errors import ConfigError, HostError, RunFailed
-from harness.machine.journal import Entry, Event, Journal
+from harness.machine.journal import Journal, JournalEntry, JournalEvent
 from harness.machine.lock import exclusive, holder, is_held
 from harness.machine.paths import Paths
-from harness.run.progress import Progress, announcement, human_seconds, load, write
+from harness.run.progress import ProgressPublisher, announcement, human_seconds, load, write
 from harness.store import checksums, packed, rundir
 from harness.store.files import write_atomic
 from harness.store.rundir import RunWriter, attempts, split_attempt
 
 
-def entry(event: Event, identity: str = "eui.1") -> Entry:
-    return Entry(event, identity, "c", "r", "l", "zl", "", None, "t", "b")
+def entry(event: JournalEvent, identity: str = "eui.1") -> JournalEntry:
+    return JournalEntry(event, identity, "c", "r", "l", "zl", "", None, "t", "b")
 
 
 def test_journal_last_entry_of_a_device(tmp_path: Path) -> None:
     journal = Journal(tmp_path / "state" / "journal.jsonl")
     assert journal.last("eui.1") is None
-    journal.append(entry(Event.CLAIM))
-    journal.append(entry(Event.CLAIM, "eui.2"))
-    journal.append(entry(Event.RELEASE))
-    assert journal.last("eui.1") == entry(Event.RELEASE)
-    assert journal.last("eui.2") == entry(Event.CLAIM, "eui.2")
+    journal.append(entry(JournalEvent.CLAIM))
+    journal.append(entry(JournalEvent.CLAIM, "eui.2"))
+    journal.append(entry(JournalEvent.RELEASE))
+    assert journal.last("eui.1") == entry(JournalEvent.RELEASE)
+    assert journal.last("eui.2") == entry(JournalEvent.CLAIM, "eui.2")
 
 
 def test_journal_ignores_and_repairs_a_torn_append(tmp_path: Path) -> None:
     path = tmp_path / "journal.jsonl"
     journal = Journal(path)
-    journal.append(entry(Event.CLAIM))
+    journal.append(entry(JournalEvent.CLAIM))
     with path.open("a") as file:
         file.write('{"event": "rele')
-    assert journal.last("eui.1") == entry(Event.CLAIM)
-    journal.append(entry(Event.UP))
-    assert [found.event for found in journal.entries()] == [Event.CLAIM, Event.UP]
+    assert journal.last("eui.1") == entry(JournalEvent.CLAIM)
+    journal.append(entry(JournalEvent.UP))
+    assert [found.event for found in journal.entries()] == [JournalEvent.CLAIM, JournalEvent.UP]
 
 
 def test_damaged_journal_is_no_proof(tmp_path: Path) -> None:
@@ -194,7 +194,7 @@ def test_eta_follows_what_runs_really_took(tmp_path: Path) -> None:
     runs = Machine(tmp_path).plan.hosts[0].runs  # two runs, 10 s predicted each
     now = [0.0]
     path = tmp_path / "progress.json"
-    progress = Progress(partial(write, path), "c", ["ok"], runs, clock=lambda: now[0])
+    progress = ProgressPublisher(partial(write, path), "c", ["ok"], runs, clock=lambda: now[0])
     assert progress.eta() == 20
     progress.begin(runs[0])
     now[0] = 4.0
@@ -215,7 +215,7 @@ def test_eta_follows_a_phase_that_is_slower_than_predicted(tmp_path: Path) -> No
     runs = Machine(tmp_path).plan.hosts[0].runs  # two runs, 10 s predicted each
     now = [0.0]
     path = tmp_path / "progress.json"
-    progress = Progress(partial(write, path), "c", [], runs, clock=lambda: now[0])
+    progress = ProgressPublisher(partial(write, path), "c", [], runs, clock=lambda: now[0])
     progress.begin(runs[0])
     now[0] = 3.0
     progress.phase("overwrite")

@@ -18,7 +18,7 @@ from analysis.show import render
 from analysis.show.report import write_report
 from analysis.tenants import aligned, attribution, fairness, recovery, usage
 from analysis.tenants.aligned import Line
-from analysis.tenants.attribution import Observed, Peak
+from analysis.tenants.attribution import AlignedRun, Peak
 from analysis.tenants.mix import Mix, mixes, read
 from analysis.tenants.recovery import Burst
 from harness.errors import RunFailed
@@ -368,13 +368,13 @@ def test_events_before_peaks_are_named_and_others_are_not() -> None:
     elsewhere = np.zeros(90)
     elsewhere[[3, 14, 26, 41, 55, 69]] = 1
     latency = steps(90, *at)
-    quiet = Observed(np.full(90, 5.0), {"guilty": {"reset": before}, "innocent": {}})
+    quiet = AlignedRun(np.full(90, 5.0), {"guilty": {"reset": before}, "innocent": {}})
     found = {
         one.name: one
         for one in attribution.attribute(
             {
                 "victim": [
-                    Observed(
+                    AlignedRun(
                         latency,
                         {
                             "guilty": {"reset": before, "gc": elsewhere},
@@ -397,7 +397,7 @@ def test_events_before_peaks_are_named_and_others_are_not() -> None:
 
 
 def test_without_events_no_tenant_is_tested() -> None:
-    (one,) = attribution.attribute({"a": [Observed(steps(60, 5, 20, 40), {"b": {}})]})
+    (one,) = attribution.attribute({"a": [AlignedRun(steps(60, 5, 20, 40), {"b": {}})]})
     assert (one.named, one.whole.p_value, one.whole.peaks) == (False, None, 3)
     assert attribution.attribute({"a": [], "b": []}) == []
 

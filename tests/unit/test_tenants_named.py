@@ -9,7 +9,7 @@ import pytest
 
 from analysis.read.load import load
 from analysis.tenants import aligned, attribution
-from analysis.tenants.attribution import Observed
+from analysis.tenants.attribution import AlignedRun
 from analysis.tenants.usage import read_commands
 from tests.bench import mix_simulation
 from tests.bench.mix_simulation import Shape
@@ -61,7 +61,7 @@ def test_real_series_of_runs_at_different_times_have_nothing_to_do_with_each_oth
                 np.array(resets) - other_begin(resets), bins=len(latency), range=(0, len(latency))
             )[0]
             events = {"other": {"reset": counts.astype(np.float64)}}
-            (one,) = attribution.attribute({"victim": [Observed(latency, events)]})
+            (one,) = attribution.attribute({"victim": [AlignedRun(latency, events)]})
             tested += one.whole.p_value is not None
             named += one.named
     assert tested >= 20

@@ -18,7 +18,7 @@ from harness.observe.tracing import tracefs_source
 from harness.observe.tracing.bpf_answers import Answers, Maps, grouped
 from harness.observe.tracing.bpf_program import WatchedDevice, program
 from harness.observe.tracing.tracer import Tracer
-from harness.observe.tracing.zone_history import Totals, Traced, traced
+from harness.observe.tracing.zone_history import Traced, TraceTotals, traced
 from harness.observe.zone_reports import Zone, ZoneCondition, ZoneType
 from harness.store.ledger import Snapshot, Trace
 from harness.tools import bpftrace
@@ -48,7 +48,7 @@ class Replay:
     name = "replay"
     names = (NAME,)
 
-    def __init__(self, answers: Sequence[Totals]) -> None:
+    def __init__(self, answers: Sequence[TraceTotals]) -> None:
         self._answers = iter(answers)
 
     def begin(self) -> None:
@@ -57,7 +57,7 @@ class Replay:
     def tick(self) -> None:
         pass
 
-    def snapshot(self) -> Totals:
+    def snapshot(self) -> TraceTotals:
         return next(self._answers)
 
     def end(self, raw: Path) -> None:
@@ -81,7 +81,7 @@ def captured() -> list[Maps]:
     return answers
 
 
-def from_bpftrace() -> list[Totals]:
+def from_bpftrace() -> list[TraceTotals]:
     """The totals of the captured answers, without the append of the last answer."""
     answers, found = Answers([NAME]), []
     for maps in captured()[:3]:
@@ -102,7 +102,7 @@ def tracefs(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def from_tracefs(tracing: Path) -> list[Totals]:
+def from_tracefs(tracing: Path) -> list[TraceTotals]:
     source = tracefs_source.TracefsSource([DEVICE], tracing)
     found = [source.snapshot()]
     lines = (FIXTURES / "trace_pipe.txt").read_text().splitlines(keepends=True)
@@ -116,14 +116,14 @@ def from_tracefs(tracing: Path) -> list[Totals]:
 
 
 def trace(
-    answers: Sequence[Totals], seed: Sequence[Zone] = SEED, metadata_zones: int = 0
+    answers: Sequence[TraceTotals], seed: Sequence[Zone] = SEED, metadata_zones: int = 0
 ) -> Tracer:
     return Tracer(
         Replay(answers), zoned=NAME, report=lambda: seed, metadata_zones=metadata_zones, began=0.0
     )
 
 
-def snapshots(answers: Sequence[Totals]) -> tuple[Tracer, list[Trace]]:
+def snapshots(answers: Sequence[TraceTotals]) -> tuple[Tracer, list[Trace]]:
     tracer = trace(answers)
     return tracer, [tracer.snapshot() for _ in answers[:3]]
 

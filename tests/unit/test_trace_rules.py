@@ -14,7 +14,7 @@ from harness.observe.tracing.zone_history import Traced
 from harness.rules import tracing
 from harness.rules.facts import PhaseFacts, RunFacts
 from harness.store.result import Severity
-from harness.store.spec import PhaseRole, Reason, Tracing
+from harness.store.spec import PhaseRole, Reason, TracingMode
 from tests.runner.conftest import Machine
 from tests.runner.fakes import phase
 
@@ -114,5 +114,5 @@ def test_an_untraced_run_has_an_info_issue(good: RunFacts) -> None:
 
 
 def test_runs_that_keep_every_command_have_a_warning(good: RunFacts) -> None:
-    run = replace(good, spec=replace(good.spec, tracing=Tracing.ALL))
+    run = replace(good, spec=replace(good.spec, tracing=TracingMode.ALL))
     assert codes(run) == [("every-command-kept", Severity.WARNING)]

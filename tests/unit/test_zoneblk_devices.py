@@ -14,7 +14,7 @@ from analysis.judge.verdicts import Verdict
 from analysis.read.load import load
 from analysis.show.drawing import mark_of
 from analysis.show.render import render
-from harness.metrics import Kind
+from harness.metrics import MetricKind
 from harness.observe import witness, zoneblk
 from harness.observe.sysfs import Sysfs, kind_of
 from harness.run.measure import media
@@ -167,4 +167,4 @@ def test_modelled_times_are_labelled_and_get_no_verdict(tmp_path: Path) -> None:
         text = render(comparison, form)
         assert MODELLED in text
         assert WATERMARK not in text
-    assert mark_of(comparison, Kind.TIME) == "modelled: no verdict"
+    assert mark_of(comparison, MetricKind.TIME) == "modelled: no verdict"

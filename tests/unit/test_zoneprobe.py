@@ -14,7 +14,7 @@ from harness import levels
 from harness.errors import ConfigError, ToolFailed
 from harness.levels import LEVELS
 from harness.levels.level import LevelUp
-from harness.metrics import Kind, lookup
+from harness.metrics import MetricKind, lookup
 from harness.observe import signatures
 from harness.plan import bare, load
 from harness.plan.expand import expand
@@ -247,7 +247,7 @@ def test_treatments_that_did_not_run_have_no_metric() -> None:
 
 def test_all_of_it_is_time() -> None:
     """An emulated device gives no results."""
-    assert {lookup(f"probe.{key}").kind for key in phase_metrics()} == {Kind.TIME}
+    assert {lookup(f"probe.{key}").kind for key in phase_metrics()} == {MetricKind.TIME}
 
 
 def test_a_tail_needs_samples_above_it() -> None:

@@ -12,7 +12,7 @@ import pytest
 from analysis.judge.compare import compare
 from analysis.read import zones
 from analysis.read.load import RunRecord, load
-from analysis.read.zones import Change, Span, ZoneState
+from analysis.read.zones import Span, StateChange, ZoneState
 from analysis.show.report import write_report
 from harness.errors import RunFailed
 from harness.store import checksums
@@ -89,12 +89,12 @@ def test_commands_without_effect_are_not_changes(folder: Path) -> None:
     )
     found = zones.read_changes(trace(folder, text, zones_there=3))
     assert found == (
-        Change(2, 0, ZoneState.ACTIVE),
-        Change(3, 0, ZoneState.FULL),
-        Change(5, 1, ZoneState.ACTIVE),
-        Change(7, 1, ZoneState.FINISHED),
-        Change(9, 1, ZoneState.EMPTY),
-        Change(10, 0, ZoneState.EMPTY),
+        StateChange(2, 0, ZoneState.ACTIVE),
+        StateChange(3, 0, ZoneState.FULL),
+        StateChange(5, 1, ZoneState.ACTIVE),
+        StateChange(7, 1, ZoneState.FINISHED),
+        StateChange(9, 1, ZoneState.EMPTY),
+        StateChange(10, 0, ZoneState.EMPTY),
     )
     assert zones.spans(found) == [
         Span(0, ZoneState.ACTIVE, 2, 3),

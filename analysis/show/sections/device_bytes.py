@@ -6,11 +6,11 @@ from analysis.show import figures, flow_figure
 from analysis.show.parts import (
     Grid,
     Heading,
+    Paragraph,
     Part,
     Plots,
     ReportData,
     Section,
-    Text,
     without_runs,
 )
 
@@ -47,5 +47,5 @@ def section(data: ReportData) -> Section:
     )
     if ledger.rows:
         plot = flow_figure.from_user_to_media(comparison, groups)
-        parts += [Heading("ledger", "Ledger"), Plots([plot]), Text(_LEDGER, soft=True), ledger]
+        parts += [Heading("ledger", "Ledger"), Plots([plot]), Paragraph(_LEDGER, soft=True), ledger]
     return Section(ID, TITLE, parts)

@@ -10,14 +10,14 @@ from functools import partial
 from analysis import numbers
 from analysis.judge import directions
 from analysis.judge.compare import Comparison
-from analysis.judge.directions import Setting, SettingValue
+from analysis.judge.directions import FinishSetting, SettingValue
 from analysis.read import zones
 from analysis.read.load import RunRecord
 from analysis.show import finish_figures
 from analysis.show.drawing import Plot, mark_of
 from analysis.show.finish_figures import Axis, Label
-from analysis.show.parts import Grid, Heading, Part, Plots, ReportData, Section, Text
-from harness.metrics import Kind
+from analysis.show.parts import Grid, Heading, Paragraph, Part, Plots, ReportData, Section
+from harness.metrics import MetricKind
 from harness.run import replayed
 from harness.store.result import Status
 from harness.store.spec import TRADES_ROOM, DeviceKind, RunSpec
@@ -37,20 +37,24 @@ _ABOUT_COSTS = (
     "modelled time of these commands and of the writes."
 )
 _PAD = Axis("run.pad_bytes", "pad", "B")
-_SA = Axis("run.sa_host", "sa_host", "1", Kind.RATIO)
+_SA = Axis("run.sa_host", "sa_host", "1", MetricKind.RATIO)
 _RUN_AXES = (
-    Axis("run.space_amplification", "allocated / live", "1", Kind.RATIO),
+    Axis("run.space_amplification", "allocated / live", "1", MetricKind.RATIO),
     Axis("run.gc_bytes", "bytes moved by collection", "B"),
-    Axis("run.modelled_cost_share", "modelled: share of finishes and resets", "1", Kind.RATIO),
+    Axis(
+        "run.modelled_cost_share", "modelled: share of finishes and resets", "1", MetricKind.RATIO
+    ),
 )
 # Of replays on a modelled drive.
 _MODELLED_AXES = (
-    Axis("run.modelled_bandwidth", "bandwidth of appends", "B/s", Kind.COUNT),
-    Axis("run.modelled_append_flush_p99", "p99 of appends by flushes", "us", Kind.COUNT),
-    Axis("run.modelled_sync_flush_mean", "mean sync of flushed tables", "us", Kind.COUNT),
-    Axis("run.modelled_sync_compaction_mean", "mean sync of compacted tables", "us", Kind.COUNT),
-    Axis("run.modelled_finish_device_seconds", "time in finishes", "s", Kind.COUNT),
-    Axis("run.modelled_reset_device_seconds", "time in resets", "s", Kind.COUNT),
+    Axis("run.modelled_bandwidth", "bandwidth of appends", "B/s", MetricKind.COUNT),
+    Axis("run.modelled_append_flush_p99", "p99 of appends by flushes", "us", MetricKind.COUNT),
+    Axis("run.modelled_sync_flush_mean", "mean sync of flushed tables", "us", MetricKind.COUNT),
+    Axis(
+        "run.modelled_sync_compaction_mean", "mean sync of compacted tables", "us", MetricKind.COUNT
+    ),
+    Axis("run.modelled_finish_device_seconds", "time in finishes", "s", MetricKind.COUNT),
+    Axis("run.modelled_reset_device_seconds", "time in resets", "s", MetricKind.COUNT),
 )
 _ABOUT_TIMES = (
     "Times of the replayed requests on a modelled drive: results of the model, not of a drive. "
@@ -70,7 +74,7 @@ class _Costs:
     """The ok runs of a level at one setting."""
 
     level: str
-    setting: Setting
+    setting: FinishSetting
     runs: tuple[RunRecord, ...]
 
     def mean(self, key: str) -> float | None:
@@ -112,7 +116,7 @@ def section(data: ReportData) -> Section | None:
     plots = [p for row, runs in by_row.items() for p in _plots(comparison, row, runs, planned)]
     costs = [cost for row, runs in by_row.items() for cost in _costs(row, runs)]
     parts: list[Part] = [
-        Text(_ABOUT),
+        Paragraph(_ABOUT),
         Grid("directions", _DIRECTIONS, tested, method=METHOD),
         Plots(plots),
     ]
@@ -123,13 +127,13 @@ def section(data: ReportData) -> Section | None:
         ]
     parts += [
         Heading("finish-costs", "Cost of finishes and resets"),
-        Text(_ABOUT_COSTS),
+        Paragraph(_ABOUT_COSTS),
         Grid("finish_costs", *tabulate(_COSTS, costs), source="", method=METHOD),
     ]
     if timed := [cost for cost in costs if cost.mean("run.modelled_seconds") is not None]:
         parts += [
             Heading("modelled-times", f"Times on a modelled drive ({_models(planned)})"),
-            Text(_ABOUT_TIMES),
+            Paragraph(_ABOUT_TIMES),
             Grid("modelled_times", *tabulate(_TIMES, timed), source="", method=METHOD),
         ]
     return Section(ID, TITLE, parts)
@@ -153,7 +157,7 @@ def points_of(runs: Sequence[RunRecord]) -> list[SettingValue]:
     return points
 
 
-def setting_of(spec: RunSpec) -> Setting:
+def setting_of(spec: RunSpec) -> FinishSetting:
     """Return zone size and threshold of a run."""
     return spec.device.zone_size or 0, float(spec.factors[FACTOR])
 
@@ -169,15 +173,15 @@ def _plots(
     comparison: Comparison, row: str, runs: Sequence[RunRecord], planned: Sequence[RunRecord]
 ) -> list[Plot]:
     points = points_of(runs)
-    label = Label(row, mark_of(comparison, Kind.BYTES), mark_of(comparison, Kind.TIME))
+    label = Label(row, mark_of(comparison, MetricKind.BYTES), mark_of(comparison, MetricKind.TIME))
     full = {setting_of(run.spec) for run in planned if run.spec.row == row and _is_full(run)}
     phase = next((phase.name for run in runs for phase in run.measured), "")
     axes = (
-        Axis(f"{phase}.{metric}", f"{phase}: {name}", unit, Kind.TIME)
+        Axis(f"{phase}.{metric}", f"{phase}: {name}", unit, MetricKind.TIME)
         for metric, name, unit in (_PHASE_AXES if phase else ())
     )
     draw = partial(finish_figures.against_threshold, points, label=label, infeasible=full)
-    samples: dict[Setting, list[float]] = defaultdict(list)
+    samples: dict[FinishSetting, list[float]] = defaultdict(list)
     for run in runs:
         samples[setting_of(run.spec)] += _occupancies(run)
     return [
@@ -192,7 +196,7 @@ def _plots(
 
 
 def _modelled_plots(
-    points: Sequence[SettingValue], row: str, runs: Sequence[RunRecord], full: set[Setting]
+    points: Sequence[SettingValue], row: str, runs: Sequence[RunRecord], full: set[FinishSetting]
 ) -> Iterator[Plot]:
     """Draw the times of a modelled drive, where the runs have them."""
     models = _models(runs)
@@ -220,7 +224,7 @@ def _occupancies(run: RunRecord) -> list[float]:
 
 def _costs(row: str, runs: Sequence[RunRecord]) -> list[_Costs]:
     """Return the runs by setting: large zones first, then by threshold."""
-    by_setting: dict[Setting, list[RunRecord]] = defaultdict(list)
+    by_setting: dict[FinishSetting, list[RunRecord]] = defaultdict(list)
     for run in runs:
         by_setting[setting_of(run.spec)].append(run)
     ordered = sorted(by_setting, key=lambda setting: (-setting[0], setting[1]))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from analysis.judge import zone_history
 from analysis.show import zone_history_figure
-from analysis.show.parts import Grid, Plots, ReportData, Section, Text
+from analysis.show.parts import Grid, Paragraph, Plots, ReportData, Section
 from harness.store.spec import DeviceKind
 
 ORDER = 60
@@ -40,5 +40,5 @@ def section(data: ReportData) -> Section | None:
         zone_history_figure.behind_resets(comparison, runs),
     ]
     modelled = comparison.campaign.kinds == {DeviceKind.MODELLED}
-    text = Text(_MODELLED if modelled else _EMULATED if emulated else _HARDWARE)
+    text = Paragraph(_MODELLED if modelled else _EMULATED if emulated else _HARDWARE)
     return Section("history", "Zone history", [text, Plots(plots), directions, every])

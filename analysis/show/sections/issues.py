@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from analysis.show import flow_tables
-from analysis.show.parts import Grid, Heading, Part, ReportData, Section, Text
+from analysis.show.parts import Grid, Heading, Paragraph, Part, ReportData, Section
 
 ORDER = 110
 
@@ -13,9 +13,9 @@ def section(data: ReportData) -> Section:
     parts: list[Part] = []
     skipped = Grid("skipped", *data.tables["skipped"])
     if skipped.rows:
-        parts += [Text("Skipped, with the reason:"), skipped]
+        parts += [Paragraph("Skipped, with the reason:"), skipped]
     issues = Grid("issues", *data.tables["issues"])
-    parts += [issues] if issues.rows else [Text("No run has an issue.")]
+    parts += [issues] if issues.rows else [Paragraph("No run has an issue.")]
     closures = data.tables["closures"]
     if closures.rows:
         text = (
@@ -31,5 +31,5 @@ def section(data: ReportData) -> Section:
             source="ledger.json",
             method="ledger-and-closures",
         )
-        parts += [Heading("closures", "Closures"), Text(text), table]
+        parts += [Heading("closures", "Closures"), Paragraph(text), table]
     return Section("issues", "Issues", parts)

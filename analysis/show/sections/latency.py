@@ -7,11 +7,11 @@ from analysis.show import figures
 from analysis.show.parts import (
     Grid,
     Heading,
+    Paragraph,
     Part,
     Plots,
     ReportData,
     Section,
-    Text,
     without_runs,
 )
 
@@ -33,5 +33,9 @@ def section(data: ReportData) -> Section:
             f"Per phase{note}. Reads get no verdict when caches served different shares on the two "
             "sides."
         )
-        parts += [Heading("costs", "CPU time, caches, bandwidth"), Text(text, soft=True), costs]
+        parts += [
+            Heading("costs", "CPU time, caches, bandwidth"),
+            Paragraph(text, soft=True),
+            costs,
+        ]
     return Section(ID, TITLE, parts)

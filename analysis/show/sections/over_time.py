@@ -8,11 +8,11 @@ from analysis.show import series_figure, zones_figure
 from analysis.show.parts import (
     Grid,
     Heading,
+    Paragraph,
     Part,
     Plots,
     ReportData,
     Section,
-    Text,
     without_runs,
 )
 from harness.tables import Table
@@ -49,7 +49,7 @@ def _steady(data: ReportData) -> list[Part]:
     table = data.tables["steady"]
     heading = Heading("steady", "Steady state")
     if not table.rows:
-        return [heading, Text("No ok run has a measured phase.")]
+        return [heading, Paragraph("No ok run has a measured phase.")]
     every = Grid(
         "steady",
         *table,
@@ -57,7 +57,7 @@ def _steady(data: ReportData) -> list[Part]:
         source="series/{phase}.csv",
         method="steady-state",
     )
-    return [heading, Text(_count_labels(table)), every]
+    return [heading, Paragraph(_count_labels(table)), every]
 
 
 def _drift(data: ReportData) -> Grid:
@@ -73,8 +73,8 @@ def _bottlenecks(data: ReportData) -> list[Part]:
         return []
     return [
         Heading("bottlenecks", "Bottlenecks"),
-        Text("Derived from each phase's own numbers. No verdict depends on them.", soft=True),
-        Text(_count_labels(table)),
+        Paragraph("Derived from each phase's own numbers. No verdict depends on them.", soft=True),
+        Paragraph(_count_labels(table)),
         Grid("bottlenecks", *table, folded="Every run and phase", method="bottleneck"),
     ]
 

@@ -6,7 +6,7 @@ from collections import Counter
 
 from analysis.judge import published
 from analysis.judge.compare import watermark
-from analysis.show.parts import Grid, Part, ReportData, Section, Text
+from analysis.show.parts import Grid, Paragraph, Part, ReportData, Section
 
 ORDER = 100
 _HEADER = ("source", "metric", "level / baseline", "published", "here", "outcome", "why")
@@ -20,19 +20,21 @@ def section(data: ReportData) -> Section | None:
     counts = Counter(point.agreement.value for point in held)
     outcomes = ", ".join(f"{count} {word}" for word, count in counts.most_common())
     parts: list[Part] = [
-        Text(f"This campaign measured what {len(held)} published points report: {outcomes}.")
+        Paragraph(f"This campaign measured what {len(held)} published points report: {outcomes}.")
     ]
     if mark := watermark(data.comparison.pool):
-        parts.append(Text(f"{mark}: only bytes and counts are judged.", soft=True))
+        parts.append(Paragraph(f"{mark}: only bytes and counts are judged.", soft=True))
     rows = [_row(point) for point in held]
     parts.append(Grid("published", _HEADER, rows, method="published-results"))
     parts += [
-        Text(f"{source.title}. Hardware: {source.hardware}. Caveats: {source.caveats}.", soft=True)
+        Paragraph(
+            f"{source.title}. Hardware: {source.hardware}. Caveats: {source.caveats}.", soft=True
+        )
         for source in dict.fromkeys(point.reference for point in held)
     ]
     if others:
         text = f"{others} more concern levels or phases that this campaign does not have."
-        parts.append(Text(text, soft=True))
+        parts.append(Paragraph(text, soft=True))
     return Section("published", "Published results", parts)
 
 

@@ -9,9 +9,9 @@ from analysis import numbers
 from analysis.read.load import RunRecord
 from analysis.show import tenant_figures
 from analysis.show.drawing import slug
-from analysis.show.parts import Grid, Heading, Part, Plots, ReportData, Section, Text
+from analysis.show.parts import Grid, Heading, Paragraph, Part, Plots, ReportData, Section
 from analysis.tenants import aligned, attribution, fairness, recovery, usage, words
-from analysis.tenants.attribution import Finding
+from analysis.tenants.attribution import CoincidenceTest
 from analysis.tenants.fairness import Index, Slowdown
 from analysis.tenants.mix import Mix, TenantRun, mixes
 from analysis.tenants.recovery import Recovery
@@ -22,7 +22,7 @@ ORDER = 10
 ID, TITLE, METHOD = "tenants", "Tenants", "tenants"
 
 
-Record = TypeVar("Record")
+R = TypeVar("R")
 
 
 class _RunUse(NamedTuple):
@@ -63,7 +63,7 @@ def _parts(data: ReportData, mix: Mix) -> list[Part]:
     ]
     recoveries = recovery.recoveries(mix)
     return [
-        *map(Text, sentences),
+        *map(Paragraph, sentences),
         Plots(plots),
         _grid(mix, "fairness", "", _INDEXES, indexes),
         _grid(mix, "slowdown", "Slowdowns", slowdowns, losses),
@@ -77,8 +77,8 @@ def _grid(
     mix: Mix,
     name: str,
     title: str,
-    columns: Mapping[str, Callable[[Record], str]],
-    records: Iterable[Record],
+    columns: Mapping[str, Callable[[R], str]],
+    records: Iterable[R],
 ) -> Grid:
     """Return a table; an empty ``title`` makes it always open."""
     suffix = f"-{slug(mix.label)}" if mix.label else ""
@@ -100,7 +100,7 @@ def _p(value: float | None) -> str:
     return numbers.DASH if value is None else f"{value:.2g}"
 
 
-def _named(finding: Finding) -> str:
+def _named(finding: CoincidenceTest) -> str:
     if finding.named:
         return "yes"
     return "not tested" if finding.p_value is None else "not shown"
@@ -139,7 +139,7 @@ _RECOVERIES: dict[str, Callable[[Recovery], str]] = {
     "throughput lost": lambda row: f"{100 * row.lost:.0f} %",
     "back after": lambda row: "not seen" if row.seconds is None else f"{row.seconds:.1f} s",
 }
-_FINDINGS: dict[str, Callable[[Finding], str]] = {
+_FINDINGS: dict[str, Callable[[CoincidenceTest], str]] = {
     "peaks of": lambda finding: finding.tenant or "all others",
     "events of": lambda finding: finding.suspect,
     "peaks": lambda finding: str(finding.peaks),

@@ -9,7 +9,7 @@ from analysis import numbers
 from analysis.judge.rows import Row
 from analysis.show import links
 from analysis.show.groups import Group
-from analysis.show.parts import Part, ReportData, Section, Special, Text
+from analysis.show.parts import Paragraph, Part, ReportData, Section, Special
 
 ORDER = 140
 _MOST_RUNS = 200
@@ -22,7 +22,10 @@ def section(data: ReportData) -> Section | None:
     if not rows or not data.groups:
         return None
     metrics = [_metric(row, data.groups) for row in rows.values()]
-    parts: list[Part] = [Text(_ABOUT, soft=True), Special("values.html.j2", {"metrics": metrics})]
+    parts: list[Part] = [
+        Paragraph(_ABOUT, soft=True),
+        Special("values.html.j2", {"metrics": metrics}),
+    ]
     return Section("values", "Values of every run", parts)
 
 

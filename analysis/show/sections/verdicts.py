@@ -11,7 +11,7 @@ from analysis.judge.rows import Row
 from analysis.judge.verdicts import Verdict
 from analysis.show import forest_figure, render
 from analysis.show.footnotes import Footnotes
-from analysis.show.parts import Grid, Heading, Part, Plots, ReportData, Section, Special, Text
+from analysis.show.parts import Grid, Heading, Paragraph, Part, Plots, ReportData, Section, Special
 from analysis.tenants import mix
 
 ORDER = 20
@@ -28,7 +28,7 @@ def section(data: ReportData) -> Section | None:
         return None
     parts: list[Part] = []
     if mark := watermark(comparison.pool):
-        parts.append(Text(mark, soft=True))
+        parts.append(Paragraph(mark, soft=True))
     if comparison.shown or comparison.skipped:
         footnotes = Footnotes(comparison.shown)
         parts.append(Plots([forest_figure.forest(comparison)]))
@@ -42,13 +42,13 @@ def section(data: ReportData) -> Section | None:
         parts.append(Special("verdicts.html.j2", values))
     elif not comparison.rows:
         parts.append(
-            Text(f"No {comparison.contrast} could be compared with {comparison.baseline}.")
+            Paragraph(f"No {comparison.contrast} could be compared with {comparison.baseline}.")
         )
     if comparison.untimed:
-        parts.append(Text(comparison.untimed))
+        parts.append(Paragraph(comparison.untimed))
     if comparison.unmeasured:
         names = ", ".join(comparison.unmeasured)
-        parts.append(Text(f"Not measured in any ok run: {names}.", soft=True))
+        parts.append(Paragraph(f"Not measured in any ok run: {names}.", soft=True))
     return Section("verdicts", "Verdicts", [*parts, *_fairness(data)])
 
 
@@ -57,7 +57,7 @@ def _fairness(data: ReportData) -> list[Part]:
     header, rows = data.tables["differences"]
     if not rows:
         text = f"No recorded setting of the compared runs differs, except the {contrast}."
-        return [Text(text, soft=True), Grid("differences", header, rows)]
+        return [Paragraph(text, soft=True), Grid("differences", header, rows)]
     return [
         Heading("fairness", f"Fairness: differences besides the {contrast}"),
         Grid("differences", header, rows, method="comparability"),

@@ -9,9 +9,9 @@ from typing import Any
 from harness.errors import ToolFailed
 from harness.observe.tracing.zone_history import (
     ASKED,
-    Life,
-    Totals,
+    TraceTotals,
     Transition,
+    ZoneLife,
     command_name,
     difference,
     transition,
@@ -63,7 +63,7 @@ class Answers:
         self._before: tuple[Counts, Counts] | None = None
         self._commands: Counts = {}
         self._bytes: Counts = {}
-        self._zones: Counter[tuple[str, int, Life, str]] = Counter()
+        self._zones: Counter[tuple[str, int, ZoneLife, str]] = Counter()
         self._transitions: list[Transition] = []
         self._seen: Counter[tuple[str, str, int]] = Counter()
         self.taken = 0
@@ -90,10 +90,10 @@ class Answers:
             if item.seconds is not None:
                 self._seen[item.device, item.action, item.error] += 1
 
-    def totals(self) -> Totals:
+    def totals(self) -> TraceTotals:
         """Return the counts, with the transitions since the last call."""
         fresh, self._transitions = tuple(self._transitions), []
-        return Totals(
+        return TraceTotals(
             commands=self._commands,
             bytes=self._bytes,
             zones=dict(self._zones),

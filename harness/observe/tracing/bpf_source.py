@@ -15,7 +15,7 @@ from pathlib import Path
 from harness.errors import TimedOut, ToolFailed
 from harness.observe.tracing.bpf_answers import Answers, Grouping, Maps
 from harness.observe.tracing.bpf_program import WatchedDevice, program
-from harness.observe.tracing.zone_history import Totals
+from harness.observe.tracing.zone_history import TraceTotals
 from harness.tools import bpftrace, proc
 from harness.tools.bpftrace import Lost, Printed
 
@@ -120,7 +120,7 @@ class BpfSource:
     def tick(self) -> None:
         """Do nothing: the kernel counts."""
 
-    def snapshot(self) -> Totals:
+    def snapshot(self) -> TraceTotals:
         """Return the counts since the run began, after commands in flight have completed.
 
         Raises:
@@ -187,7 +187,7 @@ class BpfSource:
                 kept.append(record)
         return kept
 
-    def _problems(self, totals: Totals, in_flight: int) -> tuple[str, ...]:
+    def _problems(self, totals: TraceTotals, in_flight: int) -> tuple[str, ...]:
         """Return the reasons why the counts may be too low."""
         problems = []
         if self._lost:

@@ -8,8 +8,8 @@ from pathlib import Path
 
 from harness.cleanup import cleaned
 from harness.errors import ZonelabError
-from harness.observe.tracing.tracer import TIMELINE, Source
-from harness.observe.tracing.zone_history import History, Totals, Transition, record
+from harness.observe.tracing.tracer import TIMELINE, TraceSource
+from harness.observe.tracing.zone_history import History, TraceTotals, Transition, record
 from harness.observe.zone_reports import Zone, as_csv
 from harness.store.ledger import Trace
 
@@ -30,7 +30,7 @@ class TenantTracer:
 
     def __init__(
         self,
-        source: Source,
+        source: TraceSource,
         *,
         reports: Mapping[str, Callable[[], Sequence[Zone]]],
         metadata_zones: Mapping[str, int],
@@ -38,7 +38,7 @@ class TenantTracer:
     ) -> None:
         self._source = source
         self._began = began
-        self._last = Totals()
+        self._last = TraceTotals()
         self._seeds = {name: tuple(report()) for name, report in reports.items()}
         self._histories = {
             name: History(name, seed, metadata_zones.get(name, 0))
@@ -80,7 +80,7 @@ class TenantTracer:
         for name, history in self._histories.items():
             write(f"raw/{name}.zones_traced.csv", history.table(self._last))
 
-    def _take(self, totals: Totals) -> None:
+    def _take(self, totals: TraceTotals) -> None:
         self.transitions += totals.transitions
         for name, history in self._histories.items():
             own = tuple(item for item in totals.transitions if item.device == name)

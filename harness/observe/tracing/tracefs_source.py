@@ -20,9 +20,9 @@ from harness.observe.tracing.tracefs_buffer import lost_events, prepared
 from harness.observe.tracing.zone_history import (
     ASKED,
     WRITES,
-    Life,
-    Totals,
+    TraceTotals,
     Transition,
+    ZoneLife,
     command_name,
 )
 
@@ -63,7 +63,7 @@ class _Sent:
     name: str
     size: int
     zone: int
-    life: Life
+    life: ZoneLife
     transitions: list[int]
 
 
@@ -86,7 +86,7 @@ class TracefsSource:
         self._devices = {disk: device for device in devices for disk in device.disks}
         self._commands: Counter[tuple[str, str, int]] = Counter()
         self._bytes: Counter[tuple[str, str, int]] = Counter()
-        self._zones: Counter[tuple[str, int, Life, str]] = Counter()
+        self._zones: Counter[tuple[str, int, ZoneLife, str]] = Counter()
         self._resets: Counter[tuple[str, int]] = Counter()
         self._all_resets = 0
         self._sent: dict[tuple[str, str, str], _Sent] = {}
@@ -124,7 +124,7 @@ class TracefsSource:
         elif line.strip():
             self._unread.append(line)
 
-    def snapshot(self) -> Totals:
+    def snapshot(self) -> TraceTotals:
         """Return the counts."""
         self.tick()
         # A failed write is no transition; a failed zone management command is.
@@ -132,7 +132,7 @@ class TracefsSource:
         self._transitions = []
         for sent in self._sent.values():
             sent.transitions.clear()  # they have completed and can no longer fail
-        return Totals(
+        return TraceTotals(
             +self._commands, +self._bytes, +self._zones, transitions, problems=self._problems()
         )
 

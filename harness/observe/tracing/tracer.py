@@ -14,7 +14,7 @@ from harness.observe.sysfs import SECTOR, Sysfs
 from harness.observe.tracing.bpf_program import WatchedDevice
 from harness.observe.tracing.bpf_source import BpfSource
 from harness.observe.tracing.tracefs_source import TracefsSource
-from harness.observe.tracing.zone_history import History, Totals, record
+from harness.observe.tracing.zone_history import History, TraceTotals, record
 from harness.observe.zone_reports import Zone, as_csv
 from harness.store.ledger import Trace
 from harness.store.spec import Device
@@ -26,7 +26,7 @@ SEED, TIMELINE, TABLE = "raw/traced.zones.csv", "series/zone_commands.csv", "raw
 _NVME = re.compile(r"^nvme\d+(c\d+)?n\d+$")
 
 
-class Source(Protocol):
+class TraceSource(Protocol):
     """A program or kernel facility that counts commands."""
 
     name: str
@@ -41,7 +41,7 @@ class Source(Protocol):
     def tick(self) -> None:
         """Do periodic work; called about once a second."""
 
-    def snapshot(self) -> Totals:
+    def snapshot(self) -> TraceTotals:
         """Return the counts so far."""
 
     def end(self, raw: Path) -> None:
@@ -64,7 +64,7 @@ def watched(sysfs: Sysfs, device: Device) -> WatchedDevice:
     )
 
 
-class Tracing(Protocol):
+class PhaseTracer(Protocol):
     """The tracing of a run, as its phases see it."""
 
     def tick(self) -> None:
@@ -87,7 +87,7 @@ class Tracer:
 
     def __init__(
         self,
-        source: Source,
+        source: TraceSource,
         *,
         zoned: str | None,
         report: Callable[[], Sequence[Zone]],
@@ -97,7 +97,7 @@ class Tracer:
         self._source = source
         self._began = began
         self._trouble: tuple[str, ...] = ()
-        self._last = Totals()
+        self._last = TraceTotals()
         self.seed = tuple(report()) if zoned else ()
         self._history = History(zoned or "", self.seed, metadata_zones)
 

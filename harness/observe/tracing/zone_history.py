@@ -34,8 +34,8 @@ WRITES = frozenset({"write", "write-zeroes", "append"})
 MANAGEMENT = frozenset({"close", "finish", "open", "reset", "offline"})
 
 ASKED = MANAGEMENT | {name + _ALL for name in MANAGEMENT}
-Key = TypeVar("Key")
-Life = tuple[int, int]  # resets of the zone, resets of all zones
+K = TypeVar("K")
+ZoneLife = tuple[int, int]  # resets of the zone, resets of all zones
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,14 +46,14 @@ class Transition:
     device: str  # kernel name
     zone: int | None  # null: all zones
     action: str  # finish, reset, reset-all, first-write …
-    life: Life  # resets before it
+    life: ZoneLife  # resets before it
     seconds: float | None  # latency; null for writes, and where it was not measured
     error: int  # status of the block layer; 0: success
     by: str  # kernel name of the thread that submitted it
 
 
 @dataclass(frozen=True, slots=True)
-class Totals:
+class TraceTotals:
     """Counts since tracing began.
 
     ``commands`` and ``bytes`` are by (device, command, status of the block layer). ``zones`` holds
@@ -62,7 +62,7 @@ class Totals:
 
     commands: Mapping[tuple[str, str, int], int] = field(default_factory=dict)
     bytes: Mapping[tuple[str, str, int], int] = field(default_factory=dict)
-    zones: Mapping[tuple[str, int, Life, str], int] = field(default_factory=dict)
+    zones: Mapping[tuple[str, int, ZoneLife, str], int] = field(default_factory=dict)
     transitions: tuple[Transition, ...] = ()  # since the last snapshot
     problems: tuple[str, ...] = ()  # why the counts may be too low; empty: they are exact
     kernel_seconds: float | None = None  # CPU time of the BPF programs; null: not measured
@@ -71,7 +71,7 @@ class Totals:
 
 @dataclass(frozen=True, slots=True)
 class Traced:
-    """What happened between two barriers; keys as in ``Totals``."""
+    """What happened between two barriers; keys as in ``TraceTotals``."""
 
     zoned: str | None  # traced zoned device of the level
     conventional: str | None  # traced conventional device of the level
@@ -184,9 +184,9 @@ class History:
         """The part of ``pad`` in zones that have not been reset since."""
         return sum(self._in_place.values())
 
-    def extend(self, totals: Totals, began: float) -> None:
+    def extend(self, totals: TraceTotals, began: float) -> None:
         """Add the transitions of a snapshot; ``began`` is the start time of the run."""
-        held: dict[tuple[int, Life], int] = {}
+        held: dict[tuple[int, ZoneLife], int] = {}
         for (device, zone, life, _), count in totals.zones.items():
             if device == self._device:
                 held[zone, life] = held.get((zone, life), 0) + count
@@ -202,7 +202,7 @@ class History:
         header = "t,device,zone,action,latency_us,status,by,written,unwritten"
         return "\n".join([header, *self._rows]) + "\n"
 
-    def table(self, totals: Totals) -> str:
+    def table(self, totals: TraceTotals) -> str:
         """Return ``raw/zones_traced.csv``: bytes and commands of each zone that was used."""
         names = ("write", "write-zeroes", "append", "open", "close", "finish", "reset")
         counts: dict[int, dict[str, int]] = {}
@@ -221,7 +221,7 @@ class History:
         header = "zone,written,zeroed,appended,opens,closes,finishes,resets"
         return "\n".join([header, *rows]) + "\n"
 
-    def _row(self, item: Transition, held: Mapping[tuple[int, Life], int], began: float) -> str:
+    def _row(self, item: Transition, held: Mapping[tuple[int, ZoneLife], int], began: float) -> str:
         written = self._written(item, held)
         given_up = self._given_up(item, written)
         self._follow_reset(item)
@@ -232,7 +232,7 @@ class History:
         cells += ["" if value is None else str(value) for value in (written, given_up)]
         return ",".join(cells)
 
-    def _written(self, item: Transition, held: Mapping[tuple[int, Life], int]) -> int | None:
+    def _written(self, item: Transition, held: Mapping[tuple[int, ZoneLife], int]) -> int | None:
         """Return the bytes in a zone; null if it was already full when tracing began."""
         if item.zone is None or item.action in {"first-write", "last-write"}:
             return None
@@ -289,7 +289,7 @@ def traced(before: Snapshot, after: Snapshot) -> Traced | None:
     )
 
 
-def record(devices: Sequence[str], totals: Totals, history: History) -> Trace:
+def record(devices: Sequence[str], totals: TraceTotals, history: History) -> Trace:
     """Return the stored record of a snapshot whose transitions ``history`` already has."""
     return Trace(
         devices=tuple(devices),
@@ -312,7 +312,7 @@ def _by_kind(trace: Trace, what: str) -> dict[tuple[str, str, int], int]:
     }
 
 
-def difference(earlier: Mapping[Key, int], later: Mapping[Key, int]) -> dict[Key, int]:
+def difference(earlier: Mapping[K, int], later: Mapping[K, int]) -> dict[K, int]:
     """Return the non-zero differences between two sets of counts."""
     return {
         key: count - earlier.get(key, 0)
