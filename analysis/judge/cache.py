@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from analysis.judge.side import Side
 from analysis.read.load import RunRecord
-from harness.metrics import MetricInfo, MetricKind
+from harness.metrics.catalogue import MetricInfo, MetricKind
 
 # The largest accepted difference between the shares of RocksDB's reads that caches served.
 MARGIN = 0.10

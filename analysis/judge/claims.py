@@ -37,7 +37,7 @@ from analysis.judge.rows import Row
 from analysis.judge.verdicts import Verdict
 from analysis.read.load import CampaignData
 from harness.errors import ConfigError, UsageError
-from harness.metrics import CATALOGUE
+from harness.metrics.catalogue import CATALOGUE
 from harness.store.spec import Plan
 
 

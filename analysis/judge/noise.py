@@ -15,7 +15,7 @@ from analysis.judge import between_cells, stats
 from analysis.judge.between_cells import CellSpread
 from analysis.judge.select import by_block, metric_info
 from analysis.read.load import RunRecord
-from harness.metrics import MetricKind
+from harness.metrics.catalogue import MetricKind
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ from collections.abc import Collection, Mapping, Sequence
 
 from analysis.judge.select import metric_info
 from analysis.read.load import RunRecord
-from harness.metrics import MetricKind
+from harness.metrics.catalogue import MetricKind
 
 _DIGITS = 9  # digits in which quotients of proportional values agree
 

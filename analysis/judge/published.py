@@ -21,7 +21,7 @@ from analysis.judge.stats import Method
 from analysis.judge.verdicts import Verdict
 from analysis.read.load import CampaignData
 from harness.errors import ConfigError, UsageError
-from harness.metrics import CATALOGUE
+from harness.metrics.catalogue import CATALOGUE
 from harness.store.codec import decode
 
 FOLDER = Path(__file__).parents[1] / "references"
@@ -112,7 +112,9 @@ def _read(path: Path) -> Reference:
     reference = decode(Reference, document, str(path))
     for point in reference.point:
         if point.metric.rpartition(".")[2] not in CATALOGUE:
-            raise ConfigError(f"{path}: no metric {point.metric!r}", hint="harness/metrics.py")
+            raise ConfigError(
+                f"{path}: no metric {point.metric!r}", hint="harness/metrics/catalogue.py"
+            )
         if (point.ratio is None) == (point.direction is None):
             raise ConfigError(
                 f"{path}: {point.metric} needs ratio or direction", hint="give exactly one of them"

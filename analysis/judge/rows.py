@@ -16,7 +16,7 @@ from analysis.judge.stats import Estimate, Method
 from analysis.judge.verdicts import Verdict
 from analysis.read import percentiles, steady
 from analysis.read.load import Pool
-from harness.metrics import Better, MetricInfo, MetricKind
+from harness.metrics.catalogue import Better, MetricInfo, MetricKind
 from harness.store.result import Severity
 from harness.tools import histogram
 

@@ -7,7 +7,7 @@ from fnmatch import fnmatchcase
 
 from analysis.read.load import CampaignData, Pool, RunRecord
 from harness.errors import UsageError
-from harness.metrics import RESULT, Better, MetricInfo, MetricKind, lookup
+from harness.metrics.catalogue import RESULT, Better, MetricInfo, MetricKind, lookup
 from harness.store.spec import Scalar
 
 

@@ -16,7 +16,7 @@ from scipy import stats as scipy_stats
 
 from analysis.judge.verdicts import Verdict
 from analysis.read.arrays import FloatArray
-from harness.metrics import Better
+from harness.metrics.catalogue import Better
 
 CONFIDENCE = 0.95
 # Smallest relative difference that gets a verdict. Bytes written of A/A cells on a quiet machine

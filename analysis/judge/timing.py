@@ -18,7 +18,7 @@ from analysis.judge.side import Side
 from analysis.judge.stats import Estimate
 from analysis.read.load import Pool, RunRecord
 from harness.levels import LEVELS
-from harness.metrics import Better, MetricInfo, MetricKind
+from harness.metrics.catalogue import Better, MetricInfo, MetricKind
 from harness.store.spec import DeviceKind
 
 # Two guests have different speeds if the baseline's throughput differs by this factor.

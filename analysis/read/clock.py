@@ -6,7 +6,7 @@ Files of a run have the times of its machine, on which a second of the drive's m
 
 from __future__ import annotations
 
-from harness.metrics import CATALOGUE, MetricKind
+from harness.metrics.catalogue import CATALOGUE, MetricKind
 from harness.tools.histogram import Histogram, make
 
 _DURATIONS = frozenset({"s", "us"})

@@ -30,7 +30,7 @@ from analysis.show.drawing import (
     stacked_bar,
 )
 from analysis.show.groups import PALETTE, Group
-from harness.metrics import MetricKind
+from harness.metrics.catalogue import MetricKind
 from harness.nulls import total
 from harness.store.ledger import LedgerEntry
 

@@ -11,7 +11,7 @@ from analysis.judge.compare import Comparison, watermark
 from analysis.judge.rows import Row
 from analysis.judge.stats import Method
 from analysis.judge.verdicts import Verdict
-from harness.metrics import Better
+from harness.metrics.catalogue import Better
 from harness.store.result import Status
 
 _MOST = 4  # names in one sentence

@@ -18,7 +18,7 @@ from matplotlib.figure import Figure
 from analysis import numbers
 from analysis.judge.compare import Comparison
 from analysis.show.groups import Group
-from harness.metrics import MetricKind
+from harness.metrics.catalogue import MetricKind
 from harness.store.spec import DeviceKind
 
 Look = dict[str, Any]  # keyword arguments of matplotlib

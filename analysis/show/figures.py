@@ -31,7 +31,7 @@ from analysis.show.drawing import (
     stacked_bar,
 )
 from analysis.show.groups import PALETTE, Group
-from harness.metrics import MetricKind
+from harness.metrics.catalogue import MetricKind
 from harness.tools.histogram import quantile
 
 QUANTILES = (

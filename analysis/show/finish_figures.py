@@ -18,7 +18,7 @@ from analysis.judge.directions import (
 )
 from analysis.show.drawing import INK, Look, Plot, canvas, dots, legend, panels, slug, stamped
 from analysis.show.groups import MARKERS, PALETTE
-from harness.metrics import MetricKind
+from harness.metrics.catalogue import MetricKind
 
 _HEIGHT = 3.1
 

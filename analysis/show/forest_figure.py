@@ -14,7 +14,7 @@ from analysis.judge.compare import Comparison
 from analysis.judge.rows import Row
 from analysis.show.drawing import GRID, INK, Plot, canvas, finish, name_rows
 from analysis.show.groups import MARKERS, PALETTE
-from harness.metrics import MetricKind
+from harness.metrics.catalogue import MetricKind
 
 MOST_ROWS = 30  # more rows are not readable at the width of a page
 NAME, TITLE = "forest", "Ratios with intervals"

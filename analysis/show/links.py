@@ -10,7 +10,7 @@ from pathlib import Path
 from urllib.parse import quote
 
 from analysis.read.load import CampaignData, RunRecord
-from harness.metrics import RESULT, source_patterns
+from harness.metrics.catalogue import RESULT, source_patterns
 from harness.store import packed
 
 

@@ -12,7 +12,7 @@ from matplotlib.ticker import NullLocator
 from analysis.model.validation import CurveError
 from analysis.show import drawing
 from analysis.show.drawing import Plot
-from harness.metrics import MetricKind
+from harness.metrics.catalogue import MetricKind
 
 _COLORS = ("#2a78d6", "#eb6834", "#1b9e77")
 _SIZE = 7.4, 7.0  # inches

@@ -17,7 +17,7 @@ from analysis.judge.rows import Row
 from analysis.show.footer import footer
 from analysis.show.footnotes import Footnotes
 from analysis.tenants import mix, words
-from harness.metrics import Better
+from harness.metrics.catalogue import Better
 from harness.store.codec import SCHEMA_VERSION
 from harness.store.result import Status
 from harness.tables import Table, align, aligned, csv_text, markdown, tabulate, widths

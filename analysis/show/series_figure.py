@@ -17,7 +17,7 @@ from analysis.read.series import PlotSeries, read_bytes_written, read_throughput
 from analysis.show import drawing
 from analysis.show.drawing import GRID, INK, SECONDS, Plot, finish, joined, name_rows, panels, slug
 from analysis.show.groups import Group
-from harness.metrics import MetricKind
+from harness.metrics.catalogue import MetricKind
 
 _SHADES = (0.35, 0.8)  # of neighbouring phases
 _MARKS = 400  # more marks overlap on the width of a figure

@@ -28,7 +28,7 @@ from analysis.tenants.aligned import Events, Line
 from analysis.tenants.attribution import Suspect, peaks
 from analysis.tenants.fairness import COLUMNS, Slowdown
 from analysis.tenants.mix import Mix, SharedSpan, read
-from harness.metrics import MetricKind
+from harness.metrics.catalogue import MetricKind
 
 _STRONGEST = 4.0  # slowdown with the strongest colour
 _LOSS, _GAIN = PALETTE[3], PALETTE[0]

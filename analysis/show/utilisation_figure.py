@@ -10,7 +10,7 @@ from analysis.judge.stats import geometric_mean
 from analysis.read.load import RunRecord
 from analysis.show.drawing import MOST_POINTS, Plot, canvas, dots, finish, legend
 from analysis.show.groups import MARKERS, PALETTE, Group
-from harness.metrics import MetricKind
+from harness.metrics.catalogue import MetricKind
 from harness.store.spec import PhaseRole
 
 FACTOR = "target_utilisation"

@@ -14,7 +14,7 @@ from analysis.judge.zn540 import LatencyCurve
 from analysis.judge.zone_history import Probed, commands
 from analysis.show.drawing import GRID, Look, Plot, canvas, dots, finish, latency_axis, legend
 from analysis.show.groups import MARKERS, PALETTE
-from harness.metrics import MetricKind
+from harness.metrics.catalogue import MetricKind
 from harness.tools.zoneprobe import Treatment
 
 _US_PER_MS = 1000

@@ -15,7 +15,7 @@ from analysis.read.series import read_throughput
 from analysis.read.zones import StateChange, ZoneState
 from analysis.show.drawing import INK, SECONDS, Look, Plot, finish, panels, shared_legend, slug
 from analysis.show.groups import PALETTE, Group
-from harness.metrics import MetricKind
+from harness.metrics.catalogue import MetricKind
 
 _MOMENTS, _MOST_ROWS = 460, 512  # pixels of the picture; more zones share rows
 _COLORS = {ZoneState.ACTIVE: PALETTE[3], ZoneState.FULL: PALETTE[5], ZoneState.FINISHED: PALETTE[1]}

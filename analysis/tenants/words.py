@@ -20,7 +20,7 @@ from analysis.tenants.fairness import (
     Slowdown,
 )
 from analysis.tenants.mix import Mix, mixes
-from harness.metrics import Better
+from harness.metrics.catalogue import Better
 
 _EVENTS = {
     "reset": "zone resets",

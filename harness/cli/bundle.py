@@ -12,7 +12,7 @@ from pathlib import Path
 from harness import __version__
 from harness.cli.verify import problems
 from harness.errors import ExitCode, RunFailed, UsageError
-from harness.metrics import CATALOGUE
+from harness.metrics.catalogue import CATALOGUE
 from harness.plan.derived_again import study_digest
 from harness.plan.host_changes import host_digest
 from harness.plan.load import CONFIGS

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
-from harness.metrics import CATALOGUE
+from harness.metrics.catalogue import CATALOGUE
 from harness.plan.fields import FieldError, Flag, Model, Name, Seconds, Share, Size
 from harness.plan.level_entry import LevelEntry
 from harness.plan.mix_models import TenantMix

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from harness.metrics import CATALOGUE
+from harness.metrics.catalogue import CATALOGUE
 from harness.nulls import ratio
 from harness.rules.facts import PhaseFacts
 from harness.store.result import Metric

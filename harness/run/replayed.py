@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from harness.metrics import CATALOGUE
+from harness.metrics.catalogue import CATALOGUE
 from harness.nulls import ratio
 from harness.run import replayed_times, zone_costs
 from harness.run.zone_costs import Costs

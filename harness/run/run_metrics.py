@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from harness.metrics import CATALOGUE
+from harness.metrics.catalogue import CATALOGUE
 from harness.nulls import ratio, total
 from harness.rules import bandwidth
 from harness.rules.facts import PhaseFacts

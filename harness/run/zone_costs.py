@@ -16,7 +16,7 @@ from pathlib import Path
 
 from harness import zn540
 from harness.errors import ToolFailed
-from harness.metrics import CATALOGUE
+from harness.metrics.catalogue import CATALOGUE
 from harness.nulls import ratio, total
 from harness.observe.tracing.tracer import TIMELINE
 from harness.rules.facts import PhaseFacts

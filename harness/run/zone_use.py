@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from harness.metrics import CATALOGUE
+from harness.metrics.catalogue import CATALOGUE
 from harness.nulls import total
 from harness.observe.tracing.tenant_tracer import Activity
 from harness.observe.tracing.zone_history import Traced

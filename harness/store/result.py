@@ -59,7 +59,7 @@ class IssueInfo:
 
 @dataclass(frozen=True, slots=True)
 class Metric:
-    """One number. The last part of its key names its entry in ``harness.metrics``."""
+    """One number. The last part of its key names its entry in ``harness.metrics.catalogue``."""
 
     value: int | float | None  # null: not measured
     unit: str  # B, B/s, ops/s, us, s, 1 …

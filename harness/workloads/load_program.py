@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, ClassVar, Protocol
 
 from harness.levels.level import LevelUp
-from harness.metrics import CATALOGUE
+from harness.metrics.catalogue import CATALOGUE
 from harness.store import packed
 from harness.store.result import Metric
 from harness.store.spec import Device, PhaseSpec, Scalar

@@ -10,7 +10,7 @@ from typing import Annotated, Any, ClassVar, Literal
 from harness import zn540
 from harness.errors import ConfigError
 from harness.levels.level import LevelUp
-from harness.metrics import CATALOGUE
+from harness.metrics.catalogue import CATALOGUE
 from harness.quantities import format_size
 from harness.store.result import Metric
 from harness.store.spec import Device, DeviceKind, PhaseSpec, Scalar

@@ -13,7 +13,7 @@ import numpy as np
 
 from analysis.judge import stats
 from analysis.read.arrays import FloatArray
-from harness.metrics import Better
+from harness.metrics.catalogue import Better
 
 EXPERIMENTS = 20_000
 # Of identical cells: a share of 5 % is known to 0.03 percentage points.

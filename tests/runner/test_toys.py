@@ -36,7 +36,7 @@ NEW = {
 }
 # A file with a table, the table's name, and the file with the new entry.
 ENTRIES = {
-    "harness/metrics.py": ("_ENTRIES", "toy_metric.py"),
+    "harness/metrics/catalogue.py": ("_ENTRIES", "toy_metric.py"),
     "analysis/judge/columns.py": ("COLUMNS", "toy_column.py"),
     "analysis/judge/bottleneck.py": ("SIGNS", "toy_label.py"),
 }
@@ -82,11 +82,11 @@ RECIPES = {
     "A rig.": ("configs/rigs/",),
     "A release of a distribution.": ("configs/suites/",),
     "A validity rule.": ("harness/rules/",),
-    "A metric.": ("harness/metrics.py",),
+    "A metric.": ("harness/metrics/catalogue.py",),
     "A column of `compare`.": ("analysis/judge/columns.py",),
     "A bottleneck label.": ("analysis/judge/bottleneck.py",),
     "A garbage-collection policy of zlfs.": (
-        "harness/native/zlfs/alloc/policy.h",  # test_level_options.py compares it with the options
+        "harness/native/zlfs/collect/victim.h",  # test_level_options.py compares it with the options
         "harness/levels/zlfs.py",
     ),
     "A sub-command.": ("harness/cli/",),

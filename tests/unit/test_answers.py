@@ -18,7 +18,7 @@ from analysis.show.footnotes import Footnotes
 from analysis.show.forest_figure import MOST_ROWS, forest
 from analysis.show.render import to_table
 from analysis.show.report import write_report
-from harness.metrics import CATALOGUE, Better
+from harness.metrics.catalogue import CATALOGUE, Better
 from harness.store.spec import DeviceKind, Reason
 from tests.fixtures.campaigns import write_campaign
 

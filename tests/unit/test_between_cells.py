@@ -10,7 +10,7 @@ from analysis.judge import between_cells, power, stats
 from analysis.judge.stats import Method
 from analysis.judge.verdicts import Verdict
 from harness.cli.main import main
-from harness.metrics import Better
+from harness.metrics.catalogue import Better
 from tests.fixtures.campaigns import write_on_demand
 from tests.fixtures.twins import WRITTEN, twins
 

@@ -9,7 +9,7 @@ import pytest
 
 from harness.errors import ConfigError, ToolFailed
 from harness.levels.level import LevelUp
-from harness.metrics import CATALOGUE
+from harness.metrics.catalogue import CATALOGUE
 from harness.store.spec import PhaseRole, PhaseSpec
 from harness.tools import histogram
 from harness.tools.db_bench import BenchmarkSummary

@@ -20,7 +20,7 @@ import pytest
 
 from harness.errors import ToolFailed
 from harness.levels.level import LevelUsage
-from harness.metrics import CATALOGUE
+from harness.metrics.catalogue import CATALOGUE
 from harness.rules import closures as rules
 from harness.run import closures, ledger, phase_files, run_metrics
 from harness.run.closures import PhaseOutput

@@ -13,7 +13,7 @@ from harness.levels.xfs import mount_options
 from harness.store.spec import Scalar
 from tests.fixtures.level_host import ZONED
 
-POLICY = Path(__file__).parents[2] / "harness/native/zlfs/alloc/policy.h"
+ZLFS = Path(__file__).parents[2] / "harness/native/zlfs"
 
 
 @pytest.mark.parametrize(
@@ -73,14 +73,15 @@ def test_off_is_a_word_and_still_off(value: Scalar, mounted: str) -> None:
 
 
 def test_zlfs_accepts_the_options_of_its_mkfs() -> None:
-    """The fields of policy.h: names, ranges and words."""
-    text = POLICY.read_text()
+    """The fields of policy.h: names, ranges and words; those of victims have their own file."""
+    text = "".join((ZLFS / name).read_text() for name in ("collect/victim.h", "alloc/policy.h"))
     words = {
         name: tuple(re.findall(r'"([^"]+)"', listed))
         for name, listed in re.findall(r"(k\w+Names)\[\] = \{([^}]*)\}", text)
     }
     fields = re.findall(
-        r'\{"(\w+)",\s*"[^"]*",\s*&Policy::\w+, (\d+),\s*(\d+)(?:,\s*(\w+))?\}', text
+        r'\{"(\w+)",\s*"[^"]*",\s*&Policy::\w+, (\d+),\s*(\d+|std::size\(\w+\) - 1)(?:,\s*(\w+))?\}',
+        text,
     )
     found: dict[str, Option] = {
         name: Switch()

@@ -11,8 +11,15 @@ from analysis.judge.compare import compare
 from analysis.read.load import load
 from analysis.show import latex, links, pull_request, render
 from analysis.show.report import write_report
-from harness import metrics
-from harness.metrics import CATALOGUE, RESULT, Better, MetricInfo, MetricKind, source_patterns
+from harness.metrics import catalogue as metrics
+from harness.metrics.catalogue import (
+    CATALOGUE,
+    RESULT,
+    Better,
+    MetricInfo,
+    MetricKind,
+    source_patterns,
+)
 from harness.store import packed
 from tests.fixtures.campaigns import with_metric, write_campaign
 from tests.fixtures.example import unpacked

@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from harness.errors import ToolFailed
-from harness.metrics import CATALOGUE
+from harness.metrics.catalogue import CATALOGUE
 from harness.store import rundir
 from harness.store.spec import PhaseRole, PhaseSpec
 from harness.tools import rocksdb_log, rocksdb_stats

@@ -11,7 +11,7 @@ from scipy import stats as scipy_stats
 from analysis.judge import stats
 from analysis.judge.stats import Method
 from analysis.judge.verdicts import Verdict
-from harness.metrics import Better
+from harness.metrics.catalogue import Better
 
 
 def group(*values: float) -> dict[str, float]:

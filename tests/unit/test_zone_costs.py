@@ -7,7 +7,7 @@ import pytest
 from analysis.read import points as measured
 from harness import zn540
 from harness.errors import ToolFailed
-from harness.metrics import CATALOGUE
+from harness.metrics.catalogue import CATALOGUE
 from harness.run import zone_costs
 
 CAPACITY = zn540.ZONE_CAPACITY

@@ -14,7 +14,7 @@ from analysis.judge.verdicts import Verdict
 from analysis.read.load import load
 from analysis.show.drawing import mark_of
 from analysis.show.render import render
-from harness.metrics import MetricKind
+from harness.metrics.catalogue import MetricKind
 from harness.observe import witness, zoneblk
 from harness.observe.sysfs import Sysfs, kind_of
 from harness.run.measure import media

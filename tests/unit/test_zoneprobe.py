@@ -14,7 +14,7 @@ from harness import levels
 from harness.errors import ConfigError, ToolFailed
 from harness.levels import LEVELS
 from harness.levels.level import LevelUp
-from harness.metrics import MetricKind, lookup
+from harness.metrics.catalogue import MetricKind, lookup
 from harness.observe import signatures
 from harness.plan import bare, load
 from harness.plan.expand import expand

@@ -17,7 +17,7 @@ from analysis.show import finish_figures
 from analysis.show.drawing import Plot, mark_of
 from analysis.show.finish_figures import Axis, Label
 from analysis.show.parts import Grid, Heading, Paragraph, Part, Plots, ReportData, Section
-from harness.metrics import MetricKind
+from harness.metrics.catalogue import MetricKind
 from harness.run import replayed
 from harness.store.result import Status
 from harness.store.spec import TRADES_ROOM, DeviceKind, RunSpec

@@ -7,7 +7,7 @@ import shlex
 from analysis.read.load import CampaignData
 from analysis.show import methods_page
 from analysis.show.parts import ReportData, Section, Special
-from harness.metrics import CATALOGUE
+from harness.metrics.catalogue import CATALOGUE
 from harness.store.campaign import CampaignPaths, load_campaign
 
 ORDER = 150

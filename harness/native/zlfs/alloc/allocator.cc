@@ -328,10 +328,8 @@ std::optional<std::uint32_t> Allocator::PickVictim() const {
     const std::uint64_t gain = zone.capacity - kept.packed;
     if (gain < zone.capacity / kMinGain || gain < block_size_) continue;
     const double used = static_cast<double>(kept.packed) / static_cast<double>(zone.capacity);
-    double score = 1 - used;
-    if (policy_.gc_victim == Victim::kCostBenefit) {
-      score = (1 - used) / (1 + used) * static_cast<double>(clock_ - zone.last_write + 1);
-    }
+    const double score =
+        Score(Victim{policy_.gc_victim}, used, static_cast<double>(clock_ - zone.last_write + 1));
     if (!best || score > most) std::tie(best, most) = std::make_pair(i, score);
   }
   return best;

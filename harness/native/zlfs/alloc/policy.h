@@ -3,13 +3,15 @@
 #pragma once
 
 #include <cstdint>
+#include <iterator>
 #include <span>
 #include <string_view>
+
+#include "zlfs/collect/victim.h"
 
 namespace zlfs {
 
 enum OnActiveLimit : std::uint8_t { kShare, kFinish, kWait };
-enum Victim : std::uint8_t { kGarbage, kCostBenefit };
 
 // One byte per field, in the order of the superblock.
 struct Policy {
@@ -32,7 +34,6 @@ struct Policy {
 };
 
 inline constexpr std::string_view kOnActiveLimitNames[] = {"share", "finish", "wait"};
-inline constexpr std::string_view kVictimNames[] = {"garbage", "cost-benefit"};
 inline constexpr std::string_view kSwitchNames[] = {"off", "on"};
 
 // A named field of Policy: a number in a range, or one of a list of words.
@@ -53,7 +54,8 @@ inline constexpr PolicyField kPolicyFields[] = {
      &Policy::gc_start_pct, 1, 90},
     {"on_active_limit", "share, finish or wait (share)", &Policy::on_active_limit, 0, 2,
      kOnActiveLimitNames},
-    {"gc_victim", "garbage or cost-benefit (garbage)", &Policy::gc_victim, 0, 1, kVictimNames},
+    {"gc_victim", "garbage or cost-benefit (garbage)", &Policy::gc_victim, 0,
+     std::size(kVictimNames) - 1, kVictimNames},
     {"gc", "on or off (on)", &Policy::gc, 0, 1, kSwitchNames},
     {"lifetimes", "on or off (on)", &Policy::lifetimes, 0, 1, kSwitchNames},
     {"max_active", "zones that may be active at once, 0: all that the device allows (0)",
