@@ -8,7 +8,7 @@ MAKEFLAGS += --no-print-directory
 
 STUDY ?= integration-levels
 CAMPAIGN ?=
-RIG ?= default
+RIG ?= nvme
 LEVELS ?=
 REPETITIONS ?=
 SET ?=
@@ -154,7 +154,7 @@ vagrant-box: setup rig-image vagrant-packages ## Make the Vagrant box of a rig a
 vagrant-clean: setup ## Remove the Vagrant box of a rig, from Vagrant and from libvirt: RIG=
 	@zonelab rig box $(RIG) --remove
 
-test-vagrant: setup-dev rig-image vagrant-packages ## The default rig through Vagrant: up, provision, halt, up, destroy; nothing is left
+test-vagrant: setup-dev rig-image vagrant-packages ## The NVMe rig through Vagrant: up, provision, halt, up, destroy; nothing is left
 	@ZONELAB_SLOW=1 $(BIN)/pytest -m rig tests/rig/test_vagrant.py
 
 test-debian12: setup-dev ## The rig tests on a Debian 12 guest too (kernel 6.1, RocksDB 7.8)

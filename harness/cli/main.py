@@ -22,7 +22,7 @@ EXAMPLES = """examples:
   zonelab inspect nvme0n2
   zonelab plan --list
   zonelab compare results/first --format md
-  zonelab rig up default
+  zonelab rig up nvme
 
 zonelab COMMAND --help describes a command and its options."""
 

@@ -24,8 +24,8 @@ HELP = """Build, boot and stop an emulated machine: QEMU with a stock Debian ker
 namespaces.
 
 examples:
-  zonelab rig up            boot the default rig (builds its image first) and show how to reach it
-  zonelab rig exec default -- ansible-playbook site.yml    boot, run, always stop
+  zonelab rig up            boot the NVMe rig (builds its image first) and show how to reach it
+  zonelab rig exec nvme -- ansible-playbook site.yml    boot, run, always stop
 
 Rigs are files in configs/rigs; docs/rigs.md explains them."""
 
@@ -40,7 +40,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     def command(name: str, summary: str, *, data: bool = False) -> argparse.ArgumentParser:
         sub = commands.add_parser(name, help=summary, description=summary)
         if name != "list":
-            sub.add_argument("rig", metavar="NAME", nargs="?", default="default", help="rig")
+            sub.add_argument("rig", metavar="NAME", nargs="?", default="nvme", help="rig")
         if data:
             add_format(sub)
         return sub

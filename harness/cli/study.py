@@ -38,7 +38,7 @@ folder.
 
 exit: 0 ok, 2 set-up or playbook failed, 4 runs failed or are invalid, 130 interrupted"""
 
-DEFAULT_RIG = "default"
+DEFAULT_RIG = "nvme"
 _GOOD = {Status.OK.value, Status.SKIPPED.value}
 # What ansible-playbook returns when a task failed; it does when runs failed, after the report.
 _PLAY_FAILED = 2

@@ -44,13 +44,13 @@ _BANDWIDTH = zn540.WRITE_BYTES_PER_SECOND
 _HALF_BANDWIDTH = _BANDWIDTH // MIB // 2 * MIB
 
 RATES = {
-    # Two cores without KVM, measured on the default rig: 1.3 GiB of cold data in 33 s; fillseq and
+    # Two cores without KVM, measured on the NVMe rig: 1.3 GiB of cold data in 33 s; fillseq and
     # fillrandom of 116 B entries 42 and 72 us an entry, readrandom 268 us, readseq 13 us; file
     # writes are bound by the emulated CPU.
     DeviceKind.EMULATED: Rates(40 * MIB, 160 * MIB, 40e-6, 20e-6, 300e-6, 15e-6, 6.0, 2.0),
     # The slowest use of a modelled drive is on the timed rig: two machines on two cores, seconds of
     # the host.
-    DeviceKind.MODELLED: Rates(40 * MIB, 11 * MIB, 40e-6, 20e-6, 300e-6, 15e-6, 15.0, 2.0),
+    DeviceKind.MODELLED: Rates(40 * MIB, 25 * MIB, 40e-6, 20e-6, 300e-6, 15e-6, 15.0, 2.0),
     # ZN540: write bandwidth; half of it for a mix of flush and compaction; some 100 us
     # for a read that reaches the flash; the rest as one thread of db_bench does it.
     DeviceKind.HARDWARE: Rates(

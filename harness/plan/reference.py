@@ -19,7 +19,7 @@ from harness.store.spec import (
 
 MIB = 2**20
 
-# configs/rigs/default.yml: 384 zones of 8 MiB, 4 MiB of them writable, 14 active.
+# configs/rigs/nvme.yml: 384 zones of 8 MiB, 4 MiB of them writable, 14 active.
 _ZONES, _SIZE, _CAPACITY, _ACTIVE = 384, 8 * MIB, 4 * MIB, 14
 
 # All levels are assumed to be available.

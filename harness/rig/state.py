@@ -68,8 +68,8 @@ def folder(name: str) -> Path:
 
 
 def host_name(name: str) -> str:
-    """Return the name of a rig for Ansible and ssh; the default rig is ``rig``."""
-    return "rig" if name == "default" else f"rig-{name}"
+    """Return the name of a rig for Ansible and ssh; the NVMe rig is ``rig``."""
+    return "rig" if name == "nvme" else f"rig-{name}"
 
 
 def read(name: str) -> RigState | None:

@@ -82,6 +82,6 @@ def booted(name: str) -> Iterator[RigHandle]:
 
 @pytest.fixture(scope="session")
 def rig() -> Iterator[RigHandle]:
-    """The default rig."""
-    with booted("default") as handle:
+    """The NVMe rig."""
+    with booted("nvme") as handle:
         yield handle

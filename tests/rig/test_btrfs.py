@@ -15,7 +15,7 @@ from harness.store.result import Status
 from .conftest import RigHandle, booted
 from .guest_runner import GuestRunner
 
-# This module is over before the default rig boots: one rig at a time.
+# This module is over before the NVMe rig boots: one rig at a time.
 pytestmark = [
     pytest.mark.timeout(1800),
     pytest.mark.skipif(not os.environ.get("ZONELAB_SLOW"), reason="make test-geometry runs it"),

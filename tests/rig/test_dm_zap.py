@@ -20,7 +20,7 @@ from . import plays
 from .conftest import RigHandle, booted
 from .guest_runner import GuestRunner
 
-# This module is over before the default rig boots: one rig at a time.
+# This module is over before the NVMe rig boots: one rig at a time.
 pytestmark = [
     pytest.mark.timeout(3600),
     pytest.mark.skipif(not os.environ.get("ZONELAB_SLOW"), reason="make test-dm-zap runs it"),

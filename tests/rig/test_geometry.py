@@ -1,6 +1,6 @@
 """Every probe on real namespaces of every geometry, against the table of the unit tests.
 
-One rig at a time, and this module is over before the default rig boots. `make test` takes two
+One rig at a time, and this module is over before the NVMe rig boots. `make test` takes two
 drives (one boot); `make test-geometry` all six (two boots), and brings up each level that can run.
 """
 

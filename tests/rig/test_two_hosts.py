@@ -84,7 +84,7 @@ class Lab:
 
 @pytest.fixture
 def lab(tmp_path: Path) -> Iterator[Lab]:
-    with booted("default") as first, control.held(twin(first.model), Talk()) as second:
+    with booted("nvme") as first, control.held(twin(first.model), Talk()) as second:
         rigs = {A: first, B: RigHandle(twin(first.model), second)}
         hosts: dict[str, Any] = {}
         for name, rig in rigs.items():

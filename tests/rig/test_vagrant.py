@@ -1,4 +1,4 @@
-"""The default rig through Vagrant, from its own image to nothing left (``make test-vagrant``)."""
+"""The NVMe rig through Vagrant, from its own image to nothing left (``make test-vagrant``)."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ pytestmark = [
         not os.environ.get("ZONELAB_SLOW"), reason="takes a while: make test-vagrant"
     ),
 ]
-RIG = model.load("default")
+RIG = model.load("nvme")
 # A name of its own, so that a second call does not find the first one's campaign.
 CAMPAIGN = f"vagrant-{time.strftime('%m%d%H%M%S')}"
 EMPTY = "0x1"  # as `zbd report -csv` prints it
@@ -62,11 +62,11 @@ class Vagrant:
     def clean(self) -> None:
         """Remove the box everywhere."""
         home = {"VAGRANT_HOME": str(self.folder / "home")}
-        proc.run(["make", "vagrant-clean", "RIG=default"], cwd=ROOT, env=home, timeout=120)
+        proc.run(["make", "vagrant-clean", "RIG=nvme"], cwd=ROOT, env=home, timeout=120)
 
     def inside(self, command: str) -> str:
         """Run a shell command in the guest."""
-        return self("ssh", "default", "--command", command)
+        return self("ssh", "nvme", "--command", command)
 
     def not_empty(self, device: str) -> int:
         """Return how many zones of a device are not empty."""
@@ -78,12 +78,12 @@ class Vagrant:
         return sum(zone[header.index("cond")] != EMPTY for zone in zones)
 
     def provision(self, **more: str) -> dict[str, int]:
-        return recap(self("provision", "default", **more))
+        return recap(self("provision", "nvme", **more))
 
 
 def recap(text: str) -> dict[str, int]:
     """Return the line in which Ansible sums up."""
-    (line,) = re.findall(r"^default +: (.*)$", text, re.MULTILINE)
+    (line,) = re.findall(r"^nvme +: (.*)$", text, re.MULTILINE)
     return {name: int(count) for name, count in re.findall(r"(\w+)=(\d+)", line)}
 
 
@@ -112,7 +112,7 @@ def vagrant(tmp_path: Path) -> Iterator[Vagrant]:
     (ROOT / "build").mkdir(exist_ok=True)
     (ROOT / "build" / "test-vagrant.log").write_text("")
     yield own
-    own("destroy", "--force", "default", check=False)
+    own("destroy", "--force", "nvme", check=False)
     own.clean()
     for name in (CAMPAIGN, f"{CAMPAIGN}-again"):
         shutil.rmtree(ROOT / "results" / name, ignore_errors=True)
@@ -121,10 +121,10 @@ def vagrant(tmp_path: Path) -> Iterator[Vagrant]:
 def test_up_provision_halt_up_destroy(vagrant: Vagrant, tmp_path: Path) -> None:
     before = libvirts()
     image, _ = control.build(RIG, Talk())
-    box.write(RIG, image, tmp_path / "default.box", Talk())
-    vagrant("box", "add", "--name", "zonelab/default", tmp_path / "default.box")
+    box.write(RIG, image, tmp_path / "nvme.box", Talk())
+    vagrant("box", "add", "--name", "zonelab/nvme", tmp_path / "nvme.box")
 
-    first = recap(vagrant("up", "default"))
+    first = recap(vagrant("up", "nvme"))
     assert (first["failed"], first["unreachable"]) == (0, 0)
     assert statuses(CAMPAIGN) == [Status.OK, Status.OK]
     files = [path for path in backing() if path.is_file()]
@@ -136,22 +136,22 @@ def test_up_provision_halt_up_destroy(vagrant: Vagrant, tmp_path: Path) -> None:
     tenants = "/dev/disk/by-path/pci-0000:00:10.0-nvme-3"
     vagrant.inside(f"dd if=/dev/zero of={tenants} bs=4096 count=1 oflag=direct")
     assert vagrant.not_empty(tenants) == 1
-    vagrant("halt", "default")
+    vagrant("halt", "nvme")
     assert backing() == []
 
-    vagrant("up", "default")
+    vagrant("up", "nvme")
     assert vagrant.not_empty(tenants) == 0  # another drive, with the name of the old one
     assert vagrant.provision()["changed"] == 0  # the campaign is on the controller, and complete
     # The new device is no stranger to the guard, although the journal knows the old one.
     vagrant.provision(CAMPAIGN=f"{CAMPAIGN}-again", LEVELS="zlfs")
     assert statuses(f"{CAMPAIGN}-again") == [Status.OK]
 
-    vagrant("destroy", "--force", "default")
+    vagrant("destroy", "--force", "nvme")
     vagrant.clean()
     assert backing() == []
     assert libvirts() == before
 
 
 def statuses(campaign: str) -> list[Status]:
-    runs = completed(ROOT / "results" / campaign / "hosts" / "default" / "runs")
+    runs = completed(ROOT / "results" / campaign / "hosts" / "nvme" / "runs")
     return [load_result(run).status for run in runs]

@@ -24,7 +24,7 @@ from .guest_runner import ZIPAPP, GuestRunner
 GIVEN = {name: os.environ.get(name, "") for name in ("ZENFS_SOURCE", "ROCKSDB_SOURCE")}
 MISSING = [name for name, folder in GIVEN.items() if not folder]
 
-# This module is over before the default rig boots: one rig at a time.
+# This module is over before the NVMe rig boots: one rig at a time.
 pytestmark = [
     pytest.mark.timeout(3600),
     pytest.mark.skipif(not os.environ.get("ZONELAB_SLOW"), reason="make test-zenfs runs it"),

@@ -1,7 +1,7 @@
 """Does a database on zlfs keep what it acknowledged when the machine is reset under it?
 
 ``make test-crash-long``, or
-``zonelab rig exec default -- .venv/bin/python -m tests.rig.zlfs_resets``.
+``zonelab rig exec nvme -- .venv/bin/python -m tests.rig.zlfs_resets``.
 
 At each point a load writes in the guest and reports durable keys over ssh. At a random moment QEMU
 resets the machine. A reset keeps zones and data, and nothing else. The last report is a lower bound
@@ -347,7 +347,7 @@ def main() -> int:
     )
     arguments = vars(parser.parse_args())
     output = arguments.pop("output")
-    rig = Guest(os.environ.get("ZONELAB_RIG", "default"), Talk(quiet=True))
+    rig = Guest(os.environ.get("ZONELAB_RIG", "nvme"), Talk(quiet=True))
     report = Campaign(Setup(**arguments), rig).run(output)
     print(summary(report))  # noqa: T201
     return 0 if report["ok"] else 1

@@ -86,7 +86,7 @@ RECIPES = {
     "A column of `compare`.": ("analysis/judge/columns.py",),
     "A bottleneck label.": ("analysis/judge/bottleneck.py",),
     "A garbage-collection policy of zlfs.": (
-        "harness/native/zlfs/collect/victim.h",  # test_level_options.py compares it with the options
+        "harness/native/zlfs/collect/victim.h",  # test_level_options.py reads it
         "harness/levels/zlfs.py",
     ),
     "A sub-command.": ("harness/cli/",),

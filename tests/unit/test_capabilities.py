@@ -29,9 +29,9 @@ EVERYWHERE = {
     "zlfs": None,
     "raw-device": None,
 }
-# Rig, kernel, mkfs.xfs, and where it differs from the default rig.
+# Rig, kernel, mkfs.xfs, and where it differs from the NVMe rig.
 RIGS: list[tuple[str, str, str, dict[str, str | None]]] = [
-    ("default", "7.3.4+deb13-amd64", "6.13.0", {}),
+    ("nvme", "7.3.4+deb13-amd64", "6.13.0", {}),
     (
         "xfs",
         "7.3.4+deb13-amd64",
@@ -110,7 +110,7 @@ def test_the_matrix(
 
 
 def test_without_a_conventional_device_the_better_reason_stays() -> None:
-    device, _ = devices("default")
+    device, _ = devices("nvme")
     probe = inspection.probe(LEVELS["zenfs"], device, None, None)
     assert probe.reason is not None
     assert probe.reason.code == "program-missing"

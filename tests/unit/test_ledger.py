@@ -1,4 +1,4 @@
-"""The ledger and its closures, on runs recorded on the default rig (tests/fixtures/ledger).
+"""The ledger and its closures, on runs recorded on the NVMe rig (tests/fixtures/ledger).
 
 What the kernel counted at barriers was not kept then; it is put together from ``zoned_written``
 and ``conventional_written`` of each phase, which were.

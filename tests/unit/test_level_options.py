@@ -80,7 +80,8 @@ def test_zlfs_accepts_the_options_of_its_mkfs() -> None:
         for name, listed in re.findall(r"(k\w+Names)\[\] = \{([^}]*)\}", text)
     }
     fields = re.findall(
-        r'\{"(\w+)",\s*"[^"]*",\s*&Policy::\w+, (\d+),\s*(\d+|std::size\(\w+\) - 1)(?:,\s*(\w+))?\}',
+        r'\{"(\w+)",\s*"[^"]*",\s*&Policy::\w+, (\d+),'
+        r"\s*(\d+|std::size\(\w+\) - 1)(?:,\s*(\w+))?\}",
         text,
     )
     found: dict[str, Option] = {

@@ -44,7 +44,7 @@ OF_DATABASES = [name for name in STUDIES if isinstance(load.load_study(name)[1],
 
 
 def rig(study: Study | None = None) -> Inspection:
-    """Return the default rig, or one drive per zone size for a study that varies zone sizes."""
+    """Return the NVMe rig, or one drive per zone size for a study that varies zone sizes."""
     if study is not None and zone_sizes(study):
         return with_zones_of(zone_sizes(study))
     found = decode(Inspection, json.loads((FIXTURES / "synthetic-rig.json").read_text()))
@@ -158,7 +158,7 @@ def test_smoke_runs_are_short() -> None:
     assert all(run.predicted.seconds <= 25 for run in runs)
 
 
-# Microseconds an operation on f2fs of the default rig, two cores without KVM, 2026-11-21.
+# Microseconds an operation on f2fs of the NVMe rig, two cores without KVM, 2026-11-21.
 MEASURED = [
     ("levels-full", "fillseq", 42),
     ("levels-full", "fillrandom", 72),

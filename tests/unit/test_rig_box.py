@@ -16,7 +16,7 @@ from harness.rig.recipe import Image
 from harness.rig.talk import Talk
 from harness.tools import proc
 
-DEFAULT = model.load("default")
+NVME = model.load("nvme")
 SIZE = 64 << 20
 needs_tools = pytest.mark.skipif(
     not (box.GRUB / "boot.img").exists() or proc.which("qemu-img") is None,
@@ -41,8 +41,8 @@ def test_the_rest_knows_how_long_it_is(size: int, sectors: int) -> None:
 
 
 def test_the_kernel_gets_a_rigs_command_line() -> None:
-    words = box.command_line(DEFAULT).split()
-    assert {"root=/dev/vda", "zonelab.net=dhcp", *DEFAULT.append} <= set(words)
+    words = box.command_line(NVME).split()
+    assert {"root=/dev/vda", "zonelab.net=dhcp", *NVME.append} <= set(words)
     assert not any(word.startswith("zonelab.witness=") for word in words)  # nobody answers there
 
 
@@ -58,11 +58,11 @@ def test_a_box_is_whole(tmp_path: Path) -> None:
     proc.run(argv, timeout=60)
     before = image.root.read_bytes()
 
-    target = tmp_path / "boxes" / "default.box"
-    box.write(DEFAULT, image, target, Talk(quiet=True))
+    target = tmp_path / "boxes" / "nvme.box"
+    box.write(NVME, image, target, Talk(quiet=True))
 
     assert image.root.read_bytes() == before  # other rigs start from it
-    assert [path.name for path in target.parent.iterdir()] == ["default.box"]
+    assert [path.name for path in target.parent.iterdir()] == ["nvme.box"]
     with tarfile.open(target) as archive:
         archive.extractall(tmp_path / "out")  # noqa: S202 - just made
     facts = json.loads((tmp_path / "out" / "metadata.json").read_text())
@@ -95,7 +95,7 @@ def test_a_disk_without_the_rigs_folders_is_noticed(tmp_path: Path) -> None:
     argv = ["mke2fs", "-q", "-F", "-t", "ext4", str(image.root), str(SIZE >> 10)]
     proc.run(argv, timeout=60)
     with pytest.raises(ToolFailed, match="did not write /root/"):
-        box.write(DEFAULT, image, tmp_path / "boxes" / "default.box", Talk(quiet=True))
+        box.write(NVME, image, tmp_path / "boxes" / "nvme.box", Talk(quiet=True))
     assert list((tmp_path / "boxes").iterdir()) == []
 
 
@@ -105,7 +105,7 @@ def test_a_host_without_grub_gets_the_packages_name(
     monkeypatch.setattr(box, "GRUB", tmp_path)
     monkeypatch.setattr(box, "_NEEDED", {})
     with pytest.raises(HostError) as caught:
-        box.write(DEFAULT, Image(tmp_path), tmp_path / "x.box", Talk(quiet=True))
+        box.write(NVME, Image(tmp_path), tmp_path / "x.box", Talk(quiet=True))
     assert "grub-pc-bin" in caught.value.hint
 
 
@@ -133,5 +133,5 @@ def test_a_box_is_removed_from_vagrant_and_from_libvirt(
         f"virsh vol-delete --pool default {volumes}",
     ]
     log.unlink()
-    box.remove("zonelab/default")
+    box.remove("zonelab/nvme")
     assert log.read_text().splitlines() == ["vagrant box list", "virsh vol-list default  "]

@@ -61,7 +61,7 @@ def wait_for(path: Path) -> None:
 
 
 def qemu_of(here: Path) -> process.Process:
-    pid = here / "default" / "qemu.pid"
+    pid = here / "nvme" / "qemu.pid"
     wait_for(pid)
     found = process.identify(int(pid.read_text()))
     assert found is not None
@@ -70,11 +70,11 @@ def qemu_of(here: Path) -> process.Process:
 
 def test_the_commands_exit_code_and_environment_come_through(here: Path) -> None:
     script = "echo $ZONELAB_RIG; test -f $ANSIBLE_INVENTORY && exit 7"
-    done = start(here, "exec", "default", "--", "sh", "-c", script)
+    done = start(here, "exec", "nvme", "--", "sh", "-c", script)
     out, err = done.communicate(timeout=60)
-    assert (done.returncode, out) == (7, "default\n"), err
-    assert not (here / "default" / "state.json").exists()
-    assert not list((here / "default").glob("*.img"))
+    assert (done.returncode, out) == (7, "nvme\n"), err
+    assert not (here / "nvme" / "state.json").exists()
+    assert not list((here / "nvme").glob("*.img"))
 
 
 @pytest.mark.parametrize(
@@ -82,7 +82,7 @@ def test_the_commands_exit_code_and_environment_come_through(here: Path) -> None
 )
 def test_a_signal_stops_the_command_and_the_rig(here: Path, number: signal.Signals) -> None:
     flag = here / "started"
-    running = start(here, "exec", "default", "--", "sh", "-c", f"touch {flag}; exec sleep 120")
+    running = start(here, "exec", "nvme", "--", "sh", "-c", f"touch {flag}; exec sleep 120")
     wait_for(flag)
     machine = qemu_of(here)
     running.send_signal(number)
@@ -90,12 +90,12 @@ def test_a_signal_stops_the_command_and_the_rig(here: Path, number: signal.Signa
     assert running.returncode == 130
     assert err == "zonelab: interrupted\n"
     assert not process.alive(machine)
-    assert not (here / "default" / "state.json").exists()
+    assert not (here / "nvme" / "state.json").exists()
 
 
 def test_qemu_dies_with_a_killed_supervisor(here: Path) -> None:
     flag = here / "started"
-    running = start(here, "exec", "default", "--", "sh", "-c", f"touch {flag}; sleep 2")
+    running = start(here, "exec", "nvme", "--", "sh", "-c", f"touch {flag}; sleep 2")
     wait_for(flag)
     machine = qemu_of(here)
     running.kill()
@@ -104,29 +104,29 @@ def test_qemu_dies_with_a_killed_supervisor(here: Path) -> None:
 
 
 def test_a_command_that_does_not_exist_is_one_line(here: Path) -> None:
-    done = start(here, "exec", "default", "--", "no-such-program")
+    done = start(here, "exec", "nvme", "--", "no-such-program")
     _, err = done.communicate(timeout=60)
     assert done.returncode == 2
     assert err == "zonelab: cannot start no-such-program: No such file or directory\n"
-    assert not (here / "default" / "state.json").exists()
+    assert not (here / "nvme" / "state.json").exists()
 
 
 def test_up_stays_up_until_down_or_the_end_of_its_lease(here: Path) -> None:
-    done = start(here, "up", "default", "--lease", "60")
+    done = start(here, "up", "nvme", "--lease", "60")
     out, err = done.communicate(timeout=60)
     assert done.returncode == 0, err
-    assert f"{here}/default/inventory.yml" in out
+    assert f"{here}/nvme/inventory.yml" in out
     machine = qemu_of(here)
     assert process.alive(machine)
-    again = start(here, "exec", "default", "--", "true")
+    again = start(here, "exec", "nvme", "--", "true")
     assert "is up already" in again.communicate(timeout=60)[1]
     assert again.returncode == 2
     assert process.alive(machine), "a refused exec must not stop somebody's rig"
-    assert start(here, "down", "default").wait(60) == 0
+    assert start(here, "down", "nvme").wait(60) == 0
     assert not process.alive(machine)
 
 
 def test_a_lease_that_ends_stops_qemu(here: Path) -> None:
-    done = start(here, "up", "default", "--lease", "2")
+    done = start(here, "up", "nvme", "--lease", "2")
     done.communicate(timeout=60)
     assert process.wait_gone(qemu_of(here), 10)

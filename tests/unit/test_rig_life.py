@@ -35,13 +35,13 @@ STUBBORN = [
 def build(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setattr(state, "BUILD", tmp_path)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    (tmp_path / "default").mkdir()
+    (tmp_path / "nvme").mkdir()
     return tmp_path
 
 
 def a_state(found: process.Process) -> RigState:
     device = GuestDevice(2, "5254005a4c000002", "/dev/x", "/dev/nvme0n2", "nvme0n2", True, 1 << 20)
-    return RigState("default", found.pid, found.began, 2022, "tcg", "/i", "t", 12.0, 60, (device,))
+    return RigState("nvme", found.pid, found.began, 2022, "tcg", "/i", "t", 12.0, 60, (device,))
 
 
 def test_a_recycled_pid_is_another_process() -> None:
@@ -114,16 +114,16 @@ def test_state_is_read_back_and_forgotten_when_qemu_is_gone(build: Path) -> None
         found = process.identify(child.pid)
         assert found is not None
         state.write(a_state(found))
-        assert state.read("default") == a_state(found)
+        assert state.read("nvme") == a_state(found)
         child.kill()
         child.wait()
-    assert state.read("default") is None
+    assert state.read("nvme") is None
 
 
 def test_a_rig_that_is_down_has_a_hint_to_start_it(build: Path) -> None:
-    with pytest.raises(HostError, match="rig default is down") as caught:
-        control.counters("default")
-    assert caught.value.hint == "zonelab rig up default"
+    with pytest.raises(HostError, match="rig nvme is down") as caught:
+        control.counters("nvme")
+    assert caught.value.hint == "zonelab rig up nvme"
 
 
 @pytest.mark.parametrize(
@@ -131,9 +131,9 @@ def test_a_rig_that_is_down_has_a_hint_to_start_it(build: Path) -> None:
     [("{", "is damaged"), ('{"schema_version": 99}', "schema_version 99")],
 )
 def test_a_damaged_state_is_named(build: Path, text: str, message: str) -> None:
-    (build / "default" / "state.json").write_text(text)
+    (build / "nvme" / "state.json").write_text(text)
     with pytest.raises(ConfigError, match=message):
-        state.read("default")
+        state.read("nvme")
 
 
 @pytest.mark.needs("ssh")
@@ -141,8 +141,8 @@ def test_access_files_pin_the_host_key(build: Path) -> None:
     image = Image(build / "image")
     image.folder.mkdir()
     image.host_key.write_text("ssh-ed25519 AAAA root@x\n")
-    state.write_access(model.load("default"), image, 4022)
-    here = build / "default"
+    state.write_access(model.load("nvme"), image, 4022)
+    here = build / "nvme"
     assert (here / "known_hosts").read_text() == "zonelab-rig ssh-ed25519 AAAA\n"
     done = subprocess.run(
         ["ssh", "-G", "-F", here / "ssh_config", "rig"], capture_output=True, text=True, check=True
@@ -156,31 +156,31 @@ def test_access_files_pin_the_host_key(build: Path) -> None:
 
 def test_the_inventory_names_the_zoned_device(build: Path) -> None:
     state.write_inventory(a_state(process.Process(1, 1)))
-    inventory = yaml.safe_load((build / "default" / "inventory.yml").read_text())
+    inventory = yaml.safe_load((build / "nvme" / "inventory.yml").read_text())
     found = inventory["all"]["hosts"]["rig"]
     assert (found["device"], found["zonelab_rig"], found["ansible_user"]) == (
         "/dev/x",
         True,
         "root",
     )
-    config = str(build / "default" / "ssh_config")
+    config = str(build / "nvme" / "ssh_config")
     assert config in found["ansible_ssh_common_args"]
     assert found["ansible_port"] > 0
     assert found["run_unreachable_seconds"] == 180  # emulation is slow
 
 
-def test_the_static_inventory_fits_the_default_rig() -> None:
+def test_the_static_inventory_fits_the_nvme_rig() -> None:
     file = model.PROJECT / "ansible" / "inventory" / "rig.yml"
     found = yaml.safe_load(file.read_text())["all"]["hosts"]["rig"]
-    zoned = next(ns for ns in model.load("default").namespaces if ns.zoned)
+    zoned = next(ns for ns in model.load("nvme").namespaces if ns.zoned)
     assert found["device"] == f"/dev/disk/by-id/nvme-uuid.{zoned.uuid}"
-    assert found["ansible_host"] == state.host_name("default")
+    assert found["ansible_host"] == state.host_name("nvme")
 
 
 @pytest.mark.parametrize(
     ("fixture", "start"),
     [
-        ("devices-default.txt", "/dev/disk/by-id/nvme-uuid."),
+        ("devices-nvme.txt", "/dev/disk/by-id/nvme-uuid."),
         ("devices-debian12.txt", "/dev/disk/by-path/"),
     ],
 )
@@ -202,16 +202,16 @@ def test_the_console_is_shown_without_escapes(tmp_path: Path) -> None:
 def test_a_guest_that_never_answers_times_out(build: Path) -> None:
     me = process.identify(os.getpid())
     assert me is not None
-    (build / "default" / qemu.CONSOLE).write_text("Kernel panic - not syncing\n")
+    (build / "nvme" / qemu.CONSOLE).write_text("Kernel panic - not syncing\n")
     with pytest.raises(TimedOut, match="did not answer on ssh within 0 s") as caught:
-        guest.wait("default", 1, me, QUIET, 0.3)
+        guest.wait("nvme", 1, me, QUIET, 0.3)
     assert "console" in caught.value.hint
 
 
 def test_a_qemu_that_ends_while_booting_is_named(build: Path) -> None:
     gone = process.Process(os.getpid(), 1)
     with pytest.raises(ToolFailed, match="ended while it booted"):
-        guest.wait("default", 1, gone, QUIET, 30)
+        guest.wait("nvme", 1, gone, QUIET, 30)
 
 
 @pytest.fixture
@@ -248,7 +248,7 @@ def test_a_machine_that_hangs_after_its_reset_is_reset_again(
 
     monkeypatch.setattr(guest, "wait", answers_the_second_time)
     monkeypatch.setattr(guest, "wait_for_devices", lambda _running: None)
-    control.reset("default", QUIET)
+    control.reset("nvme", QUIET)
     assert button == ["system_reset"] * 2
 
 
@@ -265,7 +265,7 @@ def test_a_machine_without_its_drives_is_reset_again(
 
     monkeypatch.setattr(guest, "wait", lambda *_args: None)
     monkeypatch.setattr(guest, "run", sees_them_the_second_time)
-    control.reset("default", QUIET)
+    control.reset("nvme", QUIET)
     assert button == ["system_reset"] * 2
     assert asked == ["udevadm wait --settle --timeout=60 /dev/x"] * 2
 
@@ -278,7 +278,7 @@ def test_a_machine_that_never_comes_back_is_given_up(
 
     monkeypatch.setattr(guest, "wait", never)
     with pytest.raises(TimedOut, match="did not answer"):
-        control.reset("default", QUIET)
+        control.reset("nvme", QUIET)
     assert button == ["system_reset"] * control.RESET_PRESSES
 
 
@@ -290,8 +290,8 @@ def test_a_qemu_that_cannot_start_leaves_nothing_behind(
     monkeypatch.setattr(prerequisites, "check_run", lambda *_a: None)
     monkeypatch.setattr(qemu, "argv", lambda *_a, **_k: ["sh", "-c", "echo qemu: bad luck; exit 1"])
     with pytest.raises(ToolFailed, match="QEMU did not start: qemu: bad luck"):
-        control.up(model.load("default"), QUIET)
-    here = build / "default"
+        control.up(model.load("nvme"), QUIET)
+    here = build / "nvme"
     assert not list(here.glob("*.img"))
     assert not (here / "state.json").exists()
 

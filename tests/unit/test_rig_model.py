@@ -117,8 +117,8 @@ def test_a_rig_with_hosts_is_several_machines_with_their_own_drives() -> None:
     assert {len(uuid) for uuid in uuids} == {36}
     assert model.load("timed-2") == machines[1]
     assert model.hosts_of(machines[1]) == (machines[1],)
-    assert model.hosts_of(model.load("default")) == (model.load("default"),)
-    for name in ("timed-3", "timed-0", "default-1", "timed-x"):
+    assert model.hosts_of(model.load("nvme")) == (model.load("nvme"),)
+    for name in ("timed-3", "timed-0", "nvme-1", "timed-x"):
         with pytest.raises(UsageError, match="unknown rig"):
             model.load(name)
 
@@ -205,6 +205,6 @@ def test_a_mistake_is_named(tmp_path: Path, old: str, new: str, message: str) ->
 
 
 def test_an_unknown_rig_names_the_known_ones() -> None:
-    with pytest.raises(UsageError, match=r"unknown rig '\.\./default'") as caught:
-        model.load("../default")
-    assert "default" in caught.value.hint
+    with pytest.raises(UsageError, match=r"unknown rig '\.\./nvme'") as caught:
+        model.load("../nvme")
+    assert "nvme" in caught.value.hint

@@ -20,15 +20,15 @@ from harness.rig import model, qemu, qmp, witness_server
 from harness.rig.recipe import Image
 
 FIXTURES = Path(__file__).parents[1] / "fixtures" / "rig"
-DEFAULT = model.load("default")
+NVME = model.load("nvme")
 
 
 def options(argv: list[str], name: str) -> list[str]:
     return [value for option, value in pairwise(argv) if option == name]
 
 
-def test_the_default_rig_is_one_drive_with_three_namespaces() -> None:
-    argv = qemu.argv(DEFAULT, Image(Path("/c/abc")), port=2022, accelerator="tcg")
+def test_the_nvme_rig_is_one_drive_with_three_namespaces() -> None:
+    argv = qemu.argv(NVME, Image(Path("/c/abc")), port=2022, accelerator="tcg")
     devices = options(argv, "-device")
     assert devices[2:] == [
         "nvme,id=nvme0,serial=zonelab0",
@@ -59,12 +59,12 @@ def test_a_drive_in_a_subsystem_follows_it() -> None:
     ]
     assert not any(
         "subsys" in device
-        for device in qemu.argv(DEFAULT, Image(Path("/c")), port=1, accelerator="tcg")
+        for device in qemu.argv(NVME, Image(Path("/c")), port=1, accelerator="tcg")
     )
 
 
 def test_the_guest_is_reached_on_loopback_only_and_reaches_the_witness_alone() -> None:
-    argv = qemu.argv(DEFAULT, Image(Path("/c")), port=2022, accelerator="tcg")
+    argv = qemu.argv(NVME, Image(Path("/c")), port=2022, accelerator="tcg")
     (network,) = options(argv, "-netdev")
     first = "user,id=net,restrict=on,hostfwd=tcp:127.0.0.1:2022-:22,guestfwd=tcp:10.0.2.9:9-cmd:"
     assert network.startswith(first)
@@ -80,7 +80,7 @@ def test_the_guest_is_reached_on_loopback_only_and_reaches_the_witness_alone() -
 
 
 def test_the_root_disk_is_never_written() -> None:
-    argv = qemu.argv(DEFAULT, Image(Path("/c,d")), port=1, accelerator="tcg")
+    argv = qemu.argv(NVME, Image(Path("/c,d")), port=1, accelerator="tcg")
     root = next(drive for drive in options(argv, "-drive") if "id=root" in drive)
     assert root.split("file=")[1].startswith("/c,,d/root.img,"), "commas are doubled for QEMU"
     assert "snapshot=on" in root
@@ -88,7 +88,7 @@ def test_the_root_disk_is_never_written() -> None:
 
 def test_a_reset_must_not_end_qemu() -> None:
     # -no-reboot would turn system_reset, which keeps the zones, into an exit, which loses them
-    assert "-no-reboot" not in qemu.argv(DEFAULT, Image(Path("/c")), port=1, accelerator="tcg")
+    assert "-no-reboot" not in qemu.argv(NVME, Image(Path("/c")), port=1, accelerator="tcg")
 
 
 @pytest.mark.parametrize(
@@ -100,13 +100,13 @@ def test_a_reset_must_not_end_qemu() -> None:
     ],
 )
 def test_accelerators(accelerator: str, accel: str, cpu: str, smp: str) -> None:
-    argv = qemu.argv(DEFAULT, Image(Path("/c")), port=1, accelerator=accelerator)
+    argv = qemu.argv(NVME, Image(Path("/c")), port=1, accelerator=accelerator)
     assert (options(argv, "-accel"), options(argv, "-cpu")) == ([accel], [cpu])
     assert options(argv, "-smp") == [smp]
 
 
 def test_barriers_are_kept_on_the_smallest_rig() -> None:
-    smallest = DEFAULT.model_copy(update={"smp": 1})
+    smallest = NVME.model_copy(update={"smp": 1})
     argv = qemu.argv(smallest, Image(Path("/c")), port=1, accelerator="tcg")
     assert options(argv, "-smp") == ["cpus=1,maxcpus=2"]
 

@@ -95,7 +95,7 @@ def command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Study:
     return Study(tmp_path, monkeypatch)
 
 
-PARTS = ["default", "dm-zoned", "xfs"]  # the rigs that levels-all names
+PARTS = ["nvme", "dm-zoned", "xfs"]  # the rigs that levels-all names
 
 
 @pytest.mark.parametrize(
@@ -106,7 +106,7 @@ PARTS = ["default", "dm-zoned", "xfs"]  # the rigs that levels-all names
 def test_the_folder_comes_last_however_it_ends(
     command: Study, capsys: pytest.CaptureFixture[str], play: int, status: str, code: int
 ) -> None:
-    command.codes["default"] = play
+    command.codes["nvme"] = play
     command.runs = ["ok", status]
     assert command() == code
     reported = play in (0, 2)
@@ -114,7 +114,7 @@ def test_the_folder_comes_last_however_it_ends(
     assert capsys.readouterr().out.splitlines() == [*report, "results/c"]
     assert command.asked == (play == 2)
     assert command.plays[0][1]["campaign"] == "c"
-    assert command.rigs == [("default", "")]
+    assert command.rigs == [("nvme", "")]
 
 
 def test_a_study_on_one_rig_of_its_own_is_planned_as_a_whole(command: Study) -> None:
@@ -127,7 +127,7 @@ def test_a_study_on_one_rig_of_its_own_is_planned_as_a_whole(command: Study) -> 
 def test_a_refusal_before_there_is_a_campaign_prints_no_folder(
     command: Study, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    command.refused = {"default"}
+    command.refused = {"nvme"}
     assert command() == 2
     assert capsys.readouterr().out == ""
 
@@ -139,7 +139,7 @@ def test_a_refused_plan_is_no_reason_to_show_the_old_report(
     old = tmp_path / "results/c/report/index.html"
     old.parent.mkdir(parents=True)
     old.touch()
-    command.refused, command.runs = {"default"}, ["failed"]
+    command.refused, command.runs = {"nvme"}, ["failed"]
     assert command() == 2
     assert capsys.readouterr().out.splitlines() == ["results/c"]
     assert not command.asked
@@ -148,7 +148,7 @@ def test_a_refused_plan_is_no_reason_to_show_the_old_report(
 def test_a_part_that_is_refused_hides_no_report_of_another(
     command: Study, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    command.refused, command.runs = {"default"}, ["failed"]
+    command.refused, command.runs = {"nvme"}, ["failed"]
     command.codes = {"dm-zoned": 2, "xfs": 2}
     assert command("levels-all") == 2  # the set-up is what to mend first
     assert [rig for rig, _ in command.rigs] == PARTS
@@ -165,7 +165,7 @@ def test_a_study_runs_on_its_rigs_in_order(
     command: Study, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert command("levels-all", "--levels", "f2fs, xfs") == 0
-    assert command.rigs == [("default", "default"), ("xfs", "xfs")]
+    assert command.rigs == [("nvme", "nvme"), ("xfs", "xfs")]
     assert all(given["levels"] == "f2fs, xfs" for _, given in command.plays)
     assert capsys.readouterr().out.splitlines()[-1] == "results/c"
 
@@ -196,9 +196,9 @@ def test_a_rig_whose_runs_failed_does_not_stop_the_next_one(command: Study, code
 def test_an_interrupt_stops_them_all(
     command: Study, capsys: pytest.CaptureFixture[str], code: int
 ) -> None:
-    command.codes["default"] = code
+    command.codes["nvme"] = code
     assert command("levels-all") == (130 if code == -2 else code)
-    assert command.rigs == [("default", "default")]
+    assert command.rigs == [("nvme", "nvme")]
     assert capsys.readouterr().out.splitlines() == ["results/c"]
 
 

@@ -26,14 +26,14 @@ from tests.fixtures.campaigns import MIB, Part, make_result, with_status, write_
 from tests.unit.conftest import Refused
 
 WRITTEN = "overwrite.device_written"
-# What is special about the rigs of levels-all, beside the default one.
+# What is special about the rigs of levels-all, beside the NVMe rig.
 DEVICES: dict[str, dict[str, Any]] = {
-    "default": {},
+    "nvme": {},
     "dm-zoned": {"zone_size": Bytes(4 * MIB), "max_open_zones": 0, "max_active_zones": 0},
     "xfs": {"zone_size": Bytes(4 * MIB)},
 }
-CANNOT = {"default": {"btrfs", "zenfs", "xfs"}, "dm-zoned": {"dm-zap"}, "xfs": set[str]()}
-HOSTS = {"default": "rig", "dm-zoned": "rig-dm-zoned", "xfs": "rig-xfs"}
+CANNOT = {"nvme": {"btrfs", "zenfs", "xfs"}, "dm-zoned": {"dm-zap"}, "xfs": set[str]()}
+HOSTS = {"nvme": "rig", "dm-zoned": "rig-dm-zoned", "xfs": "rig-xfs"}
 
 
 def inspection(rig: str) -> Inspection:
@@ -94,7 +94,7 @@ def campaign(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Campaign:
 
 
 def test_each_rig_gives_its_levels_with_all_repetitions(campaign: Campaign) -> None:
-    plan = campaign.plan("default", "dm-zoned", "xfs")
+    plan = campaign.plan("nvme", "dm-zoned", "xfs")
     study, _ = configs.load_study("levels-all")
     assert [host.rig for host in plan.hosts] == list(plan.rigs) == list(study.rigs)
     for host in plan.hosts:
@@ -117,17 +117,17 @@ def test_the_drives_of_its_rigs_hold_the_same_in_as_many_zones() -> None:
 def test_the_order_of_planning_does_not_matter_and_again_changes_nothing(
     campaign: Campaign, tmp_path: Path
 ) -> None:
-    forward = campaign.plan("default", "dm-zoned", "xfs")
+    forward = campaign.plan("nvme", "dm-zoned", "xfs")
     before = {path: path.read_bytes() for path in campaign.root.rglob("*.json")}
-    assert campaign.plan("dm-zoned", "default") == forward
+    assert campaign.plan("dm-zoned", "nvme") == forward
     assert {path: path.read_bytes() for path in campaign.root.rglob("*.json")} == before
     (tmp_path / "other").mkdir()
     other = Campaign(tmp_path / "other", campaign.capsys)
-    assert other.plan("xfs", "dm-zoned", "default") == forward
+    assert other.plan("xfs", "dm-zoned", "nvme") == forward
 
 
 def test_an_existing_part_keeps_its_plan(campaign: Campaign) -> None:
-    campaign.plan("default")
+    campaign.plan("nvme")
     path = campaign.root / "plan.json"
     path.write_text(path.read_text().replace('"position": 1,', '"position": 77,'))
     kept = load_plan(path).hosts
@@ -137,7 +137,7 @@ def test_an_existing_part_keeps_its_plan(campaign: Campaign) -> None:
 def test_a_changed_rig_is_refused_and_the_others_are_not_looked_at(
     campaign: Campaign, refused: Refused
 ) -> None:
-    campaign.plan("default", "dm-zoned")
+    campaign.plan("nvme", "dm-zoned")
     other = replace(inspection("dm-zoned"), host=replace(RIG.host, kernel="9.9.9"))
     message = refused(2, *campaign.words("dm-zoned", of=other), keeps=campaign.results)
     assert "the campaign cannot continue on a changed host: rig-dm-zoned: kernel" in message
@@ -146,10 +146,10 @@ def test_a_changed_rig_is_refused_and_the_others_are_not_looked_at(
 def test_another_study_or_a_whole_campaign_is_not_continued(
     campaign: Campaign, refused: Refused
 ) -> None:
-    campaign.plan("default")
+    campaign.plan("nvme")
     message = refused(2, *campaign.words("xfs", "--repetitions", "2"), keeps=campaign.results)
     assert "another version of study" in message
-    whole = [word for word in campaign.words("default") if word not in ("--rig", "default")]
+    whole = [word for word in campaign.words("nvme") if word not in ("--rig", "nvme")]
     assert "another version of study" in refused(2, *whole, keeps=campaign.results)
 
 
@@ -165,9 +165,9 @@ def test_a_rig_that_the_study_does_not_name(campaign: Campaign, refused: Refused
 
 def test_the_rigs_are_listed_in_their_order(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["plan", "levels-all", "--rigs"]) == 0
-    assert capsys.readouterr().out.splitlines() == ["default", "dm-zoned", "xfs"]
+    assert capsys.readouterr().out.splitlines() == ["nvme", "dm-zoned", "xfs"]
     assert main(["plan", "levels-all", "--rigs", "--levels", "xfs,conventional-ext4"]) == 0
-    assert capsys.readouterr().out.splitlines() == ["default", "xfs"]
+    assert capsys.readouterr().out.splitlines() == ["nvme", "xfs"]
     assert main(["plan", "smoke", "--rigs"]) == 0
     assert capsys.readouterr().out == ""
 
@@ -199,7 +199,7 @@ def test_rigs_that_make_no_sense(rigs: dict[str, list[str]], message: str) -> No
 def test_status_and_verify_count_the_parts_to_come(
     campaign: Campaign, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    campaign.plan("default", "dm-zoned")
+    campaign.plan("nvme", "dm-zoned")
     campaign.run()
     assert main(["status", str(campaign.root), "--check"]) == 0
     assert "rig xfs: not planned yet" in capsys.readouterr().out
@@ -216,7 +216,7 @@ def test_status_and_verify_count_the_parts_to_come(
 def test_every_command_works_on_a_whole_campaign_of_rigs(
     campaign: Campaign, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    campaign.plan("default", "dm-zoned", "xfs")
+    campaign.plan("nvme", "dm-zoned", "xfs")
     campaign.run()
     # Its runs are synthetic: verify names the missing raw files and the model of the devices.
     assert main(["verify", str(campaign.root)]) == 4
@@ -238,18 +238,18 @@ def test_every_command_works_on_a_whole_campaign_of_rigs(
 
 
 def test_a_level_is_not_skipped_because_another_rig_lacks_it(campaign: Campaign) -> None:
-    campaign.plan("default", "dm-zoned", "xfs")  # nothing has run, and the default rig has no xfs
+    campaign.plan("nvme", "dm-zoned", "xfs")  # nothing has run, and the NVMe rig has no xfs
     reasons = {row: reason.message for row, reason in load(campaign.root).skipped().items()}
     assert reasons == {
-        "btrfs": "btrfs cannot run on default",
-        "zenfs": "zenfs cannot run on default",
+        "btrfs": "btrfs cannot run on nvme",
+        "zenfs": "zenfs cannot run on nvme",
         "dm-zap": "dm-zap cannot run on dm-zoned",
     }
 
 
 def rigs(tmp_path: Path, **changes: Any) -> Comparison:
     parts = {
-        "rig": Part("default", ("conventional-ext4", "zlfs")),
+        "rig": Part("nvme", ("conventional-ext4", "zlfs")),
         "rig-dm": Part("dm-zoned", ("zenfs",), DEVICES["dm-zoned"]),
     }
     return compare(load(write_rigs(tmp_path / "c", parts, **changes)))
@@ -269,7 +269,7 @@ def test_a_declared_geometry_is_a_footnote_and_no_reason_against_a_verdict(tmp_p
     assert not any("declared" in note for note in verdict(comparison, "zlfs")[1])
     table = " ".join(render(comparison, "table").split())
     assert "declared: zenfs vs conventional-ext4: active zones allowed 14 vs any number;" in table
-    assert "zone size 8.00 MiB vs 4.00 MiB; rig default vs dm-zoned" in table
+    assert "zone size 8.00 MiB vs 4.00 MiB; rig nvme vs dm-zoned" in table
     assert "NOT COMPARABLE" not in table
 
 

@@ -106,7 +106,7 @@ def number(text: str) -> str:
 @needs_ruby
 def test_every_rig_is_a_machine(recorded: list[Call]) -> None:
     assert sorted(machines(recorded)) == WITH_NVME
-    (default,) = [v for name, v, _ in recorded if name == "define" and v[0] == "default"]
+    (default,) = [v for name, v, _ in recorded if name == "define" and v[0] == "nvme"]
     assert default[1] == {"autostart": True, "primary": True}
 
 
@@ -173,9 +173,7 @@ def test_its_machine_settings_come_from_the_rig(recorded: list[Call]) -> None:
 def test_kvm_takes_the_rigs_processors(tmp_path: Path) -> None:
     stub = tmp_path / "stub.rb"
     stub.write_text(STUB)
-    calls = machines(run_stub(stub, {"ZONELAB_DRIVER": "kvm", "ZONELAB_BOX": "other/box"}))[
-        "default"
-    ]
+    calls = machines(run_stub(stub, {"ZONELAB_DRIVER": "kvm", "ZONELAB_BOX": "other/box"}))["nvme"]
     words = {key: values[0] for key, values, _ in provider(calls) if key.endswith("=")}
     assert (words["driver="], words["cpus="], words["cpu_mode="]) == ("kvm", 2, "host-passthrough")
     assert "-cpu" not in qemu_words(calls)

@@ -1,4 +1,4 @@
-"""The default rig: the guest sees the devices of the rig's file, and QEMU's counts are right."""
+"""The NVMe rig: the guest sees the devices of the rig's file, and QEMU's counts are right."""
 
 from __future__ import annotations
 
