@@ -31,7 +31,7 @@ export PATH := $(CURDIR)/.venv/bin:$(PATH)
     test-guard test-geometry test-dm-zoned test-dm-zap test-zenfs test-amplification \
     test-two-hosts vagrant-packages vagrant-box vagrant-clean test-vagrant test-debian12 bench \
     bench-overhead bench-zlfs bench-statistics bench-kvmix bench-scale bench-replay \
-    bench-model lock schemas docs clean help
+    bench-model lock schemas docs examples clean help
 
 ##@ The two commands
 
@@ -197,6 +197,9 @@ schemas: setup ## Regenerate configs/schema from the models
 
 docs: setup ## Regenerate docs/rules.md from the rules, docs/troubleshooting.md from what the code refuses, harness/zn540.py from points
 	@$(BIN)/python -m tests.upkeep docs
+
+examples: setup-dev ## The first study's table, sentences and figure in the README, from a campaign of it: CAMPAIGN=
+	@$(BIN)/python -m tests.upkeep examples '$(CAMPAIGN)'
 
 clean: ## Remove build/ (never results/, never the image cache)
 	@rm -rf build

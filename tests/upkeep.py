@@ -1,10 +1,11 @@
-"""The commands behind ``make lint``, ``make docs`` and ``make help``.
+"""The commands behind ``make lint``, ``make docs``, ``make examples`` and ``make help``.
 
 ``help`` runs with the system's Python before there is a .venv, so nothing else is imported here.
 """
 
 from __future__ import annotations
 
+import csv
 import re
 import shutil
 import subprocess
@@ -20,6 +21,8 @@ GENERATED = {
     "docs/rules.md": [BIN / "zonelab", "rules", "--format", "md"],
     "docs/troubleshooting.md": [BIN / "python", "-m", "harness.docs.refusals"],
 }
+FIGURES = ROOT / "docs" / "figures"
+EXCERPT = ("<!-- first study: make examples -->", "<!-- end -->")
 ANSIBLE = ["--offline", "--profile", "production", "-q", "site.yml", "ansible", "roles"]
 CHECKS = [
     [BIN / "ruff", "format", "--check", "--quiet", "."],
@@ -62,6 +65,42 @@ def docs() -> int:
     return 0
 
 
+def table_row(row: dict[str, str]) -> str:
+    """Return a row of ``zonelab compare --format csv`` as a row of the README's table."""
+    base, value = (f"{float(row[name]):.1f}" for name in ("baseline_mean", "level_mean"))
+    ratio = "-"
+    if row["center"]:
+        ratio = f"{float(row['center']):.2f}"
+        if row["low"]:
+            ratio += f" ({float(row['low']):.2f} to {float(row['high']):.2f})"
+    return f"| {row['level']} | {base} | {value} | {ratio} | {row['verdict']} |"
+
+
+def examples(campaign: str) -> int:
+    """Write the README's excerpt of the first study, its numbers and its figure from a campaign."""
+    compare = [BIN / "zonelab", "compare", campaign, "--metric", "overwrite.wa_total", "--format"]
+    numbers = output([*compare, "csv"])
+    answers = [line for line in output([*compare, "md"]).splitlines() if line.startswith("- **")]
+    rows = [table_row(row) for row in csv.DictReader(numbers.splitlines()) if row["metric"]]
+    if not answers or not rows:
+        print(f"examples: {campaign} has no verdict about overwrite.wa_total", file=sys.stderr)
+        return 1
+    head = [
+        "| level | media bytes per user byte, ext4 | this level | ratio (95 % interval) | verdict |",
+        "|---|---|---|---|---|",
+    ]
+    excerpt = "\n".join([*head, *rows, "", *answers])
+    readme = (ROOT / "README.md").read_text()
+    begin, end = EXCERPT
+    parts = (readme.partition(begin)[0], begin, f"\n{excerpt}\n", end, readme.partition(end)[2])
+    output([BIN / "zonelab", "report", campaign])
+    folder = Path(campaign) if Path(campaign).is_dir() else ROOT / "results" / campaign
+    shutil.copy(folder / "report/figures/amplification.svg", FIGURES)
+    (FIGURES / "first-study.csv").write_text(numbers)
+    (ROOT / "README.md").write_text("".join(parts))
+    return 0
+
+
 def help_text(makefile: str) -> str:
     """Return the sections and targets of a makefile."""
     lines = (
@@ -71,8 +110,10 @@ def help_text(makefile: str) -> str:
     return "\n".join(lines)
 
 
-def main(word: str) -> int:
+def main(word: str, *arguments: str) -> int:
     """Run one of the commands."""
+    if word == "examples":
+        return examples(*arguments)
     if word == "help":
         print(help_text((ROOT / "Makefile").read_text()))
         return 0
@@ -80,4 +121,4 @@ def main(word: str) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1]))
+    sys.exit(main(*sys.argv[1:]))

@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from analysis import numbers
 from analysis.read.load import load
 from harness.cli.main import main
 from harness.store import numbers_version
 from harness.store.files import read_json
+from tests import upkeep
 from tests.fixtures.example import RESULTS, unpacked
 
 ROOT = Path(__file__).parents[2]
@@ -57,14 +57,7 @@ def test_the_readme_shows_what_compare_printed() -> None:
     readme = (ROOT / "README.md").read_text()
     assert len(rows) >= 3
     for row in rows:
-        base, value = (f"{float(row[name]):.1f}" for name in ("baseline_mean", "level_mean"))
-        ratio = numbers.DASH
-        if row["center"]:
-            ratio = f"{float(row['center']):.2f}"
-            if row["low"]:
-                ratio += f" ({float(row['low']):.2f} to {float(row['high']):.2f})"
-        line = f"| {row['level']} | {base} | {value} | {ratio} | {row['verdict']} |"
-        assert line in readme, line
+        assert upkeep.table_row(row) in readme
 
 
 def test_the_readmes_links_lead_somewhere() -> None:
