@@ -89,7 +89,7 @@ test-native: test-native-sanitize test-native-threads test-crash ## Native tests
 test-native-sanitize: setup-dev
 	@cmake -S harness/native -B build/native-asan --preset sanitize >/dev/null
 	@cmake --build build/native-asan -j2 >/dev/null
-	@ctest --test-dir build/native-asan --output-on-failure -j2 -LE crash
+	@ctest --test-dir build/native-asan --output-on-failure -j2
 
 test-native-threads: setup-dev
 	@cmake -S harness/native -B build/native-tsan --preset tsan >/dev/null
@@ -106,15 +106,21 @@ build/native-release:
 	@cmake -S harness/native -B $@ --preset release >/dev/null
 	@cmake --build $@ -j2 --target all zonemodel >/dev/null
 
-test-crash: setup-dev build/native-test ## zlfs: kills, losses of power and failing devices, bounded (at most 10 minutes)
-	@ctest --test-dir build/native-test --output-on-failure -L crash
+# Bound early: a tenth of the time of thousands of short processes would be the binding of symbols.
+TORTURE = LD_BIND_NOW=1 build/native-test/zlfs/crash/zlfs-torture
+CRASH_SECONDS ?= 150
+
+test-crash: setup-dev build/native-test ## zlfs: kills, losses of power and failing devices, CRASH_SECONDS=150 of each
+	@$(TORTURE) kill --points=100 --seconds=$(CRASH_SECONDS)
+	@$(TORTURE) loss --seed=10 --writes=1500 --stride=8 --seconds=$(CRASH_SECONDS)
+	@$(TORTURE) faults --schedules=100000 --seconds=$(CRASH_SECONDS)
 
 test-crash-long: setup-dev rig-image build/native-test ## zlfs: 300 kills, every power loss of three recorded loads, 100,000 fault schedules, 50 resets of a rig (two hours)
-	@build/native-test/zlfs/crash/zlfs-torture kill --points=300 --seed=11
-	@build/native-test/zlfs/crash/zlfs-torture loss --seed=12 --tears=4
-	@build/native-test/zlfs/crash/zlfs-torture loss --seed=13 --tears=4
-	@build/native-test/zlfs/crash/zlfs-torture loss --seed=14 --tears=4
-	@build/native-test/zlfs/crash/zlfs-torture faults --first=1 --schedules=100000
+	@$(TORTURE) kill --points=300 --seed=11
+	@$(TORTURE) loss --seed=12 --tears=4
+	@$(TORTURE) loss --seed=13 --tears=4
+	@$(TORTURE) loss --seed=14 --tears=4
+	@$(TORTURE) faults --first=1 --schedules=100000
 	@zonelab rig exec $(RIG) -- $(BIN)/python -m tests.rig.zlfs_resets --points=50 --seed=15
 
 test-zlfs-long: setup-dev build/native-release ## 10 M keys on zlfs: filled, verified, counted, checked
