@@ -86,7 +86,7 @@ def examples(campaign: str) -> int:
         print(f"examples: {campaign} has no verdict about overwrite.wa_total", file=sys.stderr)
         return 1
     head = [
-        "| level | media bytes per user byte, ext4 | this level | ratio (95 % interval) | verdict |",
+        "| level | media bytes per user byte, ext4 | its own | ratio (95 % interval) | verdict |",
         "|---|---|---|---|---|",
     ]
     excerpt = "\n".join([*head, *rows, "", *answers])
