@@ -104,9 +104,12 @@ def _reports(sysfs: Sysfs, names: Sequence[str]) -> dict[str, dict[str, Any]]:
     """Return the report of each disk's server by kernel name; {} unless all are modelled drives."""
     disks = dict.fromkeys(sysfs.parent(name) or name for name in names)
     found = {disk: zoneblk.report(disk, sysfs.servers) for disk in disks}
-    reports = {disk: report for disk, report in found.items() if report is not None}
-    modelled = all(zoneblk.served(disk, sysfs.servers) for disk in disks)
-    return reports if modelled and len(reports) == len(disks) else {}
+    reports = {
+        disk: report
+        for disk, report in found.items()
+        if report is not None and zoneblk.drive_of(report) is not None
+    }
+    return reports if len(reports) == len(disks) else {}
 
 
 def _each(

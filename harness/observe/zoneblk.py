@@ -47,7 +47,12 @@ def report(device: str, folder: Path = FOLDER) -> dict[str, Any] | None:
 def served(device: str, folder: Path = FOLDER) -> Served | None:
     """Return the modelled drive behind a device, or None if zoneblk does not serve the device."""
     found = report(device, folder)
-    if found is None or found.get("server") != SERVER:
+    return None if found is None else drive_of(found)
+
+
+def drive_of(found: Mapping[str, Any]) -> Served | None:
+    """Return the modelled drive that a report is about, or None if it is not of zoneblk."""
+    if found.get("server") != SERVER:
         return None
     uuid, model, dilation = (found.get(name) for name in ("uuid", "model", "dilation"))
     if not (isinstance(uuid, str) and _UUID.match(uuid) and isinstance(model, str) and model):
