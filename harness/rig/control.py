@@ -170,12 +170,19 @@ def held(rig: Rig, talk: Talk) -> Iterator[RigState]:
             down(rig.name, talk)
 
 
+def _accelerator(rig: Rig) -> str:
+    """Return what runs the guest: only emulation counts instructions."""
+    if rig.icount is not None:
+        return "tcg"
+    return prerequisites.accelerator(Path("/proc/cpuinfo").read_text())
+
+
 def _boot(
     rig: Rig, built: Image, here: Path, talk: Talk, *, lease: int | None, timeout: float
 ) -> RigState:
     begin = time.monotonic()
     port = _free_port()
-    accelerator = prerequisites.accelerator(Path("/proc/cpuinfo").read_text())
+    accelerator = _accelerator(rig)
     talk.say(f"booting rig {rig.name} ({accelerator}, ssh on 127.0.0.1:{port})")
     command = qemu.argv(rig, built, port=port, accelerator=accelerator)
     if lease is None:

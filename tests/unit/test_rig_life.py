@@ -296,6 +296,26 @@ def test_a_qemu_that_cannot_start_leaves_nothing_behind(
     assert not (here / "state.json").exists()
 
 
+@pytest.mark.needs("ssh-keygen")
+@pytest.mark.parametrize(("rig", "expected"), [("nvme", "kvm"), ("timed", "tcg")])
+def test_a_rig_on_the_instruction_clock_is_emulated_whatever_the_host_has(
+    build: Path, monkeypatch: pytest.MonkeyPatch, rig: str, expected: str
+) -> None:
+    found: list[str] = []
+
+    def argv(*_args: object, accelerator: str, **_more: object) -> list[str]:
+        found.append(accelerator)
+        return ["false"]
+
+    monkeypatch.setattr(control, "build", lambda *_a: (Image(build / "image"), False))
+    monkeypatch.setattr(prerequisites, "check_run", lambda *_a: None)
+    monkeypatch.setattr(prerequisites, "accelerator", lambda *_a: "kvm")
+    monkeypatch.setattr(qemu, "argv", argv)
+    with pytest.raises(ToolFailed):
+        control.up(model.load(rig), QUIET)
+    assert found == [expected]
+
+
 @pytest.mark.parametrize(
     ("text", "seconds"), [("90", 90), ("90s", 90), ("15m", 900), ("6h", 21600), ("2d", 172800)]
 )
