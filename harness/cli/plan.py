@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from harness.cli.output import add_format, portable, print_records
-from harness.errors import ExitCode, UsageError
+from harness.errors import ConfigError, ExitCode, UsageError
 from harness.store.spec import Bytes, Inspection, Plan
 
 if TYPE_CHECKING:
@@ -153,24 +153,34 @@ def _list(configs: Path, inspections: Sequence[str], format_: str) -> int:
     from harness.plan.reference import with_zones_of  # noqa: PLC0415
 
     given = [load.load_inspection(text) for text in inspections]
-    rows = []
+    rows: list[dict[str, Any]] = []
     names = load.names("studies", configs)
     if not names:
         raise UsageError(f"{configs} has no studies", hint="--configs needs a folder like configs/")
     for name in names:
         study, workload = load.load_study(name, configs)
         hosts = given or [("rig", with_zones_of(zone_sizes(study)))]
-        plan = expand(study, workload, hosts, "list")
+        row: dict[str, Any] = {
+            "study": name,
+            "runs": None,
+            "time": None,
+            "question": study.question,
+        }
+        rows.append(row)
+        try:
+            plan = expand(study, workload, hosts, "list")
+        except ConfigError as error:
+            if not given:
+                raise
+            print(f"zonelab: {name} cannot be planned here: {error}", file=sys.stderr)
+            continue
         seconds = max(sum(run.predicted.seconds for run in host.runs) for host in plan.hosts)
-        runs = sum(len(host.runs) for host in plan.hosts)
-        time = show.minutes(seconds) if format_ in ("table", "md") else round(seconds)
-        rows.append({"study": name, "runs": runs, "time": time, "question": study.question})
-    where = ", ".join(name for name, _ in given) or "rig"
+        row["runs"] = sum(len(host.runs) for host in plan.hosts)
+        row["time"] = show.minutes(seconds) if format_ in ("table", "md") else round(seconds)
+    where = ", ".join(name for name, _ in given) or "the NVMe rig"
     print_records(rows, format_)
-    print(
-        f"runs and predicted time on {where}, as if all levels could run there",
-        file=sys.stderr,
-    )
+    all_run = "" if given else ", as if all levels could run there"
+    print(f"runs and predicted time on {where}{all_run}", file=sys.stderr)
     return ExitCode.OK
 
 

@@ -45,7 +45,7 @@ def waited(monkeypatch: pytest.MonkeyPatch) -> Waited:
 
 
 def test_a_slow_clock_of_the_host_is_converted(waited: Waited) -> None:
-    assert waited.poll(100, 50) == f"  h: {LINE}"  # one look tells no pace
+    assert waited.poll(100, 50) == f"  h: {LINE}"  # one look shows no pace
     # 20 s of the host in 60 s here: 10 minutes there are 30 here.
     assert waited.poll(160, 70, LINE + " ") == f"  h: {SHOWN}, about 30 min left"
 

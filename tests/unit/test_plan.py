@@ -35,12 +35,12 @@ def test_a_plan_is_written_whole(planner: Planner) -> None:
     assert planner("integration-levels") == 0
     plan = planner.plan()
     assert [host.host for host in plan.hosts] == ["rig"]
-    assert len(plan.hosts[0].runs) == 28
+    assert len(plan.hosts[0].runs) == 36
     folder = planner.results / "c"
     assert json.loads((folder / "hosts/rig/host.json").read_text()) == json.loads(dumps(rig()))
     record = decode(Campaign, json.loads((folder / "campaign.json").read_text()))
     assert record.study_digest == plan.study_digest
-    assert "28 runs" in planner.out
+    assert "36 runs" in planner.out
     assert "cold_bytes" in planner.out
 
 
@@ -370,6 +370,19 @@ def test_list_names_every_study(capsys: pytest.CaptureFixture[str]) -> None:
     out = capsys.readouterr().out
     assert all(name in out for name in load.names("studies"))
     assert "min" in out
+
+
+def test_list_goes_on_after_a_study_that_does_not_fit(
+    planner: Planner, capsys: pytest.CaptureFixture[str]
+) -> None:
+    inspection = f"x={Path(__file__).parents[1] / 'fixtures/plan/synthetic-zn540.json'}"
+    assert main(["plan", "--list", "--inspection", inspection, "--format", "json"]) == 0
+    out, err = capsys.readouterr()
+    rows = {row["study"]: row for row in json.loads(out)}
+    assert set(rows) == set(load.names("studies"))
+    assert rows["finish-thresholds"]["runs"] is None
+    assert rows["integration-levels"]["runs"] == 36
+    assert "finish-thresholds cannot be planned here: " in err
 
 
 def test_schemas_are_written_where_asked(tmp_path: Path) -> None:
