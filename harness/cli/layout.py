@@ -54,14 +54,20 @@ exit: 0 done or nothing to do, 2 does not fit, 3 refused, 4 the drive's firmware
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare options."""
     parser.add_argument("device", help="nvme2, /dev/nvme2, or one of its namespaces")
-    parser.add_argument("--conventional", type=_size, metavar="SIZE", help="(default: none)")
     parser.add_argument(
-        "--experiment", type=_size_or_rest, default=REST, metavar="SIZE", help="(default: rest)"
+        "--conventional", type=_size, metavar="SIZE", help="conventional namespace (default: none)"
+    )
+    parser.add_argument(
+        "--experiment",
+        type=_size_or_rest,
+        default=REST,
+        metavar="SIZE",
+        help="zoned namespace under test (default: rest)",
     )
     parser.add_argument(
         "--cold", type=_size_or_rest, metavar="SIZE", help="second zoned namespace (default: none)"
     )
-    parser.add_argument("--block-size", type=int, default=4096, metavar="B", help="(default: 4096)")
+    parser.add_argument("--block-size", type=int, default=4096, metavar="B", help="default: 4096")
     parser.add_argument(
         "--zone-capacity",
         type=_size,

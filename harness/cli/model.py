@@ -36,7 +36,8 @@ HELP = """\
 Play jobs on the model of a drive. Time is virtual: the result is the same on every machine. Models
 are files in configs/models, jobs are files in configs/jobs (docs/model.md).
 
-MODEL and JOB are names, or paths that end in .yml.
+MODEL and JOB are names, or paths that end in .yml. `make build/native-release` builds the program
+that validate, run and fit need.
 
 examples:
   zonelab model list
@@ -63,14 +64,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     run = actions.add_parser("run", help="play jobs")
     fitting = actions.add_parser("fit", help="change the numbers marked fitted to meet points")
     for action in (show, validate, run, fitting):
-        action.add_argument("model", metavar="MODEL")
+        action.add_argument("model", metavar="MODEL", help="name, or path of a .yml file")
     for action in (show, validate, run, fitting):
         add_format(action)
-    run.add_argument("--job", action="append", required=True, metavar="JOB")
+    run.add_argument(
+        "--job", action="append", required=True, metavar="JOB", help="name or path; repeatable"
+    )
     run.add_argument("--capacity", metavar="SIZE", help="scale a conventional drive, as 10848MiB")
     for action in (validate, fitting):
         action.add_argument("--points", type=Path, metavar="FILE", help="CSV (default: published)")
-        action.add_argument("--curves", metavar="NAME", help="(default: those that MODEL names)")
+        action.add_argument("--curves", metavar="NAME", help="set of curves (default: MODEL's)")
     validate.add_argument("--each", action="store_true", help="a row for each point")
     validate.add_argument("--figure", type=Path, metavar="FILE.svg", help="draw model and points")
     validate.add_argument("--save", action="store_true", help="store the result beside MODEL")

@@ -39,7 +39,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="folder of the page (CAMPAIGN/report; of an archive ./CAMPAIGN-report)",
     )
     add_different_code(parser)
-    parser.add_argument("--format", choices=("html", "md", "tex"), default="html")
+    parser.add_argument(
+        "--format", choices=("html", "md", "tex"), default="html", help="default: html"
+    )
 
 
 def execute(arguments: argparse.Namespace) -> int:

@@ -17,11 +17,11 @@ from harness.rig.recipe import image_of, recipe_of
 from harness.rig.state import RigState
 from harness.rig.talk import Talk
 
-SUMMARY = "build, boot and stop the emulated machine"
+SUMMARY = "build, boot and stop rigs: virtual machines with zoned drives"
 GROUP = "users"
 SHIPPED = False
-HELP = """Build, boot and stop an emulated machine: QEMU with a stock Debian kernel and NVMe ZNS
-namespaces.
+HELP = """Build, boot and stop a rig: a virtual machine (QEMU) with a stock Debian kernel. Its
+drives are emulated NVMe ZNS namespaces, or modelled.
 
 examples:
   zonelab rig up            boot the NVMe rig (builds its image first) and show how to reach it
@@ -40,7 +40,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     def command(name: str, summary: str, *, data: bool = False) -> argparse.ArgumentParser:
         sub = commands.add_parser(name, help=summary, description=summary)
         if name != "list":
-            sub.add_argument("rig", metavar="NAME", nargs="?", default="nvme", help="rig")
+            sub.add_argument(
+                "rig", metavar="NAME", nargs="?", default="nvme", help="rig (default: nvme)"
+            )
         if data:
             add_format(sub)
         return sub
@@ -54,10 +56,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     sub = command("up", "boot a rig and wait until it answers on ssh", data=True)
     sub.add_argument(
-        "--lease", default="6h", help="the rig stops itself after this time (90m, 6h, 2d)"
+        "--lease",
+        default="6h",
+        metavar="TIME",
+        help="the rig stops itself after this time: 90m, 2d (default: 6h)",
     )
     sub.add_argument(
-        "--timeout", type=float, default=control.BOOT_TIMEOUT, help="seconds that booting may take"
+        "--timeout",
+        type=float,
+        default=control.BOOT_TIMEOUT,
+        metavar="SECONDS",
+        help=f"seconds that booting may take (default: {control.BOOT_TIMEOUT:.0f})",
     )
     command("status", "show how to reach a rig", data=True)
     command("counters", "show QEMU's own counters of each namespace", data=True)

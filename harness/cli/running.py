@@ -40,5 +40,5 @@ def execute(arguments: argparse.Namespace) -> int:
         holder = lock.holder(path)
         words = holder.split() if holder.startswith(_CAMPAIGN) else []
         records.append({"campaign": words[1] if words else "", "holder": holder})
-    print_records(records, arguments.format)
+    print_records(records, arguments.format, ("campaign", "holder"))
     return ExitCode.OK

@@ -19,13 +19,13 @@ from harness.store import overview
 from harness.store.campaign import RESULTS, CampaignPaths
 from harness.store.result import Status
 
-SUMMARY = "run a study on the emulated rig: set up, boot, run, compare, report"
+SUMMARY = "run a study on its rigs: set up, boot, run, compare, report"
 GROUP = "users"
 SHIPPED = False
 HELP = """\
-Run a study on emulated rigs: install what a rig needs, build its image unless it is cached, boot
-it, play ansible/site.yml and stop it. A study that names several rigs is run on one after the
-other, as one campaign. No drive of this machine is touched.
+Run a study on its rigs (virtual machines): install what a rig needs, build its image unless it is
+cached, boot it, play ansible/site.yml and stop it. A study that names several rigs runs on one
+after the other, as one campaign. No drive of this machine is touched.
 
 examples:
   zonelab study smoke
@@ -49,7 +49,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare options."""
     parser.add_argument("study", metavar="STUDY", help="a name that `zonelab plan --list` prints")
     parser.add_argument(
-        "--rig", default="", metavar="NAME", help="run all of it on this rig (default: its own)"
+        "--rig",
+        default="",
+        metavar="NAME",
+        help="run all of it on this rig (default: those that it names, else nvme)",
     )
     parser.add_argument(
         "--campaign", default="", metavar="NAME", help="start or continue (default: STUDY-TIME)"
