@@ -73,7 +73,7 @@ def core(model: DriveModel, configs: Path = CONFIGS) -> str:
         return "not validated"
     failed = len(verdict.core_failed)
     if failed:
-        return f"fails ({failed} curves)"
+        return f"fails ({failed} of the curves)"
     return f"passes, known misses: {len(verdict.core_missed)}" if verdict.core_missed else "passes"
 
 
