@@ -78,9 +78,10 @@ def table_row(row: dict[str, str]) -> str:
 
 def examples(campaign: str) -> int:
     """Write the README's excerpt of the first study, its numbers and its figure from a campaign."""
-    compare = [BIN / "zonelab", "compare", campaign, "--metric", "overwrite.wa_total", "--format"]
-    numbers = output([*compare, "csv"])
-    answers = [line for line in output([*compare, "md"]).splitlines() if line.startswith("- **")]
+    metric = ["--metric", "overwrite.wa_total"]
+    numbers = output([BIN / "zonelab", "compare", campaign, *metric, "--format", "csv"])
+    page = output([BIN / "zonelab", "report", campaign, "--format", "md"])
+    answers = [line for line in page.splitlines() if line.startswith("- **")]
     rows = [table_row(row) for row in csv.DictReader(numbers.splitlines()) if row["metric"]]
     if not answers or not rows:
         print(f"examples: {campaign} has no verdict about overwrite.wa_total", file=sys.stderr)

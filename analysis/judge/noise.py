@@ -64,6 +64,14 @@ def identical_cells(runs: Sequence[RunRecord]) -> list[dict[str, list[RunRecord]
     return [members for members in cells.values() if len(members) > 1]
 
 
+def repeated_cells(runs: Sequence[RunRecord], baseline: str) -> frozenset[str]:
+    """Return the cells that repeat another one: all but the baseline, or the first, of a group."""
+    repeated: set[str] = set()
+    for group in identical_cells(runs):
+        repeated |= group.keys() - {baseline if baseline in group else min(group)}
+    return frozenset(repeated)
+
+
 def are_twins(base: Sequence[RunRecord], level: Sequence[RunRecord]) -> bool:
     """Return whether two groups are identical cells."""
     if {run.cell for run in base} & {run.cell for run in level}:

@@ -20,13 +20,13 @@ from analysis.read.series import read_by_column
 from harness.store.ledger import LedgerEntry
 
 _STEPS = 20  # points of a line in one capacity of device writes
-_WINDOW = 2  # steps of a window
+_WINDOW = 10  # steps of a window: half of the capacity
 
 
 class AmplificationPoint(NamedTuple):
     """Device writes since the first fill in capacities, and bytes below per user byte.
 
-    ``window`` covers the last tenth of the capacity; None without user bytes in it.
+    ``window`` covers the last half of the capacity; None without user bytes in it.
     """
 
     turnover: float

@@ -8,6 +8,7 @@ from itertools import pairwise
 
 from matplotlib.axes import Axes
 
+from analysis.judge import noise
 from analysis.judge.compare import Comparison
 from analysis.read import amplification
 from analysis.read.amplification import Amplification
@@ -52,7 +53,9 @@ _PARTS: dict[str, Look] = {
 
 
 def over_writes(comparison: Comparison, groups: Sequence[Group]) -> Plot:
-    """Draw one thin line per run: since the first fill above, over the last tenth below."""
+    """Draw one line per run: since the first fill above, over half of the capacity below."""
+    repeated = noise.repeated_cells(comparison.runs, comparison.baseline)
+    groups = [group for group in groups if group.value not in repeated]
     lines = {
         group.label: [
             line
@@ -74,13 +77,14 @@ def over_writes(comparison: Comparison, groups: Sequence[Group]) -> Plot:
         style = _STYLES[strata.index(group.label.removeprefix(group.value)) % len(_STYLES)]
         _draw((upper, lower), lines[group.label], group, style)
     _scale(upper, "since the first fill", every, windows=False)
-    _scale(lower, "last tenth of capacity", every, windows=True)
+    _scale(lower, "last half of capacity", every, windows=True)
     lower.set_xlabel("device writes since the first fill, in multiples of the capacity")
     _shade((upper, lower), amplification.mean_ends(every))
     shared_legend(figure)
     sentence = (
         "One line per run; one colour per value of the contrasted factor; marks: ends of phases. "
-        "Above: all bytes since the first fill. Below: bytes of each tenth of the capacity. "
+        "Cells that repeat another one are left out. "
+        "Above: all bytes since the first fill. Below: bytes of the last half of the capacity. "
         "Shaded: phases, at the mean of all runs. Series divide the bytes of a phase over its time."
         f"{_sources(groups)}"
     )

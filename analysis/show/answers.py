@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from analysis import numbers
-from analysis.judge import columns
+from analysis.judge import columns, noise
 from analysis.judge.compare import Comparison, watermark
 from analysis.judge.rows import Row
 from analysis.judge.stats import Method
@@ -15,6 +15,11 @@ from harness.metrics.catalogue import Better
 from harness.store.result import Status
 
 _MOST = 4  # names in one sentence
+_WORDS = {
+    "wa_total": "media bytes per user byte",
+    "wa_dev": "write amplification of the device",
+    "wa_lsm": "write amplification of RocksDB",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +36,9 @@ def answers(comparison: Comparison) -> list[Answer]:
 
     The metric comes from the first claim with a verdict, else from the first row with a verdict.
     """
-    judged = [row for row in comparison.rows if row.verdict.is_judged]
+    # A sentence about levels does not name a cell that repeats another one.
+    twins = noise.repeated_cells(comparison.runs, comparison.baseline)
+    judged = [row for row in comparison.rows if row.verdict.is_judged and row.level not in twins]
     gaps = Answer("What it does not show", _gaps(comparison, judged))
     if not judged:
         return [Answer("Which", f"No {comparison.contrast} has a verdict."), gaps]
@@ -150,5 +157,5 @@ def _listed(parts: Sequence[str]) -> str:
 def in_words(metric: str) -> str:
     """Return a metric's key as words, for example ``write amplification in overwrite``."""
     phase, _, name = metric.rpartition(".")
-    words = name.replace("_", " ")
+    words = _WORDS.get(name, name.replace("_", " "))
     return words if phase in ("", "run") else f"{words} in {phase}"

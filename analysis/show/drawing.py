@@ -23,6 +23,7 @@ from harness.store.spec import DeviceKind
 
 Look = dict[str, Any]  # keyword arguments of matplotlib
 # Placeholders that become CSS after drawing, so that one SVG serves light and dark pages.
+_LONG_NAME = 20  # characters; three such columns do not fit
 INK, GRID = "#010203", "#020304"
 WIDTH = 4.6  # inches; narrow enough for a phone at full width
 SECONDS = "seconds since the run began"
@@ -125,7 +126,9 @@ def legend(axes: Axes) -> None:
 
 def shared_legend(figure: Figure) -> None:
     """Put one legend for all panels above the figure."""
-    figure.legend(loc="outside upper left", ncols=3, fontsize=8, borderaxespad=0.2)
+    names = [name for axes in figure.axes for name in axes.get_legend_handles_labels()[1]]
+    columns = 2 if max(map(len, names), default=0) > _LONG_NAME else 3
+    figure.legend(loc="outside upper left", ncols=columns, fontsize=8, borderaxespad=0.2)
 
 
 def finish(comparison: Comparison, figure: Figure, plot: Plot, kind: MetricKind) -> Plot:

@@ -166,3 +166,20 @@ def test_the_page_links_each_sentence_to_its_row(tmp_path: Path) -> None:
         assert f'id="{target}"' in html
     for number in re.findall(r'href="#note-(\d+)"', html):
         assert f'id="note-{number}"' in html
+
+
+def test_a_twin_is_in_no_sentence(comparison: Comparison) -> None:
+    """A cell that repeats another one is no choice for a reader."""
+    runs = tuple(
+        replace(run, spec=replace(run.spec, level="ext4", level_options={}))
+        if run.cell in ("f2fs", "btrfs")
+        else run
+        for run in comparison.runs
+    )
+    rows = (
+        made("f2fs", 0.8, Verdict.BETTER, claim="c"),
+        made("btrfs", 0.9, Verdict.BETTER),
+    )
+    found = {item.topic: item.text for item in answers(replace(comparison, rows=rows, runs=runs))}
+    assert "btrfs" in found["How much"]
+    assert "f2fs" not in " ".join(found.values())
