@@ -36,7 +36,7 @@ examples:
   zonelab plan integration-levels --inspection lab1=lab1.json --check --earlier results/first
 
 The text ends with the differences that the study can find, by the spread of the runs of --earlier,
-or of the shipped example of the same study.
+or of the shipped example, if it asks the same question.
 
 --format json prints plan.json, --format csv one line per run. With --list: one record per study.
 
@@ -257,7 +257,7 @@ def _power(arguments: argparse.Namespace, plan: Plan, repetitions: int) -> list[
     effect, seconds = arguments.effect / 100, longest / max(1, repetitions)
     lines = _forecast(
         earlier,
-        "" if arguments.earlier else plan.study,
+        "" if arguments.earlier else plan.question,
         metrics=metrics,
         levels=levels,
         repetitions=repetitions,
@@ -272,7 +272,7 @@ def _power(arguments: argparse.Namespace, plan: Plan, repetitions: int) -> list[
 @cache
 def _forecast(
     earlier: str,
-    study: str,
+    question: str,
     *,
     metrics: tuple[str, ...],
     levels: tuple[str, ...],
@@ -280,14 +280,17 @@ def _forecast(
     effect: float,
     seconds: float,
 ) -> tuple[str, ...]:
-    """Return the power by the runs of a campaign; empty if it is of another named study."""
+    """Return the power by the runs of a campaign; empty if it has another question.
+
+    The question tells studies of one name apart: a later release can give a study new workloads.
+    """
     from analysis.judge import forecast  # noqa: PLC0415 - heavy libraries, only when used
     from analysis.read.load import load_pool  # noqa: PLC0415
     from harness.store import bundle  # noqa: PLC0415
 
     with bundle.opened(earlier) as campaign:
         pool = load_pool([campaign.root])
-        if study not in ("", pool.first.plan.study):
+        if question not in ("", pool.first.plan.question):
             return ()
         found = forecast.forecast(pool, metrics, levels, repetitions, effect)
     name = pool.first.plan.campaign
