@@ -31,7 +31,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
-from analysis.judge import columns, stats
+from analysis.judge import stats, wording
 from analysis.judge.compare import compare
 from analysis.judge.rows import Row
 from analysis.judge.verdicts import Verdict
@@ -172,7 +172,7 @@ def _rows(
 
 
 def _judge(claim: StatedClaim, row: Row, p_holm: float | None) -> JudgedClaim:
-    found = f"{columns.ratio(row)} ({columns.interval(row)})" + (
+    found = f"{wording.ratio(row)} ({wording.interval(row)})" + (
         f", {row.stratum}" if row.stratum else ""
     )
     if row.verdict.is_silent:

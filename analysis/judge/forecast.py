@@ -10,7 +10,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from analysis.judge import columns, power
+from analysis.judge import power, wording
 from analysis.judge.compare import compare
 from analysis.judge.rows import Row
 from analysis.judge.stats import Method
@@ -84,16 +84,16 @@ def lines(
         f"{runs} runs a side in {earlier}:"
     ]
     for one in found:
-        finds = "unknown" if one.finds is None else columns.share(one.finds)
+        finds = "unknown" if one.finds is None else wording.share(one.finds)
         text.append(
-            f"  {one.row.metric}, {columns.level(one.row)}: {finds}; "
+            f"  {one.row.metric}, {wording.level(one.row)}: {finds}; "
             f"{_needed(one, repetitions, effect, seconds)}"
         )
     return text
 
 
 def _needed(one: Forecast, repetitions: int, effect: float, seconds: float) -> str:
-    wanted = columns.share(effect)
+    wanted = wording.share(effect)
     if effect <= one.row.floor:
         return f"{wanted} is within the noise floor"
     if one.needed is None:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 
-from analysis.judge import columns
+from analysis.judge import wording
 from analysis.judge.compare import compare
 from analysis.judge.rows import Row
 from analysis.judge.stats import Method
@@ -171,7 +171,7 @@ def _judged(
     if campaign.plan.study not in reference.studies:
         notes.append("another workload than published")
     text = "; ".join(note for note in notes if note)
-    found = f"{columns.ratio(row)} ({columns.interval(row)})"
+    found = f"{wording.ratio(row)} ({wording.interval(row)})"
     return JudgedResult(reference, point, name, agreement, found, text)
 
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from analysis import numbers
-from analysis.judge import columns, noise
+from analysis.judge import noise, wording
 from analysis.judge.compare import Comparison, watermark
 from analysis.judge.rows import Row
 from analysis.judge.stats import Method
@@ -72,7 +72,7 @@ def _which(comparison: Comparison, rows: Sequence[Row], best: Row) -> str:
         base, value = (numbers.human(mean, best.info.unit) for mean in best.values)
         extreme = "highest" if best.info.better is Better.HIGHER else "lowest"
         return (
-            f"{columns.level(best)} has the {extreme} {name}: {value}, against {base} "
+            f"{wording.level(best)} has the {extreme} {name}: {value}, against {base} "
             f"of {best.baseline}."
         )
     if any(row.is_loss for row in rows):
@@ -81,7 +81,7 @@ def _which(comparison: Comparison, rows: Sequence[Row], best: Row) -> str:
 
 
 def _how_much(rows: Sequence[Row]) -> str:
-    parts = [f"{columns.level(row)} {columns.ratio(row)}" for row in _by_gain(rows)]
+    parts = [f"{wording.level(row)} {wording.ratio(row)}" for row in _by_gain(rows)]
     word = "Ratios to" if all(row.estimate.is_ratio for row in rows) else "Differences from"
     return f"{word} {rows[0].baseline}: {_listed(parts)}."
 
@@ -90,26 +90,26 @@ def _how_sure(rows: Sequence[Row]) -> str:
     parts = []
     for row in _by_gain(rows):
         exact = row.estimate.method is Method.EXACT
-        shown = "does not vary" if exact else columns.interval(row)
-        parts.append(f"{columns.level(row)} {shown}")
+        shown = "does not vary" if exact else wording.interval(row)
+        parts.append(f"{wording.level(row)} {shown}")
     runs = sorted({row.estimate.n for row in rows})
     count = " or ".join(str(n) for n in runs)
     floor = max(row.floor for row in rows)
     return (
         f"The 95 % intervals of these ratios: {_listed(parts)}, from {count} runs a side. "
-        f"Differences up to {columns.share(floor)} get no verdict."
+        f"Differences up to {wording.share(floor)} get no verdict."
     )
 
 
 def _cost(comparison: Comparison, judged: Sequence[Row], best: Row) -> Answer:
     own = [row for row in judged if (row.level, row.stratum) == (best.level, best.stratum)]
     worse = [row for row in own if row.is_loss]
-    label = columns.level(best)
+    label = wording.level(best)
     if not _is_better(best):
         text = f"{comparison.baseline} stays the choice, so there is no cost."
         return Answer("What it costs", text, best.metric)
     if worse:
-        parts = [f"{in_words(row.metric)} ({columns.ratio(row)})" for row in worse]
+        parts = [f"{in_words(row.metric)} ({wording.ratio(row)})" for row in worse]
         return Answer("What it costs", f"{label} is worse in {_listed(parts)}.", worse[0].metric)
     count = len(own)
     plural = "" if count == 1 else "s"

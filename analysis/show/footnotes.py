@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from analysis.judge import columns
-from analysis.judge.columns import Column
 from analysis.judge.rows import Row
+from analysis.show import columns
+from analysis.show.columns import Column
 
 
 class Footnotes:

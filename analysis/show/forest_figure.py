@@ -9,7 +9,7 @@ from itertools import groupby
 from matplotlib.axes import Axes
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 
-from analysis.judge import columns
+from analysis.judge import wording
 from analysis.judge.compare import Comparison
 from analysis.judge.rows import Row
 from analysis.show.drawing import GRID, INK, Plot, canvas, finish, name_rows
@@ -74,6 +74,6 @@ def _names(rows: Sequence[Row]) -> list[str]:
     labels = []
     for metric, group in groupby(rows, key=lambda row: row.metric):
         for index, row in enumerate(group):
-            label = columns.level(row)
+            label = wording.level(row)
             labels.append(f"{metric}  {label}" if index == 0 else label)
     return labels

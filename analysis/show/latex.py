@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 
-from analysis.judge import columns
 from analysis.judge.compare import Comparison, watermark
+from analysis.show import columns
 from analysis.show.page import numeric_columns
 from analysis.show.tables import tables_of
 

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from analysis.judge import columns
-from analysis.judge.columns import Column
 from analysis.judge.compare import Comparison, watermark
 from analysis.judge.rows import Row
-from analysis.show import page
+from analysis.show import columns, page
 from analysis.show.answers import answers
+from analysis.show.columns import Column
 from analysis.show.tables import tables_of
 from analysis.tenants import mix
 from harness import tables as text_tables

@@ -9,11 +9,12 @@ from collections.abc import Callable
 from itertools import groupby
 from typing import Any
 
-from analysis.judge import columns, power
+from analysis.judge import power, wording
 from analysis.judge.cells import REPORTED_STATUSES, CellStatus
-from analysis.judge.columns import Column
 from analysis.judge.compare import Comparison, watermark
 from analysis.judge.rows import Row
+from analysis.show import columns
+from analysis.show.columns import Column
 from analysis.show.footer import footer
 from analysis.show.footnotes import Footnotes
 from analysis.tenants import mix, words
@@ -51,7 +52,7 @@ def _repetition_lines(comparison: Comparison, effect: float | None) -> list[str]
             needed = power.repetitions(row.estimate, effect or 0.0, row.floor)
             count = f"more than {power.MOST_REPETITIONS}" if needed is None else str(needed)
             lines.append(
-                f"- to show {columns.share(effect or 0)}: {row.metric}, {columns.level(row)}: "
+                f"- to show {wording.share(effect or 0)}: {row.metric}, {wording.level(row)}: "
                 f"{count} repetitions"
             )
     return lines

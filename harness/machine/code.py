@@ -21,6 +21,7 @@ ROOMS = (
     "drive",
     "levels",
     "machine",
+    "metrics",
     "observe",
     "rules",
     "run",

@@ -6,13 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from analysis.judge import columns
 from analysis.judge.compare import Comparison, compare
 from analysis.judge.rows import Row
 from analysis.judge.stats import Estimate, Method
 from analysis.judge.verdicts import Verdict
 from analysis.read.load import load
-from analysis.show import drawing
+from analysis.show import columns, drawing
 from analysis.show.answers import answers
 from analysis.show.footnotes import Footnotes
 from analysis.show.forest_figure import MOST_ROWS, forest

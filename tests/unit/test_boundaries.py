@@ -126,6 +126,12 @@ def test_no_files_import_each_other_in_a_circle() -> None:
     assert [ident(file) for file in found] == []
 
 
+def test_every_folder_is_a_room() -> None:
+    """A folder that the table forgets would not be in the runner either."""
+    folders = {"/".join(file.relative_to(ROOT).parent.parts[:2]) for file in FILES}
+    assert folders == set(ROOMS)
+
+
 def test_the_runner_is_the_rooms_up_to_verify() -> None:
     shipped = {room(ROOT / file) for file in pack.sources(ROOT / "harness")}
     below = set(ORDER[: ORDER.index("harness/verify") + 1])

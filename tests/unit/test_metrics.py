@@ -6,10 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from analysis.judge import columns
 from analysis.judge.compare import compare
 from analysis.read.load import load
-from analysis.show import latex, links, pull_request, render
+from analysis.show import columns, latex, links, pull_request, render
 from analysis.show.report import write_report
 from harness.metrics import catalogue as metrics
 from harness.metrics.catalogue import (

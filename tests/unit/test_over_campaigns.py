@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from analysis import numbers
-from analysis.judge import campaigns, columns, timing
+from analysis.judge import campaigns, timing, wording
 from analysis.judge.compare import Comparison, compare
 from analysis.judge.over_campaigns import compare_over
 from analysis.judge.rows import Row
@@ -146,7 +146,7 @@ def test_levels_that_collect_on_demand_need_no_virtual_time(tmp_path: Path, leve
 
 def test_a_row_without_a_result_shows_its_values_and_no_ratio(tmp_path: Path) -> None:
     row = _modelled(tmp_path / "real", "f2fs", False)
-    assert (columns.ratio(row), columns.interval(row)) == (numbers.DASH, numbers.DASH)
+    assert (wording.ratio(row), wording.interval(row)) == (numbers.DASH, numbers.DASH)
     assert None not in row.values
 
 

@@ -5,11 +5,10 @@ from __future__ import annotations
 from itertools import groupby
 from typing import Any
 
-from analysis.judge import columns
 from analysis.judge.compare import watermark
 from analysis.judge.rows import Row
 from analysis.judge.verdicts import Verdict
-from analysis.show import forest_figure, render
+from analysis.show import columns, forest_figure, render
 from analysis.show.footnotes import Footnotes
 from analysis.show.parts import Grid, Heading, Paragraph, Part, Plots, ReportData, Section, Special
 from analysis.tenants import mix

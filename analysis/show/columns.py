@@ -14,17 +14,10 @@ from typing import Any
 from analysis import numbers
 from analysis.judge import power, stats
 from analysis.judge.rows import Row
-from analysis.judge.stats import Method
 from analysis.judge.verdicts import Verdict
+from analysis.judge.wording import interval, level, ratio, share
 
 _LAST = 99
-# These rows are no result of a comparison: they show their values only.
-_NO_RATIO = (
-    Verdict.NOT_A_RESULT,
-    Verdict.TIMING_DEPENDENT,
-    Verdict.NOT_COMPARABLE,
-    Verdict.NOTHING,
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,39 +69,6 @@ def narrow(columns: list[Column]) -> list[Column]:
 def record(row: Row) -> dict[str, Any]:
     """Return a row's raw values by column name."""
     return {column.name: column.value(row) for column in COLUMNS}
-
-
-def level(row: Row) -> str:
-    """Return the level and its stratum."""
-    return row.level + (f" ({row.stratum})" if row.stratum else "")
-
-
-def ratio(row: Row) -> str:
-    """Return the ratio, or the difference where a value is zero; a dash for no result."""
-    if row.verdict in _NO_RATIO:
-        return numbers.DASH
-    estimate = row.estimate
-    if estimate.is_ratio or estimate.center is None:
-        return numbers.ratio(estimate.center)
-    return f"diff {numbers.human(estimate.center, row.info.unit)}"
-
-
-def interval(row: Row) -> str:
-    """Return the interval; ``exact`` where values do not vary, a dash where there is none."""
-    estimate = row.estimate
-    if estimate.method is Method.EXACT and row.verdict not in _NO_RATIO:
-        return "exact"
-    if estimate.method is Method.NONE or row.verdict in _NO_RATIO:
-        return numbers.DASH
-    if estimate.is_ratio:
-        return f"{numbers.ratio(estimate.low)} .. {numbers.ratio(estimate.high)}"
-    unit = row.info.unit
-    return f"{numbers.human(estimate.low, unit)} .. {numbers.human(estimate.high, unit)}"
-
-
-def share(value: float) -> str:
-    """Return a relative difference: a percentage below 100 %, else a factor."""
-    return f"{100 * value:.2g} %" if value < 1 else f"x{1 + value:.2g}"
 
 
 def _runs(row: Row) -> str:

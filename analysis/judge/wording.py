@@ -1,0 +1,49 @@
+"""The words of a row's numbers: its level, ratio, interval and shares, in tables and sentences."""
+
+from __future__ import annotations
+
+from analysis import numbers
+from analysis.judge.rows import Row
+from analysis.judge.stats import Method
+from analysis.judge.verdicts import Verdict
+
+# These rows are no result of a comparison: they show their values only.
+_NO_RATIO = (
+    Verdict.NOT_A_RESULT,
+    Verdict.TIMING_DEPENDENT,
+    Verdict.NOT_COMPARABLE,
+    Verdict.NOTHING,
+)
+
+
+def level(row: Row) -> str:
+    """Return the level and its stratum."""
+    return row.level + (f" ({row.stratum})" if row.stratum else "")
+
+
+def ratio(row: Row) -> str:
+    """Return the ratio, or the difference where a value is zero; a dash for no result."""
+    if row.verdict in _NO_RATIO:
+        return numbers.DASH
+    estimate = row.estimate
+    if estimate.is_ratio or estimate.center is None:
+        return numbers.ratio(estimate.center)
+    return f"diff {numbers.human(estimate.center, row.info.unit)}"
+
+
+def interval(row: Row) -> str:
+    """Return the interval; ``exact`` where values do not vary, a dash where there is none."""
+    estimate = row.estimate
+    if estimate.method is Method.EXACT and row.verdict not in _NO_RATIO:
+        return "exact"
+    if estimate.method is Method.NONE or row.verdict in _NO_RATIO:
+        return numbers.DASH
+    if estimate.is_ratio:
+        return f"{numbers.ratio(estimate.low)} .. {numbers.ratio(estimate.high)}"
+    unit = row.info.unit
+    return f"{numbers.human(estimate.low, unit)} .. {numbers.human(estimate.high, unit)}"
+
+
+def share(value: float) -> str:
+    """Return a relative difference: a percentage below 100 %, else a factor."""
+    return f"{100 * value:.2g} %" if value < 1 else f"x{1 + value:.2g}"
