@@ -282,7 +282,7 @@ def _forecast(
 ) -> tuple[str, ...]:
     """Return the power by the runs of a campaign; empty if it has another question.
 
-    The question tells studies of one name apart: a later release can give a study new workloads.
+    A later release can give a study of the same name another workload, and another question.
     """
     from analysis.judge import forecast  # noqa: PLC0415 - heavy libraries, only when used
     from analysis.read.load import load_pool  # noqa: PLC0415

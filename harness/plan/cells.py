@@ -7,6 +7,7 @@ import re
 from dataclasses import dataclass, replace
 
 from harness.errors import ConfigError
+from harness.levels import LEVELS
 from harness.plan import bare, devices, tenant_runs
 from harness.plan.bare import Work
 from harness.plan.derive import DOES_NOT_FIT, Derived, check_fits, cold_spec, measure
@@ -73,11 +74,17 @@ def cells_of(
     known = [probe.level for probe in inspection.levels]
     cells = []
     for level in study.entries:
-        if level.name not in known:
+        if level.name not in LEVELS:
             raise ConfigError(
                 f"there is no level {level.name!r}",
-                hint=nearest(level.name, known),
+                hint=nearest(level.name, LEVELS),
                 code="unknown-level",
+            )
+        if level.name not in known:
+            raise ConfigError(
+                f"the inspection of {inspection.host.name} is older than level {level.name}",
+                hint="inspect the device again: zonelab inspect DEVICE --format json",
+                code="old-inspection",
             )
         bare.check_level(level.name, workload)
         for values in itertools.product(*study.factors.values()):

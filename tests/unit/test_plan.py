@@ -226,6 +226,13 @@ def test_bad_input_is_one_clear_line(
     assert planner.files() == {}
 
 
+def test_an_inspection_without_a_level_of_the_study_is_old(planner: Planner) -> None:
+    older = replace(rig(), levels=tuple(p for p in rig().levels if p.level != "f2fs"))
+    message = planner.refused("smoke", inspection=older)
+    assert "is older than level f2fs" in message
+    assert "inspect the device again" in message
+
+
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
