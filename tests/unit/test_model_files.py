@@ -220,7 +220,7 @@ def test_a_stored_verdict_holds_for_the_validated_values_only(tmp_path: Path) ->
     assert model_verdicts.core(model, tmp_path) == "not validated"
     verdict = ModelVerdict(drive_files.digest(model), ("finish mean",))
     path = model_verdicts.save(model, verdict, tmp_path)
-    assert model_verdicts.core(model, tmp_path) == "fails (1 curves)"
+    assert model_verdicts.core(model, tmp_path) == "fails (1 of the curves)"
     model_verdicts.save(model, ModelVerdict(verdict.digest, (), ("finish mean",)), tmp_path)
     assert model_verdicts.core(model, tmp_path) == "passes, known misses: 1"
     model_verdicts.save(model, ModelVerdict(verdict.digest, ()), tmp_path)
