@@ -173,14 +173,16 @@ bool Model::ChooseVictim() {
 bool Model::Move() {
   if (heard_) listener_->Flushed();
   Freed garbage;
+  bool moved = false;  // a file can be deleted while it is copied
   for (const Run& run : runs_) {
     if (!files_.contains(run.file->id)) {
       Free(run.to, false);
       continue;
     }
+    moved = true;
     for (const Extent& extent : run.Replace()) garbage.extents.push_back(extent);
   }
-  ++collected_zones_;
+  if (moved) ++collected_zones_;
   const bool some = !garbage.extents.empty();
   Release(garbage.extents);
   if (some) freed_.push_back(std::move(garbage));
