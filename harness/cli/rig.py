@@ -41,7 +41,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         sub = commands.add_parser(name, help=summary, description=summary)
         if name != "list":
             sub.add_argument(
-                "rig", metavar="NAME", nargs="?", default="nvme", help="rig (default: nvme)"
+                "rig",
+                metavar="NAME",
+                nargs="?",
+                default=model.DEFAULT,
+                help=f"rig (default: {model.DEFAULT})",
             )
         if data:
             add_format(sub)

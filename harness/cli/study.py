@@ -14,6 +14,7 @@ from pathlib import Path
 from harness.cli import confirm
 from harness.cli.main import complain
 from harness.errors import ExitCode, ZonelabError
+from harness.rig import model
 from harness.rig.talk import Talk
 from harness.store import overview
 from harness.store.campaign import RESULTS, CampaignPaths
@@ -38,7 +39,6 @@ folder.
 
 exit: 0 ok, 2 set-up or playbook failed, 4 runs failed or are invalid, 130 interrupted"""
 
-DEFAULT_RIG = "nvme"
 _GOOD = {Status.OK.value, Status.SKIPPED.value}
 # What ansible-playbook returns when a task failed; it does when runs failed, after the report.
 _PLAY_FAILED = 2
@@ -52,7 +52,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--rig",
         default="",
         metavar="NAME",
-        help="run all of it on this rig (default: those that it names, else nvme)",
+        help=f"run all of it on this rig (default: those that it names, else {model.DEFAULT})",
     )
     parser.add_argument(
         "--campaign", default="", metavar="NAME", help="start or continue (default: STUDY-TIME)"
@@ -85,7 +85,7 @@ def execute(arguments: argparse.Namespace) -> int:
     end_on_hangup()
     os.chdir(PROJECT)  # ansible.cfg, the playbooks and results/ are here
     study, parts = _parts(arguments)
-    rigs = parts or [arguments.rig or DEFAULT_RIG]
+    rigs = parts or [arguments.rig or model.DEFAULT]
     code = _set_up(rigs[0])
     if code:
         return code

@@ -26,6 +26,7 @@ from harness.rig.suites import known_suite
 
 PROJECT = Path(__file__).parents[2]
 RIGS = PROJECT / "configs" / "rigs"
+DEFAULT = "nvme"  # of `zonelab rig`, and of studies that name no rig
 
 
 def _parse_uuid(value: object) -> str:

@@ -10,7 +10,7 @@ from pathlib import Path
 import yaml
 
 from harness.errors import ConfigError, HostError
-from harness.rig.model import PROJECT, Rig
+from harness.rig.model import DEFAULT, PROJECT, Rig
 from harness.rig.process import Process, alive
 from harness.rig.recipe import Image, cache
 from harness.store import codec
@@ -69,7 +69,7 @@ def folder(name: str) -> Path:
 
 def host_name(name: str) -> str:
     """Return the name of a rig for Ansible and ssh; the NVMe rig is ``rig``."""
-    return "rig" if name == "nvme" else f"rig-{name}"
+    return "rig" if name == DEFAULT else f"rig-{name}"
 
 
 def read(name: str) -> RigState | None:
