@@ -207,7 +207,8 @@ def test_no_command_is_lost_and_all_layers_agree(campaign: Campaign) -> None:
             used = [f"kernel {name}" for name in entry.submitted]
             own = [f"zlfs {name}" for name in ("finishes", "resets", "pad")]
             assert set(states) == {*used, *(own if result.level == "zlfs" else ())}, entry.name
-            assert set(states.values()) == {ClosureState.EXACT}, entry.name
+            broken = [one for one in closures if one.state is not ClosureState.EXACT]
+            assert not broken, (result.run, entry.name, broken)
             assert entry.pad is not None
         assert recompute.of_run(campaign.run(result)) == []
         assert result.manifest["level"]["tracing"]["source"] == "bpftrace", result.manifest

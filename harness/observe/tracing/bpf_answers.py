@@ -87,7 +87,7 @@ class Answers:
         fresh = self._changes(maps)
         self._transitions += fresh
         for item in fresh:
-            if item.seconds is not None:
+            if item.action in ASKED:
                 self._seen[item.device, item.action, item.error] += 1
 
     def totals(self) -> TraceTotals:

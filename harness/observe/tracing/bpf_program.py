@@ -1,14 +1,14 @@
 """The bpftrace program that counts commands inside the kernel.
 
-It notes a command when the driver receives it: at ``nvme_setup_cmd``, or at ``block_rq_issue`` for
-other drivers. It counts the command when its request completes, at ``block_rq_complete``.
+It counts a command when its request completes, at ``block_rq_complete``. All it needs is in the
+request: the NVMe command, or the operation and the sector of another driver. When the driver gets
+a zone command, the program notes the time and the thread.
 
 Reads are not traced: the kernel counts them, and a fast drive has too many.
 
 The probes are *raw* tracepoints. A program on an ordinary tracepoint is skipped while another one
 runs on the same processor, which lost 73 of 41,888 completions (docs/decisions.md). A raw one is
-skipped only inside itself (2 of 20,000), so each probe exists twice and the second finds the work
-done.
+skipped only while it has interrupted itself, so each probe exists twice.
 """
 
 from __future__ import annotations
@@ -24,8 +24,7 @@ CLOSE, FINISH, OPEN, RESET, OFFLINE = 1, 2, 3, 4, 5  # Zone Send Action, the fir
 FIRST, LAST = 0x11, 0x12
 
 # Layout of the number that stands for a command in the maps.
-ACTION_SHIFT, ALL_BIT, FIRST_BIT, LAST_BIT, ZONED_BIT = 8, 16, 17, 18, 19
-COMMAND_MASK = (1 << FIRST_BIT) - 1
+ACTION_SHIFT, ALL_BIT = 8, 16
 
 # (enum req_op, command) for drivers other than NVMe.
 _REQUESTS = (
@@ -67,31 +66,32 @@ def program(devices: Sequence[WatchedDevice]) -> str:
     nvme = [(number, device) for number, device in numbered if device.nsid]
     other = [(number, device) for number, device in numbered if not device.nsid]
     parts = [_READY]
+    completion = _REQUEST
     if nvme:
-        parts += [
-            _NVME % {"which": _which(nvme, " && ($head >> 32) == {0.nsid}"), "read": READ}
-        ] * 2
+        parts += [_NVME_SENT] * 2
+        completion += _NVME % _which(nvme, "($head >> 32) == {0.nsid} && ")
     if other:
-        parts += [_BLOCK % {"which": _which(other, ""), "operations": _operations()}] * 2
-    parts += [_COMPLETE, _COMPLETE, _SNAPSHOT]
-    return "\n".join(parts)
+        parts += [_BLOCK_SENT] * 2
+        completion += _BLOCK % {"which": _which(other, ""), "operations": _operations()}
+    parts += [completion + once + _COUNT for once in (_FIRST_COPY, _SECOND_COPY)]
+    return "\n".join([*parts, _SNAPSHOT])
 
 
-def _which(devices: Sequence[tuple[int, WatchedDevice]], also: str) -> str:
-    """Return the statements that set the number and geometry of the request's device."""
+def _which(devices: Sequence[tuple[int, WatchedDevice]], first: str) -> str:
+    """Return the statements that set the number and geometry of the request's device.
+
+    ``first`` is a test that is cheaper than comparing names.
+    """
     lines = []
     for number, device in devices:
         shift = (device.zone_size // device.unit).bit_length() - 1 if device.zone_size else 63
         capacity = device.zone_capacity // device.unit
-        for disk in device.disks:
-            condition = f'$rq->q->disk->disk_name == "{disk}"'
-            if also:  # the cheaper test first
-                condition = also.format(device).removeprefix(" && ") + f" && {condition}"
-            lines.append(
-                f"  if ({condition}) {{"
-                f" $device = (uint64){number}; $shift = (uint64){shift};"
-                f" $capacity = (uint64){capacity}; }}"
-            )
+        lines += [
+            f'  if ({first.format(device)}$rq->q->disk->disk_name == "{disk}") {{'
+            f" $device = (uint64){number}; $shift = (uint64){shift};"
+            f" $capacity = (uint64){capacity}; }}"
+            for disk in device.disks
+        ]
     return "\n".join(lines)
 
 
@@ -108,7 +108,8 @@ _READY = """\
 BEGIN
 {
   @life[(uint64)0, (uint64)0] = (uint64)0; @lives = (uint64)0;
-  @flight[(uint64)0] = ((uint64)0, (uint64)0, (uint64)0, (uint64)0); delete(@flight, (uint64)0);
+  @counted[(uint64)0] = (uint64)0; delete(@counted, (uint64)0);
+  @sent[(uint64)0] = ((uint64)0, comm); delete(@sent, (uint64)0);
   printf("ready\\n");
 }
 """
@@ -118,112 +119,120 @@ _SNAPSHOT = """\
 self:signal:SIGUSR1
 {
   printf("snapshot\\n");
-  print(@commands); print(@bytes); print(@flight);
+  print(@commands); print(@bytes);
   print(@zones); clear(@zones);
   print(@changes); clear(@changes);
   printf("end\\n");
 }
 """
 
-# Notes a command whose device is known, and whether it writes the first or last block of a zone.
-_NOTE = f"""\
-    $zone = $at >> $shift;
-    if ($capacity != 0) {{
-      $what |= (uint64)1 << {ZONED_BIT};
-      if (($what & 0xff) == {WRITE}) {{
-        $offset = $at - ($zone << $shift);
-        if ($offset == 0) {{ $what |= (uint64)1 << {FIRST_BIT}; }}
-        if ($offset + $length == $capacity) {{ $what |= (uint64)1 << {LAST_BIT}; }}
-      }}
-      if (($what & 0xff) == {ZONE_SEND}) {{ @who[arg0] = comm; }}
-    }}
-    @flight[arg0] = ($device, $what, $zone, nsecs);
-"""
-
-# arg0: struct request, arg1: struct nvme_command, little-endian: opcode and namespace in its first
-# 8 bytes, dwords 10 and 11 at 40, 12 and 13 at 48.
-_NVME = (
-    """\
+# A zone command is sent. arg0: struct request, arg1: struct nvme_command.
+_NVME_SENT = f"""\
 rawtracepoint:nvme_setup_cmd
-{
-  $rq = (struct request *)arg0;
-  $head = *(uint64*)arg1;
-  $device = (uint64)0; $shift = (uint64)0; $capacity = (uint64)0;
-  if (($head & 0xff) != %(read)d && @flight[arg0].0 == 0) {
-%(which)s
-  }
-  if ($device != 0) {
-    $what = $head & 0xff;
-    $at = *(uint64*)(arg1 + 40);
-    $more = *(uint64*)(arg1 + 48);
-    $length = ($more & 0xffff) + 1;
+{{
+  if ((*(uint64*)arg1 & 0xff) == {ZONE_SEND}) {{ @sent[arg0] = (nsecs, comm); }}
+}}
 """
-    f"    if ($what == {ZONE_SEND}) {{\n"
-    f"      $what |= (($more >> 32) & 0xff) << {ACTION_SHIFT};\n"
-    f"      $what |= (($more >> 40) & 1) << {ALL_BIT};\n"
-    "    }\n" + _NOTE + "  }\n}\n"
-)
 
-_BLOCK = (
-    """\
+_BLOCK_SENT = """\
 rawtracepoint:block_rq_issue
+{
+  $operation = (uint64)((struct request *)arg0)->cmd_flags & 0xff;
+  if ($operation >= (uint64)REQ_OP_ZONE_OPEN && $operation <= (uint64)REQ_OP_ZONE_RESET_ALL) {
+    @sent[arg0] = (nsecs, comm);
+  }
+}
+"""
+
+# arg0: struct request, arg1: blk_status_t, arg2: bytes. A request that only asks for a flush was
+# never started itself; one of data that also asks for one completes a second time, without bytes.
+_REQUEST = """\
+rawtracepoint:block_rq_complete
 {
   $rq = (struct request *)arg0;
   $operation = (uint64)$rq->cmd_flags & 0xff;
+  $bytes = arg2 & 0xffffffff;
   $device = (uint64)0; $shift = (uint64)0; $capacity = (uint64)0;
-  if ($operation != (uint64)REQ_OP_READ && @flight[arg0].0 == 0) {
-%(which)s
-  }
-  if ($device != 0) {
-    $what = (uint64)255;
-%(operations)s
-    $at = (uint64)$rq->__sector;
-    $length = (uint64)$rq->__data_len >> 9;
+  $what = (uint64)0; $at = (uint64)0; $length = (uint64)0;
+  if ($operation == (uint64)REQ_OP_READ) { return; }
+  if ((uint64)$rq->state == (uint64)MQ_RQ_IDLE) { return; }
+  if ($operation == (uint64)REQ_OP_WRITE && $bytes == 0) { return; }
 """
-    + _NOTE
-    + "  }\n}\n"
-)
 
-# arg1: blk_status_t, arg2: bytes. Bytes of a zone are counted per life of the zone: the number of
-# its resets and of resets of all zones are part of the key. This shows later what a zone held when
-# it was finished, and no counter is cleared while other processors write to it.
-_COMPLETE = f"""\
-rawtracepoint:block_rq_complete
-{{
-  $c = @flight[arg0];
-  if ($c.0 != 0) {{
-    delete(@flight, arg0);
-    $error = arg1 & 0xff;
-    $command = $c.1 & {COMMAND_MASK};
-    @commands[$c.0, $command, $error] = count();
-    $opcode = $command & 0xff;
-    $zoned = ($c.1 >> {ZONED_BIT}) & 1;
-    if ($opcode == {WRITE} || $opcode == {ZONE_APPEND} || $opcode == {WRITE_ZEROES}) {{
-      $bytes = arg2 & 0xffffffff;
-      @bytes[$c.0, $command, $error] = sum($bytes);
-      if ($error == 0) {{
-        if ($zoned == 1) {{
-          @zones[$c.0, $c.2, @life[$c.0, $c.2], @lives, $command] = sum($bytes);
-          if ((($c.1 >> {FIRST_BIT}) & 1) == 1) {{
-            @changes[nsecs, $c.2, {FIRST}] =
-              ($c.0, (uint64){FIRST << ACTION_SHIFT}, @life[$c.0, $c.2], @lives,
-               (uint64)0, (uint64)0, "");
-          }}
-          if ((($c.1 >> {LAST_BIT}) & 1) == 1) {{
-            @changes[nsecs, $c.2, {LAST}] =
-              ($c.0, (uint64){LAST << ACTION_SHIFT}, @life[$c.0, $c.2], @lives,
-               (uint64)0, (uint64)0, "");
-          }}
-        }}
+# The driver's part of a request begins with a pointer to the command (struct nvme_request). The
+# command is little-endian: opcode and namespace in its first 8 bytes, dwords 10 and 11 at 40, 12
+# and 13 at 48.
+_NVME = f"""\
+  $nvme = *(uint64*)(arg0 + (uint64)sizeof(struct request));
+  $head = *(uint64*)$nvme;
+%s
+  if ($device != 0) {{
+    $what = $head & 0xff;
+    $at = *(uint64*)($nvme + 40);
+    $more = *(uint64*)($nvme + 48);
+    $length = ($more & 0xffff) + 1;
+    if ($what == {READ}) {{ return; }}
+    if ($what == {ZONE_SEND}) {{
+      $what |= (($more >> 32) & 0xff) << {ACTION_SHIFT};
+      $what |= (($more >> 40) & 1) << {ALL_BIT};
+    }}
+  }}
+"""
+
+_BLOCK = """\
+  if ($device == 0) {
+%(which)s
+    if ($device != 0) {
+      $what = (uint64)255;
+%(operations)s
+      $at = (uint64)$rq->__sector;
+      $length = (uint64)$rq->__data_len >> 9;
+    }
+  }
+"""
+
+# The second copy counts what the first one was skipped for.
+_FIRST_COPY = """\
+  if ($device == 0) { return; }
+  @counted[arg0] = (uint64)1;
+"""
+_SECOND_COPY = """\
+  if ($device == 0) { return; }
+  if (@counted[arg0] == 1) { delete(@counted, arg0); return; }
+"""
+
+# Bytes of a zone are counted per life of the zone: the number of its resets and of resets of all
+# zones are part of the key. This shows later what a zone held when it was finished, and no counter
+# is cleared while other processors write to it.
+_COUNT = f"""\
+  $error = arg1 & 0xff;
+  $zone = $at >> $shift;
+  $opcode = $what & 0xff;
+  @commands[$device, $what, $error] = count();
+  if ($opcode == {WRITE} || $opcode == {ZONE_APPEND} || $opcode == {WRITE_ZEROES}) {{
+    @bytes[$device, $what, $error] = sum($bytes);
+    if ($error == 0 && $capacity != 0) {{
+      $life = @life[$device, $zone];
+      @zones[$device, $zone, $life, @lives, $what] = sum($bytes);
+      $offset = $at - ($zone << $shift);
+      if ($opcode == {WRITE} && $offset == 0) {{
+        @changes[nsecs, $zone, {FIRST}] =
+          ($device, (uint64){FIRST << ACTION_SHIFT}, $life, @lives, (uint64)0, (uint64)0, "");
+      }}
+      if ($opcode == {WRITE} && $offset + $length == $capacity) {{
+        @changes[nsecs, $zone, {LAST}] =
+          ($device, (uint64){LAST << ACTION_SHIFT}, $life, @lives, (uint64)0, (uint64)0, "");
       }}
     }}
-    if ($opcode == {ZONE_SEND}) {{
-      @changes[nsecs, $c.2, 0] =
-        ($c.0, $command, @life[$c.0, $c.2], @lives, nsecs - $c.3, $error, @who[arg0]);
-      delete(@who, arg0);
-      if ($error == 0 && (($command >> {ACTION_SHIFT}) & 0xff) == {RESET}) {{
-        if ((($command >> {ALL_BIT}) & 1) == 1) {{ @lives++; }} else {{ @life[$c.0, $c.2]++; }}
-      }}
+  }}
+  if ($opcode == {ZONE_SEND}) {{
+    $sent = @sent[arg0];
+    $latency = (uint64)0;
+    if ($sent.0 != 0) {{ $latency = nsecs - $sent.0; delete(@sent, arg0); }}
+    @changes[nsecs, $zone, 0] =
+      ($device, $what, @life[$device, $zone], @lives, $latency, $error, $sent.1);
+    if ($error == 0 && (($what >> {ACTION_SHIFT}) & 0xff) == {RESET}) {{
+      if ((($what >> {ALL_BIT}) & 1) == 1) {{ @lives++; }} else {{ @life[$device, $zone]++; }}
     }}
   }}
 }}

@@ -13,7 +13,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from harness.errors import TimedOut, ToolFailed
-from harness.observe.tracing.bpf_answers import Answers, Grouping, Maps
+from harness.observe.tracing.bpf_answers import Answers, Grouping
 from harness.observe.tracing.bpf_program import WatchedDevice, program
 from harness.observe.tracing.zone_history import TraceTotals
 from harness.tools import bpftrace, proc
@@ -24,10 +24,10 @@ _START_SECONDS = 90.0
 _ANSWER_SECONDS = 30.0
 _STOP_SECONDS = 10.0
 _LOOK_SECONDS = 0.05
-# Commands may still be in flight when a snapshot is requested; at a barrier they end soon.
-_TRIES = 10
 
 PROGRAM, OUTPUT, MESSAGES = "trace.bt", "trace.jsonl", "trace.stderr"
+# The kernel's counters of each BPF program: how often it was skipped because it interrupted itself.
+PROGRAMS = "trace.programs"
 
 _RUN_TIME = re.compile(r"^run_time_ns:\s*(\d+)$", re.MULTILINE)
 _RUN_COUNT = re.compile(r"^run_cnt:\s*(\d+)$", re.MULTILINE)
@@ -121,7 +121,7 @@ class BpfSource:
         """Do nothing: the kernel counts."""
 
     def snapshot(self) -> TraceTotals:
-        """Return the counts since the run began, after commands in flight have completed.
+        """Return the counts of commands that have completed since the run began.
 
         Raises:
             ToolFailed: bpftrace ended or printed unexpected output.
@@ -129,18 +129,14 @@ class BpfSource:
         """
         self._require_alive()
         self._child.send_signal(signal.SIGCONT)
-        maps = self._ask()
-        for _ in range(_TRIES):
-            if not maps.get("@flight"):
-                break
-            time.sleep(_LOOK_SECONDS)
-            maps = self._ask()
+        self._ask()
         self._child.send_signal(signal.SIGSTOP)
         totals = replace(self._answers.totals(), kernel_seconds=self._kernel_seconds())
-        return replace(totals, problems=self._problems(totals, len(maps.get("@flight", {}))))
+        return replace(totals, problems=self._problems(totals))
 
     def end(self, raw: Path) -> None:
-        """Store the program, its output and its messages of this run; bpftrace keeps running."""
+        """Store all that explains the counts of this run; bpftrace keeps running."""
+        (raw / PROGRAMS).write_text("\n".join(self._programs()), encoding="utf-8")
         for name in (PROGRAM, OUTPUT):
             shutil.copyfile(self._folder / name, raw / name)
         messages = self._messages()
@@ -158,7 +154,7 @@ class BpfSource:
             proc.end(self._child)
         shutil.rmtree(self._folder, ignore_errors=True)
 
-    def _ask(self) -> Maps:
+    def _ask(self) -> None:
         """Request all maps and add the answer; empty maps are not printed."""
         self._require_alive()
         self._child.send_signal(signal.SIGUSR1)
@@ -168,7 +164,7 @@ class BpfSource:
                 maps = self._grouping.take(record)
                 if maps is not None:
                     self._answers.take(maps)
-                    return maps
+                    return
             self._require_alive()
             self._sleep(deadline, "answer")
 
@@ -187,13 +183,11 @@ class BpfSource:
                 kept.append(record)
         return kept
 
-    def _problems(self, totals: TraceTotals, in_flight: int) -> tuple[str, ...]:
+    def _problems(self, totals: TraceTotals) -> tuple[str, ...]:
         """Return the reasons why the counts may be too low."""
         problems = []
         if self._lost:
             problems.append(f"bpftrace lost {self._lost} lines")
-        if in_flight:
-            problems.append(f"{in_flight} commands never completed")
         messages = self._messages()
         if messages:
             problems.append(f"bpftrace complained: {messages.splitlines()[0][:200]}")
@@ -201,15 +195,18 @@ class BpfSource:
 
     def _kernel_seconds(self) -> float | None:
         """Return the CPU time of the BPF programs; null unless kernel.bpf_stats_enabled is set."""
-        nanoseconds = runs = 0
+        text = "".join(self._programs())
+        nanoseconds = sum(map(int, _RUN_TIME.findall(text)))
+        return nanoseconds / 1e9 if any(map(int, _RUN_COUNT.findall(text))) else None
+
+    def _programs(self) -> list[str]:
+        """Return the kernel's description of each BPF program; empty if bpftrace ended."""
         try:
-            for path in (self._proc / str(self._child.pid) / "fdinfo").iterdir():
-                text = path.read_text(errors="replace")
-                nanoseconds += sum(map(int, _RUN_TIME.findall(text)))
-                runs += sum(map(int, _RUN_COUNT.findall(text)))
+            files = sorted((self._proc / str(self._child.pid) / "fdinfo").iterdir())
+            texts = [path.read_text(errors="replace") for path in files]
         except OSError:
-            return None  # it ended
-        return nanoseconds / 1e9 if runs else None
+            return []
+        return [text for text in texts if "prog_type" in text]
 
     def _messages(self) -> str:
         """Return its messages on stderr since the run began."""

@@ -152,7 +152,7 @@ def transition(key: Sequence[int], value: Sequence[Any], devices: Sequence[str])
         zone=None if every else zone,
         action=name + _ALL if every else name,
         life=(life, lives),
-        seconds=latency / 1e9 if asked else None,
+        seconds=latency / 1e9 if asked and latency else None,
         error=error,
         by=str(by),
     )
