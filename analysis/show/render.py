@@ -46,16 +46,21 @@ def render(comparison: Comparison, form: str, effect: float | None = None) -> st
 
 def _repetition_lines(comparison: Comparison, effect: float | None) -> list[str]:
     """Return one line per row with an interval: the repetitions that would show ``effect``."""
+    if not effect:
+        return []
     lines = []
-    for row in comparison.rows if effect else ():
+    for row in comparison.rows:
         if row.estimate.error is not None:
-            needed = power.repetitions(row.estimate, effect or 0.0, row.floor)
+            needed = power.repetitions(row.estimate, effect, row.floor)
             count = f"more than {power.MOST_REPETITIONS}" if needed is None else str(needed)
             lines.append(
-                f"- to show {wording.share(effect or 0)}: {row.metric}, {wording.level(row)}: "
+                f"- to show {wording.share(effect)}: {row.metric}, {wording.level(row)}: "
                 f"{count} repetitions"
             )
-    return lines
+    return lines or [
+        f"- to show {wording.share(effect)}: unknown, no row has an interval"
+        " (it needs two runs of both sides)"
+    ]
 
 
 def records(comparison: Comparison) -> list[dict[str, Any]]:

@@ -409,6 +409,15 @@ def test_csv_and_json_carry_raw_numbers(tmp_path: Path) -> None:
     assert len(document["rows"]) == len(comparison.rows)
 
 
+def test_repetitions_for_an_effect_have_a_line_also_where_they_are_unknown(tmp_path: Path) -> None:
+    known = render(made(tmp_path, repetitions=3), "table", 0.05)
+    assert "- to show 5 %: readrandom.latency_p99_9, zlfs: 123 repetitions" in known
+    assert ": unknown" not in known
+    single = render(made(tmp_path / "one", repetitions=1), "table", 0.05)
+    assert "- to show 5 %: unknown, no row has an interval" in single
+    assert "- to show" not in render(made(tmp_path / "two", repetitions=1), "table")
+
+
 def test_table_fits_a_terminal(tmp_path: Path) -> None:
     table = render(made(tmp_path, flags={"zlfs": {"sync": True}}), "table")
     assert max(map(len, table.splitlines())) <= 120
