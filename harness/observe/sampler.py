@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import hashlib
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TextIO
 
 from harness.observe.diskstats import COLUMNS
 from harness.observe.gauges import Gauge, Reader, Values
 from harness.observe.sysfs import SECTOR
+from harness.store.ledger import SeriesMark
 
 # The share of one processor that a series may use. Where samples cost more, as under software
 # emulation, they are farther apart; column ``t`` shows how far.
@@ -58,8 +61,10 @@ class Sampler:
             for table in series
             if table.columns
         ]
+        self._digests = {table.name: hashlib.sha256() for table, _ in self._open}
+        self._lines = dict.fromkeys(self._digests, 0)
         for table, file in self._open:
-            file.write(",".join(["t", *table.columns]) + "\n")
+            self._write(table.name, file, ",".join(["t", *table.columns]))
 
     def tick(self, *, force: bool = False) -> None:
         """Take a sample if about a second has passed since the last one."""
@@ -72,9 +77,21 @@ class Sampler:
                 continue
             begin = time.thread_time()
             values = ",".join("" if value is None else str(value) for value in table.read())
-            file.write(f"{now - self._began:.3f},{values}\n")
+            self._write(table.name, file, f"{now - self._began:.3f},{values}")
             pause = min((time.thread_time() - begin) / _SHARE, LONGEST)
             self._due[table.name] = now + pause - 0.05
+
+    def _write(self, name: str, file: TextIO, line: str) -> None:
+        file.write(f"{line}\n")
+        self._digests[name].update(f"{line}\n".encode())
+        self._lines[name] += 1
+
+    def marks(self) -> Mapping[str, SeriesMark]:
+        """Return what each series holds now."""
+        return {
+            name: SeriesMark(self._lines[name] - 1, digest.hexdigest())
+            for name, digest in self._digests.items()
+        }
 
     def close(self) -> None:
         """Flush and close the files."""

@@ -140,4 +140,5 @@ def _counters(
         media=media,
         tools_read={name: running.tools.of(name).read_bytes for name in disks},
         tools_busy_ms={name: running.tools.of(name).busy_ms for name in disks},
+        series=running.marks(),
     )

@@ -18,6 +18,7 @@ from harness.observe.diskstats import DiskCounters, DiskSnapshot, delta
 from harness.observe.tracing.tracer import PhaseTracer
 from harness.run.kept_tracer import KeptTracer
 from harness.run.progress import ProgressPublisher
+from harness.store.ledger import SeriesMark
 from harness.store.rundir import RunWriter
 from harness.store.spec import Device, RunSpec
 
@@ -70,7 +71,8 @@ class ToolReads:
 class RunningLevel:
     """A level that is up. ``began`` is the start of the run on the monotonic clock.
 
-    ``tools`` is shared by the tenants of a run, because they can share a device.
+    ``tools`` is shared by the tenants of a run, because they can share a device. ``marks`` returns
+    what the run's sampled series hold now.
     """
 
     level: Level
@@ -81,6 +83,7 @@ class RunningLevel:
     began: float
     tracer: PhaseTracer | None = None
     tools: ToolReads = field(default_factory=ToolReads)
+    marks: Callable[[], Mapping[str, SeriesMark]] = dict
 
     @property
     def zoned_name(self) -> str | None:

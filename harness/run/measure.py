@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -62,6 +63,8 @@ class Measurement:
             clock=context.host.monotonic,
             began=record.began,
         )
+        for tenant in tenants:
+            tenant.running = replace(tenant.running, marks=self._sampler.marks)
         if spec.tenants:
             record.together = TenantFacts(units=scopes.booted())
 

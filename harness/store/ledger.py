@@ -88,6 +88,14 @@ class Trace:
 
 
 @dataclass(frozen=True, slots=True)
+class SeriesMark:
+    """What a sampled series held at a barrier, so that a later edit of it is found."""
+
+    samples: int  # lines without the header
+    digest: str  # SHA-256 of the file up to here
+
+
+@dataclass(frozen=True, slots=True)
 class Snapshot:
     """``raw/<point>.counters.json``: counters at a barrier, since the devices appeared.
 
@@ -112,6 +120,8 @@ class Snapshot:
     # is charged with it. Empty in records of before 2026-11-24.
     tools_read: Mapping[str, int] = field(default_factory=dict)
     tools_busy_ms: Mapping[str, int] = field(default_factory=dict)
+    # By the name of the series. Empty in records of before 2026-11-25.
+    series: Mapping[str, SeriesMark] = field(default_factory=dict)
     schema_version: int = SCHEMA_VERSION  # of this file
 
     @property

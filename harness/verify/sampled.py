@@ -6,6 +6,8 @@ A sample lies between the barriers around it: counters only grow. So every value
 
 from __future__ import annotations
 
+import hashlib
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -18,6 +20,7 @@ from harness.rules.facts import PhaseFacts
 from harness.run.ledger import BarrierSnapshot
 from harness.run.tenant import prefixed
 from harness.store import packed
+from harness.store.ledger import SeriesMark
 from harness.store.result import Result, Status
 from harness.verify import derived
 from harness.verify.stored import StoredTenant
@@ -122,6 +125,7 @@ def differences(
 
     ``gap`` is the longest time in seconds between two samples of a series; null: not recorded.
     """
+    yield from _marks(folder, tenants)
     try:
         disks = read(folder, DISKSTATS)
         if disks is None or not disks.rows:
@@ -140,6 +144,25 @@ def differences(
             yield from _together(folder, disks, f"series/{name}.csv", gap)
     except (ValueError, KeyError) as error:
         yield f"series/: a sampled series is damaged: {error}"
+
+
+def _marks(folder: Path, tenants: Sequence[SampledTenant]) -> Iterator[str]:
+    """Yield one line per series that is not what a barrier found in it."""
+    found: dict[str, set[SeriesMark]] = defaultdict(set)
+    for tenant in tenants:
+        for snapshot in tenant.stored.snapshots:
+            for name, mark in snapshot.counters.series.items():
+                found[name].add(mark)
+    for name, marks in sorted(found.items()):
+        lines = packed.text(folder / f"series/{name}.csv").splitlines(keepends=True)
+        for mark in sorted(marks, key=lambda mark: mark.samples):
+            kept = "".join(lines[: mark.samples + 1])
+            if hashlib.sha256(kept.encode()).hexdigest() != mark.digest:
+                yield (
+                    f"series/{name}.csv: its first {mark.samples} samples are not those that a "
+                    "barrier recorded"
+                )
+                break
 
 
 def _of_tenant(

@@ -11,7 +11,8 @@ from typing import Any
 
 import pytest
 
-from harness.store import packed
+from harness.store import checksums, packed
+from harness.store.observed import NAME as OBSERVED
 from harness.verify import recompute
 from tests.runner.conftest import Machine
 from tests.runner.zlfs_machine import Zoned
@@ -271,3 +272,30 @@ def test_a_missing_raw_file_is_named(run: Path) -> None:
     (run / "raw" / "fillrandom.usage.json").unlink()
     (line,) = recompute.of_run(run)
     assert line.endswith("fillrandom.usage.json does not exist")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["diskstats", "system"])
+def test_each_series_is_bound_to_the_barriers(run: Path, name: str) -> None:
+    """Also where the record of the whole run is edited to fit."""
+    last = json.loads((run / "raw/overwrite.counters.json").read_text())["series"]
+    assert last[name]["samples"] >= 1
+    file = run / "series" / f"{name}.csv"
+    lines = packed.text(file).splitlines(keepends=True)
+    lines[1] = lines[1].rstrip("\n") + "0\n"
+    found = packed.find(file)
+    assert found is not None
+    found.unlink()
+    file.write_text("".join(lines))
+    digest = checksums.of_text("".join(lines))
+    edit(run / OBSERVED, lambda record: record["digests"].update({f"{name}.csv": digest}))
+    samples = {
+        mark["samples"]
+        for counters in run.glob("raw/*.counters.json")
+        for mark in [json.loads(counters.read_text())["series"][name]]
+    }
+    first = min(samples - {0})
+    line = f"series/{name}.csv: its first {first} samples are not those that a barrier recorded"
+    assert line in recompute.of_run(run)
+    later = json.loads((run / "raw/overwrite.counters.json").read_text())["series"]
+    assert set(later) >= {"diskstats", "system", "level", "zones"}
