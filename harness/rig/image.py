@@ -27,7 +27,7 @@ from harness.rig.talk import Talk
 _EXCLUDE = ("/usr/share/doc/*", "/usr/share/man/*", "/usr/share/locale/*", "/usr/share/info/*")
 _OUTPUTS = ("vmlinuz", "initrd", "packages.txt", "host_key.pub")
 _BUILD_TIMEOUT = 3600.0
-_KEEP = 4  # images of about 1 GiB: two suites, before and after a change
+_KEEP = 4  # images of about 1 GiB: two releases, before and after a change
 
 # The namespace may not see our folders: the tar comes on stdin, and the disk is stdout (opened
 # again through /proc, because mke2fs seeks). All tables are initialised here: the running guest

@@ -22,7 +22,7 @@ from harness.plan.drive_models import DriveModel
 from harness.plan.fields import validated_by
 from harness.plan.yaml_files import read_yaml
 from harness.quantities import parse_qemu_size
-from harness.rig.suites import known_suite
+from harness.rig.releases import known_release
 
 PROJECT = Path(__file__).parents[2]
 RIGS = PROJECT / "configs" / "rigs"
@@ -153,8 +153,8 @@ class Rig(_Data):
 
     name: str = Field(pattern=r"^[a-z][a-z0-9-]{0,30}$", description="the file's stem")
     description: str = Field(description="one line for `zonelab rig list`")
-    suite: Annotated[str, AfterValidator(known_suite)] = Field(
-        description="a file of configs/suites; maps to mmdebstrap SUITE"
+    suite: Annotated[str, AfterValidator(known_release)] = Field(
+        description="a file of configs/releases; maps to mmdebstrap SUITE"
     )
     newer: dict[str, tuple[str, ...]] = Field(
         default_factory=dict,

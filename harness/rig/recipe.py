@@ -12,7 +12,7 @@ from pathlib import Path
 from harness import levels, workloads
 from harness.rig.model import PROJECT, Rig
 from harness.rig.native import packages, source_hash
-from harness.rig.suites import suites
+from harness.rig.releases import releases
 
 NATIVE = PROJECT / "harness" / "native"
 GUEST = Path(__file__).parent / "image_files"
@@ -82,7 +82,7 @@ def recipe(
 
     ``newer`` maps another suite to the packages that come from it. ``more`` are further packages.
     """
-    chosen = suites()[suite]
+    chosen = releases()[suite]
     pairs = sorted((other, name) for other, names in (newer or {}).items() for name in names)
     own = [name for name in levels.packages() if name not in chosen.lacks]
     common = [name for name in _COMMON if name not in own]

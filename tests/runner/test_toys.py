@@ -31,7 +31,7 @@ NEW = {
     "harness/workloads/toy_program.py": "toy_program.py",
     "harness/rules/toy_rule.py": "toy_rule.py",
     "harness/cli/toy.py": "toy_command.py",
-    "configs/suites/toy.yml": "toy_suite.yml",
+    "configs/releases/toy.yml": "toy_release.yml",
     "configs/rigs/toy.yml": "toy_rig.yml",
 }
 # A file with a table, the table's name, and the file with the new entry.
@@ -80,7 +80,7 @@ RECIPES = {
     "A level.": ("harness/levels/",),
     "A program for phases": ("harness/workloads/",),
     "A rig.": ("configs/rigs/",),
-    "A release of a distribution.": ("configs/suites/",),
+    "A release of a distribution.": ("configs/releases/",),
     "A validity rule.": ("harness/rules/",),
     "A metric.": ("harness/metrics/catalogue.py",),
     "A column of `compare`.": ("analysis/show/columns.py",),

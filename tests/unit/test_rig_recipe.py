@@ -15,7 +15,7 @@ from harness import levels
 from harness.errors import ConfigError, ToolFailed
 from harness.rig import apt, image, model, prerequisites, recipe
 from harness.rig.native import LISTS, packages, source_hash
-from harness.rig.suites import suites
+from harness.rig.releases import releases
 from harness.rig.talk import Talk
 
 ROOT = Path(__file__).parents[2]
@@ -52,7 +52,7 @@ def test_a_changed_source_changes_the_name(trees: tuple[Path, Path], which: int)
     assert recipe.recipe("trixie", *trees).digest != before
 
 
-def test_suites_differ_and_debian_12_uses_its_own_kernel() -> None:
+def test_releases_differ_and_debian_12_uses_its_own_kernel() -> None:
     trixie, bookworm = recipe.recipe("trixie"), recipe.recipe("bookworm")
     assert trixie.digest != bookworm.digest
     assert "linux-image-amd64/trixie-backports" in trixie.packages
@@ -61,22 +61,22 @@ def test_suites_differ_and_debian_12_uses_its_own_kernel() -> None:
 
 
 def test_a_release_is_one_file_of_configs() -> None:
-    for name, suite in suites().items():
+    for name, release in releases().items():
         made = recipe.recipe(name)
-        assert made.packages[0] == f"linux-image-amd64/{suite.pocket}"
-        assert suite.lacks <= set(levels.packages())
-        assert suite.lacks.isdisjoint(made.packages)
+        assert made.packages[0] == f"linux-image-amd64/{release.pocket}"
+        assert release.lacks <= set(levels.packages())
+        assert release.lacks.isdisjoint(made.packages)
     files = [ROOT / "Makefile", ROOT / "Vagrantfile"]
     for folder, pattern in (("harness", "*.py"), ("roles", "*.yml"), ("ansible", "*.yml")):
         files += (ROOT / folder).rglob(pattern)
-    words = re.compile(rf"\b({'|'.join(suites())})\b")
+    words = re.compile(rf"\b({'|'.join(releases())})\b")
     assert [file for file in files if words.search(file.read_text())] == []
 
 
 def test_a_release_with_a_wrong_field_is_refused(tmp_path: Path) -> None:
     (tmp_path / "next.yml").write_text("pocket: next\nkernel: 7\n")
     with pytest.raises(ConfigError, match=r"next.yml: rocksdb: Field required"):
-        suites(tmp_path)
+        releases(tmp_path)
 
 
 def test_packages_of_the_native_programs_are_listed_once() -> None:

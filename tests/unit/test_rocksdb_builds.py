@@ -12,7 +12,7 @@ from harness.cli.main import main
 from harness.errors import ToolFailed, UsageError
 from harness.observe import rocksdb_build
 from harness.rig import apt
-from harness.rig.suites import suites
+from harness.rig.releases import releases
 from harness.store.files import dumps
 from harness.tools import apt_source, db_bench, rocksdb_source, trees
 from harness.tools.rocksdb_source import SourceFacts, Tree
@@ -188,7 +188,7 @@ def test_patches_apply_to_this_distributions_source(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("suite", "series"), [(n, s.rocksdb) for n, s in suites().items()])
+@pytest.mark.parametrize(("suite", "series"), [(n, s.rocksdb) for n, s in releases().items()])
 def test_patches_apply_to_debians_source(tmp_path: Path, suite: str, series: str) -> None:
     mirror = apt.mirror()
     if mirror is None or not apt.KEYRING.is_file():

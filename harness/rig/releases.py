@@ -1,4 +1,4 @@
-"""Distribution releases that an image can be made of: ``configs/suites/*.yml``."""
+"""Distribution releases that an image can be made of: ``configs/releases/*.yml``."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from harness.errors import ConfigError
 from harness.plan.yaml_files import read_yaml
 
-SUITES = Path(__file__).parents[2] / "configs" / "suites"
+RELEASES = Path(__file__).parents[2] / "configs" / "releases"
 
 
-class Suite(BaseModel):
+class Release(BaseModel):
     """One release; the file's stem is its name in the archive."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -26,7 +26,7 @@ class Suite(BaseModel):
 
 
 @cache
-def suites(folder: Path = SUITES) -> dict[str, Suite]:
+def releases(folder: Path = RELEASES) -> dict[str, Release]:
     """Return all releases by name.
 
     Raises:
@@ -35,7 +35,7 @@ def suites(folder: Path = SUITES) -> dict[str, Suite]:
     found = {}
     for path in sorted(folder.glob("*.yml")):
         try:
-            found[path.stem] = Suite.model_validate(read_yaml(path))
+            found[path.stem] = Release.model_validate(read_yaml(path))
         except ValidationError as error:
             problem = error.errors()[0]
             where = ".".join(str(part) for part in problem["loc"]) or "the file"
@@ -43,12 +43,14 @@ def suites(folder: Path = SUITES) -> dict[str, Suite]:
     return found
 
 
-def known_suite(name: str) -> str:
-    """Return a suite's name.
+def known_release(name: str) -> str:
+    """Return the name of a release.
 
     Raises:
         ValueError: there is no such file.
     """
-    if name not in suites():
-        raise ValueError(f"no suite {name!r} in configs/suites, which has {', '.join(suites())}")
+    if name not in releases():
+        raise ValueError(
+            f"no release {name!r} in configs/releases, which has {', '.join(releases())}"
+        )
     return name
