@@ -35,7 +35,7 @@ export PATH := $(CURDIR)/.venv/bin:$(PATH)
 
 ##@ The two commands
 
-study: ## Run a study on its rig (the first study: about 35 minutes): STUDY= LEVELS=a,b REPETITIONS=n SET='field=value …' CAMPAIGN= RETRY=failed,invalid
+study: ## Run a study on its rig (the first study: about 40 minutes): STUDY= LEVELS=a,b REPETITIONS=n SET='field=value …' CAMPAIGN= RETRY=failed,invalid
 	@$(PYTHON) -m harness.cli.confirm study $(STUDY) $(ONE_RIG)
 	@$(MAKE) --silent setup
 	@zonelab study $(STUDY) --yes --rig '$(ONE_RIG)' --campaign '$(CAMPAIGN)' --levels '$(LEVELS)' --repetitions '$(REPETITIONS)' --set '$(subst ','\'',$(SET))' --retry '$(RETRY)'

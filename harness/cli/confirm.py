@@ -10,7 +10,7 @@ import os
 import sys
 
 INTERRUPTED = 130
-_STUDY_MINUTES = "about 35 minutes on two cores (the default study), 5 more for the first set-up"
+_STUDY_MINUTES = "about 40 minutes on two cores (the default study), 5 more for the first set-up"
 _TEST_MINUTES = "about 40 minutes on two cores"
 _COSTS = """\
   installs  QEMU, mmdebstrap and an ssh client with apt (as root)
