@@ -6,7 +6,6 @@ A sample lies between the barriers around it: counters only grow. So every value
 
 from __future__ import annotations
 
-import hashlib
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -19,7 +18,7 @@ from harness.observe.sysfs import SECTOR
 from harness.rules.facts import PhaseFacts
 from harness.run.ledger import BarrierSnapshot
 from harness.run.tenant import prefixed
-from harness.store import packed
+from harness.store import checksums, packed
 from harness.store.ledger import SeriesMark
 from harness.store.result import Result, Status
 from harness.verify import derived
@@ -157,7 +156,7 @@ def _marks(folder: Path, tenants: Sequence[SampledTenant]) -> Iterator[str]:
         lines = packed.text(folder / f"series/{name}.csv").splitlines(keepends=True)
         for mark in sorted(marks, key=lambda mark: mark.samples):
             kept = "".join(lines[: mark.samples + 1])
-            if hashlib.sha256(kept.encode()).hexdigest() != mark.digest:
+            if checksums.of_text(kept) != mark.digest:
                 yield (
                     f"series/{name}.csv: its first {mark.samples} samples are not those that a "
                     "barrier recorded"
