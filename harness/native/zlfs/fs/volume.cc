@@ -50,7 +50,9 @@ Volume::Volume(std::unique_ptr<ZonedDevice> device, const MountOptions& options)
       io_(device_.get()),
       read_pool_(kReadThreads),
       zone_locks_(device_->geometry().zone_count),
-      pins_(device_->geometry().zone_count) {}
+      pins_(device_->geometry().zone_count),
+      resetter_(device_->geometry().kind == DeviceKind::kKernel,
+                [this](std::uint32_t zone) { ResetZone(zone); }) {}
 
 Volume::~Volume() { Close().PermitUncheckedError(); }
 
@@ -202,6 +204,7 @@ IOStatus Volume::LimitActive(const Recovered& recovered) {
 IOStatus Volume::Close() {
   if (std::exchange(closed_, true)) return IOStatus::OK();
   const IOStatus status = log_ == nullptr ? IOStatus::OK() : EndLog();
+  resetter_.Drain();  // also after an error, so that the last line of the ledger has every reset
   ledger_thread_ = {};  // stops and joins the thread
   if (ledger_.is_open() || trace_.on()) {
     const std::string line = LedgerLine("close");

@@ -29,6 +29,7 @@
 #include "zlfs/fs/ledger.h"
 #include "zlfs/fs/patience.h"
 #include "zlfs/fs/read_pool.h"
+#include "zlfs/fs/resetter.h"
 #include "zlfs/meta/log.h"
 #include "zlfs/meta/recover.h"
 #include "zlfs/zoned/open.h"
@@ -188,10 +189,10 @@ class Volume {
   void Settle(std::uint32_t zone);
   IOStatus ReadExtents(const ExtentMap& map, std::uint64_t offset, std::size_t size, char* to);
 
-  // Makes the log durable up to `position`, then resets the zones that this freed.
+  // Makes the log durable up to `position`, then begins to reset the zones that this freed.
   IOStatus Commit(std::uint64_t position);
-  // Resets zones without live data. With `hard`, also resets active zones and commits the log as
-  // needed. Sets `*reset` to true if a zone was reset.
+  // Begins to reset zones without live data. With `hard`, also resets active zones, commits the log
+  // as needed, and returns when all resets are done. Sets `*reset` to true if a zone was reset.
   IOStatus Reclaim(bool hard, bool* reset = nullptr);
   void ResetZone(std::uint32_t zone);
   // Returns whether readers and the log allow a reset of the zone. Sets `*needs_commit` to true if
@@ -247,6 +248,8 @@ class Volume {
   std::vector<Run> runs_;     // live content of the victim
   std::size_t next_run_ = 0;  // first run that is not copied yet
   AlignedBuffer run_buffer_;
+
+  Resetter resetter_;
 
   std::ofstream ledger_;  // used only by ledger_thread_ while it runs
   std::jthread ledger_thread_;

@@ -46,8 +46,10 @@ IOStatus Volume::Reclaim(bool hard, bool* reset) {
     }
     const std::uint64_t position = log_->appended();
     lock.unlock();
-    for (const std::uint32_t zone : zones) ResetZone(zone);
-    if (reset != nullptr) *reset = *reset || !zones.empty();
+    for (const std::uint32_t zone : zones) resetter_.Add(zone);
+    // A caller that needs room also waits for zones that earlier commits freed.
+    const bool waited = hard && resetter_.Drain();
+    if (reset != nullptr) *reset = *reset || waited || !zones.empty();
     if (!hard || !needs_commit || commits == kCommits) return IOStatus::OK();
     RETURN_IF_ERROR(log_->Commit(position));
   }
@@ -212,7 +214,10 @@ IOStatus Volume::CopyRun(Run* run) {
         {.placement = {.cause = Cause::kGc, .lifetime = run->file->lifetime}, .size = size - done},
         next_run_, FileKind::kData, filled - done);
     state.unlock();
-    if (grant.kind != Decision::Kind::kGrant) return IOStatus::NoSpace("no-space", "to collect");
+    if (grant.kind != Decision::Kind::kGrant) {
+      if (resetter_.Drain()) continue;
+      return IOStatus::NoSpace("no-space", "to collect");
+    }
     const std::uint64_t content = std::min<std::uint64_t>(grant.size, filled - done);
     const IOStatus status =
         WriteGranted(grant, Cause::kGc, next_run_, run_buffer_.get() + done, content, nullptr,

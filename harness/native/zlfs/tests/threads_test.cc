@@ -132,8 +132,9 @@ TEST(Threads, WriteReadRenameDeleteAndListWhileGarbageIsCollected) {
   const TemporaryFolder aux;
   const Counters formatted = device->counters();
   std::unique_ptr<FileSystem> fs;
-  ASSERT_OK(OpenFileSystem(std::make_unique<HookedDevice>(device, [] {}),
-                           {{"aux", (aux / "aux").string()}}, &fs));
+  auto hooked = std::make_unique<HookedDevice>(device, [] {});
+  hooked->AnswerInParallel();
+  ASSERT_OK(OpenFileSystem(std::move(hooked), {{"aux", (aux / "aux").string()}}, &fs));
   ASSERT_OK(fs->CreateDirIfMissing("/log", IOOptions(), nullptr));
   std::deque<Kept> kept[kWriters];
   std::atomic<bool> stop = false;

@@ -41,6 +41,8 @@ class HookedDevice final : public ForwardingDevice {
       : HookedDevice(std::move(inner), std::move(hook)) {
     geometry_.identity = identity;
   }
+  // Makes zlfs use threads for reads and resets, as on a real drive.
+  void AnswerInParallel() { geometry_.kind = DeviceKind::kKernel; }
   // Sets the limits that the device reports when it is opened.
   void SetLimits(std::uint32_t max_active, std::uint32_t max_open) {
     geometry_.max_active = max_active;

@@ -1,4 +1,4 @@
-// zlfs: creates, fills and inspects volumes. docs/zlfs.md describes their format.
+// zlfs: creates, fills and inspects volumes. README.md describes their format.
 
 #include <algorithm>
 #include <cerrno>
