@@ -7,7 +7,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from analysis.judge import comparability, drift, family, noise, one_number, stats
+from analysis.judge import comparability, drift, family, modelled, noise, one_number, stats
 from analysis.judge.cells import (
     NO_OK_RUN,
     CellStatus,
@@ -37,10 +37,10 @@ from analysis.judge.verdicts import Verdict
 from analysis.read import steady
 from analysis.read.load import CampaignData, Pool, RunRecord
 from analysis.read.steady import PhaseSteady
+from harness.metrics.catalogue import MetricKind
 from harness.store.spec import DeviceKind
 
 WATERMARK = "emulated device: times are not a result"
-MODELLED = "modelled device: times are results of its model and get no verdict"
 REPLAYED = "replayed from a recorded trace: computed by the allocator, not run on a device"
 
 
@@ -57,9 +57,10 @@ def watermark(pool: Pool) -> str:
 
 def times(campaigns: Iterable[CampaignData]) -> list[str]:
     """Return what times on the devices of these campaigns are, unless all are hardware."""
-    kinds = {kind for campaign in campaigns for kind in campaign.kinds} - {DeviceKind.HARDWARE}
-    modelled = DeviceKind.MODELLED in kinds
-    return [WATERMARK] * bool(kinds - {DeviceKind.MODELLED}) + [MODELLED] * modelled
+    several = list(campaigns)
+    kinds = {kind for campaign in several for kind in campaign.kinds} - {DeviceKind.HARDWARE}
+    name = [modelled.label(several)] if DeviceKind.MODELLED in kinds else []
+    return [WATERMARK] * bool(kinds - {DeviceKind.MODELLED}) + name
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,6 +132,12 @@ class Comparison:
         return any(row.verdict.is_judged for row in self.rows)
 
     @property
+    def times_judged(self) -> bool:
+        """Whether any time has a verdict."""
+        times = (row for row in self.rows if row.info.kind is MetricKind.TIME)
+        return any(row.verdict.is_judged for row in times)
+
+    @property
     def mixed_builds(self) -> tuple[str, ...]:
         """One phrase per group that is not judged because RocksDB builds differ."""
         return tuple(
@@ -160,6 +167,7 @@ def compare(
     where: Mapping[str, str] | None = None,
     different_code: bool = False,
     may_differ: Sequence[str] = (),
+    slower: Sequence[CampaignData] = (),
 ) -> Comparison:
     """Compare values of the contrasted factor with the baseline value.
 
@@ -174,6 +182,7 @@ def compare(
         where: only runs with these values of factors.
         different_code: give verdicts although different code produced the runs.
         may_differ: beginnings of recorded keys whose difference is no obstacle.
+        slower: campaigns of the study on modelled drives with twice the dilation.
 
     Raises:
         UsageError: a factor, a value or a metric does not exist in the campaign.
@@ -190,7 +199,9 @@ def compare(
     claimed = [claim.metric for claim in pool.first.plan.claims]
     # All runs set the floor, so that it does not depend on the view.
     floors = noise.floors(pool.latest, [*keys, *claimed], noise_floor)
-    judge = Judge(pool, contrast, floors, noise_floor, different_code, tuple(may_differ))
+    judge = Judge(
+        pool, contrast, floors, noise_floor, different_code, tuple(may_differ), tuple(slower)
+    )
     judged: list[KeyedRow] = []
     found: dict[str, tuple[Difference, ...]] = {}
     compared = [run for run in runs if label(run, contrast) in values]

@@ -41,7 +41,7 @@ class KeyedRow(NamedTuple):
 
 
 # Words that were known before the first run. Such rows are no part of the family.
-_KNOWN_BEFORE = (Verdict.NOT_A_RESULT, Verdict.TIMING_DEPENDENT)
+KNOWN_BEFORE = (Verdict.NOT_A_RESULT, Verdict.TIMING_DEPENDENT)
 
 
 class _Claimed(NamedTuple):
@@ -84,7 +84,7 @@ def _declared(judge: Judge) -> dict[Key, _Claimed]:
         found = list(_rows(judge, claim))
         for one in found:
             claims[one.key] = claim
-            if one.row.verdict not in _KNOWN_BEFORE:
+            if one.row.verdict not in KNOWN_BEFORE:
                 p = stats.p_beyond(one.row.estimate, one.row.floor)
                 tested = one.row.verdict.is_judged and p is not None
                 p_values[one.key] = p if p is not None and tested else 1.0

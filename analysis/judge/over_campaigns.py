@@ -16,7 +16,7 @@ from analysis.judge.rows import Row
 from analysis.judge.select import choose_baseline, values_of
 from analysis.judge.stats import Estimate, Method
 from analysis.judge.verdicts import Verdict
-from analysis.read.load import Pool
+from analysis.read.load import CampaignData, Pool
 from harness.errors import UsageError
 from harness.store.spec import Claim
 
@@ -32,6 +32,7 @@ def compare_over(
     where: Mapping[str, str] | None = None,
     different_code: bool = False,
     may_differ: Sequence[str] = (),
+    slower: Sequence[CampaignData] = (),
 ) -> Comparison:
     """Compare within each campaign, and pool the ratios with random effects over campaigns.
 
@@ -56,6 +57,7 @@ def compare_over(
         where=where,
         different_code=different_code,
         may_differ=may_differ,
+        slower=slower,
     )
     speeds = timing.speeds(pool, contrast, baseline)
     groups: dict[tuple[str, str, str], dict[str, Row]] = defaultdict(dict)
@@ -116,10 +118,22 @@ def _pooled(rows: Mapping[str, Row], stratum: str, pool: Pool, speeds: Mapping[s
     )
 
 
+_WITHOUT_RATIO = (
+    Verdict.NOT_COMPARABLE,
+    Verdict.NOTHING,
+    Verdict.NOT_A_RESULT,
+    Verdict.HOST_BOUND,
+    Verdict.TOO_FEW,
+)
+
+
 def _has_ratio(row: Row) -> bool:
-    unknown = (Verdict.NOT_COMPARABLE, Verdict.NOTHING, Verdict.NOT_A_RESULT, Verdict.TOO_FEW)
     estimate = row.estimate
-    return row.verdict not in unknown and estimate.is_ratio and estimate.method is not Method.NONE
+    return (
+        row.verdict not in _WITHOUT_RATIO
+        and estimate.is_ratio
+        and estimate.method is not Method.NONE
+    )
 
 
 def _estimate(rows: Sequence[Row]) -> tuple[Estimate, float]:

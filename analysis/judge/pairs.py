@@ -12,7 +12,7 @@ from analysis.judge.noise import Floor
 from analysis.judge.rows import Row, judge_row
 from analysis.judge.select import label
 from analysis.judge.side import Side
-from analysis.read.load import Pool, RunRecord
+from analysis.read.load import CampaignData, Pool, RunRecord
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,6 +21,7 @@ class Judge:
 
     ``floors`` has the noise floor by metric, ``default_floor`` the one without twins.
     ``may_differ`` has beginnings of recorded keys that the user declares to be no obstacle.
+    ``slower`` are campaigns on modelled drives with twice the dilation.
     """
 
     pool: Pool
@@ -29,6 +30,7 @@ class Judge:
     default_floor: float
     different_code: bool
     may_differ: tuple[str, ...] = ()
+    slower: tuple[CampaignData, ...] = ()
 
     def differences(self, base: Side, level: Side) -> tuple[Difference, ...]:
         """Return the recorded differences of two sides beyond the contrasted factor."""
@@ -79,6 +81,7 @@ class Judge:
                 diff=diff,
                 floor=self.default_floor if twins else self.floors[key].floor,
                 cells=None if twins else self.floors[key].cells,
+                slower=self.slower,
             )
             for key in keys
         ]

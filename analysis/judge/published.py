@@ -27,6 +27,7 @@ from harness.store.codec import decode
 FOLDER = Path(__file__).parents[1] / "references"
 _SILENT = {
     Verdict.NOT_A_RESULT: "a time, on a device that is not hardware",
+    Verdict.HOST_BOUND: "a time that depends on the machine",
     Verdict.NOT_COMPARABLE: "not comparable",
     Verdict.TIMING_DEPENDENT: "the bytes depend on the guest's speed",
     Verdict.NOTHING: "nothing to compare",

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from analysis.judge import between_cells, cache, stats, timing, wal, worked
+from analysis.judge import between_cells, cache, modelled, stats, timing, wal, worked
 from analysis.judge.between_cells import CellSpread
 from analysis.judge.comparability import Difference
 from analysis.judge.select import metric_info
@@ -15,7 +15,7 @@ from analysis.judge.side import Side
 from analysis.judge.stats import Estimate, Method
 from analysis.judge.verdicts import Verdict
 from analysis.read import percentiles, steady
-from analysis.read.load import Pool
+from analysis.read.load import CampaignData, Pool
 from harness.metrics.catalogue import Better, MetricInfo, MetricKind
 from harness.store.result import Severity
 from harness.tools import histogram
@@ -78,6 +78,7 @@ def judge_row(
     diff: Sequence[Difference],
     floor: float,
     cells: CellSpread | None = None,
+    slower: Sequence[CampaignData] = (),
 ) -> Row:
     """Compare a metric of a level with the baseline within a stratum."""
     info = metric_info(key)
@@ -87,8 +88,10 @@ def judge_row(
     notes = _notes(key, base, level, found, alone=len(left.keys() ^ right.keys()))
     if any(d.declared for d in diff):
         notes = (*notes, "on another rig, as declared (below)")
-    if (base.emulated or level.emulated) and info.kind is MetricKind.TIME:
-        word = Verdict.NOT_A_RESULT
+    is_time = info.kind is MetricKind.TIME
+    if is_time and (refused := modelled.refusal(key, base, level, slower)):
+        word = refused.verdict
+        notes = (*notes, refused.reason) if refused.reason else notes
     elif reasons := [*_obstacles(key, info, base, level, diff), *_pooled(pool, contrast, found)]:
         word = Verdict.NOT_COMPARABLE
         notes = (*notes, *reasons)

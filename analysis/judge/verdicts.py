@@ -14,6 +14,7 @@ class Verdict(StrEnum):
     HIGHER = "higher"
     NO_DIFFERENCE = "no difference shown"
     NOT_A_RESULT = "not a result"
+    HOST_BOUND = "host-bound"
     TIMING_DEPENDENT = "timing-dependent"
     NOT_COMPARABLE = "not comparable"
     NOTHING = "nothing to compare"

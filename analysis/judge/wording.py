@@ -10,6 +10,7 @@ from analysis.judge.verdicts import Verdict
 # These rows are no result of a comparison: they show their values only.
 _NO_RATIO = (
     Verdict.NOT_A_RESULT,
+    Verdict.HOST_BOUND,
     Verdict.TIMING_DEPENDENT,
     Verdict.NOT_COMPARABLE,
     Verdict.NOTHING,

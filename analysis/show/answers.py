@@ -128,6 +128,9 @@ def _gaps(comparison: Comparison, judged: Sequence[Row]) -> str:
     timed = [row for row in comparison.rows if row.verdict is Verdict.TIMING_DEPENDENT]
     if timed:
         parts.append(f"{len(timed)} rows depend on the guest's speed")
+    bound = [row for row in comparison.rows if row.verdict is Verdict.HOST_BOUND]
+    if bound:
+        parts.append(f"{len(bound)} rows are bound by the processor and not by the drive")
     few = [row for row in comparison.rows if row.verdict is Verdict.TOO_FEW]
     if few:
         parts.append(f"{len(few)} rows have too few values")

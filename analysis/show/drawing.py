@@ -16,6 +16,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from analysis import numbers
+from analysis.judge import modelled
 from analysis.judge.compare import Comparison
 from analysis.show.groups import Group
 from harness.metrics.catalogue import MetricKind
@@ -30,7 +31,7 @@ SECONDS = "seconds since the run began"
 # More points or lines of a group than this overlap and take megabytes.
 MOST_POINTS, MOST_RUNS = 200, 50
 _EMULATED = {True: "emulated: not a result", False: "emulated device"}
-_MODELLED = {True: "modelled: no verdict", False: "modelled device"}
+_LOUD = 30  # characters of a mark that fits when it is large
 
 _STYLE: Any = {
     "svg.fonttype": "none",
@@ -142,14 +143,16 @@ def mark_of(comparison: Comparison, kind: MetricKind) -> str:
         return "replayed, not run"
     if not comparison.campaign.emulated:
         return ""
-    modelled = comparison.campaign.kinds == {DeviceKind.MODELLED}
-    return (_MODELLED if modelled else _EMULATED)[kind is MetricKind.TIME]
+    if comparison.campaign.kinds == {DeviceKind.MODELLED}:
+        return modelled.label([comparison.campaign])
+    return _EMULATED[kind is MetricKind.TIME]
 
 
 def stamped(figure: Figure, plot: Plot, kind: MetricKind, *, mark: str) -> Plot:
-    """Write a watermark over the figure, large over times, and convert it to SVG text."""
+    """Write a watermark over the figure, a short one large over times; convert it to SVG text."""
     if mark:
-        size, rotation = (15, 16) if kind is MetricKind.TIME else (9, 0)
+        loud = kind is MetricKind.TIME and len(mark) <= _LOUD
+        size, rotation = (15, 16) if loud else (9, 0)
         centre: Look = {"ha": "center", "va": "center"}
         figure.text(0.56, 0.5, mark, alpha=0.2, fontsize=size, rotation=rotation, **centre)
     out = io.StringIO()

@@ -51,6 +51,7 @@ def html(comparison: Comparison, sections: Sequence[Section], links: Links) -> s
         css=_asset("report.css"),
         js=_asset("report.js"),
         watermark=watermark(comparison.pool),
+        times_judged=comparison.times_judged,
         summary=summary(comparison),
         began=min((run.result.started for run in campaign.runs), default=""),
         root=root_hash(CampaignPaths(campaign.path)),

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import argparse
 import sys
+from collections.abc import Sequence
 from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
-from harness.cli.output import add_different_code, add_format
+from harness.cli.output import add_different_code, add_format, add_slower
 from harness.errors import ExitCode, UsageError
 from harness.store import bundle
 
 if TYPE_CHECKING:
     from analysis.judge.compare import Comparison
-    from analysis.read.load import Pool
+    from analysis.read.load import CampaignData, Pool
 
 SUMMARY = "compare levels with the baseline: ratio, interval and verdict"
 GROUP = "users"
@@ -33,6 +34,7 @@ examples:
   zonelab compare before after --threshold 5          # is "after" worse by more than 5 %?
   zonelab compare before after --contrast cell --baseline before/f2fs --against after/zlfs
   zonelab compare monday tuesday friday --over campaigns  # one interval over all campaigns
+  zonelab compare example --slower example-slow        # modelled drives: verdicts on times
   zonelab compare example --effect 5                   # how many repetitions would show 5 %?
   zonelab compare example.tar.xz --format csv          # an archive of zonelab bundle
 
@@ -81,6 +83,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="FACTOR=VALUE",
         help="only runs with this value of a factor; repeatable",
     )
+    add_slower(parser)
     add_different_code(parser)
     parser.add_argument(
         "--may-differ",
@@ -122,7 +125,7 @@ def execute(arguments: argparse.Namespace) -> int:
     Raises:
         UsageError: an option is wrong, or RocksDB builds differ. All other rows are printed first.
     """
-    from analysis.read.load import load_pool  # noqa: PLC0415 - heavy libraries, only when used
+    from analysis.read.load import load, load_pool  # noqa: PLC0415 - heavy libraries, only when used
 
     for name in ("threshold", "noise_floor", "effect"):
         value = getattr(arguments, name)
@@ -133,10 +136,11 @@ def execute(arguments: argparse.Namespace) -> int:
             )
     with ExitStack() as stack:
         campaigns = [stack.enter_context(bundle.opened(name)) for name in arguments.campaign]
-        return _print(load_pool([campaign.root for campaign in campaigns]), arguments)
+        slower = [load(stack.enter_context(bundle.opened(name)).root) for name in arguments.slower]
+        return _print(load_pool([one.root for one in campaigns]), slower, arguments)
 
 
-def _print(pool: Pool, arguments: argparse.Namespace) -> int:
+def _print(pool: Pool, slower: Sequence[CampaignData], arguments: argparse.Namespace) -> int:
     from analysis.judge.compare import compare  # noqa: PLC0415 - heavy libraries, only when used
     from analysis.judge.over_campaigns import compare_over  # noqa: PLC0415
     from analysis.show.render import render  # noqa: PLC0415
@@ -155,6 +159,7 @@ def _print(pool: Pool, arguments: argparse.Namespace) -> int:
         where=dict(_pair(text) for text in arguments.where),
         different_code=arguments.different_code,
         may_differ=arguments.may_differ,
+        slower=slower,
     )
     effect = arguments.effect / 100 if arguments.effect else None
     sys.stdout.write(render(comparison, arguments.format, effect))

@@ -212,6 +212,7 @@ def _validate(arguments: argparse.Namespace) -> int:
             drive_files.digest(model),
             tuple(validation.core_failed(errors)),
             tuple(validation.core_missed(errors)),
+            round(validation.core_mean(errors), 4),
         )
         print(f"stored: {model_verdicts.save(model, verdict)}", file=sys.stderr)
     return _summary(errors)

@@ -24,6 +24,18 @@ def say_on_stderr(line: str) -> None:
     print(line, file=sys.stderr, flush=True)
 
 
+def add_slower(parser: argparse.ArgumentParser) -> None:
+    """Declare ``--slower``."""
+    parser.add_argument(
+        "--slower",
+        action="append",
+        default=[],
+        metavar="CAMPAIGN",
+        help="the same study on modelled drives with twice the dilation: times get verdicts where "
+        "both agree; repeatable",
+    )
+
+
 def add_different_code(parser: argparse.ArgumentParser) -> None:
     """Declare ``--different-code``."""
     parser.add_argument(

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import argparse
 import sys
+from collections.abc import Sequence
+from contextlib import ExitStack
 from pathlib import Path
 
-from harness.cli.output import add_different_code
+from harness.cli.output import add_different_code, add_slower
 from harness.errors import ExitCode, UsageError
 from harness.store import bundle
 from harness.store.campaign import CampaignPaths
@@ -38,6 +40,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="FOLDER",
         help="folder of the page (CAMPAIGN/report; of an archive ./CAMPAIGN-report)",
     )
+    add_slower(parser)
     add_different_code(parser)
     parser.add_argument(
         "--format", choices=("html", "md", "tex"), default="html", help="default: html"
@@ -46,11 +49,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def execute(arguments: argparse.Namespace) -> int:
     """Write the report and print its path; exit 4 when no run is ok."""
-    with bundle.opened(arguments.campaign) as campaign:
-        return _report(campaign, arguments)
+    with ExitStack() as stack:
+        campaign = stack.enter_context(bundle.opened(arguments.campaign))
+        slower = [stack.enter_context(bundle.opened(name)) for name in arguments.slower]
+        return _report(campaign, slower, arguments)
 
 
-def _report(campaign: CampaignPaths, arguments: argparse.Namespace) -> int:
+def _report(
+    campaign: CampaignPaths, slower: Sequence[CampaignPaths], arguments: argparse.Namespace
+) -> int:
     from analysis.judge.compare import compare  # noqa: PLC0415
     from analysis.judge.stats import NOISE_FLOOR  # noqa: PLC0415
     from analysis.read.load import load  # noqa: PLC0415
@@ -67,7 +74,11 @@ def _report(campaign: CampaignPaths, arguments: argparse.Namespace) -> int:
     output = arguments.output or own
     if output.exists() and not output.is_dir():
         raise UsageError(f"{output} is a file, not a folder", hint="choose another --output")
-    comparison = compare(load(campaign.root), different_code=arguments.different_code)
+    comparison = compare(
+        load(campaign.root),
+        different_code=arguments.different_code,
+        slower=[load(one.root) for one in slower],
+    )
     if arguments.format == "html":
         page, changed = write_report(comparison, output, NOISE_FLOOR, linked=not from_archive)
         print(page)

@@ -27,7 +27,7 @@ from harness.observe.kmsg import KernelLog
 from harness.observe.sysfs import SECTOR, Sysfs
 from harness.observe.zone_reports import Zone
 from harness.observe.zone_states import ZoneStates
-from harness.store.ledger import Witness
+from harness.store.ledger import Completions, Witness
 from harness.store.spec import Bytes, Device, DeviceIdentity
 from harness.tools import discard, wipefs, zone_reset
 
@@ -110,6 +110,10 @@ class Host:
     def media(self, names: Sequence[str]) -> Witness | None:
         """Return the bytes that the drives wrote to their media; null if they do not report it."""
         return witness.media(self.sysfs, names)
+
+    def completions(self, names: Sequence[str]) -> dict[str, Completions]:
+        """Return what each modelled drive completed, and how much of it on time; {} for others."""
+        return witness.completions(self.sysfs, names)
 
     def zeroes(self, name: str) -> bool:
         """Whether a conventional device accepts Write Zeroes, so that the kernel can send them."""

@@ -188,6 +188,8 @@ _ENTRIES = (
         (*_COUNTERS, *_STDOUT),
     ),
     _ratio("zoned_share", _NONE, "zoned_written / device_written", _COUNTERS),
+    # Beyond 2 % and 1 us of the model, a completion is late (harness/native/zoneblk).
+    _time("on_time_share", "1", _NONE, "requests that a modelled drive ended on time", _COUNTERS),
     _bytes("gc_bytes", _LOWER, "bytes moved by the level's GC, by its own count", _USAGE),
     _count("gc_events", _NONE, "the level's own GC counter", _USAGE),
     # From the ledger (harness/run/ledger.py).

@@ -14,7 +14,7 @@ from typing import Any
 from harness.errors import ToolFailed
 from harness.observe import nvme_ioctl, zoneblk
 from harness.observe.sysfs import Sysfs
-from harness.store.ledger import MODELLED_MEDIA, Witness
+from harness.store.ledger import MODELLED_MEDIA, Completions, Witness
 from harness.store.spec import DeviceKind
 
 # Rigs pass the address on the kernel's command line (harness/rig/qemu.py).
@@ -98,6 +98,11 @@ def media(sysfs: Sysfs, names: Sequence[str]) -> Witness | None:
         return count if sysfs.kind(disk) is DeviceKind.HARDWARE else None, False
 
     return _of_disks(sysfs, names, "OCP physical media units written", 1, written)
+
+
+def completions(sysfs: Sysfs, names: Sequence[str]) -> dict[str, Completions]:
+    """Return what each modelled drive completed, and how much of it on time; {} for others."""
+    return {name: zoneblk.completions(one) for name, one in _reports(sysfs, names).items()}
 
 
 def _reports(sysfs: Sysfs, names: Sequence[str]) -> dict[str, dict[str, Any]]:

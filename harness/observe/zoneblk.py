@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from harness.store.ledger import Completions
+
 FOLDER = Path("/run/zoneblk")  # one Unix socket for each device, with the device's name
 SERVER = "zoneblk"  # begins the model's name in records
 
@@ -26,11 +28,13 @@ class Served:
     uuid: str  # of the drive; a new one at each start, because contents are new
     model: str  # name and digest of the parameters
     dilation: int  # a second of the model takes this many seconds of the kernel's clock
+    overhead: int = 0  # ns of the kernel's clock that are taken off each request
 
     @property
     def name(self) -> str:
-        """The drive's model in records. Different parameters or dilations have different names."""
-        return f"{SERVER} {self.model} x{self.dilation}"
+        """The drive's model in records: other parameters, overheads or dilations, other names."""
+        less = f" -{self.overhead}ns" if self.overhead else ""
+        return f"{SERVER} {self.model}{less} x{self.dilation}"
 
 
 def report(device: str, folder: Path = FOLDER) -> dict[str, Any] | None:
@@ -55,9 +59,14 @@ def drive_of(found: Mapping[str, Any]) -> Served | None:
     if found.get("server") != SERVER:
         return None
     uuid, model, dilation = (found.get(name) for name in ("uuid", "model", "dilation"))
+    overhead = found.get("overhead_ns", 0)
     if not (isinstance(uuid, str) and _UUID.match(uuid) and isinstance(model, str) and model):
         return None
-    return Served(uuid, model, dilation) if isinstance(dilation, int) and dilation > 0 else None
+    if not (isinstance(dilation, int) and dilation > 0):
+        return None
+    if not (isinstance(overhead, int) and overhead >= 0):
+        return None
+    return Served(uuid, model, dilation, overhead)
 
 
 def accepted(report: Mapping[str, Any]) -> int:
@@ -73,6 +82,13 @@ def media(report: Mapping[str, Any]) -> int:
     """
     counts = report["media"]
     return sum(int(counts[name]) for name in ("host_bytes", "collected_bytes", "pad_bytes"))
+
+
+def completions(report: Mapping[str, Any]) -> Completions:
+    """Return how many requests a drive completed since it was started, and how many on time."""
+    late = report["lateness"]
+    count = int(late["count"])
+    return Completions(count, round(count * (late["on_time_share"] or 0.0)))
 
 
 def _read(path: Path) -> bytes:

@@ -99,6 +99,37 @@ def digest(model: DriveModel) -> str:
     return hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()
 
 
+def core_values(model: DriveModel) -> dict[str, Any]:
+    """Return the values of flash, controller and buffer, which drives of one kind share."""
+    values = _values(program_input(model))
+    return {group: values[group] for group in ("flash", "front", "buffer")}
+
+
+def served_name(model: DriveModel) -> str:
+    """Return the name under which zoneblk serves a model: the model's, and a digest of its input.
+
+    As ``NameOf`` in harness/native/zoneblk/status.cc.
+    """
+    text = json.dumps(
+        program_input(model), sort_keys=True, separators=(",", ":"), ensure_ascii=False
+    )
+    return f"{model.name}-{fnv1a(text.encode()) >> 32:08x}"
+
+
+def fnv1a(data: bytes) -> int:
+    """Return the FNV-1a hash with 64 bits."""
+    found = 0xCBF29CE484222325
+    for byte in data:
+        found = (found ^ byte) * 0x100000001B3 % 2**64
+    return found
+
+
+def base_of(name: str, configs: Path = CONFIGS) -> str | None:
+    """Return the model that a model extends. Raises ConfigError: there is no such file."""
+    found = read_yaml(configs / "models" / f"{name}.yml").get(EXTENDS)
+    return None if found is None else str(found)
+
+
 def _values(data: Any) -> Any:
     if isinstance(data, dict):
         if data.keys() == {"value", "origin", "source"}:

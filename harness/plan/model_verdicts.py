@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from harness.errors import ConfigError
-from harness.plan.drive_files import digest
+from harness.plan import drive_files
 from harness.plan.drive_models import DriveModel
 from harness.plan.load import CONFIGS
 from harness.store.files import write_atomic
@@ -20,11 +20,15 @@ _SCHEMA_VERSION = 1
 
 @dataclass(frozen=True, slots=True)
 class ModelVerdict:
-    """Checksum of the validated values, the core curves that fail, and the known misses."""
+    """Checksum of the validated values, the core curves that fail, and the known misses.
+
+    ``core_error`` is the mean error over the points of core curves; null in old files.
+    """
 
     digest: str
     core_failed: tuple[str, ...]
     core_missed: tuple[str, ...] = ()
+    core_error: float | None = None
 
 
 def save(model: DriveModel, verdict: ModelVerdict, configs: Path = CONFIGS) -> Path:
@@ -53,6 +57,7 @@ def load(model: DriveModel, configs: Path = CONFIGS) -> ModelVerdict | None:
             str(data["digest"]),
             tuple(map(str, data["core_failed"])),
             tuple(map(str, data.get("core_missed", ()))),
+            None if data.get("core_error") is None else float(data["core_error"]),
         )
     except (ValueError, KeyError, TypeError):
         raise ConfigError(
@@ -60,7 +65,29 @@ def load(model: DriveModel, configs: Path = CONFIGS) -> ModelVerdict | None:
             hint=f"zonelab model validate {model.name} --save",
             code="model",
         ) from None
-    return verdict if verdict.digest == digest(model) else None
+    return verdict if verdict.digest == drive_files.digest(model) else None
+
+
+def of_drive(served: str, configs: Path = CONFIGS) -> tuple[DriveModel, ModelVerdict] | None:
+    """Return the validated model behind the name of a drive that zoneblk serves, and its verdict.
+
+    A drive without curves has the verdict of the drive that it extends, if they have the same
+    flash, controller and buffer. None if the name is of no model of this release, or of changed
+    values, or if nothing was validated.
+    """
+    try:
+        model = drive_files.load_model(served.rpartition("-")[0], configs)
+        if drive_files.served_name(model) != served:
+            return None
+        own = drive_files.core_values(model)
+        while (verdict := load(model, configs)) is None:
+            base = None if model.curves else drive_files.base_of(model.name, configs)
+            if base is None:
+                return None
+            model = drive_files.load_model(base, configs)
+    except ConfigError:
+        return None
+    return (model, verdict) if drive_files.core_values(model) == own else None
 
 
 def core(model: DriveModel, configs: Path = CONFIGS) -> str:

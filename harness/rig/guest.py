@@ -158,16 +158,19 @@ def served(rig: Rig, talk: Talk) -> tuple[GuestDevice, ...]:
     for drive in rig.zoneblk:
         model = drive.load()
         talk.say(f"serving {drive.model}, {rig.dilation} times slower")
-        options = ["--uuid", drive.uuid, "--dilation", str(rig.dilation), "--realtime"]
-        if model.zones is None:
-            options.append("--conventional")
-        text = json.dumps(drive_files.program_input(model))
-        command = _SERVE.format(
-            unit=f"zoneblk-{len(found)}", options=shlex.join(options), model=shlex.quote(text)
-        )
+        options = ["--uuid", drive.uuid, "--dilation", str(rig.dilation)]
+        options += ["--overhead", rig.overhead]
+        command = serving(model, f"zoneblk-{len(found)}", options)
         name = run(rig.name, command).stdout.split()[-1]
         found.append(_served(drive, model, f"/dev/{name}"))
     return tuple(found)
+
+
+def serving(model: DriveModel, unit: str, options: Sequence[str]) -> str:
+    """Return the command that serves a model in the guest; its last word is the device's name."""
+    own = [*options, "--realtime", *(["--conventional"] if model.zones is None else [])]
+    text = json.dumps(drive_files.program_input(model))
+    return _SERVE.format(unit=unit, options=shlex.join(own), model=shlex.quote(text))
 
 
 def _served(drive: ModelledDrive, model: DriveModel, path: str) -> GuestDevice:

@@ -175,6 +175,14 @@ class Rig(_Data):
     dilation: int = Field(
         default=1, ge=1, le=1000, description="guest seconds per second of a modelled drive"
     )
+    overhead: str = Field(
+        default="0us",
+        pattern=r"^\d+(\.\d+)?us$",
+        description="maps to zoneblk --overhead: guest time of a request beside the drive's",
+    )
+    overhead_left_pct: float | None = Field(
+        default=None, ge=0, description="largest error of a request that is left, as measured"
+    )
     hosts: int = Field(
         default=1, ge=1, le=8, description="machines that `zonelab study` boots for a campaign"
     )
@@ -244,6 +252,20 @@ def load(name: str, folder: Path = RIGS) -> Rig:
         return Rig.model_validate({"name": name, **_tuples(read_yaml(path))})
     except ValidationError as error:
         raise ConfigError(f"{path.name}: {_first(error)}", hint="see docs/rigs.md") from None
+
+
+def overhead_left(served: str, dilation: int, overhead_us: float) -> float | None:
+    """Return the error in % that a rig's calibration leaves for a drive of such a model.
+
+    None if no rig serves the drive in this way.
+    """
+    for name in names():
+        rig = load(name)
+        models = {drive.model for drive in rig.zoneblk}
+        same = (rig.dilation, float(rig.overhead.removesuffix("us"))) == (dilation, overhead_us)
+        if same and served in models:
+            return rig.overhead_left_pct
+    return None
 
 
 def hosts_of(rig: Rig) -> tuple[Rig, ...]:

@@ -24,7 +24,8 @@ class PhaseFacts:
 
     ``output`` is everything the program printed, ``database_log`` the end of RocksDB's LOG.
     ``lsm`` is the whole LOG, parsed (null where the level does not show it). ``seconds`` include
-    opening and closing the database. ``traced`` counts the driver's commands in the same interval.
+    opening and closing the database. ``traced`` counts the driver's commands in the same interval,
+    ``on_time`` is the share of a modelled drive's completions in it that were on time.
     """
 
     spec: PhaseSpec
@@ -47,6 +48,7 @@ class PhaseFacts:
     seconds: float | None = None
     traced: Traced | None = None
     load_instructions: float | None = None
+    on_time: float | None = None
 
     @property
     def measured(self) -> bool:

@@ -141,4 +141,5 @@ def _counters(
         tools_read={name: running.tools.of(name).read_bytes for name in disks},
         tools_busy_ms={name: running.tools.of(name).busy_ms for name in disks},
         series=running.marks(),
+        completions=context.host.completions(running.names),
     )

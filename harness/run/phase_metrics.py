@@ -36,6 +36,7 @@ def metrics(facts: PhaseFacts) -> dict[str, Metric]:
         "zoned_share": ratio(zoned, total),
         "gc_bytes": facts.gc_bytes,
         "gc_events": facts.gc_events,
+        "on_time_share": facts.on_time,
         "zones_full": facts.zones.full if facts.zones else None,
         "zones_active": facts.zones.active if facts.zones else None,
         "device_busy_share": (

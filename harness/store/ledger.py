@@ -96,6 +96,14 @@ class SeriesMark:
 
 
 @dataclass(frozen=True, slots=True)
+class Completions:
+    """Requests that a modelled drive completed since it was started."""
+
+    count: int  # all of them
+    on_time: int  # at most 2 % or 1 us of the model late
+
+
+@dataclass(frozen=True, slots=True)
 class Snapshot:
     """``raw/<point>.counters.json``: counters at a barrier, since the devices appeared.
 
@@ -122,6 +130,8 @@ class Snapshot:
     tools_busy_ms: Mapping[str, int] = field(default_factory=dict)
     # By the name of the series. Empty in records of before 2026-11-25.
     series: Mapping[str, SeriesMark] = field(default_factory=dict)
+    # By modelled drive. Empty in records of before 2026-11-25, and unless all drives are modelled.
+    completions: Mapping[str, Completions] = field(default_factory=dict)
     schema_version: int = SCHEMA_VERSION  # of this file
 
     @property
@@ -136,6 +146,20 @@ class Snapshot:
     def busy_for_run(self, name: str) -> int:
         """Return the busy milliseconds of a device, without the reads of barrier tools."""
         return self.busy_ms[name] - self.tools_busy_ms.get(name, 0)
+
+    def on_time_since(self, before: Snapshot) -> float | None:
+        """Return the share of completions since another barrier that were on time.
+
+        Null if no modelled drive counted any.
+        """
+        count = on_time = 0
+        for name, done in self.completions.items():
+            earlier = before.completions.get(name)
+            if earlier is None:
+                return None
+            count += done.count - earlier.count
+            on_time += done.on_time - earlier.on_time
+        return on_time / count if count > 0 else None
 
 
 class ClosureState(StrEnum):

@@ -7,7 +7,6 @@ import os
 import subprocess
 import sys
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -21,17 +20,7 @@ from harness.plan.drive_models import DriveModel
 from harness.plan.drive_values import TIMES, number, size
 from harness.plan.load import build as build_data
 from harness.tools import zonemodel
-
-ROOT = Path(__file__).parents[2]
-BUILD = ROOT / "build" / "native-release"
-
-
-def build() -> None:
-    for command in (
-        ["cmake", "-S", ROOT / "harness/native", "-B", BUILD, "--preset", "release"],
-        ["nice", "cmake", "--build", BUILD, "--target", "zonemodel"],
-    ):
-        subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+from tests.fixtures.native_build import BUILD, ROOT, build
 
 
 def scaled_job(factor: int) -> dict[str, Any]:

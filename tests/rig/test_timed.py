@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from analysis.judge import modelled
+from harness.plan import drive_files
 from harness.run.ledger import MODELLED_MEDIA
 from harness.store import packed
 from harness.store.files import load_record
@@ -14,11 +16,15 @@ from harness.store.ledger import RUN, ClosureState, Ledger
 from harness.store.result import Result, Status
 from harness.store.rundir import completed, load_result
 from harness.store.spec import DeviceKind
+from tests.fixtures.native_build import build
 
+from .against_model import CASES, errors, measured, nominal, served
 from .conftest import RigHandle, booted
 from .plays import ROOT, Plays, zonelab
 
 CAMPAIGN = "timed"
+# The largest error of a request that the calibrated overhead may leave.
+GOAL = 3.0
 LEVELS = ("conventional-ext4", "zlfs")
 
 
@@ -75,6 +81,30 @@ def test_the_servers_agree_with_the_kernel_and_count_media(
     series = packed.text(path / "series" / "media.csv").splitlines()
     assert series[0].startswith("t,ublkb")
     assert len(series) > 1
+
+
+def test_runs_count_what_ended_on_time_and_name_the_model(
+    timed: RigHandle, runs: dict[str, tuple[Path, Result, Ledger]]
+) -> None:
+    for level, drive in zip(LEVELS, ("conventional-4m", "zones-4m"), strict=True):
+        result = runs[level][1]
+        named = modelled.drive_of(result.device.model)
+        assert named is not None
+        assert named.served == drive_files.served_name(drive_files.load_model(drive))
+        assert f"{named.overhead_us:g}us" == timed.model.overhead
+        shares = [m.value for key, m in result.metrics.items() if key.endswith(".on_time_share")]
+        assert shares
+        assert None not in shares
+
+
+def test_requests_take_the_time_of_the_model(timed: RigHandle) -> None:
+    """The overhead of configs/rigs/timed.yml is measured again; ``overhead_left_pct`` is true."""
+    build()
+    device = served(timed.name, timed.model.overhead, timed.model.dilation)
+    found = measured(timed.name, device, CASES, timed.model.dilation)
+    left = {case.name: 100 * errors(one, nominal(case))[0] for case, one in found.items()}
+    assert timed.model.overhead_left_pct is not None
+    assert max(map(abs, left.values())) <= timed.model.overhead_left_pct <= GOAL, left
 
 
 def test_the_campaign_is_whole(campaign: Path) -> None:

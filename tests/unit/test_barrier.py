@@ -14,7 +14,7 @@ from harness.observe.diskstats import DiskCounters, delta
 from harness.run import barrier as barriers
 from harness.run.barrier import Barrier
 from harness.run.context import RunContext, RunningLevel
-from harness.store.ledger import Snapshot
+from harness.store.ledger import Completions, Snapshot
 from harness.store.rundir import RunWriter
 
 NAME, SECTION = "nvme0n2", 4 << 20
@@ -48,6 +48,9 @@ class Host:
 
     def media(self, names: list[str]) -> None:
         return None
+
+    def completions(self, names: list[str]) -> dict[str, Completions]:
+        return {}
 
     def smart(self, name: str) -> None:
         return None

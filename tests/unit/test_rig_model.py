@@ -123,6 +123,15 @@ def test_a_rig_with_hosts_is_several_machines_with_their_own_drives() -> None:
             model.load(name)
 
 
+def test_the_slow_rig_is_the_timed_rig_with_twice_its_dilation() -> None:
+    """Otherwise a time of both would say nothing about the drive."""
+    timed, slow = model.load("timed"), model.load("timed-slow")
+    assert slow.dilation == 2 * timed.dilation
+    other = {"name", "description", "dilation", "overhead_left_pct", "zoneblk"}
+    assert slow.model_dump(exclude=other) == timed.model_dump(exclude=other)
+    assert [one.model for one in slow.zoneblk] == [one.model for one in timed.zoneblk]
+
+
 TIMED = """
 description: a test rig
 suite: trixie
@@ -144,6 +153,7 @@ zoneblk:
         ("icount: shift=0,sleep=off", "icount: shift=1", "icount: "),
         ("dilation: 8", "dilation: 0", "dilation: "),
         ("dilation: 8", "hosts: 0", "hosts: "),
+        ("dilation: 8", "overhead: 26", "overhead: "),
         ("000000000002", "000000000001", "two modelled drives have the same uuid"),
         ("zoneblk:", f"nvme: []\n{GOOD[GOOD.index('nvme:') :]}zoneblk:", "is repeated"),
         (TIMED[TIMED.index("zoneblk:") :], "", "either nvme or zoneblk"),

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from analysis.judge.comparability import differences
-from analysis.judge.compare import MODELLED, WATERMARK, compare
+from analysis.judge.compare import WATERMARK, compare
 from analysis.judge.verdicts import Verdict
 from analysis.read.load import load
 from analysis.show.drawing import mark_of
@@ -18,7 +18,7 @@ from harness.metrics.catalogue import MetricKind
 from harness.observe import witness, zoneblk
 from harness.observe.sysfs import Sysfs, kind_of
 from harness.run.measure import media
-from harness.store.ledger import Witness
+from harness.store.ledger import Completions, Witness
 from harness.store.spec import DeviceKind
 from tests.fixtures.campaigns import write_campaign
 from tests.fixtures.unix_server import server
@@ -55,6 +55,19 @@ def test_zoneblk_makes_it_modelled(sysfs: Sysfs) -> None:
         assert sysfs.identity("ublkb0").stable
         assert sysfs.kind("ublkb1") is DeviceKind.EMULATED
     assert sysfs.kind("ublkb0") is DeviceKind.EMULATED
+
+
+def test_another_overhead_is_another_drive(sysfs: Sysfs) -> None:
+    less = ANSWER | {"overhead_ns": 20500}
+    with server(sysfs.servers / "ublkb0", json.dumps(less).encode()):
+        assert sysfs.model("ublkb0") == "zoneblk zn540-1tb-0123abcd -20500ns x8"
+
+
+def test_what_ended_on_time_is_read_of_modelled_drives_only(sysfs: Sysfs) -> None:
+    late = ANSWER | {"lateness": {"count": 8, "on_time_share": 0.875}}
+    with server(sysfs.servers / "ublkb0", json.dumps(late).encode()):
+        assert witness.completions(sysfs, ["ublkb0"]) == {"ublkb0": Completions(8, 7)}
+        assert witness.completions(sysfs, ["ublkb0", "ublkb1"]) == {}
 
 
 def test_stacked_devices_have_the_kind_of_their_drive(sysfs: Sysfs) -> None:
@@ -121,6 +134,8 @@ def test_a_drive_without_a_server_has_no_witness(sysfs: Sysfs) -> None:
                 {"model": ""},
                 {"dilation": 0},
                 {"dilation": "8"},
+                {"overhead_ns": -1},
+                {"overhead_ns": "26us"},
             )
         ),
     ],
@@ -158,13 +173,13 @@ def test_kinds_never_mix(contrasted: set[str]) -> None:
     assert found.blocking
 
 
-def test_modelled_times_are_labelled_and_get_no_verdict(tmp_path: Path) -> None:
+def test_times_of_an_unknown_modelled_drive_are_labelled_and_get_no_verdict(tmp_path: Path) -> None:
     folder = write_campaign(tmp_path / "c", series=False, kind=DeviceKind.MODELLED)
     comparison = compare(load(folder))
     (row,) = (r for r in comparison.rows if (r.metric, r.level) == ("overwrite.throughput", "f2fs"))
     assert row.verdict is Verdict.NOT_A_RESULT
     for form in ("table", "md", "json"):
         text = render(comparison, form)
-        assert MODELLED in text
+        assert "modelled drive" in text
         assert WATERMARK not in text
-    assert mark_of(comparison, MetricKind.TIME) == "modelled: no verdict"
+    assert mark_of(comparison, MetricKind.TIME) == "modelled drive"

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from analysis.show.parts import Grid, ReportData, Section
+from analysis import numbers
+from analysis.judge import modelled
+from analysis.judge.modelled import RecordedDrive
+from analysis.show.parts import Grid, Paragraph, ReportData, Section
+from harness.rig.model import overhead_left
 
 ORDER = 130
 
@@ -13,4 +17,17 @@ def section(data: ReportData) -> Section:
     title = f"Recorded settings of the runs: {len(rows)} values"
     recorded = Grid("recorded", header, rows, folded=title, method="comparability")
     hosts = Grid("environment", *data.tables["environment"])
-    return Section("environment", "Environment", [hosts, recorded])
+    drives = modelled.drives_of(data.comparison.pool.campaigns)
+    taken = [Paragraph(_taken_off(drive)) for drive in drives]
+    return Section("environment", "Environment", [hosts, *taken, recorded])
+
+
+def _taken_off(drive: RecordedDrive) -> str:
+    """Return the time that a drive's server takes off each request, and the error that stays."""
+    name = f"{drive.model} (k = {drive.dilation})"
+    if not drive.overhead_us:
+        return f"{name}: the time of the machine's own path is in each request."
+    of_model = numbers.human(drive.overhead_us / drive.dilation, "us")
+    text = f"{name}: {of_model} are taken off each request for the machine's own path."
+    left = overhead_left(drive.model, drive.dilation, drive.overhead_us)
+    return text if left is None else f"{text} At 4 KiB and above at most {left:g} % is left."

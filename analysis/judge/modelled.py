@@ -1,0 +1,205 @@
+"""When times on modelled drives get a verdict, and how every view names them (docs/methods.md)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cache
+
+from analysis import numbers
+from analysis.judge.side import Side
+from analysis.judge.verdicts import Verdict
+from analysis.read.load import CampaignData, RunRecord
+from harness.plan import model_verdicts
+from harness.plan.model_verdicts import ModelVerdict
+from harness.store.spec import DeviceKind, Scalar
+
+# With fewer requests on time, times are of the machine and not of the model.
+ON_TIME = 0.99
+# A phase whose speed changes more at twice the dilation waits for the processor.
+SAME = 0.05
+
+# The name that harness/observe/zoneblk.py gives to a drive.
+_NAME = re.compile(r"^zoneblk (?P<served>\S+)(?: -(?P<overhead>\d+)ns)? x(?P<dilation>\d+)$")
+
+
+@dataclass(frozen=True, slots=True)
+class NoVerdict:
+    """Why a time gets no verdict."""
+
+    verdict: Verdict
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class RecordedDrive:
+    """A modelled drive as a run recorded it. ``overhead_us`` is time of the machine."""
+
+    served: str
+    dilation: int
+    overhead_us: float
+
+    @property
+    def model(self) -> str:
+        """The model's name, without the digest of its values."""
+        return self.served.rpartition("-")[0]
+
+    @property
+    def core(self) -> ModelVerdict | None:
+        """What the validation of its flash and controller found; None for changed values."""
+        return core_of(self.served)
+
+
+@cache
+def core_of(served: str) -> ModelVerdict | None:
+    """Return the verdict on a served drive's flash and controller. Each row asks for it."""
+    found = model_verdicts.of_drive(served)
+    return found[1] if found else None
+
+
+def drive_of(model: str) -> RecordedDrive | None:
+    """Return the drive behind a recorded device model; None if it is no single modelled drive."""
+    found = _NAME.match(model)
+    if found is None:
+        return None
+    overhead = int(found["overhead"] or 0) / 1000
+    return RecordedDrive(found["served"], int(found["dilation"]), overhead)
+
+
+def drives_of(campaigns: Iterable[CampaignData]) -> list[RecordedDrive]:
+    """Return the modelled drives of campaigns, sorted by name."""
+    devices = {
+        run.result.device.model
+        for campaign in campaigns
+        for run in campaign.runs
+        if run.result.device.kind is DeviceKind.MODELLED
+    }
+    known = (drive_of(model) for model in devices)
+    return sorted((one for one in known if one), key=lambda one: (one.model, one.dilation))
+
+
+def label(campaigns: Iterable[CampaignData]) -> str:
+    """Return ``modelled: zn540-1tb, core error 1.3 %, k = 8`` for the drives of campaigns."""
+    drives = drives_of(campaigns)
+    if not drives:
+        return "modelled drive"
+    names = ", ".join(dict.fromkeys(drive.model for drive in drives))
+    cores = ", ".join(sorted({_error(drive.core) for drive in drives}))
+    factors = ", ".join(str(k) for k in sorted({drive.dilation for drive in drives}))
+    return f"modelled: {names}, {cores}, k = {factors}"
+
+
+def _error(core: ModelVerdict | None) -> str:
+    if core is None or core.core_error is None:
+        return "core not validated"
+    failed = f", {len(core.core_failed)} core curves fail" if core.core_failed else ""
+    return f"core error {core.core_error:.1%}".replace("%", " %") + failed
+
+
+def refusal(key: str, base: Side, level: Side, slower: Sequence[CampaignData]) -> NoVerdict | None:
+    """Return why a time of two sides gets no verdict; None if it can get one.
+
+    ``slower`` are campaigns of the same study on drives with twice the dilation.
+    """
+    kinds = {run.result.device.kind for side in (base, level) for run in side.ok}
+    if kinds <= {DeviceKind.HARDWARE}:
+        return None
+    if kinds != {DeviceKind.MODELLED}:
+        return NoVerdict(Verdict.NOT_A_RESULT)
+    for judged in (_core, _on_time):
+        for side in (base, level):
+            if found := judged(side, key):
+                return found
+    if not slower:
+        return NoVerdict(Verdict.NOT_A_RESULT, "no campaign at twice the dilation (--slower)")
+    for side in (base, level):
+        if found := _bound(side, key, slower):
+            return found
+    return None
+
+
+def _core(side: Side, _: str) -> NoVerdict | None:
+    for model in side.once(_models):
+        drive = drive_of(model)
+        core = drive.core if drive else None
+        if core is None:
+            return NoVerdict(Verdict.NOT_A_RESULT, f"{model}: its core is not validated")
+        if core.core_failed:
+            failed = ", ".join(core.core_failed)
+            return NoVerdict(Verdict.NOT_A_RESULT, f"{model}: core curves fail: {failed}")
+    return None
+
+
+def _models(side: Side) -> list[str]:
+    return sorted({run.result.device.model for run in side.ok})
+
+
+def _on_time(side: Side, key: str) -> NoVerdict | None:
+    shares = [run.value(f"{phase}.on_time_share") for run in side.ok for phase in _phases(run, key)]
+    known = [share for share in shares if share is not None]
+    if not known or len(known) < len(shares):
+        return NoVerdict(Verdict.NOT_A_RESULT, f"{side.name}: late requests were not counted")
+    if min(known) < ON_TIME:
+        share = f"{min(known):.1%}".replace("%", " %")
+        return NoVerdict(Verdict.HOST_BOUND, f"{side.name}: {share} of requests on time")
+    return None
+
+
+def _phases(run: RunRecord, key: str) -> list[str]:
+    """Return the phases that a metric is about: its own, or all measured ones."""
+    begun = [phase.name for phase in run.result.begun(run.spec.phases)]
+    return [name for name in begun if key.startswith(f"{name}.")] or [
+        phase.name for phase in run.measured
+    ]
+
+
+def _bound(side: Side, key: str, slower: Sequence[CampaignData]) -> NoVerdict | None:
+    """Return a refusal unless runs at twice the dilation have the same speed in model time."""
+    pairs = [(run, other) for run in side.ok if (other := _at_twice(run, slower))]
+    if not pairs:
+        return NoVerdict(Verdict.NOT_A_RESULT, f"{side.name}: no such run at twice the dilation")
+    for run, other in pairs:
+        for phase in _phases(run, key):
+            change = _change(run, other, phase)
+            if change is None:
+                return NoVerdict(Verdict.NOT_A_RESULT, f"{side.name}: {phase} has no speed")
+            if abs(change - 1) > SAME:
+                where = f"k = {other.result.device.dilation}"
+                text = (
+                    f"{side.name}: {phase} runs at {numbers.ratio(change)} of its speed at {where}"
+                )
+                return NoVerdict(Verdict.HOST_BOUND, text)
+    return None
+
+
+def _at_twice(run: RunRecord, slower: Sequence[CampaignData]) -> RunRecord | None:
+    """Return the same run on the same model at twice the dilation."""
+    drive = drive_of(run.result.device.model)
+    for campaign in slower:
+        for other in campaign.latest:
+            twin = drive_of(other.result.device.model)
+            if (
+                drive
+                and twin
+                and other.ok
+                and other.result.device.kind is DeviceKind.MODELLED
+                and (twin.served, twin.dilation) == (drive.served, 2 * drive.dilation)
+                and _identity(other) == _identity(run)
+            ):
+                return other
+    return None
+
+
+def _identity(run: RunRecord) -> tuple[Scalar | dict[str, dict[str, Scalar]], ...]:
+    phases = {phase.name: dict(phase.flags) for phase in run.spec.phases}
+    return (run.result.cell, run.result.repetition, run.result.seed, phases)
+
+
+def _change(run: RunRecord, other: RunRecord, phase: str) -> float | None:
+    """Return a phase's speed as a share of its speed in the slower run, in model time."""
+    for name, power in (("throughput", 1), ("seconds", -1)):
+        one, two = (each.value(f"{phase}.{name}") for each in (run, other))
+        if one and two:
+            return float((one / two) ** power)
+    return None

@@ -1,0 +1,170 @@
+"""Requests of fio on the timed rig, against the same requests in the model's virtual time.
+
+By hand: ``zonelab rig exec timed-1 -- .venv/bin/python -m tests.rig.against_model [--depths]``
+prints a table. A second option, ``--overhead 0us``, serves a drive with another overhead.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+
+from harness.plan.drive_files import job_input, load_model, program_input
+from harness.plan.job_models import Job
+from harness.plan.load import build
+from harness.rig import guest, state
+from harness.tools import zonemodel
+
+MODEL = "zones-4m"
+KIB = 1 << 10
+ZONE = 4 << 20
+# Written before the reads, and read back. The writes use the zones behind them.
+READ_ZONES = (0, 32)
+WRITE_ZONES = (32, 160)
+COMMANDS = 4096
+SIZES = (4 * KIB, 16 * KIB, 128 * KIB)
+_FIO = (
+    "fio --output-format=json --direct=1 --zonemode=zbd --group_reporting --allow_mounted_write=0"
+)
+
+
+@dataclass(frozen=True)
+class Case:
+    """Requests of one kind and size, ``depth`` at once; writes go to as many zones."""
+
+    operation: str
+    size: int
+    depth: int = 1
+
+    @property
+    def commands(self) -> int:
+        """Commands of each of the ``depth`` clients: 64 MiB at most."""
+        return min(COMMANDS, (64 << 20) // self.size) // self.depth
+
+    @property
+    def name(self) -> str:
+        return f"{self.operation}-{self.size // KIB}k-{self.depth}"
+
+
+@dataclass(frozen=True)
+class Latency:
+    """Times in microseconds of the model, and bytes per second."""
+
+    mean: float
+    p99: float
+    bandwidth: float
+
+
+CASES = tuple(Case(operation, size) for operation in ("read", "write") for size in SIZES)
+DEPTHS = tuple(
+    Case(operation, size, depth)
+    for operation in ("read", "write")
+    for size in SIZES
+    for depth in (8, 32)
+    if operation == "read" or depth == 8  # a drive has 14 open zones
+)
+
+
+@cache
+def nominal(case: Case) -> Latency:
+    """Return the latency that the model has for requests, by ``zonemodel``."""
+    zones = list(READ_ZONES if case.operation == "read" else WRITE_ZONES)
+    client = {
+        "name": "client",
+        "mix": {case.operation: 1},
+        "size": f"{case.size}B",
+        "depth": case.depth,
+        "zones": zones,
+        "commands": case.commands * case.depth,
+        **({} if case.operation == "read" else {"active": case.depth, "at_full": "next"}),
+    }
+    data = {
+        "schema_version": 1,
+        "name": case.name,
+        "prepare": [{"zones": list(READ_ZONES), "fill_pct": 100}],
+        "clients": [client],
+    }
+    job = build(Job, data, case.name)
+    (played,) = zonemodel.run(program_input(load_model(MODEL)), [job_input(job)], 1)
+    found = played.clients["client"][case.operation]
+    bandwidth = found["mib_per_second"] * 2**20
+    return Latency(found["mean_ns"] / 1000, found["p99_ns"] / 1000, bandwidth)
+
+
+def measured(rig: str, device: str, cases: Sequence[Case], dilation: int) -> dict[Case, Latency]:
+    """Return the latency that fio measures in the guest, on the clock of the model."""
+    prepare = (
+        f"blkzone reset {device}; {_FIO} --name=fill --filename={device} --rw=write --bs=128k"
+        f" --offset={READ_ZONES[0]}z --size={READ_ZONES[1]}z > /dev/null && sleep 5"
+    )
+    guest.run(rig, prepare, timeout=600)
+    return {case: _one(rig, device, case, dilation) for case in cases}
+
+
+def _one(rig: str, device: str, case: Case, dilation: int) -> Latency:
+    count = f"--bs={case.size} --number_ios={case.commands}"
+    if case.operation == "read":
+        engine = "psync" if case.depth == 1 else "io_uring"
+        where = f"--rw=randread --norandommap --offset=0 --size={READ_ZONES[1]}z"
+        count = f"--bs={case.size} --number_ios={case.commands * case.depth}"
+        load = f"--ioengine={engine} --iodepth={case.depth} {where}"
+    else:
+        # One client for each zone, as fio keeps one write of a zone under way.
+        guest.run(rig, f"blkzone reset -o {WRITE_ZONES[0] * ZONE // 512} {device}")
+        each = (WRITE_ZONES[1] - WRITE_ZONES[0]) // case.depth
+        load = (
+            f"--ioengine=psync --rw=write --numjobs={case.depth}"
+            f" --offset={WRITE_ZONES[0]}z --offset_increment={each}z --size={each}z"
+        )
+    command = f"{_FIO} --name={case.name} --filename={device} {load} {count}"
+    done = guest.run(rig, command, timeout=600)
+    found = json.loads(done.stdout)["jobs"][0][case.operation]
+    clat, scale = found["clat_ns"], 1000 * dilation
+    return Latency(
+        clat["mean"] / scale, clat["percentile"]["99.000000"] / scale, found["bw_bytes"] * dilation
+    )
+
+
+def served(rig: str, overhead: str, dilation: int) -> str:
+    """Serve one more drive of the model, with another overhead; return its path."""
+    unit = f"zoneblk-{overhead}-{dilation}"
+    options = ["--dilation", str(dilation), "--overhead", overhead]
+    command = guest.serving(load_model(MODEL), unit, options)
+    return "/dev/" + guest.run(rig, command).stdout.split()[-1]
+
+
+def errors(found: Latency, model: Latency) -> tuple[float, float, float]:
+    """Return the errors of mean, p99 and bandwidth as shares."""
+    return (
+        found.mean / model.mean - 1,
+        found.p99 / model.p99 - 1,
+        found.bandwidth / model.bandwidth - 1,
+    )
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--overhead")
+    parser.add_argument("--dilation", type=int, default=8)
+    parser.add_argument("--depths", action="store_true")
+    arguments = parser.parse_args()
+    rig = os.environ["ZONELAB_RIG"]
+    device = next(one.path for one in state.require(rig).devices if one.zoned)
+    if arguments.overhead:
+        device = served(rig, arguments.overhead, arguments.dilation)
+    cases = CASES + (DEPTHS if arguments.depths else ())
+    lines = [["case", "model us", "rig us", "mean", "p99", "MiB/s"]]
+    for case, one in measured(rig, device, cases, arguments.dilation).items():
+        model = nominal(case)
+        shares = (f"{error:+.1%}" for error in errors(one, model))
+        lines.append([case.name, f"{model.mean:.2f}", f"{one.mean:.2f}", *shares])
+    for line in lines:
+        print("".join(f"{text:>14}" for text in line), flush=True)  # noqa: T201
+
+
+if __name__ == "__main__":
+    main()

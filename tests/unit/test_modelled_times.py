@@ -1,0 +1,297 @@
+"""A time on modelled drives gets a verdict only if nothing but the drive's model decides it."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from analysis.judge import family, modelled
+from analysis.judge.compare import compare
+from analysis.judge.rows import Row
+from analysis.judge.verdicts import Verdict
+from analysis.read.load import load
+from analysis.show.drawing import mark_of
+from analysis.show.render import render
+from harness.cli.main import main
+from harness.metrics.catalogue import MetricKind
+from harness.observe import zoneblk
+from harness.plan import drive_files, model_verdicts
+from harness.plan.model_verdicts import ModelVerdict
+from harness.rig import model as rig_model
+from harness.store.ledger import Completions
+from harness.store.result import Metric, Result, Status
+from harness.store.spec import DeviceKind
+from tests.fixtures.campaigns import Change, with_metric, with_status, write_campaign
+from tests.fixtures.ledgers import ZLFS as RECORDED
+from tests.fixtures.ledgers import recorded
+
+SERVED = drive_files.served_name(drive_files.load_model("zones-4m"))
+RATE = "overwrite.throughput"
+EXT4, ZLFS = "conventional-ext4", "zlfs"
+
+
+def _on_drive(
+    model: str = SERVED,
+    dilation: int = 8,
+    on_time: float | None = 1.0,
+    rate: Callable[[Result], float] = lambda _: 1.0,
+) -> Change:
+    """Return a change: the run is on a modelled drive, with a rate on the model's clock."""
+
+    def change(result: Result) -> Result:
+        name = f"zoneblk {model} -20000ns x{dilation}"
+        result = replace(result, device=replace(result.device, model=name))
+        factor = 0.5 if result.level == ZLFS else 1.0
+        spread = 1 + 0.001 * (result.repetition - 2) * (result.level == ZLFS)
+        value = 1000.0 * factor * spread * rate(result) / dilation
+        result = with_metric(result, RATE, value, "ops/s")
+        late = {f"{one}.on_time_share": Metric(on_time, "1") for one in ("overwrite", "readrandom")}
+        return replace(result, metrics=result.metrics | late)
+
+    return change
+
+
+def _campaign(folder: Path, change: Change, **options: Any) -> Path:
+    return write_campaign(
+        folder,
+        **{
+            "levels": (EXT4, ZLFS),
+            "kind": DeviceKind.MODELLED,
+            "series": False,
+            "change": change,
+            **options,
+        },
+    )
+
+
+def _row(fast: Path, *slower: Path, metric: str = RATE) -> Row:
+    (row,) = compare(load(fast), metrics=[metric], slower=[load(one) for one in slower]).rows
+    return row
+
+
+@pytest.fixture
+def fast(tmp_path: Path) -> Path:
+    return _campaign(tmp_path / "fast", _on_drive())
+
+
+def test_the_same_speed_at_twice_the_dilation_gives_a_verdict(fast: Path, tmp_path: Path) -> None:
+    slow = _campaign(tmp_path / "slow", _on_drive(dilation=16), repetitions=1)
+    row = _row(fast, slow)
+    assert row.verdict is Verdict.LOWER
+    assert row.estimate.center == pytest.approx(0.5)
+    assert row.estimate.base_mean == pytest.approx(1000)  # on the model's clock
+
+
+@pytest.mark.parametrize(("change", "bound"), [(0.051, True), (0.049, False), (-0.05, True)])
+def test_another_speed_at_twice_the_dilation_is_the_processor_s(
+    fast: Path, tmp_path: Path, change: float, bound: bool
+) -> None:
+    def rate(result: Result) -> float:
+        return 1 / (1 + change) if result.level == ZLFS else 1.0
+
+    slow = _campaign(tmp_path / "slow", _on_drive(dilation=16, rate=rate), repetitions=1)
+    row = _row(fast, slow)
+    if bound:
+        assert row.verdict is Verdict.HOST_BOUND
+        assert any(f"{ZLFS}: overwrite runs at" in note for note in row.notes)
+    else:
+        assert row.verdict is Verdict.LOWER
+
+
+def test_without_a_slower_campaign_there_is_no_verdict(fast: Path) -> None:
+    row = _row(fast)
+    assert row.verdict is Verdict.NOT_A_RESULT
+    assert "no campaign at twice the dilation (--slower)" in row.notes
+
+
+@pytest.mark.parametrize(
+    "change", [_on_drive(dilation=8), _on_drive(dilation=24), _on_drive("zones-4m-00000000", 16)]
+)
+def test_only_the_same_model_at_twice_the_dilation_counts(
+    fast: Path, tmp_path: Path, change: Change
+) -> None:
+    row = _row(fast, _campaign(tmp_path / "other", change))
+    assert row.verdict is Verdict.NOT_A_RESULT
+    assert f"{EXT4}: no such run at twice the dilation" in row.notes
+
+
+def test_only_the_same_work_counts(fast: Path, tmp_path: Path) -> None:
+    flags = {name: {"sync": True} for name in (EXT4, ZLFS)}
+    slow = _campaign(tmp_path / "slow", _on_drive(dilation=16), flags=flags)
+    assert _row(fast, slow).verdict is Verdict.NOT_A_RESULT
+
+
+@pytest.mark.parametrize(
+    ("share", "word"),
+    [(0.99, Verdict.LOWER), (0.9899, Verdict.HOST_BOUND), (None, Verdict.NOT_A_RESULT)],
+)
+def test_requests_must_end_on_time(tmp_path: Path, share: float | None, word: Verdict) -> None:
+    fast = _campaign(tmp_path / "fast", _on_drive(on_time=share))
+    slow = _campaign(tmp_path / "slow", _on_drive(dilation=16), repetitions=1)
+    assert _row(fast, slow).verdict is word
+
+
+def test_every_run_must_count_what_ended_on_time(tmp_path: Path) -> None:
+    """One run of six counted nothing."""
+
+    def change(result: Result) -> Result:
+        uncounted = (result.level, result.repetition) == (ZLFS, 2)
+        return _on_drive(on_time=None if uncounted else 1.0)(result)
+
+    fast = _campaign(tmp_path / "fast", change)
+    slow = _campaign(tmp_path / "slow", _on_drive(dilation=16), repetitions=1)
+    assert _row(fast, slow).verdict is Verdict.NOT_A_RESULT
+
+
+def test_a_failed_run_at_twice_the_dilation_confirms_nothing(fast: Path, tmp_path: Path) -> None:
+    def change(result: Result) -> Result:
+        return with_status(_on_drive(dilation=16)(result), Status.INVALID)
+
+    slow = _campaign(tmp_path / "slow", change, repetitions=1)
+    assert _row(fast, slow).verdict is Verdict.NOT_A_RESULT
+
+
+def test_a_metric_of_the_run_needs_all_measured_phases(tmp_path: Path) -> None:
+    """The reads are late, so a time of the whole run has no verdict; one of the writes has."""
+
+    def change(dilation: int) -> Change:
+        def late(result: Result) -> Result:
+            result = _on_drive(dilation=dilation)(result)
+            result = with_metric(result, "readrandom.on_time_share", 0.5, "1")
+            result = with_metric(result, "readrandom.throughput", 1000.0 / dilation, "ops/s")
+            return with_metric(result, "run.finish_seconds", 3.0 + 0.01 * result.repetition, "s")
+
+        return late
+
+    fast = _campaign(tmp_path / "fast", change(8))
+    slow = _campaign(tmp_path / "slow", change(16))
+    assert _row(fast, slow).verdict is Verdict.LOWER
+    assert _row(fast, slow, metric="run.finish_seconds").verdict is Verdict.HOST_BOUND
+
+
+@pytest.mark.parametrize("model", ["zones-4m-00000000", "unknown-00000000", "p4-s32"])
+def test_a_model_without_a_validated_core_gives_no_verdict(tmp_path: Path, model: str) -> None:
+    if model == "p4-s32":  # it changes the flash of the drive that it extends
+        model = drive_files.served_name(drive_files.load_model(model))
+    fast = _campaign(tmp_path / "fast", _on_drive(model))
+    slow = _campaign(tmp_path / "slow", _on_drive(model, 16))
+    row = _row(fast, slow)
+    assert row.verdict is Verdict.NOT_A_RESULT
+    assert any("its core is not validated" in note for note in row.notes)
+
+
+def test_a_failed_core_curve_gives_no_verdict(
+    fast: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    slow = _campaign(tmp_path / "slow", _on_drive(dilation=16))
+    failed = ModelVerdict("", ("finish mean",), (), 0.02)
+    model = drive_files.load_model("zn540-64k")
+    monkeypatch.setattr(model_verdicts, "of_drive", lambda _: (model, failed))
+    modelled.core_of.cache_clear()
+    row = _row(fast, slow)
+    label = modelled.label([load(fast)])
+    modelled.core_of.cache_clear()
+    assert row.verdict is Verdict.NOT_A_RESULT
+    assert any("core curves fail: finish mean" in note for note in row.notes)
+    assert label.endswith("core error 2.0 %, 1 core curves fail, k = 8")
+
+
+def test_kinds_never_mix(fast: Path, tmp_path: Path) -> None:
+    """A campaign on an emulated device is no slower run, and its own times stay without verdict."""
+    other = _campaign(tmp_path / "other", _on_drive(dilation=16), kind=DeviceKind.EMULATED)
+    assert _row(fast, other).verdict is Verdict.NOT_A_RESULT
+    assert _row(other, other).verdict is Verdict.NOT_A_RESULT
+
+
+def test_what_the_runs_decided_stays_in_the_family_of_claims() -> None:
+    assert Verdict.NOT_A_RESULT in family.KNOWN_BEFORE
+    assert Verdict.HOST_BOUND not in family.KNOWN_BEFORE
+
+
+def test_every_view_names_the_model_its_error_and_the_dilation(fast: Path) -> None:
+    comparison = compare(load(fast))
+    verdict = model_verdicts.load(drive_files.load_model("zn540-64k"))
+    assert verdict is not None
+    assert verdict.core_error is not None
+    name = f"modelled: zones-4m, core error {100 * verdict.core_error:.1f} %, k = 8"
+    for form in ("table", "md", "json"):
+        assert name in render(comparison, form)
+    for kind in MetricKind:
+        assert mark_of(comparison, kind) == name
+
+
+def test_the_commands_take_slower_campaigns(
+    fast: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    slow = str(_campaign(tmp_path / "slow", _on_drive(dilation=16), repetitions=1))
+    words = ["compare", str(fast), "--metric", RATE, "--format", "csv"]
+    found = {}
+    for name, more in {"alone": [], "with": ["--slower", slow]}.items():
+        assert main([*words, *more]) == 0
+        (line,) = csv.DictReader(io.StringIO(capsys.readouterr().out))
+        found[name] = line["verdict"]
+    assert found == {"alone": "not a result", "with": "lower"}
+    without = "Times are shown without a verdict"
+    for more, judged in (([], False), (["--slower", slow], True)):
+        assert main(["report", str(fast), "--output", str(tmp_path / "page"), *more]) == 0
+        assert (without not in (tmp_path / "page" / "index.html").read_text()) is judged
+    assert main([*words, "--slower", str(tmp_path / "none")]) == 2
+
+
+def test_the_digest_of_a_model_is_fnv() -> None:
+    """A published test vector; tests/rig/test_timed.py compares whole names with the server's."""
+    assert drive_files.fnv1a(b"a") == 0xAF63DC4C8601EC8C
+
+
+def test_a_drive_counts_what_ended_on_time() -> None:
+    captured = json.loads(Path("tests/fixtures/zoneblk/status.json").read_text())
+    late = captured["lateness"]
+    found = zoneblk.completions(captured)
+    assert found.count == late["count"] > 0
+    assert found.on_time / found.count == late["on_time_share"]
+    assert zoneblk.completions({"lateness": {"count": 0, "on_time_share": None}}) == Completions(
+        0, 0
+    )
+
+
+@pytest.mark.parametrize(
+    ("later", "share"),
+    [
+        ({"ublkb0": (150, 149)}, 0.98),
+        ({"ublkb0": (150, 149), "ublkb1": (50, 50)}, None),  # no count at the barrier before
+        ({"ublkb0": (100, 100)}, None),
+        ({}, None),
+    ],
+)
+def test_a_phase_has_the_share_of_its_own_requests(
+    later: dict[str, tuple[int, int]], share: float | None
+) -> None:
+    before = replace(
+        recorded(RECORDED)[0][0].counters, completions={"ublkb0": Completions(100, 100)}
+    )
+    counts = {name: Completions(*one) for name, one in later.items()}
+    assert replace(before, completions=counts).on_time_since(before) == share
+
+
+def test_the_report_shows_what_is_taken_off_and_what_is_left(
+    fast: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    timed = rig_model.load("timed").model_copy(
+        update={"overhead": "20us", "overhead_left_pct": 2.5}
+    )
+    monkeypatch.setattr(rig_model, "names", lambda: ["timed"])
+    monkeypatch.setattr(rig_model, "load", lambda _: timed)
+    assert main(["report", str(fast), "--output", str(tmp_path / "page")]) == 0
+    text = (tmp_path / "page" / "index.html").read_text()
+    assert "zones-4m (k = 8): 2.50 µs are taken off each request" in text
+    assert "At 4 KiB and above at most 2.5 % is left." in text
+    assert rig_model.overhead_left("zones-4m", 8, 20.0) == 2.5
+    for other in (("zones-4m", 16, 20.0), ("zones-4m", 8, 21.0), ("zn540-1tb", 8, 20.0)):
+        assert rig_model.overhead_left(*other) is None
