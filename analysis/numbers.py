@@ -44,6 +44,11 @@ def digits(value: float) -> str:
     return f"{value:,.{max(0, 2 - math.floor(math.log10(size)))}f}"
 
 
+def block_size(value: float) -> str:
+    """Format the size of a command: whole KiB without decimals."""
+    return f"{value / 1024:g} KiB" if value % 1024 == 0 else f"{value:g} B"
+
+
 def ratio(value: float | None) -> str:
     """Format a ratio: three decimals below 10, else three significant digits."""
     if value is None or not math.isfinite(value):

@@ -41,9 +41,12 @@ from harness.metrics.catalogue import MetricKind
 from harness.store.spec import DeviceKind
 
 WATERMARK = "emulated device: times are not a result"
+IMPORTED = "imported: others measured it, and zonelab knows the files alone; times get no verdict"
 REPLAYED = "replayed from a recorded trace: computed by the allocator, not run on a device"
 
 
+# Names of metrics in a sentence. A sweep has hundreds.
+_MOST_UNTIMED = 20
 # Kinds of devices whose times mean something.
 _TIMED = frozenset({DeviceKind.HARDWARE, DeviceKind.MODELLED})
 
@@ -59,8 +62,9 @@ def times(campaigns: Iterable[CampaignData]) -> list[str]:
     """Return what times on the devices of these campaigns are, unless all are hardware."""
     several = list(campaigns)
     kinds = {kind for campaign in several for kind in campaign.kinds} - {DeviceKind.HARDWARE}
-    name = [modelled.label(several)] if DeviceKind.MODELLED in kinds else []
-    return [WATERMARK] * bool(kinds - {DeviceKind.MODELLED}) + name
+    named = {DeviceKind.MODELLED: modelled.label(several), DeviceKind.IMPORTED: IMPORTED}
+    others = [WATERMARK] * bool(kinds - named.keys())
+    return [*others, *(text for kind, text in named.items() if kind in kinds)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,9 +110,12 @@ class Comparison:
         if not left_out:
             return ""
         kinds = " or ".join(sorted({kind for one in self.pool.campaigns for kind in one.kinds}))
+        more = len(left_out) - _MOST_UNTIMED
+        listed = [*left_out][:_MOST_UNTIMED] + [f"{more} more"] * (more > 0)
+        verb = "get no verdict" if kinds == DeviceKind.IMPORTED else "are not a result"
         return (
-            f"Times of an {kinds} device are not a result, so these metrics have no row: "
-            f"{', '.join(left_out)}. JSON and CSV have their values."
+            f"Times of an {kinds} device {verb}, so these metrics have no row: "
+            f"{', '.join(listed)}. JSON and CSV have their values."
         )
 
     def _is_untimed(self, row: Row) -> bool:

@@ -11,11 +11,12 @@ import math
 import tomllib
 from collections.abc import Iterator
 from dataclasses import dataclass
-from enum import StrEnum
 from pathlib import Path
 
 from analysis.judge import wording
+from analysis.judge.agreement import Agreement, Relation
 from analysis.judge.compare import compare
+from analysis.judge.guideline import Guideline
 from analysis.judge.rows import Row
 from analysis.judge.stats import Method
 from analysis.judge.verdicts import Verdict
@@ -34,22 +35,6 @@ _SILENT = {
     Verdict.TOO_FEW: "too few runs",
     Verdict.SKIPPED: "skipped",
 }
-
-
-class Relation(StrEnum):
-    """How the level's value compares with the baseline's."""
-
-    MORE = "more"
-    LESS = "less"
-    EQUAL = "equal"
-
-
-class Agreement(StrEnum):
-    """Whether a campaign agrees with a published result."""
-
-    AGREES = "agrees"
-    DISAGREES = "disagrees"
-    NOT_SHOWN = "not shown"
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,14 +58,18 @@ class PublishedResult:
 
 @dataclass(frozen=True, slots=True)
 class Reference:
-    """A publication. Ratios agree up to a factor ``within``; None: only directions count."""
+    """A publication. Ratios agree up to a factor ``within``; None: only directions count.
+
+    ``guideline`` has the results of block-level studies, which compare phases of fio.
+    """
 
     title: str
     hardware: str
     caveats: str
     studies: tuple[str, ...]
-    point: tuple[PublishedResult, ...]
+    point: tuple[PublishedResult, ...] = ()
     within: float | None = None
+    guideline: tuple[Guideline, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,6 +109,8 @@ def _read(path: Path) -> Reference:
             raise ConfigError(
                 f"{path}: {point.metric} needs ratio or direction", hint="give exactly one of them"
             )
+    for guideline in reference.guideline:
+        guideline.check(str(path))
     return reference
 
 

@@ -143,6 +143,8 @@ def mark_of(comparison: Comparison, kind: MetricKind) -> str:
         return "replayed, not run"
     if not comparison.campaign.emulated:
         return ""
+    if comparison.campaign.kinds == {DeviceKind.IMPORTED}:
+        return "imported: measured by others"
     if comparison.campaign.kinds == {DeviceKind.MODELLED}:
         return modelled.label([comparison.campaign])
     return _EMULATED[kind is MetricKind.TIME]

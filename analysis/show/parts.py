@@ -14,6 +14,7 @@ from analysis.judge.compare import Comparison
 from analysis.show.drawing import Plot
 from analysis.show.groups import Group
 from harness.tables import Table
+from harness.tools import fio
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,9 +35,12 @@ class ReportData:
 
     @property
     def phases(self) -> list[str]:
-        """Names of the phases of all runs, in the order of the plan."""
-        runs = self.comparison.campaign.runs
-        return list(dict.fromkeys(phase.name for run in runs for phase in run.spec.phases))
+        """Names of the phases of all runs, in the order of the plan.
+
+        Without those of fio: a sweep has a hundred, and its own section draws them as curves.
+        """
+        specs = [phase for run in self.comparison.campaign.runs for phase in run.spec.phases]
+        return list(dict.fromkeys(one.name for one in specs if one.program != fio.PROGRAM))
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,7 +30,7 @@ _MIN_ZONES = 3
 
 
 class RawDevice(Level):
-    """zoneprobe on the device; the label in zone 0 identifies the data of a killed run."""
+    """Programs on bare zones; the label in zone 0 identifies the data of a killed run."""
 
     name: ClassVar[str] = "raw-device"
     summary: ClassVar[str] = "bare zones, without file system or database: measures the device"
@@ -79,7 +79,9 @@ class RawDevice(Level):
         return up
 
     def usage(self, up: LevelUp) -> LevelUsage:
-        """Return zoneprobe's own counts."""
+        """Return zoneprobe's own counts; none while it has not run. fio counts for itself."""
+        if not up.records[0].stat().st_size:
+            return LevelUsage(None, None, None, "none: nothing is collected")
         with up.records[0].open(encoding="utf-8", errors="replace", newline="\n") as lines:
             own = zoneprobe.totals(lines)
         return LevelUsage(None, None, None, "none: nothing is collected", own=own)
@@ -90,7 +92,7 @@ class RawDevice(Level):
 
     def direct_io(self, up: LevelUp) -> DirectIo:  # noqa: ARG002 - the same everywhere
         """Always direct."""
-        return DirectIo(True, True, "zoneprobe opens the device with O_DIRECT and nothing else")
+        return DirectIo(True, True, "its programs open the device with O_DIRECT and nothing else")
 
     def down(self, up: LevelUp) -> None:
         """Remove the auxiliary directory; nothing is mounted."""

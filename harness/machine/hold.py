@@ -6,18 +6,56 @@ which the kernel refuses mkfs. Zonelab writes through a second descriptor of the
 
 from __future__ import annotations
 
+import fcntl
 import os
+import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
-from harness.errors import GuardRefused
+from harness.errors import GuardRefused, HostError
 from harness.machine.host import Host
 from harness.store.spec import Device
 
 # udev claims a device for a moment when it reads the partition table.
 _TRIES = 5
 _PAUSE_SECONDS = 1.0
+_LOCK_TRIES, _LOCK_PAUSE_SECONDS = 150, 0.2
+
+
+@contextmanager
+def quiet(paths: Sequence[str]) -> Iterator[None]:
+    """Keep udev from reading devices inside the block.
+
+    After each program that could write to a device, udev looks for signatures on it. Its reads
+    would count as reads of the next phase. udev leaves devices with an exclusive lock alone
+    (systemd.io/BLOCK_DEVICE_LOCKING), and waits for the end of the lock.
+
+    Raises:
+        HostError: another program keeps a lock.
+    """
+    with ExitStack() as stack:
+        for path in paths:
+            handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+            stack.callback(os.close, handle)
+            _lock(handle, path)
+        yield
+
+
+def _lock(handle: int, path: str) -> None:
+    """Lock an open device. udev locks it itself for the moment in which it reads."""
+    for _ in range(_LOCK_TRIES):
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            time.sleep(_LOCK_PAUSE_SECONDS)
+        else:
+            return
+    raise HostError(
+        f"another program has locked {path} for {_LOCK_TRIES * _LOCK_PAUSE_SECONDS:.0f} s",
+        hint="lsof shows the program",
+        code="device-locked",
+    )
 
 
 class Hold:

@@ -108,6 +108,8 @@ _ENTRIES = (
     _time("seconds", "s", _LOWER, "wall time of the benchmark, db_bench", _STDOUT),
     _time("latency_mean", "us", _LOWER, "mean of the operation histogram", _HISTOGRAM),
     _time("latency_p50", "us", _LOWER, "merged histogram", _HISTOGRAM),
+    # Imported campaigns only: runs have it in their histograms.
+    _time("latency_p95", "us", _LOWER, "merged histogram, else fio's own", _STDOUT),
     _time("latency_p99", "us", _LOWER, "merged histogram", _HISTOGRAM),
     _time("latency_p99_9", "us", _LOWER, "null unless n(1-q) >= 100", _HISTOGRAM),
     _time("latency_p99_99", "us", _LOWER, "null unless n(1-q) >= 100", _HISTOGRAM),

@@ -20,6 +20,8 @@ class DiskCounters:
     write_bytes: int
     in_flight: int
     busy_ms: int = 0  # milliseconds with anything in flight
+    reads_merged: int = 0  # requests that joined another one, and are not in ``reads``
+    writes_merged: int = 0
 
     def __add__(self, other: DiskCounters) -> DiskCounters:
         """Return the sum."""
@@ -30,6 +32,8 @@ class DiskCounters:
             self.write_bytes + other.write_bytes,
             self.in_flight + other.in_flight,
             self.busy_ms + other.busy_ms,
+            self.reads_merged + other.reads_merged,
+            self.writes_merged + other.writes_merged,
         )
 
     def __sub__(self, earlier: DiskCounters) -> DiskCounters:
@@ -41,6 +45,8 @@ class DiskCounters:
             self.write_bytes - earlier.write_bytes,
             self.in_flight,
             self.busy_ms - earlier.busy_ms,
+            self.reads_merged - earlier.reads_merged,
+            self.writes_merged - earlier.writes_merged,
         )
 
 
@@ -61,11 +67,11 @@ def parse(text: str, names: Iterable[str]) -> dict[str, DiskCounters]:
         if len(fields) < 14 or fields[2] not in wanted:  # noqa: PLR2004 - Documentation/iostats
             continue
         # major minor name | reads merged sectors ms | writes merged sectors ms | in flight, busy …
-        reads, read_sectors, writes, written, in_flight, busy = (
-            int(fields[i]) for i in (3, 5, 7, 9, 11, 12)
+        reads, read_sectors, writes, written, in_flight, busy, *merged = (
+            int(fields[i]) for i in (3, 5, 7, 9, 11, 12, 4, 8)
         )
         counters[fields[2]] = DiskCounters(
-            reads, read_sectors * _SECTOR, writes, written * _SECTOR, in_flight, busy
+            reads, read_sectors * _SECTOR, writes, written * _SECTOR, in_flight, busy, *merged
         )
     missing = sorted(wanted - set(counters))
     if missing:

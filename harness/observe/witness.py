@@ -37,7 +37,8 @@ def find(command_line: str, sysfs: Sysfs, names: Sequence[str]) -> Witness | Non
     """
     reports = _reports(sysfs, names)
     if reports:
-        return Witness("zoneblk write and append bytes", 0, *_each(reports, zoneblk.accepted))
+        read, _ = _each(reports, zoneblk.read)
+        return Witness("zoneblk write and append bytes", 0, *_each(reports, zoneblk.accepted), read)
     address = _ADDRESS.search(command_line)
     if address is not None:
         return of_rig(_ask(address["host"], int(address["port"])), sysfs, names)
@@ -50,22 +51,24 @@ def of_rig(answer: Mapping[str, Any], sysfs: Sysfs, names: Sequence[str]) -> Wit
     Raises:
         ToolFailed: a device is missing.
     """
-    accepted = {}
+    accepted, read = {}, {}
     for name in names:
         identity = sysfs.identity(name)
         try:
-            accepted[name] = next(
-                int(drive["wr_bytes"])
+            found = next(
+                drive
                 for drive in answer["drives"]
                 if (drive["serial"], drive["nsid"]) == (identity.serial, identity.nsid)
             )
+            accepted[name], read[name] = int(found["wr_bytes"]), int(found["rd_bytes"])
         except (StopIteration, KeyError, TypeError, ValueError):
             raise ToolFailed(
                 f"the rig's witness does not list {name} ({identity.serial}:{identity.nsid})",
                 hint=_HINT,
                 code="witness",
             ) from None
-    return Witness("QEMU query-blockstats wr_bytes", 0, accepted, {name: (name,) for name in names})
+    covers = {name: (name,) for name in names}
+    return Witness("QEMU query-blockstats wr_bytes", 0, accepted, covers, read)
 
 
 def of_drives(sysfs: Sysfs, names: Sequence[str]) -> Witness | None:

@@ -75,6 +75,11 @@ def accepted(report: Mapping[str, Any]) -> int:
     return int(commands["write"]["bytes"]) + int(commands["append"]["bytes"])
 
 
+def read(report: Mapping[str, Any]) -> int:
+    """Return the bytes that were read from a drive since it was started."""
+    return int(report["commands"]["read"]["bytes"])
+
+
 def media(report: Mapping[str, Any]) -> int:
     """Return the bytes that a drive has written to its media, or will write from its buffer.
 

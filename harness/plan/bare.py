@@ -12,12 +12,21 @@ from harness.errors import ConfigError
 from harness.plan.devices import ZONE_SIZE
 from harness.plan.fields import Flag
 from harness.plan.load import build, nearest
-from harness.plan.predict import RATES, TIMEOUT_FACTOR
+from harness.plan.predict import RATES, TIMEOUT_FACTOR, Rates
 from harness.plan.study_models import Study
 from harness.plan.workload_models import BARE_WORKLOADS, AnyWorkload, BareWorkload, Workload
-from harness.store.spec import Bytes, ColdSpec, Device, PhaseRole, PhaseSpec, Prediction, Reason
+from harness.store.spec import (
+    Bytes,
+    ColdSpec,
+    Device,
+    Inspection,
+    PhaseRole,
+    PhaseSpec,
+    Prediction,
+    Reason,
+)
 from harness.workloads.load_program import LoadProgram
-from harness.workloads.planning import DerivedNumbers
+from harness.workloads.planning import BarePhase, DerivedNumbers
 
 _STUDY_FACTORS = ("scheduler", ZONE_SIZE)
 
@@ -53,6 +62,13 @@ def check_level(level: str, workload: AnyWorkload) -> None:
     )
 
 
+def device_of(level: str, inspection: Inspection) -> Device:
+    """Return the device that a level uses: the zoned one, or the companion of a bare level."""
+    module = levels.LEVELS.get(level)
+    bare = module is not None and not module.takes_database and not module.uses_zoned
+    return inspection.conventional if bare and inspection.conventional else inspection.device
+
+
 def with_factors(study: Study, workload: BareWorkload, factors: Mapping[str, Flag]) -> Any:
     """Return the work of a cell.
 
@@ -78,12 +94,31 @@ def work(program: LoadProgram, value: Any, device: Device, timeout: int) -> Work
     Raises:
         ConfigError: the device does not suit it.
     """
-    phase = program.plan_bare(value, device)
+    planned = program.plan_bare(value, device)
     rates = RATES[device.kind]
-    seconds = phase.written_bytes / rates.file_bytes_per_second + rates.phase
-    seconds += phase.synchronous_writes * rates.read + phase.command_seconds
-    limit = max(timeout, math.ceil(TIMEOUT_FACTOR * seconds))
-    spec = PhaseSpec(
+    seconds = [_seconds(phase, rates) for phase in planned.phases]
+    limits = [max(timeout, math.ceil(TIMEOUT_FACTOR * each)) for each in seconds]
+    written = sum(phase.written_bytes for phase in planned.phases)
+    return Work(
+        sizes=planned.numbers,
+        cold=ColdSpec(target_utilisation=0.0, tolerance=1.0, bytes=Bytes(0)),
+        phases=tuple(
+            _spec(program, phase, limit)
+            for phase, limit in zip(planned.phases, limits, strict=True)
+        ),
+        predicted=Prediction(Bytes(written), Bytes(0), round(rates.setup + sum(seconds), 1)),
+        timeout_seconds=max(300, math.ceil(TIMEOUT_FACTOR * rates.setup)) + sum(limits),
+    )
+
+
+def _seconds(phase: BarePhase, rates: Rates) -> float:
+    seconds = phase.written_bytes / rates.file_bytes_per_second + phase.command_seconds
+    seconds += phase.synchronous_writes * rates.read
+    return min(seconds, phase.most_seconds or seconds) + rates.phase
+
+
+def _spec(program: LoadProgram, phase: BarePhase, limit: int) -> PhaseSpec:
+    return PhaseSpec(
         name=phase.name,
         benchmark=phase.derived.benchmark,
         role=PhaseRole.MEASURED,
@@ -92,12 +127,6 @@ def work(program: LoadProgram, value: Any, device: Device, timeout: int) -> Work
         user_bytes_per_operation=phase.derived.user_bytes_per_operation,
         expects_gc=False,
         timeout_seconds=limit,
+        stall_seconds=phase.stall_seconds,
         program=program.name,
-    )
-    return Work(
-        sizes=phase.numbers,
-        cold=ColdSpec(target_utilisation=0.0, tolerance=1.0, bytes=Bytes(0)),
-        phases=(spec,),
-        predicted=Prediction(Bytes(phase.written_bytes), Bytes(0), round(rates.setup + seconds, 1)),
-        timeout_seconds=max(300, math.ceil(TIMEOUT_FACTOR * rates.setup)) + limit,
     )

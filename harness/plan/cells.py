@@ -131,7 +131,8 @@ def _cell(
         check_level(level.name, placed.device)
     check_options(level)
     runnable = level.name if able else None
-    work = _work(study, workload, inspection, placed.device, factors, level=runnable)
+    under_test = bare.device_of(level.name, placed)
+    work = _work(study, workload, inspection, under_test, factors, level=runnable)
     wanted = factors.get("scheduler")
     scheduler = choose_scheduler(runnable, None if wanted is None else str(wanted), placed)
     name = cell_name(level.label, factors)

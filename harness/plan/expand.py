@@ -20,6 +20,7 @@ from harness.plan.load import nearest
 from harness.plan.study_models import Study
 from harness.plan.workload_models import AnyWorkload
 from harness.store.spec import Claim, HostPlan, Inspection, Plan, RunSpec
+from harness.workloads import program_of
 
 # Phases of a run use the seeds above the run's own seed; this leaves room for them.
 _SEED_STEP = 10_000
@@ -129,13 +130,15 @@ def block_order(study: Study, cells: Sequence[str], repetition: int) -> list[str
 
 
 def _run(study: Study, cell: Cell, repetition: int, position: int) -> RunSpec:
+    seed, phases = block_seed(study, repetition), cell.template.phases
     return replace(
         cell.template,
         run=f"{cell.name}--r{repetition:02d}",
         repetition=repetition,
         block=repetition,
         position=position,
-        seed=block_seed(study, repetition),
+        seed=seed,
+        phases=program_of(phases[0]).ordered(phases, seed) if phases else phases,
     )
 
 

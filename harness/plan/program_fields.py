@@ -91,6 +91,8 @@ def _model(work: Any) -> type[Model]:
 
 def _annotation(hint: Any) -> Any:
     """Return a type with pydantic's constraints in place of ours."""
+    if is_dataclass(hint):
+        return _model(hint)
     if get_origin(hint) is Annotated:
         base, *marks = get_args(hint)
         base = _annotation(base)

@@ -136,19 +136,7 @@ def save(
     paths = CampaignPaths(results / name)
     now = datetime.now(tz=UTC).isoformat(timespec="seconds")
     with full_disk_is_clear(results):
-        paths.runs(HOST).mkdir(parents=True)
-        write_atomic(paths.host(HOST) / "host.json", dumps(inspection))
-        record = Campaign(
-            campaign=name,
-            study=STUDY,
-            study_digest=digest,
-            host_digest=host_digest([(HOST, inspection)]),
-            created=now,
-            command=tuple(command),
-            zonelab_version=__version__,
-        )
-        write_atomic(paths.record, dumps(record))
-        write_atomic(paths.plan, dumps(plan))
+        write_records(paths, plan, command, now)
     for spec, outcome in zip(specs, outcomes, strict=True):
         writer = RunWriter(paths.runs(HOST), spec.run)
         writer.write("run.json", spec)
@@ -156,6 +144,24 @@ def save(
         writer.write("result.json", _result(spec, outcome, now, model))
         writer.commit()
     return paths.root
+
+
+def write_records(paths: CampaignPaths, plan: Plan, command: Sequence[str], now: str) -> None:
+    """Write ``plan.json``, ``campaign.json`` and the hosts' ``host.json``; make all folders."""
+    for host in plan.hosts:
+        paths.runs(host.host).mkdir(parents=True)
+        write_atomic(paths.host(host.host) / "host.json", dumps(host.inspection))
+    record = Campaign(
+        campaign=plan.campaign,
+        study=plan.study,
+        study_digest=plan.study_digest,
+        host_digest=host_digest([(host.host, host.inspection) for host in plan.hosts]),
+        created=now,
+        command=tuple(command),
+        zonelab_version=__version__,
+    )
+    write_atomic(paths.record, dumps(record))
+    write_atomic(paths.plan, dumps(plan))
 
 
 def _specs(campaign: str, outcomes: Sequence[ReplayOutcome]) -> Iterator[RunSpec]:

@@ -32,7 +32,6 @@ _COMMON = (
     *workloads.packages(),
     "zbd-utils",
     "nvme-cli",
-    "fio",
     "bpftrace",
     "iproute2",
     "kmod",

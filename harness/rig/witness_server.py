@@ -44,7 +44,8 @@ def answer(socket: Path, drives: Sequence[str]) -> str:
         serial, _, nsid = name.rpartition(":")
         if drive not in stats:
             raise ToolFailed(f"QEMU has no counters for {drive}")
-        rows.append({"serial": serial, "nsid": int(nsid), "wr_bytes": stats[drive].wr_bytes})
+        counts = {"wr_bytes": stats[drive].wr_bytes, "rd_bytes": stats[drive].rd_bytes}
+        rows.append({"serial": serial, "nsid": int(nsid), **counts})
     return json.dumps({"drives": rows})
 
 

@@ -14,7 +14,7 @@ from harness.observe.zone_reports import ZoneCounts
 from harness.run.context import RunContext, RunningLevel
 from harness.run.ledger import BarrierSnapshot
 from harness.store.files import dumps
-from harness.store.ledger import Snapshot
+from harness.store.ledger import Requests, Snapshot
 
 _SETTLE_TRIES = 20
 _SETTLE_SECONDS = 0.1
@@ -142,4 +142,10 @@ def _counters(
         tools_busy_ms={name: running.tools.of(name).busy_ms for name in disks},
         series=running.marks(),
         completions=context.host.completions(running.names),
+        requests={name: _requests(running, name, disk) for name, disk in disks.items()},
     )
+
+
+def _requests(running: RunningLevel, name: str, disk: DiskCounters) -> Requests:
+    own = disk - running.tools.of(name)
+    return Requests(own.reads, own.reads_merged, own.writes, own.writes_merged)

@@ -6,11 +6,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from harness.observe.tracing.zone_history import Traced, traced
-from harness.store.ledger import Closure, ClosureState, OwnCounts, Snapshot, Witness
+from harness.store.ledger import Closure, ClosureState, OwnCounts, Requests, Snapshot, Witness
 from harness.store.spec import PhaseSpec
 from harness.tools.rocksdb_log import Log
 from harness.workloads import rocksdb
-from harness.workloads.load_program import Parsed, user_bytes
+from harness.workloads.load_program import BareCounts, Parsed, user_bytes
 
 KERNEL = "kernel"
 
@@ -195,6 +195,90 @@ def level_to_driver(
         replace(exact(f"{level} resets", "driver resets", own.resets, resets), unit="1"),
         exact(f"{level} pad", "driver pad", sum(own.given_up.values()), sum(seen.pad.values())),
     ]
+
+
+def program_to_kernel(
+    name: str, counts: BareCounts, before: Snapshot, after: Snapshot
+) -> list[Closure]:
+    """Compare the count of a program without a database with the kernel's: bytes and commands.
+
+    A command that the kernel merged into another one is not completed alone, but counted.
+    """
+    read = sum(after.read_for_run(disk) - before.read_for_run(disk) for disk in after.used)
+    written = sum(after.written[disk] - before.written[disk] for disk in after.used)
+    found = [
+        exact(name, KERNEL, counts.written, written),
+        exact(f"{name} reads", f"{KERNEL} reads", counts.read, read),
+    ]
+    asked = _asked(before, after)
+    if asked is not None:
+        found += [
+            _merged((f"{name} {way} commands", f"{KERNEL} {way} requests"), *numbers)
+            for way, *numbers in (
+                ("write", counts.writes + counts.resets, asked.writes, asked.writes_merged),
+                ("read", counts.reads, asked.reads, asked.reads_merged),
+            )
+        ]
+    return found
+
+
+def _merged(names: tuple[str, str], above: int, below: int, merged: int) -> Closure:
+    """Compare commands with completed requests, without those that the kernel merged."""
+    one = _between(names, above, below, (above - merged, above - merged))
+    return replace(one, unit="1", explained={"merged": -merged} if merged else {})
+
+
+def commands_to_driver(
+    name: str, counts: BareCounts, before: Snapshot, after: Snapshot
+) -> list[Closure]:
+    """Compare requests of the kernel, and resets of a program, with the commands to the driver."""
+    seen, asked = traced(before, after), _asked(before, after)
+    if seen is None or not seen.complete:
+        return []  # a rule reports a missing tracer
+    found = []
+    if asked is not None:
+        sent = sum(map(seen.attempted, after.used))
+        found.append(exact(f"{KERNEL} write requests", "driver write commands", asked.writes, sent))
+    if seen.zoned is not None:
+        resets = seen.done(seen.zoned, "reset", "reset-all")
+        found.append(exact(f"{name} resets", "driver resets", counts.resets, resets))
+    return [replace(one, unit="1") for one in found]
+
+
+def reads_to_device(before: Snapshot, after: Snapshot) -> list[Closure]:
+    """Compare the bytes that the kernel read with those that devices returned, to the byte.
+
+    The kernel's count has the reads of barrier tools, as the device's count has.
+    """
+    first, last = before.witness, after.witness
+    if first is None or last is None or not (before.settled and after.settled):
+        return []
+    return [
+        exact(
+            f"{KERNEL} reads {name}",
+            f"device reads {name}",
+            sum(after.read[disk] - before.read[disk] for disk in last.covers[name]),
+            last.read[name] - first.read[name],
+        )
+        for name in last.read
+        if name in first.read
+    ]
+
+
+def _asked(before: Snapshot, after: Snapshot) -> Requests | None:
+    """Return the requests to the devices of a level between two barriers; null in old records."""
+    pairs = [(before.requests.get(disk), after.requests.get(disk)) for disk in after.used]
+    total = Requests(0, 0, 0, 0)
+    for first, last in pairs:
+        if first is None or last is None:
+            return None
+        total = Requests(
+            total.reads + last.reads - first.reads,
+            total.reads_merged + last.reads_merged - first.reads_merged,
+            total.writes + last.writes - first.writes,
+            total.writes_merged + last.writes_merged - first.writes_merged,
+        )
+    return total
 
 
 def kernel_to_device(before: Snapshot, after: Snapshot) -> list[Closure]:

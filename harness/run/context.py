@@ -60,7 +60,9 @@ class ToolReads:
     def add(self, before: DiskSnapshot, after: DiskSnapshot) -> None:
         """Add what a barrier's tools read between two readings of the counters."""
         for name, disk in delta(before, after).items():
-            self._sums[name] = self.of(name) + replace(disk, writes=0, write_bytes=0, in_flight=0)
+            self._sums[name] = self.of(name) + replace(
+                disk, writes=0, write_bytes=0, writes_merged=0, in_flight=0
+            )
 
     def of(self, name: str) -> DiskCounters:
         """Return the sums of a device."""

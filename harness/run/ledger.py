@@ -6,7 +6,7 @@ A pure function of stored counters, so that ``zonelab verify`` can compute it ag
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass, replace
 
 from harness.levels.level import LevelUsage
 from harness.nulls import difference, total
@@ -25,10 +25,15 @@ from harness.store.ledger import (
     Snapshot,
 )
 from harness.workloads import loads_database
+from harness.workloads.load_program import BareCounts
 
 MODELLED = f"{MODELLED_MEDIA} H + P"
 # Causes of early finishes: a level's name and the name in docs/methods.md.
 _CAUSES = {"active_limit": "active-limit", "metadata": "metadata-roll", "import": "explicit"}
+
+
+# A level that has not counted yet.
+_NOTHING = OwnCounts({}, {}, {}, finishes=0, resets=0, space={}, metadata_zones=0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +58,8 @@ class _Interval:
     flush: int | None = None
     compaction: int | None = None
     closures: tuple[Closure, ...] = ()
+    program: str = ""  # that counted ``counts``
+    counts: BareCounts | None = None
 
 
 def build(
@@ -106,7 +113,21 @@ def _phase(
         flush=output.lsm.tables.flush if output.lsm else None,
         compaction=output.lsm.tables.compaction if output.lsm else None,
         closures=tuple(checks),
+        program=output.spec.program,
+        counts=_program_counts(output, before, after),
     )
+
+
+def _program_counts(
+    output: PhaseOutput, before: BarrierSnapshot, after: BarrierSnapshot
+) -> BareCounts | None:
+    """Return the program's count. A reset of an empty zone is counted, but no command is sent."""
+    counts = output.parsed.counts if output.parsed else None
+    if counts is None or not counts.resets or before.allocated is None or after.allocated is None:
+        return counts
+    pairs = zip(before.allocated, after.allocated, strict=True)
+    emptied = sum(held > 0 and not kept for held, kept in pairs)
+    return replace(counts, resets=min(emptied, counts.resets))
 
 
 def _run(before: BarrierSnapshot, after: BarrierSnapshot, phases: Sequence[_Interval]) -> _Interval:
@@ -119,7 +140,18 @@ def _run(before: BarrierSnapshot, after: BarrierSnapshot, phases: Sequence[_Inte
         wal=total(phase.wal for phase in phases),
         flush=total(phase.flush for phase in phases),
         compaction=total(phase.compaction for phase in phases),
+        program=phases[0].program,
+        counts=_all_counts([phase.counts for phase in phases]),
     )
+
+
+def _all_counts(phases: Sequence[BareCounts | None]) -> BareCounts | None:
+    """Return the sum of all phases; null if a program did not count its own commands."""
+    known = [counts for counts in phases if counts is not None]
+    if len(known) != len(phases):
+        return None
+    columns = zip(*(astuple(counts) for counts in known), strict=True)
+    return BareCounts(*map(sum, columns))
 
 
 def _entry(level: str, up: BarrierSnapshot, interval: _Interval) -> LedgerEntry:
@@ -161,7 +193,7 @@ def _entry(level: str, up: BarrierSnapshot, interval: _Interval) -> LedgerEntry:
         witness_failed=bool(last.witness_note),
         closures=(
             *interval.closures,
-            _to_kernel(level, interval, own, gc, sum(submitted.values())),
+            *_to_kernel(level, interval, own, gc, sum(submitted.values())),
             *closures.level_to_driver(level, own, before.counters, last),
             *closures.kernel_to_driver(before.counters, last),
             *closures.kernel_to_device(before.counters, last),
@@ -219,12 +251,20 @@ def _zone_space(point: BarrierSnapshot, seen: Traced | None) -> dict[str, int]:
 
 def _to_kernel(
     level: str, interval: _Interval, own: OwnCounts | None, gc: int | None, submitted: int
-) -> Closure:
-    """Compare the level's own count, or RocksDB's, with the bytes that the kernel submitted."""
+) -> list[Closure]:
+    """Compare the count of program, level or RocksDB with the bytes that the kernel submitted."""
+    before, after = interval.before.counters, interval.after.counters
+    if interval.counts is not None:
+        counted = (interval.program, interval.counts, before, after)
+        return [
+            *closures.program_to_kernel(*counted),
+            *closures.commands_to_driver(*counted),
+            *closures.reads_to_device(before, after),
+        ]
     if own is not None:
-        return closures.exact(level, closures.KERNEL, own.written, submitted)
+        return [closures.exact(level, closures.KERNEL, own.written, submitted)]
     upper = "cold data" if interval.name == COLD else "RocksDB"
-    return closures.hidden(upper, closures.KERNEL, interval.content, submitted, gc=gc)
+    return [closures.hidden(upper, closures.KERNEL, interval.content, submitted, gc=gc)]
 
 
 def _space(level: str, point: BarrierSnapshot) -> list[Closure]:
@@ -239,8 +279,9 @@ def _space(level: str, point: BarrierSnapshot) -> list[Closure]:
 def _counted(before: BarrierSnapshot, after: BarrierSnapshot) -> OwnCounts | None:
     """Return the level's own counts of the interval; ``space`` is the state at its end."""
     first, last = before.usage.own, after.usage.own
-    if first is None or last is None:
+    if last is None:
         return None
+    first = first or _NOTHING
     return OwnCounts(
         payload=_minus(last.payload, first.payload),
         filling=_minus(last.filling, first.filling),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
@@ -13,6 +13,7 @@ from harness.errors import HostError, ZonelabError
 from harness.levels import budget
 from harness.levels.level import LevelContext, LevelUp
 from harness.machine.claim import run_label
+from harness.machine.hold import quiet
 from harness.machine.schedulers import schedulers
 from harness.observe.tracing.tenant_tracer import TenantTracer
 from harness.observe.tracing.tracer import PhaseTracer
@@ -193,6 +194,7 @@ class Life:
                 if tenant.spec.stack not in ups:
                     ups[tenant.spec.stack] = stack.enter_context(self._level_up(tenant))
             self._claim.formatted()
+            stack.enter_context(quiet(self._bare(ups)))
             if spec.tenants:
                 # Not earlier: formatting resets all zones of a namespace at once, and the tracer
                 # counts such resets for all tenants together. Its seed has the zones as they are.
@@ -221,6 +223,11 @@ class Life:
             for tenant in self._joined:
                 if tenant.owns_file_system:
                     tenant.findings = tenant.level.check(tenant.running.up)
+
+    def _bare(self, ups: Mapping[str, LevelUp]) -> list[str]:
+        """Return the devices on which nothing is integrated."""
+        stacks = {one.spec.stack for one in self._tenants if not one.level.takes_database}
+        return [device.path for stack in sorted(stacks) for device in ups[stack].devices]
 
     def _map_slices(self, stack: ExitStack) -> None:
         """Map the slices of each file system, and probe them.

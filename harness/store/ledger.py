@@ -60,6 +60,17 @@ class Witness:
     quantum: int  # resolution of the counters; 0: exact
     accepted: Mapping[str, int]  # by name of the counter
     covers: Mapping[str, tuple[str, ...]]  # kernel names of the devices behind each counter
+    read: Mapping[str, int] = field(default_factory=dict)  # bytes read; {}: not counted
+
+
+@dataclass(frozen=True, slots=True)
+class Requests:
+    """Requests of one device that the kernel completed, and those that it merged into them."""
+
+    reads: int
+    reads_merged: int
+    writes: int  # zone commands included
+    writes_merged: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,6 +143,8 @@ class Snapshot:
     series: Mapping[str, SeriesMark] = field(default_factory=dict)
     # By modelled drive. Empty in records of before 2026-11-25, and unless all drives are modelled.
     completions: Mapping[str, Completions] = field(default_factory=dict)
+    # Without the requests of barrier tools. Empty in records of before 2026-11-26.
+    requests: Mapping[str, Requests] = field(default_factory=dict)
     schema_version: int = SCHEMA_VERSION  # of this file
 
     @property

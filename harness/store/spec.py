@@ -31,13 +31,19 @@ MODELLED = "model."
 class DeviceKind(StrEnum):
     """Kind of device. Only times on ``hardware`` are real; ``replayed`` runs have no device.
 
-    Times on a ``modelled`` drive are results of its model.
+    Times on a ``modelled`` drive are results of its model. Others measured ``imported`` ones.
     """
 
     EMULATED = "emulated"
     HARDWARE = "hardware"
     MODELLED = "modelled"
     REPLAYED = "replayed"
+    IMPORTED = "imported"
+
+    @property
+    def ran(self) -> bool:
+        """Whether zonelab ran something on the device."""
+        return self not in (DeviceKind.REPLAYED, DeviceKind.IMPORTED)
 
 
 class TracingMode(StrEnum):

@@ -17,7 +17,7 @@ from harness.store.campaign import CampaignPaths, load_campaign, load_inspection
 from harness.store.differences import differences
 from harness.store.files import read_json
 from harness.store.result import COPIED, PhaseResult, Result, Status
-from harness.store.spec import Device, DeviceKind, HostPlan, Inspection, PhaseSpec, RunSpec
+from harness.store.spec import Device, HostPlan, Inspection, PhaseSpec, RunSpec
 from harness.workloads import program_of
 
 # The runner finds devices by identity: names and schedulers can differ from the plan.
@@ -92,7 +92,7 @@ def _kinds(where: str, inspection: Inspection) -> Iterator[str]:
 
 def _kind(where: str, device: Device) -> Iterator[str]:
     wanted = kind_of(Path(device.path).name, device.model)
-    if device.kind is not DeviceKind.REPLAYED and device.kind is not wanted:
+    if device.kind.ran and device.kind is not wanted:
         yield (
             f"{where}: device.kind: {device.path} has {device.kind.value}, "
             f"its model {device.model!r} means {wanted.value}"
@@ -130,7 +130,7 @@ def of_run(folder: Path, spec: RunSpec, result: Result) -> Iterator[str]:
         )
     for device in spec.devices:
         yield from _kind("run.json", device)
-    if result.device.kind is DeviceKind.REPLAYED:
+    if not result.device.kind.ran:
         return
     yield from _phases(folder, spec, result)
     yield from _utilisation(spec, result)
@@ -184,7 +184,7 @@ def _phase(where: str, phase: PhaseResult, spec: PhaseSpec, seed_: int) -> Itera
         yield from differences(f"{where}: {name}", value, wanted, source="run.json has")
     program = program_of(spec)
     used = {argument.partition("=")[0]: argument for argument in phase.argv}
-    for name, value in (*spec.flags.items(), ("seed", seed_)):
+    for name, value in (*spec.flags.items(), (program.seed_flag, seed_)):
         argument = program.flag(name, value)
         if used.get(f"--{name}") != argument:
             yield f"{where}: argv: has {used.get(f'--{name}')}, run.json gives {argument}"

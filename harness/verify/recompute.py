@@ -9,7 +9,7 @@ from pathlib import Path
 from harness.errors import ZonelabError
 from harness.levels import LEVELS
 from harness.observe.tracing.tracer import TIMELINE
-from harness.run import ledger, phase, replayed, run_metrics
+from harness.run import imported, ledger, phase, replayed, run_metrics
 from harness.run.judging import JudgedTenant
 from harness.run.tenant import has_devices_alone, phases_of, prefixed, tenants_of
 from harness.store import packed, rundir
@@ -55,6 +55,12 @@ def of_run(folder: Path) -> list[str]:
     try:
         if result.device.kind is DeviceKind.REPLAYED:
             return [*stored_numbers.metrics(result.metrics, replayed.of_folder(folder))]
+        if result.device.kind is DeviceKind.IMPORTED:
+            again = imported.of_folder(folder, spec)
+            return [
+                *stored_numbers.metrics(result.metrics, again),
+                *stored_numbers.invented(result.metrics, again),
+            ]
         return [*_differences(folder, spec, result)]
     except ZonelabError as error:
         return [error.message]

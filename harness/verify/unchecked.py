@@ -9,7 +9,6 @@ from harness.store import rundir
 from harness.store.campaign import CampaignPaths
 from harness.store.observed import NAME
 from harness.store.result import Status
-from harness.store.spec import DeviceKind
 from harness.verify.judged import load_observed
 
 
@@ -22,7 +21,7 @@ def notes(paths: CampaignPaths) -> list[str]:
                 result, spec = rundir.load_result(folder), rundir.load_spec(folder)
             except ZonelabError:
                 continue
-            if result.device.kind is DeviceKind.REPLAYED or result.status is Status.SKIPPED:
+            if not result.device.kind.ran or result.status is Status.SKIPPED:
                 continue
             other += code.recorded(result.manifest) != code.runner()["source"]
             unknown += any(name not in LEVELS for name in spec.levels)

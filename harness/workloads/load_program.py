@@ -17,7 +17,7 @@ from harness.tools import db_bench, histogram, native
 from harness.tools.histogram import Histogram
 from harness.tools.rocksdb_stats import LevelRow, Statistics
 from harness.workloads.planning import (
-    BarePhase,
+    BareWork,
     Cost,
     Database,
     DerivedPhase,
@@ -49,6 +49,17 @@ class ProgramSummary(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
+class BareCounts:
+    """What a program sent to a bare device by its own count, exactly; sizes in bytes."""
+
+    written: int
+    writes: int
+    read: int
+    reads: int
+    resets: int
+
+
+@dataclass(frozen=True, slots=True)
 class Parsed:
     """A phase's parsed output. ``summary`` is null unless there is exactly one, of this benchmark.
 
@@ -58,7 +69,7 @@ class Parsed:
     ``user_bytes`` is U where the program counts it itself. ``intended`` are histograms from the
     intended start of operations (open loops only). ``wrong_reads`` counts reads that returned wrong
     data; null where the program does not verify them. ``more`` are metrics of this program alone,
-    by their name after the phase's.
+    by their name after the phase's. ``counts`` are of programs that count their own commands.
     """
 
     summary: ProgramSummary | None
@@ -73,6 +84,7 @@ class Parsed:
     intended: dict[str, Histogram] = field(default_factory=dict)
     wrong_reads: int | None = None
     more: Mapping[str, Metric] = field(default_factory=dict)
+    counts: BareCounts | None = None
 
     @property
     def stored(self) -> dict[str, Histogram]:
@@ -146,6 +158,7 @@ class LoadProgram(ABC):
     factors: ClassVar[tuple[str, ...]] = ()
     start_gate: ClassVar[StartGate | None] = None  # how tenants start it together
     failure_code: ClassVar[str] = "load-failed"  # reason code of a failed fill
+    seed_flag: ClassVar[str] = "seed"  # flag that takes the seed of a phase
 
     @abstractmethod
     def path(self, db_bench: Path) -> Path:
@@ -231,13 +244,17 @@ class LoadProgram(ABC):
         """Return the cost of the average operation."""
         raise NotImplementedError
 
-    def plan_bare(self, work: Any, device: Device) -> BarePhase:
-        """Return the only phase of a workload without a database.
+    def plan_bare(self, work: Any, device: Device) -> BareWork:
+        """Return the phases of a workload without a database.
 
         Raises:
             ConfigError: the device does not suit the work.
         """
         raise NotImplementedError
+
+    def ordered(self, phases: Sequence[PhaseSpec], seed: int) -> tuple[PhaseSpec, ...]:  # noqa: ARG002
+        """Return the phases of a run in their order; ``seed`` is its block's."""
+        return tuple(phases)
 
     def with_rate(self, work: Any, rate: float) -> Any | None:  # noqa: ARG002
         """Return the work as an open loop (operations per second); None: it has none."""

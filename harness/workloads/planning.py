@@ -82,18 +82,28 @@ class DerivedNumbers(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class BarePhase:
-    """The phase of a workload without a database, sized for a device.
+    """A phase of a workload without a database, sized for a device.
 
     ``command_seconds`` is the time of all commands other than writes. ``synchronous_writes`` counts
-    the writes that wait for the one before.
+    the writes that wait for the one before. ``most_seconds`` is the program's own time limit.
+    ``stall_seconds`` is as in ``PhaseSpec``.
     """
 
     name: str
     derived: DerivedPhase
-    numbers: DerivedNumbers
     written_bytes: int
     synchronous_writes: int
     command_seconds: float
+    most_seconds: float | None = None
+    stall_seconds: int = 600
+
+
+@dataclass(frozen=True, slots=True)
+class BareWork:
+    """The phases of a workload without a database, in order; ``numbers`` describe the cell."""
+
+    numbers: DerivedNumbers
+    phases: tuple[BarePhase, ...]
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,7 +19,14 @@ from harness.tools.histogram import SAMPLES_ABOVE
 from harness.tools.zoneprobe import LABEL_ZONES, Treatment
 from harness.workloads import load_program
 from harness.workloads.load_program import FileReport, NativeProgram, Parsed, Rows
-from harness.workloads.planning import BarePhase, Bounds, DerivedPhase, SizeQuantity, refuse_flags
+from harness.workloads.planning import (
+    BarePhase,
+    BareWork,
+    Bounds,
+    DerivedPhase,
+    SizeQuantity,
+    refuse_flags,
+)
 
 _NS_PER_US = 1000
 _P99 = 0.99
@@ -186,7 +193,7 @@ class Zoneprobe(NativeProgram):
             },
         )
 
-    def plan_bare(self, work: ZoneProbe, device: Device) -> BarePhase:
+    def plan_bare(self, work: ZoneProbe, device: Device) -> BareWork:
         """Size a probe for a device.
 
         Raises:
@@ -219,7 +226,7 @@ class Zoneprobe(NativeProgram):
             },
         )
         derived = DerivedPhase("zones", flags, cycles, 0)
-        return BarePhase("probe", derived, sizes, written, writes, seconds)
+        return BareWork(sizes, (BarePhase("probe", derived, written, writes, seconds),))
 
 
 def _word(occupancy: str | float) -> str:

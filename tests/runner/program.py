@@ -12,7 +12,7 @@ from harness import rules, workloads
 from harness.cli import main as entry
 from harness.machine import paths
 from harness.run import barrier, judging, load_process
-from harness.tools import dmsetup, proc, zone_reset
+from harness.tools import discard, dmsetup, proc, zone_reset
 from harness.tools.kernel import Kernel
 from tests.runner.fakes import FakeBaseline, FakeHost, FakeLevel
 
@@ -33,6 +33,7 @@ if __name__ == "__main__":
     # The real one asks the kernel, which knows no zones in a file.
     device = FakeHost(root).device("nvme0n2")
     vars(zone_reset).update(reset_all=lambda *_: FakeHost(root).reset_zones(device))
+    vars(discard).update(discard=FakeHost(root).discard)
     # A fake device has nothing to settle: what is waited for changes at once, or not at all.
     assert "_SETTLE_SECONDS" in vars(barrier)
     vars(barrier)["_SETTLE_SECONDS"] = 0.01

@@ -27,6 +27,7 @@ EVERYWHERE = {
     "xfs": "zone-size",
     "zenfs": "program-missing",
     "zlfs": None,
+    "raw-conventional": None,
     "raw-device": None,
 }
 # Rig, kernel, mkfs.xfs, and where it differs from the NVMe rig.

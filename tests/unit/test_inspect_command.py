@@ -26,6 +26,9 @@ from tests.runner.fakes import FakeHost, FakeLevel, put_btrfs
 Asked = list[str]
 
 
+NEEDS_NOTHING = "raw-conventional"  # a level without a program of its own
+
+
 @pytest.fixture
 def asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Asked:
     """The real levels on a fake machine that has no program at all, and one level that runs."""
@@ -49,7 +52,11 @@ def test_the_json_record_has_every_level_and_reason(
     assert main([*asked, "--format", "json"]) == 0
     found = decode(Inspection, json.loads(capsys.readouterr().out))
     assert [probe.level for probe in found.levels] == [*LEVELS, "fake"]
+    (bare,) = [probe for probe in found.levels if probe.level == NEEDS_NOTHING]
+    assert bare.available
     for probe in found.levels[:-1]:
+        if probe is bare:
+            continue
         assert not probe.available
         assert probe.reason is not None
         assert (probe.reason.code, bool(probe.reason.hint)) == ("program-missing", True)
@@ -81,7 +88,7 @@ def test_tables_for_programs_have_the_codes(
     assert main([*asked, "--format", "csv"]) == 0
     rows = dict(csv.reader(io.StringIO(capsys.readouterr().out)))
     codes = {name.removeprefix("level "): code for name, code in rows.items() if "level" in name}
-    assert codes == dict.fromkeys(LEVELS, "program-missing") | {"fake": "ok"}
+    assert codes == dict.fromkeys(LEVELS, "program-missing") | {NEEDS_NOTHING: "ok", "fake": "ok"}
 
 
 def test_nothing_is_written(asked: Asked, tmp_path: Path) -> None:

@@ -398,6 +398,7 @@ def test_schemas_are_written_where_asked(tmp_path: Path) -> None:
         "study.json",
         "workload.json",
         "probe-workload.json",
+        "fio-workload.json",
         "tuning.json",
         "mix.json",
         "model.json",

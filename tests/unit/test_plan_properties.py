@@ -32,7 +32,9 @@ studies = st.builds(
     ),
     # zenfs works with one scheduler only, and is refused where a study varies it.
     st.lists(
-        st.sampled_from([x for x in LEVELS if x not in ("zenfs", "raw-device")]),
+        st.sampled_from(
+            [x for x in LEVELS if x not in ("zenfs", "raw-device", "raw-conventional")]
+        ),
         min_size=1,
         max_size=5,
         unique=True,

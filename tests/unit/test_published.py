@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from analysis.judge import published
+from analysis.judge.agreement import Agreement, Relation
 from analysis.judge.compare import compare
-from analysis.judge.published import Agreement, Relation
 from analysis.read.load import load
 from analysis.show.report import write_report
 from harness.errors import ConfigError

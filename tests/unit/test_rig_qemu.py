@@ -229,7 +229,12 @@ def test_the_witness_is_a_line_of_json_and_nothing_else(serve: Serve) -> None:
     assert done.stdout.endswith("\n")
     assert json.loads(done.stdout) == {
         "drives": [
-            {"serial": serial, "nsid": nsid, "wr_bytes": wanted[drive].wr_bytes}
+            {
+                "serial": serial,
+                "nsid": nsid,
+                "wr_bytes": wanted[drive].wr_bytes,
+                "rd_bytes": wanted[drive].rd_bytes,
+            }
             for drive, serial, nsid in drives
         ]
     }

@@ -20,9 +20,9 @@ from tests.runner.fakes import FakeHost, make_machine
 
 Listen = Callable[[bytes], int]
 DRIVES = [
-    {"serial": "other", "nsid": 2, "wr_bytes": 1},
-    {"serial": "fake0", "nsid": 1, "wr_bytes": 10},
-    {"serial": "fake0", "nsid": 2, "wr_bytes": 20},
+    {"serial": "other", "nsid": 2, "wr_bytes": 1, "rd_bytes": 2},
+    {"serial": "fake0", "nsid": 1, "wr_bytes": 10, "rd_bytes": 3},
+    {"serial": "fake0", "nsid": 2, "wr_bytes": 20, "rd_bytes": 4},
 ]
 
 
@@ -67,6 +67,7 @@ def test_the_rigs_witness_knows_devices_by_serial_and_number(
         0,
         {"nvme0n2": 20, "nvme0n1": 10},
         {"nvme0n2": ("nvme0n2",), "nvme0n1": ("nvme0n1",)},
+        read={"nvme0n2": 4, "nvme0n1": 3},
     )
 
 

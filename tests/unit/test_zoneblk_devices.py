@@ -80,7 +80,11 @@ def test_stacked_devices_have_the_kind_of_their_drive(sysfs: Sysfs) -> None:
 
 def report(number: int, written: int, **media: int) -> bytes:
     counts = {"host_bytes": written, "collected_bytes": 0, "pad_bytes": 0} | media
-    commands = {"write": {"bytes": written - 4096}, "append": {"bytes": 4096}}
+    commands = {
+        "write": {"bytes": written - 4096},
+        "append": {"bytes": 4096},
+        "read": {"bytes": 8192},
+    }
     own = {"device": f"ublkb{number}", "commands": commands, "media": counts}
     return json.dumps(ANSWER | own).encode()
 
@@ -94,7 +98,11 @@ def test_the_servers_are_the_witness_and_count_media(sysfs: Sysfs) -> None:
         server(sysfs.servers / "ublkb1", conventional),
     ):
         assert witness.find("quiet", sysfs, names) == Witness(
-            "zoneblk write and append bytes", 0, {"ublkb0": 1 << 20, "ublkb1": 1 << 22}, covers
+            "zoneblk write and append bytes",
+            0,
+            {"ublkb0": 1 << 20, "ublkb1": 1 << 22},
+            covers,
+            {"ublkb0": 8192, "ublkb1": 8192},
         )
         assert witness.media(sysfs, names) == Witness(
             "modelled: zn540-1tb-0123abcd",

@@ -308,4 +308,7 @@ def test_the_label_is_recognised() -> None:
 
 
 def test_the_level_takes_no_database() -> None:
-    assert [name for name, level in LEVELS.items() if not level.takes_database] == ["raw-device"]
+    assert [name for name, level in LEVELS.items() if not level.takes_database] == [
+        "raw-conventional",
+        "raw-device",
+    ]

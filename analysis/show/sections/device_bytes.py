@@ -22,7 +22,7 @@ _LEDGER = (
 )
 
 
-def section(data: ReportData) -> Section:
+def section(data: ReportData) -> Section | None:
     """Return figures, the levels of RocksDB's tree, and the ledger where runs have one."""
     if none := without_runs(ID, TITLE, data):
         return none
@@ -48,4 +48,4 @@ def section(data: ReportData) -> Section:
     if ledger.rows:
         plot = flow_figure.from_user_to_media(comparison, groups)
         parts += [Heading("ledger", "Ledger"), Plots([plot]), Paragraph(_LEDGER, soft=True), ledger]
-    return Section(ID, TITLE, parts)
+    return Section(ID, TITLE, parts) if data.phases or ledger.rows else None

@@ -19,8 +19,8 @@ ORDER = 50
 ID, TITLE = "latency", "Latency"
 
 
-def section(data: ReportData) -> Section:
-    """Return one figure per phase, and the table of costs where there is one."""
+def section(data: ReportData) -> Section | None:
+    """Return one figure per phase, and the table of costs where there is one; None for neither."""
     if none := without_runs(ID, TITLE, data):
         return none
     comparison = data.comparison
@@ -38,4 +38,4 @@ def section(data: ReportData) -> Section:
             Paragraph(text, soft=True),
             costs,
         ]
-    return Section(ID, TITLE, parts)
+    return Section(ID, TITLE, parts) if plots or costs.rows else None

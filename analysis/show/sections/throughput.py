@@ -9,8 +9,10 @@ ORDER = 40
 ID, TITLE = "throughput", "Throughput"
 
 
-def section(data: ReportData) -> Section:
-    """Return one figure per phase."""
+def section(data: ReportData) -> Section | None:
+    """Return one figure per phase; None without phases that have their own figure."""
+    if data.groups and not data.phases:
+        return None
     plots = [
         figures.strip(data.comparison, data.groups, f"{phase}.throughput") for phase in data.phases
     ]

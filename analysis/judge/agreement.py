@@ -1,0 +1,22 @@
+"""The words of a comparison with published results."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+
+class Relation(StrEnum):
+    """How a value compares with the baseline's."""
+
+    MORE = "more"
+    LESS = "less"
+    EQUAL = "equal"
+
+
+class Agreement(StrEnum):
+    """Whether a campaign agrees with a published result."""
+
+    AGREES = "agrees"
+    DISAGREES = "disagrees"
+    NOT_SHOWN = "not shown"
+    NOT_ASKED = "not asked"  # the campaign does not measure it

@@ -1,0 +1,270 @@
+"""Judges published guidelines of block-level studies on a campaign's phases of fio.
+
+A contrast pairs its sides at equal operation, block size and commands in flight, within a
+repetition. The interval is a paired t on logs over the repetitions. Times count on drives, on
+modelled drives as results of the model, and in imported campaigns as others measured them.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from analysis import numbers
+from analysis.judge import block_tables, knee, stats
+from analysis.judge.agreement import Agreement, Relation
+from analysis.judge.block_tables import BlockTable
+from analysis.judge.guideline import BlockMetric, Guideline, GuidelineTest, SweepAxis
+from analysis.judge.knee import Knee
+from analysis.judge.published import Reference, references
+from analysis.judge.stats import Estimate
+from analysis.read.block import BlockPoint, points_of
+from analysis.read.load import CampaignData
+from harness.store.spec import DeviceKind
+
+# Sides are alike if the whole interval of their ratio lies within this share.
+ALIKE = 0.05
+# The peak of the published drive agrees within this factor.
+WITHIN = 1.25
+_UNTIMED = frozenset({DeviceKind.EMULATED, DeviceKind.REPLAYED})
+_NO_PHASE = "the campaign has no such phase"
+_UNITS = {
+    BlockMetric.IOPS: "ops/s",
+    BlockMetric.BANDWIDTH: "B/s",
+    BlockMetric.P50: "us",
+    BlockMetric.P95: "us",
+}
+_AXES = {SweepAxis.IN_FLIGHT: "depth", SweepAxis.BS: "block size"}
+
+
+@dataclass(frozen=True, slots=True)
+class GuidelineOutcome:
+    """What a campaign shows of a guideline. ``where`` names the curve if there are several."""
+
+    agreement: Agreement
+    why: str
+    found: str = numbers.DASH
+    interval: str = numbers.DASH
+    runs: int = 0
+    where: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class JudgedGuideline:
+    """A guideline of a publication, and its outcome."""
+
+    reference: Reference
+    guideline: Guideline
+    outcome: GuidelineOutcome
+
+
+def judge(campaign: CampaignData) -> list[JudgedGuideline]:
+    """Return a line for each guideline, or several for several curves; [] without phases of fio.
+
+    Raises:
+        ConfigError: a reference file is wrong.
+    """
+    points = points_of(campaign.latest)
+    if not points:
+        return []
+    models = {host.inspection.device.model for host in campaign.plan.hosts}
+    return [
+        JudgedGuideline(reference, guideline, outcome)
+        for reference in references()
+        for guideline in reference.guideline
+        for outcome in outcomes(guideline, points, campaign.kinds, models)
+    ]
+
+
+def outcomes(
+    guideline: Guideline,
+    points: Sequence[BlockPoint],
+    kinds: Collection[DeviceKind],
+    models: Collection[str],
+) -> list[GuidelineOutcome]:
+    """Return the outcomes of a guideline: one, or one for each curve of a knee."""
+    found = list(_TESTS[guideline.test](guideline, points, models))
+    return [_untimed(one) for one in found] if _UNTIMED & {*kinds} else found
+
+
+def _untimed(outcome: GuidelineOutcome) -> GuidelineOutcome:
+    """Keep the values without a verdict: they are times of an emulated device."""
+    if outcome.agreement is Agreement.NOT_ASKED:
+        return outcome
+    why = "a time, on an emulated device"
+    return dataclasses.replace(outcome, agreement=Agreement.NOT_SHOWN, why=why)
+
+
+def _contrast(
+    guideline: Guideline, points: Sequence[BlockPoint], _: Collection[str]
+) -> Iterator[GuidelineOutcome]:
+    names = block_tables.alike(guideline)
+    side, base = (
+        block_tables.table(own, guideline.metric, names) for own in _sides(guideline, points)
+    )
+    yield _compared(guideline, side, base)
+
+
+def _peaks(
+    guideline: Guideline, points: Sequence[BlockPoint], _: Collection[str]
+) -> Iterator[GuidelineOutcome]:
+    side, base = (block_tables.peaks(own, guideline.metric) for own in _sides(guideline, points))
+    yield _compared(guideline, side, base)
+
+
+def _sides(guideline: Guideline, points: Sequence[BlockPoint]) -> Iterator[list[BlockPoint]]:
+    own = guideline.where.select(points)
+    for where in (guideline.side, guideline.base):
+        yield where.select(own) if where is not None else own
+
+
+def _compared(guideline: Guideline, side: BlockTable, base: BlockTable) -> GuidelineOutcome:
+    if not side or not base:
+        missing = _NO_PHASE if not side and not base else "one of the two sides was not measured"
+        return GuidelineOutcome(Agreement.NOT_ASKED, missing)
+    ours, theirs = block_tables.ratios(side, base)
+    if not ours:
+        return GuidelineOutcome(Agreement.NOT_ASKED, "the two sides have no point in common")
+    found = stats.estimate(theirs, ours, exact_allowed=False)
+    agreement, why = _relation(guideline.expected, found)
+    bounds = [_change(one) for one in (found.low, found.high)]
+    return GuidelineOutcome(agreement, why, _change(found.center), _interval(bounds), found.n)
+
+
+def _relation(expected: Relation | None, found: Estimate) -> tuple[Agreement, str]:
+    """Judge a ratio. All comparisons have this noise floor."""
+    if found.low is None or found.high is None:
+        return Agreement.NOT_SHOWN, _no_interval(found.n)
+    if expected is Relation.EQUAL:
+        words = ("within 5 %", "beyond 5 %", "the interval reaches over 5 %")
+        return _in_band(math.log(found.low), math.log(found.high), math.log1p(ALIKE), words)
+    p = stats.p_beyond(found, stats.NOISE_FLOOR)
+    if p is None or p >= 1 - stats.CONFIDENCE or found.center is None:
+        return Agreement.NOT_SHOWN, "no difference shown"
+    shown = Relation.MORE if found.center > 1 else Relation.LESS
+    return (Agreement.AGREES if shown is expected else Agreement.DISAGREES), f"it is {shown.value}"
+
+
+def _in_band(
+    low: float, high: float, edge: float, words: tuple[str, str, str]
+) -> tuple[Agreement, str]:
+    """Judge the interval of a log ratio by the band ± ``edge``: inside, outside, neither."""
+    if -edge <= low and high <= edge:
+        return Agreement.AGREES, words[0]
+    if high < -edge or low > edge:
+        return Agreement.DISAGREES, words[1]
+    return Agreement.NOT_SHOWN, words[2]
+
+
+def _knee(
+    guideline: Guideline, points: Sequence[BlockPoint], _: Collection[str]
+) -> Iterator[GuidelineOutcome]:
+    along = guideline.along or SweepAxis.IN_FLIGHT
+    own = guideline.where.select(points)
+    curves = block_tables.curves(own, guideline.metric, along)
+    if not curves:
+        why = f"no sweep over {_AXES[along]}" if own else _NO_PHASE
+        yield GuidelineOutcome(Agreement.NOT_ASKED, why)
+    for point, curve in curves:
+        where = _name(point, along) if len(curves) > 1 else ""
+        yield dataclasses.replace(_of_curve(guideline, along, curve), where=where)
+
+
+def _of_curve(guideline: Guideline, along: SweepAxis, curve: knee.SweepCurve) -> GuidelineOutcome:
+    found, at = knee.find(curve), guideline.at or 0.0
+    if found is None:
+        return GuidelineOutcome(Agreement.NOT_SHOWN, "no repetition measured the whole sweep")
+    if at not in curve:
+        why = f"{_place(at, along)} was not measured"
+        return GuidelineOutcome(Agreement.NOT_ASKED, why, _place(found.at, along))
+    agreement, why = _of_knee(found, at, f"the peak is at {_place(found.peak, along)}")
+    bounds = [_place(one, along) for one in (found.low, found.high)]
+    return GuidelineOutcome(
+        agreement, why, _place(found.at, along), _interval(bounds), found.blocks
+    )
+
+
+def _of_knee(found: Knee, at: float, peak: str) -> tuple[Agreement, str]:
+    """Agree where the interval is the published place alone."""
+    if found.low is None or found.high is None:
+        return Agreement.NOT_SHOWN, _no_interval(found.blocks)
+    if not found.low <= at <= found.high:
+        return Agreement.DISAGREES, peak
+    if found.low == found.high:
+        return Agreement.AGREES, peak
+    return Agreement.NOT_SHOWN, f"the interval holds other places too; {peak}"
+
+
+def _value(
+    guideline: Guideline, points: Sequence[BlockPoint], models: Collection[str]
+) -> Iterator[GuidelineOutcome]:
+    """Judge the highest row's peak, where the drive is the published one."""
+    rows = block_tables.peaks(guideline.where.select(points), guideline.metric)
+    if not rows or guideline.value is None:
+        yield GuidelineOutcome(Agreement.NOT_ASKED, _NO_PHASE)
+        return
+    values = max(([*own.values()] for own in rows.values()), key=stats.geometric_mean)
+    unit, runs = _UNITS[guideline.metric], len(values)
+    found = numbers.human(stats.geometric_mean(values), unit)
+    if not all(guideline.drive.lower() in model.lower() for model in models):
+        why = f"a number of the {guideline.drive}, and this is another drive"
+        yield GuidelineOutcome(Agreement.NOT_ASKED, why, found, runs=runs)
+        return
+    if runs < stats.MINIMUM_RUNS:
+        yield GuidelineOutcome(Agreement.NOT_SHOWN, _no_interval(runs), found, runs=runs)
+        return
+    logs = stats.paired_t(np.log(np.array(values) / guideline.value))
+    low, high = float(logs.low), float(logs.high)
+    text = f"a factor of {WITHIN:g}"
+    words = (f"within {text}", f"beyond {text}", f"the interval reaches over {text}")
+    agreement, why = _in_band(low, high, math.log(WITHIN), words)
+    bounds = [numbers.human(guideline.value * math.exp(one), unit) for one in (low, high)]
+    yield GuidelineOutcome(agreement, why, found, _interval(bounds), runs)
+
+
+def _not_asked(
+    guideline: Guideline, _: Sequence[BlockPoint], __: Collection[str]
+) -> Iterator[GuidelineOutcome]:
+    yield GuidelineOutcome(Agreement.NOT_ASKED, guideline.why)
+
+
+_Test = Callable[[Guideline, Sequence[BlockPoint], Collection[str]], Iterator[GuidelineOutcome]]
+_TESTS: Mapping[GuidelineTest, _Test] = {
+    GuidelineTest.CONTRAST: _contrast,
+    GuidelineTest.PEAKS: _peaks,
+    GuidelineTest.KNEE: _knee,
+    GuidelineTest.VALUE: _value,
+    GuidelineTest.NONE: _not_asked,
+}
+
+
+def _no_interval(runs: int) -> str:
+    return "one repetition" if runs < stats.MINIMUM_RUNS else "no spread, so no interval"
+
+
+def _change(ratio: float | None) -> str:
+    """Return a ratio as a signed percentage."""
+    return numbers.DASH if ratio is None else f"{100 * (ratio - 1):+.2f} %"
+
+
+def _place(value: float | None, along: SweepAxis) -> str:
+    if value is None:
+        return numbers.DASH
+    return numbers.block_size(value) if along is SweepAxis.BS else f"{value:g}"
+
+
+def _interval(bounds: Sequence[str]) -> str:
+    low, high = bounds
+    return low if low == high else f"{low} .. {high}"
+
+
+def _name(point: BlockPoint, along: SweepAxis) -> str:
+    """Name a curve by what can differ between the curves of a guideline."""
+    size = "" if along is SweepAxis.BS else numbers.block_size(point.bs)
+    return ", ".join(
+        filter(None, (point.row, point.operation, size, point.scheduler, *point.others))
+    )

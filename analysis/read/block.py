@@ -1,0 +1,133 @@
+"""Points of block-level sweeps: what each measured phase of fio found, by its options."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+
+from analysis.read.load import RunRecord
+from analysis.read.percentiles import together
+from harness.levels import LEVELS
+from harness.run.imported import OVERWRITES
+from harness.store.spec import PhaseRole, PhaseSpec
+from harness.tools import fio, histogram
+from harness.workloads.fio_sweeps import RAMP, RESERVED
+
+# Quantiles in ten-thousandths, and the metrics that stand for them where no histogram is stored.
+_MEDIAN, _P95 = (5000, "latency_p50"), (9500, "latency_p95")
+# Steps after which a device holds data.
+_FILLING = frozenset({"fill", "overwrite"})
+# Factors that have a field of their own.
+_OWN = frozenset({"level", "scheduler"})
+
+
+@dataclass(frozen=True, slots=True)
+class BlockPoint:
+    """One phase of one run. ``iops`` and latencies in µs are null where they are unknown.
+
+    ``row`` and ``others`` say what the run is, ``block`` which runs belong together. ``overwrites``
+    is true for writes of blocks that hold data already. ``instructions`` are per command.
+    """
+
+    row: str
+    zoned: bool
+    scheduler: str
+    rw: str
+    bs: int
+    iodepth: int
+    jobs: int
+    block: str
+    iops: float | None
+    p50: float | None
+    p95: float | None
+    overwrites: bool = False
+    others: tuple[str, ...] = ()
+    instructions: float | None = None
+
+    @property
+    def in_flight(self) -> int:
+        """Commands that fio keeps outstanding, over all its jobs."""
+        return self.iodepth * self.jobs
+
+    @property
+    def reads(self) -> bool:
+        """Whether it reads and does not write."""
+        return self.rw in ("read", "randread")
+
+    @property
+    def sequential(self) -> bool:
+        """Whether the commands follow each other on the device."""
+        return not self.rw.startswith("rand")
+
+    @property
+    def operation(self) -> str:
+        """The kind of access, for people."""
+        return f"over{self.rw}" if self.overwrites else self.rw
+
+    @property
+    def bandwidth(self) -> float | None:
+        """Bytes per second."""
+        return None if self.iops is None else self.iops * self.bs
+
+
+def points_of(runs: Iterable[RunRecord]) -> list[BlockPoint]:
+    """Return the points of all ok runs, in the order of their phases."""
+    return [point for run in runs if run.ok for point in _points(run)]
+
+
+def _points(run: RunRecord) -> Iterator[BlockPoint]:
+    """Yield the measured phases with one kind of access; those that prepare them have none.
+
+    A write of a device that a phase filled before overwrites data.
+    """
+    filled = False
+    for phase in run.spec.phases:
+        if phase.program != fio.PROGRAM:
+            continue
+        if phase.benchmark in RESERVED:
+            filled = phase.benchmark in _FILLING or (filled and phase.benchmark == RAMP)
+        elif phase.role is PhaseRole.MEASURED and (size := _bytes(phase.flags)) is not None:
+            yield _point(run, phase, size, filled=filled)
+
+
+def _point(run: RunRecord, phase: PhaseSpec, size: int, *, filled: bool) -> BlockPoint:
+    level = LEVELS.get(run.spec.level)
+    rw = str(phase.flags.get("rw"))
+    factors = {name: run.factor(name) for name in run.result.factors if name not in _OWN}
+    return BlockPoint(
+        row=run.spec.row,
+        zoned=level.uses_zoned if level is not None else run.result.device.zoned,
+        scheduler=run.spec.scheduler,
+        rw=rw,
+        bs=size,
+        iodepth=_count(phase.flags, "iodepth"),
+        jobs=_count(phase.flags, "numjobs"),
+        block=run.block_key("scheduler"),
+        iops=run.value(f"{phase.name}.throughput"),
+        p50=_latency(run, phase.name, *_MEDIAN),
+        p95=_latency(run, phase.name, *_P95),
+        overwrites="write" in rw and (filled or phase.flags.get(OVERWRITES) is True),
+        others=tuple(f"{name} {value}" for name, value in sorted(factors.items())),
+        instructions=run.value(f"{phase.name}.instructions_per_operation"),
+    )
+
+
+def _latency(run: RunRecord, phase: str, per_myriad: int, metric: str) -> float | None:
+    """Return a quantile of the histogram, else the stored metric."""
+    whole = together([run], phase)
+    if whole is None:
+        return run.value(f"{phase}.{metric}")
+    return histogram.quantile(whole, per_myriad)
+
+
+def _bytes(flags: Mapping[str, object]) -> int | None:
+    """Return the one block size of a phase; null for ranges and mixes."""
+    try:
+        return fio.size(str(flags.get("bs", "")))
+    except ValueError:
+        return None
+
+
+def _count(flags: Mapping[str, object], name: str) -> int:
+    text = str(flags.get(name, 1))
+    return int(text) if text.isdecimal() else 1

@@ -1,0 +1,97 @@
+"""``zonelab adopt``: measurements of others as a campaign, to hold them against one's own."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+
+from harness.adopt import fio_files, imported_campaign
+from harness.cli.output import portable
+from harness.errors import ExitCode, UsageError
+from harness.replay.campaign_writer import check_name
+from harness.store.campaign import RESULTS
+
+SUMMARY = "make a campaign of measurements that others published"
+GROUP = "users"
+SHIPPED = False
+HELP = """\
+Make a campaign of the kind "imported" from JSON files of fio (--output-format=json or json+), in
+folders of any layout. The files are stored unchanged, and their names are kept. Options that differ
+between the files of a folder are named, as are jobs that ended early.
+
+fio records neither the I/O scheduler nor the drive, so you declare them. Patterns match paths below
+DIR, as in "*_none_*". Files with equal options are repetitions. `report` shows curves and published
+guidelines; `verify` computes each number again from the files. `compare` lists values and gives no
+verdict, because zonelab did not see the runs.
+
+examples:
+  zonelab adopt fio data/ --device "ZN540 3.8T" --campaign theirs
+  zonelab adopt fio data/ --device ZN540 --campaign theirs --skip '*nvme0n1*' \\
+    --scheduler '*_none_*=none' --scheduler '*_mq-deadline_*=mq-deadline' \\
+    --overwrites '*_overwrite-*'
+  zonelab report theirs
+
+exit: 0 stored, 2 a file or an option is wrong; nothing is written then"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the command's arguments."""
+    parser.add_argument("tool", choices=("fio",), help="program that wrote the files")
+    parser.add_argument("folder", type=Path, metavar="DIR", help="folder of the files")
+    parser.add_argument("--device", required=True, metavar="TEXT", help="model of the drive")
+    parser.add_argument(
+        "--campaign", required=True, metavar="NAME", help="store them in ./results/NAME"
+    )
+    parser.add_argument(
+        "--skip",
+        action="append",
+        default=[],
+        metavar="PATTERN",
+        help="leave out the files that match; repeatable",
+    )
+    parser.add_argument(
+        "--scheduler",
+        action="append",
+        type=_scheduler,
+        default=[],
+        metavar="PATTERN=NAME",
+        help="I/O scheduler of the files that match; repeatable",
+    )
+    parser.add_argument(
+        "--overwrites",
+        action="append",
+        default=[],
+        metavar="PATTERN",
+        help="writes of the files that match overwrite data; repeatable",
+    )
+
+
+def execute(arguments: argparse.Namespace) -> int:
+    """Store the campaign; print its folder on stdout, and what differs on stderr."""
+    check_name(arguments.campaign, RESULTS)
+    device = " ".join(arguments.device.split())
+    if not device:
+        raise UsageError("--device is empty", hint='name the drive: --device "ZN540 3.8T"')
+    files = fio_files.read(
+        arguments.folder,
+        skip=arguments.skip,
+        schedulers=arguments.scheduler,
+        overwrites=arguments.overwrites,
+    )
+    command = portable(sys.argv, Path.cwd())
+    folder = imported_campaign.save(arguments.campaign, files, device, RESULTS, command)
+    print(folder)
+    for one in fio_files.differences(files):
+        print(f"zonelab: options differ: {one.text}", file=sys.stderr)
+    print(f"zonelab: {len(files)} files are stored; see: zonelab report {folder}", file=sys.stderr)
+    return ExitCode.OK
+
+
+def _scheduler(text: str) -> tuple[str, str]:
+    pattern, _, name = text.rpartition("=")
+    if not pattern or not name:
+        raise UsageError(
+            f"--scheduler {text}: not PATTERN=NAME", hint="for example '*_none_*=none'"
+        )
+    return pattern, name

@@ -1,0 +1,93 @@
+"""No integration: a bare conventional device, to measure the device itself."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import ClassVar
+
+from harness.levels.bring_up import bring_up
+from harness.levels.level import (
+    DirectIo,
+    Level,
+    LevelContext,
+    LevelKind,
+    LevelUp,
+    LevelUsage,
+)
+from harness.observe.signatures import Probe
+from harness.store.spec import Device, Reason
+from harness.tools import discard, raw_label
+
+# A label, and a region of at least as much.
+_LEAST_BYTES = 4 << 20
+
+
+class RawConventional(Level):
+    """Programs on a bare namespace, drive or partition, discarded at first."""
+
+    name: ClassVar[str] = "raw-conventional"
+    summary: ClassVar[str] = "a bare conventional device: measures the device"
+    kind: ClassVar[LevelKind] = LevelKind.RAW
+    needs_conventional: ClassVar[bool] = True
+    uses_zoned: ClassVar[bool] = False
+    takes_database: ClassVar[bool] = False
+    signatures: ClassVar[tuple[Probe, ...]] = (
+        Probe("zonelab-raw", 0, raw_label.MAGIC, raw_label.LABEL_AT, raw_label.LABEL_SIZE),
+    )
+
+    def probe(self, device: Device, conventional: Device | None) -> Reason | None:  # noqa: ARG002
+        """Check that there is a conventional device."""
+        if conventional is None:
+            return Reason(
+                "conventional-missing",
+                f"{self.name} needs a conventional device and none was named or found",
+                "-e conventional_device=<device>",
+            )
+        if conventional.size < _LEAST_BYTES:
+            return Reason(
+                "conventional-too-small",
+                f"{self.name} needs {_LEAST_BYTES} B, {conventional.path} has "
+                f"{conventional.size} B",
+                "-e conventional_device=<a larger device or partition>",
+            )
+        return None
+
+    def up(self, context: LevelContext) -> LevelUp:
+        """Discard the device, where it can, and write the label."""
+        self.check_options(context.options)
+        device = context.conventional
+        if device is None:
+            raise ValueError(f"{self.name} runs on a conventional device")
+        up = LevelUp(db=None, fs_uri=None, cold_dir=None, devices=(device,))
+        with bring_up(self, context, up):
+            context.check_devices()
+            discarded = _discard(Path(device.path), device.size)
+            raw_label.write(Path(device.path), context.label)
+        return LevelUp(
+            db=None,
+            fs_uri=None,
+            cold_dir=None,
+            devices=(device,),
+            facts={"discarded": discarded},
+        )
+
+    def usage(self, up: LevelUp) -> LevelUsage:  # noqa: ARG002 - nothing to ask
+        """Return no counters: garbage collection happens inside the drive."""
+        return LevelUsage(None, None, None, "none: the drive collects garbage itself")
+
+    def direct_io(self, up: LevelUp) -> DirectIo:  # noqa: ARG002 - the same everywhere
+        """Always direct."""
+        return DirectIo(True, True, "fio opens the device with O_DIRECT and nothing else")
+
+    def down(self, up: LevelUp) -> None:
+        """Do nothing: nothing is mounted."""
+
+
+def _discard(node: Path, size: int) -> bool:
+    """Return whether the drive now knows that nothing on it is used."""
+    handle = os.open(node, os.O_WRONLY | os.O_CLOEXEC)
+    try:
+        return discard.discard(handle, 0, size)
+    finally:
+        os.close(handle)

@@ -1,0 +1,66 @@
+"""Rules about fio on bare devices: traps that leave its output looking complete."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from harness.rules.facts import PhaseFacts, RunFacts
+from harness.rules.rule import error, issue, rule
+from harness.store.result import Issue, Severity
+from harness.workloads.fio import FioProgram, FioSummary
+
+
+@rule(
+    error(
+        "fio-ended-early",
+        "fio moved fewer bytes than wanted, before its `runtime` was over",
+        "its rates describe another state of the device",
+    ),
+    error(
+        "fio-short",
+        "fio had commands that moved fewer bytes than asked for, or dropped some",
+        "the commands are not of the size that the phase is about",
+    ),
+    error(
+        "zones-leaked",
+        "zones are active after the phase that resets all zones of the sweeps",
+        "later phases reach the limit of active zones early",
+    ),
+)
+def whole(run: RunFacts) -> Iterator[Issue]:
+    """Phases of fio do all that they are asked for, and begin on zones without state."""
+    for phase in run.phases:
+        if phase.spec.program != FioProgram.name:
+            continue
+        summary = phase.parsed.summary if phase.parsed else None
+        if isinstance(summary, FioSummary):
+            yield from _commands(phase, summary)
+        active = phase.zones.active if phase.zones else 0
+        if phase.spec.benchmark == "reset" and active:
+            text = f"{active} zones are active after {phase.spec.name}"
+            yield issue("zones-leaked", Severity.ERROR, text, phase, expected=0, actual=active)
+
+
+def _commands(phase: PhaseFacts, summary: FioSummary) -> Iterator[Issue]:
+    done = [way for job in summary.output.jobs for way in job.directions.values()]
+    moved, wanted = sum(way.bytes for way in done), _wanted(phase)
+    runtime = float(phase.spec.flags.get("runtime", 0))
+    if moved < wanted and not 0 < runtime <= summary.seconds:
+        yield issue(
+            "fio-ended-early",
+            Severity.ERROR,
+            f"{phase.spec.name} moved {moved} of {wanted} B in {summary.seconds:.1f} s",
+            phase,
+            expected=wanted,
+            actual=moved,
+        )
+    odd = sum(way.short + way.dropped for way in done)
+    if odd:
+        text = f"{phase.spec.name} has {odd} short or dropped commands"
+        yield issue("fio-short", Severity.ERROR, text, phase, expected=0, actual=odd)
+
+
+def _wanted(phase: PhaseFacts) -> int:
+    """Return the bytes that a phase is to move, if its runtime suffices."""
+    flags = phase.spec.flags
+    return int(flags.get("numjobs", 1)) * int(flags.get("io_size", flags.get("size", 0)))

@@ -1,0 +1,127 @@
+"""Metrics of a run of an imported campaign, computed from the files that others wrote."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from harness.errors import ToolFailed
+from harness.metrics.catalogue import CATALOGUE
+from harness.store import packed
+from harness.store.result import Metric
+from harness.store.spec import RunSpec
+from harness.tools import fio, histogram
+from harness.tools.fio import FioDirection, FioLatency, FioOutput
+from harness.tools.histogram import Histogram
+
+# Files of others can be of any release whose JSON has these fields.
+OLDEST = (3, 0)
+# Flag of a phase whose writes overwrite data, as the user declares.
+OVERWRITES = "overwrites"
+# Percent, ten-thousandths.
+_QUANTILES = {
+    "latency_p50": (50.0, 5000),
+    "latency_p95": (95.0, 9500),
+    "latency_p99": (99.0, 9900),
+    "latency_p99_9": (99.9, 9990),
+    "latency_p99_99": (99.99, 9999),
+}
+
+
+def read(text: str) -> FioOutput:
+    """Parse a file of fio.
+
+    Raises:
+        ToolFailed: it is no whole output of fio, or a job failed.
+    """
+    output = fio.parse(text, oldest=OLDEST)
+    if output is None:
+        raise ToolFailed(
+            "it is no JSON of fio", hint="fio writes it with --output-format=json or json+"
+        )
+    return output
+
+
+def of_folder(folder: Path, spec: RunSpec) -> dict[str, Metric]:
+    """Return the metrics of a stored run.
+
+    Raises:
+        ToolFailed: a stored file is missing or damaged.
+    """
+    return {
+        f"{phase.name}.{name}": metric
+        for phase in spec.phases
+        for name, metric in metrics(read(packed.text(folder / stored(phase.name)))).items()
+    }
+
+
+def stored(phase: str) -> str:
+    """Return the place of a phase's file in the run's folder."""
+    return f"raw/{phase}.stdout"
+
+
+def metrics(output: FioOutput) -> dict[str, Metric]:
+    """Return the metrics of a file by catalogue name.
+
+    Rates and latencies are null if the job ended inside its ramp: fio has no latency then.
+    """
+    done = _done(output)
+    timed = done if latency(output) else ()
+    latencies = _latencies(output) if timed else dict.fromkeys((*_QUANTILES, "latency_max"))
+    values: dict[str, int | float | None] = {
+        "throughput": sum(one.commands_per_second for one in timed) if timed else None,
+        "seconds": max((one.seconds for one in timed), default=None),
+        "operations": sum(one.commands for one in done),
+        "user_bytes": fio.total(output.jobs, "write")[0],
+        **latencies,
+    }
+    return {name: Metric(value, CATALOGUE[name].unit) for name, value in values.items()}
+
+
+def latency(output: FioOutput) -> str:
+    """Return the latency that all jobs have: ``lat``, else ``clat``; '' for none.
+
+    ``lat`` counts from submission. fio has its percentiles only with ``lat_percentiles=1``.
+    """
+    done = _done(output)
+    for kind in ("lat", "clat"):
+        kept = [one.latencies[kind] for one in done if kind in one.latencies]
+        if kept and len(kept) == len(done) and all(one.percentiles for one in kept):
+            return kind
+    return "clat" if done and all("clat" in one.latencies for one in done) else ""
+
+
+def histograms(output: FioOutput) -> dict[str, Histogram]:
+    """Return the merged histogram of each direction; {} where a job has none (plain JSON)."""
+    kind = latency(output)
+    found = {}
+    for way in fio.DIRECTIONS:
+        parts = [job.directions[way].latencies for job in output.jobs if way in job.directions]
+        kept = [one[kind].histogram for one in parts if kind in one]
+        merged = histogram.merge(one for one in kept if one is not None)
+        if merged is not None and None not in kept and len(kept) == len(parts):
+            found[way] = merged
+    return found
+
+
+def _latencies(output: FioOutput) -> dict[str, int | float | None]:
+    """Return quantiles of the merged histograms, else fio's own of a single job.
+
+    Percentiles of several jobs are unknown without histograms: they are never averaged.
+    """
+    kind, done = latency(output), _done(output)
+    kept: Sequence[FioLatency] = [one.latencies[kind] for one in done]
+    parts = [one.histogram for one in kept]
+    whole = histogram.merge(part for part in parts if part is not None)
+    quantiles: Mapping[str, float | None] = dict.fromkeys(_QUANTILES)
+    if whole is not None and None not in parts:
+        quantiles = {
+            name: histogram.quantile(whole, share) for name, (_, share) in _QUANTILES.items()
+        }
+    elif len(kept) == 1:
+        quantiles = {name: kept[0].percentiles.get(at) for name, (at, _) in _QUANTILES.items()}
+    return {**quantiles, "latency_max": max(one.maximum for one in kept)}
+
+
+def _done(output: FioOutput) -> list[FioDirection]:
+    return [way for job in output.jobs for way in job.directions.values()]

@@ -1,0 +1,370 @@
+"""fio, the I/O tester: its command line and the parser of ``--output-format=json+``.
+
+Times are in microseconds unless a name has another unit. One job is a job section of fio, or a
+group of equal clones (``numjobs`` with ``group_reporting``).
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from harness.errors import HostError, ToolFailed
+from harness.store.spec import Scalar
+from harness.tools import histogram, proc
+from harness.tools.histogram import Histogram
+from harness.tools.native import whole
+
+PROGRAM = "fio"
+# The first release whose trim resets zones, and whose zone limits count closed zones.
+OLDEST = (3, 30)
+
+DIRECTIONS = ("read", "write", "trim")
+# What fio times: submission, completion, and both together.
+LATENCIES = ("slat", "clat", "lat")
+
+_VERSION = re.compile(r"^fio-(\d+)\.(\d+)")
+# Sizes as fio reads them: 1024-based whatever the unit is called (kb_base=1024).
+_SIZE = re.compile(r"^(\d+)(?:([kmgtp])i?b?|b)?$", re.IGNORECASE)
+_UNITS = {unit: 1024**power for power, unit in enumerate("kmgtp", start=1)}
+# One direction each; the others mix them.
+_ONE_WAY = {
+    "read": "read",
+    "randread": "read",
+    "write": "write",
+    "randwrite": "write",
+    "trim": "trim",
+    "randtrim": "trim",
+}
+# stat.h: a histogram has 64 buckets in each power of two (FIO_IO_U_PLAT_BITS).
+_BITS = 6
+_NS_PER_US = 1000
+_MS_PER_S = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class FioLatency:
+    """One kind of latency. ``histogram`` is null where fio counted no buckets for this kind."""
+
+    count: int
+    minimum: float
+    maximum: float
+    mean: float
+    deviation: float
+    percentiles: Mapping[float, float]  # by percent; {} where fio computed none
+    histogram: Histogram | None
+
+
+@dataclass(frozen=True, slots=True)
+class FioDirection:
+    """What a job read, wrote or trimmed. Rates are fio's own, over its own time."""
+
+    bytes: int
+    commands: int
+    seconds: float
+    commands_per_second: float
+    bytes_per_second: int
+    short: int  # commands that moved fewer bytes than asked for
+    dropped: int
+    latencies: Mapping[str, FioLatency]  # by name in LATENCIES; only kinds with samples
+
+
+@dataclass(frozen=True, slots=True)
+class FioJob:
+    """A job, or a group of equal clones. ``directions`` has those with a command."""
+
+    name: str
+    group: int
+    options: Mapping[str, str]  # its own and the global ones, as given
+    seconds: float
+    directions: Mapping[str, FioDirection]
+    user_cpu_pct: float
+    system_cpu_pct: float
+    depth_pct: Mapping[str, float]  # share of the time at a depth up to the key
+
+
+@dataclass(frozen=True, slots=True)
+class FioDisk:
+    """The kernel's counters of a disk while the jobs ran."""
+
+    name: str
+    reads: int
+    writes: int
+    read_merges: int
+    write_merges: int
+    util_pct: float
+
+
+@dataclass(frozen=True, slots=True)
+class FioOutput:
+    """A whole output of fio. ``notes`` are the lines that it printed around the JSON."""
+
+    version: str
+    epoch: int  # seconds since the epoch at the end
+    jobs: tuple[FioJob, ...]
+    disks: tuple[FioDisk, ...]
+    notes: tuple[str, ...]
+
+
+def find() -> Path:
+    """Return fio's file; HostError: it is not installed."""
+    path = proc.which(PROGRAM)
+    if path is None:
+        raise HostError("fio is not installed", hint="apt-get install fio", code="program-missing")
+    return path
+
+
+def version(program: Path) -> str:
+    """Return what ``fio --version`` prints, such as fio-3.39.
+
+    Raises:
+        HostError: it is older than OLDEST.
+        ToolFailed: it is no version of fio.
+    """
+    printed = proc.run([str(program), "--version"]).stdout.strip()
+    try:
+        check_version(printed)
+    except ToolFailed as error:
+        if error.code != "fio-version":
+            raise
+        raise HostError(error.message, hint=error.hint, code=error.code) from None
+    return printed
+
+
+def check_version(printed: str, oldest: tuple[int, int] = OLDEST) -> None:
+    """Refuse older releases (ToolFailed)."""
+    found = _VERSION.match(printed)
+    if found is None:
+        raise _malformed(f"{printed[:60]!r} is no version of fio")
+    if (int(found[1]), int(found[2])) < oldest:
+        raise ToolFailed(
+            f"{printed} is too old: zonelab needs fio {oldest[0]}.{oldest[1]} or newer",
+            hint="use the fio of Debian 12 or newer",
+            code="fio-version",
+        )
+
+
+def argv(program: Path, name: str, options: Mapping[str, Scalar]) -> list[str]:
+    """Return the argument list of one job; ``options`` have fio's names, in order.
+
+    Every option has a value, also flags: without one, fio leaves it out of its JSON.
+    """
+    return [
+        str(program),
+        "--output-format=json+",
+        f"--name={name}",
+        *(flag(key, value) for key, value in options.items()),
+    ]
+
+
+def flag(name: str, value: Scalar) -> str:
+    """Return the argument that sets an option; booleans are 0 and 1."""
+    return f"--{name}={int(value) if isinstance(value, bool) else value}"
+
+
+def size(text: str) -> int:
+    """Return the bytes of a size as fio reads it: 4096, 4k, 4KiB, 1m.
+
+    Raises:
+        ValueError: it is no single size, such as a range.
+    """
+    found = _SIZE.match(text)
+    if found is None:
+        raise ValueError(f"{text!r} is no size")
+    return int(found[1]) * (_UNITS[found[2].lower()] if found[2] else 1)
+
+
+def parse(text: str, *, oldest: tuple[int, int] = OLDEST) -> FioOutput | None:
+    """Parse what fio printed; None where it printed no JSON: it failed before its jobs began.
+
+    Files of others can be older than the fio that zonelab runs.
+
+    Raises:
+        ToolFailed: with code ``fio-version``: too old; ``fio-incomplete``: cut off, or several
+            outputs; ``fio-error``: a job failed; ``fio-mixed``: a group has jobs of different
+            kinds; ``output-malformed``: anything else that fio does not print.
+    """
+    before, found, rest = _split(text)
+    if not found:
+        return None
+    try:
+        document, end = json.JSONDecoder().raw_decode(rest)
+    except ValueError:
+        raise _incomplete("it ends inside the JSON") from None
+    after = rest[end:].strip()
+    if any(line.strip() == "{" for line in after.splitlines()):
+        raise _incomplete("it has several outputs, as --status-interval prints them")
+    try:
+        check_version(str(document["fio version"]), oldest)
+        common = document.get("global options", {})
+        jobs = tuple(_job(one, common) for one in document["jobs"])
+        disks = tuple(map(_disk, document.get("disk_util", ())))
+        read = FioOutput(
+            version=str(document["fio version"]),
+            epoch=whole(document["timestamp"]),
+            jobs=jobs,
+            disks=disks,
+            notes=tuple(line for line in (*before, *after.splitlines()) if line.strip()),
+        )
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise _malformed(f"{type(error).__name__} {error}") from None
+    if not jobs:
+        raise _incomplete("it has no job")
+    return read
+
+
+def _split(text: str) -> tuple[list[str], bool, str]:
+    """Return the lines before the JSON, whether there is any, and the text from there on."""
+    lines = text.splitlines(keepends=True)
+    for at, line in enumerate(lines):
+        if line.startswith("{"):
+            return lines[:at], True, "".join(lines[at:])
+    return lines, False, ""
+
+
+def _job(job: Mapping[str, Any], common: Mapping[str, str]) -> FioJob:
+    name, error = str(job["jobname"]), whole(job["error"])
+    own = {str(key): str(value) for key, value in job.get("job options", {}).items()}
+    if error:
+        raise _failed(name, error)
+    directions = {
+        way: _direction(job[way]) for way in DIRECTIONS if whole(job[way]["total_ios"]) > 0
+    }
+    options = {**common, **own}
+    _check_kind(name, options, directions)
+    return FioJob(
+        name=name,
+        group=whole(job["groupid"]),
+        options=options,
+        seconds=whole(job["job_runtime"]) / _MS_PER_S,
+        directions=directions,
+        user_cpu_pct=float(job["usr_cpu"]),
+        system_cpu_pct=float(job["sys_cpu"]),
+        depth_pct={str(key): float(share) for key, share in job["iodepth_level"].items()},
+    )
+
+
+def _check_kind(
+    name: str, options: Mapping[str, str], directions: Mapping[str, FioDirection]
+) -> None:
+    """Refuse a group of different jobs. fio adds up their numbers and shows the last's options."""
+    if options.get("name", name) != name:
+        raise _mixed(name, f"it also has the job {options['name']}")
+    way = _ONE_WAY.get(options.get("rw", options.get("readwrite", "")))
+    others = [other for other in directions if way is not None and other != way]
+    if others:
+        raise _mixed(name, f"rw={options.get('rw', options.get('readwrite'))} has a {others[0]}")
+    try:
+        block = size(options.get("bs", options.get("blocksize", "")))
+    except ValueError:
+        return  # a range, or one size for each direction
+    for direction, done in directions.items():
+        if not done.short and done.bytes != done.commands * block:
+            raise _mixed(name, f"{done.commands} {direction}s of {block} B are not {done.bytes} B")
+
+
+def _direction(found: Mapping[str, Any]) -> FioDirection:
+    kinds = {kind: found[f"{kind}_ns"] for kind in LATENCIES if f"{kind}_ns" in found}
+    return FioDirection(
+        bytes=whole(found["io_bytes"]),
+        commands=whole(found["total_ios"]),
+        seconds=whole(found["runtime"]) / _MS_PER_S,
+        commands_per_second=float(found["iops"]),
+        bytes_per_second=whole(found["bw_bytes"]),
+        short=whole(found["short_ios"]),
+        dropped=whole(found["drop_ios"]),
+        latencies={kind: _latency(times) for kind, times in kinds.items() if times.get("N", 1) > 0},
+    )
+
+
+def _latency(times: Mapping[str, Any]) -> FioLatency:
+    bins = {whole(int(value)): whole(count) for value, count in times.get("bins", {}).items()}
+    counted = whole(times.get("N", sum(bins.values())))
+    mean, low, high = (float(times[name]) / _NS_PER_US for name in ("mean", "min", "max"))
+    kept = None
+    if bins:
+        if sum(bins.values()) != counted:
+            raise _malformed(f"a histogram has {sum(bins.values())} of {counted} samples")
+        kept = histogram.make(counted, mean * counted, low, high, buckets(bins))
+    return FioLatency(
+        count=counted,
+        minimum=low,
+        maximum=high,
+        mean=mean,
+        deviation=float(times["stddev"]) / _NS_PER_US,
+        percentiles={
+            float(percent): value / _NS_PER_US
+            for percent, value in times.get("percentile", {}).items()
+        },
+        histogram=kept,
+    )
+
+
+def buckets(bins: Mapping[int, int]) -> list[list[float]]:
+    """Return fio's buckets as [low, high, count] in microseconds, sorted.
+
+    ``bins`` counts samples by the middle of their bucket in nanoseconds (plat_idx_to_val, stat.c).
+    fio's buckets hold whole nanoseconds from their first on, ours the interval (low, high].
+    """
+    found = []
+    for middle, count in sorted(bins.items()):
+        # Up to 2**(_BITS + 1) each nanosecond has its bucket.
+        shift = max(middle.bit_length() - 1 - _BITS, 0)
+        first = middle >> shift << shift
+        last = first + (1 << shift) - 1
+        found.append([max(first - 1, 0) / _NS_PER_US, last / _NS_PER_US, count])
+    return found
+
+
+def _disk(disk: Mapping[str, Any]) -> FioDisk:
+    return FioDisk(
+        name=str(disk["name"]),
+        reads=whole(disk["read_ios"]),
+        writes=whole(disk["write_ios"]),
+        read_merges=whole(disk["read_merges"]),
+        write_merges=whole(disk["write_merges"]),
+        util_pct=float(disk["util"]),
+    )
+
+
+def total(jobs: Sequence[FioJob], direction: str) -> tuple[int, int]:
+    """Return bytes and commands of all jobs in a direction."""
+    found = [job.directions[direction] for job in jobs if direction in job.directions]
+    return sum(one.bytes for one in found), sum(one.commands for one in found)
+
+
+def _malformed(what: str) -> ToolFailed:
+    return ToolFailed(
+        f"fio's output is damaged: {what}",
+        hint="fio writes it with --output-format=json+",
+        code="output-malformed",
+    )
+
+
+def _incomplete(what: str) -> ToolFailed:
+    return ToolFailed(
+        f"fio's output is incomplete: {what}",
+        hint="run fio again and keep its whole output",
+        code="fio-incomplete",
+    )
+
+
+def _failed(name: str, error: int) -> ToolFailed:
+    return ToolFailed(
+        f"fio's job {name} ended with error {error} ({os.strerror(error)})",
+        hint="see the raw output of the phase",
+        code="fio-error",
+    )
+
+
+def _mixed(name: str, what: str) -> ToolFailed:
+    return ToolFailed(
+        f"fio's group {name} mixes jobs of different kinds: {what}",
+        hint="leave out group_reporting, or give each kind its own group: new_group",
+        code="fio-mixed",
+    )

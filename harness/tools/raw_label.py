@@ -1,0 +1,27 @@
+"""The label at the start of a bare conventional device: it identifies the data of a killed run."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+MAGIC = b"ZLRAWDEV"
+LABEL_AT, LABEL_SIZE = len(MAGIC), 32  # with the terminating zero
+_BLOCK = 4096
+
+
+def write(node: Path, text: str) -> None:
+    """Write a label to the first block and flush the device.
+
+    Raises:
+        OSError: the device cannot be written.
+    """
+    label = text.encode("ascii")
+    if len(label) >= LABEL_SIZE:
+        raise ValueError(f"label {text!r} is longer than {LABEL_SIZE - 1} bytes")
+    handle = os.open(node, os.O_WRONLY | os.O_CLOEXEC)
+    try:
+        os.pwrite(handle, (MAGIC + label).ljust(_BLOCK, b"\0"), 0)
+        os.fsync(handle)
+    finally:
+        os.close(handle)

@@ -1,0 +1,216 @@
+"""fio: sweeps of block commands to a bare device. It uses no database."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any, ClassVar
+
+from harness.errors import ConfigError, ToolFailed
+from harness.levels.level import LevelUp
+from harness.store.spec import Device, PhaseSpec, Scalar
+from harness.tools import fio, histogram
+from harness.tools.fio import FioJob, FioOutput
+from harness.tools.histogram import Histogram
+from harness.workloads import fio_phases
+from harness.workloads.fio_phases import ZBD
+from harness.workloads.fio_sweeps import RAMP, RESERVED, Fio
+from harness.workloads.load_program import (
+    BareCounts,
+    FileReport,
+    LoadProgram,
+    Parsed,
+    ProgramReport,
+    Rows,
+)
+from harness.workloads.planning import BareWork, refuse_flags
+
+
+@dataclass(frozen=True, slots=True)
+class FioSummary:
+    """What a phase did, in all directions; ``seconds`` are of its slowest job."""
+
+    operations: int
+    seconds: float
+    output: FioOutput
+
+
+class _NoReport(FileReport):
+    """fio reports at its end only."""
+
+    @property
+    def flags(self) -> dict[str, Scalar]:
+        """Return none."""
+        return {}
+
+    @property
+    def columns(self) -> str:
+        """Return the name that every series has."""
+        return "operations"
+
+    def rows(self, text: str) -> Rows:  # noqa: ARG002
+        """Raise ToolFailed: there is no report."""
+        raise ToolFailed("fio writes no report while it runs")
+
+
+class FioProgram(LoadProgram):
+    """The distribution's fio."""
+
+    name: ClassVar[str] = fio.PROGRAM
+    field: ClassVar[str] = "fio"
+    work: ClassVar[Any] = Fio
+    reserved: ClassVar[frozenset[str]] = frozenset({"name", "filename", "randseed", "output"})
+    packages: ClassVar[tuple[str, ...]] = ("fio",)
+    uses_database: ClassVar[bool] = False
+    file_schema: ClassVar[str] = "fio-workload"
+    factors: ClassVar[tuple[str, ...]] = ("ioengine", "bytes", "runtime", "ramp", "region")
+    seed_flag: ClassVar[str] = "randseed"
+
+    def path(self, db_bench: Path) -> Path:  # noqa: ARG002
+        """Return fio; HostError: it is missing, or too old."""
+        program = fio.find()
+        _check_version(program)
+        return program
+
+    def report(self, up: LevelUp, csv: Path, stderr: Path) -> ProgramReport:  # noqa: ARG002
+        """Return a report without rows."""
+        return _NoReport(csv)
+
+    def kept_rows(self, raw: Path, name: str) -> Rows:  # noqa: ARG002
+        """Raise ToolFailed: there is no report."""
+        return _NoReport(raw).rows("")
+
+    def operations_in(self, line: str) -> int:  # noqa: ARG002
+        """Return 0: there is no report."""
+        return 0
+
+    def flag(self, name: str, value: Scalar) -> str:
+        """Return the argument that sets an option."""
+        return fio.flag(name, value)
+
+    def argv(
+        self,
+        spec: PhaseSpec,
+        up: LevelUp,
+        seed: int,
+        *,
+        first: bool,  # noqa: ARG002
+        program: Path,
+        report: ProgramReport,  # noqa: ARG002
+        key_seed: int = 0,  # noqa: ARG002
+    ) -> list[str]:
+        """Return the argument list.
+
+        Raises:
+            ConfigError: the workload sets a reserved option, or the level has files.
+        """
+        refuse_flags(spec.name, spec.flags, self.reserved)
+        if up.db is not None or up.fs_uri is not None:
+            raise ConfigError(
+                f"phase {spec.name} needs a bare device",
+                hint="levels: [raw-device, raw-conventional]",
+                code="level-and-workload",
+            )
+        own: dict[str, Scalar] = {"filename": up.devices[0].path, self.seed_flag: seed}
+        return fio.argv(program, spec.name, own | {**spec.flags})
+
+    def parse(self, phase: PhaseSpec, stdout: str, stderr: str) -> Parsed:  # noqa: ARG002
+        """Read a phase's output. A phase that began no job has no summary and raises nothing.
+
+        Raises:
+            ToolFailed: the output is damaged, a job failed, or a direction has no total latency.
+        """
+        output = fio.parse(stdout)
+        if output is None:
+            return Parsed(None, 0, {}, (), skipped=False, assertions=False)
+        written, writes = fio.total(output.jobs, "write")
+        read, reads = fio.total(output.jobs, "read")
+        _, trims = fio.total(output.jobs, "trim")
+        resets = trims if phase.flags.get("zonemode") == ZBD else 0
+        summary = FioSummary(
+            operations=reads + writes + trims,
+            seconds=max((job.seconds for job in output.jobs), default=0.0),
+            output=output,
+        )
+        return Parsed(
+            summary=summary,
+            summaries=1,
+            histograms=_histograms(output.jobs),
+            warnings=output.notes,
+            skipped=False,
+            assertions=False,
+            user_bytes=written,
+            counts=BareCounts(written, writes, read, reads, resets),
+        )
+
+    def plan_bare(self, work: Fio, device: Device) -> BareWork:
+        """Return the phases for a device.
+
+        Raises:
+            ConfigError: no sweep is for this kind of device, or one does not fit it.
+        """
+        return fio_phases.plan(work, device)
+
+    def ordered(self, phases: Sequence[PhaseSpec], seed: int) -> tuple[PhaseSpec, ...]:
+        """Return the phases in random order; each stays behind those that prepare it."""
+        # A seeded generator, so that the same study always gives the same plan.
+        generator = random.Random(f"{seed}/phases")  # noqa: S311
+        units = list(_units(phases))
+        generator.shuffle(units)
+        found: list[PhaseSpec] = []
+        for prepared, points in units:
+            generator.shuffle(points)
+            found += [*prepared, *(phase for point in points for phase in point)]
+        return tuple(found)
+
+
+def _units(
+    phases: Sequence[PhaseSpec],
+) -> Iterator[tuple[list[PhaseSpec], list[list[PhaseSpec]]]]:
+    """Yield phases that prepare, each time with the points behind them, and these with ramps."""
+    prepared: list[PhaseSpec] = []
+    points: list[list[PhaseSpec]] = []
+    ramp: list[PhaseSpec] = []
+    for phase in phases:
+        if phase.benchmark == RAMP:
+            ramp = [phase]
+        elif phase.benchmark not in RESERVED:
+            points.append([*ramp, phase])
+            ramp = []
+        else:
+            if points:
+                yield prepared, points
+                prepared, points = [], []
+            prepared.append(phase)
+    if points:
+        yield prepared, points
+
+
+def _histograms(jobs: Sequence[FioJob]) -> dict[str, Histogram]:
+    """Return the histogram of each direction, from submission to completion.
+
+    Raises:
+        ToolFailed: fio did not keep one: the completion alone is another latency.
+    """
+    found = {}
+    for way in ("read", "write"):
+        done = [job.directions[way] for job in jobs if way in job.directions]
+        kept = [one.latencies["lat"].histogram for one in done if "lat" in one.latencies]
+        if len(kept) != len(done) or None in kept:
+            raise ToolFailed(
+                f"fio kept no histogram of lat for its {way}s",
+                hint="lat_percentiles=1 and --output-format=json+",
+                code="output-malformed",
+            )
+        merged = histogram.merge(one for one in kept if one is not None)
+        if merged is not None:
+            found[way] = merged
+    return found
+
+
+@cache
+def _check_version(program: Path) -> None:
+    fio.version(program)

@@ -1,0 +1,308 @@
+"""The phases of a workload of fio on a device: options of each, and what it writes at most."""
+
+from __future__ import annotations
+
+import itertools
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from harness.errors import ConfigError
+from harness.quantities import format_size
+from harness.store.spec import Device, DeviceKind, Scalar
+from harness.workloads.fio_sweeps import LARGEST_BLOCK, RAMP, Fio, Preparation, Sweep
+from harness.workloads.planning import BarePhase, BareWork, DerivedPhase
+
+ZBD = "zbd"
+# Zone 0, or the first MiB of a conventional device, holds the label of the run.
+LABEL_ZONES = 1
+LABEL_BYTES = 2**20
+# Seconds of a command that waits for the one before, for the ETA only.
+_COMMAND = {DeviceKind.EMULATED: 150e-6, DeviceKind.HARDWARE: 30e-6, DeviceKind.MODELLED: 150e-6}
+
+
+@dataclass(frozen=True, slots=True)
+class FioSizes:
+    """Numbers that follow from the device. ``formulas`` explains each of them to the user."""
+
+    points: int
+    written_bytes: int
+    read_bytes: int
+    formulas: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """A measured phase: one value of each list of its sweep."""
+
+    sweep: Sweep
+    bs: int
+    iodepth: int
+    jobs: int
+    rate: int | None
+
+    @property
+    def name(self) -> str:
+        """Its phase's name, such as ``randread-4k-qd4-z1``."""
+        parts = [self.sweep.name, _short(self.bs), f"qd{self.iodepth}"]
+        parts += [f"z{self.jobs}"] if self.sweep.zoned else []
+        parts += [f"j{self.jobs}"] if self.sweep.numjobs else []
+        parts += [f"r{_short(self.rate)}"] if self.rate else []
+        return "-".join(parts)
+
+
+class _Layout(ABC):
+    """Where on a device jobs and preparing steps work."""
+
+    def __init__(self, work: Fio, device: Device) -> None:
+        self.work = work
+        self.device = device
+
+    @abstractmethod
+    def place(self, point: Point) -> dict[str, Scalar]:
+        """Return fio's options for the part of each job."""
+
+    @abstractmethod
+    def step(self, step: Preparation, jobs: int) -> dict[str, Scalar]:
+        """Return fio's options of a preparing step for phases of at most ``jobs`` jobs."""
+
+
+class _Zones(_Layout):
+    """Each job has zones of its own, from zone LABEL_ZONES on."""
+
+    def __init__(self, work: Fio, sweeps: Sequence[Sweep], device: Device) -> None:
+        super().__init__(work, device)
+        self.size, self.capacity = device.zone_size or 0, device.zone_capacity or 0
+        self.first = LABEL_ZONES * self.size
+        self.touched = max(max(sweep.zones, default=1) * self._span(sweep) for sweep in sweeps)
+        self.block = _largest_divisor(self.capacity)
+        self._check(sweeps)
+
+    def place(self, point: Point) -> dict[str, Scalar]:
+        """Return zones that hold all bytes: a full zone would make fio reset zones itself."""
+        zones = self._span(point.sweep)
+        part, room = zones * self.size, zones * self.capacity
+        return {
+            "zonemode": ZBD,
+            "offset": self.first,
+            "size": part,
+            **({"offset_increment": part} if point.jobs > 1 else {}),
+            **({"io_size": min(self.work.bytes, room)} if point.sweep.writes else {}),
+        }
+
+    def step(self, step: Preparation, jobs: int) -> dict[str, Scalar]:
+        """Return the reset of all zones that any sweep uses, or the fill of ``jobs`` zones."""
+        zones = self.touched if step == "reset" else jobs
+        place: dict[str, Scalar] = {
+            "zonemode": ZBD,
+            "offset": self.first,
+            "size": zones * self.size,
+        }
+        if step == "reset":  # with zonemode=zbd, fio resets zones where it would trim
+            return {"rw": "trim", "bs": self.size, **place}
+        return {"rw": "write", "bs": self.block, **place, "io_size": zones * self.capacity}
+
+    def _span(self, sweep: Sweep) -> int:
+        """Return the zones of each job: those that hold ``bytes``, or its share of all zones."""
+        if not sweep.writes:
+            return 1
+        share = ((self.device.zones or 0) - LABEL_ZONES) // max(sweep.zones, default=1)
+        return max(1, min(-(-self.work.bytes // self.capacity), share))
+
+    def _check(self, sweeps: Sequence[Sweep]) -> None:
+        device, limits = self.device, (self.device.max_open_zones, self.device.max_active_zones)
+        limit = min([each for each in limits if each], default=0)
+        for sweep in sweeps:
+            for size in sweep.bs:
+                if self.capacity % size:
+                    raise ConfigError(
+                        f"bs {format_size(size)} of sweep {sweep.name} does not divide the zone "
+                        f"capacity {format_size(self.capacity)} of {device.path}",
+                        hint="fio could not fill a zone, and would rewrite the first for ever",
+                        code="does-not-fit",
+                    )
+            most = max(sweep.zones, default=1)
+            if sweep.writes and 0 < limit < most:
+                raise ConfigError(
+                    f"sweep {sweep.name} writes to {most} zones at once, {device.path} allows "
+                    f"{limit}",
+                    hint="lower zones",
+                    code="too-few-active-zones",
+                )
+        if self.touched + LABEL_ZONES > (device.zones or 0):
+            raise ConfigError(
+                f"the sweeps need {self.touched + LABEL_ZONES} zones, {device.path} has "
+                f"{device.zones}",
+                hint="lower zones",
+                code="too-few-zones",
+            )
+
+
+class _Region(_Layout):
+    """Jobs share a region behind the label in equal parts."""
+
+    def __init__(self, work: Fio, device: Device) -> None:
+        super().__init__(work, device)
+        room = device.size - LABEL_BYTES
+        self.size = _whole(min(work.region or room, room))
+
+    def place(self, point: Point) -> dict[str, Scalar]:
+        """Return the job's part of the region."""
+        part = _whole(self.size // point.jobs)
+        if part < point.bs:
+            raise ConfigError(f"the region is too small for {point.jobs} jobs", hint="raise region")
+        return {
+            "offset": LABEL_BYTES,
+            "size": part,
+            **({"offset_increment": part} if point.jobs > 1 else {}),
+        }
+
+    def step(self, step: Preparation, jobs: int) -> dict[str, Scalar]:  # noqa: ARG002
+        """Return a step over the whole region: once in order, or as many blocks at random."""
+        place: dict[str, Scalar] = {"offset": LABEL_BYTES, "size": self.size}
+        if step == "discard":
+            return {"rw": "trim", "bs": self.size, **place}
+        if step == "fill":
+            return {"rw": "write", "bs": LARGEST_BLOCK, **place, "io_size": self.size}
+        return {"rw": "randwrite", "bs": 4096, **place, "io_size": self.size, "norandommap": 1}
+
+
+def plan(work: Fio, device: Device) -> BareWork:
+    """Return the phases for a device.
+
+    Raises:
+        ConfigError: no sweep is for this kind of device, or one does not fit it.
+    """
+    sweeps = [sweep for sweep in work.sweeps if sweep.zoned == device.zoned]
+    if not sweeps:
+        kind = "zoned" if device.zoned else "conventional"
+        raise ConfigError(
+            f"the workload has no sweep for {device.path}",
+            hint=f"add one with device: {kind}, or omit the level",
+            code="level-and-workload",
+        )
+    _check_blocks(sweeps, device)
+    layout = _Zones(work, sweeps, device) if device.zoned else _Region(work, device)
+    phases = tuple(phase for sweep in sweeps for phase in _of_sweep(layout, sweep))
+    names = {sweep.name for sweep in sweeps}
+    sizes = FioSizes(
+        points=sum(phase.derived.benchmark in names for phase in phases),
+        written_bytes=sum(phase.written_bytes for phase in phases),
+        read_bytes=sum(_bytes(phase) - phase.written_bytes for phase in phases),
+        formulas={
+            "points": "combinations of each sweep's lists",
+            "written_bytes": "at most: bytes x jobs of each phase, and fills",
+            "read_bytes": "at most: bytes x jobs of each phase",
+        },
+    )
+    return BareWork(sizes, phases)
+
+
+def points(sweep: Sweep) -> list[Point]:
+    """Return every combination of a sweep's lists."""
+    jobs = sweep.zones or sweep.numjobs or (1,)
+    lists = itertools.product(sweep.bs, sweep.iodepth, jobs, sweep.rate or (None,))
+    return [Point(sweep, *values) for values in lists]
+
+
+def _check_blocks(sweeps: Sequence[Sweep], device: Device) -> None:
+    for sweep in sweeps:
+        for size in sweep.bs:
+            if size % device.logical_block_size:
+                raise ConfigError(
+                    f"bs {format_size(size)} of sweep {sweep.name} is not a multiple of the "
+                    f"{device.logical_block_size} B blocks of {device.path}",
+                    hint="4KiB suits every device",
+                    code="bad-field",
+                )
+
+
+def _of_sweep(layout: _Layout, sweep: Sweep) -> Iterator[BarePhase]:
+    """Yield the phases in order; writes are prepared one by one, reads once."""
+    every = points(sweep)
+    most = max(point.jobs for point in every)
+    if not sweep.writes:
+        yield from _steps(layout, sweep, sweep.name, most)
+    for point in every:
+        if sweep.writes:
+            yield from _steps(layout, sweep, point.name, most)
+        if layout.work.ramp and not (sweep.zoned and sweep.writes):
+            # A phase of its own: fio's ramp_time leaves bytes out of its own count.
+            yield _measured(layout, point, ramp=True)
+        yield _measured(layout, point)
+
+
+def _steps(layout: _Layout, sweep: Sweep, name: str, jobs: int) -> Iterator[BarePhase]:
+    for step in sweep.prepare:
+        options = {**layout.step(step, jobs), "ioengine": "psync", "direct": 1}
+        options |= {"lat_percentiles": 1, "clat_percentiles": 0}
+        yield _phase(f"{name}-{step}", step, options, layout.device, runtime=0)
+
+
+def _measured(layout: _Layout, point: Point, *, ramp: bool = False) -> BarePhase:
+    work, sweep = layout.work, point.sweep
+    runtime = work.ramp if ramp else work.runtime
+    options: dict[str, Scalar] = {
+        "rw": sweep.rw,
+        "bs": point.bs,
+        "ioengine": work.ioengine if point.iodepth > 1 else "psync",
+        "direct": 1,
+        "iodepth": point.iodepth,
+        "numjobs": point.jobs,
+        "thread": 1,
+        "group_reporting": 1,
+        "io_size": work.bytes,
+        **layout.place(point),
+        **({"norandommap": 1} if sweep.rw.startswith("rand") else {}),
+        **({"rate": point.rate} if point.rate else {}),
+        **({"runtime": runtime} if runtime else {}),
+        "lat_percentiles": 1,
+        "clat_percentiles": 1,
+    }
+    name, benchmark = (f"{point.name}-{RAMP}", RAMP) if ramp else (point.name, sweep.name)
+    return _phase(name, benchmark, options, layout.device, runtime=runtime)
+
+
+def _phase(
+    name: str, benchmark: str, options: dict[str, Scalar], device: Device, *, runtime: int
+) -> BarePhase:
+    """Return a phase of fio; ``runtime`` in seconds, 0: until all bytes are done."""
+    jobs, size = int(options.get("numjobs", 1)), int(options["bs"])
+    each = int(options.get("io_size", options["size"]))
+    writes = "write" in str(options["rw"])
+    commands = jobs * (each // size)
+    seconds = commands * _COMMAND[device.kind]
+    return BarePhase(
+        name,
+        DerivedPhase(benchmark, options, None if runtime else commands, size if writes else 0),
+        written_bytes=jobs * each if writes else 0,
+        synchronous_writes=0,
+        command_seconds=seconds,
+        most_seconds=runtime or None,
+        stall_seconds=0,  # fio reports at its end only
+    )
+
+
+def _bytes(phase: BarePhase) -> int:
+    """Return what a phase moves at most."""
+    options = phase.derived.flags
+    if options["rw"] == "trim":
+        return 0
+    return int(options.get("numjobs", 1)) * int(options["io_size"])
+
+
+def _largest_divisor(capacity: int) -> int:
+    """Return the largest power of two up to LARGEST_BLOCK that divides a capacity."""
+    return min(capacity & -capacity, LARGEST_BLOCK)
+
+
+def _whole(size: int) -> int:
+    return size // LARGEST_BLOCK * LARGEST_BLOCK
+
+
+def _short(size: int) -> str:
+    """Return a size as in names: 4k, 512, 2m."""
+    for unit, factor in (("m", 2**20), ("k", 2**10)):
+        if size % factor == 0:
+            return f"{size // factor}{unit}"
+    return str(size)

@@ -1,0 +1,76 @@
+#!/usr/bin/env python3
+"""Prints captured output of fio (tests/fixtures/fio), and moves the counters of its device.
+
+``behave`` beside the fake machine names a way of going wrong in the phase ``randwrite``.
+"""
+
+import json
+import os
+import signal
+import sys
+import time
+from pathlib import Path
+
+fixtures = Path(__file__).resolve().parents[1] / "fixtures" / "fio"
+if sys.argv[1:] == ["--version"]:
+    release = Path(sys.argv[0]).parent / "release"
+    sys.stdout.write(release.read_text() if release.exists() else "fio-3.33")
+    sys.exit(0)
+
+options = dict(arg[2:].partition("=")[::2] for arg in sys.argv[1:])
+device = Path(options["filename"])
+root = device.parents[1]
+behave = root / "behave"
+mode = behave.read_text() if behave.exists() and options["rw"] == "randwrite" else ""
+with (root / "started").open("a") as log:
+    log.write(f"{' '.join(sys.argv[1:])}\n")
+if mode == "hang":
+    time.sleep(600)
+if mode == "killed":
+    os.kill(os.getpid(), signal.SIGKILL)
+if mode == "option":
+    sys.stderr.write((fixtures / "option.err").read_text())
+    sys.exit(1)
+if mode in ("full", "error"):
+    text = (fixtures / "full.json").read_text()
+    words = (fixtures / "full.err").read_text()
+    if mode == "error":
+        text = text.replace('"error" : 28', '"error" : 5')
+        words = words.replace("No space left on device", "Input/output error")
+    sys.stdout.write(text)
+    sys.stderr.write(words)
+    sys.exit(1)
+
+output = json.loads((fixtures / f"{options['rw']}.json").read_text())
+job = output["jobs"][0]
+counts = {way: (job[way]["total_ios"], job[way]["io_bytes"]) for way in ("read", "write")}
+if mode == "kind":
+    job["read"]["total_ios"] = 1
+if mode == "short":
+    job["write"]["short_ios"] = 2
+if mode == "clat":
+    del job["write"]["lat_ns"]["bins"]
+if mode == "early":
+    job["write"]["total_ios"] //= 2
+    job["write"]["io_bytes"] //= 2
+    for kind in ("lat_ns", "clat_ns"):
+        half = job["write"]["total_ios"]
+        job["write"][kind]["N"], job["write"][kind]["bins"] = half, {"44800": half}
+    counts["write"] = (counts["write"][0] // 2, counts["write"][1] // 2)
+if mode == "old":
+    output["fio version"] = "fio-3.29"
+stats = root / "proc" / "diskstats"
+lines = stats.read_text().splitlines()
+number = int(device.name[-1]) - 1
+fields = lines[number].split()
+merged = 3 if options["rw"] == "randwrite" else 0  # the kernel may merge
+more = 1 if mode in ("lost-bytes", "lost-command") else 0
+for at, way, joined in ((3, "read", 0), (7, "write", merged)):
+    commands, size = counts[way]
+    fields[at] = str(int(fields[at]) + commands - joined + (more if mode == "lost-command" else 0))
+    fields[at + 1] = str(int(fields[at + 1]) + joined)
+    fields[at + 2] = str(int(fields[at + 2]) + size // 512 + (more if mode == "lost-bytes" else 0))
+lines[number] = " ".join(fields)
+stats.write_text("\n".join(lines) + "\n")
+text = json.dumps(output)
+sys.stdout.write(text[: len(text) // 2] if mode == "truncate" else text)

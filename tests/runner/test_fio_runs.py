@@ -1,0 +1,216 @@
+"""The level raw-conventional under the whole runner, with a fake fio (captured output)."""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from harness import levels
+from harness.machine.guard import Guard
+from harness.machine.journal import Journal
+from harness.observe import signatures
+from harness.store.files import load_record
+from harness.store.ledger import ClosureState, Ledger, LedgerEntry
+from harness.store.result import Result, Status
+from harness.store.rundir import load_result
+from harness.store.spec import Bytes, ColdSpec, PhaseRole
+from harness.verify import recompute
+from tests.fixtures.waiting import until
+from tests.runner import fakes
+from tests.runner.conftest import Machine
+
+pytestmark = pytest.mark.slow  # every test starts the runner
+
+RUN = "raw-conventional--r01"
+# Of tests/fixtures/fio: commands of 4 KiB.
+WRITES, READS = 4000, 3000
+
+
+class Bare(Machine):
+    """The fake machine with fio; its only run is of raw-conventional."""
+
+    def __init__(self, root: Path) -> None:
+        super().__init__(root)
+        self.programs = root / "programs"
+        self.programs.mkdir()
+        (self.programs / "fio").symlink_to(Path(__file__).parent / "fake_fio.py")
+        self.use_conventional()
+        phases = tuple(
+            fakes.phase(
+                rw,
+                PhaseRole.MEASURED,
+                program="fio",
+                flags={"rw": rw, "bs": 4096, "io_size": commands * 4096},
+                operations=commands,
+                user_bytes_per_operation=4096 if rw == "randwrite" else 0,
+                stall_seconds=0,
+            )
+            for rw, commands in (("randwrite", WRITES), ("randread", READS))
+        )
+        cold = ColdSpec(0.0, 1.0, Bytes(0))
+        names = {"run": RUN, "cell": "raw-conventional", "level": "raw-conventional"}
+        self.change_runs(phases=phases, cold=cold, **names)
+        host = self.plan.hosts[0]
+        self.change_plan(hosts=(replace(host, runs=host.runs[:1]),))
+
+    @property
+    def folder(self) -> Path:
+        return self.runs / RUN
+
+    @property
+    def result(self) -> Result:
+        return load_result(self.folder)
+
+    def entry(self, name: str) -> LedgerEntry:
+        found = load_record(Ledger, self.folder / "ledger.json").entry(name)
+        assert found is not None
+        return found
+
+    def codes(self) -> set[str]:
+        return {issue.code for issue in self.result.issues}
+
+    def behave(self, mode: str) -> None:
+        (self.root / "behave").write_text(mode)
+
+
+@pytest.fixture
+def bare(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Bare:
+    monkeypatch.setenv("PATH", f"{tmp_path / 'programs'}:{os.environ['PATH']}")
+    return Bare(tmp_path)
+
+
+def test_a_run(bare: Bare) -> None:
+    done = bare.run()
+    assert done.returncode == 0, done.stderr
+    found = bare.result
+    assert found.status is Status.OK, found.issues
+    assert found.metrics["randwrite.operations"].value == WRITES
+    assert found.metrics["randwrite.user_bytes"].value == WRITES * 4096
+    assert found.metrics["randwrite.conventional_written"].value == WRITES * 4096
+    assert found.metrics["randread.device_read"].value == READS * 4096
+    assert found.metrics["randread.latency_p50"].value == pytest.approx(31, rel=0.9)
+    assert (bare.folder / "histograms" / "randread.read.json").exists()
+    argv = found.phases[0].argv
+    assert f"--filename={bare.root}/dev/nvme0n1" in argv
+    assert "--randseed=7" in argv
+    assert recompute.of_run(bare.folder) == []
+    assert list((bare.root / "run").iterdir()) == []  # nothing is left
+
+
+def test_its_ledger_closes(bare: Bare) -> None:
+    assert bare.run().returncode == 0
+    for name, written, read in (
+        ("randwrite", WRITES, 0),
+        ("randread", 0, READS),
+        ("run", WRITES, READS),
+    ):
+        found = {(one.upper, one.lower): one for one in bare.entry(name).closures}
+        assert {pair: one.state for pair, one in found.items()} == {
+            ("fio", "kernel"): ClosureState.EXACT,
+            ("fio reads", "kernel reads"): ClosureState.EXACT,
+            ("fio write commands", "kernel write requests"): ClosureState.EXACT,
+            ("fio read commands", "kernel read requests"): ClosureState.EXACT,
+            ("kernel", "device"): ClosureState.UNKNOWN,  # nobody counts behind the fake kernel
+        }
+        assert found["fio", "kernel"].above == written * 4096
+        assert found["fio reads", "kernel reads"].above == read * 4096
+        requests = found["fio write commands", "kernel write requests"]
+        assert (requests.above, requests.unit) == (written, "1")
+        assert requests.explained == ({"merged": -3} if written else {})
+
+
+@pytest.mark.parametrize(
+    ("mode", "code", "status"),
+    [
+        ("killed", "exit-status", Status.FAILED),
+        ("option", "exit-status", Status.FAILED),
+        ("full", "no-space", Status.FAILED),
+        ("error", "exit-status", Status.FAILED),
+        ("truncate", "output-malformed", Status.INVALID),
+        ("kind", "output-malformed", Status.INVALID),
+        ("clat", "output-malformed", Status.INVALID),
+        ("old", "output-malformed", Status.INVALID),
+        ("early", "fio-ended-early", Status.INVALID),
+        ("short", "fio-short", Status.INVALID),
+        ("lost-bytes", "closure-broken", Status.INVALID),
+        ("lost-command", "closure-broken", Status.INVALID),
+    ],
+)
+def test_a_fault_has_a_name(bare: Bare, mode: str, code: str, status: Status) -> None:
+    bare.behave(mode)
+    assert bare.run().returncode == 4
+    assert bare.result.status is status
+    assert code in bare.codes()
+
+
+@pytest.mark.parametrize(
+    ("mode", "words"),
+    [
+        ("killed", "fio ended with signal 9 in phase randwrite"),
+        ("option", "Did you mean zonemode?"),
+        ("full", "No space left on device"),
+        ("error", "Input/output error"),
+    ],
+)
+def test_the_reason_is_fios(bare: Bare, mode: str, words: str) -> None:
+    bare.behave(mode)
+    bare.run()
+    reason = bare.result.reason
+    assert reason is not None
+    assert words in reason.message
+
+
+def test_a_phase_that_hangs_is_cut_off(bare: Bare) -> None:
+    bare.behave("hang")
+    bare.change_phases(timeout_seconds=2)
+    bare.run()
+    reason = bare.result.reason
+    assert reason is not None
+    assert reason.code == "phase-timeout"
+
+
+def test_without_fio_or_with_an_old_one_it_is_skipped(bare: Bare) -> None:
+    (bare.programs / "release").write_text("fio-3.29")
+    bare.run()
+    reason = bare.result.reason
+    assert bare.result.status is Status.SKIPPED
+    assert reason is not None
+    assert (reason.code, reason.message[:8]) == ("fio-version", "fio-3.29")
+
+
+def test_changed_output_is_found(bare: Bare) -> None:
+    bare.run()
+    raw = bare.folder / "raw" / "randread.stdout.xz"
+    if not raw.exists():
+        raw = bare.folder / "raw" / "randread.stdout"
+    raw.unlink()
+    document = json.loads((Path(__file__).parents[1] / "fixtures/fio/randread.json").read_text())
+    document["jobs"][0]["read"]["lat_ns"]["max"] += 10**9
+    (bare.folder / "raw" / "randread.stdout").write_text(json.dumps(document))
+    problems = recompute.of_run(bare.folder)
+    assert any("randread.latency_max" in line for line in problems)
+
+
+def test_a_killed_run_is_known_as_ours(bare: Bare) -> None:
+    """The label at the start of the device proves its owner."""
+    bare.behave("hang")
+    child = bare.start()
+    until((bare.root / "started").exists, "fio starts")
+    child.kill()
+    child.communicate(timeout=30)
+    journal = Journal(bare.root / "state" / "journal.jsonl")
+    device = bare.host.device("nvme0n1")
+    last = journal.last(device.identity.key)
+    assert last is not None
+    read = lambda offset, length: bare.host.read(device.path, offset, length)  # noqa: E731
+    assert signatures.find(read, None, levels.signatures()) == [
+        signatures.Signature("zonelab-raw", last.label)
+    ]
+    assert Guard(bare.host, journal).examine(device) == []
+    (bare.root / "behave").unlink()
+    assert bare.run().returncode == 0
+    assert bare.result.status is Status.OK

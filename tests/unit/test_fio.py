@@ -1,0 +1,466 @@
+"""fio: output, options, plan and metrics (tests/fixtures/fio)."""
+
+from __future__ import annotations
+
+import itertools
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from harness.errors import ConfigError, HostError, ToolFailed
+from harness.plan import bare, load
+from harness.plan.expand import expand
+from harness.plan.reference import RIG
+from harness.plan.workload_models import BareWorkload
+from harness.store.spec import Bytes, Device, DeviceKind, PhaseSpec
+from harness.tools import fio as tool
+from harness.tools import histogram
+from harness.workloads.fio import FioProgram
+from harness.workloads.fio_phases import FioSizes
+from harness.workloads.fio_sweeps import Fio
+from harness.workloads.load_program import BareCounts
+
+FIXTURES = Path(__file__).parents[1] / "fixtures" / "fio"
+WHOLE = ("depth", "group", "killed", "plain", "randread", "randwrite", "two")
+
+
+def printed(name: str) -> str:
+    return (FIXTURES / f"{name}.json").read_text()
+
+
+def parsed(text: str) -> tool.FioOutput:
+    output = tool.parse(text)
+    assert output is not None
+    return output
+
+
+def changed(name: str, change: Callable[[Any], object]) -> str:
+    document = json.loads(printed(name))
+    change(document)
+    return json.dumps(document)
+
+
+# --- output --------------------------------------------------------------------------------------
+
+
+def test_a_job_is_read_as_fio_counted_it() -> None:
+    output = parsed(printed("randwrite"))
+    (job,) = output.jobs
+    assert (output.version, output.epoch, output.notes) == ("fio-3.33", 1795603862, ())
+    assert (job.name, job.group, job.options["iodepth"]) == ("randwrite", 0, "8")
+    assert set(job.directions) == {"write"}
+    done = job.directions["write"]
+    assert (done.bytes, done.commands, done.short, done.dropped) == (4000 * 4096, 4000, 0, 0)
+    assert done.seconds == 0.139
+    assert set(done.latencies) == {"slat", "clat", "lat"}
+    assert done.latencies["lat"].mean > done.latencies["clat"].mean > 0
+    assert sum(job.depth_pct.values()) == pytest.approx(100, abs=0.5)
+
+
+@pytest.mark.parametrize("name", WHOLE)
+def test_percentiles_of_our_histogram_are_in_the_bucket_that_fio_prints(name: str) -> None:
+    kinds = [
+        latency
+        for job in parsed(printed(name)).jobs
+        for done in job.directions.values()
+        for latency in done.latencies.values()
+        if latency.histogram is not None
+    ]
+    compared = 0
+    for latency in kinds:
+        kept = latency.histogram
+        assert kept is not None
+        assert kept["count"] == sum(count for _, _, count in kept["buckets"]) == latency.count
+        assert histogram.mean(kept) == pytest.approx(latency.mean)
+        edges = [bucket[:2] for bucket in kept["buckets"]]
+        assert all(low < high for low, high in edges)
+        assert all(high <= low for (_, high), (low, _) in itertools.pairwise(edges))
+        for percent, value in latency.percentiles.items():
+            ours = histogram.quantile(kept, round(percent * 100))
+            if ours is None:
+                continue
+            compared += 1
+            low, high = next((low, high) for low, high in edges if low <= value <= high)
+            assert low <= ours <= high or ours in (kept["min"], kept["max"])
+    assert compared or name == "plain"  # json without + has no buckets
+
+
+def test_a_bucket_holds_the_nanoseconds_that_fio_counts_in_it() -> None:
+    # stat.c: 0 to 127 ns are counted one by one, 128 to 255 in pairs, 256 to 511 in fours.
+    found = tool.buckets({0: 1, 127: 2, 129: 3, 258: 4})
+    assert found == [[0, 0, 1], [0.126, 0.127, 2], [0.127, 0.129, 3], [0.255, 0.259, 4]]
+
+
+def test_jobs_of_two_kinds_without_a_group_are_two_jobs() -> None:
+    output = parsed(printed("two"))
+    assert [(job.name, [*job.directions]) for job in output.jobs] == [
+        ("reader", ["read"]),
+        ("writer", ["write"]),
+    ]
+    assert tool.total(output.jobs, "read") == (500 * 4096, 500)
+    assert tool.total(output.jobs, "write") == (300 * 16384, 300)
+    assert tool.total(output.jobs, "trim") == (0, 0)
+
+
+def test_a_group_of_clones_is_one_job() -> None:
+    (job,) = parsed(printed("group")).jobs
+    assert job.options["numjobs"] == "3"
+    assert job.options["group_reporting"] == "1"
+    assert job.directions["read"].commands == 1500
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [("mixed", "also has the job writer"), ("mixed-sizes", "also has the job large")],
+)
+def test_a_group_of_different_jobs_is_refused(name: str, words: str) -> None:
+    with pytest.raises(ToolFailed, match=words) as failed:
+        tool.parse(printed(name))
+    assert failed.value.code == "fio-mixed"
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (lambda job: job["write"].update(total_ios=1), "has a write"),
+        (lambda job: job["read"].update(io_bytes=4096), "3000 reads of 4096 B are not 4096 B"),
+    ],
+)
+def test_numbers_of_another_kind_are_refused(change: Callable[[Any], object], words: str) -> None:
+    text = changed("randread", lambda document: change(document["jobs"][0]))
+    with pytest.raises(ToolFailed, match=words) as failed:
+        tool.parse(text)
+    assert failed.value.code == "fio-mixed"
+
+
+def test_short_commands_may_move_less_than_their_size() -> None:
+    def change(document: Any) -> None:
+        document["jobs"][0]["read"].update(io_bytes=4096 * 2999 + 512, short_ios=1)
+
+    (job,) = parsed(changed("randread", change)).jobs
+    assert job.directions["read"].short == 1
+
+
+def test_an_error_of_a_job_is_named() -> None:
+    with pytest.raises(ToolFailed, match=r"job full ended with error 28 \(No space") as failed:
+        tool.parse(printed("full"))
+    assert failed.value.code == "fio-error"
+
+
+def test_lines_around_the_json_are_kept() -> None:
+    (note,) = parsed(printed("depth")).notes
+    assert note.startswith("note: both iodepth >= 1 and synchronous I/O engine")
+    assert parsed(printed("killed")).notes[0].strip() == "fio: terminating on signal 15"
+
+
+def test_without_json_there_is_no_output() -> None:
+    assert tool.parse("") is None
+    assert tool.parse((FIXTURES / "option.err").read_text()) is None
+
+
+@pytest.mark.parametrize("kept", [1, 500, 9_000, 10_771])
+def test_a_cut_output_is_incomplete(kept: int) -> None:
+    with pytest.raises(ToolFailed, match="incomplete") as failed:
+        tool.parse(printed("randread")[:kept])
+    assert failed.value.code == "fio-incomplete"
+
+
+def test_several_outputs_are_refused() -> None:
+    with pytest.raises(ToolFailed, match="several outputs") as failed:
+        tool.parse(printed("randread") + printed("randread"))
+    assert failed.value.code == "fio-incomplete"
+
+
+def test_an_old_fio_is_refused() -> None:
+    tool.check_version("fio-3.30")
+    tool.check_version("fio-4.0-dirty")
+    for old in ("fio-3.29", "fio-2.99"):
+        text = printed("randread").replace("fio-3.33", old)
+        with pytest.raises(ToolFailed, match="too old") as failed:
+            tool.parse(text)
+        assert failed.value.code == "fio-version"
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda document: document.pop("jobs"),
+        lambda document: document.update({"fio version": "kvmix"}),
+        lambda document: document["jobs"][0].pop("error"),
+        lambda document: document["jobs"][0]["read"].pop("total_ios"),
+        lambda document: document["jobs"][0]["read"].update(io_bytes="1"),
+        lambda document: document["jobs"][0]["read"]["lat_ns"]["bins"].update({"44800": 10**6}),
+    ],
+)
+def test_damaged_output_is_refused(change: Callable[[Any], object]) -> None:
+    with pytest.raises(ToolFailed, match="damaged") as failed:
+        tool.parse(changed("randread", change))
+    assert failed.value.code == "output-malformed"
+
+
+# --- command -------------------------------------------------------------------------------------
+
+
+def test_flags_have_a_value_so_that_fio_records_them() -> None:
+    argv = tool.argv(Path("fio"), "reads", {"rw": "randread", "direct": True, "iodepth": 4})
+    assert argv == [
+        "fio",
+        "--output-format=json+",
+        "--name=reads",
+        "--rw=randread",
+        "--direct=1",
+        "--iodepth=4",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "size"),
+    [("4096", 4096), ("4k", 4096), ("4KiB", 4096), ("1M", 1 << 20), ("2g", 2 << 30), ("8b", 8)],
+)
+def test_sizes_are_read_as_fio_reads_them(text: str, size: int) -> None:
+    assert tool.size(text) == size
+
+
+@pytest.mark.parametrize("text", ["", "4k-16k", "4k,8k", "k", "4x"])
+def test_other_texts_are_no_size(text: str) -> None:
+    with pytest.raises(ValueError, match="no size"):
+        tool.size(text)
+
+
+def test_an_old_fio_on_the_host_is_refused(tmp_path: Path) -> None:
+    program = tmp_path / "fio"
+    for release in ("3.29", "3.33"):
+        program.write_text(f"#!/bin/sh\necho fio-{release}\n")
+        program.chmod(0o755)
+        if release == "3.33":
+            assert tool.version(program) == "fio-3.33"
+            continue
+        with pytest.raises(HostError, match="too old"):
+            tool.version(program)
+
+
+# --- plan ----------------------------------------------------------------------------------------
+
+SWEEP: dict[str, Any] = {
+    "name": "s",
+    "device": "zoned",
+    "rw": "write",
+    "bs": ["4KiB"],
+    "prepare": ["reset"],
+}
+READS = SWEEP | {"rw": "read", "prepare": ["reset", "fill"]}
+CONVENTIONAL_DEVICE = replace(
+    RIG.device,
+    path="/dev/nvme0n1",
+    zoned=False,
+    size=Bytes(64 << 20),
+    zones=None,
+    zone_size=None,
+    zone_capacity=None,
+    max_open_zones=None,
+    max_active_zones=None,
+)
+CONVENTIONAL = {"device": "conventional", "prepare": ["discard"]}
+
+
+def made(*sweeps: dict[str, Any], **changes: Any) -> Fio:
+    """Return a workload; sweeps are differences to SWEEP."""
+    fields = {"bytes": "1MiB", "sweeps": [SWEEP | sweep for sweep in sweeps]} | changes
+    found: Fio = load.build(type(shipped().work), fields, "test")
+    return found
+
+
+def shipped(name: str = "block-smoke") -> BareWorkload:
+    workload = load.load_study(name)[1]
+    assert isinstance(workload, BareWorkload)
+    return workload
+
+
+def planned(work: Fio, device: Device = RIG.device) -> dict[str, PhaseSpec]:
+    return {phase.name: phase for phase in bare.work(FioProgram(), work, device, 300).phases}
+
+
+def test_every_combination_is_a_phase_behind_its_reset() -> None:
+    work = made({"bs": ["4KiB", "16KiB"], "iodepth": [1, 4]}, {"name": "z", "zones": [1, 3]})
+    names = list(planned(work))
+    points = ["s-4k-qd1-z1", "s-4k-qd4-z1", "s-16k-qd1-z1", "s-16k-qd4-z1"]
+    points += ["z-4k-qd1-z1", "z-4k-qd1-z3"]
+    assert names == [name for point in points for name in (f"{point}-reset", point)]
+
+
+def test_each_job_has_zones_of_its_own_that_it_never_fills_twice() -> None:
+    flags = planned(made({"zones": [3]}, bytes="6MiB"))["s-4k-qd1-z3"].flags
+    size = RIG.device.zone_size
+    assert size is not None
+    # 6 MiB need two zones of 4 MiB; zone 0 has the label.
+    assert flags["offset"] == size
+    assert flags["size"] == flags["offset_increment"] == 2 * size
+    assert (flags["io_size"], flags["numjobs"], flags["zonemode"]) == (6 << 20, 3, "zbd")
+    reset = planned(made({"zones": [3]}, bytes="6MiB"))["s-4k-qd1-z3-reset"].flags
+    assert (reset["rw"], reset["bs"], reset["size"]) == ("trim", size, 6 * size)
+
+
+def test_small_devices_end_phases_earlier() -> None:
+    flags = planned(made({"zones": [14]}, bytes="1GiB"))["s-4k-qd1-z14"].flags
+    # 383 zones behind the label: 27 for each job, of 4 MiB.
+    assert flags["io_size"] == 27 * (4 << 20)
+    assert flags["offset_increment"] == 27 * (RIG.device.zone_size or 0)
+    flags = planned(made(CONVENTIONAL, region="1GiB"), CONVENTIONAL_DEVICE)["s-4k-qd1"].flags
+    assert (flags["size"], flags["io_size"]) == (63 << 20, 1 << 20)
+
+
+def test_depth_1_is_synchronous_and_every_command_direct() -> None:
+    phases = planned(made({"iodepth": [1, 8]}, ioengine="io_uring"))
+    assert phases["s-4k-qd1-z1"].flags["ioengine"] == "psync"
+    assert phases["s-4k-qd8-z1"].flags["ioengine"] == "io_uring"
+    assert all(phase.flags["direct"] == 1 for phase in phases.values())
+
+
+def test_reads_are_prepared_once_and_ramps_are_phases() -> None:
+    names = list(planned(made(READS | {"iodepth": [1, 2]}, ramp=2)))
+    points = ["s-4k-qd1-z1-ramp", "s-4k-qd1-z1", "s-4k-qd2-z1-ramp", "s-4k-qd2-z1"]
+    assert names == ["s-reset", "s-fill", *points]
+    assert "s-4k-qd1-z1-ramp" not in planned(made({}, ramp=2))  # it would use up zones
+
+
+def test_the_prediction_has_all_bytes() -> None:
+    work = bare.work(FioProgram(), made({"zones": [2]}, READS | {"name": "r"}), RIG.device, 300)
+    assert RIG.device.zone_capacity is not None
+    assert work.predicted.bytes_written == (2 << 20) + RIG.device.zone_capacity
+    assert isinstance(work.sizes, FioSizes)
+    assert (work.sizes.points, work.sizes.read_bytes) == (2, 1 << 20)
+
+
+def test_a_runtime_limits_the_predicted_time() -> None:
+    long = bare.work(FioProgram(), made({}, bytes="1GiB", runtime=5), RIG.device, 300)
+    unlimited = bare.work(FioProgram(), made({}, bytes="1GiB"), RIG.device, 300)
+    assert long.predicted.seconds < unlimited.predicted.seconds
+    point = next(phase for phase in long.phases if phase.benchmark == "s")
+    assert (point.operations, point.flags["runtime"]) == (None, 5)
+
+
+def test_a_conventional_device_keeps_its_label() -> None:
+    phases = planned(made(CONVENTIONAL | {"numjobs": [2]}, region="32MiB"), CONVENTIONAL_DEVICE)
+    flags = phases["s-4k-qd1-j2"].flags
+    assert (flags["offset"], flags["size"], flags["offset_increment"]) == (
+        1 << 20,
+        16 << 20,
+        16 << 20,
+    )
+    assert phases["s-4k-qd1-j2-discard"].flags["offset"] == 1 << 20
+
+
+def test_levels_run_the_sweeps_of_their_device() -> None:
+    work = made({}, CONVENTIONAL | {"name": "c"})
+    assert [name for name in planned(work) if not name.endswith("reset")] == ["s-4k-qd1-z1"]
+    names = planned(work, CONVENTIONAL_DEVICE)
+    assert [name for name in names if not name.endswith("discard")] == ["c-4k-qd1"]
+    with pytest.raises(ConfigError, match="no sweep for /dev/nvme0n1"):
+        planned(made({}), CONVENTIONAL_DEVICE)
+
+
+def test_phases_are_shuffled_behind_what_prepares_them() -> None:
+    work = made({"iodepth": [1, 2, 4, 8]}, READS | {"name": "r", "iodepth": [1, 2, 4, 8]}, ramp=2)
+    phases = bare.work(FioProgram(), work, RIG.device, 300).phases
+    orders = [FioProgram().ordered(phases, seed) for seed in range(5)]
+    assert len({tuple(phase.name for phase in order) for order in orders}) == 5
+    assert FioProgram().ordered(phases, 3) == FioProgram().ordered(phases, 3)
+    for order in orders:
+        names = [phase.name for phase in order]
+        assert sorted(names) == sorted(phase.name for phase in phases)
+        for at, name in enumerate(names):
+            if name.startswith("s-") and not name.endswith("reset"):
+                assert names[at - 1] == f"{name}-reset"
+            if name.startswith("r-4k") and not name.endswith("ramp"):
+                assert names[at - 1] == f"{name}-ramp"
+        reads = [at for at, name in enumerate(names) if name.startswith("r-")]
+        assert reads == list(range(reads[0], reads[0] + 10))
+        assert names[reads[0] : reads[0] + 2] == ["r-reset", "r-fill"]
+
+
+@pytest.mark.parametrize(
+    ("sweep", "words"),
+    [
+        ({"bs": ["256KiB"]}, "at most 128.0 KiB"),
+        ({"bs": ["4KiB", "4KiB"]}, "bs must differ"),
+        ({"bs": ["24KiB"]}, "no multiple of bs"),
+        ({"rate": [0]}, "rate must be above 0"),
+        ({"numjobs": [2]}, "numjobs does not apply"),
+        (CONVENTIONAL | {"zones": [2]}, "zones does not apply"),
+        ({"rw": "randwrite"}, "no random writes"),
+        ({"prepare": []}, r"need prepare: \[reset\]"),
+        ({"prepare": ["discard"]}, "discard does not apply"),
+        ({"rw": "read"}, "reads need data"),
+        ({"name": "fill"}, "names of sweeps must differ"),
+        ({"name": "a.b"}, "names are of"),
+        ({"direct": 0}, "direct"),
+        ({"iodepth": [0]}, "greater than or equal to 1"),
+    ],
+)
+def test_sweeps_that_make_no_sense_are_refused(sweep: dict[str, Any], words: str) -> None:
+    with pytest.raises(ConfigError, match=words):
+        made(sweep)
+
+
+@pytest.mark.parametrize(
+    ("work", "device", "words"),
+    [
+        # 12 KiB divide 6 MiB, and not the 4 MiB of a zone.
+        (made({"bs": ["12KiB"]}, bytes="6MiB"), RIG.device, "does not divide the zone capacity"),
+        (made({"zones": [15]}), RIG.device, "writes to 15 zones at once, .* allows 14"),
+        (made(READS | {"zones": [384]}), RIG.device, "need 385 zones"),
+        (made({"bs": [512]}), RIG.device, "not a multiple of the 4096 B blocks"),
+    ],
+)
+def test_devices_that_do_not_suit_are_refused(work: Fio, device: Device, words: str) -> None:
+    with pytest.raises(ConfigError, match=words):
+        planned(work, device)
+
+
+def test_the_ramp_is_longer_than_fios_first_second() -> None:
+    with pytest.raises(ConfigError, match="ramp must be at least 2 s"):
+        made({}, ramp=1)
+
+
+def test_the_drives_study_fits_a_zn540_and_its_limits() -> None:
+    zones = replace(
+        RIG.device,
+        kind=DeviceKind.HARDWARE,
+        zone_size=Bytes(2 << 30),
+        zone_capacity=Bytes(1077 << 20),
+        zones=904,
+        size=Bytes(904 * (2 << 30)),
+    )
+    disk = replace(CONVENTIONAL_DEVICE, kind=DeviceKind.HARDWARE, size=Bytes(1 << 40))
+    study, workload = load.load_study("block-level")
+    found = expand(study, workload, [("h", replace(RIG, device=zones, conventional=disk))], "c")
+    runs = found.hosts[0].runs
+    assert {run.level for run in runs} == {"raw-device", "raw-conventional"}
+    assert 3600 < sum(run.predicted.seconds for run in runs) < 12 * 3600
+    assert sum(run.predicted.bytes_written for run in runs) > 1 << 40
+
+
+# --- zones ---------------------------------------------------------------------------------------
+
+
+def test_resets_are_fios_trims_of_zones() -> None:
+    work = planned(made({}))
+    phase = work["s-4k-qd1-z1-reset"]
+    parsed_reset = FioProgram().parse(phase, printed("zbd-reset"), "")
+    assert parsed_reset.counts == BareCounts(0, 0, 0, 0, resets=4)
+    written = FioProgram().parse(work["s-4k-qd1-z1"], printed("zbd-write"), "")
+    assert written.counts == BareCounts(2 << 20, 512, 0, 0, 0)
+    assert set(written.histograms) == {"write"}
+    discarded = planned(made(CONVENTIONAL, region="32MiB"), CONVENTIONAL_DEVICE)["s-4k-qd1-discard"]
+    found = FioProgram().parse(discarded, printed("zbd-reset"), "").counts
+    assert found is not None
+    assert found.resets == 0  # a discard is no zone command
+
+
+def test_total_latency_is_never_taken_from_the_completion() -> None:
+    with pytest.raises(ToolFailed, match="no histogram of lat for its reads"):
+        FioProgram().parse(planned(made({}))["s-4k-qd1-z1"], printed("group"), "")
