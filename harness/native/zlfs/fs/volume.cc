@@ -204,7 +204,7 @@ IOStatus Volume::LimitActive(const Recovered& recovered) {
 IOStatus Volume::Close() {
   if (std::exchange(closed_, true)) return IOStatus::OK();
   const IOStatus status = log_ == nullptr ? IOStatus::OK() : EndLog();
-  resetter_.Drain();  // also after an error, so that the last line of the ledger has every reset
+  resetter_.Drain();    // also after an error: the last line of the ledger has every reset
   ledger_thread_ = {};  // stops and joins the thread
   if (ledger_.is_open() || trace_.on()) {
     const std::string line = LedgerLine("close");
