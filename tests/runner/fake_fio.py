@@ -64,12 +64,12 @@ lines = stats.read_text().splitlines()
 number = int(device.name[-1]) - 1
 fields = lines[number].split()
 merged = 3 if options["rw"] == "randwrite" else 0  # the kernel may merge
-more = 1 if mode in ("lost-bytes", "lost-command") else 0
+extra = mode.removeprefix("lost-") if mode.startswith("lost-") else ""  # by the kernel's count
 for at, way, joined in ((3, "read", 0), (7, "write", merged)):
     commands, size = counts[way]
-    fields[at] = str(int(fields[at]) + commands - joined + (more if mode == "lost-command" else 0))
+    fields[at] = str(int(fields[at]) + commands - joined + (extra == f"{way}-command"))
     fields[at + 1] = str(int(fields[at + 1]) + joined)
-    fields[at + 2] = str(int(fields[at + 2]) + size // 512 + (more if mode == "lost-bytes" else 0))
+    fields[at + 2] = str(int(fields[at + 2]) + size // 512 + (extra == f"{way}-bytes"))
 lines[number] = " ".join(fields)
 stats.write_text("\n".join(lines) + "\n")
 text = json.dumps(output)

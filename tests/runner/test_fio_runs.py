@@ -136,8 +136,10 @@ def test_its_ledger_closes(bare: Bare) -> None:
         ("old", "output-malformed", Status.INVALID),
         ("early", "fio-ended-early", Status.INVALID),
         ("short", "fio-short", Status.INVALID),
-        ("lost-bytes", "closure-broken", Status.INVALID),
-        ("lost-command", "closure-broken", Status.INVALID),
+        ("lost-write-bytes", "closure-broken", Status.INVALID),
+        ("lost-write-command", "closure-broken", Status.INVALID),
+        ("lost-read-bytes", "closure-broken", Status.INVALID),
+        ("lost-read-command", "closure-broken", Status.INVALID),
     ],
 )
 def test_a_fault_has_a_name(bare: Bare, mode: str, code: str, status: Status) -> None:

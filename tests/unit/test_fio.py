@@ -12,10 +12,15 @@ from typing import Any
 import pytest
 
 from harness.errors import ConfigError, HostError, ToolFailed
+from harness.levels.level import LevelUsage
 from harness.plan import bare, load
 from harness.plan.expand import expand
 from harness.plan.reference import RIG
 from harness.plan.workload_models import BareWorkload
+from harness.run import ledger
+from harness.run.closures import PhaseOutput
+from harness.run.ledger import BarrierSnapshot
+from harness.store.ledger import ClosureState, Commands, Requests, Snapshot, Trace, Witness
 from harness.store.spec import Bytes, Device, DeviceKind, PhaseSpec
 from harness.tools import fio as tool
 from harness.tools import histogram
@@ -464,3 +469,63 @@ def test_resets_are_fios_trims_of_zones() -> None:
 def test_total_latency_is_never_taken_from_the_completion() -> None:
     with pytest.raises(ToolFailed, match="no histogram of lat for its reads"):
         FioProgram().parse(planned(made({}))["s-4k-qd1-z1"], printed("group"), "")
+
+
+# --- ledger --------------------------------------------------------------------------------------
+
+NOTHING = LevelUsage(None, None, None, "none")
+
+
+def counted(**changes: Any) -> Snapshot:
+    """Return a barrier's counters; the witness counts what the kernel read."""
+    values: dict[str, Any] = {
+        "settled": True,
+        "zoned": "z",
+        "conventional": "",
+        "written": {"z": 0},
+        "read": {"z": 0},
+        "busy_ms": {"z": 0},
+        "zeroing": (),
+        "witness": Witness("w", 0, {"z": 0}, {"z": ("z",)}, {"z": 0}),
+        "witness_note": "",
+        "cold_bytes": 0,
+        "database_bytes": 0,
+        "requests": {"z": Requests(0, 0, 0, 0)},
+        "trace": traced(resets=0),
+    }
+    return Snapshot(**(values | changes))
+
+
+def traced(*, resets: int) -> Trace:
+    commands = (Commands("z", "reset", 0, resets, 0),) if resets else ()
+    return Trace(("z",), commands, 0, {}, 0, (), None, 0)
+
+
+def closures_of_reset(after: Snapshot, held: tuple[int, ...]) -> dict[str, ClosureState]:
+    """Return the closures of the captured reset of four zones, which held these bytes before."""
+    spec = planned(made({}))["s-4k-qd1-z1-reset"]
+    output = PhaseOutput(spec, FioProgram().parse(spec, printed("zbd-reset"), ""), None)
+    up = BarrierSnapshot(counted(), NOTHING, (9, 0, 0, 0, 0))
+    cold = BarrierSnapshot(counted(), NOTHING, (9, *held))
+    end = BarrierSnapshot(after, NOTHING, (9, 0, 0, 0, 0))
+    entry = ledger.build("raw-device", up, cold, [(output, end)]).entry(spec.name)
+    assert entry is not None
+    return {one.upper: one.state for one in entry.closures}
+
+
+def test_only_zones_with_data_are_reset_by_a_command() -> None:
+    one = {"requests": {"z": Requests(0, 0, 1, 0)}, "trace": traced(resets=1)}
+    found = closures_of_reset(counted(**one), (4096, 0, 0, 0))
+    assert set(found.values()) == {ClosureState.EXACT}
+    assert {"fio resets", "fio write commands", "kernel write requests", "kernel reads z"} <= set(
+        found
+    )
+    for held in ((0, 0, 0, 0), (4096, 4096, 0, 0)):
+        found = closures_of_reset(counted(**one), held)
+        assert found["fio resets"] is ClosureState.BROKEN
+        assert found["fio write commands"] is ClosureState.BROKEN
+
+
+def test_reads_that_the_device_does_not_know_break_the_closure() -> None:
+    changed = counted(requests={"z": Requests(0, 0, 1, 0)}, trace=traced(resets=1), read={"z": 512})
+    assert closures_of_reset(changed, (4096, 0, 0, 0))["kernel reads z"] is ClosureState.BROKEN
