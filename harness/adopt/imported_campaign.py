@@ -9,6 +9,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from enum import StrEnum
 from pathlib import Path
 
 from harness import __version__
@@ -45,6 +46,15 @@ _ZONED, _CONVENTIONAL = "raw-device", "raw-conventional"
 _METRICS = ("throughput", "latency_p50", "latency_p95")
 _LONGEST_PHASE = 100
 _KIB = 1024
+
+
+class ImportedIssue(StrEnum):
+    """Issues of files of others. No rule raises them: rules judge our own runs."""
+
+    OPTIONS_DIFFER = "fio-options-differ"
+    ENDED_IN_RAMP = "fio-ended-in-ramp"
+    ENDED_EARLY = "fio-ended-early"
+    COMPLETION_ONLY = "fio-clat"
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,13 +96,14 @@ def save(
         hosts=(HostPlan(HOST, _inspection(found, specs), tuple(specs)),),
         zonelab_version=__version__,
     )
+    different = differences(files)
     partial = CampaignPaths(results / f".{name}.partial")
     shutil.rmtree(partial.root, ignore_errors=True)  # of a killed command
     try:
         with full_disk_is_clear(results):
             write_records(partial, plan, command, _now())
             for spec, run in zip(specs, runs, strict=True):
-                _write(partial, spec, run, differences(files))
+                _write(partial, spec, run, different)
             partial.root.rename(results / name)
     except BaseException:
         shutil.rmtree(partial.root, ignore_errors=True)
@@ -319,19 +330,21 @@ def _issues(run: AdoptedRun, found: Sequence[OptionDifference]) -> Iterator[Issu
     folders = {(str(file.path.parent), file.label) for file in run.files.values()}
     for one in found:
         if (one.folder, one.device) in folders:
-            yield Issue("fio-options-differ", Severity.WARNING, one.text)
+            yield Issue(ImportedIssue.OPTIONS_DIFFER.value, Severity.WARNING, one.text)
     for phase, file in run.files.items():
         kind = imported.latency(file.output)
         if not kind:
             text = f"{file.path}: it ended inside its ramp, so it has no rate and no latency"
-            yield Issue("fio-ended-in-ramp", Severity.WARNING, text, phase)
+            yield Issue(ImportedIssue.ENDED_IN_RAMP.value, Severity.WARNING, text, phase)
         elif early := file.ended_early:
             text = f"{file.path}: it ended after {early[0]:g} s of {early[1]:g} s"
-            yield Issue("fio-ended-early", Severity.WARNING, text, phase, early[1], early[0])
+            yield Issue(
+                ImportedIssue.ENDED_EARLY.value, Severity.WARNING, text, phase, early[1], early[0]
+            )
     kinds = [imported.latency(file.output) for file in run.files.values()]
     if completions := kinds.count("clat"):
         text = f"{completions} of {len(kinds)} files have completion latencies only (clat)"
-        yield Issue("fio-clat", Severity.INFO, text)
+        yield Issue(ImportedIssue.COMPLETION_ONLY.value, Severity.INFO, text)
 
 
 def _time(epoch: float) -> str:
