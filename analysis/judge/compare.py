@@ -62,9 +62,12 @@ def times(campaigns: Iterable[CampaignData]) -> list[str]:
     """Return what times on the devices of these campaigns are, unless all are hardware."""
     several = list(campaigns)
     kinds = {kind for campaign in several for kind in campaign.kinds} - {DeviceKind.HARDWARE}
-    named = {DeviceKind.MODELLED: modelled.label(several), DeviceKind.IMPORTED: IMPORTED}
-    others = [WATERMARK] * bool(kinds - named.keys())
-    return [*others, *(text for kind, text in named.items() if kind in kinds)]
+    lines = [WATERMARK] if kinds - {DeviceKind.MODELLED, DeviceKind.IMPORTED} else []
+    if DeviceKind.MODELLED in kinds:
+        lines.append(modelled.label(several))
+    if DeviceKind.IMPORTED in kinds:
+        lines.append(IMPORTED)
+    return lines
 
 
 @dataclass(frozen=True, slots=True)

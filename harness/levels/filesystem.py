@@ -63,21 +63,7 @@ class FileSystemLevel(Level):
 
     def probe_conventional(self, device: Device, conventional: Device | None) -> Reason | None:
         """Check that the conventional device exists and is large enough."""
-        if conventional is None:
-            return Reason(
-                "conventional-missing",
-                f"{self.name} needs a conventional device and none was named or found",
-                "-e conventional_device=<device>",
-            )
-        wanted = self.minimum_conventional(device)
-        if conventional.size < wanted:
-            return Reason(
-                "conventional-too-small",
-                f"{self.name} needs {wanted} B on a conventional device, "
-                f"{conventional.path} has {conventional.size} B",
-                "-e conventional_device=<a larger device or partition>",
-            )
-        return None
+        return self.require_conventional(conventional, self.minimum_conventional(device))
 
     def minimum_conventional(self, device: Device) -> Bytes:  # noqa: ARG002 - for subclasses
         """Return the least size of the conventional device in bytes."""

@@ -213,6 +213,23 @@ class Level(ABC):
         """Refuse unknown options and bad values (ConfigError), in the plan and again in ``up``."""
         level_options.check(self.name, self.options, options)
 
+    def require_conventional(self, conventional: Device | None, least: int) -> Reason | None:
+        """Return why a conventional device does not suit: missing, or below ``least`` bytes."""
+        if conventional is None:
+            return Reason(
+                "conventional-missing",
+                f"{self.name} needs a conventional device and none was named or found",
+                "-e conventional_device=<device>",
+            )
+        if conventional.size < least:
+            return Reason(
+                "conventional-too-small",
+                f"{self.name} needs {least} B on a conventional device, "
+                f"{conventional.path} has {conventional.size} B",
+                "-e conventional_device=<a larger device or partition>",
+            )
+        return None
+
     def caveats(self, device: Device) -> tuple[Issue, ...]:  # noqa: ARG002
         """Return issues that every run on this device has."""
         return ()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from pathlib import Path
 from typing import ClassVar
 
@@ -38,20 +39,7 @@ class RawConventional(Level):
 
     def probe(self, device: Device, conventional: Device | None) -> Reason | None:  # noqa: ARG002
         """Check that there is a conventional device."""
-        if conventional is None:
-            return Reason(
-                "conventional-missing",
-                f"{self.name} needs a conventional device and none was named or found",
-                "-e conventional_device=<device>",
-            )
-        if conventional.size < _LEAST_BYTES:
-            return Reason(
-                "conventional-too-small",
-                f"{self.name} needs {_LEAST_BYTES} B, {conventional.path} has "
-                f"{conventional.size} B",
-                "-e conventional_device=<a larger device or partition>",
-            )
-        return None
+        return self.require_conventional(conventional, _LEAST_BYTES)
 
     def up(self, context: LevelContext) -> LevelUp:
         """Discard the device, where it can, and write the label."""
@@ -64,13 +52,7 @@ class RawConventional(Level):
             context.check_devices()
             discarded = _discard(Path(device.path), device.size)
             raw_label.write(Path(device.path), context.label)
-        return LevelUp(
-            db=None,
-            fs_uri=None,
-            cold_dir=None,
-            devices=(device,),
-            facts={"discarded": discarded},
-        )
+        return replace(up, facts={"discarded": discarded})
 
     def usage(self, up: LevelUp) -> LevelUsage:  # noqa: ARG002 - nothing to ask
         """Return no counters: garbage collection happens inside the drive."""

@@ -8,6 +8,7 @@ from harness.rules.facts import PhaseFacts, RunFacts
 from harness.rules.rule import error, issue, rule
 from harness.store.result import Issue, Severity
 from harness.workloads.fio import FioProgram, FioSummary
+from harness.workloads.fio_phases import wanted_bytes
 
 
 @rule(
@@ -43,7 +44,7 @@ def whole(run: RunFacts) -> Iterator[Issue]:
 
 def _commands(phase: PhaseFacts, summary: FioSummary) -> Iterator[Issue]:
     done = [way for job in summary.output.jobs for way in job.directions.values()]
-    moved, wanted = sum(way.bytes for way in done), _wanted(phase)
+    moved, wanted = sum(way.bytes for way in done), wanted_bytes(phase.spec.flags)
     runtime = float(phase.spec.flags.get("runtime", 0))
     if moved < wanted and not 0 < runtime <= summary.seconds:
         yield issue(
@@ -58,9 +59,3 @@ def _commands(phase: PhaseFacts, summary: FioSummary) -> Iterator[Issue]:
     if odd:
         text = f"{phase.spec.name} has {odd} short or dropped commands"
         yield issue("fio-short", Severity.ERROR, text, phase, expected=0, actual=odd)
-
-
-def _wanted(phase: PhaseFacts) -> int:
-    """Return the bytes that a phase is to move, if its runtime suffices."""
-    flags = phase.spec.flags
-    return int(flags.get("numjobs", 1)) * int(flags.get("io_size", flags.get("size", 0)))

@@ -143,7 +143,7 @@ class Snapshot:
     series: Mapping[str, SeriesMark] = field(default_factory=dict)
     # By modelled drive. Empty in records of before 2026-11-25, and unless all drives are modelled.
     completions: Mapping[str, Completions] = field(default_factory=dict)
-    # Without the requests of barrier tools. Empty in records of before 2026-11-26.
+    # Without the requests of barrier tools. Empty in records of before 2026-11-25.
     requests: Mapping[str, Requests] = field(default_factory=dict)
     schema_version: int = SCHEMA_VERSION  # of this file
 

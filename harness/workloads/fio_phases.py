@@ -275,7 +275,7 @@ def _phase(
     return BarePhase(
         name,
         DerivedPhase(benchmark, options, None if runtime else commands, size if writes else 0),
-        written_bytes=jobs * each if writes else 0,
+        written_bytes=wanted_bytes(options) if writes else 0,
         synchronous_writes=0,
         command_seconds=seconds,
         most_seconds=runtime or None,
@@ -288,7 +288,12 @@ def _bytes(phase: BarePhase) -> int:
     options = phase.derived.flags
     if options["rw"] == "trim":
         return 0
-    return int(options.get("numjobs", 1)) * int(options["io_size"])
+    return wanted_bytes(options)
+
+
+def wanted_bytes(flags: Mapping[str, Scalar]) -> int:
+    """Return what a phase with these options moves, if its runtime suffices."""
+    return int(flags.get("numjobs", 1)) * int(flags.get("io_size", flags.get("size", 0)))
 
 
 def _largest_divisor(capacity: int) -> int:
