@@ -73,7 +73,8 @@ def execute(arguments: argparse.Namespace) -> int:
 
 def _show_campaign(campaign: CampaignPaths, arguments: argparse.Namespace) -> int:
     states = overview.states(campaign, arguments.host)
-    if arguments.host and not states:
+    hosts = {one.host for one in load_plan(campaign.plan).hosts}
+    if arguments.host and arguments.host not in hosts:
         raise UsageError(
             f"the plan has no host {arguments.host!r}", hint="zonelab status CAMPAIGN lists all"
         )

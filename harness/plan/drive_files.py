@@ -108,11 +108,9 @@ def core_values(model: DriveModel) -> dict[str, Any]:
 def served_name(model: DriveModel) -> str:
     """Return the name under which zoneblk serves a model: the model's, and a digest of its input.
 
-    As ``NameOf`` in harness/native/zoneblk/status.cc.
+    As ``NameOf`` in harness/native/zoneblk/status.cc, which keeps the order of the fields.
     """
-    text = json.dumps(
-        program_input(model), sort_keys=True, separators=(",", ":"), ensure_ascii=False
-    )
+    text = json.dumps(program_input(model), separators=(",", ":"), ensure_ascii=False)
     return f"{model.name}-{fnv1a(text.encode()) >> 32:08x}"
 
 

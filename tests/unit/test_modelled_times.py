@@ -250,6 +250,14 @@ def test_the_digest_of_a_model_is_fnv() -> None:
     assert drive_files.fnv1a(b"a") == 0xAF63DC4C8601EC8C
 
 
+def test_a_served_name_keeps_the_order_of_fields(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The server keeps it too: nlohmann's ordered_json in harness/native/model/fields.h."""
+    monkeypatch.setattr(drive_files, "program_input", lambda _: {"name": "x", "b": 1, "a": 2})
+    digest = drive_files.fnv1a(b'{"name":"x","b":1,"a":2}') >> 32
+    model = drive_files.load_model("zones-4m")
+    assert drive_files.served_name(model) == f"zones-4m-{digest:08x}"
+
+
 def test_a_drive_counts_what_ended_on_time() -> None:
     captured = json.loads(Path("tests/fixtures/zoneblk/status.json").read_text())
     late = captured["lateness"]

@@ -383,3 +383,18 @@ def test_status_checks_that_all_runs_are_there_and_good(
     campaign(tmp_path / "c", bad)
     assert cli.main(["status", str(tmp_path / "c")]) == 0
     assert cli.main(["status", str(tmp_path / "c"), "--check"]) == code
+
+
+def test_a_machine_of_the_plan_can_have_no_runs(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """One repetition on a rig of two machines: the second has nothing to do."""
+    campaign(tmp_path / "c", "")
+    plan = tmp_path / "c" / "plan.json"
+    data = json.loads(plan.read_text())
+    data["hosts"].append(data["hosts"][0] | {"host": "second", "runs": []})
+    plan.write_text(json.dumps(data))
+    words = ["status", str(tmp_path / "c"), "--format", "json", "--host"]
+    assert cli.main([*words, "second"]) == 0
+    assert json.loads(capsys.readouterr().out)["pending"] == 0
+    assert cli.main([*words, "third"]) == 2
