@@ -82,7 +82,7 @@ lint: .venv/dev ## ruff, mypy, ansible-lint; shellcheck and clang-format where t
 test-fast: .venv/dev ## All unit and runner tests (at most 6 minutes; no root, no rig)
 	@$(BIN)/pytest -n auto $(TIMES) tests/unit tests/runner
 
-test-all: test test-crash-long test-zlfs-long test-geometry test-dm-zoned test-dm-zap test-zenfs test-amplification test-two-hosts test-vagrant test-debian12 ## make test, then every slow target below (hours)
+test-all: test test-guard test-crash-long test-zlfs-long test-geometry test-dm-zoned test-dm-zap test-zenfs test-amplification test-two-hosts test-vagrant test-debian12 ## make test, then every slow target below (hours)
 
 test-native: test-native-sanitize test-native-threads test-crash ## Native tests: under AddressSanitizer and UBSan, those with threads under ThreadSanitizer, crash campaigns
 
@@ -128,7 +128,7 @@ test-zlfs-long: setup-dev build/native-release ## 10 M keys on zlfs: filled, ver
 
 test-guard: setup-dev rig-image ## Devices that must not be overwritten: every situation, simulated and on a rig; no byte is written
 	@$(BIN)/pytest -m "" -n 2 tests/unit/test_guard.py tests/unit/test_claim.py tests/unit/test_last_looks.py tests/unit/test_identity.py tests/unit/test_contents.py tests/unit/test_consent.py tests/unit/test_reservations.py tests/unit/test_precondition.py tests/unit/test_hostile_*.py tests/runner/test_hostile.py
-	@$(BIN)/pytest -m rig tests/rig/test_guard.py
+	@ZONELAB_SLOW=1 $(BIN)/pytest -m rig tests/rig/test_guard.py
 
 test-geometry: setup-dev rig-image ## Every level's probe on six geometries, two rigs one after the other; levels that say yes come up; a campaign of btrfs
 	@ZONELAB_SLOW=1 $(BIN)/pytest -m rig tests/rig/test_geometry.py tests/rig/test_btrfs.py

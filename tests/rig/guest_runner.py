@@ -19,6 +19,8 @@ from .conftest import RigHandle
 
 UNIT = "zonelab-run"
 ZIPAPP = "/root/zonelab-under-test.pyz"
+# Seconds after which a wait has failed. An emulated CPU beside a build can take some minutes.
+LONG = 400
 
 
 # By boot: an emulated CPU takes 15 seconds to inspect a device, and a reset can rename it.
@@ -87,18 +89,18 @@ class GuestRunner:
         """Start the unit; return the line that announces it."""
         return self.rig.ssh(f"{self.command} --detach {options}").stdout.strip()
 
-    def wait_phase(self, phase: str, timeout: int = 90) -> None:
+    def wait_phase(self, phase: str, timeout: int = LONG) -> None:
         """Wait until db_bench is at work in a phase."""
         self._wait(
             f'grep -q \'"phase": "{phase}"\' {self.there}/progress.json && pgrep -x db_bench',
             timeout,
         )
 
-    def wait_for(self, condition: str, timeout: int = 90) -> None:
+    def wait_for(self, condition: str, timeout: int = LONG) -> None:
         """Wait until a shell condition holds in the guest."""
         self._wait(condition, timeout)
 
-    def wait_end(self, timeout: int = 180) -> None:
+    def wait_end(self, timeout: int = LONG) -> None:
         """Wait until the unit and all of its processes have ended."""
         gone = f"! systemctl list-units --all --no-legend {UNIT}.service | grep -q ."
         self._wait(f"{gone} && ! pgrep -x db_bench", timeout)
@@ -118,7 +120,7 @@ class GuestRunner:
         It leaves what a kill leaves; otherwise what comes next would prove nothing.
         """
         self.rig.ssh(f"systemctl kill --kill-whom=main --signal=KILL {UNIT}")
-        self.wait_end(timeout=30)
+        self.wait_end()
         assert self.progress()["state"] == "failed"
         assert "run again to resume" in self.progress()["line"]
         assert self.runs() == [f".{run}.partial"]

@@ -59,7 +59,7 @@ class Plays:
         folder.mkdir(parents=True, exist_ok=True)
         self.inventory.write_text(yaml.safe_dump(known))
 
-    def play(self, folder: Path, argv: Sequence[str], timeout: float = 400.0) -> Played:
+    def play(self, folder: Path, argv: Sequence[str], timeout: float = 1200.0) -> Played:
         """Run a command line in ``folder``, the rig's virtual environment on PATH."""
         env = {"PATH": f"{BIN}:/usr/bin:/bin", "ANSIBLE_INVENTORY": str(self.inventory)}
         done = proc.run(argv, cwd=folder, env=env, timeout=timeout, check=False)
@@ -73,19 +73,19 @@ def copy(rig: RigHandle, file: Path, target: str) -> None:
     """Copy a file into the guest."""
     config = state.folder(rig.name) / "ssh_config"
     there = f"{state.host_name(rig.name)}:{target}"
-    proc.run(["scp", "-q", "-F", config, file, there], timeout=60)
+    proc.run(["scp", "-q", "-F", config, file, there], timeout=300)
 
 
 def install(rig: RigHandle, folder: Path, target: str) -> None:
     """Pack the runner in ``folder`` and copy it into the guest."""
     zipapp = folder / "zonelab.pyz"
-    proc.run([sys.executable, "-m", "harness.pack", zipapp], cwd=ROOT, timeout=60)
+    proc.run([sys.executable, "-m", "harness.pack", zipapp], cwd=ROOT, timeout=300)
     copy(rig, zipapp, target)
 
 
 def zonelab(*arguments: str | Path) -> proc.Completed:
     """Run the command of this checkout."""
-    return proc.run([BIN / "zonelab", *arguments], timeout=120, check=False)
+    return proc.run([BIN / "zonelab", *arguments], timeout=600, check=False)
 
 
 def files(folder: Path) -> dict[str, tuple[int, str]]:

@@ -69,5 +69,5 @@ def test_a_killed_runner_leaves_a_mapping_that_is_found_as_ours(
 
     before = own.fingerprint()
     own.start()
-    own.wait_end(timeout=30)
+    own.wait_end()
     assert own.fingerprint() == before

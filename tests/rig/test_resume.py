@@ -69,7 +69,7 @@ def test_a_reset_machine_and_a_killed_runner(
 
     before = own.fingerprint(), plays.written(rig)
     own.start()
-    own.wait_end(timeout=30)
+    own.wait_end()
     assert own.progress()["state"] == "done"
     assert (own.fingerprint(), plays.written(rig)) == before
 
@@ -98,7 +98,7 @@ def test_a_stopped_unit_and_a_second_start(
         assert (refused.exit_code, holder in refused.stderr) == (2, True), refused.stderr
 
         rig.ssh("pkill -CONT -x db_bench; systemctl stop zonelab-run")
-        own.wait_end(timeout=30)
+        own.wait_end()
         assert own.progress()["state"] == "aborted"
         own.assert_put_back()
         assert "[mq-deadline]" in rig.ssh(f"cat {queue}").stdout

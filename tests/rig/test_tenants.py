@@ -55,7 +55,7 @@ def runner(rig: RigHandle, tmp_path_factory: pytest.TempPathFactory) -> Iterator
 @pytest.fixture(scope="module")
 def shared(runner: GuestRunner) -> Result:
     runner.start(f"--only {RUN}")
-    runner.wait_end(timeout=300)
+    runner.wait_end()
     return runner.collect()[RUN]
 
 
@@ -103,7 +103,7 @@ def test_one_that_is_killed(runner: GuestRunner, shared: Result) -> None:
     scope = "systemctl list-units --no-legend 'zonelab-*-aggressor.scope'"
     runner.wait_for(f"{scope} | grep -q . && test -e /run/zonelab/{KILLED}.aggressor.go", 120)
     runner.rig.ssh("systemctl kill --signal=KILL 'zonelab-*-aggressor.scope'")
-    runner.wait_end(timeout=60)
+    runner.wait_end()
     runner.assert_put_back()
     runner.collect()
     found = load_result(folder(runner, KILLED))
