@@ -2,6 +2,10 @@
 
 import sys
 
-from harness.cli.main import main
+from harness import compiled
+
+compiled.use()  # before any other module is imported
+
+from harness.cli.main import main  # noqa: E402
 
 sys.exit(main())

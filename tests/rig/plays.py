@@ -59,7 +59,7 @@ class Plays:
         folder.mkdir(parents=True, exist_ok=True)
         self.inventory.write_text(yaml.safe_dump(known))
 
-    def play(self, folder: Path, argv: Sequence[str], timeout: float = 1200.0) -> Played:
+    def play(self, folder: Path, argv: Sequence[str], timeout: float = 3000.0) -> Played:
         """Run a command line in ``folder``, the rig's virtual environment on PATH."""
         env = {"PATH": f"{BIN}:/usr/bin:/bin", "ANSIBLE_INVENTORY": str(self.inventory)}
         done = proc.run(argv, cwd=folder, env=env, timeout=timeout, check=False)
