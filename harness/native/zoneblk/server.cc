@@ -68,19 +68,20 @@ off_t DataOf(std::uint32_t tag, Bytes offset) {
   return static_cast<off_t>(abi::kDataOffset + (std::uint64_t{tag} << abi::kTagShift) + offset);
 }
 
-// Moves all bytes by `call`, which may move fewer at once.
-template <typename Call, typename Data>
-bool All(Call call, int file, Data* data, Bytes bytes, off_t at) {
+// Requests that are due wait for at most this much data of another one.
+constexpr Bytes kPiece = Bytes{64} << 10;
+
+// Moves all bytes by `call`, which may move fewer at once, in pieces. Calls `between` behind each.
+template <typename Call, typename Data, typename Between>
+bool All(Call call, int file, Data* data, Bytes bytes, off_t at, Between between) {
   for (Bytes moved = 0; moved < bytes;) {
-    const ssize_t more = call(file, data + moved, bytes - moved, at + static_cast<off_t>(moved));
+    const Bytes piece = std::min(kPiece, bytes - moved);
+    const ssize_t more = call(file, data + moved, piece, at + static_cast<off_t>(moved));
     if (more <= 0) return false;
     moved += static_cast<Bytes>(more);
+    between();
   }
   return true;
-}
-
-bool Give(int file, std::uint32_t tag, Bytes at, const char* data, Bytes bytes) {
-  return All(pwrite, file, data, bytes, DataOf(tag, at));
 }
 
 bool TooLong(const Request& request) {
@@ -90,7 +91,7 @@ bool TooLong(const Request& request) {
 }  // namespace
 
 Server::Server(std::uint32_t device, std::uint32_t depth, Disk* disk, const Contents* contents)
-    : disk_(disk), contents_(contents), depth_(depth), broken_(depth) {
+    : disk_(disk), contents_(contents), depth_(depth), moving_(depth), broken_(depth) {
   const std::string name = "/dev/ublkc" + std::to_string(device);
   file_ = open(name.c_str(), O_RDWR | O_CLOEXEC);
   if (file_ < 0) Fail(errno, name);
@@ -184,18 +185,34 @@ bool Server::Turn(const Identity& identity, const Socket& socket, const Pace& pa
       --offered_;  // the kernel took the place back
     }
   }
+  for (const auto& [tag, move] : arrived_) {
+    broken_[tag] = !Move(tag, move, pace);
+    moving_[tag] = false;
+  }
+  arrived_.clear();
   return stop;
 }
 
+// What is due before its data has moved stays for the next call.
 void Server::Complete(const Pace& pace) {
   const Time now = Now();
   disk_->Advance(pace.Model(now), &done_);
-  for (const Done& done : done_) {
-    lateness_.Record(now - std::min(now, pace.Clock(done.due)),
-                     (done.due - done.arrival) * pace.dilation(), pace.dilation());
-    Commit(done);
+  const auto later =
+      std::ranges::stable_partition(done_, [this](const Done& done) { return !moving_[done.tag]; });
+  for (auto done = done_.begin(); done != later.begin(); ++done) {
+    lateness_.Record(now - std::min(now, pace.Clock(done->due)),
+                     (done->due - done->arrival) * pace.dilation(), pace.dilation());
+    Commit(*done);
   }
-  done_.clear();
+  done_.erase(done_.begin(), later.begin());
+}
+
+// Between pieces of data: hands over what became due.
+void Server::CompleteDue(const Pace& pace) {
+  const Time next = disk_->Next();
+  if (next == zonemodel::kNever || pace.Clock(next) > Now()) return;
+  Complete(pace);
+  if (const int error = io_uring_submit(&ring_); error < 0) Fail(-error, "complete a request");
 }
 
 void Server::Commit(const Done& done) {
@@ -243,22 +260,22 @@ void Server::Arrived(std::uint32_t tag, Time now) {
             .due = now});
     return;
   }
-  const zoneblk::Move move = disk_->Submit(now, tag, request);
-  const bool moved = *op == Op::kReport ? SendReport(tag, request) : Move(tag, move);
-  broken_[tag] = !moved;
+  arrived_.emplace_back(tag, disk_->Submit(now, tag, request));
+  moving_[tag] = true;
 }
 
-bool Server::Move(std::uint32_t tag, const zoneblk::Move& move) const {
+bool Server::Move(std::uint32_t tag, const zoneblk::Move& move, const Pace& pace) {
   static const std::vector<char> kZeros(kMostBytes);
   char* const data = contents_->At(move.offset);
+  const auto between = [&] { CompleteDue(pace); };
   switch (move.way) {
     case Move::Way::kNone:
-      return true;
+      return OpOf(descriptions_[tag].op_flags) != Op::kReport || SendReport(tag);
     case Move::Way::kToContents:
-      return All(pread, file_, data, move.bytes, DataOf(tag, 0));
+      return All(pread, file_, data, move.bytes, DataOf(tag, 0), between);
     case Move::Way::kFromContents:
-      return (move.bytes == 0 || Give(file_, tag, 0, data, move.bytes)) &&
-             (move.zeros == 0 || Give(file_, tag, move.bytes, kZeros.data(), move.zeros));
+      return All(pwrite, file_, data, move.bytes, DataOf(tag, 0), between) &&
+             All(pwrite, file_, kZeros.data(), move.zeros, DataOf(tag, move.bytes), between);
     case Move::Way::kDiscard:
       return contents_->Discard(move.offset, move.bytes);
   }
@@ -266,10 +283,13 @@ bool Server::Move(std::uint32_t tag, const zoneblk::Move& move) const {
 }
 
 // The kernel's buffer is zero behind the zones that it gets.
-bool Server::SendReport(std::uint32_t tag, const Request& request) const {
-  const std::vector<blk_zone> zones = disk_->Report(request.offset, descriptions_[tag].count);
+bool Server::SendReport(std::uint32_t tag) const {
+  const abi::Description& description = descriptions_[tag];
+  const std::vector<blk_zone> zones =
+      disk_->Report(RequestOf(Op::kReport, description).offset, description.count);
   const Bytes bytes = zones.size() * sizeof(blk_zone);
-  return zones.empty() || Give(file_, tag, 0, reinterpret_cast<const char*>(zones.data()), bytes);
+  const auto* const data = reinterpret_cast<const char*>(zones.data());
+  return All(pwrite, file_, data, bytes, DataOf(tag, 0), [] {});
 }
 
 }  // namespace zoneblk

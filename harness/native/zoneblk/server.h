@@ -8,6 +8,7 @@
 #include <csignal>
 #include <cstdint>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "zoneblk/abi.h"
@@ -44,11 +45,12 @@ class Server {
   void WatchFile(int file, std::uint64_t name);
   bool Turn(const Identity& identity, const Socket& socket, const Pace& pace);
   void Complete(const Pace& pace);
+  void CompleteDue(const Pace& pace);
   void Wait(const Pace& pace);
   static void Waited(int result);
   void Arrived(std::uint32_t tag, Time now);
-  [[nodiscard]] bool Move(std::uint32_t tag, const zoneblk::Move& move) const;
-  [[nodiscard]] bool SendReport(std::uint32_t tag, const Request& request) const;
+  [[nodiscard]] bool Move(std::uint32_t tag, const zoneblk::Move& move, const Pace& pace);
+  [[nodiscard]] bool SendReport(std::uint32_t tag) const;
   void Commit(const Done& done);
   io_uring_sqe* NewEntry();
   void Queue(std::uint32_t operation, const abi::IoCommand& command);
@@ -62,7 +64,9 @@ class Server {
   const abi::Description* descriptions_;
   io_uring ring_{};
   std::uint32_t offered_ = 0;  // places that the kernel has, or whose request is under way
-  std::vector<bool> broken_;   // by tag: the data could not be moved
+  std::vector<std::pair<std::uint32_t, zoneblk::Move>> arrived_;  // tags, and what to move
+  std::vector<bool> moving_;                                      // by tag: its data has not moved
+  std::vector<bool> broken_;  // by tag: the data could not be moved
   std::vector<Done> done_;
   Lateness lateness_;
 };
