@@ -30,6 +30,14 @@ _LARGEST_SLICE = Bytes(64 << 30)
 # Moved blocks, not calls of GC: a call without a victim moves nothing.
 _GC_BLOCKS = ("moved_blocks_foreground", "moved_blocks_background")
 _GC_CALLS = ("gc_foreground_calls", "gc_background_calls")
+# Sleeps of background work (Documentation/ABI/testing/sysfs-fs-f2fs), in seconds or milliseconds.
+_SLEEPS = (
+    "gc_min_sleep_time",
+    "gc_max_sleep_time",
+    "gc_no_gc_sleep_time",
+    "cp_interval",
+    "idle_interval",
+)
 _STATE = (*_GC_CALLS, "free_segments", "dirty_segments", "ovp_segments")
 
 
@@ -125,6 +133,7 @@ class F2fs(FileSystemLevel):
                 target.mkdir(exist_ok=True)
             else:
                 self._smallest[key] = size
+                self._slow_down(context, target)
                 return
         raise ToolFailed(
             f"no conventional slice up to {context.conventional.size} B makes f2fs format and "
@@ -169,6 +178,20 @@ class F2fs(FileSystemLevel):
         if mounted is None:
             raise ToolFailed(f"{self.mount_point(up)} is not mounted", code="not-mounted")
         return self.kernel.block_name(Path(mounted.source))
+
+    def _slow_down(self, context: LevelContext, target: Path) -> None:
+        """Let background work sleep longer where the drive is modelled and dilated.
+
+        A second of the drive takes ``dilation`` seconds of the kernel, which knows nothing of it.
+        """
+        mounted = self.kernel.mount_at(target)
+        if context.device.dilation == 1 or mounted is None:
+            return
+        folder = self.kernel.sys("fs", "f2fs", self.kernel.block_name(Path(mounted.source)))
+        for name in _SLEEPS:
+            usual = self.kernel.counter("fs", "f2fs", folder.name, name)
+            if usual is not None:
+                (folder / name).write_text(f"{usual * context.device.dilation}\n")
 
     def _try(self, context: LevelContext, target: Path, size: Bytes) -> None:
         zoned = Path(context.device.path)

@@ -16,7 +16,7 @@ from harness.levels.f2fs import F2fs, slice_sizes
 from harness.levels.filesystem import FileSystemLevel
 from harness.levels.level import LevelUp
 from harness.observe.gauges import Reader
-from harness.store.spec import Bytes
+from harness.store.spec import Bytes, DeviceKind
 from harness.tools import coldfill, proc
 from harness.tools.kernel import Kernel
 from tests.fixtures.level_host import (
@@ -61,6 +61,18 @@ def test_f2fs_tries_no_slice_that_mkfs_called_too_small(host: Host, tmp_path: Pa
     F2fs(Kernel(host.root)).up(context(host, tmp_path))
     assert host.slices == {"zonelab-nvme0n1": 48 * MIB}
     assert host.programs().count("mkfs.f2fs") == 2  # 16 MiB, of which 24 are missing; 48 MiB
+
+
+@pytest.mark.parametrize(("model", "slept"), [("zoneblk drive x8", "240000"), ("QEMU", "30000")])
+def test_f2fs_sleeps_as_long_on_the_clock_of_a_modelled_drive(
+    host: Host, tmp_path: Path, model: str, slept: str
+) -> None:
+    file = host.root / "sys/fs/f2fs/zonelab-nvme0n1/gc_min_sleep_time"
+    file.parent.mkdir(parents=True)
+    file.write_text("30000\n")
+    drive = replace(ZONED, kind=DeviceKind.MODELLED, model=model)
+    F2fs(Kernel(host.root)).up(replace(context(host, tmp_path), device=drive))
+    assert file.read_text().strip() == slept
 
 
 def test_f2fs_searches_once_for_a_device(host: Host, tmp_path: Path) -> None:
