@@ -28,7 +28,7 @@ export PATH := $(CURDIR)/.venv/bin:$(PATH)
 
 .PHONY: study test setup setup-dev rig-image check check-tests lint test-fast test-all test-native \
     test-native-sanitize test-native-threads test-crash test-crash-long test-zlfs-long \
-    test-guard test-geometry test-dm-zoned test-dm-zap test-zenfs test-amplification \
+    test-guard test-campaigns test-geometry test-dm-zoned test-dm-zap test-zenfs test-amplification \
     test-two-hosts vagrant-packages vagrant-box vagrant-clean test-vagrant test-debian12 bench \
     bench-overhead bench-zlfs bench-statistics bench-kvmix bench-scale bench-replay \
     bench-model lock schemas docs examples clean help
@@ -82,7 +82,7 @@ lint: .venv/dev ## ruff, mypy, ansible-lint; shellcheck and clang-format where t
 test-fast: .venv/dev ## All unit and runner tests (at most 6 minutes; no root, no rig)
 	@$(BIN)/pytest -n auto $(TIMES) tests/unit tests/runner
 
-test-all: test test-guard test-crash-long test-zlfs-long test-geometry test-dm-zoned test-dm-zap test-zenfs test-amplification test-two-hosts test-vagrant test-debian12 ## make test, then every slow target below (hours)
+test-all: test test-guard test-campaigns test-crash-long test-zlfs-long test-geometry test-dm-zoned test-dm-zap test-zenfs test-amplification test-two-hosts test-vagrant test-debian12 ## make test, then every slow target below (hours)
 
 test-native: test-native-sanitize test-native-threads test-crash ## Native tests: under AddressSanitizer and UBSan, those with threads under ThreadSanitizer, crash campaigns
 
@@ -129,6 +129,9 @@ test-zlfs-long: setup-dev build/native-release ## 10 M keys on zlfs: filled, ver
 test-guard: setup-dev rig-image ## Devices that must not be overwritten: every situation, simulated and on a rig; no byte is written
 	@$(BIN)/pytest -m "" -n 2 tests/unit/test_guard.py tests/unit/test_claim.py tests/unit/test_last_looks.py tests/unit/test_identity.py tests/unit/test_contents.py tests/unit/test_consent.py tests/unit/test_reservations.py tests/unit/test_precondition.py tests/unit/test_hostile_*.py tests/runner/test_hostile.py
 	@ZONELAB_SLOW=1 $(BIN)/pytest -m rig tests/rig/test_guard.py
+
+test-campaigns: setup-dev rig-image ## A tenant that is killed; a tuned and preconditioned campaign, played twice (about 20 minutes)
+	@ZONELAB_SLOW=1 $(BIN)/pytest -m rig tests/rig/test_tenants.py tests/rig/test_precondition.py
 
 test-geometry: setup-dev rig-image ## Every level's probe on six geometries, two rigs one after the other; levels that say yes come up; a campaign of btrfs
 	@ZONELAB_SLOW=1 $(BIN)/pytest -m rig tests/rig/test_geometry.py tests/rig/test_btrfs.py
