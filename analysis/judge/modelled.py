@@ -69,13 +69,8 @@ def drive_of(model: str) -> RecordedDrive | None:
 
 def drives_of(campaigns: Iterable[CampaignData]) -> list[RecordedDrive]:
     """Return the modelled drives of campaigns, sorted by name."""
-    devices = {
-        run.result.device.model
-        for campaign in campaigns
-        for run in campaign.runs
-        if run.result.device.kind is DeviceKind.MODELLED
-    }
-    known = (drive_of(model) for model in devices)
+    runs = [run for campaign in campaigns for run in campaign.runs]
+    known = (drive_of(model) for model in _models(runs))
     return sorted((one for one in known if one), key=lambda one: (one.model, one.dilation))
 
 
@@ -120,7 +115,7 @@ def refusal(key: str, base: Side, level: Side, slower: Sequence[CampaignData]) -
 
 
 def _core(side: Side, _: str) -> NoVerdict | None:
-    for model in side.once(_models):
+    for model in side.once(_models_of):
         drive = drive_of(model)
         core = drive.core if drive else None
         if core is None:
@@ -131,8 +126,15 @@ def _core(side: Side, _: str) -> NoVerdict | None:
     return None
 
 
-def _models(side: Side) -> list[str]:
-    return sorted({run.result.device.model for run in side.ok})
+def _models_of(side: Side) -> list[str]:
+    return _models(side.ok)
+
+
+def _models(runs: Iterable[RunRecord]) -> list[str]:
+    """Return the modelled drives: under test, and beside it, which may hold all of the data."""
+    pairs = ((run.result.device, run.spec.conventional) for run in runs)
+    drives = (drive for pair in pairs for drive in pair if drive is not None)
+    return sorted({drive.model for drive in drives if drive.kind is DeviceKind.MODELLED})
 
 
 def _on_time(side: Side, key: str) -> NoVerdict | None:

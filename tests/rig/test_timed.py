@@ -11,6 +11,7 @@ from analysis.judge import modelled
 from harness.plan import drive_files
 from harness.run.ledger import MODELLED_MEDIA
 from harness.store import packed
+from harness.store.campaign import load_plan
 from harness.store.files import load_record
 from harness.store.ledger import RUN, ClosureState, Ledger
 from harness.store.result import Result, Status
@@ -83,15 +84,18 @@ def test_the_servers_agree_with_the_kernel_and_count_media(
     assert len(series) > 1
 
 
-def test_runs_count_what_ended_on_time_and_name_the_model(
-    timed: RigHandle, runs: dict[str, tuple[Path, Result, Ledger]]
+def test_runs_count_what_ended_on_time_and_name_the_models(
+    timed: RigHandle, campaign: Path, runs: dict[str, tuple[Path, Result, Ledger]]
 ) -> None:
-    for level, drive in zip(LEVELS, ("conventional-4m", "zones-4m"), strict=True):
-        result = runs[level][1]
-        named = modelled.drive_of(result.device.model)
+    (planned, *_) = load_plan(campaign / "plan.json").hosts[0].runs
+    assert planned.conventional is not None
+    drives = {"zones-4m": planned.device, "conventional-4m": planned.conventional}
+    for drive, device in drives.items():
+        named = modelled.drive_of(device.model)
         assert named is not None
         assert named.served == drive_files.served_name(drive_files.load_model(drive))
         assert f"{named.overhead_us:g}us" == timed.model.overhead
+    for _, result, _ in runs.values():
         shares = [m.value for key, m in result.metrics.items() if key.endswith(".on_time_share")]
         assert shares
         assert None not in shares
