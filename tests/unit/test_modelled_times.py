@@ -105,6 +105,25 @@ def test_another_speed_at_twice_the_dilation_is_the_processor_s(
         assert row.verdict is Verdict.LOWER
 
 
+@pytest.mark.parametrize(("kind", "judged"), [("modelled", True), ("hardware", False)])
+def test_the_drive_beside_the_one_under_test_is_judged_as_well(
+    fast: Path, tmp_path: Path, kind: str, judged: bool
+) -> None:
+    """A conventional level has all of its data there."""
+    slow = _campaign(tmp_path / "slow", _on_drive(dilation=16), repetitions=1)
+    campaign = load(fast)
+    number = next(i for i, run in enumerate(campaign.runs) if run.result.level == EXT4)
+    run = campaign.runs[number]
+    named = "zoneblk another-00000000 -20000ns x8"
+    beside = replace(run.spec.device, kind=DeviceKind(kind), model=named)
+    runs = list(campaign.runs)
+    runs[number] = replace(run, spec=replace(run.spec, conventional=beside))
+    campaign = replace(campaign, runs=tuple(runs))
+    (row,) = compare(campaign, metrics=[RATE], slower=[load(slow)]).rows
+    assert (row.verdict is Verdict.NOT_A_RESULT) is judged
+    assert ("core not validated" in modelled.label([campaign])) is judged
+
+
 def test_without_a_slower_campaign_there_is_no_verdict(fast: Path) -> None:
     row = _row(fast)
     assert row.verdict is Verdict.NOT_A_RESULT
