@@ -135,6 +135,9 @@ PACKED = sorted(str(file.relative_to(EXAMPLE / RUN)) for file in (EXAMPLE / RUN)
 def test_a_flipped_byte_of_any_packed_file_is_found(
     campaign: Path, capsys: pytest.CaptureFixture[str], name: str
 ) -> None:
+    for run in (campaign / RUN).parent.iterdir():
+        if run != campaign / RUN:  # reading them takes most of the time
+            shutil.rmtree(run)
     file = campaign / RUN / name
     content = bytearray(file.read_bytes())
     content[len(content) // 2] ^= 0xFF
