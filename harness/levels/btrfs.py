@@ -179,14 +179,8 @@ class Btrfs(FileSystemLevel):
     def _set_threshold(self, device: Path, percent: Scalar) -> None:
         """Write bg_reclaim_threshold: reclaim block groups used less than this share (%)."""
         folder = self._sysfs(device)
-        file = self.kernel.sys("fs", "btrfs", folder, "allocation/data/bg_reclaim_threshold")
-        try:
-            file.write_text(f"{percent}\n", encoding="ascii")
-        except OSError as error:
-            raise ToolFailed(
-                f"cannot set bg_reclaim_threshold to {percent}: {error.strerror}",
-                hint="0 to 100, on a kernel that has the setting",
-            ) from None
+        names = ("fs", "btrfs", folder, "allocation/data/bg_reclaim_threshold")
+        self.kernel.set(*names, value=percent, hint="0 to 100, on a kernel that has the setting")
 
 
 def _total(values: list[Scalar | None]) -> int | None:

@@ -133,7 +133,7 @@ class F2fs(FileSystemLevel):
                 target.mkdir(exist_ok=True)
             else:
                 self._smallest[key] = size
-                self._slow_down(context, target)
+                self._slow_down(context)
                 return
         raise ToolFailed(
             f"no conventional slice up to {context.conventional.size} B makes f2fs format and "
@@ -144,7 +144,7 @@ class F2fs(FileSystemLevel):
 
     def gc(self, up: LevelUp) -> LevelUsage:
         """Read the blocks (4 KiB each) that GC moved from /sys/fs/f2fs/<slice>/."""
-        device = self._device(up)
+        device = self.device_of(up)
         raw: dict[str, Scalar] = {}
         for name in (*_GC_BLOCKS, *_STATE):
             value = self.kernel.counter("fs", "f2fs", device, name)
@@ -168,30 +168,24 @@ class F2fs(FileSystemLevel):
 
     def gauges(self, up: LevelUp) -> tuple[Gauge, ...]:
         """Read the same counters, and the segments."""
-        device = self._device(up)
+        device = self.device_of(up)
         names = (*_GC_BLOCKS, *_STATE)
         return tuple(number(self.kernel.sys("fs", "f2fs", device, name), name) for name in names)
 
-    def _device(self, up: LevelUp) -> str:
-        """Return the block device under which sysfs lists the file system."""
-        mounted = self.kernel.mount_at(self.mount_point(up))
-        if mounted is None:
-            raise ToolFailed(f"{self.mount_point(up)} is not mounted", code="not-mounted")
-        return self.kernel.block_name(Path(mounted.source))
-
-    def _slow_down(self, context: LevelContext, target: Path) -> None:
+    def _slow_down(self, context: LevelContext) -> None:
         """Let background work sleep longer where the drive is modelled and dilated.
 
         A second of the drive takes ``dilation`` seconds of the kernel, which knows nothing of it.
         """
-        mounted = self.kernel.mount_at(target)
-        if context.device.dilation == 1 or mounted is None:
+        factor = context.device.dilation
+        if factor == 1:
             return
-        folder = self.kernel.sys("fs", "f2fs", self.kernel.block_name(Path(mounted.source)))
+        device = self.device_of(self._describe(context))
         for name in _SLEEPS:
-            usual = self.kernel.counter("fs", "f2fs", folder.name, name)
+            usual = self.kernel.counter("fs", "f2fs", device, name)
             if usual is not None:
-                (folder / name).write_text(f"{usual * context.device.dilation}\n")
+                names = ("fs", "f2fs", device, name)
+                self.kernel.set(*names, value=usual * factor, hint="a lower dilation")
 
     def _try(self, context: LevelContext, target: Path, size: Bytes) -> None:
         zoned = Path(context.device.path)

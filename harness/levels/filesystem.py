@@ -158,6 +158,13 @@ class FileSystemLevel(Level):
             return ()
         return (dmsetup.name_for(Path(context.conventional.path)),)
 
+    def device_of(self, up: LevelUp) -> str:
+        """Return the block device that is mounted; sysfs lists most file systems by its name."""
+        mounted = self.kernel.mount_at(self.mount_point(up))
+        if mounted is None:
+            raise ToolFailed(f"{self.mount_point(up)} is not mounted", code="not-mounted")
+        return self.kernel.block_name(Path(mounted.source))
+
     def _describe(self, context: LevelContext) -> LevelUp:
         target = context.scratch / "mnt"
         devices = (

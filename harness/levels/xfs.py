@@ -7,7 +7,6 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import ClassVar
 
-from harness.errors import ToolFailed
 from harness.levels.filesystem import (
     MIB,
     XFS_ERRORS,
@@ -119,7 +118,7 @@ class Xfs(FileSystemLevel):
 
         An event is a piece that was moved: zones that emptied by themselves are reset as well.
         """
-        device = self._device(up)
+        device = self.device_of(up)
         stats = self.kernel.sys("fs", "xfs", device, "stats", "stats")
         counts = xfs_stats.parse(stats.read_text(encoding="ascii"))
         raw: dict[str, Scalar] = dict(counts or {})
@@ -138,7 +137,7 @@ class Xfs(FileSystemLevel):
 
     def gauges(self, up: LevelUp) -> tuple[Gauge, ...]:
         """Read the same counters."""
-        device = self._device(up)
+        device = self.device_of(up)
         names = xfs_stats.COLUMNS
 
         def parse(data: bytes) -> Values:
@@ -149,24 +148,11 @@ class Xfs(FileSystemLevel):
         zoned = [self.kernel.sys("fs", "xfs", device, "zoned", name) for name in _STATE]
         return (stats, *(number(path, path.name) for path in zoned))
 
-    def _device(self, up: LevelUp) -> str:
-        """Return the block device under which sysfs lists the file system."""
-        mounted = self.kernel.mount_at(self.mount_point(up))
-        if mounted is None:
-            raise ToolFailed(f"{self.mount_point(up)} is not mounted", code="not-mounted")
-        return self.kernel.block_name(Path(mounted.source))
-
     def _set_low_space(self, source: Path, percent: Scalar) -> None:
         """Write zonegc_low_space: the share (%) of unused space that is kept writable."""
         device = self.kernel.block_name(source)
-        file = self.kernel.sys("fs", "xfs", device, "zoned", "zonegc_low_space")
-        try:
-            file.write_text(f"{percent}\n", encoding="ascii")
-        except OSError as error:
-            raise ToolFailed(
-                f"cannot set zonegc_low_space to {percent}: {error.strerror}",
-                hint="0 to 100, on a kernel that has the setting",
-            ) from None
+        names = ("fs", "xfs", device, "zoned", "zonegc_low_space")
+        self.kernel.set(*names, value=percent, hint="0 to 100, on a kernel that has the setting")
 
 
 def mount_options(zoned: Path, context: LevelContext) -> str:

@@ -1,4 +1,4 @@
-"""Read /proc and /sys: kernel version, configuration, modules, mounts and counters."""
+"""Read /proc and /sys: kernel version, configuration, modules, mounts, counters; set values."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ import zlib
 from dataclasses import dataclass
 from pathlib import Path
 
+from harness.errors import ToolFailed
+from harness.store.spec import Scalar
 from harness.tools import proc
 
 _NOTE_HEADER = 16
@@ -114,6 +116,20 @@ class Kernel:
             return int(self.sys(*parts).read_text(encoding="ascii").split()[0])
         except FileNotFoundError:
             return None
+
+    def set(self, *parts: str, value: Scalar, hint: str) -> None:
+        """Write a value to a sysfs file.
+
+        Raises:
+            ToolFailed: the kernel has no such file, or refuses the value.
+        """
+        file = self.sys(*parts)
+        try:
+            file.write_text(f"{value}\n", encoding="ascii")
+        except OSError as error:
+            raise ToolFailed(
+                f"cannot set {file.name} to {value}: {error.strerror}", hint=hint
+            ) from None
 
 
 def _line(file: Path) -> str:
