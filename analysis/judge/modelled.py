@@ -132,8 +132,8 @@ def _models_of(side: Side) -> list[str]:
 
 def _models(runs: Iterable[RunRecord]) -> list[str]:
     """Return the modelled drives: under test, and beside it, which may hold all of the data."""
-    pairs = ((run.result.device, run.spec.conventional) for run in runs)
-    drives = (drive for pair in pairs for drive in pair if drive is not None)
+    # The first of the planned devices is the one under test; the result has it as it was.
+    drives = (drive for run in runs for drive in (run.result.device, *run.spec.devices[1:]))
     return sorted({drive.model for drive in drives if drive.kind is DeviceKind.MODELLED})
 
 

@@ -115,7 +115,8 @@ def test_the_drive_beside_the_one_under_test_is_judged_as_well(
     number = next(i for i, run in enumerate(campaign.runs) if run.result.level == EXT4)
     run = campaign.runs[number]
     named = "zoneblk another-00000000 -20000ns x8"
-    beside = replace(run.spec.device, kind=DeviceKind(kind), model=named)
+    identity = replace(run.spec.device.identity, eui64="f" * 16)
+    beside = replace(run.spec.device, identity=identity, kind=DeviceKind(kind), model=named)
     runs = list(campaign.runs)
     runs[number] = replace(run, spec=replace(run.spec, conventional=beside))
     campaign = replace(campaign, runs=tuple(runs))
