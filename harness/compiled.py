@@ -16,7 +16,6 @@ import marshal
 import os
 import stat
 import sys
-import tempfile
 import zipfile
 from pathlib import Path
 
@@ -37,7 +36,9 @@ def use() -> None:
         if archive.parent.stat().st_mode & (stat.S_IWGRP | stat.S_IWOTH):
             return
         content = archive.read_bytes()
-        copy = _name(archive, hashlib.sha256(content).hexdigest())
+        digest = hashlib.sha256(content).hexdigest()[:16]
+        python = sys.implementation.cache_tag
+        copy = archive.with_name(f".{archive.name}-{digest}.{python}.compiled")
         if not copy.is_file():
             _write(copy, compiled(content, archive))
             for older in archive.parent.glob(f".{archive.name}-*.compiled"):
@@ -64,23 +65,19 @@ def compiled(content: bytes, archive: Path) -> bytes:
     return buffer.getvalue()
 
 
-def _name(archive: Path, digest: str) -> Path:
-    return archive.with_name(
-        f".{archive.name}-{digest[:16]}.{sys.implementation.cache_tag}.compiled"
-    )
-
-
 def _write(path: Path, content: bytes) -> None:
-    """Write a file that is there whole or not at all, also behind a power cut."""
+    """Write a file that is there whole or not at all, also behind a power cut.
+
+    store/files.py does so with texts, but nothing else of the archive may be imported yet.
+    """
     # What a kill leaves has the ending of a copy: the next version removes it.
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f"{path.name}-", suffix=".compiled")
+    partial = path.with_name(f"{path.name}-{os.getpid()}.compiled")
     try:
-        with os.fdopen(handle, "wb") as file:
+        with partial.open("wb") as file:
             file.write(content)
             file.flush()
             os.fsync(file.fileno())
-        Path(name).chmod(0o644)
-        Path(name).rename(path)
+        partial.rename(path)
     except BaseException:
-        Path(name).unlink(missing_ok=True)
+        partial.unlink(missing_ok=True)
         raise
