@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 import pytest
@@ -10,12 +9,10 @@ import pytest
 from harness.store.result import Status
 from harness.store.rundir import completed, load_result
 
-from .conftest import RigHandle
+from .conftest import WHOLE, RigHandle
 from .plays import ROOT, Plays
 
-pytestmark = pytest.mark.skipif(
-    not os.environ.get("ZONELAB_SLOW"), reason="make test-amplification runs it"
-)
+pytestmark = pytest.mark.skipif(not WHOLE, reason="make test-amplification runs it")
 
 CAMPAIGN = "amplification"
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,13 +11,13 @@ from harness.store.files import load_record
 from harness.store.ledger import ClosureState, Ledger
 from harness.store.result import Status
 
-from .conftest import RigHandle, booted
+from .conftest import WHOLE, RigHandle, booted
 from .guest_runner import GuestRunner
 
 # This module is over before the NVMe rig boots: one rig at a time.
 pytestmark = [
     pytest.mark.timeout(1800),
-    pytest.mark.skipif(not os.environ.get("ZONELAB_SLOW"), reason="make test-geometry runs it"),
+    pytest.mark.skipif(not WHOLE, reason="make test-geometry runs it"),
 ]
 
 ALONE = ("--set", "levels=[btrfs]", "--set", "baseline=btrfs")

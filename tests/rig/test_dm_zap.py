@@ -17,13 +17,13 @@ import yaml
 from harness.store.result import Result, Status
 
 from . import plays
-from .conftest import RigHandle, booted
+from .conftest import WHOLE, RigHandle, booted
 from .guest_runner import GuestRunner
 
 # This module is over before the NVMe rig boots: one rig at a time.
 pytestmark = [
     pytest.mark.timeout(3600),
-    pytest.mark.skipif(not os.environ.get("ZONELAB_SLOW"), reason="make test-dm-zap runs it"),
+    pytest.mark.skipif(not WHOLE, reason="make test-dm-zap runs it"),
 ]
 
 STAND_IN = plays.ROOT / "tests/fixtures/dm-zap/stand-in"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -11,13 +10,13 @@ import pytest
 from harness.store.result import Severity, Status
 from harness.tools import dmsetup
 
-from .conftest import RigHandle, booted
+from .conftest import WHOLE, RigHandle, booted
 from .guest_runner import GuestRunner
 
 # This module is over before the NVMe rig boots: one rig at a time.
 pytestmark = [
     pytest.mark.timeout(1800),
-    pytest.mark.skipif(not os.environ.get("ZONELAB_SLOW"), reason="make test-dm-zoned runs it"),
+    pytest.mark.skipif(not WHOLE, reason="make test-dm-zoned runs it"),
 ]
 
 RUN = "dm-zoned--r01"

@@ -7,7 +7,6 @@ drives (one boot); `make test-geometry` all six (two boots), and brings up each 
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,9 +20,8 @@ from harness.store.spec import Inspection
 from tests.fixtures.geometry import GEOMETRIES, Geometry
 
 from . import plays
-from .conftest import RigHandle, booted
+from .conftest import WHOLE, RigHandle, booted
 
-WHOLE = bool(os.environ.get("ZONELAB_SLOW"))
 # The short way takes multipath heads: no other test of a rig sees one.
 RIGS = ("geometry-plain", "geometry-multipath") if WHOLE else ("geometry-multipath",)
 DRIVES = (0, 1, 2) if WHOLE else (0, 1)  # of each rig, in the order of the table

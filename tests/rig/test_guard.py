@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import json
-import os
 import shlex
 import time
 from collections.abc import Iterator
@@ -15,7 +14,7 @@ from dataclasses import dataclass
 import pytest
 
 from . import plays
-from .conftest import RigHandle
+from .conftest import WHOLE, RigHandle
 from .guest_commands import Answer, GuestCommands
 from .guest_runner import ZIPAPP, GuestRunner
 from .situations import (
@@ -27,7 +26,6 @@ from .situations import (
     Situation,
 )
 
-WHOLE = bool(os.environ.get("ZONELAB_SLOW"))
 # One of each kind: signatures on both devices, layers above, written zones, writers and mounts.
 SAMPLE = {
     "ext4",

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import itertools
 import json
-import os
 import re
 import time
 from collections import Counter
@@ -23,7 +22,7 @@ from harness.tools import proc
 
 from . import plays
 from .checks import consent_in
-from .conftest import RigHandle
+from .conftest import WHOLE, RigHandle
 from .plays import ROOT, Plays
 
 ANSIBLE = ROOT / "ansible"
@@ -162,7 +161,7 @@ def test_a_tuned_campaign_starts_with_preconditioning_and_its_run_records_it(
     assert host["remainder_bytes"] == rig.tenants.capacity
     assert set(age.conditions) == {"fu"}
 
-    if os.environ.get("ZONELAB_SLOW"):  # test_pipeline.py plays an easier campaign twice
+    if WHOLE:  # test_pipeline.py plays an easier campaign twice
         before = plays.files(own.results), plays.guest_files(rig), plays.written(rig)
         again = own.play(ANSIBLE, site)
         assert again.code == 0, again.text

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 
 import pytest
 
 from . import checks
-from .conftest import RigHandle, booted
+from .conftest import WHOLE, RigHandle, booted
 
-pytestmark = pytest.mark.skipif(
-    not os.environ.get("ZONELAB_SLOW"), reason="make test-debian12 runs it"
-)
+pytestmark = pytest.mark.skipif(not WHOLE, reason="make test-debian12 runs it")
 
 
 @pytest.fixture(scope="module")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import json
-import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -16,7 +15,7 @@ from harness.store.result import Result, Status
 from harness.store.rundir import load_result
 from harness.verify import recompute
 
-from .conftest import RigHandle
+from .conftest import WHOLE, RigHandle
 from .guest_runner import GuestRunner
 
 SECONDS = 8
@@ -97,7 +96,7 @@ def test_zones_have_their_tenants_label(runner: GuestRunner, shared: Result) -> 
         assert 0 < active <= 7 * (window["ended"] - window["began"]) + 0.01
 
 
-@pytest.mark.skipif(not os.environ.get("ZONELAB_SLOW"), reason="make test-campaigns runs it")
+@pytest.mark.skipif(not WHOLE, reason="make test-campaigns runs it")
 def test_one_that_is_killed(runner: GuestRunner, shared: Result) -> None:
     """Its unit is killed from outside: the others are stopped, and nothing is left behind."""
     assert shared.status is Status.OK

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 import time
 from collections.abc import Iterator
@@ -20,12 +19,12 @@ from harness.rig.talk import Talk
 from harness.store.result import Status
 from harness.tools import proc
 
-from .conftest import RigHandle, booted
+from .conftest import WHOLE, RigHandle, booted
 from .plays import BIN, ROOT, zonelab
 
 pytestmark = [
     pytest.mark.timeout(2400),
-    pytest.mark.skipif(not os.environ.get("ZONELAB_SLOW"), reason="make test-two-hosts runs it"),
+    pytest.mark.skipif(not WHOLE, reason="make test-two-hosts runs it"),
 ]
 CAMPAIGN = f"two-{time.strftime('%m%d%H%M%S')}"
 A, B = "rig", "rig-twin"

@@ -17,13 +17,12 @@ from harness.store.result import Status
 from harness.store.rundir import completed, load_result
 from harness.tools import proc
 
+from .conftest import WHOLE
 from .plays import ROOT
 
 pytestmark = [
     pytest.mark.timeout(3600),
-    pytest.mark.skipif(
-        not os.environ.get("ZONELAB_SLOW"), reason="takes a while: make test-vagrant"
-    ),
+    pytest.mark.skipif(not WHOLE, reason="takes a while: make test-vagrant"),
 ]
 RIG = model.load("nvme")
 # A name of its own, so that a second call does not find the first one's campaign.

@@ -18,7 +18,7 @@ import yaml
 from harness.store.result import Status
 
 from . import plays
-from .conftest import RigHandle, booted
+from .conftest import WHOLE, RigHandle, booted
 from .guest_runner import ZIPAPP, GuestRunner
 
 GIVEN = {name: os.environ.get(name, "") for name in ("ZENFS_SOURCE", "ROCKSDB_SOURCE")}
@@ -27,7 +27,7 @@ MISSING = [name for name, folder in GIVEN.items() if not folder]
 # This module is over before the NVMe rig boots: one rig at a time.
 pytestmark = [
     pytest.mark.timeout(3600),
-    pytest.mark.skipif(not os.environ.get("ZONELAB_SLOW"), reason="make test-zenfs runs it"),
+    pytest.mark.skipif(not WHOLE, reason="make test-zenfs runs it"),
     pytest.mark.skipif(bool(MISSING), reason=f"{'=FOLDER and '.join(MISSING)}=FOLDER is not given"),
 ]
 
