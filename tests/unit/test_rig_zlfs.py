@@ -66,6 +66,7 @@ class FakeGuest(zlfs_resets.Guest):
         self.name = "fake"
         self.load = load or "n=0; while :; do n=$((n+1)); echo $n,$n; sleep 0.01; done"
         self.verdict = judge
+        self.judges = ["exec sleep 60"]  # those that a reset interrupts
         self.log: list[str] = []
         self.ends = self.load.endswith("exit 1")
         self.program: Program | None = None
@@ -78,7 +79,7 @@ class FakeGuest(zlfs_resets.Guest):
 
     def start(self, command: str) -> Program:
         self.log.append(command)
-        script = self.load if " write " in command else "exec sleep 60"
+        script = self.load if " write " in command else self.judges.pop(0)
         self.program = Program(["sh", "-c", f"echo started; {script}"])
         return self.program
 
@@ -120,6 +121,15 @@ def test_resets_go_through_volumes_and_recoveries(tmp_path: Path) -> None:
     assert judged[0].split("--synced=")[0].endswith("--seed=1000 ")
     assert resets[1]["synced"] != resets[0]["synced"]
     assert "4 points on 2 volumes, 1 more during recovery" in zlfs_resets.summary(report)
+
+
+def test_a_recovery_that_ends_before_its_reset_is_tried_again(tmp_path: Path) -> None:
+    guest = FakeGuest()
+    guest.judges.insert(0, "exit 0")
+    report = run(tmp_path, guest, points=1, recovery_every=1)
+    assert report["ok"] is True, report["failure"]
+    assert (report["in_recovery"], guest.log.count("reset")) == (1, 4)
+    assert sum(" write " in line for line in guest.log) == 2, "each time there is something to do"
 
 
 def test_a_judge_that_misses_something_ends_it(tmp_path: Path) -> None:
