@@ -15,12 +15,15 @@ from harness.plan import model_verdicts
 from harness.plan.model_verdicts import ModelVerdict
 from harness.store.spec import DeviceKind, Scalar
 
-# With fewer requests on time, times are of the machine and not of the model.
+# With fewer requests on time, percentiles are of the machine and not of the model.
 ON_TIME = 0.99
+# With more lateness in all, so are other times: the mean latency is that much too long.
+LATE = 0.02
 # A phase whose speed changes more at twice the dilation waits for the processor.
 SAME = 0.05
 
-# The name that harness/observe/zoneblk.py gives to a drive.
+# The second is the name that harness/observe/zoneblk.py gives to a drive.
+_PERCENTILE = re.compile(r"latency_(p\d|max)")
 _NAME = re.compile(r"^zoneblk (?P<served>\S+)(?: -(?P<overhead>\d+)ns)? x(?P<dilation>\d+)$")
 
 
@@ -89,7 +92,7 @@ def _error(core: ModelVerdict | None) -> str:
     if core is None or core.core_error is None:
         return "core not validated"
     failed = f", {len(core.core_failed)} core curves fail" if core.core_failed else ""
-    return f"core error {core.core_error:.1%}".replace("%", " %") + failed
+    return f"core error {_percent(core.core_error)}" + failed
 
 
 def refusal(key: str, base: Side, level: Side, slower: Sequence[CampaignData]) -> NoVerdict | None:
@@ -102,7 +105,7 @@ def refusal(key: str, base: Side, level: Side, slower: Sequence[CampaignData]) -
         return None
     if kinds != {DeviceKind.MODELLED}:
         return NoVerdict(Verdict.NOT_A_RESULT)
-    for judged in (_core, _on_time):
+    for judged in (_core, _punctual):
         for side in (base, level):
             if found := judged(side, key):
                 return found
@@ -137,15 +140,24 @@ def _models(runs: Iterable[RunRecord]) -> list[str]:
     return sorted({drive.model for drive in drives if drive.kind is DeviceKind.MODELLED})
 
 
-def _on_time(side: Side, key: str) -> NoVerdict | None:
-    shares = [run.value(f"{phase}.on_time_share") for run in side.ok for phase in _phases(run, key)]
+def _punctual(side: Side, key: str) -> NoVerdict | None:
+    extreme = _PERCENTILE.search(key) is not None
+    name = "on_time_share" if extreme else "late_share"
+    shares = [run.value(f"{phase}.{name}") for run in side.ok for phase in _phases(run, key)]
     known = [share for share in shares if share is not None]
     if not known or len(known) < len(shares):
         return NoVerdict(Verdict.NOT_A_RESULT, f"{side.name}: late requests were not counted")
-    if min(known) < ON_TIME:
-        share = f"{min(known):.1%}".replace("%", " %")
-        return NoVerdict(Verdict.HOST_BOUND, f"{side.name}: {share} of requests on time")
+    if extreme and min(known) < ON_TIME:
+        text = f"{_percent(min(known))} of requests on time"
+        return NoVerdict(Verdict.HOST_BOUND, f"{side.name}: {text}")
+    if not extreme and max(known) > LATE:
+        text = f"requests take {_percent(max(known))} longer than in the model"
+        return NoVerdict(Verdict.HOST_BOUND, f"{side.name}: {text}")
     return None
+
+
+def _percent(share: float) -> str:
+    return f"{share:.1%}".replace("%", " %")
 
 
 def _phases(run: RunRecord, key: str) -> list[str]:

@@ -192,6 +192,7 @@ _ENTRIES = (
     _ratio("zoned_share", _NONE, "zoned_written / device_written", _COUNTERS),
     # Beyond 2 % and 1 us of the model, a completion is late (harness/native/zoneblk).
     _time("on_time_share", "1", _NONE, "requests that a modelled drive ended on time", _COUNTERS),
+    _time("late_share", "1", _NONE, "lateness of a modelled drive / its model's time", _COUNTERS),
     _bytes("gc_bytes", _LOWER, "bytes moved by the level's GC, by its own count", _USAGE),
     _count("gc_events", _NONE, "the level's own GC counter", _USAGE),
     # From the ledger (harness/run/ledger.py).

@@ -90,10 +90,15 @@ def media(report: Mapping[str, Any]) -> int:
 
 
 def completions(report: Mapping[str, Any]) -> Completions:
-    """Return how many requests a drive completed since it was started, and how many on time."""
+    """Return how many requests a drive completed since it was started, and how late they were."""
     late = report["lateness"]
     count = int(late["count"])
-    return Completions(count, round(count * (late["on_time_share"] or 0.0)))
+    return Completions(
+        count,
+        round(count * (late["on_time_share"] or 0.0)),
+        late.get("late_sum_ns"),
+        late.get("latency_sum_ns"),
+    )
 
 
 def _read(path: Path) -> bytes:

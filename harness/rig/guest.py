@@ -159,7 +159,7 @@ def served(rig: Rig, talk: Talk) -> tuple[GuestDevice, ...]:
         model = drive.load()
         talk.say(f"serving {drive.model}, {rig.dilation} times slower")
         options = ["--uuid", drive.uuid, "--dilation", str(rig.dilation)]
-        options += ["--overhead", rig.overhead]
+        options += ["--overhead", rig.overhead, "--wakeup", rig.wakeup]
         command = serving(model, f"zoneblk-{len(found)}", options)
         name = run(rig.name, command).stdout.split()[-1]
         found.append(_served(drive, model, f"/dev/{name}"))

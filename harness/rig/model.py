@@ -180,6 +180,11 @@ class Rig(_Data):
         pattern=r"^\d+(\.\d+)?us$",
         description="maps to zoneblk --overhead: guest time of a request beside the drive's",
     )
+    wakeup: str = Field(
+        default="0us",
+        pattern=r"^\d+(\.\d+)?us$",
+        description="maps to zoneblk --wakeup: the part of the overhead behind a due time",
+    )
     overhead_left_pct: float | None = Field(
         default=None, ge=0, description="largest error of a request that is left, as measured"
     )

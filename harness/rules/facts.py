@@ -9,7 +9,7 @@ from harness.nulls import difference
 from harness.observe.diskstats import DiskCounters
 from harness.observe.tracing.zone_history import Traced
 from harness.observe.zone_reports import ZoneCounts
-from harness.store.ledger import Ledger
+from harness.store.ledger import Completions, Ledger
 from harness.store.observed import TenantFacts
 from harness.store.result import Issue, Utilisation
 from harness.store.spec import PhaseRole, PhaseSpec, Reason, RunSpec
@@ -25,7 +25,7 @@ class PhaseFacts:
     ``output`` is everything the program printed, ``database_log`` the end of RocksDB's LOG.
     ``lsm`` is the whole LOG, parsed (null where the level does not show it). ``seconds`` include
     opening and closing the database. ``traced`` counts the driver's commands in the same interval,
-    ``on_time`` is the share of a modelled drive's completions in it that were on time.
+    ``completed`` the requests that modelled drives completed in it.
     """
 
     spec: PhaseSpec
@@ -48,7 +48,7 @@ class PhaseFacts:
     seconds: float | None = None
     traced: Traced | None = None
     load_instructions: float | None = None
-    on_time: float | None = None
+    completed: Completions | None = None
 
     @property
     def measured(self) -> bool:

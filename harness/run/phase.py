@@ -301,5 +301,5 @@ def _facts(
         load_instructions=cpu.load_instructions,
         lsm=lsm,
         traced=traced(before.snapshot.counters, after.snapshot.counters),
-        on_time=after.snapshot.counters.on_time_since(before.snapshot.counters),
+        completed=after.snapshot.counters.completed_since(before.snapshot.counters),
     )

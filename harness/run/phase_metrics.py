@@ -36,7 +36,8 @@ def metrics(facts: PhaseFacts) -> dict[str, Metric]:
         "zoned_share": ratio(zoned, total),
         "gc_bytes": facts.gc_bytes,
         "gc_events": facts.gc_events,
-        "on_time_share": facts.on_time,
+        "on_time_share": facts.completed.on_time_share if facts.completed else None,
+        "late_share": facts.completed.late_share if facts.completed else None,
         "zones_full": facts.zones.full if facts.zones else None,
         "zones_active": facts.zones.active if facts.zones else None,
         "device_busy_share": (

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Protocol
 
+from harness.nulls import difference, ratio, total
 from harness.store.codec import SCHEMA_VERSION
 
 RUN = "run"  # the entry that adds up all phases
@@ -111,7 +112,20 @@ class Completions:
     """Requests that a modelled drive completed since it was started."""
 
     count: int  # all of them
-    on_time: int  # at most 2 % or 1 us of the model late
+    on_time: int  # at most 2 % or 1 us of the model later than the server's calibrated wake-up
+    # Sums over all of them, in ns of the kernel's clock. Null in records of before 2026-11-26.
+    late_ns: int | None = None  # what they were later than the calibrated wake-up
+    latency_ns: int | None = None  # latencies of the model
+
+    @property
+    def on_time_share(self) -> float | None:
+        """Share of the requests; null without any."""
+        return self.on_time / self.count if self.count > 0 else None
+
+    @property
+    def late_share(self) -> float | None:
+        """Time that the requests took beyond their model, over the model's time."""
+        return ratio(self.late_ns, self.latency_ns)
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,19 +174,20 @@ class Snapshot:
         """Return the busy milliseconds of a device, without the reads of barrier tools."""
         return self.busy_ms[name] - self.tools_busy_ms.get(name, 0)
 
-    def on_time_since(self, before: Snapshot) -> float | None:
-        """Return the share of completions since another barrier that were on time.
+    def completed_since(self, before: Snapshot) -> Completions | None:
+        """Return what all modelled drives completed since another barrier.
 
-        Null if no modelled drive counted any.
+        Null if there is none, or if one was not counted at that barrier.
         """
-        count = on_time = 0
-        for name, done in self.completions.items():
-            earlier = before.completions.get(name)
-            if earlier is None:
-                return None
-            count += done.count - earlier.count
-            on_time += done.on_time - earlier.on_time
-        return on_time / count if count > 0 else None
+        if not self.completions or not self.completions.keys() <= before.completions.keys():
+            return None
+        pairs = [(before.completions[name], done) for name, done in self.completions.items()]
+        return Completions(
+            sum(done.count - early.count for early, done in pairs),
+            sum(done.on_time - early.on_time for early, done in pairs),
+            total(difference(early.late_ns, done.late_ns) for early, done in pairs),
+            total(difference(early.latency_ns, done.latency_ns) for early, done in pairs),
+        )
 
 
 class ClosureState(StrEnum):

@@ -122,7 +122,7 @@ def read_phase(
         lsm=lsm,
         seconds=process.get("seconds"),
         traced=traced(before.counters, after.counters),
-        on_time=after.counters.on_time_since(before.counters),
+        completed=after.counters.completed_since(before.counters),
     )
 
 

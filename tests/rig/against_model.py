@@ -12,6 +12,7 @@ import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
+from pathlib import Path
 
 from harness.plan.drive_files import job_input, load_model, program_input
 from harness.plan.job_models import Job
@@ -27,6 +28,12 @@ READ_ZONES = (0, 32)
 WRITE_ZONES = (32, 160)
 COMMANDS = 4096
 SIZES = (4 * KIB, 16 * KIB, 128 * KIB)
+_STATUS = """
+import socket
+client = socket.socket(socket.AF_UNIX)
+client.connect("/run/zoneblk/{}")
+print(client.makefile().read())
+"""
 _FIO = (
     "fio --output-format=json --direct=1 --zonemode=zbd --group_reporting --allow_mounted_write=0"
 )
@@ -135,6 +142,12 @@ def served(rig: str, overhead: str, dilation: int) -> str:
     options = ["--dilation", str(dilation), "--overhead", overhead]
     command = guest.serving(load_model(MODEL), unit, options)
     return "/dev/" + guest.run(rig, command).stdout.split()[-1]
+
+
+def median_lateness(rig: str, device: str) -> float:
+    """Return how late half of a served device's completions were at least, in us of the guest."""
+    status = guest.run(rig, f"python3 -c '{_STATUS.format(Path(device).name)}'").stdout
+    return float(json.loads(status)["lateness"]["p50_ns"]) / 1000
 
 
 def errors(found: Latency, model: Latency) -> tuple[float, float, float]:

@@ -19,7 +19,7 @@ from harness.store.rundir import completed, load_result
 from harness.store.spec import DeviceKind
 from tests.fixtures.native_build import build
 
-from .against_model import CASES, errors, measured, nominal, served
+from .against_model import CASES, errors, measured, median_lateness, nominal, served
 from .conftest import RigHandle, booted
 from .plays import ROOT, Plays, zonelab
 
@@ -96,19 +96,23 @@ def test_runs_count_what_ended_on_time_and_name_the_models(
         assert named.served == drive_files.served_name(drive_files.load_model(drive))
         assert f"{named.overhead_us:g}us" == timed.model.overhead
     for _, result, _ in runs.values():
-        shares = [m.value for key, m in result.metrics.items() if key.endswith(".on_time_share")]
-        assert shares
-        assert None not in shares
+        for name, least, most in (("on_time_share", 0.9, 1.0), ("late_share", 0.0, modelled.LATE)):
+            shares = [m.value for key, m in result.metrics.items() if key.endswith(f".{name}")]
+            assert shares
+            assert all(share is not None and least <= share <= most for share in shares), result
 
 
 def test_requests_take_the_time_of_the_model(timed: RigHandle) -> None:
-    """The overhead of configs/rigs/timed.yml is measured again; ``overhead_left_pct`` is true."""
+    """``overhead``, ``wakeup`` and ``overhead_left_pct`` of the rig are measured again."""
     build()
     device = served(timed.name, timed.model.overhead, timed.model.dilation)
     found = measured(timed.name, device, CASES, timed.model.dilation)
     left = {case.name: 100 * errors(one, nominal(case))[0] for case, one in found.items()}
     assert timed.model.overhead_left_pct is not None
     assert max(map(abs, left.values())) <= timed.model.overhead_left_pct <= GOAL, left
+    # More than the server needs would hide late requests.
+    late = median_lateness(timed.name, device)
+    assert late - 2 < float(timed.model.wakeup.removesuffix("us")) < late
 
 
 def test_the_campaign_is_whole(campaign: Path) -> None:

@@ -26,7 +26,7 @@ from harness.plan import drive_files, model_verdicts
 from harness.plan.model_verdicts import ModelVerdict
 from harness.rig import model as rig_model
 from harness.store.ledger import Completions
-from harness.store.result import Metric, Result, Status
+from harness.store.result import Result, Status
 from harness.store.spec import DeviceKind
 from tests.fixtures.campaigns import Change, with_metric, with_status, write_campaign
 from tests.fixtures.ledgers import ZLFS as RECORDED
@@ -34,6 +34,7 @@ from tests.fixtures.ledgers import recorded
 
 SERVED = drive_files.served_name(drive_files.load_model("zones-4m"))
 RATE = "overwrite.throughput"
+TAIL = "overwrite.latency_p99"
 EXT4, ZLFS = "conventional-ext4", "zlfs"
 
 
@@ -41,6 +42,7 @@ def _on_drive(
     model: str = SERVED,
     dilation: int = 8,
     on_time: float | None = 1.0,
+    late: float | None = 0.0,
     rate: Callable[[Result], float] = lambda _: 1.0,
 ) -> Change:
     """Return a change: the run is on a modelled drive, with a rate on the model's clock."""
@@ -52,8 +54,10 @@ def _on_drive(
         spread = 1 + 0.001 * (result.repetition - 2) * (result.level == ZLFS)
         value = 1000.0 * factor * spread * rate(result) / dilation
         result = with_metric(result, RATE, value, "ops/s")
-        late = {f"{one}.on_time_share": Metric(on_time, "1") for one in ("overwrite", "readrandom")}
-        return replace(result, metrics=result.metrics | late)
+        for phase in ("overwrite", "readrandom"):
+            result = with_metric(result, f"{phase}.on_time_share", on_time, "1")
+            result = with_metric(result, f"{phase}.late_share", late, "1")
+        return with_metric(result, TAIL, 100.0 / factor * spread, "us")
 
     return change
 
@@ -150,12 +154,28 @@ def test_only_the_same_work_counts(fast: Path, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("share", "word"),
-    [(0.99, Verdict.LOWER), (0.9899, Verdict.HOST_BOUND), (None, Verdict.NOT_A_RESULT)],
+    [(0.99, Verdict.HIGHER), (0.9899, Verdict.HOST_BOUND), (None, Verdict.NOT_A_RESULT)],
 )
-def test_requests_must_end_on_time(tmp_path: Path, share: float | None, word: Verdict) -> None:
+def test_a_percentile_needs_requests_on_time(
+    tmp_path: Path, share: float | None, word: Verdict
+) -> None:
     fast = _campaign(tmp_path / "fast", _on_drive(on_time=share))
     slow = _campaign(tmp_path / "slow", _on_drive(dilation=16), repetitions=1)
+    assert _row(fast, slow, metric=TAIL).verdict is word
+    assert _row(fast, slow).verdict is Verdict.LOWER, "few late requests do not change a rate"
+
+
+@pytest.mark.parametrize(
+    ("late", "word"),
+    [(0.02, Verdict.LOWER), (0.0201, Verdict.HOST_BOUND), (None, Verdict.NOT_A_RESULT)],
+)
+def test_a_rate_needs_requests_as_long_as_in_the_model(
+    tmp_path: Path, late: float | None, word: Verdict
+) -> None:
+    fast = _campaign(tmp_path / "fast", _on_drive(late=late))
+    slow = _campaign(tmp_path / "slow", _on_drive(dilation=16), repetitions=1)
     assert _row(fast, slow).verdict is word
+    assert _row(fast, slow, metric=TAIL).verdict is Verdict.HIGHER
 
 
 def test_every_run_must_count_what_ended_on_time(tmp_path: Path) -> None:
@@ -163,7 +183,7 @@ def test_every_run_must_count_what_ended_on_time(tmp_path: Path) -> None:
 
     def change(result: Result) -> Result:
         uncounted = (result.level, result.repetition) == (ZLFS, 2)
-        return _on_drive(on_time=None if uncounted else 1.0)(result)
+        return _on_drive(late=None if uncounted else 0.0)(result)
 
     fast = _campaign(tmp_path / "fast", change)
     slow = _campaign(tmp_path / "slow", _on_drive(dilation=16), repetitions=1)
@@ -184,7 +204,7 @@ def test_a_metric_of_the_run_needs_all_measured_phases(tmp_path: Path) -> None:
     def change(dilation: int) -> Change:
         def late(result: Result) -> Result:
             result = _on_drive(dilation=dilation)(result)
-            result = with_metric(result, "readrandom.on_time_share", 0.5, "1")
+            result = with_metric(result, "readrandom.late_share", 0.5, "1")
             result = with_metric(result, "readrandom.throughput", 1000.0 / dilation, "ops/s")
             return with_metric(result, "run.finish_seconds", 3.0 + 0.01 * result.repetition, "s")
 
@@ -283,29 +303,32 @@ def test_a_drive_counts_what_ended_on_time() -> None:
     late = captured["lateness"]
     found = zoneblk.completions(captured)
     assert found.count == late["count"] > 0
-    assert found.on_time / found.count == late["on_time_share"]
-    assert zoneblk.completions({"lateness": {"count": 0, "on_time_share": None}}) == Completions(
-        0, 0
-    )
+    assert found.on_time_share == late["on_time_share"]
+    assert (found.late_ns, found.latency_ns) == (None, None), "an older server has no sums"
+    none = zoneblk.completions({"lateness": {"count": 0, "on_time_share": None}})
+    assert none == Completions(0, 0)
+    assert (none.on_time_share, none.late_share) == (None, None)
 
 
 @pytest.mark.parametrize(
-    ("later", "share"),
+    ("later", "shares"),
     [
-        ({"ublkb0": (150, 149)}, 0.98),
-        ({"ublkb0": (150, 149), "ublkb1": (50, 50)}, None),  # no count at the barrier before
-        ({"ublkb0": (100, 100)}, None),
+        ({"ublkb0": (150, 149, 70, 4000), "ublkb1": (10, 10, 0, 0)}, (0.98, 0.02)),
+        ({"ublkb0": (140, 140, 90, 3500), "ublkb1": (20, 19, 10, 500)}, (0.98, 0.03)),
+        ({"ublkb0": (150, 149), "ublkb1": (10, 10, 0, 0)}, (0.98, None)),
+        ({"ublkb0": (100, 100, 10, 1000), "ublkb1": (10, 10, 0, 0)}, (None, None)),
+        ({"ublkb0": (150, 149, 70, 4000), "ublkb2": (50, 50, 0, 1)}, None),  # not counted before
         ({}, None),
     ],
 )
-def test_a_phase_has_the_share_of_its_own_requests(
-    later: dict[str, tuple[int, int]], share: float | None
+def test_a_phase_has_the_shares_of_its_own_requests(
+    later: dict[str, tuple[int, ...]], shares: tuple[float | None, float | None] | None
 ) -> None:
-    before = replace(
-        recorded(RECORDED)[0][0].counters, completions={"ublkb0": Completions(100, 100)}
-    )
+    earlier = {"ublkb0": Completions(100, 100, 10, 1000), "ublkb1": Completions(10, 10, 0, 0)}
+    before = replace(recorded(RECORDED)[0][0].counters, completions=earlier)
     counts = {name: Completions(*one) for name, one in later.items()}
-    assert replace(before, completions=counts).on_time_since(before) == share
+    found = replace(before, completions=counts).completed_since(before)
+    assert (found and (found.on_time_share, found.late_share)) == shares
 
 
 def test_the_report_shows_what_is_taken_off_and_what_is_left(

@@ -154,6 +154,7 @@ zoneblk:
         ("dilation: 8", "dilation: 0", "dilation: "),
         ("dilation: 8", "hosts: 0", "hosts: "),
         ("dilation: 8", "overhead: 26", "overhead: "),
+        ("dilation: 8", "wakeup: 5", "wakeup: "),
         ("000000000002", "000000000001", "two modelled drives have the same uuid"),
         ("zoneblk:", f"nvme: []\n{GOOD[GOOD.index('nvme:') :]}zoneblk:", "is repeated"),
         (TIMED[TIMED.index("zoneblk:") :], "", "either nvme or zoneblk"),

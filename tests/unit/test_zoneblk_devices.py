@@ -64,9 +64,11 @@ def test_another_overhead_is_another_drive(sysfs: Sysfs) -> None:
 
 
 def test_what_ended_on_time_is_read_of_modelled_drives_only(sysfs: Sysfs) -> None:
-    late = ANSWER | {"lateness": {"count": 8, "on_time_share": 0.875}}
+    sums = {"late_sum_ns": 90, "latency_sum_ns": 1000}
+    late = ANSWER | {"lateness": {"count": 8, "on_time_share": 0.875} | sums}
     with server(sysfs.servers / "ublkb0", json.dumps(late).encode()):
-        assert witness.completions(sysfs, ["ublkb0"]) == {"ublkb0": Completions(8, 7)}
+        counted = {"ublkb0": Completions(8, 7, 90, 1000)}
+        assert witness.completions(sysfs, ["ublkb0"]) == counted
         assert witness.completions(sysfs, ["ublkb0", "ublkb1"]) == {}
 
 

@@ -34,6 +34,7 @@ struct Arguments {
   bool conventional = false;
   std::uint64_t dilation = 1;
   std::string overhead = "0us";
+  std::string wakeup = "0us";
   std::uint64_t seed = 1;
   std::uint32_t depth = 128;
   std::string contents;
@@ -65,7 +66,12 @@ zonemodel::Parameters ParametersOf(const zonemodel::Json& model, const Arguments
     throw zonemodel::BadInput("model " + parameters.name + " has no " + kind + " namespace",
                               "name another model");
   }
-  TakeOff(&parameters, zonemodel::ParseTime(arguments.overhead) / arguments.dilation);
+  const Time overhead = zonemodel::ParseTime(arguments.overhead);
+  if (zonemodel::ParseTime(arguments.wakeup) > overhead) {
+    throw zonemodel::BadInput("--wakeup exceeds --overhead, which it is a part of",
+                              "measure both: docs/rigs.md");
+  }
+  TakeOff(&parameters, overhead / arguments.dilation);
   return parameters;
 }
 
@@ -103,12 +109,14 @@ void Run(const Arguments& arguments, const zonemodel::Json& model, std::uint32_t
                           .uuid = arguments.uuid.empty() ? NewUuid() : arguments.uuid,
                           .model = NameOf(model),
                           .dilation = arguments.dilation,
-                          .overhead = zonemodel::ParseTime(arguments.overhead)};
+                          .overhead = zonemodel::ParseTime(arguments.overhead),
+                          .wakeup = zonemodel::ParseTime(arguments.wakeup)};
   std::exception_ptr failure;
   std::jthread starter;
   std::jthread stopper;
   const Contents contents(arguments.contents, disk->size(), disk->capacity());
-  Server server(number, arguments.depth, disk, &contents);
+  Server server(number, arguments.depth, disk, &contents,
+                Lateness(identity.wakeup, identity.dilation));
   const Socket socket(SocketOf(arguments.sockets, number));
   server.Offer();
   starter = std::jthread([&] {
@@ -161,6 +169,8 @@ void AddOptions(CLI::App* serve, Arguments* arguments) {
   serve->add_option("--dilation", arguments->dilation, "seconds per second of the model")
       ->check(CLI::Range(1U, 1000U));
   serve->add_option("--overhead", arguments->overhead, "time to take off each request, as 26us");
+  serve->add_option("--wakeup", arguments->wakeup,
+                    "part of --overhead behind the due time, as 5us");
   serve->add_option("--seed", arguments->seed, "of the model's random numbers");
   serve->add_option("--depth", arguments->depth, "requests under way at once")
       ->check(CLI::Range(1U, 1024U));

@@ -69,7 +69,7 @@ off_t DataOf(std::uint32_t tag, Bytes offset) {
 }
 
 // Requests that are due wait for at most this much data of another one.
-constexpr Bytes kPiece = Bytes{64} << 10;
+constexpr Bytes kPiece = Bytes{8} << 10;
 
 // Moves all bytes by `call`, which may move fewer at once, in pieces. Calls `between` behind each.
 template <typename Call, typename Data, typename Between>
@@ -90,8 +90,14 @@ bool TooLong(const Request& request) {
 
 }  // namespace
 
-Server::Server(std::uint32_t device, std::uint32_t depth, Disk* disk, const Contents* contents)
-    : disk_(disk), contents_(contents), depth_(depth), moving_(depth), broken_(depth) {
+Server::Server(std::uint32_t device, std::uint32_t depth, Disk* disk, const Contents* contents,
+               const Lateness& lateness)
+    : disk_(disk),
+      contents_(contents),
+      depth_(depth),
+      moving_(depth),
+      broken_(depth),
+      lateness_(lateness) {
   const std::string name = "/dev/ublkc" + std::to_string(device);
   file_ = open(name.c_str(), O_RDWR | O_CLOEXEC);
   if (file_ < 0) Fail(errno, name);
@@ -201,7 +207,7 @@ void Server::Complete(const Pace& pace) {
       std::ranges::stable_partition(done_, [this](const Done& done) { return !moving_[done.tag]; });
   for (auto done = done_.begin(); done != later.begin(); ++done) {
     lateness_.Record(now - std::min(now, pace.Clock(done->due)),
-                     (done->due - done->arrival) * pace.dilation(), pace.dilation());
+                     (done->due - done->arrival) * pace.dilation());
     Commit(*done);
   }
   done_.erase(done_.begin(), later.begin());

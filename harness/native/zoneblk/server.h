@@ -22,7 +22,8 @@ namespace zoneblk {
 class Server {
  public:
   // `device`: the number of the ublk device. Throws std::system_error.
-  Server(std::uint32_t device, std::uint32_t depth, Disk* disk, const Contents* contents);
+  Server(std::uint32_t device, std::uint32_t depth, Disk* disk, const Contents* contents,
+         const Lateness& lateness);
   ~Server();
   Server(const Server&) = delete;
   Server& operator=(const Server&) = delete;

@@ -44,11 +44,14 @@ bool Listens(const std::string& path) {
 
 }  // namespace
 
-void Lateness::Record(Time late, Time latency, std::uint64_t dilation) {
+void Lateness::Record(Time late, Time latency) {
   constexpr Time kMicrosecond = 1000;
   constexpr Time kFiftieth = 50;
   histogram_.Record(late);
-  if (late <= std::max(kMicrosecond * dilation, latency / kFiftieth)) ++on_time_;
+  const Time later = late - std::min(late, wakeup_);
+  if (later <= std::max(kMicrosecond * dilation_, latency / kFiftieth)) ++on_time_;
+  late_ += later;
+  latency_ += latency;
 }
 
 Json Lateness::Report() const {
@@ -63,7 +66,9 @@ Json Lateness::Report() const {
           {"p99_ns", quantile(99, 100)},
           {"p99_9_ns", quantile(999, 1000)},
           {"max_ns", count == 0 ? Json(nullptr) : Json(histogram_.max())},
-          {"on_time_share", count == 0 ? Json(nullptr) : Json(share)}};
+          {"on_time_share", count == 0 ? Json(nullptr) : Json(share)},
+          {"late_sum_ns", late_},
+          {"latency_sum_ns", latency_}};
 }
 
 Json StatusOf(const Identity& identity, const Disk& disk, const Lateness& lateness) {
@@ -71,8 +76,8 @@ Json StatusOf(const Identity& identity, const Disk& disk, const Lateness& latene
                  {"device", identity.device},     {"process", getpid()},
                  {"uuid", identity.uuid},         {"model", identity.model},
                  {"dilation", identity.dilation}, {"overhead_ns", identity.overhead},
-                 {"zoned", disk.zoned()},         {"size", disk.size()},
-                 {"commands", Json::object()}};
+                 {"wakeup_ns", identity.wakeup},  {"zoned", disk.zoned()},
+                 {"size", disk.size()},           {"commands", Json::object()}};
   for (std::size_t i = 0; i < kOpNames.size(); ++i) {
     const Count& count = disk.count(static_cast<Op>(i));
     status["commands"][std::string(kOpNames.at(i))] = {

@@ -18,18 +18,25 @@ struct Identity {
   std::string model;  // its name and a digest of its parameters
   std::uint64_t dilation;
   Time overhead;  // on the kernel's clock
+  Time wakeup;    // the part of the overhead that lies behind the due time
 };
 
 // How late completions were, on the kernel's clock.
 class Lateness {
  public:
+  // The server needs `wakeup` after the due time. It was taken off the latency with the overhead.
+  Lateness(Time wakeup, std::uint64_t dilation) : wakeup_(wakeup), dilation_(dilation) {}
   // `late`: beyond the due time. `latency`: from the model. Both on the kernel's clock.
-  void Record(Time late, Time latency, std::uint64_t dilation);
+  void Record(Time late, Time latency);
   [[nodiscard]] zonemodel::Json Report() const;
 
  private:
+  const Time wakeup_;
+  const std::uint64_t dilation_;
   zonemodel::Histogram histogram_;
-  std::uint64_t on_time_ = 0;  // at most 2 % or 1 us of the model too late
+  std::uint64_t on_time_ = 0;  // at most 2 % or 1 us of the model later than the wake-up
+  Time late_ = 0;              // sum of what is later than the wake-up
+  Time latency_ = 0;           // sum
 };
 
 zonemodel::Json StatusOf(const Identity& identity, const Disk& disk, const Lateness& lateness);

@@ -66,15 +66,18 @@ TEST(Contents, RefusesAFolderThatIsNotThere) {
 }
 
 TEST(Lateness, CountsWhatIsOnTime) {
-  Lateness lateness;
+  Lateness lateness(5000, 8);
   EXPECT_TRUE(lateness.Report()["on_time_share"].is_null());
-  lateness.Record(8000, 100'000, 8);    // 1 us of the model
-  lateness.Record(8001, 100'000, 8);    // more
-  lateness.Record(9000, 1'000'000, 8);  // less than 2 %
-  lateness.Record(0, 0, 8);
+  EXPECT_EQ(lateness.Report()["latency_sum_ns"], 0);
+  lateness.Record(13'000, 100'000);    // 1 us of the model behind the wake-up
+  lateness.Record(13'001, 100'000);    // more
+  lateness.Record(14'000, 1'000'000);  // less than 2 %
+  lateness.Record(4999, 0);            // a quick wake-up makes up for no late one
   EXPECT_DOUBLE_EQ(lateness.Report()["on_time_share"].get<double>(), 0.75);
-  EXPECT_EQ(lateness.Report()["max_ns"], 9000);
+  EXPECT_EQ(lateness.Report()["max_ns"], 14'000);
   EXPECT_EQ(lateness.Report()["count"], 4);
+  EXPECT_EQ(lateness.Report()["late_sum_ns"], 8000 + 8001 + 9000);
+  EXPECT_EQ(lateness.Report()["latency_sum_ns"], 1'200'000);
 }
 
 TEST(Name, DependsOnEveryParameter) {
@@ -114,17 +117,19 @@ TEST(Socket, AnswersWithTheStatus) {
                           .uuid = NewUuid(),
                           .model = NameOf(zonemodel::SmallDrive()),
                           .dilation = 8,
-                          .overhead = 26'000};
+                          .overhead = 26'000,
+                          .wakeup = 5000};
   {
     const Socket socket(path);
     socket.Answer("nobody asks");
     const int client = Ask(path);
-    socket.Answer(StatusOf(identity, disk, Lateness()).dump());
+    socket.Answer(StatusOf(identity, disk, Lateness(5000, 8)).dump());
     const zonemodel::Json status = zonemodel::Json::parse(ReadAll(client));
     EXPECT_EQ(status["server"], "zoneblk");
     EXPECT_EQ(status["device"], "ublkb7");
     EXPECT_EQ(status["uuid"].get<std::string>().size(), 36U);
     EXPECT_EQ(status["dilation"], 8);
+    EXPECT_EQ(status["wakeup_ns"], 5000);
     EXPECT_EQ(status["size"], 32 * kMiB);
     EXPECT_EQ(status["commands"]["reset_all"]["count"], 0);
     const Socket other(path);  // behind a server that was killed
