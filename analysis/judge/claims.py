@@ -123,13 +123,18 @@ def read(path: Path) -> tuple[StatedClaim, ...]:
 
 
 def judge(
-    campaign: CampaignData, claims: Sequence[StatedClaim], *, different_code: bool = False
+    campaign: CampaignData,
+    claims: Sequence[StatedClaim],
+    *,
+    slower: Sequence[CampaignData] = (),
+    different_code: bool = False,
 ) -> tuple[JudgedClaim, ...]:
     """Judge claims on a campaign. Ordinal claims are Holm-corrected together.
 
     If a claim has several strata, all must agree. One that fails makes the claim fail.
+    ``slower`` and ``different_code`` are those of ``compare``.
     """
-    rows = [_rows(campaign, claim, different_code=different_code) for claim in claims]
+    rows = [_rows(campaign, claim, slower, different_code=different_code) for claim in claims]
     tested = {
         (index, place): p
         for index, claim in enumerate(claims)
@@ -152,7 +157,11 @@ _OPPOSITE = {Oracle.BETTER: Verdict.WORSE, Oracle.WORSE: Verdict.BETTER}
 
 
 def _rows(
-    campaign: CampaignData, claim: StatedClaim, *, different_code: bool
+    campaign: CampaignData,
+    claim: StatedClaim,
+    slower: Sequence[CampaignData],
+    *,
+    different_code: bool,
 ) -> tuple[list[Row], str]:
     """Return the claim's rows, one per stratum, and the reason if there are none."""
     try:
@@ -162,6 +171,7 @@ def _rows(
             against=[claim.level],
             metrics=[claim.metric],
             where=claim.where,
+            slower=slower,
             different_code=different_code,
         )
     except UsageError as error:

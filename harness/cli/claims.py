@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from contextlib import ExitStack
 from pathlib import Path
 
 from analysis.judge import claims
@@ -9,17 +11,24 @@ from analysis.judge.claims import ClaimOutcome, JudgedClaim
 from analysis.read.load import load
 from harness.cli.output import print_records
 from harness.errors import UsageError
+from harness.store import bundle
 
 OF_CAMPAIGN = "claims.toml"
 
 
 def print_outcomes(
-    campaign: Path, file: Path | None, format_: str, *, different_code: bool = False
+    campaign: Path,
+    file: Path | None,
+    format_: str,
+    *,
+    slower: Sequence[str] = (),
+    different_code: bool = False,
 ) -> bool:
     """Print one record per claim and return whether none failed.
 
     Claims come from ``file``, or else from the campaign's ``claims.toml``, or else from its study.
-    ``different_code``: they are judged although different code produced the runs.
+    ``slower``: campaigns on modelled drives with twice the dilation. ``different_code``: claims are
+    judged although different code produced the runs.
 
     Raises:
         UsageError: there are no claims.
@@ -32,7 +41,9 @@ def print_outcomes(
         raise UsageError(
             f"the study {data.plan.study} claims nothing", hint="give a file: --claims claims.toml"
         )
-    judged = claims.judge(data, wanted, different_code=different_code)
+    with ExitStack() as stack:
+        confirming = [load(stack.enter_context(bundle.opened(name)).root) for name in slower]
+        judged = claims.judge(data, wanted, slower=confirming, different_code=different_code)
     print_records([_record(one) for one in judged], format_)
     return not any(one.outcome is ClaimOutcome.FAIL for one in judged)
 

@@ -7,7 +7,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from harness.cli.output import add_different_code, add_format, print_records
+from harness.cli.output import add_different_code, add_format, add_slower, print_records
 from harness.errors import ExitCode, HostError, UsageError
 from harness.store import bundle, overview
 from harness.store.campaign import CampaignPaths, find_campaign
@@ -27,6 +27,7 @@ examples:
   zonelab verify example.tar.xz                    # an archive of zonelab bundle
   zonelab verify example --claims                  # claims.toml of the campaign, or of its study
   zonelab verify mine --claims results/first/claims.toml
+  zonelab verify example --claims --slower example-slow    # modelled drives: claims about times
   zonelab verify signed.tar.xz --signers allowed_signers   # who signed, by ssh-keygen
 
 --claims then judges each claim: pass, fail or not shown, with the reason (docs/methods.md,
@@ -53,6 +54,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="FILE",
         help="also judge claims: from FILE, else from the campaign's claims.toml or its study",
     )
+    add_slower(parser)
     add_different_code(parser)
     parser.add_argument(
         "--signers",
@@ -65,10 +67,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def execute(arguments: argparse.Namespace) -> int:
     """Print the problems, or the judged claims of a whole campaign."""
-    if arguments.different_code and arguments.claims is None:
-        raise UsageError(
-            "--different-code is for claims", hint="add --claims; without it nothing is compared"
-        )
+    for name in ("different_code", "slower"):
+        if getattr(arguments, name) and arguments.claims is None:
+            option = name.replace("_", "-")
+            raise UsageError(
+                f"--{option} is for claims", hint="add --claims; without it nothing is compared"
+            )
     if Path(arguments.campaign).is_file():
         with (
             tempfile.TemporaryDirectory(prefix="zonelab-") as folder,
@@ -122,6 +126,10 @@ def _claims(campaign: CampaignPaths, arguments: argparse.Namespace) -> ExitCode:
         ) from error
     file = arguments.claims if arguments.claims != Path() else None
     held = print_outcomes(
-        campaign.root, file, arguments.format, different_code=arguments.different_code
+        campaign.root,
+        file,
+        arguments.format,
+        slower=arguments.slower,
+        different_code=arguments.different_code,
     )
     return ExitCode.OK if held else ExitCode.REGRESSION

@@ -179,6 +179,7 @@ def test_verify_hands_different_code_to_the_claims(
         outcomes.append("not comparable" in capsys.readouterr().out)
     assert outcomes == [True, False]
     assert main(["verify", str(folder), "--different-code"]) == 2
+    assert main(["verify", str(folder), "--slower", str(folder)]) == 2
 
 
 # Names for people, copied by hand from docs/methods.md and the report.

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from analysis.judge import family, modelled
+from analysis.judge import claims, family, modelled
 from analysis.judge.compare import compare
 from analysis.judge.rows import Row
 from analysis.judge.verdicts import Verdict
@@ -91,6 +91,16 @@ def test_the_same_speed_at_twice_the_dilation_gives_a_verdict(fast: Path, tmp_pa
     assert row.verdict is Verdict.LOWER
     assert row.estimate.center == pytest.approx(0.5)
     assert row.estimate.base_mean == pytest.approx(1000)  # on the model's clock
+
+
+def test_a_claim_about_a_time_needs_a_slower_campaign(fast: Path, tmp_path: Path) -> None:
+    slow = _campaign(tmp_path / "slow", _on_drive(dilation=16), repetitions=1)
+    claim = claims.StatedClaim("rate", RATE, ZLFS, EXT4, claims.Oracle.WORSE)
+    (alone,) = claims.judge(load(fast), [claim])
+    assert alone.outcome is claims.ClaimOutcome.NOT_SHOWN
+    assert "--slower" in alone.why
+    (confirmed,) = claims.judge(load(fast), [claim], slower=[load(slow)])
+    assert confirmed.outcome is claims.ClaimOutcome.PASS
 
 
 @pytest.mark.parametrize(("change", "bound"), [(0.051, True), (0.049, False), (-0.05, True)])
