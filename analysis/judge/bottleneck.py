@@ -45,6 +45,10 @@ class PhaseMetrics:
         """Return a metric of a phase that only reads; None for other phases."""
         return self.get(name) if self.reads_only else None
 
+    def while_stalled(self, name: str) -> float | None:
+        """Return a metric of a phase whose writers waited; None for other phases."""
+        return self.get(name) if self.stalled else None
+
     @property
     def stalled(self) -> bool:
         """Whether writers waited most of the time."""
@@ -123,6 +127,20 @@ SIGNS = (
         lambda phase: phase.share("cpu_seconds", "seconds", phase.workers),
         0.9,
         "threads that compute all the time wait for nothing else",
+    ),
+    Sign(
+        "cpu-bound",
+        "CPU time of the compaction threads, while writers wait",
+        lambda phase: phase.while_stalled("compaction_cpu_share"),
+        0.9,
+        "compactions compute and wait for no device, so more threads or processors would help",
+    ),
+    Sign(
+        "cpu-bound",
+        "CPU time of the flush threads, while writers wait",
+        lambda phase: phase.while_stalled("flush_cpu_share"),
+        0.9,
+        "the same for flushes",
     ),
     Sign(
         "level0-bound",

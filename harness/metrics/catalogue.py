@@ -305,6 +305,8 @@ _ENTRIES = (
         _COUNTERS,
     ),
     _time("cpu_seconds", "s", _LOWER, "cgroup cpu.stat of the load", _PROCESS),
+    _time("flush_cpu_share", "1", _NONE, "CPU of the flush threads / their time", _PROCESS),
+    _time("compaction_cpu_share", "1", _NONE, "CPU of compaction threads / their time", _PROCESS),
     _time("cpu_per_operation", "us", _LOWER, "cpu_seconds x 10^6 / operations", _PROCESS),
     _count("instructions", _LOWER, "PMU, cgroup of the load", _PROCESS),
     _ratio("instructions_per_operation", _LOWER, "instructions / operations", _PROCESS),

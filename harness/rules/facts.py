@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 from harness.levels.level import DirectIo, LevelUsage
 from harness.nulls import difference
 from harness.observe.diskstats import DiskCounters
+from harness.observe.threads import ThreadUse
 from harness.observe.tracing.zone_history import Traced
 from harness.observe.zone_reports import ZoneCounts
 from harness.store.ledger import Completions, Ledger
@@ -25,7 +27,8 @@ class PhaseFacts:
     ``output`` is everything the program printed, ``database_log`` the end of RocksDB's LOG.
     ``lsm`` is the whole LOG, parsed (null where the level does not show it). ``seconds`` include
     opening and closing the database. ``traced`` counts the driver's commands in the same interval,
-    ``completed`` the requests that modelled drives completed in it.
+    ``completed`` the requests that modelled drives completed. ``threads`` are the program's, by
+    name; what they used after the last look is not counted.
     """
 
     spec: PhaseSpec
@@ -48,6 +51,7 @@ class PhaseFacts:
     seconds: float | None = None
     traced: Traced | None = None
     load_instructions: float | None = None
+    threads: Mapping[str, ThreadUse] = field(default_factory=dict)
     completed: Completions | None = None
 
     @property

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from harness.cleanup import first_of
 from harness.errors import TimedOut, ToolFailed, ZonelabError
 from harness.nulls import difference
 from harness.observe.diskstats import delta
+from harness.observe.threads import ThreadUse, ThreadWatch
 from harness.observe.tracing.zone_history import traced
 from harness.rules.facts import PhaseFacts
 from harness.run import barrier, phase_files
@@ -45,12 +46,14 @@ class Infeasible(Exception):
 class CpuUse:
     """CPU use of the program and of the harness; null without cgroups.
 
-    Instructions are null too without a performance counter for them.
+    Instructions are null too without a performance counter for them. ``threads`` are the program's,
+    by name; empty if it ended before the first look.
     """
 
     load_seconds: float | None
     harness_seconds: float | None
     load_instructions: float | None
+    threads: Mapping[str, ThreadUse] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,10 +126,19 @@ def execute(
     questions = running.level.questions(running.up) if spec.role is PhaseRole.MEASURED else ()
     # Not at the barriers: CPU time of the harness between phases does not disturb a program.
     before = _cpu(context)
+    threads = ThreadWatch(host.proc)
+    process = 0
+
+    def started_as(pid: int) -> None:
+        nonlocal process
+        process = pid
+        context.cgroups.enter_load(pid)
+
     with Asker(questions, running.writer.path, clock=host.monotonic, began=running.began) as asker:
 
         def on_tick(seconds: float) -> None:
             asker.tick()
+            threads.look(process)
             tick(lambda: progress.share(seconds))
 
         exited = run_program(
@@ -135,12 +147,12 @@ def execute(
             stdout=prepared.stdout,
             stderr=prepared.stderr,
             timeout=min(spec.timeout_seconds, seconds_left),
-            started=context.cgroups.enter_load,
+            started=started_as,
             tick=on_tick,
             stalled=progress.stalled,
             clock=host.monotonic,
         )
-    cpu = _since(before, _cpu(context))
+    cpu = replace(_since(before, _cpu(context)), threads=threads.use)
     execution = PhaseExecution(exited, cpu, started, offset, shift)
     try:
         return conclude(context, tenant, prepared, execution)
@@ -299,6 +311,7 @@ def _facts(
         load_seconds=cpu.load_seconds,
         harness_seconds=cpu.harness_seconds,
         load_instructions=cpu.load_instructions,
+        threads=cpu.threads,
         lsm=lsm,
         traced=traced(before.snapshot.counters, after.snapshot.counters),
         completed=after.snapshot.counters.completed_since(before.snapshot.counters),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from harness.metrics.catalogue import CATALOGUE
 from harness.nulls import ratio
+from harness.observe import threads
 from harness.rules.facts import PhaseFacts
 from harness.store.result import Metric
 from harness.store.spec import PhaseSpec
@@ -46,6 +47,8 @@ def metrics(facts: PhaseFacts) -> dict[str, Metric]:
             else None
         ),
         "cpu_seconds": spent,
+        "flush_cpu_share": _cpu_share(facts, threads.FLUSH),
+        "compaction_cpu_share": _cpu_share(facts, threads.COMPACTION),
         "cpu_per_operation": 1e6 * spent / operations if operations and spent is not None else None,
         "instructions": facts.load_instructions,
         "instructions_per_operation": ratio(facts.load_instructions, operations),
@@ -72,6 +75,11 @@ def program_metrics(
     database = rocksdb.metrics(spec, parsed, lsm, below)
     values = load_program.metrics(spec, parsed) if parsed else {}
     return values | {name: Metric(value, CATALOGUE[name].unit) for name, value in database.items()}
+
+
+def _cpu_share(facts: PhaseFacts, name: str) -> float | None:
+    use = facts.threads.get(name)
+    return use.share(facts.seconds) if use else None
 
 
 def _zone_commands(facts: PhaseFacts) -> dict[str, MetricValue]:

@@ -11,6 +11,7 @@ from harness.levels import LEVELS
 from harness.levels.level import LevelUsage
 from harness.observe import zone_reports
 from harness.observe.diskstats import DiskCounters
+from harness.observe.threads import ThreadUse
 from harness.observe.tracing.zone_history import traced
 from harness.observe.zone_reports import Zone, ZoneCounts
 from harness.rules.facts import PhaseFacts
@@ -119,6 +120,7 @@ def read_phase(
         load_seconds=process.get("load_seconds"),
         harness_seconds=process.get("harness_seconds"),
         load_instructions=process.get("load_instructions"),
+        threads=decode(dict[str, ThreadUse], process.get("threads") or {}),
         lsm=lsm,
         seconds=process.get("seconds"),
         traced=traced(before.counters, after.counters),

@@ -118,6 +118,10 @@ def stalled(**values: float) -> PhaseMetrics:
         # Two jobs computed all the time: 2.2 threads had work, not 64.
         ({"stalls_level0": 9.0, "cpu_seconds": 205.0}, "cpu-bound"),
         ({"stalls_level0": 9.0, "cpu_seconds": 190.0}, "level0-bound"),
+        ({"stalls_level0": 9.0, "compaction_cpu_share": 0.9}, "cpu-bound"),
+        ({"stalls_level0": 9.0, "compaction_cpu_share": 0.89}, "level0-bound"),
+        ({"stalls_memtable": 9.0, "flush_cpu_share": 0.9}, "cpu-bound"),
+        ({"stall_share": 0.4, "compaction_cpu_share": 1.0, "flush_cpu_share": 1.0}, UNCLEAR),
         ({"stalls_level0": 9.0, "stall_share": 0.4}, UNCLEAR),
     ],
 )

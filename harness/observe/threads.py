@@ -1,0 +1,53 @@
+"""CPU time of a program's threads, by name. RocksDB names the threads that flush and compact."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+FLUSH = "rocksdb:high"
+COMPACTION = "rocksdb:low"
+
+# proc_pid_stat(5): the name is field 2; user and system time are fields 14 and 15, in clock ticks.
+_STAT = re.compile(r"\((?P<name>.*)\) \S (?:-?\d+ ){10}(?P<user>\d+) (?P<system>\d+) ", re.DOTALL)
+
+
+@dataclass(frozen=True, slots=True)
+class ThreadUse:
+    """CPU time of threads with one name."""
+
+    threads: int
+    seconds: float  # user and system, of all of them
+
+    def share(self, seconds: float | None) -> float | None:
+        """Return the share of an interval that each of them computed, on average."""
+        return self.seconds / (seconds * self.threads) if seconds else None
+
+
+class ThreadWatch:
+    """Looks at the threads of a program. What they use after the last look is not counted."""
+
+    def __init__(self, proc: Path = Path("/proc")) -> None:
+        self._proc = proc
+        self._spent: dict[str, tuple[str, int]] = {}  # by thread id
+
+    def look(self, process: int) -> None:
+        """Read the CPU time of each thread; threads that ended keep what was read before."""
+        for file in (self._proc / str(process) / "task").glob("*/stat"):
+            with suppress(OSError):  # it has just ended
+                found = _STAT.search(file.read_text(errors="replace"))
+                if found is not None:
+                    spent = int(found["user"]) + int(found["system"])
+                    self._spent[file.parent.name] = found["name"], spent
+
+    @property
+    def use(self) -> Mapping[str, ThreadUse]:
+        """What the threads used, by name."""
+        tick = os.sysconf("SC_CLK_TCK")
+        names = sorted({name for name, _ in self._spent.values()})
+        spent = {name: [t for other, t in self._spent.values() if other == name] for name in names}
+        return {name: ThreadUse(len(each), sum(each) / tick) for name, each in spent.items()}
