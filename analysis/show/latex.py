@@ -1,4 +1,4 @@
-"""The report's tables for a paper: LaTeX with booktabs and siunitx, as wide as the page."""
+"""The report's tables for a paper: LaTeX, as wide as the page."""
 
 from __future__ import annotations
 
@@ -40,9 +40,13 @@ _UNITS = {
     "µs": r"\micro\second",
     "%": r"\percent",
 }
+_MOST_ROWS = 50  # of a float: what a page of a paper holds
+_NO_WIDER = r"\resizebox{\ifdim\width>\textwidth\textwidth\else\width\fi}"
 _PER_SECOND = "/s"
 _RANGE = " .. "
-_NUMBER = re.compile(r"(?P<number>[+-]?\d[\d,.]*(e[+-]?\d+)?)( (?P<unit>[A-Za-z%µ/]+))?")
+_NUMBER = re.compile(
+    r"(?P<number>[+-]?(\d{1,3}(,\d{3})+|\d+)(\.\d+)?(e[+-]?\d+)?)( (?P<unit>[A-Za-z%µ/]+))?"
+)
 _CAPTIONS = {
     "cells": "Runs of each cell by status",
     "environment": "Hosts and devices",
@@ -52,11 +56,11 @@ _CAPTIONS = {
 
 
 def document(comparison: Comparison) -> str:
-    r"""Return all tables, for ``\input`` in a document with booktabs and siunitx 3."""
+    r"""Return all tables, for ``\input`` in a document with booktabs, graphicx and siunitx 3."""
     campaign = comparison.campaign.plan.campaign
     command = f"zonelab report results/{campaign} --format tex"
     parts = [
-        f"% {command}\n% needs \\usepackage{{booktabs}} and \\usepackage{{siunitx}}",
+        f"% {command}\n% needs \\usepackage{{booktabs,graphicx,siunitx}}",
         _verdicts(comparison),
     ]
     tables = tables_of(comparison)
@@ -85,23 +89,31 @@ def _table(
     header: Sequence[str],
     rows: Sequence[Sequence[str]],
 ) -> str:
+    """Return a table, in several floats if it is longer than a page."""
     numeric = numeric_columns(rows)
     columns = "".join("r" if index in numeric else "l" for index in range(len(header)))
-    note = f" ({mark})" if (mark := watermark(comparison.pool)) else ""
-    body = [_line(map(escape, header)), r"\midrule", *(_line(map(cell, row)) for row in rows)]
-    lines = [
-        r"\begin{table*}",
-        r"  \centering",
-        f"  \\caption{{{escape(caption + note)}}}",
-        f"  \\label{{tab:{comparison.campaign.plan.campaign}-{name}}}",
-        f"  \\begin{{tabular}}{{{columns}}}",
-        r"    \toprule",
-        *(f"    {line}" for line in body),
-        r"    \bottomrule",
-        r"  \end{tabular}",
-        r"\end{table*}",
-    ]
-    return "\n".join(lines)
+    mark = watermark(comparison.pool)
+    floats = []
+    for begin in range(0, max(1, len(rows)), _MOST_ROWS):
+        notes = [note for note in ("continued" if begin else "", mark) if note]
+        text = caption + (f" ({'; '.join(notes)})" if notes else "")
+        label = f"\\label{{tab:{comparison.campaign.plan.campaign}-{name}}}" if not begin else ""
+        body = rows[begin : begin + _MOST_ROWS]
+        lines = [
+            r"\begin{table*}",
+            r"  \centering\footnotesize",
+            f"  \\caption{{{escape(text)}}}{label}",
+            f"  {_NO_WIDER}{{!}}{{\\begin{{tabular}}{{{columns}}}",
+            r"    \toprule",
+            f"    {_line(map(escape, header))}",
+            r"    \midrule",
+            *(f"    {_line(map(cell, row))}" for row in body),
+            r"    \bottomrule",
+            r"  \end{tabular}}",
+            r"\end{table*}",
+        ]
+        floats.append("\n".join(lines))
+    return "\n\n".join(floats)
 
 
 def _line(cells: Iterable[str]) -> str:

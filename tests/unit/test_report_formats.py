@@ -11,6 +11,7 @@ from analysis.show import latex
 from harness.cli.main import main
 from harness.store.spec import DeviceKind, Reason
 from tests.fixtures.campaigns import write_campaign
+from tests.fixtures.example import unpacked
 
 SKIPPED = {"xfs": Reason("kernel-too-old", "the kernel has no <zoned> xfs | yet")}
 
@@ -22,11 +23,11 @@ def printed(folder: Path, form: str, capsys: pytest.CaptureFixture[str]) -> str:
     return capsys.readouterr().out
 
 
-PAPER = r"""\documentclass{article}
+# Two columns of together 506 pt, as in the ACM's template.
+PAPER = r"""\documentclass[twocolumn]{article}
+\usepackage[textwidth=506pt,textheight=660pt]{geometry}
 \usepackage[T1]{fontenc}
-\usepackage{textcomp}
-\usepackage{booktabs}
-\usepackage{siunitx}
+\usepackage{booktabs,graphicx,siunitx}
 \begin{document}
 \input{tables}
 \end{document}
@@ -49,13 +50,18 @@ def test_markdown_has_the_answer_first_and_whole_tables(
 
 
 @pytest.mark.skipif(not shutil.which("pdflatex"), reason="pdflatex is not installed")
-def test_a_paper_compiles_with_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    folder = write_campaign(tmp_path / "c", skipped=SKIPPED)
+@pytest.mark.parametrize("real", [True, False], ids=["example", "synthetic"])
+def test_a_paper_compiles_with_it(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], real: bool
+) -> None:
+    folder = unpacked() if real else write_campaign(tmp_path / "c", skipped=SKIPPED)
     (tmp_path / "tables.tex").write_text(printed(folder, "tex", capsys))
     (tmp_path / "paper.tex").write_text(PAPER)
     compiler = ["pdflatex", "-interaction=nonstopmode", "-halt-on-error", "paper.tex"]
     done = subprocess.run(compiler, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout[-2000:]
+    assert "Overfull" not in done.stdout
+    assert "too large" not in done.stdout
     assert (tmp_path / "paper.pdf").read_bytes().startswith(b"%PDF")
 
 
@@ -111,6 +117,8 @@ def test_every_special_character_is_escaped() -> None:
         ("exact", "exact"),
         ("f2fs", "f2fs"),
         ("6.12.0-1", "6.12.0-1"),
+        ("9.10.0", "9.10.0"),
+        ("12,34", "12,34"),
     ],
 )
 def test_numbers_and_units_are_typeset_by_siunitx(text: str, wanted: str) -> None:
