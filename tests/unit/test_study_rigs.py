@@ -98,7 +98,7 @@ def test_each_rig_gives_its_levels_with_all_repetitions(campaign: Campaign) -> N
     study, _ = configs.load_study("levels-all")
     assert [host.rig for host in plan.hosts] == list(plan.rigs) == list(study.rigs)
     for host in plan.hosts:
-        runs = {(run.level, run.repetition) for run in host.runs}
+        runs = {(run.cell, run.repetition) for run in host.runs}
         assert runs == {(level, r) for level in study.rigs[host.rig] for r in (1, 2, 3)}
     # Files and memtables are as large on each, or nothing could be compared.
     sizes = {run.phases[0].flags["target_file_size_base"] for h in plan.hosts for run in h.runs}
