@@ -33,11 +33,16 @@ class ThreadWatch:
 
     def __init__(self, proc: Path = Path("/proc")) -> None:
         self._proc = proc
+        self._tasks = proc / "none"
         self._spent: dict[str, tuple[str, int]] = {}  # by thread id
 
-    def look(self, process: int) -> None:
+    def begin(self, process: int) -> None:
+        """Look at this program from now on."""
+        self._tasks = self._proc / str(process) / "task"
+
+    def look(self) -> None:
         """Read the CPU time of each thread; threads that ended keep what was read before."""
-        for file in (self._proc / str(process) / "task").glob("*/stat"):
+        for file in self._tasks.glob("*/stat"):
             with suppress(OSError):  # it has just ended
                 found = _STAT.search(file.read_text(errors="replace"))
                 if found is not None:

@@ -127,18 +127,16 @@ def execute(
     # Not at the barriers: CPU time of the harness between phases does not disturb a program.
     before = _cpu(context)
     threads = ThreadWatch(host.proc)
-    process = 0
 
-    def started_as(pid: int) -> None:
-        nonlocal process
-        process = pid
-        context.cgroups.enter_load(pid)
+    def begin(process: int) -> None:
+        context.cgroups.enter_load(process)
+        threads.begin(process)
 
     with Asker(questions, running.writer.path, clock=host.monotonic, began=running.began) as asker:
 
         def on_tick(seconds: float) -> None:
             asker.tick()
-            threads.look(process)
+            threads.look()
             tick(lambda: progress.share(seconds))
 
         exited = run_program(
@@ -147,7 +145,7 @@ def execute(
             stdout=prepared.stdout,
             stderr=prepared.stderr,
             timeout=min(spec.timeout_seconds, seconds_left),
-            started=started_as,
+            started=begin,
             tick=on_tick,
             stalled=progress.stalled,
             clock=host.monotonic,

@@ -24,12 +24,18 @@ def task(proc: Path, tid: int, name: str, user: int, system: int) -> Path:
     return folder
 
 
+def watch_of(proc: Path) -> ThreadWatch:
+    watch = ThreadWatch(proc)
+    watch.begin(7)
+    return watch
+
+
 def test_threads_of_one_name_are_added(tmp_path: Path) -> None:
-    watch = ThreadWatch(tmp_path)
+    watch = watch_of(tmp_path)
     task(tmp_path, 7, "a (b) S 1", 1, 2)
     task(tmp_path, 8, COMPACTION, 10 * TICK, 5 * TICK)
     task(tmp_path, 9, COMPACTION, TICK, 0)
-    watch.look(7)
+    watch.look()
     assert watch.use == {
         "a (b) S 1": ThreadUse(1, 3 / TICK),
         COMPACTION: ThreadUse(2, 16.0),
@@ -37,19 +43,19 @@ def test_threads_of_one_name_are_added(tmp_path: Path) -> None:
 
 
 def test_the_last_look_counts_and_threads_may_end_or_get_a_name(tmp_path: Path) -> None:
-    watch = ThreadWatch(tmp_path)
+    watch = watch_of(tmp_path)
     ended = task(tmp_path, 8, FLUSH, TICK, TICK)
     task(tmp_path, 9, "db_bench", 1, 0)
-    watch.look(7)
+    watch.look()
     (ended / "stat").unlink()
     task(tmp_path, 9, FLUSH, 3 * TICK, 0)
-    watch.look(7)
+    watch.look()
     assert watch.use == {FLUSH: ThreadUse(2, 5.0)}
 
 
 def test_a_program_that_is_gone_has_no_threads(tmp_path: Path) -> None:
-    watch = ThreadWatch(tmp_path)
-    watch.look(7)
+    watch = watch_of(tmp_path)
+    watch.look()
     assert watch.use == {}
 
 
@@ -71,9 +77,10 @@ def test_a_thread_of_the_kernel_s(tmp_path: Path) -> None:
     thread.start()
     try:
         watch, limit = ThreadWatch(), time.monotonic() + 60
+        watch.begin(os.getpid())
         while watch.use.get("computes-here", ThreadUse(0, 0)).seconds < 0.1:
             assert time.monotonic() < limit
-            watch.look(os.getpid())
+            watch.look()
             time.sleep(0.01)
     finally:
         stop.set()
