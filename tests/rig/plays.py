@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import hashlib
+import itertools
 import re
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -115,3 +117,30 @@ def sectors_written(rig: RigHandle) -> list[int]:
     """Return the bytes written to each namespace by the guest kernel's count."""
     nodes = [rig.node(device) for device in rig.state.devices]
     return [int(rig.ssh(f"cat /sys/block/{n}/stat").stdout.split()[6]) * 512 for n in nodes]
+
+
+@contextmanager
+def watched(rig: RigHandle) -> Iterator[list[tuple[str, str]]]:
+    """Look at swappiness and for db_bench every few seconds; the list is filled at the end."""
+    look = "echo $(cat /proc/sys/vm/swappiness) $(pgrep -xc db_bench)"
+    # A first look while nothing has happened yet.
+    loop = f"({look}; while sleep 4; do {look}; done) > /run/watch-tuning"
+    rig.ssh(f"systemd-run --quiet --collect --unit=watch-tuning sh -c '{loop}'")
+    seen: list[tuple[str, str]] = []
+    try:
+        yield seen
+    finally:
+        text = rig.ssh(
+            f"systemctl stop watch-tuning; {look} >> /run/watch-tuning; cat /run/watch-tuning"
+        )
+        seen += [(line.split()[0], line.split()[1]) for line in text.stdout.splitlines()]
+
+
+def assert_tuned_for_runs_only(
+    rig: RigHandle, seen: Sequence[tuple[str, str]], before: str
+) -> None:
+    """Swappiness was changed before db_bench ran, and restored after it."""
+    values = [value for value, _ in itertools.groupby(value for value, _ in seen)]
+    assert values == [before, "0", before]
+    assert {value for value, working in seen if working != "0"} == {"0"}
+    rig.ssh("test ! -e /var/lib/zonelab/saved/tuning.json")

@@ -56,12 +56,16 @@ class Campaign:
     Attributes:
         qemu: the bytes written to each namespace (by its number), as QEMU counts them.
         guest: the same, as the guest's kernel counts them.
+        swappiness: of the guest before the play.
+        seen: swappiness, and the number of db_benches, every few seconds of the play.
     """
 
     plays: Plays
     first: Played
     qemu: dict[int, int]
     guest: dict[int, int]
+    swappiness: str
+    seen: list[tuple[str, str]]
 
     @property
     def folder(self) -> Path:
@@ -102,16 +106,20 @@ def campaign(rig: RigHandle, tmp_path_factory: pytest.TempPathFactory) -> Iterat
         campaign=f"root-{STAMP}",
         levels="f2fs,conventional-ext4,zlfs",
         repetitions="1",
+        tuning_name="bench",
     )
+    swappiness = rig.ssh("cat /proc/sys/vm/swappiness").stdout.strip()
+    assert swappiness != "0"
     numbers = [device.nsid for device in rig.state.devices]
     before = plays.written(rig), plays.sectors_written(rig)
-    first = own.play(ROOT, site(rig))
+    with plays.watched(rig) as seen:
+        first = own.play(ROOT, site(rig))
     after = plays.written(rig), plays.sectors_written(rig)
     qemu, guest = (
         {nsid: b - a for nsid, a, b in zip(numbers, *pair, strict=True)}
         for pair in zip(before, after, strict=True)
     )
-    yield Campaign(own, first, qemu, guest)
+    yield Campaign(own, first, qemu, guest, swappiness, seen)
     rig.ssh(f"rm -rf /var/lib/zonelab/campaigns/root-{STAMP}")
 
 
@@ -125,6 +133,10 @@ def test_it_goes_through_from_the_root(campaign: Campaign) -> None:
     }
     for level in campaign.results:
         assert level in campaign.first.text  # the comparison is shown
+
+
+def test_the_machine_is_tuned_for_the_runs_only(rig: RigHandle, campaign: Campaign) -> None:
+    plays.assert_tuned_for_runs_only(rig, campaign.seen, campaign.swappiness)
 
 
 def test_a_second_time_runs_nothing(rig: RigHandle, campaign: Campaign) -> None:

@@ -5,13 +5,11 @@ The campaign is tuned as well, because one campaign can show both.
 
 from __future__ import annotations
 
-import itertools
 import json
 import re
 import time
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -129,6 +127,7 @@ def test_a_conventional_namespace_is_purged_and_read_back(rig: RigHandle, age: A
         rig.ssh(f"blkdiscard -f --zeroout {node}; rm -rf {state}", check=False)
 
 
+@pytest.mark.skipif(not WHOLE, reason="make test-campaigns runs it")
 def test_a_tuned_campaign_starts_with_preconditioning_and_its_run_records_it(
     rig: RigHandle, age: Age, tmp_path: Path
 ) -> None:
@@ -140,14 +139,10 @@ def test_a_tuned_campaign_starts_with_preconditioning_and_its_run_records_it(
     site = ["ansible-playbook", "site.yml", "-e", f"device={rig.node(rig.zoned)}"]
     swappiness = rig.ssh("cat /proc/sys/vm/swappiness").stdout.strip()
     assert swappiness != "0"
-    with watched(rig) as seen:
+    with plays.watched(rig) as seen:
         played = own.play(ANSIBLE, site)
     assert played.code == 0, played.text
-    # Changed before db_bench runs, restored after it.
-    values = [value for value, _ in itertools.groupby(value for value, _ in seen)]
-    assert values == [swappiness, "0", swappiness]
-    assert {value for value, working in seen if working != "0"} == {"0"}
-    rig.ssh("test ! -e /var/lib/zonelab/saved/tuning.json")
+    plays.assert_tuned_for_runs_only(rig, seen, swappiness)
 
     (run,) = completed(own.results / name / "hosts" / "rig" / "runs")
     assert load_result(run).status is Status.OK
@@ -161,27 +156,9 @@ def test_a_tuned_campaign_starts_with_preconditioning_and_its_run_records_it(
     assert host["remainder_bytes"] == rig.tenants.capacity
     assert set(age.conditions) == {"fu"}
 
-    if WHOLE:  # test_pipeline.py plays an easier campaign twice
-        before = plays.files(own.results), plays.guest_files(rig), plays.written(rig)
-        again = own.play(ANSIBLE, site)
-        assert again.code == 0, again.text
-        assert again.recap["changed"] == 0, again.text
-        assert (plays.files(own.results), plays.guest_files(rig), plays.written(rig)) == before
+    before = plays.files(own.results), plays.guest_files(rig), plays.written(rig)
+    again = own.play(ANSIBLE, site)
+    assert again.code == 0, again.text
+    assert again.recap["changed"] == 0, again.text
+    assert (plays.files(own.results), plays.guest_files(rig), plays.written(rig)) == before
     rig.ssh(f"rm -rf /var/lib/zonelab/preconditioned /var/lib/zonelab/campaigns/{name}")
-
-
-@contextmanager
-def watched(rig: RigHandle) -> Iterator[list[tuple[str, str]]]:
-    """Look at swappiness and for db_bench every few seconds; the list is filled at the end."""
-    look = "echo $(cat /proc/sys/vm/swappiness) $(pgrep -xc db_bench)"
-    # A first look while nothing has happened yet.
-    loop = f"({look}; while sleep 4; do {look}; done) > /run/watch-tuning"
-    rig.ssh(f"systemd-run --quiet --collect --unit=watch-tuning sh -c '{loop}'")
-    seen: list[tuple[str, str]] = []
-    try:
-        yield seen
-    finally:
-        text = rig.ssh(
-            f"systemctl stop watch-tuning; {look} >> /run/watch-tuning; cat /run/watch-tuning"
-        )
-        seen += [(line.split()[0], line.split()[1]) for line in text.stdout.splitlines()]
