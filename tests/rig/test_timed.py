@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 from analysis.judge import modelled
-from harness.nulls import total
 from harness.plan import drive_files
 from harness.run.ledger import MODELLED_MEDIA
 from harness.store import packed
@@ -77,10 +76,11 @@ def test_the_servers_agree_with_the_kernel_and_count_media(
     closures = [one for one in run.closures if one.upper.startswith("kernel")]
     assert closures
     assert {one.state for one in closures} == {ClosureState.EXACT}
-    (accepted,) = run.accepted.values()
-    media = total(run.media.values())
-    assert media is not None
-    assert media >= accepted > 0
+    assert run.media.keys() == run.accepted.keys()
+    for drive, accepted in run.accepted.items():
+        media = run.media[drive]
+        assert media is not None
+        assert media >= accepted > 0
     series = packed.text(path / "series" / "media.csv").splitlines()
     assert series[0].startswith("t,ublkb")
     assert len(series) > 1
