@@ -133,7 +133,7 @@ def test_the_scheduler_is_a_factor(planner: Planner) -> None:
     assert planner("schedulers") == 0
     seen = {(run.level, run.scheduler, run.cell) for run in planner.plan().hosts[0].runs}
     assert ("btrfs", "mq-deadline", "btrfs_scheduler-mq-deadline") in seen
-    assert len(seen) == 4
+    assert len(seen) == 6  # two levels and a twin
 
 
 def test_an_option_of_the_only_level_is_a_factor(planner: Planner, tmp_path: Path) -> None:
