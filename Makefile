@@ -26,7 +26,7 @@ TIMES := --durations=25 --durations-min=1 --junitxml=build/tests.xml
 export PYTHON YES
 export PATH := $(CURDIR)/.venv/bin:$(PATH)
 # Compiled native code is kept between builds, and shared by checkouts, where ccache is installed.
-export CMAKE_CXX_COMPILER_LAUNCHER = $(shell command -v ccache)
+export CMAKE_CXX_COMPILER_LAUNCHER := $(shell command -v ccache)
 export CCACHE_BASEDIR := $(CURDIR)
 export CCACHE_NOHASHDIR := 1
 
