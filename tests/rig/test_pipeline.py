@@ -268,8 +268,12 @@ def test_the_cost_of_watching_is_known(campaign: Campaign) -> None:
     """Of runs of seconds; ``make bench-overhead`` has the real figure."""
     for result in campaign.results.values():
         share = result.metrics["run.harness_cpu_share"].value
-        computed = result.metrics["overwrite.flush_cpu_share"].value
-        assert computed is not None, "RocksDB names its threads as harness/observe/threads.py does"
-        assert 0 < computed < 1.05
         assert isinstance(share, float)
         assert 0 < share < 0.25
+
+
+def test_rocksdb_names_the_threads_that_flush(campaign: Campaign) -> None:
+    for result in campaign.results.values():
+        computed = result.metrics["overwrite.flush_cpu_share"].value
+        assert computed is not None
+        assert 0 < computed < 1.05
