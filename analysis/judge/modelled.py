@@ -22,8 +22,9 @@ LATE = 0.02
 # A phase whose speed changes more at twice the dilation waits for the processor.
 SAME = 0.05
 
-# The second is the name that harness/observe/zoneblk.py gives to a drive.
+# Metrics that a few late requests decide.
 _PERCENTILE = re.compile(r"latency_(p\d|max)")
+# The name that harness/observe/zoneblk.py gives to a drive.
 _NAME = re.compile(r"^zoneblk (?P<served>\S+)(?: -(?P<overhead>\d+)ns)? x(?P<dilation>\d+)$")
 
 

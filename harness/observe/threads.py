@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+from collections import Counter
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
@@ -53,6 +54,8 @@ class ThreadWatch:
     def use(self) -> Mapping[str, ThreadUse]:
         """What the threads used, by name."""
         tick = os.sysconf("SC_CLK_TCK")
-        names = sorted({name for name, _ in self._spent.values()})
-        spent = {name: [t for other, t in self._spent.values() if other == name] for name in names}
-        return {name: ThreadUse(len(each), sum(each) / tick) for name, each in spent.items()}
+        threads, ticks = Counter[str](), Counter[str]()
+        for name, spent in self._spent.values():
+            threads[name] += 1
+            ticks[name] += spent
+        return {name: ThreadUse(threads[name], ticks[name] / tick) for name in sorted(threads)}
