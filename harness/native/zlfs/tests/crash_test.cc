@@ -121,6 +121,7 @@ class CrashTest : public testing::TestWithParam<Setting> {
   // becomes full if the active limit is reached, and the lost content then reads as zeros.
   static bool Matches(const std::string& content, const Expected& one) {
     const std::string wanted = Content(one.seed, 0, content.size());
+    if (content == wanted) return true;
     for (std::size_t i = 0; i < content.size(); ++i) {
       if (content[i] != wanted[i] && (i < one.synced || content[i] != '\0')) return false;
     }

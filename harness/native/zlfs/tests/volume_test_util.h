@@ -67,16 +67,15 @@ class HookedDevice final : public ForwardingDevice {
   const Hook hook_;
 };
 
-// Byte `i` of a file with the given seed.
-inline char ContentByte(std::uint64_t seed, std::uint64_t i) {
-  const std::uint64_t mixed = (seed * 0x9e3779b97f4a7c15ULL) ^ ((i >> 3) * 0xff51afd7ed558ccdULL);
-  return static_cast<char>(mixed >> (8 * (i & 7)));
-}
-
+// Bytes `from` to `from + size` of a file with the given seed. Made in words: under a sanitizer,
+// single bytes take most of the time of the tests.
 inline std::string Content(std::uint64_t seed, std::uint64_t from, std::uint64_t size) {
-  std::string content(size, '\0');
-  for (std::uint64_t i = 0; i < size; ++i) content[i] = ContentByte(seed, from + i);
-  return content;
+  const std::uint64_t first = from / 8;
+  std::vector<std::uint64_t> words((from + size + 7) / 8 - first);
+  for (std::size_t i = 0; i < words.size(); ++i) {
+    words[i] = (seed * 0x9e3779b97f4a7c15ULL) ^ ((first + i) * 0xff51afd7ed558ccdULL);
+  }
+  return std::string(reinterpret_cast<const char*>(words.data()) + from % 8, size);
 }
 
 inline std::string ReadWhole(Volume* volume, const std::string& name) {
