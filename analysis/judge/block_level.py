@@ -31,7 +31,7 @@ ALIKE = 0.05
 # The peak of the published drive agrees within this factor.
 WITHIN = 1.25
 _UNTIMED = frozenset({DeviceKind.EMULATED, DeviceKind.REPLAYED})
-_NO_PHASE = "the campaign has no such phase"
+_NO_PHASE = "no such phase was measured"
 _UNITS = {
     BlockMetric.IOPS: "ops/s",
     BlockMetric.BANDWIDTH: "B/s",
@@ -54,6 +54,19 @@ class GuidelineOutcome:
 
 
 @dataclass(frozen=True, slots=True)
+class Evidence:
+    """What guidelines are judged on. ``models`` are names of the drives.
+
+    ``exact``: equal repetitions are no fault of the measurement, because the drive is a program.
+    """
+
+    points: Sequence[BlockPoint]
+    kinds: Collection[DeviceKind]
+    models: Collection[str]
+    exact: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class JudgedGuideline:
     """A guideline of a publication, and its outcome."""
 
@@ -72,23 +85,27 @@ def judge(campaign: CampaignData) -> list[JudgedGuideline]:
     if not points:
         return []
     models = {host.inspection.device.model for host in campaign.plan.hosts}
+    return judge_on(Evidence(points, campaign.kinds, models))
+
+
+def judge_on(evidence: Evidence) -> list[JudgedGuideline]:
+    """Return a line for each guideline, or several for several curves.
+
+    Raises:
+        ConfigError: a reference file is wrong.
+    """
     return [
         JudgedGuideline(reference, guideline, outcome)
         for reference in references()
         for guideline in reference.guideline
-        for outcome in outcomes(guideline, points, campaign.kinds, models)
+        for outcome in outcomes(guideline, evidence)
     ]
 
 
-def outcomes(
-    guideline: Guideline,
-    points: Sequence[BlockPoint],
-    kinds: Collection[DeviceKind],
-    models: Collection[str],
-) -> list[GuidelineOutcome]:
+def outcomes(guideline: Guideline, evidence: Evidence) -> list[GuidelineOutcome]:
     """Return the outcomes of a guideline: one, or one for each curve of a knee."""
-    found = list(_TESTS[guideline.test](guideline, points, models))
-    return [_untimed(one) for one in found] if _UNTIMED & {*kinds} else found
+    found = list(_TESTS[guideline.test](guideline, evidence))
+    return [_untimed(one) for one in found] if _UNTIMED & {*evidence.kinds} else found
 
 
 def _untimed(outcome: GuidelineOutcome) -> GuidelineOutcome:
@@ -99,21 +116,16 @@ def _untimed(outcome: GuidelineOutcome) -> GuidelineOutcome:
     return dataclasses.replace(outcome, agreement=Agreement.NOT_SHOWN, why=why)
 
 
-def _contrast(
-    guideline: Guideline, points: Sequence[BlockPoint], _: Collection[str]
-) -> Iterator[GuidelineOutcome]:
-    names = block_tables.alike(guideline)
-    side, base = (
-        block_tables.table(own, guideline.metric, names) for own in _sides(guideline, points)
-    )
-    yield _compared(guideline, side, base)
+def _contrast(guideline: Guideline, evidence: Evidence) -> Iterator[GuidelineOutcome]:
+    names, sides = block_tables.alike(guideline), _sides(guideline, evidence.points)
+    side, base = (block_tables.table(own, guideline.metric, names) for own in sides)
+    yield _compared(guideline, side, base, exact=evidence.exact)
 
 
-def _peaks(
-    guideline: Guideline, points: Sequence[BlockPoint], _: Collection[str]
-) -> Iterator[GuidelineOutcome]:
-    side, base = (block_tables.peaks(own, guideline.metric) for own in _sides(guideline, points))
-    yield _compared(guideline, side, base)
+def _peaks(guideline: Guideline, evidence: Evidence) -> Iterator[GuidelineOutcome]:
+    sides = _sides(guideline, evidence.points)
+    side, base = (block_tables.peaks(own, guideline.metric) for own in sides)
+    yield _compared(guideline, side, base, exact=evidence.exact)
 
 
 def _sides(guideline: Guideline, points: Sequence[BlockPoint]) -> Iterator[list[BlockPoint]]:
@@ -122,14 +134,18 @@ def _sides(guideline: Guideline, points: Sequence[BlockPoint]) -> Iterator[list[
         yield where.select(own) if where is not None else own
 
 
-def _compared(guideline: Guideline, side: BlockTable, base: BlockTable) -> GuidelineOutcome:
+def _compared(
+    guideline: Guideline, side: BlockTable, base: BlockTable, *, exact: bool
+) -> GuidelineOutcome:
     if not side or not base:
         missing = _NO_PHASE if not side and not base else "one of the two sides was not measured"
         return GuidelineOutcome(Agreement.NOT_ASKED, missing)
     ours, theirs = block_tables.ratios(side, base)
     if not ours:
         return GuidelineOutcome(Agreement.NOT_ASKED, "the two sides have no point in common")
-    found = stats.estimate(theirs, ours, exact_allowed=False)
+    found = stats.estimate(theirs, ours, exact_allowed=exact)
+    if found.method is stats.Method.EXACT:
+        found = dataclasses.replace(found, low=found.center, high=found.center)
     agreement, why = _relation(guideline.expected, found)
     bounds = [_change(one) for one in (found.low, found.high)]
     return GuidelineOutcome(agreement, why, _change(found.center), _interval(bounds), found.n)
@@ -160,11 +176,9 @@ def _in_band(
     return Agreement.NOT_SHOWN, words[2]
 
 
-def _knee(
-    guideline: Guideline, points: Sequence[BlockPoint], _: Collection[str]
-) -> Iterator[GuidelineOutcome]:
+def _knee(guideline: Guideline, evidence: Evidence) -> Iterator[GuidelineOutcome]:
     along = guideline.along or SweepAxis.IN_FLIGHT
-    own = guideline.where.select(points)
+    own = guideline.where.select(evidence.points)
     curves = block_tables.curves(own, guideline.metric, along)
     if not curves:
         why = f"no sweep over {_AXES[along]}" if own else _NO_PHASE
@@ -199,18 +213,16 @@ def _of_knee(found: Knee, at: float, peak: str) -> tuple[Agreement, str]:
     return Agreement.NOT_SHOWN, f"the interval holds other places too; {peak}"
 
 
-def _value(
-    guideline: Guideline, points: Sequence[BlockPoint], models: Collection[str]
-) -> Iterator[GuidelineOutcome]:
+def _value(guideline: Guideline, evidence: Evidence) -> Iterator[GuidelineOutcome]:
     """Judge the highest row's peak, where the drive is the published one."""
-    rows = block_tables.peaks(guideline.where.select(points), guideline.metric)
+    rows = block_tables.peaks(guideline.where.select(evidence.points), guideline.metric)
     if not rows or guideline.value is None:
         yield GuidelineOutcome(Agreement.NOT_ASKED, _NO_PHASE)
         return
     values = max(([*own.values()] for own in rows.values()), key=stats.geometric_mean)
     unit, runs = _UNITS[guideline.metric], len(values)
     found = numbers.human(stats.geometric_mean(values), unit)
-    if not all(guideline.drive.lower() in model.lower() for model in models):
+    if not all(guideline.drive.lower() in model.lower() for model in evidence.models):
         why = f"a number of the {guideline.drive}, and this is another drive"
         yield GuidelineOutcome(Agreement.NOT_ASKED, why, found, runs=runs)
         return
@@ -226,13 +238,11 @@ def _value(
     yield GuidelineOutcome(agreement, why, found, _interval(bounds), runs)
 
 
-def _not_asked(
-    guideline: Guideline, _: Sequence[BlockPoint], __: Collection[str]
-) -> Iterator[GuidelineOutcome]:
+def _not_asked(guideline: Guideline, _: Evidence) -> Iterator[GuidelineOutcome]:
     yield GuidelineOutcome(Agreement.NOT_ASKED, guideline.why)
 
 
-_Test = Callable[[Guideline, Sequence[BlockPoint], Collection[str]], Iterator[GuidelineOutcome]]
+_Test = Callable[[Guideline, Evidence], Iterator[GuidelineOutcome]]
 _TESTS: Mapping[GuidelineTest, _Test] = {
     GuidelineTest.CONTRAST: _contrast,
     GuidelineTest.PEAKS: _peaks,

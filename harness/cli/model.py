@@ -16,7 +16,7 @@ from analysis.model.validation import CurveError
 from analysis.read import points
 from analysis.read.points import MeasuredPoint
 from analysis.show import model_figure
-from harness.cli import model_devices
+from harness.cli import model_devices, model_guidelines
 from harness.cli.output import add_format, print_records
 from harness.errors import ConfigError, ExitCode, UsageError
 from harness.plan import drive_files, model_verdicts
@@ -46,6 +46,7 @@ examples:
   zonelab model run zn540-1tb --job randread-4k
   zonelab model run zn540-1tb --job configs/jobs/read-under-write.yml --format json
   zonelab model run conventional-7op --capacity 10848MiB --job overwrite-four-times
+  zonelab model guidelines zn540-1tb conventional-7op
   zonelab model up zn540-1tb --capacity 8GiB
   zonelab model fit zn540-1tb --points mine.csv --out configs/models/mine.yml
 
@@ -86,6 +87,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     fitting.add_argument("--rounds", type=int, default=4, metavar="N", help="default: 4")
     model_devices.add_arguments(actions)
+    model_guidelines.add_arguments(actions)
     for action in (validate, run, fitting):
         action.add_argument("--threads", type=int, default=os.cpu_count() or 1, metavar="N")
 
@@ -101,6 +103,7 @@ def execute(arguments: argparse.Namespace) -> int:
         "run": _run,
         "fit": _fit,
         **model_devices.functions(),
+        **model_guidelines.functions(),
     }[arguments.action](arguments)
 
 

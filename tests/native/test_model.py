@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+from collections import defaultdict
 from dataclasses import replace
 from typing import Any
 
@@ -14,6 +15,8 @@ import pytest
 from analysis.model import fit, validation
 from analysis.read import points
 from harness import zn540
+from harness.cli.main import main
+from harness.errors import ExitCode
 from harness.plan import drive_files, model_verdicts
 from harness.plan.drive_files import load_curves, load_job, load_model
 from harness.plan.drive_models import DriveModel
@@ -50,6 +53,33 @@ def test_a_full_conventional_drive_settles_at_the_published_share(
     (played,) = zonemodel.run(drive_files.program_input(model), [scaled_job(factor)])
     rate = sum(client["write"]["mib_per_second"] for client in played.clients.values())
     assert rate * 2**20 / zn540.WRITE_BYTES_PER_SECOND == pytest.approx(share, rel=0.1)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1800)
+def test_zones_agree_with_guidelines_but_for_known_misses(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """docs/model.md has the reason of each miss."""
+    build()
+    monkeypatch.setenv("ZONELAB_NATIVE", str(BUILD / "bin"))
+    assert main(["model", "guidelines", "zn540-1tb", "--format", "json"]) == ExitCode.OK
+    verdicts = defaultdict(set)
+    for row in json.loads(capsys.readouterr().out):
+        verdicts[row["verdict"]].add(row["guideline"])
+    assert verdicts["agrees"] == {
+        "none-for-random-reads",
+        "alike-over-zones-p95",
+        "one-zone-median",
+        "one-zone-p95",
+    }
+    assert verdicts["not shown"] == {"none-for-reads-median", "none-for-reads-p95"}
+    assert verdicts["disagrees"] == {
+        "alike-over-zones-median",
+        "peak",
+        "peak-reads",
+        "writes-below-reads",
+    }
 
 
 @pytest.mark.slow

@@ -12,7 +12,7 @@ import pytest
 
 from analysis.judge import block_level, knee
 from analysis.judge.agreement import Agreement, Relation
-from analysis.judge.block_level import GuidelineOutcome
+from analysis.judge.block_level import Evidence, GuidelineOutcome
 from analysis.judge.guideline import GuidelineTest
 from analysis.judge.published import references
 from analysis.read.block import BlockPoint
@@ -26,6 +26,11 @@ JITTER = {"1": 0.998, "2": 1.001, "3": 1.002}
 ZN540 = "WDC WZS4C8T4TDSP303 ZN540"
 
 
+def drive(points: Sequence[BlockPoint]) -> Evidence:
+    """Return points of the published drive."""
+    return Evidence(points, [DeviceKind.HARDWARE], {ZN540})
+
+
 def judged(
     name: str,
     points: Sequence[BlockPoint],
@@ -33,7 +38,7 @@ def judged(
     model: str = ZN540,
 ) -> GuidelineOutcome:
     """Return the only outcome."""
-    (found,) = block_level.outcomes(guideline(name), points, kinds, {model})
+    (found,) = block_level.outcomes(guideline(name), Evidence(points, kinds, {model}))
     return found
 
 
@@ -84,6 +89,24 @@ def test_modelled_drives_are_judged_as_results_of_the_model() -> None:
     assert found.agreement is Agreement.AGREES
 
 
+def test_repetitions_that_do_not_vary_are_a_verdict_on_a_program_only() -> None:
+    """A model gives equal numbers where its seed decides nothing; a drive does not."""
+    alike = [
+        point(scheduler=scheduler, iodepth=14, block=block, p50=p50)
+        for block in JITTER
+        for scheduler, p50 in (("none", 9.0), ("mq-deadline", 10.0))
+    ]
+    one = guideline("none-for-reads-median")
+    for exact, agreement, interval in (
+        (False, Agreement.NOT_SHOWN, "-"),
+        (True, Agreement.AGREES, "-10.00 %"),
+    ):
+        (found,) = block_level.outcomes(
+            one, Evidence(alike, [DeviceKind.MODELLED], {"zn540-1tb"}, exact=exact)
+        )
+        assert (found.agreement, found.interval) == (agreement, interval)
+
+
 def test_one_repetition_has_no_verdict() -> None:
     found = judged("none-for-reads-median", [one for one in sides(0.5) if one.block == "1"])
     assert (found.agreement, found.why) == (Agreement.NOT_SHOWN, "one repetition")
@@ -96,7 +119,7 @@ def test_a_campaign_without_a_side_does_not_ask() -> None:
     assert found.agreement is Agreement.NOT_ASKED
     assert found.why == "one of the two sides was not measured"
     found = judged("none-for-reads-median", sides(0.9, depth=8))  # asked at 14 only
-    assert (found.agreement, found.why) == (Agreement.NOT_ASKED, "the campaign has no such phase")
+    assert (found.agreement, found.why) == (Agreement.NOT_ASKED, "no such phase was measured")
 
 
 def test_only_equal_sizes_and_depths_are_compared() -> None:
@@ -262,9 +285,7 @@ def test_each_curve_has_its_line() -> None:
     reads = curve((0.02, 0.1, 0.2, 0.5, 1.0, 1.0))
     writes = [dataclasses.replace(one, rw="randwrite", iops=3e5) for one in reads]
     again = [dataclasses.replace(one, overwrites=True) for one in writes]
-    found = block_level.outcomes(
-        guideline("depth-random"), [*reads, *writes, *again], [DeviceKind.HARDWARE], {ZN540}
-    )
+    found = block_level.outcomes(guideline("depth-random"), drive([*reads, *writes, *again]))
     assert {one.where.split(", ")[1]: one.found for one in found} == {
         "randread": "64",
         "randwrite": "1",
@@ -329,7 +350,7 @@ def test_false_verdicts_on_equal_sides_are_rare() -> None:
     for _ in range(CAMPAIGNS):
         points = equal_campaign(rng)
         for one in lines:
-            (found,) = block_level.outcomes(one, points, [DeviceKind.HARDWARE], {ZN540})
+            (found,) = block_level.outcomes(one, drive(points))
             assert found.runs == 3
             right = Agreement.AGREES if one.expected is Relation.EQUAL else Agreement.NOT_SHOWN
             false[one.id] += found.agreement not in (right, Agreement.NOT_SHOWN)

@@ -1,0 +1,106 @@
+"""``zonelab model guidelines``: guidelines of block-level studies, held against models."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+from analysis.judge import block_level
+from analysis.judge.block_level import Evidence, JudgedGuideline
+from analysis.model import sweeps
+from analysis.read.block import BlockPoint
+from harness.cli.output import add_format, print_records
+from harness.errors import ConfigError, ExitCode, UsageError
+from harness.plan import model_verdicts
+from harness.plan.drive_files import load_model
+from harness.plan.load import load_study
+from harness.store.spec import DeviceKind
+from harness.tools import fio
+
+_STUDY = "block-level"
+_REPETITIONS = 3  # the least number with which values that do not vary are exact
+
+
+def add_arguments(actions: Any) -> None:
+    """Declare the action and its options."""
+    action = actions.add_parser("guidelines", help="published guidelines, held against models")
+    action.add_argument(
+        "model", nargs="+", metavar="MODEL", help="one with zones, a conventional one, or both"
+    )
+    action.add_argument(
+        "--study", default=_STUDY, metavar="NAME", help=f"with a workload of fio (default {_STUDY})"
+    )
+    action.add_argument("--each", action="store_true", help="a row for each point")
+    action.add_argument("--threads", type=int, default=os.cpu_count() or 1, metavar="N")
+    add_format(action)
+
+
+def functions() -> Mapping[str, Callable[[argparse.Namespace], int]]:
+    """Return the function of the action."""
+    return {"guidelines": _guidelines}
+
+
+def _guidelines(arguments: argparse.Namespace) -> int:
+    study, workload = load_study(arguments.study)
+    work = getattr(workload, fio.PROGRAM, None)
+    if work is None:
+        raise ConfigError(
+            f"study {study.name} has no workload of fio", hint=f"--study {_STUDY}", code="bad-field"
+        )
+    if len(set(arguments.model)) != len(arguments.model):
+        raise UsageError("a model is named twice")
+    schedulers = [str(one) for one in study.factors.get("scheduler", ("none",))]
+    points: list[BlockPoint] = []
+    for model in [load_model(name) for name in arguments.model]:
+        print(f"{model.name}: core {model_verdicts.core(model)}", file=sys.stderr)
+        swept = sweeps.sweep(model, work, schedulers, _REPETITIONS, arguments.threads)
+        points += swept.points
+        for why, names in swept.left_out.items():
+            print(f"left out: {', '.join(names)}: {why}", file=sys.stderr)
+    if arguments.each:
+        print_records([*_points(points)], arguments.format)
+        return ExitCode.OK
+    evidence = Evidence(points, {DeviceKind.MODELLED}, {*arguments.model}, exact=True)
+    judged = block_level.judge_on(evidence)
+    print_records([*_rows(judged)], arguments.format)
+    counts = Counter(one.outcome.agreement.value for one in judged)
+    summary = ", ".join(f"{count} {word}" for word, count in counts.most_common())
+    print(f"{summary}; times are results of the models", file=sys.stderr)
+    return ExitCode.OK
+
+
+def _rows(judged: Sequence[JudgedGuideline]) -> Iterator[dict[str, Any]]:
+    for one in judged:
+        outcome = one.outcome
+        yield {
+            "guideline": one.guideline.id,
+            "curve": outcome.where,
+            "published": one.guideline.published,
+            "found": outcome.found,
+            "verdict": outcome.agreement.value,
+            "why": outcome.why,
+        }
+
+
+def _points(points: Sequence[BlockPoint]) -> Iterator[dict[str, Any]]:
+    for one in points:
+        yield {
+            "model": one.row,
+            "scheduler": one.scheduler,
+            "operation": one.operation,
+            "bs": one.bs,
+            "iodepth": one.iodepth,
+            "jobs": one.jobs,
+            "seed": one.block,
+            "IOPS": None if one.iops is None else round(one.iops),
+            "p50 us": _rounded(one.p50),
+            "p95 us": _rounded(one.p95),
+        }
+
+
+def _rounded(value: float | None) -> float | None:
+    return None if value is None else round(value, 2)
