@@ -26,7 +26,7 @@ RIG_TIMEOUT_SECONDS = 3600
 if worker := os.environ.get("PYTEST_XDIST_WORKER"):
     os.environ["ZONELAB_RIGS"] = str(RIG.parents[1] / "build" / f"rigs-{worker}")
 
-# Scripts with "env python3" get this Python at once: a version manager's shim takes 0.1 s each time.
+# Scripts with "env python3" get this Python; a version manager's shim would take 0.1 s each time.
 os.environ["PATH"] = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
 # Tests start hundreds of Python programs; each would compile the package again.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
