@@ -54,7 +54,7 @@ class GuidelineOutcome:
 
 
 @dataclass(frozen=True, slots=True)
-class Evidence:
+class GuidelineEvidence:
     """What guidelines are judged on. ``models`` are names of the drives.
 
     ``exact``: equal repetitions are no fault of the measurement, because the drive is a program.
@@ -85,10 +85,10 @@ def judge(campaign: CampaignData) -> list[JudgedGuideline]:
     if not points:
         return []
     models = {host.inspection.device.model for host in campaign.plan.hosts}
-    return judge_on(Evidence(points, campaign.kinds, models))
+    return judge_on(GuidelineEvidence(points, campaign.kinds, models))
 
 
-def judge_on(evidence: Evidence) -> list[JudgedGuideline]:
+def judge_on(evidence: GuidelineEvidence) -> list[JudgedGuideline]:
     """Return a line for each guideline, or several for several curves.
 
     Raises:
@@ -102,7 +102,7 @@ def judge_on(evidence: Evidence) -> list[JudgedGuideline]:
     ]
 
 
-def outcomes(guideline: Guideline, evidence: Evidence) -> list[GuidelineOutcome]:
+def outcomes(guideline: Guideline, evidence: GuidelineEvidence) -> list[GuidelineOutcome]:
     """Return the outcomes of a guideline: one, or one for each curve of a knee."""
     found = list(_TESTS[guideline.test](guideline, evidence))
     return [_untimed(one) for one in found] if _UNTIMED & {*evidence.kinds} else found
@@ -116,13 +116,13 @@ def _untimed(outcome: GuidelineOutcome) -> GuidelineOutcome:
     return dataclasses.replace(outcome, agreement=Agreement.NOT_SHOWN, why=why)
 
 
-def _contrast(guideline: Guideline, evidence: Evidence) -> Iterator[GuidelineOutcome]:
+def _contrast(guideline: Guideline, evidence: GuidelineEvidence) -> Iterator[GuidelineOutcome]:
     names, sides = block_tables.alike(guideline), _sides(guideline, evidence.points)
     side, base = (block_tables.table(own, guideline.metric, names) for own in sides)
     yield _compared(guideline, side, base, exact=evidence.exact)
 
 
-def _peaks(guideline: Guideline, evidence: Evidence) -> Iterator[GuidelineOutcome]:
+def _peaks(guideline: Guideline, evidence: GuidelineEvidence) -> Iterator[GuidelineOutcome]:
     sides = _sides(guideline, evidence.points)
     side, base = (block_tables.peaks(own, guideline.metric) for own in sides)
     yield _compared(guideline, side, base, exact=evidence.exact)
@@ -176,7 +176,7 @@ def _in_band(
     return Agreement.NOT_SHOWN, words[2]
 
 
-def _knee(guideline: Guideline, evidence: Evidence) -> Iterator[GuidelineOutcome]:
+def _knee(guideline: Guideline, evidence: GuidelineEvidence) -> Iterator[GuidelineOutcome]:
     along = guideline.along or SweepAxis.IN_FLIGHT
     own = guideline.where.select(evidence.points)
     curves = block_tables.curves(own, guideline.metric, along)
@@ -213,7 +213,7 @@ def _of_knee(found: Knee, at: float, peak: str) -> tuple[Agreement, str]:
     return Agreement.NOT_SHOWN, f"the interval holds other places too; {peak}"
 
 
-def _value(guideline: Guideline, evidence: Evidence) -> Iterator[GuidelineOutcome]:
+def _value(guideline: Guideline, evidence: GuidelineEvidence) -> Iterator[GuidelineOutcome]:
     """Judge the highest row's peak, where the drive is the published one."""
     rows = block_tables.peaks(guideline.where.select(evidence.points), guideline.metric)
     if not rows or guideline.value is None:
@@ -238,11 +238,11 @@ def _value(guideline: Guideline, evidence: Evidence) -> Iterator[GuidelineOutcom
     yield GuidelineOutcome(agreement, why, found, _interval(bounds), runs)
 
 
-def _not_asked(guideline: Guideline, _: Evidence) -> Iterator[GuidelineOutcome]:
+def _not_asked(guideline: Guideline, _: GuidelineEvidence) -> Iterator[GuidelineOutcome]:
     yield GuidelineOutcome(Agreement.NOT_ASKED, guideline.why)
 
 
-_Test = Callable[[Guideline, Evidence], Iterator[GuidelineOutcome]]
+_Test = Callable[[Guideline, GuidelineEvidence], Iterator[GuidelineOutcome]]
 _TESTS: Mapping[GuidelineTest, _Test] = {
     GuidelineTest.CONTRAST: _contrast,
     GuidelineTest.PEAKS: _peaks,

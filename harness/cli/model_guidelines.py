@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from analysis.judge import block_level
-from analysis.judge.block_level import Evidence, JudgedGuideline
+from analysis.judge.block_level import GuidelineEvidence, JudgedGuideline
 from analysis.model import sweeps
 from analysis.read.block import BlockPoint
 from harness.cli.output import add_format, print_records
@@ -64,7 +64,7 @@ def _guidelines(arguments: argparse.Namespace) -> int:
     if arguments.each:
         print_records([*_points(points)], arguments.format)
         return ExitCode.OK
-    evidence = Evidence(points, {DeviceKind.MODELLED}, {*arguments.model}, exact=True)
+    evidence = GuidelineEvidence(points, {DeviceKind.MODELLED}, {*arguments.model}, exact=True)
     judged = block_level.judge_on(evidence)
     print_records([*_rows(judged)], arguments.format)
     counts = Counter(one.outcome.agreement.value for one in judged)

@@ -12,7 +12,7 @@ import pytest
 
 from analysis.judge import block_level, knee
 from analysis.judge.agreement import Agreement, Relation
-from analysis.judge.block_level import Evidence, GuidelineOutcome
+from analysis.judge.block_level import GuidelineEvidence, GuidelineOutcome
 from analysis.judge.guideline import GuidelineTest
 from analysis.judge.published import references
 from analysis.read.block import BlockPoint
@@ -26,9 +26,9 @@ JITTER = {"1": 0.998, "2": 1.001, "3": 1.002}
 ZN540 = "WDC WZS4C8T4TDSP303 ZN540"
 
 
-def drive(points: Sequence[BlockPoint]) -> Evidence:
+def drive(points: Sequence[BlockPoint]) -> GuidelineEvidence:
     """Return points of the published drive."""
-    return Evidence(points, [DeviceKind.HARDWARE], {ZN540})
+    return GuidelineEvidence(points, [DeviceKind.HARDWARE], {ZN540})
 
 
 def judged(
@@ -38,7 +38,7 @@ def judged(
     model: str = ZN540,
 ) -> GuidelineOutcome:
     """Return the only outcome."""
-    (found,) = block_level.outcomes(guideline(name), Evidence(points, kinds, {model}))
+    (found,) = block_level.outcomes(guideline(name), GuidelineEvidence(points, kinds, {model}))
     return found
 
 
@@ -102,7 +102,7 @@ def test_repetitions_that_do_not_vary_are_a_verdict_on_a_program_only() -> None:
         (True, Agreement.AGREES, "-10.00 %"),
     ):
         (found,) = block_level.outcomes(
-            one, Evidence(alike, [DeviceKind.MODELLED], {"zn540-1tb"}, exact=exact)
+            one, GuidelineEvidence(alike, [DeviceKind.MODELLED], {"zn540-1tb"}, exact=exact)
         )
         assert (found.agreement, found.interval) == (agreement, interval)
 
