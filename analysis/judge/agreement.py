@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Iterable
 from enum import StrEnum
 
 
@@ -20,3 +22,8 @@ class Agreement(StrEnum):
     DISAGREES = "disagrees"
     NOT_SHOWN = "not shown"
     NOT_ASKED = "not asked"  # the campaign does not measure it
+
+
+def tally(found: Iterable[Agreement]) -> str:
+    """Return how many there are of each, the most frequent first: ``8 agrees, 2 not shown``."""
+    return ", ".join(f"{count} {one.value}" for one, count in Counter(found).most_common())

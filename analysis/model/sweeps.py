@@ -23,7 +23,7 @@ from harness.workloads import fio_phases
 from harness.workloads.fio_phases import LABEL_ZONES, Point
 from harness.workloads.fio_sweeps import LARGEST_BLOCK, Fio
 
-# Times of the model. Waiting longer changes no number: nothing else runs on the drive.
+# Virtual time of each job. The workload's runtime, ramp and bytes are for drives.
 DURATION, WARMUP = "2s", "200ms"
 _STACK = "io_uring-"
 _US = 1e3
@@ -45,10 +45,14 @@ class _Task:
 
 @dataclass(frozen=True, slots=True)
 class SweptModel:
-    """What a model's jobs gave. ``left_out`` has jobs that it cannot play, by reason."""
+    """What a model's jobs gave.
+
+    ``left_out`` names jobs that it cannot play: several writes to one zone, with a scheduler that
+    does not merge them, wait for each other.
+    """
 
     points: tuple[BlockPoint, ...]
-    left_out: Mapping[str, Sequence[str]]
+    left_out: tuple[str, ...]
 
 
 def sweep(
@@ -56,7 +60,7 @@ def sweep(
 ) -> SweptModel:
     """Play every sweep for the model's kinds of namespace. Repetitions differ by their seed.
 
-    A conventional drive is scaled to the workload's ``region``: a whole drive takes memory only.
+    A drive without zones is scaled to the workload's ``region``: a whole one takes memory only.
 
     Raises:
         ConfigError: no sweep is for the model, it has no stack for a scheduler, or it refuses a
@@ -87,7 +91,7 @@ def sweep(
     jobs = [drive_files.job_input(job(task, rooms)) for task in tasks]
     played = zonemodel.run(drive_files.program_input(model), jobs, threads)
     points = tuple(_point(model, *pair) for pair in zip(tasks, played, strict=True))
-    return SweptModel(points, {_WAITS: [*waiting]} if waiting else {})
+    return SweptModel(points, tuple(waiting))
 
 
 def job(task: _Task, rooms: _Rooms) -> Job:
@@ -164,9 +168,6 @@ def _rooms(model: DriveModel, work: Fio) -> _Rooms:
     zone = size(model.zones.capacity.value) if model.zones is not None else 0
     whole = size(model.ftl.capacity.value) if model.ftl is not None else 0
     return _Rooms(zone, min(work.region or whole, whole) // LARGEST_BLOCK * LARGEST_BLOCK)
-
-
-_WAITS = "writes of one zone wait for each other without a scheduler that merges them"
 
 
 def _waits(model: DriveModel, task: _Task) -> bool:

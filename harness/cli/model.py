@@ -87,8 +87,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     fitting.add_argument("--rounds", type=int, default=4, metavar="N", help="default: 4")
     model_devices.add_arguments(actions)
-    model_guidelines.add_arguments(actions)
-    for action in (validate, run, fitting):
+    guidelines = model_guidelines.add_arguments(actions)
+    for action in (validate, run, fitting, guidelines):
         action.add_argument("--threads", type=int, default=os.cpu_count() or 1, metavar="N")
 
 

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import argparse
-import os
 import sys
-from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from analysis.judge import block_level
+from analysis.judge import agreement, block_level
 from analysis.judge.block_level import GuidelineEvidence, JudgedGuideline
 from analysis.model import sweeps
 from analysis.read.block import BlockPoint
@@ -25,8 +23,8 @@ _STUDY = "block-level"
 _REPETITIONS = 3  # the least number with which values that do not vary are exact
 
 
-def add_arguments(actions: Any) -> None:
-    """Declare the action and its options."""
+def add_arguments(actions: Any) -> argparse.ArgumentParser:
+    """Declare the action and its own options; return its parser."""
     action = actions.add_parser("guidelines", help="published guidelines, held against models")
     action.add_argument(
         "model", nargs="+", metavar="MODEL", help="one with zones, a conventional one, or both"
@@ -35,8 +33,9 @@ def add_arguments(actions: Any) -> None:
         "--study", default=_STUDY, metavar="NAME", help=f"with a workload of fio (default {_STUDY})"
     )
     action.add_argument("--each", action="store_true", help="a row for each point")
-    action.add_argument("--threads", type=int, default=os.cpu_count() or 1, metavar="N")
     add_format(action)
+    parser: argparse.ArgumentParser = action
+    return parser
 
 
 def functions() -> Mapping[str, Callable[[argparse.Namespace], int]]:
@@ -51,24 +50,25 @@ def _guidelines(arguments: argparse.Namespace) -> int:
         raise ConfigError(
             f"study {study.name} has no workload of fio", hint=f"--study {_STUDY}", code="bad-field"
         )
-    if len(set(arguments.model)) != len(arguments.model):
+    models = {model.name: model for model in map(load_model, arguments.model)}
+    if len(models) != len(arguments.model):
         raise UsageError("a model is named twice")
     schedulers = [str(one) for one in study.factors.get("scheduler", ("none",))]
     points: list[BlockPoint] = []
-    for model in [load_model(name) for name in arguments.model]:
+    for model in models.values():
         print(f"{model.name}: core {model_verdicts.core(model)}", file=sys.stderr)
         swept = sweeps.sweep(model, work, schedulers, _REPETITIONS, arguments.threads)
         points += swept.points
-        for why, names in swept.left_out.items():
-            print(f"left out: {', '.join(names)}: {why}", file=sys.stderr)
+        if swept.left_out:
+            names = ", ".join(swept.left_out)
+            print(f"left out: {names}: writes of one zone wait for each other", file=sys.stderr)
     if arguments.each:
         print_records([*_points(points)], arguments.format)
         return ExitCode.OK
-    evidence = GuidelineEvidence(points, {DeviceKind.MODELLED}, {*arguments.model}, exact=True)
+    evidence = GuidelineEvidence(points, {DeviceKind.MODELLED}, models, exact=True)
     judged = block_level.judge_on(evidence)
     print_records([*_rows(judged)], arguments.format)
-    counts = Counter(one.outcome.agreement.value for one in judged)
-    summary = ", ".join(f"{count} {word}" for word, count in counts.most_common())
+    summary = agreement.tally(one.outcome.agreement for one in judged)
     print(f"{summary}; times are results of the models", file=sys.stderr)
     return ExitCode.OK
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from analysis import numbers
-from analysis.judge import block_level
+from analysis.judge import agreement, block_level
 from analysis.judge.block_level import JudgedGuideline
 from analysis.judge.compare import Comparison
 from analysis.judge.stats import geometric_mean
@@ -55,7 +55,7 @@ def section(data: ReportData) -> Section | None:
     judged = block_level.judge(comparison.campaign)
     rows = [_row(one) for one in judged]
     parts: list[Part] = [
-        Paragraph(f"{_summary(judged)} {_ABOUT}"),
+        Paragraph(f"{agreement.tally(one.outcome.agreement for one in judged)}. {_ABOUT}"),
         Grid("guidelines", _GUIDELINES, rows, source="", method=METHOD),
         *(
             Paragraph(f"{one.title}. {one.hardware}. Caveats: {one.caveats}.", soft=True)
@@ -72,11 +72,6 @@ def section(data: ReportData) -> Section | None:
         ),
     ]
     return Section(ID, TITLE, parts)
-
-
-def _summary(judged: Sequence[JudgedGuideline]) -> str:
-    counts = Counter(one.outcome.agreement.value for one in judged)
-    return ", ".join(f"{count} {word}" for word, count in counts.most_common()) + "."
 
 
 def _row(one: JudgedGuideline) -> tuple[str, ...]:

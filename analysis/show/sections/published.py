@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
-
-from analysis.judge import published
+from analysis.judge import agreement, published
 from analysis.judge.compare import watermark
 from analysis.show.parts import Grid, Paragraph, Part, ReportData, Section
 
@@ -17,8 +15,7 @@ def section(data: ReportData) -> Section | None:
     held, others = published.judge(data.comparison.campaign)
     if not held:
         return None
-    counts = Counter(point.agreement.value for point in held)
-    outcomes = ", ".join(f"{count} {word}" for word, count in counts.most_common())
+    outcomes = agreement.tally(point.agreement for point in held)
     parts: list[Part] = [
         Paragraph(f"This campaign measured what {len(held)} published points report: {outcomes}.")
     ]
