@@ -95,6 +95,13 @@ SIGNS = (
     ),
     Sign(
         "gc-bound",
+        "collecting garbage, of the time",
+        lambda phase: phase.share("gc_seconds", "seconds"),
+        0.5,
+        "collection delays writers most of the time, by its copies or by its locks",
+    ),
+    Sign(
+        "gc-bound",
         "moved by GC, of written bytes",
         lambda phase: phase.share("gc_bytes", "device_written"),
         0.2,

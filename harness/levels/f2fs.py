@@ -12,6 +12,7 @@ from harness.levels.level import LevelContext, LevelUp, LevelUsage, Needs
 from harness.levels.options import OneOf, Option, Text
 from harness.observe.gauges import Gauge, number
 from harness.observe.signatures import Probe
+from harness.observe.tracing.time_between import TimeBetween
 from harness.store.spec import Bytes, Device, Reason, Scalar
 from harness.tools import dmsetup, mkfs_f2fs, mount, zone_reset
 from harness.tools.kernel import Kernel
@@ -21,6 +22,7 @@ _ACTIVE_LOGS = 6
 # A segment; sections (zones' capacities) must consist of whole ones or f2fs dies with EIO.
 _SEGMENT = 2 * MIB
 _BLOCK = 4096
+_MINOR_BITS = 20
 # f2fs puts all data on a large conventional device, so use the smallest slice that formats and
 # mounts. It grows with the zoned device (metadata tables) and with the zone size.
 _SLICES = tuple(Bytes(mib * MIB) for mib in (16, 24, 32, 48, 64, 96, 128, 192, 256))
@@ -134,6 +136,7 @@ class F2fs(FileSystemLevel):
             else:
                 self._smallest[key] = size
                 self._slow_down(context)
+                self._collecting(context.device).start()
                 return
         raise ToolFailed(
             f"no conventional slice up to {context.conventional.size} B makes f2fs format and "
@@ -162,15 +165,39 @@ class F2fs(FileSystemLevel):
             free_bytes=None,
             gc_events=moved,
             gc_bytes=None if moved is None else moved * _BLOCK,
-            gc_source=source,
+            gc_source=f"f2fs_gc_begin, f2fs_gc_end; {source}",
             raw=raw,
+            gc_seconds=self._collecting(up.devices[0]).seconds(self._number(up)),
         )
+
+    def down(self, up: LevelUp) -> None:
+        """Take the file system down, then stop timing its collection."""
+        super().down(up)
+        self._collecting(up.devices[0]).stop()
 
     def gauges(self, up: LevelUp) -> tuple[Gauge, ...]:
         """Read the same counters, and the segments."""
         device = self.device_of(up)
         names = (*_GC_BLOCKS, *_STATE)
         return tuple(number(self.kernel.sys("fs", "f2fs", device, name), name) for name in names)
+
+    def _collecting(self, zoned: Device) -> TimeBetween:
+        """Time collections, of which a file system has one at a time."""
+        return TimeBetween(
+            self.kernel.sys("kernel", "tracing"),
+            f"zonelab-gc-{Path(zoned.path).name}",
+            "f2fs/f2fs_gc_begin",
+            "f2fs/f2fs_gc_end",
+            "dev",
+        )
+
+    def _number(self, up: LevelUp) -> int:
+        """Return the file system's device number as the kernel's events have it (MKDEV)."""
+        mounted = self.kernel.mount_at(self.mount_point(up))
+        if mounted is None:
+            return 0
+        major, minor = map(int, mounted.device.split(":"))
+        return major << _MINOR_BITS | minor
 
     def _slow_down(self, context: LevelContext) -> None:
         """Let background work sleep longer where the drive is modelled and dilated.

@@ -108,8 +108,9 @@ class LevelUp:
 class LevelUsage:
     """The level's own counters; null: it has none.
 
-    ``gc_events`` and ``gc_bytes`` are cumulative since ``up``. ``raw`` keeps every counter read.
-    ``own`` is set where the level counts each byte that it writes.
+    ``gc_events``, ``gc_bytes`` and ``gc_seconds`` (the time while garbage was collected) are
+    cumulative since ``up``. ``raw`` keeps every counter read. ``own`` is set where the level counts
+    each byte that it writes.
     """
 
     free_bytes: int | None
@@ -118,6 +119,7 @@ class LevelUsage:
     gc_source: str
     raw: Mapping[str, Scalar] = field(default_factory=dict)
     own: OwnCounts | None = None
+    gc_seconds: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

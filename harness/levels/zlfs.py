@@ -167,13 +167,15 @@ class Zlfs(Level):
     def usage(self, up: LevelUp) -> LevelUsage:
         """Return the counts of ``zlfs df``; an event is a collected zone."""
         space = zlfs.df(_device(up))
+        totals = zlfs_ledger.read(up.records[0], int(space.facts["zone_capacity"]))
         return LevelUsage(
             free_bytes=space.free_bytes,
             gc_events=space.gc_zones_reclaimed,
             gc_bytes=space.gc_copied_bytes,
-            gc_source="zlfs df: gc.zones_reclaimed, gc.copied_bytes",
+            gc_source="zlfs df: gc.zones_reclaimed, gc.copied_bytes; ledger: collecting_ns",
             raw=space.facts,
-            own=_own(up, space),
+            own=_own(totals, space),
+            gc_seconds=totals.gc_seconds,
         )
 
     def database_bytes(self, up: LevelUp) -> int:
@@ -207,13 +209,12 @@ class Zlfs(Level):
             shutil.rmtree(_aux(up))
 
 
-def _own(up: LevelUp, space: zlfs.Space) -> OwnCounts:
+def _own(totals: zlfs_ledger.ZlfsTotals, space: zlfs.Space) -> OwnCounts:
     """Return the ledger's sums and df's state of the zones.
 
     df's garbage includes the capacity that finishing gave up.
     """
     facts = space.facts
-    totals = zlfs_ledger.read(up.records[0], int(facts["zone_capacity"]))
     live, dead, filling = (int(facts[f"{kind}_bytes"]) for kind in ("live", "garbage", "pad"))
     return OwnCounts(
         payload=totals.payload,

@@ -195,6 +195,7 @@ _ENTRIES = (
     _time("late_share", "1", _NONE, "lateness of a modelled drive / its model's time", _COUNTERS),
     _bytes("gc_bytes", _LOWER, "bytes moved by the level's GC, by its own count", _USAGE),
     _count("gc_events", _NONE, "the level's own GC counter", _USAGE),
+    _time("gc_seconds", "s", _LOWER, "time in which the level collected garbage", _USAGE),
     # From the ledger (harness/run/ledger.py).
     _bytes("small_files_bytes", _NONE, "Lm, by the level's own count", _LEDGER),
     _bytes("level_overhead", _LOWER, "level's metadata and filling of blocks", _LEDGER),

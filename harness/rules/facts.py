@@ -70,6 +70,11 @@ class PhaseFacts:
         return difference(self.before.gc_bytes, self.after.gc_bytes)
 
     @property
+    def gc_seconds(self) -> float | None:
+        """Time in which the level collected garbage."""
+        return difference(self.before.gc_seconds, self.after.gc_seconds)
+
+    @property
     def below(self) -> Below:
         """Bytes that reached the devices."""
         disks = [disk for disk in (self.zoned, self.conventional) if disk]

@@ -36,6 +36,7 @@ def metrics(facts: PhaseFacts) -> dict[str, Metric]:
         "write_amplification": ratio(total, user),
         "zoned_share": ratio(zoned, total),
         "gc_bytes": facts.gc_bytes,
+        "gc_seconds": facts.gc_seconds,
         "gc_events": facts.gc_events,
         "on_time_share": facts.completed.on_time_share if facts.completed else None,
         "late_share": facts.completed.late_share if facts.completed else None,

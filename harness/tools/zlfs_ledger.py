@@ -29,6 +29,7 @@ class ZlfsTotals:
     resets: int
     given_up_now: int  # the part of given_up in zones that were not reset since
     finishes_by: Mapping[str, int]  # by cause
+    gc_seconds: float | None  # time while garbage was collected; null in older ledgers
 
 
 def read(path: Path, zone_capacity: int) -> ZlfsTotals:
@@ -67,6 +68,7 @@ class _LedgerReader:
         self._given_up: Counter[str] = Counter()
         self._finishes: Counter[str] = Counter()
         self._resets = 0
+        self._collecting_ns: int | None = 0
         self._in_place: dict[int, int] = {}
 
     def take(self, line: str, number: int) -> None:
@@ -91,6 +93,7 @@ class _LedgerReader:
             self._resets,
             sum(self._in_place.values()),
             dict(self._finishes),
+            None if self._collecting_ns is None else self._collecting_ns / 1e9,
         )
 
     def _add(self, line: str, number: int) -> None:
@@ -103,6 +106,9 @@ class _LedgerReader:
                 self._given_up[cause] += whole(part["given_up"])
                 self._finishes[cause] += whole(part["count"])
             self._resets += sum(whole(count) for count in record["resets"].values())
+            if self._collecting_ns is not None:
+                spent = record.get("collecting_ns")
+                self._collecting_ns = None if spent is None else self._collecting_ns + whole(spent)
         except (ValueError, KeyError, TypeError, AttributeError):
             raise _damaged(line, number) from None
 

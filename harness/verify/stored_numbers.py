@@ -73,7 +73,8 @@ def own_counts(
     raw: Path, measured: StoredTenant, tenant: TenantSpec, result: Result
 ) -> Iterator[str]:
     """Compare a level's own counts at the last barrier with its own ledger."""
-    stored = measured.snapshots[-1].usage.own
+    usage = measured.snapshots[-1].usage
+    stored = usage.own
     if stored is None:
         return
     level = LEVELS.get(tenant.level)
@@ -92,6 +93,11 @@ def own_counts(
         value, wanted = getattr(stored, part), getattr(totals, part)
         if value != wanted:
             yield f"the last usage.json has {part} {value}, raw/{name} gives {wanted}"
+    collected = getattr(totals, "gc_seconds", None)  # not every level collects garbage
+    if usage.gc_seconds != collected:
+        yield (
+            f"the last usage.json has gc_seconds {usage.gc_seconds}, raw/{name} gives {collected}"
+        )
 
 
 def invented(stored: Mapping[str, Metric], again: Mapping[str, Metric]) -> Iterator[str]:

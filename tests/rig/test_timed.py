@@ -86,6 +86,16 @@ def test_the_servers_agree_with_the_kernel_and_count_media(
     assert len(series) > 1
 
 
+def test_collection_is_timed(runs: dict[str, tuple[Path, Result, Ledger]]) -> None:
+    """f2fs's by two events of the kernel, zlfs's by its own clock."""
+    for level in set(LEVELS) - {"conventional-ext4"}:
+        metrics = runs[level][1].metrics
+        for name in ("fillrandom", "overwrite"):
+            took = metrics[f"{name}.gc_seconds"].value
+            assert took is not None
+            assert 0 <= took < (metrics[f"{name}.seconds"].value or 0)
+
+
 def test_runs_count_what_ended_on_time_and_name_the_models(
     timed: RigHandle, campaign: Path, runs: dict[str, tuple[Path, Result, Ledger]]
 ) -> None:

@@ -115,6 +115,8 @@ def stalled(**values: float) -> PhaseMetrics:
         ({"stalls_pending": 3.0}, "compaction-bound"),
         ({"stalls_pending": 1.0, "stalls_level0": 1.0, "stalls_memtable": 1.0}, "stall-bound"),
         ({"stalls_level0": 9.0, "device_busy_share": 0.95}, "device-bound"),
+        ({"stalls_level0": 9.0, "gc_seconds": 50.0}, "gc-bound"),
+        ({"stalls_level0": 9.0, "gc_seconds": 49.0}, "level0-bound"),
         # Two jobs computed all the time: 2.2 threads had work, not 64.
         ({"stalls_level0": 9.0, "cpu_seconds": 205.0}, "cpu-bound"),
         ({"stalls_level0": 9.0, "cpu_seconds": 190.0}, "level0-bound"),

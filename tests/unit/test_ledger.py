@@ -691,6 +691,14 @@ def test_the_last_line_of_each_mount_counts() -> None:
     assert (found.finishes, found.resets) == (4, 12)
 
 
+def test_time_in_collection_is_of_all_mounts_or_unknown() -> None:
+    first = line(1, 1, collecting_ns=1) + line(1, 1, close=True, collecting_ns=1_500_000_000)
+    known = zlfs_ledger.parse((first + line(2, 1, collecting_ns=250_000_000)).splitlines(True), 1)
+    assert known.gc_seconds == 1.75
+    assert zlfs_ledger.parse((first + line(2, 1)).splitlines(True), 1).gc_seconds is None
+    assert zlfs_ledger.parse((), 1).gc_seconds == 0
+
+
 def test_finished_zones_hold_pad_until_they_are_reset() -> None:
     text = line(1, 1, retired=[[5, "finish", 1000, 900, 1], [6, "finish", 4000, 0, 1]])
     text += line(1, 2, retired=[[6, "reset", 4096, 0, 1]])

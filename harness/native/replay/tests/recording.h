@@ -27,7 +27,10 @@ using rocksdb::IOOptions;
 inline constexpr const char* kShape = "zones=48&zone_size=256K&zone_capacity=192K&max_active=14";
 inline constexpr int kWriters = 3;
 inline constexpr int kFilesEach = 300;
-inline constexpr std::size_t kKept = 30;  // live files per writer; two thirds of the device
+// Live files per writer: two thirds of the device, and less than half of it. A replay at another
+// setting waits with its writers in the recorded order, so on a full device it may find no room.
+inline constexpr std::size_t kKept = 30;
+inline constexpr std::size_t kKeptWithRoom = 20;
 inline constexpr std::size_t kMaxFile = 128 << 10;
 
 inline void WriteFile(FileSystem* fs, const std::string& name, std::size_t size,
@@ -47,13 +50,13 @@ inline void WriteFile(FileSystem* fs, const std::string& name, std::size_t size,
   ASSERT_OK(file->Close(IOOptions(), nullptr));
 }
 
-inline void WriteTables(FileSystem* fs, int number) {
+inline void WriteTables(FileSystem* fs, int number, std::size_t most) {
   std::mt19937_64 random(static_cast<std::uint64_t>(number));
   std::deque<std::string> kept;
   for (int i = 0; i < kFilesEach; ++i) {
     kept.push_back("/" + std::to_string(number) + "-" + std::to_string(i) + ".sst");
     WriteFile(fs, kept.back(), 1 + random() % kMaxFile, &random);
-    if (kept.size() <= kKept) continue;
+    if (kept.size() <= most) continue;
     const auto victim = kept.begin() + static_cast<std::ptrdiff_t>(random() % kept.size());
     ASSERT_OK(fs->DeleteFile(*victim, IOOptions(), nullptr));
     kept.erase(victim);
@@ -74,11 +77,11 @@ inline void WriteLogs(FileSystem* fs, const std::atomic<bool>* stop) {
   }
 }
 
-inline void Load(FileSystem* fs) {
+inline void LoadAndKeep(FileSystem* fs, std::size_t kept) {
   std::atomic<bool> stop = false;
   std::thread logs(WriteLogs, fs, &stop);
   std::vector<std::thread> writers;
-  for (int i = 0; i < kWriters; ++i) writers.emplace_back(WriteTables, fs, i);
+  for (int i = 0; i < kWriters; ++i) writers.emplace_back(WriteTables, fs, i, kept);
   for (std::thread& writer : writers) writer.join();
   stop = true;
   logs.join();
@@ -90,6 +93,9 @@ inline void Load(FileSystem* fs) {
   }
 }
 
+inline void Load(FileSystem* fs) { LoadAndKeep(fs, kKept); }
+inline void LoadWithRoom(FileSystem* fs) { LoadAndKeep(fs, kKeptWithRoom); }
+
 class ReplayTest : public testing::Test {
  protected:
   void SetUp() override {
@@ -98,7 +104,10 @@ class ReplayTest : public testing::Test {
     std::filesystem::create_directories(folder_);
     trace_ = folder_ + "/trace";
   }
-  void TearDown() override { std::filesystem::remove_all(folder_); }
+  // The trace of a failed test stays: threads make it, so the next run makes another.
+  void TearDown() override {
+    if (!HasFailure()) std::filesystem::remove_all(folder_);
+  }
 
   // Mounts the device, runs `load` on it, and unmounts it.
   void Record(EmulatedDevice* device, const std::string& identity, OptionMap options,

@@ -47,6 +47,10 @@ TEST_F(ReplayTest, EqualsTheLedgerOfSeveralThreads) {
       EXPECT_GT(model.totals().finishes[0].count, 0U);
       EXPECT_GT(model.totals().resets_data, 48U);  // more than one reset per zone
       EXPECT_GT(model.collected_zones(), 0U);
+      // Only one thread collects at a time.
+      const nlohmann::json ledger = nlohmann::json::parse(mount.ledger);
+      EXPECT_GT(ledger["collecting_ns"], 0);
+      EXPECT_LT(ledger["collecting_ns"], ledger["t"].get<double>() * 1e9);
     }
   }
 }
@@ -62,7 +66,7 @@ TEST_F(ReplayTest, DivergesAtAnotherPolicy) {
 }
 
 TEST_F(ReplayTest, OtherThresholdsGiveUpMore) {
-  Record({});
+  Record({}, LoadWithRoom);
   Read();
   std::uint64_t before = 0;
   for (const std::uint8_t remaining : std::initializer_list<std::uint8_t>{0, 30, 70}) {
@@ -72,7 +76,8 @@ TEST_F(ReplayTest, OtherThresholdsGiveUpMore) {
     CounterfactualPlayer player(&model);
     const auto infeasible = player.Play(mounts_[0], setting);
     if (infeasible) {
-      EXPECT_EQ(remaining, 70);
+      EXPECT_EQ(remaining, 70) << infeasible->cause << " asked for " << infeasible->asked
+                               << " at event " << infeasible->event << ", " << trace_;
       EXPECT_GT(infeasible->space.given_up, 0U);
       continue;
     }
@@ -101,7 +106,7 @@ TEST_F(ReplayTest, SmallerDevicesCannotHoldTheData) {
 }
 
 TEST_F(ReplayTest, IsDeterministic) {
-  Record({});
+  Record({}, LoadWithRoom);
   Read();
   std::vector<std::string> ledgers;
   for (int i = 0; i < 2; ++i) {

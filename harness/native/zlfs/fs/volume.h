@@ -204,9 +204,10 @@ class Volume {
   void Pay(std::uint64_t written);
   // Frees at least one zone or returns NoSpace. A writer calls it when no zone is available.
   IOStatus MakeRoom();
-  // The next four functions require collecting_.
+  // The next five functions require collecting_.
   bool ChooseVictim();
-  IOStatus Collect(std::uint64_t bytes);
+  IOStatus Collect(std::uint64_t bytes);  // adds its duration to collecting_time_
+  IOStatus CopyRuns(std::uint64_t bytes);
   IOStatus CopyRun(Run* run);
   IOStatus MoveRuns();
 
@@ -227,6 +228,7 @@ class Volume {
   std::vector<ZoneLock> zone_locks_;
   std::atomic<std::uint64_t> piece_number_ = 0;
   std::atomic<std::uint64_t> collected_zones_ = 0;
+  std::atomic<std::chrono::nanoseconds> collecting_time_ = std::chrono::nanoseconds(0);
   std::atomic<bool> low_space_ = false;
   bool closed_ = false;
 

@@ -177,6 +177,13 @@ bool Volume::ChooseVictim() {
 }
 
 IOStatus Volume::Collect(std::uint64_t bytes) {
+  const auto began = std::chrono::steady_clock::now();
+  const IOStatus status = CopyRuns(bytes);
+  collecting_time_ = collecting_time_.load() + (std::chrono::steady_clock::now() - began);
+  return status;
+}
+
+IOStatus Volume::CopyRuns(std::uint64_t bytes) {
   IOStatus status;
   for (; status.ok() && bytes > 0 && next_run_ < runs_.size(); ++next_run_) {
     Run& run = runs_[next_run_];
@@ -301,6 +308,7 @@ std::string Volume::LedgerLine(const char* event) {
       LedgerCounts(now, collected_zones_, SpaceOf(*allocator_), std::exchange(retired_, {}));
   line["t"] = std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count();
   line["mounted"] = mounted_;
+  line["collecting_ns"] = collecting_time_.load().count();
   line["identity"] = superblock_.identity();
   line["event"] = event;
   if (event == std::string_view("close")) line["zones"] = LedgerZones(*allocator_);
