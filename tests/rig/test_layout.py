@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from . import plays
-from .conftest import RigHandle
+from .conftest import WHOLE, RigHandle
 from .plays import ROOT, Played, Plays
 
 ZIPAPP = "/root/zonelab-layout.pyz"
@@ -72,6 +72,7 @@ def played(rig: RigHandle, folder: Path, *more: str) -> Played:
     return done
 
 
+@pytest.mark.skipif(not WHOLE, reason="make test-campaigns runs it")
 def test_the_playbook_shows_the_layout_and_the_drives_refusal(
     rig: RigHandle, tmp_path: Path
 ) -> None:

@@ -5,11 +5,12 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+import pytest
 import yaml
 
 from . import plays
 from .checks import consent_in
-from .conftest import RigHandle
+from .conftest import WHOLE, RigHandle
 from .plays import ROOT, Played, Plays
 
 ANSIBLE = ROOT / "ansible"
@@ -42,11 +43,13 @@ def test_zones_with_foreign_data_are_refused(rig: RigHandle, tmp_path: Path) -> 
         rig.ssh(f"zbd reset /dev/{node}")
 
 
+@pytest.mark.skipif(not WHOLE, reason="make test-campaigns runs it")
 def test_a_missing_device_is_refused(rig: RigHandle, tmp_path: Path) -> None:
     message = refused(rig, tmp_path, "nvme9n9").fatal
     assert "nvme9n9" in message
 
 
+@pytest.mark.skipif(not WHOLE, reason="make test-campaigns runs it")
 def test_restore_puts_back_what_an_interrupted_play_changed(rig: RigHandle, tmp_path: Path) -> None:
     # A choice of words; a plain value and a file that is not there are in the pipeline's tests.
     pages = "/sys/kernel/mm/transparent_hugepage/enabled"
