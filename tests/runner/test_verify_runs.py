@@ -149,6 +149,11 @@ CHANGES: list[tuple[str, Edit, str]] = [
         "the last usage.json has payload ",
     ),
     (
+        "raw/overwrite.usage.json",
+        put("gc_seconds", value=9.0),
+        "the last usage.json has gc_seconds 9.0, raw/",
+    ),
+    (
         "raw/overwrite.process.json",
         put("load_seconds", value=3.0),
         "overwrite.cpu_seconds: result.json has None, raw/ gives 3.0",
