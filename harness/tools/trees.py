@@ -13,8 +13,8 @@ from harness.store import checksums
 def digest(tree: Path, leave_out: Callable[[tuple[str, ...]], bool] = lambda _: False) -> str:
     """Return the SHA-256 over relative names, executable bits and contents of a source tree.
 
-    Hidden files and folders are skipped, and paths for whose parts ``leave_out`` returns True. A
-    missing tree has the digest of an empty one.
+    Hidden files and folders are skipped, what Python compiled, and paths for whose parts
+    ``leave_out`` returns True. A missing tree has the digest of an empty one.
     """
     total = hashlib.sha256()
     for path in sorted(_files(tree)):
@@ -29,6 +29,6 @@ def digest(tree: Path, leave_out: Callable[[tuple[str, ...]], bool] = lambda _: 
 
 def _files(tree: Path) -> Iterator[Path]:
     for folder, folders, names in os.walk(tree):
-        folders[:] = [name for name in folders if not name.startswith(".")]
+        folders[:] = [name for name in folders if not name.startswith((".", "__pycache__"))]
         paths = (Path(folder) / name for name in names if not name.startswith("."))
         yield from (path for path in paths if path.is_file())

@@ -42,7 +42,7 @@ def run(archive: Path) -> str:
     names = {"hooks": str(FOLDER), "archive": str(archive), "kept": str(archive.parent / "kept")}
     program = PROGRAM.format(**names)
     done = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+        [sys.executable, "-B", "-c", program], capture_output=True, text=True, check=True
     )
     return done.stdout.replace(f"{archive}/", "").strip()
 
