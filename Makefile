@@ -131,7 +131,7 @@ test-zlfs-long: setup-dev build/native-release ## 10 M keys on zlfs: filled, ver
 	@$(BIN)/python tests/native/zlfs_long_fill.py
 
 test-guard: setup-dev rig-image ## Devices that must not be overwritten: every situation, simulated and on a rig; no byte is written
-	@$(BIN)/pytest -m "" -n 2 tests/unit/test_guard.py tests/unit/test_claim.py tests/unit/test_last_looks.py tests/unit/test_identity.py tests/unit/test_contents.py tests/unit/test_consent.py tests/unit/test_reservations.py tests/unit/test_precondition.py tests/unit/test_hostile_*.py tests/runner/test_hostile.py
+	@$(BIN)/pytest -m "" -n 2 tests/unit/test_guard.py tests/unit/test_claim.py tests/unit/test_last_looks.py tests/unit/test_identity.py tests/unit/test_device_contents.py tests/unit/test_consent.py tests/unit/test_reservations.py tests/unit/test_precondition.py tests/unit/test_hostile_*.py tests/runner/test_hostile.py
 	@ZONELAB_SLOW=1 $(BIN)/pytest -m rig tests/rig/test_guard.py
 
 test-campaigns: setup-dev rig-image ## Whole plays: a killed tenant, preconditioning, three levels on the timed rig, a layout, an interrupted tuning (about 40 minutes)

@@ -19,7 +19,7 @@ SECTION = re.compile(r"^##@ (.*)$|^([a-z0-9-]+):.*?## (.*)$", re.MULTILINE)
 GENERATED = {
     "harness/zn540.py": [BIN / "python", "-m", "analysis.model.runner_constants"],
     "docs/rules.md": [BIN / "zonelab", "rules", "--format", "md"],
-    "docs/troubleshooting.md": [BIN / "python", "-m", "harness.docs.refusals"],
+    "docs/troubleshooting.md": [BIN / "python", "-m", "harness.docs.troubleshooting_page"],
 }
 FIGURES = ROOT / "docs" / "figures"
 EXCERPT = ("<!-- first study: make examples -->", "<!-- end -->")

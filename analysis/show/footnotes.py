@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from analysis.judge.rows import Row
-from analysis.show import columns
-from analysis.show.columns import Column
+from analysis.show import compare_columns
+from analysis.show.compare_columns import Column
 
 
 class Footnotes:
@@ -34,7 +34,7 @@ class Footnotes:
         """Return a cell for people, with numbers in place of the row's shared notes."""
         if column.name != "notes":
             return column.cell(row)
-        return " ".join(part for part in (columns.own_notes(row), self.marks(row)) if part)
+        return " ".join(part for part in (compare_columns.own_notes(row), self.marks(row)) if part)
 
     def marks(self, row: Row) -> str:
         """Return the numbers of a row's notes in brackets."""

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Sequence
 
 from analysis.judge.compare import Comparison, watermark
-from analysis.show import columns
+from analysis.show import compare_columns
 from analysis.show.page import numeric_columns
 from analysis.show.tables import tables_of
 
@@ -72,7 +72,7 @@ def document(comparison: Comparison) -> str:
 
 
 def _verdicts(comparison: Comparison) -> str:
-    shown = columns.narrow(columns.shown())
+    shown = compare_columns.narrow(compare_columns.shown())
     header = [column.heading(comparison.contrast) for column in shown]
     rows = [[column.cell(row) for column in shown] for row in comparison.shown]
     caption = (

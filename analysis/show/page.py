@@ -10,7 +10,7 @@ import jinja2
 
 from analysis.judge.compare import Comparison, watermark
 from analysis.judge.verdicts import Verdict
-from analysis.show.answers import answers
+from analysis.show.headline import answers
 from analysis.show.links import Links
 from analysis.show.parts import Grid, Section
 from analysis.tenants import mix

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 from analysis.judge.compare import Comparison, watermark
 from analysis.judge.rows import Row
-from analysis.show import columns, page
-from analysis.show.answers import answers
-from analysis.show.columns import Column
+from analysis.show import compare_columns, page
+from analysis.show.compare_columns import Column
+from analysis.show.headline import answers
 from analysis.show.tables import tables_of
 from analysis.tenants import mix
 from harness import tables as text_tables
@@ -26,7 +26,7 @@ def markdown(comparison: Comparison) -> str:
     if comparison.contrast != mix.FACTOR:
         lines = [f"- **{item.topic}.** {_escaped(item.text)}" for item in answers(comparison)]
         parts.append("\n".join(lines))
-    shown = columns.narrow(columns.ranked())
+    shown = compare_columns.narrow(compare_columns.ranked())
     header = [column.heading(comparison.contrast) for column in shown]
     rows = [[_marked_up(column, row) for column in shown] for row in comparison.shown]
     parts += [_table(header, rows), comparison.untimed]

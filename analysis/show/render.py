@@ -13,8 +13,8 @@ from analysis.judge import power, wording
 from analysis.judge.cells import REPORTED_STATUSES, CellStatus
 from analysis.judge.compare import Comparison, watermark
 from analysis.judge.rows import Row
-from analysis.show import columns
-from analysis.show.columns import Column
+from analysis.show import compare_columns
+from analysis.show.compare_columns import Column
 from analysis.show.footer import footer
 from analysis.show.footnotes import Footnotes
 from analysis.tenants import mix, words
@@ -65,8 +65,8 @@ def _repetition_lines(comparison: Comparison, effect: float | None) -> list[str]
 
 def records(comparison: Comparison) -> list[dict[str, Any]]:
     """Return one flat record per row with raw numbers, skipped levels last."""
-    nothing = dict.fromkeys(column.name for column in columns.COLUMNS)
-    rows = [columns.record(row) for row in comparison.rows]
+    nothing = dict.fromkeys(column.name for column in compare_columns.COLUMNS)
+    rows = [compare_columns.record(row) for row in comparison.rows]
     rows += [
         nothing | {"level": level, "verdict": "skipped", "notes": reason}
         for level, reason in comparison.skipped.items()
@@ -149,7 +149,7 @@ def to_json(comparison: Comparison) -> str:
 
 def to_csv(comparison: Comparison) -> str:
     """Return one line per row, with raw numbers; null is an empty cell."""
-    names = [column.name for column in columns.COLUMNS]
+    names = [column.name for column in compare_columns.COLUMNS]
     words = {True: "true", False: "false"}
     rows = (
         [words[value] if isinstance(value, bool) else value for value in record.values()]
@@ -163,7 +163,7 @@ def to_markdown(comparison: Comparison) -> str:
     parts = [f"# {_title(comparison)}", comparison.campaign.plan.question]
     if mark := watermark(comparison.pool):
         parts.append(f"**{mark}**")
-    shown = columns.shown()
+    shown = compare_columns.shown()
     header = [column.heading(comparison.contrast) for column in shown]
     footnotes = Footnotes(comparison.shown)
     rows = [[_marked_up(column, row, footnotes) for column in shown] for row in comparison.shown]
@@ -204,7 +204,11 @@ def _mix_lines(comparison: Comparison) -> list[str]:
 def _verdict_lines(comparison: Comparison) -> list[str]:
     """Return one block of rows per metric, and the notes that the rows name by number."""
     footnotes = Footnotes(comparison.shown)
-    shown = [column for column in columns.narrow(columns.shown()) if column.name != "metric"]
+    shown = [
+        column
+        for column in compare_columns.narrow(compare_columns.shown())
+        if column.name != "metric"
+    ]
     header = [column.heading(comparison.contrast) for column in shown]
     cells = [[column.cell(row) for column in shown] for row in comparison.shown]
     right = [index for index, column in enumerate(shown) if column.is_number]
@@ -214,7 +218,7 @@ def _verdict_lines(comparison: Comparison) -> list[str]:
         pairs = list(group)
         lines += ["", heading(pairs[0][0]), f"  {head}"]
         for row, line in pairs:
-            own = textwrap.wrap(columns.own_notes(row), _WIDTH - 6)
+            own = textwrap.wrap(compare_columns.own_notes(row), _WIDTH - 6)
             lines += [f"  {line} {footnotes.marks(row)}", *(f"      {note}" for note in own)]
     notes = [line for line in (comparison.untimed, *footnotes.lines) if line]
     lines += [""] if notes else []

@@ -91,10 +91,10 @@ def problems(campaign: CampaignPaths) -> tuple[list[str], list[str]]:
     ]
     notes = unchecked.notes(campaign)
     try:
-        from harness.cli import planned  # noqa: PLC0415 - not in the runner
+        from harness.cli import verify_plan  # noqa: PLC0415 - not in the runner
     except ImportError:
         return found, [*notes, "the plan is not derived again: the planner is not here"]
-    return [*found, *planned.problems(campaign)], [*notes, *planned.notes(campaign)]
+    return [*found, *verify_plan.problems(campaign)], [*notes, *verify_plan.notes(campaign)]
 
 
 def _verify(campaign: CampaignPaths, arguments: argparse.Namespace, found: list[str]) -> int:
@@ -117,7 +117,7 @@ def _verify(campaign: CampaignPaths, arguments: argparse.Namespace, found: list[
 
 def _claims(campaign: CampaignPaths, arguments: argparse.Namespace) -> ExitCode:
     try:
-        from harness.cli.claims import print_outcomes  # noqa: PLC0415 - not in the runner
+        from harness.cli.verify_claims import print_outcomes  # noqa: PLC0415 - not in the runner
     except ModuleNotFoundError as error:
         raise HostError(
             f"--claims needs {error.name}, which is not here",

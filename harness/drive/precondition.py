@@ -19,7 +19,7 @@ from pathlib import Path
 from harness.drive import health
 from harness.drive.purge import purge
 from harness.machine.consent import Consent
-from harness.machine.contents import Say
+from harness.machine.device_contents import Say
 from harness.machine.guard import Guard
 from harness.machine.host import Host
 from harness.machine.journal import Journal, JournalEntry, JournalEvent

@@ -9,7 +9,7 @@ import os
 from pathlib import Path
 
 from harness.errors import HostError
-from harness.machine.contents import Say
+from harness.machine.device_contents import Say
 from harness.machine.host import Host
 from harness.store.spec import Device
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from harness.errors import GuardRefused
 from harness.machine import in_use
 from harness.machine.consent import Consent, notices
-from harness.machine.contents import Contents
+from harness.machine.device_contents import Contents
 from harness.machine.device_facts import require_geometry
 from harness.machine.host import Host
 from harness.machine.journal import Journal

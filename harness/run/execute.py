@@ -27,8 +27,8 @@ from harness.machine.host import Host
 from harness.machine.journal import Journal
 from harness.machine.lock import exclusive
 from harness.machine.paths import Paths
-from harness.machine.seal import seal
 from harness.machine.signals import Stop
+from harness.machine.whole_digests import seal
 from harness.run import hung
 from harness.run.context import RunContext
 from harness.run.kept_tracer import closing_tracer

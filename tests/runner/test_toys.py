@@ -37,7 +37,7 @@ NEW = {
 # A file with a table, the table's name, and the file with the new entry.
 ENTRIES = {
     "harness/metrics/catalogue.py": ("_ENTRIES", "toy_metric.py"),
-    "analysis/show/columns.py": ("COLUMNS", "toy_column.py"),
+    "analysis/show/compare_columns.py": ("COLUMNS", "toy_column.py"),
     "analysis/judge/bottleneck.py": ("SIGNS", "toy_label.py"),
 }
 
@@ -83,7 +83,7 @@ RECIPES = {
     "A release of a distribution.": ("configs/releases/",),
     "A validity rule.": ("harness/rules/",),
     "A metric.": ("harness/metrics/catalogue.py",),
-    "A column of `compare`.": ("analysis/show/columns.py",),
+    "A column of `compare`.": ("analysis/show/compare_columns.py",),
     "A bottleneck label.": ("analysis/judge/bottleneck.py",),
     "A garbage-collection policy of zlfs.": (
         "harness/native/zlfs/collect/victim.h",  # test_level_options.py reads it

@@ -16,7 +16,7 @@ from harness import levels, workloads
 from harness.cli.main import main
 from harness.errors import ConfigError
 from harness.machine import manifest
-from harness.machine.contents import Contents
+from harness.machine.device_contents import Contents
 from harness.machine.journal import Journal
 from harness.plan import load, reference, requirements
 from harness.plan.derive import derive

@@ -8,7 +8,7 @@ import pytest
 
 from analysis.judge.compare import compare
 from analysis.read.load import load
-from analysis.show import columns, latex, links, pull_request, render
+from analysis.show import compare_columns, latex, links, pull_request, render
 from analysis.show.report import write_report
 from harness.metrics import catalogue as metrics
 from harness.metrics.catalogue import (
@@ -77,10 +77,10 @@ def test_a_metric_is_one_entry(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
 @pytest.mark.slow
 def test_a_column_is_one_entry(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A toy column is in every form of a comparison."""
-    toy = columns.Column(
+    toy = compare_columns.Column(
         "toy_value", lambda row: len(row.level), lambda row: f"toy {row.level}", "toy title"
     )
-    monkeypatch.setattr(columns, "COLUMNS", (*columns.COLUMNS, toy))
+    monkeypatch.setattr(compare_columns, "COLUMNS", (*compare_columns.COLUMNS, toy))
     comparison = compare(load(write_campaign(tmp_path / "c", series=False)))
     for form in ("table", "md"):
         text = render.render(comparison, form)

@@ -8,7 +8,7 @@ from typing import Any
 from analysis.judge.compare import watermark
 from analysis.judge.rows import Row
 from analysis.judge.verdicts import Verdict
-from analysis.show import columns, forest_figure, render
+from analysis.show import compare_columns, forest_figure, render
 from analysis.show.footnotes import Footnotes
 from analysis.show.parts import Grid, Heading, Paragraph, Part, Plots, ReportData, Section, Special
 from analysis.tenants import mix
@@ -36,7 +36,7 @@ def section(data: ReportData) -> Section | None:
             "metrics": _metrics(comparison.shown, footnotes),
             "notes": footnotes.texts,
             "skipped": comparison.skipped,
-            "columns": [column for column in columns.ranked() if column.name != "metric"],
+            "columns": [column for column in compare_columns.ranked() if column.name != "metric"],
         }
         parts.append(Special("verdicts.html.j2", values))
     elif not comparison.rows:
@@ -75,8 +75,8 @@ def _metrics(rows: tuple[Row, ...], footnotes: Footnotes) -> list[dict[str, Any]
 
 
 def _row(row: Row, footnotes: Footnotes) -> dict[str, Any]:
-    cells = {column.name: column.cell(row) for column in columns.shown()}
-    cells["notes"] = columns.own_notes(row)
+    cells = {column.name: column.cell(row) for column in compare_columns.shown()}
+    cells["notes"] = compare_columns.own_notes(row)
     return {
         "cells": cells,
         "notes": footnotes.numbers(row),

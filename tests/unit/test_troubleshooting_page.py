@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from harness.docs import refusals
-from harness.docs.refusals import Refusal
+from harness.docs import troubleshooting_page
+from harness.docs.troubleshooting_page import Refusal
 
 PAGE = Path(__file__).parents[2] / "docs" / "troubleshooting.md"
-FOUND = refusals.collect()
+FOUND = troubleshooting_page.collect()
 
 
 def test_the_page_matches_the_code() -> None:
-    assert PAGE.read_text() == refusals.page(FOUND), "run `make docs`"
+    assert PAGE.read_text() == troubleshooting_page.page(FOUND), "run `make docs`"
 
 
 def test_each_refusal_has_a_cure() -> None:
@@ -21,7 +21,7 @@ def test_each_refusal_has_a_cure() -> None:
 
 def test_the_guards_refusals_are_on_the_page() -> None:
     """Counted by hand: the page must list every reason of the guard."""
-    guard = {one.code for one in FOUND if refusals.chapter_of(one.file) == "The device"}
+    guard = {one.code for one in FOUND if troubleshooting_page.chapter_of(one.file) == "The device"}
     assert {
         "root",
         "mounted",
@@ -43,7 +43,7 @@ def module(folder: Path, text: str) -> list[Refusal]:
     (folder / "machine").mkdir()
     (folder / "machine" / "guard.py").write_text(text)
     (folder / "analysis.py").write_text('def f():\n    raise HostError("elsewhere")\n')
-    return refusals.collect(folder)
+    return troubleshooting_page.collect(folder)
 
 
 def test_messages_are_read_from_the_call(tmp_path: Path) -> None:
@@ -59,8 +59,8 @@ def test_messages_are_read_from_the_call(tmp_path: Path) -> None:
         Refusal("machine/guard.py", "gone", "… is | gone", "type this"),
         Refusal("machine/guard.py", "bad", "no … <here>", "look at …"),
     ]
-    assert "| `gone` | … is \\| gone | type this |" in refusals.page(found)
-    assert "| `bad` | no … &lt;here> | look at … |" in refusals.page(found)
+    assert "| `gone` | … is \\| gone | type this |" in troubleshooting_page.page(found)
+    assert "| `bad` | no … &lt;here> | look at … |" in troubleshooting_page.page(found)
 
 
 def test_a_hint_that_a_method_makes_is_read_from_its_return(tmp_path: Path) -> None:

@@ -1,7 +1,7 @@
 """docs/troubleshooting.md: every refusal of zonelab and its cure, generated from the code.
 
-``python -m harness.docs.refusals`` prints the page, `make docs` writes it, and a test compares it
-with the code. Messages and hints are read from the calls that raise them.
+``python -m harness.docs.troubleshooting_page`` prints the page, `make docs` writes it, and a test
+compares it with the code. Messages and hints are read from the calls that raise them.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ ROOT = Path(__file__).parents[1]
 
 # Title, consequence and files of each chapter; the first match decides. Errors in other files are
 # no refusals: failures of programs, damaged files, zonelab's own tools.
-_GUARD_FILES = ("guard", "contents", "in_use", "claim", "device_facts")
+_GUARD_FILES = ("guard", "device_contents", "in_use", "claim", "device_facts")
 _GUARD = (*(f"machine/{name}.py" for name in _GUARD_FILES), "observe/")
 _CHAPTERS = (
     ("The device", "exit 3, nothing was written", _GUARD),

@@ -11,10 +11,10 @@ from analysis.judge.rows import Row
 from analysis.judge.stats import Estimate, Method
 from analysis.judge.verdicts import Verdict
 from analysis.read.load import load
-from analysis.show import columns, drawing
-from analysis.show.answers import answers
+from analysis.show import compare_columns, drawing
 from analysis.show.footnotes import Footnotes
 from analysis.show.forest_figure import MOST_ROWS, forest
+from analysis.show.headline import answers
 from analysis.show.render import to_table
 from analysis.show.report import write_report
 from harness.metrics.catalogue import CATALOGUE, Better
@@ -122,10 +122,10 @@ def test_a_shared_note_is_printed_once(comparison: Comparison) -> None:
 
 def test_no_result_shows_values_and_no_ratio() -> None:
     row = made("f2fs", 1.2, Verdict.NOT_A_RESULT)
-    cells = {column.name: column.cell(row) for column in columns.shown()}
+    cells = {column.name: column.cell(row) for column in compare_columns.shown()}
     assert (cells["center"], cells["low"]) == ("-", "-")
     assert (cells["baseline_mean"], cells["level_mean"]) == ("2.00", "2.40")
-    assert columns.record(row)["center"] == 1.2  # machines still get it
+    assert compare_columns.record(row)["center"] == 1.2  # machines still get it
 
 
 def test_the_forest_has_one_line_per_judged_row(comparison: Comparison) -> None:

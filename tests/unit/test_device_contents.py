@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from harness.errors import HostError, ToolFailed
-from harness.machine import seal as seals
-from harness.machine.contents import Contents
+from harness.machine import whole_digests
+from harness.machine.device_contents import Contents
 from harness.machine.guard import companion
 from harness.machine.journal import JournalEvent
 from harness.observe import direct_reads, diskstats, foreign, signatures
@@ -258,7 +258,7 @@ def test_what_was_not_read_whole_is_not_ours_after_a_restart(
 ) -> None:
     leave_data(lab)
     lab.record(lab.companion)
-    monkeypatch.setattr(seals, "LARGEST", SIZE - 1)
+    monkeypatch.setattr(whole_digests, "LARGEST", SIZE - 1)
     lab.seal()
     assert lab.code() is None
     lab.reboot()
