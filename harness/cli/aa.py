@@ -15,8 +15,8 @@ SHIPPED = False
 HELP = """\
 Print how much identical cells of a campaign differ, by metric. A study has identical cells if it
 lists a level twice: levels: [f2fs, {name: f2fs, variant: twin}]. cell_sd is the standard deviation
-between cells beyond the spread of runs. Every interval of the campaign contains it. floor is the
-smallest difference that gets a verdict, before the interval.
+between cells beyond the spread of runs. It widens every interval of the campaign. Differences up to
+floor get no verdict.
 
 examples:
   zonelab aa results/first

@@ -36,7 +36,7 @@ ARCHIVE" checks it on any machine. The same campaign always gives the same bytes
 and machine ids with hashes, in all files and file names, and updates the checksums. A hash hides a
 name from readers, but a guessed name can be confirmed.
 
---sign KEY signs the root hash, on which every byte of plan and runs depends. Publish the root hash
+--sign KEY signs the root hash, which depends on every byte of plan and runs. Publish the root hash
 elsewhere too: it shows that a bundle was not replaced as a whole.
 
 examples:

@@ -56,7 +56,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="CAMPAIGN",
         help="folder, name under ./results, or archive of zonelab bundle",
     )
-    parser.add_argument("--baseline", metavar="VALUE", help="compare with this (study's choice)")
+    parser.add_argument(
+        "--baseline", metavar="VALUE", help="compare with it (default: the study's)"
+    )
     parser.add_argument(
         "--against",
         action="append",
@@ -74,7 +76,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--contrast",
         metavar="FACTOR",
-        help="level, cell, host, campaign or a factor (the study's choice; several: campaign)",
+        help="level, cell, host, campaign or a factor (default: the study's; of several: campaign)",
     )
     parser.add_argument(
         "--where",

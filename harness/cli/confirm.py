@@ -16,7 +16,7 @@ _COSTS = """\
   installs  QEMU, mmdebstrap and an ssh client with apt (as root)
             Python packages into .venv (0.7 GB)
   downloads about 0.6 GB of distribution and Python packages, the first time
-  uses      6 GB of disk while building, 3 GB for the image in ~/.cache/zonelab
+  uses      6 GB of disk while building, 1 GB for the image in ~/.cache/zonelab
             7 GB of memory while running
   touches   no drive of this machine
 """
@@ -24,7 +24,7 @@ _COSTS = """\
 
 def announce_study(study: str, rig: str) -> None:
     """Describe a study; ``rig`` is empty when the study's own rigs are used."""
-    where = "on the emulated rig" + (f" {rig}" if rig else "")
+    where = f"on the rig {rig}" if rig else "on its rigs, which are virtual machines"
     _announce(f"run the study {study} {where}", _STUDY_MINUTES)
 
 
@@ -51,7 +51,7 @@ def main(words: list[str]) -> int:
     if words[0] == "study":
         announce_study(words[1], "".join(words[2:]))
     else:
-        _announce("run every test, those on the emulated rig too", _TEST_MINUTES)
+        _announce("run every test, also on virtual machines", _TEST_MINUTES)
     return 0 if agreed() else INTERRUPTED
 
 

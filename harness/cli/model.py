@@ -29,7 +29,7 @@ from harness.store.files import write_atomic
 from harness.tools import zonemodel
 from harness.tools.zonemodel import Played
 
-SUMMARY = "play jobs on the model of a drive, and hold the model against measured points"
+SUMMARY = "play jobs on the model of a drive, and compare the model with measured points"
 GROUP = "users"
 SHIPPED = False
 HELP = """\
@@ -37,7 +37,7 @@ Play jobs on the model of a drive. Time is virtual: the result is the same on ev
 are files in configs/models, jobs are files in configs/jobs (docs/model.md).
 
 MODEL and JOB are names, or paths that end in .yml. `make build/native-release` builds the program
-that validate, run and fit need.
+that plays jobs.
 
 examples:
   zonelab model list

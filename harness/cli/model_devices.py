@@ -29,7 +29,7 @@ def add_arguments(actions: Any) -> None:
     )
     up.add_argument("--dilation", type=int, default=1, metavar="K", help="K times slower")
     up.add_argument("--contents", metavar="FOLDER", help="data in a file (default: in memory)")
-    up.add_argument("--unvalidated", action="store_true", help="also if the core does not pass")
+    up.add_argument("--unvalidated", action="store_true", help="accept a model whose core fails")
     down = actions.add_parser("down", help="remove such a device and its data")
     down.add_argument("device", metavar="DEVICE")
     devices = actions.add_parser("devices", help="the devices that are up")

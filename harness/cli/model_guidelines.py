@@ -25,7 +25,7 @@ _REPETITIONS = 3  # the least number with which values that do not vary are exac
 
 def add_arguments(actions: Any) -> argparse.ArgumentParser:
     """Declare the action and its own options; return its parser."""
-    action = actions.add_parser("guidelines", help="published guidelines, held against models")
+    action = actions.add_parser("guidelines", help="compare published guidelines with models")
     action.add_argument(
         "model", nargs="+", metavar="MODEL", help="one with zones, a conventional one, or both"
     )

@@ -35,8 +35,8 @@ examples:
   zonelab plan levels-all --rig xfs --inspection rig-xfs=xfs.json --campaign all
   zonelab plan integration-levels --inspection lab1=lab1.json --check --earlier results/first
 
-The text ends with the differences that the study can find, by the spread of the runs of --earlier,
-or of the shipped example, if it asks the same question.
+The output ends with the smallest differences that the study can find. They are estimated from the
+runs of --earlier, or of the shipped example if it has the same question.
 
 --format json prints plan.json, --format csv one line per run. With --list: one record per study.
 
@@ -57,7 +57,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--rig",
         default="",
         metavar="NAME",
-        help="the host is this rig of the study: add its levels to the campaign",
+        help="plan only the levels that the study has for this rig, and add them to the campaign",
     )
     parser.add_argument(
         "--different-hosts",

@@ -26,7 +26,7 @@ from harness.store.codec import encode
 from harness.store.result import Status
 from harness.tools import db_bench
 
-SUMMARY = "execute a plan on this machine (as root, on the system under test)"
+SUMMARY = "execute a plan on this machine (as root, on the machine under test)"
 GROUP = "users"
 SHIPPED = True
 HELP = """Execute the runs of a plan that are not complete yet, one after the other.

@@ -19,7 +19,7 @@ SHIPPED = True
 HELP = """\
 Check a campaign: checksums, schemas, missing runs, and every number, issue and status, which are
 computed again from raw/. The plan is derived again from the study inside it. Prints one line per
-problem, or "whole" and the root hash, on which every byte of plan and runs depends. Compare it with
+problem, or "whole" and the root hash, which depends on every byte of plan and runs. Compare it with
 a root hash that was published elsewhere (docs/methods.md, "What verify proves").
 
 examples:

@@ -12,7 +12,8 @@ _HEAD = """\
 
 zonelab checks these rules at the end of each run:
 
-- An `error` makes the run `invalid`. Comparisons leave invalid runs out.
+- An `error` makes the run `invalid`, or `failed` if a program crashed or did not end in time.
+  Comparisons leave both out.
 - A `warning` appears in the notes of each comparison of the run.
 - An `info` appears in the report.
 

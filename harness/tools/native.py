@@ -13,7 +13,7 @@ from harness.tools import proc
 
 _Summary = TypeVar("_Summary")
 
-# docs/architecture.md, "On the system under test".
+# docs/architecture.md, "On the machine under test".
 INSTALLED = Path("/usr/local/lib/zonelab/native/bin")
 
 

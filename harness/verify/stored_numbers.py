@@ -15,7 +15,7 @@ from harness.store.spec import TenantSpec
 from harness.verify.stored import StoredTenant
 
 # Runs of before 2026-11-22 lack these metrics, but have the files to compute them.
-_YOUNGER = frozenset({*zone_costs.NAMES, *run_metrics.CAUSES, "reset_rate"})
+NEWER_THAN_SOME_RUNS = frozenset({*zone_costs.NAMES, *run_metrics.CAUSES, "reset_rate"})
 # Runs of before 2026-11-24 lack the inputs of these metrics of a tenant.
 OF_TENANT = frozenset({"zone_resets", "zone_finishes"})
 # The memory of the runner at its end, which no file holds.
@@ -40,7 +40,7 @@ def metrics(stored: Mapping[str, Metric], again: Mapping[str, Metric]) -> Iterat
     for key in sorted(again):
         if key not in stored:
             # A metric that is newer than the run is null, unless the raw files give it.
-            if again[key].value is not None and key.rpartition(".")[2] not in _YOUNGER:
+            if again[key].value is not None and key.rpartition(".")[2] not in NEWER_THAN_SOME_RUNS:
                 yield f"{key}: is not in result.json"
         elif stored[key] != again[key]:
             yield f"{key}: result.json has {stored[key].value}, raw/ gives {again[key].value}"

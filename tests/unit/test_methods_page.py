@@ -37,5 +37,5 @@ def test_anchors_equal_those_made_from_headings() -> None:
     headings = re.findall(r"^##+ (.*)", TEXT, flags=re.MULTILINE)
     found = set(re.findall(r'<h\d id="([^"]+)"', to_html(TEXT)))
     assert len(found) == len(headings) > 10
-    assert "doc-ledger-and-closures" in found
+    assert "doc-block-level-guidelines" in found
     assert methods_page.DOCUMENT.name == "methods.md"

@@ -239,7 +239,9 @@ def test_it_asks_on_a_terminal(
     assert cli.main(["study", "smoke"]) == (0 if goes_on else 130)
     assert bool(command.plays) == goes_on
     shown = capsys.readouterr()
-    assert shown.out.startswith("This will run the study smoke on the emulated rig")
+    assert shown.out.startswith(
+        "This will run the study smoke on its rigs, which are virtual machines"
+    )
     for word in ("installs", "downloads", "touches   no drive of this machine"):
         assert f"  {word}" in shown.out
     assert ("nothing was done" in shown.err) == (not goes_on)

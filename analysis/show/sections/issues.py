@@ -29,7 +29,7 @@ def section(data: ReportData) -> Section:
             folded=f"Closures: {len(closures.rows)} pairs of layers",
             opened="broken" in closures.column("state"),
             source="ledger.json",
-            method="ledger-and-closures",
+            method="closures",
         )
         parts += [Heading("closures", "Closures"), Paragraph(text), table]
     return Section("issues", "Issues", parts)
