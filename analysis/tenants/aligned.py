@@ -15,6 +15,7 @@ from analysis.read.series import read_columns
 from analysis.tenants.attribution import AlignedRun
 from analysis.tenants.mix import Mix, SharedSpan, TenantRun, read
 from analysis.tenants.usage import owner, read_commands
+from harness.levels import LEVELS
 
 # The first of these columns in a series is used, because neighbours affect the tail most.
 _LATENCY = ("latency_p99_us", "latency_max_us", "latency_mean_us")
@@ -24,19 +25,6 @@ _PER_OPERATION = "time per operation"
 _MANAGEMENT = ("reset", "finish", "open", "close")
 _ALL = "-all"
 GC = "gc"
-# Cumulative columns of series/<tenant>.level.csv that count a level's garbage collection.
-_COLLECTED = frozenset(
-    {
-        "moved_blocks_foreground",  # f2fs
-        "moved_blocks_background",
-        "data_reclaim_count",  # btrfs
-        "metadata_reclaim_count",
-        "gc_write_calls",  # xfs
-        "gc_bytes",
-        "written_gc",  # zlfs
-        "collected_zones",
-    }
-)
 # Seconds after the barrier that are left out: all tenants start at once there.
 WARM_UP = 3.0
 _FEWEST = 2  # samples of a series
@@ -163,7 +151,8 @@ def _count(times: FloatArray, grid: FloatArray) -> FloatArray:
 def _collections(run: RunRecord, tenant: TenantRun) -> list[float]:
     """Return the times at which a level's garbage-collection counters had risen."""
     header, rows = read_columns(run.path / "series" / f"{tenant.name}.level.csv")
-    columns = [index for index, name in enumerate(header) if name in _COLLECTED]
+    names = {name for level in LEVELS.values() for name in level.gc_columns}
+    columns = [index for index, name in enumerate(header) if name in names]
     totals = [sum(row[index] for index in columns) for row in rows]
     steps = zip(rows[1:], pairwise(totals), strict=True)
     return [row[0] for row, (before, now) in steps if now > before]

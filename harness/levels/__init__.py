@@ -32,6 +32,11 @@ def packages() -> list[str]:
     return sorted({package for level in LEVELS.values() for package in level.packages})
 
 
+def modules() -> list[str]:
+    """Return the kernel modules of all levels, sorted."""
+    return sorted({module for level in LEVELS.values() for module in level.modules})
+
+
 LEVELS: dict[str, Level] = discover()
 
-__all__ = ["LEVELS", "Level", "discover", "kernel_errors", "packages", "signatures"]
+__all__ = ["LEVELS", "Level", "discover", "kernel_errors", "modules", "packages", "signatures"]

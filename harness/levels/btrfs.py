@@ -47,6 +47,8 @@ class Btrfs(FileSystemLevel):
     summary: ClassVar[str] = "btrfs on the zoned device alone"
     timed_collection: ClassVar[bool] = True
     counters: ClassVar[tuple[str, ...]] = tuple(f"{s}.{n}" for s in _SPACES for n in _RECLAIM)
+    gc_columns: ClassVar[tuple[str, ...]] = tuple(f"{space}_reclaim_count" for space in _SPACES)
+    modules: ClassVar[tuple[str, ...]] = ("btrfs",)
     filesystem: ClassVar[str] = "btrfs"
     needs: ClassVar[Needs] = Needs(
         16,

@@ -33,6 +33,7 @@ class DmZap(TranslatedLevel):
     timed_collection: ClassVar[bool] = True
     target: ClassVar[str] = dm_zap.TARGET
     module: ClassVar[str] = "dm-zap"
+    modules: ClassVar[tuple[str, ...]] = ("dm_zap",)
     issues: ClassVar[tuple[IssueInfo, ...]] = (
         IssueInfo(
             "mapping-volatile",

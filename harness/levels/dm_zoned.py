@@ -32,6 +32,7 @@ class DmZoned(TranslatedLevel):
     timed_collection: ClassVar[bool] = True
     target: ClassVar[str] = "zoned"
     module: ClassVar[str] = "dm-zoned"
+    modules: ClassVar[tuple[str, ...]] = ("dm_zoned",)
     needs: ClassVar[Needs] = Needs(16, 0, "dm-zoned keeps no count of active zones")
     needs_conventional: ClassVar[bool] = True
     buffers_conventional: ClassVar[bool] = True

@@ -59,6 +59,8 @@ class F2fs(FileSystemLevel):
     summary: ClassVar[str] = "f2fs on the zoned device with a small conventional slice"
     timed_collection: ClassVar[bool] = True
     counters: ClassVar[tuple[str, ...]] = (*_GC_BLOCKS, *_GC_CALLS)
+    gc_columns: ClassVar[tuple[str, ...]] = _GC_BLOCKS
+    modules: ClassVar[tuple[str, ...]] = ("f2fs",)
     filesystem: ClassVar[str] = "f2fs"
     needs: ClassVar[Needs] = Needs(16, _ACTIVE_LOGS, "f2fs keeps six logs open")
     needs_conventional: ClassVar[bool] = True

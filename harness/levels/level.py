@@ -158,8 +158,12 @@ class Level(ABC):
     # Recorded conditions that are part of the level: beginnings of keys as ``compare`` lists them.
     # They may differ from the baseline's.
     owns: ClassVar[tuple[str, ...]] = ()
+    # Kernel modules whose parameters change what it does, as sysfs names them.
+    modules: ClassVar[tuple[str, ...]] = ()
     # Garbage is collected in the background, so the bytes depend on time.
     timed_collection: ClassVar[bool] = False
+    # Columns of ``gauges`` that grow while garbage is collected.
+    gc_columns: ClassVar[tuple[str, ...]] = ()
 
     # Use of the devices. ``buffers_conventional``: writes go to the conventional device first by
     # design, so a small share of bytes on zones is no fault. ``metadata_zones`` at the start are

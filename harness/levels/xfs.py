@@ -43,6 +43,8 @@ class Xfs(FileSystemLevel):
     summary: ClassVar[str] = "xfs on the zoned device with a small conventional slice for metadata"
     timed_collection: ClassVar[bool] = True
     counters: ClassVar[tuple[str, ...]] = xfs_stats.COLUMNS
+    gc_columns: ClassVar[tuple[str, ...]] = ("gc_write_calls", "gc_bytes")
+    modules: ClassVar[tuple[str, ...]] = ("xfs",)
     filesystem: ClassVar[str] = "xfs"
     needs: ClassVar[Needs] = Needs(16, 2, "XFS_MIN_OPEN_ZONES: one for data, one for the collector")
     needs_conventional: ClassVar[bool] = True

@@ -61,6 +61,7 @@ class Zlfs(Level):
     summary: ClassVar[str] = "RocksDB on the zones themselves, through our file-system plug-in"
     kind: ClassVar[LevelKind] = LevelKind.APPLICATION
     own_ledger: ClassVar[str] = "ledger.jsonl"
+    gc_columns: ClassVar[tuple[str, ...]] = ("written_gc", "collected_zones")
     needs: ClassVar[Needs] = Needs(
         MIN_ZONES,
         MIN_ACTIVE_ZONES,

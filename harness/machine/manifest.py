@@ -20,8 +20,8 @@ from harness.tools import proc
 _VIRTUAL = "zonelab.dilation="
 # In addition to the packages of programs and levels.
 _PACKAGES = ("nvme-cli",)
-# Modules whose parameters change what a level or a modelled device does. Names as in sysfs.
-_MODULES = ("btrfs", "dm_zap", "dm_zoned", "f2fs", "ublk_drv", "xfs")
+# The module of modelled devices, in addition to those of levels.
+_UBLK = "ublk_drv"
 
 
 def host_facts(host: Host, name: str, program: Path | None) -> HostFacts:
@@ -94,7 +94,7 @@ def manifest(
 def modules(host: Host) -> dict[str, dict[str, str]]:
     """Return the readable parameters of the loaded modules; built-in ones have a folder too."""
     found = {}
-    for name in _MODULES:
+    for name in sorted([*levels.modules(), _UBLK]):
         folder = host.sysfs.root / "module" / name
         if folder.is_dir():
             values = {

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from harness import levels
 from harness.errors import ConfigError, GuardRefused, ToolFailed
 from harness.levels.btrfs import Btrfs
 from harness.levels.conventional import ConventionalExt4, ConventionalXfs
@@ -17,7 +18,7 @@ from harness.levels.filesystem import FileSystemLevel
 from harness.levels.level import LevelUp
 from harness.observe.gauges import Reader
 from harness.store.spec import Bytes, DeviceKind
-from harness.tools import coldfill, proc
+from harness.tools import coldfill, proc, xfs_stats, zlfs
 from harness.tools.kernel import Kernel
 from tests.fixtures.level_host import (
     CONVENTIONAL,
@@ -256,7 +257,15 @@ def test_series_are_the_counters(tmp_path: Path) -> None:
         present = {key: value for key, value in row.items() if value is not None}
         assert present == {key: raw[key] for key in present}
         assert len(present) > 4
+        assert level.gc_columns
+        assert set(level.gc_columns) <= set(reader.columns)
         reader.close()
+
+
+def test_levels_name_their_modules_and_the_columns_of_their_collection() -> None:
+    assert levels.modules() == ["btrfs", "dm_zap", "dm_zoned", "f2fs", "xfs"]
+    assert set(levels.LEVELS["xfs"].gc_columns) <= set(xfs_stats.COLUMNS)
+    assert set(levels.LEVELS["zlfs"].gc_columns) <= set(zlfs.LEDGER_COLUMNS)
 
 
 def test_btrfs_without_counters_gives_a_reason(tmp_path: Path) -> None:
