@@ -20,10 +20,14 @@ _GUARD_FILES = ("guard", "device_contents", "in_use", "claim", "device_facts")
 _GUARD = (*(f"machine/{name}.py" for name in _GUARD_FILES), "observe/")
 _CHAPTERS = (
     ("The device", "exit 3, nothing was written", _GUARD),
-    ("The drive's namespaces", "exit 3, or an error of the firmware", ("drive/",)),
+    ("The drive's namespaces", "exit 3, or an error of the firmware", ("drive/", "cli/layout.py")),
     ("The host", "exit 2", ("run/", "machine/")),
     ("Integration levels", "the level is skipped, the others run", ("levels/",)),
-    ("Study, workload and plan", "exit 2, before anything is written", ("plan/", "cli/plan.py")),
+    (
+        "Study, workload and plan",
+        "exit 2, before anything is written",
+        ("plan/", "workloads/", "cli/plan.py"),
+    ),
     ("Rigs", "exit 2", ("rig/",)),
 )
 _RAISED = frozenset({"GuardRefused", "HostError", "ConfigError", "UsageError"})
@@ -39,6 +43,7 @@ _CURES = {
     "bad-option": "give `finish_occupancy_pct` or `finish_remaining_pct`, one of them, 0 to 100",
     "kernel": "the inspection is damaged: inspect again",
     "inspection": "name each host once",
+    "config": "change this field in the workload's file (docs/studies.md)",
 }
 # Cures of messages that share their code with others, by the start of the message.
 _CURES_BY_START = {
