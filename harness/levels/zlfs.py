@@ -95,7 +95,7 @@ class Zlfs(Level):
             native.program(zlfs.PROGRAM)
             native.library(zlfs.LIBRARY)
         except HostError as error:
-            return Reason(error.code, f"zlfs: {error.message}", error.hint)
+            return Reason(error.code, error.message, error.hint)
         return _probe_zones(device)
 
     def probe_program(self, program: Path, name: str) -> Reason | None:  # noqa: ARG002

@@ -129,7 +129,7 @@ def _folders() -> list[Path]:
 
 def _missing(name: str) -> HostError:
     return HostError(
-        f"{name} is not installed",
+        f"the file {name} is not installed",
         hint=f"install it in {INSTALLED.parent}, or set ZONELAB_NATIVE to its folder",
         code="program-missing",
     )

@@ -100,7 +100,7 @@ def tool() -> Path:
     program = find(PROGRAM) or proc.which(PROGRAM)
     if program is None:
         raise HostError(
-            "zenfs is not installed",
+            "the tool zenfs is not installed",
             hint="build it: -e zenfs_source=FOLDER, or name yours: -e zenfs_tool=FILE",
             code="program-missing",
         )
