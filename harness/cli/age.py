@@ -16,7 +16,7 @@ from harness.cli.output import (
     print_table,
     say_on_stderr,
 )
-from harness.drive.precondition import Condition, Preconditioning, last
+from harness.drive.precondition import Condition, Preconditioning, is_kept, last
 from harness.errors import ExitCode, UsageError
 from harness.machine import lock
 from harness.machine.guard import Guard
@@ -41,6 +41,7 @@ examples:
   zonelab age nvme2n1                     conventional: discard or zero all of it, and read it back
   zonelab age nvme2n2 --passes 2          write the capacity twice, with zones shuffled in pass 2
   zonelab age nvme2n3 --passes 1 --keep   fill the rest of a drive and leave it full
+  zonelab age nvme2n1p2 --passes 1 --keep the same for a partition
   zonelab age nvme2n2 nvme2n3 --passes 1  one after the other; all are checked first
   zonelab age nvme2n2 --show              show the last preconditioning
 
@@ -84,9 +85,6 @@ def execute(arguments: argparse.Namespace) -> int:
     devices = [host.device(name) for name in arguments.device]
     if len({device.identity.key for device in devices}) < len(devices):
         raise UsageError("a device is named twice", hint="name each device once")
-    for device in devices:
-        if arguments.keep and not device.zoned:
-            raise UsageError(f"{device.path} has no zones", hint="--keep is for zoned namespaces")
     if not arguments.show:
         _precondition(arguments, host, paths, devices)
     _print([last(paths.state, device) for device in devices], arguments.format)
@@ -100,8 +98,7 @@ def _precondition(
     due = [
         device
         for device in devices
-        if not arguments.unless_done
-        or not _still_holds(last(paths.state, device), arguments, host, device)
+        if not arguments.unless_done or not _still_holds(arguments, host, paths, device)
     ]
     if not due:
         return
@@ -132,13 +129,14 @@ def _print(records: Sequence[Condition | None], format_: str) -> None:
         print_table(("preconditioning", ""), rows)
 
 
-def _still_holds(
-    done: Condition | None, arguments: argparse.Namespace, host: Host, device: Device
-) -> bool:
+def _still_holds(arguments: argparse.Namespace, host: Host, paths: Paths, device: Device) -> bool:
     """Whether the last preconditioning still holds; a later run can overwrite kept data."""
+    done = last(paths.state, device)
     asked = (arguments.passes, arguments.seed, arguments.keep)
     if done is None or (done.passes, done.seed, done.kept) != asked:
         return False
     if not arguments.keep:
         return True
+    if not device.zoned:
+        return is_kept(paths, device)
     return zone_reports.count(host.zones(device.path)).full == device.zones

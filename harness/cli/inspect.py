@@ -58,7 +58,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--conventional", metavar="DEV", help="conventional device for levels that need one"
     )
     parser.add_argument(
-        "--remainder", metavar="DEV", help="other namespace, filled or purged before the runs"
+        "--remainder", metavar="DEV", help="other namespace or partition, filled or purged first"
     )
     add_erase(parser)
     add_state_dir(parser, "journal, lock and runs")

@@ -35,8 +35,8 @@ MIB = 1 << 20
 _PIECE = MIB
 # Piece of a conventional device that is shuffled; a ZN540's slice has some 1000 of them.
 _REGION = 4 * MIB
-# Label in journal entries. No signature contains it, so it proves no ownership.
-_LABEL = "zl-preconditioning"
+# Names in journal entries. No signature contains the label, so it proves no ownership.
+_RUN, _LABEL = "preconditioning", "zl-preconditioning"
 # Bytes between two checks of the temperature; a ZN540 writes them in half a minute.
 _LOOK_BYTES = 32 << 30
 
@@ -78,20 +78,35 @@ def summary(state: Path, device: Device) -> dict[str, str | int] | None:
     return {"passes": done.passes, "seed": done.seed, "bytes": done.bytes, "ended": done.ended}
 
 
-def kept_bytes(host: Host, state: Path, beside: Device, besides: Collection[str] = ()) -> Bytes:
-    """Return the bytes that preconditioning left on other namespaces of a device's drive.
+def kept_bytes(host: Host, paths: Paths, beside: Device, besides: Collection[str] = ()) -> Bytes:
+    """Return the bytes that preconditioning left on the rest of a device's drive.
 
-    Devices with an identity in ``besides`` are skipped.
+    The rest is other namespaces, and partitions of conventional ones. Devices with an identity in
+    ``besides`` are skipped.
     """
-    total = 0
-    for name in host.sysfs.siblings(Path(beside.path).name):
-        device = host.device(f"/dev/{name}")
-        if device.identity.key in besides or not device.zoned:
-            continue
-        done = last(state, device)
-        if done is not None and done.kept:  # its zones may have been reset since
-            total += zone_reports.count(host.zones(device.path)).allocated
-    return Bytes(total)
+    devices = (host.device(f"/dev/{name}") for name in _rest(host, Path(beside.path).name))
+    rest = (device for device in devices if device.identity.key not in besides)
+    return Bytes(sum(_kept(host, paths, device) for device in rest))
+
+
+def _rest(host: Host, name: str) -> Iterator[str]:
+    for sibling in host.sysfs.siblings(name):
+        yield from host.sysfs.partitions(sibling) or [sibling]
+
+
+def _kept(host: Host, paths: Paths, device: Device) -> int:
+    done = last(paths.state, device)
+    if done is None or not done.kept:
+        return 0
+    if device.zoned:  # its zones may have been reset since
+        return zone_reports.count(host.zones(device.path)).allocated
+    return device.size if is_kept(paths, device) else 0
+
+
+def is_kept(paths: Paths, device: Device) -> bool:
+    """Whether nothing of zonelab used a device after its last preconditioning."""
+    entry = Journal(paths.journal).last(device.identity.key)
+    return entry is not None and (entry.run, entry.event) == (_RUN, JournalEvent.RELEASE)
 
 
 class Preconditioning:
@@ -230,7 +245,7 @@ class Preconditioning:
                 event=event,
                 identity=self._device.identity.key,
                 campaign="",
-                run="preconditioning",
+                run=_RUN,
                 level="",
                 label=_LABEL,
                 partner="",

@@ -277,7 +277,7 @@ def utilisation(
     allocated = tenant.snapshots[-1].allocated
     live = cold + database
     drive = context.host.drive_capacity(Path(device.path).name)
-    elsewhere = precondition.kept_bytes(context.host, context.paths.state, device, others)
+    elsewhere = precondition.kept_bytes(context.host, context.paths, device, others)
     return Utilisation(
         target=wanted.target_utilisation,
         tolerance=wanted.tolerance,

@@ -80,18 +80,18 @@ class ResultBuilder:
 
     def _describe(self, used: Sequence[Device], tenants: Sequence[RunningTenant] = ()) -> None:
         """Read the manifest; reading a device that hangs would never end."""
-        host, state = self._context.host, self._context.paths.state
+        host, paths = self._context.host, self._context.paths
         devices = [host.device(device.path) for device in used]
         installed = packages(workloads.packages())
         self._note_names()
         self._manifest = manifest(host, devices, self._context.program, installed)
         for record, device in zip(self._manifest["devices"], devices, strict=True):
-            record["preconditioned"] = precondition.summary(state, device)
+            record["preconditioned"] = precondition.summary(paths.state, device)
         keys = [device.identity.key for device in devices]
         files = programs.used(tenants, self._context.program)
         self._manifest["code"] = {"runner": self._code, "programs": code.programs(files)}
         self._manifest["remainder_bytes"] = (
-            precondition.kept_bytes(host, state, devices[0], keys) if devices else None
+            precondition.kept_bytes(host, paths, devices[0], keys) if devices else None
         )
 
     def result(self, ending: Ending, tenants: Sequence[RunningTenant], writer: RunWriter) -> Result:

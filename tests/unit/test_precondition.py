@@ -6,6 +6,7 @@ import json
 import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +31,7 @@ from tests.runner.fakes import (
     put_btrfs,
     set_diskstats,
     set_zones,
+    write_tree,
 )
 
 HEALTHY = {"critical_warning": 0, "percentage_used": 3, "temperature_kelvin": 300}
@@ -259,7 +261,7 @@ def test_kept_bytes_count_as_the_rest_of_the_drive(
     beside, rest = host.device("nvme0n1"), host.device("nvme0n2")
 
     def kept(*besides: str) -> int:
-        return precondition.kept_bytes(host, paths(host).state, beside, besides)
+        return precondition.kept_bytes(host, paths(host), beside, besides)
 
     def erase() -> tuple[str, ...]:
         consent = Guard(host, Journal(paths(host).journal)).seen(rest).consent
@@ -286,9 +288,47 @@ def test_kept_bytes_count_as_the_rest_of_the_drive(
     assert kept() == 0
 
 
-@pytest.mark.parametrize("words", [("nvme0n2", "--keep"), ("nvme0n1", "--passes", "1", "--keep")])
-def test_impossible_amounts_to_keep_are_refused(host: Host, words: tuple[str, ...]) -> None:
-    assert zonelab(host, *words) == 2
+def partition(host: Host) -> str:
+    """Add a partition of 8 MiB to the conventional namespace, and return its name."""
+    name = "nvme0n1p1"
+    folder = (host.root / "sys/class/block/nvme0n1").resolve() / name
+    files = {"partition": "1", "dev": "259:9", "size": str(8 * MIB // 512), "start": "2048"}
+    write_tree(folder, files)
+    (host.root / "sys/class/block" / name).symlink_to(folder)
+    (host.root / "dev" / name).write_bytes(bytes(8 * MIB))
+    with (host.root / "proc/diskstats").open("a") as file:
+        file.write(f" 259 9 {name} 1 0 8 0 9 0 0 0 0 0 0 0 0 0 0 0 0 0\n")
+    return name
+
+
+@pytest.mark.parametrize("parted", [False, True])
+def test_a_full_conventional_rest_counts_until_a_run_uses_it(
+    host: Host, capsys: pytest.CaptureFixture[str], *, parted: bool
+) -> None:
+    name = partition(host) if parted else "nvme0n1"
+    beside, rest = host.device("nvme0n2"), host.device(name)
+
+    def kept(*besides: str) -> int:
+        return precondition.kept_bytes(host, paths(host), beside, besides)
+
+    assert kept() == 0
+    words = ("--passes", "1", "--keep", "--unless-done")
+    assert zonelab(host, name, *words) == 0
+    assert (host.root / "dev" / name).read_bytes()[4096:8192].strip(b"\0")
+    assert kept() == rest.size == (8 if parted else 32) * MIB
+    assert kept(rest.identity.key) == 0
+    capsys.readouterr()
+    assert zonelab(host, name, *words) == 0
+    assert "changed" not in capsys.readouterr().err
+    journal = Journal(paths(host).journal)
+    entry = journal.last(rest.identity.key)
+    assert entry is not None
+    journal.append(replace(entry, run="f2fs--r01"))  # a run has used it since
+    assert kept() == 0
+
+
+def test_an_impossible_amount_to_keep_is_refused(host: Host) -> None:
+    assert zonelab(host, "nvme0n2", "--keep") == 2
     assert not paths(host).journal.exists()
 
 
