@@ -39,12 +39,12 @@ export CCACHE_NOHASHDIR := 1
 
 ##@ The two commands
 
-study: ## Run a study on its rig (the first study: about 40 minutes): STUDY= LEVELS=a,b REPETITIONS=n SET='field=value …' CAMPAIGN= RETRY=failed,invalid
+study: ## Run a study on its rig (the first study: 40 to 120 minutes): STUDY= LEVELS=a,b REPETITIONS=n SET='field=value …' CAMPAIGN= RETRY=failed,invalid
 	@$(PYTHON) -m harness.cli.confirm study $(STUDY) $(ONE_RIG)
 	@$(MAKE) --silent setup
 	@zonelab study $(STUDY) --yes --rig '$(ONE_RIG)' --campaign '$(CAMPAIGN)' --levels '$(LEVELS)' --repetitions '$(REPETITIONS)' --set '$(subst ','\'',$(SET))' --retry '$(RETRY)'
 
-test: ## Lint, native, crash, unit, runner and rig tests (about 40 minutes); make test-all runs the rest too
+test: ## Lint, native, crash, unit, runner and rig tests (40 to 75 minutes); make test-all runs the rest too
 	@$(PYTHON) -m harness.cli.confirm test
 	@$(MAKE) setup-dev rig-image lint
 	@$(BIN)/pytest -m "" -n 2 --no-loadscope-reorder $(TIMES) tests/rig tests/native tests/unit tests/runner # the rig's first: they take longest

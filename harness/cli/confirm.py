@@ -10,8 +10,8 @@ import os
 import sys
 
 INTERRUPTED = 130
-_STUDY_MINUTES = "about 40 minutes on two cores (the default study), 5 more for the first set-up"
-_TEST_MINUTES = "about 40 minutes on two cores"
+_STUDY_MINUTES = "40 to 120 minutes on two cores (the default study), more for the first image"
+_TEST_MINUTES = "40 to 75 minutes on two cores"
 _COSTS = """\
   installs  QEMU, mmdebstrap and an ssh client with apt (as root)
             Python packages into .venv (0.7 GB)
