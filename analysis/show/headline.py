@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -117,23 +118,20 @@ def _cost(comparison: Comparison, judged: Sequence[Row], best: Row) -> Answer:
     return Answer("What it costs", text, best.metric)
 
 
+# Rows without a verdict about a level, and why.
+_SILENT = (
+    (Verdict.NOT_COMPARABLE, "are not comparable"),
+    (Verdict.NOTHING, "have nothing to compare"),
+    (Verdict.TIMING_DEPENDENT, "depend on the guest's speed"),
+    (Verdict.HOST_BOUND, "are bound by the processor and not by the drive"),
+    (Verdict.TOO_FEW, "have too few values"),
+)
+
+
 def _gaps(comparison: Comparison, judged: Sequence[Row]) -> str:
     parts = [mark] if (mark := watermark(comparison.pool)) else []
-    silent = [row for row in comparison.rows if row.verdict is Verdict.NOT_COMPARABLE]
-    if silent:
-        parts.append(f"{len(silent)} rows are not comparable")
-    idle = [row for row in comparison.rows if row.verdict is Verdict.NOTHING]
-    if idle:
-        parts.append(f"{len(idle)} rows have nothing to compare")
-    timed = [row for row in comparison.rows if row.verdict is Verdict.TIMING_DEPENDENT]
-    if timed:
-        parts.append(f"{len(timed)} rows depend on the guest's speed")
-    bound = [row for row in comparison.rows if row.verdict is Verdict.HOST_BOUND]
-    if bound:
-        parts.append(f"{len(bound)} rows are bound by the processor and not by the drive")
-    few = [row for row in comparison.rows if row.verdict is Verdict.TOO_FEW]
-    if few:
-        parts.append(f"{len(few)} rows have too few values")
+    counts = Counter(row.verdict for row in comparison.rows)
+    parts += [f"{counts[verdict]} rows {why}" for verdict, why in _SILENT if counts[verdict]]
     if comparison.skipped:
         parts.append(f"not compared: {_listed(list(comparison.skipped))}")
     unsteady = sum(phase.steady.label.value != "steady" for phase in comparison.steady)

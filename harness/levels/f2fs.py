@@ -195,10 +195,7 @@ class F2fs(FileSystemLevel):
 
     def _number(self, up: LevelUp) -> int:
         """Return the file system's device number as the kernel's events have it (MKDEV)."""
-        mounted = self.kernel.mount_at(self.mount_point(up))
-        if mounted is None:
-            return 0
-        major, minor = map(int, mounted.device.split(":"))
+        major, minor = map(int, self.mounted(up).device.split(":"))
         return major << _MINOR_BITS | minor
 
     def _slow_down(self, context: LevelContext) -> None:

@@ -24,7 +24,7 @@ from harness.levels.options import OneOf, Option, Text
 from harness.observe.signatures import Probe
 from harness.store.spec import Bytes, Device, Reason, Scalar
 from harness.tools import coldfill, direct_io, dmsetup, mkfs_ext4, mkfs_xfs, mount, native, proc
-from harness.tools.kernel import Kernel
+from harness.tools.kernel import Kernel, Mount
 
 MIB = 1 << 20
 # coldfill writes whole blocks of this size.
@@ -160,10 +160,18 @@ class FileSystemLevel(Level):
 
     def device_of(self, up: LevelUp) -> str:
         """Return the block device that is mounted; sysfs lists most file systems by its name."""
+        return self.kernel.block_name(Path(self.mounted(up).source))
+
+    def mounted(self, up: LevelUp) -> Mount:
+        """Return the mount of the file system.
+
+        Raises:
+            ToolFailed: it is not mounted.
+        """
         mounted = self.kernel.mount_at(self.mount_point(up))
         if mounted is None:
             raise ToolFailed(f"{self.mount_point(up)} is not mounted", code="not-mounted")
-        return self.kernel.block_name(Path(mounted.source))
+        return mounted
 
     def _describe(self, context: LevelContext) -> LevelUp:
         target = context.scratch / "mnt"

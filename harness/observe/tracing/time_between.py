@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from harness.errors import ZonelabError
-from harness.tools import mount
+from harness.observe.tracing import tracefs_buffer
 
 _TRIGGER = "hist:keys={key}:vals=common_timestamp.usecs:clock=mono"
 _ROW = re.compile(
@@ -38,8 +38,7 @@ class TimeBetween:
         """Start counting at zero. On a kernel that cannot count, :meth:`seconds` returns None."""
         self.stop()
         with suppress(OSError, ZonelabError):
-            if self.tracing.is_dir() and not (self.tracing / "events").is_dir():
-                mount.mount(Path("tracefs"), self.tracing, "tracefs")
+            tracefs_buffer.require(self.tracing)
             self._folder.mkdir()
             for event in (self.begin, self.end):
                 trigger = self._folder / "events" / event / "trigger"

@@ -8,8 +8,22 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from harness.errors import HostError
+from harness.tools import mount
 
 _LOST = re.compile(r"^(?:overrun|commit overrun|dropped events): (\d+)$", re.MULTILINE)
+
+
+def require(tracing: Path) -> None:
+    """Mount tracefs at ``tracing`` unless it is there.
+
+    Raises:
+        HostError: the kernel has no tracing.
+        ToolFailed: tracefs cannot be mounted.
+    """
+    if not tracing.is_dir():
+        raise HostError(f"this kernel has no {tracing}", code="tracing-missing")
+    if not (tracing / "events").is_dir():
+        mount.mount(Path("tracefs"), tracing, "tracefs")
 
 
 @contextmanager

@@ -11,6 +11,7 @@ from typing import Protocol
 from harness.cleanup import cleaned
 from harness.errors import HostError, ZonelabError
 from harness.observe.sysfs import SECTOR, Sysfs
+from harness.observe.tracing import tracefs_buffer
 from harness.observe.tracing.bpf_program import WatchedDevice
 from harness.observe.tracing.bpf_source import BpfSource
 from harness.observe.tracing.tracefs_source import TracefsSource
@@ -18,7 +19,7 @@ from harness.observe.tracing.zone_history import History, TraceTotals, record
 from harness.observe.zone_reports import Zone, as_csv
 from harness.store.ledger import Trace
 from harness.store.spec import Device
-from harness.tools import bpftrace, mount, proc
+from harness.tools import bpftrace, proc
 
 # Stored files of a run: zones when tracing began, zone transitions, bytes and commands per zone.
 SEED, TIMELINE, TABLE = "raw/traced.zones.csv", "series/zone_commands.csv", "raw/zones_traced.csv"
@@ -149,7 +150,7 @@ def start_bpf(
         HostError: bpftrace is not installed, or the kernel has no tracing.
         ToolFailed: tracefs cannot be mounted.
     """
-    _require_tracefs(tracing)
+    tracefs_buffer.require(tracing)
     program = proc.which(bpftrace.PROGRAM)
     if program is None:
         raise HostError(
@@ -162,12 +163,5 @@ def start_bpf(
 
 def start_tracefs(devices: Sequence[WatchedDevice], tracing: Path) -> TracefsSource:
     """Count with the kernel's trace buffer; HostError also if a device is not NVMe."""
-    _require_tracefs(tracing)
+    tracefs_buffer.require(tracing)
     return TracefsSource(devices, tracing)
-
-
-def _require_tracefs(tracing: Path) -> None:
-    if not tracing.is_dir():
-        raise HostError(f"this kernel has no {tracing}", code="tracing-missing")
-    if not (tracing / "events").is_dir():
-        mount.mount(Path("tracefs"), tracing, "tracefs")
