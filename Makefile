@@ -35,7 +35,7 @@ export CCACHE_NOHASHDIR := 1
     test-guard test-campaigns test-geometry test-dm-zoned test-dm-zap test-zenfs test-amplification \
     test-two-hosts vagrant-packages vagrant-box vagrant-clean test-vagrant test-debian12 bench \
     bench-overhead bench-zlfs bench-statistics bench-kvmix bench-scale bench-replay \
-    bench-model lock schemas docs examples clean help
+    bench-model bench-native lock schemas docs examples clean help
 
 ##@ The two commands
 
@@ -46,7 +46,8 @@ study: ## Run a study on its rig (the first study: 40 to 120 minutes): STUDY= LE
 
 test: ## Lint, native, crash, unit, runner and rig tests (40 to 75 minutes); make test-all runs the rest too
 	@$(PYTHON) -m harness.cli.confirm test
-	@$(MAKE) setup-dev rig-image lint
+	@$(MAKE) setup-dev
+	@$(MAKE) --jobs=2 rig-image lint
 	@$(BIN)/pytest -m "" -n 2 --no-loadscope-reorder $(TIMES) tests/rig tests/native tests/unit tests/runner # the rig's first: they take longest
 
 ##@ Set-up
@@ -198,6 +199,9 @@ bench-replay: setup build/native-release ## zonelab replay: seconds of a grid of
 
 bench-model: setup build/native-release ## The model of a drive: commands per second and core, seconds to validate, seconds of 33 replays with times
 	@$(BIN)/python tests/bench/model.py
+
+bench-native: setup build/native-release ## A run of zlfs on a modelled drive, repeated natively: rates beside the rig's (RUN=FOLDER of the run)
+	@PYTHONPATH=$(CURDIR) $(BIN)/python tests/bench/native_drive.py '$(RUN)'
 
 ##@ Upkeep
 

@@ -48,6 +48,7 @@ examples:
   zonelab model run conventional-7op --capacity 10848MiB --job overwrite-four-times
   zonelab model guidelines zn540-1tb conventional-7op
   zonelab model up zn540-1tb --capacity 8GiB
+  zonelab model export zones-4m --out zones-4m.json
   zonelab model fit zn540-1tb --points mine.csv --out configs/models/mine.yml
 
 exit: 0 ok, 2 a model, job, curve or points file is wrong, or this machine cannot serve devices,

@@ -1,9 +1,11 @@
-"""``zonelab model up | down | devices``: modelled drives as block devices of this machine."""
+"""``zonelab model up | down | devices | export``: modelled drives for programs of this machine."""
 
 from __future__ import annotations
 
 import argparse
+import json
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from harness.cli.output import add_format, print_records
@@ -14,6 +16,7 @@ from harness.plan.drive_files import load_model
 from harness.plan.drive_models import DriveModel
 from harness.plan.drive_values import size
 from harness.plan.fields import FieldError
+from harness.store.files import write_atomic
 from harness.tools import zoneblk
 
 _FIELDS = ("device", "model", "dilation", "size", "process", "uuid")
@@ -23,13 +26,19 @@ def add_arguments(actions: Any) -> None:
     """Declare the actions and their options."""
     up = actions.add_parser("up", help="serve a model as a block device (root, Linux >= 6.6)")
     up.add_argument("model", metavar="MODEL")
-    up.add_argument("--capacity", metavar="SIZE", help="of all zones, as 8GiB (default: MODEL's)")
-    up.add_argument(
-        "--set", action="append", default=[], metavar="FIELD=VALUE", help="as zones.size=8MiB"
-    )
     up.add_argument("--dilation", type=int, default=1, metavar="K", help="K times slower")
     up.add_argument("--contents", metavar="FOLDER", help="data in a file (default: in memory)")
     up.add_argument("--unvalidated", action="store_true", help="accept a model whose core fails")
+    export = actions.add_parser("export", help="write a model as JSON, for zlfs://model:FILE.json")
+    export.add_argument("model", metavar="MODEL")
+    export.add_argument("--out", type=Path, metavar="FILE.json", help="default: print it")
+    for action in (up, export):
+        action.add_argument(
+            "--capacity", metavar="SIZE", help="of all zones, as 8GiB (default: MODEL's)"
+        )
+        action.add_argument(
+            "--set", action="append", default=[], metavar="FIELD=VALUE", help="as zones.size=8MiB"
+        )
     down = actions.add_parser("down", help="remove such a device and its data")
     down.add_argument("device", metavar="DEVICE")
     devices = actions.add_parser("devices", help="the devices that are up")
@@ -39,7 +48,7 @@ def add_arguments(actions: Any) -> None:
 
 def functions() -> Mapping[str, Callable[[argparse.Namespace], int]]:
     """Return the function of each action."""
-    return {"up": _up, "down": _down, "devices": _devices}
+    return {"up": _up, "down": _down, "devices": _devices, "export": _export}
 
 
 def _up(arguments: argparse.Namespace) -> int:
@@ -56,30 +65,28 @@ def _up(arguments: argparse.Namespace) -> int:
         options.append("--conventional")
     if arguments.contents:
         options.append(f"--contents={arguments.contents}")
-    if arguments.capacity is not None:
-        model, sets = _resized(model, capacity(arguments.capacity))
-        options += sets
-    options += [f"--set={one}" for one in arguments.set]
-    device = zoneblk.start(drive_files.program_input(model), options)
+    device = zoneblk.start(drive_files.program_input(_sized(model, arguments)), options)
     _print([device], arguments.format)
     return ExitCode.OK
 
 
-def _resized(model: DriveModel, wanted: int) -> tuple[DriveModel, list[str]]:
-    """Return a model that holds this many bytes, in whole zones, and changes of its numbers."""
-    if model.zones is None:
-        return drive_files.scaled(model, wanted), []
-    zones = model.zones
-    count = wanted // size(zones.capacity.value)
-    if count == 0:
-        raise ConfigError(
-            f"--capacity {wanted} B is less than a zone of {zones.capacity.value}",
-            hint="name a larger one, or a model with smaller zones",
-            code="model",
-        )
-    limits = {"max_open": zones.max_open.value, "max_active": zones.max_active.value}
-    numbers = {"count": count} | {name: min(limit, count) for name, limit in limits.items()}
-    return model, [f"--set=zones.{name}={number}" for name, number in numbers.items()]
+def _export(arguments: argparse.Namespace) -> int:
+    model = _sized(load_model(arguments.model), arguments)
+    text = json.dumps(drive_files.program_input(model), indent=1) + "\n"
+    if arguments.out is None:
+        print(text, end="")
+    else:
+        write_atomic(arguments.out, text)
+    return ExitCode.OK
+
+
+def _sized(model: DriveModel, arguments: argparse.Namespace) -> DriveModel:
+    """Return the model with ``--set`` and ``--capacity``."""
+    if arguments.set:
+        model = drive_files.changed(model, arguments.set)
+    if arguments.capacity is not None:
+        model = drive_files.resized(model, capacity(arguments.capacity))
+    return model
 
 
 def capacity(text: str) -> int:

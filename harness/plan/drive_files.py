@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, TypeVar
+
+import yaml
 
 from harness.errors import ConfigError
 from harness.plan.curve_models import CurveSet
@@ -81,6 +84,49 @@ def scaled(model: DriveModel, capacity: int) -> DriveModel:
     }
     data["flash"]["erase"] = derived(f"{int(erase)}ns")
     return build(DriveModel, data, f"{model.name} scaled to {capacity} B")
+
+
+def resized(model: DriveModel, capacity: int) -> DriveModel:
+    """Return a drive of another capacity, in bytes: fewer or more whole zones, or as ``scaled``.
+
+    Raises:
+        ConfigError: there is less than a zone, or see ``scaled``.
+    """
+    zones = model.zones
+    if zones is None:
+        return scaled(model, capacity)
+    count = capacity // size(zones.capacity.value)
+    if count == 0:
+        raise ConfigError(
+            f"--capacity {capacity} B is less than a zone of {zones.capacity.value}",
+            hint="name a larger one, or a model with smaller zones",
+            code="model",
+        )
+    limits = {"max_open": zones.max_open.value, "max_active": zones.max_active.value}
+    numbers = {"count": count} | {name: min(limit, count) for name, limit in limits.items()}
+    return changed(model, [f"zones.{name}={number}" for name, number in numbers.items()])
+
+
+def changed(model: DriveModel, assignments: Sequence[str]) -> DriveModel:
+    """Return the model with other numbers, each as ``zones.size=8MiB``.
+
+    Raises:
+        ConfigError: an assignment names no number of the model, or the model refuses its value.
+    """
+    data = program_input(model)
+    for assignment in assignments:
+        name, _, text = assignment.partition("=")
+        group, _, field = name.partition(".")
+        numbers = data.get(group)
+        if not isinstance(numbers, dict) or field not in numbers:
+            raise ConfigError(
+                f"{assignment!r} sets no number of model {model.name}",
+                hint="write group.field=value; zonelab model show has the names",
+                code="model",
+            )
+        value = yaml.safe_load(text)
+        numbers[field] = {"value": value, "origin": "assumed", "source": "set by hand"}
+    return build(DriveModel, data, f"{model.name} with {', '.join(assignments)}")
 
 
 def program_input(model: DriveModel) -> dict[str, Any]:

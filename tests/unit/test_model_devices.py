@@ -68,9 +68,11 @@ def test_up_devices_and_down(stand_in: StandIn, capsys: pytest.CaptureFixture[st
     stand_in.does(READY)
     up = ["model", "up", "zn540-1tb", "--capacity", "8GiB", "--dilation", "8"]
     assert main(up) == ExitCode.OK
-    options = "--dilation=8 --set=zones.count=7 --set=zones.max_open=7 --set=zones.max_active=7"
-    assert stand_in.text("argv").endswith(f" {options}\n")
-    assert json.loads(stand_in.text("model"))["name"] == "zn540-1tb"
+    assert stand_in.text("argv").endswith(" --dilation=8\n")
+    model = json.loads(stand_in.text("model"))
+    assert model["name"] == "zn540-1tb"
+    numbers = {name: model["zones"][name]["value"] for name in ("count", "max_open", "max_active")}
+    assert numbers == {"count": 7, "max_open": 7, "max_active": 7}
     assert not stand_in.ended
     with server(stand_in.sockets / "ublkb0", stand_in.status()):
         capsys.readouterr()
@@ -106,6 +108,23 @@ def test_wrong_input_starts_nothing(
     assert main(["model", "up", *arguments]) == ExitCode.USAGE
     assert message in capsys.readouterr().err
     assert not (stand_in.folder / "argv").exists()
+
+
+def test_a_model_is_exported_with_other_numbers(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "zones.json"
+    smaller = ["--capacity", "64MiB", "--set", "zones.capacity=2MiB"]
+    assert main(["model", "export", "zones-4m", *smaller, "--out", str(file)]) == ExitCode.OK
+    zones = json.loads(file.read_text())["zones"]
+    assert zones["capacity"] == {"value": "2MiB", "origin": "assumed", "source": "set by hand"}
+    assert (zones["count"]["value"], zones["size"]["value"]) == (32, "4MiB")
+    for wrong in ("zones.sizes=8MiB", "zones", "name=x", "zones.size=wide"):
+        capsys.readouterr()
+        assert main(["model", "export", "zones-4m", "--set", wrong]) == ExitCode.USAGE
+        printed = capsys.readouterr()
+        assert printed.out == ""
+        assert "Traceback" not in printed.err
 
 
 def test_a_host_without_ublk(stand_in: StandIn, capsys: pytest.CaptureFixture[str]) -> None:

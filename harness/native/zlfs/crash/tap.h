@@ -9,7 +9,7 @@
 #include <string>
 #include <utility>
 
-#include "zlfs/tests/forwarding_device.h"
+#include "zlfs/zoned/forwarding_device.h"
 
 namespace zlfs::crash {
 

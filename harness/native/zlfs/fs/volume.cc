@@ -51,8 +51,7 @@ Volume::Volume(std::unique_ptr<ZonedDevice> device, const MountOptions& options)
       read_pool_(kReadThreads),
       zone_locks_(device_->geometry().zone_count),
       pins_(device_->geometry().zone_count),
-      resetter_(device_->geometry().kind == DeviceKind::kKernel,
-                [this](std::uint32_t zone) { ResetZone(zone); }) {}
+      resetter_(device_->geometry().waits, [this](std::uint32_t zone) { ResetZone(zone); }) {}
 
 Volume::~Volume() { Close().PermitUncheckedError(); }
 

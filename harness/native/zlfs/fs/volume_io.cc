@@ -309,8 +309,7 @@ IOStatus Volume::Read(File* file, std::uint64_t offset, std::size_t size, Slice*
 }
 
 void Volume::ReadMany(std::size_t count, const ReadPool::Work& work) {
-  if (count > 1 && io_.geometry().kind == DeviceKind::kKernel)
-    return read_pool_.ForEach(count, work);
+  if (count > 1 && io_.geometry().waits) return read_pool_.ForEach(count, work);
   for (std::size_t i = 0; i < count; ++i) work(i);
 }
 

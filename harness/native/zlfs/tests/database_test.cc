@@ -347,7 +347,7 @@ class ReadingDevice final : public ForwardingDevice {
  public:
   explicit ReadingDevice(std::shared_ptr<EmulatedDevice> inner)
       : ForwardingDevice(inner.get()), owned_(std::move(inner)) {
-    geometry_.kind = DeviceKind::kKernel;
+    geometry_.waits = true;
   }
   void HoldUntil(std::size_t together) {
     const std::lock_guard lock(mutex_);

@@ -1,5 +1,5 @@
-// Requirements for every zoned device. The tests run on the emulated back ends in many shapes and
-// on the kernel back end with a fake kernel.
+// Requirements for every zoned device. The tests run on the emulated back ends in many shapes, on a
+// modelled drive, and on the kernel back end with a fake kernel.
 //
 // If ZLFS_TEST_DEVICE names a zoned block device, the tests also run on it and erase it. All of its
 // zones must be empty, or ZLFS_TEST_ERASE must be its identity.
@@ -15,6 +15,7 @@
 
 #include "device_test_util.h"
 #include "fake_kernel.h"
+#include "modelled_test_util.h"
 #include "zlfs/zoned/image.h"
 #include "zlfs/zoned/open.h"
 
@@ -35,7 +36,8 @@ struct Subject {
 };
 
 std::vector<Subject> Subjects() {
-  std::vector<Subject> subjects = {{.name = "kernel", .scheme = "dev", .options = ""}};
+  std::vector<Subject> subjects = {{.name = "kernel", .scheme = "dev", .options = ""},
+                                   {.name = "modelled", .scheme = "model", .options = ""}};
   const auto number = [](std::uint64_t value) { return std::to_string(value); };
   for (const char* scheme : {"mem", "file", "fake"}) {
     for (const std::uint64_t block : {512U, 4096U}) {
@@ -74,6 +76,7 @@ class Conformance : public testing::TestWithParam<Subject> {
       name = fake_->path();
     }
     if (subject.scheme == "file") name = folder_ / "device";
+    if (subject.scheme == "model") name = WriteModel(folder_ / "model.json");
     spec_ = subject.scheme + ":" + name + "?" + subject.options;
     if (subject.options.empty()) spec_.pop_back();
     ASSERT_OK(Open(Access::kReadWrite, &device_));

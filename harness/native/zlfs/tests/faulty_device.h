@@ -14,8 +14,8 @@
 #include <utility>
 #include <vector>
 
-#include "zlfs/tests/forwarding_device.h"
 #include "zlfs/zoned/errors.h"
+#include "zlfs/zoned/forwarding_device.h"
 
 namespace zlfs {
 

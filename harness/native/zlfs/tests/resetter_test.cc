@@ -19,9 +19,7 @@ constexpr auto kTooLong = std::chrono::seconds(20);
 
 class HeldDevice final : public ForwardingDevice {
  public:
-  explicit HeldDevice(ZonedDevice* inner) : ForwardingDevice(inner) {
-    geometry_.kind = DeviceKind::kKernel;
-  }
+  explicit HeldDevice(ZonedDevice* inner) : ForwardingDevice(inner) { geometry_.waits = true; }
   // From now on resets wait until Release.
   void Hold() {
     const std::lock_guard lock(mutex_);

@@ -15,8 +15,8 @@
 #include "zlfs/fs/check.h"
 #include "zlfs/fs/volume.h"
 #include "zlfs/tests/device_test_util.h"
-#include "zlfs/tests/forwarding_device.h"
 #include "zlfs/zoned/emulated_device.h"
+#include "zlfs/zoned/forwarding_device.h"
 #include "zlfs/zoned/open.h"
 
 namespace zlfs {
@@ -42,7 +42,7 @@ class HookedDevice final : public ForwardingDevice {
     geometry_.identity = identity;
   }
   // Makes zlfs use threads for reads and resets, as on a real drive.
-  void AnswerInParallel() { geometry_.kind = DeviceKind::kKernel; }
+  void AnswerInParallel() { geometry_.waits = true; }
   // Sets the limits that the device reports when it is opened.
   void SetLimits(std::uint32_t max_active, std::uint32_t max_open) {
     geometry_.max_active = max_active;

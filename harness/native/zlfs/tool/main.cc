@@ -30,7 +30,7 @@ using enum command_line::Exit;
 
 // The options of all commands; each command uses its own subset.
 struct Arguments {
-  std::string device;  // "dev:…", "mem:…" or "file:…"
+  std::string device;  // "dev:…", "mem:…", "file:…" or "model:…"
   std::string format = "table";
   std::string aux;
   std::string trace;
@@ -269,7 +269,8 @@ IOStatus RunSalvage(Arguments* arguments) {
 constexpr int kViolated = 1;
 
 constexpr command_line::Meaning kMeanings[] = {
-    {"bad-spec", kUsage, "name a device as nvme0n2, /dev/nvme0n2, file:PATH?… or mem:NAME?…"},
+    {"bad-spec", kUsage,
+     "name a device as nvme0n2, /dev/nvme0n2, file:PATH?…, mem:NAME?… or model:FILE?…"},
     {"bad-option", kUsage, "docs/zlfs.md lists options and values"},
     {"unknown-option", kUsage, "docs/zlfs.md lists the options"},
     {"bad-label", kUsage, "use a shorter label"},

@@ -36,6 +36,7 @@ struct Geometry {
   std::uint32_t max_active = 0;  // 0: no limit
   std::uint32_t max_open = 0;    // 0: no limit
   DeviceKind kind = DeviceKind::kKernel;
+  bool waits = true;     // commands take so long that helper threads pay off
   std::string identity;  // stable when devices are renumbered; the harness derives the same string
   std::string path;      // used in messages only
 };

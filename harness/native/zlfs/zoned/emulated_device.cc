@@ -27,6 +27,7 @@ IOStatus EmulatedDevice::Open(DeviceKind kind, const std::string& name, const Sh
                           .max_active = static_cast<std::uint32_t>(shape.max_active),
                           .max_open = static_cast<std::uint32_t>(shape.max_open),
                           .kind = kind,
+                          .waits = false,
                           .identity = memory ? "mem." + name : std::string("file.") + id,
                           .path = memory ? "mem:" + name : name});
   (*device)->max_active_ = (*device)->geometry_.max_active;

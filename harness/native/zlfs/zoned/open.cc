@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "zlfs/zoned/emulated_device.h"
+#include "zlfs/zoned/modelled_device.h"
 
 namespace zlfs {
 namespace {
@@ -56,10 +57,10 @@ IOStatus NothingLeft(const OptionMap& options) {
 IOStatus OpenDevice(const std::string& text, Access access, OptionMap* options,
                     std::unique_ptr<ZonedDevice>* device) {
   static const std::regex kForm(
-      "(?:zlfs://)?(dev|mem|file):([^?]+)(?:\\?([^=&]+=[^&]*(?:&[^=&]+=[^&]*)*))?");
+      "(?:zlfs://)?(dev|mem|file|model):([^?]+)(?:\\?([^=&]+=[^&]*(?:&[^=&]+=[^&]*)*))?");
   std::smatch parts;
   if (!std::regex_match(text, parts, kForm)) {
-    return Bad(text + ": is not dev:, mem: or file:, a name, and perhaps ?option=value&…");
+    return Bad(text + ": is not dev:, mem:, file: or model:, a name, and perhaps ?option=value&…");
   }
   OptionMap left;
   std::istringstream given(parts[3]);
@@ -69,10 +70,18 @@ IOStatus OpenDevice(const std::string& text, Access access, OptionMap* options,
       return Bad(text + ": " + name + " twice");
     }
   }
+  const bool modelled = parts[1] == "model";
+  std::unique_ptr<ZonedDevice> opened;
+  if (modelled) RETURN_IF_ERROR(ModelledDevice::Open(parts[2], access, &left, &opened));
+  const bool shaped = parts[1] == "mem" || parts[1] == "file";
   ShapeRequest request;
-  if (parts[1] != "dev") RETURN_IF_ERROR(TakeShape(&left, &request));
+  if (shaped) RETURN_IF_ERROR(TakeShape(&left, &request));
   if (options == nullptr) RETURN_IF_ERROR(NothingLeft(left));
   if (options != nullptr) *options = std::move(left);
+  if (modelled) {
+    *device = std::move(opened);
+    return IOStatus::OK();
+  }
   if (parts[1] == "dev") return OpenKernelDevice(parts[2], access, device);
   const DeviceKind kind = parts[1] == "mem" ? DeviceKind::kMemory : DeviceKind::kFile;
   std::unique_ptr<EmulatedDevice> emulated;

@@ -3,6 +3,7 @@
 //   dev:<name or path>           a zoned block device of the kernel
 //   mem:<name>                   emulated in memory until the process ends
 //   file:<path>                  emulated in a file, which outlives the process
+//   model:<path>                 emulated, with the times of the modelled drive in this JSON file
 //
 // Options follow as ?option=value&option=value. For mem and file, they define a new device; an
 // existing device must match them. Sizes accept the suffixes K, M and G.

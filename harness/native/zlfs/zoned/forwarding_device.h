@@ -1,4 +1,5 @@
-// A device that forwards each command to another device. Base class of the misbehaving devices.
+// A device that forwards each command to another device. Base class of modelled and of misbehaving
+// devices.
 
 #pragma once
 

@@ -1,0 +1,157 @@
+#include "zlfs/zoned/modelled_device.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <chrono>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "device_test_util.h"
+#include "modelled_test_util.h"
+#include "zlfs/zoned/image.h"
+#include "zlfs/zoned/open.h"
+
+namespace zlfs {
+namespace {
+
+using namespace std::chrono_literals;
+using Clock = std::chrono::steady_clock;
+
+constexpr std::uint64_t kCapacity = 1 << 20;
+
+class Modelled : public testing::Test {
+ protected:
+  // Opens the small drive with these options.
+  void Open(const std::string& options) {
+    device_.reset();
+    spec_ = "model:" + WriteModel(folder_ / "model.json") + options;
+    ASSERT_OK(OpenDevice(spec_, Access::kReadWrite, nullptr, &device_));
+  }
+  void TearDown() override {
+    device_.reset();
+    Image::ForgetMemory(folder_ / "model.json");
+  }
+
+  void Fill(std::uint32_t zone, std::uint64_t bytes = kCapacity) {
+    const Blocks blocks(bytes / 4096, 4096, 1);
+    ASSERT_OK(device_->Write(zone, 0, blocks.slice()));
+  }
+
+  // The time in which threads work on zones 0 to `count` - 1, one each.
+  template <typename Work>
+  static Clock::duration InParallel(std::uint32_t count, const Work& work) {
+    const Clock::time_point begin = Clock::now();
+    std::vector<std::jthread> threads;
+    for (std::uint32_t zone = 0; zone < count; ++zone) {
+      threads.emplace_back([&work, zone] { EXPECT_OK(work(zone)); });
+    }
+    threads.clear();
+    return Clock::now() - begin;
+  }
+
+  const TemporaryFolder folder_;
+  std::string spec_;
+  std::unique_ptr<ZonedDevice> device_;
+};
+
+TEST_F(Modelled, HasTheGeometryOfTheModel) {
+  Open("");
+  const Geometry& geometry = device_->geometry();
+  EXPECT_EQ(geometry.block_size, 4096U);
+  EXPECT_EQ(geometry.zone_count, 20U);
+  EXPECT_EQ(geometry.zone_size, 2U << 20);
+  EXPECT_EQ(geometry.max_active, 6U);
+  EXPECT_EQ(geometry.max_open, 6U);
+  EXPECT_EQ(geometry.identity, "model.mem." + (folder_ / "model.json").string());
+  EXPECT_TRUE(geometry.waits);
+  EXPECT_EQ(InfoOf(*device_, 0).capacity, kCapacity);
+}
+
+// A reset of a full zone takes 7 ms in the model.
+TEST_F(Modelled, CommandsTakeTheTimeOfTheModelAndItsDilation) {
+  for (const int dilation : {1, 4}) {
+    Open("?dilation=" + std::to_string(dilation) +
+         "&contents=" + (folder_ / ("contents-" + std::to_string(dilation))).string());
+    Fill(0);
+    EXPECT_GE(InParallel(1, [&](std::uint32_t zone) { return device_->ResetZone(zone); }),
+              dilation * 7ms);
+  }
+}
+
+// The firmware resets one zone at a time.
+TEST_F(Modelled, CommandsOfSeveralThreadsShareTheDrive) {
+  Open("");
+  for (const std::uint32_t zone : {0U, 1U, 2U}) Fill(zone);
+  EXPECT_GE(InParallel(3, [&](std::uint32_t zone) { return device_->ResetZone(zone); }), 3 * 7ms);
+}
+
+// A read of 4 KiB takes 55 us in the model.
+TEST_F(Modelled, ReadsOfSeveralDiesRunSideBySide) {
+  Open("?dilation=1000");
+  Fill(0, 256 << 10);
+  const auto read = [&](std::uint32_t die) {
+    std::string data(4096, 0);
+    return device_->Read(0, die * (64U << 10), data.size(), data.data());
+  };
+  // Until the programs are done, reads are answered from the buffer.
+  while (InParallel(1, read) < 50ms) std::this_thread::sleep_for(10ms);
+  // A busy machine wakes threads late, so the shortest of several attempts counts.
+  Clock::duration four = Clock::duration::max();
+  for (int attempt = 0; attempt < 20 && four >= 2 * 55ms; ++attempt) {
+    four = std::min(four, InParallel(4, read));
+  }
+  EXPECT_GE(four, 55ms);
+  EXPECT_LT(four, 2 * 55ms);
+}
+
+TEST_F(Modelled, ContentsInAFileOutliveTheDevice) {
+  const std::string contents = "?contents=" + (folder_ / "contents").string();
+  Open(contents);
+  Fill(3, 64 << 10);
+  Open(contents);
+  EXPECT_EQ(InfoOf(*device_, 3).write_pointer, 64U << 10);
+  EXPECT_EQ(device_->geometry().identity.substr(0, 11), "model.file.");
+}
+
+TEST_F(Modelled, AClockBeginsWithTheStateOfItsContents) {
+  DriveClock clock(zonemodel::ReadParameters(SmallZones()), 1);
+  clock.Prepare(
+      5,
+      {.capacity = kCapacity, .write_pointer = 8192, .condition = ZoneCondition::kImplicitlyOpen});
+  const auto write = [&clock](std::uint64_t offset) {
+    const zonemodel::Command command{.operation = zonemodel::Operation::kWrite,
+                                     .conventional = false,
+                                     .zone = 5,
+                                     .offset = offset,
+                                     .bytes = 4096};
+    return clock.Run({&command, 1});
+  };
+  EXPECT_EQ(write(0), zonemodel::Status::kInvalidWrite);
+  EXPECT_EQ(write(8192), zonemodel::Status::kOk);
+}
+
+TEST_F(Modelled, RefusesWhatIsNoModelOrNoOption) {
+  const std::string model = WriteModel(folder_ / "model.json");
+  zonemodel::Json conventional = SmallZones();
+  conventional.erase("zones");
+  WriteModel(folder_ / "conventional.json", conventional);
+  std::ofstream(folder_ / "text.json") << "schema_version: 1";
+  const auto refused = [&](const std::string& spec) {
+    return OpenDevice("model:" + spec, Access::kReadWrite, nullptr, &device_);
+  };
+  EXPECT_ERROR(refused(folder_ / "none.json"), DeviceError::kMissing);
+  for (const std::string& spec :
+       {std::string(folder_ / "text.json"), std::string(folder_ / "conventional.json"),
+        model + "?dilation=0", model + "?dilation=1001", model + "?dilation=x"}) {
+    EXPECT_ERROR(refused(spec), DeviceError::kBadSpec) << spec;
+  }
+  for (const char* option : {"?zones=4", "?aux=/x"}) {
+    EXPECT_ERROR(refused(model + option), "unknown-option") << option;
+  }
+}
+
+}  // namespace
+}  // namespace zlfs

@@ -1,0 +1,52 @@
+// A modelled drive in real time: whoever sends a command sleeps until the model has done it. With a
+// dilation of K, a second of the model takes K seconds.
+
+#pragma once
+
+#include <chrono>
+#include <condition_variable>
+#include <cstdint>
+#include <mutex>
+#include <span>
+#include <vector>
+
+#include "model/drive.h"
+#include "zlfs/zoned/device.h"
+
+namespace zlfs {
+
+// Thread safety: all methods are thread-safe.
+class DriveClock {
+ public:
+  DriveClock(const zonemodel::Parameters& parameters, std::uint64_t dilation);
+
+  // Gives a zone a state without time, for contents that are older than this clock.
+  void Prepare(std::uint32_t zone, const ZoneInfo& info);
+  // Sends the commands at once and returns when all are done: the first status that is not ok.
+  // Their number is at most kMostCommands.
+  zonemodel::Status Run(std::span<const zonemodel::Command> commands);
+  // Time of the model since the clock was made.
+  zonemodel::Time Now() const;
+
+  static constexpr std::size_t kMostCommands = 256;
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  using Lock = std::unique_lock<std::mutex>;
+
+  std::uint32_t TakeTag(Lock* lock);
+  void Advance(zonemodel::Time now);
+  void Wait(Lock* lock, std::uint32_t tag);
+
+  const std::uint64_t dilation_;
+  const Clock::time_point start_ = Clock::now();
+  std::mutex mutex_;  // guards the members below
+  zonemodel::EventQueue events_;
+  zonemodel::Drive drive_;
+  std::vector<bool> done_;           // by tag
+  std::vector<std::uint32_t> free_;  // tags
+  std::condition_variable freed_;
+  std::condition_variable due_;  // is never notified: a command only ends at its time
+};
+
+}  // namespace zlfs

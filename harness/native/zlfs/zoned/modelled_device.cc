@@ -1,0 +1,167 @@
+#include "zlfs/zoned/modelled_device.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <mutex>
+#include <utility>
+
+#include "model/parameters.h"
+#include "zlfs/zoned/emulated_device.h"
+#include "zlfs/zoned/open.h"
+
+namespace zlfs {
+namespace {
+
+using zonemodel::Command;
+using zonemodel::Operation;
+using zonemodel::Status;
+
+// The kernel splits larger requests, also to a device of zoneblk.
+constexpr std::uint64_t kMostBytes = 512 * 1024;
+constexpr std::uint64_t kMostDilation = 1000;
+
+IOStatus ReadModel(const std::string& file, zonemodel::Parameters* parameters) {
+  std::ifstream stream(file);
+  if (!stream) return MakeError(DeviceError::kMissing, file + ": cannot be read");
+  const auto json = zonemodel::Json::parse(stream, nullptr, false);
+  if (json.is_discarded()) {
+    return MakeError(DeviceError::kBadSpec, file + ": no JSON; `zonelab model export` writes it");
+  }
+  try {
+    *parameters = zonemodel::ReadParameters(json);
+  } catch (const zonemodel::BadInput& bad) {
+    return MakeError(DeviceError::kBadSpec, file + ": " + bad.what());
+  }
+  if (parameters->zones) return IOStatus::OK();
+  return MakeError(DeviceError::kBadSpec, file + ": the model has no zones");
+}
+
+ShapeRequest ShapeOf(const zonemodel::Parameters& parameters) {
+  const zonemodel::ZoneParameters& zones = *parameters.zones;
+  return {{"block_size", parameters.front.logical_block},
+          {"zones", zones.count},
+          {"zone_size", zones.size},
+          {"zone_capacity", zones.capacity},
+          {"max_active", zones.max_active},
+          {"max_open", zones.max_open}};
+}
+
+// The clock of the contents with this identity. It lives as long as the process, as memory does.
+std::shared_ptr<DriveClock> ClockOf(const zonemodel::Parameters& parameters, std::uint64_t dilation,
+                                    ZonedDevice* contents) {
+  static std::mutex mutex;
+  static auto* const clocks = new std::map<std::string, std::shared_ptr<DriveClock>>;
+  const std::lock_guard lock(mutex);
+  std::shared_ptr<DriveClock>& clock = (*clocks)[contents->geometry().identity];
+  if (clock != nullptr) return clock;
+  clock = std::make_shared<DriveClock>(parameters, dilation);
+  std::vector<ZoneInfo> zones;
+  contents->Report(0, contents->geometry().zone_count, &zones).PermitUncheckedError();
+  for (std::uint32_t zone = 0; zone < zones.size(); ++zone) clock->Prepare(zone, zones[zone]);
+  return clock;
+}
+
+Operation OperationTo(ZoneCondition condition) {
+  switch (condition) {
+    case ZoneCondition::kExplicitlyOpen:
+      return Operation::kOpen;
+    case ZoneCondition::kClosed:
+      return Operation::kClose;
+    case ZoneCondition::kFull:
+      return Operation::kFinish;
+    default:
+      return Operation::kReset;
+  }
+}
+
+// A read or write as the kernel splits it.
+std::vector<Command> Split(Operation operation, std::uint32_t zone, std::uint64_t offset,
+                           std::uint64_t size) {
+  std::vector<Command> commands;
+  for (std::uint64_t done = 0; done < size; done += kMostBytes) {
+    commands.push_back({.operation = operation,
+                        .conventional = false,
+                        .zone = zone,
+                        .offset = offset + done,
+                        .bytes = std::min(kMostBytes, size - done)});
+  }
+  return commands;
+}
+
+}  // namespace
+
+IOStatus ModelledDevice::Open(const std::string& file, Access access, OptionMap* options,
+                              std::unique_ptr<ZonedDevice>* device) {
+  zonemodel::Parameters parameters;
+  RETURN_IF_ERROR(ReadModel(file, &parameters));
+  const auto take = [options](const char* name) {
+    const auto node = options->extract(name);
+    return node.empty() ? std::string() : node.mapped();
+  };
+  const std::string given = take("dilation");
+  const std::optional<std::uint64_t> dilation = given.empty() ? 1 : OptionValue(given, {});
+  if (!dilation || *dilation < 1 || *dilation > kMostDilation) {
+    return MakeError(DeviceError::kBadSpec, "dilation=" + given + ": a number from 1 to 1000");
+  }
+  const std::string path = take("contents");
+  const DeviceKind kind = path.empty() ? DeviceKind::kMemory : DeviceKind::kFile;
+  std::unique_ptr<EmulatedDevice> contents;
+  RETURN_IF_ERROR(EmulatedDevice::Open(kind, path.empty() ? file : path, ShapeOf(parameters),
+                                       access, &contents));
+  std::shared_ptr<DriveClock> clock = ClockOf(parameters, *dilation, contents.get());
+  device->reset(new ModelledDevice(std::move(contents), access, std::move(clock)));
+  return IOStatus::OK();
+}
+
+ModelledDevice::ModelledDevice(std::unique_ptr<ZonedDevice> contents, Access access,
+                               std::shared_ptr<DriveClock> clock)
+    : ForwardingDevice(contents.get(), access),
+      contents_(std::move(contents)),
+      clock_(std::move(clock)) {
+  geometry_.identity = "model." + geometry_.identity;
+  geometry_.waits = true;
+}
+
+IOStatus ModelledDevice::Take(std::uint32_t zone, const std::vector<Command>& commands) {
+  const Status status = clock_->Run(commands);
+  if (status == Status::kOk) return IOStatus::OK();
+  return Fail(DeviceError::kIo, zone,
+              "the model refuses with NVMe status " + std::to_string(static_cast<int>(status)));
+}
+
+IOStatus ModelledDevice::DoReport(std::uint32_t first, std::uint32_t count,
+                                  std::vector<ZoneInfo>* zones) {
+  RETURN_IF_ERROR(ForwardingDevice::DoReport(first, count, zones));
+  return Take(first, Split(Operation::kReport, first, 0, 1));
+}
+
+// A zone takes one write at a time, as with the kernel's locks.
+IOStatus ModelledDevice::DoWrite(std::uint32_t zone, std::uint64_t offset, const Slice& buffer,
+                                 std::uint64_t* written) {
+  RETURN_IF_ERROR(ForwardingDevice::DoWrite(zone, offset, buffer, written));
+  for (const Command& command : Split(Operation::kWrite, zone, offset, buffer.size())) {
+    RETURN_IF_ERROR(Take(zone, {command}));
+  }
+  return IOStatus::OK();
+}
+
+IOStatus ModelledDevice::DoRead(std::uint32_t zone, std::uint64_t offset, std::size_t size,
+                                char* buffer) {
+  RETURN_IF_ERROR(ForwardingDevice::DoRead(zone, offset, size, buffer));
+  const std::vector<Command> commands = Split(Operation::kRead, zone, offset, size);
+  constexpr std::size_t kAtOnce = DriveClock::kMostCommands;
+  for (std::size_t i = 0; i < commands.size(); i += kAtOnce) {
+    const auto begin = commands.begin() + static_cast<std::ptrdiff_t>(i);
+    const auto end = begin + static_cast<std::ptrdiff_t>(std::min(kAtOnce, commands.size() - i));
+    RETURN_IF_ERROR(Take(zone, {begin, end}));
+  }
+  return IOStatus::OK();
+}
+
+IOStatus ModelledDevice::DoChange(std::uint32_t zone, ZoneCondition to) {
+  RETURN_IF_ERROR(ForwardingDevice::DoChange(zone, to));
+  return Take(zone, Split(OperationTo(to), zone, 0, 1));
+}
+
+}  // namespace zlfs

@@ -1,0 +1,44 @@
+// An emulated device whose commands take the time of a modelled drive (harness/native/model). The
+// model has no data, so an emulated device holds it.
+
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "zlfs/zoned/drive_clock.h"
+#include "zlfs/zoned/forwarding_device.h"
+
+namespace zlfs {
+
+class ModelledDevice final : public ForwardingDevice {
+ public:
+  // `file` is a model as JSON (`zonelab model export`). Takes the options `dilation` (1 to 1000,
+  // default 1) and `contents` (a file; default: memory) out of the map. Handles of one process
+  // share the clock of a file.
+  static IOStatus Open(const std::string& file, Access access,
+                       std::map<std::string, std::string>* options,
+                       std::unique_ptr<ZonedDevice>* device);
+
+ private:
+  ModelledDevice(std::unique_ptr<ZonedDevice> contents, Access access,
+                 std::shared_ptr<DriveClock> clock);
+
+  IOStatus DoReport(std::uint32_t first, std::uint32_t count,
+                    std::vector<ZoneInfo>* zones) override;
+  IOStatus DoWrite(std::uint32_t zone, std::uint64_t offset, const Slice& buffer,
+                   std::uint64_t* written) override;
+  IOStatus DoRead(std::uint32_t zone, std::uint64_t offset, std::size_t size,
+                  char* buffer) override;
+  IOStatus DoChange(std::uint32_t zone, ZoneCondition to) override;
+
+  IOStatus Take(std::uint32_t zone, const std::vector<zonemodel::Command>& commands);
+
+  const std::unique_ptr<ZonedDevice> contents_;
+  const std::shared_ptr<DriveClock> clock_;
+};
+
+}  // namespace zlfs
