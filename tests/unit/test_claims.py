@@ -68,8 +68,14 @@ def outcomes(folder: Path) -> Outcomes:
         (table("different", metric="fillrandom.user_bytes"), ClaimOutcome.NOT_SHOWN),
         (table("band", more="low = 1.1\nhigh = 1.4"), ClaimOutcome.PASS),
         (table("band", more="low = 1.4\nhigh = 1.5"), ClaimOutcome.FAIL),
+        (table("band", more="low = 1.0\nhigh = 1.1"), ClaimOutcome.FAIL),
         (table("band", more="low = 1.4\nhigh = 1.5\ntolerance = 0.3"), ClaimOutcome.PASS),
         (table("band", more="low = 1.25\nhigh = 1.5"), ClaimOutcome.NOT_SHOWN),  # reaches over
+        # ext4 writes none of it, so there is a difference and no ratio.
+        (
+            table("band", metric="overwrite.zoned_written", more="low = 1\nhigh = 1e12"),
+            ClaimOutcome.NOT_SHOWN,
+        ),
         (table("band", metric=RATE, more="low = 0.1\nhigh = 9"), ClaimOutcome.NOT_SHOWN),
         (table("band", metric="overwrite.user_bytes", more="low = 1\nhigh = 1"), ClaimOutcome.PASS),
     ],
