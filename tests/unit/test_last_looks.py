@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -57,6 +58,27 @@ def test_bytes_of_the_own_wipe_are_no_writes_by_others(
     with lab.taken() as claim:
         claim.clear()
         claim.check()
+
+
+@pytest.mark.parametrize("swapped", ["nvme0n1", "nvme0n2"])
+def test_no_device_is_formatted_when_one_was_swapped(lab: Lab, swapped: str) -> None:
+    """Also not the device that is the planned one: a level uses both."""
+    other = lab.zoned if swapped == "nvme0n1" else lab.conventional
+    with suppress(GuardRefused), lab.taken() as claim:  # its end clears nothing, either
+        claim.clear()
+        lab.replace_by_another_drive(swapped)
+        with pytest.raises(GuardRefused) as caught:
+            claim.check([other])
+    assert caught.value.code == "identity-changed"
+
+
+def test_formatted_devices_are_recorded_as_such(lab: Lab) -> None:
+    """After a kill, the label proves ownership of these devices only."""
+    with lab.taken() as claim:
+        claim.clear()
+        claim.check()
+        claim.formatted()
+        assert [entry.event for entry in lab.journal.unfinished()] == [JournalEvent.UP] * 2
 
 
 def test_a_slice_in_use_is_not_formatted(lab: Lab) -> None:
