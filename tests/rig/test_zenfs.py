@@ -74,7 +74,7 @@ def test_the_users_source_is_built_once_and_runs(rig: RigHandle, tmp_path: Path)
     assert played.code == 0, played.text
     again = build(rig, tmp_path)
     assert (again.code, again.recap["changed"]) == (0, 0), again.text
-    own = GuestRunner(rig, tmp_path, "zenfs", ["--set", LEVELS])
+    own = GuestRunner(rig, tmp_path, "zenfs", ["--set", LEVELS, "--set", "baseline=zlfs"])
     own.start()
     own.wait_end(timeout=900)
     results = own.assert_complete()
