@@ -238,6 +238,23 @@ def test_a_loss_in_the_trace_buffer_is_a_problem(tracefs: Path) -> None:
     assert source.snapshot().problems == ("the trace buffer lost 15 events",)
 
 
+def test_a_buffer_that_is_never_empty_does_not_stop_the_runner(
+    tracefs: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is left is counted later."""
+    source = tracefs_source.TracefsSource([DEVICE], tracefs)
+    lines = (FIXTURES / "trace_pipe.txt").read_text().splitlines(keepends=True)
+    write = next(line for line in lines if "nvme_cmd_write " in line)
+    left = [write.encode()] * 50
+    now = iter(float(second) for second in range(100))
+    monkeypatch.setattr(tracefs_source.time, "monotonic", lambda: next(now))
+    monkeypatch.setattr(tracefs_source.os, "read", lambda *_: left.pop() if left else b"")
+    source.tick()
+    assert 40 < len(left) < 50
+    assert source.snapshot().commands[NAME, "write", 0] == 50
+    assert left == []
+
+
 def test_a_line_that_cannot_be_read_is_a_problem(tracefs: Path) -> None:
     source = tracefs_source.TracefsSource([DEVICE], tracefs)
     source.take("something else")
