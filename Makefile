@@ -148,7 +148,7 @@ test-dm-zap: setup-dev ## dm-zap's own rig: the guest builds a module; with DM_Z
 	@$(MAKE) rig-image RIG=dm-zap
 	@ZONELAB_SLOW=1 DM_ZAP_SOURCE='$(DM_ZAP_SOURCE)' $(BIN)/pytest -m rig tests/rig/test_dm_zap.py
 
-test-zenfs: setup-dev ## Your ZenFS, ZENFS_SOURCE=FOLDER, is built on its own rig and runs; ROCKSDB_SOURCE=FOLDER is the tree of the rig's RocksDB (not measured)
+test-zenfs: setup-dev ## Your ZenFS, ZENFS_SOURCE=FOLDER, is built on its own rig and runs; ROCKSDB_SOURCE=FOLDER is the tree of the rig's RocksDB (image 5 minutes, then 16)
 	@test -z '$(ZENFS_SOURCE)' || $(MAKE) rig-image RIG=zenfs
 	@ZONELAB_SLOW=1 ZENFS_SOURCE='$(ZENFS_SOURCE)' ROCKSDB_SOURCE='$(ROCKSDB_SOURCE)' $(BIN)/pytest -m rig -rs tests/rig/test_zenfs.py
 
