@@ -72,17 +72,13 @@ def scaled(model: DriveModel, capacity: int) -> DriveModel:
         dies //= 2
     blocks = max(1, round(superblock / (unit * dies)))
     erase = nanoseconds(flash.erase.value) * blocks // ftl.block_units.value
-
-    def derived(value: Any) -> dict[str, Any]:
-        return {"value": value, "origin": "derived", "source": f"scaled to {capacity} B"}
-
     data = program_input(model)
     data["ftl"] |= {
-        "capacity": derived(f"{capacity}B"),
-        "block_units": derived(blocks),
-        "dies": derived(dies),
+        "capacity": _scaled_to(capacity, f"{capacity}B"),
+        "block_units": _scaled_to(capacity, blocks),
+        "dies": _scaled_to(capacity, dies),
     }
-    data["flash"]["erase"] = derived(f"{int(erase)}ns")
+    data["flash"]["erase"] = _scaled_to(capacity, f"{int(erase)}ns")
     return build(DriveModel, data, f"{model.name} scaled to {capacity} B")
 
 
@@ -104,7 +100,9 @@ def resized(model: DriveModel, capacity: int) -> DriveModel:
         )
     limits = {"max_open": zones.max_open.value, "max_active": zones.max_active.value}
     numbers = {"count": count} | {name: min(limit, count) for name, limit in limits.items()}
-    return changed(model, [f"zones.{name}={number}" for name, number in numbers.items()])
+    data = program_input(model)
+    data["zones"] |= {name: _scaled_to(capacity, number) for name, number in numbers.items()}
+    return build(DriveModel, data, f"{model.name} scaled to {capacity} B")
 
 
 def changed(model: DriveModel, assignments: Sequence[str]) -> DriveModel:
@@ -172,6 +170,11 @@ def base_of(name: str, configs: Path = CONFIGS) -> str | None:
     """Return the model that a model extends. Raises ConfigError: there is no such file."""
     found = read_yaml(configs / "models" / f"{name}.yml").get(EXTENDS)
     return None if found is None else str(found)
+
+
+def _scaled_to(capacity: int, value: Any) -> dict[str, Any]:
+    """Return a number that follows from the capacity of a drive, with its origin."""
+    return {"value": value, "origin": "derived", "source": f"scaled to {capacity} B"}
 
 
 def _values(data: Any) -> Any:

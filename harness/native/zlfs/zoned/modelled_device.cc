@@ -1,7 +1,6 @@
 #include "zlfs/zoned/modelled_device.h"
 
 #include <algorithm>
-#include <filesystem>
 #include <fstream>
 #include <mutex>
 #include <utility>
@@ -75,6 +74,11 @@ Operation OperationTo(ZoneCondition condition) {
   }
 }
 
+// A command of a whole zone.
+Command Whole(Operation operation, std::uint32_t zone) {
+  return {.operation = operation, .conventional = false, .zone = zone, .offset = 0, .bytes = 0};
+}
+
 // A read or write as the kernel splits it.
 std::vector<Command> Split(Operation operation, std::uint32_t zone, std::uint64_t offset,
                            std::uint64_t size) {
@@ -133,7 +137,7 @@ IOStatus ModelledDevice::Take(std::uint32_t zone, const std::vector<Command>& co
 IOStatus ModelledDevice::DoReport(std::uint32_t first, std::uint32_t count,
                                   std::vector<ZoneInfo>* zones) {
   RETURN_IF_ERROR(ForwardingDevice::DoReport(first, count, zones));
-  return Take(first, Split(Operation::kReport, first, 0, 1));
+  return Take(first, {Whole(Operation::kReport, first)});
 }
 
 // A zone takes one write at a time, as with the kernel's locks.
@@ -161,7 +165,7 @@ IOStatus ModelledDevice::DoRead(std::uint32_t zone, std::uint64_t offset, std::s
 
 IOStatus ModelledDevice::DoChange(std::uint32_t zone, ZoneCondition to) {
   RETURN_IF_ERROR(ForwardingDevice::DoChange(zone, to));
-  return Take(zone, Split(OperationTo(to), zone, 0, 1));
+  return Take(zone, {Whole(OperationTo(to), zone)});
 }
 
 }  // namespace zlfs
