@@ -345,7 +345,7 @@ def test_the_report_shows_what_is_taken_off_and_what_is_left(
     fast: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     timed = rig_model.load("timed").model_copy(
-        update={"overhead": "20us", "overhead_left_pct": 2.5}
+        update={"dilation": 8, "overhead": "20us", "overhead_left_pct": 2.5}
     )
     monkeypatch.setattr(rig_model, "names", lambda: ["timed"])
     monkeypatch.setattr(rig_model, "load", lambda _: timed)
