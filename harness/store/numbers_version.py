@@ -9,9 +9,7 @@ record the examples again.
 
 from __future__ import annotations
 
-# TO BE RAISED to 1 when the examples are recorded again: those of today recorded no version, which
-# counts as 0.
-NUMBERS = 0
+NUMBERS = 1
 # Lines under that heading which NUMBERS covers. The test of the examples compares them.
-CHANGES = 29
+CHANGES = 30
 KEY = "numbers"  # of the manifest
