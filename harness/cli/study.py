@@ -10,6 +10,7 @@ import sys
 import tempfile
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from harness.cli import confirm
 from harness.cli.main import complain
@@ -20,6 +21,9 @@ from harness.store import overview
 from harness.store.campaign import RESULTS, CampaignPaths
 from harness.store.result import Status
 
+if TYPE_CHECKING:
+    from harness.plan.study_models import Study
+
 SUMMARY = "run a study on its rigs: set up, boot, run, compare, report"
 GROUP = "users"
 SHIPPED = False
@@ -28,11 +32,15 @@ Run a study on its rigs (virtual machines): install what a rig needs, build its 
 cached, boot it, play ansible/site.yml and stop it. A study that names several rigs runs on one
 after the other, as one campaign. No drive of this machine is touched.
 
+On modelled drives, a second campaign NAME-slow then repeats each level once, on drives of twice the
+dilation. Times get verdicts where both agree; the report is written again with them.
+
 examples:
   zonelab study smoke
   zonelab study integration-levels --levels f2fs,zlfs --repetitions 1 --yes
   zonelab study tenants --set mix=four-tenants --campaign mine
   zonelab study integration-levels --campaign mine --retry failed,invalid
+  zonelab study integration-levels --bytes-only       # no second campaign, so times have no verdict
 
 `make study STUDY=NAME` does the same on a machine without .venv. The last line is the campaign's
 folder.
@@ -70,6 +78,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--retry", default="", metavar="A,B", help="repeat runs with these statuses"
     )
+    parser.add_argument(
+        "--bytes-only", action="store_true", help="on modelled drives: do not check times"
+    )
     parser.add_argument("--yes", action="store_true", help="do not announce, do not ask")
 
 
@@ -91,21 +102,12 @@ def execute(arguments: argparse.Namespace) -> int:
         return code
     campaign = arguments.campaign or f"{arguments.study}-{datetime.now(UTC):%Y%m%d-%H%M%S}"
     folder = CampaignPaths(RESULTS / campaign)
+    variables = _variables(arguments, study.name, campaign)
     reported = False
     try:
-        for rig in rigs:
-            # A campaign on one rig may have several hosts. On several rigs, each has one.
-            part = rig if len(parts) > 1 else ""
-            variables = _variables(arguments, study, campaign) | {"study_rig": part}
-            ended, wrote = _play(rig, variables)
-            reported |= wrote
-            if wrote and ended == _PLAY_FAILED:
-                ended = _outcome(folder)
-            if ended and code != _PLAY_FAILED:
-                code = ended
-            if ended not in _GOES_ON:
-                code = ended
-                break
+        code, reported = _run(rigs, variables, parts=len(parts) > 1)
+        if code == ExitCode.OK and not arguments.bytes_only:
+            code = _check_times(study, rigs, variables)
     finally:
         if reported:
             print(f"report: {folder.report}/index.html")
@@ -114,7 +116,54 @@ def execute(arguments: argparse.Namespace) -> int:
     return code
 
 
-def _parts(arguments: argparse.Namespace) -> tuple[str, list[str]]:
+def _run(rigs: list[str], variables: dict[str, str], *, parts: bool) -> tuple[int, bool]:
+    """Run a campaign on its rigs, one after the other.
+
+    A campaign on one rig may have several hosts. In ``parts``, each rig has one, with its levels.
+
+    Returns:
+        The exit code, and whether a report was written.
+    """
+    folder = CampaignPaths(RESULTS / variables["campaign"])
+    code: int = ExitCode.OK
+    reported = False
+    for rig in rigs:
+        ended, wrote = _play(rig, variables | {"study_rig": rig if parts else ""})
+        reported |= wrote
+        if wrote and ended == _PLAY_FAILED:
+            ended = _outcome(folder)
+        if ended and code != _PLAY_FAILED:
+            code = ended
+        if ended not in _GOES_ON:
+            return ended, reported
+    return code, reported
+
+
+def _check_times(study: Study, rigs: list[str], variables: dict[str, str]) -> int:
+    """Repeat each level once at twice the dilation, and write the report with verdicts on times.
+
+    Does nothing on rigs without modelled drives. Returns the exit code.
+    """
+    from harness.cli.main import main  # noqa: PLC0415 - it imports every command
+    from harness.rig import model  # noqa: PLC0415 - pydantic, only when used
+
+    slower = [rig.name for name in rigs if (rig := model.slower(model.load(name))) is not None]
+    if not slower:
+        return ExitCode.OK
+    campaign = variables["campaign"]
+    slow = f"{campaign}-{model.SLOW}"
+    print(f"Times: each level once more on drives of twice the dilation, as {slow}", flush=True)
+    # One of several identical cells is enough.
+    once = {(entry.name, str(entry.options)): entry.label for entry in reversed(study.entries)}
+    narrowed = {"campaign": slow, "levels": ",".join(once.values()), "repetitions": "1"}
+    code, _ = _run(slower, variables | narrowed, parts=False)
+    if code == ExitCode.OK:
+        for command in ("compare", "report"):
+            code = code or main([command, str(RESULTS / campaign), "--slower", str(RESULTS / slow)])
+    return code
+
+
+def _parts(arguments: argparse.Namespace) -> tuple[Study, list[str]]:
     """Return the study to run here, and the rigs that it names, in their order.
 
     A study may name a smaller one for machines without KVM. ``--rig`` takes the study unchanged
@@ -125,12 +174,16 @@ def _parts(arguments: argparse.Namespace) -> tuple[str, list[str]]:
 
     study, _ = load.load_study(arguments.study)
     if arguments.rig:
-        return arguments.study, []
+        return _narrowed(study, arguments.levels), []
     study, _ = load.load_study(for_rig(study))
-    name = study.name
-    if arguments.levels:
-        study = load.narrow(study, [level.strip() for level in arguments.levels.split(",")])
-    return name, list(study.rigs)
+    study = _narrowed(study, arguments.levels)
+    return study, list(study.rigs)
+
+
+def _narrowed(study: Study, levels: str) -> Study:
+    from harness.plan import load  # noqa: PLC0415 - pydantic, only when used
+
+    return load.narrow(study, [one.strip() for one in levels.split(",")]) if levels else study
 
 
 def _set_up(rig: str) -> int:

@@ -27,6 +27,7 @@ from harness.rig.releases import known_release
 PROJECT = Path(__file__).parents[2]
 RIGS = PROJECT / "configs" / "rigs"
 DEFAULT = "nvme"  # of `zonelab rig`, and of studies that name no rig
+SLOW = "slow"  # <rig>-slow has twice the dilation of <rig>
 
 
 def _parse_uuid(value: object) -> str:
@@ -236,18 +237,18 @@ def names(folder: Path = RIGS) -> list[str]:
 
 
 def load(name: str, folder: Path = RIGS) -> Rig:
-    """Read one rig; ``<rig>-<n>`` is the n-th machine of a rig with several hosts.
+    """Read one rig: a file, or one that follows from a file.
+
+    ``<rig>-slow`` has drives of twice the dilation. ``<rig>-<n>`` is the n-th machine of a rig with
+    several hosts.
 
     Raises:
         UsageError: there is no such rig.
         ConfigError: the file is not YAML, repeats a key or does not describe a rig; the message
             names the line or the field.
     """
-    base, _, number = name.rpartition("-")
-    if name not in names(folder) and base in names(folder) and number.isdigit():
-        machines = hosts_of(load(base, folder))
-        if (found := next((rig for rig in machines if rig.name == name), None)) is not None:
-            return found
+    if name not in names(folder) and (found := _derived(name, folder)) is not None:
+        return found
     path = folder / f"{name}.yml"
     if name not in names(folder):
         known = ", ".join(names(folder)) or "none"
@@ -271,6 +272,32 @@ def overhead_left(served: str, dilation: int, overhead_us: float) -> float | Non
         if same and served in models:
             return rig.overhead_left_pct
     return None
+
+
+def _derived(name: str, folder: Path) -> Rig | None:
+    base, _, number = name.rpartition("-")
+    file = base.removesuffix(f"-{SLOW}")
+    if number == SLOW:
+        return slower(load(base, folder)) if base in names(folder) else None
+    if file not in names(folder) or not number.isdigit():
+        return None
+    rig = load(base, folder)
+    return next((one for one in hosts_of(rig) if one.name == name), None)
+
+
+def slower(rig: Rig) -> Rig | None:
+    """Return the same rig with twice the dilation: it checks times (docs/methods.md).
+
+    None if the rig has no modelled drives, or is such a rig itself.
+    """
+    if not rig.zoneblk or rig.name.endswith(f"-{SLOW}"):
+        return None
+    drives = tuple(
+        drive.model_copy(update={"uuid": f"{drive.uuid[:24]}1{drive.uuid[25:]}"})
+        for drive in rig.zoneblk
+    )
+    changes = {"name": f"{rig.name}-{SLOW}", "dilation": 2 * rig.dilation, "zoneblk": drives}
+    return rig.model_copy(update={**changes, "overhead_left_pct": None})
 
 
 def hosts_of(rig: Rig) -> tuple[Rig, ...]:

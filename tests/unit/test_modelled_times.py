@@ -119,6 +119,20 @@ def test_another_speed_at_twice_the_dilation_is_the_processor_s(
         assert row.verdict is Verdict.LOWER
 
 
+@pytest.mark.parametrize(("second", "bound"), [(0.0, False), (0.08, True)])
+def test_the_mean_over_all_pairs_of_runs_decides(
+    fast: Path, tmp_path: Path, second: float, bound: bool
+) -> None:
+    """One pair differs by 8 %, which is 4 % in the mean of two."""
+    change = {1: 0.08, 2: second}
+
+    def rate(result: Result) -> float:
+        return 1 / (1 + change[result.repetition]) if result.level == ZLFS else 1.0
+
+    slow = _campaign(tmp_path / "slow", _on_drive(dilation=16, rate=rate), repetitions=2)
+    assert _row(fast, slow).verdict is (Verdict.HOST_BOUND if bound else Verdict.LOWER)
+
+
 @pytest.mark.parametrize(("kind", "judged"), [("modelled", True), ("hardware", False)])
 def test_the_drive_beside_the_one_under_test_is_judged_as_well(
     fast: Path, tmp_path: Path, kind: str, judged: bool

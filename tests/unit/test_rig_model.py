@@ -123,13 +123,20 @@ def test_a_rig_with_hosts_is_several_machines_with_their_own_drives() -> None:
             model.load(name)
 
 
-def test_the_slow_rig_is_the_timed_rig_with_twice_its_dilation() -> None:
+def test_each_rig_with_modelled_drives_has_one_of_twice_its_dilation() -> None:
     """Otherwise a time of both would say nothing about the drive."""
     timed, slow = model.load("timed"), model.load("timed-slow")
     assert slow.dilation == 2 * timed.dilation
-    other = {"name", "description", "dilation", "overhead_left_pct", "zoneblk"}
+    other = {"name", "dilation", "overhead_left_pct", "zoneblk"}
     assert slow.model_dump(exclude=other) == timed.model_dump(exclude=other)
     assert [one.model for one in slow.zoneblk] == [one.model for one in timed.zoneblk]
+    uuids = [drive.uuid for rig in (timed, slow) for drive in rig.zoneblk]
+    assert len(set(uuids)) == 4
+    assert {len(uuid) for uuid in uuids} == {36}
+    assert model.load("timed-slow-2") == model.hosts_of(slow)[1]
+    for name in ("nvme-slow", "timed-slow-3", "timed-slow-slow", "slow", "none-slow"):
+        with pytest.raises(UsageError, match=f"unknown rig '{name}'"):
+            model.load(name)
 
 
 TIMED = """

@@ -50,12 +50,15 @@ class Study:
         self.refused: set[str] = set()
         self.runs: list[str] = []  # statuses of the campaign's runs
         self.asked = False
+        self.shown: list[list[str]] = []  # reports and comparisons
+        self.main = cli.main
         self.words: list[Path] = []
         monkeypatch.chdir(folder)
         monkeypatch.setattr(model, "PROJECT", folder)
         monkeypatch.setattr(study, "_set_up", lambda _rig: 0)
         monkeypatch.setattr(control, "execute", self._execute)
         monkeypatch.setattr(overview, "states", self._states)
+        monkeypatch.setattr(cli, "main", self._show)
         monkeypatch.setattr(prerequisites, "accelerator", lambda _cpuinfo: "tcg")
 
     def _execute(self, rig: model.Rig, command: Sequence[str], _talk: object) -> int:
@@ -77,12 +80,16 @@ class Study:
             word.touch()
         return code
 
+    def _show(self, words: list[str]) -> int:
+        self.shown.append(words)
+        return 0
+
     def _states(self, _campaign: object) -> list[overview.RunState]:
         self.asked = True
         return [overview.RunState("rig", f"r{i}", "f2fs", s, "") for i, s in enumerate(self.runs)]
 
     def __call__(self, name: str = "smoke", *more: str) -> int:
-        return cli.main(["study", name, "--yes", "--campaign", "c", *more])
+        return self.main(["study", name, "--yes", "--campaign", "c", *more])
 
     @property
     def rigs(self) -> list[tuple[str, str]]:
@@ -120,8 +127,39 @@ def test_the_folder_comes_last_however_it_ends(
 def test_a_study_on_one_rig_of_its_own_is_planned_as_a_whole(command: Study) -> None:
     """Then its hosts can be several."""
     command.runs = ["ok"]
-    assert command("integration-levels") == 0
+    assert command("integration-levels", "--bytes-only") == 0
     assert command.rigs == [("timed", "")]
+    assert command.shown == []
+
+
+def test_times_of_modelled_drives_are_checked_at_twice_the_dilation(command: Study) -> None:
+    """Of identical cells, only one runs again."""
+    assert command("integration-levels", "--set", "seed=7", "--retry", "failed") == 0
+    assert command.rigs == [("timed", ""), ("timed-slow", "")]
+    first, second = (given for _, given in command.plays)
+    levels = set(second.pop("levels").split(","))
+    assert {"conventional-ext4", "conventional-ext4-discard", "f2fs", "zlfs"} <= levels
+    assert not any(level.endswith("twin") for level in levels)
+    assert second == {**second, "campaign": "c-slow", "repetitions": "1", "settings": "seed=7"}
+    assert (first["campaign"], first["repetitions"], first["levels"]) == ("c", "", "")
+    both = ["results/c", "--slower", "results/c-slow"]
+    assert command.shown == [["compare", *both], ["report", *both]]
+
+
+def test_only_levels_of_the_campaign_are_checked(command: Study) -> None:
+    assert command("integration-levels", "--levels", "zlfs, zlfs-twin") == 0
+    assert command.plays[1][1]["levels"] == "zlfs"
+    command("levels-all", "--rig", "timed", "--levels", "zlfs")
+    assert command.rigs[2:] == [("timed", ""), ("timed-slow", "")]
+    command("integration-levels", "--rig", "timed-slow")
+    assert command.rigs[4:] == [("timed-slow", "")]
+
+
+@pytest.mark.parametrize(("rig", "plays"), [("timed", 1), ("timed-slow", 2)])
+def test_failed_runs_check_no_times(command: Study, rig: str, plays: int) -> None:
+    command.codes, command.runs = {rig: 2}, ["failed"]
+    assert command("integration-levels") == 4
+    assert (len(command.plays), command.shown) == (plays, [])
 
 
 def test_a_refusal_before_there_is_a_campaign_prints_no_folder(
@@ -211,7 +249,7 @@ def test_options_are_handed_on_as_text(command: Study) -> None:
 
 
 def test_a_campaign_is_named_by_study_and_time(command: Study) -> None:
-    cli.main(["study", "smoke", "--yes"])
+    command.main(["study", "smoke", "--yes"])
     assert re.fullmatch(r"smoke-\d{8}-\d{6}", command.plays[0][1]["campaign"])
 
 
@@ -236,7 +274,7 @@ def test_it_asks_on_a_terminal(
     monkeypatch.setattr(sys.stdin, "isatty", lambda: True, raising=False)
     monkeypatch.setattr(sys.stdout, "isatty", lambda: True, raising=False)
     monkeypatch.setattr("builtins.input", lambda _question: answer)
-    assert cli.main(["study", "smoke"]) == (0 if goes_on else 130)
+    assert command.main(["study", "smoke"]) == (0 if goes_on else 130)
     assert bool(command.plays) == goes_on
     shown = capsys.readouterr()
     assert shown.out.startswith(
@@ -248,7 +286,7 @@ def test_it_asks_on_a_terminal(
 
 
 def test_it_does_not_ask_without_a_terminal(command: Study) -> None:
-    assert cli.main(["study", "smoke"]) == 0
+    assert command.main(["study", "smoke"]) == 0
     assert command.plays
 
 
