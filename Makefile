@@ -35,7 +35,7 @@ export CCACHE_NOHASHDIR := 1
     test-guard test-campaigns test-geometry test-dm-zoned test-dm-zap test-zenfs test-amplification \
     test-two-hosts vagrant-packages vagrant-box vagrant-clean test-vagrant test-debian12 bench \
     bench-overhead bench-zlfs bench-statistics bench-kvmix bench-scale bench-replay \
-    bench-model bench-native lock schemas docs examples clean help
+    bench-model bench-native lock schemas docs examples example-bundles clean help
 
 ##@ The two commands
 
@@ -217,6 +217,9 @@ docs: setup ## Regenerate docs/rules.md from the rules, docs/troubleshooting.md 
 
 examples: setup-dev ## The first study's table, sentences and figure in the README, from a campaign of it: CAMPAIGN=
 	@$(BIN)/python -m tests.upkeep examples '$(CAMPAIGN)'
+
+example-bundles: setup-dev ## Record the campaigns under results/ again, on rigs (30 minutes): NAMES=
+	@$(BIN)/python -m tests.record_examples $(NAMES)
 
 clean: ## Remove build/ (never results/, never the image cache)
 	@rm -rf build

@@ -1,4 +1,4 @@
-"""Bytes per user byte over device writes: synthetic ledgers, and the shipped example."""
+"""Bytes per user byte over device writes: synthetic ledgers, and a recorded campaign."""
 
 from __future__ import annotations
 

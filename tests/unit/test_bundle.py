@@ -1,6 +1,6 @@
 """``zonelab bundle``: an archive with the same results and without the machine's identity.
 
-The campaign is results/example.tar.xz, measured on the rig.
+The campaign is tests/fixtures/recorded/example.tar.xz, measured on the rig.
 """
 
 import io

@@ -2,14 +2,19 @@
 
 import csv
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from analysis.read.load import load
 from harness.cli.main import main
+from harness.plan.expand import expand
+from harness.plan.load import CONFIGS, load_study, narrow
+from harness.plan.yaml_files import parse_yaml
 from harness.store import numbers_version
+from harness.store.campaign import load_plan
 from harness.store.files import read_json
-from tests import upkeep
+from tests import record_examples, upkeep
 from tests.fixtures.example import RESULTS, unpacked
 
 ROOT = Path(__file__).parents[2]
@@ -21,7 +26,7 @@ def test_a_bundle_is_whole_and_small(bundle: Path) -> None:
     assert bundle.stat().st_size <= 1_048_576
     assert main(["verify", str(bundle)]) == 0
     name = bundle.name.removesuffix(".tar.xz")
-    command = read_json(unpacked(name) / "campaign.json")["command"]
+    command = read_json(unpacked(name, RESULTS) / "campaign.json")["command"]
     assert command[0] == "zonelab"  # not a path of the machine that made it
 
 
@@ -33,7 +38,7 @@ def test_campaigns_in_results_are_not_committed() -> None:
 
 def _recorded(name: str) -> set[int]:
     """Return the versions of numbers that the runs of an example recorded; 0 where none did."""
-    manifests = [run.result.manifest for run in load(unpacked(name)).runs]
+    manifests = [run.result.manifest for run in load(unpacked(name, RESULTS)).runs]
     parts = [one.get("host") or one.get("replay") or {} for one in manifests]
     return {int(part.get(numbers_version.KEY, 0)) for part in parts}
 
@@ -42,6 +47,21 @@ def _recorded(name: str) -> set[int]:
 def test_an_example_contains_every_change_that_affects_numbers(bundle: Path) -> None:
     """If this fails: record the examples again; see harness/store/numbers_version.py."""
     assert _recorded(bundle.name.removesuffix(".tar.xz")) == {numbers_version.NUMBERS}
+
+
+def test_the_examples_are_of_the_studies_as_they_are() -> None:
+    """If this fails: a study or workload has changed since; `make example-bundles`."""
+    for name, example in record_examples.STUDIES.items():
+        settings: dict[str, Any] = {"repetitions": example.repetitions}
+        for field, value in example.settings.items():
+            settings[field] = parse_yaml(value, field)
+        study, workload = load_study(example.study, CONFIGS, settings)
+        stored = load_plan(unpacked(name, RESULTS) / "plan.json")
+        hosts = [(host.host, host.inspection) for host in stored.hosts]
+        chosen = narrow(study, example.levels) if example.levels else study
+        plan = expand(chosen, workload, hosts, stored.campaign)
+        assert plan.study_digest == stored.study_digest
+        assert [host.runs for host in plan.hosts] == [host.runs for host in stored.hosts]
 
 
 def test_every_change_that_affects_numbers_raises_their_version() -> None:

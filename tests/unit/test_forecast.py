@@ -14,7 +14,7 @@ from harness.store.files import read_json
 from harness.store.result import Result
 from harness.store.spec import Claim, DeviceKind
 from tests.fixtures.campaigns import with_metric, write_campaign
-from tests.fixtures.example import unpacked
+from tests.fixtures.example import RESULTS, unpacked
 from tests.fixtures.planner import Planner
 
 WRITTEN = "overwrite.write_amplification"
@@ -83,9 +83,9 @@ def test_the_plan_prints_the_power_from_a_folder(planner: Planner, tmp_path: Pat
 
 
 def test_the_shipped_example_is_used_for_its_own_question_only(planner: Planner) -> None:
-    """The example is older than the study of its name, which has another workload."""
+    """The example is a smaller study than the one of its name."""
     settings = ("--set", "metrics=[overwrite.write_amplification]", "--set", "claims=[]")
-    question = read_json(unpacked("example") / "plan.json")["question"]
+    question = read_json(unpacked("example", RESULTS) / "plan.json")["question"]
     same = ("--set", f"question={question}")
     assert planner("integration-levels", *settings, *same, "--check") == 0
     assert "runs a side in example:" in planner.out

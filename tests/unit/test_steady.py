@@ -236,7 +236,7 @@ def test_without_series_the_label_is_there_too(tmp_path: Path) -> None:
 
 
 def test_real_series_of_the_example() -> None:
-    """Series of an emulated device (results/example): not a result, but real fluctuations."""
+    """Series of an emulated device: not a result, but real fluctuations."""
     campaign = load(EXAMPLE)
     wanted = [run for run in campaign.runs if run.name == "f2fs--r01"]
     labels = {one.phase: one.steady for one in steady.label_phases(wanted)}

@@ -1,7 +1,7 @@
 """A sceptic edits a campaign and its checksums; ``zonelab verify`` names the edit.
 
-The campaign is the first block of results/example.tar.xz, measured on the rig, planned again by
-this release so that the plan holds its study.
+The campaign is the first block of tests/fixtures/recorded/example.tar.xz, measured on the rig. It
+is planned again by this release, so that the plan holds its study.
 """
 
 from __future__ import annotations

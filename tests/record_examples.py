@@ -1,0 +1,86 @@
+"""``make example-bundles``: records the campaigns under ``results/`` again, on rigs.
+
+The example is the first study in small, so that its bundle stays below 1 MB: larger and fewer
+files, half of the overwrites, three levels.
+"""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+from dataclasses import dataclass, field
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+ZONELAB = ROOT / ".venv/bin/zonelab"
+RESULTS = Path("results")
+
+_PHASES = (
+    "[{name: fillrandom, benchmark: fillrandom, role: fill, operations: {keys: 1}},"
+    " {name: overwrite, benchmark: overwrite, role: measured, operations: {free_space: 0.5},"
+    " expects_gc: true}]"
+)
+
+
+@dataclass(frozen=True)
+class Example:
+    """A study as it is recorded for ``results/``."""
+
+    study: str
+    repetitions: int
+    levels: tuple[str, ...] = ()
+    settings: dict[str, str] = field(default_factory=dict)
+
+    def command(self, campaign: str) -> list[str]:
+        """Return the words of ``zonelab study``."""
+        changes = " ".join(f"{name}={value}" for name, value in self.settings.items())
+        words = ["study", self.study, "--yes", "--bytes-only", "--campaign", campaign]
+        words += ["--repetitions", str(self.repetitions), "--levels", ",".join(self.levels)]
+        return [*words, "--set", changes]
+
+
+STUDIES = {
+    "example": Example(
+        study="integration-levels",
+        repetitions=3,
+        levels=("conventional-ext4", "f2fs", "zlfs"),
+        settings={
+            "question": "Which level writes fewest bytes to the medium in a short overwrite?",
+            "turnover": "0.5",
+            "workload.database_share": "10%",
+            "workload.files_per_zone": "4",
+            "workload.phases": _PHASES,
+        },
+    ),
+    "finish-thresholds-small": Example(study="finish-thresholds-small", repetitions=1),
+}
+_RUNS = "results/finish-thresholds-small/hosts/rig-finish-small/runs"
+REPLAYS = {
+    "example-thresholds": [
+        *("replay", f"{_RUNS}/zlfs_finish_occupancy_pct-50_zone_size-4mib--r01"),
+        *("--finish-occupancy-pct", "0,10,20,30,40,50,60,70,80,90,100"),
+        *("--zone-capacity", "8MiB,4MiB,2MiB", "--campaign", "example-thresholds"),
+    ]
+}
+
+
+def zonelab(*words: str) -> None:
+    """Run a command of zonelab in the checkout; raise CalledProcessError if it fails."""
+    subprocess.run([ZONELAB, *words], cwd=ROOT, check=True)
+
+
+def main(names: list[str]) -> int:
+    """Record the named campaigns, or all, and replace their bundles. Folders of them stay."""
+    commands = {name: study.command(name) for name, study in STUDIES.items()} | REPLAYS
+    for name in names or commands:
+        shutil.rmtree(ROOT / RESULTS / name, ignore_errors=True)
+        zonelab(*commands[name])
+        (ROOT / RESULTS / f"{name}.tar.xz").unlink(missing_ok=True)
+        archive = f"{RESULTS / name}.tar.xz"
+        zonelab("bundle", str(RESULTS / name), "--no-report", "--output", archive)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
