@@ -27,7 +27,7 @@ _L0_STOP_DEFAULT = 36
 _MEMTABLES_DEFAULT = 2
 
 # The share of the capacity that can be used: f2fs is full at 96 % of 384 small zones and btrfs at
-# 98 % (docs/studies.md), and garbage collection needs a few free zones.
+# 98 %, and garbage collection needs a few free zones.
 USABLE_SHARE = 0.95
 DOES_NOT_FIT = "does-not-fit"
 

@@ -108,7 +108,7 @@ class Workload(Model):
     ``database_share`` is the size of the database after its first fill, as a share of the device's
     zone capacity. The number of keys follows from it. ``fill_share`` is the size of the files after
     that fill, per byte of (keys x entry). ``peak_share`` is the same for the largest moment of the
-    later phases. Both are measured (docs/studies.md, "Calibration").
+    later phases. Both are measured on the rig nvme.
 
     ``target_file_size_base`` is ``zone_fill`` x zone capacity, divided by the smallest whole number
     from ``files_per_zone`` on that brings it to at most ``largest_file``.

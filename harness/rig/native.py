@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 from harness.tools import trees
@@ -18,10 +19,14 @@ def packages(name: str) -> tuple[str, ...]:
 def source_hash(tree: Path) -> str:
     """Return the SHA-256 over relative names, executable bits and contents of a source tree.
 
-    Hidden files, hidden folders and top-level folders named ``build*`` are left out. A missing
-    tree has the hash of an empty one.
+    Hidden files, hidden folders, pages (``*.md``) and top-level folders named ``build*`` are left
+    out. A missing tree has the hash of an empty one.
     """
-    return trees.digest(tree, lambda parts: parts[0].startswith("build"))
+    return trees.digest(tree, _left_out)
+
+
+def _left_out(parts: Sequence[str]) -> bool:
+    return parts[0].startswith("build") or parts[-1].endswith(".md")
 
 
 def main(argv: list[str]) -> int:
