@@ -1,6 +1,6 @@
 """Labels phases by whether their numbers change while they are measured (docs/methods.md).
 
-A phase is cut into blocks of equal device writes. It is "steady" only if its blocks exclude
+A phase is cut into rounds of equal device writes. It is "steady" only if its rounds exclude
 large changes of user bytes per device byte, of throughput, and of bytes that wait for compaction.
 """
 
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from itertools import accumulate, pairwise
 from pathlib import Path
@@ -23,7 +23,7 @@ from analysis.read.series import read_by_column
 
 # Device writes after the fill, in capacities, before which no phase is steady.
 TURNOVER = 1.0
-SHORTEST = 2.0  # seconds of a block: series have one sample a second
+SHORTEST = 2.0  # seconds of a round: series have one sample a second
 
 
 class SteadyLabel(StrEnum):
@@ -36,15 +36,16 @@ class SteadyLabel(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Steady:
-    """A label and its phase in seconds since the run began, None without blocks.
+    """A label and its phase in seconds since the run began, None without rounds.
 
-    ``throughputs`` has one value per block, in operations per second.
+    ``throughputs`` has one value per round, in operations per second. On a modelled drive, times
+    are of the model.
     """
 
     label: SteadyLabel
     begin: float | None
     end: float | None
-    blocks: int
+    rounds: int
     why: str
     throughputs: tuple[float, ...] = ()
 
@@ -122,17 +123,17 @@ class _Check(NamedTuple):
 
 
 def judge(progress: PhaseSeries) -> Steady:
-    """Label a phase by its blocks."""
+    """Label a phase by its rounds."""
     cuts = _cuts(progress)
-    blocks = len(cuts) - 1
+    rounds = len(cuts) - 1
     rates = tuple(_rates(progress.operations, cuts))
-    if blocks < trend.FEWEST:
-        begin, end = (cuts[0], cuts[-1]) if blocks else (None, None)
-        why = f"{blocks} of {trend.FEWEST} blocks of {SHORTEST:g} s"
-        return Steady(SteadyLabel.TOO_SHORT, begin, end, blocks, why, rates)
+    if rounds < trend.FEWEST:
+        begin, end = (cuts[0], cuts[-1]) if rounds else (None, None)
+        why = f"{rounds} of {trend.FEWEST} rounds of {SHORTEST:g} s"
+        return Steady(SteadyLabel.TOO_SHORT, begin, end, rounds, why, rates)
     if not all(rates):
-        why = "a block without an operation"
-        return Steady(SteadyLabel.NOT_STEADY, cuts[0], cuts[-1], blocks, why, rates)
+        why = "a round without an operation"
+        return Steady(SteadyLabel.NOT_STEADY, cuts[0], cuts[-1], rounds, why, rates)
     checks = [_Check("throughput", _relative(rates))]
     if progress.payload:
         checks += _of_writes(progress, cuts)
@@ -144,7 +145,7 @@ def judge(progress: PhaseSeries) -> Steady:
     why = "; ".join(map(str, checks))
     if progress.payload:
         why = f"{turnover:.0%} of the capacity written after the fill; {why}"
-    return Steady(label, cuts[0], cuts[-1], blocks, why, rates)
+    return Steady(label, cuts[0], cuts[-1], rounds, why, rates)
 
 
 _labels: Memo[tuple[Steady, ...]] = Memo()
@@ -158,10 +159,18 @@ def label_phases(runs: Sequence[RunRecord]) -> tuple[PhaseSteady, ...]:
     """
     labels = _labels.get(runs, _compute)
     return tuple(
-        PhaseSteady(run, phase.name, label)
+        PhaseSteady(run, phase.name, _on_model_clock(label, run.seconds(1.0)))
         for run, own in zip(runs, labels, strict=True)
         for phase, label in zip(run.measured, own, strict=True)
     )
+
+
+def _on_model_clock(label: Steady, second: float) -> Steady:
+    """Return a label with times of the model; ``second`` is a second of the machine there."""
+    if second == 1.0 or label.begin is None or label.end is None:
+        return label
+    rates = tuple(rate / second for rate in label.throughputs)
+    return replace(label, begin=label.begin * second, end=label.end * second, throughputs=rates)
 
 
 class _Phase(NamedTuple):
@@ -210,10 +219,10 @@ def count_labels(phases: Sequence[PhaseSteady]) -> str:
 
 
 def window(steady: Steady) -> str:
-    """Return the blocks and their checks in one phrase."""
+    """Return the rounds and their checks in one phrase."""
     if steady.begin is None or steady.end is None:
         return steady.why
-    return f"{steady.blocks} blocks from {steady.begin:.1f} to {steady.end:.1f} s: {steady.why}"
+    return f"{steady.rounds} rounds from {steady.begin:.4g} to {steady.end:.4g} s: {steady.why}"
 
 
 def _progress(
@@ -246,7 +255,7 @@ def _written(path: Path) -> TimeSeries | None:
 
 
 def _cuts(progress: PhaseSeries) -> list[float]:
-    """Return the edges of blocks: equal device writes, or equal times where nothing is written."""
+    """Return the edges of rounds: equal device writes, or equal times where nothing is written."""
     first, last = progress.operations.t[0], progress.operations.t[-1]
     count = min(trend.BLOCKS, int((last - first) / SHORTEST))
     if count < 1:
@@ -273,16 +282,16 @@ def _turnover(progress: PhaseSeries) -> float:
 
 
 def _relative(values: Sequence[float], scale: float | None = None) -> trend.LinearTrend:
-    """Return the change over all blocks as a share of ``scale``, by default of their mean."""
-    blocks = np.array(values, dtype=np.float64)
-    return trend.change(blocks / (scale or float(blocks.mean())))
+    """Return the change over all rounds as a share of ``scale``, by default of their mean."""
+    rounds = np.array(values, dtype=np.float64)
+    return trend.change(rounds / (scale or float(rounds.mean())))
 
 
 def _of_writes(progress: PhaseSeries, cuts: Sequence[float]) -> Iterator[_Check]:
     """Yield the checks of a phase that writes.
 
     Blocks have equal device bytes, so their user bytes have the mean 1 / write amplification. The
-    inverse is finite also in a block where the level only collects. Bytes that wait for compaction
+    inverse is finite also in a round where the level only collects. Bytes that wait for compaction
     can be 0, so their scale is the user's bytes.
     """
     user = [

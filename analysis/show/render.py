@@ -138,7 +138,7 @@ def to_json(comparison: Comparison) -> str:
                 "label": phase.steady.label.value,
                 "begin": phase.steady.begin,
                 "end": phase.steady.end,
-                "blocks": phase.steady.blocks,
+                "rounds": phase.steady.rounds,
                 "why": phase.steady.why,
             }
             for phase in comparison.steady

@@ -162,7 +162,9 @@ def test_without_native_programs_nothing_is_compiled(trees: tuple[Path, Path]) -
     assert not any("copy-in" in arg for arg in argv)
 
 
-def test_source_hash_sees_names_contents_and_modes_but_no_build_output_or_page(tmp_path: Path) -> None:
+def test_source_hash_sees_names_contents_and_modes_but_no_build_output_or_page(
+    tmp_path: Path,
+) -> None:
     (tmp_path / "a").write_text("1")
     hashes = {source_hash(tmp_path)}
     (tmp_path / "a").chmod(0o755)

@@ -20,6 +20,7 @@ from analysis.read.steady import PhaseSeries, SteadyLabel, TimeSeries, judge
 from analysis.show.render import render
 from analysis.show.report import write_report
 from harness.store import packed
+from harness.store.spec import DeviceKind
 from tests.bench import steady_simulation as simulation
 from tests.fixtures.campaigns import write_campaign
 from tests.fixtures.example import unpacked
@@ -66,11 +67,11 @@ def doubling(load_: PhaseSeries) -> PhaseSeries:
 
 def test_a_flat_phase_is_steady_and_shows_its_blocks() -> None:
     found = judge(load_of([RATE] * SECONDS))
-    assert (found.label, found.blocks) == (SteadyLabel.STEADY, 20)
+    assert (found.label, found.rounds) == (SteadyLabel.STEADY, 20)
     assert (found.begin, found.end) == (0.0, 100.0)
     # 100 s at 30 MB/s, and the capacity before
     assert found.why.startswith("386% of the capacity written after the fill; throughput +0%")
-    assert steady.window(found).startswith("20 blocks from 0.0 to 100.0 s: 386%")
+    assert steady.window(found).startswith("20 rounds from 0 to 100 s: 386%")
 
 
 @pytest.mark.parametrize(
@@ -123,10 +124,10 @@ def test_pending_bytes_that_no_log_has_are_not_judged() -> None:
 
 def test_a_phase_of_four_blocks_is_too_short() -> None:
     found = judge(load_of([RATE] * 9))
-    assert (found.label, found.blocks, found.why) == (
+    assert (found.label, found.rounds, found.why) == (
         SteadyLabel.TOO_SHORT,
         4,
-        "4 of 5 blocks of 2 s",
+        "4 of 5 rounds of 2 s",
     )
 
 
@@ -140,7 +141,7 @@ def test_a_phase_that_stood_still_is_not_steady() -> None:
     written = TimeSeries(load_.written.t, tuple(1e8 * (t + 20) for t in load_.written.t))
     found = judge(replace(load_, written=written))
     assert found.label is SteadyLabel.NOT_STEADY
-    assert found.why == "a block without an operation"
+    assert found.why == "a round without an operation"
 
 
 def test_reads_have_blocks_of_time() -> None:
@@ -190,9 +191,9 @@ def test_any_series_has_a_label(found: list[float], wa: float, known: bool) -> N
     result = judge(load_ if known else replace(load_, pending=None))
     assert result.label in SteadyLabel
     assert result.why
-    assert (result.begin is None) == (result.blocks == 0)
+    assert (result.begin is None) == (result.rounds == 0)
     if result.label is SteadyLabel.STEADY:
-        assert 5 <= result.blocks <= 20
+        assert 5 <= result.rounds <= 20
 
 
 @given(rates)
@@ -235,6 +236,22 @@ def test_without_series_the_label_is_there_too(tmp_path: Path) -> None:
     assert {one.steady.label for one in comparison.steady} == {SteadyLabel.TOO_SHORT}
 
 
+def test_on_a_modelled_drive_times_are_of_the_model(tmp_path: Path) -> None:
+    """Its label is that of the same series on a drive without dilation."""
+    run = load(write_campaign(tmp_path / "c")).runs[0]
+    device = replace(run.result.device, kind=DeviceKind.MODELLED, model="zoneblk m-00000000 x8")
+    slow = replace(run, result=replace(run.result, device=device))
+    (found, *_), (modelled, *_) = steady.label_phases([run]), steady.label_phases([slow])
+    assert found.steady.begin is not None
+    assert found.steady.end is not None
+    assert modelled.steady == replace(
+        found.steady,
+        begin=found.steady.begin / 8,
+        end=found.steady.end / 8,
+        throughputs=tuple(8 * rate for rate in found.steady.throughputs),
+    )
+
+
 def test_real_series_of_the_example() -> None:
     """Series of an emulated device: not a result, but real fluctuations."""
     campaign = load(EXAMPLE)
@@ -242,7 +259,7 @@ def test_real_series_of_the_example() -> None:
     labels = {one.phase: one.steady for one in steady.label_phases(wanted)}
     assert set(labels) == {"overwrite", "readrandom"}
     overwrite = labels["overwrite"]
-    assert (overwrite.label, overwrite.blocks) == (SteadyLabel.TOO_SHORT, 20)
+    assert (overwrite.label, overwrite.rounds) == (SteadyLabel.TOO_SHORT, 20)
     series = packed.text(wanted[0].path / "series/overwrite.csv")
     assert overwrite.end == float(series.splitlines()[-1].partition(",")[0])
     assert "of the capacity written after the fill" in overwrite.why
