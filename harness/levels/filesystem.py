@@ -107,7 +107,7 @@ class FileSystemLevel(Level):
         file = up.cold_dir / "cold"
         stored = coldfill.write(file, whole, seed, lambda done: progress(done, size))
         self.sync(up)
-        return stored.bytes
+        return stored
 
     def usage(self, up: LevelUp) -> LevelUsage:
         """Return free bytes (statvfs f_bavail) and the counters of ``gc``."""

@@ -119,7 +119,7 @@ def save(
             [[o.job.source.digest, dict(o.replayed.setting)] for o in outcomes], sort_keys=True
         ).encode()
     ).hexdigest()
-    recorded = str(outcomes[0].job.source.recorded.settings[0][_OCCUPANCY])
+    recorded = str(outcomes[0].job.source.setting[_OCCUPANCY])
     thresholds = [str(outcome.factors[_OCCUPANCY]) for outcome in outcomes]
     plan = Plan(
         campaign=name,
@@ -276,7 +276,7 @@ def _result(spec: RunSpec, outcome: ReplayOutcome, now: str, model: DriveModel |
                 "rules": replayed.rules,
                 "trace": source.name,
                 "trace_sha256": source.digest,
-                "recorded": dict(source.recorded.settings[0]),
+                "recorded": dict(source.setting),
                 "model": None if model is None else _model(model),
             }
         },

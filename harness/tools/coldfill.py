@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 
 from harness.errors import ToolFailed
@@ -16,16 +15,6 @@ _FULL = 28  # exit status: errno ENOSPC
 # The slowest device worth measuring; a slower fill counts as hung.
 _SLOWEST_BYTES_PER_SECOND = 2_000_000
 _GRACE_SECONDS = 120.0
-
-
-@dataclass(frozen=True, slots=True)
-class Stored:
-    """Result of ``coldfill write``; ``full`` means that the file system ran out of space."""
-
-    bytes: int
-    seconds: float
-    direct: bool
-    full: bool
 
 
 def write_argv(program: Path, file: Path, size: int, seed: int) -> list[str]:
@@ -43,8 +32,10 @@ def write_argv(program: Path, file: Path, size: int, seed: int) -> list[str]:
     ]
 
 
-def write(file: Path, size: int, seed: int, progress: Callable[[int], None]) -> Stored:
+def write(file: Path, size: int, seed: int, progress: Callable[[int], None]) -> int:
     """Write a file of ``size`` bytes, a multiple of 4 KiB; ``progress`` receives bytes so far.
+
+    Return the bytes written: less than ``size`` when the file system is full.
 
     Raises:
         HostError: coldfill is not installed.
@@ -62,24 +53,18 @@ def write(file: Path, size: int, seed: int, progress: Callable[[int], None]) -> 
     )
     if not done.ok and done.exit_code != _FULL:
         raise proc.failure(done)
-    return parse(done.stdout, full=done.exit_code == _FULL)
+    return parse(done.stdout)
 
 
-def parse(stdout: str, *, full: bool) -> Stored:
-    """Parse the result of ``coldfill write``.
+def parse(stdout: str) -> int:
+    """Return the bytes that ``coldfill write`` wrote.
 
     Raises:
         ToolFailed: it is not coldfill's JSON object.
     """
     try:
-        result = json.loads(stdout)
-        return Stored(
-            bytes=_field(result, "bytes"),
-            seconds=float(result["seconds"]),
-            direct=bool(result["direct"]),
-            full=full,
-        )
-    except (ValueError, KeyError, TypeError):
+        return _field(json.loads(stdout), "bytes")
+    except ValueError:
         raise _malformed(stdout) from None
 
 

@@ -147,7 +147,7 @@ echo "{\\"bytes\\": $5, \\"seconds\\": 2.5, \\"direct\\": true, \\"errno\\": 0}"
     )
     progress: list[int] = []
     stored = coldfill.write(Path("/m/cold/cold"), 8192, -1, progress.append)
-    assert stored == coldfill.Stored(8192, 2.5, direct=True, full=False)
+    assert stored == 8192
     assert progress == [4096]
 
 
@@ -159,9 +159,7 @@ def test_coldfill_on_a_full_file_system_reports_the_stored_bytes(native: Path) -
 echo 'coldfill: write /m/cold: No space left on device' >&2
 echo '{"bytes": 4096, "seconds": 0.5, "direct": false, "errno": 28}'; exit 28""",
     )
-    assert coldfill.write(Path("/m/cold"), 8192, 1, print) == coldfill.Stored(
-        4096, 0.5, direct=False, full=True
-    )
+    assert coldfill.write(Path("/m/cold"), 8192, 1, print) == 4096
 
 
 def test_coldfill_failing_otherwise(native: Path) -> None:
@@ -173,7 +171,7 @@ def test_coldfill_failing_otherwise(native: Path) -> None:
 @pytest.mark.parametrize("text", ["", "{}", '{"bytes": "x", "seconds": 1, "direct": true}', "[1]"])
 def test_coldfill_result_is_read_strictly(text: str) -> None:
     with pytest.raises(ToolFailed, match="coldfill printed"):
-        coldfill.parse(text, full=False)
+        coldfill.parse(text)
 
 
 def test_coldfill_missing(native: Path, monkeypatch: pytest.MonkeyPatch) -> None:
