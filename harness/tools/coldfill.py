@@ -8,6 +8,7 @@ from pathlib import Path
 
 from harness.errors import ToolFailed
 from harness.tools import native, proc
+from harness.tools.native import whole
 
 PROGRAM = "coldfill"
 
@@ -45,7 +46,7 @@ def write(file: Path, size: int, seed: int, progress: Callable[[int], None]) -> 
 
     def on_line(line: str) -> None:
         if line.startswith("{"):
-            progress(_field(json.loads(line), "bytes"))
+            progress(parse(line))
 
     timeout = _GRACE_SECONDS + size / _SLOWEST_BYTES_PER_SECOND
     done = proc.stream(
@@ -56,24 +57,15 @@ def write(file: Path, size: int, seed: int, progress: Callable[[int], None]) -> 
     return parse(done.stdout)
 
 
-def parse(stdout: str) -> int:
-    """Return the bytes that ``coldfill write`` wrote.
+def parse(printed: str) -> int:
+    """Return the bytes written so far, of the result or of a line of the progress.
 
     Raises:
         ToolFailed: it is not coldfill's JSON object.
     """
     try:
-        return _field(json.loads(stdout), "bytes")
-    except ValueError:
-        raise _malformed(stdout) from None
-
-
-def _field(result: object, name: str) -> int:
-    value = result.get(name) if isinstance(result, dict) else None
-    if not isinstance(value, int):
-        raise _malformed(str(result))
-    return value
-
-
-def _malformed(text: str) -> ToolFailed:
-    return ToolFailed(f"coldfill printed {text.strip()[:80]!r}", code="output-malformed")
+        return whole(json.loads(printed)["bytes"])
+    except (ValueError, KeyError, TypeError):
+        raise ToolFailed(
+            f"coldfill printed {printed.strip()[:80]!r}", code="output-malformed"
+        ) from None

@@ -55,10 +55,10 @@ def test_mount_argument_list() -> None:
 
 
 def test_dmsetup_slice_is_in_sectors() -> None:
-    argv = dmsetup.create_argv("zonelab-x", DEVICE, Bytes(48 << 20))
+    argv = dmsetup.map_argv("zonelab-x", Bytes(48 << 20), "linear", f"{DEVICE} 0")
     assert argv[-4:] == ["--uuid", "zonelab-x", "--table", "0 98304 linear /dev/nvme0n3 0"]
     with pytest.raises(ValueError, match="is also the UUID"):
-        dmsetup.create_argv("x", DEVICE, Bytes(48 << 20))
+        dmsetup.map_argv("x", Bytes(48 << 20), "linear", f"{DEVICE} 0")
 
 
 def test_dmsetup_ls_of_captures() -> None:
