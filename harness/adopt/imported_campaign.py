@@ -17,6 +17,7 @@ from harness.adopt.fio_files import AdoptedFile, OptionDifference, differences
 from harness.plan.cells import cell_name
 from harness.replay.campaign_writer import check_name, write_records
 from harness.run import imported
+from harness.store import checksums
 from harness.store.campaign import CampaignPaths
 from harness.store.numbers_version import KEY, NUMBERS
 from harness.store.result import Issue, Metric, PhaseResult, Result, Severity, Status, empty
@@ -128,7 +129,7 @@ def _digest(files: Sequence[AdoptedFile]) -> str:
     """Return the SHA-256 of all names and contents."""
     whole = hashlib.sha256()
     for file in files:
-        whole.update(f"{file.path}\0{hashlib.sha256(file.text.encode()).hexdigest()}\n".encode())
+        whole.update(f"{file.path}\0{checksums.of_text(file.text)}\n".encode())
     return whole.hexdigest()
 
 

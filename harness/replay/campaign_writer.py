@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -19,6 +17,7 @@ from harness.plan.host_changes import host_digest
 from harness.replay import grid
 from harness.replay.grid import ReplayJob
 from harness.run import replayed as counts
+from harness.store import checksums
 from harness.store.campaign import NAME, NAME_HINT, Campaign, CampaignPaths
 from harness.store.files import dumps, write_atomic
 from harness.store.numbers_version import KEY, NUMBERS
@@ -114,11 +113,7 @@ def save(
     check_name(name, results)
     specs = list(_specs(name, outcomes))
     inspection = _inspection(specs[0].device)
-    digest = hashlib.sha256(
-        json.dumps(
-            [[o.job.source.digest, dict(o.replayed.setting)] for o in outcomes], sort_keys=True
-        ).encode()
-    ).hexdigest()
+    digest = checksums.of_json([[o.job.source.digest, dict(o.replayed.setting)] for o in outcomes])
     recorded = str(outcomes[0].job.source.setting[_OCCUPANCY])
     thresholds = [str(outcome.factors[_OCCUPANCY]) for outcome in outcomes]
     plan = Plan(

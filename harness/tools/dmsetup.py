@@ -118,4 +118,4 @@ def remove(name: str) -> None:
     Raises:
         ToolFailed: it is still busy after 20 s, or dmsetup failed for another reason.
     """
-    retry(["dmsetup", "remove", name], busy="busy", timeout=_TIMEOUT_SECONDS)
+    retry(["dmsetup", "remove", name], timeout=_TIMEOUT_SECONDS)

@@ -88,7 +88,7 @@ def test_busy_is_tried_again(tmp_path: Path) -> None:
         f"echo x >> {counter}\n"
         f'[ $(wc -l < {counter}) -ge 3 ] || {{ echo "target is busy" >&2; exit 32; }}',
     )
-    mount.retry([str(program)], busy="busy", timeout=10)
+    mount.retry([str(program)], timeout=10)
     assert counter.read_text().count("x") == 3
 
 
@@ -96,7 +96,7 @@ def test_another_failure_is_not_tried_again(tmp_path: Path) -> None:
     counter = tmp_path / "n"
     program = script(tmp_path, "umount", f'echo x >> {counter}; echo "not mounted" >&2; exit 32')
     with pytest.raises(ToolFailed, match="not mounted"):
-        mount.retry([str(program)], busy="busy", timeout=10)
+        mount.retry([str(program)], timeout=10)
     assert counter.read_text().count("x") == 1
 
 
