@@ -11,12 +11,12 @@ from harness import __version__
 from harness.errors import ConfigError
 from harness.machine import code
 from harness.plan.cells import Cell, cells_of
-from harness.plan.fields import format_size
 from harness.plan.host_changes import device_facts
 from harness.plan.hosts import differences
 from harness.plan.load import nearest
 from harness.plan.study_models import Study
 from harness.plan.workload_models import AnyWorkload
+from harness.quantities import format_size
 from harness.store import checksums
 from harness.store.spec import Claim, HostPlan, Inspection, Plan, RunSpec
 from harness.workloads import program_of

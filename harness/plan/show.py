@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from harness.plan.cells import Cell
-from harness.plan.fields import format_size
+from harness.quantities import format_size
 from harness.store.spec import Inspection, Plan, RunSpec, Scalar
 from harness.workloads.planning import DerivedNumbers
 
