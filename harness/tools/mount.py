@@ -40,7 +40,7 @@ def umount(target: Path) -> None:
 
 
 def retry(argv: list[str], *, timeout: float) -> None:
-    """Run a program until it succeeds, while its error message says busy.
+    """Run a program until it succeeds, while its error message contains "busy".
 
     Raises:
         ToolFailed: it failed for another reason, or is still busy after 20 s.
