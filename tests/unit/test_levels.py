@@ -307,7 +307,7 @@ def test_cold_fill_writes_whole_blocks_and_syncs(
 ) -> None:
     asked: list[tuple[Path, int, int]] = []
 
-    def write(file: Path, size: int, seed: int, progress: Any) -> coldfill.Stored:
+    def write(file: Path, size: int, seed: int, progress: Any) -> int:
         asked.append((file, size, seed))
         progress(4096)
         return 8192
