@@ -55,13 +55,7 @@ def aligned(
 ) -> list[str]:
     """Return lines with two spaces between columns; ``right`` are right-aligned column indexes."""
     lines = [header, *rows]
-    return align(lines, widths(lines), right)
-
-
-def align(
-    lines: Iterable[Sequence[str]], widths: Sequence[int], right: Collection[int] = ()
-) -> list[str]:
-    """Return lines with cells padded to ``widths``, without trailing spaces."""
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
     return [
         "  ".join(
             cell.rjust(width) if index in right else cell.ljust(width)
@@ -69,8 +63,3 @@ def align(
         ).rstrip()
         for line in lines
     ]
-
-
-def widths(lines: Iterable[Sequence[str]]) -> list[int]:
-    """Return the width of each column."""
-    return [max(map(len, column)) for column in zip(*lines, strict=True)]

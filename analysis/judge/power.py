@@ -7,6 +7,7 @@ Both take the spread of the recorded runs for the true one. Three runs know it t
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 from functools import cache
 
 from scipy import optimize
@@ -70,10 +71,6 @@ def repetitions(found: Estimate, effect: float, floor: float = 0.0) -> int | Non
         error = math.sqrt(spread**2 / n + cells)
         return error == 0 or power(wanted / error, df) >= POWER
 
-    low, high = 2, MOST_REPETITIONS
-    if not enough(high):
-        return None
-    while low < high:
-        middle = (low + high) // 2
-        low, high = (low, middle) if enough(middle) else (middle + 1, high)
-    return low
+    choices = range(2, MOST_REPETITIONS + 1)
+    first = bisect_left(choices, True, key=enough)
+    return choices[first] if first < len(choices) else None

@@ -8,7 +8,6 @@ from fnmatch import fnmatchcase
 from analysis.read.load import CampaignData, Pool, RunRecord
 from harness.errors import UsageError
 from harness.metrics.catalogue import RESULT, Better, MetricInfo, MetricKind, lookup
-from harness.store.spec import Scalar
 
 
 def select_metrics(pool: Pool, patterns: Sequence[str]) -> list[str]:
@@ -84,7 +83,7 @@ def _planned(campaign: CampaignData, contrast: str) -> Iterable[str]:
         for spec in host.runs:
             cell = f"{campaign.label}/{spec.cell}" if campaign.label else spec.cell
             identity = {"level": spec.row, "cell": cell, "host": host.host}
-            yield _scalar(identity.get(contrast) or spec.factors.get(contrast))
+            yield str(identity.get(contrast) or spec.factors.get(contrast))
 
 
 def only_where(pool: Pool, runs: Sequence[RunRecord], where: Mapping[str, str]) -> list[RunRecord]:
@@ -136,11 +135,7 @@ def choose_values(
 
 def label(run: RunRecord, contrast: str) -> str:
     """Return a run's value of the contrasted factor."""
-    return _scalar(run.factor(contrast))
-
-
-def _scalar(value: Scalar | None) -> str:
-    return str(value)
+    return str(run.factor(contrast))
 
 
 def by_block(runs: Iterable[RunRecord], key: str, contrast: str) -> dict[str, float]:
@@ -173,14 +168,14 @@ def varying_factors(runs: Sequence[RunRecord], contrast: str) -> list[str]:
     return [
         name
         for name in sorted(names - {contrast})
-        if len({_scalar(run.factor(name)) for run in runs}) > 1
+        if len({str(run.factor(name)) for run in runs}) > 1
     ]
 
 
 def stratum_of(run: RunRecord, varying: Sequence[str]) -> str:
     """Return the values of a run's varying factors as text; empty if none varies."""
     return ", ".join(
-        _scalar(run.factor(name)) if name == "level" else f"{name} {_scalar(run.factor(name))}"
+        str(run.factor(name)) if name == "level" else f"{name} {run.factor(name)}"
         for name in varying
     )
 

@@ -8,7 +8,6 @@ from typing import Any, TypeVar
 
 from analysis.read.load import Pool, RunRecord
 from analysis.read.steady import PhaseSteady
-from harness.store.spec import DeviceKind
 
 Value = TypeVar("Value")
 
@@ -39,11 +38,6 @@ class Side:
         """The runs whose numbers enter a comparison."""
         return self.once(_ok)
 
-    @property
-    def emulated(self) -> bool:
-        """Whether any run's device is not hardware."""
-        return self.once(_emulated)
-
     def by_block(self, key: str, contrast: str) -> dict[str, float]:
         """Return block → value, from the ok runs that measured the metric."""
         return self.once(_by_block, key, contrast)
@@ -59,10 +53,6 @@ class Side:
 
 def _ok(side: Side) -> list[RunRecord]:
     return [run for run in side.runs if run.ok]
-
-
-def _emulated(side: Side) -> bool:
-    return any(run.result.device.kind is not DeviceKind.HARDWARE for run in side.runs)
 
 
 def _blocks(side: Side, contrast: str) -> list[str]:

@@ -42,7 +42,6 @@ class Fitted:
     before: dict[str, str]
     after: dict[str, str]
     errors: list[CurveError]
-    evaluations: int
 
 
 def parameters(model: DriveModel) -> list[str]:
@@ -109,7 +108,7 @@ def fit(
         leaf["source"] = source
     errors = validation.validate(build(DriveModel, data, model.name), curves, points, threads)
     after = {name: leaf["value"] for name, leaf in zip(before, chosen, strict=True)}
-    return Fitted(data, before, after, errors, count)
+    return Fitted(data, before, after, errors)
 
 
 def _is_core(curves: CurveSet, point: MeasuredPoint) -> bool:

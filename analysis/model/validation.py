@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -207,10 +206,6 @@ def tails_within(errors: Sequence[CurveError]) -> float:
         for one in curve.judged
     ]
     return sum(judged) / len(judged) if judged else 1.0
-
-
-def _size(one: Compared) -> float:
-    return math.inf if one.error is None else abs(one.error)
 
 
 def _case(curves: CurveSet, point: MeasuredPoint) -> Case:

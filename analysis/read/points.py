@@ -43,7 +43,6 @@ class MeasuredPoint:
     """A measured point. ``tolerance`` is a share of ``y``; None: the point is not judged."""
 
     curve: str
-    x_name: str
     x: float
     statistic: str
     y: float
@@ -118,7 +117,6 @@ def _point(row: Mapping[str, str | None], at: str, curves: Collection[str] | Non
         raise _error(f"{at}: y is {cells['y']}", "a time, rate or ratio is above 0")
     return MeasuredPoint(
         curve=curve,
-        x_name=cells["x_name"],
         x=_number(cells["x"], f"{at}: x"),
         statistic=statistic,
         y=y,

@@ -76,11 +76,7 @@ class TimeSeries:
 
     def last_at_most(self, value: float) -> float:
         """Return the last time at which a rising curve is at most ``value``; at least its first."""
-        right = bisect_right(self.values, value)
-        if right == 0 or right == len(self.values):
-            return self.t[max(right - 1, 0)]
-        (a, b), (x, y) = self.t[right - 1 : right + 1], self.values[right - 1 : right + 1]
-        return a + (b - a) * (value - x) / (y - x)
+        return TimeSeries(self.values, self.t).at(value)
 
     def mean(self, begin: float, end: float) -> float:
         """Return the mean over time. Each value holds until the next point."""

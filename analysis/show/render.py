@@ -21,7 +21,7 @@ from analysis.tenants import mix, words
 from harness.metrics.catalogue import Better
 from harness.store.codec import SCHEMA_VERSION
 from harness.store.result import Status
-from harness.tables import Table, align, aligned, csv_text, markdown, tabulate, widths
+from harness.tables import Table, aligned, csv_text, markdown, tabulate
 
 _WIDTH = 110
 _DIRECTION = {
@@ -212,7 +212,7 @@ def _verdict_lines(comparison: Comparison) -> list[str]:
     header = [column.heading(comparison.contrast) for column in shown]
     cells = [[column.cell(row) for column in shown] for row in comparison.shown]
     right = [index for index, column in enumerate(shown) if column.is_number]
-    head, *body = align([header, *cells], widths([header, *cells]), right)
+    head, *body = aligned(header, cells, right)
     lines: list[str] = []
     for _, group in groupby(zip(comparison.shown, body, strict=True), lambda pair: pair[0].metric):
         pairs = list(group)

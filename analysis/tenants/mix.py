@@ -25,17 +25,13 @@ class TenantRun:
     """One of several workloads that run at once.
 
     ``zones`` is its part of ``device`` as (first zone, number of zones), null for the whole device.
-    ``start_offset`` is in seconds after the barrier.
     """
 
     name: str
-    level: str
     phase: str
     weight: float
     device: str
     zones: tuple[int, int] | None
-    start_offset: float
-    unit: str
 
     def owns(self, device: str, zone: int | None) -> bool:
         """Whether a zone is this tenant's; a null ``zone`` stands for the whole device."""
@@ -140,13 +136,10 @@ def _tenant(record: dict[str, Any]) -> TenantRun:
     zones = record["zones"]
     return TenantRun(
         name=str(record["name"]),
-        level=str(record["level"]),
         phase=str(record["phase"]),
         weight=_positive(record["weight"]),
         device=Path(str(record["device"])).name,
         zones=None if zones is None else (int(zones[0]), int(zones[1])),
-        start_offset=float(record["start_offset"] or 0.0),
-        unit=str(record["unit"]),
     )
 
 

@@ -15,8 +15,10 @@ from pathlib import Path
 from harness import __version__
 from harness.adopt.fio_files import AdoptedFile, OptionDifference, differences
 from harness.plan.cells import cell_name
-from harness.replay.campaign_writer import check_name, write_records
+from harness.plan.save import write_records
+from harness.replay.campaign_writer import check_name
 from harness.run import imported
+from harness.store import checksums
 from harness.store.campaign import CampaignPaths
 from harness.store.numbers_version import KEY, NUMBERS
 from harness.store.result import Issue, Metric, PhaseResult, Result, Severity, Status, empty
@@ -82,6 +84,7 @@ def save(
     found = _device(device, digest, files)
     runs = list(_runs(files))
     specs = [_spec(name, run, found, position) for position, run in enumerate(runs, 1)]
+    inspection = _inspection(found, specs)
     rows = list(dict.fromkeys(spec.row for spec in specs))
     schedulers = sorted({file.scheduler for file in files})
     plan = Plan(
@@ -93,7 +96,7 @@ def save(
         contrast="scheduler" if len(schedulers) > 1 else "level",
         claims=(),
         metrics=_METRICS,
-        hosts=(HostPlan(HOST, _inspection(found, specs), tuple(specs)),),
+        hosts=(HostPlan(HOST, inspection, tuple(specs)),),
         zonelab_version=__version__,
     )
     different = differences(files)
@@ -101,7 +104,7 @@ def save(
     shutil.rmtree(partial.root, ignore_errors=True)  # of a killed command
     try:
         with full_disk_is_clear(results):
-            write_records(partial, plan, command, _now())
+            write_records(partial, plan, [(HOST, inspection)], command, _now())
             for spec, run in zip(specs, runs, strict=True):
                 _write(partial, spec, run, different)
             partial.root.rename(results / name)
@@ -128,7 +131,7 @@ def _digest(files: Sequence[AdoptedFile]) -> str:
     """Return the SHA-256 of all names and contents."""
     whole = hashlib.sha256()
     for file in files:
-        whole.update(f"{file.path}\0{hashlib.sha256(file.text.encode()).hexdigest()}\n".encode())
+        whole.update(f"{file.path}\0{checksums.of_text(file.text)}\n".encode())
     return whole.hexdigest()
 
 

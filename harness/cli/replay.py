@@ -14,7 +14,7 @@ from harness.errors import ConfigError, ExitCode, UsageError
 from harness.levels.zlfs import Zlfs
 from harness.plan import model_verdicts
 from harness.plan.drive_files import load_model, program_input
-from harness.plan.fields import parse_size
+from harness.quantities import parse_size
 from harness.replay import campaign_writer, grid, sources
 from harness.replay.campaign_writer import ReplayOutcome
 from harness.run import replayed as counts

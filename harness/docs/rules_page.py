@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from harness.rules import RULES
+from harness.tables import markdown
 
 COLUMNS = ("issue", "severity", "fires when", "because", "rule")
 _HEAD = """\
@@ -37,10 +38,6 @@ def records() -> list[dict[str, str]]:
 
 def text() -> str:
     """Return the page."""
-    rows = [COLUMNS, ("---",) * len(COLUMNS)]
-    rows += [(f"`{code}`", *rest, f"`{rule}`") for code, *rest, rule in map(_values, records())]
-    return _HEAD + "".join(f"| {' | '.join(row)} |\n" for row in rows)
-
-
-def _values(record: dict[str, str]) -> tuple[str, ...]:
-    return tuple(record[column] for column in COLUMNS)
+    cells = (record.values() for record in records())
+    rows = [(f"`{code}`", *rest, f"`{rule}`") for code, *rest, rule in cells]
+    return f"{_HEAD}{markdown(COLUMNS, rows)}\n"

@@ -143,34 +143,19 @@ def _contents(host: Host, guard: Guard, drive: Drive, space: Namespace) -> Devic
     )
 
 
+@dataclass(frozen=True, slots=True)
 class Execution:
     """Applies one layout.
 
-    Args:
-        host: the machine.
-        guard: must allow each deletion.
-        journal: records each consent that a deletion uses.
-        device: node of the controller.
-        state: folder of the progress file.
-        say: receives a line per step.
+    ``guard`` must allow each deletion; ``journal`` records each consent that a deletion uses.
     """
 
-    def __init__(
-        self,
-        host: Host,
-        guard: Guard,
-        journal: Journal,
-        *,
-        device: str,
-        state: Path,
-        say: Callable[[str], None],
-    ) -> None:
-        self._host = host
-        self._guard = guard
-        self._journal = journal
-        self._device = device
-        self._state = state
-        self._say = say
+    host: Host
+    guard: Guard
+    journal: Journal
+    device: str  # node of the controller
+    state: Path  # folder of the progress file
+    say: Callable[[str], None]  # receives a line per step
 
     def run(self, progress: LayoutProgress) -> Drive:
         """Carry out the remaining steps; return the new state of the drive.
@@ -185,17 +170,17 @@ class Execution:
                 continue
             drive = self._look(progress.layout)
             progress = self._do(progress, index, drive)
-        nvme_cli.rescan(self._device)
+        nvme_cli.rescan(self.device)
         self._wait_for_nodes(progress)
         drive = self._look(progress.layout)
         _check(drive, progress)
         return drive
 
     def _look(self, layout: Layout) -> Drive:
-        drive = survey.read(self._host, self._device)
+        drive = survey.read(self.host, self.device)
         if drive.controller.serial != layout.serial:
             raise GuardRefused(
-                f"{self._device} was {layout.serial}, now it is {drive.controller.serial}",
+                f"{self.device} was {layout.serial}, now it is {drive.controller.serial}",
                 hint="plan again for the present drive",
                 code="identity-changed",
             )
@@ -213,7 +198,7 @@ class Execution:
         if not step.done and not _is_done(step, drive):
             step = self._command(step, drive, progress.layout)
         else:
-            self._say(f"{step.act} {step.role or step.nsid}: already done")
+            self.say(f"{step.act} {step.role or step.nsid}: already done")
         progress = self._note(progress, index, replace(step, done=True))
         if step.act is Act.CREATE:  # the next step attaches it and needs its number
             after = progress.steps[index + 1]
@@ -223,39 +208,39 @@ class Execution:
     def _command(self, step: LayoutStep, drive: Drive, layout: Layout) -> LayoutStep:
         if step.act is Act.CREATE:
             planned = _planned(layout, step)
-            argv = create_argv(self._device, planned)
+            argv = create_argv(self.device, planned)
             created = nvme_cli.create(argv)
-            self._say(f"created namespace {created}: {planned.role}, {planned.size} B")
+            self.say(f"created namespace {created}: {planned.role}, {planned.size} B")
             return replace(step, nsid=created)
         assert step.nsid is not None  # noqa: S101 - only a create step has none
         if step.act is Act.ATTACH:
-            nvme_cli.attach(self._device, step.nsid, drive.controller.number)
-            self._say(f"attached namespace {step.nsid}")
+            nvme_cli.attach(self.device, step.nsid, drive.controller.number)
+            self.say(f"attached namespace {step.nsid}")
         else:
             self._delete(drive, replace(layout, delete=(step.nsid,)), step.nsid)
-            self._say(f"deleted namespace {step.nsid}")
+            self.say(f"deleted namespace {step.nsid}")
         return step
 
     def _delete(self, drive: Drive, alone: Layout, nsid: int) -> None:
         """Delete the only namespace of a layout; it is held from the guard's look on."""
         space = drive.namespace(nsid)
         node = space.node if space is not None else ""
-        held = [self._host.device(node)] if node else []
-        looks = LastLooks(self._host, self._guard, held)
+        held = [self.host.device(node)] if node else []
+        looks = LastLooks(self.host, self.guard, held)
         looks.listen()
-        consents = require_unused(self._host, self._guard, drive, alone)
+        consents = require_unused(self.host, self.guard, drive, alone)
 
         def require(device: Device) -> None:
             nonlocal consents
-            consent = self._guard.require(device, held=True)
+            consent = self.guard.require(device, held=True)
             consents = [consent] if consent is not None else []
 
         with looks.held(require):
             for device in held:
                 looks.require_as_seen(device)
             for consent in consents:
-                self._journal.append(self._use_of(consent))
-            nvme_cli.delete(self._device, nsid)
+                self.journal.append(self._use_of(consent))
+            nvme_cli.delete(self.device, nsid)
 
     def _use_of(self, consent: Consent) -> JournalEntry:
         return JournalEntry(
@@ -267,8 +252,8 @@ class Execution:
             label=_LABEL,
             partner="",
             fingerprint=None,
-            time=self._host.now(),
-            boot_id=self._host.boot_id(),
+            time=self.host.now(),
+            boot_id=self.host.boot_id(),
             consent=consent.digest,
         )
 
@@ -284,17 +269,17 @@ class Execution:
     def _note(self, progress: LayoutProgress, index: int, step: LayoutStep) -> LayoutProgress:
         steps = (*progress.steps[:index], step, *progress.steps[index + 1 :])
         progress = replace(progress, steps=steps)
-        self._state.mkdir(parents=True, exist_ok=True)
-        path = progress_file(self._state, progress.layout.serial)
+        self.state.mkdir(parents=True, exist_ok=True)
+        path = progress_file(self.state, progress.layout.serial)
         write_atomic(path, dumps(progress))
         return progress
 
     def _wait_for_nodes(self, progress: LayoutProgress) -> None:
         wanted = {step.nsid for step in progress.steps if step.act is Act.ATTACH}
-        deadline = self._host.monotonic() + _NODE_SECONDS
-        while not wanted <= survey.block_nodes(self._host, self._device).keys():
-            if self._host.monotonic() > deadline:
-                missing = wanted - survey.block_nodes(self._host, self._device).keys()
+        deadline = self.host.monotonic() + _NODE_SECONDS
+        while not wanted <= survey.block_nodes(self.host, self.device).keys():
+            if self.host.monotonic() > deadline:
+                missing = wanted - survey.block_nodes(self.host, self.device).keys()
                 raise ToolFailed(
                     f"namespaces {sorted(n or 0 for n in missing)} have no block device",
                     hint="see the kernel log; mq-deadline may be missing",

@@ -64,11 +64,6 @@ class Layout:
     create: tuple[PlannedNamespace, ...]
     notes: tuple[str, ...]
 
-    @property
-    def changes(self) -> bool:
-        """Whether anything has to change."""
-        return bool(self.delete or self.create)
-
 
 def plan(drive: Drive, wanted: Wanted) -> Layout:
     """Return the layout.

@@ -107,7 +107,7 @@ class FileSystemLevel(Level):
         file = up.cold_dir / "cold"
         stored = coldfill.write(file, whole, seed, lambda done: progress(done, size))
         self.sync(up)
-        return stored.bytes
+        return stored
 
     def usage(self, up: LevelUp) -> LevelUsage:
         """Return free bytes (statvfs f_bavail) and the counters of ``gc``."""
@@ -150,7 +150,7 @@ class FileSystemLevel(Level):
         path = Path(context.conventional.path)
         if context.conventional.size == size:
             return path
-        return dmsetup.create(dmsetup.name_for(path), path, size)
+        return dmsetup.map_to(dmsetup.name_for(path), size, "linear", f"{path} 0")
 
     def mapped(self, context: LevelContext) -> tuple[str, ...]:
         """Return the device-mapper names that ``make`` may create, topmost first."""

@@ -23,11 +23,6 @@ class Cgroups:
         self._instructions = perf.instructions(self.load)
 
     @property
-    def available(self) -> bool:
-        """Whether the groups exist."""
-        return self._base is not None
-
-    @property
     def load(self) -> Path | None:
         """The group of the programs."""
         return None if self._base is None else self._base / "load"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -17,12 +16,13 @@ from harness.machine.host import Host
 from harness.machine.journal import Journal, JournalEntry, JournalEvent
 from harness.machine.last_looks import LastLooks
 from harness.machine.signals import Stop
+from harness.store import checksums
 from harness.store.spec import Device, RunSpec
 
 
 def run_label(spec: RunSpec) -> str:
     """Return the file-system label of a run: 11 characters (xfs allows 12)."""
-    return "zl-" + hashlib.sha256(f"{spec.campaign}/{spec.run}".encode()).hexdigest()[:8]
+    return "zl-" + checksums.of_text(f"{spec.campaign}/{spec.run}")[:8]
 
 
 def clear(host: Host, guard: Guard, devices: Sequence[Device], hold: Hold | None = None) -> None:

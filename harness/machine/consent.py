@@ -6,13 +6,13 @@ it permits one wipe of these contents, and nothing else.
 
 from __future__ import annotations
 
-import hashlib
 import json
 import re
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 from harness.errors import UsageError
+from harness.store import checksums
 
 _DIGITS = 8
 _DIGEST = re.compile(rf"[0-9a-f]{{{_DIGITS}}}")
@@ -52,7 +52,7 @@ def parse(text: str) -> tuple[Consent, ...]:
 def digest_of(*seen: str | int | Sequence[str], wipes: int) -> str:
     """Return the digest of a device's contents after a number of wipes by consent."""
     text = json.dumps([wipes, *seen])
-    return hashlib.sha256(text.encode()).hexdigest()[:_DIGITS]
+    return checksums.of_text(text)[:_DIGITS]
 
 
 def notices(

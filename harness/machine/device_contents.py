@@ -6,6 +6,7 @@ import errno
 import hashlib
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 
 from harness import levels
@@ -70,10 +71,7 @@ class Contents:
 
     def signatures(self, device: Device) -> list[Signature]:
         """Return the signatures on a device: those that zonelab knows, then libblkid's."""
-
-        def read(offset: int, length: int) -> bytes:
-            return self._read(device, offset, length)
-
+        read = partial(self._read, device)
         found = foreign.signatures(read, device.zone_size, levels.signatures(), device.size)
         return found + [Signature(m.kind, m.label) for m in self._host.magics(device.path)]
 

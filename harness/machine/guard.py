@@ -38,21 +38,14 @@ class Guard:
         self._erase = tuple(erase)
         self._needed: set[Consent] = set()
 
-    def examine(
-        self,
-        device: Device,
-        partner: Device | None = None,
-        *,
-        held: bool = False,
-    ) -> list[Reason]:
+    def examine(self, device: Device, partner: Device | None = None) -> list[Reason]:
         """Return every reason against using ``device``; empty if it can be overwritten.
 
         Args:
             device: a zoned device, or a conventional companion.
             partner: the other device of the same run; some levels write their label only there.
-            held: this process has it open exclusively.
         """
-        return self._examine(device, partner, held=held)[0]
+        return self._examine(device, partner, held=False)[0]
 
     def require(
         self,

@@ -8,7 +8,6 @@ the namespace's character node is a user: root writes through it whatever the mo
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Collection
 from pathlib import Path
 
@@ -16,6 +15,7 @@ from harness.machine.device_facts import suspended
 from harness.machine.host import Host
 from harness.observe import openers
 from harness.store.spec import Device, Reason
+from harness.tools.kernel import unescape
 
 # A program that only looks, such as smartctl, is gone within this time.
 _LOOKS = 5
@@ -212,21 +212,17 @@ def _mounts(host: Host, family: Collection[str]) -> list[str]:
     for line in host.proc_text("self/mountinfo").splitlines():
         left, _, right = line.partition(" - ")
         fields, source = left.split(), right.split()[1:2]
-        node = _unescape(source[0]) if source else ""
+        node = unescape(source[0]) if source else ""
         same = node.startswith("/") and Path(os.path.realpath(node)).name in family
         if len(fields) > 4 and (fields[2] in numbers or same):  # noqa: PLR2004
-            points.append(_unescape(fields[4]))
+            points.append(unescape(fields[4]))
     return sorted(points)
 
 
 def _swap(host: Host, family: Collection[str]) -> bool:
     lines = host.proc_text("swaps").splitlines()[1:]
     return any(
-        Path(os.path.realpath(_unescape(line.split()[0]))).name in family
+        Path(os.path.realpath(unescape(line.split()[0]))).name in family
         for line in lines
         if line.strip()
     )
-
-
-def _unescape(text: str) -> str:
-    return re.sub(r"\\([0-7]{3})", lambda octal: chr(int(octal[1], 8)), text)

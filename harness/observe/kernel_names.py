@@ -18,7 +18,7 @@ def of_device(sysfs: Sysfs, name: str) -> set[str]:
 
     A partition also has the names of its disk, whose driver logs its errors.
     """
-    nodes = [*sysfs.family(name), *_below(sysfs, name)]
+    nodes = [*sysfs.family(name), *sysfs.below(name)]
     nodes += [disk for one in nodes if (disk := sysfs.parent(one))]
     nodes += [path for one in nodes for path in sysfs.queue_nodes(one)]
     found: set[str] = set()
@@ -27,12 +27,6 @@ def of_device(sysfs: Sysfs, name: str) -> set[str]:
         if sysfs.block(node).is_dir():
             found |= _hardware(Path(os.path.realpath(sysfs.block(node) / "device")))
     return found - {""}
-
-
-def _below(sysfs: Sysfs, name: str) -> list[str]:
-    """Return the devices on which a mapped device lies."""
-    folder = sysfs.block(name) / "slaves"
-    return sorted(path.name for path in folder.iterdir()) if folder.is_dir() else []
 
 
 def _hardware(folder: Path) -> set[str]:

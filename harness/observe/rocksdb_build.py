@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from pathlib import Path
 from typing import Any
 
@@ -38,7 +37,7 @@ def of_program(program: Path) -> dict[str, Any]:
     library = ldd.rocksdb(program)
     files = [program] if library is None else [program, library]
     digests = {file.name: checksums.digest(file) for file in files}
-    digest = hashlib.sha256("".join(digests.values()).encode()).hexdigest()
+    digest = checksums.of_text("".join(digests.values()))
     return {"id": f"{program.name}-{digest[:_ID_DIGITS]}", "kind": "program", "sha256": digests}
 
 

@@ -172,7 +172,7 @@ class Sysfs:
 
     def drives(self, name: str) -> list[str]:
         """Return the disks below a device: its own, or those that it is mapped to."""
-        below = self._below(name)
+        below = self.below(name)
         if not below:
             return [self.parent(name) or name]
         return list(dict.fromkeys(drive for part in below for drive in self.drives(part)))
@@ -185,10 +185,10 @@ class Sysfs:
         if self.text(name, "dm/suspended") == "1":
             return name
         parent = self.parent(name)
-        below = [*self._below(name), *([parent] if parent else [])]
+        below = [*self.below(name), *([parent] if parent else [])]
         return next((found for part in below if (found := self.suspended(part))), None)
 
-    def _below(self, name: str) -> list[str]:
+    def below(self, name: str) -> list[str]:
         """Return the devices that a device is mapped to."""
         folder = self.block(name) / "slaves"
         return sorted(p.name for p in folder.iterdir()) if folder.is_dir() else []

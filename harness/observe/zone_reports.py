@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import errno
 import fcntl
-import hashlib
 import os
 import struct
 from collections.abc import Iterable
@@ -13,6 +12,7 @@ from dataclasses import dataclass
 from enum import IntEnum
 
 from harness.errors import HostError, ToolFailed
+from harness.store import checksums
 
 _SECTOR = 512
 BLKREPORTZONE = 0xC0101282  # _IOWR(0x12, 130, struct blk_zone_report)
@@ -105,7 +105,7 @@ def count(zones: Iterable[Zone], skip: int = 0) -> ZoneCounts:
 def digest(zones: Iterable[Zone]) -> str:
     """Return the SHA-256 of conditions and write pointers: it is equal if nothing was written."""
     text = "".join(f"{z.start}:{z.condition:d}:{z.start + z.allocated}\n" for z in zones)
-    return hashlib.sha256(text.encode()).hexdigest()
+    return checksums.of_text(text)
 
 
 def as_csv(zones: Iterable[Zone]) -> str:

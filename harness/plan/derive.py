@@ -11,9 +11,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from harness.errors import ConfigError
-from harness.plan.fields import format_size
 from harness.plan.operation_counts import most_keys
 from harness.plan.workload_models import Workload
+from harness.quantities import format_size
 from harness.store.spec import Bytes, ColdSpec, Device
 from harness.workloads.planning import flag_number
 

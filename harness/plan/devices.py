@@ -10,9 +10,10 @@ from dataclasses import replace
 
 from harness.errors import ConfigError, GuardRefused
 from harness.plan.derive import file_size
-from harness.plan.fields import Flag, format_size, parse_size
+from harness.plan.fields import Flag
 from harness.plan.study_models import Study
 from harness.plan.workload_models import Workload
+from harness.quantities import format_size, parse_size
 from harness.store.spec import Device, Inspection
 
 ZONE_SIZE = "zone_size"

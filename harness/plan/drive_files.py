@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Sequence
 from pathlib import Path
@@ -19,6 +18,7 @@ from harness.plan.job_models import Job
 from harness.plan.load import CONFIGS, build, names, nearest
 from harness.plan.workload_models import EXTENDS
 from harness.plan.yaml_files import read_yaml
+from harness.store import checksums
 
 _PAGE = "see docs/model.md"
 
@@ -140,7 +140,7 @@ def job_input(job: Job) -> dict[str, Any]:
 def digest(model: DriveModel) -> str:
     """Return a checksum of all values of a model, without origins and sources."""
     values = _values(program_input(model))
-    return hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()
+    return checksums.of_json(values)
 
 
 def core_values(model: DriveModel) -> dict[str, Any]:

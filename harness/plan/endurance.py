@@ -13,8 +13,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from harness.errors import ConfigError
-from harness.plan.fields import format_size
 from harness.plan.show import minutes
+from harness.quantities import format_size
 from harness.store.spec import Bytes, DeviceKind, HostPlan, Plan
 
 # Limit if the endurance is unknown: more than a usual study, and far from wearing a drive out.

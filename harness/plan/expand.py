@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 import random
 from collections.abc import Sequence
 from dataclasses import replace
@@ -13,12 +11,13 @@ from harness import __version__
 from harness.errors import ConfigError
 from harness.machine import code
 from harness.plan.cells import Cell, cells_of
-from harness.plan.fields import format_size
 from harness.plan.host_changes import device_facts
 from harness.plan.hosts import differences
 from harness.plan.load import nearest
 from harness.plan.study_models import Study
 from harness.plan.workload_models import AnyWorkload
+from harness.quantities import format_size
+from harness.store import checksums
 from harness.store.spec import Claim, HostPlan, Inspection, Plan, RunSpec
 from harness.workloads import program_of
 
@@ -102,7 +101,7 @@ def digest(study: Study, workload: AnyWorkload, hosts: Sequence[tuple[str, Inspe
         "workload": workload.model_dump(mode="json", exclude_defaults=True, by_alias=True),
         "devices": {host: device_facts(inspection) for host, inspection in hosts},
     }
-    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
+    return checksums.of_json(content)
 
 
 def definition_of(study: Study, workload: AnyWorkload) -> dict[str, Any]:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from harness.errors import ConfigError
 from harness.plan.devices import ZONE_SIZE
-from harness.plan.fields import Flag, parse_share
+from harness.plan.fields import Flag
 from harness.plan.level_entry import LevelEntry
 from harness.plan.load import build, nearest
 from harness.plan.study_models import OPTION, Study
 from harness.plan.workload_models import Workload
+from harness.quantities import parse_share
 
 # The finish threshold as papers define it. All levels that have a threshold share this option.
 FINISH = "finish_occupancy_pct"

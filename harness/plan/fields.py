@@ -7,33 +7,7 @@ from typing import Annotated, Any, ClassVar
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema
 
 from harness.errors import ConfigError
-from harness.quantities import (
-    LARGEST,
-    SIZES,
-    TIMES,
-    format_size,
-    parse_seconds,
-    parse_share,
-    parse_size,
-)
-
-__all__ = [
-    "LARGEST",
-    "FieldError",
-    "Flag",
-    "FlagName",
-    "Model",
-    "Name",
-    "Seconds",
-    "Share",
-    "Size",
-    "format_size",
-    "parse_seconds",
-    "parse_share",
-    "parse_size",
-    "validated_by",
-]
-
+from harness.quantities import SIZES, TIMES, parse_seconds, parse_share, parse_size
 
 Flag = str | bool | int | float
 Name = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9._-]*$", max_length=64)]

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections.abc import Mapping, Sequence
 
+from harness.store import checksums
 from harness.store.spec import Device, Inspection, Scalar
 
 # MemTotal differs by a few pages from boot to boot; a changed memory limit differs by more.
@@ -53,7 +52,7 @@ def host_facts(inspection: Inspection) -> dict[str, Scalar | None]:
 def host_digest(hosts: Sequence[tuple[str, Inspection]]) -> str:
     """Return the SHA-256 over all hosts' facts."""
     content = {name: host_facts(inspection) for name, inspection in hosts}
-    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
+    return checksums.of_json(content)
 
 
 def changed(before: Mapping[str, Inspection], after: Mapping[str, Inspection]) -> list[str]:

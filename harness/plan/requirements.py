@@ -9,9 +9,9 @@ from harness import levels
 from harness.errors import ConfigError
 from harness.levels.level import Level as Module
 from harness.plan.derive import Derived
-from harness.plan.fields import format_size
 from harness.plan.level_entry import LevelEntry
 from harness.plan.load import nearest
+from harness.quantities import format_size
 from harness.store.spec import Device, HostFacts, Inspection, PhaseSpec, RunSpec
 
 # Memory of db_bench without memtables and block cache: code, stacks and table readers.

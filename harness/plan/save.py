@@ -20,7 +20,6 @@ from harness.store.campaign import (
     load_inspection,
     load_plan,
 )
-from harness.store.codec import SCHEMA_VERSION
 from harness.store.files import dumps, write_atomic
 from harness.store.rundir import full_disk_is_clear
 from harness.store.spec import Inspection, Plan
@@ -86,29 +85,33 @@ def save(
     now = datetime.now(tz=UTC).isoformat(timespec="seconds")
     created = load_campaign(paths.record).created if paths.plan.exists() else now
     with _all_or_nothing(paths.root), full_disk_is_clear(results):
-        for host, inspection in hosts:
-            paths.host(host).mkdir(parents=True, exist_ok=True)
-            write_atomic(paths.host(host) / "host.json", dumps(inspection))
-        write_atomic(
-            paths.record,
-            dumps(
-                Campaign(
-                    campaign=plan.campaign,
-                    study=plan.study,
-                    study_digest=plan.study_digest,
-                    host_digest=host_changes.host_digest(
-                        [(h.host, h.inspection) for h in plan.hosts]
-                    ),
-                    created=created,
-                    command=tuple(command),
-                    zonelab_version=plan.zonelab_version,
-                    schema_version=SCHEMA_VERSION,
-                )
-            ),
-        )
-        # The plan comes last: a folder with a plan is a complete campaign.
-        write_atomic(paths.plan, dumps(plan))
+        write_records(paths, plan, hosts, command, created)
     return True
+
+
+def write_records(
+    paths: CampaignPaths,
+    plan: Plan,
+    hosts: Sequence[tuple[str, Inspection]],
+    command: Sequence[str],
+    created: str,
+) -> None:
+    """Write ``host.json`` of the named hosts, ``campaign.json`` and ``plan.json``."""
+    for host, inspection in hosts:
+        paths.host(host).mkdir(parents=True, exist_ok=True)
+        write_atomic(paths.host(host) / "host.json", dumps(inspection))
+    record = Campaign(
+        campaign=plan.campaign,
+        study=plan.study,
+        study_digest=plan.study_digest,
+        host_digest=host_changes.host_digest([(h.host, h.inspection) for h in plan.hosts]),
+        created=created,
+        command=tuple(command),
+        zonelab_version=plan.zonelab_version,
+    )
+    write_atomic(paths.record, dumps(record))
+    # The plan comes last: a folder with a plan is a complete campaign.
+    write_atomic(paths.plan, dumps(plan))
 
 
 @contextmanager

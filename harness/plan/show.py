@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from harness import tables
 from harness.plan.cells import Cell
-from harness.plan.fields import format_size
+from harness.quantities import format_size
 from harness.store.spec import Inspection, Plan, RunSpec, Scalar
 from harness.workloads.planning import DerivedNumbers
 
@@ -19,15 +20,9 @@ def minutes(seconds: float) -> str:
 
 def grid(header: Cells, rows: Sequence[Cells], *, markdown: bool) -> str:
     """Return rows as an aligned text table or a Markdown one."""
-    table = [header, *rows]
-    widths = [max(len(row[i]) for row in table) for i in range(len(header))]
-    cells = [[cell.ljust(width) for cell, width in zip(row, widths, strict=True)] for row in table]
     if markdown:
-        lines = [f"| {' | '.join(row)} |" for row in cells]
-        lines.insert(1, f"|{'|'.join('-' * (width + 2) for width in widths)}|")
-    else:
-        lines = ["  ".join(row).rstrip() for row in cells]
-    return "\n".join(lines) + "\n"
+        return tables.markdown(header, rows) + "\n"
+    return "\n".join(tables.aligned(header, rows)) + "\n"
 
 
 def render(

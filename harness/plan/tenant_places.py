@@ -9,11 +9,11 @@ from harness import levels
 from harness.errors import ConfigError, GuardRefused
 from harness.levels.filesystem import FileSystemLevel
 from harness.plan.derive import MIB
-from harness.plan.fields import format_size
 from harness.plan.level_entry import LevelEntry
 from harness.plan.load import nearest
 from harness.plan.mix_models import Tenant, TenantMix
 from harness.plan.requirements import check_level, check_options, is_available
+from harness.quantities import format_size
 from harness.store.spec import Bytes, Device, Extent, Inspection
 
 

@@ -16,7 +16,6 @@ from harness.plan.derive import (
     cold_spec,
     derive,
 )
-from harness.plan.fields import format_size
 from harness.plan.mix_models import Tenant, TenantMix
 from harness.plan.phases import phase_spec
 from harness.plan.predict import predict
@@ -24,6 +23,7 @@ from harness.plan.requirements import choose_scheduler, is_available
 from harness.plan.study_models import SHARED, SOLO, Study
 from harness.plan.tenant_places import TenantPlace, places_of
 from harness.plan.workload_models import AnyWorkload, Workload
+from harness.quantities import format_size
 from harness.store.spec import (
     Bytes,
     Inspection,

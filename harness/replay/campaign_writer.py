@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -15,12 +13,12 @@ from harness.errors import UsageError
 from harness.plan import drive_files, model_verdicts
 from harness.plan.cells import cell_name
 from harness.plan.drive_models import DriveModel
-from harness.plan.host_changes import host_digest
+from harness.plan.save import write_records
 from harness.replay import grid
 from harness.replay.grid import ReplayJob
 from harness.run import replayed as counts
-from harness.store.campaign import NAME, NAME_HINT, Campaign, CampaignPaths
-from harness.store.files import dumps, write_atomic
+from harness.store import checksums
+from harness.store.campaign import NAME, NAME_HINT, CampaignPaths
 from harness.store.numbers_version import KEY, NUMBERS
 from harness.store.result import Issue, Result, Severity, Status, empty
 from harness.store.rundir import RunWriter, full_disk_is_clear
@@ -114,12 +112,8 @@ def save(
     check_name(name, results)
     specs = list(_specs(name, outcomes))
     inspection = _inspection(specs[0].device)
-    digest = hashlib.sha256(
-        json.dumps(
-            [[o.job.source.digest, dict(o.replayed.setting)] for o in outcomes], sort_keys=True
-        ).encode()
-    ).hexdigest()
-    recorded = str(outcomes[0].job.source.recorded.settings[0][_OCCUPANCY])
+    digest = checksums.of_json([[o.job.source.digest, dict(o.replayed.setting)] for o in outcomes])
+    recorded = str(outcomes[0].job.source.setting[_OCCUPANCY])
     thresholds = [str(outcome.factors[_OCCUPANCY]) for outcome in outcomes]
     plan = Plan(
         campaign=name,
@@ -136,7 +130,7 @@ def save(
     paths = CampaignPaths(results / name)
     now = datetime.now(tz=UTC).isoformat(timespec="seconds")
     with full_disk_is_clear(results):
-        write_records(paths, plan, command, now)
+        write_records(paths, plan, [(HOST, inspection)], command, now)
     for spec, outcome in zip(specs, outcomes, strict=True):
         writer = RunWriter(paths.runs(HOST), spec.run)
         writer.write("run.json", spec)
@@ -144,24 +138,6 @@ def save(
         writer.write("result.json", _result(spec, outcome, now, model))
         writer.commit()
     return paths.root
-
-
-def write_records(paths: CampaignPaths, plan: Plan, command: Sequence[str], now: str) -> None:
-    """Write ``plan.json``, ``campaign.json`` and the hosts' ``host.json``; make all folders."""
-    for host in plan.hosts:
-        paths.runs(host.host).mkdir(parents=True)
-        write_atomic(paths.host(host.host) / "host.json", dumps(host.inspection))
-    record = Campaign(
-        campaign=plan.campaign,
-        study=plan.study,
-        study_digest=plan.study_digest,
-        host_digest=host_digest([(host.host, host.inspection) for host in plan.hosts]),
-        created=now,
-        command=tuple(command),
-        zonelab_version=__version__,
-    )
-    write_atomic(paths.record, dumps(record))
-    write_atomic(paths.plan, dumps(plan))
 
 
 def _specs(campaign: str, outcomes: Sequence[ReplayOutcome]) -> Iterator[RunSpec]:
@@ -276,7 +252,7 @@ def _result(spec: RunSpec, outcome: ReplayOutcome, now: str, model: DriveModel |
                 "rules": replayed.rules,
                 "trace": source.name,
                 "trace_sha256": source.digest,
-                "recorded": dict(source.recorded.settings[0]),
+                "recorded": dict(source.setting),
                 "model": None if model is None else _model(model),
             }
         },

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,9 +11,8 @@ from tempfile import TemporaryDirectory
 
 from harness.errors import UsageError
 from harness.store import checksums, packed, rundir
-from harness.store.spec import RunSpec
+from harness.store.spec import RunSpec, Scalar
 from harness.tools import zlfs_replay
-from harness.tools.zlfs_replay import Recorded
 
 # Where level zlfs stores the trace in a run directory.
 TRACE = "raw/allocations.trace"
@@ -26,7 +25,7 @@ class RecordedTrace:
     name: str
     trace: Path
     digest: str
-    recorded: Recorded
+    setting: Mapping[str, Scalar]  # of its first mount
     spec: RunSpec | None
 
 
@@ -40,7 +39,7 @@ def opened(paths: Sequence[Path]) -> Iterator[list[RecordedTrace]]:
     with TemporaryDirectory(prefix="zonelab-replay-") as folder:
         sources = [_source(path, Path(folder) / str(i)) for i, path in enumerate(paths)]
         for source in sources[1:]:
-            if source.recorded.settings[0] != sources[0].recorded.settings[0]:
+            if source.setting != sources[0].setting:
                 raise UsageError(
                     f"{source.name} was recorded with other settings than {sources[0].name}",
                     hint="replay only repetitions of one cell together",
@@ -73,6 +72,5 @@ def _source(path: Path, unpacked: Path) -> RecordedTrace:
     except packed.UNREADABLE as error:
         raise UsageError(f"{stored} cannot be read: {error}", code="trace") from None
     name = path.name if path.name else path.resolve().name
-    return RecordedTrace(
-        name, unpacked, checksums.digest(unpacked), zlfs_replay.info(unpacked), spec
-    )
+    setting = zlfs_replay.recorded_setting(unpacked)
+    return RecordedTrace(name, unpacked, checksums.digest(unpacked), setting, spec)

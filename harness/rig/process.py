@@ -97,7 +97,6 @@ def stream(
     """
     passed = {key: os.environ[key] for key in ("http_proxy", "https_proxy") if key in os.environ}
     env = {"TMPDIR": "/var/tmp", **passed}  # noqa: S108 - /tmp may be memory
-    begin = time.monotonic()
     try:
         child = subprocess.Popen(  # noqa: S603 - as in start()
             list(argv),
@@ -130,7 +129,7 @@ def stream(
             os.killpg(child.pid, signal.SIGTERM)
             child.communicate()  # keep reading: the program blocks when its pipe is full
     if child.returncode:
-        done = proc.completed(tuple(argv[:1]), child.returncode, time.monotonic() - begin, "", last)
+        done = proc.completed(tuple(argv[:1]), child.returncode, "", last)
         error = proc.failure(done)
         error.hint = f"read {log}"
         raise error

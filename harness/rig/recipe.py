@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 import os
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
@@ -13,6 +11,7 @@ from harness import levels, workloads
 from harness.rig.model import PROJECT, Rig
 from harness.rig.native import packages, source_hash
 from harness.rig.releases import releases
+from harness.store import checksums
 
 NATIVE = PROJECT / "harness" / "native"
 GUEST = Path(__file__).parent / "image_files"
@@ -61,7 +60,7 @@ class Recipe:
     @property
     def digest(self) -> str:
         """SHA-256 over all fields: the image's name in the cache."""
-        return hashlib.sha256(json.dumps(asdict(self), sort_keys=True).encode()).hexdigest()
+        return checksums.of_json(asdict(self))
 
     @property
     def native(self) -> bool:

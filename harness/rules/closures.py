@@ -12,7 +12,6 @@ from harness.store.result import Issue, Severity
 BROKEN = "closure-broken"
 UNSETTLED = "barrier-unsettled"
 UNWITNESSED = "witness-missing"
-CODES = (BROKEN, UNSETTLED, UNWITNESSED)
 
 
 @rule(

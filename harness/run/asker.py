@@ -115,7 +115,7 @@ class Asker(AbstractContextManager["Asker"]):
 def _answer(asked: _Asked) -> tuple[int, ...]:
     """Return the answer; ToolFailed if the program failed or printed something else."""
     ended = proc.completed(
-        asked.question.argv, asked.child.returncode, 0.0, _text(asked.stdout), _text(asked.stderr)
+        asked.question.argv, asked.child.returncode, _text(asked.stdout), _text(asked.stderr)
     )
     if not ended.ok:
         raise proc.failure(ended)

@@ -98,11 +98,6 @@ class ProgressPublisher:
         self._phase_began = self._began
         self._share = 0.0
 
-    @property
-    def counts(self) -> Mapping[str, int]:
-        """Runs by status so far, earlier ones included."""
-        return dict(self._counts)
-
     def begin(self, run: RunSpec) -> None:
         """Note that a run starts."""
         self._run, self._run_began = run, self._clock()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from harness.cleanup import cleaned, first_of
@@ -30,6 +31,7 @@ from harness.workloads import program_of
 TENANTS = "raw/tenants.json"
 
 
+@dataclass(frozen=True, slots=True)
 class Together:
     """Runs the measured phases of all tenants in one window.
 
@@ -37,41 +39,30 @@ class Together:
     about once a second.
     """
 
-    def __init__(
-        self,
-        context: RunContext,
-        spec: RunSpec,
-        record: ResultBuilder,
-        tenants: Sequence[RunningTenant],
-        *,
-        zoned: Sequence[Device],
-        tracer: TenantTracer | None,
-        tick: Callable[[ReadShare], None],
-    ) -> None:
-        self._context = context
-        self._spec = spec
-        self._record = record
-        self._tenants = tuple(tenants)
-        self._zoned = tuple(zoned)
-        self._tracer = tracer
-        self._tick = tick
+    context: RunContext
+    spec: RunSpec
+    record: ResultBuilder
+    tenants: Sequence[RunningTenant]
+    zoned: Sequence[Device]
+    tracer: TenantTracer | None
+    tick: Callable[[ReadShare], None]
 
     def run(self) -> None:
         """Start all programs, wait for their end, and add the phases to the tenants."""
-        context, record = self._context, self._record
+        context, record = self.context, self.record
         context.progress.phase("barrier")
-        for tenant in self._tenants:
+        for tenant in self.tenants:
             name = tenant.name("start")
             tenant.barrier = barrier.take(context, tenant.running, name, tenant.cold)
             # What a level did while others filled belongs to its own fill.
             tenant.snapshots[-1] = tenant.barrier.snapshot
         seen = context.host.monotonic()
-        active = {Path(device.path).name: self._active(device) for device in self._zoned}
+        active = {Path(device.path).name: self._active(device) for device in self.zoned}
         systemd = record.together.units
-        programs = [self._program(tenant, systemd=systemd) for tenant in self._tenants]
+        programs = [self._program(tenant, systemd=systemd) for tenant in self.tenants]
         context.progress.phase("mix" if len(programs) > 1 else programs[0].prepared.spec.name)
         before = context.cgroups.harness_seconds()
-        window = MeasurementWindow(context.host, programs, lambda share: self._tick(lambda: share))
+        window = MeasurementWindow(context.host, programs, lambda share: self.tick(lambda: share))
         try:
             outcome = self._run(window, programs)
             record.together = TenantFacts(
@@ -80,7 +71,7 @@ class Together:
                 spread=outcome.spread,
                 harness_seconds=difference(before, context.cgroups.harness_seconds()),
             )
-            for tenant, program in zip(self._tenants, programs, strict=True):
+            for tenant, program in zip(self.tenants, programs, strict=True):
                 self._conclude(tenant, program)
         except Exception as error:
             died = ZonelabError(window.died, code="tenant-died") if window.died else None
@@ -103,14 +94,14 @@ class Together:
     def _program(self, tenant: RunningTenant, *, systemd: bool) -> TenantProgram:
         running = tenant.running
         spec = tenant.measured[0]
-        prepared = phase.prepare(self._context, tenant, spec)
+        prepared = phase.prepare(self.context, tenant, spec)
         argv, gate = list(prepared.argv), None
         start_gate = program_of(spec).start_gate
         if start_gate is not None:
-            gate = self._context.paths.runtime / f"{self._spec.run}.{tenant.spec.name}.go"
+            gate = self.context.paths.runtime / f"{self.spec.run}.{tenant.spec.name}.go"
             gate.unlink(missing_ok=True)
             argv.append(f"--{start_gate.flag}={gate}")
-        unit = scopes.name(run_label(self._spec), tenant.spec.name)
+        unit = scopes.name(run_label(self.spec), tenant.spec.name)
         devices = [device for device in (running.device, running.conventional) if device]
         used = devices if running.level.uses_zoned else devices[1:]
         wrapped = scopes.wrap(
@@ -122,7 +113,7 @@ class Together:
     def _conclude(self, tenant: RunningTenant, program: TenantProgram) -> None:
         if program.exit is None:
             return
-        host, began = self._context.host, self._record.began
+        host, began = self.context.host, self.record.began
         released = program.released if program.released is not None else host.monotonic()
         execution = PhaseExecution(
             exit=program.exit,
@@ -131,7 +122,7 @@ class Together:
             offset=released - began,
             shift=host.monotonic() - began - host.realtime(),
         )
-        phase.conclude(self._context, tenant, program.prepared, execution)
+        phase.conclude(self.context, tenant, program.prepared, execution)
         tenant.stopped = program.stopped
         tenant.manifest |= {
             "released": round(released - began, 6),
@@ -145,17 +136,17 @@ class Together:
 
         ``active`` are the active zones of each namespace at the time ``seen``.
         """
-        if self._tracer is None or self._tracer.trouble:
+        if self.tracer is None or self.tracer.trouble:
             return
         release = os.uname().release
-        for tenant in self._tenants:
+        for tenant in self.tenants:
             device = Path(tenant.spec.device.path).name
             if not tenant.alone or not tenant.level.uses_zoned or device not in active:
                 continue
             zones = tenant.spec.zones
             first, count = (zones.first, zones.count) if zones else (0, tenant.device.zones or 0)
             tenant.activity = activity(
-                self._tracer.transitions,
+                self.tracer.transitions,
                 device,
                 range(first, first + count),
                 active[device],
@@ -167,19 +158,19 @@ class Together:
                 tenant.denied_opens = zone_use.denied_opens(release, device, counted)
 
     def _active(self, device: Device) -> frozenset[int]:
-        report = self._context.host.zones(device.path)
+        report = self.context.host.zones(device.path)
         return frozenset(number for number, zone in enumerate(report) if zone.condition in ACTIVE)
 
     def _write(self, outcome: WindowOutcome) -> None:
         """Store the window and the place of each tenant, for the analysis."""
-        began = self._record.began
+        began = self.record.began
         content = {
             "schema_version": SCHEMA_VERSION,
             "began": round(outcome.began - began, 6),
             "ended": round(outcome.ended - began, 6),
-            "tenants": [_place(tenant) for tenant in self._tenants],
+            "tenants": [_place(tenant) for tenant in self.tenants],
         }
-        writer = self._tenants[0].running.writer
+        writer = self.tenants[0].running.writer
         writer.write(TENANTS, json.dumps(content, indent=1) + "\n")
 
 

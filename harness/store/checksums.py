@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 from pathlib import Path
+from typing import Any
 
 NAME = "SHA256SUMS"
 
@@ -17,6 +19,11 @@ def digest(path: Path) -> str:
 def of_text(text: str) -> str:
     """Return the SHA-256 of a text, as of a file without compression."""
     return hashlib.sha256(text.encode()).hexdigest()
+
+
+def of_json(content: Any) -> str:
+    """Return the SHA-256 of data as JSON with sorted keys."""
+    return of_text(json.dumps(content, sort_keys=True))
 
 
 def files(folder: Path) -> list[str]:

@@ -6,8 +6,6 @@ campaign.json, each host.json, and the SHA256SUMS of each run directory, which c
 
 from __future__ import annotations
 
-import hashlib
-
 from harness.store import checksums, rundir
 from harness.store.campaign import CampaignPaths
 
@@ -28,7 +26,7 @@ def listing(paths: CampaignPaths) -> str:
 
 def root_hash(paths: CampaignPaths) -> str:
     """Return ``sha256:<hexadecimal>``."""
-    return PREFIX + hashlib.sha256(listing(paths).encode()).hexdigest()
+    return PREFIX + checksums.of_text(listing(paths))
 
 
 def message(root: str) -> str:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 
 from harness.errors import ToolFailed
 from harness.tools import native, proc
+from harness.tools.native import whole
 
 PROGRAM = "coldfill"
 
@@ -16,16 +16,6 @@ _FULL = 28  # exit status: errno ENOSPC
 # The slowest device worth measuring; a slower fill counts as hung.
 _SLOWEST_BYTES_PER_SECOND = 2_000_000
 _GRACE_SECONDS = 120.0
-
-
-@dataclass(frozen=True, slots=True)
-class Stored:
-    """Result of ``coldfill write``; ``full`` means that the file system ran out of space."""
-
-    bytes: int
-    seconds: float
-    direct: bool
-    full: bool
 
 
 def write_argv(program: Path, file: Path, size: int, seed: int) -> list[str]:
@@ -43,8 +33,10 @@ def write_argv(program: Path, file: Path, size: int, seed: int) -> list[str]:
     ]
 
 
-def write(file: Path, size: int, seed: int, progress: Callable[[int], None]) -> Stored:
+def write(file: Path, size: int, seed: int, progress: Callable[[int], None]) -> int:
     """Write a file of ``size`` bytes, a multiple of 4 KiB; ``progress`` receives bytes so far.
+
+    Return the bytes written: less than ``size`` when the file system is full.
 
     Raises:
         HostError: coldfill is not installed.
@@ -54,7 +46,7 @@ def write(file: Path, size: int, seed: int, progress: Callable[[int], None]) -> 
 
     def on_line(line: str) -> None:
         if line.startswith("{"):
-            progress(_field(json.loads(line), "bytes"))
+            progress(parse(line))
 
     timeout = _GRACE_SECONDS + size / _SLOWEST_BYTES_PER_SECOND
     done = proc.stream(
@@ -62,33 +54,18 @@ def write(file: Path, size: int, seed: int, progress: Callable[[int], None]) -> 
     )
     if not done.ok and done.exit_code != _FULL:
         raise proc.failure(done)
-    return parse(done.stdout, full=done.exit_code == _FULL)
+    return parse(done.stdout)
 
 
-def parse(stdout: str, *, full: bool) -> Stored:
-    """Parse the result of ``coldfill write``.
+def parse(printed: str) -> int:
+    """Return the bytes written so far, of the result or of a line of the progress.
 
     Raises:
         ToolFailed: it is not coldfill's JSON object.
     """
     try:
-        result = json.loads(stdout)
-        return Stored(
-            bytes=_field(result, "bytes"),
-            seconds=float(result["seconds"]),
-            direct=bool(result["direct"]),
-            full=full,
-        )
+        return whole(json.loads(printed)["bytes"])
     except (ValueError, KeyError, TypeError):
-        raise _malformed(stdout) from None
-
-
-def _field(result: object, name: str) -> int:
-    value = result.get(name) if isinstance(result, dict) else None
-    if not isinstance(value, int):
-        raise _malformed(str(result))
-    return value
-
-
-def _malformed(text: str) -> ToolFailed:
-    return ToolFailed(f"coldfill printed {text.strip()[:80]!r}", code="output-malformed")
+        raise ToolFailed(
+            f"coldfill printed {printed.strip()[:80]!r}", code="output-malformed"
+        ) from None

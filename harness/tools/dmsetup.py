@@ -36,11 +36,6 @@ def node(name: str) -> Path:
     return Path("/dev/mapper", name)
 
 
-def create_argv(name: str, device: Path, size: Bytes) -> list[str]:
-    """Return the argument list that maps the first ``size`` bytes of ``device``."""
-    return map_argv(name, size, "linear", f"{device} 0")
-
-
 def map_argv(name: str, size: Bytes, target: str, arguments: str) -> list[str]:
     """Return the argument list that maps ``size`` bytes to a target."""
     if not name.startswith(PREFIX):
@@ -49,13 +44,8 @@ def map_argv(name: str, size: Bytes, target: str, arguments: str) -> list[str]:
     return ["dmsetup", "create", name, "--uuid", name, "--table", table]
 
 
-def create(name: str, device: Path, size: Bytes) -> Path:
-    """Map the first ``size`` bytes, a multiple of 512, of ``device``. Raises as ``map_to``."""
-    return map_to(name, size, "linear", f"{device} 0")
-
-
 def map_to(name: str, size: Bytes, target: str, arguments: str) -> Path:
-    """Map ``size`` bytes to a target; return the new device node.
+    """Map ``size`` bytes, a multiple of 512, to a target; return the new device node.
 
     Raises:
         ToolFailed: the kernel refused, or no node appeared.
@@ -128,4 +118,4 @@ def remove(name: str) -> None:
     Raises:
         ToolFailed: it is still busy after 20 s, or dmsetup failed for another reason.
     """
-    retry(["dmsetup", "remove", name], busy="busy", timeout=_TIMEOUT_SECONDS)
+    retry(["dmsetup", "remove", name], timeout=_TIMEOUT_SECONDS)

@@ -52,10 +52,8 @@ class FioLatency:
     """One kind of latency. ``histogram`` is null where fio counted no buckets for this kind."""
 
     count: int
-    minimum: float
     maximum: float
     mean: float
-    deviation: float
     percentiles: Mapping[float, float]  # by percent; {} where fio computed none
     histogram: Histogram | None
 
@@ -68,7 +66,6 @@ class FioDirection:
     commands: int
     seconds: float
     commands_per_second: float
-    bytes_per_second: int
     short: int  # commands that moved fewer bytes than asked for
     dropped: int
     latencies: Mapping[str, FioLatency]  # by name in LATENCIES; only kinds with samples
@@ -79,25 +76,9 @@ class FioJob:
     """A job, or a group of equal clones. ``directions`` has those with a command."""
 
     name: str
-    group: int
     options: Mapping[str, str]  # its own and the global ones, as given
     seconds: float
     directions: Mapping[str, FioDirection]
-    user_cpu_pct: float
-    system_cpu_pct: float
-    depth_pct: Mapping[str, float]  # share of the time at a depth up to the key
-
-
-@dataclass(frozen=True, slots=True)
-class FioDisk:
-    """The kernel's counters of a disk while the jobs ran."""
-
-    name: str
-    reads: int
-    writes: int
-    read_merges: int
-    write_merges: int
-    util_pct: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +88,6 @@ class FioOutput:
     version: str
     epoch: int  # seconds since the epoch at the end
     jobs: tuple[FioJob, ...]
-    disks: tuple[FioDisk, ...]
     notes: tuple[str, ...]
 
 
@@ -203,12 +183,10 @@ def parse(text: str, *, oldest: tuple[int, int] = OLDEST) -> FioOutput | None:
         check_version(str(document["fio version"]), oldest)
         common = document.get("global options", {})
         jobs = tuple(_job(one, common) for one in document["jobs"])
-        disks = tuple(map(_disk, document.get("disk_util", ())))
         read = FioOutput(
             version=str(document["fio version"]),
             epoch=whole(document["timestamp"]),
             jobs=jobs,
-            disks=disks,
             notes=tuple(line for line in (*before, *after.splitlines()) if line.strip()),
         )
     except (KeyError, TypeError, ValueError, AttributeError) as error:
@@ -239,13 +217,9 @@ def _job(job: Mapping[str, Any], common: Mapping[str, str]) -> FioJob:
     _check_kind(name, options, directions)
     return FioJob(
         name=name,
-        group=whole(job["groupid"]),
         options=options,
         seconds=whole(job["job_runtime"]) / _MS_PER_S,
         directions=directions,
-        user_cpu_pct=float(job["usr_cpu"]),
-        system_cpu_pct=float(job["sys_cpu"]),
-        depth_pct={str(key): float(share) for key, share in job["iodepth_level"].items()},
     )
 
 
@@ -275,7 +249,6 @@ def _direction(found: Mapping[str, Any]) -> FioDirection:
         commands=whole(found["total_ios"]),
         seconds=whole(found["runtime"]) / _MS_PER_S,
         commands_per_second=float(found["iops"]),
-        bytes_per_second=whole(found["bw_bytes"]),
         short=whole(found["short_ios"]),
         dropped=whole(found["drop_ios"]),
         latencies={kind: _latency(times) for kind, times in kinds.items() if times.get("N", 1) > 0},
@@ -293,10 +266,8 @@ def _latency(times: Mapping[str, Any]) -> FioLatency:
         kept = histogram.make(counted, mean * counted, low, high, buckets(bins))
     return FioLatency(
         count=counted,
-        minimum=low,
         maximum=high,
         mean=mean,
-        deviation=float(times["stddev"]) / _NS_PER_US,
         percentiles={
             float(percent): value / _NS_PER_US
             for percent, value in times.get("percentile", {}).items()
@@ -319,17 +290,6 @@ def buckets(bins: Mapping[int, int]) -> list[list[float]]:
         last = first + (1 << shift) - 1
         found.append([max(first - 1, 0) / _NS_PER_US, last / _NS_PER_US, count])
     return found
-
-
-def _disk(disk: Mapping[str, Any]) -> FioDisk:
-    return FioDisk(
-        name=str(disk["name"]),
-        reads=whole(disk["read_ios"]),
-        writes=whole(disk["write_ios"]),
-        read_merges=whole(disk["read_merges"]),
-        write_merges=whole(disk["write_merges"]),
-        util_pct=float(disk["util"]),
-    )
 
 
 def total(jobs: Sequence[FioJob], direction: str) -> tuple[int, int]:

@@ -144,15 +144,16 @@ def _mount(line: str) -> Mount:
     left, _, right = line.partition(" - ")
     fields = left.split()
     filesystem, source, super_options = right.split(" ")[:3]
-    options = _unescape(f"{fields[5]},{super_options}").split(",")
+    options = unescape(f"{fields[5]},{super_options}").split(",")
     return Mount(
-        target=Path(_unescape(fields[4])),
+        target=Path(unescape(fields[4])),
         device=fields[2],
         filesystem=filesystem,
-        source=_unescape(source),
+        source=unescape(source),
         options=",".join(dict.fromkeys(options)),
     )
 
 
-def _unescape(text: str) -> str:
+def unescape(text: str) -> str:
+    """Return a path of /proc, where white space and backslashes are written in octal."""
     return re.sub(r"\\([0-7]{3})", lambda octal: chr(int(octal[1], 8)), text)

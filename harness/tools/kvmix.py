@@ -62,8 +62,7 @@ class MixSummary:
     user_bytes: int  # keys and values to be written
     service: Mapping[str, Histogram]  # latency from issue to end
     intended: Mapping[str, Histogram]  # latency from the intended start; open loops only
-    checked: int  # reads that were verified
-    wrong: int  # of these, reads with a wrong result
+    wrong: int  # verified reads with a wrong result
     whole: bool | None  # whether the whole database is correct; null: not checked
     statistics: Statistics | None
     stats: str  # RocksDB's property rocksdb.stats
@@ -137,7 +136,6 @@ def _summary(line: dict[str, Any]) -> MixSummary:
         intended={
             kind: _times(times["intended"]) for kind, times in kinds.items() if "intended" in times
         },
-        checked=whole(verified["reads"]),
         wrong=whole(verified["wrong"]),
         whole=verified.get("whole"),
         statistics=statistics,

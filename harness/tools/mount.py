@@ -36,11 +36,11 @@ def umount(target: Path) -> None:
     Raises:
         ToolFailed: it is still busy after 20 s, or umount(8) failed for another reason.
     """
-    retry(["umount", str(target)], busy="busy", timeout=_UMOUNT_TIMEOUT_SECONDS)
+    retry(["umount", str(target)], timeout=_UMOUNT_TIMEOUT_SECONDS)
 
 
-def retry(argv: list[str], *, busy: str, timeout: float) -> None:
-    """Run a program until it succeeds, while its error message contains ``busy``.
+def retry(argv: list[str], *, timeout: float) -> None:
+    """Run a program until it succeeds, while its error message contains "busy".
 
     Raises:
         ToolFailed: it failed for another reason, or is still busy after 20 s.
@@ -50,6 +50,6 @@ def retry(argv: list[str], *, busy: str, timeout: float) -> None:
         done = proc.run(argv, timeout=timeout, check=False)
         if done.ok:
             return
-        if busy not in done.stderr.lower() or time.monotonic() > deadline:
+        if "busy" not in done.stderr.lower() or time.monotonic() > deadline:
             raise proc.failure(done)
         time.sleep(_PAUSE_SECONDS)

@@ -40,7 +40,6 @@ class ControllerFacts:
     number: int  # controller identifier
     manages_namespaces: bool
     total: Bytes  # capacity of the drive; 0: not reported
-    unallocated: Bytes
     most_namespaces: int
 
 
@@ -58,7 +57,6 @@ class IdNamespace:
     """Output of ``id-ns``."""
 
     size: Bytes
-    capacity: Bytes
     allocated: Bytes  # NVMCAP; 0: not reported
     block: int  # bytes per logical block; 0: no such namespace
     format: int  # index of its LBA format
@@ -194,7 +192,6 @@ def parse_controller(data: Any) -> ControllerFacts:
         number=_number(data, "cntlid"),
         manages_namespaces=bool(_number(data, "oacs") & _OACS_NAMESPACES),
         total=Bytes(_number(data, "tnvmcap")),
-        unallocated=Bytes(_number(data, "unvmcap")),
         most_namespaces=_number(data, "nn"),
     )
 
@@ -224,7 +221,6 @@ def parse_namespace(data: Any) -> IdNamespace:
     block = next((format_.data for format_ in formats if format_.index == chosen), 0)
     return IdNamespace(
         size=Bytes(_number(data, "nsze") * block),
-        capacity=Bytes(_number(data, "ncap") * block),
         allocated=Bytes(_number(data, "nvmcap")),
         block=block if _number(data, "nsze") else 0,
         format=chosen,

@@ -34,7 +34,6 @@ class Completed:
     argv: tuple[str, ...]
     exit_code: int | None  # null: killed by a signal
     signal: int | None  # number of that signal
-    seconds: float  # wall-clock duration
     stdout: str
     stderr: str
 
@@ -77,7 +76,6 @@ def run(
         ToolFailed: it exited non-zero or was killed by a signal, and ``check`` is set.
     """
     args = tuple(str(arg) for arg in argv)
-    begin = time.monotonic()
     child = _start(args, env=env, cwd=cwd, stdin=None if stdin is None else subprocess.PIPE)
     try:
         out, err = child.communicate(stdin, timeout=timeout)
@@ -87,7 +85,7 @@ def run(
     except BaseException as error:
         cleanup.after(error, lambda: end(child), although_hung=True)
         raise
-    result = completed(args, child.returncode, time.monotonic() - begin, out, err)
+    result = completed(args, child.returncode, out, err)
     if check and not result.ok:
         raise failure(result)
     return result
@@ -126,8 +124,7 @@ def stream(
     except BaseException as error:
         cleanup.after(error, lambda: end(child), although_hung=True)
         raise
-    seconds = time.monotonic() - begin
-    return completed(args, child.returncode, seconds, stdout, "".join(f"{x}\n" for x in lines))
+    return completed(args, child.returncode, stdout, "".join(f"{x}\n" for x in lines))
 
 
 def _lines(descriptor: int, deadline: float) -> Iterator[str]:
@@ -247,13 +244,11 @@ def _late(args: Sequence[str], timeout: float | None) -> TimedOut:
     return TimedOut(f"{args[0]} did not end within {timeout:g} s: {' '.join(args)}")
 
 
-def completed(
-    argv: tuple[str, ...], returncode: int, seconds: float, stdout: str, stderr: str
-) -> Completed:
+def completed(argv: tuple[str, ...], returncode: int, stdout: str, stderr: str) -> Completed:
     """Return the Completed for a POSIX return code; a negative one is a signal."""
     if returncode < 0:
-        return Completed(argv, None, -returncode, seconds, stdout, stderr)
-    return Completed(argv, returncode, None, seconds, stdout, stderr)
+        return Completed(argv, None, -returncode, stdout, stderr)
+    return Completed(argv, returncode, None, stdout, stderr)
 
 
 def failure(done: Completed) -> ToolFailed:

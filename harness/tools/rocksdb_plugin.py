@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 import re
 import shutil
 from dataclasses import dataclass
@@ -119,7 +117,7 @@ def identify(facts: PluginFacts) -> PluginBuild:
     inputs = encode(facts)
     for tree in ("source", "headers", "library"):
         del inputs[tree]["path"]
-    digest = hashlib.sha256(json.dumps(inputs, sort_keys=True).encode()).hexdigest()
+    digest = checksums.of_json(inputs)
     return PluginBuild(f"{facts.name}-{digest[:_ID_DIGITS]}", facts)
 
 

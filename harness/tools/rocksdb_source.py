@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 import os
 import re
 from collections.abc import Mapping, Sequence
@@ -113,7 +111,7 @@ def describe(
         cxxflags=cxxflags,
         cmake_options=tuple(cmake_options),
         compiler=name,
-        target_sha256=hashlib.sha256("\n".join(sorted(predefined)).encode()).hexdigest(),
+        target_sha256=checksums.of_text("\n".join(sorted(predefined))),
         cpus=len(os.sched_getaffinity(0)),
     )
 
@@ -133,7 +131,7 @@ def identify(facts: SourceFacts, patches: Sequence[Patch]) -> Build:
     inputs["plugins"] = {name: tree.sha256 for name, tree in facts.plugins.items()}
     del inputs["cpus"]
     inputs["patches"] = encode(tuple(patches))
-    digest = hashlib.sha256(json.dumps(inputs, sort_keys=True).encode()).hexdigest()
+    digest = checksums.of_json(inputs)
     return Build(f"{facts.version}-{digest[:_ID_DIGITS]}", facts, tuple(patches))
 
 

@@ -50,7 +50,6 @@ _SCHEMA_VERSION = 1
 class Space:
     """Output of ``zlfs df``."""
 
-    label: str
     free_bytes: int  # usable by new files
     gc_copied_bytes: int  # since mkfs
     gc_zones_reclaimed: int  # since mkfs
@@ -170,7 +169,6 @@ def parse_df(stdout: str) -> Space:
     copied, reclaimed = (_field(gc, name, int) for name in _GC_COUNTS)
     fields = {**record, **{f"gc.{name}": value for name, value in gc.items()}}
     return Space(
-        label=record["label"],
         free_bytes=record["free_bytes"],
         gc_copied_bytes=copied,
         gc_zones_reclaimed=reclaimed,

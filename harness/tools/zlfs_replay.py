@@ -23,24 +23,6 @@ _USAGE, _REFUSED = 2, 3
 
 
 @dataclass(frozen=True, slots=True)
-class Recorded:
-    """The contents of a trace."""
-
-    settings: tuple[Mapping[str, Scalar], ...]  # of each mount
-    ledgers: tuple[Mapping[str, Any], ...]  # at the end of each mount
-    events: int  # of all mounts
-
-    @property
-    def written(self) -> int:
-        """Bytes that the recorded mounts wrote."""
-        return sum(
-            part["payload"] + part["pad"]
-            for ledger in self.ledgers
-            for part in ledger["written"].values()
-        )
-
-
-@dataclass(frozen=True, slots=True)
 class Replayed:
     """The result of replaying a trace at one setting."""
 
@@ -89,8 +71,8 @@ def argv(
     return [str(executable), str(trace), *options]
 
 
-def info(trace: Path) -> Recorded:
-    """Return the contents of a trace.
+def recorded_setting(trace: Path) -> dict[str, Scalar]:
+    """Return the setting of a trace's first mount.
 
     Raises:
         HostError: the program is not installed.
@@ -98,15 +80,8 @@ def info(trace: Path) -> Recorded:
         ToolFailed: the program failed or printed unexpected output.
     """
     document = _object(_run([str(program()), str(trace), "--info"]))
-    mounts = document["mounts"]
-    return Recorded(
-        settings=tuple(
-            {name: value for name, value in mount.items() if isinstance(value, Scalar)}
-            for mount in mounts
-        ),
-        ledgers=tuple(mount["recorded"] for mount in mounts),
-        events=sum(mount["events"] for mount in mounts),
-    )
+    first = document["mounts"][0]
+    return {name: value for name, value in first.items() if isinstance(value, Scalar)}
 
 
 def replay(
@@ -116,9 +91,10 @@ def replay(
     own_rules: bool = False,
     model: Path | None = None,
 ) -> Replayed:
-    """Replay a trace at the recorded setting with ``changes``. Raises the errors of ``info``.
+    """Replay a trace at the recorded setting with ``changes``.
 
-    ``model`` is a file with the drive that gives times (:func:`model_file`).
+    ``model`` is a file with the drive that gives times (:func:`model_file`). Raises the errors of
+    ``recorded_setting``.
     """
     return parse(_run(argv(program(), trace, changes, own_rules=own_rules, model=model)))
 

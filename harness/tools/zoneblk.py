@@ -52,7 +52,7 @@ def start(model: Mapping[str, Any], options: Sequence[str]) -> str:
         if child.returncode is None:
             device: str = json.loads(out.read_text())["device"]
             return device
-        raise _error(proc.completed(argv, child.returncode, 0.0, "", err.read_text()))
+        raise _error(proc.completed(argv, child.returncode, "", err.read_text()))
 
 
 def stop(device: str, process: int) -> None:

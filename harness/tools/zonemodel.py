@@ -28,8 +28,6 @@ class Played:
 
     job: str
     model: str
-    virtual_ns: int
-    commands: int
     clients: Mapping[str, Mapping[str, Mapping[str, Any]]]
     media: Mapping[str, Any]
     document: Mapping[str, Any]  # the program's output
@@ -93,8 +91,6 @@ def _played(result: Mapping[str, Any]) -> Played:
     return Played(
         job=result["job"],
         model=result["model"],
-        virtual_ns=native.whole(result["virtual_ns"]),
-        commands=native.whole(result["commands"]),
         clients={client["name"]: client["commands"] for client in result["clients"]},
         media=result["media"],
         document=result,

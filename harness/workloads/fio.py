@@ -125,7 +125,7 @@ class FioProgram(LoadProgram):
         """
         output = fio.parse(stdout)
         if output is None:
-            return Parsed(None, 0, {}, (), skipped=False, assertions=False)
+            return Parsed(None, 0)
         written, writes = fio.total(output.jobs, "write")
         read, reads = fio.total(output.jobs, "read")
         _, trims = fio.total(output.jobs, "trim")
@@ -140,8 +140,6 @@ class FioProgram(LoadProgram):
             summaries=1,
             histograms=_histograms(output.jobs),
             warnings=output.notes,
-            skipped=False,
-            assertions=False,
             user_bytes=written,
             counts=BareCounts(written, writes, read, reads, resets),
         )

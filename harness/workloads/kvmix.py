@@ -188,7 +188,7 @@ class Kvmix(NativeProgram):
         """
         summary = kvmix.parse(stdout)
         if summary is None:
-            return Parsed(None, 0, {}, (), skipped=False, assertions=False)
+            return Parsed(None, 0)
         if phase.flags.get(STATISTICS):
             lost = missing(summary.statistics, TICKERS, (TABLE_OPEN,))
             if lost:
@@ -201,9 +201,6 @@ class Kvmix(NativeProgram):
             summary=summary,
             summaries=1,
             histograms=dict(summary.service),
-            warnings=(),
-            skipped=False,
-            assertions=False,
             statistics=summary.statistics,
             levels=rocksdb_stats.levels(summary.stats.splitlines()),
             user_bytes=summary.user_bytes,

@@ -74,10 +74,10 @@ class Parsed:
 
     summary: ProgramSummary | None
     summaries: int
-    histograms: dict[str, Histogram]
-    warnings: tuple[str, ...]
-    skipped: bool
-    assertions: bool
+    histograms: dict[str, Histogram] = field(default_factory=dict)
+    warnings: tuple[str, ...] = ()
+    skipped: bool = False
+    assertions: bool = False
     statistics: Statistics | None = None
     levels: tuple[LevelRow, ...] | None = None
     user_bytes: int | None = None

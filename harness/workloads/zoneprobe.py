@@ -177,14 +177,10 @@ class Zoneprobe(NativeProgram):
         """
         summary = zoneprobe.parse(stdout)
         if summary is None:
-            return Parsed(None, 0, {}, (), skipped=False, assertions=False)
+            return Parsed(None, 0)
         return Parsed(
             summary=summary,
             summaries=1,
-            histograms={},
-            warnings=(),
-            skipped=False,
-            assertions=False,
             user_bytes=summary.bytes_written,
             more={
                 f"{treatment.name}.{name}": Metric(value, CATALOGUE[name].unit)

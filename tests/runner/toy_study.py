@@ -117,7 +117,7 @@ def test_its_packages_are_installed_and_their_versions_recorded(
     def run(argv: list[str], **_: object) -> proc.Completed:
         asked.extend(argv)
         listing = "toy-tools 1.2-3 installed\nxfsprogs 6.1 config-files\n"
-        return proc.Completed(tuple(argv), 0, None, 0.0, listing, "")
+        return proc.Completed(tuple(argv), 0, None, listing, "")
 
     assert "toy-tools" in levels.packages()
     assert "toy-tools" in recipe.recipe("trixie").packages

@@ -11,7 +11,7 @@ from harness.cli import main as cli
 from harness.rules.facts import RunFacts
 from harness.tools import dmsetup, proc, zone_reset
 from tests.fixtures.campaigns import write_campaign
-from tests.fixtures.level_host import Host, create, map_to
+from tests.fixtures.level_host import Host, map_to
 from tests.fixtures.planner import Planner
 from tests.fixtures.run_facts import good_run
 
@@ -58,7 +58,6 @@ def host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Host:
     monkeypatch.setattr(proc, "run", fake.run)
     monkeypatch.setattr(proc, "which", lambda program: Path("/sbin", program))
     monkeypatch.setattr(dmsetup, "node", lambda name: tmp_path if name in fake.slices else Path())
-    monkeypatch.setattr(dmsetup, "create", create)
     monkeypatch.setattr(dmsetup, "map_to", map_to)
     monkeypatch.setattr(
         zone_reset, "reset_all", lambda device, _: fake.calls.append(["reset", str(device)])

@@ -83,9 +83,9 @@ class FakeDrive:
         words = [word for word in argv[1:] if not word.startswith("--")]
         options = dict(word[2:].partition("=")[::2] for word in argv if word.startswith("--"))
         try:
-            return Completed(tuple(argv), 0, None, 0.0, self._answer(words, options), "")
+            return Completed(tuple(argv), 0, None, self._answer(words, options), "")
         except _Refusal as refusal:
-            return Completed(tuple(argv), 1, None, 0.0, "", str(refusal))
+            return Completed(tuple(argv), 1, None, "", str(refusal))
 
     def _answer(self, words: list[str], options: dict[str, str]) -> str:
         nsid = int(options.get("namespace-id", 0))

@@ -307,10 +307,10 @@ def test_cold_fill_writes_whole_blocks_and_syncs(
 ) -> None:
     asked: list[tuple[Path, int, int]] = []
 
-    def write(file: Path, size: int, seed: int, progress: Any) -> coldfill.Stored:
+    def write(file: Path, size: int, seed: int, progress: Any) -> int:
         asked.append((file, size, seed))
         progress(4096)
-        return coldfill.Stored(8192, 0.1, direct=True, full=True)
+        return 8192
 
     monkeypatch.setattr(coldfill, "write", write)
     progress: list[tuple[int, int]] = []

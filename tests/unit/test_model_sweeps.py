@@ -62,7 +62,7 @@ class Program:
             }
             for index, one in enumerate(job["clients"], 1)
         }
-        return Played(job["name"], "zn540-1tb", 0, 0, clients, {}, {})
+        return Played(job["name"], "zn540-1tb", clients, {}, {})
 
 
 @pytest.fixture

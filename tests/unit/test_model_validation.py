@@ -26,9 +26,7 @@ CAPTURE = Path(__file__).parents[1] / "fixtures" / "zonemodel" / "read-under-wri
 def point(
     x: float, y: float, tolerance: float | None = 0.05, statistic: str = "mean"
 ) -> MeasuredPoint:
-    return MeasuredPoint(
-        "read_under_write_qd1", "write_MiB_s", x, statistic, y, "us", tolerance, "test"
-    )
+    return MeasuredPoint("read_under_write_qd1", x, statistic, y, "us", tolerance, "test")
 
 
 def curve(grade: Grade, *errors: float | None, tolerance: float | None = 0.05) -> CurveError:

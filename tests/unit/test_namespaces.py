@@ -88,7 +88,7 @@ def load(name: str) -> Any:
 def test_output_of_nvme_cli_is_parsed() -> None:
     controller = nvme_cli.parse_controller(load("id-ctrl.json"))
     assert (controller.serial, controller.model) == ("SYNTHETIC-ZN540", "WZS4C8T1TDSP303")
-    assert (controller.total, controller.unallocated) == (904 * ZONE + 4 * GIB, 0)
+    assert controller.total == 904 * ZONE + 4 * GIB
     assert (controller.manages_namespaces, controller.most_namespaces) == (True, 32)
     assert nvme_cli.parse_list(load("list-ns-all.json")) == (1, 2)
     space = nvme_cli.parse_namespace(load("id-ns-2.json"))
@@ -112,7 +112,7 @@ def test_a_field_that_is_missing_is_no_default(field: str) -> None:
 def test_refusals_keep_the_drives_reason(monkeypatch: pytest.MonkeyPatch) -> None:
     reported = []
     for line in (FIXTURES / "refusals.txt").read_text().splitlines():
-        done = proc.Completed(("nvme", "create-ns"), 1, None, 0.0, "", line)
+        done = proc.Completed(("nvme", "create-ns"), 1, None, "", line)
         monkeypatch.setattr(proc, "run", lambda *_, done=done, **__: done)
         with pytest.raises(nvme_cli.Refused) as caught:
             nvme_cli.create(["nvme", "create-ns"])
@@ -125,7 +125,7 @@ def test_refusals_keep_the_drives_reason(monkeypatch: pytest.MonkeyPatch) -> Non
 def test_an_error_in_json_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     """nvme-cli 2.13 on the rig, 2026-11-22: id-ns --force of a zoned namespace of QEMU's."""
     stdout = '{\n  "error":"unrecognized",\n  "type":"nvme"\n}\n'
-    done = proc.Completed(("nvme", "id-ns"), 1, None, 0.0, stdout, "")
+    done = proc.Completed(("nvme", "id-ns"), 1, None, stdout, "")
     monkeypatch.setattr(proc, "run", lambda *_, **__: done)
     with pytest.raises(nvme_cli.Refused, match="nvme id-ns: unrecognized"):
         nvme_cli.ask(["nvme", "id-ns"])
@@ -193,9 +193,9 @@ def test_without_cold_data_the_experiment_has_them_all(make: Make) -> None:
 def test_other_shares_of_the_active_zones_are_another_layout(make: Make) -> None:
     host = make(active_total=28)
     wanted = Wanted(Bytes(4 * GIB), REST, None, 4096)
-    assert layout.plan(read(host), wanted).changes
+    assert layout.plan(read(host), wanted).create
     host.drive.spaces[2].active = 28
-    assert not layout.plan(read(host), wanted).changes
+    assert not layout.plan(read(host), wanted).create
 
 
 @pytest.mark.parametrize(
@@ -244,7 +244,7 @@ def test_a_drive_that_does_not_report_a_namespaces_use(make: Make) -> None:
 def test_a_drive_without_management_that_is_as_wanted(make: Make) -> None:
     host = make(manages=False)
     wanted = Wanted(Bytes(4 * GIB), REST, None, 4096)
-    assert not layout.plan(read(host), wanted).changes
+    assert not layout.plan(read(host), wanted).create
 
 
 # --- the command ------------------------------------------------------------------------------

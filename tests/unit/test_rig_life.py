@@ -261,7 +261,7 @@ def test_a_machine_without_its_drives_is_reset_again(
         asked.append(command)
         late = len(button) < 2
         message = "Timed out for waiting devices being initialized.\n" if late else ""
-        return Completed(("ssh",), 1 if late else 0, None, 60.0, "", message)
+        return Completed(("ssh",), 1 if late else 0, None, "", message)
 
     monkeypatch.setattr(guest, "wait", lambda *_args: None)
     monkeypatch.setattr(guest, "run", sees_them_the_second_time)

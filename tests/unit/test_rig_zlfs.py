@@ -75,7 +75,7 @@ class FakeGuest(zlfs_resets.Guest):
         self.log.append(command)
         code = self.verdict if " judge " in command else 0
         text = json.dumps(DF) if " df " in command else ""
-        return proc.completed(("ssh",), code, 0.0, text, "Corruption: torture" if code else "")
+        return proc.completed(("ssh",), code, text, "Corruption: torture" if code else "")
 
     def start(self, command: str) -> Program:
         self.log.append(command)

@@ -23,7 +23,7 @@ def started(monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
 
     def run(argv: list[str], **_: object) -> proc.Completed:
         calls.append(argv)
-        return proc.completed(tuple(argv), 0, 0.0, "", "")
+        return proc.completed(tuple(argv), 0, "", "")
 
     monkeypatch.setattr(proc, "run", run)
     return calls
@@ -78,11 +78,11 @@ def test_detach_while_an_earlier_unit_is_on_its_way(
         if argv[0] == "systemd-run":
             tries.append(argv[0])
             failed = len(tries) == 1
-            return proc.completed(tuple(argv), int(failed), 0.0, "", "was already loaded")
+            return proc.completed(tuple(argv), int(failed), "", "was already loaded")
         if argv[1] == "is-active" and not ends:
             held.enter_context(exclusive(paths.lock, "campaign c"))
         state = "inactive" if ends == "before the look" else "active"
-        return proc.completed(tuple(argv), 0, 0.0, f"{state}\n", "")
+        return proc.completed(tuple(argv), 0, f"{state}\n", "")
 
     monkeypatch.setattr(proc, "run", run)
     with held:
@@ -94,7 +94,7 @@ def test_detach_while_an_earlier_unit_is_on_its_way(
 
 @pytest.mark.slow
 def test_detach_without_systemd(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    failed = proc.completed(("systemd-run",), 1, 0.0, "", "System has not been booted with systemd")
+    failed = proc.completed(("systemd-run",), 1, "", "System has not been booted with systemd")
     monkeypatch.setattr(proc, "run", lambda *_, **__: failed)
     paths = Paths(tmp_path / "state", tmp_path / "run")
     with pytest.raises(HostError, match="has not been booted"):
@@ -154,6 +154,6 @@ def test_a_limit_that_cannot_be_set_is_reported(tmp_path: Path, membership: str)
 @pytest.mark.parametrize("membership", ["", "0::/absent\n", "1:cpu:/v1\n"])
 def test_without_cgroups_nothing_is_measured(tmp_path: Path, membership: str) -> None:
     with cgroups(tmp_path, membership) as groups:
-        assert not groups.available
+        assert groups.load is None
         assert groups.load_seconds() is None
         groups.enter_load(1)

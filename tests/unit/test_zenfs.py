@@ -135,7 +135,7 @@ class Programs:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.calls: list[tuple[str, ...]] = []
-        self.probe = Completed((), 1, None, 0.0, "", INSIDE)
+        self.probe = Completed((), 1, None, "", INSIDE)
         folder.mkdir()
         for name in (zenfs.PROGRAM, zenfs.PLUGIN, zenfs.DB_BENCH):
             (folder / name).write_bytes(b"\x7fELF")
@@ -155,7 +155,7 @@ class Programs:
             "df": (CAPTURED / "df.txt").read_text(),
             "dump": json.dumps(DUMP),
         }[args[1]]
-        return Completed(args, 0, None, 0.0, text, "")
+        return Completed(args, 0, None, text, "")
 
     def level(self) -> ZenFs:
         return ZenFs(Kernel(self.folder.parent))
@@ -197,7 +197,7 @@ def test_the_plugin_can_be_in_the_common_db_bench(programs: Programs) -> None:
         (programs.folder / name).unlink()
     level = programs.level()
     assert level.probe_program(Path("/usr/bin/db_bench"), "db_bench") is None
-    programs.probe = Completed((), None, 11, 0.0, "", "")
+    programs.probe = Completed((), None, 11, "", "")
     reason = level.probe_program(Path("/usr/bin/db_bench"), "db_bench")
     assert reason is not None
     assert (reason.code, "signal 11" in reason.message) == ("zenfs-missing", True)
@@ -216,18 +216,18 @@ def test_a_plug_in_of_another_rocksdb_is_never_started(
 @pytest.mark.parametrize("words", ["Malformed URI", "No such device"])
 def test_a_plug_in_that_refuses_the_address_is_there(programs: Programs, words: str) -> None:
     """The words of the refusal are the plug-in's; "Invalid argument" is RocksDB's."""
-    programs.probe = Completed((), 1, None, 0.0, "", INSIDE.replace("Malformed URI", words))
+    programs.probe = Completed((), 1, None, "", INSIDE.replace("Malformed URI", words))
     assert programs.level().probe_program(Path("/usr/bin/db_bench"), "db_bench") is None
 
 
 @pytest.mark.parametrize(
     ("ended", "how"),
     [
-        (Completed((), None, 11, 0.0, "", ""), "signal 11"),
-        (Completed((), None, 11, 0.0, "", NOT_PRELOADED), "cannot be preloaded"),
-        (Completed((), 1, None, 0.0, "", UNKNOWN), "Could not load FileSystem"),
-        (Completed((), 0, None, 0.0, IGNORED, ""), "exit status 0"),
-        (Completed((), None, 6, 0.0, "", INSIDE), "signal 6"),
+        (Completed((), None, 11, "", ""), "signal 11"),
+        (Completed((), None, 11, "", NOT_PRELOADED), "cannot be preloaded"),
+        (Completed((), 1, None, "", UNKNOWN), "Could not load FileSystem"),
+        (Completed((), 0, None, IGNORED, ""), "exit status 0"),
+        (Completed((), None, 6, "", INSIDE), "signal 6"),
     ],
 )
 def test_a_db_bench_that_does_not_know_the_scheme(

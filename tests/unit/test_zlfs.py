@@ -95,7 +95,7 @@ def test_argument_lists() -> None:
 
 def test_every_field_of_df_is_read() -> None:
     space = zlfs.parse_df(json.dumps({**DF, "given_up_bytes": 7}))
-    assert (space.label, space.free_bytes) == ("zl-12345678", 369 * 6 * MIB)
+    assert (space.facts["label"], space.free_bytes) == ("zl-12345678", 369 * 6 * MIB)
     assert (space.gc_copied_bytes, space.gc_zones_reclaimed) == (4096, 3)
     assert space.facts == {
         "identity": "eui.1",
@@ -149,15 +149,15 @@ class Programs:
     def run(self, argv: list[str | Path], **_: Any) -> Completed:
         args = tuple(map(str, argv))
         self.calls.append(args[1] if args[0] == str(PROGRAM) else Path(args[0]).name)
-        done = Completed(args, 0, None, 0.0, "", "")
+        done = Completed(args, 0, None, "", "")
         return self.answers.get(args[1], done)
 
     def fail(self, command: str, code: int, stderr: str) -> None:
         argv = (str(PROGRAM), command, f"--device={DEVICE}")
-        self.answers[command] = Completed(argv, code, None, 0.0, "", stderr)
+        self.answers[command] = Completed(argv, code, None, "", stderr)
 
     def print(self, command: str, stdout: str, code: int = 0) -> None:
-        self.answers[command] = Completed((str(PROGRAM), command), code, None, 0.0, stdout, "")
+        self.answers[command] = Completed((str(PROGRAM), command), code, None, stdout, "")
 
 
 @pytest.fixture
@@ -271,7 +271,7 @@ def test_cold_fill_imports_whole_blocks(
         asked.extend(argv)
         for line in ("4096", "zlfs: talk", "12288"):
             on_line(line)
-        return Completed(tuple(argv), 0, None, 0.0, '{"name": "/cold", "bytes": 12288}\n', "")
+        return Completed(tuple(argv), 0, None, '{"name": "/cold", "bytes": 12288}\n', "")
 
     monkeypatch.setattr(proc, "stream", stream)
     up = Zlfs().up(context(programs, tmp_path))

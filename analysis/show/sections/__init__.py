@@ -5,15 +5,12 @@ A module has a function ``section`` and its place on the page, ``ORDER``.
 
 from __future__ import annotations
 
-import importlib
-import pkgutil
-
 from analysis.show.parts import ReportData, Section
+from harness.discovery import modules
 
 
 def sections_of(data: ReportData) -> list[Section]:
     """Return every section that has something to show, in the order of the page."""
-    names = [module.name for module in pkgutil.iter_modules(__path__)]
-    modules = [importlib.import_module(f"{__name__}.{name}") for name in names]
-    sections = (module.section(data) for module in sorted(modules, key=lambda one: one.ORDER))
+    ordered = sorted(modules(__name__, __path__), key=lambda module: module.ORDER)
+    sections = (module.section(data) for module in ordered)
     return [section for section in sections if section is not None]

@@ -112,10 +112,7 @@ class BpfSource:
         self._position = self._lost = 0
         self._messages_from = (self._folder / MESSAGES).stat().st_size
         self._answers = Answers(self.names)
-        self._require_alive()
-        self._child.send_signal(signal.SIGCONT)
         self._ask()
-        self._child.send_signal(signal.SIGSTOP)
 
     def tick(self) -> None:
         """Do nothing: the kernel counts."""
@@ -127,10 +124,7 @@ class BpfSource:
             ToolFailed: bpftrace ended or printed unexpected output.
             TimedOut: it did not answer in time.
         """
-        self._require_alive()
-        self._child.send_signal(signal.SIGCONT)
         self._ask()
-        self._child.send_signal(signal.SIGSTOP)
         totals = replace(self._answers.totals(), kernel_seconds=self._kernel_seconds())
         return replace(totals, problems=self._problems(totals))
 
@@ -155,8 +149,9 @@ class BpfSource:
         shutil.rmtree(self._folder, ignore_errors=True)
 
     def _ask(self) -> None:
-        """Request all maps and add the answer; empty maps are not printed."""
+        """Wake bpftrace, request all maps and add the answer; empty maps are not printed."""
         self._require_alive()
+        self._child.send_signal(signal.SIGCONT)
         self._child.send_signal(signal.SIGUSR1)
         deadline = time.monotonic() + _ANSWER_SECONDS
         while True:
@@ -164,6 +159,7 @@ class BpfSource:
                 maps = self._grouping.take(record)
                 if maps is not None:
                     self._answers.take(maps)
+                    self._child.send_signal(signal.SIGSTOP)
                     return
             self._require_alive()
             self._sleep(deadline, "answer")

@@ -102,11 +102,6 @@ class Tracer:
         self.seed = tuple(report()) if zoned else ()
         self._history = History(zoned or "", self.seed, metadata_zones)
 
-    @property
-    def source(self) -> str:
-        """The name of the source."""
-        return self._source.name
-
     def tick(self) -> None:
         """Do periodic work; called about once a second."""
         self._source.tick()

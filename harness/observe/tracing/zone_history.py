@@ -87,18 +87,12 @@ class Traced:
         """Whether every command was counted."""
         return not self.problems
 
-    def written(self, device: str) -> int:
-        """Return the bytes written to a device, appends included."""
-        return sum(
-            size for (name, _, status), size in self.bytes.items() if (name, status) == (device, 0)
-        )
-
     def submitted(self, device: str) -> int:
         """Return the bytes of all writes, failed ones included, as the kernel counts them."""
         return sum(count for (name, *_), count in self.bytes.items() if name == device)
 
     def appended(self, device: str) -> int:
-        """Return the part of ``written`` that zone appends wrote."""
+        """Return the bytes that zone appends wrote."""
         return self.bytes.get((device, "append", 0), 0)
 
     def zeroed(self, device: str) -> int:
