@@ -32,8 +32,9 @@ Run a study on its rigs (virtual machines): install what a rig needs, build its 
 cached, boot it, play ansible/site.yml and stop it. A study that names several rigs runs on one
 after the other, as one campaign. No drive of this machine is touched.
 
-On modelled drives, a second campaign NAME-slow then repeats each level once, on drives of twice the
-dilation. Times get verdicts where both agree; the report is written again with them.
+On modelled drives, a second campaign NAME-slow then repeats each level, once per machine of the
+rig, on drives of twice the dilation. Times get verdicts where both agree; the report is written
+again with them.
 
 examples:
   zonelab study smoke
@@ -140,23 +141,32 @@ def _run(rigs: list[str], variables: dict[str, str], *, parts: bool) -> tuple[in
 
 
 def _check_times(study: Study, rigs: list[str], variables: dict[str, str]) -> int:
-    """Repeat each level once at twice the dilation, and write the report with verdicts on times.
+    """Repeat each level at twice the dilation, and write the report with verdicts on times.
 
     Does nothing on rigs without modelled drives. Returns the exit code.
     """
     from harness.cli.main import main  # noqa: PLC0415 - it imports every command
     from harness.rig import model  # noqa: PLC0415 - pydantic, only when used
 
-    slower = [rig.name for name in rigs if (rig := model.slower(model.load(name))) is not None]
+    slower = [rig for name in rigs if (rig := model.slower(model.load(name))) is not None]
     if not slower:
         return ExitCode.OK
+    # A repetition is a block, which one machine runs. More machines run more in the same time.
+    planned = int(variables["repetitions"] or study.repetitions)
+    repetitions = min(planned, max(rig.hosts for rig in slower))
     campaign = variables["campaign"]
     slow = f"{campaign}-{model.SLOW}"
-    print(f"Times: each level once more on drives of twice the dilation, as {slow}", flush=True)
+    print(
+        f"Times: each level {repetitions}x on drives of twice the dilation, as {slow}", flush=True
+    )
     # One of several identical cells is enough.
     once = {(entry.name, str(entry.options)): entry.label for entry in reversed(study.entries)}
-    narrowed = {"campaign": slow, "levels": ",".join(once.values()), "repetitions": "1"}
-    code, _ = _run(slower, variables | narrowed, parts=False)
+    narrowed = {
+        "campaign": slow,
+        "levels": ",".join(once.values()),
+        "repetitions": str(repetitions),
+    }
+    code, _ = _run([rig.name for rig in slower], variables | narrowed, parts=False)
     if code == ExitCode.OK:
         for command in ("compare", "report"):
             code = code or main([command, str(RESULTS / campaign), "--slower", str(RESULTS / slow)])

@@ -140,15 +140,16 @@ def test_times_of_modelled_drives_are_checked_at_twice_the_dilation(command: Stu
     levels = set(second.pop("levels").split(","))
     assert {"conventional-ext4", "conventional-ext4-discard", "f2fs", "zlfs"} <= levels
     assert not any(level.endswith("twin") for level in levels)
-    assert second == {**second, "campaign": "c-slow", "repetitions": "1", "settings": "seed=7"}
+    assert second == {**second, "campaign": "c-slow", "repetitions": "2", "settings": "seed=7"}
     assert (first["campaign"], first["repetitions"], first["levels"]) == ("c", "", "")
     both = ["results/c", "--slower", "results/c-slow"]
     assert command.shown == [["compare", *both], ["report", *both]]
 
 
 def test_only_levels_of_the_campaign_are_checked(command: Study) -> None:
-    assert command("integration-levels", "--levels", "zlfs, zlfs-twin") == 0
+    assert command("integration-levels", "--levels", "zlfs, zlfs-twin", "--repetitions", "1") == 0
     assert command.plays[1][1]["levels"] == "zlfs"
+    assert command.plays[1][1]["repetitions"] == "1"
     command("levels-all", "--rig", "timed", "--levels", "zlfs")
     assert command.rigs[2:] == [("timed", ""), ("timed-slow", "")]
     command("integration-levels", "--rig", "timed-slow")
