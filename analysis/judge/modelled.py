@@ -14,7 +14,7 @@ from analysis.judge.verdicts import Verdict
 from analysis.read.load import CampaignData, RunRecord
 from harness.plan import model_verdicts
 from harness.plan.model_verdicts import ModelVerdict
-from harness.store.spec import DeviceKind, Scalar
+from harness.store.spec import DeviceKind
 
 # With fewer requests on time, percentiles are of the machine and not of the model.
 ON_TIME = 0.99
@@ -209,9 +209,11 @@ def _at_twice(run: RunRecord, slower: Sequence[CampaignData]) -> RunRecord | Non
     return None
 
 
-def _identity(run: RunRecord) -> tuple[Scalar | dict[str, dict[str, Scalar]], ...]:
-    phases = {phase.name: dict(phase.flags) for phase in run.spec.phases}
-    return (run.result.cell, run.result.repetition, run.result.seed, phases)
+def _identity(run: RunRecord) -> tuple[object, ...]:
+    """Return what the same run has in common. Cells with equal settings stand for each other."""
+    spec, phases = run.spec, {phase.name: dict(phase.flags) for phase in run.spec.phases}
+    settings = (spec.level, dict(spec.level_options), dict(spec.factors))
+    return (*settings, run.result.repetition, run.result.seed, phases)
 
 
 def _change(run: RunRecord, other: RunRecord, phase: str) -> float | None:

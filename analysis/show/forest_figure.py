@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from itertools import groupby
 
 from matplotlib.axes import Axes
-from matplotlib.ticker import FuncFormatter, MaxNLocator
+from matplotlib.ticker import FuncFormatter, MultipleLocator
 
 from analysis.judge import wording
 from analysis.judge.compare import Comparison
@@ -17,6 +17,9 @@ from analysis.show.groups import MARKERS, PALETTE
 from harness.metrics.catalogue import MetricKind
 
 MOST_ROWS = 30  # more rows are not readable at the width of a page
+# Factors between neighbouring ticks; 1 is always a tick.
+_STEPS = (1.001, 1.002, 1.005, 1.01, 1.02, 1.05, 1.1, 1.25, 1.5, 2.0, 5.0, 10.0, 100.0)
+_MOST_TICKS = 5
 NAME, TITLE = "forest", "Ratios with intervals"
 
 
@@ -42,7 +45,8 @@ def forest(comparison: Comparison) -> Plot:
         axes.plot([math.log(row.estimate.center or 1.0)], [y], marker, color=color, markersize=5)
     axes.axvline(0, color=INK, linewidth=1)
     name_rows(axes, _names(chosen), fontsize=7.5)
-    axes.xaxis.set_major_locator(MaxNLocator(5))
+    low, high = axes.get_xlim()
+    axes.xaxis.set_major_locator(MultipleLocator(math.log(_step(high - low))))
     axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{math.exp(value):.3g}"))
     axes.set_xlabel(f"ratio to {comparison.baseline}")
     sentence = (
@@ -60,6 +64,12 @@ def _ends(row: Row) -> tuple[float, float] | None:
     if not row.estimate.is_ratio or not row.estimate.center or not low or not high:
         return None
     return (math.log(low), math.log(high)) if math.isfinite(high) else None
+
+
+def _step(width: float) -> float:
+    """Return the factor between ticks, so that an axis of this logarithmic width has few."""
+    steps = (factor for factor in _STEPS if width / math.log(factor) <= _MOST_TICKS)
+    return next(steps, math.exp(width / _MOST_TICKS))
 
 
 def _band(axes: Axes, rows: Sequence[Row]) -> None:

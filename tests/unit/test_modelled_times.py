@@ -177,6 +177,25 @@ def test_only_the_same_work_counts(fast: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
+    ("change", "word"),
+    [
+        ({"cell": "twin", "variant": "twin"}, Verdict.LOWER),
+        ({"level_options": {"mount_options": "discard"}}, Verdict.NOT_A_RESULT),
+        ({"factors": {"scheduler": "none"}}, Verdict.NOT_A_RESULT),
+        ({"level": "other"}, Verdict.NOT_A_RESULT),
+    ],
+)
+def test_cells_with_equal_settings_stand_for_each_other(
+    fast: Path, tmp_path: Path, change: dict[str, Any], word: Verdict
+) -> None:
+    """A twin needs no run of its own at twice the dilation."""
+    slow = load(_campaign(tmp_path / "slow", _on_drive(dilation=16), repetitions=1))
+    runs = tuple(replace(run, spec=replace(run.spec, **change)) for run in slow.runs)
+    (row,) = compare(load(fast), metrics=[RATE], slower=[replace(slow, runs=runs)]).rows
+    assert row.verdict is word
+
+
+@pytest.mark.parametrize(
     ("share", "word"),
     [(0.99, Verdict.HIGHER), (0.9899, Verdict.HOST_BOUND), (None, Verdict.NOT_A_RESULT)],
 )
