@@ -10,7 +10,7 @@ import os
 import sys
 
 INTERRUPTED = 130
-_STUDY_MINUTES = "40 to 120 minutes on two cores (the default study), more for the first image"
+_STUDY_MINUTES = "60 to 140 minutes on two cores (the default study), more for the first image"
 _TEST_MINUTES = "40 to 75 minutes on two cores"
 _COSTS = """\
   installs  QEMU, mmdebstrap and an ssh client with apt (as root)
