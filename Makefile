@@ -218,8 +218,8 @@ docs: setup ## Regenerate docs/rules.md from the rules, docs/troubleshooting.md 
 examples: setup-dev ## The first study's table, sentences and figure in the README, from a campaign of it: CAMPAIGN=
 	@$(BIN)/python -m tests.upkeep examples '$(CAMPAIGN)'
 
-example-bundles: setup-dev ## Record the campaigns under results/ again, on rigs (30 minutes): NAMES=
-	@$(BIN)/python -m tests.record_examples $(NAMES)
+example-bundles: setup-dev build/native-release ## Record the campaigns under results/ again, on rigs (25 minutes)
+	@$(BIN)/python -m tests.record_examples
 
 clean: ## Remove build/ (never results/, never the image cache)
 	@rm -rf build

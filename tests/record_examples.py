@@ -1,7 +1,7 @@
 """``make example-bundles``: records the campaigns under ``results/`` again, on rigs.
 
-The example is the first study in small, so that its bundle stays below 1 MB: larger and fewer
-files, half of the overwrites, three levels.
+The example is the first study in small, so that its bundle stays small: larger and fewer files, no
+warm-up, three levels.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ RESULTS = Path("results")
 
 _PHASES = (
     "[{name: fillrandom, benchmark: fillrandom, role: fill, operations: {keys: 1}},"
-    " {name: overwrite, benchmark: overwrite, role: measured, operations: {free_space: 0.5},"
+    " {name: overwrite, benchmark: overwrite, role: measured, operations: {free_space: 1.0},"
     " expects_gc: true}]"
 )
 
@@ -47,15 +47,24 @@ STUDIES = {
         levels=("conventional-ext4", "f2fs", "zlfs"),
         settings={
             "question": "Which level writes fewest bytes to the medium in a short overwrite?",
-            "turnover": "0.5",
+            "turnover": "1",
             "workload.database_share": "10%",
+            "workload.fill_share": "0.8",
             "workload.files_per_zone": "4",
             "workload.phases": _PHASES,
         },
     ),
-    "finish-thresholds-small": Example(study="finish-thresholds-small", repetitions=1),
+    "thresholds": Example(
+        study="finish-thresholds-small",
+        repetitions=1,
+        levels=("zlfs",),
+        settings={
+            "factors": "{finish_occupancy_pct: [50], zone_size: [4MiB]}",
+            "baseline": '"50"',
+        },
+    ),
 }
-_RUNS = "results/finish-thresholds-small/hosts/rig-finish-small/runs"
+_RUNS = "results/thresholds/hosts/rig-finish-small/runs"
 REPLAYS = {
     "example-thresholds": [
         *("replay", f"{_RUNS}/zlfs_finish_occupancy_pct-50_zone_size-4mib--r01"),
@@ -63,6 +72,8 @@ REPLAYS = {
         *("--zone-capacity", "8MiB,4MiB,2MiB", "--campaign", "example-thresholds"),
     ]
 }
+# `thresholds` is only the source of a replay.
+BUNDLES = ("example", "example-thresholds")
 
 
 def zonelab(*words: str) -> None:
@@ -70,12 +81,13 @@ def zonelab(*words: str) -> None:
     subprocess.run([ZONELAB, *words], cwd=ROOT, check=True)
 
 
-def main(names: list[str]) -> int:
-    """Record the named campaigns, or all, and replace their bundles. Folders of them stay."""
+def main() -> int:
+    """Record all campaigns, and replace the bundles. The campaigns' folders stay."""
     commands = {name: study.command(name) for name, study in STUDIES.items()} | REPLAYS
-    for name in names or commands:
+    for name, command in commands.items():
         shutil.rmtree(ROOT / RESULTS / name, ignore_errors=True)
-        zonelab(*commands[name])
+        zonelab(*command)
+    for name in BUNDLES:
         (ROOT / RESULTS / f"{name}.tar.xz").unlink(missing_ok=True)
         archive = f"{RESULTS / name}.tar.xz"
         zonelab("bundle", str(RESULTS / name), "--no-report", "--output", archive)
@@ -83,4 +95,4 @@ def main(names: list[str]) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(main())

@@ -19,6 +19,13 @@ from harness.store.ledger import SeriesMark
 _SHARE = 0.0005
 # Seconds. However expensive a sample is, the next one is due by then: ``verify`` finds holes so.
 LONGEST = 30.0
+# Samples per second of a modelled drive; ``verify`` misses samples that are 10 s apart.
+_MODEL_HZ, _LONGEST_INTERVAL = 32, 8.0
+
+
+def interval(dilation: int) -> float:
+    """Return the seconds between samples: more than one where the drive's clock is slow."""
+    return min(max(dilation / _MODEL_HZ, 1.0), _LONGEST_INTERVAL)
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,13 +41,15 @@ class SampledSeries:
 class Sampler:
     """Appends one line per tick to each series that is due, all with the same ``t``.
 
-    The first series is due once a second; others are due less often when a sample is expensive.
+    The first series is due every ``interval``; others are due less often when a sample is
+    expensive.
 
     Args:
         folder: where the CSV files are written.
         series: what to sample; series without columns are skipped.
         clock: returns monotonic seconds.
         began: start of the run on that clock; ``t`` counts from it.
+        interval: seconds.
     """
 
     def __init__(
@@ -50,8 +59,10 @@ class Sampler:
         *,
         clock: Callable[[], float],
         began: float,
+        interval: float = 1.0,
     ) -> None:
         self._clock = clock
+        self._interval = interval
         self._began = began
         self._last = float("-inf")
         self._due: dict[str, float] = {}
@@ -67,9 +78,9 @@ class Sampler:
             self._write(table.name, file, ",".join(["t", *table.columns]))
 
     def tick(self, *, force: bool = False) -> None:
-        """Take a sample if about a second has passed since the last one."""
+        """Take a sample if about an interval has passed since the last one."""
         now = self._clock()
-        if not force and now - self._last < 0.95:  # noqa: PLR2004 - a tick may come a little early
+        if not force and now - self._last < 0.95 * self._interval:  # a tick may come a little early
             return
         self._last = now
         for index, (table, file) in enumerate(self._open):

@@ -13,7 +13,7 @@ from harness.levels.level import DirectIo
 from harness.machine import scopes
 from harness.observe import host_gauges, rocksdb_build, sampler, zone_states, zoneblk
 from harness.observe.gauges import Gauge, Reader
-from harness.observe.sampler import SampledSeries, Sampler
+from harness.observe.sampler import SampledSeries, Sampler, interval
 from harness.observe.sysfs import Sysfs
 from harness.observe.tracing.tenant_tracer import TenantTracer
 from harness.rules.level import DIRECT_FLAGS
@@ -62,6 +62,7 @@ class Measurement:
             observers(context, tenants, zoned),
             clock=context.host.monotonic,
             began=record.began,
+            interval=interval(spec.device.dilation),
         )
         for tenant in tenants:
             tenant.running = replace(tenant.running, marks=self._sampler.marks)

@@ -23,7 +23,7 @@ BUNDLES = sorted(RESULTS.glob("*.tar.xz"))
 
 @pytest.mark.parametrize("bundle", BUNDLES, ids=lambda path: path.name)
 def test_a_bundle_is_whole_and_small(bundle: Path) -> None:
-    assert bundle.stat().st_size <= 1_048_576
+    assert bundle.stat().st_size <= 1.5 * 2**20
     assert main(["verify", str(bundle)]) == 0
     name = bundle.name.removesuffix(".tar.xz")
     command = read_json(unpacked(name, RESULTS) / "campaign.json")["command"]
@@ -32,7 +32,8 @@ def test_a_bundle_is_whole_and_small(bundle: Path) -> None:
 
 def test_campaigns_in_results_are_not_committed() -> None:
     """.gitignore excludes a user's own campaigns."""
-    assert {path.name for path in BUNDLES} >= {"example.tar.xz", "example-thresholds.tar.xz"}
+    names = {f"{name}.tar.xz" for name in record_examples.BUNDLES}
+    assert {path.name for path in BUNDLES} == names
     assert (ROOT / ".gitignore").read_text().count("!results/") == 1
 
 
@@ -51,7 +52,8 @@ def test_an_example_contains_every_change_that_affects_numbers(bundle: Path) -> 
 
 def test_the_examples_are_of_the_studies_as_they_are() -> None:
     """If this fails: a study or workload has changed since; `make example-bundles`."""
-    for name, example in record_examples.STUDIES.items():
+    for name in record_examples.STUDIES.keys() & record_examples.BUNDLES:
+        example = record_examples.STUDIES[name]
         settings: dict[str, Any] = {"repetitions": example.repetitions}
         for field, value in example.settings.items():
             settings[field] = parse_yaml(value, field)
