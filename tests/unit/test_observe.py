@@ -11,7 +11,7 @@ import pytest
 
 from harness.errors import GuardRefused, HostError, ToolFailed
 from harness.observe import diskstats, zone_reports
-from harness.observe.sampler import Sampler, disks
+from harness.observe.sampler import SampledSeries, Sampler, disks, interval
 from harness.observe.sysfs import Sysfs
 from harness.observe.zone_reports import Zone, ZoneCondition, ZoneType
 from harness.store.spec import DeviceKind
@@ -176,6 +176,30 @@ def test_diskstats(capture: dict[str, Any]) -> None:
 def test_diskstats_without_the_device(capture: dict[str, Any]) -> None:
     with pytest.raises(ToolFailed, match="no line for nvme7n7"):
         diskstats.parse(capture["diskstats"], ["nvme7n7"])
+
+
+@pytest.mark.parametrize(
+    ("dilation", "seconds"), [(1, 1.0), (8, 1.0), (32, 1.0), (128, 4.0), (256, 8.0), (1000, 8.0)]
+)
+def test_samples_are_farther_apart_where_the_drives_clock_is_slow(
+    tmp_path: Path, dilation: int, seconds: float
+) -> None:
+    assert interval(dilation) == seconds
+    clock = iter([0.0, 0.9 * seconds, 0.96 * seconds, 1.8 * seconds, 2.0 * seconds])
+    sampler = Sampler(
+        tmp_path,
+        [SampledSeries("one", ["x"], lambda: [1])],
+        clock=lambda: next(clock),
+        began=0.0,
+        interval=interval(dilation),
+    )
+    for _ in range(5):
+        sampler.tick()
+    sampler.close()
+    _, *rows = (tmp_path / "one.csv").read_text().splitlines()
+    assert [float(row.split(",")[0]) for row in rows] == [
+        pytest.approx(at * seconds, abs=1e-3) for at in (0, 0.96, 2.0)
+    ]
 
 
 def test_sampler_writes_one_line_a_second(tmp_path: Path, capture: dict[str, Any]) -> None:
