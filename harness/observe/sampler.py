@@ -1,4 +1,4 @@
-"""Write series at about 1 Hz, or slower for modelled drives, driven by the runner's own wait loop instead of a thread."""
+"""Write series at about 1 Hz, driven by the runner's own wait loop instead of a thread."""
 
 from __future__ import annotations
 

@@ -27,7 +27,8 @@ from harness.verify.stored import StoredTenant
 DISKSTATS = "series/diskstats.csv"
 # Other series are sampled at the times of diskstats, some of them.
 OTHERS = ("level", "zones")
-# A sample is taken each second, on modelled drives up to 8 s apart; the machine can be busy for longer.
+# A sample is taken each second, on modelled drives each 8 s at most. The machine can be busy for
+# longer.
 _LONGEST_GAP = 10.0
 # Times in series have milliseconds. A sample at the very edge of a phase belongs to either side.
 EDGE = 0.05
