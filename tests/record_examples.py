@@ -1,7 +1,7 @@
 """``make example-bundles``: records the campaigns under ``results/`` again, on rigs.
 
-The example is the first study in small, so that its bundle stays small: larger and fewer files, no
-warm-up, three levels.
+The example is the first study in small, so that its bundle stays below 2 MiB: larger and fewer
+files, no warm-up, three levels.
 """
 
 from __future__ import annotations
