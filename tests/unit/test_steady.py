@@ -237,7 +237,7 @@ def test_without_series_the_label_is_there_too(tmp_path: Path) -> None:
 
 
 def test_on_a_modelled_drive_times_are_of_the_model(tmp_path: Path) -> None:
-    """Its label is that of the same series on a drive without dilation."""
+    """The same series gives the same label on a drive without dilation."""
     run = load(write_campaign(tmp_path / "c")).runs[0]
     device = replace(run.result.device, kind=DeviceKind.MODELLED, model="zoneblk m-00000000 x8")
     slow = replace(run, result=replace(run.result, device=device))
