@@ -54,11 +54,14 @@ def slope(
     freedom (analysis of covariance, Fisher 1932). Without block terms, differences between blocks
     would count as drift. None without degrees of freedom, or if cell and block determine x.
     """
-    design = np.column_stack([_indicators(cells), _indicators(blocks)])
-    fitted, _, rank, _ = np.linalg.lstsq(design, np.column_stack([x, y]), rcond=None)
-    within_x, within_y = (np.column_stack([x, y]) - design @ fitted).T
+    # Blocks are as many as repetitions. Means within them take out their terms without a column
+    # for each [Frisch & Waugh 1933, Lovell 1963].
+    centred, count = _centred(np.column_stack([_indicators(cells), x, y]), blocks)
+    design, measured = centred[:, :-2], centred[:, -2:]
+    fitted, _, rank, _ = np.linalg.lstsq(design, measured, rcond=None)
+    within_x, within_y = (measured - design @ fitted).T
     square = float(within_x @ within_x)
-    df = len(x) - int(rank) - 1
+    df = len(x) - count - int(rank) - 1
     if df < 1 or square <= _ROUNDING * float(x @ x):
         return None
     b = float(within_x @ within_y) / square
@@ -71,6 +74,14 @@ def _indicators(names: Sequence[str]) -> FloatArray:
     """Return shape (n, different names): 1 where a run has the name."""
     different, index = np.unique(np.array(names), return_inverse=True)
     return np.eye(len(different))[index]
+
+
+def _centred(values: FloatArray, groups: Sequence[str]) -> tuple[FloatArray, int]:
+    """Return columns minus their means within each group, and the number of groups."""
+    different, index = np.unique(np.array(groups), return_inverse=True)
+    sums = np.column_stack([np.bincount(index, weights=column) for column in values.T])
+    means = sums / np.bincount(index)[:, None]
+    return values - means[index], len(different)
 
 
 def find_drifts(runs: Sequence[RunRecord], floors: Mapping[str, float]) -> tuple[Drift, ...]:
