@@ -59,7 +59,7 @@ STUDIES = {
         repetitions=1,
         levels=("zlfs",),
         settings={
-            "factors": "{finish_occupancy_pct: [50], zone_size: [4MiB]}",
+            "factors": "{finish_occupancy_pct: [50], zone_size: [4MiB, 2MiB]}",
             "baseline": '"50"',
         },
     ),
