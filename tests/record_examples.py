@@ -9,7 +9,7 @@ from __future__ import annotations
 import shutil
 import subprocess
 import sys
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
@@ -29,8 +29,8 @@ class Example:
 
     study: str
     repetitions: int
-    levels: tuple[str, ...] = ()
-    settings: dict[str, str] = field(default_factory=dict)
+    levels: tuple[str, ...]
+    settings: dict[str, str]
 
     def command(self, campaign: str) -> list[str]:
         """Return the words of ``zonelab study``."""

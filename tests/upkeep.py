@@ -70,16 +70,16 @@ SHOWN = {
     "overwrite.wa_total": ("media bytes per user byte", "{:.1f}"),
     "overwrite.throughput": ("overwrites per second", "{:,.0f}"),
 }
-# Verdicts whose rows show values only, as in the other views (docs/methods.md).
-WITHOUT_RATIO = frozenset({"host-bound", "not a result"})
 
 
 def table_row(row: dict[str, str]) -> str:
     """Return a row of ``zonelab compare --format csv`` as a row of the README's tables."""
+    from analysis.judge.verdicts import Verdict  # noqa: PLC0415 - not for ``help``
+
     form = SHOWN[row["metric"]][1]
     base, value = (form.format(float(row[name])) for name in ("baseline_mean", "level_mean"))
     ratio = "-"
-    if row["center"] and row["verdict"] not in WITHOUT_RATIO:
+    if row["center"] and not Verdict(row["verdict"]).is_silent:
         ratio = f"{float(row['center']):.2f}"
         if row["low"]:
             ratio += f" ({float(row['low']):.2f} to {float(row['high']):.2f})"

@@ -211,9 +211,8 @@ def _at_twice(run: RunRecord, slower: Sequence[CampaignData]) -> RunRecord | Non
 
 def _identity(run: RunRecord) -> tuple[object, ...]:
     """Return what the same run has in common. Cells with equal settings stand for each other."""
-    spec, phases = run.spec, {phase.name: dict(phase.flags) for phase in run.spec.phases}
-    settings = (spec.level, dict(spec.level_options), dict(spec.factors))
-    return (*settings, run.result.repetition, run.result.seed, phases)
+    phases = {phase.name: dict(phase.flags) for phase in run.spec.phases}
+    return (run.settings, run.result.repetition, run.result.seed, phases)
 
 
 def _change(run: RunRecord, other: RunRecord, phase: str) -> float | None:

@@ -51,16 +51,10 @@ def find_twins(runs: Sequence[RunRecord]) -> list[Twins]:
 
 def identical_cells(runs: Sequence[RunRecord]) -> list[dict[str, list[RunRecord]]]:
     """Return the groups of cells that differ only in the name of their variant: cell → runs."""
-    cells: dict[str, dict[str, list[RunRecord]]] = {}
+    cells: dict[tuple[str, str], dict[str, list[RunRecord]]] = {}
     for run in runs:
-        spec = run.spec
-        same = (
-            run.campaign,
-            spec.level,
-            sorted(spec.level_options.items()),
-            sorted(spec.factors.items()),
-        )
-        cells.setdefault(repr(same), {}).setdefault(run.cell, []).append(run)
+        same = (run.campaign, run.settings)
+        cells.setdefault(same, {}).setdefault(run.cell, []).append(run)
     return [members for members in cells.values() if len(members) > 1]
 
 

@@ -75,6 +75,13 @@ class RunRecord:
         begun = self.result.begun(self.spec.phases)
         return tuple(phase for phase in begun if phase.role is PhaseRole.MEASURED)
 
+    @property
+    def settings(self) -> str:
+        """Level, its options and factors as text. Cells with equal settings are identical."""
+        spec = self.spec
+        options, factors = sorted(spec.level_options.items()), sorted(spec.factors.items())
+        return repr((spec.level, options, factors))
+
     def factor(self, name: str) -> Scalar | None:
         """Return the value of a factor. Level, cell, host and campaign count as factors."""
         identity = {

@@ -23,7 +23,7 @@ from analysis.read.series import read_by_column
 
 # Device writes after the fill, in capacities, before which no phase is steady.
 TURNOVER = 1.0
-SHORTEST = 2.0  # seconds of a round: series have one sample a second
+SHORTEST = 2.0  # seconds of a round on the machine's clock: series have at most one sample a second
 
 
 class SteadyLabel(StrEnum):
@@ -286,7 +286,7 @@ def _relative(values: Sequence[float], scale: float | None = None) -> trend.Line
 def _of_writes(progress: PhaseSeries, cuts: Sequence[float]) -> Iterator[_Check]:
     """Yield the checks of a phase that writes.
 
-    Blocks have equal device bytes, so their user bytes have the mean 1 / write amplification. The
+    Rounds have equal device bytes, so their user bytes have the mean 1 / write amplification. The
     inverse is finite also in a round where the level only collects. Bytes that wait for compaction
     can be 0, so their scale is the user's bytes.
     """

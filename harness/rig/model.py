@@ -275,14 +275,12 @@ def overhead_left(served: str, dilation: int, overhead_us: float) -> float | Non
 
 
 def _derived(name: str, folder: Path) -> Rig | None:
-    base, _, number = name.rpartition("-")
-    file = base.removesuffix(f"-{SLOW}")
-    if number == SLOW:
+    base, _, last = name.rpartition("-")
+    if last == SLOW:
         return slower(load(base, folder)) if base in names(folder) else None
-    if file not in names(folder) or not number.isdigit():
+    if base.removesuffix(f"-{SLOW}") not in names(folder):
         return None
-    rig = load(base, folder)
-    return next((one for one in hosts_of(rig) if one.name == name), None)
+    return next((one for one in hosts_of(load(base, folder)) if one.name == name), None)
 
 
 def slower(rig: Rig) -> Rig | None:

@@ -60,8 +60,7 @@ def test_the_examples_are_of_the_studies_as_they_are() -> None:
         study, workload = load_study(example.study, CONFIGS, settings)
         stored = load_plan(unpacked(name, RESULTS) / "plan.json")
         hosts = [(host.host, host.inspection) for host in stored.hosts]
-        chosen = narrow(study, example.levels) if example.levels else study
-        plan = expand(chosen, workload, hosts, stored.campaign)
+        plan = expand(narrow(study, example.levels), workload, hosts, stored.campaign)
         assert plan.study_digest == stored.study_digest
         assert [host.runs for host in plan.hosts] == [host.runs for host in stored.hosts]
 
