@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from harness.cli.output import add_format, print_records
 from harness.errors import ConfigError, ExitCode, UsageError
+from harness.machine import scopes
 from harness.observe import zoneblk as observed
 from harness.plan import drive_files, model_verdicts
 from harness.plan.drive_files import load_model
@@ -65,9 +67,17 @@ def _up(arguments: argparse.Namespace) -> int:
         options.append("--conventional")
     if arguments.contents:
         options.append(f"--contents={arguments.contents}")
-    device = zoneblk.start(drive_files.program_input(_sized(model, arguments)), options)
+    served = drive_files.program_input(_sized(model, arguments))
+    device = zoneblk.start(served, options, _launcher())
     _print([device], arguments.format)
     return ExitCode.OK
+
+
+def _launcher() -> Sequence[str]:
+    """Return the command that gives a server its own systemd unit, so that a log-out spares it."""
+    if os.geteuid() != 0 or not scopes.booted():
+        return ()
+    return (*scopes.start(f"zonelab-model-{os.getpid()}.scope"), "--")
 
 
 def _export(arguments: argparse.Namespace) -> int:

@@ -1,4 +1,4 @@
-"""Transient systemd scopes: each tenant's program gets a cgroup with its limits."""
+"""Transient systemd scopes: a cgroup of its own for a tenant's program or a drive's server."""
 
 from __future__ import annotations
 
@@ -39,8 +39,12 @@ def wrap(
             )
         return list(argv)
     properties = [f"--property={text}" for text in _properties(limits, devices)]
-    scope = ["systemd-run", "--scope", "--quiet", "--collect", f"--unit={unit}", *properties]
-    return [*scope, "--", *argv]
+    return [*start(unit), *properties, "--", *argv]
+
+
+def start(unit: str) -> list[str]:
+    """Return the command that starts a program in its scope, without ``--`` and the program."""
+    return ["systemd-run", "--scope", "--quiet", "--collect", f"--unit={unit}"]
 
 
 def _properties(limits: Limits, devices: Sequence[Device]) -> list[str]:

@@ -26,8 +26,10 @@ _STOP_SECONDS = 60.0
 _POLL_SECONDS = 0.02
 
 
-def start(model: Mapping[str, Any], options: Sequence[str]) -> str:
+def start(model: Mapping[str, Any], options: Sequence[str], launcher: Sequence[str] = ()) -> str:
     """Start a server, which outlives this process; return the name of its device.
+
+    ``launcher`` is a command that becomes the program named behind it, as ``systemd-run --scope``.
 
     Raises:
         HostError: the program is not installed, or this machine cannot serve the device.
@@ -39,7 +41,7 @@ def start(model: Mapping[str, Any], options: Sequence[str]) -> str:
     with tempfile.TemporaryDirectory(prefix="zonelab-zoneblk-") as folder:
         file, out, err = (Path(folder, name) for name in ("model.json", "stdout", "stderr"))
         file.write_text(json.dumps(model), encoding="utf-8")
-        argv = (str(executable), "serve", "--model", str(file), *options)
+        argv = (*launcher, str(executable), "serve", "--model", str(file), *options)
         with out.open("wb") as stdout, err.open("wb") as stderr:
             child = proc.spawn(argv, stdout=stdout, stderr=stderr)
         try:

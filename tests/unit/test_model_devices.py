@@ -13,6 +13,7 @@ import pytest
 
 from harness.cli.main import main
 from harness.errors import ExitCode
+from harness.machine import scopes
 from harness.observe import zoneblk as observed
 from harness.tools import zoneblk
 from tests.fixtures.unix_server import server
@@ -62,6 +63,24 @@ def stand_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[StandI
         with suppress(ProcessLookupError, ChildProcessError):
             os.kill(found.process(), 9)
             os.waitpid(found.process(), 0)
+
+
+def test_a_server_has_its_own_unit(stand_in: StandIn, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Root's servers run outside the session, which systemd may end with all its processes."""
+    launcher = stand_in.folder / "systemd-run"
+    launcher.write_text(
+        f'#!/bin/sh\necho "$@" > {stand_in.folder}/unit\n'
+        'while [ "$1" != -- ]; do shift; done; shift; exec "$@"\n'
+    )
+    launcher.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{stand_in.folder}:{os.environ['PATH']}")
+    monkeypatch.setattr(scopes, "booted", lambda: True)
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
+    stand_in.does(READY)
+    assert main(["model", "up", "zn540-1tb"]) == ExitCode.OK
+    unit = f"--unit=zonelab-model-{os.getpid()}.scope"
+    assert stand_in.text("unit").startswith(f"--scope --quiet --collect {unit} -- ")
+    assert not stand_in.ended
 
 
 def test_up_devices_and_down(stand_in: StandIn, capsys: pytest.CaptureFixture[str]) -> None:
