@@ -225,14 +225,17 @@ def _play(rig: str, variables: dict[str, str]) -> tuple[int, bool]:
     Returns:
         The exit code of the playbook or of the rig's failure, and whether a report was written.
     """
-    from harness.rig import control, model  # noqa: PLC0415 - pydantic, only when used
+    from harness.rig import control, fetch, model  # noqa: PLC0415 - pydantic, only when used
 
+    campaign = CampaignPaths(RESULTS / variables["campaign"])
     with tempfile.TemporaryDirectory(prefix="zonelab-study-") as scratch:
         word = Path(scratch) / "reported"
         given = json.dumps(variables | {"report_word": str(word)})
         try:
+            machines = model.load(rig)
             argv = [_playbook(), "ansible/site.yml", "-e", given]
-            ended = control.execute(model.load(rig), argv, Talk())
+            with fetch.fetching(machines, campaign):
+                ended = control.execute(machines, argv, Talk())
         except ZonelabError as error:
             ended = complain(error)
         except KeyboardInterrupt:

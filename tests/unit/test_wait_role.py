@@ -275,3 +275,27 @@ def test_running_names_the_holder(capsys: pytest.CaptureFixture[str]) -> None:
         assert record["campaign"] == ""
         assert record["holder"].startswith("preconditioning of /dev/nvme0n2 (pid ")
     assert asked() == []
+
+
+def test_a_machine_without_the_finished_runs_gets_them(lab: Lab) -> None:
+    """A rig's machines are new each time; a host that has runs keeps its own."""
+    runs = {}
+    for name in ("new", "old"):
+        lab.add(name, zonelab_runner=__file__)
+        collected = lab.folder / "results" / CAMPAIGN / "hosts" / name / "runs" / "a--r01"
+        collected.mkdir(parents=True)
+        (collected / "result.json").write_text(name)
+        runs[name] = lab.folder / name / "campaigns" / CAMPAIGN / "runs"
+    (lab.folder / "results" / CAMPAIGN / "plan.json").write_text("{}")
+    lab.add("first", zonelab_runner=__file__)
+    (runs["old"] / "b--r01").mkdir(parents=True)
+    book = lab.folder / "install.yml"
+    tasks = "{ansible.builtin.include_role: {name: run, tasks_from: install}}"
+    book.write_text(f"- hosts: all\n  gather_facts: false\n  tasks: [{tasks}]\n")
+    played = lab.play(book)
+    assert played.code == 0, played.text
+    assert (runs["new"] / "a--r01" / "result.json").read_text() == "new"
+    assert [path.name for path in runs["old"].iterdir()] == ["b--r01"]
+    folder = runs["new"].parent
+    assert sorted(path.name for path in folder.iterdir()) == ["plan.json", "runs"]
+    assert not (lab.folder / "first" / "campaigns" / CAMPAIGN / "runs").exists()

@@ -1,0 +1,68 @@
+"""Copies finished runs out of a rig while it works, because its disk is gone when it stops."""
+
+from __future__ import annotations
+
+import base64
+import shlex
+import tempfile
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from harness.errors import ZonelabError
+from harness.machine.paths import Paths
+from harness.rig import guest, state
+from harness.rig.model import Rig, hosts_of
+from harness.store import collected
+from harness.store.campaign import CampaignPaths
+
+_PATHS = Paths(Path("/var/lib/zonelab"), Path("/run/zonelab"))  # of the playbook's runner
+_EVERY = 30.0  # seconds; a look costs the guest as much as one of the playbook's
+_LONGEST = 120.0
+
+
+@contextmanager
+def fetching(rig: Rig, campaign: CampaignPaths) -> Iterator[None]:
+    """Copy finished runs into the campaign during a ``with`` statement.
+
+    A look that fails, for instance before the boot, is repeated.
+    """
+    names = [one.name for one in hosts_of(rig)]
+    ended = threading.Event()
+    thread = threading.Thread(target=_look, args=(names, campaign, ended), daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        thread.join()
+
+
+def _look(names: list[str], campaign: CampaignPaths, ended: threading.Event) -> None:
+    while not ended.wait(_EVERY):
+        for name in names:
+            with suppress(ZonelabError, OSError):
+                if state.read(name) is not None:
+                    fetch(name, campaign)
+
+
+def fetch(name: str, campaign: CampaignPaths) -> list[str]:
+    """Copy the finished runs of a machine that the campaign lacks; return their names.
+
+    Raises:
+        ZonelabError: the guest does not answer, or runs arrive damaged.
+    """
+    there = _PATHS.runs(campaign.root.name)
+    into = campaign.host(state.host_name(name))
+    listed = guest.run(name, f"ls {shlex.quote(str(there))}", timeout=_LONGEST).stdout.split()
+    missing = [run for run in listed if not (into / "runs" / run).exists()]
+    if not missing:
+        return []
+    # Text, as ssh output is decoded.
+    pack = f"tar -C {shlex.quote(str(there))} -c {shlex.join(missing)} | base64 -w0"
+    packed = guest.run(name, pack, timeout=_LONGEST).stdout
+    with tempfile.NamedTemporaryFile(prefix="zonelab-runs-", suffix=".tar") as archive:
+        archive.write(base64.b64decode(packed))
+        archive.flush()
+        return collected.collect(Path(archive.name), into).new

@@ -1,0 +1,93 @@
+"""Stores finished runs of another machine in a campaign."""
+
+from __future__ import annotations
+
+import shutil
+import tarfile
+import tempfile
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from harness.errors import UsageError
+from harness.store import checksums
+from harness.store.bundle import require_plain
+from harness.store.files import sync
+from harness.store.rundir import completed, full_disk_is_clear, split_attempt
+
+
+@dataclass(frozen=True, slots=True)
+class Collected:
+    """Names of runs that were stored, and that were there; a line for each damaged one."""
+
+    new: list[str] = field(default_factory=list)
+    already: list[str] = field(default_factory=list)
+    damaged: list[str] = field(default_factory=list)
+
+
+def collect(source: Path, into: Path) -> Collected:
+    """Store the complete runs of a folder or tar archive in ``into/runs``; skip those it has.
+
+    Raises:
+        UsageError: there is no such source, or it is no archive of runs.
+        HostError: the disk is full.
+    """
+    if not source.exists():
+        raise UsageError(f"{source} does not exist", hint="--from names runs/ or a .tar")
+    runs = into / "runs"
+    with full_disk_is_clear(runs):
+        runs.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(prefix=".collect-", dir=into) as staging:
+            return _take(_unpack(source, Path(staging)), runs)
+
+
+def _unpack(source: Path, staging: Path) -> Path:
+    """Copy the runs to the destination's file system, so that the last step is a rename."""
+    folder = staging / "runs"
+    if source.is_dir():
+        for run in completed(source):
+            _copy(run, folder / run.name)
+        return folder
+    folder.mkdir()
+    try:
+        with tarfile.open(source, "r:") as archive:  # roles/collect does not compress
+            for member in archive:
+                require_plain(member)  # tarfile's own "data" filter is missing in Python 3.11.2
+                archive.extract(member, folder, set_attrs=False)
+    except tarfile.TarError as error:
+        raise UsageError(
+            f"{source} is not a complete tar archive: {error}", hint="collect again", code="archive"
+        ) from None
+    return folder
+
+
+def _copy(source: Path, target: Path) -> None:
+    """Copy a folder; unlike shutil.copytree, raise the first error unchanged."""
+    target.mkdir(parents=True)
+    for path in source.iterdir():
+        if path.is_symlink() or not (path.is_dir() or path.is_file()):
+            raise UsageError(f"{path} is not a plain file or folder", hint="move it away")
+        copy = _copy if path.is_dir() else shutil.copyfile
+        copy(path, target / path.name)
+
+
+def _take(folder: Path, runs: Path) -> Collected:
+    found = Collected()
+    for run in completed(folder):
+        split_attempt(run.name)  # raises for a name that is not a run's
+        if (runs / run.name).exists():
+            found.already.append(run.name)
+            continue
+        problems = checksums.problems(run)
+        if problems:
+            found.damaged.append(f"run {run.name} arrived damaged: {problems[0]}")
+            continue
+        try:
+            run.rename(runs / run.name)
+        except OSError:  # another process has stored it since
+            if not (runs / run.name).exists():
+                raise
+            found.already.append(run.name)
+        else:
+            found.new.append(run.name)
+    sync(runs)
+    return found
