@@ -156,14 +156,22 @@ def served(rig: Rig, talk: Talk) -> tuple[GuestDevice, ...]:
     run(rig.name, _PREPARE.format(**slower))
     found: list[GuestDevice] = []
     for drive in rig.zoneblk:
-        model = drive.load()
         talk.say(f"serving {drive.model}, {rig.dilation} times slower")
-        options = ["--uuid", drive.uuid, "--dilation", str(rig.dilation)]
-        options += ["--overhead", rig.overhead, "--wakeup", rig.wakeup]
-        command = serving(model, f"zoneblk-{len(found)}", options)
-        name = run(rig.name, command).stdout.split()[-1]
-        found.append(_served(drive, model, f"/dev/{name}"))
+        found.append(serve(rig, drive, f"zoneblk-{len(found)}"))
     return tuple(found)
+
+
+def serve(rig: Rig, drive: ModelledDrive, unit: str) -> GuestDevice:
+    """Start the server of a modelled drive as a unit of the guest.
+
+    Raises:
+        ToolFailed: the guest cannot serve it.
+    """
+    model = drive.load()
+    options = ["--uuid", drive.uuid, "--dilation", str(rig.dilation)]
+    options += ["--overhead", rig.overhead, "--wakeup", rig.wakeup]
+    name = run(rig.name, serving(model, unit, options)).stdout.split()[-1]
+    return _served(drive, model, f"/dev/{name}")
 
 
 def serving(model: DriveModel, unit: str, options: Sequence[str]) -> str:

@@ -28,10 +28,13 @@ _inspections: dict[str, str] = {}
 
 
 def inspected(rig: RigHandle) -> str:
-    """Return the inspection of the zoned device, as JSON."""
+    """Return the inspection of the zoned device, as JSON, with the rig's conventional drive."""
     boot = rig.ssh("cat /proc/sys/kernel/random/boot_id").stdout
     if boot not in _inspections:
-        command = f"python3 {ZIPAPP} inspect {rig.zoned.path} --format json --host-name rig"
+        companion = f" --conventional {rig.conventional.path}" if rig.zoned.uuid else ""
+        command = (
+            f"python3 {ZIPAPP} inspect {rig.zoned.path}{companion} --format json --host-name rig"
+        )
         _inspections[boot] = rig.ssh(command).stdout
     return _inspections[boot]
 
