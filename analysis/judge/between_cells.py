@@ -82,9 +82,7 @@ def widened(found: Estimate, spread: CellSpread | None) -> Estimate:
     terms = own**2 / own_df + spread.variance**2 / spread.df + spread.runs**2 / spread.runs_df
     df = max(1.0, variance**2 / terms)
     center = math.log(found.center)
-    interval = stats.t_interval(
-        np.array(center), np.array(math.sqrt(variance)), np.array(df), stats.CONFIDENCE
-    )
+    interval = stats.t_interval(np.array(center), np.array(math.sqrt(variance)), np.array(df))
     method = stats.Method.CELLS if found.method is stats.Method.EXACT else found.method
     return dataclasses.replace(
         found,

@@ -24,6 +24,7 @@ Claims are declared in the study before the first run, or in a ``claims.toml``:
 
 from __future__ import annotations
 
+import math
 import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -38,7 +39,8 @@ from analysis.judge.verdicts import Verdict
 from analysis.read.load import CampaignData
 from harness.errors import ConfigError, UsageError
 from harness.metrics.catalogue import CATALOGUE
-from harness.store.spec import Plan
+from harness.store.codec import decode
+from harness.store.spec import Plan, Scalar
 
 
 class Oracle(StrEnum):
@@ -70,7 +72,7 @@ class StatedClaim:
     low: float | None = None
     high: float | None = None
     tolerance: float = 0.0
-    where: Mapping[str, str] = field(default_factory=dict)
+    where: Mapping[str, Scalar] = field(default_factory=dict)
     source: str = ""
 
     @property
@@ -170,7 +172,7 @@ def _rows(
             baseline=claim.baseline,
             against=[claim.level],
             metrics=[claim.metric],
-            where=claim.where,
+            where={name: str(value) for name, value in claim.where.items()},
             slower=slower,
             different_code=different_code,
         )
@@ -222,56 +224,27 @@ def _in_band(claim: StatedClaim, row: Row) -> tuple[ClaimOutcome, str]:
     return ClaimOutcome.NOT_SHOWN, "the interval reaches over an edge: more repetitions"
 
 
-_TEXTS = ("id", "metric", "level", "baseline", "oracle")
-_NUMBERS = ("low", "high", "tolerance")
-
-
 def _claim(path: Path, table: Any) -> StatedClaim:
-    if not isinstance(table, dict):
-        raise ConfigError(f"{path}: a claim is a table", hint="[[claim]]")
-    name = str(table.get("id", "without an id"))
-    problem = _of_keys(table) or _of_names(table) or _of_band(table)
-    if problem:
+    name = str(table.get("id", "without an id")) if isinstance(table, dict) else "that is no table"
+    claim = decode(StatedClaim, table, f"{path}: claim {name}")
+    if problem := _problem(claim, table):
         raise _wrong(path, name, problem)
-    values = dict(table)
-    where = {key: str(value) for key, value in values.pop("where", {}).items()}
-    return StatedClaim(**values | {"oracle": Oracle(values["oracle"]), "where": where})
+    return claim
 
 
-def _of_keys(table: Mapping[str, Any]) -> str:
-    """Return the first problem of keys and types; empty if there is none."""
-    unknown = set(table) - {*_TEXTS, *_NUMBERS, "where", "source"}
-    if unknown:
-        return f"unknown key {min(unknown)!r}"
-    for key in _TEXTS:
-        if not isinstance(table.get(key), str) or not table[key]:
-            return f"needs a text {key!r}"
-    for key in _NUMBERS:
-        if key in table and not _positive(table[key]):
-            return f"{key!r} is not a positive number"
-    return "" if isinstance(table.get("where", {}), dict) else "'where' is a table of factors"
-
-
-def _of_names(table: Mapping[str, Any]) -> str:
-    if table.get("oracle") not in [oracle.value for oracle in Oracle]:
-        return f"no oracle {table.get('oracle')!r}"
-    metric = str(table.get("metric"))
-    return "" if metric.rpartition(".")[2] in CATALOGUE else f"no metric {metric!r}"
-
-
-def _of_band(table: Mapping[str, Any]) -> str:
-    if table.get("oracle") != Oracle.BAND:
-        stray = set(_NUMBERS) & set(table)
+def _problem(claim: StatedClaim, table: Mapping[str, Any]) -> str:
+    """Return what is wrong with the values of a claim; empty if nothing is."""
+    if claim.metric.rpartition(".")[2] not in CATALOGUE:
+        return f"no metric {claim.metric!r}"
+    if claim.oracle is not Oracle.BAND:
+        stray = {"low", "high", "tolerance"} & table.keys()
         return "low, high and tolerance belong to the oracle 'band'" if stray else ""
-    if not {"low", "high"} <= set(table):
+    if claim.low is None or claim.high is None:
         return "the oracle 'band' needs low and high"
-    empty = table["low"] > table["high"] or table.get("tolerance", 0) >= 1
+    if not all(0 <= one < math.inf for one in (claim.low, claim.high, claim.tolerance)):
+        return "low, high and tolerance are positive numbers"
+    empty = claim.low > claim.high or claim.tolerance >= 1
     return "the band is empty, or its tolerance 100 % or more" if empty else ""
-
-
-def _positive(value: Any) -> bool:
-    is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
-    return is_number and 0 <= value < float("inf")
 
 
 def _wrong(path: Path, name: str, what: str) -> ConfigError:

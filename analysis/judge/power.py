@@ -22,12 +22,12 @@ _FAR = 40.0
 MOST_REPETITIONS = 1000  # more are not practical
 
 
-def power(shift: float, df: float, confidence: float = CONFIDENCE) -> float:
+def power(shift: float, df: float) -> float:
     """Return the chance that a t test shows a true mean of ``shift`` standard errors and its sign.
 
     P(T > t(1-a/2, df)) for T noncentral t with df and ``shift`` (Johnson & Welch 1940).
     """
-    critical = scipy_stats.t.ppf((1 + confidence) / 2, df)
+    critical = scipy_stats.t.ppf((1 + CONFIDENCE) / 2, df)
     return float(scipy_stats.nct.sf(critical, df, min(shift, _FAR)))
 
 

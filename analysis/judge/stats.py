@@ -83,21 +83,14 @@ def estimate(
     level: Mapping[str, float],
     *,
     exact_allowed: bool,
-    confidence: float = CONFIDENCE,
 ) -> Estimate:
     """Compare two groups of runs, given as block → value.
 
     Blocks that both sides have get a paired t on within-block log ratios; other runs are then
     left out. If fewer than half of the larger side have a partner, all runs get Welch's t on logs.
     If a value is zero or negative, the same tests on the raw values give a difference. Values that
-    do not vary are exact from three runs a side. With fewer runs, and for times, there is no
-    interval.
-
-    Args:
-        base: values of the baseline's runs.
-        level: values of the other level's runs.
-        exact_allowed: whether values that do not vary are exact (bytes, counts).
-        confidence: nominal coverage of the interval.
+    do not vary are exact from three runs a side, if ``exact_allowed`` (bytes, counts). With fewer
+    runs, and for times, there is no interval.
     """
     x, y = _values(base, sorted(base)), _values(level, sorted(level))
     smaller = min(len(x), len(y))
@@ -138,7 +131,7 @@ def estimate(
         return result(Method.EXACT, p=0.0 if x[0] != y[0] else 1.0)
     if is_ratio:
         x, y = np.log(x), np.log(y)
-    found = paired_t(y - x, confidence) if paired else welch_t(x, y, confidence)
+    found = paired_t(y - x) if paired else welch_t(x, y)
     if found.error == 0 and found.center != 0:
         return result(Method.NONE)  # without spread the uncertainty is unknown
     return result(Method.PAIRED if paired else Method.WELCH, found)
@@ -169,7 +162,7 @@ def paired_t(differences: FloatArray, confidence: float = CONFIDENCE) -> Interva
     return t_interval(np.mean(differences, axis=-1), error, df, confidence)
 
 
-def welch_t(x: FloatArray, y: FloatArray, confidence: float = CONFIDENCE) -> Interval:
+def welch_t(x: FloatArray, y: FloatArray) -> Interval:
     """Return Welch's t of mean(y) - mean(x), shapes (..., n) and (..., m), n, m >= 2.
 
     Source: Welch 1947, degrees of freedom after Satterthwaite 1946. If a side has only two
@@ -182,7 +175,7 @@ def welch_t(x: FloatArray, y: FloatArray, confidence: float = CONFIDENCE) -> Int
     if min(n, m) >= MINIMUM_SATTERTHWAITE:
         spread = vx**2 / (n - 1) + vy**2 / (m - 1)
         np.divide((vx + vy) ** 2, spread, out=df, where=spread > 0)
-    return t_interval(np.mean(y, axis=-1) - np.mean(x, axis=-1), np.sqrt(vx + vy), df, confidence)
+    return t_interval(np.mean(y, axis=-1) - np.mean(x, axis=-1), np.sqrt(vx + vy), df)
 
 
 def t_interval(
@@ -219,7 +212,6 @@ def verdict(
     noise_floor: float = NOISE_FLOOR,
     p_value: float | None = None,
     claimed: bool = True,
-    confidence: float = CONFIDENCE,
 ) -> Verdict:
     """Turn an estimate into a word.
 
@@ -232,7 +224,7 @@ def verdict(
     if better is Better.NONE:
         return Verdict.DESCRIPTIVE
     p = p_beyond(found, noise_floor) if p_value is None else p_value
-    if p is None or p >= 1 - confidence:
+    if p is None or p >= 1 - CONFIDENCE:
         return Verdict.NO_DIFFERENCE
     rises = found.center > (1.0 if found.is_ratio else 0.0)
     if not claimed:
