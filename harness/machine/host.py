@@ -6,7 +6,7 @@ import datetime
 import errno
 import os
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from harness.errors import GuardRefused, HostError, ToolFailed
@@ -22,10 +22,8 @@ from harness.observe import (
     witness,
     zone_reports,
 )
-from harness.observe.direct_reads import Range, ReadCallback
 from harness.observe.kmsg import KernelLog
 from harness.observe.sysfs import SECTOR, Sysfs
-from harness.observe.zone_reports import Zone
 from harness.observe.zone_states import ZoneStates
 from harness.store.ledger import Completions, Witness
 from harness.store.spec import Bytes, Device, DeviceIdentity
@@ -33,7 +31,7 @@ from harness.tools import discard, wipefs, zone_reset
 
 
 class Host:
-    """The real machine. Methods that write to a device are in a section of their own."""
+    """The real machine. What writes to a device is in a section of its own."""
 
     def __init__(self, sysfs: Sysfs | None = None, proc: Path = Path("/proc")) -> None:
         self.sysfs = sysfs or Sysfs()
@@ -44,21 +42,13 @@ class Host:
 
     # --- time -------------------------------------------------------------------------------
 
-    def monotonic(self) -> float:
-        """Return seconds on a clock that never jumps."""
-        return time.monotonic()
+    monotonic = staticmethod(time.monotonic)
+    realtime = staticmethod(time.time)
+    pause = staticmethod(time.sleep)
 
     def uptime(self) -> float:
         """Return seconds since boot, as /proc/uptime counts them."""
         return time.clock_gettime(time.CLOCK_BOOTTIME)
-
-    def realtime(self) -> float:
-        """Return seconds since 1970."""
-        return time.time()
-
-    def pause(self, seconds: float) -> None:
-        """Do nothing for a while."""
-        time.sleep(seconds)
 
     def now(self) -> str:
         """Return the time in UTC, ISO 8601."""
@@ -79,9 +69,7 @@ class Host:
         """Return the kernel's ID of this boot."""
         return self.proc_text("sys/kernel/random/boot_id").strip()
 
-    def kernel_log(self) -> KernelLog:
-        """Return a reader of the kernel log from now on."""
-        return KernelLog()
+    kernel_log = staticmethod(KernelLog)
 
     def disk_counters(self, names: Iterable[str]) -> dict[str, diskstats.DiskCounters]:
         """Return the kernel's counters of the named devices."""
@@ -123,6 +111,14 @@ class Host:
         return bool(self.sysfs.number(whole, "queue/write_zeroes_max_bytes"))
 
     # --- devices, reading -------------------------------------------------------------------
+
+    zones = staticmethod(zone_reports.report)
+    read = staticmethod(direct_reads.read)
+    read_each = staticmethod(direct_reads.each)
+    first_data = staticmethod(direct_reads.first_data)
+    whole_digest = staticmethod(direct_reads.digest)
+    magics = staticmethod(wipefs.read)
+    node = staticmethod(openers.node_of)
 
     def device(self, path: str) -> Device:
         """Inspect a block device.
@@ -181,38 +177,6 @@ class Host:
         """Return a device's current identity from sysfs."""
         return self.sysfs.identity(name)
 
-    def zones(self, path: str, limit: int | None = None) -> list[Zone]:
-        """Return the zone report."""
-        return zone_reports.report(path, limit)
-
-    def read(self, path: str, offset: int, length: int) -> bytes:
-        """Read from a device, past the page cache; the result is shorter at the device's end.
-
-        Raises:
-            OSError: the device cannot be read there.
-        """
-        return direct_reads.read(path, offset, length)
-
-    def read_each(self, path: str, ranges: Iterable[Range]) -> Iterator[bytes]:
-        """Read several parts of a device, as ``read`` does."""
-        return direct_reads.each(path, ranges)
-
-    def first_data(self, path: str, ranges: Sequence[Range], progress: ReadCallback) -> int | None:
-        """Return where the first piece lies that is not all zeros; null without one.
-
-        Raises:
-            OSError: a part of the device cannot be read.
-        """
-        return direct_reads.first_data(path, ranges, progress)
-
-    def whole_digest(self, path: str, ranges: Sequence[Range], progress: ReadCallback) -> str:
-        """Return a digest of every byte of some parts of a device; errors as of first_data."""
-        return direct_reads.digest(path, ranges, progress)
-
-    def magics(self, path: str) -> list[wipefs.Magic]:
-        """Return the signatures that libblkid knows."""
-        return wipefs.read(path)
-
     def write_count(self, name: str) -> int | None:
         """Return a count that grows with each write of this host since boot; null without one."""
         return diskstats.changes(self.proc_text("diskstats"), self.sysfs.queue_nodes(name))
@@ -233,10 +197,6 @@ class Host:
             if error.errno == errno.EBUSY:
                 return None
             raise HostError(f"{path}: {error.strerror}", hint="run as root") from None
-
-    def node(self, path: Path) -> openers.Node | None:
-        """Return the device number of a node; null if it is none."""
-        return openers.node_of(path)
 
     def loop_source(self, name: str) -> openers.Node | None:
         """Return the block device below a loop device; null if a file is below it, or nothing."""
@@ -270,24 +230,16 @@ class Host:
 
     # --- devices, writing -------------------------------------------------------------------
 
+    zero = staticmethod(discard.zero)
+    discard = staticmethod(discard.discard)
+    reset_zone = staticmethod(zone_reset.reset)
+
     def reset_zones(self, device: Device, held: Path | None = None) -> None:
         """Reset all zones. Destroys everything on the device.
 
         ``held`` is its node if this process has it open exclusively.
         """
         zone_reset.reset_all(Path(device.path), device.size, held)
-
-    def discard(self, handle: int, start: int, length: int) -> bool:
-        """Discard a range of a device that is open for writing; False if it cannot."""
-        return discard.discard(handle, start, length)
-
-    def zero(self, handle: int, start: int, length: int) -> None:
-        """Zero a range of a device that is open for writing."""
-        discard.zero(handle, start, length)
-
-    def reset_zone(self, handle: int, start: int, length: int) -> None:
-        """Reset one zone of a device that is open for writing. Destroys its contents."""
-        zone_reset.reset(handle, start, length)
 
     def wipe(self, device: Device, held: Path | None = None) -> None:
         """Zero every place of a signature. Destroys the contents; ``held`` as for reset_zones."""

@@ -105,7 +105,7 @@ def whole_reads(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> list[str]:
         reads.append(path)
         return real(path, *rest)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(direct_reads, "first_data", counted)
+    monkeypatch.setattr(lab.host, "first_data", counted)
     return reads
 
 
