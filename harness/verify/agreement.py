@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
@@ -36,13 +36,8 @@ def problems(paths: CampaignPaths) -> list[str]:
     lines: list[str] = []
     try:
         record = load_campaign(paths.record)
-        for name in ("campaign", "study", "zonelab_version"):
-            lines += differences(
-                f"campaign.json: {name}",
-                getattr(record, name),
-                getattr(plan, name),
-                source="plan.json has",
-            )
+        names = ("campaign", "study", "zonelab_version")
+        lines += _fields("campaign.json", record, plan, names, source="plan.json has")
     except ZonelabError:
         pass  # the overview reports it
     for host in plan.hosts:
@@ -106,9 +101,7 @@ def _planned(spec: RunSpec, planned: RunSpec) -> Iterator[str]:
         "run.json", replace(spec, **own), planned, source="plan.json has", without=_FOUND
     )
     # The scheduler of the run is planned; the scheduler of a device is what it had.
-    yield from differences(
-        "run.json: scheduler", spec.scheduler, planned.scheduler, source="plan.json has"
-    )
+    yield from _fields("run.json", spec, planned, ["scheduler"], source="plan.json has")
     if spec.conventional is not None:
         yield from differences(
             "run.json: conventional",
@@ -119,15 +112,18 @@ def _planned(spec: RunSpec, planned: RunSpec) -> Iterator[str]:
         )
 
 
+def _fields(
+    where: str, stored: object, wanted: object, names: Iterable[str], *, source: str
+) -> Iterator[str]:
+    """Compare fields that two records have in common."""
+    for name in names:
+        value, other = getattr(stored, name), getattr(wanted, name)
+        yield from differences(f"{where}: {name}", value, other, source=source)
+
+
 def of_run(folder: Path, spec: RunSpec, result: Result) -> Iterator[str]:
     """Yield one line per contradiction between run.json, result.json and raw/."""
-    for name in COPIED:
-        yield from differences(
-            f"result.json: {name}",
-            getattr(result, name),
-            getattr(spec, name),
-            source="run.json has",
-        )
+    yield from _fields("result.json", result, spec, COPIED, source="run.json has")
     for device in spec.devices:
         yield from _kind("run.json", device)
     if not result.device.kind.ran:
