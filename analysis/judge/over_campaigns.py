@@ -11,55 +11,29 @@ import numpy as np
 
 from analysis import numbers
 from analysis.judge import campaigns, stats, timing
-from analysis.judge.compare import Comparison, compare
+from analysis.judge.compare import Comparison
 from analysis.judge.rows import Row
-from analysis.judge.select import choose_baseline, values_of
 from analysis.judge.stats import Estimate, Method
 from analysis.judge.verdicts import Verdict
-from analysis.read.load import CampaignData, Pool
+from analysis.read.load import Pool
 from harness.errors import UsageError
 from harness.store.spec import Claim
 
 
-def compare_over(
-    pool: Pool,
-    *,
-    contrast: str | None = None,
-    baseline: str | None = None,
-    metrics: Sequence[str] = (),
-    noise_floor: float = stats.NOISE_FLOOR,
-    against: Sequence[str] = (),
-    where: Mapping[str, str] | None = None,
-    different_code: bool = False,
-    may_differ: Sequence[str] = (),
-    slower: Sequence[CampaignData] = (),
-) -> Comparison:
-    """Compare within each campaign, and pool the ratios with random effects over campaigns.
+def compare_over(whole: Comparison) -> Comparison:
+    """Pool the ratios of a comparison within each campaign with random effects over campaigns.
 
     Raises:
         UsageError: there is one campaign only, or campaigns are the contrast.
     """
-    contrast = contrast or pool.first.plan.contrast
+    pool, contrast = whole.pool, whole.contrast
     if not pool.several or contrast == "campaign":
         raise UsageError(
             "--over campaigns needs at least two campaigns, and another contrast",
             hint="zonelab compare A B C --over campaigns --contrast level",
             code="over-campaigns",
         )
-    baseline = choose_baseline(pool, contrast, values_of(pool, contrast), baseline)
-    whole = compare(
-        pool,
-        baseline=baseline,
-        contrast=contrast,
-        metrics=metrics,
-        noise_floor=noise_floor,
-        against=against,
-        where=where,
-        different_code=different_code,
-        may_differ=may_differ,
-        slower=slower,
-    )
-    speeds = timing.speeds(pool, contrast, baseline)
+    speeds = timing.speeds(pool, contrast, whole.baseline)
     groups: dict[tuple[str, str, str], dict[str, Row]] = defaultdict(dict)
     for row in whole.rows:
         campaign, stratum = _split(row.stratum, pool)

@@ -151,10 +151,13 @@ def _print(pool: Pool, slower: Sequence[CampaignData], arguments: argparse.Names
         raise UsageError(
             "--effect counts repetitions within a campaign", hint="leave out --over", code="effect"
         )
-    comparison = (compare_over if arguments.over else compare)(
+    contrast = arguments.contrast
+    if arguments.over and contrast is None:
+        contrast = pool.first.plan.contrast
+    comparison = compare(
         pool,
         baseline=arguments.baseline,
-        contrast=arguments.contrast,
+        contrast=contrast,
         metrics=arguments.metric,
         noise_floor=arguments.noise_floor / 100,
         against=arguments.against,
@@ -163,6 +166,8 @@ def _print(pool: Pool, slower: Sequence[CampaignData], arguments: argparse.Names
         may_differ=arguments.may_differ,
         slower=slower,
     )
+    if arguments.over:
+        comparison = compare_over(comparison)
     effect = arguments.effect / 100 if arguments.effect else None
     sys.stdout.write(render(comparison, arguments.format, effect))
     if not comparison.any_ok:

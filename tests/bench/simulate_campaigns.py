@@ -158,7 +158,8 @@ def _judged(
             yield compare(template.drawn(world, rng, ratio, "")).rows
             continue
         pools = [template.drawn(world, rng, ratio, f"c{i}") for i in range(world.campaigns)]
-        yield compare_over(Pool(tuple(pool.first for pool in pools))).rows
+        joined = Pool(tuple(pool.first for pool in pools))
+        yield compare_over(compare(joined, contrast=joined.first.plan.contrast)).rows
 
 
 def _claims(rows: tuple[Row, ...]) -> bool:

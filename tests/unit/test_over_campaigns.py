@@ -59,7 +59,7 @@ def over(tmp_path: Path, ratios: Sequence[float], speeds: Sequence[float] = ()) 
             zip(ratios, speeds or [1.0] * len(ratios), strict=True)
         )
     ]
-    return compare_over(load_pool(folders), metrics=[WRITTEN])
+    return compare_over(compare(load_pool(folders), contrast="level", metrics=[WRITTEN]))
 
 
 def only(comparison: Comparison) -> Row:
@@ -153,7 +153,7 @@ def test_a_row_without_a_result_shows_its_values_and_no_ratio(tmp_path: Path) ->
 def test_a_campaign_without_a_usable_row_is_named(tmp_path: Path) -> None:
     folders = [campaign(tmp_path / f"c{i}", 1.2, speed=1 / (1 + i)) for i in range(2)]
     folders.append(write_campaign(tmp_path / "c2", levels=(EXT4, "f2fs"), repetitions=1))
-    row = only(compare_over(load_pool(folders), metrics=[WRITTEN]))
+    row = only(compare_over(compare(load_pool(folders), contrast="level", metrics=[WRITTEN])))
     assert row.estimate.n == 2
     assert "c2: too few" in row.notes
     assert row.claim is None  # c2 declares no claim
@@ -162,7 +162,7 @@ def test_a_campaign_without_a_usable_row_is_named(tmp_path: Path) -> None:
 def test_a_single_usable_campaign_is_too_few(tmp_path: Path) -> None:
     folders = [campaign(tmp_path / "c0", 1.2)]
     folders.append(write_campaign(tmp_path / "c1", levels=(EXT4, "f2fs"), repetitions=1))
-    row = only(compare_over(load_pool(folders), metrics=[WRITTEN]))
+    row = only(compare_over(compare(load_pool(folders), contrast="level", metrics=[WRITTEN])))
     assert (row.verdict, row.estimate.low) == (Verdict.TOO_FEW, None)
 
 
@@ -209,6 +209,8 @@ def test_a_campaign_whose_sides_are_not_comparable_is_left_out(tmp_path: Path) -
     unfair = write_campaign(
         tmp_path / "c2", levels=(EXT4, "f2fs"), series=False, flags={"f2fs": {"sync": True}}
     )
-    row = only(compare_over(load_pool([*folders, unfair]), metrics=[WRITTEN]))
+    row = only(
+        compare_over(compare(load_pool([*folders, unfair]), contrast="level", metrics=[WRITTEN]))
+    )
     assert row.estimate.n == 2
     assert "c2: not comparable" in row.notes

@@ -75,7 +75,7 @@ def test_a_claim_without_a_row_in_any_campaign_counts_in_the_family(tmp_path: Pa
             write_on_demand(tmp_path / name / str(index), series=False, claims=claims)
             for index in range(2)
         ]
-        rows = compare_over(load_pool(folders), metrics=[WRITTEN]).rows
+        rows = compare_over(compare(load_pool(folders), contrast="level", metrics=[WRITTEN])).rows
         (found,) = (row.p_holm for row in rows if row.claim == "C1")
         assert found is not None
         return found
