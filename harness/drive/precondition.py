@@ -12,7 +12,6 @@ import mmap
 import os
 import random
 from collections.abc import Collection, Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -27,7 +26,7 @@ from harness.machine.last_looks import LastLooks
 from harness.machine.paths import Paths
 from harness.observe import zone_reports
 from harness.store.codec import SCHEMA_VERSION
-from harness.store.files import dumps, load_record, write_atomic
+from harness.store.files import descriptor, dumps, load_record, write_atomic
 from harness.store.spec import Bytes, Device
 
 MIB = 1 << 20
@@ -209,7 +208,9 @@ class Preconditioning:
             source.shuffle(extents)
         data = source.randbytes(_PIECE)
         written, looked = 0, -_LOOK_BYTES
-        with opened(self._node()) as fd, mmap.mmap(-1, _PIECE) as buffer:  # page-aligned
+        flags = os.O_WRONLY | os.O_DIRECT
+        # Anonymous maps are page-aligned, as O_DIRECT wants.
+        with descriptor(self._node(), flags) as fd, mmap.mmap(-1, _PIECE) as buffer:
             for start, length in extents:
                 if written - looked >= _LOOK_BYTES:
                     self._look()
@@ -255,16 +256,6 @@ class Preconditioning:
                 consent=consent,
             )
         )
-
-
-@contextmanager
-def opened(node: Path) -> Iterator[int]:
-    """Open the node of a device that is held for direct writes."""
-    fd = os.open(node, os.O_WRONLY | os.O_DIRECT | os.O_CLOEXEC)
-    try:
-        yield fd
-    finally:
-        os.close(fd)
 
 
 def _write(fd: int, data: memoryview, offset: int) -> None:

@@ -11,6 +11,7 @@ from pathlib import Path
 from harness.errors import HostError
 from harness.machine.device_contents import Say
 from harness.machine.host import Host
+from harness.store.files import descriptor
 from harness.store.spec import Device
 
 _STEP = 1 << 30  # bytes of one command: an interrupt waits for at most these
@@ -25,8 +26,7 @@ def purge(host: Host, device: Device, node: Path, say: Say) -> None:
         HostError: data remains (code ``purge-incomplete``).
         OSError: the device cannot be written or read.
     """
-    handle = os.open(node, os.O_WRONLY | os.O_CLOEXEC)
-    try:
+    with descriptor(node, os.O_WRONLY) as handle:
         # Every part is tried: a drive can refuse a part.
         discarded = [host.discard(handle, *part) for part in _parts(device.size)]
         if _data(host, device, node) is not None:
@@ -40,8 +40,6 @@ def purge(host: Host, device: Device, node: Path, say: Say) -> None:
                     hint="the drive does not erase: nvme format --ses=1, or another drive",
                     code="purge-incomplete",
                 )
-    finally:
-        os.close(handle)
     how = "discarded" if discarded and all(discarded) else "zeroed"
     say(f"{device.path} was {how}, and every byte was read back as zero")
 

@@ -25,6 +25,7 @@ from harness.observe import (
 from harness.observe.kmsg import KernelLog
 from harness.observe.sysfs import SECTOR, Sysfs
 from harness.observe.zone_states import ZoneStates
+from harness.store.files import descriptor
 from harness.store.ledger import Completions, Witness
 from harness.store.spec import Bytes, Device, DeviceIdentity
 from harness.tools import discard, wipefs, zone_reset
@@ -244,10 +245,7 @@ class Host:
     def wipe(self, device: Device, held: Path | None = None) -> None:
         """Zero every place of a signature. Destroys the contents; ``held`` as for reset_zones."""
         exclusive = os.O_EXCL if held is None else 0
-        fd = os.open(held or device.path, os.O_WRONLY | exclusive | os.O_CLOEXEC)
-        try:
+        with descriptor(held or device.path, os.O_WRONLY | exclusive) as fd:
             for offset, length in signatures.wipe_spots(device.size):
                 os.pwrite(fd, bytes(length), offset)
             os.fsync(fd)
-        finally:
-            os.close(fd)

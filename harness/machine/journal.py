@@ -11,7 +11,7 @@ from typing import Any
 
 from harness.errors import ConfigError, HostError
 from harness.store.codec import decode, encode
-from harness.store.files import sync
+from harness.store.files import descriptor, sync
 
 
 class JournalEvent(StrEnum):
@@ -59,8 +59,7 @@ class Journal:
         """
         self._path.parent.mkdir(parents=True, exist_ok=True)
         line = (json.dumps(encode(entry)) + "\n").encode()
-        fd = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
-        try:
+        with descriptor(self._path, os.O_RDWR | os.O_CREAT) as fd:
             # A crash during an append leaves an incomplete line, which has no effect.
             whole = _whole_lines(self._path.read_bytes())
             os.ftruncate(fd, whole)
@@ -73,8 +72,6 @@ class Journal:
                     code="disk-full",
                 )
             os.fsync(fd)
-        finally:
-            os.close(fd)
         sync(self._path.parent)
 
     def entries(self) -> list[JournalEntry]:

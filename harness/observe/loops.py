@@ -7,6 +7,8 @@ import os
 import struct
 from pathlib import Path
 
+from harness.store.files import descriptor
+
 _LOOP_GET_STATUS64 = 0x4C05
 _SIZE = 232  # struct loop_info64, linux/loop.h: it begins with lo_device, lo_inode, lo_rdevice
 _NUMBERS = struct.Struct("=QQQ")
@@ -19,11 +21,8 @@ def source(node: Path) -> int | None:
     """
     data = bytearray(_SIZE)
     try:
-        handle = os.open(node, os.O_RDONLY | os.O_CLOEXEC)
-        try:
+        with descriptor(node, os.O_RDONLY) as handle:
             fcntl.ioctl(handle, _LOOP_GET_STATUS64, data)
-        finally:
-            os.close(handle)
     except OSError:
         return None
     _, _, number = _NUMBERS.unpack_from(data)

@@ -12,6 +12,8 @@ import re
 import struct
 from pathlib import Path
 
+from harness.store.files import descriptor
+
 # _IOWR('N', 0x41 and 0x43, struct nvme_passthru_cmd), and _IO('N', 0x40)
 ADMIN_COMMAND, IO_COMMAND = 0xC0484E41, 0xC0484E43
 _NVME_IOCTL_ID = 0x4E40
@@ -167,11 +169,8 @@ def namespace_of(node: Path) -> int:
     Raises:
         OSError: the node is not of NVMe.
     """
-    fd = os.open(node, os.O_RDONLY | os.O_CLOEXEC)
-    try:
+    with descriptor(node, os.O_RDONLY) as fd:
         return int(fcntl.ioctl(fd, _NVME_IOCTL_ID))
-    finally:
-        os.close(fd)
 
 
 def send(
@@ -189,9 +188,6 @@ def send(
             opcode, 0, 0, nsid, 0, 0, 0, address, 0, size, word10, word11, 0, 0, 0, 0, 0, 0
         )
     )
-    fd = os.open(node, os.O_RDONLY | os.O_CLOEXEC)
-    try:
+    with descriptor(node, os.O_RDONLY) as fd:
         status = fcntl.ioctl(fd, request, command)
-    finally:
-        os.close(fd)
     return status, buffer.tobytes()

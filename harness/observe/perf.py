@@ -11,6 +11,8 @@ import struct
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from harness.store.files import descriptor
+
 _ONLINE = Path("/sys/devices/system/cpu/online")
 # linux/perf_event.h
 _HARDWARE, _INSTRUCTIONS = 0, 1
@@ -60,11 +62,8 @@ def count(group: Path, kind: int, event: int) -> Counter | None:
         return None
     files: list[int] = []
     try:
-        folder = os.open(group, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-        try:
+        with descriptor(group, os.O_RDONLY | os.O_DIRECTORY) as folder:
             files.extend(_open(number, kind, event, folder, cpu) for cpu in _online())
-        finally:
-            os.close(folder)
     except OSError:  # no PMU, not allowed, or no such cgroup
         Counter(files).close()
         return None

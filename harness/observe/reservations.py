@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from harness.observe import nvme_ioctl
+from harness.store.files import descriptor
 
 _NVME = re.compile(r"^nvme\d+n\d+$")
 _SCSI = re.compile(r"^sd[a-z]+$")
@@ -106,12 +107,9 @@ def _identify(node: Path, structure: int, nsid: int = 0) -> tuple[int, bytes]:
 
 
 def _scsi(node: Path) -> Reservation | None:
-    fd = os.open(node, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-    try:
+    with descriptor(node, os.O_RDONLY | os.O_NONBLOCK) as fd:
         keys = _reserve_in(fd, _READ_KEYS)
         held = _reserve_in(fd, _READ_RESERVATION) if keys is not None else None
-    finally:
-        os.close(fd)
     if keys is None or held is None:
         return None
     kind = held[_TYPE] & 0xF if _length(held) else 0

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -39,9 +41,16 @@ def write_atomic(path: Path, text: str, *, durable: bool = True) -> None:
 
 def sync(path: Path) -> None:
     """Make a file durable, or the new and renamed entries of a folder."""
-    fd = os.open(path, os.O_RDONLY)
-    try:
+    with descriptor(path, os.O_RDONLY) as fd:
         os.fsync(fd)
+
+
+@contextmanager
+def descriptor(path: Path | str, flags: int, mode: int = 0o644) -> Iterator[int]:
+    """Open a file or a device inside the block."""
+    fd = os.open(path, flags | os.O_CLOEXEC, mode)
+    try:
+        yield fd
     finally:
         os.close(fd)
 

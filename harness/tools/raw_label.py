@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+from harness.store.files import descriptor
+
 MAGIC = b"ZLRAWDEV"
 LABEL_AT, LABEL_SIZE = len(MAGIC), 32  # with the terminating zero
 _BLOCK = 4096
@@ -19,9 +21,6 @@ def write(node: Path, text: str) -> None:
     label = text.encode("ascii")
     if len(label) >= LABEL_SIZE:
         raise ValueError(f"label {text!r} is longer than {LABEL_SIZE - 1} bytes")
-    handle = os.open(node, os.O_WRONLY | os.O_CLOEXEC)
-    try:
+    with descriptor(node, os.O_WRONLY) as handle:
         os.pwrite(handle, (MAGIC + label).ljust(_BLOCK, b"\0"), 0)
         os.fsync(handle)
-    finally:
-        os.close(handle)

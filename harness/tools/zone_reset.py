@@ -8,6 +8,7 @@ import struct
 from pathlib import Path
 
 from harness.errors import ToolFailed
+from harness.store.files import descriptor
 from harness.store.spec import Bytes
 
 # _IOW(0x12, 131, struct blk_zone_range), linux/blkzoned.h; {u64 sector, u64 nr_sectors}.
@@ -26,11 +27,8 @@ def reset_all(device: Path, size: Bytes, held: Path | None = None) -> None:
     """
     try:
         lock = os.O_EXCL if held is None else 0
-        handle = os.open(held or device, os.O_RDWR | lock | os.O_CLOEXEC)
-        try:
+        with descriptor(held or device, os.O_RDWR | lock) as handle:
             reset(handle, 0, size)
-        finally:
-            os.close(handle)
     except OSError as error:
         raise ToolFailed(
             f"cannot reset the zones of {device}: {error.strerror}", code="zone-reset"

@@ -21,6 +21,7 @@ from harness.errors import GuardRefused, HostError
 from harness.machine.guard import Guard
 from harness.machine.journal import Journal, JournalEvent
 from harness.machine.paths import Paths
+from harness.store.files import descriptor
 from tests.runner.fakes import (
     MIB,
     ZONE_CAPACITY,
@@ -66,13 +67,10 @@ class Host(FakeHost):
 
 
 @contextmanager
-def plainly(node: Path) -> Iterator[int]:
+def plainly(node: Path, flags: int) -> Iterator[int]:
     """Not every file system supports O_DIRECT for files."""
-    fd = os.open(node, os.O_RDWR)
-    try:
+    with descriptor(node, flags & ~os.O_DIRECT) as fd:
         yield fd
-    finally:
-        os.close(fd)
 
 
 @pytest.fixture
@@ -80,7 +78,7 @@ def host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Host:
     make_machine(tmp_path)
     machine = Host(tmp_path)
     monkeypatch.setattr(command, "Host", lambda: machine)
-    monkeypatch.setattr(precondition, "opened", plainly)
+    monkeypatch.setattr(precondition, "descriptor", plainly)
     return machine
 
 
