@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 
-from harness.cli.output import add_format, print_records
+from harness.cli.output import add_format, add_repeatable, print_records
 from harness.errors import ExitCode, UsageError
 from harness.store.campaign import find_campaign
 
@@ -28,12 +28,8 @@ exit: 0 ok, 2 the campaign has no identical cells"""
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's arguments."""
     parser.add_argument("campaign", metavar="CAMPAIGN", help="folder, or name under ./results")
-    parser.add_argument(
-        "--metric",
-        action="append",
-        default=[],
-        metavar="NAME",
-        help="metric or pattern; repeatable (default: the study's metrics)",
+    add_repeatable(
+        parser, "--metric", "NAME", "metric or pattern; repeatable (default: the study's metrics)"
     )
     add_format(parser)
 

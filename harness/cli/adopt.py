@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 from harness.adopt import fio_files, imported_campaign
-from harness.cli.output import portable
+from harness.cli.output import add_repeatable, portable
 from harness.errors import ExitCode, UsageError
 from harness.replay.campaign_writer import check_name
 from harness.store.campaign import RESULTS
@@ -43,27 +43,19 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--campaign", required=True, metavar="NAME", help="store them in ./results/NAME"
     )
-    parser.add_argument(
-        "--skip",
-        action="append",
-        default=[],
-        metavar="PATTERN",
-        help="leave out the files that match; repeatable",
-    )
-    parser.add_argument(
+    add_repeatable(parser, "--skip", "PATTERN", "leave out the files that match; repeatable")
+    add_repeatable(
+        parser,
         "--scheduler",
-        action="append",
+        "PATTERN=NAME",
+        "I/O scheduler of the files that match; repeatable",
         type=_scheduler,
-        default=[],
-        metavar="PATTERN=NAME",
-        help="I/O scheduler of the files that match; repeatable",
     )
-    parser.add_argument(
+    add_repeatable(
+        parser,
         "--overwrites",
-        action="append",
-        default=[],
-        metavar="PATTERN",
-        help="writes of the files that match overwrite data; repeatable",
+        "PATTERN",
+        "writes of the files that match overwrite data; repeatable",
     )
 
 

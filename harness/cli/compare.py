@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
-from harness.cli.output import add_different_code, add_format, add_slower
+from harness.cli.output import add_different_code, add_format, add_repeatable, add_slower
 from harness.errors import ExitCode, UsageError
 from harness.store import bundle
 
@@ -59,40 +59,33 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--baseline", metavar="VALUE", help="compare with it (default: the study's)"
     )
-    parser.add_argument(
+    add_repeatable(
+        parser,
         "--against",
-        action="append",
-        default=[],
-        metavar="VALUE",
-        help="compare only this with the baseline; repeatable (default: all others)",
+        "VALUE",
+        "compare only this with the baseline; repeatable (default: all others)",
     )
-    parser.add_argument(
+    add_repeatable(
+        parser,
         "--metric",
-        action="append",
-        default=[],
-        metavar="NAME",
-        help="metric or pattern such as 'overwrite.*'; repeatable (default: the study's metrics)",
+        "NAME",
+        "metric or pattern such as 'overwrite.*'; repeatable (default: the study's metrics)",
     )
     parser.add_argument(
         "--contrast",
         metavar="FACTOR",
         help="level, cell, host, campaign or a factor (default: the study's; of several: campaign)",
     )
-    parser.add_argument(
-        "--where",
-        action="append",
-        default=[],
-        metavar="FACTOR=VALUE",
-        help="only runs with this value of a factor; repeatable",
+    add_repeatable(
+        parser, "--where", "FACTOR=VALUE", "only runs with this value of a factor; repeatable"
     )
     add_slower(parser)
     add_different_code(parser)
-    parser.add_argument(
+    add_repeatable(
+        parser,
         "--may-differ",
-        action="append",
-        default=[],
-        metavar="KEY",
-        help="give verdicts although this recorded condition differs, e.g. host.kernel; repeatable",
+        "KEY",
+        "give verdicts although this recorded condition differs, e.g. host.kernel; repeatable",
     )
     parser.add_argument(
         "--over",

@@ -17,7 +17,7 @@ from analysis.read import points
 from analysis.read.points import MeasuredPoint
 from analysis.show import model_figure
 from harness.cli import model_devices, model_guidelines
-from harness.cli.output import add_format, print_records
+from harness.cli.output import add_format, add_repeatable, print_records
 from harness.errors import ConfigError, ExitCode, UsageError
 from harness.plan import drive_files, model_verdicts
 from harness.plan.curve_models import CurveSet
@@ -83,9 +83,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     fitting.add_argument(
         "--parameter", action="append", metavar="NAME", help="(default: all numbers marked fitted)"
     )
-    fitting.add_argument(
-        "--leave-out", action="append", default=[], metavar="CURVE", help="fit without this curve"
-    )
+    add_repeatable(fitting, "--leave-out", "CURVE", "fit without this curve")
     fitting.add_argument("--rounds", type=int, default=4, metavar="N", help="default: 4")
     model_devices.add_arguments(actions)
     guidelines = model_guidelines.add_arguments(actions)

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from harness.cli.output import add_format, print_records
+from harness.cli.output import add_format, add_repeatable, print_records
 from harness.errors import ConfigError, ExitCode, UsageError
 from harness.machine import scopes
 from harness.observe import zoneblk as observed
@@ -38,9 +38,7 @@ def add_arguments(actions: Any) -> None:
         action.add_argument(
             "--capacity", metavar="SIZE", help="of all zones, as 8GiB (default: MODEL's)"
         )
-        action.add_argument(
-            "--set", action="append", default=[], metavar="FIELD=VALUE", help="as zones.size=8MiB"
-        )
+        add_repeatable(action, "--set", "FIELD=VALUE", "as zones.size=8MiB")
     down = actions.add_parser("down", help="remove such a device and its data")
     down.add_argument("device", metavar="DEVICE")
     devices = actions.add_parser("devices", help="the devices that are up")

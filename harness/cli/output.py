@@ -24,14 +24,20 @@ def say_on_stderr(line: str) -> None:
     print(line, file=sys.stderr, flush=True)
 
 
+def add_repeatable(
+    parser: argparse.ArgumentParser, option: str, metavar: str, text: str, **more: Any
+) -> None:
+    """Declare an option whose value is the list of all that are given."""
+    parser.add_argument(option, action="append", default=[], metavar=metavar, help=text, **more)
+
+
 def add_slower(parser: argparse.ArgumentParser) -> None:
     """Declare ``--slower``."""
-    parser.add_argument(
+    add_repeatable(
+        parser,
         "--slower",
-        action="append",
-        default=[],
-        metavar="CAMPAIGN",
-        help="the same study on modelled drives with twice the dilation: times get verdicts where "
+        "CAMPAIGN",
+        "the same study on modelled drives with twice the dilation: times get verdicts where "
         "both agree; repeatable",
     )
 

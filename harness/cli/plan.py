@@ -9,7 +9,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from harness.cli.output import add_format, portable, print_records
+from harness.cli.output import add_format, add_repeatable, portable, print_records
 from harness.errors import ConfigError, ExitCode, UsageError
 from harness.store.spec import Bytes, Inspection, Plan
 
@@ -46,12 +46,11 @@ exit: 0 planned (or already planned and unchanged), 2 the study is wrong or does
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's arguments."""
     parser.add_argument("study", nargs="?", metavar="STUDY", help="a name from --list")
-    parser.add_argument(
+    add_repeatable(
+        parser,
         "--inspection",
-        action="append",
-        default=[],
-        metavar="HOST=FILE",
-        help="output of `zonelab inspect DEVICE --format json` on HOST; repeatable",
+        "HOST=FILE",
+        "output of `zonelab inspect DEVICE --format json` on HOST; repeatable",
     )
     parser.add_argument(
         "--rig",
@@ -95,13 +94,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--repetitions", type=int, metavar="N", help="number of repetitions (default: the study's)"
     )
-    parser.add_argument(
+    add_repeatable(
+        parser,
         "--set",
-        action="append",
-        default=[],
+        "FIELD=VALUE",
+        "replace a field of the study or of its workload (workload.value_size=4KiB)",
         dest="settings",
-        metavar="FIELD=VALUE",
-        help="replace a field of the study or of its workload (workload.value_size=4KiB)",
     )
     parser.add_argument(
         "--earlier",

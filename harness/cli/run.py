@@ -9,6 +9,7 @@ from pathlib import Path
 from harness.cli.output import (
     add_erase,
     add_format,
+    add_repeatable,
     add_retry,
     add_state_dir,
     print_records,
@@ -63,9 +64,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="db_bench (default: $ZONELAB_DB_BENCH, else zonelab's own build, else from $PATH)",
     )
     add_retry(parser, "statuses to repeat")
-    parser.add_argument(
-        "--only", action="append", default=[], metavar="RUN", help="execute only this run"
-    )
+    add_repeatable(parser, "--only", "RUN", "execute only this run")
     add_erase(parser)
     parser.add_argument(
         "--numa",
