@@ -19,7 +19,7 @@ from analysis.show.footer import footer
 from analysis.show.footnotes import Footnotes
 from analysis.tenants import mix, words
 from harness.metrics.catalogue import Better
-from harness.store.codec import SCHEMA_VERSION
+from harness.store.codec import SCHEMA_VERSION, encode
 from harness.store.result import Status
 from harness.tables import Table, aligned, csv_text, markdown, tabulate
 
@@ -88,17 +88,7 @@ def to_json(comparison: Comparison) -> str:
         "emulated": comparison.pool.emulated,
         "watermark": watermark(comparison.pool) or None,
         "rows": records(comparison),
-        "cells": [
-            {
-                "cell": cell.cell,
-                "level": cell.level,
-                "counts": cell.counts,
-                "missing": cell.missing,
-                "earlier_attempts": cell.earlier_attempts,
-                "issues": cell.issues,
-            }
-            for cell in comparison.cells
-        ],
+        "cells": encode(comparison.cells),
         "unmeasured": comparison.unmeasured,
         "differences": {
             group: [
@@ -118,14 +108,10 @@ def to_json(comparison: Comparison) -> str:
             for floor in comparison.floors.values()
         ],
         "drift": [
-            {
-                "metric": drift.metric,
-                "change": drift.change,
+            encode(drift)
+            | {
                 "low": drift.low if math.isfinite(drift.low) else None,
                 "high": drift.high if math.isfinite(drift.high) else None,
-                "runs": drift.runs,
-                "p_value": drift.p_value,
-                "p_holm": drift.p_holm,
                 "shown": drift.shown,
             }
             for drift in comparison.drifts

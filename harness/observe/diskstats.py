@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass, replace
 
 from harness.errors import ToolFailed
 
@@ -25,29 +26,12 @@ class DiskCounters:
 
     def __add__(self, other: DiskCounters) -> DiskCounters:
         """Return the sum."""
-        return DiskCounters(
-            self.reads + other.reads,
-            self.read_bytes + other.read_bytes,
-            self.writes + other.writes,
-            self.write_bytes + other.write_bytes,
-            self.in_flight + other.in_flight,
-            self.busy_ms + other.busy_ms,
-            self.reads_merged + other.reads_merged,
-            self.writes_merged + other.writes_merged,
-        )
+        return DiskCounters(*map(operator.add, astuple(self), astuple(other)))
 
     def __sub__(self, earlier: DiskCounters) -> DiskCounters:
         """Return the difference to ``earlier``; ``in_flight`` stays the current value."""
-        return DiskCounters(
-            self.reads - earlier.reads,
-            self.read_bytes - earlier.read_bytes,
-            self.writes - earlier.writes,
-            self.write_bytes - earlier.write_bytes,
-            self.in_flight,
-            self.busy_ms - earlier.busy_ms,
-            self.reads_merged - earlier.reads_merged,
-            self.writes_merged - earlier.writes_merged,
-        )
+        difference = DiskCounters(*map(operator.sub, astuple(self), astuple(earlier)))
+        return replace(difference, in_flight=self.in_flight)
 
 
 COLUMNS = ("read_bytes", "write_bytes", "reads", "writes", "in_flight")
