@@ -49,6 +49,11 @@ def block_size(value: float) -> str:
     return f"{value / 1024:g} KiB" if value % 1024 == 0 else f"{value:g} B"
 
 
+def formatted(value: float | None, form: str) -> str:
+    """Format by a format specification; None is a dash."""
+    return DASH if value is None else format(value, form)
+
+
 def ratio(value: float | None) -> str:
     """Format a ratio: three decimals below 10, else three significant digits."""
     if value is None or not math.isfinite(value):

@@ -145,7 +145,7 @@ def split_of(entry: LedgerEntry) -> dict[str, float] | None:
         return None
     rocksdb, device = sum(size or 0 for size in above), sum(entry.submitted.values())
     parts = {"RocksDB": min(rocksdb, device), "level": max(0, device - rocksdb)}
-    media = total(entry.media.values()) if entry.media else None
+    media = entry.media_bytes
     if media is not None:
         parts["device"] = max(0, media - device)
     return {name: size / entry.user for name, size in parts.items()}

@@ -33,11 +33,11 @@ def _bandwidth(phase: _Phase) -> str:
     kind = phase.run.result.device.kind
     if share is None and kind is not DeviceKind.HARDWARE:
         return f"null: a device that is {kind.value} has no cap"
-    return "null: the drive's cap is not known" if share is None else _percent(share)
+    return "null: the drive's cap is not known" if share is None else f"{share:.1%}"
 
 
-def _percent(share: float | None) -> str:
-    return numbers.DASH if share is None else f"{share:.1%}"
+def _percent(metric: str) -> Callable[[_Phase], str]:
+    return lambda phase: numbers.formatted(phase.value(metric), ".1%")
 
 
 _COLUMNS: dict[str, Callable[[_Phase], str]] = {
@@ -45,7 +45,7 @@ _COLUMNS: dict[str, Callable[[_Phase], str]] = {
     "phase": lambda phase: phase.name,
     "CPU per operation": lambda phase: numbers.human(phase.value("cpu_per_operation"), "us"),
     "CPU time": lambda phase: numbers.human(phase.value("cpu_seconds"), "s"),
-    "reads served by caches": lambda phase: _percent(phase.value("cache_served_share")),
-    "device busy": lambda phase: _percent(phase.value("device_busy_share")),
+    "reads served by caches": _percent("cache_served_share"),
+    "device busy": _percent("device_busy_share"),
     "bandwidth used": _bandwidth,
 }

@@ -25,7 +25,6 @@ from analysis.show.drawing import (
 )
 from analysis.show.groups import PALETTE, Group
 from harness.metrics.catalogue import MetricKind
-from harness.nulls import total
 from harness.store.ledger import LedgerEntry
 
 TITLE = "All measured and fill phases: bytes from user to media"
@@ -148,7 +147,7 @@ def _submitted(entry: LedgerEntry, submitted: int) -> Mapping[str, float]:
 
 
 def _media(entry: LedgerEntry, submitted: int) -> Mapping[str, float] | None:
-    media = total(entry.media.values()) if entry.media else None
+    media = entry.media_bytes
     if media is None:
         return None
     more = "pad" if entry.media_source.startswith("modelled") else "inside the drive"

@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from analysis import numbers
 from analysis.read.flow import Flow
+from harness import nulls
 from harness.store.ledger import Closure, ClosureState, LedgerEntry
 from harness.tables import Table, tabulate
 from harness.tools.rocksdb_stats import LevelRow
@@ -63,17 +64,6 @@ def _bytes(size: Callable[[LedgerEntry], int | None]) -> Callable[[_RunEntry], s
     return lambda row: numbers.human(size(row.entry), "B")
 
 
-def _media(entry: LedgerEntry) -> int | None:
-    sizes = list(entry.media.values())
-    return sum(size or 0 for size in sizes) if sizes and None not in sizes else None
-
-
-def _difference(closure: Closure) -> int | None:
-    if closure.above is None or closure.below is None:
-        return None
-    return closure.below - closure.above
-
-
 def _explained(closure: Closure) -> str:
     return ", ".join(f"{name} {size}" for name, size in closure.explained.items())
 
@@ -94,7 +84,7 @@ _LEDGER: dict[str, Callable[[_RunEntry], str]] = {
     "gc": _bytes(lambda entry: entry.gc),
     "metadata and filling": _bytes(lambda entry: entry.overhead),
     "pad P": _bytes(lambda entry: None if entry.pad is None else sum(entry.pad.values())),
-    "media M": _bytes(_media),
+    "media M": _bytes(lambda entry: entry.media_bytes),
     "allocated A": _bytes(lambda entry: entry.allocated),
     "live V": _bytes(lambda entry: entry.live),
 }
@@ -107,7 +97,7 @@ _CLOSURES: dict[str, Callable[[_RunClosure], str]] = {
     "state": lambda row: row.closure.state.value,
     "upper": lambda row: _count(row.closure.above),
     "lower": lambda row: _count(row.closure.below),
-    "difference": lambda row: _count(_difference(row.closure)),
+    "difference": lambda row: _count(nulls.difference(row.closure.above, row.closure.below)),
     "explained": lambda row: _explained(row.closure),
     "unexplained": lambda row: _count(row.closure.unexplained),
     "note": lambda row: row.closure.note,

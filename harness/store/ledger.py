@@ -246,6 +246,11 @@ class LedgerEntry:
     closures: tuple[Closure, ...]  # comparisons of adjacent layers
     finishes: Mapping[str, int] | None = None  # finishes by cause; null in old records
 
+    @property
+    def media_bytes(self) -> int | None:
+        """Written to the media of all devices; None if one of them is unknown."""
+        return total(self.media.values()) if self.media else None
+
 
 @dataclass(frozen=True, slots=True)
 class Ledger:

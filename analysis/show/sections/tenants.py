@@ -92,14 +92,6 @@ def _uses(mix: Mix) -> list[_RunUse]:
     return [_RunUse(run, tenants[use.tenant], use) for run in mix.shared for use in usage.uses(run)]
 
 
-def _count(value: int | None) -> str:
-    return numbers.DASH if value is None else str(value)
-
-
-def _p(value: float | None) -> str:
-    return numbers.DASH if value is None else f"{value:.2g}"
-
-
 def _named(finding: CoincidenceTest) -> str:
     if finding.named:
         return "yes"
@@ -125,8 +117,8 @@ _USES: dict[str, Callable[[_RunUse], str]] = {
     "run": lambda row: row.run.name,
     "tenant": lambda row: row.use.tenant,
     "written": lambda row: numbers.human(row.use.written, "B"),
-    "finishes": lambda row: _count(row.use.finishes),
-    "resets": lambda row: _count(row.use.resets),
+    "finishes": lambda row: numbers.formatted(row.use.finishes, "d"),
+    "resets": lambda row: numbers.formatted(row.use.resets, "d"),
     "active seconds": lambda row: row.metric("active_zone_seconds"),
     "denied opens": lambda row: row.metric("denied_opens"),
 }
@@ -146,7 +138,7 @@ _FINDINGS: dict[str, Callable[[CoincidenceTest], str]] = {
     "event": lambda finding: finding.kind or numbers.DASH,
     "with events": lambda finding: str(finding.with_events),
     "by chance": lambda finding: f"{finding.expected:.1f}",
-    "p": lambda finding: _p(finding.p_value),
-    "Holm p": lambda finding: _p(finding.p_holm),
+    "p": lambda finding: numbers.formatted(finding.p_value, ".2g"),
+    "Holm p": lambda finding: numbers.formatted(finding.p_holm, ".2g"),
     "named": _named,
 }
