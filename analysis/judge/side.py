@@ -38,6 +38,11 @@ class Side:
         """The runs whose numbers enter a comparison."""
         return self.once(_ok)
 
+    @property
+    def levels(self) -> set[str]:
+        """The storage levels of its ok runs."""
+        return {run.spec.level for run in self.ok}
+
     def by_block(self, key: str, contrast: str) -> dict[str, float]:
         """Return block → value, from the ok runs that measured the metric."""
         return self.once(_by_block, key, contrast)

@@ -37,7 +37,7 @@ def uncounted(key: str, info: MetricInfo, base: Side, level: Side) -> str | None
     """Return a warning if levels differ and an unsynced log was not counted."""
     phase = key.rpartition(".")[0]
     sides = (base, level)
-    if not _contains(info) or len({name for side in sides for name in side.once(_levels)}) == 1:
+    if not _contains(info) or len({name for side in sides for name in side.levels}) == 1:
         return None
     counted = all(side.mean(reached, phase) is not None for side in sides)
     if counted or not any(side.once(_any_logs, phase) for side in sides):
@@ -75,10 +75,6 @@ def _logs(run: RunRecord, phase: str) -> bool:
 
 def _any_logs(side: Side, phase: str) -> bool:
     return any(_logs(run, phase) for run in side.ok)
-
-
-def _levels(side: Side) -> set[str]:
-    return {run.spec.level for run in side.ok}
 
 
 def _measured(side: Side) -> list[str]:

@@ -15,7 +15,7 @@ _REUSED = 1.0
 
 def idle(key: str, base: Side, level: Side) -> list[str]:
     """Return why two levels did not do the work in which they differ; empty if they did."""
-    if base.once(_levels) == level.once(_levels):
+    if base.levels == level.levels:
         return []
     phase = key.rpartition(".")[0]
     found = [
@@ -49,10 +49,6 @@ def uncounted(key: str, base: Side, level: Side) -> list[str]:
         for side in (base, level)
         if side.once(_with_issue, phase, _GC_UNCOUNTED)
     ]
-
-
-def _levels(side: Side) -> set[str]:
-    return {run.spec.level for run in side.ok}
 
 
 def _with_issue(side: Side, phase: str, code: str) -> int:

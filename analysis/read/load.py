@@ -164,7 +164,8 @@ class CampaignData:
     def level_order(self, row: str) -> tuple[int, str]:
         """Return a sort key: the host's order of levels, because the plan shuffles its runs."""
         known = [probe.level for host in self.plan.hosts for probe in host.inspection.levels]
-        level = next((spec.level for spec in self._specs if spec.row == row), row)
+        planned = (spec for host in self.plan.hosts for spec in host.runs)
+        level = next((spec.level for spec in planned if spec.row == row), row)
         return (known.index(level) if level in known else len(known), row)
 
     def skipped(self) -> dict[str, Reason]:
@@ -181,10 +182,6 @@ class CampaignData:
                     if probe.reason and probe.level == level and row not in ran:
                         reasons.setdefault(row, probe.reason)
         return reasons
-
-    @property
-    def _specs(self) -> list[RunSpec]:
-        return [spec for host in self.plan.hosts for spec in host.runs]
 
 
 @dataclass(frozen=True, slots=True)

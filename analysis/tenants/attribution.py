@@ -118,7 +118,9 @@ def attribute(observed: Mapping[str, Sequence[AlignedRun]]) -> list[Suspect]:
         wholes.append(_finding("", suspect, victims))
         parts.append([_finding(name, suspect, {name: runs}) for name, runs in victims.items()])
     return [
-        Suspect(whole.suspect, whole, tuple(_holm(part, _or_one(whole.p_holm))))
+        Suspect(
+            whole.suspect, whole, tuple(_holm(part, 1.0 if whole.p_holm is None else whole.p_holm))
+        )
         for whole, part in zip(_holm(wholes), parts, strict=True)
     ]
 
@@ -233,10 +235,6 @@ def _slope(values: FloatArray) -> float:
     """Return the slope of Tukey's resistant line; running medians are one-sided at the ends."""
     third = len(values) // 3
     return float(np.median(values[-third:]) - np.median(values[:third])) / (len(values) - third)
-
-
-def _or_one(p_value: float | None) -> float:
-    return 1.0 if p_value is None else p_value
 
 
 def _holm(findings: Sequence[CoincidenceTest], least: float = 0.0) -> list[CoincidenceTest]:

@@ -104,7 +104,8 @@ def save(
     shutil.rmtree(partial.root, ignore_errors=True)  # of a killed command
     try:
         with full_disk_is_clear(results):
-            write_records(partial, plan, [(HOST, inspection)], command, _now())
+            now = datetime.now(tz=UTC).isoformat(timespec="seconds")
+            write_records(partial, plan, [(HOST, inspection)], command, now)
             for spec, run in zip(specs, runs, strict=True):
                 _write(partial, spec, run, different)
             partial.root.rename(results / name)
@@ -352,7 +353,3 @@ def _issues(run: AdoptedRun, found: Sequence[OptionDifference]) -> Iterator[Issu
 
 def _time(epoch: float) -> str:
     return datetime.fromtimestamp(epoch, tz=UTC).isoformat(timespec="seconds")
-
-
-def _now() -> str:
-    return datetime.now(tz=UTC).isoformat(timespec="seconds")

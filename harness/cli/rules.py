@@ -29,11 +29,9 @@ def execute(arguments: argparse.Namespace) -> int:
     if arguments.format == "md":
         print(rules_page.text(), end="")
     elif arguments.format == "table":
-        print_records([_short(record) for record in rules_page.records()], "table")
+        shown = rules_page.COLUMNS[:3]
+        records = [{name: record[name] for name in shown} for record in rules_page.records()]
+        print_records(records, "table")
     else:
         print_records(rules_page.records(), arguments.format)
     return ExitCode.OK
-
-
-def _short(record: dict[str, str]) -> dict[str, str]:
-    return {name: record[name] for name in rules_page.COLUMNS[:3]}

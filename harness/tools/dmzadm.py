@@ -20,11 +20,6 @@ def format_argv(conventional: Path, zoned: Path, *, label: str, seq: int) -> lis
     return [PROGRAM, "--format", str(conventional), str(zoned), *options]
 
 
-def start_argv(conventional: Path, zoned: Path) -> list[str]:
-    """Return the argument list of ``--start``; the target is named after the label."""
-    return [PROGRAM, "--start", str(conventional), str(zoned)]
-
-
 def format_(conventional: Path, zoned: Path, *, label: str, seq: int) -> None:
     """Write dm-zoned's metadata.
 
@@ -36,9 +31,10 @@ def format_(conventional: Path, zoned: Path, *, label: str, seq: int) -> None:
 
 
 def start(conventional: Path, zoned: Path) -> None:
-    """Map the target.
+    """Map the target; it is named after the label.
 
     Raises:
         ToolFailed: dmzadm or the kernel refused.
     """
-    proc.run(start_argv(conventional, zoned), timeout=_START_TIMEOUT_SECONDS)
+    argv = [PROGRAM, "--start", str(conventional), str(zoned)]
+    proc.run(argv, timeout=_START_TIMEOUT_SECONDS)

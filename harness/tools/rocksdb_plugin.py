@@ -178,7 +178,7 @@ def build(
     home = into / record.id
     new = not (home / RECORD).is_file()
     if new:
-        _make(work, record.facts, jobs, has_tool=_tool_source(copy).is_file())
+        _make(work, record.facts, jobs, has_tool=(copy / "util" / f"{name}.cc").is_file())
         _install(work, home, record)
     shutil.rmtree(work)
     library, tool = home / "lib" / f"lib{name}.so", home / "bin" / name
@@ -218,10 +218,6 @@ def _version(copy: Path) -> str | None:
 def _environment(copy: Path) -> dict[str, str]:
     """Return variables that keep git inside the copy."""
     return {"GIT_CEILING_DIRECTORIES": str(copy.parent)}
-
-
-def _tool_source(copy: Path) -> Path:
-    return copy / "util" / f"{copy.name}.cc"
 
 
 def _make(work: Path, facts: PluginFacts, jobs: int, *, has_tool: bool) -> None:

@@ -16,19 +16,15 @@ NAMESPACE = "zonelab"
 _GOOD = re.compile(r'^Good "[^"]*" signature (?:for .* )?with (?P<key>\S+ key SHA256:\S+)', re.M)
 
 
-def sign_argv(key: Path) -> list[str]:
-    """Return the command that signs its standard input; ``key`` can be of an agent."""
-    return [PROGRAM, "-q", "-Y", "sign", "-n", NAMESPACE, "-f", str(key)]
-
-
 def sign(key: Path, message: str) -> str:
-    """Return the signature of a message.
+    """Return the signature of a message; ``key`` can be of an agent.
 
     Raises:
         HostError: ssh-keygen is not installed.
         ToolFailed: the key cannot be used.
     """
-    return proc.run(sign_argv(key), stdin=message).stdout
+    argv = [PROGRAM, "-q", "-Y", "sign", "-n", NAMESPACE, "-f", str(key)]
+    return proc.run(argv, stdin=message).stdout
 
 
 def key_of(signature: Path, message: str) -> str:

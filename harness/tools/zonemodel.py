@@ -82,16 +82,15 @@ def parse(stdout: str) -> list[Played]:
         document = json.loads(stdout)
         if document["schema_version"] != _SCHEMA_VERSION:
             raise native.foreign(PROGRAM, stdout)
-        return [_played(result) for result in document["results"]]
+        return [
+            Played(
+                job=result["job"],
+                model=result["model"],
+                clients={client["name"]: client["commands"] for client in result["clients"]},
+                media=result["media"],
+                document=result,
+            )
+            for result in document["results"]
+        ]
     except (ValueError, KeyError, TypeError):
         raise native.foreign(PROGRAM, stdout) from None
-
-
-def _played(result: Mapping[str, Any]) -> Played:
-    return Played(
-        job=result["job"],
-        model=result["model"],
-        clients={client["name"]: client["commands"] for client in result["clients"]},
-        media=result["media"],
-        document=result,
-    )

@@ -26,7 +26,7 @@ from harness.store.spec import PhaseRole, PhaseSpec, TenantSpec
 from harness.tools import rocksdb_log
 from harness.tools.rocksdb_log import Log
 from harness.workloads import program_of
-from harness.workloads.load_program import Parsed, text
+from harness.workloads.load_program import text
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +97,7 @@ def read_phase(
     try:
         database_log = packed.text(raw / f"{spec.name}.LOG")[-LOG_TAIL:]
         lsm = _log(raw, spec)
-        parsed = _output(raw, spec)
+        parsed = program_of(spec).parse(spec, *_texts(raw, spec))
     except (ToolFailed, ConfigError) as failure:
         error = str(failure)  # as in the runner: no number comes from this output
     return PhaseFacts(
@@ -134,10 +134,6 @@ def _log(raw: Path, spec: PhaseSpec) -> Log | None:
         return None
     with opened as lines:
         return rocksdb_log.parse(lines)
-
-
-def _output(raw: Path, spec: PhaseSpec) -> Parsed:
-    return program_of(spec).parse(spec, *_texts(raw, spec))
 
 
 def _texts(raw: Path, spec: PhaseSpec) -> tuple[str, str]:
