@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from harness import zn540
 from harness.rules.facts import PhaseFacts, RunFacts
 from harness.rules.rule import info, issue, rule, warning
-from harness.store.result import Issue, Severity
+from harness.store.result import Issue
 from harness.store.spec import Device, DeviceKind, RunSpec
 
 # A study whose device was nearly idle found no difference between any two levels.
@@ -51,7 +51,6 @@ def used(run: RunFacts) -> Iterator[Issue]:
         if used_share is not None and used_share < _LEAST:
             yield issue(
                 "bandwidth-low",
-                Severity.WARNING,
                 f"{phase.spec.name} used {used_share:.0%} of the bandwidth of {device.model}",
                 phase,
                 expected=_LEAST,
@@ -61,7 +60,6 @@ def used(run: RunFacts) -> Iterator[Issue]:
             reported = True
             yield issue(
                 "bandwidth-unknown",
-                Severity.INFO,
                 f"the bandwidth of {device.model} is unknown (harness/rules/bandwidth.py)",
             )
 

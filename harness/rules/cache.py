@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from harness.rules.facts import PhaseFacts, RunFacts
 from harness.rules.rule import issue, rule, warning
-from harness.store.result import Issue, Severity
+from harness.store.result import Issue
 from harness.workloads import rocksdb
 
 # Above half, the phase measures memory rather than the device.
@@ -27,7 +27,6 @@ def reads_reached_the_device(run: RunFacts) -> Iterator[Issue]:
         if served is not None and served > _MOST:
             yield issue(
                 "cache-served",
-                Severity.WARNING,
                 f"caches served {served:.0%} of the reads of {phase.spec.name}",
                 phase,
                 expected=_MOST,

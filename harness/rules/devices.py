@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from harness.rules.facts import RunFacts
 from harness.rules.rule import issue, rule, warning
-from harness.store.result import Issue, Severity
+from harness.store.result import Issue
 
 # NTP slews by at most 0.5 ms a second, so a second within a run of minutes is a jump.
 _CLOCK_JUMP_SECONDS = 1.0
@@ -24,7 +24,6 @@ def clock(run: RunFacts) -> Iterator[Issue]:
     if abs(run.clock_jump) > _CLOCK_JUMP_SECONDS:
         yield issue(
             "clock-jump",
-            Severity.WARNING,
             f"the clock jumped by {run.clock_jump:+.1f} s during the run",
             expected=0,
             actual=round(run.clock_jump, 3),

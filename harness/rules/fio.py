@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from harness.rules.facts import PhaseFacts, RunFacts
 from harness.rules.rule import error, issue, rule
-from harness.store.result import Issue, Severity
+from harness.store.result import Issue
 from harness.workloads.fio import FioProgram, FioSummary
 from harness.workloads.fio_phases import wanted_bytes
 
@@ -39,7 +39,7 @@ def whole(run: RunFacts) -> Iterator[Issue]:
         active = phase.zones.active if phase.zones else 0
         if phase.spec.benchmark == "reset" and active:
             text = f"{active} zones are active after {phase.spec.name}"
-            yield issue("zones-leaked", Severity.ERROR, text, phase, expected=0, actual=active)
+            yield issue("zones-leaked", text, phase, expected=0, actual=active)
 
 
 def _commands(phase: PhaseFacts, summary: FioSummary) -> Iterator[Issue]:
@@ -49,7 +49,6 @@ def _commands(phase: PhaseFacts, summary: FioSummary) -> Iterator[Issue]:
     if moved < wanted and not 0 < runtime <= summary.seconds:
         yield issue(
             "fio-ended-early",
-            Severity.ERROR,
             f"{phase.spec.name} moved {moved} of {wanted} B in {summary.seconds:.1f} s",
             phase,
             expected=wanted,
@@ -58,4 +57,4 @@ def _commands(phase: PhaseFacts, summary: FioSummary) -> Iterator[Issue]:
     odd = sum(way.short + way.dropped for way in done)
     if odd:
         text = f"{phase.spec.name} has {odd} short or dropped commands"
-        yield issue("fio-short", Severity.ERROR, text, phase, expected=0, actual=odd)
+        yield issue("fio-short", text, phase, expected=0, actual=odd)

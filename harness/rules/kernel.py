@@ -65,13 +65,12 @@ _ZONE_LIMIT = r"(?:active|open) zones exceeded"
 def kernel_log_whole(run: RunFacts) -> Iterator[Issue]:
     """The kernel log was read without a gap."""
     if run.kernel_log is None:
-        yield issue("kernel-log-missing", Severity.WARNING, "the kernel log could not be read")
+        yield issue("kernel-log-missing", "the kernel log could not be read")
         return
     lost = kmsg.parse(run.kernel_log).lost
     if lost:
         yield issue(
             "kernel-log-lost",
-            Severity.WARNING,
             f"the kernel overwrote {lost} records of its log before they were read",
             expected=0,
             actual=lost,
@@ -173,7 +172,7 @@ def machine_checks(run: RunFacts) -> Iterator[Issue]:
 def throttling(run: RunFacts) -> Iterator[Issue]:
     """The processor keeps its clock."""
     lines = _matching(run, _THROTTLED)
-    yield from _found("cpu-throttled", lines, "throttling", Severity.WARNING)
+    yield from _found("cpu-throttled", lines, "throttling")
 
 
 @rule(
@@ -198,19 +197,18 @@ def zone_limits(run: RunFacts) -> Iterator[Issue]:
         if _of_run(run, pattern):
             yield issue(
                 f"{name}-zones-exceeded",
-                Severity.ERROR,
                 f"the limit of {limit} {name} zones was exceeded",
                 expected=limit,
             )
 
 
 def _found(
-    code: str, lines: list[str], what: str, severity: Severity = Severity.ERROR
+    code: str, lines: list[str], what: str, severity: Severity | None = None
 ) -> Iterator[Issue]:
     """Yield one issue for all lines; it quotes the first one."""
     if lines:
         message = f"the kernel reported {what}: {lines[0].strip()}"
-        yield issue(code, severity, message, expected=0, actual=len(lines))
+        yield issue(code, message, severity=severity, expected=0, actual=len(lines))
 
 
 def _of_times(run: RunFacts) -> Severity:

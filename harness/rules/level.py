@@ -35,7 +35,6 @@ def utilisation(run: RunFacts) -> Iterator[Issue]:
     if abs(measured.u_ns - measured.target) > measured.tolerance:
         yield issue(
             "utilisation-missed",
-            Severity.ERROR,
             f"utilisation is {measured.u_ns:.1%}, wanted {measured.target:.1%} "
             f"± {measured.tolerance:.1%}",
             expected=measured.target,
@@ -66,8 +65,8 @@ def zoned_share(run: RunFacts) -> Iterator[Issue]:
     if share < _SHARE_WARNING:
         yield issue(
             "zoned-share-low",
-            Severity.ERROR if fault else Severity.WARNING,
             f"only {share:.1%} of the written bytes reached the zoned device",
+            severity=Severity.ERROR if fault else Severity.WARNING,
             expected=_SHARE_ERROR if fault else _SHARE_WARNING,
             actual=round(share, 6),
         )
@@ -93,14 +92,12 @@ def gc_ran(run: RunFacts) -> Iterator[Issue]:
         if phase.gc_events is None:
             yield issue(
                 "gc-counter-missing",
-                Severity.INFO,
                 f"{run.spec.level} does not count garbage collections ({phase.after.gc_source})",
                 phase,
             )
         elif phase.gc_events == 0:
             yield issue(
                 "gc-never-ran",
-                Severity.WARNING,
                 f"garbage collection never ran in {phase.spec.name}",
                 phase,
                 actual=0,
@@ -128,7 +125,6 @@ def direct_io(run: RunFacts) -> Iterator[Issue]:
         if requested and effective is False:
             yield issue(
                 f"direct-{what}-buffered",
-                Severity.WARNING,
                 f"the workload requests direct {what}, {run.spec.level} buffers them"
                 f" ({run.direct_io.source})",
                 expected="direct",

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from harness.rules.facts import RunFacts
 from harness.rules.rule import error, info, issue, rule, warning
-from harness.store.result import Issue, Severity
+from harness.store.result import Issue
 from harness.tools.db_bench import ASSERTIONS
 
 # ENOSPC as strerror and RocksDB's Status put it.
@@ -43,7 +43,7 @@ def ended_well(run: RunFacts) -> Iterator[Issue]:
             code, how = "exit-status", f"ended by signal {phase.signal}"
         else:
             code, how = "exit-status", f"ended with exit status {phase.exit_code}"
-        yield issue(code, Severity.ERROR, f"{phase.spec.name}: {how}", phase, expected=0)
+        yield issue(code, f"{phase.spec.name}: {how}", phase, expected=0)
 
 
 @rule(
@@ -63,13 +63,12 @@ def one_summary(run: RunFacts) -> Iterator[Issue]:
     for phase in run.phases:
         if phase.parsed is None:
             text = phase.parse_error or f"the output of {phase.spec.name} could not be parsed"
-            yield issue("output-malformed", Severity.ERROR, text, phase)
+            yield issue("output-malformed", text, phase)
         elif phase.parsed.skipped:
             continue  # not_skipped reports it
         elif phase.parsed.summaries != 1 or phase.parsed.summary is None:
             yield issue(
                 "summary-count",
-                Severity.ERROR,
                 f"{phase.spec.benchmark} printed {phase.parsed.summaries} summary lines, not one",
                 phase,
                 expected=1,
@@ -90,7 +89,6 @@ def not_skipped(run: RunFacts) -> Iterator[Issue]:
         if phase.parsed is not None and phase.parsed.skipped:
             yield issue(
                 "benchmark-skipped",
-                Severity.ERROR,
                 f"db_bench skipped {phase.spec.benchmark} (--use_existing_db)",
                 phase,
             )
@@ -112,7 +110,6 @@ def all_operations(run: RunFacts) -> Iterator[Issue]:
             continue
         yield issue(
             "operations-differ",
-            Severity.ERROR,
             f"{phase.spec.name} did {summary.operations} of {wanted} operations",
             phase,
             expected=wanted,
@@ -133,7 +130,7 @@ def reads_right(run: RunFacts) -> Iterator[Issue]:
         wrong = phase.parsed.wrong_reads if phase.parsed else None
         if wrong:
             text = f"{phase.spec.name}: {wrong} reads returned wrong data"
-            yield issue("data-wrong", Severity.ERROR, text, phase, expected=0, actual=wrong)
+            yield issue("data-wrong", text, phase, expected=0, actual=wrong)
 
 
 @rule(
@@ -148,7 +145,7 @@ def space_left(run: RunFacts) -> Iterator[Issue]:
     for phase in run.phases:
         if _NO_SPACE.search(phase.output) or _NO_SPACE.search(phase.database_log):
             text = f"{phase.spec.name} ran out of space (ENOSPC)"
-            yield issue("no-space", Severity.ERROR, text, phase)
+            yield issue("no-space", text, phase)
 
 
 @rule(
@@ -165,7 +162,7 @@ def db_bench_warnings(run: RunFacts) -> Iterator[Issue]:
         for text in phase.parsed.warnings if phase.parsed else ():
             if text not in seen and ASSERTIONS not in text:
                 seen.add(text)
-                yield issue("db-bench-warning", Severity.INFO, text, phase)
+                yield issue("db-bench-warning", text, phase)
 
 
 @rule(
@@ -180,7 +177,6 @@ def assertions(run: RunFacts) -> Iterator[Issue]:
     if any(phase.parsed is not None and phase.parsed.assertions for phase in run.phases):
         yield issue(
             "assertions-enabled",
-            Severity.INFO,
             "this db_bench has assertions enabled; publish times from a release build only",
         )
 
@@ -203,7 +199,6 @@ def open_files(run: RunFacts) -> Iterator[Issue]:
         if limit - _NOT_TABLES < tables:
             yield issue(
                 "open-files-few",
-                Severity.WARNING,
                 f"the database has about {tables} tables; --open_files={limit} keeps "
                 f"{max(limit - _NOT_TABLES, 0)} of them open",
                 phase,

@@ -34,8 +34,12 @@ class Rule:
         return f"{self.module.rpartition('.')[2]}.{self.check.__name__}"
 
 
+_SEVERITIES: dict[str, Severity] = {}  # code → the first that is declared
+
+
 def rule(*issues: IssueInfo) -> Callable[[Check], Rule]:
     """Declare a rule; ``harness.rules`` finds it in any module of this folder."""
+    _SEVERITIES.update({one.code: one.severities[0] for one in issues})
     return lambda check: Rule(check, issues)
 
 
@@ -56,12 +60,13 @@ def info(code: str, fires: str, why: str) -> IssueInfo:
 
 def issue(
     code: str,
-    severity: Severity,
     message: str,
     phase: PhaseFacts | None = None,
     *,
+    severity: Severity | None = None,
     expected: Scalar | None = None,
     actual: Scalar | None = None,
 ) -> Issue:
-    """Build an issue."""
-    return Issue(code, severity, message, phase.spec.name if phase else None, expected, actual)
+    """Build an issue; its severity is the declared one, the first of several by default."""
+    name = phase.spec.name if phase else None
+    return Issue(code, severity or _SEVERITIES[code], message, name, expected, actual)

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from harness.rules.facts import RunFacts
 from harness.rules.rule import error, issue, rule, warning
-from harness.store.result import Issue, Severity
+from harness.store.result import Issue
 
 # A program that opens its database after the start signal ends a little later than the others.
 _SPREAD_SECONDS = 1.0
@@ -22,7 +22,7 @@ _SPREAD_SECONDS = 1.0
 def all_lived(run: RunFacts) -> Iterator[Issue]:
     """Every tenant runs to its end; without it, the others measure another mix."""
     if run.tenants is not None and run.tenants.died:
-        yield issue("tenant-died", Severity.ERROR, f"{run.tenants.died}; the others were stopped")
+        yield issue("tenant-died", f"{run.tenants.died}; the others were stopped")
 
 
 @rule(
@@ -37,7 +37,6 @@ def own_units(run: RunFacts) -> Iterator[Issue]:
     if run.tenants is not None and not run.tenants.units:
         yield issue(
             "tenants-without-units",
-            Severity.WARNING,
             "tenants have no systemd units: systemd does not run this machine",
         )
 
@@ -54,7 +53,6 @@ def together(run: RunFacts) -> Iterator[Issue]:
     if run.tenants is not None and run.tenants.spread > _SPREAD_SECONDS:
         yield issue(
             "tenants-apart",
-            Severity.WARNING,
             f"the tenants ended {run.tenants.spread:.1f} s apart",
             expected=_SPREAD_SECONDS,
             actual=round(run.tenants.spread, 3),

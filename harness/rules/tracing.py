@@ -8,7 +8,7 @@ from harness.observe.diskstats import DiskCounters
 from harness.observe.tracing.zone_history import Traced
 from harness.rules.facts import PhaseFacts, RunFacts
 from harness.rules.rule import error, info, issue, rule, warning
-from harness.store.result import Issue, Severity
+from harness.store.result import Issue
 from harness.store.spec import TracingMode
 
 
@@ -27,13 +27,10 @@ from harness.store.spec import TracingMode
 def traced(run: RunFacts) -> Iterator[Issue]:
     """Commands are traced, and the trace does not slow the run."""
     if run.untraced is not None:
-        yield issue(
-            "not-traced", Severity.INFO, f"commands were not traced: {run.untraced.message}"
-        )
+        yield issue("not-traced", f"commands were not traced: {run.untraced.message}")
     if run.spec.tracing is TracingMode.ALL:
         yield issue(
             "every-command-kept",
-            Severity.WARNING,
             "tracing wrote down every command, which slows the run: do not use its times",
         )
 
@@ -49,9 +46,7 @@ def every_command(run: RunFacts) -> Iterator[Issue]:
     """The tracer loses no command."""
     for phase in run.phases:
         for problem in phase.traced.problems if phase.traced else ():
-            yield issue(
-                "trace-incomplete", Severity.ERROR, f"commands were missed: {problem}", phase
-            )
+            yield issue("trace-incomplete", f"commands were missed: {problem}", phase)
 
 
 @rule(
@@ -71,7 +66,6 @@ def driver_commands(run: RunFacts) -> Iterator[Issue]:
         if not 0 <= flushes <= seen.done(name, "flush"):
             yield issue(
                 "closure-driver-commands",
-                Severity.ERROR,
                 f"the tracer saw {seen.attempted(name)} writes and zone commands to {name}, the "
                 f"kernel counted {disk.writes}",
                 phase,
