@@ -73,7 +73,10 @@ class FioDirection:
 
 @dataclass(frozen=True, slots=True)
 class FioJob:
-    """A job, or a group of equal clones. ``directions`` has those with a command."""
+    """A job, or a group of equal clones. ``directions`` has those with a command.
+
+    ``seconds`` are of the slowest clone. fio's ``job_runtime`` adds up the times of all clones.
+    """
 
     name: str
     options: Mapping[str, str]  # its own and the global ones, as given
@@ -218,7 +221,7 @@ def _job(job: Mapping[str, Any], common: Mapping[str, str]) -> FioJob:
     return FioJob(
         name=name,
         options=options,
-        seconds=whole(job["job_runtime"]) / _MS_PER_S,
+        seconds=max((way.seconds for way in directions.values()), default=0.0),
         directions=directions,
     )
 
