@@ -20,7 +20,8 @@ from harness.plan.load import build, nearest
 from harness.tools import zonemodel
 from harness.tools.zonemodel import Played
 from harness.workloads import fio_phases
-from harness.workloads.fio_phases import LABEL_ZONES, Point
+from harness.workloads.fio_jobs import LABEL_ZONES
+from harness.workloads.fio_phases import Point
 from harness.workloads.fio_sweeps import LARGEST_BLOCK, Fio
 
 # Virtual time of each job. The workload's runtime, ramp and bytes are for drives.

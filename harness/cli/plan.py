@@ -168,8 +168,6 @@ def _list(configs: Path, inspections: Sequence[str], format_: str) -> int:
         try:
             plan = expand(study, workload, hosts, "list")
         except ConfigError as error:
-            if not given:
-                raise
             print(f"zonelab: {name} cannot be planned here: {error}", file=sys.stderr)
             continue
         seconds = max(sum(run.predicted.seconds for run in host.runs) for host in plan.hosts)

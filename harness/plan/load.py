@@ -12,7 +12,9 @@ from typing import Any, TypeVar
 from pydantic import BaseModel, ValidationError
 
 from harness.errors import ConfigError, UsageError
+from harness.plan import fio_jobs
 from harness.plan.fields import FieldError, Model
+from harness.plan.job_models import Job
 from harness.plan.mix_models import TenantMix
 from harness.plan.study_models import Study
 from harness.plan.workload_models import (
@@ -26,6 +28,7 @@ from harness.plan.yaml_files import read_yaml
 from harness.store.campaign import NAME, NAME_HINT
 from harness.store.campaign import load_inspection as read_inspection
 from harness.store.spec import Inspection
+from harness.tools import fio
 
 CONFIGS = Path(__file__).resolve().parents[2] / "configs"
 
@@ -168,12 +171,25 @@ def _load(model: type[M], kind: str, name: str, configs: Path, settings: Mapping
     if model is Study and data.get("mix") is not None:
         mix = load_mix(data["mix"], configs, f"{path}: mix")
         data["mix"] = mix.model_dump(mode="json", exclude_defaults=True)
+    if isinstance(work := data.get(fio.PROGRAM), dict):
+        data[fio.PROGRAM] = _with_jobs(work, configs)
     result = build(model, data, str(path), given=settings)
     if getattr(result, "name", name) != name:
         raise ConfigError(
             f"{path}: its name is {getattr(result, 'name', '')!r}", hint=f"write name: {name}"
         )
     return result
+
+
+def _with_jobs(work: dict[str, Any], configs: Path) -> dict[str, Any]:
+    """Return a workload of fio with the content of the jobs that it names."""
+    if not isinstance(work.get("jobs"), list):
+        return work
+    found = []
+    for job in work["jobs"]:
+        content = _load(Job, "jobs", job, configs, {}) if isinstance(job, str) else job
+        found.append(fio_jobs.translated(content) if isinstance(content, Job) else content)
+    return {**work, "jobs": found}
 
 
 def _read(kind: str, name: str, configs: Path) -> tuple[Path, dict[str, Any]]:

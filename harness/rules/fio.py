@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 
 from harness.rules.facts import PhaseFacts, RunFacts
 from harness.rules.rule import error, issue, rule
 from harness.store.result import Issue
+from harness.store.spec import Scalar
+from harness.tools import fio
+from harness.tools.fio import FioJob
 from harness.workloads.fio import FioProgram, FioSummary
 from harness.workloads.fio_phases import wanted_bytes
 
@@ -43,18 +46,30 @@ def whole(run: RunFacts) -> Iterator[Issue]:
 
 
 def _commands(phase: PhaseFacts, summary: FioSummary) -> Iterator[Issue]:
+    jobs = fio.sections(phase.spec.name, phase.spec.flags)
+    for name, flags in jobs.items():
+        # A phase of one job has one section, whatever its name.
+        own = [job for job in summary.output.jobs if job.name == name or len(jobs) == 1]
+        yield from _early(phase, name, flags, own)
     done = [way for job in summary.output.jobs for way in job.directions.values()]
-    moved, wanted = sum(way.bytes for way in done), wanted_bytes(phase.spec.flags)
-    runtime = float(phase.spec.flags.get("runtime", 0))
-    if moved < wanted and not 0 < runtime <= summary.seconds:
-        yield issue(
-            "fio-ended-early",
-            f"{phase.spec.name} moved {moved} of {wanted} B in {summary.seconds:.1f} s",
-            phase,
-            expected=wanted,
-            actual=moved,
-        )
     odd = sum(way.short + way.dropped for way in done)
     if odd:
         text = f"{phase.spec.name} has {odd} short or dropped commands"
         yield issue("fio-short", text, phase, expected=0, actual=odd)
+
+
+def _early(
+    phase: PhaseFacts, name: str, flags: Mapping[str, Scalar], jobs: Sequence[FioJob]
+) -> Iterator[Issue]:
+    moved = sum(way.bytes for job in jobs for way in job.directions.values())
+    seconds = max((job.seconds for job in jobs), default=0.0)
+    # What time alone limits has to move something.
+    wanted, runtime = wanted_bytes(flags) or 1, float(flags.get("runtime", 0))
+    if moved < wanted and not 0 < runtime <= seconds:
+        yield issue(
+            "fio-ended-early",
+            f"{name} moved {moved} of {wanted} B in {seconds:.1f} s",
+            phase,
+            expected=wanted,
+            actual=moved,
+        )

@@ -133,16 +133,33 @@ def check_version(printed: str, oldest: tuple[int, int] = OLDEST) -> None:
 
 
 def argv(program: Path, name: str, options: Mapping[str, Scalar]) -> list[str]:
-    """Return the argument list of one job; ``options`` have fio's names, in order.
+    """Return the argument list; ``options`` have fio's names, in order.
 
-    Every option has a value, also flags: without one, fio leaves it out of its JSON.
+    Options of one of several jobs are ``job.option``; the others hold for all jobs. Every option
+    has a value, also flags: without one, fio leaves it out of its JSON.
     """
-    return [
-        str(program),
-        "--output-format=json+",
-        f"--name={name}",
-        *(flag(key, value) for key, value in options.items()),
-    ]
+    common = {key: value for key, value in options.items() if not _dotted(key)}
+    own = sections(name, options)
+    if len(own) == 1 and name in own:
+        common = {}
+    found = [str(program), "--output-format=json+", *(flag(*one) for one in common.items())]
+    for job, given in own.items():
+        found += [f"--name={job}", *(flag(*one) for one in given.items())]
+    return found
+
+
+def sections(name: str, options: Mapping[str, Scalar]) -> dict[str, dict[str, Scalar]]:
+    """Return the options of each job, without those of all; a single job has the name ``name``."""
+    found: dict[str, dict[str, Scalar]] = {}
+    for key, value in options.items():
+        if _dotted(key):
+            job, _, option = key.rpartition(".")
+            found.setdefault(job, {})[option] = value
+    return found or {name: {**options}}
+
+
+def _dotted(key: str) -> bool:
+    return "." in key
 
 
 def flag(name: str, value: Scalar) -> str:

@@ -10,15 +10,24 @@ from dataclasses import dataclass
 from harness.errors import ConfigError
 from harness.quantities import format_size
 from harness.store.spec import Device, DeviceKind, Scalar
+from harness.tools import fio
+from harness.workloads import fio_job_options
+from harness.workloads.fio_jobs import LABEL_BYTES, LABEL_ZONES, SHORTEST_RAMP, DriveJob
 from harness.workloads.fio_sweeps import LARGEST_BLOCK, RAMP, Fio, Preparation, Sweep
 from harness.workloads.planning import BarePhase, BareWork, DerivedPhase
 
 ZBD = "zbd"
-# Zone 0, or the first MiB of a conventional device, holds the label of the run.
-LABEL_ZONES = 1
-LABEL_BYTES = 2**20
 # Seconds of a command that waits for the one before, for the ETA only.
 _COMMAND = {DeviceKind.EMULATED: 150e-6, DeviceKind.HARDWARE: 30e-6, DeviceKind.MODELLED: 150e-6}
+
+
+# Options of steps that prepare others.
+_STEP: dict[str, Scalar] = {
+    "ioengine": "psync",
+    "direct": 1,
+    "lat_percentiles": 1,
+    "clat_percentiles": 0,
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +75,10 @@ class _Layout(ABC):
     def step(self, step: Preparation, jobs: int) -> dict[str, Scalar]:
         """Return fio's options of a preparing step for phases of at most ``jobs`` jobs."""
 
+    @abstractmethod
+    def prepared(self, job: DriveJob) -> Iterator[tuple[Preparation, dict[str, Scalar]]]:
+        """Yield the steps before a job, and fio's options of each."""
+
 
 class _Zones(_Layout):
     """Each job has zones of its own, from zone LABEL_ZONES on."""
@@ -74,7 +87,9 @@ class _Zones(_Layout):
         super().__init__(work, device)
         self.size, self.capacity = device.zone_size or 0, device.zone_capacity or 0
         self.first = LABEL_ZONES * self.size
-        self.touched = max(max(sweep.zones, default=1) * self._span(sweep) for sweep in sweeps)
+        self.touched = max(
+            (max(sweep.zones, default=1) * self._span(sweep) for sweep in sweeps), default=0
+        )
         self.block = _largest_divisor(self.capacity)
         self._check(sweeps)
 
@@ -101,6 +116,22 @@ class _Zones(_Layout):
         if step == "reset":  # with zonemode=zbd, fio resets zones where it would trim
             return {"rw": "trim", "bs": self.size, **place}
         return {"rw": "write", "bs": self.block, **place, "io_size": zones * self.capacity}
+
+    def prepared(self, job: DriveJob) -> Iterator[tuple[Preparation, dict[str, Scalar]]]:
+        """Yield the reset of all zones up to the job's last, and its fills."""
+        zones = fio_job_options.end_of_zones(job, self.device) - LABEL_ZONES
+        yield (
+            "reset",
+            {
+                "rw": "trim",
+                "bs": self.size,
+                "zonemode": ZBD,
+                "offset": self.first,
+                "size": zones * self.size,
+            },
+        )
+        for options in fio_job_options.fills(job, self.device, self.block):
+            yield "fill", options
 
     def _span(self, sweep: Sweep) -> int:
         """Return the zones of each job: those that hold ``bytes``, or its share of all zones."""
@@ -166,6 +197,13 @@ class _Region(_Layout):
             return {"rw": "write", "bs": LARGEST_BLOCK, **place, "io_size": self.size}
         return {"rw": "randwrite", "bs": 4096, **place, "io_size": self.size, "norandommap": 1}
 
+    def prepared(self, job: DriveJob) -> Iterator[tuple[Preparation, dict[str, Scalar]]]:
+        """Yield a discard of the region, and what the job finds written in it."""
+        yield "discard", self.step("discard", 1)
+        for state in job.prepare:
+            step: Preparation = "fill" if state.conventional == "sequential" else "overwrite"
+            yield step, {**self.step(step, 1), "io_size": self.size * state.times}
+
 
 def plan(work: Fio, device: Device) -> BareWork:
     """Return the phases for a device.
@@ -174,25 +212,30 @@ def plan(work: Fio, device: Device) -> BareWork:
         ConfigError: no sweep is for this kind of device, or one does not fit it.
     """
     sweeps = [sweep for sweep in work.sweeps if sweep.zoned == device.zoned]
-    if not sweeps:
+    own = [job for job in work.drive_jobs if job.zoned == device.zoned]
+    jobs = [job.slowed(device.dilation) for job in own]
+    if not sweeps and not jobs:
         kind = "zoned" if device.zoned else "conventional"
         raise ConfigError(
-            f"the workload has no sweep for {device.path}",
+            f"the workload has no sweep or job for {device.path}",
             hint=f"add one with device: {kind}, or omit the level",
             code="level-and-workload",
         )
     _check_blocks(sweeps, device)
     layout = _Zones(work, sweeps, device) if device.zoned else _Region(work, device)
-    phases = tuple(phase for sweep in sweeps for phase in _of_sweep(layout, sweep))
-    names = {sweep.name for sweep in sweeps}
+    phases = (
+        *(phase for sweep in sweeps for phase in _of_sweep(layout, sweep)),
+        *(phase for job in jobs for phase in _of_job(layout, job)),
+    )
+    names = {*(sweep.name for sweep in sweeps), *map(_job_name, jobs)}
     sizes = FioSizes(
         points=sum(phase.derived.benchmark in names for phase in phases),
         written_bytes=sum(phase.written_bytes for phase in phases),
         read_bytes=sum(_bytes(phase) - phase.written_bytes for phase in phases),
         formulas={
-            "points": "combinations of each sweep's lists",
+            "points": "combinations of each sweep's lists, and jobs",
             "written_bytes": "at most: bytes x jobs of each phase, and fills",
-            "read_bytes": "at most: bytes x jobs of each phase",
+            "read_bytes": "at most: bytes x jobs of each phase without time_based",
         },
     )
     return BareWork(sizes, phases)
@@ -234,9 +277,42 @@ def _of_sweep(layout: _Layout, sweep: Sweep) -> Iterator[BarePhase]:
 
 def _steps(layout: _Layout, sweep: Sweep, name: str, jobs: int) -> Iterator[BarePhase]:
     for step in sweep.prepare:
-        options = {**layout.step(step, jobs), "ioengine": "psync", "direct": 1}
-        options |= {"lat_percentiles": 1, "clat_percentiles": 0}
+        options = {**layout.step(step, jobs), **_STEP}
         yield _phase(f"{name}-{step}", step, options, layout.device, runtime=0)
+
+
+def _of_job(layout: _Layout, job: DriveJob) -> Iterator[BarePhase]:
+    """Yield the phases that prepare a job's device, its warm-up, and the job."""
+    for at, (step, options) in enumerate(layout.prepared(job), start=1):
+        name = f"{_job_name(job)}-{step}-{at}"
+        yield _phase(name, step, options | _STEP, layout.device, runtime=0)
+    if job.warmup and not job.writes_zones:
+        yield _clients(layout, job, ramp=max(job.warmup, SHORTEST_RAMP))
+    yield _clients(layout, job)
+
+
+def _clients(layout: _Layout, job: DriveJob, ramp: int = 0) -> BarePhase:
+    """Return the phase of a job, or of its first ``ramp`` seconds; its clients are sections."""
+    region = layout.size if isinstance(layout, _Region) else 0
+    flags = fio_job_options.sections(job, layout.device, region, layout.work.ioengine, ramp=ramp)
+    writers = [client for client in job.clients if client.writes]
+    commands = max((client.most_bytes or 0) / client.size for client in job.clients)
+    most = ramp or max(client.start + (client.seconds or 0) for client in job.clients)
+    name = _job_name(job)
+    benchmark = RAMP if ramp else name
+    return BarePhase(
+        f"{name}-{RAMP}" if ramp else name,
+        DerivedPhase(benchmark, flags, None, writers[0].size if writers else 0),
+        written_bytes=sum(client.most_bytes or 0 for client in writers),
+        synchronous_writes=0,
+        command_seconds=most or commands * _COMMAND[layout.device.kind],
+        most_seconds=most or None,
+        stall_seconds=0,
+    )
+
+
+def _job_name(job: DriveJob) -> str:
+    return f"job-{job.name}"
 
 
 def _measured(layout: _Layout, point: Point, *, ramp: bool = False) -> BarePhase:
@@ -254,7 +330,7 @@ def _measured(layout: _Layout, point: Point, *, ramp: bool = False) -> BarePhase
         "io_size": work.bytes,
         **layout.place(point),
         **({"norandommap": 1} if sweep.rw.startswith("rand") else {}),
-        **({"rate": point.rate} if point.rate else {}),
+        **({"rate": max(1, point.rate // layout.device.dilation)} if point.rate else {}),
         **({"runtime": runtime} if runtime else {}),
         "lat_percentiles": 1,
         "clat_percentiles": 1,
@@ -286,13 +362,18 @@ def _phase(
 def _bytes(phase: BarePhase) -> int:
     """Return what a phase moves at most."""
     options = phase.derived.flags
-    if options["rw"] == "trim":
-        return 0
-    return wanted_bytes(options)
+    return 0 if options.get("rw") == "trim" else wanted_bytes(options)
 
 
 def wanted_bytes(flags: Mapping[str, Scalar]) -> int:
     """Return what a phase with these options moves, if its runtime suffices."""
+    return sum(map(_wanted, fio.sections("", flags).values()))
+
+
+def _wanted(flags: Mapping[str, Scalar]) -> int:
+    """Return the bytes of a job; 0: time alone limits it."""
+    if flags.get("time_based"):
+        return 0
     return int(flags.get("numjobs", 1)) * int(flags.get("io_size", flags.get("size", 0)))
 
 

@@ -8,12 +8,11 @@ from typing import Annotated, Literal, get_args
 
 from harness.errors import ConfigError
 from harness.quantities import format_size
+from harness.workloads.fio_jobs import SHORTEST_RAMP, DriveJob
 from harness.workloads.planning import Bounds, SizeQuantity
 
 # A command must be one command with every driver, or fio and the kernel count differently.
 LARGEST_BLOCK = 128 * 2**10
-# fio's first second has the start of its jobs in it.
-_SHORTEST_RAMP = 2
 _NAME = re.compile(r"^[a-z0-9][a-z0-9-]{0,30}$")
 
 Positive = Annotated[int, Bounds(ge=1, le=4096)]
@@ -103,32 +102,36 @@ class Sweep:
 
 @dataclass(frozen=True, kw_only=True)
 class Fio:
-    """Sweeps of fio over one device; each level runs those of its kind of device.
+    """Sweeps and jobs of fio over one device; each level runs those of its kind of device.
 
     A phase ends after ``bytes`` for each job, or after ``runtime`` seconds (0: no limit). Writes to
     zones end earlier where the device has too few zones. ``ramp`` is the time in seconds that the
     same job runs before, as a phase of its own. ``ioengine`` is for depths above 1; depth 1 uses
     psync. ``region`` is the used part of a conventional device; 0, or too much: all of it.
+    ``jobs`` are names of files in configs/jobs, which the loader replaces by their content.
     """
 
     ioengine: Literal["libaio", "io_uring"] = "libaio"
-    bytes: SizeQuantity
+    bytes: SizeQuantity = 0
     runtime: Annotated[int, Bounds(ge=0, le=86_400)] = 0
     ramp: Annotated[int, Bounds(ge=0, le=86_400)] = 0
     region: SizeQuantity = 0
-    sweeps: Annotated[tuple[Sweep, ...], Bounds(min_length=1)]
+    sweeps: tuple[Sweep, ...] = ()
+    jobs: tuple[str | DriveJob, ...] = ()
 
     def check(self) -> None:
         """Refuse values that do not fit together (ConfigError)."""
+        if not self.sweeps and not self.jobs:
+            raise ConfigError("it has no sweep and no job", hint="add sweeps, or jobs")
         names = [sweep.name for sweep in self.sweeps]
         if len(set(names)) != len(names) or RESERVED & set(names):
             raise ConfigError(
                 f"names of sweeps must differ, also from {', '.join(sorted(RESERVED))}: "
                 f"{', '.join(names)}"
             )
-        if 0 < self.ramp < _SHORTEST_RAMP:
+        if 0 < self.ramp < SHORTEST_RAMP:
             raise ConfigError(
-                f"ramp must be at least {_SHORTEST_RAMP} s", hint="fio starts its jobs in the first"
+                f"ramp must be at least {SHORTEST_RAMP} s", hint="fio starts its jobs in the first"
             )
         for sweep in self.sweeps:
             for size in sweep.bs:
@@ -137,3 +140,8 @@ class Fio:
                         f"bytes {format_size(self.bytes)} is no multiple of bs "
                         f"{format_size(size)} of sweep {sweep.name}"
                     )
+
+    @property
+    def drive_jobs(self) -> tuple[DriveJob, ...]:
+        """The jobs."""
+        return tuple(job for job in self.jobs if isinstance(job, DriveJob))

@@ -16,25 +16,27 @@ from harness.levels.level import LevelUsage
 from harness.plan import bare, load
 from harness.plan.expand import expand
 from harness.plan.reference import RIG
-from harness.plan.workload_models import BareWorkload
 from harness.run import ledger
 from harness.run.closures import PhaseOutput
 from harness.run.ledger import BarrierSnapshot
 from harness.store.ledger import ClosureState, Commands, Requests, Snapshot, Trace, Witness
-from harness.store.spec import Bytes, Device, DeviceKind, PhaseSpec
+from harness.store.spec import Bytes, Device, DeviceKind
 from harness.tools import fio as tool
 from harness.tools import histogram
 from harness.workloads.fio import FioProgram
 from harness.workloads.fio_phases import FioSizes
 from harness.workloads.fio_sweeps import Fio
 from harness.workloads.load_program import BareCounts
+from tests.fixtures.fio_plans import (
+    CONVENTIONAL_DEVICE,
+    FIXTURES,
+    SWEEP,
+    made,
+    planned,
+    printed,
+)
 
-FIXTURES = Path(__file__).parents[1] / "fixtures" / "fio"
 WHOLE = ("depth", "group", "killed", "plain", "randread", "randwrite", "two")
-
-
-def printed(name: str) -> str:
-    return (FIXTURES / f"{name}.json").read_text()
 
 
 def parsed(text: str) -> tool.FioOutput:
@@ -255,43 +257,8 @@ def test_an_old_fio_on_the_host_is_refused(tmp_path: Path) -> None:
 
 # --- plan ----------------------------------------------------------------------------------------
 
-SWEEP: dict[str, Any] = {
-    "name": "s",
-    "device": "zoned",
-    "rw": "write",
-    "bs": ["4KiB"],
-    "prepare": ["reset"],
-}
 READS = SWEEP | {"rw": "read", "prepare": ["reset", "fill"]}
-CONVENTIONAL_DEVICE = replace(
-    RIG.device,
-    path="/dev/nvme0n1",
-    zoned=False,
-    size=Bytes(64 << 20),
-    zones=None,
-    zone_size=None,
-    zone_capacity=None,
-    max_open_zones=None,
-    max_active_zones=None,
-)
 CONVENTIONAL = {"device": "conventional", "prepare": ["discard"]}
-
-
-def made(*sweeps: dict[str, Any], **changes: Any) -> Fio:
-    """Return a workload; sweeps are differences to SWEEP."""
-    fields = {"bytes": "1MiB", "sweeps": [SWEEP | sweep for sweep in sweeps]} | changes
-    found: Fio = load.build(type(shipped().work), fields, "test")
-    return found
-
-
-def shipped(name: str = "block-smoke") -> BareWorkload:
-    workload = load.load_study(name)[1]
-    assert isinstance(workload, BareWorkload)
-    return workload
-
-
-def planned(work: Fio, device: Device = RIG.device) -> dict[str, PhaseSpec]:
-    return {phase.name: phase for phase in bare.work(FioProgram(), work, device, 300).phases}
 
 
 def test_every_combination_is_a_phase_behind_its_reset() -> None:
@@ -369,7 +336,7 @@ def test_levels_run_the_sweeps_of_their_device() -> None:
     assert [name for name in planned(work) if not name.endswith("reset")] == ["s-4k-qd1-z1"]
     names = planned(work, CONVENTIONAL_DEVICE)
     assert [name for name in names if not name.endswith("discard")] == ["c-4k-qd1"]
-    with pytest.raises(ConfigError, match="no sweep for /dev/nvme0n1"):
+    with pytest.raises(ConfigError, match="no sweep or job for /dev/nvme0n1"):
         planned(made({}), CONVENTIONAL_DEVICE)
 
 

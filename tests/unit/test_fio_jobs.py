@@ -1,0 +1,255 @@
+"""Jobs of the model's job language as phases of fio."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from harness.errors import ConfigError
+from harness.plan import fio_jobs, load
+from harness.plan.job_models import Job
+from harness.plan.reference import RIG
+from harness.rules.facts import RunFacts
+from harness.rules.fio import whole
+from harness.store.spec import Bytes, Device, DeviceKind, PhaseSpec
+from harness.tools import fio
+from harness.workloads.fio import FioProgram, FioSummary
+from harness.workloads.load_program import BareCounts
+from tests.fixtures.fio_plans import CONVENTIONAL_DEVICE, FIXTURES, made, planned, printed, shipped
+
+ZONES = RIG.device
+SIZE, CAPACITY = ZONES.zone_size or 0, ZONES.zone_capacity or 0
+READER = {"name": "reader", "mix": {"read": 1}, "size": "4KiB", "zones": [0, 2]}
+WRITER = {
+    "name": "writer",
+    "mix": {"write": 1},
+    "size": "16KiB",
+    "zones": [2, 6],
+    "depth": 4,
+    "bytes": "8MiB",
+}
+PAIR: dict[str, Any] = {
+    "schema_version": 1,
+    "name": "pair",
+    "duration": "2s",
+    "warmup": "200ms",
+    "prepare": [{"zones": [0, 2], "fill_pct": 100}],
+    "clients": [READER, WRITER],
+}
+# The job of tests/fixtures/fio/clients.json.
+CLIENTS: dict[str, Any] = {
+    "schema_version": 1,
+    "name": "clients",
+    "duration": "1s",
+    "clients": [
+        {
+            "name": "log",
+            "mix": {"write": 1},
+            "size": "128KiB",
+            "depth": 8,
+            "pattern": "sequential",
+            "range": ["0B", "16MiB"],
+            "bytes": "32MiB",
+        },
+        {
+            "name": "extents",
+            "mix": {"write": 1},
+            "size": "64KiB",
+            "depth": 2,
+            "run": "256KiB",
+            "hot": {"range_pct": 10, "commands_pct": 90},
+            "range": ["16MiB", "32MiB"],
+            "bytes": "16MiB",
+        },
+        {
+            "name": "mixed",
+            "mix": {"read": 3, "write": 1},
+            "size": "4KiB",
+            "rate": "1MiB/s",
+            "range": ["32MiB", "40MiB"],
+        },
+    ],
+}
+
+
+def phases(job: dict[str, Any], device: Device = ZONES, **changes: Any) -> dict[str, PhaseSpec]:
+    """Return the phases of a workload with this job alone."""
+    content = fio_jobs.translated(load.build(Job, job, "test"))
+    return planned(made(jobs=[content], **changes), device)
+
+
+def client(job: dict[str, Any], name: str, device: Device = ZONES) -> dict[str, Any]:
+    """Return fio's options of a client."""
+    found = phases(job, device)[f"job-{job['name']}"]
+    return fio.sections(found.name, found.flags)[name]
+
+
+def changed(**changes: Any) -> dict[str, Any]:
+    """Return PAIR with another writer."""
+    return PAIR | {"clients": [READER, WRITER | changes]}
+
+
+def test_clients_are_sections_of_one_fio_behind_the_label() -> None:
+    found = phases(PAIR)
+    assert list(found) == ["job-pair-reset-1", "job-pair-fill-2", "job-pair"]
+    reset, fill = found["job-pair-reset-1"].flags, found["job-pair-fill-2"].flags
+    assert (reset["offset"], reset["size"], reset["rw"]) == (SIZE, 6 * SIZE, "trim")
+    assert (fill["offset"], fill["size"], fill["io_size"]) == (SIZE, 2 * SIZE, 2 * CAPACITY)
+    argv = fio.argv(Path("fio"), "job-pair", found["job-pair"].flags)
+    assert [one for one in argv if one.startswith("--name")] == ["--name=reader", "--name=writer"]
+    assert argv.count("--new_group=1") == 2  # or fio adds up their numbers
+
+
+def test_a_reader_loops_until_its_time_and_a_writer_has_a_clone_for_each_zone() -> None:
+    reader, writer = client(PAIR, "reader"), client(PAIR, "writer")
+    assert (reader["rw"], reader["runtime"], reader["time_based"]) == ("randread", 2, 1)
+    assert (reader["offset"], reader["size"]) == (SIZE, 2 * SIZE)
+    assert (writer["numjobs"], writer["iodepth"], writer["ioengine"]) == (4, 1, "psync")
+    assert (writer["offset"], writer["size"], writer["offset_increment"]) == (3 * SIZE, SIZE, SIZE)
+    assert writer["io_size"] == 2 << 20
+    assert "time_based" not in writer  # it would reset zones
+
+
+def test_one_zone_at_a_time_keeps_its_depth() -> None:
+    writer = client(changed(active=1, rate="2MiB/s"), "writer")
+    assert "numjobs" not in writer
+    assert (writer["iodepth"], writer["ioengine"], writer["size"]) == (4, "libaio", 4 * SIZE)
+    assert writer["rate"] == 2 << 20
+    assert client(changed(rate="400/s"), "writer")["rate_iops"] == 100  # of each clone
+
+
+def test_a_warm_up_is_a_phase_where_no_zone_is_written() -> None:
+    alone = PAIR | {"clients": [READER | {"bytes": "1MiB"}]}
+    ramp = phases(alone)["job-pair-ramp"]
+    assert ramp.benchmark == "ramp"
+    assert ramp.flags["reader.runtime"] == 2  # fio's first second is no warm-up
+    assert "reader.io_size" not in ramp.flags
+    assert "job-pair-ramp" not in phases(PAIR)
+
+
+def test_zones_are_filled_by_a_share() -> None:
+    states = [{"zones": [0, 3], "fill_pct": 50}, {"zones": [3, 4], "written": "8KiB"}]
+    found = phases(PAIR | {"prepare": states})
+    fill = found["job-pair-fill-2"].flags
+    assert (fill["numjobs"], fill["io_size"], fill["offset_increment"]) == (3, CAPACITY // 2, SIZE)
+    assert found["job-pair-fill-3"].flags["io_size"] == 8192
+
+
+def test_a_conventional_job_is_what_the_captured_fio_ran() -> None:
+    found = phases(CLIENTS, CONVENTIONAL_DEVICE)["job-clients"]
+    options = {"filename": "/dev/loop0", "randseed": 7, **found.flags}
+    argv = fio.argv(Path("fio"), found.name, options)
+    assert " ".join(argv) == (FIXTURES / "clients.cmd").read_text().strip()
+
+
+def test_a_conventional_device_is_overwritten_as_often_as_the_job_has_it() -> None:
+    states = [{"conventional": "sequential"}, {"conventional": "random", "times": 4}]
+    found = phases(CLIENTS | {"prepare": states}, CONVENTIONAL_DEVICE, region="48MiB")
+    assert [name for name in found if name != "job-clients"] == [
+        "job-clients-discard-1",
+        "job-clients-fill-2",
+        "job-clients-overwrite-3",
+    ]
+    assert found["job-clients-fill-2"].flags["io_size"] == 48 << 20
+    assert found["job-clients-overwrite-3"].flags["io_size"] == 4 * (48 << 20)
+
+
+def test_numbers_are_of_all_clients(good: RunFacts) -> None:
+    spec = phases(CLIENTS, CONVENTIONAL_DEVICE)["job-clients"]
+    read = FioProgram().parse(spec, printed("clients"), "")
+    assert read.counts == BareCounts(50_593_792, 576, 786_432, 192, 0)
+    assert read.histograms["write"]["count"] == 576
+    assert early(good, spec, printed("clients")) == []
+
+
+def early(good: RunFacts, spec: PhaseSpec, text: str) -> list[str]:
+    read = FioProgram().parse(spec, text, "")
+    assert isinstance(read.summary, FioSummary)
+    phase = replace(good.phases[0], spec=spec, parsed=read)
+    return [issue.message for issue in whole(replace(good, phases=(phase,)))]
+
+
+def half(document: Any) -> None:
+    extents = document["jobs"][1]["write"]
+    extents |= {"io_bytes": 8 << 20, "total_ios": 128}
+    for kind in ("slat_ns", "clat_ns", "lat_ns"):
+        extents[kind] |= {"N": 128, "bins": {"44800": 128}}
+
+
+def gone(document: Any) -> None:
+    del document["jobs"][2]
+
+
+@pytest.mark.parametrize(
+    ("change", "words"), [(half, "extents moved 8388608 of 16777216 B"), (gone, "mixed moved 0 of")]
+)
+def test_a_client_that_ends_early_is_named(
+    good: RunFacts, change: Callable[[Any], None], words: str
+) -> None:
+    spec = phases(CLIENTS, CONVENTIONAL_DEVICE)["job-clients"]
+    document = json.loads(printed("clients"))
+    change(document)
+    (message,) = early(good, spec, json.dumps(document))
+    assert words in message
+
+
+def test_times_and_rates_are_of_the_model_on_a_modelled_drive() -> None:
+    model = replace(ZONES, kind=DeviceKind.MODELLED, model="zones-4m-12345678 x128")
+    assert model.dilation == 128
+    reader, writer = (client(changed(rate="2MiB/s"), name, model) for name in ("reader", "writer"))
+    assert reader["runtime"] == 256
+    assert writer["rate"] == (2 << 20) // 128 // 4
+
+
+@pytest.mark.parametrize(
+    ("job", "words"),
+    [
+        (changed(mix={"append": 1}), "commands besides read and write"),
+        (changed(mix={"read": 1, "write": 1}), "make it two clients"),
+        (changed(mix=None, sequence=["write", "finish"]), "commands besides read and write"),
+        (changed(mix={"write": 1}, bytes=None), "client writer has no end"),
+        (changed(namespace="conventional", zones=None), "two namespaces"),
+        (PAIR | {"prepare": [{"zones": [0, 2], "state": "finished"}]}, "prepare has a state"),
+    ],
+)
+def test_what_fio_cannot_do_is_refused(job: dict[str, Any], words: str) -> None:
+    kept = [{k: v for k, v in one.items() if v is not None} for one in job["clients"]]
+    with pytest.raises(ConfigError, match=words) as refused:
+        phases(job | {"clients": kept})
+    assert refused.value.code == "fio-job"
+
+
+@pytest.mark.parametrize(
+    ("job", "device", "words"),
+    [
+        (changed(zones=[383, 384]), ZONES, "needs 385 zones"),
+        (changed(bytes="17MiB"), ZONES, "writes more than its zones hold"),
+        (changed(depth=3), ZONES, "do not divide"),
+        (changed(size="12KiB"), ZONES, "do not divide"),
+        (changed(zones=[2, 17], depth=15, bytes="15MiB"), ZONES, "writes to 15 zones .* allows 14"),
+        (PAIR | {"prepare": [{"zones": [0, 15], "fill_pct": 50}]}, ZONES, "writes to 15 zones"),
+        (CLIENTS, replace(CONVENTIONAL_DEVICE, size=Bytes(32 << 20)), "needs a region of"),
+    ],
+)
+def test_what_does_not_fit_is_refused(job: dict[str, Any], device: Device, words: str) -> None:
+    with pytest.raises(ConfigError, match=words):
+        phases(job, device)
+
+
+def test_the_shipped_workload_has_the_content_of_its_jobs() -> None:
+    jobs = shipped("block-jobs").work.drive_jobs
+    assert [job.name for job in jobs] == [
+        "randread-4k",
+        "read-under-write",
+        "overwrite-conventional",
+        "overwrite-four-times",
+    ]
+    with pytest.raises(ConfigError, match="fio cannot play job write-finish-reset"):
+        load.load_study("block-jobs", settings={"workload.fio": {"jobs": ["write-finish-reset"]}})
+    with pytest.raises(ConfigError, match="there is no job 'randread'"):
+        load.load_study("block-jobs", settings={"workload.fio": {"jobs": ["randread"]}})
