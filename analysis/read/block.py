@@ -93,6 +93,7 @@ def _points(run: RunRecord) -> Iterator[BlockPoint]:
 def _point(run: RunRecord, phase: PhaseSpec, size: int, *, filled: bool) -> BlockPoint:
     level = LEVELS.get(run.spec.level)
     rw = str(phase.flags.get("rw"))
+    device = None if level is None or level.uses_zoned else run.spec.conventional
     factors = {name: run.factor(name) for name in run.result.factors if name not in _OWN}
     return BlockPoint(
         row=run.spec.row,
@@ -107,7 +108,10 @@ def _point(run: RunRecord, phase: PhaseSpec, size: int, *, filled: bool) -> Bloc
         p50=_latency(run, phase.name, *_MEDIAN),
         p95=_latency(run, phase.name, *_P95),
         overwrites="write" in rw and (filled or phase.flags.get(OVERWRITES) is True),
-        others=tuple(f"{name} {value}" for name, value in sorted(factors.items())),
+        others=(
+            *([device.model] if device is not None and device.model else []),
+            *(f"{name} {value}" for name, value in sorted(factors.items())),
+        ),
         instructions=run.value(f"{phase.name}.instructions_per_operation"),
     )
 

@@ -55,7 +55,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="nvme2n2, /dev/nvme2n2 or /dev/disk/by-id/…; repeatable",
     )
     parser.add_argument(
-        "--conventional", metavar="DEV", help="conventional device for levels that need one"
+        "--conventional",
+        metavar="DEV[,DEV]",
+        help="conventional device for levels that need one; raw-conventional measures all",
     )
     parser.add_argument(
         "--remainder", metavar="DEV", help="other namespace or partition, filled or purged first"
@@ -77,13 +79,15 @@ def execute(arguments: argparse.Namespace) -> int:
     journal = Journal(Paths(arguments.state_dir, Path("/run/zonelab")).journal)
     # Playbooks run this over ssh with a terminal, where stderr would be part of the JSON record.
     say = (lambda _: None) if arguments.format == "json" else say_on_stderr
+    conventional = (arguments.conventional or "").split(",")
     inspection = inspect(
         host,
         Guard(host, journal, arguments.erase, say),
         LEVELS,
         path=arguments.device[0],
         others=arguments.device[1:],
-        conventional=arguments.conventional,
+        conventional=conventional[0] or None,
+        more_conventional=conventional[1:],
         remainder=arguments.remainder,
         host_name=arguments.host_name,
     )
@@ -130,7 +134,7 @@ def _show(inspection: Inspection, format_: str) -> None:
     if inspection.remainder is not None:
         print()
         _show_facts("remainder", inspection.remainder)
-    for other in inspection.others:
+    for other in (*inspection.others, *inspection.more_conventional):
         print()
         _show_facts("further device", other.device)
         _show_refusals(other.refusals)

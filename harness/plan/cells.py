@@ -87,9 +87,10 @@ def cells_of(
                 code="old-inspection",
             )
         bare.check_level(level.name, workload)
-        for values in itertools.product(*study.factors.values()):
-            factors = dict(zip(study.factors, values, strict=True))
-            cells.append(_cell(study, workload, inspection, campaign, level=level, factors=factors))
+        for own, placed in devices.side_by_side(level, inspection):
+            for values in itertools.product(*study.factors.values()):
+                factors = dict(zip(study.factors, values, strict=True))
+                cells.append(_cell(study, workload, placed, campaign, level=own, factors=factors))
     if len({cell.name for cell in cells}) != len(cells):
         raise ConfigError("two cells have the same name", hint="factor values must differ")
     longest = max((cell.name for cell in cells), key=len)

@@ -1,20 +1,22 @@
-"""Device of a cell: the named device of a host that has the zone size of the cell.
+"""Device of a cell: the one with the cell's zone size; each conventional one of a bare level.
 
 All devices of such a study have equal capacity, so that only the geometry differs.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
+from harness import levels
 from harness.errors import ConfigError, GuardRefused
 from harness.plan.derive import file_size
 from harness.plan.fields import Flag
+from harness.plan.level_entry import LevelEntry
 from harness.plan.study_models import Study
 from harness.plan.workload_models import Workload
 from harness.quantities import format_size, parse_size
-from harness.store.spec import Device, Inspection
+from harness.store.spec import Device, Inspection, OtherDevice
 
 ZONE_SIZE = "zone_size"
 _SST = "target_file_size_base"
@@ -39,9 +41,7 @@ def place(inspection: Inspection, factors: Mapping[str, Flag]) -> Inspection:
         return inspection
     for other in inspection.others:
         if other.device.zone_size == wanted:
-            if other.refusals:
-                refusal = other.refusals[0]
-                raise GuardRefused(refusal.message, hint=refusal.hint, code=refusal.code)
+            _require_allowed(other)
             return replace(inspection, device=other.device, levels=other.levels)
     known = ", ".join(format_size(device.zone_size or 0) for device in inspection.devices)
     raise ConfigError(
@@ -49,6 +49,31 @@ def place(inspection: Inspection, factors: Mapping[str, Flag]) -> Inspection:
         hint="name a device for each zone size: -e device=nvme0n1,nvme0n2",
         code="no-such-device",
     )
+
+
+def side_by_side(
+    level: LevelEntry, inspection: Inspection
+) -> Iterator[tuple[LevelEntry, Inspection]]:
+    """Yield a level for each conventional device that it measures; the second is variant 2.
+
+    Raises:
+        GuardRefused: a device must not be overwritten.
+    """
+    yield level, inspection
+    module = levels.LEVELS[level.name]
+    if module.takes_database or module.uses_zoned:
+        return
+    for number, other in enumerate(inspection.more_conventional, start=2):
+        _require_allowed(other)
+        variant = f"{level.variant}-{number}" if level.variant else str(number)
+        entry = level.model_copy(update={"variant": variant})
+        yield entry, replace(inspection, conventional=other.device, levels=other.levels)
+
+
+def _require_allowed(other: OtherDevice) -> None:
+    if other.refusals:
+        refusal = other.refusals[0]
+        raise GuardRefused(refusal.message, hint=refusal.hint, code=refusal.code)
 
 
 def check(study: Study, inspection: Inspection) -> None:

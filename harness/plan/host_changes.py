@@ -33,6 +33,8 @@ def device_facts(inspection: Inspection) -> dict[str, Scalar | None]:
     """Return the lasting facts of a host's devices as one flat mapping."""
     found = {"zoned": _device(inspection.device), "conventional": _device(inspection.conventional)}
     found |= {f"zoned{n}": _device(one.device) for n, one in enumerate(inspection.others, start=2)}
+    more = enumerate(inspection.more_conventional, start=2)
+    found |= {f"conventional{n}": _device(one.device) for n, one in more}
     return {f"{which}.{name}": v for which, facts in found.items() for name, v in facts.items()}
 
 

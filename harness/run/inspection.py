@@ -36,13 +36,15 @@ def inspect(
     host_name: str,
     others: Sequence[str] = (),
     remainder: str | None = None,
+    more_conventional: Sequence[str] = (),
 ) -> Inspection:
     """Inspect a zoned device, its conventional companion, and further devices; write nothing.
 
-    ``remainder`` is the namespace that is filled or purged before the runs.
+    ``more_conventional`` are measured beside the companion. ``remainder`` is the namespace that is
+    filled or purged before the runs.
 
     Raises:
-        GuardRefused: a device is missing, not zoned, or named twice.
+        GuardRefused: a device is missing, of the wrong kind, or named twice.
         HostError: a device cannot be opened.
     """
     device = host.device(path)
@@ -53,6 +55,8 @@ def inspect(
     used = [device, *more, *([rest] if rest else [])]
     capacity, endurance = host.drive_capacity(name), host.endurance(name)
     partner, reason = companion(host, guard, device, conventional)
+    known = [host.device(conventional)] if conventional else []
+    beside = _conventional(host, known, more_conventional)
     inspection = Inspection(
         host=host_facts(host, host_name, _program()),
         device=device,
@@ -64,11 +68,18 @@ def inspect(
         remainder=rest,
         endurance=None if endurance is None else Bytes(endurance),
         others=tuple(_other(guard, levels, one, partner, reason) for one in more),
+        more_conventional=tuple(
+            OtherDevice(
+                device=one,
+                refusals=tuple(guard.examine(one, device)),
+                levels=tuple(probe(level, device, one, None) for level in levels.values()),
+            )
+            for one in beside
+        ),
     )
     contents = [guard.seen(one, partner) for one in used]
-    beside = partner or (host.device(conventional) if conventional else None)
-    if beside is not None and not beside.zoned:
-        contents.append(guard.seen(beside, device))
+    named = [partner] if partner else [one for one in known if not one.zoned]
+    contents += [guard.seen(one, device) for one in (*named, *beside)]
     identities = [seen.identity for seen in contents]
     return replace(inspection, contents=tuple(contents), notices=tuple(guard.notices(identities)))
 
@@ -79,12 +90,32 @@ def _further(host: Host, device: Device, paths: Sequence[str]) -> list[Device]:
     for path in paths:
         further = host.device(path)
         require_zoned(further)
-        if any(further.identity.key == known.identity.key for known in (device, *devices)):
-            raise GuardRefused(
-                f"{further.path} is named twice", hint="name each device once", code="named-twice"
-            )
+        _require_new(further, (device, *devices))
         devices.append(further)
     return devices
+
+
+def _conventional(host: Host, known: Sequence[Device], paths: Sequence[str]) -> list[Device]:
+    """Return further conventional devices; each must be named once."""
+    devices: list[Device] = []
+    for path in paths:
+        further = host.device(path)
+        if further.zoned:
+            raise GuardRefused(
+                f"{further.path} is zoned",
+                hint="conventional_device= takes devices without zones",
+                code="conventional-zoned",
+            )
+        _require_new(further, (*known, *devices))
+        devices.append(further)
+    return devices
+
+
+def _require_new(device: Device, known: Sequence[Device]) -> None:
+    if any(device.identity.key == one.identity.key for one in known):
+        raise GuardRefused(
+            f"{device.path} is named twice", hint="name each device once", code="named-twice"
+        )
 
 
 def _other(

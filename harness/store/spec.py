@@ -157,7 +157,7 @@ class HostFacts:
 
 @dataclass(frozen=True, slots=True)
 class OtherDevice:
-    """A further zoned device of a host that runs can use."""
+    """A further device of a host that runs can use."""
 
     device: Device  # as inspected
     refusals: tuple[Reason, ...]  # why the guard would refuse it now; empty: allowed
@@ -191,6 +191,7 @@ class Inspection:
     refusals: tuple[Reason, ...]  # why the guard would refuse the device now; empty: allowed
     levels: tuple[LevelProbe, ...]  # which levels can run
     others: tuple[OtherDevice, ...] = ()  # for studies that vary the device, and for tenants
+    more_conventional: tuple[OtherDevice, ...] = ()  # measured beside the companion, bare
     endurance: Bytes | None = None  # bytes that may be written in the drive's life, by its estimate
     remainder: Device | None = None  # the drive's other namespace, if it is filled or purged first
     contents: tuple[DeviceContents, ...] = ()  # what runs destroy; not stored in campaigns

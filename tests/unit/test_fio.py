@@ -11,16 +11,17 @@ from typing import Any
 
 import pytest
 
-from harness.errors import ConfigError, HostError, ToolFailed
+from harness.errors import ConfigError, GuardRefused, HostError, ToolFailed
 from harness.levels.level import LevelUsage
 from harness.plan import bare, load
 from harness.plan.expand import expand
+from harness.plan.host_changes import changed as changed_hosts
 from harness.plan.reference import RIG
 from harness.run import ledger
 from harness.run.closures import PhaseOutput
 from harness.run.ledger import BarrierSnapshot
 from harness.store.ledger import ClosureState, Commands, Requests, Snapshot, Trace, Witness
-from harness.store.spec import Bytes, Device, DeviceKind
+from harness.store.spec import Bytes, Device, DeviceKind, Inspection, OtherDevice, Reason
 from harness.tools import fio as tool
 from harness.tools import histogram
 from harness.workloads.fio import FioProgram
@@ -419,6 +420,48 @@ def test_the_drives_study_fits_a_zn540_and_its_limits() -> None:
     assert {run.level for run in runs} == {"raw-device", "raw-conventional"}
     assert 3600 < sum(run.predicted.seconds for run in runs) < 12 * 3600
     assert sum(run.predicted.bytes_written for run in runs) > 1 << 40
+
+
+def side_by_side(**changes: Any) -> Inspection:
+    """Return a host with two conventional devices; the second has another size."""
+    second = replace(
+        CONVENTIONAL_DEVICE,
+        path="/dev/sdb",
+        identity=replace(CONVENTIONAL_DEVICE.identity, serial="second"),
+        size=Bytes(256 << 20),
+    )
+    other = replace(OtherDevice(second, (), RIG.levels), **changes)
+    return replace(RIG, conventional=CONVENTIONAL_DEVICE, more_conventional=(other,))
+
+
+def test_conventional_devices_run_side_by_side() -> None:
+    study, workload = load.load_study("block-smoke")
+    runs = expand(study, workload, [("h", side_by_side())], "c").hosts[0].runs
+    found = {(run.row, run.conventional.path if run.conventional else "") for run in runs}
+    assert found == {
+        ("raw-device", "/dev/nvme0n1"),
+        ("raw-conventional", "/dev/nvme0n1"),
+        ("raw-conventional-2", "/dev/sdb"),
+    }
+    assert len(runs) == 3 * 2  # each with both schedulers
+    assert len({run.cell for run in runs}) == len(runs)
+
+
+def test_a_refused_second_device_stops_the_plan() -> None:
+    study, workload = load.load_study("block-smoke")
+    refused = side_by_side(refusals=(Reason("mounted", "/dev/sdb is mounted", "umount"),))
+    with pytest.raises(GuardRefused, match="/dev/sdb is mounted"):
+        expand(study, workload, [("h", refused)], "c")
+    alone = load.narrow(study, ["raw-device"])
+    assert len(expand(alone, workload, [("h", refused)], "c").hosts[0].runs) == 2
+
+
+def test_a_changed_second_device_is_another_host() -> None:
+    before = side_by_side()
+    smaller = replace(before.more_conventional[0].device, size=Bytes(1 << 20))
+    after = side_by_side(device=smaller)
+    (line,) = changed_hosts({"h": before}, {"h": after})
+    assert line == "h: conventional2.size 268435456 -> 1048576"
 
 
 # --- zones ---------------------------------------------------------------------------------------

@@ -12,6 +12,7 @@ import pytest
 
 from harness.cli import inspect as command
 from harness.cli.main import main
+from harness.errors import ExitCode
 from harness.levels import LEVELS
 from harness.levels.filesystem import FileSystemLevel
 from harness.levels.zenfs import ZenFs
@@ -21,7 +22,7 @@ from harness.store.spec import Inspection
 from harness.tools import proc
 from harness.tools.kernel import Kernel
 from tests.runner.conftest import Machine
-from tests.runner.fakes import FakeHost, FakeLevel, put_btrfs
+from tests.runner.fakes import FakeHost, FakeLevel, namespace, put_btrfs
 
 Asked = list[str]
 
@@ -122,3 +123,37 @@ def test_people_see_what_is_destroyed(
     assert lines["signatures"].strip() == "btrfs labelled 'home'"
     assert re.search(r"-e erase=eui\.[0-9a-f]{16}@[0-9a-f]{8}\n", shown)
     assert "none needed" in companion
+
+
+def second_conventional(root: Path) -> None:
+    """Add nvme0n4, a conventional namespace of 16 MiB."""
+    namespace(root, 4, {"queue/zoned": "none", "size": str((16 << 20) // 512)})
+
+
+def test_conventional_devices_are_inspected_side_by_side(
+    asked: Asked, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    second_conventional(tmp_path / "machine")
+    put_btrfs(tmp_path / "machine/dev/nvme0n4", "home")
+    assert main([*asked, "--conventional", "nvme0n1,nvme0n4", "--format", "json"]) == 0
+    found = decode(Inspection, json.loads(capsys.readouterr().out))
+    assert found.conventional is not None
+    assert found.conventional.path.endswith("nvme0n1")
+    (other,) = found.more_conventional
+    assert other.device.path.endswith("nvme0n4")
+    assert [reason.code for reason in other.refusals] == ["foreign-signature"]
+    assert {probe.level for probe in other.levels if probe.available} == {NEEDS_NOTHING, "fake"}
+    destroyed = {Path(seen.path).name: seen.consent for seen in found.contents}
+    assert set(destroyed) == {"nvme0n1", "nvme0n2", "nvme0n4"}
+    assert destroyed["nvme0n4"]  # the text to type
+
+
+@pytest.mark.parametrize(
+    ("named", "words"),
+    [("nvme0n1,nvme0n2", "nvme0n2 is zoned"), ("nvme0n1,nvme0n1", "nvme0n1 is named twice")],
+)
+def test_a_further_conventional_device_is_another_one_without_zones(
+    asked: Asked, capsys: pytest.CaptureFixture[str], named: str, words: str
+) -> None:
+    assert main([*asked, "--conventional", named]) == ExitCode.REFUSED
+    assert words in capsys.readouterr().err
