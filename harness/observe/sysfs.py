@@ -16,6 +16,7 @@ SECTOR = 512  # the unit of every size in sysfs, whatever the device's block siz
 _EMULATED_NAMES = re.compile(r"^(nullb|zloop|ublkb|loop|ram|zram|sd[a-z]+_tcmu)")
 _EMULATED_MODELS = ("QEMU", f"{zoneblk.SERVER} ")
 _STACKED = " + "  # between the models of the drives below a stacked device
+_NULL_BLK = re.compile(r"^nullb\d+$")
 _HEAD = re.compile(r"^nvme(\d+)n(\d+)$")
 _PATH_NODE = re.compile(r"^nvme\d+c\d+n\d+$")
 
@@ -235,7 +236,7 @@ class Sysfs:
         """Return the names that survive renumbering.
 
         A partition has the identity of its disk plus its number. A device without any identifier
-        (null_blk, loop) has one that is not stable.
+        (loop) has one that is not stable.
         """
         parent = self.parent(name)
         if parent is not None:
@@ -259,6 +260,7 @@ class Sysfs:
             lambda: self.text(name, "device/serial"),  # NVMe
             lambda: self.text(name, "serial"),  # virtio
             lambda: self._modelled(name),
+            lambda: self._in_memory(name),
             lambda: self.text(name, "dm/uuid"),
             lambda: self.text(name, "md/uuid"),
         )
@@ -267,6 +269,11 @@ class Sysfs:
     def _modelled(self, name: str) -> str:
         drive = zoneblk.served(name, self.servers)
         return MODELLED + drive.uuid if drive else ""
+
+    def _in_memory(self, name: str) -> str:
+        """Return a null_blk device's name with the boot, which its contents do not survive."""
+        boot = _read(self.root.parent / "proc" / "sys" / "kernel" / "random" / "boot_id")
+        return f"null_blk.{name}.{boot}" if boot and _NULL_BLK.match(name) else ""
 
     def _page(self, name: str, page: str) -> bytes:
         try:

@@ -130,6 +130,14 @@ def test_hardware_and_null_blk(sysfs: Sysfs, tmp_path: Path) -> None:
     assert sysfs.kind("nullb0") is DeviceKind.EMULATED
     assert sysfs.identity("nullb0").key == "kernel-name.nullb0:0"
     assert not sysfs.identity("nullb0").stable
+    boot = sysfs.root.parent / "proc/sys/kernel/random/boot_id"
+    boot.parent.mkdir(parents=True, exist_ok=True)
+    for number in (1, 2):  # contents of null_blk do not survive a boot, so its name does not
+        boot.write_text(f"00000000-{number}\n")
+        assert sysfs.identity("nullb0").key == f"null_blk.nullb0.00000000-{number}:0"
+        assert sysfs.identity("nullb0").stable
+    (sysfs.block("loop0") / "queue").mkdir(parents=True, exist_ok=True)
+    assert not sysfs.identity("loop0").stable
 
 
 def test_zone_report_of_the_kernel(capture: dict[str, Any]) -> None:
