@@ -308,6 +308,9 @@ def for_rig(study: Study) -> str:
     """Return the study to run on rigs of this machine; print a note if it is not the named one."""
     from harness.rig.prerequisites import accelerator  # noqa: PLC0415
 
+    if study.on_rigs is not None:
+        print(f"{study.name} is for drives: {study.on_rigs} runs instead", file=sys.stderr)
+        return study.on_rigs
     if study.without_kvm is None or accelerator(Path("/proc/cpuinfo").read_text()) == "kvm":
         return study.name
     print(

@@ -176,14 +176,16 @@ def _check_times(study: Study, rigs: list[str], variables: dict[str, str]) -> in
 def _parts(arguments: argparse.Namespace) -> tuple[Study, list[str]]:
     """Return the study to run here, and the rigs that it names, in their order.
 
-    A study may name a smaller one for machines without KVM. ``--rig`` takes the study unchanged
-    and as a whole.
+    A study may name a smaller one for rigs, or for machines without KVM. ``--rig`` takes the study
+    as a whole, also without KVM.
     """
     from harness.cli.plan import for_rig  # noqa: PLC0415 - pydantic, only when used
     from harness.plan import load  # noqa: PLC0415
 
     study, _ = load.load_study(arguments.study)
     if arguments.rig:
+        if study.on_rigs is not None:
+            study, _ = load.load_study(for_rig(study))
         return _narrowed(study, arguments.levels), []
     study, _ = load.load_study(for_rig(study))
     study = _narrowed(study, arguments.levels)

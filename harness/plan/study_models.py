@@ -44,7 +44,8 @@ class Study(Model):
     A study with a ``mix`` of tenants has no levels and no factors. Its cells are each tenant alone
     and all tenants together, and ``contrast`` is ``mix``.
 
-    ``without_kvm`` names the study that ``make study`` runs instead on machines without KVM.
+    ``without_kvm`` names the study that ``make study`` runs instead on machines without KVM,
+    ``on_rigs`` the one that it runs instead on every rig.
     """
 
     name: Name
@@ -69,6 +70,7 @@ class Study(Model):
     limit_bytes: Size | None = None
     memory_limit: Size | None = None
     without_kvm: Name | None = None
+    on_rigs: Name | None = None
 
     @property
     def entries(self) -> tuple[LevelEntry, ...]:

@@ -197,6 +197,8 @@ def test_without_kvm_names_a_study() -> None:
         if study.without_kvm is not None:
             other: Study = load.load_study(study.without_kvm)[0]
             assert other.without_kvm is None
+        if study.on_rigs is not None:
+            load.load_study(study.on_rigs)
 
 
 def test_an_inspection_looks_at_each_device_named(tmp_path: Path) -> None:

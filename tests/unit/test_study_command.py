@@ -217,6 +217,17 @@ def test_without_kvm_a_smaller_study_runs(
     assert "no usable KVM" in capsys.readouterr().err
 
 
+def test_on_rigs_a_study_for_drives_is_smaller(
+    command: Study, capsys: pytest.CaptureFixture[str]
+) -> None:
+    command("block-level")
+    command("block-level", "--rig", "nvme")
+    assert {given["study"] for _, given in command.plays} == {"block-level-timed"}
+    assert command.rigs[0][0].startswith("timed")
+    assert command.rigs[-1] == ("nvme", "")
+    assert "block-level is for drives" in capsys.readouterr().err
+
+
 def test_a_rig_that_is_named_gets_the_study_unchanged(command: Study) -> None:
     command("finish-thresholds", "--rig", "xfs")
     assert [given["study"] for _, given in command.plays] == ["finish-thresholds"]
