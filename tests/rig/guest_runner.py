@@ -24,19 +24,19 @@ LONG = 400
 
 
 # By boot: an emulated CPU takes 15 seconds to inspect a device, and a reset can rename it.
-_inspections: dict[str, str] = {}
+_inspections: dict[tuple[str, str], str] = {}
 
 
-def inspected(rig: RigHandle) -> str:
-    """Return the inspection of the zoned device, as JSON, with the rig's conventional drive."""
+def inspected(rig: RigHandle, device: str = "") -> str:
+    """Return the inspection of a device as JSON; '': the zoned one, with the conventional drive."""
     boot = rig.ssh("cat /proc/sys/kernel/random/boot_id").stdout
-    if boot not in _inspections:
-        companion = f" --conventional {rig.conventional.path}" if rig.zoned.uuid else ""
-        command = (
-            f"python3 {ZIPAPP} inspect {rig.zoned.path}{companion} --format json --host-name rig"
-        )
-        _inspections[boot] = rig.ssh(command).stdout
-    return _inspections[boot]
+    if (device, boot) not in _inspections:
+        own = rig.zoned.uuid and not device
+        companion = f" --conventional {rig.conventional.path}" if own else ""
+        path = device or rig.zoned.path
+        command = f"python3 {ZIPAPP} inspect {path}{companion} --format json --host-name rig"
+        _inspections[device, boot] = rig.ssh(command).stdout
+    return _inspections[device, boot]
 
 
 class GuestRunner:
@@ -48,6 +48,7 @@ class GuestRunner:
         campaign: a name of its own.
         plan: further arguments of ``zonelab plan``.
         study: what to plan.
+        device: node of the device under test; the rig's zoned one by default.
     """
 
     def __init__(
@@ -57,8 +58,10 @@ class GuestRunner:
         campaign: str,
         plan: Sequence[str],
         study: str = "smoke",
+        device: str = "",
     ) -> None:
         self.study = study
+        self.device = device
         self.rig = rig
         self.campaign = campaign
         self.folder = folder
@@ -69,7 +72,7 @@ class GuestRunner:
 
     def _plan(self, arguments: Sequence[str]) -> None:
         inspection = self.folder / "inspection.json"
-        inspection.write_text(inspected(self.rig))
+        inspection.write_text(inspected(self.rig, self.device))
         own = ["--inspection", f"rig={inspection}", "--campaign", self.campaign]
         planned = plays.zonelab("plan", self.study, *own, "--results", self.folder, *arguments)
         assert planned.ok, planned.stderr
