@@ -26,7 +26,8 @@ class BlockPoint:
     """One phase of one run. ``iops`` and latencies in µs are null where they are unknown.
 
     ``row`` and ``others`` say what the run is, ``block`` which runs belong together. ``overwrites``
-    is true for writes of blocks that hold data already. ``instructions`` are per command.
+    is true for writes of blocks that hold data already. ``instructions`` are per command,
+    ``merged`` is the share of write requests that the kernel merged into others.
     """
 
     row: str
@@ -43,6 +44,7 @@ class BlockPoint:
     overwrites: bool = False
     others: tuple[str, ...] = ()
     instructions: float | None = None
+    merged: float | None = None
 
     @property
     def in_flight(self) -> int:
@@ -113,6 +115,7 @@ def _point(run: RunRecord, phase: PhaseSpec, size: int, *, filled: bool) -> Bloc
             *(f"{name} {value}" for name, value in sorted(factors.items())),
         ),
         instructions=run.value(f"{phase.name}.instructions_per_operation"),
+        merged=run.value(f"{phase.name}.merged_share") if "write" in rw else None,
     )
 
 

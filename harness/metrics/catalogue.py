@@ -310,6 +310,7 @@ _ENTRIES = (
     _time("compaction_cpu_share", "1", _NONE, "CPU of compaction threads / their time", _PROCESS),
     _time("cpu_per_operation", "us", _LOWER, "cpu_seconds x 10^6 / operations", _PROCESS),
     _count("instructions", _LOWER, "PMU, cgroup of the load", _PROCESS),
+    _ratio("merged_share", _NONE, "write requests merged into others / all", _COUNTERS),
     _ratio("instructions_per_operation", _LOWER, "instructions / operations", _PROCESS),
     _time("harness_cpu_share", "1", _LOWER, "runner CPU / all CPU, cgroups", _PROCESSES),
     _time(

@@ -47,6 +47,10 @@ def metrics(facts: PhaseFacts) -> dict[str, Metric]:
             if disks and facts.seconds
             else None
         ),
+        "merged_share": ratio(
+            sum(disk.writes_merged for disk in disks),
+            sum(disk.writes + disk.writes_merged for disk in disks),
+        ),
         "cpu_seconds": spent,
         "flush_cpu_share": _cpu_share(facts, threads.FLUSH),
         "compaction_cpu_share": _cpu_share(facts, threads.COMPACTION),

@@ -150,6 +150,7 @@ def _delta(
         return None
     first, last = before.counters, after.counters
     reads, writes = requests or (0, 0)
+    merged = [one.requests[name].writes_merged for one in (first, last) if name in one.requests]
     return DiskCounters(
         reads=reads,
         read_bytes=last.read_for_run(name) - first.read_for_run(name),
@@ -157,4 +158,5 @@ def _delta(
         write_bytes=last.written[name] - first.written[name],
         in_flight=0,
         busy_ms=last.busy_for_run(name) - first.busy_for_run(name),
+        writes_merged=merged[1] - merged[0] if len(merged) == len((first, last)) else 0,
     )

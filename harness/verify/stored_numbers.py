@@ -15,7 +15,9 @@ from harness.store.spec import TenantSpec
 from harness.verify.stored import StoredTenant
 
 # Runs of before 2026-11-22 lack these metrics, but have the files to compute them.
-NEWER_THAN_SOME_RUNS = frozenset({*zone_costs.NAMES, *run_metrics.CAUSES, "reset_rate"})
+NEWER_THAN_SOME_RUNS = frozenset(
+    {*zone_costs.NAMES, *run_metrics.CAUSES, "reset_rate", "merged_share"}
+)
 # Runs of before 2026-11-24 lack the inputs of these metrics of a tenant.
 OF_TENANT = frozenset({"zone_resets", "zone_finishes"})
 # The memory of the runner at its end, which no file holds.

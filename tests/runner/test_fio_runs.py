@@ -91,6 +91,7 @@ def test_a_run(bare: Bare) -> None:
     assert found.metrics["randwrite.operations"].value == WRITES
     assert found.metrics["randwrite.user_bytes"].value == WRITES * 4096
     assert found.metrics["randwrite.conventional_written"].value == WRITES * 4096
+    assert found.metrics["randwrite.merged_share"].value == 3 / WRITES
     assert found.metrics["randread.device_read"].value == READS * 4096
     assert found.metrics["randread.latency_p50"].value == pytest.approx(31, rel=0.9)
     assert (bare.folder / "histograms" / "randread.read.json").exists()

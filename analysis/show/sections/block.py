@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from statistics import fmean
 
 from analysis import numbers
 from analysis.judge import agreement, block_level
@@ -44,6 +45,12 @@ class _Setting:
         """Return the geometric mean of the known values."""
         known = [one for point in self.points if (one := value(point))]
         return geometric_mean(known) if known else None
+
+    @property
+    def merged(self) -> float | None:
+        """The arithmetic mean, because it can be 0."""
+        known = [one.merged for one in self.points if one.merged is not None]
+        return fmean(known) if known else None
 
 
 def section(data: ReportData) -> Section | None:
@@ -180,5 +187,6 @@ _POINTS: dict[str, Callable[[_Setting], str]] = {
     "bandwidth": lambda one: numbers.human(one.mean(lambda p: p.bandwidth), "B/s"),
     "median": lambda one: numbers.human(one.mean(lambda p: p.p50), "us"),
     "p95": lambda one: numbers.human(one.mean(lambda p: p.p95), "us"),
+    "merged writes (mean share)": lambda one: numbers.human(one.merged, "1"),
     "instructions / command": lambda one: numbers.human(one.mean(lambda p: p.instructions), "1"),
 }
