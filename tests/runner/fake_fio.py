@@ -35,8 +35,10 @@ if mode in ("full", "error"):
     text = (fixtures / "full.json").read_text()
     words = (fixtures / "full.err").read_text()
     if mode == "error":
-        text = text.replace('"error" : 28', '"error" : 5')
-        words = words.replace("No space left on device", "Input/output error")
+        text = text.replace('"error" : 28', '"error" : 5').replace("err=28", "err= 5")
+        text, words = (
+            one.replace("No space left on device", "Input/output error") for one in (text, words)
+        )
     sys.stdout.write(text)
     sys.stderr.write(words)
     sys.exit(1)

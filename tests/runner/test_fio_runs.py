@@ -124,47 +124,38 @@ def test_its_ledger_closes(bare: Bare) -> None:
         assert requests.explained == ({"merged": -3} if written else {})
 
 
-@pytest.mark.parametrize(
-    ("mode", "code", "status"),
-    [
-        ("killed", "exit-status", Status.FAILED),
-        ("option", "exit-status", Status.FAILED),
-        ("full", "no-space", Status.FAILED),
-        ("error", "exit-status", Status.FAILED),
-        ("truncate", "output-malformed", Status.INVALID),
-        ("kind", "output-malformed", Status.INVALID),
-        ("clat", "output-malformed", Status.INVALID),
-        ("old", "output-malformed", Status.INVALID),
-        ("early", "fio-ended-early", Status.INVALID),
-        ("short", "fio-short", Status.INVALID),
-        ("lost-write-bytes", "closure-broken", Status.INVALID),
-        ("lost-write-command", "closure-broken", Status.INVALID),
-        ("lost-read-bytes", "closure-broken", Status.INVALID),
-        ("lost-read-command", "closure-broken", Status.INVALID),
-    ],
-)
-def test_a_fault_has_a_name(bare: Bare, mode: str, code: str, status: Status) -> None:
+# Each with the status, the code of an issue, and the words of the reason or of that issue.
+FAULTS = {
+    "killed": (Status.FAILED, "exit-status", "fio ended with signal 9 in phase randwrite"),
+    "option": (Status.FAILED, "exit-status", "Did you mean zonemode?"),
+    "full": (Status.FAILED, "no-space", "No space left on device"),
+    "error": (Status.FAILED, "exit-status", "Input/output error"),
+    "truncate": (Status.INVALID, "output-malformed", "it ends inside the JSON"),
+    "kind": (Status.INVALID, "output-malformed", "mixes jobs of different kinds"),
+    "clat": (Status.INVALID, "output-malformed", "no histogram of lat"),
+    "old": (Status.INVALID, "output-malformed", "fio-3.29 is too old"),
+    "early": (Status.INVALID, "fio-ended-early", "moved 8192000 of 16384000 B"),
+    "short": (Status.INVALID, "fio-short", "2 short or dropped commands"),
+    "lost-write-bytes": (Status.INVALID, "closure-broken", "fio (16384000 B) and kernel"),
+    "lost-write-command": (Status.INVALID, "closure-broken", "fio write commands (4000)"),
+    "lost-read-bytes": (Status.INVALID, "closure-broken", "fio reads (0 B)"),
+    "lost-read-command": (Status.INVALID, "closure-broken", "fio read commands (0)"),
+}
+
+
+@pytest.mark.parametrize("mode", FAULTS)
+def test_a_fault_has_a_name_of_its_own(bare: Bare, mode: str) -> None:
     bare.behave(mode)
     assert bare.run().returncode == 4
-    assert bare.result.status is status
+    status, code, _ = FAULTS[mode]
+    result = bare.result
+    assert result.status is status
     assert code in bare.codes()
-
-
-@pytest.mark.parametrize(
-    ("mode", "words"),
-    [
-        ("killed", "fio ended with signal 9 in phase randwrite"),
-        ("option", "Did you mean zonemode?"),
-        ("full", "No space left on device"),
-        ("error", "Input/output error"),
-    ],
-)
-def test_the_reason_is_fios(bare: Bare, mode: str, words: str) -> None:
-    bare.behave(mode)
-    bare.run()
-    reason = bare.result.reason
-    assert reason is not None
-    assert words in reason.message
+    assert ("no-space" in bare.codes()) is (mode == "full")
+    texts = [result.reason.message] if result.reason else []
+    texts += [issue.message for issue in result.issues if issue.code == code]
+    named = {one for one, (_, _, words) in FAULTS.items() if any(words in text for text in texts)}
+    assert named == {mode}
 
 
 def test_a_phase_that_hangs_is_cut_off(bare: Bare) -> None:
