@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from harness import zn540
 from harness.errors import ConfigError, GuardRefused, HostError, ToolFailed
 from harness.levels.level import LevelUsage
 from harness.plan import bare, load
@@ -391,6 +392,11 @@ def test_sweeps_that_make_no_sense_are_refused(sweep: dict[str, Any], words: str
         (made({"bs": ["12KiB"]}, bytes="6MiB"), RIG.device, "does not divide the zone capacity"),
         (made({"zones": [15]}), RIG.device, "writes to 15 zones at once, .* allows 14"),
         (made(READS | {"zones": [384]}), RIG.device, "need 385 zones"),
+        (
+            made({"rate": ["300MiB"], "zones": [4]}),
+            replace(RIG.device, kind=DeviceKind.HARDWARE, model=zn540.MODEL),
+            r"rate of sweep s: 4 x 300.0 MiB/s is above the 1155.0 MiB/s",
+        ),
         (made({"bs": [512]}), RIG.device, "not a multiple of the 4096 B blocks"),
     ],
 )
