@@ -58,6 +58,7 @@ class GuestRunner:
         campaign: str,
         plan: Sequence[str],
         study: str = "smoke",
+        *,
         device: str = "",
     ) -> None:
         self.study = study

@@ -84,7 +84,7 @@ def null_blk(rig: RigHandle, tmp_path_factory: pytest.TempPathFactory) -> Iterat
     folder = tmp_path_factory.mktemp("nullb")
     levels = ("--levels", "raw-device")
     name = f"nullb-{folder.name}"
-    runner = GuestRunner(rig, folder, name, levels, "block-smoke", "/dev/nullb0")
+    runner = GuestRunner(rig, folder, name, levels, "block-smoke", device="/dev/nullb0")
     yield runner
     runner.remove()
     rig.ssh("modprobe --remove null_blk")
