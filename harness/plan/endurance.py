@@ -9,13 +9,15 @@ number of full drive writes is limited.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from harness import levels
 from harness.errors import ConfigError
 from harness.plan.show import minutes
 from harness.quantities import format_size
-from harness.store.spec import Bytes, DeviceKind, HostPlan, Plan
+from harness.store.spec import Bytes, Device, DeviceKind, HostPlan, Plan, RunSpec
 
 # Limit if the endurance is unknown: more than a usual study, and far from wearing a drive out.
 FULL_WRITES = 5.0
@@ -51,13 +53,19 @@ class Wear:
 
 
 def wear(plan: Plan, rated: Bytes | None, before: Conditioning) -> list[Wear]:
-    """Return the wear of each host's drive; emulated drives are omitted.
+    """Return the wear of each host's drives; emulated drives are omitted.
+
+    ``rated`` holds for each drive. A conventional device of another drive has its own line.
 
     Raises:
         ConfigError: the remainder shall be filled, and an inspection has none (code ``remainder``).
     """
-    real = [host for host in plan.hosts if host.inspection.device.kind is DeviceKind.HARDWARE]
-    return [_wear(host, rated, before) for host in real]
+    found = []
+    for host in plan.hosts:
+        if host.inspection.device.kind is DeviceKind.HARDWARE:
+            found.append(_wear(host, rated, before))
+        found += _others(host, rated)
+    return found
 
 
 def require_allowed(wears: Sequence[Wear], limit: float) -> None:
@@ -84,8 +92,7 @@ def require_allowed(wears: Sequence[Wear], limit: float) -> None:
 
 
 def _wear(host: HostPlan, rated: Bytes | None, before: Conditioning) -> Wear:
-    missing = {probe.level for probe in host.inspection.levels if not probe.available}
-    runs = [run.predicted for run in host.runs if run.level not in missing]
+    runs = [run.predicted for run in _possible(host) if _elsewhere(host, run) is None]
     written = sum(run.bytes_written for run in runs)
     conditioning = _conditioning(host, before)
     total = written + conditioning
@@ -100,6 +107,40 @@ def _wear(host: HostPlan, rated: Bytes | None, before: Conditioning) -> Wear:
         full_writes=total / capacity,
         share=total / life if life else None,
     )
+
+
+def _others(host: HostPlan, rated: Bytes | None) -> Iterator[Wear]:
+    """Yield the wear of drives that only levels without zones use."""
+    runs: dict[str, list[RunSpec]] = defaultdict(list)
+    for run in _possible(host):
+        device = _elsewhere(host, run)
+        if device is not None and device.kind is DeviceKind.HARDWARE:
+            runs[device.path].append(run)
+    for path, own in runs.items():
+        written = sum(run.predicted.bytes_written for run in own)
+        device = own[0].conventional
+        yield Wear(
+            host=f"{host.host} {path}",
+            written=Bytes(written),
+            conditioning=Bytes(0),
+            seconds=sum(run.predicted.seconds for run in own),
+            full_writes=written / device.size if device is not None else 0.0,
+            share=written / rated if rated else None,
+        )
+
+
+def _possible(host: HostPlan) -> list[RunSpec]:
+    missing = {probe.level for probe in host.inspection.levels if not probe.available}
+    return [run for run in host.runs if run.level not in missing]
+
+
+def _elsewhere(host: HostPlan, run: RunSpec) -> Device | None:
+    """Return the device that takes a run's bytes, if it is not on the drive with the zones."""
+    level, device = levels.LEVELS.get(run.level), run.conventional
+    if level is None or level.uses_zoned or device is None:
+        return None
+    same = device.identity.serial == host.inspection.device.identity.serial
+    return None if same else device
 
 
 def _conditioning(host: HostPlan, before: Conditioning) -> Bytes:

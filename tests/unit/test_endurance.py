@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from harness.observe import nvme_ioctl
-from harness.store.spec import Bytes, DeviceKind
+from harness.plan.reference import RIG
+from harness.store.spec import Bytes, Device, DeviceKind
 from tests.fixtures.planner import Planner, rig
 
 TB = 10**12
@@ -86,6 +87,37 @@ def test_preconditioning_and_the_remainder_wear_the_drive(zonelab: Planner) -> N
     error = zonelab.refused(*words, "--remainder-full", inspection=drive)
     assert "has no remainder" in error
     assert zonelab(*words, inspection=drive) == 0
+
+
+def test_a_conventional_device_of_another_drive_wears_itself(zonelab: Planner) -> None:
+    drive = replace(rig("zn540"), endurance=None)
+    drive = replace(drive, levels=RIG.levels)
+    own = replace(
+        drive.device,
+        path="/dev/nvme2n1",
+        size=Bytes(TB),
+        zoned=False,
+        zones=None,
+        zone_size=None,
+        zone_capacity=None,
+    )
+    other = replace(own, path="/dev/sdb", identity=replace(own.identity, serial="another"))
+    words = ("block-level", "--levels", "raw-conventional", "--repetitions", "1")
+
+    def lines(conventional: Device) -> dict[str, float]:
+        inspection = replace(drive, conventional=conventional)
+        assert zonelab(*words, "--check", inspection=inspection) == 0
+        found = [line for line in zonelab.out.splitlines() if "full writes" in line]
+        return {line.partition(":")[0]: float(line.split(", ")[1].split()[0]) for line in found}
+
+    ((host, together),) = lines(own).items()
+    apart = lines(other)
+    assert apart[host] == 0.0
+    capacity = drive.drive_capacity or drive.device.capacity
+    assert apart[f"{host} /dev/sdb"] == pytest.approx(together * capacity / TB, rel=0.05)
+    error = zonelab.refused(*words, inspection=replace(drive, conventional=other))
+    assert "/dev/sdb" in error
+    assert "more than 5 full writes" in error
 
 
 def test_the_drives_own_estimate(monkeypatch: pytest.MonkeyPatch) -> None:
