@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import errno
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -51,7 +51,7 @@ class Contents:
         The device is not proved to be ours.
         """
         try:
-            return self._foreign(device)
+            return [*self._foreign(device)]
         except OSError as error:
             why = error.strerror or error
             return [
@@ -210,42 +210,37 @@ class Contents:
         text = self.consent(device)
         return f"if nothing on it is needed: -e erase={text} (zonelab: --erase {text})"
 
-    def _foreign(self, device: Device) -> list[Reason]:
+    def _foreign(self, device: Device) -> Iterator[Reason]:
         found = self.signatures(device)
         if found:
-            return [self._carries(device, found)]
+            yield self._carries(device, found)
+            return
         if not device.zoned:
-            if self._is_blank(device, [(0, device.size)]):
-                return []
-            return [
-                Reason(
+            if not self._is_blank(device, [(0, device.size)]):
+                yield Reason(
                     "not-blank",
                     f"{device.path} holds data that zonelab did not write",
                     self._hint(device),
                 )
-            ]
+            return
         zones = self._host.zones(device.path)
         counts = zone_reports.count(zones)
         if counts.allocated or counts.full or counts.active:
-            return [
-                Reason(
-                    "not-empty",
-                    f"{device.path} has {counts.full + counts.active} zones that are not empty"
-                    " and that zonelab did not write",
-                    self._hint(device),
-                )
-            ]
+            yield Reason(
+                "not-empty",
+                f"{device.path} has {counts.full + counts.active} zones that are not empty"
+                " and that zonelab did not write",
+                self._hint(device),
+            )
+            return
         # No zone report shows whether a zone without a write pointer holds data.
         plain = self._plain(device)
         if plain and not self._is_blank(device, plain):
-            return [
-                Reason(
-                    "not-blank",
-                    f"{device.path} has conventional zones, and data in them",
-                    self._hint(device),
-                )
-            ]
-        return []
+            yield Reason(
+                "not-blank",
+                f"{device.path} has conventional zones, and data in them",
+                self._hint(device),
+            )
 
     def _carries(self, device: Device, found: list[Signature]) -> Reason:
         first, last = found[0], self._journal.last(device.identity.key)

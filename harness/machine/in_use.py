@@ -8,7 +8,7 @@ the namespace's character node is a user: root writes through it whatever the mo
 from __future__ import annotations
 
 import os
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from pathlib import Path
 
 from harness.machine.device_facts import suspended
@@ -28,19 +28,19 @@ def reasons(host: Host, device: Device, *, held: bool = False) -> list[Reason]:
     ``held``: this process has the device open exclusively, so nobody else can have it.
     """
     asleep = suspended(host.sysfs, Path(device.path).name)
-    refusals = [asleep] if asleep else _standing(host, device)
+    refusals = [asleep] if asleep else [*_standing(host, device)]
     if refusals:
         return refusals
     for look in range(_LOOKS):
         if look:
             host.pause(_PAUSE_SECONDS)
-        refusals = _opened(host, device, held=held)
+        refusals = [*_opened(host, device, held=held)]
         if not refusals:
             break
     return refusals
 
 
-def _standing(host: Host, device: Device) -> list[Reason]:
+def _standing(host: Host, device: Device) -> Iterator[Reason]:
     """Return the uses that the kernel lists."""
     name, sysfs = Path(device.path).name, host.sysfs
     # A user of the whole disk uses each of its partitions.
@@ -50,101 +50,86 @@ def _standing(host: Host, device: Device) -> list[Reason]:
     family += [member for user in disk_users for member in sysfs.family(user)]
     mounts = _mounts(host, family)
     if "/" in mounts:
-        return [Reason("root", f"{device.path} holds the running system")]
+        yield Reason("root", f"{device.path} holds the running system")
+        return
     if mounts:
-        return [
-            Reason("mounted", f"{device.path} is mounted on {mounts[0]}", f"umount {mounts[0]}")
-        ]
+        yield Reason("mounted", f"{device.path} is mounted on {mounts[0]}", f"umount {mounts[0]}")
+        return
     if _swap(host, family):
-        return [Reason("swap", f"{device.path} is used as swap", f"swapoff {device.path}")]
-    refusals = []
+        yield Reason("swap", f"{device.path} is used as swap", f"swapoff {device.path}")
+        return
     if sysfs.partitions(name):
-        refusals.append(
-            Reason(
-                "partitioned",
-                f"{device.path} has partitions ({', '.join(sysfs.partitions(name))})",
-                "name another device, or remove the partitions yourself",
-            )
+        yield Reason(
+            "partitioned",
+            f"{device.path} has partitions ({', '.join(sysfs.partitions(name))})",
+            "name another device, or remove the partitions yourself",
         )
     holders = sysfs.holders(name) + disk_users
     if holders:
         names = ", ".join(sysfs.text(holder, "dm/name") or holder for holder in holders)
-        refusals.append(Reason("held", f"{device.path} is held by {names}", "dmsetup ls --tree"))
+        yield Reason("held", f"{device.path} is held by {names}", "dmsetup ls --tree")
     if sysfs.number(name, "ro"):
-        refusals.append(Reason("read-only", f"{device.path} is read-only"))
+        yield Reason("read-only", f"{device.path} is read-only")
     if not device.identity.stable:
-        refusals.append(
-            Reason(
-                "identity-unstable",
-                f"{device.path} has no name but the kernel's, which another drive can have later",
-                "use a drive with a WWID or serial number; a virtual disk can be given one",
-            )
+        yield Reason(
+            "identity-unstable",
+            f"{device.path} has no name but the kernel's, which another drive can have later",
+            "use a drive with a WWID or serial number; a virtual disk can be given one",
         )
     twins = [other for other in _same_identity(host, device) if other != name]
     if twins:
-        refusals.append(
-            Reason(
-                "identity-ambiguous",
-                f"{device.path} and {', '.join(twins)} are both {device.identity.key}",
-                "a second path to one drive, or copied identifiers: keep only one of them",
-            )
+        yield Reason(
+            "identity-ambiguous",
+            f"{device.path} and {', '.join(twins)} are both {device.identity.key}",
+            "a second path to one drive, or copied identifiers: keep only one of them",
         )
-    refusals += _reserved(host, device)
+    yield from _reserved(host, device)
     exported = [f"loop device {name}" for name in _loops(host, device)]
     exported += [f"the NVMe target ({path})" for path in _targets(host, device)]
     if exported:
-        refusals.append(
-            Reason(
-                "exported",
-                f"{device.path} is used by {', '.join(exported)}",
-                "losetup --detach, or nvmetcli clear",
-            )
+        yield Reason(
+            "exported",
+            f"{device.path} is used by {', '.join(exported)}",
+            "losetup --detach, or nvmetcli clear",
         )
-    return refusals
 
 
-def _reserved(host: Host, device: Device) -> list[Reason]:
+def _reserved(host: Host, device: Device) -> Iterator[Reason]:
     """Return why another host may be using the drive. zonelab itself never reserves one."""
     try:
         found = host.reservation(Path(device.path).name)
     except OSError as error:
-        return [
-            Reason(
-                "reservation-unknown",
-                f"whether another host reserved {device.path} is unknown: {error.strerror}",
-                "nvme resv-report, or sg_persist --in --read-keys, shows what the drive answers",
-            )
-        ]
-    if found is None:
-        return []
-    return [
-        Reason(
+        yield Reason(
+            "reservation-unknown",
+            f"whether another host reserved {device.path} is unknown: {error.strerror}",
+            "nvme resv-report, or sg_persist --in --read-keys, shows what the drive answers",
+        )
+        return
+    if found is not None:
+        yield Reason(
             "reserved",
             f"{device.path} is shared: persistent reservation of type {found.type},"
             f" {found.registrants} registered hosts",
             "nvme resv-report, or sg_persist --in --read-full-status, shows the hosts",
         )
-    ]
 
 
-def _opened(host: Host, device: Device, *, held: bool) -> list[Reason]:
+def _opened(host: Host, device: Device, *, held: bool) -> Iterator[Reason]:
     """Return why a program may write to the device now."""
     if not held and host.is_busy(device.path):
-        return [
-            Reason(
-                "busy",
-                f"{device.path} is opened exclusively by a program, or mounted elsewhere",
-                "lsof shows the program, lsns -t mnt other mount namespaces",
-            )
-        ]
+        yield Reason(
+            "busy",
+            f"{device.path} is opened exclusively by a program, or mounted elsewhere",
+            "lsof shows the program, lsns -t mnt other mount namespaces",
+        )
+        return
     if not openers.sees_all(host.proc):
-        return [
-            Reason(
-                "openers-unknown",
-                f"the openers of {device.path} are unknown: /proc does not show all processes",
-                "run zonelab outside of containers, or with the PID namespace of the machine",
-            )
-        ]
+        yield Reason(
+            "openers-unknown",
+            f"the openers of {device.path} are unknown: /proc does not show all processes",
+            "run zonelab outside of containers, or with the PID namespace of the machine",
+        )
+        return
     name, sysfs = Path(device.path).name, host.sysfs
     watched = dict.fromkeys(nodes(sysfs.block_nodes(name), block=True), False)
     watched |= dict.fromkeys(nodes(sysfs.controller_nodes(name), block=False), False)
@@ -152,23 +137,18 @@ def _opened(host: Host, device: Device, *, held: bool) -> list[Reason]:
     found = openers.find(host.proc, watched, host.node)
     if found.seen:
         by = ", ".join(f"{opener.command} (pid {opener.pid})" for opener in found.seen)
-        return [
-            Reason(
-                "opened",
-                f"{found.seen[0].path} is open for writing by {by}",
-                f"it can write to {device.path}: end the program",
-            )
-        ]
-    if found.unreadable:
-        return [
-            Reason(
-                "openers-unknown",
-                f"the openers of {device.path} are unknown: {found.unreadable} processes cannot be"
-                " examined",
-                "run as root, with all capabilities",
-            )
-        ]
-    return []
+        yield Reason(
+            "opened",
+            f"{found.seen[0].path} is open for writing by {by}",
+            f"it can write to {device.path}: end the program",
+        )
+    elif found.unreadable:
+        yield Reason(
+            "openers-unknown",
+            f"the openers of {device.path} are unknown: {found.unreadable} processes cannot be"
+            " examined",
+            "run as root, with all capabilities",
+        )
 
 
 def nodes(numbers: Collection[str], *, block: bool) -> list[openers.Node]:

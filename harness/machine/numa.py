@@ -10,6 +10,7 @@ import os
 from pathlib import Path
 
 from harness.machine.host import Host
+from harness.observe import perf
 from harness.store.spec import Device
 
 
@@ -22,17 +23,8 @@ def bind(host: Host, device: Device) -> str:
     if len(list(nodes.glob("node[0-9]*"))) < 2:  # noqa: PLR2004 - one node leaves no choice
         return "not bound to processors: this machine has one node"
     allowed = os.sched_getaffinity(0)
-    near = processors((nodes / f"node{node}" / "cpulist").read_text()) & allowed
+    near = set(perf.processors((nodes / f"node{node}" / "cpulist").read_text())) & allowed
     if not near:
         return f"not bound to processors: node {node} of {device.path} has no allowed processor"
     os.sched_setaffinity(0, near)
     return f"bound to {len(near)} processors of node {node}, the node of {device.path}"
-
-
-def processors(text: str) -> set[int]:
-    """Read the kernel's list format: ``0-3,8,10-11``."""
-    found: set[int] = set()
-    for part in filter(None, text.strip().split(",")):
-        first, _, last = part.partition("-")
-        found |= set(range(int(first), int(last or first) + 1))
-    return found

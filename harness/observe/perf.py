@@ -62,16 +62,18 @@ def count(group: Path, kind: int, event: int) -> Counter | None:
         return None
     files: list[int] = []
     try:
+        online = processors(_ONLINE.read_text())
         with descriptor(group, os.O_RDONLY | os.O_DIRECTORY) as folder:
-            files.extend(_open(number, kind, event, folder, cpu) for cpu in _online())
+            files.extend(_open(number, kind, event, folder, cpu) for cpu in online)
     except OSError:  # no PMU, not allowed, or no such cgroup
         Counter(files).close()
         return None
     return Counter(files)
 
 
-def _online() -> Iterator[int]:
-    for part in _ONLINE.read_text().strip().split(","):  # 0-3,8
+def processors(text: str) -> Iterator[int]:
+    """Read the kernel's list format: ``0-3,8,10-11``."""
+    for part in filter(None, text.strip().split(",")):
         first, _, last = part.partition("-")
         yield from range(int(first), int(last or first) + 1)
 
