@@ -129,7 +129,7 @@ def contents(host: Host, guard: Guard, drive: Drive, layout: Layout) -> list[Dev
 def _contents(host: Host, guard: Guard, drive: Drive, space: Namespace) -> DeviceContents:
     if space.node:
         return guard.seen(host.device(space.node))
-    consent = guard.unattached(f"{drive.controller.serial}:{space.nsid}", space.size)
+    consent = guard.contents.unattached(f"{drive.controller.serial}:{space.nsid}", space.size)
     return DeviceContents(
         path="",
         identity=consent.identity,

@@ -34,7 +34,7 @@ class Guard:
         say: Callable[[str], None] = lambda _: None,
     ) -> None:
         self._host = host
-        self._contents = Contents(host, journal, say)
+        self.contents = Contents(host, journal, say)
         self._erase = tuple(erase)
         self._needed: set[Consent] = set()
 
@@ -69,7 +69,7 @@ class Guard:
         Raises:
             GuardRefused: there is none, and nobody can see what the namespace holds.
         """
-        consent = self.unattached(identity, size)
+        consent = self.contents.unattached(identity, size)
         if consent not in self._erase:
             raise GuardRefused(
                 f"namespace {identity} is not attached: its contents are unknown",
@@ -79,24 +79,20 @@ class Guard:
         self._needed.add(consent)
         return consent
 
-    def unattached(self, identity: str, size: int) -> Consent:
-        """Return the consent to delete a namespace that is not attached."""
-        return self._contents.unattached(identity, size)
-
     def _examine(
         self, device: Device, partner: Device | None, *, held: bool
     ) -> tuple[list[Reason], Consent | None]:
         reasons = in_use.reasons(self._host, device, held=held)
         if reasons:
             return reasons, None  # the contents of a device in use always belong to its user
-        if self._contents.are_ours(device, partner):
+        if self.contents.are_ours(device, partner):
             return [], None
-        reasons = self._contents.refusals(device)
+        reasons = self.contents.refusals(device)
         given = [consent for consent in self._erase if consent.identity == device.identity.key]
         if not reasons or not given:
             return reasons, None
         self._needed.update(given)
-        consent = self._contents.consent(device)
+        consent = self.contents.consent(device)
         if consent in given:
             return [], consent
         return [self._mismatch(reasons[0], consent, given)], None
@@ -104,7 +100,7 @@ class Guard:
     def _mismatch(self, reason: Reason, consent: Consent, given: Collection[Consent]) -> Reason:
         """Return why the given consents do not permit to destroy the present contents."""
         erase = f"if nothing on it is needed now: -e erase={consent} (zonelab: --erase {consent})"
-        if any(self._contents.was_used(other) for other in given):
+        if any(self.contents.was_used(other) for other in given):
             message = f"{reason.message}; an earlier wipe has used the consent"
             return Reason("consent-used", message, erase)
         message = f"{reason.message}; the consent names other contents"
@@ -112,12 +108,12 @@ class Guard:
 
     def seen(self, device: Device, partner: Device | None = None) -> DeviceContents:
         """Return what is on a device, with the consent to type if a wipe needs it."""
-        seen = self._contents.seen(device)
-        if in_use.reasons(self._host, device) or self._contents.are_ours(device, partner):
+        seen = self.contents.seen(device)
+        if in_use.reasons(self._host, device) or self.contents.are_ours(device, partner):
             return seen
-        if not self._contents.refusals(device):
+        if not self.contents.refusals(device):
             return seen
-        return replace(seen, consent=str(self._contents.consent(device)))
+        return replace(seen, consent=str(self.contents.consent(device)))
 
     def notices(self, identities: Collection[str]) -> list[str]:
         """Return a line about each given consent that had no effect on these devices."""
@@ -131,18 +127,10 @@ class Guard:
         self.check_identity(device, held)
         _refuse(in_use.reasons(self._host, device, held=held is not None))
 
-    def plain_bytes(self, device: Device) -> int:
-        """Return how much of a device can be written in place."""
-        return self._contents.plain_bytes(device)
-
-    def whole(self, device: Device) -> str:
-        """Return a digest of all that can be written in place on a device; '' without that."""
-        return self._contents.whole(device)
-
     def is_as_left(self, device: Device) -> bool:
         """Whether a device is proved to be as zonelab left it, and is not in use."""
         unused = not in_use.reasons(self._host, device)
-        return unused and self._contents.are_ours(device, None)
+        return unused and self.contents.are_ours(device, None)
 
     def proves(
         self, label: str, boot_id: str, devices: Collection[Device], *, held: bool = False
@@ -152,11 +140,11 @@ class Guard:
         That means: one carries ``label``, none carries another signature, none is in use, and
         none could be written in place since ``boot_id``. ``held`` as for examine.
         """
-        if any(self._contents.is_unproved(device, boot_id) for device in devices):
+        if any(self.contents.is_unproved(device, boot_id) for device in devices):
             return False
         if any(in_use.reasons(self._host, device, held=held) for device in devices):
             return False
-        return {s.label for device in devices for s in self._contents.signatures(device)} == {label}
+        return {s.label for device in devices for s in self.contents.signatures(device)} == {label}
 
     def check_identity(self, device: Device, held: Path | None = None) -> None:
         """Check again that the node is the planned device; ``held`` as for require_unused.
@@ -185,7 +173,7 @@ class Guard:
 
     def fingerprint(self, device: Device) -> str:
         """Return a digest that changes with a write."""
-        return self._contents.fingerprint(device)
+        return self.contents.fingerprint(device)
 
 
 def _refuse(reasons: Sequence[Reason]) -> None:

@@ -35,8 +35,8 @@ def _seal(host: Host, guard: Guard, journal: Journal, device: Device) -> None:
     last = journal.last(device.identity.key)
     if last is None or last.event is not JournalEvent.RELEASE or last.whole:
         return
-    if not 0 < guard.plain_bytes(device) <= LARGEST or not guard.is_as_left(device):
+    if not 0 < guard.contents.plain_bytes(device) <= LARGEST or not guard.is_as_left(device):
         return
-    whole = guard.whole(device)
+    whole = guard.contents.whole(device)
     if guard.is_as_left(device):  # nobody wrote during the read
         journal.append(replace(last, whole=whole, time=host.now()))
