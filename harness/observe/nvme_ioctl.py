@@ -72,28 +72,25 @@ DATA_UNIT = 512_000
 
 def total_capacity(name: str, dev: Path = Path("/dev")) -> int | None:
     """Return the drive's capacity (TNVMCAP) in bytes, or None if it reports none."""
-    data = _identify(name, dev)
-    return int.from_bytes(data[_TNVMCAP], "little") or None if data else None
+    return _number(_identify(name, dev), _TNVMCAP) or None
 
 
 def divisible_zones(name: str, dev: Path = Path("/dev")) -> int | None:
     """Return the active zones that a drive can divide between namespaces, or None."""
-    data = _identify(name, dev, _ZONED_CONTROLLER, _ZONED_SET)
-    return int.from_bytes(data[_TAR], "little") or None if data else None
+    return _number(_identify(name, dev, _ZONED_CONTROLLER, _ZONED_SET), _TAR) or None
 
 
 def endurance(name: str, nsid: int, dev: Path = Path("/dev")) -> int | None:
     """Return the bytes that may be written in the drive's life, or None if it reports none."""
     data = _admin(name, dev, _IDENTIFY, _NAMESPACE_DATA, _IDENTIFY_SIZE, nsid=nsid)
-    group = int.from_bytes(data[_ENDGID], "little") if data else 0
+    group = _number(data, _ENDGID)
     log = _log_page(name, dev, _ENDURANCE, 0, group << 16) if group else b""
-    return int.from_bytes(log[_ENDURANCE_ESTIMATE], "little") * _BILLION or None if log else None
+    return _number(log, _ENDURANCE_ESTIMATE) * _BILLION or None
 
 
 def warning_temperature(name: str, dev: Path = Path("/dev")) -> int | None:
     """Return the drive's warning temperature in kelvin, or None if it reports none."""
-    data = _identify(name, dev)
-    return int.from_bytes(data[_WCTEMP], "little") or None if data else None
+    return _number(_identify(name, dev), _WCTEMP) or None
 
 
 def smart_by_namespace(name: str, dev: Path = Path("/dev")) -> bool:
@@ -110,7 +107,7 @@ def smart(name: str, nsid: int | None = None, dev: Path = Path("/dev")) -> dict[
     log = _log_page(name, dev, _SMART, _ALL_NAMESPACES if nsid is None else nsid)
     if not log:
         return None
-    return {field: int.from_bytes(log[where], "little") for field, where in _SMART_FIELDS.items()}
+    return {field: _number(log, where) for field, where in _SMART_FIELDS.items()}
 
 
 def data_written(name: str, nsid: int | None, dev: Path = Path("/dev")) -> int | None:
@@ -125,9 +122,12 @@ def data_written(name: str, nsid: int | None, dev: Path = Path("/dev")) -> int |
 def media_written(name: str, dev: Path = Path("/dev")) -> int | None:
     """Return the bytes that the whole drive wrote to its media, or None if it reports none."""
     log = _log_page(name, dev, _OCP_SMART, _ALL_NAMESPACES)
-    if not log or int.from_bytes(log[_OCP_GUID], "little") != _IS_OCP:
-        return None
-    return int.from_bytes(log[_MEDIA_WRITTEN], "little") or None
+    return _number(log, _MEDIA_WRITTEN) or None if _number(log, _OCP_GUID) == _IS_OCP else None
+
+
+def _number(data: bytes, where: slice) -> int:
+    """Return a field of an answer; 0 if there is no answer."""
+    return int.from_bytes(data[where], "little")
 
 
 def _log_page(name: str, dev: Path, page: int, nsid: int, word11: int = 0) -> bytes:

@@ -9,11 +9,13 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 from harness.errors import ToolFailed
 from harness.store.spec import Bytes
 from harness.tools import proc
+
+T = TypeVar("T")
 
 PROGRAM = "nvme"
 
@@ -187,8 +189,8 @@ def ask(argv: list[str]) -> Any:
 def parse_controller(data: Any) -> ControllerFacts:
     """Read ``id-ctrl``; raises ToolFailed when a field is missing."""
     return ControllerFacts(
-        serial=_text(data, "sn"),
-        model=_text(data, "mn"),
+        serial=_field(data, "sn", str).strip(),
+        model=_field(data, "mn", str).strip(),
         number=_number(data, "cntlid"),
         manages_namespaces=bool(_number(data, "oacs") & _OACS_NAMESPACES),
         total=Bytes(_number(data, "tnvmcap")),
@@ -198,17 +200,17 @@ def parse_controller(data: Any) -> ControllerFacts:
 
 def parse_list(data: Any) -> tuple[int, ...]:
     """Parse ``list-ns``; newer versions omit an empty list."""
-    return tuple(sorted(_number(entry, "nsid") for entry in _list(data, "nsid_list", [])))
+    return tuple(sorted(_number(entry, "nsid") for entry in _field(data, "nsid_list", list, [])))
 
 
 def parse_controllers(data: Any) -> tuple[int, ...]:
     """Parse ``list-ctrl``; newer versions omit an empty list."""
-    return tuple(sorted(_number(entry, "ctrl_id") for entry in _list(data, "ctrl_list", [])))
+    return tuple(sorted(_number(entry, "ctrl_id") for entry in _field(data, "ctrl_list", list, [])))
 
 
 def parse_namespace(data: Any) -> IdNamespace:
     """Parse ``id-ns``; FLBAS has the index of the format in bits 3:0, its upper bits in 6:5."""
-    entries = _list(data, "lbafs")
+    entries = _field(data, "lbafs", list)
     if not entries:
         raise _missing("lbafs")
     formats = tuple(
@@ -232,7 +234,7 @@ def parse_zoned(data: Any) -> IdZoned:
     """Parse ``zns id-ns``; MAR is zero-based, and all bits set mean no limit."""
     return IdZoned(
         most_active=(_number(data, "mar") + 1) & COMMON,
-        zone_blocks=tuple(_number(entry, "zsze") for entry in _list(data, "lbafe")),
+        zone_blocks=tuple(_number(entry, "zsze") for entry in _field(data, "lbafe", list)),
     )
 
 
@@ -258,27 +260,17 @@ def _json_error(stdout: str) -> str:
         return ""
 
 
-def _list(data: Any, name: str, default: list[Any] | None = None) -> list[Any]:
+def _field(data: Any, name: str, kind: type[T], default: T | None = None) -> T:
     value = data.get(name, default) if isinstance(data, dict) else None
-    if not isinstance(value, list):
+    if not isinstance(value, kind) or isinstance(value, bool):
         raise _missing(name)
     return value
 
 
 def _number(data: Any, name: str) -> int:
-    value = data.get(name) if isinstance(data, dict) else None
-    if isinstance(value, str) and value.isdigit():
-        value = int(value)
-    if not isinstance(value, int) or isinstance(value, bool):
-        raise _missing(name)
-    return value
-
-
-def _text(data: Any, name: str) -> str:
-    value = data.get(name) if isinstance(data, dict) else None
-    if not isinstance(value, str):
-        raise _missing(name)
-    return value.strip()
+    if isinstance(data, dict) and str(data.get(name)).isdigit():  # some versions print texts
+        return int(data[name])
+    return _field(data, name, int)
 
 
 def _missing(name: str) -> ToolFailed:
