@@ -19,12 +19,10 @@ class ExitCode(IntEnum):
 
 
 class ZonelabError(Exception):
-    """Base of all expected errors: one clear line, a hint, and an exit code.
+    """Base of all expected errors: one clear line, a hint what to type or change, and an exit code.
 
-    Args:
-        message: what is wrong, in one line, naming the offending value.
-        hint: what to type or change; may be empty.
-        code: machine-readable reason in kebab-case, stable across releases.
+    ``message`` names the offending value. ``code`` is a machine-readable reason in kebab-case,
+    stable across releases.
     """
 
     exit_code: ClassVar[ExitCode] = ExitCode.RUNS_FAILED

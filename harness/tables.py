@@ -23,12 +23,7 @@ class Table(NamedTuple):
 
 
 def tabulate(columns: Mapping[str, Callable[[R], str]], records: Iterable[R]) -> Table:
-    """Return one row per record.
-
-    Args:
-        columns: title of each column, and the function that returns a record's cell.
-        records: what the rows are about.
-    """
+    """Return one row per record; ``columns`` has the function of each title that returns a cell."""
     cells = columns.values()
     return Table(tuple(columns), [tuple(cell(record) for cell in cells) for record in records])
 

@@ -87,9 +87,7 @@ def _centred(values: FloatArray, groups: Sequence[str]) -> tuple[FloatArray, int
 def find_drifts(runs: Sequence[RunRecord], floors: Mapping[str, float]) -> tuple[Drift, ...]:
     """Return the drift of every metric that enough runs measured, Holm-adjusted.
 
-    Args:
-        runs: all runs of the campaigns.
-        floors: metric → noise floor.
+    ``runs`` are all runs of the campaigns, ``floors`` the noise floors by metric.
     """
     ok = [_Started.of(run) for run in runs if run.ok]
     found = [_find_drift(ok, key, floor) for key, floor in floors.items()]

@@ -100,8 +100,7 @@ def attribute(observed: Mapping[str, Sequence[AlignedRun]]) -> list[Suspect]:
     The second tests it against each other tenant, Holm-corrected within that tenant. In an
     undisturbed mix the chance of any named tenant stays below 5 % for any number of tenants.
 
-    Args:
-        observed: tenant → its runs, in the same order for all tenants.
+    ``observed`` has each tenant's runs, in the same order for all tenants.
     """
     names = (name for runs in observed.values() for run in runs for name in run.events)
     suspects = list(dict.fromkeys(names))

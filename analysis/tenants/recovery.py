@@ -74,12 +74,9 @@ def bursts(line: Line, ended: float) -> list[Burst]:
 
 
 def recover(line: Line, burst: Burst, usual: float) -> tuple[float, float | None]:
-    """Return the share of throughput lost during a burst, and seconds until it was back.
+    """Return the share of throughput lost in another tenant's burst, and seconds until it was back.
 
-    Args:
-        line: series of the tenant that recovers.
-        burst: burst of another tenant.
-        usual: undisturbed throughput of the tenant, operations per second, positive.
+    ``usual`` is the undisturbed throughput in operations per second, positive.
     """
     during = line.throughput[(line.t > burst.begin) & (line.t <= burst.end)]
     lost = max(0.0, 1 - float(during.mean()) / usual) if during.size else 0.0

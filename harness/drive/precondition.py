@@ -109,14 +109,9 @@ def is_kept(paths: Paths, device: Device) -> bool:
 
 
 class Preconditioning:
-    """Preconditions one device, which it claims in the journal like a run.
+    """Preconditions one device, which it claims in the journal like a run; all data on it is lost.
 
-    Args:
-        host: the machine.
-        paths: folders of the journal and the record.
-        guard: must allow the device.
-        device: the device; all data on it is lost.
-        say: receives progress messages.
+    ``guard`` must allow the device, ``say`` receives progress messages.
     """
 
     def __init__(self, host: Host, paths: Paths, guard: Guard, device: Device, say: Say) -> None:

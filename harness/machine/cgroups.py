@@ -76,9 +76,7 @@ class Cgroups:
 def cgroups(root: Path, membership: str) -> Iterator[Cgroups]:
     """Create the groups, move this process into ``harness``, and undo both at the end.
 
-    Args:
-        root: where cgroup v2 is mounted.
-        membership: the text of /proc/self/cgroup.
+    cgroup v2 is mounted at ``root``; ``membership`` is the text of /proc/self/cgroup.
     """
     match = re.search(r"^0::(/.*)$", membership, re.MULTILINE)
     base = root / match[1].lstrip("/") if match else None

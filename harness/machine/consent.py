@@ -58,12 +58,9 @@ def digest_of(*seen: str | int | Sequence[str], wipes: int) -> str:
 def notices(
     given: Collection[Consent], needed: Collection[Consent], identities: Collection[str]
 ) -> list[str]:
-    """Return a line about each consent that had no effect.
+    """Return a line about each given consent that had no effect on the command's devices.
 
-    Args:
-        given: what the user typed.
-        needed: those of them that permitted something, or that were refused.
-        identities: of the devices that the command uses.
+    ``needed`` are those that permitted something, or that were refused.
     """
     lines = []
     for consent in given:

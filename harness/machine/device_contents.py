@@ -32,10 +32,7 @@ _UNREADABLE = "unreadable"
 class Contents:
     """Reads devices, and the journal of what zonelab wrote.
 
-    Args:
-        host: the machine.
-        journal: devices that zonelab wrote to.
-        say: receives the progress of long reads.
+    ``say`` receives the progress of long reads.
     """
 
     def __init__(self, host: Host, journal: Journal, say: Say = lambda _: None) -> None:

@@ -19,11 +19,9 @@ from harness.store.spec import Device, DeviceContents, Reason
 class Guard:
     """Decides whether a device may be overwritten.
 
-    Args:
-        host: the machine.
-        journal: devices that zonelab wrote to.
-        erase: consents that the user gave with ``-e erase=``; each permits one wipe of one device.
-        say: receives the progress of long reads.
+    ``journal`` names the devices that zonelab wrote to. ``erase`` are the consents that the user
+    gave with ``-e erase=``; each permits one wipe of one device. ``say`` receives the progress of
+    long reads.
     """
 
     def __init__(
@@ -41,9 +39,7 @@ class Guard:
     def examine(self, device: Device, partner: Device | None = None) -> list[Reason]:
         """Return every reason against using ``device``; empty if it can be overwritten.
 
-        Args:
-            device: a zoned device, or a conventional companion.
-            partner: the other device of the same run; some levels write their label only there.
+        ``partner`` is the other device of the same run; some levels write their label only there.
         """
         return self._examine(device, partner, held=False)[0]
 

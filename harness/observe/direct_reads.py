@@ -54,10 +54,7 @@ def each(path: str, ranges: Iterable[Range]) -> Iterator[bytes]:
 def first_data(path: str, ranges: Sequence[Range], progress: ReadCallback) -> int | None:
     """Return the offset of a piece that is not all zeros; null if every byte is zero.
 
-    Args:
-        path: the device.
-        ranges: the parts to read, each as a whole.
-        progress: called about once a second.
+    Each of the ``ranges`` is read as a whole; ``progress`` is called about once a second.
 
     Raises:
         OSError: a part cannot be read, or the device is shorter than its size.

@@ -63,10 +63,8 @@ def find(
 ) -> Openers:
     """Return the other processes that have a watched device open.
 
-    Args:
-        proc: where procfs is mounted.
-        watched: devices; the value is true when read-only openers count as well.
-        node: returns the device of a path.
+    ``watched`` is true for a device when read-only openers count as well; ``node`` returns the
+    device of a path.
     """
     seen: list[Opener] = []
     unreadable = 0

@@ -115,9 +115,7 @@ class Sampler:
 def disks(names: Sequence[str], block: Callable[[str], Path]) -> SampledSeries:
     """Return the series of the devices' ``stat`` files, the same numbers as /proc/diskstats.
 
-    Args:
-        names: kernel names of the devices.
-        block: returns the sysfs folder of a device.
+    ``block`` returns the sysfs folder of a kernel name.
     """
     reader = Reader([_disk(name, block(name) / "stat") for name in names])
     return SampledSeries("diskstats", reader.columns, reader.read, reader.close)

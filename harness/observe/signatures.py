@@ -58,11 +58,8 @@ def find(
 ) -> list[Signature]:
     """Return the signatures of a device, each kind once, logs of superblocks first.
 
-    Args:
-        read: reads the device.
-        zone_size: zone size of a zoned device in bytes; null for a conventional one.
-        probes: the formats to look for.
-        size: size of the device. Without it the end of the device is not looked at.
+    ``read`` reads the device, ``zone_size`` is null for a conventional one, ``probes`` are the
+    formats to look for. Without ``size`` the end of the device is not looked at.
     """
     probes = sorted(probes, key=lambda probe: not probe.zones)
     head = read(0, HEAD)

@@ -37,10 +37,7 @@ def kind_of(name: str, model: str) -> DeviceKind:
 class Sysfs:
     """The block devices of a sysfs tree; tests use a captured tree.
 
-    Args:
-        root: where sysfs is mounted.
-        dev: where device nodes are.
-        servers: where the servers of ublk devices have their sockets.
+    ``servers`` is where the servers of ublk devices have their sockets.
     """
 
     def __init__(

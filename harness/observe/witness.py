@@ -25,12 +25,7 @@ _HINT = "boot the rig with this release: zonelab rig down; zonelab rig up"
 
 
 def find(command_line: str, sysfs: Sysfs, names: Sequence[str]) -> Witness | None:
-    """Return what these devices accepted so far, or None if nothing counts it.
-
-    Args:
-        command_line: the kernel's command line.
-        sysfs: the machine's sysfs.
-        names: kernel names of the devices.
+    """Return what these devices (kernel names) accepted so far, or None if nothing counts it.
 
     Raises:
         ToolFailed: the rig's witness does not answer, or not as expected.

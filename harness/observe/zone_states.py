@@ -43,9 +43,8 @@ COLUMNS = (
 def row(conditions: bytes, active: Iterable[tuple[int, int]]) -> list[int]:
     """Return one value per column.
 
-    Args:
-        conditions: a byte per zone, ``enum blk_zone_cond``.
-        active: (written, capacity) of each active zone, in one unit.
+    ``conditions`` has a byte per zone (``enum blk_zone_cond``), ``active`` the pair (written,
+    capacity) of each active zone in one unit.
     """
     counts = {condition: conditions.count(condition) for condition in _COUNTED}
     bins = [0] * _BINS
@@ -72,12 +71,7 @@ def of_report(data: bytearray) -> list[int]:
 
 
 class ZoneStates:
-    """A device whose zones are counted repeatedly.
-
-    Args:
-        path: device node.
-        zones: number of zones.
-    """
+    """A device whose zones are counted repeatedly."""
 
     def __init__(self, path: Path, zones: int) -> None:
         self._zones = zones

@@ -20,12 +20,8 @@ def differences(
 ) -> Iterator[str]:
     """Yield ``<where>: <field>: has …, <source> …`` for each value that differs.
 
-    Args:
-        where: file and record, for the reader.
-        stored: a record, or a value of one.
-        wanted: what it must be.
-        source: what ``wanted`` comes from, with a verb.
-        without: names of fields, at any depth, that may differ.
+    ``source`` is what ``wanted`` comes from, with a verb. The fields ``without``, at any depth, may
+    differ.
     """
     for path, value, other in _pairs("", encode(stored), encode(wanted), frozenset(without)):
         name = f"{where}: {path}" if path else where

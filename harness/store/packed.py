@@ -46,9 +46,7 @@ def opened(path: Path) -> IO[str] | None:
 def text(path: Path, limit: int = -1) -> str:
     """Return the text of a stored file, or '' when it was not kept.
 
-    Args:
-        path: the file's name without ``.xz``.
-        limit: the most bytes to read; -1 reads all.
+    ``path`` lacks ``.xz``; ``limit`` is the most bytes to read, -1 for all.
 
     Raises:
         ConfigError: the file is damaged.

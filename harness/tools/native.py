@@ -65,11 +65,7 @@ def summary(
 ) -> _Summary | None:
     """Parse the JSON line that a program prints at its end; None without one: the program failed.
 
-    Args:
-        name: the program.
-        version: schema version of its summary.
-        stdout: its output.
-        read: makes a record of the parsed line.
+    ``version`` is the schema version of its summary, ``read`` makes a record of the parsed line.
 
     Raises:
         ToolFailed: the line is damaged.

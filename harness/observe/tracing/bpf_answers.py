@@ -52,10 +52,7 @@ class Answers:
     """Adds up answers. The first is the starting point and counts as zero.
 
     ``@commands`` and ``@bytes`` are totals; ``@zones`` and ``@changes`` are new since the last
-    answer.
-
-    Args:
-        names: kernel names of the devices, which the program numbers from 1.
+    answer. The program numbers the devices, ``names``, from 1.
     """
 
     def __init__(self, names: Sequence[str]) -> None:

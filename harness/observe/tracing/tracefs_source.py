@@ -72,11 +72,7 @@ class _Sent:
 
 
 class TracefsSource:
-    """Counts the events of the trace buffer.
-
-    Args:
-        devices: devices to trace; NVMe only.
-        tracing: where tracefs is mounted.
+    """Counts the events of the trace buffer; tracefs is mounted at ``tracing``.
 
     Raises:
         HostError: a device is not NVMe, or the kernel lacks the events.

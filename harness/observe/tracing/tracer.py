@@ -132,14 +132,7 @@ class Tracer:
 def start_bpf(
     devices: Sequence[WatchedDevice], keys: int, *, folder: Path, tracing: Path, proc_root: Path
 ) -> BpfSource:
-    """Start bpftrace without waiting for its probes.
-
-    Args:
-        devices: devices to trace.
-        keys: as for ``BpfSource``.
-        folder: working folder.
-        tracing: mount point of tracefs.
-        proc_root: where /proc is mounted.
+    """Start bpftrace without waiting for its probes. tracefs is mounted at ``tracing``.
 
     Raises:
         HostError: bpftrace is not installed, or the kernel has no tracing.
