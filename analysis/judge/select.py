@@ -46,7 +46,9 @@ def metric_info(key: str) -> MetricInfo:
         return lookup(key)
     except KeyError:
         name = key.rpartition(".")[2]
-        return MetricInfo(name, "", MetricKind.TIME, Better.NONE, "not in catalogue", (RESULT,))
+        return MetricInfo(
+            name, Better.NONE, "not in catalogue", (RESULT,), "", kind=MetricKind.TIME
+        )
 
 
 def values_of(pool: Pool, contrast: str) -> list[str]:

@@ -6,8 +6,9 @@ are not a result on an emulated device; bytes and counts are.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
+from functools import partial
 
 
 class MetricKind(StrEnum):
@@ -33,23 +34,23 @@ class MetricInfo:
 
     Attributes:
         name: last part of the metric's key.
-        unit: ``B``, ``1`` for plain numbers, ``us``, …
-        kind: whether it is a result on an emulated device.
         better: the direction that is better.
         formula: in the letters of docs/methods.md.
         sources: files below the run's folder from which the metric is computed, the main one first.
             ``{phase}`` is the key without the name, ``{program}`` the key's first part. Names are
             without a suffix of packing; ``*`` matches any text.
+        unit: ``B``, ``1`` for plain numbers, ``us``, …
+        kind: whether it is a result on an emulated device.
         includes_wal: the bytes include the write-ahead log.
         includes_reads: the bytes include what caches did not serve.
     """
 
     name: str
-    unit: str
-    kind: MetricKind
     better: Better
     formula: str
     sources: tuple[str, ...]
+    unit: str = "1"
+    kind: MetricKind = field(kw_only=True)
     includes_wal: bool = False
     includes_reads: bool = False
 
@@ -73,34 +74,15 @@ _REPLAY = ("raw/replay.json",)
 _TRACE = (*_TIMELINE, "raw/trace.jsonl")
 
 
+_bytes = partial(MetricInfo, unit="B", kind=MetricKind.BYTES)
+_count = partial(MetricInfo, kind=MetricKind.COUNT)
+_ratio = partial(MetricInfo, kind=MetricKind.RATIO)
+
+
 def _time(
     name: str, unit: str, better: Better, formula: str, sources: tuple[str, ...]
 ) -> MetricInfo:
-    return MetricInfo(name, unit, MetricKind.TIME, better, formula, sources)
-
-
-def _bytes(
-    name: str, better: Better, formula: str, sources: tuple[str, ...], *, includes_wal: bool = False
-) -> MetricInfo:
-    return MetricInfo(name, "B", MetricKind.BYTES, better, formula, sources, includes_wal)
-
-
-def _count(
-    name: str, better: Better, formula: str, sources: tuple[str, ...], unit: str = "1"
-) -> MetricInfo:
-    return MetricInfo(name, unit, MetricKind.COUNT, better, formula, sources)
-
-
-def _ratio(
-    name: str,
-    better: Better,
-    formula: str,
-    sources: tuple[str, ...],
-    *,
-    unit: str = "1",
-    includes_wal: bool = False,
-) -> MetricInfo:
-    return MetricInfo(name, unit, MetricKind.RATIO, better, formula, sources, includes_wal)
+    return MetricInfo(name, better, formula, sources, unit, kind=MetricKind.TIME)
 
 
 _ENTRIES = (
@@ -138,15 +120,7 @@ _ENTRIES = (
         includes_wal=True,
     ),
     _bytes("device_written", _LOWER, "H, summed over all devices", _COUNTERS, includes_wal=True),
-    MetricInfo(
-        "device_read",
-        "B",
-        MetricKind.BYTES,
-        _NONE,
-        "sectors read x 512, all devices",
-        _COUNTERS,
-        includes_reads=True,
-    ),
+    _bytes("device_read", _NONE, "sectors read x 512, all devices", _COUNTERS, includes_reads=True),
     _ratio("write_amplification", _LOWER, "H / U, host to device", _COUNTERS, includes_wal=True),
     _bytes("flush_bytes", _NONE, "Lf, table files, RocksDB's LOG", _LOG),
     _bytes("compaction_bytes", _NONE, "Lc, table files, RocksDB's LOG", _LOG),

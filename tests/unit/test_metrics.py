@@ -57,9 +57,8 @@ def test_names_in_patterns() -> None:
 @pytest.mark.slow
 def test_a_metric_is_one_entry(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A toy metric gets a row, a formula and links from its catalogue entry alone."""
-    toy = MetricInfo(
-        "toy", "B", MetricKind.BYTES, Better.LOWER, "the toy's formula", ("series/{phase}.csv",)
-    )
+    sources = ("series/{phase}.csv",)
+    toy = MetricInfo("toy", Better.LOWER, "the toy's formula", sources, "B", kind=MetricKind.BYTES)
     monkeypatch.setitem(metrics.CATALOGUE, "toy", toy)
     size = {"conventional-ext4": 100, "f2fs": 300, "btrfs": 200}
     folder = write_campaign(
