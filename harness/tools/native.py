@@ -81,6 +81,22 @@ def summary(
         raise malformed(name, f"{type(error).__name__} {error}") from None
 
 
+def document(name: str, version: int, stdout: str) -> Any:
+    """Parse the JSON document that a program prints.
+
+    Raises:
+        ToolFailed: it is none of this schema version.
+    """
+    try:
+        found = json.loads(stdout)
+        known = found["schema_version"] == version
+    except (ValueError, KeyError, TypeError):
+        known = False
+    if not known:
+        raise foreign(name, stdout)
+    return found
+
+
 def whole(value: object) -> int:
     """Return a count from parsed JSON; TypeError if it is not an integer."""
     if not isinstance(value, int) or isinstance(value, bool):

@@ -79,8 +79,8 @@ def recorded_setting(trace: Path) -> dict[str, Scalar]:
         UsageError: the file is missing, damaged, unfinished or not a trace.
         ToolFailed: the program failed or printed unexpected output.
     """
-    document = _object(_run([str(program()), str(trace), "--info"]))
-    first = document["mounts"][0]
+    printed = _run([str(program()), str(trace), "--info"])
+    first = native.document(PROGRAM, _SCHEMA_VERSION, printed)["mounts"][0]
     return {name: value for name, value in first.items() if isinstance(value, Scalar)}
 
 
@@ -117,7 +117,7 @@ def parse(stdout: str) -> Replayed:
     Raises:
         ToolFailed: the output is unexpected.
     """
-    document = _object(stdout)
+    document = native.document(PROGRAM, _SCHEMA_VERSION, stdout)
     try:
         return Replayed(
             setting=document["setting"],
@@ -141,14 +141,3 @@ def _run(args: Sequence[str]) -> str:
     if done.exit_code in (_USAGE, _REFUSED):
         raise UsageError(f"{PROGRAM}: {message}", hint=hint, code="trace")
     raise ToolFailed(f"{PROGRAM}: {message}", hint=hint)
-
-
-def _object(stdout: str) -> Any:
-    try:
-        document = json.loads(stdout)
-        version = document["schema_version"]
-    except (ValueError, KeyError, TypeError):
-        raise native.foreign(PROGRAM, stdout) from None
-    if version != _SCHEMA_VERSION:
-        raise native.foreign(PROGRAM, stdout)
-    return document

@@ -33,15 +33,6 @@ class Played:
     document: Mapping[str, Any]  # the program's output
 
 
-def program() -> Path:
-    """Return the program as for all native ones, else from `make build/native-release`.
-
-    Raises:
-        HostError: it is in neither.
-    """
-    return native.program_or_built(PROGRAM, _BUILT)
-
-
 def argv(executable: Path, model: Path, jobs: Path, threads: int) -> list[str]:
     """Return the argument list. ``jobs`` is a file with an array of jobs."""
     files = ["--model", str(model), "--job", str(jobs)]
@@ -58,7 +49,7 @@ def run(
         ConfigError: the program refuses the model or a job.
         ToolFailed: the program failed or printed unexpected output.
     """
-    executable = program()
+    executable = native.program_or_built(PROGRAM, _BUILT)
     with tempfile.TemporaryDirectory(prefix="zonelab-model-") as folder:
         files = Path(folder, "model.json"), Path(folder, "jobs.json")
         for file, data in zip(files, (model, jobs), strict=True):
@@ -78,10 +69,8 @@ def parse(stdout: str) -> list[Played]:
     Raises:
         ToolFailed: the output is unexpected.
     """
+    document = native.document(PROGRAM, _SCHEMA_VERSION, stdout)
     try:
-        document = json.loads(stdout)
-        if document["schema_version"] != _SCHEMA_VERSION:
-            raise native.foreign(PROGRAM, stdout)
         return [
             Played(
                 job=result["job"],
@@ -92,5 +81,5 @@ def parse(stdout: str) -> list[Played]:
             )
             for result in document["results"]
         ]
-    except (ValueError, KeyError, TypeError):
+    except (KeyError, TypeError):
         raise native.foreign(PROGRAM, stdout) from None
