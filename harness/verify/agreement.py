@@ -116,9 +116,17 @@ def _fields(
     where: str, stored: object, wanted: object, names: Iterable[str], *, source: str
 ) -> Iterator[str]:
     """Compare fields that two records have in common."""
-    for name in names:
-        value, other = getattr(stored, name), getattr(wanted, name)
-        yield from differences(f"{where}: {name}", value, other, source=source)
+    yield from _values(
+        where, stored, {name: getattr(wanted, name) for name in names}, source=source
+    )
+
+
+def _values(
+    where: str, stored: object, wanted: Mapping[str, Any], *, source: str = "run.json has"
+) -> Iterator[str]:
+    """Compare fields of a record with the values that another file gives."""
+    for name, value in wanted.items():
+        yield from differences(f"{where}: {name}", getattr(stored, name), value, source=source)
 
 
 def of_run(folder: Path, spec: RunSpec, result: Result) -> Iterator[str]:
@@ -171,13 +179,8 @@ def _times(result: Result) -> Iterator[str]:
 
 
 def _phase(where: str, phase: PhaseResult, spec: PhaseSpec, seed_: int) -> Iterator[str]:
-    for name, wanted in (
-        ("benchmark", spec.benchmark),
-        ("role", spec.role.value),
-        ("operations_requested", spec.operations),
-    ):
-        value = getattr(phase, name)
-        yield from differences(f"{where}: {name}", value, wanted, source="run.json has")
+    wanted = {"benchmark": spec.benchmark, "role": spec.role.value}
+    yield from _values(where, phase, wanted | {"operations_requested": spec.operations})
     program = program_of(spec)
     used = {argument.partition("=")[0]: argument for argument in phase.argv}
     for name, value in (*spec.flags.items(), (program.seed_flag, seed_)):
@@ -195,22 +198,15 @@ def _process(where: str, phase: PhaseResult, file: Path) -> Iterator[str]:
     seconds = process.get("seconds")
     if isinstance(seconds, (int, float)):
         wanted["seconds"] = round(seconds, 3)
-    for name, value in wanted.items():
-        yield from differences(
-            f"{where}: {name}", getattr(phase, name), value, source=f"raw/{file.name} has"
-        )
+    yield from _values(where, phase, wanted, source=f"raw/{file.name} has")
 
 
 def _utilisation(spec: RunSpec, result: Result) -> Iterator[str]:
-    used = result.utilisation
-    if used is None:
-        return
-    wanted: dict[str, Any] = {}
-    if spec.cold is not None:
+    if result.utilisation is not None and spec.cold is not None:
+        used = {"target": result.utilisation.target, "tolerance": result.utilisation.tolerance}
         wanted = {"target": spec.cold.target_utilisation, "tolerance": spec.cold.tolerance}
-    for name, value in wanted.items():
         yield from differences(
-            f"result.json: utilisation.{name}", getattr(used, name), value, source="run.json has"
+            "result.json", {"utilisation": used}, {"utilisation": wanted}, source="run.json has"
         )
 
 
