@@ -50,11 +50,9 @@ def read_flows(runs: Sequence[RunRecord]) -> list[Flow]:
     return _flows.get(runs, lambda fresh: parallel.each(_read, [_FlowJob.of(run) for run in fresh]))
 
 
-class _Output(NamedTuple):
-    """The file with a phase's standard output."""
-
-    phase: str
-    file: str
+def read_wholes(runs: Sequence[RunRecord]) -> list[LedgerEntry]:
+    """Return the ledger entry of each whole run that has one. Raises as ``read_flows``."""
+    return [flow.whole for flow in read_flows(runs) if flow.whole is not None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,12 +60,12 @@ class _FlowJob:
     """The input of :func:`_read`. It is small, because it is sent to worker processes."""
 
     folder: Path
-    outputs: tuple[_Output, ...]  # of ok runs only
+    outputs: tuple[tuple[str, str], ...]  # phase and file of its standard output, of ok runs only
 
     @classmethod
     def of(cls, run: RunRecord) -> Self:
         phases = run.result.phases if run.ok else ()
-        return cls(run.path, tuple(_Output(phase.name, phase.stdout) for phase in phases))
+        return cls(run.path, tuple((phase.name, phase.stdout) for phase in phases))
 
 
 def _read(job: _FlowJob) -> Flow:
@@ -77,7 +75,7 @@ def _read(job: _FlowJob) -> Flow:
 
 
 def _levels(job: _FlowJob) -> Iterator[PhaseLevel]:
-    for output in job.outputs:
-        text = packed.text(job.folder / output.file)
+    for phase, file in job.outputs:
+        text = packed.text(job.folder / file)
         for level in rocksdb_stats.levels(text.splitlines()) or ():
-            yield PhaseLevel(output.phase, level)
+            yield PhaseLevel(phase, level)

@@ -12,7 +12,7 @@ from analysis.judge import noise
 from analysis.judge.compare import Comparison
 from analysis.read import amplification
 from analysis.read.amplification import Amplification
-from analysis.read.flow import read_flows
+from analysis.read.flow import read_wholes
 from analysis.show import drawing
 from analysis.show.drawing import (
     GRID,
@@ -99,8 +99,8 @@ def by_layer(comparison: Comparison, groups: Sequence[Group]) -> Plot:
     """Draw one bar per group: what RocksDB, the level and the device add to a user byte."""
     shown = []
     for group in groups:
-        entries = [flow.whole for flow in read_flows(group.runs) if flow.whole is not None]
-        parts = [split for entry in entries if (split := split_of(entry)) is not None]
+        wholes = read_wholes(group.runs)
+        parts = [split for entry in wholes if (split := split_of(entry)) is not None]
         if parts:
             shown.append((group, parts))
     if not shown:
@@ -211,10 +211,10 @@ def _shade(stack: tuple[Axes, Axes], ends: Mapping[str, float]) -> None:
 
 def _sources(groups: Sequence[Group]) -> str:
     """Return the caption's sentence about what counted the media bytes, '' for nothing."""
-    whole = [flow.whole for group in groups for flow in read_flows(group.runs)]
     sources = dict.fromkeys(
         entry.media_source
-        for entry in whole
-        if entry is not None and entry.media_source and total(entry.media.values()) is not None
+        for group in groups
+        for entry in read_wholes(group.runs)
+        if entry.media_source and total(entry.media.values()) is not None
     )
     return f" Media bytes: {'; '.join(sources)}." if sources else ""

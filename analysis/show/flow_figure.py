@@ -9,7 +9,7 @@ from matplotlib.axes import Axes
 
 from analysis import numbers
 from analysis.judge.compare import Comparison
-from analysis.read.flow import read_flows
+from analysis.read.flow import read_wholes
 from analysis.show.drawing import (
     INK,
     Look,
@@ -74,10 +74,7 @@ def layers(entry: LedgerEntry) -> tuple[Layer, ...]:
 def from_user_to_media(comparison: Comparison, groups: Sequence[Group]) -> Plot:
     """Draw one panel per group and one bar per layer: mean over runs, a dot per run."""
     name = "user-to-media"
-    entries = [
-        [flow.whole for flow in read_flows(group.runs) if flow.whole is not None]
-        for group in groups
-    ]
+    entries = [read_wholes(group.runs) for group in groups]
     shown = [
         (group, [layers(entry) for entry in own])
         for group, own in zip(groups, entries, strict=True)

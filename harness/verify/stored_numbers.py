@@ -50,7 +50,7 @@ def metrics(stored: Mapping[str, Metric], again: Mapping[str, Metric]) -> Iterat
 
 def utilisation(used: Utilisation, stored: StoredTenant, capacity: int) -> Iterator[str]:
     """V and A are measured at the barrier after the last fill phase."""
-    filled, free = stored.filled, stored.snapshots[0].usage.free_bytes
+    filled = stored.filled
     live = filled.counters.cold_bytes + filled.counters.database_bytes
     allocated = sum(filled.allocated) if filled.allocated is not None else None
     for name, value, wanted in (
@@ -60,15 +60,10 @@ def utilisation(used: Utilisation, stored: StoredTenant, capacity: int) -> Itera
         ("allocated_bytes", used.allocated_bytes, allocated),
         ("capacity_bytes", used.capacity_bytes, capacity),
         ("u_ns", used.u_ns, live / capacity),
-        ("max_utilisation", used.max_utilisation, _share(free, capacity)),
+        ("max_utilisation", used.max_utilisation, stored.max_utilisation(capacity)),
     ):
         if value != wanted:
             yield f"utilisation.{name}: result.json has {value}, raw/ gives {wanted}"
-
-
-def _share(free: int | None, capacity: int) -> float | None:
-    """Return the largest utilisation of a fresh level."""
-    return None if free is None else min(free / capacity, 1.0)
 
 
 def own_counts(

@@ -129,13 +129,8 @@ def _utilisation(
         cold_bytes=cold,
         database_bytes=database,
         capacity_bytes=capacity,
-        max_utilisation=_max_utilisation(stored, own),
+        max_utilisation=stored.max_utilisation(capacity),
     )
-
-
-def _max_utilisation(stored: StoredTenant, own: ObservedTenant) -> float | None:
-    free = stored.snapshots[0].usage.free_bytes
-    return None if free is None else min(free / own.device.capacity, 1.0)
 
 
 # --- the common time --------------------------------------------------------------------------
@@ -239,7 +234,7 @@ def metrics(
             seen,
             _denied(result, tenant) if seen is not None else None,
             record.utilisation,
-            _max_utilisation(tenant.stored, record),
+            tenant.stored.max_utilisation(record.device.capacity),
         )
         if seen is None and packed.find(folder / tracer.TIMELINE) is None:
             again = {key: one for key, one in again.items() if key.endswith("utilisation")}
