@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -153,13 +153,11 @@ def _run(arguments: argparse.Namespace) -> int:
         model = drive_files.scaled(model, model_devices.capacity(arguments.capacity))
     jobs = [drive_files.job_input(load_job(job)) for job in arguments.job]
     played = zonemodel.run(drive_files.program_input(model), jobs, arguments.threads)
-    if arguments.format == "json":
-        core = model_verdicts.core(model)
-        print_records([{**one.document, "core": core} for one in played], "json")
-    else:
-        core = model_verdicts.core(model)
-        rows = [row | {"core": core} for one in played for row in _job_rows(one)]
-        print_records(rows, arguments.format)
+    core = model_verdicts.core(model)
+    rows: Iterable[Mapping[str, Any]] = (one.document for one in played)
+    if arguments.format != "json":
+        rows = (row for one in played for row in _job_rows(one))
+    print_records([{**row, "core": core} for row in rows], arguments.format)
     return ExitCode.OK
 
 

@@ -25,7 +25,6 @@ _TIMES = re.compile(
 
 _TABLE = "** Compaction Stats [default] **"
 _BY_LEVEL = "Level    Files   Size "
-_COLUMNS = ("Score", "Read(GB)", "Write(GB)", "Moved(GB)", "W-Amp", "Comp(sec)", "Comp(cnt)")
 _ROW = re.compile(
     r"^ *(?P<level>L\d+|Sum) +(?P<files>\d{1,9})/\d+ +(?P<size>\d{1,9}\.\d\d)"
     r" (?P<unit>[KMGT])B +(?P<rest>.+)$"
@@ -97,28 +96,25 @@ def levels(lines: Sequence[str]) -> tuple[LevelRow, ...] | None:
 
 def _row(line: str, number: int, columns: Sequence[str]) -> LevelRow:
     found = _ROW.match(line)
-    cells = dict(zip(columns, found["rest"].split(), strict=False)) if found else {}
-    try:
-        score, read, written, moved, amplification, seconds, jobs = (
-            float(cells[name]) for name in _COLUMNS
-        )
-        whole = int(jobs)
-    except (KeyError, ValueError, OverflowError):
-        raise _damaged(number, line.strip()[:80]) from None
     if found is None:
         raise _damaged(number, line.strip()[:80])
-    return LevelRow(
-        found["level"],
-        int(found["files"]),
-        round(float(found["size"]) * BINARY_PREFIXES[found["unit"]]),
-        score,
-        read,
-        written,
-        moved,
-        amplification,
-        seconds,
-        whole,
-    )
+    cells = dict(zip(columns, found["rest"].split(), strict=False))
+    size = round(float(found["size"]) * BINARY_PREFIXES[found["unit"]])
+    try:
+        return LevelRow(
+            level=found["level"],
+            files=int(found["files"]),
+            size=size,
+            score=float(cells["Score"]),
+            read_gb=float(cells["Read(GB)"]),
+            write_gb=float(cells["Write(GB)"]),
+            moved_gb=float(cells["Moved(GB)"]),
+            write_amplification=float(cells["W-Amp"]),
+            seconds=float(cells["Comp(sec)"]),
+            jobs=int(float(cells["Comp(cnt)"])),
+        )
+    except (KeyError, ValueError, OverflowError):
+        raise _damaged(number, line.strip()[:80]) from None
 
 
 def _damaged(number: int, text: str) -> ToolFailed:
