@@ -28,10 +28,8 @@ from harness.store.spec import (
     Device,
     DeviceIdentity,
     DeviceKind,
-    HostFacts,
     HostPlan,
     Inspection,
-    LevelProbe,
     PhaseRole,
     PhaseSpec,
     Plan,
@@ -84,7 +82,8 @@ def save(
     found = _device(device, digest, files)
     runs = list(_runs(files))
     specs = [_spec(name, run, found, position) for position, run in enumerate(runs, 1)]
-    inspection = _inspection(found, specs)
+    levels = dict.fromkeys(spec.level for spec in specs)
+    inspection = Inspection.of_no_machine(HOST, found, levels)
     rows = list(dict.fromkeys(spec.row for spec in specs))
     schedulers = sorted({file.scheduler for file in files})
     plan = Plan(
@@ -258,19 +257,6 @@ def _device(model: str, digest: str, files: Sequence[AdoptedFile]) -> Device:
         max_active_zones=None,
         scheduler="",
         schedulers=(),
-    )
-
-
-def _inspection(device: Device, specs: Sequence[RunSpec]) -> Inspection:
-    levels = dict.fromkeys(spec.level for spec in specs)
-    return Inspection(
-        host=HostFacts(HOST, "", "", 0, Bytes(0), ""),
-        device=device,
-        conventional=None,
-        conventional_reason=None,
-        drive_capacity=None,
-        refusals=(),
-        levels=tuple(LevelProbe(level, available=True, reason=None) for level in levels),
     )
 
 

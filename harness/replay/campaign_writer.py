@@ -27,10 +27,8 @@ from harness.store.spec import (
     Device,
     DeviceIdentity,
     DeviceKind,
-    HostFacts,
     HostPlan,
     Inspection,
-    LevelProbe,
     Plan,
     Prediction,
     Reason,
@@ -111,7 +109,7 @@ def save(
     """
     check_name(name, results)
     specs = list(_specs(name, outcomes))
-    inspection = _inspection(specs[0].device)
+    inspection = Inspection.of_no_machine(HOST, specs[0].device, [_LEVEL])
     digest = checksums.of_json([[o.job.source.digest, dict(o.replayed.setting)] for o in outcomes])
     recorded = str(outcomes[0].job.source.setting[_OCCUPANCY])
     thresholds = [str(outcome.factors[_OCCUPANCY]) for outcome in outcomes]
@@ -208,18 +206,6 @@ def _model(model: DriveModel) -> dict[str, Any]:
         "core": model_verdicts.core(model),
         "drive": drive_files.program_input(model),
     }
-
-
-def _inspection(device: Device) -> Inspection:
-    return Inspection(
-        host=HostFacts(HOST, "", "", 0, Bytes(0), ""),
-        device=device,
-        conventional=None,
-        conventional_reason=None,
-        drive_capacity=None,
-        refusals=(),
-        levels=(LevelProbe(_LEVEL, available=True, reason=None),),
-    )
 
 
 def _result(spec: RunSpec, outcome: ReplayOutcome, now: str, model: DriveModel | None) -> Result:

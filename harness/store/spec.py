@@ -6,10 +6,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any, NewType
+from typing import Any, NewType, Self
 
 from harness.store.codec import SCHEMA_VERSION
 
@@ -197,6 +197,19 @@ class Inspection:
     contents: tuple[DeviceContents, ...] = ()  # what runs destroy; not stored in campaigns
     notices: tuple[str, ...] = ()  # about consents without effect; not stored in campaigns
     schema_version: int = SCHEMA_VERSION  # of this file
+
+    @classmethod
+    def of_no_machine(cls, name: str, device: Device, levels: Iterable[str]) -> Self:
+        """Return an inspection for runs that no machine under test executed."""
+        return cls(
+            host=HostFacts(name, "", "", 0, Bytes(0), ""),
+            device=device,
+            conventional=None,
+            conventional_reason=None,
+            drive_capacity=None,
+            refusals=(),
+            levels=tuple(LevelProbe(level, available=True, reason=None) for level in levels),
+        )
 
     @property
     def devices(self) -> tuple[Device, ...]:
