@@ -57,10 +57,8 @@ def of_rig(answer: Mapping[str, Any], sysfs: Sysfs, names: Sequence[str]) -> Wit
             )
             accepted[name], read[name] = int(found["wr_bytes"]), int(found["rd_bytes"])
         except (StopIteration, KeyError, TypeError, ValueError):
-            raise ToolFailed(
-                f"the rig's witness does not list {name} ({identity.serial}:{identity.nsid})",
-                hint=_HINT,
-                code="witness",
+            raise _failure(
+                f"the rig's witness does not list {name} ({identity.serial}:{identity.nsid})"
             ) from None
     covers = {name: (name,) for name in names}
     return Witness("QEMU query-blockstats wr_bytes", 0, accepted, covers, read)
@@ -149,25 +147,18 @@ def _of_disks(
 
 def _ask(host: str, port: int) -> dict[str, Any]:
     """Return the witness's answer: one line of JSON."""
-    text = b""
     try:
-        with socket.create_connection((host, port), timeout=_TIMEOUT_SECONDS) as connection:
-            while not text.endswith(b"\n") and len(text) < _MOST_BYTES:
-                piece = connection.recv(65536)
-                if not piece:
-                    break
-                text += piece
-        answer = json.loads(text)
+        with (
+            socket.create_connection((host, port), timeout=_TIMEOUT_SECONDS) as connection,
+            connection.makefile("rb") as file,
+        ):
+            answer = json.loads(file.readline(_MOST_BYTES))
     except (OSError, ValueError) as error:
-        raise ToolFailed(
-            f"the rig's witness at {host}:{port} does not answer: {error}",
-            hint=_HINT,
-            code="witness",
-        ) from None
+        raise _failure(f"the rig's witness at {host}:{port} does not answer: {error}") from None
     if not isinstance(answer, dict):
-        raise ToolFailed(
-            f"the rig's witness at {host}:{port} answered {str(answer)[:80]}",
-            hint=_HINT,
-            code="witness",
-        )
+        raise _failure(f"the rig's witness at {host}:{port} answered {str(answer)[:80]}")
     return answer
+
+
+def _failure(text: str) -> ToolFailed:
+    return ToolFailed(text, hint=_HINT, code="witness")

@@ -105,7 +105,5 @@ def _read(path: Path) -> bytes:
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as client:
         client.settimeout(_SECONDS)
         client.connect(str(path))
-        text = b""
-        while len(text) < _MOST_BYTES and (piece := client.recv(_MOST_BYTES)):
-            text += piece
-    return text
+        with client.makefile("rb") as file:
+            return file.read(_MOST_BYTES)
