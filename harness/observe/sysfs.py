@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 
 from harness.errors import GuardRefused, HostError
@@ -34,21 +35,16 @@ def kind_of(name: str, model: str) -> DeviceKind:
     return DeviceKind.EMULATED if emulated else DeviceKind.HARDWARE
 
 
+@dataclass(frozen=True, slots=True)
 class Sysfs:
     """The block devices of a sysfs tree; tests use a captured tree.
 
     ``servers`` is where the servers of ublk devices have their sockets.
     """
 
-    def __init__(
-        self,
-        root: Path = Path("/sys"),
-        dev: Path = Path("/dev"),
-        servers: Path = zoneblk.FOLDER,
-    ) -> None:
-        self.root = root
-        self.dev = dev
-        self.servers = servers
+    root: Path = Path("/sys")
+    dev: Path = Path("/dev")
+    servers: Path = zoneblk.FOLDER
 
     def block(self, name: str) -> Path:
         """Return the directory of a block device or partition."""

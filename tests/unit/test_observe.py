@@ -107,7 +107,7 @@ def test_scheduler_that_is_not_there(sysfs: Sysfs) -> None:
 
 
 def test_scheduler_that_is_not_taken(sysfs: Sysfs, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sysfs, "write", lambda *_: None)
+    monkeypatch.setattr(Sysfs, "write", lambda *_: None)
     with pytest.raises(HostError, match="ignored scheduler"):
         sysfs.set_scheduler("nvme0n3", "mq-deadline")
 
