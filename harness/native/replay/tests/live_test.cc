@@ -45,8 +45,8 @@ class Puppeteer {
     Writing& writing = files_[ask.subject];
     if (writing.file == nullptr) {
       writing.name = "/" + std::to_string(ask.subject);
-      ASSERT_OK(volume_->Create(writing.name, ask.kind, &writing.file));
-      volume_->SetPlacement(
+      ASSERT_OK(volume_->files().Create(writing.name, ask.kind, &writing.file));
+      volume_->writer().SetPlacement(
           writing.file.get(),
           {.cause = static_cast<Cause>(ask.cause), .job = ask.job != 0, .lifetime = ask.lifetime});
     }
@@ -55,23 +55,23 @@ class Puppeteer {
     const bool granted = static_cast<Decision::Kind>(ask.decision) == Decision::Kind::kGrant;
     writing.again = ask.content - (granted ? std::min(ask.content, ask.size - head) : 0);
     if (again) return;  // the volume already has all the content
-    ASSERT_OK(volume_->Append(writing.file.get(), std::string(ask.content, 'x')));
+    ASSERT_OK(volume_->writer().Append(writing.file.get(), std::string(ask.content, 'x')));
     // Writes the rest, which stays in the buffer until a sync.
-    ASSERT_OK(volume_->Sync(writing.file.get()));
+    ASSERT_OK(volume_->writer().Sync(writing.file.get()));
   }
 
   void Take(const StepEvent& event) {
     const auto step = static_cast<Step>(event.step);
     if (step == Step::kReclaim) {
-      ASSERT_OK(volume_->SyncNames());
+      ASSERT_OK(volume_->files().SyncNames());
       return;
     }
     const auto found = files_.find(event.subject);
     if (found == files_.end()) return;
     if (step == Step::kLeft) {
-      ASSERT_OK(volume_->FinishWriting(found->second.file.get()));
+      ASSERT_OK(volume_->writer().FinishWriting(found->second.file.get()));
     } else if (step == Step::kDeleted) {
-      ASSERT_OK(volume_->Delete(found->second.name));
+      ASSERT_OK(volume_->files().Delete(found->second.name));
     } else if (step == Step::kGone) {
       files_.erase(found);
     }
@@ -98,19 +98,19 @@ void Record(const std::string& trace, std::size_t alive) {
     random = random * 6364136223846793005ULL + 1442695040888963407ULL;
     const std::string name = "/" + std::to_string(i);
     std::shared_ptr<File> file;
-    ASSERT_OK(volume->Create(name, FileKind::kData, &file));
-    volume->SetPlacement(file.get(),
-                         DataPlacement(static_cast<std::uint8_t>(2 + (random >> 40) % 3),
-                                       i % 3 == 0 ? Cause::kFlush : Cause::kCompaction));
+    ASSERT_OK(volume->files().Create(name, FileKind::kData, &file));
+    volume->writer().SetPlacement(file.get(),
+                                  DataPlacement(static_cast<std::uint8_t>(2 + (random >> 40) % 3),
+                                                i % 3 == 0 ? Cause::kFlush : Cause::kCompaction));
     const std::size_t size = 40000 + (random >> 33) % 300000;
-    ASSERT_OK(volume->Append(file.get(), std::string(size, 'x')));
-    ASSERT_OK(volume->Sync(file.get()));
-    ASSERT_OK(volume->FinishWriting(file.get()));
+    ASSERT_OK(volume->writer().Append(file.get(), std::string(size, 'x')));
+    ASSERT_OK(volume->writer().Sync(file.get()));
+    ASSERT_OK(volume->writer().FinishWriting(file.get()));
     file.reset();
     kept.push_back(name);
     if (kept.size() < alive) continue;
     const auto gone = kept.begin() + static_cast<std::ptrdiff_t>((random >> 20) % kept.size());
-    ASSERT_OK(volume->Delete(*gone));
+    ASSERT_OK(volume->files().Delete(*gone));
     kept.erase(gone);
   }
   ASSERT_OK(volume->Close());

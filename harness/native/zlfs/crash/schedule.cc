@@ -202,7 +202,7 @@ class Schedule {
     for (auto& [name, entry] : entries_) {
       if (problem_.empty()) VerifyOne(name, &entry, trust);
     }
-    for (const FileInfo& file : volume_->Files()) {
+    for (const FileInfo& file : volume_->files().All()) {
       if (!entries_.contains(file.name)) Fail(file.name + " was never created");
     }
   }
@@ -210,7 +210,7 @@ class Schedule {
   void VerifyOne(const std::string& name, Entry* entry, Trust trust) {
     const bool disturbed = trust == Trust::kNothing;
     std::shared_ptr<File> file;
-    if (!volume_->Open(name, &file).ok()) {
+    if (!volume_->files().Open(name, &file).ok()) {
       if (entry->must_exist && !entry->deleted) Fail(name + " is lost");
       if (trust == Trust::kAll) entry->gone = true;
       return;
@@ -221,15 +221,15 @@ class Schedule {
       entry->deleted = false;
     }
     const bool excused = disturbed || named_.contains(name);
-    std::string content(volume_->Size(file.get()), '\0');
+    std::string content(volume_->reader().Size(file.get()), '\0');
     Slice read;
-    IOStatus status = volume_->Read(file.get(), 0, content.size(), &read, content.data());
+    IOStatus status = volume_->reader().Read(file.get(), 0, content.size(), &read, content.data());
     if (!status.ok()) {
       if (!excused) Fail(name + ": " + status.ToString());
       return;
     }
     char beyond;
-    status = volume_->Read(file.get(), content.size(), 1, &read, &beyond);
+    status = volume_->reader().Read(file.get(), content.size(), 1, &read, &beyond);
     const bool cut = !status.ok();
     if (cut && !excused) return Fail(name + ": " + status.ToString());
     if (content.size() < entry->synced && !cut) {
@@ -338,7 +338,7 @@ class Schedule {
     const std::string name = "/" + std::to_string(entries_.size()) + (log ? ".log" : ".sst");
     Entry& entry = entries_[name];
     entry.kind = kind;
-    if (!volume_->Create(name, kind, &entry.file).ok()) {
+    if (!volume_->files().Create(name, kind, &entry.file).ok()) {
       entry.failed = true;
       return name;
     }
@@ -346,8 +346,8 @@ class Schedule {
     // has one thread, so nothing ends while it waits.
     const Placement table{.cause = Cause::kCompaction,
                           .lifetime = static_cast<std::uint8_t>(2 + Below(4))};
-    volume_->SetPlacement(entry.file.get(),
-                          log ? Placement{.cause = Cause::kWal, .lifetime = 2} : table);
+    volume_->writer().SetPlacement(entry.file.get(),
+                                   log ? Placement{.cause = Cause::kWal, .lifetime = 2} : table);
     return name;
   }
 
@@ -355,11 +355,11 @@ class Schedule {
     std::string more(size, '\0');
     for (char& byte : more) byte = static_cast<char>(1 + Below(255));
     entry->content += more;
-    Note(entry, volume_->Append(entry->file.get(), more));
+    Note(entry, volume_->writer().Append(entry->file.get(), more));
   }
 
   void Sync(Entry* entry) {
-    const IOStatus status = volume_->Sync(entry->file.get());
+    const IOStatus status = volume_->writer().Sync(entry->file.get());
     Note(entry, status);
     if (!status.ok()) return;
     entry->synced = entry->content.size();
@@ -375,7 +375,7 @@ class Schedule {
   }
 
   void Finish(Entry* entry) {
-    if (entry->file != nullptr) Note(entry, volume_->FinishWriting(entry->file.get()));
+    if (entry->file != nullptr) Note(entry, volume_->writer().FinishWriting(entry->file.get()));
     const std::lock_guard lock(shared_mutex_);
     if (entry->file != nullptr && !entry->failed) shared_[entry->file->name] = entry->content;
     entry->file.reset();
@@ -397,7 +397,7 @@ class Schedule {
   }
 
   void Hand(Entry* entry) {
-    const IOStatus status = volume_->WriteBuffer(entry->file.get());
+    const IOStatus status = volume_->writer().WriteBuffer(entry->file.get());
     Note(entry, status);
     if (status.ok()) entry->handed = entry->content.size();
   }
@@ -428,11 +428,11 @@ class Schedule {
       shared_.erase(name);
     }
     entries_[name].deleted = true;
-    volume_->Delete(name).PermitUncheckedError();  // the file may be lost already
+    volume_->files().Delete(name).PermitUncheckedError();  // the file may be lost already
   }
 
   void StepNames() {
-    if (!volume_->SyncNames().ok()) {
+    if (!volume_->files().SyncNames().ok()) {
       ++failures_;
       return;
     }
@@ -457,7 +457,7 @@ class Schedule {
             auto at = shared_.begin();
             std::advance(at, static_cast<std::ptrdiff_t>(random() % shared_.size()));
             std::tie(name, content) = *at;
-            volume_->Open(name, &file).PermitUncheckedError();
+            volume_->files().Open(name, &file).PermitUncheckedError();
           }
         }
         if (file == nullptr) {
@@ -466,7 +466,8 @@ class Schedule {
         }
         std::string read(content.size(), '\0');
         Slice part;
-        const IOStatus status = volume_->Read(file.get(), 0, read.size(), &part, read.data());
+        const IOStatus status =
+            volume_->reader().Read(file.get(), 0, read.size(), &part, read.data());
         if (status.ok() && (part.size() != read.size() || read != content)) {
           const std::lock_guard lock(shared_mutex_);
           reader_problem_ = name + " reads as something else in another thread";
@@ -507,11 +508,13 @@ class Schedule {
     const auto& [name, entry] = *at;
     if (entry.failed || entry.deleted || entry.gone || named_.contains(name)) return;
     std::shared_ptr<File> file;
-    if (!volume_->Open(name, &file).ok()) return Fail(name + " cannot be opened");
-    if (volume_->Size(file.get()) != entry.content.size()) return Fail(name + ": wrong size");
+    if (!volume_->files().Open(name, &file).ok()) return Fail(name + " cannot be opened");
+    if (volume_->reader().Size(file.get()) != entry.content.size())
+      return Fail(name + ": wrong size");
     std::string content(entry.content.size(), '\0');
     Slice read;
-    const IOStatus status = volume_->Read(file.get(), 0, content.size(), &read, content.data());
+    const IOStatus status =
+        volume_->reader().Read(file.get(), 0, content.size(), &read, content.data());
     if (status.ok() && content != entry.content) Fail(name + " reads as something else");
   }
 

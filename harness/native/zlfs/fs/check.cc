@@ -97,7 +97,7 @@ std::string DumpJson(Volume* volume) {
                     {"gc_victim", kVictimNames[policy.gc_victim]}};
   dump["space"] = volume->Space();
   dump["files"] = nlohmann::json::array();
-  for (const FileInfo& file : volume->Files()) {
+  for (const FileInfo& file : volume->files().All()) {
     nlohmann::json extents = nlohmann::json::array();
     for (const Extent& extent : file.extents) {
       extents.push_back({extent.zone, extent.offset, extent.length});
@@ -129,23 +129,24 @@ std::string DumpJson(Volume* volume) {
 }
 
 IOStatus Import(Volume* volume, const std::string& name, const Source& next) {
-  if (volume->Exists(name)) return IOStatus::InvalidArgument("exists", name);
+  if (volume->files().Exists(name)) return IOStatus::InvalidArgument("exists", name);
   std::shared_ptr<File> file;
-  RETURN_IF_ERROR(volume->Create(name, FileKind::kData, &file));
+  RETURN_IF_ERROR(volume->files().Create(name, FileKind::kData, &file));
   // Imported data is cold: it outlives all other data.
-  volume->SetPlacement(file.get(),
-                       {.cause = Cause::kImport, .lifetime = rocksdb::Env::WLTH_EXTREME});
+  volume->writer().SetPlacement(file.get(),
+                                {.cause = Cause::kImport, .lifetime = rocksdb::Env::WLTH_EXTREME});
   IOStatus status;
   for (Slice part; status.ok() && (status = next(&part)).ok() && !part.empty();) {
-    status = volume->Append(file.get(), part);
+    status = volume->writer().Append(file.get(), part);
   }
-  if (status.ok()) status = volume->Sync(file.get());
+  if (status.ok()) status = volume->writer().Sync(file.get());
   // Imported files never grow, so finish the zone instead of leaving it active.
-  const IOStatus finished = volume->FinishWriting(file.get(), true);
+  const IOStatus finished = volume->writer().FinishWriting(file.get(), true);
   if (status.ok()) status = finished;
   file.reset();
   // Delete a partial file to free its space.
-  if (!status.ok() && volume->Delete(name).ok()) volume->SyncNames().PermitUncheckedError();
+  if (!status.ok() && volume->files().Delete(name).ok())
+    volume->files().SyncNames().PermitUncheckedError();
   return status;
 }
 

@@ -53,7 +53,7 @@ class ZonedFileSystem final : public FileSystem {
     const std::string name = Canonical(path);
     if (IsAuxiliary(name)) return host_->NewSequentialFile(aux_ + name, options, result, debug);
     std::shared_ptr<File> file;
-    RETURN_IF_ERROR(volume_->Open(name, &file));
+    RETURN_IF_ERROR(volume_->files().Open(name, &file));
     *result = std::make_unique<SequentialFile>(volume_.get(), std::move(file));
     return IOStatus::OK();
   }
@@ -64,7 +64,7 @@ class ZonedFileSystem final : public FileSystem {
     const std::string name = Canonical(path);
     if (IsAuxiliary(name)) return host_->NewRandomAccessFile(aux_ + name, options, result, debug);
     std::shared_ptr<File> file;
-    RETURN_IF_ERROR(volume_->Open(name, &file));
+    RETURN_IF_ERROR(volume_->files().Open(name, &file));
     *result = std::make_unique<RandomAccessFile>(volume_.get(), std::move(file));
     return IOStatus::OK();
   }
@@ -77,7 +77,7 @@ class ZonedFileSystem final : public FileSystem {
     std::shared_ptr<File> file;
     // WALs use kind kLog: their content is written in pieces.
     const FileKind kind = name.ends_with(".log") ? FileKind::kLog : FileKind::kData;
-    RETURN_IF_ERROR(volume_->Create(name, kind, &file));
+    RETURN_IF_ERROR(volume_->files().Create(name, kind, &file));
     *result = std::make_unique<WritableFile>(volume_.get(), std::move(file), name, options);
     return IOStatus::OK();
   }
@@ -102,7 +102,7 @@ class ZonedFileSystem final : public FileSystem {
   IOStatus FileExists(const std::string& path, const IOOptions& options,
                       IODebugContext* debug) override {
     const std::string name = Canonical(path);
-    if (volume_->Exists(name)) return IOStatus::OK();
+    if (volume_->files().Exists(name)) return IOStatus::OK();
     return host_->FileExists(aux_ + name, options, debug);
   }
 
@@ -110,7 +110,7 @@ class ZonedFileSystem final : public FileSystem {
                        std::vector<std::string>* result, IODebugContext* debug) override {
     const std::string name = Canonical(path);
     RETURN_IF_ERROR(host_->GetChildren(aux_ + name, options, result, debug));
-    for (std::string& child : volume_->List(name)) result->push_back(std::move(child));
+    for (std::string& child : volume_->files().List(name)) result->push_back(std::move(child));
     return IOStatus::OK();
   }
 
@@ -118,7 +118,7 @@ class ZonedFileSystem final : public FileSystem {
                       IODebugContext* debug) override {
     const std::string name = Canonical(path);
     if (IsAuxiliary(name)) return host_->DeleteFile(aux_ + name, options, debug);
-    return volume_->Delete(name);
+    return volume_->files().Delete(name);
   }
 
   IOStatus CreateDir(const std::string& path, const IOOptions& options,
@@ -135,7 +135,8 @@ class ZonedFileSystem final : public FileSystem {
   IOStatus DeleteDir(const std::string& path, const IOOptions& options,
                      IODebugContext* debug) override {
     const std::string name = Canonical(path);
-    if (volume_->HasFilesBelow(name)) return IOStatus::IOError("directory is not empty", name);
+    if (volume_->files().HasFilesBelow(name))
+      return IOStatus::IOError("directory is not empty", name);
     return host_->DeleteDir(aux_ + name, options, debug);
   }
 
@@ -143,10 +144,10 @@ class ZonedFileSystem final : public FileSystem {
                        IODebugContext* debug) override {
     const std::string name = Canonical(path);
     std::shared_ptr<File> file;
-    if (!volume_->Open(name, &file).ok()) {
+    if (!volume_->files().Open(name, &file).ok()) {
       return host_->GetFileSize(aux_ + name, options, size, debug);
     }
-    *size = volume_->Size(file.get());
+    *size = volume_->reader().Size(file.get());
     return IOStatus::OK();
   }
 
@@ -154,7 +155,7 @@ class ZonedFileSystem final : public FileSystem {
                                    std::uint64_t* modified, IODebugContext* debug) override {
     const std::string name = Canonical(path);
     std::shared_ptr<File> file;
-    if (!volume_->Open(name, &file).ok()) {
+    if (!volume_->files().Open(name, &file).ok()) {
       return host_->GetFileModificationTime(aux_ + name, options, modified, debug);
     }
     *modified = file->modified;
@@ -165,22 +166,22 @@ class ZonedFileSystem final : public FileSystem {
                       IODebugContext* debug) override {
     const std::string from = Canonical(path);
     const std::string to = Canonical(to_path);
-    if (volume_->Exists(from)) {
-      if (!IsAuxiliary(to)) return volume_->Rename(from, to);
+    if (volume_->files().Exists(from)) {
+      if (!IsAuxiliary(to)) return volume_->files().Rename(from, to);
       return IOStatus::NotSupported("rename", from + " cannot become " + to);
     }
     RETURN_IF_ERROR(MakePath(aux_ + Parent(to)));
     bool directory = false;
     host_->IsDirectory(aux_ + from, options, &directory, debug).PermitUncheckedError();
     if (!directory && !IsAuxiliary(to)) return IOStatus::PathNotFound("no such file", from);
-    if (directory && volume_->read_only() && volume_->HasFilesBelow(from)) {
+    if (directory && volume_->read_only() && volume_->files().HasFilesBelow(from)) {
       return IOStatus::NotSupported("read-only", from);
     }
-    if (directory && volume_->HasFilesBelow(to)) {
+    if (directory && volume_->files().HasFilesBelow(to)) {
       return IOStatus::IOError("directory is not empty", to);
     }
     RETURN_IF_ERROR(host_->RenameFile(aux_ + from, aux_ + to, options, debug));
-    return directory ? volume_->RenameDirectory(from, to) : IOStatus::OK();
+    return directory ? volume_->files().RenameDirectory(from, to) : IOStatus::OK();
   }
 
   IOStatus LockFile(const std::string& path, const IOOptions& options, rocksdb::FileLock** lock,
@@ -214,7 +215,7 @@ class ZonedFileSystem final : public FileSystem {
                        IODebugContext* debug) override {
     const std::string name = Canonical(path);
     *directory = false;
-    if (volume_->Exists(name)) return IOStatus::OK();
+    if (volume_->files().Exists(name)) return IOStatus::OK();
     return host_->IsDirectory(aux_ + name, options, directory, debug);
   }
 
@@ -269,7 +270,8 @@ IOStatus OpenFileSystem(std::unique_ptr<ZonedDevice> device, OptionMap uri_optio
   RETURN_IF_ERROR(Volume::Mount(std::move(device), options, &volume));
   // Directories exist only in the auxiliary directory. It may be new, or incomplete after a crash,
   // so create the parents of all files.
-  for (const FileInfo& file : volume->Files()) RETURN_IF_ERROR(MakePath(aux + Parent(file.name)));
+  for (const FileInfo& file : volume->files().All())
+    RETURN_IF_ERROR(MakePath(aux + Parent(file.name)));
   *file_system = std::make_unique<ZonedFileSystem>(std::move(volume), std::move(aux));
   return IOStatus::OK();
 }

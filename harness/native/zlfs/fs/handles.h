@@ -58,7 +58,7 @@ class WritableFile final : public rocksdb::FSWritableFile {
   IOStatus Append(const Slice& data, const IOOptions& options, IODebugContext*) override {
     // RocksDB sets the lifetime and priority after it creates the file and before the first append.
     Place(options);
-    return volume_->Append(file_.get(), data);
+    return volume_->writer().Append(file_.get(), data);
   }
   IOStatus Truncate(std::uint64_t size, const IOOptions& options, IODebugContext* debug) override {
     if (size == GetFileSize(options, debug)) return IOStatus::OK();
@@ -66,29 +66,31 @@ class WritableFile final : public rocksdb::FSWritableFile {
   }
   IOStatus Close(const IOOptions&, IODebugContext*) override {
     if (std::exchange(closed_, true)) return IOStatus::OK();
-    return volume_->FinishWriting(file_.get());
+    return volume_->writer().FinishWriting(file_.get());
   }
   // RocksDB acknowledges an unsynced write after the flush of the WAL. Such a write survives the
   // end of the process. All other files are synced before RocksDB needs them.
   IOStatus Flush(const IOOptions&, IODebugContext*) override {
     if (file_->kind != FileKind::kLog) return IOStatus::OK();
     Place({});
-    return volume_->WriteBuffer(file_.get());
+    return volume_->writer().WriteBuffer(file_.get());
   }
   IOStatus RangeSync(std::uint64_t, std::uint64_t, const IOOptions& options,
                      IODebugContext* debug) override {
     return Flush(options, debug);
   }
-  IOStatus Sync(const IOOptions&, IODebugContext*) override { return volume_->Sync(file_.get()); }
+  IOStatus Sync(const IOOptions&, IODebugContext*) override {
+    return volume_->writer().Sync(file_.get());
+  }
   bool IsSyncThreadSafe() const override { return true; }
   std::uint64_t GetFileSize(const IOOptions&, IODebugContext*) override {
-    return volume_->Size(file_.get());
+    return volume_->reader().Size(file_.get());
   }
 
  private:
   void Place(const IOOptions& options) {
     if (!std::exchange(placed_, true)) {
-      volume_->SetPlacement(file_.get(), PlacementFor(options));
+      volume_->writer().SetPlacement(file_.get(), PlacementFor(options));
     }
   }
   Placement PlacementFor(const IOOptions& options) {
@@ -122,13 +124,15 @@ class RandomAccessFile final : public rocksdb::FSRandomAccessFile {
 
   IOStatus Read(std::uint64_t offset, std::size_t n, const IOOptions& options, Slice* result,
                 char* scratch, IODebugContext*) const override {
-    return volume_->TracedRead(file_.get(), InCompaction(options), offset, n, result, scratch);
+    return volume_->reader().TracedRead(file_.get(), InCompaction(options), offset, n, result,
+                                        scratch);
   }
   IOStatus MultiRead(rocksdb::FSReadRequest* requests, std::size_t count, const IOOptions&,
                      IODebugContext*) override {
-    volume_->ReadMany(count, [this, requests](std::size_t i) {
+    volume_->reader().ReadMany(count, [this, requests](std::size_t i) {
       rocksdb::FSReadRequest& one = requests[i];
-      one.status = volume_->Read(file_.get(), one.offset, one.len, &one.result, one.scratch);
+      one.status =
+          volume_->reader().Read(file_.get(), one.offset, one.len, &one.result, one.scratch);
     });
     return IOStatus::OK();
   }
@@ -145,13 +149,13 @@ class SequentialFile final : public rocksdb::FSSequentialFile {
 
   IOStatus Read(std::size_t n, const IOOptions& options, Slice* result, char* scratch,
                 IODebugContext*) override {
-    const IOStatus status =
-        volume_->TracedRead(file_.get(), InCompaction(options), position_, n, result, scratch);
+    const IOStatus status = volume_->reader().TracedRead(file_.get(), InCompaction(options),
+                                                         position_, n, result, scratch);
     position_ += result->size();
     return status;
   }
   IOStatus Skip(std::uint64_t n) override {
-    position_ = std::min(position_ + n, volume_->Size(file_.get()));
+    position_ = std::min(position_ + n, volume_->reader().Size(file_.get()));
     return IOStatus::OK();
   }
 
@@ -165,7 +169,9 @@ class Directory final : public rocksdb::FSDirectory {
  public:
   explicit Directory(Volume* volume) : volume_(volume) {}
 
-  IOStatus Fsync(const IOOptions&, IODebugContext*) override { return volume_->SyncNames(); }
+  IOStatus Fsync(const IOOptions&, IODebugContext*) override {
+    return volume_->files().SyncNames();
+  }
   IOStatus Close(const IOOptions&, IODebugContext*) override { return IOStatus::OK(); }
 
  private:

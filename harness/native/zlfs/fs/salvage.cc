@@ -22,7 +22,7 @@ using Output = std::unique_ptr<std::FILE, int (*)(std::FILE*)>;
 void ReadPart(Volume* volume, File* file, std::uint64_t offset, std::size_t size, char* to,
               std::vector<std::string>* losses) {
   Slice read;
-  if (volume->Read(file, offset, size, &read, to).ok() && read.size() == size) return;
+  if (volume->reader().Read(file, offset, size, &read, to).ok() && read.size() == size) return;
   const std::size_t block = volume->device()->geometry().block_size;
   std::uint64_t lost = 0;
   IOStatus why;
@@ -34,7 +34,7 @@ void ReadPart(Volume* volume, File* file, std::uint64_t offset, std::size_t size
   };
   for (std::size_t done = 0; done < size; done += block) {
     const std::size_t n = std::min(block, size - done);
-    const IOStatus status = volume->Read(file, offset + done, n, &read, to + done);
+    const IOStatus status = volume->reader().Read(file, offset + done, n, &read, to + done);
     if (status.ok()) {
       end_of_loss(offset + done);
     } else {
@@ -62,7 +62,7 @@ IOStatus CopyOut(Volume* volume, File* file, const std::string& path, Salvaged* 
   }
   // The end of a WAL can lie in a zone that cannot be read.
   Slice read;
-  const IOStatus end = volume->Read(file, salvaged->size, 1, &read, buffer.data());
+  const IOStatus end = volume->reader().Read(file, salvaged->size, 1, &read, buffer.data());
   if (!end.ok()) salvaged->losses.push_back(end.ToString());
   if (std::fflush(output.get()) != 0) return IOStatus::IOError(path, std::strerror(errno));
   return IOStatus::OK();
@@ -71,10 +71,10 @@ IOStatus CopyOut(Volume* volume, File* file, const std::string& path, Salvaged* 
 }  // namespace
 
 IOStatus Salvage(Volume* volume, const std::string& folder, std::vector<Salvaged>* files) {
-  for (const FileInfo& info : volume->Files()) {
+  for (const FileInfo& info : volume->files().All()) {
     std::shared_ptr<File> file;
-    RETURN_IF_ERROR(volume->Open(info.name, &file));
-    Salvaged salvaged{.name = info.name, .size = volume->Size(file.get())};
+    RETURN_IF_ERROR(volume->files().Open(info.name, &file));
+    Salvaged salvaged{.name = info.name, .size = volume->reader().Size(file.get())};
     const std::filesystem::path path = folder + info.name;
     RETURN_IF_ERROR(MakePath(path.parent_path()));
     RETURN_IF_ERROR(CopyOut(volume, file.get(), path, &salvaged));

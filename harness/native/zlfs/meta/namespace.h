@@ -16,6 +16,7 @@
 
 #include "zlfs/alloc/allocator.h"
 #include "zlfs/format/record.h"
+#include "zlfs/format/sealed.h"
 #include "zlfs/zoned/buffer.h"
 #include "zlfs/zoned/errors.h"
 
@@ -79,6 +80,14 @@ struct File : FileInfo {
   IOStatus failed;  // first write error; all later appends fail with it
   Placement placement;
 
+  // Start of the content in `tail`.
+  std::size_t tail_head() const { return kind == FileKind::kLog ? kHeaderSize : 0; }
+
+  // The next read makes a new map. Called when the extents change.
+  void ForgetMap() {
+    const std::lock_guard lock(map_mutex);
+    map.reset();
+  }
   std::mutex map_mutex;                  // lock order: last; guards map
   std::shared_ptr<const ExtentMap> map;  // null: rebuilt from `extents` on the next read
 };

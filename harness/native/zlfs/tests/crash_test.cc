@@ -130,7 +130,7 @@ class CrashTest : public testing::TestWithParam<Setting> {
 
   void Verify(Volume* volume) {
     for (const auto& [name, possible] : expected_) {
-      if (!volume->Exists(name)) {
+      if (!volume->files().Exists(name)) {
         for (const Expected& one : possible) ASSERT_FALSE(one.must_exist) << name << " is lost";
         continue;
       }
@@ -143,7 +143,7 @@ class CrashTest : public testing::TestWithParam<Setting> {
       ASSERT_TRUE(matches) << name << " has " << content.size() << " bytes that were never written"
                            << ", synced were " << possible.back().synced;
     }
-    for (const FileInfo& file : volume->Files()) {
+    for (const FileInfo& file : volume->files().All()) {
       ASSERT_TRUE(expected_.contains(file.name)) << file.name;
     }
   }
@@ -156,8 +156,8 @@ class CrashTest : public testing::TestWithParam<Setting> {
     for (Expected& old : possible) old.must_exist = false;
     possible.push_back({.seed = ++seed_});
     std::shared_ptr<File> file;
-    ASSERT_OK(volume_->Create(name, kind, &file));
-    volume_->SetPlacement(file.get(), placement);
+    ASSERT_OK(volume_->files().Create(name, kind, &file));
+    volume_->writer().SetPlacement(file.get(), placement);
     open_[name] = file;
   }
 
@@ -165,11 +165,11 @@ class CrashTest : public testing::TestWithParam<Setting> {
     Expected& one = expected_[name].back();
     const std::string content = Content(one.seed, one.appended, size);
     one.appended += size;
-    ASSERT_OK(volume_->Append(open_[name].get(), content));
+    ASSERT_OK(volume_->writer().Append(open_[name].get(), content));
   }
 
   void Sync(const std::string& name) {
-    ASSERT_OK(volume_->Sync(open_[name].get()));
+    ASSERT_OK(volume_->writer().Sync(open_[name].get()));
     Expected& one = expected_[name].back();
     one.synced = one.appended;
     one.must_exist = true;
@@ -177,13 +177,13 @@ class CrashTest : public testing::TestWithParam<Setting> {
   }
 
   void Finish(const std::string& name) {
-    ASSERT_OK(volume_->FinishWriting(open_[name].get()));
+    ASSERT_OK(volume_->writer().FinishWriting(open_[name].get()));
     open_.erase(name);
   }
 
   void Delete(const std::string& name) {
     for (Expected& one : expected_[name]) one.must_exist = false;
-    ASSERT_OK(volume_->Delete(name));
+    ASSERT_OK(volume_->files().Delete(name));
   }
 
   // Replaces a file in the way RocksDB replaces CURRENT.
@@ -198,8 +198,8 @@ class CrashTest : public testing::TestWithParam<Setting> {
     for (Expected& one : target) one.must_exist = false;
     target.push_back(moved);
     target.back().must_exist = false;
-    ASSERT_OK(volume_->Rename(from, to));
-    ASSERT_OK(volume_->SyncNames());
+    ASSERT_OK(volume_->files().Rename(from, to));
+    ASSERT_OK(volume_->files().SyncNames());
     moved.must_exist = true;
     expected_[to] = {moved};
     expected_.erase(from);

@@ -235,12 +235,12 @@ class Mutation : public testing::Test {
     Write("/d/1.log", 60000, LogPlacement());  // a full log zone
     Write("/d/2.sst", 5000, DataPlacement());
     Write("/d/2.log", 3000, LogPlacement());
-    ASSERT_OK(volume_->Delete("/d/1.log"));
+    ASSERT_OK(volume_->files().Delete("/d/1.log"));
     // Ends and resets the zone of the deleted WAL.
-    for (int i = 0; i < 3; ++i) ASSERT_OK(volume_->SyncNames());
-    ASSERT_OK(volume_->Rename("/d/2.sst", "/d/3.sst"));
-    volume_->RenameDirectory("/d", "/e");
-    ASSERT_OK(volume_->SyncNames());
+    for (int i = 0; i < 3; ++i) ASSERT_OK(volume_->files().SyncNames());
+    ASSERT_OK(volume_->files().Rename("/d/2.sst", "/d/3.sst"));
+    volume_->files().RenameDirectory("/d", "/e");
+    ASSERT_OK(volume_->files().SyncNames());
     Write("/e/4.sst", 7000, DataPlacement());
     Write("/e/last.log", 3000, LogPlacement());
     ASSERT_EQ(Violations(device_.get()), "");
@@ -263,13 +263,13 @@ class Mutation : public testing::Test {
   void Write(const std::string& name, std::size_t size, const Placement& placement) {
     const FileKind kind = placement.cause == Cause::kWal ? FileKind::kLog : FileKind::kData;
     std::shared_ptr<File> file;
-    ASSERT_OK(volume_->Create(name, kind, &file));
-    volume_->SetPlacement(file.get(), placement);
+    ASSERT_OK(volume_->files().Create(name, kind, &file));
+    volume_->writer().SetPlacement(file.get(), placement);
     for (std::size_t done = 0; done < size; done += size / 3) {
-      ASSERT_OK(volume_->Append(file.get(), Content(1, done, size / 3)));
-      ASSERT_OK(volume_->Sync(file.get()));
+      ASSERT_OK(volume_->writer().Append(file.get(), Content(1, done, size / 3)));
+      ASSERT_OK(volume_->writer().Sync(file.get()));
     }
-    ASSERT_OK(volume_->FinishWriting(file.get()));
+    ASSERT_OK(volume_->writer().FinishWriting(file.get()));
   }
 
   void ExpectFound(std::uint32_t zone, const std::string& content, const std::string& what) {

@@ -120,11 +120,11 @@ TEST(Order, AFrameIsMarkedAsFlushedOnlyBehindItsFlush) {
   const auto volume = MountOk(std::move(owned));
   const auto put = [&volume](const std::string& name) {
     std::shared_ptr<File> file;
-    ASSERT_OK(volume->Create(name, FileKind::kData, &file));
-    volume->SetPlacement(file.get(), DataPlacement());
-    ASSERT_OK(volume->Append(file.get(), Content(1, 0, 5000)));
-    ASSERT_OK(volume->Sync(file.get()));
-    ASSERT_OK(volume->FinishWriting(file.get()));
+    ASSERT_OK(volume->files().Create(name, FileKind::kData, &file));
+    volume->writer().SetPlacement(file.get(), DataPlacement());
+    ASSERT_OK(volume->writer().Append(file.get(), Content(1, 0, 5000)));
+    ASSERT_OK(volume->writer().Sync(file.get()));
+    ASSERT_OK(volume->writer().FinishWriting(file.get()));
   };
   const std::uint64_t writes = device->writes();
   device->BlockNextFlush();
@@ -175,16 +175,16 @@ TEST(Order, ALogZoneIsResetOnlyBehindItsDurableEnd) {
   for (int i = 0; i < 20; ++i) {
     const std::string name = "/" + std::to_string(i) + ".log";
     std::shared_ptr<File> log;
-    ASSERT_OK(volume->Create(name, FileKind::kLog, &log));
-    volume->SetPlacement(log.get(), LogPlacement());
+    ASSERT_OK(volume->files().Create(name, FileKind::kLog, &log));
+    volume->writer().SetPlacement(log.get(), LogPlacement());
     for (std::uint64_t piece = 0; piece < 12; ++piece) {
-      ASSERT_OK(volume->Append(log.get(), Content(1, piece * 9000, 9000)));
-      ASSERT_OK(volume->Sync(log.get()));
+      ASSERT_OK(volume->writer().Append(log.get(), Content(1, piece * 9000, 9000)));
+      ASSERT_OK(volume->writer().Sync(log.get()));
     }
-    ASSERT_OK(volume->FinishWriting(log.get()));
+    ASSERT_OK(volume->writer().FinishWriting(log.get()));
     log.reset();
-    ASSERT_OK(volume->Delete(name));
-    ASSERT_OK(volume->SyncNames());
+    ASSERT_OK(volume->files().Delete(name));
+    ASSERT_OK(volume->files().SyncNames());
   }
   EXPECT_GT(resets, 10);
 }
@@ -217,14 +217,14 @@ TEST(Order, AFileEndsWhereItsDataEnds) {
     for (std::uint64_t landed = 0; landed <= 3; ++landed) lose(landed);
   }));
   std::shared_ptr<File> file;
-  ASSERT_OK(volume->Create("/MANIFEST", FileKind::kData, &file));
-  ASSERT_OK(volume->Append(file.get(), Content(1, 0, 5000)));
-  ASSERT_OK(volume->Sync(file.get()));
+  ASSERT_OK(volume->files().Create("/MANIFEST", FileKind::kData, &file));
+  ASSERT_OK(volume->writer().Append(file.get(), Content(1, 0, 5000)));
+  ASSERT_OK(volume->writer().Sync(file.get()));
   watches = true;
-  ASSERT_OK(volume->Append(file.get(), Content(1, 5000, 8692)));  // three blocks
-  ASSERT_OK(volume->Sync(file.get()));
+  ASSERT_OK(volume->writer().Append(file.get(), Content(1, 5000, 8692)));  // three blocks
+  ASSERT_OK(volume->writer().Sync(file.get()));
   EXPECT_EQ(losses, 4);
-  ASSERT_OK(volume->FinishWriting(file.get()));
+  ASSERT_OK(volume->writer().FinishWriting(file.get()));
 }
 
 }  // namespace

@@ -81,11 +81,11 @@ class BackgroundReset : public testing::Test {
 
   IOStatus Put(const std::string& name) {
     std::shared_ptr<File> file;
-    RETURN_IF_ERROR(volume_->Create(name, FileKind::kData, &file));
-    volume_->SetPlacement(file.get(), DataPlacement());
-    IOStatus status = volume_->Append(file.get(), Content(1, 0, 96 << 10));  // a zone
-    if (status.ok()) status = volume_->Sync(file.get());
-    const IOStatus finished = volume_->FinishWriting(file.get());
+    RETURN_IF_ERROR(volume_->files().Create(name, FileKind::kData, &file));
+    volume_->writer().SetPlacement(file.get(), DataPlacement());
+    IOStatus status = volume_->writer().Append(file.get(), Content(1, 0, 96 << 10));  // a zone
+    if (status.ok()) status = volume_->writer().Sync(file.get());
+    const IOStatus finished = volume_->writer().FinishWriting(file.get());
     return status.ok() ? finished : status;
   }
 
@@ -100,8 +100,8 @@ TEST_F(BackgroundReset, NoSyncWaitsForAReset) {
   for (const char* name : {"/1", "/2", "/3"}) ASSERT_OK(Put(name));
   held_->Hold();
   for (const char* name : {"/1", "/2"}) {
-    ASSERT_OK(volume_->Delete(name));
-    ASSERT_OK(volume_->SyncNames());
+    ASSERT_OK(volume_->files().Delete(name));
+    ASSERT_OK(volume_->files().SyncNames());
   }
   EXPECT_TRUE(held_->AwaitReset());
   ASSERT_OK(Put("/4"));
@@ -119,8 +119,8 @@ TEST_F(BackgroundReset, AWriterWithoutSpaceWaitsForResets) {
   }
   ASSERT_GT(count, 20);
   held_->Hold();
-  for (int i = 1; i < count; ++i) ASSERT_OK(volume_->Delete("/" + std::to_string(i)));
-  ASSERT_OK(volume_->SyncNames());
+  for (int i = 1; i < count; ++i) ASSERT_OK(volume_->files().Delete("/" + std::to_string(i)));
+  ASSERT_OK(volume_->files().SyncNames());
   ASSERT_TRUE(held_->AwaitReset());
   std::thread releases([this] {
     std::this_thread::sleep_for(std::chrono::milliseconds(100));

@@ -52,17 +52,17 @@ struct Rig {
 std::shared_ptr<File> Create(Volume* volume, const std::string& name, FileKind kind,
                              const Placement& placement) {
   std::shared_ptr<File> file;
-  EXPECT_OK(volume->Create(name, kind, &file));
-  volume->SetPlacement(file.get(), placement);
+  EXPECT_OK(volume->files().Create(name, kind, &file));
+  volume->writer().SetPlacement(file.get(), placement);
   return file;
 }
 
 IOStatus Put(Volume* volume, const std::string& name, const std::string& content,
              const Placement& placement = DataPlacement()) {
   const auto file = Create(volume, name, FileKind::kData, placement);
-  IOStatus status = volume->Append(file.get(), content);
-  if (status.ok()) status = volume->Sync(file.get());
-  const IOStatus finished = volume->FinishWriting(file.get());
+  IOStatus status = volume->writer().Append(file.get(), content);
+  if (status.ok()) status = volume->writer().Sync(file.get());
+  const IOStatus finished = volume->writer().FinishWriting(file.get());
   return status.ok() ? finished : status;
 }
 
@@ -76,23 +76,23 @@ TEST(Volume, ReadsWhatWasAppendedAlsoBeforeItIsWritten) {
     std::uint64_t size = 0;
     for (std::uint64_t i = 0; i < 60; ++i) {
       const std::uint64_t n = 1 + i * 97;
-      ASSERT_OK(volume->Append(file.get(), Content(1, size, n)));
+      ASSERT_OK(volume->writer().Append(file.get(), Content(1, size, n)));
       size += n;
       if (i % 7 == 0) {
-        ASSERT_OK(volume->Sync(file.get()));
+        ASSERT_OK(volume->writer().Sync(file.get()));
       }
-      ASSERT_EQ(volume->Size(file.get()), size);
+      ASSERT_EQ(volume->reader().Size(file.get()), size);
       ASSERT_EQ(ReadWhole(volume.get(), name), Content(1, 0, size));
     }
     std::string part(300, '\0');
     Slice read;
     for (std::uint64_t at = 0; at < size; at += 251) {
-      ASSERT_OK(volume->Read(file.get(), at, part.size(), &read, part.data()));
+      ASSERT_OK(volume->reader().Read(file.get(), at, part.size(), &read, part.data()));
       ASSERT_EQ(read.ToString(), Content(1, at, std::min<std::uint64_t>(300, size - at)));
     }
-    ASSERT_OK(volume->Read(file.get(), size + 5, 10, &read, part.data()));
+    ASSERT_OK(volume->reader().Read(file.get(), size + 5, 10, &read, part.data()));
     EXPECT_TRUE(read.empty());
-    ASSERT_OK(volume->FinishWriting(file.get()));
+    ASSERT_OK(volume->writer().FinishWriting(file.get()));
   }
 }
 
@@ -116,21 +116,21 @@ TEST(Volume, Names) {
   for (const char* name : {"/d/a", "/d/b", "/d/e/c", "/dd"}) {
     ASSERT_OK(Put(volume.get(), name, name));
   }
-  EXPECT_EQ(volume->List("/d"), (std::vector<std::string>{"a", "b"}));
-  EXPECT_EQ(volume->List("/"), (std::vector<std::string>{"dd"}));
-  ASSERT_OK(volume->Rename("/d/a", "/d/b"));  // replaces
+  EXPECT_EQ(volume->files().List("/d"), (std::vector<std::string>{"a", "b"}));
+  EXPECT_EQ(volume->files().List("/"), (std::vector<std::string>{"dd"}));
+  ASSERT_OK(volume->files().Rename("/d/a", "/d/b"));  // replaces
   EXPECT_EQ(ReadWhole(volume.get(), "/d/b"), "/d/a");
-  EXPECT_FALSE(volume->Exists("/d/a"));
-  volume->RenameDirectory("/d", "/new/d");
-  EXPECT_EQ(volume->List("/new/d"), (std::vector<std::string>{"b"}));
+  EXPECT_FALSE(volume->files().Exists("/d/a"));
+  volume->files().RenameDirectory("/d", "/new/d");
+  EXPECT_EQ(volume->files().List("/new/d"), (std::vector<std::string>{"b"}));
   EXPECT_EQ(ReadWhole(volume.get(), "/new/d/e/c"), "/d/e/c");
-  EXPECT_TRUE(volume->Exists("/dd"));
-  EXPECT_TRUE(volume->Delete("/d/b").IsIOError());
-  EXPECT_TRUE(volume->Rename("/d/b", "/x").IsIOError());
+  EXPECT_TRUE(volume->files().Exists("/dd"));
+  EXPECT_TRUE(volume->files().Delete("/d/b").IsIOError());
+  EXPECT_TRUE(volume->files().Rename("/d/b", "/x").IsIOError());
   std::shared_ptr<File> file;
-  EXPECT_TRUE(volume->Open("/d/b", &file).IsIOError());
+  EXPECT_TRUE(volume->files().Open("/d/b", &file).IsIOError());
   for (const char* bad : {"", "/", "x", "/a//b", "/a/../b", "/a/"}) {
-    EXPECT_TRUE(volume->Create(bad, FileKind::kData, &file).IsInvalidArgument()) << bad;
+    EXPECT_TRUE(volume->files().Create(bad, FileKind::kData, &file).IsInvalidArgument()) << bad;
   }
 }
 
@@ -140,17 +140,17 @@ TEST(Volume, AnOpenFileOutlivesItsName) {
   const std::string content = Content(3, 0, 200000);
   ASSERT_OK(Put(volume.get(), "/x", content));
   std::shared_ptr<File> file;
-  ASSERT_OK(volume->Open("/x", &file));
-  ASSERT_OK(volume->Delete("/x"));
-  ASSERT_OK(volume->SyncNames());
+  ASSERT_OK(volume->files().Open("/x", &file));
+  ASSERT_OK(volume->files().Delete("/x"));
+  ASSERT_OK(volume->files().SyncNames());
   const std::uint64_t live = volume->Space().live;
   EXPECT_GE(live, content.size());
   std::string read(content.size(), '\0');
   Slice part;
-  ASSERT_OK(volume->Read(file.get(), 0, read.size(), &part, read.data()));
+  ASSERT_OK(volume->reader().Read(file.get(), 0, read.size(), &part, read.data()));
   EXPECT_EQ(read, content);
   file.reset();
-  ASSERT_OK(volume->SyncNames());
+  ASSERT_OK(volume->files().SyncNames());
   EXPECT_LT(volume->Space().live, live);
 }
 
@@ -158,17 +158,17 @@ TEST(Volume, ALogSyncCostsOneWriteAndOneFlush) {
   Rig rig;
   const auto volume = rig.Mount();
   const auto file = Create(volume.get(), "/x.log", FileKind::kLog, LogPlacement());
-  ASSERT_OK(volume->Append(file.get(), "first"));
-  ASSERT_OK(volume->Sync(file.get()));
+  ASSERT_OK(volume->writer().Append(file.get(), "first"));
+  ASSERT_OK(volume->writer().Sync(file.get()));
   const Counters before = rig.device->counters();
   for (int i = 0; i < 5; ++i) {
-    ASSERT_OK(volume->Append(file.get(), "more"));
-    ASSERT_OK(volume->Sync(file.get()));
+    ASSERT_OK(volume->writer().Append(file.get(), "more"));
+    ASSERT_OK(volume->writer().Sync(file.get()));
   }
   const Counters after = rig.device->counters();
   EXPECT_EQ(after.writes - before.writes, 5U);
   EXPECT_EQ(after.flushes - before.flushes, 5U);
-  ASSERT_OK(volume->FinishWriting(file.get()));
+  ASSERT_OK(volume->writer().FinishWriting(file.get()));
 }
 
 // Files of mixed lifetimes at 90 % utilisation, long enough to write the device several times.
@@ -198,7 +198,7 @@ TEST_P(FullVolume, KeepsRunningAndLosesNothing) {
     while (live > capacity * 88 / 100) {
       auto file = files.begin();
       std::advance(file, random() % files.size());
-      ASSERT_OK(volume->Delete(file->first));
+      ASSERT_OK(volume->files().Delete(file->first));
       live -= file->second.second;
       files.erase(file);
     }
@@ -252,7 +252,8 @@ TEST(Volume, IsFullCleanlyAndOpensAgain) {
   for (std::uint64_t i = 1; i <= stored; ++i) {
     ASSERT_EQ(ReadWhole(volume.get(), "/" + std::to_string(i)), Content(i, 0, 30000));
   }
-  for (std::uint64_t i = 1; i <= stored; i += 2) ASSERT_OK(volume->Delete("/" + std::to_string(i)));
+  for (std::uint64_t i = 1; i <= stored; i += 2)
+    ASSERT_OK(volume->files().Delete("/" + std::to_string(i)));
   ASSERT_OK(Put(volume.get(), "/new", Content(9, 0, 300000)));
   EXPECT_EQ(ReadWhole(volume.get(), "/new"), Content(9, 0, 300000));
 }
@@ -264,8 +265,8 @@ TEST(Volume, ThePaddingOfALogIsCollected) {
   std::string content;
   for (std::uint64_t i = 0; i < 240; ++i) {  // ten zones of pieces that are mostly padding
     content += Content(i, 0, 100);
-    ASSERT_OK(volume->Append(log.get(), Content(i, 0, 100)));
-    ASSERT_OK(volume->Sync(log.get()));
+    ASSERT_OK(volume->writer().Append(log.get(), Content(i, 0, 100)));
+    ASSERT_OK(volume->writer().Sync(log.get()));
   }
   const std::uint64_t pad = volume->Space().pad;
   EXPECT_GT(pad, 900000U);
@@ -276,7 +277,7 @@ TEST(Volume, ThePaddingOfALogIsCollected) {
   EXPECT_TRUE(status.IsNoSpace());
   EXPECT_LT(volume->Space().pad, pad / 4);
   EXPECT_EQ(ReadWhole(volume.get(), "/x.log"), content);
-  ASSERT_OK(volume->FinishWriting(log.get()));
+  ASSERT_OK(volume->writer().FinishWriting(log.get()));
   log.reset();
   ASSERT_OK(volume->Close());
   EXPECT_EQ(Violations(rig.device.get()), "");
@@ -353,8 +354,8 @@ TEST(Volume, ALogWithoutSpaceWaitsForJobsAndForNothingElse) {
   // Opens more zones than the log can take over before it runs out of space.
   for (const char* const name : {"/1", "/2", "/3", "/4", "/5", "/6", "/7", "/8"}) {
     compactions.push_back(Create(volume.get(), name, FileKind::kData, DataPlacement()));
-    ASSERT_OK(volume->Append(compactions.back().get(), Content(1, 0, 8192)));
-    ASSERT_OK(volume->Sync(compactions.back().get()));
+    ASSERT_OK(volume->writer().Append(compactions.back().get(), Content(1, 0, 8192)));
+    ASSERT_OK(volume->writer().Sync(compactions.back().get()));
   }
   std::atomic<int> logs = 0;
   std::atomic<bool> full = false;
@@ -363,9 +364,9 @@ TEST(Volume, ALogWithoutSpaceWaitsForJobsAndForNothingElse) {
     while (status.ok()) {
       const std::string name = "/" + std::to_string(++logs) + ".log";
       const auto log = Create(volume.get(), name, FileKind::kLog, LogPlacement());
-      status = volume->Append(log.get(), Content(2, 0, 90000));
-      if (status.ok()) status = volume->Sync(log.get());
-      EXPECT_EQ(volume->FinishWriting(log.get()).ok(), status.ok());
+      status = volume->writer().Append(log.get(), Content(2, 0, 90000));
+      if (status.ok()) status = volume->writer().Sync(log.get());
+      EXPECT_EQ(volume->writer().FinishWriting(log.get()).ok(), status.ok());
     }
     EXPECT_TRUE(status.IsNoSpace()) << status.ToString();
     full = true;
@@ -378,7 +379,7 @@ TEST(Volume, ALogWithoutSpaceWaitsForJobsAndForNothingElse) {
   }
   ASSERT_TRUE(patience->AwaitWriter());
   for (const auto& file : compactions) {
-    ASSERT_OK(volume->FinishWriting(file.get()));
+    ASSERT_OK(volume->writer().FinishWriting(file.get()));
   }
   compactions.clear();
   patience->EndAlways();
@@ -398,7 +399,7 @@ TEST(Volume, WhatIsDeletedAMomentLaterIsNotFullYet) {
   int deleted = 0;
   std::thread deleter([&] {
     while (patience->AwaitWriter()) {
-      EXPECT_OK(volume->Delete("/" + std::to_string(++deleted)));
+      EXPECT_OK(volume->files().Delete("/" + std::to_string(++deleted)));
     }
   });
   for (int i = 0; i < 20; ++i) EXPECT_OK(fill()) << i;
@@ -418,11 +419,11 @@ TEST(Volume, AReaderKeepsAZoneFromBeingReset) {
   for (int i = 0; i < 2; ++i) {
     readers.emplace_back([&] {
       std::shared_ptr<File> file;
-      ASSERT_OK(volume->Open("/cold", &file));
+      ASSERT_OK(volume->files().Open("/cold", &file));
       std::string buffer(600000, '\0');
       while (!stop) {
         Slice read;
-        ASSERT_OK(volume->Read(file.get(), 0, buffer.size(), &read, buffer.data()));
+        ASSERT_OK(volume->reader().Read(file.get(), 0, buffer.size(), &read, buffer.data()));
         ASSERT_EQ(buffer, expected);
         ++reads;
       }
@@ -448,10 +449,10 @@ TEST(Volume, ConcurrentWritersKeepTheLimit) {
         const std::string name = "/" + std::to_string(w) + "-" + std::to_string(i % 20);
         ASSERT_OK(Put(volume.get(), name, Content(w * 1000 + i, 0, 50000),
                       DataPlacement(static_cast<std::uint8_t>(2 + i % 4))));
-        ASSERT_OK(volume->Append(log.get(), Content(w, i * 100, 100)));
-        ASSERT_OK(volume->Sync(log.get()));
+        ASSERT_OK(volume->writer().Append(log.get(), Content(w, i * 100, 100)));
+        ASSERT_OK(volume->writer().Sync(log.get()));
       }
-      ASSERT_OK(volume->FinishWriting(log.get()));
+      ASSERT_OK(volume->writer().FinishWriting(log.get()));
     });
   }
   for (std::thread& writer : writers) writer.join();
@@ -470,14 +471,14 @@ TEST(Volume, AReadOnlyMountChangesNothing) {
   Rig rig;
   const auto writer = rig.Mount();
   const auto log = Create(writer.get(), "/x.log", FileKind::kLog, LogPlacement());
-  ASSERT_OK(writer->Append(log.get(), Content(1, 0, 3000)));
-  ASSERT_OK(writer->Sync(log.get()));
+  ASSERT_OK(writer->writer().Append(log.get(), Content(1, 0, 3000)));
+  ASSERT_OK(writer->writer().Sync(log.get()));
   const Counters before = rig.device->counters();
   const auto reader = rig.Mount({.read_only = true, .policy = {}, .ledger_path = ""});
   EXPECT_EQ(ReadWhole(reader.get(), "/x.log"), Content(1, 0, 3000));
   std::shared_ptr<File> file;
-  EXPECT_TRUE(reader->Create("/y", FileKind::kData, &file).IsNotSupported());
-  EXPECT_TRUE(reader->Delete("/x.log").IsNotSupported());
+  EXPECT_TRUE(reader->files().Create("/y", FileKind::kData, &file).IsNotSupported());
+  EXPECT_TRUE(reader->files().Delete("/x.log").IsNotSupported());
   const auto dump = nlohmann::json::parse(DumpJson(reader.get()));
   EXPECT_EQ(dump["files"].size(), 1U);
   EXPECT_EQ(dump["files"][0]["size"], 3000);
@@ -485,7 +486,7 @@ TEST(Volume, AReadOnlyMountChangesNothing) {
   const Counters after = rig.device->counters();
   EXPECT_EQ(before.writes, after.writes);
   EXPECT_EQ(before.resets, after.resets);
-  ASSERT_OK(writer->FinishWriting(log.get()));
+  ASSERT_OK(writer->writer().FinishWriting(log.get()));
 }
 
 TEST(Volume, ImportsAndCountsIt) {
@@ -504,7 +505,7 @@ TEST(Volume, ImportsAndCountsIt) {
   EXPECT_TRUE(Import(volume.get(), "/cold/2", [](Slice*) {
                 return IOStatus::IOError("input");
               }).IsIOError());
-  EXPECT_FALSE(volume->Exists("/cold/2"));
+  EXPECT_FALSE(volume->files().Exists("/cold/2"));
 }
 
 TEST(Volume, PoliciesAreRememberedAndCanBeChanged) {
@@ -583,13 +584,13 @@ TEST(Refusal, AnyChangeOfTheMetadata) {
   {
     const auto volume = rig.Mount();
     const auto log = Create(volume.get(), "/x.log", FileKind::kLog, LogPlacement());
-    ASSERT_OK(volume->Append(log.get(), Content(1, 0, 700)));
-    ASSERT_OK(volume->Sync(log.get()));
+    ASSERT_OK(volume->writer().Append(log.get(), Content(1, 0, 700)));
+    ASSERT_OK(volume->writer().Sync(log.get()));
     ASSERT_OK(Put(volume.get(), "/x.sst", Content(2, 0, 900)));
-    ASSERT_OK(volume->Append(log.get(), Content(1, 700, 100)));
-    ASSERT_OK(volume->FinishWriting(log.get()));
-    ASSERT_OK(volume->Delete("/x.sst"));
-    log_zone = volume->Files()[0].extents[0].zone;
+    ASSERT_OK(volume->writer().Append(log.get(), Content(1, 700, 100)));
+    ASSERT_OK(volume->writer().FinishWriting(log.get()));
+    ASSERT_OK(volume->files().Delete("/x.sst"));
+    log_zone = volume->files().All()[0].extents[0].zone;
   }
   ASSERT_EQ(Violations(rig.device.get()), "");
   std::uint32_t metadata = 0;
@@ -642,18 +643,19 @@ TEST(Failure, WhatAFailedSyncDidNotWriteIsNeverWrittenLater) {
   for (const FileKind kind : {FileKind::kData, FileKind::kLog}) {
     const std::string name = kind == FileKind::kLog ? "/a.log" : "/a";
     std::shared_ptr<File> file;
-    ASSERT_OK(volume->Create(name, kind, &file));
-    volume->SetPlacement(file.get(), kind == FileKind::kLog ? LogPlacement() : DataPlacement());
-    ASSERT_OK(volume->Append(file.get(), "synced"));
-    ASSERT_OK(volume->Sync(file.get()));
-    ASSERT_OK(volume->Append(file.get(), " and not"));
+    ASSERT_OK(volume->files().Create(name, kind, &file));
+    volume->writer().SetPlacement(file.get(),
+                                  kind == FileKind::kLog ? LogPlacement() : DataPlacement());
+    ASSERT_OK(volume->writer().Append(file.get(), "synced"));
+    ASSERT_OK(volume->writer().Sync(file.get()));
+    ASSERT_OK(volume->writer().Append(file.get(), " and not"));
     rig.faulty->Inject(
         {.operation = Operation::kWrite, .times = Fault::kForever, .error = DeviceError::kNoSpace});
-    EXPECT_TRUE(volume->Sync(file.get()).IsNoSpace());
+    EXPECT_TRUE(volume->writer().Sync(file.get()).IsNoSpace());
     rig.faulty->ClearFaults();
-    EXPECT_TRUE(volume->Append(file.get(), " more").IsNoSpace());
-    EXPECT_TRUE(volume->Sync(file.get()).IsNoSpace());
-    EXPECT_TRUE(volume->FinishWriting(file.get()).IsNoSpace());
+    EXPECT_TRUE(volume->writer().Append(file.get(), " more").IsNoSpace());
+    EXPECT_TRUE(volume->writer().Sync(file.get()).IsNoSpace());
+    EXPECT_TRUE(volume->writer().FinishWriting(file.get()).IsNoSpace());
     EXPECT_EQ(ReadWhole(volume.get(), name), "synced");
   }
   ASSERT_OK(volume->Close());
@@ -699,8 +701,8 @@ TEST(Failure, AFailedWriteOfOneLogLosesNeitherLog) {
       if (round == 2) rig.faulty->Inject({.operation = Operation::kWrite, .landed_blocks = landed});
       for (std::size_t i = 0; i < 2; ++i) {
         const std::string more = Content(i, content[i].size(), 10000);  // three blocks
-        ASSERT_OK(volume->Append(logs[i].get(), more));
-        ASSERT_OK(volume->Sync(logs[i].get()));
+        ASSERT_OK(volume->writer().Append(logs[i].get(), more));
+        ASSERT_OK(volume->writer().Sync(logs[i].get()));
         content[i] += more;
       }
     }
@@ -763,8 +765,8 @@ TEST(Failure, AVictimThatCannotBeReadFailsNoWriter) {
   const auto volume = rig.MountFaulty();
   ASSERT_OK(Put(volume.get(), "/a", Content(1, 0, 50000)));
   ASSERT_OK(Put(volume.get(), "/b", Content(2, 0, 98304)));
-  ASSERT_OK(volume->Delete("/a"));
-  ASSERT_OK(volume->SyncNames());
+  ASSERT_OK(volume->files().Delete("/a"));
+  ASSERT_OK(volume->files().SyncNames());
   rig.faulty->Inject({.operation = Operation::kRead, .times = Fault::kForever});
   for (std::uint64_t i = 0; i < 20; ++i) {
     ASSERT_OK(Put(volume.get(), "/c", Content(3, 0, 50000)));
@@ -779,11 +781,11 @@ TEST(Volume, CollectsNoZoneOfDeletedFiles) {
   const auto volume = rig.Mount();
   ASSERT_OK(Put(volume.get(), "/ballast", Content(1, 0, 6 * 98304)));  // space is low behind it
   ASSERT_OK(Put(volume.get(), "/x", Content(1, 0, 98304)));            // one zone
-  ASSERT_OK(volume->Delete("/x"));                                     // not durable yet
+  ASSERT_OK(volume->files().Delete("/x"));                             // not durable yet
   const std::uint64_t flushes = volume->totals().flushes;
   const auto file = Create(volume.get(), "/y", FileKind::kData, DataPlacement());
-  ASSERT_OK(volume->Append(file.get(), Content(2, 0, 5000)));
-  ASSERT_OK(volume->FinishWriting(file.get()));
+  ASSERT_OK(volume->writer().Append(file.get(), Content(2, 0, 5000)));
+  ASSERT_OK(volume->writer().FinishWriting(file.get()));
   EXPECT_EQ(volume->SinceMkfs().collected_zones, 0U);
   EXPECT_EQ(volume->totals().flushes, flushes);
 }
@@ -799,20 +801,20 @@ TEST(Volume, CountsNoCollectionWhoseFilesAreAllDeletedMeanwhile) {
   for (int i = 0; i < 12; ++i) {
     ASSERT_OK(Put(volume.get(), "/" + std::to_string(i), Content(2, 0, 4096)));
   }
-  ASSERT_OK(volume->Delete("/garbage"));
-  ASSERT_OK(volume->SyncNames());
+  ASSERT_OK(volume->files().Delete("/garbage"));
+  ASSERT_OK(volume->files().SyncNames());
   const auto collected = [&] {
     return volume->totals().written[static_cast<std::size_t>(Cause::kGc)].payload;
   };
   const auto write = [&](const std::string& name) {
     const auto file = Create(volume.get(), name, FileKind::kData, DataPlacement());
-    ASSERT_OK(volume->Append(file.get(), "new"));
-    ASSERT_OK(volume->FinishWriting(file.get()));
+    ASSERT_OK(volume->writer().Append(file.get(), "new"));
+    ASSERT_OK(volume->writer().FinishWriting(file.get()));
   };
   write("/new");
   ASSERT_GT(collected(), 0U);
   ASSERT_LT(collected(), 12 * 4096U);
-  for (int i = 0; i < 12; ++i) ASSERT_OK(volume->Delete("/" + std::to_string(i)));
+  for (int i = 0; i < 12; ++i) ASSERT_OK(volume->files().Delete("/" + std::to_string(i)));
   const std::uint64_t flushes = volume->totals().flushes;
   for (int i = 0; i < 14; ++i) write("/new" + std::to_string(i));
   EXPECT_EQ(volume->SinceMkfs().collected_zones, 0U);
@@ -900,12 +902,12 @@ TEST(Metadata, WithoutAWritableZoneTheVolumeCanBeRead) {
     EXPECT_TRUE(volume->read_only());
     EXPECT_EQ(ReadWhole(volume.get(), "/a"), Content(1, 0, 5000));
     std::shared_ptr<File> file;
-    const IOStatus status = volume->Create("/b", FileKind::kData, &file);
+    const IOStatus status = volume->files().Create("/b", FileKind::kData, &file);
     EXPECT_TRUE(status.IsNotSupported());
     EXPECT_NE(status.ToString().find("no-metadata-zone"), std::string::npos) << status.ToString();
-    EXPECT_TRUE(volume->Delete("/a").IsNotSupported());
-    EXPECT_TRUE(volume->Rename("/a", "/b").IsNotSupported());
-    EXPECT_TRUE(volume->RenameDirectory("/d", "/e").IsNotSupported());
+    EXPECT_TRUE(volume->files().Delete("/a").IsNotSupported());
+    EXPECT_TRUE(volume->files().Rename("/a", "/b").IsNotSupported());
+    EXPECT_TRUE(volume->files().RenameDirectory("/d", "/e").IsNotSupported());
     ASSERT_OK(volume->Close());
   }
 }
@@ -980,7 +982,7 @@ TEST(Metadata, AMarkedGenerationIsNotTakenForTheNewest) {
   ASSERT_NE(volume, nullptr);
   ASSERT_EQ(volume->losses().size(), 1U);
   EXPECT_EQ(ReadWhole(volume.get(), "/a"), Content(1, 0, 5000));
-  EXPECT_FALSE(volume->Exists("/b"));
+  EXPECT_FALSE(volume->files().Exists("/b"));
 
   // A repair goes on with it, also if the newest generation comes back.
   volume = rig.Mount({.salvage = true});
@@ -1012,7 +1014,7 @@ TEST(Metadata, ABrokenEndOfTheNewestGenerationIsSalvaged) {
   ASSERT_OK(Volume::Mount(broken(), {.salvage = true}, &volume));
   EXPECT_EQ(volume->losses().size(), 1U);
   EXPECT_EQ(ReadWhole(volume.get(), "/a"), "/a");
-  EXPECT_FALSE(volume->Exists("/c"));
+  EXPECT_FALSE(volume->files().Exists("/c"));
   ASSERT_OK(volume->Close());
   EXPECT_EQ(Violations(rig.device.get()), "");
 }
@@ -1035,8 +1037,8 @@ TEST(Volume, AFlushedLogSurvivesTheEndOfTheProcess) {
   std::string content;
   for (std::uint64_t i = 0; i < 30; ++i) {  // several zones
     const std::string more = Content(3, content.size(), 1 + i * 500);
-    ASSERT_OK(volume->Append(log.get(), more));
-    ASSERT_OK(volume->WriteBuffer(log.get()));
+    ASSERT_OK(volume->writer().Append(log.get(), more));
+    ASSERT_OK(volume->writer().WriteBuffer(log.get()));
     content += more;
     std::unique_ptr<EmulatedDevice> killed;
     ASSERT_OK(EmulatedFaults::Clone(*rig.device, "killed-log", &killed));
@@ -1079,7 +1081,7 @@ TEST(Volume, APowerLossLeavesNoGapBetweenLogs) {
     bool gap = false;
     for (std::size_t i = 0; i < contents.size(); ++i) {
       const std::string name = "/" + std::to_string(i) + ".log";
-      const std::string content = after->Exists(name) ? ReadWhole(after, name) : "";
+      const std::string content = after->files().Exists(name) ? ReadWhole(after, name) : "";
       EXPECT_TRUE(!gap || content.empty()) << name << " follows a gap";
       gap = gap || content != contents[i];
     }
@@ -1093,10 +1095,10 @@ TEST(Volume, APowerLossLeavesNoGapBetweenLogs) {
     for (std::uint64_t piece = 0; piece < 3; ++piece) {
       const std::string more = Content(i, contents.back().size(), 9000);
       contents.back() += more;
-      ASSERT_OK(volume->Append(log.get(), more));
-      ASSERT_OK(volume->WriteBuffer(log.get()));
+      ASSERT_OK(volume->writer().Append(log.get(), more));
+      ASSERT_OK(volume->writer().WriteBuffer(log.get()));
     }
-    ASSERT_OK(volume->FinishWriting(log.get()));
+    ASSERT_OK(volume->writer().FinishWriting(log.get()));
   }
   EXPECT_GT(losses, 40U);
 }
@@ -1111,7 +1113,7 @@ TEST(Volume, APowerLossBehindAFinishInventsNothing) {
   std::uint64_t losses = 0;
   const auto judge = [&](Volume* after) {
     for (const auto& [name, content] : contents) {
-      const std::string left = after->Exists(name) ? ReadWhole(after, name) : "";
+      const std::string left = after->files().Exists(name) ? ReadWhole(after, name) : "";
       EXPECT_TRUE(content.starts_with(left)) << name;
     }
   };
@@ -1121,11 +1123,11 @@ TEST(Volume, APowerLossBehindAFinishInventsNothing) {
     const std::string name = "/" + std::to_string(i);
     const auto file = Create(volume.get(), name, FileKind::kData, DataPlacement());
     contents[name] = Content(i, 0, 40000);
-    ASSERT_OK(volume->Append(file.get(), contents[name]));
+    ASSERT_OK(volume->writer().Append(file.get(), contents[name]));
     if (i % 4 == 3) {
-      ASSERT_OK(volume->Sync(file.get()));
+      ASSERT_OK(volume->writer().Sync(file.get()));
     }
-    ASSERT_OK(volume->FinishWriting(file.get()));
+    ASSERT_OK(volume->writer().FinishWriting(file.get()));
   }
   EXPECT_GT(losses, 20U);
   EXPECT_GT(volume->totals().finishes[static_cast<std::size_t>(FinishCause::kThreshold)].count, 5U);
@@ -1140,11 +1142,11 @@ class LostLog : public testing::Test {
     for (const char* name : {"/1.log", "/2.log"}) {
       const auto log = Create(volume_.get(), name, FileKind::kLog, LogPlacement());
       for (std::uint64_t i = 0; i < 8; ++i) {
-        ASSERT_OK(volume_->Append(log.get(), Content(7, i * 12000, 12000)));
-        ASSERT_OK(volume_->Sync(log.get()));
+        ASSERT_OK(volume_->writer().Append(log.get(), Content(7, i * 12000, 12000)));
+        ASSERT_OK(volume_->writer().Sync(log.get()));
       }
       zones_.push_back(FilesOf(volume_.get()).at(name).extents.back().zone);
-      ASSERT_OK(volume_->FinishWriting(log.get()));
+      ASSERT_OK(volume_->writer().FinishWriting(log.get()));
     }
     ASSERT_NE(zones_[0], zones_[1]);
     ASSERT_OK(EmulatedFaults::Clone(*rig_.device, "lost-log", &clone_));
@@ -1152,7 +1154,7 @@ class LostLog : public testing::Test {
   }
   static std::map<std::string, FileInfo> FilesOf(Volume* volume) {
     std::map<std::string, FileInfo> files;
-    for (FileInfo& file : volume->Files()) files[file.name] = file;
+    for (FileInfo& file : volume->files().All()) files[file.name] = file;
     return files;
   }
   std::unique_ptr<Volume> MountKilled() {
@@ -1196,21 +1198,21 @@ TEST_F(LostLog, AnOfflineZoneIsAnErrorAndNeverAShorterFile) {
     ASSERT_NE(volume, nullptr);
     EXPECT_EQ(ReadWhole(volume.get(), "/1.log"), content_);
     std::shared_ptr<File> file;
-    ASSERT_OK(volume->Open("/2.log", &file));
+    ASSERT_OK(volume->files().Open("/2.log", &file));
     std::string part(content_.size(), '\0');
     Slice read;
-    const IOStatus status = volume->Read(file.get(), 0, part.size(), &read, part.data());
+    const IOStatus status = volume->reader().Read(file.get(), 0, part.size(), &read, part.data());
     EXPECT_ERROR(status, "lost-content");
     EXPECT_NE(status.ToString().find("/2.log"), std::string::npos);
-    const std::uint64_t known = volume->Size(file.get());
+    const std::uint64_t known = volume->reader().Size(file.get());
     if (known > 0) {
-      ASSERT_OK(volume->Read(file.get(), 0, known, &read, part.data()));
+      ASSERT_OK(volume->reader().Read(file.get(), 0, known, &read, part.data()));
       EXPECT_EQ(read.ToString(), content_.substr(0, known));
     }
     ASSERT_OK(Put(volume.get(), "/new" + std::to_string(mount), "works"));
   }
   const auto volume = MountKilled();
-  ASSERT_OK(volume->Delete("/2.log"));
+  ASSERT_OK(volume->files().Delete("/2.log"));
   ASSERT_OK(volume->Close());
   EXPECT_EQ(KilledViolations(), "");
 }
@@ -1221,7 +1223,7 @@ TEST(Failure, OfflineAndReadOnlyZones) {
   {
     const auto volume = rig.Mount();
     ASSERT_OK(Put(volume.get(), "/a", Content(1, 0, 5000)));
-    zone = volume->Files()[0].extents[0].zone;
+    zone = volume->files().All()[0].extents[0].zone;
   }
   EmulatedFaults::BreakZone(*rig.device, zone, ZoneCondition::kReadOnly);
   {
@@ -1234,10 +1236,10 @@ TEST(Failure, OfflineAndReadOnlyZones) {
   const auto volume = rig.Mount();
   EXPECT_EQ(ReadWhole(volume.get(), "/b"), Content(2, 0, 5000));
   std::shared_ptr<File> file;
-  ASSERT_OK(volume->Open("/a", &file));
+  ASSERT_OK(volume->files().Open("/a", &file));
   char byte;
   Slice read;
-  EXPECT_ERROR(volume->Read(file.get(), 0, 1, &read, &byte), DeviceError::kZoneOffline);
+  EXPECT_ERROR(volume->reader().Read(file.get(), 0, 1, &read, &byte), DeviceError::kZoneOffline);
 }
 
 // Two tenants of one namespace divide its active zones.
@@ -1265,10 +1267,10 @@ TEST(Failure, ADeviceThatLowersItsLimit) {
     for (int i = 0; i < 9; ++i) {
       files.push_back(Create(volume.get(), "/" + std::to_string(i), FileKind::kData,
                              DataPlacement(static_cast<std::uint8_t>(i % 6))));
-      ASSERT_OK(volume->Append(files.back().get(), Content(7, 0, 9000)));
-      ASSERT_OK(volume->Sync(files.back().get()));
+      ASSERT_OK(volume->writer().Append(files.back().get(), Content(7, 0, 9000)));
+      ASSERT_OK(volume->writer().Sync(files.back().get()));
     }
-    for (const auto& file : files) ASSERT_OK(volume->FinishWriting(file.get()));
+    for (const auto& file : files) ASSERT_OK(volume->writer().FinishWriting(file.get()));
     files.clear();
     EXPECT_GT(volume->Space().active_zones, 8U);
   }

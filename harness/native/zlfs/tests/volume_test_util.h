@@ -80,11 +80,11 @@ inline std::string Content(std::uint64_t seed, std::uint64_t from, std::uint64_t
 
 inline std::string ReadWhole(Volume* volume, const std::string& name) {
   std::shared_ptr<File> file;
-  EXPECT_OK(volume->Open(name, &file));
+  EXPECT_OK(volume->files().Open(name, &file));
   if (file == nullptr) return {};
-  std::string content(volume->Size(file.get()), '\0');
+  std::string content(volume->reader().Size(file.get()), '\0');
   Slice read;
-  EXPECT_OK(volume->Read(file.get(), 0, content.size(), &read, content.data()));
+  EXPECT_OK(volume->reader().Read(file.get(), 0, content.size(), &read, content.data()));
   EXPECT_EQ(read.size(), content.size());
   return content;
 }

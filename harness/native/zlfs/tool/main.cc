@@ -179,7 +179,7 @@ IOStatus RunDf(Arguments* arguments) {
       {"garbage_bytes", space.garbage},
       {"pad_bytes", space.pad},
       {"reserve_bytes", space.kept},
-      {"files", volume->Files().size()},
+      {"files", volume->files().All().size()},
       {"max_active", geometry.max_active},
       {"finish_remaining_pct", superblock.policy.finish_remaining_pct},
       {"finish_occupancy_pct", superblock.policy.finish_occupancy_pct},
@@ -203,7 +203,7 @@ IOStatus RunList(Arguments* arguments) {
   RETURN_IF_ERROR(MountToRead(*arguments, &volume));
   const bool table = arguments->format == "table";
   Json files = Json::array();
-  for (const FileInfo& file : volume->Files()) {
+  for (const FileInfo& file : volume->files().All()) {
     if (table) std::printf("%15" PRIu64 "  %s\n", file.size, file.name.c_str());
     files.push_back({{"name", file.name},
                      {"size", file.size},

@@ -1,0 +1,108 @@
+#include "zlfs/fs/file_reader.h"
+
+#include <algorithm>
+#include <cstring>
+#include <string>
+#include <utility>
+
+namespace zlfs {
+namespace {
+
+// Reads of one batch that a device gets at a time, besides the one of the calling thread.
+constexpr std::size_t kReadThreads = 15;
+
+}  // namespace
+
+FileReader::FileReader(VolumeState* state)
+    : state_(state), pool_(kReadThreads), pins_(state->device->geometry().zone_count) {}
+
+std::uint64_t FileReader::Size(File* file) {
+  const std::lock_guard tail(file->tail_mutex);
+  const std::lock_guard lock(state_->mutex);
+  return file->size + file->tail_size;
+}
+
+std::shared_ptr<const ExtentMap> FileReader::Map(File* file) {
+  {
+    const std::lock_guard lock(file->map_mutex);
+    if (file->map != nullptr) return file->map;
+  }
+  const std::lock_guard lock(state_->mutex);
+  const std::lock_guard map_lock(file->map_mutex);
+  auto map = std::make_shared<ExtentMap>();
+  map->extents = file->extents;
+  for (const Extent& extent : file->extents) {
+    map->starts.push_back(map->size);
+    map->size += extent.length;
+    std::shared_ptr<const void> pin = pins_[extent.zone].lock();
+    if (pin == nullptr) pins_[extent.zone] = pin = std::make_shared<char>();
+    map->pins.push_back(std::move(pin));
+  }
+  file->map = map;
+  return map;
+}
+
+IOStatus FileReader::Read(File* file, std::uint64_t offset, std::size_t size, Slice* read,
+                          char* to) {
+  *read = Slice();
+  std::shared_ptr<const ExtentMap> map = Map(file);
+  std::uint64_t end = offset + size;
+  std::unique_lock tail(file->tail_mutex, std::defer_lock);
+  if (end > map->size) {
+    // The end of the file may still be in the writer's buffer. Release the map before locking: the
+    // writer may be waiting for readers to unpin a zone.
+    map.reset();
+    tail.lock();
+    map = Map(file);
+    if (file->lost_zone) {
+      const std::lock_guard lock(state_->mutex);  // guards the name
+      return IOStatus::IOError(
+          "lost-content", file->name + " from byte " + std::to_string(map->size) + " on: zone " +
+                              std::to_string(*file->lost_zone) + " cannot be read");
+    }
+    end = std::min(end, map->size + file->tail_size);
+  }
+  if (offset >= end) return IOStatus::OK();
+  const std::uint64_t stored = std::clamp(map->size, offset, end) - offset;
+  const std::uint64_t buffered = end - offset - stored;
+  RETURN_IF_ERROR(ReadExtents(*map, offset, stored, to));
+  if (buffered > 0) {
+    const char* const from = file->tail.get() + file->tail_head() + (offset + stored - map->size);
+    std::memcpy(to + stored, from, buffered);
+  }
+  *read = Slice(to, end - offset);
+  return IOStatus::OK();
+}
+
+IOStatus FileReader::ReadExtents(const ExtentMap& map, std::uint64_t offset, std::size_t size,
+                                 char* to) {
+  std::size_t index = static_cast<std::size_t>(
+      std::upper_bound(map.starts.begin(), map.starts.end(), offset) - map.starts.begin() - 1);
+  for (; size > 0; ++index) {
+    const Extent& extent = map.extents[index];
+    const std::uint64_t skip = offset - map.starts[index];
+    const std::size_t n = std::min<std::uint64_t>(size, extent.length - skip);
+    RETURN_IF_ERROR(state_->io.Read(extent.zone, extent.offset + skip, n, to));
+    to += n;
+    offset += n;
+    size -= n;
+  }
+  return IOStatus::OK();
+}
+
+void FileReader::ReadMany(std::size_t count, const ReadPool::Work& work) {
+  if (count > 1 && state_->io.geometry().waits) return pool_.ForEach(count, work);
+  for (std::size_t i = 0; i < count; ++i) work(i);
+}
+
+IOStatus FileReader::TracedRead(File* file, bool compaction, std::uint64_t offset, std::size_t size,
+                                Slice* read, char* to) {
+  AllocationTrace& trace = state_->trace;
+  if (!trace.Takes(compaction)) return Read(file, offset, size, read, to);
+  const std::uint64_t begin = AllocationTrace::Now();
+  const IOStatus status = Read(file, offset, size, read, to);
+  if (status.ok()) trace.AddRead(file->id, offset, read->size(), begin);
+  return status;
+}
+
+}  // namespace zlfs

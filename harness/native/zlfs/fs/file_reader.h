@@ -1,0 +1,41 @@
+// Reads files. Readers pin the zones of the extents that they know.
+
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "zlfs/fs/read_pool.h"
+#include "zlfs/fs/volume_state.h"
+
+namespace zlfs {
+
+class FileReader {
+ public:
+  explicit FileReader(VolumeState* state);
+
+  // Reads fewer than `size` bytes only at the end of the file.
+  IOStatus Read(File* file, std::uint64_t offset, std::size_t size, Slice* read, char* to);
+  // Reads, and records the read if the trace holds such reads.
+  IOStatus TracedRead(File* file, bool compaction, std::uint64_t offset, std::size_t size,
+                      Slice* read, char* to);
+  // Calls work(0) to work(count - 1), which read. In parallel if the device answers reads in
+  // parallel; a device in memory is copied from faster by one thread.
+  void ReadMany(std::size_t count, const ReadPool::Work& work);
+  std::uint64_t Size(File* file);
+
+  // Returns the file's extents, whose zones stay pinned as long as the map exists.
+  std::shared_ptr<const ExtentMap> Map(File* file);
+  IOStatus ReadExtents(const ExtentMap& map, std::uint64_t offset, std::size_t size, char* to);
+  // Whether a map pins the zone. Requires the state mutex.
+  bool Pinned(std::uint32_t zone) const { return !pins_[zone].expired(); }
+
+ private:
+  VolumeState* const state_;
+  ReadPool pool_;
+  // Per zone; expired if no map uses it. Guarded by the state mutex.
+  std::vector<std::weak_ptr<const void>> pins_;
+};
+
+}  // namespace zlfs

@@ -1,0 +1,58 @@
+// The files of a volume and their names. Each change appends its record to the metadata log.
+
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "zlfs/fs/reclaimer.h"
+#include "zlfs/fs/volume_state.h"
+
+namespace zlfs {
+
+class FileTable {
+ public:
+  FileTable(VolumeState* state, Reclaimer* reclaimer) : state_(state), reclaimer_(reclaimer) {}
+
+  // Takes the files that recovery found.
+  void Load(Namespace space);
+
+  // Names must be canonical (IsCanonical). Create and Open return a handle. Releasing the last copy
+  // of a handle locks the state mutex. A deleted file is removed with its last handle.
+  IOStatus Create(const std::string& name, FileKind kind, std::shared_ptr<File>* file);
+  IOStatus Open(const std::string& name, std::shared_ptr<File>* file);
+  IOStatus Delete(const std::string& name);
+  IOStatus Rename(const std::string& from, const std::string& to);
+  IOStatus RenameDirectory(const std::string& from, const std::string& to);
+  bool Exists(const std::string& name);
+  // Returns the names of the files directly in the directory.
+  std::vector<std::string> List(const std::string& directory);
+  bool HasFilesBelow(const std::string& directory);
+  // Makes all creations, deletions and renames durable.
+  IOStatus SyncNames();
+  std::vector<FileInfo> All();
+
+  // The next three require the state mutex.
+  // Appends a record of all extents from offset `from` on.
+  void RecordFrom(File* file, std::uint64_t from);
+  // Whether the file still has a name or a handle.
+  bool Has(const File& file) const { return state_->space.files.contains(file.id); }
+  // Appends records of all names and extents.
+  void Describe(std::vector<Record>* records) const;
+
+ private:
+  IOStatus CheckWritable() const;
+  // These require the state mutex.
+  // Applies the record and appends it to the log. Returns its log position.
+  std::uint64_t Change(const Record& record);
+  std::shared_ptr<File> Handle(const std::shared_ptr<File>& file);
+  // Handles a file without a name: frees its extents when no handle is left.
+  void Forget(const std::shared_ptr<File>& file);
+
+  VolumeState* const state_;
+  Reclaimer* const reclaimer_;
+};
+
+}  // namespace zlfs

@@ -1,0 +1,66 @@
+// Appends to files and makes them durable.
+
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+
+#include "zlfs/fs/collector.h"
+#include "zlfs/fs/file_table.h"
+#include "zlfs/fs/log_zones.h"
+#include "zlfs/fs/patience.h"
+#include "zlfs/fs/reclaimer.h"
+#include "zlfs/fs/volume_state.h"
+#include "zlfs/fs/zone_commands.h"
+
+namespace zlfs {
+
+// Only one thread at a time may append to a file. Syncs and reads may run concurrently.
+class FileWriter {
+ public:
+  FileWriter(VolumeState* state, ZoneCommands* commands, LogZones* log_zones, Reclaimer* reclaimer,
+             FileTable* table, Collector* collector, std::shared_ptr<Patience> patience)
+      : state_(state),
+        commands_(commands),
+        log_zones_(log_zones),
+        reclaimer_(reclaimer),
+        table_(table),
+        collector_(collector),
+        patience_(std::move(patience)) {}
+
+  void SetPlacement(File* file, const Placement& placement);
+  IOStatus Append(File* file, Slice data);
+  // Hands all appended data to the device, so that it survives the end of the process.
+  IOStatus WriteBuffer(File* file);
+  // Makes all appended data durable.
+  IOStatus Sync(File* file);
+  // Ends writing: writes the buffer, but does not make it durable. `finish_zone` finishes the
+  // writer's zone even if it has room left.
+  IOStatus FinishWriting(File* file, bool finish_zone = false);
+
+ private:
+  // Writes the buffer. After a failed write, it goes on in another zone. If several zones in a row
+  // fail, the error is permanent for the file and discards the unwritten bytes: bytes whose sync
+  // failed must not become durable later. Requires tail_mutex.
+  IOStatus WriteTail(File* file);
+  IOStatus WriteOut(File* file);
+  // Writes the buffer and records the extents. Returns the log position that the file needs.
+  IOStatus WriteAndRecord(File* file, std::uint64_t* position);
+  // Reserves room for up to `size` bytes.
+  IOStatus Reserve(File* file, std::uint64_t size, Decision* grant);
+  // Waits until state_->returns differs from `returns`. Returns false if no space is likely to
+  // return.
+  bool SpaceReturns(Cause cause, std::uint64_t returns);
+
+  VolumeState* const state_;
+  ZoneCommands* const commands_;
+  LogZones* const log_zones_;
+  Reclaimer* const reclaimer_;
+  FileTable* const table_;
+  Collector* const collector_;
+  const std::shared_ptr<Patience> patience_;
+  std::atomic<bool> low_space_ = false;
+};
+
+}  // namespace zlfs

@@ -1,0 +1,40 @@
+// The zones that WALs fill, and the records from which recovery knows them.
+
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <vector>
+
+#include "zlfs/fs/volume_state.h"
+
+namespace zlfs {
+
+// All functions require the state mutex.
+class LogZones {
+ public:
+  explicit LogZones(VolumeState* state) : state_(state) {}
+
+  // A zone of an earlier mount that a later mount reads again.
+  void Keep(std::uint32_t zone, std::uint64_t offset) { zones_[zone] = {.offset = offset}; }
+  // The file's next piece goes to the zone. Appends the records that are missing for that.
+  void Join(File* file, std::uint32_t zone);
+  // Returns whether the zone has no pieces, or its end is durable. Appends the record of its end.
+  bool Ended(std::uint32_t zone);
+  // The zone was reset.
+  void Forget(std::uint32_t zone);
+  // Appends records of all zones that have not ended, and of their files.
+  void Describe(std::vector<Record>* records) const;
+
+ private:
+  struct LogZone {
+    std::uint64_t offset = 0;    // start of the pieces in the zone
+    std::uint64_t position = 0;  // log position of the LogZoneRecord
+    std::uint64_t end = 0;       // log position of the LogZoneEndRecord; 0: not appended yet
+  };
+
+  VolumeState* const state_;
+  std::map<std::uint32_t, LogZone> zones_;
+};
+
+}  // namespace zlfs

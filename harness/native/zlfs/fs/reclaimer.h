@@ -1,0 +1,48 @@
+// Turns extents that no file needs into garbage, and garbage into empty zones.
+
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "zlfs/fs/file_reader.h"
+#include "zlfs/fs/log_zones.h"
+#include "zlfs/fs/resetter.h"
+#include "zlfs/fs/volume_state.h"
+#include "zlfs/fs/zone_commands.h"
+
+namespace zlfs {
+
+class Reclaimer {
+ public:
+  Reclaimer(VolumeState* state, ZoneCommands* commands, LogZones* log_zones,
+            const FileReader* reader);
+
+  // Makes the log durable up to `position`, then begins to reset the zones that this freed.
+  IOStatus Commit(std::uint64_t position);
+  // Begins to reset zones without live data. With `hard`, also resets active zones, commits the log
+  // as needed, and returns when all resets are done. Sets `*reset` to true if a zone was reset.
+  IOStatus Reclaim(bool hard, bool* reset = nullptr);
+  // Returns when no reset runs. Returns whether there were any.
+  bool Drain() { return resetter_.Drain(); }
+
+  // Makes the extents garbage. `released`: they were given to FreeLater. Requires the state mutex.
+  void Free(const std::vector<Extent>& extents, bool released = false);
+  // Makes the extents garbage as soon as the log is durable. Requires the state mutex.
+  void FreeLater(std::vector<Extent> extents);
+
+ private:
+  // Extents that become garbage when the log is durable up to `position`.
+  struct Freed {
+    std::uint64_t position = 0;
+    std::vector<Extent> extents;
+  };
+
+  VolumeState* const state_;
+  LogZones* const log_zones_;
+  const FileReader* const reader_;
+  std::vector<Freed> freed_;  // by position; guarded by the state mutex
+  Resetter resetter_;
+};
+
+}  // namespace zlfs

@@ -1,0 +1,62 @@
+// Writes, finishes and resets zones, and reports the results to the allocator.
+
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <mutex>
+#include <vector>
+
+#include "zlfs/fs/ledger.h"
+#include "zlfs/fs/log_zones.h"
+#include "zlfs/fs/volume_state.h"
+
+namespace zlfs {
+
+class ZoneCommands {
+ public:
+  ZoneCommands(VolumeState* state, LogZones* log_zones)
+      : state_(state), log_zones_(log_zones), locks_(state->device->geometry().zone_count) {}
+
+  // The number of the last piece that recovery found.
+  void BeginPieces(std::uint64_t last_piece) { piece_number_ = last_piece; }
+
+  // Returns the allocator's decision; waits while the decision is kWait. `subject` is the file id,
+  // or the run index during garbage collection. `lock` holds the state mutex.
+  Decision Allocate(std::unique_lock<std::mutex>* lock, const Request& request,
+                    std::uint64_t subject, FileKind kind, std::uint64_t content);
+
+  // Writes the buffer to the granted zone, then calls `written` with the state mutex held. The
+  // buffer of a log file starts with space for a piece header. After an error, the zone takes no
+  // more writes. "Aborted": another write to the zone failed first, so nothing was written.
+  using Written = std::function<void(const Extent& extent)>;
+  IOStatus Write(const Decision& grant, Cause cause, std::uint64_t subject, char* buffer,
+                 std::size_t content, const File* log, const Written& written);
+  // A failed finish costs only the zone's room, so it is no error of the caller.
+  void Finish(std::uint32_t zone, FinishCause cause);
+  // After a failed reset, the zone is not used any more.
+  void Reset(std::uint32_t zone);
+
+  // Returns the zones that were finished or reset since the last call. Requires the state mutex.
+  std::vector<Retirement> TakeRetired();
+
+ private:
+  struct ZoneLock {
+    // Held during each write, finish and reset, so that only one thread moves the write pointer.
+    std::mutex mutex;
+    std::uint64_t last_piece = 0;  // header checksum of the last piece; guarded by mutex
+  };
+
+  // Asks the device for the state of a zone after a failed command, and frees its active slot.
+  // Requires the zone's lock.
+  void Settle(std::uint32_t zone);
+
+  VolumeState* const state_;
+  LogZones* const log_zones_;
+  std::vector<ZoneLock> locks_;
+  std::atomic<std::uint64_t> piece_number_ = 0;
+  std::vector<Retirement> retired_;  // guarded by the state mutex
+};
+
+}  // namespace zlfs
