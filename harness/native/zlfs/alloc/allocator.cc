@@ -64,6 +64,11 @@ bool Allocator::Writable(const ZoneSpace& zone) const {
   return zone.use == ZoneUse::kActive && !zone.broken && zone.room() >= block_size_;
 }
 
+std::optional<std::uint32_t> Allocator::Inherited(std::uint8_t lifetime) const {
+  const auto unowned = NearestActive(lifetime, Of::kUnowned);
+  return unowned && zones_[*unowned].lifetime == lifetime ? unowned : std::nullopt;
+}
+
 bool Allocator::MayOpen(Cause cause) const {
   const auto without = kSharedCauses - static_cast<std::uint32_t>(current_.size());
   return active_budget_ == 0 || active_zones() + (IsShared(cause) ? 0 : without) < active_budget_;
@@ -87,6 +92,16 @@ Decision Allocator::Grant(std::uint32_t index, std::uint64_t size) {
   assert(granted > 0);
   zone.in_flight += granted;
   return {.kind = Decision::Kind::kGrant, .zone = index, .size = granted};
+}
+
+bool Allocator::AwaitsFinish(const Request& request) const {
+  const auto [cause, job, lifetime] = request.placement;
+  if (IsShared(cause) || MayOpen(cause) || empty_ <= Keeps(cause)) return false;
+  const auto writer = writers_.find(request.writer);
+  const bool owns = writer != writers_.end() && writer->second.zone.has_value();
+  if (owns && Writable(zones_[*writer->second.zone])) return false;
+  const auto finishes = [](const ZoneSpace& zone) { return zone.use == ZoneUse::kFinishing; };
+  return std::ranges::any_of(zones_, finishes) && !Inherited(policy_.lifetimes ? lifetime : 0);
 }
 
 Decision Allocator::Allocate(const Request& request) {
@@ -137,8 +152,7 @@ Decision Allocator::AllocateData(const Request& request) {
     }
     return Grant(index, request.size);
   };
-  const auto unowned = NearestActive(lifetime, Of::kUnowned);
-  if (unowned && zones_[*unowned].lifetime == lifetime) return take(*unowned);
+  if (const auto inherited = Inherited(lifetime)) return take(*inherited);
   const bool space = empty_ > Keeps(cause);
   if (space && MayOpen(cause)) return take(OpenEmpty(lifetime));
   if (space && policy_.on_active_limit == OnActiveLimit::kFinish) {
@@ -151,7 +165,7 @@ Decision Allocator::AllocateData(const Request& request) {
       return {.kind = Decision::Kind::kWait};
     }
   }
-  if (unowned) return take(*unowned);
+  if (const auto unowned = NearestActive(lifetime, Of::kUnowned)) return take(*unowned);
   if (const auto any = NearestActive(lifetime, Of::kAny)) return take(*any);
   return WaitOrNoSpace(space);
 }

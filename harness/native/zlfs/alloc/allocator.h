@@ -138,6 +138,9 @@ class Allocator {
  public:
   explicit Allocator(AllocatorSetup setup);
 
+  // Whether the request would open an empty zone if a finish that runs had ended. The caller waits
+  // for it: otherwise the writer would share a zone, or finish another one.
+  bool AwaitsFinish(const Request& request) const;
   Decision Allocate(const Request& request);
   // Completes a granted write.
   void Written(std::uint32_t zone, const Kept& kept);
@@ -214,6 +217,8 @@ class Allocator {
   bool CompactionsOwn() const;
   std::uint32_t OpenEmpty(std::uint8_t lifetime);
   bool Writable(const ZoneSpace& zone) const;
+  // An active zone of this lifetime that a new writer can have.
+  std::optional<std::uint32_t> Inherited(std::uint8_t lifetime) const;
   enum class Of : std::uint8_t { kUnowned, kIdle, kAny };
   // An active zone that no shared cause fills and that is not in `spared`. Prefers the nearest
   // lifetime, if one is given, then the fullest zone.

@@ -167,7 +167,8 @@ IOStatus FileWriter::FinishWriting(File* file, bool finish_zone) {
   tail.unlock();
   state_->changed.notify_all();
   if (to_finish) {
-    commands_->Finish(*to_finish, finish_zone ? FinishCause::kImport : FinishCause::kThreshold);
+    commands_->FinishLater(*to_finish,
+                           finish_zone ? FinishCause::kImport : FinishCause::kThreshold);
   }
   return status;
 }

@@ -36,7 +36,7 @@ class FileWriter {
   // Makes all appended data durable.
   IOStatus Sync(File* file);
   // Ends writing: writes the buffer, but does not make it durable. `finish_zone` finishes the
-  // writer's zone even if it has room left.
+  // writer's zone even if it has room left. Does not wait for the finish.
   IOStatus FinishWriting(File* file, bool finish_zone = false);
 
  private:

@@ -8,10 +8,10 @@ namespace zlfs {
 Reclaimer::Reclaimer(VolumeState* state, ZoneCommands* commands, LogZones* log_zones,
                      const FileReader* reader)
     : state_(state),
+      commands_(commands),
       log_zones_(log_zones),
       reader_(reader),
-      resetter_(state->device->geometry().waits,
-                [commands](std::uint32_t zone) { commands->Reset(zone); }) {}
+      resets_(state->device->geometry().waits) {}
 
 IOStatus Reclaimer::Commit(std::uint64_t position) {
   RETURN_IF_ERROR(state_->log->Commit(position));
@@ -23,6 +23,7 @@ IOStatus Reclaimer::Reclaim(bool hard, bool* reset) {
   // durable.
   constexpr int kCommits = 2;
   for (int commits = 0;; ++commits) {
+    if (hard) commands_->AwaitFinishes();  // a zone must be full before its reset
     std::vector<std::uint32_t> zones;
     std::unique_lock lock(state_->mutex);
     const std::uint64_t durable = state_->log->durable();
@@ -43,9 +44,11 @@ IOStatus Reclaimer::Reclaim(bool hard, bool* reset) {
     }
     const std::uint64_t position = state_->log->appended();
     lock.unlock();
-    for (const std::uint32_t zone : zones) resetter_.Add(zone);
+    for (const std::uint32_t zone : zones) {
+      resets_.Add([this, zone] { commands_->Reset(zone); });
+    }
     // A caller that needs room also waits for zones that earlier commits freed.
-    const bool waited = hard && resetter_.Drain();
+    const bool waited = hard && resets_.Drain();
     if (reset != nullptr) *reset = *reset || waited || !zones.empty();
     if (!hard || !needs_commit || commits == kCommits) return IOStatus::OK();
     RETURN_IF_ERROR(state_->log->Commit(position));

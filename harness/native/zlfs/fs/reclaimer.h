@@ -5,9 +5,9 @@
 #include <cstdint>
 #include <vector>
 
+#include "zlfs/fs/background.h"
 #include "zlfs/fs/file_reader.h"
 #include "zlfs/fs/log_zones.h"
-#include "zlfs/fs/resetter.h"
 #include "zlfs/fs/volume_state.h"
 #include "zlfs/fs/zone_commands.h"
 
@@ -21,10 +21,11 @@ class Reclaimer {
   // Makes the log durable up to `position`, then begins to reset the zones that this freed.
   IOStatus Commit(std::uint64_t position);
   // Begins to reset zones without live data. With `hard`, also resets active zones, commits the log
-  // as needed, and returns when all resets are done. Sets `*reset` to true if a zone was reset.
+  // as needed, and returns when all finishes and resets are done. Sets `*reset` to true if a zone
+  // was reset.
   IOStatus Reclaim(bool hard, bool* reset = nullptr);
   // Returns when no reset runs. Returns whether there were any.
-  bool Drain() { return resetter_.Drain(); }
+  bool Drain() { return resets_.Drain(); }
 
   // Makes the extents garbage. `released`: they were given to FreeLater. Requires the state mutex.
   void Free(const std::vector<Extent>& extents, bool released = false);
@@ -39,10 +40,11 @@ class Reclaimer {
   };
 
   VolumeState* const state_;
+  ZoneCommands* const commands_;
   LogZones* const log_zones_;
   const FileReader* const reader_;
   std::vector<Freed> freed_;  // by position; guarded by the state mutex
-  Resetter resetter_;
+  Background resets_;
 };
 
 }  // namespace zlfs

@@ -201,7 +201,9 @@ IOStatus Volume::LimitActive(const Recovered& recovered) {
 IOStatus Volume::Close() {
   if (std::exchange(closed_, true)) return IOStatus::OK();
   const IOStatus status = state_.log == nullptr ? IOStatus::OK() : EndLog();
-  reclaimer_.Drain();  // also after an error: the last line of the ledger has every reset
+  // Also after an error: the last line of the ledger has every finish and reset.
+  commands_.AwaitFinishes();
+  reclaimer_.Drain();
   ledger_.Close();
   return status;
 }

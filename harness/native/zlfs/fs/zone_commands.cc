@@ -9,6 +9,7 @@ namespace zlfs {
 Decision ZoneCommands::Allocate(std::unique_lock<std::mutex>* lock, const Request& request,
                                 std::uint64_t subject, FileKind kind, std::uint64_t content) {
   for (;; state_->changed.wait(*lock)) {
+    if (state_->allocator->AwaitsFinish(request)) continue;
     const Decision decision = state_->allocator->Allocate(request);
     state_->trace.Add(AskEvent{.subject = subject,
                                .kind = kind,
@@ -82,6 +83,10 @@ void ZoneCommands::Finish(std::uint32_t zone, FinishCause cause) {
   retired_.push_back(RetirementOf(allocator, zone, "finish"));
   allocator.Finished(zone);
   state_->trace.Add(Step::kFinished, zone);
+}
+
+void ZoneCommands::FinishLater(std::uint32_t zone, FinishCause cause) {
+  finishes_.Add([this, zone, cause] { Finish(zone, cause); });
 }
 
 void ZoneCommands::Settle(std::uint32_t zone) {

@@ -8,6 +8,7 @@
 #include <mutex>
 #include <vector>
 
+#include "zlfs/fs/background.h"
 #include "zlfs/fs/ledger.h"
 #include "zlfs/fs/log_zones.h"
 #include "zlfs/fs/volume_state.h"
@@ -17,13 +18,17 @@ namespace zlfs {
 class ZoneCommands {
  public:
   ZoneCommands(VolumeState* state, LogZones* log_zones)
-      : state_(state), log_zones_(log_zones), locks_(state->device->geometry().zone_count) {}
+      : state_(state),
+        log_zones_(log_zones),
+        locks_(state->device->geometry().zone_count),
+        finishes_(state->device->geometry().waits) {}
 
   // The number of the last piece that recovery found.
   void BeginPieces(std::uint64_t last_piece) { piece_number_ = last_piece; }
 
-  // Returns the allocator's decision; waits while the decision is kWait. `subject` is the file id,
-  // or the run index during garbage collection. `lock` holds the state mutex.
+  // Returns the allocator's decision; waits while it is kWait, or while a finish ends soon.
+  // `subject` is the file id, or the run index during garbage collection. `lock` holds the state
+  // mutex.
   Decision Allocate(std::unique_lock<std::mutex>* lock, const Request& request,
                     std::uint64_t subject, FileKind kind, std::uint64_t content);
 
@@ -35,6 +40,10 @@ class ZoneCommands {
                  std::size_t content, const File* log, const Written& written);
   // A failed finish costs only the zone's room, so it is no error of the caller.
   void Finish(std::uint32_t zone, FinishCause cause);
+  // The same in the background. The zone stays kFinishing, and active, until the device is done.
+  void FinishLater(std::uint32_t zone, FinishCause cause);
+  // Returns when no finish in the background waits or runs.
+  void AwaitFinishes() { finishes_.Drain(); }
   // After a failed reset, the zone is not used any more.
   void Reset(std::uint32_t zone);
 
@@ -57,6 +66,7 @@ class ZoneCommands {
   std::vector<ZoneLock> locks_;
   std::atomic<std::uint64_t> piece_number_ = 0;
   std::vector<Retirement> retired_;  // guarded by the state mutex
+  Background finishes_;
 };
 
 }  // namespace zlfs

@@ -37,6 +37,26 @@ Decision Write(Allocator* allocator, const Request& request) {
   return decision;
 }
 
+// At the limit, a new writer waits for a finish that runs. It neither shares nor finishes a zone.
+TEST(Allocator, AWriterAtTheLimitAwaitsAFinish) {
+  Allocator allocator(Blank(20, kSharedCauses + 2));
+  Write(&allocator, Data(1, 2, 2));
+  Write(&allocator, Data(2, 3, 2));
+  EXPECT_FALSE(allocator.AwaitsFinish(Data(3, 4, 1)));  // none runs
+  const auto zone = allocator.Leave(1, true);
+  ASSERT_TRUE(zone);
+  EXPECT_EQ(allocator.active_zones(), 2U);
+  EXPECT_TRUE(allocator.AwaitsFinish(Data(3, 4, 1)));
+  EXPECT_FALSE(allocator.AwaitsFinish(Data(2, 3, 1)));  // has a zone
+  EXPECT_FALSE(allocator.Leave(2));
+  EXPECT_FALSE(allocator.AwaitsFinish(Data(3, 3, 1)));  // inherits that zone
+  EXPECT_TRUE(allocator.AwaitsFinish(Data(3, 4, 1)));
+  allocator.Finished(*zone);
+  EXPECT_FALSE(allocator.AwaitsFinish(Data(3, 4, 1)));
+  EXPECT_EQ(allocator.active_zones(), 1U);
+  EXPECT_NE(Write(&allocator, Data(3, 4, 1)).zone, *zone);
+}
+
 TEST(Allocator, GivesEachWriterAZoneOfItsOwn) {
   Allocator allocator(Blank(30, 10));
   const auto first = Write(&allocator, Data(1, 3, 2));
