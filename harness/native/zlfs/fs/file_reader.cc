@@ -91,7 +91,7 @@ IOStatus FileReader::ReadExtents(const ExtentMap& map, std::uint64_t offset, std
 }
 
 void FileReader::ReadMany(std::size_t count, const ReadPool::Work& work) {
-  if (count > 1 && state_->io.geometry().waits) return pool_.ForEach(count, work);
+  if (count > 1 && pool() != nullptr) return pool_.ForEach(count, work);
   for (std::size_t i = 0; i < count; ++i) work(i);
 }
 

@@ -23,6 +23,8 @@ class FileReader {
   // Calls work(0) to work(count - 1), which read. In parallel if the device answers reads in
   // parallel; a device in memory is copied from faster by one thread.
   void ReadMany(std::size_t count, const ReadPool::Work& work);
+  // For reads in the background; null if the device answers no reads in parallel.
+  ReadPool* pool() { return state_->io.geometry().waits ? &pool_ : nullptr; }
   std::uint64_t Size(File* file);
 
   // Returns the file's extents, whose zones stay pinned as long as the map exists.

@@ -219,8 +219,20 @@ class ZonedFileSystem final : public FileSystem {
     return host_->IsDirectory(aux_ + name, options, directory, debug);
   }
 
+  // The handles are of RandomAccessFile::ReadAsync. Poll waits for all of them.
+  IOStatus Poll(std::vector<void*>& handles, std::size_t /*min_completions*/) override {
+    for (void* const handle : handles) static_cast<AsyncRead*>(handle)->Await();
+    return IOStatus::OK();
+  }
+  IOStatus AbortIO(std::vector<void*>& handles) override {
+    for (void* const handle : handles) static_cast<AsyncRead*>(handle)->Abort();
+    return IOStatus::OK();
+  }
 #if ZLFS_ROCKSDB_AT_LEAST(8, 3)
-  void SupportedOps(int64_t& operations) override { operations = 0; }
+  void SupportedOps(int64_t& operations) override {
+    const bool async = volume_->reader().pool() != nullptr;
+    operations = async ? std::int64_t{1} << rocksdb::FSSupportedOps::kAsyncIO : 0;
+  }
 #endif
 
  private:

@@ -12,6 +12,7 @@
 
 #include "rocksdb/file_system.h"
 #include "rocksdb/version.h"
+#include "zlfs/fs/async_read.h"
 #include "zlfs/fs/volume.h"
 
 // zlfs supports RocksDB 7.8 to 9.10.
@@ -117,6 +118,15 @@ class WritableFile final : public rocksdb::FSWritableFile {
   bool closed_ = false;
 };
 
+// The type of a parameter of RocksDB that depends on its version.
+template <typename Method>
+struct ThirdArgument;
+template <typename Result, typename Class, typename First, typename Second, typename Third,
+          typename... Others>
+struct ThirdArgument<Result (Class::*)(First, Second, Third, Others...)> {
+  using type = Third;
+};
+
 class RandomAccessFile final : public rocksdb::FSRandomAccessFile {
  public:
   RandomAccessFile(Volume* volume, std::shared_ptr<File> file)
@@ -136,6 +146,25 @@ class RandomAccessFile final : public rocksdb::FSRandomAccessFile {
     });
     return IOStatus::OK();
   }
+  using ReadDone = ThirdArgument<decltype(&FSRandomAccessFile::ReadAsync)>::type;
+  IOStatus ReadAsync(rocksdb::FSReadRequest& request, const IOOptions& options, ReadDone done,
+                     void* argument, void** handle, rocksdb::IOHandleDeleter* deleter,
+                     IODebugContext* debug) override {
+    ReadPool* const pool = volume_->reader().pool();
+    if (pool == nullptr) {
+      return FSRandomAccessFile::ReadAsync(request, options, std::move(done), argument, handle,
+                                           deleter, debug);
+    }
+    const auto read = [volume = volume_, file = file_,
+                       compaction = InCompaction(options)](rocksdb::FSReadRequest* one) {
+      one->status = volume->reader().TracedRead(file.get(), compaction, one->offset, one->len,
+                                                &one->result, one->scratch);
+    };
+    *handle = new AsyncRead(pool, request, read, std::move(done), argument);
+    *deleter = [](void* begun) { delete static_cast<AsyncRead*>(begun); };
+    return IOStatus::OK();
+  }
+  // Prefetch is not supported: zlfs has no cache, and RocksDB then reads ahead into its own memory.
 
  private:
   Volume* const volume_;

@@ -20,19 +20,21 @@ class ReadPool {
   explicit ReadPool(std::size_t threads) : wanted_(threads) {}
   ~ReadPool();
 
+  using Work = std::function<void(std::size_t index)>;
   // Calls work(0) to work(count - 1) in any order, in this thread and others. Returns when all have
   // returned.
-  using Work = std::function<void(std::size_t index)>;
   void ForEach(std::size_t count, const Work& work);
 
- private:
-  struct Batch {
-    const Work* work = nullptr;
-    std::size_t count = 0;
-    std::size_t next = 0;  // first index that no thread took
-    std::size_t left = 0;  // calls that have not returned
-  };
+  // The same without the end. The caller ends each batch with Await or Cancel.
+  struct Batch;
+  using Started = std::shared_ptr<Batch>;
+  Started Start(std::size_t count, Work work);
+  // Returns when all calls have returned. Takes part in them.
+  void Await(const Started& batch);
+  // Drops the calls that no thread took, and returns when all others have returned.
+  void Cancel(const Started& batch);
 
+ private:
   void Serve();
   // Takes indexes of the batch until there are none. `lock` holds mutex_.
   void Help(std::unique_lock<std::mutex>* lock, Batch* batch);

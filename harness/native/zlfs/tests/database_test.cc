@@ -10,6 +10,7 @@
 #include <condition_variable>
 #include <filesystem>
 #include <fstream>
+#include <map>
 #include <mutex>
 #include <nlohmann/json.hpp>
 #include <random>
@@ -24,6 +25,7 @@
 #include "rocksdb/utilities/checkpoint.h"
 #include "rocksdb_api/open.h"
 #include "zlfs/fs/file_system.h"
+#include "zlfs/tests/async_test_util.h"
 #include "zlfs/tests/emulated_faults.h"
 #include "zlfs/tests/volume_test_util.h"
 
@@ -353,10 +355,16 @@ class ReadingDevice final : public ForwardingDevice {
     const std::lock_guard lock(mutex_);
     together_ = together;
     waiting_ = 0;
+    changed_.notify_all();
   }
   std::uint64_t reads() {
     const std::lock_guard lock(mutex_);
     return reads_;
+  }
+  // Reads in this thread.
+  std::uint64_t own_reads() {
+    const std::lock_guard lock(mutex_);
+    return by_thread_[std::this_thread::get_id()];
   }
 
  private:
@@ -364,6 +372,7 @@ class ReadingDevice final : public ForwardingDevice {
                   char* buffer) override {
     std::unique_lock lock(mutex_);
     ++reads_;
+    ++by_thread_[std::this_thread::get_id()];
     ++waiting_;
     changed_.notify_all();
     changed_.wait(lock, [this] { return waiting_ >= together_; });
@@ -377,23 +386,38 @@ class ReadingDevice final : public ForwardingDevice {
   std::size_t together_ = 0;
   std::size_t waiting_ = 0;
   std::uint64_t reads_ = 0;
+  std::map<std::thread::id, std::uint64_t> by_thread_;
 };
 
-TEST_F(DatabaseTest, MultiReadReadsInParallel) {
-  Make("zones=64&zone_size=1M&max_active=14");
-  env_.reset();
-  file_system_.reset();
-  auto owned = std::make_unique<ReadingDevice>(device_);
-  ReadingDevice* const device = owned.get();
-  std::unique_ptr<rocksdb::FileSystem> mounted;
-  ASSERT_OK(OpenFileSystem(std::move(owned), {{"aux", aux_}}, &mounted));
-  file_system_ = std::move(mounted);
-  std::unique_ptr<rocksdb::FSWritableFile> writer;
-  ASSERT_OK(file_system_->NewWritableFile("/1.sst", {}, &writer, nullptr));
-  ASSERT_OK(writer->Append(Content(1, 0, 200000), {}, nullptr));
-  ASSERT_OK(writer->Close({}, nullptr));
-  std::unique_ptr<rocksdb::FSRandomAccessFile> reader;
-  ASSERT_OK(file_system_->NewRandomAccessFile("/1.sst", {}, &reader, nullptr));
+class ReadingTest : public DatabaseTest {
+ protected:
+  ReadingDevice* MakeReading() {
+    Make("zones=64&zone_size=1M&max_active=14");
+    env_.reset();
+    file_system_.reset();
+    auto owned = std::make_unique<ReadingDevice>(device_);
+    ReadingDevice* const device = owned.get();
+    std::unique_ptr<rocksdb::FileSystem> mounted;
+    EXPECT_OK(OpenFileSystem(std::move(owned), {{"aux", aux_}}, &mounted));
+    file_system_ = std::move(mounted);
+    env_ = rocksdb::NewCompositeEnv(file_system_);
+    return device;
+  }
+
+  std::unique_ptr<rocksdb::FSRandomAccessFile> FileOf(std::size_t size) {
+    std::unique_ptr<rocksdb::FSWritableFile> writer;
+    EXPECT_OK(file_system_->NewWritableFile("/1.sst", {}, &writer, nullptr));
+    EXPECT_OK(writer->Append(Content(1, 0, size), {}, nullptr));
+    EXPECT_OK(writer->Close({}, nullptr));
+    std::unique_ptr<rocksdb::FSRandomAccessFile> reader;
+    EXPECT_OK(file_system_->NewRandomAccessFile("/1.sst", {}, &reader, nullptr));
+    return reader;
+  }
+};
+
+TEST_F(ReadingTest, MultiReadReadsInParallel) {
+  ReadingDevice* const device = MakeReading();
+  const auto reader = FileOf(200000);
   constexpr std::size_t kTogether = 8;  // a serial MultiRead never returns
   for (int round = 0; round < 20; ++round) {
     device->HoldUntil(kTogether);
@@ -414,17 +438,9 @@ TEST_F(DatabaseTest, MultiReadReadsInParallel) {
   device->HoldUntil(0);
 }
 
-TEST_F(DatabaseTest, CompactionsReadAhead) {
+TEST_F(ReadingTest, CompactionsReadAhead) {
   compacts_ = false;
-  Make("zones=64&zone_size=1M&max_active=14");
-  env_.reset();
-  file_system_.reset();
-  auto owned = std::make_unique<ReadingDevice>(device_);
-  ReadingDevice* const device = owned.get();
-  std::unique_ptr<rocksdb::FileSystem> mounted;
-  ASSERT_OK(OpenFileSystem(std::move(owned), {{"aux", aux_}}, &mounted));
-  file_system_ = std::move(mounted);
-  env_ = rocksdb::NewCompositeEnv(file_system_);
+  ReadingDevice* const device = MakeReading();
   ASSERT_OK(Open());
   Fill(0, 1000, 0);  // 4 MB
   ASSERT_OK(db_->Flush({}));
@@ -434,6 +450,115 @@ TEST_F(DatabaseTest, CompactionsReadAhead) {
   ASSERT_OK(db_->CompactRange({}, nullptr, nullptr));
   EXPECT_LT(device->reads() - before, 300U);  // of more than 2000 blocks
   Verify(std::vector<std::uint64_t>(1000, 1));
+}
+
+TEST_F(ReadingTest, ReadAsyncReadsInParallelAndPollReportsEachReadOnce) {
+  ReadingDevice* const device = MakeReading();
+  const auto reader = FileOf(200000);
+  constexpr std::size_t kTogether = 8;  // a ReadAsync that reads itself never returns
+  device->HoldUntil(kTogether);
+  std::vector<Begun> reads(kTogether);
+  std::vector<void*> handles;
+  for (std::size_t i = 0; i < reads.size(); ++i) {
+    ASSERT_OK(reads[i].Begin(reader.get(), i * 28000, 5000));
+    ASSERT_NE(reads[i].handle, nullptr);
+    handles.push_back(reads[i].handle);
+  }
+  for (int round = 0; round < 2; ++round) {
+    ASSERT_OK(file_system_->Poll(handles, handles.size()));
+  }
+  ASSERT_OK(file_system_->AbortIO(handles));  // they have ended
+  for (std::size_t i = 0; i < reads.size(); ++i) {
+    EXPECT_EQ(reads[i].calls, 1);
+    EXPECT_OK(reads[i].status);
+    EXPECT_EQ(reads[i].result,
+              Content(1, i * 28000, std::min<std::size_t>(5000, 200000 - i * 28000)));
+  }
+  device->HoldUntil(0);
+}
+
+TEST_F(ReadingTest, AnAbortedReadNeverFillsItsBufferLater) {
+  ReadingDevice* const device = MakeReading();
+  const auto reader = FileOf(200000);
+  constexpr std::size_t kReads = 40;  // more than the pool has threads
+  device->HoldUntil(kReads);
+  const std::uint64_t before = device->reads();
+  {
+    std::vector<Begun> reads(kReads);
+    std::vector<void*> handles;
+    for (std::size_t i = 0; i < kReads; ++i) {
+      ASSERT_OK(reads[i].Begin(reader.get(), i * 1000, 1000));
+      handles.push_back(reads[i].handle);
+    }
+    // Those that no thread took end at once.
+    std::vector<void*> waiting(handles.begin() + kReads / 2, handles.end());
+    ASSERT_OK(file_system_->AbortIO(waiting));
+    device->HoldUntil(0);
+    ASSERT_OK(file_system_->AbortIO(handles));
+    for (std::size_t i = 0; i < kReads; ++i) {
+      EXPECT_EQ(reads[i].calls, 1);
+      EXPECT_TRUE(reads[i].status.IsAborted());
+    }
+    const std::string untouched(1000, '\0');
+    for (std::size_t i = kReads / 2; i < kReads; ++i) EXPECT_EQ(reads[i].buffer, untouched);
+  }
+  EXPECT_LE(device->reads() - before, kReads / 2);
+}
+
+// Iterators with async_io read ahead in the background. MultiGet reads its blocks in parallel.
+TEST_F(ReadingTest, IteratorsAndMultiGetWithAsyncIo) {
+  compacts_ = false;
+  ReadingDevice* const device = MakeReading();
+  constexpr std::uint64_t kKeys = 1000;  // 4 MB
+  ASSERT_OK(Open());
+  Fill(0, kKeys, 0);
+  ASSERT_OK(db_->Flush({}));
+  ReadOptions options;
+  options.async_io = true;
+  options.fill_cache = false;
+  options.readahead_size = 256 << 10;
+  const std::uint64_t reads = device->reads();
+  const std::uint64_t own = device->own_reads();
+  const std::unique_ptr<rocksdb::Iterator> iterator(db_->NewIterator(options));
+  std::uint64_t i = 0;
+  for (iterator->SeekToFirst(); iterator->Valid(); iterator->Next(), ++i) {
+    ASSERT_EQ(iterator->key().ToString(), Key(i));
+    ASSERT_TRUE(iterator->value() == Value(i, 0)) << i;
+  }
+  EXPECT_OK(iterator->status());
+  EXPECT_EQ(i, kKeys);
+  const std::uint64_t ahead = (device->reads() - reads) - (device->own_reads() - own);
+  EXPECT_GT(ahead, 5U);
+  EXPECT_LT(device->reads() - reads, 100U);  // of 1000 blocks
+
+  // An iterator that goes elsewhere aborts what it read ahead.
+  for (std::uint64_t key = 0; key < kKeys; key += 37) {
+    iterator->Seek(Key(key));
+    for (std::uint64_t next = key; next < std::min(key + 5, kKeys); ++next, iterator->Next()) {
+      ASSERT_TRUE(iterator->Valid());
+      ASSERT_TRUE(iterator->value() == Value(next, 0)) << next;
+    }
+  }
+
+  std::vector<std::string> names;
+  for (std::uint64_t key = 0; key < kKeys; key += 16) names.push_back(Key(key));
+  const std::vector<rocksdb::Slice> keys(names.begin(), names.end());
+  std::vector<std::string> values;
+  const std::vector<Status> statuses = db_->MultiGet(options, keys, &values);
+  for (std::size_t k = 0; k < keys.size(); ++k) {
+    ASSERT_OK(statuses[k]);
+    EXPECT_TRUE(values[k] == Value(k * 16, 0)) << k;
+  }
+}
+
+TEST_F(ReadingTest, ADeviceInMemoryReadsAtOnce) {
+  Make("zones=64&zone_size=1M&max_active=14");
+  const auto reader = FileOf(5000);
+  Begun read;
+  ASSERT_OK(read.Begin(reader.get(), 100, 1000));
+  EXPECT_EQ(read.handle, nullptr);
+  EXPECT_EQ(read.calls, 1);
+  EXPECT_EQ(read.result, Content(1, 100, 1000));
 }
 
 struct Full {

@@ -15,6 +15,7 @@
 
 #include "rocksdb/file_system.h"
 #include "zlfs/fs/file_system.h"
+#include "zlfs/tests/async_test_util.h"
 #include "zlfs/tests/volume_test_util.h"
 
 namespace zlfs {
@@ -58,12 +59,20 @@ IOStatus Fill(FileSystem* fs, const Kept& file, std::mt19937_64* random) {
 IOStatus Verify(FileSystem* fs, const Kept& file) {
   std::unique_ptr<rocksdb::FSRandomAccessFile> reader;
   IOStatus status = fs->NewRandomAccessFile(file.name, FileOptions(), &reader, nullptr);
-  std::vector<char> scratch(10000);
-  for (std::size_t at = 0; status.ok() && at < file.size; at += scratch.size()) {
-    Slice part;
-    status = reader->Read(at, scratch.size(), IOOptions(), &part, scratch.data(), nullptr);
-    const std::size_t n = std::min(scratch.size(), file.size - at);
-    EXPECT_TRUE(part.ToString() == Content(file.seed, at, n)) << file.name << " at " << at;
+  constexpr std::size_t kPart = 10000;
+  std::vector<Begun> parts((file.size + kPart - 1) / kPart);
+  std::vector<void*> handles;
+  for (std::size_t i = 0; status.ok() && i < parts.size(); ++i) {
+    status = parts[i].Begin(reader.get(), i * kPart, kPart);
+    handles.push_back(parts[i].handle);
+  }
+  if (!status.ok()) return status;
+  if (file.seed % 4 == 0) return fs->AbortIO(handles);
+  status = fs->Poll(handles, handles.size());
+  for (std::size_t i = 0; i < parts.size(); ++i) {
+    if (status.ok()) status = parts[i].status;
+    const std::size_t n = std::min(kPart, file.size - i * kPart);
+    EXPECT_TRUE(parts[i].result == Content(file.seed, i * kPart, n)) << file.name << ", part " << i;
   }
   return status;
 }
@@ -128,7 +137,7 @@ void Look(FileSystem* fs, const std::atomic<bool>* stop) {
 
 TEST(Threads, WriteReadRenameDeleteAndListWhileGarbageIsCollected) {
   const std::shared_ptr<EmulatedDevice> device = MakeDevice(kShape);
-  ASSERT_OK(Mkfs(device.get(), {}, ""));
+  ASSERT_OK(Mkfs(device.get(), {.finish_remaining_pct = 20}, ""));
   const TemporaryFolder aux;
   const Counters formatted = device->counters();
   std::unique_ptr<FileSystem> fs;
@@ -152,13 +161,14 @@ TEST(Threads, WriteReadRenameDeleteAndListWhileGarbageIsCollected) {
   fs.reset();
   EXPECT_EQ(Violations(device.get()), "");
 
-  // Garbage collection must have run, and the ledger must contain it.
+  // Garbage collection and finishes must have run, and the ledger must contain them.
   std::string line;
   std::string last;
   std::ifstream ledger((aux / "aux") / "ledger.jsonl");
   while (std::getline(ledger, line)) last = line;
   const auto close = nlohmann::json::parse(last);
   EXPECT_GT(close["written"]["gc"]["payload"], 0);
+  EXPECT_GT(close["finishes"]["threshold"]["count"], 0);
   std::uint64_t written = 0;
   for (const auto& cause : close["written"]) {
     written += cause["payload"].get<std::uint64_t>() + cause["pad"].get<std::uint64_t>();
