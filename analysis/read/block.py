@@ -9,7 +9,7 @@ from analysis.read.load import RunRecord
 from analysis.read.percentiles import together
 from harness.levels import LEVELS
 from harness.run.imported import OVERWRITES
-from harness.store.spec import PhaseRole, PhaseSpec
+from harness.store.spec import PhaseRole, PhaseSpec, RunSpec
 from harness.tools import fio, histogram
 from harness.workloads.fio_sweeps import RAMP, RESERVED
 
@@ -95,7 +95,6 @@ def _points(run: RunRecord) -> Iterator[BlockPoint]:
 def _point(run: RunRecord, phase: PhaseSpec, size: int, *, filled: bool) -> BlockPoint:
     level = LEVELS.get(run.spec.level)
     rw = str(phase.flags.get("rw"))
-    device = None if level is None or level.uses_zoned else run.spec.conventional
     factors = {name: run.factor(name) for name in run.result.factors if name not in _OWN}
     return BlockPoint(
         row=run.spec.row,
@@ -111,12 +110,19 @@ def _point(run: RunRecord, phase: PhaseSpec, size: int, *, filled: bool) -> Bloc
         p95=_latency(run, phase.name, *_P95),
         overwrites="write" in rw and (filled or phase.flags.get(OVERWRITES) is True),
         others=(
-            *([device.model] if device is not None and device.model else []),
+            *device_words(run.spec),
             *(f"{name} {value}" for name, value in sorted(factors.items())),
         ),
         instructions=run.value(f"{phase.name}.instructions_per_operation"),
         merged=run.value(f"{phase.name}.merged_share") if "write" in rw else None,
     )
+
+
+def device_words(spec: RunSpec) -> tuple[str, ...]:
+    """Return the model of a conventional device: a campaign can have several."""
+    level, device = LEVELS.get(spec.level), spec.conventional
+    known = level is not None and not level.uses_zoned and device is not None and device.model
+    return (device.model,) if known and device is not None else ()
 
 
 def _latency(run: RunRecord, phase: str, per_myriad: int, metric: str) -> float | None:

@@ -16,6 +16,8 @@ SHORTEST_RAMP = 2
 LABEL_ZONES = 1
 LABEL_BYTES = 2**20
 ALL = 100  # percent
+# Begins the names of phases that are jobs.
+JOB = "job-"
 
 
 @dataclass(frozen=True, kw_only=True)

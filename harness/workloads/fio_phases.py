@@ -13,7 +13,7 @@ from harness.quantities import format_size
 from harness.store.spec import Device, DeviceKind, Scalar
 from harness.tools import fio
 from harness.workloads import fio_job_options
-from harness.workloads.fio_jobs import LABEL_BYTES, LABEL_ZONES, SHORTEST_RAMP, DriveJob
+from harness.workloads.fio_jobs import JOB, LABEL_BYTES, LABEL_ZONES, SHORTEST_RAMP, DriveJob
 from harness.workloads.fio_sweeps import LARGEST_BLOCK, RAMP, Fio, Preparation, Sweep
 from harness.workloads.planning import BarePhase, BareWork, DerivedPhase
 
@@ -334,7 +334,7 @@ def _clients(layout: _Layout, job: DriveJob, ramp: int = 0) -> BarePhase:
 
 
 def _job_name(job: DriveJob) -> str:
-    return f"job-{job.name}"
+    return f"{JOB}{job.name}"
 
 
 def _measured(layout: _Layout, point: Point, *, ramp: bool = False) -> BarePhase:

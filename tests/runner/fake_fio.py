@@ -43,9 +43,13 @@ if mode in ("full", "error"):
     sys.stderr.write(words)
     sys.exit(1)
 
-output = json.loads((fixtures / f"{options['rw']}.json").read_text())
+captured = "clients" if "--name=mixed" in sys.argv else options["rw"]
+output = json.loads((fixtures / f"{captured}.json").read_text())
 job = output["jobs"][0]
-counts = {way: (job[way]["total_ios"], job[way]["io_bytes"]) for way in ("read", "write")}
+counts = {
+    way: tuple(sum(one[way][name] for one in output["jobs"]) for name in ("total_ios", "io_bytes"))
+    for way in ("read", "write")
+}
 if mode == "kind":
     job["read"]["total_ios"] = 1
 if mode == "short":

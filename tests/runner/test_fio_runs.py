@@ -9,6 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from analysis.read.block import points_of
+from analysis.read.block_clients import clients_of
+from analysis.read.load import RunRecord
 from harness import levels
 from harness.machine.guard import Guard
 from harness.machine.journal import Journal
@@ -17,8 +20,9 @@ from harness.store.files import load_record
 from harness.store.ledger import ClosureState, Ledger, LedgerEntry
 from harness.store.result import Result, Status
 from harness.store.rundir import load_result
-from harness.store.spec import Bytes, ColdSpec, PhaseRole
+from harness.store.spec import Bytes, ColdSpec, PhaseRole, RunSpec
 from harness.verify import recompute
+from tests.fixtures.fio_plans import CLIENTS, CONVENTIONAL_DEVICE, content_of, made, planned
 from tests.fixtures.waiting import until
 from tests.runner import fakes
 from tests.runner.conftest import Machine
@@ -100,6 +104,27 @@ def test_a_run(bare: Bare) -> None:
     assert "--randseed=7" in argv
     assert recompute.of_run(bare.folder) == []
     assert list((bare.root / "run").iterdir()) == []  # nothing is left
+
+
+def test_a_job_has_a_row_for_each_client(bare: Bare) -> None:
+    spec = planned(made(jobs=[content_of(CLIENTS)]), CONVENTIONAL_DEVICE)["job-clients"]
+    bare.change_runs(phases=(*bare.plan.hosts[0].runs[0].phases, spec))
+    assert bare.run().returncode == 0, bare.result.issues
+    assert recompute.of_run(bare.folder) == []
+    spec_of_run = load_record(RunSpec, bare.folder / "run.json")
+    record = RunRecord("host", bare.folder, spec_of_run, bare.result)
+    found = {(one.client, one.operation): one for one in clients_of([record])}
+    assert set(found) == {
+        ("log", "write"),
+        ("extents", "write"),
+        ("mixed", "read"),
+        ("mixed", "write"),
+    }
+    mixed = found["mixed", "read"]
+    assert (mixed.job, round(mixed.iops)) == ("clients", 192)  # in 1.001 s
+    assert mixed.bandwidth == mixed.iops * 4096
+    assert found["log", "write"].p50 != found["extents", "write"].p50
+    assert {point.rw for point in points_of([record])} == {"randwrite", "randread"}
 
 
 def test_its_ledger_closes(bare: Bare) -> None:

@@ -11,8 +11,7 @@ from typing import Any
 import pytest
 
 from harness.errors import ConfigError
-from harness.plan import fio_jobs, load
-from harness.plan.job_models import Job
+from harness.plan import load
 from harness.plan.reference import RIG
 from harness.rules.facts import RunFacts
 from harness.rules.fio import whole
@@ -20,7 +19,16 @@ from harness.store.spec import Bytes, Device, DeviceKind, PhaseSpec
 from harness.tools import fio
 from harness.workloads.fio import FioProgram, FioSummary
 from harness.workloads.load_program import BareCounts
-from tests.fixtures.fio_plans import CONVENTIONAL_DEVICE, FIXTURES, made, planned, printed, shipped
+from tests.fixtures.fio_plans import (
+    CLIENTS,
+    CONVENTIONAL_DEVICE,
+    FIXTURES,
+    content_of,
+    made,
+    planned,
+    printed,
+    shipped,
+)
 
 ZONES = RIG.device
 SIZE, CAPACITY = ZONES.zone_size or 0, ZONES.zone_capacity or 0
@@ -41,46 +49,11 @@ PAIR: dict[str, Any] = {
     "prepare": [{"zones": [0, 2], "fill_pct": 100}],
     "clients": [READER, WRITER],
 }
-# The job of tests/fixtures/fio/clients.json.
-CLIENTS: dict[str, Any] = {
-    "schema_version": 1,
-    "name": "clients",
-    "duration": "1s",
-    "clients": [
-        {
-            "name": "log",
-            "mix": {"write": 1},
-            "size": "128KiB",
-            "depth": 8,
-            "pattern": "sequential",
-            "range": ["0B", "16MiB"],
-            "bytes": "32MiB",
-        },
-        {
-            "name": "extents",
-            "mix": {"write": 1},
-            "size": "64KiB",
-            "depth": 2,
-            "run": "256KiB",
-            "hot": {"range_pct": 10, "commands_pct": 90},
-            "range": ["16MiB", "32MiB"],
-            "bytes": "16MiB",
-        },
-        {
-            "name": "mixed",
-            "mix": {"read": 3, "write": 1},
-            "size": "4KiB",
-            "rate": "1MiB/s",
-            "range": ["32MiB", "40MiB"],
-        },
-    ],
-}
 
 
 def phases(job: dict[str, Any], device: Device = ZONES, **changes: Any) -> dict[str, PhaseSpec]:
     """Return the phases of a workload with this job alone."""
-    content = fio_jobs.translated(load.build(Job, job, "test"))
-    return planned(made(jobs=[content], **changes), device)
+    return planned(made(jobs=[content_of(job)], **changes), device)
 
 
 def client(job: dict[str, Any], name: str, device: Device = ZONES) -> dict[str, Any]:

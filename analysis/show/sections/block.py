@@ -13,6 +13,7 @@ from analysis.judge.block_level import JudgedGuideline
 from analysis.judge.compare import Comparison
 from analysis.judge.stats import geometric_mean
 from analysis.read.block import BlockPoint, points_of
+from analysis.read.block_clients import ClientPoint, clients_of
 from analysis.show import block_figures
 from analysis.show.block_figures import SweepLine, line
 from analysis.show.drawing import Plot, mark_of
@@ -57,8 +58,10 @@ def section(data: ReportData) -> Section | None:
     """Return guidelines, figures and the table of points; None without phases of fio."""
     comparison = data.comparison
     points = points_of(comparison.campaign.latest)
+    clients = clients_of(comparison.campaign.latest)
+    jobs: list[Part] = [Heading("block-jobs", "Jobs"), _jobs(clients)] if clients else []
     if not points:
-        return None
+        return Section(ID, TITLE, jobs) if jobs else None
     judged = block_level.judge(comparison.campaign)
     rows = [_row(one) for one in judged]
     parts: list[Part] = [
@@ -70,6 +73,7 @@ def section(data: ReportData) -> Section | None:
         ),
         *_differences(comparison),
         Plots(_plots(comparison, points)),
+        *jobs,
         Grid(
             "block_points",
             *tabulate(_POINTS, _settings(points)),
@@ -79,6 +83,32 @@ def section(data: ReportData) -> Section | None:
         ),
     ]
     return Section(ID, TITLE, parts)
+
+
+def _jobs(clients: Sequence[ClientPoint]) -> Grid:
+    """Return a table of each client of each job; runs are repetitions."""
+    groups: dict[tuple[str, ...], list[ClientPoint]] = defaultdict(list)
+    for one in clients:
+        groups[one.row, one.scheduler, one.job, one.client, one.operation].append(one)
+    rows = [
+        (
+            *key,
+            str(len(own)),
+            *(
+                numbers.human(_mean([getattr(one, name) for one in own]), unit)
+                for name, unit in _OF_CLIENTS.values()
+            ),
+        )
+        for key, own in groups.items()
+    ]
+    header = ("device", "scheduler", "job", "client", "operation", "runs", *_OF_CLIENTS)
+    return Grid("block_jobs", header, rows, source="", method=METHOD)
+
+
+def _mean(values: Sequence[float | None]) -> float | None:
+    """Return the geometric mean; null where a run has no value."""
+    known = [value for value in values if value]
+    return geometric_mean(known) if len(known) == len(values) else None
 
 
 def _row(one: JudgedGuideline) -> tuple[str, ...]:
@@ -174,6 +204,13 @@ def _settings(points: Sequence[BlockPoint]) -> list[_Setting]:
     return [_Setting(tuple(own)) for _, own in sorted(groups.items())]
 
 
+_OF_CLIENTS = {
+    "IOPS": ("iops", "ops/s"),
+    "bandwidth": ("bandwidth", "B/s"),
+    "median": ("p50", "us"),
+    "p95": ("p95", "us"),
+    "p99": ("p99", "us"),
+}
 _GUIDELINES = ("guideline", "published", "found", "interval", "runs", "verdict", "why")
 _POINTS: dict[str, Callable[[_Setting], str]] = {
     "device": lambda one: ", ".join((one.first.row, *one.first.others)),
