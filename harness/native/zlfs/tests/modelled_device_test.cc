@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <map>
 #include <memory>
 #include <string>
 #include <thread>
@@ -11,6 +12,8 @@
 
 #include "device_test_util.h"
 #include "modelled_test_util.h"
+#include "zlfs/zoned/buffer.h"
+#include "zlfs/zoned/drive_counts.h"
 #include "zlfs/zoned/image.h"
 #include "zlfs/zoned/open.h"
 
@@ -67,6 +70,7 @@ TEST_F(Modelled, HasTheGeometryOfTheModel) {
   EXPECT_EQ(geometry.max_open, 6U);
   EXPECT_EQ(geometry.identity, "model.mem." + (folder_ / "model.json").string());
   EXPECT_TRUE(geometry.waits);
+  EXPECT_EQ(geometry.read_alignment, 4096U);
   EXPECT_EQ(InfoOf(*device_, 0).capacity, kCapacity);
 }
 
@@ -93,8 +97,8 @@ TEST_F(Modelled, ReadsOfSeveralDiesRunSideBySide) {
   Open("?dilation=1000");
   Fill(0, 256 << 10);
   const auto read = [&](std::uint32_t die) {
-    std::string data(4096, 0);
-    return device_->Read(0, die * (64U << 10), data.size(), data.data());
+    const AlignedBuffer data = AllocateAligned(4096);
+    return device_->Read(0, die * (64U << 10), 4096, data.get());
   };
   // Until the programs are done, reads are answered from the buffer.
   while (InParallel(1, read) < 50ms) std::this_thread::sleep_for(10ms);
@@ -114,6 +118,53 @@ TEST_F(Modelled, ContentsInAFileOutliveTheDevice) {
   Open(contents);
   EXPECT_EQ(InfoOf(*device_, 3).write_pointer, 64U << 10);
   EXPECT_EQ(device_->geometry().identity.substr(0, 11), "model.file.");
+}
+
+TEST_F(Modelled, CountsInAFileAreOfAllHandles) {
+  const std::string counts = folder_ / "counts";
+  Open("?contents=" + (folder_ / "contents").string() + "&counts=" + counts);
+  Fill(0, 640 << 10);  // two requests
+  EXPECT_EQ(ReadZone(*device_, 0, 0, 4096).size(), 4096U);
+  ASSERT_OK(device_->FinishZone(0));
+  ASSERT_OK(device_->ResetZone(0));
+  // Another process would map the file, too.
+  std::unique_ptr<DriveCounts> seen;
+  ASSERT_OK(DriveCounts::Open(counts, &seen));
+  const std::map<DriveCount, std::uint64_t> wanted = {
+      {DriveCount::kStores, 4},
+      {DriveCount::kStoredBytes, 640 << 10},
+      {DriveCount::kLoads, 1},
+      {DriveCount::kLoadedBytes, 4096},
+      {DriveCount::kReads, 1},
+      {DriveCount::kReadBytes, 4096},
+      {DriveCount::kWrites, 2},
+      {DriveCount::kWriteBytes, 640 << 10},
+      {DriveCount::kFinishes, 1},
+      {DriveCount::kResets, 1},
+      {DriveCount::kHostBytes, 640 << 10},
+      {DriveCount::kPadBytes, kCapacity - (640 << 10)}};
+  for (const auto& [count, value] : wanted) {
+    EXPECT_EQ(seen->Get(count), value) << static_cast<int>(count);
+  }
+  EXPECT_GE(seen->Get(DriveCount::kRequests), 5U);
+  EXPECT_GE(seen->Get(DriveCount::kLatency), 1'000'000U);  // most of it of the reset
+  EXPECT_GE(seen->Get(DriveCount::kBusy), seen->Get(DriveCount::kLatency));
+  EXPECT_LE(seen->Get(DriveCount::kOnTime), seen->Get(DriveCount::kRequests));
+
+  std::ifstream lines(counts + ".zones");
+  std::vector<std::string> notes;
+  for (std::string ended, zone, action, took, written;
+       lines >> ended >> zone >> action >> took >> written;) {
+    EXPECT_GT(std::stoull(ended), std::stoull(took));
+    notes.push_back(zone + " " + action + " " + written);
+  }
+  EXPECT_EQ(notes,
+            (std::vector<std::string>{"0 first-write 0", "0 finish 655360", "0 reset 1048576"}));
+}
+
+TEST_F(Modelled, AnUnwritableFileOfCountsIsRefused) {
+  const std::string spec = "model:" + WriteModel(folder_ / "model.json") + "?counts=/proc/none";
+  EXPECT_FALSE(OpenDevice(spec, Access::kReadWrite, nullptr, &device_).ok());
 }
 
 TEST_F(Modelled, AClockBeginsWithTheStateOfItsContents) {

@@ -29,7 +29,8 @@ enum class Access : std::uint8_t { kReadOnly, kReadWrite };
 struct Geometry {
   std::uint32_t block_size = 0;  // 512 or 4096: unit and alignment of writes
   // Alignment of the offset, length and address of reads. It is block_size for kernel devices,
-  // which use O_DIRECT. It is 1 for emulated devices, so that readers need no bounce buffer.
+  // which use O_DIRECT, and for modelled ones. It is 1 for emulated devices, so that readers need
+  // no bounce buffer.
   std::uint32_t read_alignment = 1;
   std::uint64_t zone_size = 0;
   std::uint32_t zone_count = 0;

@@ -12,6 +12,7 @@
 namespace zlfs {
 namespace {
 
+using Clock = std::chrono::steady_clock;
 using zonemodel::Command;
 using zonemodel::Operation;
 using zonemodel::Status;
@@ -46,19 +47,25 @@ ShapeRequest ShapeOf(const zonemodel::Parameters& parameters) {
           {"max_open", zones.max_open}};
 }
 
-// The clock of the contents with this identity. It lives as long as the process, as memory does.
-std::shared_ptr<DriveClock> ClockOf(const zonemodel::Parameters& parameters, std::uint64_t dilation,
-                                    ZonedDevice* contents) {
+// Finds or makes the clock of these contents. It lives as long as the process, as memory does.
+IOStatus ClockOf(const zonemodel::Parameters& parameters, std::uint64_t dilation,
+                 const std::string& counts, ZonedDevice* contents,
+                 std::shared_ptr<DriveClock>* found) {
   static std::mutex mutex;
   static auto* const clocks = new std::map<std::string, std::shared_ptr<DriveClock>>;
   const std::lock_guard lock(mutex);
   std::shared_ptr<DriveClock>& clock = (*clocks)[contents->geometry().identity];
-  if (clock != nullptr) return clock;
-  clock = std::make_shared<DriveClock>(parameters, dilation);
+  if (clock != nullptr) {
+    *found = clock;
+    return IOStatus::OK();
+  }
+  auto counted = std::make_unique<DriveCounts>();
+  if (!counts.empty()) RETURN_IF_ERROR(DriveCounts::Open(counts, &counted));
+  *found = clock = std::make_shared<DriveClock>(parameters, dilation, std::move(counted));
   std::vector<ZoneInfo> zones;
   contents->Report(0, contents->geometry().zone_count, &zones).PermitUncheckedError();
   for (std::uint32_t zone = 0; zone < zones.size(); ++zone) clock->Prepare(zone, zones[zone]);
-  return clock;
+  return IOStatus::OK();
 }
 
 Operation OperationTo(ZoneCondition condition) {
@@ -109,11 +116,13 @@ IOStatus ModelledDevice::Open(const std::string& file, Access access, OptionMap*
     return MakeError(DeviceError::kBadSpec, "dilation=" + given + ": a number from 1 to 1000");
   }
   const std::string path = take("contents");
+  const std::string counts = take("counts");
   const DeviceKind kind = path.empty() ? DeviceKind::kMemory : DeviceKind::kFile;
   std::unique_ptr<EmulatedDevice> contents;
   RETURN_IF_ERROR(EmulatedDevice::Open(kind, path.empty() ? file : path, ShapeOf(parameters),
                                        access, &contents));
-  std::shared_ptr<DriveClock> clock = ClockOf(parameters, *dilation, contents.get());
+  std::shared_ptr<DriveClock> clock;
+  RETURN_IF_ERROR(ClockOf(parameters, *dilation, counts, contents.get(), &clock));
   device->reset(new ModelledDevice(std::move(contents), access, std::move(clock)));
   return IOStatus::OK();
 }
@@ -125,6 +134,7 @@ ModelledDevice::ModelledDevice(std::unique_ptr<ZonedDevice> contents, Access acc
       clock_(std::move(clock)) {
   geometry_.identity = "model." + geometry_.identity;
   geometry_.waits = true;
+  geometry_.read_alignment = geometry_.block_size;  // a drive reads whole blocks
 }
 
 IOStatus ModelledDevice::Take(std::uint32_t zone, const std::vector<Command>& commands) {
@@ -143,10 +153,14 @@ IOStatus ModelledDevice::DoReport(std::uint32_t first, std::uint32_t count,
 // A zone takes one write at a time, as with the kernel's locks.
 IOStatus ModelledDevice::DoWrite(std::uint32_t zone, std::uint64_t offset, const Slice& buffer,
                                  std::uint64_t* written) {
+  const Clock::time_point begin = Clock::now();
   RETURN_IF_ERROR(ForwardingDevice::DoWrite(zone, offset, buffer, written));
-  for (const Command& command : Split(Operation::kWrite, zone, offset, buffer.size())) {
-    RETURN_IF_ERROR(Take(zone, {command}));
-  }
+  const std::vector<Command> commands = Split(Operation::kWrite, zone, offset, buffer.size());
+  clock_->counts()->Add(DriveCount::kStores, commands.size());
+  clock_->counts()->Add(DriveCount::kStoredBytes, buffer.size());
+  for (const Command& command : commands) RETURN_IF_ERROR(Take(zone, {command}));
+  if (offset == 0) Note(zone, "first-write", begin, 0);
+  if (offset + buffer.size() == Capacity(zone)) Note(zone, "last-write", begin, offset);
   return IOStatus::OK();
 }
 
@@ -154,6 +168,8 @@ IOStatus ModelledDevice::DoRead(std::uint32_t zone, std::uint64_t offset, std::s
                                 char* buffer) {
   RETURN_IF_ERROR(ForwardingDevice::DoRead(zone, offset, size, buffer));
   const std::vector<Command> commands = Split(Operation::kRead, zone, offset, size);
+  clock_->counts()->Add(DriveCount::kLoads, commands.size());
+  clock_->counts()->Add(DriveCount::kLoadedBytes, size);
   constexpr std::size_t kAtOnce = DriveClock::kMostCommands;
   for (std::size_t i = 0; i < commands.size(); i += kAtOnce) {
     const auto begin = commands.begin() + static_cast<std::ptrdiff_t>(i);
@@ -164,8 +180,20 @@ IOStatus ModelledDevice::DoRead(std::uint32_t zone, std::uint64_t offset, std::s
 }
 
 IOStatus ModelledDevice::DoChange(std::uint32_t zone, ZoneCondition to) {
+  const Clock::time_point begin = Clock::now();
+  const std::uint64_t written = Known(zone).write_pointer;
   RETURN_IF_ERROR(ForwardingDevice::DoChange(zone, to));
-  return Take(zone, {Whole(OperationTo(to), zone)});
+  clock_->counts()->Add(DriveCount::kStores, 1);
+  const Operation operation = OperationTo(to);
+  RETURN_IF_ERROR(Take(zone, {Whole(operation, zone)}));
+  Note(zone, zonemodel::kOperationNames[static_cast<std::size_t>(operation)], begin, written);
+  return IOStatus::OK();
+}
+
+void ModelledDevice::Note(std::uint32_t zone, std::string_view action, Clock::time_point begin,
+                          std::uint64_t written) const {
+  const std::chrono::nanoseconds took = Clock::now() - begin;
+  clock_->counts()->NoteZone(zone, action, static_cast<std::uint64_t>(took.count()), written);
 }
 
 }  // namespace zlfs

@@ -3,10 +3,12 @@
 
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <map>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "zlfs/zoned/drive_clock.h"
@@ -17,8 +19,8 @@ namespace zlfs {
 class ModelledDevice final : public ForwardingDevice {
  public:
   // `file` is a model as JSON (`zonelab model export`). Takes the options `dilation` (1 to 1000,
-  // default 1) and `contents` (a file; default: memory) out of the map. Handles of one process
-  // share the clock of a file.
+  // default 1), `contents` and `counts` (files; default: memory) out of the map. Handles of one
+  // process share the clock of a file.
   static IOStatus Open(const std::string& file, Access access,
                        std::map<std::string, std::string>* options,
                        std::unique_ptr<ZonedDevice>* device);
@@ -36,6 +38,9 @@ class ModelledDevice final : public ForwardingDevice {
   IOStatus DoChange(std::uint32_t zone, ZoneCondition to) override;
 
   IOStatus Take(std::uint32_t zone, const std::vector<zonemodel::Command>& commands);
+  // Notes a zone command, or a zone's first or last write, that began at this time.
+  void Note(std::uint32_t zone, std::string_view action,
+            std::chrono::steady_clock::time_point begin, std::uint64_t written) const;
 
   const std::unique_ptr<ZonedDevice> contents_;
   const std::shared_ptr<DriveClock> clock_;
