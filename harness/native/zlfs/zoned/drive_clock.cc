@@ -154,11 +154,18 @@ void DriveClock::Advance(Time now) {
   }
 }
 
+// A sleeper wakes tens of microseconds late, longer than a write takes in the model. So it sleeps
+// until shortly before the time, and then looks at the clock again and again.
 void DriveClock::Wait(Lock* lock, std::uint32_t tag) {
+  constexpr std::chrono::microseconds kWakeUp(60);
   Advance(Now());
   while (done_[tag] == kNever) {
     const std::chrono::nanoseconds due(drive_.EarliestDone() * dilation_);
-    due_.wait_until(*lock, start_ + due);
+    due_.wait_until(*lock, start_ + due - kWakeUp);
+    lock->unlock();
+    while (Clock::now() < start_ + due) {
+    }
+    lock->lock();
     Advance(Now());
   }
 }
