@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import shutil
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -23,6 +24,7 @@ from harness.cli.main import main
 from harness.metrics.catalogue import MetricKind
 from harness.observe import zoneblk
 from harness.plan import drive_files, model_verdicts
+from harness.plan.load import CONFIGS
 from harness.plan.model_verdicts import ModelVerdict
 from harness.rig import model as rig_model
 from harness.store.ledger import Completions
@@ -259,15 +261,25 @@ def test_a_metric_of_the_run_needs_all_measured_phases(tmp_path: Path) -> None:
     assert _row(fast, slow, metric="run.finish_seconds").verdict is Verdict.HOST_BOUND
 
 
-@pytest.mark.parametrize("model", ["zones-4m-00000000", "unknown-00000000", "p4-s32"])
+@pytest.mark.parametrize("model", ["zones-4m-00000000", "unknown-00000000"])
 def test_a_model_without_a_validated_core_gives_no_verdict(tmp_path: Path, model: str) -> None:
-    if model == "p4-s32":  # it changes the flash of the drive that it extends
-        model = drive_files.served_name(drive_files.load_model(model))
     fast = _campaign(tmp_path / "fast", _on_drive(model))
     slow = _campaign(tmp_path / "slow", _on_drive(model, 16))
     row = _row(fast, slow)
     assert row.verdict is Verdict.NOT_A_RESULT
     assert any("its core is not validated" in note for note in row.notes)
+
+
+@pytest.mark.parametrize(("program", "valid"), [("1685us", True), ("1686us", False)])
+def test_a_drive_with_other_flash_than_the_validated_one(
+    tmp_path: Path, program: str, *, valid: bool
+) -> None:
+    shutil.copytree(CONFIGS / "models", tmp_path / "models")
+    own = tmp_path / "models" / "p4-s32.yml"
+    flash = f'flash:\n  program: {{value: {program}, origin: assumed, source: "a test"}}\n'
+    own.write_text(own.read_text().replace("\nzones:\n", f"\n{flash}zones:\n"))
+    served = drive_files.served_name(drive_files.load_model("p4-s32", tmp_path))
+    assert (model_verdicts.of_drive(served, tmp_path) is not None) is valid
 
 
 def test_a_failed_core_curve_gives_no_verdict(
