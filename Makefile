@@ -8,6 +8,7 @@ MAKEFLAGS += --no-print-directory
 
 STUDY ?= integration-levels
 CAMPAIGN ?=
+DEVICE ?=
 RIG ?= nvme
 LEVELS ?=
 REPETITIONS ?=
@@ -39,10 +40,10 @@ export CCACHE_NOHASHDIR := 1
 
 ##@ The two commands
 
-study: ## Run a study on its rig (the first study: 60 to 140 minutes): STUDY= LEVELS=a,b REPETITIONS=n SET='field=value …' CAMPAIGN= RETRY=failed,invalid BYTES_ONLY=1
-	@$(PYTHON) -m harness.cli.confirm study $(STUDY) $(ONE_RIG)
-	@$(MAKE) --silent setup
-	@zonelab study $(STUDY) --yes --rig '$(ONE_RIG)' --campaign '$(CAMPAIGN)' --levels '$(LEVELS)' --repetitions '$(REPETITIONS)' --set '$(subst ','\'',$(SET))' --retry '$(RETRY)' $(if $(BYTES_ONLY),--bytes-only)
+study: ## Run a study on its rig (the first study: 60 to 140 minutes): STUDY= LEVELS=a,b REPETITIONS=n SET='field=value …' DEVICE=model:NAME CAMPAIGN= RETRY=failed,invalid BYTES_ONLY=1
+	@$(if $(DEVICE),,$(PYTHON) -m harness.cli.confirm study $(STUDY) $(ONE_RIG))
+	@$(MAKE) --silent setup $(if $(DEVICE),build/native-installed)
+	@zonelab study $(STUDY) --yes --rig '$(ONE_RIG)' --campaign '$(CAMPAIGN)' --levels '$(LEVELS)' --repetitions '$(REPETITIONS)' --set '$(subst ','\'',$(SET))' --retry '$(RETRY)' $(if $(BYTES_ONLY),--bytes-only) $(if $(DEVICE),--device '$(DEVICE)')
 
 test: ## Lint, native, crash, unit, runner and rig tests (40 to 75 minutes); make test-all runs the rest too
 	@$(PYTHON) -m harness.cli.confirm test
@@ -101,7 +102,7 @@ test-native-threads: setup-dev
 	@cmake --build build/native-tsan -j2 --target zlfs_threads_test >/dev/null
 	@ctest --test-dir build/native-tsan --output-on-failure -L threads
 
-.PHONY: build/native-test build/native-release
+.PHONY: build/native-test build/native-release build/native-installed
 # At full speed, with the crash campaigns: under a sanitizer they would take an hour.
 build/native-test:
 	@cmake -S harness/native -B $@ --preset test >/dev/null
@@ -110,6 +111,12 @@ build/native-test:
 build/native-release:
 	@cmake -S harness/native -B $@ --preset release >/dev/null
 	@cmake --build $@ -j2 --target all zonemodel >/dev/null
+
+# For runs on this machine. Without root, the packages of requirements/apt/native.txt must be there.
+build/native-installed:
+	@requirements/apt.sh native
+	@$(MAKE) build/native-release
+	@cmake --install build/native-release --prefix $@ >/dev/null
 
 # Bound early: a tenth of the time of thousands of short processes would be the binding of symbols.
 TORTURE = LD_BIND_NOW=1 build/native-test/zlfs/crash/zlfs-torture

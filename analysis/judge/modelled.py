@@ -25,8 +25,10 @@ SAME = 0.05
 
 # Metrics that a few late requests decide.
 _PERCENTILE = re.compile(r"latency_(p\d|max)")
-# The name that harness/observe/zoneblk.py gives to a drive.
-_NAME = re.compile(r"^zoneblk (?P<served>\S+)(?: -(?P<overhead>\d+)ns)? x(?P<dilation>\d+)$")
+# The names that harness/observe/zoneblk.py and native_drive.py give to drives.
+_NAME = re.compile(
+    r"^(?:zoneblk|zlfs) (?P<served>\S+)(?: -(?P<overhead>\d+)ns)? x(?P<dilation>\d+)$"
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -105,25 +105,28 @@ def add_state_dir(parser: argparse.ArgumentParser, content: str) -> None:
     )
 
 
+_RETRIED = [status.value for status in Status if status is not Status.OK]
+
+
+def statuses(text: str) -> frozenset[str]:
+    """Return the value of ``--retry``. Raises UsageError: it has an unknown status."""
+    named = frozenset(filter(None, text.split(",")))
+    unknown = sorted(named.difference(_RETRIED))
+    if unknown:
+        raise UsageError(
+            f"--retry {unknown[0]}: no such status", hint=f"one of {', '.join(_RETRIED)}"
+        )
+    return named
+
+
 def add_retry(parser: argparse.ArgumentParser, what: str) -> None:
     """Declare ``--retry``; its value is a frozenset of statuses."""
-    known = [status.value for status in Status if status is not Status.OK]
-
-    def statuses(text: str) -> frozenset[str]:
-        named = frozenset(filter(None, text.split(",")))
-        unknown = sorted(named.difference(known))
-        if unknown:
-            raise UsageError(
-                f"--retry {unknown[0]}: no such status", hint=f"one of {', '.join(known)}"
-            )
-        return named
-
     parser.add_argument(
         "--retry",
         type=statuses,
         default=frozenset(),
         metavar="A,B",
-        help=f"{what}: {','.join(known)}",
+        help=f"{what}: {','.join(_RETRIED)}",
     )
 
 

@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from harness.cli import confirm
+from harness.cli import confirm, native_study
 from harness.cli.main import complain
 from harness.errors import ExitCode, ZonelabError
 from harness.rig import model
@@ -41,6 +41,7 @@ examples:
   zonelab study integration-levels --levels f2fs,zlfs --repetitions 1 --yes
   zonelab study tenants --set mix=four-tenants --campaign mine
   zonelab study integration-levels --campaign mine --retry failed,invalid
+  zonelab study finish-thresholds --device model:zn540-1tb   # no virtual machine, no root
   zonelab study integration-levels --bytes-only       # no second campaign, so times have no verdict
 
 `make study STUDY=NAME` does the same on a machine without .venv. The last line is the campaign's
@@ -62,6 +63,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default="",
         metavar="NAME",
         help=f"run all of it on this rig (default: those that it names, else {model.DEFAULT})",
+    )
+    parser.add_argument(
+        "--device",
+        default="",
+        metavar="model:NAME",
+        help="run level zlfs here, without a rig and root, on this modelled drive (docs/rigs.md)",
     )
     parser.add_argument(
         "--campaign", default="", metavar="NAME", help="start or continue (default: STUDY-TIME)"
@@ -90,12 +97,17 @@ def execute(arguments: argparse.Namespace) -> int:
     from harness.rig.control import end_on_hangup  # noqa: PLC0415 - pydantic, only when used
     from harness.rig.model import PROJECT  # noqa: PLC0415
 
-    if not arguments.yes:
+    if not (arguments.yes or arguments.device):
         confirm.announce_study(arguments.study, arguments.rig)
         if not confirm.agreed():
             return ExitCode.INTERRUPTED
     end_on_hangup()
     os.chdir(PROJECT)  # ansible.cfg, the playbooks and results/ are here
+    if arguments.device:
+        from harness.plan import load  # noqa: PLC0415
+
+        study, _ = load.load_study(arguments.study)
+        return native_study.execute(arguments, _narrowed(study, arguments.levels))
     study, parts = _parts(arguments)
     rigs = parts or [arguments.rig or model.DEFAULT]
     code = _set_up(rigs[0])
@@ -146,6 +158,7 @@ def _check_times(study: Study, rigs: list[str], variables: dict[str, str]) -> in
     Does nothing on rigs without modelled drives. Returns the exit code.
     """
     from harness.cli.main import main  # noqa: PLC0415 - it imports every command
+    from harness.plan import load  # noqa: PLC0415
     from harness.rig import model  # noqa: PLC0415 - pydantic, only when used
 
     slower = [rig for name in rigs if (rig := model.slower(model.load(name))) is not None]
@@ -159,11 +172,9 @@ def _check_times(study: Study, rigs: list[str], variables: dict[str, str]) -> in
     print(
         f"Times: each level {repetitions}x on drives of twice the dilation, as {slow}", flush=True
     )
-    # One of several identical cells is enough.
-    once = {(entry.name, str(entry.options)): entry.label for entry in reversed(study.entries)}
     narrowed = {
         "campaign": slow,
-        "levels": ",".join(once.values()),
+        "levels": ",".join(load.distinct(study)),
         "repetitions": str(repetitions),
     }
     code, _ = _run([rig.name for rig in slower], variables | narrowed, parts=False)

@@ -174,6 +174,7 @@ class Level(ABC):
     counters: ClassVar[tuple[str, ...]] = ()  # gauges that only grow and are in ``usage.raw`` too
     own_ledger: ClassVar[str] = ""  # file of a level with OwnCounts; ``own_totals`` reads it
     takes_database: ClassVar[bool] = True
+    native: ClassVar[bool] = False  # it can use a modelled drive in files, without the kernel
 
     # Options of a study. ``active_option`` limits the active zones; '' if no option does.
     options: ClassVar[Mapping[str, Option]] = {}
@@ -210,6 +211,16 @@ class Level(ABC):
         """Unmount and detach. Safe to call on a level that is half up."""
 
     # --- hooks of the planner -----------------------------------------------------------------
+
+    def probe_kernel(self, device: Device) -> Reason | None:
+        """Return why the level cannot use a device that the kernel does not know."""
+        if not device.native or self.native:
+            return None
+        return Reason(
+            "needs-kernel-device",
+            f"{self.name} needs a block device of the kernel, and {device.model} is none",
+            "without DEVICE=model:… the study runs on a rig",
+        )
 
     def probe_program(self, program: Path, name: str) -> Reason | None:  # noqa: ARG002
         """Return why this program cannot load a database here; ``name`` is PhaseSpec.program."""

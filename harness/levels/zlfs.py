@@ -24,6 +24,7 @@ from harness.levels.level import (
 )
 from harness.levels.options import FINISH, OneOf, Option, Switch, Whole
 from harness.observe.gauges import Gauge
+from harness.observe.native_drive import NativeDrive
 from harness.observe.signatures import Probe
 from harness.store.ledger import OwnCounts, OwnTotals
 from harness.store.result import Issue, IssueInfo, Severity
@@ -77,6 +78,7 @@ class Zlfs(Level):
         ),
     )
     programs: ClassVar[tuple[str, ...]] = (zlfs.PROGRAM,)
+    native: ClassVar[bool] = True
     # As in harness/native/zlfs/alloc/policy.h.
     options: ClassVar[Mapping[str, Option]] = {
         **FINISH,
@@ -127,10 +129,10 @@ class Zlfs(Level):
     def up(self, context: LevelContext) -> LevelUp:
         """Reset all zones and format; RocksDB mounts it through the plug-in."""
         self.check_options(context.options)
-        device, aux = Path(context.device.path), context.scratch / AUX
+        device, aux = context.device, context.scratch / AUX
         up = LevelUp(
             db=None,
-            fs_uri=f"zlfs://dev:{device}?aux={aux}&trace={aux / _TRACE}",
+            fs_uri=_uri(device, aux),
             cold_dir=None,
             devices=(context.device,),
             environment={"LD_PRELOAD": str(native.library(zlfs.LIBRARY))},
@@ -142,8 +144,11 @@ class Zlfs(Level):
         with bring_up(self, context, up):
             aux.mkdir(parents=True)
             context.check_devices()
-            zone_reset.reset_all(device, context.device.size)
-            zlfs.mkfs(device, aux=aux, label=context.label, policies=context.options)
+            if not device.native:  # else its zones are empty
+                zone_reset.reset_all(Path(device.path), device.size)
+            zlfs.mkfs(
+                _specification(device), aux=aux, label=context.label, policies=context.options
+            )
         return up
 
     def fill_cold(self, up: LevelUp, size: int, seed: int, progress: FillCallback) -> int:
@@ -183,8 +188,10 @@ class Zlfs(Level):
         """Sum the lengths of the files on the zones, without the cold one."""
         return sum(file.size for file in zlfs.files(_device(up)) if file.name != _COLD_NAME)
 
-    def direct_io(self, up: LevelUp) -> DirectIo:  # noqa: ARG002 - the same everywhere
+    def direct_io(self, up: LevelUp) -> DirectIo:
         """Always direct, whatever db_bench requests."""
+        if up.devices[0].native:
+            return DirectIo(True, True, "libzlfs.so asks the model for every read and write")
         return DirectIo(True, True, "libzlfs.so opens the device with O_DIRECT and nothing else")
 
     def check(self, up: LevelUp) -> tuple[Issue, ...]:
@@ -268,7 +275,19 @@ def _probe_zones(device: Device) -> Reason | None:
 
 
 def _device(up: LevelUp) -> Path:
-    return Path(up.devices[0].path)
+    return _specification(up.devices[0])
+
+
+def _specification(device: Device) -> Path:
+    """Return what zlfs' programs call a device."""
+    return Path(NativeDrive(device).specification if device.native else device.path)
+
+
+def _uri(device: Device, aux: Path) -> str:
+    options = f"aux={aux}&trace={aux / _TRACE}"
+    if device.native:
+        return f"zlfs://{_specification(device)}&{options}"
+    return f"zlfs://dev:{device.path}?{options}"
 
 
 def _aux(up: LevelUp) -> Path:

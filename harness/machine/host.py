@@ -18,13 +18,16 @@ from harness.observe import (
     nvme_ioctl,
     openers,
     reservations,
+    sampler,
     signatures,
     witness,
     zone_reports,
 )
 from harness.observe.kmsg import KernelLog
+from harness.observe.sampler import SampledSeries
 from harness.observe.sysfs import SECTOR, Sysfs
-from harness.observe.zone_states import ZoneStates
+from harness.observe.tracing.tracer import TraceSource
+from harness.observe.zone_states import ZoneCounter, ZoneStates
 from harness.store.files import descriptor
 from harness.store.ledger import Completions, Witness
 from harness.store.spec import Bytes, Device, DeviceIdentity
@@ -76,7 +79,7 @@ class Host:
         """Return the kernel's counters of the named devices."""
         return diskstats.parse(self.proc_text("diskstats"), names)
 
-    def zone_states(self, device: Device) -> ZoneStates:
+    def zone_states(self, device: Device) -> ZoneCounter:
         """Return a counter of a device's zones by state."""
         return ZoneStates(Path(device.path), device.zones or 0)
 
@@ -95,6 +98,21 @@ class Host:
         except ToolFailed as failure:
             self._witness_failed = failure
             raise
+
+    def disk_series(self, names: Sequence[str]) -> SampledSeries:
+        """Return the series of the kernel's counters of these devices."""
+        return sampler.disks(names, self.sysfs.block)
+
+    def media_series(self, names: Sequence[str]) -> SampledSeries:
+        """Return the series of the bytes that each modelled drive wrote to its media.
+
+        It has no columns, and so no file, on drives that are not modelled.
+        """
+        return sampler.media(names, self.sysfs)
+
+    def trace_source(self, devices: Sequence[Device]) -> TraceSource | None:  # noqa: ARG002
+        """Return what counts the commands of these devices itself; null: tracing must do it."""
+        return None
 
     def media(self, names: Sequence[str]) -> Witness | None:
         """Return the bytes that the drives wrote to their media; null if they do not report it."""

@@ -15,16 +15,13 @@ class Paths:
 
     state: Path
     runtime: Path
+    # Of the runner, the same whatever the folders are, unless no device of the machine is used.
+    lock: Path = LOCK
 
     @property
     def journal(self) -> Path:
         """The ownership journal."""
         return self.state / "journal.jsonl"
-
-    @property
-    def lock(self) -> Path:
-        """The lock of the runner, the same whatever the folders are."""
-        return LOCK
 
     @property
     def schedulers(self) -> Path:

@@ -9,9 +9,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TextIO
 
+from harness.observe import zoneblk
 from harness.observe.diskstats import COLUMNS
 from harness.observe.gauges import Gauge, Reader, Values
-from harness.observe.sysfs import SECTOR
+from harness.observe.sysfs import SECTOR, Sysfs
 from harness.store.ledger import SeriesMark
 
 # The share of one processor that a series may use. Where samples cost more, as under software
@@ -119,6 +120,21 @@ def disks(names: Sequence[str], block: Callable[[str], Path]) -> SampledSeries:
     """
     reader = Reader([_disk(name, block(name) / "stat") for name in names])
     return SampledSeries("diskstats", reader.columns, reader.read, reader.close)
+
+
+def media(names: Sequence[str], sysfs: Sysfs) -> SampledSeries:
+    """Return the series of the bytes that each modelled drive wrote to its media.
+
+    It has no columns, and so no file, on drives that are not modelled.
+    """
+    disks = dict.fromkeys(sysfs.parent(name) or name for name in names)
+    modelled = [disk for disk in disks if zoneblk.served(disk, sysfs.servers)]
+
+    def read() -> list[int | None]:
+        reports = [zoneblk.report(disk, sysfs.servers) for disk in modelled]
+        return [None if report is None else zoneblk.media(report) for report in reports]
+
+    return SampledSeries("media", modelled, read)
 
 
 def _disk(name: str, path: Path) -> Gauge:

@@ -10,12 +10,13 @@ from pathlib import Path
 
 from harness.errors import GuardRefused, HostError
 from harness.observe import vpd, zoneblk
-from harness.store.spec import MODELLED, UNSTABLE, DeviceIdentity, DeviceKind
+from harness.store.spec import MODELLED, NATIVE, UNSTABLE, DeviceIdentity, DeviceKind
 
 SECTOR = 512  # the unit of every size in sysfs, whatever the device's block size
 
 _EMULATED_NAMES = re.compile(r"^(nullb|zloop|ublkb|loop|ram|zram|sd[a-z]+_tcmu)")
 _EMULATED_MODELS = ("QEMU", f"{zoneblk.SERVER} ")
+_MODELLED = (f"{zoneblk.SERVER} ", f"{NATIVE} ")
 _STACKED = " + "  # between the models of the drives below a stacked device
 _NULL_BLK = re.compile(r"^nullb\d+$")
 _HEAD = re.compile(r"^nvme(\d+)n(\d+)$")
@@ -25,10 +26,11 @@ _PATH_NODE = re.compile(r"^nvme\d+c\d+n\d+$")
 def kind_of(name: str, model: str) -> DeviceKind:
     """Return the kind of a disk by its kernel name and by what ``Sysfs.model`` returns for it.
 
-    A process serves a ublk device. Its times mean something only if the process is zoneblk.
+    A process serves a ublk device. Its times mean something only if the process is zoneblk. A
+    modelled drive in files is no disk.
     """
     models = model.split(_STACKED)
-    if all(part.startswith(f"{zoneblk.SERVER} ") for part in models):
+    if all(part.startswith(_MODELLED) for part in models):
         return DeviceKind.MODELLED
     emulated = any(part.startswith(_EMULATED_MODELS) for part in models)
     emulated = emulated or any(_EMULATED_NAMES.match(part) for part in (name, *models))

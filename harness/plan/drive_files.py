@@ -172,6 +172,12 @@ def base_of(name: str, configs: Path = CONFIGS) -> str | None:
     return None if found is None else str(found)
 
 
+def bases_of(name: str, configs: Path = CONFIGS) -> list[str]:
+    """Return all models that a model extends, the nearest first. Raises as ``base_of``."""
+    base = base_of(name, configs)
+    return [] if base is None else [base, *bases_of(base, configs)]
+
+
 def _scaled_to(capacity: int, value: Any) -> dict[str, Any]:
     """Return a number that follows from the capacity of a drive, with its origin."""
     return {"value": value, "origin": "derived", "source": f"scaled to {capacity} B"}

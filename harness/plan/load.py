@@ -123,6 +123,12 @@ def narrow(study: Study, levels: Sequence[str]) -> Study:
     return study.model_copy(update=changes)
 
 
+def distinct(study: Study) -> list[str]:
+    """Return the labels of the levels, of several with equal options only the first."""
+    once = {(entry.name, str(entry.options)): entry.label for entry in reversed(study.entries)}
+    return list(once.values())
+
+
 def build(model: type[M], data: Mapping[str, Any], where: str, given: Collection[str] = ()) -> M:
     """Validate plain data as ``model``; ``where`` names the source in messages.
 

@@ -130,7 +130,8 @@ def choose_scheduler(level: str | None, wanted: str | None, inspection: Inspecti
             it would reorder zone writes.
     """
     device, release = inspection.device, inspection.host.kernel
-    ordered = not device.zoned or _version(release) >= _NONE_SINCE
+    # A modelled drive in files has no queue that could reorder writes.
+    ordered = not device.zoned or device.native or _version(release) >= _NONE_SINCE
     module = levels.LEVELS.get(level) if level else None
     accepted = module.schedulers if module is not None else ()
     choice = wanted or (accepted[0] if accepted else "none" if ordered else "mq-deadline")

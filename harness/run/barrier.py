@@ -11,10 +11,11 @@ from harness.levels.level import LevelUsage
 from harness.observe import zone_reports
 from harness.observe.diskstats import DiskCounters
 from harness.observe.zone_reports import ZoneCounts
+from harness.run.closures import KERNEL
 from harness.run.context import RunContext, RunningLevel
 from harness.run.ledger import BarrierSnapshot
 from harness.store.files import dumps
-from harness.store.ledger import Requests, Snapshot
+from harness.store.ledger import CONTENTS, Requests, Snapshot
 
 _SETTLE_TRIES = 20
 _SETTLE_SECONDS = 0.1
@@ -143,6 +144,7 @@ def _counters(
         series=running.marks(),
         completions=context.host.completions(running.names),
         requests={name: _requests(running, name, disk) for name, disk in disks.items()},
+        counted_by=CONTENTS if running.device.native else KERNEL,
     )
 
 

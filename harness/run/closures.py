@@ -6,13 +6,23 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from harness.observe.tracing.zone_history import Traced, traced
-from harness.store.ledger import Closure, ClosureState, OwnCounts, Requests, Snapshot, Witness
+from harness.store.ledger import (
+    CONTENTS,
+    Closure,
+    ClosureState,
+    OwnCounts,
+    Requests,
+    Snapshot,
+    Witness,
+)
 from harness.store.spec import PhaseSpec
 from harness.tools.rocksdb_log import Log
 from harness.workloads import rocksdb
 from harness.workloads.load_program import BareCounts, Parsed, user_bytes
 
+# What counts between the level and the device, and the commands of the device.
 KERNEL = "kernel"
+_DRIVER = {KERNEL: "driver", CONTENTS: "model"}
 
 # F = H within 1 % and one quantum of the counter.
 _TOLERANCE = 0.01
@@ -172,8 +182,8 @@ def kernel_to_driver(before: Snapshot, after: Snapshot) -> list[Closure]:
         return []  # a rule reports a missing tracer
     return [
         exact(
-            f"{KERNEL} {name}",
-            f"driver {name}",
+            f"{after.counted_by} {name}",
+            f"{_DRIVER[after.counted_by]} {name}",
             after.written[name] - before.written[name],
             seen.submitted(name),
         )
@@ -190,10 +200,11 @@ def level_to_driver(
     if own is None or seen is None or seen.zoned is None or not seen.complete:
         return []
     finishes, resets = seen.done(seen.zoned, "finish"), seen.done(seen.zoned, "reset", "reset-all")
+    driver = _DRIVER[after.counted_by]
     return [
-        replace(exact(f"{level} finishes", "driver finishes", own.finishes, finishes), unit="1"),
-        replace(exact(f"{level} resets", "driver resets", own.resets, resets), unit="1"),
-        exact(f"{level} pad", "driver pad", sum(own.given_up.values()), sum(seen.pad.values())),
+        replace(exact(f"{level} finishes", f"{driver} finishes", own.finishes, finishes), unit="1"),
+        replace(exact(f"{level} resets", f"{driver} resets", own.resets, resets), unit="1"),
+        exact(f"{level} pad", f"{driver} pad", sum(own.given_up.values()), sum(seen.pad.values())),
     ]
 
 
@@ -255,7 +266,7 @@ def reads_to_device(before: Snapshot, after: Snapshot) -> list[Closure]:
         return []
     return [
         exact(
-            f"{KERNEL} reads {name}",
+            f"{after.counted_by} reads {name}",
             f"device reads {name}",
             sum(after.read[disk] - before.read[disk] for disk in last.covers[name]),
             last.read[name] - first.read[name],
@@ -293,7 +304,7 @@ def kernel_to_device(before: Snapshot, after: Snapshot) -> list[Closure]:
         covered = witness.covers[name]
         moved = {disk: after.written[disk] - before.written[disk] for disk in covered}
         above = sum(moved.values())
-        names = (f"{KERNEL} {name}", f"device {name}")
+        names = (f"{after.counted_by} {name}", f"device {name}")
         if not (before.settled and after.settled):
             found.append(
                 Closure(

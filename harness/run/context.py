@@ -12,6 +12,8 @@ from harness.machine.claim import DeviceClaim
 from harness.machine.guard import Guard
 from harness.machine.host import Host
 from harness.machine.journal import Journal
+from harness.machine.native_claim import NativeClaim
+from harness.machine.native_host import NativeHost
 from harness.machine.paths import Paths
 from harness.machine.signals import Stop
 from harness.observe.diskstats import DiskCounters, DiskSnapshot, delta
@@ -39,8 +41,10 @@ class RunContext:
     tracer: KeptTracer
     say: Callable[[str], None]
 
-    def claim(self, spec: RunSpec, devices: Sequence[Device]) -> DeviceClaim:
+    def claim(self, spec: RunSpec, devices: Sequence[Device]) -> DeviceClaim | NativeClaim:
         """Return the claim of a run on its devices."""
+        if isinstance(self.host, NativeHost):
+            return NativeClaim(devices)
         return DeviceClaim(
             spec,
             devices,

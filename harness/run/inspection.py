@@ -138,7 +138,8 @@ def probe(
 ) -> LevelProbe:
     """Probe one level; an error becomes the reason why it cannot run."""
     try:
-        reason = level.probe(device, partner) or _probe_program(level)
+        reason = level.probe_kernel(device) or level.probe(device, partner)
+        reason = reason or _probe_program(level)
     except ZonelabError as error:
         reason = Reason(error.code, error.message, error.hint)
     if reason is not None and reason.code == "conventional-missing" and partner_reason:

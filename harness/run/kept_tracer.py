@@ -27,7 +27,8 @@ class KeptTracer:
     def __init__(self, host: Host, folder: Path, runs: Sequence[RunSpec]) -> None:
         self._host = host
         self._folder = folder
-        self._runs = [run for run in runs if run.tracing is not TracingMode.OFF]
+        traced = [run for run in runs if run.tracing is not TracingMode.OFF]
+        self._runs = [run for run in traced if not run.device.native]
         self._running: BpfSource | None = None
         self._refused: ZonelabError | None = None
 

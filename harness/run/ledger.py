@@ -262,7 +262,7 @@ def _to_kernel(
             *closures.reads_to_device(before, after),
         ]
     if own is not None:
-        return [closures.exact(level, closures.KERNEL, own.written, submitted)]
+        return [closures.exact(level, after.counted_by, own.written, submitted)]
     upper = "cold data" if interval.name == COLD else "RocksDB"
     return [closures.hidden(upper, closures.KERNEL, interval.content, submitted, gc=gc)]
 

@@ -142,8 +142,8 @@ class Life:
         except ZonelabError as error:
             return reason_of(error)
         for tenant in self._tenants:
-            reason = None
-            if not _is_sliced(tenant):
+            reason = tenant.level.probe_kernel(tenant.device)
+            if reason is None and not _is_sliced(tenant):
                 reason = tenant.level.probe(tenant.device, self._spec.conventional)
             reason = reason or self._probe_programs(tenant)
             if reason is not None:

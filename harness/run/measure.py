@@ -11,10 +11,9 @@ from harness.cleanup import cleaned
 from harness.drive import precondition
 from harness.levels.level import DirectIo
 from harness.machine import scopes
-from harness.observe import host_gauges, rocksdb_build, sampler, zone_states, zoneblk
+from harness.observe import host_gauges, rocksdb_build, zone_states
 from harness.observe.gauges import Gauge, Reader
 from harness.observe.sampler import SampledSeries, Sampler, interval
-from harness.observe.sysfs import Sysfs
 from harness.observe.tracing.tenant_tracer import TenantTracer
 from harness.rules.level import DIRECT_FLAGS
 from harness.run import barrier, phase
@@ -225,9 +224,9 @@ def observers(
     # Programs of named tenants run in systemd scopes, not in the runner's own cgroup.
     load = None if tenants[0].spec.name else context.cgroups.load
     series = [
-        sampler.disks(list(dict.fromkeys(names)), context.host.sysfs.block),
+        context.host.disk_series(list(dict.fromkeys(names))),
         _series("system", host_gauges.gauges(context.host.proc, load)),
-        media(list(dict.fromkeys(names)), context.host.sysfs),
+        context.host.media_series(list(dict.fromkeys(names))),
     ]
     for tenant in tenants:
         if not tenant.owns_file_system:
@@ -240,21 +239,6 @@ def observers(
                 SampledSeries(tenant.name("zones"), zone_states.COLUMNS, states.read, states.close)
             )
     return series
-
-
-def media(names: Sequence[str], sysfs: Sysfs) -> SampledSeries:
-    """Return the series of the bytes that each modelled drive wrote to its media.
-
-    It has no columns, and so no file, on drives that are not modelled.
-    """
-    disks = dict.fromkeys(sysfs.parent(name) or name for name in names)
-    modelled = [disk for disk in disks if zoneblk.served(disk, sysfs.servers)]
-
-    def read() -> list[int | None]:
-        reports = [zoneblk.report(disk, sysfs.servers) for disk in modelled]
-        return [None if report is None else zoneblk.media(report) for report in reports]
-
-    return SampledSeries("media", modelled, read)
 
 
 def _series(name: str, gauges: Sequence[Gauge]) -> SampledSeries:

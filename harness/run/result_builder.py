@@ -154,7 +154,7 @@ class ResultBuilder:
         """Note how the kernel log calls the devices. Mapped devices exist while levels are up."""
         for device in self._devices:
             name = Path(device.path).name
-            self._named |= kernel_names.of_device(self._context.host.sysfs, name)
+            self._named |= {name, *kernel_names.of_device(self._context.host.sysfs, name)}
 
     def _read_kernel_log(self) -> str | None:
         if not self._log.available:

@@ -16,6 +16,8 @@ from harness.store.codec import SCHEMA_VERSION
 
 RUN = "run"  # the entry that adds up all phases
 MODELLED_MEDIA = "modelled:"  # begins the source of M where a model of a drive counted it
+# The part of a modelled drive in files that holds the data; another part takes the time.
+CONTENTS = "contents"
 COLD = "cold"  # the entry between "level up" and the first phase
 
 
@@ -159,6 +161,8 @@ class Snapshot:
     completions: Mapping[str, Completions] = field(default_factory=dict)
     # Without the requests of barrier tools. Empty in records of before 2026-11-25.
     requests: Mapping[str, Requests] = field(default_factory=dict)
+    # What counts ``written`` and ``read``: the kernel, or CONTENTS.
+    counted_by: str = "kernel"
     schema_version: int = SCHEMA_VERSION  # of this file
 
     @property

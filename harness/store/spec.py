@@ -26,6 +26,8 @@ UNSTABLE = "kernel-name."
 _DILATION = re.compile(r" x(\d+)$")
 # In place of a serial number of a modelled drive; a UUID follows.
 MODELLED = "model."
+# Begins the model's name of a modelled drive in files (harness/observe/native_drive.py).
+NATIVE = "zlfs"
 
 
 class DeviceKind(StrEnum):
@@ -125,6 +127,11 @@ class Device:
         if self.zones is None or self.zone_capacity is None:
             return self.size
         return Bytes(self.zones * self.zone_capacity)
+
+    @property
+    def native(self) -> bool:
+        """Whether it is a modelled drive in files: no block device, and unknown to the kernel."""
+        return self.kind is DeviceKind.MODELLED and self.model.startswith(f"{NATIVE} ")
 
     @property
     def dilation(self) -> int:

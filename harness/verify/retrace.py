@@ -11,7 +11,8 @@ from itertools import islice
 from pathlib import Path
 
 from harness.observe import zone_reports
-from harness.observe.tracing import tracer
+from harness.observe.native_drive import parse_notes
+from harness.observe.tracing import native_source, tracer
 from harness.observe.tracing.bpf_answers import Answers, grouped
 from harness.observe.tracing.bpf_source import OUTPUT
 from harness.observe.tracing.zone_history import History, TraceTotals, record
@@ -59,6 +60,8 @@ def differences(
         [(trace, name) for trace, name in traces if trace is not None and trace.answers],
         key=lambda item: item[0].answers,
     )
+    if not kept:
+        yield from _noted(folder, [trace for trace, _ in traces if trace is not None], zoned)
     if not kept or kept[-1][0].problems:
         return
     opened = packed.opened(folder / "raw" / OUTPUT)
@@ -87,6 +90,21 @@ def differences(
             answers.take(maps)
     totals = _taken(answers, histories)
     yield from _tables(folder, zoned, histories, totals)
+
+
+def _noted(folder: Path, traces: Sequence[Trace], zoned: Sequence[TracedDevice]) -> Iterator[str]:
+    """Compare the timeline with the notes of a modelled drive in files."""
+    text = packed.text(folder / "raw" / native_source.NOTES)
+    if not traces or traces[-1].problems or not text:
+        return
+    (device,) = zoned
+    noted = native_source.NotedZones(device.name)
+    transitions = noted.take(parse_notes(text))
+    history = History(device.name, _seed(folder, device), device.metadata_zones)
+    history.extend(noted.totals(transitions), began=0.0)
+    rows = [line.partition(",")[::2] for line in history.timeline().splitlines()[1:]]
+    wanted = [(float(t), rest) for t, rest in rows]
+    yield from derived.series(folder, tracer.TIMELINE, wanted)
 
 
 def _seed(folder: Path, device: TracedDevice) -> Sequence[zone_reports.Zone]:

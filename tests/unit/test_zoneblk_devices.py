@@ -16,8 +16,8 @@ from analysis.show.drawing import mark_of
 from analysis.show.render import render
 from harness.metrics.catalogue import MetricKind
 from harness.observe import witness, zoneblk
+from harness.observe.sampler import media
 from harness.observe.sysfs import Sysfs, kind_of
-from harness.run.measure import media
 from harness.store.ledger import Completions, Witness
 from harness.store.spec import DeviceKind
 from tests.fixtures.campaigns import write_campaign

@@ -1,0 +1,247 @@
+"""``zonelab study --device model:NAME``: a study on modelled drives in the process of the load.
+
+The same steps as ansible/site.yml takes on a host: inspect, plan, run, collect, compare, report.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import re
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from harness.cli.output import say_on_stderr, statuses
+from harness.errors import ExitCode, HostError, UsageError, ZonelabError
+from harness.levels import LEVELS
+from harness.machine.manifest import host_facts
+from harness.machine.native_host import NativeHost
+from harness.machine.paths import Paths
+from harness.observe.native_drive import NativeDrive
+from harness.run import inspection
+from harness.run.execute import Request, execute_plan
+from harness.store import overview
+from harness.store.campaign import RESULTS, CampaignPaths, load_plan
+from harness.store.codec import encode
+from harness.store.files import write_atomic
+from harness.store.result import Status
+from harness.store.spec import Device, Inspection, LevelProbe, OtherDevice, Reason
+from harness.tools import db_bench
+
+if TYPE_CHECKING:
+    from harness.plan.native_drives import PlannedDrive
+    from harness.plan.study_models import Study
+
+HOST = "native"
+# Of the checkout: programs of `make build/native-release`, and the runner's state.
+PROGRAMS = Path("build/native-installed/bin")
+STATE = Path("build/native")
+_SHARED_MEMORY = Path("/dev/shm")  # noqa: S108 - the folder below is the user's own
+# Between two settings of one text, as roles/plan splits them.
+_SETTING = re.compile(r" +(?=[A-Za-z0-9_.]+=)")
+# Memory that the load and the rest of the machine need beside the contents of a drive.
+_SPARE_MEMORY = 2 << 30
+
+
+@dataclass(frozen=True, slots=True)
+class NativeCampaign:
+    """A campaign on these drives. ``state`` is the runner's folder, ``contents`` the drives'."""
+
+    name: str
+    drives: Sequence[PlannedDrive]
+    state: Path
+    contents: Path
+    results: Path = RESULTS
+
+
+def execute(arguments: argparse.Namespace, study: Study) -> int:
+    """Run the study; print the report's path and the campaign's folder.
+
+    Raises:
+        ZonelabError: the study or a drive does not fit; nothing was written.
+    """
+    from harness.plan import load, native_drives  # noqa: PLC0415 - pydantic, only when used
+
+    if arguments.rig:
+        raise UsageError("--device and --rig exclude each other", hint="omit one", code="device")
+    drives = native_drives.parse(arguments.device, study)
+    os.environ.setdefault("ZONELAB_NATIVE", str(PROGRAMS.absolute()))
+    name = arguments.campaign or f"{arguments.study}-{datetime.now(UTC):%Y%m%d-%H%M%S}"
+    campaign = NativeCampaign(name, drives, STATE.absolute(), contents_folder(drives))
+    options = _options(arguments)
+    folder = CampaignPaths(RESULTS / name)
+    code: int = ExitCode.OK
+    try:
+        code = play(campaign, [arguments.study, *options], arguments.retry)
+        if code == ExitCode.OK and not arguments.bytes_only:
+            slow = NativeCampaign(
+                f"{name}-slow",
+                [drive.slower() for drive in drives],
+                campaign.state,
+                campaign.contents,
+            )
+            print(f"Times: each cell once on drives of twice the dilation, as {slow.name}")
+            levels = ["--levels", ",".join(load.distinct(study)), "--repetitions", "1"]
+            code = play(slow, [arguments.study, *options, *levels], arguments.retry)
+            if code == ExitCode.OK:
+                code = show(folder.root, RESULTS / slow.name)
+    finally:
+        if folder.report.is_dir():
+            print(f"report: {folder.report}/index.html")
+        if folder.root.is_dir():
+            print(folder.root)
+    return code
+
+
+def play(campaign: NativeCampaign, study: Sequence[str], retry: str = "") -> int:
+    """Plan, run, collect and show a campaign; ``study`` are the arguments of ``zonelab plan``.
+
+    Returns:
+        The exit code: of the plan, 4 if a run failed, or of the report.
+    """
+    from harness.cli.main import complain, main  # noqa: PLC0415 - it imports every command
+
+    devices = [drive.device(campaign.contents) for drive in campaign.drives]
+    with tempfile.TemporaryDirectory(prefix="zonelab-native-") as scratch:
+        file = Path(scratch) / "host.json"
+        file.write_text(json.dumps(encode(_inspection(devices))), encoding="utf-8")
+        named = ["--campaign", campaign.name, "--results", str(campaign.results)]
+        code = main(["plan", *study, *named, "--inspection", f"{HOST}={file}"])
+    if code:
+        return code
+    try:
+        _run(campaign, retry)
+    except ZonelabError as error:
+        code = complain(error)  # the runs before it are collected
+    runs = campaign.state / "campaigns" / campaign.name / "runs"
+    folder = CampaignPaths(campaign.results / campaign.name)
+    if runs.is_dir():
+        collected = main(["collect", "--from", str(runs), "--into", str(folder.host(HOST))])
+        code = code or collected
+    if code:
+        return code
+    code = show(folder.root)
+    bad = {Status.FAILED.value, Status.INVALID.value}
+    failed = any(run.status in bad for run in overview.states(folder))
+    return ExitCode.RUNS_FAILED if failed else code
+
+
+def show(campaign: Path, slower: Path | None = None) -> int:
+    """Compare and report a campaign; the exit code of the first that fails."""
+    from harness.cli.main import main  # noqa: PLC0415 - it imports every command
+
+    more = ["--slower", str(slower)] if slower else []
+    code: int = ExitCode.OK
+    for command in ("compare", "report"):
+        code = code or main([command, str(campaign), *more])
+    return code
+
+
+def contents_folder(drives: Sequence[PlannedDrive]) -> Path:
+    """Return where the contents go: memory if they fit, else the checkout's disk.
+
+    Runs take the drives in turn, so the largest one must fit.
+
+    Raises:
+        HostError: it fits neither into memory nor on the disk.
+    """
+    needed = max(drive.capacity for drive in drives)
+    if _SHARED_MEMORY.is_dir():
+        free = min(_free(_SHARED_MEMORY), _available() - _SPARE_MEMORY)
+        if free >= needed:
+            return _SHARED_MEMORY / f"zonelab-{os.getuid()}"
+    if _free(Path.cwd()) >= needed:
+        return STATE.absolute() / "drives"
+    raise HostError(
+        f"a drive of {needed} B fits neither into memory nor on the disk of {Path.cwd()}",
+        hint="name a smaller one: DEVICE=model:NAME?capacity=8GiB",
+        code="no-room",
+    )
+
+
+def _free(folder: Path) -> int:
+    found = os.statvfs(folder)
+    return found.f_bavail * found.f_frsize
+
+
+def _available() -> int:
+    for line in Path("/proc/meminfo").read_text(encoding="ascii").splitlines():
+        name, _, value = line.partition(":")
+        if name == "MemAvailable":
+            return int(value.split()[0]) * 1024
+    return 0
+
+
+def _options(arguments: argparse.Namespace) -> list[str]:
+    """Return the options of ``zonelab plan`` that a study has."""
+    settings = [one for text in arguments.settings for one in _SETTING.split(text.strip()) if one]
+    options = [word for setting in settings for word in ("--set", setting)]
+    if arguments.levels:
+        options += ["--levels", arguments.levels]
+    if arguments.repetitions:
+        options += ["--repetitions", arguments.repetitions]
+    return options
+
+
+def _inspection(devices: Sequence[Device]) -> Inspection:
+    """Return the drives and which levels can use them, as ``zonelab inspect`` does for devices.
+
+    Raises:
+        HostError: a program is missing, so that no level can.
+    """
+    host = NativeHost(devices)
+    first, *others = devices
+    reason = Reason(
+        "conventional-missing",
+        "a modelled drive in files has no conventional device beside it",
+        "without DEVICE=model:… the study runs on a rig",
+    )
+
+    def probes(device: Device) -> tuple[LevelProbe, ...]:
+        return tuple(inspection.probe(level, device, None, reason) for level in LEVELS.values())
+
+    program, able = db_bench.find(), probes(first)
+    for probe in able:
+        if LEVELS[probe.level].native and probe.reason is not None:
+            why = probe.reason
+            hint = "make build/native-installed" if why.code == "program-missing" else why.hint
+            raise HostError(why.message, hint=hint, code=why.code)
+    return Inspection(
+        host=host_facts(host, HOST, program),
+        device=first,
+        conventional=None,
+        conventional_reason=reason,
+        drive_capacity=None,
+        refusals=(),
+        levels=able,
+        others=tuple(OtherDevice(one, (), probes(one)) for one in others),
+    )
+
+
+def _run(campaign: NativeCampaign, retry: str) -> None:
+    """Execute the missing runs of the campaign's plan.
+
+    Raises:
+        ZonelabError: as for ``execute_plan``.
+    """
+    from harness.plan import drive_files  # noqa: PLC0415 - pydantic, only when used
+
+    devices = [drive.device(campaign.contents) for drive in campaign.drives]
+    campaign.contents.mkdir(mode=0o700, parents=True, exist_ok=True)
+    for device, drive in zip(devices, campaign.drives, strict=True):
+        text = json.dumps(drive_files.program_input(drive.model), indent=1) + "\n"
+        write_atomic(NativeDrive(device).model, text)
+    paths = Paths(campaign.state, campaign.contents / "run", campaign.contents / "lock")
+    request = Request(
+        host_name=HOST,
+        program=db_bench.find(),
+        paths=paths,
+        retry=statuses(retry),
+    )
+    plan = load_plan(CampaignPaths(campaign.results / campaign.name).plan)
+    execute_plan(plan, request, host=NativeHost(devices), levels=LEVELS, say=say_on_stderr)

@@ -1,0 +1,59 @@
+"""The drives of a run without a kernel device: each run has a new one, and nothing is guarded."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+from harness.cleanup import cleaned
+from harness.errors import GuardRefused
+from harness.observe.native_drive import NativeDrive
+from harness.store.spec import Device
+
+
+class NativeClaim:
+    """Has the interface of ``DeviceClaim``. A drive is the runner's own, made for one run.
+
+    The lock of the drives' folder keeps other runs away, and the lock of the contents other
+    programs.
+    """
+
+    def __init__(self, devices: Sequence[Device]) -> None:
+        self.devices = tuple(devices)
+        self._drives = [NativeDrive(device) for device in devices]
+
+    def require_allowed(self) -> None:
+        """Refuse a file that is no drive of ours; GuardRefused: there is one."""
+        for drive in self._drives:
+            if not drive.is_ours():
+                raise GuardRefused(
+                    f"{drive.contents} is no modelled drive; nothing was written",
+                    hint="move the file away",
+                    code="foreign-signature",
+                )
+
+    @contextmanager
+    def exclusively(self) -> Iterator[None]:
+        """Look again."""
+        self.require_allowed()
+        yield
+
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """Begin with new drives, and remove them after the block."""
+        self._remove()
+        with cleaned(self._remove):
+            yield
+
+    def clear(self) -> None:
+        """Do nothing: the drives are new."""
+
+    def check(self, devices: Sequence[Device] | None = None) -> None:
+        """Do nothing: nobody else knows the drives."""
+
+    def formatted(self) -> None:
+        """Do nothing: there is no journal."""
+
+    def _remove(self) -> None:
+        for drive in self._drives:
+            drive.remove()

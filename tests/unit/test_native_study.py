@@ -1,0 +1,139 @@
+"""``zonelab study --device model:NAME``: its drives, and what it refuses before it writes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from harness.cli import native_study
+from harness.errors import ConfigError, HostError, UsageError, ZonelabError
+from harness.plan import drive_files, native_drives
+from harness.plan.load import CONFIGS, load_study, narrow
+from harness.rig import model
+from tests.unit.conftest import Refused
+
+MIB = 1 << 20
+
+
+def parse(text: str, study: str = "smoke") -> list[native_drives.PlannedDrive]:
+    return native_drives.parse(text, load_study(study)[0])
+
+
+def test_a_study_of_zone_sizes_takes_the_drives_that_extend_the_named_one() -> None:
+    drives = parse("model:zn540-1tb?dilation=16", "finish-thresholds")
+    assert [drive.model.name for drive in drives] == ["p16-s128", "p8-s64", "p4-s32"]
+    assert {drive.capacity for drive in drives} == {4096 * MIB}
+    assert {drive.dilation for drive in drives} == {16}
+
+
+def test_drives_can_be_named_one_by_one() -> None:
+    drives = parse("model:p8-s64, model:p4-s32?dilation=2")
+    assert [drive.model.name for drive in drives] == ["p8-s64", "p4-s32"]
+    assert [drive.dilation for drive in drives] == [native_drives.DILATION, 2]
+    assert drives[1].slower().dilation == 4
+
+
+def test_a_capacity(tmp_path: Path) -> None:
+    (drive,) = parse("model:zn540-1tb?capacity=20GiB")
+    device = drive.device(tmp_path)
+    assert device.zones == 20 * 1024 // 1077
+    assert device.capacity == drive.capacity == 19 * 1077 * MIB
+    assert device.model == f"zlfs {drive_files.served_name(drive.model)} x8"
+
+
+@pytest.mark.parametrize(
+    ("text", "study", "code"),
+    [
+        ("nvme0n2", "smoke", "device"),
+        ("model:", "smoke", "unknown-model"),
+        ("model:zn541", "smoke", "unknown-model"),
+        ("model:conventional-4m", "smoke", "model"),
+        ("model:zones-4m?dilation=0", "smoke", "device"),
+        ("model:zones-4m?dilation=501", "smoke", "device"),
+        ("model:zones-4m?dilation=1.5", "smoke", "device"),
+        ("model:zones-4m?contents=/tmp", "smoke", "device"),
+        ("model:zones-4m?dilation=1&dilation=2", "smoke", "device"),
+        ("model:zones-4m?capacity=much", "smoke", "device"),
+        ("model:zones-4m?capacity=1MiB", "smoke", "model"),
+        ("model:zones-4m,model:zones-4m", "smoke", "named-twice"),
+        ("model:zones-4m", "tenants", "needs-kernel-device"),
+        ("model:zones-4m", "block-smoke", "needs-kernel-device"),
+    ],
+)
+def test_refused(text: str, study: str, code: str) -> None:
+    with pytest.raises(ZonelabError) as refused:
+        parse(text, study)
+    assert isinstance(refused.value, (ConfigError, UsageError))
+    assert refused.value.code == code
+    assert refused.value.hint
+
+
+def test_a_study_without_a_level_that_can_run() -> None:
+    study = narrow(load_study("smoke")[0], ["f2fs"])
+    with pytest.raises(ConfigError, match="no level of study smoke") as refused:
+        native_drives.parse("model:zones-4m", study)
+    assert "zlfs" in refused.value.hint
+
+
+def test_a_model_that_no_points_support(tmp_path: Path) -> None:
+    models = tmp_path / "models"
+    models.mkdir()
+    for name in ("zones-4m", "zn540-64k", "zn540-1tb"):
+        text = (CONFIGS / "models" / f"{name}.yml").read_text()
+        (models / f"{name}.yml").write_text(text)
+    with pytest.raises(ConfigError, match="not validated"):
+        native_drives.parse("model:zones-4m", load_study("smoke")[0], tmp_path)
+
+
+class TestCommand:
+    """``zonelab study``, in a folder that stands for the checkout."""
+
+    @pytest.fixture(autouse=True)
+    def _checkout(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(model, "PROJECT", tmp_path)
+        monkeypatch.chdir(tmp_path)
+        self.folder = tmp_path
+
+    def _is_empty(self) -> bool:
+        return not any(self.folder.iterdir())
+
+    @pytest.mark.parametrize(
+        ("words", "message"),
+        [
+            (("smoke", "--device", "model:none"), "there is no model 'none'"),
+            (("smoke", "--device", "model:zones-4m", "--rig", "nvme"), "exclude each other"),
+            (
+                ("smoke", "--device", "model:zones-4m", "--levels", "f2fs"),
+                "no level of study smoke",
+            ),
+            (("nothing", "--device", "model:zones-4m"), "there is no study 'nothing'"),
+        ],
+    )
+    def test_bad_input(self, refused: Refused, words: tuple[str, ...], message: str) -> None:
+        assert message in refused(2, "study", *words)
+        assert self._is_empty()
+
+    def test_missing_programs(self, refused: Refused, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setenv("ZONELAB_NATIVE", str(self.folder / "none"))
+        monkeypatch.setenv("PATH", str(self.folder))
+        program = self.folder.parent / "db_bench"
+        program.write_text("")
+        program.chmod(0o755)
+        monkeypatch.setenv("ZONELAB_DB_BENCH", str(program))
+        error = refused(2, "study", "smoke", "--device", "model:zones-4m")
+        assert "zlfs is not installed" in error
+        assert self._is_empty()
+
+
+def test_a_drive_that_fits_nowhere(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(native_study, "_free", lambda _folder: 700 * MIB)
+    monkeypatch.setattr(native_study, "_available", lambda: 1 << 40)
+    drives = parse("model:zones-4m")
+    with pytest.raises(HostError, match="fits neither") as refused:
+        native_study.contents_folder(drives)
+    assert refused.value.code == "no-room"
+    monkeypatch.setattr(native_study, "_free", lambda _folder: 768 * MIB)
+    assert native_study.contents_folder(drives).parent == Path("/dev/shm")
+    monkeypatch.setattr(native_study, "_available", lambda: 2 << 30)  # spare memory only
+    assert native_study.contents_folder(drives) == Path.cwd() / "build/native/drives"
