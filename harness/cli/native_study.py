@@ -69,15 +69,17 @@ def execute(arguments: argparse.Namespace, study: Study) -> int:
 
     if arguments.rig:
         raise UsageError("--device and --rig exclude each other", hint="omit one", code="device")
+    retry = statuses(arguments.retry)
     drives = native_drives.parse(arguments.device, study)
     os.environ.setdefault("ZONELAB_NATIVE", str(PROGRAMS.absolute()))
     name = arguments.campaign or f"{arguments.study}-{datetime.now(UTC):%Y%m%d-%H%M%S}"
-    campaign = NativeCampaign(name, drives, STATE.absolute(), contents_folder(drives))
-    options = _options(arguments)
     folder = CampaignPaths(RESULTS / name)
+    contents = _planned_folder(folder) or contents_folder(drives)
+    campaign = NativeCampaign(name, drives, STATE.absolute(), contents)
+    options = _options(arguments)
     code: int = ExitCode.OK
     try:
-        code = play(campaign, [arguments.study, *options], arguments.retry)
+        code = play(campaign, [arguments.study, *options], retry)
         if code == ExitCode.OK and not arguments.bytes_only:
             slow = NativeCampaign(
                 f"{name}-slow",
@@ -87,7 +89,7 @@ def execute(arguments: argparse.Namespace, study: Study) -> int:
             )
             print(f"Times: each cell once on drives of twice the dilation, as {slow.name}")
             levels = ["--levels", ",".join(load.distinct(study)), "--repetitions", "1"]
-            code = play(slow, [arguments.study, *options, *levels], arguments.retry)
+            code = play(slow, [arguments.study, *options, *levels], retry)
             if code == ExitCode.OK:
                 code = show(folder.root, RESULTS / slow.name)
     finally:
@@ -98,7 +100,9 @@ def execute(arguments: argparse.Namespace, study: Study) -> int:
     return code
 
 
-def play(campaign: NativeCampaign, study: Sequence[str], retry: str = "") -> int:
+def play(
+    campaign: NativeCampaign, study: Sequence[str], retry: frozenset[str] = frozenset()
+) -> int:
     """Plan, run, collect and show a campaign; ``study`` are the arguments of ``zonelab plan``.
 
     Returns:
@@ -140,6 +144,13 @@ def show(campaign: Path, slower: Path | None = None) -> int:
     for command in ("compare", "report"):
         code = code or main([command, str(campaign), *more])
     return code
+
+
+def _planned_folder(campaign: CampaignPaths) -> Path | None:
+    """Return where the drives of a campaign are that goes on; they are not the same elsewhere."""
+    if not campaign.plan.is_file():
+        return None
+    return Path(load_plan(campaign.plan).hosts[0].inspection.device.path).parent
 
 
 def contents_folder(drives: Sequence[PlannedDrive]) -> Path:
@@ -223,7 +234,7 @@ def _inspection(devices: Sequence[Device]) -> Inspection:
     )
 
 
-def _run(campaign: NativeCampaign, retry: str) -> None:
+def _run(campaign: NativeCampaign, retry: frozenset[str]) -> None:
     """Execute the missing runs of the campaign's plan.
 
     Raises:
@@ -241,7 +252,7 @@ def _run(campaign: NativeCampaign, retry: str) -> None:
         host_name=HOST,
         program=db_bench.find(),
         paths=paths,
-        retry=statuses(retry),
+        retry=retry,
     )
     plan = load_plan(CampaignPaths(campaign.results / campaign.name).plan)
     execute_plan(plan, request, host=NativeHost(devices), levels=LEVELS, say=say_on_stderr)

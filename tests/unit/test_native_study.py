@@ -25,6 +25,9 @@ def test_a_study_of_zone_sizes_takes_the_drives_that_extend_the_named_one() -> N
     assert [drive.model.name for drive in drives] == ["p16-s128", "p8-s64", "p4-s32"]
     assert {drive.capacity for drive in drives} == {4096 * MIB}
     assert {drive.dilation for drive in drives} == {16}
+    small = parse("model:zn540-1tb", "finish-thresholds-small")
+    assert [drive.model.name for drive in small] == ["p16-s8", "p8-s4", "p4-s2"]
+    assert {drive.capacity for drive in small} == {256 * MIB}
 
 
 def test_drives_can_be_named_one_by_one() -> None:
@@ -108,6 +111,7 @@ class TestCommand:
                 "no level of study smoke",
             ),
             (("nothing", "--device", "model:zones-4m"), "there is no study 'nothing'"),
+            (("smoke", "--device", "model:zones-4m", "--retry", "bad"), "no such status"),
         ],
     )
     def test_bad_input(self, refused: Refused, words: tuple[str, ...], message: str) -> None:
