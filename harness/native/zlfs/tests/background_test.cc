@@ -211,6 +211,23 @@ TEST_F(BackgroundFinish, AZoneIsActiveUntilItsFinishEnds) {
   EXPECT_EQ(std::ranges::count(volume_->Zones(), true, &ZoneSpace::broken), 0);
 }
 
+TEST_F(BackgroundFinish, AWriterAtTheLimitWaitsInsteadOfSharing) {
+  constexpr std::uint64_t kSmall = 8 << 10;
+  ASSERT_OK(BackgroundTest::Put("/small", kSmall, 1));  // leaves its zone without a finish
+  held_->Hold(ZoneCondition::kFull);
+  for (const char* name : {"/1", "/2"}) ASSERT_OK(BackgroundTest::Put(name, kPart, 2));
+  EXPECT_EQ(volume_->Space().active_zones, 3U);
+  std::thread releases([this] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(100));
+    held_->Release();
+  });
+  EXPECT_OK(BackgroundTest::Put("/3", kPart, 3));
+  releases.join();
+  const std::vector<ZoneSpace> zones = volume_->Zones();
+  const auto holds_small = [](const ZoneSpace& zone) { return zone.kept.live == kSmall; };
+  EXPECT_EQ(std::ranges::count_if(zones, holds_small), 1);
+}
+
 TEST_F(BackgroundFinish, AWriterWithoutSpaceWaitsForFinishes) {
   int count = 0;
   while (Put("/" + std::to_string(count)).ok()) ++count;
