@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from pathlib import Path
 
+from harness.cli import rig_replay
 from harness.cli.output import add_format, print_records
 from harness.errors import ExitCode, UsageError
 from harness.rig import box, control, guest, model, state
@@ -26,6 +27,7 @@ drives are emulated NVMe ZNS namespaces, or modelled.
 examples:
   zonelab rig up            boot the NVMe rig (builds its image first) and show how to reach it
   zonelab rig exec nvme -- ansible-playbook site.yml    boot, run, always stop
+  zonelab rig replay results/mine/hosts/rig-timed-1/runs/zlfs--r01    the same twice, to the bit?
 
 Rigs are files in configs/rigs; docs/rigs.md explains them."""
 
@@ -76,6 +78,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     command("counters", "show QEMU's own counters of each namespace", data=True)
     command("reset", "reset a rig: the kernel restarts, zones keep their state")
     command("down", "stop a rig")
+    rig_replay.add_arguments(commands)
     for name, summary in (
         ("ssh", "log in to a rig, or run a command in it"),
         ("exec", "boot a rig, run a command on this host with ANSIBLE_INVENTORY set, stop the rig"),
@@ -196,6 +199,7 @@ _ACTIONS: dict[str, Callable[[argparse.Namespace, Talk], int]] = {
     "down": _down,
     "ssh": _ssh,
     "exec": _exec,
+    "replay": rig_replay.execute,
 }
 
 

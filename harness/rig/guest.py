@@ -152,8 +152,7 @@ def served(rig: Rig, talk: Talk) -> tuple[GuestDevice, ...]:
     Raises:
         ToolFailed: the guest cannot serve one.
     """
-    slower = {"expire": _EXPIRE * rig.dilation, "writeback": _WRITEBACK * rig.dilation}
-    run(rig.name, _PREPARE.format(**slower))
+    run(rig.name, preparation(rig))
     found: list[GuestDevice] = []
     for drive in rig.zoneblk:
         talk.say(f"serving {drive.model}, {rig.dilation} times slower")
@@ -168,17 +167,32 @@ def serve(rig: Rig, drive: ModelledDrive, unit: str) -> GuestDevice:
         ToolFailed: the guest cannot serve it.
     """
     model = drive.load()
+    command = serving(model, unit, drive_options(rig, drive))
+    return _served(drive, model, f"/dev/{run(rig.name, command).stdout.split()[-1]}")
+
+
+def preparation(rig: Rig) -> str:
+    """Return the command that prepares the guest for modelled drives."""
+    slower = {"expire": _EXPIRE * rig.dilation, "writeback": _WRITEBACK * rig.dilation}
+    return _PREPARE.format(**slower)
+
+
+def drive_options(rig: Rig, drive: ModelledDrive) -> list[str]:
+    """Return the options of a modelled drive's server that follow from the rig's file."""
     options = ["--uuid", drive.uuid, "--dilation", str(rig.dilation)]
-    options += ["--overhead", rig.overhead, "--wakeup", rig.wakeup]
-    name = run(rig.name, serving(model, unit, options)).stdout.split()[-1]
-    return _served(drive, model, f"/dev/{name}")
+    return [*options, "--overhead", rig.overhead, "--wakeup", rig.wakeup]
+
+
+def serve_options(model: DriveModel, options: Sequence[str]) -> list[str]:
+    """Return all options of a model's server but the model."""
+    return [*options, "--realtime", *(["--conventional"] if model.zones is None else [])]
 
 
 def serving(model: DriveModel, unit: str, options: Sequence[str]) -> str:
     """Return the command that serves a model in the guest; its last word is the device's name."""
-    own = [*options, "--realtime", *(["--conventional"] if model.zones is None else [])]
+    own = shlex.join(serve_options(model, options))
     text = json.dumps(drive_files.program_input(model))
-    return _SERVE.format(unit=unit, options=shlex.join(own), model=shlex.quote(text))
+    return _SERVE.format(unit=unit, options=own, model=shlex.quote(text))
 
 
 def _served(drive: ModelledDrive, model: DriveModel, path: str) -> GuestDevice:

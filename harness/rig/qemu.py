@@ -6,21 +6,24 @@ from pathlib import Path
 
 from harness.rig import witness_server
 from harness.rig.model import EmulatedNamespace, Rig
-from harness.rig.recipe import Image
+from harness.rig.recipe import ROOT_SIZE, Image
 
 QMP_SOCKET = "qmp.sock"
 PID_FILE = "qemu.pid"
 CONSOLE = "console.log"
 PUBLIC_KEY = "key.pub"
 
-APPEND = (
-    "root=/dev/vda",
-    "rw",
+_COMMON = (
     "console=ttyS0",  # the log shown on failure
     "quiet",
     "panic=1",  # restart after a panic instead of waiting
     # Code at another address is translated again: without this, emulation took a seventh longer.
     "norandmaps",
+)
+APPEND = (
+    "root=/dev/vda",
+    "rw",
+    *_COMMON,
     "net.ifnames=0",  # the initrd configures eth0; udev must not rename it
     # without it systemd treats each boot as the first one
     "systemd.machine_id=5a6f6e656c6162000000000000000001",
@@ -37,6 +40,12 @@ _ICOUNT_ACCEL = "tcg,thread=single,tb-size=1024"
 # The guest's clocks begin at the same time at every boot.
 _ICOUNT = ("-seed", "1", "-rtc", "base=2026-01-01,clock=vm")
 _ICOUNT_APPEND = "nokaslr"
+
+# Files of a replay, in its folder (harness/rig/replay.py).
+REPLAY_INITRD = "initrd"
+REPLAY_RESULTS = "results.tar"
+REPLAY_RESULTS_SIZE = "256M"
+REPLAY_INIT = "replay/init.sh"
 
 # With fewer, QEMU before 8.1 omits the guest's memory barriers.
 _LEAST_MAXCPUS = 2
@@ -60,21 +69,13 @@ def argv(rig: Rig, image: Image, *, port: int, accelerator: str) -> list[str]:
     All caches are ``unsafe``: nothing has to survive a crash of this host. Times on a rig are no
     results, so there is no reason to wait for the host's disk.
     """
-    accel, cpu = _CPU[accelerator]
-    if rig.icount is not None:
-        accel, cpu = _ICOUNT_ACCEL, _CPU["tcg"][1] + _REPEATABLE
-    args = ["qemu-system-x86_64", "-name", f"zonelab-{rig.name}", "-nodefaults", "-no-user-config"]
-    args += ["-machine", f"{rig.machine},sata=off,smbus=off", "-accel", accel, "-cpu", cpu]
-    args += ["-smp", _smp(rig, accelerator), "-m", f"{rig.memory >> 20}M", "-display", "none"]
+    args = [*_machine(rig, accelerator), "-m", f"{rig.memory >> 20}M", "-display", "none"]
     args += ["-kernel", str(image.kernel), "-initrd", str(image.initrd)]
     words = [*APPEND]
     if rig.nvme:
         words.append(f"zonelab.witness={witness_server.ADDRESS}")
-    words += rig.append
-    if rig.icount is not None:
-        args += ["-icount", rig.icount, *_ICOUNT]
-        words += [_ICOUNT_APPEND, f"zonelab.dilation={rig.dilation}"]
-    args += ["-append", " ".join(words)]
+    args += _clock(rig)
+    args += ["-append", " ".join([*words, *_words(rig)])]
     args += ["-serial", f"file:{CONSOLE}", "-pidfile", PID_FILE]
     args += ["-qmp", f"unix:{QMP_SOCKET},server=on,wait=off"]
     # the key is passed at boot: one cached image serves all checkouts
@@ -98,6 +99,50 @@ def argv(rig: Rig, image: Image, *, port: int, accelerator: str) -> list[str]:
         for namespace in controller.namespaces:
             args += _namespace(number, namespace)
     return args
+
+
+def replay_argv(rig: Rig, image: Image) -> list[str]:
+    """Return QEMU's command line for a replay on a timed rig; relative names as in ``argv``.
+
+    No device of this machine answers at a time of its own, so the guest does the same each time.
+    Its root file system and its results are memory (nvdimm): a disk of QEMU completes requests
+    when this host does. There is no network. When the guest restarts, QEMU ends.
+    """
+    args = _machine(rig, "tcg", ",nvdimm=on")
+    # space for two modules of at most 6 GiB each
+    args += ["-m", f"{rig.memory >> 20}M,slots=2,maxmem={(rig.memory >> 30) + 16}G"]
+    args += ["-display", "none", "-nic", "none", "-no-reboot"]
+    args += ["-kernel", str(image.kernel), "-initrd", REPLAY_INITRD, *_clock(rig)]
+    # idle=poll: no processor that is idle, as of elf.py's program, which begins after boot
+    words = [*_COMMON, f"rdinit=/{REPLAY_INIT}", "idle=poll", *_words(rig)]
+    args += ["-append", " ".join(words), "-serial", f"file:{CONSOLE}", "-pidfile", PID_FILE]
+    # The guest names the last one pmem0. Read-only, so that the image needs no copy.
+    root = f"mem-path={_escape(image.root)},size={ROOT_SIZE},share=off,readonly=on"
+    args += ["-object", f"memory-backend-file,id=root,{root}"]
+    args += ["-device", "nvdimm,memdev=root,unarmed=on"]
+    results = f"mem-path={REPLAY_RESULTS},size={REPLAY_RESULTS_SIZE},share=on"
+    args += ["-object", f"memory-backend-file,id=results,{results}"]
+    return [*args, "-device", "nvdimm,memdev=results"]
+
+
+def _machine(rig: Rig, accelerator: str, more: str = "") -> list[str]:
+    accel, cpu = _CPU[accelerator]
+    if rig.icount is not None:
+        accel, cpu = _ICOUNT_ACCEL, _CPU["tcg"][1] + _REPEATABLE
+    args = ["qemu-system-x86_64", "-name", f"zonelab-{rig.name}", "-nodefaults", "-no-user-config"]
+    args += ["-machine", f"{rig.machine},sata=off,smbus=off{more}", "-accel", accel, "-cpu", cpu]
+    return [*args, "-smp", _smp(rig, accelerator)]
+
+
+def _clock(rig: Rig) -> list[str]:
+    return [] if rig.icount is None else ["-icount", rig.icount, *_ICOUNT]
+
+
+def _words(rig: Rig) -> list[str]:
+    """Return the words of the kernel's command line that follow from the rig's file."""
+    if rig.icount is None:
+        return [*rig.append]
+    return [*rig.append, _ICOUNT_APPEND, f"zonelab.dilation={rig.dilation}"]
 
 
 def _smp(rig: Rig, accelerator: str) -> str:

@@ -62,7 +62,7 @@ def _host(paths: CampaignPaths, host: HostPlan) -> Iterator[str]:
             continue
         lines = [*of_run(folder, spec, result)]
         if base in planned:
-            lines += _planned(spec, planned[base])
+            lines += of_plan(spec, planned[base])
         if result.status is not Status.SKIPPED:
             lines += _manifest(result, spec, host.inspection)
         yield from (f"{folder.name}: {line}" for line in lines)
@@ -94,8 +94,8 @@ def _kind(where: str, device: Device) -> Iterator[str]:
         )
 
 
-def _planned(spec: RunSpec, planned: RunSpec) -> Iterator[str]:
-    """A run is executed as planned."""
+def of_plan(spec: RunSpec, planned: RunSpec) -> Iterator[str]:
+    """Yield one line per field of run.json that is not as planned."""
     own = {name: getattr(planned, name) for name in _OWN}
     yield from differences(
         "run.json", replace(spec, **own), planned, source="plan.json has", without=_FOUND

@@ -1,0 +1,128 @@
+"""What the guest of a replay starts with: an initrd, the same bytes for the same run."""
+
+from __future__ import annotations
+
+import json
+import lzma
+import re
+import shlex
+import sys
+import tempfile
+from pathlib import Path, PurePosixPath
+
+from harness.errors import ToolFailed
+from harness.machine.paths import Paths
+from harness.plan import drive_files
+from harness.rig import guest, qemu
+from harness.rig.model import PROJECT, Rig
+from harness.rig.recipe import Image
+from harness.rig.replay import elf
+from harness.rig.replay.cpio import Entry, archive
+from harness.rig.replay.planned import PlannedRun
+from harness.tools import proc
+
+_FILES = Path(__file__).parent / "files"
+# In the initial file system: files of init.sh. Below _ROOT, files of the system that it starts.
+_HERE, _ROOT = "replay", "replay/root"
+_RUNNER = "/usr/local/lib/zonelab/zonelab.pyz"
+_STATE, _RUNTIME = Path("/var/lib/zonelab"), Path("/run/zonelab")
+# The image's initrd lacks them: memory modules as drives, and a file system in two layers.
+_MODULES = ("nfit", "nd_pmem", "overlay")
+_REPORT = f"""\
+import json, sys
+sys.path.insert(0, "{_RUNNER}")
+from harness.observe import zoneblk
+print(json.dumps(zoneblk.report(sys.argv[1]), indent=1))
+"""
+_KERNEL = re.compile(r"^linux-image-(\d\S+) ", re.MULTILINE)
+_TIMEOUT = 300.0
+
+
+def initrd(planned: PlannedRun, image: Image) -> bytes:
+    """Return the image's initrd with everything that the run needs.
+
+    Raises:
+        ToolFailed: the image lacks a module, or the runner cannot be packed.
+    """
+    files = {**_modules(image), **_system(planned)}
+    files[qemu.REPLAY_INIT] = Entry((_FILES / "init.sh").read_bytes(), executable=True)
+    files[f"{_HERE}/busy"] = Entry(elf.busy_program(), executable=True)
+    return image.initrd.read_bytes() + archive(files)
+
+
+def _system(planned: PlannedRun) -> dict[str, Entry]:
+    plan = Paths(_STATE, _RUNTIME).campaign(planned.plan.campaign) / "plan.json"
+    command = ["python3", _RUNNER, "run", "--plan", str(plan), "--host", planned.host]
+    command += ["--state-dir", str(_STATE), "--runtime-dir", str(_RUNTIME)]
+    command += ["--only", planned.spec.run]
+    return {
+        f"{_ROOT}/{_HERE}/main.sh": Entry((_FILES / "main.sh").read_bytes(), executable=True),
+        f"{_ROOT}/{_HERE}/prepare.sh": _text(guest.preparation(planned.rig)),
+        f"{_ROOT}/{_HERE}/run.sh": _text(shlex.join(command)),
+        f"{_ROOT}/{_HERE}/report.py": _text(_REPORT),
+        f"{_ROOT}{_RUNNER}": Entry(_packed(), executable=True),
+        f"{_ROOT}{plan}": Entry(planned.plan_file.read_bytes()),
+        **_drives(planned.rig),
+    }
+
+
+def _drives(rig: Rig) -> dict[str, Entry]:
+    """Return each drive's model, and the list of names and options of their servers."""
+    found, lines = {}, []
+    for number, drive in enumerate(rig.zoneblk):
+        model, unit = drive.load(), f"zoneblk-{number}"
+        found[f"{_ROOT}/{_HERE}/{unit}.json"] = _text(json.dumps(drive_files.program_input(model)))
+        options = guest.serve_options(model, guest.drive_options(rig, drive))
+        lines.append(f"{unit} {' '.join(options)}")
+    return {**found, f"{_ROOT}/{_HERE}/drives": _text("\n".join(lines))}
+
+
+def _packed() -> bytes:
+    """Return the runner of this checkout as one file."""
+    with tempfile.TemporaryDirectory(prefix="zonelab-replay-") as folder:
+        target = Path(folder) / "zonelab.pyz"
+        proc.run([sys.executable, "-m", "harness.pack", target], cwd=PROJECT, timeout=_TIMEOUT)
+        return target.read_bytes()
+
+
+def _modules(image: Image) -> dict[str, Entry]:
+    """Return the kernel's modules from the image, and their list in the order of loading."""
+    kernel = _KERNEL.search((image.folder / "packages.txt").read_text())
+    if kernel is None:
+        raise ToolFailed(f"{image.folder}/packages.txt names no kernel")
+    folder = f"/usr/lib/modules/{kernel[1]}"
+    lines = _dumped(image, f"{folder}/modules.dep").decode().splitlines()
+    needs = dict(line.split(":", 1) for line in lines)
+    paths: dict[str, str] = {}
+    for path, others in needs.items():
+        if _stem(path) in _MODULES:
+            # modules.dep(5): what is needed first stands last
+            paths |= {_stem(one): one for one in [*reversed(others.split()), path]}
+    missing = sorted(set(_MODULES) - paths.keys())
+    if missing:
+        raise ToolFailed(f"the image's kernel {kernel[1]} has no module {', '.join(missing)}")
+    found = {f"modules/{name}.ko": _module(image, folder, path) for name, path in paths.items()}
+    return {**found, f"{_HERE}/list": _text("\n".join(f"{name}.ko" for name in paths))}
+
+
+def _module(image: Image, folder: str, path: str) -> Entry:
+    content = _dumped(image, f"{folder}/{path}")
+    return Entry(lzma.decompress(content) if path.endswith(".xz") else content)
+
+
+def _stem(path: str) -> str:
+    return PurePosixPath(path).name.partition(".")[0]
+
+
+def _dumped(image: Image, path: str) -> bytes:
+    """Return a file of the image, which needs no right to mount it."""
+    with tempfile.TemporaryDirectory(prefix="zonelab-replay-") as folder:
+        target = Path(folder) / "file"
+        proc.run(["debugfs", "-R", f"dump {path} {target}", image.root], timeout=_TIMEOUT)
+        if not target.is_file() or not target.stat().st_size:  # debugfs exits 0 all the same
+            raise ToolFailed(f"the image {image.folder} has no {path}")
+        return target.read_bytes()
+
+
+def _text(text: str) -> Entry:
+    return Entry(f"{text}\n".encode())
