@@ -63,7 +63,7 @@ def campaign(
     monkeypatch.setenv("ZONELAB_NATIVE", str(programs))
     monkeypatch.chdir(tmp_path)
     drives = native_drives.parse("model:zones-4m?dilation=2", load_study("smoke")[0])
-    contents = native_study.contents_folder(drives) / f"test-{os.getpid()}"
+    contents = native_study.contents_folder(drives).with_name(f"zonelab-test-{os.getpid()}")
     results = tmp_path / "results"
     yield NativeCampaign("c", drives, tmp_path / "state", contents, results)
     left = sorted(path.name for path in contents.glob("*")) if contents.is_dir() else []
