@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 # One per machine, not per state folder. Its folder is entered by root only (machine/lock.py).
@@ -16,7 +16,7 @@ class Paths:
     state: Path
     runtime: Path
     # Of the runner, the same whatever the folders are, unless no device of the machine is used.
-    lock: Path = LOCK
+    lock: Path = field(default_factory=lambda: LOCK)
 
     @property
     def journal(self) -> Path:
