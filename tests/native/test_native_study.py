@@ -24,7 +24,7 @@ from harness.store.result import Severity, Status
 from harness.store.rundir import load_result
 from harness.store.spec import DeviceKind
 from harness.verify import recompute
-from tests.fixtures.native_build import BUILD, ROOT
+from tests.fixtures.native_build import BUILD, build
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800)]
 
@@ -44,11 +44,7 @@ BELOW = (
 @pytest.fixture(scope="module")
 def programs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Build what runs of zlfs need; return a folder with it, as it is installed."""
-    for command in (
-        ["cmake", "-S", ROOT / "harness/native", "-B", BUILD, "--preset", "release"],
-        ["nice", "cmake", "--build", BUILD, "--target", "zlfs", "zlfs_tool"],
-    ):
-        subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+    build("zlfs", "zlfs_tool")
     folder = tmp_path_factory.mktemp("installed")
     for file in ("tool/zlfs", "libzlfs.so"):
         built = BUILD / "zlfs" / file
