@@ -182,11 +182,11 @@ def _phase(where: str, phase: PhaseResult, spec: PhaseSpec, seed_: int) -> Itera
     wanted = {"benchmark": spec.benchmark, "role": spec.role.value}
     yield from _values(where, phase, wanted | {"operations_requested": spec.operations})
     program = program_of(spec)
-    used = {argument.partition("=")[0]: argument for argument in phase.argv}
+    used = program.given(phase.argv)
     for name, value in (*spec.flags.items(), (program.seed_flag, seed_)):
         argument = program.flag(name, value)
-        if used.get(f"--{name}") != argument:
-            yield f"{where}: argv: has {used.get(f'--{name}')}, run.json gives {argument}"
+        if used.get(name) != argument:
+            yield f"{where}: argv: has {used.get(name)}, run.json gives {argument}"
 
 
 def _process(where: str, phase: PhaseResult, file: Path) -> Iterator[str]:

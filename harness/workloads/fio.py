@@ -88,8 +88,18 @@ class FioProgram(LoadProgram):
         return 0
 
     def flag(self, name: str, value: Scalar) -> str:
-        """Return the argument that sets an option."""
-        return fio.flag(name, value)
+        """Return the argument that sets an option, also of one of several jobs."""
+        return fio.flag(name.rpartition(".")[2], value)
+
+    def given(self, argv: Sequence[str]) -> dict[str, str]:
+        """Return the arguments by option, and by ``job.option`` behind a job's name."""
+        found: dict[str, str] = {}
+        job = ""
+        for argument in argv:
+            option, _, value = argument.removeprefix("--").partition("=")
+            job = value if option == "name" else job
+            found |= {option: argument, f"{job}.{option}": argument}
+        return found
 
     def argv(
         self,

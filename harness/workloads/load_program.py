@@ -209,6 +209,10 @@ class LoadProgram(ABC):
         """Return the argument that sets a flag of a phase."""
         return db_bench.flag(name, value)
 
+    def given(self, argv: Sequence[str]) -> dict[str, str]:
+        """Return the arguments of a command line by the name of their flag."""
+        return {one.partition("=")[0].removeprefix("--"): one for one in argv}
+
     def contradictions(
         self,
         raw: Path,  # noqa: ARG002

@@ -21,7 +21,7 @@ from harness.store.ledger import ClosureState, Ledger, LedgerEntry
 from harness.store.result import Result, Status
 from harness.store.rundir import load_result
 from harness.store.spec import Bytes, ColdSpec, PhaseRole, RunSpec
-from harness.verify import recompute
+from harness.verify import agreement, recompute
 from tests.fixtures.fio_plans import CLIENTS, CONVENTIONAL_DEVICE, content_of, made, planned
 from tests.fixtures.waiting import until
 from tests.runner import fakes
@@ -112,6 +112,11 @@ def test_a_job_has_a_row_for_each_client(bare: Bare) -> None:
     assert bare.run().returncode == 0, bare.result.issues
     assert recompute.of_run(bare.folder) == []
     spec_of_run = load_record(RunSpec, bare.folder / "run.json")
+    assert list(agreement.of_run(bare.folder, spec_of_run, bare.result)) == []
+    slower = replace(spec, flags={**spec.flags, "mixed.rate": "1,1"})
+    other = replace(spec_of_run, phases=(*spec_of_run.phases[:-1], slower))
+    (line,) = agreement.of_run(bare.folder, other, bare.result)
+    assert line.endswith("argv: has --rate=786432,262144, run.json gives --rate=1,1")
     record = RunRecord("host", bare.folder, spec_of_run, bare.result)
     found = {(one.client, one.operation): one for one in clients_of([record])}
     assert set(found) == {
