@@ -62,7 +62,7 @@ def _early(
     phase: PhaseFacts, name: str, flags: Mapping[str, Scalar], jobs: Sequence[FioJob]
 ) -> Iterator[Issue]:
     moved = sum(way.bytes for job in jobs for way in job.directions.values())
-    seconds = max((job.seconds for job in jobs), default=0.0)
+    seconds = sum(job.clone_seconds for job in jobs) / int(flags.get("numjobs", 1))
     # What time alone limits has to move something.
     wanted, runtime = wanted_bytes(flags) or 1, float(flags.get("runtime", 0))
     if moved < wanted and not 0 < runtime <= seconds:

@@ -75,12 +75,14 @@ class FioDirection:
 class FioJob:
     """A job, or a group of equal clones. ``directions`` has those with a command.
 
-    ``seconds`` are of the slowest clone. fio's ``job_runtime`` adds up the times of all clones.
+    ``seconds`` end with the last command of the slowest clone. ``clone_seconds`` add up the times
+    of all clones, as fio's ``job_runtime`` does.
     """
 
     name: str
     options: Mapping[str, str]  # its own and the global ones, as given
     seconds: float
+    clone_seconds: float
     directions: Mapping[str, FioDirection]
 
 
@@ -239,6 +241,7 @@ def _job(job: Mapping[str, Any], common: Mapping[str, str]) -> FioJob:
         name=name,
         options=options,
         seconds=max((way.seconds for way in directions.values()), default=0.0),
+        clone_seconds=whole(job["job_runtime"]) / _MS_PER_S,
         directions=directions,
     )
 

@@ -84,13 +84,15 @@ class _Layout(ABC):
 class _Zones(_Layout):
     """Each job has zones of its own, from zone LABEL_ZONES on."""
 
-    def __init__(self, work: Fio, sweeps: Sequence[Sweep], device: Device) -> None:
+    def __init__(
+        self, work: Fio, sweeps: Sequence[Sweep], jobs: Sequence[DriveJob], device: Device
+    ) -> None:
         super().__init__(work, device)
         self.size, self.capacity = device.zone_size or 0, device.zone_capacity or 0
         self.first = LABEL_ZONES * self.size
-        self.touched = max(
-            (max(sweep.zones, default=1) * self._span(sweep) for sweep in sweeps), default=0
-        )
+        ends = [fio_job_options.end_of_zones(job, device) - LABEL_ZONES for job in jobs]
+        spans = [max(sweep.zones, default=1) * self._span(sweep) for sweep in sweeps]
+        self.touched = max([*ends, *spans])
         self.block = _largest_divisor(self.capacity)
         self._check(sweeps)
 
@@ -107,7 +109,7 @@ class _Zones(_Layout):
         }
 
     def step(self, step: Preparation, jobs: int) -> dict[str, Scalar]:
-        """Return the reset of all zones that any sweep uses, or the fill of ``jobs`` zones."""
+        """Return the reset of all zones that any phase uses, or the fill of ``jobs`` zones."""
         zones = self.touched if step == "reset" else jobs
         place: dict[str, Scalar] = {
             "zonemode": ZBD,
@@ -119,18 +121,8 @@ class _Zones(_Layout):
         return {"rw": "write", "bs": self.block, **place, "io_size": zones * self.capacity}
 
     def prepared(self, job: DriveJob) -> Iterator[tuple[Preparation, dict[str, Scalar]]]:
-        """Yield the reset of all zones up to the job's last, and its fills."""
-        zones = fio_job_options.end_of_zones(job, self.device) - LABEL_ZONES
-        yield (
-            "reset",
-            {
-                "rw": "trim",
-                "bs": self.size,
-                "zonemode": ZBD,
-                "offset": self.first,
-                "size": zones * self.size,
-            },
-        )
+        """Yield the reset of all zones, and the job's fills."""
+        yield "reset", self.step("reset", 0)
         for options in fio_job_options.fills(job, self.device, self.block):
             yield "fill", options
 
@@ -224,7 +216,7 @@ def plan(work: Fio, device: Device) -> BareWork:
         )
     _check_blocks(sweeps, device)
     _check_rates(sweeps, device)
-    layout = _Zones(work, sweeps, device) if device.zoned else _Region(work, device)
+    layout = _Zones(work, sweeps, jobs, device) if device.zoned else _Region(work, device)
     phases = (
         *(phase for sweep in sweeps for phase in _of_sweep(layout, sweep)),
         *(phase for job in jobs for phase in _of_job(layout, job)),

@@ -78,6 +78,17 @@ def test_clients_are_sections_of_one_fio_behind_the_label() -> None:
     assert argv.count("--new_group=1") == 2  # or fio adds up their numbers
 
 
+def test_every_reset_covers_the_zones_of_all_phases() -> None:
+    """A zone that another phase left partly written would count as active."""
+    found = planned(made({"zones": [8]}, jobs=[content_of(PAIR)]))
+    resets = [phase.flags["size"] for phase in found.values() if phase.benchmark == "reset"]
+    assert resets == [8 * SIZE] * 2
+    longer = PAIR | {"clients": [READER, WRITER | {"zones": [2, 22]}]}
+    found = planned(made({"zones": [8]}, jobs=[content_of(longer)]))
+    resets = [phase.flags["size"] for phase in found.values() if phase.benchmark == "reset"]
+    assert resets == [22 * SIZE] * 2
+
+
 def test_a_reader_loops_until_its_time_and_a_writer_has_a_clone_for_each_zone() -> None:
     reader, writer = client(PAIR, "reader"), client(PAIR, "writer")
     assert (reader["rw"], reader["runtime"], reader["time_based"]) == ("randread", 2, 1)
@@ -156,6 +167,18 @@ def half(document: Any) -> None:
 
 def gone(document: Any) -> None:
     del document["jobs"][2]
+
+
+def test_time_ends_a_client_also_between_two_commands(good: RunFacts) -> None:
+    """The last command of a slow client ends before its runtime does."""
+    spec = phases(CLIENTS, CONVENTIONAL_DEVICE)["job-clients"]
+    spec = replace(spec, flags={**spec.flags, "mixed.io_size": 64 << 20, "mixed.time_based": 0})
+    document = json.loads(printed("clients"))
+    for way in ("read", "write"):
+        document["jobs"][2][way]["runtime"] = 990
+    assert early(good, spec, json.dumps(document)) == []
+    document["jobs"][2]["job_runtime"] = 990
+    assert ["mixed moved" in text for text in early(good, spec, json.dumps(document))] == [True]
 
 
 @pytest.mark.parametrize(
