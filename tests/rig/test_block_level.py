@@ -11,10 +11,11 @@ from harness.store.files import load_record
 from harness.store.ledger import COLD, Closure, ClosureState, Ledger
 from harness.store.result import Result, Status
 
-from .conftest import RigHandle
+from .conftest import WHOLE, RigHandle
 from .guest_runner import GuestRunner
 from .plays import ROOT
 
+pytestmark = pytest.mark.skipif(not WHOLE, reason="make test-campaigns runs it")
 NULL_BLK = ROOT / "roles/null_blk/defaults/main.yml"
 
 
