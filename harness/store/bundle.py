@@ -66,9 +66,7 @@ def unpack(archive: Path, into: Path) -> Path:
     """
     try:
         with tarfile.open(archive, "r:*") as stream:
-            for member in stream:
-                require_plain(member)  # tarfile's own "data" filter is missing in Python 3.11.2
-                stream.extract(member, into, set_attrs=False)
+            extract(stream, into)
     except tarfile.ReadError:
         raise UsageError(
             f"{archive} is not a tar archive", hint="zonelab bundle makes one", code="archive"
@@ -87,8 +85,18 @@ def unpack(archive: Path, into: Path) -> Path:
     return folders[0]
 
 
-def require_plain(member: tarfile.TarInfo) -> None:
-    """Raise UsageError for links, devices, and names that lead out of the folder."""
+def extract(archive: tarfile.TarFile, into: Path) -> None:
+    """Unpack files and folders without their owners and times.
+
+    Raises:
+        UsageError: the archive holds something else, or a name that leads out of the folder.
+    """
+    for member in archive:
+        _require_plain(member)  # tarfile's own "data" filter is missing in Python 3.11.2
+        archive.extract(member, into, set_attrs=False)
+
+
+def _require_plain(member: tarfile.TarInfo) -> None:
     name = PurePosixPath(member.name)
     if not (member.isfile() or member.isdir()) or name.is_absolute() or ".." in name.parts:
         raise UsageError(

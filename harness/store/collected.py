@@ -10,7 +10,7 @@ from pathlib import Path
 
 from harness.errors import UsageError
 from harness.store import checksums
-from harness.store.bundle import require_plain
+from harness.store.bundle import extract
 from harness.store.files import sync
 from harness.store.rundir import completed, full_disk_is_clear, split_attempt
 
@@ -50,9 +50,7 @@ def _unpack(source: Path, staging: Path) -> Path:
     folder.mkdir()
     try:
         with tarfile.open(source, "r:") as archive:  # roles/collect does not compress
-            for member in archive:
-                require_plain(member)  # tarfile's own "data" filter is missing in Python 3.11.2
-                archive.extract(member, folder, set_attrs=False)
+            extract(archive, folder)
     except tarfile.TarError as error:
         raise UsageError(
             f"{source} is not a complete tar archive: {error}", hint="collect again", code="archive"

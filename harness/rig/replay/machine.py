@@ -22,7 +22,7 @@ from harness.rig.replay.differences import RECORD
 from harness.rig.replay.planned import PlannedRun
 from harness.rig.talk import Talk
 from harness.store import codec
-from harness.store.bundle import require_plain
+from harness.store.bundle import extract
 from harness.store.files import load_record, sync, write_atomic
 from harness.tools import proc
 
@@ -185,9 +185,7 @@ def _unpack(work: Path, planned: PlannedRun) -> None:
     """Unpack what the guest wrote; its run directory must be there."""
     try:
         with tarfile.open(work / qemu.REPLAY_RESULTS, "r:") as archive:
-            for member in archive:
-                require_plain(member)  # the "data" filter is missing in Python 3.11.2
-                archive.extract(member, work, set_attrs=False)
+            extract(archive, work)
     except tarfile.TarError:
         raise _nothing(work) from None
     if not (work / planned.spec.run / "result.json").is_file():
