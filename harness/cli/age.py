@@ -6,7 +6,6 @@ import argparse
 import json
 import sys
 from collections.abc import Sequence
-from pathlib import Path
 
 from harness.cli.output import (
     add_erase,
@@ -22,7 +21,7 @@ from harness.machine import lock
 from harness.machine.guard import Guard
 from harness.machine.host import Host
 from harness.machine.journal import Journal
-from harness.machine.paths import Paths
+from harness.machine.paths import RUNTIME, Paths
 from harness.observe import zone_reports
 from harness.quantities import format_size
 from harness.store.codec import encode
@@ -81,7 +80,7 @@ def execute(arguments: argparse.Namespace) -> int:
         raise UsageError(f"--passes {arguments.passes}", hint="--passes 0 or more")
     if arguments.keep and not arguments.passes:
         raise UsageError("--keep needs a pass that writes", hint="--keep --passes 1")
-    host, paths = Host(), Paths(arguments.state_dir, Path("/run/zonelab"))
+    host, paths = Host(), Paths(arguments.state_dir, RUNTIME)
     devices = [host.device(name) for name in arguments.device]
     if len({device.identity.key for device in devices}) < len(devices):
         raise UsageError("a device is named twice", hint="name each device once")

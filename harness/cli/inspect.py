@@ -7,7 +7,6 @@ import json
 import platform
 import sys
 from collections.abc import Sequence
-from pathlib import Path
 
 from harness.cli.output import (
     add_erase,
@@ -25,7 +24,7 @@ from harness.machine.device_facts import facts_of
 from harness.machine.guard import Guard
 from harness.machine.host import Host
 from harness.machine.journal import Journal
-from harness.machine.paths import Paths
+from harness.machine.paths import RUNTIME, Paths
 from harness.run.inspection import inspect
 from harness.store.codec import encode
 from harness.store.spec import Device, Inspection, Reason
@@ -76,7 +75,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def execute(arguments: argparse.Namespace) -> int:
     """Print the inspection."""
     host = Host()
-    journal = Journal(Paths(arguments.state_dir, Path("/run/zonelab")).journal)
+    journal = Journal(Paths(arguments.state_dir, RUNTIME).journal)
     # Playbooks run this over ssh with a terminal, where stderr would be part of the JSON record.
     say = (lambda _: None) if arguments.format == "json" else say_on_stderr
     conventional = (arguments.conventional or "").split(",")

@@ -25,7 +25,7 @@ from harness.machine import lock
 from harness.machine.guard import Guard
 from harness.machine.host import Host
 from harness.machine.journal import Journal
-from harness.machine.paths import Paths
+from harness.machine.paths import RUNTIME, Paths
 from harness.quantities import format_size, parse_size
 from harness.store.codec import encode
 from harness.store.spec import Bytes, DeviceContents
@@ -92,7 +92,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def execute(arguments: argparse.Namespace) -> int:
     """Show the layout, or create it."""
-    host, paths = Host(), Paths(arguments.state_dir, Path("/run/zonelab"))
+    host, paths = Host(), Paths(arguments.state_dir, RUNTIME)
     wanted = Wanted(
         conventional=arguments.conventional,
         experiment=arguments.experiment,

@@ -12,6 +12,7 @@ from typing import Any
 
 from harness.errors import UsageError
 from harness.machine import consent
+from harness.machine.paths import STATE
 from harness.store.result import Status
 from harness.store.spec import DeviceContents
 from harness.tables import aligned, csv_text, markdown
@@ -99,7 +100,7 @@ def add_state_dir(parser: argparse.ArgumentParser, content: str) -> None:
     parser.add_argument(
         "--state-dir",
         type=Path,
-        default=Path("/var/lib/zonelab"),
+        default=STATE,
         metavar="DIR",
         help=f"{content} (default: %(default)s)",
     )

@@ -19,7 +19,7 @@ from harness.errors import ExitCode
 from harness.levels import LEVELS
 from harness.machine import numa
 from harness.machine.host import Host
-from harness.machine.paths import Paths
+from harness.machine.paths import RUNTIME, Paths
 from harness.run import service
 from harness.run.execute import Request, execute_plan, selected
 from harness.store.campaign import load_plan
@@ -53,7 +53,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--runtime-dir",
         type=Path,
-        default=Path("/run/zonelab"),
+        default=RUNTIME,
         metavar="DIR",
         help="mount points (default: %(default)s)",
     )

@@ -7,6 +7,9 @@ from pathlib import Path
 
 # One per machine, not per state folder. Its folder is entered by root only (machine/lock.py).
 LOCK = Path("/run/zonelab-lock/machine")
+# The usual folders of a runner, as the playbooks use them.
+STATE = Path("/var/lib/zonelab")
+RUNTIME = Path("/run/zonelab")
 
 
 @dataclass(frozen=True, slots=True)

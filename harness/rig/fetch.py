@@ -11,13 +11,13 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from harness.errors import ZonelabError
-from harness.machine.paths import Paths
+from harness.machine.paths import RUNTIME, STATE, Paths
 from harness.rig import guest, state
 from harness.rig.model import Rig, hosts_of
 from harness.store import collected
 from harness.store.campaign import CampaignPaths
 
-_PATHS = Paths(Path("/var/lib/zonelab"), Path("/run/zonelab"))  # of the playbook's runner
+_PATHS = Paths(STATE, RUNTIME)
 _EVERY = 30.0  # seconds; a look costs the guest as much as one of the playbook's
 _LONGEST = 120.0
 

@@ -11,7 +11,7 @@ import tempfile
 from pathlib import Path, PurePosixPath
 
 from harness.errors import ToolFailed
-from harness.machine.paths import Paths
+from harness.machine.paths import RUNTIME, STATE, Paths
 from harness.plan import drive_files
 from harness.rig import guest, qemu
 from harness.rig.model import PROJECT, Rig
@@ -25,7 +25,6 @@ _FILES = Path(__file__).parent / "files"
 # In the initial file system: files of init.sh. Below _ROOT, files of the system that it starts.
 _HERE, _ROOT = "replay", "replay/root"
 _RUNNER = "/usr/local/lib/zonelab/zonelab.pyz"
-_STATE, _RUNTIME = Path("/var/lib/zonelab"), Path("/run/zonelab")
 # The image's initrd lacks them: memory modules as drives, and a file system in two layers.
 _MODULES = ("nfit", "nd_pmem", "overlay")
 _REPORT = f"""\
@@ -51,9 +50,9 @@ def initrd(planned: PlannedRun, image: Image) -> bytes:
 
 
 def _system(planned: PlannedRun) -> dict[str, Entry]:
-    plan = Paths(_STATE, _RUNTIME).campaign(planned.plan.campaign) / "plan.json"
+    plan = Paths(STATE, RUNTIME).campaign(planned.plan.campaign) / "plan.json"
     command = ["python3", _RUNNER, "run", "--plan", str(plan), "--host", planned.host]
-    command += ["--state-dir", str(_STATE), "--runtime-dir", str(_RUNTIME)]
+    command += ["--state-dir", str(STATE), "--runtime-dir", str(RUNTIME)]
     command += ["--only", planned.spec.run]
     return {
         f"{_ROOT}/{_HERE}/main.sh": Entry((_FILES / "main.sh").read_bytes(), executable=True),
