@@ -140,12 +140,10 @@ def argv(program: Path, name: str, options: Mapping[str, Scalar]) -> list[str]:
     Options of one of several jobs are ``job.option``; the others hold for all jobs. Every option
     has a value, also flags: without one, fio leaves it out of its JSON.
     """
-    common = {key: value for key, value in options.items() if not _dotted(key)}
-    own = sections(name, options)
-    if len(own) == 1 and name in own:
-        common = {}
-    found = [str(program), "--output-format=json+", *(flag(*one) for one in common.items())]
-    for job, given in own.items():
+    several = any(map(_dotted, options))
+    common = [flag(*one) for one in options.items() if several and not _dotted(one[0])]
+    found = [str(program), "--output-format=json+", *common]
+    for job, given in sections(name, options).items():
         found += [f"--name={job}", *(flag(*one) for one in given.items())]
     return found
 
