@@ -12,7 +12,6 @@ import re
 import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -59,8 +58,8 @@ class NativeCampaign:
     results: Path = RESULTS
 
 
-def execute(arguments: argparse.Namespace, study: Study) -> int:
-    """Run the study; print the report's path and the campaign's folder.
+def execute(arguments: argparse.Namespace, study: Study, name: str) -> int:
+    """Run the study as campaign ``name``; print the report's path and the campaign's folder.
 
     Raises:
         ZonelabError: the study or a drive does not fit; nothing was written.
@@ -72,7 +71,6 @@ def execute(arguments: argparse.Namespace, study: Study) -> int:
     retry = statuses(arguments.retry)
     drives = native_drives.parse(arguments.device, study)
     os.environ.setdefault("ZONELAB_NATIVE", str(PROGRAMS.absolute()))
-    name = arguments.campaign or f"{arguments.study}-{datetime.now(UTC):%Y%m%d-%H%M%S}"
     folder = CampaignPaths(RESULTS / name)
     contents = _planned_folder(folder) or contents_folder(drives)
     campaign = NativeCampaign(name, drives, STATE.absolute(), contents)
@@ -161,9 +159,11 @@ def contents_folder(drives: Sequence[PlannedDrive]) -> Path:
     Raises:
         HostError: it fits neither into memory nor on the disk.
     """
+    from harness.rig import prerequisites  # noqa: PLC0415 - pydantic, only when used
+
     needed = max(drive.capacity for drive in drives)
     if _SHARED_MEMORY.is_dir():
-        free = min(_free(_SHARED_MEMORY), _available() - _SPARE_MEMORY)
+        free = min(_free(_SHARED_MEMORY), prerequisites.available_memory() - _SPARE_MEMORY)
         if free >= needed:
             return _SHARED_MEMORY / f"zonelab-{os.getuid()}"
     if _free(Path.cwd()) >= needed:
@@ -178,14 +178,6 @@ def contents_folder(drives: Sequence[PlannedDrive]) -> Path:
 def _free(folder: Path) -> int:
     found = os.statvfs(folder)
     return found.f_bavail * found.f_frsize
-
-
-def _available() -> int:
-    for line in Path("/proc/meminfo").read_text(encoding="ascii").splitlines():
-        name, _, value = line.partition(":")
-        if name == "MemAvailable":
-            return int(value.split()[0]) * 1024
-    return 0
 
 
 def _options(arguments: argparse.Namespace) -> list[str]:

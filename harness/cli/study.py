@@ -107,13 +107,14 @@ def execute(arguments: argparse.Namespace) -> int:
         from harness.plan import load  # noqa: PLC0415
 
         study, _ = load.load_study(arguments.study)
-        return native_study.execute(arguments, _narrowed(study, arguments.levels))
+        study = _narrowed(study, arguments.levels)
+        return native_study.execute(arguments, study, _campaign(arguments))
     study, parts = _parts(arguments)
     rigs = parts or [arguments.rig or model.DEFAULT]
     code = _set_up(rigs[0])
     if code:
         return code
-    campaign = arguments.campaign or f"{arguments.study}-{datetime.now(UTC):%Y%m%d-%H%M%S}"
+    campaign = _campaign(arguments)
     folder = CampaignPaths(RESULTS / campaign)
     variables = _variables(arguments, study.name, campaign)
     reported = False
@@ -127,6 +128,12 @@ def execute(arguments: argparse.Namespace) -> int:
         if folder.root.is_dir():
             print(folder.root)
     return code
+
+
+def _campaign(arguments: argparse.Namespace) -> str:
+    """Return the name of the campaign to start or continue."""
+    named: str = arguments.campaign
+    return named or f"{arguments.study}-{datetime.now(UTC):%Y%m%d-%H%M%S}"
 
 
 def _run(rigs: list[str], variables: dict[str, str], *, parts: bool) -> tuple[int, bool]:
@@ -157,9 +164,8 @@ def _check_times(study: Study, rigs: list[str], variables: dict[str, str]) -> in
 
     Does nothing on rigs without modelled drives. Returns the exit code.
     """
-    from harness.cli.main import main  # noqa: PLC0415 - it imports every command
-    from harness.plan import load  # noqa: PLC0415
-    from harness.rig import model  # noqa: PLC0415 - pydantic, only when used
+    from harness.plan import load  # noqa: PLC0415 - pydantic, only when used
+    from harness.rig import model  # noqa: PLC0415
 
     slower = [rig for name in rigs if (rig := model.slower(model.load(name))) is not None]
     if not slower:
@@ -179,8 +185,7 @@ def _check_times(study: Study, rigs: list[str], variables: dict[str, str]) -> in
     }
     code, _ = _run([rig.name for rig in slower], variables | narrowed, parts=False)
     if code == ExitCode.OK:
-        for command in ("compare", "report"):
-            code = code or main([command, str(RESULTS / campaign), "--slower", str(RESULTS / slow)])
+        code = native_study.show(RESULTS / campaign, RESULTS / slow)
     return code
 
 

@@ -69,10 +69,15 @@ def check_space(folder: Path, needed: int, what: str) -> None:
         )
 
 
+def available_memory(meminfo: Path = Path("/proc/meminfo")) -> int:
+    """Return the bytes of memory that programs can have without swapping (proc(5))."""
+    fields = dict(line.split(":", 1) for line in meminfo.read_text().splitlines())
+    return int(fields["MemAvailable"].split()[0]) * 1024
+
+
 def check_memory(needed: int, what: str, meminfo: Path = Path("/proc/meminfo")) -> None:
     """Raise HostError when less than ``needed`` bytes of memory are available."""
-    fields = dict(line.split(":", 1) for line in meminfo.read_text().splitlines())
-    available = int(fields["MemAvailable"].split()[0]) * 1024
+    available = available_memory(meminfo)
     if available < needed:
         raise HostError(
             f"{what} needs {needed / 2**30:.1f} GiB of memory,"

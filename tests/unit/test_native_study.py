@@ -10,7 +10,7 @@ from harness.cli import native_study
 from harness.errors import ConfigError, HostError, UsageError, ZonelabError
 from harness.plan import drive_files, native_drives
 from harness.plan.load import CONFIGS, load_study, narrow
-from harness.rig import model
+from harness.rig import model, prerequisites
 from tests.unit.conftest import Refused
 
 MIB = 1 << 20
@@ -132,12 +132,12 @@ class TestCommand:
 
 def test_a_drive_that_fits_nowhere(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(native_study, "_free", lambda _folder: 700 * MIB)
-    monkeypatch.setattr(native_study, "_available", lambda: 1 << 40)
+    monkeypatch.setattr(prerequisites, "available_memory", lambda: 1 << 40)
     drives = parse("model:zones-4m")
     with pytest.raises(HostError, match="fits neither") as refused:
         native_study.contents_folder(drives)
     assert refused.value.code == "no-room"
     monkeypatch.setattr(native_study, "_free", lambda _folder: 768 * MIB)
     assert native_study.contents_folder(drives).parent == Path("/dev/shm")
-    monkeypatch.setattr(native_study, "_available", lambda: 2 << 30)  # spare memory only
+    monkeypatch.setattr(prerequisites, "available_memory", lambda: 2 << 30)  # spare memory only
     assert native_study.contents_folder(drives) == Path.cwd() / "build/native/drives"
