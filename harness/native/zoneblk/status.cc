@@ -14,6 +14,8 @@
 #include <string_view>
 #include <system_error>
 
+#include "model/on_time.h"
+
 namespace zoneblk {
 
 using zonemodel::Json;
@@ -45,11 +47,9 @@ bool Listens(const std::string& path) {
 }  // namespace
 
 void Lateness::Record(Time late, Time latency) {
-  constexpr Time kMicrosecond = 1000;
-  constexpr Time kFiftieth = 50;
   histogram_.Record(late);
   const Time later = late - std::min(late, wakeup_);
-  if (later <= std::max(kMicrosecond * dilation_, latency / kFiftieth)) ++on_time_;
+  if (zonemodel::IsOnTime(later, latency, dilation_)) ++on_time_;
   late_ += later;
   latency_ += latency;
 }

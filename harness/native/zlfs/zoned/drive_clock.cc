@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "model/on_time.h"
+
 namespace zlfs {
 namespace {
 
@@ -117,19 +119,14 @@ void DriveClock::Count(const Command& command) {
   }
 }
 
-// On time is as for zoneblk: at most 2 % or 1 us of the model late. Here all that a caller waits
-// beyond the model's latency is late, also for this class's lock.
+// All that a caller waits beyond the model's latency is late, also for this class's lock.
 void DriveClock::CountRequest(Clock::duration took, Time latency) {
-  constexpr std::uint64_t kMicrosecond = 1000;
-  constexpr std::uint64_t kFiftieth = 50;
   const std::uint64_t due = latency * dilation_;
   const std::uint64_t late = Nanoseconds(took) - std::min(Nanoseconds(took), due);
   counts_->Add(DriveCount::kRequests, 1);
   counts_->Add(DriveCount::kLate, late);
   counts_->Add(DriveCount::kLatency, due);
-  if (late <= std::max(kMicrosecond * dilation_, due / kFiftieth)) {
-    counts_->Add(DriveCount::kOnTime, 1);
-  }
+  if (zonemodel::IsOnTime(late, due, dilation_)) counts_->Add(DriveCount::kOnTime, 1);
   const zonemodel::Media& media = drive_.media();
   counts_->Add(DriveCount::kHostBytes, media.host - counted_.host);
   counts_->Add(DriveCount::kPadBytes, media.pad - counted_.pad);
