@@ -19,13 +19,15 @@ from harness.store.rundir import completed, load_result
 from harness.store.spec import DeviceKind
 from tests.fixtures.native_build import build
 
-from .against_model import CASES, Case, errors, measured, median_lateness, nominal, served
+from .against_model import CASES, DEPTHS, Case, errors, measured, median_lateness, nominal, served
 from .conftest import WHOLE, RigHandle, booted
 from .plays import ROOT, Plays, zonelab
 
 CAMPAIGN = "timed"
 # The largest error of a request that the calibrated overhead may leave.
 GOAL = 3.0
+# The same at depths: of the mean, of the 99th percentile, and of bytes per second.
+AT_DEPTHS = (0.03, 0.10, 0.02)
 # f2fs uses both drives, with zones and without.
 LEVELS = ("f2fs", *(("conventional-ext4", "zlfs") if WHOLE else ()))
 
@@ -129,6 +131,19 @@ def test_requests_take_the_time_of_the_model(timed: RigHandle) -> None:
     # More than the server needs would hide late requests.
     late = median_lateness(timed.name, device)
     assert late - 2 < float(timed.model.wakeup.removesuffix("us")) < late
+
+
+@pytest.mark.skipif(not WHOLE, reason="make test-campaigns runs it")
+def test_requests_at_depths_take_the_time_of_the_model(timed: RigHandle) -> None:
+    build()
+    device = served(timed.name, timed.model.overhead, timed.model.dilation)
+    found = measured(timed.name, device, DEPTHS, timed.model.dilation)
+    left = {case.name: errors(one, nominal(case)) for case, one in found.items()}
+    for name, shares in left.items():
+        assert all(abs(share) <= most for share, most in zip(shares, AT_DEPTHS, strict=True)), (
+            name,
+            left,
+        )
 
 
 def left_over(timed: RigHandle, device: str, cases: Sequence[Case]) -> dict[Case, float]:
