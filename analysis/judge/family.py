@@ -15,6 +15,7 @@ from analysis.judge.pairs import Judge
 from analysis.judge.rows import Row
 from analysis.judge.select import label, strata
 from analysis.judge.side import Side
+from analysis.judge.stats import Method
 from analysis.judge.verdicts import Verdict
 from analysis.read.load import RunRecord
 from harness.store.spec import Claim
@@ -44,6 +45,9 @@ class KeyedRow(NamedTuple):
 KNOWN_BEFORE = (Verdict.NOT_A_RESULT, Verdict.TIMING_DEPENDENT)
 
 
+NO_TWINS = "the study has no twins, so the difference between equal cells is unknown"
+
+
 class _Claimed(NamedTuple):
     claim: Claim
     p_holm: float | None
@@ -52,7 +56,16 @@ class _Claimed(NamedTuple):
 def mark(judge: Judge, rows: Sequence[KeyedRow]) -> list[Row]:
     """Return the rows; those of declared claims get words of victory by Holm-adjusted p values."""
     declared = _declared(judge)
-    return [_marked(one.row, declared.get(one.key)) for one in rows]
+    marked = [_marked(one.row, declared.get(one.key)) for one in rows]
+    return [_with_warning(row, judge) for row in marked]
+
+
+def _with_warning(row: Row, judge: Judge) -> Row:
+    """Say where a word of victory does not know how much equal cells differ."""
+    known = judge.floors[row.metric].cells is not None or row.estimate.method is Method.EXACT
+    if known or row.verdict not in (Verdict.BETTER, Verdict.WORSE):
+        return row
+    return dataclasses.replace(row, notes=(*row.notes, NO_TWINS))
 
 
 def _marked(row: Row, claimed: _Claimed | None) -> Row:

@@ -14,9 +14,22 @@ _REUSED = 1.0
 
 
 def idle(key: str, base: Side, level: Side) -> list[str]:
-    """Return why two levels did not do the work in which they differ; empty if they did."""
-    if base.levels == level.levels:
-        return []
+    """Return why two sides did not do the work in which they differ; empty if they did.
+
+    Two settings of one level can differ without any collection, but not before the device writes
+    that their study declares.
+    """
+    found = _without_collection(key, base, level) if base.levels != level.levels else []
+    for side in (base, level):
+        wanted, least = side.once(_declared), side.once(_turnover)
+        if wanted is not None and least is not None and least < wanted:
+            found.append(
+                f"{side.name}: wrote {least:.2f} times the capacity, the study declares {wanted:g}"
+            )
+    return found
+
+
+def _without_collection(key: str, base: Side, level: Side) -> list[str]:
     phase = key.rpartition(".")[0]
     found = [
         f"{side.name}: garbage collection never ran in {count} runs"
@@ -31,12 +44,6 @@ def idle(key: str, base: Side, level: Side) -> list[str]:
             found.append(
                 f"{side.name}: nothing counts its garbage collection, and it wrote less than the "
                 "capacity"
-            )
-    for side in (base, level):
-        wanted, least = side.once(_declared), side.once(_turnover)
-        if wanted is not None and least is not None and least < wanted:
-            found.append(
-                f"{side.name}: wrote {least:.2f} times the capacity, the study declares {wanted:g}"
             )
     return found
 

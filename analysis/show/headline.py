@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from analysis import numbers
-from analysis.judge import noise, wording
+from analysis.judge import family, noise, wording
 from analysis.judge.compare import Comparison, watermark
 from analysis.judge.rows import Row
 from analysis.judge.stats import Method
@@ -60,6 +60,14 @@ def _is_better(row: Row) -> bool:
     return row.verdict.differs and _gain(row) > 0
 
 
+def _overlap(row: Row, best: Row) -> bool:
+    """Return whether the order of two values is open; both are compared with one baseline."""
+    (low, high), (least, most) = row.estimate.bounds, best.estimate.bounds
+    if low is None or high is None or least is None or most is None:
+        return True
+    return row.stratum == best.stratum and low <= most and least <= high
+
+
 def _gain(row: Row) -> float:
     """Return the difference, positive where it favours the level."""
     estimate = row.estimate
@@ -72,10 +80,15 @@ def _which(comparison: Comparison, rows: Sequence[Row], best: Row) -> str:
     if _is_better(best):
         base, value = (numbers.human(mean, best.info.unit) for mean in best.values)
         extreme = "highest" if best.info.better is Better.HIGHER else "lowest"
-        return (
-            f"{wording.level(best)} has the {extreme} {name}: {value}, against {base} "
+        close = [wording.level(row) for row in rows if row is not best and _overlap(row, best)]
+        mean = "mean of " if close else ""
+        text = (
+            f"{wording.level(best)} has the {extreme} {mean}{name}: {value}, against {base} "
             f"of {best.baseline}."
         )
+        if close:
+            text += f" Its interval overlaps with {_listed(close)}, so their order is not shown."
+        return text
     if any(row.is_loss for row in rows):
         return f"No {comparison.contrast} is better than {best.baseline} in {name}."
     return f"No {comparison.contrast} differs from {best.baseline} in {name}."
@@ -132,6 +145,8 @@ def _gaps(comparison: Comparison, judged: Sequence[Row]) -> str:
     parts = [mark] if (mark := watermark(comparison.pool)) else []
     counts = Counter(row.verdict for row in comparison.rows)
     parts += [f"{counts[verdict]} rows {why}" for verdict, why in _SILENT if counts[verdict]]
+    if any(family.NO_TWINS in row.notes for row in comparison.rows):
+        parts.append(family.NO_TWINS)
     if comparison.skipped:
         parts.append(f"not compared: {_listed(list(comparison.skipped))}")
     unsteady = sum(phase.steady.label.value != "steady" for phase in comparison.steady)

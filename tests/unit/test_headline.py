@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from analysis.judge.compare import Comparison, compare
+from analysis.judge.family import NO_TWINS
 from analysis.judge.rows import Row
 from analysis.judge.stats import Estimate, Method
 from analysis.judge.verdicts import Verdict
@@ -18,8 +19,9 @@ from analysis.show.headline import answers
 from analysis.show.render import to_table
 from analysis.show.report import write_report
 from harness.metrics.catalogue import CATALOGUE, Better
-from harness.store.spec import DeviceKind, Reason
-from tests.fixtures.campaigns import write_campaign
+from harness.store.spec import Claim, DeviceKind, Reason
+from tests.fixtures.campaigns import write_campaign, write_on_demand
+from tests.fixtures.twins import WRITTEN, twins
 
 BYTES = CATALOGUE["write_amplification"]
 SPEED = CATALOGUE["throughput"]
@@ -69,6 +71,15 @@ def test_the_best_level_is_named_with_its_ratio_and_its_cost(comparison: Compari
     assert found["What it costs"] == "zlfs is worse in throughput in overwrite (0.700)."
 
 
+def test_the_order_of_overlapping_intervals_is_not_shown(comparison: Comparison) -> None:
+    rows = [made("f2fs", 0.9, Verdict.BETTER), made("zenfs", 0.815, Verdict.BETTER)]
+    which = text(comparison, *rows, made("zlfs", 0.8, Verdict.BETTER))["Which"]
+    assert which.startswith("zlfs has the lowest mean of write amplification in overwrite: 1.60")
+    assert which.endswith("Its interval overlaps with zenfs, so their order is not shown.")
+    elsewhere = replace(rows[1], stratum="zone_size=8MiB")
+    assert "overlaps" not in text(comparison, elsewhere, made("zlfs", 0.8, Verdict.BETTER))["Which"]
+
+
 def test_higher_is_better_where_the_metric_says_so(comparison: Comparison) -> None:
     rows = [
         made("f2fs", 1.2, Verdict.BETTER, "overwrite.throughput"),
@@ -108,6 +119,21 @@ def test_gaps_name_what_has_no_verdict(comparison: Comparison) -> None:
     gaps = text(comparison, *rows)["What it does not show"]
     assert "1 rows are not comparable" in gaps
     assert "ot compared: xfs" in gaps
+
+
+def test_gaps_say_when_a_claim_has_no_twins(tmp_path: Path) -> None:
+    """Cells can differ by chance (layout, boot), and only equal cells show by how much."""
+    claim = Claim("C1", WRITTEN, "zenfs", "conventional-ext4", "worse")
+    folder = write_on_demand(
+        tmp_path / "without", series=False, claims=(claim,), kind=DeviceKind.HARDWARE
+    )
+    without = compare(load(folder))
+    with_twins = twins(tmp_path, 0.0001, (replace(claim, baseline="zlfs"),))
+    for found, known in ((without, False), (with_twins, True)):
+        (row,) = (row for row in found.rows if row.claim == "C1")
+        assert row.verdict is Verdict.WORSE
+        assert (NO_TWINS in row.notes) is not known
+        assert ("no twins" in answers(found)[-1].text) is not known
 
 
 def test_a_shared_note_is_printed_once(comparison: Comparison) -> None:

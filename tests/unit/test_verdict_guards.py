@@ -17,6 +17,7 @@ from analysis.read.load import load, load_pool
 from analysis.show import drawing, series_figure
 from analysis.show.groups import groups_of
 from analysis.show.report import write_report
+from harness.store import checksums
 from harness.store.result import Issue, Result, Severity
 from harness.store.spec import Claim, DeviceKind
 from tests.fixtures.campaigns import CAPACITY, with_metric, write_campaign, write_on_demand
@@ -46,6 +47,23 @@ def test_one_run_below_the_declared_turnover_is_enough(tmp_path: Path) -> None:
     assert found.verdict is Verdict.NOTHING
     assert "zlfs: wrote 1.00 times the capacity, the study declares 4" in found.notes
     assert _row(compare(load(folder)), "zenfs").verdict is Verdict.HIGHER
+
+
+def test_settings_of_one_level_need_the_declared_turnover_too(tmp_path: Path) -> None:
+    def change(result: Result) -> Result:
+        own = 5 if result.level == "zlfs" else 1
+        return with_metric(result, "run.device_written", own * CAPACITY)
+
+    levels = ("zlfs", "zlfs-discard")
+    folder = write_campaign(tmp_path / "c", series=False, levels=levels, change=change)
+    for path in folder.glob("hosts/*/runs/zlfs-discard*/run.json"):
+        spec = json.loads(path.read_text())
+        path.write_text(json.dumps(spec | {"level": "zlfs", "variant": "discard"}))
+        checksums.write(path.parent)
+    _declare(folder, 4.0)
+    found = _row(compare(load(folder)), "zlfs-discard")
+    assert found.verdict is Verdict.NOTHING
+    assert "zlfs-discard: wrote 1.00 times the capacity, the study declares 4" in found.notes
 
 
 @pytest.mark.parametrize(("turnover", "word"), [(0.9, Verdict.NOTHING), (1.1, Verdict.HIGHER)])
