@@ -44,7 +44,7 @@ STUDIES = {
     "example": Example(
         study="integration-levels",
         repetitions=3,
-        levels=("conventional-ext4", "f2fs", "zlfs"),
+        levels=("conventional-ext4", "conventional-ext4-twin", "f2fs", "zlfs"),
         settings={
             "question": "Which level writes fewest bytes to the medium in a short overwrite?",
             "turnover": "1",

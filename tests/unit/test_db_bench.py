@@ -10,11 +10,12 @@ import pytest
 from harness.errors import ConfigError, ToolFailed
 from harness.levels.level import LevelUp
 from harness.metrics.catalogue import CATALOGUE
-from harness.store.spec import PhaseRole, PhaseSpec
+from harness.store.spec import DeviceKind, PhaseRole, PhaseSpec
 from harness.tools import histogram
 from harness.tools.db_bench import BenchmarkSummary
 from harness.workloads import load_program
 from harness.workloads.db_bench import DbBench, DbBenchReport
+from tests.fixtures.level_host import ZONED
 
 FIXTURES = Path(__file__).parents[1] / "fixtures" / "db_bench"
 VERSIONS = ("7.8", "9.10")
@@ -81,6 +82,14 @@ def test_argv_of_a_level_with_a_uri() -> None:
     assert "--stats_interval_seconds=1" in argv
     assert not any(word.startswith("--report") for word in argv)
     assert report(up).path == STDERR
+
+
+def test_a_slowed_drive_reports_after_a_few_operations() -> None:
+    """db_bench looks at the clock every 1,000 operations: as many as take 13 s at k = 128."""
+    model = replace(ZONED, kind=DeviceKind.MODELLED, model="zoneblk zones-4m-01234567 x128")
+    up = replace(level(None, "zlfs://dev:ublkb0"), devices=(model,))
+    assert report(up).flags == {"stats_interval": 8}
+    assert report(replace(up, devices=(ZONED,))).flags == {"stats_interval_seconds": 1}
 
 
 @pytest.mark.parametrize("name", sorted(DbBench.reserved))
