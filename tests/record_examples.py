@@ -1,6 +1,6 @@
 """``make example-bundles``: records the campaigns under ``results/`` again, on rigs.
 
-The example is the first study in small, so that its bundle stays below 2 MiB: larger and fewer
+The example is the first study in small, so that its bundle stays below 3 MiB: larger and fewer
 files, no warm-up, three levels.
 """
 

@@ -222,7 +222,10 @@ def compare(
     groups = strata(compared, contrast)
     one = one_number.others_of(keys, groups, claimed)
     keys = list(one)
+    every_phase = _phases(compared)
     for stratum, members in groups.items():
+        elsewhere = every_phase - _phases(members)
+        own = [key for key in keys if key.rpartition(".")[0] not in elsewhere]
         sides = {value: Side(value, pool) for value in values}
         for run in members:
             side = sides[label(run, contrast)]
@@ -236,8 +239,7 @@ def compare(
             if diff:
                 found[f"{value}{f' ({stratum})' if stratum else ''}"] = diff
             judged += [
-                KeyedRow.of(row, base, level)
-                for row in judge.rows(keys, stratum, base, level, diff)
+                KeyedRow.of(row, base, level) for row in judge.rows(own, stratum, base, level, diff)
             ]
     rows = [_also(row, one[row.metric]) for row in family.mark(judge, judged)]
     order = {key: index for index, key in enumerate(keys)}
@@ -267,6 +269,11 @@ def compare(
         drifts=drift.find_drifts(runs, {key: floors[key].floor for key in keys}),
         asked=bool(metrics),
     )
+
+
+def _phases(runs: Iterable[RunRecord]) -> set[str]:
+    """Return the names of all phases that the runs have."""
+    return {phase.name for run in runs for phase in run.spec.phases}
 
 
 def _also(row: Row, others: Sequence[str]) -> Row:

@@ -26,6 +26,9 @@ TURNOVER = 1.0
 SHORTEST = 2.0  # seconds of a round on the machine's clock: series have at most one sample a second
 
 
+_NO_SERIES = "no series was recorded"
+
+
 class SteadyLabel(StrEnum):
     """The state of a phase."""
 
@@ -57,6 +60,11 @@ class PhaseSteady:
     run: RunRecord
     phase: str
     steady: Steady
+
+    @property
+    def recorded(self) -> bool:
+        """Whether there is a series; points of fio and single requests have none."""
+        return self.steady.why != _NO_SERIES
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,7 +209,7 @@ def _label_run(job: _LabelJob) -> tuple[Steady, ...]:
     for phase in job.phases:
         operations = _column(job.folder / "series" / f"{phase.name}.csv", "operations")
         if operations is None or written is None:
-            found.append(Steady(SteadyLabel.TOO_SHORT, None, None, 0, "no series was recorded"))
+            found.append(Steady(SteadyLabel.TOO_SHORT, None, None, 0, _NO_SERIES))
             continue
         filled = written.at(operations.t[0]) if filled is None else filled
         found.append(judge(_progress(job, phase, operations, written, filled)))
@@ -209,8 +217,8 @@ def _label_run(job: _LabelJob) -> tuple[Steady, ...]:
 
 
 def count_labels(phases: Sequence[PhaseSteady]) -> str:
-    """Return ``steady x2, not steady x1``, in the order of SteadyLabel; '' for no phase."""
-    labels = [phase.steady.label for phase in phases]
+    """Return ``steady x2, not steady x1``, in the order of SteadyLabel; '' without a series."""
+    labels = [phase.steady.label for phase in phases if phase.recorded]
     return ", ".join(f"{label} x{labels.count(label)}" for label in SteadyLabel if label in labels)
 
 

@@ -76,9 +76,13 @@ def _drift_lines(comparison: Comparison) -> list[str]:
 
 
 def _steady_lines(comparison: Comparison) -> list[str]:
-    """Return one line per group and measured phase: its labels, and the window of the worst."""
+    """Return one line per group and measured phase: its labels, and the window of the worst.
+
+    One line counts all phases without a series.
+    """
     groups: dict[tuple[str, str, str], list[PhaseSteady]] = {}
-    for phase in comparison.steady:
+    recorded = [phase for phase in comparison.steady if phase.recorded]
+    for phase in recorded:
         value, stratum = group_label(phase.run, comparison)
         groups.setdefault((phase.phase, value, stratum), []).append(phase)
     lines = []
@@ -87,4 +91,6 @@ def _steady_lines(comparison: Comparison) -> list[str]:
         worst = min(phases, key=lambda phase: _WORST.index(phase.steady.label))
         where = f"{worst.run.name}: {steady.window(worst.steady)}"
         lines.append(f"steady state: {group}: {steady.count_labels(phases)}; {where}")
+    if unknown := len(comparison.steady) - len(recorded):
+        lines.append(f"steady state: not known in {unknown} phases without a series")
     return lines

@@ -12,6 +12,7 @@ from analysis.judge.compare import Comparison, watermark
 from analysis.judge.rows import Row
 from analysis.judge.stats import Method
 from analysis.judge.verdicts import Verdict
+from analysis.read.steady import SteadyLabel
 from harness.metrics.catalogue import Better
 from harness.store.result import Status
 
@@ -149,9 +150,10 @@ def _gaps(comparison: Comparison, judged: Sequence[Row]) -> str:
         parts.append(family.NO_TWINS)
     if comparison.skipped:
         parts.append(f"not compared: {_listed(list(comparison.skipped))}")
-    unsteady = sum(phase.steady.label.value != "steady" for phase in comparison.steady)
+    recorded = [phase.steady.label for phase in comparison.steady if phase.recorded]
+    unsteady = len(recorded) - recorded.count(SteadyLabel.STEADY)
     if unsteady:
-        parts.append(f"{unsteady} of {len(comparison.steady)} measured phases are not steady")
+        parts.append(f"{unsteady} of {len(recorded)} measured phases are not steady")
     lost = sum(not run.ok and run.result.status is not Status.SKIPPED for run in comparison.runs)
     if lost:
         parts.append(f"{lost} runs are not ok")

@@ -529,3 +529,18 @@ def _with_variants(data: Any) -> Any:
         if "level_options" in data:
             data["variant"] = variant
     return data
+
+
+def test_a_phase_of_other_levels_has_no_row(tmp_path: Path) -> None:
+    """Levels of a block-level study have phases of their own, and are strata."""
+    folder = write_on_demand(tmp_path / "c", series=False, hosts=("a", "b"))
+    for path in folder.glob("hosts/*/runs/zlfs*/run.json"):
+        spec = json.loads(path.read_text())
+        spec["phases"] = [one for one in spec["phases"] if one["name"] != "readrandom"]
+        path.write_text(json.dumps(spec))
+        checksums.write(path.parent)
+    rows = compare(load(folder), contrast="host", metrics=["*.throughput"]).rows
+    found = {(row.metric, row.stratum) for row in rows}
+    assert ("readrandom.throughput", "zenfs") in found
+    assert ("overwrite.throughput", "zlfs") in found
+    assert ("readrandom.throughput", "zlfs") not in found

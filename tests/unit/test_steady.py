@@ -17,6 +17,8 @@ from analysis.read import steady
 from analysis.read.load import load
 from analysis.read.series import read_throughput
 from analysis.read.steady import PhaseSeries, SteadyLabel, TimeSeries, judge
+from analysis.show.footer import footer
+from analysis.show.headline import answers
 from analysis.show.render import render
 from analysis.show.report import write_report
 from harness.store import packed
@@ -234,6 +236,9 @@ def test_without_series_the_label_is_there_too(tmp_path: Path) -> None:
     assert comparison.steady
     assert {one.steady.why for one in comparison.steady} == {"no series was recorded"}
     assert {one.steady.label for one in comparison.steady} == {SteadyLabel.TOO_SHORT}
+    lines = [line for line in footer(comparison) if line.startswith("steady state: ")]
+    assert lines == ["steady state: not known in 18 phases without a series"]
+    assert "not steady" not in answers(comparison)[-1].text
 
 
 def test_on_a_modelled_drive_times_are_of_the_model(tmp_path: Path) -> None:
